@@ -1,0 +1,132 @@
+import Type, { type Static } from "typebox";
+import { AppError } from "../errors.ts";
+import { type CheckKind, Timeout } from "./kind.ts";
+
+const statusCode = Type.Integer({ minimum: 100, maximum: 599, errorCode: "INVALID_STATUS_RANGE" });
+
+const ExpectedStatus = Type.Union(
+  [
+    Type.Object({ kind: Type.Literal("exact"), value: statusCode }, { additionalProperties: false }),
+    Type.Object({ kind: Type.Literal("range"), value: Type.Object({ min: statusCode, max: statusCode }, { additionalProperties: false }) }, { additionalProperties: false }),
+    Type.Object({ kind: Type.Literal("one_of"), value: Type.Array(statusCode, { minItems: 1, maxItems: 100, errorCode: "INVALID_STATUS_RANGE" }) }, { additionalProperties: false }),
+  ],
+  { default: { kind: "range", value: { min: 200, max: 299 } }, discriminator: "kind", description: "Which status codes count as up" },
+);
+export type ExpectedStatus = Static<typeof ExpectedStatus>;
+
+const nullableText = (maxLength: number, description: string) => Type.Union([Type.String({ minLength: 1, maxLength }), Type.Null()], { default: null, description });
+
+export const HttpCheck = Type.Object(
+  {
+    type: Type.Literal("http"),
+    url: Type.String({ minLength: 1, maxLength: 2048, errorCode: "INVALID_URL_FORMAT", description: "http or https" }),
+    method: Type.String({ minLength: 1, maxLength: 20, default: "GET", errorCode: "INVALID_HTTP_METHOD" }),
+    timeout: Timeout,
+    follow_redirects: Type.Boolean({ default: true }),
+    max_redirects: Type.Integer({ minimum: 0, maximum: 20, default: 5 }),
+    expected_status: ExpectedStatus,
+    expected_body_contains: nullableText(1000, "Text that the first MiB of the body must contain"),
+    headers: Type.Record(Type.String(), Type.String({ maxLength: 8192 }), { default: {}, maxProperties: 50, description: "Sent with the request; dropped when a redirect leaves the origin" }),
+    body: nullableText(65_536, "Sent with the request, UTF-8"),
+    verify_tls: Type.Boolean({ default: true, description: "false accepts any certificate" }),
+    basic_auth: Type.Union([Type.Tuple([Type.String({ minLength: 1, maxLength: 255 }), Type.String({ maxLength: 1024 })]), Type.Null()], {
+      default: null,
+      description: "User and password; the password reads as ***",
+    }),
+    bearer_token: nullableText(8192, "Sent as Authorization: Bearer; reads as ***"),
+  },
+  { additionalProperties: false, title: "HttpCheck" },
+);
+export type HttpCheck = Static<typeof HttpCheck>;
+
+const methods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
+/** Headers that the client itself must write, or that change how the message is framed (RFC 9110 section 7.6.1, RFC 9112 section 6). */
+const ownHeaders = new Set(["connection", "content-length", "expect", "http2-settings", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade"]);
+const headerName = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,128}$/;
+/** Field values: visible ASCII, space, tab and obs-text (RFC 9110 section 5.5), as far as Node sends them. */
+const headerValue = /^[\t\x20-\x7e\x80-\xff]*$/;
+const secretHeader = /authorization|cookie|token|secret|password|api-?key|signature|credential/i;
+
+/** The URL of an http check, or the AppError that says what is wrong with it. */
+export function parseUrl(text: string): URL {
+  let url: URL;
+  try {
+    url = new URL(text);
+  } catch (cause) {
+    throw new AppError("INVALID_URL_FORMAT", `"${text}" is not a URL. Write it with scheme and host, for example https://example.org/health.`, { field: "/url", cause });
+  }
+  if (url.protocol !== "http:" && url.protocol !== "https:") {
+    throw new AppError("INVALID_URL_SCHEME", `The scheme "${url.protocol.slice(0, -1)}" cannot be checked. Use http or https.`, { field: "/url" });
+  }
+  if (url.hostname === "") throw new AppError("INVALID_URL_FORMAT", "The URL has no host.", { field: "/url" });
+  if (url.port === "0") throw new AppError("INVALID_URL_FORMAT", "Port 0 cannot be connected to. Use 1 to 65535.", { field: "/url" });
+  if (url.username !== "" || url.password !== "") {
+    throw new AppError("INVALID_URL_FORMAT", "Credentials do not belong in the URL. Put them into basic_auth, where they are masked.", { field: "/url" });
+  }
+  return url;
+}
+
+export const http: CheckKind<typeof HttpCheck> = {
+  type: "http",
+  label: "HTTP",
+  schema: HttpCheck,
+  minIntervalSecs: 10,
+  defaultIntervalSecs: 60,
+
+  rules(spec) {
+    const url = parseUrl(spec.url);
+    if (!methods.includes(spec.method)) {
+      throw new AppError("INVALID_HTTP_METHOD", `"${spec.method}" cannot be sent. Use one of ${methods.join(", ")}.`, { field: "/method" });
+    }
+    const expected = spec.expected_status;
+    if (expected.kind === "range" && expected.value.min > expected.value.max) {
+      throw new AppError("INVALID_STATUS_RANGE", "The smallest accepted status is above the largest. Swap min and max.", { field: "/expected_status/value" });
+    }
+    const seen = new Set<string>();
+    for (const [name, value] of Object.entries(spec.headers)) {
+      const field = `/headers/${name.replaceAll("~", "~0").replaceAll("/", "~1")}`;
+      const lower = name.toLowerCase();
+      if (!headerName.test(name)) throw new AppError("INVALID_HTTP_HEADER", "A header name has 1 to 128 letters, digits and -_.!#$%&'*+^`|~.", { field });
+      if (ownHeaders.has(lower)) throw new AppError("INVALID_HTTP_HEADER", `"${name}" is written by the agent and cannot be set.`, { field });
+      if (seen.has(lower)) throw new AppError("INVALID_HTTP_HEADER", `"${name}" is there twice.`, { field });
+      seen.add(lower);
+      if (!headerValue.test(value)) throw new AppError("INVALID_HTTP_HEADER", `The value of "${name}" has a line break or a character that cannot be sent.`, { field });
+    }
+    if (spec.basic_auth !== null && spec.bearer_token !== null) {
+      throw new AppError("INVALID_BODY", "basic_auth and bearer_token both set the Authorization header. Set one to null.", { field: "/bearer_token" });
+    }
+    if (spec.basic_auth !== null && spec.basic_auth[0].includes(":")) {
+      throw new AppError("INVALID_BODY", "A user name for basic_auth cannot contain a colon (RFC 7617).", { field: "/basic_auth/0" });
+    }
+    if (spec.bearer_token !== null && !/^[\x21-\x7e]+$/.test(spec.bearer_token)) {
+      throw new AppError("INVALID_BODY", "A bearer token has visible ASCII characters only.", { field: "/bearer_token" });
+    }
+    if (!spec.verify_tls && url.protocol === "https:" && (spec.basic_auth !== null || spec.bearer_token !== null)) {
+      throw new AppError("INVALID_TLS_CRED_COMBO", "Credentials are not sent to a server whose certificate is not verified. Set verify_tls to true or remove the credentials.", {
+        field: "/verify_tls",
+      });
+    }
+    if (spec.body !== null && (spec.method === "GET" || spec.method === "HEAD")) {
+      throw new AppError("INVALID_BODY", `A ${spec.method} request carries no body. Use POST, or set body to null.`, { field: "/body" });
+    }
+  },
+
+  destination(spec) {
+    const url = parseUrl(spec.url);
+    return { host: url.hostname.replace(/^\[|\]$/g, ""), port: url.port === "" ? (url.protocol === "https:" ? 443 : 80) : Number(url.port), pointer: "/url" };
+  },
+
+  mapSecrets(spec, change) {
+    const headers = Object.fromEntries(
+      Object.entries(spec.headers).map(([name, value]) => [name, secretHeader.test(name) ? change(value, `/headers/${name}`) : value]),
+    );
+    return {
+      ...spec,
+      headers,
+      basic_auth: spec.basic_auth === null ? null : [spec.basic_auth[0], change(spec.basic_auth[1], "/basic_auth/1")],
+      bearer_token: spec.bearer_token === null ? null : change(spec.bearer_token, "/bearer_token"),
+    };
+  },
+
+  summary: (spec) => `${spec.method} ${spec.url}`,
+};

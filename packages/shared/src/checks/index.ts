@@ -1,0 +1,24 @@
+import type { CheckKind } from "./kind.ts";
+import { http, type HttpCheck } from "./http.ts";
+import { tcp, type TcpCheck } from "./tcp.ts";
+
+/** Every check kind there is. A new kind is one file beside this one, one line here, and one probe in the agent. */
+export const checkKinds = { http, tcp } as const;
+
+export type CheckType = keyof typeof checkKinds;
+export type CheckSpec = HttpCheck | TcpCheck;
+/** The spec of one kind. */
+export type SpecOf<T extends CheckType> = Extract<CheckSpec, { type: T }>;
+
+/** The names of the kinds, in the order in which they are offered. */
+export const checkTypes = Object.keys(checkKinds) as CheckType[];
+
+/** The kind of a spec. The cast says what the registry guarantees and TypeScript cannot follow: the kind matches the spec. */
+export function kindOf(spec: { type: CheckType }): CheckKind {
+  return checkKinds[spec.type] as unknown as CheckKind;
+}
+
+/** True for a name that the registry knows. */
+export function isCheckType(type: unknown): type is CheckType {
+  return typeof type === "string" && Object.hasOwn(checkKinds, type);
+}

@@ -1,0 +1,54 @@
+import Type, { type Static, type TSchema } from "typebox";
+import { AppError } from "../errors.ts";
+
+/** The shared half of a check kind. The other half, the probe, is in the agent under the same file name. */
+export interface CheckKind<S extends TSchema = TSchema> {
+  readonly type: string;
+  /** How people call it: "HTTP". */
+  readonly label: string;
+  /** The wire shape. Fields with a `default` may be omitted on create. */
+  readonly schema: S;
+  readonly minIntervalSecs: number;
+  readonly defaultIntervalSecs: number;
+  /** Rules that a schema cannot say. Throws AppError whose field is a pointer relative to the check (`/url`). */
+  rules(spec: Static<S>): void;
+  /** The host and port that the check dials first, for the guard, the per-host cap and the circuit breaker. */
+  destination(spec: Static<S>): { host: string; port: number; pointer: string };
+  /** Applies `change` to every secret of the check, and returns the copy. `pointer` names the field. */
+  mapSecrets(spec: Static<S>, change: (secret: string, pointer: string) => string): Static<S>;
+  /** One line that says what is checked, without secrets: `GET https://example.org/health`. */
+  summary(spec: Static<S>): string;
+}
+
+/** Total time budget of a check, ms. The same for every kind. */
+export const Timeout = Type.Integer({
+  minimum: 100,
+  maximum: 60_000,
+  default: 10_000,
+  errorCode: "INVALID_TIMEOUT",
+  description: "Time budget of the whole check, milliseconds",
+});
+
+/** A name or address as a person writes it, in the form that the dialler and the guard understand; throws what URL throws. */
+export function canonicalHost(host: string): string {
+  const bare = host.includes(":") && !host.startsWith("[") ? `[${host}]` : host;
+  // A URL parser reads 2130706433, 0x7f.1 and full-width dots the way a resolver would; nothing else does it reliably.
+  const url = new URL(`http://${bare}/`);
+  if (url.port !== "" || url.username !== "" || url.pathname !== "/" || url.search !== "" || url.hash !== "" || url.hostname === "") {
+    throw new TypeError("not a bare host");
+  }
+  return url.hostname.replace(/^\[|\]$/g, "").replace(/(?<=.)\.$/, "");
+}
+
+/** {@link canonicalHost}, with the error that the API gives. */
+export function hostOrThrow(host: string, pointer: string): string {
+  try {
+    if (/[\s/@?#\\]/.test(host)) throw new TypeError("not a bare host");
+    return canonicalHost(host);
+  } catch (cause) {
+    throw new AppError("INVALID_TCP_HOST", `"${host}" is not a host name or an IP address. Write it without scheme, port or path, for example db.example.org.`, {
+      field: pointer,
+      cause,
+    });
+  }
+}

@@ -1,0 +1,25 @@
+import Type, { type Static } from "typebox";
+import { type CheckKind, hostOrThrow, Timeout } from "./kind.ts";
+
+export const TcpCheck = Type.Object(
+  {
+    type: Type.Literal("tcp"),
+    host: Type.String({ minLength: 1, maxLength: 253, errorCode: "INVALID_TCP_HOST", description: "Host name or IP address" }),
+    port: Type.Integer({ minimum: 1, maximum: 65_535, errorCode: "INVALID_TCP_PORT" }),
+    timeout: Timeout,
+  },
+  { additionalProperties: false, title: "TcpCheck" },
+);
+export type TcpCheck = Static<typeof TcpCheck>;
+
+export const tcp: CheckKind<typeof TcpCheck> = {
+  type: "tcp",
+  label: "TCP",
+  schema: TcpCheck,
+  minIntervalSecs: 10,
+  defaultIntervalSecs: 60,
+  rules: (spec) => void hostOrThrow(spec.host, "/host"),
+  destination: (spec) => ({ host: hostOrThrow(spec.host, "/host"), port: spec.port, pointer: "/host" }),
+  mapSecrets: (spec) => spec,
+  summary: (spec) => (spec.host.includes(":") ? `[${spec.host}]:${spec.port}` : `${spec.host}:${spec.port}`),
+};

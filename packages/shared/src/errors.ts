@@ -1,0 +1,109 @@
+/**
+ * The one registry of error codes. A code is stable: it is never renamed, reused for something else or given another
+ * status. A new one is added here and nowhere else; the OpenAPI document and the tests read this table.
+ */
+export const errorCodes = {
+  // Requests that cannot be read
+  INVALID_JSON: { status: 400, when: "the body is not JSON" },
+  INVALID_BODY: { status: 400, when: "the body is JSON, but a value in it has the wrong type or cannot be stored" },
+  INVALID_QUERY: { status: 400, when: "a query parameter has the wrong type or range" },
+  INVALID_ID: { status: 400, when: "an id in the body is not a UUID" },
+  UNKNOWN_FIELD: { status: 400, when: "the body or the query has a key that the route does not know" },
+  UNSUPPORTED_MEDIA_TYPE: { status: 415, when: "the Content-Type is not application/json" },
+  PAYLOAD_TOO_LARGE: { status: 413, when: "the body is larger than the route takes" },
+  // Who is asking
+  UNAUTHENTICATED: { status: 401, when: "no valid session or token came with the request" },
+  FORBIDDEN: { status: 403, when: "the caller may not do this" },
+  INSUFFICIENT_SCOPE: { status: 403, when: "the token lacks the scope that the route needs" },
+  OWNER_REQUIRED: { status: 403, when: "only an owner of the organisation may do this" },
+  CSRF_REJECTED: { status: 403, when: "a cookie-authenticated write came from another origin" },
+  SIGN_IN_LINK_INVALID: { status: 400, when: "a sign-in link is unknown, used or expired" },
+  // Routes and resources
+  NOT_FOUND: { status: 404, when: "no such route or resource" },
+  METHOD_NOT_ALLOWED: { status: 405, when: "the path exists, but not with this method" },
+  TARGET_NOT_FOUND: { status: 404, when: "no such target in this organisation" },
+  CHANNEL_NOT_FOUND: { status: 404, when: "no such notification channel in this organisation" },
+  INCIDENT_NOT_FOUND: { status: 404, when: "no such incident in this organisation" },
+  STATUS_PAGE_NOT_FOUND: { status: 404, when: "no such status page in this organisation" },
+  COMPONENT_NOT_FOUND: { status: 404, when: "the monitor is not on this status page" },
+  REGION_NOT_FOUND: { status: 404, when: "no such region" },
+  AGENT_NOT_FOUND: { status: 404, when: "no such agent" },
+  // Targets and checks
+  EMPTY_NAME: { status: 400, when: "a name is empty or only white space" },
+  INVALID_TAG: { status: 400, when: "a tag is empty, too long, or there are too many" },
+  INVALID_URL_SCHEME: { status: 400, when: "the URL scheme is neither http nor https" },
+  INVALID_URL_FORMAT: { status: 400, when: "the URL is malformed, has no host, or carries credentials" },
+  INVALID_HTTP_METHOD: { status: 400, when: "the HTTP method is not one that a check may send" },
+  INVALID_HTTP_HEADER: { status: 400, when: "a header name or value cannot be sent" },
+  INVALID_STATUS_RANGE: { status: 400, when: "expected_status is outside 100..599 or the range is reversed" },
+  INVALID_TLS_CRED_COMBO: { status: 400, when: "verify_tls is false while the check carries credentials over https" },
+  INVALID_INTERVAL: { status: 400, when: "the interval is not a whole number of seconds in range" },
+  MIN_CHECK_INTERVAL: { status: 422, when: "the interval is below the floor of the plan or of the kind" },
+  INVALID_TIMEOUT: { status: 400, when: "the timeout is not a whole number of milliseconds from 100 to 60000" },
+  INVALID_TCP_PORT: { status: 400, when: "the port is not in 1..65535" },
+  INVALID_TCP_HOST: { status: 400, when: "the host is empty or not a host name or address" },
+  INVALID_ALERT_CONFIG: { status: 400, when: "an alert binding or an alerting number is not valid" },
+  INVALID_REGION_POLICY: { status: 422, when: "the region policy counts no region, or more than there are" },
+  CHECK_KIND_IMMUTABLE: { status: 400, when: "a PATCH tries to change the kind of a check" },
+  REDACTION_SENTINEL: { status: 400, when: "a secret field still holds the mask ***" },
+  SSRF_BLOCKED: { status: 400, when: "the address is private, local or reserved" },
+  BAD_TIME_RANGE: { status: 400, when: "to is not after from" },
+  // Channels
+  CHANNEL_NAME_TAKEN: { status: 422, when: "another channel of the organisation has this name" },
+  CHANNEL_NAME_INVALID: { status: 400, when: "the channel name is empty or longer than 100 characters" },
+  INVALID_CHANNEL_CONFIG: { status: 400, when: "the channel configuration is not valid for its kind" },
+  CHANNEL_TEST_FAILED: { status: 422, when: "the test message could not be delivered" },
+  // Status pages
+  SLUG_TAKEN: { status: 409, when: "another status page has this slug" },
+  INVALID_SLUG: { status: 400, when: "the slug is not 3 to 30 of a-z, 0-9 and -, starting with a letter" },
+  COMPONENT_ALREADY_ON_PAGE: { status: 409, when: "the monitor is on this page already" },
+  INVALID_COMPONENT_ID: { status: 400, when: "a listed component is not on the page, or one is missing or doubled" },
+  STATUS_DATA_UNAVAILABLE: { status: 503, when: "the status page could not be computed yet" },
+  // Regions and agents
+  REGION_ID_TAKEN: { status: 409, when: "another region has this id" },
+  RESOURCE_IN_USE: { status: 409, when: "something still depends on the resource" },
+  AGENT_PROTOCOL_MISMATCH: { status: 409, when: "the agent speaks another version of the protocol" },
+  PROBE_UNAVAILABLE: { status: 503, when: "no agent serves the region" },
+  PROBE_BUSY: { status: 503, when: "the agents of the region did not answer in time" },
+  INGEST_BUSY: { status: 503, when: "the control plane takes no more results for the moment" },
+  // The service itself
+  SERVICE_STARTING: { status: 503, when: "the service is starting or draining" },
+  DEPENDENCY_DOWN: { status: 503, when: "the database does not answer" },
+  INTERNAL: { status: 500, when: "a defect in StatusMesh" },
+} as const satisfies Record<string, { status: number; when: string }>;
+
+export type ErrorCode = keyof typeof errorCodes;
+
+/** True for a string that is a key of the registry; used to trust a code that rides on a schema node. */
+export function isErrorCode(value: unknown): value is ErrorCode {
+  return typeof value === "string" && Object.hasOwn(errorCodes, value);
+}
+
+/** What an error may carry beside its code and its message. */
+export interface ErrorExtras {
+  /** RFC 6901 pointer into the body (`/check/url`) or `/query/<name>`. */
+  field?: string | null;
+  details?: Record<string, unknown> | null;
+  /** Seconds for the Retry-After header. */
+  retryAfterSecs?: number;
+  cause?: unknown;
+}
+
+/** The one error class that reaches a caller. Anything else thrown becomes INTERNAL. */
+export class AppError extends Error {
+  override readonly name = "AppError";
+  readonly code: ErrorCode;
+  readonly status: number;
+  readonly field: string | null;
+  readonly details: Record<string, unknown> | null;
+  readonly retryAfterSecs: number | null;
+
+  constructor(code: ErrorCode, message: string, extras: ErrorExtras = {}) {
+    super(message, extras.cause === undefined ? undefined : { cause: extras.cause });
+    this.code = code;
+    this.status = errorCodes[code].status;
+    this.field = extras.field ?? null;
+    this.details = extras.details ?? null;
+    this.retryAfterSecs = extras.retryAfterSecs ?? null;
+  }
+}

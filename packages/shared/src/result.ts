@@ -1,0 +1,28 @@
+import Type, { type Static } from "typebox";
+
+/** What one run of a check found. `unknown` is not a status of a run: it is how a monitor without fresh results reads. */
+export const checkStatuses = ["up", "down", "degraded", "error"] as const;
+export type CheckStatus = (typeof checkStatuses)[number];
+
+export const CheckStatusSchema = Type.Enum([...checkStatuses], { description: "What the run found" });
+
+const ms = (what: string) =>
+  Type.Union([Type.Number({ minimum: 0, maximum: 86_400_000 }), Type.Null()], { description: `${what}, milliseconds; null where the kind skips the phase` });
+
+/** The measured part of a result, the same on the agent's wire and in the API. Phases are those of a fresh connection. */
+export const measurementFields = {
+  status: CheckStatusSchema,
+  error: Type.Union([Type.String({ maxLength: 2000 }), Type.Null()], { description: "What was wrong, in words; null when nothing was" }),
+  http_status: Type.Union([Type.Integer({ minimum: 100, maximum: 999 }), Type.Null()], { description: "Status code of the last response; null for other kinds" }),
+  response_size: Type.Union([Type.Integer({ minimum: 0, maximum: 2_147_483_647 }), Type.Null()], { description: "Body bytes read" }),
+  dns_ms: ms("Name resolution"),
+  connect_ms: ms("TCP connect"),
+  tls_ms: ms("TLS handshake"),
+  ttfb_ms: ms("Request sent to first byte"),
+  total_ms: ms("The whole check"),
+} as const;
+
+const Measurement = Type.Object(measurementFields);
+
+/** One probe's finding, before it is known to which target and slot it belongs. */
+export type Measurement = Static<typeof Measurement>;

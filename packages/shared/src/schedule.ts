@@ -1,0 +1,42 @@
+/**
+ * When a check is due. Control plane and agent compute the same slots without talking about them, so that scheduling
+ * costs no database write: slot k of a target in a region is `phase + k × interval`, counted from the Unix epoch.
+ */
+
+/** FNV-1a, 32 bit, with a final avalanche (the multiplier of Murmur3's finaliser): ids that differ in one digit must land far apart. */
+export function hash32(text: string): number {
+  let hash = 0x811c9dc5;
+  for (let i = 0; i < text.length; i++) {
+    hash ^= text.charCodeAt(i);
+    hash = Math.imul(hash, 0x01000193);
+  }
+  hash ^= hash >>> 16;
+  hash = Math.imul(hash, 0x85ebca6b);
+  hash ^= hash >>> 13;
+  hash = Math.imul(hash, 0xc2b2ae35);
+  hash ^= hash >>> 16;
+  return hash >>> 0;
+}
+
+/** Offset of a target's slots within its interval, in ms: spreads the targets of a region evenly, and the regions of a target apart. */
+export function phaseMs(targetId: string, region: string, intervalMs: number): number {
+  return Math.floor((hash32(`${targetId}/${region}`) / 0x1_0000_0000) * intervalMs);
+}
+
+/** The first slot at or after `fromMs` (Unix ms). */
+export function slotAtOrAfter(fromMs: number, phase: number, intervalMs: number): number {
+  return Math.ceil((fromMs - phase) / intervalMs) * intervalMs + phase;
+}
+
+/**
+ * How long after its slot a run starts, in ms: 0 to `jitterPct` percent of the interval, the same for the same slot on
+ * every machine. The result keeps the slot as `scheduled_at`; only the start moves.
+ */
+export function jitterMs(targetId: string, slotMs: number, intervalMs: number, jitterPct: number): number {
+  return Math.floor((hash32(`${targetId}@${slotMs}`) / 0x1_0000_0000) * intervalMs * (jitterPct / 100));
+}
+
+/** How long a region's vote stays live after its last result, in ms. */
+export function livenessMs(intervalMs: number, timeoutMs: number): number {
+  return Math.max(2 * intervalMs + timeoutMs, 90_000);
+}
