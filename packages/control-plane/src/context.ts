@@ -1,0 +1,88 @@
+import type { Sql, TransactionSql } from "postgres";
+import type { Sealer } from "./crypto/seal.ts";
+import type { Config } from "./config.ts";
+import type { Log } from "./log.ts";
+import { AppError } from "@statusmesh/shared/errors";
+
+/** Everything a token may be allowed to do. A session has all that its role allows. */
+export const scopes = [
+  "targets:read",
+  "targets:write",
+  "targets:execute",
+  "channels:read",
+  "channels:write",
+  "incidents:read",
+  "incidents:write",
+  "maintenance:read",
+  "maintenance:write",
+  "status_page:read",
+  "status_page:write",
+  "org:read",
+  "org:write",
+] as const;
+export type Scope = (typeof scopes)[number];
+
+/** The wall clock, passed in so that tests can set it. Unix milliseconds. */
+export interface Clock {
+  now(): number;
+}
+
+/** What is the same for every request of a process. */
+export interface System {
+  /** The pool; or, inside {@link inTransaction}, the one connection that holds the transaction. */
+  readonly sql: Sql | TransactionSql;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly config: Config;
+  readonly sealer: Sealer;
+}
+
+export type WriteSource = "ui" | "api" | "terraform";
+
+/** Who asks, for which organisation. Services take this and nothing else to decide what is allowed. */
+export interface Ctx extends System {
+  readonly orgId: string;
+  readonly userId: string;
+  readonly role: "owner" | "member";
+  readonly scopes: ReadonlySet<string>;
+  /** How the caller proved who they are: `session`, `token`, or `system` for the program's own work. */
+  readonly actor: { readonly type: "session" | "token" | "system"; readonly id: string | null };
+  readonly writeSource: WriteSource;
+  readonly traceId: string | null;
+}
+
+/** Refuses a caller without the scope. The first line of every service verb. */
+export function requireScope(ctx: Ctx, scope: Scope): void {
+  if (!ctx.scopes.has(scope)) {
+    throw new AppError("INSUFFICIENT_SCOPE", `This needs the scope ${scope}, which the token does not have.`, { details: { scope } });
+  }
+}
+
+/** Refuses a caller who is not an owner of the organisation. */
+export function requireOwner(ctx: Ctx): void {
+  if (ctx.role !== "owner") throw new AppError("OWNER_REQUIRED", "Only an owner of the organisation may do this.");
+}
+
+/** Runs `work` in one transaction, and hands it the same context bound to that transaction. Joins one that is already open. */
+export async function inTransaction<C extends System, T>(system: C, work: (system: C) => Promise<T>): Promise<T> {
+  if (!("begin" in system.sql)) return work(system);
+  return (await system.sql.begin((sql) => work({ ...system, sql }))) as T;
+}
+
+/** An agent's request: its region comes from its token, never from what it says. */
+export interface AgentCtx extends System {
+  readonly agentId: string;
+  readonly region: string;
+}
+
+/** The doors into the service, and the context that each of them hands to a handler. */
+export interface Doors {
+  /** A person or a program of an organisation: session cookie or `sm_live_` token. */
+  tenant: Ctx;
+  /** An agent: `sm_agent_` token. */
+  agent: AgentCtx;
+  /** The administrator of the instance: the static operator secret. */
+  operator: System;
+  /** Anyone. */
+  public: System;
+}

@@ -1,0 +1,46 @@
+import { createCipheriv, createDecipheriv, createHash, randomBytes } from "node:crypto";
+
+/**
+ * Seals secrets that are kept in the database. `place` names where the secret belongs (org, table, row, field) and is
+ * authenticated with it, so that a sealed value copied to another row does not open there.
+ */
+export interface Sealer {
+  seal(secret: string, place: string): string;
+  /** Throws when the value was sealed under another key or for another place. */
+  open(sealed: string, place: string): string;
+}
+
+const prefix = "sealed:1:";
+
+/** Without a key secrets are stored as they are, marked, so that setting a key later seals them at their next write. */
+const plain = "plain:";
+
+/**
+ * AES-256-GCM under `key` (32 bytes), or no encryption for null. The stored form carries the id of its key:
+ * `sealed:1:<key id>:<base64url of nonce, ciphertext, tag>`.
+ */
+export function makeSealer(key: Buffer | null): Sealer {
+  const keyId = key === null ? "" : createHash("sha256").update(key).digest("base64url").slice(0, 8);
+  return {
+    seal(secret, place) {
+      if (key === null) return plain + secret;
+      const nonce = randomBytes(12);
+      const cipher = createCipheriv("aes-256-gcm", key, nonce, { authTagLength: 16 });
+      cipher.setAAD(Buffer.from(`${place}/${keyId}`));
+      const body = Buffer.concat([nonce, cipher.update(secret, "utf8"), cipher.final(), cipher.getAuthTag()]);
+      return `${prefix}${keyId}:${body.toString("base64url")}`;
+    },
+    open(sealed, place) {
+      if (sealed.startsWith(plain)) return sealed.slice(plain.length);
+      const [id, data] = sealed.slice(prefix.length).split(":");
+      if (!sealed.startsWith(prefix) || id === undefined || data === undefined) throw new Error(`a stored secret of ${place} has no known form`);
+      if (key === null || id !== keyId) throw new Error(`a secret of ${place} is sealed under key ${id}, which is not configured`);
+      const body = Buffer.from(data, "base64url");
+      // Node 20 takes a tag of 4 bytes unless the length is named.
+      const decipher = createDecipheriv("aes-256-gcm", key, body.subarray(0, 12), { authTagLength: 16 });
+      decipher.setAAD(Buffer.from(`${place}/${keyId}`));
+      decipher.setAuthTag(body.subarray(-16));
+      return Buffer.concat([decipher.update(body.subarray(12, -16)), decipher.final()]).toString("utf8");
+    },
+  };
+}

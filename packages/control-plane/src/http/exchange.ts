@@ -1,0 +1,78 @@
+import { randomBytes } from "node:crypto";
+import type { Context, Middleware } from "koa";
+import postgres from "postgres";
+import { AppError } from "@statusmesh/shared/errors";
+import type { Clock } from "../context.ts";
+import type { Log } from "../log.ts";
+
+/** W3C Trace Context, level 1, section 3.2: version, trace id, parent id, flags. */
+const traceparent = /^[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}$/;
+
+/** The trace that the caller started, or a new one. Every log line and every error of the request carries it. */
+function traceId(header: string): string {
+  const given = traceparent.exec(header)?.[1];
+  return given === undefined || /^0+$/.test(given) ? randomBytes(16).toString("hex") : given;
+}
+
+/** The envelope of an error, for the caller. A defect says nothing about itself but its trace. */
+export function envelope(error: AppError, trace: string | null) {
+  return { error: { code: error.code, message: error.message, field: error.field, details: error.details, trace_id: trace } };
+}
+
+/**
+ * The outermost middleware: gives the request its trace id, writes one log line for it, and turns whatever is thrown
+ * into the error envelope. `page` renders an error for a browser that asked for a page, or returns null.
+ */
+export function exchange(options: { log: Log; clock: Clock; page(error: AppError, http: Context): string | null }): Middleware {
+  return async (http, next) => {
+    const started = options.clock.now();
+    const trace = traceId(http.get("traceparent"));
+    http.state["traceId"] = trace;
+    http.set("X-Request-Id", trace);
+    try {
+      await next();
+      // Koa's own idea of a miss is a plain-text 404 without a body.
+      if (http.status === 404 && http.body === undefined) throw new AppError("NOT_FOUND", `There is nothing at ${http.path}.`);
+    } catch (thrown) {
+      const error = asAppError(thrown);
+      if (error.status >= 500) options.log.error({ trace, code: error.code, path: http.path, err: describe(thrown) }, "request failed");
+      answer(http, error, trace, options.page(error, http));
+    }
+    const took = options.clock.now() - started;
+    const fields = { trace, method: http.method, path: http.path, status: http.status, ms: took };
+    if (http.path !== "/healthz" && http.path !== "/readyz") options.log.debug(fields, "request");
+  };
+}
+
+function answer(http: Context, error: AppError, trace: string, page: string | null): void {
+  http.status = error.status;
+  http.set("Cache-Control", "no-store");
+  if (error.retryAfterSecs !== null) http.set("Retry-After", String(error.retryAfterSecs));
+  if (error.status === 401) http.set("WWW-Authenticate", "Bearer");
+  if (page === null) {
+    http.body = envelope(error, trace);
+    http.type = "application/json; charset=utf-8";
+  } else {
+    http.body = page;
+    http.type = "text/html; charset=utf-8";
+  }
+}
+
+/** Codes of PostgreSQL and of sockets that mean: the database is away, and trying again later helps. */
+const away = /^(57P0[123]|08[0-9A-Z]{3}|53300|55P03|57014|CONNECT|CONNECTION|ECONN|ENOENT|EPIPE)/;
+
+function asAppError(thrown: unknown): AppError {
+  if (thrown instanceof AppError) return thrown;
+  const code = (thrown as { code?: unknown }).code;
+  if (typeof code === "string" && away.test(code)) {
+    return new AppError("DEPENDENCY_DOWN", "The database does not answer. Try again in a moment.", { cause: thrown, retryAfterSecs: 2 });
+  }
+  if (thrown instanceof postgres.PostgresError && (code === "22021" || code === "22P05")) {
+    return new AppError("INVALID_BODY", "A text has a character that cannot be stored.", { cause: thrown });
+  }
+  return new AppError("INTERNAL", "Something went wrong on our side. The trace id finds it in the log.", { cause: thrown });
+}
+
+function describe(thrown: unknown): string {
+  return thrown instanceof Error ? `${thrown.stack ?? thrown.message}${thrown.cause instanceof Error ? `\ncaused by ${thrown.cause.stack ?? thrown.cause.message}` : ""}` : String(thrown);
+}

@@ -1,0 +1,100 @@
+import type { Context } from "koa";
+import type { Static, TObject, TSchema } from "typebox";
+import type { Doors, Scope } from "../context.ts";
+import type { ErrorCode } from "@statusmesh/shared/errors";
+
+export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
+/** The budget that a request is charged to; null is never throttled. */
+export type RateCategory = "api_writes" | "api_reads" | "bulk_ops" | "test_now" | "check_now";
+
+/** What a handler answers. `body` undefined is an empty body. */
+export interface Reply {
+  status: number;
+  body?: unknown;
+  headers?: Record<string, string>;
+}
+
+/** A request after every check that the declaration asks for. */
+export interface Call<D extends keyof Doors, P extends TSchema, Q extends TSchema, B extends TSchema> {
+  ctx: Doors[D];
+  params: Static<P>;
+  query: Static<Q>;
+  body: Static<B>;
+  /** The raw exchange, for cookies and the like. */
+  http: Context;
+}
+
+/** One route: what it takes, what it gives and who may call it. The router, the OpenAPI document and the tests read this. */
+export interface Route {
+  readonly method: Method;
+  /** As OpenAPI writes it: `/api/v1/targets/{id}`. */
+  readonly path: string;
+  readonly door: keyof Doors;
+  readonly scope: Scope | null;
+  readonly category: RateCategory | null;
+  readonly tag: string;
+  readonly summary: string;
+  readonly description: string | null;
+  readonly params: TObject | null;
+  readonly query: TObject | null;
+  readonly body: TSchema | null;
+  readonly bodyOptional: boolean;
+  readonly bodyLimit: number;
+  readonly replies: Readonly<Record<number, TSchema | null>>;
+  readonly errors: readonly ErrorCode[];
+  /** Cache-Control of a successful GET. */
+  readonly cache: string | null;
+  handle(call: Call<keyof Doors, TSchema, TSchema, TSchema>): Promise<Reply>;
+}
+
+export interface RouteDeclaration<D extends keyof Doors, P extends TObject, Q extends TObject, B extends TSchema> {
+  method: Method;
+  path: string;
+  door: D;
+  /** The scope that the service verb asks for; here it is documentation and the tests' list. */
+  scope?: Scope;
+  category?: RateCategory;
+  tag: string;
+  summary: string;
+  description?: string;
+  params?: P;
+  query?: Q;
+  body?: B;
+  /** True where the whole body may be left out. */
+  bodyOptional?: boolean;
+  /** Bytes; 1 MiB unless the route needs more. */
+  bodyLimit?: number;
+  replies: Record<number, TSchema | null>;
+  /** Codes of its own, beside those that every route can answer. */
+  errors?: readonly ErrorCode[];
+  cache?: string;
+  handle(call: Call<D, P, Q, B>): Promise<Reply>;
+}
+
+/** Declares a route. */
+export function route<D extends keyof Doors, P extends TObject, Q extends TObject, B extends TSchema>(declared: RouteDeclaration<D, P, Q, B>): Route {
+  return {
+    method: declared.method,
+    path: declared.path,
+    door: declared.door,
+    scope: declared.scope ?? null,
+    category: declared.category ?? (declared.door === "tenant" ? (declared.method === "GET" ? "api_reads" : "api_writes") : null),
+    tag: declared.tag,
+    summary: declared.summary,
+    description: declared.description ?? null,
+    params: declared.params ?? null,
+    query: declared.query ?? null,
+    body: declared.body ?? null,
+    bodyOptional: declared.bodyOptional ?? false,
+    bodyLimit: declared.bodyLimit ?? 1_048_576,
+    replies: declared.replies,
+    errors: declared.errors ?? [],
+    cache: declared.cache ?? (declared.door === "tenant" ? "private, max-age=10" : null),
+    // Erases the types that the declaration was checked with; the router hands over what the schemas have checked.
+    handle: declared.handle as Route["handle"],
+  };
+}
+
+export const ok = (body: unknown, headers?: Record<string, string>): Reply => ({ status: 200, body, ...(headers === undefined ? {} : { headers }) });
+export const created = (location: string, body: unknown): Reply => ({ status: 201, body, headers: { Location: location } });
+export const noContent = (): Reply => ({ status: 204 });

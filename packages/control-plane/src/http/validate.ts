@@ -1,0 +1,182 @@
+import type { Static, TSchema } from "typebox";
+import { Compile, type Validator } from "typebox/compile";
+import { Default } from "typebox/value";
+import { AppError, type ErrorCode, isErrorCode } from "@statusmesh/shared/errors";
+
+/** A schema node as JSON Schema has it, with our own keywords: `errorCode`, `discriminator` (a union's tag) and `cap` (a silent maximum). */
+interface Node {
+  type?: string;
+  const?: unknown;
+  enum?: unknown[];
+  anyOf?: Node[];
+  discriminator?: string;
+  errorCode?: string;
+  cap?: number;
+  default?: unknown;
+  properties?: Record<string, Node>;
+  patternProperties?: Record<string, Node>;
+  required?: string[];
+  additionalProperties?: boolean | Node;
+  minProperties?: number;
+  maxProperties?: number;
+  items?: Node | Node[];
+  minItems?: number;
+  maxItems?: number;
+}
+
+interface Problem {
+  pointer: string;
+  message: string;
+  code: ErrorCode;
+}
+
+type Json = Record<string, unknown>;
+
+const validators = new WeakMap<object, Validator>();
+
+function validatorOf(schema: object): Validator {
+  let validator = validators.get(schema);
+  if (validator === undefined) {
+    validator = Compile(schema as TSchema);
+    validators.set(schema, validator);
+  }
+  return validator;
+}
+
+/**
+ * Checks `value` against `schema`, fills in the defaults of omitted fields (in place) and returns it typed.
+ * Throws an AppError whose field is a JSON pointer and whose code is the nearest `errorCode` of the schema.
+ */
+export function validate<S extends TSchema>(schema: S, value: unknown, base = ""): Static<S> {
+  const filled = Default(schema, value);
+  if (validatorOf(schema).Check(filled)) return filled as Static<S>;
+  const problem = explain(schema as Node, filled, base, "INVALID_BODY") ?? { pointer: base, message: "The value does not fit.", code: "INVALID_BODY" as const };
+  throw new AppError(problem.code, problem.message, { field: problem.pointer });
+}
+
+/** True when `value` fits; for replies and for values of our own. */
+export function fits(schema: TSchema, value: unknown): boolean {
+  return validatorOf(schema).Check(value);
+}
+
+/** Reads a query string by a schema of integers, booleans and strings. `cap` on an integer lowers a larger value silently. */
+export function validateQuery<S extends TSchema>(schema: S, query: URLSearchParams): Static<S> {
+  const properties = (schema as Node).properties ?? {};
+  const value: Json = {};
+  for (const [name, text] of query) {
+    const node = properties[name];
+    const field = `/query/${name}`;
+    if (node === undefined) throw new AppError("UNKNOWN_FIELD", `There is no query parameter "${name}" here.${suggestion(name, Object.keys(properties))}`, { field });
+    if (Object.hasOwn(value, name)) throw new AppError("INVALID_QUERY", `The query parameter "${name}" is there twice.`, { field });
+    value[name] = fromText(node, text);
+  }
+  try {
+    return validate(schema, value, "/query");
+  } catch (error) {
+    if (error instanceof AppError && error.code === "INVALID_BODY") throw new AppError("INVALID_QUERY", error.message, { field: error.field });
+    throw error;
+  }
+}
+
+function fromText(node: Node, text: string): unknown {
+  if (node.type === "integer" && /^-?[0-9]{1,15}$/.test(text)) return node.cap === undefined ? Number(text) : Math.min(Number(text), node.cap);
+  if (node.type === "boolean" && (text === "true" || text === "false")) return text === "true";
+  return text;
+}
+
+/** The first thing wrong with the value, found the way a person would read it: outside in, and only in the branch that was meant. */
+function explain(node: Node, value: unknown, pointer: string, outer: ErrorCode): Problem | null {
+  const code = isErrorCode(node.errorCode) ? node.errorCode : outer;
+  if (node.anyOf !== undefined) return explainUnion(node, node.anyOf, value, pointer, code);
+  if (node.type === "object") return explainObject(node, value, pointer, code);
+  if (node.type === "array") return explainArray(node, value, pointer, code);
+  const [error] = validatorOf(node).Errors(value);
+  if (error === undefined) return null;
+  return { pointer, code, message: `${name(pointer)} ${leafMessage(node, error.message)}.` };
+}
+
+function leafMessage(node: Node, message: string): string {
+  if (node.const !== undefined) return `must be ${JSON.stringify(node.const)}`;
+  if (node.enum !== undefined) return `must be one of ${node.enum.join(", ")}`;
+  return message;
+}
+
+function explainUnion(node: Node, branches: Node[], value: unknown, pointer: string, code: ErrorCode): Problem | null {
+  if (validatorOf(node).Check(value)) return null;
+  const tag = node.discriminator;
+  if (tag !== undefined && isObject(value)) {
+    const tags = branches.map((branch) => branch.properties?.[tag]?.const);
+    const at = tags.indexOf(value[tag]);
+    if (at >= 0) return explain(branches[at]!, value, pointer, code);
+    return { pointer: `${pointer}/${tag}`, code, message: `${name(`${pointer}/${tag}`)} must be one of ${tags.join(", ")}.` };
+  }
+  const real = branches.filter((branch) => branch.type !== "null");
+  const sameType = real.find((branch) => typeOf(value) === branch.type) ?? (real.length === 1 ? real[0] : undefined);
+  if (sameType !== undefined) return explain(sameType, value, pointer, code);
+  const kinds = branches.map((branch) => (branch.const === undefined ? branch.type : JSON.stringify(branch.const)));
+  return { pointer, code, message: `${name(pointer)} must be ${kinds.join(" or ")}.` };
+}
+
+function explainObject(node: Node, value: unknown, pointer: string, code: ErrorCode): Problem | null {
+  if (!isObject(value)) return { pointer, code, message: `${name(pointer)} must be an object.` };
+  const properties = node.properties ?? {};
+  const keys = Object.keys(value);
+  if (node.additionalProperties === false) {
+    const unknown = keys.find((key) => !Object.hasOwn(properties, key));
+    if (unknown !== undefined) {
+      return { pointer: join(pointer, unknown), code: "UNKNOWN_FIELD", message: `There is no field "${unknown}" here.${suggestion(unknown, Object.keys(properties))}` };
+    }
+  }
+  for (const key of node.required ?? []) {
+    const own = properties[key]?.errorCode;
+    if (!Object.hasOwn(value, key)) return { pointer: join(pointer, key), code: isErrorCode(own) ? own : code, message: `${name(join(pointer, key))} is required.` };
+  }
+  if (node.minProperties !== undefined && keys.length < node.minProperties) return { pointer, code, message: `${name(pointer)} must have at least ${node.minProperties} field${node.minProperties === 1 ? "" : "s"}.` };
+  if (node.maxProperties !== undefined && keys.length > node.maxProperties) return { pointer, code, message: `${name(pointer)} must have at most ${node.maxProperties} fields.` };
+  const any = Object.values(node.patternProperties ?? {})[0];
+  for (const key of keys) {
+    const child = Object.hasOwn(properties, key) ? properties[key] : any;
+    const problem = child === undefined ? null : explain(child, value[key], join(pointer, key), code);
+    if (problem !== null) return problem;
+  }
+  return null;
+}
+
+function explainArray(node: Node, value: unknown, pointer: string, code: ErrorCode): Problem | null {
+  if (!Array.isArray(value)) return { pointer, code, message: `${name(pointer)} must be an array.` };
+  const { minItems = 0, maxItems = Infinity } = node;
+  if (value.length < minItems || value.length > maxItems) {
+    const wanted = minItems === maxItems ? `exactly ${minItems}` : value.length < minItems ? `at least ${minItems}` : `at most ${maxItems}`;
+    return { pointer, code, message: `${name(pointer)} must have ${wanted} item${wanted.endsWith(" 1") ? "" : "s"}.` };
+  }
+  for (const [at, item] of value.entries()) {
+    const child = Array.isArray(node.items) ? node.items[at] : node.items;
+    const problem = child === undefined ? null : explain(child, item, join(pointer, String(at)), code);
+    if (problem !== null) return problem;
+  }
+  const [error] = validatorOf(node).Errors(value);
+  return error === undefined ? null : { pointer, code, message: `${name(pointer)} ${error.message}.` };
+}
+
+const isObject = (value: unknown): value is Json => typeof value === "object" && value !== null && !Array.isArray(value);
+const typeOf = (value: unknown): string => (value === null ? "null" : Array.isArray(value) ? "array" : Number.isInteger(value) ? "integer" : typeof value);
+const join = (pointer: string, key: string): string => `${pointer}/${key.replaceAll("~", "~0").replaceAll("/", "~1")}`;
+
+/** How a person would call the place: `check.timeout`, or "The body". */
+function name(pointer: string): string {
+  const path = pointer.replace(/^\/query/, "").slice(1).replaceAll("/", ".").replaceAll("~1", "/").replaceAll("~0", "~");
+  return path === "" ? "The body" : path;
+}
+
+/** ` Did you mean "url"?` when a known name is one slip away. */
+function suggestion(wrong: string, known: string[]): string {
+  const near = known.find((key) => key.toLowerCase().replaceAll(/[_-]/g, "") === wrong.toLowerCase().replaceAll(/[_-]/g, "") || oneSlip(wrong, key));
+  return near === undefined ? "" : ` Did you mean "${near}"?`;
+}
+
+function oneSlip(a: string, b: string): boolean {
+  if (Math.abs(a.length - b.length) > 1 || Math.min(a.length, b.length) < 3) return false;
+  let start = 0;
+  while (start < a.length && a[start] === b[start]) start++;
+  return a.slice(start + 1) === b.slice(start + 1) || a.slice(start + 1) === b.slice(start) || a.slice(start) === b.slice(start + 1);
+}

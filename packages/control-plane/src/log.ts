@@ -1,0 +1,27 @@
+import { pino } from "pino";
+
+/** The log of a process: JSON lines, or one human line each. Secrets never reach it: callers pass named fields, not objects of theirs. */
+export interface Log {
+  debug(fields: object, message: string): void;
+  info(fields: object, message: string): void;
+  warn(fields: object, message: string): void;
+  error(fields: object, message: string): void;
+}
+
+/** Values that must not be printed even when a caller makes a mistake. */
+const redacted = ["*.authorization", "*.cookie", "*.token", "*.secret", "*.password", "headers.authorization", "headers.cookie", "token", "secret", "password"];
+
+/** Opens the log. `pretty` is for people at a terminal. */
+export function openLog(level: string, format: "json" | "pretty"): Log {
+  const options = { level, base: null, timestamp: () => `,"time":"${new Date().toISOString()}"`, formatters: { level: (label: string) => ({ level: label }) }, redact: { paths: redacted, censor: "***" } };
+  return format === "json" ? pino(options) : pino(options, { write: (line: string) => void process.stdout.write(pretty(line)) });
+}
+
+function pretty(line: string): string {
+  const { level, time, msg, ...rest } = JSON.parse(line) as { level: string; time: string; msg?: string } & Record<string, unknown>;
+  const fields = Object.entries(rest).map(([key, value]) => `${key}=${typeof value === "string" ? value : JSON.stringify(value)}`);
+  return `${time.slice(11, 19)} ${level === "info" ? "" : `${level}: `}${msg ?? ""}${fields.length > 0 ? `  ${fields.join(" ")}` : ""}\n`;
+}
+
+/** A log that says nothing. */
+export const silentLog: Log = { debug() {}, info() {}, warn() {}, error() {} };

@@ -1,0 +1,44 @@
+import Type, { type Static } from "typebox";
+import { measurementFields } from "@statusmesh/shared/result";
+import { Id, nullable, PageOf, Timestamp } from "../http/wire.ts";
+
+export const CheckResult = Type.Object(
+  { target_id: Id, region: Type.String(), timestamp: Timestamp, ...measurementFields },
+  { additionalProperties: false, title: "CheckResult" },
+);
+export type CheckResult = Static<typeof CheckResult>;
+
+export const CheckResultPage = PageOf(CheckResult);
+
+const meanMs = (phase: string) => Type.Number({ description: `Mean ${phase} time, ms; 0 where the kind skips the phase` });
+
+/** One slice of a latency series. */
+export const LatencyBucket = Type.Object({
+  t: Type.Integer({ description: "Start of the bucket, Unix ms" }),
+  p50: Type.Number(),
+  p95: Type.Number(),
+  p99: Type.Number(),
+  avg: Type.Number(),
+  dns: meanMs("DNS"),
+  connect: meanMs("connect"),
+  tls: meanMs("TLS"),
+  ttfb: meanMs("first-byte"),
+  samples: Type.Integer({ description: "0 marks a gap" }),
+});
+export type LatencyBucket = Static<typeof LatencyBucket>;
+
+export const LatencySeries = Type.Object({ bucket_seconds: Type.Integer(), buckets: Type.Array(LatencyBucket) }, { title: "LatencySeries" });
+export type LatencySeries = Static<typeof LatencySeries>;
+
+export const Uptime = Type.Object(
+  {
+    total: Type.Integer(),
+    up: Type.Integer(),
+    down: Type.Integer(),
+    degraded: Type.Integer(),
+    error: Type.Integer(),
+    uptime_pct: nullable(Type.Number({ description: "Share of runs that found the target up or degraded, percent; null without runs" })),
+  },
+  { title: "Uptime" },
+);
+export type Uptime = Static<typeof Uptime>;

@@ -1,0 +1,94 @@
+import Type, { type Static, type TSchema } from "typebox";
+import { type CheckSpec, checkKinds } from "@statusmesh/shared/checks";
+import { Id, PageOf, Timestamp } from "../http/wire.ts";
+
+/** Any check, told apart by its `type`. */
+export const Check = Type.Unsafe<CheckSpec>(
+  Type.Union(
+    Object.values(checkKinds).map((kind): TSchema => kind.schema),
+    { discriminator: "type", description: "What is checked, tagged by type" },
+  ),
+);
+
+/** How many regions must agree that a target is down. */
+export const RegionPolicy = Type.Union(
+  [
+    Type.Literal("any"),
+    Type.Literal("majority"),
+    Type.Literal("all"),
+    Type.Object({ count: Type.Integer({ maximum: 1000, errorCode: "INVALID_REGION_POLICY" }) }, { additionalProperties: false }),
+  ],
+  { description: "How many regions must agree that the target is down: any, majority, all, or {count}" },
+);
+export type RegionPolicy = Static<typeof RegionPolicy>;
+
+const fields = {
+  name: Type.String({ maxLength: 200, description: "Shown in the console and, unless the page says otherwise, to visitors" }),
+  interval: Type.Integer({ minimum: 1, maximum: 2_678_400, errorCode: "INVALID_INTERVAL", description: "Seconds between two runs" }),
+  enabled: Type.Boolean(),
+  tags: Type.Array(Type.String({ errorCode: "INVALID_TAG" }), { maxItems: 50, errorCode: "INVALID_TAG" }),
+  alerts: Type.Array(Type.Object({ channel_id: Id }, { additionalProperties: false, errorCode: "INVALID_ALERT_CONFIG" }), {
+    maxItems: 100,
+    errorCode: "INVALID_ALERT_CONFIG",
+    description: "Channels that are told. None: incidents still open and show on status pages",
+  }),
+  alert_confirmations: Type.Integer({ minimum: 1, maximum: 100, errorCode: "INVALID_ALERT_CONFIG", description: "Failing runs in a row before an incident opens, and passing runs before it closes" }),
+  notify_recovery: Type.Boolean(),
+  renotify_interval_secs: Type.Integer({ minimum: 0, maximum: 2_678_400, errorCode: "INVALID_ALERT_CONFIG", description: "0 sends no reminders; else at least 60" }),
+  region_policy: RegionPolicy,
+};
+
+/** Fields that a client may send but that the server decides; what is sent is ignored. */
+const ignored = { write_source: Type.Optional(Type.Unknown({ description: "Decided by the server; ignored when sent" })) };
+
+const optionalWithDefault = <S extends TSchema>(schema: S, value: Static<S>) => Type.Optional(Type.Unsafe<Static<S>>({ ...schema, default: value }));
+
+export const TargetCreate = Type.Object(
+  {
+    name: fields.name,
+    check: Check,
+    interval: Type.Optional(fields.interval),
+    enabled: optionalWithDefault(fields.enabled, true),
+    tags: optionalWithDefault(fields.tags, []),
+    alerts: optionalWithDefault(fields.alerts, []),
+    alert_confirmations: optionalWithDefault(fields.alert_confirmations, 2),
+    notify_recovery: optionalWithDefault(fields.notify_recovery, true),
+    renotify_interval_secs: optionalWithDefault(fields.renotify_interval_secs, 3600),
+    region_policy: optionalWithDefault(fields.region_policy, "majority"),
+    ...ignored,
+  },
+  { additionalProperties: false, title: "TargetCreate" },
+);
+export type TargetCreate = Static<typeof TargetCreate>;
+
+export const TargetPatch = Type.Object(
+  {
+    name: Type.Optional(fields.name),
+    check: Type.Optional(Type.Record(Type.String(), Type.Unknown(), { description: "Fields of the check to change; those left out stay, secrets included. Its type cannot change." })),
+    interval: Type.Optional(fields.interval),
+    enabled: Type.Optional(fields.enabled),
+    tags: Type.Optional(fields.tags),
+    alerts: Type.Optional(fields.alerts),
+    alert_confirmations: Type.Optional(fields.alert_confirmations),
+    notify_recovery: Type.Optional(fields.notify_recovery),
+    renotify_interval_secs: Type.Optional(fields.renotify_interval_secs),
+    region_policy: Type.Optional(fields.region_policy),
+    ...ignored,
+  },
+  { additionalProperties: false, title: "TargetPatch" },
+);
+export type TargetPatch = Static<typeof TargetPatch>;
+
+export const WriteSourceSchema = Type.Enum(["ui", "api", "terraform"], { description: "Which kind of client wrote it last" });
+
+export const Target = Type.Object(
+  { id: Id, ...fields, check: Check, write_source: WriteSourceSchema, created_at: Timestamp, updated_at: Timestamp },
+  { additionalProperties: false, title: "Target" },
+);
+export type Target = Static<typeof Target>;
+
+export const TargetPage = PageOf(Target);
+
+/** How a monitor reads now. `unknown`: no region has reported lately. */
+export const monitorStatuses = ["up", "degraded", "down", "error", "unknown"] as const;
+export type MonitorStatus = (typeof monitorStatuses)[number];
