@@ -37,7 +37,7 @@ export const Uptime = Type.Object(
     down: Type.Integer(),
     degraded: Type.Integer(),
     error: Type.Integer(),
-    uptime_pct: nullable(Type.Number({ description: "Share of runs that found the target up or degraded, percent; null without runs" })),
+    uptime_pct: Type.Number({ description: "Share of runs that found the target up or degraded, percent; 100 without any run, which total tells" }),
   },
   { title: "Uptime" },
 );
