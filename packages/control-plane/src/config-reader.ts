@@ -1,0 +1,148 @@
+import type { TObject, TSchema } from "typebox";
+import { Value } from "typebox/value";
+
+/**
+ * Reads settings for any nested TypeBox schema from a parsed file and from the environment, and reports everything that
+ * is wrong at once. It knows no key: those are in config.ts. A leaf carries `default`, `description`, `expects` (how a
+ * person would say what is allowed) and, for a value that may not stand in a file, `secret: true`.
+ */
+export interface Sources {
+  /** The parsed base file and how to call it in a message; null when there is none. */
+  file: { name: string; values: Record<string, unknown> } | null;
+  env: Record<string, string | undefined>;
+  /** Begins every variable that belongs to the program: `SM_`. */
+  prefix: string;
+  /** Variables under the prefix that belong to somebody else. */
+  foreign: RegExp;
+  /** Reads the file that a `_FILE` variable names; throws what node:fs throws. */
+  readText(path: string): string;
+}
+
+interface Setting {
+  readonly key: string;
+  readonly path: readonly string[];
+  readonly schema: TSchema & { secret?: boolean; expects?: string; default?: unknown };
+  readonly variable: string;
+}
+
+type Tree = { [key: string]: unknown };
+
+/** Every value of the schema, defaults filled in, and one line for each problem. The values are only valid when there is none. */
+export function readSettings(schema: TObject, sources: Sources): { values: unknown; problems: string[] } {
+  const settings = [...leaves(schema, [], sources.prefix)];
+  const values: Tree = {};
+  const problems: string[] = [];
+  for (const setting of settings) put(values, setting.path, setting.schema.default);
+  if (sources.file !== null) readFileValues(settings, sources.file, values, problems);
+  readVariables(settings, sources, values, problems);
+  return { values, problems };
+}
+
+function* leaves(schema: TObject, path: string[], prefix: string): Generator<Setting> {
+  for (const [name, child] of Object.entries(schema.properties)) {
+    const here = [...path, name];
+    if ("properties" in child) yield* leaves(child as TObject, here, prefix);
+    else yield { key: here.join("."), path: here, schema: child, variable: prefix + here.join("__").toUpperCase() };
+  }
+}
+
+function readFileValues(settings: readonly Setting[], file: NonNullable<Sources["file"]>, values: Tree, problems: string[]): void {
+  const byKey = new Map(settings.map((setting) => [setting.key, setting]));
+  const groups = new Set(settings.flatMap(({ path }) => path.slice(0, -1).map((_, depth) => path.slice(0, depth + 1).join("."))));
+  const walk = (tree: Tree, path: string[]): void => {
+    for (const [name, value] of Object.entries(tree)) {
+      const here = [...path, name];
+      const key = here.join(".");
+      const setting = byKey.get(key);
+      if (setting !== undefined) accept(setting, value, `${key} in ${file.name}`, values, problems);
+      else if (!groups.has(key)) problems.push(`${key} in ${file.name} is not a known key${didYouMean(key, [...byKey.keys(), ...groups])}`);
+      else if (isTree(value)) walk(value, here);
+      else problems.push(`${key} in ${file.name} is a section, not a value: write [${key}] and its keys below`);
+    }
+  };
+  const accept = (setting: Setting, value: unknown, where: string, into: Tree, found: string[]): void => {
+    if (setting.schema.secret) found.push(`${where} is a secret: set it as ${setting.variable} in the environment, or name a file that holds it in ${setting.variable}_FILE`);
+    else keep(setting, value, where, into, found);
+  };
+  walk(file.values, []);
+}
+
+function readVariables(settings: readonly Setting[], { env, prefix, foreign, readText }: Sources, values: Tree, problems: string[]): void {
+  const known = new Map<string, { setting: Setting; fromFile: boolean }>();
+  for (const setting of settings) {
+    known.set(setting.variable, { setting, fromFile: false });
+    if (setting.schema.secret) known.set(`${setting.variable}_FILE`, { setting, fromFile: true });
+  }
+  for (const [variable, text] of Object.entries(env).sort()) {
+    if (!variable.startsWith(prefix) || foreign.test(variable)) continue;
+    const entry = known.get(variable);
+    if (entry === undefined) {
+      problems.push(`${variable} is not a known setting${didYouMean(variable, [...known.keys()])}`);
+      continue;
+    }
+    // An empty variable is what a compose file passes on for one that nobody set.
+    if (text === undefined || text === "") continue;
+    const { setting, fromFile } = entry;
+    if (!fromFile) {
+      keep(setting, coerce(setting.schema, text), variable, values, problems);
+    } else if ((env[setting.variable] ?? "") !== "") {
+      problems.push(`${setting.variable} and ${variable} are both set: keep one of them`);
+    } else {
+      try {
+        keep(setting, coerce(setting.schema, readText(text).trim()), `the file named by ${variable}`, values, problems);
+      } catch (error) {
+        problems.push(`${variable} names ${text}, which cannot be read (${error instanceof Error && "code" in error ? String(error.code) : String(error)})`);
+      }
+    }
+  }
+}
+
+/** Text from the environment as the type that the schema asks for; text that does not fit stays text, and fails the check. */
+function coerce(schema: TSchema, text: string): unknown {
+  const { type, items } = schema as { type?: string; items?: TSchema };
+  const bare = text.trim();
+  if (type === "boolean") return /^(true|1)$/i.test(bare) ? true : /^(false|0)$/i.test(bare) ? false : text;
+  if (type === "integer" || type === "number") return /^[+-]?\d+(\.\d+)?$/.test(bare) ? Number(bare) : text;
+  if (type === "array" && items !== undefined) {
+    const parts = bare.split(",").map((part) => part.trim());
+    return parts.filter((part) => part !== "").map((part) => coerce(items, part));
+  }
+  return text;
+}
+
+function keep({ path, schema }: Setting, value: unknown, where: string, values: Tree, problems: string[]): void {
+  if (Value.Check(schema, value)) put(values, path, value);
+  else problems.push(`${where} must be ${schema.expects ?? `a valid ${String((schema as { type?: string }).type)}`}${schema.secret ? "" : `, not ${shown(value)}`}`);
+}
+
+function shown(value: unknown): string {
+  const text = JSON.stringify(value, (_key, item: unknown) => (typeof item === "bigint" ? String(item) : item));
+  return text.length > 80 ? `${text.slice(0, 77)}...` : text;
+}
+
+function isTree(value: unknown): value is Tree {
+  return typeof value === "object" && value !== null && !Array.isArray(value) && !(value instanceof Date);
+}
+
+function put(tree: Tree, path: readonly string[], value: unknown): void {
+  let node = tree;
+  for (const name of path.slice(0, -1)) node = (node[name] ??= {}) as Tree;
+  node[path.at(-1)!] = value;
+}
+
+function didYouMean(name: string, candidates: readonly string[]): string {
+  const ranked = candidates.map((candidate) => ({ candidate, distance: editDistance(name, candidate) })).sort((a, b) => a.distance - b.distance);
+  const best = ranked[0];
+  return best !== undefined && best.distance <= Math.max(3, name.length / 2) ? `; did you mean ${best.candidate}?` : "";
+}
+
+/** Levenshtein distance. */
+function editDistance(a: string, b: string): number {
+  let row = Array.from({ length: b.length + 1 }, (_, i) => i);
+  for (let i = 1; i <= a.length; i++) {
+    const next = [i];
+    for (let j = 1; j <= b.length; j++) next.push(Math.min(row[j]! + 1, next[j - 1]! + 1, row[j - 1]! + (a[i - 1] === b[j - 1] ? 0 : 1)));
+    row = next;
+  }
+  return row[b.length]!;
+}

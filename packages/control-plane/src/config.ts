@@ -1,0 +1,134 @@
+import { existsSync, readFileSync } from "node:fs";
+import { relative, resolve } from "node:path";
+import { parse, TomlError } from "smol-toml";
+import Type, { type Static, type TObject } from "typebox";
+import { readSettings } from "./config-reader.ts";
+import { StartupError } from "./startup-error.ts";
+
+const text = (fallback: string, description: string, expects: string, pattern: string) => Type.String({ default: fallback, description, expects, pattern });
+/** Never in the file: from the environment, or from a file that the environment names. Empty means unset. */
+const secret = (description: string, expects: string, pattern: string) => Type.String({ default: "", description, expects, pattern, secret: true });
+const flag = (fallback: boolean, description: string) => Type.Boolean({ default: fallback, description, expects: "true or false" });
+const whole = (fallback: number, minimum: number, maximum: number, description: string) =>
+  Type.Integer({ default: fallback, minimum, maximum, description, expects: `a whole number from ${minimum} to ${maximum}` });
+
+const bindPattern = "^(?:\\[[0-9A-Fa-f:.]+\\]|[^\\s:\\[\\]/]+):[0-9]{1,5}$";
+/** 32 bytes in base64: 42 full characters, one that ends on two zero bits, one of padding. */
+const key32Pattern = "^(?:[A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=)?$";
+
+/** Every key that works today, with its default. Keys of the file and names of the environment both come from here. */
+export const ConfigSchema = Type.Object({
+  server: Type.Object({
+    bind: text("127.0.0.1:8080", "Address and port to listen on", "host:port, for example 127.0.0.1:8080 or [::1]:8080", bindPattern),
+    public_url: text("", "How browsers and agents reach this service; http://<bind> when empty", "an http or https origin without a path, for example https://status.example.org", "^(?:https?://[^\\s/?#@]+/?)?$"),
+  }),
+  data: Type.Object({ dir: text("./data", "Folder of the embedded database and of files", "a folder name", "^[^\\0]+$") }),
+  database: Type.Object({ url: secret("Postgres 15 or newer; empty starts the embedded one in data.dir", "a URL like postgres://user:password@host:5432/name", "^(?:postgres(?:ql)?://\\S+)?$") }),
+  bootstrap: Type.Object({
+    email: text("owner@localhost", "Email address of the owner made at the first start", "an email address", "^[^\\s@]+@[^\\s@]+$"),
+    org_name: text("My organisation", "Name of the organisation made at the first start", "1 to 80 characters", "^(?=.*\\S).{1,80}$"),
+    token: secret("API token made at the first start, with every scope", "sm_live_ and at least 32 characters of A-Z a-z 0-9 - _", "^(?:sm_live_[A-Za-z0-9_-]{32,})?$"),
+  }),
+  security: Type.Object({
+    allow_private_targets: flag(false, "Lets checks reach private and local addresses"),
+    credentials_kek_base64: secret("Key that seals stored credentials (AES-256-GCM); empty stores them in plain text", "32 bytes in base64 (44 characters)", key32Pattern),
+  }),
+  scheduler: Type.Object({
+    region: text("default", "The region of this control plane and of its built-in agent", "1 to 40 of a-z, 0-9 and -", "^[a-z0-9-]{1,40}$"),
+    builtin_agent: flag(true, "Runs an agent for the own region beside the control plane"),
+    jitter_pct: whole(10, 0, 100, "How far the start of a run may move after its slot, percent of the interval"),
+  }),
+  checker: Type.Object({ per_host_max_inflight: whole(2, 1, 1000, "Checks of one organisation that may run at once against one host and port") }),
+  auth: Type.Object({ session: Type.Object({ cookie_name: text("_sm_session", "Name of the session cookie", "1 to 64 of A-Z a-z 0-9 - _", "^[A-Za-z0-9_-]{1,64}$") }) }),
+  operator: Type.Object({ admin_token: secret("Bearer secret of /operator; empty turns that surface off", "at least 16 characters without white space", "^(?:\\S{16,})?$") }),
+  tenancy: Type.Object({
+    default_plan: text("selfhost", "Plan of a new organisation", "the id of a plan: 1 to 40 of a-z, 0-9, - and _", "^[a-z0-9_-]{1,40}$"),
+    path_based_public_routes: flag(true, "Serves the status page under /status"),
+  }),
+  public_status: Type.Object({ last_good_ttl_secs: whole(3600, 0, 604_800, "How long a status page may show its last good copy while the database is away, seconds") }),
+  log: Type.Object({
+    level: Type.Union([Type.Literal("debug"), Type.Literal("info"), Type.Literal("warn"), Type.Literal("error"), Type.Literal("silent")], {
+      default: "info",
+      description: "The least level that is written",
+      expects: "debug, info, warn, error or silent",
+    }),
+    format: Type.Union([Type.Literal("json"), Type.Literal("pretty")], { default: "json", description: "pretty on a terminal, else json", expects: "json or pretty" }),
+  }),
+});
+
+/** The settings, checked and complete; `data.dir` is absolute, `server.public_url` has no slash at its end. */
+export interface Config extends Static<typeof ConfigSchema> {}
+
+export interface ConfigSources {
+  /** What `--config` says. */
+  path?: string | undefined;
+  env: Record<string, string | undefined>;
+  cwd: string;
+  /** Whether the log goes to a terminal. */
+  tty?: boolean;
+}
+
+/** Variables under SM_ that others read: the agent, the tests, and the name of the file itself. */
+const foreign = /^SM_(?:CONFIG$|AGENT_|TEST_)/;
+
+/**
+ * The configuration from `statusmesh.toml` (or the file that `--config` or SM_CONFIG names) and SM_ variables, which win.
+ * Throws one StartupError with a line for every problem.
+ */
+export function loadConfig(sources: ConfigSources): Config {
+  const { env, cwd } = sources;
+  const { values, problems } = readSettings(withTerminal(ConfigSchema, sources.tty ?? false), {
+    file: readBaseFile(sources),
+    env,
+    prefix: "SM_",
+    foreign,
+    readText: (path) => readFileSync(resolve(cwd, path), "utf8"),
+  });
+  const config = values as Config;
+  const bind = parseBind(config.server.bind);
+  if (bind.port > 65_535) problems.push(`server.bind asks for port ${bind.port}: ports end at 65535`);
+  if (!URL.canParse(config.server.public_url === "" ? "http://localhost" : config.server.public_url)) problems.push(`server.public_url is not a URL: ${config.server.public_url}`);
+  if (problems.length > 0) throw new StartupError(problems.join("\n"));
+
+  config.data.dir = resolve(cwd, config.data.dir);
+  config.server.public_url = (config.server.public_url || publicUrlOf(bind)).replace(/\/$/, "");
+  return config;
+}
+
+/** `host:port` in its parts; an IPv6 address loses its brackets. Port 0 asks the system for a free one. */
+export function parseBind(bind: string): { host: string; port: number } {
+  const colon = bind.lastIndexOf(":");
+  return { host: bind.slice(0, colon).replace(/^\[|\]$/g, ""), port: Number(bind.slice(colon + 1)) };
+}
+
+/** The URL to reach a bound address on this machine: a wildcard address is not one that a browser can open. */
+export function publicUrlOf({ host, port }: { host: string; port: number }): string {
+  const reachable = host === "0.0.0.0" || host === "::" ? "localhost" : host;
+  return `http://${reachable.includes(":") ? `[${reachable}]` : reachable}:${port}`;
+}
+
+function withTerminal(schema: typeof ConfigSchema, tty: boolean): TObject {
+  if (!tty) return schema;
+  const { log } = schema.properties;
+  return Type.Object({ ...schema.properties, log: Type.Object({ ...log.properties, format: { ...log.properties.format, default: "pretty" } }) });
+}
+
+function readBaseFile({ path, env, cwd }: ConfigSources): { name: string; values: Record<string, unknown> } | null {
+  const named = path ?? (env["SM_CONFIG"] || undefined);
+  const file = resolve(cwd, named ?? "statusmesh.toml");
+  if (named === undefined && !existsSync(file)) return null;
+  const name = named ?? relative(cwd, file);
+  let source: string;
+  try {
+    source = readFileSync(file, "utf8");
+  } catch (error) {
+    throw new StartupError(`The configuration file ${name} cannot be read (${(error as NodeJS.ErrnoException).code ?? String(error)}).`, { cause: error });
+  }
+  try {
+    return { name, values: parse(source) };
+  } catch (error) {
+    if (!(error instanceof TomlError)) throw error;
+    const reason = error.message.split("\n", 1)[0]!.replace("Invalid TOML document: ", "");
+    throw new StartupError(`${name}:${error.line}:${error.column} is not valid TOML: ${reason}`, { cause: error });
+  }
+}

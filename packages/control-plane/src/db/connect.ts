@@ -1,0 +1,103 @@
+import postgres, { type Options, type PostgresType, type Sql } from "postgres";
+import { StartupError } from "../startup-error.ts";
+
+/** Where a database is: a URL that somebody configured, or the Unix socket of the embedded one. */
+export type DatabaseAddress = { readonly url: string } | { readonly path: string; readonly database: string; readonly username: string };
+
+export interface PoolOptions {
+  /** Most connections at once. */
+  max?: number;
+}
+
+/** The oldest server that SQL and migrations are written for. */
+const oldestServer = 15;
+const startupDeadlineMs = 15_000;
+
+/**
+ * A pool that connects when it is first used. Rows come with timestamptz as Date, and bigint and numeric as number; a
+ * bigint outside the safe integers stays a string. Sessions run in UTC, and a statement ends after 30 s.
+ */
+export function openPool(address: DatabaseAddress, { max = 10 }: PoolOptions = {}): Sql {
+  const options: Options<Record<string, PostgresType>> = {
+    max,
+    // Backends cost memory on a small machine: an idle one leaves after half a minute.
+    idle_timeout: 30,
+    connect_timeout: 10,
+    backoff: (retries: number) => Math.min(0.05 * 2 ** retries, 2),
+    connection: { application_name: "statusmesh", TimeZone: "UTC", statement_timeout: 30_000, idle_in_transaction_session_timeout: 30_000 },
+    onnotice: () => {},
+    types: {
+      bigint: { to: 20, from: [20], serialize: String, parse: (text: string) => (Number.isSafeInteger(Number(text)) ? Number(text) : text) },
+      // Only sums and averages are numeric here, so a double holds them.
+      numeric: { to: 1700, from: [1700], serialize: String, parse: Number },
+    },
+  };
+  // The helpers that the type parameter would add for custom types are not used: a plain Sql is all that callers need.
+  if ("path" in address) return postgres({ ...options, ...address }) as unknown as Sql;
+  if (!URL.canParse(address.url)) throw new StartupError("database.url is not a URL like postgres://user:password@host:5432/name. Write special characters in the password as %XX.");
+  return postgres(address.url, options) as unknown as Sql;
+}
+
+/** {@link openPool}, after a first connection has shown that the server is there, takes the credentials and is new enough. Throws StartupError. */
+export async function openDatabase(address: DatabaseAddress, options: PoolOptions = {}): Promise<Sql> {
+  const sql = openPool(address, options);
+  // A port that accepts and hangs up makes the client try for ever, so the deadline is ours.
+  let timer: NodeJS.Timeout | undefined;
+  const deadline = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(Object.assign(new Error("no answer"), { code: "CONNECT_TIMEOUT" })), startupDeadlineMs);
+  });
+  try {
+    const [row] = await Promise.race([sql<{ version: string }[]>`select current_setting('server_version') as version`, deadline]);
+    const version = row?.version ?? "";
+    if (Number.parseInt(version, 10) < oldestServer) {
+      throw new StartupError(`The database ${nameOf(address)} is PostgreSQL ${version}. StatusMesh needs ${oldestServer} or newer.`);
+    }
+    return sql;
+  } catch (error) {
+    await sql.end({ timeout: 0 }).catch(() => {});
+    throw error instanceof StartupError ? error : new StartupError(explain(error, address), { cause: error });
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** Host, port and name, never the password. */
+function nameOf(address: DatabaseAddress): string {
+  if ("path" in address) return `at ${address.path}`;
+  const { host, pathname } = new URL(address.url);
+  return `${pathname.slice(1) || "(no name)"} at ${host || "localhost"}`;
+}
+
+/** SQLSTATE codes: PostgreSQL manual, appendix A. */
+function explain(error: unknown, address: DatabaseAddress): string {
+  const { code = "", message = String(error) } = error as { code?: string; message?: string };
+  const name = nameOf(address);
+  switch (code) {
+    case "28P01":
+    case "28000":
+      return `The database ${name} refused the user or the password (${message}). Check database.url (SM_DATABASE__URL).`;
+    case "3D000":
+      return `The database ${name} does not exist. Create it, or correct the name at the end of database.url (SM_DATABASE__URL).`;
+    case "42501":
+      return `The database ${name} does not let this user in (${message}).`;
+    case "53300":
+      return `The database ${name} has no connection left (${message}). Raise max_connections, or run fewer replicas.`;
+    case "57P03":
+      return `The database ${name} is starting or stopping (${message}). Try again in a moment.`;
+    case "ENOTFOUND":
+    case "EAI_AGAIN":
+      return `The host of the database ${name} cannot be resolved. Check database.url (SM_DATABASE__URL).`;
+    case "CONNECT_TIMEOUT":
+      return `The database ${name} does not answer as PostgreSQL. Check host and port in database.url (SM_DATABASE__URL), and any firewall between.`;
+    case "ECONNREFUSED":
+    case "ECONNRESET":
+    case "EHOSTUNREACH":
+    case "ENETUNREACH":
+    case "ENOENT":
+    case "ETIMEDOUT":
+    case "EACCES":
+      return `The database ${name} cannot be reached (${code}). Check that it runs, and host and port in database.url (SM_DATABASE__URL).`;
+    default:
+      return `The database ${name} cannot be used: ${message.split("\n", 1)[0]}`;
+  }
+}

@@ -1,0 +1,178 @@
+import { spawn } from "node:child_process";
+import { createHash, randomBytes } from "node:crypto";
+import * as fs from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { StartupError } from "../startup-error.ts";
+import type { Binaries } from "./embedded-binaries.ts";
+
+/** The user that PostgreSQL runs as when StatusMesh runs as root: PostgreSQL refuses root. This is "nobody". */
+const unprivileged = 65_534;
+/** sun_path holds 108 bytes on Linux and 104 on macOS, with the zero at its end. */
+const socketPathLimit = 103;
+const socketName = ".s.PGSQL.5432";
+
+export interface Folder {
+  /** Absolute, without symbolic links. */
+  readonly dataDir: string;
+  readonly pgdata: string;
+  readonly logFile: string;
+  /** Ids that PostgreSQL must run under; empty when it is the own user. */
+  readonly owner: { readonly uid?: number; readonly gid?: number };
+}
+
+/** Makes the data folder if needed, decides who owns the cluster in it, and checks that this user can get there. Throws StartupError. */
+export function prepareFolder(dir: string, binaries: Binaries): Folder {
+  let dataDir: string;
+  try {
+    fs.mkdirSync(dir, { recursive: true });
+    dataDir = fs.realpathSync(dir);
+    // Permission bits say nothing on a read-only file system, or to root: only writing does.
+    const probe = join(dataDir, `.write-${randomBytes(6).toString("hex")}`);
+    fs.writeFileSync(probe, "");
+    fs.rmSync(probe);
+  } catch (error) {
+    throw new StartupError(`The data folder ${dir} cannot be written (${(error as NodeJS.ErrnoException).code}): set data.dir (SM_DATA__DIR) to a folder that this user may write.`, { cause: error });
+  }
+  const pgdata = join(dataDir, "postgres");
+  const holder = fs.statSync(pgdata, { throwIfNoEntry: false });
+  const self = process.getuid?.() ?? 0;
+  if (self !== 0 && holder !== undefined && holder.uid !== self) {
+    throw new StartupError(`The folder ${pgdata} belongs to user id ${holder.uid}, and StatusMesh runs as ${self}: run it as that user, or as root give the folder away with "chown -R ${self} ${pgdata}".`);
+  }
+  const owner = self !== 0 ? {} : holder !== undefined && holder.uid !== 0 ? { uid: holder.uid, gid: holder.gid } : { uid: unprivileged, gid: unprivileged };
+  if (owner.uid !== undefined) {
+    if (!mayEnter(dataDir, owner)) fs.chmodSync(dataDir, fs.statSync(dataDir).mode | 0o001);
+    requireWay(dirname(dataDir), owner, "Move data.dir (SM_DATA__DIR) elsewhere");
+    requireWay(dirname(binaries.postgres), owner, "Install StatusMesh elsewhere");
+  }
+  return { dataDir, pgdata, logFile: join(dataDir, "postgres.log"), owner };
+}
+
+function mayEnter(dir: string, { uid, gid }: { uid: number; gid: number }): boolean {
+  const { mode, uid: user, gid: group } = fs.statSync(dir);
+  return (mode & (user === uid ? 0o100 : group === gid ? 0o010 : 0o001)) !== 0;
+}
+
+/** PostgreSQL needs to pass through every folder above its own. */
+function requireWay(dir: string, owner: { uid: number; gid: number }, advice: string): void {
+  for (let here = dir; ; here = dirname(here)) {
+    if (!mayEnter(here, owner)) {
+      throw new StartupError(`PostgreSQL cannot run as root, so it runs as user id ${owner.uid}, which may not pass through ${here}. ${advice}, run StatusMesh as another user, or run "chmod o+x ${here}".`);
+    }
+    if (here === dirname(here)) return;
+  }
+}
+
+/** Makes the cluster if there is none. A process that is killed half-way, or beaten by another, leaves none behind that looks complete. */
+export async function ensureCluster({ dataDir, pgdata, owner }: Folder, { initdb, major }: Binaries): Promise<void> {
+  const versionFile = join(pgdata, "PG_VERSION");
+  if (!fs.existsSync(versionFile)) {
+    const fresh = join(dataDir, `postgres.new-${process.pid}-${randomBytes(4).toString("hex")}`);
+    try {
+      fs.mkdirSync(fresh, { mode: 0o700 });
+      if (owner.uid !== undefined) fs.chownSync(fresh, owner.uid, owner.gid!);
+      const locale = ["--encoding=UTF8", "--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"];
+      await run(initdb, ["-D", fresh, "-U", "statusmesh", "--auth-local=trust", "--auth-host=reject", "--no-instructions", ...locale], { ...owner, cwd: fresh });
+      fs.renameSync(fresh, pgdata);
+    } catch (error) {
+      if (!fs.existsSync(versionFile)) throw error instanceof StartupError ? error : new StartupError(`The database folder ${pgdata} cannot be made: ${error instanceof Error ? error.message : String(error)}`, { cause: error });
+    } finally {
+      fs.rmSync(fresh, { recursive: true, force: true });
+    }
+  }
+  const version = fs.readFileSync(versionFile, "utf8").trim();
+  if (version !== major) throw new StartupError(`The database in ${pgdata} was made by PostgreSQL ${version}, and this StatusMesh brings ${major}: start the version that made it, and move the data by dump and restore.`);
+}
+
+/** Removes what killed initdb runs left. Only for the process that holds the data folder. */
+export function removeLeftovers(dataDir: string): void {
+  for (const name of fs.readdirSync(dataDir)) {
+    if (name.startsWith("postgres.new-")) fs.rmSync(join(dataDir, name), { recursive: true, force: true });
+  }
+}
+
+function run(program: string, args: string[], options: { uid?: number; gid?: number; cwd: string }): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const child = spawn(program, args, { ...options, env: serverEnv, stdio: ["ignore", "ignore", "pipe"] });
+    let complaint = "";
+    child.stderr.setEncoding("utf8").on("data", (text: string) => (complaint = (complaint + text).slice(-2000)));
+    child.on("error", (error) => reject(new StartupError(`The bundled PostgreSQL cannot run here: ${error.message}. It needs glibc on Linux; otherwise set database.url (SM_DATABASE__URL) to a server of yours.`)));
+    child.on("close", (code) => (code === 0 ? resolve() : reject(new StartupError(`The database folder cannot be made: ${complaint.trim().split("\n", 1)[0] || `initdb ended with code ${code}`}`))));
+  });
+}
+
+/** What PostgreSQL sees of the environment: nothing of ours may change how it sorts, speaks or finds its files. */
+export const serverEnv: NodeJS.ProcessEnv = { PATH: process.env["PATH"], LC_ALL: "C", TZ: "UTC" };
+
+/**
+ * The folder of the socket: the cluster's own, which nobody else can enter; or, when that path is too long for a socket,
+ * one under the system's temporary folder, named after the data folder.
+ */
+export function socketFolder({ dataDir, pgdata, owner }: Folder): string {
+  if (Buffer.byteLength(join(pgdata, socketName)) <= socketPathLimit) return pgdata;
+  const name = `statusmesh-${createHash("sha256").update(dataDir).digest("hex").slice(0, 16)}`;
+  const dir = [tmpdir(), "/tmp"].map((parent) => join(parent, name)).find((path) => Buffer.byteLength(join(path, socketName)) <= socketPathLimit)!;
+  const uid = owner.uid ?? process.getuid?.() ?? 0;
+  try {
+    fs.mkdirSync(dir, { mode: 0o700 });
+    if (owner.uid !== undefined) fs.chownSync(dir, owner.uid, owner.gid!);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw new StartupError(`The folder ${dir} for the database socket cannot be made (${(error as NodeJS.ErrnoException).code}).`, { cause: error });
+  }
+  const found = fs.lstatSync(dir);
+  // Whoever owns that folder could pose as the database.
+  if (!found.isDirectory() || (found.uid !== uid && found.uid !== 0) || (found.mode & 0o077) !== 0) {
+    throw new StartupError(`The folder ${dir} for the database socket belongs to somebody else or is open to others: remove it, or set data.dir (SM_DATA__DIR) to a shorter path.`);
+  }
+  if (found.uid !== uid) fs.chownSync(dir, owner.uid!, owner.gid!);
+  return dir;
+}
+
+/** Where the socket of a server with this socket folder is. */
+export function socketPath(dir: string): string {
+  return join(dir, socketName);
+}
+
+/** Writes postgresql.conf for a small machine. `<data.dir>/postgres.conf`, when somebody writes one, has the last word. */
+export function writeSettings({ pgdata, owner }: Folder, socketDir: string): void {
+  const file = join(pgdata, "postgresql.conf");
+  const quoted = `'"${socketDir.replaceAll("'", "''").replaceAll('"', '""')}"'`;
+  const text = `# Written by StatusMesh at every start. Put settings of yours into ../postgres.conf instead.
+listen_addresses = ''
+unix_socket_directories = ${quoted}
+unix_socket_permissions = 0700
+max_connections = 50
+shared_buffers = 64MB
+work_mem = 8MB
+maintenance_work_mem = 64MB
+effective_cache_size = 512MB
+random_page_cost = 1.1
+jit = off
+# Fewer processes: no I/O workers, no parallel workers, no replication.
+io_method = sync
+max_parallel_workers_per_gather = 0
+max_logical_replication_workers = 0
+wal_level = minimal
+max_wal_senders = 0
+wal_compression = on
+max_wal_size = 512MB
+min_wal_size = 64MB
+checkpoint_timeout = 15min
+autovacuum_max_workers = 2
+timezone = 'UTC'
+log_timezone = 'UTC'
+lc_messages = 'C'
+# The program reports failed statements itself.
+log_min_messages = log
+log_min_error_statement = panic
+log_checkpoints = off
+log_line_prefix = '%m [%p] '
+include_if_exists = '../postgres.conf'
+`;
+  if (fs.readFileSync(file, "utf8") === text) return;
+  const fresh = `${file}.${process.pid}`;
+  fs.writeFileSync(fresh, text, { mode: 0o600 });
+  if (owner.uid !== undefined) fs.chownSync(fresh, owner.uid, owner.gid!);
+  fs.renameSync(fresh, file);
+}

@@ -1,0 +1,252 @@
+import { spawn } from "node:child_process";
+import * as fs from "node:fs";
+import { basename, join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import postgres, { type Sql } from "postgres";
+import type { Log } from "../log.ts";
+import { StartupError } from "../startup-error.ts";
+import type { DatabaseAddress } from "./connect.ts";
+import { findBinaries, type Binaries } from "./embedded-binaries.ts";
+import { ensureCluster, type Folder, prepareFolder, removeLeftovers, serverEnv, socketFolder, socketPath, writeSettings } from "./embedded-folder.ts";
+import { lockKeys } from "./locks.ts";
+
+/** Crash recovery of a large write-ahead log comes before the first connection. */
+const startDeadlineMs = 60_000;
+/** A killed owner's connection lets go of the lock as soon as the server reads the end of its socket. */
+const lockPatienceMs = 1500;
+const stopDeadlineMs = 5000;
+const logLimitBytes = 5_000_000;
+const username = "statusmesh";
+const database = "statusmesh";
+
+export interface Embedded {
+  /** For openPool and openDatabase. */
+  readonly address: DatabaseAddress;
+  /** Shuts the server down within 5 s: connections are ended, what is committed stays. */
+  stop(): Promise<void>;
+}
+
+export interface EmbeddedOptions {
+  /** `data.dir`; the cluster is in its folder `postgres`. */
+  dataDir: string;
+  log: Log;
+  /** Share a server that another StatusMesh holds, instead of refusing: for commands beside a running service. */
+  join?: boolean;
+}
+
+/**
+ * Starts the bundled PostgreSQL on a data folder, or adopts the one that a killed process left running, and keeps it
+ * running until `stop`. One process at a time holds a data folder. Throws StartupError with one line to act on.
+ */
+export async function startEmbedded({ dataDir, log, join: joins = false }: EmbeddedOptions): Promise<Embedded> {
+  const binaries = findBinaries();
+  const folder = prepareFolder(dataDir, binaries);
+  await ensureCluster(folder, binaries);
+  const server = makeServer(folder, binaries, log);
+  let stopping = false;
+  let session = await server.open(onLoss);
+
+  let held = await takeLock(session.sql);
+  for (const patience = performance.now() + lockPatienceMs; !held && !joins && performance.now() < patience; held = await takeLock(session.sql)) await sleep(50);
+  if (!held) {
+    const holder = await lockHolder(session.sql);
+    stopping = true;
+    await session.sql.end({ timeout: 0 });
+    if (joins) return { address: server.address(), stop: async () => {} };
+    throw new StartupError(`Another StatusMesh${holder === null ? "" : ` (${holder})`} already uses the data folder ${folder.dataDir}: stop it, or set data.dir (SM_DATA__DIR) to another folder.`);
+  }
+  removeLeftovers(folder.dataDir);
+  const [existing] = await session.sql`select 1 from pg_database where datname = ${database}`;
+  if (existing === undefined) await session.sql`create database ${session.sql(database)}`;
+  const capping = setInterval(() => capLog(folder.logFile), 60_000).unref();
+
+  /** The lock connection lives as long as the server does: its end is how a crash is noticed, also of a server that is not our child. */
+  async function onLoss(): Promise<void> {
+    while (!stopping) {
+      log.error({ log: folder.logFile }, "the embedded PostgreSQL went away, starting it again");
+      try {
+        session = await server.open(onLoss);
+        await takeLock(session.sql);
+        return;
+      } catch (error) {
+        log.error({ reason: error instanceof Error ? error.message : String(error) }, "the embedded PostgreSQL does not start");
+        await sleep(1000);
+      }
+    }
+  }
+
+  return {
+    address: server.address(),
+    async stop() {
+      if (stopping) return;
+      stopping = true;
+      clearInterval(capping);
+      await server.stop();
+      await session.sql.end({ timeout: 0 });
+    },
+  };
+}
+
+async function takeLock(sql: Sql): Promise<boolean> {
+  const [row] = await sql<{ held: boolean }[]>`select pg_try_advisory_lock(${lockKeys.dataFolder}) as held`;
+  return row?.held === true;
+}
+
+async function lockHolder(sql: Sql): Promise<string | null> {
+  const [row] = await sql<{ name: string }[]>`
+    select a.application_name as name from pg_locks l join pg_stat_activity a using (pid)
+    where l.locktype = 'advisory' and l.objid = ${lockKeys.dataFolder} and l.granted`;
+  return row?.name ?? null;
+}
+
+function makeServer(folder: Folder, binaries: Binaries, log: Log) {
+  const { pgdata, logFile, owner } = folder;
+  let socketDir = pgdata;
+
+  function launch(): { ended: boolean } {
+    socketDir = socketFolder(folder);
+    writeSettings(folder, socketDir);
+    removeForeignPid(pgdata);
+    capLog(logFile);
+    const output = fs.openSync(logFile, "a", 0o600);
+    const state = { ended: false };
+    // Detached: Ctrl-C goes to the whole terminal group, and the database must outlive what still writes to it.
+    const child = spawn(binaries.postgres, ["-D", pgdata], { ...owner, detached: true, cwd: pgdata, env: serverEnv, stdio: ["ignore", output, output] });
+    fs.closeSync(output);
+    child.on("error", () => (state.ended = true));
+    child.on("exit", () => (state.ended = true));
+    child.unref();
+    return state;
+  }
+
+  /** Connects to the running server, and starts one when none runs. The connection is to the maintenance database and has no time limits. */
+  async function open(onLoss: () => void): Promise<{ sql: Sql }> {
+    const deadline = performance.now() + startDeadlineMs;
+    let child: { ended: boolean } | null = null;
+    let failures = 0;
+    for (let pause = 5; performance.now() < deadline; await sleep(pause)) {
+      const running = runningServer(pgdata);
+      if (running !== null) socketDir = running.socketDir;
+      else if (child === null || child.ended) {
+        if (child?.ended && ++failures === 3) throw new StartupError(`The embedded PostgreSQL does not start: ${lastComplaint(logFile)} (${logFile})`);
+        if (child?.ended) await sleep(200 * failures);
+        child = launch();
+      }
+      const sql = await tryConnect(socketPath(socketDir), onLoss);
+      if (sql !== null) {
+        if (child === null) log.info({ pid: running?.pid }, "the embedded PostgreSQL was running already");
+        return { sql };
+      }
+      pause = Math.min(pause * 1.2, 100);
+    }
+    throw new StartupError(`The embedded PostgreSQL did not answer within ${startDeadlineMs / 1000} s: ${lastComplaint(logFile)} (${logFile})`);
+  }
+
+  async function stop(): Promise<void> {
+    const running = runningServer(pgdata);
+    if (running === null) return;
+    const started = performance.now();
+    // What pg_ctl does for -m fast and then -m immediate; a committed transaction survives both.
+    for (const [signal, until] of [["SIGINT", stopDeadlineMs - 1000], ["SIGQUIT", stopDeadlineMs]] as const) {
+      signalTo(running.pid, signal);
+      while (performance.now() - started < until) {
+        if (runningServer(pgdata)?.pid !== running.pid) return;
+        await sleep(10);
+      }
+    }
+    log.warn({ pid: running.pid }, "the embedded PostgreSQL did not stop in time");
+  }
+
+  return { open, stop, address: (): DatabaseAddress => ({ path: socketPath(socketDir), database, username }) };
+}
+
+/** A connection, or null when the server is not there yet, is starting, or is stopping. */
+async function tryConnect(path: string, onLoss: () => void): Promise<Sql | null> {
+  let established = false;
+  const sql = postgres({
+    path,
+    username,
+    database: "postgres",
+    max: 1,
+    idle_timeout: 0,
+    max_lifetime: null,
+    fetch_types: false,
+    connection: { application_name: `process ${process.pid}` },
+    onnotice: () => {},
+    onclose: () => {
+      if (established) {
+        established = false;
+        onLoss();
+      }
+    },
+  });
+  try {
+    await sql`select 1`;
+    established = true;
+    return sql as unknown as Sql;
+  } catch (error) {
+    await sql.end({ timeout: 0 });
+    const { code = "" } = error as { code?: string };
+    if (["ENOENT", "ECONNREFUSED", "ECONNRESET", "EPIPE", "CONNECTION_CLOSED", "57P03", "57P01"].includes(code)) return null;
+    throw new StartupError(`The embedded PostgreSQL refuses connections: ${error instanceof Error ? error.message : String(error)}`, { cause: error });
+  }
+}
+
+/** First lines of postmaster.pid: process id, data folder, start time, port, socket folder (PostgreSQL source, miscadmin.h). */
+function readPidFile(pgdata: string): { pid: number; socketDir: string } | null {
+  try {
+    const [pid, , , , socketDir] = fs.readFileSync(join(pgdata, "postmaster.pid"), "utf8").split("\n");
+    return Number(pid) > 0 && socketDir !== undefined && socketDir !== "" ? { pid: Number(pid), socketDir } : null;
+  } catch {
+    return null;
+  }
+}
+
+/** The live server of a cluster, or null. A process id alone proves nothing: after a restart it may be anybody's. */
+function runningServer(pgdata: string): { pid: number; socketDir: string } | null {
+  const found = readPidFile(pgdata);
+  return found !== null && isServerOf(found.pid, pgdata) ? found : null;
+}
+
+function isServerOf(pid: number, pgdata: string): boolean {
+  return signalTo(pid, 0) && (process.platform !== "linux" || commandLine(pid).includes(pgdata));
+}
+
+/** The words of a process's command line; none for a zombie. Linux lets everybody read this, also in a container without extra capabilities. */
+function commandLine(pid: number): string[] {
+  try {
+    return fs.readFileSync(`/proc/${pid}/cmdline`, "utf8").split("\0");
+  } catch {
+    return [];
+  }
+}
+
+/** True when the process exists. */
+function signalTo(pid: number, signal: NodeJS.Signals | 0): boolean {
+  try {
+    return process.kill(pid, signal);
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === "EPERM";
+  }
+}
+
+/** PostgreSQL takes any live process with the recorded id for its server, and would refuse to start. */
+function removeForeignPid(pgdata: string): void {
+  const found = readPidFile(pgdata);
+  if (found === null || process.platform !== "linux") return;
+  // Some other PostgreSQL program may really work on this folder: it keeps its file.
+  if (basename(commandLine(found.pid)[0] ?? "") !== "postgres") fs.rmSync(join(pgdata, "postmaster.pid"), { force: true });
+}
+
+/** Keeps one older part. The server appends, so cutting the file under it loses nothing. */
+function capLog(file: string): void {
+  if ((fs.statSync(file, { throwIfNoEntry: false })?.size ?? 0) <= logLimitBytes) return;
+  fs.copyFileSync(file, `${file}.1`);
+  fs.truncateSync(file);
+}
+
+function lastComplaint(file: string): string {
+  const lines = fs.existsSync(file) ? fs.readFileSync(file, "utf8").split("\n") : [];
+  const line = lines.findLast((text) => /FATAL|PANIC|could not|cannot|error/.test(text)) ?? "it left no message";
+  return line.replace(/^.*?(FATAL|PANIC):\s*/, "");
+}

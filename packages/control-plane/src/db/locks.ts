@@ -1,0 +1,7 @@
+/** Keys of session and transaction advisory locks, one list so that no two meanings share a number. */
+export const lockKeys = {
+  /** Held by the control plane that owns an embedded data folder. */
+  dataFolder: 7_340_001,
+  migrate: 7_340_002,
+  partitions: 7_340_003,
+} as const;

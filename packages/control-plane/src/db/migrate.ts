@@ -1,0 +1,90 @@
+import { createHash } from "node:crypto";
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import type { Sql, TransactionSql } from "postgres";
+import { StartupError } from "../startup-error.ts";
+import { lockKeys } from "./locks.ts";
+
+export interface Migration {
+  /** The file name without its ending: `0001_foundation`. */
+  readonly name: string;
+  readonly text: string;
+  /** SHA-256 of the text, hex. */
+  readonly sha256: string;
+}
+
+interface Recorded {
+  name: string;
+  sha256: string;
+}
+
+/** The migrations that come with this package. */
+export const migrationsFolder = fileURLToPath(new URL("../../migrations/", import.meta.url));
+
+/** The files `NNNN_name.sql` of a folder in order. Throws when a name has another form or a number comes twice. */
+export function readMigrations(folder: string): Migration[] {
+  const files = readdirSync(folder)
+    .filter((file) => file.endsWith(".sql"))
+    .sort();
+  const numbers = new Set<string>();
+  return files.map((file) => {
+    const number = /^(\d{4})_[a-z0-9_]+\.sql$/.exec(file)?.[1];
+    if (number === undefined) throw new StartupError(`The migration ${file} is not named NNNN_name.sql.`);
+    if (numbers.has(number)) throw new StartupError(`Two migrations have the number ${number}.`);
+    numbers.add(number);
+    // A checkout may have turned the line ends; the statements are the same.
+    const text = readFileSync(join(folder, file), "utf8").replaceAll("\r\n", "\n");
+    return { name: file.slice(0, -".sql".length), text, sha256: createHash("sha256").update(text).digest("hex") };
+  });
+}
+
+/**
+ * Brings the schema up to date and returns the names of what it ran. Each file is one transaction, which holds an
+ * advisory lock and looks again at what is recorded: any number of processes may start at once. Throws StartupError
+ * when a file that ran has changed since, or when the database is ahead of this program.
+ */
+export async function migrate(sql: Sql, folder: string = migrationsFolder): Promise<string[]> {
+  const migrations = readMigrations(folder);
+  const ran: string[] = [];
+  for (;;) {
+    const name = await sql.begin((tx) => runNext(tx, migrations));
+    if (name === null) return ran;
+    ran.push(name);
+  }
+}
+
+async function runNext(tx: TransactionSql, migrations: readonly Migration[]): Promise<string | null> {
+  await tx`set local statement_timeout = 0`;
+  await tx`select pg_advisory_xact_lock(${lockKeys.migrate})`;
+  const next = firstPending(migrations, await recorded(tx));
+  if (next === null) return null;
+  // Better to fail and be started again than to make every request queue behind a lock that does not come.
+  await tx`set local lock_timeout = '10s'`;
+  try {
+    await tx.unsafe(next.text);
+  } catch (error) {
+    throw new StartupError(`The migration ${next.name} failed and was undone: ${error instanceof Error ? error.message : String(error)}`, { cause: error });
+  }
+  await tx`insert into schema_migrations (name, sha256) values (${next.name}, ${next.sha256})`;
+  return next.name;
+}
+
+async function recorded(tx: TransactionSql): Promise<Recorded[]> {
+  await tx`create table if not exists schema_migrations (
+    name text primary key, sha256 text not null, ran_at timestamptz not null default now())`;
+  return await tx<Recorded[]>`select name, sha256 from schema_migrations order by name`;
+}
+
+/** Which migration runs next, null for none. Pure; throws StartupError when the two histories do not fit. */
+export function firstPending(migrations: readonly Migration[], done: readonly Recorded[]): Migration | null {
+  for (const [index, { name, sha256 }] of done.entries()) {
+    const own = migrations[index];
+    if (!migrations.some((migration) => migration.name === name)) {
+      throw new StartupError(`The database is newer than this StatusMesh: it has the migration ${name}. Start that version or a later one.`);
+    }
+    if (own?.name !== name) throw new StartupError(`The migration ${own?.name} comes before ${name}, which has run already. Migrations only go forward: give it a later number.`);
+    if (own.sha256 !== sha256) throw new StartupError(`The migration ${name} was changed after it had run on this database. Put the file back, and write the change as a new migration.`);
+  }
+  return migrations[done.length] ?? null;
+}
