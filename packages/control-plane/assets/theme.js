@@ -1,0 +1,7 @@
+// Runs before anything is drawn, so that a page does not flash in the other theme. The toggle is in toggle.js.
+try {
+  const theme = localStorage.getItem("theme");
+  if (theme === "light" || theme === "dark") document.documentElement.dataset.theme = theme;
+} catch {
+  // Storage is off: the system's choice holds.
+}

@@ -1,0 +1,46 @@
+const formats = {
+  hour: new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" }),
+  date: new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short" }),
+  day: new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short", year: "numeric" }),
+  full: new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "long" }),
+};
+
+/** `3 s ago`, as the server writes it. */
+export function ago(at, now) {
+  const secs = Math.round(Math.abs(now - at) / 1000);
+  if (secs === 0) return "now";
+  const text = secs < 60 ? `${secs} s` : secs < 3600 ? `${Math.floor(secs / 60)} min` : secs < 86400 ? `${Math.floor(secs / 3600)} h` : `${Math.floor(secs / 86400)} d`;
+  return at <= now ? `${text} ago` : `in ${text}`;
+}
+
+const words = {
+  ago: (date) => ago(date.getTime(), Date.now()),
+  clock: (date) => (date.toDateString() === new Date().toDateString() ? formats.hour.format(date) : `${formats.date.format(date)} ${formats.hour.format(date)}`),
+  day: (date) => formats.day.format(date),
+  date: (date) => formats.date.format(date),
+  hour: (date) => formats.hour.format(date),
+};
+
+/** Rewrites the server's UTC times for the reader's zone. */
+export function localTimes(within = document) {
+  for (const element of within.querySelectorAll("time[data-as], [data-at][data-as]")) {
+    const date = new Date(element.dateTime || element.dataset.at);
+    const text = words[element.dataset.as]?.(date);
+    if (text === undefined) continue;
+    // A text of a drawing keeps its own title element.
+    const node = [...element.childNodes].find((child) => child.nodeType === Node.TEXT_NODE) ?? element;
+    if (node.textContent !== text) node.textContent = text;
+    if (element.dateTime) element.title = formats.full.format(date);
+  }
+}
+
+/** Keeps relative times true while the page is looked at. */
+export function tickingTimes() {
+  setInterval(() => {
+    if (document.hidden) return;
+    for (const element of document.querySelectorAll('time[data-as="ago"]')) {
+      const text = words.ago(new Date(element.dateTime));
+      if (element.textContent !== text) element.textContent = text;
+    }
+  }, 1000);
+}

@@ -1,0 +1,89 @@
+import { createHash } from "node:crypto";
+import { readdirSync, readFileSync } from "node:fs";
+import { extname, join, relative, sep } from "node:path";
+import { fileURLToPath } from "node:url";
+import { gzipSync } from "node:zlib";
+import type { Middleware } from "koa";
+import { AppError } from "@statusmesh/shared/errors";
+
+const types: Record<string, string> = {
+  ".css": "text/css; charset=utf-8",
+  ".js": "text/javascript; charset=utf-8",
+  ".json": "application/json; charset=utf-8",
+  ".svg": "image/svg+xml; charset=utf-8",
+  ".txt": "text/plain; charset=utf-8",
+  ".png": "image/png",
+  ".ico": "image/x-icon",
+};
+
+interface Asset {
+  body: Buffer;
+  /** Null where compressing does not make it smaller. */
+  gzip: Buffer | null;
+  etag: string;
+  type: string;
+}
+
+/** The files that pages refer to, all of them in memory. */
+export interface Assets {
+  /** The address of an asset. Throws for a name that does not exist: a template's slip must not reach a reader. */
+  url(name: string): string;
+  readonly serve: Middleware;
+}
+
+/** Where the package keeps its assets, seen from the compiled file. */
+export const assetsFolder = fileURLToPath(new URL("../../assets", import.meta.url));
+
+/**
+ * Reads and compresses every file of the folder once. All of them share one hash, which is a folder in their address
+ * (`/assets/<hash>/console.js`): what they import or refer to relatively carries it too, so all may be kept for a year.
+ */
+export function loadAssets(folder: string = assetsFolder): Assets {
+  const files = new Map<string, Asset>();
+  for (const entry of readdirSync(folder, { recursive: true, withFileTypes: true }).sort((a, b) => (join(a.parentPath, a.name) < join(b.parentPath, b.name) ? -1 : 1))) {
+    if (!entry.isFile() || entry.name.startsWith(".")) continue;
+    const path = join(entry.parentPath, entry.name);
+    files.set(relative(folder, path).split(sep).join("/"), read(path));
+  }
+  const hash = fingerprint([...files].map(([name, file]) => `${name} ${file.etag}`).join("\n"));
+
+  return {
+    url(name) {
+      if (!files.has(name)) throw new Error(`there is no asset called ${name}`);
+      return `/assets/${hash}/${name}`;
+    },
+    async serve(http, next) {
+      if (!http.path.startsWith("/assets/")) return next();
+      if (http.method !== "GET" && http.method !== "HEAD") throw new AppError("METHOD_NOT_ALLOWED", "Assets can only be read.");
+      const asked = http.path.slice("/assets/".length);
+      const hashed = asked.startsWith(`${hash}/`);
+      // A lookup by exact name: no path of the request ever reaches the file system.
+      const file = files.get(hashed ? asked.slice(hash.length + 1) : asked);
+      if (file === undefined) throw new AppError("NOT_FOUND", `There is nothing at ${http.path}.`);
+      http.set("Cache-Control", hashed ? "public, max-age=31536000, immutable" : "no-cache");
+      http.set("X-Content-Type-Options", "nosniff");
+      http.set("Vary", "Accept-Encoding");
+      http.set("ETag", `"${file.etag}"`);
+      http.status = 200;
+      if (http.fresh) {
+        http.status = 304;
+        return;
+      }
+      http.type = file.type;
+      if (file.gzip !== null && http.acceptsEncodings("gzip") === "gzip") {
+        http.set("Content-Encoding", "gzip");
+        http.body = file.gzip;
+      } else {
+        http.body = file.body;
+      }
+    },
+  };
+}
+
+function read(path: string): Asset {
+  const body = readFileSync(path);
+  const packed = gzipSync(body, { level: 9 });
+  return { body, gzip: packed.length < body.length ? packed : null, etag: fingerprint(body), type: types[extname(path)] ?? "application/octet-stream" };
+}
+
+const fingerprint = (content: Buffer | string): string => createHash("sha256").update(content).digest("base64url").slice(0, 12);

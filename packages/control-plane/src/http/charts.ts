@@ -1,0 +1,160 @@
+import { absolute, clock, day, duration, ms } from "./format.ts";
+import { html, Markup } from "./markup.ts";
+
+/** One decimal is below what a screen shows, and keeps the paths short. */
+const round = (value: number): number => Math.round(value * 10) / 10;
+
+/** Width and gap of a strip's cells in its own units; the drawing is stretched to the place it has. */
+const cell = { width: 6, gap: 2, height: 18 } as const;
+
+/** The path of the cells in one state: `M0 0h6v18h-6z` for each. Neighbours stay apart, so that each slice can be counted. */
+export function stripPath(cells: readonly string[], state: string): string {
+  return cells.map((own, at) => (own === state ? `M${at * (cell.width + cell.gap)} 0h${cell.width}v${cell.height}h-${cell.width}z` : "")).join("");
+}
+
+/**
+ * History as a row of cells, oldest first. States: up, degraded, partial, down, maintenance, none. One path per state
+ * instead of one rectangle per cell: 50 rows of 48 cells weigh 6 kB instead of 150.
+ */
+export function strip(cells: readonly string[], label: string): Markup {
+  const width = Math.max(cells.length * (cell.width + cell.gap) - cell.gap, 1);
+  const paths = [...new Set(cells)].map((state) => html`<path class="c-${state}" d="${stripPath(cells, state)}"/>`);
+  return html`<svg class="strip" viewBox="0 0 ${width} ${cell.height}" preserveAspectRatio="none" role="img" aria-label="${label}"><title>${label}</title>${paths}</svg>`;
+}
+
+/** What a strip says in words: `Last 24 hours: down 2 h, degraded 30 min, no data 1 h`. */
+export function stripLabel(cells: readonly string[], sliceSecs: number): string {
+  const words: Record<string, string> = { down: "down", degraded: "degraded", none: "no data" };
+  const parts = Object.entries(words).flatMap(([state, word]) => {
+    const count = cells.filter((own) => own === state).length;
+    return count === 0 ? [] : [`${word} ${duration(count * sliceSecs)}`];
+  });
+  const span = `Last ${duration(cells.length * sliceSecs).replace(/^1 d$/, "24 hours")}`;
+  if (parts[0] === `no data ${duration(cells.length * sliceSecs)}`) return `${span}: no data`;
+  return `${span}: ${parts.length === 0 ? "up" : parts.join(", ")}`;
+}
+
+/** A line through the values that exist. A gap breaks it; a value alone between two gaps becomes a short dash. */
+export function linePath(values: readonly (number | null)[], x: (at: number) => number, y: (value: number) => number): string {
+  let path = "";
+  let open = false;
+  for (const [at, value] of values.entries()) {
+    if (value === null) {
+      open = false;
+      continue;
+    }
+    path += `${open ? "L" : "M"}${round(x(at))} ${round(y(value))}`;
+    const alone = !open && (values[at + 1] ?? null) === null;
+    if (alone) path += "h1";
+    open = true;
+  }
+  return path;
+}
+
+/** The area between two lines, one closed shape for each run without a gap. */
+export function bandPath(low: readonly (number | null)[], high: readonly (number | null)[], x: (at: number) => number, y: (value: number) => number): string {
+  let path = "";
+  let run: number[] = [];
+  const close = () => {
+    if (run.length > 1) {
+      path += `M${run.map((at) => `${round(x(at))} ${round(y(high[at]!))}`).join("L")}L${[...run].reverse().map((at) => `${round(x(at))} ${round(y(low[at]!))}`).join("L")}Z`;
+    }
+    run = [];
+  };
+  for (const at of low.keys()) {
+    if ((low[at] ?? null) === null || (high[at] ?? null) === null) close();
+    else run.push(at);
+  }
+  close();
+  return path;
+}
+
+/** The course of a value in the space of a word. Nothing is said that the number beside it does not say. */
+export function sparkline(values: readonly (number | null)[]): Markup {
+  const known = values.filter((value) => value !== null);
+  if (known.length === 0) return new Markup("");
+  const top = Math.max(...known) * 1.05 || 1;
+  const step = values.length > 1 ? 120 / (values.length - 1) : 0;
+  const path = linePath(values, (at) => at * step, (value) => 27 - (value / top) * 25);
+  return html`<svg class="spark" viewBox="0 0 120 28" preserveAspectRatio="none" aria-hidden="true"><path d="${path}"/></svg>`;
+}
+
+/** Round steps of an axis from 0: at most five, the last one at or above `top`. */
+export function axisSteps(top: number): number[] {
+  const rough = Math.max(top, 1e-3) / 4;
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 2.5, 5, 10].map((factor) => factor * power).find((candidate) => candidate >= rough * (1 - 1e-9))!;
+  const count = Math.max(1, Math.ceil(top / step - 1e-9));
+  return Array.from({ length: count + 1 }, (_, at) => Number((at * step).toPrecision(6)));
+}
+
+export interface LatencyPoint {
+  /** Unix ms. */
+  t: number;
+  p50: number | null;
+  p95: number | null;
+  samples: number;
+}
+
+export interface Span {
+  /** Unix ms. */
+  from: number;
+  to: number;
+  kind: "down" | "degraded" | "maintenance";
+  title: string;
+}
+
+const plot = { width: 1000, height: 190 } as const;
+const percentOf = (share: number): string => `${Math.round(Math.min(1, Math.max(0, share)) * 10_000) / 100}%`;
+
+/**
+ * Latency over time: p50 as a line, p50 to p95 as a band, gaps as gaps, `spans` shaded. The plot is stretched to its
+ * place while the letters, outside the stretched part, keep their size on a phone.
+ */
+export function latencyChart(points: readonly LatencyPoint[], spans: readonly Span[], range: { from: number; to: number; label: string }): Markup {
+  const length = Math.max(range.to - range.from, 1);
+  const at = (t: number) => (t - range.from) / length;
+  const p50 = points.map((point) => (point.samples === 0 ? null : point.p50));
+  const p95 = points.map((point) => (point.samples === 0 ? null : point.p95));
+  const steps = axisSteps(Math.max(...p95.map((value) => value ?? 0), 1));
+  const top = steps.at(-1)!;
+  // A bucket is drawn in its middle; the first and the last would otherwise hang over the ends.
+  const middle = points.length > 1 ? (points[1]!.t - points[0]!.t) / 2 : 0;
+  const x = (index: number) => Math.min(1, Math.max(0, at(points[index]!.t + middle))) * plot.width;
+  const y = (value: number) => plot.height - (value / top) * (plot.height - 12);
+
+  const grid = steps.map((step) => html`<path d="M0 ${round(y(step))}H${plot.width}"/>`);
+  const shades = spans
+    .filter((span) => span.to > range.from && span.from < range.to)
+    .map((span) => {
+      const left = Math.max(0, at(span.from));
+      return html`<rect class="shade-${span.kind}" x="${percentOf(left)}" width="${percentOf(Math.max(Math.min(1, at(span.to)) - left, 0.002))}" height="${plot.height}"><title>${span.title}</title></rect>`;
+    });
+  const labels = steps.slice(1).map((step) => html`<text x="4" y="${round(y(step) - 4)}">${ms(step)}</text>`);
+  return html`<svg class="chart" role="img" aria-label="${range.label}"><title>${range.label}</title>${shades}<svg width="100%" height="${plot.height}" viewBox="0 0 ${plot.width} ${plot.height}" preserveAspectRatio="none"><g class="grid">${grid}</g><path class="band" d="${bandPath(p50, p95, x, y)}"/><path class="p95" d="${linePath(p95, x, y)}"/><path class="p50" d="${linePath(p50, x, y)}"/></svg><g class="axis">${labels}${timeAxis(range)}</g></svg>`;
+}
+
+/** Five times along the foot, the last one being now. */
+function timeAxis(range: { from: number; to: number }): Markup[] {
+  const long = range.to - range.from > 3 * 86_400_000;
+  return [0, 0.25, 0.5, 0.75, 1].map((share) => {
+    const t = new Date(range.from + share * (range.to - range.from));
+    const anchor = share === 0 ? "start" : share === 1 ? "end" : "middle";
+    const text = share === 1 ? "now" : long ? day(t).replace(/ \d{4}$/, "") : clock(t, t.getTime());
+    const live = share === 1 ? "" : html` data-at="${t.toISOString()}" data-as="${long ? "date" : "hour"}"`;
+    return html`<text x="${percentOf(share)}" y="${plot.height + 18}" text-anchor="${anchor}"${live}><title>${absolute(t)}</title>${text}</text>`;
+  });
+}
+
+/** Shares of a whole as one bar. Widths are attributes of the drawing, which the content policy allows where it forbids styles. */
+export function shareBar(parts: readonly { name: string; value: number; label: string }[]): Markup {
+  const total = parts.reduce((sum, part) => sum + part.value, 0);
+  if (total <= 0) return new Markup("");
+  let left = 0;
+  const rects = parts.map((part) => {
+    const rect = html`<rect class="ph-${part.name}" x="${percentOf(left / total)}" width="${percentOf(part.value / total)}" height="12"><title>${part.label}</title></rect>`;
+    left += part.value;
+    return rect;
+  });
+  return html`<svg class="bar" aria-hidden="true">${rects}</svg>`;
+}

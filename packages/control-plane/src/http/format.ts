@@ -1,0 +1,91 @@
+const months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+const pad = (value: number): string => String(value).padStart(2, "0");
+
+/** What stands where there is no value. */
+export const none = "—";
+
+/** `45 s`, `38 min`, `2 h 5 min`, `3 d 4 h`: the two largest units that say something. Seconds in. */
+export function duration(seconds: number): string {
+  const secs = Math.max(0, Math.floor(seconds));
+  if (secs < 60) return `${secs} s`;
+  const minutes = Math.floor(secs / 60);
+  if (minutes < 60) return `${minutes} min`;
+  const hours = Math.floor(minutes / 60);
+  if (hours < 24) return minutes % 60 === 0 ? `${hours} h` : `${hours} h ${minutes % 60} min`;
+  return hours % 24 === 0 ? `${Math.floor(hours / 24)} d` : `${Math.floor(hours / 24)} d ${hours % 24} h`;
+}
+
+/** `3 s ago`, and `in 20 s` for what is still to come; one unit only. Unix ms in. */
+export function ago(at: number, now: number): string {
+  const secs = Math.round(Math.abs(now - at) / 1000);
+  const [text] = /^\d+ \w+/.exec(duration(secs)) ?? ["0 s"];
+  if (secs === 0) return "now";
+  return at <= now ? `${text} ago` : `in ${text}`;
+}
+
+/** How often something happens: `every 30 s`, `every 5 min`, `every day`. */
+export function every(seconds: number): string {
+  if (seconds === 86_400) return "every day";
+  if (seconds === 3600) return "every hour";
+  if (seconds === 60) return "every minute";
+  // 90 s is clearer than 1 min, which would drop half of it.
+  return `every ${seconds % 60 === 0 ? duration(seconds) : `${seconds} s`}`;
+}
+
+/** `412 ms`, `3.4 ms`, `1.24 s`. */
+export function ms(value: number | null | undefined): string {
+  if (value === null || value === undefined) return none;
+  if (value >= 10_000) return `${(value / 1000).toFixed(1)} s`;
+  if (value >= 1000) return `${(value / 1000).toFixed(2)} s`;
+  if (value >= 10) return `${Math.round(value)} ms`;
+  return `${Number(value.toFixed(1))} ms`;
+}
+
+/** `8,604`. */
+export function number(value: number | null | undefined): string {
+  if (value === null || value === undefined) return none;
+  const [whole, fraction] = String(value).split(".");
+  const grouped = whole!.replace(/\B(?=(\d{3})+$)/g, ",");
+  return fraction === undefined ? grouped : `${grouped}.${fraction}`;
+}
+
+/** `99.81`. Never rounds up to a 100 that was not reached. */
+export function percent(value: number | null | undefined): string {
+  if (value === null || value === undefined) return none;
+  const rounded = Math.floor(value * 100 + 1e-6) / 100;
+  return String(rounded);
+}
+
+/** `1.2 kB`. */
+export function bytes(value: number | null | undefined): string {
+  if (value === null || value === undefined) return none;
+  if (value < 1000) return `${value} B`;
+  if (value < 1_000_000) return `${Number((value / 1000).toFixed(1))} kB`;
+  return `${Number((value / 1_000_000).toFixed(1))} MB`;
+}
+
+/** `1 monitor`, `3 monitors`. */
+export function plural(count: number, one: string, many = `${one}s`): string {
+  return `${number(count)} ${count === 1 ? one : many}`;
+}
+
+/** `a`, `a and b`, `a, b and c`. */
+export function list(items: readonly string[]): string {
+  return items.length < 2 ? (items[0] ?? "") : `${items.slice(0, -1).join(", ")} and ${items.at(-1)!}`;
+}
+
+/** `14:02`, with the day in front when that is not today. In UTC; the reader's browser rewrites it for the reader's zone. */
+export function clock(at: Date, now: number): string {
+  const time = `${pad(at.getUTCHours())}:${pad(at.getUTCMinutes())}`;
+  return new Date(now).toISOString().slice(0, 10) === at.toISOString().slice(0, 10) ? time : `${at.getUTCDate()} ${months[at.getUTCMonth()]!} ${time}`;
+}
+
+/** `20 Nov 2026`. */
+export function day(at: Date): string {
+  return `${at.getUTCDate()} ${months[at.getUTCMonth()]!} ${at.getUTCFullYear()}`;
+}
+
+/** `2026-11-20 14:02:31 UTC`. */
+export function absolute(at: Date): string {
+  return `${at.toISOString().slice(0, 19).replace("T", " ")} UTC`;
+}

@@ -1,0 +1,126 @@
+import { Router } from "@koa/router";
+import type { Context } from "koa";
+import { AppError } from "@statusmesh/shared/errors";
+import type { Ctx, Doors, System } from "../context.ts";
+import type { Authenticators } from "./mount.ts";
+import { securePage } from "./security-headers.ts";
+import type { Views } from "./views.ts";
+
+/** A page to show, or another place to go to. */
+export type PageReply =
+  | {
+      /** Path of the view, without ending. */
+      view: string;
+      /** The part of it that `?fragment=1` asks for alone: a view without a layout. */
+      fragment?: string;
+      data: object;
+      status?: number;
+      /** Set last, so that they may replace the default Cache-Control and Content-Security-Policy. */
+      headers?: Record<string, string>;
+    }
+  | { redirect: string };
+
+export interface PageCall<D extends PageDoor> {
+  ctx: Doors[D];
+  params: Readonly<Record<string, string>>;
+  /** The query as it came, the last value of each name. Pages are lenient: what makes no sense is left out. */
+  query: Readonly<Record<string, string>>;
+  http: Context;
+}
+
+export type PageDoor = "tenant" | "public";
+
+/** One page: where it is, who may see it, and what it shows. Pages only read; every change goes through the JSON API. */
+export interface Page {
+  readonly path: string;
+  readonly door: PageDoor;
+  handle(call: PageCall<PageDoor>): Promise<PageReply>;
+}
+
+/** Declares a page. */
+export function page<D extends PageDoor>(declared: { path: string; door: D; handle(call: PageCall<D>): Promise<PageReply> }): Page {
+  // Erases which door the handler was checked with; mountPages hands over the context of that very door.
+  return { path: declared.path, door: declared.door, handle: declared.handle as Page["handle"] };
+}
+
+export interface PageOptions {
+  /** What every page of the console shows around its content: the organisation, the person, how many incidents are open. */
+  frame?(ctx: Ctx): Promise<object>;
+}
+
+/** The router of all pages, for GET and HEAD. Who is not signed in is sent to the sign-in page and comes back afterwards. */
+export function mountPages(pages: readonly Page[], doors: Pick<Authenticators, PageDoor>, views: Views, options: PageOptions = {}): Router {
+  const router = new Router();
+  for (const declared of pages) {
+    router.get(declared.path.replaceAll(/\{(\w+)\}/g, ":$1"), async (http: Context) => serve(declared, doors, views, options, http));
+  }
+  return router;
+}
+
+async function serve(declared: Page, doors: Pick<Authenticators, PageDoor>, views: Views, options: PageOptions, http: Context): Promise<void> {
+  const query = Object.fromEntries(http.URL.searchParams);
+  let ctx: Ctx | System;
+  try {
+    ctx = await doors[declared.door](http);
+  } catch (thrown) {
+    if (!(thrown instanceof AppError) || thrown.code !== "UNAUTHENTICATED") throw thrown;
+    return redirect(http, http.path === "/" ? "/sign-in" : `/sign-in?next=${encodeURIComponent(withoutFragment(http))}`);
+  }
+  const frame = declared.door === "tenant" ? { path: http.path, ...(await options.frame?.(ctx as Ctx)) } : null;
+  // An error on the way is shown in the same frame.
+  http.state["frame"] = frame;
+
+  const reply = await declared.handle({ ctx, params: readParams(http), query, http });
+  if ("redirect" in reply) return redirect(http, reply.redirect);
+  const view = query["fragment"] === "1" ? (reply.fragment ?? reply.view) : reply.view;
+  http.body = views.render(view, { ...reply.data, frame }, ctx.clock.now());
+  http.type = "text/html; charset=utf-8";
+  http.status = reply.status ?? 200;
+  http.set("Cache-Control", "no-store");
+  securePage(http);
+  if (declared.door === "tenant") http.set("X-Robots-Tag", "noindex");
+  for (const [name, value] of Object.entries(reply.headers ?? {})) http.set(name, value);
+}
+
+function redirect(http: Context, to: string): void {
+  http.set("Cache-Control", "no-store");
+  http.redirect(to);
+}
+
+/** Where the reader wanted to go: never a fragment, which is no page by itself. */
+function withoutFragment(http: Context): string {
+  const url = new URL(http.URL);
+  url.searchParams.delete("fragment");
+  return `${url.pathname}${url.search}`;
+}
+
+/** The router hands a bad percent escape through raw, and NUL would reach the database: both name nothing that exists. */
+function readParams(http: Context): Record<string, string> {
+  const params = (http["params"] ?? {}) as Record<string, string>;
+  if (Object.values(params).some((value) => value.includes("\0") || value.includes("%") || !value.isWellFormed())) throw new AppError("NOT_FOUND", `There is nothing at ${http.path}.`);
+  return params;
+}
+
+/** Paths that programs ask, whatever they say they accept. */
+const notForPeople = /^\/(?:api|operator|assets|mcp|oauth|hooks|healthz|readyz|metrics)(?:\/|$)/;
+
+/** Renders an error for a browser that asked for a page, or answers null: then it is the JSON envelope. */
+export function errorPages(views: Views, now: () => number): (error: AppError, http: Context) => string | null {
+  return (error, http) => {
+    if (http.method !== "GET" && http.method !== "HEAD") return null;
+    if (notForPeople.test(http.path) || !http.get("accept").includes("text/html")) return null;
+    securePage(http);
+    const frame = (http.state["frame"] ?? null) as object | null;
+    return views.render("errors/error", { error, frame, trace: http.state["traceId"] ?? null }, now());
+  };
+}
+
+/** `value` as a whole number from 0 to `max`, or the fallback: how pages read numbers of their query. */
+export function wholeNumber(value: string | undefined, fallback: number, max: number): number {
+  return value !== undefined && /^\d{1,9}$/.test(value) ? Math.min(Number(value), max) : fallback;
+}
+
+/** The place to go to after signing in: a path of this origin, or the start. `//host` and `/\host` lead elsewhere. */
+export function localPath(next: string | undefined): string {
+  return next !== undefined && /^\/(?![/\\])[\x21-\x7e]*$/.test(next) && !next.startsWith("/sign-in") ? next : "/";
+}

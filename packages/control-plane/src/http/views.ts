@@ -1,0 +1,75 @@
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { Eta } from "eta";
+import type { Assets } from "./assets.ts";
+import * as charts from "./charts.ts";
+import * as format from "./format.ts";
+import { type Icon, icon, isIcon } from "./icons.ts";
+import { escapeHtml, html, Markup } from "./markup.ts";
+
+/** Where the package keeps its views, seen from the compiled file. */
+export const viewsFolder = fileURLToPath(new URL("../../views", import.meta.url));
+
+/** Renders the files of `views/`. */
+export interface Views {
+  /** A view by its path without ending: `targets/list`. `now` (Unix ms) is what relative times count from. */
+  render(name: string, data: object, now: number): string;
+  /** True where the file exists, for views that come one per kind. */
+  has(name: string): boolean;
+}
+
+export interface ViewOptions {
+  assets: Assets;
+  folder?: string;
+  /** False reads every file anew at each rendering, for work on the templates. */
+  cache?: boolean;
+}
+
+/**
+ * Opens the views. Inside a template `it` is the data, and `h` has the helpers: `h.asset(name)`, `h.icon(name)`,
+ * `h.time(at, style)`, `h.state(state, word)`, the formats and the charts. Everything printed is escaped unless a helper made it.
+ */
+export function openViews({ assets, folder = viewsFolder, cache = true }: ViewOptions): Views {
+  const eta = new Eta({ views: folder, cache, autoEscape: true, rmWhitespace: true, escapeFunction: escapeHtml, functionHeader: "const h = it.h;" });
+  const has = (name: string) => existsSync(join(folder, `${name}.eta`));
+  return {
+    has,
+    render: (name, data, now) => eta.render(`/${name}`, { ...data, h: helpers(assets, now, has) }),
+  };
+}
+
+export type TimeStyle = "ago" | "clock" | "day";
+
+const helpers = (assets: Assets, now: number, has: (view: string) => boolean) => ({
+  ...format,
+  ...charts,
+  now,
+  has,
+  asset: (name: string) => assets.url(name),
+  icon: (name: string) => (isIcon(name) ? icon(name) : new Markup("")),
+  state,
+  time: (at: Date | string | number | null, style: TimeStyle = "ago") => timeTag(at, style, now),
+  /** `3 s ago` as plain text, for titles. */
+  ago: (at: Date | string | number) => format.ago(new Date(at).getTime(), now),
+  clock: (at: Date | string | number) => format.clock(new Date(at), now),
+  /** How long something that began at `at` has lasted. */
+  lasted: (at: Date | string | number, until: Date | string | number | null = null) => format.duration(((until === null ? now : new Date(until).getTime()) - new Date(at).getTime()) / 1000),
+});
+
+/** What a template knows as `h`. */
+export type Helpers = ReturnType<typeof helpers>;
+
+/** A state as icon and word, in its colour. */
+export function state(name: string, word: string): Markup {
+  const shape: Icon = isIcon(name) ? name : "unknown";
+  return html`<span class="state ${name}">${icon(shape)}<span>${word}</span></span>`;
+}
+
+/** A time in UTC that the reader's browser rewrites for the reader's zone; the full time is its title. */
+export function timeTag(at: Date | string | number | null, style: TimeStyle, now: number): Markup {
+  if (at === null) return new Markup(format.none);
+  const date = new Date(at);
+  const text = style === "ago" ? format.ago(date.getTime(), now) : style === "clock" ? format.clock(date, now) : format.day(date);
+  return html`<time datetime="${date.toISOString()}" data-as="${style}" title="${format.absolute(date)}">${text}</time>`;
+}
