@@ -1,0 +1,107 @@
+import type { OnDemandRun, PullReply } from "@statusmesh/shared/agent-protocol";
+import { connectApi } from "./api.ts";
+import { correctedClock } from "./clock.ts";
+import type { Log } from "./log.ts";
+import { Puller } from "./pull.ts";
+import { Reporter } from "./report.ts";
+import { type Outcome, Runner } from "./run.ts";
+import { Schedule } from "./schedule.ts";
+import { MemorySpool } from "./spool.ts";
+import { Stats } from "./stats.ts";
+
+export interface AgentSettings {
+  /** Where the control plane is; may have a path. */
+  url: string;
+  token: string;
+  version: string;
+  allowPrivateTargets: boolean;
+  /** How often the agent's numbers are logged, ms. */
+  statsMs: number;
+  log: Log;
+}
+
+/** On-demand runs that may go on at once. */
+const onDemandCapacity = 100;
+/** Of the 4 s that a stop may take, what running checks get to end by themselves; the rest is for reporting. */
+const graceMs = 1500;
+const drainMs = 2000;
+
+export interface Agent {
+  /** Starts nothing more, lets what runs end or gives it up, reports what there is, and resolves within 4 s. */
+  stop(): Promise<void>;
+}
+
+/** Puts the parts together: pull → schedule → run → spool → report. */
+export function startAgent(settings: AgentSettings): Agent {
+  const { log, version } = settings;
+  const userAgent = `StatusMesh/${version}`;
+  const clock = correctedClock();
+  const stats = new Stats();
+  const spool = new MemorySpool();
+  const api = connectApi(settings.url, settings.token, userAgent);
+  const runner = new Runner({ clock, log, stats, allowPrivate: settings.allowPrivateTargets, userAgent });
+  const reporter = new Reporter({ api, spool, clock, log, stats });
+  const running = new Set<{ done: Promise<unknown>; abandon(): void }>();
+  let onDemand = 0;
+
+  const watched = <T extends { done: Promise<unknown>; abandon(): void }>(run: T): T => {
+    running.add(run);
+    void run.done.then(() => running.delete(run));
+    return run;
+  };
+  const record = (targetId: string, slot: number, { measurement, timestamp, skip }: Outcome): void => {
+    reporter.add({ result: { target_id: targetId, scheduled_at: slot, timestamp, skip, ...measurement } });
+  };
+  const schedule = new Schedule(clock, stats, (assigned, slot) => {
+    const run = watched(runner.run(assigned.org_id, assigned.check));
+    void run.done.then((outcome) => outcome !== null && record(assigned.target_id, slot, outcome));
+    return run;
+  });
+  const runOnDemand = (asked: OnDemandRun): void => {
+    onDemand++;
+    const run = watched(runner.run(asked.org_id, asked.check, true));
+    void run.done.then((outcome) => {
+      onDemand--;
+      if (outcome === null) return;
+      const { measurement, timestamp, warnings } = outcome;
+      if (asked.target_id !== null) record(asked.target_id, asked.scheduled_at, outcome);
+      reporter.add({ run: { run_id: asked.run_id, timestamp, matched_expectations: measurement.status === "up", warnings: warnings.slice(0, 20), ...measurement } });
+    });
+  };
+  let region = "";
+  const apply = (reply: PullReply): void => {
+    if (reply.region !== region) log("info", "serving a region", { region: reply.region, clock_offset_ms: Math.round(clock.offsetMs()) });
+    region = reply.region;
+    runner.cap.max = reply.per_host_max_inflight;
+    schedule.apply(reply);
+    for (const asked of reply.runs) runOnDemand(asked);
+  };
+  const puller = new Puller({ api, clock, log, version, capacity: () => Math.max(0, onDemandCapacity - onDemand), apply });
+
+  const logStats = (): void =>
+    log("info", "numbers", {
+      ...stats.take(),
+      assigned: schedule.size,
+      spool_waiting: spool.waiting,
+      spool_dropped: spool.dropped,
+      breakers_open: runner.breakers.open(clock.monotonic()),
+      rss_mb: Math.round(process.memoryUsage.rss() / 1e6),
+    });
+  const ticker = setInterval(logStats, settings.statsMs);
+  const pulling = puller.run();
+
+  return {
+    async stop() {
+      clearInterval(ticker);
+      schedule.stop();
+      puller.stop();
+      await pulling;
+      await Promise.race([Promise.all([...running].map((run) => run.done)), new Promise<void>((settle) => clock.after(graceMs, settle))]);
+      for (const run of running) run.abandon();
+      await reporter.drain(drainMs);
+      await spool.close();
+      await api.close();
+      logStats();
+    },
+  };
+}

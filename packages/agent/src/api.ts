@@ -1,0 +1,122 @@
+import { Pool } from "undici";
+
+/** Why the control plane did not do what was asked, by what the agent should do about it. */
+export type Trouble =
+  /** It cannot be reached, or says that it cannot answer now: try again, more and more slowly. */
+  | "away"
+  /** It does not know the token, or not any more: only a person can change that. */
+  | "refused"
+  /** It speaks another version of the protocol. */
+  | "protocol"
+  /** It will never take this body. */
+  | "rejected"
+  /** What answered is not a control plane. */
+  | "unexpected";
+
+export class ApiError extends Error {
+  override readonly name = "ApiError";
+  readonly trouble: Trouble;
+  /** From Retry-After; null without one. */
+  readonly retryAfterMs: number | null;
+
+  constructor(trouble: Trouble, message: string, retryAfterMs: number | null = null) {
+    super(message);
+    this.trouble = trouble;
+    this.retryAfterMs = retryAfterMs;
+  }
+}
+
+export interface Api {
+  /**
+   * Posts JSON and gives back the parsed body of a 200; `onHead` is called when the head of the answer arrives. Rejects
+   * with {@link ApiError}, or with the signal's reason.
+   */
+  post(path: string, body: unknown, options: { timeoutMs: number; signal: AbortSignal; onHead?: () => void }): Promise<unknown>;
+  close(): Promise<void>;
+}
+
+/** One long poll, two batches, and one to spare. */
+const connections = 4;
+const maxErrorBytes = 10_000;
+
+/** The agent's way to the control plane: connections are kept, the token is sent with every request. */
+export function connectApi(baseUrl: string, token: string, userAgent: string): Api {
+  const url = new URL(baseUrl);
+  const prefix = url.pathname.replace(/\/+$/, "");
+  const pool = new Pool(url.origin, { connections, connect: { timeout: 10_000 }, keepAliveTimeout: 30_000 });
+  const headers = { authorization: `Bearer ${token}`, "content-type": "application/json", "user-agent": userAgent, accept: "application/json" };
+  return {
+    async post(path, body, { timeoutMs, signal, onHead }) {
+      let status: number;
+      let retryAfter: string | string[] | undefined;
+      let text: string;
+      try {
+        const response = await pool.request({
+          path: prefix + path,
+          method: "POST",
+          headers,
+          body: JSON.stringify(body),
+          signal,
+          headersTimeout: timeoutMs,
+          bodyTimeout: timeoutMs,
+        });
+        onHead?.();
+        status = response.statusCode;
+        retryAfter = response.headers["retry-after"];
+        text = await response.body.text();
+      } catch (error) {
+        if (signal.aborted) throw signal.reason;
+        throw new ApiError("away", reasonOf(error));
+      }
+      if (status === 200) return parse(text);
+      throw refusal(status, text.slice(0, maxErrorBytes), secondsToMs(retryAfter));
+    },
+    close: () => pool.destroy(),
+  };
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new ApiError("unexpected", "the answer is not JSON");
+  }
+}
+
+function refusal(status: number, text: string, retryAfterMs: number | null): ApiError {
+  const { code, message } = envelopeOf(text);
+  const words = message === null ? `status ${status}` : `status ${status}: ${message}`;
+  if (code === "AGENT_PROTOCOL_MISMATCH") return new ApiError("protocol", words);
+  if (status === 401 || status === 403) return new ApiError("refused", words);
+  // Only a control plane speaks in its own codes; the same status from a proxy says nothing about the body.
+  if (code !== null && (status === 400 || status === 413 || status === 415 || status === 422)) return new ApiError("rejected", words);
+  if (status >= 500 || status === 408 || status === 425 || status === 429) return new ApiError("away", words, retryAfterMs);
+  return status === 413 ? new ApiError("rejected", words) : new ApiError("unexpected", words);
+}
+
+/** Code and message of the control plane's error envelope, as far as this is one. */
+function envelopeOf(text: string): { code: string | null; message: string | null } {
+  try {
+    const { error } = JSON.parse(text) as { error?: { code?: unknown; message?: unknown } };
+    return { code: typeof error?.code === "string" ? error.code : null, message: typeof error?.message === "string" ? error.message.slice(0, 300) : null };
+  } catch {
+    return { code: null, message: null };
+  }
+}
+
+/** Retry-After in seconds (RFC 9110 section 10.2.3), at most five minutes; the date form is not used between us. */
+function secondsToMs(header: string | string[] | undefined): number | null {
+  const seconds = typeof header === "string" && /^\d{1,9}$/.test(header) ? Number(header) : null;
+  return seconds === null ? null : Math.min(seconds, 300) * 1000;
+}
+
+function reasonOf(error: unknown): string {
+  if (error instanceof AggregateError && error.errors.length > 0) return reasonOf(error.errors[0]);
+  return error instanceof Error ? error.message : String(error);
+}
+
+/** The wait before attempt `n` (from 0) after a failure: doubling, capped, and spread so that a fleet does not return as one. */
+export function backoffMs(attempt: number, firstMs: number, maxMs: number, random: () => number = Math.random): number {
+  const full = Math.min(maxMs, firstMs * 2 ** Math.min(attempt, 20));
+  return full / 2 + (full / 2) * random();
+}

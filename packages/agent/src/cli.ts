@@ -1,0 +1,113 @@
+#!/usr/bin/env node
+import { readFileSync } from "node:fs";
+import { Command, CommanderError, InvalidArgumentError, Option } from "commander";
+import { startAgent } from "./agent.ts";
+import { jsonLog, type Log } from "./log.ts";
+
+/** Wrong usage, as `sysexits.h` numbers it. */
+const usageExit = 64;
+
+interface RunOptions {
+  url: string;
+  tokenFile?: string;
+  spoolDir?: string;
+  allowPrivateTargets: boolean;
+  statsSecs: number;
+}
+
+const packageJson: unknown = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8"));
+const version = typeof packageJson === "object" && packageJson !== null && "version" in packageJson ? String(packageJson.version) : "0.0.0";
+
+const program = new Command("sm-agent")
+  .description("Runs the checks of one StatusMesh region and reports their results.")
+  .version(version)
+  .exitOverride()
+  .configureOutput({ outputError: (text, write) => write(text.replace(/^error: /, "sm-agent: ")) });
+
+program
+  .command("run", { isDefault: false })
+  .description("Run until stopped. The token comes from a file or from SM_AGENT_TOKEN, never from the command line.")
+  .addOption(new Option("--url <url>", "the control plane, for example https://status.example.org").env("SM_AGENT_URL").argParser(controlPlaneUrl).makeOptionMandatory())
+  .addOption(new Option("--token-file <file>", "file that holds the agent's token").env("SM_AGENT_TOKEN_FILE"))
+  .addOption(new Option("--spool-dir <dir>", "folder for results that wait to be reported").env("SM_AGENT_SPOOL_DIR"))
+  .addOption(new Option("--allow-private-targets [yes]", "also check private and local addresses").env("SM_SECURITY__ALLOW_PRIVATE_TARGETS").argParser(yesOrNo).preset("true").default(false))
+  .addOption(new Option("--stats-secs <seconds>", "how often to log the agent's own numbers").env("SM_AGENT_STATS_SECS").argParser(seconds).default(60))
+  .action(run);
+
+function controlPlaneUrl(text: string): string {
+  const url = URL.canParse(text) ? new URL(text) : null;
+  if (url === null || (url.protocol !== "http:" && url.protocol !== "https:")) throw new InvalidArgumentError("It must be an http or https URL.");
+  if (url.username !== "" || url.password !== "") throw new InvalidArgumentError("Credentials do not belong in it.");
+  return url.href;
+}
+
+function yesOrNo(text: string): boolean {
+  if (text === "true" || text === "1" || text === "yes") return true;
+  if (text === "false" || text === "0" || text === "no" || text === "") return false;
+  throw new InvalidArgumentError("It must be true or false.");
+}
+
+function seconds(text: string): number {
+  const value = Number(text);
+  if (!Number.isInteger(value) || value < 1 || value > 86_400) throw new InvalidArgumentError("It must be a whole number from 1 to 86400.");
+  return value;
+}
+
+/** The agent's token. A usage error when there is none, or when it is something else. */
+function readToken(command: Command, file: string | undefined): string {
+  const fromEnv = process.env["SM_AGENT_TOKEN"] ?? "";
+  if (file === undefined && fromEnv === "") return usage(command, "a token is missing. Set --token-file or SM_AGENT_TOKEN.");
+  let token = fromEnv;
+  if (file !== undefined) {
+    try {
+      token = readFileSync(file, "utf8");
+    } catch (error) {
+      return usage(command, `the token file ${file} cannot be read (${error instanceof Error && "code" in error ? String(error.code) : String(error)}).`);
+    }
+  }
+  token = token.trim();
+  if (!/^sm_agent_[\x21-\x7e]+$/.test(token)) return usage(command, `the token ${file === undefined ? "in SM_AGENT_TOKEN" : `in ${file}`} is not an agent's token, which begins with sm_agent_.`);
+  return token;
+}
+
+function usage(command: Command, message: string): never {
+  command.error(`sm-agent: ${message}`, { exitCode: usageExit });
+}
+
+function run(options: RunOptions, command: Command): void {
+  const token = readToken(command, options.tokenFile);
+  // A log that nobody reads any more is no reason to stop.
+  process.stdout.on("error", () => undefined);
+  const log = jsonLog((line) => process.stdout.write(line), Date.now);
+  const url = new URL(options.url);
+  if (url.protocol === "http:" && !/^(localhost|127\..*|\[::1\])$/.test(url.hostname)) log("warn", "the token travels unencrypted: the control plane's URL is not https");
+  if (options.spoolDir !== undefined) log("warn", "results are kept in memory only; the spool folder is not used by this version");
+  log("info", "sm-agent starts", { version, control_plane: url.origin, allow_private_targets: options.allowPrivateTargets, pid: process.pid });
+  const agent = startAgent({ url: options.url, token, version, allowPrivateTargets: options.allowPrivateTargets, statsMs: options.statsSecs * 1000, log });
+  stopOnRequest(log, () => agent.stop());
+}
+
+/** Stops on the signals of a terminal and a supervisor, and, for a parent that asked for it, when its end of stdin closes. */
+function stopOnRequest(log: Log, stop: () => Promise<void>): void {
+  let stopping = false;
+  const request = (why: string): void => {
+    if (stopping) return;
+    stopping = true;
+    log("info", "sm-agent stops", { why });
+    void stop().then(() => process.exit(0));
+  };
+  process.on("SIGTERM", () => request("SIGTERM"));
+  process.on("SIGINT", () => request("SIGINT"));
+  if (process.env["SM_AGENT_PARENT"] !== "stdin") return;
+  process.stdin.on("error", () => request("the parent is gone"));
+  process.stdin.on("close", () => request("the parent is gone"));
+  process.stdin.on("end", () => request("the parent is gone"));
+  process.stdin.resume();
+}
+
+try {
+  program.parse();
+} catch (error) {
+  if (!(error instanceof CommanderError)) throw error;
+  process.exitCode = error.exitCode === 0 ? 0 : usageExit;
+}

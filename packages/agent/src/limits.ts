@@ -1,0 +1,76 @@
+/** How many runs go on at once for each key (org, host and port). */
+export class InflightCap {
+  readonly #counts = new Map<string, number>();
+  /** The most runs at once for one key; comes with every pull. */
+  max: number;
+
+  constructor(max: number) {
+    this.max = max;
+  }
+
+  /** Takes a place. False when all are taken. */
+  enter(key: string): boolean {
+    const count = this.#counts.get(key) ?? 0;
+    if (count >= this.max) return false;
+    this.#counts.set(key, count + 1);
+    return true;
+  }
+
+  /** Gives a place back. */
+  leave(key: string): void {
+    const count = this.#counts.get(key) ?? 0;
+    if (count <= 1) this.#counts.delete(key);
+    else this.#counts.set(key, count - 1);
+  }
+}
+
+const failuresToOpen = 5;
+const openMs = 30_000;
+/** Every key that fails now and then stays in memory; beyond this many the one that failed longest ago is forgotten. */
+const maxBreakers = 10_000;
+
+interface Breaker {
+  failures: number;
+  /** Ms on the monotonic clock; a breaker with few failures is closed whatever this says. */
+  openUntil: number;
+}
+
+/**
+ * Circuit breakers, one for each key. Five transport failures in a row open one; while it is open, runs are refused. After
+ * 30 s one trial is let through: its success closes the breaker, its failure opens it again.
+ */
+export class CircuitBreakers {
+  readonly #breakers = new Map<string, Breaker>();
+
+  /** False while the breaker is open. `now` is ms on a monotonic clock. */
+  allows(key: string, now: number): boolean {
+    const breaker = this.#breakers.get(key);
+    if (breaker === undefined || breaker.failures < failuresToOpen) return true;
+    if (now < breaker.openUntil) return false;
+    // Taken back by the trial's outcome; a trial that never ends merely delays the next one.
+    breaker.openUntil = now + openMs;
+    return true;
+  }
+
+  succeeded(key: string): void {
+    this.#breakers.delete(key);
+  }
+
+  failed(key: string, now: number): void {
+    const failures = (this.#breakers.get(key)?.failures ?? 0) + 1;
+    this.#breakers.delete(key);
+    this.#breakers.set(key, { failures, openUntil: now + openMs });
+    if (this.#breakers.size <= maxBreakers) return;
+    for (const oldest of this.#breakers.keys()) {
+      this.#breakers.delete(oldest);
+      return;
+    }
+  }
+
+  /** How many are open. */
+  open(now: number): number {
+    let count = 0;
+    for (const { failures, openUntil } of this.#breakers.values()) if (failures >= failuresToOpen && now < openUntil) count++;
+    return count;
+  }
+}

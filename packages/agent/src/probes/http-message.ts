@@ -1,0 +1,122 @@
+import type { ExpectedStatus, HttpCheck } from "@statusmesh/shared/checks/http";
+
+/** One request of a check: the first, or one that a redirect led to. */
+export interface Hop {
+  secure: boolean;
+  /** Without brackets and without a final dot, which belongs neither into SNI nor into a certificate. */
+  host: string;
+  port: number;
+  /** Scheme, host and port, for messages: path and query may hold secrets. */
+  origin: string;
+  url: URL;
+  method: string;
+  path: string;
+  /** Names and values in turn, as they go onto the wire. */
+  headers: string[];
+  body: Buffer | null;
+  /** What the check adds to its requests; emptied when a redirect leaves the origin. */
+  custom: { name: string; value: string }[];
+}
+
+// A check's first request is the same each time; deriving it anew would cost as much as sending it.
+const firstHops = new WeakMap<HttpCheck, Hop>();
+
+/** The request that a check begins with. */
+export function firstHop(spec: HttpCheck, userAgent: string): Hop {
+  const known = firstHops.get(spec);
+  if (known !== undefined) return known;
+  const custom = Object.entries(spec.headers).map(([name, value]) => ({ name, value }));
+  const authorization =
+    spec.basic_auth !== null
+      ? `Basic ${Buffer.from(`${spec.basic_auth[0]}:${spec.basic_auth[1]}`, "utf8").toString("base64")}`
+      : spec.bearer_token !== null
+        ? `Bearer ${spec.bearer_token}`
+        : null;
+  if (authorization !== null) custom.push({ name: "Authorization", value: authorization });
+  const hop = makeHop(new URL(spec.url), spec.method, spec.body === null ? null : Buffer.from(spec.body, "utf8"), custom, userAgent);
+  firstHops.set(spec, hop);
+  return hop;
+}
+
+function makeHop(url: URL, method: string, body: Buffer | null, custom: Hop["custom"], userAgent: string): Hop {
+  const secure = url.protocol === "https:";
+  const given = new Set(custom.map(({ name }) => name.toLowerCase()));
+  const headers: string[] = [];
+  const add = (name: string, value: string): void => {
+    if (!given.has(name.toLowerCase())) headers.push(name, value);
+  };
+  add("Host", url.host);
+  add("User-Agent", userAgent);
+  add("Accept", "*/*");
+  // An answer that nobody inflates cannot be a compression bomb.
+  add("Accept-Encoding", "identity");
+  for (const { name, value } of custom) headers.push(name, value);
+  if (body !== null) add("Content-Type", "text/plain; charset=utf-8");
+  if (body !== null || method === "POST" || method === "PUT" || method === "PATCH") headers.push("Content-Length", String(body?.length ?? 0));
+  headers.push("Connection", "close");
+  return {
+    secure,
+    host: url.hostname.replace(/^\[|\]$/g, "").replace(/(?<=.)\.$/, ""),
+    port: url.port === "" ? (secure ? 443 : 80) : Number(url.port),
+    origin: url.origin,
+    url,
+    method,
+    path: url.pathname + url.search,
+    headers,
+    body,
+    custom,
+  };
+}
+
+/** The statuses whose Location is followed (RFC 9110 section 15.4). */
+export function isRedirect(status: number): boolean {
+  return status === 301 || status === 302 || status === 303 || status === 307 || status === 308;
+}
+
+/**
+ * The request that a redirect asks for. The method changes as browsers change it (Fetch standard, HTTP-redirect fetch);
+ * credentials, custom headers and body do not follow to another origin, and do not come back later.
+ */
+export function nextHop(from: Hop, location: string, status: number, userAgent: string): Hop | { error: string } {
+  let url: URL;
+  try {
+    url = new URL(location, from.url);
+  } catch {
+    return { error: `redirected by ${from.origin} to something that is not a URL` };
+  }
+  if (url.protocol !== "http:" && url.protocol !== "https:") return { error: `redirected to a ${url.protocol.slice(0, -1)} URL, which cannot be followed` };
+  if (url.hostname === "" || url.port === "0") return { error: `redirected by ${from.origin} to a URL that cannot be connected to` };
+  url.username = "";
+  url.password = "";
+  const sameOrigin = url.origin === from.origin;
+  const toGet = (status === 303 && from.method !== "GET" && from.method !== "HEAD") || ((status === 301 || status === 302) && from.method === "POST");
+  const keepBody = sameOrigin && !toGet;
+  const custom = sameOrigin ? from.custom.filter(({ name }) => keepBody || !name.toLowerCase().startsWith("content-")) : [];
+  return makeHop(url, toGet ? "GET" : from.method, keepBody ? from.body : null, custom, userAgent);
+}
+
+/** True when the check counts this status code as up. */
+export function accepts(expected: ExpectedStatus, status: number): boolean {
+  switch (expected.kind) {
+    case "exact":
+      return status === expected.value;
+    case "range":
+      return status >= expected.value.min && status <= expected.value.max;
+    case "one_of":
+      return expected.value.includes(status);
+  }
+}
+
+/** What was expected, to be read in a sentence: `200`, `200-299`, `200, 204 or 301`. */
+export function expectation(expected: ExpectedStatus): string {
+  switch (expected.kind) {
+    case "exact":
+      return String(expected.value);
+    case "range":
+      return expected.value.min === expected.value.max ? String(expected.value.min) : `${expected.value.min}-${expected.value.max}`;
+    case "one_of": {
+      const last = expected.value.at(-1);
+      return expected.value.length === 1 ? String(last) : `${expected.value.slice(0, -1).join(", ")} or ${last}`;
+    }
+  }
+}

@@ -1,0 +1,163 @@
+import { request, type IncomingMessage } from "node:http";
+import type { Socket } from "node:net";
+import { TLSSocket } from "node:tls";
+import type { HttpCheck } from "@statusmesh/shared/checks/http";
+import { dial } from "@statusmesh/shared/net/dial";
+import { codeOf, DialError, wordsFor } from "@statusmesh/shared/net/dial-error";
+import { secure } from "@statusmesh/shared/net/tls";
+import { BodyReader, maxBodyBytes } from "./http-body.ts";
+import { accepts, expectation, firstHop, isRedirect, nextHop, type Hop } from "./http-message.ts";
+import type { Probe, ProbeContext, Verdict } from "./probe.ts";
+
+/** Response heads larger than this end the check; browsers stop at 256 KiB, servers of good manners at 8. */
+const maxHeaderBytes = 64 * 1024;
+/** A server may send a few 1xx responses before the real one (RFC 9110 section 15.2); a flood of them is no answer. */
+const maxInformational = 32;
+const certificateWarningDays = 14;
+
+/** An HTTP request over a fresh guarded connection for each hop, judged by status code and body. */
+export const http: Probe<HttpCheck> = {
+  timeoutStatus: "down",
+  async run(spec, context) {
+    let hop = firstHop(spec, context.userAgent);
+    for (let redirects = 0; ; redirects++) {
+      const answer = await exchange(spec, hop, context, redirects > 0);
+      if (!("redirect" in answer)) return answer;
+      if (redirects === spec.max_redirects) return { status: "down", error: `more than ${spec.max_redirects} redirects` };
+      const next = nextHop(hop, answer.redirect, answer.status, context.userAgent);
+      if ("error" in next) return { status: "down", error: next.error };
+      if (next.host !== hop.host) context.warn?.(`Redirected from ${hop.origin} to ${next.origin}.`);
+      hop = next;
+    }
+  },
+};
+
+type Answer = Verdict | { redirect: string; status: number };
+
+async function exchange(spec: HttpCheck, hop: Hop, context: ProbeContext, redirected: boolean): Promise<Answer> {
+  const { signal, trace, allowPrivate, lookup } = context;
+  try {
+    const { socket } = await dial({ host: hop.host, port: hop.port, allowPrivate, signal, lookup, trace });
+    return await converse(spec, hop, hop.secure ? await handshake(spec, hop, socket, context) : socket, context);
+  } catch (error) {
+    // A host that another one pointed to must not open the breaker of the first.
+    if (redirected && error instanceof DialError) {
+      return { status: error.phase === "guard" || error.local ? "error" : "down", error: `redirected to ${hop.origin}: ${error.message}`, skip: error.local };
+    }
+    throw error;
+  }
+}
+
+async function handshake(spec: HttpCheck, hop: Hop, socket: Socket, { signal, trace, now, warn }: ProbeContext): Promise<Socket> {
+  const secured = await secure({ socket, host: hop.host, verify: spec.verify_tls, signal, trace, now });
+  if (warn !== undefined) warnOfExpiry(secured, hop, now(), warn);
+  return secured;
+}
+
+function warnOfExpiry(socket: TLSSocket, hop: Hop, now: number, warn: (text: string) => void): void {
+  const leaf = socket.getPeerX509Certificate();
+  if (leaf === undefined) return;
+  const daysLeft = Math.floor((Date.parse(leaf.validTo) - now) / 86_400_000);
+  if (daysLeft < 0) warn(`The certificate of ${hop.host} has expired.`);
+  else if (daysLeft < certificateWarningDays) warn(`The certificate of ${hop.host} expires in ${daysLeft === 1 ? "1 day" : `${daysLeft} days`}.`);
+}
+
+/** One request and its response over a connected socket, which is destroyed at the end whatever happens. */
+function converse(spec: HttpCheck, hop: Hop, socket: Socket, context: ProbeContext): Promise<Answer> {
+  const { signal, trace } = context;
+  trace.doing = "waiting for the first byte";
+  return new Promise((settle, reject) => {
+    const started = performance.now();
+    let informational = 0;
+    let done = false;
+    const message = request({
+      createConnection: () => socket,
+      method: hop.method,
+      path: hop.path,
+      headers: hop.headers,
+      maxHeaderSize: maxHeaderBytes,
+    });
+
+    const finish = (): void => {
+      done = true;
+      signal.removeEventListener("abort", onAbort);
+      message.destroy();
+      socket.destroy();
+    };
+    const answer = (value: Answer): void => {
+      if (done) return;
+      finish();
+      settle(value);
+    };
+    const fail = (error: Error): void => {
+      if (done) return;
+      finish();
+      if (trace.verdict !== null) settle(trace.verdict);
+      else reject(new DialError("connect", conversationWords(error), codeOf(error), error));
+    };
+    const onAbort = (): void => {
+      if (socket.bytesRead > 0 && trace.http_status === null) trace.doing = "reading the response head";
+      finish();
+      reject(signal.reason as Error);
+    };
+
+    signal.addEventListener("abort", onAbort, { once: true });
+    message.on("error", fail);
+    // A connection that ends in a way that is no error for Node is one for us.
+    message.on("close", () => {
+      if (!done) fail(new Error("connection closed without a response"));
+    });
+    message.on("information", () => {
+      if (++informational > maxInformational) fail(new Error(`more than ${maxInformational} interim (1xx) responses`));
+    });
+    message.on("response", (response) => {
+      trace.ttfb_ms = (trace.ttfb_ms ?? 0) + (performance.now() - started);
+      receive(spec, response, context, answer, fail);
+    });
+    message.end(hop.body ?? undefined);
+  });
+}
+
+function receive(spec: HttpCheck, response: IncomingMessage, context: ProbeContext, answer: (value: Answer) => void, fail: (error: Error) => void): void {
+  const { trace, warn } = context;
+  const status = response.statusCode ?? 0;
+  trace.http_status = status;
+  const location = response.headers.location;
+  if (spec.follow_redirects && isRedirect(status) && location !== undefined) return answer({ redirect: location, status });
+
+  trace.doing = "reading the body";
+  const accepted = accepts(spec.expected_status, status);
+  if (!accepted) trace.verdict = refusal(spec, response, status);
+  const reader = new BodyReader(accepted ? spec.expected_body_contains : null);
+  const judge = (): void => {
+    if (reader.full) warn?.("The response is larger than 1 MiB; the rest of it was not read.");
+    const encoding = response.headers["content-encoding"];
+    const missing = reader.missing(encoding === "identity" ? undefined : encoding);
+    answer(trace.verdict ?? (missing === null ? { status: "up", error: null } : { status: "down", error: missing }));
+  };
+  response.on("data", (chunk: Buffer) => {
+    reader.take(chunk);
+    trace.response_size = reader.size;
+    if (reader.size >= maxBodyBytes) judge();
+  });
+  response.on("end", judge);
+  response.on("error", (error) => fail(codeOf(error) === "ECONNRESET" ? new Error("connection closed in the middle of the body") : error));
+  trace.response_size = 0;
+}
+
+function refusal(spec: HttpCheck, response: IncomingMessage, status: number): Verdict {
+  if (status === 429 || status === 503) {
+    const retryAfter = response.headers["retry-after"];
+    return { status: "degraded", error: `rate-limited ${status}${retryAfter === undefined ? "" : ` (Retry-After: ${retryAfter.slice(0, 100)})`}` };
+  }
+  return { status: "down", error: `expected status ${expectation(spec.expected_status)}, got ${status}` };
+}
+
+function conversationWords(error: Error): string {
+  const code = codeOf(error);
+  if (code === "HPE_HEADER_OVERFLOW") return `the response head is larger than ${maxHeaderBytes / 1024} KiB`;
+  if (code.startsWith("HPE_")) return `the answer is not HTTP: ${"reason" in error && typeof error.reason === "string" ? error.reason : error.message}`;
+  if (code === "ECONNRESET" && error.message === "socket hang up") return "connection closed without a response";
+  if (code === "ECONNRESET") return "connection reset before the response was complete";
+  return wordsFor(error);
+}

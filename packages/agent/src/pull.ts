@@ -1,0 +1,116 @@
+import { Compile } from "typebox/compile";
+import { type PullRequest, PullReply, protocolVersion } from "@statusmesh/shared/agent-protocol";
+import { type Api, ApiError, backoffMs, type Trouble } from "./api.ts";
+import type { CorrectedClock } from "./clock.ts";
+import { type Log, Once } from "./log.ts";
+
+/** The control plane holds a poll for up to 25 s; what takes longer than this is a dead connection. */
+const pollTimeoutMs = 40_000;
+const slowRetryMs = 60_000;
+/** An answer without news that came at once is not how a long poll works: do not let it become a busy loop. */
+const emptyPauseMs = 1000;
+
+const validReply = Compile(PullReply);
+
+export interface PullerOptions {
+  api: Api;
+  clock: CorrectedClock;
+  log: Log;
+  version: string;
+  /** How many on-demand runs can be taken now. */
+  capacity: () => number;
+  apply: (reply: PullReply) => void;
+}
+
+/** Keeps asking the control plane what there is to do. Trouble is told once when it begins and once when it is over. */
+export class Puller {
+  readonly #options: PullerOptions;
+  readonly #stop = new AbortController();
+  readonly #condition: Once;
+  #cursor: string | null = null;
+  #failures = 0;
+
+  constructor(options: PullerOptions) {
+    this.#options = options;
+    this.#condition = new Once(options.log);
+  }
+
+  /** Runs until {@link Puller.stop}. Never rejects. */
+  async run(): Promise<void> {
+    while (!this.#stop.signal.aborted) {
+      const waitMs = await this.#once();
+      if (waitMs > 0 && !this.#stop.signal.aborted) await this.#sleep(waitMs);
+    }
+  }
+
+  stop(): void {
+    this.#stop.abort(new Error("stopping"));
+  }
+
+  /** One poll; how long to wait before the next, ms. */
+  async #once(): Promise<number> {
+    const { clock, log } = this.#options;
+    const started = clock.monotonic();
+    try {
+      const reply = await this.#pull();
+      this.#options.apply(reply);
+      this.#cursor = reply.cursor;
+      this.#failures = 0;
+      if (this.#condition.clear()) log("info", "the control plane answers again");
+      const empty = !reply.full && reply.checks.length === 0 && reply.drop.length === 0 && reply.runs.length === 0;
+      return empty && clock.monotonic() - started < emptyPauseMs ? emptyPauseMs : 0;
+    } catch (error) {
+      if (this.#stop.signal.aborted) return 0;
+      return this.#failed(error instanceof ApiError ? error : new ApiError("unexpected", error instanceof Error ? error.message : String(error)));
+    }
+  }
+
+  async #pull(): Promise<PullReply> {
+    const { api, clock, version, capacity } = this.#options;
+    const request: PullRequest = { protocol: protocolVersion, agent_version: version, cursor: this.#cursor, capacity: capacity() };
+    let arrived = 0;
+    const reply = await api.post("/api/agent/pull", request, { timeoutMs: pollTimeoutMs, signal: this.#stop.signal, onHead: () => (arrived = clock.monotonic()) });
+    if (!validReply.Check(reply)) {
+      const theirs = typeof reply === "object" && reply !== null && "protocol" in reply ? reply.protocol : protocolVersion;
+      if (theirs !== protocolVersion) throw otherProtocol(theirs);
+      throw new ApiError("unexpected", `the answer is not a pull reply (${validReply.Errors(reply)[0]?.instancePath ?? "/"})`);
+    }
+    if (reply.protocol !== protocolVersion) throw otherProtocol(reply.protocol);
+    // A large body takes a while to arrive and to parse; the time in it is that of its head.
+    clock.correct(reply.server_time + (clock.monotonic() - arrived));
+    return reply;
+  }
+
+  #failed(error: ApiError): number {
+    this.#condition.say(error.trouble === "away" ? "warn" : "error", `${explanations[error.trouble]} (${error.message})`);
+    if (error.trouble === "away") return Math.max(error.retryAfterMs ?? 0, backoffMs(this.#failures++, 500, 30_000));
+    // A cursor that the control plane does not understand would be refused for ever.
+    this.#cursor = null;
+    return backoffMs(0, slowRetryMs, slowRetryMs);
+  }
+
+  #sleep(ms: number): Promise<void> {
+    const { signal } = this.#stop;
+    return new Promise((settle) => {
+      const wake = (): void => {
+        cancel();
+        signal.removeEventListener("abort", wake);
+        settle();
+      };
+      const cancel = this.#options.clock.after(ms, wake);
+      signal.addEventListener("abort", wake, { once: true });
+    });
+  }
+}
+
+function otherProtocol(theirs: unknown): ApiError {
+  return new ApiError("protocol", `it speaks version ${String(theirs)}, this agent ${protocolVersion}`);
+}
+
+const explanations: Record<Trouble, string> = {
+  away: "the control plane cannot be reached; checks go on, results are kept",
+  refused: "the control plane does not accept this agent's token; results are kept, trying again every minute. Make a new token if this one was revoked",
+  protocol: "the control plane speaks another version of the agent protocol; results are kept. Update the older of the two",
+  rejected: "the control plane does not understand this agent's request",
+  unexpected: "what answers at this URL is not a StatusMesh control plane; trying again every minute",
+};

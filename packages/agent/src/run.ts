@@ -1,0 +1,208 @@
+import { checkKinds, isCheckType, kindOf, type CheckSpec } from "@statusmesh/shared/checks";
+import type { Measurement } from "@statusmesh/shared/result";
+import { DialError } from "@statusmesh/shared/net/dial-error";
+import type { Lookup } from "@statusmesh/shared/net/resolve";
+import type { Clock } from "./clock.ts";
+import { CircuitBreakers, InflightCap } from "./limits.ts";
+import type { Log } from "./log.ts";
+import { probeOf } from "./probes/index.ts";
+import type { Probe, Trace, Verdict } from "./probes/probe.ts";
+import type { Stats } from "./stats.ts";
+
+/** A check as it comes from the control plane: the kind is known only by name. */
+export type WireCheck = { type: string } & Record<string, unknown>;
+
+export interface Outcome {
+  measurement: Measurement;
+  /** Unix ms on the control plane's clock. */
+  timestamp: number;
+  skip: boolean;
+  warnings: string[];
+}
+
+export interface Run {
+  /** Null when the run was abandoned. Never rejects. */
+  done: Promise<Outcome | null>;
+  abandon(): void;
+}
+
+/** More runs at once than this are refused: each holds a socket, and a machine that has none left reports every target as down. */
+const maxInflight = 4000;
+/** A deadline noticed this much too late means that the agent stood still, and that the silence was its own. */
+const stallMs = 1000;
+
+interface Prepared {
+  kind: string;
+  probe: Probe<unknown>;
+  timeoutMs: number;
+  destination: string;
+}
+
+export interface RunnerOptions {
+  clock: Clock;
+  log: Log;
+  stats: Stats;
+  allowPrivate: boolean;
+  userAgent: string;
+  lookup?: Lookup;
+}
+
+/** Runs single checks: limits first, then the probe under one deadline, then the outcome in the form that is reported. */
+export class Runner {
+  readonly cap = new InflightCap(2);
+  readonly breakers = new CircuitBreakers();
+  readonly #options: RunnerOptions;
+  // Keyed by the check's own object, which stays the same from run to run.
+  readonly #prepared = new WeakMap<WireCheck, Prepared | Verdict>();
+
+  constructor(options: RunnerOptions) {
+    this.#options = options;
+  }
+
+  /** Runs a check now. Warnings are collected only where `wantWarnings` says that somebody reads them. */
+  run(orgId: string, check: WireCheck, wantWarnings = false): Run {
+    const { clock, stats } = this.#options;
+    const now = clock.monotonic();
+    const prepared = this.#prepare(check);
+    if (!("probe" in prepared)) return this.#immediate(check.type, prepared);
+    const key = `${orgId} ${prepared.destination}`;
+    if (stats.inFlight >= maxInflight) {
+      stats.throttled++;
+      return this.#immediate(prepared.kind, { status: "error", error: `the agent is overloaded: ${maxInflight} checks are running`, skip: true });
+    }
+    if (!this.cap.enter(key)) {
+      stats.throttled++;
+      return this.#immediate(prepared.kind, { status: "degraded", error: "throttled: host concurrency cap", skip: true });
+    }
+    if (!this.breakers.allows(key, now)) {
+      this.cap.leave(key);
+      return this.#immediate(prepared.kind, { status: "error", error: "circuit_open" });
+    }
+    return this.#probe(check, prepared, key, wantWarnings);
+  }
+
+  #prepare(check: WireCheck): Prepared | Verdict {
+    const known = this.#prepared.get(check);
+    if (known !== undefined) return known;
+    const prepared = prepare(check);
+    this.#prepared.set(check, prepared);
+    return prepared;
+  }
+
+  #immediate(kind: string, verdict: Verdict): Run {
+    const { clock, stats } = this.#options;
+    stats.ran(kind, verdict.status);
+    const outcome = { measurement: measurementOf(verdict, newTrace(), 0), timestamp: Math.round(clock.now()), skip: verdict.skip === true, warnings: [] };
+    return { done: Promise.resolve(outcome), abandon: () => undefined };
+  }
+
+  #probe(check: WireCheck, { kind, probe, timeoutMs }: Prepared, key: string, wantWarnings: boolean): Run {
+    const { clock, stats, log, allowPrivate, userAgent, lookup } = this.#options;
+    const timestamp = Math.round(clock.now());
+    const started = clock.monotonic();
+    const controller = new AbortController();
+    const trace = newTrace();
+    const warnings: string[] = [];
+    let finish: (verdict: Verdict | null) => void = () => undefined;
+    stats.inFlight++;
+
+    const done = new Promise<Outcome | null>((settle) => {
+      let ended = false;
+      finish = (verdict) => {
+        if (ended) return;
+        ended = true;
+        cancelDeadline();
+        stats.inFlight--;
+        this.cap.leave(key);
+        if (verdict === null) return settle(null);
+        const ended_at = clock.monotonic();
+        if (verdict.transportFailed === true) this.breakers.failed(key, ended_at);
+        else if (verdict.status !== "error" && verdict.skip !== true) this.breakers.succeeded(key);
+        stats.ran(kind, verdict.status);
+        settle({ measurement: measurementOf(verdict, trace, ended_at - started), timestamp, skip: verdict.skip === true, warnings });
+      };
+      const cancelDeadline = clock.after(timeoutMs, () => {
+        const late = clock.monotonic() - started - timeoutMs;
+        controller.abort(new DOMException("deadline", "TimeoutError"));
+        finish(late > stallMs ? stalled(late) : (trace.verdict ?? timedOut(probe, timeoutMs, trace)));
+      });
+    });
+    const context = {
+      signal: controller.signal,
+      trace,
+      allowPrivate,
+      userAgent,
+      now: () => clock.now(),
+      lookup,
+      warn: wantWarnings ? (text: string) => void warnings.push(clean(text, 500)) : undefined,
+    };
+    probe.run(check, context).then(finish, (error: unknown) => {
+      if (!(error instanceof DialError) && !controller.signal.aborted) log("error", "a probe failed unexpectedly", { kind, error: error instanceof Error ? (error.stack ?? error.message) : String(error) });
+      finish(verdictOf(error));
+    });
+    return {
+      done,
+      abandon: () => {
+        controller.abort(new Error("abandoned"));
+        finish(null);
+      },
+    };
+  }
+}
+
+function prepare(check: WireCheck): Prepared | Verdict {
+  if (!isCheckType(check.type)) {
+    return { status: "error", error: `this agent cannot run ${check.type} checks (it knows ${Object.keys(checkKinds).join(", ")}): update it`, skip: true };
+  }
+  // The control plane validated the spec when it was stored; what it could not know, the probe finds out.
+  const spec = check as unknown as CheckSpec;
+  try {
+    const { host, port } = kindOf(spec).destination(spec);
+    return { kind: spec.type, probe: probeOf(spec.type), timeoutMs: spec.timeout, destination: `${host}:${port}` };
+  } catch (error) {
+    return { status: "error", error: error instanceof Error ? error.message : String(error) };
+  }
+}
+
+function newTrace(): Trace {
+  return { doing: "", dns_ms: null, connect_ms: null, tls_ms: null, ttfb_ms: null, http_status: null, response_size: null, verdict: null };
+}
+
+const stalled = (lateMs: number): Verdict => ({ status: "error", error: `the agent stood still for ${Math.round(lateMs / 1000)} s`, skip: true });
+
+function timedOut(probe: Probe<unknown>, timeoutMs: number, trace: Trace): Verdict {
+  const seconds = timeoutMs < 1000 ? (timeoutMs / 1000).toFixed(2).replace(/0$/, "") : (timeoutMs / 1000).toFixed(1);
+  return { status: probe.timeoutStatus, error: `timed out after ${seconds} s ${trace.doing}`.trimEnd(), transportFailed: true };
+}
+
+/** What a thrown error says about the target: nothing, if the trouble is on this side. */
+function verdictOf(error: unknown): Verdict {
+  if (!(error instanceof DialError)) return { status: "error", error: "the agent failed to run the check; its log says why", skip: true };
+  if (error.phase === "guard") return { status: "error", error: error.message };
+  if (error.local) return { status: "error", error: error.message, skip: true };
+  return { status: "down", error: error.message, transportFailed: error.transport };
+}
+
+const micro = (ms: number | null): number | null => (ms === null ? null : Math.round(ms * 1000) / 1000);
+
+function measurementOf(verdict: Verdict, trace: Trace, totalMs: number): Measurement {
+  return {
+    status: verdict.status,
+    error: verdict.error === null ? null : clean(verdict.error, 2000),
+    http_status: trace.http_status,
+    response_size: trace.response_size,
+    dns_ms: micro(trace.dns_ms),
+    connect_ms: micro(trace.connect_ms),
+    tls_ms: micro(trace.tls_ms),
+    ttfb_ms: micro(trace.ttfb_ms),
+    total_ms: micro(totalMs),
+  };
+}
+
+/** Parts of a message may come from the other side: no control characters, no half characters, no end of it. */
+function clean(text: string, maxLength: number): string {
+  return text
+    .slice(0, maxLength)
+    .replaceAll(/\p{Cc}/gu, " ")
+    .replaceAll(/\p{Cs}/gu, "\ufffd");
+}

@@ -1,0 +1,51 @@
+import { createHistogram, type RecordableHistogram } from "node:perf_hooks";
+import type { CheckStatus } from "@statusmesh/shared/result";
+
+/** The agent's own numbers since they were last taken. */
+export class Stats {
+  #runs: Record<string, number> = {};
+  #lag: RecordableHistogram = createHistogram({ lowest: 1, highest: 3_600_000_000, figures: 3 });
+  /** Slots that passed while the check's last run was still going. */
+  skipped = 0;
+  /** Slots that passed while the agent itself could not run them (stalled, suspended, overloaded). */
+  missed = 0;
+  throttled = 0;
+  reported = 0;
+  reportFailures = 0;
+  /** Results that were given up: the spool was full, or the control plane will never take them. */
+  dropped = 0;
+  inFlight = 0;
+
+  ran(kind: string, status: CheckStatus): void {
+    const key = `${kind}/${status}`;
+    this.#runs[key] = (this.#runs[key] ?? 0) + 1;
+  }
+
+  /** How much later than planned a check started, ms. */
+  started(lagMs: number): void {
+    this.#lag.record(Math.max(1, Math.round(lagMs * 1000)));
+  }
+
+  /** The numbers for the log, ms where they are times; starts counting anew. */
+  take(): Record<string, number | Record<string, number>> {
+    const starts = this.#lag.count;
+    const numbers = {
+      checks: this.#runs,
+      starts,
+      lag_p50_ms: starts === 0 ? 0 : this.#lag.percentile(50) / 1000,
+      lag_p99_ms: starts === 0 ? 0 : this.#lag.percentile(99) / 1000,
+      lag_max_ms: starts === 0 ? 0 : this.#lag.max / 1000,
+      skipped: this.skipped,
+      missed: this.missed,
+      throttled: this.throttled,
+      reported: this.reported,
+      report_failures: this.reportFailures,
+      dropped: this.dropped,
+      in_flight: this.inFlight,
+    };
+    this.#runs = {};
+    this.#lag.reset();
+    this.skipped = this.missed = this.throttled = this.reported = this.reportFailures = this.dropped = 0;
+    return numbers;
+  }
+}

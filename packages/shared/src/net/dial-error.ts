@@ -1,0 +1,80 @@
+/** Where a connection failed. `guard` means that it was refused here; `certificate`, that the server answered with one that does not hold. */
+export type DialPhase = "dns" | "guard" | "connect" | "tls" | "certificate";
+
+/** A connection that did not come about. The message is for an operator: no codes, no stack, no capital letter. */
+export class DialError extends Error {
+  override readonly name = "DialError";
+  readonly phase: DialPhase;
+  /** The code that Node gave (`ECONNREFUSED`), for programs. */
+  readonly code: string;
+
+  constructor(phase: DialPhase, message: string, code: string, cause?: unknown) {
+    super(message, cause === undefined ? undefined : { cause });
+    this.phase = phase;
+    this.code = code;
+  }
+
+  /** True when this machine ran out of something: such a failure says nothing about the other side. */
+  get local(): boolean {
+    return localCodes.has(this.code);
+  }
+
+  /** True when the other side could not be talked to. A refusal by the guard or a bad certificate is not that. */
+  get transport(): boolean {
+    return this.phase !== "guard" && this.phase !== "certificate" && !this.local;
+  }
+}
+
+const localCodes = new Set(["EMFILE", "ENFILE", "ENOBUFS", "ENOMEM", "EADDRNOTAVAIL"]);
+
+const words: Record<string, string> = {
+  ECONNREFUSED: "connection refused",
+  ECONNRESET: "connection reset by the other side",
+  ECONNABORTED: "connection aborted",
+  EPIPE: "connection closed by the other side",
+  EHOSTUNREACH: "no route to host",
+  EHOSTDOWN: "host is down",
+  ENETUNREACH: "network unreachable",
+  ETIMEDOUT: "connection timed out",
+  EACCES: "connection forbidden by a local firewall",
+  EPERM: "connection forbidden by a local firewall",
+  EMFILE: "the agent has too many open files",
+  ENFILE: "the agent's machine has too many open files",
+  ENOBUFS: "the agent's machine has no buffer space left",
+  ENOMEM: "the agent's machine has no memory left",
+  EADDRNOTAVAIL: "the agent's machine has no free local port",
+  ENOTFOUND: "name not found",
+  ENODATA: "name has no address",
+  EAI_AGAIN: "the name server did not answer",
+  ETIMEOUT: "the name server did not answer",
+  ESERVFAIL: "the name server failed to resolve the name",
+  EREFUSED: "the name server refused to resolve the name",
+  EBADNAME: "not a valid name",
+  EBADRESP: "the name server sent a malformed answer",
+  EFORMERR: "the name server did not understand the question",
+};
+
+/** The code of a system error, or `UNKNOWN`. */
+export function codeOf(error: unknown): string {
+  const code = error instanceof Error && "code" in error ? error.code : undefined;
+  return typeof code === "string" ? code : "UNKNOWN";
+}
+
+/** A system or resolver error in an operator's words; what has none keeps its own message. */
+export function wordsFor(error: unknown): string {
+  return words[codeOf(error)] ?? (error instanceof Error ? error.message : String(error));
+}
+
+const timedOut: Record<DialPhase, string> = {
+  dns: "name resolution timed out",
+  guard: "timed out",
+  connect: "connection timed out",
+  tls: "TLS handshake timed out",
+  certificate: "TLS handshake timed out",
+};
+
+/** What an aborted phase rejects with: words for a deadline, the caller's own reason for anything else. */
+export function abortError(signal: AbortSignal, phase: DialPhase): unknown {
+  const reason: unknown = signal.reason;
+  return reason instanceof Error && reason.name === "TimeoutError" ? new DialError(phase, timedOut[phase], "ETIMEDOUT", reason) : reason;
+}

@@ -1,0 +1,139 @@
+import { connect, isIP, type Socket } from "node:net";
+import { blockedHost, blockedRange } from "./address.ts";
+import { abortError, codeOf, DialError, wordsFor } from "./dial-error.ts";
+import { type Lookup, resolve } from "./resolve.ts";
+
+/**
+ * What a connection is doing and how long the phases behind it took, in ms; written while it happens, so that whoever
+ * gives up in the middle can say where. Phases of several connections add up.
+ */
+export interface DialTrace {
+  /** Continues "timed out after 10.0 s …". */
+  doing: string;
+  dns_ms: number | null;
+  connect_ms: number | null;
+  tls_ms: number | null;
+}
+
+export interface DialOptions {
+  /** A name or an IP address in canonical form, without brackets. */
+  host: string;
+  port: number;
+  /** True switches the guard off. */
+  allowPrivate: boolean;
+  /** Ends everything at once: the promise rejects and no socket stays behind. */
+  signal: AbortSignal;
+  lookup?: Lookup | undefined;
+  trace?: DialTrace | undefined;
+}
+
+export interface Dialled {
+  /** Connected. It has an error listener already, so that a late error does not end the process. */
+  socket: Socket;
+  address: string;
+  /** Null when the host is an address. */
+  dnsMs: number | null;
+  /** From the first attempt to the connection, failed attempts at other addresses included. */
+  connectMs: number;
+}
+
+/** After this time the next address is tried beside the one that does not answer (RFC 8305 section 5). */
+const staggerMs = 250;
+/** A name with more addresses than this is tried at the first ones only; the guard still looks at all. */
+const maxAttempts = 6;
+
+const noop = (): void => undefined;
+
+/**
+ * Connects to a host, past the guard. The name is resolved once; if any of its addresses is blocked, nothing is dialled,
+ * because a name with a private address among public ones is how rebinding looks from here.
+ *
+ * Rejects with {@link DialError}, or with the signal's reason when that is not a timeout.
+ */
+export async function dial(options: DialOptions): Promise<Dialled> {
+  const { host, port, allowPrivate, signal, trace } = options;
+  if (signal.aborted) throw abortError(signal, "connect");
+  let addresses = [host];
+  let dnsMs: number | null = null;
+  if (!allowPrivate) refuse(host, blockedHost(host));
+  if (isIP(host) === 0) {
+    if (trace !== undefined) trace.doing = "resolving the name";
+    const started = performance.now();
+    addresses = await unlessAborted((options.lookup ?? resolve)(host), signal);
+    dnsMs = performance.now() - started;
+    if (trace !== undefined) trace.dns_ms = (trace.dns_ms ?? 0) + dnsMs;
+    if (addresses.length === 0) throw new DialError("dns", "name has no address", "ENODATA");
+    if (!allowPrivate) for (const address of addresses) refuse(address, blockedRange(address));
+  }
+  if (trace !== undefined) trace.doing = "connecting";
+  const started = performance.now();
+  const { socket, address } = await connectFirst(addresses.slice(0, maxAttempts), port, signal);
+  const connectMs = performance.now() - started;
+  if (trace !== undefined) trace.connect_ms = (trace.connect_ms ?? 0) + connectMs;
+  // What was dialled has been checked; this holds even where a proxy or a changed library would dial something else.
+  if (!allowPrivate) {
+    const range = blockedRange(socket.remoteAddress ?? "");
+    if (range !== null) {
+      socket.destroy();
+      refuse(socket.remoteAddress ?? address, range);
+    }
+  }
+  return { socket, address, dnsMs, connectMs };
+}
+
+function refuse(address: string, range: string | null): void {
+  if (range !== null) throw new DialError("guard", `address ${address} is blocked (${range})`, "BLOCKED");
+}
+
+function connectFirst(addresses: readonly string[], port: number, signal: AbortSignal): Promise<{ socket: Socket; address: string }> {
+  return new Promise((settle, reject) => {
+    const attempts = new Set<Socket>();
+    let next = 0;
+    let firstError: DialError | null = null;
+    let stagger: NodeJS.Timeout | undefined;
+
+    const finish = (): void => {
+      clearTimeout(stagger);
+      signal.removeEventListener("abort", onAbort);
+      for (const socket of attempts) socket.destroy();
+    };
+    const onAbort = (): void => {
+      finish();
+      reject(abortError(signal, "connect"));
+    };
+    const attempt = (): void => {
+      clearTimeout(stagger);
+      const address = addresses[next++] as string;
+      // Both families are in the list already, and the address is the one that was checked: nothing is left to select.
+      const socket = connect({ host: address, port, autoSelectFamily: false });
+      attempts.add(socket);
+      socket.once("connect", () => {
+        attempts.delete(socket);
+        socket.off("error", onError).on("error", noop);
+        finish();
+        settle({ socket, address });
+      });
+      const onError = (error: Error): void => {
+        attempts.delete(socket);
+        firstError ??= new DialError("connect", wordsFor(error), codeOf(error), error);
+        if (next < addresses.length) return attempt();
+        if (attempts.size > 0) return;
+        finish();
+        reject(firstError);
+      };
+      socket.on("error", onError);
+      if (next < addresses.length) stagger = setTimeout(attempt, staggerMs);
+    };
+
+    signal.addEventListener("abort", onAbort, { once: true });
+    attempt();
+  });
+}
+
+function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((settle, reject) => {
+    const onAbort = (): void => reject(abortError(signal, "dns"));
+    signal.addEventListener("abort", onAbort, { once: true });
+    work.then(settle, reject).finally(() => signal.removeEventListener("abort", onAbort));
+  });
+}

@@ -1,0 +1,98 @@
+import { Resolver } from "node:dns";
+import { lookup as systemLookup } from "node:dns/promises";
+import { readFileSync, statSync } from "node:fs";
+import { DialError, codeOf, wordsFor } from "./dial-error.ts";
+
+/** Addresses of a name, both families, in the order in which to try them. Rejects with a DialError of phase `dns`. */
+export type Lookup = (name: string) => Promise<string[]>;
+
+const hostsFile = process.platform === "win32" ? "C:\\Windows\\System32\\drivers\\etc\\hosts" : "/etc/hosts";
+const hostsMaxAgeMs = 5000;
+let hostsReadAt = -Infinity;
+let hostsMtime = -1;
+let hostNames: ReadonlySet<string> = new Set();
+
+/** Names that the hosts file answers. They are looked up anew only when the file has changed. */
+function namesInHostsFile(): ReadonlySet<string> {
+  if (performance.now() - hostsReadAt < hostsMaxAgeMs) return hostNames;
+  hostsReadAt = performance.now();
+  try {
+    const mtime = statSync(hostsFile).mtimeMs;
+    if (mtime !== hostsMtime) {
+      const lines = readFileSync(hostsFile, "utf8").split("\n");
+      hostNames = new Set(lines.flatMap((line) => line.replace(/#.*/, "").trim().toLowerCase().split(/\s+/).slice(1)));
+      hostsMtime = mtime;
+    }
+  } catch {
+    hostNames = new Set();
+  }
+  return hostNames;
+}
+
+const queryTimeoutMs = 2500;
+const resolverMaxAgeMs = 30_000;
+let resolver: Resolver | null = null;
+let resolverMadeAt = 0;
+
+/** One resolver for all: a new one for each query costs four times as much. */
+function sharedResolver(): Resolver {
+  if (resolver === null) {
+    resolver = new Resolver({ timeout: queryTimeoutMs, tries: 2 });
+    resolverMadeAt = performance.now();
+  }
+  return resolver;
+}
+
+/** A resolver reads its servers once, so after a failure to reach them a new one looks whether they have changed. */
+function replaceResolver(): void {
+  if (performance.now() - resolverMadeAt > resolverMaxAgeMs) resolver = null;
+}
+
+/**
+ * Resolves a name through DNS itself, and asks the operating system only where DNS cannot know: short names, names in
+ * the hosts file, `.local`, and names that DNS does not have. `getaddrinfo` runs in a pool of four threads, so four
+ * names with a dead name server would hold up every other check of the agent.
+ */
+export const resolve: Lookup = (name) => {
+  if (!name.includes(".") || name.endsWith(".local") || name.endsWith(".localhost") || namesInHostsFile().has(name)) return systemAddresses(name);
+  return new Promise((settle, reject) => {
+    const found: [string[], string[]] = [[], []];
+    const failures: Error[] = [];
+    let pending = 2;
+    const answer = (family: 0 | 1) => (error: Error | null, addresses?: string[]) => {
+      if (error === null) found[family] = addresses ?? [];
+      else failures.push(error);
+      if (--pending > 0) return;
+      const ordered = interleave(...found);
+      if (ordered.length > 0) return settle(ordered);
+      const failure = failures.find((e) => !absent.has(codeOf(e))) ?? failures[0];
+      if (failure === undefined || absent.has(codeOf(failure))) return settle(systemAddresses(name));
+      replaceResolver();
+      reject(new DialError("dns", wordsFor(failure), codeOf(failure), failure));
+    };
+    const shared = sharedResolver();
+    shared.resolve4(name, answer(0));
+    shared.resolve6(name, answer(1));
+  });
+};
+
+/** "There is no such name" and "there is no DNS server here". */
+const absent = new Set(["ENOTFOUND", "ENODATA", "ECONNREFUSED"]);
+
+async function systemAddresses(name: string): Promise<string[]> {
+  try {
+    return (await systemLookup(name, { all: true, order: "verbatim" })).map((entry) => entry.address);
+  } catch (error) {
+    throw new DialError("dns", wordsFor(error), codeOf(error), error);
+  }
+}
+
+/** Alternates the families (RFC 8305 section 4), IPv4 first: hosts whose IPv6 leads nowhere are the common case. */
+function interleave(v4: string[], v6: string[]): string[] {
+  const ordered: string[] = [];
+  for (let i = 0; i < Math.max(v4.length, v6.length); i++) {
+    if (v4[i] !== undefined) ordered.push(v4[i] as string);
+    if (v6[i] !== undefined) ordered.push(v6[i] as string);
+  }
+  return ordered;
+}

@@ -1,0 +1,111 @@
+import { isIP, type Socket } from "node:net";
+import { connect, createSecureContext, type SecureContext, type TLSSocket } from "node:tls";
+import type { DialTrace } from "./dial.ts";
+import { abortError, codeOf, DialError, wordsFor } from "./dial-error.ts";
+
+export interface SecureOptions {
+  /** Connected. It belongs to the TLS socket from now on, and is destroyed when the handshake fails. */
+  socket: Socket;
+  /** The name that the certificate must be for, and that is sent as SNI; an IP address is compared but not sent (RFC 6066 section 3). */
+  host: string;
+  /** False accepts any certificate, and protocol versions and ciphers that are no longer safe: the connection carries no secret. */
+  verify: boolean;
+  signal: AbortSignal;
+  trace?: DialTrace | undefined;
+  /** Unix ms, for "expired 3 days ago". */
+  now?: () => number;
+}
+
+// Shared: making a context for each connection costs a third of the handshake. Handshakes stay full, as no session is kept.
+let verifying: SecureContext | undefined;
+let accepting: SecureContext | undefined;
+
+function contextFor(verify: boolean): SecureContext {
+  if (verify) return (verifying ??= createSecureContext());
+  return (accepting ??= createSecureContext({ minVersion: "TLSv1", ciphers: "DEFAULT@SECLEVEL=0" }));
+}
+
+/** A TLS handshake over a connected socket. Resolves before any application byte is sent; rejects with {@link DialError}. */
+export function secure(options: SecureOptions): Promise<TLSSocket> {
+  const { socket, host, verify, signal, trace } = options;
+  return new Promise((settle, reject) => {
+    if (signal.aborted) {
+      socket.destroy();
+      return reject(abortError(signal, "tls"));
+    }
+    if (trace !== undefined) trace.doing = "in the TLS handshake";
+    const started = performance.now();
+    const secured = connect({
+      socket,
+      host,
+      secureContext: contextFor(verify),
+      ALPNProtocols: ["http/1.1"],
+      // The verdict is read below instead: a socket that Node has torn down no longer tells which certificate it was.
+      rejectUnauthorized: false,
+      ...(isIP(host) === 0 ? { servername: host } : {}),
+    });
+    const fail = (error: unknown): void => {
+      signal.removeEventListener("abort", onAbort);
+      secured.destroy();
+      socket.destroy();
+      reject(error);
+    };
+    const onAbort = (): void => fail(abortError(signal, "tls"));
+    signal.addEventListener("abort", onAbort, { once: true });
+    // Stays for the socket's life: an error after the handshake is the reader's to see, but must never go unheard.
+    secured.on("error", (error: Error) => fail(new DialError("tls", handshakeWords(error), codeOf(error), error)));
+    secured.once("secureConnect", () => {
+      if (verify && !secured.authorized) return fail(certificateError(secured, host, (options.now ?? Date.now)()));
+      signal.removeEventListener("abort", onAbort);
+      if (trace !== undefined) trace.tls_ms = (trace.tls_ms ?? 0) + (performance.now() - started);
+      settle(secured);
+    });
+  });
+}
+
+function handshakeWords(error: Error): string {
+  const code = codeOf(error);
+  if (code === "ECONNRESET") return "the other side closed the connection in the TLS handshake";
+  if (code === "ERR_SSL_WRONG_VERSION_NUMBER" || code === "ERR_SSL_PACKET_LENGTH_TOO_LONG" || code === "ERR_SSL_HTTP_REQUEST") return "the server does not speak TLS on this port";
+  if (code === "ERR_SSL_UNSUPPORTED_PROTOCOL" || code === "ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION") return "the server offers no TLS version that is still safe (1.2 or later)";
+  const reason = "reason" in error && typeof error.reason === "string" ? error.reason : null;
+  return `TLS handshake failed: ${reason ?? wordsFor(error)}`;
+}
+
+const dayMs = 86_400_000;
+const days = (ms: number): string => {
+  const count = Math.floor(ms / dayMs);
+  return count === 0 ? "less than a day" : count === 1 ? "1 day" : `${count} days`;
+};
+
+const distrust: Record<string, string> = {
+  DEPTH_ZERO_SELF_SIGNED_CERT: "certificate is self-signed",
+  SELF_SIGNED_CERT_IN_CHAIN: "certificate is signed by an authority that is not trusted here",
+  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: "certificate is signed by an authority that is not trusted here",
+  UNABLE_TO_GET_ISSUER_CERT: "certificate is signed by an authority that is not trusted here",
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE: "certificate chain is incomplete: the server does not send the intermediate certificate",
+  CERT_REVOKED: "certificate is revoked",
+  CERT_UNTRUSTED: "certificate is not trusted",
+};
+
+function certificateError(secured: TLSSocket, host: string, now: number): DialError {
+  // Declared as Error, but Node stores the code alone.
+  const code = String(secured.authorizationError);
+  const leaf = secured.getPeerX509Certificate();
+  const words = (): string => {
+    if (code === "CERT_HAS_EXPIRED") {
+      const ago = leaf === undefined ? -1 : now - Date.parse(leaf.validTo);
+      return ago > 0 ? `certificate expired ${days(ago)} ago` : "a certificate in the chain has expired";
+    }
+    if (code === "CERT_NOT_YET_VALID") {
+      const ahead = leaf === undefined ? -1 : Date.parse(leaf.validFrom) - now;
+      return ahead > 0 ? `certificate is not valid for another ${days(ahead)}` : "a certificate in the chain is not valid yet";
+    }
+    if (code === "ERR_TLS_CERT_ALTNAME_INVALID") {
+      const names = (leaf?.subjectAltName ?? "").replaceAll(/(DNS|IP Address):/g, "").slice(0, 200);
+      return `certificate is not for ${host}${names === "" ? "" : ` (it is for ${names})`}`;
+    }
+    return distrust[code] ?? `certificate is not accepted: ${code.toLowerCase().replaceAll("_", " ")}`;
+  };
+  return new DialError("certificate", words(), code);
+}
