@@ -77,3 +77,29 @@ export const Delivery = Type.Object(
 export type Delivery = Static<typeof Delivery>;
 
 export const DeliveryPage = PageOf(Delivery);
+
+const RegionVote = Type.Object({
+  region: Type.String(),
+  vote: Type.Enum(["failing", "passing", "none"], { description: "Confirmed by alert_confirmations runs in a row" }),
+  live: Type.Boolean({ description: "False when the region has not reported lately" }),
+  consecutive: Type.Integer(),
+  consecutive_kind: Type.Enum(["passing", "failing"]),
+  last_slot: Timestamp,
+  last_status: nullable(Type.Enum(["up", "down", "degraded", "error"])),
+  last_error: nullable(Type.String()),
+});
+
+export const Explanation = Type.Object(
+  {
+    incident_id: Id,
+    opened_at: Timestamp,
+    region_policy: Type.Unknown(),
+    alert_confirmations: Type.Integer(),
+    regions_live: Type.Integer(),
+    regions_failing: Type.Integer(),
+    regions_needed: Type.Integer({ description: "How many of the live regions must fail" }),
+    regions: Type.Array(RegionVote),
+  },
+  { additionalProperties: false, title: "Explanation" },
+);
+export type Explanation = Static<typeof Explanation>;

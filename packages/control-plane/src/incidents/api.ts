@@ -1,0 +1,60 @@
+import Type from "typebox";
+import { IdParam, paging } from "../http/wire.ts";
+import { ok, route, type Route } from "../http/route.ts";
+import { DeliveryPage, Explanation, Incident, IncidentPage } from "./schema.ts";
+import { acknowledgeIncident, explainIncident, getIncident, listDeliveries, listIncidents, resolveIncident } from "./service.ts";
+
+const one = { door: "tenant", tag: "Incidents", params: IdParam, errors: ["INCIDENT_NOT_FOUND"] } as const;
+
+export const incidentRoutes: Route[] = [
+  route({
+    method: "GET",
+    path: "/api/v1/incidents",
+    door: "tenant",
+    scope: "incidents:read",
+    tag: "Incidents",
+    summary: "List incidents, open ones first",
+    query: Type.Object({ state: Type.Enum(["open", "closed", "all"], { default: "all" }), target_id: Type.Optional(Type.String()), ...paging(100, 1000) }, { additionalProperties: false }),
+    replies: { 200: IncidentPage },
+    handle: async ({ ctx, query }) => ok(await listIncidents(ctx, query)),
+  }),
+  route({ ...one, method: "GET", path: "/api/v1/incidents/{id}", scope: "incidents:read", summary: "Get one incident", replies: { 200: Incident }, handle: async ({ ctx, params }) => ok(await getIncident(ctx, params.id)) }),
+  route({
+    ...one,
+    method: "POST",
+    path: "/api/v1/incidents/{id}/acknowledge",
+    scope: "incidents:write",
+    summary: "Acknowledge an incident: reminders stop",
+    replies: { 200: Incident },
+    handle: async ({ ctx, params }) => ok(await acknowledgeIncident(ctx, params.id)),
+  }),
+  route({
+    ...one,
+    method: "POST",
+    path: "/api/v1/incidents/{id}/resolve",
+    scope: "incidents:write",
+    summary: "Close an incident by hand",
+    description: "Its channels are told. Failing runs may open it again by the ordinary rule.",
+    replies: { 200: Incident },
+    handle: async ({ ctx, params }) => ok(await resolveIncident(ctx, params.id)),
+  }),
+  route({
+    ...one,
+    method: "GET",
+    path: "/api/v1/incidents/{id}/notifications",
+    scope: "incidents:read",
+    summary: "What was sent to whom about the incident",
+    query: Type.Object(paging(100, 1000), { additionalProperties: false }),
+    replies: { 200: DeliveryPage },
+    handle: async ({ ctx, params, query }) => ok(await listDeliveries(ctx, params.id, query)),
+  }),
+  route({
+    ...one,
+    method: "GET",
+    path: "/api/v1/incidents/{id}/explain",
+    scope: "incidents:read",
+    summary: "Why the incident is open: votes, confirmations and policy",
+    replies: { 200: Explanation },
+    handle: async ({ ctx, params }) => ok(await explainIncident(ctx, params.id)),
+  }),
+];

@@ -1,0 +1,149 @@
+import type { Sql, TransactionSql } from "postgres";
+import type { Incident, Severity } from "./schema.ts";
+
+type Db = Sql | TransactionSql;
+
+export interface IncidentRow {
+  id: string;
+  target_id: string;
+  monitor_name: string;
+  severity: Severity;
+  started_at: Date;
+  opened_at: Date;
+  ended_at: Date | null;
+  acknowledged_at: Date | null;
+  closed_by: Incident["closed_by"];
+  reopened_count: number;
+  error_sample: string | null;
+  regions_down: string[];
+  regions_up: string[];
+  public_title: string | null;
+  public_description: string | null;
+  created_at: Date;
+  updated_at: Date;
+}
+
+const columns = (sql: Db) => sql`
+  i.id, i.target_id, t.name as monitor_name, i.severity, i.started_at, i.opened_at, i.ended_at, i.acknowledged_at, i.closed_by, i.reopened_count,
+  i.error_sample, i.regions_down, i.regions_up, i.public_title, i.public_description, i.created_at, i.updated_at`;
+
+export interface IncidentFilter {
+  state: "open" | "closed" | "all";
+  targetId: string | null;
+}
+
+const matching = (sql: Db, orgId: string, { state, targetId }: IncidentFilter) => sql`
+  i.org_id = ${orgId} and not i.retracted
+  and (${state} = 'all' or (i.ended_at is null) = (${state} = 'open'))
+  and (${targetId}::uuid is null or i.target_id = ${targetId}::uuid)`;
+
+/** Open ones first, then by start, newest first. */
+export async function selectIncidents(sql: Db, orgId: string, filter: IncidentFilter, limit: number, offset: number): Promise<IncidentRow[]> {
+  return await sql<IncidentRow[]>`
+    select ${columns(sql)} from incidents i join targets t on t.id = i.target_id
+    where ${matching(sql, orgId, filter)} order by i.ended_at is not null, i.started_at desc, i.id desc limit ${limit} offset ${offset}`;
+}
+
+export async function countIncidents(sql: Db, orgId: string, filter: IncidentFilter): Promise<number> {
+  const [row] = await sql<{ count: number }[]>`select count(*)::int as count from incidents i where ${matching(sql, orgId, filter)}`;
+  return row!.count;
+}
+
+export async function selectIncident(sql: Db, orgId: string, id: string): Promise<IncidentRow | null> {
+  const [row] = await sql<IncidentRow[]>`select ${columns(sql)} from incidents i join targets t on t.id = i.target_id where i.org_id = ${orgId} and i.id = ${id} and not i.retracted`;
+  return row ?? null;
+}
+
+/** Marks an open incident as seen; the first acknowledgement counts. */
+export async function acknowledgeIncident(sql: Db, orgId: string, id: string, userId: string, now: Date): Promise<void> {
+  await sql`
+    update incidents set acknowledged_at = ${now}, acknowledged_by = ${userId}, reminder_due_at = null, updated_at = ${now}
+    where org_id = ${orgId} and id = ${id} and ended_at is null and acknowledged_at is null`;
+}
+
+export interface DeliveryRow {
+  id: string;
+  channel_id: string | null;
+  channel_name: string;
+  channel_kind: string;
+  reason: "opened" | "reminder" | "escalated" | "reopened" | "resolved";
+  state: "pending" | "delivered" | "dead";
+  next_attempt_at: Date | null;
+  created_at: Date;
+  delivered_at: Date | null;
+  attempts: { at: string; ok: boolean; status: number | null; error: string | null }[];
+}
+
+export async function selectDeliveries(sql: Db, orgId: string, incidentId: string, limit: number, offset: number): Promise<DeliveryRow[]> {
+  return await sql<DeliveryRow[]>`
+    select d.id, d.channel_id, d.channel_name, d.channel_kind, d.reason, d.state, d.next_attempt_at, d.created_at, d.delivered_at,
+      coalesce((select jsonb_agg(jsonb_build_object('at', a.at, 'ok', a.ok, 'status', a.status, 'error', a.error) order by a.number)
+        from delivery_attempts a where a.delivery_id = d.id), '[]') as attempts
+    from deliveries d where d.org_id = ${orgId} and d.incident_id = ${incidentId} order by d.created_at, d.id limit ${limit} offset ${offset}`;
+}
+
+export async function countDeliveries(sql: Db, orgId: string, incidentId: string): Promise<number> {
+  const [row] = await sql<{ count: number }[]>`select count(*)::int as count from deliveries where org_id = ${orgId} and incident_id = ${incidentId}`;
+  return row!.count;
+}
+
+export interface LockedState {
+  target_id: string;
+  state: string;
+  status: string;
+  status_until: Date | null;
+  status_since: Date | null;
+}
+
+/** Locks the evidence of targets, in id order so that two callers cannot wait for each other. Everything that changes an incident holds this lock. */
+export async function lockStates(sql: Db, targetIds: readonly string[]): Promise<LockedState[]> {
+  return await sql<LockedState[]>`
+    select target_id, state, status, status_until, status_since from target_states
+    where target_id = any(${targetIds as string[]}::uuid[]) order by target_id for update`;
+}
+
+export interface StateUpdate {
+  targetId: string;
+  state: string;
+  status: string;
+  until: string | null;
+  since: string | null;
+  lastResultAt: string | null;
+  lastError: string | null;
+}
+
+/** Writes many states in one statement. Times are ISO strings. `lastResultAt` null keeps the stored one. */
+export async function writeStates(sql: Db, updates: readonly StateUpdate[]): Promise<void> {
+  await sql`
+    update target_states s set state = u.state, status = u.status, status_until = u.until, status_since = u.since,
+      last_result_at = greatest(s.last_result_at, u.last_result_at), last_error = u.last_error
+    from unnest(${updates.map((u) => u.targetId)}::uuid[], ${updates.map((u) => u.state)}::text[], ${updates.map((u) => u.status)}::text[],
+      ${updates.map((u) => u.until)}::timestamptz[], ${updates.map((u) => u.since)}::timestamptz[], ${updates.map((u) => u.lastResultAt)}::timestamptz[],
+      ${updates.map((u) => u.lastError)}::text[]) as u (target_id, state, status, until, since, last_result_at, last_error)
+    where s.target_id = u.target_id`;
+}
+
+/** The state of one target, unlocked, for reading. */
+export async function selectState(sql: Db, targetId: string): Promise<string> {
+  const [row] = await sql<{ state: string }[]>`select state from target_states where target_id = ${targetId}`;
+  return row?.state ?? "";
+}
+
+export interface PolicyRow {
+  id: string;
+  org_id: string;
+  name: string;
+  spec: never;
+  interval_secs: number;
+  alert_confirmations: number;
+  region_policy: never;
+  renotify_interval_secs: number;
+  notify_recovery: boolean;
+}
+
+export async function selectPolicy(sql: Db, orgId: string, targetId: string): Promise<PolicyRow | null> {
+  const [row] = await sql<PolicyRow[]>`
+    select id, org_id, name, spec, interval_secs, alert_confirmations, region_policy, renotify_interval_secs, notify_recovery
+    from targets where org_id = ${orgId} and id = ${targetId}`;
+  return row ?? null;
+}

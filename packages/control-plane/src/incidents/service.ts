@@ -1,0 +1,167 @@
+import { AppError } from "@statusmesh/shared/errors";
+import { isId, newId } from "@statusmesh/shared/ids";
+import { type Ctx, inTransaction, requireScope } from "../context.ts";
+import { iso, isoOrNull, type Page } from "../http/wire.ts";
+import { closeByHand, current, type Evaluation, reconsider } from "../pipeline/evaluate.ts";
+import { isLive, needed, type Policy } from "../pipeline/votes.ts";
+import * as queries from "./queries.ts";
+import { recordEvaluations } from "./record.ts";
+import type { Delivery, Explanation, Incident } from "./schema.ts";
+import { parseState, policyOf, type PolicyFields, read, type TargetState } from "./target-state.ts";
+
+const notFound = () => new AppError("INCIDENT_NOT_FOUND", "There is no such incident.");
+
+function present(row: queries.IncidentRow): Incident {
+  return {
+    id: row.id,
+    target_id: row.target_id,
+    monitor_name: row.monitor_name,
+    state: row.ended_at === null ? "open" : "closed",
+    severity: row.severity,
+    started_at: iso(row.started_at),
+    ended_at: isoOrNull(row.ended_at),
+    duration_secs: row.ended_at === null ? null : Math.round((row.ended_at.getTime() - row.started_at.getTime()) / 1000),
+    acknowledged_at: isoOrNull(row.acknowledged_at),
+    closed_by: row.closed_by,
+    reopened_count: row.reopened_count,
+    error_sample: row.error_sample,
+    regions_down: row.regions_down,
+    regions_up: row.regions_up,
+    public_title: row.public_title,
+    public_description: row.public_description,
+    created_at: iso(row.created_at),
+    updated_at: iso(row.updated_at),
+  };
+}
+
+/** The incidents of the organisation, open ones first, newest first. */
+export async function listIncidents(ctx: Ctx, input: { state: "open" | "closed" | "all"; target_id?: string; limit: number; offset: number }): Promise<Page<Incident>> {
+  requireScope(ctx, "incidents:read");
+  if (input.target_id !== undefined && !isId(input.target_id)) return { items: [], total: 0, limit: input.limit, offset: input.offset };
+  const filter = { state: input.state, targetId: input.target_id ?? null };
+  const [rows, total] = await Promise.all([queries.selectIncidents(ctx.sql, ctx.orgId, filter, input.limit, input.offset), queries.countIncidents(ctx.sql, ctx.orgId, filter)]);
+  return { items: rows.map(present), total, limit: input.limit, offset: input.offset };
+}
+
+async function find(ctx: Ctx, id: string): Promise<queries.IncidentRow> {
+  const row = isId(id) ? await queries.selectIncident(ctx.sql, ctx.orgId, id) : null;
+  if (row === null) throw notFound();
+  return row;
+}
+
+/** One incident. INCIDENT_NOT_FOUND for an absent or foreign id. */
+export async function getIncident(ctx: Ctx, id: string): Promise<Incident> {
+  requireScope(ctx, "incidents:read");
+  return present(await find(ctx, id));
+}
+
+/** Marks an open incident as seen, which ends its reminders. Doing it twice changes nothing. */
+export async function acknowledgeIncident(ctx: Ctx, id: string): Promise<Incident> {
+  requireScope(ctx, "incidents:write");
+  await find(ctx, id);
+  await queries.acknowledgeIncident(ctx.sql, ctx.orgId, id, ctx.userId, new Date(ctx.clock.now()));
+  return present(await find(ctx, id));
+}
+
+/** Closes an incident by hand and tells its channels. Failing runs may open it again, by the ordinary rule. */
+export async function resolveIncident(ctx: Ctx, id: string): Promise<Incident> {
+  requireScope(ctx, "incidents:write");
+  const { target_id } = await find(ctx, id);
+  await changeEvidence(ctx, target_id, "person", (policy, state) => {
+    const open = current(policy, state.evaluation).incident;
+    return open?.id === id ? closeByHand(policy, state.evaluation, ctx.clock.now(), false) : null;
+  });
+  return present(await find(ctx, id));
+}
+
+/** Closes the open incident of a target that is paused, and tells nobody. Call it in the transaction of the pause. */
+export async function closeSilently(ctx: Ctx, targetId: string): Promise<void> {
+  await changeEvidence(ctx, targetId, "pause", (policy, state) => closeByHand(policy, state.evaluation, ctx.clock.now(), true));
+}
+
+/** Holds the evidence against an edited policy. Call it in the transaction of the edit, after the row is written; `before` is the old row. */
+export async function reevaluate(ctx: Ctx, targetId: string, before: PolicyFields, regions: readonly string[]): Promise<void> {
+  const old = policyOf(before);
+  await changeEvidence(ctx, targetId, "engine", (policy, state) => reconsider(old, policy, state.evaluation, regions, ctx.clock.now(), newId));
+}
+
+async function changeEvidence(ctx: Ctx, targetId: string, closedBy: "engine" | "person" | "pause", change: (policy: Policy, state: TargetState) => Evaluation | null): Promise<void> {
+  await inTransaction(ctx, async ({ sql }) => {
+    const [locked] = await queries.lockStates(sql, [targetId]);
+    const target = await queries.selectPolicy(sql, ctx.orgId, targetId);
+    if (locked === undefined || target === null) return;
+    const policy = policyOf(target);
+    const state = parseState(locked.state);
+    const evaluation = change(policy, state);
+    if (evaluation === null) return;
+    const after = { ...state, evaluation: evaluation.state };
+    const reading = read(policy, after);
+    await queries.writeStates(sql, [
+      {
+        targetId,
+        state: JSON.stringify(after),
+        status: reading.status,
+        until: reading.until === null ? null : new Date(reading.until).toISOString(),
+        since: reading.status === locked.status ? isoOrNull(locked.status_since) : new Date(ctx.clock.now()).toISOString(),
+        lastResultAt: null,
+        lastError: reading.error,
+      },
+    ]);
+    await recordEvaluations(
+      sql,
+      [{ orgId: target.org_id, targetId, name: target.name, renotifyIntervalSecs: target.renotify_interval_secs, notifyRecovery: target.notify_recovery, errorSample: reading.error, closedBy, evaluation }],
+      ctx.config.server.public_url,
+      new Date(ctx.clock.now()),
+    );
+  });
+}
+
+/** What was sent to whom about the incident, oldest first, with every attempt. */
+export async function listDeliveries(ctx: Ctx, incidentId: string, input: { limit: number; offset: number }): Promise<Page<Delivery>> {
+  requireScope(ctx, "incidents:read");
+  await find(ctx, incidentId);
+  const [rows, total] = await Promise.all([queries.selectDeliveries(ctx.sql, ctx.orgId, incidentId, input.limit, input.offset), queries.countDeliveries(ctx.sql, ctx.orgId, incidentId)]);
+  const items = rows.map((row) => ({
+    id: row.id,
+    channel_id: row.channel_id,
+    channel_name: row.channel_name,
+    channel_type: row.channel_kind,
+    reason: row.reason,
+    state: row.state,
+    attempts: row.attempts.map((attempt) => ({ ...attempt, at: new Date(attempt.at).toISOString() })),
+    next_attempt_at: isoOrNull(row.next_attempt_at),
+    created_at: iso(row.created_at),
+    delivered_at: isoOrNull(row.delivered_at),
+  }));
+  return { items, total, limit: input.limit, offset: input.offset };
+}
+
+/** Why the incident is as it is: the vote of every region, the policy they are held against, and the arithmetic. */
+export async function explainIncident(ctx: Ctx, incidentId: string): Promise<Explanation> {
+  requireScope(ctx, "incidents:read");
+  const incident = await find(ctx, incidentId);
+  const target = await queries.selectPolicy(ctx.sql, ctx.orgId, incident.target_id);
+  if (target === null) throw notFound();
+  const votes = explainVotes(policyOf(target), parseState(await queries.selectState(ctx.sql, target.id)), ctx.clock.now());
+  return { incident_id: incident.id, opened_at: iso(incident.opened_at), region_policy: target.region_policy, alert_confirmations: target.alert_confirmations, ...votes };
+}
+
+/** The votes of a target's regions at `now`, for people: used by the console and by {@link explainIncident}. */
+export function explainVotes(policy: Policy, state: TargetState, now: number): Pick<Explanation, "regions" | "regions_live" | "regions_failing" | "regions_needed"> {
+  const checkpoint = current(policy, state.evaluation);
+  const regions = Object.entries(checkpoint.regions)
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(([region, it]) => ({
+      region,
+      vote: it.vote ?? ("none" as const),
+      live: isLive(policy, it.last, now),
+      consecutive: it.streak,
+      consecutive_kind: it.kind === "P" ? ("passing" as const) : ("failing" as const),
+      last_slot: new Date(it.last).toISOString(),
+      last_status: state.latest[region]?.status ?? null,
+      last_error: state.latest[region]?.error ?? null,
+    }));
+  const live = regions.filter((it) => it.live).length;
+  return { regions, regions_live: live, regions_failing: regions.filter((it) => it.vote === "failing").length, regions_needed: needed(policy.regionPolicy, live) };
+}
+

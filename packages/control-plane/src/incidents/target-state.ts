@@ -1,0 +1,81 @@
+import type { CheckSpec } from "@statusmesh/shared/checks";
+import type { CheckStatus } from "@statusmesh/shared/result";
+import { livenessMs } from "@statusmesh/shared/schedule";
+import { current, emptyState, type EvaluationState } from "../pipeline/evaluate.ts";
+import { type Checkpoint, isLive, type Policy, type RegionPolicy, type Verdict } from "../pipeline/votes.ts";
+
+/** The last run of a region that was evidence, for people to read. */
+export interface Latest {
+  slot: number;
+  status: CheckStatus;
+  error: string | null;
+}
+
+/** What `target_states.state` holds. */
+export interface TargetState {
+  evaluation: EvaluationState;
+  latest: Record<string, Latest>;
+}
+
+/** Reads a stored state; an empty text is a target without results. */
+export function parseState(text: string): TargetState {
+  return text === "" ? { evaluation: emptyState, latest: {} } : (JSON.parse(text) as TargetState);
+}
+
+/** The part of a target that decides about its incidents. */
+export interface PolicyFields {
+  spec: CheckSpec;
+  interval_secs: number;
+  alert_confirmations: number;
+  region_policy: RegionPolicy;
+}
+
+/** The policy of a target, with the derived times (decisions: live for max(2 × interval + timeout, 90 s), reopen within max(5 min, 3 × interval)). */
+export function policyOf(target: PolicyFields): Policy {
+  const intervalMs = target.interval_secs * 1000;
+  return {
+    confirmations: target.alert_confirmations,
+    intervalMs,
+    regionPolicy: target.region_policy,
+    livenessMs: livenessMs(intervalMs, target.spec.timeout),
+    reopenMs: Math.max(300_000, 3 * intervalMs),
+  };
+}
+
+/** Older than this, a slot is history and no news: the time in which an incident would reopen. */
+export const freshnessMs = (policy: Policy): number => policy.reopenMs;
+
+export function verdictOf(status: CheckStatus): Verdict {
+  return status === "up" ? "P" : status === "degraded" ? "D" : "F";
+}
+
+/** How the monitor reads, from its newest evidence on until that goes stale. */
+export interface Reading {
+  status: CheckStatus | "unknown";
+  /** Unix ms; after it the status is unknown. */
+  until: number | null;
+  newest: number | null;
+  error: string | null;
+}
+
+/**
+ * A confirmed incident decides; without one a single failing run is not yet an outage, so any live region that passes
+ * makes the monitor up, and only when none does is the newest run's status shown.
+ */
+export function read(policy: Policy, state: TargetState, checkpoint: Checkpoint = current(policy, state.evaluation)): Reading {
+  const runs = Object.entries(state.latest).sort(([, a], [, b]) => b.slot - a.slot);
+  const newest = runs[0]?.[1];
+  if (newest === undefined) return { status: "unknown", until: null, newest: null, error: null };
+  const live = runs.filter(([, run]) => isLive(policy, run.slot, newest.slot)).map(([, run]) => run);
+  const failing = live.filter((run) => run.status !== "up");
+  const error = failing[0]?.error ?? null;
+  const at = { until: newest.slot + policy.livenessMs, newest: newest.slot };
+  const incident = checkpoint.incident;
+  if (incident !== null && incident.closedAt === null) {
+    if (incident.severity === "minor") return { ...at, status: "degraded", error };
+    const onlyErrors = failing.length > 0 && failing.every((run) => run.status === "error");
+    return { ...at, status: onlyErrors ? "error" : "down", error };
+  }
+  return live.length > failing.length ? { ...at, status: "up", error: null } : { ...at, status: newest.status, error };
+}
+

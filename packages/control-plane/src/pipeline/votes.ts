@@ -1,0 +1,162 @@
+/**
+ * One step of the evaluation: a run arrives in slot order, its region's vote may change, and with it the incident.
+ * Everything here is a pure function of its arguments; times are slots in Unix ms, never a clock.
+ */
+
+/** P passes, D fails by being degraded, F fails outright. A skipped run is no evidence and never gets here. */
+export type Verdict = "P" | "D" | "F";
+
+/** One run of one region, by its slot. */
+export interface Run {
+  readonly slot: number;
+  readonly region: string;
+  readonly verdict: Verdict;
+}
+
+export type RegionPolicy = "any" | "majority" | "all" | { readonly count: number };
+
+/** What of a target decides about its incidents. */
+export interface Policy {
+  readonly confirmations: number;
+  readonly intervalMs: number;
+  readonly regionPolicy: RegionPolicy;
+  /** How long a vote stays live after the region's last run, ms. */
+  readonly livenessMs: number;
+  /** An incident that closed less than this long ago reopens instead of a new one opening, ms. */
+  readonly reopenMs: number;
+}
+
+export interface RegionState {
+  vote: "failing" | "passing" | null;
+  /** The current streak: what it is of, how long, since which slot, and whether a failing one has an outright failure. */
+  kind: "P" | "F";
+  streak: number;
+  since: number;
+  hard: boolean;
+  last: number;
+}
+
+export type EngineSeverity = "minor" | "major";
+export type Impact = "degraded" | "partial_outage" | "major_outage";
+
+export interface IncidentState {
+  /** Empty until the incident is matched with a stored one or inserted. */
+  id: string;
+  /** First failing run of the regions that opened it. */
+  startedAt: number;
+  /** The run that confirmed it. */
+  openedAt: number;
+  /** First run of the recovery; null while open. */
+  endedAt: number | null;
+  /** The run that confirmed the recovery. */
+  closedAt: number | null;
+  severity: EngineSeverity;
+  impact: Impact;
+  peakImpact: Impact;
+  reopened: number;
+  regionsDown: string[];
+  regionsUp: string[];
+}
+
+/** Everything known after the last folded run. */
+export interface Checkpoint {
+  regions: Record<string, RegionState>;
+  /** The latest incident, open or closed. */
+  incident: IncidentState | null;
+}
+
+export type Transition = "opened" | "reopened" | "resolved" | "escalated";
+
+const impacts: readonly Impact[] = ["degraded", "partial_outage", "major_outage"];
+
+/** How many of `voters` regions must fail. At least 1. */
+export function needed(policy: RegionPolicy, voters: number): number {
+  if (policy === "any") return 1;
+  if (policy === "majority") return Math.floor(voters / 2) + 1;
+  if (policy === "all") return Math.max(1, voters);
+  return Math.max(1, Math.min(policy.count, voters));
+}
+
+/** True while a vote given by a run at `last` counts at time `at`. */
+export function isLive(policy: Policy, last: number, at: number): boolean {
+  return last > at - policy.livenessMs;
+}
+
+/** Folds one run into the checkpoint, in place; returns what happened to the incident, or null. */
+export function step(policy: Policy, checkpoint: Checkpoint, run: Run): Transition | null {
+  const region = (checkpoint.regions[run.region] ??= { vote: null, kind: "P", streak: 0, since: run.slot, hard: false, last: run.slot });
+  const kind = run.verdict === "P" ? "P" : "F";
+  if (region.streak === 0 || region.kind !== kind) {
+    region.kind = kind;
+    region.streak = 0;
+    region.since = run.slot;
+    region.hard = false;
+  }
+  region.streak = Math.min(region.streak + 1, 1000);
+  region.hard ||= run.verdict === "F";
+  region.last = run.slot;
+  if (region.streak >= policy.confirmations) region.vote = kind === "P" ? "passing" : "failing";
+  return decide(policy, checkpoint, run.slot, region.since);
+}
+
+/** Holds the votes against the policy at time `at`, in place. `recoverySince` is when a recovery, if this is one, began. */
+export function decide(policy: Policy, checkpoint: Checkpoint, at: number, recoverySince: number): Transition | null {
+  const failing: string[] = [];
+  const failingLive: RegionState[] = [];
+  const passing: string[] = [];
+  let live = 0;
+  let hard = false;
+  for (const [name, region] of Object.entries(checkpoint.regions)) {
+    const counts = isLive(policy, region.last, at);
+    if (counts) live++;
+    if (region.vote === "failing") {
+      failing.push(name);
+      if (counts) failingLive.push(region);
+      hard ||= region.hard;
+    } else if (region.vote === "passing" && counts) passing.push(name);
+  }
+
+  const incident = checkpoint.incident;
+  if (incident === null || incident.closedAt !== null) {
+    if (failingLive.length === 0 || failingLive.length < needed(policy.regionPolicy, live)) return null;
+    return open(policy, checkpoint, at, failingLive, failing, passing);
+  }
+
+  // Regions that fell silent while failing still have a say: silence closes nothing.
+  const voters = live + failing.length - failingLive.length;
+  if (passing.length > 0 && failing.length < needed(policy.regionPolicy, voters)) {
+    incident.endedAt = Math.max(incident.startedAt, Math.min(recoverySince, at));
+    incident.closedAt = at;
+    incident.regionsDown = failing.sort();
+    incident.regionsUp = passing.sort();
+    return "resolved";
+  }
+  const escalates = hard && incident.severity === "minor";
+  if (escalates) incident.severity = "major";
+  describe(incident, failing, passing);
+  return escalates ? "escalated" : null;
+}
+
+function open(policy: Policy, checkpoint: Checkpoint, at: number, failingLive: RegionState[], failing: string[], passing: string[]): Transition {
+  const severity: EngineSeverity = failingLive.some((region) => region.hard) ? "major" : "minor";
+  const last = checkpoint.incident;
+  if (last?.closedAt != null && at - last.closedAt < policy.reopenMs) {
+    last.endedAt = null;
+    last.closedAt = null;
+    last.reopened++;
+    if (severity === "major") last.severity = "major";
+    describe(last, failing, passing);
+    return "reopened";
+  }
+  const startedAt = Math.min(...failingLive.map((region) => region.since));
+  checkpoint.incident = { id: "", startedAt, openedAt: at, endedAt: null, closedAt: null, severity, impact: "degraded", peakImpact: "degraded", reopened: 0, regionsDown: [], regionsUp: [] };
+  describe(checkpoint.incident, failing, passing);
+  return "opened";
+}
+
+function describe(incident: IncidentState, failing: string[], passing: string[]): void {
+  incident.regionsDown = failing.sort();
+  incident.regionsUp = passing.sort();
+  incident.impact = incident.severity === "minor" ? "degraded" : passing.length > 0 ? "partial_outage" : "major_outage";
+  if (impacts.indexOf(incident.impact) > impacts.indexOf(incident.peakImpact)) incident.peakImpact = incident.impact;
+}

@@ -1,0 +1,186 @@
+import type { Sql, TransactionSql } from "postgres";
+import type { CheckSpec } from "@statusmesh/shared/checks";
+import type { RegionPolicy } from "./schema.ts";
+import type { WriteSource } from "../context.ts";
+
+type Db = Sql | TransactionSql;
+
+/** A row of `targets` with its bindings. `spec` has its secrets sealed. */
+export interface TargetRow {
+  id: string;
+  org_id: string;
+  name: string;
+  spec: CheckSpec;
+  interval_secs: number;
+  enabled: boolean;
+  tags: string[];
+  alert_confirmations: number;
+  notify_recovery: boolean;
+  renotify_interval_secs: number;
+  region_policy: RegionPolicy;
+  write_source: WriteSource;
+  created_at: Date;
+  updated_at: Date;
+  channel_ids: string[];
+}
+
+const columns = (sql: Db) => sql`
+  t.id, t.org_id, t.name, t.spec, t.interval_secs, t.enabled, t.tags, t.alert_confirmations, t.notify_recovery,
+  t.renotify_interval_secs, t.region_policy, t.write_source, t.created_at, t.updated_at,
+  array(select a.channel_id from target_alerts a where a.target_id = t.id order by a.position) as channel_ids`;
+
+export type NewTargetRow = Omit<TargetRow, "channel_ids">;
+
+export async function insertTarget(sql: Db, row: NewTargetRow): Promise<void> {
+  await sql`
+    insert into targets (id, org_id, name, kind, spec, interval_secs, enabled, tags, alert_confirmations, notify_recovery,
+      renotify_interval_secs, region_policy, write_source, created_at, updated_at)
+    values (${row.id}, ${row.org_id}, ${row.name}, ${row.spec.type}, ${sql.json(row.spec as never)}, ${row.interval_secs}, ${row.enabled}, ${row.tags},
+      ${row.alert_confirmations}, ${row.notify_recovery}, ${row.renotify_interval_secs}, ${sql.json(row.region_policy as never)}, ${row.write_source},
+      ${row.created_at}, ${row.updated_at})`;
+}
+
+export async function insertState(sql: Db, targetId: string): Promise<void> {
+  await sql`insert into target_states (target_id, state, status) values (${targetId}, '', 'unknown')`;
+}
+
+/** Binds a new target to every enabled region. */
+export async function bindEnabledRegions(sql: Db, targetId: string): Promise<void> {
+  await sql`insert into target_regions (target_id, region_id) select ${targetId}, id from regions where enabled`;
+}
+
+export async function replaceAlerts(sql: Db, targetId: string, channelIds: readonly string[]): Promise<void> {
+  await sql`delete from target_alerts where target_id = ${targetId}`;
+  if (channelIds.length === 0) return;
+  await sql`
+    insert into target_alerts (target_id, channel_id, position)
+    select ${targetId}, c.id, c.position from unnest(${channelIds as string[]}::uuid[]) with ordinality as c (id, position)`;
+}
+
+export async function selectTarget(sql: Db, orgId: string, id: string): Promise<TargetRow | null> {
+  const [row] = await sql<TargetRow[]>`select ${columns(sql)} from targets t where t.org_id = ${orgId} and t.id = ${id}`;
+  return row ?? null;
+}
+
+/** Locks the row against another edit until the transaction ends. */
+export async function lockTarget(sql: Db, orgId: string, id: string): Promise<TargetRow | null> {
+  const [row] = await sql<TargetRow[]>`select ${columns(sql)} from targets t where t.org_id = ${orgId} and t.id = ${id} for update of t`;
+  return row ?? null;
+}
+
+export async function updateTarget(sql: Db, row: NewTargetRow): Promise<void> {
+  await sql`
+    update targets set name = ${row.name}, spec = ${sql.json(row.spec as never)}, interval_secs = ${row.interval_secs}, enabled = ${row.enabled}, tags = ${row.tags},
+      alert_confirmations = ${row.alert_confirmations}, notify_recovery = ${row.notify_recovery}, renotify_interval_secs = ${row.renotify_interval_secs},
+      region_policy = ${sql.json(row.region_policy as never)}, write_source = ${row.write_source}, updated_at = ${row.updated_at},
+      changed_xid = pg_current_xact_id(), version = version + 1
+    where org_id = ${row.org_id} and id = ${row.id}`;
+}
+
+/** Deletes the target and leaves word for the agents that run it. */
+export async function deleteTarget(sql: Db, orgId: string, id: string, at: Date): Promise<boolean> {
+  const rows = await sql`
+    with gone as (delete from targets where org_id = ${orgId} and id = ${id} returning id, org_id)
+    insert into deleted_targets (target_id, org_id, deleted_at) select id, org_id, ${at} from gone returning target_id`;
+  return rows.length === 1;
+}
+
+export interface TargetFilter {
+  q: string | null;
+  tag: string | null;
+  enabled: boolean | null;
+}
+
+const matching = (sql: Db, orgId: string, { q, tag, enabled }: TargetFilter) => sql`
+  t.org_id = ${orgId}
+  and (${q}::text is null or t.name ilike '%' || ${likeText(q)} || '%' or t.spec ->> 'url' ilike '%' || ${likeText(q)} || '%' or t.spec ->> 'host' ilike '%' || ${likeText(q)} || '%')
+  and (${tag}::text is null or t.tags @> array[${tag}]::text[])
+  and (${enabled}::boolean is null or t.enabled = ${enabled})`;
+
+/** The text with the wildcards of LIKE taken literally. */
+const likeText = (text: string | null): string => (text ?? "").replaceAll(/[\\%_]/g, "\\$&");
+
+export async function selectTargets(sql: Db, orgId: string, filter: TargetFilter, limit: number, offset: number): Promise<TargetRow[]> {
+  return await sql<TargetRow[]>`select ${columns(sql)} from targets t where ${matching(sql, orgId, filter)} order by t.created_at desc, t.id desc limit ${limit} offset ${offset}`;
+}
+
+export async function countTargets(sql: Db, orgId: string, filter: TargetFilter): Promise<number> {
+  const [row] = await sql<{ count: number }[]>`select count(*)::int as count from targets t where ${matching(sql, orgId, filter)}`;
+  return row!.count;
+}
+
+/** How a monitor reads at `now`: stale votes read as unknown. */
+const statusAt = (sql: Db, now: Date) => sql`case when s.status_until is null or s.status_until < ${now} then 'unknown' else s.status end`;
+
+export interface MonitorDbRow extends TargetRow {
+  status: "up" | "degraded" | "down" | "error" | "unknown";
+  status_since: Date | null;
+  last_result_at: Date | null;
+  last_error: string | null;
+  incident_id: string | null;
+  incident_started_at: Date | null;
+  incident_severity: string | null;
+  incident_error: string | null;
+  incident_regions_down: string[] | null;
+  incident_regions_up: string[] | null;
+}
+
+const monitorColumns = (sql: Db, now: Date) => sql`
+  ${columns(sql)}, ${statusAt(sql, now)} as status, s.status_since, s.last_result_at, s.last_error,
+  i.id as incident_id, i.started_at as incident_started_at, i.severity as incident_severity, i.error_sample as incident_error,
+  i.regions_down as incident_regions_down, i.regions_up as incident_regions_up`;
+
+const monitorTables = (sql: Db) => sql`
+  targets t
+  join target_states s on s.target_id = t.id
+  left join incidents i on i.target_id = t.id and i.ended_at is null and not i.retracted`;
+
+/** The console's list: worst first, paused last. `state` is a status, `paused`, or null for all. */
+export async function selectMonitors(sql: Db, orgId: string, now: Date, filter: TargetFilter, state: string | null, limit: number, offset: number): Promise<MonitorDbRow[]> {
+  return await sql<MonitorDbRow[]>`
+    select ${monitorColumns(sql, now)} from ${monitorTables(sql)}
+    where ${matching(sql, orgId, filter)}
+      and (${state}::text is null or ${state} = case when not t.enabled then 'paused' else ${statusAt(sql, now)} end)
+    order by not t.enabled, array_position(array['down', 'error', 'degraded', 'unknown', 'up'], ${statusAt(sql, now)}), lower(t.name), t.id
+    limit ${limit} offset ${offset}`;
+}
+
+export async function selectMonitor(sql: Db, orgId: string, now: Date, id: string): Promise<(MonitorDbRow & { state: string }) | null> {
+  const [row] = await sql<(MonitorDbRow & { state: string })[]>`select ${monitorColumns(sql, now)}, s.state from ${monitorTables(sql)} where t.org_id = ${orgId} and t.id = ${id}`;
+  return row ?? null;
+}
+
+export interface MonitorCounts {
+  state: string;
+  count: number;
+  last_check_at: Date | null;
+}
+
+/** How many monitors that match there are in each state (`paused` is one of them), and when any of them was checked last. */
+export async function countMonitors(sql: Db, orgId: string, now: Date, filter: TargetFilter): Promise<MonitorCounts[]> {
+  return await sql<MonitorCounts[]>`
+    select case when not t.enabled then 'paused' else ${statusAt(sql, now)} end as state, count(*)::int as count, max(s.last_result_at) as last_check_at
+    from targets t join target_states s on s.target_id = t.id
+    where ${matching(sql, orgId, filter)} group by 1`;
+}
+
+export async function selectRegionsOf(sql: Db, targetId: string): Promise<string[]> {
+  const rows = await sql<{ region_id: string }[]>`select region_id from target_regions where target_id = ${targetId} order by region_id`;
+  return rows.map((row) => row.region_id);
+}
+
+export async function countEnabledRegions(sql: Db): Promise<number> {
+  const [row] = await sql<{ count: number }[]>`select count(*)::int as count from regions where enabled`;
+  return row!.count;
+}
+
+export async function selectMinInterval(sql: Db, orgId: string): Promise<{ min_check_interval_secs: number; plan_id: string }> {
+  const [row] = await sql<{ min_check_interval_secs: number; plan_id: string }[]>`
+    select p.min_check_interval_secs, p.id as plan_id from orgs o join plans p on p.id = o.plan_id where o.id = ${orgId}`;
+  return row!;
+}
+
+/** Wakes the agents' pulls on every replica when the transaction commits. */
+export async function announceTargets(sql: Db): Promise<void> {
+  await sql`select pg_notify('sm_targets', '')`;
+}
