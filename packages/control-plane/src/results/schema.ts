@@ -1,6 +1,6 @@
 import Type, { type Static } from "typebox";
 import { measurementFields } from "@statusmesh/shared/result";
-import { Id, nullable, PageOf, Timestamp } from "../http/wire.ts";
+import { Id, PageOf, Timestamp } from "../http/wire.ts";
 
 export const CheckResult = Type.Object(
   { target_id: Id, region: Type.String(), timestamp: Timestamp, ...measurementFields },
@@ -14,7 +14,7 @@ const meanMs = (phase: string) => Type.Number({ description: `Mean ${phase} time
 
 /** One slice of a latency series. */
 export const LatencyBucket = Type.Object({
-  t: Type.Integer({ description: "Start of the bucket, Unix ms" }),
+  t: Type.Integer({ description: "Start of the bucket, Unix ms: a whole multiple of bucket_seconds, so the first may begin before the range" }),
   p50: Type.Number(),
   p95: Type.Number(),
   p99: Type.Number(),
@@ -23,7 +23,7 @@ export const LatencyBucket = Type.Object({
   connect: meanMs("connect"),
   tls: meanMs("TLS"),
   ttfb: meanMs("first-byte"),
-  samples: Type.Integer({ description: "0 marks a gap" }),
+  samples: Type.Integer({ description: "Runs that got through (up or degraded); 0 marks a gap" }),
 });
 export type LatencyBucket = Static<typeof LatencyBucket>;
 
@@ -42,3 +42,10 @@ export const Uptime = Type.Object(
   { title: "Uptime" },
 );
 export type Uptime = Static<typeof Uptime>;
+
+/** One latency series per region that has samples. */
+export const RegionLatency = Type.Object(
+  { bucket_seconds: Type.Integer(), regions: Type.Array(Type.Object({ region: Type.String(), buckets: Type.Array(LatencyBucket) })) },
+  { title: "RegionLatency" },
+);
+export type RegionLatency = Static<typeof RegionLatency>;

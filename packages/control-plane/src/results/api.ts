@@ -1,0 +1,51 @@
+import Type from "typebox";
+import { ok, route, type Route } from "../http/route.ts";
+import { IdParam, paging } from "../http/wire.ts";
+import { rangeQuery } from "./range.ts";
+import { CheckResultPage, LatencySeries, RegionLatency, Uptime } from "./schema.ts";
+import * as service from "./service.ts";
+
+const region = Type.Optional(Type.String({ maxLength: 40, description: "Only this region" }));
+const shared = { door: "tenant", scope: "targets:read", tag: "Results", params: IdParam, errors: ["TARGET_NOT_FOUND", "BAD_TIME_RANGE"] } as const;
+
+/** What was found: results and what is computed from them. */
+export const resultRoutes: Route[] = [
+  route({
+    ...shared,
+    method: "GET",
+    path: "/api/v1/targets/{id}/results",
+    summary: "List results",
+    description: "Newest first. Runs that were throttled or failed inside the agent are listed, and count neither in uptime nor in latency.",
+    query: Type.Object({ ...rangeQuery, region, ...paging(1000, 10_000) }),
+    replies: { 200: CheckResultPage },
+    handle: async ({ ctx, params, query }) => ok(await service.listResults(ctx, params.id, query)),
+  }),
+  route({
+    ...shared,
+    method: "GET",
+    path: "/api/v1/targets/{id}/latency",
+    summary: "Latency over time",
+    description: "The range in about 60 slices, each a multiple of 60 s.",
+    query: Type.Object({ ...rangeQuery, region }),
+    replies: { 200: LatencySeries },
+    handle: async ({ ctx, params, query }) => ok(await service.latencySeries(ctx, params.id, query)),
+  }),
+  route({
+    ...shared,
+    method: "GET",
+    path: "/api/v1/targets/{id}/latency/by-region",
+    summary: "Latency over time by region",
+    query: Type.Object(rangeQuery),
+    replies: { 200: RegionLatency },
+    handle: async ({ ctx, params, query }) => ok(await service.latencyByRegion(ctx, params.id, query)),
+  }),
+  route({
+    ...shared,
+    method: "GET",
+    path: "/api/v1/targets/{id}/uptime",
+    summary: "Uptime",
+    query: Type.Object({ ...rangeQuery, region }),
+    replies: { 200: Uptime },
+    handle: async ({ ctx, params, query }) => ok(await service.uptime(ctx, params.id, query)),
+  }),
+];

@@ -1,0 +1,28 @@
+import type { Sql, TransactionSql } from "postgres";
+
+const hourMs = 3_600_000;
+
+/** Which hour a slot belongs to, Unix ms at its start. */
+export const hourOf = (atMs: number): number => Math.floor(atMs / hourMs) * hourMs;
+
+/**
+ * Marks the hours of results that arrived after their hour had ended, so that the rollup counts them (again). Call it in
+ * the transaction that inserts the results, with the rows that were new and the clock that the batch was accepted by; that
+ * transaction has to end within 30 s, and with the clocks of replicas up to a minute apart nothing is missed.
+ */
+export async function markLate(sql: Sql | TransactionSql, rows: readonly { targetId: string; scheduledAt: Date }[], nowMs: number): Promise<void> {
+  const current = hourOf(nowMs);
+  const late = new Map<string, { targetId: string; hour: number }>();
+  for (const { targetId, scheduledAt } of rows) {
+    const hour = hourOf(scheduledAt.getTime());
+    if (hour < current) late.set(`${targetId} ${hour}`, { targetId, hour });
+  }
+  if (late.size === 0) return;
+  const marks = [...late.values()].sort((a, b) => (a.targetId === b.targetId ? a.hour - b.hour : a.targetId < b.targetId ? -1 : 1));
+  // Sorted, so that two batches wait for each other instead of deadlocking. An update rather than "do nothing": it takes
+  // the lock that keeps the rollup from consuming the mark before these results can be seen.
+  await sql`
+    insert into rollup_dirty (target_id, hour)
+    select m.target_id, m.hour from unnest(${marks.map((mark) => mark.targetId)}::uuid[], ${marks.map((mark) => new Date(mark.hour).toISOString())}::timestamptz[]) as m (target_id, hour)
+    on conflict (target_id, hour) do update set hour = excluded.hour`;
+}

@@ -1,0 +1,41 @@
+import Type from "typebox";
+import { AppError } from "@statusmesh/shared/errors";
+import { Timestamp } from "../http/wire.ts";
+
+const dayMs = 86_400_000;
+
+/** `from` and `to` of a query string. */
+export const rangeQuery = {
+  from: Type.Optional(Type.Unsafe<string>({ ...Timestamp, description: "Start, included. RFC 3339; 24 hours before `to` when left out" })),
+  to: Type.Optional(Type.Unsafe<string>({ ...Timestamp, description: "End, not included. RFC 3339; now when left out" })),
+};
+
+/** A half-open span of time: `from` belongs to it, `to` does not. */
+export interface Range {
+  from: Date;
+  to: Date;
+}
+
+/**
+ * The span that a caller asks for, the last 24 hours (before `to`, or before `now` in Unix ms) unless told otherwise.
+ * Throws INVALID_QUERY for a time that no result can have, BAD_TIME_RANGE unless `to` is after `from`.
+ */
+export function parseRange(asked: { from?: string | undefined; to?: string | undefined }, now: number): Range {
+  const to = asked.to === undefined ? new Date(now) : parseTime(asked.to, "/query/to");
+  const from = asked.from === undefined ? new Date(to.getTime() - dayMs) : parseTime(asked.from, "/query/from");
+  if (to.getTime() <= from.getTime()) {
+    throw new AppError("BAD_TIME_RANGE", `The range ends at ${to.toISOString()}, which is not after its start at ${from.toISOString()}.`, { field: asked.to === undefined ? "/query/from" : "/query/to" });
+  }
+  return { from, to };
+}
+
+/** Years that PostgreSQL and the ISO format of a Date agree on, with room. */
+const earliest = Date.UTC(1970, 0, 1);
+const latest = Date.UTC(3000, 0, 1);
+
+function parseTime(text: string, field: string): Date {
+  const at = new Date(text);
+  // NaN is neither: a leap second fits the format of RFC 3339, but no Date.
+  if (at.getTime() >= earliest && at.getTime() < latest) return at;
+  throw new AppError("INVALID_QUERY", `The time ${text} is not one between 1970 and 3000.`, { field });
+}

@@ -1,0 +1,177 @@
+import { AppError } from "@statusmesh/shared/errors";
+import { isId } from "@statusmesh/shared/ids";
+import { type Ctx, requireScope, type System } from "../context.ts";
+import type { Page } from "../http/wire.ts";
+import * as queries from "./queries.ts";
+import { parseRange, type Range } from "./range.ts";
+import type { CheckResult, LatencyBucket, LatencySeries, RegionLatency, Uptime } from "./schema.ts";
+
+const dayMs = 86_400_000;
+
+/** A span and a region as a caller asks for them: RFC 3339, the last 24 hours and every region when left out. */
+export interface RangeInput {
+  from?: string | undefined;
+  to?: string | undefined;
+  region?: string | undefined;
+}
+
+/** Results of a target, newest first. Throws TARGET_NOT_FOUND and BAD_TIME_RANGE, like every verb here. */
+export async function listResults(ctx: Ctx, targetId: string, input: RangeInput & { limit: number; offset: number }): Promise<Page<CheckResult>> {
+  requireScope(ctx, "targets:read");
+  const { target, range, region } = await resolve(ctx, targetId, input);
+  const rows = await queries.selectResults(ctx.sql, ctx.orgId, target, range, region, input.limit, input.offset);
+  const total = await queries.countResults(ctx.sql, ctx.orgId, target, range, region);
+  return { items: rows.map(present), total, limit: input.limit, offset: input.offset };
+}
+
+/** Latency over time in about 60 slices. Every slice of the range is there; `samples` 0 marks a gap. */
+export async function latencySeries(ctx: Ctx, targetId: string, input: RangeInput): Promise<LatencySeries> {
+  requireScope(ctx, "targets:read");
+  const { target, range, region } = await resolve(ctx, targetId, input);
+  const bucketSecs = bucketSeconds(range);
+  const rows = await queries.selectLatency(ctx.sql, ctx.orgId, target, range, region, bucketSecs, false);
+  return { bucket_seconds: bucketSecs, buckets: fill(range, bucketSecs, rows) };
+}
+
+/** Latency over time for each region that has samples, by region id. */
+export async function latencyByRegion(ctx: Ctx, targetId: string, input: Omit<RangeInput, "region">): Promise<RegionLatency> {
+  requireScope(ctx, "targets:read");
+  const { target, range } = await resolve(ctx, targetId, input);
+  const bucketSecs = bucketSeconds(range);
+  const rows = await queries.selectLatency(ctx.sql, ctx.orgId, target, range, null, bucketSecs, true);
+  const regions = [...new Set(rows.map((row) => row.region))];
+  return { bucket_seconds: bucketSecs, regions: regions.map((region) => ({ region, buckets: fill(range, bucketSecs, rows.filter((row) => row.region === region)) })) };
+}
+
+/** How many runs ended how, and the share that found the target up or degraded. */
+export async function uptime(ctx: Ctx, targetId: string, input: RangeInput): Promise<Uptime> {
+  requireScope(ctx, "targets:read");
+  const { target, range, region } = await resolve(ctx, targetId, input);
+  const { up, down, degraded, error } = await queries.countStatuses(ctx.sql, ctx.orgId, target, range, region);
+  const total = up + down + degraded + error;
+  return { total, up, down, degraded, error, uptime_pct: uptimePct({ up, down, degraded, error }) ?? 100 };
+}
+
+/** One monitor's row of the list: what it went through, slice by slice. */
+export interface MonitorHistory {
+  /** Oldest first; `none` where nothing was measured. */
+  strip: ("up" | "degraded" | "down" | "none")[];
+  /** 95th percentile per slice, ms; null where no run got through. */
+  p95: (number | null)[];
+  /** Of the newest of the last two slices that has one. */
+  p95Now: number | null;
+  /** Percent over the last 30 days (30 UTC days and today); null when nothing was measured. */
+  uptime30d: number | null;
+}
+
+/** The history of up to 100 monitors, for the list. Every id that was asked for is in the map, foreign ones as blanks. Two statements. */
+export async function monitorHistory(ctx: Ctx, targetIds: readonly string[], span: Range & { slices: number }): Promise<Map<string, MonitorHistory>> {
+  requireScope(ctx, "targets:read");
+  const histories = new Map<string, MonitorHistory>(
+    targetIds.map((id) => [id, { strip: new Array<"none">(span.slices).fill("none"), p95: new Array<null>(span.slices).fill(null), p95Now: null, uptime30d: null }]),
+  );
+  if (histories.size === 0) return histories;
+  const sliceMs = Math.ceil((span.to.getTime() - span.from.getTime()) / span.slices);
+  for (const row of await queries.selectSlices(ctx.sql, ctx.orgId, targetIds, span, sliceMs)) {
+    const history = histories.get(row.target_id)!;
+    history.strip[row.slice] = row.status;
+    history.p95[row.slice] = row.p95 === null ? null : round(row.p95);
+  }
+  const days = await dailyCounts(ctx, ctx.orgId, targetIds, 30);
+  for (const [id, history] of histories) {
+    history.p95Now = history.p95.at(-1) ?? history.p95.at(-2) ?? null;
+    history.uptime30d = uptimePct(sum(days.get(id)?.values() ?? []));
+  }
+  return histories;
+}
+
+/**
+ * Runs per target and UTC day (`2026-11-20`), for today and the `days` days before it; days without a run are left out.
+ * For readers without a caller's scopes: the public page, and the verbs above.
+ */
+export async function dailyCounts(system: System, orgId: string, targetIds: readonly string[], days: number): Promise<Map<string, Map<string, queries.Counts>>> {
+  const now = new Date(system.clock.now());
+  const firstDay = new Date(now.getTime() - days * dayMs).toISOString().slice(0, 10);
+  const rows = targetIds.length === 0 ? [] : await queries.selectDays(system.sql, orgId, targetIds, firstDay, now);
+  const byTarget = new Map<string, Map<string, queries.Counts>>();
+  for (const { target_id, day, up, down, degraded, error } of rows) {
+    const own = byTarget.get(target_id) ?? new Map<string, queries.Counts>();
+    byTarget.set(target_id, own.set(day, { up, down, degraded, error }));
+  }
+  return byTarget;
+}
+
+/** Share of runs that found the target up or degraded, percent; null without a run. */
+export function uptimePct({ up, down, degraded, error }: queries.Counts): number | null {
+  const total = up + down + degraded + error;
+  return total === 0 ? null : (100 * (up + degraded)) / total;
+}
+
+/** Everything together. */
+export function sum(counts: Iterable<queries.Counts>): queries.Counts {
+  const all = { up: 0, down: 0, degraded: 0, error: 0 };
+  for (const { up, down, degraded, error } of counts) {
+    all.up += up;
+    all.down += down;
+    all.degraded += degraded;
+    all.error += error;
+  }
+  return all;
+}
+
+async function resolve(ctx: Ctx, targetId: string, input: RangeInput): Promise<{ target: queries.ResultTarget; range: Range; region: string | null }> {
+  const target = isId(targetId) ? await queries.targetExists(ctx.sql, ctx.orgId, targetId) : null;
+  if (target === null) throw new AppError("TARGET_NOT_FOUND", "There is no monitor with this id.");
+  return { target, range: parseRange(input, ctx.clock.now()), region: input.region ?? null };
+}
+
+/** About 60 slices, each a multiple of a minute: 1 h → 60 s, 24 h → 1440 s, 7 d → 10080 s, 30 d → 43200 s. */
+function bucketSeconds({ from, to }: Range): number {
+  return Math.max(60, Math.floor((to.getTime() - from.getTime()) / 60_000 / 60) * 60);
+}
+
+/** Every slice that touches the range, in order, those without a row as gaps. Slices count from the epoch, so that they stay put while the range moves on. */
+function fill(range: Range, bucketSecs: number, rows: readonly queries.LatencyRow[]): LatencyBucket[] {
+  const width = bucketSecs * 1000;
+  const known = new Map(rows.map((row) => [row.t * 1000, row]));
+  const buckets: LatencyBucket[] = [];
+  for (let t = Math.floor(range.from.getTime() / width) * width; t < range.to.getTime(); t += width) {
+    const row = known.get(t);
+    buckets.push(row === undefined ? { t, p50: 0, p95: 0, p99: 0, avg: 0, dns: 0, connect: 0, tls: 0, ttfb: 0, samples: 0 } : presentBucket(t, row));
+  }
+  return buckets;
+}
+
+function presentBucket(t: number, row: queries.LatencyRow): LatencyBucket {
+  const [p50, p95, p99] = row.percentiles;
+  return {
+    t,
+    p50: round(p50),
+    p95: round(p95),
+    p99: round(p99),
+    avg: round(row.avg),
+    dns: round(row.dns ?? 0),
+    connect: round(row.connect ?? 0),
+    tls: round(row.tls ?? 0),
+    ttfb: round(row.ttfb ?? 0),
+    samples: row.samples,
+  };
+}
+
+/** To a microsecond: what is stored is no finer, and single precision would show as noise. */
+const round = (ms: number): number => Math.round(ms * 1000) / 1000;
+
+const present = (row: queries.ResultRow): CheckResult => ({
+  target_id: row.target_id,
+  region: row.region,
+  timestamp: row.timestamp.toISOString(),
+  status: row.status,
+  error: row.error,
+  http_status: row.http_status,
+  response_size: row.response_size,
+  dns_ms: row.dns_ms,
+  connect_ms: row.connect_ms,
+  tls_ms: row.tls_ms,
+  ttfb_ms: row.ttfb_ms,
+  total_ms: row.total_ms,
+});
