@@ -1,0 +1,112 @@
+import { created, noContent, ok, route, type Route } from "../http/route.ts";
+import { IdParam } from "../http/wire.ts";
+import { Channel, ChannelCreate, ChannelListQuery, ChannelPage, ChannelPatch, ChannelTest, ChannelTestReply } from "./schema.ts";
+import { createChannel, deleteChannel, getChannel, listChannels, testChannel, testConfig, updateChannel } from "./service.ts";
+
+const path = "/api/v1/notification-channels";
+const tag = "Notification channels";
+const configErrors = ["INVALID_CHANNEL_CONFIG", "REDACTION_SENTINEL", "SSRF_BLOCKED"] as const;
+
+export const channelRoutes: Route[] = [
+  route({
+    method: "POST",
+    path,
+    door: "tenant",
+    scope: "channels:write",
+    tag,
+    summary: "Create a channel",
+    body: ChannelCreate,
+    replies: { 201: Channel },
+    errors: ["CHANNEL_NAME_INVALID", "CHANNEL_NAME_TAKEN", ...configErrors],
+    async handle({ ctx, body }) {
+      const channel = await createChannel(ctx, body);
+      return created(`${path}/${channel.id}`, channel);
+    },
+  }),
+  route({
+    method: "GET",
+    path,
+    door: "tenant",
+    scope: "channels:read",
+    tag,
+    summary: "List the channels",
+    query: ChannelListQuery,
+    replies: { 200: ChannelPage },
+    handle: async ({ ctx, query }) => ok(await listChannels(ctx, query)),
+  }),
+  route({
+    method: "POST",
+    path: `${path}/test`,
+    door: "tenant",
+    scope: "channels:write",
+    category: "test_now",
+    tag,
+    summary: "Send a test message by a config that is not stored",
+    description: "Nothing is stored. The message says that it is a test.",
+    body: ChannelTest,
+    replies: { 200: ChannelTestReply },
+    errors: ["CHANNEL_TEST_FAILED", ...configErrors],
+    async handle({ ctx, body }) {
+      await testConfig(ctx, body);
+      return ok({ ok: true });
+    },
+  }),
+  route({
+    method: "GET",
+    path: `${path}/{id}`,
+    door: "tenant",
+    scope: "channels:read",
+    tag,
+    summary: "Read a channel",
+    params: IdParam,
+    replies: { 200: Channel },
+    errors: ["CHANNEL_NOT_FOUND"],
+    handle: async ({ ctx, params }) => ok(await getChannel(ctx, params.id)),
+  }),
+  route({
+    method: "PATCH",
+    path: `${path}/{id}`,
+    door: "tenant",
+    scope: "channels:write",
+    tag,
+    summary: "Change a channel",
+    description: "A config replaces the stored one whole; left out, it stays with its secrets. Enabling clears disabled_reason.",
+    params: IdParam,
+    body: ChannelPatch,
+    replies: { 200: Channel },
+    errors: ["CHANNEL_NOT_FOUND", "CHANNEL_NAME_INVALID", "CHANNEL_NAME_TAKEN", ...configErrors],
+    handle: async ({ ctx, params, body }) => ok(await updateChannel(ctx, params.id, body)),
+  }),
+  route({
+    method: "DELETE",
+    path: `${path}/{id}`,
+    door: "tenant",
+    scope: "channels:write",
+    tag,
+    summary: "Delete a channel and its bindings",
+    params: IdParam,
+    replies: { 204: null },
+    errors: ["CHANNEL_NOT_FOUND"],
+    async handle({ ctx, params }) {
+      await deleteChannel(ctx, params.id);
+      return noContent();
+    },
+  }),
+  route({
+    method: "POST",
+    path: `${path}/{id}/test`,
+    door: "tenant",
+    scope: "channels:write",
+    category: "test_now",
+    tag,
+    summary: "Send a test message through a stored channel",
+    description: "Works on a disabled channel too.",
+    params: IdParam,
+    replies: { 200: ChannelTestReply },
+    errors: ["CHANNEL_NOT_FOUND", "CHANNEL_TEST_FAILED"],
+    async handle({ ctx, params }) {
+      await testChannel(ctx, params.id);
+      return ok({ ok: true });
+    },
+  }),
+];

@@ -1,0 +1,18 @@
+import type { ChannelKind } from "./kind.ts";
+import { webhook, type WebhookConfig } from "./webhook.ts";
+
+/** Every channel kind there is. A new kind is one file beside this one and one line here. */
+export const channelKinds = { webhook } as const;
+
+export type ChannelType = keyof typeof channelKinds;
+export type ChannelConfig = WebhookConfig;
+
+/** The kind of a config. The cast says what the registry guarantees and TypeScript cannot follow: the kind matches the config. */
+export function kindOf(config: { type: ChannelType }): ChannelKind {
+  return channelKinds[config.type] as unknown as ChannelKind;
+}
+
+/** True for a name that the registry knows: a row may have been written by a newer version. */
+export function isChannelType(type: unknown): type is ChannelType {
+  return typeof type === "string" && Object.hasOwn(channelKinds, type);
+}

@@ -1,0 +1,113 @@
+import { createHmac } from "node:crypto";
+import { validateHeaderName, validateHeaderValue } from "node:http";
+import Type, { type Static } from "typebox";
+import { type ChannelKind, type ChannelMessage, deliverRequest, httpsUrl, invalid } from "./kind.ts";
+
+export const WebhookConfig = Type.Object(
+  {
+    type: Type.Literal("webhook"),
+    url: Type.String({ minLength: 1, maxLength: 2048, description: "https; reads as ***" }),
+    headers: Type.Record(Type.String(), Type.String({ maxLength: 8192 }), { default: {}, maxProperties: 50, description: "Sent with every delivery; values read as ***" }),
+    secret: Type.Union([Type.String({ maxLength: 1024 }), Type.Null()], {
+      default: null,
+      description: "At least 16 characters; signs every delivery (X-Service-Signature). Reads as ***",
+    }),
+  },
+  { additionalProperties: false, title: "WebhookConfig" },
+);
+export type WebhookConfig = Static<typeof WebhookConfig>;
+
+const minSecretLength = 16;
+
+/** Headers that are ours, or that change how the message is framed (RFC 9110 section 7.6.1, RFC 9112 section 6). */
+const ownHeaders = new Set([
+  "connection",
+  "content-encoding",
+  "content-length",
+  "content-type",
+  "expect",
+  "host",
+  "http2-settings",
+  "keep-alive",
+  "proxy-connection",
+  "te",
+  "trailer",
+  "transfer-encoding",
+  "upgrade",
+  "user-agent",
+  "x-service-signature",
+  "x-service-timestamp",
+]);
+
+/** What a receiver gets. The fields are a promise: none is renamed or taken away. A test says `test` as its reason. */
+export function webhookBody({ deliveryId, notice, test }: ChannelMessage): string {
+  return JSON.stringify({
+    delivery_id: deliveryId,
+    incident_id: notice.incident_id,
+    target_id: notice.target_id,
+    monitor_name: notice.monitor_name,
+    reason: test ? "test" : notice.reason,
+    severity: notice.severity,
+    urgency: notice.urgency,
+    started_at: notice.started_at,
+    ended_at: notice.ended_at,
+    error_sample: notice.error_sample,
+    regions_down: notice.regions_down,
+    regions_up: notice.regions_up,
+    url: notice.url,
+  });
+}
+
+/** The headers that prove who sent `body` and when: HMAC-SHA256 over `<unix seconds>.<body>`. `sentAt` is unix ms. */
+export function signature(secret: string, sentAt: number, body: string): Record<string, string> {
+  const timestamp = String(Math.floor(sentAt / 1000));
+  const mac = createHmac("sha256", secret).update(`${timestamp}.${body}`).digest("hex");
+  return { "x-service-timestamp": timestamp, "x-service-signature": `sha256=${mac}` };
+}
+
+export const webhook: ChannelKind<typeof WebhookConfig> = {
+  type: "webhook",
+  label: "Webhook",
+  schema: WebhookConfig,
+
+  rules(config) {
+    httpsUrl(config.url, "/url");
+    if (config.secret !== null && [...config.secret].length < minSecretLength) invalid(`The signing secret must have at least ${minSecretLength} characters.`, "/secret");
+    const seen = new Set<string>();
+    for (const [name, value] of Object.entries(config.headers)) {
+      const lower = name.toLowerCase();
+      const field = headerPointer(name);
+      if (name.length > 128 || throws(() => validateHeaderName(name))) invalid("A header name has 1 to 128 letters, digits and -_.!#$%&'*+^`|~.", field);
+      if (ownHeaders.has(lower)) invalid(`"${name}" is written by StatusMesh and cannot be set.`, field);
+      if (seen.has(lower)) invalid(`"${name}" is there twice.`, field);
+      seen.add(lower);
+      if (throws(() => validateHeaderValue(name, value))) invalid(`The value of "${name}" has a line break or a character that cannot be sent.`, field);
+    }
+  },
+
+  mapSecrets: (config, change) => ({
+    ...config,
+    url: change(config.url, "/url"),
+    headers: Object.fromEntries(Object.entries(config.headers).map(([name, value]) => [name, change(value, headerPointer(name))])),
+    secret: config.secret === null ? null : change(config.secret, "/secret"),
+  }),
+
+  urls: (config) => [{ url: config.url, pointer: "/url" }],
+
+  async send(config, message, transport) {
+    const body = webhookBody(message);
+    const signed = config.secret === null ? {} : signature(config.secret, message.sentAt, body);
+    await deliverRequest(transport, { method: "POST", url: config.url, headers: { ...config.headers, "content-type": "application/json", ...signed }, body });
+  },
+};
+
+const headerPointer = (name: string): string => `/headers/${name.replaceAll("~", "~0").replaceAll("/", "~1")}`;
+
+function throws(check: () => void): boolean {
+  try {
+    check();
+    return false;
+  } catch {
+    return true;
+  }
+}

@@ -1,0 +1,73 @@
+import type { Sql, TransactionSql } from "postgres";
+import type { WriteSource } from "../context.ts";
+import type { ChannelConfig } from "./kinds/index.ts";
+
+type Db = Sql | TransactionSql;
+
+/** A channel as it is stored: the secrets of its config are sealed. */
+export interface ChannelRow {
+  id: string;
+  org_id: string;
+  name: string;
+  kind: string;
+  config: ChannelConfig;
+  enabled: boolean;
+  disabled_reason: string | null;
+  write_source: WriteSource;
+  created_at: Date;
+  updated_at: Date;
+}
+
+const columns = (sql: Db) => sql`id, org_id, name, kind, config, enabled, disabled_reason, write_source, created_at, updated_at`;
+
+/** Fails with 23505 on `channels_org_id_name_key` when the name is taken. */
+export async function insertChannel(sql: Db, row: Omit<ChannelRow, "disabled_reason">): Promise<ChannelRow> {
+  const [inserted] = await sql<ChannelRow[]>`
+    insert into channels (id, org_id, name, kind, config, enabled, write_source, created_at, updated_at)
+    values (${row.id}, ${row.org_id}, ${row.name}, ${row.kind}, ${sql.json(row.config)}, ${row.enabled}, ${row.write_source}, ${row.created_at}, ${row.updated_at})
+    returning ${columns(sql)}`;
+  return inserted!;
+}
+
+export async function selectChannel(sql: Db, orgId: string, id: string): Promise<ChannelRow | undefined> {
+  const [row] = await sql<ChannelRow[]>`select ${columns(sql)} from channels where org_id = ${orgId} and id = ${id}`;
+  return row;
+}
+
+/** {@link selectChannel}, and nobody else writes the row until the transaction ends. */
+export async function lockChannel(sql: Db, orgId: string, id: string): Promise<ChannelRow | undefined> {
+  const [row] = await sql<ChannelRow[]>`select ${columns(sql)} from channels where org_id = ${orgId} and id = ${id} for update`;
+  return row;
+}
+
+/** Oldest first. */
+export async function selectChannels(sql: Db, orgId: string, limit: number, offset: number): Promise<ChannelRow[]> {
+  return await sql<ChannelRow[]>`select ${columns(sql)} from channels where org_id = ${orgId} order by id limit ${limit} offset ${offset}`;
+}
+
+export async function countChannels(sql: Db, orgId: string): Promise<number> {
+  const [row] = await sql<{ count: number }[]>`select count(*)::integer as count from channels where org_id = ${orgId}`;
+  return row!.count;
+}
+
+/** Fails with 23505 on `channels_org_id_name_key` when the name is taken. */
+export async function updateChannel(sql: Db, row: Omit<ChannelRow, "created_at">): Promise<ChannelRow> {
+  const [updated] = await sql<ChannelRow[]>`
+    update channels set name = ${row.name}, kind = ${row.kind}, config = ${sql.json(row.config)}, enabled = ${row.enabled},
+           disabled_reason = ${row.disabled_reason}, write_source = ${row.write_source}, updated_at = ${row.updated_at}
+    where org_id = ${row.org_id} and id = ${row.id}
+    returning ${columns(sql)}`;
+  return updated!;
+}
+
+/** Bindings go with the channel, by foreign key; deliveries stay and keep its name. */
+export async function deleteChannel(sql: Db, orgId: string, id: string): Promise<boolean> {
+  const rows = await sql`delete from channels where org_id = ${orgId} and id = ${id} returning 1`;
+  return rows.length > 0;
+}
+
+/** The channels among `ids`; they stay until the transaction ends. */
+export async function keepChannels(sql: Db, orgId: string, ids: readonly string[]): Promise<string[]> {
+  const rows = await sql<{ id: string }[]>`select id from channels where org_id = ${orgId} and id = any(${[...ids]}::uuid[]) order by id for key share`;
+  return rows.map(({ id }) => id);
+}

@@ -1,0 +1,61 @@
+import Type, { type Static, type TSchema } from "typebox";
+import { Id, nullable, PageOf, paging, Timestamp } from "../http/wire.ts";
+import { WriteSourceSchema } from "../targets/schema.ts";
+import { type ChannelConfig, channelKinds } from "./kinds/index.ts";
+
+/** Any config, told apart by its `type`. */
+export const Config = Type.Unsafe<ChannelConfig>(
+  Type.Union(
+    Object.values(channelKinds).map((kind): TSchema => kind.schema),
+    { discriminator: "type", errorCode: "INVALID_CHANNEL_CONFIG", description: "How the channel is reached, tagged by type; secrets read as ***" },
+  ),
+);
+
+const fields = {
+  name: Type.String({ errorCode: "CHANNEL_NAME_INVALID", description: "1 to 100 characters, unique in the organisation" }),
+  enabled: Type.Boolean({ description: "Only an enabled channel is told anything" }),
+};
+
+/** Fields that a client may send but that the server decides; what is sent is ignored. */
+const ignored = { write_source: Type.Optional(Type.Unknown({ description: "Decided by the server; ignored when sent" })) };
+
+export const ChannelCreate = Type.Object(
+  { name: fields.name, config: Config, enabled: Type.Optional(Type.Boolean({ ...fields.enabled, default: true })), ...ignored },
+  { additionalProperties: false, title: "ChannelCreate" },
+);
+export type ChannelCreate = Static<typeof ChannelCreate>;
+
+export const ChannelPatch = Type.Object(
+  {
+    name: Type.Optional(fields.name),
+    enabled: Type.Optional(fields.enabled),
+    config: Type.Optional(Type.Unsafe<ChannelConfig>({ ...Config, description: "Replaces the config whole. Left out: it stays, secrets included" })),
+    ...ignored,
+  },
+  { additionalProperties: false, title: "ChannelPatch" },
+);
+export type ChannelPatch = Static<typeof ChannelPatch>;
+
+export const ChannelTest = Type.Object({ config: Config }, { additionalProperties: false, title: "ChannelTest" });
+export type ChannelTest = Static<typeof ChannelTest>;
+
+export const ChannelTestReply = Type.Object({ ok: Type.Literal(true) }, { additionalProperties: false, title: "ChannelTestReply", description: "The receiver has accepted the test message" });
+
+export const Channel = Type.Object(
+  {
+    id: Id,
+    ...fields,
+    config: Config,
+    disabled_reason: nullable(Type.String({ description: "Why StatusMesh has disabled the channel; null when it has not" })),
+    write_source: WriteSourceSchema,
+    created_at: Timestamp,
+    updated_at: Timestamp,
+  },
+  { additionalProperties: false, title: "Channel" },
+);
+export type Channel = Static<typeof Channel>;
+
+export const ChannelPage = PageOf(Channel);
+
+export const ChannelListQuery = Type.Object(paging(50, 1000));
+export type ChannelListQuery = Static<typeof ChannelListQuery>;

@@ -1,0 +1,240 @@
+import postgres from "postgres";
+import { AppError } from "@statusmesh/shared/errors";
+import { isId, newId } from "@statusmesh/shared/ids";
+import { blockedHost } from "@statusmesh/shared/net/address";
+import { type Ctx, inTransaction, requireScope, type System } from "../context.ts";
+import { createOutbound, type Outbound } from "../http/outbound.ts";
+import { iso, type Page } from "../http/wire.ts";
+import { type ChannelConfig, isChannelType, kindOf } from "./kinds/index.ts";
+import { type ChannelMessage, DeliveryError } from "./kinds/kind.ts";
+import * as queries from "./queries.ts";
+import type { Channel, ChannelCreate, ChannelListQuery, ChannelPatch, ChannelTest } from "./schema.ts";
+
+export { DeliveryError } from "./kinds/kind.ts";
+
+/** How a secret reads. */
+const mask = "***";
+const maxNameLength = 100;
+
+/** Creates a channel. Throws CHANNEL_NAME_INVALID, CHANNEL_NAME_TAKEN, and whatever {@link checkConfig} finds. */
+export async function createChannel(ctx: Ctx, input: ChannelCreate): Promise<Channel> {
+  requireScope(ctx, "channels:write");
+  checkName(input.name);
+  checkConfig(ctx, input.config);
+  const id = newId();
+  const at = new Date(ctx.clock.now());
+  const row = {
+    id,
+    org_id: ctx.orgId,
+    name: input.name,
+    kind: input.config.type,
+    config: sealConfig(ctx, ctx.orgId, id, input.config),
+    enabled: input.enabled ?? true,
+    write_source: ctx.writeSource,
+    created_at: at,
+    updated_at: at,
+  };
+  return present(await nameTaken(() => queries.insertChannel(ctx.sql, row)));
+}
+
+/** A page of the organisation's channels, oldest first, secrets masked. */
+export async function listChannels(ctx: Ctx, { limit, offset }: ChannelListQuery): Promise<Page<Channel>> {
+  requireScope(ctx, "channels:read");
+  const [rows, total] = await Promise.all([queries.selectChannels(ctx.sql, ctx.orgId, limit, offset), queries.countChannels(ctx.sql, ctx.orgId)]);
+  return { items: rows.map(present), total, limit, offset };
+}
+
+/** One channel, secrets masked. Throws CHANNEL_NOT_FOUND. */
+export async function getChannel(ctx: Ctx, id: string): Promise<Channel> {
+  requireScope(ctx, "channels:read");
+  return present(await stored(ctx, id));
+}
+
+/** Changes what the patch names; a config replaces the old one whole. Enabling clears the reason for which it was disabled. */
+export async function updateChannel(ctx: Ctx, id: string, patch: ChannelPatch): Promise<Channel> {
+  requireScope(ctx, "channels:write");
+  if (patch.name !== undefined) checkName(patch.name);
+  if (patch.config !== undefined) checkConfig(ctx, patch.config);
+  return await inTransaction(ctx, async (tx) => {
+    const row = isId(id) ? await queries.lockChannel(tx.sql, tx.orgId, id) : undefined;
+    if (row === undefined) throw notFound();
+    const changed = {
+      ...row,
+      name: patch.name ?? row.name,
+      enabled: patch.enabled ?? row.enabled,
+      disabled_reason: patch.enabled === true ? null : row.disabled_reason,
+      kind: patch.config?.type ?? row.kind,
+      config: patch.config === undefined ? row.config : sealConfig(tx, tx.orgId, id, patch.config),
+      write_source: tx.writeSource,
+      updated_at: new Date(tx.clock.now()),
+    };
+    return present(await nameTaken(() => queries.updateChannel(tx.sql, changed)));
+  });
+}
+
+/** Deletes a channel and its bindings. What was to be sent through it is given up by the deliverer. */
+export async function deleteChannel(ctx: Ctx, id: string): Promise<void> {
+  requireScope(ctx, "channels:write");
+  if (!isId(id) || !(await queries.deleteChannel(ctx.sql, ctx.orgId, id))) throw notFound();
+}
+
+/** Sends a test message by a config that is not stored. Throws CHANNEL_TEST_FAILED with what the receiver answered. */
+export async function testConfig(ctx: Ctx, { config }: ChannelTest, transport: Outbound = outboundOf(ctx)): Promise<void> {
+  requireScope(ctx, "channels:write");
+  checkConfig(ctx, config);
+  await sendTest(ctx, () => send(config, testMessage(ctx), transport));
+}
+
+/** Sends a test message by the stored config, also when the channel is disabled. Throws CHANNEL_TEST_FAILED. */
+export async function testChannel(ctx: Ctx, id: string, transport: Outbound = outboundOf(ctx)): Promise<void> {
+  requireScope(ctx, "channels:write");
+  const row = await stored(ctx, id);
+  await sendTest(ctx, () => sendThrough(ctx, row, testMessage(ctx), transport));
+}
+
+/**
+ * The channels among `ids` that the organisation has; strings that are no ids are none. Called in the transaction that
+ * writes bindings to them: the channels found are not deleted before it ends. For other services, which have asked for
+ * their own scope.
+ */
+export async function existingChannelIds(system: System, orgId: string, ids: readonly string[]): Promise<Set<string>> {
+  const asked = [...new Set(ids)].filter(isId);
+  return new Set(asked.length === 0 ? [] : await queries.keepChannels(system.sql, orgId, asked));
+}
+
+/** A channel as the deliverer finds it: the secrets of its config are sealed. */
+export interface StoredChannel {
+  id: string;
+  org_id: string;
+  kind: string;
+  config: ChannelConfig;
+}
+
+/** Sends one message through a stored channel. Throws DeliveryError, whose message holds none of the channel's secrets. */
+export async function sendThrough(system: System, channel: StoredChannel, message: ChannelMessage, transport: Outbound): Promise<void> {
+  if (!isChannelType(channel.kind)) throw new DeliveryError(`this version of StatusMesh has no channels of kind ${channel.kind}`);
+  let config: ChannelConfig;
+  try {
+    config = openConfig(system, channel);
+  } catch (cause) {
+    throw new DeliveryError("the secrets of the channel were sealed under a key that is not configured here", { cause });
+  }
+  await send(config, message, transport);
+}
+
+/** A receiver may echo what it got, and its answer is stored and shown. */
+async function send(config: ChannelConfig, message: ChannelMessage, transport: Outbound): Promise<void> {
+  try {
+    await kindOf(config).send(config, message, transport);
+  } catch (error) {
+    if (!(error instanceof DeliveryError)) throw error;
+    let text = error.message;
+    kindOf(config).mapSecrets(config, (secret) => {
+      if (secret.length > 3) text = text.replaceAll(secret, mask);
+      return secret;
+    });
+    throw new DeliveryError(text, { permanent: error.permanent, status: error.status, retryAfterSecs: error.retryAfterSecs, cause: error });
+  }
+}
+
+async function sendTest(ctx: Ctx, work: () => Promise<void>): Promise<void> {
+  try {
+    await work();
+  } catch (error) {
+    if (!(error instanceof DeliveryError)) throw error;
+    ctx.log.debug({ reason: error.message }, "a channel test failed");
+    throw new AppError("CHANNEL_TEST_FAILED", `The test message was not delivered: ${error.message}.`, { details: { status: error.status, reason: error.message }, cause: error });
+  }
+}
+
+function testMessage(ctx: Ctx): ChannelMessage {
+  const now = ctx.clock.now();
+  return {
+    deliveryId: newId(),
+    test: true,
+    sentAt: now,
+    notice: {
+      incident_id: newId(),
+      target_id: newId(),
+      monitor_name: "Test monitor",
+      reason: "opened",
+      severity: "minor",
+      urgency: "low",
+      started_at: new Date(now).toISOString(),
+      ended_at: null,
+      error_sample: "This is a test message. Nothing is wrong.",
+      regions_down: [],
+      regions_up: [],
+      url: ctx.config.server.public_url,
+    },
+  };
+}
+
+function outboundOf(ctx: Ctx): Outbound {
+  return createOutbound({ allowPrivate: ctx.config.security.allow_private_targets, clock: ctx.clock });
+}
+
+async function stored(ctx: Ctx, id: string): Promise<queries.ChannelRow> {
+  const row = isId(id) ? await queries.selectChannel(ctx.sql, ctx.orgId, id) : undefined;
+  if (row === undefined) throw notFound();
+  return row;
+}
+
+const notFound = () => new AppError("CHANNEL_NOT_FOUND", "There is no such notification channel in this organisation.");
+
+function present(row: queries.ChannelRow): Channel {
+  return {
+    id: row.id,
+    name: row.name,
+    enabled: row.enabled,
+    config: kindOf(row.config).mapSecrets(row.config, () => mask) as ChannelConfig,
+    disabled_reason: row.disabled_reason,
+    write_source: row.write_source,
+    created_at: iso(row.created_at),
+    updated_at: iso(row.updated_at),
+  };
+}
+
+function checkName(name: string): void {
+  if (name.trim() === "") throw new AppError("CHANNEL_NAME_INVALID", "The channel needs a name.", { field: "/name" });
+  if ([...name].length > maxNameLength) throw new AppError("CHANNEL_NAME_INVALID", `The name is longer than ${maxNameLength} characters.`, { field: "/name" });
+}
+
+/** Throws REDACTION_SENTINEL, INVALID_CHANNEL_CONFIG or SSRF_BLOCKED; the field points into a body that holds the config as `config`. */
+function checkConfig(ctx: Ctx, config: ChannelConfig): void {
+  const kind = kindOf(config);
+  kind.mapSecrets(config, (secret, pointer) => {
+    if (secret === mask) throw new AppError("REDACTION_SENTINEL", `${mask} is how a secret reads, not what it is. Send the secret itself, or leave config out to keep what is stored.`, { field: `/config${pointer}` });
+    return secret;
+  });
+  try {
+    kind.rules(config);
+  } catch (error) {
+    if (!(error instanceof AppError) || error.field === null) throw error;
+    throw new AppError(error.code, error.message, { field: `/config${error.field}`, details: error.details, cause: error });
+  }
+  if (ctx.config.security.allow_private_targets) return;
+  for (const { url, pointer } of kind.urls(config)) {
+    const range = blockedHost(new URL(url).hostname.replace(/^\[|\]$/g, ""));
+    if (range !== null) throw new AppError("SSRF_BLOCKED", "The URL leads to a private or reserved address. Use one that is reachable from the internet.", { field: `/config${pointer}`, details: { range } });
+  }
+}
+
+function sealConfig(system: System, orgId: string, id: string, config: ChannelConfig): ChannelConfig {
+  return kindOf(config).mapSecrets(config, (secret, pointer) => system.sealer.seal(secret, placeOf(orgId, id, pointer))) as ChannelConfig;
+}
+
+function openConfig(system: System, { id, org_id, config }: StoredChannel): ChannelConfig {
+  return kindOf(config).mapSecrets(config, (sealed, pointer) => system.sealer.open(sealed, placeOf(org_id, id, pointer))) as ChannelConfig;
+}
+
+const placeOf = (orgId: string, id: string, pointer: string): string => `${orgId}/channels/${id}${pointer}`;
+
+async function nameTaken<T>(write: () => Promise<T>): Promise<T> {
+  try {
+    return await write();
+  } catch (error) {
+    if (!(error instanceof postgres.PostgresError) || error.constraint_name !== "channels_org_id_name_key") throw error;
+    throw new AppError("CHANNEL_NAME_TAKEN", "Another channel of this organisation has this name.", { field: null, cause: error });
+  }
+}

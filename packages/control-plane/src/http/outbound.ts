@@ -1,0 +1,135 @@
+import { readFileSync } from "node:fs";
+import { isIP } from "node:net";
+import type { Duplex } from "node:stream";
+import { buildConnector, Client } from "undici";
+import { dial } from "@statusmesh/shared/net/dial";
+import { wordsFor } from "@statusmesh/shared/net/dial-error";
+import type { Lookup } from "@statusmesh/shared/net/resolve";
+import type { Clock } from "../context.ts";
+
+const { version } = JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")) as { version: string };
+/** What every request of ours says it is. */
+export const userAgent = `StatusMesh/${version}`;
+
+/** From the first name lookup to the last byte of the answer. */
+const deadlineMs = 10_000;
+/** What a receiver answers is only ever shown or looked at for a few fields; the rest is not read. */
+const maxReplyBytes = 65_536;
+
+export interface OutboundRequest {
+  method: "GET" | "POST";
+  /** https, without credentials. */
+  url: string;
+  headers: Record<string, string>;
+  /** Sent as UTF-8, byte for byte. */
+  body?: string;
+}
+
+export interface OutboundReply {
+  status: number;
+  /** The body as far as it was read: at most 64 KiB. */
+  text: string;
+  /** Null when the receiver named no time, or one that cannot be read. */
+  retryAfterSecs: number | null;
+}
+
+/** The one way out of the control plane for what an organisation configured. */
+export interface Outbound {
+  /** Sends one request over a connection of its own. Any answer is a reply, redirects included; none is an {@link OutboundError}. */
+  send(request: OutboundRequest): Promise<OutboundReply>;
+}
+
+/** No answer came. The message is for the owner of the receiver, and holds no part of the request. */
+export class OutboundError extends Error {
+  override readonly name = "OutboundError";
+}
+
+export interface OutboundOptions {
+  /** True switches the guard against private addresses off. */
+  allowPrivate: boolean;
+  clock: Clock;
+  /** Certificates (PEM) to trust instead of the system's. */
+  ca?: string | undefined;
+  lookup?: Lookup | undefined;
+  /** Ends whatever is being sent. */
+  signal?: AbortSignal | undefined;
+}
+
+/**
+ * Opens the way out. Every request resolves and dials anew past the guard: a pooled socket would never be looked at
+ * again. Redirects are not followed and proxies are not used, because both would choose where the request goes.
+ */
+export function createOutbound(options: OutboundOptions): Outbound {
+  // Sessions are not kept, so that each handshake checks the certificate.
+  const connectTls = buildConnector({ maxCachedSessions: 0, timeout: 0, ...(options.ca === undefined ? {} : { ca: options.ca }) });
+
+  async function open(url: URL, signal: AbortSignal): Promise<Duplex> {
+    const host = url.hostname.replace(/^\[|\]$/g, "").replace(/\.$/, "");
+    const { socket } = await dial({ host, port: Number(url.port || 443), allowPrivate: options.allowPrivate, signal, lookup: options.lookup });
+    const cut = (): void => void socket.destroy();
+    signal.addEventListener("abort", cut, { once: true });
+    return await new Promise((resolve, reject) => {
+      // RFC 6066 section 3: an address is not a server name.
+      const servername = isIP(host) === 0 ? { servername: host } : {};
+      connectTls({ hostname: host, host: url.host, protocol: url.protocol, port: url.port, httpSocket: socket, ...servername }, (error, secured) => {
+        if (error === null) return resolve(secured);
+        socket.destroy();
+        reject(error);
+      });
+    });
+  }
+
+  async function exchange(request: OutboundRequest, signal: AbortSignal): Promise<OutboundReply> {
+    const url = new URL(request.url);
+    if (url.protocol !== "https:") throw new OutboundError("the URL is not https");
+    const secured = await open(url, signal);
+    // Only the signal is a deadline: a dripping body or a flood of interim answers beats the client's own timeouts.
+    const client = new Client(url.origin, { connect: (_options, done) => done(null, secured as never), headersTimeout: 0, bodyTimeout: 0, pipelining: 1 });
+    try {
+      const { statusCode, headers, body } = await client.request({
+        method: request.method,
+        path: url.pathname + url.search,
+        headers: { "user-agent": userAgent, ...request.headers },
+        body: request.body ?? null,
+        signal,
+      });
+      return { status: statusCode, text: await readSome(body), retryAfterSecs: retryAfter(headers["retry-after"], options.clock.now()) };
+    } finally {
+      client.destroy().catch(() => undefined);
+      secured.destroy();
+    }
+  }
+
+  return {
+    async send(request) {
+      const deadline = AbortSignal.timeout(deadlineMs);
+      const signal = options.signal === undefined ? deadline : AbortSignal.any([deadline, options.signal]);
+      try {
+        return await exchange(request, signal);
+      } catch (cause) {
+        if (cause instanceof OutboundError) throw cause;
+        throw new OutboundError(deadline.aborted ? `no answer within ${deadlineMs / 1000} s` : options.signal?.aborted ? "the sender is stopping" : wordsFor(cause), { cause });
+      }
+    },
+  };
+}
+
+async function readSome(body: AsyncIterable<Buffer>): Promise<string> {
+  const chunks: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of body) {
+    chunks.push(chunk.subarray(0, maxReplyBytes - size));
+    size += chunk.length;
+    if (size >= maxReplyBytes) break;
+  }
+  return Buffer.concat(chunks).toString("utf8");
+}
+
+/** Seconds from now, of a Retry-After in either form (RFC 9110 section 10.2.3); null for none or nonsense. */
+export function retryAfter(header: string | string[] | undefined, now: number): number | null {
+  const value = (Array.isArray(header) ? header[0] : header)?.trim() ?? "";
+  if (/^\d{1,9}$/.test(value)) return Number(value);
+  // The three forms of an HTTP date all end in GMT or in a year; Date.parse alone takes much more than they.
+  const date = /^[A-Z][a-z]+,? .*(GMT|\d{4})$/.test(value) ? Date.parse(value) : Number.NaN;
+  return Number.isNaN(date) ? null : Math.max(0, Math.ceil((date - now) / 1000));
+}
