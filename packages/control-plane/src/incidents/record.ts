@@ -1,8 +1,7 @@
 import type { Sql, TransactionSql } from "postgres";
-import type { Evaluation, NoticeToSend } from "../pipeline/evaluate.ts";
+import type { Evaluation } from "../pipeline/evaluate.ts";
 import type { IncidentState } from "../pipeline/votes.ts";
-import { writeDeliveries } from "./outbox.ts";
-import type { Notice } from "./schema.ts";
+import { noticeOf, type TellableIncident, writeDeliveries } from "./outbox.ts";
 
 type Db = Sql | TransactionSql;
 
@@ -34,25 +33,21 @@ export async function recordEvaluations(sql: Db, evaluated: readonly EvaluatedTa
   const notices = evaluated.flatMap((target) =>
     target.evaluation.notices
       .filter((it) => it.reason !== "resolved" || target.notifyRecovery)
-      .map((it) => ({ orgId: target.orgId, incidentId: it.incident.id, targetId: target.targetId, reason: it.reason, seq: it.seq, notice: noticeOf(target, it, publicUrl) })),
+      .map((it) => ({ orgId: target.orgId, seq: it.seq, notice: noticeOf(tellable(target, it.incident), target.name, it.reason, publicUrl) })),
   );
-  if (notices.length > 0) await writeDeliveries(sql, notices, now);
+  await writeDeliveries(sql, now.getTime(), notices);
 }
 
-function noticeOf(target: EvaluatedTarget, { reason, incident }: NoticeToSend, publicUrl: string): Notice {
+function tellable(target: EvaluatedTarget, incident: IncidentState): TellableIncident {
   return {
-    incident_id: incident.id,
+    id: incident.id,
     target_id: target.targetId,
-    monitor_name: target.name,
-    reason,
     severity: incident.severity,
-    urgency: incident.severity === "minor" ? "low" : "high",
-    started_at: new Date(incident.startedAt).toISOString(),
-    ended_at: incident.endedAt === null ? null : new Date(incident.endedAt).toISOString(),
+    started_at: new Date(incident.startedAt),
+    ended_at: at(incident.endedAt),
     error_sample: target.errorSample,
     regions_down: incident.regionsDown,
     regions_up: incident.regionsUp,
-    url: `${publicUrl}/incidents/${incident.id}`,
   };
 }
 

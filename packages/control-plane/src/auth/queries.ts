@@ -1,0 +1,161 @@
+import type { Sql, TransactionSql } from "postgres";
+
+type Db = Sql | TransactionSql;
+
+/** Who a credential speaks for. */
+export interface CredentialRow {
+  id: string;
+  user_id: string;
+  org_id: string;
+  role: "owner" | "member";
+}
+
+/**
+ * The live token with this hash, in the org that it is bound to; an unbound one in the user's org with the slug that the
+ * request names, or in their only one. No row: unknown, expired, revoked, or no longer a member.
+ */
+export async function selectToken(sql: Db, hash: Buffer, now: Date, orgSlug: string | null): Promise<(CredentialRow & { scopes: string[] }) | null> {
+  const rows = await sql<(CredentialRow & { scopes: string[] })[]>`
+    select t.id, t.user_id, m.org_id, m.role, t.scopes
+    from api_tokens t
+    join memberships m on m.user_id = t.user_id and m.org_id = coalesce(t.org_id, m.org_id)
+    join orgs o on o.id = m.org_id and o.deleted_at is null
+    where t.token_hash = ${hash} and t.revoked_at is null and (t.expires_at is null or t.expires_at > ${now})
+      and (${orgSlug}::text is null or o.slug = ${orgSlug})
+    order by o.created_at limit 2`;
+  // Two orgs and none named: guessing one would write into the wrong place.
+  return rows.length === 1 ? rows[0]! : null;
+}
+
+/** The live session with this hash: used within the idle limit, not past its end. `orgSlug` names another org of the user. */
+export async function selectSession(sql: Db, hash: Buffer, now: Date, idleSince: Date, orgSlug: string | null): Promise<CredentialRow | null> {
+  const [row] = await sql<CredentialRow[]>`
+    select s.id, s.user_id, m.org_id, m.role
+    from sessions s
+    join memberships m on m.user_id = s.user_id
+    join orgs o on o.id = m.org_id and o.deleted_at is null
+    where s.secret_hash = ${hash} and s.expires_at > ${now} and s.last_used_at > ${idleSince}
+      and case when ${orgSlug}::text is null then m.org_id = s.org_id else o.slug = ${orgSlug} end`;
+  return row ?? null;
+}
+
+/** Notes a use, at most once a minute: a busy caller costs no write per request. */
+export async function touchToken(sql: Db, id: string, now: Date): Promise<void> {
+  await sql`update api_tokens set last_used_at = ${now} where id = ${id} and (last_used_at is null or last_used_at < ${new Date(now.getTime() - 60_000)})`;
+}
+
+export async function touchSession(sql: Db, id: string, now: Date): Promise<void> {
+  await sql`update sessions set last_used_at = ${now} where id = ${id} and last_used_at < ${new Date(now.getTime() - 60_000)}`;
+}
+
+/** Uses up a sign-in link. Of two callers with one link exactly one gets the user. */
+export async function consumeSignInLink(sql: Db, hash: Buffer, now: Date): Promise<{ user_id: string; org_id: string } | null> {
+  const [row] = await sql<{ user_id: string; org_id: string }[]>`
+    with used as (
+      update sign_in_links set consumed_at = ${now} where code_hash = ${hash} and consumed_at is null and expires_at > ${now} returning user_id)
+    select used.user_id, m.org_id from used join memberships m on m.user_id = used.user_id join orgs o on o.id = m.org_id and o.deleted_at is null
+    order by m.created_at limit 1`;
+  return row ?? null;
+}
+
+export async function insertSignInLink(sql: Db, row: { id: string; userId: string; hash: Buffer; now: Date; expiresAt: Date }): Promise<void> {
+  await sql`insert into sign_in_links (id, user_id, code_hash, created_at, expires_at) values (${row.id}, ${row.userId}, ${row.hash}, ${row.now}, ${row.expiresAt})`;
+}
+
+export interface NewSession {
+  id: string;
+  userId: string;
+  orgId: string;
+  hash: Buffer;
+  userAgent: string | null;
+  ip: string;
+  now: Date;
+  expiresAt: Date;
+}
+
+export async function insertSession(sql: Db, row: NewSession): Promise<void> {
+  await sql`
+    insert into sessions (id, user_id, org_id, secret_hash, user_agent, ip, created_at, last_used_at, expires_at)
+    values (${row.id}, ${row.userId}, ${row.orgId}, ${row.hash}, ${row.userAgent}, ${row.ip}, ${row.now}, ${row.now}, ${row.expiresAt})`;
+}
+
+export interface SessionRow {
+  id: string;
+  user_agent: string | null;
+  ip: string | null;
+  created_at: Date;
+  last_used_at: Date;
+  expires_at: Date;
+}
+
+export async function selectSessions(sql: Db, userId: string, now: Date, idleSince: Date, limit: number, offset: number): Promise<SessionRow[]> {
+  return await sql<SessionRow[]>`
+    select id, user_agent, ip, created_at, last_used_at, expires_at from sessions
+    where user_id = ${userId} and expires_at > ${now} and last_used_at > ${idleSince} order by last_used_at desc limit ${limit} offset ${offset}`;
+}
+
+export async function countSessions(sql: Db, userId: string, now: Date, idleSince: Date): Promise<number> {
+  const [row] = await sql<{ count: number }[]>`select count(*)::int as count from sessions where user_id = ${userId} and expires_at > ${now} and last_used_at > ${idleSince}`;
+  return row!.count;
+}
+
+export async function deleteSession(sql: Db, userId: string, id: string): Promise<boolean> {
+  return (await sql`delete from sessions where user_id = ${userId} and id = ${id}`).count === 1;
+}
+
+export interface MeRow {
+  user_id: string;
+  email: string;
+  name: string | null;
+  org_id: string;
+  org_name: string;
+  org_slug: string;
+  plan_id: string;
+}
+
+export async function selectMe(sql: Db, userId: string, orgId: string): Promise<MeRow | null> {
+  const [row] = await sql<MeRow[]>`
+    select u.id as user_id, u.email, u.name, o.id as org_id, o.name as org_name, o.slug as org_slug, o.plan_id
+    from users u, orgs o where u.id = ${userId} and o.id = ${orgId}`;
+  return row ?? null;
+}
+
+export async function insertToken(sql: Db, row: { id: string; userId: string; orgId: string | null; name: string; hash: Buffer; scopes: readonly string[]; now: Date }): Promise<void> {
+  await sql`
+    insert into api_tokens (id, user_id, org_id, name, token_hash, scopes, created_at)
+    values (${row.id}, ${row.userId}, ${row.orgId}, ${row.name}, ${row.hash}, ${row.scopes as string[]}, ${row.now}) on conflict (token_hash) do nothing`;
+}
+
+export async function insertOwner(sql: Db, row: { userId: string; email: string; orgId: string; orgName: string; orgSlug: string; planId: string; now: Date }): Promise<void> {
+  await sql`insert into orgs (id, slug, name, plan_id, created_at, updated_at) values (${row.orgId}, ${row.orgSlug}, ${row.orgName}, ${row.planId}, ${row.now}, ${row.now})`;
+  await sql`insert into users (id, email, email_verified_at, created_at) values (${row.userId}, ${row.email}, ${row.now}, ${row.now})`;
+  await sql`insert into memberships (org_id, user_id, role, created_at) values (${row.orgId}, ${row.userId}, 'owner', ${row.now})`;
+}
+
+export async function anyUser(sql: Db): Promise<boolean> {
+  const [row] = await sql<{ any: boolean }[]>`select exists (select 1 from users) as any`;
+  return row!.any;
+}
+
+export interface OwnerRow {
+  user_id: string;
+  org_id: string;
+  email: string;
+}
+
+/** The first owner with this email, or the first owner at all for null. */
+export async function selectOwner(sql: Db, email: string | null): Promise<OwnerRow | null> {
+  const [row] = await sql<OwnerRow[]>`
+    select u.id as user_id, m.org_id, u.email from users u join memberships m on m.user_id = u.id and m.role = 'owner'
+    where ${email}::text is null or u.email = ${email} order by m.created_at limit 1`;
+  return row ?? null;
+}
+
+export async function planExists(sql: Db, id: string): Promise<boolean> {
+  return (await sql`select 1 from plans where id = ${id}`).length === 1;
+}
+
+/** Lets one process at a time do the first start. Released at the end of the transaction. */
+export async function lockBootstrap(sql: Db): Promise<void> {
+  await sql`select pg_advisory_xact_lock(hashtext('statusmesh bootstrap'))`;
+}

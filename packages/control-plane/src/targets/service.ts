@@ -1,0 +1,314 @@
+import { type CheckSpec, isCheckType, kindOf } from "@statusmesh/shared/checks";
+import { AppError } from "@statusmesh/shared/errors";
+import { isId, newId } from "@statusmesh/shared/ids";
+import { blockedHost } from "@statusmesh/shared/net/address";
+import { existingChannelIds } from "../channels/service.ts";
+import { type Ctx, inTransaction, requireScope, type System } from "../context.ts";
+import { validate } from "../http/validate.ts";
+import { iso, type Page } from "../http/wire.ts";
+import { closeSilently, explainVotes, reevaluate } from "../incidents/service.ts";
+import { parseState, policyOf } from "../incidents/target-state.ts";
+import * as queries from "./queries.ts";
+import { Check, type MonitorStatus, type RegionPolicy, type Target, type TargetCreate, type TargetPatch } from "./schema.ts";
+
+const mask = "***";
+
+const notFound = () => new AppError("TARGET_NOT_FOUND", "There is no such target.");
+
+/** The check as it is stored: every secret sealed for its place. */
+function seal(system: System, targetId: string, spec: CheckSpec): CheckSpec {
+  return kindOf(spec).mapSecrets(spec, (secret, pointer) => system.sealer.seal(secret, `targets/${targetId}${pointer}`)) as CheckSpec;
+}
+
+/** The check as the agent runs it: every secret opened. Never logged, never answered to a person. */
+export function openSpec(system: Pick<System, "sealer">, targetId: string, spec: CheckSpec): CheckSpec {
+  return kindOf(spec).mapSecrets(spec, (secret, pointer) => system.sealer.open(secret, `targets/${targetId}${pointer}`)) as CheckSpec;
+}
+
+function present(row: queries.TargetRow): Target {
+  return {
+    id: row.id,
+    name: row.name,
+    check: kindOf(row.spec).mapSecrets(row.spec, () => mask) as CheckSpec,
+    interval: row.interval_secs,
+    enabled: row.enabled,
+    tags: row.tags,
+    alerts: row.channel_ids.map((channel_id) => ({ channel_id })),
+    alert_confirmations: row.alert_confirmations,
+    notify_recovery: row.notify_recovery,
+    renotify_interval_secs: row.renotify_interval_secs,
+    region_policy: row.region_policy,
+    write_source: row.write_source,
+    created_at: iso(row.created_at),
+    updated_at: iso(row.updated_at),
+  };
+}
+
+/** Runs the rules of the kind, the mask rule and the address guard over a check; pointers of errors start at `base`. */
+export function checkRules(system: Pick<System, "config">, spec: CheckSpec, base: string): void {
+  const kind = kindOf(spec);
+  try {
+    kind.mapSecrets(spec, (secret, pointer) => {
+      if (secret === mask) throw new AppError("REDACTION_SENTINEL", "This secret still reads ***, which is how secrets are shown. Send the real value, or leave the field out to keep the stored one.", { field: pointer });
+      return secret;
+    });
+    kind.rules(spec);
+    const { host, pointer } = kind.destination(spec);
+    const range = system.config.security.allow_private_targets ? null : blockedHost(host);
+    if (range !== null) {
+      throw new AppError("SSRF_BLOCKED", `${host} is in ${range}, which is not a public address. Check a public one, or set security.allow_private_targets on an instance that may reach it.`, { field: pointer, details: { range } });
+    }
+  } catch (error) {
+    if (error instanceof AppError && error.field !== null) throw new AppError(error.code, error.message, { field: base + error.field, details: error.details, cause: error });
+    throw error;
+  }
+}
+
+function nameRule(name: string): string {
+  const trimmed = name.trim();
+  if (trimmed === "") throw new AppError("EMPTY_NAME", "A target needs a name that is not only white space.", { field: "/name" });
+  return trimmed;
+}
+
+function tagsRule(tags: readonly string[]): string[] {
+  const cleaned = [...new Set(tags.map((tag) => tag.trim()))];
+  const at = cleaned.findIndex((tag) => tag === "" || tag.length > 50);
+  if (at >= 0) throw new AppError("INVALID_TAG", "A tag has 1 to 50 characters.", { field: `/tags/${at}` });
+  return cleaned;
+}
+
+async function intervalRule(ctx: Ctx, spec: CheckSpec, interval: number): Promise<void> {
+  const plan = await queries.selectMinInterval(ctx.sql, ctx.orgId);
+  const floor = Math.max(plan.min_check_interval_secs, kindOf(spec).minIntervalSecs);
+  if (interval < floor) {
+    throw new AppError("MIN_CHECK_INTERVAL", `The shortest interval for this kind of check on the plan ${plan.plan_id} is ${floor} seconds.`, { field: "/interval", details: { interval, minimum: floor, plan: plan.plan_id } });
+  }
+}
+
+async function alertRules(ctx: Ctx, alerts: readonly { channel_id: string }[], renotify: number): Promise<string[]> {
+  const ids = alerts.map((alert) => alert.channel_id);
+  const twice = ids.findIndex((id, at) => ids.indexOf(id) !== at);
+  if (twice >= 0) throw new AppError("INVALID_ALERT_CONFIG", "This channel is bound twice. List each channel once.", { field: `/alerts/${twice}/channel_id` });
+  const known = ids.length === 0 ? new Set<string>() : new Set(await existingChannelIds(ctx, ctx.orgId, ids));
+  const unknown = ids.findIndex((id) => !known.has(id));
+  if (unknown >= 0) throw new AppError("INVALID_ALERT_CONFIG", "There is no such channel in this organisation.", { field: `/alerts/${unknown}/channel_id` });
+  if (renotify !== 0 && renotify < 60) throw new AppError("INVALID_ALERT_CONFIG", "Reminders come at most once a minute. Use 0 for none, or 60 and more.", { field: "/renotify_interval_secs" });
+  return ids;
+}
+
+function regionPolicyRule(policy: RegionPolicy, regions: number): void {
+  if (typeof policy === "string") return;
+  if (policy.count < 1 || policy.count > regions) {
+    throw new AppError("INVALID_REGION_POLICY", `The count must be from 1 to ${regions}, the number of regions.`, { field: "/region_policy/count", details: { regions } });
+  }
+}
+
+/** Creates a target in every enabled region; its first check runs at once. */
+export async function createTarget(ctx: Ctx, input: TargetCreate): Promise<Target> {
+  requireScope(ctx, "targets:write");
+  const spec = input.check;
+  checkRules(ctx, spec, "/check");
+  const interval = input.interval ?? kindOf(spec).defaultIntervalSecs;
+  const id = newId();
+  const now = new Date(ctx.clock.now());
+  return await inTransaction(ctx, async (tx) => {
+    const name = nameRule(input.name);
+    const tags = tagsRule(input.tags ?? []);
+    await intervalRule(tx, spec, interval);
+    const channels = await alertRules(tx, input.alerts ?? [], input.renotify_interval_secs ?? 3600);
+    regionPolicyRule(input.region_policy ?? "majority", await queries.countEnabledRegions(tx.sql));
+    const row: queries.NewTargetRow = {
+      id,
+      org_id: ctx.orgId,
+      name,
+      spec: seal(ctx, id, spec),
+      interval_secs: interval,
+      enabled: input.enabled ?? true,
+      tags,
+      alert_confirmations: input.alert_confirmations ?? 2,
+      notify_recovery: input.notify_recovery ?? true,
+      renotify_interval_secs: input.renotify_interval_secs ?? 3600,
+      region_policy: input.region_policy ?? "majority",
+      write_source: ctx.writeSource,
+      created_at: now,
+      updated_at: now,
+    };
+    await queries.insertTarget(tx.sql, row);
+    await queries.insertState(tx.sql, id);
+    await queries.bindEnabledRegions(tx.sql, id);
+    await queries.replaceAlerts(tx.sql, id, channels);
+    await queries.announceTargets(tx.sql);
+    return present({ ...row, channel_ids: channels });
+  });
+}
+
+/** The targets of the organisation, newest first. `q` looks in name, URL and host. */
+export async function listTargets(ctx: Ctx, input: { q?: string; tag?: string; enabled?: boolean; limit: number; offset: number }): Promise<Page<Target>> {
+  requireScope(ctx, "targets:read");
+  const filter = { q: input.q ?? null, tag: input.tag ?? null, enabled: input.enabled ?? null };
+  const [rows, total] = await Promise.all([queries.selectTargets(ctx.sql, ctx.orgId, filter, input.limit, input.offset), queries.countTargets(ctx.sql, ctx.orgId, filter)]);
+  return { items: rows.map(present), total, limit: input.limit, offset: input.offset };
+}
+
+/** One target. TARGET_NOT_FOUND for an absent or foreign id. */
+export async function getTarget(ctx: Ctx, id: string): Promise<Target> {
+  requireScope(ctx, "targets:read");
+  const row = isId(id) ? await queries.selectTarget(ctx.sql, ctx.orgId, id) : null;
+  if (row === null) throw notFound();
+  return present(row);
+}
+
+/** The stored check of a target with its secrets opened, and the regions that probe it; for runs on demand. */
+export async function targetToRun(ctx: Ctx, id: string): Promise<{ spec: CheckSpec; regions: string[] }> {
+  requireScope(ctx, "targets:execute");
+  const row = isId(id) ? await queries.selectTarget(ctx.sql, ctx.orgId, id) : null;
+  if (row === null) throw notFound();
+  return { spec: openSpec(ctx, id, row.spec), regions: await queries.selectRegionsOf(ctx.sql, id) };
+}
+
+/** Changes what the patch names. Fields of `check` that it leaves out stay, secrets included. */
+export async function updateTarget(ctx: Ctx, id: string, patch: TargetPatch): Promise<Target> {
+  requireScope(ctx, "targets:write");
+  if (!isId(id)) throw notFound();
+  return await inTransaction(ctx, async (tx) => {
+    const before = await queries.lockTarget(tx.sql, ctx.orgId, id);
+    if (before === null) throw notFound();
+    const spec = patch.check === undefined ? null : mergeCheck(ctx, id, before.spec, patch.check);
+    const interval = patch.interval ?? before.interval_secs;
+    if (patch.interval !== undefined) await intervalRule(tx, spec ?? before.spec, interval);
+    const renotify = patch.renotify_interval_secs ?? before.renotify_interval_secs;
+    const channels = patch.alerts === undefined && patch.renotify_interval_secs === undefined ? before.channel_ids : await alertRules(tx, patch.alerts ?? before.channel_ids.map((channel_id) => ({ channel_id })), renotify);
+    const regions = await queries.selectRegionsOf(tx.sql, id);
+    if (patch.region_policy !== undefined) regionPolicyRule(patch.region_policy, regions.length);
+    const after: queries.NewTargetRow = {
+      ...before,
+      name: patch.name === undefined ? before.name : nameRule(patch.name),
+      spec: spec === null ? before.spec : seal(ctx, id, spec),
+      interval_secs: interval,
+      enabled: patch.enabled ?? before.enabled,
+      tags: patch.tags === undefined ? before.tags : tagsRule(patch.tags),
+      alert_confirmations: patch.alert_confirmations ?? before.alert_confirmations,
+      notify_recovery: patch.notify_recovery ?? before.notify_recovery,
+      renotify_interval_secs: renotify,
+      region_policy: patch.region_policy ?? before.region_policy,
+      write_source: ctx.writeSource,
+      updated_at: new Date(ctx.clock.now()),
+    };
+    await queries.updateTarget(tx.sql, after);
+    if (patch.alerts !== undefined) await queries.replaceAlerts(tx.sql, id, channels);
+    if (before.enabled && !after.enabled) await closeSilently(tx, id);
+    else if (after.enabled) await reevaluate(tx, id, before, regions);
+    await queries.announceTargets(tx.sql);
+    return present({ ...after, channel_ids: patch.alerts === undefined ? before.channel_ids : channels });
+  });
+}
+
+/** The stored check with the patch laid over it, validated as a whole. */
+function mergeCheck(ctx: Ctx, id: string, stored: CheckSpec, patch: Record<string, unknown>): CheckSpec {
+  if (patch["type"] !== undefined && patch["type"] !== stored.type) {
+    const known = isCheckType(patch["type"]) ? "" : " (and there is no such kind)";
+    throw new AppError("CHECK_KIND_IMMUTABLE", `The kind of a check cannot change from ${stored.type}${known}. Create another target instead.`, { field: "/check/type" });
+  }
+  const spec = validate(Check, { ...openSpec(ctx, id, stored), ...patch, type: stored.type }, "/check");
+  checkRules(ctx, spec, "/check");
+  return spec;
+}
+
+/** Deletes the target with its results and incidents. Its agents stop at once; nobody is told. */
+export async function deleteTarget(ctx: Ctx, id: string): Promise<void> {
+  requireScope(ctx, "targets:write");
+  await inTransaction(ctx, async (tx) => {
+    if (!isId(id) || !(await queries.deleteTarget(tx.sql, ctx.orgId, id, new Date(ctx.clock.now())))) throw notFound();
+    await queries.announceTargets(tx.sql);
+  });
+}
+
+/** A target as the console lists it: with how it reads now. */
+export interface MonitorRow {
+  target: Target;
+  status: MonitorStatus;
+  paused: boolean;
+  status_since: Date | null;
+  last_result_at: Date | null;
+  last_error: string | null;
+  open_incident: { id: string; started_at: Date; severity: string; error_sample: string | null; regions_down: string[]; regions_up: string[] } | null;
+}
+
+function presentMonitor(row: queries.MonitorDbRow): MonitorRow {
+  return {
+    target: present(row),
+    status: row.status,
+    paused: !row.enabled,
+    status_since: row.status_since,
+    last_result_at: row.last_result_at,
+    last_error: row.last_error,
+    open_incident:
+      row.incident_id === null
+        ? null
+        : {
+            id: row.incident_id,
+            started_at: row.incident_started_at!,
+            severity: row.incident_severity!,
+            error_sample: row.incident_error,
+            regions_down: row.incident_regions_down!,
+            regions_up: row.incident_regions_up!,
+          },
+  };
+}
+
+export type MonitorState = MonitorStatus | "paused";
+
+export interface MonitorList extends Page<MonitorRow> {
+  /** Of all that match, whatever `state` says. */
+  counts: Record<MonitorState, number>;
+  last_check_at: Date | null;
+}
+
+/** The console's list of monitors, worst first. */
+export async function listMonitors(ctx: Ctx, input: { q?: string; tag?: string; state?: MonitorState; limit: number; offset: number }): Promise<MonitorList> {
+  requireScope(ctx, "targets:read");
+  const now = new Date(ctx.clock.now());
+  const filter = { q: input.q ?? null, tag: input.tag ?? null, enabled: null };
+  const [rows, tallies] = await Promise.all([
+    queries.selectMonitors(ctx.sql, ctx.orgId, now, filter, input.state ?? null, input.limit, input.offset),
+    queries.countMonitors(ctx.sql, ctx.orgId, now, filter),
+  ]);
+  const counts: Record<MonitorState, number> = { up: 0, degraded: 0, down: 0, error: 0, unknown: 0, paused: 0 };
+  let last: Date | null = null;
+  for (const tally of tallies) {
+    counts[tally.state as MonitorState] = tally.count;
+    if (tally.last_check_at !== null && (last === null || tally.last_check_at > last)) last = tally.last_check_at;
+  }
+  const total = input.state === undefined ? Object.values(counts).reduce((sum, count) => sum + count, 0) : counts[input.state];
+  return { items: rows.map(presentMonitor), total, limit: input.limit, offset: input.offset, counts, last_check_at: last };
+}
+
+export interface MonitorRegion {
+  region: string;
+  vote: "failing" | "passing" | "none";
+  live: boolean;
+  status: string | null;
+  error: string | null;
+  last_slot: Date | null;
+}
+
+/** One monitor with the vote of each of its regions. */
+export async function getMonitor(ctx: Ctx, id: string): Promise<MonitorRow & { regions: MonitorRegion[] }> {
+  requireScope(ctx, "targets:read");
+  const now = ctx.clock.now();
+  const row = isId(id) ? await queries.selectMonitor(ctx.sql, ctx.orgId, new Date(now), id) : null;
+  if (row === null) throw notFound();
+  const votes = explainVotes(policyOf(row), parseState(row.state), now).regions;
+  const regions = (await queries.selectRegionsOf(ctx.sql, id)).map((region): MonitorRegion => {
+    const vote = votes.find((it) => it.region === region);
+    if (vote === undefined) return { region, vote: "none", live: false, status: null, error: null, last_slot: null };
+    return { region, vote: vote.vote, live: vote.live, status: vote.last_status, error: vote.last_error, last_slot: new Date(vote.last_slot) };
+  });
+  return { ...presentMonitor(row), regions };
+}
+
+/** The regions that probe a target. */
+export async function targetRegions(ctx: Ctx, id: string): Promise<string[]> {
+  await getTarget(ctx, id);
+  return await queries.selectRegionsOf(ctx.sql, id);
+}
