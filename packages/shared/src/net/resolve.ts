@@ -31,53 +31,54 @@ function namesInHostsFile(): ReadonlySet<string> {
 
 const queryTimeoutMs = 2500;
 const resolverMaxAgeMs = 30_000;
-let resolver: Resolver | null = null;
-let resolverMadeAt = 0;
-
-/** One resolver for all: a new one for each query costs four times as much. */
-function sharedResolver(): Resolver {
-  if (resolver === null) {
-    resolver = new Resolver({ timeout: queryTimeoutMs, tries: 2 });
-    resolverMadeAt = performance.now();
-  }
-  return resolver;
-}
-
-/** A resolver reads its servers once, so after a failure to reach them a new one looks whether they have changed. */
-function replaceResolver(): void {
-  if (performance.now() - resolverMadeAt > resolverMaxAgeMs) resolver = null;
-}
-
-/**
- * Resolves a name through DNS itself, and asks the operating system only where DNS cannot know: short names, names in
- * the hosts file, `.local`, and names that DNS does not have. `getaddrinfo` runs in a pool of four threads, so four
- * names with a dead name server would hold up every other check of the agent.
- */
-export const resolve: Lookup = (name) => {
-  if (!name.includes(".") || name.endsWith(".local") || name.endsWith(".localhost") || namesInHostsFile().has(name)) return systemAddresses(name);
-  return new Promise((settle, reject) => {
-    const found: [string[], string[]] = [[], []];
-    const failures: Error[] = [];
-    let pending = 2;
-    const answer = (family: 0 | 1) => (error: Error | null, addresses?: string[]) => {
-      if (error === null) found[family] = addresses ?? [];
-      else failures.push(error);
-      if (--pending > 0) return;
-      const ordered = interleave(...found);
-      if (ordered.length > 0) return settle(ordered);
-      const failure = failures.find((e) => !absent.has(codeOf(e))) ?? failures[0];
-      if (failure === undefined || absent.has(codeOf(failure))) return settle(systemAddresses(name));
-      replaceResolver();
-      reject(new DialError("dns", wordsFor(failure), codeOf(failure), failure));
-    };
-    const shared = sharedResolver();
-    shared.resolve4(name, answer(0));
-    shared.resolve6(name, answer(1));
-  });
-};
 
 /** "There is no such name" and "there is no DNS server here". */
 const absent = new Set(["ENOTFOUND", "ENODATA", "ECONNREFUSED"]);
+
+/**
+ * Makes a lookup that asks DNS itself, and the operating system only where DNS cannot know: short names, names in the
+ * hosts file, `.local`, and names that DNS does not have. `getaddrinfo` runs in a pool of four threads, so four names
+ * with a dead name server would hold up every other check of the agent.
+ *
+ * `servers` replaces those of this machine; `system` replaces the operating system's lookup.
+ */
+export function createLookup(servers?: readonly string[], system: Lookup = systemAddresses): Lookup {
+  // One for all: a new resolver for each query costs four times as much.
+  let resolver: Resolver | null = null;
+  let madeAt = 0;
+  const shared = (): Resolver => {
+    if (resolver !== null) return resolver;
+    resolver = new Resolver({ timeout: queryTimeoutMs, tries: 2 });
+    if (servers !== undefined) resolver.setServers(servers);
+    madeAt = performance.now();
+    return resolver;
+  };
+  return (name) => {
+    if (!name.includes(".") || name.endsWith(".local") || name.endsWith(".localhost") || namesInHostsFile().has(name)) return system(name);
+    return new Promise((settle, reject) => {
+      const found: [string[], string[]] = [[], []];
+      const failures: Error[] = [];
+      let pending = 2;
+      const answer = (family: 0 | 1) => (error: Error | null, addresses?: string[]) => {
+        if (error === null) found[family] = addresses ?? [];
+        else failures.push(error);
+        if (--pending > 0) return;
+        const ordered = interleave(...found);
+        if (ordered.length > 0) return settle(ordered);
+        const failure = failures.find((candidate) => !absent.has(codeOf(candidate)));
+        if (failure === undefined) return settle(system(name));
+        // A resolver reads the machine's servers once: a new one sees whether they have changed.
+        if (performance.now() - madeAt > resolverMaxAgeMs) resolver = null;
+        reject(new DialError("dns", wordsFor(failure), codeOf(failure), failure));
+      };
+      shared().resolve4(name, answer(0));
+      shared().resolve6(name, answer(1));
+    });
+  };
+}
+
+/** The lookup of this machine. */
+export const resolve: Lookup = createLookup();
 
 async function systemAddresses(name: string): Promise<string[]> {
   try {

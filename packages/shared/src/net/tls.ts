@@ -12,6 +12,8 @@ export interface SecureOptions {
   verify: boolean;
   signal: AbortSignal;
   trace?: DialTrace | undefined;
+  /** Replaces the shared context, for those who trust other authorities than this machine does. */
+  context?: SecureContext | undefined;
   /** Unix ms, for "expired 3 days ago". */
   now?: () => number;
 }
@@ -38,7 +40,7 @@ export function secure(options: SecureOptions): Promise<TLSSocket> {
     const secured = connect({
       socket,
       host,
-      secureContext: contextFor(verify),
+      secureContext: options.context ?? contextFor(verify),
       ALPNProtocols: ["http/1.1"],
       // The verdict is read below instead: a socket that Node has torn down no longer tells which certificate it was.
       rejectUnauthorized: false,
@@ -83,7 +85,7 @@ const distrust: Record<string, string> = {
   SELF_SIGNED_CERT_IN_CHAIN: "certificate is signed by an authority that is not trusted here",
   UNABLE_TO_GET_ISSUER_CERT_LOCALLY: "certificate is signed by an authority that is not trusted here",
   UNABLE_TO_GET_ISSUER_CERT: "certificate is signed by an authority that is not trusted here",
-  UNABLE_TO_VERIFY_LEAF_SIGNATURE: "certificate chain is incomplete: the server does not send the intermediate certificate",
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE: "certificate is signed by an authority that is not trusted here, or an intermediate certificate is missing",
   CERT_REVOKED: "certificate is revoked",
   CERT_UNTRUSTED: "certificate is not trusted",
 };
