@@ -3,6 +3,8 @@ import { Id, nullable, PageOf, paging, Timestamp } from "../http/wire.ts";
 import { WriteSourceSchema } from "../targets/schema.ts";
 import { type ChannelConfig, channelKinds } from "./kinds/index.ts";
 
+export type { ChannelConfig } from "./kinds/index.ts";
+
 /** Any config, told apart by its `type`. */
 export const Config = Type.Unsafe<ChannelConfig>(
   Type.Union(

@@ -110,8 +110,11 @@ export interface StoredChannel {
   config: ChannelConfig;
 }
 
-/** Sends one message through a stored channel. Throws DeliveryError, whose message holds none of the channel's secrets. */
-export async function sendThrough(system: System, channel: StoredChannel, message: ChannelMessage, transport: Outbound): Promise<void> {
+/**
+ * Sends one message through a stored channel, and returns the HTTP status that accepted it (null where the kind speaks
+ * another protocol). Throws DeliveryError, whose message holds none of the channel's secrets.
+ */
+export async function sendThrough(system: System, channel: StoredChannel, message: ChannelMessage, transport: Outbound): Promise<number | null> {
   if (!isChannelType(channel.kind)) throw new DeliveryError(`this version of StatusMesh has no channels of kind ${channel.kind}`);
   let config: ChannelConfig;
   try {
@@ -119,15 +122,24 @@ export async function sendThrough(system: System, channel: StoredChannel, messag
   } catch (cause) {
     throw new DeliveryError("the secrets of the channel were sealed under a key that is not configured here", { cause });
   }
-  await send(config, message, transport);
+  return await send(config, message, transport);
 }
 
-/** A receiver may echo what it got, and its answer is stored and shown. */
-async function send(config: ChannelConfig, message: ChannelMessage, transport: Outbound): Promise<void> {
+async function send(config: ChannelConfig, message: ChannelMessage, transport: Outbound): Promise<number | null> {
+  let status: number | null = null;
+  const noting: Outbound = {
+    async send(request) {
+      const reply = await transport.send(request);
+      status = reply.status;
+      return reply;
+    },
+  };
   try {
-    await kindOf(config).send(config, message, transport);
+    await kindOf(config).send(config, message, noting);
+    return status;
   } catch (error) {
     if (!(error instanceof DeliveryError)) throw error;
+    // A receiver may echo what it got, and its answer is stored and shown.
     let text = error.message;
     kindOf(config).mapSecrets(config, (secret) => {
       if (secret.length > 3) text = text.replaceAll(secret, mask);
@@ -137,7 +149,7 @@ async function send(config: ChannelConfig, message: ChannelMessage, transport: O
   }
 }
 
-async function sendTest(ctx: Ctx, work: () => Promise<void>): Promise<void> {
+async function sendTest(ctx: Ctx, work: () => Promise<unknown>): Promise<void> {
   try {
     await work();
   } catch (error) {

@@ -1,0 +1,64 @@
+import type { Sql, TransactionSql } from "postgres";
+import { inTransaction, type System } from "../context.ts";
+import { noticeOf, type TellableIncident, writeDeliveries } from "../incidents/outbox.ts";
+
+/** Few enough that one transaction is short. */
+const batch = 200;
+
+/**
+ * Sends the reminders that are due: of open incidents that nobody has acknowledged, as often as the target's policy
+ * says. Returns how many incidents were reminded of. May run on any number of replicas at once.
+ */
+export async function sendReminders(system: System): Promise<number> {
+  let sent = 0;
+  for (;;) {
+    const due = await inTransaction(system, async (tx) => {
+      const now = tx.clock.now();
+      const incidents = await takeDueReminders(tx.sql, now, batch);
+      const notices = incidents
+        .filter(({ reminder_due_at }) => reminder_due_at !== null)
+        .map((incident) => ({
+          orgId: incident.org_id,
+          seq: incident.reminders_sent - 1,
+          notice: noticeOf(incident, incident.monitor_name, "reminder", tx.config.server.public_url),
+        }));
+      await writeDeliveries(tx.sql, now, notices);
+      return { taken: incidents.length, sent: notices.length };
+    });
+    sent += due.sent;
+    if (due.taken < batch) return sent;
+  }
+}
+
+interface DueIncident extends TellableIncident {
+  org_id: string;
+  monitor_name: string;
+  /** This one included. */
+  reminders_sent: number;
+  /** Null when the target's policy has come to ask for none. */
+  reminder_due_at: Date | null;
+}
+
+/** Moves each due incident to its next reminder; who changed the row reminds. Keeps the rhythm, unless a whole period was missed. */
+async function takeDueReminders(sql: Sql | TransactionSql, now: number, limit: number): Promise<DueIncident[]> {
+  const at = new Date(now);
+  return await sql<DueIncident[]>`
+    with due as (
+      select i.id, t.name, t.renotify_interval_secs, make_interval(secs => t.renotify_interval_secs) as period
+      from incidents i
+      join targets t on t.id = i.target_id
+      where i.reminder_due_at <= ${at} and i.ended_at is null and i.acknowledged_at is null and not i.retracted
+      order by i.reminder_due_at
+      limit ${limit}
+      for update of i skip locked
+    )
+    update incidents i
+    set reminder_due_at = case when due.renotify_interval_secs = 0 then null
+                               when i.reminder_due_at + due.period > ${at} then i.reminder_due_at + due.period
+                               else ${at}::timestamptz + due.period end,
+        reminders_sent = i.reminders_sent + case when due.renotify_interval_secs = 0 then 0 else 1 end
+    from due
+    where i.id = due.id
+    returning i.id, i.org_id, i.target_id, i.severity, i.started_at, i.ended_at, i.error_sample, i.regions_down, i.regions_up,
+              i.reminders_sent, i.reminder_due_at, due.name as monitor_name`;
+}

@@ -1,0 +1,68 @@
+import { inTransaction, type System } from "../context.ts";
+
+/** Something done over and over. It must be able to run twice: a replica that dies in the middle has done half of it. */
+export interface Job {
+  /** Also the name of its lock, so it stays the same between versions. */
+  name: string;
+  /** From the end of one run to the start of the next. */
+  everyMs: number;
+  /** `signal` fires when the process stops; a long job looks at it between its steps. */
+  run(system: System, signal: AbortSignal): Promise<unknown>;
+}
+
+export interface Jobs {
+  /** Starts no more runs, and waits for those that have begun. */
+  stop(): Promise<void>;
+}
+
+/** First half of the two-part advisory locks of jobs; the single-part ones are in db/locks.ts and do not meet these. */
+const lockSpace = 7_341;
+
+/** Runs each job at its interval, at most once at a time among all replicas: a job that another replica is running is passed over. */
+export function startJobs(system: System, jobs: readonly Job[]): Jobs {
+  const stopping = new AbortController();
+  const loops = jobs.map((job) => loop(system, job, stopping.signal));
+  return {
+    async stop() {
+      stopping.abort();
+      await Promise.all(loops);
+    },
+  };
+}
+
+async function loop(system: System, job: Job, signal: AbortSignal): Promise<void> {
+  while (!signal.aborted) {
+    try {
+      await runAlone(system, job, signal);
+    } catch (error) {
+      system.log.error({ job: job.name, err: error instanceof Error ? (error.stack ?? error.message) : String(error) }, "a job failed");
+    }
+    await pause(job.everyMs, signal);
+  }
+}
+
+/** Runs the job once if no other replica is at it. True when it ran. */
+export async function runAlone(system: System, job: Job, signal: AbortSignal = new AbortController().signal): Promise<boolean> {
+  return await inTransaction(system, async ({ sql }) => {
+    const [lock] = await sql<{ held: boolean }[]>`select pg_try_advisory_xact_lock(${lockSpace}, hashtext(${job.name})) as held`;
+    if (lock?.held !== true) return false;
+    // This transaction only holds the lock, and is idle for as long as the job takes.
+    await sql`set local idle_in_transaction_session_timeout = 0`;
+    await job.run(system, signal);
+    return true;
+  });
+}
+
+/** Ends early, without an error, when the signal fires. */
+function pause(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) return resolve();
+    const end = (): void => {
+      clearTimeout(timer);
+      signal.removeEventListener("abort", end);
+      resolve();
+    };
+    const timer = setTimeout(end, ms);
+    signal.addEventListener("abort", end, { once: true });
+  });
+}
