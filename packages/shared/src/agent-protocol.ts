@@ -57,7 +57,7 @@ export const PullReply = Type.Object({
   /** The control plane's clock when it answered: the agent schedules by this clock, not by its own. */
   server_time: UnixMs,
   cursor: Type.String(),
-  jitter_pct: Type.Number({ minimum: 0, maximum: 50 }),
+  jitter_pct: Type.Number({ minimum: 0, maximum: 100 }),
   per_host_max_inflight: Type.Integer({ minimum: 1 }),
   /** True: `checks` is everything this agent runs, and whatever it has beside that is dropped. */
   full: Type.Boolean(),

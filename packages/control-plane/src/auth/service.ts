@@ -87,7 +87,7 @@ export async function bootstrap(system: System): Promise<Bootstrapped> {
       const userId = newId();
       const orgId = newId();
       await queries.insertOwner(tx.sql, { userId, email: wanted.email.toLowerCase(), orgId, orgName: wanted.org_name, orgSlug: slugOf(wanted.org_name), planId: tenancy.default_plan, now });
-      if (wanted.token !== undefined) await queries.insertToken(tx.sql, { id: newId(), userId, orgId, name: "Bootstrap token", hash: hashToken(wanted.token), scopes, now });
+      if (wanted.token !== "") await queries.insertToken(tx.sql, { id: newId(), userId, orgId, name: "Bootstrap token", hash: hashToken(wanted.token), scopes, now });
     }
     const owner = await queries.selectOwner(tx.sql, null);
     if (owner === null) throw new AppError("INTERNAL", "The database has users but no owner. Make one with: statusmesh bootstrap-owner --email you@example.org");

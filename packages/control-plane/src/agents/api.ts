@@ -1,0 +1,46 @@
+import Type from "typebox";
+import { created, noContent, ok, route, type Route } from "../http/route.ts";
+import { IdParam, paging } from "../http/wire.ts";
+import { Agent, AgentCreate, AgentPage, AgentPatch, AgentWithToken } from "./schema.ts";
+import { createAgent, deleteAgent, getAgent, listAgents, renameAgent } from "./service.ts";
+
+const one = { path: "/operator/agents/{id}", door: "operator", tag: "Operator", params: IdParam, errors: ["AGENT_NOT_FOUND"] } as const;
+
+export const agentRoutes: Route[] = [
+  route({
+    method: "GET",
+    path: "/operator/agents",
+    door: "operator",
+    tag: "Operator",
+    summary: "List agents",
+    query: Type.Object(paging(50, 1000), { additionalProperties: false }),
+    replies: { 200: AgentPage },
+    handle: async ({ ctx, query }) => ok(await listAgents(ctx, query)),
+  }),
+  route({
+    method: "POST",
+    path: "/operator/agents",
+    door: "operator",
+    tag: "Operator",
+    summary: "Create an agent; its token is shown this once",
+    body: AgentCreate,
+    replies: { 201: AgentWithToken },
+    errors: ["REGION_NOT_FOUND"],
+    handle: async ({ ctx, body }) => {
+      const agent = await createAgent(ctx, body);
+      return created(`/operator/agents/${agent.id}`, agent);
+    },
+  }),
+  route({ ...one, method: "GET", summary: "Get one agent", replies: { 200: Agent }, handle: async ({ ctx, params }) => ok(await getAgent(ctx, params.id)) }),
+  route({ ...one, method: "PATCH", summary: "Rename an agent", body: AgentPatch, replies: { 200: Agent }, handle: async ({ ctx, params, body }) => ok(await renameAgent(ctx, params.id, body.name)) }),
+  route({
+    ...one,
+    method: "DELETE",
+    summary: "Delete an agent; its token fails on its next request",
+    replies: { 204: null },
+    handle: async ({ ctx, params }) => {
+      await deleteAgent(ctx, params.id);
+      return noContent();
+    },
+  }),
+];

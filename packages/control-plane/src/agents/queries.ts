@@ -1,0 +1,74 @@
+import type { Sql, TransactionSql } from "postgres";
+
+type Db = Sql | TransactionSql;
+
+export interface AgentRow {
+  id: string;
+  region_id: string;
+  name: string;
+  built_in: boolean;
+  version: string | null;
+  created_at: Date;
+  last_seen_at: Date | null;
+}
+
+const columns = (sql: Db) => sql`id, region_id, name, built_in, version, created_at, last_seen_at`;
+
+export async function selectAgentByToken(sql: Db, hash: Buffer): Promise<{ id: string; region_id: string } | null> {
+  const [row] = await sql<{ id: string; region_id: string }[]>`select id, region_id from agents where token_hash = ${hash}`;
+  return row ?? null;
+}
+
+export async function insertAgent(sql: Db, row: { id: string; regionId: string; name: string; hash: Buffer; builtIn: boolean; now: Date }): Promise<AgentRow> {
+  const [inserted] = await sql<AgentRow[]>`
+    insert into agents (id, region_id, name, token_hash, built_in, created_at)
+    values (${row.id}, ${row.regionId}, ${row.name}, ${row.hash}, ${row.builtIn}, ${row.now}) returning ${columns(sql)}`;
+  return inserted!;
+}
+
+/** The built-in agent of this data folder: the row of its token, made at the first start, moved when the region is renamed. */
+export async function upsertBuiltInAgent(sql: Db, row: { id: string; regionId: string; name: string; hash: Buffer; now: Date }): Promise<void> {
+  await sql`
+    insert into agents (id, region_id, name, token_hash, built_in, created_at)
+    values (${row.id}, ${row.regionId}, ${row.name}, ${row.hash}, true, ${row.now})
+    on conflict (token_hash) do update set region_id = excluded.region_id, name = excluded.name`;
+}
+
+/** Built-in agents of control planes that are gone: without a sign of life for a week. */
+export async function deleteStaleBuiltIns(sql: Db, before: Date): Promise<void> {
+  await sql`delete from agents where built_in and coalesce(last_seen_at, created_at) < ${before}`;
+}
+
+export async function selectAgents(sql: Db, limit: number, offset: number): Promise<AgentRow[]> {
+  return await sql<AgentRow[]>`select ${columns(sql)} from agents order by region_id, name, id limit ${limit} offset ${offset}`;
+}
+
+export async function countAgents(sql: Db): Promise<number> {
+  const [row] = await sql<{ count: number }[]>`select count(*)::int as count from agents`;
+  return row!.count;
+}
+
+export async function selectAgent(sql: Db, id: string): Promise<AgentRow | null> {
+  const [row] = await sql<AgentRow[]>`select ${columns(sql)} from agents where id = ${id}`;
+  return row ?? null;
+}
+
+export async function renameAgent(sql: Db, id: string, name: string): Promise<AgentRow | null> {
+  const [row] = await sql<AgentRow[]>`update agents set name = ${name} where id = ${id} returning ${columns(sql)}`;
+  return row ?? null;
+}
+
+export async function deleteAgent(sql: Db, id: string): Promise<boolean> {
+  return (await sql`delete from agents where id = ${id}`).count === 1;
+}
+
+/** Notes that the agent pulls. */
+export async function touchAgent(sql: Db, id: string, version: string | null, now: Date): Promise<void> {
+  await sql`update agents set last_seen_at = ${now}, version = coalesce(${version}, version) where id = ${id}`;
+}
+
+/** The agents of a region that have pulled since then, in a stable order. */
+export async function selectLiveAgents(sql: Db, regionId: string, since: Date): Promise<string[]> {
+  const rows = await sql<{ id: string }[]>`select id from agents where region_id = ${regionId} and last_seen_at > ${since} order by id`;
+  return rows.map((row) => row.id);
+}

@@ -1,0 +1,102 @@
+import Type from "typebox";
+import type { CheckSpec } from "@statusmesh/shared/checks";
+import { PullReply, PullRequest, ResultsReply, ResultsRequest, type RunReply } from "@statusmesh/shared/agent-protocol";
+import { requireScope } from "../context.ts";
+import type { Hub } from "../db/notify.ts";
+import { ok, route, type Route } from "../http/route.ts";
+import { IdParam, nullable } from "../http/wire.ts";
+import { listProbeRegions } from "../regions/service.ts";
+import { CheckResult } from "../results/schema.ts";
+import { Check } from "../targets/schema.ts";
+import { checkRules, targetToRun } from "../targets/service.ts";
+import { pull } from "./assign.ts";
+import type { Ingest } from "./ingest.ts";
+import { runOnDemand } from "./on-demand.ts";
+
+const TestResult = Type.Object(
+  {
+    result: Type.Object({ ...CheckResult.properties, target_id: nullable(CheckResult.properties.target_id) }, { additionalProperties: false }),
+    matched_expectations: Type.Boolean({ description: "True when the run found everything as the check expects it" }),
+    warnings: Type.Array(Type.String(), { description: "What is fine now but worth knowing" }),
+  },
+  { additionalProperties: false, title: "TestResult" },
+);
+
+function present(reply: RunReply & { region: string }, targetId: string | null) {
+  const { status, error, http_status, response_size, dns_ms, connect_ms, tls_ms, ttfb_ms, total_ms } = reply;
+  return {
+    target_id: targetId,
+    region: reply.region,
+    timestamp: new Date(reply.timestamp).toISOString(),
+    ...{ status, error, http_status, response_size, dns_ms, connect_ms, tls_ms, ttfb_ms, total_ms },
+  };
+}
+
+/** The routes of the pipeline: what agents speak, and the runs that people ask for. */
+export function pipelineRoutes(hub: Hub, ingest: Ingest): Route[] {
+  return [
+    route({
+      method: "POST",
+      path: "/api/agent/pull",
+      door: "agent",
+      tag: "Agents",
+      summary: "What the agent runs from now on (long poll)",
+      body: PullRequest,
+      replies: { 200: PullReply },
+      errors: ["AGENT_PROTOCOL_MISMATCH"],
+      handle: async ({ ctx, body, http }) => {
+        const gone = new AbortController();
+        http.res.once("close", () => gone.abort());
+        return ok(await pull(ctx, hub, body, gone.signal));
+      },
+    }),
+    route({
+      method: "POST",
+      path: "/api/agent/results",
+      door: "agent",
+      tag: "Agents",
+      summary: "Report results",
+      bodyLimit: 32 * 1_048_576,
+      body: ResultsRequest,
+      replies: { 200: ResultsReply },
+      errors: ["AGENT_PROTOCOL_MISMATCH", "INGEST_BUSY"],
+      handle: async ({ ctx, body }) => ok(await ingest(ctx, body)),
+    }),
+    route({
+      method: "POST",
+      path: "/api/v1/targets/test",
+      door: "tenant",
+      scope: "targets:execute",
+      category: "test_now",
+      tag: "Targets",
+      summary: "Run a check once without storing anything",
+      body: Check,
+      replies: { 200: TestResult },
+      errors: ["PROBE_UNAVAILABLE", "PROBE_BUSY", "SSRF_BLOCKED", "INVALID_URL_FORMAT", "INVALID_URL_SCHEME", "REDACTION_SENTINEL"],
+      handle: async ({ ctx, body }) => {
+        requireScope(ctx, "targets:execute");
+        const spec = body as CheckSpec;
+        checkRules(ctx, spec, "");
+        const regions = await listProbeRegions({ ...ctx, scopes: new Set(["targets:read"]) }, { limit: 1000, offset: 0 });
+        const reply = await runOnDemand(ctx, hub, { spec, targetId: null, regions: regions.items.map((region) => region.id) });
+        return ok({ result: present(reply, null), matched_expectations: reply.matched_expectations, warnings: reply.warnings });
+      },
+    }),
+    route({
+      method: "POST",
+      path: "/api/v1/targets/{id}/check-now",
+      door: "tenant",
+      scope: "targets:execute",
+      category: "check_now",
+      tag: "Targets",
+      summary: "Run a target's check now; the result is stored",
+      params: IdParam,
+      replies: { 200: CheckResult },
+      errors: ["TARGET_NOT_FOUND", "PROBE_UNAVAILABLE", "PROBE_BUSY"],
+      handle: async ({ ctx, params }) => {
+        const { spec, regions } = await targetToRun(ctx, params.id);
+        return ok(present(await runOnDemand(ctx, hub, { spec, targetId: params.id, regions }), params.id));
+      },
+    }),
+  ];
+}

@@ -1,0 +1,162 @@
+import type { Sql, TransactionSql } from "postgres";
+import type { CheckSpec } from "@statusmesh/shared/checks";
+import { AppError } from "@statusmesh/shared/errors";
+import { type AssignedCheck, protocolVersion, type PullReply, type PullRequest } from "@statusmesh/shared/agent-protocol";
+import { hash32, phaseMs, slotAtOrAfter } from "@statusmesh/shared/schedule";
+import { agentSeen, liveAgents } from "../agents/service.ts";
+import type { AgentCtx } from "../context.ts";
+import type { Hub } from "../db/notify.ts";
+import { openSpec } from "../targets/service.ts";
+import { claimRuns } from "./on-demand.ts";
+
+/** How long a pull without news is held. */
+const holdMs = 25_000;
+/** How often a held pull gives a sign of life and looks whether other agents came or went. */
+const heartbeatMs = 5_000;
+/** A cursor this old is answered with everything: whatever went wrong in between is mended. */
+const cursorLifeMs = 600_000;
+/** Bursts of edits are answered together. */
+const settleMs = 20;
+/** Targets without a result run at once, this many a second when there are many. */
+const firstRunsPerSecond = 200;
+
+/**
+ * What an agent had seen: the snapshot of the database that its last answer was read from, and which agents shared the
+ * region then. A change is news when that snapshot did not see its transaction, so one that commits late is never skipped.
+ */
+interface Cursor {
+  snapshot: string;
+  agents: string;
+  at: number;
+}
+
+interface Assignable {
+  id: string;
+  org_id: string;
+  version: string;
+  interval_secs: number;
+  spec: CheckSpec;
+  assigned: boolean;
+  fresh: boolean;
+}
+
+/** Answers a pull: at once when there is news for the agent, else when some comes, else empty after 25 s or when `signal` fires. */
+export async function pull(ctx: AgentCtx, hub: Hub, request: PullRequest, signal: AbortSignal): Promise<PullReply> {
+  if (request.protocol !== protocolVersion) {
+    throw new AppError("AGENT_PROTOCOL_MISMATCH", `This control plane speaks version ${protocolVersion} of the agent protocol, the agent speaks ${request.protocol}. Install the sm-agent of the same release.`, {
+      details: { control_plane: protocolVersion, agent: request.protocol },
+    });
+  }
+  await agentSeen(ctx, request.agent_version);
+  const cursor = readCursor(request.cursor, ctx.clock.now());
+  const until = ctx.clock.now() + holdMs;
+  for (;;) {
+    const left = until - ctx.clock.now();
+    // Listening starts before looking, so that nothing falls between.
+    const waiting = new AbortController();
+    const woken = Promise.race([
+      hub.wait("sm_targets", Math.min(heartbeatMs, Math.max(0, left)), { signal: AbortSignal.any([signal, waiting.signal]) }),
+      hub.wait("sm_runs", Math.min(heartbeatMs, Math.max(0, left)), { signal: AbortSignal.any([signal, waiting.signal]), predicate: (payload) => payload === ctx.region }),
+    ]);
+    try {
+      const reply = await look(ctx, cursor, request.capacity);
+      const news = reply.full || reply.checks.length > 0 || reply.drop.length > 0 || reply.runs.length > 0;
+      if (news || left <= 0 || signal.aborted) return reply;
+      if (await woken) await new Promise((resolve) => setTimeout(resolve, settleMs));
+      await agentSeen(ctx, null);
+    } finally {
+      waiting.abort();
+    }
+  }
+}
+
+async function look(ctx: AgentCtx, cursor: Cursor | null, capacity: number): Promise<PullReply> {
+  const runs = capacity === 0 ? [] : await claimRuns(ctx, capacity);
+  const agents = await liveAgents(ctx, ctx.region);
+  const now = ctx.clock.now();
+  const full = cursor === null || cursor.agents !== digest(agents);
+  const { snapshot, rows, deleted } = full ? await readAll(ctx) : await readChanges(ctx, cursor.snapshot);
+  const mine = (id: string) => ownerOf(id, agents) === ctx.agentId;
+  let first = 0;
+  const checks = rows.filter((row) => row.assigned && mine(row.id)).map((row): AssignedCheck => {
+    const intervalMs = row.interval_secs * 1000;
+    const next = row.fresh ? now + Math.floor((first++ * 1000) / firstRunsPerSecond) : slotAtOrAfter(now, phaseMs(row.id, ctx.region, intervalMs), intervalMs);
+    return { target_id: row.id, org_id: row.org_id, version: row.version, interval_ms: intervalMs, next_due_at: next, check: openSpec(ctx, row.id, row.spec) };
+  });
+  const drop = full ? [] : [...deleted, ...rows.filter((row) => !row.assigned || !mine(row.id)).map((row) => row.id)];
+  const next: Cursor = { snapshot, agents: digest(agents), at: full ? now : cursor.at };
+  return {
+    protocol: protocolVersion,
+    region: ctx.region,
+    server_time: ctx.clock.now(),
+    cursor: Buffer.from(JSON.stringify(next)).toString("base64url"),
+    jitter_pct: ctx.config.scheduler.jitter_pct,
+    per_host_max_inflight: ctx.config.checker.per_host_max_inflight,
+    full,
+    checks,
+    drop,
+    runs,
+  };
+}
+
+function readCursor(text: string | null, now: number): Cursor | null {
+  if (text === null) return null;
+  try {
+    const cursor = JSON.parse(Buffer.from(text, "base64url").toString()) as Partial<Cursor>;
+    const usable = typeof cursor.snapshot === "string" && /^\d{1,20}:\d{1,20}:[\d,]*$/.test(cursor.snapshot) && typeof cursor.agents === "string" && typeof cursor.at === "number";
+    return usable && cursor.at! > now - cursorLifeMs && cursor.at! <= now ? (cursor as Cursor) : null;
+  } catch {
+    return null;
+  }
+}
+
+/** Rendezvous hashing: each target goes to the live agent that scores highest for it, so a change of agents moves only what it must. */
+export function ownerOf(targetId: string, agents: readonly string[]): string | null {
+  let owner: string | null = null;
+  let best = -1;
+  for (const agent of agents) {
+    const score = hash32(`${agent}/${targetId}`);
+    if (score > best) [owner, best] = [agent, score];
+  }
+  return owner;
+}
+
+const digest = (agents: readonly string[]): string => hash32(agents.join()).toString(36);
+
+/** One snapshot for the list and for the cursor that stands for it. */
+async function inSnapshot<T>(ctx: AgentCtx, read: (sql: TransactionSql) => Promise<T>): Promise<T> {
+  return (await (ctx.sql as Sql).begin("isolation level repeatable read read only", read)) as T;
+}
+
+const assignable = (sql: TransactionSql, region: string) => sql`
+  t.id, t.org_id, t.version, t.interval_secs, t.spec, s.last_result_at is null as fresh,
+  t.enabled and exists (select 1 from target_regions r where r.target_id = t.id and r.region_id = ${region}) as assigned`;
+
+async function readAll(ctx: AgentCtx): Promise<{ snapshot: string; rows: Assignable[]; deleted: string[] }> {
+  return await inSnapshot(ctx, async (sql) => {
+    const snapshot = await currentSnapshot(sql);
+    const rows = await sql<Assignable[]>`
+      select ${assignable(sql, ctx.region)} from target_regions r join targets t on t.id = r.target_id join target_states s on s.target_id = t.id
+      where r.region_id = ${ctx.region} and t.enabled`;
+    return { snapshot, rows, deleted: [] };
+  });
+}
+
+async function readChanges(ctx: AgentCtx, since: string): Promise<{ snapshot: string; rows: Assignable[]; deleted: string[] }> {
+  return await inSnapshot(ctx, async (sql) => {
+    const snapshot = await currentSnapshot(sql);
+    if (snapshot === since) return { snapshot, rows: [], deleted: [] };
+    const rows = await sql<Assignable[]>`
+      select ${assignable(sql, ctx.region)} from targets t join target_states s on s.target_id = t.id
+      where t.changed_xid >= pg_snapshot_xmin(${since}::pg_snapshot) and not pg_visible_in_snapshot(t.changed_xid, ${since}::pg_snapshot)`;
+    const deleted = await sql<{ target_id: string }[]>`
+      select target_id from deleted_targets
+      where changed_xid >= pg_snapshot_xmin(${since}::pg_snapshot) and not pg_visible_in_snapshot(changed_xid, ${since}::pg_snapshot)`;
+    return { snapshot, rows, deleted: deleted.map((row) => row.target_id) };
+  });
+}
+
+async function currentSnapshot(sql: TransactionSql): Promise<string> {
+  const [row] = await sql<{ snapshot: string }[]>`select pg_current_snapshot()::text as snapshot`;
+  return row!.snapshot;
+}

@@ -1,0 +1,171 @@
+import type { Sql, TransactionSql } from "postgres";
+import { AppError } from "@statusmesh/shared/errors";
+import { newId } from "@statusmesh/shared/ids";
+import { type AgentResult, protocolVersion, type ResultsReply, type ResultsRequest } from "@statusmesh/shared/agent-protocol";
+import { type AgentCtx, inTransaction } from "../context.ts";
+import { type EvaluatedTarget, recordEvaluations } from "../incidents/record.ts";
+import { lockStates, type LockedState, type StateUpdate, writeStates } from "../incidents/queries.ts";
+import { freshnessMs, parseState, policyOf, type PolicyFields, read, verdictOf } from "../incidents/target-state.ts";
+import { markLate } from "../results/late.ts";
+import { current, evaluate } from "./evaluate.ts";
+import { recordRunReplies } from "./on-demand.ts";
+
+type Db = Sql | TransactionSql;
+
+/** A slot later than this is not to be believed: the agent's idea of the time is wrong. */
+const futureMs = 300_000;
+/** Raw results are kept for this long; older ones would have nowhere to go. */
+export const retentionMs = 90 * 86_400_000;
+
+/** Batches in the database at once, and batches that may wait for them. */
+const lanes = 4;
+const queueLimit = 32;
+
+/** A first-come queue of fixed size before the database: when it is full, agents keep their results and come again. */
+export function makeGate(limit: number, waitingLimit: number) {
+  let running = 0;
+  const waiting: (() => void)[] = [];
+  return {
+    depth: () => waiting.length,
+    async run<T>(work: () => Promise<T>): Promise<T> {
+      if (running >= limit) {
+        if (waiting.length >= waitingLimit) throw new AppError("INGEST_BUSY", "The control plane takes no more results for the moment. Keep them and send them again.", { retryAfterSecs: 1 });
+        await new Promise<void>((resolve) => waiting.push(resolve));
+      } else running++;
+      try {
+        return await work();
+      } finally {
+        const next = waiting.shift();
+        if (next === undefined) running--;
+        else next();
+      }
+    },
+  };
+}
+
+export type Ingest = (ctx: AgentCtx, request: ResultsRequest) => Promise<ResultsReply>;
+
+/** Opens the ingest of this process. `prepareDays` makes sure that the partitions of some UTC days (`2026-11-20`) exist. */
+export function openIngest(prepareDays: (days: readonly string[]) => Promise<void>): Ingest {
+  const gate = makeGate(lanes, queueLimit);
+  return async (ctx, request) => {
+    if (request.protocol !== protocolVersion) {
+      throw new AppError("AGENT_PROTOCOL_MISMATCH", `This control plane speaks version ${protocolVersion} of the agent protocol, the agent speaks ${request.protocol}. Install the sm-agent of the same release.`);
+    }
+    const now = ctx.clock.now();
+    const timely = request.results.filter((result) => result.scheduled_at <= now + futureMs && result.scheduled_at > now - retentionMs);
+    const reply = await gate.run(async () => {
+      if (timely.length === 0) return { stored: 0, duplicates: 0, dropped_unassigned: 0 };
+      await prepareDays([...new Set(timely.map((result) => dayOf(result.scheduled_at)))]);
+      return await inTransaction(ctx, async (tx) => await ingestBatch(tx, timely));
+    });
+    await recordRunReplies(ctx, request.runs);
+    return { ...reply, dropped_future: request.results.length - timely.length };
+  };
+}
+
+const dayOf = (ms: number): string => new Date(ms).toISOString().slice(0, 10);
+
+interface TargetRow extends PolicyFields {
+  id: string;
+  org_id: string;
+  name: string;
+  enabled: boolean;
+  renotify_interval_secs: number;
+  notify_recovery: boolean;
+}
+
+/**
+ * One batch, in one transaction: lock the evidence of its targets, store the results that are new, fold those into the
+ * evidence, and write what follows from it. A batch sent twice stores nothing the second time and so changes nothing.
+ */
+async function ingestBatch(ctx: AgentCtx, batch: readonly AgentResult[]): Promise<Omit<ResultsReply, "dropped_future">> {
+  const { sql } = ctx;
+  const states = new Map((await lockStates(sql, [...new Set(batch.map((result) => result.target_id))])).map((state) => [state.target_id, state]));
+  // A statement of its own, so that it sees the policy edits whose locks the first one waited for.
+  const targets = new Map((await selectAssigned(sql, [...states.keys()], ctx.region)).map((target) => [target.id, target]));
+  const mine = batch.filter((result) => targets.has(result.target_id));
+  const stored = await insertResults(sql, ctx.region, mine);
+  if (stored.length > 0) {
+    await markLate(sql, stored, ctx.clock.now());
+    await fold(ctx, states, targets, stored);
+  }
+  return { stored: stored.length, duplicates: mine.length - stored.length, dropped_unassigned: batch.length - mine.length };
+}
+
+async function selectAssigned(sql: Db, ids: readonly string[], region: string): Promise<TargetRow[]> {
+  return await sql<TargetRow[]>`
+    select t.id, t.org_id, t.name, t.spec, t.interval_secs, t.enabled, t.alert_confirmations, t.region_policy, t.renotify_interval_secs, t.notify_recovery
+    from targets t join target_regions r on r.target_id = t.id and r.region_id = ${region} where t.id = any(${ids as string[]}::uuid[])`;
+}
+
+/** Stores the results and returns those that were not there before. */
+async function insertResults(sql: Db, region: string, batch: readonly AgentResult[]): Promise<AgentResult[]> {
+  if (batch.length === 0) return [];
+  const column = <T>(of: (result: AgentResult) => T): T[] => batch.map(of);
+  const inserted = await sql<{ target_id: string; scheduled_ms: number }[]>`
+    insert into results (target_id, scheduled_at, region, "timestamp", status, skip, error, http_status, response_size, dns_ms, connect_ms, tls_ms, ttfb_ms, total_ms)
+    select target_id, scheduled_at, ${region}, "timestamp", status, skip, error, http_status, response_size, dns_ms, connect_ms, tls_ms, ttfb_ms, total_ms
+    from unnest(${column((r) => r.target_id)}::uuid[], ${column((r) => new Date(r.scheduled_at).toISOString())}::timestamptz[], ${column((r) => new Date(r.timestamp).toISOString())}::timestamptz[],
+      ${column((r) => r.status)}::text[], ${column((r) => r.skip)}::boolean[], ${column((r) => r.error)}::text[], ${column((r) => r.http_status)}::smallint[], ${column((r) => r.response_size)}::integer[],
+      ${column((r) => r.dns_ms)}::real[], ${column((r) => r.connect_ms)}::real[], ${column((r) => r.tls_ms)}::real[], ${column((r) => r.ttfb_ms)}::real[], ${column((r) => r.total_ms)}::real[])
+      as u (target_id, scheduled_at, "timestamp", status, skip, error, http_status, response_size, dns_ms, connect_ms, tls_ms, ttfb_ms, total_ms)
+    on conflict do nothing
+    returning target_id, (extract(epoch from scheduled_at) * 1000)::bigint as scheduled_ms`;
+  if (inserted.length === batch.length) return [...batch];
+  const fresh = new Set(inserted.map((row) => `${row.target_id}/${row.scheduled_ms}`));
+  // The same key twice in one batch was stored once: the first counts.
+  return batch.filter((result) => fresh.delete(`${result.target_id}/${result.scheduled_at}`));
+}
+
+async function fold(ctx: AgentCtx, states: Map<string, LockedState>, targets: Map<string, TargetRow>, stored: readonly AgentResult[]): Promise<void> {
+  const byTarget = new Map<string, AgentResult[]>();
+  for (const result of stored) {
+    const runs = byTarget.get(result.target_id);
+    if (runs === undefined) byTarget.set(result.target_id, [result]);
+    else runs.push(result);
+  }
+  const updates: StateUpdate[] = [];
+  const evaluated: EvaluatedTarget[] = [];
+  for (const [id, results] of byTarget) {
+    const { update, outcome } = foldTarget(ctx, states.get(id)!, targets.get(id)!, results);
+    updates.push(update);
+    if (outcome !== null) evaluated.push(outcome);
+  }
+  await writeStates(ctx.sql, updates);
+  if (evaluated.length > 0) await recordEvaluations(ctx.sql, evaluated, ctx.config.server.public_url, new Date(ctx.clock.now()));
+}
+
+/** Folds the results of one target into its evidence. Results of a paused target are history only. */
+function foldTarget(ctx: AgentCtx, locked: LockedState, target: TargetRow, results: readonly AgentResult[]): { update: StateUpdate; outcome: EvaluatedTarget | null } {
+  const policy = policyOf(target);
+  const before = parseState(locked.state);
+  const evidence = target.enabled ? results.filter((result) => !result.skip) : [];
+  const latest = { ...before.latest };
+  for (const { scheduled_at, status, error } of evidence) {
+    if (scheduled_at > (latest[ctx.region]?.slot ?? 0)) latest[ctx.region] = { slot: scheduled_at, status, error: error?.slice(0, 200) ?? null };
+  }
+  const runs = evidence.map((result) => ({ slot: result.scheduled_at, region: ctx.region, verdict: verdictOf(result.status) }));
+  const evaluation = evaluate(policy, before.evaluation, runs, ctx.clock.now() - freshnessMs(policy), newId);
+  const after = { evaluation: evaluation.state, latest };
+  const checkpoint = current(policy, after.evaluation);
+  const reading = read(policy, after, checkpoint);
+  // A status that had gone stale in between begins anew.
+  const goesOn = reading.status === locked.status && (locked.status_until?.getTime() ?? 0) >= (reading.newest ?? 0);
+  const began = reading.status === "up" || checkpoint.incident === null || checkpoint.incident.closedAt !== null ? reading.newest : checkpoint.incident.startedAt;
+  const last = results.reduce((newest, result) => Math.max(newest, result.timestamp), 0);
+  const update: StateUpdate = {
+    targetId: target.id,
+    state: JSON.stringify(after),
+    status: reading.status,
+    until: iso(reading.until),
+    since: goesOn ? (locked.status_since?.toISOString() ?? null) : iso(began),
+    lastResultAt: iso(last),
+    lastError: reading.error,
+  };
+  const nothing = evaluation.inserted.length + evaluation.updated.length + evaluation.retracted.length + evaluation.notices.length === 0;
+  const outcome = { orgId: target.org_id, targetId: target.id, name: target.name, renotifyIntervalSecs: target.renotify_interval_secs, notifyRecovery: target.notify_recovery, errorSample: reading.error, closedBy: "engine" as const, evaluation };
+  return { update, outcome: nothing ? null : outcome };
+}
+
+const iso = (ms: number | null): string | null => (ms === null ? null : new Date(ms).toISOString());

@@ -1,0 +1,84 @@
+import type { CheckSpec } from "@statusmesh/shared/checks";
+import { kindOf } from "@statusmesh/shared/checks";
+import { AppError } from "@statusmesh/shared/errors";
+import { newId } from "@statusmesh/shared/ids";
+import type { OnDemandRun, RunReply } from "@statusmesh/shared/agent-protocol";
+import { liveAgents } from "../agents/service.ts";
+import type { AgentCtx, Ctx } from "../context.ts";
+import type { Hub } from "../db/notify.ts";
+
+/** An agent takes a waiting run with its open pull; this long after its time budget nobody will answer any more. */
+const graceMs = 5_000;
+
+/** A stored run: its secrets are sealed while it waits. */
+interface RunRow {
+  id: string;
+  org_id: string;
+  target_id: string | null;
+  spec: CheckSpec;
+  requested_at: Date;
+}
+
+const place = (runId: string, pointer: string) => `runs/${runId}${pointer}`;
+
+/**
+ * Has an agent of one of `regions` run `spec` now, wherever that agent pulls, and waits for the answer.
+ * PROBE_UNAVAILABLE when no agent serves any of them, PROBE_BUSY when none answered in the check's time and 5 s.
+ */
+export async function runOnDemand(ctx: Ctx, hub: Hub, input: { spec: CheckSpec; targetId: string | null; regions: readonly string[] }): Promise<RunReply & { region: string }> {
+  const region = await firstServed(ctx, input.regions);
+  const id = newId();
+  const sealed = kindOf(input.spec).mapSecrets(input.spec, (secret, pointer) => ctx.sealer.seal(secret, place(id, pointer))) as CheckSpec;
+  const deadline = ctx.clock.now() + input.spec.timeout + graceMs;
+  await ctx.sql`
+    insert into on_demand_runs (id, org_id, region_id, target_id, spec, requested_at)
+    values (${id}, ${ctx.orgId}, ${region}, ${input.targetId}, ${ctx.sql.json(sealed as never)}, ${new Date(ctx.clock.now())})`;
+  try {
+    let answered = hub.wait("sm_runs_done", deadline - ctx.clock.now(), { predicate: (payload) => payload === id });
+    await ctx.sql`select pg_notify('sm_runs', ${region})`;
+    for (;;) {
+      await answered;
+      const left = deadline - ctx.clock.now();
+      answered = hub.wait("sm_runs_done", Math.max(0, left), { predicate: (payload) => payload === id });
+      const [row] = await ctx.sql<{ reply: RunReply | null }[]>`select reply from on_demand_runs where id = ${id}`;
+      if (row?.reply != null) return { ...row.reply, region };
+      if (left <= 0) throw new AppError("PROBE_BUSY", `No agent of the region ${region} answered in time. Try again in a moment.`, { retryAfterSecs: 5 });
+    }
+  } finally {
+    await ctx.sql`delete from on_demand_runs where id = ${id}`;
+  }
+}
+
+async function firstServed(ctx: Ctx, regions: readonly string[]): Promise<string> {
+  for (const region of regions) if ((await liveAgents(ctx, region)).length > 0) return region;
+  throw new AppError("PROBE_UNAVAILABLE", regions.length === 0 ? "The monitor is not probed from any region." : `No agent serves ${regions.join(", ")}. Start sm-agent there, or enable the built-in one.`, { retryAfterSecs: 10 });
+}
+
+/** Takes up to `limit` waiting runs of the agent's region; each is taken once, whichever replica the agent talks to. */
+export async function claimRuns(ctx: AgentCtx, limit: number): Promise<OnDemandRun[]> {
+  const now = new Date(ctx.clock.now());
+  const rows = await ctx.sql<RunRow[]>`
+    update on_demand_runs set claimed_by = ${ctx.agentId}, claimed_at = ${now}
+    where id in (
+      select id from on_demand_runs where region_id = ${ctx.region} and claimed_at is null and requested_at > ${new Date(now.getTime() - 60_000)}
+      order by requested_at limit ${limit} for update skip locked)
+    returning id, org_id, target_id, spec, requested_at`;
+  return rows.map((row) => ({
+    run_id: row.id,
+    org_id: row.org_id,
+    target_id: row.target_id,
+    scheduled_at: row.requested_at.getTime(),
+    check: kindOf(row.spec).mapSecrets(row.spec, (secret, pointer) => ctx.sealer.open(secret, place(row.id, pointer))) as CheckSpec,
+  }));
+}
+
+/** Stores the answers of an agent to the runs that it took, and wakes whoever waits for them. */
+export async function recordRunReplies(ctx: AgentCtx, replies: readonly RunReply[]): Promise<void> {
+  for (const reply of replies) {
+    await ctx.sql`
+      with answered as (
+        update on_demand_runs set reply = ${ctx.sql.json(reply as never)}, replied_at = ${new Date(ctx.clock.now())}
+        where id = ${reply.run_id} and claimed_by = ${ctx.agentId} and reply is null returning id)
+      select pg_notify('sm_runs_done', id::text) from answered`;
+  }
+}

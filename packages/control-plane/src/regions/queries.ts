@@ -1,0 +1,47 @@
+import type { Sql, TransactionSql } from "postgres";
+
+type Db = Sql | TransactionSql;
+
+export interface RegionRow {
+  id: string;
+  name: string;
+  location: string | null;
+  enabled: boolean;
+  created_at: Date;
+  updated_at: Date;
+}
+
+const columns = (sql: Db) => sql`id, name, location, enabled, created_at, updated_at`;
+
+export async function selectRegions(sql: Db, onlyEnabled: boolean, limit: number, offset: number): Promise<RegionRow[]> {
+  return await sql<RegionRow[]>`select ${columns(sql)} from regions where enabled or not ${onlyEnabled} order by created_at, id limit ${limit} offset ${offset}`;
+}
+
+export async function countRegions(sql: Db, onlyEnabled: boolean): Promise<number> {
+  const [row] = await sql<{ count: number }[]>`select count(*)::int as count from regions where enabled or not ${onlyEnabled}`;
+  return row!.count;
+}
+
+export async function selectRegion(sql: Db, id: string): Promise<RegionRow | null> {
+  const [row] = await sql<RegionRow[]>`select ${columns(sql)} from regions where id = ${id}`;
+  return row ?? null;
+}
+
+/** Null when the id is taken. */
+export async function insertRegion(sql: Db, row: { id: string; name: string; location: string | null; now: Date }): Promise<RegionRow | null> {
+  const [inserted] = await sql<RegionRow[]>`
+    insert into regions (id, name, location, created_at, updated_at) values (${row.id}, ${row.name}, ${row.location}, ${row.now}, ${row.now})
+    on conflict (id) do nothing returning ${columns(sql)}`;
+  return inserted ?? null;
+}
+
+export async function updateRegion(sql: Db, row: { id: string; name: string; location: string | null; enabled: boolean; now: Date }): Promise<RegionRow | null> {
+  const [updated] = await sql<RegionRow[]>`
+    update regions set name = ${row.name}, location = ${row.location}, enabled = ${row.enabled}, updated_at = ${row.now} where id = ${row.id} returning ${columns(sql)}`;
+  return updated ?? null;
+}
+
+/** False when there is none. Throws a foreign key violation while targets or agents are in it. */
+export async function deleteRegion(sql: Db, id: string): Promise<boolean> {
+  return (await sql`delete from regions where id = ${id}`).count === 1;
+}

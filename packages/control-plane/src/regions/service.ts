@@ -1,0 +1,73 @@
+import postgres from "postgres";
+import { AppError } from "@statusmesh/shared/errors";
+import { type Ctx, requireScope, type System } from "../context.ts";
+import { iso, type Page } from "../http/wire.ts";
+import * as queries from "./queries.ts";
+import type { ProbeRegion, Region, RegionCreate, RegionPatch } from "./schema.ts";
+
+const notFound = () => new AppError("REGION_NOT_FOUND", "There is no such region.");
+
+/** The regions that a target can be probed from. */
+export async function listProbeRegions(ctx: Ctx, input: { limit: number; offset: number }): Promise<Page<ProbeRegion>> {
+  requireScope(ctx, "targets:read");
+  const [rows, total] = await Promise.all([queries.selectRegions(ctx.sql, true, input.limit, input.offset), queries.countRegions(ctx.sql, true)]);
+  return { items: rows.map(({ id, name, location }) => ({ id, name, location })), total, limit: input.limit, offset: input.offset };
+}
+
+const present = (row: queries.RegionRow): Region => ({ id: row.id, name: row.name, location: row.location, enabled: row.enabled, created_at: iso(row.created_at), updated_at: iso(row.updated_at) });
+
+/** Every region of the instance, oldest first. For operators. */
+export async function listRegions(system: System, input: { limit: number; offset: number }): Promise<Page<Region>> {
+  const [rows, total] = await Promise.all([queries.selectRegions(system.sql, false, input.limit, input.offset), queries.countRegions(system.sql, false)]);
+  return { items: rows.map(present), total, limit: input.limit, offset: input.offset };
+}
+
+/** One region. For operators. */
+export async function getRegion(system: System, id: string): Promise<Region> {
+  const row = await queries.selectRegion(system.sql, id);
+  if (row === null) throw notFound();
+  return present(row);
+}
+
+export async function regionExists(system: System, id: string): Promise<boolean> {
+  return (await queries.selectRegion(system.sql, id)) !== null;
+}
+
+/** Makes a region; targets made from now on are probed from it. For operators. */
+export async function createRegion(system: System, input: RegionCreate): Promise<Region> {
+  const row = await queries.insertRegion(system.sql, { id: input.id, name: input.name.trim(), location: input.location ?? null, now: new Date(system.clock.now()) });
+  if (row === null) throw new AppError("REGION_ID_TAKEN", `There is a region "${input.id}" already.`, { field: "/id" });
+  return present(row);
+}
+
+/** Changes what the patch names. For operators. */
+export async function updateRegion(system: System, id: string, patch: RegionPatch): Promise<Region> {
+  const before = await queries.selectRegion(system.sql, id);
+  const after = before === null ? null : await queries.updateRegion(system.sql, {
+    id,
+    name: patch.name?.trim() ?? before.name,
+    location: patch.location === undefined ? before.location : patch.location,
+    enabled: patch.enabled ?? before.enabled,
+    now: new Date(system.clock.now()),
+  });
+  if (after === null) throw notFound();
+  return present(after);
+}
+
+/** Deletes a region that nothing uses. For operators. */
+export async function deleteRegion(system: System, id: string): Promise<void> {
+  try {
+    if (!(await queries.deleteRegion(system.sql, id))) throw notFound();
+  } catch (error) {
+    // foreign_key_violation
+    if (error instanceof postgres.PostgresError && error.code === "23503") {
+      throw new AppError("RESOURCE_IN_USE", "Targets or agents are still in this region. Move or delete them first.", { cause: error });
+    }
+    throw error;
+  }
+}
+
+/** Makes sure that the control plane's own region exists. */
+export async function ensureRegion(system: System, id: string): Promise<void> {
+  await queries.insertRegion(system.sql, { id, name: id, location: null, now: new Date(system.clock.now()) });
+}
