@@ -53,6 +53,7 @@ export const errorCodes = {
   CHANNEL_NAME_INVALID: { status: 400, when: "the channel name is empty or longer than 100 characters" },
   INVALID_CHANNEL_CONFIG: { status: 400, when: "the channel configuration is not valid for its kind" },
   CHANNEL_TEST_FAILED: { status: 422, when: "the test message could not be delivered" },
+  QUOTA_EXCEEDED: { status: 422, when: "the plan allows no more of this; details name the quota, its limit and what is there" },
   // Status pages
   SLUG_TAKEN: { status: 409, when: "another status page has this slug" },
   INVALID_SLUG: { status: 400, when: "the slug is not 3 to 30 of a-z, 0-9 and -, starting with a letter" },

@@ -26,3 +26,14 @@ export async function markLate(sql: Sql | TransactionSql, rows: readonly { targe
     select m.target_id, m.hour from unnest(${marks.map((mark) => mark.targetId)}::uuid[], ${marks.map((mark) => new Date(mark.hour).toISOString())}::timestamptz[]) as m (target_id, hour)
     on conflict (target_id, hour) do update set hour = excluded.hour`;
 }
+
+/**
+ * The start of the oldest day that has a partition; null when there is none yet. A result of an earlier slot has nowhere
+ * to go: ingest drops and counts it, because the insert would refuse the whole batch.
+ */
+export async function oldestAcceptable(sql: Sql | TransactionSql): Promise<Date | null> {
+  const [row] = await sql<{ day: Date | null }[]>`
+    select substring(min(c.relname) from '[0-9]{8}$')::date::timestamp at time zone 'UTC' as day
+    from pg_inherits i join pg_class c on c.oid = i.inhrelid where i.inhparent = 'results'::regclass and not i.inhdetachpending`;
+  return row?.day ?? null;
+}

@@ -3,8 +3,12 @@ import { isId } from "@statusmesh/shared/ids";
 import { type Ctx, requireScope, type System } from "../context.ts";
 import type { Page } from "../http/wire.ts";
 import * as queries from "./queries.ts";
+import type { Counts } from "./queries.ts";
 import { parseRange, type Range } from "./range.ts";
 import type { CheckResult, LatencyBucket, LatencySeries, RegionLatency, Uptime } from "./schema.ts";
+
+export { hourOf, markLate, oldestAcceptable } from "./late.ts";
+export type { Counts } from "./queries.ts";
 
 const dayMs = 86_400_000;
 
@@ -89,26 +93,26 @@ export async function monitorHistory(ctx: Ctx, targetIds: readonly string[], spa
  * Runs per target and UTC day (`2026-11-20`), for today and the `days` days before it; days without a run are left out.
  * For readers without a caller's scopes: the public page, and the verbs above.
  */
-export async function dailyCounts(system: System, orgId: string, targetIds: readonly string[], days: number): Promise<Map<string, Map<string, queries.Counts>>> {
+export async function dailyCounts(system: System, orgId: string, targetIds: readonly string[], days: number): Promise<Map<string, Map<string, Counts>>> {
   const now = new Date(system.clock.now());
   const firstDay = new Date(now.getTime() - days * dayMs).toISOString().slice(0, 10);
   const rows = targetIds.length === 0 ? [] : await queries.selectDays(system.sql, orgId, targetIds, firstDay, now);
-  const byTarget = new Map<string, Map<string, queries.Counts>>();
+  const byTarget = new Map<string, Map<string, Counts>>();
   for (const { target_id, day, up, down, degraded, error } of rows) {
-    const own = byTarget.get(target_id) ?? new Map<string, queries.Counts>();
+    const own = byTarget.get(target_id) ?? new Map<string, Counts>();
     byTarget.set(target_id, own.set(day, { up, down, degraded, error }));
   }
   return byTarget;
 }
 
 /** Share of runs that found the target up or degraded, percent; null without a run. */
-export function uptimePct({ up, down, degraded, error }: queries.Counts): number | null {
+export function uptimePct({ up, down, degraded, error }: Counts): number | null {
   const total = up + down + degraded + error;
   return total === 0 ? null : (100 * (up + degraded)) / total;
 }
 
 /** Everything together. */
-export function sum(counts: Iterable<queries.Counts>): queries.Counts {
+export function sum(counts: Iterable<Counts>): Counts {
   const all = { up: 0, down: 0, degraded: 0, error: 0 };
   for (const { up, down, degraded, error } of counts) {
     all.up += up;

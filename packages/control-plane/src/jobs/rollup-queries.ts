@@ -1,0 +1,105 @@
+import type { Fragment, Sql, TransactionSql } from "postgres";
+
+type Db = Sql | TransactionSql;
+
+/** Writes where the rollup begins, unless it has begun. */
+export async function startProgress(sql: Db, hour: Date): Promise<void> {
+  await sql`insert into rollup_progress (next_hour) values (${hour}) on conflict do nothing`;
+}
+
+/** The next hour to roll up for everybody. Its lock makes rollups wait for each other: a day is the sum of hours, and two sums at once would miss each other's. */
+export async function lockProgress(sql: Db): Promise<Date | null> {
+  const [row] = await sql<{ next_hour: Date }[]>`select next_hour from rollup_progress for update`;
+  return row?.next_hour ?? null;
+}
+
+export async function writeProgress(sql: Db, nextHour: Date): Promise<void> {
+  await sql`update rollup_progress set next_hour = ${nextHour}`;
+}
+
+/** The runs of one target in one hour by region; for a lateral join. Only runs that are evidence count. */
+const hourOfRuns = (sql: Db, target: Fragment, hour: Fragment) => sql`
+  select r.region, count(*) filter (where r.status = 'up') as up, count(*) filter (where r.status = 'down') as down,
+    count(*) filter (where r.status = 'degraded') as degraded, count(*) filter (where r.status = 'error') as error
+  from results r
+  where r.target_id = ${target} and r.scheduled_at >= ${hour} and r.scheduled_at < ${hour} + interval '1 hour' and not r.skip
+  group by r.region`;
+
+/** The hours of one target in one UTC day; for a lateral join. No row without hours. */
+const dayOfHours = (sql: Db, target: Fragment, day: Fragment) => sql`
+  select sum(h.up) as up, sum(h.down) as down, sum(h.degraded) as degraded, sum(h.error) as error
+  from results_hourly h
+  where h.target_id = ${target} and h.hour >= ${day}::timestamp at time zone 'UTC' and h.hour < (${day} + 1)::timestamp at time zone 'UTC'
+  having count(*) > 0`;
+
+/** Counts one hour of every target. One index scan per target: the hour is a small part of its day's partition. */
+export async function rollHour(sql: Db, hour: Date): Promise<void> {
+  await sql`
+    insert into results_hourly (target_id, hour, region, up, down, degraded, error)
+    select t.id, w.hour, c.region, c.up, c.down, c.degraded, c.error
+    from (values (${hour}::timestamptz)) as w (hour) cross join targets t cross join lateral (${hourOfRuns(sql, sql`t.id`, sql`w.hour`)}) c
+    on conflict (target_id, hour, region) do update set up = excluded.up, down = excluded.down, degraded = excluded.degraded, error = excluded.error`;
+}
+
+/** Sums one UTC day (`2026-11-20`) of every target. */
+export async function rollDay(sql: Db, day: string): Promise<void> {
+  await sql`
+    insert into results_daily (target_id, day, up, down, degraded, error)
+    select t.id, w.day, c.up, c.down, c.degraded, c.error
+    from (values (${day}::date)) as w (day) cross join targets t cross join lateral (${dayOfHours(sql, sql`t.id`, sql`w.day`)}) c
+    on conflict (target_id, day) do update set up = excluded.up, down = excluded.down, degraded = excluded.degraded, error = excluded.error`;
+}
+
+export async function countDirty(sql: Db): Promise<number> {
+  const [row] = await sql<{ count: number }[]>`select count(*)::int as count from rollup_dirty`;
+  return row!.count;
+}
+
+export interface DirtyHour {
+  target_id: string;
+  hour: Date;
+}
+
+/** Consumes up to `limit` marks of hours before `before`. One that an ingest transaction holds is left for the next time. */
+export async function takeDirty(sql: Db, before: Date, limit: number): Promise<DirtyHour[]> {
+  return await sql<DirtyHour[]>`
+    delete from rollup_dirty d
+    using (select target_id, hour from rollup_dirty where hour < ${before} order by target_id, hour limit ${limit} for update skip locked) as taken
+    where d.target_id = taken.target_id and d.hour = taken.hour
+    returning d.target_id, d.hour`;
+}
+
+/** Counts the given hours of the given targets again. */
+export async function rollMarked(sql: Db, marks: readonly DirtyHour[]): Promise<void> {
+  await sql`
+    insert into results_hourly (target_id, hour, region, up, down, degraded, error)
+    select m.target_id, m.hour, c.region, c.up, c.down, c.degraded, c.error
+    from unnest(${marks.map((mark) => mark.target_id)}::uuid[], ${marks.map((mark) => mark.hour.toISOString())}::timestamptz[]) as m (target_id, hour)
+    cross join lateral (${hourOfRuns(sql, sql`m.target_id`, sql`m.hour`)}) c
+    on conflict (target_id, hour, region) do update set up = excluded.up, down = excluded.down, degraded = excluded.degraded, error = excluded.error`;
+}
+
+/** Sums the UTC days of the given hours again. */
+export async function rollMarkedDays(sql: Db, marks: readonly DirtyHour[]): Promise<void> {
+  await sql`
+    insert into results_daily (target_id, day, up, down, degraded, error)
+    select m.target_id, m.day, c.up, c.down, c.degraded, c.error
+    from (
+      select distinct target_id, (hour at time zone 'UTC')::date as day
+      from unnest(${marks.map((mark) => mark.target_id)}::uuid[], ${marks.map((mark) => mark.hour.toISOString())}::timestamptz[]) as u (target_id, hour)
+    ) as m
+    cross join lateral (${dayOfHours(sql, sql`m.target_id`, sql`m.day`)}) c
+    on conflict (target_id, day) do update set up = excluded.up, down = excluded.down, degraded = excluded.degraded, error = excluded.error`;
+}
+
+/** Drops hourly counts from before `cutoff`. */
+export async function deleteHoursBefore(sql: Db, cutoff: Date): Promise<void> {
+  await sql`delete from results_hourly h using targets t where h.target_id = t.id and h.hour < ${cutoff}`;
+}
+
+/** Drops what was counted of targets that are remembered as deleted. */
+export async function deleteCountsOfDeleted(sql: Db): Promise<void> {
+  await sql`delete from results_hourly h using deleted_targets d where h.target_id = d.target_id`;
+  await sql`delete from results_daily s using deleted_targets d where s.target_id = d.target_id`;
+  await sql`delete from rollup_dirty m using deleted_targets d where m.target_id = d.target_id`;
+}

@@ -1,0 +1,108 @@
+import type { System } from "../context.ts";
+import { iso, isoOrNull } from "../http/wire.ts";
+import { type Counts, dailyCounts, sum, uptimePct } from "../results/service.ts";
+import { publicComponents, servedPage } from "../status-pages/service.ts";
+import type { Branding } from "../status-pages/schema.ts";
+import * as queries from "./queries.ts";
+import type { PublicComponent, PublicIncident, PublicStatus } from "./schema.ts";
+import { banner, componentState, dayCells, incidentState } from "./states.ts";
+
+const dayMs = 86_400_000;
+export const historyDays = 90;
+const recentDays = 30;
+/** A monitor that flaps for a month must not make the page heavy; open incidents come first and are never cut off in practice. */
+const maxIncidents = 500;
+
+/** Everything that one page shows, computed at once. */
+export interface ServedStatus {
+  orgId: string;
+  pageId: string;
+  branding: Branding;
+  /** When the newest result of any component came; null before the first. */
+  checkedAt: Date | null;
+  /** Runs per component and UTC day, for uptimes over fewer days than the page shows. */
+  runs: Map<string, Map<string, Counts>>;
+  status: PublicStatus;
+}
+
+/** Reads and computes the page at /status: four queries. Null when no page is published. */
+export async function computeStatus(system: System): Promise<ServedStatus | null> {
+  const page = await servedPage(system);
+  if (page === null) return null;
+  const now = system.clock.now();
+  const rows = await publicComponents(system, page);
+  const [counts, spans, incidents] = await Promise.all([
+    dailyCounts(system, page.org_id, rows.map((row) => row.target_id), historyDays - 1),
+    queries.selectIncidentSpans(system.sql, page.org_id, page.id, new Date(now - historyDays * dayMs)),
+    queries.selectPublicIncidents(system.sql, page.org_id, page.id, new Date(now - recentDays * dayMs), maxIncidents),
+  ]);
+
+  const open = new Map(incidents.filter((incident) => incident.ended_at === null).map((incident) => [incident.target_id, incident]));
+  const components = rows.map((row) => {
+    const days = counts.get(row.target_id) ?? new Map<string, Counts>();
+    const own = spans.filter((span) => span.target_id === row.target_id);
+    const component: PublicComponent = {
+      id: row.target_id,
+      name: row.name,
+      description: row.description,
+      status: componentState({ inMaintenance: false, incident: open.get(row.target_id) ?? null, status: row.status }),
+      uptime_pct: shownPct(uptimePct(sum(days.values()))),
+      history: dayCells(now, historyDays, {
+        incidents: own.map((span) => ({ start: span.started_at.getTime(), end: span.ended_at?.getTime() ?? null, severity: span.severity, impact: span.peak_impact })),
+        maintenance: [],
+        checkedDays: new Set(days.keys()),
+      }),
+    };
+    return { group: row.group, component };
+  });
+
+  return {
+    orgId: page.org_id,
+    pageId: page.id,
+    branding: page.branding,
+    checkedAt: rows.reduce<Date | null>((newest, row) => (row.last_result_at !== null && (newest === null || row.last_result_at > newest) ? row.last_result_at : newest), null),
+    runs: counts,
+    status: {
+      overall: banner(components.map(({ component }) => component.status)),
+      generated_at: new Date(now).toISOString(),
+      page: { name: page.branding.display_name ?? page.name, about: page.branding.about, logo_url: null },
+      groups: grouped(components),
+      active_incidents: incidents.filter((incident) => incident.ended_at === null).map(presentIncident),
+      recent_incidents: incidents.filter((incident) => incident.ended_at !== null).map(presentIncident),
+      active_maintenance: [],
+      upcoming_maintenance: [],
+    },
+  };
+}
+
+/** Components with the same group together, groups in the order of their first component, those without a group last. */
+function grouped(components: readonly { group: string | null; component: PublicComponent }[]): PublicStatus["groups"] {
+  const groups = new Map<string | null, PublicComponent[]>();
+  for (const { group, component } of components) groups.set(group, [...(groups.get(group) ?? []), component]);
+  const named = [...groups].filter(([name]) => name !== null);
+  const rest = groups.get(null);
+  return [...named, ...(rest === undefined ? [] : [[null, rest] as const])].map(([name, own]) => ({ name, components: own }));
+}
+
+/** Four decimals, rounded down: 100 means that nothing was missed. */
+export const shownPct = (pct: number | null): number | null => (pct === null ? null : Math.floor(pct * 10_000 + 1e-6) / 10_000);
+
+const stateWords = { degraded: "degraded", partial_outage: "partial outage", major_outage: "major outage" } as const;
+
+/** An incident as visitors see it. */
+export function presentIncident(row: queries.PublicIncidentRow): PublicIncident {
+  const peak = incidentState(row.severity, row.peak_impact);
+  return {
+    id: row.id,
+    title: row.public_title ?? `${row.component_name} ${stateWords[peak]}`,
+    description: row.public_description,
+    state: row.ended_at === null ? "open" : "closed",
+    status: row.ended_at === null ? incidentState(row.severity, row.impact) : peak,
+    severity: row.severity,
+    component: { id: row.target_id, name: row.component_name },
+    started_at: iso(row.started_at),
+    ended_at: isoOrNull(row.ended_at),
+    duration_secs: row.ended_at === null ? null : Math.round((row.ended_at.getTime() - row.started_at.getTime()) / 1000),
+    updates: row.updates.map((update) => ({ phase: update.phase, message: update.message, created_at: new Date(update.created_at).toISOString() })),
+  };
+}

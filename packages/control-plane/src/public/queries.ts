@@ -1,0 +1,58 @@
+import type { Sql, TransactionSql } from "postgres";
+import type { Impact, Severity } from "../incidents/schema.ts";
+
+type Db = Sql | TransactionSql;
+
+/** What the day cells need of an incident. */
+export interface IncidentSpanRow {
+  target_id: string;
+  started_at: Date;
+  ended_at: Date | null;
+  severity: Severity;
+  peak_impact: Impact;
+}
+
+/** Incidents of the components of a page that touch the time since `since`. Those that proved to be none are left out. */
+export async function selectIncidentSpans(sql: Db, orgId: string, pageId: string, since: Date): Promise<IncidentSpanRow[]> {
+  return await sql<IncidentSpanRow[]>`
+    select i.target_id, i.started_at, i.ended_at, i.severity, i.peak_impact
+    from incidents i join status_page_components c on c.target_id = i.target_id
+    where i.org_id = ${orgId} and c.page_id = ${pageId} and not i.retracted and (i.ended_at is null or i.ended_at >= ${since})`;
+}
+
+export interface PublicIncidentRow {
+  id: string;
+  target_id: string;
+  component_name: string;
+  severity: Severity;
+  impact: Impact;
+  peak_impact: Impact;
+  public_title: string | null;
+  public_description: string | null;
+  started_at: Date;
+  ended_at: Date | null;
+  updates: { phase: "investigating" | "identified" | "monitoring" | "resolved" | "postmortem"; message: string; created_at: string }[];
+}
+
+const columns = (sql: Db) => sql`
+  i.id, i.target_id, coalesce(c.public_name, t.name) as component_name, i.severity, i.impact, i.peak_impact, i.public_title, i.public_description, i.started_at, i.ended_at,
+  coalesce((select jsonb_agg(jsonb_build_object('phase', u.phase, 'message', u.message, 'created_at', u.created_at) order by u.created_at desc, u.id desc)
+    from incident_updates u where u.incident_id = i.id), '[]') as updates`;
+
+/** Open incidents of the components of a page, and at most `limit` of those that ended since `since`: open ones first, newest first. */
+export async function selectPublicIncidents(sql: Db, orgId: string, pageId: string, since: Date, limit: number): Promise<PublicIncidentRow[]> {
+  return await sql<PublicIncidentRow[]>`
+    select ${columns(sql)}
+    from incidents i join status_page_components c on c.target_id = i.target_id join targets t on t.id = i.target_id
+    where i.org_id = ${orgId} and c.page_id = ${pageId} and not i.retracted and (i.ended_at is null or i.ended_at >= ${since})
+    order by i.ended_at is not null, i.started_at desc, i.id desc limit ${limit}`;
+}
+
+/** One incident of a component of the page, however long ago. */
+export async function selectPublicIncident(sql: Db, orgId: string, pageId: string, id: string): Promise<PublicIncidentRow | null> {
+  const [row] = await sql<PublicIncidentRow[]>`
+    select ${columns(sql)}
+    from incidents i join status_page_components c on c.target_id = i.target_id join targets t on t.id = i.target_id
+    where i.org_id = ${orgId} and c.page_id = ${pageId} and i.id = ${id} and not i.retracted`;
+  return row ?? null;
+}

@@ -1,0 +1,73 @@
+import { AppError } from "@statusmesh/shared/errors";
+import { isId } from "@statusmesh/shared/ids";
+import type { System } from "../context.ts";
+import type { Page } from "../http/wire.ts";
+import { sum, uptimePct } from "../results/service.ts";
+import { LastGoodCache } from "./cache.ts";
+import { computeStatus, presentIncident, type ServedStatus, shownPct } from "./compute.ts";
+import * as queries from "./queries.ts";
+import type { ComponentHistory, PublicComponent, PublicIncident, PublicStatus } from "./schema.ts";
+
+/** One per database pool, so that every request of a process meets the same. */
+const caches = new WeakMap<object, LastGoodCache<{ served: ServedStatus | null }>>();
+
+function cacheOf(system: System): LastGoodCache<{ served: ServedStatus | null }> {
+  let cache = caches.get(system.sql);
+  if (cache === undefined) {
+    cache = new LastGoodCache({
+      freshMs: 10_000,
+      lastGoodMs: system.config.public_status.last_good_ttl_secs * 1000,
+      patienceMs: 5000,
+      max: 1000,
+      clock: system.clock,
+      onFallback: (error) => system.log.warn({ reason: error instanceof Error ? error.message : String(error) }, "the status page is served from its last good copy"),
+    });
+    caches.set(system.sql, cache);
+  }
+  return cache;
+}
+
+/**
+ * The published page with all that it shows, at most 10 s old, or its last good copy while it cannot be computed.
+ * Throws STATUS_PAGE_NOT_FOUND when none is published, STATUS_DATA_UNAVAILABLE when there is no copy to fall back to.
+ */
+export async function servedStatus(system: System): Promise<ServedStatus> {
+  const { served } = await cacheOf(system).get("/status", async () => ({ served: await computeStatus(system) }));
+  if (served === null) throw new AppError("STATUS_PAGE_NOT_FOUND", "No status page is published here.");
+  return served;
+}
+
+/** What /status shows, as JSON. */
+export async function publicStatus(system: System): Promise<PublicStatus> {
+  return (await servedStatus(system)).status;
+}
+
+/** The last `days` days (1 to 90) of a component. COMPONENT_NOT_FOUND for a monitor that is not on the page. */
+export async function componentHistory(system: System, id: string, days: number): Promise<ComponentHistory> {
+  const { status, runs } = await servedStatus(system);
+  const component = componentsOf(status).find((candidate) => candidate.id === id);
+  if (component === undefined) throw new AppError("COMPONENT_NOT_FOUND", "There is no such component on this page.");
+  const history = component.history.slice(-days);
+  const counts = history.flatMap((cell) => runs.get(id)?.get(cell.date) ?? []);
+  return { id: component.id, name: component.name, status: component.status, days, uptime_pct: shownPct(uptimePct(sum(counts))), history };
+}
+
+/** Open incidents and those of the last 30 days, open ones first, newest first. */
+export async function listPublicIncidents(system: System, { limit, offset }: { limit: number; offset: number }): Promise<Page<PublicIncident>> {
+  const { status } = await servedStatus(system);
+  const all = [...status.active_incidents, ...status.recent_incidents];
+  return { items: all.slice(offset, offset + limit), total: all.length, limit, offset };
+}
+
+/** One incident of a component of the page, however old. INCIDENT_NOT_FOUND for every other id. */
+export async function publicIncident(system: System, id: string): Promise<PublicIncident> {
+  const { status, orgId, pageId } = await servedStatus(system);
+  const known = [...status.active_incidents, ...status.recent_incidents].find((incident) => incident.id === id);
+  if (known !== undefined) return known;
+  const row = isId(id) ? await queries.selectPublicIncident(system.sql, orgId, pageId, id) : null;
+  if (row === null) throw new AppError("INCIDENT_NOT_FOUND", "There is no such incident on this page.");
+  return presentIncident(row);
+}
+
+/** The components of all groups in order. */
+export const componentsOf = (status: PublicStatus): PublicComponent[] => status.groups.flatMap((group) => group.components);

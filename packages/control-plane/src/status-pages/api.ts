@@ -1,0 +1,130 @@
+import Type from "typebox";
+import { created, noContent, ok, route, type Route } from "../http/route.ts";
+import { IdParam, paging } from "../http/wire.ts";
+import { Component, ComponentCreate, ComponentOrder, ComponentPage, ComponentPatch, StatusPage, StatusPageCreate, StatusPagePage, StatusPagePatch } from "./schema.ts";
+import * as service from "./service.ts";
+
+const ComponentParam = Type.Object({ id: Type.String(), target_id: Type.String() });
+const read = { door: "tenant", scope: "status_page:read", tag: "Status pages" } as const;
+const write = { door: "tenant", scope: "status_page:write", tag: "Status pages" } as const;
+
+/** Public pages and what stands on them. Every member reads; only owners change. */
+export const statusPageRoutes: Route[] = [
+  route({
+    ...read,
+    method: "GET",
+    path: "/api/v1/status-pages",
+    summary: "List status pages",
+    query: Type.Object(paging(50, 1000)),
+    replies: { 200: StatusPagePage },
+    handle: async ({ ctx, query }) => ok(await service.listPages(ctx, query)),
+  }),
+  route({
+    ...write,
+    method: "POST",
+    path: "/api/v1/status-pages",
+    summary: "Create a status page",
+    body: StatusPageCreate,
+    replies: { 201: StatusPage },
+    errors: ["OWNER_REQUIRED", "INVALID_SLUG", "SLUG_TAKEN", "EMPTY_NAME", "QUOTA_EXCEEDED"],
+    handle: async ({ ctx, body }) => {
+      const page = await service.createPage(ctx, body);
+      return created(`/api/v1/status-pages/${page.id}`, page);
+    },
+  }),
+  route({
+    ...read,
+    method: "GET",
+    path: "/api/v1/status-pages/{id}",
+    summary: "Read a status page",
+    params: IdParam,
+    replies: { 200: StatusPage },
+    errors: ["STATUS_PAGE_NOT_FOUND"],
+    handle: async ({ ctx, params }) => ok(await service.getPage(ctx, params.id)),
+  }),
+  route({
+    ...write,
+    method: "PATCH",
+    path: "/api/v1/status-pages/{id}",
+    summary: "Change a status page",
+    params: IdParam,
+    body: StatusPagePatch,
+    replies: { 200: StatusPage },
+    errors: ["OWNER_REQUIRED", "STATUS_PAGE_NOT_FOUND", "INVALID_SLUG", "SLUG_TAKEN", "EMPTY_NAME"],
+    handle: async ({ ctx, params, body }) => ok(await service.updatePage(ctx, params.id, body)),
+  }),
+  route({
+    ...write,
+    method: "DELETE",
+    path: "/api/v1/status-pages/{id}",
+    summary: "Delete a status page",
+    params: IdParam,
+    replies: { 204: null },
+    errors: ["OWNER_REQUIRED", "STATUS_PAGE_NOT_FOUND"],
+    handle: async ({ ctx, params }) => {
+      await service.deletePage(ctx, params.id);
+      return noContent();
+    },
+  }),
+  route({
+    ...read,
+    method: "GET",
+    path: "/api/v1/status-pages/{id}/components",
+    summary: "List the components of a page",
+    params: IdParam,
+    query: Type.Object(paging(1000, 1000)),
+    replies: { 200: ComponentPage },
+    errors: ["STATUS_PAGE_NOT_FOUND"],
+    handle: async ({ ctx, params, query }) => ok(await service.listComponents(ctx, params.id, query)),
+  }),
+  route({
+    ...write,
+    method: "POST",
+    path: "/api/v1/status-pages/{id}/components",
+    summary: "Put a monitor on a page",
+    params: IdParam,
+    body: ComponentCreate,
+    replies: { 201: Component },
+    errors: ["OWNER_REQUIRED", "STATUS_PAGE_NOT_FOUND", "TARGET_NOT_FOUND", "COMPONENT_ALREADY_ON_PAGE", "QUOTA_EXCEEDED"],
+    handle: async ({ ctx, params, body }) => {
+      const component = await service.addComponent(ctx, params.id, body);
+      return created(`/api/v1/status-pages/${params.id}/components/${component.target_id}`, component);
+    },
+  }),
+  route({
+    ...write,
+    method: "POST",
+    path: "/api/v1/status-pages/{id}/components/reorder",
+    summary: "Order the components of a page",
+    description: "Answers the components in their new order.",
+    params: IdParam,
+    body: ComponentOrder,
+    replies: { 200: ComponentPage },
+    errors: ["OWNER_REQUIRED", "STATUS_PAGE_NOT_FOUND", "INVALID_COMPONENT_ID"],
+    handle: async ({ ctx, params, body }) => ok(await service.reorderComponents(ctx, params.id, body.target_ids)),
+  }),
+  route({
+    ...write,
+    method: "PATCH",
+    path: "/api/v1/status-pages/{id}/components/{target_id}",
+    summary: "Change a component",
+    params: ComponentParam,
+    body: ComponentPatch,
+    replies: { 200: Component },
+    errors: ["OWNER_REQUIRED", "STATUS_PAGE_NOT_FOUND", "COMPONENT_NOT_FOUND"],
+    handle: async ({ ctx, params, body }) => ok(await service.updateComponent(ctx, params.id, params.target_id, body)),
+  }),
+  route({
+    ...write,
+    method: "DELETE",
+    path: "/api/v1/status-pages/{id}/components/{target_id}",
+    summary: "Take a monitor off a page",
+    params: ComponentParam,
+    replies: { 204: null },
+    errors: ["OWNER_REQUIRED", "STATUS_PAGE_NOT_FOUND", "COMPONENT_NOT_FOUND"],
+    handle: async ({ ctx, params }) => {
+      await service.removeComponent(ctx, params.id, params.target_id);
+      return noContent();
+    },
+  }),
+];

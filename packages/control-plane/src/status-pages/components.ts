@@ -1,0 +1,99 @@
+import { AppError } from "@statusmesh/shared/errors";
+import { isId } from "@statusmesh/shared/ids";
+import { type Ctx, inTransaction, requireOwner, requireScope } from "../context.ts";
+import type { Page } from "../http/wire.ts";
+import * as queries from "./queries.ts";
+import { notFound, quotaExceeded } from "./refusals.ts";
+import type { Component, ComponentCreate, ComponentPatch } from "./schema.ts";
+
+/** The monitors on a page in the order of the page. */
+export async function listComponents(ctx: Ctx, pageId: string, { limit, offset }: { limit: number; offset: number }): Promise<Page<Component>> {
+  requireScope(ctx, "status_page:read");
+  await findPage(ctx, pageId, queries.selectPage);
+  const [rows, total] = await Promise.all([queries.selectComponents(ctx.sql, ctx.orgId, pageId, limit, offset), queries.countComponents(ctx.sql, ctx.orgId, pageId)]);
+  return { items: rows.map(presentRow), total, limit, offset };
+}
+
+/**
+ * Puts a monitor at the end of a page. Throws TARGET_NOT_FOUND, COMPONENT_ALREADY_ON_PAGE, and QUOTA_EXCEEDED when it is
+ * a new public monitor over the plan's limit; one that is on another page already costs nothing.
+ */
+export async function addComponent(ctx: Ctx, pageId: string, input: ComponentCreate): Promise<Component> {
+  requireScope(ctx, "status_page:write");
+  requireOwner(ctx);
+  return await inTransaction(ctx, async (own) => {
+    const { plan, max_public_components: limit } = await queries.lockQuotas(own.sql, ctx.orgId);
+    await findPage(own, pageId, queries.lockPage);
+    if ((await queries.selectComponent(own.sql, ctx.orgId, pageId, input.target_id)) !== null) {
+      throw new AppError("COMPONENT_ALREADY_ON_PAGE", "This monitor is on the page already.", { field: "/target_id" });
+    }
+    const { count, included } = await queries.countPublicTargets(own.sql, ctx.orgId, input.target_id);
+    const full = limit !== null && !included && count >= limit;
+    const binding = { target_id: input.target_id, public_name: input.public_name ?? null, public_description: input.public_description ?? null, public_group: input.public_group ?? null };
+    if (!(await queries.insertComponent(own.sql, ctx.orgId, pageId, binding))) throw new AppError("TARGET_NOT_FOUND", "There is no monitor with this id.", { field: "/target_id" });
+    // After the insert, so that a monitor that does not exist is told as such whatever the quota.
+    if (full) throw quotaExceeded("max_public_components", count, limit, plan);
+    return await find(own, pageId, input.target_id);
+  });
+}
+
+/** Changes what was sent; null restores the default. */
+export async function updateComponent(ctx: Ctx, pageId: string, targetId: string, patch: ComponentPatch): Promise<Component> {
+  requireScope(ctx, "status_page:write");
+  requireOwner(ctx);
+  return await inTransaction(ctx, async (own) => {
+    await findPage(own, pageId, queries.lockPage);
+    const before = await find(own, pageId, targetId);
+    await queries.updateComponent(own.sql, ctx.orgId, pageId, { ...before, ...patch });
+    return await find(own, pageId, targetId);
+  });
+}
+
+/** Takes a monitor off a page. */
+export async function removeComponent(ctx: Ctx, pageId: string, targetId: string): Promise<void> {
+  requireScope(ctx, "status_page:write");
+  requireOwner(ctx);
+  await findPage(ctx, pageId, queries.selectPage);
+  if (!isId(targetId) || !(await queries.deleteComponent(ctx.sql, ctx.orgId, pageId, targetId))) throw componentNotFound();
+}
+
+/** Puts the components in the order of `targetIds`, which names each of them once; anything else is INVALID_COMPONENT_ID. */
+export async function reorderComponents(ctx: Ctx, pageId: string, targetIds: readonly string[]): Promise<Page<Component>> {
+  requireScope(ctx, "status_page:write");
+  requireOwner(ctx);
+  return await inTransaction(ctx, async (own) => {
+    await findPage(own, pageId, queries.lockPage);
+    const present = new Set((await allComponents(own, pageId)).map((row) => row.target_id));
+    const stray = targetIds.findIndex((id, at) => !present.has(id) || targetIds.indexOf(id) !== at);
+    if (stray >= 0) throw new AppError("INVALID_COMPONENT_ID", "Each id must be a component of this page, and come once.", { field: `/target_ids/${stray}` });
+    if (targetIds.length !== present.size) {
+      throw new AppError("INVALID_COMPONENT_ID", `The page has ${present.size} components, and the list names ${targetIds.length} of them: name every one.`, { field: "/target_ids" });
+    }
+    await queries.orderComponents(own.sql, ctx.orgId, pageId, targetIds);
+    const rows = await allComponents(own, pageId);
+    return { items: rows.map(presentRow), total: rows.length, limit: rows.length, offset: 0 };
+  });
+}
+
+const allComponents = (ctx: Ctx, pageId: string) => queries.selectComponents(ctx.sql, ctx.orgId, pageId, 1_000_000, 0);
+
+const componentNotFound = () => new AppError("COMPONENT_NOT_FOUND", "This monitor is not on the page.");
+
+async function findPage(ctx: Ctx, pageId: string, select: typeof queries.selectPage): Promise<void> {
+  if (!isId(pageId) || (await select(ctx.sql, ctx.orgId, pageId)) === null) throw notFound();
+}
+
+async function find(ctx: Ctx, pageId: string, targetId: string): Promise<queries.ComponentRow> {
+  const row = isId(targetId) ? await queries.selectComponent(ctx.sql, ctx.orgId, pageId, targetId) : null;
+  if (row === null) throw componentNotFound();
+  return row;
+}
+
+const presentRow = (row: queries.ComponentRow): Component => ({
+  target_id: row.target_id,
+  monitor_name: row.monitor_name,
+  public_name: row.public_name,
+  public_description: row.public_description,
+  public_group: row.public_group,
+  sort_order: row.sort_order,
+});

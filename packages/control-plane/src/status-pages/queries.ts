@@ -1,0 +1,168 @@
+import type { Sql, TransactionSql } from "postgres";
+import type { MonitorStatus } from "../targets/schema.ts";
+import type { Branding } from "./schema.ts";
+
+type Db = Sql | TransactionSql;
+
+export interface StatusPageRow {
+  id: string;
+  org_id: string;
+  slug: string;
+  name: string;
+  enabled: boolean;
+  branding: Branding;
+  created_at: Date;
+  updated_at: Date;
+}
+
+const columns = (sql: Db) => sql`p.id, p.org_id, p.slug, p.name, p.enabled, p.branding, p.created_at, p.updated_at`;
+
+/** What the plan allows of pages and components; null is unlimited. */
+export interface PageQuotas {
+  plan: string;
+  max_status_pages: number | null;
+  max_public_components: number | null;
+}
+
+/** Locks the organisation, so that of many parallel additions each counts those before it. Rows that refer to it may still be written. */
+export async function lockQuotas(sql: Db, orgId: string): Promise<PageQuotas> {
+  const [row] = await sql<PageQuotas[]>`
+    select p.id as plan, p.max_status_pages, p.max_public_components
+    from orgs o join plans p on p.id = o.plan_id where o.id = ${orgId} for no key update of o`;
+  return row!;
+}
+
+/** False when another page, of whichever organisation, has the slug. */
+export async function insertPage(sql: Db, row: StatusPageRow): Promise<boolean> {
+  const rows = await sql`
+    insert into status_pages (id, org_id, slug, name, enabled, branding, created_at, updated_at)
+    values (${row.id}, ${row.org_id}, ${row.slug}, ${row.name}, ${row.enabled}, ${sql.json(row.branding)}, ${row.created_at}, ${row.updated_at})
+    on conflict (slug) do nothing returning id`;
+  return rows.length === 1;
+}
+
+/** Writes every field that can change. Another page with the slug raises a unique violation. */
+export async function updatePage(sql: Db, row: StatusPageRow): Promise<void> {
+  await sql`
+    update status_pages set slug = ${row.slug}, name = ${row.name}, enabled = ${row.enabled}, branding = ${sql.json(row.branding)}, updated_at = ${row.updated_at}
+    where org_id = ${row.org_id} and id = ${row.id}`;
+}
+
+export async function deletePage(sql: Db, orgId: string, id: string): Promise<boolean> {
+  const rows = await sql`delete from status_pages where org_id = ${orgId} and id = ${id} returning id`;
+  return rows.length === 1;
+}
+
+export async function selectPage(sql: Db, orgId: string, id: string): Promise<StatusPageRow | null> {
+  const [row] = await sql<StatusPageRow[]>`select ${columns(sql)} from status_pages p where p.org_id = ${orgId} and p.id = ${id}`;
+  return row ?? null;
+}
+
+/** Locks the page against other edits of it and of its components. */
+export async function lockPage(sql: Db, orgId: string, id: string): Promise<StatusPageRow | null> {
+  const [row] = await sql<StatusPageRow[]>`select ${columns(sql)} from status_pages p where p.org_id = ${orgId} and p.id = ${id} for no key update`;
+  return row ?? null;
+}
+
+export async function selectPages(sql: Db, orgId: string, limit: number, offset: number): Promise<StatusPageRow[]> {
+  return await sql<StatusPageRow[]>`select ${columns(sql)} from status_pages p where p.org_id = ${orgId} order by p.created_at, p.id limit ${limit} offset ${offset}`;
+}
+
+export async function countPages(sql: Db, orgId: string): Promise<number> {
+  const [row] = await sql<{ count: number }[]>`select count(*)::int as count from status_pages where org_id = ${orgId}`;
+  return row!.count;
+}
+
+/** The page that /status serves: the oldest enabled one of the oldest live organisation. */
+export async function selectServedPage(sql: Db): Promise<StatusPageRow | null> {
+  const [row] = await sql<StatusPageRow[]>`
+    select ${columns(sql)} from status_pages p
+    where p.org_id = (select o.id from orgs o where o.deleted_at is null order by o.created_at, o.id limit 1) and p.enabled
+    order by p.created_at, p.id limit 1`;
+  return row ?? null;
+}
+
+export interface ComponentRow {
+  target_id: string;
+  monitor_name: string;
+  public_name: string | null;
+  public_description: string | null;
+  public_group: string | null;
+  sort_order: number;
+}
+
+const componentColumns = (sql: Db) => sql`c.target_id, t.name as monitor_name, c.public_name, c.public_description, c.public_group, c.sort_order`;
+
+export async function selectComponents(sql: Db, orgId: string, pageId: string, limit: number, offset: number): Promise<ComponentRow[]> {
+  return await sql<ComponentRow[]>`
+    select ${componentColumns(sql)} from status_page_components c join targets t on t.id = c.target_id
+    where c.org_id = ${orgId} and c.page_id = ${pageId} order by c.sort_order, c.target_id limit ${limit} offset ${offset}`;
+}
+
+export async function countComponents(sql: Db, orgId: string, pageId: string): Promise<number> {
+  const [row] = await sql<{ count: number }[]>`select count(*)::int as count from status_page_components where org_id = ${orgId} and page_id = ${pageId}`;
+  return row!.count;
+}
+
+export async function selectComponent(sql: Db, orgId: string, pageId: string, targetId: string): Promise<ComponentRow | null> {
+  const [row] = await sql<ComponentRow[]>`
+    select ${componentColumns(sql)} from status_page_components c join targets t on t.id = c.target_id
+    where c.org_id = ${orgId} and c.page_id = ${pageId} and c.target_id = ${targetId}`;
+  return row ?? null;
+}
+
+/** Monitors of the organisation that are on some page, and whether this one is among them. */
+export async function countPublicTargets(sql: Db, orgId: string, targetId: string): Promise<{ count: number; included: boolean }> {
+  const [row] = await sql<{ count: number; included: boolean }[]>`
+    select count(distinct target_id)::int as count, coalesce(bool_or(target_id = ${targetId}), false) as included from status_page_components where org_id = ${orgId}`;
+  return row!;
+}
+
+/** Adds a monitor of the organisation at the end of the page. False when it has no such monitor. */
+export async function insertComponent(sql: Db, orgId: string, pageId: string, row: Pick<ComponentRow, "target_id" | "public_name" | "public_description" | "public_group">): Promise<boolean> {
+  const rows = await sql`
+    insert into status_page_components (page_id, target_id, org_id, public_name, public_description, public_group, sort_order)
+    select ${pageId}, t.id, t.org_id, ${row.public_name}, ${row.public_description}, ${row.public_group},
+      (select coalesce(max(c.sort_order) + 1, 0) from status_page_components c where c.page_id = ${pageId})
+    from targets t where t.org_id = ${orgId} and t.id = ${row.target_id}
+    returning target_id`;
+  return rows.length === 1;
+}
+
+export async function updateComponent(sql: Db, orgId: string, pageId: string, row: ComponentRow): Promise<void> {
+  await sql`
+    update status_page_components set public_name = ${row.public_name}, public_description = ${row.public_description}, public_group = ${row.public_group}
+    where org_id = ${orgId} and page_id = ${pageId} and target_id = ${row.target_id}`;
+}
+
+export async function deleteComponent(sql: Db, orgId: string, pageId: string, targetId: string): Promise<boolean> {
+  const rows = await sql`delete from status_page_components where org_id = ${orgId} and page_id = ${pageId} and target_id = ${targetId} returning target_id`;
+  return rows.length === 1;
+}
+
+/** Numbers the components of a page in the order of the ids. */
+export async function orderComponents(sql: Db, orgId: string, pageId: string, targetIds: readonly string[]): Promise<void> {
+  await sql`
+    update status_page_components c set sort_order = o.position - 1
+    from unnest(${targetIds as string[]}::uuid[]) with ordinality as o (target_id, position)
+    where c.org_id = ${orgId} and c.page_id = ${pageId} and c.target_id = o.target_id`;
+}
+
+/** A component as visitors may see it, with how its monitor reads. */
+export interface PublicComponentRow {
+  target_id: string;
+  name: string;
+  description: string | null;
+  group: string | null;
+  status: MonitorStatus;
+  last_result_at: Date | null;
+}
+
+/** The components of a page in order. A monitor whose votes are stale at `now`, or that is paused, reads as unknown. */
+export async function selectPublicComponents(sql: Db, orgId: string, pageId: string, now: Date): Promise<PublicComponentRow[]> {
+  return await sql<PublicComponentRow[]>`
+    select c.target_id, coalesce(c.public_name, t.name) as name, c.public_description as description, c.public_group as "group",
+      case when t.enabled and s.status_until >= ${now} then s.status else 'unknown' end as status, s.last_result_at
+    from status_page_components c join targets t on t.id = c.target_id left join target_states s on s.target_id = c.target_id
+    where c.org_id = ${orgId} and c.page_id = ${pageId} order by c.sort_order, c.target_id`;
+}

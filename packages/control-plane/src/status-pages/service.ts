@@ -1,0 +1,132 @@
+import { AppError } from "@statusmesh/shared/errors";
+import { isId, newId } from "@statusmesh/shared/ids";
+import { type Ctx, inTransaction, requireOwner, requireScope, type System } from "../context.ts";
+import { iso, type Page } from "../http/wire.ts";
+import * as queries from "./queries.ts";
+import { notFound, quotaExceeded } from "./refusals.ts";
+import type { Branding, BrandingInput, StatusPage, StatusPageCreate, StatusPagePatch } from "./schema.ts";
+
+export { addComponent, listComponents, removeComponent, reorderComponents, updateComponent } from "./components.ts";
+
+interface Paging {
+  limit: number;
+  offset: number;
+}
+
+const defaultBranding: Branding = { display_name: null, about: null, brand_color: null, style: "auto", show_powered_by: true, website_url: null, hide_from_search: false };
+
+/** The organisation's pages, oldest first. */
+export async function listPages(ctx: Ctx, { limit, offset }: Paging): Promise<Page<StatusPage>> {
+  requireScope(ctx, "status_page:read");
+  const [rows, total] = await Promise.all([queries.selectPages(ctx.sql, ctx.orgId, limit, offset), queries.countPages(ctx.sql, ctx.orgId)]);
+  return { items: await present(ctx, rows), total, limit, offset };
+}
+
+/** One page. STATUS_PAGE_NOT_FOUND for an absent or foreign id. */
+export async function getPage(ctx: Ctx, id: string): Promise<StatusPage> {
+  requireScope(ctx, "status_page:read");
+  return presentOne(ctx, await find(ctx, id, queries.selectPage));
+}
+
+/** Makes a page. Throws SLUG_TAKEN, EMPTY_NAME, and QUOTA_EXCEEDED when the plan allows no more pages. */
+export async function createPage(ctx: Ctx, input: StatusPageCreate): Promise<StatusPage> {
+  requireScope(ctx, "status_page:write");
+  requireOwner(ctx);
+  const now = new Date(ctx.clock.now());
+  const row: queries.StatusPageRow = {
+    id: newId(),
+    org_id: ctx.orgId,
+    slug: input.slug,
+    name: checkedName(input.name),
+    enabled: input.enabled ?? true,
+    branding: branding(input.branding),
+    created_at: now,
+    updated_at: now,
+  };
+  await inTransaction(ctx, async ({ sql }) => {
+    const { plan, max_status_pages: limit } = await queries.lockQuotas(sql, ctx.orgId);
+    const current = await queries.countPages(sql, ctx.orgId);
+    if (limit !== null && current >= limit) throw quotaExceeded("max_status_pages", current, limit, plan);
+    if (!(await queries.insertPage(sql, row))) throw slugTaken(row.slug);
+  });
+  return presentOne(ctx, row);
+}
+
+/** Changes what was sent; `branding` is replaced as a whole. A new slug holds at once, and the old one is free. */
+export async function updatePage(ctx: Ctx, id: string, patch: StatusPagePatch): Promise<StatusPage> {
+  requireScope(ctx, "status_page:write");
+  requireOwner(ctx);
+  const row = await inTransaction(ctx, async (own) => {
+    const before = await find(own, id, queries.lockPage);
+    const after: queries.StatusPageRow = {
+      ...before,
+      slug: patch.slug ?? before.slug,
+      name: patch.name === undefined ? before.name : checkedName(patch.name),
+      enabled: patch.enabled ?? before.enabled,
+      branding: patch.branding === undefined ? before.branding : branding(patch.branding),
+      updated_at: new Date(ctx.clock.now()),
+    };
+    try {
+      await queries.updatePage(own.sql, after);
+    } catch (cause) {
+      // 23505, unique_violation: the slug is the only unique column that changes here.
+      if ((cause as { code?: unknown }).code === "23505") throw slugTaken(after.slug, cause);
+      throw cause;
+    }
+    return after;
+  });
+  return presentOne(ctx, row);
+}
+
+/** Deletes a page; its monitors stay. */
+export async function deletePage(ctx: Ctx, id: string): Promise<void> {
+  requireScope(ctx, "status_page:write");
+  requireOwner(ctx);
+  if (!isId(id) || !(await queries.deletePage(ctx.sql, ctx.orgId, id))) throw notFound();
+}
+
+/** The page at /status, or null when there is none. Without scopes: it is public. */
+export async function servedPage(system: System): Promise<queries.StatusPageRow | null> {
+  if (!system.config.tenancy.path_based_public_routes) return null;
+  return await queries.selectServedPage(system.sql);
+}
+
+/** The components of a public page in order, as visitors may see them. */
+export async function publicComponents(system: System, page: queries.StatusPageRow): Promise<queries.PublicComponentRow[]> {
+  return await queries.selectPublicComponents(system.sql, page.org_id, page.id, new Date(system.clock.now()));
+}
+
+async function find(ctx: Ctx, id: string, select: typeof queries.selectPage): Promise<queries.StatusPageRow> {
+  const row = isId(id) ? await select(ctx.sql, ctx.orgId, id) : null;
+  if (row === null) throw notFound();
+  return row;
+}
+
+const slugTaken = (slug: string, cause?: unknown) => new AppError("SLUG_TAKEN", `The slug ${slug} belongs to another status page. Choose a different one.`, { field: "/slug", cause });
+
+function checkedName(name: string): string {
+  if (name.trim() === "") throw new AppError("EMPTY_NAME", "A status page needs a name of 1 to 80 characters.", { field: "/name" });
+  return name;
+}
+
+const branding = (input: BrandingInput | undefined): Branding => ({ ...defaultBranding, ...input });
+
+async function present(ctx: Ctx, rows: readonly queries.StatusPageRow[]): Promise<StatusPage[]> {
+  const served = await servedPage(ctx);
+  return rows.map((row) => ({
+    id: row.id,
+    slug: row.slug,
+    name: row.name,
+    enabled: row.enabled,
+    branding: branding(row.branding),
+    status_url: row.id === served?.id ? `${ctx.config.server.public_url}/status` : null,
+    logo_url: null,
+    created_at: iso(row.created_at),
+    updated_at: iso(row.updated_at),
+  }));
+}
+
+async function presentOne(ctx: Ctx, row: queries.StatusPageRow): Promise<StatusPage> {
+  const [page] = await present(ctx, [row]);
+  return page!;
+}
