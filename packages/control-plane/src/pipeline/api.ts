@@ -32,8 +32,8 @@ function present(reply: RunReply & { region: string }, targetId: string | null) 
   };
 }
 
-/** The routes of the pipeline: what agents speak, and the runs that people ask for. */
-export function pipelineRoutes(hub: Hub, ingest: Ingest): Route[] {
+/** The routes of the pipeline: what agents speak, and the runs that people ask for. `draining` ends held pulls. */
+export function pipelineRoutes(hub: Hub, ingest: Ingest, draining: AbortSignal): Route[] {
   return [
     route({
       method: "POST",
@@ -47,7 +47,7 @@ export function pipelineRoutes(hub: Hub, ingest: Ingest): Route[] {
       handle: async ({ ctx, body, http }) => {
         const gone = new AbortController();
         http.res.once("close", () => gone.abort());
-        return ok(await pull(ctx, hub, body, gone.signal));
+        return ok(await pull(ctx, hub, body, AbortSignal.any([gone.signal, draining])));
       },
     }),
     route({

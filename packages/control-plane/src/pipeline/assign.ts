@@ -33,7 +33,7 @@ interface Cursor {
 interface Assignable {
   id: string;
   org_id: string;
-  version: string;
+  version: number;
   interval_secs: number;
   spec: CheckSpec;
   assigned: boolean;
@@ -81,7 +81,7 @@ async function look(ctx: AgentCtx, cursor: Cursor | null, capacity: number): Pro
   const checks = rows.filter((row) => row.assigned && mine(row.id)).map((row): AssignedCheck => {
     const intervalMs = row.interval_secs * 1000;
     const next = row.fresh ? now + Math.floor((first++ * 1000) / firstRunsPerSecond) : slotAtOrAfter(now, phaseMs(row.id, ctx.region, intervalMs), intervalMs);
-    return { target_id: row.id, org_id: row.org_id, version: row.version, interval_ms: intervalMs, next_due_at: next, check: openSpec(ctx, row.id, row.spec) };
+    return { target_id: row.id, org_id: row.org_id, version: String(row.version), interval_ms: intervalMs, next_due_at: next, check: openSpec(ctx, row.id, row.spec) };
   });
   const drop = full ? [] : [...deleted, ...rows.filter((row) => !row.assigned || !mine(row.id)).map((row) => row.id)];
   const next: Cursor = { snapshot, agents: digest(agents), at: full ? now : cursor.at };

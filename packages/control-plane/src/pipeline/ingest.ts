@@ -87,7 +87,7 @@ async function ingestBatch(ctx: AgentCtx, batch: readonly AgentResult[]): Promis
   const mine = batch.filter((result) => targets.has(result.target_id));
   const stored = await insertResults(sql, ctx.region, mine);
   if (stored.length > 0) {
-    await markLate(sql, stored, ctx.clock.now());
+    await markLate(sql, stored.map((result) => ({ targetId: result.target_id, scheduledAt: new Date(result.scheduled_at) })), ctx.clock.now());
     await fold(ctx, states, targets, stored);
   }
   return { stored: stored.length, duplicates: mine.length - stored.length, dropped_unassigned: batch.length - mine.length };

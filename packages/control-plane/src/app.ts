@@ -1,0 +1,127 @@
+import Koa, { type Context } from "koa";
+import { AppError } from "@statusmesh/shared/errors";
+import { agentRoutes } from "./agents/api.ts";
+import { authenticateAgent } from "./agents/service.ts";
+import { authRoutes } from "./auth/api.ts";
+import { authenticateTenant, bearerOf } from "./auth/authenticate.ts";
+import { authPages } from "./auth/pages.ts";
+import { me } from "./auth/service.ts";
+import { channelRoutes } from "./channels/api.ts";
+import { channelsPages } from "./channels/pages.ts";
+import type { Ctx, System } from "./context.ts";
+import { sameSecret } from "./crypto/token.ts";
+import type { Hub } from "./db/notify.ts";
+import { loadAssets } from "./http/assets.ts";
+import { exchange } from "./http/exchange.ts";
+import { allowedMethods, type Authenticators, mountRoutes } from "./http/mount.ts";
+import { errorPages, mountPages } from "./http/pages.ts";
+import type { Route } from "./http/route.ts";
+import { openViews } from "./http/views.ts";
+import { incidentRoutes } from "./incidents/api.ts";
+import { incidentsPages } from "./incidents/pages.ts";
+import { listIncidents } from "./incidents/service.ts";
+import { docsPage, openApiDocument } from "./openapi.ts";
+import { pipelineRoutes } from "./pipeline/api.ts";
+import type { Ingest } from "./pipeline/ingest.ts";
+import { publicRoutes } from "./public/api.ts";
+import { publicPages } from "./public/pages.ts";
+import { regionRoutes } from "./regions/api.ts";
+import { resultRoutes } from "./results/api.ts";
+import { statusPageRoutes } from "./status-pages/api.ts";
+import { statusPagesPages } from "./status-pages/pages.ts";
+import { targetRoutes } from "./targets/api.ts";
+import { targetsPages } from "./targets/pages.ts";
+
+export interface AppOptions {
+  system: System;
+  hub: Hub;
+  ingest: Ingest;
+  /** Fires when the process drains: held requests are answered, and /readyz says no. */
+  draining: AbortSignal;
+  /** Holds every reply against its declaration; for tests. */
+  checkReplies?: boolean;
+}
+
+/** Every route of the service, in the order in which the documentation shows them. A path with a parameter comes after its literal siblings. */
+export function allRoutes({ hub, ingest, draining }: Pick<AppOptions, "hub" | "ingest" | "draining">): Route[] {
+  return [...pipelineRoutes(hub, ingest, draining), ...targetRoutes, ...resultRoutes, ...incidentRoutes, ...channelRoutes, ...statusPageRoutes, ...publicRoutes, ...authRoutes, ...regionRoutes, ...agentRoutes];
+}
+
+const allPages = [...targetsPages, ...incidentsPages, ...channelsPages, ...statusPagesPages, ...authPages, ...publicPages];
+
+/** The application: API, console, public pages, documentation and health, behind one error exit. */
+export function createApp(options: AppOptions): Koa {
+  const { system, draining } = options;
+  const routes = allRoutes(options);
+  const doors = makeDoors(system);
+  const assets = loadAssets();
+  const views = openViews({ assets });
+  const document = JSON.stringify(openApiDocument(routes, system.config.server.public_url, system.config.auth.session.cookie_name));
+
+  const app = new Koa();
+  app.on("error", (error: unknown) => system.log.warn({ err: String(error) }, "a response could not be sent"));
+  app.use(exchange({ log: system.log, clock: system.clock, page: errorPages(views, () => system.clock.now()) }));
+  app.use(health(system, draining));
+  app.use(assets.serve);
+  app.use(documentation(document, assets.url("vendor/rapidoc-min.js")));
+  app.use(mountRoutes(routes, doors, options.checkReplies ?? false).routes());
+  app.use(mountPages(allPages, doors, views, { frame }).routes());
+  app.use((http) => {
+    const allowed = allowedMethods(routes, http.path);
+    if (allowed.length === 0) return;
+    http.set("Allow", allowed.join(", "));
+    throw new AppError("METHOD_NOT_ALLOWED", `${http.path} answers ${allowed.join(", ")}, not ${http.method}.`);
+  });
+  return app;
+}
+
+/** What every page of the console shows around its content. */
+async function frame(ctx: Ctx): Promise<object> {
+  const [who, open] = await Promise.all([me(ctx), listIncidents(ctx, { state: "open", limit: 1, offset: 0 })]);
+  return { org: who.org.name, email: who.user.email, openIncidents: open.total };
+}
+
+function makeDoors(system: System): Authenticators {
+  return {
+    tenant: (http) => authenticateTenant(system, http),
+    agent: (http) => authenticateAgent(system, bearerOf(http)),
+    operator: async (http) => {
+      const secret = system.config.operator.admin_token;
+      if (secret === "") throw new AppError("NOT_FOUND", `There is nothing at ${http.path}.`);
+      const token = bearerOf(http);
+      if (token === null || !sameSecret(token, secret)) throw new AppError("UNAUTHENTICATED", "The operator secret is missing or wrong. Send it as Authorization: Bearer <operator.admin_token>.");
+      return system;
+    },
+    public: async () => system,
+  };
+}
+
+function health(system: System, draining: AbortSignal) {
+  return async (http: Context, next: () => Promise<void>) => {
+    if (http.path === "/healthz") {
+      http.set("Cache-Control", "no-store");
+      http.body = { status: "ok" };
+    } else if (http.path === "/readyz") {
+      if (draining.aborted) throw new AppError("SERVICE_STARTING", "The service is stopping.", { retryAfterSecs: 5 });
+      await system.sql`select 1 from targets limit 1`;
+      http.set("Cache-Control", "no-store");
+      http.body = { status: "ready" };
+    } else await next();
+  };
+}
+
+function documentation(document: string, viewer: string) {
+  const page = docsPage(viewer);
+  return async (http: Context, next: () => Promise<void>) => {
+    if (http.method !== "GET" && http.method !== "HEAD") return await next();
+    if (http.path === "/api/openapi.json") {
+      http.set("Cache-Control", "public, max-age=60");
+      http.body = document;
+      http.type = "application/json; charset=utf-8";
+    } else if (http.path === "/docs") {
+      http.set("Cache-Control", "public, max-age=60");
+      http.body = page;
+      http.type = "text/html; charset=utf-8";
+    } else await next();
+  };
+}

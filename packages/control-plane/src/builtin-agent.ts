@@ -1,0 +1,81 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { setTimeout as sleep } from "node:timers/promises";
+import { newToken } from "./crypto/token.ts";
+import type { Log } from "./log.ts";
+
+/** The token of the agent that belongs to this data folder: made once, readable by the owner only. */
+export function builtInAgentToken(dataDir: string): string {
+  const file = join(dataDir, "agent-token");
+  mkdirSync(dataDir, { recursive: true });
+  if (!existsSync(file)) writeFileSync(file, `${newToken("sm_agent_")}\n`, { mode: 0o600, flag: "wx" });
+  return readFileSync(file, "utf8").trim();
+}
+
+export interface BuiltInAgent {
+  /** Asks the agent to report what it has and end, and waits for it, at most `ms`. */
+  stop(ms: number): Promise<void>;
+}
+
+/**
+ * Runs `sm-agent` as a child over the same HTTP interface as any other agent, and starts it again when it dies. Its
+ * standard input ends with this process, which the agent takes for a stop: a killed control plane leaves no orphan.
+ */
+export function startBuiltInAgent(options: { url: string; token: string; allowPrivate: boolean; log: Log }): BuiltInAgent {
+  const { log } = options;
+  const program = createRequire(import.meta.url).resolve("sm-agent/cli");
+  let child: ChildProcess | null = null;
+  let stopping = false;
+  let ended = Promise.resolve();
+
+  const run = async () => {
+    for (let failures = 0; !stopping; failures++) {
+      const started = performance.now();
+      const code = await new Promise<number | string | null>((resolve) => {
+        child = spawn(process.execPath, [program, "run"], {
+          env: {
+            PATH: process.env["PATH"],
+            SM_AGENT_URL: options.url,
+            SM_AGENT_TOKEN: options.token,
+            SM_AGENT_PARENT: "stdin",
+            SM_SECURITY__ALLOW_PRIVATE_TARGETS: String(options.allowPrivate),
+            ...(process.env["NODE_EXTRA_CA_CERTS"] === undefined ? {} : { NODE_EXTRA_CA_CERTS: process.env["NODE_EXTRA_CA_CERTS"] }),
+          },
+          stdio: ["pipe", "pipe", "pipe"],
+        });
+        for (const stream of [child.stdout!, child.stderr!]) createInterface({ input: stream }).on("line", (line) => relay(line, log));
+        child.once("error", (error) => resolve(error.message));
+        child.once("exit", (status, signal) => resolve(status ?? signal));
+      });
+      if (stopping) return;
+      if (performance.now() - started > 60_000) failures = 0;
+      const pause = Math.min(30_000, 500 * 2 ** failures);
+      log.error({ code, again_in_ms: pause }, "the built-in agent ended, starting it again");
+      await sleep(pause);
+    }
+  };
+  ended = run();
+
+  return {
+    async stop(ms) {
+      stopping = true;
+      child?.kill("SIGTERM");
+      await Promise.race([ended, sleep(ms, undefined, { ref: false })]);
+      child?.kill("SIGKILL");
+    },
+  };
+}
+
+/** The agent logs JSON lines; they join ours. */
+function relay(line: string, log: Log): void {
+  try {
+    const { level, msg, time: _, ...fields } = JSON.parse(line) as { level?: string; msg?: string; time?: string };
+    const write = level === "error" ? log.error : level === "warn" ? log.warn : level === "debug" ? log.debug : log.info;
+    write.call(log, { agent: "built-in", ...fields }, msg ?? "");
+  } catch {
+    log.warn({ agent: "built-in" }, line.slice(0, 500));
+  }
+}

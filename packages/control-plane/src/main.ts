@@ -1,0 +1,90 @@
+#!/usr/bin/env node
+import { Command } from "commander";
+import { bootstrapOwner } from "./auth/service.ts";
+import { loadConfig } from "./config.ts";
+import type { Clock } from "./context.ts";
+import { migrate } from "./db/migrate.ts";
+import { type Log, openLog, silentLog } from "./log.ts";
+import { version } from "./openapi.ts";
+import { makeSystem, openConfiguredDatabase, serve } from "./serve.ts";
+import { StartupError } from "./startup-error.ts";
+
+const clock: Clock = { now: () => Date.now() };
+
+const program = new Command("statusmesh").description("Uptime monitoring, alerting and public status pages.").version(version).option("--config <file>", "configuration file (default: statusmesh.toml, or SM_CONFIG)");
+
+const configuration = () => loadConfig({ path: program.opts<{ config?: string }>().config, env: process.env, cwd: process.cwd(), tty: process.stdout.isTTY });
+
+program.command("serve", { isDefault: true }).description("Run the control plane").action(runServer);
+
+program
+  .command("migrate")
+  .description("Bring the database to the version of this release, and end")
+  .action(async () => {
+    const database = await openConfiguredDatabase(configuration(), silentLog);
+    try {
+      const ran = await migrate(database.sql);
+      process.stdout.write(ran.length === 0 ? "The database is up to date.\n" : `Ran ${ran.join(", ")}.\n`);
+    } finally {
+      await database.stop();
+    }
+  });
+
+program
+  .command("bootstrap-owner")
+  .description("Print a one-time sign-in link and a full-scope API token for an owner; also beside a running service")
+  .option("--email <address>", "which owner (default: the first)")
+  .action(async ({ email }: { email?: string }) => {
+    const config = configuration();
+    const database = await openConfiguredDatabase(config, silentLog, true);
+    try {
+      await migrate(database.sql);
+      const made = await bootstrapOwner(makeSystem(config, database.sql, clock, silentLog), email ?? null);
+      process.stdout.write(`Owner: ${made.email}\nSign in within 15 minutes: ${config.server.public_url}${made.signInPath}\nAPI token, shown this once: ${made.token}\n`);
+    } finally {
+      await database.stop();
+    }
+  });
+
+async function runServer(): Promise<void> {
+  const config = configuration();
+  const log = openLog(config.log.level, config.log.format);
+  const running = await serve(config, clock, log);
+  // The link is a secret for whoever started the program: it goes beside the log, never into it.
+  const base = config.server.public_url.endsWith(":0") ? running.url : config.server.public_url;
+  const signIn = running.owner.signInPath === null ? null : base + running.owner.signInPath;
+  if (config.log.format === "json") log.info({ url: base, version }, "ready");
+  process.stderr.write(welcome(base, running.owner.email, signIn));
+  stopOnSignals(running.stop, log);
+}
+
+function welcome(url: string, owner: string, signIn: string | null): string {
+  const how = signIn === null ? "You are signed in elsewhere already. A new link: statusmesh bootstrap-owner" : `Sign in as ${owner} (once, within 15 minutes): ${signIn}`;
+  return `\n  StatusMesh ${version} is ready: ${url}\n  ${how}\n  Status page: ${url}/status   API: ${url}/docs   Stop: Ctrl-C\n\n`;
+}
+
+function stopOnSignals(stop: () => Promise<void>, log: Log): void {
+  let asked = false;
+  const onSignal = (signal: NodeJS.Signals) => {
+    if (asked) process.exit(130);
+    asked = true;
+    log.info({ signal }, "stopping");
+    stop().then(
+      () => process.exit(0),
+      (error: unknown) => {
+        log.error({ err: String(error) }, "could not stop cleanly");
+        process.exit(1);
+      },
+    );
+  };
+  process.on("SIGINT", onSignal);
+  process.on("SIGTERM", onSignal);
+}
+
+try {
+  await program.parseAsync();
+} catch (error) {
+  if (!(error instanceof StartupError)) throw error;
+  process.stderr.write(`statusmesh: ${error.message.replaceAll("\n", "\nstatusmesh: ")}\n`);
+  process.exitCode = 78;
+}

@@ -1,0 +1,166 @@
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { hostname } from "node:os";
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Sql } from "postgres";
+import { ensureBuiltInAgent } from "./agents/service.ts";
+import { createApp } from "./app.ts";
+import { bootstrap, type Bootstrapped } from "./auth/service.ts";
+import { builtInAgentToken, startBuiltInAgent } from "./builtin-agent.ts";
+import { type Config, parseBind, publicUrlOf } from "./config.ts";
+import type { Clock, System } from "./context.ts";
+import { makeSealer } from "./crypto/seal.ts";
+import { openDatabase } from "./db/connect.ts";
+import { startEmbedded } from "./db/embedded.ts";
+import { migrate } from "./db/migrate.ts";
+import { openHub } from "./db/notify.ts";
+import { ensurePartitions } from "./db/partitions.ts";
+import { keepPartitions } from "./jobs/partitions.ts";
+import { sendReminders } from "./jobs/reminders.ts";
+import { rollUp } from "./jobs/rollup.ts";
+import { startJobs } from "./jobs/runner.ts";
+import { sweep } from "./jobs/sweep.ts";
+import type { Log } from "./log.ts";
+import { startDeliverer } from "./pipeline/deliver.ts";
+import { openIngest } from "./pipeline/ingest.ts";
+import { ensureRegion } from "./regions/service.ts";
+import { StartupError } from "./startup-error.ts";
+
+/** Everything is down within this long after a stop is asked for. */
+const agentPatienceMs = 2_500;
+const drainMs = 1_000;
+
+export interface Running {
+  /** Where the server listens, with the port that it really has. */
+  readonly url: string;
+  readonly owner: Bootstrapped;
+  stop(): Promise<void>;
+}
+
+export interface Database {
+  readonly sql: Sql;
+  stop(): Promise<void>;
+}
+
+/** Opens the configured database, or starts the embedded one. `join` shares one that a running service holds. */
+export async function openConfiguredDatabase(config: Config, log: Log, join = false): Promise<Database> {
+  if (config.database.url !== "") {
+    const sql = await openDatabase({ url: config.database.url });
+    return { sql, stop: async () => await sql.end({ timeout: 1 }) };
+  }
+  const embedded = await startEmbedded({ dataDir: config.data.dir, log, join });
+  try {
+    const sql = await openDatabase(embedded.address);
+    return {
+      sql,
+      async stop() {
+        await sql.end({ timeout: 1 });
+        await embedded.stop();
+      },
+    };
+  } catch (error) {
+    await embedded.stop();
+    throw error;
+  }
+}
+
+/** What services need, over an open database. */
+export function makeSystem(config: Config, sql: Sql, clock: Clock, log: Log): System {
+  const key = config.security.credentials_kek_base64;
+  return { sql, clock, log, config, sealer: makeSealer(key === "" ? null : Buffer.from(key, "base64")) };
+}
+
+/** Starts the whole control plane and returns when it answers. Throws StartupError with what to do about it. */
+export async function serve(config: Config, clock: Clock, log: Log, options: { checkReplies?: boolean } = {}): Promise<Running> {
+  // The port first: a second start must not touch the database of the first.
+  const { server, url } = await listen(config);
+  try {
+    const database = await openConfiguredDatabase(config, log);
+    try {
+      return await run(database, server, url, config, clock, log, options);
+    } catch (error) {
+      await database.stop();
+      throw error;
+    }
+  } catch (error) {
+    server.close();
+    server.closeAllConnections();
+    throw error;
+  }
+}
+
+async function run(database: Database, server: Server, url: string, config: Config, clock: Clock, log: Log, options: { checkReplies?: boolean }): Promise<Running> {
+  const { sql } = database;
+  const system = makeSystem(config, sql, clock, log);
+  await migrate(sql);
+  await keepPartitions(system);
+  await ensureRegion(system, config.scheduler.region);
+  const owner = await bootstrap(system);
+
+  const draining = new AbortController();
+  const hub = openHub(sql, log);
+  const ingest = openIngest(preparer(sql));
+  const handle = createApp({ system, hub, ingest, draining: draining.signal, checkReplies: options.checkReplies ?? false }).callback();
+  server.removeAllListeners("request");
+  server.on("request", (request, response) => void handle(request, response));
+
+  const deliverer = startDeliverer(system, hub);
+  const jobs = startJobs(system, [
+    { name: "reminders", everyMs: 15_000, run: sendReminders },
+    { name: "rollup", everyMs: 60_000, run: rollUp },
+    { name: "partitions", everyMs: 3_600_000, run: keepPartitions },
+    { name: "sweep", everyMs: 600_000, run: sweep },
+  ]);
+  let agent: ReturnType<typeof startBuiltInAgent> | null = null;
+  if (config.scheduler.builtin_agent) {
+    const token = builtInAgentToken(config.data.dir);
+    await ensureBuiltInAgent(system, token, `built-in on ${hostname()}`);
+    agent = startBuiltInAgent({ url, token, allowPrivate: config.security.allow_private_targets, log });
+  }
+
+  let stopped: Promise<void> | null = null;
+  const stop = async () => {
+    // The agent first: it hands over its last results while there is still somebody to take them.
+    await agent?.stop(agentPatienceMs);
+    draining.abort();
+    const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+    server.closeIdleConnections();
+    await Promise.all([Promise.race([closed, sleep(drainMs)]), deliverer.stop(), Promise.race([jobs.stop(), sleep(drainMs)])]);
+    server.closeAllConnections();
+    await database.stop();
+  };
+  return { url, owner, stop: () => (stopped ??= stop()) };
+}
+
+/** Partitions that were seen need no second look. */
+function preparer(sql: Sql): (days: readonly string[]) => Promise<void> {
+  const ready = new Set<string>();
+  return async (days) => {
+    for (const day of days) {
+      if (ready.has(day)) continue;
+      await ensurePartitions(sql, new Date(day), new Date(day));
+      ready.add(day);
+    }
+  };
+}
+
+/** Binds the port. Until the application is there, everything is answered 503. */
+async function listen(config: Config): Promise<{ server: Server; url: string }> {
+  const { host, port } = parseBind(config.server.bind);
+  const server = createServer((_, response) => {
+    response.writeHead(503, { "Content-Type": "application/json; charset=utf-8", "Retry-After": "1" });
+    response.end(JSON.stringify({ error: { code: "SERVICE_STARTING", message: "The service is starting. Try again in a second.", field: null, details: null, trace_id: null } }));
+  });
+  server.requestTimeout = 60_000;
+  await new Promise<void>((resolve, reject) => {
+    server.once("error", (error: NodeJS.ErrnoException) => reject(new StartupError(cannotListen(error, config.server.bind), { cause: error })));
+    server.listen(port, host, resolve);
+  });
+  return { server, url: publicUrlOf({ host, port: (server.address() as AddressInfo).port }) };
+}
+
+function cannotListen(error: NodeJS.ErrnoException, bind: string): string {
+  if (error.code === "EADDRINUSE") return `Something already listens on ${bind}: stop it, or set server.bind (SM_SERVER__BIND) to another address.`;
+  if (error.code === "EACCES") return `This user may not listen on ${bind}: ports below 1024 need rights. Set server.bind (SM_SERVER__BIND) to a higher port.`;
+  return `Cannot listen on ${bind} (${error.code ?? error.message}): set server.bind (SM_SERVER__BIND) to an address of this machine.`;
+}
