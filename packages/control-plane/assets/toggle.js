@@ -4,7 +4,6 @@ const dark = () => (root.dataset.theme ? root.dataset.theme === "dark" : matchMe
 /** Lets `[data-toggle-theme]` buttons switch between light and dark, and remembers the choice. */
 export function toggles() {
   for (const button of document.querySelectorAll("[data-toggle-theme]")) {
-    button.hidden = false;
     const show = () => button.setAttribute("aria-pressed", String(dark()));
     show();
     button.addEventListener("click", () => {

@@ -4,6 +4,7 @@ import { fileURLToPath } from "node:url";
 import { Eta } from "eta";
 import type { Assets } from "./assets.ts";
 import * as charts from "./charts.ts";
+import { field } from "./fields.ts";
 import * as format from "./format.ts";
 import { type Icon, icon, isIcon } from "./icons.ts";
 import { escapeHtml, html, Markup } from "./markup.ts";
@@ -44,6 +45,7 @@ export type TimeStyle = "ago" | "clock" | "day";
 const helpers = (assets: Assets, now: number, has: (view: string) => boolean) => ({
   ...format,
   ...charts,
+  field,
   now,
   has,
   asset: (name: string) => assets.url(name),

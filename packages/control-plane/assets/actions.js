@@ -1,0 +1,71 @@
+import { call, split } from "./api.js";
+import { ask, say } from "./dom.js";
+import { refresh } from "./live.js";
+
+/** One request of a button, and what comes after it. */
+async function send(button) {
+  if (button.dataset.ask && !(await ask(button.dataset.ask))) return;
+  button.disabled = true;
+  const [method, path] = split(button.dataset.send);
+  const answer = await call(method, path, button.dataset.body === undefined ? undefined : JSON.parse(button.dataset.body));
+  button.disabled = false;
+  if (!answer.ok) {
+    button.closest("dialog")?.close();
+    return say(answer.error.message, "down");
+  }
+  const then = button.dataset.then;
+  if (then === "reload") return location.reload();
+  if (then?.startsWith("/")) return location.assign(then);
+  if (button.dataset.said) say(button.dataset.said);
+  if (then === "refresh") await refresh(true);
+}
+
+/** Moves an item of an ordered list by one place, and tells the API the new order. */
+async function move(button) {
+  const list = button.closest("[data-reorder]");
+  const ids = [...list.querySelectorAll("[data-id]")].map((item) => item.dataset.id);
+  const from = ids.indexOf(button.closest("[data-id]").dataset.id);
+  const to = from + Number(button.dataset.move);
+  if (to < 0 || to >= ids.length) return;
+  [ids[from], ids[to]] = [ids[to], ids[from]];
+  const [method, path] = split(list.dataset.reorder);
+  const answer = await call(method, path, { target_ids: ids });
+  if (!answer.ok) return say(answer.error.message, "down");
+  await refresh(true);
+  const again = document.querySelector(`[data-id="${CSS.escape(ids[to])}"]`);
+  (again?.querySelector(`[data-move="${button.dataset.move}"]:enabled`) ?? again?.querySelector("[data-move]:enabled"))?.focus();
+}
+
+async function copy(button) {
+  const text = document.getElementById(button.dataset.copy).textContent;
+  try {
+    await navigator.clipboard.writeText(text);
+    say("Copied.");
+  } catch {
+    getSelection().selectAllChildren(document.getElementById(button.dataset.copy));
+    say("Press Ctrl+C to copy what is marked.");
+  }
+}
+
+/** Lets the buttons of the page do what they say. */
+export function actions() {
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest("button");
+    if (!button || button.disabled) return;
+    const { dataset } = button;
+    if (dataset.send) void send(button);
+    else if (dataset.move) void move(button);
+    else if (dataset.copy) void copy(button);
+    else if (dataset.dialog) document.getElementById(dataset.dialog).showModal();
+  });
+  document.addEventListener("input", (event) => {
+    const form = event.target.closest("[data-confirm]");
+    if (form) form.querySelector("[data-send]").disabled = event.target.value.trim() !== form.dataset.confirm.trim();
+  });
+  // Enter in the name field must not close the dialog as if it had been cancelled.
+  document.addEventListener("submit", (event) => {
+    if (!event.target.matches("[data-confirm]") || event.submitter?.value !== "cancel" || document.activeElement?.localName !== "input") return;
+    event.preventDefault();
+    event.target.querySelector("[data-send]:enabled")?.click();
+  });
+}

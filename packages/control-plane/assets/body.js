@@ -1,0 +1,88 @@
+// From the controls of a form to the JSON body of a request. Names are JSON pointers; data-as says how text becomes a value.
+
+/** What a person wrote in a control cannot be read. */
+export class Unreadable extends Error {
+  constructor(control, message) {
+    super(message);
+    this.control = control;
+  }
+}
+
+const readers = {
+  text: (control) => control.value,
+  int: (control) => (control.value.trim() === "" ? null : Number(control.value)),
+  nullable: (control) => (control.value === "" ? null : control.value),
+  null: () => null,
+  tags: (control) => control.value.split(",").map((tag) => tag.trim()).filter((tag) => tag !== ""),
+  headers(control) {
+    const headers = {};
+    for (const line of control.value.split("\n").filter((text) => text.trim() !== "")) {
+      const at = line.indexOf(":");
+      if (at < 1) throw new Unreadable(control, `Write each header as name: value. This line has no colon: ${line.slice(0, 60)}`);
+      headers[line.slice(0, at).trim()] = line.slice(at + 1).trim();
+    }
+    return headers;
+  },
+  status(control) {
+    const text = control.value.trim();
+    const range = /^(\d{3})\s*[-–]\s*(\d{3})$/.exec(text);
+    if (range) return { kind: "range", value: { min: Number(range[1]), max: Number(range[2]) } };
+    if (/^\d{3}$/.test(text)) return { kind: "exact", value: Number(text) };
+    if (/^\d{3}(\s*,\s*\d{3})+$/.test(text)) return { kind: "one_of", value: text.split(",").map(Number) };
+    throw new Unreadable(control, "Write a range like 200-299, one code like 200, or several like 200, 204, 301.");
+  },
+};
+
+const items = { channel: (control) => ({ channel_id: control.value }), item: (control) => control.value };
+
+/** The controls of a form that count now: those of hidden alternatives are disabled. */
+export function controlsOf(form) {
+  return [...form.elements].filter((control) => control.name?.startsWith("/") && !control.matches(":disabled"));
+}
+
+function differs(control) {
+  if (control.type === "checkbox" || control.type === "radio") return control.checked !== control.defaultChecked;
+  if (control instanceof HTMLSelectElement) return control.selectedIndex !== Math.max(0, [...control.options].findIndex((option) => option.defaultSelected));
+  return control.value !== control.defaultValue;
+}
+
+/** True where the control, one of the same name, its alternative's choice, or its whole group was changed. */
+function changed(form, control) {
+  const named = [...form.elements].filter((other) => other.name === control.name && !other.matches(":disabled"));
+  if (named.some(differs)) return true;
+  for (let box = control.closest("[data-when]"); box; box = box.parentElement.closest("[data-when]")) {
+    const choice = box.dataset.when.split("=")[0];
+    if ([...form.elements].some((other) => other.name === choice && differs(other))) return true;
+  }
+  const whole = control.closest("[data-whole]");
+  return whole !== null && [...whole.querySelectorAll("input, select, textarea")].some((other) => !other.matches(":disabled") && differs(other));
+}
+
+function put(body, pointer, value) {
+  const parts = pointer.slice(1).split("/");
+  let at = body;
+  for (const [index, part] of parts.slice(0, -1).entries()) {
+    if (typeof at[part] !== "object" || at[part] === null) at[part] = /^\d+$/.test(parts[index + 1]) ? [] : {};
+    at = at[part];
+  }
+  at[parts.at(-1)] = value;
+}
+
+/** The body of a form: all of it, or only what was changed, so that stored secrets stay. Null when nothing was. */
+export function bodyOf(form, onlyChanged) {
+  const body = {};
+  let any = false;
+  for (const control of controlsOf(form)) {
+    if (onlyChanged && !changed(form, control)) continue;
+    const item = items[control.dataset.as];
+    if (control.type === "radio" && !control.checked) continue;
+    any = true;
+    if (item) {
+      body[control.name.slice(1)] ??= [];
+      if (control.checked) body[control.name.slice(1)].push(item(control));
+    } else {
+      put(body, control.name, control.type === "checkbox" ? control.checked : readers[control.dataset.as ?? "text"](control));
+    }
+  }
+  return any ? body : null;
+}

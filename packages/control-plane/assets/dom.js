@@ -1,0 +1,51 @@
+/** An element with attributes and children; a null child is left out. */
+export function el(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) if (value !== null) element.setAttribute(name, value);
+  element.append(...children.filter((child) => child !== null));
+  return element;
+}
+
+/** Says something to readers who do not see the page. */
+export function announce(text) {
+  const region = document.getElementById("live-region");
+  if (region) region.textContent = text;
+}
+
+let fading;
+/** Says something to everyone, for a few seconds. */
+export function say(text, tone = "up") {
+  document.querySelector(".toast")?.remove();
+  clearTimeout(fading);
+  const toast = el("p", { class: `toast ${tone}` }, text);
+  document.body.append(toast);
+  announce(text);
+  fading = setTimeout(() => toast.remove(), tone === "up" ? 5000 : 12000);
+}
+
+/** Asks before something that cannot be taken back lightly. */
+export function ask(text) {
+  const dialog = el("dialog", { "aria-label": text });
+  dialog.innerHTML = '<form method="dialog"><p></p><div class="actions"><button class="btn primary" value="yes">Yes</button><button class="btn" value="no">Cancel</button></div></form>';
+  dialog.querySelector("p").textContent = text;
+  document.body.append(dialog);
+  dialog.showModal();
+  return new Promise((resolve) => {
+    dialog.addEventListener("close", () => {
+      dialog.remove();
+      resolve(dialog.returnValue === "yes");
+    });
+  });
+}
+
+/** Draws `name` (`up`, `down`) as the page does. */
+export function state(name, word) {
+  return el("span", { class: `state ${name}` }, word);
+}
+
+/** `412 ms`, as the server writes it. */
+export function ms(value) {
+  if (value === null || value === undefined) return "—";
+  if (value >= 1000) return `${(value / 1000).toFixed(value >= 10000 ? 1 : 2)} s`;
+  return `${value >= 10 ? Math.round(value) : Number(value.toFixed(1))} ms`;
+}

@@ -1,0 +1,132 @@
+import { call, split } from "./api.js";
+import { bodyOf, controlsOf, Unreadable } from "./body.js";
+import { announce, el, say } from "./dom.js";
+import { refresh } from "./live.js";
+
+/** Takes the errors off a form. */
+export function clearErrors(form) {
+  for (const note of form.querySelectorAll(".error-note")) note.remove();
+  for (const control of form.querySelectorAll("[aria-invalid]")) {
+    control.removeAttribute("aria-invalid");
+    control.setAttribute("aria-describedby", (control.getAttribute("aria-describedby") ?? "").split(" ").filter((id) => !id.endsWith("-error")).join(" "));
+  }
+  const general = form.querySelector("[data-form-error]");
+  if (general) general.hidden = true;
+}
+
+/** Shows an error of the API beside the field that it names, or on top of the form where it names none. */
+export function showError(form, error, prefix = "") {
+  const place = error.field === null || error.field === undefined ? null : placeOf(form, prefix + error.field);
+  announce(error.message);
+  if (place === null) {
+    const general = form.querySelector("[data-form-error]");
+    general.textContent = error.message;
+    general.hidden = false;
+    general.scrollIntoView({ block: "center" });
+    return;
+  }
+  mark(place, error.message);
+}
+
+function mark(place, message) {
+  for (let box = place.closest("details"); box; box = box.parentElement.closest("details")) box.open = true;
+  const id = `${place.id || "field"}-error`;
+  place.setAttribute("aria-invalid", "true");
+  place.setAttribute("aria-describedby", `${place.getAttribute("aria-describedby") ?? ""} ${id}`.trim());
+  (place.closest(".field") ?? place).append(el("p", { class: "error-note", id }, message));
+  const focusable = place.matches("input, select, textarea") ? place : (place.querySelector("input") ?? place);
+  focusable.focus();
+}
+
+/** The control of a pointer, or of the nearest one around it: an error in /check/headers/X belongs to the headers. */
+function placeOf(form, pointer) {
+  const controls = controlsOf(form).filter((control) => control.type !== "hidden");
+  for (let at = pointer; at !== ""; at = at.slice(0, at.lastIndexOf("/"))) {
+    const control = controls.find((own) => own.name === at && own.type !== "radio" && own.dataset.as !== "channel" && own.dataset.as !== "item");
+    const group = form.querySelector(`[data-field="${CSS.escape(at)}"]`);
+    if (control ?? group) return control ?? group;
+  }
+  return null;
+}
+
+/** The body, or null after showing what cannot be read. */
+export function readForm(form, onlyChanged) {
+  try {
+    return { body: bodyOf(form, onlyChanged) };
+  } catch (error) {
+    if (!(error instanceof Unreadable)) throw error;
+    mark(error.control, error.message);
+    announce(error.message);
+    return null;
+  }
+}
+
+async function submit(form) {
+  clearErrors(form);
+  const [method, path] = split(form.dataset.api);
+  const read = readForm(form, method === "PATCH");
+  if (read === null) return;
+  const button = form.querySelector("[type=submit]");
+  button.disabled = true;
+  const answer = read.body === null ? { ok: true, data: {} } : await call(method, path, read.body);
+  button.disabled = false;
+  if (!answer.ok) return showError(form, answer.error);
+  if (form.dataset.next === "refresh") {
+    say("Saved.");
+    await refresh(true);
+  } else {
+    location.assign(form.dataset.next.replace("{id}", answer.data?.id ?? ""));
+  }
+}
+
+async function signIn(form) {
+  clearErrors(form);
+  // A whole link may be pasted where its code is asked for.
+  const code = form.elements["/code"].value.trim().replace(/^.*\/sign-in\//, "").replace(/[?#].*$/, "");
+  const answer = await call("POST", "/api/v1/sessions", { code });
+  if (answer.ok) location.assign(form.dataset.next);
+  else showError(form, answer.error);
+}
+
+/** Shows the alternatives that the choices of a form ask for, and disables the others so that they are not sent. */
+function choose(form) {
+  for (const box of form.querySelectorAll("[data-when]")) {
+    const [name, wanted] = box.dataset.when.split("=");
+    const controls = [...form.elements].filter((control) => control.name === name);
+    const value = controls.find((control) => control.type !== "radio" || control.checked)?.value;
+    box.hidden = box.disabled = value !== wanted;
+  }
+}
+
+/** The interval that fits a kind, until somebody has chosen one. */
+function suggestInterval(form, radio) {
+  const interval = form.elements["/interval"];
+  if (!interval || radio.dataset.interval === undefined) return;
+  interval.min = radio.dataset.min;
+  if (interval.value === interval.defaultValue) interval.value = interval.defaultValue = radio.dataset.interval;
+}
+
+/** Makes the forms of the page work. Listens on the document: parts of the page are replaced while it is open. */
+export function forms() {
+  document.addEventListener("submit", (event) => {
+    const form = event.target;
+    if (!form.matches("[data-api], [data-sign-in]")) return;
+    event.preventDefault();
+    void (form.matches("[data-sign-in]") ? signIn(form) : submit(form));
+  });
+  document.addEventListener("input", (event) => {
+    const { target } = event;
+    if (target.getAttribute("aria-invalid")) {
+      target.removeAttribute("aria-invalid");
+      target.closest(".field")?.querySelector(".error-note")?.remove();
+    }
+  });
+  document.addEventListener("change", (event) => {
+    const form = event.target.form;
+    if (!form?.matches("[data-api]")) return;
+    if (event.target.name === "/check/type") suggestInterval(form, event.target);
+    choose(form);
+  });
+  for (const form of document.querySelectorAll("[data-sign-in]")) form.hidden = false;
+  for (const form of document.querySelectorAll("form[data-api]")) choose(form);
+}

@@ -1,0 +1,52 @@
+import { el } from "./dom.js";
+
+const lines = [
+  ["/", "Search"],
+  ["n", "Add something new to this list"],
+  ["g m", "Monitors"],
+  ["g i", "Incidents"],
+  ["g c", "Channels"],
+  ["g s", "Status pages"],
+  ["?", "This list"],
+  ["Esc", "Close"],
+];
+const places = { m: "/monitors", i: "/incidents", c: "/channels", s: "/status-pages" };
+
+function help() {
+  const dialog = el(
+    "dialog",
+    { "aria-label": "Keys" },
+    el("h2", {}, "Keys"),
+    el("dl", { class: "keys" }, ...lines.map(([key, does]) => el("div", {}, el("dt", {}, el("kbd", {}, key)), el("dd", {}, does)))),
+    el("form", { method: "dialog", class: "actions" }, el("button", { class: "btn" }, "Close")),
+  );
+  document.body.append(dialog);
+  dialog.addEventListener("close", () => dialog.remove());
+  dialog.showModal();
+}
+
+/** `/`, `n`, `g` and `?`, wherever nobody is writing. */
+export function keys() {
+  let going = 0;
+  document.addEventListener("click", (event) => {
+    if (event.target.closest("[data-keys]")) help();
+  });
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
+    if (event.target.closest("input, textarea, select, [contenteditable]") || document.querySelector("dialog[open]")) return;
+    const place = performance.now() - going < 1500 ? places[event.key] : undefined;
+    going = event.key === "g" ? performance.now() : 0;
+    if (place) return location.assign(place);
+    if (event.key === "/") {
+      const search = document.querySelector("input[type=search]");
+      if (!search) return;
+      event.preventDefault();
+      search.focus();
+      search.select();
+    } else if (event.key === "n") {
+      document.querySelector('[data-key="n"]')?.click();
+    } else if (event.key === "?") {
+      help();
+    }
+  });
+}

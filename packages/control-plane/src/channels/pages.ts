@@ -1,0 +1,30 @@
+import { page, type Page, wholeNumber } from "../http/pages.ts";
+import { channelKinds, isChannelType, kindOf } from "./kinds/index.ts";
+import { getChannel, listChannels } from "./service.ts";
+
+const pageSize = 50;
+const kinds = Object.values(channelKinds);
+
+export const channelsPages: Page[] = [
+  page({
+    path: "/channels",
+    door: "tenant",
+    async handle({ ctx, query }) {
+      const list = await listChannels(ctx, { limit: pageSize, offset: wholeNumber(query["offset"], 0, 1_000_000) });
+      return { view: "channels/list", data: { list, items: list.items.map((channel) => ({ ...channel, kind: kindOf(channel.config).label })), origin: ctx.config.server.public_url } };
+    },
+  }),
+  page({
+    path: "/channels/new",
+    door: "tenant",
+    handle: async ({ query }) => ({ view: "channels/form", data: { channel: null, kinds, type: isChannelType(query["kind"]) ? query["kind"] : kinds[0]!.type } }),
+  }),
+  page({
+    path: "/channels/{id}/edit",
+    door: "tenant",
+    async handle({ ctx, params }) {
+      const channel = await getChannel(ctx, params["id"]!);
+      return { view: "channels/form", data: { channel, kinds, type: channel.config.type } };
+    },
+  }),
+];

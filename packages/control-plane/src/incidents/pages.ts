@@ -1,0 +1,30 @@
+import { page, type Page, wholeNumber } from "../http/pages.ts";
+import { explainIncident, getIncident, listDeliveries, listIncidents } from "./service.ts";
+
+const pageSize = 50;
+const states = ["all", "open", "closed"] as const;
+
+export const incidentsPages: Page[] = [
+  page({
+    path: "/incidents",
+    door: "tenant",
+    async handle({ ctx, query }) {
+      const state = states.find((known) => known === query["state"]) ?? "all";
+      const monitor = query["monitor"] ?? "";
+      const offset = wholeNumber(query["offset"], 0, 1_000_000);
+      const ofMonitor = monitor === "" ? {} : { target_id: monitor };
+      const [list, open] = await Promise.all([listIncidents(ctx, { state, ...ofMonitor, limit: pageSize, offset }), listIncidents(ctx, { state: "open", ...ofMonitor, limit: 1, offset: 0 })]);
+      return { view: "incidents/list", fragment: "incidents/list-live", data: { list, open: open.total, query: { state, monitor, offset } } };
+    },
+  }),
+  page({
+    path: "/incidents/{id}",
+    door: "tenant",
+    async handle({ ctx, params }) {
+      const id = params["id"]!;
+      const incident = await getIncident(ctx, id);
+      const [votes, deliveries] = await Promise.all([explainIncident(ctx, id), listDeliveries(ctx, id, { limit: 100, offset: 0 })]);
+      return { view: "incidents/show", fragment: "incidents/show-live", data: { incident, votes, deliveries } };
+    },
+  }),
+];

@@ -1,0 +1,132 @@
+import { checkKinds, checkTypes, isCheckType, kindOf } from "@statusmesh/shared/checks";
+import { listChannels } from "../channels/service.ts";
+import type { Ctx } from "../context.ts";
+import { page, type Page, type PageCall, type PageReply, wholeNumber } from "../http/pages.ts";
+import { explainIncident, getIncident, listDeliveries, listIncidents } from "../incidents/service.ts";
+import { latencyByRegion, latencySeries, listResults, monitorHistory, uptime } from "../results/service.ts";
+import { latestBucket, phasesOf, rangeOf, ranges, shadesOf } from "./monitor-page.ts";
+import { getMonitor, getTarget, listMonitors, type MonitorRow } from "./service.ts";
+import { detail, isWaiting, overview, policyWords, shownState, shownStates, stateWords, where, why } from "./words.ts";
+
+const pageSize = 50;
+const dayMs = 86_400_000;
+/** Half an hour each over a day: fine enough to see an outage of one check interval, few enough to count. */
+const slices = 48;
+
+async function monitors({ ctx, query }: PageCall<"tenant">): Promise<PageReply> {
+  const q = (query["q"] ?? "").trim().slice(0, 200);
+  const tag = (query["tag"] ?? "").slice(0, 200);
+  const state = shownStates.find((known) => known === query["state"]);
+  const offset = wholeNumber(query["offset"], 0, 1_000_000);
+  const filtered = q !== "" || tag !== "" || state !== undefined;
+  const filter = { ...(q === "" ? {} : { q }), ...(tag === "" ? {} : { tag }) };
+  const list = await listMonitors(ctx, { ...filter, ...(state === undefined ? {} : { state }), limit: pageSize, offset });
+  // The sentence on top speaks of all monitors, whatever the list is narrowed to.
+  const all = filtered || offset > 0 ? await listMonitors(ctx, { limit: 3, offset: 0 }) : list;
+  const now = ctx.clock.now();
+  const history = await monitorHistory(ctx, list.items.map((row) => row.target.id), { from: new Date(now - dayMs), to: new Date(now), slices });
+  return {
+    view: "targets/list",
+    fragment: "targets/list-live",
+    data: {
+      rows: list.items.map((row) => ({ ...row, ...shown(row), history: history.get(row.target.id) ?? null })),
+      list,
+      states: shownStates.map((name) => ({ name, word: stateWords[name], count: list.counts[name] })),
+      tags: [...new Set([...(tag === "" ? [] : [tag]), ...list.items.flatMap((row) => row.target.tags)])].slice(0, 8),
+      overview: overview(all.items, all.counts),
+      troubled: all.counts.down + all.counts.error,
+      everything: shownStates.reduce((sum, name) => sum + all.counts[name], 0),
+      lastCheck: all.last_check_at,
+      query: { q, tag, state: state ?? "", offset },
+      sliceSecs: dayMs / slices / 1000,
+      origin: ctx.config.server.public_url,
+    },
+  };
+}
+
+/** What the templates say about a row, decided here so that they only place it. */
+function shown(row: MonitorRow) {
+  const state = shownState(row);
+  const waiting = isWaiting(row);
+  return {
+    state,
+    word: waiting ? "First check soon" : stateWords[state],
+    since: state === "down" || state === "error" ? (row.open_incident?.started_at ?? row.status_since) : null,
+    detail: detail(row),
+    kind: kindOf(row.target.check).label,
+  };
+}
+
+async function monitor({ ctx, params, query }: PageCall<"tenant">): Promise<PageReply> {
+  const id = params["id"]!;
+  const row = await getMonitor(ctx, id);
+  const range = rangeOf(query["range"]);
+  const region = row.regions.find((own) => own.region === query["region"])?.region;
+  const now = ctx.clock.now();
+  const span = { from: new Date(now - range.ms).toISOString(), to: new Date(now).toISOString() };
+  const ofRegion = region === undefined ? {} : { region };
+  const [series, byRegion, up, results, incidents, trouble] = await Promise.all([
+    latencySeries(ctx, id, { ...span, ...ofRegion }),
+    latencyByRegion(ctx, id, span),
+    uptime(ctx, id, { ...span, ...ofRegion }),
+    listResults(ctx, id, { ...span, ...ofRegion, limit: 20, offset: 0 }),
+    listIncidents(ctx, { state: "all", target_id: id, limit: 100, offset: 0 }),
+    row.open_incident === null ? null : troubleOf(ctx, row.open_incident.id),
+  ]);
+  return {
+    view: "targets/show",
+    fragment: "targets/show-live",
+    data: {
+      row: { ...row, ...shown(row) },
+      summary: kindOf(row.target.check).summary(row.target.check),
+      ranges,
+      range,
+      region: region ?? "",
+      series,
+      points: series.buckets,
+      latest: latestBucket(series.buckets),
+      phases: phasesOf(series.buckets),
+      chartRange: { from: now - range.ms, to: now },
+      shades: shadesOf(incidents.items, now),
+      regions: row.regions.map((own) => ({ ...own, p95: latestBucket(byRegion.regions.find((it) => it.region === own.region)?.buckets ?? [])?.p95 ?? null })),
+      up,
+      results,
+      incidents: incidents.items.slice(0, 10),
+      incidentsTotal: incidents.total,
+      incidents30d: incidents.items.filter((incident) => Date.parse(incident.started_at) > now - 30 * dayMs).length,
+      trouble: trouble === null ? null : { ...trouble, why: why(trouble.votes, row.open_incident!.error_sample), where: where(row.open_incident), policy: policyWords(row.target.region_policy, trouble.votes) },
+      policy: policyWords(row.target.region_policy, null),
+    },
+  };
+}
+
+/** Why the incident is open, and who knows. */
+async function troubleOf(ctx: Ctx, incidentId: string) {
+  const [votes, deliveries, incident] = await Promise.all([explainIncident(ctx, incidentId), listDeliveries(ctx, incidentId, { limit: 20, offset: 0 }), getIncident(ctx, incidentId)]);
+  const told = deliveries.items.filter((delivery) => delivery.reason === "opened" && delivery.state === "delivered");
+  return { votes, told, acknowledged: incident.acknowledged_at };
+}
+
+/** Everything that the form of a monitor needs beside the monitor. */
+async function formData(ctx: Ctx) {
+  const channels = await listChannels(ctx, { limit: 1000, offset: 0 });
+  return { kinds: checkTypes.map((type) => checkKinds[type]), channels: channels.items };
+}
+
+async function newMonitor({ ctx, query }: PageCall<"tenant">): Promise<PageReply> {
+  const type = isCheckType(query["kind"]) ? query["kind"] : checkTypes[0]!;
+  return { view: "targets/form", data: { ...(await formData(ctx)), target: null, type } };
+}
+
+async function editMonitor({ ctx, params }: PageCall<"tenant">): Promise<PageReply> {
+  const target = await getTarget(ctx, params["id"]!);
+  return { view: "targets/form", data: { ...(await formData(ctx)), target, type: target.check.type } };
+}
+
+export const targetsPages: Page[] = [
+  page({ path: "/", door: "tenant", handle: monitors }),
+  page({ path: "/monitors", door: "tenant", handle: monitors }),
+  page({ path: "/monitors/new", door: "tenant", handle: newMonitor }),
+  page({ path: "/monitors/{id}/edit", door: "tenant", handle: editMonitor }),
+  page({ path: "/monitors/{id}", door: "tenant", handle: monitor }),
+];

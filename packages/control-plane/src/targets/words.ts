@@ -1,0 +1,104 @@
+import { kindOf } from "@statusmesh/shared/checks";
+import { list, plural } from "../http/format.ts";
+import type { Explanation } from "../incidents/schema.ts";
+import type { RegionPolicy } from "./schema.ts";
+import type { MonitorRow } from "./service.ts";
+
+/** Everything a monitor can read as in the console, worst first. */
+export const shownStates = ["down", "error", "degraded", "unknown", "up", "paused"] as const;
+export type ShownState = (typeof shownStates)[number];
+
+/** The word for each state. */
+export const stateWords: Record<ShownState, string> = { down: "Down", error: "Error", degraded: "Degraded", unknown: "No data", up: "Up", paused: "Paused" };
+
+/** How a monitor reads: paused hides whatever it was before. */
+export const shownState = (row: Pick<MonitorRow, "paused" | "status">): ShownState => (row.paused ? "paused" : row.status);
+
+/** True from its creation until its first result. */
+export const isWaiting = (row: Pick<MonitorRow, "paused" | "status" | "last_result_at">): boolean => !row.paused && row.status === "unknown" && row.last_result_at === null;
+
+/** `in 2 of 3 regions`, or nothing for a monitor with one region. */
+export function where(incident: { regions_down: readonly string[]; regions_up: readonly string[] } | null): string {
+  if (incident === null) return "";
+  const all = incident.regions_down.length + incident.regions_up.length;
+  return all < 2 || incident.regions_down.length === 0 ? "" : `in ${incident.regions_down.length} of ${all} regions`;
+}
+
+/** The second line of a row: what is wrong, or else what is checked. */
+export function detail(row: MonitorRow): string {
+  const trouble = row.open_incident?.error_sample ?? row.last_error;
+  if (row.paused || row.status === "up" || row.status === "unknown" || trouble === null) return kindOf(row.target.check).summary(row.target.check);
+  return [trouble, where(row.open_incident)].filter((part) => part !== "").join(" ");
+}
+
+export type Counts = Record<ShownState, number>;
+
+/** One sentence about all monitors, in the parts that a page marks up differently. */
+export interface Overview {
+  tone: ShownState;
+  /** `Checkout API is down`. */
+  lead: string;
+  since: Date | null;
+  /** ` in 2 of 3 regions: connection refused.` */
+  rest: string;
+  /** `1 monitor is degraded, 5 are up.`, or nothing. */
+  others: string;
+}
+
+/** What is broken, or that nothing is. `worst` are the first rows of the whole list, worst first; `counts` count all of it. */
+export function overview(worst: readonly MonitorRow[], counts: Counts): Overview {
+  const total = shownStates.reduce((sum, state) => sum + counts[state], 0);
+  const tone = shownStates.find((state) => counts[state] > 0) ?? "up";
+  const affected = worst.filter((row) => shownState(row) === tone);
+  const [first] = affected;
+  if (tone === "paused") return { tone, lead: total === 1 ? "The only monitor is paused." : `All ${total} monitors are paused.`, since: null, rest: "", others: "" };
+  if (tone === "up" || first === undefined) {
+    const lead = counts.paused > 0 ? `${plural(counts.up, "monitor")} ${counts.up === 1 ? "is" : "are"} up, ${counts.paused} paused.` : total === 1 ? "The only monitor is up." : `All ${total} monitors are up.`;
+    return { tone: "up", lead, since: null, rest: "", others: "" };
+  }
+  const others = othersOf(tone, counts);
+  if (counts[tone] === 1) {
+    if (isWaiting(first)) return { tone, lead: `${first.target.name} waits for its first result.`, since: null, rest: "", others };
+    const error = tone === "unknown" ? null : (first.open_incident?.error_sample ?? first.last_error);
+    const place = where(first.open_incident);
+    return {
+      tone,
+      lead: `${first.target.name} ${predicate(tone, 1)}`,
+      since: first.open_incident?.started_at ?? first.status_since,
+      rest: `${place === "" ? "" : ` ${place}`}${error === null ? "." : `: ${error.replace(/\.$/, "")}.`}`,
+      others,
+    };
+  }
+  const named = affected.slice(0, 3).map((row) => row.target.name);
+  const more = counts[tone] - named.length;
+  return { tone, lead: `${counts[tone]} monitors ${predicate(tone, 2)}`, since: null, rest: `: ${list(more > 0 ? [...named, `${more} more`] : named)}.`, others };
+}
+
+function predicate(state: ShownState, count: number): string {
+  const is = count === 1 ? "is" : "are";
+  const verbs: Record<ShownState, string> = { down: `${is} down`, degraded: `${is} degraded`, error: `cannot be checked`, unknown: count === 1 ? "has no data" : "have no data", up: `${is} up`, paused: `${is} paused` };
+  return verbs[state];
+}
+
+function othersOf(tone: ShownState, counts: Counts): string {
+  const parts = shownStates.filter((state) => state !== tone && counts[state] > 0).map((state, at) => `${at === 0 ? plural(counts[state], "monitor") : counts[state]} ${predicate(state, counts[state])}`);
+  return parts.length === 0 ? "" : `${parts.join(", ")}.`;
+}
+
+/** `majority (2 of 3)`: the policy, and what it comes to now. */
+export function policyWords(policy: RegionPolicy, votes: Pick<Explanation, "regions_needed" | "regions_live"> | null): string {
+  const name = typeof policy === "string" ? { any: "any region", majority: "majority", all: "all regions" }[policy] : plural(policy.count, "region");
+  return votes === null || votes.regions_live < 2 ? name : `${name} (${votes.regions_needed} of ${votes.regions_live})`;
+}
+
+/** `frankfurt and virginia failed 2 checks in a row: connection refused. singapore still passes.` */
+export function why(votes: Explanation, errorSample: string | null): string {
+  const failing = votes.regions.filter((region) => region.vote === "failing");
+  const passing = votes.regions.filter((region) => region.vote === "passing" && region.live);
+  const silent = votes.regions.filter((region) => !region.live);
+  const names = (regions: { region: string }[]) => list(regions.map((region) => region.region));
+  const failed = failing.length === 0 ? "" : `${names(failing)} failed ${plural(votes.alert_confirmations, "check")} in a row${errorSample === null ? "" : `: ${errorSample.replace(/\.$/, "")}`}.`;
+  const passed = passing.length === 0 ? "" : `${names(passing)} ${failing.length === 0 ? (passing.length === 1 ? "passes" : "pass") : passing.length === 1 ? "still passes" : "still pass"}.`;
+  const quiet = silent.length === 0 ? "" : `${names(silent)} ${silent.length === 1 ? "is" : "are"} silent.`;
+  return [failed, passed, quiet].filter((part) => part !== "").join(" ");
+}
