@@ -99,6 +99,9 @@ async function selectAssigned(sql: Db, ids: readonly string[], region: string): 
     from targets t join target_regions r on r.target_id = t.id and r.region_id = ${region} where t.id = any(${ids as string[]}::uuid[])`;
 }
 
+/** The client takes the type of an array from its first element, and for a boolean forgets that it is an array. */
+const boolArrayOid = 1000;
+
 /** Stores the results and returns those that were not there before. */
 async function insertResults(sql: Db, region: string, batch: readonly AgentResult[]): Promise<AgentResult[]> {
   if (batch.length === 0) return [];
@@ -107,7 +110,7 @@ async function insertResults(sql: Db, region: string, batch: readonly AgentResul
     insert into results (target_id, scheduled_at, region, "timestamp", status, skip, error, http_status, response_size, dns_ms, connect_ms, tls_ms, ttfb_ms, total_ms)
     select target_id, scheduled_at, ${region}, "timestamp", status, skip, error, http_status, response_size, dns_ms, connect_ms, tls_ms, ttfb_ms, total_ms
     from unnest(${column((r) => r.target_id)}::uuid[], ${column((r) => new Date(r.scheduled_at).toISOString())}::timestamptz[], ${column((r) => new Date(r.timestamp).toISOString())}::timestamptz[],
-      ${column((r) => r.status)}::text[], ${column((r) => r.skip)}::boolean[], ${column((r) => r.error)}::text[], ${column((r) => r.http_status)}::smallint[], ${column((r) => r.response_size)}::integer[],
+      ${column((r) => r.status)}::text[], ${sql.array(column((r) => r.skip), boolArrayOid)}::boolean[], ${column((r) => r.error)}::text[], ${column((r) => r.http_status)}::smallint[], ${column((r) => r.response_size)}::integer[],
       ${column((r) => r.dns_ms)}::real[], ${column((r) => r.connect_ms)}::real[], ${column((r) => r.tls_ms)}::real[], ${column((r) => r.ttfb_ms)}::real[], ${column((r) => r.total_ms)}::real[])
       as u (target_id, scheduled_at, "timestamp", status, skip, error, http_status, response_size, dns_ms, connect_ms, tls_ms, ttfb_ms, total_ms)
     on conflict do nothing
