@@ -144,6 +144,7 @@ function differs(a: IncidentState, b: IncidentState): boolean {
     a.startedAt !== b.startedAt ||
     a.openedAt !== b.openedAt ||
     a.endedAt !== b.endedAt ||
+    a.closedAt !== b.closedAt ||
     a.severity !== b.severity ||
     a.impact !== b.impact ||
     a.peakImpact !== b.peakImpact ||
@@ -252,7 +253,7 @@ export function reconsider(before: Policy, after: Policy, state: EvaluationState
   }
   const known = base.incident;
   const wasOpen = known !== null && known.closedAt === null;
-  const transition = decide(after, base, at, at);
+  const transition = decide(after, base, at, { recoverySince: at, mayOpen: true });
   const incident = base.incident;
   if (transition === null || incident === null) return { state: { ...settled, base, incidents: incident === null ? [] : [incident] }, inserted: [], updated: wasOpen && incident !== null ? [incident] : [], retracted: [], notices: [] };
   const inserted = incident.id === "" ? [incident] : [];

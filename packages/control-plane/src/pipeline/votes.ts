@@ -96,11 +96,12 @@ export function step(policy: Policy, checkpoint: Checkpoint, run: Run): Transiti
   region.hard ||= run.verdict === "F";
   region.last = run.slot;
   if (region.streak >= policy.confirmations) region.vote = kind === "P" ? "passing" : "failing";
-  return decide(policy, checkpoint, run.slot, region.since);
+  // A passing run is never what an outage is confirmed by, even when other votes have gone stale meanwhile.
+  return decide(policy, checkpoint, run.slot, { recoverySince: region.since, mayOpen: kind === "F" });
 }
 
 /** Holds the votes against the policy at time `at`, in place. `recoverySince` is when a recovery, if this is one, began. */
-export function decide(policy: Policy, checkpoint: Checkpoint, at: number, recoverySince: number): Transition | null {
+export function decide(policy: Policy, checkpoint: Checkpoint, at: number, { recoverySince, mayOpen }: { recoverySince: number; mayOpen: boolean }): Transition | null {
   const failing: string[] = [];
   const failingLive: RegionState[] = [];
   const passing: string[] = [];
@@ -118,7 +119,7 @@ export function decide(policy: Policy, checkpoint: Checkpoint, at: number, recov
 
   const incident = checkpoint.incident;
   if (incident === null || incident.closedAt !== null) {
-    if (failingLive.length === 0 || failingLive.length < needed(policy.regionPolicy, live)) return null;
+    if (!mayOpen || failingLive.length === 0 || failingLive.length < needed(policy.regionPolicy, live)) return null;
     return open(policy, checkpoint, at, failingLive, failing, passing);
   }
 

@@ -1,0 +1,296 @@
+import { isDeepStrictEqual } from "node:util";
+import fc from "fast-check";
+import t from "tap";
+import { closeByHand, current, emptyState, evaluate, type EvaluationState, type NoticeToSend, reconsider, settle, window } from "./evaluate.ts";
+import { type IncidentState, needed, type Policy, type RegionPolicy, type Run, type Verdict } from "./votes.ts";
+
+const interval = 60_000;
+const start = 1_800_000_000_000;
+
+function policy(changes: Partial<Policy> = {}): Policy {
+  return { confirmations: 2, intervalMs: interval, regionPolicy: "majority", livenessMs: 130_000, reopenMs: 300_000, ...changes };
+}
+
+/** `runs("FFP")` is three runs of one region, a minute apart; a dot is a slot without a run. */
+function runs(text: string, region = "a", from = 0): Run[] {
+  return [...text].flatMap((verdict, at) => (verdict === "." ? [] : [{ slot: start + (from + at) * interval, region, verdict: verdict as Verdict }]));
+}
+
+function ids(): () => string {
+  let next = 0;
+  return () => `incident-${++next}`;
+}
+
+/** What the database would hold: the incidents that are not retracted, and every notice, after these batches. */
+function play(batches: readonly (readonly Run[])[], rules: Policy, freshAfter = 0): { state: EvaluationState; incidents: IncidentState[]; notices: NoticeToSend[] } {
+  const stored = new Map<string, IncidentState>();
+  const notices: NoticeToSend[] = [];
+  const newId = ids();
+  let state = emptyState;
+  for (const batch of batches) {
+    // What the database keeps is text, so nothing may hang on object identity.
+    const outcome = evaluate(rules, JSON.parse(JSON.stringify(state)) as EvaluationState, batch, freshAfter, newId);
+    for (const incident of outcome.inserted) {
+      if (stored.has(incident.id)) throw new Error(`${incident.id} is inserted twice`);
+      stored.set(incident.id, structuredClone(incident));
+    }
+    for (const incident of outcome.updated) {
+      if (!stored.has(incident.id)) throw new Error(`${incident.id} is updated but was never inserted`);
+      stored.set(incident.id, structuredClone(incident));
+    }
+    for (const id of outcome.retracted) if (!stored.delete(id)) throw new Error(`${id} is retracted but is not there`);
+    const open = [...stored.values()].filter((incident) => incident.closedAt === null);
+    if (open.length > 1) throw new Error("two incidents are open at once");
+    notices.push(...outcome.notices);
+    state = outcome.state;
+  }
+  return { state, incidents: [...stored.values()].sort((x, y) => x.openedAt - y.openedAt), notices };
+}
+
+const said = (notices: readonly NoticeToSend[]): string => notices.map((notice) => `${notice.reason}${notice.seq === 0 ? "" : notice.seq}`).join(" ");
+const minute = (slot: number | null): number | null => (slot === null ? null : (slot - start) / interval);
+
+t.test("one region, run by run", (t) => {
+  const table: [runs: string, incidents: [started: number, opened: number, ended: number | null, severity: string][], notices: string][] = [
+    ["PPPP", [], ""],
+    ["F", [], ""],
+    ["PFPF", [], ""],
+    ["FF", [[0, 1, null, "major"]], "opened"],
+    ["PPFF", [[2, 3, null, "major"]], "opened"],
+    ["FFFF", [[0, 1, null, "major"]], "opened"],
+    ["FFP", [[0, 1, null, "major"]], "opened"],
+    ["FFPFP", [[0, 1, null, "major"]], "opened"],
+    ["FFPP", [[0, 1, 2, "major"]], "opened resolved"],
+    ["DD", [[0, 1, null, "minor"]], "opened"],
+    ["DDDF", [[0, 1, null, "major"]], "opened escalated"],
+    ["DF", [[0, 1, null, "major"]], "opened"],
+    ["FDDD", [[0, 1, null, "major"]], "opened"],
+    // Closed at minute 3, fails again within five minutes of that: the same incident.
+    ["FFPPFF", [[0, 1, null, "major"]], "opened resolved reopened"],
+    ["FFPPFFPP", [[0, 1, 6, "major"]], "opened resolved reopened resolved1"],
+    // Six minutes later it is another one.
+    ["FFPPPPPPFF", [[0, 1, 2, "major"], [8, 9, null, "major"]], "opened resolved opened"],
+    // A skipped slot breaks no streak.
+    ["F.F", [[0, 2, null, "major"]], "opened"],
+  ];
+  for (const [text, incidents, notices] of table) {
+    for (const batches of [runs(text).map((run) => [run]), [runs(text)]]) {
+      const outcome = play(batches, policy());
+      t.same(outcome.incidents.map((it) => [minute(it.startedAt), minute(it.openedAt), minute(it.endedAt), it.severity]), incidents, `${text} in ${batches.length} batches`);
+      t.equal(said(outcome.notices), notices, `${text} in ${batches.length} batches says "${notices}"`);
+    }
+  }
+  t.end();
+});
+
+t.test("how many regions must agree", (t) => {
+  const table: [RegionPolicy, voters: number, needed: number][] = [
+    ["any", 3, 1],
+    ["majority", 1, 1],
+    ["majority", 2, 2],
+    ["majority", 3, 2],
+    ["majority", 4, 3],
+    ["all", 3, 3],
+    ["all", 0, 1],
+    [{ count: 2 }, 3, 2],
+    [{ count: 5 }, 3, 3],
+    [{ count: 2 }, 1, 1],
+    [{ count: 2 }, 0, 1],
+  ];
+  for (const [rule, voters, expected] of table) t.equal(needed(rule, voters), expected, `${JSON.stringify(rule)} of ${voters}`);
+  t.end();
+});
+
+t.test("several regions", (t) => {
+  const three = (a: string, b: string, c: string) => [...runs(a, "a"), ...runs(b, "b"), ...runs(c, "c")].sort((x, y) => x.slot - y.slot || (x.region < y.region ? -1 : 1)).map((run) => [run]);
+  const open = (outcome: { incidents: IncidentState[] }) => outcome.incidents.filter((it) => it.closedAt === null).map((it) => `${it.impact} ${it.regionsDown.join("")}/${it.regionsUp.join("")}`);
+  t.same(open(play(three("PPFF", "PPPP", "PPPP"), policy())), [], "one of three is not the majority");
+  t.same(open(play(three("PPFF", "PPPP", "PPPP"), policy({ regionPolicy: "any" }))), ["partial_outage a/bc"], "any takes one");
+  t.same(open(play(three("PPFF", "PPFF", "PPPP"), policy())), ["partial_outage ab/c"], "two of three are the majority");
+  t.same(open(play(three("PPFF", "PPFF", "PPPP"), policy({ regionPolicy: "all" }))), [], "all takes all");
+  t.same(open(play(three("PPFF", "PPFF", "PPFF"), policy({ regionPolicy: "all" }))), ["major_outage abc/"]);
+  t.same(open(play(three("PPFFPP", "PPFFFF", "PPPPPP"), policy())), [], "it closes when fewer fail than the policy asks");
+  t.same(open(play(three("PPFFF", "PP...", "PP..."), policy({ livenessMs: 90_000 }))), ["major_outage a/"], "regions that fell silent have no vote in the opening");
+  t.same(open(play(three("FF......", "FF......", "PPPPPPPP"), policy())), ["partial_outage ab/c"], "silence of the failing regions closes nothing");
+  t.end();
+});
+
+t.test("an open incident closes when a silent failing minority is outvoted", (t) => {
+  const batches = [...runs("FF", "a"), ...runs("PPPP", "b", 2)].map((run) => [run]);
+  t.same(play(batches, policy()).incidents.map((it) => minute(it.closedAt)), [3]);
+  t.end();
+});
+
+t.test("late runs", (t) => {
+  const [f0, f1, p2, f3] = runs("FFPF") as [Run, Run, Run, Run];
+  t.test("a pass between two failures takes the false alarm back, and says so", (t) => {
+    const outcome = play([[f1], [f3], [p2]], policy());
+    t.same(outcome.incidents, []);
+    t.equal(said(outcome.notices), "opened resolved");
+    t.end();
+  });
+  t.test("an earlier failure moves the start", (t) => {
+    const outcome = play([[f1], [f3], [f0]].map((batch) => batch.map((run) => (run === f3 ? { ...f3, slot: p2.slot } : run))), policy());
+    t.same(outcome.incidents.map((it) => [minute(it.startedAt), minute(it.openedAt)]), [[0, 1]]);
+    t.equal(said(outcome.notices), "opened");
+    t.end();
+  });
+  t.test("a run older than the window is history only", (t) => {
+    const size = window(2, 1);
+    const outcome = play([runs("P".repeat(size + 3)), runs("FF")], policy());
+    t.same(outcome.incidents, []);
+    t.end();
+  });
+  t.end();
+});
+
+t.test("news and history", (t) => {
+  const all = runs("PFFFPP");
+  t.test("an outage that came and went unseen is recorded, and nobody is told", (t) => {
+    const outcome = play([all.slice(0, 4), all.slice(4)], policy(), start + 3_600_000);
+    t.equal(outcome.incidents.length, 1);
+    t.equal(said(outcome.notices), "");
+    t.end();
+  });
+  t.test("one that still goes on is told with the first fresh run", (t) => {
+    const outcome = play([all.slice(0, 3), all.slice(3, 4)], policy(), start + 3 * interval);
+    t.equal(said(outcome.notices), "opened");
+    t.end();
+  });
+  t.end();
+});
+
+t.test("a person's word", (t) => {
+  const opened = play([runs("FF")], policy()).state;
+  t.test("resolving closes and tells, and it takes a whole streak to open again", (t) => {
+    const closed = closeByHand(policy(), opened, start + 90_000, false);
+    t.equal(said(closed.notices), "resolved");
+    t.not(closed.updated[0]?.closedAt, null);
+    const next = evaluate(policy(), closed.state, runs("F", "a", 2), 0, ids());
+    t.same(next.updated, []);
+    const again = evaluate(policy(), next.state, runs("F", "a", 3), 0, ids());
+    t.equal(said(again.notices), "reopened");
+    t.equal(again.updated[0]?.id, "incident-1");
+    t.end();
+  });
+  t.test("pausing closes and tells nobody", (t) => {
+    const closed = closeByHand(policy(), opened, start + 90_000, true);
+    t.equal(closed.updated.length, 1);
+    t.equal(said(closed.notices), "");
+    t.equal(current(policy(), closed.state).incident?.closedAt, start + 90_000);
+    t.end();
+  });
+  t.test("closing what is closed does nothing", (t) => {
+    t.same(closeByHand(policy(), emptyState, start, false).updated, []);
+    t.end();
+  });
+  t.end();
+});
+
+t.test("an edited policy is held against the evidence at once", (t) => {
+  const three = policy({ confirmations: 3 });
+  const { state } = play([runs("FF")], three);
+  const outcome = reconsider(three, policy(), state, ["a"], start + 2 * interval, ids());
+  t.equal(outcome.inserted.length, 1, "two failures are enough now");
+  t.equal(said(outcome.notices), "opened");
+  const removed = reconsider(policy(), policy(), state, ["b"], start, ids());
+  t.same(Object.keys(removed.state.base.regions), [], "a region that is no longer probed has no vote");
+  t.end();
+});
+
+t.test("settling keeps the outcome", (t) => {
+  const { state } = play([runs("PPFF")], policy());
+  t.same(current(policy(), settle(policy(), state)), current(policy(), state));
+  t.end();
+});
+
+const anyPolicy = fc.record({
+  confirmations: fc.integer({ min: 1, max: 4 }),
+  regionPolicy: fc.oneof(fc.constantFrom<RegionPolicy>("any", "majority", "all"), fc.record({ count: fc.integer({ min: 1, max: 4 }) })),
+});
+const regionNames = ["a", "b", "c"];
+const anyRun = fc.record({ at: fc.integer({ min: 0, max: 20 }), region: fc.constantFrom(...regionNames), verdict: fc.constantFrom<Verdict>("P", "P", "D", "F", "F") });
+const toRun = ({ at, region, verdict }: { at: number; region: string; verdict: Verdict }): Run => ({ slot: start + at * interval + regionNames.indexOf(region) * 7, region, verdict });
+const distinct = (list: readonly Run[]): Run[] => [...new Map(list.map((run) => [`${run.slot}/${run.region}`, run])).values()].sort((x, y) => x.slot - y.slot);
+const visible = (incidents: readonly IncidentState[]) => incidents.map(({ id: _, ...rest }) => rest);
+
+const same = (x: unknown, y: unknown): boolean => isDeepStrictEqual(x, y);
+const byName = (regions: object): [string, unknown][] => Object.entries(regions).sort(([x], [y]) => (x < y ? -1 : 1));
+
+/** Cuts a list into batches at random places. */
+function cut<T>(list: readonly T[], cuts: readonly boolean[]): T[][] {
+  const batches: T[][] = [[]];
+  list.forEach((item, at) => {
+    batches.at(-1)!.push(item);
+    if (cuts[at % cuts.length]) batches.push([]);
+  });
+  return batches;
+}
+
+t.test("property: batches and copies change nothing, not even what is said", (t) => {
+  fc.assert(
+    fc.property(anyPolicy, fc.array(anyRun, { maxLength: 60 }), fc.array(fc.boolean(), { minLength: 1, maxLength: 10 }), fc.integer({ min: 0, max: 5 }), (rules, list, cuts, copies) => {
+      const ordered = distinct(list.map(toRun));
+      const single = play(ordered.map((run) => [run]), policy(rules));
+      const repeated = ordered.flatMap((run, at) => (at % 3 < copies % 3 ? [run, run, ordered[Math.max(0, at - 2)]!] : [run]));
+      const batched = play(cut(repeated, cuts), policy(rules));
+      return same(batched.state, single.state) && same(visible(batched.incidents), visible(single.incidents)) && said(batched.notices) === said(single.notices);
+    }),
+    { numRuns: 300 },
+  );
+  t.end();
+});
+
+t.test("property: in any order within the window the incidents are the same", (t) => {
+  fc.assert(
+    fc.property(
+      anyPolicy.chain((rules) => {
+        const size = window(rules.confirmations, 1);
+        return fc.tuple(fc.constant(rules), fc.array(anyRun, { maxLength: size }), fc.array(fc.boolean(), { minLength: 1, maxLength: 7 }), fc.array(fc.nat(), { minLength: size, maxLength: size }));
+      }),
+      ([rules, list, cuts, keys]) => {
+        const ordered = distinct(list.map(toRun));
+        const shuffled = ordered.map((run, at) => ({ run, key: keys[at]! })).sort((x, y) => x.key - y.key).map((it) => it.run);
+        const inOrder = play(ordered.map((run) => [run]), policy(rules));
+        const anyOrder = play(cut(shuffled, cuts), policy(rules));
+        return same(visible(anyOrder.incidents), visible(inOrder.incidents)) && same(byName(current(policy(rules), anyOrder.state).regions), byName(current(policy(rules), inOrder.state).regions));
+      },
+    ),
+    { numRuns: 500 },
+  );
+  t.end();
+});
+
+t.test("property: in a long history, too, as long as no run is overtaken by more than the window", (t) => {
+  fc.assert(
+    fc.property(anyPolicy, fc.array(anyRun, { minLength: 30, maxLength: 60 }), fc.array(fc.boolean(), { minLength: 1, maxLength: 7 }), fc.array(fc.nat(), { minLength: 60, maxLength: 60 }), (rules, list, cuts, delays) => {
+      const ordered = distinct(list.map(toRun));
+      const most = window(rules.confirmations, 1) - 1;
+      const delayed = ordered.map((run, at) => ({ run, key: at + (delays[at]! % most) })).sort((x, y) => x.key - y.key).map((it) => it.run);
+      const inOrder = play(ordered.map((run) => [run]), policy(rules));
+      const late = play(delayed.map((run) => [run]), policy(rules));
+      const batched = play(cut(delayed, cuts), policy(rules));
+      return same(visible(late.incidents), visible(inOrder.incidents)) && same(visible(batched.incidents), visible(inOrder.incidents));
+    }),
+    { numRuns: 500 },
+  );
+  t.end();
+});
+
+t.test("property: whoever was told that it is down is told when it is over", (t) => {
+  fc.assert(
+    fc.property(anyPolicy, fc.array(anyRun, { maxLength: 40 }), (rules, list) => {
+      const outcome = play(list.map((run) => [toRun(run)]), policy(rules));
+      const toldOpen = new Map<string, boolean>();
+      for (const { reason, incident } of outcome.notices) {
+        const was = toldOpen.get(incident.id) ?? false;
+        if (reason === "resolved" ? !was : reason === "escalated" ? !was : was) throw new Error(`${reason} does not follow for ${incident.id}`);
+        toldOpen.set(incident.id, reason !== "resolved");
+      }
+      const open = new Set(outcome.incidents.filter((it) => it.closedAt === null).map((it) => it.id));
+      return [...toldOpen].every(([id, isOpen]) => isOpen === open.has(id));
+    }),
+    { numRuns: 500 },
+  );
+  t.end();
+});
