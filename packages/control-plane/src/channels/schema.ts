@@ -31,7 +31,7 @@ export const ChannelPatch = Type.Object(
   {
     name: Type.Optional(fields.name),
     enabled: Type.Optional(fields.enabled),
-    config: Type.Optional(Type.Unsafe<ChannelConfig>({ ...Config, description: "Replaces the config whole. Left out: it stays, secrets included" })),
+    config: Type.Optional(Config),
     ...ignored,
   },
   { additionalProperties: false, title: "ChannelPatch" },

@@ -1,18 +1,17 @@
 import { readFileSync } from "node:fs";
-import { isIP } from "node:net";
-import type { Duplex } from "node:stream";
-import { buildConnector, Client } from "undici";
+import { createSecureContext, type TLSSocket } from "node:tls";
+import { Client } from "undici";
 import { dial } from "@statusmesh/shared/net/dial";
 import { wordsFor } from "@statusmesh/shared/net/dial-error";
 import type { Lookup } from "@statusmesh/shared/net/resolve";
+import { secure } from "@statusmesh/shared/net/tls";
 import type { Clock } from "../context.ts";
 
 const { version } = JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")) as { version: string };
 /** What every request of ours says it is. */
 export const userAgent = `StatusMesh/${version}`;
 
-/** From the first name lookup to the last byte of the answer. */
-const deadlineMs = 10_000;
+const usualDeadlineMs = 10_000;
 /** What a receiver answers is only ever shown or looked at for a few fields; the rest is not read. */
 const maxReplyBytes = 65_536;
 
@@ -51,6 +50,8 @@ export interface OutboundOptions {
   /** Certificates (PEM) to trust instead of the system's. */
   ca?: string | undefined;
   lookup?: Lookup | undefined;
+  /** From the first name lookup to the last byte of the answer; 10 s. */
+  deadlineMs?: number | undefined;
   /** Ends whatever is being sent. */
   signal?: AbortSignal | undefined;
 }
@@ -60,55 +61,56 @@ export interface OutboundOptions {
  * again. Redirects are not followed and proxies are not used, because both would choose where the request goes.
  */
 export function createOutbound(options: OutboundOptions): Outbound {
-  // Sessions are not kept, so that each handshake checks the certificate.
-  const connectTls = buildConnector({ maxCachedSessions: 0, timeout: 0, ...(options.ca === undefined ? {} : { ca: options.ca }) });
+  const deadlineMs = options.deadlineMs ?? usualDeadlineMs;
+  const context = options.ca === undefined ? undefined : createSecureContext({ ca: options.ca });
 
-  async function open(url: URL, signal: AbortSignal): Promise<Duplex> {
+  async function open(url: URL, signal: AbortSignal): Promise<TLSSocket> {
     const host = url.hostname.replace(/^\[|\]$/g, "").replace(/\.$/, "");
     const { socket } = await dial({ host, port: Number(url.port || 443), allowPrivate: options.allowPrivate, signal, lookup: options.lookup });
-    const cut = (): void => void socket.destroy();
-    signal.addEventListener("abort", cut, { once: true });
-    return await new Promise((resolve, reject) => {
-      // RFC 6066 section 3: an address is not a server name.
-      const servername = isIP(host) === 0 ? { servername: host } : {};
-      connectTls({ hostname: host, host: url.host, protocol: url.protocol, port: url.port, httpSocket: socket, ...servername }, (error, secured) => {
-        if (error === null) return resolve(secured);
-        socket.destroy();
-        reject(error);
-      });
-    });
+    return await secure({ socket, host, verify: true, signal, context, now: () => options.clock.now() });
   }
 
   async function exchange(request: OutboundRequest, signal: AbortSignal): Promise<OutboundReply> {
     const url = new URL(request.url);
     if (url.protocol !== "https:") throw new OutboundError("the URL is not https");
-    const secured = await open(url, signal);
-    // Only the signal is a deadline: a dripping body or a flood of interim answers beats the client's own timeouts.
-    const client = new Client(url.origin, { connect: (_options, done) => done(null, secured as never), headersTimeout: 0, bodyTimeout: 0, pipelining: 1 });
+    // The client neither times out nor gives up a connection that does not come about: the signal ends both, here and in open().
+    const client = new Client(url.origin, {
+      connect: (_options, done) => void open(url, signal).then((socket) => done(null, socket), (error: Error) => done(error, null)),
+      headersTimeout: 0,
+      bodyTimeout: 0,
+    });
     try {
       const { statusCode, headers, body } = await client.request({
         method: request.method,
         path: url.pathname + url.search,
         headers: { "user-agent": userAgent, ...request.headers },
         body: request.body ?? null,
+        // Says Connection: close, as nothing else will come over this one.
+        reset: true,
         signal,
       });
       return { status: statusCode, text: await readSome(body), retryAfterSecs: retryAfter(headers["retry-after"], options.clock.now()) };
     } finally {
       client.destroy().catch(() => undefined);
-      secured.destroy();
     }
   }
 
   return {
     async send(request) {
-      const deadline = AbortSignal.timeout(deadlineMs);
-      const signal = options.signal === undefined ? deadline : AbortSignal.any([deadline, options.signal]);
+      if (options.signal?.aborted) throw new OutboundError("the sender is stopping");
+      // Not AbortSignal.any: on Node 20 a signal that lives long keeps something of every signal made from it.
+      const cut = new AbortController();
+      const stop = (): void => cut.abort(new OutboundError("the sender is stopping"));
+      options.signal?.addEventListener("abort", stop, { once: true });
+      const timer = setTimeout(() => cut.abort(new OutboundError(`no answer within ${deadlineMs / 1000} s`)), deadlineMs);
       try {
-        return await exchange(request, signal);
-      } catch (cause) {
-        if (cause instanceof OutboundError) throw cause;
-        throw new OutboundError(deadline.aborted ? `no answer within ${deadlineMs / 1000} s` : options.signal?.aborted ? "the sender is stopping" : wordsFor(cause), { cause });
+        return await exchange(request, cut.signal);
+      } catch (error) {
+        const cause: unknown = cut.signal.aborted ? cut.signal.reason : error;
+        throw cause instanceof OutboundError ? cause : new OutboundError(wordsFor(cause), { cause });
+      } finally {
+        clearTimeout(timer);
+        options.signal?.removeEventListener("abort", stop);
       }
     },
   };

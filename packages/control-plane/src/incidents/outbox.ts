@@ -53,7 +53,7 @@ export function noticeOf(incident: TellableIncident, monitorName: string, reason
 export async function writeDeliveries(sql: Sql | TransactionSql, now: number, notices: readonly OutboxNotice[]): Promise<number> {
   if (notices.length === 0) return 0;
   const rows = addressed(notices, await recipients(sql, notices), now);
-  return rows.length === 0 ? 0 : await insertDeliveries(sql, rows);
+  return rows.length === 0 ? 0 : await insertDeliveries(sql, now, rows);
 }
 
 interface Recipient {
@@ -114,12 +114,12 @@ async function recipients(sql: Sql | TransactionSql, notices: readonly OutboxNot
     for key share of c`;
 }
 
-async function insertDeliveries(sql: Sql | TransactionSql, rows: readonly DeliveryRow[]): Promise<number> {
+async function insertDeliveries(sql: Sql | TransactionSql, now: number, rows: readonly DeliveryRow[]): Promise<number> {
   const created = rows.map(({ createdAt }) => new Date(createdAt).toISOString());
   const [done] = await sql<{ written: number }[]>`
     with written as (
       insert into deliveries (id, org_id, incident_id, channel_id, channel_name, channel_kind, reason, seq, notice, state, next_attempt_at, created_at)
-      select n.id, n.org_id, n.incident_id, n.channel_id, n.channel_name, n.channel_kind, n.reason, n.seq, n.notice::jsonb, 'pending', n.created_at, n.created_at
+      select n.id, n.org_id, n.incident_id, n.channel_id, n.channel_name, n.channel_kind, n.reason, n.seq, n.notice::jsonb, 'pending', ${new Date(now)}, n.created_at
       from unnest(${rows.map(({ id }) => id)}::uuid[],
                   ${rows.map(({ orgId }) => orgId)}::uuid[],
                   ${rows.map(({ notice }) => notice.incident_id)}::uuid[],

@@ -1,3 +1,4 @@
+import { setMaxListeners } from "node:events";
 import { setTimeout as sleep } from "node:timers/promises";
 import { DeliveryError, sendThrough } from "../channels/service.ts";
 import type { System } from "../context.ts";
@@ -32,6 +33,7 @@ export interface Deliverer {
 export function startDeliverer(system: System, hub: Hub, options: DelivererOptions = {}): Deliverer {
   const { sql, clock, log, config } = system;
   const cut = new AbortController();
+  setMaxListeners(maxInFlight, cut.signal);
   const transport = createOutbound({ allowPrivate: config.security.allow_private_targets, clock, ca: options.ca, signal: cut.signal });
   const inFlight = new Map<string, { channelId: string | null; done: Promise<void> }>();
   let stopping = false;

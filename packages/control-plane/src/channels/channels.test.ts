@@ -1,0 +1,301 @@
+import { createHmac } from "node:crypto";
+import t, { type Test } from "tap";
+import type { TSchema } from "typebox";
+import { AppError } from "@statusmesh/shared/errors";
+import { newId } from "@statusmesh/shared/ids";
+import { createOutbound, OutboundError, retryAfter, userAgent } from "../http/outbound.ts";
+import { fits, validate } from "../http/validate.ts";
+import { inTransaction } from "../context.ts";
+import { channelRoutes } from "./api.ts";
+import { isPermanent } from "./kinds/kind.ts";
+import { signature } from "./kinds/webhook.ts";
+import { Channel, ChannelCreate, ChannelPage, ChannelPatch } from "./schema.ts";
+import { createChannel, deleteChannel, existingChannelIds, getChannel, listChannels, testChannel, testConfig, updateChannel } from "./service.ts";
+import { fakeClock, keptLog, member, openIncident, startPostgres, startSink, testSystem } from "./sink.test.fixture.ts";
+
+const postgres = await startPostgres();
+const { sql } = await postgres.database(t);
+const clock = fakeClock();
+const log = keptLog();
+const system = testSystem(sql, { clock, log });
+const guarded = testSystem(sql, { clock, allowPrivate: false });
+
+const webhook = (changes: object = {}) => ({ type: "webhook", url: "https://hooks.example.org/alerts", ...changes });
+const input = (name: string, changes: object = {}) => validate(ChannelCreate, { name, config: webhook(changes) });
+
+/** The code, field and details of what `work` throws. */
+async function refusal(t: Test, work: () => Promise<unknown>): Promise<{ code: string; field: string | null; message: string; details: unknown }> {
+  try {
+    await work();
+  } catch (error) {
+    if (error instanceof AppError) return { code: error.code, field: error.field, message: error.message, details: error.details };
+    throw error;
+  }
+  t.fail("nothing was thrown");
+  return { code: "", field: null, message: "", details: null };
+}
+
+t.test("a channel is created, read, changed and deleted, and its secrets are never told", async (t) => {
+  const owner = await member(system);
+  const secrets = { url: "https://hooks.example.org/services/T0/SECRET-PATH", headers: { "X-Api-Key": "SECRET-HEADER" }, secret: "SECRET-OF-SIGNING" };
+  const made = await createChannel(owner, input("Ops", secrets));
+  t.match(made, { name: "Ops", enabled: true, disabled_reason: null, write_source: "api", created_at: "2026-11-20T12:00:00.000Z" });
+  t.strictSame(made.config, { type: "webhook", url: "***", headers: { "X-Api-Key": "***" }, secret: "***" }, "names of headers are kept, all values masked");
+  t.ok(fits(Channel, made));
+
+  const [row] = await sql`select config::text as config from channels where id = ${made.id}`;
+  t.notMatch(row?.["config"], /SECRET/, "sealed at rest");
+  t.strictSame(await getChannel(owner, made.id), made);
+  const page = await listChannels(owner, { limit: 50, offset: 0 });
+  t.strictSame(page, { items: [made], total: 1, limit: 50, offset: 0 });
+  t.ok(fits(ChannelPage, page));
+
+  clock.advance(1000);
+  const renamed = await updateChannel({ ...owner, writeSource: "terraform" }, made.id, { name: "Operations", enabled: false });
+  t.match(renamed, { name: "Operations", enabled: false, write_source: "terraform", created_at: made.created_at, updated_at: "2026-11-20T12:00:01.000Z" });
+
+  await sql`update channels set disabled_reason = 'the address bounced' where id = ${made.id}`;
+  t.equal((await updateChannel(owner, made.id, { name: "Ops" })).disabled_reason, "the address bounced");
+  t.match(await updateChannel(owner, made.id, { enabled: true }), { enabled: true, disabled_reason: null });
+
+  await deleteChannel(owner, made.id);
+  t.match(await refusal(t, () => getChannel(owner, made.id)), { code: "CHANNEL_NOT_FOUND" });
+  t.match(await refusal(t, () => deleteChannel(owner, made.id)), { code: "CHANNEL_NOT_FOUND" });
+  t.notMatch(JSON.stringify(log.lines), /SECRET/);
+});
+
+t.test("a PATCH without config keeps the stored secrets; one with config replaces it whole", async (t) => {
+  const sink = await startSink(t);
+  const transport = createOutbound({ allowPrivate: true, clock, ca: sink.ca });
+  const owner = await member(system);
+  const { id } = await createChannel(owner, input("Hook", { url: `${sink.url}/first`, headers: { authorization: "Bearer abc" }, secret: "0123456789abcdef" }));
+  await updateChannel(owner, id, { name: "Renamed" });
+  await testChannel(owner, id, transport);
+  t.match(sink.received.at(-1), { path: "/first", headers: { authorization: "Bearer abc", "x-service-signature": /^sha256=[0-9a-f]{64}$/ } });
+
+  await updateChannel(owner, id, validate(ChannelPatch, { config: webhook({ url: `${sink.url}/second` }) }));
+  await testChannel(owner, id, transport);
+  t.equal(sink.received.at(-1)?.path, "/second");
+  t.notOk(sink.received.at(-1)?.headers["authorization"]);
+  t.notOk(sink.received.at(-1)?.headers["x-service-signature"], "without a secret nothing is signed");
+
+  await updateChannel(owner, id, { enabled: false });
+  await testChannel(owner, id, transport);
+  t.equal(sink.received.length, 3, "a disabled channel can be tested");
+});
+
+t.test("who may do what, and on whose channels", async (t) => {
+  const owner = await member(system);
+  const outsider = await member(system);
+  const { id } = await createChannel(owner, input("Ops"));
+  const foreign = [() => getChannel(outsider, id), () => updateChannel(outsider, id, { name: "x" }), () => deleteChannel(outsider, id), () => testChannel(outsider, id)];
+  const absent = [() => getChannel(owner, newId()), () => updateChannel(owner, newId(), {}), () => deleteChannel(owner, newId()), () => testChannel(owner, newId())];
+  const noId = [() => getChannel(owner, "x' or 1=1"), () => updateChannel(owner, "", {}), () => deleteChannel(owner, id.toUpperCase()), () => testChannel(owner, "12")];
+  for (const work of [...foreign, ...absent, ...noId]) t.match(await refusal(t, work), { code: "CHANNEL_NOT_FOUND", message: "There is no such notification channel in this organisation.", field: null });
+  t.equal((await listChannels(outsider, { limit: 50, offset: 0 })).total, 0);
+
+  const reader = { ...owner, scopes: new Set(["channels:read"]) };
+  const writes = [() => createChannel(reader, input("New")), () => updateChannel(reader, id, {}), () => deleteChannel(reader, id), () => testChannel(reader, id), () => testConfig(reader, { config: input("New").config })];
+  const nobody = { ...owner, scopes: new Set(["targets:read"]) };
+  const reads = [() => getChannel(nobody, id), () => listChannels(nobody, { limit: 50, offset: 0 })];
+  for (const work of [...writes, ...reads]) t.match(await refusal(t, work), { code: "INSUFFICIENT_SCOPE" });
+  t.equal((await getChannel(reader, id)).id, id);
+});
+
+t.test("names are 1 to 100 characters and unique in the organisation, also for eight at once", async (t) => {
+  const owner = await member(system);
+  for (const name of ["", " \t ", "x".repeat(101)]) t.match(await refusal(t, async () => createChannel(owner, input(name))), { code: "CHANNEL_NAME_INVALID", field: "/name" });
+  for (const body of [{ config: webhook() }, { name: 7, config: webhook() }]) t.match(await refusal(t, async () => validate(ChannelCreate, body)), { code: "CHANNEL_NAME_INVALID", field: "/name" });
+  await createChannel(owner, input("🔔".repeat(100)));
+
+  const race = await Promise.allSettled(Array.from({ length: 8 }, () => createChannel(owner, input("Ops"))));
+  t.equal(race.filter(({ status }) => status === "fulfilled").length, 1);
+  for (const one of race) if (one.status === "rejected") t.match(one.reason, { code: "CHANNEL_NAME_TAKEN", status: 422 });
+
+  const other = await createChannel(owner, input("Other"));
+  t.match(await refusal(t, () => updateChannel(owner, other.id, { name: "Ops" })), { code: "CHANNEL_NAME_TAKEN" });
+  t.match(await refusal(t, () => updateChannel(owner, other.id, { name: "" })), { code: "CHANNEL_NAME_INVALID" });
+  t.equal((await updateChannel(owner, other.id, { name: "Other" })).name, "Other", "its own name is not taken");
+  await createChannel(await member(system), input("Ops"));
+});
+
+t.test("a config that cannot work is refused, with its place", async (t) => {
+  const owner = await member(guarded);
+  const cases: [object, string, string][] = [
+    [{ type: "carrier_pigeon" }, "INVALID_CHANNEL_CONFIG", "/config/type"],
+    [{ type: "webhook" }, "INVALID_CHANNEL_CONFIG", "/config/url"],
+    [webhook({ url: "http://hooks.example.org/" }), "INVALID_CHANNEL_CONFIG", "/config/url"],
+    [webhook({ url: "hooks.example.org" }), "INVALID_CHANNEL_CONFIG", "/config/url"],
+    [webhook({ url: "https://user:pw@hooks.example.org/" }), "INVALID_CHANNEL_CONFIG", "/config/url"],
+    [webhook({ url: "https://hooks.example.org:0/" }), "INVALID_CHANNEL_CONFIG", "/config/url"],
+    [webhook({ url: 7, headers: {}, secret: null }), "INVALID_CHANNEL_CONFIG", "/config/url"],
+    [webhook({ secret: "fifteen-letters" }), "INVALID_CHANNEL_CONFIG", "/config/secret"],
+    [webhook({ headers: { "X Y": "1" } }), "INVALID_CHANNEL_CONFIG", "/config/headers/X Y"],
+    [webhook({ headers: { "a/b": "1" } }), "INVALID_CHANNEL_CONFIG", "/config/headers/a~1b"],
+    [webhook({ headers: { "X-Y": "1\r\nX-Z: 2" } }), "INVALID_CHANNEL_CONFIG", "/config/headers/X-Y"],
+    [webhook({ headers: { "x-y": "1", "X-Y": "2" } }), "INVALID_CHANNEL_CONFIG", "/config/headers/X-Y"],
+    [webhook({ headers: { "Transfer-Encoding": "chunked" } }), "INVALID_CHANNEL_CONFIG", "/config/headers/Transfer-Encoding"],
+    [webhook({ headers: { "X-Service-Signature": "forged" } }), "INVALID_CHANNEL_CONFIG", "/config/headers/X-Service-Signature"],
+    [webhook({ urll: "x" }), "UNKNOWN_FIELD", "/config/urll"],
+    [webhook({ url: "***" }), "REDACTION_SENTINEL", "/config/url"],
+    [webhook({ secret: "***" }), "REDACTION_SENTINEL", "/config/secret"],
+    [webhook({ headers: { "X-Api-Key": "***" } }), "REDACTION_SENTINEL", "/config/headers/X-Api-Key"],
+  ];
+  const { id } = await createChannel(owner, input("Kept"));
+  for (const [config, code, field] of cases) {
+    const what = JSON.stringify(config);
+    t.match(await refusal(t, async () => createChannel(owner, validate(ChannelCreate, { name: "New", config }))), { code, field }, what);
+    t.match(await refusal(t, async () => updateChannel(owner, id, validate(ChannelPatch, { config }))), { code, field }, what);
+    t.match(await refusal(t, async () => testConfig(owner, validate(ChannelCreate, { name: "New", config }))), { code, field }, what);
+  }
+  const blocked: [string, string][] = [
+    ["https://127.0.0.1/", "127.0.0.0/8"],
+    ["https://2130706433/", "127.0.0.0/8"],
+    ["https://10.1.2.3:8443/x", "10.0.0.0/8"],
+    ["https://169.254.169.254/latest", "169.254.0.0/16"],
+    ["https://[::1]/", "::1/128"],
+    ["https://[::ffff:127.0.0.1]/", "::ffff:0:0/96"],
+    ["https://localhost/", "localhost"],
+  ];
+  for (const [url, range] of blocked) {
+    for (const work of [() => createChannel(owner, input("New", { url })), () => updateChannel(owner, id, { config: input("x", { url }).config }), () => testConfig(owner, input("x", { url }))]) {
+      t.match(await refusal(t, work), { code: "SSRF_BLOCKED", field: "/config/url", details: { range } }, url);
+    }
+  }
+  t.equal((await listChannels(owner, { limit: 50, offset: 0 })).total, 1);
+});
+
+t.test("the bindings of a deleted channel go with it, and only own channels can be bound", async (t) => {
+  const owner = await member(system);
+  const outsider = await member(system);
+  const { id } = await createChannel(owner, input("Ops"));
+  const foreign = await createChannel(outsider, input("Ops"));
+  t.strictSame(await existingChannelIds(owner, owner.orgId, [id, id, foreign.id, newId(), "no id"]), new Set([id]));
+  t.strictSame(await existingChannelIds(owner, owner.orgId, ["no id"]), new Set());
+
+  // The transaction that writes a binding keeps the channel from being deleted under it.
+  let deleting: Promise<void> | undefined;
+  await inTransaction(owner, async (tx) => {
+    await existingChannelIds(tx, tx.orgId, [id]);
+    deleting = deleteChannel(owner, id);
+    await openIncident(tx, [id]);
+  });
+  await deleting;
+  t.strictSame([...(await sql`select 1 from target_alerts where channel_id = ${id}`)], []);
+});
+
+t.test("what a receiver gets: the promised fields, signed over the exact bytes", async (t) => {
+  const sink = await startSink(t);
+  const transport = createOutbound({ allowPrivate: true, clock, ca: sink.ca });
+  const owner = await member(system);
+  const secret = "schlüssel-mit-umlaut";
+  await testConfig(owner, input("x", { url: `${sink.url}/in?a=b`, headers: { "X-Team": "ops" }, secret }), transport);
+  const [got] = sink.received;
+  t.match(got, { path: "/in?a=b", headers: { "user-agent": userAgent, "content-type": "application/json", "x-team": "ops", "x-service-timestamp": String(Math.floor(clock.now() / 1000)) } });
+  const mac = createHmac("sha256", secret).update(`${got?.headers["x-service-timestamp"]}.`).update(got!.body).digest("hex");
+  t.equal(got?.headers["x-service-signature"], `sha256=${mac}`);
+  const body = JSON.parse(got!.body.toString()) as object;
+  t.strictSame(Object.keys(body), ["delivery_id", "incident_id", "target_id", "monitor_name", "reason", "severity", "urgency", "started_at", "ended_at", "error_sample", "regions_down", "regions_up", "url"]);
+  t.match(body, { reason: "test", urgency: "low", ended_at: null, regions_down: [] });
+  t.match(userAgent, /^StatusMesh\/\d+\.\d+\.\d+/);
+  // Computed with another implementation: printf '1700000000.{}' | openssl dgst -sha256 -hmac 0123456789abcdef
+  t.strictSame(signature("0123456789abcdef", 1_700_000_000_999, "{}"), {
+    "x-service-timestamp": "1700000000",
+    "x-service-signature": "sha256=e4f8e2ecae2295b2ddb2f0b5584c8275e226c0ebe9b3b819e70156bb67122e3e",
+  });
+});
+
+t.test("a test that fails says what the receiver answered, and none of the secrets", async (t) => {
+  const sink = await startSink(t);
+  const transport = createOutbound({ allowPrivate: true, clock, ca: sink.ca, deadlineMs: 1500 });
+  const owner = await member(system);
+  const config = input("x", { url: `${sink.url}/hook/t0p-secret`, headers: { "X-Api-Key": "s3cr3t-key" } });
+  const failure = () => refusal(t, () => testConfig(owner, config, transport));
+
+  sink.answer = ({ headers }, reply) => void reply.writeHead(503).end(`out of order,\n key was ${String(headers["x-api-key"])}`);
+  t.match(await failure(), { code: "CHANNEL_TEST_FAILED", message: "The test message was not delivered: the receiver answered 503: out of order, key was ***.", details: { status: 503 } });
+  sink.answer = (_request, reply) => void reply.writeHead(302, { location: `${sink.url}/elsewhere` }).end();
+  t.match(await failure(), { message: /answered 302 \(redirects are not followed\)\.$/ });
+  sink.answer = (_request, reply) => void reply.socket?.destroy();
+  t.match(await failure(), { code: "CHANNEL_TEST_FAILED", details: { status: null } });
+  sink.answer = (_request, reply) => {
+    reply.writeHead(200);
+    const drip = setInterval(() => reply.write("."), 50);
+    reply.on("close", () => clearInterval(drip));
+  };
+  t.match(await failure(), { message: /no answer within 1\.5 s\.$/ });
+  sink.answer = (_request, reply) => {
+    reply.writeHead(400);
+    const flood = (): void => {
+      while (!reply.destroyed && reply.write("x".repeat(16_384)));
+    };
+    reply.on("drain", flood);
+    flood();
+  };
+  const flooded = await failure();
+  t.match(flooded.message, /answered 400: x{200}…\.$/, "an answer without end is read at its start");
+  t.notMatch(sink.received.map(({ path }) => path), ["/elsewhere"]);
+  t.equal(sink.connections, sink.received.length, "each over a connection of its own");
+
+  const distrusting = createOutbound({ allowPrivate: true, clock });
+  t.match(await refusal(t, () => testConfig(owner, config, distrusting)), { message: /certificate/ });
+  const { id } = await createChannel(owner, config);
+  await sql`update channels set config = jsonb_set(config, '{url}', '"sealed:1:otherkey:AAAA"') where id = ${id}`;
+  t.match(await refusal(t, () => testChannel(owner, id, transport)), { code: "CHANNEL_TEST_FAILED", message: /sealed under a key that is not configured here/ });
+  t.match(await getChannel(owner, id), { config: { url: "***" } }, "it can still be read and repaired");
+});
+
+t.test("a name that leads to a private address is refused when it is dialled", async (t) => {
+  const sink = await startSink(t);
+  const port = new URL(sink.url).port;
+  const lookup = async () => ["93.184.216.34", "127.0.0.1"];
+  const guardedWay = createOutbound({ allowPrivate: false, clock, ca: sink.ca, lookup });
+  const request = { method: "POST", url: `https://hooks.example.org:${port}/`, headers: {}, body: "{}" } as const;
+  await t.rejects(guardedWay.send(request), new OutboundError("address 127.0.0.1 is blocked (127.0.0.0/8)"));
+  t.equal(sink.connections, 0);
+  const openWay = createOutbound({ allowPrivate: true, clock, ca: sink.ca, lookup: async () => ["127.0.0.1"] });
+  t.match(await openWay.send(request), { status: 200, text: "ok", retryAfterSecs: null });
+  await t.rejects(openWay.send({ ...request, url: `http://127.0.0.1:${port}/` }), { name: "OutboundError" });
+  await t.rejects(createOutbound({ allowPrivate: true, clock, ca: sink.ca, signal: AbortSignal.abort() }).send({ ...request, url: sink.url }), { message: "the sender is stopping" });
+});
+
+t.test("which answers are final, and when to come back", async (t) => {
+  const final = [400, 401, 403, 404, 405, 409, 410, 413, 415, 422, 426, 451, 499];
+  const passing = [302, 308, 408, 425, 429, 500, 502, 503, 504, 599];
+  t.strictSame([...passing, ...final].filter(isPermanent), final);
+  const now = Date.parse("2026-11-20T12:00:00.500Z");
+  const cases: [string | string[] | undefined, number | null][] = [
+    ["7", 7],
+    ["0", 0],
+    [" 120 ", 120],
+    [["3", "5"], 3],
+    ["Fri, 20 Nov 2026 12:01:00 GMT", 60],
+    ["Friday, 20-Nov-26 12:01:00 GMT", 60],
+    ["Fri, 20 Nov 2026 11:00:00 GMT", 0],
+    ["-1", null],
+    ["1.5", null],
+    ["soon", null],
+    ["", null],
+    [undefined, null],
+  ];
+  for (const [header, secs] of cases) t.equal(retryAfter(header, now), secs, String(header));
+});
+
+t.test("every route says what it asks for and what it can answer", async (t) => {
+  t.strictSame(
+    channelRoutes.map(({ method, path, scope, category }) => `${method} ${path.replace("/api/v1/notification-channels", "")} ${scope} ${category}`),
+    [
+      "POST  channels:write api_writes",
+      "GET  channels:read api_reads",
+      "POST /test channels:write test_now",
+      "GET /{id} channels:read api_reads",
+      "PATCH /{id} channels:write api_writes",
+      "DELETE /{id} channels:write api_writes",
+      "POST /{id}/test channels:write test_now",
+    ],
+  );
+  const owner = await member(system);
+  const post = channelRoutes[0]!;
+  const reply = await post.handle({ ctx: owner, params: {}, query: {}, body: validate(post.body as TSchema, { name: "A", config: webhook(), write_source: "ui" }), http: {} as never });
+  t.match(reply, { status: 201, headers: { Location: `/api/v1/notification-channels/${(reply.body as Channel).id}` }, body: { write_source: "api" } });
+});

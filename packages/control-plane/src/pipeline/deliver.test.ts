@@ -1,0 +1,287 @@
+import t from "tap";
+import type { Sql } from "postgres";
+import { updateChannel, deleteChannel } from "../channels/service.ts";
+import type { Ctx, System } from "../context.ts";
+import { openHub } from "../db/notify.ts";
+import { type OutboxNotice, writeDeliveries } from "../incidents/outbox.ts";
+import { type Answer, fakeClock, keptLog, member, openIncident, outboxNotice, startPostgres, startSink, testSystem, until, webhookTo } from "../channels/sink.test.fixture.ts";
+import { claimDeliveries, recordAttempt, releaseDelivery } from "./deliver-queries.ts";
+import { startDeliverer } from "./deliver.ts";
+import { afterAttempt, backoffMs, maxAttempts, type Outcome } from "./retry.ts";
+
+const postgres = await startPostgres();
+const sink = await startSink(t);
+
+interface World {
+  sql: Sql;
+  pool(): Sql;
+  clock: ReturnType<typeof fakeClock>;
+  log: ReturnType<typeof keptLog>;
+  system: System;
+  owner: Ctx;
+}
+
+type Teardown = { teardown(fn: () => unknown): void };
+
+const fine: Answer = (_request, reply) => void reply.writeHead(200).end("ok");
+
+/** An empty database with one organisation, and a sink that says yes. */
+async function world(t: Teardown): Promise<World> {
+  const { sql, pool } = await postgres.database(t);
+  const clock = fakeClock();
+  const log = keptLog();
+  const system = testSystem(sql, { clock, log });
+  sink.received.length = 0;
+  sink.answer = fine;
+  return { sql, pool, clock, log, system, owner: await member(system) };
+}
+
+/** A deliverer on a pool of its own, as on another replica. */
+function deliverer(t: Teardown, { pool, system }: World) {
+  const sql = pool();
+  const running = startDeliverer({ ...system, sql }, openHub(sql, system.log), { ca: sink.ca });
+  t.teardown(() => running.stop());
+  return running;
+}
+
+const write = ({ owner }: World, notices: readonly OutboxNotice[]) => writeDeliveries(owner.sql, owner.clock.now(), notices);
+/** What a replica does that has set its clock to a later time. */
+async function later({ sql, clock }: World, ms: number): Promise<void> {
+  clock.advance(ms);
+  await sql.notify("sm_deliveries", "");
+}
+
+interface Row {
+  id: string;
+  state: string;
+  reason: string;
+  attempt_count: number;
+  next_attempt_at: Date | null;
+  leased_until: Date | null;
+  delivered_at: Date | null;
+  channel_name: string;
+}
+const rows = ({ sql }: World) => sql<Row[]>`select id, state, reason, attempt_count, next_attempt_at, leased_until, delivered_at, channel_name from deliveries order by created_at, id`;
+const attempts = async ({ sql }: World) => [...(await sql<{ number: number; ok: boolean; status: number | null; error: string | null }[]>`select number, ok, status, error from delivery_attempts order by delivery_id, number`)];
+const row = async (world: World): Promise<Row> => (await rows(world))[0]!;
+const told = (): string[] => sink.received.map(({ body }) => (JSON.parse(body.toString()) as { reason: string }).reason);
+
+t.test("when to try again: the table", async (t) => {
+  const now = 1_000_000;
+  const failed = (changes: Partial<Outcome & { ok: false }> = {}): Outcome => ({ ok: false, error: "x", status: 500, permanent: false, retryAfterSecs: null, ...changes });
+  const dead = { state: "dead", nextAttemptAt: null };
+  const after = (secs: number) => ({ state: "pending", nextAttemptAt: now + secs * 1000 });
+  const cases: [string, Outcome, number, object][] = [
+    ["accepted", { ok: true, status: 200 }, 1, { state: "delivered", nextAttemptAt: null }],
+    ["accepted at the last attempt", { ok: true, status: 200 }, maxAttempts, { state: "delivered", nextAttemptAt: null }],
+    ["first failure", failed(), 1, after(30)],
+    ["second", failed(), 2, after(60)],
+    ["third", failed(), 3, after(120)],
+    ["seventh", failed(), 7, after(1920)],
+    ["eighth", failed(), 8, dead],
+    ["final refusal", failed({ permanent: true, status: 410 }), 1, dead],
+    ["final refusal that names a time", failed({ permanent: true, retryAfterSecs: 5 }), 1, dead],
+    ["Retry-After below the backoff", failed({ retryAfterSecs: 7 }), 1, after(7)],
+    ["Retry-After above it", failed({ retryAfterSecs: 300 }), 1, after(300)],
+    ["Retry-After now", failed({ retryAfterSecs: 0 }), 1, after(1)],
+    ["Retry-After next year", failed({ retryAfterSecs: 31_536_000 }), 1, after(86_400)],
+    ["a short Retry-After for the fourth time", failed({ retryAfterSecs: 1 }), 4, after(240)],
+    ["Retry-After does not add attempts", failed({ retryAfterSecs: 1 }), 8, dead],
+  ];
+  for (const [what, outcome, attempt, verdict] of cases) t.strictSame(afterAttempt(outcome, attempt, now, 0), verdict, what);
+  t.equal(backoffMs(1, 1), 36_000, "up to a fifth longer");
+  t.equal(backoffMs(8, 1), 3_600_000, "never above an hour");
+});
+
+t.test("the outbox: one row for each enabled channel bound to the target, once", async (t) => {
+  const w = await world(t);
+  const { sql, owner } = w;
+  const outsider = await member(w.system);
+  const [first, second, off, foreign] = [await webhookTo(owner, sink.url, "first"), await webhookTo(owner, sink.url, "second"), await webhookTo(owner, sink.url, "off"), await webhookTo(outsider, sink.url, "foreign")];
+  await updateChannel(owner, off, { enabled: false });
+  const bound = await openIncident(owner, [first, second, off, foreign]);
+  const silent = await openIncident(owner, []);
+  const opened = [outboxNotice(owner, bound, "opened"), outboxNotice(owner, silent, "opened")];
+  t.equal(await write(w, []), 0);
+  t.equal(await write(w, opened), 2);
+  t.equal(await write(w, opened), 0, "the same notice again changes nothing");
+  t.match(await rows(w), [
+    { channel_name: "first", state: "pending", reason: "opened", attempt_count: 0, next_attempt_at: new Date(w.clock.now()) },
+    { channel_name: "second" },
+  ]);
+
+  // Bound only after the opening: reminded, but not told that it is over.
+  const late = await webhookTo(owner, sink.url, "late");
+  await sql`insert into target_alerts (target_id, channel_id, position) values (${bound.targetId}, ${late}, 9)`;
+  t.equal(await write(w, [outboxNotice(owner, bound, "reminder")]), 3);
+  await sql`update deliveries set state = 'dead' where channel_id = ${second} and reason = 'opened'`;
+  t.equal(await write(w, [outboxNotice(owner, bound, "resolved")]), 1);
+  t.match(await sql`select channel_name from deliveries where reason = 'resolved'`, [{ channel_name: "first" }], "who was never told of the opening is not told of its end");
+  t.equal(await write(w, [outboxNotice(owner, bound, "reopened"), outboxNotice(owner, bound, "resolved", 1)]), 6, "a reopening tells, also within one batch");
+  const dates = await sql<{ reason: string; seq: number; created_at: Date }[]>`select reason, seq, created_at from deliveries where channel_id = ${first} order by created_at`;
+  t.strictSame(
+    dates.map(({ reason, seq }) => `${reason} ${seq}`),
+    ["opened 0", "reminder 0", "resolved 0", "reopened 0", "resolved 1"],
+    "what was told later is dated later, even in the same millisecond",
+  );
+  const many = await Promise.all(Array.from({ length: 200 }, () => openIncident(owner, [first])));
+  t.equal(await write(w, many.map((one) => outboxNotice(owner, one, "opened"))), 200);
+});
+
+t.test("a notice leaves as soon as it is committed, and the receiver gets it once", async (t) => {
+  const w = await world(t);
+  deliverer(t, w);
+  const incident = await openIncident(w.owner, [await webhookTo(w.owner, sink.url)]);
+  await write(w, [outboxNotice(w.owner, incident, "opened")]);
+  const done = await until(async () => (await rows(w)).find(({ state }) => state === "delivered"), "the delivery");
+  t.match(done, { attempt_count: 1, next_attempt_at: null, leased_until: null, delivered_at: new Date(w.clock.now()) });
+  t.strictSame(await attempts(w), [{ number: 1, ok: true, status: 200, error: null }]);
+  t.match(JSON.parse(sink.received[0]!.body.toString()), { delivery_id: done?.id, incident_id: incident.incidentId, monitor_name: "shop – Köln", reason: "opened", urgency: "high", url: `https://status.example.org/incidents/${incident.incidentId}` });
+  t.equal(sink.received.length, 1);
+});
+
+t.test("the recovery never overtakes the opening", async (t) => {
+  const w = await world(t);
+  sink.answer = (_request, reply) => void reply.writeHead(sink.received.length === 1 ? 500 : 200).end();
+  const incident = await openIncident(w.owner, [await webhookTo(w.owner, sink.url)]);
+  await write(w, [outboxNotice(w.owner, incident, "opened")]);
+  await write(w, [outboxNotice(w.owner, incident, "resolved")]);
+  const other = await openIncident(w.owner, [await webhookTo(w.owner, sink.url)]);
+  deliverer(t, w);
+  deliverer(t, w);
+  await until(async () => (await row(w)).attempt_count === 1, "the first attempt");
+  await write(w, [outboxNotice(w.owner, other, "opened")]);
+  await until(async () => (await rows(w)).some(({ state }) => state === "delivered"), "another incident, which does not wait");
+  const waiting = (await rows(w)).filter(({ state }) => state === "pending");
+  t.match(waiting, [{ reason: "opened", attempt_count: 1 }, { reason: "resolved", attempt_count: 0 }]);
+  await later(w, 40_000);
+  await until(async () => (await rows(w)).every(({ state }) => state === "delivered"), "all");
+  t.strictSame(told(), ["opened", "opened", "opened", "resolved"]);
+});
+
+t.test("a receiver that fails: eight attempts with growing pauses, then dead", async (t) => {
+  const w = await world(t);
+  sink.answer = (_request, reply) => void reply.writeHead(500).end("broken");
+  const incident = await openIncident(w.owner, [await webhookTo(w.owner, sink.url, "Ops")]);
+  await write(w, [outboxNotice(w.owner, incident, "opened")]);
+  deliverer(t, w);
+  for (let attempt = 1; attempt < 8; attempt++) {
+    const tried = await until(async () => (await rows(w)).find((r) => r.attempt_count === attempt && r.leased_until === null), `attempt ${attempt}`);
+    const pause = tried!.next_attempt_at!.getTime() - w.clock.now();
+    const least = 30_000 * 2 ** (attempt - 1);
+    t.ok(pause >= least && pause <= Math.min(least * 1.2, 3_600_000), `pause ${attempt}: ${pause}`);
+    await later(w, pause - 1);
+    await later(w, 1);
+  }
+  const given = await until(async () => (await rows(w)).find(({ state }) => state === "dead"), "the end");
+  t.match(given, { attempt_count: 8, next_attempt_at: null, delivered_at: null });
+  t.match(await attempts(w), Array.from({ length: 8 }, (_, at) => ({ number: at + 1, ok: false, status: 500, error: "the receiver answered 500: broken" })));
+  t.equal(sink.received.length, 8);
+  t.equal(new Set(sink.received.map(({ body }) => body.toString())).size, 1, "the same body, with the same delivery_id, each time");
+  t.match(w.log.lines.at(-1), { level: "warn", message: "a notice was given up", fields: { channel: "Ops" } });
+});
+
+t.test("what the receiver answers decides what comes next", async (t) => {
+  const w = await world(t);
+  const cases: [number, Record<string, string>, object][] = [
+    [204, {}, { state: "delivered" }],
+    [429, { "retry-after": "7" }, { state: "pending", next_attempt_at: new Date(w.clock.now() + 7000) }],
+    [503, { "retry-after": new Date(w.clock.now() + 90_000).toUTCString() }, { state: "pending", next_attempt_at: new Date(w.clock.now() + 90_000) }],
+    [400, { "retry-after": "7" }, { state: "dead", attempt_count: 1 }],
+    [410, {}, { state: "dead", attempt_count: 1 }],
+  ];
+  sink.answer = ({ path }, reply) => {
+    const [status, headers] = cases[Number(path.slice(1))]!;
+    reply.writeHead(status, headers).end();
+  };
+  for (const at of cases.keys()) await write(w, [outboxNotice(w.owner, await openIncident(w.owner, [await webhookTo(w.owner, `${sink.url}/${at}`, `case ${at}`)]), "opened")]);
+  deliverer(t, w);
+  await until(async () => (await rows(w)).every(({ attempt_count }) => attempt_count === 1), "all attempts");
+  const found = await rows(w);
+  for (const [at, [status, , expected]] of cases.entries()) t.match(found.find(({ channel_name }) => channel_name === `case ${at}`), expected, String(status));
+});
+
+t.test("a channel that was disabled or deleted meanwhile is not told, and the delivery says why", async (t) => {
+  const w = await world(t);
+  const channels = [await webhookTo(w.owner, sink.url), await webhookTo(w.owner, sink.url), await webhookTo(w.owner, sink.url)] as const;
+  for (const channel of channels) await write(w, [outboxNotice(w.owner, await openIncident(w.owner, [channel]), "opened")]);
+  await updateChannel(w.owner, channels[0], { enabled: false });
+  await updateChannel(w.owner, channels[1], { enabled: false });
+  await w.sql`update channels set disabled_reason = 'the address bounced' where id = ${channels[1]}`;
+  await deleteChannel(w.owner, channels[2]);
+  deliverer(t, w);
+  await until(async () => (await rows(w)).every(({ state }) => state === "dead"), "all dead");
+  t.strictSame((await attempts(w)).map(({ error }) => error), ["the channel is disabled", "the channel is disabled: the address bounced", "the channel was deleted"]);
+  t.equal(sink.received.length, 0);
+});
+
+t.test("two deliverers on one database send each notice exactly once, and a hanging receiver holds up nobody else", async (t) => {
+  const w = await world(t);
+  let hangingNow = 0;
+  let mostHanging = 0;
+  sink.answer = ({ path }, reply) => {
+    if (path !== "/hangs") return void reply.writeHead(200).end();
+    mostHanging = Math.max(mostHanging, ++hangingNow);
+    reply.on("close", () => void hangingNow--);
+  };
+  const channels = await Promise.all(Array.from({ length: 6 }, () => webhookTo(w.owner, sink.url)));
+  const hanging = await webhookTo(w.owner, `${sink.url}/hangs`);
+  const stuck = await Promise.all(Array.from({ length: 30 }, () => openIncident(w.owner, [hanging])));
+  await write(w, stuck.map((one) => outboxNotice(w.owner, one, "opened")));
+  const running = [deliverer(t, w), deliverer(t, w)];
+  for (let batch = 0; batch < 5; batch++) {
+    const incidents = await Promise.all(Array.from({ length: 5 }, () => openIncident(w.owner, channels)));
+    await write(w, incidents.flatMap((one) => [outboxNotice(w.owner, one, "opened"), outboxNotice(w.owner, one, "resolved")]));
+  }
+  const [expected] = await w.sql<{ count: number }[]>`select count(*)::integer as count from deliveries where channel_id <> ${hanging}`;
+  t.equal(expected?.count, 300);
+  await until(async () => (await w.sql`select 1 from deliveries where state = 'pending' and channel_id <> ${hanging} limit 1`).length === 0, "all delivered");
+  const ids = sink.received.filter(({ path }) => path !== "/hangs").map(({ body }) => JSON.parse(body.toString()) as { delivery_id: string; incident_id: string; reason: string });
+  t.equal(ids.length, 300);
+  t.equal(new Set(ids.map((one) => one.delivery_id)).size, 300);
+  const [overtaken] = await w.sql<{ count: number }[]>`
+    select count(*)::integer as count from deliveries r join deliveries o using (incident_id, channel_id) where o.reason = 'opened' and r.reason = 'resolved' and r.delivered_at < o.delivered_at`;
+  t.equal(overtaken?.count, 0);
+  t.ok(mostHanging > 0 && mostHanging <= 10, "at most five of the hanging channel for each deliverer");
+
+  // Stopping cuts what hangs, and gives it back.
+  await Promise.all(running.map((one) => one.stop()));
+  const [left] = await w.sql<object[]>`select count(*)::integer as pending, count(leased_until)::integer as leased from deliveries where state = 'pending'`;
+  t.strictSame({ ...left }, { pending: 30, leased: 0 });
+  t.strictSame((await attempts(w)).filter(({ ok, error }) => !ok && error !== "no answer within 10 s"), [], "being cut is no attempt");
+});
+
+t.test("what a killed deliverer held is sent by another when the lease has run out, and the dead one can write nothing", async (t) => {
+  const w = await world(t);
+  const incident = await openIncident(w.owner, [await webhookTo(w.owner, sink.url)]);
+  await write(w, [outboxNotice(w.owner, incident, "opened")]);
+  const limits = () => ({ room: 10, perChannel: 5, busy: [], now: w.clock.now(), leasedUntil: w.clock.now() + 60_000 });
+  const [held] = await claimDeliveries(w.sql, limits());
+  t.equal(held?.notice.incident_id, incident.incidentId);
+  t.strictSame([...(await claimDeliveries(w.sql, limits()))], [], "nobody else has it meanwhile");
+  deliverer(t, w);
+  await later(w, 59_999);
+  await write(w, [outboxNotice(w.owner, incident, "escalated")]);
+  const other = await openIncident(w.owner, [await webhookTo(w.owner, sink.url)]);
+  await write(w, [outboxNotice(w.owner, other, "opened")]);
+  await until(() => sink.received.length === 1, "a notice of another incident");
+  t.equal((await row(w)).attempt_count, 0);
+  await later(w, 1);
+  await until(async () => (await rows(w)).every(({ state }) => state === "delivered"), "all");
+  t.equal((await row(w)).attempt_count, 1);
+  const lateAttempt = { at: w.clock.now(), ok: false, status: 500, error: "late", state: "pending", nextAttemptAt: w.clock.now() } as const;
+  t.equal(await recordAttempt(w.sql, held!, lateAttempt), false);
+  await releaseDelivery(w.sql, held!);
+  t.match(await row(w), { state: "delivered", attempt_count: 1 });
+  t.equal((await attempts(w)).length, 3);
+});
+
+t.test("a database that goes away and comes back does not end the deliverer", async (t) => {
+  const w = await world(t);
+  deliverer(t, w);
+  const incident = await openIncident(w.owner, [await webhookTo(w.owner, sink.url)]);
+  await w.sql`select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()`;
+  await write(w, [outboxNotice(w.owner, incident, "opened")]);
+  await until(async () => (await row(w)).state === "delivered", "the delivery");
+  t.equal(sink.received.length, 1);
+});
