@@ -3,5 +3,6 @@ export const lockKeys = {
   /** Held by the control plane that owns an embedded data folder. */
   dataFolder: 7_340_001,
   migrate: 7_340_002,
-  partitions: 7_340_003,
+  makePartitions: 7_340_003,
+  dropPartitions: 7_340_004,
 } as const;

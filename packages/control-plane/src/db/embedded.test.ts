@@ -1,0 +1,173 @@
+import { spawn, type ChildProcess } from "node:child_process";
+import { once } from "node:events";
+import * as fs from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import t from "tap";
+import { silentLog } from "../log.ts";
+import { openDatabase, type DatabaseAddress } from "./connect.ts";
+import { findBinaries } from "./embedded-binaries.ts";
+import { startEmbedded } from "./embedded.ts";
+
+const log = silentLog;
+const root = fs.mkdtempSync(join(tmpdir(), "sm-embedded-"));
+// As root the server runs under another user, who has to pass through.
+fs.chmodSync(root, 0o711);
+t.teardown(() => fs.rmSync(root, { recursive: true, force: true }));
+const folder = (name: string) => join(root, name);
+
+const pidOf = (dataDir: string) => Number(fs.readFileSync(join(dataDir, "postgres/postmaster.pid"), "utf8").split("\n", 1)[0]);
+
+async function query<T>(address: DatabaseAddress, text: string): Promise<T[]> {
+  const sql = await openDatabase(address, { max: 1 });
+  try {
+    return [...(await sql.unsafe(text))] as unknown as T[];
+  } finally {
+    await sql.end();
+  }
+}
+
+/** A process of its own that starts the database and then waits to be killed. */
+async function startElsewhere(dataDir: string): Promise<ChildProcess> {
+  const modules = ["./embedded.js", "../log.js"].map((file) => JSON.stringify(new URL(file, import.meta.url)));
+  const script = `const { startEmbedded } = await import(${modules[0]}); const { silentLog } = await import(${modules[1]});
+    await startEmbedded({ dataDir: ${JSON.stringify(dataDir)}, log: silentLog }); console.log("up"); setInterval(() => {}, 1000);`;
+  const child = spawn(process.execPath, ["--input-type=module", "-e", script], { stdio: ["ignore", "pipe", "inherit"] });
+  await once(child.stdout, "data");
+  return child;
+}
+
+t.test("a first start makes the cluster, and a second one finds what was written", async (t) => {
+  const dataDir = folder("keeps");
+  const first = await startEmbedded({ dataDir, log });
+  await query(first.address, "create table kept (word text); insert into kept values ('ätsch')");
+  t.strictSame(await query(first.address, "select current_setting('server_encoding') as encoding, current_setting('listen_addresses') as tcp, current_setting('fsync') as fsync"), [
+    { encoding: "UTF8", tcp: "", fsync: "on" },
+  ]);
+  await first.stop();
+  await first.stop();
+  t.notOk(fs.existsSync(join(dataDir, "postgres/postmaster.pid")), "no server is left");
+
+  const second = await startEmbedded({ dataDir, log });
+  t.strictSame(await query(second.address, "select word from kept"), [{ word: "ätsch" }]);
+  await second.stop();
+});
+
+t.test("the socket is in a folder that only its owner can enter", async (t) => {
+  const dataDir = folder("private");
+  const server = await startEmbedded({ dataDir, log });
+  t.teardown(() => server.stop());
+  t.equal(fs.statSync(join(dataDir, "postgres")).mode & 0o777, 0o700);
+  t.ok("path" in server.address && server.address.path.startsWith(dataDir));
+});
+
+t.test("a data folder whose path is too long for a socket gets one elsewhere", async (t) => {
+  const dataDir = join(folder("long"), "x".repeat(90));
+  const server = await startEmbedded({ dataDir, log });
+  t.teardown(() => server.stop());
+  const { path } = server.address as { path: string };
+  t.notOk(path.startsWith(dataDir));
+  t.equal(fs.statSync(join(path, "..")).mode & 0o777, 0o700);
+  t.strictSame(await query(server.address, "select 1 as one"), [{ one: 1 }]);
+  t.teardown(() => fs.rmSync(join(path, ".."), { recursive: true, force: true }));
+});
+
+t.test("a server that a killed process left is adopted with what it had committed", async (t) => {
+  const dataDir = folder("adopted");
+  const child = await startElsewhere(dataDir);
+  const pid = pidOf(dataDir);
+  child.kill("SIGKILL");
+  await once(child, "exit");
+
+  const server = await startEmbedded({ dataDir, log });
+  t.equal(pidOf(dataDir), pid, "it is the same server");
+  await server.stop();
+  t.notOk(fs.existsSync(join(dataDir, "postgres/postmaster.pid")), "and it can be stopped");
+});
+
+t.test("a pid file that names somebody else's process does not stop a start", async (t) => {
+  const dataDir = folder("stale");
+  const before = await startEmbedded({ dataDir, log });
+  await query(before.address, "create table kept (n int)");
+  const pidFile = join(dataDir, "postgres/postmaster.pid");
+  const text = fs.readFileSync(pidFile, "utf8");
+  const { uid, gid } = fs.statSync(pidFile);
+  await before.stop();
+  // What a power cut leaves, with the id in use again: an ordinary process of the same user, so that PostgreSQL itself would give up.
+  const stranger = spawn(process.execPath, ["-e", "setInterval(() => {}, 1000)"], { uid, gid, cwd: "/" });
+  t.teardown(() => stranger.kill("SIGKILL"));
+  await once(stranger, "spawn");
+  fs.writeFileSync(pidFile, text.replace(/^\d+/, String(stranger.pid)), { mode: 0o600 });
+  fs.chownSync(pidFile, uid, gid);
+
+  const server = await startEmbedded({ dataDir, log });
+  t.strictSame(await query(server.address, "select count(*) as n from kept"), [{ n: 0 }]);
+  await server.stop();
+});
+
+t.test("a server that dies is started again, and the pool goes on", async (t) => {
+  const dataDir = folder("dies");
+  const server = await startEmbedded({ dataDir, log });
+  const sql = await openDatabase(server.address, { max: 1 });
+  await sql`create table kept (n int)`;
+  const pid = pidOf(dataDir);
+  process.kill(pid, "SIGKILL");
+  let rows: readonly object[] | null = null;
+  for (let tries = 0; rows === null && tries < 200; tries++) rows = await sql`select count(*) as n from kept`.then((found) => [...found], () => sleep(50, null));
+  t.strictSame(rows, [{ n: 0 }]);
+  t.not(pidOf(dataDir), pid);
+  await sql.end();
+  await server.stop();
+});
+
+t.test("one process holds a data folder", async (t) => {
+  const dataDir = folder("held");
+  const holder = await startElsewhere(dataDir);
+  const pid = pidOf(dataDir);
+  await t.rejects(startEmbedded({ dataDir, log }), { name: "StartupError", message: new RegExp(`^Another StatusMesh \\(process ${holder.pid}\\) already uses the data folder`) });
+
+  const beside = await startEmbedded({ dataDir, log, join: true });
+  t.strictSame(await query(beside.address, "select 1 as one"), [{ one: 1 }], "a command beside it may join");
+  await beside.stop();
+  t.equal(pidOf(dataDir), pid, "and leaves it running");
+
+  holder.kill("SIGKILL");
+  await once(holder, "exit");
+  await (await startEmbedded({ dataDir, log })).stop();
+});
+
+t.test("of two that start at once on an empty folder, one wins and the other says so", async (t) => {
+  const dataDir = folder("raced");
+  const starts = await Promise.allSettled([1, 2].map(() => startEmbedded({ dataDir, log })));
+  const won = starts.flatMap((start) => (start.status === "fulfilled" ? [start.value] : []));
+  const lost = starts.flatMap((start) => (start.status === "rejected" ? [String(start.reason)] : []));
+  t.equal(won.length, 1);
+  t.match(lost, [/already uses the data folder/]);
+  t.notOk(fs.readdirSync(dataDir).some((name) => name.startsWith("postgres.new-")), "no half-made cluster is left");
+  await won[0]!.stop();
+});
+
+t.test("what cannot work says so in one line", async (t) => {
+  const file = folder("file");
+  fs.writeFileSync(file, "");
+  const refused = async (dataDir: string, message: RegExp) => {
+    const error: unknown = await startEmbedded({ dataDir, log }).then(() => null, (reason: unknown) => reason);
+    t.match(error, { name: "StartupError", message });
+    t.notMatch((error as Error).message, "\n");
+  };
+  await refused(join(file, "data"), /^The data folder .* cannot be written \(ENOTDIR\)/);
+  await refused("/proc/data", /^The data folder \/proc\/data cannot be written/);
+
+  const other = folder("other");
+  fs.mkdirSync(join(other, "postgres"), { recursive: true });
+  fs.writeFileSync(join(other, "postgres/PG_VERSION"), "15\n");
+  await refused(other, /was made by PostgreSQL 15, and this StatusMesh brings 18/);
+
+  if (process.getuid?.() === 0) {
+    const closed = folder("closed");
+    fs.mkdirSync(closed, { mode: 0o700 });
+    await refused(join(closed, "data"), /runs as user id 65534, which may not pass through .*closed\. Move data\.dir/);
+  }
+  t.throws(() => findBinaries("plan9", "mips"), /There is no bundled PostgreSQL for plan9-mips/);
+});

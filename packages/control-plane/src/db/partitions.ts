@@ -1,0 +1,92 @@
+import type { ISql, Sql } from "postgres";
+import { lockKeys } from "./locks.ts";
+
+const parent = "results";
+const dayMs = 86_400_000;
+
+/** The partition that holds the UTC day of `at`: `results_20261120`. */
+export function partitionName(at: Date): string {
+  return `${parent}_${at.toISOString().slice(0, 10).replaceAll("-", "")}`;
+}
+
+/**
+ * Makes the day partitions of `results` from the UTC day of `from` to that of `to`, both included, and returns the names of
+ * the new ones. Inserts and reads go on meanwhile: attaching takes no lock that they would wait for, unlike `create … partition of`.
+ */
+export async function ensurePartitions(sql: Sql, from: Date, to: Date): Promise<string[]> {
+  const days = daysBetween(from, to);
+  if (await missing(sql, days).then((list) => list.length === 0)) return [];
+  return await sql.begin(async (tx) => {
+    await tx`select pg_advisory_xact_lock(${lockKeys.makePartitions})`;
+    await tx`set local lock_timeout = '5s'`;
+    const made: string[] = [];
+    for (const day of await missing(tx, days)) {
+      const name = partitionName(day);
+      // A table of that name may be left from an interrupted removal; it is the same shape.
+      await tx`create table if not exists ${tx(name)} (like ${tx(parent)} including all)`;
+      await tx.unsafe(`alter table ${parent} attach partition ${name} for values from ('${day.toISOString()}') to ('${new Date(day.getTime() + dayMs).toISOString()}')`);
+      made.push(name);
+    }
+    return made;
+  });
+}
+
+/**
+ * Removes the partitions whose day ended more than `keepDays` days before `now`, and returns their names. Each is first
+ * detached concurrently, which lets reads and inserts of `results` go on, and only then dropped. Call it from one job at a
+ * time; a call that was killed half-way is finished by the next.
+ */
+export async function dropOldPartitions(sql: Sql, now: Date, keepDays: number): Promise<string[]> {
+  const oldest = partitionName(new Date(now.getTime() - keepDays * dayMs));
+  const connection = await sql.reserve();
+  const dropped: string[] = [];
+  try {
+    const [lock] = await connection<{ held: boolean }[]>`select pg_try_advisory_lock(${lockKeys.dropPartitions}) as held`;
+    if (lock?.held !== true) return [];
+    // Detaching waits for the transactions that can still see the partition.
+    await connection`set statement_timeout = 0`;
+    try {
+      for (const { name, attached, pending } of await dayTables(connection)) {
+        if (name >= oldest) continue;
+        // Neither statement takes parameters, and the name is one that the query below has matched.
+        if (pending) await connection.unsafe(`alter table ${parent} detach partition ${name} finalize`);
+        else if (attached) await connection.unsafe(`alter table ${parent} detach partition ${name} concurrently`);
+        await connection.unsafe(`drop table ${name}`);
+        dropped.push(name);
+      }
+    } finally {
+      await connection`reset statement_timeout`;
+      await connection`select pg_advisory_unlock(${lockKeys.dropPartitions})`;
+    }
+  } finally {
+    connection.release();
+  }
+  return dropped;
+}
+
+function daysBetween(from: Date, to: Date): Date[] {
+  const first = Math.floor(from.getTime() / dayMs);
+  const last = Math.floor(to.getTime() / dayMs);
+  return Array.from({ length: Math.max(0, last - first + 1) }, (_, index) => new Date((first + index) * dayMs));
+}
+
+async function missing(sql: ISql, days: readonly Date[]): Promise<Date[]> {
+  const present = new Set((await dayTables(sql)).filter(({ attached }) => attached).map(({ name }) => name));
+  return days.filter((day) => !present.has(partitionName(day)));
+}
+
+interface DayTable {
+  name: string;
+  attached: boolean;
+  /** An interrupted detach: the partition is out of sight already, and has to be finished before another can begin. */
+  pending: boolean;
+}
+
+async function dayTables(sql: ISql): Promise<DayTable[]> {
+  return await sql<DayTable[]>`
+    select c.relname as name, i.inhrelid is not null as attached, coalesce(i.inhdetachpending, false) as pending
+    from pg_class c
+    left join pg_inherits i on i.inhrelid = c.oid and i.inhparent = 'results'::regclass
+    where c.relkind = 'r' and c.relname ~ '^results_[0-9]{8}$' and c.relnamespace = (select relnamespace from pg_class where oid = 'results'::regclass)
+    order by pending desc, name`;
+}
