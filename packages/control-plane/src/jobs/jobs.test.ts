@@ -1,0 +1,102 @@
+import t from "tap";
+import { fakeClock, keptLog, member, openIncident, startPostgres, testSystem, until, webhookTo } from "../channels/sink.test.fixture.ts";
+import { sendReminders } from "./reminders.ts";
+import { runAlone, startJobs } from "./runner.ts";
+
+const postgres = await startPostgres();
+const hour = 3_600_000;
+
+t.test("reminders go out at the pace of the policy, until somebody acknowledges", async (t) => {
+  const { sql } = await postgres.database(t);
+  const clock = fakeClock();
+  const system = testSystem(sql, { clock });
+  const owner = await member(system);
+  const { incidentId } = await openIncident(owner, [await webhookTo(owner, "https://hooks.example.org/"), await webhookTo(owner, "https://hooks.example.org/")], { name: "shop" });
+  const deliveries = () => sql<{ seq: number; count: number }[]>`select seq, count(*)::integer as count from deliveries where reason = 'reminder' group by seq order by seq`;
+  const due = async () => (await sql<{ reminder_due_at: Date | null; reminders_sent: number }[]>`select reminder_due_at, reminders_sent from incidents where id = ${incidentId}`)[0];
+
+  t.equal(await sendReminders(system), 0);
+  clock.advance(hour + 2000);
+  t.equal(await sendReminders(system), 1);
+  t.equal(await sendReminders(system), 0);
+  t.match(await due(), { reminder_due_at: new Date(clock.now() - 2000 + hour), reminders_sent: 1 }, "two seconds late, and still in step");
+  const [told] = await sql`select notice from deliveries limit 1`;
+  t.match(told?.["notice"], { reason: "reminder", monitor_name: "shop", urgency: "high", ended_at: null, url: `https://status.example.org/incidents/${incidentId}` });
+
+  clock.advance(5 * hour);
+  t.equal(await sendReminders(system), 1, "hours that were missed are not made up for");
+  t.match(await due(), { reminder_due_at: new Date(clock.now() + hour), reminders_sent: 2 });
+  t.strictSame([...(await deliveries())], [{ seq: 0, count: 2 }, { seq: 1, count: 2 }], "for both channels");
+
+  clock.advance(hour);
+  const race = await Promise.all(Array.from({ length: 6 }, () => sendReminders(system)));
+  t.equal(race.reduce((sum, sent) => sum + sent, 0), 1, "six at once, one reminds");
+  t.equal((await deliveries()).length, 3);
+
+  await sql`update targets set renotify_interval_secs = 0`;
+  clock.advance(hour);
+  t.equal(await sendReminders(system), 0);
+  t.match(await due(), { reminder_due_at: null, reminders_sent: 3 }, "a policy that has come to ask for none");
+});
+
+t.test("no reminder of what is acknowledged, over or retracted", async (t) => {
+  const { sql } = await postgres.database(t);
+  const clock = fakeClock();
+  const system = testSystem(sql, { clock });
+  const owner = await member(system);
+  const channel = await webhookTo(owner, "https://hooks.example.org/");
+  const [acknowledged, over, retracted, live] = [await openIncident(owner, [channel]), await openIncident(owner, [channel]), await openIncident(owner, [channel]), await openIncident(owner, [channel])];
+  const at = new Date(clock.now());
+  await sql`update incidents set acknowledged_at = ${at} where id = ${acknowledged.incidentId}`;
+  await sql`update incidents set ended_at = ${at} where id = ${over.incidentId}`;
+  await sql`update incidents set retracted = true where id = ${retracted.incidentId}`;
+  clock.advance(hour);
+  t.equal(await sendReminders(system), 1);
+  t.match(await sql`select incident_id from deliveries`, [{ incident_id: live.incidentId }]);
+});
+
+t.test("more incidents than one transaction takes are all reminded of", async (t) => {
+  const { sql } = await postgres.database(t);
+  const clock = fakeClock();
+  const system = testSystem(sql, { clock });
+  const owner = await member(system);
+  const channel = await webhookTo(owner, "https://hooks.example.org/");
+  await Promise.all(Array.from({ length: 205 }, () => openIncident(owner, [channel])));
+  clock.advance(hour);
+  t.equal(await sendReminders(system), 205);
+});
+
+t.test("a job runs on one replica at a time, again and again, whatever happens to it", async (t) => {
+  const { sql, pool } = await postgres.database(t);
+  const log = keptLog();
+  const replicas = [testSystem(sql, { log }), testSystem(pool(), { log })];
+  let running = 0;
+  let most = 0;
+  let runs = 0;
+  const slow = {
+    name: "slow",
+    everyMs: 5,
+    async run() {
+      most = Math.max(most, ++running);
+      await new Promise((resolve) => setTimeout(resolve, 20));
+      running--;
+      if (++runs % 2 === 0) throw new Error("every other time");
+    },
+  };
+  let others = 0;
+  const other = { name: "other", everyMs: 5, run: async () => void others++ };
+  const jobs = replicas.map((system) => startJobs(system, [slow, other]));
+  await until(() => runs >= 6 && others >= 6, "six runs");
+  await Promise.all(jobs.map((one) => one.stop()));
+  const atStop = runs;
+  t.equal(most, 1);
+  t.equal(running, 0, "stopping waits for a run that has begun");
+  t.match(log.lines[0], { level: "error", message: "a job failed", fields: { job: "slow", err: /every other time/ } });
+  await new Promise((resolve) => setTimeout(resolve, 60));
+  t.equal(runs, atStop);
+
+  const [system, elsewhere] = replicas as [(typeof replicas)[0], (typeof replicas)[0]];
+  let inner: boolean | undefined;
+  t.equal(await runAlone(system, { name: "held", everyMs: 1, run: async () => void (inner = await runAlone(elsewhere, { name: "held", everyMs: 1, run: async () => t.fail("it ran twice") })) }), true);
+  t.equal(inner, false, "another replica passes it over");
+});
