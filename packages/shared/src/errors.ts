@@ -52,6 +52,7 @@ export const errorCodes = {
   CHANNEL_NAME_TAKEN: { status: 422, when: "another channel of the organisation has this name" },
   CHANNEL_NAME_INVALID: { status: 400, when: "the channel name is empty or longer than 100 characters" },
   INVALID_CHANNEL_CONFIG: { status: 400, when: "the channel configuration is not valid for its kind" },
+  CHANNEL_QUOTA_EXCEEDED: { status: 422, when: "the plan allows no more notification channels; details name the limit and what is there" },
   CHANNEL_TEST_FAILED: { status: 422, when: "the test message could not be delivered" },
   QUOTA_EXCEEDED: { status: 422, when: "the plan allows no more of this; details name the quota, its limit and what is there" },
   // Status pages

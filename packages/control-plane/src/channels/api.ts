@@ -17,7 +17,7 @@ export const channelRoutes: Route[] = [
     summary: "Create a channel",
     body: ChannelCreate,
     replies: { 201: Channel },
-    errors: ["CHANNEL_NAME_INVALID", "CHANNEL_NAME_TAKEN", ...configErrors],
+    errors: ["CHANNEL_NAME_INVALID", "CHANNEL_NAME_TAKEN", "CHANNEL_QUOTA_EXCEEDED", ...configErrors],
     async handle({ ctx, body }) {
       const channel = await createChannel(ctx, body);
       return created(`${path}/${channel.id}`, channel);

@@ -119,6 +119,17 @@ t.test("names are 1 to 100 characters and unique in the organisation, also for e
   await createChannel(await member(system), input("Ops"));
 });
 
+t.test("the plan's limit holds when many are created at once", async (t) => {
+  const owner = await member(system);
+  await sql`update orgs set plan_id = 'free' where id = ${owner.orgId}`;
+  for (let made = 0; made < 19; made++) await createChannel(owner, input(`channel ${made}`));
+  const race = await Promise.allSettled(Array.from({ length: 6 }, (_, at) => createChannel(owner, input(`one more ${at}`))));
+  t.equal(race.filter(({ status }) => status === "fulfilled").length, 1);
+  const details = { quota: "max_notification_channels", current: 20, limit: 20, plan: "free" };
+  for (const one of race) if (one.status === "rejected") t.match(one.reason, { code: "CHANNEL_QUOTA_EXCEEDED", status: 422, details });
+  t.equal((await listChannels(owner, { limit: 50, offset: 0 })).total, 20);
+});
+
 t.test("a config that cannot work is refused, with its place", async (t) => {
   const owner = await member(guarded);
   const cases: [object, string, string][] = [

@@ -16,7 +16,7 @@ export { DeliveryError } from "./kinds/kind.ts";
 const mask = "***";
 const maxNameLength = 100;
 
-/** Creates a channel. Throws CHANNEL_NAME_INVALID, CHANNEL_NAME_TAKEN, and whatever {@link checkConfig} finds. */
+/** Creates a channel. Throws CHANNEL_NAME_INVALID, CHANNEL_NAME_TAKEN, CHANNEL_QUOTA_EXCEEDED, and whatever {@link checkConfig} finds. */
 export async function createChannel(ctx: Ctx, input: ChannelCreate): Promise<Channel> {
   requireScope(ctx, "channels:write");
   checkName(input.name);
@@ -34,7 +34,12 @@ export async function createChannel(ctx: Ctx, input: ChannelCreate): Promise<Cha
     created_at: at,
     updated_at: at,
   };
-  return present(await nameTaken(() => queries.insertChannel(ctx.sql, row)));
+  return await inTransaction(ctx, async ({ sql }) => {
+    const { plan, limit } = await queries.lockQuota(sql, ctx.orgId);
+    const current = await queries.countChannels(sql, ctx.orgId);
+    if (limit !== null && current >= limit) throw quotaExceeded(current, limit, plan);
+    return present(await nameTaken(() => queries.insertChannel(sql, row)));
+  });
 }
 
 /** A page of the organisation's channels, oldest first, secrets masked. */
@@ -193,6 +198,11 @@ async function stored(ctx: Ctx, id: string): Promise<queries.ChannelRow> {
 }
 
 const notFound = () => new AppError("CHANNEL_NOT_FOUND", "There is no such notification channel in this organisation.");
+
+function quotaExceeded(current: number, limit: number, plan: string): AppError {
+  const details = { quota: "max_notification_channels", current, limit, plan };
+  return new AppError("CHANNEL_QUOTA_EXCEEDED", `The plan ${plan} allows ${limit} notification channels, and there are ${current} already.`, { details });
+}
 
 function present(row: queries.ChannelRow): Channel {
   return {
