@@ -21,9 +21,14 @@ export async function readJson(http: Context, limit: number): Promise<unknown> {
   } catch (cause) {
     throw new AppError("INVALID_JSON", `The body is not JSON: ${(cause as Error).message}.`, { cause });
   }
-  refuseUnstorable(value, "", 0);
+  if (suspicious.test(text) || isDeep(value, 0)) refuseUnstorable(value, "", 0);
   return value;
 }
+
+/** What a text must contain to hold something unstorable: an escape, a long or scaled number, the forbidden name. Most hold none, and need no second look. */
+const suspicious = /\\u|[0-9]{16}|[0-9][eE]|__proto__/;
+
+const isDeep = (value: unknown, depth: number): boolean => typeof value === "object" && value !== null && (depth >= maxDepth || Object.values(value).some((child) => isDeep(child, depth + 1)));
 
 const readers = new Map<number, ReturnType<typeof koaBody>>();
 

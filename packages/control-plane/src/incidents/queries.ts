@@ -1,7 +1,10 @@
 import type { Sql, TransactionSql } from "postgres";
+import { arrayOf } from "../db/array.ts";
 import type { Incident, Severity } from "./schema.ts";
 
 type Db = Sql | TransactionSql;
+
+const unitSeparator = "\u001f";
 
 export interface IncidentRow {
   id: string;
@@ -99,7 +102,7 @@ export interface LockedState {
 export async function lockStates(sql: Db, targetIds: readonly string[]): Promise<LockedState[]> {
   return await sql<LockedState[]>`
     select target_id, state, status, status_until, status_since from target_states
-    where target_id = any(${targetIds as string[]}::uuid[]) order by target_id for update`;
+    where target_id = any(${arrayOf(targetIds)}::uuid[]) order by target_id for update`;
 }
 
 export interface StateUpdate {
@@ -114,11 +117,12 @@ export interface StateUpdate {
 
 /** Writes many states in one statement. Times are ISO strings. `lastResultAt` null keeps the stored one. */
 export async function writeStates(sql: Db, updates: readonly StateUpdate[]): Promise<void> {
+  // The states are many and full of quotes: split by a character that JSON always escapes they need no escaping of ours.
   await sql`
     update target_states s set state = u.state, status = u.status, status_until = u.until, status_since = u.since,
       last_result_at = greatest(s.last_result_at, u.last_result_at), last_error = u.last_error
-    from unnest(${updates.map((u) => u.targetId)}::uuid[], ${updates.map((u) => u.state)}::text[], ${updates.map((u) => u.status)}::text[],
-      ${updates.map((u) => u.until)}::timestamptz[], ${updates.map((u) => u.since)}::timestamptz[], ${updates.map((u) => u.lastResultAt)}::timestamptz[],
+    from unnest(${arrayOf(updates.map((u) => u.targetId))}::uuid[], string_to_array(${updates.map((u) => u.state).join(unitSeparator)}, ${unitSeparator}), ${arrayOf(updates.map((u) => u.status))}::text[],
+      ${arrayOf(updates.map((u) => u.until))}::timestamptz[], ${arrayOf(updates.map((u) => u.since))}::timestamptz[], ${arrayOf(updates.map((u) => u.lastResultAt))}::timestamptz[],
       ${updates.map((u) => u.lastError)}::text[]) as u (target_id, state, status, until, since, last_result_at, last_error)
     where s.target_id = u.target_id`;
 }
@@ -133,7 +137,7 @@ export interface PolicyRow {
   id: string;
   org_id: string;
   name: string;
-  spec: never;
+  timeout: number;
   interval_secs: number;
   alert_confirmations: number;
   region_policy: never;
@@ -143,7 +147,7 @@ export interface PolicyRow {
 
 export async function selectPolicy(sql: Db, orgId: string, targetId: string): Promise<PolicyRow | null> {
   const [row] = await sql<PolicyRow[]>`
-    select id, org_id, name, spec, interval_secs, alert_confirmations, region_policy, renotify_interval_secs, notify_recovery
+    select id, org_id, name, (spec ->> 'timeout')::int as timeout, interval_secs, alert_confirmations, region_policy, renotify_interval_secs, notify_recovery
     from targets where org_id = ${orgId} and id = ${targetId}`;
   return row ?? null;
 }

@@ -1,4 +1,3 @@
-import type { CheckSpec } from "@statusmesh/shared/checks";
 import type { CheckStatus } from "@statusmesh/shared/result";
 import { livenessMs } from "@statusmesh/shared/schedule";
 import { current, emptyState, type EvaluationState } from "../pipeline/evaluate.ts";
@@ -24,7 +23,8 @@ export function parseState(text: string): TargetState {
 
 /** The part of a target that decides about its incidents. */
 export interface PolicyFields {
-  spec: CheckSpec;
+  /** Time budget of the check, ms. */
+  timeout: number;
   interval_secs: number;
   alert_confirmations: number;
   region_policy: RegionPolicy;
@@ -37,7 +37,7 @@ export function policyOf(target: PolicyFields): Policy {
     confirmations: target.alert_confirmations,
     intervalMs,
     regionPolicy: target.region_policy,
-    livenessMs: livenessMs(intervalMs, target.spec.timeout),
+    livenessMs: livenessMs(intervalMs, target.timeout),
     reopenMs: Math.max(300_000, 3 * intervalMs),
   };
 }

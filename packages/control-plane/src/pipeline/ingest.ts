@@ -3,6 +3,7 @@ import { AppError } from "@statusmesh/shared/errors";
 import { newId } from "@statusmesh/shared/ids";
 import { type AgentResult, protocolVersion, type ResultsReply, type ResultsRequest } from "@statusmesh/shared/agent-protocol";
 import { type AgentCtx, inTransaction } from "../context.ts";
+import { arrayOf } from "../db/array.ts";
 import { type EvaluatedTarget, recordEvaluations } from "../incidents/record.ts";
 import { lockStates, type LockedState, type StateUpdate, writeStates } from "../incidents/queries.ts";
 import { freshnessMs, parseState, policyOf, type PolicyFields, read, verdictOf } from "../incidents/target-state.ts";
@@ -95,28 +96,28 @@ async function ingestBatch(ctx: AgentCtx, batch: readonly AgentResult[]): Promis
 
 async function selectAssigned(sql: Db, ids: readonly string[], region: string): Promise<TargetRow[]> {
   return await sql<TargetRow[]>`
-    select t.id, t.org_id, t.name, t.spec, t.interval_secs, t.enabled, t.alert_confirmations, t.region_policy, t.renotify_interval_secs, t.notify_recovery
-    from targets t join target_regions r on r.target_id = t.id and r.region_id = ${region} where t.id = any(${ids as string[]}::uuid[])`;
+    select t.id, t.org_id, t.name, (t.spec ->> 'timeout')::int as timeout, t.interval_secs, t.enabled, t.alert_confirmations, t.region_policy, t.renotify_interval_secs, t.notify_recovery
+    from targets t join target_regions r on r.target_id = t.id and r.region_id = ${region} where t.id = any(${arrayOf(ids)}::uuid[])`;
 }
-
-/** The client takes the type of an array from its first element, and for a boolean forgets that it is an array. */
-const boolArrayOid = 1000;
 
 /** Stores the results and returns those that were not there before. */
 async function insertResults(sql: Db, region: string, batch: readonly AgentResult[]): Promise<AgentResult[]> {
   if (batch.length === 0) return [];
-  const column = <T>(of: (result: AgentResult) => T): T[] => batch.map(of);
-  const inserted = await sql<{ target_id: string; scheduled_ms: number }[]>`
-    insert into results (target_id, scheduled_at, region, "timestamp", status, skip, error, http_status, response_size, dns_ms, connect_ms, tls_ms, ttfb_ms, total_ms)
-    select target_id, scheduled_at, ${region}, "timestamp", status, skip, error, http_status, response_size, dns_ms, connect_ms, tls_ms, ttfb_ms, total_ms
-    from unnest(${column((r) => r.target_id)}::uuid[], ${column((r) => new Date(r.scheduled_at).toISOString())}::timestamptz[], ${column((r) => new Date(r.timestamp).toISOString())}::timestamptz[],
-      ${column((r) => r.status)}::text[], ${sql.array(column((r) => r.skip), boolArrayOid)}::boolean[], ${column((r) => r.error)}::text[], ${column((r) => r.http_status)}::smallint[], ${column((r) => r.response_size)}::integer[],
-      ${column((r) => r.dns_ms)}::real[], ${column((r) => r.connect_ms)}::real[], ${column((r) => r.tls_ms)}::real[], ${column((r) => r.ttfb_ms)}::real[], ${column((r) => r.total_ms)}::real[])
-      as u (target_id, scheduled_at, "timestamp", status, skip, error, http_status, response_size, dns_ms, connect_ms, tls_ms, ttfb_ms, total_ms)
-    on conflict do nothing
-    returning target_id, (extract(epoch from scheduled_at) * 1000)::bigint as scheduled_ms`;
-  if (inserted.length === batch.length) return [...batch];
-  const fresh = new Set(inserted.map((row) => `${row.target_id}/${row.scheduled_ms}`));
+  const column = (of: (result: AgentResult) => string | number | boolean | null): string => arrayOf(batch.map(of));
+  // Which ones were new is only asked for when some were not: in the common case one row comes back.
+  const [inserted] = await sql<{ stored: number; keys: string[] | null }[]>`
+    with inserted as (
+      insert into results (target_id, scheduled_at, region, "timestamp", status, skip, error, http_status, response_size, dns_ms, connect_ms, tls_ms, ttfb_ms, total_ms)
+      select target_id, scheduled_at, ${region}, "timestamp", status, skip, error, http_status, response_size, dns_ms, connect_ms, tls_ms, ttfb_ms, total_ms
+      from unnest(${column((r) => r.target_id)}::uuid[], ${column((r) => new Date(r.scheduled_at).toISOString())}::timestamptz[], ${column((r) => new Date(r.timestamp).toISOString())}::timestamptz[],
+        ${column((r) => r.status)}::text[], ${column((r) => r.skip)}::boolean[], ${batch.map((r) => r.error)}::text[], ${column((r) => r.http_status)}::smallint[], ${column((r) => r.response_size)}::integer[],
+        ${column((r) => r.dns_ms)}::real[], ${column((r) => r.connect_ms)}::real[], ${column((r) => r.tls_ms)}::real[], ${column((r) => r.ttfb_ms)}::real[], ${column((r) => r.total_ms)}::real[])
+        as u (target_id, scheduled_at, "timestamp", status, skip, error, http_status, response_size, dns_ms, connect_ms, tls_ms, ttfb_ms, total_ms)
+      on conflict do nothing
+      returning target_id, scheduled_at)
+    select count(*)::int as stored, case when count(*) < ${batch.length} then array_agg(target_id || '/' || (extract(epoch from scheduled_at) * 1000)::bigint) end as keys from inserted`;
+  if (inserted!.stored === batch.length) return [...batch];
+  const fresh = new Set(inserted!.keys);
   // The same key twice in one batch was stored once: the first counts.
   return batch.filter((result) => fresh.delete(`${result.target_id}/${result.scheduled_at}`));
 }

@@ -197,7 +197,7 @@ export async function updateTarget(ctx: Ctx, id: string, patch: TargetPatch): Pr
     await queries.updateTarget(tx.sql, after);
     if (patch.alerts !== undefined) await queries.replaceAlerts(tx.sql, id, channels);
     if (before.enabled && !after.enabled) await closeSilently(tx, id);
-    else if (after.enabled) await reevaluate(tx, id, before, regions);
+    else if (after.enabled) await reevaluate(tx, id, { ...before, timeout: before.spec.timeout }, regions);
     await queries.announceTargets(tx.sql);
     return present({ ...after, channel_ids: patch.alerts === undefined ? before.channel_ids : channels });
   });
@@ -298,7 +298,7 @@ export async function getMonitor(ctx: Ctx, id: string): Promise<MonitorRow & { r
   const now = ctx.clock.now();
   const row = isId(id) ? await queries.selectMonitor(ctx.sql, ctx.orgId, new Date(now), id) : null;
   if (row === null) throw notFound();
-  const votes = explainVotes(policyOf(row), parseState(row.state), now).regions;
+  const votes = explainVotes(policyOf({ ...row, timeout: row.spec.timeout }), parseState(row.state), now).regions;
   const regions = (await queries.selectRegionsOf(ctx.sql, id)).map((region): MonitorRegion => {
     const vote = votes.find((it) => it.region === region);
     if (vote === undefined) return { region, vote: "none", live: false, status: null, error: null, last_slot: null };
