@@ -25,7 +25,7 @@ export interface Folder {
 export function prepareFolder(dir: string, binaries: Binaries): Folder {
   let dataDir: string;
   try {
-    fs.mkdirSync(dir, { recursive: true });
+    makeFolder(dir);
     dataDir = fs.realpathSync(dir);
     // Permission bits say nothing on a read-only file system, or to root: only writing does.
     const probe = join(dataDir, `.write-${randomBytes(6).toString("hex")}`);
@@ -47,6 +47,17 @@ export function prepareFolder(dir: string, binaries: Binaries): Folder {
     requireWay(dirname(binaries.postgres), owner, "Install StatusMesh elsewhere");
   }
   return { dataDir, pgdata, logFile: join(dataDir, "postgres.log"), owner };
+}
+
+/** Like mkdir -p. Node 20's own never returns when a parent is a dangling link, for example to a disk that is not mounted. */
+function makeFolder(dir: string): void {
+  if (fs.existsSync(dir)) return;
+  if (dirname(dir) !== dir) makeFolder(dirname(dir));
+  try {
+    fs.mkdirSync(dir);
+  } catch (error) {
+    if (!fs.statSync(dir, { throwIfNoEntry: false })?.isDirectory()) throw error;
+  }
 }
 
 function mayEnter(dir: string, { uid, gid }: { uid: number; gid: number }): boolean {

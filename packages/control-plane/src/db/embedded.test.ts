@@ -15,6 +15,7 @@ const root = fs.mkdtempSync(join(tmpdir(), "sm-embedded-"));
 // As root the server runs under another user, who has to pass through.
 fs.chmodSync(root, 0o711);
 t.teardown(() => fs.rmSync(root, { recursive: true, force: true }));
+/** Making a cluster takes the longest: tests that need no fresh one take turns on "usual". */
 const folder = (name: string) => join(root, name);
 
 const pidOf = (dataDir: string) => Number(fs.readFileSync(join(dataDir, "postgres/postmaster.pid"), "utf8").split("\n", 1)[0]);
@@ -39,7 +40,7 @@ async function startElsewhere(dataDir: string): Promise<ChildProcess> {
 }
 
 t.test("a first start makes the cluster, and a second one finds what was written", async (t) => {
-  const dataDir = folder("keeps");
+  const dataDir = folder("usual");
   const first = await startEmbedded({ dataDir, log });
   await query(first.address, "create table kept (word text); insert into kept values ('ätsch')");
   t.strictSame(await query(first.address, "select current_setting('server_encoding') as encoding, current_setting('listen_addresses') as tcp, current_setting('fsync') as fsync"), [
@@ -55,7 +56,7 @@ t.test("a first start makes the cluster, and a second one finds what was written
 });
 
 t.test("the socket is in a folder that only its owner can enter", async (t) => {
-  const dataDir = folder("private");
+  const dataDir = folder("usual");
   const server = await startEmbedded({ dataDir, log });
   t.teardown(() => server.stop());
   t.equal(fs.statSync(join(dataDir, "postgres")).mode & 0o777, 0o700);
@@ -74,7 +75,7 @@ t.test("a data folder whose path is too long for a socket gets one elsewhere", a
 });
 
 t.test("a server that a killed process left is adopted with what it had committed", async (t) => {
-  const dataDir = folder("adopted");
+  const dataDir = folder("usual");
   const child = await startElsewhere(dataDir);
   const pid = pidOf(dataDir);
   child.kill("SIGKILL");
@@ -87,9 +88,9 @@ t.test("a server that a killed process left is adopted with what it had committe
 });
 
 t.test("a pid file that names somebody else's process does not stop a start", async (t) => {
-  const dataDir = folder("stale");
+  const dataDir = folder("usual");
   const before = await startEmbedded({ dataDir, log });
-  await query(before.address, "create table kept (n int)");
+  await query(before.address, "create table if not exists counted (n int)");
   const pidFile = join(dataDir, "postgres/postmaster.pid");
   const text = fs.readFileSync(pidFile, "utf8");
   const { uid, gid } = fs.statSync(pidFile);
@@ -102,27 +103,39 @@ t.test("a pid file that names somebody else's process does not stop a start", as
   fs.chownSync(pidFile, uid, gid);
 
   const server = await startEmbedded({ dataDir, log });
-  t.strictSame(await query(server.address, "select count(*) as n from kept"), [{ n: 0 }]);
+  t.strictSame(await query(server.address, "select count(*) as n from counted"), [{ n: 0 }]);
   await server.stop();
 });
 
 t.test("a server that dies is started again, and the pool goes on", async (t) => {
-  const dataDir = folder("dies");
+  const dataDir = folder("usual");
   const server = await startEmbedded({ dataDir, log });
   const sql = await openDatabase(server.address, { max: 1 });
-  await sql`create table kept (n int)`;
+  await sql`create table if not exists counted (n int)`;
   const pid = pidOf(dataDir);
   process.kill(pid, "SIGKILL");
-  let rows: readonly object[] | null = null;
-  for (let tries = 0; rows === null && tries < 200; tries++) rows = await sql`select count(*) as n from kept`.then((found) => [...found], () => sleep(50, null));
-  t.strictSame(rows, [{ n: 0 }]);
+  let answer: { n: number; started: Date } | null = null;
+  const started = new Date();
+  for (let tries = 0; (answer === null || answer.started < started) && tries < 200; tries++) {
+    answer = await sql<{ n: number; started: Date }[]>`select count(*) as n, pg_postmaster_start_time() as started from counted`.then(
+      ([row]) => row ?? null,
+      () => null,
+    );
+    await sleep(50);
+  }
+  t.match(answer, { n: 0 });
   t.not(pidOf(dataDir), pid);
   await sql.end();
+
+  process.kill(pidOf(dataDir), "SIGKILL");
+  await sleep(20);
   await server.stop();
+  const left = Number(fs.readFileSync(join(dataDir, "postgres/postmaster.pid"), { encoding: "utf8", flag: "a+" }).split("\n", 1)[0]);
+  t.notOk(left > 0 && fs.existsSync(`/proc/${left}/cwd`), "stopping in the middle of that leaves no server behind");
 });
 
 t.test("one process holds a data folder", async (t) => {
-  const dataDir = folder("held");
+  const dataDir = folder("usual");
   const holder = await startElsewhere(dataDir);
   const pid = pidOf(dataDir);
   await t.rejects(startEmbedded({ dataDir, log }), { name: "StartupError", message: new RegExp(`^Another StatusMesh \\(process ${holder.pid}\\) already uses the data folder`) });
@@ -157,6 +170,8 @@ t.test("what cannot work says so in one line", async (t) => {
     t.notMatch((error as Error).message, "\n");
   };
   await refused(join(file, "data"), /^The data folder .* cannot be written \(ENOTDIR\)/);
+  fs.symlinkSync(folder("absent"), folder("dangling"));
+  await refused(join(folder("dangling"), "data"), /^The data folder .* cannot be written \(EEXIST\)/);
   await refused("/proc/data", /^The data folder \/proc\/data cannot be written/);
 
   const other = folder("other");

@@ -44,7 +44,11 @@ export async function startEmbedded({ dataDir, log, join: joins = false }: Embed
   await ensureCluster(folder, binaries);
   const server = makeServer(folder, binaries, log);
   let stopping = false;
-  let session = await server.open(onLoss);
+  let recovery: Promise<void> | null = null;
+  const onLoss = () => {
+    if (!stopping) recovery = recover();
+  };
+  let session = await server.open(onLoss, () => stopping);
 
   let held = await takeLock(session.sql);
   for (const patience = performance.now() + lockPatienceMs; !held && !joins && performance.now() < patience; held = await takeLock(session.sql)) await sleep(50);
@@ -55,36 +59,43 @@ export async function startEmbedded({ dataDir, log, join: joins = false }: Embed
     if (joins) return { address: server.address(), stop: async () => {} };
     throw new StartupError(`Another StatusMesh${holder === null ? "" : ` (${holder})`} already uses the data folder ${folder.dataDir}: stop it, or set data.dir (SM_DATA__DIR) to another folder.`);
   }
-  removeLeftovers(folder.dataDir);
-  const [existing] = await session.sql`select 1 from pg_database where datname = ${database}`;
-  if (existing === undefined) await session.sql`create database ${session.sql(database)}`;
   const capping = setInterval(() => capLog(folder.logFile), 60_000).unref();
-
-  /** The lock connection lives as long as the server does: its end is how a crash is noticed, also of a server that is not our child. */
-  async function onLoss(): Promise<void> {
-    while (!stopping) {
-      log.error({ log: folder.logFile }, "the embedded PostgreSQL went away, starting it again");
-      try {
-        session = await server.open(onLoss);
-        await takeLock(session.sql);
-        return;
-      } catch (error) {
-        log.error({ reason: error instanceof Error ? error.message : String(error) }, "the embedded PostgreSQL does not start");
-        await sleep(1000);
-      }
-    }
-  }
-
-  return {
+  const embedded: Embedded = {
     address: server.address(),
     async stop() {
       if (stopping) return;
       stopping = true;
       clearInterval(capping);
+      await recovery;
       await server.stop();
       await session.sql.end({ timeout: 0 });
     },
   };
+
+  /** The lock connection lives as long as the server does: its end is how a crash is noticed, also of a server that is not our child. */
+  async function recover(): Promise<void> {
+    while (!stopping) {
+      log.error({ log: folder.logFile }, "the embedded PostgreSQL went away, starting it again");
+      try {
+        session = await server.open(onLoss, () => stopping);
+        if (!(await takeLock(session.sql))) log.error({ folder: folder.dataDir }, "another StatusMesh has taken the data folder meanwhile");
+        return;
+      } catch (error) {
+        if (!stopping) log.error({ reason: error instanceof Error ? error.message : String(error) }, "the embedded PostgreSQL does not start");
+        await sleep(stopping ? 0 : 1000);
+      }
+    }
+  }
+
+  try {
+    removeLeftovers(folder.dataDir);
+    const [existing] = await session.sql`select 1 from pg_database where datname = ${database}`;
+    if (existing === undefined) await session.sql`create database ${session.sql(database)}`;
+  } catch (error) {
+    await embedded.stop();
+    throw error;
+  }
+  return embedded;
 }
 
 async function takeLock(sql: Sql): Promise<boolean> {
@@ -102,39 +113,43 @@ async function lockHolder(sql: Sql): Promise<string | null> {
 function makeServer(folder: Folder, binaries: Binaries, log: Log) {
   const { pgdata, logFile, owner } = folder;
   let socketDir = pgdata;
+  /** The last server that this process launched. */
+  let launched: { pid: number | undefined; ended: boolean } | null = null;
 
-  function launch(): { ended: boolean } {
+  function launch(): void {
     socketDir = socketFolder(folder);
     writeSettings(folder, socketDir);
     removeForeignPid(pgdata);
     capLog(logFile);
     const output = fs.openSync(logFile, "a", 0o600);
-    const state = { ended: false };
     // Detached: Ctrl-C goes to the whole terminal group, and the database must outlive what still writes to it.
     const child = spawn(binaries.postgres, ["-D", pgdata], { ...owner, detached: true, cwd: pgdata, env: serverEnv, stdio: ["ignore", output, output] });
     fs.closeSync(output);
+    const state = { pid: child.pid, ended: false };
     child.on("error", () => (state.ended = true));
     child.on("exit", () => (state.ended = true));
     child.unref();
-    return state;
+    launched = state;
   }
 
   /** Connects to the running server, and starts one when none runs. The connection is to the maintenance database and has no time limits. */
-  async function open(onLoss: () => void): Promise<{ sql: Sql }> {
+  async function open(onLoss: () => void, unwanted: () => boolean): Promise<{ sql: Sql }> {
     const deadline = performance.now() + startDeadlineMs;
-    let child: { ended: boolean } | null = null;
     let failures = 0;
+    let adopted = true;
     for (let pause = 5; performance.now() < deadline; await sleep(pause)) {
+      if (unwanted()) throw new StartupError("The embedded PostgreSQL is not wanted any more.");
       const running = runningServer(pgdata);
       if (running !== null) socketDir = running.socketDir;
-      else if (child === null || child.ended) {
-        if (child?.ended && ++failures === 3) throw new StartupError(`The embedded PostgreSQL does not start: ${lastComplaint(logFile)} (${logFile})`);
-        if (child?.ended) await sleep(200 * failures);
-        child = launch();
+      else if (launched === null || launched.ended) {
+        if (!adopted && ++failures === 3) throw new StartupError(`The embedded PostgreSQL does not start: ${lastComplaint(logFile)} (${logFile})`);
+        await sleep(200 * failures);
+        adopted = false;
+        launch();
       }
       const sql = await tryConnect(socketPath(socketDir), onLoss);
       if (sql !== null) {
-        if (child === null) log.info({ pid: running?.pid }, "the embedded PostgreSQL was running already");
+        if (adopted) log.info({ pid: running?.pid }, "the embedded PostgreSQL was running already");
         return { sql };
       }
       pause = Math.min(pause * 1.2, 100);
@@ -143,18 +158,21 @@ function makeServer(folder: Folder, binaries: Binaries, log: Log) {
   }
 
   async function stop(): Promise<void> {
-    const running = runningServer(pgdata);
-    if (running === null) return;
+    // A server that has just been launched has not written its file yet.
+    const own = launched !== null && !launched.ended ? launched : null;
+    const pid = runningServer(pgdata)?.pid ?? own?.pid;
+    if (pid === undefined) return;
+    const gone = () => (own?.pid === pid ? own.ended : runningServer(pgdata)?.pid !== pid);
     const started = performance.now();
     // What pg_ctl does for -m fast and then -m immediate; a committed transaction survives both.
     for (const [signal, until] of [["SIGINT", stopDeadlineMs - 1000], ["SIGQUIT", stopDeadlineMs]] as const) {
-      signalTo(running.pid, signal);
+      signalTo(pid, signal);
       while (performance.now() - started < until) {
-        if (runningServer(pgdata)?.pid !== running.pid) return;
+        if (gone()) return;
         await sleep(10);
       }
     }
-    log.warn({ pid: running.pid }, "the embedded PostgreSQL did not stop in time");
+    log.warn({ pid }, "the embedded PostgreSQL did not stop in time");
   }
 
   return { open, stop, address: (): DatabaseAddress => ({ path: socketPath(socketDir), database, username }) };

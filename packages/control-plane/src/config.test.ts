@@ -1,0 +1,133 @@
+import * as fs from "node:fs";
+import { join } from "node:path";
+import t from "tap";
+import Type from "typebox";
+import { readSettings } from "./config-reader.ts";
+import { ConfigSchema, loadConfig, parseBind } from "./config.ts";
+
+type Env = Record<string, string>;
+
+function problemsOf(t: Tester, env: Env, file = ""): string[] {
+  const cwd = t.testdir({ "statusmesh.toml": file, key: `${Buffer.alloc(32, 7).toString("base64")}\n` });
+  try {
+    loadConfig({ env, cwd });
+    return [];
+  } catch (error) {
+    t.match(error, { name: "StartupError" });
+    return (error as Error).message.split("\n");
+  }
+}
+type Tester = { testdir(files: Record<string, string>): string; match(found: unknown, wanted: object): unknown };
+
+t.test("without a file and without variables everything has its default", async (t) => {
+  const cwd = t.testdir({});
+  t.strictSame(loadConfig({ env: { PATH: "/bin" }, cwd }), {
+    server: { bind: "127.0.0.1:8080", public_url: "http://127.0.0.1:8080" },
+    data: { dir: join(cwd, "data") },
+    database: { url: "" },
+    bootstrap: { email: "owner@localhost", org_name: "My organisation", token: "" },
+    security: { allow_private_targets: false, credentials_kek_base64: "" },
+    scheduler: { region: "default", builtin_agent: true, jitter_pct: 10 },
+    checker: { per_host_max_inflight: 2 },
+    auth: { session: { cookie_name: "_sm_session" } },
+    operator: { admin_token: "" },
+    tenancy: { default_plan: "selfhost", path_based_public_routes: true },
+    public_status: { last_good_ttl_secs: 3600 },
+    log: { level: "info", format: "json" },
+  });
+  t.equal(loadConfig({ env: {}, cwd, tty: true }).log.format, "pretty");
+  t.equal(loadConfig({ env: { SM_LOG__FORMAT: "json" }, cwd, tty: true }).log.format, "json");
+});
+
+t.test("the environment wins over the file, and the file over the defaults", async (t) => {
+  const cwd = t.testdir({
+    "statusmesh.toml": '[server]\nbind = "[::1]:9000"\n[scheduler]\njitter_pct = 0\nbuiltin_agent = false\n',
+    "other.toml": '[server]\npublic_url = "https://status.example.org/"\n',
+  });
+  const config = loadConfig({ env: { SM_SCHEDULER__JITTER_PCT: "25", SM_SECURITY__ALLOW_PRIVATE_TARGETS: "TRUE", SM_DATA__DIR: "", SM_AGENT_URL: "x", SM_TEST_REQUIRE: "redis" }, cwd });
+  t.match(config, {
+    server: { bind: "[::1]:9000", public_url: "http://[::1]:9000" },
+    scheduler: { jitter_pct: 25, builtin_agent: false },
+    security: { allow_private_targets: true },
+    data: { dir: join(cwd, "data") },
+  });
+  t.equal(loadConfig({ env: { SM_CONFIG: "other.toml" }, cwd }).server.public_url, "https://status.example.org");
+  t.equal(loadConfig({ env: { SM_CONFIG: "other.toml" }, path: "statusmesh.toml", cwd }).server.bind, "[::1]:9000", "--config goes before SM_CONFIG");
+  t.equal(loadConfig({ env: { SM_SERVER__BIND: "0.0.0.0:80" }, cwd }).server.public_url, "http://localhost:80");
+  t.strictSame(parseBind("[::1]:8080"), { host: "::1", port: 8080 });
+});
+
+t.test("all problems come at once, one line each, with the nearest known name", async (t) => {
+  const file = 'owner = 1\nlog = "debug"\n[scheduler]\njitter_pct = 10.5\nregoin = "eu"\n[sheduler]\nregion = "eu"\n[operator]\nadmin_token = "a-secret-in-the-file"\n';
+  t.strictSame(problemsOf(t, { SM_SERVER__BIND: "localhost", SM_SERVER__PORT: "1", SM_DATABSE__URL: "postgres://x", SM_TENANCY__PATH_BASED_PUBLIC_ROUTES: "yes", SM_XYZZY: "1" }, file), [
+    "owner in statusmesh.toml is not a known key",
+    "log in statusmesh.toml is a section, not a value: write [log] and its keys below",
+    "scheduler.jitter_pct in statusmesh.toml must be a whole number from 0 to 100, not 10.5",
+    "scheduler.regoin in statusmesh.toml is not a known key; did you mean scheduler.region?",
+    "sheduler in statusmesh.toml is not a known key; did you mean scheduler?",
+    "operator.admin_token in statusmesh.toml is a secret: set it as SM_OPERATOR__ADMIN_TOKEN in the environment, or name a file that holds it in SM_OPERATOR__ADMIN_TOKEN_FILE",
+    "SM_DATABSE__URL is not a known setting; did you mean SM_DATABASE__URL?",
+    'SM_SERVER__BIND must be host:port, for example 127.0.0.1:8080 or [::1]:8080, not "localhost"',
+    "SM_SERVER__PORT is not a known setting; did you mean SM_SERVER__BIND?",
+    'SM_TENANCY__PATH_BASED_PUBLIC_ROUTES must be true or false, not "yes"',
+    "SM_XYZZY is not a known setting",
+  ]);
+});
+
+t.test("secrets come from the environment or from a file that it names, and never reach a message", async (t) => {
+  const cwd = t.testdir({ key: `${Buffer.alloc(32, 7).toString("base64")}\n` });
+  t.equal(loadConfig({ env: { SM_SECURITY__CREDENTIALS_KEK_BASE64_FILE: "key" }, cwd }).security.credentials_kek_base64, Buffer.alloc(32, 7).toString("base64"));
+  const token = `sm_live_${"a".repeat(32)}`;
+  t.equal(loadConfig({ env: { SM_BOOTSTRAP__TOKEN: token }, cwd }).bootstrap.token, token);
+
+  t.strictSame(problemsOf(t, { SM_SECURITY__CREDENTIALS_KEK_BASE64: "c2hvcnQ=" }), ["SM_SECURITY__CREDENTIALS_KEK_BASE64 must be 32 bytes in base64 (44 characters)"]);
+  t.strictSame(problemsOf(t, { SM_BOOTSTRAP__TOKEN: "sm_live_short" }), ["SM_BOOTSTRAP__TOKEN must be sm_live_ and at least 32 characters of A-Z a-z 0-9 - _"]);
+  t.strictSame(problemsOf(t, { SM_DATABASE__URL: "mysql://u:s3cret@h/d" }), ["SM_DATABASE__URL must be a URL like postgres://user:password@host:5432/name"]);
+  t.strictSame(problemsOf(t, { SM_BOOTSTRAP__TOKEN_FILE: "absent" }), ["SM_BOOTSTRAP__TOKEN_FILE names absent, which cannot be read (ENOENT)"]);
+  t.strictSame(problemsOf(t, { SM_BOOTSTRAP__TOKEN_FILE: "key" }), ["the file named by SM_BOOTSTRAP__TOKEN_FILE must be sm_live_ and at least 32 characters of A-Z a-z 0-9 - _"]);
+  t.strictSame(problemsOf(t, { SM_BOOTSTRAP__TOKEN: token, SM_BOOTSTRAP__TOKEN_FILE: "key" }), ["SM_BOOTSTRAP__TOKEN and SM_BOOTSTRAP__TOKEN_FILE are both set: keep one of them"]);
+  t.strictSame(problemsOf(t, { SM_LOG__LEVEL_FILE: "key" }), ["SM_LOG__LEVEL_FILE is not a known setting; did you mean SM_LOG__LEVEL?"]);
+});
+
+t.test("values out of range are refused", async (t) => {
+  for (const [variable, value] of Object.entries({
+    SM_SERVER__BIND: "::1:8080x",
+    SM_SERVER__PUBLIC_URL: "https://example.org/path",
+    SM_SCHEDULER__REGION: "EU West",
+    SM_SCHEDULER__JITTER_PCT: "101",
+    SM_CHECKER__PER_HOST_MAX_INFLIGHT: "0",
+    SM_AUTH__SESSION__COOKIE_NAME: "a=b",
+    SM_OPERATOR__ADMIN_TOKEN: "short",
+    SM_BOOTSTRAP__EMAIL: "nobody",
+    SM_LOG__LEVEL: "loud",
+  })) {
+    const problems = problemsOf(t, { [variable]: value });
+    t.equal(problems.length, 1, variable);
+    t.ok(problems[0]?.startsWith(`${variable} must be `), problems[0] ?? "");
+  }
+  t.strictSame(problemsOf(t, { SM_SERVER__BIND: "127.0.0.1:70000" }), ["server.bind asks for port 70000: ports end at 65535"]);
+});
+
+t.test("a file that is missing or is not TOML says where", async (t) => {
+  const cwd = t.testdir({ "statusmesh.toml": "[server]\nbind = \n" });
+  t.throws(() => loadConfig({ env: {}, cwd }), { name: "StartupError", message: /^statusmesh\.toml:2:\d+ is not valid TOML: / });
+  t.throws(() => loadConfig({ env: { SM_CONFIG: "absent.toml" }, cwd }), { name: "StartupError", message: "The configuration file absent.toml cannot be read (ENOENT)." });
+});
+
+t.test("lists are separated by commas in the environment", async (t) => {
+  const schema = Type.Object({ auth: Type.Object({ ports: Type.Array(Type.Integer(), { default: [], expects: "a list of numbers" }) }) });
+  const read = (ports: string) => readSettings(schema, { file: null, env: { SM_AUTH__PORTS: ports }, prefix: "SM_", foreign: /^$/, readText: () => "" });
+  t.strictSame(read("1, 2,"), { values: { auth: { ports: [1, 2] } }, problems: [] });
+  t.strictSame(read("1,two").problems, ['SM_AUTH__PORTS must be a list of numbers, not [1,"two"]']);
+});
+
+t.test("the example file documents every key, and is valid", async (t) => {
+  const example = fs.readFileSync(new URL("../../../infra/statusmesh.example.toml", import.meta.url), "utf8");
+  const cwd = t.testdir({ "statusmesh.toml": example.replaceAll(/^# ?(?=[a-z_]+ = )/gm, "") });
+  const leaves = (node: object, path: string[]): { name: string; variable: string; secret: boolean }[] =>
+    Object.entries(node).flatMap(([name, child]: [string, { properties?: object; secret?: boolean }]) =>
+      child.properties !== undefined ? leaves(child.properties, [...path, name]) : [{ name, variable: `SM_${[...path, name].join("__").toUpperCase()}`, secret: child.secret === true }],
+    );
+  for (const { name, variable, secret } of leaves(ConfigSchema.properties, [])) t.match(example, secret ? variable : new RegExp(`^(# )?${name} = `, "m"), variable);
+  t.ok(loadConfig({ env: {}, cwd }), "also with every commented default written out");
+});
