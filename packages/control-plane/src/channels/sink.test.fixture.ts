@@ -72,12 +72,11 @@ export function testSystem(sql: Sql, options: { clock?: FakeClock; allowPrivate?
   return { sql, clock: options.clock ?? fakeClock(), log: options.log ?? silentLog, config, sealer: makeSealer(Buffer.alloc(32, 7)) };
 }
 
-let orgs = 0;
 /** An organisation and someone of it who may do everything. */
 export async function member(system: System, changes: Partial<Ctx> = {}): Promise<Ctx> {
   const orgId = newId();
   const at = new Date(system.clock.now());
-  await system.sql`insert into orgs (id, slug, name, plan_id, created_at, updated_at) values (${orgId}, ${`org-${++orgs}`}, 'Org', 'selfhost', ${at}, ${at})`;
+  await system.sql`insert into orgs (id, slug, name, plan_id, created_at, updated_at) values (${orgId}, ${`org-${orgId}`}, 'Org', 'selfhost', ${at}, ${at})`;
   return { ...system, orgId, userId: newId(), role: "member", scopes: new Set<string>(scopes), actor: { type: "session", id: null }, writeSource: "api", traceId: null, ...changes };
 }
 
