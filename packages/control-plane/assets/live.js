@@ -44,6 +44,8 @@ function replace(html) {
   const next = document.createElement("div");
   next.innerHTML = html;
   for (const id of open) next.querySelector(`#${CSS.escape(id)}`)?.setAttribute("open", "");
+  // What a run shows is not the server's to replace.
+  for (const own of region.querySelectorAll("[data-stay]")) next.querySelector(`#${own.id}`)?.replaceWith(own);
   localTimes(next);
   region.replaceChildren(...next.childNodes);
   for (const [at, box] of [...region.querySelectorAll(".scroll")].entries()) box.scrollTop = scrolled[at] ?? 0;
@@ -58,7 +60,7 @@ function replace(html) {
 function focusPath(element) {
   if (!region.contains(element)) return null;
   if (element.id) return `#${CSS.escape(element.id)}`;
-  for (const name of ["href", "data-send", "name"]) {
+  for (const name of ["href", "data-send", "data-dialog", "data-check-now", "name"]) {
     const value = element.getAttribute(name);
     if (value) return `${element.localName}[${name}="${CSS.escape(value)}"]`;
   }

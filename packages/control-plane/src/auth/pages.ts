@@ -21,7 +21,7 @@ export const authPages: Page[] = [
     door: "tenant",
     async handle({ ctx }) {
       const [who, sessions] = await Promise.all([me(ctx), listSessions(ctx)]);
-      return { view: "auth/settings", data: { who, sessions } };
+      return { view: "auth/settings", data: { who, sessions, bySession: ctx.actor.type === "session" } };
     },
   }),
 ];

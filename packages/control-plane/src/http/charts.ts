@@ -34,7 +34,7 @@ export function stripLabel(cells: readonly string[], sliceSecs: number): string 
   return `${span}: ${parts.length === 0 ? "up" : parts.join(", ")}`;
 }
 
-/** A line through the values that exist. A gap breaks it; a value alone between two gaps becomes a short dash. */
+/** A line through the values that exist. A gap breaks it; {@link dotsPath} shows what stands alone. */
 export function linePath(values: readonly (number | null)[], x: (at: number) => number, y: (value: number) => number): string {
   let path = "";
   let open = false;
@@ -44,11 +44,15 @@ export function linePath(values: readonly (number | null)[], x: (at: number) => 
       continue;
     }
     path += `${open ? "L" : "M"}${round(x(at))} ${round(y(value))}`;
-    const alone = !open && (values[at + 1] ?? null) === null;
-    if (alone) path += "h1";
     open = true;
   }
   return path;
+}
+
+/** The values between two gaps, which no line shows: a stroke of no length is a dot where its ends are round. */
+export function dotsPath(values: readonly (number | null)[], x: (at: number) => number, y: (value: number) => number): string {
+  const alone = (at: number) => (values[at - 1] ?? null) === null && (values[at + 1] ?? null) === null;
+  return values.map((value, at) => (value !== null && alone(at) ? `M${round(x(at))} ${round(y(value))}h0` : "")).join("");
 }
 
 /** The area between two lines, one closed shape for each run without a gap. */
@@ -131,7 +135,7 @@ export function latencyChart(points: readonly LatencyPoint[], spans: readonly Sp
       return html`<rect class="shade-${span.kind}" x="${percentOf(left)}" width="${percentOf(Math.max(Math.min(1, at(span.to)) - left, 0.002))}" height="${plot.height}"><title>${span.title}</title></rect>`;
     });
   const labels = steps.slice(1).map((step) => html`<text x="4" y="${round(y(step) - 4)}">${ms(step)}</text>`);
-  return html`<svg class="chart" role="img" aria-label="${range.label}"><title>${range.label}</title>${shades}<svg width="100%" height="${plot.height}" viewBox="0 0 ${plot.width} ${plot.height}" preserveAspectRatio="none"><g class="grid">${grid}</g><path class="band" d="${bandPath(p50, p95, x, y)}"/><path class="p95" d="${linePath(p95, x, y)}"/><path class="p50" d="${linePath(p50, x, y)}"/></svg><g class="axis">${labels}${timeAxis(range)}</g></svg>`;
+  return html`<svg class="chart" role="img" aria-label="${range.label}"><title>${range.label}</title>${shades}<svg width="100%" height="${plot.height}" viewBox="0 0 ${plot.width} ${plot.height}" preserveAspectRatio="none"><g class="grid">${grid}</g><path class="band" d="${bandPath(p50, p95, x, y)}"/><path class="p95" d="${linePath(p95, x, y)}"/><path class="p50" d="${linePath(p50, x, y)}"/><path class="dots" d="${dotsPath(p50, x, y)}"/></svg><g class="axis">${labels}${timeAxis(range)}</g></svg>`;
 }
 
 /** Five times along the foot, the last one being now. */

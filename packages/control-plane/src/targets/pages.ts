@@ -60,16 +60,18 @@ function shown(row: MonitorRow) {
 async function monitor({ ctx, params, query }: PageCall<"tenant">): Promise<PageReply> {
   const id = params["id"]!;
   const row = await getMonitor(ctx, id);
-  const range = rangeOf(query["range"]);
-  const region = row.regions.find((own) => own.region === query["region"])?.region;
   const now = ctx.clock.now();
+  // A monitor made this hour would be a dot at the end of an empty day.
+  const young = now - Date.parse(row.target.created_at) < 2 * 3_600_000;
+  const range = rangeOf(query["range"] ?? (young ? "1h" : "24h"));
+  const region = row.regions.find((own) => own.region === query["region"])?.region;
   const span = { from: new Date(now - range.ms).toISOString(), to: new Date(now).toISOString() };
   const ofRegion = region === undefined ? {} : { region };
   const [series, byRegion, up, results, incidents, trouble] = await Promise.all([
     latencySeries(ctx, id, { ...span, ...ofRegion }),
     latencyByRegion(ctx, id, span),
     uptime(ctx, id, { ...span, ...ofRegion }),
-    listResults(ctx, id, { ...span, ...ofRegion, limit: 20, offset: 0 }),
+    listResults(ctx, id, { ...span, ...ofRegion, limit: wholeNumber(query["results"], 10, 100) || 10, offset: 0 }),
     listIncidents(ctx, { state: "all", target_id: id, limit: 100, offset: 0 }),
     row.open_incident === null ? null : troubleOf(ctx, row.open_incident.id),
   ]);
