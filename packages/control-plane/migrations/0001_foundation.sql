@@ -311,6 +311,7 @@ create table deliveries (
   delivered_at    timestamptz,
   unique (incident_id, channel_id, reason, seq)
 );
+create index deliveries_by_channel on deliveries (channel_id);
 create index deliveries_due on deliveries (next_attempt_at) where state = 'pending';
 
 create table delivery_attempts (

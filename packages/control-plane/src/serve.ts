@@ -106,7 +106,7 @@ async function run(database: Database, server: Server, url: string, config: Conf
 
   const deliverer = startDeliverer(system, hub);
   const jobs = startJobs(system, [
-    { name: "reminders", everyMs: 15_000, run: sendReminders },
+    { name: "reminders", everyMs: 5_000, run: sendReminders },
     { name: "rollup", everyMs: 60_000, run: rollUp },
     { name: "partitions", everyMs: 3_600_000, run: keepPartitions },
     { name: "sweep", everyMs: 600_000, run: sweep },

@@ -140,8 +140,9 @@ function explainObject(node: Node, value: unknown, pointer: string, code: ErrorC
     }
   }
   for (const key of node.required ?? []) {
-    const own = properties[key]?.errorCode;
-    if (!Object.hasOwn(value, key)) return { pointer: join(pointer, key), code: isErrorCode(own) ? own : code, message: `${name(join(pointer, key))} is required.` };
+    // A union fills in defaults only in a branch that fits, so what has one may still be missing here and is not what is wrong.
+    const { errorCode: own, default: fallback } = properties[key] ?? {};
+    if (fallback === undefined && !Object.hasOwn(value, key)) return { pointer: join(pointer, key), code: isErrorCode(own) ? own : code, message: `${name(join(pointer, key))} is required.` };
   }
   if (node.minProperties !== undefined && keys.length < node.minProperties) return { pointer, code, message: `${name(pointer)} must have at least ${node.minProperties} field${node.minProperties === 1 ? "" : "s"}.` };
   if (node.maxProperties !== undefined && keys.length > node.maxProperties) return { pointer, code, message: `${name(pointer)} must have at most ${node.maxProperties} fields.` };
