@@ -1,0 +1,41 @@
+// npm run bench: runs the benchmarks of test/bench, or those named after --, and compares each with its limit. With --json
+// one line of JSON each. A benchmark exports run(), which resolves to {name, value, unit, ratio, limit, better, …}; its
+// ratio is to a baseline measured on the same machine in the same run, so that the limit holds on any machine.
+import * as fs from "node:fs";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+import { parseArgs } from "node:util";
+import { prepare, root } from "./prepare.mjs";
+
+const { values, positionals } = parseArgs({ allowPositionals: true, options: { json: { type: "boolean", default: false } } });
+prepare();
+const folder = join(root, "test/dist/bench");
+const found = fs.existsSync(folder) ? fs.readdirSync(folder).filter((file) => file.endsWith(".js") && !file.endsWith(".test.js")) : [];
+const modules = await Promise.all(found.sort().map(async (file) => ({ name: file.slice(0, -3), ...(await import(pathToFileURL(join(folder, file)).href)) })));
+const benches = modules.filter(({ run }) => typeof run === "function");
+const unknown = positionals.filter((name) => !benches.some((bench) => bench.name === name));
+if (unknown.length > 0 || benches.length === 0) {
+  console.error(`${unknown.length > 0 ? `There is no benchmark ${unknown.join(", ")}. ` : ""}There are: ${benches.map(({ name }) => name).join(", ") || "none"}`);
+  process.exit(2);
+}
+
+const rows = [];
+for (const bench of benches) {
+  if (positionals.length > 0 && !positionals.includes(bench.name)) continue;
+  if (!values.json) process.stderr.write(`${bench.name} ...\n`);
+  const row = await bench.run();
+  if (row.better !== "lower" && row.better !== "higher") throw new Error(`${bench.name}: better must be lower or higher`);
+  // Not a number is never within a limit.
+  row.ok = row.better === "lower" ? row.ratio <= row.limit : row.ratio >= row.limit;
+  rows.push(row);
+  if (values.json) console.log(JSON.stringify(row));
+}
+
+if (!values.json) {
+  const round = (number) => (typeof number === "number" ? Number(number.toPrecision(4)).toString() : String(number));
+  const cells = rows.map((row) => [row.name, `${round(row.value)} ${row.unit}`, `${round(row.ratio)} (${row.better === "lower" ? "at most" : "at least"} ${round(row.limit)})`, row.ok ? "ok" : "OVER THE LIMIT"]);
+  const table = [["benchmark", "value", "ratio", ""], ...cells];
+  const widths = table[0].map((_, column) => Math.max(...table.map((cell) => cell[column].length)));
+  for (const line of table) console.log(line.map((cell, column) => cell.padEnd(widths[column])).join("  ").trimEnd());
+}
+process.exit(rows.every(({ ok }) => ok) ? 0 : 1);

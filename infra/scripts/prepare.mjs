@@ -1,0 +1,94 @@
+// Installs and builds what has changed since the last time, and nothing else. Every other script begins with it.
+import { spawnSync } from "node:child_process";
+import { createHash } from "node:crypto";
+import * as fs from "node:fs";
+import { homedir } from "node:os";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+export const root = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
+const stamps = join(root, ".build");
+const manifest = JSON.parse(fs.readFileSync(join(root, "package.json"), "utf8"));
+const packages = [...fs.readdirSync(join(root, "packages")).map((name) => `packages/${name}`), "test"].filter((dir) => fs.existsSync(join(root, dir, "package.json")));
+
+/** The path of a development tool's program. */
+export const tool = (name) => join(root, "node_modules/.bin", name);
+
+/** Brings dependencies and compiled output up to date; `tests` also compiles what only tests need. Ends the process when that fails. */
+export function prepare({ tests = true } = {}) {
+  const files = ["package.json", "pnpm-workspace.yaml", "pnpm-lock.yaml", ...packages.map((dir) => `${dir}/package.json`)];
+  const installed = digest(files.map((file) => fs.readFileSync(join(root, file))));
+  once("install", installed, fs.existsSync(join(root, "node_modules")), "installing dependencies", install);
+
+  const projects = tests ? packages : packages.filter((dir) => dir !== "test");
+  const sources = [...projects.flatMap((dir) => [...sourcesOf(dir)]), "infra/tsconfig.base.json"];
+  const built = digest([installed, process.version, ...sources.map(statLine)]);
+  const complete = projects.every((dir) => fs.existsSync(join(root, dir, "dist/.tsbuildinfo")));
+  once(tests ? "build-all" : "build", built, complete, "compiling", () => {
+    run(tool("tsc"), ["-b", ...projects]);
+    for (const dir of projects) removeOrphans(dir);
+  });
+}
+
+/** Does `work` unless the stamp of that name says that it was done for the same input. */
+function once(name, input, complete, title, work) {
+  const stamp = join(stamps, name);
+  if (complete && fs.existsSync(stamp) && fs.readFileSync(stamp, "utf8") === input) return;
+  process.stderr.write(`${title} ...\n`);
+  fs.rmSync(stamp, { force: true });
+  work();
+  fs.mkdirSync(stamps, { recursive: true });
+  fs.writeFileSync(stamp, input);
+}
+
+function install() {
+  const env = { ...process.env, CI: "true" };
+  try {
+    fs.accessSync(homedir(), fs.constants.W_OK);
+  } catch {
+    // Caches go to the home folder; where that cannot be written they go beside the stamps. Settings are still read from the real one.
+    Object.assign(env, { HOME: join(stamps, "home"), npm_config_userconfig: env.npm_config_userconfig ?? join(homedir(), ".npmrc") });
+    fs.mkdirSync(env.HOME, { recursive: true });
+  }
+  run("npx", ["--yes", manifest.packageManager, "install", "--frozen-lockfile"], env);
+}
+
+/** Runs a program, and shows what it says only when it fails. */
+function run(program, args, env = process.env) {
+  const { status, error, stdout, stderr } = spawnSync(program, args, { cwd: root, env, encoding: "utf8", maxBuffer: 64 << 20 });
+  if (status === 0) return;
+  process.stderr.write(`${stdout ?? ""}${stderr ?? ""}${error ? `${error.message}\n` : ""}${program} ${args.join(" ")} failed\n`);
+  process.exit(status || 1);
+}
+
+function* sourcesOf(dir) {
+  for (const entry of fs.readdirSync(join(root, dir), { withFileTypes: true })) {
+    const path = `${dir}/${entry.name}`;
+    if (entry.isDirectory()) {
+      if (entry.name !== "node_modules" && entry.name !== "dist") yield* sourcesOf(path);
+    } else if (/\.ts$|^tsconfig.*\.json$/.test(entry.name)) yield path;
+  }
+}
+
+function statLine(path) {
+  const { mtimeMs, size } = fs.statSync(join(root, path));
+  return `${path} ${mtimeMs} ${size}`;
+}
+
+/** The compiler leaves the output of a deleted source behind, and a deleted test would go on running. */
+function removeOrphans(dir) {
+  const dist = join(root, dir, "dist");
+  const source = (file) => join(root, dir, dir === "test" ? "" : "src", file.replace(/\.js$/, ".ts"));
+  for (const file of fs.readdirSync(dist, { recursive: true })) {
+    if (!file.endsWith(".js") || fs.existsSync(source(file))) continue;
+    for (const ending of [".js", ".js.map", ".d.ts"]) fs.rmSync(join(dist, file.replace(/\.js$/, ending)), { force: true });
+  }
+}
+
+function digest(parts) {
+  const hash = createHash("sha256");
+  for (const part of parts) hash.update(part).update("\0");
+  return hash.digest("hex");
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) prepare();

@@ -1,0 +1,31 @@
+// npm run verify: everything that must hold before a change is done. Stops at the first thing that does not.
+import { spawnSync } from "node:child_process";
+import { prepare, root, tool } from "./prepare.mjs";
+import { runTap, verdict } from "./tap.mjs";
+
+const steps = [
+  ["format", "oxfmt", ["--check", "."]],
+  ["lint", "oxlint", ["--config", "infra/oxlint.json", "--deny-warnings"]],
+  ["dependencies", "depcruise", ["--config", "infra/dependency-rules.cjs", "packages", "test"]],
+  ["unused", "knip", ["--config", "infra/knip.json"]],
+];
+
+const seconds = (started) => `${((performance.now() - started) / 1000).toFixed(1)} s`;
+
+let started = performance.now();
+prepare();
+console.log(`ok  build  ${seconds(started)}`);
+for (const [title, program, args] of steps) {
+  started = performance.now();
+  const { status, error, stdout, stderr } = spawnSync(tool(program), args, { cwd: root, encoding: "utf8", maxBuffer: 64 << 20, env: { ...process.env, FORCE_COLOR: undefined } });
+  if (status !== 0) {
+    process.stdout.write(`${stdout ?? ""}${stderr ?? ""}${error ? `${error.message}\n` : ""}FAILED  ${title}  ${seconds(started)}\n`);
+    process.exit(status || 1);
+  }
+  console.log(`ok  ${title}  ${seconds(started)}`);
+}
+started = performance.now();
+const outcome = await runTap();
+console.log(`${outcome.code === 0 ? "ok" : "FAILED"}  tests  ${seconds(started)}${outcome.skipped > 0 ? `, ${outcome.skipped} left out` : ""}`);
+console.log(verdict(outcome));
+process.exit(outcome.code);
