@@ -8,7 +8,6 @@ export interface Hop {
   port: number;
   /** Scheme, host and port, for messages: path and query may hold secrets. */
   origin: string;
-  url: URL;
   method: string;
   path: string;
   /** Names and values in turn, as they go onto the wire. */
@@ -59,7 +58,6 @@ function makeHop(url: URL, method: string, body: Buffer | null, custom: Hop["cus
     host: url.hostname.replace(/^\[|\]$/g, "").replace(/(?<=.)\.$/, ""),
     port: url.port === "" ? (secure ? 443 : 80) : Number(url.port),
     origin: url.origin,
-    url,
     method,
     path: url.pathname + url.search,
     headers,
@@ -80,7 +78,7 @@ export function isRedirect(status: number): boolean {
 export function nextHop(from: Hop, location: string, status: number, userAgent: string): Hop | { error: string } {
   let url: URL;
   try {
-    url = new URL(location, from.url);
+    url = new URL(location, from.origin + from.path);
   } catch {
     return { error: `redirected by ${from.origin} to something that is not a URL` };
   }

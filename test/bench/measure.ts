@@ -1,0 +1,63 @@
+import { spawn, type ChildProcess } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+
+/** What every benchmark gives back. `ratio` is the measured share of `limit`: above 1 the benchmark has failed. */
+export interface Measured {
+  name: string;
+  value: number;
+  unit: string;
+  limit: number;
+  ratio: number;
+  [extra: string]: unknown;
+}
+
+/** Clock ticks of /proc/<pid>/stat. Linux has counted in hundredths of a second on every platform that Node runs on. */
+const ticksPerSecond = 100;
+
+/** CPU seconds, user and system, that a process has spent so far (proc(5), fields 14 and 15). Linux only. */
+export function cpuSeconds(pid: number): number {
+  const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
+  // The command may contain spaces; the fields after it do not.
+  const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+  return (Number(fields[11]) + Number(fields[12])) / ticksPerSecond;
+}
+
+/** Resident memory of a process, MB. Linux only. */
+export function rssMb(pid: number): number {
+  const line = /^VmRSS:\s+(\d+) kB/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"));
+  return Number(line?.[1] ?? 0) / 1024;
+}
+
+export const sleep = (ms: number): Promise<void> => new Promise((settle) => setTimeout(settle, ms));
+
+/** A child that runs a compiled module beside the caller's. Its first line on standard output is handed to `ready`. */
+export async function startChild(module: URL, args: readonly string[], env: NodeJS.ProcessEnv = {}): Promise<{ child: ChildProcess; pid: number; firstLine: string; lines: string[] }> {
+  const child = spawn(process.execPath, [fileURLToPath(module), ...args], { env: { ...process.env, ...env }, stdio: ["ignore", "pipe", "inherit"] });
+  const lines: string[] = [];
+  let rest = "";
+  await new Promise<void>((settle, reject) => {
+    child.once("exit", (code) => reject(new Error(`${module.pathname} ended with ${code}`)));
+    child.stdout.on("data", (chunk: Buffer) => {
+      const parts = (rest + chunk.toString()).split("\n");
+      rest = parts.pop() ?? "";
+      lines.push(...parts);
+      if (lines.length > 0) settle();
+    });
+  });
+  if (child.pid === undefined) throw new Error("the child has no pid");
+  return { child, pid: child.pid, firstLine: lines[0] ?? "", lines };
+}
+
+/** Ends a child and waits for it: asked first, killed after 5 s. */
+export async function endChild(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  const ended = new Promise<void>((settle) => child.once("exit", () => settle()));
+  child.kill("SIGTERM");
+  const killer = setTimeout(() => child.kill("SIGKILL"), 5000);
+  await ended;
+  clearTimeout(killer);
+}
+
+/** `value` with as many decimals as are worth reading. */
+export const rounded = (value: number, decimals = 2): number => Number(value.toFixed(decimals));
