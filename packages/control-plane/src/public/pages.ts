@@ -10,6 +10,7 @@ import * as words from "./words.ts";
 const cacheControl = "public, max-age=10, stale-while-revalidate=30";
 /** With few components a visitor should not have to open anything. */
 const fewComponents = 12;
+const fullIncidents = 5;
 const shownIncidents = 30;
 
 /** The pages that anybody may see. */
@@ -69,8 +70,12 @@ function statusData({ status, checkedAt }: ServedStatus) {
     const state = worst(group.components.map((component) => component.status));
     return { ...group, state, open: at === 0 || components.length <= fewComponents || !["operational", "no_data"].includes(state) };
   });
+  // What somebody has written about comes first and in full; of many others a line each is enough.
+  const told = status.active_incidents.filter((incident) => incident.updates.length > 0 || incident.description !== null || status.active_incidents.length <= fullIncidents);
   return {
     status,
+    told,
+    untold: status.active_incidents.filter((incident) => !told.includes(incident)),
     checkedAt,
     groups,
     empty: components.length === 0,

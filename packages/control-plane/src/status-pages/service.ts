@@ -39,7 +39,7 @@ export async function createPage(ctx: Ctx, input: StatusPageCreate): Promise<Sta
     slug: input.slug,
     name: checkedName(input.name),
     enabled: input.enabled ?? true,
-    branding: branding(input.branding),
+    branding: checkedBranding(input.branding),
     created_at: now,
     updated_at: now,
   };
@@ -63,7 +63,7 @@ export async function updatePage(ctx: Ctx, id: string, patch: StatusPagePatch): 
       slug: patch.slug ?? before.slug,
       name: patch.name === undefined ? before.name : checkedName(patch.name),
       enabled: patch.enabled ?? before.enabled,
-      branding: patch.branding === undefined ? before.branding : branding(patch.branding),
+      branding: patch.branding === undefined ? before.branding : checkedBranding(patch.branding),
       updated_at: new Date(ctx.clock.now()),
     };
     try {
@@ -110,6 +110,15 @@ function checkedName(name: string): string {
 }
 
 const branding = (input: BrandingInput | undefined): Branding => ({ ...defaultBranding, ...input });
+
+/** The branding as it is stored. A pattern cannot tell every address that no browser would open. */
+function checkedBranding(input: BrandingInput | undefined): Branding {
+  const checked = branding(input);
+  if (checked.website_url !== null && !URL.canParse(checked.website_url)) {
+    throw new AppError("INVALID_BODY", "website_url is not an address that a browser can open. It looks like https://www.example.org.", { field: "/branding/website_url" });
+  }
+  return checked;
+}
 
 async function present(ctx: Ctx, rows: readonly queries.StatusPageRow[]): Promise<StatusPage[]> {
   const served = await servedPage(ctx);

@@ -1,0 +1,169 @@
+import t from "tap";
+import { newId } from "@statusmesh/shared/ids";
+import type { Ctx } from "../context.ts";
+import { type Answer, clock, newOrg, newTarget, noon, serve, sql } from "../public/scene.test.kit.ts";
+import { statusPageRoutes } from "./api.ts";
+
+// The oldest organisation is the one whose page /status serves.
+const ctx = await newOrg();
+clock.at = noon + 1000;
+const stranger = await newOrg();
+let caller: Ctx = ctx;
+const ask = await serve(statusPageRoutes, { tenant: () => caller });
+const pages = "/api/v1/status-pages";
+const refused = (status: number, code: string, field: string | null = null) => ({ status, body: { error: { code, field } } });
+let slugs = 0;
+const newSlug = () => `page-${++slugs}`;
+const makePage = async (fields: object = {}) => (await ask("POST", pages, { slug: newSlug(), name: "Acme", ...fields })).body;
+
+t.beforeEach(async () => {
+  caller = ctx;
+  clock.at += 1000;
+  await sql`truncate status_pages cascade`;
+});
+
+t.test("a page is made, read, changed and deleted", async (t) => {
+  const made = await ask("POST", pages, { slug: "acme", name: "Acme status" });
+  t.equal(made.status, 201);
+  t.equal(made.headers.get("location"), `${pages}/${made.body.id}`);
+  const at = new Date(clock.at).toISOString();
+  const blank = { display_name: null, about: null, brand_color: null, style: "auto", show_powered_by: true, website_url: null, hide_from_search: false };
+  t.strictSame(made.body, { id: made.body.id, slug: "acme", name: "Acme status", enabled: true, branding: blank, status_url: "http://status.test/status", logo_url: null, created_at: at, updated_at: at });
+  t.strictSame((await ask("GET", `${pages}/${made.body.id}`)).body, made.body);
+
+  clock.at += 1000;
+  const branding = { display_name: "Acme", about: "**Hello**", brand_color: "#12aBef", style: "dark", show_powered_by: false, website_url: "https://acme.test/x?y#z", hide_from_search: true };
+  const changed = await ask("PATCH", `${pages}/${made.body.id}`, { slug: "acme-2", branding });
+  t.match(changed, { status: 200, body: { slug: "acme-2", name: "Acme status", branding, created_at: at, updated_at: new Date(clock.at).toISOString() } });
+  t.strictSame((await ask("PATCH", `${pages}/${made.body.id}`, { branding: { about: "Hi" } })).body.branding, { ...blank, about: "Hi" }, "branding is replaced as a whole");
+  t.match((await ask("PATCH", `${pages}/${made.body.id}`, { enabled: false })).body, { enabled: false, status_url: null, branding: { about: "Hi" } }, "and stays when it is not sent");
+  t.match(await ask("POST", pages, { slug: "acme", name: "Other" }), { status: 201 }, "the old slug is free at once");
+
+  t.equal((await ask("DELETE", `${pages}/${made.body.id}`)).status, 204);
+  t.match(await ask("GET", `${pages}/${made.body.id}`), refused(404, "STATUS_PAGE_NOT_FOUND"));
+});
+
+t.test("what does not fit is refused, and named", async (t) => {
+  const id = (await makePage()).id;
+  const cases: [object, number, string, string][] = [
+    ...["ab", "a".repeat(31), "1abc", "Abc", "a_b", "-abc", "a b"].map((slug): [object, number, string, string] => [{ slug }, 400, "INVALID_SLUG", "/slug"]),
+    [{ name: "  " }, 400, "EMPTY_NAME", "/name"],
+    [{ name: "x".repeat(81) }, 400, "INVALID_BODY", "/name"],
+    [{ branding: { brand_color: "red" } }, 400, "INVALID_BODY", "/branding/brand_color"],
+    [{ branding: { about: "x".repeat(501) } }, 400, "INVALID_BODY", "/branding/about"],
+    [{ branding: { style: "neon" } }, 400, "INVALID_BODY", "/branding/style"],
+    [{ branding: { website_url: "javascript:alert(1)" } }, 400, "INVALID_BODY", "/branding/website_url"],
+    [{ branding: { website_url: "https://%zz" } }, 400, "INVALID_BODY", "/branding/website_url"],
+    [{ branding: { logo: "x" } }, 400, "UNKNOWN_FIELD", "/branding/logo"],
+    [{ published: true }, 400, "UNKNOWN_FIELD", "/published"],
+  ];
+  for (const [fields, status, code, field] of cases) {
+    t.match(await ask("POST", pages, { slug: newSlug(), name: "Acme", ...fields }), refused(status, code, field), `POST ${JSON.stringify(fields).slice(0, 60)}`);
+    t.match(await ask("PATCH", `${pages}/${id}`, fields), refused(status, code, field), `PATCH ${JSON.stringify(fields).slice(0, 60)}`);
+  }
+  t.match(await ask("POST", pages, { name: "Acme" }), refused(400, "INVALID_SLUG", "/slug"));
+});
+
+t.test("members read, owners change, strangers find nothing", async (t) => {
+  const page = await makePage();
+  const target = await newTarget(ctx.orgId);
+  await ask("POST", `${pages}/${page.id}/components`, { target_id: target });
+  const changes: [string, string, object?][] = [
+    ["POST", pages, { slug: "other", name: "Other" }], ["PATCH", `${pages}/${page.id}`, { name: "Mine" }], ["DELETE", `${pages}/${page.id}`],
+    ["POST", `${pages}/${page.id}/components`, { target_id: newId() }], ["PATCH", `${pages}/${page.id}/components/${target}`, { public_name: "X" }],
+    ["POST", `${pages}/${page.id}/components/reorder`, { target_ids: [target] }], ["DELETE", `${pages}/${page.id}/components/${target}`],
+  ];
+  const reads = [pages, `${pages}/${page.id}`, `${pages}/${page.id}/components`];
+
+  caller = { ...ctx, role: "member" };
+  for (const path of reads) t.equal((await ask("GET", path)).status, 200, path);
+  for (const change of changes) t.match(await ask(...change), refused(403, "OWNER_REQUIRED"), change.slice(0, 2).join(" "));
+  caller = { ...ctx, scopes: new Set(["status_page:read"]) };
+  for (const change of changes) t.match(await ask(...change), refused(403, "INSUFFICIENT_SCOPE"), change.slice(0, 2).join(" "));
+  caller = { ...ctx, scopes: new Set(["status_page:write"]) };
+  for (const path of reads) t.match(await ask("GET", path), refused(403, "INSUFFICIENT_SCOPE"), path);
+  caller = stranger;
+  for (const path of reads.slice(1)) t.match(await ask("GET", path), refused(404, "STATUS_PAGE_NOT_FOUND"), path);
+  for (const change of changes.slice(1)) t.match(await ask(...change), refused(404, "STATUS_PAGE_NOT_FOUND"), change.slice(0, 2).join(" "));
+  t.match((await ask("GET", pages)).body, { items: [], total: 0, limit: 50, offset: 0 });
+  caller = ctx;
+  for (const id of [newId(), "nonsense"]) t.match(await ask("GET", `${pages}/${id}`), refused(404, "STATUS_PAGE_NOT_FOUND"));
+  t.match(await ask("GET", `${pages}/${page.id}`), { status: 200, body: { name: "Acme" } }, "nothing was changed");
+});
+
+t.test("a slug belongs to one page of the world", async (t) => {
+  const owners = [ctx, stranger];
+  const answers: Answer[] = await Promise.all(
+    Array.from({ length: 8 }, (_, n) => {
+      caller = owners[n % 2]!;
+      return ask("POST", pages, { slug: "wanted", name: `Page ${n}` });
+    }),
+  );
+  t.strictSame(answers.map((answer) => answer.status).sort(), [201, ...new Array(7).fill(409)]);
+  t.match(answers.find((answer) => answer.status === 409), refused(409, "SLUG_TAKEN", "/slug"));
+  caller = ctx;
+  const [a, b] = [await makePage(), await makePage()];
+  const renames = await Promise.all([a, b].map((page) => ask("PATCH", `${pages}/${page.id}`, { slug: "renamed" })));
+  t.strictSame(renames.map((answer) => answer.status).sort(), [200, 409]);
+  t.match(renames.find((answer) => answer.status === 409), refused(409, "SLUG_TAKEN", "/slug"));
+});
+
+t.test("lists are pages of their own", async (t) => {
+  for (let n = 0; n < 3; n++) await makePage({ name: `Page ${n}` });
+  const list = await ask("GET", `${pages}?limit=2&offset=1`);
+  t.match(list.body, { total: 3, limit: 2, offset: 1 });
+  t.strictSame(list.body.items.map((page: { name: string }) => page.name), ["Page 1", "Page 2"], "oldest first");
+  t.equal((await ask("GET", pages)).body.items.filter((page: { status_url: string | null }) => page.status_url !== null).length, 1, "one of them is at /status");
+});
+
+t.test("monitors are put on a page, described, ordered and taken off", async (t) => {
+  const { id } = await makePage();
+  const path = `${pages}/${id}/components`;
+  const [web, api, search] = [await newTarget(ctx.orgId, "Website"), await newTarget(ctx.orgId, "API"), await newTarget(ctx.orgId, "Search")];
+  const added = await ask("POST", path, { target_id: web, public_name: "Shop", public_group: "Core" });
+  t.equal(added.status, 201);
+  t.strictSame(added.body, { target_id: web, monitor_name: "Website", public_name: "Shop", public_description: null, public_group: "Core", sort_order: 0 });
+  for (const target_id of [api, search]) await ask("POST", path, { target_id });
+  t.match(await ask("POST", path, { target_id: web }), refused(409, "COMPONENT_ALREADY_ON_PAGE", "/target_id"));
+  for (const target_id of [newId(), await newTarget(stranger.orgId)]) t.match(await ask("POST", path, { target_id }), refused(404, "TARGET_NOT_FOUND", "/target_id"));
+  t.match(await ask("POST", path, { target_id: "nonsense" }), refused(400, "INVALID_ID", "/target_id"));
+
+  t.match((await ask("PATCH", `${path}/${web}`, { public_name: null, public_description: "Where things are sold" })).body, { public_name: null, public_description: "Where things are sold", public_group: "Core" }, "null clears, what is left out stays");
+  t.match(await ask("PATCH", `${path}/${web}`, { public_group: " " }), refused(400, "INVALID_BODY", "/public_group"));
+  for (const absent of [newId(), "nonsense"]) t.match(await ask("PATCH", `${path}/${absent}`, {}), refused(404, "COMPONENT_NOT_FOUND"));
+
+  const order = await ask("POST", `${path}/reorder`, { target_ids: [search, web, api] });
+  t.strictSame(order.body.items.map((item: { target_id: string; sort_order: number }) => [item.target_id, item.sort_order]), [[search, 0], [web, 1], [api, 2]]);
+  t.strictSame((await ask("GET", path)).body.items, order.body.items);
+  t.match(await ask("POST", `${path}/reorder`, { target_ids: [search, web] }), refused(400, "INVALID_COMPONENT_ID", "/target_ids"));
+  t.match(await ask("POST", `${path}/reorder`, { target_ids: [search, web, web] }), refused(400, "INVALID_COMPONENT_ID", "/target_ids/2"));
+  t.match(await ask("POST", `${path}/reorder`, { target_ids: [search, web, newId()] }), refused(400, "INVALID_COMPONENT_ID", "/target_ids/2"));
+  t.match(await ask("POST", `${path}/reorder`, { target_ids: ["x"] }), refused(400, "INVALID_COMPONENT_ID", "/target_ids/0"));
+
+  t.equal((await ask("DELETE", `${path}/${web}`)).status, 204);
+  t.match(await ask("DELETE", `${path}/${web}`), refused(404, "COMPONENT_NOT_FOUND"));
+  t.match((await ask("GET", `${path}?limit=1`)).body, { total: 2, limit: 1, items: [{ target_id: search }] });
+});
+
+t.test("quotas hold under concurrency: at one below the limit exactly one of many wins", async (t) => {
+  await sql`insert into plans (id, name, min_check_interval_secs, max_status_pages, max_public_components) values ('tiny', 'Tiny', 60, 2, 3) on conflict do nothing`;
+  const org = await newOrg("tiny");
+  caller = org;
+  const { id } = await makePage();
+  const creates = await Promise.all(Array.from({ length: 6 }, () => ask("POST", pages, { slug: newSlug(), name: "More" })));
+  t.strictSame(creates.map((answer) => answer.status).sort(), [201, 422, 422, 422, 422, 422]);
+  t.match(creates.find((answer) => answer.status === 422), { body: { error: { code: "QUOTA_EXCEEDED", details: { quota: "max_status_pages", current: 2, limit: 2, plan: "tiny" } } } });
+
+  const targets = await Promise.all(Array.from({ length: 7 }, () => newTarget(org.orgId)));
+  const path = `${pages}/${id}/components`;
+  for (const target_id of targets.slice(0, 2)) await ask("POST", path, { target_id });
+  const adds = await Promise.all(targets.slice(2).map((target_id) => ask("POST", path, { target_id })));
+  t.strictSame(adds.map((answer) => answer.status).sort(), [201, 422, 422, 422, 422]);
+  t.match(adds.find((answer) => answer.status === 422), { body: { error: { code: "QUOTA_EXCEEDED", details: { quota: "max_public_components", current: 3, limit: 3, plan: "tiny" } } } });
+  t.match(await ask("POST", path, { target_id: newId() }), refused(404, "TARGET_NOT_FOUND", "/target_id"), "what does not exist is told as such");
+
+  const second = creates.find((answer) => answer.status === 201)!.body.id;
+  t.equal((await ask("POST", `${pages}/${second}/components`, { target_id: targets[0] })).status, 201, "a monitor that is on another page costs nothing");
+  const doubles = await Promise.all(Array.from({ length: 4 }, () => ask("POST", `${pages}/${second}/components`, { target_id: targets[1] })));
+  t.strictSame(doubles.map((answer) => answer.status).sort(), [201, 409, 409, 409]);
+});
