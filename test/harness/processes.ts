@@ -1,0 +1,154 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import * as fs from "node:fs";
+import { createRequire } from "node:module";
+import { createServer, type AddressInfo } from "node:net";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { setTimeout as sleep } from "node:timers/promises";
+import { type Teardown, tempFolder } from "./folder.ts";
+import { reap, spare } from "./reaper.ts";
+import { waitFor } from "./wait.ts";
+
+const { resolve } = createRequire(import.meta.url);
+const controlPlaneProgram = resolve("@statusmesh/control-plane/main");
+const agentProgram = resolve("sm-agent/cli");
+
+/** How a process ended: its exit code, or the signal. */
+export type Ending = number | NodeJS.Signals;
+
+/** A program that was started, with everything that it says. */
+export interface Program {
+  readonly pid: number;
+  /** Lines of its log (standard output) so far. */
+  readonly log: readonly string[];
+  /** What it said on standard error so far. */
+  readonly complaints: () => string;
+  readonly ended: Promise<Ending>;
+  /** Sends a signal and waits for the end. */
+  stop(signal?: NodeJS.Signals): Promise<Ending>;
+}
+
+/** Starts a compiled program. It is killed when the test ends, however the test ends. */
+export function startProgram(t: Teardown, program: string, args: readonly string[], options: { cwd: string; env: Record<string, string | undefined> }): Program {
+  const child: ChildProcess = spawn(process.execPath, [program, ...args], { cwd: options.cwd, env: { PATH: process.env["PATH"], TMPDIR: process.env["TMPDIR"], ...options.env }, stdio: ["ignore", "pipe", "pipe"] });
+  const { pid } = child;
+  if (pid === undefined) throw new Error(`${program} cannot be started`);
+  reap(pid);
+  const log: string[] = [];
+  let complaints = "";
+  createInterface({ input: child.stdout! }).on("line", (line) => log.push(line));
+  child.stderr!.setEncoding("utf8").on("data", (text: string) => (complaints += text));
+  const ended = new Promise<Ending>((settle) => {
+    child.once("close", (code, signal) => {
+      spare(pid);
+      settle(code ?? signal ?? -1);
+    });
+  });
+  const stop = async (signal: NodeJS.Signals = "SIGTERM"): Promise<Ending> => {
+    child.kill(signal);
+    const late = new AbortController();
+    const ending = await Promise.race([ended, sleep(20_000, null, { signal: late.signal }).catch(() => null)]);
+    late.abort();
+    if (ending !== null) return ending;
+    child.kill("SIGKILL");
+    throw new Error(`${program} did not end within 20 s of ${signal}:\n${log.slice(-20).join("\n")}\n${complaints}`);
+  };
+  t.teardown(async () => {
+    if (child.exitCode === null && child.signalCode === null) child.kill("SIGKILL");
+    await ended;
+  });
+  return { pid, log, complaints: () => complaints, ended, stop };
+}
+
+/** A port of 127.0.0.1 that was free a moment ago, for what must come back on the same one. */
+export async function freePort(): Promise<number> {
+  const server = createServer().listen(0, "127.0.0.1");
+  await new Promise((settle) => server.once("listening", settle));
+  const { port } = server.address() as AddressInfo;
+  await new Promise((settle) => server.close(settle));
+  return port;
+}
+
+export interface ControlPlaneOptions {
+  /** Working and data folder; a new one by default. */
+  folder?: string;
+  port?: number;
+  /** Environment beside the usual: no private targets are refused, and nothing of the caller's environment comes through. */
+  env?: Record<string, string | undefined>;
+  /** File with a certificate to trust, for sinks. */
+  caFile?: string;
+  args?: readonly string[];
+}
+
+export interface ControlPlane extends Program {
+  readonly url: string;
+  readonly folder: string;
+  /** The one-time link that it printed; null when it printed none. */
+  readonly signInLink: string | null;
+}
+
+/** Starts a control plane without waiting for it, for starts that are meant to fail. */
+export async function spawnControlPlane(t: Teardown, options: ControlPlaneOptions = {}): Promise<Program & { port: number; folder: string }> {
+  const folder = options.folder ?? tempFolder(t, "cp");
+  const port = options.port ?? (await freePort());
+  // Before the program, so that it is undone after it: the program would start its database again.
+  t.teardown(() => endPostmaster(folder));
+  const env = { SM_SERVER__BIND: `127.0.0.1:${port}`, SM_SECURITY__ALLOW_PRIVATE_TARGETS: "true", NODE_EXTRA_CA_CERTS: options.caFile, ...options.env };
+  return { ...startProgram(t, controlPlaneProgram, options.args ?? [], { cwd: folder, env }), port, folder };
+}
+
+/** Starts a control plane and waits until it answers. */
+export async function startControlPlane(t: Teardown, options: ControlPlaneOptions = {}): Promise<ControlPlane> {
+  const started = await spawnControlPlane(t, options);
+  const url = `http://127.0.0.1:${started.port}`;
+  let ended: Ending | null = null;
+  void started.ended.then((ending) => (ended = ending));
+  await waitFor(
+    "the control plane to be ready",
+    async () => {
+      if (ended !== null) throw new Error(`it ended with ${ended}: ${started.complaints()}`);
+      // The welcome comes after the port answers, and has the link that a test may want.
+      return /is ready:/.test(started.complaints()) && (await fetch(`${url}/readyz`)).ok;
+    },
+    { ms: 60_000 },
+  );
+  const signInLink = /http:\/\/\S+\/sign-in\/\S+/.exec(started.complaints())?.[0] ?? null;
+  const embedded = postmasterOf(started.folder);
+  if (embedded !== null) reap(embedded);
+  return { ...started, url, signInLink };
+}
+
+/** The process id of the embedded PostgreSQL in a data folder; null when none has written its file. */
+export function postmasterOf(folder: string): number | null {
+  try {
+    return Number(fs.readFileSync(join(folder, "data", "postgres", "postmaster.pid"), "utf8").split("\n", 1)[0]);
+  } catch {
+    return null;
+  }
+}
+
+/** True while a process with this id exists and is no zombie. */
+export function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return process.platform !== "linux" || !/^State:\s+Z/m.test(fs.readFileSync(`/proc/${pid}/status`, "utf8"));
+  } catch {
+    return false;
+  }
+}
+
+/** A killed control plane leaves its database running for the next one; the test is nobody's next one. */
+async function endPostmaster(folder: string): Promise<void> {
+  const pid = postmasterOf(folder);
+  if (pid === null) return;
+  if (isAlive(pid)) process.kill(pid, "SIGQUIT");
+  await waitFor("the embedded PostgreSQL to end", () => !isAlive(pid), { ms: 10_000 });
+  spare(pid);
+}
+
+/** Starts a real `sm-agent` that serves `token`'s region. */
+export function startAgent(t: Teardown, options: { url: string; token: string; folder: string; env?: Record<string, string> }): Program {
+  const file = join(options.folder, "agent-token.txt");
+  fs.writeFileSync(file, `${options.token}\n`, { mode: 0o600 });
+  return startProgram(t, agentProgram, ["run", "--url", options.url, "--token-file", file, "--allow-private-targets"], { cwd: options.folder, env: options.env ?? {} });
+}

@@ -1,0 +1,56 @@
+import { existsSync } from "node:fs";
+import { connect } from "node:net";
+
+/** What a test may need beside Node. */
+export type Requirement = "chromium" | "redis";
+
+interface Skippable {
+  fail(message: string): unknown;
+  skip(message: string): unknown;
+}
+
+const chromiumPlaces = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome", "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"];
+
+/** Where Chromium is: what SM_TEST_CHROMIUM says, or where distributions put it; null when it is nowhere. */
+export function findChromium(): string | null {
+  const named = process.env["SM_TEST_CHROMIUM"];
+  return [...(named === undefined ? [] : [named]), ...chromiumPlaces].find((place) => existsSync(place)) ?? null;
+}
+
+/** The Redis to test with: what SM_TEST_REDIS says, or the usual one of this machine. */
+export const redisUrl = process.env["SM_TEST_REDIS"] ?? "redis://127.0.0.1:6379";
+
+async function redisAnswers(): Promise<boolean> {
+  const { hostname, port } = new URL(redisUrl);
+  return await new Promise((resolve) => {
+    const socket = connect({ host: hostname, port: Number(port || 6379) });
+    const done = (there: boolean): void => {
+      socket.destroy();
+      resolve(there);
+    };
+    socket.setTimeout(1000, () => done(false));
+    socket.on("connect", () => done(true));
+    socket.on("error", () => done(false));
+  });
+}
+
+const missing: Record<Requirement, () => Promise<string | null>> = {
+  chromium: async () => (findChromium() === null ? "there is no Chromium: install it, or name it in SM_TEST_CHROMIUM" : null),
+  redis: async () => ((await redisAnswers()) ? null : `no Redis answers at ${redisUrl}: start one, or name it in SM_TEST_REDIS`),
+};
+
+/**
+ * False, and the test skipped with the reason, when something that it needs is not there. Where SM_TEST_REQUIRE names it
+ * (`chromium,redis`), its absence is a failure: a pipeline must not turn green because it forgot to install something.
+ */
+export async function requires(t: Skippable, ...needed: Requirement[]): Promise<boolean> {
+  const demanded = (process.env["SM_TEST_REQUIRE"] ?? "").split(",").map((name) => name.trim());
+  for (const name of needed) {
+    const why = await missing[name]();
+    if (why === null) continue;
+    if (demanded.includes(name)) t.fail(`${name} is required: ${why}`);
+    else t.skip(why);
+    return false;
+  }
+  return true;
+}

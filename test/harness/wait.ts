@@ -1,0 +1,25 @@
+import { setTimeout as sleep } from "node:timers/promises";
+
+/** Generous, because a loaded machine is slow and a wait that succeeds costs only the time that it needs. */
+const defaultDeadlineMs = 30_000;
+
+/**
+ * Waits until `condition` gives something other than false, null or undefined, and returns that. Throws with `what` and
+ * with what the condition complained of last when the time is over.
+ */
+export async function waitFor<T>(what: string, condition: () => Promise<T | false | null | undefined> | T | false | null | undefined, options: { ms?: number; everyMs?: number } = {}): Promise<T> {
+  const ms = options.ms ?? defaultDeadlineMs;
+  const until = performance.now() + ms;
+  let complaint = "";
+  do {
+    try {
+      const value = await condition();
+      if (value !== false && value !== null && value !== undefined) return value;
+      complaint = "";
+    } catch (error) {
+      complaint = ` (${error instanceof Error ? error.message : String(error)})`;
+    }
+    await sleep(options.everyMs ?? 50);
+  } while (performance.now() < until);
+  throw new Error(`waited ${ms / 1000} s in vain for ${what}${complaint}`);
+}

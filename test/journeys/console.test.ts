@@ -1,0 +1,326 @@
+import axe from "axe-core";
+import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core";
+import t, { type Test } from "tap";
+import { connect } from "../harness/api.ts";
+import { startControlPlane } from "../harness/processes.ts";
+import { findChromium, requires } from "../harness/requires.ts";
+import { startHttpTarget } from "../harness/servers.ts";
+import { waitFor } from "../harness/wait.ts";
+
+/*
+ * An operator's first day in the console, in a real browser against real processes: sign in by the printed link, add a
+ * monitor through the form after a slip, see it come up, go down and come back, tell a channel, publish a page, clean up.
+ */
+
+t.setTimeout(240_000);
+
+/** Everything that a page of the console sends, packed as a browser asks for it. */
+const maxPageBytes = 60_000;
+const token = `sm_live_${"console".repeat(6)}`;
+const longName = `${"A name that somebody pasted from a ticket ".repeat(5)}`.slice(0, 199).trim();
+
+const flags = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"];
+
+async function openBrowser(t: Test): Promise<Browser> {
+  const browser = await chromium.launch({ executablePath: findChromium()!, args: flags });
+  t.teardown(async () => await browser.close());
+  return browser;
+}
+
+/** A page that fails the test for anything it complains of: an exception, a refused style or script, a missing file. */
+async function openPage(t: Test, context: BrowserContext): Promise<Page> {
+  const page = await context.newPage();
+  page.setDefaultTimeout(20_000);
+  page.on("pageerror", (error) => t.fail(`${page.url()} throws ${error.message}`));
+  page.on("console", (message) => {
+    // A browser reports every 4xx; those that the journey provokes are looked at where they happen.
+    if (message.type() === "error" && !message.text().includes("the server responded with a status of 4")) t.fail(`${page.url()} complains: ${message.text()}`);
+  });
+  return page;
+}
+
+/** Serious findings of axe-core, one line each. */
+async function findings(page: Page): Promise<string[]> {
+  await page.evaluate(axe.source);
+  const found = (await page.evaluate("axe.run(document, { resultTypes: ['violations'] })")) as axe.AxeResults;
+  return found.violations.filter(({ impact }) => impact === "serious" || impact === "critical").map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html.slice(0, 150)).join(" | ")}`);
+}
+
+const errorBeside = async (page: Page, label: string): Promise<string> => (await page.locator(".field", { has: page.getByLabel(label, { exact: true }) }).locator(".error-note").textContent()) ?? "";
+const headline = (page: Page, word: string) => page.locator(".title h1 .state", { hasText: word });
+
+t.test("the console", async (t) => {
+  if (!(await requires(t, "chromium"))) return;
+  const shop = await startHttpTarget(t);
+  const { url, signInLink } = await startControlPlane(t, { env: { SM_BOOTSTRAP__TOKEN: token } });
+  const api = connect(t, url, token);
+  const browser = await openBrowser(t);
+  const context = await browser.newContext({ baseURL: url, viewport: { width: 1280, height: 800 }, colorScheme: "light" });
+  const page = await openPage(t, context);
+
+  await t.test("signing in by the link that the first start printed", async (t) => {
+    await page.goto("/incidents?state=open");
+    t.equal(new URL(page.url()).searchParams.get("next"), "/incidents?state=open", "whoever is not signed in is sent to sign in");
+    for (let scans = 0; scans < 2; scans++) t.equal((await fetch(signInLink!)).status, 200, "a mail scanner may open the link");
+
+    await page.getByLabel("Sign-in link").fill("not a link");
+    await page.getByRole("button", { name: "Sign in" }).click();
+    await page.locator(".error-note").waitFor();
+    t.match(await errorBeside(page, "Sign-in link"), "statusmesh bootstrap-owner", "a wrong link says how to get a right one");
+
+    await page.getByLabel("Sign-in link").fill(signInLink!);
+    await page.getByRole("button", { name: "Sign in" }).click();
+    await page.waitForURL("**/incidents?state=open");
+
+    await page.goto(signInLink!);
+    await page.getByRole("button", { name: "Sign in" }).click();
+    await page.locator("[data-form-error]").waitFor();
+    t.match(await page.locator("[data-form-error]").textContent(), "used", "it works once");
+  });
+
+  await t.test("an empty list teaches the next step", async (t) => {
+    await page.goto("/");
+    t.match(await page.locator(".empty").textContent(), /Nothing is watched yet.*curl -X POST/s);
+    t.same(await findings(page), []);
+    await page.keyboard.press("n");
+    await page.waitForURL("**/monitors/new");
+  });
+
+  await t.test("adding a monitor, with a slip first", async (t) => {
+    await page.getByLabel("Name", { exact: true }).fill("Checkout API");
+    await page.getByLabel("Address").fill("ftp://shop.example.org/");
+    await page.getByRole("button", { name: "Add monitor" }).click();
+    await page.locator(".error-note").waitFor();
+    t.match(await errorBeside(page, "Address"), /ftp.*Use http or https/, "the error stands beside the field that it is about");
+    t.equal(await page.getByLabel("Address").getAttribute("aria-invalid"), "true");
+    t.ok(await page.getByLabel("Address").evaluate("(element) => element === document.activeElement"), "and the field has the focus");
+
+    await page.getByLabel("Address").fill(shop.url);
+    t.equal(await page.locator(".error-note").count(), 0, "it goes when the field is corrected");
+    await page.getByText("Request, expected answer, credentials").click();
+    await page.getByLabel("Status codes that count as up").fill("20x");
+    await page.getByRole("button", { name: "Test", exact: true }).click();
+    t.match(await errorBeside(page, "Status codes that count as up"), "200-299");
+    await page.getByLabel("Status codes that count as up").fill("200, 204");
+    await page.getByLabel("Headers").fill("Accept: text/plain\nX-Api-Key: hush");
+    await page.getByLabel("User and password").check();
+    await page.getByLabel("User", { exact: true }).fill("olga");
+    await page.getByLabel("Password").fill("hush");
+    await page.getByLabel("Seconds between two checks").fill("10");
+    await page.getByText("When, how often, tags").click();
+    await page.getByLabel("Tags").fill("prod, shop");
+    await page.getByLabel("Seconds between reminders").fill("30");
+
+    await page.getByRole("button", { name: "Test", exact: true }).click();
+    await page.locator("#run .state.up").waitFor();
+    t.match(await page.locator("#run").textContent(), /Test: Up 200.*Connect.*First byte/s, "a test shows its phases");
+
+    await page.getByRole("button", { name: "Add monitor" }).click();
+    t.match(await page.locator(".error-note").textContent(), "at most once a minute", "an error behind a disclosure is brought to light");
+    await page.getByLabel("Seconds between reminders").fill("600");
+    await page.getByRole("button", { name: "Add monitor" }).click();
+    await page.waitForURL(/\/monitors\/[0-9a-f-]{36}$/);
+    await headline(page, "Up").waitFor();
+    t.pass("it comes up without a reload");
+  });
+
+  const { items } = (await api.get("/api/v1/targets")).body;
+  const { id } = items[0];
+  t.match(items[0], {
+    name: "Checkout API",
+    tags: ["prod", "shop"],
+    interval: 10,
+    renotify_interval_secs: 600,
+    write_source: "ui",
+    check: { url: shop.url, expected_status: { kind: "one_of", value: [200, 204] }, headers: { Accept: "text/plain", "X-Api-Key": "***" }, basic_auth: ["olga", "***"], bearer_token: null },
+  });
+
+  await t.test("editing sends what was changed, and keeps stored secrets", async (t) => {
+    await page.getByRole("link", { name: "Edit" }).click();
+    await page.getByLabel("Name", { exact: true }).fill("Checkout");
+    const sent = page.waitForRequest((request) => request.method() === "PATCH");
+    await page.getByRole("button", { name: "Save" }).click();
+    t.same((await sent).postDataJSON(), { name: "Checkout" });
+    await page.waitForURL(`**/monitors/${id}`);
+    t.match(await page.locator("h1").textContent(), "Checkout");
+    await page.getByRole("button", { name: "Check now" }).click();
+    await page.locator("#run .state.up").waitFor();
+    t.match(await page.locator("#run").textContent(), "Checked now: Up", "the stored credentials still work");
+  });
+
+  await t.test("an outage shows by itself, is explained and acknowledged", async (t) => {
+    await page.goto("/monitors");
+    await page.getByText("The only monitor is up.").waitFor();
+    await shop.down();
+    await page.getByText("Checkout is down").waitFor({ timeout: 60_000 });
+    t.match(await page.title(), /^\(1\) Monitors/);
+    t.match(await page.locator("#live-region").textContent(), "Checkout is down", "readers hear of it");
+    t.match(await page.locator("[data-announce]").textContent(), /Checkout is down since \d\d:\d\d: connection refused\./);
+
+    await page.getByRole("link", { name: "Checkout" }).click();
+    await page.getByText("No channel is bound to this monitor").waitFor();
+    t.same(await findings(page), []);
+    await page.getByRole("button", { name: "Acknowledge" }).click();
+    await page.getByText(/Acknowledged (now|\d+ s ago)/).waitFor();
+    await page.getByRole("link", { name: "Explain" }).click();
+    t.match(await page.locator("main").textContent(), /Failing.*2 failing|Failing/s);
+    t.same(await findings(page), []);
+    await shop.up();
+  });
+
+  await t.test("a channel: an error first, then bound to the monitor", async (t) => {
+    await page.goto("/channels");
+    await page.keyboard.press("n");
+    await page.waitForURL("**/channels/new");
+    await page.getByLabel("Name", { exact: true }).fill("Ops");
+    await page.getByLabel("Address").fill("http://hooks.example.org/");
+    await page.getByRole("button", { name: "Add channel" }).click();
+    await page.locator(".error-note").waitFor();
+    t.match(await errorBeside(page, "Address"), "https://");
+    await page.getByLabel("Address").fill("https://hooks.example.org/alerts");
+    await page.getByRole("button", { name: "Add channel" }).click();
+    await page.waitForURL("**/channels");
+    await page.getByRole("link", { name: "Ops", exact: true }).click();
+    await page.getByLabel("On", { exact: true }).uncheck();
+    const sent = page.waitForRequest((request) => request.method() === "PATCH");
+    await page.getByRole("button", { name: "Save" }).click();
+    t.same((await sent).postDataJSON(), { enabled: false }, "the stored address stays");
+    await page.waitForURL("**/channels");
+
+    await page.goto(`/monitors/${id}/edit`);
+    await page.getByLabel(/^Ops/).check();
+    await page.getByRole("button", { name: "Save" }).click();
+    await page.waitForURL(`**/monitors/${id}`);
+    t.equal((await api.get(`/api/v1/targets/${id}`)).body.alerts.length, 1);
+  });
+
+  await t.test("a status page with two monitors in order", async (t) => {
+    const second = (await api.post("/api/v1/targets", { name: longName, check: { type: "tcp", host: "127.0.0.1", port: shop.port }, interval: 10 })).body;
+    await page.goto("/status-pages/new");
+    await page.getByLabel("Name", { exact: true }).fill("Acme status");
+    await page.getByLabel("Slug").fill("A");
+    await page.getByRole("button", { name: "Add status page" }).click();
+    await page.locator(".error-note").waitFor();
+    t.match(await errorBeside(page, "Slug"), /slug/i);
+    await page.getByLabel("Slug").fill("acme");
+    await page.getByRole("button", { name: "Add status page" }).click();
+    await page.waitForURL(/\/status-pages\/[0-9a-f-]{36}$/);
+    const pageId = page.url().split("/").at(-1)!;
+    for (const [at, target] of [id, second.id].entries()) {
+      await page.getByLabel("Monitor", { exact: true }).selectOption(target);
+      await page.getByRole("button", { name: "Add to the page" }).click();
+      await page.locator(".components > li").nth(at).waitFor();
+    }
+    await page.getByRole("button", { name: "Move Checkout down" }).click();
+    await waitFor("the new order", async () => (await api.get(`/api/v1/status-pages/${pageId}/components`)).body.items[0]?.target_id === second.id);
+    t.same(await findings(page), []);
+    await page.goto(`/status-pages/${pageId}/edit`);
+    await page.getByLabel("Heading").fill("How we are");
+    await page.getByRole("button", { name: "Save" }).click();
+    await page.waitForURL(`**/status-pages/${pageId}`);
+    t.match((await api.get(`/api/v1/status-pages/${pageId}`)).body.branding, { display_name: "How we are", style: "auto" });
+  });
+
+  await t.test("keys", async (t) => {
+    await page.goto("/monitors");
+    await page.keyboard.press("/");
+    await page.keyboard.type("check");
+    await page.waitForURL("**/monitors?q=check");
+    await waitFor("the list to narrow", async () => (await page.locator("tbody tr").count()) === 1);
+    t.equal(await page.getByLabel("Search monitors").inputValue(), "check", "the field is left alone meanwhile");
+    await page.getByLabel("Search monitors").press("Tab");
+    await page.keyboard.press("?");
+    await page.getByRole("dialog", { name: "Keys" }).waitFor();
+    await page.keyboard.press("Escape");
+    await page.goto("/monitors");
+    await page.keyboard.press("Tab");
+    t.equal(await page.evaluate("document.activeElement.className"), "skip", "the first stop is the skip link");
+  });
+
+  const incident = (await api.get("/api/v1/incidents")).body.items[0];
+  const statusPage = (await api.get("/api/v1/status-pages")).body.items[0];
+  const channel = (await api.get("/api/v1/notification-channels")).body.items[0];
+  const paths = ["/monitors", `/monitors/${id}`, `/monitors/${id}/edit`, "/monitors/new", "/incidents", `/incidents/${incident.id}`, "/channels", "/channels/new", `/channels/${channel.id}/edit`, "/status-pages", `/status-pages/${statusPage.id}`, `/status-pages/${statusPage.id}/edit`, "/settings", "/sign-in", "/sign-in/some-code", "/nowhere"];
+
+  await t.test("every page can be read by everyone, in light and dark, wide and narrow", async (t) => {
+    for (const theme of ["light", "dark"] as const) {
+      for (const width of [1280, 390]) {
+        await page.emulateMedia({ colorScheme: theme });
+        await page.setViewportSize({ width, height: 800 });
+        for (const path of paths) {
+          await page.goto(path);
+          t.same(await findings(page), [], `${path} ${theme} ${width}`);
+          t.equal(await page.evaluate("document.documentElement.scrollWidth - innerWidth"), 0, `${path} ${theme} ${width} has no sideways scroll, with a name of 199 characters in it`);
+        }
+      }
+    }
+    await page.emulateMedia({ colorScheme: "light" });
+    await page.setViewportSize({ width: 1280, height: 800 });
+  });
+
+  await t.test("the theme that was chosen is remembered", async (t) => {
+    await page.goto("/settings");
+    await page.locator(".rail [data-toggle-theme]").click();
+    await page.reload();
+    t.equal(await page.evaluate("document.documentElement.dataset.theme"), "dark");
+    t.equal(await page.evaluate("getComputedStyle(document.body).colorScheme"), "dark");
+    await page.locator(".rail [data-toggle-theme]").click();
+  });
+
+  await t.test("pages are light", async (t) => {
+    for (const path of ["/monitors", `/monitors/${id}`, "/monitors/new", "/settings"]) {
+      const fresh = await browser.newContext({ baseURL: url, storageState: await context.storageState() });
+      const other = await openPage(t, fresh);
+      let bytes = 0;
+      other.on("requestfinished", (request) => void request.sizes().then((sizes) => (bytes += sizes.responseBodySize)));
+      await other.goto(path, { waitUntil: "networkidle" });
+      t.comment(`${path} weighs ${bytes} bytes`);
+      t.ok(bytes > 5000 && bytes <= maxPageBytes, `${path} weighs ${bytes} bytes, at most ${maxPageBytes}`);
+      await fresh.close();
+    }
+  });
+
+  await t.test("everything can be read without JavaScript", async (t) => {
+    const plain = await browser.newContext({ baseURL: url, storageState: await context.storageState(), javaScriptEnabled: false });
+    const other = await plain.newPage();
+    await other.goto("/monitors");
+    t.match(await other.locator("table").innerText(), /Up[\s\S]*Checkout/);
+    await other.getByLabel("Search monitors").fill("nothing like it");
+    await other.getByRole("button", { name: "Search" }).click();
+    t.match(await other.locator("main").innerText(), "No monitor fits");
+    await other.goto("/monitors/new");
+    t.match(await other.locator("main").innerText(), "Saving needs JavaScript");
+    await other.goto(`/monitors/${id}`);
+    t.equal(await other.getByRole("button", { name: "Pause" }).count(), 0, "no button that does nothing");
+    await plain.close();
+  });
+
+  await t.test("pausing, and deleting by typing the name", async (t) => {
+    await page.goto(`/monitors/${id}`);
+    await page.getByRole("button", { name: "Pause" }).click();
+    await headline(page, "Paused").waitFor();
+    await page.getByRole("button", { name: "Resume" }).click();
+    await headline(page, "Paused").waitFor({ state: "detached" });
+
+    await page.getByRole("button", { name: "Delete" }).click();
+    const dialog = page.getByRole("dialog");
+    t.ok(await dialog.getByRole("button", { name: "Delete" }).isDisabled());
+    await dialog.getByRole("textbox").fill("Checkou");
+    t.ok(await dialog.getByRole("button", { name: "Delete" }).isDisabled());
+    t.same(await findings(page), []);
+    await dialog.getByRole("textbox").fill("Checkout");
+    await dialog.getByRole("textbox").press("Enter");
+    await page.waitForURL("**/monitors");
+    t.equal((await api.get(`/api/v1/targets/${id}`)).status, 404);
+    await page.goto(`/monitors/${id}`);
+    t.match(await page.locator("main").textContent(), "There is nothing here");
+  });
+
+  await t.test("signing out", async (t) => {
+    await page.goto("/settings");
+    await page.locator("main").getByRole("button", { name: "Sign out" }).click();
+    await page.waitForURL("**/sign-in");
+    await page.goto("/monitors");
+    t.match(page.url(), "/sign-in?next=");
+  });
+});

@@ -1,0 +1,126 @@
+import * as fs from "node:fs";
+import { createRequire } from "node:module";
+import { createServer } from "node:net";
+import { join } from "node:path";
+import t, { type Test } from "tap";
+import { connect } from "../harness/api.ts";
+import { tempFolder } from "../harness/folder.ts";
+import { freePort, isAlive, postmasterOf, spawnControlPlane, startControlPlane, startProgram } from "../harness/processes.ts";
+import { waitFor } from "../harness/wait.ts";
+
+/* What somebody meets who starts StatusMesh for the first time, and what they get to read when something is in the way. */
+
+t.setTimeout(120_000);
+
+const program = createRequire(import.meta.url).resolve("@statusmesh/control-plane/main");
+
+t.test("an empty folder becomes a running service, and stays one over a second start", async (t) => {
+  const folder = tempFolder(t, "first");
+  const port = await freePort();
+  let began = performance.now();
+  const first = await startControlPlane(t, { folder, port });
+  t.comment(`first start: ${Math.round(performance.now() - began)} ms`);
+  t.match(first.complaints(), new RegExp(`is ready: ${first.url}\n`), "it says where it is");
+  t.match(first.signInLink, new RegExp(`^${first.url}/sign-in/[A-Za-z0-9_-]{40,}$`), "and how to get in");
+  t.notMatch(first.log.join("\n"), new URL(first.signInLink!).pathname, "the link is not in the log");
+
+  const visitor = connect(t, first.url, null);
+  t.equal((await visitor.get("/")).status, 303, "without a session there is only the way to sign in");
+  t.equal((await visitor.get(new URL(first.signInLink!).pathname)).status, 200, "opening the link shows a page");
+  t.equal((await visitor.get(new URL(first.signInLink!).pathname)).status, 200, "and does not use the link up");
+
+  const code = first.signInLink!.split("/").at(-1);
+  const tries = await Promise.all([1, 2, 3].map(async () => await visitor.post("/api/v1/sessions", { code })));
+  t.strictSame(tries.map(({ status }) => status).sort(), [201, 400, 400], "of three who use it at once, one gets in");
+  t.match(tries.find(({ status }) => status === 400)?.body, { error: { code: "SIGN_IN_LINK_INVALID" } });
+  const cookie = String(tries.find(({ status }) => status === 201)?.headers["set-cookie"]).split(";", 1)[0]!;
+  const owner = visitor.with({ cookie });
+  t.match((await owner.get("/api/v1/me")).body, { user: { email: "owner@localhost" }, role: "owner" });
+  const page = await owner.get("/");
+  t.equal(page.status, 200, "the cookie opens the console");
+  t.match(page.headers["content-type"], /^text\/html/);
+
+  const beside = startProgram(t, program, ["bootstrap-owner"], { cwd: folder, env: { SM_SERVER__BIND: `127.0.0.1:${port}` } });
+  t.equal(await beside.ended, 0, "bootstrap-owner works beside the running service");
+  const printed = beside.log.join("\n");
+  t.match(printed, /Owner: owner@localhost/);
+  const token = /sm_live_\S+/.exec(printed)![0];
+  const api = connect(t, first.url, token);
+  t.match((await api.get("/api/v1/me")).body, { user: { email: "owner@localhost" } }, "its token works");
+  const again = await visitor.post("/api/v1/sessions", { code: /\/sign-in\/(\S+)/.exec(printed)![1] });
+  t.equal(again.status, 201, "and so does its link");
+  const { body: target } = await api.post("/api/v1/targets", { name: "Kept", check: { type: "tcp", host: "127.0.0.1", port }, interval: 10 });
+  const count = async (): Promise<number> => (await api.get(`/api/v1/targets/${target.id}/results`)).body.total;
+  const results = await waitFor("a result", async () => (await count()) || null);
+
+  const postmaster = postmasterOf(folder)!;
+  t.ok(isAlive(postmaster), "the database runs as a process of its own");
+  began = performance.now();
+  t.equal(await first.stop("SIGINT"), 0, "Ctrl-C ends it");
+  t.comment(`Ctrl-C: ${Math.round(performance.now() - began)} ms (to reach: 5000 ms)`);
+  t.notOk(isAlive(postmaster), "and the database with it");
+
+  began = performance.now();
+  const second = await startControlPlane(t, { folder, port });
+  t.comment(`second start: ${Math.round(performance.now() - began)} ms (to reach: 3000 ms)`);
+  t.equal(second.signInLink, null, "who is signed in needs no link");
+  t.equal((await owner.get("/api/v1/me")).status, 200, "the session goes on");
+  t.match((await api.get(`/api/v1/targets/${target.id}`)).body, { name: "Kept" });
+  t.ok((await count()) >= results, "and the results are there");
+
+  t.test("a second service on the same port or the same folder is refused, and disturbs nothing", async (t) => {
+    const samePort = await spawnControlPlane(t, { folder: tempFolder(t, "port"), port });
+    await refused(t, samePort, new RegExp(`Something already listens on 127\\.0\\.0\\.1:${port}`));
+    t.strictSame(fs.readdirSync(samePort.folder), [], "and has written nothing");
+    const sameFolder = await spawnControlPlane(t, { folder, port: await freePort() });
+    await refused(t, sameFolder, /already uses the data folder/);
+    t.equal((await owner.get("/api/v1/me")).status, 200);
+  });
+});
+
+/** One line, beginning with the program's name, and the exit code for a configuration error (sysexits.h, EX_CONFIG). */
+async function refused(t: Test, started: { ended: Promise<number | string>; complaints: () => string }, message: RegExp): Promise<void> {
+  t.equal(await started.ended, 78);
+  t.match(started.complaints(), message);
+  t.match(started.complaints(), /^statusmesh: [^\n]+\n$/, "in one line");
+}
+
+t.test("what is in the way is named in one line, and nothing is left behind", async (t) => {
+  const silent = createServer((socket) => socket.end()).listen(0, "127.0.0.1");
+  await new Promise((settle) => silent.once("listening", settle));
+  t.teardown(() => silent.close());
+  const closedPort = await freePort();
+
+  const blocked = tempFolder(t, "blocked");
+  fs.writeFileSync(join(blocked, "file"), "");
+  const noToml = tempFolder(t, "toml");
+  fs.writeFileSync(join(noToml, "statusmesh.toml"), '[server]\nbnid = "127.0.0.1:1"\n');
+  const badToml = tempFolder(t, "toml");
+  fs.writeFileSync(join(badToml, "statusmesh.toml"), "[server\n");
+  const secretToml = tempFolder(t, "toml");
+  fs.writeFileSync(join(secretToml, "statusmesh.toml"), '[bootstrap]\ntoken = "sm_live_0123456789012345678901234567890123456789"\n');
+
+  const cases: { title: string; folder?: string; env?: Record<string, string>; args?: string[]; message: RegExp; left?: string[] }[] = [
+    { title: "a data folder that cannot be made", folder: blocked, env: { SM_DATA__DIR: "file/data" }, message: /data folder .*file\/data cannot be written/, left: ["file"] },
+    { title: "a data folder on a file system that cannot be written", env: { SM_DATA__DIR: "/proc/statusmesh" }, message: /data folder \/proc\/statusmesh cannot be written/ },
+    { title: "no database at the URL", env: { SM_DATABASE__URL: `postgres://u:s3cret@127.0.0.1:${closedPort}/sm` }, message: /^statusmesh: The database sm at 127\.0\.0\.1:\d+ cannot be reached \(ECONNREFUSED\)/ },
+    { title: "a URL that is none", env: { SM_DATABASE__URL: "mysql://localhost/sm" }, message: /SM_DATABASE__URL must be a URL like/ },
+    { title: "an unknown variable", env: { SM_SERVER__BNID: "127.0.0.1:1" }, message: /SM_SERVER__BNID/ },
+    { title: "an unknown key in the file", folder: noToml, message: /server\.bnid/, left: ["statusmesh.toml"] },
+    { title: "a file that is not TOML", folder: badToml, message: /statusmesh\.toml:1:\d+ is not valid TOML/, left: ["statusmesh.toml"] },
+    { title: "a secret in the file", folder: secretToml, message: /bootstrap\.token/, left: ["statusmesh.toml"] },
+    { title: "a value out of range", env: { SM_SCHEDULER__JITTER_PCT: "101" }, message: /SM_SCHEDULER__JITTER_PCT.*0 to 100|jitter_pct/ },
+    { title: "a bootstrap token that is too short", env: { SM_BOOTSTRAP__TOKEN: "sm_live_short" }, message: /SM_BOOTSTRAP__TOKEN|bootstrap\.token/ },
+    { title: "an address of another machine", env: { SM_SERVER__BIND: "192.0.2.1:8080" }, message: /Cannot listen on 192\.0\.2\.1:8080/ },
+    { title: "a configuration file that is not there", args: ["--config", "absent.toml"], message: /absent\.toml cannot be read/ },
+  ];
+  // One after the other: each takes a good part of a core while it starts.
+  for (const { title, message, left = [], ...options } of cases) {
+    await t.test(title, async (t) => {
+      const started = await spawnControlPlane(t, { ...options, folder: options.folder ?? tempFolder(t, "no") });
+      await refused(t, started, message);
+      t.notMatch(started.complaints(), /s3cret|0123456789/, "no secret in it");
+      t.strictSame(fs.readdirSync(started.folder), left, "nothing was written");
+    });
+  }
+});
