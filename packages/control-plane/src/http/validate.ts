@@ -123,8 +123,9 @@ function explainUnion(node: Node, branches: Node[], value: unknown, pointer: str
     return { pointer: `${pointer}/${tag}`, code, message: `${name(`${pointer}/${tag}`)} must be one of ${tags.join(", ")}.` };
   }
   const real = branches.filter((branch) => branch.type !== "null");
-  const sameType = real.find((branch) => typeOf(value) === branch.type) ?? (real.length === 1 ? real[0] : undefined);
-  if (sameType !== undefined) return explain(sameType, value, pointer, code);
+  const sameType = real.filter((branch) => typeOf(value) === branch.type);
+  const meant = sameType.length === 1 ? sameType[0] : real.length === 1 ? real[0] : undefined;
+  if (meant !== undefined) return explain(meant, value, pointer, code);
   const kinds = branches.map((branch) => (branch.const === undefined ? branch.type : JSON.stringify(branch.const)));
   return { pointer, code, message: `${name(pointer)} must be ${kinds.join(" or ")}.` };
 }

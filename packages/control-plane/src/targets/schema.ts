@@ -1,5 +1,6 @@
 import Type, { type Static, type TSchema } from "typebox";
 import { type CheckSpec, checkKinds } from "@statusmesh/shared/checks";
+import { idPattern } from "@statusmesh/shared/ids";
 import { Id, PageOf, Timestamp } from "../http/wire.ts";
 
 /** Any check, told apart by its `type`. */
@@ -22,12 +23,15 @@ export const RegionPolicy = Type.Union(
 );
 export type RegionPolicy = Static<typeof RegionPolicy>;
 
+/** An id like any other, but what is wrong with it is wrong with the alert binding. */
+const AlertChannelId = Type.String({ pattern: idPattern, format: "uuid", errorCode: "INVALID_ALERT_CONFIG" });
+
 const fields = {
   name: Type.String({ maxLength: 200, description: "Shown in the console and, unless the page says otherwise, to visitors" }),
   interval: Type.Integer({ minimum: 1, maximum: 2_678_400, errorCode: "INVALID_INTERVAL", description: "Seconds between two runs" }),
   enabled: Type.Boolean(),
   tags: Type.Array(Type.String({ errorCode: "INVALID_TAG" }), { maxItems: 50, errorCode: "INVALID_TAG" }),
-  alerts: Type.Array(Type.Object({ channel_id: Id }, { additionalProperties: false, errorCode: "INVALID_ALERT_CONFIG" }), {
+  alerts: Type.Array(Type.Object({ channel_id: AlertChannelId }, { additionalProperties: false, errorCode: "INVALID_ALERT_CONFIG" }), {
     maxItems: 100,
     errorCode: "INVALID_ALERT_CONFIG",
     description: "Channels that are told. None: incidents still open and show on status pages",

@@ -56,7 +56,7 @@ export function checkRules(system: Pick<System, "config">, spec: CheckSpec, base
     const { host, pointer } = kind.destination(spec);
     const range = system.config.security.allow_private_targets ? null : blockedHost(host);
     if (range !== null) {
-      throw new AppError("SSRF_BLOCKED", `${host} is in ${range}, which is not a public address. Check a public one, or set security.allow_private_targets on an instance that may reach it.`, { field: pointer, details: { range } });
+      throw new AppError("SSRF_BLOCKED", `${host} is not a public address (${range}). Check a public one, or set security.allow_private_targets on an instance that may reach it.`, { field: pointer, details: { range } });
     }
   } catch (error) {
     if (error instanceof AppError && error.field !== null) throw new AppError(error.code, error.message, { field: base + error.field, details: error.details, cause: error });
