@@ -14,7 +14,8 @@ function reading() {
 async function refresh() {
   if (document.hidden || reading()) return;
   try {
-    const reply = await fetch(live.dataset.live, { headers: { Accept: "text/html" } });
+    // The copy that this browser keeps may be as old as what is on the screen: caches on the way are still asked.
+    const reply = await fetch(live.dataset.live, { headers: { Accept: "text/html" }, cache: "no-store" });
     if (!reply.ok) throw new Error(String(reply.status));
     replace(await reply.text());
     failures = 0;
