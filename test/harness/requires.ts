@@ -4,9 +4,10 @@ import { connect } from "node:net";
 /** What a test may need beside Node. */
 export type Requirement = "chromium" | "redis";
 
+/** What this asks of a test of tap. */
 interface Skippable {
   fail(message: string): unknown;
-  skip(message: string): unknown;
+  pass(message: string, extra: { skip: string }): unknown;
 }
 
 const chromiumPlaces = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome", "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"];
@@ -49,7 +50,7 @@ export async function requires(t: Skippable, ...needed: Requirement[]): Promise<
     const why = await missing[name]();
     if (why === null) continue;
     if (demanded.includes(name)) t.fail(`${name} is required: ${why}`);
-    else t.skip(why);
+    else t.pass(`needs ${name}`, { skip: why });
     return false;
   }
   return true;

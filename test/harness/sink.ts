@@ -32,8 +32,6 @@ export interface Received {
   readonly notice: ReceivedNotice;
   /** Whether the signature is that of {@link Sink.secret} over exactly these bytes. */
   readonly signed: boolean;
-  /** What it was answered. */
-  readonly status: number;
 }
 
 /** What a request is answered with. */
@@ -41,6 +39,8 @@ export interface SinkAnswer {
   status: number;
   headers?: Record<string, string>;
 }
+
+type Answering = (path: string, notice: ReceivedNotice) => SinkAnswer | Promise<SinkAnswer>;
 
 export interface Sink {
   readonly url: string;
@@ -51,8 +51,8 @@ export interface Sink {
   readonly received: readonly Received[];
   /** Notices received about a target, in the order of their arrival. */
   about(targetId: string): Received[];
-  /** Decides the answers from now on. */
-  answer(how: (path: string, notice: ReceivedNotice) => SinkAnswer): void;
+  /** Decides the answers from now on; a promise holds the request until it is kept. */
+  answer(how: Answering): void;
   /** Calls back for each request, at its end. */
   onReceived(listener: (received: Received) => void): void;
 }
@@ -65,7 +65,7 @@ export async function startSink(t: Teardown): Promise<Sink> {
   const secret = "a secret of the sink";
   const received: Received[] = [];
   const listeners: ((received: Received) => void)[] = [];
-  let how: (path: string, notice: ReceivedNotice) => SinkAnswer = () => ({ status: 200 });
+  let how: Answering = () => ({ status: 200 });
 
   const server = createServer({ key, cert }, (request, response) => {
     const chunks: Buffer[] = [];
@@ -74,14 +74,15 @@ export async function startSink(t: Teardown): Promise<Sink> {
       const body = Buffer.concat(chunks);
       const path = request.url ?? "";
       const notice = JSON.parse(body.toString("utf8")) as ReceivedNotice;
-      const { status, headers } = how(path, notice);
-      const got: Received = { at: performance.now(), path, headers: request.headers, notice, signed: isSigned(secret, request.headers, body), status };
+      const got: Received = { at: performance.now(), path, headers: request.headers, notice, signed: isSigned(secret, request.headers, body) };
       received.push(got);
       for (const listener of listeners) listener(got);
-      response.writeHead(status, headers).end();
+      void Promise.resolve(how(path, notice)).then(({ status, headers }) => response.writeHead(status, headers).end());
     });
   });
   server.on("tlsClientError", () => undefined);
+  // A sender that is killed while it waits.
+  server.on("clientError", (_error, socket) => socket.destroy());
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   t.teardown(() => {
     server.close();

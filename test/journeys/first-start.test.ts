@@ -25,7 +25,7 @@ t.test("an empty folder becomes a running service, and stays one over a second s
   t.notMatch(first.log.join("\n"), new URL(first.signInLink!).pathname, "the link is not in the log");
 
   const visitor = connect(t, first.url, null);
-  t.equal((await visitor.get("/")).status, 303, "without a session there is only the way to sign in");
+  t.equal((await visitor.get("/")).status, 302, "without a session there is only the way to sign in");
   t.equal((await visitor.get(new URL(first.signInLink!).pathname)).status, 200, "opening the link shows a page");
   t.equal((await visitor.get(new URL(first.signInLink!).pathname)).status, 200, "and does not use the link up");
 
