@@ -64,10 +64,12 @@ function welcome(url: string, owner: string, signIn: string | null): string {
 }
 
 function stopOnSignals(stop: () => Promise<void>, log: Log): void {
-  let asked = false;
+  let asked: number | null = null;
   const onSignal = (signal: NodeJS.Signals) => {
-    if (asked) process.exit(130);
-    asked = true;
+    // Ctrl-C reaches the whole group of processes, and npm and its like pass it on: the same wish arrives several times.
+    if (asked !== null && clock.now() - asked > 1000) process.exit(130);
+    if (asked !== null) return;
+    asked = clock.now();
     log.info({ signal }, "stopping");
     stop().then(
       () => process.exit(0),
