@@ -32,7 +32,11 @@ export function rssMb(pid: number): number {
 export const sleep = (ms: number): Promise<void> => new Promise((settle) => setTimeout(settle, ms));
 
 /** A child that runs a compiled module beside the caller's. Its first line on standard output is handed to `ready`. */
-export async function startChild(module: URL, args: readonly string[], env: NodeJS.ProcessEnv = {}): Promise<{ child: ChildProcess; pid: number; firstLine: string; lines: string[] }> {
+export async function startChild(
+  module: URL,
+  args: readonly string[],
+  env: NodeJS.ProcessEnv = {},
+): Promise<{ child: ChildProcess; pid: number; firstLine: string; lines: string[] }> {
   const child = spawn(process.execPath, [fileURLToPath(module), ...args], { env: { ...process.env, ...env }, stdio: ["ignore", "pipe", "inherit"] });
   const lines: string[] = [];
   let rest = "";

@@ -21,20 +21,33 @@ export async function run(): Promise<Measured> {
   const target = await startChild(new URL("./probe/target.js", import.meta.url), []);
   const controlPlane = await stubControlPlane(checks, intervalMs, Number(target.firstLine));
   const raw = await startChild(new URL("./probe/raw.js", import.meta.url), [target.firstLine, String(perSecond)]);
-  const agent = await startChild(new URL("../../../packages/agent/dist/cli.js", import.meta.url), ["run", "--url", controlPlane.url, "--allow-private-targets", "--stats-secs", String(statsSecs)], {
-    SM_AGENT_TOKEN: "sm_agent_benchmark",
-  });
+  const agent = await startChild(
+    new URL("../../../packages/agent/dist/cli.js", import.meta.url),
+    ["run", "--url", controlPlane.url, "--allow-private-targets", "--stats-secs", String(statsSecs)],
+    {
+      SM_AGENT_TOKEN: "sm_agent_benchmark",
+    },
+  );
   const children = [agent, raw, target];
   try {
     await sleep(warmUpMs);
-    const before = { agent: cpuSeconds(agent.pid), raw: cpuSeconds(raw.pid), results: controlPlane.received.results, batches: controlPlane.received.batches, lines: agent.lines.length };
+    const before = {
+      agent: cpuSeconds(agent.pid),
+      raw: cpuSeconds(raw.pid),
+      results: controlPlane.received.results,
+      batches: controlPlane.received.batches,
+      lines: agent.lines.length,
+    };
     const began = performance.now();
     await sleep(windowMs);
     const seconds = (performance.now() - began) / 1000;
     const agentCpu = cpuSeconds(agent.pid) - before.agent;
     const rawCpu = cpuSeconds(raw.pid) - before.raw;
     const results = controlPlane.received.results - before.results;
-    const numbers = agent.lines.slice(before.lines).map(parseNumbers).filter((line) => line !== null);
+    const numbers = agent.lines
+      .slice(before.lines)
+      .map(parseNumbers)
+      .filter((line) => line !== null);
     const value = agentCpu / results / (rawCpu / (perSecond * seconds));
     const lagP99 = Math.max(...numbers.map((line) => line.lag_p99_ms));
     const rss = rssMb(agent.pid);

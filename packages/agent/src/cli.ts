@@ -31,7 +31,13 @@ program
   .addOption(new Option("--url <url>", "the control plane, for example https://status.example.org").env("SM_AGENT_URL").argParser(controlPlaneUrl).makeOptionMandatory())
   .addOption(new Option("--token-file <file>", "file that holds the agent's token").env("SM_AGENT_TOKEN_FILE"))
   .addOption(new Option("--spool-dir <dir>", "folder for results that wait to be reported").env("SM_AGENT_SPOOL_DIR"))
-  .addOption(new Option("--allow-private-targets [yes]", "also check private and local addresses").env("SM_SECURITY__ALLOW_PRIVATE_TARGETS").argParser(yesOrNo).preset("true").default(false))
+  .addOption(
+    new Option("--allow-private-targets [yes]", "also check private and local addresses")
+      .env("SM_SECURITY__ALLOW_PRIVATE_TARGETS")
+      .argParser(yesOrNo)
+      .preset("true")
+      .default(false),
+  )
   .addOption(new Option("--stats-secs <seconds>", "how often to log the agent's own numbers").env("SM_AGENT_STATS_SECS").argParser(seconds).default(60))
   .action(run);
 
@@ -67,7 +73,8 @@ function readToken(command: Command, file: string | undefined): string {
     }
   }
   token = token.trim();
-  if (!/^sm_agent_[\x21-\x7e]+$/.test(token)) return usage(command, `the token ${file === undefined ? "in SM_AGENT_TOKEN" : `in ${file}`} is not an agent's token, which begins with sm_agent_.`);
+  if (!/^sm_agent_[\x21-\x7e]+$/.test(token))
+    return usage(command, `the token ${file === undefined ? "in SM_AGENT_TOKEN" : `in ${file}`} is not an agent's token, which begins with sm_agent_.`);
   return token;
 }
 

@@ -137,7 +137,8 @@ export class Runner {
       warn: wantWarnings ? (text: string) => void warnings.push(clean(text, 500)) : undefined,
     };
     probe.run(check, context).then(finish, (error: unknown) => {
-      if (!(error instanceof DialError) && !controller.signal.aborted) log("error", "a probe failed unexpectedly", { kind, error: error instanceof Error ? (error.stack ?? error.message) : String(error) });
+      if (!(error instanceof DialError) && !controller.signal.aborted)
+        log("error", "a probe failed unexpectedly", { kind, error: error instanceof Error ? (error.stack ?? error.message) : String(error) });
       finish(verdictOf(error));
     });
     return {

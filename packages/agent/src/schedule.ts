@@ -95,7 +95,7 @@ export class Schedule {
 
   #turn(): void {
     const now = this.#clock.now();
-    for (let starts = 0; starts < maxStartsPerTurn && this.#heap.nextKey <= now; ) {
+    for (let starts = 0; starts < maxStartsPerTurn && this.#heap.nextKey <= now;) {
       const entry = this.#heap.pop();
       if (entry === undefined || entry.gone) continue;
       this.#catchUp(entry, now);

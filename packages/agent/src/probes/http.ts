@@ -1,6 +1,6 @@
 import { request, type IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
-import { TLSSocket } from "node:tls";
+import type { TLSSocket } from "node:tls";
 import type { HttpCheck } from "@statusmesh/shared/checks/http";
 import { dial } from "@statusmesh/shared/net/dial";
 import { codeOf, DialError, wordsFor } from "@statusmesh/shared/net/dial-error";
@@ -14,6 +14,7 @@ const maxHeaderBytes = 64 * 1024;
 /** A server may send a few 1xx responses before the real one (RFC 9110 section 15.2); a flood of them is no answer. */
 const maxInformational = 32;
 const certificateWarningDays = 14;
+const brokenBody = "connection closed in the middle of the body";
 
 /** An HTTP request over a fresh guarded connection for each hop, judged by status code and body. */
 export const http: Probe<HttpCheck> = {
@@ -70,6 +71,7 @@ function converse(spec: HttpCheck, hop: Hop, socket: Socket, context: ProbeConte
     const started = performance.now();
     let informational = 0;
     let done = false;
+    let responded = false;
     const message = request({
       createConnection: () => socket,
       method: hop.method,
@@ -105,12 +107,13 @@ function converse(spec: HttpCheck, hop: Hop, socket: Socket, context: ProbeConte
     message.on("error", fail);
     // A connection that ends in a way that is no error for Node is one for us.
     message.on("close", () => {
-      if (!done) fail(new Error("connection closed without a response"));
+      if (!done) fail(new Error(responded ? brokenBody : "connection closed without a response"));
     });
     message.on("information", () => {
       if (++informational > maxInformational) fail(new Error(`more than ${maxInformational} interim (1xx) responses`));
     });
     message.on("response", (response) => {
+      responded = true;
       trace.ttfb_ms = (trace.ttfb_ms ?? 0) + (performance.now() - started);
       receive(spec, response, context, answer, fail);
     });
@@ -141,7 +144,7 @@ function receive(spec: HttpCheck, response: IncomingMessage, context: ProbeConte
     if (reader.size >= maxBodyBytes) judge();
   });
   response.on("end", judge);
-  response.on("error", (error) => fail(codeOf(error) === "ECONNRESET" ? new Error("connection closed in the middle of the body") : error));
+  response.on("error", (error) => fail(codeOf(error) === "ECONNRESET" ? new Error(brokenBody) : error));
   trace.response_size = 0;
 }
 

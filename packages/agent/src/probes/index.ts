@@ -4,7 +4,7 @@ import type { Probe } from "./probe.ts";
 import { tcp } from "./tcp.ts";
 
 /** The probe of every check kind. A kind without one does not compile. */
-export const probes: { readonly [T in CheckType]: Probe<SpecOf<T>> } = { http, tcp };
+const probes: { readonly [T in CheckType]: Probe<SpecOf<T>> } = { http, tcp };
 
 /** The probe of a kind, for a spec of that kind: the registry guarantees the match, which TypeScript cannot follow. */
 export function probeOf(type: CheckType): Probe<unknown> {

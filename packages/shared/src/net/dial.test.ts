@@ -10,7 +10,11 @@ function newTrace(): DialTrace {
   return { doing: "", dns_ms: null, connect_ms: null, tls_ms: null };
 }
 
-async function listen(t: Test, host = "127.0.0.1", onConnection: (socket: Socket) => void = () => undefined): Promise<{ server: Server; port: number; seen: { connections: number; bytes: number } }> {
+async function listen(
+  t: Test,
+  host = "127.0.0.1",
+  onConnection: (socket: Socket) => void = () => undefined,
+): Promise<{ server: Server; port: number; seen: { connections: number; bytes: number } }> {
   const seen = { connections: 0, bytes: 0 };
   const sockets = new Set<Socket>();
   const server = createServer((socket) => {
@@ -71,7 +75,11 @@ t.test("the guard", async (t) => {
   const refused = async (host: string, addresses: string[][], message: string) => {
     let lookups = 0;
     const lookup = () => Promise.resolve(addresses[lookups++] ?? []);
-    await t.rejects(dial({ host, port: canary.port, allowPrivate: false, signal: never, lookup }), { name: "DialError", phase: "guard", code: "BLOCKED", message, transport: false }, message);
+    await t.rejects(
+      dial({ host, port: canary.port, allowPrivate: false, signal: never, lookup }),
+      { name: "DialError", phase: "guard", code: "BLOCKED", message, transport: false },
+      message,
+    );
     return lookups;
   };
 
@@ -92,8 +100,17 @@ t.test("the guard", async (t) => {
 
 t.test("failures, in words", async (t) => {
   const port = await closedPort(t);
-  await t.rejects(dial({ host: "127.0.0.1", port, allowPrivate: true, signal: never }), { name: "DialError", phase: "connect", code: "ECONNREFUSED", message: "connection refused", transport: true });
-  await t.rejects(dial({ host: "empty.example.org", port, allowPrivate: true, signal: never, lookup: () => Promise.resolve([]) }), { phase: "dns", message: "name has no address" });
+  await t.rejects(dial({ host: "127.0.0.1", port, allowPrivate: true, signal: never }), {
+    name: "DialError",
+    phase: "connect",
+    code: "ECONNREFUSED",
+    message: "connection refused",
+    transport: true,
+  });
+  await t.rejects(dial({ host: "empty.example.org", port, allowPrivate: true, signal: never, lookup: () => Promise.resolve([]) }), {
+    phase: "dns",
+    message: "name has no address",
+  });
   await t.rejects(dial({ host: "nowhere.invalid", port, allowPrivate: true, signal: never, lookup: () => Promise.reject(new DialError("dns", "name not found", "ENOTFOUND")) }), {
     phase: "dns",
     message: "name not found",

@@ -1,4 +1,4 @@
-import { createServer, type AddressInfo } from "node:net";
+import { createServer, type AddressInfo, type Socket } from "node:net";
 import { createSecureContext, createServer as createTlsServer, type TlsOptions } from "node:tls";
 import { generate } from "selfsigned";
 import t, { type Test } from "tap";
@@ -26,7 +26,15 @@ function certificate(name: string, fromDays: number, untilDays: number): Promise
     keyType: "ec",
     notBeforeDate: new Date(Date.now() + fromDays * dayMs),
     notAfterDate: new Date(Date.now() + untilDays * dayMs),
-    extensions: [{ name: "subjectAltName", altNames: [{ type: 2, value: name }, { type: 7, ip: "127.0.0.1" }] }],
+    extensions: [
+      {
+        name: "subjectAltName",
+        altNames: [
+          { type: 2, value: name },
+          { type: 7, ip: "127.0.0.1" },
+        ],
+      },
+    ],
     ca: { key: authority.private, cert: authority.cert },
   });
 }
@@ -82,7 +90,12 @@ t.test("certificates that do not hold, in words", async (t) => {
     ["expired just now", certificate("www.example.org", -30, -0.1), {}, "certificate expired less than a day ago"],
     ["not valid yet", certificate("www.example.org", 1.5, 30), {}, "certificate is not valid for another 1 day"],
     ["for another name", certificate("other.example.org", -1, 30), {}, "certificate is not for www.example.org (it is for other.example.org, 127.0.0.1)"],
-    ["of an unknown authority", certificate("www.example.org", -1, 30), { context: createSecureContext() }, "certificate is signed by an authority that is not trusted here, or an intermediate certificate is missing"],
+    [
+      "of an unknown authority",
+      certificate("www.example.org", -1, 30),
+      { context: createSecureContext() },
+      "certificate is signed by an authority that is not trusted here, or an intermediate certificate is missing",
+    ],
     ["self-signed", generate([{ name: "commonName", value: "www.example.org" }], { algorithm: "sha256", keyType: "ec" }), {}, "certificate is self-signed"],
   ];
   for (const [what, pems, options, message] of cases) {
@@ -104,7 +117,7 @@ t.test("old protocol versions are spoken only where nothing is verified", async 
 });
 
 t.test("what is not a TLS server", async (t) => {
-  const serveRaw = async (onConnection: (socket: import("node:net").Socket) => void) => {
+  const serveRaw = async (onConnection: (socket: Socket) => void) => {
     const server = createServer((socket) => {
       socket.on("error", () => undefined);
       t.teardown(() => socket.destroy());

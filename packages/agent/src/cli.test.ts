@@ -1,0 +1,179 @@
+import { spawn, type ChildProcess } from "node:child_process";
+import { createServer, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { fileURLToPath } from "node:url";
+import t, { type Test } from "tap";
+import type { PullReply, PullRequest, ResultsRequest } from "@statusmesh/shared/agent-protocol";
+import { httpCheck } from "./testing.ts";
+
+const cli = fileURLToPath(new URL("cli.js", import.meta.url));
+const id = (n: number): string => `00000000-0000-7000-8000-${String(n).padStart(12, "0")}`;
+const token = "sm_agent_not-to-be-seen-anywhere";
+
+interface Ended {
+  code: number | null;
+  stdout: string;
+  stderr: string;
+}
+
+function start(args: string[], env: Record<string, string> = {}): { child: ChildProcess; ended: Promise<Ended>; output: () => string } {
+  const { PATH = "" } = process.env;
+  const child = spawn(process.execPath, [cli, ...args], { env: { PATH, ...env }, stdio: ["pipe", "pipe", "pipe"] });
+  let stdout = "";
+  let stderr = "";
+  child.stdout.on("data", (chunk: Buffer) => (stdout += chunk.toString()));
+  child.stderr.on("data", (chunk: Buffer) => (stderr += chunk.toString()));
+  const ended = new Promise<Ended>((settle) => child.on("close", (code) => settle({ code, stdout, stderr })));
+  return { child, ended, output: () => stdout };
+}
+
+t.test("wrong usage is one clear line and exit 64", async (t) => {
+  const url = "http://127.0.0.1:1";
+  const cases: [string, string[], Record<string, string>, RegExp][] = [
+    ["no URL", ["run"], { SM_AGENT_TOKEN: token }, /required option '--url <url>' not specified/],
+    ["a URL that is none", ["run", "--url", "status.example.org"], { SM_AGENT_TOKEN: token }, /must be an http or https URL/],
+    ["credentials in the URL", ["run"], { SM_AGENT_URL: "https://me:secret@status.example.org", SM_AGENT_TOKEN: token }, /Credentials do not belong in it/],
+    ["no token", ["run", "--url", url], {}, /a token is missing\. Set --token-file or SM_AGENT_TOKEN\./],
+    ["a tenant's token", ["run", "--url", url], { SM_AGENT_TOKEN: "sm_live_abc" }, /the token in SM_AGENT_TOKEN is not an agent's token/],
+    ["a token file that is not there", ["run", "--url", url, "--token-file", "/nowhere/token"], {}, /the token file \/nowhere\/token cannot be read \(ENOENT\)/],
+    ["a token file of something else", ["run", "--url", url], { SM_AGENT_TOKEN_FILE: cli }, /the token in .*cli\.js is not an agent's token/],
+    ["an option that does not exist", ["run", "--url", url, "--token", "x"], {}, /unknown option '--token'/],
+    ["a switch that is neither", ["run", "--url", url], { SM_AGENT_TOKEN: token, SM_SECURITY__ALLOW_PRIVATE_TARGETS: "perhaps" }, /must be true or false/],
+    ["a command that does not exist", ["frobnicate"], {}, /unknown command 'frobnicate'/],
+  ];
+  await Promise.all(
+    cases.map(async ([what, args, env, words]) => {
+      const { code, stdout, stderr } = await start(args, env).ended;
+      t.equal(code, 64, what);
+      t.equal(stdout, "", what);
+      t.match(stderr, words, what);
+      t.match(stderr, /^sm-agent: [^\n]+\n$/, `${what}: one line`);
+    }),
+  );
+});
+
+t.test("--version and --help", async (t) => {
+  t.match(await start(["--version"]).ended, { code: 0, stdout: /^\d+\.\d+\.\d+\n$/ });
+  t.match(await start(["run", "--help"]).ended, { code: 0, stdout: /SM_AGENT_SPOOL_DIR/ });
+});
+
+/** A control plane with one http check at one second, and a check on demand. */
+async function controlPlane(t: Test) {
+  const pulls: PullRequest[] = [];
+  const reports: ResultsRequest[] = [];
+  const held = new Set<ServerResponse>();
+  const target = createServer((request, response) => {
+    if (request.url === "/") response.end("hello");
+  });
+  await new Promise<void>((settle) => target.listen(0, "127.0.0.1", settle));
+  const targetUrl = `http://127.0.0.1:${(target.address() as AddressInfo).port}`;
+  const server = createServer((request, response) => {
+    const chunks: Buffer[] = [];
+    request.on("data", (chunk: Buffer) => chunks.push(chunk));
+    request.on("end", () => {
+      const body = JSON.parse(Buffer.concat(chunks).toString()) as unknown;
+      if (request.url === "/api/agent/results") {
+        reports.push(body as ResultsRequest);
+        return response.end(JSON.stringify({ stored: 1, duplicates: 0, dropped_future: 0, dropped_unassigned: 0 }));
+      }
+      pulls.push(body as PullRequest);
+      if (pulls.length > 1) return held.add(response);
+      const assigned = (n: number, path: string) => ({
+        target_id: id(n),
+        org_id: id(90),
+        version: "1",
+        interval_ms: 1000,
+        next_due_at: Date.now(),
+        check: httpCheck(targetUrl + path, { bearer_token: "also-a-secret", timeout: 30_000 }),
+      });
+      const portCheck = { type: "tcp", host: "127.0.0.1", port: Number(new URL(targetUrl).port), timeout: 1000 };
+      const reply: PullReply = {
+        protocol: 1,
+        region: "default",
+        server_time: Date.now(),
+        cursor: "1",
+        jitter_pct: 0,
+        per_host_max_inflight: 2,
+        full: true,
+        checks: [assigned(1, "/"), assigned(2, "/hangs")],
+        drop: [],
+        runs: [
+          { run_id: id(50), org_id: id(91), target_id: null, scheduled_at: Date.now(), check: httpCheck(`${targetUrl}/`, { expected_status: { kind: "exact", value: 201 } }) },
+          { run_id: id(51), org_id: id(92), target_id: id(3), scheduled_at: 1234, check: portCheck },
+        ],
+      };
+      response.end(JSON.stringify(reply));
+    });
+  });
+  await new Promise<void>((settle) => server.listen(0, "127.0.0.1", settle));
+  t.teardown(() => {
+    for (const one of [server, target]) {
+      one.closeAllConnections();
+      one.close();
+    }
+  });
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, pulls, reports };
+}
+
+async function until(condition: () => boolean, what: string): Promise<void> {
+  for (const deadline = performance.now() + 15_000; performance.now() < deadline;) {
+    if (condition()) return;
+    await new Promise((settle) => setTimeout(settle, 10));
+  }
+  throw new Error(`never: ${what}`);
+}
+
+t.test("the agent pulls, checks, reports, and stops when asked", async (t) => {
+  const { url, pulls, reports } = await controlPlane(t);
+  const agent = start(["run", "--url", url, "--allow-private-targets"], { SM_AGENT_TOKEN: token });
+  const results = () => reports.flatMap((report) => report.results);
+  const of = (n: number) => results().filter((result) => result.target_id === id(n));
+  await until(() => of(1).length >= 2, "two results of the check");
+  for (const result of of(1)) t.match(result, { status: "up", http_status: 200, response_size: 5, skip: false });
+  t.ok((of(1)[1]?.scheduled_at ?? 0) - (of(1)[0]?.scheduled_at ?? 0) >= 500, "one slot after the other");
+  t.match(of(3), [{ scheduled_at: 1234, status: "up" }], "a check-now is a result too");
+  const runs = reports.flatMap((report) => report.runs).sort((a, b) => a.run_id.localeCompare(b.run_id));
+  t.match(runs, [
+    { run_id: id(50), status: "down", error: "expected status 201, got 200", matched_expectations: false, warnings: [] },
+    { run_id: id(51), status: "up", matched_expectations: true },
+  ]);
+  t.match(pulls, [{ protocol: 1, cursor: null, capacity: 100 }, { cursor: "1" }]);
+
+  const asked = performance.now();
+  agent.child.kill("SIGTERM");
+  const { code, stdout, stderr } = await agent.ended;
+  t.equal(code, 0);
+  t.ok(performance.now() - asked < 6000, "in time, although a check hangs");
+  t.equal(of(2).length, 0, "the check that was given up has no result");
+  t.equal(stderr, "");
+  const lines = stdout
+    .trim()
+    .split("\n")
+    .map((line) => JSON.parse(line) as { msg: string; starts?: number });
+  t.match(lines.at(-1), { msg: "numbers", in_flight: 0, spool_waiting: 0 });
+  for (const secret of [token, "also-a-secret"]) t.notOk(stdout.includes(secret), "no secret is in the log");
+});
+
+t.test("without leave the guard refuses local targets", async (t) => {
+  const { url, reports } = await controlPlane(t);
+  const agent = start(["run"], { SM_AGENT_URL: url, SM_AGENT_TOKEN: token, SM_SECURITY__ALLOW_PRIVATE_TARGETS: "false" });
+  await until(() => reports.length > 0, "a report");
+  t.match(reports[0]?.results[0], { status: "error", error: "address 127.0.0.1 is blocked (127.0.0.0/8)", skip: false });
+  agent.child.kill("SIGINT");
+  t.equal((await agent.ended).code, 0);
+});
+
+t.test("an agent that was told to goes with its parent", async (t) => {
+  const { url, reports } = await controlPlane(t);
+  const agent = start(["run", "--url", url], { SM_AGENT_TOKEN: token, SM_AGENT_PARENT: "stdin" });
+  const independent = start(["run", "--url", url], { SM_AGENT_TOKEN: token });
+  await until(() => reports.length > 0 && agent.output().includes("serving"), "a report");
+  agent.child.stdin?.end();
+  independent.child.stdin?.end();
+  const { code, stdout } = await agent.ended;
+  t.equal(code, 0);
+  t.match(stdout, /the parent is gone/);
+  t.equal(independent.child.exitCode, null, "one that was not told to stays");
+  independent.child.kill("SIGTERM");
+  t.equal((await independent.ended).code, 0);
+});

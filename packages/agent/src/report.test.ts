@@ -1,0 +1,298 @@
+import { createServer, type IncomingHttpHeaders } from "node:http";
+import type { AddressInfo } from "node:net";
+import t, { type Test } from "tap";
+import type { AgentResult, PullReply, PullRequest, ResultsRequest, RunReply } from "@statusmesh/shared/agent-protocol";
+import { backoffMs, connectApi } from "./api.ts";
+import { correctedClock } from "./clock.ts";
+import { Puller } from "./pull.ts";
+import { Reporter } from "./report.ts";
+import { MemorySpool } from "./spool.ts";
+import { Stats } from "./stats.ts";
+
+const id = (n: number): string => `00000000-0000-7000-8000-${String(n).padStart(12, "0")}`;
+const measurement = { status: "up" as const, error: null, http_status: null, response_size: null, dns_ms: null, connect_ms: 1, tls_ms: null, ttfb_ms: null, total_ms: 1 };
+const result = (n: number): { result: AgentResult } => ({ result: { target_id: id(n), scheduled_at: n, timestamp: n, skip: false, ...measurement } });
+const receipt = { stored: 1, duplicates: 0, dropped_future: 0, dropped_unassigned: 0 };
+
+interface Answer {
+  status?: number;
+  headers?: Record<string, string>;
+  body: unknown;
+}
+
+interface Request {
+  path: string | undefined;
+  headers: IncomingHttpHeaders;
+  body: unknown;
+}
+
+/** A control plane that answers as the test says. */
+async function controlPlane(t: Test, answer: (request: Request) => Answer | Promise<Answer>) {
+  const requests: Request[] = [];
+  const server = createServer((request, response) => {
+    const chunks: Buffer[] = [];
+    request.on("data", (chunk: Buffer) => chunks.push(chunk));
+    request.on("end", () => {
+      const seen = { path: request.url, headers: request.headers, body: JSON.parse(Buffer.concat(chunks).toString()) as unknown };
+      requests.push(seen);
+      void Promise.resolve(answer(seen)).then(({ status = 200, headers = {}, body }) =>
+        response.writeHead(status, headers).end(typeof body === "string" ? body : JSON.stringify(body)),
+      );
+    });
+  });
+  await new Promise<void>((settle) => server.listen(0, "127.0.0.1", settle));
+  const api = connectApi(`http://127.0.0.1:${(server.address() as AddressInfo).port}/base/`, "sm_agent_test", "StatusMesh/1.2.3");
+  t.teardown(async () => {
+    await api.close();
+    server.closeAllConnections();
+    server.close();
+  });
+  return { api, requests };
+}
+
+async function until(condition: () => boolean, what: string): Promise<void> {
+  for (const deadline = performance.now() + 8000; performance.now() < deadline;) {
+    if (condition()) return;
+    await new Promise((settle) => setTimeout(settle, 5));
+  }
+  throw new Error(`never: ${what}`);
+}
+
+async function reporting(t: Test, answer: (body: ResultsRequest, n: number) => Answer | Promise<Answer>) {
+  let n = 0;
+  const logged: { level: string; msg: string; fields?: unknown }[] = [];
+  const stats = new Stats();
+  const spool = new MemorySpool();
+  const { api, requests } = await controlPlane(t, ({ body }) => answer(body as ResultsRequest, n++));
+  const reporter = new Reporter({ api, spool, clock: correctedClock(), log: (level, msg, fields) => logged.push({ level, msg, fields }), stats });
+  t.teardown(() => reporter.drain(0));
+  return { reporter, spool, stats, logged, requests, bodies: () => requests.map(({ body }) => body as ResultsRequest) };
+}
+
+t.test("a lone result leaves promptly, with token and version", async (t) => {
+  const { reporter, requests, stats } = await reporting(t, () => ({ body: receipt }));
+  const added = performance.now();
+  reporter.add(result(1));
+  await until(() => stats.reported === 1, "acknowledged");
+  t.ok(performance.now() - added < 1000);
+  t.match(requests, [
+    { path: "/base/api/agent/results", headers: { authorization: "Bearer sm_agent_test", "content-type": "application/json", "user-agent": "StatusMesh/1.2.3" } },
+  ]);
+  t.strictSame(requests[0]?.body, { protocol: 1, results: [result(1).result], runs: [] });
+});
+
+t.test("many results travel together, at most 1,000 in a request", async (t) => {
+  const { reporter, bodies, stats } = await reporting(t, () => ({ body: receipt }));
+  for (let i = 0; i < 2500; i++) reporter.add(result(i));
+  await until(() => stats.reported === 2500, "all acknowledged");
+  t.ok(bodies().length <= 4, `${bodies().length} requests`);
+  t.ok(bodies().every(({ results }) => results.length <= 1000));
+  t.equal(new Set(bodies().flatMap(({ results }) => results.map((r) => r.target_id))).size, 2500);
+});
+
+t.test("the answer to a run on demand goes with the rest", async (t) => {
+  const { reporter, bodies, stats } = await reporting(t, () => ({ body: receipt }));
+  const run: RunReply = { run_id: id(5), timestamp: 1, matched_expectations: true, warnings: [], ...measurement };
+  reporter.add(result(1));
+  reporter.add({ run });
+  await until(() => stats.reported === 2, "acknowledged");
+  t.strictSame(
+    bodies().flatMap(({ runs }) => runs),
+    [run],
+  );
+});
+
+t.test("nothing is forgotten before it is acknowledged", async (t) => {
+  const troubles: Answer[] = [
+    { status: 500, body: { error: { code: "INTERNAL", message: "a defect" } } },
+    { status: 503, headers: { "retry-after": "1" }, body: { error: { code: "INGEST_BUSY", message: "full" } } },
+    { status: 502, body: "<html>bad gateway</html>" },
+  ];
+  const times: number[] = [];
+  const { reporter, spool, stats, logged, bodies } = await reporting(t, (_body, n) => {
+    times.push(performance.now());
+    return troubles[n] ?? { body: receipt };
+  });
+  for (let i = 0; i < 10; i++) reporter.add(result(i));
+  await until(() => stats.reported === 10, "acknowledged in the end");
+  t.equal(bodies().length, 4);
+  t.strictSame(bodies()[3]?.results, bodies()[0]?.results, "the same results in the same order");
+  t.ok((times[2] ?? 0) - (times[1] ?? 0) >= 950, "Retry-After is kept");
+  t.equal(spool.waiting, 0);
+  t.equal(stats.dropped, 0);
+  t.equal(logged.filter(({ level }) => level === "info").length, 1, "and it says when it is over");
+});
+
+t.test("a 200 that is no receipt is no receipt", async (t) => {
+  const { reporter, spool, stats, logged } = await reporting(t, () => ({ body: "<html>Welcome to the hotel</html>" }));
+  reporter.add(result(1));
+  await until(() => stats.reportFailures === 1 && spool.waiting === 1, "given back");
+  t.match(logged, [{ level: "error", msg: "results cannot be reported and are kept (the answer is not JSON)" }]);
+});
+
+t.test("a revoked token keeps the spool and is said once", async (t) => {
+  const { reporter, spool, stats, logged } = await reporting(t, () => ({ status: 401, body: { error: { code: "UNAUTHENTICATED", message: "The token is not valid." } } }));
+  reporter.add(result(1));
+  await until(() => stats.reportFailures === 1, "refused");
+  reporter.add(result(2));
+  await new Promise((settle) => setTimeout(settle, 300));
+  t.equal(stats.reportFailures, 1, "not tried again at once");
+  t.equal(spool.waiting, 2);
+  t.match(logged, [{ level: "error", msg: /^results cannot be reported and are kept \(status 401: The token is not valid/ }]);
+});
+
+t.test("one bad result does not wedge the rest", async (t) => {
+  const bad = new Set([id(17), id(600)]);
+  const { reporter, spool, stats, logged, bodies } = await reporting(t, ({ results }) =>
+    results.some((r) => bad.has(r.target_id)) ? { status: 400, body: { error: { code: "INVALID_BODY", message: "no" } } } : { body: receipt },
+  );
+  for (let i = 0; i < 1000; i++) reporter.add(result(i));
+  await until(() => stats.reported === 998 && stats.dropped === 2, "all but two arrive");
+  t.equal(spool.waiting, 0);
+  t.strictSame(
+    logged
+      .filter(({ msg }) => msg.includes("dropped"))
+      .map(({ fields }) => (fields as { target_id: string }).target_id)
+      .sort(),
+    [...bad].sort(),
+  );
+  t.ok(bodies().length < 80, `${bodies().length} requests`);
+});
+
+t.test("a stop sends what is left, and does not wait for ever", async (t) => {
+  const good = await reporting(t, () => ({ body: receipt }));
+  for (let i = 0; i < 1500; i++) good.reporter.add(result(i));
+  await good.reporter.drain(3000);
+  t.equal(good.stats.reported, 1500);
+
+  const hanging = await reporting(t, () => new Promise(() => undefined));
+  hanging.reporter.add(result(1));
+  const asked = performance.now();
+  await hanging.reporter.drain(200);
+  t.ok(performance.now() - asked < 1500);
+  const empty = await reporting(t, () => ({ body: receipt }));
+  await empty.reporter.drain(3000);
+  t.equal(empty.requests.length, 0);
+});
+
+t.test("the spool is bounded, and drops the oldest", async (t) => {
+  const spool = new MemorySpool(5000);
+  for (let i = 0; i < 6000; i++) spool.append(result(i));
+  t.equal(spool.waiting, 5000);
+  t.equal(spool.dropped, 1000);
+  const batch = await spool.take(1000);
+  t.strictSame(batch?.records[0], result(1000));
+  for (let i = 0; i < 500; i++) spool.append(result(7000 + i));
+  batch?.release();
+  t.equal(spool.waiting, 5000, "a batch that comes back does not make it larger");
+  t.equal(spool.dropped, 1500);
+  t.strictSame((await spool.take(1))?.records[0], result(1500), "the oldest come out first again");
+  const rest = await spool.take(10_000);
+  await rest?.ack();
+  t.equal(spool.waiting, 0);
+  t.equal(await spool.take(1), null);
+});
+
+const reply = (change: Partial<PullReply> = {}): PullReply => ({
+  protocol: 1,
+  region: "default",
+  server_time: Date.now(),
+  cursor: "c",
+  jitter_pct: 10,
+  per_host_max_inflight: 2,
+  full: false,
+  checks: [],
+  drop: [],
+  runs: [],
+  ...change,
+});
+
+async function pulling(t: Test, answer: (body: PullRequest, n: number) => Answer | Promise<Answer>) {
+  let n = 0;
+  const applied: PullReply[] = [];
+  const logged: string[] = [];
+  const clock = correctedClock();
+  const { api, requests } = await controlPlane(t, ({ body }) => answer(body as PullRequest, n++));
+  const puller = new Puller({ api, clock, log: (_level, msg) => logged.push(msg), version: "1.2.3", capacity: () => 7, apply: (r) => void applied.push(r) });
+  const done = puller.run();
+  const stop = async (): Promise<void> => {
+    puller.stop();
+    await done;
+  };
+  t.teardown(stop);
+  return { applied, logged, clock, requests, stop };
+}
+
+t.test("pulls with the cursor of the last answer that was applied", async (t) => {
+  const { applied, clock, requests, stop } = await pulling(t, (_body, n) =>
+    n === 0
+      ? { body: reply({ full: true, cursor: "one", server_time: Date.now() + 3_600_000 }) }
+      : n === 1
+        ? { body: reply({ drop: [id(1)], cursor: "two", server_time: Date.now() + 3_600_000 }) }
+        : new Promise(() => undefined),
+  );
+  await until(() => requests.length === 3, "three polls");
+  t.strictSame(
+    requests.map(({ body }) => body),
+    [null, "one", "two"].map((cursor) => ({ protocol: 1, agent_version: "1.2.3", cursor, capacity: 7 })),
+  );
+  t.equal(applied.length, 2);
+  t.ok(Math.abs(clock.offsetMs() - 3_600_000) < 1000, "the clock is the control plane's");
+  await stop();
+  t.pass("a stop ends the poll that is held");
+});
+
+t.test("a control plane that is away comes back", async (t) => {
+  const { applied, logged, requests } = await pulling(t, (_body, n) =>
+    n < 2 ? { status: 503, body: "starting" } : n === 2 ? { body: reply({ full: true, cursor: "x" }) } : new Promise(() => undefined),
+  );
+  await until(() => applied.length === 1, "applied");
+  t.equal(requests.length >= 3, true);
+  t.match(
+    logged,
+    [/^the control plane cannot be reached; checks go on, results are kept \(status 503\)$/, "the control plane answers again"],
+    "said once when it begins, once when it ends",
+  );
+});
+
+t.test("trouble that only a person can end is said in words, once, and retried slowly", async (t) => {
+  const cases: [string, Answer, RegExp][] = [
+    ["a revoked token", { status: 401, body: { error: { code: "UNAUTHENTICATED", message: "no" } } }, /does not accept this agent's token.*status 401: no/],
+    [
+      "another protocol, said by the control plane",
+      { status: 409, body: { error: { code: "AGENT_PROTOCOL_MISMATCH", message: "version 2 is spoken here" } } },
+      /another version of the agent protocol.*version 2 is spoken here/,
+    ],
+    ["another protocol, seen in the answer", { body: { protocol: 2, anything: true } }, /another version of the agent protocol.*it speaks version 2, this agent 1/],
+    ["not a control plane", { body: "<html></html>" }, /not a StatusMesh control plane/],
+    ["an answer that lacks something", { body: { ...reply(), checks: undefined } }, /not a StatusMesh control plane.*not a pull reply/],
+    ["no such path", { status: 404, body: "nothing here" }, /not a StatusMesh control plane.*status 404/],
+  ];
+  for (const [what, answer, words] of cases) {
+    const { logged, requests, applied, stop } = await pulling(t, () => answer);
+    await until(() => logged.length === 1, what);
+    await new Promise((settle) => setTimeout(settle, 100));
+    t.match(logged, [words], what);
+    t.equal(requests.length, 1, "not tried again at once");
+    t.equal(applied.length, 0);
+    await stop();
+  }
+});
+
+t.test("empty answers that come at once do not become a busy loop", async (t) => {
+  const { requests } = await pulling(t, () => ({ body: reply() }));
+  await new Promise((settle) => setTimeout(settle, 400));
+  t.equal(requests.length, 1);
+});
+
+t.test("backoff doubles up to its cap, and is spread", (t) => {
+  t.strictSame(
+    [0, 1, 2, 3, 10, 10_000].map((n) => backoffMs(n, 500, 30_000, () => 1)),
+    [500, 1000, 2000, 4000, 30_000, 30_000],
+  );
+  t.equal(
+    backoffMs(2, 500, 30_000, () => 0),
+    1000,
+  );
+  t.end();
+});

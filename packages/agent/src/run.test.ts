@@ -1,0 +1,124 @@
+import t from "tap";
+import { CircuitBreakers, InflightCap } from "./limits.ts";
+import { Stats } from "./stats.ts";
+import { FakeClock, httpCheck, outcomeOf, tcpServer, testRunner } from "./testing.ts";
+
+const tcp = (port: number, host = "127.0.0.1", timeout = 5000) => ({ type: "tcp", host, port, timeout });
+
+t.test("tcp", async (t) => {
+  const runner = testRunner();
+  const { port, server } = await tcpServer(t, () => undefined);
+  const { measurement, skip } = await outcomeOf(runner.run("org", tcp(port)));
+  t.match(measurement, { status: "up", error: null, http_status: null, response_size: null, dns_ms: null, tls_ms: null, ttfb_ms: null });
+  t.ok((measurement.connect_ms ?? 0) > 0);
+  t.notOk(skip);
+  await new Promise((settle) => server.close(settle));
+  t.match((await outcomeOf(runner.run("org", tcp(port)))).measurement, { status: "down", error: "connection refused" });
+  const guarded = testRunner({ allowPrivate: false });
+  t.match((await outcomeOf(guarded.run("org", tcp(port, "0x7f.1")))).measurement, { status: "error", error: "address 127.0.0.1 is blocked (127.0.0.0/8)" });
+});
+
+t.test("no more runs at once for an organisation's host than allowed", async (t) => {
+  const stats = new Stats();
+  const runner = testRunner({ stats });
+  runner.cap.max = 2;
+  const { port } = await tcpServer(t, () => undefined);
+  const url = `http://127.0.0.1:${port}/`;
+  const first = runner.run("org", { ...httpCheck(url) });
+  const second = runner.run("org", { ...httpCheck(url) });
+  const third = await outcomeOf(runner.run("org", { ...httpCheck(`${url}other`) }));
+  t.match(third, { skip: true, measurement: { status: "degraded", error: "throttled: host concurrency cap", connect_ms: null, total_ms: 0 } });
+  t.equal(stats.throttled, 1);
+  const stranger = runner.run("another-org", { ...httpCheck(url) });
+  t.equal(stats.inFlight, 3, "another organisation has places of its own");
+  for (const run of [first, second, stranger]) run.abandon();
+  t.equal(await first.done, null, "an abandoned run has no outcome");
+  t.equal(stats.inFlight, 0);
+  const next = runner.run("org", { ...httpCheck(url) });
+  t.equal(stats.inFlight, 1, "the places are free again");
+  next.abandon();
+});
+
+t.test("the circuit breaker", async (t) => {
+  const clock = new FakeClock();
+  const runner = testRunner({ clock });
+  let accepting = true;
+  let connections = 0;
+  const { port } = await tcpServer(t, (socket) => {
+    connections++;
+    if (!accepting) socket.resetAndDestroy();
+    else socket.once("data", () => socket.end("HTTP/1.1 500 Oops\r\nContent-Length: 0\r\n\r\n"));
+  });
+  const check = { ...httpCheck(`http://127.0.0.1:${port}/`) };
+  const error = async (org = "org") => (await outcomeOf(runner.run(org, check))).measurement.error;
+
+  for (let i = 0; i < 10; i++) t.equal(await error(), "expected status 200-299, got 500", "a wrong status never opens it");
+  accepting = false;
+  for (let i = 0; i < 5; i++) t.not(await error(), "circuit_open", "the first five failures are found out");
+  connections = 0;
+  const open = await outcomeOf(runner.run("org", check));
+  t.match(open, { skip: false, measurement: { status: "error", error: "circuit_open" } });
+  t.equal(connections, 0, "nothing is dialled");
+  t.not(await error("another-org"), "circuit_open", "other organisations find out for themselves");
+  t.equal(runner.breakers.open(clock.monotonic()), 1);
+
+  await clock.pass(30_000);
+  connections = 0;
+  t.not(await error(), "circuit_open", "after half a minute one trial");
+  t.equal(await error(), "circuit_open", "fails: open again");
+  t.equal(connections, 1);
+  accepting = true;
+  await clock.pass(30_000);
+  t.equal(await error(), "expected status 200-299, got 500", "the next trial reaches the server");
+  t.equal(await error(), "expected status 200-299, got 500", "closed");
+});
+
+t.test("limits, by themselves", (t) => {
+  const cap = new InflightCap(1);
+  t.ok(cap.enter("a"));
+  t.notOk(cap.enter("a"));
+  t.ok(cap.enter("b"));
+  cap.leave("a");
+  t.ok(cap.enter("a"));
+
+  const breakers = new CircuitBreakers();
+  for (let i = 0; i < 4; i++) breakers.failed("a", 0);
+  breakers.succeeded("a");
+  breakers.failed("a", 0);
+  t.ok(breakers.allows("a", 0), "only failures in a row count");
+  for (let i = 0; i < 4; i++) breakers.failed("a", 0);
+  t.notOk(breakers.allows("a", 29_999));
+  t.ok(breakers.allows("a", 30_000), "one trial");
+  t.notOk(breakers.allows("a", 30_001), "not two");
+  for (let i = 0; i < 20_000; i++) breakers.failed(`host ${i}`, 0);
+  t.ok(breakers.allows("a", 0), "what failed longest ago is forgotten first");
+  t.end();
+});
+
+t.test("what is not the target's fault is no evidence", async (t) => {
+  const clock = new FakeClock();
+  const logged: string[] = [];
+  const runner = testRunner({ clock, log: (_level, msg) => logged.push(msg) });
+  t.match(await outcomeOf(runner.run("org", { type: "icmp" })), {
+    skip: true,
+    measurement: { status: "error", error: "this agent cannot run icmp checks (it knows http, tcp): update it" },
+  });
+  t.match(await outcomeOf(runner.run("org", { ...httpCheck("gopher://old.example.org/") })), {
+    skip: false,
+    measurement: { status: "error", error: 'The scheme "gopher" cannot be checked. Use http or https.' },
+  });
+
+  const { port } = await tcpServer(t, () => undefined);
+  const silent = runner.run("org", { ...httpCheck(`http://127.0.0.1:${port}/`), timeout: 1000 });
+  await new Promise((settle) => setTimeout(settle, 50));
+  clock.stall(20_000);
+  await clock.pass(0);
+  t.match(await outcomeOf(silent), { skip: true, measurement: { status: "error", error: "the agent stood still for 19 s" } });
+
+  const broken = testRunner({ log: (_level, msg) => logged.push(msg), lookup: () => Promise.reject(new TypeError("a defect")) });
+  t.match(await outcomeOf(broken.run("org", tcp(1, "db.example.org"))), {
+    skip: true,
+    measurement: { status: "error", error: "the agent failed to run the check; its log says why" },
+  });
+  t.strictSame(logged, ["a probe failed unexpectedly"]);
+});

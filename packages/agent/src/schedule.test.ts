@@ -1,0 +1,183 @@
+import t from "tap";
+import type { AssignedCheck } from "@statusmesh/shared/agent-protocol";
+import { jitterMs, phaseMs, slotAtOrAfter } from "@statusmesh/shared/schedule";
+import { correctedClock } from "./clock.ts";
+import { Heap } from "./heap.ts";
+import { Schedule } from "./schedule.ts";
+import { Stats } from "./stats.ts";
+import { FakeClock } from "./testing.ts";
+
+const region = "default";
+const intervalMs = 60_000;
+const id = (n: number): string => `00000000-0000-7000-8000-${String(n).padStart(12, "0")}`;
+
+function setup() {
+  const clock = new FakeClock();
+  const stats = new Stats();
+  const starts: { id: string; version: string; slot: number; at: number }[] = [];
+  const ends: (() => void)[] = [];
+  const abandoned: string[] = [];
+  const slow = new Set<string>();
+  const schedule = new Schedule(clock, stats, (check, slot) => {
+    starts.push({ id: check.target_id, version: check.version, slot, at: clock.now() });
+    const done = slow.has(check.target_id) ? new Promise<void>((settle) => ends.push(settle)) : Promise.resolve();
+    return { done, abandon: () => void abandoned.push(check.version) };
+  });
+  const assigned = (n: number, change: Partial<AssignedCheck> = {}): AssignedCheck => ({
+    target_id: id(n),
+    org_id: id(999),
+    version: "1",
+    interval_ms: intervalMs,
+    next_due_at: slotAtOrAfter(clock.now(), phaseMs(id(n), region, intervalMs), intervalMs),
+    check: { type: "tcp" },
+    ...change,
+  });
+  const apply = (checks: AssignedCheck[], rest: { full?: boolean; drop?: string[]; jitter_pct?: number } = {}): void =>
+    schedule.apply({ region, jitter_pct: 0, full: false, drop: [], ...rest, checks });
+  return { clock, stats, starts, ends, abandoned, slow, schedule, assigned, apply };
+}
+
+t.test("a check runs at its slots, to the millisecond", async (t) => {
+  const { clock, starts, assigned, apply } = setup();
+  const check = assigned(1);
+  apply([check]);
+  await clock.pass(3 * intervalMs);
+  const slots = [0, 1, 2].map((k) => check.next_due_at + k * intervalMs);
+  t.strictSame(
+    starts.map(({ slot }) => slot),
+    slots,
+  );
+  for (const { slot, at } of starts) t.ok(at - slot <= 1, "starts on time");
+});
+
+t.test("jitter moves the start and leaves the slot", async (t) => {
+  const { clock, starts, assigned, apply } = setup();
+  const check = assigned(2);
+  apply([check], { jitter_pct: 10 });
+  await clock.pass(5 * intervalMs);
+  t.ok(starts.length >= 4);
+  for (const { slot, at } of starts) t.equal(at, slot + jitterMs(check.target_id, slot, intervalMs, 10));
+  t.ok(new Set(starts.map(({ slot, at }) => at - slot)).size > 1, "by another amount each time");
+});
+
+t.test("a first run off the grid is at once, the next one on the grid and not too soon", async (t) => {
+  for (let n = 10; n < 40; n++) {
+    const { clock, starts, assigned, apply } = setup();
+    const now = clock.now();
+    apply([assigned(n, { next_due_at: now })], { jitter_pct: 0 });
+    await clock.pass(2 * intervalMs);
+    const [first, second] = starts;
+    t.match(first, { slot: now });
+    t.ok((first?.at ?? Infinity) - now <= 1, "without jitter");
+    t.equal(((second?.slot ?? 0) - phaseMs(id(n), region, intervalMs)) % intervalMs, 0, "on the grid");
+    const gap = (second?.slot ?? 0) - now;
+    t.ok(gap >= intervalMs / 2 && gap < 1.5 * intervalMs, "half an interval later at least");
+  }
+});
+
+t.test("a check that still runs at its next slot is skipped and counted", async (t) => {
+  const { clock, stats, starts, ends, slow, assigned, apply } = setup();
+  slow.add(id(1));
+  apply([assigned(1)]);
+  await clock.pass(3 * intervalMs);
+  t.equal(starts.length, 1);
+  t.equal(stats.skipped, 2);
+  ends[0]?.();
+  await clock.pass(intervalMs);
+  t.equal(starts.length, 2, "and runs again when it is done");
+});
+
+t.test("an edit takes effect at once, an old version not at all", async (t) => {
+  const { clock, starts, abandoned, slow, schedule, assigned, apply } = setup();
+  slow.add(id(1));
+  apply([assigned(1, { version: "9" })]);
+  await clock.pass(intervalMs);
+  t.equal(starts.length, 1);
+  apply([assigned(1, { version: "10", next_due_at: clock.now() })]);
+  await clock.pass(1);
+  t.match(starts.at(-1), { version: "10" }, "10 is more than 9");
+  t.strictSame(abandoned, ["9"], "what the old version finds out does not count");
+  apply([assigned(1, { version: "9", next_due_at: clock.now() })]);
+  apply([assigned(1, { version: "10", next_due_at: clock.now() })], { full: true });
+  await clock.pass(1);
+  t.equal(starts.length, 2, "the version that is held goes on undisturbed");
+  t.equal(schedule.size, 1);
+});
+
+t.test("dropped checks stop; a full answer drops what is not in it", async (t) => {
+  const { clock, starts, schedule, assigned, apply } = setup();
+  apply([assigned(1), assigned(2), assigned(3)]);
+  apply([], { drop: [id(1), id(77)] });
+  t.equal(schedule.size, 2);
+  apply([assigned(3), assigned(4)], { full: true });
+  await clock.pass(intervalMs);
+  t.strictSame(starts.map((start) => start.id).sort(), [id(3), id(4)]);
+  apply([assigned(1)]);
+  await clock.pass(intervalMs);
+  t.equal(starts.filter((start) => start.id === id(1)).length, 1, "what comes back runs once per slot, as if it had never been away");
+  schedule.stop();
+  const before = starts.length;
+  await clock.pass(2 * intervalMs);
+  t.equal(starts.length, before, "stopped");
+});
+
+t.test("after a standstill only the newest slot is run, and the backlog is spread", async (t) => {
+  const { clock, stats, starts, assigned, apply } = setup();
+  const count = 40;
+  apply(Array.from({ length: count }, (_, n) => assigned(n)));
+  await clock.pass(intervalMs);
+  starts.length = 0;
+  clock.stall(10 * intervalMs);
+  const woke = clock.now();
+  await clock.pass(1000);
+  const caughtUp = starts.filter(({ slot }) => slot <= woke);
+  t.equal(caughtUp.length, count, "each check once");
+  t.ok(
+    caughtUp.every(({ slot }) => woke - slot <= intervalMs),
+    "for its newest slot",
+  );
+  t.ok(stats.missed >= 8 * count);
+  const perMs = new Map<number, number>();
+  for (const { at } of starts) perMs.set(at, (perMs.get(at) ?? 0) + 1);
+  t.ok(Math.max(...perMs.values()) <= 4, "a few at a time");
+});
+
+t.test("10,000 checks keep their pace", async (t) => {
+  const { clock, starts, assigned, apply } = setup();
+  apply(Array.from({ length: 10_000 }, (_, n) => assigned(n)));
+  await clock.pass(5000);
+  const expected = (10_000 * 5000) / intervalMs;
+  t.ok(Math.abs(starts.length - expected) < expected * 0.15, `${starts.length} of about ${Math.round(expected)}`);
+  t.ok(starts.every(({ slot, at }) => at - slot < 20));
+});
+
+t.test("the heap gives back in order what it took in any", (t) => {
+  const heap = new Heap<number>();
+  const keys = Array.from({ length: 1000 }, (_, i) => (i * 7919) % 1009);
+  for (const key of keys) heap.push(key, key);
+  t.equal(heap.nextKey, Math.min(...keys));
+  const out = Array.from({ length: 1000 }, () => heap.pop());
+  t.strictSame(
+    out,
+    keys.sort((a, b) => a - b),
+  );
+  t.equal(heap.pop(), undefined);
+  t.equal(heap.nextKey, Infinity);
+  t.end();
+});
+
+t.test("the clock follows the control plane's", (t) => {
+  const clock = correctedClock();
+  const local = (): number => performance.timeOrigin + performance.now();
+  const near = (offset: number, message: string): void => void t.ok(Math.abs(clock.now() - local() - offset) < 50, message);
+  near(0, "its own until the first answer");
+  clock.correct(local() + 3_600_000 - 20);
+  near(3_599_980, "an hour ahead, as told");
+  clock.correct(local() + 3_600_000 - 1);
+  t.ok(clock.offsetMs() > 3_599_990, "the answer that travelled least is the truest");
+  clock.correct(local() + 3_600_000 - 800);
+  t.ok(clock.offsetMs() > 3_599_990, "a slow answer does not set it back");
+  clock.correct(local() - 5000);
+  near(-5000, "when the control plane's clock was set, it follows at once");
+  t.end();
+});

@@ -1,0 +1,112 @@
+import { createServer, type AddressInfo, type Server, type Socket } from "node:net";
+import type { Test } from "tap";
+import type { HttpCheck } from "@statusmesh/shared/checks/http";
+import type { Clock } from "./clock.ts";
+import { Runner, type Outcome } from "./run.ts";
+import { Stats } from "./stats.ts";
+
+/** A clock that stands still until it is moved. */
+export class FakeClock implements Clock {
+  #time: number;
+  #timers: { at: number; callback: () => void }[] = [];
+
+  constructor(start = 1_800_000_000_000) {
+    this.#time = start;
+  }
+
+  now(): number {
+    return this.#time;
+  }
+
+  monotonic(): number {
+    return this.#time;
+  }
+
+  after(ms: number, callback: () => void): () => void {
+    const timer = { at: this.#time + Math.max(0, ms), callback };
+    this.#timers.push(timer);
+    return () => {
+      this.#timers = this.#timers.filter((other) => other !== timer);
+    };
+  }
+
+  /** Lets time pass, timer by timer, and promises settle in between. */
+  async pass(ms: number): Promise<void> {
+    const end = this.#time + ms;
+    for (;;) {
+      await new Promise((settle) => setImmediate(settle));
+      const next = this.#timers.filter(({ at }) => at <= end).sort((a, b) => a.at - b.at)[0];
+      if (next === undefined) break;
+      this.#timers = this.#timers.filter((other) => other !== next);
+      this.#time = Math.max(this.#time, next.at);
+      next.callback();
+    }
+    this.#time = end;
+  }
+
+  /** The process stands still: time passes, and no timer fires until it goes on. */
+  stall(ms: number): void {
+    this.#time += ms;
+  }
+}
+
+/** A TCP server on loopback that does to each connection what the test says. */
+export async function tcpServer(t: Test, onConnection: (socket: Socket) => void, host = "127.0.0.1"): Promise<{ port: number; server: Server }> {
+  const sockets = new Set<Socket>();
+  const server = createServer((socket) => {
+    sockets.add(socket);
+    socket.on("error", () => undefined);
+    onConnection(socket);
+  });
+  await new Promise<void>((settle, reject) => server.once("error", reject).listen(0, host, settle));
+  t.teardown(() => {
+    for (const socket of sockets) socket.destroy();
+    server.close();
+  });
+  return { port: (server.address() as AddressInfo).port, server };
+}
+
+/** An http check with every field at its default. */
+export function httpCheck(url: string, change: Partial<HttpCheck> = {}): HttpCheck {
+  return {
+    type: "http",
+    url,
+    method: "GET",
+    timeout: 5000,
+    follow_redirects: true,
+    max_redirects: 5,
+    expected_status: { kind: "range", value: { min: 200, max: 299 } },
+    expected_body_contains: null,
+    headers: {},
+    body: null,
+    verify_tls: true,
+    basic_auth: null,
+    bearer_token: null,
+    ...change,
+  };
+}
+
+const realClock: Clock = {
+  now: Date.now,
+  monotonic: () => performance.now(),
+  after(ms, callback) {
+    const timer = setTimeout(callback, ms);
+    return () => clearTimeout(timer);
+  },
+};
+
+/** A runner on real time that may reach loopback, without a limit for each host. */
+export function testRunner(
+  options: { allowPrivate?: boolean; clock?: Clock; stats?: Stats; log?: (level: string, msg: string) => void; lookup?: (name: string) => Promise<string[]> } = {},
+): Runner {
+  const runner = new Runner({ clock: realClock, log: () => undefined, stats: new Stats(), allowPrivate: true, userAgent: "StatusMesh/1.2.3", ...options });
+  runner.cap.max = 1000;
+  return runner;
+}
+
+/** The outcome of a run that was not abandoned. */
+export async function outcomeOf(run: { done: Promise<Outcome | null> }): Promise<Outcome> {
+  const outcome = await run.done;
+  if (outcome === null) throw new Error("the run was abandoned");
+  return outcome;
+}
