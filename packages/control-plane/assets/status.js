@@ -33,7 +33,13 @@ function replace(html) {
     if (twin) twin.open = box.open;
   }
   const focused = document.activeElement;
-  const focus = !live.contains(focused) ? null : focused.matches("summary") ? `#${CSS.escape(focused.parentElement.id)} > summary` : focused.matches("a[href]") ? `a[href="${CSS.escape(focused.getAttribute("href"))}"]` : null;
+  const focus = !live.contains(focused)
+    ? null
+    : focused.matches("summary")
+      ? `#${CSS.escape(focused.parentElement.id)} > summary`
+      : focused.matches("a[href]")
+        ? `a[href="${CSS.escape(focused.getAttribute("href"))}"]`
+        : null;
   const before = label(live);
   localTimes(next);
   live.replaceChildren(...next.childNodes);

@@ -15,8 +15,12 @@ t.beforeEach(async () => {
   clock.at = noon;
 });
 
-const hours = (id: string) => sql<object[]>`select to_char(hour, 'DD HH24') as hour, region, up, down, degraded, error from results_hourly where target_id = ${id} order by results_hourly.hour, region`.then((rows) => rows.map((row) => ({ ...row })));
-const days = (id: string) => sql<object[]>`select day::text, up, down, degraded, error from results_daily where target_id = ${id} order by day`.then((rows) => rows.map((row) => ({ ...row })));
+const hours = (id: string) =>
+  sql<object[]>`select to_char(hour, 'DD HH24') as hour, region, up, down, degraded, error from results_hourly where target_id = ${id} order by results_hourly.hour, region`.then(
+    (rows) => rows.map((row) => ({ ...row })),
+  );
+const days = (id: string) =>
+  sql<object[]>`select day::text, up, down, degraded, error from results_daily where target_id = ${id} order by day`.then((rows) => rows.map((row) => ({ ...row })));
 const progress = async () => (await sql<{ next_hour: Date }[]>`select next_hour from rollup_progress`)[0]?.next_hour.getTime() ?? null;
 const dirty = async () => (await sql<{ count: number }[]>`select count(*)::int as count from rollup_dirty`)[0]!.count;
 const startAt = (from: number) => sql`insert into rollup_progress (next_hour) values (${new Date(from)})`;
@@ -24,15 +28,23 @@ const startAt = (from: number) => sql`insert into rollup_progress (next_hour) va
 /** What ingest does: insert, mark what is late, commit. */
 async function ingest(id: string, results: SceneResult[]): Promise<void> {
   await addResults(id, results);
-  await markLate(sql, results.map((result) => ({ targetId: id, scheduledAt: new Date(result.at) })), clock.now());
+  await markLate(
+    sql,
+    results.map((result) => ({ targetId: id, scheduledAt: new Date(result.at) })),
+    clock.now(),
+  );
 }
 
 t.test("hours and days add up, by region, without the runs that are no evidence", async (t) => {
   const id = await newTarget(ctx.orgId);
   await startAt(noon - 20 * hour);
   await addResults(id, [
-    { at: noon - 18 * hour }, { at: at("11:00:00") }, { at: at("11:59:59"), status: "down" }, { at: at("11:30:00"), region: "us", status: "degraded" },
-    { at: at("11:31:00"), skip: true, status: "degraded" }, { at: at("12:00:00"), status: "error" },
+    { at: noon - 18 * hour },
+    { at: at("11:00:00") },
+    { at: at("11:59:59"), status: "down" },
+    { at: at("11:30:00"), region: "us", status: "degraded" },
+    { at: at("11:31:00"), skip: true, status: "degraded" },
+    { at: at("12:00:00"), status: "error" },
   ]);
   clock.at = at("12:02:00") - 1;
   await rollUp(system);
@@ -45,8 +57,15 @@ t.test("hours and days add up, by region, without the runs that are no evidence"
     { hour: "20 11", region: "eu", up: 1, down: 1, degraded: 0, error: 0 },
     { hour: "20 11", region: "us", up: 0, down: 0, degraded: 1, error: 0 },
   ]);
-  t.strictSame(await days(id), [{ day: "2026-11-19", up: 1, down: 0, degraded: 0, error: 0 }, { day: "2026-11-20", up: 1, down: 1, degraded: 1, error: 0 }]);
-  t.strictSame((await dailyCounts(system, ctx.orgId, [id], 1)).get(id)?.get("2026-11-20"), { up: 1, down: 1, degraded: 1, error: 1 }, "readers add the hour that is not counted yet");
+  t.strictSame(await days(id), [
+    { day: "2026-11-19", up: 1, down: 0, degraded: 0, error: 0 },
+    { day: "2026-11-20", up: 1, down: 1, degraded: 1, error: 0 },
+  ]);
+  t.strictSame(
+    (await dailyCounts(system, ctx.orgId, [id], 1)).get(id)?.get("2026-11-20"),
+    { up: 1, down: 1, degraded: 1, error: 1 },
+    "readers add the hour that is not counted yet",
+  );
 
   await sql`update rollup_progress set next_hour = ${new Date(noon - 20 * hour)}`;
   await rollUp(system);
@@ -76,7 +95,10 @@ t.test("late results repair the hours that were counted without them", async (t)
   t.equal(await dirty(), 2, "one mark an hour, and none for the hour that goes on");
   await rollUp(system);
   t.equal(await dirty(), 0);
-  t.strictSame(await hours(id), [{ hour: "20 10", region: "eu", up: 1, down: 1, degraded: 0, error: 0 }, { hour: "20 12", region: "eu", up: 2, down: 0, degraded: 0, error: 0 }]);
+  t.strictSame(await hours(id), [
+    { hour: "20 10", region: "eu", up: 1, down: 1, degraded: 0, error: 0 },
+    { hour: "20 12", region: "eu", up: 2, down: 0, degraded: 0, error: 0 },
+  ]);
   t.strictSame(await days(id), [{ day: "2026-11-20", up: 3, down: 1, degraded: 0, error: 0 }]);
   t.strictSame((await dailyCounts(system, ctx.orgId, [id], 0)).get(id)?.get("2026-11-20"), { up: 4, down: 1, degraded: 0, error: 0 });
 });
@@ -114,7 +136,11 @@ t.test("a late batch that has not committed is neither waited for nor lost", asy
 t.test("two processes at once, while results arrive late, end with the right sums", async (t) => {
   const ids = await Promise.all(Array.from({ length: 20 }, (_, n) => newTarget(ctx.orgId, `Monitor ${n}`)));
   await startAt(noon - 30 * hour);
-  for (const id of ids) await addResults(id, Array.from({ length: 28 }, (_, n) => ({ at: noon - 30 * hour + n * hour + minute })));
+  for (const id of ids)
+    await addResults(
+      id,
+      Array.from({ length: 28 }, (_, n) => ({ at: noon - 30 * hour + n * hour + minute })),
+    );
   const late = async (n: number) => {
     for (const id of ids) await ingest(id, [{ at: noon - (n + 3) * hour + n * minute, status: "down" }]);
   };
@@ -126,12 +152,18 @@ t.test("two processes at once, while results arrive late, end with the right sum
   await rollUp(system);
   const counted = await sql`select target_id, sum(up)::int as up, sum(down)::int as down from results_daily group by 1`;
   t.equal(counted.length, 20);
-  t.ok(counted.every((row) => row["up"] === 28 && row["down"] === 3), "every run is counted once");
+  t.ok(
+    counted.every((row) => row["up"] === 28 && row["down"] === 3),
+    "every run is counted once",
+  );
 });
 
 t.test("partitions: a week ahead, no hole behind, nothing past 90 days", async (t) => {
   await sql`insert into results (target_id, scheduled_at, region, "timestamp", status, skip) select gen_random_uuid(), ${new Date(noon - 91 * day)}, 'eu', now(), 'up', false`;
-  const names = async () => (await sql<{ name: string }[]>`select c.relname as name from pg_inherits i join pg_class c on c.oid = i.inhrelid where i.inhparent = 'results'::regclass order by 1`).map((row) => row.name);
+  const names = async () =>
+    (await sql<{ name: string }[]>`select c.relname as name from pg_inherits i join pg_class c on c.oid = i.inhrelid where i.inhparent = 'results'::regclass order by 1`).map(
+      (row) => row.name,
+    );
   // Three weeks without a control plane.
   clock.at = noon + 21 * day;
   await keepPartitions(system);

@@ -23,7 +23,9 @@ export const publicRoutes: Route[] = [
     path: "/api/public/v1/components/{id}/history",
     summary: "History of a component",
     params: IdParam,
-    query: Type.Object({ days: Type.Integer({ minimum: 1, maximum: historyDays, cap: historyDays, default: historyDays, description: "Days back, today included; larger values mean 90" }) }),
+    query: Type.Object({
+      days: Type.Integer({ minimum: 1, maximum: historyDays, cap: historyDays, default: historyDays, description: "Days back, today included; larger values mean 90" }),
+    }),
     replies: { 200: ComponentHistory },
     errors: [...unavailable, "COMPONENT_NOT_FOUND"],
     handle: async ({ ctx, params, query }) => ok(await service.componentHistory(ctx, params.id, query.days)),

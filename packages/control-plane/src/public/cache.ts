@@ -48,7 +48,8 @@ export class LastGoodCache<T extends object> {
       return this.#lastGood.has(key) ? await within(this.#options.patienceMs, running) : await running;
     } catch (error) {
       const lastGood = this.#lastGood.get(key);
-      if (lastGood === undefined) throw new AppError("STATUS_DATA_UNAVAILABLE", "The status cannot be read at the moment. Try again shortly.", { cause: error, retryAfterSecs: 10 });
+      if (lastGood === undefined)
+        throw new AppError("STATUS_DATA_UNAVAILABLE", "The status cannot be read at the moment. Try again shortly.", { cause: error, retryAfterSecs: 10 });
       this.#options.onFallback(error);
       return lastGood;
     }

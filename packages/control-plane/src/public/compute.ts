@@ -32,7 +32,12 @@ export async function computeStatus(system: System): Promise<ServedStatus | null
   const now = system.clock.now();
   const rows = await publicComponents(system, page);
   const [counts, spans, incidents] = await Promise.all([
-    dailyCounts(system, page.org_id, rows.map((row) => row.target_id), historyDays - 1),
+    dailyCounts(
+      system,
+      page.org_id,
+      rows.map((row) => row.target_id),
+      historyDays - 1,
+    ),
     queries.selectIncidentSpans(system.sql, page.org_id, page.id, new Date(now - historyDays * dayMs)),
     queries.selectPublicIncidents(system.sql, page.org_id, page.id, new Date(now - recentDays * dayMs), maxIncidents),
   ]);

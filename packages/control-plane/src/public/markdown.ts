@@ -6,7 +6,11 @@ import { escapeHtml, Markup } from "../http/markup.ts";
  * HTML of the writer survives; what is not understood stays as it was typed.
  */
 export function aboutHtml(text: string): Markup {
-  const blocks = text.replaceAll("\r\n", "\n").split(/\n{2,}/).map((block) => block.trim()).filter((block) => block !== "");
+  const blocks = text
+    .replaceAll("\r\n", "\n")
+    .split(/\n{2,}/)
+    .map((block) => block.trim())
+    .filter((block) => block !== "");
   return new Markup(blocks.map(blockHtml).join(""));
 }
 

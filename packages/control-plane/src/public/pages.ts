@@ -5,13 +5,15 @@ import type { ServedStatus } from "./compute.ts";
 import { aboutHtml } from "./markdown.ts";
 import { componentsOf, publicIncident, servedStatus } from "./service.ts";
 import { worst } from "./states.ts";
-import * as words from "./words.ts";
+import { affected, calmSentence, dayStrip, stateMark, stateWord, tone } from "./words.ts";
 
 const cacheControl = "public, max-age=10, stale-while-revalidate=30";
 /** With few components a visitor should not have to open anything. */
 const fewComponents = 12;
 const fullIncidents = 5;
 const shownIncidents = 30;
+/** What the views call by name. */
+const words = { tone, stateMark, stateWord, dayStrip };
 
 /** The pages that anybody may see. */
 export const publicPages: Page[] = [
@@ -23,7 +25,8 @@ export const publicPages: Page[] = [
   page({
     path: "/status/incidents/{id}",
     door: "public",
-    handle: ({ ctx, params }) => show(ctx, async (served) => ({ view: "public/incident", data: { ...frameOf(served), incident: await publicIncident(ctx, params["id"] ?? ""), words } })),
+    handle: ({ ctx, params }) =>
+      show(ctx, async (served) => ({ view: "public/incident", data: { ...frameOf(served), incident: await publicIncident(ctx, params["id"] ?? ""), words } })),
   }),
 ];
 
@@ -79,8 +82,8 @@ function statusData({ status, checkedAt }: ServedStatus) {
     checkedAt,
     groups,
     empty: components.length === 0,
-    affected: words.affected(status.active_incidents),
-    calm: words.calmSentence(status, components),
+    affected: affected(status.active_incidents),
+    calm: calmSentence(status, components),
     recent: status.recent_incidents.slice(0, shownIncidents),
     more: Math.max(0, status.recent_incidents.length - shownIncidents),
     words,

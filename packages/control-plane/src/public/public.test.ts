@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { gzipSync } from "node:zlib";
-import Koa from "koa";
+import type Koa from "koa";
 import t from "tap";
 import { newId } from "@statusmesh/shared/ids";
 import type { Config } from "../config.ts";
@@ -36,10 +36,9 @@ async function publish(orgId: string, branding: Partial<Branding> = {}, enabled 
   return id;
 }
 
-let positions = 0;
 async function show(pageId: string, targetId: string, binding: { name?: string; group?: string; description?: string } = {}): Promise<void> {
   await sql`insert into status_page_components (page_id, target_id, org_id, public_name, public_description, public_group, sort_order)
-    select ${pageId}, id, org_id, ${binding.name ?? null}, ${binding.description ?? null}, ${binding.group ?? null}, ${++positions} from targets where id = ${targetId}`;
+    select ${pageId}, id, org_id, ${binding.name ?? null}, ${binding.description ?? null}, ${binding.group ?? null}, (select count(*) from status_page_components) from targets where id = ${targetId}`;
 }
 
 t.beforeEach(async () => {
@@ -58,8 +57,12 @@ t.test("how states are named and which one wins", async (t) => {
   t.strictSame(banner(["no_data", "no_data"]), { state: "no_data", label: "No Monitoring Data" });
   t.strictSame(banner([]), { state: "no_data", label: "No Monitoring Data" });
 
-  const state = (severity: "minor" | "major" | "critical" | null, impact: "degraded" | "partial_outage" | "major_outage" = "degraded", status: "up" | "unknown" | "down" = "up", inMaintenance = false) =>
-    componentState({ inMaintenance, incident: severity === null ? null : { severity, impact }, status });
+  const state = (
+    severity: "minor" | "major" | "critical" | null,
+    impact: "degraded" | "partial_outage" | "major_outage" = "degraded",
+    status: "up" | "unknown" | "down" = "up",
+    inMaintenance = false,
+  ) => componentState({ inMaintenance, incident: severity === null ? null : { severity, impact }, status });
   t.equal(state(null), "operational");
   t.equal(state(null, "degraded", "down"), "operational", "a failure that is not confirmed is no incident");
   t.equal(state(null, "degraded", "unknown"), "no_data");
@@ -79,22 +82,95 @@ t.test("the cells of days", async (t) => {
     dayCells(noon, 3, { incidents, maintenance: options.maintenance ?? [], checkedDays: options.checked ?? all }).map((cell) => [cell.state, cell.downtime_secs]);
   const major = (start: number, end: number | null, impact: IncidentSpan["impact"] = "major_outage"): IncidentSpan => ({ start, end, severity: "major", impact });
 
-  t.strictSame(dayCells(noon, 3, { incidents: [], maintenance: [], checkedDays: all }).map((cell) => cell.date), ["2026-11-18", "2026-11-19", "2026-11-20"], "oldest first, today last");
-  t.strictSame(cells([]), [["operational", 0], ["operational", 0], ["operational", 0]]);
-  t.strictSame(cells([], { checked: new Set(["2026-11-20"]) }), [["no_data", 0], ["no_data", 0], ["operational", 0]]);
-  t.strictSame(cells([major(midnight - 10 * minute, midnight + 5 * minute)]), [["operational", 0], ["major_outage", 600], ["major_outage", 300]], "split at midnight UTC");
-  t.strictSame(cells([major(midnight - hour, midnight)]), [["operational", 0], ["major_outage", 3600], ["operational", 0]], "the end does not belong to it");
-  t.strictSame(cells([major(noon - 30 * minute, null, "partial_outage")]), [["operational", 0], ["operational", 0], ["partial_outage", 1800]], "until now while it lasts");
-  t.strictSame(cells([major(midnight - 30 * day, null)]), [["major_outage", 86_400], ["major_outage", 86_400], ["major_outage", 13 * 3600]]);
-  t.strictSame(cells([{ start: noon - hour, end: noon, severity: "minor", impact: "degraded" }]), [["operational", 0], ["operational", 0], ["degraded", 0]], "slow is not down");
-  t.strictSame(cells([major(noon - 2 * hour, noon - hour, "partial_outage"), { start: noon - minute, end: noon, severity: "critical", impact: "partial_outage" }]), [["operational", 0], ["operational", 0], ["major_outage", 3660]], "the worst of the day, all of its downtime");
-  t.strictSame(cells([major(midnight, midnight)]), [["operational", 0], ["operational", 0], ["major_outage", 0]]);
-  t.strictSame(cells([major(noon - hour, noon)], { maintenance: [{ start: midnight - hour, end: midnight + hour }] }), [["operational", 0], ["maintenance", 0], ["maintenance", 3600]], "maintenance dominates");
+  t.strictSame(
+    dayCells(noon, 3, { incidents: [], maintenance: [], checkedDays: all }).map((cell) => cell.date),
+    ["2026-11-18", "2026-11-19", "2026-11-20"],
+    "oldest first, today last",
+  );
+  t.strictSame(cells([]), [
+    ["operational", 0],
+    ["operational", 0],
+    ["operational", 0],
+  ]);
+  t.strictSame(cells([], { checked: new Set(["2026-11-20"]) }), [
+    ["no_data", 0],
+    ["no_data", 0],
+    ["operational", 0],
+  ]);
+  t.strictSame(
+    cells([major(midnight - 10 * minute, midnight + 5 * minute)]),
+    [
+      ["operational", 0],
+      ["major_outage", 600],
+      ["major_outage", 300],
+    ],
+    "split at midnight UTC",
+  );
+  t.strictSame(
+    cells([major(midnight - hour, midnight)]),
+    [
+      ["operational", 0],
+      ["major_outage", 3600],
+      ["operational", 0],
+    ],
+    "the end does not belong to it",
+  );
+  t.strictSame(
+    cells([major(noon - 30 * minute, null, "partial_outage")]),
+    [
+      ["operational", 0],
+      ["operational", 0],
+      ["partial_outage", 1800],
+    ],
+    "until now while it lasts",
+  );
+  t.strictSame(cells([major(midnight - 30 * day, null)]), [
+    ["major_outage", 86_400],
+    ["major_outage", 86_400],
+    ["major_outage", 13 * 3600],
+  ]);
+  t.strictSame(
+    cells([{ start: noon - hour, end: noon, severity: "minor", impact: "degraded" }]),
+    [
+      ["operational", 0],
+      ["operational", 0],
+      ["degraded", 0],
+    ],
+    "slow is not down",
+  );
+  t.strictSame(
+    cells([major(noon - 2 * hour, noon - hour, "partial_outage"), { start: noon - minute, end: noon, severity: "critical", impact: "partial_outage" }]),
+    [
+      ["operational", 0],
+      ["operational", 0],
+      ["major_outage", 3660],
+    ],
+    "the worst of the day, all of its downtime",
+  );
+  t.strictSame(cells([major(midnight, midnight)]), [
+    ["operational", 0],
+    ["operational", 0],
+    ["major_outage", 0],
+  ]);
+  t.strictSame(
+    cells([major(noon - hour, noon)], { maintenance: [{ start: midnight - hour, end: midnight + hour }] }),
+    [
+      ["operational", 0],
+      ["maintenance", 0],
+      ["maintenance", 3600],
+    ],
+    "maintenance dominates",
+  );
 });
 
 t.test("the page as JSON shows what it may, and nothing else", async (t) => {
   const pageId = await publish(ctx.orgId, { display_name: "Acme", about: "Hello" });
-  const [web, api, search, hidden] = [await newTarget(ctx.orgId, "web-prod-3"), await newTarget(ctx.orgId, "API"), await newTarget(ctx.orgId, "Search"), await newTarget(ctx.orgId, "Secret")];
+  const [web, api, search, hidden] = [
+    await newTarget(ctx.orgId, "web-prod-3"),
+    await newTarget(ctx.orgId, "API"),
+    await newTarget(ctx.orgId, "Search"),
+    await newTarget(ctx.orgId, "Secret"),
+  ];
   await show(pageId, search);
   await show(pageId, web, { name: "Website", group: "Core", description: "The shop" });
   await show(pageId, api, { group: "Core" });
@@ -117,21 +193,43 @@ t.test("the page as JSON shows what it may, and nothing else", async (t) => {
   t.strictSame(body.overall, { state: "partial_outage", label: "Partial System Outage" });
   t.strictSame(body.page, { name: "Acme", about: "Hello", logo_url: null });
   t.equal(body.generated_at, iso(noon));
-  t.strictSame(body.groups.map((group: { name: string | null; components: { name: string; status: string }[] }) => [group.name, ...group.components.map((component) => `${component.name}: ${component.status}`)]), [
-    ["Core", "Website: operational", "API: partial_outage"],
-    [null, "Search: no_data"],
-  ], "groups stay together, the rest comes last");
+  t.strictSame(
+    body.groups.map((group: { name: string | null; components: { name: string; status: string }[] }) => [
+      group.name,
+      ...group.components.map((component) => `${component.name}: ${component.status}`),
+    ]),
+    [
+      ["Core", "Website: operational", "API: partial_outage"],
+      [null, "Search: no_data"],
+    ],
+    "groups stay together, the rest comes last",
+  );
   const website = body.groups[0].components[0];
   t.strictSame(Object.keys(website).sort(), ["description", "history", "id", "name", "status", "uptime_pct"]);
   t.match(website, { id: web, description: "The shop", uptime_pct: 87.5 }, "7 of the 8 runs of 90 days; what is older does not count");
   t.equal(website.history.length, 90);
-  t.strictSame(website.history.slice(-3), [{ date: "2026-11-18", state: "no_data", downtime_secs: 0 }, { date: "2026-11-19", state: "degraded", downtime_secs: 0 }, { date: "2026-11-20", state: "operational", downtime_secs: 0 }]);
+  t.strictSame(website.history.slice(-3), [
+    { date: "2026-11-18", state: "no_data", downtime_secs: 0 },
+    { date: "2026-11-19", state: "degraded", downtime_secs: 0 },
+    { date: "2026-11-20", state: "operational", downtime_secs: 0 },
+  ]);
   t.strictSame(body.groups[1].components[0].uptime_pct, null);
   t.strictSame(body.active_incidents, [
     {
-      id: open, title: "API major outage", description: "Being looked at", state: "open", status: "partial_outage", severity: "major", component: { id: api, name: "API" },
-      started_at: iso(noon - 38 * minute), ended_at: null, duration_secs: null,
-      updates: [{ phase: "identified", message: "It is the database.", created_at: iso(noon - 10 * minute) }, { phase: "investigating", message: "We see errors.", created_at: iso(noon - 30 * minute) }],
+      id: open,
+      title: "API major outage",
+      description: "Being looked at",
+      state: "open",
+      status: "partial_outage",
+      severity: "major",
+      component: { id: api, name: "API" },
+      started_at: iso(noon - 38 * minute),
+      ended_at: null,
+      duration_secs: null,
+      updates: [
+        { phase: "identified", message: "It is the database.", created_at: iso(noon - 10 * minute) },
+        { phase: "investigating", message: "We see errors.", created_at: iso(noon - 30 * minute) },
+      ],
     },
   ]);
   t.match(body.recent_incidents, [{ id: past, title: "Website degraded", duration_secs: 3600, updates: [] }]);
@@ -162,7 +260,8 @@ t.test("what is not on the served page does not exist", async (t) => {
     t.match(await ask("GET", `/api/public/v1/incidents/${id}`), { status: 404, body: { error: { code: "INCIDENT_NOT_FOUND" } } });
     t.match(await ask("GET", `/status/incidents/${id}`), { status: 404, text: /No such incident/ });
   }
-  for (const id of [hidden, foreign, newId(), "nonsense"]) t.match(await ask("GET", `/api/public/v1/components/${id}/history`), { status: 404, body: { error: { code: "COMPONENT_NOT_FOUND" } } });
+  for (const id of [hidden, foreign, newId(), "nonsense"])
+    t.match(await ask("GET", `/api/public/v1/components/${id}/history`), { status: 404, body: { error: { code: "COMPONENT_NOT_FOUND" } } });
   t.match((await ask("GET", "/api/public/v1/incidents")).body, { total: 0, items: [] });
 });
 
@@ -243,7 +342,10 @@ t.test("a computation that hangs does not keep visitors who have a copy waiting"
   const none = new LastGoodCache<{ n: number }>({ freshMs: 10, lastGoodMs: 0, patienceMs: 20, max: 10, clock, onFallback: () => {} });
   await none.get("a", async () => ({ n: 1 }));
   clock.at += 11;
-  await t.rejects(none.get("a", async () => Promise.reject(new Error("away"))), { code: "STATUS_DATA_UNAVAILABLE" });
+  await t.rejects(
+    none.get("a", async () => Promise.reject(new Error("away"))),
+    { code: "STATUS_DATA_UNAVAILABLE" },
+  );
 });
 
 t.test("two processes show the same", async (t) => {
@@ -255,7 +357,13 @@ t.test("two processes show the same", async (t) => {
 });
 
 t.test("the page as HTML", async (t) => {
-  const pageId = await publish(ctx.orgId, { about: "We **care**. <script>x</script>", brand_color: "#7a3cff", style: "dark", website_url: "https://acme.example/", hide_from_search: true });
+  const pageId = await publish(ctx.orgId, {
+    about: "We **care**. <script>x</script>",
+    brand_color: "#7a3cff",
+    style: "dark",
+    website_url: "https://acme.example/",
+    hide_from_search: true,
+  });
   const empty = await ask("GET", "/status");
   t.match(empty, { status: 200, text: /No components yet/ });
 

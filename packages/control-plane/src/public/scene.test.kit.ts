@@ -129,11 +129,15 @@ export interface Answer {
   status: number;
   headers: Headers;
   text: string;
+  // oxlint-disable-next-line typescript/no-explicit-any -- what an answer holds is what the tests find out
   body: any;
 }
 
 /** Serves routes on a real socket, every reply held against its declaration. Returns a function that asks. */
-export async function serve(routes: readonly Route[], options: { tenant?: () => Ctx; public?: () => System; page?: Koa.Middleware } = {}): Promise<(method: string, path: string, body?: unknown) => Promise<Answer>> {
+export async function serve(
+  routes: readonly Route[],
+  options: { tenant?: () => Ctx; public?: () => System; page?: Koa.Middleware } = {},
+): Promise<(method: string, path: string, body?: unknown) => Promise<Answer>> {
   const refuse = async (): Promise<never> => {
     throw new Error("no such door in this test");
   };

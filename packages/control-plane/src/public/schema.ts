@@ -8,12 +8,16 @@ import { componentStates } from "./states.ts";
  * has no field to slip through.
  */
 
-export const ComponentStateSchema = Type.Enum([...componentStates]);
+const ComponentStateSchema = Type.Enum([...componentStates]);
 
 const exact = { additionalProperties: false };
 
-export const DayCell = Type.Object(
-  { date: Type.String({ description: "UTC day, 2026-11-20" }), state: ComponentStateSchema, downtime_secs: Type.Integer({ description: "Seconds inside incidents that were more than minor" }) },
+const DayCell = Type.Object(
+  {
+    date: Type.String({ description: "UTC day, 2026-11-20" }),
+    state: ComponentStateSchema,
+    downtime_secs: Type.Integer({ description: "Seconds inside incidents that were more than minor" }),
+  },
   exact,
 );
 
@@ -30,7 +34,10 @@ export const PublicComponent = Type.Object(
 );
 export type PublicComponent = Static<typeof PublicComponent>;
 
-export const PublicUpdate = Type.Object({ phase: Type.Enum(["investigating", "identified", "monitoring", "resolved", "postmortem"]), message: Type.String(), created_at: Timestamp }, exact);
+const PublicUpdate = Type.Object(
+  { phase: Type.Enum(["investigating", "identified", "monitoring", "resolved", "postmortem"]), message: Type.String(), created_at: Timestamp },
+  exact,
+);
 
 export const PublicIncident = Type.Object(
   {
@@ -53,7 +60,7 @@ export type PublicIncident = Static<typeof PublicIncident>;
 export const PublicIncidentPage = PageOf(PublicIncident);
 
 /** Planned work, as visitors see it. */
-export const PublicMaintenance = Type.Object(
+const PublicMaintenance = Type.Object(
   {
     id: Id,
     title: Type.String(),
@@ -70,7 +77,9 @@ export const PublicStatus = Type.Object(
     overall: Type.Object({ state: ComponentStateSchema, label: Type.String() }, exact),
     generated_at: Timestamp,
     page: Type.Object({ name: Type.String(), about: nullable(Type.String({ description: "Markdown" })), logo_url: nullable(Type.String()) }, exact),
-    groups: Type.Array(Type.Object({ name: nullable(Type.String({ description: "Null for the components without a group, which come last" })), components: Type.Array(PublicComponent) }, exact)),
+    groups: Type.Array(
+      Type.Object({ name: nullable(Type.String({ description: "Null for the components without a group, which come last" })), components: Type.Array(PublicComponent) }, exact),
+    ),
     active_incidents: Type.Array(PublicIncident),
     recent_incidents: Type.Array(PublicIncident, { description: "Ended within the last 30 days, newest first" }),
     active_maintenance: Type.Array(PublicMaintenance),
@@ -81,7 +90,14 @@ export const PublicStatus = Type.Object(
 export type PublicStatus = Static<typeof PublicStatus>;
 
 export const ComponentHistory = Type.Object(
-  { id: Id, name: Type.String(), status: ComponentStateSchema, days: Type.Integer(), uptime_pct: nullable(Type.Number()), history: Type.Array(DayCell, { description: "Oldest first" }) },
+  {
+    id: Id,
+    name: Type.String(),
+    status: ComponentStateSchema,
+    days: Type.Integer(),
+    uptime_pct: nullable(Type.Number()),
+    history: Type.Array(DayCell, { description: "Oldest first" }),
+  },
   { ...exact, title: "ComponentHistory" },
 );
 export type ComponentHistory = Static<typeof ComponentHistory>;

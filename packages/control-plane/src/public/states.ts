@@ -83,7 +83,12 @@ export function dayCells(now: number, days: number, history: { incidents: readon
   });
 }
 
-function dayState(date: string, day: Span & { end: number }, incidents: readonly IncidentSpan[], history: { maintenance: readonly Span[]; checkedDays: ReadonlySet<string> }): ComponentState {
+function dayState(
+  date: string,
+  day: Span & { end: number },
+  incidents: readonly IncidentSpan[],
+  history: { maintenance: readonly Span[]; checkedDays: ReadonlySet<string> },
+): ComponentState {
   if (history.maintenance.some((window) => touches(window, day))) return "maintenance";
   if (!history.checkedDays.has(date)) return "no_data";
   return worst(["operational", ...incidents.map((incident) => incidentState(incident.severity, incident.impact))]);

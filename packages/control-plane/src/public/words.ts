@@ -21,7 +21,7 @@ export const tone = (of: ComponentState): string => looks[of].tone;
 export const stateMark = (of: ComponentState): Markup => state(looks[of].tone, looks[of].word);
 
 /** `20 Nov 2026: Partial outage, down 38 min`. */
-export function dayTitle(cell: DayCell): string {
+function dayTitle(cell: DayCell): string {
   return `${day(new Date(cell.date))}: ${looks[cell.state].word}${cell.downtime_secs === 0 ? "" : `, down ${duration(cell.downtime_secs)}`}`;
 }
 

@@ -80,7 +80,15 @@ export interface LatencyRow {
  * Latency in slices of `bucketSecs` counted from the Unix epoch; slices without a run are left out. Only runs that got
  * through count: a refused connection takes a millisecond and a timeout the whole budget, and neither is the target's latency.
  */
-export async function selectLatency(sql: Db, orgId: string, target: ResultTarget, range: Range, region: string | null, bucketSecs: number, byRegion: boolean): Promise<LatencyRow[]> {
+export async function selectLatency(
+  sql: Db,
+  orgId: string,
+  target: ResultTarget,
+  range: Range,
+  region: string | null,
+  bucketSecs: number,
+  byRegion: boolean,
+): Promise<LatencyRow[]> {
   return await sql<LatencyRow[]>`
     select case when ${byRegion} then r.region else '' end as region,
       (floor(extract(epoch from r."timestamp") / ${bucketSecs}::int) * ${bucketSecs}::int)::float8 as t,

@@ -24,7 +24,9 @@ export function parseRange(asked: { from?: string | undefined; to?: string | und
   const to = asked.to === undefined ? new Date(now) : parseTime(asked.to, "/query/to");
   const from = asked.from === undefined ? new Date(to.getTime() - dayMs) : parseTime(asked.from, "/query/from");
   if (to.getTime() <= from.getTime()) {
-    throw new AppError("BAD_TIME_RANGE", `The range ends at ${to.toISOString()}, which is not after its start at ${from.toISOString()}.`, { field: asked.to === undefined ? "/query/from" : "/query/to" });
+    throw new AppError("BAD_TIME_RANGE", `The range ends at ${to.toISOString()}, which is not after its start at ${from.toISOString()}.`, {
+      field: asked.to === undefined ? "/query/from" : "/query/to",
+    });
   }
   return { from, to };
 }

@@ -34,14 +34,28 @@ t.test("results come newest first, a page at a time, with the exact total", asyn
     "by the time of the run, not of its slot",
   );
   t.strictSame(all.body.items[1], {
-    target_id: id, region: "us", timestamp: iso(noon - 28.5 * minute), status: "down", error: "connection refused", http_status: null, response_size: 512,
-    dns_ms: 10, connect_ms: 20, tls_ms: null, ttfb_ms: 30, total_ms: 100,
+    target_id: id,
+    region: "us",
+    timestamp: iso(noon - 28.5 * minute),
+    status: "down",
+    error: "connection refused",
+    http_status: null,
+    response_size: 512,
+    dns_ms: 10,
+    connect_ms: 20,
+    tls_ms: null,
+    ttfb_ms: 30,
+    total_ms: 100,
   });
   t.match((await ask("GET", `/api/v1/targets/${id}/results?limit=1&offset=1`)).body, { total: 3, limit: 1, offset: 1, items: [{ region: "us" }] });
   t.match((await ask("GET", `/api/v1/targets/${id}/results?region=eu`)).body, { total: 2 });
   t.match((await ask("GET", `/api/v1/targets/${id}/results?limit=20000`)).body, { limit: 10_000 }, "a larger page is lowered silently");
   t.match((await ask("GET", `/api/v1/targets/${id}/results?from=${iso(noon - 2 * day)}`)).body, { total: 4 });
-  t.match((await ask("GET", `/api/v1/targets/${id}/results?from=${iso(noon - 29 * minute)}&to=${iso(noon - 28 * minute)}`)).body, { total: 2 }, "from belongs to the range, to does not");
+  t.match(
+    (await ask("GET", `/api/v1/targets/${id}/results?from=${iso(noon - 29 * minute)}&to=${iso(noon - 28 * minute)}`)).body,
+    { total: 2 },
+    "from belongs to the range, to does not",
+  );
 });
 
 t.test("a slow kind's run belongs to its own time, long after its slot", async (t) => {
@@ -53,11 +67,16 @@ t.test("a slow kind's run belongs to its own time, long after its slot", async (
 t.test("what cannot be asked is refused, and what is another's is absent", async (t) => {
   const id = await newTarget(ctx.orgId);
   for (const path of ["results", "latency", "latency/by-region", "uptime"]) {
-    t.match(await ask("GET", `/api/v1/targets/${id}/${path}?from=${iso(noon)}&to=${iso(noon)}`), { status: 400, body: { error: { code: "BAD_TIME_RANGE", field: "/query/to" } } }, path);
+    t.match(
+      await ask("GET", `/api/v1/targets/${id}/${path}?from=${iso(noon)}&to=${iso(noon)}`),
+      { status: 400, body: { error: { code: "BAD_TIME_RANGE", field: "/query/to" } } },
+      path,
+    );
     t.match(await ask("GET", `/api/v1/targets/${id}/${path}?from=${iso(noon + 1)}`), { status: 400, body: { error: { code: "BAD_TIME_RANGE", field: "/query/from" } } }, path);
     t.match(await ask("GET", `/api/v1/targets/${id}/${path}?from=yesterday`), { status: 400, body: { error: { code: "INVALID_QUERY", field: "/query/from" } } }, path);
     t.match(await ask("GET", `/api/v1/targets/${id}/${path}?from=0001-01-01T00:00:00Z`), { status: 400, body: { error: { code: "INVALID_QUERY" } } }, path);
-    for (const absent of [newId(), "nonsense", id.toUpperCase()]) t.match(await ask("GET", `/api/v1/targets/${absent}/${path}`), { status: 404, body: { error: { code: "TARGET_NOT_FOUND" } } }, path);
+    for (const absent of [newId(), "nonsense", id.toUpperCase()])
+      t.match(await ask("GET", `/api/v1/targets/${absent}/${path}`), { status: 404, body: { error: { code: "TARGET_NOT_FOUND" } } }, path);
     caller = stranger;
     t.match(await ask("GET", `/api/v1/targets/${id}/${path}`), { status: 404, body: { error: { code: "TARGET_NOT_FOUND" } } }, path);
     caller = { ...ctx, scopes: new Set(["targets:write"]) };
@@ -80,15 +99,28 @@ t.test("latency: about 60 slices, each a whole number of minutes, gaps included"
   ]);
   const { body } = await ask("GET", `/api/v1/targets/${id}/latency?from=${iso(noon - hour)}&to=${iso(noon)}`);
   t.equal(body.buckets.length, 60, "every slice is there");
-  t.strictSame(body.buckets.map((bucket: { t: number }) => bucket.t), Array.from({ length: 60 }, (_, at) => noon - hour + at * minute));
-  t.strictSame(body.buckets[50], { t: noon - 10 * minute, p50: 51, p95: 96, p99: 100, avg: 51, dns: 10, connect: 20, tls: 0, ttfb: 30, samples: 101 }, "runs that failed or were skipped are not latency");
+  t.strictSame(
+    body.buckets.map((bucket: { t: number }) => bucket.t),
+    Array.from({ length: 60 }, (_, at) => noon - hour + at * minute),
+  );
+  t.strictSame(
+    body.buckets[50],
+    { t: noon - 10 * minute, p50: 51, p95: 96, p99: 100, avg: 51, dns: 10, connect: 20, tls: 0, ttfb: 30, samples: 101 },
+    "runs that failed or were skipped are not latency",
+  );
   t.strictSame(body.buckets[55], { t: noon - 5 * minute, p50: 0, p95: 0, p99: 0, avg: 0, dns: 0, connect: 0, tls: 0, ttfb: 0, samples: 0 }, "a gap");
 
   const eu = await ask("GET", `/api/v1/targets/${id}/latency?from=${iso(noon - hour)}&region=eu`);
   t.equal(eu.body.buckets[50].samples, 51);
   const regions = await ask("GET", `/api/v1/targets/${id}/latency/by-region?from=${iso(noon - hour)}`);
   t.equal(regions.body.bucket_seconds, 60);
-  t.strictSame(regions.body.regions.map((own: { region: string; buckets: { samples: number }[] }) => [own.region, own.buckets.length, own.buckets[50]!.samples]), [["eu", 60, 51], ["us", 60, 50]]);
+  t.strictSame(
+    regions.body.regions.map((own: { region: string; buckets: { samples: number }[] }) => [own.region, own.buckets.length, own.buckets[50]!.samples]),
+    [
+      ["eu", 60, 51],
+      ["us", 60, 50],
+    ],
+  );
   const quiet = await newTarget(ctx.orgId);
   t.strictSame((await ask("GET", `/api/v1/targets/${quiet}/latency/by-region`)).body.regions, [], "no region without samples");
 });
@@ -106,8 +138,13 @@ t.test("uptime counts runs that are evidence", async (t) => {
   const id = await newTarget(ctx.orgId);
   t.strictSame((await ask("GET", `/api/v1/targets/${id}/uptime`)).body, { total: 0, up: 0, down: 0, degraded: 0, error: 0, uptime_pct: 100 });
   await addResults(id, [
-    { at: noon - minute }, { at: noon - 2 * minute, region: "us" }, { at: noon - 3 * minute, status: "degraded" }, { at: noon - 4 * minute, status: "down" },
-    { at: noon - 5 * minute, status: "error" }, { at: noon - 6 * minute, status: "degraded", skip: true }, { at: noon - 25 * hour, status: "down" },
+    { at: noon - minute },
+    { at: noon - 2 * minute, region: "us" },
+    { at: noon - 3 * minute, status: "degraded" },
+    { at: noon - 4 * minute, status: "down" },
+    { at: noon - 5 * minute, status: "error" },
+    { at: noon - 6 * minute, status: "degraded", skip: true },
+    { at: noon - 25 * hour, status: "down" },
   ]);
   t.strictSame((await ask("GET", `/api/v1/targets/${id}/uptime`)).body, { total: 5, up: 2, down: 1, degraded: 1, error: 1, uptime_pct: 60 });
   t.strictSame((await ask("GET", `/api/v1/targets/${id}/uptime?region=us`)).body, { total: 1, up: 1, down: 0, degraded: 0, error: 0, uptime_pct: 100 });
@@ -116,9 +153,13 @@ t.test("uptime counts runs that are evidence", async (t) => {
 t.test("the history of many monitors in two statements", async (t) => {
   const [busy, quiet, foreign] = [await newTarget(ctx.orgId), await newTarget(ctx.orgId), await newTarget(stranger.orgId)];
   await addResults(busy, [
-    { at: noon - day + minute }, { at: noon - day + 2 * minute, status: "degraded", total: 200 },
-    { at: noon - 90 * minute, status: "down", total: 3000 }, { at: noon - 80 * minute, total: 50 },
-    { at: noon - 40 * minute, total: 70 }, { at: noon - 10 * minute, status: "error", total: null }, { at: noon - 5 * minute, skip: true, status: "degraded", total: null },
+    { at: noon - day + minute },
+    { at: noon - day + 2 * minute, status: "degraded", total: 200 },
+    { at: noon - 90 * minute, status: "down", total: 3000 },
+    { at: noon - 80 * minute, total: 50 },
+    { at: noon - 40 * minute, total: 70 },
+    { at: noon - 10 * minute, status: "error", total: null },
+    { at: noon - 5 * minute, skip: true, status: "degraded", total: null },
   ]);
   await addResults(foreign, [{ at: noon - minute }]);
   // Counted already: 20 days ago, and today until 12:00. The raw rows before that are not counted twice.
@@ -129,7 +170,11 @@ t.test("the history of many monitors in two statements", async (t) => {
 
   const history = histories.get(busy)!;
   t.equal(history.strip.length, 48);
-  t.strictSame([history.strip[0], history.strip[1], history.strip[45], history.strip[46], history.strip[47]], ["degraded", "none", "down", "up", "down"], "the worst of each half hour");
+  t.strictSame(
+    [history.strip[0], history.strip[1], history.strip[45], history.strip[46], history.strip[47]],
+    ["degraded", "none", "down", "up", "down"],
+    "the worst of each half hour",
+  );
   t.strictSame([history.p95[0], history.p95[45], history.p95[46], history.p95[47]], [195, 50, 70, null]);
   t.equal(history.p95Now, 70);
   t.equal(history.uptime30d, (100 * (90 + 3 + 1)) / (100 + 4 + 2), "days from the rollup, the last hour from the runs");

@@ -2,10 +2,7 @@ import Type, { type Static } from "typebox";
 import { measurementFields } from "@statusmesh/shared/result";
 import { Id, PageOf, Timestamp } from "../http/wire.ts";
 
-export const CheckResult = Type.Object(
-  { target_id: Id, region: Type.String(), timestamp: Timestamp, ...measurementFields },
-  { additionalProperties: false, title: "CheckResult" },
-);
+export const CheckResult = Type.Object({ target_id: Id, region: Type.String(), timestamp: Timestamp, ...measurementFields }, { additionalProperties: false, title: "CheckResult" });
 export type CheckResult = Static<typeof CheckResult>;
 
 export const CheckResultPage = PageOf(CheckResult);

@@ -44,7 +44,17 @@ export async function latencyByRegion(ctx: Ctx, targetId: string, input: Omit<Ra
   const bucketSecs = bucketSeconds(range);
   const rows = await queries.selectLatency(ctx.sql, ctx.orgId, target, range, null, bucketSecs, true);
   const regions = [...new Set(rows.map((row) => row.region))];
-  return { bucket_seconds: bucketSecs, regions: regions.map((region) => ({ region, buckets: fill(range, bucketSecs, rows.filter((row) => row.region === region)) })) };
+  return {
+    bucket_seconds: bucketSecs,
+    regions: regions.map((region) => ({
+      region,
+      buckets: fill(
+        range,
+        bucketSecs,
+        rows.filter((row) => row.region === region),
+      ),
+    })),
+  };
 }
 
 /** How many runs ended how, and the share that found the target up or degraded. */

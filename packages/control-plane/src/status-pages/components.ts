@@ -29,7 +29,12 @@ export async function addComponent(ctx: Ctx, pageId: string, input: ComponentCre
     }
     const { count, included } = await queries.countPublicTargets(own.sql, ctx.orgId, input.target_id);
     const full = limit !== null && !included && count >= limit;
-    const binding = { target_id: input.target_id, public_name: input.public_name ?? null, public_description: input.public_description ?? null, public_group: input.public_group ?? null };
+    const binding = {
+      target_id: input.target_id,
+      public_name: input.public_name ?? null,
+      public_description: input.public_description ?? null,
+      public_group: input.public_group ?? null,
+    };
     if (!(await queries.insertComponent(own.sql, ctx.orgId, pageId, binding))) throw new AppError("TARGET_NOT_FOUND", "There is no monitor with this id.", { field: "/target_id" });
     // After the insert, so that a monitor that does not exist is told as such whatever the quota.
     if (full) throw quotaExceeded("max_public_components", count, limit, plan);
@@ -67,7 +72,9 @@ export async function reorderComponents(ctx: Ctx, pageId: string, targetIds: rea
     const stray = targetIds.findIndex((id, at) => !present.has(id) || targetIds.indexOf(id) !== at);
     if (stray >= 0) throw new AppError("INVALID_COMPONENT_ID", "Each id must be a component of this page, and come once.", { field: `/target_ids/${stray}` });
     if (targetIds.length !== present.size) {
-      throw new AppError("INVALID_COMPONENT_ID", `The page has ${present.size} components, and the list names ${targetIds.length} of them: name every one.`, { field: "/target_ids" });
+      throw new AppError("INVALID_COMPONENT_ID", `The page has ${present.size} components, and the list names ${targetIds.length} of them: name every one.`, {
+        field: "/target_ids",
+      });
     }
     await queries.orderComponents(own.sql, ctx.orgId, pageId, targetIds);
     const rows = await allComponents(own, pageId);

@@ -119,7 +119,12 @@ export async function countPublicTargets(sql: Db, orgId: string, targetId: strin
 }
 
 /** Adds a monitor of the organisation at the end of the page. False when it has no such monitor. */
-export async function insertComponent(sql: Db, orgId: string, pageId: string, row: Pick<ComponentRow, "target_id" | "public_name" | "public_description" | "public_group">): Promise<boolean> {
+export async function insertComponent(
+  sql: Db,
+  orgId: string,
+  pageId: string,
+  row: Pick<ComponentRow, "target_id" | "public_name" | "public_description" | "public_group">,
+): Promise<boolean> {
   const rows = await sql`
     insert into status_page_components (page_id, target_id, org_id, public_name, public_description, public_group, sort_order)
     select ${pageId}, t.id, t.org_id, ${row.public_name}, ${row.public_description}, ${row.public_group},

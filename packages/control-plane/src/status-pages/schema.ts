@@ -87,13 +87,22 @@ export const ComponentCreate = Type.Object(
 export type ComponentCreate = Static<typeof ComponentCreate>;
 
 export const ComponentPatch = Type.Object(
-  { public_name: Type.Optional(bindingFields.public_name), public_description: Type.Optional(bindingFields.public_description), public_group: Type.Optional(bindingFields.public_group) },
+  {
+    public_name: Type.Optional(bindingFields.public_name),
+    public_description: Type.Optional(bindingFields.public_description),
+    public_group: Type.Optional(bindingFields.public_group),
+  },
   { additionalProperties: false, title: "ComponentPatch", description: "What is left out stays; null restores the default" },
 );
 export type ComponentPatch = Static<typeof ComponentPatch>;
 
 export const ComponentOrder = Type.Object(
-  { target_ids: Type.Array(Type.Unsafe<string>({ ...Id, errorCode: "INVALID_COMPONENT_ID" }), { maxItems: 10_000, description: "Every component of the page, once, in the order wanted" }) },
+  {
+    target_ids: Type.Array(Type.Unsafe<string>({ ...Id, errorCode: "INVALID_COMPONENT_ID" }), {
+      maxItems: 10_000,
+      description: "Every component of the page, once, in the order wanted",
+    }),
+  },
   { additionalProperties: false, title: "ComponentOrder" },
 );
 

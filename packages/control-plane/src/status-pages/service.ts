@@ -102,7 +102,8 @@ async function find(ctx: Ctx, id: string, select: typeof queries.selectPage): Pr
   return row;
 }
 
-const slugTaken = (slug: string, cause?: unknown) => new AppError("SLUG_TAKEN", `The slug ${slug} belongs to another status page. Choose a different one.`, { field: "/slug", cause });
+const slugTaken = (slug: string, cause?: unknown) =>
+  new AppError("SLUG_TAKEN", `The slug ${slug} belongs to another status page. Choose a different one.`, { field: "/slug", cause });
 
 function checkedName(name: string): string {
   if (name.trim() === "") throw new AppError("EMPTY_NAME", "A status page needs a name of 1 to 80 characters.", { field: "/name" });

@@ -28,15 +28,37 @@ t.test("a page is made, read, changed and deleted", async (t) => {
   t.equal(made.headers.get("location"), `${pages}/${made.body.id}`);
   const at = new Date(clock.at).toISOString();
   const blank = { display_name: null, about: null, brand_color: null, style: "auto", show_powered_by: true, website_url: null, hide_from_search: false };
-  t.strictSame(made.body, { id: made.body.id, slug: "acme", name: "Acme status", enabled: true, branding: blank, status_url: "http://status.test/status", logo_url: null, created_at: at, updated_at: at });
+  t.strictSame(made.body, {
+    id: made.body.id,
+    slug: "acme",
+    name: "Acme status",
+    enabled: true,
+    branding: blank,
+    status_url: "http://status.test/status",
+    logo_url: null,
+    created_at: at,
+    updated_at: at,
+  });
   t.strictSame((await ask("GET", `${pages}/${made.body.id}`)).body, made.body);
 
   clock.at += 1000;
-  const branding = { display_name: "Acme", about: "**Hello**", brand_color: "#12aBef", style: "dark", show_powered_by: false, website_url: "https://acme.test/x?y#z", hide_from_search: true };
+  const branding = {
+    display_name: "Acme",
+    about: "**Hello**",
+    brand_color: "#12aBef",
+    style: "dark",
+    show_powered_by: false,
+    website_url: "https://acme.test/x?y#z",
+    hide_from_search: true,
+  };
   const changed = await ask("PATCH", `${pages}/${made.body.id}`, { slug: "acme-2", branding });
   t.match(changed, { status: 200, body: { slug: "acme-2", name: "Acme status", branding, created_at: at, updated_at: new Date(clock.at).toISOString() } });
   t.strictSame((await ask("PATCH", `${pages}/${made.body.id}`, { branding: { about: "Hi" } })).body.branding, { ...blank, about: "Hi" }, "branding is replaced as a whole");
-  t.match((await ask("PATCH", `${pages}/${made.body.id}`, { enabled: false })).body, { enabled: false, status_url: null, branding: { about: "Hi" } }, "and stays when it is not sent");
+  t.match(
+    (await ask("PATCH", `${pages}/${made.body.id}`, { enabled: false })).body,
+    { enabled: false, status_url: null, branding: { about: "Hi" } },
+    "and stays when it is not sent",
+  );
   t.match(await ask("POST", pages, { slug: "acme", name: "Other" }), { status: 201 }, "the old slug is free at once");
 
   t.equal((await ask("DELETE", `${pages}/${made.body.id}`)).status, 204);
@@ -69,9 +91,13 @@ t.test("members read, owners change, strangers find nothing", async (t) => {
   const target = await newTarget(ctx.orgId);
   await ask("POST", `${pages}/${page.id}/components`, { target_id: target });
   const changes: [string, string, object?][] = [
-    ["POST", pages, { slug: "other", name: "Other" }], ["PATCH", `${pages}/${page.id}`, { name: "Mine" }], ["DELETE", `${pages}/${page.id}`],
-    ["POST", `${pages}/${page.id}/components`, { target_id: newId() }], ["PATCH", `${pages}/${page.id}/components/${target}`, { public_name: "X" }],
-    ["POST", `${pages}/${page.id}/components/reorder`, { target_ids: [target] }], ["DELETE", `${pages}/${page.id}/components/${target}`],
+    ["POST", pages, { slug: "other", name: "Other" }],
+    ["PATCH", `${pages}/${page.id}`, { name: "Mine" }],
+    ["DELETE", `${pages}/${page.id}`],
+    ["POST", `${pages}/${page.id}/components`, { target_id: newId() }],
+    ["PATCH", `${pages}/${page.id}/components/${target}`, { public_name: "X" }],
+    ["POST", `${pages}/${page.id}/components/reorder`, { target_ids: [target] }],
+    ["DELETE", `${pages}/${page.id}/components/${target}`],
   ];
   const reads = [pages, `${pages}/${page.id}`, `${pages}/${page.id}/components`];
 
@@ -100,19 +126,29 @@ t.test("a slug belongs to one page of the world", async (t) => {
     }),
   );
   t.strictSame(answers.map((answer) => answer.status).sort(), [201, ...new Array(7).fill(409)]);
-  t.match(answers.find((answer) => answer.status === 409), refused(409, "SLUG_TAKEN", "/slug"));
+  t.match(
+    answers.find((answer) => answer.status === 409),
+    refused(409, "SLUG_TAKEN", "/slug"),
+  );
   caller = ctx;
   const [a, b] = [await makePage(), await makePage()];
   const renames = await Promise.all([a, b].map((page) => ask("PATCH", `${pages}/${page.id}`, { slug: "renamed" })));
   t.strictSame(renames.map((answer) => answer.status).sort(), [200, 409]);
-  t.match(renames.find((answer) => answer.status === 409), refused(409, "SLUG_TAKEN", "/slug"));
+  t.match(
+    renames.find((answer) => answer.status === 409),
+    refused(409, "SLUG_TAKEN", "/slug"),
+  );
 });
 
 t.test("lists are pages of their own", async (t) => {
   for (let n = 0; n < 3; n++) await makePage({ name: `Page ${n}` });
   const list = await ask("GET", `${pages}?limit=2&offset=1`);
   t.match(list.body, { total: 3, limit: 2, offset: 1 });
-  t.strictSame(list.body.items.map((page: { name: string }) => page.name), ["Page 1", "Page 2"], "oldest first");
+  t.strictSame(
+    list.body.items.map((page: { name: string }) => page.name),
+    ["Page 1", "Page 2"],
+    "oldest first",
+  );
   t.equal((await ask("GET", pages)).body.items.filter((page: { status_url: string | null }) => page.status_url !== null).length, 1, "one of them is at /status");
 });
 
@@ -128,12 +164,23 @@ t.test("monitors are put on a page, described, ordered and taken off", async (t)
   for (const target_id of [newId(), await newTarget(stranger.orgId)]) t.match(await ask("POST", path, { target_id }), refused(404, "TARGET_NOT_FOUND", "/target_id"));
   t.match(await ask("POST", path, { target_id: "nonsense" }), refused(400, "INVALID_ID", "/target_id"));
 
-  t.match((await ask("PATCH", `${path}/${web}`, { public_name: null, public_description: "Where things are sold" })).body, { public_name: null, public_description: "Where things are sold", public_group: "Core" }, "null clears, what is left out stays");
+  t.match(
+    (await ask("PATCH", `${path}/${web}`, { public_name: null, public_description: "Where things are sold" })).body,
+    { public_name: null, public_description: "Where things are sold", public_group: "Core" },
+    "null clears, what is left out stays",
+  );
   t.match(await ask("PATCH", `${path}/${web}`, { public_group: " " }), refused(400, "INVALID_BODY", "/public_group"));
   for (const absent of [newId(), "nonsense"]) t.match(await ask("PATCH", `${path}/${absent}`, {}), refused(404, "COMPONENT_NOT_FOUND"));
 
   const order = await ask("POST", `${path}/reorder`, { target_ids: [search, web, api] });
-  t.strictSame(order.body.items.map((item: { target_id: string; sort_order: number }) => [item.target_id, item.sort_order]), [[search, 0], [web, 1], [api, 2]]);
+  t.strictSame(
+    order.body.items.map((item: { target_id: string; sort_order: number }) => [item.target_id, item.sort_order]),
+    [
+      [search, 0],
+      [web, 1],
+      [api, 2],
+    ],
+  );
   t.strictSame((await ask("GET", path)).body.items, order.body.items);
   t.match(await ask("POST", `${path}/reorder`, { target_ids: [search, web] }), refused(400, "INVALID_COMPONENT_ID", "/target_ids"));
   t.match(await ask("POST", `${path}/reorder`, { target_ids: [search, web, web] }), refused(400, "INVALID_COMPONENT_ID", "/target_ids/2"));
@@ -152,14 +199,20 @@ t.test("quotas hold under concurrency: at one below the limit exactly one of man
   const { id } = await makePage();
   const creates = await Promise.all(Array.from({ length: 6 }, () => ask("POST", pages, { slug: newSlug(), name: "More" })));
   t.strictSame(creates.map((answer) => answer.status).sort(), [201, 422, 422, 422, 422, 422]);
-  t.match(creates.find((answer) => answer.status === 422), { body: { error: { code: "QUOTA_EXCEEDED", details: { quota: "max_status_pages", current: 2, limit: 2, plan: "tiny" } } } });
+  t.match(
+    creates.find((answer) => answer.status === 422),
+    { body: { error: { code: "QUOTA_EXCEEDED", details: { quota: "max_status_pages", current: 2, limit: 2, plan: "tiny" } } } },
+  );
 
   const targets = await Promise.all(Array.from({ length: 7 }, () => newTarget(org.orgId)));
   const path = `${pages}/${id}/components`;
   for (const target_id of targets.slice(0, 2)) await ask("POST", path, { target_id });
   const adds = await Promise.all(targets.slice(2).map((target_id) => ask("POST", path, { target_id })));
   t.strictSame(adds.map((answer) => answer.status).sort(), [201, 422, 422, 422, 422]);
-  t.match(adds.find((answer) => answer.status === 422), { body: { error: { code: "QUOTA_EXCEEDED", details: { quota: "max_public_components", current: 3, limit: 3, plan: "tiny" } } } });
+  t.match(
+    adds.find((answer) => answer.status === 422),
+    { body: { error: { code: "QUOTA_EXCEEDED", details: { quota: "max_public_components", current: 3, limit: 3, plan: "tiny" } } } },
+  );
   t.match(await ask("POST", path, { target_id: newId() }), refused(404, "TARGET_NOT_FOUND", "/target_id"), "what does not exist is told as such");
 
   const second = creates.find((answer) => answer.status === 201)!.body.id;
