@@ -25,7 +25,13 @@ export async function runTap(files = testFiles()) {
   for await (const line of createInterface({ input: child.stdout })) {
     const file = /^(not )?ok \d+ - (\S+\.test\.js)(?: # time=([\d.]+)ms)?/.exec(line);
     const summary = /^# \{ (total: .*) \}$/.exec(line);
-    if (summary) totals = Object.fromEntries(summary[1].split(", ").map((pair) => pair.split(": ")).map(([key, value]) => [key, Number(value)]));
+    if (summary)
+      totals = Object.fromEntries(
+        summary[1]
+          .split(", ")
+          .map((pair) => pair.split(": "))
+          .map(([key, value]) => [key, Number(value)]),
+      );
     if (!file) {
       block.push(line);
       continue;

@@ -6,7 +6,7 @@ import { runTap, verdict } from "./tap.mjs";
 const steps = [
   ["format", "oxfmt", ["--check", "."]],
   ["lint", "oxlint", ["--config", "infra/oxlint.json", "--deny-warnings"]],
-  ["dependencies", "depcruise", ["--config", "infra/dependency-rules.cjs", "packages", "test"]],
+  ["dependencies", "depcruise", ["--config", "infra/dependency-rules.cjs", "packages/shared/src", "packages/agent/src", "packages/control-plane/src", "test"]],
   ["unused", "knip", ["--config", "infra/knip.json"]],
 ];
 

@@ -44,7 +44,10 @@ t.test("the environment wins over the file, and the file over the defaults", asy
     "statusmesh.toml": '[server]\nbind = "[::1]:9000"\n[scheduler]\njitter_pct = 0\nbuiltin_agent = false\n',
     "other.toml": '[server]\npublic_url = "https://status.example.org/"\n',
   });
-  const config = loadConfig({ env: { SM_SCHEDULER__JITTER_PCT: "25", SM_SECURITY__ALLOW_PRIVATE_TARGETS: "TRUE", SM_DATA__DIR: "", SM_AGENT_URL: "x", SM_TEST_REQUIRE: "redis" }, cwd });
+  const config = loadConfig({
+    env: { SM_SCHEDULER__JITTER_PCT: "25", SM_SECURITY__ALLOW_PRIVATE_TARGETS: "TRUE", SM_DATA__DIR: "", SM_AGENT_URL: "x", SM_TEST_REQUIRE: "redis" },
+    cwd,
+  });
   t.match(config, {
     server: { bind: "[::1]:9000", public_url: "http://[::1]:9000" },
     scheduler: { jitter_pct: 25, builtin_agent: false },
@@ -59,19 +62,22 @@ t.test("the environment wins over the file, and the file over the defaults", asy
 
 t.test("all problems come at once, one line each, with the nearest known name", async (t) => {
   const file = 'owner = 1\nlog = "debug"\n[scheduler]\njitter_pct = 10.5\nregoin = "eu"\n[sheduler]\nregion = "eu"\n[operator]\nadmin_token = "a-secret-in-the-file"\n';
-  t.strictSame(problemsOf(t, { SM_SERVER__BIND: "localhost", SM_SERVER__PORT: "1", SM_DATABSE__URL: "postgres://x", SM_TENANCY__PATH_BASED_PUBLIC_ROUTES: "yes", SM_XYZZY: "1" }, file), [
-    "owner in statusmesh.toml is not a known key",
-    "log in statusmesh.toml is a section, not a value: write [log] and its keys below",
-    "scheduler.jitter_pct in statusmesh.toml must be a whole number from 0 to 100, not 10.5",
-    "scheduler.regoin in statusmesh.toml is not a known key; did you mean scheduler.region?",
-    "sheduler in statusmesh.toml is not a known key; did you mean scheduler?",
-    "operator.admin_token in statusmesh.toml is a secret: set it as SM_OPERATOR__ADMIN_TOKEN in the environment, or name a file that holds it in SM_OPERATOR__ADMIN_TOKEN_FILE",
-    "SM_DATABSE__URL is not a known setting; did you mean SM_DATABASE__URL?",
-    'SM_SERVER__BIND must be host:port, for example 127.0.0.1:8080 or [::1]:8080, not "localhost"',
-    "SM_SERVER__PORT is not a known setting; did you mean SM_SERVER__BIND?",
-    'SM_TENANCY__PATH_BASED_PUBLIC_ROUTES must be true or false, not "yes"',
-    "SM_XYZZY is not a known setting",
-  ]);
+  t.strictSame(
+    problemsOf(t, { SM_SERVER__BIND: "localhost", SM_SERVER__PORT: "1", SM_DATABSE__URL: "postgres://x", SM_TENANCY__PATH_BASED_PUBLIC_ROUTES: "yes", SM_XYZZY: "1" }, file),
+    [
+      "owner in statusmesh.toml is not a known key",
+      "log in statusmesh.toml is a section, not a value: write [log] and its keys below",
+      "scheduler.jitter_pct in statusmesh.toml must be a whole number from 0 to 100, not 10.5",
+      "scheduler.regoin in statusmesh.toml is not a known key; did you mean scheduler.region?",
+      "sheduler in statusmesh.toml is not a known key; did you mean scheduler?",
+      "operator.admin_token in statusmesh.toml is a secret: set it as SM_OPERATOR__ADMIN_TOKEN in the environment, or name a file that holds it in SM_OPERATOR__ADMIN_TOKEN_FILE",
+      "SM_DATABSE__URL is not a known setting; did you mean SM_DATABASE__URL?",
+      'SM_SERVER__BIND must be host:port, for example 127.0.0.1:8080 or [::1]:8080, not "localhost"',
+      "SM_SERVER__PORT is not a known setting; did you mean SM_SERVER__BIND?",
+      'SM_TENANCY__PATH_BASED_PUBLIC_ROUTES must be true or false, not "yes"',
+      "SM_XYZZY is not a known setting",
+    ],
+  );
 });
 
 t.test("secrets come from the environment or from a file that it names, and never reach a message", async (t) => {
@@ -126,7 +132,9 @@ t.test("the example file documents every key, and is valid", async (t) => {
   const cwd = t.testdir({ "statusmesh.toml": example.replaceAll(/^# ?(?=[a-z_]+ = )/gm, "") });
   const leaves = (node: object, path: string[]): { name: string; variable: string; secret: boolean }[] =>
     Object.entries(node).flatMap(([name, child]: [string, { properties?: object; secret?: boolean }]) =>
-      child.properties !== undefined ? leaves(child.properties, [...path, name]) : [{ name, variable: `SM_${[...path, name].join("__").toUpperCase()}`, secret: child.secret === true }],
+      child.properties !== undefined
+        ? leaves(child.properties, [...path, name])
+        : [{ name, variable: `SM_${[...path, name].join("__").toUpperCase()}`, secret: child.secret === true }],
     );
   for (const { name, variable, secret } of leaves(ConfigSchema.properties, [])) t.match(example, secret ? variable : new RegExp(`^(# )?${name} = `, "m"), variable);
   t.ok(loadConfig({ env: {}, cwd }), "also with every commented default written out");

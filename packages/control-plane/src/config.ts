@@ -20,10 +20,17 @@ const key32Pattern = "^(?:[A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=)?$";
 export const ConfigSchema = Type.Object({
   server: Type.Object({
     bind: text("127.0.0.1:8080", "Address and port to listen on", "host:port, for example 127.0.0.1:8080 or [::1]:8080", bindPattern),
-    public_url: text("", "How browsers and agents reach this service; http://<bind> when empty", "an http or https origin without a path, for example https://status.example.org", "^(?:https?://[^\\s/?#@]+/?)?$"),
+    public_url: text(
+      "",
+      "How browsers and agents reach this service; http://<bind> when empty",
+      "an http or https origin without a path, for example https://status.example.org",
+      "^(?:https?://[^\\s/?#@]+/?)?$",
+    ),
   }),
   data: Type.Object({ dir: text("./data", "Folder of the embedded database and of files", "a folder name", "^[^\\0]+$") }),
-  database: Type.Object({ url: secret("Postgres 15 or newer; empty starts the embedded one in data.dir", "a URL like postgres://user:password@host:5432/name", "^(?:postgres(?:ql)?://\\S+)?$") }),
+  database: Type.Object({
+    url: secret("Postgres 15 or newer; empty starts the embedded one in data.dir", "a URL like postgres://user:password@host:5432/name", "^(?:postgres(?:ql)?://\\S+)?$"),
+  }),
   bootstrap: Type.Object({
     email: text("owner@localhost", "Email address of the owner made at the first start", "an email address", "^[^\\s@]+@[^\\s@]+$"),
     org_name: text("My organisation", "Name of the organisation made at the first start", "1 to 80 characters", "^(?=.*\\S).{1,80}$"),

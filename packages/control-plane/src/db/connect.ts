@@ -34,7 +34,8 @@ export function openPool(address: DatabaseAddress, { max = 10 }: PoolOptions = {
   };
   // The helpers that the type parameter would add for custom types are not used: a plain Sql is all that callers need.
   if ("path" in address) return postgres({ ...options, ...address }) as unknown as Sql;
-  if (!URL.canParse(address.url)) throw new StartupError("database.url is not a URL like postgres://user:password@host:5432/name. Write special characters in the password as %XX.");
+  if (!URL.canParse(address.url))
+    throw new StartupError("database.url is not a URL like postgres://user:password@host:5432/name. Write special characters in the password as %XX.");
   return postgres(address.url, options) as unknown as Sql;
 }
 

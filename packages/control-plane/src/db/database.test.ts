@@ -47,7 +47,10 @@ t.test("values come in the types that the code counts on", async (t) => {
   const [row] = await sql`select 5::int8 as small, 9007199254740993::int8 as large, sum(n) as total, '2026-11-20T13:00:00.123+02'::timestamptz as at,
     array[1, 2]::int8[] as list, current_setting('TimeZone') as zone, current_setting('statement_timeout') as timeout from (values (1::int8), (2)) as v (n)`;
   t.strictSame({ ...row }, { small: 5, large: "9007199254740993", total: 3, at: new Date("2026-11-20T11:00:00.123Z"), list: [1, 2], zone: "UTC", timeout: "30s" });
-  t.strictSame([...(await sql`select ${2 ** 53 - 1}::int8 as n, ${"9007199254740993"}::int8 as m, ${0.5}::numeric as half`)], [{ n: 2 ** 53 - 1, m: "9007199254740993", half: 0.5 }]);
+  t.strictSame(
+    [...(await sql`select ${2 ** 53 - 1}::int8 as n, ${"9007199254740993"}::int8 as m, ${0.5}::numeric as half`)],
+    [{ n: 2 ** 53 - 1, m: "9007199254740993", half: 0.5 }],
+  );
 });
 
 t.test("a database that cannot be used says why in one line, without the password", async (t) => {
@@ -63,7 +66,10 @@ t.test("a database that cannot be used says why in one line, without the passwor
     [{ path, username: "nobody", database: "statusmesh" }, /^The database .* refused the user or the password/],
   ];
   for (const [address, message] of cases) {
-    const error: unknown = await openDatabase(address).then(() => null, (reason: unknown) => reason);
+    const error: unknown = await openDatabase(address).then(
+      () => null,
+      (reason: unknown) => reason,
+    );
     t.match(error, { name: "StartupError", message });
     t.notMatch((error as Error).message, /s3cret|\n/);
   }
@@ -171,7 +177,8 @@ t.test("the hub finds a server again that was away", async (t) => {
   await second.stop();
 });
 
-const resultsTable = "create table results (target_id uuid, scheduled_at timestamptz, region text, primary key (target_id, scheduled_at, region)) partition by range (scheduled_at)";
+const resultsTable =
+  "create table results (target_id uuid, scheduled_at timestamptz, region text, primary key (target_id, scheduled_at, region)) partition by range (scheduled_at)";
 
 t.test("day partitions are made ahead, once, and take a day in UTC each", async (t) => {
   const { sql } = await emptyDatabase(t);
@@ -183,10 +190,13 @@ t.test("day partitions are made ahead, once, and take a day in UTC each", async 
   t.strictSame(await ensurePartitions(sql, from, to), []);
 
   await sql`insert into results select gen_random_uuid(), at, 'x' from unnest(${["2026-11-30T00:00:00Z", "2026-11-30T23:59:59.999Z", "2026-12-01T00:00:00Z"]}::timestamptz[]) as at`;
-  t.strictSame([...(await sql`select tableoid::regclass::text as part, count(*) as n from results group by 1 order by 1`)], [
-    { part: "results_20261130", n: 2 },
-    { part: "results_20261201", n: 1 },
-  ]);
+  t.strictSame(
+    [...(await sql`select tableoid::regclass::text as part, count(*) as n from results group by 1 order by 1`)],
+    [
+      { part: "results_20261130", n: 2 },
+      { part: "results_20261201", n: 1 },
+    ],
+  );
 });
 
 t.test("old partitions go without stopping readers, also after an interrupted removal", async (t) => {
@@ -207,10 +217,8 @@ t.test("old partitions go without stopping readers, also after an interrupted re
   await reader.unsafe("commit");
   reader.release();
   t.strictSame((await dropping).sort(), ["results_20261114", "results_20261115", "results_20261116"]);
-  t.strictSame([...(await sql`select relname as name from pg_class where relname ~ '^results_[0-9]+$' order by 1`)], [
-    { name: "results_20261117" },
-    { name: "results_20261118" },
-    { name: "results_20261119" },
-    { name: "results_20261120" },
-  ]);
+  t.strictSame(
+    [...(await sql`select relname as name from pg_class where relname ~ '^results_[0-9]+$' order by 1`)],
+    [{ name: "results_20261117" }, { name: "results_20261118" }, { name: "results_20261119" }, { name: "results_20261120" }],
+  );
 });

@@ -21,7 +21,10 @@ export function findBinaries(platform: string = process.platform, arch: string =
   try {
     main = createRequire(import.meta.url).resolve(name);
   } catch (cause) {
-    throw new StartupError(`There is no bundled PostgreSQL for ${platform}-${arch} (package ${name}): install optional dependencies, or set database.url (SM_DATABASE__URL) to a server of yours.`, { cause });
+    throw new StartupError(
+      `There is no bundled PostgreSQL for ${platform}-${arch} (package ${name}): install optional dependencies, or set database.url (SM_DATABASE__URL) to a server of yours.`,
+      { cause },
+    );
   }
   const root = realpathSync(dirname(dirname(main)));
   linkLibraries(root);
@@ -40,7 +43,9 @@ function linkLibraries(root: string): void {
     } catch (error) {
       const { code } = error as NodeJS.ErrnoException;
       if (code === "EEXIST") continue;
-      throw new StartupError(`The library links of the bundled PostgreSQL cannot be made in ${root} (${code}): start StatusMesh once as the owner of that folder.`, { cause: error });
+      throw new StartupError(`The library links of the bundled PostgreSQL cannot be made in ${root} (${code}): start StatusMesh once as the owner of that folder.`, {
+        cause: error,
+      });
     }
   }
 }

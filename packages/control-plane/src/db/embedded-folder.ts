@@ -32,13 +32,18 @@ export function prepareFolder(dir: string, binaries: Binaries): Folder {
     fs.writeFileSync(probe, "");
     fs.rmSync(probe);
   } catch (error) {
-    throw new StartupError(`The data folder ${dir} cannot be written (${(error as NodeJS.ErrnoException).code}): set data.dir (SM_DATA__DIR) to a folder that this user may write.`, { cause: error });
+    throw new StartupError(
+      `The data folder ${dir} cannot be written (${(error as NodeJS.ErrnoException).code}): set data.dir (SM_DATA__DIR) to a folder that this user may write.`,
+      { cause: error },
+    );
   }
   const pgdata = join(dataDir, "postgres");
   const holder = fs.statSync(pgdata, { throwIfNoEntry: false });
   const self = process.getuid?.() ?? 0;
   if (self !== 0 && holder !== undefined && holder.uid !== self) {
-    throw new StartupError(`The folder ${pgdata} belongs to user id ${holder.uid}, and StatusMesh runs as ${self}: run it as that user, or as root give the folder away with "chown -R ${self} ${pgdata}".`);
+    throw new StartupError(
+      `The folder ${pgdata} belongs to user id ${holder.uid}, and StatusMesh runs as ${self}: run it as that user, or as root give the folder away with "chown -R ${self} ${pgdata}".`,
+    );
   }
   const owner = self !== 0 ? {} : holder !== undefined && holder.uid !== 0 ? { uid: holder.uid, gid: holder.gid } : { uid: unprivileged, gid: unprivileged };
   if (owner.uid !== undefined) {
@@ -69,7 +74,9 @@ function mayEnter(dir: string, { uid, gid }: { uid: number; gid: number }): bool
 function requireWay(dir: string, owner: { uid: number; gid: number }, advice: string): void {
   for (let here = dir; ; here = dirname(here)) {
     if (!mayEnter(here, owner)) {
-      throw new StartupError(`PostgreSQL cannot run as root, so it runs as user id ${owner.uid}, which may not pass through ${here}. ${advice}, run StatusMesh as another user, or run "chmod o+x ${here}".`);
+      throw new StartupError(
+        `PostgreSQL cannot run as root, so it runs as user id ${owner.uid}, which may not pass through ${here}. ${advice}, run StatusMesh as another user, or run "chmod o+x ${here}".`,
+      );
     }
     if (here === dirname(here)) return;
   }
@@ -87,13 +94,19 @@ export async function ensureCluster({ dataDir, pgdata, owner }: Folder, { initdb
       await run(initdb, ["-D", fresh, "-U", "statusmesh", "--auth-local=trust", "--auth-host=reject", "--no-instructions", ...locale], { ...owner, cwd: fresh });
       fs.renameSync(fresh, pgdata);
     } catch (error) {
-      if (!fs.existsSync(versionFile)) throw error instanceof StartupError ? error : new StartupError(`The database folder ${pgdata} cannot be made: ${error instanceof Error ? error.message : String(error)}`, { cause: error });
+      if (!fs.existsSync(versionFile))
+        throw error instanceof StartupError
+          ? error
+          : new StartupError(`The database folder ${pgdata} cannot be made: ${error instanceof Error ? error.message : String(error)}`, { cause: error });
     } finally {
       fs.rmSync(fresh, { recursive: true, force: true });
     }
   }
   const version = fs.readFileSync(versionFile, "utf8").trim();
-  if (version !== major) throw new StartupError(`The database in ${pgdata} was made by PostgreSQL ${version}, and this StatusMesh brings ${major}: start the version that made it, and move the data by dump and restore.`);
+  if (version !== major)
+    throw new StartupError(
+      `The database in ${pgdata} was made by PostgreSQL ${version}, and this StatusMesh brings ${major}: start the version that made it, and move the data by dump and restore.`,
+    );
 }
 
 /** Removes what killed initdb runs left. Only for the process that holds the data folder. */
@@ -108,8 +121,14 @@ function run(program: string, args: string[], options: { uid?: number; gid?: num
     const child = spawn(program, args, { ...options, env: serverEnv, stdio: ["ignore", "ignore", "pipe"] });
     let complaint = "";
     child.stderr.setEncoding("utf8").on("data", (text: string) => (complaint = (complaint + text).slice(-2000)));
-    child.on("error", (error) => reject(new StartupError(`The bundled PostgreSQL cannot run here: ${error.message}. It needs glibc on Linux; otherwise set database.url (SM_DATABASE__URL) to a server of yours.`)));
-    child.on("close", (code) => (code === 0 ? resolve() : reject(new StartupError(`The database folder cannot be made: ${complaint.trim().split("\n", 1)[0] || `initdb ended with code ${code}`}`))));
+    child.on("error", (error) =>
+      reject(
+        new StartupError(`The bundled PostgreSQL cannot run here: ${error.message}. It needs glibc on Linux; otherwise set database.url (SM_DATABASE__URL) to a server of yours.`),
+      ),
+    );
+    child.on("close", (code) =>
+      code === 0 ? resolve() : reject(new StartupError(`The database folder cannot be made: ${complaint.trim().split("\n", 1)[0] || `initdb ended with code ${code}`}`)),
+    );
   });
 }
 
@@ -129,7 +148,8 @@ export function socketFolder({ dataDir, pgdata, owner }: Folder): string {
     fs.mkdirSync(dir, { mode: 0o700 });
     if (owner.uid !== undefined) fs.chownSync(dir, owner.uid, owner.gid!);
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw new StartupError(`The folder ${dir} for the database socket cannot be made (${(error as NodeJS.ErrnoException).code}).`, { cause: error });
+    if ((error as NodeJS.ErrnoException).code !== "EEXIST")
+      throw new StartupError(`The folder ${dir} for the database socket cannot be made (${(error as NodeJS.ErrnoException).code}).`, { cause: error });
   }
   const found = fs.lstatSync(dir);
   // Whoever owns that folder could pose as the database.

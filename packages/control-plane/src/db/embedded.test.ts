@@ -18,7 +18,9 @@ t.teardown(() => fs.rmSync(root, { recursive: true, force: true }));
 /** Making a cluster takes the longest: tests that need no fresh one take turns on "usual". */
 const folder = (name: string) => join(root, name);
 
-const pidOf = (dataDir: string) => Number(fs.readFileSync(join(dataDir, "postgres/postmaster.pid"), "utf8").split("\n", 1)[0]);
+const pidFileOf = (dataDir: string) => join(dataDir, "postgres/postmaster.pid");
+/** Of the recorded server; 0 when none is. */
+const pidOf = (dataDir: string) => (fs.existsSync(pidFileOf(dataDir)) ? Number(fs.readFileSync(pidFileOf(dataDir), "utf8").split("\n", 1)[0]) : 0);
 
 async function query<T>(address: DatabaseAddress, text: string): Promise<T[]> {
   const sql = await openDatabase(address, { max: 1 });
@@ -48,7 +50,7 @@ t.test("a first start makes the cluster, and a second one finds what was written
   ]);
   await first.stop();
   await first.stop();
-  t.notOk(fs.existsSync(join(dataDir, "postgres/postmaster.pid")), "no server is left");
+  t.notOk(fs.existsSync(pidFileOf(dataDir)), "no server is left");
 
   const second = await startEmbedded({ dataDir, log });
   t.strictSame(await query(second.address, "select word from kept"), [{ word: "ätsch" }]);
@@ -84,14 +86,14 @@ t.test("a server that a killed process left is adopted with what it had committe
   const server = await startEmbedded({ dataDir, log });
   t.equal(pidOf(dataDir), pid, "it is the same server");
   await server.stop();
-  t.notOk(fs.existsSync(join(dataDir, "postgres/postmaster.pid")), "and it can be stopped");
+  t.notOk(fs.existsSync(pidFileOf(dataDir)), "and it can be stopped");
 });
 
-t.test("a pid file that names somebody else's process does not stop a start", async (t) => {
+t.test("a pid file that is empty or names somebody else's process does not stop a start", async (t) => {
   const dataDir = folder("usual");
   const before = await startEmbedded({ dataDir, log });
   await query(before.address, "create table if not exists counted (n int)");
-  const pidFile = join(dataDir, "postgres/postmaster.pid");
+  const pidFile = pidFileOf(dataDir);
   const text = fs.readFileSync(pidFile, "utf8");
   const { uid, gid } = fs.statSync(pidFile);
   await before.stop();
@@ -105,6 +107,10 @@ t.test("a pid file that names somebody else's process does not stop a start", as
   const server = await startEmbedded({ dataDir, log });
   t.strictSame(await query(server.address, "select count(*) as n from counted"), [{ n: 0 }]);
   await server.stop();
+
+  fs.writeFileSync(pidFile, "", { mode: 0o600 });
+  fs.chownSync(pidFile, uid, gid);
+  await (await startEmbedded({ dataDir, log })).stop();
 });
 
 t.test("a server that dies is started again, and the pool goes on", async (t) => {
@@ -130,7 +136,7 @@ t.test("a server that dies is started again, and the pool goes on", async (t) =>
   process.kill(pidOf(dataDir), "SIGKILL");
   await sleep(20);
   await server.stop();
-  const left = Number(fs.readFileSync(join(dataDir, "postgres/postmaster.pid"), { encoding: "utf8", flag: "a+" }).split("\n", 1)[0]);
+  const left = pidOf(dataDir);
   t.notOk(left > 0 && fs.existsSync(`/proc/${left}/cwd`), "stopping in the middle of that leaves no server behind");
 });
 
@@ -157,7 +163,10 @@ t.test("of two that start at once on an empty folder, one wins and the other say
   const lost = starts.flatMap((start) => (start.status === "rejected" ? [String(start.reason)] : []));
   t.equal(won.length, 1);
   t.match(lost, [/already uses the data folder/]);
-  t.notOk(fs.readdirSync(dataDir).some((name) => name.startsWith("postgres.new-")), "no half-made cluster is left");
+  t.notOk(
+    fs.readdirSync(dataDir).some((name) => name.startsWith("postgres.new-")),
+    "no half-made cluster is left",
+  );
   await won[0]!.stop();
 });
 
@@ -165,7 +174,10 @@ t.test("what cannot work says so in one line", async (t) => {
   const file = folder("file");
   fs.writeFileSync(file, "");
   const refused = async (dataDir: string, message: RegExp) => {
-    const error: unknown = await startEmbedded({ dataDir, log }).then(() => null, (reason: unknown) => reason);
+    const error: unknown = await startEmbedded({ dataDir, log }).then(
+      () => null,
+      (reason: unknown) => reason,
+    );
     t.match(error, { name: "StartupError", message });
     t.notMatch((error as Error).message, "\n");
   };

@@ -57,7 +57,9 @@ export async function startEmbedded({ dataDir, log, join: joins = false }: Embed
     stopping = true;
     await session.sql.end({ timeout: 0 });
     if (joins) return { address: server.address(), stop: async () => {} };
-    throw new StartupError(`Another StatusMesh${holder === null ? "" : ` (${holder})`} already uses the data folder ${folder.dataDir}: stop it, or set data.dir (SM_DATA__DIR) to another folder.`);
+    throw new StartupError(
+      `Another StatusMesh${holder === null ? "" : ` (${holder})`} already uses the data folder ${folder.dataDir}: stop it, or set data.dir (SM_DATA__DIR) to another folder.`,
+    );
   }
   const capping = setInterval(() => capLog(folder.logFile), 60_000).unref();
   const embedded: Embedded = {
@@ -116,10 +118,10 @@ function makeServer(folder: Folder, binaries: Binaries, log: Log) {
   /** The last server that this process launched. */
   let launched: { pid: number | undefined; ended: boolean } | null = null;
 
-  function launch(): void {
+  function launch(again: boolean): void {
     socketDir = socketFolder(folder);
     writeSettings(folder, socketDir);
-    removeForeignPid(pgdata);
+    removeForeignPid(pgdata, again);
     capLog(logFile);
     const output = fs.openSync(logFile, "a", 0o600);
     // Detached: Ctrl-C goes to the whole terminal group, and the database must outlive what still writes to it.
@@ -144,8 +146,8 @@ function makeServer(folder: Folder, binaries: Binaries, log: Log) {
       else if (launched === null || launched.ended) {
         if (!adopted && ++failures === 3) throw new StartupError(`The embedded PostgreSQL does not start: ${lastComplaint(logFile)} (${logFile})`);
         await sleep(200 * failures);
+        launch(!adopted);
         adopted = false;
-        launch();
       }
       const sql = await tryConnect(socketPath(socketDir), onLoss);
       if (sql !== null) {
@@ -165,7 +167,10 @@ function makeServer(folder: Folder, binaries: Binaries, log: Log) {
     const gone = () => (own?.pid === pid ? own.ended : runningServer(pgdata)?.pid !== pid);
     const started = performance.now();
     // What pg_ctl does for -m fast and then -m immediate; a committed transaction survives both.
-    for (const [signal, until] of [["SIGINT", stopDeadlineMs - 1000], ["SIGQUIT", stopDeadlineMs]] as const) {
+    for (const [signal, until] of [
+      ["SIGINT", stopDeadlineMs - 1000],
+      ["SIGQUIT", stopDeadlineMs],
+    ] as const) {
       signalTo(pid, signal);
       while (performance.now() - started < until) {
         if (gone()) return;
@@ -248,12 +253,17 @@ function signalTo(pid: number, signal: NodeJS.Signals | 0): boolean {
   }
 }
 
-/** PostgreSQL takes any live process with the recorded id for its server, and would refuse to start. */
-function removeForeignPid(pgdata: string): void {
+/**
+ * PostgreSQL takes any live process with the recorded id for its server, and an empty file for one that is about to be
+ * written: either way it would refuse to start. A file that is still empty after a failed start is what a power cut left.
+ */
+function removeForeignPid(pgdata: string, again: boolean): void {
+  const file = join(pgdata, "postmaster.pid");
   const found = readPidFile(pgdata);
+  if (found === null && again && fs.statSync(file, { throwIfNoEntry: false })?.size === 0) fs.rmSync(file, { force: true });
   if (found === null || process.platform !== "linux") return;
   // Some other PostgreSQL program may really work on this folder: it keeps its file.
-  if (basename(commandLine(found.pid)[0] ?? "") !== "postgres") fs.rmSync(join(pgdata, "postmaster.pid"), { force: true });
+  if (basename(commandLine(found.pid)[0] ?? "") !== "postgres") fs.rmSync(file, { force: true });
 }
 
 /** Keeps one older part. The server appends, so cutting the file under it loses nothing. */

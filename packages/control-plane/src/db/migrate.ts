@@ -77,14 +77,15 @@ async function recorded(tx: TransactionSql): Promise<Recorded[]> {
 }
 
 /** Which migration runs next, null for none. Pure; throws StartupError when the two histories do not fit. */
-export function firstPending(migrations: readonly Migration[], done: readonly Recorded[]): Migration | null {
+function firstPending(migrations: readonly Migration[], done: readonly Recorded[]): Migration | null {
   for (const [index, { name, sha256 }] of done.entries()) {
     const own = migrations[index];
     if (!migrations.some((migration) => migration.name === name)) {
       throw new StartupError(`The database is newer than this StatusMesh: it has the migration ${name}. Start that version or a later one.`);
     }
     if (own?.name !== name) throw new StartupError(`The migration ${own?.name} comes before ${name}, which has run already. Migrations only go forward: give it a later number.`);
-    if (own.sha256 !== sha256) throw new StartupError(`The migration ${name} was changed after it had run on this database. Put the file back, and write the change as a new migration.`);
+    if (own.sha256 !== sha256)
+      throw new StartupError(`The migration ${name} was changed after it had run on this database. Put the file back, and write the change as a new migration.`);
   }
   return migrations[done.length] ?? null;
 }

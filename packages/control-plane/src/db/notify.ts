@@ -2,7 +2,7 @@ import type { Sql } from "postgres";
 import type { Log } from "../log.ts";
 
 /** Payload of a wake-up that stands for "something may have been missed". */
-export const missed = "";
+const missed = "";
 
 /**
  * Wake-ups across processes over LISTEN and NOTIFY, on one connection of its own. A notification is a hint to look, never
@@ -29,7 +29,7 @@ export function openHub(sql: Sql, log: Log): Hub {
     if (known !== undefined) return known;
     const listeners = new Set<(payload: string) => void>();
     const tell = (payload: string) => {
-      for (const listener of [...listeners]) {
+      for (const listener of listeners) {
         try {
           listener(payload);
         } catch (error) {

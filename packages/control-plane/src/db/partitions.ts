@@ -5,7 +5,7 @@ const parent = "results";
 const dayMs = 86_400_000;
 
 /** The partition that holds the UTC day of `at`: `results_20261120`. */
-export function partitionName(at: Date): string {
+function partitionName(at: Date): string {
   return `${parent}_${at.toISOString().slice(0, 10).replaceAll("-", "")}`;
 }
 

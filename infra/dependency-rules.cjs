@@ -1,0 +1,84 @@
+// The rules of the house about who may import whom; ARCHITECTURE.md says why. Run by npm run verify.
+const domains = "(?:orgs|auth|plans|audit|regions|agents|targets|results|incidents|channels|maintenance|status-pages|shares)";
+const src = "^packages/control-plane/src";
+/** Tests and their helpers reach behind doors on purpose. */
+const tests = "\\.test\\.ts$|\\.test\\.[a-z-]+\\.ts$";
+
+module.exports = {
+  forbidden: [
+    {
+      name: "no-cycles",
+      severity: "error",
+      comment: "Two files that need each other are one idea.",
+      from: {},
+      to: { circular: true, viaOnly: { dependencyTypesNot: ["type-only"] } },
+    },
+    { name: "no-unresolvable", severity: "error", comment: "The import leads nowhere.", from: {}, to: { couldNotResolve: true } },
+    { name: "shared-stands-alone", severity: "error", comment: "shared imports no workspace package.", from: { path: "^packages/shared/" }, to: { path: "^packages/(?!shared/)" } },
+    {
+      name: "agent-imports-shared-only",
+      severity: "error",
+      comment: "The agent is published by itself.",
+      from: { path: "^packages/agent/" },
+      to: { path: "^packages/(?!agent/|shared/)" },
+    },
+    {
+      name: "control-plane-imports-shared-only",
+      severity: "error",
+      comment: "The control plane talks to agents over HTTP, also to its own.",
+      from: { path: "^packages/control-plane/" },
+      to: { path: "^packages/(?!control-plane/|shared/)" },
+    },
+    {
+      name: "packages-import-no-tests",
+      severity: "error",
+      comment: "What is shipped does not need the tests.",
+      from: { path: "^packages/", pathNot: tests },
+      to: { path: `^test/|${tests}` },
+    },
+    {
+      name: "mechanisms-know-no-domain",
+      severity: "error",
+      comment: "db, http and crypto serve every domain and know none.",
+      from: { path: `${src}/(?:db|http|crypto)/`, pathNot: tests },
+      to: { path: `${src}/(?:${domains}|pipeline|public|mcp|oauth|jobs)/` },
+    },
+    {
+      name: "one-door-per-domain",
+      severity: "error",
+      comment: "A domain is entered by its service.ts or its schema.ts.",
+      from: { path: `${src}/(${domains}|pipeline|public|mcp|oauth|jobs)/`, pathNot: tests },
+      to: { path: `${src}/${domains}/`, pathNot: [`${src}/$1/`, `${src}/${domains}/(?:service|schema)\\.ts$`] },
+    },
+    {
+      name: "pipeline-and-doors-are-on-top",
+      severity: "error",
+      comment: "Only app.ts, main.ts and what starts the program import pipeline, public, mcp, oauth and jobs.",
+      from: { path: `${src}/`, pathNot: [`${src}/(?:app|main|serve)\\.ts$`, `${src}/(?:pipeline|public|mcp|oauth|jobs)/`, tests] },
+      to: { path: `${src}/(?:pipeline|public|mcp|oauth|jobs)/` },
+    },
+    {
+      name: "top-folders-are-apart",
+      severity: "error",
+      comment: "pipeline, public, mcp, oauth and jobs meet in services, not in each other.",
+      from: { path: `${src}/(pipeline|public|mcp|oauth|jobs)/`, pathNot: tests },
+      to: { path: `${src}/(?:pipeline|public|mcp|oauth|jobs)/`, pathNot: `${src}/$1/` },
+    },
+    {
+      name: "app-is-the-top",
+      severity: "error",
+      comment: "Nothing but the start of the program imports app.ts.",
+      from: { pathNot: [`${src}/(?:main|serve)\\.ts$`, tests, "^test/"] },
+      to: { path: `${src}/app\\.ts$` },
+    },
+  ],
+  options: {
+    // Packages meet each other as compiled output: it is where a path ends, not where one begins.
+    doNotFollow: { path: "node_modules|/dist/" },
+    exclude: { path: "^test/dist/" },
+    tsPreCompilationDeps: true,
+    tsConfig: { fileName: "tsconfig.json" },
+    enhancedResolveOptions: { exportsFields: ["exports"], conditionNames: ["import", "types", "default", "node"] },
+    reporterOptions: { text: { highlightFocused: true } },
+  },
+};
