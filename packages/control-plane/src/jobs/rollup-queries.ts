@@ -92,9 +92,13 @@ export async function rollMarkedDays(sql: Db, marks: readonly DirtyHour[]): Prom
     on conflict (target_id, day) do update set up = excluded.up, down = excluded.down, degraded = excluded.degraded, error = excluded.error`;
 }
 
-/** Drops hourly counts from before `cutoff`. */
+/** Drops hourly counts from before `cutoff`, a few of each target at a time: found by the key, never by reading the whole table. */
 export async function deleteHoursBefore(sql: Db, cutoff: Date): Promise<void> {
-  await sql`delete from results_hourly h using targets t where h.target_id = t.id and h.hour < ${cutoff}`;
+  await sql`
+    delete from results_hourly where ctid = any(array(
+      select old.ctid from targets t
+      cross join lateral (select h.ctid from results_hourly h where h.target_id = t.id and h.hour < ${cutoff} order by h.hour limit 200) old
+      limit 50000))`;
 }
 
 /** Drops what was counted of targets that are remembered as deleted. */

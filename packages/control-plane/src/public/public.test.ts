@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from "node:timers/promises";
 import { gzipSync } from "node:zlib";
 import type Koa from "koa";
 import t from "tap";
@@ -10,18 +9,20 @@ import { mountPages } from "../http/pages.ts";
 import { openViews } from "../http/views.ts";
 import type { Branding } from "../status-pages/schema.ts";
 import { publicRoutes } from "./api.ts";
-import { LastGoodCache } from "./cache.ts";
-import { aboutHtml } from "./markdown.ts";
 import { publicPages } from "./pages.ts";
-import { addIncident, addResults, addUpdate, clock, day, hour, minute, newOrg, newTarget, noon, otherSql, serve, setStatus, sql, system } from "./scene.test.kit.ts";
-import { banner, componentState, dayCells, type IncidentSpan } from "./states.ts";
+import { serve } from "../testing/app.ts";
+import { day, hour, minute, noon } from "../testing/clock.ts";
+import { addIncident, addResults, addUpdate, newTarget, setStatus } from "../testing/scene.ts";
+import { newOrg, openWorld } from "../testing/world.ts";
 
-const ctx = await newOrg();
-const stranger = await newOrg();
+const { sql, pool, clock, system } = await openWorld(t);
+await ensurePartitions(sql, new Date(noon - 91 * day), new Date(noon + 7 * day));
+const ctx = await newOrg(system);
+const stranger = await newOrg(system);
 let visited: System = system;
 const views = openViews({ assets: loadAssets() });
 const pages = mountPages(publicPages, { public: async () => visited, tenant: async () => ctx }, views);
-const ask = await serve(publicRoutes, { public: () => visited, page: pages.routes() as unknown as Koa.Middleware });
+const ask = await serve(t, system, publicRoutes, { public: () => visited, page: pages.routes() as unknown as Koa.Middleware });
 const iso = (at: number) => new Date(at).toISOString();
 
 /** A process that has no copy yet: the cache goes by the pool. */
@@ -47,144 +48,28 @@ t.beforeEach(async () => {
   forget();
 });
 
-t.test("how states are named and which one wins", async (t) => {
-  t.strictSame(banner(["operational", "operational"]), { state: "operational", label: "All Systems Operational" });
-  t.strictSame(banner(["operational", "maintenance"]), { state: "maintenance", label: "Maintenance in progress" });
-  t.strictSame(banner(["degraded", "maintenance"]), { state: "degraded", label: "Minor Service Disruption" });
-  t.strictSame(banner(["degraded", "partial_outage", "operational"]), { state: "partial_outage", label: "Partial System Outage" });
-  t.strictSame(banner(["maintenance", "major_outage", "no_data"]), { state: "major_outage", label: "Major System Outage" });
-  t.strictSame(banner(["no_data", "operational"]), { state: "operational", label: "All Systems Operational" });
-  t.strictSame(banner(["no_data", "no_data"]), { state: "no_data", label: "No Monitoring Data" });
-  t.strictSame(banner([]), { state: "no_data", label: "No Monitoring Data" });
-
-  const state = (
-    severity: "minor" | "major" | "critical" | null,
-    impact: "degraded" | "partial_outage" | "major_outage" = "degraded",
-    status: "up" | "unknown" | "down" = "up",
-    inMaintenance = false,
-  ) => componentState({ inMaintenance, incident: severity === null ? null : { severity, impact }, status });
-  t.equal(state(null), "operational");
-  t.equal(state(null, "degraded", "down"), "operational", "a failure that is not confirmed is no incident");
-  t.equal(state(null, "degraded", "unknown"), "no_data");
-  t.equal(state("minor", "major_outage"), "degraded");
-  t.equal(state("major", "partial_outage"), "partial_outage");
-  t.equal(state("major", "degraded"), "partial_outage", "raised by a person");
-  t.equal(state("major", "major_outage"), "major_outage");
-  t.equal(state("critical", "partial_outage"), "major_outage");
-  t.equal(state("major", "major_outage", "unknown"), "major_outage", "silence does not close an incident");
-  t.equal(state("critical", "major_outage", "down", true), "maintenance");
-});
-
-t.test("the cells of days", async (t) => {
-  const midnight = Date.UTC(2026, 10, 20);
-  const all = new Set(["2026-11-18", "2026-11-19", "2026-11-20"]);
-  const cells = (incidents: IncidentSpan[], options: { checked?: Set<string>; maintenance?: { start: number; end: number | null }[] } = {}) =>
-    dayCells(noon, 3, { incidents, maintenance: options.maintenance ?? [], checkedDays: options.checked ?? all }).map((cell) => [cell.state, cell.downtime_secs]);
-  const major = (start: number, end: number | null, impact: IncidentSpan["impact"] = "major_outage"): IncidentSpan => ({ start, end, severity: "major", impact });
-
-  t.strictSame(
-    dayCells(noon, 3, { incidents: [], maintenance: [], checkedDays: all }).map((cell) => cell.date),
-    ["2026-11-18", "2026-11-19", "2026-11-20"],
-    "oldest first, today last",
-  );
-  t.strictSame(cells([]), [
-    ["operational", 0],
-    ["operational", 0],
-    ["operational", 0],
-  ]);
-  t.strictSame(cells([], { checked: new Set(["2026-11-20"]) }), [
-    ["no_data", 0],
-    ["no_data", 0],
-    ["operational", 0],
-  ]);
-  t.strictSame(
-    cells([major(midnight - 10 * minute, midnight + 5 * minute)]),
-    [
-      ["operational", 0],
-      ["major_outage", 600],
-      ["major_outage", 300],
-    ],
-    "split at midnight UTC",
-  );
-  t.strictSame(
-    cells([major(midnight - hour, midnight)]),
-    [
-      ["operational", 0],
-      ["major_outage", 3600],
-      ["operational", 0],
-    ],
-    "the end does not belong to it",
-  );
-  t.strictSame(
-    cells([major(noon - 30 * minute, null, "partial_outage")]),
-    [
-      ["operational", 0],
-      ["operational", 0],
-      ["partial_outage", 1800],
-    ],
-    "until now while it lasts",
-  );
-  t.strictSame(cells([major(midnight - 30 * day, null)]), [
-    ["major_outage", 86_400],
-    ["major_outage", 86_400],
-    ["major_outage", 13 * 3600],
-  ]);
-  t.strictSame(
-    cells([{ start: noon - hour, end: noon, severity: "minor", impact: "degraded" }]),
-    [
-      ["operational", 0],
-      ["operational", 0],
-      ["degraded", 0],
-    ],
-    "slow is not down",
-  );
-  t.strictSame(
-    cells([major(noon - 2 * hour, noon - hour, "partial_outage"), { start: noon - minute, end: noon, severity: "critical", impact: "partial_outage" }]),
-    [
-      ["operational", 0],
-      ["operational", 0],
-      ["major_outage", 3660],
-    ],
-    "the worst of the day, all of its downtime",
-  );
-  t.strictSame(cells([major(midnight, midnight)]), [
-    ["operational", 0],
-    ["operational", 0],
-    ["major_outage", 0],
-  ]);
-  t.strictSame(
-    cells([major(noon - hour, noon)], { maintenance: [{ start: midnight - hour, end: midnight + hour }] }),
-    [
-      ["operational", 0],
-      ["maintenance", 0],
-      ["maintenance", 3600],
-    ],
-    "maintenance dominates",
-  );
-});
-
 t.test("the page as JSON shows what it may, and nothing else", async (t) => {
   const pageId = await publish(ctx.orgId, { display_name: "Acme", about: "Hello" });
   const [web, api, search, hidden] = [
-    await newTarget(ctx.orgId, "web-prod-3"),
-    await newTarget(ctx.orgId, "API"),
-    await newTarget(ctx.orgId, "Search"),
-    await newTarget(ctx.orgId, "Secret"),
+    await newTarget(ctx, "web-prod-3"),
+    await newTarget(ctx, "API"),
+    await newTarget(ctx, "Search"),
+    await newTarget(ctx, "Secret"),
   ];
   await show(pageId, search);
   await show(pageId, web, { name: "Website", group: "Core", description: "The shop" });
   await show(pageId, api, { group: "Core" });
-  for (const id of [web, api]) await setStatus(id, "up");
-  await setStatus(search, "up", false);
-  await addResults(web, [{ at: noon - hour }, { at: noon - 2 * hour }, { at: noon - 3 * hour, status: "down" }]);
+  for (const id of [web, api]) await setStatus(system, id, "up");
+  await setStatus(system, search, "up", false);
+  await addResults(ctx, web, [{ at: noon - hour }, { at: noon - 2 * hour }, { at: noon - 3 * hour, status: "down" }]);
   await sql`insert into results_daily values (${web}, '2026-11-19', 5, 0, 0, 0), (${web}, '2026-08-22', 0, 1000, 0, 0)`;
-  const open = await addIncident(ctx.orgId, api, { started: noon - 38 * minute, impact: "partial_outage", peak: "major_outage", description: "Being looked at" });
-  await addUpdate(ctx.orgId, open, noon - 30 * minute, "investigating", "We see errors.");
-  await addUpdate(ctx.orgId, open, noon - 10 * minute, "identified", "It is the database.");
-  const past = await addIncident(ctx.orgId, web, { started: noon - 26 * hour, ended: noon - 25 * hour, impact: "degraded", severity: "minor" });
-  await addIncident(ctx.orgId, web, { started: noon - 3 * hour, ended: noon - 2 * hour, retracted: true });
-  await addIncident(ctx.orgId, web, { started: noon - 40 * day, ended: noon - 39 * day });
-  await addIncident(ctx.orgId, hidden, { started: noon - hour });
+  const open = await addIncident(ctx, api, { started: noon - 38 * minute, impact: "partial_outage", peak: "major_outage", description: "Being looked at" });
+  await addUpdate(ctx, open, noon - 30 * minute, "investigating", "We see errors.");
+  await addUpdate(ctx, open, noon - 10 * minute, "identified", "It is the database.");
+  const past = await addIncident(ctx, web, { started: noon - 26 * hour, ended: noon - 25 * hour, impact: "degraded", severity: "minor" });
+  await addIncident(ctx, web, { started: noon - 3 * hour, ended: noon - 2 * hour, retracted: true });
+  await addIncident(ctx, web, { started: noon - 40 * day, ended: noon - 39 * day });
+  await addIncident(ctx, hidden, { started: noon - hour });
 
   const { status, body, headers } = await ask("GET", "/api/public/v1/status");
   t.equal(status, 200);
@@ -248,13 +133,13 @@ t.test("the page as JSON shows what it may, and nothing else", async (t) => {
 
 t.test("what is not on the served page does not exist", async (t) => {
   const pageId = await publish(ctx.orgId);
-  const [shown, hidden, foreign] = [await newTarget(ctx.orgId), await newTarget(ctx.orgId), await newTarget(stranger.orgId)];
+  const [shown, hidden, foreign] = [await newTarget(ctx), await newTarget(ctx), await newTarget(stranger)];
   await show(pageId, shown);
   await show(await publish(stranger.orgId), foreign);
   await show(await publish(ctx.orgId), hidden);
-  const old = await addIncident(ctx.orgId, shown, { started: noon - 60 * day, ended: noon - 59 * day, title: "An old one" });
-  const wrong = await addIncident(ctx.orgId, shown, { started: noon - 2 * hour, ended: noon - hour, retracted: true });
-  const [a, b] = [await addIncident(ctx.orgId, hidden, { started: noon - hour }), await addIncident(stranger.orgId, foreign, { started: noon - hour })];
+  const old = await addIncident(ctx, shown, { started: noon - 60 * day, ended: noon - 59 * day, title: "An old one" });
+  const wrong = await addIncident(ctx, shown, { started: noon - 2 * hour, ended: noon - hour, retracted: true });
+  const [a, b] = [await addIncident(ctx, hidden, { started: noon - hour }), await addIncident(stranger, foreign, { started: noon - hour })];
   t.match(await ask("GET", `/api/public/v1/incidents/${old}`), { status: 200, body: { title: "An old one" } }, "a link to an incident lives longer than the list");
   for (const id of [wrong, a, b, newId(), "nonsense"]) {
     t.match(await ask("GET", `/api/public/v1/incidents/${id}`), { status: 404, body: { error: { code: "INCIDENT_NOT_FOUND" } } });
@@ -289,7 +174,7 @@ t.test("a crowd makes one computation in ten seconds, and sees the last good pag
   let computed = 0;
   let fail = false;
   const pageId = await publish(ctx.orgId);
-  await show(pageId, await newTarget(ctx.orgId));
+  await show(pageId, await newTarget(ctx));
   // Each computation begins with the page: counting those statements counts computations.
   const watched = new Proxy(sql, {
     apply(target, self, args: unknown[]) {
@@ -329,30 +214,11 @@ t.test("a crowd makes one computation in ten seconds, and sees the last good pag
   t.equal((await ask("GET", "/api/public/v1/status")).status, 200, "a failure is not kept");
 });
 
-t.test("a computation that hangs does not keep visitors who have a copy waiting", async (t) => {
-  const fallbacks: unknown[] = [];
-  const cache = new LastGoodCache<{ n: number }>({ freshMs: 10_000, lastGoodMs: 60_000, patienceMs: 20, max: 10, clock, onFallback: (error) => fallbacks.push(error) });
-  t.strictSame(await cache.get("a", async () => ({ n: 1 })), { n: 1 });
-  clock.at += 10_001;
-  t.strictSame(await cache.get("a", () => sleep(200, { n: 2 })), { n: 1 });
-  t.match(fallbacks, [/no answer within 20 ms/]);
-  await sleep(250);
-  clock.at += 10_001;
-  t.strictSame(await cache.get("a", async () => Promise.reject(new Error("away"))), { n: 2 }, "what came late is the newer copy");
-  const none = new LastGoodCache<{ n: number }>({ freshMs: 10, lastGoodMs: 0, patienceMs: 20, max: 10, clock, onFallback: () => {} });
-  await none.get("a", async () => ({ n: 1 }));
-  clock.at += 11;
-  await t.rejects(
-    none.get("a", async () => Promise.reject(new Error("away"))),
-    { code: "STATUS_DATA_UNAVAILABLE" },
-  );
-});
-
 t.test("two processes show the same", async (t) => {
   const pageId = await publish(ctx.orgId);
-  await show(pageId, await newTarget(ctx.orgId));
+  await show(pageId, await newTarget(ctx));
   const own = await ask("GET", "/api/public/v1/status");
-  visited = { ...system, sql: otherSql };
+  visited = { ...system, sql: pool() };
   t.strictSame((await ask("GET", "/api/public/v1/status")).body, own.body);
 });
 
@@ -367,12 +233,12 @@ t.test("the page as HTML", async (t) => {
   const empty = await ask("GET", "/status");
   t.match(empty, { status: 200, text: /No components yet/ });
 
-  const id = await newTarget(ctx.orgId);
+  const id = await newTarget(ctx);
   await show(pageId, id, { name: "<b>Shop</b>", group: "Core & more" });
-  await setStatus(id, "down");
-  await addResults(id, [{ at: noon - minute, status: "down" }]);
-  const incident = await addIncident(ctx.orgId, id, { started: noon - 38 * minute, title: "Payments <fail>" });
-  await addUpdate(ctx.orgId, incident, noon - 5 * minute, "identified", "Line one\n<img src=x>");
+  await setStatus(system, id, "down");
+  await addResults(ctx, id, [{ at: noon - minute, status: "down" }]);
+  const incident = await addIncident(ctx, id, { started: noon - 38 * minute, title: "Payments <fail>" });
+  await addUpdate(ctx, incident, noon - 5 * minute, "identified", "Line one\n<img src=x>");
   forget();
   const { status, headers, text } = await ask("GET", "/status");
   t.equal(status, 200);
@@ -398,19 +264,4 @@ t.test("the page as HTML", async (t) => {
   t.match(fragment, { status: 200, text: /Major System Outage/ });
   t.notMatch(fragment.text, /<html|<header|<footer|Powered by/);
   t.match(await ask("GET", `/status/incidents/${incident}`), { status: 200, text: /Payments &lt;fail&gt;[\s\S]*Identified/ });
-});
-
-t.test("the Markdown of the about text", async (t) => {
-  const cases: [string, string][] = [
-    ["One\ntwo\n\nThree", "<p>One<br>two</p><p>Three</p>"],
-    ["- a\n- **b**", "<ul><li>a</li><li><strong>b</strong></li></ul>"],
-    ["*em* **strong** `a*b*c`", "<p><em>em</em> <strong>strong</strong> <code>a*b*c</code></p>"],
-    ["[us](https://a.test/?x=1&y=*2*)", '<p><a href="https://a.test/?x=1&amp;y=*2*" rel="nofollow noopener">us</a></p>'],
-    ["[x](javascript:alert(1)) [y](//a.test)", "<p>[x](javascript:alert(1)) [y](//a.test)</p>"],
-    ['<a href="x">&', "<p>&lt;a href=&quot;x&quot;&gt;&amp;</p>"],
-    ['[a](https://a.test/"onmouseover="x)', '<p><a href="https://a.test/&quot;onmouseover=&quot;x" rel="nofollow noopener">a</a></p>'],
-    ["2 * 3 * 4 ** 5", "<p>2 * 3 * 4 ** 5</p>"],
-    ["  \n\n ", ""],
-  ];
-  for (const [text, html] of cases) t.equal(aboutHtml(text).html, html, text);
 });
