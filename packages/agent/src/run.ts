@@ -115,11 +115,11 @@ export class Runner {
         stats.inFlight--;
         this.cap.leave(key);
         if (verdict === null) return settle(null);
-        const ended_at = clock.monotonic();
-        if (verdict.transportFailed === true) this.breakers.failed(key, ended_at);
+        const endedAt = clock.monotonic();
+        if (verdict.transportFailed === true) this.breakers.failed(key, endedAt);
         else if (verdict.status !== "error" && verdict.skip !== true) this.breakers.succeeded(key);
         stats.ran(kind, verdict.status);
-        settle({ measurement: measurementOf(verdict, trace, ended_at - started), timestamp, skip: verdict.skip === true, warnings });
+        settle({ measurement: measurementOf(verdict, trace, endedAt - started), timestamp, skip: verdict.skip === true, warnings });
       };
       const cancelDeadline = clock.after(timeoutMs, () => {
         const late = clock.monotonic() - started - timeoutMs;
