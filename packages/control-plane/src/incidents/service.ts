@@ -5,7 +5,7 @@ import { iso, isoOrNull, type Page } from "../http/wire.ts";
 import { closeByHand, current, type Evaluation, reconsider } from "../pipeline/evaluate.ts";
 import { isLive, needed, type Policy } from "../pipeline/votes.ts";
 import * as queries from "./queries.ts";
-import { recordEvaluations } from "./record.ts";
+import { recordEvaluations } from "./engine.ts";
 import type { Delivery, Explanation, Incident } from "./schema.ts";
 import { parseState, policyOf, type PolicyFields, read, type TargetState } from "./target-state.ts";
 
@@ -142,12 +142,14 @@ export async function explainIncident(ctx: Ctx, incidentId: string): Promise<Exp
   const incident = await find(ctx, incidentId);
   const target = await queries.selectPolicy(ctx.sql, ctx.orgId, incident.target_id);
   if (target === null) throw notFound();
-  const votes = explainVotes(policyOf(target), parseState(await queries.selectState(ctx.sql, target.id)), ctx.clock.now());
+  const votes = explainVotes(target, await queries.selectState(ctx.sql, target.id), ctx.clock.now());
   return { incident_id: incident.id, opened_at: iso(incident.opened_at), region_policy: target.region_policy, alert_confirmations: target.alert_confirmations, ...votes };
 }
 
-/** The votes of a target's regions at `now`, for people: used by the console and by {@link explainIncident}. */
-export function explainVotes(policy: Policy, state: TargetState, now: number): Pick<Explanation, "regions" | "regions_live" | "regions_failing" | "regions_needed"> {
+/** The votes of a target's regions at `now`, for people. `stored` is the text of its state row. */
+export function explainVotes(target: PolicyFields, stored: string, now: number): Pick<Explanation, "regions" | "regions_live" | "regions_failing" | "regions_needed"> {
+  const policy = policyOf(target);
+  const state = parseState(stored);
   const checkpoint = current(policy, state.evaluation);
   const regions = Object.entries(checkpoint.regions)
     .sort(([a], [b]) => (a < b ? -1 : 1))

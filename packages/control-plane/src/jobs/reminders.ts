@@ -1,6 +1,6 @@
 import type { Sql, TransactionSql } from "postgres";
 import { inTransaction, type System } from "../context.ts";
-import { noticeOf, type TellableIncident, writeDeliveries } from "../incidents/outbox.ts";
+import { noticeOf, type TellableIncident, writeDeliveries } from "../incidents/engine.ts";
 
 /** Few enough that one transaction is short. */
 const batch = 200;

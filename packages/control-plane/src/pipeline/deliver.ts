@@ -4,7 +4,7 @@ import { DeliveryError, sendThrough } from "../channels/service.ts";
 import type { System } from "../context.ts";
 import type { Hub } from "../db/notify.ts";
 import { createOutbound } from "../http/outbound.ts";
-import { deliveriesChannel } from "../incidents/outbox.ts";
+import { deliveriesChannel } from "../incidents/engine.ts";
 import { claimDeliveries, type ClaimedDelivery, nextDueAt, recordAttempt, releaseDelivery } from "./deliver-queries.ts";
 import { afterAttempt, type Outcome } from "./retry.ts";
 

@@ -4,10 +4,21 @@ import { newId } from "@statusmesh/shared/ids";
 import { type AgentResult, protocolVersion, type ResultsReply, type ResultsRequest } from "@statusmesh/shared/agent-protocol";
 import { type AgentCtx, inTransaction } from "../context.ts";
 import { arrayOf } from "../db/array.ts";
-import { type EvaluatedTarget, recordEvaluations } from "../incidents/record.ts";
-import { lockStates, type LockedState, type StateUpdate, writeStates } from "../incidents/queries.ts";
-import { freshnessMs, parseState, policyOf, type PolicyFields, read, verdictOf } from "../incidents/target-state.ts";
-import { markLate } from "../results/late.ts";
+import {
+  type EvaluatedTarget,
+  freshnessMs,
+  lockStates,
+  type LockedState,
+  parseState,
+  policyOf,
+  type PolicyFields,
+  read,
+  recordEvaluations,
+  type StateUpdate,
+  verdictOf,
+  writeStates,
+} from "../incidents/engine.ts";
+import { markLate } from "../results/service.ts";
 import { current, evaluate } from "./evaluate.ts";
 import { recordRunReplies } from "./on-demand.ts";
 

@@ -7,7 +7,6 @@ import { type Ctx, inTransaction, requireScope, type System } from "../context.t
 import { validate } from "../http/validate.ts";
 import { iso, type Page } from "../http/wire.ts";
 import { closeSilently, explainVotes, reevaluate } from "../incidents/service.ts";
-import { parseState, policyOf } from "../incidents/target-state.ts";
 import * as queries from "./queries.ts";
 import { Check, type MonitorStatus, type RegionPolicy, type Target, type TargetCreate, type TargetPatch } from "./schema.ts";
 
@@ -298,7 +297,7 @@ export async function getMonitor(ctx: Ctx, id: string): Promise<MonitorRow & { r
   const now = ctx.clock.now();
   const row = isId(id) ? await queries.selectMonitor(ctx.sql, ctx.orgId, new Date(now), id) : null;
   if (row === null) throw notFound();
-  const votes = explainVotes(policyOf({ ...row, timeout: row.spec.timeout }), parseState(row.state), now).regions;
+  const votes = explainVotes({ ...row, timeout: row.spec.timeout }, row.state, now).regions;
   const regions = (await queries.selectRegionsOf(ctx.sql, id)).map((region): MonitorRegion => {
     const vote = votes.find((it) => it.region === region);
     if (vote === undefined) return { region, vote: "none", live: false, status: null, error: null, last_slot: null };
