@@ -1,3 +1,5 @@
+import { promisify } from "node:util";
+import { gzip } from "node:zlib";
 import { Router } from "@koa/router";
 import type { Context } from "koa";
 import { AppError } from "@statusmesh/shared/errors";
@@ -73,13 +75,26 @@ async function serve(declared: Page, doors: Pick<Authenticators, PageDoor>, view
   const reply = await declared.handle({ ctx, params: readParams(http), query, http });
   if ("redirect" in reply) return redirect(http, reply.redirect);
   const view = query["fragment"] === "1" ? (reply.fragment ?? reply.view) : reply.view;
-  http.body = views.render(view, { ...reply.data, frame }, ctx.clock.now());
-  http.type = "text/html; charset=utf-8";
+  await answer(http, views.render(view, { ...reply.data, frame }, ctx.clock.now()));
   http.status = reply.status ?? 200;
   http.set("Cache-Control", "no-store");
   securePage(http);
   if (declared.door === "tenant") http.set("X-Robots-Tag", "noindex");
   for (const [name, value] of Object.entries(reply.headers ?? {})) http.set(name, value);
+}
+
+const packed = promisify(gzip);
+
+/** HTML of a list shrinks to a tenth: worth a millisecond on every page that is not tiny. */
+async function answer(http: Context, text: string): Promise<void> {
+  http.type = "text/html; charset=utf-8";
+  http.vary("Accept-Encoding");
+  if (text.length > 1000 && http.acceptsEncodings("gzip") === "gzip") {
+    http.body = await packed(text, { level: 5 });
+    http.set("Content-Encoding", "gzip");
+  } else {
+    http.body = text;
+  }
 }
 
 function redirect(http: Context, to: string): void {

@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { request } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
@@ -16,7 +16,7 @@ import { field } from "./fields.ts";
 import * as format from "./format.ts";
 import { html, Markup } from "./markup.ts";
 import { errorPages, localPath, mountPages, page, wholeNumber } from "./pages.ts";
-import { openViews, timeTag } from "./views.ts";
+import { openViews, timeTag, viewsFolder } from "./views.ts";
 
 const now = Date.UTC(2026, 10, 20, 14, 2, 31);
 
@@ -129,8 +129,10 @@ t.test("tokens", async (t) => {
 t.test("no sheet but the tokens names a colour, and no view a style", async (t) => {
   for (const name of ["base.css", "console.css"]) {
     const css = readFileSync(join(assetsFolder, name), "utf8").replaceAll(/\/\*.*?\*\//gs, "");
-    t.notMatch(css, /#[0-9a-f]{3,8}\b(?![^{]*\{)/i, name);
+    t.notMatch(css, /#[0-9a-f]{3,8}\b(?![^{]*\{)|rgb\(|hsl\(/i, name);
   }
+  const views = readdirSync(viewsFolder, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
+  for (const entry of views) t.notMatch(readFileSync(join(entry.parentPath, entry.name), "utf8"), /\sstyle=|\son\w+=|<style|javascript:/i, `${entry.name} needs nothing that the content policy forbids`);
 });
 
 t.test("numbers and paths of a query", async (t) => {
@@ -229,6 +231,9 @@ t.test("pages", async (t) => {
   const policy = whole.headers["content-security-policy"] as string;
   t.match(policy, /^default-src 'self'; .*style-src 'self'; .*frame-ancestors 'none'$/);
   t.notMatch(policy, /unsafe/);
+  const long = await ask(`/list?name=${"x".repeat(2000)}`, { cookie, "accept-encoding": "gzip" });
+  t.match(long.headers, { "content-encoding": "gzip", vary: /Accept-Encoding/ });
+  t.match(gunzipSync(long.body).toString(), "xxx");
   t.equal((await ask("/list?fragment=1", { cookie })).body.toString(), "part &lt;none&gt;");
   t.equal((await ask("/list", { cookie }, "HEAD")).body.length, 0);
   t.equal((await ask("/list", { cookie }, "POST")).status, 404, "pages only read");
