@@ -1,7 +1,6 @@
 import { createHmac } from "node:crypto";
-import t, { type Test } from "tap";
+import t from "tap";
 import type { TSchema } from "typebox";
-import { AppError } from "@statusmesh/shared/errors";
 import { newId } from "@statusmesh/shared/ids";
 import { createOutbound, OutboundError, retryAfter, userAgent } from "../http/outbound.ts";
 import { fits, validate } from "../http/validate.ts";
@@ -11,35 +10,22 @@ import { isPermanent } from "./kinds/kind.ts";
 import { signature } from "./kinds/webhook.ts";
 import { Channel, ChannelCreate, ChannelPage, ChannelPatch } from "./schema.ts";
 import { createChannel, deleteChannel, existingChannelIds, getChannel, listChannels, testChannel, testConfig, updateChannel } from "./service.ts";
-import { fakeClock, keptLog, member, openIncident, startPostgres, startSink, testSystem } from "./sink.test.fixture.ts";
+import { noon } from "../testing/clock.ts";
+import { openIncident } from "../testing/scene.ts";
+import { startSink } from "../testing/sink.ts";
+import { allowPrivate, newOrg, openWorld, refusal } from "../testing/world.ts";
 
-const postgres = await startPostgres();
-const { sql } = await postgres.database(t);
-const clock = fakeClock();
-const log = keptLog();
-const system = testSystem(sql, { clock, log });
-const guarded = testSystem(sql, { clock, allowPrivate: false });
+const { sql, clock, log, system: guarded } = await openWorld(t);
+const system = allowPrivate(guarded);
 
 const webhook = (changes: object = {}) => ({ type: "webhook", url: "https://hooks.example.org/alerts", ...changes });
 const input = (name: string, changes: object = {}) => validate(ChannelCreate, { name, config: webhook(changes) });
 
-/** The code, field and details of what `work` throws. */
-async function refusal(t: Test, work: () => Promise<unknown>): Promise<{ code: string; field: string | null; message: string; details: unknown }> {
-  try {
-    await work();
-  } catch (error) {
-    if (error instanceof AppError) return { code: error.code, field: error.field, message: error.message, details: error.details };
-    throw error;
-  }
-  t.fail("nothing was thrown");
-  return { code: "", field: null, message: "", details: null };
-}
-
 t.test("a channel is created, read, changed and deleted, and its secrets are never told", async (t) => {
-  const owner = await member(system);
+  const owner = await newOrg(system);
   const secrets = { url: "https://hooks.example.org/services/T0/SECRET-PATH", headers: { "X-Api-Key": "SECRET-HEADER" }, secret: "SECRET-OF-SIGNING" };
   const made = await createChannel(owner, input("Ops", secrets));
-  t.match(made, { name: "Ops", enabled: true, disabled_reason: null, write_source: "api", created_at: "2026-11-20T12:00:00.000Z" });
+  t.match(made, { name: "Ops", enabled: true, disabled_reason: null, write_source: "api", created_at: new Date(noon).toISOString() });
   t.strictSame(made.config, { type: "webhook", url: "***", headers: { "X-Api-Key": "***" }, secret: "***" }, "names of headers are kept, all values masked");
   t.ok(fits(Channel, made));
 
@@ -52,7 +38,7 @@ t.test("a channel is created, read, changed and deleted, and its secrets are nev
 
   clock.advance(1000);
   const renamed = await updateChannel({ ...owner, writeSource: "terraform" }, made.id, { name: "Operations", enabled: false });
-  t.match(renamed, { name: "Operations", enabled: false, write_source: "terraform", created_at: made.created_at, updated_at: "2026-11-20T12:00:01.000Z" });
+  t.match(renamed, { name: "Operations", enabled: false, write_source: "terraform", created_at: made.created_at, updated_at: new Date(noon + 1000).toISOString() });
 
   await sql`update channels set disabled_reason = 'the address bounced' where id = ${made.id}`;
   t.equal((await updateChannel(owner, made.id, { name: "Ops" })).disabled_reason, "the address bounced");
@@ -67,7 +53,7 @@ t.test("a channel is created, read, changed and deleted, and its secrets are nev
 t.test("a PATCH without config keeps the stored secrets; one with config replaces it whole", async (t) => {
   const sink = await startSink(t);
   const transport = createOutbound({ allowPrivate: true, clock, ca: sink.ca });
-  const owner = await member(system);
+  const owner = await newOrg(system);
   const { id } = await createChannel(owner, input("Hook", { url: `${sink.url}/first`, headers: { authorization: "Bearer abc" }, secret: "0123456789abcdef" }));
   await updateChannel(owner, id, { name: "Renamed" });
   await testChannel(owner, id, transport);
@@ -85,17 +71,24 @@ t.test("a PATCH without config keeps the stored secrets; one with config replace
 });
 
 t.test("who may do what, and on whose channels", async (t) => {
-  const owner = await member(system);
-  const outsider = await member(system);
+  const owner = await newOrg(system);
+  const outsider = await newOrg(system);
   const { id } = await createChannel(owner, input("Ops"));
   const foreign = [() => getChannel(outsider, id), () => updateChannel(outsider, id, { name: "x" }), () => deleteChannel(outsider, id), () => testChannel(outsider, id)];
   const absent = [() => getChannel(owner, newId()), () => updateChannel(owner, newId(), {}), () => deleteChannel(owner, newId()), () => testChannel(owner, newId())];
   const noId = [() => getChannel(owner, "x' or 1=1"), () => updateChannel(owner, "", {}), () => deleteChannel(owner, id.toUpperCase()), () => testChannel(owner, "12")];
-  for (const work of [...foreign, ...absent, ...noId]) t.match(await refusal(t, work), { code: "CHANNEL_NOT_FOUND", message: "There is no such notification channel in this organisation.", field: null });
+  for (const work of [...foreign, ...absent, ...noId])
+    t.match(await refusal(t, work), { code: "CHANNEL_NOT_FOUND", message: "There is no such notification channel in this organisation.", field: null });
   t.equal((await listChannels(outsider, { limit: 50, offset: 0 })).total, 0);
 
   const reader = { ...owner, scopes: new Set(["channels:read"]) };
-  const writes = [() => createChannel(reader, input("New")), () => updateChannel(reader, id, {}), () => deleteChannel(reader, id), () => testChannel(reader, id), () => testConfig(reader, { config: input("New").config })];
+  const writes = [
+    () => createChannel(reader, input("New")),
+    () => updateChannel(reader, id, {}),
+    () => deleteChannel(reader, id),
+    () => testChannel(reader, id),
+    () => testConfig(reader, { config: input("New").config }),
+  ];
   const nobody = { ...owner, scopes: new Set(["targets:read"]) };
   const reads = [() => getChannel(nobody, id), () => listChannels(nobody, { limit: 50, offset: 0 })];
   for (const work of [...writes, ...reads]) t.match(await refusal(t, work), { code: "INSUFFICIENT_SCOPE" });
@@ -103,9 +96,10 @@ t.test("who may do what, and on whose channels", async (t) => {
 });
 
 t.test("names are 1 to 100 characters and unique in the organisation, also for eight at once", async (t) => {
-  const owner = await member(system);
+  const owner = await newOrg(system);
   for (const name of ["", " \t ", "x".repeat(101)]) t.match(await refusal(t, async () => createChannel(owner, input(name))), { code: "CHANNEL_NAME_INVALID", field: "/name" });
-  for (const body of [{ config: webhook() }, { name: 7, config: webhook() }]) t.match(await refusal(t, async () => validate(ChannelCreate, body)), { code: "CHANNEL_NAME_INVALID", field: "/name" });
+  for (const body of [{ config: webhook() }, { name: 7, config: webhook() }])
+    t.match(await refusal(t, async () => validate(ChannelCreate, body)), { code: "CHANNEL_NAME_INVALID", field: "/name" });
   await createChannel(owner, input("🔔".repeat(100)));
 
   const race = await Promise.allSettled(Array.from({ length: 8 }, () => createChannel(owner, input("Ops"))));
@@ -116,11 +110,11 @@ t.test("names are 1 to 100 characters and unique in the organisation, also for e
   t.match(await refusal(t, () => updateChannel(owner, other.id, { name: "Ops" })), { code: "CHANNEL_NAME_TAKEN" });
   t.match(await refusal(t, () => updateChannel(owner, other.id, { name: "" })), { code: "CHANNEL_NAME_INVALID" });
   t.equal((await updateChannel(owner, other.id, { name: "Other" })).name, "Other", "its own name is not taken");
-  await createChannel(await member(system), input("Ops"));
+  await createChannel(await newOrg(system), input("Ops"));
 });
 
 t.test("the plan's limit holds when many are created at once", async (t) => {
-  const owner = await member(system);
+  const owner = await newOrg(system);
   await sql`update orgs set plan_id = 'free' where id = ${owner.orgId}`;
   for (let made = 0; made < 19; made++) await createChannel(owner, input(`channel ${made}`));
   const race = await Promise.allSettled(Array.from({ length: 6 }, (_, at) => createChannel(owner, input(`one more ${at}`))));
@@ -131,7 +125,7 @@ t.test("the plan's limit holds when many are created at once", async (t) => {
 });
 
 t.test("a config that cannot work is refused, with its place", async (t) => {
-  const owner = await member(guarded);
+  const owner = await newOrg(guarded);
   const cases: [object, string, string][] = [
     [{ type: "carrier_pigeon" }, "INVALID_CHANNEL_CONFIG", "/config/type"],
     [{ type: "webhook" }, "INVALID_CHANNEL_CONFIG", "/config/url"],
@@ -169,7 +163,11 @@ t.test("a config that cannot work is refused, with its place", async (t) => {
     ["https://localhost/", "localhost"],
   ];
   for (const [url, range] of blocked) {
-    for (const work of [() => createChannel(owner, input("New", { url })), () => updateChannel(owner, id, { config: input("x", { url }).config }), () => testConfig(owner, input("x", { url }))]) {
+    for (const work of [
+      () => createChannel(owner, input("New", { url })),
+      () => updateChannel(owner, id, { config: input("x", { url }).config }),
+      () => testConfig(owner, input("x", { url })),
+    ]) {
       t.match(await refusal(t, work), { code: "SSRF_BLOCKED", field: "/config/url", details: { range } }, url);
     }
   }
@@ -177,8 +175,8 @@ t.test("a config that cannot work is refused, with its place", async (t) => {
 });
 
 t.test("the bindings of a deleted channel go with it, and only own channels can be bound", async (t) => {
-  const owner = await member(system);
-  const outsider = await member(system);
+  const owner = await newOrg(system);
+  const outsider = await newOrg(system);
   const { id } = await createChannel(owner, input("Ops"));
   const foreign = await createChannel(outsider, input("Ops"));
   t.strictSame(await existingChannelIds(owner, owner.orgId, [id, id, foreign.id, newId(), "no id"]), new Set([id]));
@@ -198,15 +196,32 @@ t.test("the bindings of a deleted channel go with it, and only own channels can 
 t.test("what a receiver gets: the promised fields, signed over the exact bytes", async (t) => {
   const sink = await startSink(t);
   const transport = createOutbound({ allowPrivate: true, clock, ca: sink.ca });
-  const owner = await member(system);
+  const owner = await newOrg(system);
   const secret = "schlüssel-mit-umlaut";
   await testConfig(owner, input("x", { url: `${sink.url}/in?a=b`, headers: { "X-Team": "ops" }, secret }), transport);
   const [got] = sink.received;
-  t.match(got, { path: "/in?a=b", headers: { "user-agent": userAgent, "content-type": "application/json", "x-team": "ops", "x-service-timestamp": String(Math.floor(clock.now() / 1000)) } });
+  t.match(got, {
+    path: "/in?a=b",
+    headers: { "user-agent": userAgent, "content-type": "application/json", "x-team": "ops", "x-service-timestamp": String(Math.floor(clock.now() / 1000)) },
+  });
   const mac = createHmac("sha256", secret).update(`${got?.headers["x-service-timestamp"]}.`).update(got!.body).digest("hex");
   t.equal(got?.headers["x-service-signature"], `sha256=${mac}`);
   const body = JSON.parse(got!.body.toString()) as object;
-  t.strictSame(Object.keys(body), ["delivery_id", "incident_id", "target_id", "monitor_name", "reason", "severity", "urgency", "started_at", "ended_at", "error_sample", "regions_down", "regions_up", "url"]);
+  t.strictSame(Object.keys(body), [
+    "delivery_id",
+    "incident_id",
+    "target_id",
+    "monitor_name",
+    "reason",
+    "severity",
+    "urgency",
+    "started_at",
+    "ended_at",
+    "error_sample",
+    "regions_down",
+    "regions_up",
+    "url",
+  ]);
   t.match(body, { reason: "test", urgency: "low", ended_at: null, regions_down: [] });
   t.match(userAgent, /^StatusMesh\/\d+\.\d+\.\d+/);
   // Computed with another implementation: printf '1700000000.{}' | openssl dgst -sha256 -hmac 0123456789abcdef
@@ -219,12 +234,16 @@ t.test("what a receiver gets: the promised fields, signed over the exact bytes",
 t.test("a test that fails says what the receiver answered, and none of the secrets", async (t) => {
   const sink = await startSink(t);
   const transport = createOutbound({ allowPrivate: true, clock, ca: sink.ca, deadlineMs: 1500 });
-  const owner = await member(system);
+  const owner = await newOrg(system);
   const config = input("x", { url: `${sink.url}/hook/t0p-secret`, headers: { "X-Api-Key": "s3cr3t-key" } });
   const failure = () => refusal(t, () => testConfig(owner, config, transport));
 
   sink.answer = ({ headers }, reply) => void reply.writeHead(503).end(`out of order,\n key was ${String(headers["x-api-key"])}`);
-  t.match(await failure(), { code: "CHANNEL_TEST_FAILED", message: "The test message was not delivered: the receiver answered 503: out of order, key was ***.", details: { status: 503 } });
+  t.match(await failure(), {
+    code: "CHANNEL_TEST_FAILED",
+    message: "The test message was not delivered: the receiver answered 503: out of order, key was ***.",
+    details: { status: 503 },
+  });
   sink.answer = (_request, reply) => void reply.writeHead(302, { location: `${sink.url}/elsewhere` }).end();
   t.match(await failure(), { message: /answered 302 \(redirects are not followed\)\.$/ });
   sink.answer = (_request, reply) => void reply.socket?.destroy();
@@ -245,7 +264,10 @@ t.test("a test that fails says what the receiver answered, and none of the secre
   };
   const flooded = await failure();
   t.match(flooded.message, /answered 400: x{200}…\.$/, "an answer without end is read at its start");
-  t.notMatch(sink.received.map(({ path }) => path), ["/elsewhere"]);
+  t.notMatch(
+    sink.received.map(({ path }) => path),
+    ["/elsewhere"],
+  );
   t.equal(sink.connections, sink.received.length, "each over a connection of its own");
 
   const distrusting = createOutbound({ allowPrivate: true, clock });
@@ -267,7 +289,9 @@ t.test("a name that leads to a private address is refused when it is dialled", a
   const openWay = createOutbound({ allowPrivate: true, clock, ca: sink.ca, lookup: async () => ["127.0.0.1"] });
   t.match(await openWay.send(request), { status: 200, text: "ok", retryAfterSecs: null });
   await t.rejects(openWay.send({ ...request, url: `http://127.0.0.1:${port}/` }), { name: "OutboundError" });
-  await t.rejects(createOutbound({ allowPrivate: true, clock, ca: sink.ca, signal: AbortSignal.abort() }).send({ ...request, url: sink.url }), { message: "the sender is stopping" });
+  await t.rejects(createOutbound({ allowPrivate: true, clock, ca: sink.ca, signal: AbortSignal.abort() }).send({ ...request, url: sink.url }), {
+    message: "the sender is stopping",
+  });
 });
 
 t.test("which answers are final, and when to come back", async (t) => {
@@ -305,8 +329,14 @@ t.test("every route says what it asks for and what it can answer", async (t) => 
       "POST /{id}/test channels:write test_now",
     ],
   );
-  const owner = await member(system);
+  const owner = await newOrg(system);
   const post = channelRoutes[0]!;
-  const reply = await post.handle({ ctx: owner, params: {}, query: {}, body: validate(post.body as TSchema, { name: "A", config: webhook(), write_source: "ui" }), http: {} as never });
+  const reply = await post.handle({
+    ctx: owner,
+    params: {},
+    query: {},
+    body: validate(post.body as TSchema, { name: "A", config: webhook(), write_source: "ui" }),
+    http: {} as never,
+  });
   t.match(reply, { status: 201, headers: { Location: `/api/v1/notification-channels/${(reply.body as Channel).id}` }, body: { write_source: "api" } });
 });

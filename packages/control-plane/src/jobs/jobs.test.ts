@@ -1,19 +1,17 @@
 import t from "tap";
-import { fakeClock, keptLog, member, openIncident, startPostgres, testSystem, until, webhookTo } from "../channels/sink.test.fixture.ts";
+import { hour, until } from "../testing/clock.ts";
+import { openIncident, webhookTo } from "../testing/scene.ts";
+import { newOrg, openWorld } from "../testing/world.ts";
 import { sendReminders } from "./reminders.ts";
 import { runAlone, startJobs } from "./runner.ts";
 
-const postgres = await startPostgres();
-const hour = 3_600_000;
-
 t.test("reminders go out at the pace of the policy, until somebody acknowledges", async (t) => {
-  const { sql } = await postgres.database(t);
-  const clock = fakeClock();
-  const system = testSystem(sql, { clock });
-  const owner = await member(system);
+  const { sql, clock, system } = await openWorld(t);
+  const owner = await newOrg(system);
   const { incidentId } = await openIncident(owner, [await webhookTo(owner, "https://hooks.example.org/"), await webhookTo(owner, "https://hooks.example.org/")], { name: "shop" });
   const deliveries = () => sql<{ seq: number; count: number }[]>`select seq, count(*)::integer as count from deliveries where reason = 'reminder' group by seq order by seq`;
-  const due = async () => (await sql<{ reminder_due_at: Date | null; reminders_sent: number }[]>`select reminder_due_at, reminders_sent from incidents where id = ${incidentId}`)[0];
+  const due = async () =>
+    (await sql<{ reminder_due_at: Date | null; reminders_sent: number }[]>`select reminder_due_at, reminders_sent from incidents where id = ${incidentId}`)[0];
 
   t.equal(await sendReminders(system), 0);
   clock.advance(hour + 2000);
@@ -26,11 +24,22 @@ t.test("reminders go out at the pace of the policy, until somebody acknowledges"
   clock.advance(5 * hour);
   t.equal(await sendReminders(system), 1, "hours that were missed are not made up for");
   t.match(await due(), { reminder_due_at: new Date(clock.now() + hour), reminders_sent: 2 });
-  t.strictSame([...(await deliveries())], [{ seq: 0, count: 2 }, { seq: 1, count: 2 }], "for both channels");
+  t.strictSame(
+    [...(await deliveries())],
+    [
+      { seq: 0, count: 2 },
+      { seq: 1, count: 2 },
+    ],
+    "for both channels",
+  );
 
   clock.advance(hour);
   const race = await Promise.all(Array.from({ length: 6 }, () => sendReminders(system)));
-  t.equal(race.reduce((sum, sent) => sum + sent, 0), 1, "six at once, one reminds");
+  t.equal(
+    race.reduce((sum, sent) => sum + sent, 0),
+    1,
+    "six at once, one reminds",
+  );
   t.equal((await deliveries()).length, 3);
 
   await sql`update targets set renotify_interval_secs = 0`;
@@ -40,12 +49,15 @@ t.test("reminders go out at the pace of the policy, until somebody acknowledges"
 });
 
 t.test("no reminder of what is acknowledged, over or retracted", async (t) => {
-  const { sql } = await postgres.database(t);
-  const clock = fakeClock();
-  const system = testSystem(sql, { clock });
-  const owner = await member(system);
+  const { sql, clock, system } = await openWorld(t);
+  const owner = await newOrg(system);
   const channel = await webhookTo(owner, "https://hooks.example.org/");
-  const [acknowledged, over, retracted, live] = [await openIncident(owner, [channel]), await openIncident(owner, [channel]), await openIncident(owner, [channel]), await openIncident(owner, [channel])];
+  const [acknowledged, over, retracted, live] = [
+    await openIncident(owner, [channel]),
+    await openIncident(owner, [channel]),
+    await openIncident(owner, [channel]),
+    await openIncident(owner, [channel]),
+  ];
   const at = new Date(clock.now());
   await sql`update incidents set acknowledged_at = ${at} where id = ${acknowledged.incidentId}`;
   await sql`update incidents set ended_at = ${at} where id = ${over.incidentId}`;
@@ -56,10 +68,8 @@ t.test("no reminder of what is acknowledged, over or retracted", async (t) => {
 });
 
 t.test("more incidents than one transaction takes are all reminded of", async (t) => {
-  const { sql } = await postgres.database(t);
-  const clock = fakeClock();
-  const system = testSystem(sql, { clock });
-  const owner = await member(system);
+  const { clock, system } = await openWorld(t);
+  const owner = await newOrg(system);
   const channel = await webhookTo(owner, "https://hooks.example.org/");
   await Promise.all(Array.from({ length: 205 }, () => openIncident(owner, [channel])));
   clock.advance(hour);
@@ -67,9 +77,8 @@ t.test("more incidents than one transaction takes are all reminded of", async (t
 });
 
 t.test("a job runs on one replica at a time, again and again, whatever happens to it", async (t) => {
-  const { sql, pool } = await postgres.database(t);
-  const log = keptLog();
-  const replicas = [testSystem(sql, { log }), testSystem(pool(), { log })];
+  const { pool, log, system: one } = await openWorld(t);
+  const replicas = [one, { ...one, sql: pool() }];
   let running = 0;
   let most = 0;
   let runs = 0;
@@ -97,6 +106,13 @@ t.test("a job runs on one replica at a time, again and again, whatever happens t
 
   const [system, elsewhere] = replicas as [(typeof replicas)[0], (typeof replicas)[0]];
   let inner: boolean | undefined;
-  t.equal(await runAlone(system, { name: "held", everyMs: 1, run: async () => void (inner = await runAlone(elsewhere, { name: "held", everyMs: 1, run: async () => t.fail("it ran twice") })) }), true);
+  t.equal(
+    await runAlone(system, {
+      name: "held",
+      everyMs: 1,
+      run: async () => void (inner = await runAlone(elsewhere, { name: "held", everyMs: 1, run: async () => t.fail("it ran twice") })),
+    }),
+    true,
+  );
   t.equal(inner, false, "another replica passes it over");
 });

@@ -1,13 +1,18 @@
 import t from "tap";
 import type { System } from "../context.ts";
-import { addResults, clock, day, hour, minute, newOrg, newTarget, noon, otherSql, type SceneResult, sql, system } from "../public/scene.test.kit.ts";
+import { ensurePartitions } from "../db/partitions.ts";
+import { day, hour, minute, noon } from "../testing/clock.ts";
+import { addResults, newTarget, type SceneResult } from "../testing/scene.ts";
+import { newOrg, openWorld } from "../testing/world.ts";
 import { dailyCounts, hourOf, markLate, oldestAcceptable } from "../results/service.ts";
 import { keepPartitions } from "./partitions.ts";
 import { forgetOldRollups } from "./retention.ts";
 import { rollUp } from "./rollup.ts";
 
-const ctx = await newOrg();
-const other: System = { ...system, sql: otherSql };
+const { sql, pool, clock, system } = await openWorld(t);
+await ensurePartitions(sql, new Date(noon - 91 * day), new Date(noon + 7 * day));
+const ctx = await newOrg(system);
+const other: System = { ...system, sql: pool() };
 const at = (time: string) => Date.parse(`2026-11-20T${time}Z`);
 
 t.beforeEach(async () => {
@@ -27,7 +32,7 @@ const startAt = (from: number) => sql`insert into rollup_progress (next_hour) va
 
 /** What ingest does: insert, mark what is late, commit. */
 async function ingest(id: string, results: SceneResult[]): Promise<void> {
-  await addResults(id, results);
+  await addResults(ctx, id, results);
   await markLate(
     sql,
     results.map((result) => ({ targetId: id, scheduledAt: new Date(result.at) })),
@@ -36,9 +41,9 @@ async function ingest(id: string, results: SceneResult[]): Promise<void> {
 }
 
 t.test("hours and days add up, by region, without the runs that are no evidence", async (t) => {
-  const id = await newTarget(ctx.orgId);
+  const id = await newTarget(ctx);
   await startAt(noon - 20 * hour);
-  await addResults(id, [
+  await addResults(ctx, id, [
     { at: noon - 18 * hour },
     { at: at("11:00:00") },
     { at: at("11:59:59"), status: "down" },
@@ -82,7 +87,7 @@ t.test("the first rollup begins with the oldest day that can hold a result", asy
 });
 
 t.test("late results repair the hours that were counted without them", async (t) => {
-  const id = await newTarget(ctx.orgId);
+  const id = await newTarget(ctx);
   await startAt(at("10:00:00"));
   await ingest(id, [{ at: at("12:59:30") }]);
   t.equal(await dirty(), 1, "13:00 has struck: the hour of 12:59:30 is over");
@@ -104,7 +109,7 @@ t.test("late results repair the hours that were counted without them", async (t)
 });
 
 t.test("a mark of an hour that is still to come for everybody waits, and nothing is counted twice meanwhile", async (t) => {
-  const id = await newTarget(ctx.orgId);
+  const id = await newTarget(ctx);
   await startAt(at("12:00:00"));
   clock.at = at("13:01:00");
   await ingest(id, [{ at: at("12:30:00") }]);
@@ -119,7 +124,7 @@ t.test("a mark of an hour that is still to come for everybody waits, and nothing
 });
 
 t.test("a late batch that has not committed is neither waited for nor lost", async (t) => {
-  const id = await newTarget(ctx.orgId);
+  const id = await newTarget(ctx);
   await startAt(at("11:00:00"));
   await ingest(id, [{ at: at("11:10:00") }]);
   clock.at = at("13:30:00");
@@ -134,10 +139,11 @@ t.test("a late batch that has not committed is neither waited for nor lost", asy
 });
 
 t.test("two processes at once, while results arrive late, end with the right sums", async (t) => {
-  const ids = await Promise.all(Array.from({ length: 20 }, (_, n) => newTarget(ctx.orgId, `Monitor ${n}`)));
+  const ids = await Promise.all(Array.from({ length: 20 }, (_, n) => newTarget(ctx, `Monitor ${n}`)));
   await startAt(noon - 30 * hour);
   for (const id of ids)
     await addResults(
+      ctx,
       id,
       Array.from({ length: 28 }, (_, n) => ({ at: noon - 30 * hour + n * hour + minute })),
     );
@@ -177,7 +183,7 @@ t.test("partitions: a week ahead, no hole behind, nothing past 90 days", async (
 });
 
 t.test("hourly counts go after 13 months, and all counts of a deleted monitor at once", async (t) => {
-  const [kept, gone] = [await newTarget(ctx.orgId), await newTarget(ctx.orgId)];
+  const [kept, gone] = [await newTarget(ctx), await newTarget(ctx)];
   for (const id of [kept, gone]) {
     await sql`insert into results_hourly values (${id}, '2025-10-20T12:00Z', 'eu', 1, 0, 0, 0), (${id}, '2025-10-20T13:00Z', 'eu', 1, 0, 0, 0)`;
     await sql`insert into results_daily values (${id}, '2025-10-20', 2, 0, 0, 0)`;

@@ -1,52 +1,45 @@
 import t from "tap";
-import type { Sql } from "postgres";
 import { updateChannel, deleteChannel } from "../channels/service.ts";
-import type { Ctx, System } from "../context.ts";
+import type { Ctx } from "../context.ts";
 import { openHub } from "../db/notify.ts";
 import { type OutboxNotice, writeDeliveries } from "../incidents/outbox.ts";
-import { type Answer, fakeClock, keptLog, member, openIncident, outboxNotice, startPostgres, startSink, testSystem, until, webhookTo } from "../channels/sink.test.fixture.ts";
+import { until } from "../testing/clock.ts";
+import type { Teardown } from "../testing/database.ts";
+import { openIncident, outboxNotice, webhookTo } from "../testing/scene.ts";
+import { type SinkAnswer, startSink } from "../testing/sink.ts";
+import { allowPrivate, newOrg, openWorld, type World } from "../testing/world.ts";
 import { claimDeliveries, recordAttempt, releaseDelivery } from "./deliver-queries.ts";
 import { startDeliverer } from "./deliver.ts";
 import { afterAttempt, backoffMs, maxAttempts, type Outcome } from "./retry.ts";
 
-const postgres = await startPostgres();
 const sink = await startSink(t);
 
-interface World {
-  sql: Sql;
-  pool(): Sql;
-  clock: ReturnType<typeof fakeClock>;
-  log: ReturnType<typeof keptLog>;
-  system: System;
+interface OwnedWorld extends World {
   owner: Ctx;
 }
 
-type Teardown = { teardown(fn: () => unknown): void };
-
-const fine: Answer = (_request, reply) => void reply.writeHead(200).end("ok");
+const fine: SinkAnswer = (_request, reply) => void reply.writeHead(200).end("ok");
 
 /** An empty database with one organisation, and a sink that says yes. */
-async function world(t: Teardown): Promise<World> {
-  const { sql, pool } = await postgres.database(t);
-  const clock = fakeClock();
-  const log = keptLog();
-  const system = testSystem(sql, { clock, log });
+async function world(t: Teardown): Promise<OwnedWorld> {
+  const empty = await openWorld(t);
   sink.received.length = 0;
   sink.answer = fine;
-  return { sql, pool, clock, log, system, owner: await member(system) };
+  const system = allowPrivate(empty.system);
+  return { ...empty, system, owner: await newOrg(system) };
 }
 
 /** A deliverer on a pool of its own, as on another replica. */
-function deliverer(t: Teardown, { pool, system }: World) {
+function deliverer(t: Teardown, { pool, system }: OwnedWorld) {
   const sql = pool();
   const running = startDeliverer({ ...system, sql }, openHub(sql, system.log), { ca: sink.ca });
   t.teardown(() => running.stop());
   return running;
 }
 
-const write = ({ owner }: World, notices: readonly OutboxNotice[]) => writeDeliveries(owner.sql, owner.clock.now(), notices);
+const write = ({ owner }: OwnedWorld, notices: readonly OutboxNotice[]) => writeDeliveries(owner.sql, owner.clock.now(), notices);
 /** What a replica does that has set its clock to a later time. */
-async function later({ sql, clock }: World, ms: number): Promise<void> {
+async function later({ sql, clock }: OwnedWorld, ms: number): Promise<void> {
   clock.advance(ms);
   await sql.notify("sm_deliveries", "");
 }
@@ -61,9 +54,14 @@ interface Row {
   delivered_at: Date | null;
   channel_name: string;
 }
-const rows = ({ sql }: World) => sql<Row[]>`select id, state, reason, attempt_count, next_attempt_at, leased_until, delivered_at, channel_name from deliveries order by created_at, id`;
-const attempts = async ({ sql }: World) => [...(await sql<{ number: number; ok: boolean; status: number | null; error: string | null }[]>`select number, ok, status, error from delivery_attempts order by delivery_id, number`)];
-const row = async (world: World): Promise<Row> => (await rows(world))[0]!;
+const rows = ({ sql }: OwnedWorld) =>
+  sql<Row[]>`select id, state, reason, attempt_count, next_attempt_at, leased_until, delivered_at, channel_name from deliveries order by created_at, id`;
+const attempts = async ({ sql }: OwnedWorld) => [
+  ...(await sql<
+    { number: number; ok: boolean; status: number | null; error: string | null }[]
+  >`select number, ok, status, error from delivery_attempts order by delivery_id, number`),
+];
+const row = async (world: OwnedWorld): Promise<Row> => (await rows(world))[0]!;
 const told = (): string[] => sink.received.map(({ body }) => (JSON.parse(body.toString()) as { reason: string }).reason);
 
 t.test("when to try again: the table", async (t) => {
@@ -96,8 +94,13 @@ t.test("when to try again: the table", async (t) => {
 t.test("the outbox: one row for each enabled channel bound to the target, once", async (t) => {
   const w = await world(t);
   const { sql, owner } = w;
-  const outsider = await member(w.system);
-  const [first, second, off, foreign] = [await webhookTo(owner, sink.url, "first"), await webhookTo(owner, sink.url, "second"), await webhookTo(owner, sink.url, "off"), await webhookTo(outsider, sink.url, "foreign")];
+  const outsider = await newOrg(w.system);
+  const [first, second, off, foreign] = [
+    await webhookTo(owner, sink.url, "first"),
+    await webhookTo(owner, sink.url, "second"),
+    await webhookTo(owner, sink.url, "off"),
+    await webhookTo(outsider, sink.url, "foreign"),
+  ];
   await updateChannel(owner, off, { enabled: false });
   const bound = await openIncident(owner, [first, second, off, foreign]);
   const silent = await openIncident(owner, []);
@@ -105,10 +108,7 @@ t.test("the outbox: one row for each enabled channel bound to the target, once",
   t.equal(await write(w, []), 0);
   t.equal(await write(w, opened), 2);
   t.equal(await write(w, opened), 0, "the same notice again changes nothing");
-  t.match(await rows(w), [
-    { channel_name: "first", state: "pending", reason: "opened", attempt_count: 0, next_attempt_at: new Date(w.clock.now()) },
-    { channel_name: "second" },
-  ]);
+  t.match(await rows(w), [{ channel_name: "first", state: "pending", reason: "opened", attempt_count: 0, next_attempt_at: new Date(w.clock.now()) }, { channel_name: "second" }]);
 
   // Bound only after the opening: reminded, but not told that it is over.
   const late = await webhookTo(owner, sink.url, "late");
@@ -125,7 +125,13 @@ t.test("the outbox: one row for each enabled channel bound to the target, once",
     "what was told later is dated later, even in the same millisecond",
   );
   const many = await Promise.all(Array.from({ length: 200 }, () => openIncident(owner, [first])));
-  t.equal(await write(w, many.map((one) => outboxNotice(owner, one, "opened"))), 200);
+  t.equal(
+    await write(
+      w,
+      many.map((one) => outboxNotice(owner, one, "opened")),
+    ),
+    200,
+  );
 });
 
 t.test("a notice leaves as soon as it is committed, and the receiver gets it once", async (t) => {
@@ -136,7 +142,14 @@ t.test("a notice leaves as soon as it is committed, and the receiver gets it onc
   const done = await until(async () => (await rows(w)).find(({ state }) => state === "delivered"), "the delivery");
   t.match(done, { attempt_count: 1, next_attempt_at: null, leased_until: null, delivered_at: new Date(w.clock.now()) });
   t.strictSame(await attempts(w), [{ number: 1, ok: true, status: 200, error: null }]);
-  t.match(JSON.parse(sink.received[0]!.body.toString()), { delivery_id: done?.id, incident_id: incident.incidentId, monitor_name: "shop – Köln", reason: "opened", urgency: "high", url: `https://status.example.org/incidents/${incident.incidentId}` });
+  t.match(JSON.parse(sink.received[0]!.body.toString()), {
+    delivery_id: done?.id,
+    incident_id: incident.incidentId,
+    monitor_name: "shop – Köln",
+    reason: "opened",
+    urgency: "high",
+    url: `https://status.example.org/incidents/${incident.incidentId}`,
+  });
   t.equal(sink.received.length, 1);
 });
 
@@ -153,7 +166,10 @@ t.test("the recovery never overtakes the opening", async (t) => {
   await write(w, [outboxNotice(w.owner, other, "opened")]);
   await until(async () => (await rows(w)).some(({ state }) => state === "delivered"), "another incident, which does not wait");
   const waiting = (await rows(w)).filter(({ state }) => state === "pending");
-  t.match(waiting, [{ reason: "opened", attempt_count: 1 }, { reason: "resolved", attempt_count: 0 }]);
+  t.match(waiting, [
+    { reason: "opened", attempt_count: 1 },
+    { reason: "resolved", attempt_count: 0 },
+  ]);
   await later(w, 40_000);
   await until(async () => (await rows(w)).every(({ state }) => state === "delivered"), "all");
   t.strictSame(told(), ["opened", "opened", "opened", "resolved"]);
@@ -175,7 +191,10 @@ t.test("a receiver that fails: eight attempts with growing pauses, then dead", a
   }
   const given = await until(async () => (await rows(w)).find(({ state }) => state === "dead"), "the end");
   t.match(given, { attempt_count: 8, next_attempt_at: null, delivered_at: null });
-  t.match(await attempts(w), Array.from({ length: 8 }, (_, at) => ({ number: at + 1, ok: false, status: 500, error: "the receiver answered 500: broken" })));
+  t.match(
+    await attempts(w),
+    Array.from({ length: 8 }, (_, at) => ({ number: at + 1, ok: false, status: 500, error: "the receiver answered 500: broken" })),
+  );
   t.equal(sink.received.length, 8);
   t.equal(new Set(sink.received.map(({ body }) => body.toString())).size, 1, "the same body, with the same delivery_id, each time");
   t.match(w.log.lines.at(-1), { level: "warn", message: "a notice was given up", fields: { channel: "Ops" } });
@@ -198,7 +217,12 @@ t.test("what the receiver answers decides what comes next", async (t) => {
   deliverer(t, w);
   await until(async () => (await rows(w)).every(({ attempt_count }) => attempt_count === 1), "all attempts");
   const found = await rows(w);
-  for (const [at, [status, , expected]] of cases.entries()) t.match(found.find(({ channel_name }) => channel_name === `case ${at}`), expected, String(status));
+  for (const [at, [status, , expected]] of cases.entries())
+    t.match(
+      found.find(({ channel_name }) => channel_name === `case ${at}`),
+      expected,
+      String(status),
+    );
 });
 
 t.test("a channel that was disabled or deleted meanwhile is not told, and the delivery says why", async (t) => {
@@ -211,7 +235,10 @@ t.test("a channel that was disabled or deleted meanwhile is not told, and the de
   await deleteChannel(w.owner, channels[2]);
   deliverer(t, w);
   await until(async () => (await rows(w)).every(({ state }) => state === "dead"), "all dead");
-  t.strictSame((await attempts(w)).map(({ error }) => error), ["the channel is disabled", "the channel is disabled: the address bounced", "the channel was deleted"]);
+  t.strictSame(
+    (await attempts(w)).map(({ error }) => error),
+    ["the channel is disabled", "the channel is disabled: the address bounced", "the channel was deleted"],
+  );
   t.equal(sink.received.length, 0);
 });
 
@@ -227,11 +254,17 @@ t.test("two deliverers on one database send each notice exactly once, and a hang
   const channels = await Promise.all(Array.from({ length: 6 }, () => webhookTo(w.owner, sink.url)));
   const hanging = await webhookTo(w.owner, `${sink.url}/hangs`);
   const stuck = await Promise.all(Array.from({ length: 30 }, () => openIncident(w.owner, [hanging])));
-  await write(w, stuck.map((one) => outboxNotice(w.owner, one, "opened")));
+  await write(
+    w,
+    stuck.map((one) => outboxNotice(w.owner, one, "opened")),
+  );
   const running = [deliverer(t, w), deliverer(t, w)];
   for (let batch = 0; batch < 5; batch++) {
     const incidents = await Promise.all(Array.from({ length: 5 }, () => openIncident(w.owner, channels)));
-    await write(w, incidents.flatMap((one) => [outboxNotice(w.owner, one, "opened"), outboxNotice(w.owner, one, "resolved")]));
+    await write(
+      w,
+      incidents.flatMap((one) => [outboxNotice(w.owner, one, "opened"), outboxNotice(w.owner, one, "resolved")]),
+    );
   }
   const [expected] = await w.sql<{ count: number }[]>`select count(*)::integer as count from deliveries where channel_id <> ${hanging}`;
   t.equal(expected?.count, 300);
@@ -248,7 +281,11 @@ t.test("two deliverers on one database send each notice exactly once, and a hang
   await Promise.all(running.map((one) => one.stop()));
   const [left] = await w.sql<object[]>`select count(*)::integer as pending, count(leased_until)::integer as leased from deliveries where state = 'pending'`;
   t.strictSame({ ...left }, { pending: 30, leased: 0 });
-  t.strictSame((await attempts(w)).filter(({ ok, error }) => !ok && error !== "no answer within 10 s"), [], "being cut is no attempt");
+  t.strictSame(
+    (await attempts(w)).filter(({ ok, error }) => !ok && error !== "no answer within 10 s"),
+    [],
+    "being cut is no attempt",
+  );
 });
 
 t.test("what a killed deliverer held is sent by another when the lease has run out, and the dead one can write nothing", async (t) => {

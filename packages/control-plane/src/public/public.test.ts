@@ -4,6 +4,7 @@ import t from "tap";
 import { newId } from "@statusmesh/shared/ids";
 import type { Config } from "../config.ts";
 import type { System } from "../context.ts";
+import { ensurePartitions } from "../db/partitions.ts";
 import { loadAssets } from "../http/assets.ts";
 import { mountPages } from "../http/pages.ts";
 import { openViews } from "../http/views.ts";
@@ -50,12 +51,7 @@ t.beforeEach(async () => {
 
 t.test("the page as JSON shows what it may, and nothing else", async (t) => {
   const pageId = await publish(ctx.orgId, { display_name: "Acme", about: "Hello" });
-  const [web, api, search, hidden] = [
-    await newTarget(ctx, "web-prod-3"),
-    await newTarget(ctx, "API"),
-    await newTarget(ctx, "Search"),
-    await newTarget(ctx, "Secret"),
-  ];
+  const [web, api, search, hidden] = [await newTarget(ctx, "web-prod-3"), await newTarget(ctx, "API"), await newTarget(ctx, "Search"), await newTarget(ctx, "Secret")];
   await show(pageId, search);
   await show(pageId, web, { name: "Website", group: "Core", description: "The shop" });
   await show(pageId, api, { group: "Core" });

@@ -1,14 +1,20 @@
 import t from "tap";
 import { newId } from "@statusmesh/shared/ids";
-import { addResults, clock, day, hour, minute, newOrg, newTarget, noon, type SceneResult, serve, sql } from "../public/scene.test.kit.ts";
+import { ensurePartitions } from "../db/partitions.ts";
+import { serve } from "../testing/app.ts";
+import { day, hour, minute, noon } from "../testing/clock.ts";
+import { addResults, newTarget, type SceneResult } from "../testing/scene.ts";
+import { newOrg, openWorld } from "../testing/world.ts";
 import { hourOf } from "./late.ts";
 import { resultRoutes } from "./api.ts";
 import * as service from "./service.ts";
 
-const ctx = await newOrg();
-const stranger = await newOrg();
+const { sql, clock, system } = await openWorld(t);
+await ensurePartitions(sql, new Date(noon - 91 * day), new Date(noon + 7 * day));
+const ctx = await newOrg(system);
+const stranger = await newOrg(system);
 let caller = ctx;
-const ask = await serve(resultRoutes, { tenant: () => caller });
+const ask = await serve(t, system, resultRoutes, { tenant: () => caller });
 const iso = (at: number) => new Date(at).toISOString();
 
 t.beforeEach(() => {
@@ -17,8 +23,8 @@ t.beforeEach(() => {
 });
 
 t.test("results come newest first, a page at a time, with the exact total", async (t) => {
-  const id = await newTarget(ctx.orgId);
-  await addResults(id, [
+  const id = await newTarget(ctx);
+  await addResults(ctx, id, [
     { at: noon - 30 * minute, late: 90_000, region: "us", status: "down" },
     { at: noon - 29 * minute, region: "eu" },
     { at: noon - 28 * minute, region: "eu", status: "degraded", skip: true, total: null },
@@ -59,13 +65,13 @@ t.test("results come newest first, a page at a time, with the exact total", asyn
 });
 
 t.test("a slow kind's run belongs to its own time, long after its slot", async (t) => {
-  const id = await newTarget(ctx.orgId, "Certificate", { interval: 86_400 });
-  await addResults(id, [{ at: noon - 26 * hour, late: 3 * hour }]);
+  const id = await newTarget(ctx, "Certificate", { interval: 86_400 });
+  await addResults(ctx, id, [{ at: noon - 26 * hour, late: 3 * hour }]);
   t.match((await ask("GET", `/api/v1/targets/${id}/uptime`)).body, { total: 1 });
 });
 
 t.test("what cannot be asked is refused, and what is another's is absent", async (t) => {
-  const id = await newTarget(ctx.orgId);
+  const id = await newTarget(ctx);
   for (const path of ["results", "latency", "latency/by-region", "uptime"]) {
     t.match(
       await ask("GET", `/api/v1/targets/${id}/${path}?from=${iso(noon)}&to=${iso(noon)}`),
@@ -86,12 +92,12 @@ t.test("what cannot be asked is refused, and what is another's is absent", async
 });
 
 t.test("latency: about 60 slices, each a whole number of minutes, gaps included", async (t) => {
-  const id = await newTarget(ctx.orgId);
+  const id = await newTarget(ctx);
   const seconds = async (range: number) => (await service.latencySeries(ctx, id, { from: iso(noon - range) })).bucket_seconds;
   t.strictSame(await Promise.all([hour, day, 7 * day, 30 * day, 10 * minute, 90 * minute].map(seconds)), [60, 1440, 10_080, 43_200, 60, 60]);
 
   const totals = Array.from({ length: 101 }, (_, at) => at + 1);
-  await addResults(id, [
+  await addResults(ctx, id, [
     ...totals.map((total, at): SceneResult => ({ at: noon - 10 * minute + at * 100, region: at % 2 === 0 ? "eu" : "us", total })),
     { at: noon - 10 * minute + 50_000, status: "down", total: 5000 },
     { at: noon - 10 * minute + 51_000, status: "degraded", skip: true, total: 5000 },
@@ -121,12 +127,12 @@ t.test("latency: about 60 slices, each a whole number of minutes, gaps included"
       ["us", 60, 50],
     ],
   );
-  const quiet = await newTarget(ctx.orgId);
+  const quiet = await newTarget(ctx);
   t.strictSame((await ask("GET", `/api/v1/targets/${quiet}/latency/by-region`)).body.regions, [], "no region without samples");
 });
 
 t.test("slices stay where they are while the range moves on", async (t) => {
-  const id = await newTarget(ctx.orgId);
+  const id = await newTarget(ctx);
   clock.at = noon + 7 * minute + 12_345;
   const { buckets } = await service.latencySeries(ctx, id, {});
   t.ok(buckets.every((bucket) => bucket.t % 1_440_000 === 0));
@@ -135,9 +141,9 @@ t.test("slices stay where they are while the range moves on", async (t) => {
 });
 
 t.test("uptime counts runs that are evidence", async (t) => {
-  const id = await newTarget(ctx.orgId);
+  const id = await newTarget(ctx);
   t.strictSame((await ask("GET", `/api/v1/targets/${id}/uptime`)).body, { total: 0, up: 0, down: 0, degraded: 0, error: 0, uptime_pct: 100 });
-  await addResults(id, [
+  await addResults(ctx, id, [
     { at: noon - minute },
     { at: noon - 2 * minute, region: "us" },
     { at: noon - 3 * minute, status: "degraded" },
@@ -151,8 +157,8 @@ t.test("uptime counts runs that are evidence", async (t) => {
 });
 
 t.test("the history of many monitors in two statements", async (t) => {
-  const [busy, quiet, foreign] = [await newTarget(ctx.orgId), await newTarget(ctx.orgId), await newTarget(stranger.orgId)];
-  await addResults(busy, [
+  const [busy, quiet, foreign] = [await newTarget(ctx), await newTarget(ctx), await newTarget(stranger)];
+  await addResults(ctx, busy, [
     { at: noon - day + minute },
     { at: noon - day + 2 * minute, status: "degraded", total: 200 },
     { at: noon - 90 * minute, status: "down", total: 3000 },
@@ -161,7 +167,7 @@ t.test("the history of many monitors in two statements", async (t) => {
     { at: noon - 10 * minute, status: "error", total: null },
     { at: noon - 5 * minute, skip: true, status: "degraded", total: null },
   ]);
-  await addResults(foreign, [{ at: noon - minute }]);
+  await addResults(ctx, foreign, [{ at: noon - minute }]);
   // Counted already: 20 days ago, and today until 12:00. The raw rows before that are not counted twice.
   await sql`insert into results_daily values (${busy}, '2026-10-31', 90, 5, 0, 5), (${busy}, '2026-11-20', 3, 1, 0, 0), (${busy}, '2026-10-20', 0, 1000, 0, 0)`;
   await sql`insert into rollup_progress (next_hour) values (${new Date(hourOf(noon) - hour)})`;

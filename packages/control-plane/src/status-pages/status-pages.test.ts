@@ -1,15 +1,19 @@
 import t from "tap";
 import { newId } from "@statusmesh/shared/ids";
 import type { Ctx } from "../context.ts";
-import { type Answer, clock, newOrg, newTarget, noon, serve, sql } from "../public/scene.test.kit.ts";
+import { type Answer, serve } from "../testing/app.ts";
+import { noon } from "../testing/clock.ts";
+import { newTarget } from "../testing/scene.ts";
+import { newOrg, openWorld } from "../testing/world.ts";
 import { statusPageRoutes } from "./api.ts";
 
+const { sql, clock, system } = await openWorld(t);
 // The oldest organisation is the one whose page /status serves.
-const ctx = await newOrg();
+const ctx = await newOrg(system);
 clock.at = noon + 1000;
-const stranger = await newOrg();
+const stranger = await newOrg(system);
 let caller: Ctx = ctx;
-const ask = await serve(statusPageRoutes, { tenant: () => caller });
+const ask = await serve(t, system, statusPageRoutes, { tenant: () => caller });
 const pages = "/api/v1/status-pages";
 const refused = (status: number, code: string, field: string | null = null) => ({ status, body: { error: { code, field } } });
 let slugs = 0;
@@ -34,7 +38,7 @@ t.test("a page is made, read, changed and deleted", async (t) => {
     name: "Acme status",
     enabled: true,
     branding: blank,
-    status_url: "http://status.test/status",
+    status_url: "https://status.example.org/status",
     logo_url: null,
     created_at: at,
     updated_at: at,
@@ -88,7 +92,7 @@ t.test("what does not fit is refused, and named", async (t) => {
 
 t.test("members read, owners change, strangers find nothing", async (t) => {
   const page = await makePage();
-  const target = await newTarget(ctx.orgId);
+  const target = await newTarget(ctx);
   await ask("POST", `${pages}/${page.id}/components`, { target_id: target });
   const changes: [string, string, object?][] = [
     ["POST", pages, { slug: "other", name: "Other" }],
@@ -155,13 +159,13 @@ t.test("lists are pages of their own", async (t) => {
 t.test("monitors are put on a page, described, ordered and taken off", async (t) => {
   const { id } = await makePage();
   const path = `${pages}/${id}/components`;
-  const [web, api, search] = [await newTarget(ctx.orgId, "Website"), await newTarget(ctx.orgId, "API"), await newTarget(ctx.orgId, "Search")];
+  const [web, api, search] = [await newTarget(ctx, "Website"), await newTarget(ctx, "API"), await newTarget(ctx, "Search")];
   const added = await ask("POST", path, { target_id: web, public_name: "Shop", public_group: "Core" });
   t.equal(added.status, 201);
   t.strictSame(added.body, { target_id: web, monitor_name: "Website", public_name: "Shop", public_description: null, public_group: "Core", sort_order: 0 });
   for (const target_id of [api, search]) await ask("POST", path, { target_id });
   t.match(await ask("POST", path, { target_id: web }), refused(409, "COMPONENT_ALREADY_ON_PAGE", "/target_id"));
-  for (const target_id of [newId(), await newTarget(stranger.orgId)]) t.match(await ask("POST", path, { target_id }), refused(404, "TARGET_NOT_FOUND", "/target_id"));
+  for (const target_id of [newId(), await newTarget(stranger)]) t.match(await ask("POST", path, { target_id }), refused(404, "TARGET_NOT_FOUND", "/target_id"));
   t.match(await ask("POST", path, { target_id: "nonsense" }), refused(400, "INVALID_ID", "/target_id"));
 
   t.match(
@@ -194,7 +198,7 @@ t.test("monitors are put on a page, described, ordered and taken off", async (t)
 
 t.test("quotas hold under concurrency: at one below the limit exactly one of many wins", async (t) => {
   await sql`insert into plans (id, name, min_check_interval_secs, max_status_pages, max_public_components) values ('tiny', 'Tiny', 60, 2, 3) on conflict do nothing`;
-  const org = await newOrg("tiny");
+  const org = await newOrg(system, "tiny");
   caller = org;
   const { id } = await makePage();
   const creates = await Promise.all(Array.from({ length: 6 }, () => ask("POST", pages, { slug: newSlug(), name: "More" })));
@@ -204,7 +208,7 @@ t.test("quotas hold under concurrency: at one below the limit exactly one of man
     { body: { error: { code: "QUOTA_EXCEEDED", details: { quota: "max_status_pages", current: 2, limit: 2, plan: "tiny" } } } },
   );
 
-  const targets = await Promise.all(Array.from({ length: 7 }, () => newTarget(org.orgId)));
+  const targets = await Promise.all(Array.from({ length: 7 }, () => newTarget(org)));
   const path = `${pages}/${id}/components`;
   for (const target_id of targets.slice(0, 2)) await ask("POST", path, { target_id });
   const adds = await Promise.all(targets.slice(2).map((target_id) => ask("POST", path, { target_id })));

@@ -1,0 +1,64 @@
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import Koa, { type Context } from "koa";
+import type { AgentCtx, Ctx, System } from "../context.ts";
+import { exchange } from "../http/exchange.ts";
+import { mountRoutes } from "../http/mount.ts";
+import type { Route } from "../http/route.ts";
+import type { Teardown } from "./database.ts";
+
+export interface Answer {
+  status: number;
+  headers: Headers;
+  text: string;
+  /** The JSON; undefined when the answer is none. */
+  // oxlint-disable-next-line typescript/no-explicit-any -- what the routes answer is what the tests look into
+  body: any;
+}
+
+export interface ServeOptions {
+  /** Who has come in by each door; a door left out refuses to open. */
+  tenant?: (http: Context) => Ctx | Promise<Ctx>;
+  agent?: (http: Context) => AgentCtx | Promise<AgentCtx>;
+  operator?: (http: Context) => System | Promise<System>;
+  public?: () => System;
+  /** Pages beside the routes. */
+  page?: Koa.Middleware;
+}
+
+export type Ask = (method: string, path: string, body?: unknown, headers?: Record<string, string>) => Promise<Answer>;
+
+/** Serves routes on a real socket, every reply held against its declaration. Returns a function that asks. */
+export async function serve(t: Teardown, system: System, routes: readonly Route[], options: ServeOptions = {}): Promise<Ask> {
+  const shut = (): never => {
+    throw new Error("no such door in this test");
+  };
+  const doors = {
+    tenant: async (http: Context) => await (options.tenant ?? shut)(http),
+    agent: async (http: Context) => await (options.agent ?? shut)(http),
+    operator: async (http: Context) => await (options.operator ?? shut)(http),
+    public: async () => (options.public ?? (() => system))(),
+  };
+  const koa = new Koa();
+  koa.use(exchange({ log: system.log, clock: system.clock, page: () => null }));
+  if (options.page !== undefined) koa.use(options.page);
+  koa.use(mountRoutes(routes, doors, true).routes());
+  return await listen(t, koa);
+}
+
+/** Puts an application on a socket of this machine until the test ends. */
+export async function listen(t: Teardown, koa: Koa): Promise<Ask> {
+  const http = createServer(koa.callback()).listen(0, "127.0.0.1");
+  await new Promise((resolve) => http.once("listening", resolve));
+  t.teardown(() => {
+    http.closeAllConnections();
+    http.close();
+  });
+  const base = `http://127.0.0.1:${(http.address() as AddressInfo).port}`;
+  return async (method, path, body, headers = {}) => {
+    const json = body === undefined ? {} : { body: JSON.stringify(body), headers: { "content-type": "application/json", ...headers } };
+    const response = await fetch(base + path, { method, headers, redirect: "manual", ...json });
+    const text = await response.text();
+    return { status: response.status, headers: response.headers, text, body: response.headers.get("content-type")?.startsWith("application/json") ? JSON.parse(text) : undefined };
+  };
+}

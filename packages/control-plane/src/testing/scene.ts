@@ -1,0 +1,121 @@
+import { newId } from "@statusmesh/shared/ids";
+import type { Sql } from "postgres";
+import { createChannel } from "../channels/service.ts";
+import type { Ctx, System } from "../context.ts";
+import { noticeOf, type OutboxNotice } from "../incidents/outbox.ts";
+import type { Reason } from "../incidents/schema.ts";
+import { minute } from "./clock.ts";
+
+/** A row of a target as it is, without any of the rules of the service, and without a state. */
+export async function newTarget(ctx: Ctx, name = "Website", row: { enabled?: boolean; interval?: number; renotifySecs?: number } = {}): Promise<string> {
+  const id = newId();
+  const { sql, orgId } = ctx;
+  const at = new Date(ctx.clock.now());
+  await sql`
+    insert into targets (id, org_id, name, kind, spec, interval_secs, enabled, tags, alert_confirmations, notify_recovery, renotify_interval_secs, region_policy, write_source, created_at, updated_at)
+    values (${id}, ${orgId}, ${name}, 'http', ${sql.json({ type: "http", url: "https://secret.test/", bearer_token: "sealed" })}, ${row.interval ?? 60}, ${row.enabled ?? true}, '{}', 2, true,
+      ${row.renotifySecs ?? 3600}, '"majority"', 'api', ${at}, ${at})`;
+  return id;
+}
+
+/** How a monitor reads: live for ten minutes from now on. */
+export async function setStatus(system: System, targetId: string, status: string, live = true): Promise<void> {
+  const now = system.clock.now();
+  await system.sql`
+    insert into target_states (target_id, state, status, status_until, last_result_at)
+    values (${targetId}, '', ${status}, ${new Date(now + (live ? 10 * minute : -1))}, ${new Date(now - 12_000)})
+    on conflict (target_id) do update set status = excluded.status, status_until = excluded.status_until, last_result_at = excluded.last_result_at`;
+}
+
+export interface SceneResult {
+  /** Unix ms of the slot. */
+  at: number;
+  /** Ms from the slot to the run. */
+  late?: number;
+  region?: string;
+  status?: string;
+  skip?: boolean;
+  total?: number | null;
+}
+
+export async function addResults({ sql }: { sql: Sql } | System, targetId: string, results: readonly SceneResult[]): Promise<void> {
+  const rows = results.map(({ at, late = 0, region = "eu", status = "up", skip = false, total = 100 }) => ({
+    target_id: targetId,
+    scheduled_at: new Date(at),
+    region,
+    timestamp: new Date(at + late),
+    status,
+    skip,
+    error: status === "up" ? null : "connection refused",
+    http_status: status === "up" ? 200 : null,
+    response_size: 512,
+    dns_ms: total === null ? null : 10,
+    connect_ms: total === null ? null : 20,
+    tls_ms: null,
+    ttfb_ms: total === null ? null : 30,
+    total_ms: total,
+  }));
+  for (let from = 0; from < rows.length; from += 1000) await sql`insert into results ${sql(rows.slice(from, from + 1000))}`;
+}
+
+export interface SceneIncident {
+  started: number;
+  ended?: number | null;
+  severity?: "minor" | "major" | "critical";
+  impact?: "degraded" | "partial_outage" | "major_outage";
+  peak?: "degraded" | "partial_outage" | "major_outage";
+  retracted?: boolean;
+  title?: string | null;
+  description?: string | null;
+  reminderDue?: number | null;
+}
+
+export async function addIncident({ sql, orgId }: Ctx, targetId: string, incident: SceneIncident): Promise<string> {
+  const id = newId();
+  const { severity = "major", impact = "major_outage", peak = impact } = incident;
+  const at = (ms: number | null | undefined) => (ms == null ? null : new Date(ms));
+  const started = new Date(incident.started);
+  await sql`
+    insert into incidents (id, org_id, target_id, started_at, opened_at, ended_at, severity, impact, peak_impact, error_sample, regions_down, regions_up, retracted, public_title, public_description, reminder_due_at, created_at, updated_at)
+    values (${id}, ${orgId}, ${targetId}, ${started}, ${started}, ${at(incident.ended)}, ${severity}, ${impact}, ${peak}, 'connect ECONNREFUSED 10.1.2.3:443', '{eu}', '{us}', ${incident.retracted ?? false},
+      ${incident.title ?? null}, ${incident.description ?? null}, ${at(incident.reminderDue)}, ${started}, ${started})`;
+  return id;
+}
+
+export async function addUpdate({ sql, orgId }: Ctx, incidentId: string, at: number, phase: string, message: string): Promise<void> {
+  await sql`insert into incident_updates (id, org_id, incident_id, phase, message, created_at) values (${newId()}, ${orgId}, ${incidentId}, ${phase}, ${message}, ${new Date(at)})`;
+}
+
+/** A webhook channel that sends to `url`. */
+export async function webhookTo(ctx: Ctx, url: string, name = `channel ${newId()}`): Promise<string> {
+  return (await createChannel(ctx, { name, config: { type: "webhook", url, headers: {}, secret: null } })).id;
+}
+
+/** A target bound to the channels, with an incident that has just opened. */
+export async function openIncident(
+  ctx: Ctx,
+  channelIds: readonly string[],
+  { name = "shop", renotifySecs = 3600 }: { renotifySecs?: number; name?: string } = {},
+): Promise<{ targetId: string; incidentId: string }> {
+  const targetId = await newTarget(ctx, name, { renotifySecs });
+  for (const [position, channelId] of channelIds.entries())
+    await ctx.sql`insert into target_alerts (target_id, channel_id, position) values (${targetId}, ${channelId}, ${position})`;
+  const now = ctx.clock.now();
+  return { targetId, incidentId: await addIncident(ctx, targetId, { started: now, reminderDue: now + 1000 * renotifySecs }) };
+}
+
+/** A notice of that incident for writeDeliveries. */
+export function outboxNotice(ctx: Ctx, { targetId, incidentId }: { targetId: string; incidentId: string }, reason: Reason, seq = 0): OutboxNotice {
+  const started_at = new Date(ctx.clock.now());
+  const incident = {
+    id: incidentId,
+    target_id: targetId,
+    severity: "major" as const,
+    started_at,
+    ended_at: reason === "resolved" ? started_at : null,
+    error_sample: "connection refused",
+    regions_down: ["default"],
+    regions_up: [],
+  };
+  return { orgId: ctx.orgId, seq, notice: noticeOf(incident, "shop – Köln", reason, ctx.config.server.public_url) };
+}
