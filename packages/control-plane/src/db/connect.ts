@@ -20,8 +20,9 @@ const startupDeadlineMs = 15_000;
 export function openPool(address: DatabaseAddress, { max = 10 }: PoolOptions = {}): Sql {
   const options: Options<Record<string, PostgresType>> = {
     max,
-    // Backends cost memory on a small machine: an idle one leaves after half a minute.
-    idle_timeout: 30,
+    // A backend holds up to 20 MB, and the pool takes turns, so that the few queries of an idle service would keep all of
+    // them alive: at 30 s the whole product idled at 370 to 510 MB, at 3 s at 220. Connecting again takes 3 ms.
+    idle_timeout: 3,
     connect_timeout: 10,
     backoff: (retries: number) => Math.min(0.05 * 2 ** retries, 2),
     connection: { application_name: "statusmesh", TimeZone: "UTC", statement_timeout: 30_000, idle_in_transaction_session_timeout: 30_000 },
