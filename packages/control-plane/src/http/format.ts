@@ -15,11 +15,16 @@ export function duration(seconds: number): string {
   return hours % 24 === 0 ? `${Math.floor(hours / 24)} d` : `${Math.floor(hours / 24)} d ${hours % 24} h`;
 }
 
+/** The larger unit of {@link duration} alone, where there is no room for two: `2 h`. */
+export function brief(seconds: number): string {
+  return /^\d+ \w+/.exec(duration(seconds))![0];
+}
+
 /** `3 s ago`, and `in 20 s` for what is still to come; one unit only. Unix ms in. */
 export function ago(at: number, now: number): string {
   const secs = Math.round(Math.abs(now - at) / 1000);
-  const [text] = /^\d+ \w+/.exec(duration(secs)) ?? ["0 s"];
   if (secs === 0) return "now";
+  const text = brief(secs);
   return at <= now ? `${text} ago` : `in ${text}`;
 }
 

@@ -24,6 +24,7 @@ t.test("formats", async (t) => {
   for (const [secs, text] of [[0, "0 s"], [45.9, "45 s"], [60, "1 min"], [2280, "38 min"], [3600, "1 h"], [7500, "2 h 5 min"], [86_400, "1 d"], [273_600, "3 d 4 h"], [-5, "0 s"]] as const) {
     t.equal(format.duration(secs), text);
   }
+  t.equal(format.brief(7500), "2 h");
   t.equal(format.ago(now - 3000, now), "3 s ago");
   t.equal(format.ago(now - 7_500_000, now), "2 h ago", "one unit only");
   t.equal(format.ago(now + 20_000, now), "in 20 s");
