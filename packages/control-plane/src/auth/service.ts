@@ -25,12 +25,16 @@ export async function signIn(system: System, input: { code: string; userAgent: s
   const secret = newToken("");
   const expiresAt = new Date(now.getTime() + absoluteMs);
   const id = newId();
+  const userAgent = input.userAgent?.slice(0, 300) ?? null;
   await inTransaction(system, async ({ sql }) => {
     const found = await queries.consumeSignInLink(sql, hashToken(input.code), now);
-    if (found === null) throw new AppError("SIGN_IN_LINK_INVALID", "This sign-in link is unknown, used or older than 15 minutes. Make a new one with: statusmesh bootstrap-owner", { field: "/code" });
-    await queries.insertSession(sql, { id, userId: found.user_id, orgId: found.org_id, hash: hashToken(secret), userAgent: input.userAgent?.slice(0, 300) ?? null, ip: input.ip, now, expiresAt });
+    if (found === null)
+      throw new AppError("SIGN_IN_LINK_INVALID", "This sign-in link is unknown, used or older than 15 minutes. Make a new one with: statusmesh bootstrap-owner", {
+        field: "/code",
+      });
+    await queries.insertSession(sql, { id, userId: found.user_id, orgId: found.org_id, hash: hashToken(secret), userAgent, ip: input.ip, now, expiresAt });
   });
-  const session = { id, user_agent: input.userAgent, ip: input.ip, current: true, created_at: iso(now), last_used_at: iso(now), expires_at: iso(expiresAt) };
+  const session = { id, user_agent: userAgent, ip: input.ip, current: true, created_at: iso(now), last_used_at: iso(now), expires_at: iso(expiresAt) };
   return { secret, session, expiresAt };
 }
 
@@ -83,10 +87,19 @@ export async function bootstrap(system: System): Promise<Bootstrapped> {
     await queries.lockBootstrap(tx.sql);
     const created = !(await queries.anyUser(tx.sql));
     if (created) {
-      if (!(await queries.planExists(tx.sql, tenancy.default_plan))) throw new AppError("INTERNAL", `tenancy.default_plan names the plan "${tenancy.default_plan}", which does not exist. Use selfhost or free.`);
+      if (!(await queries.planExists(tx.sql, tenancy.default_plan)))
+        throw new AppError("INTERNAL", `tenancy.default_plan names the plan "${tenancy.default_plan}", which does not exist. Use selfhost or free.`);
       const userId = newId();
       const orgId = newId();
-      await queries.insertOwner(tx.sql, { userId, email: wanted.email.toLowerCase(), orgId, orgName: wanted.org_name, orgSlug: slugOf(wanted.org_name), planId: tenancy.default_plan, now });
+      await queries.insertOwner(tx.sql, {
+        userId,
+        email: wanted.email.toLowerCase(),
+        orgId,
+        orgName: wanted.org_name,
+        orgSlug: slugOf(wanted.org_name),
+        planId: tenancy.default_plan,
+        now,
+      });
       if (wanted.token !== "") await queries.insertToken(tx.sql, { id: newId(), userId, orgId, name: "Bootstrap token", hash: hashToken(wanted.token), scopes, now });
     }
     const owner = await queries.selectOwner(tx.sql, null);
@@ -103,13 +116,27 @@ export async function bootstrapOwner(system: System, email: string | null): Prom
     const owner = await queries.selectOwner(tx.sql, email?.toLowerCase() ?? null);
     if (owner === null) throw new AppError("NOT_FOUND", `There is no owner with the email ${email}.`);
     const token = newToken("sm_live_");
-    await queries.insertToken(tx.sql, { id: newId(), userId: owner.user_id, orgId: owner.org_id, name: "Made by bootstrap-owner", hash: hashToken(token), scopes, now: new Date(tx.clock.now()) });
+    await queries.insertToken(tx.sql, {
+      id: newId(),
+      userId: owner.user_id,
+      orgId: owner.org_id,
+      name: "Made by bootstrap-owner",
+      hash: hashToken(token),
+      scopes,
+      now: new Date(tx.clock.now()),
+    });
     return { email: owner.email, signInPath: await makeSignInLink(tx, owner.user_id), token };
   });
 }
 
 /** A slug from a name: `Acme & Sons` is `acme-sons`. */
 function slugOf(name: string): string {
-  const slug = name.toLowerCase().normalize("NFKD").replaceAll(/[^a-z0-9]+/g, "-").replaceAll(/^-+|-+$/g, "").slice(0, 30);
+  const slug = name
+    .toLowerCase()
+    .normalize("NFKD")
+    .replaceAll(/[^a-z0-9]+/g, "-")
+    .replace(/^-/, "")
+    .slice(0, 30)
+    .replace(/-$/, "");
   return slug === "" ? "org" : slug;
 }

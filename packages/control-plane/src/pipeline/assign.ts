@@ -43,9 +43,13 @@ interface Assignable {
 /** Answers a pull: at once when there is news for the agent, else when some comes, else empty after 25 s or when `signal` fires. */
 export async function pull(ctx: AgentCtx, hub: Hub, request: PullRequest, signal: AbortSignal): Promise<PullReply> {
   if (request.protocol !== protocolVersion) {
-    throw new AppError("AGENT_PROTOCOL_MISMATCH", `This control plane speaks version ${protocolVersion} of the agent protocol, the agent speaks ${request.protocol}. Install the sm-agent of the same release.`, {
-      details: { control_plane: protocolVersion, agent: request.protocol },
-    });
+    throw new AppError(
+      "AGENT_PROTOCOL_MISMATCH",
+      `This control plane speaks version ${protocolVersion} of the agent protocol, the agent speaks ${request.protocol}. Install the sm-agent of the same release.`,
+      {
+        details: { control_plane: protocolVersion, agent: request.protocol },
+      },
+    );
   }
   await agentSeen(ctx, request.agent_version);
   const cursor = readCursor(request.cursor, ctx.clock.now());
@@ -71,17 +75,18 @@ export async function pull(ctx: AgentCtx, hub: Hub, request: PullRequest, signal
 }
 
 async function look(ctx: AgentCtx, cursor: Cursor | null, capacity: number): Promise<PullReply> {
-  const runs = capacity === 0 ? [] : await claimRuns(ctx, capacity);
   const agents = await liveAgents(ctx, ctx.region);
   const now = ctx.clock.now();
   const full = cursor === null || cursor.agents !== digest(agents);
   const { snapshot, rows, deleted } = full ? await readAll(ctx) : await readChanges(ctx, cursor.snapshot);
   const mine = (id: string) => ownerOf(id, agents) === ctx.agentId;
   let first = 0;
-  const checks = rows.filter((row) => row.assigned && mine(row.id)).map((row): AssignedCheck => {
+  const checks = rows.flatMap((row): AssignedCheck[] => {
+    const check = row.assigned && mine(row.id) ? openOrLog(ctx, row) : null;
+    if (check === null) return [];
     const intervalMs = row.interval_secs * 1000;
     const next = row.fresh ? now + Math.floor((first++ * 1000) / firstRunsPerSecond) : slotAtOrAfter(now, phaseMs(row.id, ctx.region, intervalMs), intervalMs);
-    return { target_id: row.id, org_id: row.org_id, version: String(row.version), interval_ms: intervalMs, next_due_at: next, check: openSpec(ctx, row.id, row.spec) };
+    return [{ target_id: row.id, org_id: row.org_id, version: String(row.version), interval_ms: intervalMs, next_due_at: next, check }];
   });
   const drop = full ? [] : [...deleted, ...rows.filter((row) => !row.assigned || !mine(row.id)).map((row) => row.id)];
   const next: Cursor = { snapshot, agents: digest(agents), at: full ? now : cursor.at };
@@ -95,8 +100,19 @@ async function look(ctx: AgentCtx, cursor: Cursor | null, capacity: number): Pro
     full,
     checks,
     drop,
-    runs,
+    // Last: a run that was taken and not handed over would be waited for in vain.
+    runs: capacity === 0 ? [] : await claimRuns(ctx, capacity),
   };
+}
+
+/** One check that was sealed under a key that is gone must not keep all others of the region from running. */
+function openOrLog(ctx: AgentCtx, row: Assignable): CheckSpec | null {
+  try {
+    return openSpec(ctx, row.id, row.spec);
+  } catch (error) {
+    ctx.log.error({ target: row.id, reason: error instanceof Error ? error.message : String(error) }, "a check cannot run: its secrets cannot be opened");
+    return null;
+  }
 }
 
 function readCursor(text: string | null, now: number): Cursor | null {

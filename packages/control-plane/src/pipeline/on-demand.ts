@@ -33,25 +33,32 @@ export async function runOnDemand(ctx: Ctx, hub: Hub, input: { spec: CheckSpec; 
   await ctx.sql`
     insert into on_demand_runs (id, org_id, region_id, target_id, spec, requested_at)
     values (${id}, ${ctx.orgId}, ${region}, ${input.targetId}, ${ctx.sql.json(sealed as never)}, ${new Date(ctx.clock.now())})`;
+  const over = new AbortController();
+  const answer = (ms: number) => hub.wait("sm_runs_done", ms, { predicate: (payload) => payload === id, signal: over.signal });
   try {
-    let answered = hub.wait("sm_runs_done", deadline - ctx.clock.now(), { predicate: (payload) => payload === id });
+    let answered = answer(deadline - ctx.clock.now());
     await ctx.sql`select pg_notify('sm_runs', ${region})`;
     for (;;) {
       await answered;
       const left = deadline - ctx.clock.now();
-      answered = hub.wait("sm_runs_done", Math.max(0, left), { predicate: (payload) => payload === id });
+      answered = answer(Math.max(0, left));
       const [row] = await ctx.sql<{ reply: RunReply | null }[]>`select reply from on_demand_runs where id = ${id}`;
       if (row?.reply != null) return { ...row.reply, region };
       if (left <= 0) throw new AppError("PROBE_BUSY", `No agent of the region ${region} answered in time. Try again in a moment.`, { retryAfterSecs: 5 });
     }
   } finally {
+    over.abort();
     await ctx.sql`delete from on_demand_runs where id = ${id}`;
   }
 }
 
 async function firstServed(ctx: Ctx, regions: readonly string[]): Promise<string> {
   for (const region of regions) if ((await liveAgents(ctx, region)).length > 0) return region;
-  throw new AppError("PROBE_UNAVAILABLE", regions.length === 0 ? "The monitor is not probed from any region." : `No agent serves ${regions.join(", ")}. Start sm-agent there, or enable the built-in one.`, { retryAfterSecs: 10 });
+  throw new AppError(
+    "PROBE_UNAVAILABLE",
+    regions.length === 0 ? "The monitor is not probed from any region." : `No agent serves ${regions.join(", ")}. Start sm-agent there, or enable the built-in one.`,
+    { retryAfterSecs: 10 },
+  );
 }
 
 /** Takes up to `limit` waiting runs of the agent's region; each is taken once, whichever replica the agent talks to. */

@@ -62,9 +62,13 @@ export async function selectTarget(sql: Db, orgId: string, id: string): Promise<
   return row ?? null;
 }
 
-/** Locks the row against another edit until the transaction ends. */
+/**
+ * Locks the target against another edit until the transaction ends. Its evidence first: ingest holds that while it
+ * writes incidents, whose foreign key asks for the target, and two orders would end in a deadlock.
+ */
 export async function lockTarget(sql: Db, orgId: string, id: string): Promise<TargetRow | null> {
-  const [row] = await sql<TargetRow[]>`select ${columns(sql)} from targets t where t.org_id = ${orgId} and t.id = ${id} for update of t`;
+  await sql`select 1 from target_states where target_id = (select id from targets where org_id = ${orgId} and id = ${id}) for update`;
+  const [row] = await sql<TargetRow[]>`select ${columns(sql)} from targets t where t.org_id = ${orgId} and t.id = ${id} for no key update of t`;
   return row ?? null;
 }
 
@@ -77,12 +81,11 @@ export async function updateTarget(sql: Db, row: NewTargetRow): Promise<void> {
     where org_id = ${row.org_id} and id = ${row.id}`;
 }
 
-/** Deletes the target and leaves word for the agents that run it. */
-export async function deleteTarget(sql: Db, orgId: string, id: string, at: Date): Promise<boolean> {
-  const rows = await sql`
+/** Deletes the target, which the caller has locked, and leaves word for the agents that run it. */
+export async function deleteTarget(sql: Db, orgId: string, id: string, at: Date): Promise<void> {
+  await sql`
     with gone as (delete from targets where org_id = ${orgId} and id = ${id} returning id, org_id)
-    insert into deleted_targets (target_id, org_id, deleted_at) select id, org_id, ${at} from gone returning target_id`;
-  return rows.length === 1;
+    insert into deleted_targets (target_id, org_id, deleted_at) select id, org_id, ${at} from gone`;
 }
 
 export interface TargetFilter {

@@ -48,14 +48,23 @@ export function checkRules(system: Pick<System, "config">, spec: CheckSpec, base
   const kind = kindOf(spec);
   try {
     kind.mapSecrets(spec, (secret, pointer) => {
-      if (secret === mask) throw new AppError("REDACTION_SENTINEL", "This secret still reads ***, which is how secrets are shown. Send the real value, or leave the field out to keep the stored one.", { field: pointer });
+      if (secret === mask)
+        throw new AppError(
+          "REDACTION_SENTINEL",
+          "This secret still reads ***, which is how secrets are shown. Send the real value, or leave the field out to keep the stored one.",
+          { field: pointer },
+        );
       return secret;
     });
     kind.rules(spec);
     const { host, pointer } = kind.destination(spec);
     const range = system.config.security.allow_private_targets ? null : blockedHost(host);
     if (range !== null) {
-      throw new AppError("SSRF_BLOCKED", `${host} is not a public address (${range}). Check a public one, or set security.allow_private_targets on an instance that may reach it.`, { field: pointer, details: { range } });
+      throw new AppError(
+        "SSRF_BLOCKED",
+        `${host} is not a public address (${range}). Check a public one, or set security.allow_private_targets on an instance that may reach it.`,
+        { field: pointer, details: { range } },
+      );
     }
   } catch (error) {
     if (error instanceof AppError && error.field !== null) throw new AppError(error.code, error.message, { field: base + error.field, details: error.details, cause: error });
@@ -70,29 +79,37 @@ function nameRule(name: string): string {
 }
 
 function tagsRule(tags: readonly string[]): string[] {
-  const cleaned = [...new Set(tags.map((tag) => tag.trim()))];
-  const at = cleaned.findIndex((tag) => tag === "" || tag.length > 50);
+  const trimmed = tags.map((tag) => tag.trim());
+  const at = trimmed.findIndex((tag) => tag === "" || tag.length > 50);
   if (at >= 0) throw new AppError("INVALID_TAG", "A tag has 1 to 50 characters.", { field: `/tags/${at}` });
-  return cleaned;
+  return [...new Set(trimmed)];
 }
 
 async function intervalRule(ctx: Ctx, spec: CheckSpec, interval: number): Promise<void> {
   const plan = await queries.selectMinInterval(ctx.sql, ctx.orgId);
   const floor = Math.max(plan.min_check_interval_secs, kindOf(spec).minIntervalSecs);
   if (interval < floor) {
-    throw new AppError("MIN_CHECK_INTERVAL", `The shortest interval for this kind of check on the plan ${plan.plan_id} is ${floor} seconds.`, { field: "/interval", details: { interval, minimum: floor, plan: plan.plan_id } });
+    throw new AppError("MIN_CHECK_INTERVAL", `The shortest interval for this kind of check on the plan ${plan.plan_id} is ${floor} seconds.`, {
+      field: "/interval",
+      details: { interval, minimum: floor, plan: plan.plan_id },
+    });
   }
 }
 
-async function alertRules(ctx: Ctx, alerts: readonly { channel_id: string }[], renotify: number): Promise<string[]> {
+async function alertRule(ctx: Ctx, alerts: readonly { channel_id: string }[]): Promise<string[]> {
   const ids = alerts.map((alert) => alert.channel_id);
   const twice = ids.findIndex((id, at) => ids.indexOf(id) !== at);
   if (twice >= 0) throw new AppError("INVALID_ALERT_CONFIG", "This channel is bound twice. List each channel once.", { field: `/alerts/${twice}/channel_id` });
   const known = ids.length === 0 ? new Set<string>() : new Set(await existingChannelIds(ctx, ctx.orgId, ids));
   const unknown = ids.findIndex((id) => !known.has(id));
   if (unknown >= 0) throw new AppError("INVALID_ALERT_CONFIG", "There is no such channel in this organisation.", { field: `/alerts/${unknown}/channel_id` });
-  if (renotify !== 0 && renotify < 60) throw new AppError("INVALID_ALERT_CONFIG", "Reminders come at most once a minute. Use 0 for none, or 60 and more.", { field: "/renotify_interval_secs" });
   return ids;
+}
+
+function renotifyRule(secs: number): number {
+  if (secs !== 0 && secs < 60)
+    throw new AppError("INVALID_ALERT_CONFIG", "Reminders come at most once a minute. Use 0 for none, or 60 and more.", { field: "/renotify_interval_secs" });
+  return secs;
 }
 
 function regionPolicyRule(policy: RegionPolicy, regions: number): void {
@@ -114,7 +131,8 @@ export async function createTarget(ctx: Ctx, input: TargetCreate): Promise<Targe
     const name = nameRule(input.name);
     const tags = tagsRule(input.tags ?? []);
     await intervalRule(tx, spec, interval);
-    const channels = await alertRules(tx, input.alerts ?? [], input.renotify_interval_secs ?? 3600);
+    const renotify = renotifyRule(input.renotify_interval_secs ?? 3600);
+    const channels = await alertRule(tx, input.alerts ?? []);
     regionPolicyRule(input.region_policy ?? "majority", await queries.countEnabledRegions(tx.sql));
     const row: queries.NewTargetRow = {
       id,
@@ -126,7 +144,7 @@ export async function createTarget(ctx: Ctx, input: TargetCreate): Promise<Targe
       tags,
       alert_confirmations: input.alert_confirmations ?? 2,
       notify_recovery: input.notify_recovery ?? true,
-      renotify_interval_secs: input.renotify_interval_secs ?? 3600,
+      renotify_interval_secs: renotify,
       region_policy: input.region_policy ?? "majority",
       write_source: ctx.writeSource,
       created_at: now,
@@ -175,8 +193,8 @@ export async function updateTarget(ctx: Ctx, id: string, patch: TargetPatch): Pr
     const spec = patch.check === undefined ? null : mergeCheck(ctx, id, before.spec, patch.check);
     const interval = patch.interval ?? before.interval_secs;
     if (patch.interval !== undefined) await intervalRule(tx, spec ?? before.spec, interval);
-    const renotify = patch.renotify_interval_secs ?? before.renotify_interval_secs;
-    const channels = patch.alerts === undefined && patch.renotify_interval_secs === undefined ? before.channel_ids : await alertRules(tx, patch.alerts ?? before.channel_ids.map((channel_id) => ({ channel_id })), renotify);
+    const renotify = patch.renotify_interval_secs === undefined ? before.renotify_interval_secs : renotifyRule(patch.renotify_interval_secs);
+    const channels = patch.alerts === undefined ? before.channel_ids : await alertRule(tx, patch.alerts);
     const regions = await queries.selectRegionsOf(tx.sql, id);
     if (patch.region_policy !== undefined) regionPolicyRule(patch.region_policy, regions.length);
     const after: queries.NewTargetRow = {
@@ -198,7 +216,7 @@ export async function updateTarget(ctx: Ctx, id: string, patch: TargetPatch): Pr
     if (before.enabled && !after.enabled) await closeSilently(tx, id);
     else if (after.enabled) await reevaluate(tx, id, { ...before, timeout: before.spec.timeout }, regions);
     await queries.announceTargets(tx.sql);
-    return present({ ...after, channel_ids: patch.alerts === undefined ? before.channel_ids : channels });
+    return present({ ...after, channel_ids: channels });
   });
 }
 
@@ -217,7 +235,8 @@ function mergeCheck(ctx: Ctx, id: string, stored: CheckSpec, patch: Record<strin
 export async function deleteTarget(ctx: Ctx, id: string): Promise<void> {
   requireScope(ctx, "targets:write");
   await inTransaction(ctx, async (tx) => {
-    if (!isId(id) || !(await queries.deleteTarget(tx.sql, ctx.orgId, id, new Date(ctx.clock.now())))) throw notFound();
+    if (!isId(id) || (await queries.lockTarget(tx.sql, ctx.orgId, id)) === null) throw notFound();
+    await queries.deleteTarget(tx.sql, ctx.orgId, id, new Date(ctx.clock.now()));
     await queries.announceTargets(tx.sql);
   });
 }

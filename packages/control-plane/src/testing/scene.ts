@@ -73,7 +73,7 @@ export interface SceneIncident {
 export async function addIncident({ sql, orgId }: Ctx, targetId: string, incident: SceneIncident): Promise<string> {
   const id = newId();
   const { severity = "major", impact = "major_outage", peak = impact } = incident;
-  const at = (ms: number | null | undefined) => (ms == null ? null : new Date(ms));
+  const at = (ms: number | null | undefined) => (ms === null || ms === undefined ? null : new Date(ms));
   const started = new Date(incident.started);
   await sql`
     insert into incidents (id, org_id, target_id, started_at, opened_at, ended_at, severity, impact, peak_impact, error_sample, regions_down, regions_up, retracted, public_title, public_description, reminder_due_at, created_at, updated_at)
