@@ -9,6 +9,7 @@ export const errorCodes = {
   INVALID_QUERY: { status: 400, when: "a query parameter has the wrong type or range" },
   INVALID_ID: { status: 400, when: "an id in the body is not a UUID" },
   UNKNOWN_FIELD: { status: 400, when: "the body or the query has a key that the route does not know" },
+  INVALID_HOST: { status: 400, when: "the Host header is not a host" },
   UNSUPPORTED_MEDIA_TYPE: { status: 415, when: "the Content-Type is not application/json" },
   PAYLOAD_TOO_LARGE: { status: 413, when: "the body is larger than the route takes" },
   // Who is asking

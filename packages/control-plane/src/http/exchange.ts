@@ -29,6 +29,8 @@ export function exchange(options: { log: Log; clock: Clock; page(error: AppError
     const trace = traceId(http.get("traceparent"));
     http.state["traceId"] = trace;
     http.set("X-Request-Id", trace);
+    // Koa makes this an empty object when Host or the request target is nonsense; nothing after it could ask for path or query.
+    if (!(http.URL instanceof URL)) return answer(http, new AppError("INVALID_HOST", "The Host header of the request is not a host name or an address."), trace, null);
     try {
       await next();
       // Koa's own idea of a miss is a plain-text 404 without a body.

@@ -3,7 +3,7 @@ import { Compile, type Validator } from "typebox/compile";
 import { Default } from "typebox/value";
 import { AppError, type ErrorCode, isErrorCode } from "@statusmesh/shared/errors";
 
-/** A schema node as JSON Schema has it, with our own keywords: `errorCode`, `discriminator` (a union's tag) and `cap` (a silent maximum). */
+/** A schema node as JSON Schema has it, with our own keywords: `errorCode`, `sizeCodes` (of an array with too few items, and with too many), `discriminator` (a union's tag) and `cap` (a silent maximum). */
 interface Node {
   type?: string;
   const?: unknown;
@@ -11,6 +11,7 @@ interface Node {
   anyOf?: Node[];
   discriminator?: string;
   errorCode?: string;
+  sizeCodes?: [few: string, many: string];
   cap?: number;
   default?: unknown;
   properties?: Record<string, Node>;
@@ -76,10 +77,11 @@ export function validateQuery<S extends TSchema>(schema: S, query: URLSearchPara
   const properties = (schema as Node).properties ?? {};
   const value: Json = {};
   for (const [name, text] of query) {
-    const node = properties[name];
+    const node = Object.hasOwn(properties, name) ? properties[name] : undefined;
     const field = `/query/${name}`;
     if (node === undefined) throw new AppError("UNKNOWN_FIELD", `There is no query parameter "${name}" here.${suggestion(name, Object.keys(properties))}`, { field });
     if (Object.hasOwn(value, name)) throw new AppError("INVALID_QUERY", `The query parameter "${name}" is there twice.`, { field });
+    if (text.includes("\0")) throw new AppError("INVALID_QUERY", `The query parameter "${name}" contains the character NUL.`, { field });
     value[name] = fromText(node, text);
   }
   try {
@@ -160,8 +162,9 @@ function explainArray(node: Node, value: unknown, pointer: string, code: ErrorCo
   if (!Array.isArray(value)) return { pointer, code, message: `${name(pointer)} must be an array.` };
   const { minItems = 0, maxItems = Infinity } = node;
   if (value.length < minItems || value.length > maxItems) {
+    const own = node.sizeCodes?.[value.length < minItems ? 0 : 1];
     const wanted = minItems === maxItems ? `exactly ${minItems}` : value.length < minItems ? `at least ${minItems}` : `at most ${maxItems}`;
-    return { pointer, code, message: `${name(pointer)} must have ${wanted} item${wanted.endsWith(" 1") ? "" : "s"}.` };
+    return { pointer, code: isErrorCode(own) ? own : code, message: `${name(pointer)} must have ${wanted} item${wanted.endsWith(" 1") ? "" : "s"}.` };
   }
   for (const [at, item] of value.entries()) {
     const child = Array.isArray(node.items) ? node.items[at] : node.items;

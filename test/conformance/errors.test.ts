@@ -1,0 +1,270 @@
+import t from "tap";
+import { protocolVersion } from "@statusmesh/shared/agent-protocol";
+import { errorCodes } from "@statusmesh/shared/errors";
+import { newId } from "@statusmesh/shared/ids";
+import { type Answer, type Client, connect, type RequestOptions } from "../harness/api.ts";
+import { agentIn, castIn, sessionOf, tokenOf } from "../harness/cast.ts";
+import { cloneDatabase } from "../harness/database.ts";
+import { serveHere } from "../harness/in-process.ts";
+import { batchOf, runOf } from "../harness/results.ts";
+
+/*
+ * What a caller gets who asks for something that cannot be had: always the envelope, with a code that says what to do,
+ * the place in the request, and nothing changed.
+ */
+
+const database = await cloneDatabase(t);
+const { sql } = database;
+const { olga, milan, xenia } = await castIn(sql);
+const agent = await agentIn(sql, "default");
+const url = await serveHere(t, database, { SM_SECURITY__ALLOW_PRIVATE_TARGETS: "false" });
+
+const api = connect(t, url, olga.token);
+const nobody = connect(t, url, null);
+const probe = connect(t, url, agent.token);
+const asking = (token: string) => nobody.with({ authorization: `Bearer ${token}` });
+const cookie = { cookie: `_sm_session=${await sessionOf(sql, olga)}` };
+
+const target = { name: "Shop", check: { type: "tcp", host: "shop.example.org", port: 443 } };
+const http = (check: object) => ({ ...target, check: { type: "http", url: "https://shop.example.org/", ...check } });
+const webhook = (config: object) => ({ name: "Duty", config: { type: "webhook", url: "https://hooks.example.org/a", ...config } });
+
+const kept = (await api.post("/api/v1/targets", { ...target, name: "Kept" })).body;
+const channel = (await api.post("/api/v1/notification-channels", { ...webhook({}), name: "Kept" })).body;
+const page = (await api.post("/api/v1/status-pages", { slug: "kept", name: "Kept" })).body;
+await api.post(`/api/v1/status-pages/${page.id}/components`, { target_id: kept.id });
+const foreignTarget = (await asking(xenia.token).post("/api/v1/targets", target)).body;
+const foreignChannel = (await asking(xenia.token).post("/api/v1/notification-channels", webhook({}))).body;
+
+/** Everything that a refused request could have left behind. */
+async function everything(): Promise<unknown[]> {
+  const tables = ["targets", "target_states", "target_regions", "target_alerts", "deleted_targets", "channels", "status_pages", "status_page_components", "results", "incidents", "deliveries", "sessions", "regions", "agents"];
+  const counts = tables.map((table) => `(select count(*)::int from ${table}) as ${table}`).join(", ");
+  const [row] = await sql.unsafe(`select ${counts}, (select md5(string_agg(t::text, '' order by id)) from targets t) as target_rows, (select md5(string_agg(c::text, '' order by id)) from channels c) as channel_rows`);
+  return [row];
+}
+
+interface Case {
+  title: string;
+  /** `POST /api/v1/targets` */
+  ask: string;
+  send?: RequestOptions;
+  as?: Client;
+  code: keyof typeof errorCodes;
+  field?: string | null;
+  headers?: Record<string, string | RegExp>;
+}
+
+/** Shorthand for what most cases do: a body that is refused. */
+const refusedBody = (ask: string) => (title: string, json: unknown, code: Case["code"], field: string | null): Case => ({ title, ask, send: { json }, code, field });
+const create = refusedBody("POST /api/v1/targets");
+const patch = refusedBody(`PATCH /api/v1/targets/${kept.id}`);
+const createChannel = refusedBody("POST /api/v1/notification-channels");
+const createPage = refusedBody("POST /api/v1/status-pages");
+const raw = (title: string, body: string | Buffer, code: Case["code"], field: string | null = null, headers: Record<string, string> = { "content-type": "application/json" }): Case => ({ title, ask: "POST /api/v1/targets", send: { body, headers }, code, field });
+const nested = (depth: number): string => `${'{"check":'.repeat(depth)}1${"}".repeat(depth)}`;
+
+const shapes: Case[] = [
+  create("an unknown key", { ...target, colour: "red" }, "UNKNOWN_FIELD", "/colour"),
+  create("an unknown key in the check", { ...target, check: { ...target.check, colour: "red" } }, "UNKNOWN_FIELD", "/check/colour"),
+  create("a key that needs escaping", { ...target, "a/b~c": 1 }, "UNKNOWN_FIELD", "/a~1b~0c"),
+  create("a name that is a number", { ...target, name: 5 }, "INVALID_BODY", "/name"),
+  create("no name", { check: target.check }, "INVALID_BODY", "/name"),
+  create("no check", { name: "Shop" }, "INVALID_BODY", "/check"),
+  create("a check that is a list", { name: "Shop", check: [] }, "INVALID_BODY", "/check"),
+  create("a kind that there is not", { name: "Shop", check: { type: "telnet" } }, "INVALID_BODY", "/check/type"),
+  create("a list as the body", [target], "INVALID_BODY", ""),
+  create("null as the body", null, "INVALID_BODY", ""),
+  raw("half a JSON", '{"name":', "INVALID_JSON"),
+  raw("no body at all", "", "INVALID_JSON"),
+  raw("invalid UTF-8", Buffer.from([0x7b, 0x22, 0x6e, 0x61, 0x6d, 0x65, 0x22, 0x3a, 0x22, 0xff, 0x22, 0x7d]), "INVALID_BODY"),
+  raw("NUL in a name", JSON.stringify({ ...target, name: "a\0b" }), "INVALID_BODY", "/name"),
+  raw("half a surrogate pair in a name", '{"name":"\\ud800","check":{"type":"tcp","host":"a","port":1}}', "INVALID_BODY", "/name"),
+  raw("NUL in a key", '{"a\\u0000b":1}', "INVALID_BODY", ""),
+  raw("__proto__ as a key", '{"__proto__":{"name":"x"}}', "INVALID_BODY", "/__proto__"),
+  raw("nesting over 32 levels", nested(33), "INVALID_BODY", "/check".repeat(32)),
+  raw("nesting that would exhaust a stack", nested(50_000), "INVALID_BODY", "/check".repeat(32)),
+  raw("a number that is not kept exactly", '{"name":"x","interval":9007199254740993}', "INVALID_BODY", "/interval"),
+  raw("a number that is no number", '{"name":"x","interval":1e999}', "INVALID_BODY", "/interval"),
+  raw("2 MB", JSON.stringify({ ...target, name: "x".repeat(2_000_000) }), "PAYLOAD_TOO_LARGE"),
+  raw("a body of another kind", JSON.stringify(target), "UNSUPPORTED_MEDIA_TYPE", null, { "content-type": "text/plain" }),
+  raw("a form", "name=Shop", "UNSUPPORTED_MEDIA_TYPE", null, { "content-type": "application/x-www-form-urlencoded" }),
+  raw("a body of no kind", JSON.stringify(target), "UNSUPPORTED_MEDIA_TYPE", null, {}),
+  raw("a body that is not compressed as it says", JSON.stringify(target), "INVALID_BODY", null, { "content-type": "application/json", "content-encoding": "gzip" }),
+];
+
+const values: Case[] = [
+  create("a name of white space", { ...target, name: " \t " }, "EMPTY_NAME", "/name"),
+  create("an empty tag", { ...target, tags: ["a", " "] }, "INVALID_TAG", "/tags/1"),
+  create("an interval below the floor", { ...target, interval: 5 }, "MIN_CHECK_INTERVAL", "/interval"),
+  create("an interval of 0", { ...target, interval: 0 }, "INVALID_INTERVAL", "/interval"),
+  create("an interval that is a text", { ...target, interval: "60" }, "INVALID_INTERVAL", "/interval"),
+  create("half a second more", { ...target, interval: 60.5 }, "INVALID_INTERVAL", "/interval"),
+  create("no confirmations", { ...target, alert_confirmations: 0 }, "INVALID_ALERT_CONFIG", "/alert_confirmations"),
+  create("reminders every half minute", { ...target, renotify_interval_secs: 30 }, "INVALID_ALERT_CONFIG", "/renotify_interval_secs"),
+  create("a channel id that is none", { ...target, alerts: [{ channel_id: "duty" }] }, "INVALID_ALERT_CONFIG", "/alerts/0/channel_id"),
+  create("a channel that there is not", { ...target, alerts: [{ channel_id: newId() }] }, "INVALID_ALERT_CONFIG", "/alerts/0/channel_id"),
+  create("a channel of somebody else", { ...target, alerts: [{ channel_id: foreignChannel.id }] }, "INVALID_ALERT_CONFIG", "/alerts/0/channel_id"),
+  create("a channel twice", { ...target, alerts: [{ channel_id: channel.id }, { channel_id: channel.id }] }, "INVALID_ALERT_CONFIG", "/alerts/1/channel_id"),
+  create("more regions than there are", { ...target, region_policy: { count: 99 } }, "INVALID_REGION_POLICY", "/region_policy/count"),
+  create("no region", { ...target, region_policy: { count: 0 } }, "INVALID_REGION_POLICY", "/region_policy/count"),
+  ...[0, 65_536, "443", 1.5, null].map((port) => create(`port ${JSON.stringify(port)}`, { ...target, check: { ...target.check, port } }, "INVALID_TCP_PORT", "/check/port")),
+  ...["", "shop example", "http://shop.example.org", "shop.example.org/path"].map((host) => create(`host ${JSON.stringify(host)}`, { ...target, check: { ...target.check, host } }, "INVALID_TCP_HOST", "/check/host")),
+  ...[99, 60_001, "1000"].map((timeout) => create(`timeout ${JSON.stringify(timeout)}`, { ...target, check: { ...target.check, timeout } }, "INVALID_TIMEOUT", "/check/timeout")),
+  ...["", "shop.example.org", "https://", "https://user:pw@shop.example.org/", "https://shop.example.org:0/"].map((it) => create(`URL ${JSON.stringify(it)}`, http({ url: it }), "INVALID_URL_FORMAT", "/check/url")),
+  ...["ftp://shop.example.org/", "file:///etc/passwd", "javascript:alert(1)"].map((it) => create(`URL ${it}`, http({ url: it }), "INVALID_URL_SCHEME", "/check/url")),
+  ...["http://2130706433/", "http://[::ffff:127.0.0.1]/", "http://0x7f.1/", "http://127.1:8080/", "http://169.254.169.254/latest", "http://[::1]/", "http://１２７.0.0.1/", "http://10.0.0.1./"].map((it) =>
+    create(`URL ${it}`, http({ url: it }), "SSRF_BLOCKED", "/check/url"),
+  ),
+  ...["127.0.0.1", "2130706433", "::ffff:10.0.0.1", "0x7f.1"].map((host) => create(`host ${host}`, { ...target, check: { ...target.check, host } }, "SSRF_BLOCKED", "/check/host")),
+  create("a method that cannot be sent", http({ method: "CONNECT" }), "INVALID_HTTP_METHOD", "/check/method"),
+  create("a line break in a header", http({ headers: { "X-Two": "a\r\nb" } }), "INVALID_HTTP_HEADER", "/check/headers/X-Two"),
+  create("a header that frames the message", http({ headers: { "Transfer-Encoding": "chunked" } }), "INVALID_HTTP_HEADER", "/check/headers/Transfer-Encoding"),
+  create("a status outside of HTTP", http({ expected_status: { kind: "exact", value: 42 } }), "INVALID_STATUS_RANGE", "/check/expected_status/value"),
+  create("a range the wrong way round", http({ expected_status: { kind: "range", value: { min: 299, max: 200 } } }), "INVALID_STATUS_RANGE", "/check/expected_status/value"),
+  create("the mask as a token", http({ bearer_token: "***" }), "REDACTION_SENTINEL", "/check/bearer_token"),
+  create("the mask as a password", http({ basic_auth: ["user", "***"] }), "REDACTION_SENTINEL", "/check/basic_auth/1"),
+  create("credentials to whoever answers", http({ verify_tls: false, bearer_token: "secret" }), "INVALID_TLS_CRED_COMBO", "/check/verify_tls"),
+  patch("another kind", { check: { type: "http" } }, "CHECK_KIND_IMMUTABLE", "/check/type"),
+  patch("a patch with an unknown key", { colour: 1 }, "UNKNOWN_FIELD", "/colour"),
+  patch("a patch of the check with an unknown key", { check: { colour: 1 } }, "UNKNOWN_FIELD", "/check/colour"),
+  patch("a patch to a private address", { check: { host: "127.0.0.1" } }, "SSRF_BLOCKED", "/check/host"),
+  createChannel("a name that is taken", { ...webhook({}), name: "Kept" }, "CHANNEL_NAME_TAKEN", "/name"),
+  createChannel("an empty channel name", { ...webhook({}), name: "" }, "CHANNEL_NAME_INVALID", "/name"),
+  createChannel("a webhook without TLS", webhook({ url: "http://hooks.example.org/" }), "INVALID_CHANNEL_CONFIG", "/config/url"),
+  createChannel("a webhook to a private address", webhook({ url: "https://2130706433/" }), "SSRF_BLOCKED", "/config/url"),
+  createChannel("a short secret", webhook({ secret: "short" }), "INVALID_CHANNEL_CONFIG", "/config/secret"),
+  createChannel("the mask as a secret", webhook({ secret: "***" }), "REDACTION_SENTINEL", "/config/secret"),
+  createChannel("a kind of channel that there is not", { name: "Pigeon", config: { type: "pigeon" } }, "INVALID_CHANNEL_CONFIG", "/config/type"),
+  createPage("a slug with capitals", { slug: "Kept", name: "x" }, "INVALID_SLUG", "/slug"),
+  createPage("a slug that is taken", { slug: "kept", name: "x" }, "SLUG_TAKEN", "/slug"),
+  refusedBody(`POST /api/v1/status-pages/${page.id}/components`)("a monitor twice on a page", { target_id: kept.id }, "COMPONENT_ALREADY_ON_PAGE", "/target_id"),
+  refusedBody(`POST /api/v1/status-pages/${page.id}/components`)("a monitor of somebody else", { target_id: foreignTarget.id }, "TARGET_NOT_FOUND", "/target_id"),
+  refusedBody(`POST /api/v1/status-pages/${page.id}/components/reorder`)("an order with a stranger", { target_ids: [foreignTarget.id] }, "INVALID_COMPONENT_ID", "/target_ids/0"),
+];
+
+const queries: Case[] = [
+  { title: "a page size that is a word", ask: "GET /api/v1/targets?limit=all", code: "INVALID_QUERY", field: "/query/limit" },
+  { title: "a page size of 0", ask: "GET /api/v1/targets?limit=0", code: "INVALID_QUERY", field: "/query/limit" },
+  { title: "a negative offset", ask: "GET /api/v1/targets?offset=-1", code: "INVALID_QUERY", field: "/query/offset" },
+  { title: "a query key twice", ask: "GET /api/v1/targets?limit=1&limit=2", code: "INVALID_QUERY", field: "/query/limit" },
+  { title: "an unknown query key", ask: "GET /api/v1/targets?colour=red", code: "UNKNOWN_FIELD", field: "/query/colour" },
+  { title: "an unknown query key where none is taken", ask: `GET /api/v1/targets/${kept.id}?colour=red`, code: "UNKNOWN_FIELD", field: "/query/colour" },
+  { title: "NUL in a query", ask: "GET /api/v1/targets?q=%00", code: "INVALID_QUERY", field: "/query/q" },
+  { title: "NUL in a filter", ask: "GET /api/v1/targets?tag=a%00", code: "INVALID_QUERY", field: "/query/tag" },
+  { title: "a time that is none", ask: `GET /api/v1/targets/${kept.id}/results?from=yesterday`, code: "INVALID_QUERY", field: "/query/from" },
+];
+
+const places: Case[] = [
+  { title: "a route that there is not", ask: "GET /api/v1/nothing", code: "NOT_FOUND" },
+  { title: "an id that is none", ask: "GET /api/v1/targets/shop", code: "TARGET_NOT_FOUND" },
+  { title: "an id in capitals", ask: `GET /api/v1/targets/${String(kept.id).toUpperCase()}`, code: "TARGET_NOT_FOUND" },
+  { title: "a broken escape in a path", ask: "GET /api/v1/targets/%zz", code: "NOT_FOUND" },
+  { title: "half a character in a path", ask: "GET /api/v1/targets/%ff", code: "NOT_FOUND" },
+  { title: "NUL in a path", ask: "GET /api/v1/targets/%00", code: "NOT_FOUND" },
+  { title: "a slash in an id", ask: `GET /api/v1/targets/${kept.id}%2fresults`, code: "TARGET_NOT_FOUND" },
+  { title: "a method that the path does not answer", ask: "PUT /api/v1/targets", code: "METHOD_NOT_ALLOWED", headers: { allow: /POST, GET/ } },
+  { title: "a method that the resource does not answer", ask: `POST /api/v1/targets/${kept.id}`, code: "METHOD_NOT_ALLOWED", headers: { allow: /GET, PATCH, DELETE/ } },
+  { title: "a method that nothing answers", ask: "PROPFIND /api/v1/targets", code: "METHOD_NOT_ALLOWED" },
+  { title: "an operator's route where no secret is set", ask: "GET /operator/regions", code: "NOT_FOUND" },
+];
+
+const revoked = await tokenOf(sql, olga, { revokedAt: new Date() });
+const expired = await tokenOf(sql, olga, { expiresAt: new Date(Date.now() - 1000) });
+const unbound = await tokenOf(sql, olga, { bound: false });
+const reader = await tokenOf(sql, olga, { scopes: ["targets:read"] });
+const unauthenticated = { code: "UNAUTHENTICATED" as const, headers: { "www-authenticate": "Bearer" } };
+const json = { json: target };
+
+const doors: Case[] = [
+  { title: "no token", ask: "GET /api/v1/targets", as: nobody, ...unauthenticated },
+  { title: "no token, and a body that would be refused", ask: "POST /api/v1/targets", send: { json: {} }, as: nobody, ...unauthenticated },
+  { title: "another scheme", ask: "GET /api/v1/targets", as: nobody.with({ authorization: "Basic b2xnYTpzZWNyZXQ=" }), ...unauthenticated },
+  { title: "an unknown token", ask: "GET /api/v1/targets", as: asking("sm_live_0000000000000000000000000000000000000000000"), ...unauthenticated },
+  { title: "the mask as a token", ask: "GET /api/v1/targets", as: asking("***"), ...unauthenticated },
+  { title: "a revoked token", ask: "GET /api/v1/targets", as: asking(revoked), ...unauthenticated },
+  { title: "an expired token", ask: "GET /api/v1/targets", as: asking(expired), ...unauthenticated },
+  { title: "an agent's token", ask: "GET /api/v1/targets", as: probe, ...unauthenticated },
+  { title: "a tenant's token where agents speak", ask: "POST /api/agent/results", send: { json: batchOf([]) }, ...unauthenticated },
+  { title: "a token bound to one organisation, used for another", ask: "GET /api/v1/targets", as: asking(olga.token).with({ "x-sm-org": xenia.orgSlug }), ...unauthenticated },
+  { title: "an unbound token, used for somebody else's organisation", ask: "GET /api/v1/targets", as: asking(unbound).with({ "x-sm-org": xenia.orgSlug }), ...unauthenticated },
+  { title: "a cookie that is none", ask: "GET /api/v1/targets", as: nobody.with({ cookie: "_sm_session=guess" }), ...unauthenticated },
+  { title: "a token that may only read", ask: "POST /api/v1/targets", send: json, as: asking(reader), code: "INSUFFICIENT_SCOPE" },
+  { title: "a member where an owner is needed", ask: "POST /api/v1/status-pages", send: { json: { slug: "milan", name: "Milan" } }, as: asking(milan.token), code: "OWNER_REQUIRED" },
+  { title: "a cookie, from nowhere", ask: "POST /api/v1/targets", send: json, as: nobody.with(cookie), code: "CSRF_REJECTED" },
+  { title: "a cookie, from another origin", ask: "POST /api/v1/targets", send: json, as: nobody.with({ ...cookie, origin: "https://evil.example" }), code: "CSRF_REJECTED" },
+  { title: "a cookie, from an origin that is none", ask: "POST /api/v1/targets", send: json, as: nobody.with({ ...cookie, origin: "null" }), code: "CSRF_REJECTED" },
+  { title: "a cookie, from another site", ask: "POST /api/v1/targets", send: json, as: nobody.with({ ...cookie, origin: url, "sec-fetch-site": "cross-site" }), code: "CSRF_REJECTED" },
+  { title: "a cookie, from a sister site", ask: `DELETE /api/v1/targets/${kept.id}`, as: nobody.with({ ...cookie, "sec-fetch-site": "same-site" }), code: "CSRF_REJECTED" },
+  { title: "a sign-in code that is none", ask: "POST /api/v1/sessions", send: { json: { code: "guess" } }, as: nobody, code: "SIGN_IN_LINK_INVALID", field: "/code" },
+  { title: "a sign-in that another site sends", ask: "POST /api/v1/sessions", send: { json: { code: "guess" } }, as: nobody.with({ origin: "https://evil.example" }), code: "CSRF_REJECTED" },
+];
+
+const agents: Case[] = [
+  { title: "a batch over the limit", ask: "POST /api/agent/results", send: { json: batchOf(Array.from({ length: 1001 }, (_, n) => runOf(kept.id, n))) }, as: probe, code: "INVALID_BODY", field: "/results" },
+  { title: "a result that is not one", ask: "POST /api/agent/results", send: { json: batchOf([{ ...runOf(kept.id, 0), total_ms: -1 }]) }, as: probe, code: "INVALID_BODY", field: "/results/0/total_ms" },
+  { title: "results of another protocol", ask: "POST /api/agent/results", send: { json: { ...batchOf([]), protocol: 99 } }, as: probe, code: "AGENT_PROTOCOL_MISMATCH" },
+  { title: "a pull of another protocol", ask: "POST /api/agent/pull", send: { json: { protocol: protocolVersion + 1, agent_version: "0", cursor: null, capacity: 0 } }, as: probe, code: "AGENT_PROTOCOL_MISMATCH" },
+];
+
+for (const [chapter, cases] of Object.entries({ shapes, values, queries, places, doors, agents })) {
+  t.test(chapter, async (t) => {
+    const before = await everything();
+    for (const { title, ask, send, as = api, code, field = null, headers = {} } of cases) {
+      const [method, path] = ask.split(" ") as [string, string];
+      const answer = await as.send(method, path, send);
+      const { status } = errorCodes[code];
+      // The specification promises the pointer for 400s only.
+      t.match(answer, { status, headers, body: { error: { code, ...(status === 400 ? { field } : {}) } } }, `${title}: ${code}`);
+      isEnvelope(t, answer, title);
+    }
+    t.strictSame(await everything(), before, "nothing was written");
+  });
+}
+
+function isEnvelope(t: { strictSame(a: unknown, b: unknown, message: string): void; match(a: unknown, b: object, message: string): void }, { headers, body }: Answer, title: string): void {
+  t.strictSame(Object.keys(body?.error ?? {}), ["code", "message", "field", "details", "trace_id"], `${title}: the envelope`);
+  t.match(headers, { "content-type": "application/json; charset=utf-8", "cache-control": "no-store", "x-request-id": body?.error?.trace_id }, `${title}: its headers`);
+}
+
+t.test("another's id is answered byte for byte like one that there is not", async (t) => {
+  const traceparent = `00-${"ab".repeat(16)}-${"cd".repeat(8)}-01`;
+  const outsider = asking(xenia.token).with({ traceparent });
+  for (const [path, id] of [["/api/v1/targets", kept.id], ["/api/v1/notification-channels", channel.id], ["/api/v1/status-pages", page.id]]) {
+    const [foreign, absent] = [await outsider.get(`${path}/${id}`), await outsider.get(`${path}/${newId()}`)];
+    t.equal(foreign.status, 404);
+    t.strictSame([foreign.text, { ...foreign.headers, date: "" }], [absent.text, { ...absent.headers, date: "" }], path);
+  }
+});
+
+t.test("HEAD answers like GET, without a body", async (t) => {
+  const [get, head] = [await api.get("/api/v1/targets"), await api.send("HEAD", "/api/v1/targets")];
+  t.strictSame([head.status, head.text, head.headers["content-length"]], [200, "", get.headers["content-length"]]);
+  t.match(await api.send("HEAD", `/api/v1/targets/${newId()}`), { status: 404, text: "" });
+  t.match(await nobody.send("HEAD", "/api/v1/targets"), { status: 401, text: "" });
+});
+
+t.test("a Host header or a request target that is none is named as one", async (t) => {
+  for (const host of ["[", "a b", "shop:port"]) {
+    const answer = await api.with({ host }).get("/api/v1/targets");
+    t.match(answer, { status: 400, body: { error: { code: "INVALID_HOST" } } }, host);
+    isEnvelope(t, answer, host);
+  }
+  t.match(await api.get("http://["), { status: 400, body: { error: { code: "INVALID_HOST" } } });
+});
+
+t.test("what a page of ours sends passes", async (t) => {
+  for (const headers of [{ "sec-fetch-site": "same-origin" }, { origin: url }]) {
+    const { status } = await nobody.with({ ...cookie, ...headers }).post("/api/v1/targets", { ...target, name: "By cookie" });
+    t.equal(status, 201);
+  }
+});
+
+t.test("results that cannot be kept are counted, and the rest of the batch lands", async (t) => {
+  const now = Date.now();
+  const mine = runOf(kept.id, now - 1000);
+  const results = [mine, runOf(newId(), now), runOf(kept.id, now + 600_000), runOf(kept.id, now - 91 * 86_400_000), mine];
+  const { status, body } = await probe.post("/api/agent/results", batchOf(results));
+  t.equal(status, 200);
+  t.strictSame(body, { stored: 1, duplicates: 1, dropped_future: 2, dropped_unassigned: 1 });
+});
