@@ -1,0 +1,156 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Sql } from "postgres";
+import type { AgentResult } from "@statusmesh/shared/agent-protocol";
+import { newId } from "@statusmesh/shared/ids";
+import { Pool } from "undici";
+import { agentIn, castIn } from "../harness/cast.ts";
+import { insertTargets, openEmbedded } from "../harness/embedded.ts";
+import { tempFolder } from "../harness/folder.ts";
+import { type ControlPlane, postmasterOf, startControlPlane } from "../harness/processes.ts";
+import { batchOf, chunked, runOf } from "../harness/results.ts";
+import { memoryOf } from "./memory.ts";
+import { type Measured, rounded } from "./measure.ts";
+import { percentile, profiled, withTeardown } from "./scope.ts";
+
+const targetCount = 10_000;
+const batchSize = 1_000;
+const intervalSecs = 10;
+/** Rounds over all targets: the first so that the code is compiled and the pages are warm, then those that count. */
+const warmUpRounds = 4;
+const rounds = 24;
+/** As many as one agent has on the way at once. */
+const inFlight = 2;
+const region = "bench";
+
+const minShare = 0.15;
+const minPerSecond = 12_000;
+const maxP99Ms = 300;
+const maxMemoryMb = 350;
+
+/**
+ * Results through `POST /api/agent/results` of a real control plane on its embedded database, evaluation included,
+ * against the barest insert of the same rows into the same table over as many connections, made before and after.
+ */
+export async function run(): Promise<Measured> {
+  return await withTeardown(async (t) => {
+    const folder = tempFolder(t, "bench");
+    const controlPlane = await startControlPlane(t, { folder, env: { SM_LOG__LEVEL: "warn", ...profiled } });
+    await sleep(10_000);
+    const idle = memoryOf([controlPlane.pid, postmasterOf(folder)!]);
+
+    const sql = openEmbedded(t, folder, inFlight);
+    const { olga } = await castIn(sql);
+    const agent = await agentIn(sql, region);
+    const ids = Array.from({ length: targetCount }, newId);
+    await insertTargets(sql, { ids, orgId: olga.orgId, region, intervalSecs, confirmations: 2 });
+
+    // Around now, so that they are neither late nor too early.
+    const start = Date.now() - ((warmUpRounds + rounds) / 2) * intervalSecs * 1000;
+    const batches = Array.from({ length: warmUpRounds + rounds }, (_, round) => roundOf(ids, round, start + round * intervalSecs * 1000)).flat();
+    const cut = warmUpRounds * (targetCount / batchSize);
+
+    await insertAll(sql, shifted(batches.slice(0, cut), 1));
+    const bareBefore = await insertAll(sql, shifted(batches.slice(cut), 1));
+    await sql`vacuum analyze results`;
+    await post(controlPlane, agent.token, batches.slice(0, cut));
+    const { seconds, latencies } = await post(controlPlane, agent.token, batches.slice(cut));
+    const bareAfter = await insertAll(sql, shifted(batches.slice(cut), 2));
+    const loaded = memoryOf([controlPlane.pid, postmasterOf(folder)!]);
+    const [{ incidents } = { incidents: 0 }] = await sql<{ incidents: number }[]>`select count(*)::int as incidents from incidents`;
+
+    await controlPlane.stop();
+
+    const results = rounds * targetCount;
+    const perSecond = results / seconds;
+    const barePerSecond = (2 * results) / (bareBefore + bareAfter);
+    const share = perSecond / barePerSecond;
+    const p99 = percentile(latencies, 0.99);
+    return {
+      name: "ingest",
+      value: rounded(share, 3),
+      unit: "x a bare insert",
+      limit: minShare,
+      better: "higher",
+      ratio: rounded(Math.max(minShare / share, minPerSecond / perSecond, p99 / maxP99Ms, idle.pss / maxMemoryMb), 3),
+      results_per_second: rounded(perSecond, 0),
+      results_per_second_limit: minPerSecond,
+      bare_inserts_per_second: rounded(barePerSecond, 0),
+      batch_p50_ms: rounded(percentile(latencies, 0.5), 0),
+      batch_p99_ms: rounded(p99, 0),
+      batch_p99_limit_ms: maxP99Ms,
+      batches_in_flight: inFlight,
+      incidents,
+      idle_memory_mb: rounded(idle.pss, 0),
+      idle_rss_sum_mb: rounded(idle.rss, 0),
+      idle_memory_limit_mb: maxMemoryMb,
+      loaded_memory_mb: rounded(loaded.pss, 0),
+    };
+  });
+}
+
+/** One run of every target, in batches: mostly up; one in a hundred fails alone now and then, one in 500 long enough for an incident. */
+function roundOf(ids: readonly string[], round: number, slot: number): AgentResult[][] {
+  const fails = (n: number): boolean => (n % 500 === 0 ? round % 12 >= 6 : n % 100 === 1 && (round + n / 100) % 10 < 1);
+  // Slots of different targets differ, as their phases do.
+  return chunked(ids.map((id, n) => runOf(id, slot + (n % (intervalSecs * 1000)), fails(n) ? "down" : "up")), batchSize);
+}
+
+/** The same rows, some milliseconds later, so that they are rows of their own. */
+const shifted = (batches: readonly AgentResult[][], ms: number): AgentResult[][] => batches.map((batch) => batch.map((result) => ({ ...result, scheduled_at: result.scheduled_at + ms })));
+
+/** Works through the items with {@link inFlight} at once; returns the seconds that it took. */
+async function workThrough<T>(items: readonly T[], work: (item: T) => Promise<void>): Promise<number> {
+  const began = performance.now();
+  let next = 0;
+  await Promise.all(
+    Array.from({ length: inFlight }, async () => {
+      for (let at = next++; at < items.length; at = next++) await work(items[at]!);
+    }),
+  );
+  return (performance.now() - began) / 1000;
+}
+
+async function post(to: ControlPlane, token: string, batches: readonly AgentResult[][]): Promise<{ seconds: number; latencies: number[] }> {
+  const bodies = batches.map((batch) => Buffer.from(JSON.stringify(batchOf(batch))));
+  const pool = new Pool(to.url, { connections: inFlight });
+  const latencies: number[] = [];
+  const seconds = await workThrough(bodies, async (body) => {
+    const began = performance.now();
+    const reply = await pool.request({ method: "POST", path: "/api/agent/results", headers: { authorization: `Bearer ${token}`, "content-type": "application/json" }, body });
+    const text = await reply.body.text();
+    latencies.push(performance.now() - began);
+    if (reply.statusCode !== 200 || (JSON.parse(text) as { stored: number }).stored !== batchSize) throw new Error(`a batch was answered ${reply.statusCode}: ${text}`);
+  });
+  await pool.close();
+  return { seconds, latencies };
+}
+
+/** Inserts the batches, one statement each. Returns seconds. */
+async function insertAll(sql: Sql, batches: readonly AgentResult[][]): Promise<number> {
+  const columns = batches.map((batch) => {
+    const column = <T>(of: (result: AgentResult) => T): T[] => batch.map(of);
+    return {
+      target: column((r) => r.target_id),
+      slot: column((r) => new Date(r.scheduled_at).toISOString()),
+      at: column((r) => new Date(r.timestamp).toISOString()),
+      status: column((r) => r.status),
+      skip: sql.array(column((r) => r.skip), 1000),
+      error: column((r) => r.error),
+      http: column((r) => r.http_status),
+      size: column((r) => r.response_size),
+      dns: column((r) => r.dns_ms),
+      connect: column((r) => r.connect_ms),
+      tls: column((r) => r.tls_ms),
+      ttfb: column((r) => r.ttfb_ms),
+      total: column((r) => r.total_ms),
+    };
+  });
+  return await workThrough(columns, async (c) => {
+    await sql`
+      insert into results (target_id, scheduled_at, region, "timestamp", status, skip, error, http_status, response_size, dns_ms, connect_ms, tls_ms, ttfb_ms, total_ms)
+      select target_id, scheduled_at, ${region}, "timestamp", status, skip, error, http_status, response_size, dns_ms, connect_ms, tls_ms, ttfb_ms, total_ms
+      from unnest(${c.target}::uuid[], ${c.slot}::timestamptz[], ${c.at}::timestamptz[], ${c.status}::text[], ${c.skip}::boolean[], ${c.error}::text[], ${c.http}::smallint[],
+        ${c.size}::integer[], ${c.dns}::real[], ${c.connect}::real[], ${c.tls}::real[], ${c.ttfb}::real[], ${c.total}::real[])
+        as u (target_id, scheduled_at, "timestamp", status, skip, error, http_status, response_size, dns_ms, connect_ms, tls_ms, ttfb_ms, total_ms)`;
+  });
+}

@@ -1,0 +1,20 @@
+import type { Teardown } from "../harness/folder.ts";
+
+/** What a test does for its undoing, for a benchmark: runs the undoings in reverse when the work is over, however it ends. */
+export async function withTeardown<T>(work: (scope: Teardown) => Promise<T>): Promise<T> {
+  const undo: (() => unknown)[] = [];
+  try {
+    return await work({ teardown: (step) => void undo.push(step) });
+  } finally {
+    for (const step of undo.reverse()) await step();
+  }
+}
+
+/** The smallest value that at least `share` (0..1) of the values do not exceed. */
+export function percentile(values: readonly number[], share: number): number {
+  const sorted = values.toSorted((a, b) => a - b);
+  return sorted[Math.max(0, Math.ceil(share * sorted.length) - 1)] ?? Number.NaN;
+}
+
+/** Environment that passes options on to the Node of a measured process: SM_TEST_NODE_OPTIONS="--cpu-prof --cpu-prof-dir=/tmp/profile". */
+export const profiled: Record<string, string> = process.env["SM_TEST_NODE_OPTIONS"] === undefined ? {} : { NODE_OPTIONS: process.env["SM_TEST_NODE_OPTIONS"] };
