@@ -63,7 +63,7 @@ export function createApp(options: AppOptions): Koa {
   app.use(exchange({ log: system.log, clock: system.clock, page: errorPages(views, () => system.clock.now()) }));
   app.use(health(system, draining));
   app.use(assets.serve);
-  app.use(documentation(document, assets.url("vendor/rapidoc-min.js")));
+  app.use(documentation(document, docsPage(assets.url("vendor/rapidoc-min.js"), assets.url("favicon.svg"))));
   app.use(mountRoutes(routes, doors, options.checkReplies ?? false).routes());
   app.use(mountPages(allPages, doors, views, { frame }).routes());
   app.use((http) => {
@@ -110,8 +110,7 @@ function health(system: System, draining: AbortSignal) {
   };
 }
 
-function documentation(document: string, viewer: string) {
-  const page = docsPage(viewer);
+function documentation(document: string, page: string) {
   return async (http: Context, next: () => Promise<void>) => {
     if (http.method !== "GET" && http.method !== "HEAD") return await next();
     if (http.path === "/api/openapi.json") {

@@ -30,7 +30,7 @@ function publish(schema: unknown): unknown {
   if (typeof schema !== "object" || schema === null) return schema;
   const out: Json = {};
   for (const [key, value] of Object.entries(schema)) {
-    if (key === "errorCode" || key === "cap" || key.startsWith("~")) continue;
+    if (key === "errorCode" || key === "sizeCodes" || key === "cap" || key.startsWith("~")) continue;
     if (key === "discriminator" && typeof value === "string") out[key] = { propertyName: value };
     else out[key] = publish(value);
   }
@@ -48,6 +48,14 @@ function lift(schema: unknown, components: Json): unknown {
   return { $ref: `#/components/schemas/${title}` };
 }
 
+const idempotencyKey: Json = {
+  name: "Idempotency-Key",
+  in: "header",
+  required: false,
+  description: "Any text of yours. For 24 hours the same key with the same body gets the first answer again, marked `Idempotent-Replayed: true`, and nothing is done twice.",
+  schema: { type: "string" },
+};
+
 function parameters(route: Route): Json[] {
   const path = Object.entries(route.params?.properties ?? {}).map(([name, schema]) => ({ name, in: "path", required: true, schema: publish(schema) }));
   const required = new Set<string>((route.query as { required?: string[] } | null)?.required ?? []);
@@ -56,7 +64,8 @@ function parameters(route: Route): Json[] {
     const optional = !required.has(name) || "default" in rest;
     return { name, in: "query", required: !optional, ...(description === undefined ? {} : { description }), schema: rest };
   });
-  return [...path, ...query];
+  const headers = route.idempotent ? [idempotencyKey] : [];
+  return [...path, ...query, ...headers];
 }
 
 function responses(route: Route, json: (schema: TSchema) => unknown): Json {
@@ -120,13 +129,13 @@ export function openApiDocument(routes: readonly Route[], publicUrl: string, coo
   };
 }
 
-/** The interactive viewer at /docs. `viewer` is the address of the vendored script; nothing comes from elsewhere. */
-export function docsPage(viewer: string): string {
+/** The interactive viewer at /docs. `viewer` and `icon` are addresses of our own assets; nothing comes from elsewhere. */
+export function docsPage(viewer: string, icon: string): string {
   return `<!doctype html>
 <html lang="en">
 <head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><title>StatusMesh API</title>
-<script type="module" src="${viewer}"></script></head>
-<body style="margin:0"><rapi-doc spec-url="/api/openapi.json" load-fonts="false" show-header="false" render-style="read" schema-style="table" theme="light" regular-font="system-ui" mono-font="ui-monospace" allow-spec-url-load="false" allow-spec-file-load="false"></rapi-doc></body>
+<link rel="icon" href="${icon}" type="image/svg+xml"><script type="module" src="${viewer}"></script></head>
+<body style="margin:0"><rapi-doc spec-url="/api/openapi.json" load-fonts="false" show-header="false" render-style="read" schema-style="table" theme="light" primary-color="#2557d6" nav-bg-color="#f7f8fa" nav-text-color="#14181f" allow-server-selection="false" regular-font="system-ui" mono-font="ui-monospace" allow-spec-url-load="false" allow-spec-file-load="false"></rapi-doc></body>
 </html>
 `;
 }

@@ -17,6 +17,7 @@ import { openHub } from "./db/notify.ts";
 import { ensurePartitions } from "./db/partitions.ts";
 import { keepPartitions } from "./jobs/partitions.ts";
 import { sendReminders } from "./jobs/reminders.ts";
+import { forgetOldRollups } from "./jobs/retention.ts";
 import { rollUp } from "./jobs/rollup.ts";
 import { startJobs } from "./jobs/runner.ts";
 import { sweep } from "./jobs/sweep.ts";
@@ -109,6 +110,7 @@ async function run(database: Database, server: Server, url: string, config: Conf
     { name: "reminders", everyMs: 5_000, run: sendReminders },
     { name: "rollup", everyMs: 60_000, run: rollUp },
     { name: "partitions", everyMs: 3_600_000, run: keepPartitions },
+    { name: "retention", everyMs: 3_600_000, run: forgetOldRollups },
     { name: "sweep", everyMs: 600_000, run: sweep },
   ]);
   let agent: ReturnType<typeof startBuiltInAgent> | null = null;

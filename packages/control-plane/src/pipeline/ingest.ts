@@ -167,7 +167,8 @@ function foldTarget(ctx: AgentCtx, locked: LockedState, target: TargetRow, resul
   const reading = read(policy, after, checkpoint);
   // A status that had gone stale in between begins anew.
   const goesOn = reading.status === locked.status && (locked.status_until?.getTime() ?? 0) >= (reading.newest ?? 0);
-  const began = reading.status === "up" || checkpoint.incident === null || checkpoint.incident.closedAt !== null ? reading.newest : checkpoint.incident.startedAt;
+  const failing = Object.values(checkpoint.regions).filter((region) => region.vote === "failing");
+  const began = reading.status === "up" || failing.length === 0 ? reading.newest : Math.min(...failing.map((region) => region.since));
   const last = results.reduce((newest, result) => Math.max(newest, result.timestamp), 0);
   const update: StateUpdate = {
     targetId: target.id,
