@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import type { Context } from "koa";
 import { koaBody } from "koa-body";
 import { AppError } from "@statusmesh/shared/errors";
@@ -25,17 +26,34 @@ export async function readJson(http: Context, limit: number): Promise<unknown> {
   return value;
 }
 
+/** SHA-256 of the body that {@link readJson} has read from this request, byte for byte. */
+export function bodyDigest(http: Context): string {
+  return createHash("sha256")
+    .update(typeof http.request.body === "string" ? http.request.body : "", "latin1")
+    .digest("base64");
+}
+
 /** What a text must contain to hold something unstorable: an escape, a long or scaled number, the forbidden name. Most hold none, and need no second look. */
 const suspicious = /\\u|[0-9]{16}|[0-9][eE]|__proto__/;
 
-const isDeep = (value: unknown, depth: number): boolean => typeof value === "object" && value !== null && (depth >= maxDepth || Object.values(value).some((child) => isDeep(child, depth + 1)));
+const isDeep = (value: unknown, depth: number): boolean =>
+  typeof value === "object" && value !== null && (depth >= maxDepth || Object.values(value).some((child) => isDeep(child, depth + 1)));
 
 const readers = new Map<number, ReturnType<typeof koaBody>>();
 
 async function readBytes(http: Context, limit: number): Promise<Buffer> {
   let reader = readers.get(limit);
   if (reader === undefined) {
-    reader = koaBody({ json: false, urlencoded: false, multipart: false, text: true, textTypes: ["application/json"], encoding: "latin1", textLimit: limit, parsedMethods: ["POST", "PUT", "PATCH", "DELETE"] as never });
+    reader = koaBody({
+      json: false,
+      urlencoded: false,
+      multipart: false,
+      text: true,
+      textTypes: ["application/json"],
+      encoding: "latin1",
+      textLimit: limit,
+      parsedMethods: ["POST", "PUT", "PATCH", "DELETE"] as never,
+    });
     readers.set(limit, reader);
   }
   try {

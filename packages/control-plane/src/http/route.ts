@@ -14,6 +14,13 @@ export interface Reply {
   headers?: Record<string, string>;
 }
 
+/** An answer as it goes out. `text` null is an empty body. */
+export interface Sent {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly text: string | null;
+}
+
 /** A request after every check that the declaration asks for. */
 export interface Call<D extends keyof Doors, P extends TSchema, Q extends TSchema, B extends TSchema> {
   ctx: Doors[D];
@@ -40,6 +47,8 @@ export interface Route {
   readonly body: TSchema | null;
   readonly bodyOptional: boolean;
   readonly bodyLimit: number;
+  /** True where the header `Idempotency-Key` makes a repeated request harmless. */
+  readonly idempotent: boolean;
   readonly replies: Readonly<Record<number, TSchema | null>>;
   readonly errors: readonly ErrorCode[];
   /** Cache-Control of a successful GET. */
@@ -64,6 +73,8 @@ export interface RouteDeclaration<D extends keyof Doors, P extends TObject, Q ex
   bodyOptional?: boolean;
   /** Bytes; 1 MiB unless the route needs more. */
   bodyLimit?: number;
+  /** Takes the header `Idempotency-Key`; for a tenant's route with a body. */
+  idempotent?: D extends "tenant" ? boolean : false;
   replies: Record<number, TSchema | null>;
   /** Codes of its own, beside those that every route can answer. */
   errors?: readonly ErrorCode[];
@@ -87,6 +98,7 @@ export function route<D extends keyof Doors, P extends TObject, Q extends TObjec
     body: declared.body ?? null,
     bodyOptional: declared.bodyOptional ?? false,
     bodyLimit: declared.bodyLimit ?? 1_048_576,
+    idempotent: declared.idempotent ?? false,
     replies: declared.replies,
     errors: declared.errors ?? [],
     cache: declared.cache ?? (declared.door === "tenant" ? "private, max-age=10" : null),

@@ -52,8 +52,16 @@ export async function countIncidents(sql: Db, orgId: string, filter: IncidentFil
   return row!.count;
 }
 
+/** How many have begun since then. */
+export async function countIncidentsSince(sql: Db, orgId: string, since: Date): Promise<number> {
+  const [row] = await sql<{ count: number }[]>`select count(*)::int as count from incidents where org_id = ${orgId} and started_at >= ${since} and not retracted`;
+  return row!.count;
+}
+
 export async function selectIncident(sql: Db, orgId: string, id: string): Promise<IncidentRow | null> {
-  const [row] = await sql<IncidentRow[]>`select ${columns(sql)} from incidents i join targets t on t.id = i.target_id where i.org_id = ${orgId} and i.id = ${id} and not i.retracted`;
+  const [row] = await sql<
+    IncidentRow[]
+  >`select ${columns(sql)} from incidents i join targets t on t.id = i.target_id where i.org_id = ${orgId} and i.id = ${id} and not i.retracted`;
   return row ?? null;
 }
 
@@ -145,9 +153,8 @@ export interface PolicyRow {
   notify_recovery: boolean;
 }
 
-export async function selectPolicy(sql: Db, orgId: string, targetId: string): Promise<PolicyRow | null> {
-  const [row] = await sql<PolicyRow[]>`
+export async function selectPolicies(sql: Db, orgId: string, targetIds: readonly string[]): Promise<PolicyRow[]> {
+  return await sql<PolicyRow[]>`
     select id, org_id, name, (spec ->> 'timeout')::int as timeout, interval_secs, alert_confirmations, region_policy, renotify_interval_secs, notify_recovery
-    from targets where org_id = ${orgId} and id = ${targetId}`;
-  return row ?? null;
+    from targets where org_id = ${orgId} and id = any(${arrayOf(targetIds)}::uuid[])`;
 }

@@ -1,11 +1,11 @@
 import { AppError } from "@statusmesh/shared/errors";
 import { isId, newId } from "@statusmesh/shared/ids";
-import { type Ctx, inTransaction, requireScope } from "../context.ts";
+import { type Ctx, inTransaction, requireScope, type System } from "../context.ts";
 import { iso, isoOrNull, type Page } from "../http/wire.ts";
 import { closeByHand, current, type Evaluation, reconsider } from "../pipeline/evaluate.ts";
 import { isLive, needed, type Policy } from "../pipeline/votes.ts";
 import * as queries from "./queries.ts";
-import { recordEvaluations } from "./engine.ts";
+import { type EvaluatedTarget, recordEvaluations } from "./engine.ts";
 import type { Delivery, Explanation, Incident } from "./schema.ts";
 import { parseState, policyOf, type PolicyFields, read, type TargetState } from "./target-state.ts";
 
@@ -67,60 +67,94 @@ export async function acknowledgeIncident(ctx: Ctx, id: string): Promise<Inciden
 export async function resolveIncident(ctx: Ctx, id: string): Promise<Incident> {
   requireScope(ctx, "incidents:write");
   const { target_id } = await find(ctx, id);
-  await changeEvidence(ctx, target_id, "person", (policy, state) => {
+  await changeEvidence(ctx, [target_id], "person", (policy, state) => {
     const open = current(policy, state.evaluation).incident;
-    return open?.id === id ? closeByHand(policy, state.evaluation, ctx.clock.now(), false) : null;
+    return open?.id === id ? { ...state, evaluation: closeByHand(policy, state.evaluation, ctx.clock.now(), false) } : null;
   });
   return present(await find(ctx, id));
 }
 
-/** Closes the open incident of a target that is paused, and tells nobody. Call it in the transaction of the pause. */
-export async function closeSilently(ctx: Ctx, targetId: string): Promise<void> {
-  await changeEvidence(ctx, targetId, "pause", (policy, state) => closeByHand(policy, state.evaluation, ctx.clock.now(), true));
+/** Closes the open incidents of targets that are paused, and tells nobody. Call it in the transaction of the pause. */
+export async function closeSilently(ctx: Ctx, targetIds: readonly string[]): Promise<void> {
+  await changeEvidence(ctx, targetIds, "pause", (policy, state) => ({ ...state, evaluation: closeByHand(policy, state.evaluation, ctx.clock.now(), true) }));
 }
 
-/** Holds the evidence against an edited policy. Call it in the transaction of the edit, after the row is written; `before` is the old row. */
+/**
+ * Holds the evidence against an edited policy, without the votes of regions that are not among `regions` (any more). Call
+ * it in the transaction of the edit, after the row is written; `before` is the old row.
+ */
 export async function reevaluate(ctx: Ctx, targetId: string, before: PolicyFields, regions: readonly string[]): Promise<void> {
   const old = policyOf(before);
-  await changeEvidence(ctx, targetId, "engine", (policy, state) => reconsider(old, policy, state.evaluation, regions, ctx.clock.now(), newId));
+  await changeEvidence(ctx, [targetId], "engine", (policy, state) => ({
+    evaluation: reconsider(old, policy, state.evaluation, regions, ctx.clock.now(), newId),
+    latest: Object.fromEntries(Object.entries(state.latest).filter(([region]) => regions.includes(region))),
+  }));
 }
 
-async function changeEvidence(ctx: Ctx, targetId: string, closedBy: "engine" | "person" | "pause", change: (policy: Policy, state: TargetState) => Evaluation | null): Promise<void> {
+/** The state of a target, and what an evaluation found while making it. */
+type Changed = Omit<TargetState, "evaluation"> & { evaluation: Evaluation };
+
+/** Changes the evidence of targets by a decision that is no result, and writes what follows from it. Null changes nothing. */
+async function changeEvidence(
+  ctx: Ctx,
+  targetIds: readonly string[],
+  closedBy: "engine" | "person" | "pause",
+  change: (policy: Policy, state: TargetState) => Changed | null,
+): Promise<void> {
   await inTransaction(ctx, async ({ sql }) => {
-    const [locked] = await queries.lockStates(sql, [targetId]);
-    const target = await queries.selectPolicy(sql, ctx.orgId, targetId);
-    if (locked === undefined || target === null) return;
-    const policy = policyOf(target);
-    const state = parseState(locked.state);
-    const evaluation = change(policy, state);
-    if (evaluation === null) return;
-    const after = { ...state, evaluation: evaluation.state };
-    const reading = read(policy, after);
-    await queries.writeStates(sql, [
-      {
-        targetId,
+    const now = new Date(ctx.clock.now());
+    const locked = await queries.lockStates(sql, targetIds);
+    // A statement of its own, so that it sees the edits whose locks the first one waited for.
+    const targets = new Map((await queries.selectPolicies(sql, ctx.orgId, targetIds)).map((target) => [target.id, target]));
+    const updates: queries.StateUpdate[] = [];
+    const evaluated: EvaluatedTarget[] = [];
+    for (const stored of locked) {
+      const target = targets.get(stored.target_id);
+      if (target === undefined) continue;
+      const policy = policyOf(target);
+      const changed = change(policy, parseState(stored.state));
+      if (changed === null) continue;
+      const after: TargetState = { ...changed, evaluation: changed.evaluation.state };
+      const reading = read(policy, after);
+      updates.push({
+        targetId: target.id,
         state: JSON.stringify(after),
         status: reading.status,
-        until: reading.until === null ? null : new Date(reading.until).toISOString(),
-        since: reading.status === locked.status ? isoOrNull(locked.status_since) : new Date(ctx.clock.now()).toISOString(),
+        until: reading.until === null ? null : iso(new Date(reading.until)),
+        since: reading.status === stored.status ? isoOrNull(stored.status_since) : iso(now),
         lastResultAt: null,
         lastError: reading.error,
-      },
-    ]);
-    await recordEvaluations(
-      sql,
-      [{ orgId: target.org_id, targetId, name: target.name, renotifyIntervalSecs: target.renotify_interval_secs, notifyRecovery: target.notify_recovery, errorSample: reading.error, closedBy, evaluation }],
-      ctx.config.server.public_url,
-      new Date(ctx.clock.now()),
-    );
+      });
+      evaluated.push({
+        orgId: target.org_id,
+        targetId: target.id,
+        name: target.name,
+        renotifyIntervalSecs: target.renotify_interval_secs,
+        notifyRecovery: target.notify_recovery,
+        errorSample: reading.error,
+        closedBy,
+        evaluation: changed.evaluation,
+      });
+    }
+    if (updates.length === 0) return;
+    await queries.writeStates(sql, updates);
+    await recordEvaluations(sql, evaluated, ctx.config.server.public_url, now);
   });
+}
+
+/** How many incidents of the organisation have begun since then. For the dashboard, which asks for its own scope. */
+export async function incidentsSince(system: System, orgId: string, since: Date): Promise<number> {
+  return await queries.countIncidentsSince(system.sql, orgId, since);
 }
 
 /** What was sent to whom about the incident, oldest first, with every attempt. */
 export async function listDeliveries(ctx: Ctx, incidentId: string, input: { limit: number; offset: number }): Promise<Page<Delivery>> {
   requireScope(ctx, "incidents:read");
   await find(ctx, incidentId);
-  const [rows, total] = await Promise.all([queries.selectDeliveries(ctx.sql, ctx.orgId, incidentId, input.limit, input.offset), queries.countDeliveries(ctx.sql, ctx.orgId, incidentId)]);
+  const [rows, total] = await Promise.all([
+    queries.selectDeliveries(ctx.sql, ctx.orgId, incidentId, input.limit, input.offset),
+    queries.countDeliveries(ctx.sql, ctx.orgId, incidentId),
+  ]);
   const items = rows.map((row) => ({
     id: row.id,
     channel_id: row.channel_id,
@@ -140,8 +174,8 @@ export async function listDeliveries(ctx: Ctx, incidentId: string, input: { limi
 export async function explainIncident(ctx: Ctx, incidentId: string): Promise<Explanation> {
   requireScope(ctx, "incidents:read");
   const incident = await find(ctx, incidentId);
-  const target = await queries.selectPolicy(ctx.sql, ctx.orgId, incident.target_id);
-  if (target === null) throw notFound();
+  const [target] = await queries.selectPolicies(ctx.sql, ctx.orgId, [incident.target_id]);
+  if (target === undefined) throw notFound();
   const votes = explainVotes(target, await queries.selectState(ctx.sql, target.id), ctx.clock.now());
   return { incident_id: incident.id, opened_at: iso(incident.opened_at), region_policy: target.region_policy, alert_confirmations: target.alert_confirmations, ...votes };
 }
@@ -166,4 +200,3 @@ export function explainVotes(target: PolicyFields, stored: string, now: number):
   const live = regions.filter((it) => it.live).length;
   return { regions, regions_live: live, regions_failing: regions.filter((it) => it.vote === "failing").length, regions_needed: needed(policy.regionPolicy, live) };
 }
-

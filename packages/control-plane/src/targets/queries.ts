@@ -1,7 +1,8 @@
 import type { Sql, TransactionSql } from "postgres";
 import type { CheckSpec } from "@statusmesh/shared/checks";
-import type { RegionPolicy } from "./schema.ts";
 import type { WriteSource } from "../context.ts";
+import { arrayOf } from "../db/array.ts";
+import type { RegionPolicy } from "./schema.ts";
 
 type Db = Sql | TransactionSql;
 
@@ -31,22 +32,30 @@ const columns = (sql: Db) => sql`
 
 export type NewTargetRow = Omit<TargetRow, "channel_ids">;
 
-export async function insertTarget(sql: Db, row: NewTargetRow): Promise<void> {
+/** Stores new targets with their blank evidence, and has every enabled region probe them. One statement for any number of them. */
+export async function insertTargets(sql: Db, rows: readonly NewTargetRow[]): Promise<void> {
   await sql`
-    insert into targets (id, org_id, name, kind, spec, interval_secs, enabled, tags, alert_confirmations, notify_recovery,
-      renotify_interval_secs, region_policy, write_source, created_at, updated_at)
-    values (${row.id}, ${row.org_id}, ${row.name}, ${row.spec.type}, ${sql.json(row.spec as never)}, ${row.interval_secs}, ${row.enabled}, ${row.tags},
-      ${row.alert_confirmations}, ${row.notify_recovery}, ${row.renotify_interval_secs}, ${sql.json(row.region_policy as never)}, ${row.write_source},
-      ${row.created_at}, ${row.updated_at})`;
+    with given as (
+      select id, org_id, name, spec, interval_secs, enabled, tags, alert_confirmations, notify_recovery, renotify_interval_secs, region_policy, write_source, created_at, updated_at
+      from jsonb_to_recordset(${sql.json(rows as never)}) as g (id uuid, org_id uuid, name text, spec jsonb, interval_secs integer, enabled boolean, tags text[], alert_confirmations integer,
+        notify_recovery boolean, renotify_interval_secs integer, region_policy jsonb, write_source text, created_at timestamptz, updated_at timestamptz)
+    ), stored as (
+      insert into targets (id, org_id, name, kind, spec, interval_secs, enabled, tags, alert_confirmations, notify_recovery, renotify_interval_secs, region_policy, write_source, created_at, updated_at)
+      select id, org_id, name, spec ->> 'type', spec, interval_secs, enabled, tags, alert_confirmations, notify_recovery, renotify_interval_secs, region_policy, write_source, created_at, updated_at
+      from given returning id
+    ), blank as (
+      insert into target_states (target_id, state, status) select id, '', 'unknown' from stored
+    )
+    insert into target_regions (target_id, region_id) select s.id, r.id from stored s cross join regions r where r.enabled`;
 }
 
-export async function insertState(sql: Db, targetId: string): Promise<void> {
-  await sql`insert into target_states (target_id, state, status) values (${targetId}, '', 'unknown')`;
-}
-
-/** Binds a new target to every enabled region. */
-export async function bindEnabledRegions(sql: Db, targetId: string): Promise<void> {
-  await sql`insert into target_regions (target_id, region_id) select ${targetId}, id from regions where enabled`;
+/** Binds new targets to their channels. */
+export async function insertAlerts(sql: Db, alerts: readonly { targetId: string; channelId: string; position: number }[]): Promise<void> {
+  if (alerts.length === 0) return;
+  await sql`
+    insert into target_alerts (target_id, channel_id, position)
+    select target_id, channel_id, position
+    from unnest(${arrayOf(alerts.map((it) => it.targetId))}::uuid[], ${arrayOf(alerts.map((it) => it.channelId))}::uuid[], ${arrayOf(alerts.map((it) => it.position))}::integer[]) as a (target_id, channel_id, position)`;
 }
 
 export async function replaceAlerts(sql: Db, targetId: string, channelIds: readonly string[]): Promise<void> {
@@ -81,10 +90,46 @@ export async function updateTarget(sql: Db, row: NewTargetRow): Promise<void> {
     where org_id = ${row.org_id} and id = ${row.id}`;
 }
 
-/** Deletes the target, which the caller has locked, and leaves word for the agents that run it. */
-export async function deleteTarget(sql: Db, orgId: string, id: string, at: Date): Promise<void> {
+/** What a bulk action decides by. */
+export interface LockedTarget {
+  id: string;
+  enabled: boolean;
+  tags: string[];
+}
+
+/** {@link lockTarget} for many: those that the organisation has, in id order, so that two callers cannot wait for each other. */
+export async function lockTargets(sql: Db, orgId: string, ids: readonly string[]): Promise<LockedTarget[]> {
   await sql`
-    with gone as (delete from targets where org_id = ${orgId} and id = ${id} returning id, org_id)
+    select 1 from target_states where target_id in (select id from targets where org_id = ${orgId} and id = any(${arrayOf(ids)}::uuid[]))
+    order by target_id for update`;
+  return await sql<LockedTarget[]>`
+    select id, enabled, tags from targets where org_id = ${orgId} and id = any(${arrayOf(ids)}::uuid[]) order by id for no key update`;
+}
+
+/** Who writes, and when. */
+export interface Stamp {
+  write_source: WriteSource;
+  updated_at: Date;
+}
+
+export async function setEnabled(sql: Db, orgId: string, ids: readonly string[], enabled: boolean, stamp: Stamp): Promise<void> {
+  await sql`
+    update targets set enabled = ${enabled}, write_source = ${stamp.write_source}, updated_at = ${stamp.updated_at}, changed_xid = pg_current_xact_id(), version = version + 1
+    where org_id = ${orgId} and id = any(${arrayOf(ids)}::uuid[])`;
+}
+
+/** Writes the tags of each target. Agents do not know tags, so it is no change to them. */
+export async function setTags(sql: Db, orgId: string, rows: readonly Pick<LockedTarget, "id" | "tags">[], stamp: Stamp): Promise<void> {
+  await sql`
+    update targets t set tags = n.tags, write_source = ${stamp.write_source}, updated_at = ${stamp.updated_at}
+    from jsonb_to_recordset(${sql.json(rows.map(({ id, tags }) => ({ id, tags })))}) as n (id uuid, tags text[])
+    where t.org_id = ${orgId} and t.id = n.id`;
+}
+
+/** Deletes targets, which the caller has locked, and leaves word for the agents that run them. */
+export async function deleteTargets(sql: Db, orgId: string, ids: readonly string[], at: Date): Promise<void> {
+  await sql`
+    with gone as (delete from targets where org_id = ${orgId} and id = any(${arrayOf(ids)}::uuid[]) returning id, org_id)
     insert into deleted_targets (target_id, org_id, deleted_at) select id, org_id, ${at} from gone`;
 }
 
@@ -177,10 +222,21 @@ export async function countEnabledRegions(sql: Db): Promise<number> {
   return row!.count;
 }
 
-export async function selectMinInterval(sql: Db, orgId: string): Promise<{ min_check_interval_secs: number; plan_id: string }> {
-  const [row] = await sql<{ min_check_interval_secs: number; plan_id: string }[]>`
-    select p.min_check_interval_secs, p.id as plan_id from orgs o join plans p on p.id = o.plan_id where o.id = ${orgId}`;
+/** What the plan of an organisation allows of targets; `max_targets` null is any number. */
+export interface PlanRow {
+  plan_id: string;
+  min_check_interval_secs: number;
+  max_targets: number | null;
+}
+
+export async function selectPlan(sql: Db, orgId: string): Promise<PlanRow> {
+  const [row] = await sql<PlanRow[]>`select p.id as plan_id, p.min_check_interval_secs, p.max_targets from orgs o join plans p on p.id = o.plan_id where o.id = ${orgId}`;
   return row!;
+}
+
+/** Makes everybody who counts the organisation's targets before adding to them wait for each other. */
+export async function lockOrg(sql: Db, orgId: string): Promise<void> {
+  await sql`select 1 from orgs where id = ${orgId} for no key update`;
 }
 
 /** Wakes the agents' pulls on every replica when the transaction commits. */

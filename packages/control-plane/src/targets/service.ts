@@ -1,163 +1,17 @@
-import { type CheckSpec, isCheckType, kindOf } from "@statusmesh/shared/checks";
+import { type CheckSpec, isCheckType } from "@statusmesh/shared/checks";
 import { AppError } from "@statusmesh/shared/errors";
-import { isId, newId } from "@statusmesh/shared/ids";
-import { blockedHost } from "@statusmesh/shared/net/address";
+import { isId } from "@statusmesh/shared/ids";
 import { existingChannelIds } from "../channels/service.ts";
-import { type Ctx, inTransaction, requireScope, type System } from "../context.ts";
+import { type Ctx, inTransaction, requireScope } from "../context.ts";
 import { validate } from "../http/validate.ts";
-import { iso, type Page } from "../http/wire.ts";
+import type { Page } from "../http/wire.ts";
 import { closeSilently, explainVotes, reevaluate } from "../incidents/service.ts";
 import * as queries from "./queries.ts";
-import { Check, type MonitorStatus, type RegionPolicy, type Target, type TargetCreate, type TargetPatch } from "./schema.ts";
+import { alertRule, checkRules, intervalRule, nameRule, notFound, openSpec, present, regionPolicyRule, renotifyRule, sealSpec, tagsRule } from "./rules.ts";
+import { Check, type MonitorStatus, type Target, type TargetPatch } from "./schema.ts";
 
-const mask = "***";
-
-const notFound = () => new AppError("TARGET_NOT_FOUND", "There is no such target.");
-
-/** The check as it is stored: every secret sealed for its place. */
-function seal(system: System, targetId: string, spec: CheckSpec): CheckSpec {
-  return kindOf(spec).mapSecrets(spec, (secret, pointer) => system.sealer.seal(secret, `targets/${targetId}${pointer}`)) as CheckSpec;
-}
-
-/** The check as the agent runs it: every secret opened. Never logged, never answered to a person. */
-export function openSpec(system: Pick<System, "sealer">, targetId: string, spec: CheckSpec): CheckSpec {
-  return kindOf(spec).mapSecrets(spec, (secret, pointer) => system.sealer.open(secret, `targets/${targetId}${pointer}`)) as CheckSpec;
-}
-
-function present(row: queries.TargetRow): Target {
-  return {
-    id: row.id,
-    name: row.name,
-    check: kindOf(row.spec).mapSecrets(row.spec, () => mask) as CheckSpec,
-    interval: row.interval_secs,
-    enabled: row.enabled,
-    tags: row.tags,
-    alerts: row.channel_ids.map((channel_id) => ({ channel_id })),
-    alert_confirmations: row.alert_confirmations,
-    notify_recovery: row.notify_recovery,
-    renotify_interval_secs: row.renotify_interval_secs,
-    region_policy: row.region_policy,
-    write_source: row.write_source,
-    created_at: iso(row.created_at),
-    updated_at: iso(row.updated_at),
-  };
-}
-
-/** Runs the rules of the kind, the mask rule and the address guard over a check; pointers of errors start at `base`. */
-export function checkRules(system: Pick<System, "config">, spec: CheckSpec, base: string): void {
-  const kind = kindOf(spec);
-  try {
-    kind.mapSecrets(spec, (secret, pointer) => {
-      if (secret === mask)
-        throw new AppError(
-          "REDACTION_SENTINEL",
-          "This secret still reads ***, which is how secrets are shown. Send the real value, or leave the field out to keep the stored one.",
-          { field: pointer },
-        );
-      return secret;
-    });
-    kind.rules(spec);
-    const { host, pointer } = kind.destination(spec);
-    const range = system.config.security.allow_private_targets ? null : blockedHost(host);
-    if (range !== null) {
-      throw new AppError(
-        "SSRF_BLOCKED",
-        `${host} is not a public address (${range}). Check a public one, or set security.allow_private_targets on an instance that may reach it.`,
-        { field: pointer, details: { range } },
-      );
-    }
-  } catch (error) {
-    if (error instanceof AppError && error.field !== null) throw new AppError(error.code, error.message, { field: base + error.field, details: error.details, cause: error });
-    throw error;
-  }
-}
-
-function nameRule(name: string): string {
-  const trimmed = name.trim();
-  if (trimmed === "") throw new AppError("EMPTY_NAME", "A target needs a name that is not only white space.", { field: "/name" });
-  return trimmed;
-}
-
-function tagsRule(tags: readonly string[]): string[] {
-  const trimmed = tags.map((tag) => tag.trim());
-  const at = trimmed.findIndex((tag) => tag === "" || tag.length > 50);
-  if (at >= 0) throw new AppError("INVALID_TAG", "A tag has 1 to 50 characters.", { field: `/tags/${at}` });
-  return [...new Set(trimmed)];
-}
-
-async function intervalRule(ctx: Ctx, spec: CheckSpec, interval: number): Promise<void> {
-  const plan = await queries.selectMinInterval(ctx.sql, ctx.orgId);
-  const floor = Math.max(plan.min_check_interval_secs, kindOf(spec).minIntervalSecs);
-  if (interval < floor) {
-    throw new AppError("MIN_CHECK_INTERVAL", `The shortest interval for this kind of check on the plan ${plan.plan_id} is ${floor} seconds.`, {
-      field: "/interval",
-      details: { interval, minimum: floor, plan: plan.plan_id },
-    });
-  }
-}
-
-async function alertRule(ctx: Ctx, alerts: readonly { channel_id: string }[]): Promise<string[]> {
-  const ids = alerts.map((alert) => alert.channel_id);
-  const twice = ids.findIndex((id, at) => ids.indexOf(id) !== at);
-  if (twice >= 0) throw new AppError("INVALID_ALERT_CONFIG", "This channel is bound twice. List each channel once.", { field: `/alerts/${twice}/channel_id` });
-  const known = ids.length === 0 ? new Set<string>() : new Set(await existingChannelIds(ctx, ctx.orgId, ids));
-  const unknown = ids.findIndex((id) => !known.has(id));
-  if (unknown >= 0) throw new AppError("INVALID_ALERT_CONFIG", "There is no such channel in this organisation.", { field: `/alerts/${unknown}/channel_id` });
-  return ids;
-}
-
-function renotifyRule(secs: number): number {
-  if (secs !== 0 && secs < 60)
-    throw new AppError("INVALID_ALERT_CONFIG", "Reminders come at most once a minute. Use 0 for none, or 60 and more.", { field: "/renotify_interval_secs" });
-  return secs;
-}
-
-function regionPolicyRule(policy: RegionPolicy, regions: number): void {
-  if (typeof policy === "string") return;
-  if (policy.count < 1 || policy.count > regions) {
-    throw new AppError("INVALID_REGION_POLICY", `The count must be from 1 to ${regions}, the number of regions.`, { field: "/region_policy/count", details: { regions } });
-  }
-}
-
-/** Creates a target in every enabled region; its first check runs at once. */
-export async function createTarget(ctx: Ctx, input: TargetCreate): Promise<Target> {
-  requireScope(ctx, "targets:write");
-  const spec = input.check;
-  checkRules(ctx, spec, "/check");
-  const interval = input.interval ?? kindOf(spec).defaultIntervalSecs;
-  const id = newId();
-  const now = new Date(ctx.clock.now());
-  return await inTransaction(ctx, async (tx) => {
-    const name = nameRule(input.name);
-    const tags = tagsRule(input.tags ?? []);
-    await intervalRule(tx, spec, interval);
-    const renotify = renotifyRule(input.renotify_interval_secs ?? 3600);
-    const channels = await alertRule(tx, input.alerts ?? []);
-    regionPolicyRule(input.region_policy ?? "majority", await queries.countEnabledRegions(tx.sql));
-    const row: queries.NewTargetRow = {
-      id,
-      org_id: ctx.orgId,
-      name,
-      spec: seal(ctx, id, spec),
-      interval_secs: interval,
-      enabled: input.enabled ?? true,
-      tags,
-      alert_confirmations: input.alert_confirmations ?? 2,
-      notify_recovery: input.notify_recovery ?? true,
-      renotify_interval_secs: renotify,
-      region_policy: input.region_policy ?? "majority",
-      write_source: ctx.writeSource,
-      created_at: now,
-      updated_at: now,
-    };
-    await queries.insertTarget(tx.sql, row);
-    await queries.insertState(tx.sql, id);
-    await queries.bindEnabledRegions(tx.sql, id);
-    await queries.replaceAlerts(tx.sql, id, channels);
-    await queries.announceTargets(tx.sql);
-    return present({ ...row, channel_ids: channels });
-  });
-}
+export { createTarget } from "./create.ts";
+export { checkRules, openSpec } from "./rules.ts";
 
 /** The targets of the organisation, newest first. `q` looks in name, URL and host. */
 export async function listTargets(ctx: Ctx, input: { q?: string; tag?: string; enabled?: boolean; limit: number; offset: number }): Promise<Page<Target>> {
@@ -192,15 +46,25 @@ export async function updateTarget(ctx: Ctx, id: string, patch: TargetPatch): Pr
     if (before === null) throw notFound();
     const spec = patch.check === undefined ? null : mergeCheck(ctx, id, before.spec, patch.check);
     const interval = patch.interval ?? before.interval_secs;
-    if (patch.interval !== undefined) await intervalRule(tx, spec ?? before.spec, interval);
+    if (patch.interval !== undefined) intervalRule(await queries.selectPlan(tx.sql, ctx.orgId), spec ?? before.spec, interval);
     const renotify = patch.renotify_interval_secs === undefined ? before.renotify_interval_secs : renotifyRule(patch.renotify_interval_secs);
-    const channels = patch.alerts === undefined ? before.channel_ids : await alertRule(tx, patch.alerts);
+    const channels =
+      patch.alerts === undefined
+        ? before.channel_ids
+        : alertRule(
+            patch.alerts,
+            await existingChannelIds(
+              tx,
+              ctx.orgId,
+              patch.alerts.map((alert) => alert.channel_id),
+            ),
+          );
     const regions = await queries.selectRegionsOf(tx.sql, id);
     if (patch.region_policy !== undefined) regionPolicyRule(patch.region_policy, regions.length);
     const after: queries.NewTargetRow = {
       ...before,
       name: patch.name === undefined ? before.name : nameRule(patch.name),
-      spec: spec === null ? before.spec : seal(ctx, id, spec),
+      spec: spec === null ? before.spec : sealSpec(ctx, id, spec),
       interval_secs: interval,
       enabled: patch.enabled ?? before.enabled,
       tags: patch.tags === undefined ? before.tags : tagsRule(patch.tags),
@@ -213,7 +77,7 @@ export async function updateTarget(ctx: Ctx, id: string, patch: TargetPatch): Pr
     };
     await queries.updateTarget(tx.sql, after);
     if (patch.alerts !== undefined) await queries.replaceAlerts(tx.sql, id, channels);
-    if (before.enabled && !after.enabled) await closeSilently(tx, id);
+    if (before.enabled && !after.enabled) await closeSilently(tx, [id]);
     else if (after.enabled) await reevaluate(tx, id, { ...before, timeout: before.spec.timeout }, regions);
     await queries.announceTargets(tx.sql);
     return present({ ...after, channel_ids: channels });
@@ -236,7 +100,7 @@ export async function deleteTarget(ctx: Ctx, id: string): Promise<void> {
   requireScope(ctx, "targets:write");
   await inTransaction(ctx, async (tx) => {
     if (!isId(id) || (await queries.lockTarget(tx.sql, ctx.orgId, id)) === null) throw notFound();
-    await queries.deleteTarget(tx.sql, ctx.orgId, id, new Date(ctx.clock.now()));
+    await queries.deleteTargets(tx.sql, ctx.orgId, [id], new Date(ctx.clock.now()));
     await queries.announceTargets(tx.sql);
   });
 }

@@ -1,0 +1,86 @@
+import { kindOf } from "@statusmesh/shared/checks";
+import { AppError } from "@statusmesh/shared/errors";
+import { newId } from "@statusmesh/shared/ids";
+import { existingChannelIds } from "../channels/service.ts";
+import { type Ctx, inTransaction, requireScope } from "../context.ts";
+import * as queries from "./queries.ts";
+import { alertRule, below, checkRules, intervalRule, nameRule, present, regionPolicyRule, renotifyRule, sealSpec, tagsRule } from "./rules.ts";
+import type { Target, TargetCreate } from "./schema.ts";
+
+/** Creates a target in every enabled region; its first check runs at once. */
+export async function createTarget(ctx: Ctx, input: TargetCreate): Promise<Target> {
+  const [target] = await create(ctx, [input], () => "");
+  return target!;
+}
+
+/** Creates many targets, all or none, and returns them in the order given. The fields of errors begin with the place in the list: `/3/check/port`. */
+export async function createTargets(ctx: Ctx, inputs: readonly TargetCreate[]): Promise<Target[]> {
+  return await create(ctx, inputs, (at) => `/${at}`);
+}
+
+/** The same few statements for one target as for ten thousand. */
+async function create(ctx: Ctx, inputs: readonly TargetCreate[], base: (at: number) => string): Promise<Target[]> {
+  requireScope(ctx, "targets:write");
+  // What needs no database is refused before it is asked.
+  const drafts = inputs.map((input, at) => below(base(at), () => draft(ctx, input)));
+  return await inTransaction(ctx, async ({ sql }) => {
+    const plan = await queries.selectPlan(sql, ctx.orgId);
+    await reserve(ctx, sql, plan, drafts.length);
+    const channels = await existingChannelIds(
+      { ...ctx, sql },
+      ctx.orgId,
+      inputs.flatMap((input) => (input.alerts ?? []).map((alert) => alert.channel_id)),
+    );
+    const regions = await queries.countEnabledRegions(sql);
+    const rows = drafts.map((row, at): queries.TargetRow =>
+      below(base(at), () => {
+        intervalRule(plan, row.spec, row.interval_secs);
+        const channel_ids = alertRule(inputs[at]!.alerts ?? [], channels);
+        regionPolicyRule(row.region_policy, regions);
+        return { ...row, spec: sealSpec(ctx, row.id, row.spec), channel_ids };
+      }),
+    );
+    await queries.insertTargets(sql, rows);
+    await queries.insertAlerts(
+      sql,
+      rows.flatMap((row) => row.channel_ids.map((channelId, position) => ({ targetId: row.id, channelId, position }))),
+    );
+    await queries.announceTargets(sql);
+    return rows.map(present);
+  });
+}
+
+/** The row of a new target, its secrets still open. */
+function draft(ctx: Ctx, input: TargetCreate): queries.NewTargetRow {
+  const spec = input.check;
+  checkRules(ctx, spec, "/check");
+  const now = new Date(ctx.clock.now());
+  return {
+    id: newId(),
+    org_id: ctx.orgId,
+    name: nameRule(input.name),
+    spec,
+    interval_secs: input.interval ?? kindOf(spec).defaultIntervalSecs,
+    enabled: input.enabled ?? true,
+    tags: tagsRule(input.tags ?? []),
+    alert_confirmations: input.alert_confirmations ?? 2,
+    notify_recovery: input.notify_recovery ?? true,
+    renotify_interval_secs: renotifyRule(input.renotify_interval_secs ?? 3600),
+    region_policy: input.region_policy ?? "majority",
+    write_source: ctx.writeSource,
+    created_at: now,
+    updated_at: now,
+  };
+}
+
+/** Throws QUOTA_EXCEEDED unless the plan has room for `more` targets, and keeps that room until the transaction ends. */
+async function reserve(ctx: Ctx, sql: Ctx["sql"], plan: queries.PlanRow, more: number): Promise<void> {
+  const limit = plan.max_targets;
+  if (limit === null) return;
+  await queries.lockOrg(sql, ctx.orgId);
+  const current = await queries.countTargets(sql, ctx.orgId, { q: null, tag: null, enabled: null });
+  if (current + more <= limit) return;
+  throw new AppError("QUOTA_EXCEEDED", `The plan ${plan.plan_id} allows ${limit} targets, and there are ${current} already.`, {
+    details: { quota: "max_targets", current, limit, plan: plan.plan_id },
+  });
+}

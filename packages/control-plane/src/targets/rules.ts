@@ -1,0 +1,139 @@
+import { type CheckSpec, kindOf } from "@statusmesh/shared/checks";
+import { AppError } from "@statusmesh/shared/errors";
+import { blockedHost } from "@statusmesh/shared/net/address";
+import type { System } from "../context.ts";
+import { iso } from "../http/wire.ts";
+import type { PlanRow, TargetRow } from "./queries.ts";
+import type { RegionPolicy, Target } from "./schema.ts";
+
+/*
+ * What holds for every target, however it is written: one at a time, in bulk, by an edit. Nothing here asks the database,
+ * so that ten thousand targets are held against what was asked for once.
+ */
+
+const mask = "***";
+const maxTags = 50;
+
+export const notFound = () => new AppError("TARGET_NOT_FOUND", "There is no such target.");
+
+/** The check as it is stored: every secret sealed for its place. */
+export function sealSpec(system: Pick<System, "sealer">, targetId: string, spec: CheckSpec): CheckSpec {
+  return kindOf(spec).mapSecrets(spec, (secret, pointer) => system.sealer.seal(secret, `targets/${targetId}${pointer}`)) as CheckSpec;
+}
+
+/** The check as the agent runs it: every secret opened. Never logged, never answered to a person. */
+export function openSpec(system: Pick<System, "sealer">, targetId: string, spec: CheckSpec): CheckSpec {
+  return kindOf(spec).mapSecrets(spec, (secret, pointer) => system.sealer.open(secret, `targets/${targetId}${pointer}`)) as CheckSpec;
+}
+
+/** The target as the API answers it: every secret masked. */
+export function present(row: TargetRow): Target {
+  return {
+    id: row.id,
+    name: row.name,
+    check: kindOf(row.spec).mapSecrets(row.spec, () => mask) as CheckSpec,
+    interval: row.interval_secs,
+    enabled: row.enabled,
+    tags: row.tags,
+    alerts: row.channel_ids.map((channel_id) => ({ channel_id })),
+    alert_confirmations: row.alert_confirmations,
+    notify_recovery: row.notify_recovery,
+    renotify_interval_secs: row.renotify_interval_secs,
+    region_policy: row.region_policy,
+    write_source: row.write_source,
+    created_at: iso(row.created_at),
+    updated_at: iso(row.updated_at),
+  };
+}
+
+/** Runs `rules`; the fields of what they throw start at `base`. */
+export function below<T>(base: string, rules: () => T): T {
+  try {
+    return rules();
+  } catch (error) {
+    if (base !== "" && error instanceof AppError && error.field !== null)
+      throw new AppError(error.code, error.message, { field: base + error.field, details: error.details, cause: error });
+    throw error;
+  }
+}
+
+/** Runs the rules of the kind, the mask rule and the address guard over a check; pointers of errors start at `base`. */
+export function checkRules(system: Pick<System, "config">, spec: CheckSpec, base: string): void {
+  const kind = kindOf(spec);
+  below(base, () => {
+    kind.mapSecrets(spec, (secret, pointer) => {
+      if (secret === mask)
+        throw new AppError(
+          "REDACTION_SENTINEL",
+          "This secret still reads ***, which is how secrets are shown. Send the real value, or leave the field out to keep the stored one.",
+          { field: pointer },
+        );
+      return secret;
+    });
+    kind.rules(spec);
+    const { host, pointer } = kind.destination(spec);
+    const range = system.config.security.allow_private_targets ? null : blockedHost(host);
+    if (range !== null) {
+      throw new AppError(
+        "SSRF_BLOCKED",
+        `${host} is not a public address (${range}). Check a public one, or set security.allow_private_targets on an instance that may reach it.`,
+        { field: pointer, details: { range } },
+      );
+    }
+  });
+}
+
+/** The name without white space around it. */
+export function nameRule(name: string): string {
+  const trimmed = name.trim();
+  if (trimmed === "") throw new AppError("EMPTY_NAME", "A target needs a name that is not only white space.", { field: "/name" });
+  return trimmed;
+}
+
+/** The tags without white space around them, each once. */
+export function tagsRule(tags: readonly string[]): string[] {
+  const cleaned = tags.map((tag) => tag.trim());
+  const at = cleaned.findIndex((tag) => tag === "" || tag.length > 50);
+  if (at >= 0) throw new AppError("INVALID_TAG", "A tag has 1 to 50 characters.", { field: `/tags/${at}` });
+  return [...new Set(cleaned)];
+}
+
+/** The tags with others added, as many as a target may have. */
+export function addedTags(tags: readonly string[], added: readonly string[]): string[] {
+  const all = [...new Set([...tags, ...added])];
+  if (all.length > maxTags) throw new AppError("INVALID_TAG", `A target has at most ${maxTags} tags; this one would have ${all.length}.`);
+  return all;
+}
+
+export function intervalRule(plan: PlanRow, spec: CheckSpec, interval: number): void {
+  const floor = Math.max(plan.min_check_interval_secs, kindOf(spec).minIntervalSecs);
+  if (interval < floor) {
+    throw new AppError("MIN_CHECK_INTERVAL", `The shortest interval for this kind of check on the plan ${plan.plan_id} is ${floor} seconds.`, {
+      field: "/interval",
+      details: { interval, minimum: floor, plan: plan.plan_id },
+    });
+  }
+}
+
+/** The channels bound by `alerts`, in order. `known` are those that the organisation has. */
+export function alertRule(alerts: readonly { channel_id: string }[], known: ReadonlySet<string>): string[] {
+  const ids = alerts.map((alert) => alert.channel_id);
+  const twice = ids.findIndex((id, at) => ids.indexOf(id) !== at);
+  if (twice >= 0) throw new AppError("INVALID_ALERT_CONFIG", "This channel is bound twice. List each channel once.", { field: `/alerts/${twice}/channel_id` });
+  const unknown = ids.findIndex((id) => !known.has(id));
+  if (unknown >= 0) throw new AppError("INVALID_ALERT_CONFIG", "There is no such channel in this organisation.", { field: `/alerts/${unknown}/channel_id` });
+  return ids;
+}
+
+export function renotifyRule(secs: number): number {
+  if (secs !== 0 && secs < 60)
+    throw new AppError("INVALID_ALERT_CONFIG", "Reminders come at most once a minute. Use 0 for none, or 60 and more.", { field: "/renotify_interval_secs" });
+  return secs;
+}
+
+export function regionPolicyRule(policy: RegionPolicy, regions: number): void {
+  if (typeof policy === "string") return;
+  if (policy.count < 1 || policy.count > regions) {
+    throw new AppError("INVALID_REGION_POLICY", `The count must be from 1 to ${regions}, the number of regions.`, { field: "/region_policy/count", details: { regions } });
+  }
+}
