@@ -98,10 +98,10 @@ t.test("the console", async (t) => {
     await page.getByLabel("Address", { exact: true }).fill(shop.url);
     t.equal(await page.locator(".error-note").count(), 0, "it goes when the field is corrected");
     await page.getByText("Request, expected answer, credentials").click();
-    await page.getByLabel("Status codes that count as up").fill("20x");
+    await page.getByLabel("Accepted status codes").fill("20x");
     await page.getByRole("button", { name: "Test", exact: true }).click();
-    t.match(await errorBeside(page, "Status codes that count as up"), "200-299");
-    await page.getByLabel("Status codes that count as up").fill("200, 204");
+    t.match(await errorBeside(page, "Accepted status codes"), "200-299");
+    await page.getByLabel("Accepted status codes").fill("200, 204");
     await page.getByLabel("Headers", { exact: true }).fill("Accept: text/plain\nX-Api-Key: hush");
     await page.getByLabel("User and password").check();
     await page.getByLabel("User", { exact: true }).fill("olga");
@@ -109,7 +109,7 @@ t.test("the console", async (t) => {
     await page.getByLabel("Seconds between two checks").fill("10");
     await page.getByText("When, how often, tags").click();
     await page.getByLabel("Tags").fill("prod, shop");
-    await page.getByLabel("Seconds between reminders").fill("30");
+    await page.getByLabel("Reminders, seconds apart").fill("30");
 
     await page.getByRole("button", { name: "Test", exact: true }).click();
     await page.locator("#run .state.up").waitFor();
@@ -117,7 +117,7 @@ t.test("the console", async (t) => {
 
     await page.getByRole("button", { name: "Add monitor" }).click();
     t.match(await page.locator(".error-note").textContent(), "at most once a minute", "an error behind a disclosure is brought to light");
-    await page.getByLabel("Seconds between reminders").fill("600");
+    await page.getByLabel("Reminders, seconds apart").fill("600");
     await page.getByRole("button", { name: "Add monitor" }).click();
     await page.waitForURL(/\/monitors\/[0-9a-f-]{36}$/);
     await headline(page, "Up").waitFor();

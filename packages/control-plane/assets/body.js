@@ -77,6 +77,7 @@ export function bodyOf(form, onlyChanged) {
     const item = items[control.dataset.as];
     if (control.type === "radio" && !control.checked) continue;
     any = true;
+    if (control.required && control.value.trim() === "") throw new Unreadable(control, "This cannot be empty.");
     if (item) {
       body[control.name.slice(1)] ??= [];
       if (control.checked) body[control.name.slice(1)].push(item(control));

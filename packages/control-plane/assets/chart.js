@@ -6,7 +6,7 @@ function readout(box) {
     note = document.createElement("p");
     note.className = "readout xs";
     note.setAttribute("aria-hidden", "true");
-    box.querySelector(".chart").after(note);
+    box.querySelector(".chartbox").after(note);
   }
   return note;
 }
@@ -16,7 +16,7 @@ export function charts() {
   document.addEventListener("pointermove", (event) => {
     const chart = event.target.closest?.(".chart");
     if (!chart) return;
-    const box = chart.parentElement;
+    const box = chart.closest("section");
     const rows = box.querySelectorAll("#latency-table tbody tr");
     if (rows.length === 0) return;
     const { left, width } = chart.getBoundingClientRect();

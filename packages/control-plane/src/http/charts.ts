@@ -134,8 +134,8 @@ export function latencyChart(points: readonly LatencyPoint[], spans: readonly Sp
       const left = Math.max(0, at(span.from));
       return html`<rect class="shade-${span.kind}" x="${percentOf(left)}" width="${percentOf(Math.max(Math.min(1, at(span.to)) - left, 0.002))}" height="${plot.height}"><title>${span.title}</title></rect>`;
     });
-  const labels = steps.slice(1).map((step) => html`<text x="4" y="${round(y(step) - 4)}">${ms(step)}</text>`);
-  return html`<svg class="chart" role="img" aria-label="${range.label}"><title>${range.label}</title>${shades}<svg width="100%" height="${plot.height}" viewBox="0 0 ${plot.width} ${plot.height}" preserveAspectRatio="none"><g class="grid">${grid}</g><path class="band" d="${bandPath(p50, p95, x, y)}"/><path class="p95" d="${linePath(p95, x, y)}"/><path class="p50" d="${linePath(p50, x, y)}"/><path class="dots" d="${dotsPath(p50, x, y)}"/></svg><g class="axis">${labels}${timeAxis(range)}</g></svg>`;
+  const labels = steps.map((step) => html`<text x="100%" dx="-8" y="${round(y(step) + 4)}" text-anchor="end">${ms(step)}</text>`);
+  return html`<div class="chartbox"><svg class="scale axis" aria-hidden="true">${labels}</svg><svg class="chart" role="img" aria-label="${range.label}"><title>${range.label}</title>${shades}<svg width="100%" height="${plot.height}" viewBox="0 0 ${plot.width} ${plot.height}" preserveAspectRatio="none"><g class="grid">${grid}</g><path class="band" d="${bandPath(p50, p95, x, y)}"/><path class="p95" d="${linePath(p95, x, y)}"/><path class="p50" d="${linePath(p50, x, y)}"/><path class="dots" d="${dotsPath(p50, x, y)}"/></svg><g class="axis">${timeAxis(range)}</g></svg></div>`;
 }
 
 /** Five times along the foot, the last one being now. */

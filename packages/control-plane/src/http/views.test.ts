@@ -47,6 +47,7 @@ t.test("markup escapes whatever our own code did not make", async (t) => {
   t.equal(html`${null}${undefined}${0}`.html, "0");
   t.notMatch(field({ name: "/check/url", label: nasty, value: nasty, hint: nasty, placeholder: nasty }).html, /<img/);
   t.match(field({ name: "/check/body", label: "Body", type: "lines", value: "\nfirst line is empty" }).html, />\n\nfirst/, "a textarea drops one line break at its start");
+  t.match(timeTag(now, "clock", now).html, ">14:02 UTC<", "without the script it says which zone it means");
   t.match(timeTag("2026-11-20T14:02:28.000Z", "ago", now).html, '<time datetime="2026-11-20T14:02:28.000Z" data-as="ago" title="2026-11-20 14:02:28 UTC">3 s ago</time>');
 });
 

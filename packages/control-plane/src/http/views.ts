@@ -61,9 +61,6 @@ const helpers = (assets: Assets, now: number, has: (view: string) => boolean) =>
   lasted: (at: Date | string | number, until: Date | string | number | null = null) => format.duration(((until === null ? now : new Date(until).getTime()) - new Date(at).getTime()) / 1000),
 });
 
-/** What a template knows as `h`. */
-export type Helpers = ReturnType<typeof helpers>;
-
 /** A state as icon and word, in its colour. */
 export function state(name: string, word: string): Markup {
   const shape: Icon = isIcon(name) ? name : "unknown";
@@ -74,6 +71,6 @@ export function state(name: string, word: string): Markup {
 export function timeTag(at: Date | string | number | null, style: TimeStyle, now: number): Markup {
   if (at === null) return new Markup(format.none);
   const date = new Date(at);
-  const text = style === "ago" ? format.ago(date.getTime(), now) : style === "clock" ? format.clock(date, now) : format.day(date);
+  const text = style === "ago" ? format.ago(date.getTime(), now) : style === "clock" ? `${format.clock(date, now)} UTC` : format.day(date);
   return html`<time datetime="${date.toISOString()}" data-as="${style}" title="${format.absolute(date)}">${text}</time>`;
 }
