@@ -1,3 +1,4 @@
+import type { AgentResult } from "@statusmesh/shared/agent-protocol";
 import { newId } from "@statusmesh/shared/ids";
 import type { Sql } from "postgres";
 import { createChannel } from "../channels/service.ts";
@@ -118,4 +119,22 @@ export function outboxNotice(ctx: Ctx, { targetId, incidentId }: { targetId: str
     regions_up: [],
   };
   return { orgId: ctx.orgId, seq, notice: noticeOf(incident, "shop – Köln", reason, ctx.config.server.public_url) };
+}
+
+/** What an agent reports of one slot: up, unless it says otherwise. */
+export function agentResult(targetId: string, slot: number, changes: Partial<AgentResult> = {}): AgentResult {
+  const status = changes.status ?? "up";
+  const phases = { dns_ms: 1, connect_ms: 2, tls_ms: null, ttfb_ms: 3, total_ms: 6 };
+  return {
+    target_id: targetId,
+    scheduled_at: slot,
+    timestamp: slot,
+    skip: false,
+    status,
+    error: status === "up" ? null : "connection refused",
+    http_status: status === "up" ? 200 : null,
+    response_size: null,
+    ...phases,
+    ...changes,
+  };
 }

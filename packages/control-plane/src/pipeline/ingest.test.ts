@@ -1,0 +1,283 @@
+import t from "tap";
+import { setTimeout as sleep } from "node:timers/promises";
+import { type AgentResult, protocolVersion } from "@statusmesh/shared/agent-protocol";
+import { newId } from "@statusmesh/shared/ids";
+import type { AgentCtx, Ctx } from "../context.ts";
+import { ensurePartitions } from "../db/partitions.ts";
+import { lockStates } from "../incidents/queries.ts";
+import { listIncidents } from "../incidents/service.ts";
+import { createTarget, deleteTarget, updateTarget } from "../targets/service.ts";
+import { minute, noon, second, until } from "../testing/clock.ts";
+import { addIncident, agentResult, webhookTo } from "../testing/scene.ts";
+import { newAgent, newOrg, openWorld, refusal } from "../testing/world.ts";
+import { makeGate, openIngest, retentionMs } from "./ingest.ts";
+
+const { sql, pool, clock, system } = await openWorld(t);
+const [eu, us] = [await newAgent(system, "eu"), await newAgent(system, "us")];
+const ctx = await newOrg(system);
+const hook = await webhookTo(ctx, "https://hooks.example.org/");
+
+const prepared: string[] = [];
+const ingest = openIngest(async (days) => {
+  prepared.push(...days);
+  for (const one of days) await ensurePartitions(sql, new Date(one), new Date(one));
+});
+const send = (agent: AgentCtx, results: readonly AgentResult[]) => ingest(agent, { protocol: protocolVersion, results: [...results], runs: [] });
+const counts = (stored: number, duplicates: number, dropped_future: number, dropped_unassigned: number) => ({ stored, duplicates, dropped_future, dropped_unassigned });
+
+async function newMonitor(changes: object = {}): Promise<string> {
+  const check = { type: "tcp", host: "db.example.org", port: 5432, timeout: 10_000 } as const;
+  return (await createTarget(ctx, { name: "Database", check, region_policy: "any", alerts: [{ channel_id: hook }], ...changes })).id;
+}
+/** Runs one second apart, the last one now: `F` is down, `P` is up, `D` is degraded. */
+const runs = (id: string, verdicts: string) =>
+  [...verdicts].map((verdict, at) =>
+    agentResult(id, clock.now() - (verdicts.length - 1 - at) * second, { status: verdict === "P" ? "up" : verdict === "D" ? "degraded" : "down" }),
+  );
+const incidentsOf = async (id: string) => (await listIncidents(ctx, { state: "all", target_id: id, limit: 50, offset: 0 })).items;
+const noticesOf = async (id: string) =>
+  (
+    await sql<
+      { reason: string; seq: number }[]
+    >`select d.reason, d.seq from deliveries d join incidents i on i.id = d.incident_id where i.target_id = ${id} order by d.created_at, d.id`
+  ).map(({ reason, seq }) => `${reason} ${seq}`);
+const stored = async (id: string) =>
+  await sql<{ scheduled_at: Date; region: string; status: string }[]>`select scheduled_at, region, status from results where target_id = ${id} order by scheduled_at, region`;
+const stateOf = async (id: string) =>
+  (
+    await sql<{ status: string; status_until: Date | null; status_since: Date | null; last_result_at: Date | null; last_error: string | null }[]>`
+  select status, status_until, status_since, last_result_at, last_error from target_states where target_id = ${id}`
+  )[0]!;
+
+t.beforeEach(() => {
+  clock.at = noon;
+});
+
+t.test("every result is in exactly one count, and a batch sent twice changes nothing", async (t) => {
+  const id = await newMonitor();
+  const elsewhere = await newMonitor();
+  await sql`delete from target_regions where target_id = ${elsewhere} and region_id = 'eu'`;
+  const now = clock.now();
+  const good = [agentResult(id, now - 5 * second), agentResult(id, now + 5 * minute), agentResult(id, now - retentionMs + 1)];
+  const batch = [
+    ...good,
+    agentResult(id, now - 5 * second, { status: "down" }),
+    agentResult(id, now + 5 * minute + 1),
+    agentResult(id, now - retentionMs),
+    agentResult(newId(), now),
+    agentResult(elsewhere, now),
+  ];
+  t.strictSame(await send(eu, batch), counts(3, 1, 2, 2));
+  t.strictSame(await send(eu, batch), counts(0, 4, 2, 2));
+  t.strictSame(
+    [...(await stored(id))].map((row) => [row.scheduled_at.getTime(), row.region, row.status]),
+    [
+      [now - retentionMs + 1, "eu", "up"],
+      [now - 5 * second, "eu", "up"],
+      [now + 5 * minute, "eu", "up"],
+    ],
+    "of the same key twice the first counts",
+  );
+  t.match(prepared, ["2026-11-20", "2026-08-22"]);
+  t.strictSame(await send(us, [agentResult(id, now - 5 * second)]), counts(1, 0, 0, 0), "the region is the token's: the same slot of another region is another result");
+  t.strictSame(await send(eu, []), counts(0, 0, 0, 0));
+  t.strictSame(await send(eu, [agentResult(newId(), now)]), counts(0, 0, 0, 1));
+  t.match(await refusal(t, () => ingest(eu, { protocol: protocolVersion + 1, results: [], runs: [] })), { code: "AGENT_PROTOCOL_MISMATCH" });
+  t.match(await incidentsOf(id), []);
+});
+
+t.test("what a result holds is stored as it was sent", async (t) => {
+  const id = await newMonitor();
+  const error = 'said "no", {braces}, \\ and \u2028 and NULL';
+  const sent = agentResult(id, clock.now(), {
+    timestamp: clock.now() + 7,
+    status: "degraded",
+    error,
+    http_status: 503,
+    response_size: 0,
+    dns_ms: 0.25,
+    connect_ms: null,
+    tls_ms: 12.5,
+    ttfb_ms: 0,
+    total_ms: 86_400_000,
+  });
+  await send(eu, [sent]);
+  const [row] = await sql`select * from results where target_id = ${id}`;
+  const { scheduled_at: slot, timestamp: at, ...rest } = sent;
+  t.strictSame({ ...row }, { ...rest, scheduled_at: new Date(slot), timestamp: new Date(at), region: "eu" });
+  t.match(await stateOf(id), { last_error: error });
+});
+
+t.test("status, since when and until when", async (t) => {
+  const id = await newMonitor();
+  const live = 130 * second;
+  const after = async (verdict: string, ms: number) => {
+    clock.advance(ms);
+    await send(eu, runs(id, verdict));
+    const { status, status_since: since, status_until: until } = await stateOf(id);
+    return [status, (since!.getTime() - noon) / second, (until!.getTime() - clock.now()) / second];
+  };
+  t.match(await stateOf(id), { status: "unknown", status_since: null, last_result_at: null });
+  t.strictSame(await after("P", 0), ["up", 0, live / second]);
+  t.strictSame(await after("P", minute), ["up", 0, 130]);
+  t.strictSame(await after("F", minute), ["down", 120, 130], "nobody sees it up");
+  t.match(await stateOf(id), { last_error: "connection refused", last_result_at: new Date(clock.now()) });
+  t.strictSame(await after("F", minute), ["down", 120, 130]);
+  t.match(await incidentsOf(id), [{ started_at: new Date(noon + 120 * second).toISOString(), state: "open" }]);
+  t.strictSame(await after("P", minute), ["down", 120, 130], "one passing run is no recovery");
+  t.strictSame(await after("P", minute), ["up", 300, 130]);
+  t.strictSame(await after("P", 10 * minute), ["up", 900, 130], "a status that went stale in between begins anew");
+});
+
+t.test("runs that were skipped are stored and say nothing; so does every run of a paused target", async (t) => {
+  const id = await newMonitor();
+  await send(eu, runs(id, "P"));
+  clock.advance(minute);
+  t.strictSame(
+    await send(
+      eu,
+      runs(id, "FFF").map((run) => ({ ...run, skip: true })),
+    ),
+    counts(3, 0, 0, 0),
+  );
+  t.match(await stateOf(id), { status: "up", status_until: new Date(noon + 130 * second), last_result_at: new Date(clock.now()), last_error: null });
+  const paused = await newMonitor({ enabled: false });
+  t.strictSame(await send(eu, runs(paused, "FFF")), counts(3, 0, 0, 0));
+  t.match(await stateOf(paused), { status: "unknown", status_until: null });
+  t.strictSame([await incidentsOf(id), await incidentsOf(paused)], [[], []]);
+});
+
+t.test("an incident from its first failing run to its recovery, and whom it was told", async (t) => {
+  const id = await newMonitor();
+  await send(eu, runs(id, "PPDD"));
+  t.match(await incidentsOf(id), [{ severity: "minor", started_at: new Date(noon - second).toISOString(), regions_down: ["eu"], error_sample: "connection refused" }]);
+  clock.advance(minute);
+  await send(eu, runs(id, "F"));
+  t.match(await incidentsOf(id), [{ severity: "major" }]);
+  clock.advance(minute);
+  await send(eu, runs(id, "PP"));
+  t.match(await incidentsOf(id), [{ state: "closed", closed_by: "engine", ended_at: new Date(clock.now() - second).toISOString() }]);
+  t.strictSame(await noticesOf(id), ["opened 0", "escalated 0", "resolved 0"]);
+  const quiet = await newMonitor({ notify_recovery: false });
+  await send(eu, runs(quiet, "FFPP"));
+  t.strictSame(await noticesOf(quiet), ["opened 0"]);
+});
+
+t.test("two replicas that are sent the same batches at once store them once and tell once", async (t) => {
+  const ids = await Promise.all(Array.from({ length: 5 }, () => newMonitor()));
+  const twin: AgentCtx = { ...(await newAgent(system, "eu")), sql: pool() };
+  const script = ids.map((id) => runs(id, "PFFFPPFFPP"));
+  const batches = Array.from({ length: 10 }, (_, at) => script.map((one) => one[at]!));
+  const replay = async (agent: AgentCtx, turned: boolean) => {
+    let total = 0;
+    for (const batch of batches) total += (await send(agent, turned ? batch.toReversed() : batch)).stored;
+    return total;
+  };
+  const totals = await Promise.all([replay(eu, false), replay(twin, true), replay(twin, false)]);
+  t.equal(
+    totals.reduce((sum, one) => sum + one, 0),
+    50,
+    "whoever came first, each result was stored by one",
+  );
+  for (const id of ids) {
+    t.match(await incidentsOf(id), [{ state: "closed", reopened_count: 1 }]);
+    t.strictSame(await noticesOf(id), ["opened 0", "resolved 0", "reopened 0", "resolved 1"]);
+  }
+  const majority = await newMonitor({ region_policy: "all" });
+  await Promise.all([send(eu, runs(majority, "FF")), send(us, runs(majority, "FF")), send(twin, runs(majority, "FF"))]);
+  t.equal((await incidentsOf(majority)).length, 1);
+  t.strictSame(await noticesOf(majority), ["opened 0"]);
+});
+
+t.test("the queue: so many at once, so many waiting, in turn, and the rest comes again", async (t) => {
+  const gate = makeGate(2, 2);
+  const order: number[] = [];
+  const ends: ((error?: Error) => void)[] = [];
+  const work = (at: number) =>
+    gate.run(
+      () =>
+        new Promise<number>((resolve, reject) => {
+          order.push(at);
+          ends[at] = (error) => (error === undefined ? resolve(at) : reject(error));
+        }),
+    );
+  const all = [0, 1, 2, 3].map((at) => work(at).catch((error: Error) => error.message));
+  t.match(await refusal(t, () => work(4)), { code: "INGEST_BUSY", retryAfterSecs: 1 });
+  t.strictSame([order, gate.depth()], [[0, 1], 2]);
+  ends[1]!(new Error("failed"));
+  await until(() => order.length === 3, "the next");
+  all.push(work(5));
+  ends[0]!();
+  await until(() => order.length === 4, "the one after");
+  ends[2]!();
+  ends[3]!();
+  await until(() => order.length === 5, "the last");
+  ends[5]!();
+  t.strictSame(await Promise.all(all), [0, "failed", 2, 3, 5], "what fails gives its place on");
+  t.strictSame(order, [0, 1, 2, 3, 5]);
+  t.equal(gate.depth(), 0);
+});
+
+const patch = (id: string, changes: object, who: Ctx = ctx) => updateTarget(who, id, changes);
+
+t.test("a pause closes the open incident and tells nobody", async (t) => {
+  const id = await newMonitor();
+  await send(eu, runs(id, "FF"));
+  await patch(id, { enabled: false });
+  t.match(await incidentsOf(id), [{ state: "closed", closed_by: "pause" }]);
+  t.strictSame(await noticesOf(id), ["opened 0"]);
+  await patch(id, { enabled: true });
+  t.match(await incidentsOf(id), [{ state: "closed" }], "failing runs of before the pause open nothing");
+  clock.advance(minute);
+  await send(eu, runs(id, "FF"));
+  t.strictSame(await noticesOf(id), ["opened 0", "reopened 0"], "new ones do");
+});
+
+t.test("an edited policy is held against the evidence at once", async (t) => {
+  const id = await newMonitor({ region_policy: "all", alert_confirmations: 3 });
+  await send(us, runs(id, "PPP"));
+  await send(eu, runs(id, "FFF"));
+  t.strictSame(await incidentsOf(id), []);
+  await patch(id, { region_policy: "any" });
+  t.match(await incidentsOf(id), [{ state: "open", regions_down: ["eu"], regions_up: ["us"] }]);
+  await patch(id, { region_policy: "all" });
+  t.match(await incidentsOf(id), [{ state: "closed", closed_by: "engine" }]);
+  t.strictSame(await noticesOf(id), ["opened 0", "resolved 0"]);
+
+  const slow = await newMonitor({ alert_confirmations: 5 });
+  await send(eu, runs(slow, "FF"));
+  t.strictSame(await incidentsOf(slow), []);
+  await patch(slow, { alert_confirmations: 2 });
+  t.match(await incidentsOf(slow), [{ state: "open" }]);
+});
+
+/** A statement of another connection that waits for a lock. */
+const somebodyWaits = () =>
+  until(async () => (await sql`select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`).length > 0, "a statement that waits");
+
+t.test("an edit, a deletion and a batch take their locks in one order", async (t) => {
+  for (const change of [(id: string) => patch(id, { name: "Edited" }), (id: string) => deleteTarget(ctx, id)]) {
+    const id = await newMonitor();
+    let changing: Promise<unknown> | undefined;
+    // What ingest does, step by step: the evidence, then an incident, whose foreign key asks for the target.
+    await sql.begin(async (tx) => {
+      await lockStates(tx, [id]);
+      changing = change(id);
+      await somebodyWaits();
+      await addIncident({ ...ctx, sql: tx }, id, { started: clock.now() });
+    });
+    await t.resolves(changing!);
+  }
+});
+
+t.test("batches, edits and a deletion at once: nothing fails that should not", async (t) => {
+  for (let round = 0; round < 10; round++) {
+    const id = await newMonitor({ alert_confirmations: 1 });
+    const report = (agent: AgentCtx, ago: number) => send(agent, [agentResult(id, clock.now() - ago * second, { status: ago % 2 === 0 ? "down" : "up" })]);
+    const first = [report(eu, 6), report(us, 5), patch(id, { alert_confirmations: 2 }), report(eu, 4), patch(id, { region_policy: "all" }), report(us, 3)];
+    await sleep(round * 3);
+    const done = await Promise.allSettled([...first, deleteTarget(ctx, id), report(eu, 2), patch(id, { enabled: false })]);
+    for (const one of done) if (one.status === "rejected") t.match(one.reason, { code: "TARGET_NOT_FOUND" });
+    t.strictSame([...(await sql`select 1 from target_states where target_id = ${id}`)], []);
+  }
+});

@@ -1,0 +1,172 @@
+import t from "tap";
+import { newId } from "@statusmesh/shared/ids";
+import type { Ctx } from "../context.ts";
+import { validate } from "../http/validate.ts";
+import { webhookTo } from "../testing/scene.ts";
+import { allowPrivate, newOrg, openWorld, refusal } from "../testing/world.ts";
+import { TargetCreate, TargetPatch } from "./schema.ts";
+import { createTarget, getTarget, listTargets, updateTarget } from "./service.ts";
+
+const { system } = await openWorld(t);
+
+const httpCheck = (changes: object = {}) => ({ type: "http", url: "https://example.org/health", ...changes });
+const tcpCheck = (changes: object = {}) => ({ type: "tcp", host: "db.example.org", port: 5432, ...changes });
+const create = (ctx: Ctx, changes: object = {}) => createTarget(ctx, validate(TargetCreate, { name: "Website", check: httpCheck(), ...changes }));
+const patch = (ctx: Ctx, id: string, changes: object) => updateTarget(ctx, id, validate(TargetPatch, changes));
+const page = { limit: 50, offset: 0 };
+
+const wrong: [object, string, string][] = [
+  [{ name: " \t" }, "EMPTY_NAME", "/name"],
+  [{ name: "x".repeat(201) }, "INVALID_BODY", "/name"],
+  [{ tags: ["ok", " "] }, "INVALID_TAG", "/tags/1"],
+  [{ tags: ["a", "a", ""] }, "INVALID_TAG", "/tags/2"],
+  [{ tags: ["x".repeat(51)] }, "INVALID_TAG", "/tags/0"],
+  [{ tags: [7] }, "INVALID_TAG", "/tags/0"],
+  [{ tags: Array.from({ length: 51 }, (_, at) => `tag ${at}`) }, "INVALID_TAG", "/tags"],
+  [{ interval: 0 }, "INVALID_INTERVAL", "/interval"],
+  [{ interval: 59.5 }, "INVALID_INTERVAL", "/interval"],
+  [{ interval: "60" }, "INVALID_INTERVAL", "/interval"],
+  [{ interval: 2_678_401 }, "INVALID_INTERVAL", "/interval"],
+  [{ interval: 9 }, "MIN_CHECK_INTERVAL", "/interval"],
+  [{ alert_confirmations: 0 }, "INVALID_ALERT_CONFIG", "/alert_confirmations"],
+  [{ alert_confirmations: 101 }, "INVALID_ALERT_CONFIG", "/alert_confirmations"],
+  [{ renotify_interval_secs: 59 }, "INVALID_ALERT_CONFIG", "/renotify_interval_secs"],
+  [{ renotify_interval_secs: -1 }, "INVALID_ALERT_CONFIG", "/renotify_interval_secs"],
+  [{ alerts: [{ channel_id: "x" }] }, "INVALID_ALERT_CONFIG", "/alerts/0/channel_id"],
+  [{ alerts: ["x"] }, "INVALID_ALERT_CONFIG", "/alerts/0"],
+  [{ region_policy: { count: 0 } }, "INVALID_REGION_POLICY", "/region_policy/count"],
+  [{ region_policy: { count: 3 } }, "INVALID_REGION_POLICY", "/region_policy/count"],
+  [{ region_policy: { count: 1.5 } }, "INVALID_REGION_POLICY", "/region_policy/count"],
+  [{ region_policy: "most" }, "INVALID_BODY", "/region_policy"],
+  [{ enabled: "yes" }, "INVALID_BODY", "/enabled"],
+  [{ intervall: 60 }, "UNKNOWN_FIELD", "/intervall"],
+];
+
+/** Fields of a check that cannot be, laid over a good one. */
+const wrongHttp: [object, string, string][] = [
+  [{ url: "example.org" }, "INVALID_URL_FORMAT", "/url"],
+  [{ url: "https://" }, "INVALID_URL_FORMAT", "/url"],
+  [{ url: "https://example.org:0/" }, "INVALID_URL_FORMAT", "/url"],
+  [{ url: "https://user:pw@example.org/" }, "INVALID_URL_FORMAT", "/url"],
+  [{ url: 7 }, "INVALID_URL_FORMAT", "/url"],
+  [{ url: `https://example.org/${"x".repeat(2048)}` }, "INVALID_URL_FORMAT", "/url"],
+  [{ url: "ftp://example.org/" }, "INVALID_URL_SCHEME", "/url"],
+  [{ url: "file:///etc/passwd" }, "INVALID_URL_SCHEME", "/url"],
+  [{ method: "TRACE" }, "INVALID_HTTP_METHOD", "/method"],
+  [{ method: "get" }, "INVALID_HTTP_METHOD", "/method"],
+  [{ headers: { "X Y": "1" } }, "INVALID_HTTP_HEADER", "/headers/X Y"],
+  [{ headers: { "a/b": "1" } }, "INVALID_HTTP_HEADER", "/headers/a~1b"],
+  [{ headers: { "X-Y": "1\r\nX-Z: 2" } }, "INVALID_HTTP_HEADER", "/headers/X-Y"],
+  [{ headers: { "X-Y": "☃" } }, "INVALID_HTTP_HEADER", "/headers/X-Y"],
+  [{ headers: { "x-y": "1", "X-Y": "2" } }, "INVALID_HTTP_HEADER", "/headers/X-Y"],
+  [{ headers: { "Transfer-Encoding": "chunked" } }, "INVALID_HTTP_HEADER", "/headers/Transfer-Encoding"],
+  [{ headers: { "X-Y": 1 } }, "INVALID_BODY", "/headers/X-Y"],
+  [{ expected_status: { kind: "exact", value: 99 } }, "INVALID_STATUS_RANGE", "/expected_status/value"],
+  [{ expected_status: { kind: "range", value: { min: 200, max: 600 } } }, "INVALID_STATUS_RANGE", "/expected_status/value/max"],
+  [{ expected_status: { kind: "range", value: { min: 300, max: 200 } } }, "INVALID_STATUS_RANGE", "/expected_status/value"],
+  [{ expected_status: { kind: "one_of", value: [] } }, "INVALID_STATUS_RANGE", "/expected_status/value"],
+  [{ expected_status: { kind: "one_of", value: [200, 20] } }, "INVALID_STATUS_RANGE", "/expected_status/value/1"],
+  [{ expected_status: { kind: "some" } }, "INVALID_BODY", "/expected_status/kind"],
+  [{ timeout: 99 }, "INVALID_TIMEOUT", "/timeout"],
+  [{ timeout: 60_001 }, "INVALID_TIMEOUT", "/timeout"],
+  [{ timeout: 100.5 }, "INVALID_TIMEOUT", "/timeout"],
+  [{ verify_tls: false, bearer_token: "abc" }, "INVALID_TLS_CRED_COMBO", "/verify_tls"],
+  [{ verify_tls: false, basic_auth: ["me", "pw"] }, "INVALID_TLS_CRED_COMBO", "/verify_tls"],
+  [{ basic_auth: ["me", "pw"], bearer_token: "abc" }, "INVALID_BODY", "/bearer_token"],
+  [{ basic_auth: ["a:b", "pw"] }, "INVALID_BODY", "/basic_auth/0"],
+  [{ basic_auth: ["me"] }, "INVALID_BODY", "/basic_auth"],
+  [{ bearer_token: "a b" }, "INVALID_BODY", "/bearer_token"],
+  [{ body: "x" }, "INVALID_BODY", "/body"],
+  [{ max_redirects: 21 }, "INVALID_BODY", "/max_redirects"],
+  [{ urll: "x" }, "UNKNOWN_FIELD", "/urll"],
+  [{ bearer_token: "***" }, "REDACTION_SENTINEL", "/bearer_token"],
+  [{ basic_auth: ["me", "***"] }, "REDACTION_SENTINEL", "/basic_auth/1"],
+  [{ headers: { "X-Api-Key": "***" } }, "REDACTION_SENTINEL", "/headers/X-Api-Key"],
+];
+
+const wrongTcp: [object, string, string][] = [
+  [{ port: 0 }, "INVALID_TCP_PORT", "/port"],
+  [{ port: 65_536 }, "INVALID_TCP_PORT", "/port"],
+  [{ port: "5432" }, "INVALID_TCP_PORT", "/port"],
+  [{ host: "" }, "INVALID_TCP_HOST", "/host"],
+  [{ host: "db example" }, "INVALID_TCP_HOST", "/host"],
+  [{ host: "db.example.org:5432" }, "INVALID_TCP_HOST", "/host"],
+  [{ host: "https://db.example.org" }, "INVALID_TCP_HOST", "/host"],
+  [{ host: "a/b" }, "INVALID_TCP_HOST", "/host"],
+  [{ timeout: null }, "INVALID_TIMEOUT", "/timeout"],
+];
+
+t.test("what cannot be is refused at create and at edit, with its code and its place", async (t) => {
+  const ctx = await newOrg(system);
+  const [web, db] = [await create(ctx), await create(ctx, { check: tcpCheck() })];
+  const both = async (id: string, atCreate: object, atEdit: object, code: string, field: string) => {
+    t.match(await refusal(t, async () => create(ctx, atCreate)), { code, field }, `create ${JSON.stringify(atCreate).slice(0, 120)}`);
+    t.match(await refusal(t, async () => patch(ctx, id, atEdit)), { code, field }, `edit ${JSON.stringify(atEdit).slice(0, 120)}`);
+  };
+  for (const [fields, code, field] of wrong) await both(web.id, fields, fields, code, field);
+  for (const [fields, code, field] of wrongHttp) await both(web.id, { check: httpCheck(fields) }, { check: fields }, code, `/check${field}`);
+  for (const [fields, code, field] of wrongTcp) await both(db.id, { check: tcpCheck(fields) }, { check: fields }, code, `/check${field}`);
+  for (const [check, code, field] of [
+    [{}, "INVALID_BODY", "/check/type"],
+    [{ type: "gopher" }, "INVALID_BODY", "/check/type"],
+    ["https://example.org", "INVALID_BODY", "/check"],
+    [{ type: "http" }, "INVALID_URL_FORMAT", "/check/url"],
+    [{ type: "tcp", host: "db.example.org" }, "INVALID_TCP_PORT", "/check/port"],
+  ] as const)
+    t.match(await refusal(t, async () => create(ctx, { check })), { code, field }, JSON.stringify(check));
+  t.match(await refusal(t, async () => validate(TargetCreate, { check: httpCheck() })), { code: "INVALID_BODY", field: "/name" });
+  t.strictSame([await getTarget(ctx, web.id), await getTarget(ctx, db.id)], [web, db], "nothing of all that was kept");
+  t.equal((await listTargets(ctx, page)).total, 2);
+});
+
+t.test("the shortest interval is the plan's, and the kind's", async (t) => {
+  const free = await newOrg(system, "free");
+  t.match(await refusal(t, () => create(free, { interval: 59 })), { code: "MIN_CHECK_INTERVAL", field: "/interval", details: { interval: 59, minimum: 60, plan: "free" } });
+  const { id } = await create(free, { interval: 60 });
+  t.match(await refusal(t, () => patch(free, id, { interval: 30 })), { code: "MIN_CHECK_INTERVAL" });
+  t.equal((await create(await newOrg(system), { interval: 10 })).interval, 10);
+});
+
+t.test("channels: own ones, each once, in the order given", async (t) => {
+  const ctx = await newOrg(system);
+  const [a, b] = [await webhookTo(ctx, "https://hooks.example.org/a"), await webhookTo(ctx, "https://hooks.example.org/b")];
+  const foreign = await webhookTo(await newOrg(system), "https://hooks.example.org/c");
+  const bind = (...ids: string[]) => ({ alerts: ids.map((channel_id) => ({ channel_id })) });
+  const { id, alerts } = await create(ctx, bind(b, a));
+  t.strictSame(alerts, bind(b, a).alerts);
+  t.strictSame((await patch(ctx, id, bind(a, b))).alerts, bind(a, b).alerts);
+  t.strictSame((await patch(ctx, id, { renotify_interval_secs: 0 })).alerts, bind(a, b).alerts, "left out, they stay");
+  const refused: [string[], string][] = [
+    [[a, a], "/alerts/1/channel_id"],
+    [[a, newId()], "/alerts/1/channel_id"],
+    [[foreign], "/alerts/0/channel_id"],
+  ];
+  for (const [ids, field] of refused) {
+    t.match(await refusal(t, () => patch(ctx, id, bind(...ids))), { code: "INVALID_ALERT_CONFIG", field });
+    t.match(await refusal(t, () => create(ctx, bind(...ids))), { code: "INVALID_ALERT_CONFIG", field });
+  }
+  t.strictSame((await patch(ctx, id, bind())).alerts, []);
+});
+
+t.test("private addresses are refused unless the instance allows them", async (t) => {
+  const ctx = await newOrg(system);
+  const { id } = await create(ctx);
+  const blocked: [string, string][] = [
+    ["http://127.0.0.1/", "127.0.0.0/8"],
+    ["http://2130706433/", "127.0.0.0/8"],
+    ["http://0x7f.1/", "127.0.0.0/8"],
+    ["http://10.1.2.3:8080/", "10.0.0.0/8"],
+    ["http://169.254.169.254/latest", "169.254.0.0/16"],
+    ["http://[::1]/", "::1/128"],
+    ["http://[::ffff:127.0.0.1]/", "::ffff:0:0/96"],
+    ["http://localhost/", "localhost"],
+  ];
+  for (const [url, range] of blocked) {
+    const refused = { code: "SSRF_BLOCKED", field: "/check/url", details: { range } };
+    t.match(await refusal(t, () => create(ctx, { check: httpCheck({ url }) })), refused, url);
+    t.match(await refusal(t, () => patch(ctx, id, { check: { url } })), refused, url);
+  }
+  t.match(await refusal(t, () => create(ctx, { check: tcpCheck({ host: "0x7f.1" }) })), { code: "SSRF_BLOCKED", field: "/check/host" });
+  const open = { ...ctx, ...allowPrivate(system) };
+  t.match(await create(open, { check: httpCheck({ url: "http://127.0.0.1:8080/" }) }), { check: { url: "http://127.0.0.1:8080/" } });
+});
