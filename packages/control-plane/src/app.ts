@@ -30,6 +30,7 @@ import { resultRoutes } from "./results/api.ts";
 import { statusPageRoutes } from "./status-pages/api.ts";
 import { statusPagesPages } from "./status-pages/pages.ts";
 import { targetRoutes } from "./targets/api.ts";
+import { targetBulkRoutes } from "./targets/bulk-api.ts";
 import { targetsPages } from "./targets/pages.ts";
 
 export interface AppOptions {
@@ -44,7 +45,19 @@ export interface AppOptions {
 
 /** Every route of the service, in the order in which the documentation shows them. A path with a parameter comes after its literal siblings. */
 export function allRoutes({ hub, ingest, draining }: Pick<AppOptions, "hub" | "ingest" | "draining">): Route[] {
-  return [...pipelineRoutes(hub, ingest, draining), ...targetRoutes, ...resultRoutes, ...incidentRoutes, ...channelRoutes, ...statusPageRoutes, ...publicRoutes, ...authRoutes, ...regionRoutes, ...agentRoutes];
+  return [
+    ...pipelineRoutes(hub, ingest, draining),
+    ...targetBulkRoutes,
+    ...targetRoutes,
+    ...resultRoutes,
+    ...incidentRoutes,
+    ...channelRoutes,
+    ...statusPageRoutes,
+    ...publicRoutes,
+    ...authRoutes,
+    ...regionRoutes,
+    ...agentRoutes,
+  ];
 }
 
 const allPages = [...targetsPages, ...incidentsPages, ...channelsPages, ...statusPagesPages, ...authPages, ...publicPages];
@@ -89,7 +102,8 @@ function makeDoors(system: System): Authenticators {
       const secret = system.config.operator.admin_token;
       if (secret === "") throw new AppError("NOT_FOUND", `There is nothing at ${http.path}.`);
       const token = bearerOf(http);
-      if (token === null || !sameSecret(token, secret)) throw new AppError("UNAUTHENTICATED", "The operator secret is missing or wrong. Send it as Authorization: Bearer <operator.admin_token>.");
+      if (token === null || !sameSecret(token, secret))
+        throw new AppError("UNAUTHENTICATED", "The operator secret is missing or wrong. Send it as Authorization: Bearer <operator.admin_token>.");
       return system;
     },
     public: async () => system,

@@ -27,6 +27,12 @@ export async function selectRegion(sql: Db, id: string): Promise<RegionRow | nul
   return row ?? null;
 }
 
+/** The enabled ones among `ids`, which nobody deletes before the transaction ends. */
+export async function keepEnabledRegions(sql: Db, ids: readonly string[]): Promise<string[]> {
+  const rows = await sql<{ id: string }[]>`select id from regions where enabled and id = any(${[...ids]}::text[]) order by id for key share`;
+  return rows.map((row) => row.id);
+}
+
 /** Null when the id is taken. */
 export async function insertRegion(sql: Db, row: { id: string; name: string; location: string | null; now: Date }): Promise<RegionRow | null> {
   const [inserted] = await sql<RegionRow[]>`

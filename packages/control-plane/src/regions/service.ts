@@ -14,7 +14,14 @@ export async function listProbeRegions(ctx: Ctx, input: { limit: number; offset:
   return { items: rows.map(({ id, name, location }) => ({ id, name, location })), total, limit: input.limit, offset: input.offset };
 }
 
-const present = (row: queries.RegionRow): Region => ({ id: row.id, name: row.name, location: row.location, enabled: row.enabled, created_at: iso(row.created_at), updated_at: iso(row.updated_at) });
+const present = (row: queries.RegionRow): Region => ({
+  id: row.id,
+  name: row.name,
+  location: row.location,
+  enabled: row.enabled,
+  created_at: iso(row.created_at),
+  updated_at: iso(row.updated_at),
+});
 
 /** Every region of the instance, oldest first. For operators. */
 export async function listRegions(system: System, input: { limit: number; offset: number }): Promise<Page<Region>> {
@@ -33,6 +40,11 @@ export async function regionExists(system: System, id: string): Promise<boolean>
   return (await queries.selectRegion(system.sql, id)) !== null;
 }
 
+/** The regions among `ids` that targets can be probed from. Called in the transaction that binds them: those found are not deleted before it ends. */
+export async function enabledRegionIds(system: System, ids: readonly string[]): Promise<Set<string>> {
+  return new Set(await queries.keepEnabledRegions(system.sql, ids));
+}
+
 /** Makes a region; targets made from now on are probed from it. For operators. */
 export async function createRegion(system: System, input: RegionCreate): Promise<Region> {
   const row = await queries.insertRegion(system.sql, { id: input.id, name: input.name.trim(), location: input.location ?? null, now: new Date(system.clock.now()) });
@@ -43,13 +55,16 @@ export async function createRegion(system: System, input: RegionCreate): Promise
 /** Changes what the patch names. For operators. */
 export async function updateRegion(system: System, id: string, patch: RegionPatch): Promise<Region> {
   const before = await queries.selectRegion(system.sql, id);
-  const after = before === null ? null : await queries.updateRegion(system.sql, {
-    id,
-    name: patch.name?.trim() ?? before.name,
-    location: patch.location === undefined ? before.location : patch.location,
-    enabled: patch.enabled ?? before.enabled,
-    now: new Date(system.clock.now()),
-  });
+  const after =
+    before === null
+      ? null
+      : await queries.updateRegion(system.sql, {
+          id,
+          name: patch.name?.trim() ?? before.name,
+          location: patch.location === undefined ? before.location : patch.location,
+          enabled: patch.enabled ?? before.enabled,
+          now: new Date(system.clock.now()),
+        });
   if (after === null) throw notFound();
   return present(after);
 }

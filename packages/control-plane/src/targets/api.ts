@@ -1,10 +1,11 @@
 import Type from "typebox";
 import { created, noContent, ok, route, type Route } from "../http/route.ts";
 import { IdParam, paging } from "../http/wire.ts";
-import { Target, TargetCreate, TargetPage, TargetPatch } from "./schema.ts";
-import { createTarget, deleteTarget, getTarget, listTargets, updateTarget } from "./service.ts";
+import { TagPage, Target, TargetCreate, TargetPage, TargetPatch, TargetRegions } from "./schema.ts";
+import { createTarget, deleteTarget, getTarget, listTags, listTargets, setTargetRegions, targetRegions, updateTarget } from "./service.ts";
 
-const checkErrors = [
+/** What can be wrong with a target that is written. */
+export const targetErrors = [
   "EMPTY_NAME",
   "INVALID_TAG",
   "INVALID_URL_SCHEME",
@@ -24,6 +25,8 @@ const checkErrors = [
   "SSRF_BLOCKED",
 ] as const;
 
+const regions = { door: "tenant", tag: "Targets", path: "/api/v1/targets/{id}/regions", params: IdParam, replies: { 200: TargetRegions } } as const;
+
 export const targetRoutes: Route[] = [
   route({
     method: "POST",
@@ -35,7 +38,7 @@ export const targetRoutes: Route[] = [
     description: "The first check runs at once; its result is readable within seconds.",
     body: TargetCreate,
     replies: { 201: Target },
-    errors: checkErrors,
+    errors: [...targetErrors, "QUOTA_EXCEEDED"],
     handle: async ({ ctx, body }) => {
       const target = await createTarget(ctx, body);
       return created(`/api/v1/targets/${target.id}`, target);
@@ -83,7 +86,7 @@ export const targetRoutes: Route[] = [
     params: IdParam,
     body: TargetPatch,
     replies: { 200: Target },
-    errors: ["TARGET_NOT_FOUND", "CHECK_KIND_IMMUTABLE", ...checkErrors],
+    errors: ["TARGET_NOT_FOUND", "CHECK_KIND_IMMUTABLE", ...targetErrors],
     handle: async ({ ctx, params, body }) => ok(await updateTarget(ctx, params.id, body)),
   }),
   route({
@@ -100,5 +103,38 @@ export const targetRoutes: Route[] = [
       await deleteTarget(ctx, params.id);
       return noContent();
     },
+  }),
+  route({
+    ...regions,
+    method: "GET",
+    scope: "targets:read",
+    summary: "List the regions that probe a target",
+    errors: ["TARGET_NOT_FOUND"],
+    handle: async ({ ctx, params }) => ok(await targetRegions(ctx, params.id)),
+  }),
+  route({
+    ...regions,
+    method: "PUT",
+    scope: "targets:write",
+    summary: "Set the regions that probe a target",
+    description: "A region that is taken away stops at once and loses its vote: an incident that only it held open closes.",
+    body: TargetRegions,
+    errors: ["TARGET_NOT_FOUND", "REGION_INVALID", "INVALID_REGION_POLICY"],
+    handle: async ({ ctx, params, body }) => ok(await setTargetRegions(ctx, params.id, body)),
+  }),
+  route({
+    door: "tenant",
+    tag: "Targets",
+    method: "GET",
+    path: "/api/v1/tags",
+    scope: "targets:read",
+    summary: "List the tags in use",
+    description: "Most used first, then by name.",
+    query: Type.Object(
+      { ...paging(50, 1000), q: Type.Optional(Type.String({ maxLength: 50, description: "What the tag begins with, in either case" })) },
+      { additionalProperties: false },
+    ),
+    replies: { 200: TagPage },
+    handle: async ({ ctx, query }) => ok(await listTags(ctx, query)),
   }),
 ];

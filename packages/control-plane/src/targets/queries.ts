@@ -217,9 +217,36 @@ export async function selectRegionsOf(sql: Db, targetId: string): Promise<string
   return rows.map((row) => row.region_id);
 }
 
+/** Has exactly these regions probe the target. */
+export async function replaceRegions(sql: Db, targetId: string, regions: readonly string[]): Promise<void> {
+  await sql`delete from target_regions where target_id = ${targetId} and region_id <> all(${[...regions]}::text[])`;
+  await sql`insert into target_regions (target_id, region_id) select ${targetId}, r.id from unnest(${[...regions]}::text[]) as r (id) on conflict do nothing`;
+}
+
 export async function countEnabledRegions(sql: Db): Promise<number> {
   const [row] = await sql<{ count: number }[]>`select count(*)::int as count from regions where enabled`;
   return row!.count;
+}
+
+const tagged = (sql: Db, orgId: string, prefix: string) =>
+  sql`from targets t cross join unnest(t.tags) as tag (name) where t.org_id = ${orgId} and tag.name ilike ${likeText(prefix)} || '%'`;
+
+/** The tags that begin with `prefix` in either case, most used first. */
+export async function selectTags(sql: Db, orgId: string, prefix: string, limit: number, offset: number): Promise<{ name: string; count: number }[]> {
+  return await sql<{ name: string; count: number }[]>`
+    select tag.name, count(*)::int as count ${tagged(sql, orgId, prefix)} group by tag.name order by count(*) desc, tag.name collate "C" limit ${limit} offset ${offset}`;
+}
+
+export async function countTags(sql: Db, orgId: string, prefix: string): Promise<number> {
+  const [row] = await sql<{ count: number }[]>`select count(distinct tag.name)::int as count ${tagged(sql, orgId, prefix)}`;
+  return row!.count;
+}
+
+/** The checks (secrets sealed) of monitors that read at `now` as not run for this reason. */
+export async function selectSpecsFailingWith(sql: Db, orgId: string, now: Date, error: string): Promise<CheckSpec[]> {
+  const rows = await sql<{ spec: CheckSpec }[]>`
+    select t.spec from targets t join target_states s on s.target_id = t.id where t.org_id = ${orgId} and t.enabled and s.status_until >= ${now} and s.last_error = ${error}`;
+  return rows.map((row) => row.spec);
 }
 
 /** What the plan of an organisation allows of targets; `max_targets` null is any number. */

@@ -131,9 +131,11 @@ export function renotifyRule(secs: number): number {
   return secs;
 }
 
-export function regionPolicyRule(policy: RegionPolicy, regions: number): void {
-  if (typeof policy === "string") return;
-  if (policy.count < 1 || policy.count > regions) {
-    throw new AppError("INVALID_REGION_POLICY", `The count must be from 1 to ${regions}, the number of regions.`, { field: "/region_policy/count", details: { regions } });
-  }
+/** A policy never counts more regions than there are. `field` is what asks for too much. */
+export function regionPolicyRule(policy: RegionPolicy, regions: number, field = "/region_policy/count"): void {
+  if (typeof policy === "string" || (policy.count >= 1 && policy.count <= regions)) return;
+  throw new AppError("INVALID_REGION_POLICY", `The policy counts ${policy.count} regions. The count must be from 1 to ${regions}, the number of regions.`, {
+    field,
+    details: { regions },
+  });
 }

@@ -36,7 +36,12 @@ const fields = {
     errorCode: "INVALID_ALERT_CONFIG",
     description: "Channels that are told. None: incidents still open and show on status pages",
   }),
-  alert_confirmations: Type.Integer({ minimum: 1, maximum: 100, errorCode: "INVALID_ALERT_CONFIG", description: "Failing runs in a row before an incident opens, and passing runs before it closes" }),
+  alert_confirmations: Type.Integer({
+    minimum: 1,
+    maximum: 100,
+    errorCode: "INVALID_ALERT_CONFIG",
+    description: "Failing runs in a row before an incident opens, and passing runs before it closes",
+  }),
   notify_recovery: Type.Boolean(),
   renotify_interval_secs: Type.Integer({ minimum: 0, maximum: 2_678_400, errorCode: "INVALID_ALERT_CONFIG", description: "0 sends no reminders; else at least 60" }),
   region_policy: RegionPolicy,
@@ -68,7 +73,9 @@ export type TargetCreate = Static<typeof TargetCreate>;
 export const TargetPatch = Type.Object(
   {
     name: Type.Optional(fields.name),
-    check: Type.Optional(Type.Record(Type.String(), Type.Unknown(), { description: "Fields of the check to change; those left out stay, secrets included. Its type cannot change." })),
+    check: Type.Optional(
+      Type.Record(Type.String(), Type.Unknown(), { description: "Fields of the check to change; those left out stay, secrets included. Its type cannot change." }),
+    ),
     interval: Type.Optional(fields.interval),
     enabled: Type.Optional(fields.enabled),
     tags: Type.Optional(fields.tags),
@@ -82,6 +89,53 @@ export const TargetPatch = Type.Object(
   { additionalProperties: false, title: "TargetPatch" },
 );
 export type TargetPatch = Static<typeof TargetPatch>;
+
+/** How many targets one request may create or act on. */
+const bulkLimit = 10_000;
+const bulkOf = <S extends TSchema>(item: S) => Type.Array(item, { minItems: 1, maxItems: bulkLimit, sizeCodes: ["BULK_EMPTY", "BULK_TOO_LARGE"] });
+
+export const BulkCreate = bulkOf(TargetCreate);
+
+const ActionTags = Type.Array(fields.tags.items, { minItems: 1, maxItems: 50, errorCode: "INVALID_TAG" });
+const plainAction = <T extends string>(type: T, description: string) => Type.Object({ type: Type.Literal(type) }, { additionalProperties: false, description });
+const tagAction = <T extends string>(type: T, description: string) => Type.Object({ type: Type.Literal(type), tags: ActionTags }, { additionalProperties: false, description });
+
+export const BulkAction = Type.Object(
+  {
+    ids: bulkOf(Type.String({ maxLength: 200 })),
+    action: Type.Union(
+      [
+        plainAction("enable", "Checks run again"),
+        plainAction("disable", "Checks pause; open incidents close silently"),
+        plainAction("delete", "Deletes the targets with their results"),
+        tagAction("tag_add", "Adds tags; those that are there already stay"),
+        tagAction("tag_remove", "Removes tags; those that are not there are no error"),
+      ],
+      { discriminator: "type" },
+    ),
+  },
+  { additionalProperties: false, title: "BulkAction" },
+);
+export type BulkAction = Static<typeof BulkAction>;
+
+export const BulkOutcome = Type.Object(
+  {
+    succeeded: Type.Array(Id),
+    failed: Type.Array(Type.Object({ id: Type.String({ description: "As it was sent" }), code: Type.String(), message: Type.String() }, { additionalProperties: false })),
+  },
+  { additionalProperties: false, title: "BulkOutcome" },
+);
+export type BulkOutcome = Static<typeof BulkOutcome>;
+
+export const TargetRegions = Type.Object(
+  { regions: Type.Array(Type.String({ maxLength: 40, description: "Id of an enabled region" }), { minItems: 1, maxItems: 1000, uniqueItems: true, errorCode: "REGION_INVALID" }) },
+  { additionalProperties: false, title: "TargetRegions" },
+);
+export type TargetRegions = Static<typeof TargetRegions>;
+
+export const TagCount = Type.Object({ name: Type.String(), count: Type.Integer({ description: "Targets that have the tag" }) }, { additionalProperties: false, title: "TagCount" });
+export type TagCount = Static<typeof TagCount>;
+export const TagPage = PageOf(TagCount);
 
 export const WriteSourceSchema = Type.Enum(["ui", "api", "terraform"], { description: "Which kind of client wrote it last" });
 

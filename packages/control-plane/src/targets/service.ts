@@ -6,9 +6,10 @@ import { type Ctx, inTransaction, requireScope } from "../context.ts";
 import { validate } from "../http/validate.ts";
 import type { Page } from "../http/wire.ts";
 import { closeSilently, explainVotes, reevaluate } from "../incidents/service.ts";
+import { enabledRegionIds } from "../regions/service.ts";
 import * as queries from "./queries.ts";
 import { alertRule, checkRules, intervalRule, nameRule, notFound, openSpec, present, regionPolicyRule, renotifyRule, sealSpec, tagsRule } from "./rules.ts";
-import { Check, type MonitorStatus, type Target, type TargetPatch } from "./schema.ts";
+import { Check, type MonitorStatus, type TagCount, type Target, type TargetPatch, type TargetRegions } from "./schema.ts";
 
 export { createTarget } from "./create.ts";
 export { checkRules, openSpec } from "./rules.ts";
@@ -189,8 +190,36 @@ export async function getMonitor(ctx: Ctx, id: string): Promise<MonitorRow & { r
   return { ...presentMonitor(row), regions };
 }
 
-/** The regions that probe a target. */
-export async function targetRegions(ctx: Ctx, id: string): Promise<string[]> {
+/** The regions that probe a target, in the order of their ids. */
+export async function targetRegions(ctx: Ctx, id: string): Promise<TargetRegions> {
   await getTarget(ctx, id);
-  return await queries.selectRegionsOf(ctx.sql, id);
+  return { regions: await queries.selectRegionsOf(ctx.sql, id) };
+}
+
+/** Has exactly these regions probe a target. One that is taken away stops at once and loses its vote; one that is new runs its first check at its next slot. */
+export async function setTargetRegions(ctx: Ctx, id: string, { regions }: TargetRegions): Promise<TargetRegions> {
+  requireScope(ctx, "targets:write");
+  if (!isId(id)) throw notFound();
+  return await inTransaction(ctx, async (tx) => {
+    const before = await queries.lockTarget(tx.sql, ctx.orgId, id);
+    if (before === null) throw notFound();
+    const enabled = await enabledRegionIds(tx, regions);
+    const unknown = regions.findIndex((region) => !enabled.has(region));
+    if (unknown >= 0) throw new AppError("REGION_INVALID", `There is no enabled region "${regions[unknown]}".`, { field: `/regions/${unknown}` });
+    regionPolicyRule(before.region_policy, regions.length, "/regions");
+    await queries.replaceRegions(tx.sql, id, regions);
+    // The row itself changes too: that is what agents hear of.
+    await queries.updateTarget(tx.sql, { ...before, write_source: ctx.writeSource, updated_at: new Date(ctx.clock.now()) });
+    await reevaluate(tx, id, { ...before, timeout: before.spec.timeout }, regions);
+    await queries.announceTargets(tx.sql);
+    return { regions: regions.toSorted() };
+  });
+}
+
+/** The tags in use that begin with `q`, in either case, most used first. */
+export async function listTags(ctx: Ctx, input: { q?: string; limit: number; offset: number }): Promise<Page<TagCount>> {
+  requireScope(ctx, "targets:read");
+  const prefix = input.q ?? "";
+  const [items, total] = await Promise.all([queries.selectTags(ctx.sql, ctx.orgId, prefix, input.limit, input.offset), queries.countTags(ctx.sql, ctx.orgId, prefix)]);
+  return { items, total, limit: input.limit, offset: input.offset };
 }

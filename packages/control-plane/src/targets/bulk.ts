@@ -1,0 +1,66 @@
+import { AppError } from "@statusmesh/shared/errors";
+import { isId } from "@statusmesh/shared/ids";
+import { type Ctx, inTransaction, requireScope } from "../context.ts";
+import { closeSilently } from "../incidents/service.ts";
+import * as queries from "./queries.ts";
+import { addedTags, below, notFound, tagsRule } from "./rules.ts";
+import type { BulkAction, BulkOutcome } from "./schema.ts";
+
+type Action = BulkAction["action"];
+type Refusals = Map<string, AppError>;
+
+/**
+ * Does one thing to many targets, in one transaction. What cannot be done to one of them does not keep it from the others:
+ * it is listed as failed with its reason. An id that is there twice counts once; both lists keep the order of `ids`.
+ */
+export async function bulkAction(ctx: Ctx, { ids, action }: BulkAction): Promise<BulkOutcome> {
+  requireScope(ctx, "targets:write");
+  const asked = [...new Set(ids)];
+  return await inTransaction(ctx, async (tx) => {
+    const rows = await queries.lockTargets(tx.sql, ctx.orgId, asked.filter(isId));
+    const refused = await act(tx, rows, action);
+    const found = new Set(rows.map((row) => row.id));
+    const reason = (id: string) => (found.has(id) ? refused.get(id) : isId(id) ? notFound() : new AppError("INVALID_ID", "This is not an id."));
+    const failed = asked.flatMap((id) => {
+      const error = reason(id);
+      return error === undefined ? [] : [{ id, code: error.code, message: error.message }];
+    });
+    return { succeeded: asked.filter((id) => found.has(id) && !refused.has(id)), failed };
+  });
+}
+
+/** Does the action to the rows, which are locked. Returns those that it refused. */
+async function act(tx: Ctx, rows: readonly queries.LockedTarget[], action: Action): Promise<Refusals> {
+  if (action.type === "tag_add" || action.type === "tag_remove") return await changeTags(tx, rows, action);
+  const ids = rows.map((row) => row.id);
+  if (action.type === "delete") await queries.deleteTargets(tx.sql, tx.orgId, ids, new Date(tx.clock.now()));
+  else {
+    await queries.setEnabled(tx.sql, tx.orgId, ids, action.type === "enable", stampOf(tx));
+    // Enabling needs no look at the evidence: the pause has ended all streaks, and what came meanwhile was no evidence.
+    if (action.type === "disable")
+      await closeSilently(
+        tx,
+        rows.filter((row) => row.enabled).map((row) => row.id),
+      );
+  }
+  await queries.announceTargets(tx.sql);
+  return new Map();
+}
+
+async function changeTags(tx: Ctx, rows: readonly queries.LockedTarget[], action: Extract<Action, { tags: string[] }>): Promise<Refusals> {
+  const tags = below("/action", () => tagsRule(action.tags));
+  const refused: Refusals = new Map();
+  const changed = rows.flatMap(({ id, tags: before }) => {
+    try {
+      return [{ id, tags: action.type === "tag_add" ? addedTags(before, tags) : before.filter((tag) => !tags.includes(tag)) }];
+    } catch (error) {
+      if (!(error instanceof AppError)) throw error;
+      refused.set(id, error);
+      return [];
+    }
+  });
+  await queries.setTags(tx.sql, tx.orgId, changed, stampOf(tx));
+  return refused;
+}
+
+const stampOf = (ctx: Ctx): queries.Stamp => ({ write_source: ctx.writeSource, updated_at: new Date(ctx.clock.now()) });
