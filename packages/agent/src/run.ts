@@ -1,5 +1,5 @@
 import { checkKinds, isCheckType, kindOf, type CheckSpec } from "@statusmesh/shared/checks";
-import type { Measurement } from "@statusmesh/shared/result";
+import { circuitOpen, type Measurement } from "@statusmesh/shared/result";
 import { DialError } from "@statusmesh/shared/net/dial-error";
 import type { Lookup } from "@statusmesh/shared/net/resolve";
 import type { Clock } from "./clock.ts";
@@ -76,7 +76,7 @@ export class Runner {
     }
     if (!this.breakers.allows(key, now)) {
       this.cap.leave(key);
-      return this.#immediate(prepared.kind, { status: "error", error: "circuit_open" });
+      return this.#immediate(prepared.kind, { status: "error", error: circuitOpen });
     }
     return this.#probe(check, prepared, key, wantWarnings);
   }

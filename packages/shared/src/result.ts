@@ -4,6 +4,9 @@ import Type, { type Static } from "typebox";
 export const checkStatuses = ["up", "down", "degraded", "error"] as const;
 export type CheckStatus = (typeof checkStatuses)[number];
 
+/** The error of a run that an open circuit breaker refused: it counts as failing, but it is not what is wrong with the target. */
+export const circuitOpen = "circuit_open";
+
 export const CheckStatusSchema = Type.Enum([...checkStatuses], { description: "What the run found" });
 
 const ms = (what: string) =>

@@ -1,6 +1,7 @@
 import type { Sql, TransactionSql } from "postgres";
 import { AppError } from "@statusmesh/shared/errors";
 import { newId } from "@statusmesh/shared/ids";
+import { circuitOpen } from "@statusmesh/shared/result";
 import { type AgentResult, protocolVersion, type ResultsReply, type ResultsRequest } from "@statusmesh/shared/agent-protocol";
 import { type AgentCtx, inTransaction } from "../context.ts";
 import { arrayOf } from "../db/array.ts";
@@ -158,7 +159,11 @@ function foldTarget(ctx: AgentCtx, locked: LockedState, target: TargetRow, resul
   const evidence = target.enabled ? results.filter((result) => !result.skip) : [];
   const latest = { ...before.latest };
   for (const { scheduled_at, status, error } of evidence) {
-    if (scheduled_at > (latest[ctx.region]?.slot ?? 0)) latest[ctx.region] = { slot: scheduled_at, status, error: error?.slice(0, 200) ?? null };
+    const known = latest[ctx.region];
+    if (scheduled_at <= (known?.slot ?? 0)) continue;
+    // An open breaker only says that it is still as bad as it was; people want to read what opened it.
+    const asBefore = error === circuitOpen && known !== undefined && known.status !== "up";
+    latest[ctx.region] = asBefore ? { ...known, slot: scheduled_at } : { slot: scheduled_at, status, error: error?.slice(0, 200) ?? null };
   }
   const runs = evidence.map((result) => ({ slot: result.scheduled_at, region: ctx.region, verdict: verdictOf(result.status) }));
   const evaluation = evaluate(policy, before.evaluation, runs, ctx.clock.now() - freshnessMs(policy), newId);
