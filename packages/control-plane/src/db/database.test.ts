@@ -147,13 +147,15 @@ t.test("the hub passes notifications on, and wakes everybody after a lost connec
   await sql`select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and query like 'listen%'`;
   t.equal(await woken, true);
   t.equal(heard.at(-1), "");
+  const eight = hub.wait("news", 5000, { predicate: (payload) => payload === "8" });
   await sql.notify("news", "8");
-  await hub.wait("news", 50);
+  t.equal(await eight, true);
   t.equal(heard.at(-1), "8", "and notifications arrive again");
 
   off();
+  const nine = hub.wait("news", 5000, { predicate: (payload) => payload === "9" });
   await sql.notify("news", "9");
-  await hub.wait("news", 1000);
+  t.equal(await nine, true);
   t.equal(heard.at(-1), "8");
 });
 
@@ -176,6 +178,12 @@ t.test("the hub finds a server again that was away", async (t) => {
   t.equal(await told, true);
   await second.stop();
 });
+
+function deferred(): { promise: Promise<void>; resolve: () => void } {
+  let resolve = () => {};
+  const promise = new Promise<void>((settle) => (resolve = settle));
+  return { promise, resolve };
+}
 
 const resultsTable =
   "create table results (target_id uuid, scheduled_at timestamptz, region text, primary key (target_id, scheduled_at, region)) partition by range (scheduled_at)";
@@ -207,15 +215,23 @@ t.test("old partitions go without stopping readers, also after an interrupted re
   await sql.unsafe("alter table results detach partition results_20261115");
 
   // A reader that has seen every partition and is still in its transaction holds the removal up, and nobody else.
-  const reader = await sql.reserve();
-  await reader.unsafe("begin; select count(*) from results");
+  const { promise: read, resolve: hasRead } = deferred();
+  const { promise: leave, resolve: letLeave } = deferred();
+  const reader = sql.begin(async (tx) => {
+    await tx`select count(*) from results`;
+    hasRead();
+    await leave;
+  });
+  await read;
   const dropping = dropOldPartitions(sql, now, 3);
-  await sleep(200);
+  // The detach itself waits for the reader; before that there is nothing to see.
+  const waiting = () => sql`select 1 from pg_stat_activity where datname = current_database() and query like '%concurrently' and wait_event_type = 'Lock'`;
+  for (let tries = 0; (await waiting()).length === 0 && tries < 200; tries++) await sleep(25);
   t.strictSame(await dropOldPartitions(sql, now, 3), [], "a second removal leaves it to the first");
   await sql`insert into results values (gen_random_uuid(), ${now}, 'x')`;
   t.strictSame([...(await sql`select count(*) as n from results`)], [{ n: 1 }]);
-  await reader.unsafe("commit");
-  reader.release();
+  letLeave();
+  await reader;
   t.strictSame((await dropping).sort(), ["results_20261114", "results_20261115", "results_20261116"]);
   t.strictSame(
     [...(await sql`select relname as name from pg_class where relname ~ '^results_[0-9]+$' order by 1`)],

@@ -1,4 +1,5 @@
 import type { ISql, Sql } from "postgres";
+import { openSession } from "./connect.ts";
 import { lockKeys } from "./locks.ts";
 
 const parent = "results";
@@ -38,30 +39,24 @@ export async function ensurePartitions(sql: Sql, from: Date, to: Date): Promise<
  */
 export async function dropOldPartitions(sql: Sql, now: Date, keepDays: number): Promise<string[]> {
   const oldest = partitionName(new Date(now.getTime() - keepDays * dayMs));
-  const connection = await sql.reserve();
+  // Detaching concurrently is not allowed in a transaction, and waits for those that can still see the partition.
+  const connection = openSession(sql);
   const dropped: string[] = [];
   try {
     const [lock] = await connection<{ held: boolean }[]>`select pg_try_advisory_lock(${lockKeys.dropPartitions}) as held`;
     if (lock?.held !== true) return [];
-    // Detaching waits for the transactions that can still see the partition.
-    await connection`set statement_timeout = 0`;
-    try {
-      for (const { name, attached, pending } of await dayTables(connection)) {
-        if (name >= oldest) continue;
-        // Neither statement takes parameters, and the name is one that the query below has matched.
-        if (pending) await connection.unsafe(`alter table ${parent} detach partition ${name} finalize`);
-        else if (attached) await connection.unsafe(`alter table ${parent} detach partition ${name} concurrently`);
-        await connection.unsafe(`drop table ${name}`);
-        dropped.push(name);
-      }
-    } finally {
-      await connection`reset statement_timeout`;
-      await connection`select pg_advisory_unlock(${lockKeys.dropPartitions})`;
+    for (const { name, attached, pending } of await dayTables(connection)) {
+      if (name >= oldest) continue;
+      // These statements take no parameters; the name is one that the query below has matched.
+      if (pending) await connection.unsafe(`alter table ${parent} detach partition ${name} finalize`);
+      else if (attached) await connection.unsafe(`alter table ${parent} detach partition ${name} concurrently`);
+      await connection.unsafe(`drop table ${name}`);
+      dropped.push(name);
     }
+    return dropped;
   } finally {
-    connection.release();
+    await connection.end({ timeout: 1 });
   }
-  return dropped;
 }
 
 function daysBetween(from: Date, to: Date): Date[] {
