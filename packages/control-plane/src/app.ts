@@ -10,6 +10,7 @@ import { channelRoutes } from "./channels/api.ts";
 import { channelsPages } from "./channels/pages.ts";
 import type { Ctx, System } from "./context.ts";
 import { sameSecret } from "./crypto/token.ts";
+import { dashboardRoutes } from "./dashboard/api.ts";
 import type { Hub } from "./db/notify.ts";
 import { loadAssets } from "./http/assets.ts";
 import { exchange } from "./http/exchange.ts";
@@ -23,6 +24,7 @@ import { listIncidents } from "./incidents/service.ts";
 import { docsPage, openApiDocument } from "./openapi.ts";
 import { pipelineRoutes } from "./pipeline/api.ts";
 import type { Ingest } from "./pipeline/ingest.ts";
+import { pipelineLoad } from "./pipeline/load.ts";
 import { publicRoutes } from "./public/api.ts";
 import { publicPages } from "./public/pages.ts";
 import { regionRoutes } from "./regions/api.ts";
@@ -50,6 +52,7 @@ export function allRoutes({ hub, ingest, draining }: Pick<AppOptions, "hub" | "i
     ...targetBulkRoutes,
     ...targetRoutes,
     ...resultRoutes,
+    ...dashboardRoutes(pipelineLoad(ingest)),
     ...incidentRoutes,
     ...channelRoutes,
     ...statusPageRoutes,

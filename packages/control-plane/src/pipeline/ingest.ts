@@ -21,6 +21,7 @@ import {
 } from "../incidents/engine.ts";
 import { markLate } from "../results/service.ts";
 import { current, evaluate } from "./evaluate.ts";
+import { type IngestLoad, openLoad } from "./load.ts";
 import { recordRunReplies } from "./on-demand.ts";
 
 type Db = Sql | TransactionSql;
@@ -42,7 +43,8 @@ export function makeGate(limit: number, waitingLimit: number) {
     depth: () => waiting.length,
     async run<T>(work: () => Promise<T>): Promise<T> {
       if (running >= limit) {
-        if (waiting.length >= waitingLimit) throw new AppError("INGEST_BUSY", "The control plane takes no more results for the moment. Keep them and send them again.", { retryAfterSecs: 1 });
+        if (waiting.length >= waitingLimit)
+          throw new AppError("INGEST_BUSY", "The control plane takes no more results for the moment. Keep them and send them again.", { retryAfterSecs: 1 });
         await new Promise<void>((resolve) => waiting.push(resolve));
       } else running++;
       try {
@@ -56,25 +58,38 @@ export function makeGate(limit: number, waitingLimit: number) {
   };
 }
 
-export type Ingest = (ctx: AgentCtx, request: ResultsRequest) => Promise<ResultsReply>;
+export interface Ingest {
+  (ctx: AgentCtx, request: ResultsRequest): Promise<ResultsReply>;
+  readonly load: IngestLoad;
+}
 
 /** Opens the ingest of this process. `prepareDays` makes sure that the partitions of some UTC days (`2026-11-20`) exist. */
 export function openIngest(prepareDays: (days: readonly string[]) => Promise<void>): Ingest {
   const gate = makeGate(lanes, queueLimit);
-  return async (ctx, request) => {
+  const load = openLoad();
+  const take = async (ctx: AgentCtx, request: ResultsRequest): Promise<ResultsReply> => {
     if (request.protocol !== protocolVersion) {
-      throw new AppError("AGENT_PROTOCOL_MISMATCH", `This control plane speaks version ${protocolVersion} of the agent protocol, the agent speaks ${request.protocol}. Install the sm-agent of the same release.`);
+      throw new AppError(
+        "AGENT_PROTOCOL_MISMATCH",
+        `This control plane speaks version ${protocolVersion} of the agent protocol, the agent speaks ${request.protocol}. Install the sm-agent of the same release.`,
+      );
     }
     const now = ctx.clock.now();
     const timely = request.results.filter((result) => result.scheduled_at <= now + futureMs && result.scheduled_at > now - retentionMs);
-    const reply = await gate.run(async () => {
-      if (timely.length === 0) return { stored: 0, duplicates: 0, dropped_unassigned: 0 };
-      await prepareDays([...new Set(timely.map((result) => dayOf(result.scheduled_at)))]);
-      return await inTransaction(ctx, async (tx) => await ingestBatch(tx, timely));
-    });
+    load.queued += timely.length;
+    const reply = await gate
+      .run(async () => {
+        if (timely.length === 0) return { stored: 0, duplicates: 0, dropped_unassigned: 0 };
+        await prepareDays([...new Set(timely.map((result) => dayOf(result.scheduled_at)))]);
+        return await inTransaction(ctx, async (tx) => await ingestBatch(tx, timely));
+      })
+      .finally(() => (load.queued -= timely.length));
+    const untimely = request.results.length - timely.length;
+    load.drop(untimely + reply.dropped_unassigned, now);
     await recordRunReplies(ctx, request.runs);
-    return { ...reply, dropped_future: request.results.length - timely.length };
+    return { ...reply, dropped_future: untimely };
   };
+  return Object.assign(take, { load });
 }
 
 const dayOf = (ms: number): string => new Date(ms).toISOString().slice(0, 10);
@@ -100,7 +115,11 @@ async function ingestBatch(ctx: AgentCtx, batch: readonly AgentResult[]): Promis
   const mine = batch.filter((result) => targets.has(result.target_id));
   const stored = await insertResults(sql, ctx.region, mine);
   if (stored.length > 0) {
-    await markLate(sql, stored.map((result) => ({ targetId: result.target_id, scheduledAt: new Date(result.scheduled_at) })), ctx.clock.now());
+    await markLate(
+      sql,
+      stored.map((result) => ({ targetId: result.target_id, scheduledAt: new Date(result.scheduled_at) })),
+      ctx.clock.now(),
+    );
     await fold(ctx, states, targets, stored);
   }
   return { stored: stored.length, duplicates: mine.length - stored.length, dropped_unassigned: batch.length - mine.length };
@@ -185,7 +204,16 @@ function foldTarget(ctx: AgentCtx, locked: LockedState, target: TargetRow, resul
     lastError: reading.error,
   };
   const nothing = evaluation.inserted.length + evaluation.updated.length + evaluation.retracted.length + evaluation.notices.length === 0;
-  const outcome = { orgId: target.org_id, targetId: target.id, name: target.name, renotifyIntervalSecs: target.renotify_interval_secs, notifyRecovery: target.notify_recovery, errorSample: reading.error, closedBy: "engine" as const, evaluation };
+  const outcome = {
+    orgId: target.org_id,
+    targetId: target.id,
+    name: target.name,
+    renotifyIntervalSecs: target.renotify_interval_secs,
+    notifyRecovery: target.notify_recovery,
+    errorSample: reading.error,
+    closedBy: "engine" as const,
+    evaluation,
+  };
   return { update, outcome: nothing ? null : outcome };
 }
 

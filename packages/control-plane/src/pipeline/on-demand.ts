@@ -9,6 +9,8 @@ import type { Hub } from "../db/notify.ts";
 
 /** An agent takes a waiting run with its open pull; this long after its time budget nobody will answer any more. */
 const graceMs = 5_000;
+/** The longest that anybody waits: the largest timeout of a check, and the grace. */
+const longestMs = 60_000 + graceMs;
 
 /** A stored run: its secrets are sealed while it waits. */
 interface RunRow {
@@ -59,6 +61,13 @@ async function firstServed(ctx: Ctx, regions: readonly string[]): Promise<string
     regions.length === 0 ? "The monitor is not probed from any region." : `No agent serves ${regions.join(", ")}. Start sm-agent there, or enable the built-in one.`,
     { retryAfterSecs: 10 },
   );
+}
+
+/** Runs of the organisation that are asked for and not answered yet. What a process left behind that was killed while it waited does not count. */
+export async function countWaitingRuns(ctx: Ctx): Promise<number> {
+  const [row] = await ctx.sql<{ count: number }[]>`
+    select count(*)::int as count from on_demand_runs where org_id = ${ctx.orgId} and reply is null and requested_at > ${new Date(ctx.clock.now() - longestMs)}`;
+  return row!.count;
 }
 
 /** Takes up to `limit` waiting runs of the agent's region; each is taken once, whichever replica the agent talks to. */

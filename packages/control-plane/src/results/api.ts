@@ -2,7 +2,7 @@ import Type from "typebox";
 import { ok, route, type Route } from "../http/route.ts";
 import { IdParam, paging } from "../http/wire.ts";
 import { rangeQuery } from "./range.ts";
-import { CheckResultPage, LatencySeries, RegionLatency, Uptime } from "./schema.ts";
+import { CheckResultPage, IncidentPeriodPage, LatencySeries, RegionLatency, Uptime } from "./schema.ts";
 import * as service from "./service.ts";
 
 const region = Type.Optional(Type.String({ maxLength: 40, description: "Only this region" }));
@@ -47,5 +47,16 @@ export const resultRoutes: Route[] = [
     query: Type.Object({ ...rangeQuery, region }),
     replies: { 200: Uptime },
     handle: async ({ ctx, params, query }) => ok(await service.uptime(ctx, params.id, query)),
+  }),
+  route({
+    ...shared,
+    method: "GET",
+    path: "/api/v1/targets/{id}/incidents",
+    summary: "List incident periods",
+    description:
+      "Newest first. A period is a contiguous run of down or error results of a region, in slot order; an up result ends it, and bad runs after that are another period. Degraded results neither start, end nor split a period and are not counted, nor are runs that were skipped. Periods of several regions that overlap are one. A period that reaches over an edge of the range is shown whole.",
+    query: Type.Object({ ...rangeQuery, ongoing_only: Type.Boolean({ default: false, description: "Only periods that go on" }), ...paging(100, 1000) }),
+    replies: { 200: IncidentPeriodPage },
+    handle: async ({ ctx, params, query }) => ok(await service.listPeriods(ctx, params.id, query)),
   }),
 ];

@@ -1,6 +1,6 @@
 import Type, { type Static } from "typebox";
 import { measurementFields } from "@statusmesh/shared/result";
-import { Id, PageOf, Timestamp } from "../http/wire.ts";
+import { Id, nullable, PageOf, Timestamp } from "../http/wire.ts";
 
 export const CheckResult = Type.Object({ target_id: Id, region: Type.String(), timestamp: Timestamp, ...measurementFields }, { additionalProperties: false, title: "CheckResult" });
 export type CheckResult = Static<typeof CheckResult>;
@@ -46,3 +46,20 @@ export const RegionLatency = Type.Object(
   { title: "RegionLatency" },
 );
 export type RegionLatency = Static<typeof RegionLatency>;
+
+export const IncidentPeriod = Type.Object(
+  {
+    id: Type.String({ format: "uuid", description: "Made from the target and the first failing run, so it is the same at every request" }),
+    target_id: Id,
+    started_at: Timestamp,
+    ended_at: nullable(Timestamp),
+    status: Type.Enum(["down", "error"], { description: "down when any of its runs found the target down" }),
+    duration_secs: nullable(Type.Integer({ description: "Null while it goes on" })),
+    check_count: Type.Integer({ description: "Runs that found the target down or could not check it" }),
+    error_sample: nullable(Type.String()),
+  },
+  { additionalProperties: false, title: "IncidentPeriod" },
+);
+export type IncidentPeriod = Static<typeof IncidentPeriod>;
+
+export const IncidentPeriodPage = PageOf(IncidentPeriod);

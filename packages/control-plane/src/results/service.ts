@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import { AppError } from "@statusmesh/shared/errors";
 import { isId } from "@statusmesh/shared/ids";
 import { type Ctx, requireScope, type System } from "../context.ts";
@@ -5,7 +6,7 @@ import type { Page } from "../http/wire.ts";
 import * as queries from "./queries.ts";
 import type { Counts } from "./queries.ts";
 import { parseRange, type Range } from "./range.ts";
-import type { CheckResult, LatencyBucket, LatencySeries, RegionLatency, Uptime } from "./schema.ts";
+import type { CheckResult, IncidentPeriod, LatencyBucket, LatencySeries, RegionLatency, Uptime } from "./schema.ts";
 
 export { hourOf, markLate, oldestAcceptable } from "./late.ts";
 export type { Counts } from "./queries.ts";
@@ -66,6 +67,19 @@ export async function uptime(ctx: Ctx, targetId: string, input: RangeInput): Pro
   return { total, up, down, degraded, error, uptime_pct: uptimePct({ up, down, degraded, error }) ?? 100 };
 }
 
+/** Stretches of failing results, newest first. Made from the results alone: confirmations, region policy and decisions of people do not enter. */
+export async function listPeriods(
+  ctx: Ctx,
+  targetId: string,
+  input: Omit<RangeInput, "region"> & { ongoing_only: boolean; limit: number; offset: number },
+): Promise<Page<IncidentPeriod>> {
+  requireScope(ctx, "targets:read");
+  const { target, range } = await resolve(ctx, targetId, input);
+  const rows = await queries.selectPeriods(ctx.sql, ctx.orgId, target, range, input.ongoing_only, input.limit, input.offset);
+  const total = await queries.countPeriods(ctx.sql, ctx.orgId, target, range, input.ongoing_only);
+  return { items: rows.map((row) => presentPeriod(targetId, row)), total, limit: input.limit, offset: input.offset };
+}
+
 /** One monitor's row of the list: what it went through, slice by slice. */
 export interface MonitorHistory {
   /** Oldest first; `none` where nothing was measured. */
@@ -113,6 +127,12 @@ export async function dailyCounts(system: System, orgId: string, targetIds: read
     byTarget.set(target_id, own.set(day, { up, down, degraded, error }));
   }
   return byTarget;
+}
+
+/** Runs of all targets of an organisation in the last 24 hours and the begun hour before them. For the dashboard, which asks for its own scope. */
+export async function lastDayCounts(system: System, orgId: string): Promise<Counts> {
+  const now = new Date(system.clock.now());
+  return await queries.countRuns(system.sql, orgId, new Date(now.getTime() - dayMs), now);
 }
 
 /** Share of runs that found the target up or degraded, percent; null without a run. */
@@ -174,6 +194,29 @@ function presentBucket(t: number, row: queries.LatencyRow): LatencyBucket {
 
 /** To a microsecond: what is stored is no finer, and single precision would show as noise. */
 const round = (ms: number): number => Math.round(ms * 1000) / 1000;
+
+const presentPeriod = (targetId: string, row: queries.PeriodRow): IncidentPeriod => ({
+  id: derivedId(targetId, `${row.region} ${row.slot.toISOString()}`),
+  target_id: targetId,
+  started_at: row.started_at.toISOString(),
+  ended_at: row.ended_at?.toISOString() ?? null,
+  status: row.status,
+  duration_secs: row.ended_at === null ? null : Math.round((row.ended_at.getTime() - row.started_at.getTime()) / 1000),
+  check_count: row.check_count,
+  error_sample: row.error_sample,
+});
+
+/** A UUID made from a name within a namespace: RFC 9562 section 5.5 (version 5). */
+function derivedId(namespace: string, name: string): string {
+  const bytes = createHash("sha1")
+    .update(Buffer.from(namespace.replaceAll("-", ""), "hex"))
+    .update(name)
+    .digest()
+    .subarray(0, 16);
+  bytes[6] = (bytes[6]! & 0x0f) | 0x50;
+  bytes[8] = (bytes[8]! & 0x3f) | 0x80;
+  return bytes.toString("hex").replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-");
+}
 
 const present = (row: queries.ResultRow): CheckResult => ({
   target_id: row.target_id,

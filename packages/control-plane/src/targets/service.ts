@@ -1,4 +1,4 @@
-import { type CheckSpec, isCheckType } from "@statusmesh/shared/checks";
+import { type CheckSpec, isCheckType, kindOf } from "@statusmesh/shared/checks";
 import { AppError } from "@statusmesh/shared/errors";
 import { isId } from "@statusmesh/shared/ids";
 import { existingChannelIds } from "../channels/service.ts";
@@ -147,6 +147,12 @@ export interface MonitorList extends Page<MonitorRow> {
   last_check_at: Date | null;
 }
 
+function countsOf(tallies: readonly queries.MonitorCounts[]): Record<MonitorState, number> {
+  const counts: Record<MonitorState, number> = { up: 0, degraded: 0, down: 0, error: 0, unknown: 0, paused: 0 };
+  for (const { state, count } of tallies) counts[state as MonitorState] = count;
+  return counts;
+}
+
 /** The console's list of monitors, worst first. */
 export async function listMonitors(ctx: Ctx, input: { q?: string; tag?: string; state?: MonitorState; limit: number; offset: number }): Promise<MonitorList> {
   requireScope(ctx, "targets:read");
@@ -156,10 +162,9 @@ export async function listMonitors(ctx: Ctx, input: { q?: string; tag?: string; 
     queries.selectMonitors(ctx.sql, ctx.orgId, now, filter, input.state ?? null, input.limit, input.offset),
     queries.countMonitors(ctx.sql, ctx.orgId, now, filter),
   ]);
-  const counts: Record<MonitorState, number> = { up: 0, degraded: 0, down: 0, error: 0, unknown: 0, paused: 0 };
+  const counts = countsOf(tallies);
   let last: Date | null = null;
   for (const tally of tallies) {
-    counts[tally.state as MonitorState] = tally.count;
     if (tally.last_check_at !== null && (last === null || tally.last_check_at > last)) last = tally.last_check_at;
   }
   const total = input.state === undefined ? Object.values(counts).reduce((sum, count) => sum + count, 0) : counts[input.state];
@@ -214,6 +219,24 @@ export async function setTargetRegions(ctx: Ctx, id: string, { regions }: Target
     await queries.announceTargets(tx.sql);
     return { regions: regions.toSorted() };
   });
+}
+
+/** How many targets of the organisation read how, and how many are paused. For the dashboard. */
+export async function monitorCounts(ctx: Ctx): Promise<Record<MonitorState, number>> {
+  requireScope(ctx, "targets:read");
+  return countsOf(await queries.countMonitors(ctx.sql, ctx.orgId, new Date(ctx.clock.now()), { q: null, tag: null, enabled: null }));
+}
+
+/** Destinations (host and port) of enabled targets that an agent's circuit breaker keeps from being checked. Read from the last runs: agents report no breakers. For the dashboard. */
+export async function openCircuits(ctx: Ctx): Promise<number> {
+  requireScope(ctx, "targets:read");
+  const specs = await queries.selectSpecsFailingWith(ctx.sql, ctx.orgId, new Date(ctx.clock.now()), "circuit_open");
+  return new Set(
+    specs.map((spec) => {
+      const { host, port } = kindOf(spec).destination(spec);
+      return `${host} ${port}`;
+    }),
+  ).size;
 }
 
 /** The tags in use that begin with `q`, in either case, most used first. */

@@ -1,0 +1,53 @@
+import { LRUCache } from "lru-cache";
+import { type Ctx, requireScope } from "../context.ts";
+import { incidentsSince } from "../incidents/service.ts";
+import { lastDayCounts, uptimePct } from "../results/service.ts";
+import { monitorCounts, openCircuits } from "../targets/service.ts";
+import type { DashboardSummary } from "./schema.ts";
+
+const freshMs = 5_000;
+const dayMs = 86_400_000;
+/** Organisations remembered at once; a summary is a dozen numbers. */
+const maxOrgs = 10_000;
+
+/** What the pipeline says of itself when an organisation asks: see the fields of {@link DashboardSummary} that they become. */
+export type PipelineLoad = (ctx: Ctx) => Promise<{ inFlight: number; queued: number; dropped: number }>;
+
+type Summaries = LRUCache<string, DashboardSummary, () => Promise<DashboardSummary>>;
+
+/** One per database pool, so that every request of a process meets the same. */
+const caches = new WeakMap<object, Summaries>();
+
+function cacheOf(ctx: Ctx): Summaries {
+  let cache = caches.get(ctx.sql);
+  if (cache === undefined) {
+    // Asked for again while it is computed, a key waits for that computation; one that fails is not kept.
+    cache = new LRUCache({ max: maxOrgs, ttl: freshMs, ttlResolution: 0, perf: { now: () => ctx.clock.now() }, fetchMethod: (_org, _stale, { context }) => context() });
+    caches.set(ctx.sql, cache);
+  }
+  return cache;
+}
+
+/** The numbers on top of a dashboard, at most 5 s old. The same for everybody in the organisation. */
+export async function dashboardSummary(ctx: Ctx, load: PipelineLoad): Promise<DashboardSummary> {
+  requireScope(ctx, "targets:read");
+  return await cacheOf(ctx).forceFetch(ctx.orgId, { context: () => compute(ctx, load) });
+}
+
+async function compute(ctx: Ctx, load: PipelineLoad): Promise<DashboardSummary> {
+  const [states, runs, incidents, circuits, pipeline] = await Promise.all([
+    monitorCounts(ctx),
+    lastDayCounts(ctx, ctx.orgId),
+    incidentsSince(ctx, ctx.orgId, new Date(ctx.clock.now() - dayMs)),
+    openCircuits(ctx),
+    load(ctx),
+  ]);
+  const { paused, ...current_status } = states;
+  const enabled = Object.values(current_status).reduce((sum, count) => sum + count, 0);
+  return {
+    targets: { total: enabled + paused, enabled, disabled: paused },
+    current_status,
+    last_24h: { checks_total: runs.up + runs.down + runs.degraded + runs.error, checks_up: runs.up, uptime_pct: uptimePct(runs) ?? 100, incidents },
+    system: { in_flight_checks: pipeline.inFlight, result_queue_depth: pipeline.queued, dropped_results_last_5m: pipeline.dropped, circuit_breakers_open: circuits },
+  };
+}
