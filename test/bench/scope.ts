@@ -16,5 +16,5 @@ export function percentile(values: readonly number[], share: number): number {
   return sorted[Math.max(0, Math.ceil(share * sorted.length) - 1)] ?? Number.NaN;
 }
 
-/** Environment that passes options on to the Node of a measured process: SM_TEST_NODE_OPTIONS="--cpu-prof --cpu-prof-dir=/tmp/profile". */
-export const profiled: Record<string, string> = process.env["SM_TEST_NODE_OPTIONS"] === undefined ? {} : { NODE_OPTIONS: process.env["SM_TEST_NODE_OPTIONS"] };
+/** Options for the Node of a measured process: SM_TEST_NODE_ARGS="--cpu-prof --cpu-prof-dir=/tmp/profile". */
+export const nodeArgs: readonly string[] = (process.env["SM_TEST_NODE_ARGS"] ?? "").split(" ").filter((arg) => arg !== "");

@@ -2,10 +2,10 @@ import t from "tap";
 import type { AgentResult } from "@statusmesh/shared/agent-protocol";
 import { protocolVersion } from "@statusmesh/shared/agent-protocol";
 import { newId } from "@statusmesh/shared/ids";
-import { announceTargets, bindEnabledRegions, insertState, insertTarget } from "@statusmesh/control-plane/targets/queries";
 import { type Client, connect, type Json } from "../harness/api.ts";
 import { agentIn, castIn } from "../harness/cast.ts";
 import { cloneDatabase } from "../harness/database.ts";
+import { insertTargetsIn } from "../harness/targets.ts";
 import { type ControlPlane, startControlPlane } from "../harness/processes.ts";
 import { batchOf, chunked, runOf, shuffled } from "../harness/results.ts";
 import { startSink } from "../harness/sink.ts";
@@ -125,17 +125,11 @@ t.test("an agent's cursor does not skip a target whose transaction commits late"
   t.equal(first.full, true);
 
   const late = newId();
-  const at = new Date();
   const holder = await database.pool(1).reserve();
   try {
     await holder`begin`;
-    await insertTarget(holder, {
-      ...{ id: late, org_id: olga.orgId, name: "Late", spec: { type: "tcp", host: "127.0.0.1", port: 9, timeout: 1000 }, interval_secs: 10, enabled: true, tags: [], alert_confirmations: 2 },
-      ...{ notify_recovery: true, renotify_interval_secs: 3600, region_policy: "majority", write_source: "api", created_at: at, updated_at: at },
-    });
-    await insertState(holder, late);
-    await bindEnabledRegions(holder, late);
-    await announceTargets(holder);
+    await insertTargetsIn(holder, { ids: [late], orgId: olga.orgId, region: "default", intervalSecs: 10, confirmations: 2 });
+    await holder`select pg_notify('sm_targets', '')`;
 
     const [early] = await makeTargets(1);
     const second = await pull(agents[1]!, first.cursor);

@@ -7,7 +7,7 @@ import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
 import { type Teardown, tempFolder } from "./folder.ts";
 import { reap, spare } from "./reaper.ts";
-import { waitFor } from "./wait.ts";
+import { Hopeless, waitFor } from "./wait.ts";
 
 const { resolve } = createRequire(import.meta.url);
 const controlPlaneProgram = resolve("@statusmesh/control-plane/main");
@@ -29,8 +29,8 @@ export interface Program {
 }
 
 /** Starts a compiled program. It is killed when the test ends, however the test ends. */
-export function startProgram(t: Teardown, program: string, args: readonly string[], options: { cwd: string; env: Record<string, string | undefined> }): Program {
-  const child: ChildProcess = spawn(process.execPath, [program, ...args], { cwd: options.cwd, env: { PATH: process.env["PATH"], TMPDIR: process.env["TMPDIR"], ...options.env }, stdio: ["ignore", "pipe", "pipe"] });
+export function startProgram(t: Teardown, program: string, args: readonly string[], options: { cwd: string; env: Record<string, string | undefined>; nodeArgs?: readonly string[] }): Program {
+  const child: ChildProcess = spawn(process.execPath, [...(options.nodeArgs ?? []), program, ...args], { cwd: options.cwd, env: { PATH: process.env["PATH"], TMPDIR: process.env["TMPDIR"], ...options.env }, stdio: ["ignore", "pipe", "pipe"] });
   const { pid } = child;
   if (pid === undefined) throw new Error(`${program} cannot be started`);
   reap(pid);
@@ -78,6 +78,8 @@ export interface ControlPlaneOptions {
   /** File with a certificate to trust, for sinks. */
   caFile?: string;
   args?: readonly string[];
+  /** Options of Node itself, to profile. */
+  nodeArgs?: readonly string[];
 }
 
 export interface ControlPlane extends Program {
@@ -94,7 +96,7 @@ export async function spawnControlPlane(t: Teardown, options: ControlPlaneOption
   // Before the program, so that it is undone after it: the program would start its database again.
   t.teardown(() => endPostmaster(folder));
   const env = { SM_SERVER__BIND: `127.0.0.1:${port}`, SM_SECURITY__ALLOW_PRIVATE_TARGETS: "true", NODE_EXTRA_CA_CERTS: options.caFile, ...options.env };
-  return { ...startProgram(t, controlPlaneProgram, options.args ?? [], { cwd: folder, env }), port, folder };
+  return { ...startProgram(t, controlPlaneProgram, options.args ?? [], { cwd: folder, env, nodeArgs: options.nodeArgs ?? [] }), port, folder };
 }
 
 /** Starts a control plane and waits until it answers. */
@@ -106,7 +108,7 @@ export async function startControlPlane(t: Teardown, options: ControlPlaneOption
   await waitFor(
     "the control plane to be ready",
     async () => {
-      if (ended !== null) throw new Error(`it ended with ${ended}: ${started.complaints()}`);
+      if (ended !== null) throw new Hopeless(`the control plane ended with ${ended}: ${started.complaints()}`);
       // The welcome comes after the port answers, and has the link that a test may want.
       return /is ready:/.test(started.complaints()) && (await fetch(`${url}/readyz`)).ok;
     },

@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import type { Sql } from "postgres";
+import type { Sql, TransactionSql } from "postgres";
 import { openPool } from "@statusmesh/control-plane/db/connect";
 import type { Teardown } from "./folder.ts";
 
@@ -11,16 +11,28 @@ export function openEmbedded(t: Teardown, folder: string, max = 4): Sql {
 }
 
 /** Puts many tcp targets of an organisation into one region, as the API would, without asking it for each. Returns their ids. */
-export async function insertTargets(sql: Sql, input: { ids: readonly string[]; orgId: string; region: string; intervalSecs: number; confirmations: number; channelId?: string }): Promise<void> {
-  const ids = [...input.ids];
-  await sql.begin(async (tx) => {
-    await tx`
-      insert into targets (id, org_id, name, kind, spec, interval_secs, enabled, tags, alert_confirmations, notify_recovery, renotify_interval_secs, region_policy, write_source, created_at, updated_at)
-      select id, ${input.orgId}, 'Target ' || n, 'tcp', '{"type":"tcp","host":"127.0.0.1","port":9,"timeout":1000}', ${input.intervalSecs}, true, '{}', ${input.confirmations}, true, 3600, '"majority"', 'api', now(), now()
-      from unnest(${ids}::uuid[]) with ordinality as t (id, n)`;
-    await tx`insert into target_states (target_id, state, status) select id, '', 'unknown' from unnest(${ids}::uuid[]) as t (id)`;
-    await tx`insert into target_regions (target_id, region_id) select id, ${input.region} from unnest(${ids}::uuid[]) as t (id)`;
-    if (input.channelId !== undefined) await tx`insert into target_alerts (target_id, channel_id, position) select id, ${input.channelId}, 0 from unnest(${ids}::uuid[]) as t (id)`;
-  });
+export async function insertTargets(sql: Sql, input: NewTargets): Promise<void> {
+  await sql.begin((tx) => insertTargetsIn(tx, input));
   await sql`analyze targets, target_states, target_regions`;
+}
+
+export interface NewTargets {
+  ids: readonly string[];
+  orgId: string;
+  region: string;
+  intervalSecs: number;
+  confirmations: number;
+  channelId?: string;
+}
+
+/** The same in a transaction of the caller's. */
+export async function insertTargetsIn(tx: Sql | TransactionSql, input: NewTargets): Promise<void> {
+  const ids = [...input.ids];
+  await tx`
+    insert into targets (id, org_id, name, kind, spec, interval_secs, enabled, tags, alert_confirmations, notify_recovery, renotify_interval_secs, region_policy, write_source, created_at, updated_at)
+    select id, ${input.orgId}, 'Target ' || n, 'tcp', '{"type":"tcp","host":"127.0.0.1","port":9,"timeout":1000}', ${input.intervalSecs}, true, '{}', ${input.confirmations}, true, 3600, '"majority"', 'api', now(), now()
+    from unnest(${ids}::uuid[]) with ordinality as t (id, n)`;
+  await tx`insert into target_states (target_id, state, status) select id, '', 'unknown' from unnest(${ids}::uuid[]) as t (id)`;
+  await tx`insert into target_regions (target_id, region_id) select id, ${input.region} from unnest(${ids}::uuid[]) as t (id)`;
+  if (input.channelId !== undefined) await tx`insert into target_alerts (target_id, channel_id, position) select id, ${input.channelId}, 0 from unnest(${ids}::uuid[]) as t (id)`;
 }

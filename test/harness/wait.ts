@@ -3,6 +3,9 @@ import { setTimeout as sleep } from "node:timers/promises";
 /** Generous, because a loaded machine is slow and a wait that succeeds costs only the time that it needs. */
 const defaultDeadlineMs = 30_000;
 
+/** Thrown by a condition that can never come true: no use to wait on. */
+export class Hopeless extends Error {}
+
 /**
  * Waits until `condition` gives something other than false, null or undefined, and returns that. Throws with `what` and
  * with what the condition complained of last when the time is over.
@@ -17,6 +20,7 @@ export async function waitFor<T>(what: string, condition: () => Promise<T | fals
       if (value !== false && value !== null && value !== undefined) return value;
       complaint = "";
     } catch (error) {
+      if (error instanceof Hopeless) throw error;
       complaint = ` (${error instanceof Error ? error.message : String(error)})`;
     }
     await sleep(options.everyMs ?? 50);

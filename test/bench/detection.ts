@@ -1,0 +1,72 @@
+import { newId } from "@statusmesh/shared/ids";
+import { agentIn, castIn } from "../harness/cast.ts";
+import { connect } from "../harness/api.ts";
+import { tempFolder } from "../harness/folder.ts";
+import { startControlPlane } from "../harness/processes.ts";
+import { batchOf, runOf } from "../harness/results.ts";
+import { startSink } from "../harness/sink.ts";
+import { insertTargets, openEmbedded } from "../harness/targets.ts";
+import { waitFor } from "../harness/wait.ts";
+import { type Measured, rounded } from "./measure.ts";
+import { nodeArgs, percentile, withTeardown } from "./scope.ts";
+
+const incidents = 100;
+/** Incidents come one at a time, as they usually do, and then as many again at once, as when a data centre goes. */
+const pauseMs = 30;
+const maxP99Ms = 1000;
+
+/**
+ * From the confirming result being sent to the control plane until the signed webhook request is complete at its
+ * receiver, over https, through real processes: p99 of incidents that come one by one. A burst of as many is reported beside it.
+ */
+export async function run(): Promise<Measured> {
+  return await withTeardown(async (t) => {
+    const folder = tempFolder(t, "bench");
+    const sink = await startSink(t);
+    const controlPlane = await startControlPlane(t, { folder, caFile: sink.caFile, env: { SM_LOG__LEVEL: "warn" }, nodeArgs });
+    const sql = openEmbedded(t, folder, 1);
+    const { olga } = await castIn(sql);
+    const agent = await agentIn(sql, "bench");
+    const channel = await connect(t, controlPlane.url, olga.token).post("/api/v1/notification-channels", { name: "Duty", config: { type: "webhook", url: sink.url, secret: sink.secret } });
+    if (channel.status !== 201) throw new Error(channel.text);
+    const ids = Array.from({ length: 2 * incidents }, newId);
+    await insertTargets(sql, { ids, orgId: olga.orgId, region: "bench", intervalSecs: 10, confirmations: 2, channelId: channel.body.id });
+
+    const probe = connect(t, controlPlane.url, agent.token);
+    const report = async (some: readonly string[], slot: number): Promise<void> => {
+      const { status, text } = await probe.post("/api/agent/results", batchOf(some.map((id) => runOf(id, slot, "down"))));
+      if (status !== 200) throw new Error(text);
+    };
+    const now = Date.now();
+    await report(ids, now - 10_000);
+    const sentAt = new Map<string, number>();
+    for (const id of ids.slice(0, incidents)) {
+      sentAt.set(id, performance.now());
+      await report([id], now);
+      await new Promise((settle) => setTimeout(settle, pauseMs));
+    }
+    await waitFor("all notices", () => sink.received.length === incidents);
+    const burst = ids.slice(incidents);
+    for (const id of burst) sentAt.set(id, performance.now());
+    await report(burst, now);
+    await waitFor("all notices of the burst", () => sink.received.length === 2 * incidents);
+    if (!sink.received.every(({ signed }) => signed)) throw new Error("a notice is not signed");
+    await controlPlane.stop();
+
+    const delays = sink.received.map(({ at, notice }) => at - sentAt.get(notice.target_id)!);
+    const single = delays.slice(0, incidents);
+    const p99 = percentile(single, 0.99);
+    return {
+      name: "detection",
+      value: rounded(p99, 0),
+      unit: "ms p99 from result to webhook",
+      limit: maxP99Ms,
+      better: "lower",
+      ratio: rounded(p99 / maxP99Ms, 3),
+      incidents,
+      p50_ms: rounded(percentile(single, 0.5), 1),
+      burst_p50_ms: rounded(percentile(delays.slice(incidents), 0.5), 0),
+      burst_p99_ms: rounded(percentile(delays.slice(incidents), 0.99), 0),
+    };
+  });
+}
