@@ -20,16 +20,6 @@ export interface ChannelRow {
 
 const columns = (sql: Db) => sql`id, org_id, name, kind, config, enabled, disabled_reason, write_source, created_at, updated_at`;
 
-/**
- * What the plan allows of channels; null is unlimited. Locks the organisation, so that of many parallel creations each
- * counts those before it.
- */
-export async function lockQuota(sql: Db, orgId: string): Promise<{ plan: string; limit: number | null }> {
-  const [row] = await sql<{ plan: string; limit: number | null }[]>`
-    select p.id as plan, p.max_notification_channels as limit from orgs o join plans p on p.id = o.plan_id where o.id = ${orgId} for no key update of o`;
-  return row!;
-}
-
 /** Fails with 23505 on `channels_org_id_name_key` when the name is taken. */
 export async function insertChannel(sql: Db, row: Omit<ChannelRow, "disabled_reason">): Promise<ChannelRow> {
   const [inserted] = await sql<ChannelRow[]>`

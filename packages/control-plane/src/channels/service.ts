@@ -5,6 +5,7 @@ import { blockedHost } from "@statusmesh/shared/net/address";
 import { type Ctx, inTransaction, requireScope, type System } from "../context.ts";
 import { createOutbound, type Outbound } from "../http/outbound.ts";
 import { iso, type Page } from "../http/wire.ts";
+import { takeQuota } from "../plans/service.ts";
 import { type ChannelConfig, isChannelType, kindOf } from "./kinds/index.ts";
 import { type ChannelMessage, DeliveryError } from "./kinds/kind.ts";
 import * as queries from "./queries.ts";
@@ -34,11 +35,9 @@ export async function createChannel(ctx: Ctx, input: ChannelCreate): Promise<Cha
     created_at: at,
     updated_at: at,
   };
-  return await inTransaction(ctx, async ({ sql }) => {
-    const { plan, limit } = await queries.lockQuota(sql, ctx.orgId);
-    const current = await queries.countChannels(sql, ctx.orgId);
-    if (limit !== null && current >= limit) throw quotaExceeded(current, limit, plan);
-    return present(await nameTaken(() => queries.insertChannel(sql, row)));
+  return await inTransaction(ctx, async (tx) => {
+    await takeQuota(tx, "max_notification_channels", async () => ({ current: await queries.countChannels(tx.sql, ctx.orgId), adding: 1 }));
+    return present(await nameTaken(() => queries.insertChannel(tx.sql, row)));
   });
 }
 
@@ -199,11 +198,6 @@ async function stored(ctx: Ctx, id: string): Promise<queries.ChannelRow> {
 
 const notFound = () => new AppError("CHANNEL_NOT_FOUND", "There is no such notification channel in this organisation.");
 
-function quotaExceeded(current: number, limit: number, plan: string): AppError {
-  const details = { quota: "max_notification_channels", current, limit, plan };
-  return new AppError("CHANNEL_QUOTA_EXCEEDED", `The plan ${plan} allows ${limit} notification channels, and there are ${current} already.`, { details });
-}
-
 function present(row: queries.ChannelRow): Channel {
   return {
     id: row.id,
@@ -226,7 +220,10 @@ function checkName(name: string): void {
 function checkConfig(ctx: Ctx, config: ChannelConfig): void {
   const kind = kindOf(config);
   kind.mapSecrets(config, (secret, pointer) => {
-    if (secret === mask) throw new AppError("REDACTION_SENTINEL", `${mask} is how a secret reads, not what it is. Send the secret itself, or leave config out to keep what is stored.`, { field: `/config${pointer}` });
+    if (secret === mask)
+      throw new AppError("REDACTION_SENTINEL", `${mask} is how a secret reads, not what it is. Send the secret itself, or leave config out to keep what is stored.`, {
+        field: `/config${pointer}`,
+      });
     return secret;
   });
   try {
@@ -238,7 +235,11 @@ function checkConfig(ctx: Ctx, config: ChannelConfig): void {
   if (ctx.config.security.allow_private_targets) return;
   for (const { url, pointer } of kind.urls(config)) {
     const range = blockedHost(new URL(url).hostname.replace(/^\[|\]$/g, ""));
-    if (range !== null) throw new AppError("SSRF_BLOCKED", "The URL leads to a private or reserved address. Use one that is reachable from the internet.", { field: `/config${pointer}`, details: { range } });
+    if (range !== null)
+      throw new AppError("SSRF_BLOCKED", "The URL leads to a private or reserved address. Use one that is reachable from the internet.", {
+        field: `/config${pointer}`,
+        details: { range },
+      });
   }
 }
 

@@ -2,8 +2,9 @@ import { AppError } from "@statusmesh/shared/errors";
 import { isId } from "@statusmesh/shared/ids";
 import { type Ctx, inTransaction, requireOwner, requireScope } from "../context.ts";
 import type { Page } from "../http/wire.ts";
+import { takeQuota } from "../plans/service.ts";
 import * as queries from "./queries.ts";
-import { notFound, quotaExceeded } from "./refusals.ts";
+import { notFound } from "./refusals.ts";
 import type { Component, ComponentCreate, ComponentPatch } from "./schema.ts";
 
 /** The monitors on a page in the order of the page. */
@@ -22,13 +23,10 @@ export async function addComponent(ctx: Ctx, pageId: string, input: ComponentCre
   requireScope(ctx, "status_page:write");
   requireOwner(ctx);
   return await inTransaction(ctx, async (own) => {
-    const { plan, max_public_components: limit } = await queries.lockQuotas(own.sql, ctx.orgId);
     await findPage(own, pageId, queries.lockPage);
     if ((await queries.selectComponent(own.sql, ctx.orgId, pageId, input.target_id)) !== null) {
       throw new AppError("COMPONENT_ALREADY_ON_PAGE", "This monitor is on the page already.", { field: "/target_id" });
     }
-    const { count, included } = await queries.countPublicTargets(own.sql, ctx.orgId, input.target_id);
-    const full = limit !== null && !included && count >= limit;
     const binding = {
       target_id: input.target_id,
       public_name: input.public_name ?? null,
@@ -37,7 +35,10 @@ export async function addComponent(ctx: Ctx, pageId: string, input: ComponentCre
     };
     if (!(await queries.insertComponent(own.sql, ctx.orgId, pageId, binding))) throw new AppError("TARGET_NOT_FOUND", "There is no monitor with this id.", { field: "/target_id" });
     // After the insert, so that a monitor that does not exist is told as such whatever the quota.
-    if (full) throw quotaExceeded("max_public_components", count, limit, plan);
+    await takeQuota(own, "max_public_components", async () => {
+      const { others, elsewhere } = await queries.countOtherPublicTargets(own.sql, ctx.orgId, pageId, input.target_id);
+      return elsewhere ? { current: others + 1, adding: 0 } : { current: others, adding: 1 };
+    });
     return await find(own, pageId, input.target_id);
   });
 }

@@ -17,21 +17,6 @@ export interface StatusPageRow {
 
 const columns = (sql: Db) => sql`p.id, p.org_id, p.slug, p.name, p.enabled, p.branding, p.created_at, p.updated_at`;
 
-/** What the plan allows of pages and components; null is unlimited. */
-export interface PageQuotas {
-  plan: string;
-  max_status_pages: number | null;
-  max_public_components: number | null;
-}
-
-/** Locks the organisation, so that of many parallel additions each counts those before it. Rows that refer to it may still be written. */
-export async function lockQuotas(sql: Db, orgId: string): Promise<PageQuotas> {
-  const [row] = await sql<PageQuotas[]>`
-    select p.id as plan, p.max_status_pages, p.max_public_components
-    from orgs o join plans p on p.id = o.plan_id where o.id = ${orgId} for no key update of o`;
-  return row!;
-}
-
 /** False when another page, of whichever organisation, has the slug. */
 export async function insertPage(sql: Db, row: StatusPageRow): Promise<boolean> {
   const rows = await sql`
@@ -111,10 +96,11 @@ export async function selectComponent(sql: Db, orgId: string, pageId: string, ta
   return row ?? null;
 }
 
-/** Monitors of the organisation that are on some page, and whether this one is among them. */
-export async function countPublicTargets(sql: Db, orgId: string, targetId: string): Promise<{ count: number; included: boolean }> {
-  const [row] = await sql<{ count: number; included: boolean }[]>`
-    select count(distinct target_id)::int as count, coalesce(bool_or(target_id = ${targetId}), false) as included from status_page_components where org_id = ${orgId}`;
+/** How many monitors other than this one the organisation shows on some page, and whether this one is on another page than `pageId`. */
+export async function countOtherPublicTargets(sql: Db, orgId: string, pageId: string, targetId: string): Promise<{ others: number; elsewhere: boolean }> {
+  const [row] = await sql<{ others: number; elsewhere: boolean }[]>`
+    select count(distinct target_id) filter (where target_id <> ${targetId})::int as others, coalesce(bool_or(target_id = ${targetId} and page_id <> ${pageId}), false) as elsewhere
+    from status_page_components where org_id = ${orgId}`;
   return row!;
 }
 

@@ -2,8 +2,9 @@ import { AppError } from "@statusmesh/shared/errors";
 import { isId, newId } from "@statusmesh/shared/ids";
 import { type Ctx, inTransaction, requireOwner, requireScope, type System } from "../context.ts";
 import { iso, type Page } from "../http/wire.ts";
+import { takeQuota } from "../plans/service.ts";
 import * as queries from "./queries.ts";
-import { notFound, quotaExceeded } from "./refusals.ts";
+import { notFound } from "./refusals.ts";
 import type { Branding, BrandingInput, StatusPage, StatusPageCreate, StatusPagePatch } from "./schema.ts";
 
 export { addComponent, listComponents, removeComponent, reorderComponents, updateComponent } from "./components.ts";
@@ -43,11 +44,9 @@ export async function createPage(ctx: Ctx, input: StatusPageCreate): Promise<Sta
     created_at: now,
     updated_at: now,
   };
-  await inTransaction(ctx, async ({ sql }) => {
-    const { plan, max_status_pages: limit } = await queries.lockQuotas(sql, ctx.orgId);
-    const current = await queries.countPages(sql, ctx.orgId);
-    if (limit !== null && current >= limit) throw quotaExceeded("max_status_pages", current, limit, plan);
-    if (!(await queries.insertPage(sql, row))) throw slugTaken(row.slug);
+  await inTransaction(ctx, async (tx) => {
+    await takeQuota(tx, "max_status_pages", async () => ({ current: await queries.countPages(tx.sql, ctx.orgId), adding: 1 }));
+    if (!(await queries.insertPage(tx.sql, row))) throw slugTaken(row.slug);
   });
   return presentOne(ctx, row);
 }

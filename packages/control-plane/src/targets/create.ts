@@ -1,8 +1,8 @@
 import { kindOf } from "@statusmesh/shared/checks";
-import { AppError } from "@statusmesh/shared/errors";
 import { newId } from "@statusmesh/shared/ids";
 import { existingChannelIds } from "../channels/service.ts";
 import { type Ctx, inTransaction, requireScope } from "../context.ts";
+import { takeQuota } from "../plans/service.ts";
 import * as queries from "./queries.ts";
 import { alertRule, below, checkRules, intervalRule, nameRule, present, regionPolicyRule, renotifyRule, sealSpec, tagsRule } from "./rules.ts";
 import type { Target, TargetCreate } from "./schema.ts";
@@ -23,11 +23,14 @@ async function create(ctx: Ctx, inputs: readonly TargetCreate[], base: (at: numb
   requireScope(ctx, "targets:write");
   // What needs no database is refused before it is asked.
   const drafts = inputs.map((input, at) => below(base(at), () => draft(ctx, input)));
-  return await inTransaction(ctx, async ({ sql }) => {
-    const plan = await queries.selectPlan(sql, ctx.orgId);
-    await reserve(ctx, sql, plan, drafts.length);
+  return await inTransaction(ctx, async (tx) => {
+    const { sql } = tx;
+    const plan = await takeQuota(tx, "max_targets", async () => ({
+      current: await queries.countTargets(sql, ctx.orgId, { q: null, tag: null, enabled: null }),
+      adding: drafts.length,
+    }));
     const channels = await existingChannelIds(
-      { ...ctx, sql },
+      tx,
       ctx.orgId,
       inputs.flatMap((input) => (input.alerts ?? []).map((alert) => alert.channel_id)),
     );
@@ -71,16 +74,4 @@ function draft(ctx: Ctx, input: TargetCreate): queries.NewTargetRow {
     created_at: now,
     updated_at: now,
   };
-}
-
-/** Throws QUOTA_EXCEEDED unless the plan has room for `more` targets, and keeps that room until the transaction ends. */
-async function reserve(ctx: Ctx, sql: Ctx["sql"], plan: queries.PlanRow, more: number): Promise<void> {
-  const limit = plan.max_targets;
-  if (limit === null) return;
-  await queries.lockOrg(sql, ctx.orgId);
-  const current = await queries.countTargets(sql, ctx.orgId, { q: null, tag: null, enabled: null });
-  if (current + more <= limit) return;
-  throw new AppError("QUOTA_EXCEEDED", `The plan ${plan.plan_id} allows ${limit} targets, and there are ${current} already.`, {
-    details: { quota: "max_targets", current, limit, plan: plan.plan_id },
-  });
 }

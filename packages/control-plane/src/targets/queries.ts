@@ -249,23 +249,6 @@ export async function selectSpecsFailingWith(sql: Db, orgId: string, now: Date, 
   return rows.map((row) => row.spec);
 }
 
-/** What the plan of an organisation allows of targets; `max_targets` null is any number. */
-export interface PlanRow {
-  plan_id: string;
-  min_check_interval_secs: number;
-  max_targets: number | null;
-}
-
-export async function selectPlan(sql: Db, orgId: string): Promise<PlanRow> {
-  const [row] = await sql<PlanRow[]>`select p.id as plan_id, p.min_check_interval_secs, p.max_targets from orgs o join plans p on p.id = o.plan_id where o.id = ${orgId}`;
-  return row!;
-}
-
-/** Makes everybody who counts the organisation's targets before adding to them wait for each other. */
-export async function lockOrg(sql: Db, orgId: string): Promise<void> {
-  await sql`select 1 from orgs where id = ${orgId} for no key update`;
-}
-
 /** Wakes the agents' pulls on every replica when the transaction commits. */
 export async function announceTargets(sql: Db): Promise<void> {
   await sql`select pg_notify('sm_targets', '')`;

@@ -3,7 +3,8 @@ import { AppError } from "@statusmesh/shared/errors";
 import { blockedHost } from "@statusmesh/shared/net/address";
 import type { System } from "../context.ts";
 import { iso } from "../http/wire.ts";
-import type { PlanRow, TargetRow } from "./queries.ts";
+import type { Plan } from "../plans/service.ts";
+import type { TargetRow } from "./queries.ts";
 import type { RegionPolicy, Target } from "./schema.ts";
 
 /*
@@ -105,12 +106,12 @@ export function addedTags(tags: readonly string[], added: readonly string[]): st
   return all;
 }
 
-export function intervalRule(plan: PlanRow, spec: CheckSpec, interval: number): void {
+export function intervalRule(plan: Plan, spec: CheckSpec, interval: number): void {
   const floor = Math.max(plan.min_check_interval_secs, kindOf(spec).minIntervalSecs);
   if (interval < floor) {
-    throw new AppError("MIN_CHECK_INTERVAL", `The shortest interval for this kind of check on the plan ${plan.plan_id} is ${floor} seconds.`, {
+    throw new AppError("MIN_CHECK_INTERVAL", `The shortest interval for this kind of check on the plan ${plan.id} is ${floor} seconds.`, {
       field: "/interval",
-      details: { interval, minimum: floor, plan: plan.plan_id },
+      details: { interval, minimum: floor, plan: plan.id },
     });
   }
 }

@@ -6,6 +6,7 @@ import { type Ctx, inTransaction, requireScope } from "../context.ts";
 import { validate } from "../http/validate.ts";
 import type { Page } from "../http/wire.ts";
 import { closeSilently, explainVotes, reevaluate } from "../incidents/service.ts";
+import { planOf } from "../plans/service.ts";
 import { enabledRegionIds } from "../regions/service.ts";
 import * as queries from "./queries.ts";
 import { alertRule, checkRules, intervalRule, nameRule, notFound, openSpec, present, regionPolicyRule, renotifyRule, sealSpec, tagsRule } from "./rules.ts";
@@ -47,7 +48,7 @@ export async function updateTarget(ctx: Ctx, id: string, patch: TargetPatch): Pr
     if (before === null) throw notFound();
     const spec = patch.check === undefined ? null : mergeCheck(ctx, id, before.spec, patch.check);
     const interval = patch.interval ?? before.interval_secs;
-    if (patch.interval !== undefined) intervalRule(await queries.selectPlan(tx.sql, ctx.orgId), spec ?? before.spec, interval);
+    if (patch.interval !== undefined) intervalRule(await planOf(tx), spec ?? before.spec, interval);
     const renotify = patch.renotify_interval_secs === undefined ? before.renotify_interval_secs : renotifyRule(patch.renotify_interval_secs);
     const channels =
       patch.alerts === undefined
