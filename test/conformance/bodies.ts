@@ -1,0 +1,30 @@
+import { protocolVersion } from "@statusmesh/shared/agent-protocol";
+import { batchOf } from "../harness/results.ts";
+
+export const tcp = { type: "tcp", host: "127.0.0.1", port: 9 };
+export const webhook = { type: "webhook", url: "https://127.0.0.1:9/hook" };
+
+/** A body that each route with one takes, by method and path. A new route gets its line here. */
+export const goodBodies = ({ targetId }: { targetId: string }): Record<string, object> => ({
+  "POST /api/agent/pull": { protocol: protocolVersion, agent_version: "0.0.0", cursor: null, capacity: 0 },
+  "POST /api/agent/results": batchOf([]),
+  "POST /api/v1/targets": { name: "Shop", check: tcp },
+  "POST /api/v1/targets/test": tcp,
+  "PATCH /api/v1/targets/{id}": { name: "Shop" },
+  "POST /api/v1/notification-channels": { name: "Other", config: webhook },
+  "POST /api/v1/notification-channels/test": { config: webhook },
+  "PATCH /api/v1/notification-channels/{id}": { name: "Duty" },
+  "POST /api/v1/status-pages": { slug: "other", name: "Other" },
+  "PATCH /api/v1/status-pages/{id}": { name: "Shop" },
+  "POST /api/v1/status-pages/{id}/components": { target_id: targetId },
+  "POST /api/v1/status-pages/{id}/components/reorder": { target_ids: [targetId] },
+  "PATCH /api/v1/status-pages/{id}/components/{target_id}": { public_name: "Shop" },
+  "POST /api/v1/sessions": { code: "a code" },
+  "POST /operator/regions": { id: "north", name: "North" },
+  "PATCH /operator/regions/{id}": { name: "North" },
+  "POST /operator/agents": { name: "North 1", region: "default" },
+  "PATCH /operator/agents/{id}": { name: "North 2" },
+  "POST /api/v1/targets/bulk": [{ name: "Shop", check: tcp }],
+  "POST /api/v1/targets/bulk-action": { ids: [targetId], action: { type: "enable" } },
+  "PUT /api/v1/targets/{id}/regions": { regions: ["default"] },
+});

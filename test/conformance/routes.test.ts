@@ -1,0 +1,181 @@
+import t from "tap";
+import { allRoutes } from "@statusmesh/control-plane/app";
+import { type Scope, scopes } from "@statusmesh/control-plane/context";
+import type { Hub } from "@statusmesh/control-plane/db/notify";
+import type { Route } from "@statusmesh/control-plane/http/route";
+import { openIngest } from "@statusmesh/control-plane/pipeline/ingest";
+import { errorCodes } from "@statusmesh/shared/errors";
+import { newId } from "@statusmesh/shared/ids";
+import { type Client, connect, type Json } from "../harness/api.ts";
+import { agentIn, castIn, tokenOf } from "../harness/cast.ts";
+import { cloneDatabase } from "../harness/database.ts";
+import { serveHere } from "../harness/in-process.ts";
+import { goodBodies, tcp, webhook } from "./bodies.ts";
+
+/*
+ * What holds for every route there is, read from the declarations: a new one is tested here from its first day, and has
+ * to say in bodies.ts what a good body for it is.
+ */
+
+const silentHub: Hub = { on: () => () => undefined, wait: () => Promise.resolve(false), ready: () => Promise.resolve() };
+const routes = allRoutes({ hub: silentHub, ingest: openIngest(() => Promise.resolve()), draining: new AbortController().signal });
+const nameOf = (route: Route): string => `${route.method} ${route.path}`;
+
+const operatorSecret = "a-secret-of-the-operator";
+const database = await cloneDatabase(t);
+const { sql } = database;
+const { olga, xenia } = await castIn(sql);
+const agent = await agentIn(sql, "default");
+const url = await serveHere(t, database, { SM_SECURITY__ALLOW_PRIVATE_TARGETS: "true", SM_OPERATOR__ADMIN_TOKEN: operatorSecret });
+const nobody = connect(t, url, null);
+const bearing = (token: string): Client => nobody.with({ authorization: `Bearer ${token}` });
+const owner = bearing(olga.token);
+const outsider = bearing(xenia.token);
+
+async function made(path: string, json: object): Promise<Json> {
+  const { status, body, text } = await owner.post(path, json);
+  if (status !== 201) throw new Error(`${path}: ${text}`);
+  return body;
+}
+const target = await made("/api/v1/targets", { name: "Shop", check: tcp });
+const channel = await made("/api/v1/notification-channels", { name: "Duty", config: webhook });
+const page = await made("/api/v1/status-pages", { slug: "shop", name: "Shop" });
+await made(`/api/v1/status-pages/${page.id}/components`, { target_id: target.id });
+const incident = newId();
+await sql`
+  insert into incidents (id, org_id, target_id, started_at, opened_at, severity, impact, peak_impact, regions_down, regions_up, created_at, updated_at)
+  values (${incident}, ${olga.orgId}, ${target.id}, now(), now(), 'major', 'major_outage', 'major_outage', '{default}', '{}', now(), now())`;
+const session = newId();
+await sql`insert into sessions (id, user_id, org_id, secret_hash, created_at, last_used_at, expires_at) values (${session}, ${olga.userId}, ${olga.orgId}, ${Buffer.from(session)}, now(), now(), now() + interval '1 hour')`;
+
+/** What of Olga's stands for `{id}` under a path. */
+const belongings: Record<string, string> = {
+  "/api/v1/targets": target.id,
+  "/api/v1/notification-channels": channel.id,
+  "/api/v1/status-pages": page.id,
+  "/api/v1/incidents": incident,
+  "/api/v1/sessions": session,
+};
+
+const bodies = goodBodies({ targetId: target.id });
+const bodyOf = (route: Route): object => (route.body === null ? {} : { json: bodies[nameOf(route)] });
+/** The path with an id of Olga's, or with `id`. */
+const pathOf = (route: Route, id?: string): string => {
+  const own = Object.entries(belongings).find(([prefix]) => route.path.startsWith(`${prefix}/{id}`))?.[1];
+  return route.path.replace("{id}", id ?? own ?? newId()).replace("{target_id}", target.id);
+};
+const tenantRoutes = routes.filter((route) => route.door === "tenant");
+
+t.test("every route says what it is", (t) => {
+  const seen = new Set<string>();
+  for (const route of routes) {
+    const name = nameOf(route);
+    t.notOk(seen.has(name), `${name} is there once`);
+    seen.add(name);
+    t.ok(route.summary.length > 0 && !route.summary.endsWith("."), `${name} has a summary, a title without a full stop`);
+    t.ok(route.tag.length > 0, `${name} has a tag`);
+    t.ok(Object.keys(route.replies).some((status) => status.startsWith("2")), `${name} says what it answers`);
+    t.strictSame([...new Set(route.path.match(/(?<=\{)\w+/g))].sort(), Object.keys(route.params?.properties ?? {}).sort(), `${name} declares its parameters`);
+    t.ok(route.errors.every((code) => code in errorCodes), `${name} names errors that there are`);
+    t.ok(route.scope === null || (scopes as readonly string[]).includes(route.scope), `${name} asks for a scope that there is`);
+    t.ok(route.body === null || bodies[name] !== undefined, `${name} has a good body in bodies.ts`);
+  }
+  t.end();
+});
+
+t.test("without a credential every door but the public one is shut", async (t) => {
+  for (const route of routes.filter(({ door }) => door !== "public")) {
+    const { status, body } = await nobody.send(route.method, pathOf(route), bodyOf(route));
+    t.match({ status, code: body?.error?.code }, { status: 401, code: "UNAUTHENTICATED" }, nameOf(route));
+  }
+});
+
+t.test("each door takes its own credential only", async (t) => {
+  const credentials = { tenant: olga.token, agent: agent.token, operator: operatorSecret };
+  for (const route of routes) {
+    if (route.door === "public") continue;
+    for (const [door, token] of Object.entries(credentials)) {
+      if (door === route.door) continue;
+      const { status } = await bearing(token).send(route.method, pathOf(route), bodyOf(route));
+      t.equal(status, 401, `${nameOf(route)} with the credential of an ${door}`);
+    }
+  }
+});
+
+t.test("a token without the scope is refused, and one with nothing but the scope is not", async (t) => {
+  for (const route of tenantRoutes) {
+    const { scope } = route;
+    if (scope === null) continue;
+    const others = scopes.filter((it) => it !== scope);
+    const without = await bearing(await tokenOf(sql, olga, { scopes: others })).send(route.method, pathOf(route), bodyOf(route));
+    t.match(without, { status: 403, body: { error: { code: "INSUFFICIENT_SCOPE", details: { scope } } } }, nameOf(route));
+    if (route.method !== "GET") continue;
+    const only = await bearing(await tokenOf(sql, olga, { scopes: [scope as Scope] })).send(route.method, pathOf(route));
+    t.equal(only.status, 200, `${nameOf(route)} with ${scope} alone: ${only.text.slice(0, 200)}`);
+  }
+});
+
+t.test("another's id is answered like one that there is not, byte for byte", async (t) => {
+  const traceparent = `00-${"12".repeat(16)}-${"34".repeat(8)}-01`;
+  for (const route of tenantRoutes.filter(({ path }) => path.includes("{id}"))) {
+    t.ok(Object.keys(belongings).some((prefix) => route.path.startsWith(`${prefix}/{id}`)), `${nameOf(route)}: this test has something of Olga's for it`);
+    const ask = (path: string) => outsider.with({ traceparent }).send(route.method, path, bodyOf(route));
+    const [foreign, absent] = [await ask(pathOf(route)), await ask(pathOf(route, newId()))];
+    t.equal(foreign.status, 404, nameOf(route));
+    t.strictSame([foreign.text, { ...foreign.headers, date: "" }], [absent.text, { ...absent.headers, date: "" }], nameOf(route));
+  }
+  t.strictSame((await owner.get(`/api/v1/targets/${target.id}`)).body, target, "and nothing of hers has changed");
+});
+
+t.test("every list is an envelope", async (t) => {
+  const lists = tenantRoutes.filter((route) => route.method === "GET" && Object.keys(route.query?.properties ?? {}).includes("limit"));
+  t.ok(lists.length > 0);
+  for (const route of lists) {
+    const { status, body } = await owner.get(`${pathOf(route)}?limit=1`);
+    t.equal(status, 200, nameOf(route));
+    t.strictSame(Object.keys(body).sort(), ["items", "limit", "offset", "total"], nameOf(route));
+    t.ok(Array.isArray(body.items) && body.items.length <= 1 && body.limit === 1 && body.offset === 0, nameOf(route));
+  }
+});
+
+t.test("reads say how long they may be kept, and errors that they may not", async (t) => {
+  for (const route of tenantRoutes.filter(({ method }) => method === "GET")) {
+    const good = await owner.get(pathOf(route));
+    t.equal(good.status, 200, nameOf(route));
+    t.equal(good.headers["cache-control"], route.cache, nameOf(route));
+    t.equal(good.headers["content-type"], "application/json; charset=utf-8", nameOf(route));
+  }
+});
+
+t.test("the OpenAPI document is whole", async (t) => {
+  const { status, body: document } = await nobody.get("/api/openapi.json");
+  t.equal(status, 200);
+  t.equal(document.openapi, "3.1.0");
+  const operations = routes.map((route) => ({ route, operation: document.paths[route.path]?.[route.method.toLowerCase()] }));
+  for (const { route, operation } of operations) {
+    const name = nameOf(route);
+    t.match(operation, { summary: route.summary, tags: [route.tag], operationId: /^[a-z][a-z0-9_]+$/ }, name);
+    t.ok(Object.keys(operation.responses).some((it) => it.startsWith("2")), `${name} documents its answer`);
+    t.equal(operation.requestBody !== undefined, route.body !== null, `${name} documents its body`);
+    const declared = operation.parameters.filter((it: Json) => it.in === "path").map((it: Json) => it.name);
+    t.strictSame(declared.sort(), [...route.path.matchAll(/\{(\w+)\}/g)].map(([, it]) => it).sort(), `${name} documents its path`);
+    for (const scheme of operation.security.flatMap((it: Json) => Object.keys(it))) t.ok(document.components.securitySchemes[scheme], `${name}: the scheme ${scheme} is there`);
+  }
+  const ids = operations.map(({ operation }) => operation.operationId);
+  t.equal(new Set(ids).size, ids.length, "no two operations have the same id");
+  const tags = new Set(document.tags.map((it: Json) => it.name));
+  t.ok(routes.every(({ tag }) => tags.has(tag)), "every tag is listed");
+  for (const reference of referencesIn(document)) t.ok(resolves(document, reference), `${reference} leads somewhere`);
+  t.strictSame([...keywordsIn(document)].filter((it) => ["errorCode", "cap"].includes(it) || it.startsWith("~")), [], "keywords of our validator stay inside");
+});
+
+function* walk(node: Json): Generator<Record<string, Json>> {
+  if (typeof node !== "object" || node === null) return;
+  if (!Array.isArray(node)) yield node;
+  for (const child of Object.values(node)) yield* walk(child);
+}
+
+const referencesIn = (document: Json): Set<string> => new Set([...walk(document)].flatMap((node) => (typeof node["$ref"] === "string" ? [node["$ref"]] : [])));
+const keywordsIn = (document: Json): Set<string> => new Set([...walk(document)].flatMap((node) => Object.keys(node)));
+const resolves = (document: Json, reference: string): boolean =>
+  reference.startsWith("#/") && reference.slice(2).split("/").reduce((node, key) => node?.[key.replaceAll("~1", "/").replaceAll("~0", "~")], document) !== undefined;
