@@ -1,0 +1,110 @@
+import t from "tap";
+import { type AgentResult, protocolVersion } from "@statusmesh/shared/agent-protocol";
+import { newId } from "@statusmesh/shared/ids";
+import type { AgentCtx, Ctx } from "../context.ts";
+import { openHub } from "../db/notify.ts";
+import { validate } from "../http/validate.ts";
+import { listIncidents } from "../incidents/service.ts";
+import { pull } from "../pipeline/assign.ts";
+import { openIngest } from "../pipeline/ingest.ts";
+import { serve } from "../testing/app.ts";
+import { second } from "../testing/clock.ts";
+import { agentResult, webhookTo } from "../testing/scene.ts";
+import { newAgent, newOrg, openWorld } from "../testing/world.ts";
+import { targetRoutes } from "./api.ts";
+import { TargetCreate } from "./schema.ts";
+import { createTarget, getMonitor } from "./service.ts";
+
+const { sql, clock, log, system } = await openWorld(t);
+const [eu, us] = [await newAgent(system, "eu"), await newAgent(system, "us")];
+const ingest = openIngest(async () => {});
+const send = (agent: AgentCtx, results: readonly AgentResult[]) => ingest(agent, { protocol: protocolVersion, results: [...results], runs: [] });
+
+let caller: Ctx = await newOrg(system);
+const ask = await serve(t, system, targetRoutes, { tenant: () => caller });
+const create = async (name: string, changes: object = {}): Promise<string> =>
+  (await createTarget(caller, validate(TargetCreate, { name, check: { type: "http", url: `https://example.org/${name}` }, ...changes }))).id;
+const openIncidents = async (id: string): Promise<number> => (await listIncidents(caller, { state: "open", target_id: id, limit: 1, offset: 0 })).total;
+const error = (status: number, code: string, field: string | null = null) => ({ status, body: { error: { code, field } } });
+
+t.beforeEach(async () => {
+  caller = await newOrg(system);
+});
+
+t.test("the regions of a target: who is taken away stops and loses its vote", async (t) => {
+  const channel = await webhookTo(caller, "https://hooks.example.org/");
+  const id = await create("any", { region_policy: "any", alerts: [{ channel_id: channel }] });
+  const counted = await create("counted", { region_policy: { count: 2 } });
+  const path = `/api/v1/targets/${id}/regions`;
+  const hub = openHub(sql, log);
+  const poll = async (agent: AgentCtx, cursor: string | null) =>
+    await pull(agent, hub, { protocol: protocolVersion, agent_version: "1.0.0", cursor, capacity: 0 }, AbortSignal.abort());
+  const [euKnows, usKnows] = [await poll(eu, null), await poll(us, null)];
+  for (const slot of [2, 1]) {
+    await send(eu, [agentResult(id, clock.now() - slot * second)]);
+    await send(us, [agentResult(id, clock.now() - slot * second, { status: "down" })]);
+  }
+  t.equal(await openIncidents(id), 1);
+
+  caller = { ...caller, writeSource: "terraform" };
+  t.strictSame((await ask("PUT", path, { regions: ["eu"] })).body, { regions: ["eu"] });
+  t.strictSame((await ask("GET", path)).body, { regions: ["eu"] });
+  t.match((await ask("GET", `/api/v1/targets/${id}`)).body, { write_source: "terraform" });
+  t.equal(await openIncidents(id), 0, "only the region that is gone held it open");
+  t.match(await getMonitor(caller, id), { status: "up", regions: [{ region: "eu", vote: "passing" }] });
+  t.strictSame(
+    (await sql`select reason from deliveries where channel_id = ${channel} order by created_at`).map(({ reason }) => reason),
+    ["opened", "resolved"],
+  );
+  t.strictSame((await poll(us, usKnows.cursor)).drop, [id], "its agent drops the check");
+  t.strictSame(
+    (await poll(eu, euKnows.cursor)).checks.map((check) => check.target_id),
+    [id],
+  );
+  t.match(await send(us, [agentResult(id, clock.now(), { status: "down" })]), { dropped_unassigned: 1 });
+
+  t.strictSame((await ask("PUT", path, { regions: ["us", "eu"] })).body, { regions: ["eu", "us"] }, "in the order of their ids");
+  t.match((await poll(us, usKnows.cursor)).checks, [{ target_id: id }]);
+
+  await sql`insert into regions (id, name, enabled, created_at, updated_at) values ('off', 'Off', false, now(), now())`;
+  for (const [regions, field] of [
+    [[], "/regions"],
+    [["eu", "eu"], "/regions"],
+    [["eu", "moon"], "/regions/1"],
+    [["off"], "/regions/0"],
+    [[7], "/regions/0"],
+    ["eu", "/regions"],
+  ] as const)
+    t.match(await ask("PUT", path, { regions }), error(422, "REGION_INVALID", field), JSON.stringify(regions));
+  t.match(await ask("PUT", `/api/v1/targets/${counted}/regions`, { regions: ["eu"] }), error(422, "INVALID_REGION_POLICY", "/regions"));
+  t.match(await ask("PUT", path, { regions: ["eu"], more: 1 }), error(400, "UNKNOWN_FIELD", "/more"));
+  caller = await newOrg(system);
+  for (const [method, body] of [["GET"], ["PUT", { regions: ["eu"] }]] as const) {
+    for (const other of [id, newId(), "nonsense"]) t.match(await ask(method, `/api/v1/targets/${other}/regions`, body), error(404, "TARGET_NOT_FOUND"));
+  }
+});
+
+t.test("tags in use, most used first, then by name", async (t) => {
+  for (const tags of [["web", "prod"], ["web", "Eu"], ["web", "prod", "a%b"], ["eu"]]) await create("tagged", { tags });
+  const tags = async (query = "") => (await ask("GET", `/api/v1/tags${query}`)).body;
+  t.strictSame(await tags(), {
+    items: [
+      { name: "web", count: 3 },
+      { name: "prod", count: 2 },
+      { name: "Eu", count: 1 },
+      { name: "a%b", count: 1 },
+      { name: "eu", count: 1 },
+    ],
+    total: 5,
+    limit: 50,
+    offset: 0,
+  });
+  t.match(await tags("?q=e"), { items: [{ name: "Eu" }, { name: "eu" }], total: 2 });
+  t.match(await tags("?q=a%25"), { items: [{ name: "a%b" }], total: 1 });
+  t.match(await tags("?q=%25"), { items: [], total: 0 }, "a wildcard is a letter");
+  t.match(await tags("?limit=2&offset=1"), { items: [{ name: "prod" }, { name: "Eu" }], total: 5, limit: 2, offset: 1 });
+  t.match(await tags("?limit=5000"), { limit: 1000 });
+  t.match(await ask("GET", "/api/v1/tags?limit=0"), error(400, "INVALID_QUERY", "/query/limit"));
+  caller = await newOrg(system);
+  t.match(await tags(), { items: [], total: 0 }, "of this organisation");
+});
