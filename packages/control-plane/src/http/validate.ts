@@ -160,7 +160,7 @@ function explainObject(node: Node, value: unknown, pointer: string, code: ErrorC
 
 function explainArray(node: Node, value: unknown, pointer: string, code: ErrorCode): Problem | null {
   if (!Array.isArray(value)) return { pointer, code, message: `${name(pointer)} must be an array.` };
-  const { minItems = 0, maxItems = Infinity } = node;
+  const { minItems = 0, maxItems = Array.isArray(node.items) ? node.items.length : Infinity } = node;
   if (value.length < minItems || value.length > maxItems) {
     const own = node.sizeCodes?.[value.length < minItems ? 0 : 1];
     const wanted = minItems === maxItems ? `exactly ${minItems}` : value.length < minItems ? `at least ${minItems}` : `at most ${maxItems}`;

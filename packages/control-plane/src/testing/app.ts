@@ -28,8 +28,11 @@ export interface ServeOptions {
 
 export type Ask = (method: string, path: string, body?: unknown, headers?: Record<string, string>) => Promise<Answer>;
 
+/** Asks, and says where: `http://127.0.0.1:54321`. */
+export type Served = Ask & { readonly origin: string };
+
 /** Serves routes on a real socket, every reply held against its declaration. Returns a function that asks. */
-export async function serve(t: Teardown, system: System, routes: readonly Route[], options: ServeOptions = {}): Promise<Ask> {
+export async function serve(t: Teardown, system: System, routes: readonly Route[], options: ServeOptions = {}): Promise<Served> {
   const shut = (): never => {
     throw new Error("no such door in this test");
   };
@@ -47,18 +50,19 @@ export async function serve(t: Teardown, system: System, routes: readonly Route[
 }
 
 /** Puts an application on a socket of this machine until the test ends. */
-export async function listen(t: Teardown, koa: Koa): Promise<Ask> {
+export async function listen(t: Teardown, koa: Koa): Promise<Served> {
   const http = createServer(koa.callback()).listen(0, "127.0.0.1");
   await new Promise((resolve) => http.once("listening", resolve));
   t.teardown(() => {
     http.closeAllConnections();
     http.close();
   });
-  const base = `http://127.0.0.1:${(http.address() as AddressInfo).port}`;
-  return async (method, path, body, headers = {}) => {
+  const origin = `http://127.0.0.1:${(http.address() as AddressInfo).port}`;
+  const ask = async (method: string, path: string, body?: unknown, headers: Record<string, string> = {}): Promise<Answer> => {
     const json = body === undefined ? {} : { body: JSON.stringify(body), headers: { "content-type": "application/json", ...headers } };
-    const response = await fetch(base + path, { method, headers, redirect: "manual", ...json });
+    const response = await fetch(origin + path, { method, headers, redirect: "manual", ...json });
     const text = await response.text();
     return { status: response.status, headers: response.headers, text, body: response.headers.get("content-type")?.startsWith("application/json") ? JSON.parse(text) : undefined };
   };
+  return Object.assign(ask, { origin });
 }

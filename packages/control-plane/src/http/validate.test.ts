@@ -1,0 +1,170 @@
+import Koa from "koa";
+import t from "tap";
+import Type, { type TSchema } from "typebox";
+import { AppError } from "@statusmesh/shared/errors";
+import { listen } from "../testing/app.ts";
+import { readJson } from "./body.ts";
+import { validate, validateQuery } from "./validate.ts";
+import { Id, nullable, paging } from "./wire.ts";
+
+type Problem = [code: string, field: string | null, message: string | RegExp];
+
+/** What is wrong with it, as a caller is told. */
+function problem(work: () => unknown): unknown[] {
+  try {
+    return ["accepted", work()];
+  } catch (error) {
+    if (!(error instanceof AppError)) throw error;
+    return [error.code, error.field, error.message];
+  }
+}
+
+const Circle = Type.Object(
+  { kind: Type.Literal("circle"), radius: Type.Integer({ minimum: 1, maximum: 9, errorCode: "INVALID_TIMEOUT" }), filled: Type.Boolean({ default: true }) },
+  { additionalProperties: false },
+);
+const Square = Type.Object({ kind: Type.Literal("square"), side: Type.Number({ minimum: 0 }) }, { additionalProperties: false });
+const Drawing = Type.Object(
+  {
+    name: Type.String({ minLength: 1, maxLength: 5 }),
+    shape: Type.Optional(Type.Union([Circle, Square], { discriminator: "kind" })),
+    tags: Type.Optional(Type.Array(Type.String({ errorCode: "INVALID_TAG" }), { maxItems: 2, errorCode: "INVALID_TAG" })),
+    style: Type.Optional(
+      Type.Union([Type.Literal("thin"), Type.Literal("bold"), Type.Object({ width: Type.Integer({ errorCode: "INVALID_INTERVAL" }) }, { additionalProperties: false })]),
+    ),
+    note: Type.Optional(nullable(Type.String({ maxLength: 3 }))),
+    pair: Type.Optional(nullable(Type.Tuple([Type.String(), Type.Integer()]))),
+    meta: Type.Optional(Type.Record(Type.String(), Type.Integer(), { minProperties: 1, maxProperties: 2 })),
+    paper: Type.Optional(Type.Enum(["a4", "a5"])),
+    owner_id: Type.Optional(Id),
+    max_width: Type.Optional(Type.Integer({ minimum: 0, maximum: 10, errorCode: "INVALID_INTERVAL" })),
+  },
+  { additionalProperties: false },
+);
+
+t.test("what is wrong is said with its code, its place and in words", async (t) => {
+  const cases: [unknown, ...Problem][] = [
+    [null, "INVALID_BODY", "", "The body must be an object."],
+    [[], "INVALID_BODY", "", "The body must be an object."],
+    ["x", "INVALID_BODY", "", "The body must be an object."],
+    [{}, "INVALID_BODY", "/name", "name is required."],
+    [{ name: 7 }, "INVALID_BODY", "/name", /^name must be string\.$/],
+    [{ name: "" }, "INVALID_BODY", "/name", /^name must /],
+    [{ name: "toolong" }, "INVALID_BODY", "/name", /^name must /],
+    [{ name: "a", nam: 1 }, "UNKNOWN_FIELD", "/nam", 'There is no field "nam" here. Did you mean "name"?'],
+    [{ name: "a", maxWidth: 1 }, "UNKNOWN_FIELD", "/maxWidth", 'There is no field "maxWidth" here. Did you mean "max_width"?'],
+    [{ name: "a", noet: 1 }, "UNKNOWN_FIELD", "/noet", 'There is no field "noet" here.'],
+    [{ name: "a", "a/b~c": 1 }, "UNKNOWN_FIELD", "/a~1b~0c", /a\/b~c/],
+    [{ name: "a", constructor: 1 }, "UNKNOWN_FIELD", "/constructor", /constructor/],
+    [{ name: "a", shape: 1 }, "INVALID_BODY", "/shape", /^shape must be/],
+    [{ name: "a", shape: {} }, "INVALID_BODY", "/shape/kind", "shape.kind must be one of circle, square."],
+    [{ name: "a", shape: { kind: "line" } }, "INVALID_BODY", "/shape/kind", "shape.kind must be one of circle, square."],
+    [{ name: "a", shape: { kind: "circle" } }, "INVALID_TIMEOUT", "/shape/radius", "shape.radius is required."],
+    [{ name: "a", shape: { kind: "circle", radius: 0 } }, "INVALID_TIMEOUT", "/shape/radius", /^shape\.radius must be/],
+    [{ name: "a", shape: { kind: "circle", radius: 1, filled: "no" } }, "INVALID_BODY", "/shape/filled", /^shape\.filled must be boolean/],
+    [{ name: "a", shape: { kind: "circle", side: 1 } }, "UNKNOWN_FIELD", "/shape/side", /side/],
+    [{ name: "a", tags: "x" }, "INVALID_TAG", "/tags", "tags must be an array."],
+    [{ name: "a", tags: ["x", 7] }, "INVALID_TAG", "/tags/1", /^tags\.1 must be string/],
+    [{ name: "a", tags: ["x", "y", "z"] }, "INVALID_TAG", "/tags", "tags must have at most 2 items."],
+    [{ name: "a", style: "fat" }, "INVALID_BODY", "/style", /^style must be .*thin.*bold/],
+    [{ name: "a", style: { width: 1.5 } }, "INVALID_INTERVAL", "/style/width", /^style\.width must be integer/],
+    [{ name: "a", note: 7 }, "INVALID_BODY", "/note", /^note must be string/],
+    [{ name: "a", note: "four" }, "INVALID_BODY", "/note", /^note must /],
+    [{ name: "a", pair: ["x"] }, "INVALID_BODY", "/pair", "pair must have exactly 2 items."],
+    [{ name: "a", pair: ["x", 1, 2] }, "INVALID_BODY", "/pair", "pair must have exactly 2 items."],
+    [{ name: "a", pair: ["x", "y"] }, "INVALID_BODY", "/pair/1", /^pair\.1 must be integer/],
+    [{ name: "a", meta: {} }, "INVALID_BODY", "/meta", "meta must have at least 1 field."],
+    [{ name: "a", meta: { a: 1, b: 2, c: 3 } }, "INVALID_BODY", "/meta", "meta must have at most 2 fields."],
+    [{ name: "a", meta: { "x/y": "1" } }, "INVALID_BODY", "/meta/x~1y", /^meta\.x\/y must be integer/],
+    [{ name: "a", paper: "a3" }, "INVALID_BODY", "/paper", "paper must be one of a4, a5."],
+    [{ name: "a", owner_id: "1" }, "INVALID_ID", "/owner_id", /^owner_id must /],
+    [{ name: "a", max_width: 11 }, "INVALID_INTERVAL", "/max_width", /^max_width must be/],
+    [{ name: "a", max_width: 2 ** 53 + 2 }, "INVALID_INTERVAL", "/max_width", /^max_width must be/],
+  ];
+  for (const [value, ...expected] of cases)
+    t.match(
+      problem(() => validate(Drawing, value)),
+      expected,
+      JSON.stringify(value),
+    );
+  t.match(
+    problem(() => validate(Drawing, { name: "a", tags: [1] }, "/3/drawing")),
+    ["INVALID_TAG", "/3/drawing/tags/0"],
+    "places can start elsewhere",
+  );
+});
+
+t.test("what fits comes back with its defaults", async (t) => {
+  const fine = { name: "a", note: null, pair: ["x", 1], meta: { toString: 1 }, style: "bold", tags: [] };
+  t.strictSame(validate(Drawing, { ...fine }), fine);
+  t.strictSame(validate(Drawing, { name: "a", shape: { kind: "circle", radius: 1 } }), { name: "a", shape: { kind: "circle", radius: 1, filled: true } }, "also within a union");
+  t.strictSame(validate(Type.Object({ list: Type.Array(Circle) }), { list: [{ kind: "circle", radius: 2 }] }), { list: [{ kind: "circle", radius: 2, filled: true }] });
+});
+
+t.test("a query is read by its schema", async (t) => {
+  const Query = Type.Object(
+    { ...paging(50, 1000), enabled: Type.Optional(Type.Boolean()), q: Type.Optional(Type.String({ maxLength: 5 })), state: Type.Optional(Type.Enum(["open", "closed"])) },
+    { additionalProperties: false },
+  );
+  const read = (text: string, schema: TSchema = Query) => problem(() => validateQuery(schema, new URLSearchParams(text)));
+  t.strictSame(read(""), ["accepted", { limit: 50, offset: 0 }]);
+  t.strictSame(read("limit=7&offset=3&enabled=false&q=%20a&state=open"), ["accepted", { limit: 7, offset: 3, enabled: false, q: " a", state: "open" }]);
+  t.strictSame(read("limit=5000"), ["accepted", { limit: 1000, offset: 0 }], "a larger page is lowered silently");
+  const cases: [string, ...Problem][] = [
+    ["limit=0", "INVALID_QUERY", "/query/limit", /^limit must be/],
+    ["limit=-1", "INVALID_QUERY", "/query/limit", /^limit must be/],
+    ["limit=1.5", "INVALID_QUERY", "/query/limit", "limit must be integer."],
+    ["limit=1e3", "INVALID_QUERY", "/query/limit", "limit must be integer."],
+    ["limit=", "INVALID_QUERY", "/query/limit", "limit must be integer."],
+    ["limit=99999999999999999999", "INVALID_QUERY", "/query/limit", "limit must be integer."],
+    ["offset=10000001", "INVALID_QUERY", "/query/offset", /^offset must be/],
+    ["enabled=1", "INVALID_QUERY", "/query/enabled", "enabled must be boolean."],
+    ["q=toolong", "INVALID_QUERY", "/query/q", /^q must /],
+    ["q=%00", "INVALID_QUERY", "/query/q", /NUL/],
+    ["state=new", "INVALID_QUERY", "/query/state", "state must be one of open, closed."],
+    ["limit=1&limit=2", "INVALID_QUERY", "/query/limit", /twice/],
+    ["limits=1", "UNKNOWN_FIELD", "/query/limits", 'There is no query parameter "limits" here. Did you mean "limit"?'],
+    ["__proto__=1", "UNKNOWN_FIELD", "/query/__proto__", /__proto__/],
+    ["constructor=1", "UNKNOWN_FIELD", "/query/constructor", /constructor/],
+  ];
+  for (const [text, ...expected] of cases) t.match(read(text), expected, text);
+});
+
+t.test("a body that could not be kept is refused", async (t) => {
+  const koa = new Koa();
+  koa.use(async (http) => {
+    try {
+      http.body = ["accepted", await readJson(http, http.path === "/small" ? 100 : 1_048_576)];
+    } catch (error) {
+      if (!(error instanceof AppError)) throw error;
+      http.body = [error.code, error.field];
+    }
+  });
+  const { origin } = await listen(t, koa);
+  const body = async (bytes: Buffer | string, type = "application/json", path = "/"): Promise<unknown> => {
+    const answer = await fetch(origin + path, { method: "POST", body: new Uint8Array(Buffer.from(bytes)), headers: { "content-type": type } });
+    return await answer.json();
+  };
+  const nested = (levels: number) => `${"[".repeat(levels)}${"]".repeat(levels)}`;
+  const cases: [Buffer | string, ...unknown[]][] = [
+    ['{"a":"ä🔑"}', "accepted", { a: "ä🔑" }],
+    ["[9007199254740991, -9007199254740991, 1e15, 0.1]", "accepted", [9007199254740991, -9007199254740991, 1e15, 0.1]],
+    ['"\\ud83d\\udd11"', "accepted", "🔑"],
+    [nested(32), "accepted"],
+    [nested(33), "INVALID_BODY"],
+    ["", "INVALID_JSON"],
+    ["{", "INVALID_JSON"],
+    ["{'a':1}", "INVALID_JSON"],
+    [Buffer.from([0x22, 0xff, 0x22]), "INVALID_BODY"],
+    ['{"a":["\\u0000"]}', "INVALID_BODY", "/a/0"],
+    ['{"\\u0000":1}', "INVALID_BODY", ""],
+    ['{"a":"\\ud800"}', "INVALID_BODY", "/a"],
+    ['{"a":9007199254740993}', "INVALID_BODY", "/a"],
+    ['{"a":1e16}', "INVALID_BODY", "/a"],
+    ['{"a":-1e400}', "INVALID_BODY", "/a"],
+    ['{"a/b":{"__proto__":1}}', "INVALID_BODY", "/a~1b/__proto__"],
+  ];
+  for (const [text, ...expected] of cases) t.match(await body(text), expected, text.toString().slice(0, 40));
+  t.match(await body("{}", "text/plain"), ["UNSUPPORTED_MEDIA_TYPE"]);
+  t.match(await body(`"${"x".repeat(100)}"`, "application/json", "/small"), ["PAYLOAD_TOO_LARGE"]);
+});
