@@ -14,10 +14,12 @@ import { dashboardRoutes } from "./dashboard/api.ts";
 import type { Hub } from "./db/notify.ts";
 import { loadAssets } from "./http/assets.ts";
 import { exchange } from "./http/exchange.ts";
+import { type Counter, openCounter } from "./http/counter.ts";
 import { allowedMethods, type Authenticators, mountRoutes } from "./http/mount.ts";
 import { errorPages, mountPages } from "./http/pages.ts";
 import type { Route } from "./http/route.ts";
 import { openViews } from "./http/views.ts";
+import { openThrottle } from "./http/throttle.ts";
 import { incidentRoutes } from "./incidents/api.ts";
 import { incidentsPages } from "./incidents/pages.ts";
 import { listIncidents } from "./incidents/service.ts";
@@ -26,6 +28,7 @@ import { pipelineRoutes } from "./pipeline/api.ts";
 import type { Ingest } from "./pipeline/ingest.ts";
 import { pipelineLoad } from "./pipeline/load.ts";
 import { publicRoutes } from "./public/api.ts";
+import { openBudgets } from "./plans/service.ts";
 import { publicPages } from "./public/pages.ts";
 import { regionRoutes } from "./regions/api.ts";
 import { resultRoutes } from "./results/api.ts";
@@ -42,6 +45,8 @@ export interface AppOptions {
   /** Fires when the process drains: held requests are answered, and /readyz says no. */
   draining: AbortSignal;
   /** Holds every reply against its declaration; for tests. */
+  /** Counts requests for the rate limits; left out, this process counts for itself. */
+  counter?: Counter;
   checkReplies?: boolean;
 }
 
@@ -69,6 +74,7 @@ const allPages = [...targetsPages, ...incidentsPages, ...channelsPages, ...statu
 export function createApp(options: AppOptions): Koa {
   const { system, draining } = options;
   const routes = allRoutes(options);
+  const counter = options.counter ?? openCounter(null, system.clock);
   const doors = makeDoors(system);
   const assets = loadAssets();
   const views = openViews({ assets });
@@ -80,7 +86,7 @@ export function createApp(options: AppOptions): Koa {
   app.use(health(system, draining));
   app.use(assets.serve);
   app.use(documentation(document, docsPage(assets.url("vendor/rapidoc-min.js"), assets.url("favicon.svg"))));
-  app.use(mountRoutes(routes, doors, options.checkReplies ?? false).routes());
+  app.use(mountRoutes(routes, doors, options.checkReplies ?? false, recordRequest, openThrottle(counter, openBudgets(system))).routes());
   app.use(mountPages(allPages, doors, views, { frame }).routes());
   app.use((http) => {
     const allowed = allowedMethods(routes, http.path);

@@ -31,6 +31,9 @@ export const ConfigSchema = Type.Object({
   database: Type.Object({
     url: secret("Postgres 15 or newer; empty starts the embedded one in data.dir", "a URL like postgres://user:password@host:5432/name", "^(?:postgres(?:ql)?://\\S+)?$"),
   }),
+  redis: Type.Object({
+    url: secret("Redis that counts rate limits for all replicas; empty counts in each process", "a URL like redis://user:password@host:6379/0 or rediss://…", "^(?:rediss?://\\S+)?$"),
+  }),
   bootstrap: Type.Object({
     email: text("owner@localhost", "Email address of the owner made at the first start", "an email address", "^[^\\s@]+@[^\\s@]+$"),
     org_name: text("My organisation", "Name of the organisation made at the first start", "1 to 80 characters", "^(?=.*\\S).{1,80}$"),

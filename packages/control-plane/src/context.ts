@@ -39,6 +39,16 @@ export interface System {
 
 export type WriteSource = "ui" | "api" | "terraform";
 
+/** The request that a write came with, for the audit log. */
+export interface Trail {
+  /** Method and path as the route is declared. */
+  readonly action: string;
+  readonly ip: string | null;
+  readonly userAgent: string | null;
+  /** True once a service has written the row itself, with what changed, in the transaction of the change. */
+  recorded: boolean;
+}
+
 /** Who asks, for which organisation. Services take this and nothing else to decide what is allowed. */
 export interface Ctx extends System {
   readonly orgId: string;
@@ -49,6 +59,8 @@ export interface Ctx extends System {
   readonly actor: { readonly type: "session" | "token" | "system"; readonly id: string | null };
   readonly writeSource: WriteSource;
   readonly traceId: string | null;
+  /** Absent outside a request. */
+  readonly trail?: Trail;
 }
 
 /** Refuses a caller without the scope. The first line of every service verb. */

@@ -14,7 +14,9 @@ import { openDatabase } from "./db/connect.ts";
 import { startEmbedded } from "./db/embedded.ts";
 import { migrate } from "./db/migrate.ts";
 import { openHub } from "./db/notify.ts";
+import { openRedis } from "./db/redis.ts";
 import { ensurePartitions } from "./db/partitions.ts";
+import { openCounter } from "./http/counter.ts";
 import { keepPartitions } from "./jobs/partitions.ts";
 import { sendReminders } from "./jobs/reminders.ts";
 import { forgetOldRollups } from "./jobs/retention.ts";
@@ -101,7 +103,9 @@ async function run(database: Database, server: Server, url: string, config: Conf
   const draining = new AbortController();
   const hub = openHub(sql, log);
   const ingest = openIngest(preparer(sql));
-  const handle = createApp({ system, hub, ingest, draining: draining.signal, checkReplies: options.checkReplies ?? false }).callback();
+  const redis = config.redis.url === "" ? null : openRedis(config.redis.url, log);
+  const counter = openCounter(redis?.client ?? null, clock);
+  const handle = createApp({ system, hub, ingest, counter, draining: draining.signal, checkReplies: options.checkReplies ?? false }).callback();
   server.removeAllListeners("request");
   server.on("request", (request, response) => void handle(request, response));
 
@@ -129,6 +133,7 @@ async function run(database: Database, server: Server, url: string, config: Conf
     server.closeIdleConnections();
     await Promise.all([Promise.race([closed, sleep(drainMs)]), deliverer.stop(), Promise.race([jobs.stop(), sleep(drainMs)])]);
     server.closeAllConnections();
+    redis?.stop();
     await database.stop();
   };
   return { url, owner, stop: () => (stopped ??= stop()) };

@@ -12,6 +12,7 @@ export const errorCodes = {
   INVALID_HOST: { status: 400, when: "the Host header is not a host" },
   UNSUPPORTED_MEDIA_TYPE: { status: 415, when: "the Content-Type is not application/json" },
   PAYLOAD_TOO_LARGE: { status: 413, when: "the body is larger than the route takes" },
+  RATE_LIMITED: { status: 429, when: "too many requests in the last minute; Retry-After says when to come back, details.scope whose budget is used up" },
   // Who is asking
   UNAUTHENTICATED: { status: 401, when: "no valid session or token came with the request" },
   FORBIDDEN: { status: 403, when: "the caller may not do this" },

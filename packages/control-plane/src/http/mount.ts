@@ -5,10 +5,14 @@ import type { Ctx, Doors } from "../context.ts";
 import { readJson } from "./body.ts";
 import { openReplays, type Replays } from "./idempotency.ts";
 import type { Method, Reply, Route, Sent } from "./route.ts";
+import type { Throttle } from "./throttle.ts";
 import { fits, validate, validateQuery } from "./validate.ts";
 
 /** How each door tells who is asking; throws the AppError for who may not. */
 export type Authenticators = { [D in keyof Doors]: (http: Context) => Promise<Doors[D]> };
+
+/** Told of each tenant's request that has changed something, and of which resource, before its reply goes out. */
+export type OnWrite = (ctx: Ctx, resourceId: string | null) => Promise<void>;
 
 /** `/a/{id}` as the router writes it. */
 const pattern = (path: string): string => path.replaceAll(/\{(\w+)\}/g, ":$1");
@@ -17,22 +21,29 @@ const pattern = (path: string): string => path.replaceAll(/\{(\w+)\}/g, ":$1");
  * The router of all declared routes. For each: who is asking, then what they ask (path, query, body), then the handler.
  * `checkReplies` also holds every answer against its declared schema and makes a difference a defect; tests run with it.
  */
-export function mountRoutes(routes: readonly Route[], doors: Authenticators, checkReplies: boolean): Router {
+export function mountRoutes(routes: readonly Route[], doors: Authenticators, checkReplies: boolean, onWrite: OnWrite = async () => {}, throttle: Throttle = async () => {}): Router {
   const router = new Router();
   const replays = openReplays();
   for (const route of routes) {
     // Only a GET route answers HEAD; the router adds it by itself.
-    router.register(pattern(route.path), [route.method], async (http: Context) => serve(route, doors, http, checkReplies, replays));
+    router.register(pattern(route.path), [route.method], async (http: Context) => serve(route, doors, http, checkReplies, replays, onWrite, throttle));
   }
   return router;
 }
 
-async function serve(route: Route, doors: Authenticators, http: Context, checkReplies: boolean, replays: Replays): Promise<void> {
-  const ctx = await doors[route.door](http);
+async function serve(route: Route, doors: Authenticators, http: Context, checkReplies: boolean, replays: Replays, onWrite: OnWrite, throttle: Throttle): Promise<void> {
+  const ctx = withTrail(route, await doors[route.door](http), http);
+  // A tenant's route always has a category, so none is forgotten.
+  if (route.door === "tenant" && route.category !== null) await throttle(ctx as Ctx, route.category);
   const params = decodeParams(http);
   const query = route.query === null ? refuseQuery(http) : validateQuery(route.query, http.URL.searchParams);
   const body = route.body === null ? undefined : await bodyOf(route, http);
-  const answer = async () => written(route, await route.handle({ ctx, params, query, body, http }), checkReplies);
+  const answer = async () => {
+    const reply = await route.handle({ ctx, params, query, body, http });
+    // A tenant's context has a trail where the request is a write; a reply that is given again never comes here.
+    if ("trail" in ctx) await onWrite(ctx, resourceOf(reply, params));
+    return written(route, reply, checkReplies);
+  };
   // Only a tenant's route is declared idempotent, so this is a tenant's context.
   const sent = route.idempotent ? await replays(route, ctx as Ctx, http, answer) : await answer();
 
@@ -41,6 +52,21 @@ async function serve(route: Route, doors: Authenticators, http: Context, checkRe
   http.body = sent.text;
   if (sent.text === null) http.status = sent.status;
   else http.type = "application/json; charset=utf-8";
+}
+
+/** Runs on demand change nothing that the audit log is about. */
+const isWrite = ({ door, method, category }: Route): boolean => door === "tenant" && method !== "GET" && category !== "test_now" && category !== "check_now";
+
+/** The context with what the audit log wants to know of a tenant's write. */
+function withTrail(route: Route, ctx: Doors[keyof Doors], http: Context): Doors[keyof Doors] {
+  if (!isWrite(route)) return ctx;
+  return { ...ctx, trail: { action: `${route.method} ${route.path}`, ip: http.ip, userAgent: http.get("user-agent") || null, recorded: false } };
+}
+
+/** What a write was about: what it made, else what its path names last. */
+function resourceOf({ headers }: Reply, params: Record<string, string>): string | null {
+  const made = headers?.["Location"]?.split("/").at(-1);
+  return made ?? Object.values(params).at(-1) ?? null;
 }
 
 /** The reply as it goes out. */

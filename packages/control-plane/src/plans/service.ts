@@ -2,6 +2,8 @@ import { AppError, type ErrorCode } from "@statusmesh/shared/errors";
 import type { Ctx } from "../context.ts";
 import * as queries from "./queries.ts";
 
+export { openBudgets } from "./budgets.ts";
+
 export type Plan = queries.PlanRow;
 
 interface QuotaWords {

@@ -5,6 +5,7 @@ import type { AgentCtx, Ctx, System } from "../context.ts";
 import { exchange } from "../http/exchange.ts";
 import { mountRoutes } from "../http/mount.ts";
 import type { Route } from "../http/route.ts";
+import type { Throttle } from "../http/throttle.ts";
 import type { Teardown } from "./database.ts";
 
 export interface Answer {
@@ -22,6 +23,7 @@ export interface ServeOptions {
   agent?: (http: Context) => AgentCtx | Promise<AgentCtx>;
   operator?: (http: Context) => System | Promise<System>;
   public?: () => System;
+  throttle?: Throttle;
   /** Pages beside the routes. */
   page?: Koa.Middleware;
 }
@@ -45,7 +47,7 @@ export async function serve(t: Teardown, system: System, routes: readonly Route[
   const koa = new Koa();
   koa.use(exchange({ log: system.log, clock: system.clock, page: () => null }));
   if (options.page !== undefined) koa.use(options.page);
-  koa.use(mountRoutes(routes, doors, true).routes());
+  koa.use(mountRoutes(routes, doors, true, undefined, options.throttle).routes());
   return await listen(t, koa);
 }
 
@@ -62,7 +64,7 @@ export async function listen(t: Teardown, koa: Koa): Promise<Served> {
     const json = body === undefined ? {} : { body: JSON.stringify(body), headers: { "content-type": "application/json", ...headers } };
     const response = await fetch(origin + path, { method, headers, redirect: "manual", ...json });
     const text = await response.text();
-    return { status: response.status, headers: response.headers, text, body: response.headers.get("content-type")?.startsWith("application/json") ? JSON.parse(text) : undefined };
+    return { status: response.status, headers: response.headers, text, body: response.headers.get("content-type")?.startsWith("application/json") && text !== "" ? JSON.parse(text) : undefined };
   };
   return Object.assign(ask, { origin });
 }
