@@ -1,0 +1,175 @@
+import t from "tap";
+import { protocolVersion } from "@statusmesh/shared/agent-protocol";
+import { newId } from "@statusmesh/shared/ids";
+import { validate } from "../http/validate.ts";
+import { openIngest } from "../pipeline/ingest.ts";
+import { openLoad, pipelineLoad } from "../pipeline/load.ts";
+import { serve } from "../testing/app.ts";
+import { day, hour, minute, noon, second } from "../testing/clock.ts";
+import { addIncident, addResults, agentResult, newTarget, setStatus } from "../testing/scene.ts";
+import { newAgent, newOrg, openWorld } from "../testing/world.ts";
+import { TargetCreate } from "../targets/schema.ts";
+import { createTarget } from "../targets/service.ts";
+import { dashboardRoutes } from "./api.ts";
+import type { PipelineLoad } from "./service.ts";
+
+const { sql, clock, system } = await openWorld(t);
+const eu = await newAgent(system, "eu");
+const ingest = openIngest(async () => {});
+let asked = 0;
+let load: PipelineLoad = pipelineLoad(ingest);
+let caller = await newOrg(system);
+const ask = await serve(
+  t,
+  system,
+  dashboardRoutes(async (ctx) => {
+    asked++;
+    return await load(ctx);
+  }),
+  { tenant: () => caller },
+);
+const path = "/api/v1/dashboard/summary";
+const summary = async () => (await ask("GET", path)).body;
+
+t.beforeEach(async () => {
+  clock.at = noon;
+  caller = await newOrg(system);
+  load = pipelineLoad(ingest);
+  asked = 0;
+});
+
+const nothing = {
+  targets: { total: 0, enabled: 0, disabled: 0 },
+  current_status: { up: 0, down: 0, degraded: 0, error: 0, unknown: 0 },
+  last_24h: { checks_total: 0, checks_up: 0, uptime_pct: 100, incidents: 0 },
+  system: { in_flight_checks: 0, result_queue_depth: 0, dropped_results_last_5m: 0, circuit_breakers_open: 0 },
+};
+
+t.test("an organisation without anything, and one with", async (t) => {
+  const answer = await ask("GET", path);
+  t.equal(answer.headers.get("cache-control"), "private, max-age=5");
+  t.strictSame(answer.body, nothing);
+
+  const ctx = (caller = await newOrg(system));
+  const stranger = await newOrg(system);
+  for (const [status, live] of [
+    ["up", true],
+    ["up", true],
+    ["down", true],
+    ["degraded", true],
+    ["error", true],
+    ["up", false],
+  ] as const)
+    await setStatus(system, await newTarget(ctx), status, live);
+  await setStatus(system, await newTarget(ctx, "Paused", { enabled: false }), "down");
+  await setStatus(system, await newTarget(stranger), "down");
+  const id = await newTarget(ctx);
+  await setStatus(system, id, "up");
+  await addResults(ctx, id, [
+    { at: noon - minute },
+    { at: noon - hour, region: "us" },
+    { at: noon - 2 * hour, status: "degraded" },
+    { at: noon - 3 * hour, status: "down" },
+    { at: noon - 3 * hour - minute, status: "error" },
+    { at: noon - 3 * hour - 2 * minute, status: "down", skip: true },
+    { at: noon - 25 * hour - minute, status: "down" },
+  ]);
+  await addIncident(ctx, id, { started: noon - hour });
+  await addIncident(ctx, id, { started: noon - 2 * hour, ended: noon - hour });
+  await addIncident(ctx, id, { started: noon - 2 * hour, ended: noon - hour, retracted: true });
+  await addIncident(ctx, id, { started: noon - day - minute, ended: noon - hour });
+  await addIncident(stranger, await newTarget(stranger), { started: noon - hour });
+  t.strictSame(await summary(), {
+    ...nothing,
+    targets: { total: 8, enabled: 7, disabled: 1 },
+    current_status: { up: 3, down: 1, degraded: 1, error: 1, unknown: 1 },
+    last_24h: { checks_total: 5, checks_up: 2, uptime_pct: 60, incidents: 2 },
+  });
+});
+
+t.test("hours come from the rollup, what is newer from the results, and nothing twice", async (t) => {
+  const id = await newTarget(caller);
+  await setStatus(system, id, "up");
+  await addResults(caller, id, [{ at: noon - 90 * minute, status: "down" }, { at: noon - minute }, { at: noon - 2 * minute }]);
+  const hourAt = (hours: number) => new Date(noon - hours * hour);
+  await sql`insert into results_hourly values (${id}, ${hourAt(2)}, 'eu', 50, 10, 0, 0), (${id}, ${hourAt(2)}, 'us', 40, 0, 0, 0), (${id}, ${hourAt(24)}, 'eu', 7, 0, 0, 0), (${id}, ${hourAt(25)}, 'eu', 1000, 0, 0, 0)`;
+  await sql`insert into rollup_progress (next_hour) values (${hourAt(1)})`;
+  t.match((await summary()).last_24h, { checks_total: 109, checks_up: 99 });
+  await sql`delete from rollup_progress`;
+});
+
+t.test("what is at work: runs that nobody has answered, results on their way, results dropped, breakers open", async (t) => {
+  const ctx = caller;
+  const run = (orgId: string, age: number, reply: object | null) =>
+    sql`insert into on_demand_runs (id, org_id, region_id, spec, requested_at, reply) values (${newId()}, ${orgId}, 'eu', '{}', ${new Date(noon - age)}, ${reply === null ? null : sql.json(reply as never)})`;
+  await Promise.all([
+    run(ctx.orgId, second, null),
+    run(ctx.orgId, 30 * second, null),
+    run(ctx.orgId, second, { status: "up" }),
+    run(ctx.orgId, 2 * minute, null),
+    run((await newOrg(system)).orgId, second, null),
+  ]);
+
+  const create = async (url: string) => (await createTarget(ctx, validate(TargetCreate, { name: url, check: { type: "http", url } }))).id;
+  for (const url of ["https://a.example.org/1", "https://a.example.org/2", "http://a.example.org/", "https://b.example.org/"]) {
+    const id = await create(url);
+    await sql`update target_states set status = 'error', status_until = ${new Date(noon + minute)}, last_error = 'circuit_open' where target_id = ${id}`;
+  }
+  await sql`update target_states set status_until = ${new Date(noon - 1)} where target_id = ${await create("https://stale.example.org/")}`;
+
+  const id = await create("https://c.example.org/");
+  const results = [agentResult(id, noon), agentResult(id, noon + hour), agentResult(newId(), noon), agentResult(newId(), noon)];
+  await ingest(eu, { protocol: protocolVersion, results, runs: [] });
+  t.strictSame((await summary()).system, { in_flight_checks: 2, result_queue_depth: 0, dropped_results_last_5m: 3, circuit_breakers_open: 3 });
+
+  // Whoever holds the evidence of the target keeps the next batch waiting.
+  await sql
+    .begin(async (held) => {
+      await held`select 1 from target_states where target_id = ${id} for update`;
+      const waiting = ingest(eu, { protocol: protocolVersion, results: [agentResult(id, noon - minute), agentResult(id, noon - 2 * minute)], runs: [] });
+      clock.advance(6 * second);
+      t.equal((await summary()).system.result_queue_depth, 2);
+      await held`select 1`;
+      return [waiting];
+    })
+    .then(async ([waiting]) => await waiting);
+  t.equal(ingest.load.queued, 0);
+  await t.rejects(ingest(eu, { protocol: protocolVersion, results: [agentResult(id, noon, { error: "\0" })], runs: [] }));
+  t.equal(ingest.load.queued, 0, "a batch that fails is not on its way either");
+});
+
+t.test("drops are remembered for five minutes", async (t) => {
+  const own = openLoad();
+  own.drop(3, noon);
+  own.drop(0, noon + second);
+  own.drop(4, noon + 2 * minute);
+  t.strictSame(
+    [noon, noon + 2 * minute, noon + 5 * minute - 1, noon + 5 * minute, noon + 7 * minute].map((now) => own.droppedLately(now)),
+    [7, 7, 7, 4, 0],
+  );
+});
+
+t.test("a summary is kept for 5 s per organisation, computed once for a crowd, and not kept when it fails", async (t) => {
+  const [first, other] = [caller, await newOrg(system)];
+  const answers = await Promise.all(Array.from({ length: 20 }, summary));
+  t.equal(asked, 1);
+  t.ok(answers.every((answer) => JSON.stringify(answer) === JSON.stringify(answers[0])));
+  await setStatus(system, await newTarget(first), "up");
+  clock.advance(5 * second);
+  t.match((await summary()).targets, { total: 0 });
+  clock.advance(1);
+  t.match((await summary()).targets, { total: 1 });
+  caller = other;
+  t.match((await summary()).targets, { total: 0 }, "another organisation has its own");
+  t.equal(asked, 3);
+
+  caller = await newOrg(system);
+  load = async () => {
+    throw new Error("the database is away");
+  };
+  t.match(await ask("GET", path), { status: 500, body: { error: { code: "INTERNAL" } } });
+  load = pipelineLoad(ingest);
+  t.equal((await ask("GET", path)).status, 200);
+  caller = { ...caller, scopes: new Set(["incidents:read"]) };
+  t.match(await ask("GET", path), { status: 403, body: { error: { code: "INSUFFICIENT_SCOPE" } } }, "also from the cache");
+});

@@ -1,0 +1,191 @@
+import fc from "fast-check";
+import t from "tap";
+import { newId } from "@statusmesh/shared/ids";
+import { ensurePartitions } from "../db/partitions.ts";
+import { serve } from "../testing/app.ts";
+import { day, hour, minute, noon } from "../testing/clock.ts";
+import { addResults, newTarget, type SceneResult } from "../testing/scene.ts";
+import { newOrg, openWorld } from "../testing/world.ts";
+import { resultRoutes } from "./api.ts";
+
+const { sql, clock, system } = await openWorld(t);
+await ensurePartitions(sql, new Date(noon - 10 * day), new Date(noon + day));
+const ctx = await newOrg(system);
+let caller = ctx;
+const ask = await serve(t, system, resultRoutes, { tenant: () => caller });
+const iso = (at: number) => new Date(at).toISOString();
+
+t.beforeEach(() => {
+  caller = ctx;
+  clock.at = noon;
+});
+
+interface Period {
+  id: string;
+  started_at: string;
+  ended_at: string | null;
+  status: string;
+  duration_secs: number | null;
+  check_count: number;
+  error_sample: string | null;
+}
+
+async function probed(regions: readonly string[] = ["eu"]): Promise<string> {
+  const id = await newTarget(ctx);
+  await sql`insert into target_regions (target_id, region_id) select ${id}, r from unnest(${[...regions]}::text[]) as r`;
+  return id;
+}
+
+const statuses: Record<string, Partial<SceneResult>> = {
+  U: { status: "up" },
+  D: { status: "down" },
+  E: { status: "error" },
+  G: { status: "degraded" },
+  S: { status: "down", skip: true },
+};
+/** A run a minute, the last one a minute ago. U is up, D down, E error, G degraded, S was skipped, a dot is nothing. */
+const runs = (letters: string, region = "eu", end = noon - minute): SceneResult[] =>
+  [...letters].flatMap((letter, at) => (letter === "." ? [] : [{ at: end - (letters.length - 1 - at) * minute, region, ...statuses[letter] }]));
+
+const page = async (id: string, query = "") =>
+  (await ask("GET", `/api/v1/targets/${id}/incidents${query}`)).body as { items: Period[]; total: number; limit: number; offset: number };
+/** Start and end in minutes before noon, and how many runs failed. */
+const shape = (items: readonly Period[]) =>
+  items.map(({ started_at, ended_at, check_count }) => [(Date.parse(started_at) - noon) / minute, ended_at === null ? null : (Date.parse(ended_at) - noon) / minute, check_count]);
+
+t.test("a period is a run of failing results, and an up result ends it", async (t) => {
+  const id = await probed();
+  await addResults(ctx, id, runs("UUDDEUUEEUDD"));
+  const { items, total, limit, offset } = await page(id);
+  t.strictSame([total, limit, offset], [3, 100, 0]);
+  t.strictSame(
+    shape(items),
+    [
+      [-2, null, 2],
+      [-5, -3, 2],
+      [-10, -7, 3],
+    ],
+    "newest first",
+  );
+  t.match(items, [
+    { status: "down", duration_secs: null },
+    { status: "error", duration_secs: 120 },
+    { status: "down", duration_secs: 180, error_sample: "connection refused" },
+  ]);
+  t.equal(new Set(items.map((item) => item.id)).size, 3);
+  t.strictSame(await page(id), { items, total, limit, offset }, "the same at every request");
+  t.strictSame(shape((await page(id, "?ongoing_only=true")).items), [[-2, null, 2]]);
+  t.match(await page(id, "?limit=1&offset=1"), { items: [{ id: items[1]!.id }], total: 3, limit: 1, offset: 1 });
+  t.match(await page(id, "?offset=9"), { items: [], total: 3 });
+  t.match(await page(id, "?limit=5000"), { limit: 1000 });
+});
+
+t.test("degraded and skipped runs neither start, end nor split a period", async (t) => {
+  const cases: [string, unknown[]][] = [
+    ["", []],
+    ["UUGGSSU", []],
+    ["UDGGDU", [[-5, -1, 2]]],
+    ["UDSSDU", [[-5, -1, 2]]],
+    ["UDGGGG", [[-5, null, 1]]],
+    ["GDU", [[-2, -1, 1]]],
+    ["DDD", [[-3, null, 3]]],
+  ];
+  for (const [letters, expected] of cases) {
+    const id = await probed();
+    await addResults(ctx, id, runs(letters));
+    t.strictSame(shape((await page(id)).items), expected, letters);
+  }
+});
+
+t.test("a period that reaches over the edges of the range is shown whole, as the same one", async (t) => {
+  const id = await probed();
+  await addResults(ctx, id, runs(`U${"D".repeat(60)}UDU`));
+  const [second, whole] = (await page(id)).items;
+  t.strictSame(shape([second!, whole!]), [
+    [-2, -1, 1],
+    [-63, -3, 60],
+  ]);
+  for (const [from, to] of [
+    [-40, -20],
+    [-200, -50],
+    [-10, 0],
+    [-63, -62],
+  ] as const) {
+    const { items } = await page(id, `?from=${iso(noon + from * minute)}&to=${iso(noon + to * minute)}`);
+    t.strictSame(items.at(-1), whole, `seen from ${from} to ${to}`);
+  }
+  t.strictSame((await page(id, `?from=${iso(noon - 2 * hour)}&to=${iso(noon - 63 * minute)}`)).items, [], "it begins where this range ends");
+  t.strictSame((await page(id, `?from=${iso(noon - 3 * minute)}`)).items, [second], "it has ended where this range begins");
+});
+
+t.test("regions that fail at the same time make one period", async (t) => {
+  const id = await probed(["eu", "us"]);
+  await addResults(ctx, id, [...runs("UDDDUUUDDU", "eu"), ...runs("UUUDDDUUUU", "us")]);
+  t.strictSame(shape((await page(id)).items), [
+    [-3, -1, 2],
+    [-9, -4, 6],
+  ]);
+  const half = await probed(["eu", "us"]);
+  await addResults(ctx, half, [...runs("UUUUUU", "eu"), ...runs("UDDDDD", "us")]);
+  t.strictSame(shape((await page(half)).items), [[-5, null, 5]], "a region that passes does not split what another one sees");
+});
+
+t.test("a region that probes no more does not fail for ever", async (t) => {
+  const id = await probed(["eu"]);
+  await addResults(ctx, id, [...runs("UDDD...", "us"), ...runs("UUUUUUU", "eu")]);
+  t.strictSame(shape((await page(id)).items), [[-6, -4, 3]], "its last failing run is the end");
+  const paused = await probed();
+  await addResults(ctx, paused, runs("UDD"));
+  await sql`update targets set enabled = false where id = ${paused}`;
+  t.strictSame(shape((await page(paused)).items), [[-2, -1, 2]]);
+});
+
+t.test("whatever came, it is what a plain count of the letters says, through whatever range", async (t) => {
+  const expected = (letters: string, from: number, to: number) => {
+    const periods: { start: number; end: number | null; count: number; last: number; touched: boolean }[] = [];
+    let open: (typeof periods)[number] | null = null;
+    for (const [at, letter] of [...letters].entries()) {
+      const minuteAt = at - letters.length;
+      const inRange = minuteAt >= from && minuteAt < to;
+      if (letter === "D" || letter === "E") {
+        open ??= { start: minuteAt, end: null, count: 0, last: minuteAt, touched: false };
+        if (!periods.includes(open)) periods.push(open);
+        open.count++;
+        open.touched ||= inRange;
+      } else if (letter === "U" && open !== null) {
+        open.end = minuteAt;
+        open = null;
+      }
+    }
+    return periods
+      .filter((it) => it.touched)
+      .map((it) => [it.start, it.end, it.count])
+      .reverse();
+  };
+  const letters = fc.string({ unit: fc.constantFrom(..."UDEGS."), minLength: 1, maxLength: 40 });
+  await fc.assert(
+    fc.asyncProperty(letters, fc.integer({ min: -41, max: -1 }), fc.integer({ min: 1, max: 41 }), async (sequence, from, width) => {
+      const id = await probed();
+      await addResults(ctx, id, runs(sequence));
+      const { items, total } = await page(id, `?from=${iso(noon + from * minute)}&to=${iso(noon + (from + width) * minute)}`);
+      const found = shape(items);
+      t.equal(total, found.length);
+      // A period of which the range holds only the silence between two failing runs is not asked for.
+      const wanted = expected(sequence, from, from + width);
+      return JSON.stringify(found) === JSON.stringify(wanted) || t.strictSame(found, wanted, `${sequence} from ${from} for ${width}`);
+    }),
+    { numRuns: 60 },
+  );
+});
+
+t.test("what cannot be asked is refused, and what is another's is absent", async (t) => {
+  const id = await probed();
+  const path = `/api/v1/targets/${id}/incidents`;
+  t.match(await ask("GET", `${path}?from=${iso(noon)}&to=${iso(noon)}`), { status: 400, body: { error: { code: "BAD_TIME_RANGE" } } });
+  t.match(await ask("GET", `${path}?ongoing_only=maybe`), { status: 400, body: { error: { code: "INVALID_QUERY", field: "/query/ongoing_only" } } });
+  for (const absent of [newId(), "nonsense"]) t.match(await ask("GET", `/api/v1/targets/${absent}/incidents`), { status: 404, body: { error: { code: "TARGET_NOT_FOUND" } } });
+  caller = await newOrg(system);
+  t.match(await ask("GET", path), { status: 404, body: { error: { code: "TARGET_NOT_FOUND" } } });
+  caller = { ...ctx, scopes: new Set() };
+  t.match(await ask("GET", path), { status: 403, body: { error: { code: "INSUFFICIENT_SCOPE" } } });
+});
