@@ -62,7 +62,7 @@ t.test("a path with a parameter comes after its literal siblings, or it would ta
 t.test("nothing of the validator's own shows, and every reference leads somewhere", async (t) => {
   for (const [place, node] of nodes(document)) {
     for (const key of Object.keys(node)) {
-      if (/\/properties$/.test(place)) continue;
+      if (place.endsWith("/properties")) continue;
       if (["errorCode", "cap", "expects", "secret"].includes(key) || key.startsWith("~")) t.fail(`${place}/${key}`);
     }
     if (typeof node["discriminator"] === "string") t.fail(`${place}: a discriminator is an object in OpenAPI`);

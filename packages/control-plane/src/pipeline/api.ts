@@ -28,7 +28,15 @@ function present(reply: RunReply & { region: string }, targetId: string | null) 
     target_id: targetId,
     region: reply.region,
     timestamp: new Date(reply.timestamp).toISOString(),
-    ...{ status, error, http_status, response_size, dns_ms, connect_ms, tls_ms, ttfb_ms, total_ms },
+    status,
+    error,
+    http_status,
+    response_size,
+    dns_ms,
+    connect_ms,
+    tls_ms,
+    ttfb_ms,
+    total_ms,
   };
 }
 
