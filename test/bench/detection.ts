@@ -27,7 +27,10 @@ export async function run(): Promise<Measured> {
     const sql = openEmbedded(t, folder, 1);
     const { olga } = await castIn(sql);
     const agent = await agentIn(sql, "bench");
-    const channel = await connect(t, controlPlane.url, olga.token).post("/api/v1/notification-channels", { name: "Duty", config: { type: "webhook", url: sink.url, secret: sink.secret } });
+    const channel = await connect(t, controlPlane.url, olga.token).post("/api/v1/notification-channels", {
+      name: "Duty",
+      config: { type: "webhook", url: sink.url, secret: sink.secret },
+    });
     if (channel.status !== 201) throw new Error(channel.text);
     const ids = Array.from({ length: 2 * incidents }, newId);
     await insertTargets(sql, { ids, orgId: olga.orgId, region: "bench", intervalSecs: 10, confirmations: 2, channelId: channel.body.id });

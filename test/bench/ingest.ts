@@ -102,11 +102,15 @@ export async function run(): Promise<Measured> {
 function roundOf(ids: readonly string[], round: number, slot: number): AgentResult[][] {
   const fails = (n: number): boolean => (n % 500 === 0 ? round % 12 >= 6 : n % 100 === 1 && (round + n / 100) % 10 < 1);
   // Slots of different targets differ, as their phases do.
-  return chunked(ids.map((id, n) => runOf(id, slot + (n % (intervalSecs * 1000)), fails(n) ? "down" : "up")), batchSize);
+  return chunked(
+    ids.map((id, n) => runOf(id, slot + (n % (intervalSecs * 1000)), fails(n) ? "down" : "up")),
+    batchSize,
+  );
 }
 
 /** The same rows, some milliseconds later, so that they are rows of their own. */
-const shifted = (batches: readonly AgentResult[][], ms: number): AgentResult[][] => batches.map((batch) => batch.map((result) => ({ ...result, scheduled_at: result.scheduled_at + ms })));
+const shifted = (batches: readonly AgentResult[][], ms: number): AgentResult[][] =>
+  batches.map((batch) => batch.map((result) => ({ ...result, scheduled_at: result.scheduled_at + ms })));
 
 /** Works through the items, `atOnce` of them at a time; returns the seconds that it took. */
 async function workThrough<T>(items: readonly T[], atOnce: number, work: (item: T) => Promise<void>): Promise<number> {
@@ -142,7 +146,10 @@ async function insertAll(sql: Sql, batches: readonly AgentResult[][], connection
       slot: column((r) => new Date(r.scheduled_at).toISOString()),
       at: column((r) => new Date(r.timestamp).toISOString()),
       status: column((r) => r.status),
-      skip: sql.array(column((r) => r.skip), 1000),
+      skip: sql.array(
+        column((r) => r.skip),
+        1000,
+      ),
       error: column((r) => r.error),
       http: column((r) => r.http_status),
       size: column((r) => r.response_size),

@@ -38,9 +38,26 @@ const foreignChannel = (await asking(xenia.token).post("/api/v1/notification-cha
 
 /** Everything that a refused request could have left behind. */
 async function everything(): Promise<unknown[]> {
-  const tables = ["targets", "target_states", "target_regions", "target_alerts", "deleted_targets", "channels", "status_pages", "status_page_components", "results", "incidents", "deliveries", "sessions", "regions", "agents"];
+  const tables = [
+    "targets",
+    "target_states",
+    "target_regions",
+    "target_alerts",
+    "deleted_targets",
+    "channels",
+    "status_pages",
+    "status_page_components",
+    "results",
+    "incidents",
+    "deliveries",
+    "sessions",
+    "regions",
+    "agents",
+  ];
   const counts = tables.map((table) => `(select count(*)::int from ${table}) as ${table}`).join(", ");
-  const [row] = await sql.unsafe(`select ${counts}, (select md5(string_agg(t::text, '' order by id)) from targets t) as target_rows, (select md5(string_agg(c::text, '' order by id)) from channels c) as channel_rows`);
+  const [row] = await sql.unsafe(
+    `select ${counts}, (select md5(string_agg(t::text, '' order by id)) from targets t) as target_rows, (select md5(string_agg(c::text, '' order by id)) from channels c) as channel_rows`,
+  );
   return [row];
 }
 
@@ -56,12 +73,20 @@ interface Case {
 }
 
 /** Shorthand for what most cases do: a body that is refused. */
-const refusedBody = (ask: string) => (title: string, json: unknown, code: Case["code"], field: string | null): Case => ({ title, ask, send: { json }, code, field });
+const refusedBody =
+  (ask: string) =>
+  (title: string, json: unknown, code: Case["code"], field: string | null): Case => ({ title, ask, send: { json }, code, field });
 const create = refusedBody("POST /api/v1/targets");
 const patch = refusedBody(`PATCH /api/v1/targets/${kept.id}`);
 const createChannel = refusedBody("POST /api/v1/notification-channels");
 const createPage = refusedBody("POST /api/v1/status-pages");
-const raw = (title: string, body: string | Buffer, code: Case["code"], field: string | null = null, headers: Record<string, string> = { "content-type": "application/json" }): Case => ({ title, ask: "POST /api/v1/targets", send: { body, headers }, code, field });
+const raw = (
+  title: string,
+  body: string | Buffer,
+  code: Case["code"],
+  field: string | null = null,
+  headers: Record<string, string> = { "content-type": "application/json" },
+): Case => ({ title, ask: "POST /api/v1/targets", send: { body, headers }, code, field });
 const nested = (depth: number): string => `${'{"check":'.repeat(depth)}1${"}".repeat(depth)}`;
 
 const shapes: Case[] = [
@@ -109,13 +134,24 @@ const values: Case[] = [
   create("more regions than there are", { ...target, region_policy: { count: 99 } }, "INVALID_REGION_POLICY", "/region_policy/count"),
   create("no region", { ...target, region_policy: { count: 0 } }, "INVALID_REGION_POLICY", "/region_policy/count"),
   ...[0, 65_536, "443", 1.5, null].map((port) => create(`port ${JSON.stringify(port)}`, { ...target, check: { ...target.check, port } }, "INVALID_TCP_PORT", "/check/port")),
-  ...["", "shop example", "http://shop.example.org", "shop.example.org/path"].map((host) => create(`host ${JSON.stringify(host)}`, { ...target, check: { ...target.check, host } }, "INVALID_TCP_HOST", "/check/host")),
-  ...[99, 60_001, "1000"].map((timeout) => create(`timeout ${JSON.stringify(timeout)}`, { ...target, check: { ...target.check, timeout } }, "INVALID_TIMEOUT", "/check/timeout")),
-  ...["", "shop.example.org", "https://", "https://user:pw@shop.example.org/", "https://shop.example.org:0/"].map((it) => create(`URL ${JSON.stringify(it)}`, http({ url: it }), "INVALID_URL_FORMAT", "/check/url")),
-  ...["ftp://shop.example.org/", "file:///etc/passwd", "javascript:alert(1)"].map((it) => create(`URL ${it}`, http({ url: it }), "INVALID_URL_SCHEME", "/check/url")),
-  ...["http://2130706433/", "http://[::ffff:127.0.0.1]/", "http://0x7f.1/", "http://127.1:8080/", "http://169.254.169.254/latest", "http://[::1]/", "http://１２７.0.0.1/", "http://10.0.0.1./"].map((it) =>
-    create(`URL ${it}`, http({ url: it }), "SSRF_BLOCKED", "/check/url"),
+  ...["", "shop example", "http://shop.example.org", "shop.example.org/path"].map((host) =>
+    create(`host ${JSON.stringify(host)}`, { ...target, check: { ...target.check, host } }, "INVALID_TCP_HOST", "/check/host"),
   ),
+  ...[99, 60_001, "1000"].map((timeout) => create(`timeout ${JSON.stringify(timeout)}`, { ...target, check: { ...target.check, timeout } }, "INVALID_TIMEOUT", "/check/timeout")),
+  ...["", "shop.example.org", "https://", "https://user:pw@shop.example.org/", "https://shop.example.org:0/"].map((it) =>
+    create(`URL ${JSON.stringify(it)}`, http({ url: it }), "INVALID_URL_FORMAT", "/check/url"),
+  ),
+  ...["ftp://shop.example.org/", "file:///etc/passwd", "javascript:alert(1)"].map((it) => create(`URL ${it}`, http({ url: it }), "INVALID_URL_SCHEME", "/check/url")),
+  ...[
+    "http://2130706433/",
+    "http://[::ffff:127.0.0.1]/",
+    "http://0x7f.1/",
+    "http://127.1:8080/",
+    "http://169.254.169.254/latest",
+    "http://[::1]/",
+    "http://１２７.0.0.1/",
+    "http://10.0.0.1./",
+  ].map((it) => create(`URL ${it}`, http({ url: it }), "SSRF_BLOCKED", "/check/url")),
   ...["127.0.0.1", "2130706433", "::ffff:10.0.0.1", "0x7f.1"].map((host) => create(`host ${host}`, { ...target, check: { ...target.check, host } }, "SSRF_BLOCKED", "/check/host")),
   create("a method that cannot be sent", http({ method: "CONNECT" }), "INVALID_HTTP_METHOD", "/check/method"),
   create("a line break in a header", http({ headers: { "X-Two": "a\r\nb" } }), "INVALID_HTTP_HEADER", "/check/headers/X-Two"),
@@ -190,21 +226,59 @@ const doors: Case[] = [
   { title: "an unbound token, used for somebody else's organisation", ask: "GET /api/v1/targets", as: asking(unbound).with({ "x-sm-org": xenia.orgSlug }), ...unauthenticated },
   { title: "a cookie that is none", ask: "GET /api/v1/targets", as: nobody.with({ cookie: "_sm_session=guess" }), ...unauthenticated },
   { title: "a token that may only read", ask: "POST /api/v1/targets", send: json, as: asking(reader), code: "INSUFFICIENT_SCOPE" },
-  { title: "a member where an owner is needed", ask: "POST /api/v1/status-pages", send: { json: { slug: "milan", name: "Milan" } }, as: asking(milan.token), code: "OWNER_REQUIRED" },
+  {
+    title: "a member where an owner is needed",
+    ask: "POST /api/v1/status-pages",
+    send: { json: { slug: "milan", name: "Milan" } },
+    as: asking(milan.token),
+    code: "OWNER_REQUIRED",
+  },
   { title: "a cookie, from nowhere", ask: "POST /api/v1/targets", send: json, as: nobody.with(cookie), code: "CSRF_REJECTED" },
   { title: "a cookie, from another origin", ask: "POST /api/v1/targets", send: json, as: nobody.with({ ...cookie, origin: "https://evil.example" }), code: "CSRF_REJECTED" },
   { title: "a cookie, from an origin that is none", ask: "POST /api/v1/targets", send: json, as: nobody.with({ ...cookie, origin: "null" }), code: "CSRF_REJECTED" },
-  { title: "a cookie, from another site", ask: "POST /api/v1/targets", send: json, as: nobody.with({ ...cookie, origin: url, "sec-fetch-site": "cross-site" }), code: "CSRF_REJECTED" },
+  {
+    title: "a cookie, from another site",
+    ask: "POST /api/v1/targets",
+    send: json,
+    as: nobody.with({ ...cookie, origin: url, "sec-fetch-site": "cross-site" }),
+    code: "CSRF_REJECTED",
+  },
   { title: "a cookie, from a sister site", ask: `DELETE /api/v1/targets/${kept.id}`, as: nobody.with({ ...cookie, "sec-fetch-site": "same-site" }), code: "CSRF_REJECTED" },
   { title: "a sign-in code that is none", ask: "POST /api/v1/sessions", send: { json: { code: "guess" } }, as: nobody, code: "SIGN_IN_LINK_INVALID", field: "/code" },
-  { title: "a sign-in that another site sends", ask: "POST /api/v1/sessions", send: { json: { code: "guess" } }, as: nobody.with({ origin: "https://evil.example" }), code: "CSRF_REJECTED" },
+  {
+    title: "a sign-in that another site sends",
+    ask: "POST /api/v1/sessions",
+    send: { json: { code: "guess" } },
+    as: nobody.with({ origin: "https://evil.example" }),
+    code: "CSRF_REJECTED",
+  },
 ];
 
 const agents: Case[] = [
-  { title: "a batch over the limit", ask: "POST /api/agent/results", send: { json: batchOf(Array.from({ length: 1001 }, (_, n) => runOf(kept.id, n))) }, as: probe, code: "INVALID_BODY", field: "/results" },
-  { title: "a result that is not one", ask: "POST /api/agent/results", send: { json: batchOf([{ ...runOf(kept.id, 0), total_ms: -1 }]) }, as: probe, code: "INVALID_BODY", field: "/results/0/total_ms" },
+  {
+    title: "a batch over the limit",
+    ask: "POST /api/agent/results",
+    send: { json: batchOf(Array.from({ length: 1001 }, (_, n) => runOf(kept.id, n))) },
+    as: probe,
+    code: "INVALID_BODY",
+    field: "/results",
+  },
+  {
+    title: "a result that is not one",
+    ask: "POST /api/agent/results",
+    send: { json: batchOf([{ ...runOf(kept.id, 0), total_ms: -1 }]) },
+    as: probe,
+    code: "INVALID_BODY",
+    field: "/results/0/total_ms",
+  },
   { title: "results of another protocol", ask: "POST /api/agent/results", send: { json: { ...batchOf([]), protocol: 99 } }, as: probe, code: "AGENT_PROTOCOL_MISMATCH" },
-  { title: "a pull of another protocol", ask: "POST /api/agent/pull", send: { json: { protocol: protocolVersion + 1, agent_version: "0", cursor: null, capacity: 0 } }, as: probe, code: "AGENT_PROTOCOL_MISMATCH" },
+  {
+    title: "a pull of another protocol",
+    ask: "POST /api/agent/pull",
+    send: { json: { protocol: protocolVersion + 1, agent_version: "0", cursor: null, capacity: 0 } },
+    as: probe,
+    code: "AGENT_PROTOCOL_MISMATCH",
+  },
 ];
 
 for (const [chapter, cases] of Object.entries({ shapes, values, queries, places, doors, agents })) {
@@ -222,7 +296,11 @@ for (const [chapter, cases] of Object.entries({ shapes, values, queries, places,
   });
 }
 
-function isEnvelope(t: { strictSame(a: unknown, b: unknown, message: string): void; match(a: unknown, b: object, message: string): void }, { headers, body }: Answer, title: string): void {
+function isEnvelope(
+  t: { strictSame(a: unknown, b: unknown, message: string): void; match(a: unknown, b: object, message: string): void },
+  { headers, body }: Answer,
+  title: string,
+): void {
   t.strictSame(Object.keys(body?.error ?? {}), ["code", "message", "field", "details", "trace_id"], `${title}: the envelope`);
   t.match(headers, { "content-type": "application/json; charset=utf-8", "cache-control": "no-store", "x-request-id": body?.error?.trace_id }, `${title}: its headers`);
 }
@@ -230,7 +308,11 @@ function isEnvelope(t: { strictSame(a: unknown, b: unknown, message: string): vo
 t.test("another's id is answered byte for byte like one that there is not", async (t) => {
   const traceparent = `00-${"ab".repeat(16)}-${"cd".repeat(8)}-01`;
   const outsider = asking(xenia.token).with({ traceparent });
-  for (const [path, id] of [["/api/v1/targets", kept.id], ["/api/v1/notification-channels", channel.id], ["/api/v1/status-pages", page.id]]) {
+  for (const [path, id] of [
+    ["/api/v1/targets", kept.id],
+    ["/api/v1/notification-channels", channel.id],
+    ["/api/v1/status-pages", page.id],
+  ]) {
     const [foreign, absent] = [await outsider.get(`${path}/${id}`), await outsider.get(`${path}/${newId()}`)];
     t.equal(foreign.status, 404);
     t.strictSame([foreign.text, { ...foreign.headers, date: "" }], [absent.text, { ...absent.headers, date: "" }], path);

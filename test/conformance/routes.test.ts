@@ -47,6 +47,7 @@ await sql`
   values (${incident}, ${olga.orgId}, ${target.id}, now(), now(), 'major', 'major_outage', 'major_outage', '{default}', '{}', now(), now())`;
 const session = newId();
 await sql`insert into sessions (id, user_id, org_id, secret_hash, created_at, last_used_at, expires_at) values (${session}, ${olga.userId}, ${olga.orgId}, ${Buffer.from(session)}, now(), now(), now() + interval '1 hour')`;
+const [apiToken] = await sql<{ id: string }[]>`select id from api_tokens where user_id = ${olga.userId}`;
 
 /** What of Olga's stands for `{id}` under a path. */
 const belongings: Record<string, string> = {
@@ -55,6 +56,7 @@ const belongings: Record<string, string> = {
   "/api/v1/status-pages": page.id,
   "/api/v1/incidents": incident,
   "/api/v1/sessions": session,
+  "/api/v1/api-tokens": apiToken!.id,
 };
 
 const bodies = goodBodies({ targetId: target.id });
@@ -74,9 +76,15 @@ t.test("every route says what it is", (t) => {
     seen.add(name);
     t.ok(route.summary.length > 0 && !route.summary.endsWith("."), `${name} has a summary, a title without a full stop`);
     t.ok(route.tag.length > 0, `${name} has a tag`);
-    t.ok(Object.keys(route.replies).some((status) => status.startsWith("2")), `${name} says what it answers`);
+    t.ok(
+      Object.keys(route.replies).some((status) => status.startsWith("2")),
+      `${name} says what it answers`,
+    );
     t.strictSame([...new Set(route.path.match(/(?<=\{)\w+/g))].sort(), Object.keys(route.params?.properties ?? {}).sort(), `${name} declares its parameters`);
-    t.ok(route.errors.every((code) => code in errorCodes), `${name} names errors that there are`);
+    t.ok(
+      route.errors.every((code) => code in errorCodes),
+      `${name} names errors that there are`,
+    );
     t.ok(route.scope === null || (scopes as readonly string[]).includes(route.scope), `${name} asks for a scope that there is`);
     t.ok(route.body === null || bodies[name] !== undefined, `${name} has a good body in bodies.ts`);
   }
@@ -118,7 +126,10 @@ t.test("a token without the scope is refused, and one with nothing but the scope
 t.test("another's id is answered like one that there is not, byte for byte", async (t) => {
   const traceparent = `00-${"12".repeat(16)}-${"34".repeat(8)}-01`;
   for (const route of tenantRoutes.filter(({ path }) => path.includes("{id}"))) {
-    t.ok(Object.keys(belongings).some((prefix) => route.path.startsWith(`${prefix}/{id}`)), `${nameOf(route)}: this test has something of Olga's for it`);
+    t.ok(
+      Object.keys(belongings).some((prefix) => route.path.startsWith(`${prefix}/{id}`)),
+      `${nameOf(route)}: this test has something of Olga's for it`,
+    );
     const ask = (path: string) => outsider.with({ traceparent }).send(route.method, path, bodyOf(route));
     const [foreign, absent] = [await ask(pathOf(route)), await ask(pathOf(route, newId()))];
     t.equal(foreign.status, 404, nameOf(route));
@@ -155,7 +166,10 @@ t.test("the OpenAPI document is whole", async (t) => {
   for (const { route, operation } of operations) {
     const name = nameOf(route);
     t.match(operation, { summary: route.summary, tags: [route.tag], operationId: /^[a-z][a-z0-9_]+$/ }, name);
-    t.ok(Object.keys(operation.responses).some((it) => it.startsWith("2")), `${name} documents its answer`);
+    t.ok(
+      Object.keys(operation.responses).some((it) => it.startsWith("2")),
+      `${name} documents its answer`,
+    );
     t.equal(operation.requestBody !== undefined, route.body !== null, `${name} documents its body`);
     const declared = operation.parameters.filter((it: Json) => it.in === "path").map((it: Json) => it.name);
     t.strictSame(declared.sort(), [...route.path.matchAll(/\{(\w+)\}/g)].map(([, it]) => it).sort(), `${name} documents its path`);
@@ -164,9 +178,16 @@ t.test("the OpenAPI document is whole", async (t) => {
   const ids = operations.map(({ operation }) => operation.operationId);
   t.equal(new Set(ids).size, ids.length, "no two operations have the same id");
   const tags = new Set(document.tags.map((it: Json) => it.name));
-  t.ok(routes.every(({ tag }) => tags.has(tag)), "every tag is listed");
+  t.ok(
+    routes.every(({ tag }) => tags.has(tag)),
+    "every tag is listed",
+  );
   for (const reference of referencesIn(document)) t.ok(resolves(document, reference), `${reference} leads somewhere`);
-  t.strictSame([...keywordsIn(document)].filter((it) => ["errorCode", "cap"].includes(it) || it.startsWith("~")), [], "keywords of our validator stay inside");
+  t.strictSame(
+    [...keywordsIn(document)].filter((it) => ["errorCode", "cap"].includes(it) || it.startsWith("~")),
+    [],
+    "keywords of our validator stay inside",
+  );
 });
 
 function* walk(node: Json): Generator<Record<string, Json>> {
@@ -178,4 +199,8 @@ function* walk(node: Json): Generator<Record<string, Json>> {
 const referencesIn = (document: Json): Set<string> => new Set([...walk(document)].flatMap((node) => (typeof node["$ref"] === "string" ? [node["$ref"]] : [])));
 const keywordsIn = (document: Json): Set<string> => new Set([...walk(document)].flatMap((node) => Object.keys(node)));
 const resolves = (document: Json, reference: string): boolean =>
-  reference.startsWith("#/") && reference.slice(2).split("/").reduce((node, key) => node?.[key.replaceAll("~1", "/").replaceAll("~0", "~")], document) !== undefined;
+  reference.startsWith("#/") &&
+  reference
+    .slice(2)
+    .split("/")
+    .reduce((node, key) => node?.[key.replaceAll("~1", "/").replaceAll("~0", "~")], document) !== undefined;

@@ -6,8 +6,10 @@ import { type Client, connect, type Json } from "../harness/api.ts";
 import { agentIn, castIn } from "../harness/cast.ts";
 import { cloneDatabase } from "../harness/database.ts";
 import { insertTargetsIn } from "../harness/targets.ts";
-import { type ControlPlane, startControlPlane } from "../harness/processes.ts";
+import { tempFolder } from "../harness/folder.ts";
+import { type ControlPlane, startAgent, startControlPlane } from "../harness/processes.ts";
 import { batchOf, chunked, runOf, shuffled } from "../harness/results.ts";
+import { startTcpTarget } from "../harness/servers.ts";
 import { startSink } from "../harness/sink.ts";
 import { waitFor } from "../harness/wait.ts";
 
@@ -106,8 +108,16 @@ t.test("results that race to both, twice and out of order, make one incident eac
   });
   t.strictSame(await countIncidents(targets), [{ incidents: targets.length, targets: targets.length, retracted: 0 }]);
   for (const id of targets) {
-    t.strictSame(rows.filter((row) => row.target_id === id).map(({ reason }) => reason), ["opened", "resolved"], "told of both, in order");
-    t.strictSame(sink.about(id).map(({ notice }) => notice.reason), ["opened", "resolved"], "one request each, in order");
+    t.strictSame(
+      rows.filter((row) => row.target_id === id).map(({ reason }) => reason),
+      ["opened", "resolved"],
+      "told of both, in order",
+    );
+    t.strictSame(
+      sink.about(id).map(({ notice }) => notice.reason),
+      ["opened", "resolved"],
+      "one request each, in order",
+    );
   }
   t.strictSame(sink.received.map(({ notice }) => notice.delivery_id).sort(), rows.map(({ id }) => id).sort(), "one request for each delivery");
   t.ok(sink.received.every(({ signed }) => signed));
@@ -156,7 +166,10 @@ t.test("a replica that is killed loses nothing, and only what it held is sent ag
   });
   const requests = () => sink.received.filter(({ notice }) => targets.includes(notice.target_id));
 
-  const batches = chunked(targets.flatMap((id) => slots.map((slot) => runOf(id, slot, "down"))), 8);
+  const batches = chunked(
+    targets.flatMap((id) => slots.map((slot) => runOf(id, slot, "down"))),
+    8,
+  );
   await Promise.all(batches.slice(0, 8).map(async (batch, at) => await report(batch, at)));
   // Each of the two sends at most five at once to one channel.
   await waitFor("both replicas to be sending", () => requests().length === 8 || null);
@@ -182,8 +195,34 @@ t.test("a replica that is killed loses nothing, and only what it held is sent ag
   // What the clock would do within a minute.
   await sql`update deliveries set leased_until = now() where id = any(${held}::uuid[]) and state = 'pending'`;
   await waitFor("the rest to be delivered", async () => (await deliveriesOf(targets)).every(({ state }) => state === "delivered"), { ms: 60_000 });
-  const twice = requests().map(({ notice }) => notice.delivery_id).filter((id, at, all) => all.indexOf(id) !== at);
+  const twice = requests()
+    .map(({ notice }) => notice.delivery_id)
+    .filter((id, at, all) => all.indexOf(id) !== at);
   t.strictSame(twice.sort(), held.sort(), "exactly those whose lease ran out were sent again");
   const rows = await deliveriesOf(targets);
-  t.strictSame([rows.length, new Set(rows.map((it) => `${it.incident_id}/${it.channel_id}/${it.reason}`)).size], [targets.length, targets.length], "one delivery for each incident");
+  t.strictSame(
+    [rows.length, new Set(rows.map((it) => `${it.incident_id}/${it.channel_id}/${it.reason}`)).size],
+    [targets.length, targets.length],
+    "one delivery for each incident",
+  );
+});
+
+t.test("an agent of another region that is killed is replaced by the next with its token", async (t) => {
+  const away = await agentIn(sql, "away");
+  const server = await startTcpTarget(t);
+  const folder = tempFolder(t, "agent");
+  const start = () => startAgent(t, { url: two.url, token: away.token, folder });
+  const killed = start();
+  const { body: target } = await apis[1]!.post("/api/v1/targets", { name: "Seen from away", check: { type: "tcp", host: "127.0.0.1", port: server.port }, interval: 10 });
+  const resultFrom = (after: string) =>
+    waitFor("a result of the other region", async () => {
+      const { body } = await apis[1]!.get(`/api/v1/targets/${target.id}/results?region=away`);
+      return body.items.find((it: Json) => it.timestamp > after) ?? null;
+    });
+  t.match(await resultFrom(""), { region: "away", status: "up" });
+  t.equal(await killed.stop("SIGKILL"), "SIGKILL");
+  const at = new Date().toISOString();
+  const next = start();
+  t.match(await resultFrom(at), { region: "away", status: "up" });
+  t.equal(await next.stop("SIGTERM"), 0, "and an ordinary stop is one");
 });

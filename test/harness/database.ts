@@ -107,7 +107,9 @@ function startServer(): void {
 
 /** The migrated database that the others are copied from, one for each state of the migrations. */
 async function ensureTemplate(session: Sql, path: string, username: string): Promise<string> {
-  const state = readMigrations(migrationsFolder).map((migration) => migration.sha256).join();
+  const state = readMigrations(migrationsFolder)
+    .map((migration) => migration.sha256)
+    .join();
   const name = `template_${createHash("sha256").update(state).digest("hex").slice(0, 16)}`;
   await session`select pg_advisory_lock(${templateLock})`;
   try {

@@ -9,9 +9,9 @@ import { type Teardown, tempFolder } from "./folder.ts";
 import { reap, spare } from "./reaper.ts";
 import { Hopeless, waitFor } from "./wait.ts";
 
-const { resolve } = createRequire(import.meta.url);
-const controlPlaneProgram = resolve("@statusmesh/control-plane/main");
-const agentProgram = resolve("sm-agent/cli");
+const require = createRequire(import.meta.url);
+const controlPlaneProgram = require.resolve("@statusmesh/control-plane/main");
+const agentProgram = require.resolve("sm-agent/cli");
 
 /** How a process ended: its exit code, or the signal. */
 export type Ending = number | NodeJS.Signals;
@@ -29,8 +29,17 @@ export interface Program {
 }
 
 /** Starts a compiled program. It is killed when the test ends, however the test ends. */
-export function startProgram(t: Teardown, program: string, args: readonly string[], options: { cwd: string; env: Record<string, string | undefined>; nodeArgs?: readonly string[] }): Program {
-  const child: ChildProcess = spawn(process.execPath, [...(options.nodeArgs ?? []), program, ...args], { cwd: options.cwd, env: { PATH: process.env["PATH"], TMPDIR: process.env["TMPDIR"], ...options.env }, stdio: ["ignore", "pipe", "pipe"] });
+export function startProgram(
+  t: Teardown,
+  program: string,
+  args: readonly string[],
+  options: { cwd: string; env: Record<string, string | undefined>; nodeArgs?: readonly string[] },
+): Program {
+  const child: ChildProcess = spawn(process.execPath, [...(options.nodeArgs ?? []), program, ...args], {
+    cwd: options.cwd,
+    env: { PATH: process.env["PATH"], TMPDIR: process.env["TMPDIR"], ...options.env },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
   const { pid } = child;
   if (pid === undefined) throw new Error(`${program} cannot be started`);
   reap(pid);

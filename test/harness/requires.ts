@@ -19,7 +19,7 @@ export function findChromium(): string | null {
 }
 
 /** The Redis to test with: what SM_TEST_REDIS says, or the usual one of this machine. */
-export const redisUrl = process.env["SM_TEST_REDIS"] ?? "redis://127.0.0.1:6379";
+const redisUrl = process.env["SM_TEST_REDIS"] ?? "redis://127.0.0.1:6379";
 
 async function redisAnswers(): Promise<boolean> {
   const { hostname, port } = new URL(redisUrl);

@@ -10,7 +10,11 @@ export class Hopeless extends Error {}
  * Waits until `condition` gives something other than false, null or undefined, and returns that. Throws with `what` and
  * with what the condition complained of last when the time is over.
  */
-export async function waitFor<T>(what: string, condition: () => Promise<T | false | null | undefined> | T | false | null | undefined, options: { ms?: number; everyMs?: number } = {}): Promise<T> {
+export async function waitFor<T>(
+  what: string,
+  condition: () => Promise<T | false | null | undefined> | T | false | null | undefined,
+  options: { ms?: number; everyMs?: number } = {},
+): Promise<T> {
   const ms = options.ms ?? defaultDeadlineMs;
   const until = performance.now() + ms;
   let complaint = "";

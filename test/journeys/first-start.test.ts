@@ -103,7 +103,11 @@ t.test("what is in the way is named in one line, and nothing is left behind", as
   const cases: { title: string; folder?: string; env?: Record<string, string>; args?: string[]; message: RegExp; left?: string[] }[] = [
     { title: "a data folder that cannot be made", folder: blocked, env: { SM_DATA__DIR: "file/data" }, message: /data folder .*file\/data cannot be written/, left: ["file"] },
     { title: "a data folder on a file system that cannot be written", env: { SM_DATA__DIR: "/proc/statusmesh" }, message: /data folder \/proc\/statusmesh cannot be written/ },
-    { title: "no database at the URL", env: { SM_DATABASE__URL: `postgres://u:s3cret@127.0.0.1:${closedPort}/sm` }, message: /^statusmesh: The database sm at 127\.0\.0\.1:\d+ cannot be reached \(ECONNREFUSED\)/ },
+    {
+      title: "no database at the URL",
+      env: { SM_DATABASE__URL: `postgres://u:s3cret@127.0.0.1:${closedPort}/sm` },
+      message: /^statusmesh: The database sm at 127\.0\.0\.1:\d+ cannot be reached \(ECONNREFUSED\)/,
+    },
     { title: "a URL that is none", env: { SM_DATABASE__URL: "mysql://localhost/sm" }, message: /SM_DATABASE__URL must be a URL like/ },
     { title: "an unknown variable", env: { SM_SERVER__BNID: "127.0.0.1:1" }, message: /SM_SERVER__BNID/ },
     { title: "an unknown key in the file", folder: noToml, message: /server\.bnid/, left: ["statusmesh.toml"] },

@@ -23,7 +23,12 @@ const mail = await startTcpTarget(t);
 
 let port: number | undefined;
 const start = async (): Promise<ControlPlane> => {
-  const controlPlane = await startControlPlane(t, { folder, ...(port === undefined ? {} : { port }), caFile: sink.caFile, env: { SM_BOOTSTRAP__TOKEN: token, SM_LOG__LEVEL: "debug" } });
+  const controlPlane = await startControlPlane(t, {
+    folder,
+    ...(port === undefined ? {} : { port }),
+    caFile: sink.caFile,
+    env: { SM_BOOTSTRAP__TOKEN: token, SM_LOG__LEVEL: "debug" },
+  });
   port = Number(new URL(controlPlane.url).port);
   return controlPlane;
 };
@@ -50,11 +55,13 @@ async function create(target: object): Promise<{ id: string; first: Json }> {
 
 const resultsOf = async (id: string): Promise<Json[]> => (await good(api.get(`/api/v1/targets/${id}/results`), 200)).items;
 const incidentsOf = async (id: string): Promise<Json[]> => (await good(api.get(`/api/v1/incidents?target_id=${id}`), 200)).items;
-const incidentIn = (id: string, state: "open" | "closed") => waitFor(`the incident to be ${state}`, async () => (await incidentsOf(id)).find((incident) => incident.state === state), { ms: 60_000 });
+const incidentIn = (id: string, state: "open" | "closed") =>
+  waitFor(`the incident to be ${state}`, async () => (await incidentsOf(id)).find((incident) => incident.state === state), { ms: 60_000 });
 const noticesAbout = (id: string) => sink.about(id).map(({ notice }) => notice.reason);
 
 /** Waits for a result of the target that is newer than `after`, and says how it went. */
-const nextResult = (id: string, status: (it: string) => boolean, after = "") => waitFor("the next result", async () => (await resultsOf(id)).find((it) => status(it.status) && it.timestamp > after), { ms: 60_000 });
+const nextResult = (id: string, status: (it: string) => boolean, after = "") =>
+  waitFor("the next result", async () => (await resultsOf(id)).find((it) => status(it.status) && it.timestamp > after), { ms: 60_000 });
 
 const web = await create({ name: "Shop", check: { type: "http", url: shop.url }, alert_confirmations: 2 });
 const smtp = await create({ name: "Mail", check: { type: "tcp", host: "127.0.0.1", port: mail.port }, alert_confirmations: 1 });
@@ -70,14 +77,30 @@ const publicStatus = async (): Promise<Json> => (await good(api.get("/api/public
 
 t.test("the page shows both targets as they are", async (t) => {
   const page = await good(api.post("/api/v1/status-pages", { slug: "acme", name: "Acme status" }), 201);
-  for (const [id, name] of [[web.id, "Web shop"], [smtp.id, "Post"]]) {
+  for (const [id, name] of [
+    [web.id, "Web shop"],
+    [smtp.id, "Post"],
+  ]) {
     await good(api.post(`/api/v1/status-pages/${page.id}/components`, { target_id: id, public_name: name, public_group: "Services" }), 201);
   }
   const status = await waitFor("the published page", async () => {
     const answer = await api.get("/api/public/v1/status");
     return answer.status === 200 && answer.body.groups[0]?.components.length === 2 ? answer.body : null;
   });
-  t.match(status, { overall: { state: "operational" }, page: { name: "Acme status" }, active_incidents: [], groups: [{ name: "Services", components: [{ id: web.id, name: "Web shop", status: "operational" }, { id: smtp.id, name: "Post", status: "operational" }] }] });
+  t.match(status, {
+    overall: { state: "operational" },
+    page: { name: "Acme status" },
+    active_incidents: [],
+    groups: [
+      {
+        name: "Services",
+        components: [
+          { id: web.id, name: "Web shop", status: "operational" },
+          { id: smtp.id, name: "Post", status: "operational" },
+        ],
+      },
+    ],
+  });
   const html = await api.get("/status");
   t.equal(html.status, 200);
   for (const word of ["Acme status", "Web shop", "Post"]) t.ok(html.text.includes(word), `the page says ${word}`);
@@ -105,7 +128,15 @@ t.test("an outage is one incident and one notice for each target, whatever is re
     const confirmed = Date.parse((await incidentsOf(id))[0].created_at);
     t.comment(`notice ${Math.round(performance.timeOrigin + opened!.at - confirmed)} ms after the incident`);
   }
-  t.match(sink.about(web.id)[0]!.notice, { incident_id: webIncident.id, monitor_name: "Shop", reason: "opened", severity: "major", urgency: "high", ended_at: null, regions_down: ["default"] });
+  t.match(sink.about(web.id)[0]!.notice, {
+    incident_id: webIncident.id,
+    monitor_name: "Shop",
+    reason: "opened",
+    severity: "major",
+    urgency: "high",
+    ended_at: null,
+    regions_down: ["default"],
+  });
 
   const agentPid = builtInAgentPid(controlPlane);
   process.kill(agentPid, "SIGKILL");
@@ -118,7 +149,10 @@ t.test("an outage is one incident and one notice for each target, whatever is re
     return now.overall.state === "operational" ? null : now;
   });
   t.match(status.overall, { state: "major_outage" });
-  t.strictSame(status.groups[0].components.map((it: Json) => it.status), ["major_outage", "major_outage"]);
+  t.strictSame(
+    status.groups[0].components.map((it: Json) => it.status),
+    ["major_outage", "major_outage"],
+  );
   t.strictSame(status.active_incidents.map((it: Json) => it.id).sort(), [webIncident.id, smtpIncident.id].sort());
   t.match((await api.get("/status")).text, /Major outage/i, "and so does what people read");
 
@@ -141,20 +175,38 @@ t.test("the recovery closes both and is told once, also when the control plane i
     t.match(closed, { closed_by: "engine", reopened_count: 0 });
     t.ok(closed.duration_secs > 0);
     await waitFor("the recovery notice", () => sink.about(id).length > 1);
-    t.ok(sink.about(id).every(({ signed }) => signed), "every notice is signed");
+    t.ok(
+      sink.about(id).every(({ signed }) => signed),
+      "every notice is signed",
+    );
     const deliveries = await waitFor("both deliveries to be written down", async () => {
       const { items } = await good(api.get(`/api/v1/incidents/${closed.id}/notifications`), 200);
       return items.every((it: Json) => it.state === "delivered") ? items : null;
     });
-    t.match(deliveries, [{ reason: "opened", channel_id: channel.id, attempts: [{ ok: true, status: 200 }] }, { reason: "resolved", attempts: [{ ok: true, status: 200 }] }]);
-    t.strictSame(sink.about(id).map(({ notice }) => notice.delivery_id), deliveries.map((it: Json) => it.id));
+    t.match(deliveries, [
+      { reason: "opened", channel_id: channel.id, attempts: [{ ok: true, status: 200 }] },
+      { reason: "resolved", attempts: [{ ok: true, status: 200 }] },
+    ]);
+    t.strictSame(
+      sink.about(id).map(({ notice }) => notice.delivery_id),
+      deliveries.map((it: Json) => it.id),
+    );
   }
   await waitFor("the page to turn back", async () => (await publicStatus()).overall.state === "operational");
   const status = await publicStatus();
-  t.strictSame(status.groups[0].components.map((it: Json) => it.status), ["operational", "operational"]);
+  t.strictSame(
+    status.groups[0].components.map((it: Json) => it.status),
+    ["operational", "operational"],
+  );
   t.match(status, { active_incidents: [], recent_incidents: [{ state: "closed" }, { state: "closed" }] });
 
-  t.strictSame([noticesAbout(web.id), noticesAbout(smtp.id)], [["opened", "resolved"], ["opened", "resolved"]]);
+  t.strictSame(
+    [noticesAbout(web.id), noticesAbout(smtp.id)],
+    [
+      ["opened", "resolved"],
+      ["opened", "resolved"],
+    ],
+  );
   t.strictSame([(await incidentsOf(web.id)).length, (await incidentsOf(smtp.id)).length], [1, 1]);
 });
 
