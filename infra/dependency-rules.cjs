@@ -39,8 +39,8 @@ module.exports = {
     {
       name: "mechanisms-know-no-domain",
       severity: "error",
-      comment: "db, http and crypto serve every domain and know none.",
-      from: { path: `${src}/(?:db|http|crypto)/`, pathNot: tests },
+      comment: "db, http, crypto and email serve every domain and know none.",
+      from: { path: `${src}/(?:db|http|crypto|email)/`, pathNot: tests },
       to: { path: `${src}/(?:${domains}|pipeline|public|mcp|oauth|jobs)/` },
     },
     {

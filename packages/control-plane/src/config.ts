@@ -49,10 +49,25 @@ export const ConfigSchema = Type.Object({
     jitter_pct: whole(10, 0, 100, "How far the start of a run may move after its slot, percent of the interval"),
   }),
   checker: Type.Object({ per_host_max_inflight: whole(2, 1, 1000, "Checks of one organisation that may run at once against one host and port") }),
-  auth: Type.Object({ session: Type.Object({ cookie_name: text("_sm_session", "Name of the session cookie", "1 to 64 of A-Z a-z 0-9 - _", "^[A-Za-z0-9_-]{1,64}$") }) }),
+  auth: Type.Object({
+    required: flag(true, "False lets everybody in as the owner of the first organisation"),
+    trusted_proxy: flag(false, "Says that a proxy in front decides who comes in, which auth.required = false needs beyond loopback"),
+    enabled_methods: Type.Array(Type.Enum(["magic_link"]), { default: ["magic_link"], description: "How people sign in", expects: "a list of: magic_link" }),
+    session: Type.Object({ cookie_name: text("_sm_session", "Name of the session cookie", "1 to 64 of A-Z a-z 0-9 - _", "^[A-Za-z0-9_-]{1,64}$") }),
+    magic_link: Type.Object({ throttle_secs: whole(60, 0, 86_400, "How long an address waits for its next sign-in link, seconds; 0 never") }),
+    api_tokens: Type.Object({ max_per_user: whole(25, 1, 10_000, "Live API tokens that one user may have") }),
+    invitations: Type.Object({ max_pending_per_org: whole(50, 1, 10_000, "Invitations of one organisation that may be pending; a plan may allow fewer") }),
+  }),
+  email: Type.Object({
+    smtp_url: secret("Mail server; empty writes mail to the log instead", "a URL like smtps://user:password@mail.example.org:465", "^(?:smtps?://\\S+)?$"),
+    from: text("StatusMesh <statusmesh@localhost>", "Sender of mail", "an address like StatusMesh <status@example.org>", "^(?:[^<>@\\r\\n]*<[^\\s<>@]+@[^\\s<>@]+>|[^\\s<>@]+@[^\\s<>@]+)$"),
+  }),
   operator: Type.Object({ admin_token: secret("Bearer secret of /operator; empty turns that surface off", "at least 16 characters without white space", "^(?:\\S{16,})?$") }),
+  retention: Type.Object({ audit_days: whole(730, 1, 36_500, "How long the audit log is kept, days") }),
   tenancy: Type.Object({
     default_plan: text("selfhost", "Plan of a new organisation", "the id of a plan: 1 to 40 of a-z, 0-9, - and _", "^[a-z0-9_-]{1,40}$"),
+    free_tier_owner_org_limit: whole(3, 1, 10_000, "Organisations that one user may own"),
+    deletion_grace_period_days: whole(30, 0, 3650, "How long a deleted organisation can be restored, days"),
     path_based_public_routes: flag(true, "Serves the status page under /status"),
   }),
   public_status: Type.Object({ last_good_ttl_secs: whole(3600, 0, 604_800, "How long a status page may show its last good copy while the database is away, seconds") }),
@@ -98,11 +113,18 @@ export function loadConfig(sources: ConfigSources): Config {
   const bind = parseBind(config.server.bind);
   if (bind.port > 65_535) problems.push(`server.bind asks for port ${bind.port}: ports end at 65535`);
   if (!URL.canParse(config.server.public_url === "" ? "http://localhost" : config.server.public_url)) problems.push(`server.public_url is not a URL: ${config.server.public_url}`);
+  if (!config.auth.required && !config.auth.trusted_proxy && !isLoopback(bind.host))
+    problems.push("auth.required is false, so everybody who can reach server.bind owns everything: bind to 127.0.0.1, or set auth.trusted_proxy when a proxy in front decides who comes in");
   if (problems.length > 0) throw new StartupError(problems.join("\n"));
 
   config.data.dir = resolve(cwd, config.data.dir);
   config.server.public_url = (config.server.public_url || publicUrlOf(bind)).replace(/\/$/, "");
   return config;
+}
+
+/** True for the names and addresses of this machine that no other machine can reach. */
+export function isLoopback(host: string): boolean {
+  return host === "localhost" || host === "::1" || /^127(?:\.\d{1,3}){3}$/.test(host);
 }
 
 /** `host:port` in its parts; an IPv6 address loses its brackets. Port 0 asks the system for a free one. */

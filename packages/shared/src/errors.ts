@@ -19,6 +19,8 @@ export const errorCodes = {
   INSUFFICIENT_SCOPE: { status: 403, when: "the token lacks the scope that the route needs" },
   OWNER_REQUIRED: { status: 403, when: "only an owner of the organisation may do this" },
   CSRF_REJECTED: { status: 403, when: "a cookie-authenticated write came from another origin" },
+  INVITATION_INVALID: { status: 400, when: "an invitation is unknown, used, revoked or expired" },
+  INVITATION_FOR_ANOTHER: { status: 403, when: "the invitation was sent to another address than the one that is signed in" },
   SIGN_IN_LINK_INVALID: { status: 400, when: "a sign-in link is unknown, used or expired" },
   // Routes and resources
   NOT_FOUND: { status: 404, when: "no such route or resource" },
@@ -28,6 +30,10 @@ export const errorCodes = {
   INCIDENT_NOT_FOUND: { status: 404, when: "no such incident in this organisation" },
   STATUS_PAGE_NOT_FOUND: { status: 404, when: "no such status page in this organisation" },
   COMPONENT_NOT_FOUND: { status: 404, when: "the monitor is not on this status page" },
+  ORG_NOT_FOUND: { status: 404, when: "no such organisation that the caller belongs to" },
+  MEMBER_NOT_FOUND: { status: 404, when: "no such member of the organisation" },
+  INVITATION_NOT_FOUND: { status: 404, when: "no such pending invitation of the organisation" },
+  API_TOKEN_NOT_FOUND: { status: 404, when: "the caller has no such API token" },
   REGION_NOT_FOUND: { status: 404, when: "no such region" },
   AGENT_NOT_FOUND: { status: 404, when: "no such agent" },
   // Targets and checks
@@ -60,8 +66,15 @@ export const errorCodes = {
   CHANNEL_QUOTA_EXCEEDED: { status: 422, when: "the plan allows no more notification channels; details name the limit and what is there" },
   CHANNEL_TEST_FAILED: { status: 422, when: "the test message could not be delivered" },
   QUOTA_EXCEEDED: { status: 422, when: "the plan allows no more of this; details name the quota, its limit and what is there" },
+  // Organisations and credentials
+  INVALID_EXPIRY: { status: 400, when: "expires_at is in the past" },
+  API_TOKENS_LIMIT: { status: 409, when: "the user has as many live API tokens as one may have" },
+  INVITATIONS_LIMIT: { status: 409, when: "the organisation has as many pending invitations as it may have" },
+  ALREADY_MEMBER: { status: 409, when: "the person is a member of the organisation already" },
+  ALREADY_INVITED: { status: 409, when: "the address has a pending invitation already" },
+  LAST_OWNER: { status: 409, when: "the organisation would be left without an owner" },
   // Status pages
-  SLUG_TAKEN: { status: 409, when: "another status page has this slug" },
+  SLUG_TAKEN: { status: 409, when: "another status page, or another organisation, has this slug" },
   INVALID_SLUG: { status: 400, when: "the slug is not 3 to 30 of a-z, 0-9 and -, starting with a letter" },
   COMPONENT_ALREADY_ON_PAGE: { status: 409, when: "the monitor is on this page already" },
   INVALID_COMPONENT_ID: { status: 400, when: "a listed component is not on the page, or one is missing or doubled" },

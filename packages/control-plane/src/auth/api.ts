@@ -1,9 +1,9 @@
 import Type from "typebox";
-import { noContent, ok, route, type Route } from "../http/route.ts";
+import { created, noContent, ok, route, type Route } from "../http/route.ts";
 import { IdParam, paging } from "../http/wire.ts";
 import { refuseForeignOrigin } from "./authenticate.ts";
-import { Me, Session, SessionCreate, SessionPage } from "./schema.ts";
-import { endSession, listSessions, me, signIn } from "./service.ts";
+import { ApiTokenCreate, ApiTokenPage, Me, NewApiToken, Session, SessionCreate, SessionPage } from "./schema.ts";
+import { createToken, endSession, listSessions, listTokens, me, revokeToken, signIn } from "./service.ts";
 
 export const authRoutes: Route[] = [
   route({ method: "GET", path: "/api/v1/me", door: "tenant", tag: "Sign-in", summary: "Who the caller is", replies: { 200: Me }, cache: "no-store", handle: async ({ ctx }) => ok(await me(ctx)) }),
@@ -48,6 +48,48 @@ export const authRoutes: Route[] = [
     handle: async ({ ctx, params, http }) => {
       await endSession(ctx, params.id);
       if (params.id === "current") http.set("Set-Cookie", `${ctx.config.auth.session.cookie_name}=; Path=/; HttpOnly; SameSite=Lax; Max-Age=0`);
+      return noContent();
+    },
+  }),
+  route({
+    method: "GET",
+    path: "/api/v1/api-tokens",
+    door: "tenant",
+    scope: "org:read",
+    tag: "API tokens",
+    summary: "List the caller's API tokens",
+    query: Type.Object(paging(50, 1000), { additionalProperties: false }),
+    replies: { 200: ApiTokenPage },
+    cache: "no-store",
+    handle: async ({ ctx, query }) => ok(await listTokens(ctx, query)),
+  }),
+  route({
+    method: "POST",
+    path: "/api/v1/api-tokens",
+    door: "tenant",
+    scope: "org:write",
+    tag: "API tokens",
+    summary: "Make an API token, which is shown this once",
+    body: ApiTokenCreate,
+    replies: { 201: NewApiToken },
+    errors: ["API_TOKENS_LIMIT", "INVALID_EXPIRY", "EMPTY_NAME", "FORBIDDEN"],
+    handle: async ({ ctx, body }) => {
+      const made = await createToken(ctx, body);
+      return created(`/api/v1/api-tokens/${made.id}`, made);
+    },
+  }),
+  route({
+    method: "DELETE",
+    path: "/api/v1/api-tokens/{id}",
+    door: "tenant",
+    scope: "org:write",
+    tag: "API tokens",
+    summary: "Revoke an API token at once",
+    params: IdParam,
+    replies: { 204: null },
+    errors: ["API_TOKEN_NOT_FOUND"],
+    handle: async ({ ctx, params }) => {
+      await revokeToken(ctx, params.id);
       return noContent();
     },
   }),

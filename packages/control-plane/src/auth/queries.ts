@@ -1,4 +1,5 @@
 import type { Sql, TransactionSql } from "postgres";
+import type { Scope } from "../context.ts";
 
 type Db = Sql | TransactionSql;
 
@@ -25,6 +26,59 @@ export async function selectToken(sql: Db, hash: Buffer, now: Date, orgSlug: str
     order by o.created_at limit 2`;
   // Two orgs and none named: guessing one would write into the wrong place.
   return rows.length === 1 ? rows[0]! : null;
+}
+
+/** Locks the user, so that of many parallel creations each counts those before it. */
+export async function lockUser(sql: Db, userId: string): Promise<void> {
+  await sql`select id from users where id = ${userId} for no key update`;
+}
+
+/** Tokens that work; expired ones count no more. */
+export async function countLiveTokens(sql: Db, userId: string, now: Date): Promise<number> {
+  const [row] = await sql<{ count: number }[]>`select count(*)::int as count from api_tokens where user_id = ${userId} and revoked_at is null and (expires_at is null or expires_at > ${now})`;
+  return row!.count;
+}
+
+/** How far a token reaches: what it makes may reach no farther. */
+export interface TokenReach {
+  org_id: string | null;
+  expires_at: Date | null;
+}
+
+export async function selectTokenReach(sql: Db, userId: string, id: string): Promise<TokenReach | null> {
+  const [row] = await sql<TokenReach[]>`select org_id, expires_at from api_tokens where user_id = ${userId} and id = ${id}`;
+  return row ?? null;
+}
+
+export interface ApiTokenRow {
+  id: string;
+  name: string;
+  org_id: string | null;
+  scopes: Scope[];
+  created_at: Date;
+  expires_at: Date | null;
+  last_used_at: Date | null;
+}
+
+const ownTokens = (sql: Db, userId: string, orgId: string | null) => sql`user_id = ${userId} and revoked_at is null and (${orgId}::uuid is null or org_id = ${orgId})`;
+
+/** Tokens that were not revoked, newest first; expired ones too. An org leaves out what is not bound to it. */
+export async function selectTokens(sql: Db, userId: string, orgId: string | null, limit: number, offset: number): Promise<ApiTokenRow[]> {
+  return await sql<ApiTokenRow[]>`
+    select id, name, org_id, scopes, created_at, expires_at, last_used_at from api_tokens
+    where ${ownTokens(sql, userId, orgId)} order by id desc limit ${limit} offset ${offset}`;
+}
+
+export async function countTokens(sql: Db, userId: string, orgId: string | null): Promise<number> {
+  const [row] = await sql<{ count: number }[]>`select count(*)::int as count from api_tokens where ${ownTokens(sql, userId, orgId)}`;
+  return row!.count;
+}
+
+export async function revokeToken(sql: Db, userId: string, orgId: string | null, id: string, now: Date): Promise<ApiTokenRow | null> {
+  const [row] = await sql<ApiTokenRow[]>`
+    update api_tokens set revoked_at = ${now} where ${ownTokens(sql, userId, orgId)} and id = ${id}
+    returning id, name, org_id, scopes, created_at, expires_at, last_used_at`;
+  return row ?? null;
 }
 
 /** The live session with this hash: used within the idle limit, not past its end. `orgSlug` names another org of the user. */
@@ -120,10 +174,10 @@ export async function selectMe(sql: Db, userId: string, orgId: string): Promise<
   return row ?? null;
 }
 
-export async function insertToken(sql: Db, row: { id: string; userId: string; orgId: string | null; name: string; hash: Buffer; scopes: readonly string[]; now: Date }): Promise<void> {
+export async function insertToken(sql: Db, row: { id: string; userId: string; orgId: string | null; name: string; hash: Buffer; scopes: readonly string[]; now: Date; expiresAt?: Date | null }): Promise<void> {
   await sql`
-    insert into api_tokens (id, user_id, org_id, name, token_hash, scopes, created_at)
-    values (${row.id}, ${row.userId}, ${row.orgId}, ${row.name}, ${row.hash}, ${row.scopes as string[]}, ${row.now}) on conflict (token_hash) do nothing`;
+    insert into api_tokens (id, user_id, org_id, name, token_hash, scopes, created_at, expires_at)
+    values (${row.id}, ${row.userId}, ${row.orgId}, ${row.name}, ${row.hash}, ${row.scopes as string[]}, ${row.now}, ${row.expiresAt ?? null}) on conflict (token_hash) do nothing`;
 }
 
 export async function insertOwner(sql: Db, row: { userId: string; email: string; orgId: string; orgName: string; orgSlug: string; planId: string; now: Date }): Promise<void> {

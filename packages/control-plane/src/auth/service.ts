@@ -7,6 +7,8 @@ import * as queries from "./queries.ts";
 import type { Me, Session } from "./schema.ts";
 import { absoluteMs, idleSince, signInLinkMs } from "./session-times.ts";
 
+export { createToken, listTokens, revokeToken } from "./tokens.ts";
+
 /** Who asks, for which organisation, with which rights. */
 export async function me(ctx: Ctx): Promise<Me> {
   const row = await queries.selectMe(ctx.sql, ctx.userId, ctx.orgId);

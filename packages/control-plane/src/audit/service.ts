@@ -1,0 +1,86 @@
+import { newId } from "@statusmesh/shared/ids";
+import { type Ctx, requireOwner, requireScope, type System } from "../context.ts";
+import { iso, type Page } from "../http/wire.ts";
+import * as queries from "./queries.ts";
+import type { AuditEntry, AuditQuery } from "./schema.ts";
+
+const day = 86_400_000;
+/** Browsers say more about themselves than anybody reads. */
+const maxAgentLength = 300;
+
+/** What a write did: to which resource, and what that was before and after, without secrets. */
+export interface Change {
+  resourceId: string | null;
+  before?: object | null;
+  after?: object | null;
+}
+
+/**
+ * Writes the row of a change that says what it was before and after. Called in the transaction of the change, so that there
+ * is never one without the other; the request then writes no second row.
+ */
+export async function record(ctx: Ctx, change: Change): Promise<void> {
+  const { trail } = ctx;
+  if (trail !== undefined) trail.recorded = true;
+  await queries.insertEntry(ctx.sql, ctx.orgId, {
+    id: newId(),
+    at: new Date(ctx.clock.now()),
+    user_id: ctx.userId,
+    actor_type: ctx.actor.type,
+    actor_id: ctx.actor.id,
+    action: trail?.action ?? "system",
+    resource_id: change.resourceId,
+    before: change.before ?? null,
+    after: change.after ?? null,
+    write_source: ctx.writeSource,
+    ip: trail?.ip ?? null,
+    user_agent: trail?.userAgent?.slice(0, maxAgentLength) ?? null,
+    trace_id: ctx.traceId,
+  });
+}
+
+/**
+ * Writes the row of a request that has changed something and was not recorded by its service. The change is committed by
+ * then: a row that cannot be written must not make the caller repeat it, so it goes to the log instead.
+ */
+export async function recordRequest(ctx: Ctx, resourceId: string | null): Promise<void> {
+  if (ctx.trail === undefined || ctx.trail.recorded) return;
+  try {
+    await record(ctx, { resourceId });
+  } catch (error) {
+    const { action, ip } = ctx.trail;
+    ctx.log.error({ trace: ctx.traceId, org: ctx.orgId, user: ctx.userId, action, resourceId, ip, err: String(error) }, "a write could not be recorded in the audit log");
+  }
+}
+
+/** What was done in the organisation, newest first. For owners; the door is the organisation's own (orgs/). */
+export async function listAudit(ctx: Ctx, query: AuditQuery): Promise<Page<AuditEntry>> {
+  requireScope(ctx, "org:read");
+  requireOwner(ctx);
+  const { limit, offset } = query;
+  const filter = { userId: query.user_id ?? null, resourceId: query.resource_id ?? null };
+  const [rows, total] = await Promise.all([queries.selectEntries(ctx.sql, ctx.orgId, filter, limit, offset), queries.countEntries(ctx.sql, ctx.orgId, filter)]);
+  return { items: rows.map(present), total, limit, offset };
+}
+
+const present = (row: queries.AuditRow): AuditEntry => ({
+  id: row.id,
+  at: iso(row.at),
+  user_id: row.user_id,
+  user_email: row.user_email,
+  actor_type: row.actor_type,
+  actor_id: row.actor_id,
+  action: row.action,
+  resource_id: row.resource_id,
+  before: row.before,
+  after: row.after,
+  write_source: row.write_source,
+  ip: row.ip,
+  user_agent: row.user_agent,
+  trace_id: row.trace_id,
+});
+
+/** Removes what is older than `retention.audit_days`. Returns how many rows went. */
+export async function purgeAudit(system: System): Promise<number> {
+  return await queries.deleteEntriesBefore(system.sql, new Date(system.clock.now() - system.config.retention.audit_days * day));
+}

@@ -1,0 +1,88 @@
+import { AppError } from "@statusmesh/shared/errors";
+import { isId, newId } from "@statusmesh/shared/ids";
+import { record } from "../audit/service.ts";
+import { type Ctx, inTransaction, requireScope } from "../context.ts";
+import { hashToken, newToken } from "../crypto/token.ts";
+import { iso, isoOrNull, type Page } from "../http/wire.ts";
+import * as queries from "./queries.ts";
+import type { ApiToken, ApiTokenCreate, NewApiToken } from "./schema.ts";
+
+/**
+ * Makes an API token for the caller, and shows it this once. It may do no more than the caller: no scope beyond theirs,
+ * and a token that makes one gives it neither another organisation nor a longer life. Throws API_TOKENS_LIMIT,
+ * INVALID_EXPIRY, EMPTY_NAME, FORBIDDEN.
+ */
+export async function createToken(ctx: Ctx, input: ApiTokenCreate): Promise<NewApiToken> {
+  requireScope(ctx, "org:write");
+  for (const scope of input.scopes) requireScope(ctx, scope);
+  if (input.name.trim() === "") throw new AppError("EMPTY_NAME", "A token needs a name that says what it is for.", { field: "/name" });
+  const now = new Date(ctx.clock.now());
+  const expiresAt = checkedExpiry(input.expires_at ?? null, now);
+  const orgId = (input.bound ?? true) ? ctx.orgId : null;
+  const token = newToken("sm_live_");
+  const row: queries.ApiTokenRow = { id: newId(), name: input.name.trim(), org_id: orgId, scopes: input.scopes, created_at: now, expires_at: expiresAt, last_used_at: null };
+  await inTransaction(ctx, async (tx) => {
+    await queries.lockUser(tx.sql, ctx.userId);
+    const reach = await reachOf(tx);
+    if (reach !== null) staysWithin(reach, row);
+    const limit = ctx.config.auth.api_tokens.max_per_user;
+    const current = await queries.countLiveTokens(tx.sql, ctx.userId, now);
+    if (current >= limit) throw new AppError("API_TOKENS_LIMIT", `You have ${current} API tokens, and ${limit} are allowed. Revoke one that is no longer used.`, { details: { current, limit } });
+    await queries.insertToken(tx.sql, { id: row.id, userId: ctx.userId, orgId, name: row.name, hash: hashToken(token), scopes: row.scopes, now, expiresAt });
+    await record(tx, { resourceId: row.id, after: auditable(row) });
+  });
+  return { ...present(row), token };
+}
+
+/** The caller's tokens that were not revoked, newest first. A token that is bound to an organisation sees those of that one. */
+export async function listTokens(ctx: Ctx, { limit, offset }: { limit: number; offset: number }): Promise<Page<ApiToken>> {
+  requireScope(ctx, "org:read");
+  const orgId = (await reachOf(ctx))?.org_id ?? null;
+  const [rows, total] = await Promise.all([queries.selectTokens(ctx.sql, ctx.userId, orgId, limit, offset), queries.countTokens(ctx.sql, ctx.userId, orgId)]);
+  return { items: rows.map(present), total, limit, offset };
+}
+
+/** Revokes a token of the caller, which fails from its next request on. */
+export async function revokeToken(ctx: Ctx, id: string): Promise<void> {
+  requireScope(ctx, "org:write");
+  await inTransaction(ctx, async (tx) => {
+    const orgId = (await reachOf(tx))?.org_id ?? null;
+    const row = isId(id) ? await queries.revokeToken(tx.sql, ctx.userId, orgId, id, new Date(ctx.clock.now())) : null;
+    if (row === null) throw new AppError("API_TOKEN_NOT_FOUND", "You have no such API token.");
+    await record(tx, { resourceId: id, before: auditable(row) });
+  });
+}
+
+/** What the token that asks is bound to; null when a person asks. */
+async function reachOf(ctx: Ctx): Promise<queries.TokenReach | null> {
+  if (ctx.actor.type !== "token" || ctx.actor.id === null) return null;
+  return await queries.selectTokenReach(ctx.sql, ctx.userId, ctx.actor.id);
+}
+
+function staysWithin(reach: queries.TokenReach, made: queries.ApiTokenRow): void {
+  if (reach.org_id !== null && made.org_id !== reach.org_id)
+    throw new AppError("FORBIDDEN", "A token that is bound to an organisation can only make tokens that are bound to it.", { field: "/bound" });
+  if (reach.expires_at !== null && (made.expires_at === null || made.expires_at > reach.expires_at))
+    throw new AppError("FORBIDDEN", `This token ends at ${iso(reach.expires_at)}: what it makes must not live longer.`, { field: "/expires_at" });
+}
+
+function checkedExpiry(text: string | null, now: Date): Date | null {
+  if (text === null) return null;
+  const at = new Date(text);
+  if (at > now) return at;
+  throw new AppError("INVALID_EXPIRY", "expires_at is in the past, or is no time at all.", { field: "/expires_at" });
+}
+
+const auditable = ({ name, org_id, scopes, expires_at }: queries.ApiTokenRow) => ({ name, org_id, scopes, expires_at: isoOrNull(expires_at) });
+
+function present(row: queries.ApiTokenRow): ApiToken {
+  return {
+    id: row.id,
+    name: row.name,
+    scopes: row.scopes,
+    expires_at: isoOrNull(row.expires_at),
+    org_id: row.org_id,
+    created_at: iso(row.created_at),
+    last_used_at: isoOrNull(row.last_used_at),
+  };
+}

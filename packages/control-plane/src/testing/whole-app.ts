@@ -1,0 +1,49 @@
+import { newId } from "@statusmesh/shared/ids";
+import { createApp } from "../app.ts";
+import { type Ctx, type Scope, scopes, type System } from "../context.ts";
+import { hashToken, newToken } from "../crypto/token.ts";
+import { openHub } from "../db/notify.ts";
+import { openIngest } from "../pipeline/ingest.ts";
+import { type Ask, listen, type Served } from "./app.ts";
+import type { Teardown } from "./database.ts";
+import type { World } from "./world.ts";
+
+/** The whole application with its real doors on a socket, every reply held against its declaration. */
+export async function serveWhole(t: Teardown, world: World, system: System = world.system): Promise<Served> {
+  const ingest = openIngest(async () => {});
+  return await listen(t, createApp({ system, hub: openHub(world.sql, world.log), ingest, draining: new AbortController().signal, checkReplies: true }));
+}
+
+/** Asks as somebody: every request carries these headers. */
+export const asking =
+  (ask: Ask, headers: Record<string, string>): Ask =>
+  async (method, path, body, more = {}) =>
+    await ask(method, path, body, { ...headers, ...more });
+
+/** Headers of a browser in which this person is signed in. */
+export async function signedIn(ctx: Ctx): Promise<Record<string, string>> {
+  const secret = newToken("");
+  const now = ctx.clock.now();
+  await ctx.sql`
+    insert into sessions (id, user_id, org_id, secret_hash, created_at, last_used_at, expires_at)
+    values (${newId()}, ${ctx.userId}, ${ctx.orgId}, ${hashToken(secret)}, ${new Date(now)}, ${new Date(now)}, ${new Date(now + 3_600_000)})`;
+  return { cookie: `${ctx.config.auth.session.cookie_name}=${secret}`, "sec-fetch-site": "same-origin" };
+}
+
+/** Headers of a program with a token of this person. */
+export async function withToken(ctx: Ctx, options: { scopes?: readonly Scope[]; bound?: boolean; expiresAt?: Date } = {}): Promise<Record<string, string>> {
+  const token = newToken("sm_live_");
+  await ctx.sql`
+    insert into api_tokens (id, user_id, org_id, name, token_hash, scopes, created_at, expires_at)
+    values (${newId()}, ${ctx.userId}, ${options.bound === false ? null : ctx.orgId}, 'Test', ${hashToken(token)}, ${[...(options.scopes ?? scopes)]}, ${new Date(ctx.clock.now())}, ${options.expiresAt ?? null})`;
+  return { authorization: `Bearer ${token}` };
+}
+
+/** Another person of the same organisation. */
+export async function newMember(owner: Ctx, role: "owner" | "member" = "member"): Promise<Ctx> {
+  const userId = newId();
+  const at = new Date(owner.clock.now());
+  await owner.sql`insert into users (id, email, created_at) values (${userId}, ${`${userId}@example.org`}, ${at})`;
+  await owner.sql`insert into memberships (org_id, user_id, role, created_at) values (${owner.orgId}, ${userId}, ${role}, ${at})`;
+  return { ...owner, userId, role };
+}
