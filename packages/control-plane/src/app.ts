@@ -2,6 +2,7 @@ import Koa, { type Context } from "koa";
 import { AppError } from "@statusmesh/shared/errors";
 import { agentRoutes } from "./agents/api.ts";
 import { authenticateAgent } from "./agents/service.ts";
+import { recordRequest } from "./audit/service.ts";
 import { authRoutes } from "./auth/api.ts";
 import { authenticateTenant, bearerOf } from "./auth/authenticate.ts";
 import { authPages } from "./auth/pages.ts";
@@ -13,13 +14,13 @@ import { sameSecret } from "./crypto/token.ts";
 import { dashboardRoutes } from "./dashboard/api.ts";
 import type { Hub } from "./db/notify.ts";
 import { loadAssets } from "./http/assets.ts";
-import { exchange } from "./http/exchange.ts";
 import { type Counter, openCounter } from "./http/counter.ts";
+import { exchange } from "./http/exchange.ts";
 import { allowedMethods, type Authenticators, mountRoutes } from "./http/mount.ts";
 import { errorPages, mountPages } from "./http/pages.ts";
 import type { Route } from "./http/route.ts";
-import { openViews } from "./http/views.ts";
 import { openThrottle } from "./http/throttle.ts";
+import { openViews } from "./http/views.ts";
 import { incidentRoutes } from "./incidents/api.ts";
 import { incidentsPages } from "./incidents/pages.ts";
 import { listIncidents } from "./incidents/service.ts";
@@ -27,8 +28,8 @@ import { docsPage, openApiDocument } from "./openapi.ts";
 import { pipelineRoutes } from "./pipeline/api.ts";
 import type { Ingest } from "./pipeline/ingest.ts";
 import { pipelineLoad } from "./pipeline/load.ts";
-import { publicRoutes } from "./public/api.ts";
 import { openBudgets } from "./plans/service.ts";
+import { publicRoutes } from "./public/api.ts";
 import { publicPages } from "./public/pages.ts";
 import { regionRoutes } from "./regions/api.ts";
 import { resultRoutes } from "./results/api.ts";
@@ -44,9 +45,9 @@ export interface AppOptions {
   ingest: Ingest;
   /** Fires when the process drains: held requests are answered, and /readyz says no. */
   draining: AbortSignal;
-  /** Holds every reply against its declaration; for tests. */
   /** Counts requests for the rate limits; left out, this process counts for itself. */
   counter?: Counter;
+  /** Holds every reply against its declaration; for tests. */
   checkReplies?: boolean;
 }
 
@@ -73,8 +74,8 @@ const allPages = [...targetsPages, ...incidentsPages, ...channelsPages, ...statu
 /** The application: API, console, public pages, documentation and health, behind one error exit. */
 export function createApp(options: AppOptions): Koa {
   const { system, draining } = options;
-  const routes = allRoutes(options);
   const counter = options.counter ?? openCounter(null, system.clock);
+  const routes = allRoutes(options);
   const doors = makeDoors(system);
   const assets = loadAssets();
   const views = openViews({ assets });
