@@ -3,6 +3,7 @@ import { relative, resolve } from "node:path";
 import { parse, TomlError } from "smol-toml";
 import Type, { type Static, type TObject } from "typebox";
 import { readSettings } from "./config-reader.ts";
+import { addressList } from "./http/address-list.ts";
 import { StartupError } from "./startup-error.ts";
 
 const text = (fallback: string, description: string, expects: string, pattern: string) => Type.String({ default: fallback, description, expects, pattern });
@@ -26,6 +27,32 @@ export const ConfigSchema = Type.Object({
       "an http or https origin without a path, for example https://status.example.org",
       "^(?:https?://[^\\s/?#@]+/?)?$",
     ),
+    trusted_proxies: Type.Array(Type.String({ minLength: 1 }), {
+      default: [],
+      description: "Proxies in front whose X-Forwarded-For says who a visitor of the status page is",
+      expects: "a list of addresses or ranges like 127.0.0.1 or 10.0.0.0/8",
+    }),
+  }),
+  api: Type.Object({
+    rate_limit: Type.Object({
+      enabled: flag(false, "Limits what one TCP peer may ask of /api/v1, in each process"),
+      per_second: whole(20, 1, 100_000, "Requests per second that a peer may go on with"),
+      burst: whole(100, 1, 1_000_000, "Requests that a peer may send at once"),
+    }),
+    cors: Type.Object({
+      enabled: flag(false, "Lets web pages of other origins call what is under /api"),
+      allowed_origins: Type.Array(Type.String({ pattern: "^https?://[^\\s/?#@*]+$" }), {
+        default: [],
+        description: "The origins that may",
+        expects: "a list of origins like https://app.example.org, without a path",
+      }),
+      allow_any_origin: flag(false, "Any origin may; not together with allowed_origins"),
+      allowed_methods: Type.Array(Type.Enum(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]), {
+        default: ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"],
+        description: "The methods that a preflight allows",
+        expects: "a list of GET, HEAD, POST, PUT, PATCH, DELETE and OPTIONS",
+      }),
+    }),
   }),
   data: Type.Object({ dir: text("./data", "Folder of the embedded database and of files", "a folder name", "^[^\\0]+$") }),
   database: Type.Object({
@@ -70,7 +97,10 @@ export const ConfigSchema = Type.Object({
     deletion_grace_period_days: whole(30, 0, 3650, "How long a deleted organisation can be restored, days"),
     path_based_public_routes: flag(true, "Serves the status page under /status"),
   }),
-  public_status: Type.Object({ last_good_ttl_secs: whole(3600, 0, 604_800, "How long a status page may show its last good copy while the database is away, seconds") }),
+  public_status: Type.Object({
+    last_good_ttl_secs: whole(3600, 0, 604_800, "How long a status page may show its last good copy while the database is away, seconds"),
+    public_per_ip_rate_limit_per_min: whole(60, 0, 1_000_000, "Requests per minute of one visitor to the status page and its JSON; 0 is any number"),
+  }),
   log: Type.Object({
     level: Type.Union([Type.Literal("debug"), Type.Literal("info"), Type.Literal("warn"), Type.Literal("error"), Type.Literal("silent")], {
       default: "info",
@@ -115,6 +145,13 @@ export function loadConfig(sources: ConfigSources): Config {
   if (!URL.canParse(config.server.public_url === "" ? "http://localhost" : config.server.public_url)) problems.push(`server.public_url is not a URL: ${config.server.public_url}`);
   if (!config.auth.required && !config.auth.trusted_proxy && !isLoopback(bind.host))
     problems.push("auth.required is false, so everybody who can reach server.bind owns everything: bind to 127.0.0.1, or set auth.trusted_proxy when a proxy in front decides who comes in");
+  if (config.api.cors.allow_any_origin && config.api.cors.allowed_origins.length > 0)
+    problems.push("api.cors.allow_any_origin and api.cors.allowed_origins exclude each other: keep one of them");
+  try {
+    addressList(config.server.trusted_proxies);
+  } catch (error) {
+    problems.push(`server.trusted_proxies: ${(error as Error).message}; write 127.0.0.1, 10.0.0.0/8 or the like`);
+  }
   if (problems.length > 0) throw new StartupError(problems.join("\n"));
 
   config.data.dir = resolve(cwd, config.data.dir);

@@ -15,7 +15,7 @@ type Json = Record<string, unknown>;
 function commonErrors(route: Route): ErrorCode[] {
   const codes: ErrorCode[] = ["INTERNAL", "DEPENDENCY_DOWN"];
   if (route.door !== "public") codes.push("UNAUTHENTICATED");
-  if (route.category !== null) codes.push("RATE_LIMITED");
+  if (route.category !== null || route.path.startsWith("/api/public/v1/")) codes.push("RATE_LIMITED");
   if (route.door === "tenant" && route.method !== "GET") codes.push("CSRF_REJECTED");
   if (route.door === "operator") codes.push("NOT_FOUND");
   if (route.scope !== null) codes.push("INSUFFICIENT_SCOPE");

@@ -1,0 +1,58 @@
+import { type BlockList, isIP } from "node:net";
+import type { Context, Middleware } from "koa";
+import { LRUCache } from "lru-cache";
+import type { Config } from "../config.ts";
+import type { Clock } from "../context.ts";
+import type { Counter } from "./counter.ts";
+import { rateLimited, refuseOver } from "./throttle.ts";
+
+/** Buckets of the addresses seen last. One that is forgotten starts full. */
+const maxAddresses = 50_000;
+
+/** Limits what one TCP peer asks of /api/v1 in this process: a bucket of `burst` requests that fills by `per_second`. */
+export function apiPerIp({ enabled, per_second, burst }: Config["api"]["rate_limit"], clock: Clock): Middleware {
+  if (!enabled) return (_http, next) => next();
+  const buckets = new LRUCache<string, { level: number; at: number }>({ max: maxAddresses });
+  return (http, next) => {
+    if (!http.path.startsWith("/api/v1/")) return next();
+    const now = clock.now();
+    const peer = peerOf(http);
+    const before = buckets.get(peer) ?? { level: burst, at: now };
+    const level = Math.min(burst, before.level + (Math.max(0, now - before.at) * per_second) / 1000);
+    buckets.set(peer, { level: level < 1 ? level : level - 1, at: now });
+    if (level < 1) throw rateLimited("per_ip_api", ((1 - level) * 1000) / per_second, { per_second, burst });
+    return next();
+  };
+}
+
+const publicPath = /^\/(?:status(?:\/|$)|api\/public\/v1\/)/;
+
+/** Limits what one visitor asks of the public status page and its JSON in a minute; 0 is no limit. Assets cost nothing. */
+export function publicPerIp(perMinute: number, trusted: BlockList, counter: Counter): Middleware {
+  if (perMinute === 0) return (_http, next) => next();
+  return async (http, next) => {
+    if (publicPath.test(http.path)) refuseOver(perMinute, await counter.add(`public:ip:${visitorOf(http, trusted)}`), "per_ip_public");
+    return await next();
+  };
+}
+
+/** Who is at the other end of the connection: the visitor, or a proxy. */
+function peerOf(http: Context): string {
+  return plain(http.req.socket.remoteAddress ?? "");
+}
+
+/** The last address that a proxy of ours vouches for: each of them adds who it talks to at the end of X-Forwarded-For. */
+function visitorOf(http: Context, trusted: BlockList): string {
+  let visitor = peerOf(http);
+  for (const hop of http.get("x-forwarded-for").split(",").reverse()) {
+    const family = isIP(visitor);
+    if (family === 0 || !trusted.check(visitor, family === 6 ? "ipv6" : "ipv4")) break;
+    const next = plain(hop.trim());
+    if (isIP(next) === 0) break;
+    visitor = next;
+  }
+  return visitor;
+}
+
+/** A dual-stack socket writes IPv4 as ::ffff:192.0.2.1. */
+const plain = (address: string): string => address.replace(/^::ffff:(?=\d+\.)/i, "");
