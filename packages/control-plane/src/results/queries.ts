@@ -120,62 +120,74 @@ export interface PeriodRow {
  * of several regions that overlap in time are one period. A run that no `up` has followed goes on, unless the region does not
  * probe the target any more: then its last failing result was its end.
  */
-const periods = (sql: Db, orgId: string, target: ResultTarget, range: Range, ongoing: boolean) => sql`
-  with edges as (
-    select r.region, min(r.scheduled_at) as first_slot, max(r.scheduled_at) as last_slot,
-      (array_agg(r.status order by r.scheduled_at))[1] as first_status, (array_agg(r.status order by r.scheduled_at desc))[1] as last_status
-    ${rowsOf(sql, orgId, target, range, null)} and not r.skip and r.status <> 'degraded' group by r.region
-  ), reach as (
-    select
-      min(case when e.first_status = 'up' then e.first_slot else coalesce((
-        select b.scheduled_at from results b where b.target_id = ${target.id} and b.region = e.region and b.scheduled_at < e.first_slot and b.status = 'up' and not b.skip
-        order by b.scheduled_at desc limit 1), '-infinity') end) as since,
-      max(case when e.last_status = 'up' then e.last_slot else coalesce((
-        select a.scheduled_at from results a where a.target_id = ${target.id} and a.region = e.region and a.scheduled_at > e.last_slot and a.status = 'up' and not a.skip
-        order by a.scheduled_at limit 1), 'infinity') end) as until
-    from edges e
-  ), numbered as (
-    select r.region, r.scheduled_at, r."timestamp", r.status, r.error, count(*) filter (where r.status = 'up') over (partition by r.region order by r.scheduled_at) as ups
-    from results r
-    where r.target_id = ${target.id} and r.scheduled_at >= (select since from reach) and r.scheduled_at <= (select until from reach) and not r.skip and r.status <> 'degraded'
-  ), stretches as (
-    select n.region, n.ups, min(n."timestamp") filter (where n.status = 'up') as up_at, min(n.scheduled_at) filter (where n.status <> 'up') as slot,
-      min(n."timestamp") filter (where n.status <> 'up') as started_at, max(n."timestamp") filter (where n.status <> 'up') as last_at,
-      count(*) filter (where n.status <> 'up') as failed, bool_or(n.status = 'down') as down,
-      (array_agg(n.error order by n.scheduled_at desc) filter (where n.status <> 'up' and n.error is not null))[1] as error
-    from numbered n group by n.region, n.ups
-  ), runs as (
-    select s.region, s.slot, s.started_at, s.last_at, s.failed, s.down, s.error, lead(s.up_at) over (partition by s.region order by s.ups) as up_at,
-      exists (select from target_regions p join targets t on t.id = p.target_id where p.target_id = ${target.id} and p.region_id = s.region and t.enabled) as probed
-    from stretches s
-  ), ended as (
-    select u.region, u.slot, u.started_at, u.failed, u.down, u.error, coalesce(u.up_at, case when u.probed then 'infinity'::timestamptz else u.last_at end) as ended_at
-    from runs u where u.failed > 0
-  ), marked as (
-    select d.*, max(d.ended_at) over (order by d.started_at, d.region rows between unbounded preceding and 1 preceding) as covered_until from ended d
-  ), grouped as (
-    select m.*, count(*) filter (where m.covered_until is null or m.covered_until <= m.started_at) over (order by m.started_at, m.region) as period from marked m
-  ), periods as (
-    select (array_agg(g.region order by g.started_at, g.region))[1] as region, (array_agg(g.slot order by g.started_at, g.region))[1] as slot, min(g.started_at) as started_at,
-      nullif(max(g.ended_at), 'infinity') as ended_at, case when bool_or(g.down) then 'down' else 'error' end as status, sum(g.failed)::int as check_count,
-      (array_agg(g.error order by g.started_at desc, g.region) filter (where g.error is not null))[1] as error_sample
-    from grouped g group by g.period
-  ), shown as (
-    select p.region, p.slot, p.started_at, p.ended_at, p.status, p.check_count, p.error_sample from periods p
-    where p.started_at < ${range.to} and (p.ended_at is null or (p.ended_at > ${range.from} and not ${ongoing}))
-  )`;
-
-/** One page of periods, newest first. */
-export async function selectPeriods(sql: Db, orgId: string, target: ResultTarget, range: Range, ongoing: boolean, limit: number, offset: number): Promise<PeriodRow[]> {
-  return await sql<PeriodRow[]>`
-    ${periods(sql, orgId, target, range, ongoing)}
-    select region, slot, started_at, ended_at, status, check_count, error_sample from shown order by started_at desc, region limit ${limit} offset ${offset}`;
+export async function selectPeriods(
+  sql: Db,
+  orgId: string,
+  target: ResultTarget,
+  range: Range,
+  ongoing: boolean,
+  limit: number,
+  offset: number,
+): Promise<{ total: number; rows: PeriodRow[] }> {
+  const [page] = await sql<{ total: number; rows: PeriodJson[] }[]>`
+    with edges as (
+      select r.region, min(r.scheduled_at) as first_slot, max(r.scheduled_at) as last_slot
+      ${rowsOf(sql, orgId, target, range, null)} and not r.skip and r.status <> 'degraded' group by r.region
+    ), reach as (
+      select min(coalesce(b.slot, '-infinity')) as since, max(coalesce(a.slot, 'infinity')) as until
+      from edges e
+      left join lateral (
+        select r.scheduled_at as slot from results r where r.target_id = ${target.id} and r.region = e.region and r.scheduled_at <= e.first_slot and r.status = 'up' and not r.skip
+        order by r.scheduled_at desc limit 1) b on true
+      left join lateral (
+        select r.scheduled_at as slot from results r where r.target_id = ${target.id} and r.region = e.region and r.scheduled_at >= e.last_slot and r.status = 'up' and not r.skip
+        order by r.scheduled_at limit 1) a on true
+    ), followed as (
+      select r.region, r.scheduled_at, r."timestamp", r.status, lag(r.status) over (partition by r.region order by r.scheduled_at) as before
+      from results r
+      where r.target_id = ${target.id} and r.scheduled_at >= (select since from reach) and r.scheduled_at <= (select until from reach) and not r.skip and r.status <> 'degraded'
+    ), numbered as (
+      select f.region, f.scheduled_at, f."timestamp", f.status,
+        count(*) filter (where f.status = 'up') over (partition by f.region order by f.scheduled_at rows between unbounded preceding and 1 preceding) as number
+      from followed f where f.status <> 'up' or f.before <> 'up'
+    ), runs as (
+      select n.region, min(n.scheduled_at) as slot, min(n."timestamp") filter (where n.status <> 'up') as started_at, min(n."timestamp") filter (where n.status = 'up') as up_at,
+        max(n."timestamp") filter (where n.status <> 'up') as last_at, max(n.scheduled_at) filter (where n.status <> 'up') as last_slot,
+        count(*) filter (where n.status <> 'up') as failed, bool_or(n.status = 'down') as down
+      from numbered n group by n.region, n.number
+    ), ended as (
+      select u.region, u.slot, u.started_at, u.last_slot, u.failed, u.down, case
+        when u.up_at is not null then u.up_at
+        when exists (select from target_regions p join targets t on t.id = p.target_id where p.target_id = ${target.id} and p.region_id = u.region and t.enabled) then 'infinity'
+        else u.last_at end as ended_at
+      from runs u
+    ), marked as (
+      select d.*, max(d.ended_at) over (order by d.started_at, d.region rows between unbounded preceding and 1 preceding) as covered_until from ended d
+    ), grouped as (
+      select m.*, count(*) filter (where m.covered_until is null or m.covered_until <= m.started_at) over (order by m.started_at, m.region) as period from marked m
+    ), periods as (
+      select (array_agg(g.region order by g.started_at, g.region))[1] as region, (array_agg(g.slot order by g.started_at, g.region))[1] as slot, min(g.started_at) as started_at,
+        nullif(max(g.ended_at), 'infinity') as ended_at, case when bool_or(g.down) then 'down' else 'error' end as status, sum(g.failed)::int as check_count,
+        (array_agg(g.region order by g.last_slot desc, g.region))[1] as last_region, max(g.last_slot) as last_slot
+      from grouped g group by g.period
+    ), shown as (
+      select p.region, p.slot, p.started_at, p.ended_at, p.status, p.check_count, p.last_region, p.last_slot from periods p
+      where p.started_at < ${range.to} and (p.ended_at is null or (p.ended_at > ${range.from} and not ${ongoing}))
+    ), page as (
+      select s.region, s.slot, s.started_at, s.ended_at, s.status, s.check_count,
+        (select r.error from results r where r.target_id = ${target.id} and r.scheduled_at = s.last_slot and r.region = s.last_region) as error_sample
+      from shown s order by s.started_at desc, s.region limit ${limit} offset ${offset}
+    )
+    select (select count(*)::int from shown) as total, coalesce((select json_agg(page order by page.started_at desc, page.region) from page), '[]') as rows`;
+  const { total, rows } = page!;
+  return {
+    total,
+    rows: rows.map((row) => ({ ...row, slot: new Date(row.slot), started_at: new Date(row.started_at), ended_at: row.ended_at === null ? null : new Date(row.ended_at) })),
+  };
 }
 
-export async function countPeriods(sql: Db, orgId: string, target: ResultTarget, range: Range, ongoing: boolean): Promise<number> {
-  const [row] = await sql<{ count: number }[]>`${periods(sql, orgId, target, range, ongoing)} select count(*)::int as count from shown`;
-  return row!.count;
-}
+/** Times as JSON has them. */
+type PeriodJson = Omit<PeriodRow, "slot" | "started_at" | "ended_at"> & { slot: string; started_at: string; ended_at: string | null };
 
 /** How many runs ended how. */
 export interface Counts {

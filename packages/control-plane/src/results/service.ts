@@ -75,8 +75,7 @@ export async function listPeriods(
 ): Promise<Page<IncidentPeriod>> {
   requireScope(ctx, "targets:read");
   const { target, range } = await resolve(ctx, targetId, input);
-  const rows = await queries.selectPeriods(ctx.sql, ctx.orgId, target, range, input.ongoing_only, input.limit, input.offset);
-  const total = await queries.countPeriods(ctx.sql, ctx.orgId, target, range, input.ongoing_only);
+  const { rows, total } = await queries.selectPeriods(ctx.sql, ctx.orgId, target, range, input.ongoing_only, input.limit, input.offset);
   return { items: rows.map((row) => presentPeriod(targetId, row)), total, limit: input.limit, offset: input.offset };
 }
 
