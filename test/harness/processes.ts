@@ -104,7 +104,14 @@ export async function spawnControlPlane(t: Teardown, options: ControlPlaneOption
   const port = options.port ?? (await freePort());
   // Before the program, so that it is undone after it: the program would start its database again.
   t.teardown(() => endPostmaster(folder));
-  const env = { SM_SERVER__BIND: `127.0.0.1:${port}`, SM_SECURITY__ALLOW_PRIVATE_TARGETS: "true", NODE_EXTRA_CA_CERTS: options.caFile, ...options.env };
+  const env = {
+    SM_SERVER__BIND: `127.0.0.1:${port}`,
+    SM_SECURITY__ALLOW_PRIVATE_TARGETS: "true",
+    // A test that waits for the status page asks for it more often than a visitor may.
+    SM_PUBLIC_STATUS__PUBLIC_PER_IP_RATE_LIMIT_PER_MIN: "0",
+    NODE_EXTRA_CA_CERTS: options.caFile,
+    ...options.env,
+  };
   return { ...startProgram(t, controlPlaneProgram, options.args ?? [], { cwd: folder, env, nodeArgs: options.nodeArgs ?? [] }), port, folder };
 }
 
