@@ -1,21 +1,18 @@
 import t from "tap";
 import { newId } from "@statusmesh/shared/ids";
-import { createApp } from "../app.ts";
 import { authenticateAgent } from "../agents/service.ts";
-import { type Ctx, scopes, type System } from "../context.ts";
+import { type Ctx, scopes } from "../context.ts";
 import { hashToken, newToken } from "../crypto/token.ts";
-import { openHub } from "../db/notify.ts";
-import { openIngest } from "../pipeline/ingest.ts";
-import { type Ask, listen, type Served } from "../testing/app.ts";
+import type { Ask } from "../testing/app.ts";
 import { day, minute } from "../testing/clock.ts";
 import type { Teardown } from "../testing/database.ts";
+import { serveWhole } from "../testing/whole-app.ts";
 import { newAgent, newOrg, openWorld, refusal, type World } from "../testing/world.ts";
 import { bootstrap, bootstrapOwner, makeSignInLink, signIn } from "./service.ts";
 
-const { system, sql, clock, log } = await openWorld(t, { env: { SM_OPERATOR__ADMIN_TOKEN: "operator-secret-0123456789" } });
-const startApp = (system: System): Promise<Served> =>
-  listen(t, createApp({ system, hub: openHub(sql, log), ingest: openIngest(async () => {}), draining: new AbortController().signal, checkReplies: true }));
-const ask = await startApp(system);
+const home = await openWorld(t, { env: { SM_OPERATOR__ADMIN_TOKEN: "operator-secret-0123456789" } });
+const { system, sql, clock } = home;
+const ask = await serveWhole(t, home);
 const agent = await newAgent(system);
 
 const refused = (status: number, code: string) => ({ status, body: { error: { code } } });
@@ -53,7 +50,7 @@ t.test("the first start makes the owner once, however many replicas start", asyn
     { email: "olga@example.org", role: "owner", name: "Ärzte & Söhne of the Long Valley – Ltd", slug: /^a-rzte-so-hne-of-[a-z-]*[a-z]$/, plan_id: "selfhost" },
   ]);
   t.equal((await world.sql`select 1 from api_tokens`).length, 1);
-  const other = await startApp(world.system);
+  const other = await serveWhole(t, world);
   t.match(await me({ authorization: `Bearer ${token}` }, other), { status: 200, body: { role: "owner", scopes: [...scopes].sort(), user: { email: "olga@example.org" } } });
 
   const { signInPath } = await bootstrap(world.system);
@@ -69,7 +66,7 @@ t.test("bootstrap-owner by hand gives a link and a token, and makes the owner of
   t.match(await bootstrapOwner(world.system, "milan@EXAMPLE.org"), { email: "milan@example.org" });
   t.match(await bootstrapOwner(world.system, null), { email: "milan@example.org" });
   t.match(await refusal(t, () => bootstrapOwner(world.system, "nobody@example.org")), { code: "NOT_FOUND" });
-  t.match(await me({ authorization: `Bearer ${by.token}` }, await startApp(world.system)), { status: 200, body: { org: { slug: "my-organisation" } } });
+  t.match(await me({ authorization: `Bearer ${by.token}` }, await serveWhole(t, world)), { status: 200, body: { org: { slug: "my-organisation" } } });
 });
 
 t.test("a sign-in link works once, for a quarter of an hour", async (t) => {
@@ -99,7 +96,7 @@ t.test("the cookie: only for HTTP, for this site, for its time, and secure where
   t.match(answer, { status: 201, body: { current: true, user_agent: "x".repeat(300), expires_at: ends.toISOString() } });
   const cookie = answer.headers.get("set-cookie")!;
   t.match(cookie, new RegExp(`^_sm_session=[\\w-]{43}; Path=/; HttpOnly; SameSite=Lax; Expires=${ends.toUTCString()}; Secure$`));
-  const plain = await startApp({
+  const plain = await serveWhole(t, home, {
     ...system,
     config: { ...system.config, server: { ...system.config.server, public_url: "http://127.0.0.1:8080" }, auth: { ...system.config.auth, session: { cookie_name: "other" } } },
   });
@@ -238,7 +235,7 @@ t.test("the doors of agents and operators", async (t) => {
   const operator = (token: string, of = ask) => of("GET", "/operator/regions", undefined, token === "" ? {} : { authorization: `Bearer ${token}` });
   t.match(await operator("operator-secret-0123456789"), { status: 200, body: { total: 2 } });
   for (const token of ["", "operator-secret-012345678", authorization.slice(7), agent.token]) t.match(await operator(token), refused(401, "UNAUTHENTICATED"));
-  const unset = await startApp({ ...system, config: { ...system.config, operator: { admin_token: "" } } });
+  const unset = await serveWhole(t, home, { ...system, config: { ...system.config, operator: { admin_token: "" } } });
   for (const token of ["", "operator-secret-0123456789"]) t.match(await operator(token, unset), refused(404, "NOT_FOUND"), "there is no such surface");
   const made = await ask("POST", "/operator/agents", { name: "probe", region: "us" }, { authorization: "Bearer operator-secret-0123456789" });
   t.match(await authenticateAgent(system, made.body.token), { agentId: made.body.id, region: "us" });

@@ -247,7 +247,7 @@ t.test("the page as HTML", async (t) => {
   t.match(text, /<meta name="robots" content="noindex">/);
   t.match(text, /We <strong>care<\/strong>\. &lt;script&gt;x&lt;\/script&gt;/);
   t.match(text, /Major System Outage/);
-  t.match(text, /&lt;b&gt;Shop&lt;\/b&gt; is affected since <time datetime="2026-11-20T12:22:00.000Z" data-as="clock" title="2026-11-20 12:22:00 UTC">12:22<\/time>/);
+  t.match(text, /&lt;b&gt;Shop&lt;\/b&gt; is affected since <time datetime="2026-11-20T12:22:00.000Z" data-as="clock" title="2026-11-20 12:22:00 UTC">12:22 UTC<\/time>/);
   t.match(text, /Checked <time [^>]*>12 s ago<\/time>/);
   t.match(text, /Payments &lt;fail&gt;/);
   t.match(text, /Line one\n&lt;img src=x&gt;/);

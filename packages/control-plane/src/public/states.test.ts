@@ -1,15 +1,11 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import t from "tap";
+import { day, fakeClock, hour, minute, noon } from "../testing/clock.ts";
 import { LastGoodCache } from "./cache.ts";
 import { aboutHtml } from "./markdown.ts";
 import { banner, componentState, dayCells, type IncidentSpan } from "./states.ts";
 
-/** Friday 20 November 2026, 13:00 UTC. */
-const noon = Date.UTC(2026, 10, 20, 13);
-const minute = 60_000;
-const hour = 60 * minute;
-const day = 24 * hour;
-const clock = { at: noon, now: () => clock.at };
+const clock = fakeClock();
 
 t.test("how states are named and which one wins", async (t) => {
   t.strictSame(banner(["operational", "operational"]), { state: "operational", label: "All Systems Operational" });
