@@ -240,19 +240,23 @@ export async function selectSlices(sql: Db, orgId: string, targetIds: readonly s
 export async function countRuns(sql: Db, orgId: string, from: Date, now: Date): Promise<Counts> {
   const [row] = await sql<Counts[]>`
     select coalesce(sum(c.up), 0)::int as up, coalesce(sum(c.down), 0)::int as down, coalesce(sum(c.degraded), 0)::int as degraded, coalesce(sum(c.error), 0)::int as error
-    from targets t
-    cross join lateral (
-      select h.up, h.down, h.degraded, h.error from results_hourly h
-      where h.target_id = t.id and h.hour >= date_trunc('hour', ${from}::timestamptz) and h.hour < coalesce((select p.next_hour from rollup_progress p), '-infinity')
+    from (
+      select sum(h.up) as up, sum(h.down) as down, sum(h.degraded) as degraded, sum(h.error) as error
+      from targets t join results_hourly h on h.target_id = t.id
+      where t.org_id = ${orgId} and h.hour >= date_trunc('hour', ${from}::timestamptz) and h.hour < coalesce((select p.next_hour from rollup_progress p), '-infinity')
       union all
-      select count(*) filter (where r.status = 'up') as up, count(*) filter (where r.status = 'down') as down,
-        count(*) filter (where r.status = 'degraded') as degraded, count(*) filter (where r.status = 'error') as error
-      from results r
-      where r.target_id = t.id and not r.skip
-        and r.scheduled_at >= greatest((select p.next_hour from rollup_progress p), date_trunc('hour', ${from}::timestamptz))
-        and r.scheduled_at < ${new Date(now.getTime() + slackMs)}
-    ) c
-    where t.org_id = ${orgId}`;
+      select sum(n.up), sum(n.down), sum(n.degraded), sum(n.error)
+      from targets t
+      cross join lateral (
+        select count(*) filter (where r.status = 'up') as up, count(*) filter (where r.status = 'down') as down,
+          count(*) filter (where r.status = 'degraded') as degraded, count(*) filter (where r.status = 'error') as error
+        from results r
+        where r.target_id = t.id and not r.skip
+          and r.scheduled_at >= greatest((select p.next_hour from rollup_progress p), date_trunc('hour', ${from}::timestamptz))
+          and r.scheduled_at < ${new Date(now.getTime() + slackMs)}
+      ) n
+      where t.org_id = ${orgId}
+    ) c`;
   return row!;
 }
 
