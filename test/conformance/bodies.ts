@@ -20,6 +20,7 @@ export const goodBodies = ({ targetId }: { targetId: string }): Record<string, o
   "POST /api/v1/status-pages/{id}/components/reorder": { target_ids: [targetId] },
   "PATCH /api/v1/status-pages/{id}/components/{target_id}": { public_name: "Shop" },
   "POST /api/v1/api-tokens": { name: "Pipeline", scopes: ["targets:read"] },
+  "POST /api/v1/auth/magic-link": { email: "olga@example.org" },
   "POST /api/v1/sessions": { code: "a code" },
   "POST /operator/regions": { id: "north", name: "North" },
   "PATCH /operator/regions/{id}": { name: "North" },
