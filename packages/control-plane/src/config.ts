@@ -75,6 +75,10 @@ export const ConfigSchema = Type.Object({
     builtin_agent: flag(true, "Runs an agent for the own region beside the control plane"),
     jitter_pct: whole(10, 0, 100, "How far the start of a run may move after its slot, percent of the interval"),
   }),
+  abuse: Type.Object({
+    url_patterns_file: text("", "YAML or TOML file of URL paths that may not be monitored; empty uses a short list of our own", "a file name", "^[^\\0]*$"),
+    domain_denylist_file: text("", "YAML or TOML file of domains that may be neither monitored nor notified, with all below them", "a file name", "^[^\\0]*$"),
+  }),
   checker: Type.Object({ per_host_max_inflight: whole(2, 1, 1000, "Checks of one organisation that may run at once against one host and port") }),
   auth: Type.Object({
     required: flag(true, "False lets everybody in as the owner of the first organisation"),
@@ -155,6 +159,7 @@ export function loadConfig(sources: ConfigSources): Config {
   if (problems.length > 0) throw new StartupError(problems.join("\n"));
 
   config.data.dir = resolve(cwd, config.data.dir);
+  for (const key of ["url_patterns_file", "domain_denylist_file"] as const) if (config.abuse[key] !== "") config.abuse[key] = resolve(cwd, config.abuse[key]);
   config.server.public_url = (config.server.public_url || publicUrlOf(bind)).replace(/\/$/, "");
   return config;
 }

@@ -1,4 +1,5 @@
 import type { Sql, TransactionSql } from "postgres";
+import type { AbuseLists } from "./abuse/service.ts";
 import type { Sealer } from "./crypto/seal.ts";
 import type { Config } from "./config.ts";
 import type { Log } from "./log.ts";
@@ -35,6 +36,7 @@ export interface System {
   readonly log: Log;
   readonly config: Config;
   readonly sealer: Sealer;
+  readonly abuse: AbuseLists;
 }
 
 export type WriteSource = "ui" | "api" | "terraform";

@@ -55,6 +55,7 @@ async function runServer(): Promise<void> {
   const signIn = running.owner.signInPath === null ? null : base + running.owner.signInPath;
   if (config.log.format === "json") log.info({ url: base, version }, "ready");
   process.stderr.write(welcome(base, running.owner.email, signIn));
+  process.on("SIGHUP", running.reload);
   stopOnSignals(running.stop, log);
 }
 

@@ -3,6 +3,7 @@ import type { AddressInfo } from "node:net";
 import { hostname } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Sql } from "postgres";
+import { openAbuseLists } from "./abuse/service.ts";
 import { ensureBuiltInAgent } from "./agents/service.ts";
 import { createApp } from "./app.ts";
 import { bootstrap, type Bootstrapped } from "./auth/service.ts";
@@ -38,6 +39,8 @@ export interface Running {
   readonly url: string;
   readonly owner: Bootstrapped;
   stop(): Promise<void>;
+  /** Reads again what may change without a restart: the abuse lists. */
+  reload(): void;
 }
 
 export interface Database {
@@ -70,7 +73,7 @@ export async function openConfiguredDatabase(config: Config, log: Log, join = fa
 /** What services need, over an open database. */
 export function makeSystem(config: Config, sql: Sql, clock: Clock, log: Log): System {
   const key = config.security.credentials_kek_base64;
-  return { sql, clock, log, config, sealer: makeSealer(key === "" ? null : Buffer.from(key, "base64")) };
+  return { sql, clock, log, config, sealer: makeSealer(key === "" ? null : Buffer.from(key, "base64")), abuse: openAbuseLists(config.abuse, log) };
 }
 
 /** Starts the whole control plane and returns when it answers. Throws StartupError with what to do about it. */
@@ -136,7 +139,7 @@ async function run(database: Database, server: Server, url: string, config: Conf
     redis?.stop();
     await database.stop();
   };
-  return { url, owner, stop: () => (stopped ??= stop()) };
+  return { url, owner, reload: () => system.abuse.reload(), stop: () => (stopped ??= stop()) };
 }
 
 /** Partitions that were seen need no second look. */

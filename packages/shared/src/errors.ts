@@ -58,6 +58,9 @@ export const errorCodes = {
   CHECK_KIND_IMMUTABLE: { status: 400, when: "a PATCH tries to change the kind of a check" },
   REDACTION_SENTINEL: { status: 400, when: "a secret field still holds the mask ***" },
   SSRF_BLOCKED: { status: 400, when: "the address is private, local or reserved" },
+  ABUSE_BLOCKED: { status: 400, when: "what is asked for would harm somebody; details.reason says how" },
+  URL_PATTERN_BLOCKED: { status: 400, when: "the path of the URL is one that attackers look for, or that the operator has listed" },
+  DOMAIN_DENYLISTED: { status: 400, when: "the operator has listed the domain, or one that it lies below" },
   BAD_TIME_RANGE: { status: 400, when: "to is not after from" },
   // Channels
   CHANNEL_NAME_TAKEN: { status: 422, when: "another channel of the organisation has this name" },

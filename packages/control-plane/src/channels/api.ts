@@ -5,7 +5,7 @@ import { createChannel, deleteChannel, getChannel, listChannels, testChannel, te
 
 const path = "/api/v1/notification-channels";
 const tag = "Notification channels";
-const configErrors = ["INVALID_CHANNEL_CONFIG", "REDACTION_SENTINEL", "SSRF_BLOCKED"] as const;
+const configErrors = ["INVALID_CHANNEL_CONFIG", "REDACTION_SENTINEL", "SSRF_BLOCKED", "DOMAIN_DENYLISTED"] as const;
 
 export const channelRoutes: Route[] = [
   route({
@@ -103,7 +103,7 @@ export const channelRoutes: Route[] = [
     description: "Works on a disabled channel too.",
     params: IdParam,
     replies: { 200: ChannelTestReply },
-    errors: ["CHANNEL_NOT_FOUND", "CHANNEL_TEST_FAILED"],
+    errors: ["CHANNEL_NOT_FOUND", "CHANNEL_TEST_FAILED", "DOMAIN_DENYLISTED"],
     async handle({ ctx, params }) {
       await testChannel(ctx, params.id);
       return ok({ ok: true });

@@ -2,6 +2,7 @@ import postgres from "postgres";
 import { AppError } from "@statusmesh/shared/errors";
 import { isId, newId } from "@statusmesh/shared/ids";
 import { blockedHost } from "@statusmesh/shared/net/address";
+import { refuseDeniedHost } from "../abuse/service.ts";
 import { type Ctx, inTransaction, requireScope, type System } from "../context.ts";
 import { createOutbound, type Outbound } from "../http/outbound.ts";
 import { iso, type Page } from "../http/wire.ts";
@@ -89,11 +90,15 @@ export async function testConfig(ctx: Ctx, { config }: ChannelTest, transport: O
   await sendTest(ctx, () => send(config, testMessage(ctx), transport));
 }
 
-/** Sends a test message by the stored config, also when the channel is disabled. Throws CHANNEL_TEST_FAILED. */
+/** Sends a test message by the stored config, also when the channel is disabled. Throws CHANNEL_TEST_FAILED, and DOMAIN_DENYLISTED where the URL has been listed since. */
 export async function testChannel(ctx: Ctx, id: string, transport: Outbound = outboundOf(ctx)): Promise<void> {
   requireScope(ctx, "channels:write");
   const row = await stored(ctx, id);
-  await sendTest(ctx, () => sendThrough(ctx, row, testMessage(ctx), transport));
+  await sendTest(ctx, () => {
+    const config = opened(ctx, row);
+    refuseDeniedUrls(ctx, config, null);
+    return send(config, testMessage(ctx), transport);
+  });
 }
 
 /**
@@ -119,14 +124,17 @@ export interface StoredChannel {
  * another protocol). Throws DeliveryError, whose message holds none of the channel's secrets.
  */
 export async function sendThrough(system: System, channel: StoredChannel, message: ChannelMessage, transport: Outbound): Promise<number | null> {
+  return await send(opened(system, channel), message, transport);
+}
+
+/** The config with its secrets opened; throws DeliveryError where that cannot be done here. */
+function opened(system: System, channel: StoredChannel): ChannelConfig {
   if (!isChannelType(channel.kind)) throw new DeliveryError(`this version of StatusMesh has no channels of kind ${channel.kind}`);
-  let config: ChannelConfig;
   try {
-    config = openConfig(system, channel);
+    return openConfig(system, channel);
   } catch (cause) {
     throw new DeliveryError("the secrets of the channel were sealed under a key that is not configured here", { cause });
   }
-  return await send(config, message, transport);
 }
 
 async function send(config: ChannelConfig, message: ChannelMessage, transport: Outbound): Promise<number | null> {
@@ -153,7 +161,7 @@ async function send(config: ChannelConfig, message: ChannelMessage, transport: O
   }
 }
 
-async function sendTest(ctx: Ctx, work: () => Promise<unknown>): Promise<void> {
+async function sendTest(ctx: Ctx, work: () => unknown): Promise<void> {
   try {
     await work();
   } catch (error) {
@@ -232,9 +240,10 @@ function checkConfig(ctx: Ctx, config: ChannelConfig): void {
     if (!(error instanceof AppError) || error.field === null) throw error;
     throw new AppError(error.code, error.message, { field: `/config${error.field}`, details: error.details, cause: error });
   }
+  refuseDeniedUrls(ctx, config, "/config");
   if (ctx.config.security.allow_private_targets) return;
   for (const { url, pointer } of kind.urls(config)) {
-    const range = blockedHost(new URL(url).hostname.replace(/^\[|\]$/g, ""));
+    const range = blockedHost(hostOf(url));
     if (range !== null)
       throw new AppError("SSRF_BLOCKED", "The URL leads to a private or reserved address. Use one that is reachable from the internet.", {
         field: `/config${pointer}`,
@@ -242,6 +251,13 @@ function checkConfig(ctx: Ctx, config: ChannelConfig): void {
       });
   }
 }
+
+/** Throws DOMAIN_DENYLISTED; `base` is where the body has the config, or null where it has none. */
+function refuseDeniedUrls(ctx: Ctx, config: ChannelConfig, base: string | null): void {
+  for (const { url, pointer } of kindOf(config).urls(config)) refuseDeniedHost(ctx, hostOf(url), base === null ? null : base + pointer);
+}
+
+const hostOf = (url: string): string => new URL(url).hostname.replace(/^\[|\]$/g, "");
 
 function sealConfig(system: System, orgId: string, id: string, config: ChannelConfig): ChannelConfig {
   return kindOf(config).mapSecrets(config, (secret, pointer) => system.sealer.seal(secret, placeOf(orgId, id, pointer))) as ChannelConfig;

@@ -23,6 +23,9 @@ export const targetErrors = [
   "INVALID_REGION_POLICY",
   "REDACTION_SENTINEL",
   "SSRF_BLOCKED",
+  "DOMAIN_DENYLISTED",
+  "URL_PATTERN_BLOCKED",
+  "ABUSE_BLOCKED",
 ] as const;
 
 const regions = { door: "tenant", tag: "Targets", path: "/api/v1/targets/{id}/regions", params: IdParam, replies: { 200: TargetRegions } } as const;

@@ -1,6 +1,7 @@
 import { type CheckSpec, kindOf } from "@statusmesh/shared/checks";
 import { AppError } from "@statusmesh/shared/errors";
 import { blockedHost } from "@statusmesh/shared/net/address";
+import { refuseAbusiveUrl, refuseDeniedHost } from "../abuse/service.ts";
 import type { System } from "../context.ts";
 import { iso } from "../http/wire.ts";
 import type { Plan } from "../plans/service.ts";
@@ -58,8 +59,8 @@ export function below<T>(base: string, rules: () => T): T {
   }
 }
 
-/** Runs the rules of the kind, the mask rule and the address guard over a check; pointers of errors start at `base`. */
-export function checkRules(system: Pick<System, "config">, spec: CheckSpec, base: string): void {
+/** Runs the rules of the kind, the mask rule, the address guard and the abuse lists over a check; pointers of errors start at `base`. */
+export function checkRules(system: Pick<System, "config" | "abuse">, spec: CheckSpec, base: string): void {
   const kind = kindOf(spec);
   below(base, () => {
     kind.mapSecrets(spec, (secret, pointer) => {
@@ -81,6 +82,9 @@ export function checkRules(system: Pick<System, "config">, spec: CheckSpec, base
         { field: pointer, details: { range } },
       );
     }
+    refuseDeniedHost(system, host, pointer);
+    const url = kind.url?.(spec);
+    if (url !== undefined) refuseAbusiveUrl(system, url, pointer);
   });
 }
 

@@ -2,6 +2,7 @@ import { tmpdir } from "node:os";
 import { type Test } from "tap";
 import { AppError } from "@statusmesh/shared/errors";
 import { newId } from "@statusmesh/shared/ids";
+import { openAbuseLists } from "../abuse/service.ts";
 import { loadConfig } from "../config.ts";
 import { type AgentCtx, type Ctx, scopes, type System } from "../context.ts";
 import { makeSealer } from "../crypto/seal.ts";
@@ -36,7 +37,7 @@ export async function openWorld(t: Teardown, { env = {} }: { env?: Record<string
   const clock = fakeClock();
   const log = keptLog();
   const config = loadConfig({ env: { SM_SERVER__PUBLIC_URL: "https://status.example.org", ...env }, cwd: tmpdir() });
-  return { ...database, clock, log, system: { sql: database.sql, clock, log, config, sealer: makeSealer(testKey) } };
+  return { ...database, clock, log, system: { sql: database.sql, clock, log, config, sealer: makeSealer(testKey), abuse: openAbuseLists(config.abuse, log) } };
 }
 
 /** The same control plane, but checks and channels may reach this machine. */

@@ -116,6 +116,8 @@ export const http: CheckKind<typeof HttpCheck> = {
     return { host: url.hostname.replace(/^\[|\]$/g, ""), port: url.port === "" ? (url.protocol === "https:" ? 443 : 80) : Number(url.port), pointer: "/url" };
   },
 
+  url: (spec) => parseUrl(spec.url),
+
   mapSecrets(spec, change) {
     const headers = Object.fromEntries(
       Object.entries(spec.headers).map(([name, value]) => [name, secretHeader.test(name) ? change(value, `/headers/${name}`) : value]),

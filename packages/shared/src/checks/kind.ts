@@ -14,6 +14,8 @@ export interface CheckKind<S extends TSchema = TSchema> {
   rules(spec: Static<S>): void;
   /** The host and port that the check dials first, for the guard, the per-host cap and the circuit breaker. */
   destination(spec: Static<S>): { host: string; port: number; pointer: string };
+  /** The URL that the check asks for, where the kind has one; destination's pointer names it. */
+  url?(spec: Static<S>): URL;
   /** Applies `change` to every secret of the check, and returns the copy. `pointer` names the field. */
   mapSecrets(spec: Static<S>, change: (secret: string, pointer: string) => string): Static<S>;
   /** One line that says what is checked, without secrets: `GET https://example.org/health`. */

@@ -1,0 +1,70 @@
+import { AppError } from "@statusmesh/shared/errors";
+import type { Config } from "../config.ts";
+import type { System } from "../context.ts";
+import type { Log } from "../log.ts";
+import { StartupError } from "../startup-error.ts";
+import { readList } from "./files.ts";
+import { compileDomains, compilePatterns, defaultUrlPatterns } from "./lists.ts";
+
+/** The lists of what may not be monitored or notified, as they were read last. */
+export interface AbuseLists {
+  /** The pattern that the path of a URL fits; null for none. */
+  pattern(url: URL): string | null;
+  /** The listed domain that the host is or lies below; null for none. */
+  domain(host: string): string | null;
+  /** Reads the files again. A file that cannot be used changes nothing. */
+  reload(): void;
+}
+
+type Lists = Pick<AbuseLists, "pattern" | "domain">;
+
+/** Reads the lists. Throws StartupError for a file that cannot be used. */
+export function openAbuseLists(config: Config["abuse"], log: Log): AbuseLists {
+  let lists = readLists(config);
+  return {
+    pattern: (url) => lists.pattern(url),
+    domain: (host) => lists.domain(host),
+    reload() {
+      try {
+        lists = readLists(config);
+        log.info({ url_patterns_file: config.url_patterns_file || null, domain_denylist_file: config.domain_denylist_file || null }, "abuse lists read again");
+      } catch (error) {
+        log.error({ reason: (error as Error).message }, "abuse lists could not be read again: the old ones stay");
+      }
+    },
+  };
+}
+
+function readLists({ url_patterns_file, domain_denylist_file }: Config["abuse"]): Lists {
+  const using = <T>(key: string, file: string, read: () => T): T => {
+    try {
+      return read();
+    } catch (error) {
+      throw new StartupError(`abuse.${key}: ${file} cannot be used: ${(error as Error).message}`, { cause: error });
+    }
+  };
+  return {
+    pattern: using("url_patterns_file", url_patterns_file, () => compilePatterns(url_patterns_file === "" ? defaultUrlPatterns : readList(url_patterns_file, "url_patterns"))),
+    domain: using("domain_denylist_file", domain_denylist_file, () => compileDomains(domain_denylist_file === "" ? [] : readList(domain_denylist_file, "domains"))),
+  };
+}
+
+/** Throws DOMAIN_DENYLISTED for a host that is listed or lies below a listed domain. `field` is what names it. */
+export function refuseDeniedHost({ abuse }: Pick<System, "abuse">, host: string, field: string | null): void {
+  const domain = abuse.domain(host);
+  if (domain !== null) throw new AppError("DOMAIN_DENYLISTED", `The operator of this instance does not allow ${domain} and what lies below it.`, { field, details: { domain } });
+}
+
+/**
+ * Throws URL_PATTERN_BLOCKED for a path that only somebody looking for a way in would ask for, and ABUSE_BLOCKED for our own
+ * API: a monitor that calls it, and is run by it, never comes to rest.
+ */
+export function refuseAbusiveUrl({ abuse, config }: Pick<System, "abuse" | "config">, url: URL, field: string | null): void {
+  const pattern = abuse.pattern(url);
+  if (pattern !== null) {
+    throw new AppError("URL_PATTERN_BLOCKED", `Paths like ${pattern} are not monitored: they are what attackers look for.`, { field, details: { pattern } });
+  }
+  if (url.host === new URL(config.server.public_url).host && url.pathname.startsWith("/api/")) {
+    throw new AppError("ABUSE_BLOCKED", "A monitor cannot call the API of StatusMesh itself. To watch this service, check /healthz.", { field, details: { reason: "own_api" } });
+  }
+}
