@@ -193,7 +193,11 @@ function foldTarget(ctx: AgentCtx, locked: LockedState, target: TargetRow, resul
   const goesOn = reading.status === locked.status && (locked.status_until?.getTime() ?? 0) >= (reading.newest ?? 0);
   const failing = Object.values(checkpoint.regions).filter((region) => region.vote === "failing");
   const began = reading.status === "up" || failing.length === 0 ? reading.newest : Math.min(...failing.map((region) => region.since));
-  const last = results.reduce((newest, result) => Math.max(newest, result.timestamp), 0);
+  // The time of a run is the agent's word; one from the future would stand as the last check for good.
+  const last = Math.min(
+    ctx.clock.now(),
+    results.reduce((newest, result) => Math.max(newest, result.timestamp), 0),
+  );
   const update: StateUpdate = {
     targetId: target.id,
     state: JSON.stringify(after),
