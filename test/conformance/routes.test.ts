@@ -7,7 +7,7 @@ import { openIngest } from "@statusmesh/control-plane/pipeline/ingest";
 import { errorCodes } from "@statusmesh/shared/errors";
 import { newId } from "@statusmesh/shared/ids";
 import { type Client, connect, type Json } from "../harness/api.ts";
-import { agentIn, castIn, tokenOf } from "../harness/cast.ts";
+import { agentIn, castIn, sessionOf, tokenOf } from "../harness/cast.ts";
 import { cloneDatabase } from "../harness/database.ts";
 import { serveHere } from "../harness/in-process.ts";
 import { goodBodies, tcp, webhook } from "./bodies.ts";
@@ -24,13 +24,14 @@ const nameOf = (route: Route): string => `${route.method} ${route.path}`;
 const operatorSecret = "a-secret-of-the-operator";
 const database = await cloneDatabase(t);
 const { sql } = database;
-const { olga, xenia } = await castIn(sql);
+const { olga, milan, xenia } = await castIn(sql);
 const agent = await agentIn(sql, "default");
 const url = await serveHere(t, database, { SM_SECURITY__ALLOW_PRIVATE_TARGETS: "true", SM_OPERATOR__ADMIN_TOKEN: operatorSecret });
 const nobody = connect(t, url, null);
 const bearing = (token: string): Client => nobody.with({ authorization: `Bearer ${token}` });
 const owner = bearing(olga.token);
-const outsider = bearing(xenia.token);
+/** Signed in, for some routes are for sessions only. */
+const outsider = nobody.with({ cookie: `_sm_session=${await sessionOf(sql, xenia)}`, "sec-fetch-site": "same-origin" });
 
 async function made(path: string, json: object): Promise<Json> {
   const { status, body, text } = await owner.post(path, json);
@@ -49,6 +50,9 @@ const session = newId();
 await sql`insert into sessions (id, user_id, org_id, secret_hash, created_at, last_used_at, expires_at) values (${session}, ${olga.userId}, ${olga.orgId}, ${Buffer.from(session)}, now(), now(), now() + interval '1 hour')`;
 const [apiToken] = await sql<{ id: string }[]>`select id from api_tokens where user_id = ${olga.userId}`;
 
+/** What stands for the other parameters of a path. */
+const parts: Record<string, string> = { target_id: target.id, user_id: milan.userId };
+
 /** What of Olga's stands for `{id}` under a path. */
 const belongings: Record<string, string> = {
   "/api/v1/targets": target.id,
@@ -57,6 +61,7 @@ const belongings: Record<string, string> = {
   "/api/v1/incidents": incident,
   "/api/v1/sessions": session,
   "/api/v1/api-tokens": apiToken!.id,
+  "/api/v1/orgs": olga.orgId,
 };
 
 const bodies = goodBodies({ targetId: target.id });
@@ -64,7 +69,7 @@ const bodyOf = (route: Route): object => (route.body === null ? {} : { json: bod
 /** The path with an id of Olga's, or with `id`. */
 const pathOf = (route: Route, id?: string): string => {
   const own = Object.entries(belongings).find(([prefix]) => route.path.startsWith(`${prefix}/{id}`))?.[1];
-  return route.path.replace("{id}", id ?? own ?? newId()).replace("{target_id}", target.id);
+  return route.path.replaceAll(/\{(\w+)\}/g, (_, name: string) => (name === "id" ? (id ?? own ?? newId()) : (parts[name] ?? newId())));
 };
 const tenantRoutes = routes.filter((route) => route.door === "tenant");
 
