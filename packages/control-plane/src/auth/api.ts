@@ -1,12 +1,27 @@
 import Type from "typebox";
 import { created, noContent, ok, route, type Route } from "../http/route.ts";
 import { IdParam, paging } from "../http/wire.ts";
-import { refuseForeignOrigin } from "./authenticate.ts";
-import { ApiTokenCreate, ApiTokenPage, Me, NewApiToken, Session, SessionCreate, SessionPage } from "./schema.ts";
-import { createToken, endSession, listSessions, listTokens, me, revokeToken, signIn } from "./service.ts";
+import { ApiTokenCreate, ApiTokenPage, MagicLinkRequest, Me, NewApiToken, Session, SessionCreate, SessionPage } from "./schema.ts";
+import { callerOf, createToken, endSession, listSessions, listTokens, me, requestMagicLink, revokeToken, sessionCookie, signIn } from "./service.ts";
 
 export const authRoutes: Route[] = [
   route({ method: "GET", path: "/api/v1/me", door: "tenant", tag: "Sign-in", summary: "Who the caller is", replies: { 200: Me }, cache: "no-store", handle: async ({ ctx }) => ok(await me(ctx)) }),
+  route({
+    method: "POST",
+    path: "/api/v1/auth/magic-link",
+    door: "public",
+    tag: "Sign-in",
+    summary: "Ask for a one-time sign-in link by email",
+    description: "The answer is the same whether somebody here has the address or not. An address gets a link at most once a minute.",
+    body: MagicLinkRequest,
+    replies: { 202: null },
+    errors: ["NOT_FOUND", "CSRF_REJECTED"],
+    handle: async ({ ctx, body, http }) => {
+      callerOf(ctx, http);
+      await requestMagicLink(ctx, body);
+      return { status: 202 };
+    },
+  }),
   route({
     method: "POST",
     path: "/api/v1/sessions",
@@ -18,12 +33,8 @@ export const authRoutes: Route[] = [
     replies: { 201: Session },
     errors: ["SIGN_IN_LINK_INVALID", "CSRF_REJECTED"],
     handle: async ({ ctx, body, http }) => {
-      // Without this another site could sign a visitor in as somebody else.
-      if (http.get("origin") !== "" || http.get("sec-fetch-site") !== "") refuseForeignOrigin(http);
-      const { secret, session, expiresAt } = await signIn(ctx, { code: body.code, userAgent: http.get("user-agent") || null, ip: http.ip });
-      const secure = ctx.config.server.public_url.startsWith("https:");
-      const cookie = `${ctx.config.auth.session.cookie_name}=${secret}; Path=/; HttpOnly; SameSite=Lax; Expires=${expiresAt.toUTCString()}${secure ? "; Secure" : ""}`;
-      return { status: 201, body: session, headers: { "Set-Cookie": cookie } };
+      const opened = await signIn(ctx, { code: body.code, ...callerOf(ctx, http) });
+      return { status: 201, body: opened.session, headers: { "Set-Cookie": sessionCookie(ctx.config, opened) } };
     },
   }),
   route({

@@ -1,9 +1,12 @@
+import { isIP } from "node:net";
 import type { Context } from "koa";
 import { AppError } from "@statusmesh/shared/errors";
+import { isLoopback } from "../config.ts";
 import { type Ctx, scopes, type System, type WriteSource } from "../context.ts";
 import { hashToken } from "../crypto/token.ts";
 import * as queries from "./queries.ts";
 import { idleSince } from "./session-times.ts";
+import type { Caller } from "./sessions.ts";
 
 const allScopes: ReadonlySet<string> = new Set(scopes);
 
@@ -13,6 +16,9 @@ const unauthenticated = (message: string) => new AppError("UNAUTHENTICATED", mes
 export function bearerOf(http: Context): string | null {
   return /^Bearer ([\x21-\x7e]+)$/i.exec(http.get("authorization"))?.[1] ?? null;
 }
+
+/** Where owners of a deleted organisation are still let in, to see that it is and to bring it back. */
+const openWhileDeleted = /^\/(?:api\/v1\/(?:me|orgs|sessions)|settings\/organisation)(?:\/|$)/;
 
 /** Which kind of client writes: a session is the console; Terraform and OpenTofu say so in their User-Agent. */
 function writeSourceOf(http: Context): WriteSource {
@@ -26,12 +32,14 @@ function writeSourceOf(http: Context): WriteSource {
 export async function authenticateTenant(system: System, http: Context): Promise<Ctx> {
   const now = new Date(system.clock.now());
   const orgSlug = http.get("x-sm-org") === "" ? null : http.get("x-sm-org");
-  const base = { ...system, traceId: (http.state["traceId"] as string | undefined) ?? null };
+  const base = { ...system, traceId: traceOf(http) };
+  if (!system.config.auth.required) return await asFirstOwner(base, http);
+  const deletedToo = openWhileDeleted.test(http.path);
 
   if (http.get("authorization") !== "") {
     const token = bearerOf(http);
     if (token === null) throw unauthenticated("The Authorization header is not of the form Bearer <token>.");
-    const found = token.startsWith("sm_live_") ? await queries.selectToken(system.sql, hashToken(token), now, orgSlug) : null;
+    const found = token.startsWith("sm_live_") ? await queries.selectToken(system.sql, hashToken(token), now, orgSlug, deletedToo) : null;
     if (found === null) throw unauthenticated("The token is unknown, expired, revoked, or not valid for this organisation. Make a new one in the settings.");
     await queries.touchToken(system.sql, found.id, now);
     return { ...base, orgId: found.org_id, userId: found.user_id, role: found.role, scopes: new Set(found.scopes), actor: { type: "token", id: found.id }, writeSource: writeSourceOf(http) };
@@ -39,11 +47,46 @@ export async function authenticateTenant(system: System, http: Context): Promise
 
   const cookie = http.cookies.get(system.config.auth.session.cookie_name);
   if (cookie === undefined) throw unauthenticated("Sign in, or send a token as Authorization: Bearer sm_live_….");
-  const found = await queries.selectSession(system.sql, hashToken(cookie), now, idleSince(now), orgSlug);
+  const found = await queries.selectSession(system.sql, hashToken(cookie), now, idleSince(now), orgSlug, deletedToo);
   if (found === null) throw unauthenticated("The session has ended. Sign in again.");
   refuseForeignOrigin(http);
   await queries.touchSession(system.sql, found.id, now);
   return { ...base, orgId: found.org_id, userId: found.user_id, role: found.role, scopes: allScopes, actor: { type: "session", id: found.id }, writeSource: "ui" };
+}
+
+const traceOf = (http: Context): string | null => (http.state["traceId"] as string | undefined) ?? null;
+
+/** `auth.required = false`: whoever comes in is the owner of the first organisation. */
+async function asFirstOwner(base: System & { traceId: string | null }, http: Context): Promise<Ctx> {
+  refuseForeignHost(base, http);
+  const byBrowser = http.get("origin") !== "" || http.get("sec-fetch-site") !== "";
+  if (byBrowser) refuseForeignOrigin(http);
+  const owner = await queries.selectFirstOwner(base.sql);
+  if (owner === null) throw unauthenticated("There is no organisation. Make its owner with: statusmesh bootstrap-owner");
+  return { ...base, orgId: owner.org_id, userId: owner.user_id, role: "owner", scopes: allScopes, actor: { type: "system", id: null }, writeSource: byBrowser ? "ui" : writeSourceOf(http) };
+}
+
+/** A page of another site can give its own name our address, and then reads us as its own. Only names that are ours are let in. */
+function refuseForeignHost({ config }: System, http: Context): void {
+  const host = http.hostname.replace(/^\[|\]$/g, "");
+  if (config.auth.trusted_proxy || isIP(host) !== 0 || isLoopback(host) || host === new URL(config.server.public_url).hostname) return;
+  throw new AppError("FORBIDDEN", `Nobody signs in here, so only requests for the own address are answered. ${host} is none: set server.public_url.`);
+}
+
+/** Who is signed in, for what anybody may ask; null for nobody. */
+export async function signedInAs(system: System, http: Context): Promise<Ctx | null> {
+  try {
+    return await authenticateTenant(system, http);
+  } catch (error) {
+    if (error instanceof AppError && error.code === "UNAUTHENTICATED") return null;
+    throw error;
+  }
+}
+
+/** The browser that is about to be signed in. Refuses one that was made to by another site, which could sign a visitor in as somebody else. */
+export function callerOf(system: System, http: Context): Caller {
+  if (http.get("origin") !== "" || http.get("sec-fetch-site") !== "") refuseForeignOrigin(http);
+  return { userAgent: http.get("user-agent") || null, ip: http.ip, previous: http.cookies.get(system.config.auth.session.cookie_name) ?? null, traceId: traceOf(http) };
 }
 
 /** A browser sends the cookie along whoever wrote the page. Fetch Metadata says who did; older browsers send Origin. */

@@ -13,14 +13,15 @@ export interface CredentialRow {
 
 /**
  * The live token with this hash, in the org that it is bound to; an unbound one in the user's org with the slug that the
- * request names, or in their only one. No row: unknown, expired, revoked, or no longer a member.
+ * request names, or in their only one. No row: unknown, expired, revoked, or no longer a member. A deleted org is gone, but
+ * for its owners when they come to bring it back.
  */
-export async function selectToken(sql: Db, hash: Buffer, now: Date, orgSlug: string | null): Promise<(CredentialRow & { scopes: string[] }) | null> {
+export async function selectToken(sql: Db, hash: Buffer, now: Date, orgSlug: string | null, deletedToo: boolean): Promise<(CredentialRow & { scopes: string[] }) | null> {
   const rows = await sql<(CredentialRow & { scopes: string[] })[]>`
     select t.id, t.user_id, m.org_id, m.role, t.scopes
     from api_tokens t
     join memberships m on m.user_id = t.user_id and m.org_id = coalesce(t.org_id, m.org_id)
-    join orgs o on o.id = m.org_id and o.deleted_at is null
+    join orgs o on o.id = m.org_id and (o.deleted_at is null or (${deletedToo} and m.role = 'owner' and t.org_id is not null))
     where t.token_hash = ${hash} and t.revoked_at is null and (t.expires_at is null or t.expires_at > ${now})
       and (${orgSlug}::text is null or o.slug = ${orgSlug})
     order by o.created_at limit 2`;
@@ -81,13 +82,13 @@ export async function revokeToken(sql: Db, userId: string, orgId: string | null,
   return row ?? null;
 }
 
-/** The live session with this hash: used within the idle limit, not past its end. `orgSlug` names another org of the user. */
-export async function selectSession(sql: Db, hash: Buffer, now: Date, idleSince: Date, orgSlug: string | null): Promise<CredentialRow | null> {
+/** The live session with this hash: used within the idle limit, not past its end. `orgSlug` names another org of the user. For deleted orgs see {@link selectToken}. */
+export async function selectSession(sql: Db, hash: Buffer, now: Date, idleSince: Date, orgSlug: string | null, deletedToo: boolean): Promise<CredentialRow | null> {
   const [row] = await sql<CredentialRow[]>`
     select s.id, s.user_id, m.org_id, m.role
     from sessions s
     join memberships m on m.user_id = s.user_id
-    join orgs o on o.id = m.org_id and o.deleted_at is null
+    join orgs o on o.id = m.org_id and (o.deleted_at is null or (${deletedToo} and m.role = 'owner'))
     where s.secret_hash = ${hash} and s.expires_at > ${now} and s.last_used_at > ${idleSince}
       and case when ${orgSlug}::text is null then m.org_id = s.org_id else o.slug = ${orgSlug} end`;
   return row ?? null;
@@ -102,13 +103,13 @@ export async function touchSession(sql: Db, id: string, now: Date): Promise<void
   await sql`update sessions set last_used_at = ${now} where id = ${id} and last_used_at < ${new Date(now.getTime() - 60_000)}`;
 }
 
-/** Uses up a sign-in link. Of two callers with one link exactly one gets the user. */
+/** Uses up a sign-in link; an org that its owner may restore comes after all others. Of two callers with one link exactly one gets the user. */
 export async function consumeSignInLink(sql: Db, hash: Buffer, now: Date): Promise<{ user_id: string; org_id: string } | null> {
   const [row] = await sql<{ user_id: string; org_id: string }[]>`
     with used as (
       update sign_in_links set consumed_at = ${now} where code_hash = ${hash} and consumed_at is null and expires_at > ${now} returning user_id)
-    select used.user_id, m.org_id from used join memberships m on m.user_id = used.user_id join orgs o on o.id = m.org_id and o.deleted_at is null
-    order by m.created_at limit 1`;
+    select used.user_id, m.org_id from used join memberships m on m.user_id = used.user_id join orgs o on o.id = m.org_id and (o.deleted_at is null or m.role = 'owner')
+    order by (o.deleted_at is not null), m.created_at limit 1`;
   return row ?? null;
 }
 
@@ -151,6 +152,58 @@ export async function selectSessions(sql: Db, userId: string, now: Date, idleSin
 export async function countSessions(sql: Db, userId: string, now: Date, idleSince: Date): Promise<number> {
   const [row] = await sql<{ count: number }[]>`select count(*)::int as count from sessions where user_id = ${userId} and expires_at > ${now} and last_used_at > ${idleSince}`;
   return row!.count;
+}
+
+/** Ends whichever session has this secret. */
+export async function deleteSessionBySecret(sql: Db, hash: Buffer): Promise<void> {
+  await sql`delete from sessions where secret_hash = ${hash}`;
+}
+
+export async function updateSessionOrg(sql: Db, userId: string, id: string, orgId: string): Promise<void> {
+  await sql`update sessions set org_id = ${orgId} where user_id = ${userId} and id = ${id}`;
+}
+
+export async function deleteSessionsIn(sql: Db, userId: string, orgId: string): Promise<void> {
+  await sql`delete from sessions where user_id = ${userId} and org_id = ${orgId}`;
+}
+
+export async function revokeTokensIn(sql: Db, userId: string, orgId: string, now: Date): Promise<void> {
+  await sql`update api_tokens set revoked_at = ${now} where user_id = ${userId} and org_id = ${orgId} and revoked_at is null`;
+}
+
+export async function selectEmail(sql: Db, userId: string): Promise<string | null> {
+  const [row] = await sql<{ email: string }[]>`select email from users where id = ${userId}`;
+  return row?.email ?? null;
+}
+
+/** The user with this address who belongs to some organisation. */
+export async function selectUserByEmail(sql: Db, email: string): Promise<string | null> {
+  const [row] = await sql<{ id: string }[]>`select u.id from users u where u.email = ${email} and exists (select 1 from memberships m where m.user_id = u.id)`;
+  return row?.id ?? null;
+}
+
+/** The user with this address, which is known to be theirs from now on; makes one with `id` when there is none. */
+export async function upsertVerifiedUser(sql: Db, id: string, email: string, now: Date): Promise<string> {
+  const [row] = await sql<{ id: string }[]>`
+    insert into users (id, email, email_verified_at, created_at) values (${id}, ${email}, ${now}, ${now})
+    on conflict (email) do update set email_verified_at = coalesce(users.email_verified_at, excluded.email_verified_at) returning id`;
+  return row!.id;
+}
+
+/** True when the address was not asked for since then; it is asked for now. Of many at once exactly one gets true. */
+export async function takeMagicLinkTurn(sql: Db, emailHash: Buffer, now: Date, since: Date): Promise<boolean> {
+  const rows = await sql`
+    insert into magic_link_requests (email_hash, asked_at) values (${emailHash}, ${now})
+    on conflict (email_hash) do update set asked_at = excluded.asked_at where magic_link_requests.asked_at <= ${since} returning 1`;
+  return rows.length === 1;
+}
+
+/** Whom everybody acts as where nobody signs in: the first owner of the oldest organisation. */
+export async function selectFirstOwner(sql: Db): Promise<{ user_id: string; org_id: string } | null> {
+  const [row] = await sql<{ user_id: string; org_id: string }[]>`
+    select m.user_id, m.org_id from orgs o join memberships m on m.org_id = o.id and m.role = 'owner'
+    where o.deleted_at is null order by o.created_at, o.id, m.created_at, m.user_id limit 1`;
+  return row ?? null;
 }
 
 export async function deleteSession(sql: Db, userId: string, id: string): Promise<boolean> {

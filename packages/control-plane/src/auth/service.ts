@@ -1,12 +1,16 @@
 import { AppError } from "@statusmesh/shared/errors";
-import { isId, newId } from "@statusmesh/shared/ids";
+import { newId } from "@statusmesh/shared/ids";
 import { type Ctx, inTransaction, scopes, type System } from "../context.ts";
 import { hashToken, newToken } from "../crypto/token.ts";
-import { iso, type Page } from "../http/wire.ts";
 import * as queries from "./queries.ts";
-import type { Me, Session } from "./schema.ts";
-import { absoluteMs, idleSince, signInLinkMs } from "./session-times.ts";
+import type { Me } from "./schema.ts";
+import { idleSince } from "./session-times.ts";
+import { makeSignInLink } from "./sessions.ts";
 
+export { callerOf, signedInAs } from "./authenticate.ts";
+export { requestMagicLink } from "./magic-link.ts";
+export { sessionCookie } from "./session-cookie.ts";
+export { asSignedIn, type Caller, endAccess, endSession, listSessions, makeSignInLink, moveSession, openSession, type OpenedSession, signIn } from "./sessions.ts";
 export { createToken, listTokens, revokeToken } from "./tokens.ts";
 
 /** Who asks, for which organisation, with which rights. */
@@ -19,58 +23,6 @@ export async function me(ctx: Ctx): Promise<Me> {
     role: ctx.role,
     scopes: [...ctx.scopes].sort(),
   };
-}
-
-/** Signs in with the code of a link, which is used up by it. Returns the secret for the cookie, and when the session ends at the latest. */
-export async function signIn(system: System, input: { code: string; userAgent: string | null; ip: string }): Promise<{ secret: string; session: Session; expiresAt: Date }> {
-  const now = new Date(system.clock.now());
-  const secret = newToken("");
-  const expiresAt = new Date(now.getTime() + absoluteMs);
-  const id = newId();
-  const userAgent = input.userAgent?.slice(0, 300) ?? null;
-  await inTransaction(system, async ({ sql }) => {
-    const found = await queries.consumeSignInLink(sql, hashToken(input.code), now);
-    if (found === null)
-      throw new AppError("SIGN_IN_LINK_INVALID", "This sign-in link is unknown, used or older than 15 minutes. Make a new one with: statusmesh bootstrap-owner", {
-        field: "/code",
-      });
-    await queries.insertSession(sql, { id, userId: found.user_id, orgId: found.org_id, hash: hashToken(secret), userAgent, ip: input.ip, now, expiresAt });
-  });
-  const session = { id, user_agent: userAgent, ip: input.ip, current: true, created_at: iso(now), last_used_at: iso(now), expires_at: iso(expiresAt) };
-  return { secret, session, expiresAt };
-}
-
-/** The live sessions of the caller's user, the latest used first. */
-export async function listSessions(ctx: Ctx, input: { limit: number; offset: number } = { limit: 50, offset: 0 }): Promise<Page<Session>> {
-  const now = new Date(ctx.clock.now());
-  const [rows, total] = await Promise.all([
-    queries.selectSessions(ctx.sql, ctx.userId, now, idleSince(now), input.limit, input.offset),
-    queries.countSessions(ctx.sql, ctx.userId, now, idleSince(now)),
-  ]);
-  const items = rows.map((row) => ({
-    id: row.id,
-    user_agent: row.user_agent,
-    ip: row.ip,
-    current: ctx.actor.type === "session" && ctx.actor.id === row.id,
-    created_at: iso(row.created_at),
-    last_used_at: iso(row.last_used_at),
-    expires_at: iso(row.expires_at),
-  }));
-  return { items, total, limit: input.limit, offset: input.offset };
-}
-
-/** Ends a session of the caller's user; `current` is the one that asks. It fails on its next request, on every replica. */
-export async function endSession(ctx: Ctx, id: string): Promise<void> {
-  const which = id === "current" ? (ctx.actor.type === "session" ? ctx.actor.id : null) : id;
-  if (which === null || !isId(which) || !(await queries.deleteSession(ctx.sql, ctx.userId, which))) throw new AppError("NOT_FOUND", "There is no such session.");
-}
-
-/** A new one-time sign-in link for an owner: the path under the public URL. */
-export async function makeSignInLink(system: System, userId: string): Promise<string> {
-  const code = newToken("");
-  const now = new Date(system.clock.now());
-  await queries.insertSignInLink(system.sql, { id: newId(), userId, hash: hashToken(code), now, expiresAt: new Date(now.getTime() + signInLinkMs) });
-  return `/sign-in/${code}`;
 }
 
 export interface Bootstrapped {
@@ -131,8 +83,15 @@ export async function bootstrapOwner(system: System, email: string | null): Prom
   });
 }
 
+/** Who a user is. UNAUTHENTICATED when there is no such user any more. */
+export async function userOf(system: System, userId: string): Promise<{ email: string }> {
+  const email = await queries.selectEmail(system.sql, userId);
+  if (email === null) throw new AppError("UNAUTHENTICATED", "The session has ended. Sign in again.");
+  return { email };
+}
+
 /** A slug from a name: `Acme & Sons` is `acme-sons`. */
-function slugOf(name: string): string {
+export function slugOf(name: string): string {
   const slug = name
     .toLowerCase()
     .normalize("NFKD")

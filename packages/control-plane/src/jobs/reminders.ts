@@ -47,6 +47,7 @@ async function takeDueReminders(sql: Sql | TransactionSql, now: number, limit: n
       select i.id, t.name, t.renotify_interval_secs, make_interval(secs => t.renotify_interval_secs) as period
       from incidents i
       join targets t on t.id = i.target_id
+      join orgs o on o.id = i.org_id and o.deleted_at is null
       where i.reminder_due_at <= ${at} and i.ended_at is null and i.acknowledged_at is null and not i.retracted
       order by i.reminder_due_at
       limit ${limit}

@@ -9,6 +9,8 @@ export async function sweep(system: System): Promise<void> {
   const sql = system.sql as Sql;
   await sql`delete from sign_in_links where expires_at < ${new Date(now - day)}`;
   await sql`delete from sessions where expires_at < ${new Date(now)} or last_used_at < ${new Date(now - 30 * day)}`;
+  // Longer than the longest throttle.
+  await sql`delete from magic_link_requests where asked_at < ${new Date(now - 2 * day)}`;
   await sql`delete from on_demand_runs where requested_at < ${new Date(now - 600_000)}`;
   // An agent with an older cursor gets everything anew, so a day is more than it needs.
   await sql`delete from deleted_targets where deleted_at < ${new Date(now - day)}`;

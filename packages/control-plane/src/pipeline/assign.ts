@@ -146,14 +146,15 @@ async function inSnapshot<T>(ctx: AgentCtx, read: (sql: TransactionSql) => Promi
 
 const assignable = (sql: TransactionSql, region: string) => sql`
   t.id, t.org_id, t.version, t.interval_secs, t.spec, s.last_result_at is null as fresh,
-  t.enabled and exists (select 1 from target_regions r where r.target_id = t.id and r.region_id = ${region}) as assigned`;
+  t.enabled and o.deleted_at is null and exists (select 1 from target_regions r where r.target_id = t.id and r.region_id = ${region}) as assigned`;
 
 async function readAll(ctx: AgentCtx): Promise<{ snapshot: string; rows: Assignable[]; deleted: string[] }> {
   return await inSnapshot(ctx, async (sql) => {
     const snapshot = await currentSnapshot(sql);
     const rows = await sql<Assignable[]>`
-      select ${assignable(sql, ctx.region)} from target_regions r join targets t on t.id = r.target_id join target_states s on s.target_id = t.id
-      where r.region_id = ${ctx.region} and t.enabled`;
+      select ${assignable(sql, ctx.region)} from target_regions r
+      join targets t on t.id = r.target_id join orgs o on o.id = t.org_id join target_states s on s.target_id = t.id
+      where r.region_id = ${ctx.region} and t.enabled and o.deleted_at is null`;
     return { snapshot, rows, deleted: [] };
   });
 }
@@ -163,7 +164,7 @@ async function readChanges(ctx: AgentCtx, since: string): Promise<{ snapshot: st
     const snapshot = await currentSnapshot(sql);
     if (snapshot === since) return { snapshot, rows: [], deleted: [] };
     const rows = await sql<Assignable[]>`
-      select ${assignable(sql, ctx.region)} from targets t join target_states s on s.target_id = t.id
+      select ${assignable(sql, ctx.region)} from targets t join orgs o on o.id = t.org_id join target_states s on s.target_id = t.id
       where t.changed_xid >= pg_snapshot_xmin(${since}::pg_snapshot) and not pg_visible_in_snapshot(t.changed_xid, ${since}::pg_snapshot)`;
     const deleted = await sql<{ target_id: string }[]>`
       select target_id from deleted_targets

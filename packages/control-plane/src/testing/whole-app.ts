@@ -5,6 +5,7 @@ import { hashToken, newToken } from "../crypto/token.ts";
 import { openHub } from "../db/notify.ts";
 import { openIngest } from "../pipeline/ingest.ts";
 import { type Ask, listen, type Served } from "./app.ts";
+import { day } from "./clock.ts";
 import type { Teardown } from "./database.ts";
 import type { World } from "./world.ts";
 
@@ -26,7 +27,7 @@ export async function signedIn(ctx: Ctx): Promise<Record<string, string>> {
   const now = ctx.clock.now();
   await ctx.sql`
     insert into sessions (id, user_id, org_id, secret_hash, created_at, last_used_at, expires_at)
-    values (${newId()}, ${ctx.userId}, ${ctx.orgId}, ${hashToken(secret)}, ${new Date(now)}, ${new Date(now)}, ${new Date(now + 3_600_000)})`;
+    values (${newId()}, ${ctx.userId}, ${ctx.orgId}, ${hashToken(secret)}, ${new Date(now)}, ${new Date(now)}, ${new Date(now + 90 * day)})`;
   return { cookie: `${ctx.config.auth.session.cookie_name}=${secret}`, "sec-fetch-site": "same-origin" };
 }
 

@@ -1,0 +1,109 @@
+import { AppError } from "@statusmesh/shared/errors";
+import { isId, newId } from "@statusmesh/shared/ids";
+import { record } from "../audit/service.ts";
+import { type Ctx, inTransaction, scopes, type System } from "../context.ts";
+import { hashToken, newToken } from "../crypto/token.ts";
+import { iso, type Page } from "../http/wire.ts";
+import * as queries from "./queries.ts";
+import type { Session } from "./schema.ts";
+import { absoluteMs, idleSince, signInLinkMs } from "./session-times.ts";
+
+/** The browser that signs in. */
+export interface Caller {
+  userAgent: string | null;
+  ip: string;
+  /** Value of the session cookie that came along: that session ends, so that nobody goes on with one from before. */
+  previous?: string | null;
+  traceId?: string | null;
+}
+
+export interface OpenedSession {
+  /** Value of the cookie. */
+  secret: string;
+  session: Session;
+  /** When the session ends at the latest. */
+  expiresAt: Date;
+  userId: string;
+}
+
+/** Signs in with the code of a link, which is used up by it. Throws SIGN_IN_LINK_INVALID. */
+export async function signIn(system: System, input: { code: string } & Caller): Promise<OpenedSession> {
+  return await inTransaction(system, async (tx) => {
+    const found = await queries.consumeSignInLink(tx.sql, hashToken(input.code), new Date(tx.clock.now()));
+    if (found === null)
+      throw new AppError("SIGN_IN_LINK_INVALID", "This sign-in link is unknown, used or older than 15 minutes. Make a new one with: statusmesh bootstrap-owner", {
+        field: "/code",
+      });
+    const opened = await open(tx, found.user_id, found.org_id, input);
+    await record(asSignedIn(tx, found.org_id, opened, input, "POST /api/v1/sessions"), { resourceId: opened.session.id });
+    return opened;
+  });
+}
+
+/** Opens a session for the owner of a mailbox who has just proved to read it, and makes the user if there is none. Part of the caller's transaction. */
+export async function openSession(tx: System, input: { email: string; orgId: string } & Caller): Promise<OpenedSession> {
+  const userId = await queries.upsertVerifiedUser(tx.sql, newId(), input.email, new Date(tx.clock.now()));
+  return await open(tx, userId, input.orgId, input);
+}
+
+async function open(tx: System, userId: string, orgId: string, caller: Caller): Promise<OpenedSession> {
+  const now = new Date(tx.clock.now());
+  const secret = newToken("");
+  const expiresAt = new Date(now.getTime() + absoluteMs);
+  const id = newId();
+  const userAgent = caller.userAgent?.slice(0, 300) ?? null;
+  if (caller.previous) await queries.deleteSessionBySecret(tx.sql, hashToken(caller.previous));
+  await queries.insertSession(tx.sql, { id, userId, orgId, hash: hashToken(secret), userAgent, ip: caller.ip, now, expiresAt });
+  const session = { id, user_agent: userAgent, ip: caller.ip, current: true, created_at: iso(now), last_used_at: iso(now), expires_at: iso(expiresAt) };
+  return { secret, session, expiresAt, userId };
+}
+
+/** Whoever has just signed in, for the audit log: the request itself came in by the public door. */
+export function asSignedIn(tx: System, orgId: string, opened: OpenedSession, caller: Caller, action: string): Ctx {
+  const trail = { action, ip: caller.ip, userAgent: caller.userAgent, recorded: false };
+  return { ...tx, orgId, userId: opened.userId, role: "member", scopes: new Set(scopes), actor: { type: "session", id: opened.session.id }, writeSource: "ui", traceId: caller.traceId ?? null, trail };
+}
+
+/** The live sessions of the caller's user, the latest used first. */
+export async function listSessions(ctx: Ctx, input: { limit: number; offset: number } = { limit: 50, offset: 0 }): Promise<Page<Session>> {
+  const now = new Date(ctx.clock.now());
+  const [rows, total] = await Promise.all([
+    queries.selectSessions(ctx.sql, ctx.userId, now, idleSince(now), input.limit, input.offset),
+    queries.countSessions(ctx.sql, ctx.userId, now, idleSince(now)),
+  ]);
+  const items = rows.map((row) => ({
+    id: row.id,
+    user_agent: row.user_agent,
+    ip: row.ip,
+    current: ctx.actor.type === "session" && ctx.actor.id === row.id,
+    created_at: iso(row.created_at),
+    last_used_at: iso(row.last_used_at),
+    expires_at: iso(row.expires_at),
+  }));
+  return { items, total, limit: input.limit, offset: input.offset };
+}
+
+/** Ends a session of the caller's user; `current` is the one that asks. It fails on its next request, on every replica. */
+export async function endSession(ctx: Ctx, id: string): Promise<void> {
+  const which = id === "current" ? (ctx.actor.type === "session" ? ctx.actor.id : null) : id;
+  if (which === null || !isId(which) || !(await queries.deleteSession(ctx.sql, ctx.userId, which))) throw new AppError("NOT_FOUND", "There is no such session.");
+}
+
+/** Lets the session that asks act in another organisation of its user, who belongs to it. */
+export async function moveSession(ctx: Ctx, orgId: string): Promise<void> {
+  if (ctx.actor.id !== null) await queries.updateSessionOrg(ctx.sql, ctx.userId, ctx.actor.id, orgId);
+}
+
+/** Ends what a user had in an organisation that they no longer belong to: sessions there, and tokens bound to it. Coming back brings none of them back. */
+export async function endAccess(system: System, userId: string, orgId: string): Promise<void> {
+  await queries.deleteSessionsIn(system.sql, userId, orgId);
+  await queries.revokeTokensIn(system.sql, userId, orgId, new Date(system.clock.now()));
+}
+
+/** A new one-time sign-in link: the path under the public URL. */
+export async function makeSignInLink(system: System, userId: string): Promise<string> {
+  const code = newToken("");
+  const now = new Date(system.clock.now());
+  await queries.insertSignInLink(system.sql, { id: newId(), userId, hash: hashToken(code), now, expiresAt: new Date(now.getTime() + signInLinkMs) });
+  return `/sign-in/${code}`;
+}

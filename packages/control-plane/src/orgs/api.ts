@@ -1,0 +1,166 @@
+import Type from "typebox";
+import { AuditPage, AuditQuery } from "../audit/schema.ts";
+import { Session } from "../auth/schema.ts";
+import { callerOf, sessionCookie, signedInAs } from "../auth/service.ts";
+import { created, noContent, ok, route, type Route } from "../http/route.ts";
+import { IdParam, paging } from "../http/wire.ts";
+import * as schema from "./schema.ts";
+import * as orgs from "./service.ts";
+
+const tag = "Organisations";
+const absent = ["ORG_NOT_FOUND"] as const;
+const ownersOnly = [...absent, "OWNER_REQUIRED"] as const;
+const page = Type.Object(paging(50, 1000), { additionalProperties: false });
+
+const orgRoutes: Route[] = [
+  route({ method: "GET", path: "/api/v1/orgs", door: "tenant", scope: "org:read", tag, summary: "List the caller's organisations", query: page, replies: { 200: schema.OrgPage }, handle: async ({ ctx, query }) => ok(await orgs.listOrgs(ctx, query)) }),
+  route({
+    method: "POST",
+    path: "/api/v1/orgs",
+    door: "tenant",
+    scope: "org:write",
+    tag,
+    summary: "Make an organisation, which the caller owns",
+    body: schema.OrgCreate,
+    replies: { 201: schema.Org },
+    errors: ["EMPTY_NAME", "INVALID_SLUG", "SLUG_TAKEN", "QUOTA_EXCEEDED", "FORBIDDEN"],
+    handle: async ({ ctx, body }) => {
+      const made = await orgs.createOrg(ctx, body);
+      return created(`/api/v1/orgs/${made.id}`, made);
+    },
+  }),
+  route({ method: "GET", path: "/api/v1/orgs/{id}", door: "tenant", scope: "org:read", tag, summary: "One organisation", params: IdParam, replies: { 200: schema.Org }, errors: absent, handle: async ({ ctx, params }) => ok(await orgs.getOrg(ctx, params.id)) }),
+  route({
+    method: "PATCH",
+    path: "/api/v1/orgs/{id}",
+    door: "tenant",
+    scope: "org:write",
+    tag,
+    summary: "Rename an organisation or change its slug",
+    params: IdParam,
+    body: schema.OrgPatch,
+    replies: { 200: schema.Org },
+    errors: [...ownersOnly, "EMPTY_NAME", "INVALID_SLUG", "SLUG_TAKEN"],
+    handle: async ({ ctx, params, body }) => ok(await orgs.updateOrg(ctx, params.id, body)),
+  }),
+  route({
+    method: "DELETE",
+    path: "/api/v1/orgs/{id}",
+    door: "tenant",
+    scope: "org:write",
+    tag,
+    summary: "Delete an organisation",
+    description: "Its members and tokens are refused and its checks stop at once. Its owners can restore it for tenancy.deletion_grace_period_days (30); then it is gone with everything in it.",
+    params: IdParam,
+    replies: { 204: null },
+    errors: ownersOnly,
+    handle: async ({ ctx, params }) => {
+      await orgs.deleteOrg(ctx, params.id);
+      return noContent();
+    },
+  }),
+  route({ method: "POST", path: "/api/v1/orgs/{id}/restore", door: "tenant", scope: "org:write", tag, summary: "Restore a deleted organisation", params: IdParam, replies: { 200: schema.Org }, errors: [...ownersOnly, "QUOTA_EXCEEDED"], handle: async ({ ctx, params }) => ok(await orgs.restoreOrg(ctx, params.id)) }),
+  route({ method: "POST", path: "/api/v1/orgs/{id}/switch", door: "tenant", tag, summary: "Let the session that asks act in this organisation", params: IdParam, replies: { 200: schema.Org }, errors: [...absent, "FORBIDDEN"], handle: async ({ ctx, params }) => ok(await orgs.switchOrg(ctx, params.id)) }),
+  route({ method: "GET", path: "/api/v1/orgs/{id}/usage", door: "tenant", scope: "org:read", tag, summary: "What the plan allows and how much of it is used", params: IdParam, replies: { 200: schema.Usage }, errors: absent, handle: async ({ ctx, params }) => ok(await orgs.usage(ctx, params.id)) }),
+  route({
+    method: "GET",
+    path: "/api/v1/orgs/{id}/audit",
+    door: "tenant",
+    scope: "org:read",
+    tag,
+    summary: "What was done, newest first",
+    description: "One entry for each write, kept for retention.audit_days (730).",
+    params: IdParam,
+    query: AuditQuery,
+    replies: { 200: AuditPage },
+    errors: ownersOnly,
+    cache: "no-store",
+    handle: async ({ ctx, params, query }) => ok(await orgs.listAudit(ctx, params.id, query)),
+  }),
+];
+
+const memberRoutes: Route[] = [
+  route({ method: "GET", path: "/api/v1/orgs/{id}/members", door: "tenant", scope: "org:read", tag, summary: "List the members", params: IdParam, query: page, replies: { 200: schema.MemberPage }, errors: absent, handle: async ({ ctx, params, query }) => ok(await orgs.listMembers(ctx, params.id, query)) }),
+  route({
+    method: "PATCH",
+    path: "/api/v1/orgs/{id}/members/{user_id}",
+    door: "tenant",
+    scope: "org:write",
+    tag,
+    summary: "Change the role of a member",
+    params: schema.MemberParams,
+    body: schema.MemberPatch,
+    replies: { 200: schema.Member },
+    errors: [...ownersOnly, "MEMBER_NOT_FOUND", "LAST_OWNER"],
+    handle: async ({ ctx, params, body }) => ok(await orgs.updateMember(ctx, params.id, params.user_id, body.role)),
+  }),
+  route({
+    method: "DELETE",
+    path: "/api/v1/orgs/{id}/members/{user_id}",
+    door: "tenant",
+    scope: "org:write",
+    tag,
+    summary: "Take somebody out, or leave",
+    description: "Owners take out anybody; everybody may leave. The last owner cannot go.",
+    params: schema.MemberParams,
+    replies: { 204: null },
+    errors: [...ownersOnly, "MEMBER_NOT_FOUND", "LAST_OWNER"],
+    handle: async ({ ctx, params }) => {
+      await orgs.removeMember(ctx, params.id, params.user_id);
+      return noContent();
+    },
+  }),
+];
+
+const invitationRoutes: Route[] = [
+  route({ method: "GET", path: "/api/v1/orgs/{id}/invitations", door: "tenant", scope: "org:read", tag, summary: "List the pending invitations", params: IdParam, query: page, replies: { 200: schema.InvitationPage }, errors: ownersOnly, handle: async ({ ctx, params, query }) => ok(await orgs.listInvitations(ctx, params.id, query)) }),
+  route({
+    method: "POST",
+    path: "/api/v1/orgs/{id}/invitations",
+    door: "tenant",
+    scope: "org:write",
+    tag,
+    summary: "Invite somebody by email",
+    description: "The link goes to that address alone, and works for a week (168 h).",
+    params: IdParam,
+    body: schema.InvitationCreate,
+    replies: { 201: schema.NewInvitation },
+    errors: [...ownersOnly, "ALREADY_MEMBER", "ALREADY_INVITED", "INVITATIONS_LIMIT", "QUOTA_EXCEEDED"],
+    handle: async ({ ctx, params, body }) => {
+      const made = await orgs.createInvitation(ctx, params.id, body);
+      return created(`/api/v1/orgs/${params.id}/invitations/${made.id}`, made);
+    },
+  }),
+  route({
+    method: "DELETE",
+    path: "/api/v1/orgs/{id}/invitations/{invitation_id}",
+    door: "tenant",
+    scope: "org:write",
+    tag,
+    summary: "Revoke a pending invitation",
+    params: schema.InvitationParams,
+    replies: { 204: null },
+    errors: [...ownersOnly, "INVITATION_NOT_FOUND"],
+    handle: async ({ ctx, params }) => {
+      await orgs.revokeInvitation(ctx, params.id, params.invitation_id);
+      return noContent();
+    },
+  }),
+  route({
+    method: "POST",
+    path: "/api/v1/invitations/accept",
+    door: "public",
+    tag,
+    summary: "Accept an invitation with the code of its link, and sign in",
+    description: "Sets the session cookie. Who is signed in as somebody else than the invited address is refused.",
+    body: schema.InvitationAccept,
+    replies: { 201: Session },
+    errors: ["INVITATION_INVALID", "INVITATION_FOR_ANOTHER", "QUOTA_EXCEEDED", "UNAUTHENTICATED", "CSRF_REJECTED"],
+    handle: async ({ ctx, body, http }) => {
+      const opened = await orgs.acceptInvitation(ctx, { code: body.code, caller: await signedInAs(ctx, http), ...callerOf(ctx, http) });
+      return { status: 201, body: opened.session, headers: { "Set-Cookie": sessionCookie(ctx.config, opened) } };
+    },
+  }),
+];
+
+export const tenancyRoutes: Route[] = [...orgRoutes, ...memberRoutes, ...invitationRoutes];

@@ -1,0 +1,115 @@
+import { AppError } from "@statusmesh/shared/errors";
+import { isId, newId } from "@statusmesh/shared/ids";
+import { record } from "../audit/service.ts";
+import { asSignedIn, type Caller, openSession, type OpenedSession, userOf } from "../auth/service.ts";
+import { type Ctx, inTransaction, requireScope, type System } from "../context.ts";
+import { hashToken, newToken } from "../crypto/token.ts";
+import { sendMail } from "../email/mail.ts";
+import { iso, type Page } from "../http/wire.ts";
+import { asOwner } from "./access.ts";
+import * as queries from "./member-queries.ts";
+import { lockOrg, selectOrg } from "./queries.ts";
+import type { Invitation, InvitationCreate, NewInvitation } from "./schema.ts";
+
+/** An invitation can be accepted for this long: a week. */
+const lifetimeMs = 168 * 3_600_000;
+
+/**
+ * Invites an address, and mails it the link. For owners. Only the mailbox gets the link, never the owner: whoever has it is
+ * let in as that address. Throws ALREADY_MEMBER, ALREADY_INVITED, INVITATIONS_LIMIT, QUOTA_EXCEEDED.
+ */
+export async function createInvitation(ctx: Ctx, orgId: string, input: InvitationCreate): Promise<NewInvitation> {
+  requireScope(ctx, "org:write");
+  const now = new Date(ctx.clock.now());
+  const code = newToken("");
+  const { row, org } = await inTransaction(ctx, async (tx) => {
+    const own = await asOwner(tx, orgId);
+    await lockOrg(tx.sql, orgId);
+    const email = input.email.toLowerCase();
+    if (await queries.isMember(tx.sql, orgId, email)) throw new AppError("ALREADY_MEMBER", `${email} belongs to this organisation already.`, { field: "/email" });
+    if (await queries.isInvited(tx.sql, orgId, email, now))
+      throw new AppError("ALREADY_INVITED", `${email} has an invitation that is pending. Revoke it to send another.`, { field: "/email" });
+    await roomForInvitation(own, now);
+    const inviter = await userOf(own, own.userId);
+    const made = { id: newId(), org_id: orgId, email, role: input.role ?? ("member" as const), invited_by: inviter.email, created_at: now, expires_at: new Date(now.getTime() + lifetimeMs) };
+    await queries.insertInvitation(tx.sql, { ...made, invitedBy: own.userId, hash: hashToken(code) });
+    await record(own, { resourceId: made.id, after: auditable(made) });
+    return { row: made, org: await selectOrg(tx.sql, orgId) };
+  });
+  const mail = await sendMail(ctx, {
+    to: row.email,
+    subject: `${row.invited_by} invites you to ${org.name} on StatusMesh`,
+    text: `${row.invited_by} invites you to ${org.name}, which watches its services with StatusMesh.\n\nTo accept, open this link within a week:\n\n${ctx.config.server.public_url}/invitations/${code}\n\nIf you do not know what this is about, ignore it: nothing happens.\n`,
+  });
+  return { ...present(row), mail };
+}
+
+/** The pending invitations, newest first. For owners. */
+export async function listInvitations(ctx: Ctx, orgId: string, { limit, offset }: { limit: number; offset: number }): Promise<Page<Invitation>> {
+  requireScope(ctx, "org:read");
+  const own = await asOwner(ctx, orgId);
+  const now = new Date(ctx.clock.now());
+  const [rows, total] = await Promise.all([queries.selectInvitations(own.sql, orgId, now, limit, offset), queries.countInvitations(own.sql, orgId, now)]);
+  return { items: rows.map(present), total, limit, offset };
+}
+
+/** Takes an invitation back; its link is worth nothing from then on. For owners. */
+export async function revokeInvitation(ctx: Ctx, orgId: string, id: string): Promise<void> {
+  requireScope(ctx, "org:write");
+  await inTransaction(ctx, async (tx) => {
+    const own = await asOwner(tx, orgId);
+    const row = isId(id) ? await queries.revokeInvitation(tx.sql, orgId, id, new Date(ctx.clock.now())) : null;
+    if (row === null) throw new AppError("INVITATION_NOT_FOUND", "There is no such pending invitation in this organisation.");
+    await record(own, { resourceId: id, before: auditable(row) });
+  });
+}
+
+/**
+ * Accepts an invitation with the code that was mailed to its address, and signs that person in. `caller` is who is signed in
+ * already, who must be the one that was invited; without magic links a code alone signs nobody in. Throws
+ * INVITATION_INVALID, INVITATION_FOR_ANOTHER, QUOTA_EXCEEDED, UNAUTHENTICATED.
+ */
+export async function acceptInvitation(system: System, input: { code: string; caller: Ctx | null } & Caller): Promise<OpenedSession> {
+  const now = new Date(system.clock.now());
+  return await inTransaction(system, async (tx) => {
+    const found = await queries.selectInvitation(tx.sql, hashToken(input.code), now);
+    if (found === null) throw invalid();
+    const { email, org_id: orgId, role } = found;
+    if (input.caller !== null) {
+      const { email: signedIn } = await userOf(tx, input.caller.userId);
+      if (signedIn !== email) throw new AppError("INVITATION_FOR_ANOTHER", `This invitation is for ${email}, and you are signed in as ${signedIn}. Sign out first.`);
+    } else if (!tx.config.auth.enabled_methods.includes("magic_link")) {
+      throw new AppError("UNAUTHENTICATED", `Sign in as ${email} first, then open the link again.`);
+    }
+    await lockOrg(tx.sql, orgId);
+    if (!(await queries.takeInvitation(tx.sql, found.id, now))) throw invalid();
+    const opened = await openSession(tx, { ...input, email, orgId });
+    const current = await queries.countMembers(tx.sql, orgId);
+    if (await queries.insertMembership(tx.sql, { orgId, userId: opened.userId, role, now })) await roomForMember(tx, orgId, current);
+    await record(asSignedIn(tx, orgId, opened, input, "POST /api/v1/invitations/accept"), { resourceId: found.id, after: { email, role } });
+    return opened;
+  });
+}
+
+async function roomForInvitation(own: Ctx, now: Date): Promise<void> {
+  const { plan, max_pending_invitations: ofPlan } = await queries.selectPeopleLimits(own.sql, own.orgId);
+  const limit = Math.min(own.config.auth.invitations.max_pending_per_org, ofPlan ?? Infinity);
+  const current = await queries.countInvitations(own.sql, own.orgId, now);
+  if (current >= limit)
+    throw new AppError("INVITATIONS_LIMIT", `${current} invitations are pending, and ${limit} are allowed. Revoke one, or wait until it is accepted.`, { details: { current, limit, plan } });
+  await roomForMember(own, own.orgId, await queries.countMembers(own.sql, own.orgId));
+}
+
+/** `current` counts the members before the new one. */
+async function roomForMember(tx: System, orgId: string, current: number): Promise<void> {
+  const { plan, max_members: limit } = await queries.selectPeopleLimits(tx.sql, orgId);
+  if (limit === null || current < limit) return;
+  const details = { quota: "max_members", current, limit, plan };
+  throw new AppError("QUOTA_EXCEEDED", `The plan ${plan} allows ${limit} members, and there are ${current} already.`, { details });
+}
+
+const invalid = () => new AppError("INVITATION_INVALID", "This invitation is unknown, used, revoked or older than a week. Ask for a new one.", { field: "/code" });
+
+const auditable = ({ email, role }: queries.InvitationRow) => ({ email, role });
+
+const present = (row: queries.InvitationRow): Invitation => ({ id: row.id, email: row.email, role: row.role, invited_by: row.invited_by, created_at: iso(row.created_at), expires_at: iso(row.expires_at) });

@@ -1,0 +1,63 @@
+import { AppError } from "@statusmesh/shared/errors";
+import { isId } from "@statusmesh/shared/ids";
+import { record } from "../audit/service.ts";
+import { endAccess } from "../auth/service.ts";
+import { type Ctx, inTransaction, requireOwner, requireScope } from "../context.ts";
+import { iso, type Page } from "../http/wire.ts";
+import { asOwner, inOrg } from "./access.ts";
+import * as queries from "./member-queries.ts";
+import { lockOrg } from "./queries.ts";
+import type { Member, Role } from "./schema.ts";
+
+/** Who belongs to the organisation, the first ones first. */
+export async function listMembers(ctx: Ctx, orgId: string, { limit, offset }: { limit: number; offset: number }): Promise<Page<Member>> {
+  requireScope(ctx, "org:read");
+  const own = await inOrg(ctx, orgId);
+  const [rows, total] = await Promise.all([queries.selectMembers(own.sql, orgId, limit, offset), queries.countMembers(own.sql, orgId)]);
+  return { items: rows.map(present), total, limit, offset };
+}
+
+/** Makes a member an owner, or an owner a member. For owners. Throws MEMBER_NOT_FOUND, LAST_OWNER. */
+export async function updateMember(ctx: Ctx, orgId: string, userId: string, role: Role): Promise<Member> {
+  requireScope(ctx, "org:write");
+  return await inTransaction(ctx, async (tx) => {
+    const own = await asOwner(tx, orgId);
+    const before = await lockMember(own, userId);
+    const after = { ...before, role };
+    if (before.role === "owner" && role !== "owner") await notTheLast(own);
+    await queries.updateRole(tx.sql, orgId, userId, role);
+    await record(own, { resourceId: userId, before: auditable(before), after: auditable(after) });
+    return present(after);
+  });
+}
+
+/** Takes somebody out of the organisation, whose sessions and tokens there fail from their next request on. For owners, and for oneself. */
+export async function removeMember(ctx: Ctx, orgId: string, userId: string): Promise<void> {
+  requireScope(ctx, "org:write");
+  await inTransaction(ctx, async (tx) => {
+    const own = await inOrg(tx, orgId);
+    if (userId !== ctx.userId) requireOwner(own);
+    const before = await lockMember(own, userId);
+    if (before.role === "owner") await notTheLast(own);
+    await queries.deleteMembership(tx.sql, orgId, userId);
+    await endAccess(tx, userId, orgId);
+    await record(own, { resourceId: userId, before: auditable(before) });
+  });
+}
+
+/** Reads a member under the lock of the organisation, so that two removals of owners see each other. */
+async function lockMember(own: Ctx, userId: string): Promise<queries.MemberRow> {
+  await lockOrg(own.sql, own.orgId);
+  const row = isId(userId) ? await queries.selectMember(own.sql, own.orgId, userId) : null;
+  if (row === null) throw new AppError("MEMBER_NOT_FOUND", "There is no such member in this organisation.");
+  return row;
+}
+
+async function notTheLast(own: Ctx): Promise<void> {
+  if ((await queries.countOwners(own.sql, own.orgId)) > 1) return;
+  throw new AppError("LAST_OWNER", "This is the only owner. Make somebody else an owner first, or delete the organisation.");
+}
+
+const auditable = ({ email, role }: queries.MemberRow) => ({ email, role });
+
+const present = (row: queries.MemberRow): Member => ({ user_id: row.user_id, email: row.email, name: row.name, role: row.role, joined_at: iso(row.joined_at) });

@@ -1,0 +1,127 @@
+import type { Sql, TransactionSql } from "postgres";
+import type { Quota, Role } from "./schema.ts";
+
+type Db = Sql | TransactionSql;
+
+/**
+ * What a user is in an organisation; null for a stranger. Through a token that is bound to another organisation everybody is
+ * one. A deleted organisation is only there for its owners, and only when asked for.
+ */
+export async function selectRole(sql: Db, userId: string, orgId: string, tokenId: string | null, deletedToo: boolean): Promise<Role | null> {
+  const [row] = await sql<{ role: Role }[]>`
+    select m.role from memberships m join orgs o on o.id = m.org_id
+    where m.user_id = ${userId} and m.org_id = ${orgId} and (o.deleted_at is null or (${deletedToo} and m.role = 'owner'))
+      and (${tokenId}::uuid is null or exists (select 1 from api_tokens t where t.id = ${tokenId} and (t.org_id is null or t.org_id = m.org_id)))`;
+  return row?.role ?? null;
+}
+
+/** True for a token that reaches one organisation only. */
+export async function isBound(sql: Db, tokenId: string): Promise<boolean> {
+  return (await sql`select 1 from api_tokens where id = ${tokenId} and org_id is not null`).length === 1;
+}
+
+export interface OrgRow {
+  id: string;
+  slug: string;
+  name: string;
+  plan_id: string;
+  created_at: Date;
+  deleted_at: Date | null;
+}
+
+const orgColumns = (sql: Db) => sql`o.id, o.slug, o.name, o.plan_id, o.created_at, o.deleted_at`;
+
+const orgsOf = (sql: Db, userId: string, tokenId: string | null) => sql`
+  from memberships m join orgs o on o.id = m.org_id
+  where m.user_id = ${userId} and (o.deleted_at is null or m.role = 'owner')
+    and (${tokenId}::uuid is null or exists (select 1 from api_tokens t where t.id = ${tokenId} and (t.org_id is null or t.org_id = m.org_id)))`;
+
+/** The user's organisations, oldest first; deleted ones for their owners. */
+export async function selectOrgs(sql: Db, userId: string, tokenId: string | null, limit: number, offset: number): Promise<(OrgRow & { role: Role })[]> {
+  return await sql<(OrgRow & { role: Role })[]>`select ${orgColumns(sql)}, m.role ${orgsOf(sql, userId, tokenId)} order by o.created_at, o.id limit ${limit} offset ${offset}`;
+}
+
+export async function countOrgs(sql: Db, userId: string, tokenId: string | null): Promise<number> {
+  const [row] = await sql<{ count: number }[]>`select count(*)::int as count ${orgsOf(sql, userId, tokenId)}`;
+  return row!.count;
+}
+
+export async function selectOrg(sql: Db, orgId: string): Promise<OrgRow> {
+  const [row] = await sql<OrgRow[]>`select ${orgColumns(sql)} from orgs o where o.id = ${orgId}`;
+  return row!;
+}
+
+/** {@link selectOrg}, and nobody else changes the organisation, or who belongs to it, until the transaction ends. */
+export async function lockOrg(sql: Db, orgId: string): Promise<OrgRow | null> {
+  const [row] = await sql<OrgRow[]>`select ${orgColumns(sql)} from orgs o where o.id = ${orgId} for no key update`;
+  return row ?? null;
+}
+
+/** False when another organisation has the slug. */
+export async function insertOrg(sql: Db, row: OrgRow): Promise<boolean> {
+  const rows = await sql`
+    insert into orgs (id, slug, name, plan_id, created_at, updated_at) values (${row.id}, ${row.slug}, ${row.name}, ${row.plan_id}, ${row.created_at}, ${row.created_at})
+    on conflict (slug) do nothing returning id`;
+  return rows.length === 1;
+}
+
+/** Another organisation with the slug raises a unique violation. */
+export async function updateOrg(sql: Db, row: OrgRow, now: Date): Promise<void> {
+  await sql`update orgs set slug = ${row.slug}, name = ${row.name}, updated_at = ${now}, deleted_at = ${row.deleted_at} where id = ${row.id}`;
+}
+
+/** Locks the user, so that of many parallel creations each counts those before it. */
+export async function lockUser(sql: Db, userId: string): Promise<void> {
+  await sql`select id from users where id = ${userId} for no key update`;
+}
+
+export async function countOwnedOrgs(sql: Db, userId: string): Promise<number> {
+  const [row] = await sql<{ count: number }[]>`
+    select count(*)::int as count from memberships m join orgs o on o.id = m.org_id and o.deleted_at is null where m.user_id = ${userId} and m.role = 'owner'`;
+  return row!.count;
+}
+
+/** Makes all targets of the organisation news for their agents, which ask anew whether they still have them. */
+export async function touchTargets(sql: Db, orgId: string): Promise<void> {
+  await sql`update targets set changed_xid = pg_current_xact_id(), version = version + 1 where org_id = ${orgId}`;
+  await sql`select pg_notify('sm_targets', '')`;
+}
+
+export async function selectPurgeable(sql: Db, deletedBefore: Date): Promise<string[]> {
+  const rows = await sql<{ id: string }[]>`select id from orgs where deleted_at <= ${deletedBefore} order by deleted_at`;
+  return rows.map(({ id }) => id);
+}
+
+/** Removes an organisation with everything in it, unless it was restored meanwhile. What is kept by target id alone follows the word of deleted targets. */
+export async function purgeOrg(sql: Db, orgId: string, deletedBefore: Date, now: Date): Promise<boolean> {
+  await sql`set local statement_timeout = 0`;
+  const [locked] = await sql`select id from orgs where id = ${orgId} and deleted_at <= ${deletedBefore} for update`;
+  if (locked === undefined) return false;
+  await sql`insert into deleted_targets (target_id, org_id, deleted_at) select id, org_id, ${now} from targets where org_id = ${orgId} on conflict do nothing`;
+  await sql`delete from orgs where id = ${orgId}`;
+  return true;
+}
+
+export interface UsageRow {
+  plan: string;
+  min_check_interval_secs: number;
+  limits: Record<Quota, number | null>;
+  counts: Record<Quota, number>;
+}
+
+/** What the plan allows and what is there: reads the tables of all domains in one statement, and only counts. */
+export async function selectUsage(sql: Db, orgId: string, now: Date): Promise<UsageRow> {
+  const [row] = await sql<UsageRow[]>`
+    select p.id as plan, p.min_check_interval_secs,
+      jsonb_build_object('max_targets', p.max_targets, 'max_members', p.max_members, 'max_pending_invitations', p.max_pending_invitations,
+        'max_status_pages', p.max_status_pages, 'max_public_components', p.max_public_components, 'max_notification_channels', p.max_notification_channels) as limits,
+      jsonb_build_object(
+        'max_targets', (select count(*) from targets t where t.org_id = o.id),
+        'max_members', (select count(*) from memberships m where m.org_id = o.id),
+        'max_pending_invitations', (select count(*) from invitations i where i.org_id = o.id and i.accepted_at is null and i.revoked_at is null and i.expires_at > ${now}),
+        'max_status_pages', (select count(*) from status_pages s where s.org_id = o.id),
+        'max_public_components', (select count(distinct c.target_id) from status_page_components c where c.org_id = o.id),
+        'max_notification_channels', (select count(*) from channels c where c.org_id = o.id)) as counts
+    from orgs o join plans p on p.id = o.plan_id where o.id = ${orgId}`;
+  return row!;
+}
