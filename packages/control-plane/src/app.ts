@@ -27,6 +27,7 @@ import { openViews } from "./http/views.ts";
 import { incidentRoutes } from "./incidents/api.ts";
 import { incidentsPages } from "./incidents/pages.ts";
 import { listIncidents } from "./incidents/service.ts";
+import { tenancyRoutes } from "./orgs/api.ts";
 import { docsPage, openApiDocument } from "./openapi.ts";
 import { pipelineRoutes } from "./pipeline/api.ts";
 import type { Ingest } from "./pipeline/ingest.ts";
@@ -67,6 +68,7 @@ export function allRoutes({ hub, ingest, draining }: Pick<AppOptions, "hub" | "i
     ...statusPageRoutes,
     ...publicRoutes,
     ...authRoutes,
+    ...tenancyRoutes,
     ...regionRoutes,
     ...agentRoutes,
   ];

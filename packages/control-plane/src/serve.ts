@@ -19,6 +19,7 @@ import { openRedis } from "./db/redis.ts";
 import { ensurePartitions } from "./db/partitions.ts";
 import { openCounter } from "./http/counter.ts";
 import { keepPartitions } from "./jobs/partitions.ts";
+import { nightly } from "./jobs/nightly.ts";
 import { sendReminders } from "./jobs/reminders.ts";
 import { forgetOldRollups } from "./jobs/retention.ts";
 import { rollUp } from "./jobs/rollup.ts";
@@ -118,6 +119,7 @@ async function run(database: Database, server: Server, url: string, config: Conf
     { name: "rollup", everyMs: 60_000, run: rollUp },
     { name: "partitions", everyMs: 3_600_000, run: keepPartitions },
     { name: "retention", everyMs: 3_600_000, run: forgetOldRollups },
+    { name: "nightly", everyMs: 60_000, run: nightly },
     { name: "sweep", everyMs: 600_000, run: sweep },
   ]);
   let agent: ReturnType<typeof startBuiltInAgent> | null = null;
