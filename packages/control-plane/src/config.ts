@@ -69,6 +69,7 @@ export const ConfigSchema = Type.Object({
   security: Type.Object({
     allow_private_targets: flag(false, "Lets checks reach private and local addresses"),
     credentials_kek_base64: secret("Key that seals stored credentials (AES-256-GCM); empty stores them in plain text", "32 bytes in base64 (44 characters)", key32Pattern),
+    credentials_kek_previous_base64: secret("The key before it, which still opens what it sealed until statusmesh rotate-kek has run", "32 bytes in base64 (44 characters)", key32Pattern),
   }),
   scheduler: Type.Object({
     region: text("default", "The region of this control plane and of its built-in agent", "1 to 40 of a-z, 0-9 and -", "^[a-z0-9-]{1,40}$"),
@@ -149,6 +150,8 @@ export function loadConfig(sources: ConfigSources): Config {
   if (!URL.canParse(config.server.public_url === "" ? "http://localhost" : config.server.public_url)) problems.push(`server.public_url is not a URL: ${config.server.public_url}`);
   if (!config.auth.required && !config.auth.trusted_proxy && !isLoopback(bind.host))
     problems.push("auth.required is false, so everybody who can reach server.bind owns everything: bind to 127.0.0.1, or set auth.trusted_proxy when a proxy in front decides who comes in");
+  if (config.security.credentials_kek_previous_base64 !== "" && config.security.credentials_kek_base64 === "")
+    problems.push("security.credentials_kek_previous_base64 needs a key that follows it in security.credentials_kek_base64");
   if (config.api.cors.allow_any_origin && config.api.cors.allowed_origins.length > 0)
     problems.push("api.cors.allow_any_origin and api.cors.allowed_origins exclude each other: keep one of them");
   try {

@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 import { Command } from "commander";
 import { bootstrapOwner } from "./auth/service.ts";
+import { rotateKek } from "./commands/rotate-kek.ts";
 import { loadConfig } from "./config.ts";
 import type { Clock } from "./context.ts";
 import { migrate } from "./db/migrate.ts";
@@ -11,7 +12,10 @@ import { StartupError } from "./startup-error.ts";
 
 const clock: Clock = { now: () => Date.now() };
 
-const program = new Command("statusmesh").description("Uptime monitoring, alerting and public status pages.").version(version).option("--config <file>", "configuration file (default: statusmesh.toml, or SM_CONFIG)");
+const program = new Command("statusmesh")
+  .description("Uptime monitoring, alerting and public status pages.")
+  .version(version)
+  .option("--config <file>", "configuration file (default: statusmesh.toml, or SM_CONFIG)");
 
 const configuration = () => loadConfig({ path: program.opts<{ config?: string }>().config, env: process.env, cwd: process.cwd(), tty: process.stdout.isTTY });
 
@@ -46,6 +50,11 @@ program
     }
   });
 
+program
+  .command("rotate-kek")
+  .description("Seal all stored secrets under the new key; beside a running service that has both keys")
+  .action(async () => void (process.exitCode = await rotateKek(configuration(), clock, (line) => process.stdout.write(`${line}\n`))));
+
 async function runServer(): Promise<void> {
   const config = configuration();
   const log = openLog(config.log.level, config.log.format);
@@ -55,7 +64,8 @@ async function runServer(): Promise<void> {
   const signIn = running.owner.signInPath === null ? null : base + running.owner.signInPath;
   if (config.log.format === "json") log.info({ url: base, version }, "ready");
   process.stderr.write(welcome(base, running.owner.email, signIn));
-  process.on("SIGHUP", running.reload);
+  // A terminal that closes sends SIGHUP too, and means the end.
+  if (!process.stdout.isTTY) process.on("SIGHUP", running.reload);
   stopOnSignals(running.stop, log);
 }
 
@@ -80,6 +90,7 @@ function stopOnSignals(stop: () => Promise<void>, log: Log): void {
       },
     );
   };
+  if (process.stdout.isTTY) process.on("SIGHUP", onSignal);
   process.on("SIGINT", onSignal);
   process.on("SIGTERM", onSignal);
 }

@@ -39,9 +39,9 @@ export interface Running {
   /** Where the server listens, with the port that it really has. */
   readonly url: string;
   readonly owner: Bootstrapped;
-  stop(): Promise<void>;
   /** Reads again what may change without a restart: the abuse lists. */
   reload(): void;
+  stop(): Promise<void>;
 }
 
 export interface Database {
@@ -73,8 +73,9 @@ export async function openConfiguredDatabase(config: Config, log: Log, join = fa
 
 /** What services need, over an open database. */
 export function makeSystem(config: Config, sql: Sql, clock: Clock, log: Log): System {
-  const key = config.security.credentials_kek_base64;
-  return { sql, clock, log, config, sealer: makeSealer(key === "" ? null : Buffer.from(key, "base64")), abuse: openAbuseLists(config.abuse, log) };
+  const { credentials_kek_base64: key, credentials_kek_previous_base64: previous } = config.security;
+  const keyOf = (base64: string) => (base64 === "" ? null : Buffer.from(base64, "base64"));
+  return { sql, clock, log, config, sealer: makeSealer(keyOf(key), keyOf(previous)), abuse: openAbuseLists(config.abuse, log) };
 }
 
 /** Starts the whole control plane and returns when it answers. Throws StartupError with what to do about it. */

@@ -71,3 +71,14 @@ export async function keepChannels(sql: Db, orgId: string, ids: readonly string[
   const rows = await sql<{ id: string }[]>`select id from channels where org_id = ${orgId} and id = any(${[...ids]}::uuid[]) order by id for key share`;
   return rows.map(({ id }) => id);
 }
+
+/** The configs of channels of all organisations in the order of ids; nobody else writes these rows until the transaction ends. */
+export async function lockConfigs(sql: Db, after: string | null, limit: number): Promise<Pick<ChannelRow, "id" | "org_id" | "config">[]> {
+  return await sql<Pick<ChannelRow, "id" | "org_id" | "config">[]>`
+    select id, org_id, config from channels where ${after}::uuid is null or id > ${after}::uuid order by id limit ${limit} for no key update`;
+}
+
+/** Writes the config and nothing else. */
+export async function storeConfig(sql: Db, id: string, config: ChannelConfig): Promise<void> {
+  await sql`update channels set config = ${sql.json(config)} where id = ${id}`;
+}

@@ -10,9 +10,11 @@ import { takeQuota } from "../plans/service.ts";
 import { type ChannelConfig, isChannelType, kindOf } from "./kinds/index.ts";
 import { type ChannelMessage, DeliveryError } from "./kinds/kind.ts";
 import * as queries from "./queries.ts";
+import { openConfig, sealConfig } from "./sealing.ts";
 import type { Channel, ChannelCreate, ChannelListQuery, ChannelPatch, ChannelTest } from "./schema.ts";
 
 export { DeliveryError } from "./kinds/kind.ts";
+export { resealChannels } from "./sealing.ts";
 
 /** How a secret reads. */
 const mask = "***";
@@ -258,16 +260,6 @@ function refuseDeniedUrls(ctx: Ctx, config: ChannelConfig, base: string | null):
 }
 
 const hostOf = (url: string): string => new URL(url).hostname.replace(/^\[|\]$/g, "");
-
-function sealConfig(system: System, orgId: string, id: string, config: ChannelConfig): ChannelConfig {
-  return kindOf(config).mapSecrets(config, (secret, pointer) => system.sealer.seal(secret, placeOf(orgId, id, pointer))) as ChannelConfig;
-}
-
-function openConfig(system: System, { id, org_id, config }: StoredChannel): ChannelConfig {
-  return kindOf(config).mapSecrets(config, (sealed, pointer) => system.sealer.open(sealed, placeOf(org_id, id, pointer))) as ChannelConfig;
-}
-
-const placeOf = (orgId: string, id: string, pointer: string): string => `${orgId}/channels/${id}${pointer}`;
 
 async function nameTaken<T>(write: () => Promise<T>): Promise<T> {
   try {

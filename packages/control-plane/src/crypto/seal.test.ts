@@ -61,3 +61,15 @@ t.test("tokens are 256 random bits, known by their hash", async (t) => {
   t.equal(hashToken("abc").toString("hex"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
   t.strictSame([sameSecret("abc", "abc"), sameSecret("abc", "abd"), sameSecret("abc", "ab"), sameSecret("", "")], [true, false, false, true]);
 });
+
+t.test("while keys are changed both open, and only the new one seals", async (t) => {
+  const [old, fresh] = [makeSealer(Buffer.alloc(32, 2)), makeSealer(Buffer.alloc(32, 1), Buffer.alloc(32, 2))];
+  const before = old.seal("secret", place);
+  t.equal(fresh.open(before, place), "secret");
+  const after = fresh.reseal(before, place);
+  t.equal(sealer.open(after, place), "secret", "the new key alone opens it");
+  t.equal(fresh.reseal(after, place), after, "what is as it should be stays byte for byte");
+  t.equal(sealer.open(fresh.reseal(plain.seal("secret", place), place), place), "secret", "plain text is sealed");
+  t.throws(() => sealer.reseal(before, place), { message: /which is not configured/ });
+  t.throws(() => fresh.reseal(before, "targets/2/bearer_token"), "another row");
+});

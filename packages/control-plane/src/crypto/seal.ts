@@ -8,6 +8,8 @@ export interface Sealer {
   seal(secret: string, place: string): string;
   /** Throws when the value was sealed under another key or for another place. */
   open(sealed: string, place: string): string;
+  /** The value as {@link seal} would make it today: the very same where it is so already. Throws what {@link open} throws. */
+  reseal(sealed: string, place: string): string;
 }
 
 const prefix = "sealed:1:";
@@ -15,32 +17,40 @@ const prefix = "sealed:1:";
 /** Without a key secrets are stored as they are, marked, so that setting a key later seals them at their next write. */
 const plain = "plain:";
 
+/** How a stored value names its key. */
+const idOf = (key: Buffer): string => createHash("sha256").update(key).digest("base64url").slice(0, 8);
+
 /**
- * AES-256-GCM under `key` (32 bytes), or no encryption for null. The stored form carries the id of its key:
- * `sealed:1:<key id>:<base64url of nonce, ciphertext, tag>`.
+ * AES-256-GCM under `key` (32 bytes), or no encryption for null. `previous` only opens what was sealed under it, while keys
+ * are changed. The stored form carries the id of its key: `sealed:1:<key id>:<base64url of nonce, ciphertext, tag>`.
  */
-export function makeSealer(key: Buffer | null): Sealer {
-  const keyId = key === null ? "" : createHash("sha256").update(key).digest("base64url").slice(0, 8);
-  return {
-    seal(secret, place) {
-      if (key === null) return plain + secret;
-      const nonce = randomBytes(12);
-      const cipher = createCipheriv("aes-256-gcm", key, nonce, { authTagLength: 16 });
-      cipher.setAAD(Buffer.from(`${place}/${keyId}`));
-      const body = Buffer.concat([nonce, cipher.update(secret, "utf8"), cipher.final(), cipher.getAuthTag()]);
-      return `${prefix}${keyId}:${body.toString("base64url")}`;
-    },
-    open(sealed, place) {
-      if (sealed.startsWith(plain)) return sealed.slice(plain.length);
-      const [id, data] = sealed.slice(prefix.length).split(":");
-      if (!sealed.startsWith(prefix) || id === undefined || data === undefined) throw new Error(`a stored secret of ${place} has no known form`);
-      if (key === null || id !== keyId) throw new Error(`a secret of ${place} is sealed under key ${id}, which is not configured`);
-      const body = Buffer.from(data, "base64url");
-      // Node 20 takes a tag of 4 bytes unless the length is named.
-      const decipher = createDecipheriv("aes-256-gcm", key, body.subarray(0, 12), { authTagLength: 16 });
-      decipher.setAAD(Buffer.from(`${place}/${keyId}`));
-      decipher.setAuthTag(body.subarray(-16));
-      return Buffer.concat([decipher.update(body.subarray(12, -16)), decipher.final()]).toString("utf8");
-    },
-  };
+export function makeSealer(key: Buffer | null, previous: Buffer | null = null): Sealer {
+  const keyId = key === null ? "" : idOf(key);
+  const keys = new Map([previous, key].flatMap((known) => (known === null ? [] : [[idOf(known), known] as const])));
+
+  function seal(secret: string, place: string): string {
+    if (key === null) return plain + secret;
+    const nonce = randomBytes(12);
+    const cipher = createCipheriv("aes-256-gcm", key, nonce, { authTagLength: 16 });
+    cipher.setAAD(Buffer.from(`${place}/${keyId}`));
+    const body = Buffer.concat([nonce, cipher.update(secret, "utf8"), cipher.final(), cipher.getAuthTag()]);
+    return `${prefix}${keyId}:${body.toString("base64url")}`;
+  }
+
+  function open(sealed: string, place: string): string {
+    if (sealed.startsWith(plain)) return sealed.slice(plain.length);
+    const [id, data] = sealed.slice(prefix.length).split(":");
+    if (!sealed.startsWith(prefix) || id === undefined || data === undefined) throw new Error(`a stored secret of ${place} has no known form`);
+    const under = keys.get(id);
+    if (under === undefined) throw new Error(`a secret of ${place} is sealed under key ${id}, which is not configured`);
+    const body = Buffer.from(data, "base64url");
+    // Node 20 takes a tag of 4 bytes unless the length is named.
+    const decipher = createDecipheriv("aes-256-gcm", under, body.subarray(0, 12), { authTagLength: 16 });
+    decipher.setAAD(Buffer.from(`${place}/${id}`));
+    decipher.setAuthTag(body.subarray(-16));
+    return Buffer.concat([decipher.update(body.subarray(12, -16)), decipher.final()]).toString("utf8");
+  }
+
+  const current = key === null ? plain : `${prefix}${keyId}:`;
+  return { seal, open, reseal: (sealed, place) => (sealed.startsWith(current) ? sealed : seal(open(sealed, place), place)) };
 }

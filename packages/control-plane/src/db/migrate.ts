@@ -54,6 +54,15 @@ export async function migrate(sql: Sql, folder: string = migrationsFolder): Prom
   }
 }
 
+/** The migrations of this program that have not run on the database. Changes nothing. Throws StartupError like {@link migrate}. */
+export async function pendingMigrations(sql: Sql, folder: string = migrationsFolder): Promise<string[]> {
+  const migrations = readMigrations(folder);
+  const [table] = await sql<{ there: boolean }[]>`select to_regclass('schema_migrations') is not null as there`;
+  const done = table?.there === true ? await sql<Recorded[]>`select name, sha256 from schema_migrations order by name` : [];
+  firstPending(migrations, done);
+  return migrations.slice(done.length).map(({ name }) => name);
+}
+
 async function runNext(tx: TransactionSql, migrations: readonly Migration[]): Promise<string | null> {
   await tx`set local statement_timeout = 0`;
   await tx`select pg_advisory_xact_lock(${lockKeys.migrate})`;

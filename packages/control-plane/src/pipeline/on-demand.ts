@@ -4,7 +4,8 @@ import { AppError } from "@statusmesh/shared/errors";
 import { newId } from "@statusmesh/shared/ids";
 import type { OnDemandRun, RunReply } from "@statusmesh/shared/agent-protocol";
 import { liveAgents } from "../agents/service.ts";
-import type { AgentCtx, Ctx } from "../context.ts";
+import { type AgentCtx, type Ctx, inTransaction, type System } from "../context.ts";
+import { type ResealedBatch, resealRows } from "../crypto/reseal.ts";
 import type { Hub } from "../db/notify.ts";
 
 /** An agent takes a waiting run with its open pull; this long after its time budget nobody will answer any more. */
@@ -97,4 +98,18 @@ export async function recordRunReplies(ctx: AgentCtx, replies: readonly RunReply
         where id = ${reply.run_id} and claimed_by = ${ctx.agentId} and reply is null returning id)
       select pg_notify('sm_runs_done', id::text) from answered`;
   }
+}
+
+/** Seals up to `limit` runs that wait for an agent, those after `after` in the order of ids, under the key in use. For rotate-kek. */
+export async function resealWaitingRuns(system: System, after: string | null, limit: number): Promise<ResealedBatch> {
+  return await inTransaction(system, async ({ sql, sealer }) =>
+    resealRows<Pick<RunRow, "id" | "spec">, CheckSpec>({
+      sealer,
+      limit,
+      rows: await sql<Pick<RunRow, "id" | "spec">[]>`
+        select id, spec from on_demand_runs where claimed_at is null and (${after}::uuid is null or id > ${after}::uuid) order by id limit ${limit} for no key update`,
+      map: ({ id, spec }, change) => kindOf(spec).mapSecrets(spec, (sealed, pointer) => change(sealed, place(id, pointer))) as CheckSpec,
+      store: async (id, spec) => void (await sql`update on_demand_runs set spec = ${sql.json(spec as never)} where id = ${id}`),
+    }),
+  );
 }

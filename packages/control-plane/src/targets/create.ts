@@ -4,7 +4,8 @@ import { existingChannelIds } from "../channels/service.ts";
 import { type Ctx, inTransaction, requireScope } from "../context.ts";
 import { takeQuota } from "../plans/service.ts";
 import * as queries from "./queries.ts";
-import { alertRule, below, checkRules, intervalRule, nameRule, present, regionPolicyRule, renotifyRule, sealSpec, tagsRule } from "./rules.ts";
+import { alertRule, below, checkRules, intervalRule, nameRule, present, regionPolicyRule, renotifyRule, tagsRule } from "./rules.ts";
+import { sealSpec } from "./sealing.ts";
 import type { Target, TargetCreate } from "./schema.ts";
 
 /** Creates a target in every enabled region; its first check runs at once. */

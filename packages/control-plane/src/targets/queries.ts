@@ -249,6 +249,17 @@ export async function selectSpecsFailingWith(sql: Db, orgId: string, now: Date, 
   return rows.map((row) => row.spec);
 }
 
+/** The checks of targets of all organisations, secrets sealed, in the order of ids; nobody else writes these rows until the transaction ends. */
+export async function lockSpecs(sql: Db, after: string | null, limit: number): Promise<{ id: string; spec: CheckSpec }[]> {
+  return await sql<{ id: string; spec: CheckSpec }[]>`
+    select id, spec from targets where ${after}::uuid is null or id > ${after}::uuid order by id limit ${limit} for no key update`;
+}
+
+/** Writes the spec and nothing else: agents have the check already. */
+export async function storeSpec(sql: Db, id: string, spec: CheckSpec): Promise<void> {
+  await sql`update targets set spec = ${sql.json(spec as never)} where id = ${id}`;
+}
+
 /** Wakes the agents' pulls on every replica when the transaction commits. */
 export async function announceTargets(sql: Db): Promise<void> {
   await sql`select pg_notify('sm_targets', '')`;

@@ -18,16 +18,6 @@ const maxTags = 50;
 
 export const notFound = () => new AppError("TARGET_NOT_FOUND", "There is no such target.");
 
-/** The check as it is stored: every secret sealed for its place. */
-export function sealSpec(system: Pick<System, "sealer">, targetId: string, spec: CheckSpec): CheckSpec {
-  return kindOf(spec).mapSecrets(spec, (secret, pointer) => system.sealer.seal(secret, `targets/${targetId}${pointer}`)) as CheckSpec;
-}
-
-/** The check as the agent runs it: every secret opened. Never logged, never answered to a person. */
-export function openSpec(system: Pick<System, "sealer">, targetId: string, spec: CheckSpec): CheckSpec {
-  return kindOf(spec).mapSecrets(spec, (secret, pointer) => system.sealer.open(secret, `targets/${targetId}${pointer}`)) as CheckSpec;
-}
-
 /** The target as the API answers it: every secret masked. */
 export function present(row: TargetRow): Target {
   return {

@@ -9,11 +9,13 @@ import { closeSilently, explainVotes, reevaluate } from "../incidents/service.ts
 import { planOf } from "../plans/service.ts";
 import { enabledRegionIds } from "../regions/service.ts";
 import * as queries from "./queries.ts";
-import { alertRule, checkRules, intervalRule, nameRule, notFound, openSpec, present, regionPolicyRule, renotifyRule, sealSpec, tagsRule } from "./rules.ts";
+import { alertRule, checkRules, intervalRule, nameRule, notFound, present, regionPolicyRule, renotifyRule, tagsRule } from "./rules.ts";
+import { openSpec, sealSpec } from "./sealing.ts";
 import { Check, type MonitorStatus, type TagCount, type Target, type TargetPatch, type TargetRegions } from "./schema.ts";
 
 export { createTarget } from "./create.ts";
-export { checkRules, openSpec } from "./rules.ts";
+export { checkRules } from "./rules.ts";
+export { openSpec, resealTargets } from "./sealing.ts";
 
 /** The targets of the organisation, newest first. `q` looks in name, URL and host. */
 export async function listTargets(ctx: Ctx, input: { q?: string; tag?: string; enabled?: boolean; limit: number; offset: number }): Promise<Page<Target>> {

@@ -1,0 +1,38 @@
+import { type ResealedBatch, resealRows } from "../crypto/reseal.ts";
+import { inTransaction, type System } from "../context.ts";
+import { type ChannelConfig, isChannelType, kindOf } from "./kinds/index.ts";
+import * as queries from "./queries.ts";
+
+interface Sealed {
+  id: string;
+  org_id: string;
+  config: ChannelConfig;
+}
+
+const placeOf = (orgId: string, id: string, pointer: string): string => `${orgId}/channels/${id}${pointer}`;
+
+/** The config as it is stored. */
+export function sealConfig({ sealer }: Pick<System, "sealer">, orgId: string, id: string, config: ChannelConfig): ChannelConfig {
+  return kindOf(config).mapSecrets(config, (secret, pointer) => sealer.seal(secret, placeOf(orgId, id, pointer))) as ChannelConfig;
+}
+
+/** The config with its secrets. Throws where they were sealed under a key that is not configured. */
+export function openConfig({ sealer }: Pick<System, "sealer">, { id, org_id, config }: Sealed): ChannelConfig {
+  return kindOf(config).mapSecrets(config, (sealed, pointer) => sealer.open(sealed, placeOf(org_id, id, pointer))) as ChannelConfig;
+}
+
+/** Seals up to `limit` channels of the instance, those after `after` in the order of ids, under the key in use. For rotate-kek. */
+export async function resealChannels(system: System, after: string | null, limit: number): Promise<ResealedBatch> {
+  return await inTransaction(system, async ({ sql, sealer }) =>
+    resealRows<Sealed, ChannelConfig>({
+      sealer,
+      limit,
+      rows: await queries.lockConfigs(sql, after, limit),
+      map({ id, org_id, config }, change) {
+        if (!isChannelType(config.type)) throw new Error("this version of StatusMesh does not know its kind");
+        return kindOf(config).mapSecrets(config, (sealed, pointer) => change(sealed, placeOf(org_id, id, pointer))) as ChannelConfig;
+      },
+      store: async (id, config) => await queries.storeConfig(sql, id, config),
+    }),
+  );
+}

@@ -1,0 +1,63 @@
+import { resealChannels } from "../channels/service.ts";
+import type { Config } from "../config.ts";
+import type { Clock, System } from "../context.ts";
+import type { ResealedBatch } from "../crypto/reseal.ts";
+import { pendingMigrations } from "../db/migrate.ts";
+import { silentLog } from "../log.ts";
+import { resealWaitingRuns } from "../pipeline/on-demand.ts";
+import { makeSystem, openConfiguredDatabase } from "../serve.ts";
+import { StartupError } from "../startup-error.ts";
+import { resealTargets } from "../targets/service.ts";
+
+/** Rows that one transaction locks: an edit of one of them waits for some milliseconds. */
+const batchSize = 200;
+
+/** Every table that holds sealed secrets. */
+const stores: readonly { name: string; reseal(system: System, after: string | null, limit: number): Promise<ResealedBatch> }[] = [
+  { name: "targets", reseal: resealTargets },
+  { name: "channels", reseal: resealChannels },
+  { name: "waiting runs", reseal: resealWaitingRuns },
+];
+
+/**
+ * `statusmesh rotate-kek`: brings every stored secret under `security.credentials_kek_base64`, from the previous key or from
+ * plain text. It may be stopped and started again at any time: what is under the new key already is left alone. Returns
+ * the exit code: 1 when something could not be opened.
+ */
+export async function rotateKek(config: Config, clock: Clock, say: (line: string) => void): Promise<number> {
+  if (config.security.credentials_kek_base64 === "")
+    throw new StartupError(
+      "There is no key to seal under: set security.credentials_kek_base64 (SM_SECURITY__CREDENTIALS_KEK_BASE64), and the old key as security.credentials_kek_previous_base64.",
+    );
+  const database = await openConfiguredDatabase(config, silentLog, true);
+  try {
+    if ((await pendingMigrations(database.sql)).length > 0) throw new StartupError("The database is older than this StatusMesh. Run statusmesh migrate first.");
+    return await resealAll(makeSystem(config, database.sql, clock, silentLog), say);
+  } finally {
+    await database.stop();
+  }
+}
+
+/** {@link rotateKek} over an open database. */
+export async function resealAll(system: System, say: (line: string) => void, limit: number = batchSize): Promise<number> {
+  let failures = 0;
+  for (const { name, reseal } of stores) {
+    let [seen, changed] = [0, 0];
+    for (let after: string | null = null, more = true; more;) {
+      const batch: ResealedBatch = await reseal(system, after, limit);
+      seen += batch.seen;
+      changed += batch.changed;
+      failures += batch.failed.length;
+      for (const { id, reason } of batch.failed) say(`${name}: ${id} stays as it is: ${reason}`);
+      after = batch.last;
+      more = after !== null;
+    }
+    say(`${name}: ${changed} of ${seen} sealed anew`);
+  }
+  say(
+    failures === 0
+      ? "Everything is sealed under security.credentials_kek_base64. Once every replica runs with it, the previous key can go."
+      : `${failures} could not be opened: keep the key that they were sealed under, name it as security.credentials_kek_previous_base64, and run this again.`,
+  );
+  return failures === 0 ? 0 : 1;
+}
