@@ -11,12 +11,14 @@ const stamps = join(root, ".build");
 const manifest = JSON.parse(fs.readFileSync(join(root, "package.json"), "utf8"));
 const packages = [...fs.readdirSync(join(root, "packages")).map((name) => `packages/${name}`), "test"].filter((dir) => fs.existsSync(join(root, dir, "package.json")));
 
+const patches = fs.readdirSync(join(root, "infra/patches")).map((name) => `infra/patches/${name}`);
+
 /** The path of a development tool's program. */
 export const tool = (name) => join(root, "node_modules/.bin", name);
 
 /** Brings dependencies and compiled output up to date; `tests` also compiles what only tests need. Ends the process when that fails. */
 export function prepare({ tests = true } = {}) {
-  const files = ["package.json", "pnpm-workspace.yaml", "pnpm-lock.yaml", ...packages.map((dir) => `${dir}/package.json`)];
+  const files = ["package.json", "pnpm-workspace.yaml", "pnpm-lock.yaml", ...patches, ...packages.map((dir) => `${dir}/package.json`)];
   const installed = digest(files.map((file) => fs.readFileSync(join(root, file))));
   once("install", installed, fs.existsSync(join(root, "node_modules")), "installing dependencies", install);
 

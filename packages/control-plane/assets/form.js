@@ -16,7 +16,8 @@ export function clearErrors(form) {
 
 /** Shows an error of the API beside the field that it names, or on top of the form where it names none. */
 export function showError(form, error, prefix = "") {
-  const place = error.field === null || error.field === undefined ? null : placeOf(form, prefix + error.field);
+  const pointer = error.field ?? error.details?.pointer ?? null;
+  const place = pointer === null ? null : placeOf(form, prefix + pointer);
   announce(error.message);
   if (place === null) {
     const general = form.querySelector("[data-form-error]");

@@ -14,9 +14,14 @@ function traceId(header: string): string {
   return given === undefined || /^0+$/.test(given) ? randomBytes(16).toString("hex") : given;
 }
 
-/** The envelope of an error, for the caller. A defect says nothing about itself but its trace. */
+/**
+ * The envelope of an error, for the caller. `field` belongs to 400s alone; where another status knows the place as well,
+ * `details.pointer` has it. A defect says nothing about itself but its trace.
+ */
 export function envelope(error: AppError, trace: string | null) {
-  return { error: { code: error.code, message: error.message, field: error.field, details: error.details, trace_id: trace } };
+  const { code, message, status } = error;
+  const details = status === 400 || error.field === null ? error.details : { ...error.details, pointer: error.field };
+  return { error: { code, message, field: status === 400 ? error.field : null, details, trace_id: trace } };
 }
 
 /**

@@ -15,7 +15,11 @@ const stranger = await newOrg(system);
 let caller: Ctx = ctx;
 const ask = await serve(t, system, statusPageRoutes, { tenant: () => caller });
 const pages = "/api/v1/status-pages";
-const refused = (status: number, code: string, field: string | null = null) => ({ status, body: { error: { code, field } } });
+/** Where the error points to: in `field` for a 400, in the details otherwise. */
+const refused = (status: number, code: string, pointer: string | null = null) => ({
+  status,
+  body: { error: { code, field: status === 400 ? pointer : null, ...(status === 400 || pointer === null ? {} : { details: { pointer } }) } },
+});
 let slugs = 0;
 const newSlug = () => `page-${++slugs}`;
 const makePage = async (fields: object = {}) => (await ask("POST", pages, { slug: newSlug(), name: "Acme", ...fields })).body;

@@ -30,7 +30,11 @@ const total = async (): Promise<number> => (await ask("GET", "/api/v1/targets?li
 const create = async (...targets: object[]): Promise<string[]> => (await ask("POST", bulk, targets)).body.map((target: { id: string }) => target.id);
 const act = (ids: readonly string[], action: object) => ask("POST", bulkAction, { ids, action });
 const read = async (id: string) => (await ask("GET", `/api/v1/targets/${id}`)).body;
-const error = (status: number, code: string, field: string | null = null) => ({ status, body: { error: { code, field } } });
+/** Where the error points to: in `field` for a 400, in the details otherwise. */
+const error = (status: number, code: string, pointer: string | null = null) => ({
+  status,
+  body: { error: { code, field: status === 400 ? pointer : null, ...(status === 400 || pointer === null ? {} : { details: { pointer } }) } },
+});
 /** Down in both regions, as often as it takes. */
 async function takeDown(...ids: string[]): Promise<void> {
   for (const agent of [eu, us])

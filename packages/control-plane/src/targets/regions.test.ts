@@ -25,7 +25,11 @@ const ask = await serve(t, system, targetRoutes, { tenant: () => caller });
 const create = async (name: string, changes: object = {}): Promise<string> =>
   (await createTarget(caller, validate(TargetCreate, { name, check: { type: "http", url: `https://example.org/${name}` }, ...changes }))).id;
 const openIncidents = async (id: string): Promise<number> => (await listIncidents(caller, { state: "open", target_id: id, limit: 1, offset: 0 })).total;
-const error = (status: number, code: string, field: string | null = null) => ({ status, body: { error: { code, field } } });
+/** Where the error points to: in `field` for a 400, in the details otherwise. */
+const error = (status: number, code: string, pointer: string | null = null) => ({
+  status,
+  body: { error: { code, field: status === 400 ? pointer : null, ...(status === 400 || pointer === null ? {} : { details: { pointer } }) } },
+});
 
 t.beforeEach(async () => {
   caller = await newOrg(system);
