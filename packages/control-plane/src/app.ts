@@ -28,6 +28,7 @@ import { incidentRoutes } from "./incidents/api.ts";
 import { incidentsPages } from "./incidents/pages.ts";
 import { listIncidents } from "./incidents/service.ts";
 import { tenancyRoutes } from "./orgs/api.ts";
+import { tenancyPages } from "./orgs/pages.ts";
 import { docsPage, openApiDocument } from "./openapi.ts";
 import { pipelineRoutes } from "./pipeline/api.ts";
 import type { Ingest } from "./pipeline/ingest.ts";
@@ -74,7 +75,7 @@ export function allRoutes({ hub, ingest, draining }: Pick<AppOptions, "hub" | "i
   ];
 }
 
-const allPages = [...targetsPages, ...incidentsPages, ...channelsPages, ...statusPagesPages, ...authPages, ...publicPages];
+const allPages = [...targetsPages, ...incidentsPages, ...channelsPages, ...statusPagesPages, ...authPages, ...tenancyPages, ...publicPages];
 
 /** The application: API, console, public pages, documentation and health, behind one error exit. */
 export function createApp(options: AppOptions): Koa {

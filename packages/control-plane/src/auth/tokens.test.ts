@@ -44,8 +44,8 @@ t.test("a token makes nothing that reaches farther than itself", async (t) => {
   const inTime = { name: "child", scopes: ["org:read"], expires_at: expiresAt.toISOString() };
 
   t.match(await narrow("POST", path, { ...inTime, scopes: ["channels:read"] }), { ...refused(403, "INSUFFICIENT_SCOPE"), body: { error: { details: { scope: "channels:read" } } } });
-  t.match(await narrow("POST", path, { ...inTime, bound: false }), refused(403, "FORBIDDEN", "/bound"));
-  t.match(await narrow("POST", path, { ...inTime, expires_at: null }), refused(403, "FORBIDDEN", "/expires_at"));
+  t.match(await narrow("POST", path, { ...inTime, bound: false }), refused(403, "FORBIDDEN"));
+  t.match(await narrow("POST", path, { ...inTime, expires_at: null }), refused(403, "FORBIDDEN"));
   t.match(await narrow("POST", path, inTime), { status: 201 });
   world.clock.advance(hour);
   t.match(await narrow("GET", path), refused(401, "UNAUTHENTICATED"), "at its end");

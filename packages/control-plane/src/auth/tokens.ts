@@ -61,9 +61,9 @@ async function reachOf(ctx: Ctx): Promise<queries.TokenReach | null> {
 
 function staysWithin(reach: queries.TokenReach, made: queries.ApiTokenRow): void {
   if (reach.org_id !== null && made.org_id !== reach.org_id)
-    throw new AppError("FORBIDDEN", "A token that is bound to an organisation can only make tokens that are bound to it.", { field: "/bound" });
+    throw new AppError("FORBIDDEN", "A token that is bound to an organisation can only make tokens that are bound to it.");
   if (reach.expires_at !== null && (made.expires_at === null || made.expires_at > reach.expires_at))
-    throw new AppError("FORBIDDEN", `This token ends at ${iso(reach.expires_at)}: what it makes must not live longer.`, { field: "/expires_at" });
+    throw new AppError("FORBIDDEN", `This token ends at ${iso(reach.expires_at)}: what it makes must not live longer.`);
 }
 
 function checkedExpiry(text: string | null, now: Date): Date | null {

@@ -26,9 +26,9 @@ export async function createInvitation(ctx: Ctx, orgId: string, input: Invitatio
     const own = await asOwner(tx, orgId);
     await lockOrg(tx.sql, orgId);
     const email = input.email.toLowerCase();
-    if (await queries.isMember(tx.sql, orgId, email)) throw new AppError("ALREADY_MEMBER", `${email} belongs to this organisation already.`, { field: "/email" });
+    if (await queries.isMember(tx.sql, orgId, email)) throw new AppError("ALREADY_MEMBER", `${email} belongs to this organisation already.`);
     if (await queries.isInvited(tx.sql, orgId, email, now))
-      throw new AppError("ALREADY_INVITED", `${email} has an invitation that is pending. Revoke it to send another.`, { field: "/email" });
+      throw new AppError("ALREADY_INVITED", `${email} has an invitation that is pending. Revoke it to send another.`);
     await roomForInvitation(own, now);
     const inviter = await userOf(own, own.userId);
     const made = { id: newId(), org_id: orgId, email, role: input.role ?? ("member" as const), invited_by: inviter.email, created_at: now, expires_at: new Date(now.getTime() + lifetimeMs) };

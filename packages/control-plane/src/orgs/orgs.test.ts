@@ -28,7 +28,7 @@ t.test("who makes an organisation owns it, and a session moves between its user'
 
   t.match(await ask("PATCH", `/api/v1/orgs/${made.body.id}`, { name: "Second", slug: "second" }), { status: 200, body: { name: "Second", slug: "second" } });
   t.match(await ask("PATCH", `/api/v1/orgs/${made.body.id}`, { slug: `zweite-gmbh` }), { status: 200 }, "the old slug is free at once");
-  t.match(await ask("PATCH", `/api/v1/orgs/${owner.orgId}`, { slug: "zweite-gmbh" }), refused(409, "SLUG_TAKEN", "/slug"));
+  t.match(await ask("PATCH", `/api/v1/orgs/${owner.orgId}`, { slug: "zweite-gmbh" }), refused(409, "SLUG_TAKEN"));
   t.match(await ask("PATCH", `/api/v1/orgs/${owner.orgId}`, { slug: "No" }), refused(400, "INVALID_SLUG", "/slug"));
   t.match(await ask("PATCH", `/api/v1/orgs/${owner.orgId}`, { name: " " }), refused(400, "EMPTY_NAME", "/name"));
 

@@ -163,7 +163,7 @@ function checkedName(name: string): string {
   return name.trim();
 }
 
-const slugTaken = (slug: string, cause?: unknown) => new AppError("SLUG_TAKEN", `The slug ${slug} belongs to another organisation. Choose a different one.`, { field: "/slug", cause });
+const slugTaken = (slug: string, cause?: unknown) => new AppError("SLUG_TAKEN", `The slug ${slug} belongs to another organisation. Choose a different one.`, { cause });
 
 const auditable = ({ name, slug, plan_id, deleted_at }: queries.OrgRow) => ({ name, slug, plan: plan_id, deleted_at: isoOrNull(deleted_at) });
 

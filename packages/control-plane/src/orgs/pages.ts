@@ -1,0 +1,49 @@
+import { AppError } from "@statusmesh/shared/errors";
+import { page, type Page, wholeNumber } from "../http/pages.ts";
+import { getOrg, listAudit, listInvitations, listMembers, listOrgs, usage } from "./service.ts";
+
+const pageSize = 50;
+/** A page for owners only is not there for others: they have no link to it. */
+const notHere = () => new AppError("OWNER_REQUIRED", "Only an owner of the organisation sees this page.");
+const offsetOf = (query: Readonly<Record<string, string>>): number => wholeNumber(query["offset"], 0, 1_000_000);
+
+export const tenancyPages: Page[] = [
+  page({
+    path: "/settings/members",
+    door: "tenant",
+    async handle({ ctx, query }) {
+      const owner = ctx.role === "owner";
+      const none = { items: [], total: 0, limit: 0, offset: 0 };
+      const [org, members, invitations] = await Promise.all([
+        getOrg(ctx, ctx.orgId),
+        listMembers(ctx, ctx.orgId, { limit: pageSize, offset: offsetOf(query) }),
+        owner ? listInvitations(ctx, ctx.orgId, { limit: 1000, offset: 0 }) : none,
+      ]);
+      return { view: "orgs/members", data: { org, members, invitations, owner, userId: ctx.userId, sends: ctx.config.email.smtp_url !== "" } };
+    },
+  }),
+  page({
+    path: "/settings/organisation",
+    door: "tenant",
+    async handle({ ctx }) {
+      const [org, orgs] = await Promise.all([getOrg(ctx, ctx.orgId), listOrgs(ctx, { limit: 1000, offset: 0 })]);
+      const used = org.deleted_at === null ? await usage(ctx, ctx.orgId) : null;
+      const { deletion_grace_period_days: graceDays } = ctx.config.tenancy;
+      return { view: "orgs/organisation", data: { org, orgs, usage: used, owner: ctx.role === "owner", bySession: ctx.actor.type === "session", graceDays } };
+    },
+  }),
+  page({
+    path: "/settings/audit",
+    door: "tenant",
+    async handle({ ctx, query }) {
+      if (ctx.role !== "owner") throw notHere();
+      return { view: "orgs/audit", data: { list: await listAudit(ctx, ctx.orgId, { limit: pageSize, offset: offsetOf(query) }) } };
+    },
+  }),
+  page({
+    // As with sign-in links: only the button on this page uses the code up.
+    path: "/invitations/{code}",
+    door: "public",
+    handle: async ({ params }) => ({ view: "orgs/invitation", data: { code: params["code"]! }, headers: { "Referrer-Policy": "no-referrer", "X-Robots-Tag": "noindex" } }),
+  }),
+];

@@ -1,0 +1,52 @@
+import { SMTPServer } from "smtp-server";
+import type { Teardown } from "./database.ts";
+
+export interface ReceivedMail {
+  from: string;
+  to: string[];
+  /** The message with its transfer encoding taken off. */
+  text: string;
+  /** Whom the sender said they are when they signed in to the server; null when they did not. */
+  user: string | null;
+}
+
+export interface Mailbox {
+  /** For email.smtp_url. */
+  readonly url: string;
+  readonly mails: ReceivedMail[];
+  /** What the server says to the next messages; null takes them. */
+  refusal: string | null;
+}
+
+/** A mail server of this machine that keeps what it gets. With `users` it takes mail from those who sign in only. */
+export async function startMailbox(t: Teardown, { user }: { user?: { name: string; password: string } } = {}): Promise<Mailbox> {
+  const mails: ReceivedMail[] = [];
+  const mailbox: Mailbox = { url: "", mails, refusal: null };
+  const server = new SMTPServer({
+    disabledCommands: user === undefined ? ["AUTH", "STARTTLS"] : ["STARTTLS"],
+    allowInsecureAuth: true,
+    authOptional: user === undefined,
+    onAuth: (auth, _session, done) => (auth.username === user?.name && auth.password === user?.password ? done(null, { user: auth.username }) : done(new Error("wrong password"))),
+    onData(stream, session, done) {
+      const chunks: Buffer[] = [];
+      stream.on("data", (chunk: Buffer) => chunks.push(chunk));
+      stream.on("end", () => {
+        if (mailbox.refusal !== null) return done(Object.assign(new Error(mailbox.refusal), { responseCode: 550 }));
+        const { mailFrom, rcptTo } = session.envelope;
+        const text = Buffer.concat(chunks)
+          .toString()
+          .replaceAll(/=\r?\n/g, "")
+          .replaceAll("=3D", "=");
+        mails.push({ from: mailFrom === false ? "" : (mailFrom?.address ?? ""), to: rcptTo.map(({ address }) => address), text, user: typeof session.user === "string" ? session.user : null });
+        done();
+      });
+    },
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  t.teardown(() => new Promise<void>((resolve) => server.close(() => resolve())));
+  const { port } = server.server.address() as { port: number };
+  return Object.assign(mailbox, { url: `smtp://${user === undefined ? "" : `${user.name}:${user.password}@`}127.0.0.1:${port}` });
+}
+
+/** The code of the link in a mail. */
+export const codeIn = (mail: ReceivedMail): string => /\/(?:sign-in|invitations)\/([\w-]{43})/.exec(mail.text)![1]!;
