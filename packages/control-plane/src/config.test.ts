@@ -22,17 +22,33 @@ type Tester = { testdir(files: Record<string, string>): string; match(found: unk
 t.test("without a file and without variables everything has its default", async (t) => {
   const cwd = t.testdir({});
   t.strictSame(loadConfig({ env: { PATH: "/bin" }, cwd }), {
-    server: { bind: "127.0.0.1:8080", public_url: "http://127.0.0.1:8080" },
+    server: { bind: "127.0.0.1:8080", public_url: "http://127.0.0.1:8080", trusted_proxies: [] },
+    api: {
+      rate_limit: { enabled: false, per_second: 20, burst: 100 },
+      cors: { enabled: false, allowed_origins: [], allow_any_origin: false, allowed_methods: ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"] },
+    },
     data: { dir: join(cwd, "data") },
     database: { url: "" },
+    redis: { url: "" },
     bootstrap: { email: "owner@localhost", org_name: "My organisation", token: "" },
-    security: { allow_private_targets: false, credentials_kek_base64: "" },
+    security: { allow_private_targets: false, credentials_kek_base64: "", credentials_kek_previous_base64: "" },
     scheduler: { region: "default", builtin_agent: true, jitter_pct: 10 },
+    abuse: { url_patterns_file: "", domain_denylist_file: "" },
     checker: { per_host_max_inflight: 2 },
-    auth: { session: { cookie_name: "_sm_session" } },
+    auth: {
+      required: true,
+      trusted_proxy: false,
+      enabled_methods: ["magic_link"],
+      session: { cookie_name: "_sm_session" },
+      magic_link: { throttle_secs: 60 },
+      api_tokens: { max_per_user: 25 },
+      invitations: { max_pending_per_org: 50 },
+    },
+    email: { smtp_url: "", from: "StatusMesh <statusmesh@localhost>" },
     operator: { admin_token: "" },
-    tenancy: { default_plan: "selfhost", path_based_public_routes: true },
-    public_status: { last_good_ttl_secs: 3600 },
+    retention: { audit_days: 730 },
+    tenancy: { default_plan: "selfhost", free_tier_owner_org_limit: 3, deletion_grace_period_days: 30, path_based_public_routes: true },
+    public_status: { last_good_ttl_secs: 3600, public_per_ip_rate_limit_per_min: 60 },
     log: { level: "info", format: "json" },
   });
   t.equal(loadConfig({ env: {}, cwd, tty: true }).log.format, "pretty");

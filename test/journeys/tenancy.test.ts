@@ -1,0 +1,119 @@
+import axe from "axe-core";
+import { chromium, type Page } from "playwright-core";
+import t, { type Test } from "tap";
+import { startControlPlane } from "../harness/processes.ts";
+import { findChromium, requires } from "../harness/requires.ts";
+import { waitFor } from "../harness/wait.ts";
+
+/*
+ * Two people in one organisation, in real browsers: the owner makes a token and invites somebody, who comes in by the link,
+ * signs out and signs in again by email; the owner reads what was done, deletes the organisation and brings it back.
+ * No mail server is set up, so the links are where the console says they are: in the log.
+ */
+
+t.setTimeout(240_000);
+
+const flags = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"];
+
+/** Serious findings of axe-core, one line each. */
+async function findings(page: Page): Promise<string[]> {
+  await page.evaluate(axe.source);
+  const found = (await page.evaluate("axe.run(document, { resultTypes: ['violations'] })")) as axe.AxeResults;
+  return found.violations.filter(({ impact }) => impact === "serious" || impact === "critical").map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html.slice(0, 150)).join(" | ")}`);
+}
+
+t.test("people of an organisation", async (t) => {
+  if (!(await requires(t, "chromium"))) return;
+  const { url, signInLink, log } = await startControlPlane(t);
+  const browser = await chromium.launch({ executablePath: findChromium()!, args: flags });
+  t.teardown(async () => await browser.close());
+  const open = async (t: Test): Promise<Page> => {
+    const page = await (await browser.newContext({ baseURL: url, viewport: { width: 1280, height: 800 }, colorScheme: "light" })).newPage();
+    page.setDefaultTimeout(20_000);
+    page.on("pageerror", (error) => t.fail(`${page.url()} throws ${error.message}`));
+    return page;
+  };
+  /** The newest link of this kind that was mailed to an address. */
+  const linkTo = async (address: string, kind: string): Promise<string> =>
+    await waitFor(`a link for ${address}`, () => {
+      const mails = log.filter((line) => line.includes(`"to":"${address}"`) && line.includes(`/${kind}/`));
+      return /https?:\/\/\S+?\/[\w-]+\/[\w-]{43}/.exec(mails.at(-1) ?? "")?.[0];
+    });
+
+  const owner = await open(t);
+  await owner.goto(signInLink!);
+  await owner.getByRole("button", { name: "Sign in" }).click();
+  await owner.waitForURL("**/");
+
+  await t.test("a token is made in the console and shown once", async (t) => {
+    await owner.goto("/settings");
+    await owner.getByRole("link", { name: "API tokens", exact: true }).click();
+    await owner.getByLabel("Name", { exact: true }).fill("Terraform");
+    await owner.getByRole("button", { name: "Make token" }).click();
+    t.match(await owner.locator("fieldset .error-note").textContent(), /scopes/, "a token that may do nothing is refused beside what it may do");
+    await owner.getByLabel("targets:read").check();
+    t.same(await findings(owner), []);
+    await owner.getByRole("button", { name: "Make token" }).click();
+    await owner.locator("#made").waitFor();
+    const token = (await owner.locator("#token").textContent())!;
+    t.match(token, /^sm_live_[\w-]{43}$/);
+    const headers = { authorization: `Bearer ${token}` };
+    t.equal((await fetch(`${url}/api/v1/targets`, { headers })).status, 200);
+    await owner.getByRole("link", { name: "Done" }).click();
+    t.notMatch(await owner.content(), token);
+    await owner.getByRole("button", { name: "Revoke Terraform" }).click();
+    await owner.getByRole("button", { name: "Yes" }).click();
+    await owner.getByText("You have no tokens").waitFor();
+    t.equal((await fetch(`${url}/api/v1/targets`, { headers })).status, 401);
+  });
+
+  const nina = await open(t);
+  await t.test("somebody is invited, comes in, and comes back by email", async (t) => {
+    await owner.goto("/settings/members");
+    await owner.getByLabel("Email address").fill("nina@example.org");
+    t.same(await findings(owner), []);
+    await owner.getByRole("button", { name: "Invite" }).click();
+    await owner.getByRole("button", { name: "Revoke nina@example.org" }).waitFor();
+
+    await nina.goto(await linkTo("nina@example.org", "invitations"));
+    t.same(await findings(nina), []);
+    await nina.getByRole("button", { name: "Accept the invitation" }).click();
+    await nina.waitForURL("**/");
+    await nina.goto("/settings");
+    t.equal(await nina.getByRole("link", { name: "Audit log" }).count(), 0, "a member has no audit log");
+    t.equal((await nina.goto("/settings/audit"))!.status(), 403);
+
+    await nina.goto("/settings");
+    await nina.locator("main").getByRole("button", { name: "Sign out" }).click();
+    await nina.waitForURL("**/sign-in");
+    await nina.getByLabel("Email address").fill("Nina@example.org");
+    t.same(await findings(nina), []);
+    await nina.getByRole("button", { name: "Send me a link" }).click();
+    await nina.getByText("a link is on its way").waitFor();
+    await nina.goto(await linkTo("nina@example.org", "sign-in"));
+    await nina.getByRole("button", { name: "Sign in" }).click();
+    await nina.waitForURL("**/");
+  });
+
+  await t.test("what was done stands in the audit log", async (t) => {
+    await owner.goto("/settings/audit");
+    for (const action of ["POST /api/v1/invitations/accept", "DELETE /api/v1/api-tokens/{id}", "POST /api/v1/api-tokens"]) t.ok((await owner.getByText(action).count()) > 0, action);
+    t.same(await findings(owner), []);
+  });
+
+  await t.test("an organisation is deleted and brought back", async (t) => {
+    await owner.goto("/settings/organisation");
+    t.same(await findings(owner), []);
+    await owner.getByRole("button", { name: "Delete" }).click();
+    await owner.locator("#delete-name").fill("My organisation");
+    await owner.locator("#delete [data-send]").click();
+    await owner.getByText("My organisation is deleted.").waitFor();
+    await nina.goto("/monitors");
+    t.match(nina.url(), /\/sign-in/, "nobody else gets in");
+    t.same(await findings(owner), []);
+    await owner.locator(".box").getByRole("button", { name: "Restore" }).click();
+    await owner.waitForURL("**/");
+    await nina.goto("/monitors");
+    t.match(nina.url(), /\/monitors/);
+  });
+});
