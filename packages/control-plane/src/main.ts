@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 import { Command } from "commander";
 import { bootstrapOwner } from "./auth/service.ts";
+import { doctor } from "./commands/doctor.ts";
 import { rotateKek } from "./commands/rotate-kek.ts";
 import { loadConfig } from "./config.ts";
 import type { Clock } from "./context.ts";
@@ -54,6 +55,12 @@ program
   .command("rotate-kek")
   .description("Seal all stored secrets under the new key; beside a running service that has both keys")
   .action(async () => void (process.exitCode = await rotateKek(configuration(), clock, (line) => process.stdout.write(`${line}\n`))));
+
+program
+  .command("doctor")
+  .description("Look at everything that the service needs, one line each; exit code 1 when something is wrong")
+  .option("--json", "print the findings as JSON")
+  .action(async ({ json }: { json?: boolean }) => void (process.exitCode = await doctor(configuration, clock, (line) => process.stdout.write(`${line}\n`), json ?? false)));
 
 async function runServer(): Promise<void> {
   const config = configuration();

@@ -32,7 +32,14 @@ export const agentRoutes: Route[] = [
     },
   }),
   route({ ...one, method: "GET", summary: "Get one agent", replies: { 200: Agent }, handle: async ({ ctx, params }) => ok(await getAgent(ctx, params.id)) }),
-  route({ ...one, method: "PATCH", summary: "Rename an agent", body: AgentPatch, replies: { 200: Agent }, handle: async ({ ctx, params, body }) => ok(await renameAgent(ctx, params.id, body.name)) }),
+  route({
+    ...one,
+    method: "PATCH",
+    summary: "Rename an agent",
+    body: AgentPatch,
+    replies: { 200: Agent },
+    handle: async ({ ctx, params, body }) => ok(await renameAgent(ctx, params.id, body.name)),
+  }),
   route({
     ...one,
     method: "DELETE",

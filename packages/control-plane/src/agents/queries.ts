@@ -72,3 +72,18 @@ export async function selectLiveAgents(sql: Db, regionId: string, since: Date): 
   const rows = await sql<{ id: string }[]>`select id from agents where region_id = ${regionId} and last_seen_at > ${since} order by id`;
   return rows.map((row) => row.id);
 }
+
+export interface RegionCoverRow {
+  region_id: string;
+  targets: number;
+  live_agents: number;
+}
+
+/** How many targets each enabled region has to probe, and how many of its agents have pulled since then. */
+export async function selectRegionCover(sql: Db, since: Date): Promise<RegionCoverRow[]> {
+  return await sql<RegionCoverRow[]>`
+    select r.id as region_id,
+      (select count(*)::int from target_regions tr join targets t on t.id = tr.target_id and t.enabled where tr.region_id = r.id) as targets,
+      (select count(*)::int from agents a where a.region_id = r.id and a.last_seen_at > ${since}) as live_agents
+    from regions r where r.enabled order by r.id`;
+}

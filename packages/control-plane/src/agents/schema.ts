@@ -7,7 +7,16 @@ export const AgentCreate = Type.Object({ name: Name, region: Type.String({ maxLe
 export type AgentCreate = Static<typeof AgentCreate>;
 export const AgentPatch = Type.Object({ name: Name }, { additionalProperties: false });
 
-const fields = { id: Id, name: Type.String(), region: Type.String(), built_in: Type.Boolean(), live: Type.Boolean(), version: nullable(Type.String()), created_at: Timestamp, last_seen_at: nullable(Timestamp) };
+const fields = {
+  id: Id,
+  name: Type.String(),
+  region: Type.String(),
+  built_in: Type.Boolean(),
+  live: Type.Boolean(),
+  version: nullable(Type.String()),
+  created_at: Timestamp,
+  last_seen_at: nullable(Timestamp),
+};
 
 export const Agent = Type.Object(fields, { additionalProperties: false, title: "Agent" });
 export type Agent = Static<typeof Agent>;

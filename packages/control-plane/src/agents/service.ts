@@ -30,6 +30,11 @@ export async function liveAgents(system: Pick<System, "sql" | "clock">, region: 
   return await queries.selectLiveAgents(system.sql, region, new Date(system.clock.now() - agentLiveMs));
 }
 
+/** What the agents of each enabled region have to probe, and how many of them are alive. For operators. */
+export async function regionCover(system: Pick<System, "sql" | "clock">): Promise<queries.RegionCoverRow[]> {
+  return await queries.selectRegionCover(system.sql, new Date(system.clock.now() - agentLiveMs));
+}
+
 function present(row: queries.AgentRow, now: number): Agent {
   return {
     id: row.id,
@@ -53,7 +58,14 @@ export async function listAgents(system: System, input: { limit: number; offset:
 export async function createAgent(system: System, input: AgentCreate): Promise<AgentWithToken> {
   if (!(await regionExists(system, input.region))) throw new AppError("REGION_NOT_FOUND", `There is no region "${input.region}". Create it first.`, { field: "/region" });
   const token = newToken("sm_agent_");
-  const row = await queries.insertAgent(system.sql, { id: newId(), regionId: input.region, name: input.name.trim(), hash: hashToken(token), builtIn: false, now: new Date(system.clock.now()) });
+  const row = await queries.insertAgent(system.sql, {
+    id: newId(),
+    regionId: input.region,
+    name: input.name.trim(),
+    hash: hashToken(token),
+    builtIn: false,
+    now: new Date(system.clock.now()),
+  });
   return { ...present(row, system.clock.now()), token };
 }
 

@@ -32,6 +32,11 @@ export async function ensurePartitions(sql: Sql, from: Date, to: Date): Promise<
   });
 }
 
+/** The day partitions of `results` that are not there, from the UTC day of `from` to that of `to`. */
+export async function missingPartitions(sql: Sql, from: Date, to: Date): Promise<string[]> {
+  return (await missing(sql, daysBetween(from, to))).map(partitionName);
+}
+
 /**
  * Removes the partitions whose day ended more than `keepDays` days before `now`, and returns their names. Each is first
  * detached concurrently, which lets reads and inserts of `results` go on, and only then dropped. Call it from one job at a

@@ -39,3 +39,15 @@ export function openRedis(url: string, log: Log): Redis {
   client.connect().catch(() => {});
   return { client, stop: () => void (client.isOpen && client.destroy()) };
 }
+
+/** Connects, asks once and leaves. Throws what went wrong. */
+export async function pingRedis(url: string): Promise<void> {
+  const client = createClient({ url, disableOfflineQueue: true, socket: { connectTimeout: connectMs, socketTimeout: connectMs, reconnectStrategy: false } });
+  client.on("error", () => {});
+  try {
+    await client.connect();
+    await client.ping();
+  } finally {
+    if (client.isOpen) client.destroy();
+  }
+}

@@ -25,7 +25,7 @@ export async function sendMail({ config, log }: Pick<System, "config" | "log">, 
     return "logged";
   }
   // A connection of its own for each mail: they are rare, and an idle one would be closed by the server anyway.
-  const transport = createTransport({ url: config.email.smtp_url, connectionTimeout: connectMs, greetingTimeout: connectMs, socketTimeout: answerMs });
+  const transport = transportTo(config.email.smtp_url);
   try {
     await transport.sendMail({
       from: config.email.from,
@@ -43,6 +43,18 @@ export async function sendMail({ config, log }: Pick<System, "config" | "log">, 
     // The text has a link that signs somebody in, so it is not logged here.
     log.error({ to: mail.to, subject: mail.subject, reason: error instanceof Error ? error.message : String(error) }, "a mail could not be sent");
     return "failed";
+  } finally {
+    transport.close();
+  }
+}
+
+const transportTo = (url: string) => createTransport({ url, connectionTimeout: connectMs, greetingTimeout: connectMs, socketTimeout: answerMs });
+
+/** Connects to the mail server and signs in, and sends nothing. Throws what went wrong. */
+export async function checkMailServer(url: string): Promise<void> {
+  const transport = transportTo(url);
+  try {
+    await transport.verify();
   } finally {
     transport.close();
   }

@@ -1,0 +1,145 @@
+import { existsSync } from "node:fs";
+import { statfs } from "node:fs/promises";
+import { join } from "node:path";
+import type { Sql } from "postgres";
+import { openAbuseLists } from "../abuse/service.ts";
+import { regionCover } from "../agents/service.ts";
+import type { Config } from "../config.ts";
+import type { Clock } from "../context.ts";
+import { pendingMigrations } from "../db/migrate.ts";
+import { missingPartitions } from "../db/partitions.ts";
+import { pingRedis } from "../db/redis.ts";
+import { checkMailServer } from "../email/mail.ts";
+import { silentLog } from "../log.ts";
+import { openConfiguredDatabase } from "../serve.ts";
+
+/** What was looked at, and what was found. */
+export interface Finding {
+  readonly check: string;
+  readonly state: "ok" | "wrong" | "skipped";
+  readonly detail: string;
+}
+
+const dayMs = 86_400_000;
+/** Agents put their slots on the control plane's clock; replicas have only the database in common. */
+const clockToleranceMs = 2_000;
+const leastFreeBytes = 1024 ** 3;
+const leastFreeShare = 0.05;
+
+/** What a check has to say: that all is well, or by throwing what is wrong. */
+type Look = () => Promise<string> | string;
+
+/**
+ * `statusmesh doctor`: looks at everything that the service needs, beside a running one or without, and changes nothing (an
+ * embedded database that is not running is started for it, and stopped). Prints a line for each check, or all of them as
+ * JSON. Returns the exit code: 1 when something is wrong.
+ */
+export async function doctor(load: () => Config, clock: Clock, say: (line: string) => void, json: boolean): Promise<number> {
+  const findings = await examine(load, clock);
+  if (json) say(JSON.stringify(findings, null, 2));
+  else for (const { check, state, detail } of findings) say(`${state === "wrong" ? "WRONG" : state.padEnd(5)} ${state === "skipped" ? "" : "  "}${check.padEnd(14)} ${detail}`);
+  return findings.some(({ state }) => state === "wrong") ? 1 : 0;
+}
+
+/** Every finding, in the order in which one thing needs the other. */
+export async function examine(load: () => Config, clock: Clock): Promise<Finding[]> {
+  const findings: Finding[] = [];
+  const look = async (check: string, what: Look): Promise<void> => {
+    try {
+      findings.push({ check, state: "ok", detail: await what() });
+    } catch (error) {
+      findings.push({ check, state: "wrong", detail: lineOf(error) });
+    }
+  };
+  const skip = (check: string, detail: string): void => void findings.push({ check, state: "skipped", detail });
+
+  let config: Config;
+  try {
+    config = load();
+    openAbuseLists(config.abuse, silentLog);
+  } catch (error) {
+    return [{ check: "configuration", state: "wrong", detail: lineOf(error) }];
+  }
+  findings.push({ check: "configuration", state: "ok", detail: `every setting is known and valid; the public address is ${config.server.public_url}` });
+  await examineDatabase(config, clock, look, skip);
+  if (config.redis.url === "") skip("redis", "redis.url is not set");
+  else await look("redis", async () => (await pingRedis(config.redis.url), "it answers"));
+  if (config.email.smtp_url === "") skip("mail", "email.smtp_url is not set: mail is written to the log");
+  else await look("mail", async () => (await checkMailServer(config.email.smtp_url), "the server answers and lets us in"));
+  if (existsSync(config.data.dir)) await look("disk", () => freeSpace(config.data.dir));
+  else skip("disk", `${config.data.dir} is not there yet`);
+  return findings;
+}
+
+async function examineDatabase(config: Config, clock: Clock, look: (check: string, what: Look) => Promise<void>, skip: (check: string, detail: string) => void): Promise<void> {
+  const rest = ["migrations", "partitions", "clock", "agents"];
+  if (config.database.url === "" && !existsSync(join(config.data.dir, "postgres", "PG_VERSION"))) {
+    for (const check of ["database", ...rest]) skip(check, `there is none in ${config.data.dir} yet: the first start makes it`);
+    return;
+  }
+  const opened = await openConfiguredDatabase(config, silentLog, true).catch((error: unknown) => new Error(lineOf(error)));
+  if (opened instanceof Error) {
+    await look("database", () => Promise.reject(opened));
+    for (const check of rest) skip(check, "needs the database");
+    return;
+  }
+  const { sql } = opened;
+  const kind = config.database.url === "" ? "embedded" : "external";
+  try {
+    await look("database", async () => `PostgreSQL ${(await sql<{ version: string }[]>`select current_setting('server_version') as version`)[0]!.version}, ${kind}`);
+    let current = false;
+    await look("migrations", async () => {
+      const pending = await pendingMigrations(sql);
+      if (pending.length > 0) throw new Error(`${pending.join(", ")} did not run yet: start the service, or run statusmesh migrate`);
+      current = true;
+      return "the database is up to date";
+    });
+    if (!current) for (const check of ["partitions", "agents"]) skip(check, "needs the migrations");
+    else {
+      await look("partitions", () => partitions(sql, clock));
+      await look("agents", () => agents(sql, clock));
+    }
+    await look("clock", () => clocks(sql, clock));
+  } finally {
+    await opened.stop();
+  }
+}
+
+async function partitions(sql: Sql, clock: Clock): Promise<string> {
+  const now = clock.now();
+  const missing = await missingPartitions(sql, new Date(now), new Date(now + dayMs));
+  if (missing.length > 0) throw new Error(`${missing.join(" and ")} missing: results of that day cannot be stored until the service has made it`);
+  return "there for today and tomorrow";
+}
+
+async function agents(sql: Sql, clock: Clock): Promise<string> {
+  const regions = await regionCover({ sql, clock });
+  const bare = regions.filter(({ targets, live_agents }) => targets > 0 && live_agents === 0);
+  if (bare.length > 0) throw new Error(`no agent is alive in ${bare.map(({ region_id, targets }) => `${region_id} (${targets} monitors)`).join(", ")}`);
+  return regions.length === 0
+    ? "there is no region yet"
+    : regions.map(({ region_id, live_agents, targets }) => `${region_id}: ${live_agents} alive, ${targets} monitors`).join("; ");
+}
+
+async function clocks(sql: Sql, clock: Clock): Promise<string> {
+  const before = clock.now();
+  const [row] = await sql<{ now: number }[]>`select (extract(epoch from clock_timestamp()) * 1000)::float8 as now`;
+  const took = clock.now() - before;
+  const apart = Math.abs(row!.now - (before + took / 2));
+  if (apart > clockToleranceMs + took) throw new Error(`this machine and the database are ${(apart / 1000).toFixed(1)} s apart: let both follow a time server`);
+  return "this machine and the database agree";
+}
+
+async function freeSpace(folder: string): Promise<string> {
+  const { bavail, blocks, bsize } = await statfs(folder);
+  const free = bavail * bsize;
+  const words = `${(free / 1024 ** 3).toFixed(1)} GiB of ${((blocks * bsize) / 1024 ** 3).toFixed(1)} free at ${folder}`;
+  if (free < leastFreeBytes || bavail < blocks * leastFreeShare) throw new Error(`only ${words}`);
+  return words;
+}
+
+/** One line that says what is wrong, without a stack. */
+function lineOf(error: unknown): string {
+  const text = error instanceof Error ? error.message || String((error as NodeJS.ErrnoException).code ?? error.name) : String(error);
+  return text.replaceAll("\n", "; ");
+}

@@ -1,0 +1,108 @@
+import { createServer, type IncomingHttpHeaders } from "node:http";
+import * as fs from "node:fs";
+import type { AddressInfo } from "node:net";
+import { createRequire } from "node:module";
+import { join } from "node:path";
+import t from "tap";
+import { connect } from "../harness/api.ts";
+import { tempFolder } from "../harness/folder.ts";
+import { freePort, startControlPlane, startProgram } from "../harness/processes.ts";
+import { waitFor } from "../harness/wait.ts";
+
+/*
+ * What an administrator does beside the running service: changing the key of the secrets, asking the doctor, reading the
+ * abuse lists again. Through the real program, on one data folder.
+ */
+
+t.setTimeout(180_000);
+
+const program = createRequire(import.meta.url).resolve("@statusmesh/control-plane/main");
+const token = `sm_live_${"commands".repeat(5)}`;
+const [oldKey, newKey] = [Buffer.alloc(32, 1).toString("base64"), Buffer.alloc(32, 2).toString("base64")];
+const folder = tempFolder(t, "cmd");
+const port = await freePort();
+const list = join(folder, "domains.yaml");
+fs.writeFileSync(list, "domains: [evil.example]\n");
+
+const usual = { SM_BOOTSTRAP__TOKEN: token, SM_ABUSE__DOMAIN_DENYLIST_FILE: list };
+const withOld = { ...usual, SM_SECURITY__CREDENTIALS_KEK_BASE64: oldKey };
+const withBoth = { ...usual, SM_SECURITY__CREDENTIALS_KEK_BASE64: newKey, SM_SECURITY__CREDENTIALS_KEK_PREVIOUS_BASE64: oldKey };
+const withNew = { ...usual, SM_SECURITY__CREDENTIALS_KEK_BASE64: newKey };
+const start = (env: Record<string, string>) => startControlPlane(t, { folder, port, env });
+const api = connect(t, `http://127.0.0.1:${port}`, token);
+
+/** Runs a command to its end. */
+async function run(args: readonly string[], env: Record<string, string>) {
+  const { ended, log, complaints } = startProgram(t, program, args, { cwd: folder, env });
+  return { code: await ended, out: log.join("\n"), complaints: complaints() };
+}
+
+/** A site that remembers what came with the last request. */
+const seen: IncomingHttpHeaders[] = [];
+const site = createServer((request, response) => {
+  seen.push(request.headers);
+  response.end("ok");
+}).listen(0, "127.0.0.1");
+t.teardown(() => site.close());
+
+let service = await start(withOld);
+const check = { type: "http", url: `http://127.0.0.1:${(site.address() as AddressInfo).port}/`, bearer_token: "the-secret" };
+const target = (await api.post("/api/v1/targets", { name: "Site", check, interval: 3600 })).body;
+const checkNow = async () => {
+  const answer = await waitFor("an agent to run it", async () => {
+    const now = await api.post(`/api/v1/targets/${target.id}/check-now`);
+    return now.status === 200 ? now : null;
+  });
+  return [answer.body.status, seen.at(-1)?.authorization];
+};
+
+t.test("the doctor finds a running service well, and says what is not", async (t) => {
+  t.strictSame(await checkNow(), ["up", "Bearer the-secret"]);
+  const well = await run(["doctor", "--json"], withOld);
+  const findings = JSON.parse(well.out) as { check: string; state: string; detail: string }[];
+  t.strictSame(
+    // How full the disk of this machine is, is not the service's doing.
+    findings.filter(({ check }) => check !== "disk").map(({ check, state }) => `${check} ${state}`),
+    ["configuration ok", "database ok", "migrations ok", "partitions ok", "agents ok", "clock ok", "redis skipped", "mail skipped"],
+  );
+  t.match(findings.find(({ check }) => check === "agents")?.detail, "default: 1 alive, 1 monitors");
+
+  const ill = await run(["doctor"], { ...withOld, SM_REDIS__URL: `redis://127.0.0.1:${await freePort()}`, SM_EMAIL__SMTP_URL: `smtp://127.0.0.1:${await freePort()}` });
+  t.equal(ill.code, 1);
+  t.match(ill.out, /^WRONG {3}redis {10}.*ECONNREFUSED/m);
+  t.match(ill.out, /^WRONG {3}mail {11}.*ECONNREFUSED/m);
+  t.match(ill.out, /^ok {6}database {7}PostgreSQL 18\.\S+, embedded$/m);
+
+  const confused = await run(["doctor"], { SM_SERVER__BINDD: "x" });
+  t.match(confused, { code: 1, out: /^WRONG {3}configuration {2}SM_SERVER__BINDD is not a known setting; did you mean SM_SERVER__BIND\?$/ });
+});
+
+t.test("SIGHUP reads the abuse lists again", async (t) => {
+  const onto = (url: string) => api.post("/api/v1/targets", { name: "Listed?", check: { type: "http", url }, interval: 3600 });
+  t.match(await onto("https://www.evil.example/"), { status: 400, body: { error: { code: "DOMAIN_DENYLISTED", field: "/check/url" } } });
+  fs.writeFileSync(list, "domains: [other.example]\n");
+  process.kill(service.pid, "SIGHUP");
+  await waitFor("the new list", async () => (await onto("https://other.example/")).body.error?.code === "DOMAIN_DENYLISTED");
+  fs.writeFileSync(list, "domains: [");
+  process.kill(service.pid, "SIGHUP");
+  await waitFor("the complaint", () => service.log.some((line) => line.includes("the old ones stay")));
+  t.match(await onto("https://other.example/"), { status: 400, body: { error: { code: "DOMAIN_DENYLISTED" } } }, "a broken file changes nothing");
+  await service.stop();
+  const refused = await run([], withOld);
+  t.match(refused, { code: 78, complaints: /abuse\.domain_denylist_file: .*domains\.yaml cannot be used/ }, "and lets no service start");
+  fs.writeFileSync(list, "domains: []\n");
+});
+
+t.test("the key of the secrets is changed beside a running service", async (t) => {
+  service = await start(withBoth);
+  t.strictSame(await checkNow(), ["up", "Bearer the-secret"], "with both keys it opens what the old one sealed");
+  const rotated = await run(["rotate-kek"], withBoth);
+  t.match(rotated, { code: 0, out: /^targets: 1 of 1 sealed anew\n/ });
+  t.strictSame(await checkNow(), ["up", "Bearer the-secret"]);
+  t.match(await run(["rotate-kek"], withBoth), { code: 0, out: /^targets: 0 of 1 sealed anew\n/ }, "once is enough");
+  await service.stop();
+  service = await start(withNew);
+  t.strictSame(await checkNow(), ["up", "Bearer the-secret"], "the new key alone opens it");
+  t.match(await run(["rotate-kek"], usual), { code: 78, complaints: /There is no key to seal under/ });
+  await service.stop();
+});
