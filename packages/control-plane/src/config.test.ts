@@ -130,6 +130,20 @@ t.test("values out of range are refused", async (t) => {
   t.strictSame(problemsOf(t, { SM_SERVER__BIND: "127.0.0.1:70000" }), ["server.bind asks for port 70000: ports end at 65535"]);
 });
 
+t.test("settings that do not go together are refused", async (t) => {
+  t.strictSame(problemsOf(t, { SM_API__CORS__ALLOW_ANY_ORIGIN: "true", SM_API__CORS__ALLOWED_ORIGINS: "https://app.example.org" }), [
+    "api.cors.allow_any_origin and api.cors.allowed_origins exclude each other: keep one of them",
+  ]);
+  t.match(problemsOf(t, { SM_API__CORS__ALLOWED_ORIGINS: "https://app.example.org/path" }), [/^SM_API__CORS__ALLOWED_ORIGINS must be a list of origins/]);
+  t.strictSame(problemsOf(t, { SM_SECURITY__CREDENTIALS_KEK_PREVIOUS_BASE64: Buffer.alloc(32, 7).toString("base64") }), [
+    "security.credentials_kek_previous_base64 needs a key that follows it in security.credentials_kek_base64",
+  ]);
+  for (const entry of ["10.0.0.0/33", "proxy.example.org", "10.0.0.0/8/8", "::1/129"])
+    t.match(problemsOf(t, { SM_SERVER__TRUSTED_PROXIES: `127.0.0.1,${entry}` }), [
+      `server.trusted_proxies: ${entry} is not an address or a range of addresses; write 127.0.0.1, 10.0.0.0/8 or the like`,
+    ]);
+});
+
 t.test("a file that is missing or is not TOML says where", async (t) => {
   const cwd = t.testdir({ "statusmesh.toml": "[server]\nbind = \n" });
   t.throws(() => loadConfig({ env: {}, cwd }), { name: "StartupError", message: /^statusmesh\.toml:2:\d+ is not valid TOML: / });

@@ -42,7 +42,7 @@ export async function doctor(load: () => Config, clock: Clock, say: (line: strin
 }
 
 /** Every finding, in the order in which one thing needs the other. */
-export async function examine(load: () => Config, clock: Clock): Promise<Finding[]> {
+async function examine(load: () => Config, clock: Clock): Promise<Finding[]> {
   const findings: Finding[] = [];
   const look = async (check: string, what: Look): Promise<void> => {
     try {

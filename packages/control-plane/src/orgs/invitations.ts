@@ -6,6 +6,7 @@ import { type Ctx, inTransaction, requireScope, type System } from "../context.t
 import { hashToken, newToken } from "../crypto/token.ts";
 import { sendMail } from "../email/mail.ts";
 import { iso, type Page } from "../http/wire.ts";
+import { takeQuota } from "../plans/service.ts";
 import { asOwner } from "./access.ts";
 import * as queries from "./member-queries.ts";
 import { lockOrg, selectOrg } from "./queries.ts";
@@ -27,11 +28,18 @@ export async function createInvitation(ctx: Ctx, orgId: string, input: Invitatio
     await lockOrg(tx.sql, orgId);
     const email = input.email.toLowerCase();
     if (await queries.isMember(tx.sql, orgId, email)) throw new AppError("ALREADY_MEMBER", `${email} belongs to this organisation already.`);
-    if (await queries.isInvited(tx.sql, orgId, email, now))
-      throw new AppError("ALREADY_INVITED", `${email} has an invitation that is pending. Revoke it to send another.`);
+    if (await queries.isInvited(tx.sql, orgId, email, now)) throw new AppError("ALREADY_INVITED", `${email} has an invitation that is pending. Revoke it to send another.`);
     await roomForInvitation(own, now);
     const inviter = await userOf(own, own.userId);
-    const made = { id: newId(), org_id: orgId, email, role: input.role ?? ("member" as const), invited_by: inviter.email, created_at: now, expires_at: new Date(now.getTime() + lifetimeMs) };
+    const made = {
+      id: newId(),
+      org_id: orgId,
+      email,
+      role: input.role ?? ("member" as const),
+      invited_by: inviter.email,
+      created_at: now,
+      expires_at: new Date(now.getTime() + lifetimeMs),
+    };
     await queries.insertInvitation(tx.sql, { ...made, invitedBy: own.userId, hash: hashToken(code) });
     await record(own, { resourceId: made.id, after: auditable(made) });
     return { row: made, org: await selectOrg(tx.sql, orgId) };
@@ -92,24 +100,30 @@ export async function acceptInvitation(system: System, input: { code: string; ca
 }
 
 async function roomForInvitation(own: Ctx, now: Date): Promise<void> {
-  const { plan, max_pending_invitations: ofPlan } = await queries.selectPeopleLimits(own.sql, own.orgId);
+  const { plan, max_pending_invitations: ofPlan } = await queries.selectInvitationLimit(own.sql, own.orgId);
   const limit = Math.min(own.config.auth.invitations.max_pending_per_org, ofPlan ?? Infinity);
   const current = await queries.countInvitations(own.sql, own.orgId, now);
   if (current >= limit)
-    throw new AppError("INVITATIONS_LIMIT", `${current} invitations are pending, and ${limit} are allowed. Revoke one, or wait until it is accepted.`, { details: { current, limit, plan } });
+    throw new AppError("INVITATIONS_LIMIT", `${current} invitations are pending, and ${limit} are allowed. Revoke one, or wait until it is accepted.`, {
+      details: { current, limit, plan },
+    });
   await roomForMember(own, own.orgId, await queries.countMembers(own.sql, own.orgId));
 }
 
 /** `current` counts the members before the new one. */
 async function roomForMember(tx: System, orgId: string, current: number): Promise<void> {
-  const { plan, max_members: limit } = await queries.selectPeopleLimits(tx.sql, orgId);
-  if (limit === null || current < limit) return;
-  const details = { quota: "max_members", current, limit, plan };
-  throw new AppError("QUOTA_EXCEEDED", `The plan ${plan} allows ${limit} members, and there are ${current} already.`, { details });
+  await takeQuota({ sql: tx.sql, orgId }, "max_members", async () => ({ current, adding: 1 }));
 }
 
 const invalid = () => new AppError("INVITATION_INVALID", "This invitation is unknown, used, revoked or older than a week. Ask for a new one.", { field: "/code" });
 
 const auditable = ({ email, role }: queries.InvitationRow) => ({ email, role });
 
-const present = (row: queries.InvitationRow): Invitation => ({ id: row.id, email: row.email, role: row.role, invited_by: row.invited_by, created_at: iso(row.created_at), expires_at: iso(row.expires_at) });
+const present = (row: queries.InvitationRow): Invitation => ({
+  id: row.id,
+  email: row.email,
+  role: row.role,
+  invited_by: row.invited_by,
+  created_at: iso(row.created_at),
+  expires_at: iso(row.expires_at),
+});

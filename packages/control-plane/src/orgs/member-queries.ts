@@ -54,10 +54,10 @@ export async function deleteMembership(sql: Db, orgId: string, userId: string): 
   await sql`delete from memberships where org_id = ${orgId} and user_id = ${userId}`;
 }
 
-/** The limits of the plan for people; null is unlimited. The caller holds the lock of the organisation. */
-export async function selectPeopleLimits(sql: Db, orgId: string): Promise<{ plan: string; max_members: number | null; max_pending_invitations: number | null }> {
-  const [row] = await sql<{ plan: string; max_members: number | null; max_pending_invitations: number | null }[]>`
-    select p.id as plan, p.max_members, p.max_pending_invitations from orgs o join plans p on p.id = o.plan_id where o.id = ${orgId}`;
+/** How many invitations the plan lets be pending; null is unlimited. The caller holds the lock of the organisation. */
+export async function selectInvitationLimit(sql: Db, orgId: string): Promise<{ plan: string; max_pending_invitations: number | null }> {
+  const [row] = await sql<{ plan: string; max_pending_invitations: number | null }[]>`
+    select p.id as plan, p.max_pending_invitations from orgs o join plans p on p.id = o.plan_id where o.id = ${orgId}`;
   return row!;
 }
 
@@ -82,7 +82,9 @@ export async function insertInvitation(sql: Db, row: InvitationRow & { invitedBy
 
 /** Newest first. */
 export async function selectInvitations(sql: Db, orgId: string, now: Date, limit: number, offset: number): Promise<InvitationRow[]> {
-  return await sql<InvitationRow[]>`select ${invitationColumns(sql)} from invitations i where i.org_id = ${orgId} and ${pending(sql, now)} order by i.id desc limit ${limit} offset ${offset}`;
+  return await sql<
+    InvitationRow[]
+  >`select ${invitationColumns(sql)} from invitations i where i.org_id = ${orgId} and ${pending(sql, now)} order by i.id desc limit ${limit} offset ${offset}`;
 }
 
 export async function countInvitations(sql: Db, orgId: string, now: Date): Promise<number> {
@@ -95,7 +97,9 @@ export async function isInvited(sql: Db, orgId: string, email: string, now: Date
 }
 
 export async function revokeInvitation(sql: Db, orgId: string, id: string, now: Date): Promise<InvitationRow | null> {
-  const [row] = await sql<InvitationRow[]>`update invitations i set revoked_at = ${now} where i.org_id = ${orgId} and i.id = ${id} and ${pending(sql, now)} returning ${invitationColumns(sql)}`;
+  const [row] = await sql<
+    InvitationRow[]
+  >`update invitations i set revoked_at = ${now} where i.org_id = ${orgId} and i.id = ${id} and ${pending(sql, now)} returning ${invitationColumns(sql)}`;
   return row ?? null;
 }
 

@@ -13,6 +13,7 @@ interface QuotaWords {
 }
 
 const quotas = {
+  max_members: { things: ["member", "members"], code: "QUOTA_EXCEEDED" },
   max_targets: { things: ["target", "targets"], code: "QUOTA_EXCEEDED" },
   max_status_pages: { things: ["status page", "status pages"], code: "QUOTA_EXCEEDED" },
   max_public_components: { things: ["public monitor", "public monitors"], code: "QUOTA_EXCEEDED" },
@@ -39,7 +40,7 @@ export async function planOf(ctx: Ctx): Promise<Plan> {
  * many parallel additions each counts those before it; the room is kept until the transaction ends. Where the plan knows
  * no limit nobody waits and nothing is counted.
  */
-export async function takeQuota(tx: Ctx, quota: Quota, use: () => Promise<Use>): Promise<Plan> {
+export async function takeQuota(tx: Pick<Ctx, "sql" | "orgId">, quota: Quota, use: () => Promise<Use>): Promise<Plan> {
   const seen = await queries.selectPlan(tx.sql, tx.orgId);
   if (seen[quota] === null) return seen;
   const plan = await queries.lockPlan(tx.sql, tx.orgId);
