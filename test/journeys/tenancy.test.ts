@@ -19,7 +19,9 @@ const flags = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", 
 async function findings(page: Page): Promise<string[]> {
   await page.evaluate(axe.source);
   const found = (await page.evaluate("axe.run(document, { resultTypes: ['violations'] })")) as axe.AxeResults;
-  return found.violations.filter(({ impact }) => impact === "serious" || impact === "critical").map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html.slice(0, 150)).join(" | ")}`);
+  return found.violations
+    .filter(({ impact }) => impact === "serious" || impact === "critical")
+    .map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html.slice(0, 150)).join(" | ")}`);
 }
 
 t.test("people of an organisation", async (t) => {
@@ -97,7 +99,8 @@ t.test("people of an organisation", async (t) => {
 
   await t.test("what was done stands in the audit log", async (t) => {
     await owner.goto("/settings/audit");
-    for (const action of ["POST /api/v1/invitations/accept", "DELETE /api/v1/api-tokens/{id}", "POST /api/v1/api-tokens"]) t.ok((await owner.getByText(action).count()) > 0, action);
+    for (const action of ["POST /api/v1/invitations/accept", "DELETE /api/v1/api-tokens/{id}", "POST /api/v1/api-tokens"])
+      t.ok((await owner.getByText(action).count()) > 0, action);
     t.same(await findings(owner), []);
   });
 

@@ -44,7 +44,14 @@ t.test("every write leaves one row: who, what, from where; reads and refusals le
   t.equal((await browser("GET", path)).body.total, 1);
 
   t.equal((await program("PATCH", `/api/v1/targets/${made.body.id}`, { name: "New" })).status, 200);
-  t.match((await browser("GET", path)).body.items[0], { actor_type: "token", action: "PATCH /api/v1/targets/{id}", resource_id: made.body.id, write_source: "terraform", before: null, after: null });
+  t.match((await browser("GET", path)).body.items[0], {
+    actor_type: "token",
+    action: "PATCH /api/v1/targets/{id}",
+    resource_id: made.body.id,
+    write_source: "terraform",
+    before: null,
+    after: null,
+  });
   t.match((await browser("GET", `${path}?resource_id=${made.body.id}&limit=1`)).body, { total: 2, limit: 1, items: [{ action: "PATCH /api/v1/targets/{id}" }] });
   t.equal((await browser("GET", `${path}?user_id=${owner.orgId}`)).body.total, 0);
 
@@ -83,7 +90,11 @@ t.test("a change and its row are one transaction where the row says what changed
   t.match(await browser("PATCH", `/api/v1/orgs/${owner.orgId}`, { name: "Lost" }), { status: 500 });
   t.match(await browser("GET", `/api/v1/orgs/${owner.orgId}`), { body: { name: "Acme" } });
   t.match(await browser("POST", "/api/v1/targets", target), { status: 201 }, "elsewhere the change stands");
-  t.match(world.log.lines.filter(({ message }) => message.includes("audit log")), [{ level: "error", fields: { action: "POST /api/v1/targets", user: owner.userId } }], "and the row is in the log");
+  t.match(
+    world.log.lines.filter(({ message }) => message.includes("audit log")),
+    [{ level: "error", fields: { action: "POST /api/v1/targets", user: owner.userId } }],
+    "and the row is in the log",
+  );
 });
 
 t.test("rows go after their time, from 03:00 UTC on", async (t) => {

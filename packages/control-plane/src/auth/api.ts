@@ -5,7 +5,16 @@ import { ApiTokenCreate, ApiTokenPage, MagicLinkRequest, Me, NewApiToken, Sessio
 import { callerOf, createToken, endSession, listSessions, listTokens, me, requestMagicLink, revokeToken, sessionCookie, signIn } from "./service.ts";
 
 export const authRoutes: Route[] = [
-  route({ method: "GET", path: "/api/v1/me", door: "tenant", tag: "Sign-in", summary: "Who the caller is", replies: { 200: Me }, cache: "no-store", handle: async ({ ctx }) => ok(await me(ctx)) }),
+  route({
+    method: "GET",
+    path: "/api/v1/me",
+    door: "tenant",
+    tag: "Sign-in",
+    summary: "Who the caller is",
+    replies: { 200: Me },
+    cache: "no-store",
+    handle: async ({ ctx }) => ok(await me(ctx)),
+  }),
   route({
     method: "POST",
     path: "/api/v1/auth/magic-link",

@@ -42,7 +42,15 @@ export async function authenticateTenant(system: System, http: Context): Promise
     const found = token.startsWith("sm_live_") ? await queries.selectToken(system.sql, hashToken(token), now, orgSlug, deletedToo) : null;
     if (found === null) throw unauthenticated("The token is unknown, expired, revoked, or not valid for this organisation. Make a new one in the settings.");
     await queries.touchToken(system.sql, found.id, now);
-    return { ...base, orgId: found.org_id, userId: found.user_id, role: found.role, scopes: new Set(found.scopes), actor: { type: "token", id: found.id }, writeSource: writeSourceOf(http) };
+    return {
+      ...base,
+      orgId: found.org_id,
+      userId: found.user_id,
+      role: found.role,
+      scopes: new Set(found.scopes),
+      actor: { type: "token", id: found.id },
+      writeSource: writeSourceOf(http),
+    };
   }
 
   const cookie = http.cookies.get(system.config.auth.session.cookie_name);
@@ -63,7 +71,15 @@ async function asFirstOwner(base: System & { traceId: string | null }, http: Con
   if (byBrowser) refuseForeignOrigin(http);
   const owner = await queries.selectFirstOwner(base.sql);
   if (owner === null) throw unauthenticated("There is no organisation. Make its owner with: statusmesh bootstrap-owner");
-  return { ...base, orgId: owner.org_id, userId: owner.user_id, role: "owner", scopes: allScopes, actor: { type: "system", id: null }, writeSource: byBrowser ? "ui" : writeSourceOf(http) };
+  return {
+    ...base,
+    orgId: owner.org_id,
+    userId: owner.user_id,
+    role: "owner",
+    scopes: allScopes,
+    actor: { type: "system", id: null },
+    writeSource: byBrowser ? "ui" : writeSourceOf(http),
+  };
 }
 
 /** A page of another site can give its own name our address, and then reads us as its own. Only names that are ours are let in. */

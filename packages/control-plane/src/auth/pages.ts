@@ -5,7 +5,10 @@ import { listSessions, listTokens, me } from "./service.ts";
 const secret = { "Referrer-Policy": "no-referrer", "X-Robots-Tag": "noindex" };
 
 /** Ends of a token to choose from, as a form sends them. */
-const ends = (now: number): [value: string, label: string][] => [["", "Never"], ...[30, 90, 365].map((days): [string, string] => [new Date(now + days * 86_400_000).toISOString(), `In ${days} days`])];
+const ends = (now: number): [value: string, label: string][] => [
+  ["", "Never"],
+  ...[30, 90, 365].map((days): [string, string] => [new Date(now + days * 86_400_000).toISOString(), `In ${days} days`]),
+];
 
 export const authPages: Page[] = [
   page({

@@ -36,7 +36,9 @@ export async function lockUser(sql: Db, userId: string): Promise<void> {
 
 /** Tokens that work; expired ones count no more. */
 export async function countLiveTokens(sql: Db, userId: string, now: Date): Promise<number> {
-  const [row] = await sql<{ count: number }[]>`select count(*)::int as count from api_tokens where user_id = ${userId} and revoked_at is null and (expires_at is null or expires_at > ${now})`;
+  const [row] = await sql<
+    { count: number }[]
+  >`select count(*)::int as count from api_tokens where user_id = ${userId} and revoked_at is null and (expires_at is null or expires_at > ${now})`;
   return row!.count;
 }
 
@@ -227,7 +229,10 @@ export async function selectMe(sql: Db, userId: string, orgId: string): Promise<
   return row ?? null;
 }
 
-export async function insertToken(sql: Db, row: { id: string; userId: string; orgId: string | null; name: string; hash: Buffer; scopes: readonly string[]; now: Date; expiresAt?: Date | null }): Promise<void> {
+export async function insertToken(
+  sql: Db,
+  row: { id: string; userId: string; orgId: string | null; name: string; hash: Buffer; scopes: readonly string[]; now: Date; expiresAt?: Date | null },
+): Promise<void> {
   await sql`
     insert into api_tokens (id, user_id, org_id, name, token_hash, scopes, created_at, expires_at)
     values (${row.id}, ${row.userId}, ${row.orgId}, ${row.name}, ${row.hash}, ${row.scopes as string[]}, ${row.now}, ${row.expiresAt ?? null}) on conflict (token_hash) do nothing`;

@@ -3,7 +3,7 @@ import { type Scope, scopes } from "../context.ts";
 import { Id, nullable, PageOf, Timestamp } from "../http/wire.ts";
 
 /** An address as people write it; services compare it in lower case. RFC 5321 section 4.5.3.1 ends it at 254. */
-export const Email = Type.String({ maxLength: 254, pattern: "^[^\\s@<>,;\"]+@[^\\s@<>,;\"]+$", description: "An email address" });
+export const Email = Type.String({ maxLength: 254, pattern: '^[^\\s@<>,;"]+@[^\\s@<>,;"]+$', description: "An email address" });
 
 export const SessionCreate = Type.Object({ code: Type.String({ minLength: 1, maxLength: 100, description: "The code of a sign-in link" }) }, { additionalProperties: false });
 
@@ -38,7 +38,9 @@ export const ApiTokenCreate = Type.Object(
     name: tokenFields.name,
     scopes: Type.Unsafe<Scope[]>({ ...scopeList, description: "What it may do; no more than the caller may" }),
     expires_at: Type.Optional(nullable(Timestamp)),
-    bound: Type.Optional(Type.Boolean({ default: true, description: "True: it acts in the organisation of this request only. False: in any of the user's, named by the header X-Sm-Org" })),
+    bound: Type.Optional(
+      Type.Boolean({ default: true, description: "True: it acts in the organisation of this request only. False: in any of the user's, named by the header X-Sm-Org" }),
+    ),
   },
   { additionalProperties: false, title: "ApiTokenCreate" },
 );

@@ -61,7 +61,17 @@ async function open(tx: System, userId: string, orgId: string, caller: Caller): 
 /** Whoever has just signed in, for the audit log: the request itself came in by the public door. */
 export function asSignedIn(tx: System, orgId: string, opened: OpenedSession, caller: Caller, action: string): Ctx {
   const trail = { action, ip: caller.ip, userAgent: caller.userAgent, recorded: false };
-  return { ...tx, orgId, userId: opened.userId, role: "member", scopes: new Set(scopes), actor: { type: "session", id: opened.session.id }, writeSource: "ui", traceId: caller.traceId ?? null, trail };
+  return {
+    ...tx,
+    orgId,
+    userId: opened.userId,
+    role: "member",
+    scopes: new Set(scopes),
+    actor: { type: "session", id: opened.session.id },
+    writeSource: "ui",
+    traceId: caller.traceId ?? null,
+    trail,
+  };
 }
 
 /** The live sessions of the caller's user, the latest used first. */

@@ -15,7 +15,10 @@ t.test("a token is shown once, works within its scopes, and fails as soon as it 
   const browser = asking(ask, await signedIn(owner));
 
   const made = await browser("POST", path, { name: " CI ", scopes: ["targets:read", "org:read"] });
-  t.match(made, { status: 201, body: { name: "CI", scopes: ["targets:read", "org:read"], org_id: owner.orgId, expires_at: null, last_used_at: null, token: /^sm_live_[\w-]{43}$/ } });
+  t.match(made, {
+    status: 201,
+    body: { name: "CI", scopes: ["targets:read", "org:read"], org_id: owner.orgId, expires_at: null, last_used_at: null, token: /^sm_live_[\w-]{43}$/ },
+  });
   t.equal(made.headers.get("location"), `${path}/${made.body.id}`);
   t.equal(made.headers.get("cache-control"), "no-store");
   const program = asking(ask, bearer(made.body.token));
@@ -43,7 +46,10 @@ t.test("a token makes nothing that reaches farther than itself", async (t) => {
   const narrow = asking(ask, await withToken(owner, { scopes: ["org:write", "org:read"], expiresAt }));
   const inTime = { name: "child", scopes: ["org:read"], expires_at: expiresAt.toISOString() };
 
-  t.match(await narrow("POST", path, { ...inTime, scopes: ["channels:read"] }), { ...refused(403, "INSUFFICIENT_SCOPE"), body: { error: { details: { scope: "channels:read" } } } });
+  t.match(await narrow("POST", path, { ...inTime, scopes: ["channels:read"] }), {
+    ...refused(403, "INSUFFICIENT_SCOPE"),
+    body: { error: { details: { scope: "channels:read" } } },
+  });
   t.match(await narrow("POST", path, { ...inTime, bound: false }), refused(403, "FORBIDDEN"));
   t.match(await narrow("POST", path, { ...inTime, expires_at: null }), refused(403, "FORBIDDEN"));
   t.match(await narrow("POST", path, inTime), { status: 201 });
@@ -53,7 +59,11 @@ t.test("a token makes nothing that reaches farther than itself", async (t) => {
   const browser = asking(ask, await signedIn(owner));
   t.match(await browser("POST", path, { name: "loose", scopes: ["org:read"], bound: false }), { status: 201, body: { org_id: null } });
   const bound = asking(ask, await withToken(owner));
-  t.match(await bound("GET", path), { body: { items: [{ name: "Test" }, { name: "child" }, { name: "Test" }], total: 3 } }, "it does not see what is not bound to its organisation");
+  t.match(
+    await bound("GET", path),
+    { body: { items: [{ name: "Test" }, { name: "child" }, { name: "Test" }], total: 3 } },
+    "it does not see what is not bound to its organisation",
+  );
 });
 
 t.test("what cannot be a token is refused with its place", async (t) => {

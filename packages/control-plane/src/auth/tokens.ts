@@ -27,7 +27,8 @@ export async function createToken(ctx: Ctx, input: ApiTokenCreate): Promise<NewA
     if (reach !== null) staysWithin(reach, row);
     const limit = ctx.config.auth.api_tokens.max_per_user;
     const current = await queries.countLiveTokens(tx.sql, ctx.userId, now);
-    if (current >= limit) throw new AppError("API_TOKENS_LIMIT", `You have ${current} API tokens, and ${limit} are allowed. Revoke one that is no longer used.`, { details: { current, limit } });
+    if (current >= limit)
+      throw new AppError("API_TOKENS_LIMIT", `You have ${current} API tokens, and ${limit} are allowed. Revoke one that is no longer used.`, { details: { current, limit } });
     await queries.insertToken(tx.sql, { id: row.id, userId: ctx.userId, orgId, name: row.name, hash: hashToken(token), scopes: row.scopes, now, expiresAt });
     await record(tx, { resourceId: row.id, after: auditable(row) });
   });
@@ -60,8 +61,7 @@ async function reachOf(ctx: Ctx): Promise<queries.TokenReach | null> {
 }
 
 function staysWithin(reach: queries.TokenReach, made: queries.ApiTokenRow): void {
-  if (reach.org_id !== null && made.org_id !== reach.org_id)
-    throw new AppError("FORBIDDEN", "A token that is bound to an organisation can only make tokens that are bound to it.");
+  if (reach.org_id !== null && made.org_id !== reach.org_id) throw new AppError("FORBIDDEN", "A token that is bound to an organisation can only make tokens that are bound to it.");
   if (reach.expires_at !== null && (made.expires_at === null || made.expires_at > reach.expires_at))
     throw new AppError("FORBIDDEN", `This token ends at ${iso(reach.expires_at)}: what it makes must not live longer.`);
 }

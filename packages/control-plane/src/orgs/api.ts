@@ -13,7 +13,17 @@ const ownersOnly = [...absent, "OWNER_REQUIRED"] as const;
 const page = Type.Object(paging(50, 1000), { additionalProperties: false });
 
 const orgRoutes: Route[] = [
-  route({ method: "GET", path: "/api/v1/orgs", door: "tenant", scope: "org:read", tag, summary: "List the caller's organisations", query: page, replies: { 200: schema.OrgPage }, handle: async ({ ctx, query }) => ok(await orgs.listOrgs(ctx, query)) }),
+  route({
+    method: "GET",
+    path: "/api/v1/orgs",
+    door: "tenant",
+    scope: "org:read",
+    tag,
+    summary: "List the caller's organisations",
+    query: page,
+    replies: { 200: schema.OrgPage },
+    handle: async ({ ctx, query }) => ok(await orgs.listOrgs(ctx, query)),
+  }),
   route({
     method: "POST",
     path: "/api/v1/orgs",
@@ -29,7 +39,18 @@ const orgRoutes: Route[] = [
       return created(`/api/v1/orgs/${made.id}`, made);
     },
   }),
-  route({ method: "GET", path: "/api/v1/orgs/{id}", door: "tenant", scope: "org:read", tag, summary: "One organisation", params: IdParam, replies: { 200: schema.Org }, errors: absent, handle: async ({ ctx, params }) => ok(await orgs.getOrg(ctx, params.id)) }),
+  route({
+    method: "GET",
+    path: "/api/v1/orgs/{id}",
+    door: "tenant",
+    scope: "org:read",
+    tag,
+    summary: "One organisation",
+    params: IdParam,
+    replies: { 200: schema.Org },
+    errors: absent,
+    handle: async ({ ctx, params }) => ok(await orgs.getOrg(ctx, params.id)),
+  }),
   route({
     method: "PATCH",
     path: "/api/v1/orgs/{id}",
@@ -50,7 +71,8 @@ const orgRoutes: Route[] = [
     scope: "org:write",
     tag,
     summary: "Delete an organisation",
-    description: "Its members and tokens are refused and its checks stop at once. Its owners can restore it for tenancy.deletion_grace_period_days (30); then it is gone with everything in it.",
+    description:
+      "Its members and tokens are refused and its checks stop at once. Its owners can restore it for tenancy.deletion_grace_period_days (30); then it is gone with everything in it.",
     params: IdParam,
     replies: { 204: null },
     errors: ownersOnly,
@@ -59,9 +81,41 @@ const orgRoutes: Route[] = [
       return noContent();
     },
   }),
-  route({ method: "POST", path: "/api/v1/orgs/{id}/restore", door: "tenant", scope: "org:write", tag, summary: "Restore a deleted organisation", params: IdParam, replies: { 200: schema.Org }, errors: [...ownersOnly, "QUOTA_EXCEEDED"], handle: async ({ ctx, params }) => ok(await orgs.restoreOrg(ctx, params.id)) }),
-  route({ method: "POST", path: "/api/v1/orgs/{id}/switch", door: "tenant", tag, summary: "Let the session that asks act in this organisation", params: IdParam, replies: { 200: schema.Org }, errors: [...absent, "FORBIDDEN"], handle: async ({ ctx, params }) => ok(await orgs.switchOrg(ctx, params.id)) }),
-  route({ method: "GET", path: "/api/v1/orgs/{id}/usage", door: "tenant", scope: "org:read", tag, summary: "What the plan allows and how much of it is used", params: IdParam, replies: { 200: schema.Usage }, errors: absent, handle: async ({ ctx, params }) => ok(await orgs.usage(ctx, params.id)) }),
+  route({
+    method: "POST",
+    path: "/api/v1/orgs/{id}/restore",
+    door: "tenant",
+    scope: "org:write",
+    tag,
+    summary: "Restore a deleted organisation",
+    params: IdParam,
+    replies: { 200: schema.Org },
+    errors: [...ownersOnly, "QUOTA_EXCEEDED"],
+    handle: async ({ ctx, params }) => ok(await orgs.restoreOrg(ctx, params.id)),
+  }),
+  route({
+    method: "POST",
+    path: "/api/v1/orgs/{id}/switch",
+    door: "tenant",
+    tag,
+    summary: "Let the session that asks act in this organisation",
+    params: IdParam,
+    replies: { 200: schema.Org },
+    errors: [...absent, "FORBIDDEN"],
+    handle: async ({ ctx, params }) => ok(await orgs.switchOrg(ctx, params.id)),
+  }),
+  route({
+    method: "GET",
+    path: "/api/v1/orgs/{id}/usage",
+    door: "tenant",
+    scope: "org:read",
+    tag,
+    summary: "What the plan allows and how much of it is used",
+    params: IdParam,
+    replies: { 200: schema.Usage },
+    errors: absent,
+    handle: async ({ ctx, params }) => ok(await orgs.usage(ctx, params.id)),
+  }),
   route({
     method: "GET",
     path: "/api/v1/orgs/{id}/audit",
@@ -80,7 +134,19 @@ const orgRoutes: Route[] = [
 ];
 
 const memberRoutes: Route[] = [
-  route({ method: "GET", path: "/api/v1/orgs/{id}/members", door: "tenant", scope: "org:read", tag, summary: "List the members", params: IdParam, query: page, replies: { 200: schema.MemberPage }, errors: absent, handle: async ({ ctx, params, query }) => ok(await orgs.listMembers(ctx, params.id, query)) }),
+  route({
+    method: "GET",
+    path: "/api/v1/orgs/{id}/members",
+    door: "tenant",
+    scope: "org:read",
+    tag,
+    summary: "List the members",
+    params: IdParam,
+    query: page,
+    replies: { 200: schema.MemberPage },
+    errors: absent,
+    handle: async ({ ctx, params, query }) => ok(await orgs.listMembers(ctx, params.id, query)),
+  }),
   route({
     method: "PATCH",
     path: "/api/v1/orgs/{id}/members/{user_id}",
@@ -113,7 +179,19 @@ const memberRoutes: Route[] = [
 ];
 
 const invitationRoutes: Route[] = [
-  route({ method: "GET", path: "/api/v1/orgs/{id}/invitations", door: "tenant", scope: "org:read", tag, summary: "List the pending invitations", params: IdParam, query: page, replies: { 200: schema.InvitationPage }, errors: ownersOnly, handle: async ({ ctx, params, query }) => ok(await orgs.listInvitations(ctx, params.id, query)) }),
+  route({
+    method: "GET",
+    path: "/api/v1/orgs/{id}/invitations",
+    door: "tenant",
+    scope: "org:read",
+    tag,
+    summary: "List the pending invitations",
+    params: IdParam,
+    query: page,
+    replies: { 200: schema.InvitationPage },
+    errors: ownersOnly,
+    handle: async ({ ctx, params, query }) => ok(await orgs.listInvitations(ctx, params.id, query)),
+  }),
   route({
     method: "POST",
     path: "/api/v1/orgs/{id}/invitations",

@@ -20,7 +20,16 @@ async function scene(t: Teardown, { plan = "selfhost", env = {} }: { plan?: stri
 t.test("an invited person gets a mail, comes in by it, and is a member", async (t) => {
   const { mailbox, world, owner, served, ask, path } = await scene(t);
   const made = await ask("POST", path, { email: "Nina@Example.org" });
-  t.match(made, { status: 201, body: { email: "nina@example.org", role: "member", invited_by: `${owner.userId}@example.org`, expires_at: new Date(world.clock.now() + 168 * hour).toISOString(), mail: "sent" } });
+  t.match(made, {
+    status: 201,
+    body: {
+      email: "nina@example.org",
+      role: "member",
+      invited_by: `${owner.userId}@example.org`,
+      expires_at: new Date(world.clock.now() + 168 * hour).toISOString(),
+      mail: "sent",
+    },
+  });
   const [mail] = mailbox.mails;
   t.match(mail, { to: ["nina@example.org"] });
   t.notMatch(made.text, codeIn(mail!), "only the mailbox gets the link");

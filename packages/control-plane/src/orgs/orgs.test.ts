@@ -69,7 +69,9 @@ t.test("a foreign organisation reads like one that is not there, for everything"
     ["DELETE", `/invitations/${newId()}`],
   ];
   for (const [method, tail, body] of tails) {
-    const [there, absent, nonsense] = await Promise.all([foreign.orgId, newId(), "nonsense"].map((id) => ask(method, `/api/v1/orgs/${id}${tail}`, body, { traceparent: `00-${"1".repeat(32)}-${"1".repeat(16)}-01` })));
+    const [there, absent, nonsense] = await Promise.all(
+      [foreign.orgId, newId(), "nonsense"].map((id) => ask(method, `/api/v1/orgs/${id}${tail}`, body, { traceparent: `00-${"1".repeat(32)}-${"1".repeat(16)}-01` })),
+    );
     t.match(there, refused(404, "ORG_NOT_FOUND"), `${method} ${tail}`);
     t.equal(there!.text, absent!.text);
     t.equal(there!.text, nonsense!.text);
@@ -100,7 +102,9 @@ t.test("a deleted organisation refuses everybody and stops its checks; its owner
   t.strictSame((await pulled(null)).checks, [], "and no agent that starts gets them");
   for (const who of [ask, asMember, program]) t.match(await who("GET", "/api/v1/targets"), refused(401, "UNAUTHENTICATED"));
   t.match(await asMember("POST", `/api/v1/orgs/${owner.orgId}/restore`), refused(401, "UNAUTHENTICATED"));
-  t.match(await ask("GET", `/api/v1/orgs/${owner.orgId}`), { body: { deleted_at: new Date(world.clock.now()).toISOString(), purged_at: new Date(world.clock.now() + 30 * day).toISOString() } });
+  t.match(await ask("GET", `/api/v1/orgs/${owner.orgId}`), {
+    body: { deleted_at: new Date(world.clock.now()).toISOString(), purged_at: new Date(world.clock.now() + 30 * day).toISOString() },
+  });
   t.match(await ask("DELETE", `/api/v1/orgs/${owner.orgId}`), refused(404, "ORG_NOT_FOUND"));
   t.match(await ask("PATCH", `/api/v1/orgs/${owner.orgId}`, { name: "x" }), refused(404, "ORG_NOT_FOUND"));
 
@@ -129,7 +133,9 @@ t.test("after its time a deleted organisation is purged with everything in it, o
   clock.advance(day);
   t.match(await ask("POST", `/api/v1/orgs/${gone.orgId}/restore`), { status: 404 }, "the time is over, purged or not");
   t.equal(await nightly(system), true);
-  const left = await sql<{ org_id: string }[]>`select org_id from targets union all select org_id from incidents union all select org_id from channels union all select id from orgs`;
+  const left = await sql<
+    { org_id: string }[]
+  >`select org_id from targets union all select org_id from incidents union all select org_id from channels union all select id from orgs`;
   t.strictSame(new Set(left.map((row) => row.org_id)), new Set([kept.orgId]));
   t.equal((await sql`select 1 from deleted_targets where org_id = ${gone.orgId}`).length, 1, "agents and rollups hear of it");
 
@@ -152,7 +158,10 @@ t.test("the last owner cannot go, nor two at once; who goes loses everything at 
 
   const race = await Promise.all([ask("DELETE", `${path}/${owner.userId}`), asSecond("DELETE", `${path}/${second.userId}`)]);
   t.strictSame(race.map(({ status }) => status).sort(), [204, 409]);
-  t.match(race.find(({ status }) => status === 409), refused(409, "LAST_OWNER"));
+  t.match(
+    race.find(({ status }) => status === 409),
+    refused(409, "LAST_OWNER"),
+  );
   const [left, stays] = race[0]!.status === 204 ? [ask, asSecond] : [asSecond, ask];
   t.match(await left("GET", "/api/v1/targets"), refused(401, "UNAUTHENTICATED"));
   const lastId = race[0]!.status === 204 ? second.userId : owner.userId;
@@ -179,6 +188,15 @@ t.test("usage says for every quota what is there and what is allowed", async (t)
   await webhookTo(owner, "https://hooks.example.org/");
   t.match(await ask("GET", `/api/v1/orgs/${owner.orgId}/usage`), {
     status: 200,
-    body: { plan: "free", min_check_interval_secs: 60, quotas: { max_targets: { current: 1, limit: 20 }, max_members: { current: 1, limit: 3 }, max_pending_invitations: { current: 0, limit: 10 }, max_notification_channels: { current: 1, limit: 20 } } },
+    body: {
+      plan: "free",
+      min_check_interval_secs: 60,
+      quotas: {
+        max_targets: { current: 1, limit: 20 },
+        max_members: { current: 1, limit: 3 },
+        max_pending_invitations: { current: 0, limit: 10 },
+        max_notification_channels: { current: 1, limit: 20 },
+      },
+    },
   });
 });

@@ -7,7 +7,11 @@ export type Role = Static<typeof Role>;
 
 const orgFields = {
   name: Type.String({ maxLength: 80, description: "1 to 80 characters" }),
-  slug: Type.String({ pattern: "^[a-z][a-z0-9-]{2,29}$", errorCode: "INVALID_SLUG", description: "3 to 30 of a-z, 0-9 and -, starting with a letter; the header X-Sm-Org takes it" }),
+  slug: Type.String({
+    pattern: "^[a-z][a-z0-9-]{2,29}$",
+    errorCode: "INVALID_SLUG",
+    description: "3 to 30 of a-z, 0-9 and -, starting with a letter; the header X-Sm-Org takes it",
+  }),
 };
 
 export const OrgCreate = Type.Object(
@@ -36,7 +40,7 @@ export const Org = Type.Object(
 export type Org = Static<typeof Org>;
 export const OrgPage = PageOf(Org);
 
-const quotas = ["max_targets", "max_members", "max_pending_invitations", "max_status_pages", "max_public_components", "max_notification_channels"] as const;
+export const quotas = ["max_targets", "max_members", "max_pending_invitations", "max_status_pages", "max_public_components", "max_notification_channels"] as const;
 export type Quota = (typeof quotas)[number];
 
 const Use = Type.Object({ current: Type.Integer(), limit: nullable(Type.Integer({ description: "Null is unlimited" })) });
@@ -76,9 +80,15 @@ export type Invitation = Static<typeof Invitation>;
 export const InvitationPage = PageOf(Invitation);
 
 export const NewInvitation = Type.Object(
-  { ...invitation, mail: Type.Enum(["sent", "logged", "failed"], { description: "logged: no mail server is configured, the link is in the log. failed: revoke it and invite again" }) },
+  {
+    ...invitation,
+    mail: Type.Enum(["sent", "logged", "failed"], { description: "logged: no mail server is configured, the link is in the log. failed: revoke it and invite again" }),
+  },
   { additionalProperties: false, title: "NewInvitation" },
 );
 export type NewInvitation = Static<typeof NewInvitation>;
 
-export const InvitationAccept = Type.Object({ code: Type.String({ minLength: 1, maxLength: 100, description: "The code of the link in the invitation" }) }, { additionalProperties: false, title: "InvitationAccept" });
+export const InvitationAccept = Type.Object(
+  { code: Type.String({ minLength: 1, maxLength: 100, description: "The code of the link in the invitation" }) },
+  { additionalProperties: false, title: "InvitationAccept" },
+);

@@ -9,7 +9,7 @@ import { iso, isoOrNull, type Page } from "../http/wire.ts";
 import { asOwner, inOrg, notFound, tokenOf } from "./access.ts";
 import { insertMembership } from "./member-queries.ts";
 import * as queries from "./queries.ts";
-import type { Org, OrgCreate, OrgPatch, Role, Usage } from "./schema.ts";
+import { type Org, type OrgCreate, type OrgPatch, quotas, type Role, type Usage } from "./schema.ts";
 
 export { acceptInvitation, createInvitation, listInvitations, revokeInvitation } from "./invitations.ts";
 export { listMembers, removeMember, updateMember } from "./members.ts";
@@ -108,8 +108,8 @@ export async function usage(ctx: Ctx, id: string): Promise<Usage> {
   requireScope(ctx, "org:read");
   const own = await inOrg(ctx, id);
   const { plan, min_check_interval_secs, limits, counts } = await queries.selectUsage(own.sql, id, new Date(own.clock.now()));
-  const quotas = Object.fromEntries(Object.entries(limits).map(([quota, limit]) => [quota, { current: counts[quota as keyof typeof counts], limit }])) as Usage["quotas"];
-  return { plan, min_check_interval_secs, quotas };
+  const used = quotas.map((quota) => [quota, { current: counts[quota], limit: limits[quota] }]);
+  return { plan, min_check_interval_secs, quotas: Object.fromEntries(used) as Usage["quotas"] };
 }
 
 /** What was done in an organisation, newest first. For owners. */

@@ -37,7 +37,12 @@ export async function startMailbox(t: Teardown, { user }: { user?: { name: strin
           .toString()
           .replaceAll(/=\r?\n/g, "")
           .replaceAll("=3D", "=");
-        mails.push({ from: mailFrom === false ? "" : (mailFrom?.address ?? ""), to: rcptTo.map(({ address }) => address), text, user: typeof session.user === "string" ? session.user : null });
+        mails.push({
+          from: mailFrom === false ? "" : (mailFrom?.address ?? ""),
+          to: rcptTo.map(({ address }) => address),
+          text,
+          user: typeof session.user === "string" ? session.user : null,
+        });
         done();
       });
     },
