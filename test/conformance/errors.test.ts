@@ -1,3 +1,5 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
 import t from "tap";
 import { protocolVersion } from "@statusmesh/shared/agent-protocol";
 import { errorCodes } from "@statusmesh/shared/errors";
@@ -5,6 +7,7 @@ import { newId } from "@statusmesh/shared/ids";
 import { type Answer, type Client, connect, type RequestOptions } from "../harness/api.ts";
 import { agentIn, castIn, sessionOf, tokenOf } from "../harness/cast.ts";
 import { cloneDatabase } from "../harness/database.ts";
+import { tempFolder } from "../harness/folder.ts";
 import { serveHere } from "../harness/in-process.ts";
 import { batchOf, runOf } from "../harness/results.ts";
 
@@ -17,7 +20,13 @@ const database = await cloneDatabase(t);
 const { sql } = database;
 const { olga, milan, xenia } = await castIn(sql);
 const agent = await agentIn(sql, "default");
-const url = await serveHere(t, database, { SM_SECURITY__ALLOW_PRIVATE_TARGETS: "false" });
+const denied = join(tempFolder(t, "lists"), "domains.toml");
+writeFileSync(denied, 'domains = ["evil.example"]\n');
+const url = await serveHere(t, database, {
+  SM_SECURITY__ALLOW_PRIVATE_TARGETS: "false",
+  SM_SERVER__PUBLIC_URL: "https://status.example.org",
+  SM_ABUSE__DOMAIN_DENYLIST_FILE: denied,
+});
 
 const api = connect(t, url, olga.token);
 const nobody = connect(t, url, null);
@@ -164,6 +173,20 @@ const values: Case[] = [
   patch("another kind", { check: { type: "http" } }, "CHECK_KIND_IMMUTABLE", "/check/type"),
   patch("a patch with an unknown key", { colour: 1 }, "UNKNOWN_FIELD", "/colour"),
   patch("a patch of the check with an unknown key", { check: { colour: 1 } }, "UNKNOWN_FIELD", "/check/colour"),
+  ...["/.git/config", "/shop/%2eenv", "//wp-admin//setup-config.php"].map((path) =>
+    create(`what attackers look for: ${path}`, http({ url: `https://shop.example.org${path}` }), "URL_PATTERN_BLOCKED", "/check/url"),
+  ),
+  create("our own API", http({ url: "https://status.example.org/api/v1/targets" }), "ABUSE_BLOCKED", "/check/url"),
+  create("a denied domain", { ...target, check: { ...target.check, host: "db.Evil.example." } }, "DOMAIN_DENYLISTED", "/check/host"),
+  patch("a patch to a denied domain", { check: { host: "evil.example" } }, "DOMAIN_DENYLISTED", "/check/host"),
+  refusedBody("POST /api/v1/targets/test")("a test of a denied domain", { ...target.check, host: "evil.example" }, "DOMAIN_DENYLISTED", "/host"),
+  createChannel("a webhook to a denied domain", webhook({ url: "https://hooks.evil.example/" }), "DOMAIN_DENYLISTED", "/config/url"),
+  refusedBody("POST /api/v1/notification-channels/test")(
+    "a test of a webhook to a denied domain",
+    { config: webhook({ url: "https://evil.example/" }).config },
+    "DOMAIN_DENYLISTED",
+    "/config/url",
+  ),
   patch("a patch to a private address", { check: { host: "127.0.0.1" } }, "SSRF_BLOCKED", "/check/host"),
   createChannel("a name that is taken", { ...webhook({}), name: "Kept" }, "CHANNEL_NAME_TAKEN", "/name"),
   createChannel("an empty channel name", { ...webhook({}), name: "" }, "CHANNEL_NAME_INVALID", "/name"),
@@ -317,6 +340,25 @@ t.test("another's id is answered byte for byte like one that there is not", asyn
     t.equal(foreign.status, 404);
     t.strictSame([foreign.text, { ...foreign.headers, date: "" }], [absent.text, { ...absent.headers, date: "" }], path);
   }
+});
+
+t.test("what a plan gives is given once: quotas are 422, budgets 429 with the time to wait", async (t) => {
+  await sql`
+    insert into plans (id, name, min_check_interval_secs, max_targets, api_writes_per_min, api_reads_per_min) values ('small', 'Small', 60, 1, 3, null)`;
+  const { olga: poor } = await castIn(sql, { plan: "small" });
+  const mine = asking(poor.token);
+  t.equal((await mine.post("/api/v1/targets", target)).status, 201);
+  const full = await mine.post("/api/v1/targets", target);
+  t.match(full, { status: 422, body: { error: { code: "QUOTA_EXCEEDED", field: null, details: { quota: "max_targets", current: 1, limit: 1, plan: "small" } } } });
+  t.match(await mine.post("/api/v1/targets/bulk", [target]), { status: 422, body: { error: { code: "QUOTA_EXCEEDED" } } }, "bulk has a budget of its own, and the same quota");
+  await mine.post("/api/v1/targets", target);
+  const late = await mine.post("/api/v1/targets", target);
+  t.match(late, { status: 429, body: { error: { code: "RATE_LIMITED", field: null, details: { scope: "per_org_api_writes", limit: 3 } } } });
+  t.match(late.headers["retry-after"], /^([1-9]|[1-5]\d|60)$/);
+  isEnvelope(t, full, "a quota");
+  isEnvelope(t, late, "a budget");
+  t.equal((await mine.get("/api/v1/targets")).status, 200, "reads go on");
+  for (const path of ["/healthz", "/readyz"]) t.equal((await nobody.get(path)).status, 200, path);
 });
 
 t.test("HEAD answers like GET, without a body", async (t) => {
