@@ -110,7 +110,8 @@ export function createApp(options: AppOptions): Koa {
 /** What every page of the console shows around its content. */
 async function frame(ctx: Ctx): Promise<object> {
   const [who, open] = await Promise.all([me(ctx), listIncidents(ctx, { state: "open", limit: 1, offset: 0 })]);
-  return { org: who.org.name, email: who.user.email, openIncidents: open.total };
+  // Who is not signed in cannot sign out.
+  return { org: who.org.name, email: ctx.actor.type === "session" ? who.user.email : null, openIncidents: open.total };
 }
 
 function makeDoors(system: System): Authenticators {

@@ -70,14 +70,19 @@ async function runServer(): Promise<void> {
   const base = config.server.public_url.endsWith(":0") ? running.url : config.server.public_url;
   const signIn = running.owner.signInPath === null ? null : base + running.owner.signInPath;
   if (config.log.format === "json") log.info({ url: base, version }, "ready");
-  process.stderr.write(welcome(base, running.owner.email, signIn));
+  process.stderr.write(
+    welcome(base, config.auth.required ? howToSignIn(running.owner.email, signIn) : "Nobody signs in (auth.required is false): whoever reaches it acts as the owner."),
+  );
   // A terminal that closes sends SIGHUP too, and means the end.
   if (!process.stdout.isTTY) process.on("SIGHUP", running.reload);
   stopOnSignals(running.stop, log);
 }
 
-function welcome(url: string, owner: string, signIn: string | null): string {
-  const how = signIn === null ? "You are signed in elsewhere already. A new link: statusmesh bootstrap-owner" : `Sign in as ${owner} (once, within 15 minutes): ${signIn}`;
+function howToSignIn(owner: string, link: string | null): string {
+  return link === null ? "You are signed in elsewhere already. A new link: statusmesh bootstrap-owner" : `Sign in as ${owner} (once, within 15 minutes): ${link}`;
+}
+
+function welcome(url: string, how: string): string {
   return `\n  StatusMesh ${version} is ready: ${url}\n  ${how}\n  Status page: ${url}/status   API: ${url}/docs   Stop: Ctrl-C\n\n`;
 }
 

@@ -106,7 +106,7 @@ export function callerOf(system: System, http: Context): Caller {
 }
 
 /** A browser sends the cookie along whoever wrote the page. Fetch Metadata says who did; older browsers send Origin. */
-export function refuseForeignOrigin(http: Context): void {
+function refuseForeignOrigin(http: Context): void {
   if (http.method === "GET" || http.method === "HEAD") return;
   const site = http.get("sec-fetch-site");
   if (site === "same-origin") return;

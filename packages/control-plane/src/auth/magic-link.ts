@@ -9,7 +9,7 @@ import { makeSignInLink } from "./sessions.ts";
 type Method = Config["auth"]["enabled_methods"][number];
 
 /** A way to sign in that is not switched on is not there: NOT_FOUND. */
-export function requireMethod({ config }: Pick<System, "config">, method: Method): void {
+function requireMethod({ config }: Pick<System, "config">, method: Method): void {
   if (!config.auth.required || !config.auth.enabled_methods.includes(method)) throw new AppError("NOT_FOUND", "This way to sign in is not switched on (auth.enabled_methods).");
 }
 

@@ -75,11 +75,11 @@ t.test("only the invited address may accept, and a revoked, late or deleted invi
   t.match(await served("POST", accept, { code: first.code }), refused(400, "INVITATION_INVALID", "/code"));
   t.match(await served("POST", accept, { code: "nonsense" }), refused(400, "INVITATION_INVALID", "/code"));
 
-  const second_ = await invite("b@example.org");
+  const late = await invite("b@example.org");
   world.clock.advance(168 * hour - second);
   t.match(await ask("GET", path), { body: { total: 1 } });
   world.clock.advance(second);
-  t.match(await served("POST", accept, { code: second_.code }), refused(400, "INVITATION_INVALID", "/code"));
+  t.match(await served("POST", accept, { code: late.code }), refused(400, "INVITATION_INVALID", "/code"));
   t.match(await ask("GET", path), { body: { total: 0 } });
 
   const third = await invite("c@example.org");
