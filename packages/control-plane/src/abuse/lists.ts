@@ -6,7 +6,7 @@ import { isIP } from "node:net";
  */
 
 /**
- * Paths that only somebody asks for who looks for a way in. What a file of `abuse.url_patterns_file` lists replaces them.
+ * Paths that only somebody asks for who looks for a way in; none that people watch for good reason (`/phpmyadmin/`, `/solr/admin/ping`). What a file of `abuse.url_patterns_file` lists replaces them.
  * A pattern fits wherever its first slash fits one of the path, whatever the case; a name at its end fits a whole name
  * (`/.env` fits `/app/.env` and `/.env.local`, and not `/.environment`), and `*` fits anything within a name.
  */
@@ -22,18 +22,14 @@ export const defaultUrlPatterns: readonly string[] = [
   "/wp-admin/setup-config.php",
   "/wp-admin/install.php",
   "/wp-config.php",
-  "/xmlrpc.php",
-  "/phpmyadmin/",
   "/phpinfo.php",
   "/vendor/phpunit/",
-  "/cgi-bin/",
   "/etc/passwd",
   "/proc/self/",
   "/actuator/env",
   "/actuator/heapdump",
   "/HNAP1",
   "/boaform/",
-  "/solr/admin/",
 ];
 
 /** Which pattern of a list the path of a URL fits; null for none. Throws for a pattern that is none. */
