@@ -55,7 +55,15 @@ const ours = Object.fromEntries(Object.entries(process.env).filter(([name]) => !
 const child = spawn(process.execPath, [join(root, "packages/control-plane/dist/main.js"), "serve"], {
   cwd: folder,
   stdio: ["ignore", "ignore", "inherit"],
-  env: { ...ours, SM_SERVER__BIND: `127.0.0.1:${port}`, SM_DATA__DIR: join(folder, "data"), SM_BOOTSTRAP__ORG_NAME: "Acme", SM_BOOTSTRAP__TOKEN: token, SM_SECURITY__ALLOW_PRIVATE_TARGETS: "true", SM_LOG__LEVEL: "error" },
+  env: {
+    ...ours,
+    SM_SERVER__BIND: `127.0.0.1:${port}`,
+    SM_DATA__DIR: join(folder, "data"),
+    SM_BOOTSTRAP__ORG_NAME: "Acme",
+    SM_BOOTSTRAP__TOKEN: token,
+    SM_SECURITY__ALLOW_PRIVATE_TARGETS: "true",
+    SM_LOG__LEVEL: "error",
+  },
 });
 const ended = new Promise((resolve) => child.once("exit", resolve));
 
@@ -76,7 +84,11 @@ process.on("SIGTERM", () => void stop(0));
 void ended.then((code) => stopping || (say(`StatusMesh ended (${code}).`), void stop(1)));
 
 async function api(method, path, body) {
-  const response = await fetch(url + path, { method, headers: { authorization: `Bearer ${token}`, "content-type": "application/json" }, ...(body === undefined ? {} : { body: JSON.stringify(body) }) });
+  const response = await fetch(url + path, {
+    method,
+    headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  });
   const reply = response.status === 204 ? null : await response.json();
   if (!response.ok) throw new Error(`${method} ${path}: ${reply.error.message}`);
   return reply;
@@ -84,7 +96,13 @@ async function api(method, path, body) {
 
 async function ready() {
   for (let tries = 0; tries < 200 && !stopping; tries++) {
-    if (await fetch(`${url}/readyz`).then((response) => response.ok, () => false)) return;
+    if (
+      await fetch(`${url}/readyz`).then(
+        (response) => response.ok,
+        () => false,
+      )
+    )
+      return;
     await sleep(100);
   }
   throw new Error("StatusMesh did not start within 20 seconds.");
@@ -92,12 +110,25 @@ async function ready() {
 
 async function tell() {
   await ready();
-  const monitor = (name, port, more) => api("POST", "/api/v1/targets", { name, check: { type: "http", url: `http://127.0.0.1:${port}/`, timeout: 5000 }, interval: 10, alert_confirmations: 1, tags: ["demo"], ...more });
+  const monitor = (name, port, more) =>
+    api("POST", "/api/v1/targets", {
+      name,
+      check: { type: "http", url: `http://127.0.0.1:${port}/`, timeout: 5000 },
+      interval: 10,
+      alert_confirmations: 1,
+      tags: ["demo"],
+      ...more,
+    });
   const website = await monitor("Website", healthyPort);
   const search = await monitor("Search", slowPort);
   const checkout = await monitor("Checkout", flappingPort);
-  const page = await api("POST", "/api/v1/status-pages", { slug: "acme", name: "Acme status", branding: { about: "This is a demonstration. Checkout fails every other half minute." } });
-  const show = (target, public_name, public_group, public_description = null) => api("POST", `/api/v1/status-pages/${page.id}/components`, { target_id: target.id, public_name, public_group, public_description });
+  const page = await api("POST", "/api/v1/status-pages", {
+    slug: "acme",
+    name: "Acme status",
+    branding: { about: "This is a demonstration. Checkout fails every other half minute." },
+  });
+  const show = (target, public_name, public_group, public_description = null) =>
+    api("POST", `/api/v1/status-pages/${page.id}/components`, { target_id: target.id, public_name, public_group, public_description });
   await show(website, "Website", "Shop");
   await show(checkout, "Checkout", "Shop", "Cards, wallets and refunds");
   await show(search, "Search", "Catalogue");

@@ -43,10 +43,16 @@ async function openPage(t: Test, context: BrowserContext): Promise<Page> {
 async function findings(page: Page): Promise<string[]> {
   await page.evaluate(axe.source);
   const found = (await page.evaluate("axe.run(document, { resultTypes: ['violations'] })")) as axe.AxeResults;
-  return found.violations.filter(({ impact }) => impact === "serious" || impact === "critical").map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html.slice(0, 150)).join(" | ")}`);
+  return found.violations
+    .filter(({ impact }) => impact === "serious" || impact === "critical")
+    .map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html.slice(0, 150)).join(" | ")}`);
 }
 
-const errorBeside = async (page: Page, label: string): Promise<string> => (await page.locator(".field", { has: page.getByLabel(label, { exact: true }) }).locator(".error-note").textContent()) ?? "";
+const errorBeside = async (page: Page, label: string): Promise<string> =>
+  (await page
+    .locator(".field", { has: page.getByLabel(label, { exact: true }) })
+    .locator(".error-note")
+    .textContent()) ?? "";
 const headline = (page: Page, word: string) => page.locator(".title h1 .state", { hasText: word });
 
 t.test("the console", async (t) => {
@@ -132,7 +138,13 @@ t.test("the console", async (t) => {
     interval: 10,
     renotify_interval_secs: 600,
     write_source: "ui",
-    check: { url: shop.url, expected_status: { kind: "one_of", value: [200, 204] }, headers: { Accept: "text/plain", "X-Api-Key": "***" }, basic_auth: ["olga", "***"], bearer_token: null },
+    check: {
+      url: shop.url,
+      expected_status: { kind: "one_of", value: [200, 204] },
+      headers: { Accept: "text/plain", "X-Api-Key": "***" },
+      basic_auth: ["olga", "***"],
+      bearer_token: null,
+    },
   });
 
   await t.test("editing sends what was changed, and keeps stored secrets", async (t) => {
@@ -240,7 +252,24 @@ t.test("the console", async (t) => {
   const incident = (await api.get("/api/v1/incidents")).body.items[0];
   const statusPage = (await api.get("/api/v1/status-pages")).body.items[0];
   const channel = (await api.get("/api/v1/notification-channels")).body.items[0];
-  const paths = ["/monitors", `/monitors/${id}`, `/monitors/${id}/edit`, "/monitors/new", "/incidents", `/incidents/${incident.id}`, "/channels", "/channels/new", `/channels/${channel.id}/edit`, "/status-pages", `/status-pages/${statusPage.id}`, `/status-pages/${statusPage.id}/edit`, "/settings", "/sign-in", "/sign-in/some-code", "/nowhere"];
+  const paths = [
+    "/monitors",
+    `/monitors/${id}`,
+    `/monitors/${id}/edit`,
+    "/monitors/new",
+    "/incidents",
+    `/incidents/${incident.id}`,
+    "/channels",
+    "/channels/new",
+    `/channels/${channel.id}/edit`,
+    "/status-pages",
+    `/status-pages/${statusPage.id}`,
+    `/status-pages/${statusPage.id}/edit`,
+    "/settings",
+    "/sign-in",
+    "/sign-in/some-code",
+    "/nowhere",
+  ];
 
   await t.test("every page can be read by everyone, in light and dark, wide and narrow", async (t) => {
     for (const theme of ["light", "dark"] as const) {
@@ -250,7 +279,11 @@ t.test("the console", async (t) => {
         for (const path of paths) {
           await page.goto(path);
           t.same(await findings(page), [], `${path} ${theme} ${width}`);
-          t.equal(await page.evaluate("document.documentElement.scrollWidth - innerWidth"), 0, `${path} ${theme} ${width} has no sideways scroll, with a name of 199 characters in it`);
+          t.equal(
+            await page.evaluate("document.documentElement.scrollWidth - innerWidth"),
+            0,
+            `${path} ${theme} ${width} has no sideways scroll, with a name of 199 characters in it`,
+          );
         }
       }
     }

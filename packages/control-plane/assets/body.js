@@ -13,7 +13,11 @@ const readers = {
   int: (control) => (control.value.trim() === "" ? null : Number(control.value)),
   nullable: (control) => (control.value === "" ? null : control.value),
   null: () => null,
-  tags: (control) => control.value.split(",").map((tag) => tag.trim()).filter((tag) => tag !== ""),
+  tags: (control) =>
+    control.value
+      .split(",")
+      .map((tag) => tag.trim())
+      .filter((tag) => tag !== ""),
   headers(control) {
     const headers = {};
     for (const line of control.value.split("\n").filter((text) => text.trim() !== "")) {
@@ -42,7 +46,14 @@ export function controlsOf(form) {
 
 function differs(control) {
   if (control.type === "checkbox" || control.type === "radio") return control.checked !== control.defaultChecked;
-  if (control instanceof HTMLSelectElement) return control.selectedIndex !== Math.max(0, [...control.options].findIndex((option) => option.defaultSelected));
+  if (control instanceof HTMLSelectElement)
+    return (
+      control.selectedIndex !==
+      Math.max(
+        0,
+        [...control.options].findIndex((option) => option.defaultSelected),
+      )
+    );
   return control.value !== control.defaultValue;
 }
 

@@ -26,7 +26,8 @@ export function say(text, tone = "up") {
 /** Asks before something that cannot be taken back lightly. */
 export function ask(text) {
   const dialog = el("dialog", { "aria-label": text });
-  dialog.innerHTML = '<form method="dialog"><p></p><div class="actions"><button class="btn primary" value="yes">Yes</button><button class="btn" value="no">Cancel</button></div></form>';
+  dialog.innerHTML =
+    '<form method="dialog"><p></p><div class="actions"><button class="btn primary" value="yes">Yes</button><button class="btn" value="no">Cancel</button></div></form>';
   dialog.querySelector("p").textContent = text;
   document.body.append(dialog);
   dialog.showModal();

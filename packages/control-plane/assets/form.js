@@ -8,7 +8,13 @@ export function clearErrors(form) {
   for (const note of form.querySelectorAll(".error-note")) note.remove();
   for (const control of form.querySelectorAll("[aria-invalid]")) {
     control.removeAttribute("aria-invalid");
-    control.setAttribute("aria-describedby", (control.getAttribute("aria-describedby") ?? "").split(" ").filter((id) => !id.endsWith("-error")).join(" "));
+    control.setAttribute(
+      "aria-describedby",
+      (control.getAttribute("aria-describedby") ?? "")
+        .split(" ")
+        .filter((id) => !id.endsWith("-error"))
+        .join(" "),
+    );
   }
   const general = form.querySelector("[data-form-error]");
   if (general) general.hidden = true;
@@ -83,7 +89,10 @@ async function submit(form) {
 async function signIn(form) {
   clearErrors(form);
   // A whole link may be pasted where its code is asked for.
-  const code = form.elements["/code"].value.trim().replace(/^.*\/sign-in\//, "").replace(/[?#].*$/, "");
+  const code = form.elements["/code"].value
+    .trim()
+    .replace(/^.*\/sign-in\//, "")
+    .replace(/[?#].*$/, "");
   const answer = await call("POST", "/api/v1/sessions", { code });
   if (answer.ok) location.assign(form.dataset.next);
   else showError(form, answer.error);

@@ -48,9 +48,22 @@ function finding(title, result, warnings = []) {
   const answer = [result.http_status, result.error].filter((part) => part !== null && part !== undefined).join(" ");
   announce(`${title}: ${words[result.status]}. ${answer}`);
   return [
-    el("p", {}, el("strong", {}, `${title}: `), state(result.status, words[result.status]), ` ${answer} `, el("span", { class: "muted" }, `${ms(result.total_ms)}${result.region ? ` from ${result.region}` : ""}`)),
+    el(
+      "p",
+      {},
+      el("strong", {}, `${title}: `),
+      state(result.status, words[result.status]),
+      ` ${answer} `,
+      el("span", { class: "muted" }, `${ms(result.total_ms)}${result.region ? ` from ${result.region}` : ""}`),
+    ),
     total > 0 ? bar : null,
-    total > 0 ? el("dl", { class: "legend across" }, ...known.map((part) => el("div", {}, el("dt", {}, el("i", { class: `dot ph-${part.name}` }), part.label), el("dd", {}, ms(part.value))))) : null,
+    total > 0
+      ? el(
+          "dl",
+          { class: "legend across" },
+          ...known.map((part) => el("div", {}, el("dt", {}, el("i", { class: `dot ph-${part.name}` }), part.label), el("dd", {}, ms(part.value)))),
+        )
+      : null,
     ...warnings.map((text) => el("p", { class: "muted" }, text)),
   ].filter((node) => node !== null);
 }

@@ -59,7 +59,11 @@ export const ConfigSchema = Type.Object({
     url: secret("Postgres 15 or newer; empty starts the embedded one in data.dir", "a URL like postgres://user:password@host:5432/name", "^(?:postgres(?:ql)?://\\S+)?$"),
   }),
   redis: Type.Object({
-    url: secret("Redis that counts rate limits for all replicas; empty counts in each process", "a URL like redis://user:password@host:6379/0 or rediss://…", "^(?:rediss?://\\S+)?$"),
+    url: secret(
+      "Redis that counts rate limits for all replicas; empty counts in each process",
+      "a URL like redis://user:password@host:6379/0 or rediss://…",
+      "^(?:rediss?://\\S+)?$",
+    ),
   }),
   bootstrap: Type.Object({
     email: text("owner@localhost", "Email address of the owner made at the first start", "an email address", "^[^\\s@]+@[^\\s@]+$"),
@@ -69,7 +73,11 @@ export const ConfigSchema = Type.Object({
   security: Type.Object({
     allow_private_targets: flag(false, "Lets checks reach private and local addresses"),
     credentials_kek_base64: secret("Key that seals stored credentials (AES-256-GCM); empty stores them in plain text", "32 bytes in base64 (44 characters)", key32Pattern),
-    credentials_kek_previous_base64: secret("The key before it, which still opens what it sealed until statusmesh rotate-kek has run", "32 bytes in base64 (44 characters)", key32Pattern),
+    credentials_kek_previous_base64: secret(
+      "The key before it, which still opens what it sealed until statusmesh rotate-kek has run",
+      "32 bytes in base64 (44 characters)",
+      key32Pattern,
+    ),
   }),
   scheduler: Type.Object({
     region: text("default", "The region of this control plane and of its built-in agent", "1 to 40 of a-z, 0-9 and -", "^[a-z0-9-]{1,40}$"),
@@ -92,7 +100,12 @@ export const ConfigSchema = Type.Object({
   }),
   email: Type.Object({
     smtp_url: secret("Mail server; empty writes mail to the log instead", "a URL like smtps://user:password@mail.example.org:465", "^(?:smtps?://\\S+)?$"),
-    from: text("StatusMesh <statusmesh@localhost>", "Sender of mail", "an address like StatusMesh <status@example.org>", "^(?:[^<>@\\r\\n]*<[^\\s<>@]+@[^\\s<>@]+>|[^\\s<>@]+@[^\\s<>@]+)$"),
+    from: text(
+      "StatusMesh <statusmesh@localhost>",
+      "Sender of mail",
+      "an address like StatusMesh <status@example.org>",
+      "^(?:[^<>@\\r\\n]*<[^\\s<>@]+@[^\\s<>@]+>|[^\\s<>@]+@[^\\s<>@]+)$",
+    ),
   }),
   operator: Type.Object({ admin_token: secret("Bearer secret of /operator; empty turns that surface off", "at least 16 characters without white space", "^(?:\\S{16,})?$") }),
   retention: Type.Object({ audit_days: whole(730, 1, 36_500, "How long the audit log is kept, days") }),
@@ -149,7 +162,9 @@ export function loadConfig(sources: ConfigSources): Config {
   if (bind.port > 65_535) problems.push(`server.bind asks for port ${bind.port}: ports end at 65535`);
   if (!URL.canParse(config.server.public_url === "" ? "http://localhost" : config.server.public_url)) problems.push(`server.public_url is not a URL: ${config.server.public_url}`);
   if (!config.auth.required && !config.auth.trusted_proxy && !isLoopback(bind.host))
-    problems.push("auth.required is false, so everybody who can reach server.bind owns everything: bind to 127.0.0.1, or set auth.trusted_proxy when a proxy in front decides who comes in");
+    problems.push(
+      "auth.required is false, so everybody who can reach server.bind owns everything: bind to 127.0.0.1, or set auth.trusted_proxy when a proxy in front decides who comes in",
+    );
   if (config.security.credentials_kek_previous_base64 !== "" && config.security.credentials_kek_base64 === "")
     problems.push("security.credentials_kek_previous_base64 needs a key that follows it in security.credentials_kek_base64");
   if (config.api.cors.allow_any_origin && config.api.cors.allowed_origins.length > 0)

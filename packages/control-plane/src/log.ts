@@ -13,7 +13,13 @@ const redacted = ["*.authorization", "*.cookie", "*.token", "*.secret", "*.passw
 
 /** Opens the log. `pretty` is for people at a terminal. */
 export function openLog(level: string, format: "json" | "pretty"): Log {
-  const options = { level, base: null, timestamp: () => `,"time":"${new Date().toISOString()}"`, formatters: { level: (label: string) => ({ level: label }) }, redact: { paths: redacted, censor: "***" } };
+  const options = {
+    level,
+    base: null,
+    timestamp: () => `,"time":"${new Date().toISOString()}"`,
+    formatters: { level: (label: string) => ({ level: label }) },
+    redact: { paths: redacted, censor: "***" },
+  };
   return format === "json" ? pino(options) : pino(options, { write: (line: string) => void process.stdout.write(pretty(line)) });
 }
 

@@ -91,7 +91,11 @@ function responses(route: Route, json: (schema: TSchema) => unknown): Json {
 const security: Record<Route["door"], Json[]> = { tenant: [{ token: [] }, { session: [] }], agent: [{ agent: [] }], operator: [{ operator: [] }], public: [] };
 
 /** `GET /api/v1/targets/{id}` is `get_targets_id`: stable, and unique because path and method are. */
-const operationId = (route: Route): string => `${route.method.toLowerCase()}_${route.path.replace(/^\/(?:api\/(?:v1\/)?)?/, "").replaceAll(/[{}]/g, "").replaceAll(/[^a-z0-9]+/gi, "_")}`;
+const operationId = (route: Route): string =>
+  `${route.method.toLowerCase()}_${route.path
+    .replace(/^\/(?:api\/(?:v1\/)?)?/, "")
+    .replaceAll(/[{}]/g, "")
+    .replaceAll(/[^a-z0-9]+/gi, "_")}`;
 
 /** The OpenAPI 3.1 document of all declared routes. */
 export function openApiDocument(routes: readonly Route[], publicUrl: string, cookieName: string): Json {
@@ -104,7 +108,9 @@ export function openApiDocument(routes: readonly Route[], publicUrl: string, coo
       operationId: operationId(route),
       tags: [route.tag],
       summary: route.summary,
-      ...(route.description === null && route.scope === null ? {} : { description: [route.description, route.scope === null ? null : `Needs the scope \`${route.scope}\`.`].filter((it) => it !== null).join(" ") }),
+      ...(route.description === null && route.scope === null
+        ? {}
+        : { description: [route.description, route.scope === null ? null : `Needs the scope \`${route.scope}\`.`].filter((it) => it !== null).join(" ") }),
       parameters: parameters(route),
       ...(route.body === null ? {} : { requestBody: { required: !route.bodyOptional, content: { "application/json": { schema: json(route.body) } } } }),
       responses: responses(route, json),

@@ -11,7 +11,10 @@ export const channelsPages: Page[] = [
     door: "tenant",
     async handle({ ctx, query }) {
       const list = await listChannels(ctx, { limit: pageSize, offset: wholeNumber(query["offset"], 0, 1_000_000) });
-      return { view: "channels/list", data: { list, items: list.items.map((channel) => ({ ...channel, kind: kindOf(channel.config).label })), origin: ctx.config.server.public_url } };
+      return {
+        view: "channels/list",
+        data: { list, items: list.items.map((channel) => ({ ...channel, kind: kindOf(channel.config).label })), origin: ctx.config.server.public_url },
+      };
     },
   }),
   page({

@@ -41,7 +41,10 @@ export type ChannelPatch = Static<typeof ChannelPatch>;
 export const ChannelTest = Type.Object({ config: Config }, { additionalProperties: false, title: "ChannelTest" });
 export type ChannelTest = Static<typeof ChannelTest>;
 
-export const ChannelTestReply = Type.Object({ ok: Type.Literal(true) }, { additionalProperties: false, title: "ChannelTestReply", description: "The receiver has accepted the test message" });
+export const ChannelTestReply = Type.Object(
+  { ok: Type.Literal(true) },
+  { additionalProperties: false, title: "ChannelTestReply", description: "The receiver has accepted the test message" },
+);
 
 export const Channel = Type.Object(
   {

@@ -18,8 +18,11 @@ export function stripPath(cells: readonly string[], state: string): string {
  */
 export function strip(cells: readonly string[], label: string): Markup {
   const width = Math.max(cells.length * (cell.width + cell.gap) - cell.gap, 1);
-  const paths = [...new Set(cells)].map((state) => html`<path class="c-${state}" d="${stripPath(cells, state)}"/>`);
-  return html`<svg class="strip" viewBox="0 0 ${width} ${cell.height}" preserveAspectRatio="none" role="img" aria-label="${label}"><title>${label}</title>${paths}</svg>`;
+  const paths = [...new Set(cells)].map((state) => html`<path class="c-${state}" d="${stripPath(cells, state)}" />`);
+  return html`<svg class="strip" viewBox="0 0 ${width} ${cell.height}" preserveAspectRatio="none" role="img" aria-label="${label}">
+    <title>${label}</title>
+    ${paths}
+  </svg>`;
 }
 
 /** What a strip says in words: `Last 24 hours: down 2 h, degraded 30 min, no data 1 h`. */
@@ -61,7 +64,10 @@ export function bandPath(low: readonly (number | null)[], high: readonly (number
   let run: number[] = [];
   const close = () => {
     if (run.length > 1) {
-      path += `M${run.map((at) => `${round(x(at))} ${round(y(high[at]!))}`).join("L")}L${[...run].reverse().map((at) => `${round(x(at))} ${round(y(low[at]!))}`).join("L")}Z`;
+      path += `M${run.map((at) => `${round(x(at))} ${round(y(high[at]!))}`).join("L")}L${[...run]
+        .reverse()
+        .map((at) => `${round(x(at))} ${round(y(low[at]!))}`)
+        .join("L")}Z`;
     }
     run = [];
   };
@@ -79,8 +85,12 @@ export function sparkline(values: readonly (number | null)[]): Markup {
   if (known.length === 0) return new Markup("");
   const top = Math.max(...known) * 1.05 || 1;
   const step = values.length > 1 ? 120 / (values.length - 1) : 0;
-  const path = linePath(values, (at) => at * step, (value) => 27 - (value / top) * 25);
-  return html`<svg class="spark" viewBox="0 0 120 28" preserveAspectRatio="none" aria-hidden="true"><path d="${path}"/></svg>`;
+  const path = linePath(
+    values,
+    (at) => at * step,
+    (value) => 27 - (value / top) * 25,
+  );
+  return html`<svg class="spark" viewBox="0 0 120 28" preserveAspectRatio="none" aria-hidden="true"><path d="${path}" /></svg>`;
 }
 
 /** Round steps of an axis from 0: at most five, the last one at or above `top`. */
@@ -127,15 +137,30 @@ export function latencyChart(points: readonly LatencyPoint[], spans: readonly Sp
   const x = (index: number) => Math.min(1, Math.max(0, at(points[index]!.t + middle))) * plot.width;
   const y = (value: number) => plot.height - (value / top) * (plot.height - 12);
 
-  const grid = steps.map((step) => html`<path d="M0 ${round(y(step))}H${plot.width}"/>`);
+  const grid = steps.map((step) => html`<path d="M0 ${round(y(step))}H${plot.width}" />`);
   const shades = spans
     .filter((span) => span.to > range.from && span.from < range.to)
     .map((span) => {
       const left = Math.max(0, at(span.from));
-      return html`<rect class="shade-${span.kind}" x="${percentOf(left)}" width="${percentOf(Math.max(Math.min(1, at(span.to)) - left, 0.002))}" height="${plot.height}"><title>${span.title}</title></rect>`;
+      return html`<rect class="shade-${span.kind}" x="${percentOf(left)}" width="${percentOf(Math.max(Math.min(1, at(span.to)) - left, 0.002))}" height="${plot.height}"
+        ><title>${span.title}</title></rect
+      >`;
     });
   const labels = steps.map((step) => html`<text x="100%" dx="-8" y="${round(y(step) + 4)}" text-anchor="end">${ms(step)}</text>`);
-  return html`<div class="chartbox"><svg class="scale axis" aria-hidden="true">${labels}</svg><svg class="chart" role="img" aria-label="${range.label}"><title>${range.label}</title>${shades}<svg width="100%" height="${plot.height}" viewBox="0 0 ${plot.width} ${plot.height}" preserveAspectRatio="none"><g class="grid">${grid}</g><path class="band" d="${bandPath(p50, p95, x, y)}"/><path class="p95" d="${linePath(p95, x, y)}"/><path class="p50" d="${linePath(p50, x, y)}"/><path class="dots" d="${dotsPath(p50, x, y)}"/></svg><g class="axis">${timeAxis(range)}</g></svg></div>`;
+  return html`<div class="chartbox">
+    <svg class="scale axis" aria-hidden="true">${labels}</svg
+    ><svg class="chart" role="img" aria-label="${range.label}">
+      <title>${range.label}</title>
+      ${shades}<svg width="100%" height="${plot.height}" viewBox="0 0 ${plot.width} ${plot.height}" preserveAspectRatio="none">
+        <g class="grid">${grid}</g>
+        <path class="band" d="${bandPath(p50, p95, x, y)}" />
+        <path class="p95" d="${linePath(p95, x, y)}" />
+        <path class="p50" d="${linePath(p50, x, y)}" />
+        <path class="dots" d="${dotsPath(p50, x, y)}" />
+      </svg>
+      <g class="axis">${timeAxis(range)}</g>
+    </svg>
+  </div>`;
 }
 
 /** Five times along the foot, the last one being now. */
@@ -146,7 +171,7 @@ function timeAxis(range: { from: number; to: number }): Markup[] {
     const anchor = share === 0 ? "start" : share === 1 ? "end" : "middle";
     const text = share === 1 ? "now" : long ? day(t).replace(/ \d{4}$/, "") : clock(t, t.getTime());
     const live = share === 1 ? "" : html` data-at="${t.toISOString()}" data-as="${long ? "date" : "hour"}"`;
-    return html`<text x="${percentOf(share)}" y="${plot.height + 18}" text-anchor="${anchor}"${live}><title>${absolute(t)}</title>${text}</text>`;
+    return html`<text x="${percentOf(share)}" y="${plot.height + 18}" text-anchor="${anchor}" ${live}><title>${absolute(t)}</title>${text}</text>`;
   });
 }
 

@@ -81,5 +81,7 @@ function asAppError(thrown: unknown): AppError {
 }
 
 function describe(thrown: unknown): string {
-  return thrown instanceof Error ? `${thrown.stack ?? thrown.message}${thrown.cause instanceof Error ? `\ncaused by ${thrown.cause.stack ?? thrown.cause.message}` : ""}` : String(thrown);
+  return thrown instanceof Error
+    ? `${thrown.stack ?? thrown.message}${thrown.cause instanceof Error ? `\ncaused by ${thrown.cause.stack ?? thrown.cause.message}` : ""}`
+    : String(thrown);
 }

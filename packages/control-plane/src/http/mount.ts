@@ -21,7 +21,13 @@ const pattern = (path: string): string => path.replaceAll(/\{(\w+)\}/g, ":$1");
  * The router of all declared routes. For each: who is asking, then what they ask (path, query, body), then the handler.
  * `checkReplies` also holds every answer against its declared schema and makes a difference a defect; tests run with it.
  */
-export function mountRoutes(routes: readonly Route[], doors: Authenticators, checkReplies: boolean, onWrite: OnWrite = async () => {}, throttle: Throttle = async () => {}): Router {
+export function mountRoutes(
+  routes: readonly Route[],
+  doors: Authenticators,
+  checkReplies: boolean,
+  onWrite: OnWrite = async () => {},
+  throttle: Throttle = async () => {},
+): Router {
   const router = new Router();
   const replays = openReplays();
   for (const route of routes) {

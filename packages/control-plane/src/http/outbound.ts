@@ -75,7 +75,11 @@ export function createOutbound(options: OutboundOptions): Outbound {
     if (url.protocol !== "https:") throw new OutboundError("the URL is not https");
     // The client neither times out nor gives up a connection that does not come about: the signal ends both, here and in open().
     const client = new Client(url.origin, {
-      connect: (_options, done) => void open(url, signal).then((socket) => done(null, socket), (error: Error) => done(error, null)),
+      connect: (_options, done) =>
+        void open(url, signal).then(
+          (socket) => done(null, socket),
+          (error: Error) => done(error, null),
+        ),
       headersTimeout: 0,
       bodyTimeout: 0,
     });

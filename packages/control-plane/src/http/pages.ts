@@ -112,7 +112,8 @@ function withoutFragment(http: Context): string {
 /** The router hands a bad percent escape through raw, and NUL would reach the database: both name nothing that exists. */
 function readParams(http: Context): Record<string, string> {
   const params = (http["params"] ?? {}) as Record<string, string>;
-  if (Object.values(params).some((value) => value.includes("\0") || value.includes("%") || !value.isWellFormed())) throw new AppError("NOT_FOUND", `There is nothing at ${http.path}.`);
+  if (Object.values(params).some((value) => value.includes("\0") || value.includes("%") || !value.isWellFormed()))
+    throw new AppError("NOT_FOUND", `There is nothing at ${http.path}.`);
   return params;
 }
 

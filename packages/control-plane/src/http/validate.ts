@@ -145,9 +145,11 @@ function explainObject(node: Node, value: unknown, pointer: string, code: ErrorC
   for (const key of node.required ?? []) {
     // A union fills in defaults only in a branch that fits, so what has one may still be missing here and is not what is wrong.
     const { errorCode: own, default: fallback } = properties[key] ?? {};
-    if (fallback === undefined && !Object.hasOwn(value, key)) return { pointer: join(pointer, key), code: isErrorCode(own) ? own : code, message: `${name(join(pointer, key))} is required.` };
+    if (fallback === undefined && !Object.hasOwn(value, key))
+      return { pointer: join(pointer, key), code: isErrorCode(own) ? own : code, message: `${name(join(pointer, key))} is required.` };
   }
-  if (node.minProperties !== undefined && keys.length < node.minProperties) return { pointer, code, message: `${name(pointer)} must have at least ${node.minProperties} field${node.minProperties === 1 ? "" : "s"}.` };
+  if (node.minProperties !== undefined && keys.length < node.minProperties)
+    return { pointer, code, message: `${name(pointer)} must have at least ${node.minProperties} field${node.minProperties === 1 ? "" : "s"}.` };
   if (node.maxProperties !== undefined && keys.length > node.maxProperties) return { pointer, code, message: `${name(pointer)} must have at most ${node.maxProperties} fields.` };
   const any = Object.values(node.patternProperties ?? {})[0];
   for (const key of keys) {
@@ -181,7 +183,12 @@ const join = (pointer: string, key: string): string => `${pointer}/${key.replace
 
 /** How a person would call the place: `check.timeout`, or "The body". */
 function name(pointer: string): string {
-  const path = pointer.replace(/^\/query/, "").slice(1).replaceAll("/", ".").replaceAll("~1", "/").replaceAll("~0", "~");
+  const path = pointer
+    .replace(/^\/query/, "")
+    .slice(1)
+    .replaceAll("/", ".")
+    .replaceAll("~1", "/")
+    .replaceAll("~0", "~");
   return path === "" ? "The body" : path;
 }
 

@@ -21,7 +21,17 @@ import { openViews, timeTag, viewsFolder } from "./views.ts";
 const now = Date.UTC(2026, 10, 20, 14, 2, 31);
 
 t.test("formats", async (t) => {
-  for (const [secs, text] of [[0, "0 s"], [45.9, "45 s"], [60, "1 min"], [2280, "38 min"], [3600, "1 h"], [7500, "2 h 5 min"], [86_400, "1 d"], [273_600, "3 d 4 h"], [-5, "0 s"]] as const) {
+  for (const [secs, text] of [
+    [0, "0 s"],
+    [45.9, "45 s"],
+    [60, "1 min"],
+    [2280, "38 min"],
+    [3600, "1 h"],
+    [7500, "2 h 5 min"],
+    [86_400, "1 d"],
+    [273_600, "3 d 4 h"],
+    [-5, "0 s"],
+  ] as const) {
     t.equal(format.duration(secs), text);
   }
   t.equal(format.brief(7500), "2 h");
@@ -43,7 +53,10 @@ t.test("formats", async (t) => {
 
 t.test("markup escapes whatever our own code did not make", async (t) => {
   const nasty = `<img src=x onerror="alert('1')">&`;
-  t.equal(html`<b title="${nasty}">${[nasty, new Markup("<i>")]}</b>`.html, `<b title="&lt;img src=x onerror=&quot;alert(&#39;1&#39;)&quot;&gt;&amp;">&lt;img src=x onerror=&quot;alert(&#39;1&#39;)&quot;&gt;&amp;<i></b>`);
+  t.equal(
+    html`<b title="${nasty}">${[nasty, new Markup("<i>")]}</b>`.html,
+    `<b title="&lt;img src=x onerror=&quot;alert(&#39;1&#39;)&quot;&gt;&amp;">&lt;img src=x onerror=&quot;alert(&#39;1&#39;)&quot;&gt;&amp;<i></b>`,
+  );
   t.equal(html`${null}${undefined}${0}`.html, "0");
   t.notMatch(field({ name: "/check/url", label: nasty, value: nasty, hint: nasty, placeholder: nasty }).html, /<img/);
   t.match(field({ name: "/check/body", label: "Body", type: "lines", value: "\nfirst line is empty" }).html, />\n\nfirst/, "a textarea drops one line break at its start");
@@ -81,7 +94,13 @@ t.test("lines, bands and axes", async (t) => {
   t.equal(sparkline([null, null]).html, "");
   t.match(sparkline([5]).html, "<path");
   t.equal(shareBar([{ name: "dns", value: 0, label: "DNS" }]).html, "");
-  t.match(shareBar([{ name: "dns", value: 1, label: "DNS" }, { name: "tls", value: 3, label: "TLS" }]).html, /x="0%" width="25%".*x="25%" width="75%"/);
+  t.match(
+    shareBar([
+      { name: "dns", value: 1, label: "DNS" },
+      { name: "tls", value: 3, label: "TLS" },
+    ]).html,
+    /x="0%" width="25%".*x="25%" width="75%"/,
+  );
 });
 
 t.test("the latency chart", async (t) => {
@@ -115,11 +134,21 @@ t.test("tokens", async (t) => {
     const [high, low] = [luminance(a), luminance(b)].sort((x, y) => y - x);
     return (high! + 0.05) / (low! + 0.05);
   };
-  for (const [theme, of] of [["light", light], ["dark", chosen]] as const) {
+  for (const [theme, of] of [
+    ["light", light],
+    ["dark", chosen],
+  ] as const) {
     const states = ["up", "degraded", "down", "error", "unknown", "maintenance"];
     const pairs = [
-      ...["text", "muted", "accent", ...states].flatMap((text) => [[text, "bg"], [text, "panel"]]),
-      ...states.flatMap((state) => [[state, `${state}-soft`], ["text", `${state}-soft`], ["accent", `${state}-soft`]]),
+      ...["text", "muted", "accent", ...states].flatMap((text) => [
+        [text, "bg"],
+        [text, "panel"],
+      ]),
+      ...states.flatMap((state) => [
+        [state, `${state}-soft`],
+        ["text", `${state}-soft`],
+        ["accent", `${state}-soft`],
+      ]),
       ["accent", "accent-soft"],
       ["on-accent", "accent"],
     ];
@@ -134,13 +163,26 @@ t.test("no sheet but the tokens names a colour, and no view a style", async (t) 
     t.notMatch(css, /#[0-9a-f]{3,8}\b(?![^{]*\{)|rgb\(|hsl\(/i, name);
   }
   const views = readdirSync(viewsFolder, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
-  for (const entry of views) t.notMatch(readFileSync(join(entry.parentPath, entry.name), "utf8"), /\sstyle=|\son\w+=|<style|javascript:/i, `${entry.name} needs nothing that the content policy forbids`);
+  for (const entry of views)
+    t.notMatch(readFileSync(join(entry.parentPath, entry.name), "utf8"), /\sstyle=|\son\w+=|<style|javascript:/i, `${entry.name} needs nothing that the content policy forbids`);
 });
 
 t.test("numbers and paths of a query", async (t) => {
-  t.same([undefined, "", "12", "-1", "1e3", "99999999999"].map((value) => wholeNumber(value, 7, 1000)), [7, 7, 12, 7, 7, 7]);
+  t.same(
+    [undefined, "", "12", "-1", "1e3", "99999999999"].map((value) => wholeNumber(value, 7, 1000)),
+    [7, 7, 12, 7, 7, 7],
+  );
   t.equal(wholeNumber("5000", 0, 1000), 1000);
-  t.same(["/monitors?q=a", undefined, "//evil.example", "/\\evil.example", "https://evil.example", "/a\nb", "/sign-in", "monitors"].map(localPath), ["/monitors?q=a", "/", "/", "/", "/", "/", "/", "/"]);
+  t.same(["/monitors?q=a", undefined, "//evil.example", "/\\evil.example", "https://evil.example", "/a\nb", "/sign-in", "monitors"].map(localPath), [
+    "/monitors?q=a",
+    "/",
+    "/",
+    "/",
+    "/",
+    "/",
+    "/",
+    "/",
+  ]);
 });
 
 /** An application with the real assets and views of the test's own, on a port of its own. */
@@ -196,7 +238,12 @@ t.test("assets", async (t) => {
   t.match(url, /^\/assets\/[\w-]{12}\/tokens\.css$/);
   const plain = await ask(url);
   t.equal(plain.status, 200);
-  t.match(plain.headers, { "content-type": "text/css; charset=utf-8", "cache-control": "public, max-age=31536000, immutable", "x-content-type-options": "nosniff", vary: "Accept-Encoding" });
+  t.match(plain.headers, {
+    "content-type": "text/css; charset=utf-8",
+    "cache-control": "public, max-age=31536000, immutable",
+    "x-content-type-options": "nosniff",
+    vary: "Accept-Encoding",
+  });
   t.same(plain.body, readFileSync(join(assetsFolder, "tokens.css")));
   const packed = await ask(url, { "accept-encoding": "br, gzip" });
   t.equal(packed.headers["content-encoding"], "gzip");
@@ -211,7 +258,18 @@ t.test("assets", async (t) => {
   t.equal(head.body.length, 0);
   t.equal((await ask(url, {}, "POST")).status, 405);
   const hash = url.split("/")[2]!;
-  for (const path of ["/assets/", "/assets/none.css", "/assets/../package.json", "/assets/%2e%2e/package.json", "/assets/..%2fpackage.json", `/assets/${hash}/../../package.json`, "/assets//etc/passwd", "/assets/%00", "/assets/vendor", `/assets/${"0".repeat(12)}/tokens.css`]) {
+  for (const path of [
+    "/assets/",
+    "/assets/none.css",
+    "/assets/../package.json",
+    "/assets/%2e%2e/package.json",
+    "/assets/..%2fpackage.json",
+    `/assets/${hash}/../../package.json`,
+    "/assets//etc/passwd",
+    "/assets/%00",
+    "/assets/vendor",
+    `/assets/${"0".repeat(12)}/tokens.css`,
+  ]) {
     const reply = await ask(path);
     t.equal(reply.status, 404, path);
     t.notMatch(reply.body.toString(), "statusmesh/control-plane");
@@ -229,7 +287,13 @@ t.test("pages", async (t) => {
   const whole = await ask("/list?name=%3Cb%3E", { cookie });
   t.equal(whole.status, 200);
   t.match(whole.body.toString(), /<link href=\/assets\/[\w-]{12}\/tokens.css>Acme whole part &lt;b&gt;/);
-  t.match(whole.headers, { "content-type": "text/html; charset=utf-8", "cache-control": "no-store", "x-content-type-options": "nosniff", "referrer-policy": "same-origin", "x-robots-tag": "noindex" });
+  t.match(whole.headers, {
+    "content-type": "text/html; charset=utf-8",
+    "cache-control": "no-store",
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "same-origin",
+    "x-robots-tag": "noindex",
+  });
   const policy = whole.headers["content-security-policy"] as string;
   t.match(policy, /^default-src 'self'; .*style-src 'self'; .*frame-ancestors 'none'$/);
   t.notMatch(policy, /unsafe/);
@@ -254,7 +318,11 @@ t.test("errors", async (t) => {
   t.match(found.headers["content-security-policy"], "default-src 'self'");
   t.match((await ask("/nowhere", person)).body.toString(), "error NOT_FOUND There is nothing at /nowhere. no frame");
   t.match((await ask("/list/%zz", person)).body.toString(), "error NOT_FOUND");
-  for (const [path, headers] of [["/api/v1/nowhere", person], ["/healthz/x", person], ["/nowhere", { accept: "application/json" }]] as const) {
+  for (const [path, headers] of [
+    ["/api/v1/nowhere", person],
+    ["/healthz/x", person],
+    ["/nowhere", { accept: "application/json" }],
+  ] as const) {
     t.equal((JSON.parse((await ask(path, headers)).body.toString()) as { error: { code: string } }).error.code, "NOT_FOUND", `${path} is answered in JSON`);
   }
 });

@@ -58,7 +58,8 @@ const helpers = (assets: Assets, now: number, has: (view: string) => boolean) =>
   /** `2 h`: how long something has lasted, short. */
   since: (at: Date | string | number) => format.brief((now - new Date(at).getTime()) / 1000),
   /** How long something that began at `at` has lasted. */
-  lasted: (at: Date | string | number, until: Date | string | number | null = null) => format.duration(((until === null ? now : new Date(until).getTime()) - new Date(at).getTime()) / 1000),
+  lasted: (at: Date | string | number, until: Date | string | number | null = null) =>
+    format.duration(((until === null ? now : new Date(until).getTime()) - new Date(at).getTime()) / 1000),
 });
 
 /** A state as icon and word, in its colour. */

@@ -13,7 +13,10 @@ export const incidentsPages: Page[] = [
       const monitor = query["monitor"] ?? "";
       const offset = wholeNumber(query["offset"], 0, 1_000_000);
       const ofMonitor = monitor === "" ? {} : { target_id: monitor };
-      const [list, open] = await Promise.all([listIncidents(ctx, { state, ...ofMonitor, limit: pageSize, offset }), listIncidents(ctx, { state: "open", ...ofMonitor, limit: 1, offset: 0 })]);
+      const [list, open] = await Promise.all([
+        listIncidents(ctx, { state, ...ofMonitor, limit: pageSize, offset }),
+        listIncidents(ctx, { state: "open", ...ofMonitor, limit: 1, offset: 0 }),
+      ]);
       return { view: "incidents/list", fragment: "incidents/list-live", data: { list, open: open.total, query: { state, monitor, offset } } };
     },
   }),

@@ -78,4 +78,3 @@ export function read(policy: Policy, state: TargetState, checkpoint: Checkpoint 
   }
   return live.length > failing.length ? { ...at, status: "up", error: null } : { ...at, status: newest.status, error };
 }
-

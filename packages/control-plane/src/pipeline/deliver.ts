@@ -76,7 +76,9 @@ export function startDeliverer(system: System, hub: Hub, options: DelivererOptio
     const claimed = await claimDeliveries(sql, { room, perChannel: maxInFlightPerChannel, busy, now, leasedUntil: now + leaseMs });
     for (const delivery of claimed) {
       const done = deliver(delivery)
-        .catch((error: unknown) => log.warn({ delivery: delivery.id, reason: reasonOf(error) }, "an attempt could not be written down; it is made again when its lease has run out"))
+        .catch((error: unknown) =>
+          log.warn({ delivery: delivery.id, reason: reasonOf(error) }, "an attempt could not be written down; it is made again when its lease has run out"),
+        )
         .finally(() => {
           inFlight.delete(delivery.id);
           wake();
@@ -94,7 +96,11 @@ export function startDeliverer(system: System, hub: Hub, options: DelivererOptio
     const fields = { delivery: delivery.id, incident: delivery.notice.incident_id, channel: delivery.channel_name, attempt: delivery.attempt_count + 1 };
     if (!written) log.warn(fields, "an attempt took longer than its lease and is made again");
     else if (outcome.ok) log.debug(fields, "delivered");
-    else log[verdict.state === "dead" ? "warn" : "info"]({ ...fields, reason: outcome.error, next: verdict.nextAttemptAt }, verdict.state === "dead" ? "a notice was given up" : "a notice was not accepted");
+    else
+      log[verdict.state === "dead" ? "warn" : "info"](
+        { ...fields, reason: outcome.error, next: verdict.nextAttemptAt },
+        verdict.state === "dead" ? "a notice was given up" : "a notice was not accepted",
+      );
   }
 
   async function attempt({ id, notice, channel }: ClaimedDelivery): Promise<Outcome> {

@@ -69,14 +69,25 @@ t.test("one region, run by run", (t) => {
     ["FFPPFF", [[0, 1, null, "major"]], "opened resolved reopened"],
     ["FFPPFFPP", [[0, 1, 6, "major"]], "opened resolved reopened resolved1"],
     // Six minutes later it is another one.
-    ["FFPPPPPPFF", [[0, 1, 2, "major"], [8, 9, null, "major"]], "opened resolved opened"],
+    [
+      "FFPPPPPPFF",
+      [
+        [0, 1, 2, "major"],
+        [8, 9, null, "major"],
+      ],
+      "opened resolved opened",
+    ],
     // A skipped slot breaks no streak.
     ["F.F", [[0, 2, null, "major"]], "opened"],
   ];
   for (const [text, incidents, notices] of table) {
     for (const batches of [runs(text).map((run) => [run]), [runs(text)]]) {
       const outcome = play(batches, policy());
-      t.same(outcome.incidents.map((it) => [minute(it.startedAt), minute(it.openedAt), minute(it.endedAt), it.severity]), incidents, `${text} in ${batches.length} batches`);
+      t.same(
+        outcome.incidents.map((it) => [minute(it.startedAt), minute(it.openedAt), minute(it.endedAt), it.severity]),
+        incidents,
+        `${text} in ${batches.length} batches`,
+      );
       t.equal(said(outcome.notices), notices, `${text} in ${batches.length} batches says "${notices}"`);
     }
   }
@@ -102,8 +113,10 @@ t.test("how many regions must agree", (t) => {
 });
 
 t.test("several regions", (t) => {
-  const three = (a: string, b: string, c: string) => [...runs(a, "a"), ...runs(b, "b"), ...runs(c, "c")].sort((x, y) => x.slot - y.slot || (x.region < y.region ? -1 : 1)).map((run) => [run]);
-  const open = (outcome: { incidents: IncidentState[] }) => outcome.incidents.filter((it) => it.closedAt === null).map((it) => `${it.impact} ${it.regionsDown.join("")}/${it.regionsUp.join("")}`);
+  const three = (a: string, b: string, c: string) =>
+    [...runs(a, "a"), ...runs(b, "b"), ...runs(c, "c")].sort((x, y) => x.slot - y.slot || (x.region < y.region ? -1 : 1)).map((run) => [run]);
+  const open = (outcome: { incidents: IncidentState[] }) =>
+    outcome.incidents.filter((it) => it.closedAt === null).map((it) => `${it.impact} ${it.regionsDown.join("")}/${it.regionsUp.join("")}`);
   t.same(open(play(three("PPFF", "PPPP", "PPPP"), policy())), [], "one of three is not the majority");
   t.same(open(play(three("PPFF", "PPPP", "PPPP"), policy({ regionPolicy: "any" }))), ["partial_outage a/bc"], "any takes one");
   t.same(open(play(three("PPFF", "PPFF", "PPPP"), policy())), ["partial_outage ab/c"], "two of three are the majority");
@@ -117,7 +130,10 @@ t.test("several regions", (t) => {
 
 t.test("an open incident closes when a silent failing minority is outvoted", (t) => {
   const batches = [...runs("FF", "a"), ...runs("PPPP", "b", 2)].map((run) => [run]);
-  t.same(play(batches, policy()).incidents.map((it) => minute(it.closedAt)), [3]);
+  t.same(
+    play(batches, policy()).incidents.map((it) => minute(it.closedAt)),
+    [3],
+  );
   t.end();
 });
 
@@ -130,8 +146,14 @@ t.test("late runs", (t) => {
     t.end();
   });
   t.test("an earlier failure moves the start", (t) => {
-    const outcome = play([[f1], [f3], [f0]].map((batch) => batch.map((run) => (run === f3 ? { ...f3, slot: p2.slot } : run))), policy());
-    t.same(outcome.incidents.map((it) => [minute(it.startedAt), minute(it.openedAt)]), [[0, 1]]);
+    const outcome = play(
+      [[f1], [f3], [f0]].map((batch) => batch.map((run) => (run === f3 ? { ...f3, slot: p2.slot } : run))),
+      policy(),
+    );
+    t.same(
+      outcome.incidents.map((it) => [minute(it.startedAt), minute(it.openedAt)]),
+      [[0, 1]],
+    );
     t.equal(said(outcome.notices), "opened");
     t.end();
   });
@@ -210,7 +232,11 @@ const anyPolicy = fc.record({
 });
 const regionNames = ["a", "b", "c"];
 const anyRun = fc.record({ at: fc.integer({ min: 0, max: 20 }), region: fc.constantFrom(...regionNames), verdict: fc.constantFrom<Verdict>("P", "P", "D", "F", "F") });
-const toRun = ({ at, region, verdict }: { at: number; region: string; verdict: Verdict }): Run => ({ slot: start + at * interval + regionNames.indexOf(region) * 7, region, verdict });
+const toRun = ({ at, region, verdict }: { at: number; region: string; verdict: Verdict }): Run => ({
+  slot: start + at * interval + regionNames.indexOf(region) * 7,
+  region,
+  verdict,
+});
 const distinct = (list: readonly Run[]): Run[] => [...new Map(list.map((run) => [`${run.slot}/${run.region}`, run])).values()].sort((x, y) => x.slot - y.slot);
 const visible = (incidents: readonly IncidentState[]) => incidents.map(({ id: _, ...rest }) => rest);
 
@@ -229,13 +255,22 @@ function cut<T>(list: readonly T[], cuts: readonly boolean[]): T[][] {
 
 t.test("property: batches and copies change nothing, not even what is said", (t) => {
   fc.assert(
-    fc.property(anyPolicy, fc.array(anyRun, { maxLength: 60 }), fc.array(fc.boolean(), { minLength: 1, maxLength: 10 }), fc.integer({ min: 0, max: 5 }), (rules, list, cuts, copies) => {
-      const ordered = distinct(list.map(toRun));
-      const single = play(ordered.map((run) => [run]), policy(rules));
-      const repeated = ordered.flatMap((run, at) => (at % 3 < copies % 3 ? [run, run, ordered[Math.max(0, at - 2)]!] : [run]));
-      const batched = play(cut(repeated, cuts), policy(rules));
-      return same(batched.state, single.state) && same(visible(batched.incidents), visible(single.incidents)) && said(batched.notices) === said(single.notices);
-    }),
+    fc.property(
+      anyPolicy,
+      fc.array(anyRun, { maxLength: 60 }),
+      fc.array(fc.boolean(), { minLength: 1, maxLength: 10 }),
+      fc.integer({ min: 0, max: 5 }),
+      (rules, list, cuts, copies) => {
+        const ordered = distinct(list.map(toRun));
+        const single = play(
+          ordered.map((run) => [run]),
+          policy(rules),
+        );
+        const repeated = ordered.flatMap((run, at) => (at % 3 < copies % 3 ? [run, run, ordered[Math.max(0, at - 2)]!] : [run]));
+        const batched = play(cut(repeated, cuts), policy(rules));
+        return same(batched.state, single.state) && same(visible(batched.incidents), visible(single.incidents)) && said(batched.notices) === said(single.notices);
+      },
+    ),
     { numRuns: 300 },
   );
   t.end();
@@ -246,14 +281,28 @@ t.test("property: in any order within the window the incidents are the same", (t
     fc.property(
       anyPolicy.chain((rules) => {
         const size = window(rules.confirmations, 1);
-        return fc.tuple(fc.constant(rules), fc.array(anyRun, { maxLength: size }), fc.array(fc.boolean(), { minLength: 1, maxLength: 7 }), fc.array(fc.nat(), { minLength: size, maxLength: size }));
+        return fc.tuple(
+          fc.constant(rules),
+          fc.array(anyRun, { maxLength: size }),
+          fc.array(fc.boolean(), { minLength: 1, maxLength: 7 }),
+          fc.array(fc.nat(), { minLength: size, maxLength: size }),
+        );
       }),
       ([rules, list, cuts, keys]) => {
         const ordered = distinct(list.map(toRun));
-        const shuffled = ordered.map((run, at) => ({ run, key: keys[at]! })).sort((x, y) => x.key - y.key).map((it) => it.run);
-        const inOrder = play(ordered.map((run) => [run]), policy(rules));
+        const shuffled = ordered
+          .map((run, at) => ({ run, key: keys[at]! }))
+          .sort((x, y) => x.key - y.key)
+          .map((it) => it.run);
+        const inOrder = play(
+          ordered.map((run) => [run]),
+          policy(rules),
+        );
         const anyOrder = play(cut(shuffled, cuts), policy(rules));
-        return same(visible(anyOrder.incidents), visible(inOrder.incidents)) && same(byName(current(policy(rules), anyOrder.state).regions), byName(current(policy(rules), inOrder.state).regions));
+        return (
+          same(visible(anyOrder.incidents), visible(inOrder.incidents)) &&
+          same(byName(current(policy(rules), anyOrder.state).regions), byName(current(policy(rules), inOrder.state).regions))
+        );
       },
     ),
     { numRuns: 500 },
@@ -263,15 +312,30 @@ t.test("property: in any order within the window the incidents are the same", (t
 
 t.test("property: in a long history, too, as long as no run is overtaken by more than the window", (t) => {
   fc.assert(
-    fc.property(anyPolicy, fc.array(anyRun, { minLength: 30, maxLength: 60 }), fc.array(fc.boolean(), { minLength: 1, maxLength: 7 }), fc.array(fc.nat(), { minLength: 60, maxLength: 60 }), (rules, list, cuts, delays) => {
-      const ordered = distinct(list.map(toRun));
-      const most = window(rules.confirmations, 1) - 1;
-      const delayed = ordered.map((run, at) => ({ run, key: at + (delays[at]! % most) })).sort((x, y) => x.key - y.key).map((it) => it.run);
-      const inOrder = play(ordered.map((run) => [run]), policy(rules));
-      const late = play(delayed.map((run) => [run]), policy(rules));
-      const batched = play(cut(delayed, cuts), policy(rules));
-      return same(visible(late.incidents), visible(inOrder.incidents)) && same(visible(batched.incidents), visible(inOrder.incidents));
-    }),
+    fc.property(
+      anyPolicy,
+      fc.array(anyRun, { minLength: 30, maxLength: 60 }),
+      fc.array(fc.boolean(), { minLength: 1, maxLength: 7 }),
+      fc.array(fc.nat(), { minLength: 60, maxLength: 60 }),
+      (rules, list, cuts, delays) => {
+        const ordered = distinct(list.map(toRun));
+        const most = window(rules.confirmations, 1) - 1;
+        const delayed = ordered
+          .map((run, at) => ({ run, key: at + (delays[at]! % most) }))
+          .sort((x, y) => x.key - y.key)
+          .map((it) => it.run);
+        const inOrder = play(
+          ordered.map((run) => [run]),
+          policy(rules),
+        );
+        const late = play(
+          delayed.map((run) => [run]),
+          policy(rules),
+        );
+        const batched = play(cut(delayed, cuts), policy(rules));
+        return same(visible(late.incidents), visible(inOrder.incidents)) && same(visible(batched.incidents), visible(inOrder.incidents));
+      },
+    ),
     { numRuns: 500 },
   );
   t.end();
@@ -280,7 +344,10 @@ t.test("property: in a long history, too, as long as no run is overtaken by more
 t.test("property: whoever was told that it is down is told when it is over", (t) => {
   fc.assert(
     fc.property(anyPolicy, fc.array(anyRun, { maxLength: 40 }), (rules, list) => {
-      const outcome = play(list.map((run) => [toRun(run)]), policy(rules));
+      const outcome = play(
+        list.map((run) => [toRun(run)]),
+        policy(rules),
+      );
       const toldOpen = new Map<string, boolean>();
       for (const { reason, incident } of outcome.notices) {
         const was = toldOpen.get(incident.id) ?? false;

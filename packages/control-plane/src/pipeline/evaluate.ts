@@ -182,7 +182,8 @@ function tell(state: EvaluationState, incidents: readonly IncidentState[], retra
 
   for (const { index, snapshot } of news) settle({ ...snapshot, id: incidents[index]!.id }, true);
   for (const incident of incidents) settle(incident, fresh);
-  for (const incident of retracted) if (told[incident.id]?.state === "open") say("resolved", { ...incident, closedAt: incident.closedAt ?? incident.openedAt, endedAt: incident.endedAt ?? incident.openedAt });
+  for (const incident of retracted)
+    if (told[incident.id]?.state === "open") say("resolved", { ...incident, closedAt: incident.closedAt ?? incident.openedAt, endedAt: incident.endedAt ?? incident.openedAt });
   for (const incident of retracted) delete told[incident.id];
   return { notices, told };
 }
@@ -255,7 +256,14 @@ export function reconsider(before: Policy, after: Policy, state: EvaluationState
   const wasOpen = known !== null && known.closedAt === null;
   const transition = decide(after, base, at, { recoverySince: at, mayOpen: true });
   const incident = base.incident;
-  if (transition === null || incident === null) return { state: { ...settled, base, incidents: incident === null ? [] : [incident] }, inserted: [], updated: wasOpen && incident !== null ? [incident] : [], retracted: [], notices: [] };
+  if (transition === null || incident === null)
+    return {
+      state: { ...settled, base, incidents: incident === null ? [] : [incident] },
+      inserted: [],
+      updated: wasOpen && incident !== null ? [incident] : [],
+      retracted: [],
+      notices: [],
+    };
   const inserted = incident.id === "" ? [incident] : [];
   if (incident.id === "") incident.id = newId();
   const { notices, told } = tell(settled, [incident], [], [], true);

@@ -150,7 +150,19 @@ function open(policy: Policy, checkpoint: Checkpoint, at: number, failingLive: R
     return "reopened";
   }
   const startedAt = Math.min(...failingLive.map((region) => region.since));
-  checkpoint.incident = { id: "", startedAt, openedAt: at, endedAt: null, closedAt: null, severity, impact: "degraded", peakImpact: "degraded", reopened: 0, regionsDown: [], regionsUp: [] };
+  checkpoint.incident = {
+    id: "",
+    startedAt,
+    openedAt: at,
+    endedAt: null,
+    closedAt: null,
+    severity,
+    impact: "degraded",
+    peakImpact: "degraded",
+    reopened: 0,
+    regionsDown: [],
+    regionsUp: [],
+  };
   describe(checkpoint.incident, failing, passing);
   return "opened";
 }

@@ -19,7 +19,16 @@ export const regionRoutes: Route[] = [
     replies: { 200: ProbeRegionPage },
     handle: async ({ ctx, query }) => ok(await listProbeRegions(ctx, query)),
   }),
-  route({ method: "GET", path: "/operator/regions", door: "operator", tag: "Operator", summary: "List all regions", query: Paging, replies: { 200: RegionPage }, handle: async ({ ctx, query }) => ok(await listRegions(ctx, query)) }),
+  route({
+    method: "GET",
+    path: "/operator/regions",
+    door: "operator",
+    tag: "Operator",
+    summary: "List all regions",
+    query: Paging,
+    replies: { 200: RegionPage },
+    handle: async ({ ctx, query }) => ok(await listRegions(ctx, query)),
+  }),
   route({
     method: "POST",
     path: "/operator/regions",
@@ -31,7 +40,14 @@ export const regionRoutes: Route[] = [
     errors: ["REGION_ID_TAKEN"],
     handle: async ({ ctx, body }) => created(`/operator/regions/${body.id}`, await createRegion(ctx, body)),
   }),
-  route({ ...one, method: "GET", summary: "Get one region", replies: { 200: Region }, errors: ["REGION_NOT_FOUND"], handle: async ({ ctx, params }) => ok(await getRegion(ctx, params.id)) }),
+  route({
+    ...one,
+    method: "GET",
+    summary: "Get one region",
+    replies: { 200: Region },
+    errors: ["REGION_NOT_FOUND"],
+    handle: async ({ ctx, params }) => ok(await getRegion(ctx, params.id)),
+  }),
   route({
     ...one,
     method: "PATCH",

@@ -11,7 +11,10 @@ export type ProbeRegion = Static<typeof ProbeRegion>;
 export const ProbeRegionPage = PageOf(ProbeRegion);
 
 /** A region as operators see it. */
-export const Region = Type.Object({ id: RegionId, name: Type.String(), location: nullable(Type.String()), enabled: Type.Boolean(), created_at: Timestamp, updated_at: Timestamp }, { additionalProperties: false, title: "Region" });
+export const Region = Type.Object(
+  { id: RegionId, name: Type.String(), location: nullable(Type.String()), enabled: Type.Boolean(), created_at: Timestamp, updated_at: Timestamp },
+  { additionalProperties: false, title: "Region" },
+);
 export type Region = Static<typeof Region>;
 export const RegionPage = PageOf(Region);
 

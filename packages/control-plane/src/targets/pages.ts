@@ -24,7 +24,11 @@ async function monitors({ ctx, query }: PageCall<"tenant">): Promise<PageReply> 
   // The sentence on top speaks of all monitors, whatever the list is narrowed to.
   const all = filtered || offset > 0 ? await listMonitors(ctx, { limit: 3, offset: 0 }) : list;
   const now = ctx.clock.now();
-  const history = await monitorHistory(ctx, list.items.map((row) => row.target.id), { from: new Date(now - dayMs), to: new Date(now), slices });
+  const history = await monitorHistory(
+    ctx,
+    list.items.map((row) => row.target.id),
+    { from: new Date(now - dayMs), to: new Date(now), slices },
+  );
   return {
     view: "targets/list",
     fragment: "targets/list-live",
@@ -96,7 +100,10 @@ async function monitor({ ctx, params, query }: PageCall<"tenant">): Promise<Page
       incidents: incidents.items.slice(0, 10),
       incidentsTotal: incidents.total,
       incidents30d: incidents.items.filter((incident) => Date.parse(incident.started_at) > now - 30 * dayMs).length,
-      trouble: trouble === null ? null : { ...trouble, why: why(trouble.votes, row.open_incident!.error_sample), where: where(row.open_incident), policy: policyWords(row.target.region_policy, trouble.votes) },
+      trouble:
+        trouble === null
+          ? null
+          : { ...trouble, why: why(trouble.votes, row.open_incident!.error_sample), where: where(row.open_incident), policy: policyWords(row.target.region_policy, trouble.votes) },
       policy: policyWords(row.target.region_policy, null),
     },
   };
@@ -104,7 +111,11 @@ async function monitor({ ctx, params, query }: PageCall<"tenant">): Promise<Page
 
 /** Why the incident is open, and who knows. */
 async function troubleOf(ctx: Ctx, incidentId: string) {
-  const [votes, deliveries, incident] = await Promise.all([explainIncident(ctx, incidentId), listDeliveries(ctx, incidentId, { limit: 20, offset: 0 }), getIncident(ctx, incidentId)]);
+  const [votes, deliveries, incident] = await Promise.all([
+    explainIncident(ctx, incidentId),
+    listDeliveries(ctx, incidentId, { limit: 20, offset: 0 }),
+    getIncident(ctx, incidentId),
+  ]);
   const told = deliveries.items.filter((delivery) => delivery.reason === "opened" && delivery.state === "delivered");
   return { votes, told, acknowledged: incident.acknowledged_at };
 }

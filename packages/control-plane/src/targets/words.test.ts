@@ -21,7 +21,10 @@ const said = (worst: MonitorRow[], some: Partial<Counts>) => {
 
 t.test("the sentence on top of the list", async (t) => {
   const down = row("Checkout API", "down", { open_incident: refused });
-  t.equal(said([down], { down: 1, degraded: 1, unknown: 1, up: 5 }), "Checkout API is down since 14:02 in 2 of 3 regions: connection refused. 1 monitor is degraded, 1 has no data, 5 are up.");
+  t.equal(
+    said([down], { down: 1, degraded: 1, unknown: 1, up: 5 }),
+    "Checkout API is down since 14:02 in 2 of 3 regions: connection refused. 1 monitor is degraded, 1 has no data, 5 are up.",
+  );
   t.equal(said([down, row("B", "down"), row("C", "down")], { down: 5, up: 2, paused: 1 }), "5 monitors are down: Checkout API, B, C and 2 more. 2 monitors are up, 1 is paused.");
   t.equal(said([row("Search", "degraded", { last_error: "rate-limited 503" })], { degraded: 1, up: 7 }), "Search is degraded since 14:02: rate-limited 503. 7 monitors are up.");
   t.equal(said([row("Edge", "unknown", { last_error: "old news" })], { unknown: 1 }), "Edge has no data since 14:02.", "an old error says nothing about now");
@@ -46,10 +49,26 @@ t.test("why", async (t) => {
   const votes = (regions: [string, "failing" | "passing" | "none", boolean][]) =>
     ({ alert_confirmations: 2, regions_needed: 2, regions_live: 3, regions: regions.map(([region, vote, live]) => ({ region, vote, live })) }) as Explanation;
   t.equal(
-    why(votes([["frankfurt", "failing", true], ["virginia", "failing", true], ["singapore", "passing", true]]), "connection refused."),
+    why(
+      votes([
+        ["frankfurt", "failing", true],
+        ["virginia", "failing", true],
+        ["singapore", "passing", true],
+      ]),
+      "connection refused.",
+    ),
     "frankfurt and virginia failed 2 checks in a row: connection refused. singapore still passes.",
   );
-  t.equal(why(votes([["a", "passing", true], ["b", "none", false]]), null), "a passes. b is silent.");
+  t.equal(
+    why(
+      votes([
+        ["a", "passing", true],
+        ["b", "none", false],
+      ]),
+      null,
+    ),
+    "a passes. b is silent.",
+  );
   t.equal(policyWords("majority", votes([])), "majority (2 of 3)");
   t.equal(policyWords({ count: 2 }, null), "2 regions");
 });
@@ -59,7 +78,10 @@ t.test("the numbers of a monitor's page", async (t) => {
   t.equal(phasesOf([bucket(0, 9)]), null);
   t.same(phasesOf([bucket(1, 12), bucket(3, 16), bucket(0, 999)]), { dns: 1, connect: 2, tls: 3, ttfb: 4, rest: 5 }, "weighted by samples, gaps left out");
   t.equal(latestBucket([bucket(1, 1), bucket(2, 2), bucket(0, 3)])?.avg, 2);
-  t.same([undefined, "7d", "nonsense"].map((key) => rangeOf(key).key), ["24h", "7d", "24h"]);
+  t.same(
+    [undefined, "7d", "nonsense"].map((key) => rangeOf(key).key),
+    ["24h", "7d", "24h"],
+  );
   const [open] = shadesOf([{ started_at: since.toISOString(), ended_at: null, severity: "minor", error_sample: "slow" } as never], since.getTime() + 1000);
   t.same(open, { from: since.getTime(), to: since.getTime() + 1000, kind: "degraded", title: "Degraded: slow" });
 });

@@ -53,7 +53,12 @@ export function overview(worst: readonly MonitorRow[], counts: Counts): Overview
   const [first] = affected;
   if (tone === "paused") return { tone, lead: total === 1 ? "The only monitor is paused." : `All ${total} monitors are paused.`, since: null, rest: "", others: "" };
   if (tone === "up" || first === undefined) {
-    const lead = counts.paused > 0 ? `${plural(counts.up, "monitor")} ${counts.up === 1 ? "is" : "are"} up, ${counts.paused} paused.` : total === 1 ? "The only monitor is up." : `All ${total} monitors are up.`;
+    const lead =
+      counts.paused > 0
+        ? `${plural(counts.up, "monitor")} ${counts.up === 1 ? "is" : "are"} up, ${counts.paused} paused.`
+        : total === 1
+          ? "The only monitor is up."
+          : `All ${total} monitors are up.`;
     return { tone: "up", lead, since: null, rest: "", others: "" };
   }
   const others = othersOf(tone, counts);
@@ -76,12 +81,21 @@ export function overview(worst: readonly MonitorRow[], counts: Counts): Overview
 
 function predicate(state: ShownState, count: number): string {
   const is = count === 1 ? "is" : "are";
-  const verbs: Record<ShownState, string> = { down: `${is} down`, degraded: `${is} degraded`, error: `cannot be checked`, unknown: count === 1 ? "has no data" : "have no data", up: `${is} up`, paused: `${is} paused` };
+  const verbs: Record<ShownState, string> = {
+    down: `${is} down`,
+    degraded: `${is} degraded`,
+    error: `cannot be checked`,
+    unknown: count === 1 ? "has no data" : "have no data",
+    up: `${is} up`,
+    paused: `${is} paused`,
+  };
   return verbs[state];
 }
 
 function othersOf(tone: ShownState, counts: Counts): string {
-  const parts = shownStates.filter((state) => state !== tone && counts[state] > 0).map((state, at) => `${at === 0 ? plural(counts[state], "monitor") : counts[state]} ${predicate(state, counts[state])}`);
+  const parts = shownStates
+    .filter((state) => state !== tone && counts[state] > 0)
+    .map((state, at) => `${at === 0 ? plural(counts[state], "monitor") : counts[state]} ${predicate(state, counts[state])}`);
   return parts.length === 0 ? "" : `${parts.join(", ")}.`;
 }
 
@@ -97,8 +111,12 @@ export function why(votes: Explanation, errorSample: string | null): string {
   const passing = votes.regions.filter((region) => region.vote === "passing" && region.live);
   const silent = votes.regions.filter((region) => !region.live);
   const names = (regions: { region: string }[]) => list(regions.map((region) => region.region));
-  const failed = failing.length === 0 ? "" : `${names(failing)} failed ${plural(votes.alert_confirmations, "check")} in a row${errorSample === null ? "" : `: ${errorSample.replace(/\.$/, "")}`}.`;
-  const passed = passing.length === 0 ? "" : `${names(passing)} ${failing.length === 0 ? (passing.length === 1 ? "passes" : "pass") : passing.length === 1 ? "still passes" : "still pass"}.`;
+  const failed =
+    failing.length === 0
+      ? ""
+      : `${names(failing)} failed ${plural(votes.alert_confirmations, "check")} in a row${errorSample === null ? "" : `: ${errorSample.replace(/\.$/, "")}`}.`;
+  const passed =
+    passing.length === 0 ? "" : `${names(passing)} ${failing.length === 0 ? (passing.length === 1 ? "passes" : "pass") : passing.length === 1 ? "still passes" : "still pass"}.`;
   const quiet = silent.length === 0 ? "" : `${names(silent)} ${silent.length === 1 ? "is" : "are"} silent.`;
   return [failed, passed, quiet].filter((part) => part !== "").join(" ");
 }

@@ -64,7 +64,12 @@ export async function listen(t: Teardown, koa: Koa): Promise<Served> {
     const json = body === undefined ? {} : { body: JSON.stringify(body), headers: { "content-type": "application/json", ...headers } };
     const response = await fetch(origin + path, { method, headers, redirect: "manual", ...json });
     const text = await response.text();
-    return { status: response.status, headers: response.headers, text, body: response.headers.get("content-type")?.startsWith("application/json") && text !== "" ? JSON.parse(text) : undefined };
+    return {
+      status: response.status,
+      headers: response.headers,
+      text,
+      body: response.headers.get("content-type")?.startsWith("application/json") && text !== "" ? JSON.parse(text) : undefined,
+    };
   };
   return Object.assign(ask, { origin });
 }

@@ -8,7 +8,10 @@ const ExpectedStatus = Type.Union(
   [
     Type.Object({ kind: Type.Literal("exact"), value: statusCode }, { additionalProperties: false }),
     Type.Object({ kind: Type.Literal("range"), value: Type.Object({ min: statusCode, max: statusCode }, { additionalProperties: false }) }, { additionalProperties: false }),
-    Type.Object({ kind: Type.Literal("one_of"), value: Type.Array(statusCode, { minItems: 1, maxItems: 100, errorCode: "INVALID_STATUS_RANGE" }) }, { additionalProperties: false }),
+    Type.Object(
+      { kind: Type.Literal("one_of"), value: Type.Array(statusCode, { minItems: 1, maxItems: 100, errorCode: "INVALID_STATUS_RANGE" }) },
+      { additionalProperties: false },
+    ),
   ],
   { default: { kind: "range", value: { min: 200, max: 299 } }, discriminator: "kind", description: "Which status codes count as up" },
 );
@@ -26,7 +29,11 @@ export const HttpCheck = Type.Object(
     max_redirects: Type.Integer({ minimum: 0, maximum: 20, default: 5 }),
     expected_status: ExpectedStatus,
     expected_body_contains: nullableText(1000, "Text that the first MiB of the body must contain"),
-    headers: Type.Record(Type.String(), Type.String({ maxLength: 8192 }), { default: {}, maxProperties: 50, description: "Sent with the request; dropped when a redirect leaves the origin" }),
+    headers: Type.Record(Type.String(), Type.String({ maxLength: 8192 }), {
+      default: {},
+      maxProperties: 50,
+      description: "Sent with the request; dropped when a redirect leaves the origin",
+    }),
     body: nullableText(65_536, "Sent with the request, UTF-8"),
     verify_tls: Type.Boolean({ default: true, description: "false accepts any certificate" }),
     basic_auth: Type.Union([Type.Tuple([Type.String({ minLength: 1, maxLength: 255 }), Type.String({ maxLength: 1024 })]), Type.Null()], {
@@ -119,9 +126,7 @@ export const http: CheckKind<typeof HttpCheck> = {
   url: (spec) => parseUrl(spec.url),
 
   mapSecrets(spec, change) {
-    const headers = Object.fromEntries(
-      Object.entries(spec.headers).map(([name, value]) => [name, secretHeader.test(name) ? change(value, `/headers/${name}`) : value]),
-    );
+    const headers = Object.fromEntries(Object.entries(spec.headers).map(([name, value]) => [name, secretHeader.test(name) ? change(value, `/headers/${name}`) : value]));
     return {
       ...spec,
       headers,

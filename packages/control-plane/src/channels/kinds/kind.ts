@@ -71,7 +71,10 @@ export async function deliverRequest(transport: Outbound, request: OutboundReque
 
 /** `the receiver answered 500: out of order`, with the start of what it said. */
 function answered({ status, text }: OutboundReply): string {
-  const said = text.toWellFormed().replaceAll(/[\s\p{C}]+/gu, " ").trim();
+  const said = text
+    .toWellFormed()
+    .replaceAll(/[\s\p{C}]+/gu, " ")
+    .trim();
   const start = said.length > 200 ? `${said.slice(0, 200).toWellFormed()}…` : said;
   const hint = status >= 300 && status < 400 ? " (redirects are not followed)" : "";
   return `the receiver answered ${status}${hint}${start === "" ? "" : `: ${start}`}`;
