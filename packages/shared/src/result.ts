@@ -7,7 +7,7 @@ export type CheckStatus = (typeof checkStatuses)[number];
 /** The error of a run that an open circuit breaker refused: it counts as failing, but it is not what is wrong with the target. */
 export const circuitOpen = "circuit_open";
 
-export const CheckStatusSchema = Type.Enum([...checkStatuses], { description: "What the run found" });
+const CheckStatusSchema = Type.Enum([...checkStatuses], { description: "What the run found" });
 
 const ms = (what: string) =>
   Type.Union([Type.Number({ minimum: 0, maximum: 86_400_000 }), Type.Null()], { description: `${what}, milliseconds; null where the kind skips the phase` });

@@ -6,7 +6,7 @@ import { type ChannelConfig, channelKinds } from "./kinds/index.ts";
 export type { ChannelConfig } from "./kinds/index.ts";
 
 /** Any config, told apart by its `type`. */
-export const Config = Type.Unsafe<ChannelConfig>(
+const Config = Type.Unsafe<ChannelConfig>(
   Type.Union(
     Object.values(channelKinds).map((kind): TSchema => kind.schema),
     { discriminator: "type", errorCode: "INVALID_CHANNEL_CONFIG", description: "How the channel is reached, tagged by type; secrets read as ***" },

@@ -18,7 +18,7 @@ function traceId(header: string): string {
  * The envelope of an error, for the caller. `field` belongs to 400s alone; where another status knows the place as well,
  * `details.pointer` has it. A defect says nothing about itself but its trace.
  */
-export function envelope(error: AppError, trace: string | null) {
+function envelope(error: AppError, trace: string | null) {
   const { code, message, status } = error;
   const details = status === 400 || error.field === null ? error.details : { ...error.details, pointer: error.field };
   return { error: { code, message, field: status === 400 ? error.field : null, details, trace_id: trace } };

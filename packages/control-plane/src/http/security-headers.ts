@@ -1,7 +1,7 @@
 import type { Context } from "koa";
 
 /** What a page may load: our own files and nothing else. `styles` allows inline style elements by their hash or nonce. */
-export function contentSecurityPolicy(extra: { styles?: readonly string[] } = {}): string {
+function contentSecurityPolicy(extra: { styles?: readonly string[] } = {}): string {
   return [
     "default-src 'self'",
     "img-src 'self' data:",

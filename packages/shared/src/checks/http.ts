@@ -55,7 +55,7 @@ const headerValue = /^[\t\x20-\x7e\x80-\xff]*$/;
 const secretHeader = /authorization|cookie|token|secret|password|api-?key|signature|credential/i;
 
 /** The URL of an http check, or the AppError that says what is wrong with it. */
-export function parseUrl(text: string): URL {
+function parseUrl(text: string): URL {
   let url: URL;
   try {
     url = new URL(text);

@@ -40,7 +40,7 @@ const ownHeaders = new Set([
 ]);
 
 /** What a receiver gets. The fields are a promise: none is renamed or taken away. A test says `test` as its reason. */
-export function webhookBody({ deliveryId, notice, test }: ChannelMessage): string {
+function webhookBody({ deliveryId, notice, test }: ChannelMessage): string {
   return JSON.stringify({
     delivery_id: deliveryId,
     incident_id: notice.incident_id,
