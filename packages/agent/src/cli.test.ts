@@ -77,7 +77,7 @@ async function controlPlane(t: Test) {
         return response.end(JSON.stringify({ stored: 1, duplicates: 0, dropped_future: 0, dropped_unassigned: 0 }));
       }
       pulls.push(body as PullRequest);
-      if (pulls.length > 1) return held.add(response);
+      if ((body as PullRequest).cursor !== null) return held.add(response);
       const assigned = (n: number, path: string) => ({
         target_id: id(n),
         org_id: id(90),

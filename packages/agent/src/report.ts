@@ -65,6 +65,8 @@ export class Reporter {
 
   #plan(now = false): void {
     const { clock, spool } = this.#options;
+    // A send that the end of draining cut off comes back here with its records, and must not try them again for ever.
+    if (this.#abort.signal.aborted) return;
     if (spool.waiting === 0) {
       if (this.#sending === 0) this.#draining?.();
       return;
