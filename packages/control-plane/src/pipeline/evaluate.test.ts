@@ -128,6 +128,20 @@ t.test("several regions", (t) => {
   t.end();
 });
 
+t.test("a passing run confirms no outage, even when the votes against one have gone stale meanwhile", (t) => {
+  const batches = [...runs("FF.P", "a"), ...runs("P", "b"), ...runs("P", "c")].sort((x, y) => x.slot - y.slot).map((run) => [run]);
+  t.same(play(batches, policy({ regionPolicy: { count: 2 } })).incidents, []);
+  t.end();
+});
+
+t.test("reopening is counted", (t) => {
+  t.same(
+    play([runs("FFPPFFPPFF")], policy()).incidents.map((it) => it.reopened),
+    [2],
+  );
+  t.end();
+});
+
 t.test("an open incident closes when a silent failing minority is outvoted", (t) => {
   const batches = [...runs("FF", "a"), ...runs("PPPP", "b", 2)].map((run) => [run]);
   t.same(
@@ -213,7 +227,11 @@ t.test("an edited policy is held against the evidence at once", (t) => {
   const three = policy({ confirmations: 3 });
   const { state } = play([runs("FF")], three);
   const outcome = reconsider(three, policy(), state, ["a"], start + 2 * interval, ids());
-  t.equal(outcome.inserted.length, 1, "two failures are enough now");
+  t.same(
+    outcome.inserted.map((it) => it.id),
+    ["incident-1"],
+    "two failures are enough now",
+  );
   t.equal(said(outcome.notices), "opened");
   const removed = reconsider(policy(), policy(), state, ["b"], start, ids());
   t.same(Object.keys(removed.state.base.regions), [], "a region that is no longer probed has no vote");
