@@ -35,7 +35,8 @@ interface Prepared {
   kind: string;
   probe: Probe<unknown>;
   timeoutMs: number;
-  destination: string;
+  /** Null for a check without one: no limit is kept for it. */
+  destination: string | null;
 }
 
 export interface RunnerOptions {
@@ -65,16 +66,16 @@ export class Runner {
     const now = clock.monotonic();
     const prepared = this.#prepare(check);
     if (!("probe" in prepared)) return this.#immediate(check.type, prepared);
-    const key = `${orgId} ${prepared.destination}`;
+    const key = prepared.destination === null ? null : `${orgId} ${prepared.destination}`;
     if (stats.inFlight >= maxInflight) {
       stats.throttled++;
       return this.#immediate(prepared.kind, { status: "error", error: `the agent is overloaded: ${maxInflight} checks are running`, skip: true });
     }
-    if (!this.cap.enter(key)) {
+    if (key !== null && !this.cap.enter(key)) {
       stats.throttled++;
       return this.#immediate(prepared.kind, { status: "degraded", error: "throttled: host concurrency cap", skip: true });
     }
-    if (!this.breakers.allows(key, now)) {
+    if (key !== null && !this.breakers.allows(key, now)) {
       this.cap.leave(key);
       return this.#immediate(prepared.kind, { status: "error", error: circuitOpen });
     }
@@ -96,7 +97,12 @@ export class Runner {
     return { done: Promise.resolve(outcome), abandon: () => undefined };
   }
 
-  #probe(check: WireCheck, { kind, probe, timeoutMs }: Prepared, key: string, wantWarnings: boolean): Run {
+  #remember(key: string, verdict: Verdict, now: number): void {
+    if (verdict.transportFailed === true) this.breakers.failed(key, now);
+    else if (verdict.status !== "error" && verdict.skip !== true) this.breakers.succeeded(key);
+  }
+
+  #probe(check: WireCheck, { kind, probe, timeoutMs }: Prepared, key: string | null, wantWarnings: boolean): Run {
     const { clock, stats, log, allowPrivate, userAgent, lookup } = this.#options;
     const timestamp = Math.round(clock.now());
     const started = clock.monotonic();
@@ -113,11 +119,10 @@ export class Runner {
         ended = true;
         cancelDeadline();
         stats.inFlight--;
-        this.cap.leave(key);
+        if (key !== null) this.cap.leave(key);
         if (verdict === null) return settle(null);
         const endedAt = clock.monotonic();
-        if (verdict.transportFailed === true) this.breakers.failed(key, endedAt);
-        else if (verdict.status !== "error" && verdict.skip !== true) this.breakers.succeeded(key);
+        if (key !== null) this.#remember(key, verdict, endedAt);
         stats.ran(kind, verdict.status);
         settle({ measurement: measurementOf(verdict, trace, endedAt - started), timestamp, skip: verdict.skip === true, warnings });
       };
@@ -158,8 +163,8 @@ function prepare(check: WireCheck): Prepared | Verdict {
   // The control plane validated the spec when it was stored; what it could not know, the probe finds out.
   const spec = check as unknown as CheckSpec;
   try {
-    const { host, port } = kindOf(spec).destination(spec);
-    return { kind: spec.type, probe: probeOf(spec.type), timeoutMs: spec.timeout, destination: `${host}:${port}` };
+    const destination = kindOf(spec).destination(spec);
+    return { kind: spec.type, probe: probeOf(spec.type), timeoutMs: spec.timeout, destination: destination && `${destination.host}:${destination.port}` };
   } catch (error) {
     return { status: "error", error: error instanceof Error ? error.message : String(error) };
   }

@@ -63,18 +63,24 @@ export function checkRules(system: Pick<System, "config" | "abuse">, spec: Check
       return secret;
     });
     kind.rules(spec);
-    const { host, pointer } = kind.destination(spec);
-    const range = system.config.security.allow_private_targets ? null : blockedHost(host);
-    if (range !== null) {
-      throw new AppError(
-        "SSRF_BLOCKED",
-        `${host} is not a public address (${range}). Check a public one, or set security.allow_private_targets on an instance that may reach it.`,
-        { field: pointer, details: { range } },
-      );
+    const destination = kind.destination(spec);
+    if (destination !== null) {
+      refusePrivateHost(system, destination.host, destination.pointer);
+      refuseDeniedHost(system, destination.host, destination.pointer);
     }
-    refuseDeniedHost(system, host, pointer);
+    const subject = kind.subject?.(spec);
+    if (subject !== undefined) refuseDeniedHost(system, subject.name, subject.pointer);
     const url = kind.url?.(spec);
-    if (url !== undefined) refuseAbusiveUrl(system, url, pointer);
+    if (url !== undefined) refuseAbusiveUrl(system, url, "/url");
+  });
+}
+
+function refusePrivateHost({ config }: Pick<System, "config">, host: string, field: string): void {
+  const range = config.security.allow_private_targets ? null : blockedHost(host);
+  if (range === null) return;
+  throw new AppError("SSRF_BLOCKED", `${host} is not a public address (${range}). Check a public one, or set security.allow_private_targets on an instance that may reach it.`, {
+    field,
+    details: { range },
   });
 }
 

@@ -235,9 +235,9 @@ export async function openCircuits(ctx: Ctx): Promise<number> {
   requireScope(ctx, "targets:read");
   const specs = await queries.selectSpecsFailingWith(ctx.sql, ctx.orgId, new Date(ctx.clock.now()), "circuit_open");
   return new Set(
-    specs.map((spec) => {
-      const { host, port } = kindOf(spec).destination(spec);
-      return `${host} ${port}`;
+    specs.flatMap((spec) => {
+      const destination = kindOf(spec).destination(spec);
+      return destination === null ? [] : [`${destination.host} ${destination.port}`];
     }),
   ).size;
 }

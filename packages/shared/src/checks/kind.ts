@@ -12,9 +12,14 @@ export interface CheckKind<S extends TSchema = TSchema> {
   readonly defaultIntervalSecs: number;
   /** Rules that a schema cannot say. Throws AppError whose field is a pointer relative to the check (`/url`). */
   rules(spec: Static<S>): void;
-  /** The host and port that the check dials first, for the guard, the per-host cap and the circuit breaker. */
-  destination(spec: Static<S>): { host: string; port: number; pointer: string };
-  /** The URL that the check asks for, where the kind has one; destination's pointer names it. */
+  /**
+   * The host and port that the check talks to first, for the guard, the per-host cap and the circuit breaker. Null where the
+   * check chooses none (it asks the machine's own resolver, or a public registry): none of the three applies then.
+   */
+  destination(spec: Static<S>): { host: string; port: number; pointer: string } | null;
+  /** The name that the check asks others about without talking to it, where the kind has one: the lists of what may not be monitored hold for it too. */
+  subject?(spec: Static<S>): { name: string; pointer: string };
+  /** The URL that the check asks for, where the kind has one. Its field is `/url`. */
   url?(spec: Static<S>): URL;
   /** Applies `change` to every secret of the check, and returns the copy. `pointer` names the field. */
   mapSecrets(spec: Static<S>, change: (secret: string, pointer: string) => string): Static<S>;
