@@ -19,7 +19,7 @@ export const goodBodies = ({ targetId }: { targetId: string }): Record<string, o
   "POST /api/v1/status-pages/{id}/components": { target_id: targetId },
   "POST /api/v1/status-pages/{id}/components/reorder": { target_ids: [targetId] },
   "PATCH /api/v1/status-pages/{id}/components/{target_id}": { public_name: "Shop" },
-  "POST /api/v1/api-tokens": { name: "Pipeline", scopes: ["targets:read"] },
+  "POST /api/v1/api-tokens": { name: "Pipeline", scopes: ["org:write"] },
   "POST /api/v1/orgs": { name: "Second" },
   "PATCH /api/v1/orgs/{id}": { name: "Acme" },
   "PATCH /api/v1/orgs/{id}/members/{user_id}": { role: "member" },

@@ -145,14 +145,19 @@ export interface SessionRow {
   expires_at: Date;
 }
 
-export async function selectSessions(sql: Db, userId: string, now: Date, idleSince: Date, limit: number, offset: number): Promise<SessionRow[]> {
+const ownSessions = (sql: Db, userId: string, orgId: string | null) => sql`user_id = ${userId} and (${orgId}::uuid is null or org_id = ${orgId})`;
+
+/** Live sessions, the latest used first. An org leaves out those that act in another one. */
+export async function selectSessions(sql: Db, userId: string, orgId: string | null, now: Date, idleSince: Date, limit: number, offset: number): Promise<SessionRow[]> {
   return await sql<SessionRow[]>`
     select id, user_agent, ip, created_at, last_used_at, expires_at from sessions
-    where user_id = ${userId} and expires_at > ${now} and last_used_at > ${idleSince} order by last_used_at desc limit ${limit} offset ${offset}`;
+    where ${ownSessions(sql, userId, orgId)} and expires_at > ${now} and last_used_at > ${idleSince} order by last_used_at desc limit ${limit} offset ${offset}`;
 }
 
-export async function countSessions(sql: Db, userId: string, now: Date, idleSince: Date): Promise<number> {
-  const [row] = await sql<{ count: number }[]>`select count(*)::int as count from sessions where user_id = ${userId} and expires_at > ${now} and last_used_at > ${idleSince}`;
+export async function countSessions(sql: Db, userId: string, orgId: string | null, now: Date, idleSince: Date): Promise<number> {
+  const [row] = await sql<
+    { count: number }[]
+  >`select count(*)::int as count from sessions where ${ownSessions(sql, userId, orgId)} and expires_at > ${now} and last_used_at > ${idleSince}`;
   return row!.count;
 }
 
@@ -208,8 +213,8 @@ export async function selectFirstOwner(sql: Db): Promise<{ user_id: string; org_
   return row ?? null;
 }
 
-export async function deleteSession(sql: Db, userId: string, id: string): Promise<boolean> {
-  return (await sql`delete from sessions where user_id = ${userId} and id = ${id}`).count === 1;
+export async function deleteSession(sql: Db, userId: string, orgId: string | null, id: string): Promise<boolean> {
+  return (await sql`delete from sessions where ${ownSessions(sql, userId, orgId)} and id = ${id}`).count === 1;
 }
 
 export interface MeRow {

@@ -58,7 +58,7 @@ export async function bootstrap(system: System): Promise<Bootstrapped> {
     }
     const owner = await queries.selectOwner(tx.sql, null);
     if (owner === null) throw new AppError("INTERNAL", "The database has users but no owner. Make one with: statusmesh bootstrap-owner --email you@example.org");
-    const signedIn = await queries.countSessions(tx.sql, owner.user_id, now, idleSince(now));
+    const signedIn = await queries.countSessions(tx.sql, owner.user_id, null, now, idleSince(now));
     return { email: owner.email, created, signInPath: signedIn > 0 ? null : await makeSignInLink(tx, owner.user_id) };
   });
 }

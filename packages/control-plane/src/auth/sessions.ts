@@ -1,12 +1,13 @@
 import { AppError } from "@statusmesh/shared/errors";
 import { isId, newId } from "@statusmesh/shared/ids";
 import { record } from "../audit/service.ts";
-import { type Ctx, inTransaction, scopes, type System } from "../context.ts";
+import { type Ctx, inTransaction, requireScope, scopes, type System } from "../context.ts";
 import { hashToken, newToken } from "../crypto/token.ts";
 import { iso, type Page } from "../http/wire.ts";
 import * as queries from "./queries.ts";
 import type { Session } from "./schema.ts";
 import { absoluteMs, idleSince, signInLinkMs } from "./session-times.ts";
+import { reachOf } from "./tokens.ts";
 
 /** The browser that signs in. */
 export interface Caller {
@@ -74,12 +75,14 @@ export function asSignedIn(tx: System, orgId: string, opened: OpenedSession, cal
   };
 }
 
-/** The live sessions of the caller's user, the latest used first. */
+/** The live sessions of the caller's user, the latest used first. A token that is bound to an organisation sees those that act in that one. */
 export async function listSessions(ctx: Ctx, input: { limit: number; offset: number } = { limit: 50, offset: 0 }): Promise<Page<Session>> {
+  requireScope(ctx, "org:read");
   const now = new Date(ctx.clock.now());
+  const orgId = (await reachOf(ctx))?.org_id ?? null;
   const [rows, total] = await Promise.all([
-    queries.selectSessions(ctx.sql, ctx.userId, now, idleSince(now), input.limit, input.offset),
-    queries.countSessions(ctx.sql, ctx.userId, now, idleSince(now)),
+    queries.selectSessions(ctx.sql, ctx.userId, orgId, now, idleSince(now), input.limit, input.offset),
+    queries.countSessions(ctx.sql, ctx.userId, orgId, now, idleSince(now)),
   ]);
   const items = rows.map((row) => ({
     id: row.id,
@@ -95,8 +98,10 @@ export async function listSessions(ctx: Ctx, input: { limit: number; offset: num
 
 /** Ends a session of the caller's user; `current` is the one that asks. It fails on its next request, on every replica. */
 export async function endSession(ctx: Ctx, id: string): Promise<void> {
+  requireScope(ctx, "org:write");
   const which = id === "current" ? (ctx.actor.type === "session" ? ctx.actor.id : null) : id;
-  if (which === null || !isId(which) || !(await queries.deleteSession(ctx.sql, ctx.userId, which))) throw new AppError("NOT_FOUND", "There is no such session.");
+  const orgId = (await reachOf(ctx))?.org_id ?? null;
+  if (which === null || !isId(which) || !(await queries.deleteSession(ctx.sql, ctx.userId, orgId, which))) throw new AppError("NOT_FOUND", "There is no such session.");
 }
 
 /** Lets the session that asks act in another organisation of its user, who belongs to it. */

@@ -55,7 +55,7 @@ export async function revokeToken(ctx: Ctx, id: string): Promise<void> {
 }
 
 /** What the token that asks is bound to; null when a person asks. */
-async function reachOf(ctx: Ctx): Promise<queries.TokenReach | null> {
+export async function reachOf(ctx: Ctx): Promise<queries.TokenReach | null> {
   if (ctx.actor.type !== "token" || ctx.actor.id === null) return null;
   return await queries.selectTokenReach(ctx.sql, ctx.userId, ctx.actor.id);
 }
