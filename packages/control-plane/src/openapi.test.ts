@@ -48,6 +48,16 @@ t.test("every route is in the document, once", async (t) => {
   });
 });
 
+t.test("what is for owners only says so, and nothing else does", async (t) => {
+  for (const route of routes) {
+    const operation = document.paths[route.path]![route.method.toLowerCase()]!;
+    const told = operation.description?.includes("For owners") === true;
+    const refuses = operation.responses["403"]?.description.includes("OWNER_REQUIRED") === true;
+    t.strictSame({ told, refuses }, { told: route.role !== "member", refuses: route.role !== "member" }, `${route.method} ${route.path}`);
+    t.ok(route.role === "member" || route.door === "tenant", `${route.method} ${route.path}: only members have a role`);
+  }
+});
+
 t.test("a path with a parameter comes after its literal siblings, or it would take their requests", async (t) => {
   const shadows = (first: string[], then: string[]) =>
     first.length === then.length && first.some((part) => part.startsWith("{")) && first.every((part, at) => part.startsWith("{") || part === then[at]);

@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import type { TSchema } from "typebox";
 import { errorCodes, type ErrorCode } from "@statusmesh/shared/errors";
+import { declaredErrors } from "./http/declared-errors.ts";
 import { ErrorEnvelope } from "./http/wire.ts";
 import type { Route } from "./http/route.ts";
 
@@ -10,20 +11,6 @@ const packageJson = JSON.parse(readFileSync(new URL("../package.json", import.me
 export const version = packageJson.version;
 
 type Json = Record<string, unknown>;
-
-/** Codes that a route can answer because of what it takes and who may call it. */
-function commonErrors(route: Route): ErrorCode[] {
-  const codes: ErrorCode[] = ["INTERNAL", "DEPENDENCY_DOWN"];
-  if (route.door !== "public") codes.push("UNAUTHENTICATED");
-  if (route.category !== null || route.path.startsWith("/api/public/v1/")) codes.push("RATE_LIMITED");
-  if (route.door === "tenant" && route.method !== "GET") codes.push("CSRF_REJECTED");
-  if (route.door === "operator") codes.push("NOT_FOUND");
-  if (route.scope !== null) codes.push("INSUFFICIENT_SCOPE");
-  if (route.query !== null) codes.push("INVALID_QUERY");
-  codes.push("UNKNOWN_FIELD");
-  if (route.body !== null) codes.push("INVALID_JSON", "INVALID_BODY", "UNSUPPORTED_MEDIA_TYPE", "PAYLOAD_TOO_LARGE");
-  return codes;
-}
 
 /** Our own keywords are for the validator, not for readers. */
 function publish(schema: unknown): unknown {
@@ -75,7 +62,7 @@ function responses(route: Route, json: (schema: TSchema) => unknown): Json {
     out[status] = { description: status === "204" ? "Done" : "Success", ...(schema === null ? {} : { content: { "application/json": { schema: json(schema) } } }) };
   }
   const byStatus = new Map<number, ErrorCode[]>();
-  for (const code of new Set([...commonErrors(route), ...route.errors])) {
+  for (const code of declaredErrors(route)) {
     const { status } = errorCodes[code];
     byStatus.set(status, [...(byStatus.get(status) ?? []), code]);
   }
@@ -86,6 +73,13 @@ function responses(route: Route, json: (schema: TSchema) => unknown): Json {
     };
   }
   return out;
+}
+
+const roleWords: Record<Route["role"], string | null> = { member: null, owner: "For owners of the organisation.", owner_or_self: "For owners, and for oneself." };
+
+function described(route: Route): Json {
+  const parts = [route.description, roleWords[route.role], route.scope === null ? null : `Needs the scope \`${route.scope}\`.`].filter((it) => it !== null);
+  return parts.length === 0 ? {} : { description: parts.join(" ") };
 }
 
 const security: Record<Route["door"], Json[]> = { tenant: [{ token: [] }, { session: [] }], agent: [{ agent: [] }], operator: [{ operator: [] }], public: [] };
@@ -108,9 +102,7 @@ export function openApiDocument(routes: readonly Route[], publicUrl: string, coo
       operationId: operationId(route),
       tags: [route.tag],
       summary: route.summary,
-      ...(route.description === null && route.scope === null
-        ? {}
-        : { description: [route.description, route.scope === null ? null : `Needs the scope \`${route.scope}\`.`].filter((it) => it !== null).join(" ") }),
+      ...described(route),
       parameters: parameters(route),
       ...(route.body === null ? {} : { requestBody: { required: !route.bodyOptional, content: { "application/json": { schema: json(route.body) } } } }),
       responses: responses(route, json),

@@ -3,6 +3,7 @@ import type { Context } from "koa";
 import { AppError } from "@statusmesh/shared/errors";
 import type { Ctx, Doors } from "../context.ts";
 import { readJson } from "./body.ts";
+import { declaredErrors } from "./declared-errors.ts";
 import { openReplays, type Replays } from "./idempotency.ts";
 import type { Method, Reply, Route, Sent } from "./route.ts";
 import type { Throttle } from "./throttle.ts";
@@ -19,7 +20,8 @@ const pattern = (path: string): string => path.replaceAll(/\{(\w+)\}/g, ":$1");
 
 /**
  * The router of all declared routes. For each: who is asking, then what they ask (path, query, body), then the handler.
- * `checkReplies` also holds every answer against its declared schema and makes a difference a defect; tests run with it.
+ * `checkReplies` also holds every answer against its declared schema, and every refusal against the declared codes, and
+ * makes a difference a defect; tests run with it.
  */
 export function mountRoutes(
   routes: readonly Route[],
@@ -38,6 +40,16 @@ export function mountRoutes(
 }
 
 async function serve(route: Route, doors: Authenticators, http: Context, checkReplies: boolean, replays: Replays, onWrite: OnWrite, throttle: Throttle): Promise<void> {
+  try {
+    await perform(route, doors, http, checkReplies, replays, onWrite, throttle);
+  } catch (error) {
+    if (checkReplies && error instanceof AppError && !declaredErrors(route).has(error.code))
+      throw new Error(`${route.method} ${route.path} answered ${error.code}, which it does not declare`, { cause: error });
+    throw error;
+  }
+}
+
+async function perform(route: Route, doors: Authenticators, http: Context, checkReplies: boolean, replays: Replays, onWrite: OnWrite, throttle: Throttle): Promise<void> {
   const ctx = withTrail(route, await doors[route.door](http), http);
   // A tenant's route always has a category, so none is forgotten.
   if (route.door === "tenant" && route.category !== null) await throttle(ctx as Ctx, route.category);

@@ -7,6 +7,9 @@ export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
 /** The budget that a request is charged to; null is never throttled. */
 export type RateCategory = "api_writes" | "api_reads" | "bulk_ops" | "test_now" | "check_now";
 
+/** Which members of the organisation may do it; `owner_or_self` is for what everybody may do to themselves. */
+export type RequiredRole = "member" | "owner" | "owner_or_self";
+
 /** What a handler answers. `body` undefined is an empty body. */
 export interface Reply {
   status: number;
@@ -38,6 +41,7 @@ export interface Route {
   readonly path: string;
   readonly door: keyof Doors;
   readonly scope: Scope | null;
+  readonly role: RequiredRole;
   readonly category: RateCategory | null;
   readonly tag: string;
   readonly summary: string;
@@ -62,6 +66,8 @@ export interface RouteDeclaration<D extends keyof Doors, P extends TObject, Q ex
   door: D;
   /** The scope that the service verb asks for; here it is documentation and the tests' list. */
   scope?: Scope;
+  /** The role that the service verb asks for, in the organisation that the path names or else in the caller's; every member's unless said. Documentation and the tests' list as well. */
+  role?: RequiredRole;
   category?: RateCategory;
   tag: string;
   summary: string;
@@ -89,6 +95,7 @@ export function route<D extends keyof Doors, P extends TObject, Q extends TObjec
     path: declared.path,
     door: declared.door,
     scope: declared.scope ?? null,
+    role: declared.role ?? "member",
     category: declared.category ?? (declared.door === "tenant" ? (declared.method === "GET" ? "api_reads" : "api_writes") : null),
     tag: declared.tag,
     summary: declared.summary,

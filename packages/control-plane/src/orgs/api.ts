@@ -9,7 +9,6 @@ import * as orgs from "./service.ts";
 
 const tag = "Organisations";
 const absent = ["ORG_NOT_FOUND"] as const;
-const ownersOnly = [...absent, "OWNER_REQUIRED"] as const;
 const page = Type.Object(paging(50, 1000), { additionalProperties: false });
 
 const orgRoutes: Route[] = [
@@ -56,12 +55,13 @@ const orgRoutes: Route[] = [
     path: "/api/v1/orgs/{id}",
     door: "tenant",
     scope: "org:write",
+    role: "owner",
     tag,
     summary: "Rename an organisation or change its slug",
     params: IdParam,
     body: schema.OrgPatch,
     replies: { 200: schema.Org },
-    errors: [...ownersOnly, "EMPTY_NAME", "INVALID_SLUG", "SLUG_TAKEN"],
+    errors: [...absent, "EMPTY_NAME", "INVALID_SLUG", "SLUG_TAKEN"],
     handle: async ({ ctx, params, body }) => ok(await orgs.updateOrg(ctx, params.id, body)),
   }),
   route({
@@ -69,13 +69,14 @@ const orgRoutes: Route[] = [
     path: "/api/v1/orgs/{id}",
     door: "tenant",
     scope: "org:write",
+    role: "owner",
     tag,
     summary: "Delete an organisation",
     description:
       "Its members and tokens are refused and its checks stop at once. Its owners can restore it for tenancy.deletion_grace_period_days (30); then it is gone with everything in it.",
     params: IdParam,
     replies: { 204: null },
-    errors: ownersOnly,
+    errors: absent,
     handle: async ({ ctx, params }) => {
       await orgs.deleteOrg(ctx, params.id);
       return noContent();
@@ -86,11 +87,12 @@ const orgRoutes: Route[] = [
     path: "/api/v1/orgs/{id}/restore",
     door: "tenant",
     scope: "org:write",
+    role: "owner",
     tag,
     summary: "Restore a deleted organisation",
     params: IdParam,
     replies: { 200: schema.Org },
-    errors: [...ownersOnly, "QUOTA_EXCEEDED"],
+    errors: [...absent, "QUOTA_EXCEEDED"],
     handle: async ({ ctx, params }) => ok(await orgs.restoreOrg(ctx, params.id)),
   }),
   route({
@@ -121,13 +123,14 @@ const orgRoutes: Route[] = [
     path: "/api/v1/orgs/{id}/audit",
     door: "tenant",
     scope: "org:read",
+    role: "owner",
     tag,
     summary: "What was done, newest first",
     description: "One entry for each write, kept for retention.audit_days (730).",
     params: IdParam,
     query: AuditQuery,
     replies: { 200: AuditPage },
-    errors: ownersOnly,
+    errors: absent,
     cache: "no-store",
     handle: async ({ ctx, params, query }) => ok(await orgs.listAudit(ctx, params.id, query)),
   }),
@@ -152,12 +155,13 @@ const memberRoutes: Route[] = [
     path: "/api/v1/orgs/{id}/members/{user_id}",
     door: "tenant",
     scope: "org:write",
+    role: "owner",
     tag,
     summary: "Change the role of a member",
     params: schema.MemberParams,
     body: schema.MemberPatch,
     replies: { 200: schema.Member },
-    errors: [...ownersOnly, "MEMBER_NOT_FOUND", "LAST_OWNER"],
+    errors: [...absent, "MEMBER_NOT_FOUND", "LAST_OWNER"],
     handle: async ({ ctx, params, body }) => ok(await orgs.updateMember(ctx, params.id, params.user_id, body.role)),
   }),
   route({
@@ -165,12 +169,13 @@ const memberRoutes: Route[] = [
     path: "/api/v1/orgs/{id}/members/{user_id}",
     door: "tenant",
     scope: "org:write",
+    role: "owner_or_self",
     tag,
     summary: "Take somebody out, or leave",
     description: "Owners take out anybody; everybody may leave. The last owner cannot go.",
     params: schema.MemberParams,
     replies: { 204: null },
-    errors: [...ownersOnly, "MEMBER_NOT_FOUND", "LAST_OWNER"],
+    errors: [...absent, "MEMBER_NOT_FOUND", "LAST_OWNER"],
     handle: async ({ ctx, params }) => {
       await orgs.removeMember(ctx, params.id, params.user_id);
       return noContent();
@@ -184,12 +189,13 @@ const invitationRoutes: Route[] = [
     path: "/api/v1/orgs/{id}/invitations",
     door: "tenant",
     scope: "org:read",
+    role: "owner",
     tag,
     summary: "List the pending invitations",
     params: IdParam,
     query: page,
     replies: { 200: schema.InvitationPage },
-    errors: ownersOnly,
+    errors: absent,
     handle: async ({ ctx, params, query }) => ok(await orgs.listInvitations(ctx, params.id, query)),
   }),
   route({
@@ -197,13 +203,14 @@ const invitationRoutes: Route[] = [
     path: "/api/v1/orgs/{id}/invitations",
     door: "tenant",
     scope: "org:write",
+    role: "owner",
     tag,
     summary: "Invite somebody by email",
     description: "The link goes to that address alone, and works for a week (168 h).",
     params: IdParam,
     body: schema.InvitationCreate,
     replies: { 201: schema.NewInvitation },
-    errors: [...ownersOnly, "ALREADY_MEMBER", "ALREADY_INVITED", "INVITATIONS_LIMIT", "QUOTA_EXCEEDED"],
+    errors: [...absent, "ALREADY_MEMBER", "ALREADY_INVITED", "INVITATIONS_LIMIT", "QUOTA_EXCEEDED"],
     handle: async ({ ctx, params, body }) => {
       const made = await orgs.createInvitation(ctx, params.id, body);
       return created(`/api/v1/orgs/${params.id}/invitations/${made.id}`, made);
@@ -214,11 +221,12 @@ const invitationRoutes: Route[] = [
     path: "/api/v1/orgs/{id}/invitations/{invitation_id}",
     door: "tenant",
     scope: "org:write",
+    role: "owner",
     tag,
     summary: "Revoke a pending invitation",
     params: schema.InvitationParams,
     replies: { 204: null },
-    errors: [...ownersOnly, "INVITATION_NOT_FOUND"],
+    errors: [...absent, "INVITATION_NOT_FOUND"],
     handle: async ({ ctx, params }) => {
       await orgs.revokeInvitation(ctx, params.id, params.invitation_id);
       return noContent();

@@ -7,7 +7,7 @@ import { ok, route, type Route } from "../http/route.ts";
 import { IdParam, nullable } from "../http/wire.ts";
 import { listProbeRegions } from "../regions/service.ts";
 import { CheckResult } from "../results/schema.ts";
-import { Check } from "../targets/schema.ts";
+import { Check, checkErrors } from "../targets/schema.ts";
 import { checkRules, targetToRun } from "../targets/service.ts";
 import { pull } from "./assign.ts";
 import type { Ingest } from "./ingest.ts";
@@ -80,7 +80,7 @@ export function pipelineRoutes(hub: Hub, ingest: Ingest, draining: AbortSignal):
       summary: "Run a check once without storing anything",
       body: Check,
       replies: { 200: TestResult },
-      errors: ["PROBE_UNAVAILABLE", "PROBE_BUSY", "SSRF_BLOCKED", "INVALID_URL_FORMAT", "INVALID_URL_SCHEME", "REDACTION_SENTINEL"],
+      errors: ["PROBE_UNAVAILABLE", "PROBE_BUSY", ...checkErrors],
       handle: async ({ ctx, body }) => {
         requireScope(ctx, "targets:execute");
         const spec = body as CheckSpec;

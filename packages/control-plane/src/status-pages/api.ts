@@ -6,7 +6,7 @@ import * as service from "./service.ts";
 
 const ComponentParam = Type.Object({ id: Type.String(), target_id: Type.String() });
 const read = { door: "tenant", scope: "status_page:read", tag: "Status pages" } as const;
-const write = { door: "tenant", scope: "status_page:write", tag: "Status pages" } as const;
+const write = { door: "tenant", scope: "status_page:write", role: "owner", tag: "Status pages" } as const;
 
 /** Public pages and what stands on them. Every member reads; only owners change. */
 export const statusPageRoutes: Route[] = [
@@ -26,7 +26,7 @@ export const statusPageRoutes: Route[] = [
     summary: "Create a status page",
     body: StatusPageCreate,
     replies: { 201: StatusPage },
-    errors: ["OWNER_REQUIRED", "INVALID_SLUG", "SLUG_TAKEN", "EMPTY_NAME", "QUOTA_EXCEEDED"],
+    errors: ["INVALID_SLUG", "SLUG_TAKEN", "EMPTY_NAME", "QUOTA_EXCEEDED"],
     handle: async ({ ctx, body }) => {
       const page = await service.createPage(ctx, body);
       return created(`/api/v1/status-pages/${page.id}`, page);
@@ -50,7 +50,7 @@ export const statusPageRoutes: Route[] = [
     params: IdParam,
     body: StatusPagePatch,
     replies: { 200: StatusPage },
-    errors: ["OWNER_REQUIRED", "STATUS_PAGE_NOT_FOUND", "INVALID_SLUG", "SLUG_TAKEN", "EMPTY_NAME"],
+    errors: ["STATUS_PAGE_NOT_FOUND", "INVALID_SLUG", "SLUG_TAKEN", "EMPTY_NAME"],
     handle: async ({ ctx, params, body }) => ok(await service.updatePage(ctx, params.id, body)),
   }),
   route({
@@ -60,7 +60,7 @@ export const statusPageRoutes: Route[] = [
     summary: "Delete a status page",
     params: IdParam,
     replies: { 204: null },
-    errors: ["OWNER_REQUIRED", "STATUS_PAGE_NOT_FOUND"],
+    errors: ["STATUS_PAGE_NOT_FOUND"],
     handle: async ({ ctx, params }) => {
       await service.deletePage(ctx, params.id);
       return noContent();
@@ -85,7 +85,7 @@ export const statusPageRoutes: Route[] = [
     params: IdParam,
     body: ComponentCreate,
     replies: { 201: Component },
-    errors: ["OWNER_REQUIRED", "STATUS_PAGE_NOT_FOUND", "TARGET_NOT_FOUND", "COMPONENT_ALREADY_ON_PAGE", "QUOTA_EXCEEDED"],
+    errors: ["STATUS_PAGE_NOT_FOUND", "TARGET_NOT_FOUND", "COMPONENT_ALREADY_ON_PAGE", "QUOTA_EXCEEDED"],
     handle: async ({ ctx, params, body }) => {
       const component = await service.addComponent(ctx, params.id, body);
       return created(`/api/v1/status-pages/${params.id}/components/${component.target_id}`, component);
@@ -100,7 +100,7 @@ export const statusPageRoutes: Route[] = [
     params: IdParam,
     body: ComponentOrder,
     replies: { 200: ComponentPage },
-    errors: ["OWNER_REQUIRED", "STATUS_PAGE_NOT_FOUND", "INVALID_COMPONENT_ID"],
+    errors: ["STATUS_PAGE_NOT_FOUND", "INVALID_COMPONENT_ID"],
     handle: async ({ ctx, params, body }) => ok(await service.reorderComponents(ctx, params.id, body.target_ids)),
   }),
   route({
@@ -111,7 +111,7 @@ export const statusPageRoutes: Route[] = [
     params: ComponentParam,
     body: ComponentPatch,
     replies: { 200: Component },
-    errors: ["OWNER_REQUIRED", "STATUS_PAGE_NOT_FOUND", "COMPONENT_NOT_FOUND"],
+    errors: ["STATUS_PAGE_NOT_FOUND", "COMPONENT_NOT_FOUND"],
     handle: async ({ ctx, params, body }) => ok(await service.updateComponent(ctx, params.id, params.target_id, body)),
   }),
   route({
@@ -121,7 +121,7 @@ export const statusPageRoutes: Route[] = [
     summary: "Take a monitor off a page",
     params: ComponentParam,
     replies: { 204: null },
-    errors: ["OWNER_REQUIRED", "STATUS_PAGE_NOT_FOUND", "COMPONENT_NOT_FOUND"],
+    errors: ["STATUS_PAGE_NOT_FOUND", "COMPONENT_NOT_FOUND"],
     handle: async ({ ctx, params }) => {
       await service.removeComponent(ctx, params.id, params.target_id);
       return noContent();

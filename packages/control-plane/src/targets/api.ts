@@ -1,32 +1,11 @@
 import Type from "typebox";
 import { created, noContent, ok, route, type Route } from "../http/route.ts";
 import { IdParam, paging } from "../http/wire.ts";
-import { TagPage, Target, TargetCreate, TargetPage, TargetPatch, TargetRegions } from "./schema.ts";
+import { checkErrors, TagPage, Target, TargetCreate, TargetPage, TargetPatch, TargetRegions } from "./schema.ts";
 import { createTarget, deleteTarget, getTarget, listTags, listTargets, setTargetRegions, targetRegions, updateTarget } from "./service.ts";
 
 /** What can be wrong with a target that is written. */
-export const targetErrors = [
-  "EMPTY_NAME",
-  "INVALID_TAG",
-  "INVALID_URL_SCHEME",
-  "INVALID_URL_FORMAT",
-  "INVALID_HTTP_METHOD",
-  "INVALID_HTTP_HEADER",
-  "INVALID_STATUS_RANGE",
-  "INVALID_TLS_CRED_COMBO",
-  "INVALID_INTERVAL",
-  "MIN_CHECK_INTERVAL",
-  "INVALID_TIMEOUT",
-  "INVALID_TCP_PORT",
-  "INVALID_TCP_HOST",
-  "INVALID_ALERT_CONFIG",
-  "INVALID_REGION_POLICY",
-  "REDACTION_SENTINEL",
-  "SSRF_BLOCKED",
-  "DOMAIN_DENYLISTED",
-  "URL_PATTERN_BLOCKED",
-  "ABUSE_BLOCKED",
-] as const;
+export const targetErrors = [...checkErrors, "EMPTY_NAME", "INVALID_TAG", "INVALID_INTERVAL", "MIN_CHECK_INTERVAL", "INVALID_ALERT_CONFIG", "INVALID_REGION_POLICY"] as const;
 
 const regions = { door: "tenant", tag: "Targets", path: "/api/v1/targets/{id}/regions", params: IdParam, replies: { 200: TargetRegions } } as const;
 

@@ -1,5 +1,6 @@
 import Type, { type Static, type TSchema } from "typebox";
 import { type CheckSpec, checkKinds } from "@statusmesh/shared/checks";
+import type { ErrorCode } from "@statusmesh/shared/errors";
 import { idPattern } from "@statusmesh/shared/ids";
 import { Id, PageOf, Timestamp } from "../http/wire.ts";
 
@@ -10,6 +11,22 @@ export const Check = Type.Unsafe<CheckSpec>(
     { discriminator: "type", description: "What is checked, tagged by type" },
   ),
 );
+
+/** What the rules of the kinds, the guard and the abuse lists say about a check. Codes that ride on a schema need no line here. */
+export const checkErrors = [
+  "INVALID_URL_SCHEME",
+  "INVALID_URL_FORMAT",
+  "INVALID_HTTP_METHOD",
+  "INVALID_HTTP_HEADER",
+  "INVALID_STATUS_RANGE",
+  "INVALID_TLS_CRED_COMBO",
+  "INVALID_TCP_HOST",
+  "REDACTION_SENTINEL",
+  "SSRF_BLOCKED",
+  "DOMAIN_DENYLISTED",
+  "URL_PATTERN_BLOCKED",
+  "ABUSE_BLOCKED",
+] as const satisfies readonly ErrorCode[];
 
 /** How many regions must agree that a target is down. */
 export const RegionPolicy = Type.Union(

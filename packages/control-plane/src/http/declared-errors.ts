@@ -1,0 +1,32 @@
+import { type ErrorCode, isErrorCode } from "@statusmesh/shared/errors";
+import type { Route } from "./route.ts";
+
+/** Every code that a route may answer: what its declaration names, what rides on the schema of its body, and what follows from what it takes and who may call it. */
+export function declaredErrors(route: Route): ReadonlySet<ErrorCode> {
+  return new Set([...commonErrors(route), ...codesOn(route.body), ...route.errors]);
+}
+
+/** The codes that `validate` reads from a schema: `errorCode` and `sizeCodes` of its nodes. */
+function codesOn(schema: unknown): ErrorCode[] {
+  if (typeof schema !== "object" || schema === null) return [];
+  const { errorCode, sizeCodes } = schema as { errorCode?: unknown; sizeCodes?: unknown };
+  const own = [errorCode, ...(Array.isArray(sizeCodes) ? sizeCodes : [])].filter(isErrorCode);
+  return [...own, ...Object.values(schema).flatMap(codesOn)];
+}
+
+function commonErrors(route: Route): ErrorCode[] {
+  const codes: ErrorCode[] = ["INTERNAL", "DEPENDENCY_DOWN"];
+  if (route.door !== "public") codes.push("UNAUTHENTICATED");
+  if (route.category !== null || route.path.startsWith("/api/public/v1/")) codes.push("RATE_LIMITED");
+  if (route.door === "tenant" && route.method !== "GET") codes.push("CSRF_REJECTED");
+  // Where nobody signs in, requests for a foreign host name.
+  if (route.door === "tenant") codes.push("FORBIDDEN");
+  // An operator's route where no secret is set, and a path that cannot be decoded.
+  if (route.door === "operator" || route.params !== null) codes.push("NOT_FOUND");
+  if (route.scope !== null) codes.push("INSUFFICIENT_SCOPE");
+  if (route.role !== "member") codes.push("OWNER_REQUIRED");
+  if (route.query !== null) codes.push("INVALID_QUERY");
+  codes.push("UNKNOWN_FIELD");
+  if (route.body !== null) codes.push("INVALID_JSON", "INVALID_BODY", "UNSUPPORTED_MEDIA_TYPE", "PAYLOAD_TOO_LARGE");
+  return codes;
+}
