@@ -9,16 +9,19 @@ export interface CredentialRow {
   user_id: string;
   org_id: string;
   role: "owner" | "member";
+  last_used_at: Date | null;
 }
+
+export type TokenCredentialRow = CredentialRow & { scopes: string[] };
 
 /**
  * The live token with this hash, in the org that it is bound to; an unbound one in the user's org with the slug that the
  * request names, or in their only one. No row: unknown, expired, revoked, or no longer a member. A deleted org is gone, but
  * for its owners when they come to bring it back.
  */
-export async function selectToken(sql: Db, hash: Buffer, now: Date, orgSlug: string | null, deletedToo: boolean): Promise<(CredentialRow & { scopes: string[] }) | null> {
-  const rows = await sql<(CredentialRow & { scopes: string[] })[]>`
-    select t.id, t.user_id, m.org_id, m.role, t.scopes
+export async function selectToken(sql: Db, hash: Buffer, now: Date, orgSlug: string | null, deletedToo: boolean): Promise<TokenCredentialRow | null> {
+  const rows = await sql<TokenCredentialRow[]>`
+    select t.id, t.user_id, m.org_id, m.role, t.scopes, t.last_used_at
     from api_tokens t
     join memberships m on m.user_id = t.user_id and m.org_id = coalesce(t.org_id, m.org_id)
     join orgs o on o.id = m.org_id and (o.deleted_at is null or (${deletedToo} and m.role = 'owner' and t.org_id is not null))
@@ -87,7 +90,7 @@ export async function revokeToken(sql: Db, userId: string, orgId: string | null,
 /** The live session with this hash: used within the idle limit, not past its end. `orgSlug` names another org of the user. For deleted orgs see {@link selectToken}. */
 export async function selectSession(sql: Db, hash: Buffer, now: Date, idleSince: Date, orgSlug: string | null, deletedToo: boolean): Promise<CredentialRow | null> {
   const [row] = await sql<CredentialRow[]>`
-    select s.id, s.user_id, m.org_id, m.role
+    select s.id, s.user_id, m.org_id, m.role, s.last_used_at
     from sessions s
     join memberships m on m.user_id = s.user_id
     join orgs o on o.id = m.org_id and (o.deleted_at is null or (${deletedToo} and m.role = 'owner'))
@@ -96,13 +99,14 @@ export async function selectSession(sql: Db, hash: Buffer, now: Date, idleSince:
   return row ?? null;
 }
 
-/** Notes a use, at most once a minute: a busy caller costs no write per request. */
-export async function touchToken(sql: Db, id: string, now: Date): Promise<void> {
-  await sql`update api_tokens set last_used_at = ${now} where id = ${id} and (last_used_at is null or last_used_at < ${new Date(now.getTime() - 60_000)})`;
+/** Notes a use, unless another was noted within `notedMs`. */
+export async function touchToken(sql: Db, id: string, now: Date, notedMs: number): Promise<void> {
+  await sql`update api_tokens set last_used_at = ${now} where id = ${id} and (last_used_at is null or last_used_at < ${new Date(now.getTime() - notedMs)})`;
 }
 
-export async function touchSession(sql: Db, id: string, now: Date): Promise<void> {
-  await sql`update sessions set last_used_at = ${now} where id = ${id} and last_used_at < ${new Date(now.getTime() - 60_000)}`;
+/** Like {@link touchToken}. */
+export async function touchSession(sql: Db, id: string, now: Date, notedMs: number): Promise<void> {
+  await sql`update sessions set last_used_at = ${now} where id = ${id} and last_used_at < ${new Date(now.getTime() - notedMs)}`;
 }
 
 /** Uses up a sign-in link; an org that its owner may restore comes after all others. Of two callers with one link exactly one gets the user. */

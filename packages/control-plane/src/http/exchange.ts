@@ -1,4 +1,4 @@
-import { randomBytes } from "node:crypto";
+import { randomUUID } from "node:crypto";
 import type { Context, Middleware } from "koa";
 import postgres from "postgres";
 import { AppError } from "@statusmesh/shared/errors";
@@ -11,7 +11,7 @@ const traceparent = /^[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}$/;
 /** The trace that the caller started, or a new one. Every log line and every error of the request carries it. */
 function traceId(header: string): string {
   const given = traceparent.exec(header)?.[1];
-  return given === undefined || /^0+$/.test(given) ? randomBytes(16).toString("hex") : given;
+  return given === undefined || /^0+$/.test(given) ? randomUUID().replaceAll("-", "") : given;
 }
 
 /**
