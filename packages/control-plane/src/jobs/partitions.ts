@@ -1,12 +1,11 @@
 import type { Sql } from "postgres";
 import type { System } from "../context.ts";
 import { dropOldPartitions, ensurePartitions } from "../db/partitions.ts";
+import { resultDays } from "../results/engine.ts";
 import { oldestAcceptable } from "../results/service.ts";
 
 const dayMs = 86_400_000;
 const daysAhead = 7;
-/** How long single results are kept. */
-const keepDays = 90;
 
 /**
  * Makes the partitions of results up to a week ahead and drops those whose day ended more than 90 days ago. There is
@@ -17,8 +16,8 @@ export async function keepPartitions(system: System): Promise<void> {
   const sql = system.sql as Sql;
   const now = system.clock.now();
   const oldest = (await oldestAcceptable(sql))?.getTime() ?? Infinity;
-  const from = Math.max(Math.min(oldest, now - dayMs), now - keepDays * dayMs);
+  const from = Math.max(Math.min(oldest, now - dayMs), now - resultDays * dayMs);
   const made = await ensurePartitions(sql, new Date(from), new Date(now + daysAhead * dayMs));
-  const dropped = await dropOldPartitions(sql, new Date(now), keepDays);
+  const dropped = await dropOldPartitions(sql, new Date(now), resultDays);
   if (made.length + dropped.length > 0) system.log.info({ made: made.length, dropped: dropped.length }, "result partitions kept");
 }

@@ -1,20 +1,31 @@
 import type { Fragment, Sql, TransactionSql } from "postgres";
+import { latencyColumns, latencyOfRuns } from "../results/engine.ts";
 
 type Db = Sql | TransactionSql;
 
 /** Writes where the rollup begins, unless it has begun. */
 export async function startProgress(sql: Db, hour: Date): Promise<void> {
-  await sql`insert into rollup_progress (next_hour) values (${hour}) on conflict do nothing`;
+  await sql`insert into rollup_progress (next_hour, latency_from, latency_to) values (${hour}, ${hour}, ${hour}) on conflict do nothing`;
 }
 
-/** The next hour to roll up for everybody. Its lock makes rollups wait for each other: a day is the sum of hours, and two sums at once would miss each other's. */
-export async function lockProgress(sql: Db): Promise<Date | null> {
-  const [row] = await sql<{ next_hour: Date }[]>`select next_hour from rollup_progress for update`;
-  return row?.next_hour ?? null;
+/** How far the rollup is. */
+export interface Progress {
+  /** The next hour to count for everybody. */
+  next_hour: Date;
+  /** The hours whose latency is summed up: from the first, up to the second. */
+  latency_from: Date;
+  latency_to: Date;
 }
 
-export async function writeProgress(sql: Db, nextHour: Date): Promise<void> {
-  await sql`update rollup_progress set next_hour = ${nextHour}`;
+/** Null before it began. Its lock makes rollups wait for each other: a day is the sum of hours, and two sums at once would miss each other's. */
+export async function lockProgress(sql: Db): Promise<Progress | null> {
+  const [row] = await sql<Progress[]>`
+    select next_hour, coalesce(latency_from, next_hour) as latency_from, coalesce(latency_to, next_hour) as latency_to from rollup_progress for update`;
+  return row ?? null;
+}
+
+export async function writeProgress(sql: Db, { next_hour, latency_from, latency_to }: Progress): Promise<void> {
+  await sql`update rollup_progress set next_hour = ${next_hour}, latency_from = ${latency_from}, latency_to = ${latency_to}`;
 }
 
 /** The runs of one target in one hour by region; for a lateral join. Only runs that are evidence count. */
@@ -39,6 +50,19 @@ export async function rollHour(sql: Db, hour: Date): Promise<void> {
     select t.id, w.hour, c.region, c.up, c.down, c.degraded, c.error
     from (values (${hour}::timestamptz)) as w (hour) cross join targets t cross join lateral (${hourOfRuns(sql, sql`t.id`, sql`w.hour`)}) c
     on conflict (target_id, hour, region) do update set up = excluded.up, down = excluded.down, degraded = excluded.degraded, error = excluded.error`;
+}
+
+const onNewSums = (sql: Db) => sql`
+  on conflict (target_id, hour, region) do update set samples = excluded.samples, total_sum = excluded.total_sum, dns_sum = excluded.dns_sum, connect_sum = excluded.connect_sum,
+    tls_sum = excluded.tls_sum, ttfb_sum = excluded.ttfb_sum, dns_n = excluded.dns_n, connect_n = excluded.connect_n, tls_n = excluded.tls_n, ttfb_n = excluded.ttfb_n, sketch = excluded.sketch`;
+
+/** Sums up the latency of one hour of every target. */
+export async function rollLatency(sql: Db, hour: Date): Promise<void> {
+  await sql`
+    insert into latency_hourly (target_id, ${latencyColumns(sql)})
+    select t.id, ${latencyColumns(sql)}
+    from (values (${hour}::timestamptz)) as w (at) cross join targets t cross join lateral (${latencyOfRuns(sql, sql`t.id`, sql`w.at`, sql`w.at + interval '1 hour'`)}) n
+    ${onNewSums(sql)}`;
 }
 
 /** Sums one UTC day (`2026-11-20`) of every target. */
@@ -79,6 +103,16 @@ export async function rollMarked(sql: Db, marks: readonly DirtyHour[]): Promise<
     on conflict (target_id, hour, region) do update set up = excluded.up, down = excluded.down, degraded = excluded.degraded, error = excluded.error`;
 }
 
+/** Sums up the latency of the given hours of the given targets again. */
+export async function rollMarkedLatency(sql: Db, marks: readonly DirtyHour[]): Promise<void> {
+  await sql`
+    insert into latency_hourly (target_id, ${latencyColumns(sql)})
+    select m.target_id, ${latencyColumns(sql)}
+    from unnest(${marks.map((mark) => mark.target_id)}::uuid[], ${marks.map((mark) => mark.hour.toISOString())}::timestamptz[]) as m (target_id, at)
+    cross join lateral (${latencyOfRuns(sql, sql`m.target_id`, sql`m.at`, sql`m.at + interval '1 hour'`)}) n
+    ${onNewSums(sql)}`;
+}
+
 /** Sums the UTC days of the given hours again. */
 export async function rollMarkedDays(sql: Db, marks: readonly DirtyHour[]): Promise<void> {
   await sql`
@@ -92,18 +126,19 @@ export async function rollMarkedDays(sql: Db, marks: readonly DirtyHour[]): Prom
     on conflict (target_id, day) do update set up = excluded.up, down = excluded.down, degraded = excluded.degraded, error = excluded.error`;
 }
 
-/** Drops hourly counts from before `cutoff`, a few of each target at a time: found by the key, never by reading the whole table. */
-export async function deleteHoursBefore(sql: Db, cutoff: Date): Promise<void> {
+/** Drops hours from before `cutoff`, a few of each target at a time: found by the key, never by reading the whole table. */
+export async function deleteHoursBefore(sql: Db, table: "results_hourly" | "latency_hourly", cutoff: Date): Promise<void> {
   await sql`
-    delete from results_hourly where ctid = any(array(
+    delete from ${sql(table)} where ctid = any(array(
       select old.ctid from targets t
-      cross join lateral (select h.ctid from results_hourly h where h.target_id = t.id and h.hour < ${cutoff} order by h.hour limit 200) old
+      cross join lateral (select h.ctid from ${sql(table)} h where h.target_id = t.id and h.hour < ${cutoff} order by h.hour limit 200) old
       limit 50000))`;
 }
 
-/** Drops what was counted of targets that are remembered as deleted. */
+/** Drops what was summed up of targets that are remembered as deleted. */
 export async function deleteCountsOfDeleted(sql: Db): Promise<void> {
   await sql`delete from results_hourly h using deleted_targets d where h.target_id = d.target_id`;
+  await sql`delete from latency_hourly l using deleted_targets d where l.target_id = d.target_id`;
   await sql`delete from results_daily s using deleted_targets d where s.target_id = d.target_id`;
   await sql`delete from rollup_dirty m using deleted_targets d where m.target_id = d.target_id`;
 }

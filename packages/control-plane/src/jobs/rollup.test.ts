@@ -16,7 +16,7 @@ const other: System = { ...system, sql: pool() };
 const at = (time: string) => Date.parse(`2026-11-20T${time}Z`);
 
 t.beforeEach(async () => {
-  await sql`truncate results, results_hourly, results_daily, rollup_dirty, rollup_progress`;
+  await sql`truncate results, results_hourly, results_daily, latency_hourly, rollup_dirty, rollup_progress`;
   clock.at = noon;
 });
 
@@ -182,16 +182,20 @@ t.test("partitions: a week ahead, no hole behind, nothing past 90 days", async (
   t.strictSame(await names(), kept);
 });
 
-t.test("hourly counts go after 13 months, and all counts of a deleted monitor at once", async (t) => {
+t.test("hours go after 13 months, and all sums of a deleted monitor at once", async (t) => {
   const [kept, gone] = [await newTarget(ctx), await newTarget(ctx)];
   for (const id of [kept, gone]) {
     await sql`insert into results_hourly values (${id}, '2025-10-20T12:00Z', 'eu', 1, 0, 0, 0), (${id}, '2025-10-20T13:00Z', 'eu', 1, 0, 0, 0)`;
+    await sql`
+      insert into latency_hourly (target_id, hour, region, samples, total_sum, dns_sum, connect_sum, tls_sum, ttfb_sum, dns_n, connect_n, tls_n, ttfb_n, sketch)
+      select ${id}, at, 'eu', 1, 5, 1, 1, 1, 1, 1, 1, 1, 1, '\\x0101' from unnest('{2025-10-20T12:00Z,2025-10-20T13:00Z}'::timestamptz[]) as u (at)`;
     await sql`insert into results_daily values (${id}, '2025-10-20', 2, 0, 0, 0)`;
   }
   await sql`delete from targets where id = ${gone}`;
   await sql`insert into deleted_targets (target_id, org_id, deleted_at) values (${gone}, ${ctx.orgId}, now())`;
   await forgetOldRollups(system);
   t.equal((await hours(kept)).length, 1);
+  t.strictSame([...(await sql<object[]>`select target_id as id, hour from latency_hourly`)], [{ id: kept, hour: new Date("2025-10-20T13:00Z") }]);
   t.equal((await days(kept)).length, 1);
   t.equal((await hours(gone)).length + (await days(gone)).length, 0);
 });

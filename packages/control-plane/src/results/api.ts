@@ -25,7 +25,8 @@ export const resultRoutes: Route[] = [
     method: "GET",
     path: "/api/v1/targets/{id}/latency",
     summary: "Latency over time",
-    description: "The range in about 60 slices, each a multiple of 60 s.",
+    description:
+      "The range in about 60 slices, each a multiple of 60 s. Exact below 60 hours. Ranges of 60 hours and more, and those that begin more than 90 days ago, are made from whole hours of the last 13 months: percentiles are within 1 %, a slice is at least an hour long and takes the hours that begin in it.",
     query: Type.Object({ ...rangeQuery, region }),
     replies: { 200: LatencySeries },
     handle: async ({ ctx, params, query }) => ok(await service.latencySeries(ctx, params.id, query)),

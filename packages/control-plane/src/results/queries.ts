@@ -1,18 +1,27 @@
 import type { Sql, TransactionSql } from "postgres";
 import type { CheckStatus } from "@statusmesh/shared/result";
+import { arrayOf } from "../db/array.ts";
+import type { Sources } from "./hours.ts";
 import type { Range } from "./range.ts";
 
 type Db = Sql | TransactionSql;
 
-/** A target that results are asked of, and how far apart its slots are. */
+/** A target that results are asked of, how far apart its slots are, and which hours are summed up. */
 export interface ResultTarget {
   id: string;
   interval_secs: number;
+  /** Up to here results are counted by the hour; null before the first rollup. */
+  counted_to: Date | null;
+  /** From here to there latency is summed up by the hour. */
+  latency_from: Date | null;
+  latency_to: Date | null;
 }
 
 /** The target, or null when the organisation has none of that id. */
 export async function targetExists(sql: Db, orgId: string, targetId: string): Promise<ResultTarget | null> {
-  const [row] = await sql<ResultTarget[]>`select t.id, t.interval_secs from targets t where t.org_id = ${orgId} and t.id = ${targetId}`;
+  const [row] = await sql<ResultTarget[]>`
+    select t.id, t.interval_secs, p.next_hour as counted_to, p.latency_from, p.latency_to
+    from targets t left join rollup_progress p on true where t.org_id = ${orgId} and t.id = ${targetId}`;
   return row ?? null;
 }
 
@@ -23,7 +32,7 @@ const slackMs = 6 * 60_000;
  * Rows of the target whose time is in the range. Partitions and the primary key go by slot, so the slot is bounded too: a
  * run starts at most one interval after its slot (jitter is a part of the interval) and ends within the slack.
  */
-const rowsOf = (sql: Db, orgId: string, target: ResultTarget, range: Range, region: string | null) => sql`
+export const rowsOf = (sql: Db, orgId: string, target: ResultTarget, range: Range, region: string | null) => sql`
   from results r
   where r.target_id = (select t.id from targets t where t.org_id = ${orgId} and t.id = ${target.id})
     and r.scheduled_at >= ${new Date(range.from.getTime() - target.interval_secs * 1000 - slackMs)}
@@ -58,47 +67,6 @@ export async function selectResults(sql: Db, orgId: string, target: ResultTarget
 export async function countResults(sql: Db, orgId: string, target: ResultTarget, range: Range, region: string | null): Promise<number> {
   const [row] = await sql<{ count: number }[]>`select count(*)::int as count ${rowsOf(sql, orgId, target, range, region)}`;
   return row!.count;
-}
-
-/** One slice of latency. Percentiles and means in ms; a mean is null when no run had the phase. */
-export interface LatencyRow {
-  /** Empty when regions are not told apart. */
-  region: string;
-  /** Unix seconds at the start of the slice. */
-  t: number;
-  /** p50, p95, p99. */
-  percentiles: [number, number, number];
-  avg: number;
-  dns: number | null;
-  connect: number | null;
-  tls: number | null;
-  ttfb: number | null;
-  samples: number;
-}
-
-/**
- * Latency in slices of `bucketSecs` counted from the Unix epoch; slices without a run are left out. Only runs that got
- * through count: a refused connection takes a millisecond and a timeout the whole budget, and neither is the target's latency.
- */
-export async function selectLatency(
-  sql: Db,
-  orgId: string,
-  target: ResultTarget,
-  range: Range,
-  region: string | null,
-  bucketSecs: number,
-  byRegion: boolean,
-): Promise<LatencyRow[]> {
-  return await sql<LatencyRow[]>`
-    select case when ${byRegion} then r.region else '' end as region,
-      (floor(extract(epoch from r."timestamp") / ${bucketSecs}::int) * ${bucketSecs}::int)::float8 as t,
-      percentile_cont(array[0.5, 0.95, 0.99]) within group (order by r.total_ms) as percentiles,
-      avg(r.total_ms) as avg, avg(r.dns_ms) as dns, avg(r.connect_ms) as connect, avg(r.tls_ms) as tls, avg(r.ttfb_ms) as ttfb,
-      count(*)::int as samples
-    ${rowsOf(sql, orgId, target, range, region)}
-      and not r.skip and r.status in ('up', 'degraded') and r.total_ms is not null
-    group by 1, 2
-    order by 1, 2`;
 }
 
 /** A stretch of time in which regions found the target down or could not check it. */
@@ -202,6 +170,42 @@ export async function countStatuses(sql: Db, orgId: string, target: ResultTarget
     select count(*) filter (where r.status = 'up')::int as up, count(*) filter (where r.status = 'down')::int as down,
       count(*) filter (where r.status = 'degraded')::int as degraded, count(*) filter (where r.status = 'error')::int as error
     ${rowsOf(sql, orgId, target, range, region)} and not r.skip`;
+  return row!;
+}
+
+/**
+ * Where a query by the hour finds what is not summed up: the parts of the range that {@link Sources} leaves to the results, and
+ * the hours of the target that late results have marked; each as "from" and "to".
+ */
+export const unsummed = (sql: Db, target: ResultTarget, { hours, runs }: Sources) => sql`
+  select u."from", u."to" from unnest(${arrayOf(runs.map(({ from }) => from.toISOString()))}::timestamptz[], ${arrayOf(runs.map(({ to }) => to.toISOString()))}::timestamptz[]) as u ("from", "to")
+  union all
+  select d.hour, d.hour + interval '1 hour' from rollup_dirty d where d.target_id = ${target.id} and d.hour >= ${hours?.from ?? null} and d.hour < ${hours?.to ?? null}`;
+
+/** Leaves the hours of `h` that are summed up and hold, of the target and, if one is given, the region. */
+export const summed = (sql: Db, orgId: string, target: ResultTarget, { hours }: Sources, region: string | null) => sql`
+  h.target_id = (select t.id from targets t where t.org_id = ${orgId} and t.id = ${target.id}) and h.hour >= ${hours?.from ?? null} and h.hour < ${hours?.to ?? null}
+  and (${region}::text is null or h.region = ${region})
+  and not exists (select from rollup_dirty d where d.target_id = h.target_id and d.hour = h.hour)`;
+
+/** {@link countStatuses} by slot, and by the hour where the hour is counted: 90 days are 2,160 rows a region instead of 130,000. */
+export async function countStatusesByHour(sql: Db, orgId: string, target: ResultTarget, sources: Sources, region: string | null): Promise<Counts> {
+  const [row] = await sql<Counts[]>`
+    select coalesce(sum(c.up), 0)::int as up, coalesce(sum(c.down), 0)::int as down, coalesce(sum(c.degraded), 0)::int as degraded, coalesce(sum(c.error), 0)::int as error
+    from (
+      select sum(h.up) as up, sum(h.down) as down, sum(h.degraded) as degraded, sum(h.error) as error
+      from results_hourly h where ${summed(sql, orgId, target, sources, region)}
+      union all
+      select n.up, n.down, n.degraded, n.error
+      from (${unsummed(sql, target, sources)}) as part ("from", "to")
+      cross join lateral (
+        select count(*) filter (where r.status = 'up') as up, count(*) filter (where r.status = 'down') as down,
+          count(*) filter (where r.status = 'degraded') as degraded, count(*) filter (where r.status = 'error') as error
+        from results r
+        where r.target_id = (select t.id from targets t where t.org_id = ${orgId} and t.id = ${target.id}) and r.scheduled_at >= part."from" and r.scheduled_at < part."to"
+          and (${region}::text is null or r.region = ${region}) and not r.skip
+      ) n
+    ) c`;
   return row!;
 }
 

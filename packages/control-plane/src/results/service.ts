@@ -1,24 +1,18 @@
 import { createHash } from "node:crypto";
-import { AppError } from "@statusmesh/shared/errors";
-import { isId } from "@statusmesh/shared/ids";
 import { type Ctx, requireScope, type System } from "../context.ts";
 import type { Page } from "../http/wire.ts";
+import { isByHour, sourcesOf } from "./hours.ts";
 import * as queries from "./queries.ts";
 import type { Counts } from "./queries.ts";
-import { parseRange, type Range } from "./range.ts";
-import type { CheckResult, IncidentPeriod, LatencyBucket, LatencySeries, RegionLatency, Uptime } from "./schema.ts";
+import type { Range } from "./range.ts";
+import { type RangeInput, resolve, roundMs } from "./resolve.ts";
+import type { CheckResult, IncidentPeriod, Uptime } from "./schema.ts";
 
 export { hourOf, markLate, oldestAcceptable } from "./late.ts";
+export { latencyByRegion, latencySeries } from "./latency.ts";
 export type { Counts } from "./queries.ts";
 
 const dayMs = 86_400_000;
-
-/** A span and a region as a caller asks for them: RFC 3339, the last 24 hours and every region when left out. */
-export interface RangeInput {
-  from?: string | undefined;
-  to?: string | undefined;
-  region?: string | undefined;
-}
 
 /** Results of a target, newest first. Throws TARGET_NOT_FOUND and BAD_TIME_RANGE, like every verb here. */
 export async function listResults(ctx: Ctx, targetId: string, input: RangeInput & { limit: number; offset: number }): Promise<Page<CheckResult>> {
@@ -29,42 +23,17 @@ export async function listResults(ctx: Ctx, targetId: string, input: RangeInput 
   return { items: rows.map(present), total, limit: input.limit, offset: input.offset };
 }
 
-/** Latency over time in about 60 slices. Every slice of the range is there; `samples` 0 marks a gap. */
-export async function latencySeries(ctx: Ctx, targetId: string, input: RangeInput): Promise<LatencySeries> {
-  requireScope(ctx, "targets:read");
-  const { target, range, region } = await resolve(ctx, targetId, input);
-  const bucketSecs = bucketSeconds(range);
-  const rows = await queries.selectLatency(ctx.sql, ctx.orgId, target, range, region, bucketSecs, false);
-  return { bucket_seconds: bucketSecs, buckets: fill(range, bucketSecs, rows) };
-}
-
-/** Latency over time for each region that has samples, by region id. */
-export async function latencyByRegion(ctx: Ctx, targetId: string, input: Omit<RangeInput, "region">): Promise<RegionLatency> {
-  requireScope(ctx, "targets:read");
-  const { target, range } = await resolve(ctx, targetId, input);
-  const bucketSecs = bucketSeconds(range);
-  const rows = await queries.selectLatency(ctx.sql, ctx.orgId, target, range, null, bucketSecs, true);
-  const regions = [...new Set(rows.map((row) => row.region))];
-  return {
-    bucket_seconds: bucketSecs,
-    regions: regions.map((region) => ({
-      region,
-      buckets: fill(
-        range,
-        bucketSecs,
-        rows.filter((row) => row.region === region),
-      ),
-    })),
-  };
-}
-
-/** How many runs ended how, and the share that found the target up or degraded. */
+/** How many runs ended how, and the share that found the target up or degraded. Long ranges go by slot and from hours, as latency does. */
 export async function uptime(ctx: Ctx, targetId: string, input: RangeInput): Promise<Uptime> {
   requireScope(ctx, "targets:read");
   const { target, range, region } = await resolve(ctx, targetId, input);
-  const { up, down, degraded, error } = await queries.countStatuses(ctx.sql, ctx.orgId, target, range, region);
-  const total = up + down + degraded + error;
-  return { total, up, down, degraded, error, uptime_pct: uptimePct({ up, down, degraded, error }) ?? 100 };
+  const { sql, orgId } = ctx;
+  const counted = target.counted_to === null ? null : { from: new Date(0), to: target.counted_to };
+  const counts = isByHour(range, ctx.clock.now())
+    ? await queries.countStatusesByHour(sql, orgId, target, sourcesOf(range, counted), region)
+    : await queries.countStatuses(sql, orgId, target, range, region);
+  const { up, down, degraded, error } = counts;
+  return { total: up + down + degraded + error, up, down, degraded, error, uptime_pct: uptimePct(counts) ?? 100 };
 }
 
 /** Stretches of failing results, newest first. Made from the results alone: confirmations, region policy and decisions of people do not enter. */
@@ -102,7 +71,7 @@ export async function monitorHistory(ctx: Ctx, targetIds: readonly string[], spa
   for (const row of await queries.selectSlices(ctx.sql, ctx.orgId, targetIds, span, sliceMs)) {
     const history = histories.get(row.target_id)!;
     history.strip[row.slice] = row.status;
-    history.p95[row.slice] = row.p95 === null ? null : round(row.p95);
+    history.p95[row.slice] = row.p95 === null ? null : roundMs(row.p95);
   }
   const days = await dailyCounts(ctx, ctx.orgId, targetIds, 30);
   for (const [id, history] of histories) {
@@ -151,48 +120,6 @@ export function sum(counts: Iterable<Counts>): Counts {
   }
   return all;
 }
-
-async function resolve(ctx: Ctx, targetId: string, input: RangeInput): Promise<{ target: queries.ResultTarget; range: Range; region: string | null }> {
-  const target = isId(targetId) ? await queries.targetExists(ctx.sql, ctx.orgId, targetId) : null;
-  if (target === null) throw new AppError("TARGET_NOT_FOUND", "There is no monitor with this id.");
-  return { target, range: parseRange(input, ctx.clock.now()), region: input.region ?? null };
-}
-
-/** About 60 slices, each a multiple of a minute: 1 h → 60 s, 24 h → 1440 s, 7 d → 10080 s, 30 d → 43200 s. */
-function bucketSeconds({ from, to }: Range): number {
-  return Math.max(60, Math.floor((to.getTime() - from.getTime()) / 60_000 / 60) * 60);
-}
-
-/** Every slice that touches the range, in order, those without a row as gaps. Slices count from the epoch, so that they stay put while the range moves on. */
-function fill(range: Range, bucketSecs: number, rows: readonly queries.LatencyRow[]): LatencyBucket[] {
-  const width = bucketSecs * 1000;
-  const known = new Map(rows.map((row) => [row.t * 1000, row]));
-  const buckets: LatencyBucket[] = [];
-  for (let t = Math.floor(range.from.getTime() / width) * width; t < range.to.getTime(); t += width) {
-    const row = known.get(t);
-    buckets.push(row === undefined ? { t, p50: 0, p95: 0, p99: 0, avg: 0, dns: 0, connect: 0, tls: 0, ttfb: 0, samples: 0 } : presentBucket(t, row));
-  }
-  return buckets;
-}
-
-function presentBucket(t: number, row: queries.LatencyRow): LatencyBucket {
-  const [p50, p95, p99] = row.percentiles;
-  return {
-    t,
-    p50: round(p50),
-    p95: round(p95),
-    p99: round(p99),
-    avg: round(row.avg),
-    dns: round(row.dns ?? 0),
-    connect: round(row.connect ?? 0),
-    tls: round(row.tls ?? 0),
-    ttfb: round(row.ttfb ?? 0),
-    samples: row.samples,
-  };
-}
-
-/** To a microsecond: what is stored is no finer, and single precision would show as noise. */
-const round = (ms: number): number => Math.round(ms * 1000) / 1000;
 
 const presentPeriod = (targetId: string, row: queries.PeriodRow): IncidentPeriod => ({
   id: derivedId(targetId, `${row.region} ${row.slot.toISOString()}`),

@@ -10,6 +10,7 @@ export const ranges = [
   { key: "24h", label: "24 h", words: "last 24 hours", ms: 24 * hourMs },
   { key: "7d", label: "7 d", words: "last 7 days", ms: 7 * 24 * hourMs },
   { key: "30d", label: "30 d", words: "last 30 days", ms: 30 * 24 * hourMs },
+  { key: "90d", label: "90 d", words: "last 90 days", ms: 90 * 24 * hourMs },
 ] as const;
 export type RangeChoice = (typeof ranges)[number];
 

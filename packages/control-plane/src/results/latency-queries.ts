@@ -1,0 +1,111 @@
+import type { Fragment, Sql, TransactionSql } from "postgres";
+import type { Sources } from "./hours.ts";
+import { type ResultTarget, rowsOf, summed, unsummed } from "./queries.ts";
+import type { Range } from "./range.ts";
+import { lastBucket, least, logGrowth } from "./sketch.ts";
+
+type Db = Sql | TransactionSql;
+
+/** One slice of latency. Percentiles and means in ms; a mean is null when no run had the phase. */
+export interface LatencyRow {
+  /** Empty when regions are not told apart. */
+  region: string;
+  /** Unix seconds at the start of the slice. */
+  t: number;
+  /** p50, p95, p99. */
+  percentiles: [number, number, number];
+  avg: number;
+  dns: number | null;
+  connect: number | null;
+  tls: number | null;
+  ttfb: number | null;
+  samples: number;
+}
+
+/**
+ * Latency in slices of `bucketSecs` counted from the Unix epoch; slices without a run are left out. Only runs that got
+ * through count: a refused connection takes a millisecond and a timeout the whole budget, and neither is the target's latency.
+ */
+export async function selectLatency(
+  sql: Db,
+  orgId: string,
+  target: ResultTarget,
+  range: Range,
+  region: string | null,
+  bucketSecs: number,
+  byRegion: boolean,
+): Promise<LatencyRow[]> {
+  return await sql<LatencyRow[]>`
+    select case when ${byRegion} then r.region else '' end as region,
+      (floor(extract(epoch from r."timestamp") / ${bucketSecs}::int) * ${bucketSecs}::int)::float8 as t,
+      percentile_cont(array[0.5, 0.95, 0.99]) within group (order by r.total_ms) as percentiles,
+      avg(r.total_ms) as avg, avg(r.dns_ms) as dns, avg(r.connect_ms) as connect, avg(r.tls_ms) as tls, avg(r.ttfb_ms) as ttfb,
+      count(*)::int as samples
+    ${rowsOf(sql, orgId, target, range, region)}
+      and not r.skip and r.status in ('up', 'degraded') and r.total_ms is not null
+    group by 1, 2
+    order by 1, 2`;
+}
+
+/** Latency of one hour in one region, or of a part of the hour: rows of the same hour and region add up. */
+export interface LatencyHourRow {
+  hour: Date;
+  region: string;
+  samples: number;
+  /** Sums in ms, and how many runs had the phase. */
+  total_sum: number;
+  dns_sum: number;
+  connect_sum: number;
+  tls_sum: number;
+  ttfb_sum: number;
+  dns_n: number;
+  connect_n: number;
+  tls_n: number;
+  ttfb_n: number;
+  /** See sketch.ts. */
+  sketch: Uint8Array;
+}
+
+/** LEB128 of a number below 2^14. */
+const varint = (sql: Db, n: Fragment) =>
+  sql`case when ${n} < 128 then set_byte('\\x00'::bytea, 0, ${n}) else set_byte(set_byte('\\x0000'::bytea, 0, ${n} % 128 + 128), 1, ${n} / 128) end`;
+
+/**
+ * Latency of one target by the hour of the slot and region, for a lateral join: what {@link LatencyHourRow} says, made from
+ * results. `target`, `from` and `to` may name columns of what it is joined with.
+ * Adding up in the database keeps the values of an hour of all targets out of this process.
+ */
+export const latencyOfRuns = (sql: Db, target: Fragment, from: Fragment, to: Fragment) => sql`
+  select s.hour, s.region, sum(s.samples)::int as samples, sum(s.total) as total_sum, coalesce(sum(s.dns), 0) as dns_sum, coalesce(sum(s.connect), 0) as connect_sum,
+    coalesce(sum(s.tls), 0) as tls_sum, coalesce(sum(s.ttfb), 0) as ttfb_sum, sum(s.dns_n)::int as dns_n, sum(s.connect_n)::int as connect_n, sum(s.tls_n)::int as tls_n, sum(s.ttfb_n)::int as ttfb_n,
+    string_agg(${varint(sql, sql`s.step`)} || ${varint(sql, sql`least(s.samples, 16383)`)}, ''::bytea order by s.bucket) as sketch
+  from (
+    select g.*, g.bucket - lag(g.bucket, 1, 0) over (partition by g.hour, g.region order by g.bucket) as step
+    from (
+      select date_trunc('hour', r.scheduled_at) as hour, r.region,
+        least(greatest(ceil(ln(greatest(r.total_ms::float8, ${least}::float8) / ${least}::float8) / ${logGrowth}::float8), 0), ${lastBucket}::int)::int as bucket,
+        count(*)::int as samples, sum(r.total_ms::float8) as total, sum(r.dns_ms::float8) as dns, sum(r.connect_ms::float8) as connect, sum(r.tls_ms::float8) as tls, sum(r.ttfb_ms::float8) as ttfb,
+        count(r.dns_ms) as dns_n, count(r.connect_ms) as connect_n, count(r.tls_ms) as tls_n, count(r.ttfb_ms) as ttfb_n
+      from results r
+      where r.target_id = ${target} and r.scheduled_at >= ${from} and r.scheduled_at < ${to} and not r.skip and r.status in ('up', 'degraded') and r.total_ms is not null
+      group by 1, 2, 3
+    ) g
+  ) s
+  group by s.hour, s.region`;
+
+/** The columns of latency_hourly that {@link latencyOfRuns} gives, in the order of the table. */
+export const latencyColumns = (sql: Db) => sql`hour, region, samples, total_sum, dns_sum, connect_sum, tls_sum, ttfb_sum, dns_n, connect_n, tls_n, ttfb_n, sketch`;
+
+/**
+ * Latency by hour and region: hours that are summed up as they are, the rest from the results, hours that late results have
+ * marked included.
+ */
+export async function selectLatencyHours(sql: Db, orgId: string, target: ResultTarget, sources: Sources, region: string | null): Promise<LatencyHourRow[]> {
+  return await sql<LatencyHourRow[]>`
+    select ${latencyColumns(sql)} from latency_hourly h where ${summed(sql, orgId, target, sources, region)}
+    union all
+    select ${latencyColumns(sql)}
+    from (${unsummed(sql, target, sources)}) as part ("from", "to")
+    cross join lateral (${latencyOfRuns(sql, sql`(select t.id from targets t where t.org_id = ${orgId} and t.id = ${target.id})`, sql`part."from"`, sql`part."to"`)}) n
+    where ${region}::text is null or n.region = ${region}`;
+}

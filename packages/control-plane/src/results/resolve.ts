@@ -1,0 +1,22 @@
+import { AppError } from "@statusmesh/shared/errors";
+import { isId } from "@statusmesh/shared/ids";
+import type { Ctx } from "../context.ts";
+import { type ResultTarget, targetExists } from "./queries.ts";
+import { parseRange, type Range } from "./range.ts";
+
+/** A span and a region as a caller asks for them: RFC 3339, the last 24 hours and every region when left out. */
+export interface RangeInput {
+  from?: string | undefined;
+  to?: string | undefined;
+  region?: string | undefined;
+}
+
+/** The target and the span that a caller means. Throws TARGET_NOT_FOUND and BAD_TIME_RANGE. */
+export async function resolve(ctx: Ctx, targetId: string, input: RangeInput): Promise<{ target: ResultTarget; range: Range; region: string | null }> {
+  const target = isId(targetId) ? await targetExists(ctx.sql, ctx.orgId, targetId) : null;
+  if (target === null) throw new AppError("TARGET_NOT_FOUND", "There is no monitor with this id.");
+  return { target, range: parseRange(input, ctx.clock.now()), region: input.region ?? null };
+}
+
+/** To a microsecond: what is stored is no finer, and single precision would show as noise. */
+export const roundMs = (ms: number): number => Math.round(ms * 1000) / 1000;
