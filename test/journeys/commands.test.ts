@@ -63,9 +63,9 @@ t.test("the doctor finds a running service well, and says what is not", async (t
   t.strictSame(
     // How full the disk of this machine is, is not the service's doing.
     findings.filter(({ check }) => check !== "disk").map(({ check, state }) => `${check} ${state}`),
-    ["configuration ok", "database ok", "migrations ok", "partitions ok", "agents ok", "clock ok", "redis skipped", "mail skipped"],
+    ["configuration ok", "database ok", "migrations ok", "partitions ok", "agents ok", "secrets ok", "clock ok", "redis skipped", "mail skipped"],
   );
-  t.match(findings.find(({ check }) => check === "agents")?.detail, "default: 1 alive, 1 monitors");
+  t.match(findings.find(({ check }) => check === "agents")?.detail, "default: 1 alive, 1 monitor");
 
   const ill = await run(["doctor"], { ...withOld, SM_REDIS__URL: `redis://127.0.0.1:${await freePort()}`, SM_EMAIL__SMTP_URL: `smtp://127.0.0.1:${await freePort()}` });
   t.equal(ill.code, 1);

@@ -18,6 +18,11 @@ t.test("tcp", async (t) => {
   t.match((await outcomeOf(guarded.run("org", tcp(port, "0x7f.1")))).measurement, { status: "error", error: "address 127.0.0.1 is blocked (127.0.0.0/8)" });
 });
 
+t.test("a check that the control plane withholds says why, and is no evidence", async (t) => {
+  const outcome = await outcomeOf(testRunner().run("org", { type: "withheld", reason: "its secrets cannot be opened" }));
+  t.match(outcome, { skip: true, measurement: { status: "error", error: "its secrets cannot be opened", connect_ms: null } });
+});
+
 t.test("no more runs at once for an organisation's host than allowed", async (t) => {
   const stats = new Stats();
   const runner = testRunner({ stats });

@@ -1,3 +1,4 @@
+import type { WithheldCheck } from "@statusmesh/shared/agent-protocol";
 import { checkKinds, isCheckType, kindOf, type CheckSpec } from "@statusmesh/shared/checks";
 import { circuitOpen, type Measurement } from "@statusmesh/shared/result";
 import { DialError } from "@statusmesh/shared/net/dial-error";
@@ -30,6 +31,8 @@ export interface Run {
 const maxInflight = 4000;
 /** A deadline noticed this much too late means that the agent stood still, and that the silence was its own. */
 const stallMs = 1000;
+
+const withheldType: WithheldCheck["type"] = "withheld";
 
 interface Prepared {
   kind: string;
@@ -157,6 +160,7 @@ export class Runner {
 }
 
 function prepare(check: WireCheck): Prepared | Verdict {
+  if (check.type === withheldType) return { status: "error", error: String(check["reason"]), skip: true };
   if (!isCheckType(check.type)) {
     return { status: "error", error: `this agent cannot run ${check.type} checks (it knows ${Object.keys(checkKinds).join(", ")}): update it`, skip: true };
   }

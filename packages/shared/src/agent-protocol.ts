@@ -40,6 +40,13 @@ export const AssignedCheck = Type.Object({
 });
 export type AssignedCheck = Static<typeof AssignedCheck>;
 
+/**
+ * Stands in place of a check whose secrets the control plane cannot open: each run of it is a skipped `error` with this
+ * reason, no evidence about the target. An agent that does not know it reports the same of a kind that it cannot run.
+ */
+export const WithheldCheck = Type.Object({ type: Type.Literal("withheld"), reason: Type.String({ maxLength: 500 }) });
+export type WithheldCheck = Static<typeof WithheldCheck>;
+
 /** One run on demand: check-now (with a target) or a test of a check that is not stored (without). */
 export const OnDemandRun = Type.Object({
   run_id: Id,

@@ -56,6 +56,7 @@ export const errorCodes = {
   BULK_EMPTY: { status: 400, when: "a bulk request has nothing in it" },
   BULK_TOO_LARGE: { status: 413, when: "a bulk request has more than 10,000 items" },
   CHECK_KIND_IMMUTABLE: { status: 400, when: "a PATCH tries to change the kind of a check" },
+  SECRET_UNREADABLE: { status: 409, when: "a stored secret was sealed under a key that is not configured; details.pointer names it" },
   REDACTION_SENTINEL: { status: 400, when: "a secret field still holds the mask ***" },
   SSRF_BLOCKED: { status: 400, when: "the address is private, local or reserved" },
   ABUSE_BLOCKED: { status: 400, when: "what is asked for would harm somebody; details.reason says how" },

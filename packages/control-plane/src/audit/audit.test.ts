@@ -1,4 +1,5 @@
 import t from "tap";
+import { differences, recordRequest } from "./service.ts";
 import { nightly } from "../jobs/nightly.ts";
 import { day } from "../testing/clock.ts";
 import { asking, newMember, serveWhole, signedIn, withToken } from "../testing/whole-app.ts";
@@ -49,8 +50,8 @@ t.test("every write leaves one row: who, what, from where; reads and refusals le
     action: "PATCH /api/v1/targets/{id}",
     resource_id: made.body.id,
     write_source: "terraform",
-    before: null,
-    after: null,
+    before: { name: "Shop" },
+    after: { name: "New" },
   });
   t.match((await browser("GET", `${path}?resource_id=${made.body.id}&limit=1`)).body, { total: 2, limit: 1, items: [{ action: "PATCH /api/v1/targets/{id}" }] });
   t.equal((await browser("GET", `${path}?user_id=${owner.orgId}`)).body.total, 0);
@@ -82,19 +83,51 @@ t.test("only owners read the log, and only with the scope", async (t) => {
   t.match(await asking(served, await withToken(owner, { scopes: ["targets:read"] }))("GET", path), refused(403, "INSUFFICIENT_SCOPE"));
 });
 
-t.test("a change and its row are one transaction where the row says what changed", async (t) => {
+t.test("a change and its row are one transaction", async (t) => {
   const world = await openWorld(t);
   const owner = await newOrg(world.system);
   const browser = asking(await serveWhole(t, world), await signedIn(owner));
-  await world.sql`alter table audit_log add constraint broken check (action <> 'PATCH /api/v1/orgs/{id}' and action <> 'POST /api/v1/targets')`;
+  await world.sql`alter table audit_log add constraint broken check (false) not valid`;
   t.match(await browser("PATCH", `/api/v1/orgs/${owner.orgId}`, { name: "Lost" }), { status: 500 });
   t.match(await browser("GET", `/api/v1/orgs/${owner.orgId}`), { body: { name: "Acme" } });
-  t.match(await browser("POST", "/api/v1/targets", target), { status: 201 }, "elsewhere the change stands");
+  t.match(await browser("POST", "/api/v1/targets", target), { status: 500 });
+  t.match(await browser("GET", "/api/v1/targets"), { body: { total: 0 } });
+
+  // A route whose service writes no row: its change is committed by then.
+  const trail = { action: "POST /api/v1/others", ip: "192.0.2.1", userAgent: null, recorded: false };
+  await recordRequest({ ...owner, trail }, "one");
   t.match(
     world.log.lines.filter(({ message }) => message.includes("audit log")),
-    [{ level: "error", fields: { action: "POST /api/v1/targets", user: owner.userId } }],
-    "and the row is in the log",
+    [{ level: "error", fields: { action: "POST /api/v1/others", user: owner.userId, resourceId: "one", ip: "192.0.2.1" } }],
+    "what cannot be written down is in the log",
   );
+});
+
+t.test("what differs is told on both sides, and a secret that differs without saying it", async (t) => {
+  const page = (changes: object) => ({ name: "Shop", tags: ["a", "b"], branding: { style: "auto", about: null }, updated_at: 1, write_source: "ui", ...changes });
+  const cases: [string, object, object, object, object][] = [
+    ["nothing", {}, {}, {}, {}],
+    ["stamps", { updated_at: 2, write_source: "api" }, {}, {}, {}],
+    ["a text", { name: "New" }, {}, { name: "Shop" }, { name: "New" }],
+    ["a list", { tags: ["b", "a"] }, {}, { tags: ["a", "b"] }, { tags: ["b", "a"] }],
+    ["a field of an object", { branding: { about: "x", style: "auto" } }, {}, { branding: { about: null } }, { branding: { about: "x" } }],
+    ["a field that is new", { note: "x" }, {}, {}, { note: "x" }],
+    ["a field that is gone", {}, { note: "x" }, { note: "x" }, {}],
+    ["an object that comes", { policy: { count: 2 } }, { policy: "any" }, { policy: "any" }, { policy: { count: 2 } }],
+    ["false and null", { enabled: false }, { enabled: null }, { enabled: null }, { enabled: false }],
+  ];
+  for (const [what, is, was, before, after] of cases) t.strictSame(differences({ before: page(was), after: page(is) }), { before, after }, what);
+
+  const check = (token: string, password: string | null) => ({ check: { url: "https://a/", bearer_token: token, basic_auth: password === null ? null : ["user", password] } });
+  const masks = { before: check("***", "***"), after: check("***", "***") };
+  t.strictSame(differences(masks, { before: check("old", "same"), after: check("new", "same") }), {
+    before: { check: { bearer_token: "***" } },
+    after: { check: { bearer_token: "***" } },
+  });
+  t.strictSame(differences({ ...masks, after: check("***", null) }, { before: check("same", "old"), after: check("same", null) }), {
+    before: { check: { basic_auth: ["user", "***"] } },
+    after: { check: { basic_auth: null } },
+  });
 });
 
 t.test("rows go after their time, from 03:00 UTC on", async (t) => {

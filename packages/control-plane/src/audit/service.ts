@@ -4,6 +4,8 @@ import { iso, type Page } from "../http/wire.ts";
 import * as queries from "./queries.ts";
 import type { AuditEntry, AuditQuery } from "./schema.ts";
 
+export { differences } from "./changes.ts";
+
 const day = 86_400_000;
 /** Browsers say more about themselves than anybody reads. */
 const maxAgentLength = 300;

@@ -217,8 +217,10 @@ export async function selectFirstOwner(sql: Db): Promise<{ user_id: string; org_
   return row ?? null;
 }
 
-export async function deleteSession(sql: Db, userId: string, orgId: string | null, id: string): Promise<boolean> {
-  return (await sql`delete from sessions where ${ownSessions(sql, userId, orgId)} and id = ${id}`).count === 1;
+export async function deleteSession(sql: Db, userId: string, orgId: string | null, id: string): Promise<SessionRow | null> {
+  const [row] = await sql<SessionRow[]>`
+    delete from sessions where ${ownSessions(sql, userId, orgId)} and id = ${id} returning id, user_agent, ip, created_at, last_used_at, expires_at`;
+  return row ?? null;
 }
 
 export interface MeRow {

@@ -100,8 +100,13 @@ export async function listSessions(ctx: Ctx, input: { limit: number; offset: num
 export async function endSession(ctx: Ctx, id: string): Promise<void> {
   requireScope(ctx, "org:write");
   const which = id === "current" ? (ctx.actor.type === "session" ? ctx.actor.id : null) : id;
-  const orgId = (await reachOf(ctx))?.org_id ?? null;
-  if (which === null || !isId(which) || !(await queries.deleteSession(ctx.sql, ctx.userId, orgId, which))) throw new AppError("NOT_FOUND", "There is no such session.");
+  await inTransaction(ctx, async (tx) => {
+    const orgId = (await reachOf(tx))?.org_id ?? null;
+    const ended = which !== null && isId(which) ? await queries.deleteSession(tx.sql, ctx.userId, orgId, which) : null;
+    if (ended === null) throw new AppError("NOT_FOUND", "There is no such session.");
+    const { user_agent, ip, created_at, last_used_at } = ended;
+    await record(tx, { resourceId: which, before: { user_agent, ip, created_at: iso(created_at), last_used_at: iso(last_used_at) } });
+  });
 }
 
 /** Lets the session that asks act in another organisation of its user, who belongs to it. */

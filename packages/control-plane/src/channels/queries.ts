@@ -61,9 +61,8 @@ export async function updateChannel(sql: Db, row: Omit<ChannelRow, "created_at">
 }
 
 /** Bindings go with the channel, by foreign key; deliveries stay and keep its name. */
-export async function deleteChannel(sql: Db, orgId: string, id: string): Promise<boolean> {
-  const rows = await sql`delete from channels where org_id = ${orgId} and id = ${id} returning 1`;
-  return rows.length > 0;
+export async function deleteChannel(sql: Db, orgId: string, id: string): Promise<void> {
+  await sql`delete from channels where org_id = ${orgId} and id = ${id}`;
 }
 
 /** The channels among `ids`; they stay until the transaction ends. */
@@ -76,6 +75,12 @@ export async function keepChannels(sql: Db, orgId: string, ids: readonly string[
 export async function lockConfigs(sql: Db, after: string | null, limit: number): Promise<Pick<ChannelRow, "id" | "org_id" | "config">[]> {
   return await sql<Pick<ChannelRow, "id" | "org_id" | "config">[]>`
     select id, org_id, config from channels where ${after}::uuid is null or id > ${after}::uuid order by id limit ${limit} for no key update`;
+}
+
+/** {@link lockConfigs} for looking only. */
+export async function selectConfigs(sql: Db, after: string | null, limit: number): Promise<Pick<ChannelRow, "id" | "org_id" | "config">[]> {
+  return await sql<Pick<ChannelRow, "id" | "org_id" | "config">[]>`
+    select id, org_id, config from channels where ${after}::uuid is null or id > ${after}::uuid order by id limit ${limit}`;
 }
 
 /** Writes the config and nothing else. */

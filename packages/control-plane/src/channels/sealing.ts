@@ -1,4 +1,5 @@
 import { type ResealedBatch, resealRows } from "../crypto/reseal.ts";
+import { countUnreadable, openPartly, type PartlyOpened, type ReadBatch } from "../crypto/opening.ts";
 import { inTransaction, type System } from "../context.ts";
 import { type ChannelConfig, isChannelType, kindOf } from "./kinds/index.ts";
 import * as queries from "./queries.ts";
@@ -19,6 +20,23 @@ export function sealConfig({ sealer }: Pick<System, "sealer">, orgId: string, id
 /** The config with its secrets. Throws where they were sealed under a key that is not configured. */
 export function openConfig({ sealer }: Pick<System, "sealer">, { id, org_id, config }: Sealed): ChannelConfig {
   return kindOf(config).mapSecrets(config, (sealed, pointer) => sealer.open(sealed, placeOf(org_id, id, pointer))) as ChannelConfig;
+}
+
+/** {@link openConfig} as far as it goes. */
+export function openConfigPartly({ sealer }: Pick<System, "sealer">, { id, org_id, config }: Sealed): PartlyOpened<ChannelConfig> {
+  return openPartly(
+    sealer,
+    config,
+    (value, change) => kindOf(value).mapSecrets(value, change) as ChannelConfig,
+    (pointer) => placeOf(org_id, id, pointer),
+  );
+}
+
+/** Of up to `limit` channels of the instance, those after `after`: how many hold a secret that does not open. For the doctor. */
+export async function unreadableChannels({ sql, sealer }: System, after: string | null, limit: number): Promise<ReadBatch> {
+  return countUnreadable(await queries.selectConfigs(sql, after, limit), limit, (row) => {
+    if (isChannelType(row.config.type)) openConfig({ sealer }, row);
+  });
 }
 
 /** Seals up to `limit` channels of the instance, those after `after` in the order of ids, under the key in use. For rotate-kek. */

@@ -3,6 +3,7 @@ import { AppError } from "@statusmesh/shared/errors";
 import { isId, newId } from "@statusmesh/shared/ids";
 import { blockedHost } from "@statusmesh/shared/net/address";
 import { refuseDeniedHost } from "../abuse/service.ts";
+import { differences, record } from "../audit/service.ts";
 import { type Ctx, inTransaction, requireScope, type System } from "../context.ts";
 import { createOutbound, type Outbound } from "../http/outbound.ts";
 import { iso, type Page } from "../http/wire.ts";
@@ -10,11 +11,11 @@ import { takeQuota } from "../plans/service.ts";
 import { type ChannelConfig, isChannelType, kindOf } from "./kinds/index.ts";
 import { type ChannelMessage, DeliveryError } from "./kinds/kind.ts";
 import * as queries from "./queries.ts";
-import { openConfig, sealConfig } from "./sealing.ts";
+import { openConfig, openConfigPartly, sealConfig } from "./sealing.ts";
 import type { Channel, ChannelCreate, ChannelListQuery, ChannelPatch, ChannelTest } from "./schema.ts";
 
 export { DeliveryError } from "./kinds/kind.ts";
-export { resealChannels } from "./sealing.ts";
+export { resealChannels, unreadableChannels } from "./sealing.ts";
 
 /** How a secret reads. */
 const mask = "***";
@@ -40,7 +41,9 @@ export async function createChannel(ctx: Ctx, input: ChannelCreate): Promise<Cha
   };
   return await inTransaction(ctx, async (tx) => {
     await takeQuota(tx, "max_notification_channels", async () => ({ current: await queries.countChannels(tx.sql, ctx.orgId), adding: 1 }));
-    return present(await nameTaken(() => queries.insertChannel(tx.sql, row)));
+    const made = present(await nameTaken(() => queries.insertChannel(tx.sql, row)));
+    await record(tx, { resourceId: id, after: made });
+    return made;
   });
 }
 
@@ -75,14 +78,22 @@ export async function updateChannel(ctx: Ctx, id: string, patch: ChannelPatch): 
       write_source: tx.writeSource,
       updated_at: new Date(tx.clock.now()),
     };
-    return present(await nameTaken(() => queries.updateChannel(tx.sql, changed)));
+    const [before, after] = [present(row), present(await nameTaken(() => queries.updateChannel(tx.sql, changed)))];
+    const real = patch.config && { before: { ...before, config: known(tx, row) }, after: { ...after, config: patch.config } };
+    await record(tx, { resourceId: id, ...differences({ before, after }, real) });
+    return after;
   });
 }
 
 /** Deletes a channel and its bindings. What was to be sent through it is given up by the deliverer. */
 export async function deleteChannel(ctx: Ctx, id: string): Promise<void> {
   requireScope(ctx, "channels:write");
-  if (!isId(id) || !(await queries.deleteChannel(ctx.sql, ctx.orgId, id))) throw notFound();
+  await inTransaction(ctx, async (tx) => {
+    const row = isId(id) ? await queries.lockChannel(tx.sql, tx.orgId, id) : undefined;
+    if (row === undefined) throw notFound();
+    await queries.deleteChannel(tx.sql, tx.orgId, id);
+    await record(tx, { resourceId: id, before: present(row) });
+  });
 }
 
 /** Sends a test message by a config that is not stored. Throws CHANNEL_TEST_FAILED with what the receiver answered. */
@@ -205,6 +216,9 @@ async function stored(ctx: Ctx, id: string): Promise<queries.ChannelRow> {
   if (row === undefined) throw notFound();
   return row;
 }
+
+/** The stored config as far as its secrets open, to tell what an edit changes. */
+const known = (system: System, row: queries.ChannelRow): ChannelConfig => openConfigPartly(system, row).value;
 
 const notFound = () => new AppError("CHANNEL_NOT_FOUND", "There is no such notification channel in this organisation.");
 

@@ -5,13 +5,16 @@ import type { Sql } from "postgres";
 import { openAbuseLists } from "../abuse/service.ts";
 import { regionCover } from "../agents/service.ts";
 import type { Config } from "../config.ts";
-import type { Clock } from "../context.ts";
+import type { Clock, System } from "../context.ts";
+import type { ReadBatch } from "../crypto/opening.ts";
 import { pendingMigrations } from "../db/migrate.ts";
 import { missingPartitions } from "../db/partitions.ts";
 import { pingRedis } from "../db/redis.ts";
 import { checkMailServer } from "../email/mail.ts";
 import { silentLog } from "../log.ts";
-import { openConfiguredDatabase } from "../serve.ts";
+import { unreadableChannels } from "../channels/service.ts";
+import { makeSystem, openConfiguredDatabase } from "../serve.ts";
+import { unreadableTargets } from "../targets/service.ts";
 
 /** What was looked at, and what was found. */
 export interface Finding {
@@ -72,7 +75,7 @@ async function examine(load: () => Config, clock: Clock): Promise<Finding[]> {
 }
 
 async function examineDatabase(config: Config, clock: Clock, look: (check: string, what: Look) => Promise<void>, skip: (check: string, detail: string) => void): Promise<void> {
-  const rest = ["migrations", "partitions", "clock", "agents"];
+  const rest = ["migrations", "partitions", "agents", "secrets", "clock"];
   if (config.database.url === "" && !existsSync(join(config.data.dir, "postgres", "PG_VERSION"))) {
     for (const check of ["database", ...rest]) skip(check, `there is none in ${config.data.dir} yet: the first start makes it`);
     return;
@@ -94,10 +97,11 @@ async function examineDatabase(config: Config, clock: Clock, look: (check: strin
       current = true;
       return "the database is up to date";
     });
-    if (!current) for (const check of ["partitions", "agents"]) skip(check, "needs the migrations");
+    if (!current) for (const check of ["partitions", "agents", "secrets"]) skip(check, "needs the migrations");
     else {
       await look("partitions", () => partitions(sql, clock));
       await look("agents", () => agents(sql, clock));
+      await look("secrets", () => secrets(makeSystem(config, sql, clock, silentLog)));
     }
     await look("clock", () => clocks(sql, clock));
   } finally {
@@ -115,11 +119,38 @@ async function partitions(sql: Sql, clock: Clock): Promise<string> {
 async function agents(sql: Sql, clock: Clock): Promise<string> {
   const regions = await regionCover({ sql, clock });
   const bare = regions.filter(({ targets, live_agents }) => targets > 0 && live_agents === 0);
-  if (bare.length > 0) throw new Error(`no agent is alive in ${bare.map(({ region_id, targets }) => `${region_id} (${targets} monitors)`).join(", ")}`);
+  if (bare.length > 0) throw new Error(`no agent is alive in ${bare.map(({ region_id, targets }) => `${region_id} (${count(targets, "monitor")})`).join(", ")}`);
   return regions.length === 0
     ? "there is no region yet"
-    : regions.map(({ region_id, live_agents, targets }) => `${region_id}: ${live_agents} alive, ${targets} monitors`).join("; ");
+    : regions.map(({ region_id, live_agents, targets }) => `${region_id}: ${live_agents} alive, ${count(targets, "monitor")}`).join("; ");
 }
+
+/** Rows that are read at once: some megabytes at most. */
+const secretsBatch = 500;
+
+async function secrets(system: System): Promise<string> {
+  const found = { monitors: await tally(system, unreadableTargets), channels: await tally(system, unreadableChannels) };
+  const words = [count(found.monitors.unreadable, "monitor"), count(found.channels.unreadable, "channel")];
+  if (found.monitors.unreadable + found.channels.unreadable > 0)
+    throw new Error(
+      `${words.join(" and ")} hold secrets that cannot be opened: set the key that they were sealed under as security.credentials_kek_previous_base64 and run statusmesh rotate-kek, or give them new secrets`,
+    );
+  return `those of ${count(found.monitors.seen, "monitor")} and ${count(found.channels.seen, "channel")} can be opened`;
+}
+
+async function tally(system: System, look: typeof unreadableTargets): Promise<{ seen: number; unreadable: number }> {
+  let [seen, unreadable] = [0, 0];
+  for (let after: string | null = null, more = true; more;) {
+    const batch: ReadBatch = await look(system, after, secretsBatch);
+    seen += batch.seen;
+    unreadable += batch.unreadable;
+    after = batch.last;
+    more = after !== null;
+  }
+  return { seen, unreadable };
+}
+
+const count = (n: number, thing: string): string => `${n} ${thing}${n === 1 ? "" : "s"}`;
 
 async function clocks(sql: Sql, clock: Clock): Promise<string> {
   const before = clock.now();

@@ -6,10 +6,15 @@ import { createCipheriv, createDecipheriv, createHash, randomBytes } from "node:
  */
 export interface Sealer {
   seal(secret: string, place: string): string;
-  /** Throws when the value was sealed under another key or for another place. */
+  /** Throws {@link UnreadableSecret} when the value was sealed under another key or for another place. */
   open(sealed: string, place: string): string;
   /** The value as {@link seal} would make it today: the very same where it is so already. Throws what {@link open} throws. */
   reseal(sealed: string, place: string): string;
+}
+
+/** A stored secret that cannot be opened: its key is not configured here, or it was damaged. Says which, and never the secret. */
+export class UnreadableSecret extends Error {
+  override readonly name = "UnreadableSecret";
 }
 
 const prefix = "sealed:1:";
@@ -40,15 +45,19 @@ export function makeSealer(key: Buffer | null, previous: Buffer | null = null): 
   function open(sealed: string, place: string): string {
     if (sealed.startsWith(plain)) return sealed.slice(plain.length);
     const [id, data] = sealed.slice(prefix.length).split(":");
-    if (!sealed.startsWith(prefix) || id === undefined || data === undefined) throw new Error(`a stored secret of ${place} has no known form`);
+    if (!sealed.startsWith(prefix) || id === undefined || data === undefined) throw new UnreadableSecret(`a stored secret of ${place} has no known form`);
     const under = keys.get(id);
-    if (under === undefined) throw new Error(`a secret of ${place} is sealed under key ${id}, which is not configured`);
+    if (under === undefined) throw new UnreadableSecret(`a secret of ${place} is sealed under key ${id}, which is not configured`);
     const body = Buffer.from(data, "base64url");
-    // Node 20 takes a tag of 4 bytes unless the length is named.
-    const decipher = createDecipheriv("aes-256-gcm", under, body.subarray(0, 12), { authTagLength: 16 });
-    decipher.setAAD(Buffer.from(`${place}/${id}`));
-    decipher.setAuthTag(body.subarray(-16));
-    return Buffer.concat([decipher.update(body.subarray(12, -16)), decipher.final()]).toString("utf8");
+    try {
+      // Node 20 takes a tag of 4 bytes unless the length is named.
+      const decipher = createDecipheriv("aes-256-gcm", under, body.subarray(0, 12), { authTagLength: 16 });
+      decipher.setAAD(Buffer.from(`${place}/${id}`));
+      decipher.setAuthTag(body.subarray(-16));
+      return Buffer.concat([decipher.update(body.subarray(12, -16)), decipher.final()]).toString("utf8");
+    } catch (cause) {
+      throw new UnreadableSecret(`a secret of ${place} is damaged, or belongs elsewhere`, { cause });
+    }
   }
 
   const current = key === null ? plain : `${prefix}${keyId}:`;

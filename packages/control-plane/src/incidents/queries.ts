@@ -98,6 +98,18 @@ export async function countDeliveries(sql: Db, orgId: string, incidentId: string
   return row!.count;
 }
 
+/** Gives up what was not sent yet to the organisation's channels, with the reason as its last attempt. What is being sent right now is left to its sender. */
+export async function dropPendingDeliveries(sql: Db, orgId: string, reason: string, now: Date): Promise<number> {
+  const rows = await sql`
+    with dropped as (
+      update deliveries set state = 'dead', next_attempt_at = null, leased_until = null, attempt_count = attempt_count + 1
+      where org_id = ${orgId} and state = 'pending' and (leased_until is null or leased_until <= ${now})
+      returning id, attempt_count
+    )
+    insert into delivery_attempts (delivery_id, number, at, ok, error) select id, attempt_count, ${now}, false, ${reason} from dropped returning 1`;
+  return rows.length;
+}
+
 export interface LockedState {
   target_id: string;
   state: string;

@@ -1,5 +1,6 @@
 import { AppError } from "@statusmesh/shared/errors";
 import { isId, newId } from "@statusmesh/shared/ids";
+import { differences, record } from "../audit/service.ts";
 import { type Ctx, inTransaction, requireScope, type System } from "../context.ts";
 import { iso, isoOrNull, type Page } from "../http/wire.ts";
 import { closeByHand, current, type Evaluation, reconsider } from "../pipeline/evaluate.ts";
@@ -58,20 +59,31 @@ export async function getIncident(ctx: Ctx, id: string): Promise<Incident> {
 /** Marks an open incident as seen, which ends its reminders. Doing it twice changes nothing. */
 export async function acknowledgeIncident(ctx: Ctx, id: string): Promise<Incident> {
   requireScope(ctx, "incidents:write");
-  await find(ctx, id);
-  await queries.acknowledgeIncident(ctx.sql, ctx.orgId, id, ctx.userId, new Date(ctx.clock.now()));
-  return present(await find(ctx, id));
+  return await recorded(ctx, id, async (tx) => await queries.acknowledgeIncident(tx.sql, ctx.orgId, id, ctx.userId, new Date(ctx.clock.now())));
 }
 
 /** Closes an incident by hand and tells its channels. Failing runs may open it again, by the ordinary rule. */
 export async function resolveIncident(ctx: Ctx, id: string): Promise<Incident> {
   requireScope(ctx, "incidents:write");
-  const { target_id } = await find(ctx, id);
-  await changeEvidence(ctx, [target_id], "person", (policy, state) => {
-    const open = current(policy, state.evaluation).incident;
-    return open?.id === id ? { ...state, evaluation: closeByHand(policy, state.evaluation, ctx.clock.now(), false) } : null;
+  return await recorded(ctx, id, async (tx, { target_id }) => {
+    await changeEvidence(tx, [target_id], "person", (policy, state) => {
+      const open = current(policy, state.evaluation).incident;
+      return open?.id === id ? { ...state, evaluation: closeByHand(policy, state.evaluation, ctx.clock.now(), false) } : null;
+    });
   });
-  return present(await find(ctx, id));
+}
+
+/** What a person does to an incident, in one transaction with its row in the audit log. */
+async function recorded(ctx: Ctx, id: string, work: (tx: Ctx, row: queries.IncidentRow) => Promise<void>): Promise<Incident> {
+  return await inTransaction(ctx, async (tx) => {
+    // Nobody else changes the incident between the two looks.
+    await queries.lockStates(tx.sql, [(await find(tx, id)).target_id]);
+    const row = await find(tx, id);
+    await work(tx, row);
+    const after = present(await find(tx, id));
+    await record(tx, { resourceId: id, ...differences({ before: present(row), after }) });
+    return after;
+  });
 }
 
 /** Closes the open incidents of targets that are paused, and tells nobody. Call it in the transaction of the pause. */
@@ -145,6 +157,14 @@ async function changeEvidence(
 /** How many incidents of the organisation have begun since then. For the dashboard, which asks for its own scope. */
 export async function incidentsSince(system: System, orgId: string, since: Date): Promise<number> {
   return await queries.countIncidentsSince(system.sql, orgId, since);
+}
+
+/**
+ * Gives up the notices that were held while the organisation was deleted: they are no news any more. What still goes on is
+ * told by its next reminder. Called in the transaction that restores it. Returns how many there were.
+ */
+export async function dropHeldNotices(tx: System, orgId: string): Promise<number> {
+  return await queries.dropPendingDeliveries(tx.sql, orgId, "the organisation was deleted when this was to be sent", new Date(tx.clock.now()));
 }
 
 /** What was sent to whom about the incident, oldest first, with every attempt. */

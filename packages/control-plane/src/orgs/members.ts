@@ -1,6 +1,6 @@
 import { AppError } from "@statusmesh/shared/errors";
 import { isId } from "@statusmesh/shared/ids";
-import { record } from "../audit/service.ts";
+import { differences, record } from "../audit/service.ts";
 import { endAccess } from "../auth/service.ts";
 import { type Ctx, inTransaction, requireOwner, requireScope } from "../context.ts";
 import { iso, type Page } from "../http/wire.ts";
@@ -26,7 +26,7 @@ export async function updateMember(ctx: Ctx, orgId: string, userId: string, role
     const after = { ...before, role };
     if (before.role === "owner" && role !== "owner") await notTheLast(own);
     await queries.updateRole(tx.sql, orgId, userId, role);
-    await record(own, { resourceId: userId, before: auditable(before), after: auditable(after) });
+    await record(own, { resourceId: userId, ...differences({ before: auditable(before), after: auditable(after) }) });
     return present(after);
   });
 }

@@ -1,11 +1,12 @@
 import { randomInt } from "node:crypto";
 import { AppError } from "@statusmesh/shared/errors";
 import { newId } from "@statusmesh/shared/ids";
-import { listAudit as listEntries, record } from "../audit/service.ts";
+import { differences, listAudit as listEntries, record } from "../audit/service.ts";
 import type { AuditEntry, AuditQuery } from "../audit/schema.ts";
 import { moveSession, slugOf } from "../auth/service.ts";
 import { type Ctx, inTransaction, requireScope, type System } from "../context.ts";
 import { iso, isoOrNull, type Page } from "../http/wire.ts";
+import { dropHeldNotices } from "../incidents/service.ts";
 import { asOwner, inOrg, notFound, tokenOf } from "./access.ts";
 import { insertMembership } from "./member-queries.ts";
 import * as queries from "./queries.ts";
@@ -70,7 +71,7 @@ export async function updateOrg(ctx: Ctx, id: string, patch: OrgPatch): Promise<
 
 /**
  * Deletes an organisation for the time in which it can be restored: its members and tokens are refused, its checks stop, its
- * pages are gone; nothing of it is lost yet. For owners.
+ * pages are gone, its notices are held, and what agents still report of it is dropped; nothing of it is lost yet. For owners.
  */
 export async function deleteOrg(ctx: Ctx, id: string): Promise<void> {
   requireScope(ctx, "org:write");
@@ -88,6 +89,7 @@ export async function restoreOrg(ctx: Ctx, id: string): Promise<Org> {
     if (before.deleted_at.getTime() + graceMs(own) <= own.clock.now()) throw notFound();
     await withinOwnerLimit(own);
     await queries.touchTargets(own.sql, id);
+    await dropHeldNotices(own, id);
     return { ...before, deleted_at: null };
   });
 }
@@ -98,7 +100,7 @@ export async function switchOrg(ctx: Ctx, id: string): Promise<Org> {
   const own = await inOrg(ctx, id);
   await inTransaction(own, async (tx) => {
     await moveSession(tx, id);
-    await record(tx, { resourceId: id });
+    await record(tx, { resourceId: id, before: { org_id: ctx.orgId }, after: { org_id: id } });
   });
   return present(own, await queries.selectOrg(ctx.sql, id), own.role);
 }
@@ -144,7 +146,9 @@ async function change(ctx: Ctx, id: string, deletedToo: boolean, work: (own: Ctx
       if ((cause as { code?: unknown }).code === "23505") throw slugTaken(after.slug, cause);
       throw cause;
     }
-    await record(own, { resourceId: id, before: auditable(before), after: auditable(after) });
+    const sides = { before: auditable(before), after: auditable(after) };
+    // What is deleted is told whole, as everywhere; also when it is brought back.
+    await record(own, { resourceId: id, ...(sides.before.deleted_at === sides.after.deleted_at ? differences(sides) : sides) });
     return present(ctx, after, own.role);
   });
 }

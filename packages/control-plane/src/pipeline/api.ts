@@ -100,7 +100,7 @@ export function pipelineRoutes(hub: Hub, ingest: Ingest, draining: AbortSignal):
       summary: "Run a target's check now; the result is stored",
       params: IdParam,
       replies: { 200: CheckResult },
-      errors: ["TARGET_NOT_FOUND", "PROBE_UNAVAILABLE", "PROBE_BUSY"],
+      errors: ["TARGET_NOT_FOUND", "SECRET_UNREADABLE", "PROBE_UNAVAILABLE", "PROBE_BUSY"],
       handle: async ({ ctx, params }) => {
         const { spec, regions } = await targetToRun(ctx, params.id);
         return ok(present(await runOnDemand(ctx, hub, { spec, targetId: params.id, regions }), params.id));

@@ -253,6 +253,9 @@ t.test("an agent gets secrets opened, and of other regions nothing but that it i
 
   const plain = await newMonitor(ctx);
   const rekeyed = { ...eu, sealer: makeSealer(Buffer.alloc(32, 9)) };
-  t.strictSame(ids(await glance(mesh, rekeyed)), [plain], "one check that cannot be opened does not keep the others from running");
-  t.match(log.lines.at(-1), { level: "error", fields: { target: secret, reason: /is sealed under key/ } });
+  const withheld = (await glance(mesh, rekeyed)).checks.find((it) => it.target_id === secret);
+  t.strictSame(ids(await glance(mesh, rekeyed)), [plain, secret].sort(), "one check that cannot be opened does not keep the others from running");
+  t.match(withheld?.check, { type: "withheld", reason: /secret \/check\/bearer_token was sealed under a key that is not configured here, so the check cannot run/ });
+  t.strictSame(Object.keys(withheld!.check), ["type", "reason"], "and what it was stays here");
+  t.match(log.lines.at(-1), { level: "error", fields: { target: secret, reason: /was sealed under a key/ } });
 });

@@ -1,7 +1,7 @@
 import type { Sql, TransactionSql } from "postgres";
 import type { CheckSpec } from "@statusmesh/shared/checks";
 import { AppError } from "@statusmesh/shared/errors";
-import { type AssignedCheck, protocolVersion, type PullReply, type PullRequest } from "@statusmesh/shared/agent-protocol";
+import { type AssignedCheck, protocolVersion, type PullReply, type PullRequest, type WithheldCheck } from "@statusmesh/shared/agent-protocol";
 import { hash32, phaseMs, slotAtOrAfter } from "@statusmesh/shared/schedule";
 import { agentSeen, liveAgents } from "../agents/service.ts";
 import type { AgentCtx } from "../context.ts";
@@ -82,8 +82,8 @@ async function look(ctx: AgentCtx, cursor: Cursor | null, capacity: number): Pro
   const mine = (id: string) => ownerOf(id, agents) === ctx.agentId;
   let first = 0;
   const checks = rows.flatMap((row): AssignedCheck[] => {
-    const check = row.assigned && mine(row.id) ? openOrLog(ctx, row) : null;
-    if (check === null) return [];
+    if (!row.assigned || !mine(row.id)) return [];
+    const check = openOrWithhold(ctx, row);
     const intervalMs = row.interval_secs * 1000;
     const next = row.fresh ? now + Math.floor((first++ * 1000) / firstRunsPerSecond) : slotAtOrAfter(now, phaseMs(row.id, ctx.region, intervalMs), intervalMs);
     return [{ target_id: row.id, org_id: row.org_id, version: String(row.version), interval_ms: intervalMs, next_due_at: next, check }];
@@ -105,13 +105,14 @@ async function look(ctx: AgentCtx, cursor: Cursor | null, capacity: number): Pro
   };
 }
 
-/** One check that was sealed under a key that is gone must not keep all others of the region from running. */
-function openOrLog(ctx: AgentCtx, row: Assignable): CheckSpec | null {
+/** One check that was sealed under a key that is gone must not keep all others of the region from running: its own runs say what is wrong. */
+function openOrWithhold(ctx: AgentCtx, row: Assignable): CheckSpec | WithheldCheck {
   try {
     return openSpec(ctx, row.id, row.spec);
   } catch (error) {
-    ctx.log.error({ target: row.id, reason: error instanceof Error ? error.message : String(error) }, "a check cannot run: its secrets cannot be opened");
-    return null;
+    if (!(error instanceof AppError) || error.code !== "SECRET_UNREADABLE") throw error;
+    ctx.log.error({ target: row.id, reason: error.message }, "a check cannot run: its secrets cannot be opened");
+    return { type: "withheld", reason: error.message };
   }
 }
 

@@ -32,7 +32,8 @@ export interface ClaimLimits {
 
 /**
  * Takes the deliveries that are due and that nobody else holds, for every organisation. One waits while an older one
- * to the same channel about the same incident is pending, so that the recovery never overtakes the opening.
+ * to the same channel about the same incident is pending, so that the recovery never overtakes the opening. Those of a
+ * deleted organisation are held.
  *
  * The conditions stand twice: the ranking reads a snapshot, and a row that another process has finished since is looked
  * at again when it is locked.
@@ -44,6 +45,7 @@ export async function claimDeliveries(sql: Db, { room, perChannel, busy, now, le
       select d.id, row_number() over (partition by d.channel_id order by d.next_attempt_at, d.id)
                    + (select count(*) from unnest(${[...busy]}::uuid[]) as b (channel_id) where b.channel_id = d.channel_id) as place
       from deliveries d
+      join orgs o on o.id = d.org_id and o.deleted_at is null
       where d.state = 'pending' and d.next_attempt_at <= ${at} and (d.leased_until is null or d.leased_until <= ${at})
         and not exists (select from deliveries older
                         where older.incident_id = d.incident_id and older.channel_id = d.channel_id and older.state = 'pending'

@@ -1,8 +1,10 @@
 import t from "tap";
 import { updateChannel, deleteChannel } from "../channels/service.ts";
 import type { Ctx } from "../context.ts";
+import { makeSealer } from "../crypto/seal.ts";
 import { openHub } from "../db/notify.ts";
 import { type OutboxNotice, writeDeliveries } from "../incidents/outbox.ts";
+import { deleteOrg, restoreOrg } from "../orgs/service.ts";
 import { until } from "../testing/clock.ts";
 import type { Teardown } from "../testing/database.ts";
 import { openIncident, outboxNotice, webhookTo } from "../testing/scene.ts";
@@ -240,6 +242,61 @@ t.test("a channel that was disabled or deleted meanwhile is not told, and the de
     ["the channel is disabled", "the channel is disabled: the address bounced", "the channel was deleted"],
   );
   t.equal(sink.received.length, 0);
+});
+
+t.test("a channel whose secrets cannot be opened: each attempt says so, and the last one is the last", async (t) => {
+  const w = await world(t);
+  const sealed = { ...w.owner, sealer: makeSealer(Buffer.alloc(32, 9)) };
+  await write(w, [outboxNotice(w.owner, await openIncident(w.owner, [await webhookTo(sealed, sink.url, "lost")]), "opened")]);
+  await write(w, [outboxNotice(w.owner, await openIncident(w.owner, [await webhookTo(w.owner, sink.url, "fine")]), "opened")]);
+  deliverer(t, w);
+  await until(async () => (await rows(w)).some(({ state }) => state === "delivered"), "the notice of the other channel");
+  for (let attempt = 1; attempt < maxAttempts; attempt++) {
+    await until(async () => (await rows(w)).some((r) => r.attempt_count === attempt && r.channel_name === "lost" && r.leased_until === null), `attempt ${attempt}`);
+    await later(w, 3_600_000);
+  }
+  const dead = await until(async () => (await rows(w)).find(({ state }) => state === "dead"), "the end");
+  t.match(dead, { channel_name: "lost", attempt_count: maxAttempts, next_attempt_at: null });
+  t.strictSame(
+    new Set((await attempts(w)).filter(({ ok }) => !ok).map(({ error }) => error)),
+    new Set(["the secrets of the channel were sealed under a key that is not configured here"]),
+  );
+  t.strictSame(told(), ["opened"], "the other channel was told at once");
+});
+
+t.test("notices of a deleted organisation are held, and dropped when it comes back", async (t) => {
+  const w = await world(t);
+  const gone = await newOrg(w.system);
+  const [channel, other] = [await webhookTo(gone, sink.url), await webhookTo(w.owner, sink.url)];
+  const incident = await openIncident(gone, [channel]);
+  await writeDeliveries(gone.sql, w.clock.now(), [outboxNotice(gone, incident, "opened")]);
+  await deleteOrg(gone, gone.orgId);
+  await writeDeliveries(gone.sql, w.clock.now(), [outboxNotice(gone, incident, "escalated")]);
+  const mine = await openIncident(w.owner, [other]);
+  await write(w, [outboxNotice(w.owner, mine, "opened")]);
+  deliverer(t, w);
+  const delivered = (count: number) => until(async () => (await rows(w)).filter(({ state }) => state === "delivered").length === count, `${count} delivered`);
+  await delivered(1);
+  await later(w, 7_200_000);
+  await write(w, [outboxNotice(w.owner, mine, "escalated")]);
+  await delivered(2);
+  const held = async () => (await w.sql<Row[]>`select state, reason, attempt_count from deliveries where org_id = ${gone.orgId} order by created_at`).map((row) => ({ ...row }));
+  t.strictSame(await held(), [
+    { state: "pending", reason: "opened", attempt_count: 0 },
+    { state: "pending", reason: "escalated", attempt_count: 0 },
+  ]);
+
+  await restoreOrg(gone, gone.orgId);
+  t.match(await held(), [{ state: "dead" }, { state: "dead" }]);
+  t.strictSame(
+    (await attempts(w)).filter(({ ok }) => !ok).map(({ error }) => error),
+    Array.from({ length: 2 }, () => "the organisation was deleted when this was to be sent"),
+  );
+  await writeDeliveries(gone.sql, w.clock.now(), [outboxNotice(gone, incident, "reminder")]);
+  await w.sql.notify("sm_deliveries", "");
+  await delivered(3);
+  t.strictSame(told(), ["opened", "escalated", "reminder"]);
+  t.equal(await writeDeliveries(gone.sql, w.clock.now(), [outboxNotice(gone, incident, "resolved")]), 0, "who was not told of the opening is not told of its end");
 });
 
 t.test("two deliverers on one database send each notice exactly once, and a hanging receiver holds up nobody else", async (t) => {

@@ -281,3 +281,14 @@ t.test("batches, edits and a deletion at once: nothing fails that should not", a
     t.strictSame([...(await sql`select 1 from target_states where target_id = ${id}`)], []);
   }
 });
+
+t.test("what agents still hold of a deleted organisation is dropped, and what comes after its return is not", async (t) => {
+  const id = await newMonitor();
+  t.match(await send(eu, [agentResult(id, clock.now() - 3 * second)]), counts(1, 0, 0, 0));
+  await sql`update orgs set deleted_at = now() where id = ${ctx.orgId}`;
+  t.match(await send(eu, runs(id, "FF")), counts(0, 0, 0, 2));
+  t.equal((await stored(id)).length, 1);
+  t.strictSame(await incidentsOf(id), [], "and nobody is told anything");
+  await sql`update orgs set deleted_at = null where id = ${ctx.orgId}`;
+  t.match(await send(eu, [agentResult(id, clock.now())]), counts(1, 0, 0, 0));
+});

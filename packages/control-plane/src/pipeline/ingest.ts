@@ -125,10 +125,12 @@ async function ingestBatch(ctx: AgentCtx, batch: readonly AgentResult[]): Promis
   return { stored: stored.length, duplicates: mine.length - stored.length, dropped_unassigned: batch.length - mine.length };
 }
 
+/** The targets that the region probes. Those of a deleted organisation are nobody's. */
 async function selectAssigned(sql: Db, ids: readonly string[], region: string): Promise<TargetRow[]> {
   return await sql<TargetRow[]>`
     select t.id, t.org_id, t.name, (t.spec ->> 'timeout')::int as timeout, t.interval_secs, t.enabled, t.alert_confirmations, t.region_policy, t.renotify_interval_secs, t.notify_recovery
-    from targets t join target_regions r on r.target_id = t.id and r.region_id = ${region} where t.id = any(${arrayOf(ids)}::uuid[])`;
+    from targets t join target_regions r on r.target_id = t.id and r.region_id = ${region} join orgs o on o.id = t.org_id and o.deleted_at is null
+    where t.id = any(${arrayOf(ids)}::uuid[])`;
 }
 
 /** Stores the results and returns those that were not there before. */

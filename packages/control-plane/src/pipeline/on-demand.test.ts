@@ -4,6 +4,7 @@ import type { CheckSpec } from "@statusmesh/shared/checks";
 import { newId } from "@statusmesh/shared/ids";
 import { agentLiveMs, agentSeen } from "../agents/service.ts";
 import type { Ctx } from "../context.ts";
+import { makeSealer } from "../crypto/seal.ts";
 import { openHub } from "../db/notify.ts";
 import { createTarget } from "../targets/service.ts";
 import { serve } from "../testing/app.ts";
@@ -184,4 +185,19 @@ t.test("over HTTP: a test stores nothing, check-now is the stored check, and bot
   t.match(await request("POST", `/api/v1/targets/${id}/check-now`), refused(403, "INSUFFICIENT_SCOPE"));
   t.match(await request("POST", "/api/v1/targets/test", spec), refused(403, "INSUFFICIENT_SCOPE"));
   t.strictSame(await waiting(), []);
+});
+
+t.test("a run that this replica cannot open says so, and those taken with it go on", async (t) => {
+  const asked = [run(["eu"]), runOnDemand({ ...ctx, sealer: makeSealer(Buffer.alloc(32, 9)) }, hub, { spec, targetId: null, regions: ["eu"] })];
+  await waits(2);
+  const taken = await claimRuns(eu, 10);
+  t.match(taken.map(({ check }) => check.type).sort(), ["http", "withheld"]);
+  const lost = taken.find(({ check }) => check.type === "withheld")!;
+  t.match(lost.check, { reason: /^this replica cannot open the secrets/ });
+  t.notMatch(JSON.stringify(lost), /SECRET|sealed:/);
+  await recordRunReplies(
+    eu,
+    taken.map(({ run_id }) => replyTo(run_id)),
+  );
+  await Promise.all(asked);
 });

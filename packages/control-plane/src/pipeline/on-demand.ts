@@ -2,10 +2,11 @@ import type { CheckSpec } from "@statusmesh/shared/checks";
 import { kindOf } from "@statusmesh/shared/checks";
 import { AppError } from "@statusmesh/shared/errors";
 import { newId } from "@statusmesh/shared/ids";
-import type { OnDemandRun, RunReply } from "@statusmesh/shared/agent-protocol";
+import type { OnDemandRun, RunReply, WithheldCheck } from "@statusmesh/shared/agent-protocol";
 import { liveAgents } from "../agents/service.ts";
 import { type AgentCtx, type Ctx, inTransaction, type System } from "../context.ts";
 import { type ResealedBatch, resealRows } from "../crypto/reseal.ts";
+import { UnreadableSecret } from "../crypto/seal.ts";
 import type { Hub } from "../db/notify.ts";
 
 /** An agent takes a waiting run with its open pull; this long after its time budget nobody will answer any more. */
@@ -85,8 +86,18 @@ export async function claimRuns(ctx: AgentCtx, limit: number): Promise<OnDemandR
     org_id: row.org_id,
     target_id: row.target_id,
     scheduled_at: row.requested_at.getTime(),
-    check: kindOf(row.spec).mapSecrets(row.spec, (secret, pointer) => ctx.sealer.open(secret, place(row.id, pointer))) as CheckSpec,
+    check: openRun(ctx, row),
   }));
+}
+
+/** The run's check, or what says why it cannot run: the other runs that were taken with it must not be lost. */
+function openRun({ sealer }: AgentCtx, { id, spec }: RunRow): CheckSpec | WithheldCheck {
+  try {
+    return kindOf(spec).mapSecrets(spec, (secret, pointer) => sealer.open(secret, place(id, pointer))) as CheckSpec;
+  } catch (error) {
+    if (!(error instanceof UnreadableSecret)) throw error;
+    return { type: "withheld", reason: "this replica cannot open the secrets of the check: give every replica the same keys" };
+  }
 }
 
 /** Stores the answers of an agent to the runs that it took, and wakes whoever waits for them. */

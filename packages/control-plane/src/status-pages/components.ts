@@ -1,5 +1,6 @@
 import { AppError } from "@statusmesh/shared/errors";
 import { isId } from "@statusmesh/shared/ids";
+import { differences, record } from "../audit/service.ts";
 import { type Ctx, inTransaction, requireOwner, requireScope } from "../context.ts";
 import type { Page } from "../http/wire.ts";
 import { takeQuota } from "../plans/service.ts";
@@ -39,7 +40,9 @@ export async function addComponent(ctx: Ctx, pageId: string, input: ComponentCre
       const { others, elsewhere } = await queries.countOtherPublicTargets(own.sql, ctx.orgId, pageId, input.target_id);
       return elsewhere ? { current: others + 1, adding: 0 } : { current: others, adding: 1 };
     });
-    return await find(own, pageId, input.target_id);
+    const made = await find(own, pageId, input.target_id);
+    await record(own, { resourceId: input.target_id, after: auditable(pageId, made) });
+    return made;
   });
 }
 
@@ -51,7 +54,10 @@ export async function updateComponent(ctx: Ctx, pageId: string, targetId: string
     await findPage(own, pageId, queries.lockPage);
     const before = await find(own, pageId, targetId);
     await queries.updateComponent(own.sql, ctx.orgId, pageId, { ...before, ...patch });
-    return await find(own, pageId, targetId);
+    const after = await find(own, pageId, targetId);
+    const { before: was, after: is } = differences({ before, after });
+    await record(own, { resourceId: targetId, before: { page_id: pageId, ...was }, after: { page_id: pageId, ...is } });
+    return after;
   });
 }
 
@@ -59,8 +65,12 @@ export async function updateComponent(ctx: Ctx, pageId: string, targetId: string
 export async function removeComponent(ctx: Ctx, pageId: string, targetId: string): Promise<void> {
   requireScope(ctx, "status_page:write");
   requireOwner(ctx);
-  await findPage(ctx, pageId, queries.selectPage);
-  if (!isId(targetId) || !(await queries.deleteComponent(ctx.sql, ctx.orgId, pageId, targetId))) throw componentNotFound();
+  await inTransaction(ctx, async (own) => {
+    await findPage(own, pageId, queries.lockPage);
+    const before = await find(own, pageId, targetId);
+    await queries.deleteComponent(own.sql, ctx.orgId, pageId, targetId);
+    await record(own, { resourceId: targetId, before: auditable(pageId, before) });
+  });
 }
 
 /** Puts the components in the order of `targetIds`, which names each of them once; anything else is INVALID_COMPONENT_ID. */
@@ -69,7 +79,8 @@ export async function reorderComponents(ctx: Ctx, pageId: string, targetIds: rea
   requireOwner(ctx);
   return await inTransaction(ctx, async (own) => {
     await findPage(own, pageId, queries.lockPage);
-    const present = new Set((await allComponents(own, pageId)).map((row) => row.target_id));
+    const before = (await allComponents(own, pageId)).map((row) => row.target_id);
+    const present = new Set(before);
     const stray = targetIds.findIndex((id, at) => !present.has(id) || targetIds.indexOf(id) !== at);
     if (stray >= 0) throw new AppError("INVALID_COMPONENT_ID", "Each id must be a component of this page, and come once.", { field: `/target_ids/${stray}` });
     if (targetIds.length !== present.size) {
@@ -78,6 +89,7 @@ export async function reorderComponents(ctx: Ctx, pageId: string, targetIds: rea
       });
     }
     await queries.orderComponents(own.sql, ctx.orgId, pageId, targetIds);
+    await record(own, { resourceId: pageId, before: { target_ids: before }, after: { target_ids: targetIds } });
     const rows = await allComponents(own, pageId);
     return { items: rows.map(presentRow), total: rows.length, limit: rows.length, offset: 0 };
   });
@@ -96,6 +108,9 @@ async function find(ctx: Ctx, pageId: string, targetId: string): Promise<queries
   if (row === null) throw componentNotFound();
   return row;
 }
+
+/** A component is known by its monitor, which may be on several pages. */
+const auditable = (pageId: string, row: queries.ComponentRow) => ({ page_id: pageId, ...presentRow(row) });
 
 const presentRow = (row: queries.ComponentRow): Component => ({
   target_id: row.target_id,

@@ -33,9 +33,8 @@ export async function updatePage(sql: Db, row: StatusPageRow): Promise<void> {
     where org_id = ${row.org_id} and id = ${row.id}`;
 }
 
-export async function deletePage(sql: Db, orgId: string, id: string): Promise<boolean> {
-  const rows = await sql`delete from status_pages where org_id = ${orgId} and id = ${id} returning id`;
-  return rows.length === 1;
+export async function deletePage(sql: Db, orgId: string, id: string): Promise<void> {
+  await sql`delete from status_pages where org_id = ${orgId} and id = ${id}`;
 }
 
 export async function selectPage(sql: Db, orgId: string, id: string): Promise<StatusPageRow | null> {
@@ -126,9 +125,8 @@ export async function updateComponent(sql: Db, orgId: string, pageId: string, ro
     where org_id = ${orgId} and page_id = ${pageId} and target_id = ${row.target_id}`;
 }
 
-export async function deleteComponent(sql: Db, orgId: string, pageId: string, targetId: string): Promise<boolean> {
-  const rows = await sql`delete from status_page_components where org_id = ${orgId} and page_id = ${pageId} and target_id = ${targetId} returning target_id`;
-  return rows.length === 1;
+export async function deleteComponent(sql: Db, orgId: string, pageId: string, targetId: string): Promise<void> {
+  await sql`delete from status_page_components where org_id = ${orgId} and page_id = ${pageId} and target_id = ${targetId}`;
 }
 
 /** Numbers the components of a page in the order of the ids. */

@@ -1,5 +1,6 @@
 import { AppError } from "@statusmesh/shared/errors";
 import { isId, newId } from "@statusmesh/shared/ids";
+import { differences, record } from "../audit/service.ts";
 import { type Ctx, inTransaction, requireOwner, requireScope, type System } from "../context.ts";
 import { iso, type Page } from "../http/wire.ts";
 import { takeQuota } from "../plans/service.ts";
@@ -44,18 +45,19 @@ export async function createPage(ctx: Ctx, input: StatusPageCreate): Promise<Sta
     created_at: now,
     updated_at: now,
   };
-  await inTransaction(ctx, async (tx) => {
+  return await inTransaction(ctx, async (tx) => {
     await takeQuota(tx, "max_status_pages", async () => ({ current: await queries.countPages(tx.sql, ctx.orgId), adding: 1 }));
     if (!(await queries.insertPage(tx.sql, row))) throw slugTaken(row.slug);
+    await record(tx, { resourceId: row.id, after: auditable(row) });
+    return await presentOne(tx, row);
   });
-  return presentOne(ctx, row);
 }
 
 /** Changes what was sent; `branding` is replaced as a whole. A new slug holds at once, and the old one is free. */
 export async function updatePage(ctx: Ctx, id: string, patch: StatusPagePatch): Promise<StatusPage> {
   requireScope(ctx, "status_page:write");
   requireOwner(ctx);
-  const row = await inTransaction(ctx, async (own) => {
+  return await inTransaction(ctx, async (own) => {
     const before = await find(own, id, queries.lockPage);
     const after: queries.StatusPageRow = {
       ...before,
@@ -72,16 +74,20 @@ export async function updatePage(ctx: Ctx, id: string, patch: StatusPagePatch): 
       if ((cause as { code?: unknown }).code === "23505") throw slugTaken(after.slug, cause);
       throw cause;
     }
-    return after;
+    await record(own, { resourceId: id, ...differences({ before: auditable(before), after: auditable(after) }) });
+    return await presentOne(own, after);
   });
-  return presentOne(ctx, row);
 }
 
 /** Deletes a page; its monitors stay. */
 export async function deletePage(ctx: Ctx, id: string): Promise<void> {
   requireScope(ctx, "status_page:write");
   requireOwner(ctx);
-  if (!isId(id) || !(await queries.deletePage(ctx.sql, ctx.orgId, id))) throw notFound();
+  await inTransaction(ctx, async (own) => {
+    const before = await find(own, id, queries.lockPage);
+    await queries.deletePage(own.sql, ctx.orgId, id);
+    await record(own, { resourceId: id, before: auditable(before) });
+  });
 }
 
 /** The page at /status, or null when there is none. Without scopes: it is public. */
@@ -108,6 +114,8 @@ function checkedName(name: string): string {
   if (name.trim() === "") throw new AppError("EMPTY_NAME", "A status page needs a name of 1 to 80 characters.", { field: "/name" });
   return name;
 }
+
+const auditable = ({ slug, name, enabled, branding: stored }: queries.StatusPageRow) => ({ slug, name, enabled, branding: branding(stored) });
 
 const branding = (input: BrandingInput | undefined): Branding => ({ ...defaultBranding, ...input });
 

@@ -68,7 +68,7 @@ export const targetRoutes: Route[] = [
     params: IdParam,
     body: TargetPatch,
     replies: { 200: Target },
-    errors: ["TARGET_NOT_FOUND", "CHECK_KIND_IMMUTABLE", ...targetErrors],
+    errors: ["TARGET_NOT_FOUND", "CHECK_KIND_IMMUTABLE", "SECRET_UNREADABLE", ...targetErrors],
     handle: async ({ ctx, params, body }) => ok(await updateTarget(ctx, params.id, body)),
   }),
   route({

@@ -1,5 +1,6 @@
 import { AppError } from "@statusmesh/shared/errors";
 import { isId } from "@statusmesh/shared/ids";
+import { type Change, record } from "../audit/service.ts";
 import { type Ctx, inTransaction, requireScope } from "../context.ts";
 import { closeSilently } from "../incidents/service.ts";
 import * as queries from "./queries.ts";
@@ -25,8 +26,19 @@ export async function bulkAction(ctx: Ctx, { ids, action }: BulkAction): Promise
       const error = reason(id);
       return error === undefined ? [] : [{ id, code: error.code, message: error.message }];
     });
-    return { succeeded: asked.filter((id) => found.has(id) && !refused.has(id)), failed };
+    const succeeded = asked.filter((id) => found.has(id) && !refused.has(id));
+    await record(tx, changeOf(rows, succeeded, failed.length, action));
+    return { succeeded, failed };
   });
+}
+
+/** One row of the audit log for the request: what was done to which targets, and what cannot be seen any more when it is done. */
+function changeOf(rows: readonly queries.LockedTarget[], ids: readonly string[], failed: number, action: Action): Change {
+  const done = { action, count: ids.length, failed, ids };
+  if (action.type === "enable" || action.type === "disable") return { resourceId: null, before: { enabled: rows.filter((row) => row.enabled).map((row) => row.id) }, after: done };
+  if (action.type !== "delete") return { resourceId: null, after: done };
+  const names = new Map(rows.map((row) => [row.id, row.name]));
+  return { resourceId: null, before: { names: ids.map((id) => names.get(id)) }, after: done };
 }
 
 /** Does the action to the rows, which are locked. Returns those that it refused. */

@@ -1,5 +1,6 @@
 import { kindOf } from "@statusmesh/shared/checks";
 import { newId } from "@statusmesh/shared/ids";
+import { type Change, record } from "../audit/service.ts";
 import { existingChannelIds } from "../channels/service.ts";
 import { type Ctx, inTransaction, requireScope } from "../context.ts";
 import { takeQuota } from "../plans/service.ts";
@@ -10,17 +11,28 @@ import type { Target, TargetCreate } from "./schema.ts";
 
 /** Creates a target in every enabled region; its first check runs at once. */
 export async function createTarget(ctx: Ctx, input: TargetCreate): Promise<Target> {
-  const [target] = await create(ctx, [input], () => "");
+  const [target] = await create(
+    ctx,
+    [input],
+    () => "",
+    ([made]) => ({ resourceId: made!.id, after: made! }),
+  );
   return target!;
 }
 
 /** Creates many targets, all or none, and returns them in the order given. The fields of errors begin with the place in the list: `/3/check/port`. */
 export async function createTargets(ctx: Ctx, inputs: readonly TargetCreate[]): Promise<Target[]> {
-  return await create(ctx, inputs, (at) => `/${at}`);
+  // One row of the audit log for the request: a row for each of ten thousand would cost as much as the targets themselves.
+  return await create(
+    ctx,
+    inputs,
+    (at) => `/${at}`,
+    (made) => ({ resourceId: null, after: { count: made.length, ids: made.map((target) => target.id), names: made.map((target) => target.name) } }),
+  );
 }
 
 /** The same few statements for one target as for ten thousand. */
-async function create(ctx: Ctx, inputs: readonly TargetCreate[], base: (at: number) => string): Promise<Target[]> {
+async function create(ctx: Ctx, inputs: readonly TargetCreate[], base: (at: number) => string, changeOf: (made: Target[]) => Change): Promise<Target[]> {
   requireScope(ctx, "targets:write");
   // What needs no database is refused before it is asked.
   const drafts = inputs.map((input, at) => below(base(at), () => draft(ctx, input)));
@@ -50,7 +62,9 @@ async function create(ctx: Ctx, inputs: readonly TargetCreate[], base: (at: numb
       rows.flatMap((row) => row.channel_ids.map((channelId, position) => ({ targetId: row.id, channelId, position }))),
     );
     await queries.announceTargets(sql);
-    return rows.map(present);
+    const made = rows.map(present);
+    await record(tx, changeOf(made));
+    return made;
   });
 }
 

@@ -93,6 +93,7 @@ export async function updateTarget(sql: Db, row: NewTargetRow): Promise<void> {
 /** What a bulk action decides by. */
 export interface LockedTarget {
   id: string;
+  name: string;
   enabled: boolean;
   tags: string[];
 }
@@ -103,7 +104,7 @@ export async function lockTargets(sql: Db, orgId: string, ids: readonly string[]
     select 1 from target_states where target_id in (select id from targets where org_id = ${orgId} and id = any(${arrayOf(ids)}::uuid[]))
     order by target_id for update`;
   return await sql<LockedTarget[]>`
-    select id, enabled, tags from targets where org_id = ${orgId} and id = any(${arrayOf(ids)}::uuid[]) order by id for no key update`;
+    select id, name, enabled, tags from targets where org_id = ${orgId} and id = any(${arrayOf(ids)}::uuid[]) order by id for no key update`;
 }
 
 /** Who writes, and when. */
@@ -253,6 +254,11 @@ export async function selectSpecsFailingWith(sql: Db, orgId: string, now: Date, 
 export async function lockSpecs(sql: Db, after: string | null, limit: number): Promise<{ id: string; spec: CheckSpec }[]> {
   return await sql<{ id: string; spec: CheckSpec }[]>`
     select id, spec from targets where ${after}::uuid is null or id > ${after}::uuid order by id limit ${limit} for no key update`;
+}
+
+/** {@link lockSpecs} for looking only. */
+export async function selectSpecs(sql: Db, after: string | null, limit: number): Promise<{ id: string; spec: CheckSpec }[]> {
+  return await sql<{ id: string; spec: CheckSpec }[]>`select id, spec from targets where ${after}::uuid is null or id > ${after}::uuid order by id limit ${limit}`;
 }
 
 /** Writes the spec and nothing else: agents have the check already. */

@@ -1,4 +1,4 @@
-import { type CheckSpec, kindOf } from "@statusmesh/shared/checks";
+import { checkKinds, type CheckSpec, kindOf } from "@statusmesh/shared/checks";
 import { AppError } from "@statusmesh/shared/errors";
 import { blockedHost } from "@statusmesh/shared/net/address";
 import { refuseAbusiveUrl, refuseDeniedHost } from "../abuse/service.ts";
@@ -23,7 +23,7 @@ export function present(row: TargetRow): Target {
   return {
     id: row.id,
     name: row.name,
-    check: kindOf(row.spec).mapSecrets(row.spec, () => mask) as CheckSpec,
+    check: masked(row.spec),
     interval: row.interval_secs,
     enabled: row.enabled,
     tags: row.tags,
@@ -36,6 +36,15 @@ export function present(row: TargetRow): Target {
     created_at: iso(row.created_at),
     updated_at: iso(row.updated_at),
   };
+}
+
+/** The fields of each kind in the order of its schema: the database keeps them in an order of its own. */
+const fieldsOf = new Map<string, readonly string[]>(Object.values(checkKinds).map((kind) => [kind.type, Object.keys(kind.schema.properties)]));
+
+/** The check with every secret masked, its type first. */
+function masked(spec: CheckSpec): CheckSpec {
+  const check = kindOf(spec).mapSecrets(spec, () => mask) as unknown as Record<string, unknown>;
+  return Object.fromEntries(fieldsOf.get(spec.type)!.flatMap((field) => (field in check ? [[field, check[field]]] : []))) as unknown as CheckSpec;
 }
 
 /** Runs `rules`; the fields of what they throw start at `base`. */

@@ -1,5 +1,7 @@
 import { type CheckSpec, isCheckType, kindOf } from "@statusmesh/shared/checks";
 import { type ResealedBatch, resealRows } from "../crypto/reseal.ts";
+import { countUnreadable, openPartly, type PartlyOpened, type ReadBatch, unreadable } from "../crypto/opening.ts";
+import { UnreadableSecret } from "../crypto/seal.ts";
 import { inTransaction, type System } from "../context.ts";
 import * as queries from "./queries.ts";
 
@@ -10,9 +12,33 @@ export function sealSpec({ sealer }: Pick<System, "sealer">, targetId: string, s
   return kindOf(spec).mapSecrets(spec, (secret, pointer) => sealer.seal(secret, placeOf(targetId, pointer))) as CheckSpec;
 }
 
-/** The check as the agent runs it: every secret opened. Never logged, never answered to a person. */
+/** The check as the agent runs it: every secret opened. Never logged, never answered to a person. Throws SECRET_UNREADABLE. */
 export function openSpec({ sealer }: Pick<System, "sealer">, targetId: string, spec: CheckSpec): CheckSpec {
-  return kindOf(spec).mapSecrets(spec, (secret, pointer) => sealer.open(secret, placeOf(targetId, pointer))) as CheckSpec;
+  return kindOf(spec).mapSecrets(spec, (secret, pointer) => {
+    try {
+      return sealer.open(secret, placeOf(targetId, pointer));
+    } catch (error) {
+      if (!(error instanceof UnreadableSecret)) throw error;
+      throw unreadable(`/check${pointer}`, "the check cannot run", error);
+    }
+  }) as CheckSpec;
+}
+
+/** {@link openSpec} as far as it goes, for an edit that may replace what does not open. */
+export function openSpecPartly({ sealer }: Pick<System, "sealer">, targetId: string, spec: CheckSpec): PartlyOpened<CheckSpec> {
+  return openPartly(
+    sealer,
+    spec,
+    (value, change) => kindOf(value).mapSecrets(value, change) as CheckSpec,
+    (pointer) => placeOf(targetId, pointer),
+  );
+}
+
+/** Of up to `limit` targets of the instance, those after `after`: how many hold a secret that does not open. For the doctor. */
+export async function unreadableTargets({ sql, sealer }: System, after: string | null, limit: number): Promise<ReadBatch> {
+  return countUnreadable(await queries.selectSpecs(sql, after, limit), limit, ({ id, spec }) => {
+    if (isCheckType(spec.type)) openSpec({ sealer }, id, spec);
+  });
 }
 
 /**

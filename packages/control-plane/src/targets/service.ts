@@ -1,8 +1,10 @@
 import { type CheckSpec, isCheckType, kindOf } from "@statusmesh/shared/checks";
 import { AppError } from "@statusmesh/shared/errors";
 import { isId } from "@statusmesh/shared/ids";
+import { differences, record } from "../audit/service.ts";
 import { existingChannelIds } from "../channels/service.ts";
 import { type Ctx, inTransaction, requireScope } from "../context.ts";
+import { unreadable } from "../crypto/opening.ts";
 import { validate } from "../http/validate.ts";
 import type { Page } from "../http/wire.ts";
 import { closeSilently, explainVotes, reevaluate } from "../incidents/service.ts";
@@ -10,12 +12,12 @@ import { planOf } from "../plans/service.ts";
 import { enabledRegionIds } from "../regions/service.ts";
 import * as queries from "./queries.ts";
 import { alertRule, checkRules, intervalRule, nameRule, notFound, present, regionPolicyRule, renotifyRule, tagsRule } from "./rules.ts";
-import { openSpec, sealSpec } from "./sealing.ts";
+import { openSpec, openSpecPartly, sealSpec } from "./sealing.ts";
 import { Check, type MonitorStatus, type TagCount, type Target, type TargetPatch, type TargetRegions } from "./schema.ts";
 
 export { createTarget } from "./create.ts";
 export { checkRules } from "./rules.ts";
-export { openSpec, resealTargets } from "./sealing.ts";
+export { openSpec, resealTargets, unreadableTargets } from "./sealing.ts";
 
 /** The targets of the organisation, newest first. `q` looks in name, URL and host. */
 export async function listTargets(ctx: Ctx, input: { q?: string; tag?: string; enabled?: boolean; limit: number; offset: number }): Promise<Page<Target>> {
@@ -33,7 +35,7 @@ export async function getTarget(ctx: Ctx, id: string): Promise<Target> {
   return present(row);
 }
 
-/** The stored check of a target with its secrets opened, and the regions that probe it; for runs on demand. */
+/** The stored check of a target with its secrets opened, and the regions that probe it; for runs on demand. Throws SECRET_UNREADABLE. */
 export async function targetToRun(ctx: Ctx, id: string): Promise<{ spec: CheckSpec; regions: string[] }> {
   requireScope(ctx, "targets:execute");
   const row = isId(id) ? await queries.selectTarget(ctx.sql, ctx.orgId, id) : null;
@@ -41,16 +43,16 @@ export async function targetToRun(ctx: Ctx, id: string): Promise<{ spec: CheckSp
   return { spec: openSpec(ctx, id, row.spec), regions: await queries.selectRegionsOf(ctx.sql, id) };
 }
 
-/** Changes what the patch names. Fields of `check` that it leaves out stay, secrets included. */
+/** Changes what the patch names. Fields of `check` that it leaves out stay, secrets included: SECRET_UNREADABLE where one of those cannot be opened. */
 export async function updateTarget(ctx: Ctx, id: string, patch: TargetPatch): Promise<Target> {
   requireScope(ctx, "targets:write");
   if (!isId(id)) throw notFound();
   return await inTransaction(ctx, async (tx) => {
     const before = await queries.lockTarget(tx.sql, ctx.orgId, id);
     if (before === null) throw notFound();
-    const spec = patch.check === undefined ? null : mergeCheck(ctx, id, before.spec, patch.check);
+    const check = patch.check === undefined ? null : mergeCheck(ctx, id, before.spec, patch.check);
     const interval = patch.interval ?? before.interval_secs;
-    if (patch.interval !== undefined) intervalRule(await planOf(tx), spec ?? before.spec, interval);
+    if (patch.interval !== undefined) intervalRule(await planOf(tx), check?.after ?? before.spec, interval);
     const renotify = patch.renotify_interval_secs === undefined ? before.renotify_interval_secs : renotifyRule(patch.renotify_interval_secs);
     const channels =
       patch.alerts === undefined
@@ -68,7 +70,7 @@ export async function updateTarget(ctx: Ctx, id: string, patch: TargetPatch): Pr
     const after: queries.NewTargetRow = {
       ...before,
       name: patch.name === undefined ? before.name : nameRule(patch.name),
-      spec: spec === null ? before.spec : sealSpec(ctx, id, spec),
+      spec: check === null ? before.spec : sealSpec(ctx, id, check.after),
       interval_secs: interval,
       enabled: patch.enabled ?? before.enabled,
       tags: patch.tags === undefined ? before.tags : tagsRule(patch.tags),
@@ -84,27 +86,37 @@ export async function updateTarget(ctx: Ctx, id: string, patch: TargetPatch): Pr
     if (before.enabled && !after.enabled) await closeSilently(tx, [id]);
     else if (after.enabled) await reevaluate(tx, id, { ...before, timeout: before.spec.timeout }, regions);
     await queries.announceTargets(tx.sql);
-    return present({ ...after, channel_ids: channels });
+    const [old, fresh] = [present(before), present({ ...after, channel_ids: channels })];
+    const real = check === null ? undefined : { before: { ...old, check: check.before }, after: { ...fresh, check: check.after } };
+    await record(tx, { resourceId: id, ...differences({ before: old, after: fresh }, real) });
+    return fresh;
   });
 }
 
-/** The stored check with the patch laid over it, validated as a whole. */
-function mergeCheck(ctx: Ctx, id: string, stored: CheckSpec, patch: Record<string, unknown>): CheckSpec {
+/** The stored check with the patch laid over it, validated as a whole; and as it was, as far as it opens. */
+function mergeCheck(ctx: Ctx, id: string, stored: CheckSpec, patch: Record<string, unknown>): { before: CheckSpec; after: CheckSpec } {
   if (patch["type"] !== undefined && patch["type"] !== stored.type) {
     const known = isCheckType(patch["type"]) ? "" : " (and there is no such kind)";
     throw new AppError("CHECK_KIND_IMMUTABLE", `The kind of a check cannot change from ${stored.type}${known}. Create another target instead.`, { field: "/check/type" });
   }
-  const spec = validate(Check, { ...openSpec(ctx, id, stored), ...patch, type: stored.type }, "/check");
-  checkRules(ctx, spec, "/check");
-  return spec;
+  const { value: before, isClosed } = openSpecPartly(ctx, id, stored);
+  const after = validate(Check, { ...before, ...patch, type: stored.type }, "/check");
+  kindOf(after).mapSecrets(after, (secret, pointer) => {
+    if (isClosed(secret)) throw unreadable(`/check${pointer}`, "the check cannot be changed without it");
+    return secret;
+  });
+  checkRules(ctx, after, "/check");
+  return { before, after };
 }
 
 /** Deletes the target with its results and incidents. Its agents stop at once; nobody is told. */
 export async function deleteTarget(ctx: Ctx, id: string): Promise<void> {
   requireScope(ctx, "targets:write");
   await inTransaction(ctx, async (tx) => {
-    if (!isId(id) || (await queries.lockTarget(tx.sql, ctx.orgId, id)) === null) throw notFound();
+    const before = isId(id) ? await queries.lockTarget(tx.sql, ctx.orgId, id) : null;
+    if (before === null) throw notFound();
     await queries.deleteTargets(tx.sql, ctx.orgId, [id], new Date(ctx.clock.now()));
+    await record(tx, { resourceId: id, before: present(before) });
     await queries.announceTargets(tx.sql);
   });
 }
@@ -215,7 +227,9 @@ export async function setTargetRegions(ctx: Ctx, id: string, { regions }: Target
     const unknown = regions.findIndex((region) => !enabled.has(region));
     if (unknown >= 0) throw new AppError("REGION_INVALID", `There is no enabled region "${regions[unknown]}".`, { field: `/regions/${unknown}` });
     regionPolicyRule(before.region_policy, regions.length, "/regions");
+    const old = await queries.selectRegionsOf(tx.sql, id);
     await queries.replaceRegions(tx.sql, id, regions);
+    await record(tx, { resourceId: id, before: { regions: old }, after: { regions: regions.toSorted() } });
     // The row itself changes too: that is what agents hear of.
     await queries.updateTarget(tx.sql, { ...before, write_source: ctx.writeSource, updated_at: new Date(ctx.clock.now()) });
     await reevaluate(tx, id, { ...before, timeout: before.spec.timeout }, regions);

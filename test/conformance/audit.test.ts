@@ -1,0 +1,212 @@
+import type { Sql } from "postgres";
+import t from "tap";
+import { allRoutes } from "@statusmesh/control-plane/app";
+import type { Hub } from "@statusmesh/control-plane/db/notify";
+import type { Route } from "@statusmesh/control-plane/http/route";
+import { openIngest } from "@statusmesh/control-plane/pipeline/ingest";
+import { newId } from "@statusmesh/shared/ids";
+import { connect, type Json } from "../harness/api.ts";
+import { agentIn, castIn, sessionOf } from "../harness/cast.ts";
+import { cloneDatabase } from "../harness/database.ts";
+import { serveHere } from "../harness/in-process.ts";
+import { batchOf, runOf } from "../harness/results.ts";
+import { goodBodies, tcp, webhook } from "./bodies.ts";
+
+/*
+ * What the audit log has of every write there is, read from the declarations: a new route is tested here from its first
+ * day. Each is asked in an organisation of its own, by a browser, with something there to change.
+ */
+
+const silentHub: Hub = { on: () => () => undefined, wait: () => Promise.resolve(false), ready: () => Promise.resolve() };
+const routes = allRoutes({ hub: silentHub, ingest: openIngest(() => Promise.resolve()), draining: new AbortController().signal });
+const nameOf = (route: Route): string => `${route.method} ${route.path}`;
+/** Runs on demand and test messages change nothing. */
+const writes = routes.filter(({ door, method, category }) => door === "tenant" && method !== "GET" && category !== "test_now" && category !== "check_now");
+
+const database = await cloneDatabase(t);
+const { sql } = database;
+const agent = await agentIn(sql, "default");
+const url = await serveHere(t, database, { SM_SECURITY__ALLOW_PRIVATE_TARGETS: "true" });
+const nobody = connect(t, url, null);
+const traceId = "ab".repeat(16);
+
+interface AuditRow {
+  action: string;
+  resource_id: string | null;
+  org_id: string;
+  user_id: string;
+  actor_type: string;
+  actor_id: string;
+  ip: string;
+  user_agent: string;
+  trace_id: string;
+  write_source: string;
+  before: Json;
+  after: Json;
+}
+const rowsOf = (db: Sql, user: string) => db<AuditRow[]>`select * from audit_log where user_id = ${user}`;
+
+/** An organisation with one of everything, and a browser of its owner. */
+async function scene() {
+  const { olga, milan } = await castIn(sql);
+  const cookie = await sessionOf(sql, olga);
+  const [own] = await sql<{ id: string }[]>`select id from sessions where user_id = ${olga.userId}`;
+  const browser = nobody.with({ cookie: `_sm_session=${cookie}`, "sec-fetch-site": "same-origin", "user-agent": "Firefox", traceparent: `00-${traceId}-${"34".repeat(8)}-01` });
+  const made = async (path: string, json: object): Promise<Json> => {
+    const { status, body, text } = await browser.post(path, json);
+    if (status !== 201) throw new Error(`${path}: ${text}`);
+    return body;
+  };
+  const slug = `s-${newId().slice(-12)}`;
+  const [target, bare] = [await made("/api/v1/targets", { name: "Old", check: tcp }), await made("/api/v1/targets", { name: "Bare", check: tcp })];
+  const channel = await made("/api/v1/notification-channels", { name: "Old", config: webhook });
+  const page = await made("/api/v1/status-pages", { slug, name: "Old" });
+  await made(`/api/v1/status-pages/${page.id}/components`, { target_id: target.id });
+  const invitation = await made(`/api/v1/orgs/${olga.orgId}/invitations`, { email: `invited.${slug}@example.org` });
+  const down = [2000, 1000].map((ago) => runOf(target.id, Date.now() - ago, "down"));
+  await nobody.with({ authorization: `Bearer ${agent.token}` }).post("/api/agent/results", batchOf(down));
+  const incident = (await browser.get(`/api/v1/incidents?target_id=${target.id}`)).body.items[0].id;
+  const session = newId();
+  await sql`insert into sessions (id, user_id, org_id, secret_hash, created_at, last_used_at, expires_at) values (${session}, ${olga.userId}, ${olga.orgId}, ${Buffer.from(session)}, now(), now(), now() + interval '1 hour')`;
+  const [token] = await sql<{ id: string }[]>`select id from api_tokens where user_id = ${olga.userId}`;
+  await sql`update memberships set role = 'owner' where user_id = ${milan.userId}`;
+  await sql`delete from audit_log where org_id = ${olga.orgId}`;
+  return { olga, browser, own: own!.id, slug, target, bare, channel, page, incident, session, token: token!.id, invitation, milan };
+}
+type Scene = Awaited<ReturnType<typeof scene>>;
+
+/** What of the scene stands for `{id}` under a path. */
+const belongings = (s: Scene): Record<string, string> => ({
+  "/api/v1/targets": s.target.id,
+  "/api/v1/notification-channels": s.channel.id,
+  "/api/v1/status-pages": s.page.id,
+  "/api/v1/incidents": s.incident,
+  "/api/v1/sessions": s.session,
+  "/api/v1/api-tokens": s.token,
+  "/api/v1/orgs": s.olga.orgId,
+});
+
+function pathOf(route: Route, s: Scene): string {
+  const own = Object.entries(belongings(s)).find(([prefix]) => route.path.startsWith(`${prefix}/{id}`))?.[1];
+  const parts: Record<string, string> = { id: own ?? newId(), target_id: s.target.id, user_id: s.milan.userId, invitation_id: s.invitation.id };
+  return route.path.replaceAll(/\{(\w+)\}/g, (_, name: string) => parts[name] ?? newId());
+}
+
+/** Where the good body of bodies.ts is not what succeeds here. */
+const bodyOf = (route: Route, s: Scene): object | undefined => {
+  const own: Record<string, object> = {
+    "PATCH /api/v1/orgs/{id}": { name: "New" },
+    "POST /api/v1/status-pages": { slug: `t-${s.slug.slice(2)}`, name: "Other" },
+    "POST /api/v1/status-pages/{id}/components": { target_id: s.bare.id },
+  };
+  return route.body === null ? undefined : (own[nameOf(route)] ?? goodBodies({ targetId: s.target.id })[nameOf(route)]);
+};
+
+const prepared: Record<string, (s: Scene) => Promise<unknown>> = {
+  "POST /api/v1/orgs/{id}/restore": async ({ browser, olga }) => {
+    await browser.delete(`/api/v1/orgs/${olga.orgId}`);
+    await sql`delete from audit_log where org_id = ${olga.orgId}`;
+  },
+};
+
+/** What a successful write says of its resource: before, after, or both. */
+function sidesOf(route: Route): { before: boolean; after: boolean } {
+  if (route.method === "DELETE") return { before: true, after: false };
+  if (route.method === "PATCH" || route.method === "PUT") return { before: true, after: true };
+  return { before: false, after: true };
+}
+
+t.test("every write leaves exactly one row: who, what, from where, and what it was and became", async (t) => {
+  t.ok(writes.length >= 25);
+  for (const route of writes) {
+    const name = nameOf(route);
+    const s = await scene();
+    await prepared[name]?.(s);
+    const json = bodyOf(route, s);
+    const { status, text, headers } = await s.browser.send(route.method, pathOf(route, s), json === undefined ? {} : { json });
+    t.ok(status >= 200 && status < 300, `${name} succeeds here: ${status} ${text.slice(0, 300)}`);
+    const rows = await rowsOf(sql, s.olga.userId);
+    t.equal(rows.length, 1, `${name}: one row`);
+    const [row] = rows;
+    t.match(
+      row,
+      { action: name, user_id: s.olga.userId, actor_type: "session", actor_id: s.own, ip: /127\.0\.0\.1$/, user_agent: "Firefox", trace_id: traceId, write_source: "ui" },
+      name,
+    );
+    const made = headers["location"]?.split("/").at(-1);
+    if (made !== undefined) t.equal(row?.resource_id, made, `${name}: the id of what was made`);
+    else if (route.path.includes("{id}"))
+      t.ok(
+        row !== undefined && row.resource_id !== null && text.concat(pathOf(route, s), JSON.stringify(json ?? {})).includes(row.resource_id),
+        `${name}: the id of what was changed`,
+      );
+    const { before, after } = sidesOf(route);
+    if (before) t.ok(Object.keys(row?.before ?? {}).length > 0, `${name}: before`);
+    if (after) t.ok(Object.keys(row?.after ?? {}).length > 0, `${name}: after`);
+  }
+});
+
+t.test("a write that is refused leaves none", async (t) => {
+  const s = await scene();
+  for (const route of writes.filter(({ path }) => path.includes("{id}"))) {
+    const path = route.path.replaceAll(/\{\w+\}/g, () => newId());
+    const json = bodyOf(route, s);
+    const { status } = await s.browser.send(route.method, path, json === undefined ? {} : { json });
+    t.equal(status, 404, nameOf(route));
+  }
+  for (const route of writes.filter((route) => route.body !== null)) {
+    const { status } = await s.browser.send(route.method, pathOf(route, s), { json: { surplus: 1 } });
+    t.equal(status, 400, nameOf(route));
+  }
+  t.strictSame([...(await rowsOf(sql, s.olga.userId))], []);
+});
+
+t.test("no secret of a request stands anywhere in the log", async (t) => {
+  const { browser, target, olga, channel } = await scene();
+  let planted = 0;
+  const secret = () => `marker-${"s".repeat(20)}-${++planted}`;
+  const withToken = () => ({ type: "http", url: "https://127.0.0.1:9/", bearer_token: secret(), headers: { "X-Api-Key": secret(), Cookie: secret(), Accept: "text/html" } });
+  const withPassword = () => ({ type: "http", url: "https://127.0.0.1:9/", basic_auth: ["user", secret()] });
+  const hook = () => ({ type: "webhook", url: `https://127.0.0.1:9/${secret()}`, headers: { "x-token": secret() }, secret: secret() });
+  const done = async (method: string, path: string, json?: object) => {
+    const { status, body, text } = await browser.send(method, path, json === undefined ? {} : { json });
+    t.ok(status < 300, `${method} ${path}: ${text}`);
+    return body;
+  };
+  const one = await done("POST", "/api/v1/targets", { name: "One", check: withToken() });
+  const two = await done("POST", "/api/v1/targets", { name: "Two", check: withPassword() });
+  const [three] = await done("POST", "/api/v1/targets/bulk", [
+    { name: "Three", check: withToken() },
+    { name: "Four", check: withPassword() },
+  ]);
+  await done("PATCH", `/api/v1/targets/${one.id}`, { check: { bearer_token: secret(), headers: { "X-Api-Key": secret() } } });
+  await done("PATCH", `/api/v1/targets/${two.id}`, { check: { basic_auth: ["other", secret()] } });
+  await done("PATCH", `/api/v1/targets/${two.id}`, { check: { basic_auth: null, bearer_token: secret() } });
+  await done("DELETE", `/api/v1/targets/${one.id}`);
+  await done("POST", "/api/v1/targets/bulk-action", { ids: [two.id, three.id, target.id], action: { type: "delete" } });
+  const duty = await done("POST", "/api/v1/notification-channels", { name: "Duty", config: hook() });
+  await done("PATCH", `/api/v1/notification-channels/${duty.id}`, { config: hook() });
+  await done("PATCH", `/api/v1/notification-channels/${channel.id}`, { config: hook() });
+  await done("DELETE", `/api/v1/notification-channels/${duty.id}`);
+  const { token } = await done("POST", "/api/v1/api-tokens", { name: "CI", scopes: ["org:read"] });
+  t.ok(planted > 20);
+  const [all] = await sql<{ text: string }[]>`select string_agg(a::text, ' ') as text from audit_log a`;
+  t.notMatch(all!.text, /marker-/);
+  t.notOk(all!.text.includes(token), "nor a new token");
+
+  const rows = await sql<AuditRow[]>`select action, resource_id, before, after from audit_log where user_id = ${olga.userId} order by id`;
+  const masked = (changes: object) => ({ check: changes });
+  t.match(rows[0]!.after, { id: one.id, name: "One", check: { bearer_token: "***", headers: { "X-Api-Key": "***", Cookie: "***", Accept: "text/html" } } });
+  t.match(rows[2], { resource_id: null, after: { count: 2, names: ["Three", "Four"] } });
+  t.strictSame(
+    [rows[3]!.before, rows[3]!.after],
+    [masked({ bearer_token: "***", headers: { "X-Api-Key": "***", Cookie: "***", Accept: "text/html" } }), masked({ bearer_token: "***", headers: { "X-Api-Key": "***" } })],
+    "what was replaced, and nothing else",
+  );
+  t.strictSame([rows[4]!.before, rows[4]!.after], [masked({ basic_auth: ["user", "***"] }), masked({ basic_auth: ["other", "***"] })]);
+  t.strictSame([rows[5]!.before, rows[5]!.after], [masked({ basic_auth: ["other", "***"], bearer_token: null }), masked({ basic_auth: null, bearer_token: "***" })]);
+  t.match(rows[6], { after: null, before: { id: one.id, check: { type: "http", bearer_token: "***" } } });
+  t.match(rows[7], { before: { names: ["Two", "Three", "Old"] }, after: { action: { type: "delete" }, count: 3, failed: 0, ids: [two.id, three.id, target.id] } });
+  t.strictSame(rows[9]!.after.config, { url: "***", headers: { "x-token": "***" }, secret: "***" });
+  t.strictSame(rows[10]!.before.config, { url: "***", headers: {}, secret: null });
+});
