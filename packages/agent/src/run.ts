@@ -182,7 +182,7 @@ const stalled = (lateMs: number): Verdict => ({ status: "error", error: `the age
 
 function timedOut(probe: Probe<unknown>, timeoutMs: number, trace: Trace): Verdict {
   const seconds = timeoutMs < 1000 ? (timeoutMs / 1000).toFixed(2).replace(/0$/, "") : (timeoutMs / 1000).toFixed(1);
-  return { status: probe.timeoutStatus, error: `timed out after ${seconds} s ${trace.doing}`.trimEnd(), transportFailed: true };
+  return { status: probe.timeoutStatus, error: `timed out after ${seconds} s ${trace.doing}`.trimEnd(), transportFailed: probe.answersForOthers !== true };
 }
 
 /** What a thrown error says about the target: nothing, if the trouble is on this side. */

@@ -1,10 +1,12 @@
 import type { CheckType, SpecOf } from "@statusmesh/shared/checks";
+import { dns } from "./dns.ts";
 import { http } from "./http.ts";
 import type { Probe } from "./probe.ts";
 import { tcp } from "./tcp.ts";
+import { tlsCert } from "./tls-cert.ts";
 
 /** The probe of every check kind. A kind without one does not compile. */
-const probes: { readonly [T in CheckType]: Probe<SpecOf<T>> } = { http, tcp };
+const probes: { readonly [T in CheckType]: Probe<SpecOf<T>> } = { http, tcp, dns, tls_cert: tlsCert };
 
 /** The probe of a kind, for a spec of that kind: the registry guarantees the match, which TypeScript cannot follow. */
 export function probeOf(type: CheckType): Probe<unknown> {

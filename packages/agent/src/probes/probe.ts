@@ -42,5 +42,7 @@ export interface ProbeContext {
 export interface Probe<Spec> {
   /** What a run that reached the deadline found: `down` where silence is the target's fault. */
   timeoutStatus: "down" | "error";
+  /** True where the destination answers for others, as a name server does: its silence about one thing is no reason to stop asking it about the rest, so it opens no circuit breaker. */
+  answersForOthers?: true;
   run(spec: Spec, context: ProbeContext): Promise<Verdict>;
 }

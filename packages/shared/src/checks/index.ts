@@ -1,12 +1,14 @@
 import type { CheckKind } from "./kind.ts";
+import { dns, type DnsCheck } from "./dns.ts";
 import { http, type HttpCheck } from "./http.ts";
 import { tcp, type TcpCheck } from "./tcp.ts";
+import { tlsCert, type TlsCertCheck } from "./tls-cert.ts";
 
 /** Every check kind there is. A new kind is one file beside this one, one line here, and one probe in the agent. */
-export const checkKinds = { http, tcp } as const;
+export const checkKinds = { http, tcp, dns, tls_cert: tlsCert } as const;
 
 export type CheckType = keyof typeof checkKinds;
-export type CheckSpec = HttpCheck | TcpCheck;
+export type CheckSpec = HttpCheck | TcpCheck | DnsCheck | TlsCertCheck;
 /** The spec of one kind. */
 export type SpecOf<T extends CheckType> = Extract<CheckSpec, { type: T }>;
 
@@ -21,4 +23,14 @@ export function kindOf(spec: { type: CheckType }): CheckKind {
 /** True for a name that the registry knows. */
 export function isCheckType(type: unknown): type is CheckType {
   return typeof type === "string" && Object.hasOwn(checkKinds, type);
+}
+
+/** The error of a result as people read it: a JSON document becomes the sentence that its kind makes of it, anything else stays as it is. */
+export function errorInWords(error: string): string {
+  if (!error.includes("{")) return error;
+  for (const type of checkTypes) {
+    const words = (checkKinds[type] as Pick<CheckKind, "errorInWords">).errorInWords?.(error) ?? null;
+    if (words !== null) return words;
+  }
+  return error;
 }

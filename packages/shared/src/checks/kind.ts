@@ -18,13 +18,15 @@ export interface CheckKind<S extends TSchema = TSchema> {
    */
   destination(spec: Static<S>): { host: string; port: number; pointer: string } | null;
   /** The name that the check asks others about without talking to it, where the kind has one: the lists of what may not be monitored hold for it too. */
-  subject?(spec: Static<S>): { name: string; pointer: string };
+  subject?(spec: Static<S>): { name: string; pointer: string } | null;
   /** The URL that the check asks for, where the kind has one. Its field is `/url`. */
   url?(spec: Static<S>): URL;
   /** Applies `change` to every secret of the check, and returns the copy. `pointer` names the field. */
   mapSecrets(spec: Static<S>, change: (secret: string, pointer: string) => string): Static<S>;
   /** One line that says what is checked, without secrets: `GET https://example.org/health`. */
   summary(spec: Static<S>): string;
+  /** For a kind whose results carry a JSON document as their error: what it says, as a sentence without a full stop. Null for what is no such document. */
+  errorInWords?(error: string): string | null;
 }
 
 /** Total time budget of a check, ms. The same for every kind. */
@@ -58,4 +60,24 @@ export function hostOrThrow(host: string, pointer: string): string {
       cause,
     });
   }
+}
+
+/** The JSON object that a text is; empty for any other text. */
+export function documentIn(text: string): Readonly<Record<string, unknown>> {
+  if (!text.startsWith("{")) return {};
+  try {
+    return JSON.parse(text) as Record<string, unknown>;
+  } catch {
+    return {};
+  }
+}
+
+/** `in 5 days`, from whole days left (0 and more). */
+export function inDays(left: number): string {
+  return left === 0 ? "in less than a day" : left === 1 ? "in 1 day" : `in ${left} days`;
+}
+
+/** `5 days ago`, from whole days left, rounded down (-1 and less). */
+export function daysAgo(left: number): string {
+  return left === -1 ? "less than a day ago" : left === -2 ? "1 day ago" : `${-left - 1} days ago`;
 }

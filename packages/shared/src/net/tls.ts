@@ -14,6 +14,8 @@ export interface SecureOptions {
   trace?: DialTrace | undefined;
   /** Replaces the shared context, for those who trust other authorities than this machine does. */
   context?: SecureContext | undefined;
+  /** Application protocols to offer (RFC 7301); none where the list is empty. HTTP/1.1 when absent. */
+  protocols?: readonly string[];
   /** Unix ms, for "expired 3 days ago". */
   now?: () => number;
 }
@@ -29,7 +31,7 @@ function contextFor(verify: boolean): SecureContext {
 
 /** A TLS handshake over a connected socket. Resolves before any application byte is sent; rejects with {@link DialError}. */
 export function secure(options: SecureOptions): Promise<TLSSocket> {
-  const { socket, host, verify, signal, trace } = options;
+  const { socket, host, verify, signal, trace, protocols = ["http/1.1"] } = options;
   return new Promise((settle, reject) => {
     if (signal.aborted) {
       socket.destroy();
@@ -41,7 +43,7 @@ export function secure(options: SecureOptions): Promise<TLSSocket> {
       socket,
       host,
       secureContext: options.context ?? contextFor(verify),
-      ALPNProtocols: ["http/1.1"],
+      ...(protocols.length === 0 ? {} : { ALPNProtocols: [...protocols] }),
       // The verdict is read below instead: a socket that Node has torn down no longer tells which certificate it was.
       rejectUnauthorized: false,
       ...(isIP(host) === 0 ? { servername: host } : {}),

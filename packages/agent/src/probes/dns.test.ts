@@ -1,0 +1,211 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import t from "tap";
+import type { DnsCheck, RecordType } from "@statusmesh/shared/checks/dns";
+import { nameServer, type Reply } from "../testing-dns.ts";
+import { outcomeOf, testRunner } from "../testing.ts";
+
+const runner = testRunner();
+
+const check = (resolver: string | null, domain: string, change: Partial<DnsCheck> = {}): DnsCheck => ({
+  type: "dns",
+  domain,
+  record_type: "A",
+  resolver,
+  expected_contains: null,
+  timeout: 5000,
+  ...change,
+});
+
+async function run(resolver: string | null, domain: string, change: Partial<DnsCheck> = {}, with_ = runner) {
+  const { measurement, skip } = await outcomeOf(with_.run("org", { ...check(resolver, domain, change) }));
+  return { ...measurement, skip };
+}
+
+const ttl = 300;
+const a = (name: string, ...addresses: string[]): Reply => ({ answers: addresses.map((data) => ({ type: "A", name, ttl, data })) });
+
+t.test("an answer is up, and the question is what is measured", async (t) => {
+  const { address, asked } = await nameServer(t, { "www.example.org": a("www.example.org", "93.184.215.14") });
+  const result = await run(address, "www.example.org");
+  t.match(result, { status: "up", error: null, connect_ms: null, tls_ms: null, ttfb_ms: null, http_status: null, response_size: null, skip: false });
+  t.ok((result.dns_ms ?? 0) > 0);
+  t.ok((result.total_ms ?? 0) >= (result.dns_ms ?? 0) - 0.01);
+  for (const domain of ["www.example.org.", "WWW.Example.ORG"]) t.match(await run(address, domain), { status: "up" }, domain);
+  t.strictSame(asked, Array(3).fill("UDP A www.example.org"), "each run asks anew: nothing is remembered");
+});
+
+t.test("every record type, as zone files have it", async (t) => {
+  const name = "all.example.org";
+  const records: [RecordType, Reply, string][] = [
+    ["A", a(name, "192.0.2.1", "192.0.2.2"), "192.0.2.1, 192.0.2.2"],
+    ["AAAA", { answers: [{ type: "AAAA", name, ttl, data: "2001:db8::1" }] }, "2001:db8::1"],
+    ["CNAME", { answers: [{ type: "CNAME", name, ttl, data: "edge.example.net" }] }, "edge.example.net"],
+    [
+      "MX",
+      {
+        answers: [
+          { type: "MX", name, ttl, data: { preference: 10, exchange: "mail.example.org" } },
+          { type: "MX", name, ttl, data: { preference: 0, exchange: "." } },
+        ],
+      },
+      "10 mail.example.org, 0 .",
+    ],
+    ["NS", { answers: [{ type: "NS", name, ttl, data: "ns1.example.org" }] }, "ns1.example.org"],
+    ["TXT", { answers: [{ type: "TXT", name, ttl, data: ["v=spf1 ", "include:example.net ~all"] }] }, "v=spf1 include:example.net ~all"],
+    [
+      "SOA",
+      {
+        answers: [
+          {
+            type: "SOA",
+            name,
+            ttl,
+            data: { mname: "ns1.example.org", rname: "hostmaster.example.org", serial: 2026112101, refresh: 7200, retry: 3600, expire: 1209600, minimum: 300 },
+          },
+        ],
+      },
+      "ns1.example.org hostmaster.example.org 2026112101 7200 3600 1209600 300",
+    ],
+    ["PTR", { answers: [{ type: "PTR", name, ttl, data: "host.example.org" }] }, "host.example.org"],
+    ["CAA", { answers: [{ type: "CAA", name, ttl, data: { flags: 128, issuerCritical: true, tag: "issue", value: "letsencrypt.org" } }] }, '128 issue "letsencrypt.org"'],
+    ["SRV", { answers: [{ type: "SRV", name, ttl, data: { priority: 5, weight: 20, port: 5060, target: "sip.example.org" } }] }, "5 20 5060 sip.example.org"],
+  ];
+  const { address, zone, asked } = await nameServer(t, {});
+  for (const [record_type, reply, text] of records) {
+    zone[name] = reply;
+    t.match(await run(address, name, { record_type }), { status: "up", error: null }, record_type);
+    t.match(await run(address, name, { record_type, expected_contains: "nowhere" }), {
+      status: "down",
+      error: `no ${record_type} record of ${name} contains "nowhere"; found: ${text}`,
+    });
+    t.equal(asked.at(-1), `UDP ${record_type} ${name}`);
+  }
+});
+
+t.test("expected_contains", async (t) => {
+  const name = "example.org";
+  const { address } = await nameServer(t, {
+    [name]: { answers: [{ type: "MX", name, ttl, data: { preference: 10, exchange: "Mail.Example.org" } }] },
+    "txt.example.org": { answers: [{ type: "TXT", name: "txt.example.org", ttl, data: ["google-site-verification=AbC."] }] },
+    "many.example.org": a("many.example.org", ...Array.from({ length: 25 }, (_, at) => `192.0.2.${at}`)),
+    "long.example.org": {
+      truncated: true,
+      answers: Array.from({ length: 5 }, (_, at) => ({ type: "TXT" as const, name: "long.example.org", ttl, data: [`${at}`.repeat(250), "x".repeat(250)] })),
+    },
+  });
+  const mx = (expected_contains: string) => run(address, name, { record_type: "MX", expected_contains });
+  for (const text of ["mail.example.org", "MAIL.EXAMPLE.ORG.", "10 mail", "10 Mail.Example.org"]) t.match(await mx(text), { status: "up", error: null }, text);
+  t.match(await mx("mail2.example.org"), { status: "down", error: 'no MX record of example.org contains "mail2.example.org"; found: 10 Mail.Example.org' });
+  const txt = (expected_contains: string) => run(address, "txt.example.org", { record_type: "TXT", expected_contains });
+  t.match(await txt("verification=AbC."), { status: "up" });
+  t.match(await txt("verification=abc."), { status: "down" }, "what a TXT record says has a case");
+  t.match((await run(address, "many.example.org", { expected_contains: "10.0.0.1" })).error, /found: 192\.0\.2\.\d+, .* and 5 more$/);
+  t.match(await run(address, "many.example.org", { expected_contains: "192.0.2.24" }), { status: "up" }, "any of the answers will do");
+  const { error } = await run(address, "long.example.org", { record_type: "TXT", expected_contains: "z".repeat(1000) });
+  t.match(error, /^no TXT record of long\.example\.org contains "z{200}…"; found: 0{250}x{50}…, .* and 2 more$/);
+});
+
+t.test("what is not there, and what does not answer as it should", async (t) => {
+  const name = "x.example.org";
+  const { address, zone } = await nameServer(t, {});
+  const cases: [Reply, string][] = [
+    [{ rcode: 3 }, "x.example.org does not exist (NXDOMAIN)"],
+    [{}, "x.example.org has no A record"],
+    [{ answers: [{ type: "CNAME", name, ttl, data: "gone.example.net" }] }, "x.example.org has no A record"],
+    [{ rcode: 2 }, "the name server failed to resolve x.example.org (SERVFAIL)"],
+    [{ rcode: 5 }, "the name server refused to resolve x.example.org (REFUSED)"],
+    [{ rcode: 4 }, "the name server does not answer questions for A (NOTIMP)"],
+    [{ rcode: 1 }, "the name server did not understand the question for x.example.org (FORMERR)"],
+    [{ raw: Buffer.from("this is not DNS at all") }, "the name server sent a malformed answer"],
+    [{ change: (packet) => ({ ...packet, answers: [], questions: [{ type: "A", name: "evil.example" }] }) }, "timed out"],
+    [{ change: (packet) => ({ ...packet, id: (packet.id ?? 0) ^ 1 }), ...a(name, "192.0.2.1") }, "timed out"],
+    [{ silent: true }, "timed out"],
+  ];
+  for (const [reply, error] of cases) {
+    zone[name] = reply;
+    const result = await run(address, name, { timeout: 400 });
+    if (error === "timed out") t.match(result, { status: "error", error: `timed out after 0.4 s waiting for the name server ${address}`, dns_ms: null, skip: false });
+    else t.match(result, { status: "down", error, skip: false });
+  }
+  t.match(await run("127.0.0.1:1", name), { status: "down", error: "nothing answers at the name server 127.0.0.1:1: connection refused", skip: false });
+});
+
+t.test("an answer that does not fit comes over TCP", async (t) => {
+  const name = "big.example.org";
+  const { address, asked } = await nameServer(t, {
+    [name]: { ...a(name, ...Array.from({ length: 100 }, (_, at) => `192.0.2.${at}`)), truncated: true },
+    "cut.example.org": { truncated: true },
+  });
+  t.match(await run(address, name, { expected_contains: "192.0.2.99" }), { status: "up", error: null });
+  t.strictSame(asked, [`UDP A ${name}`, `TCP A ${name}`]);
+  t.match(await run(address, "cut.example.org"), { status: "down", error: "cut.example.org has no A record" });
+});
+
+t.test("addresses are turned around for PTR, names of other alphabets into ASCII", async (t) => {
+  const v6 = "1.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.8.b.d.0.1.0.0.2.ip6.arpa";
+  const ptr = (name: string): Reply => ({ answers: [{ type: "PTR", name, ttl, data: "host.example.org" }] });
+  const { address } = await nameServer(t, {
+    "4.3.2.1.in-addr.arpa": ptr("4.3.2.1.in-addr.arpa"),
+    [v6]: ptr(v6),
+    "xn--bcher-kva.example": a("xn--bcher-kva.example", "192.0.2.1"),
+    "_dmarc.example.org": { answers: [{ type: "TXT", name: "_dmarc.example.org", ttl, data: ["v=DMARC1"] }] },
+  });
+  t.match(await run(address, "1.2.3.4", { record_type: "PTR" }), { status: "up" });
+  t.match(await run(address, "2001:db8::1", { record_type: "PTR" }), { status: "up" });
+  t.match(await run(address, "bücher.example"), { status: "up" });
+  t.match(await run(address, "_dmarc.example.org", { record_type: "TXT", expected_contains: "DMARC1" }), { status: "up" });
+});
+
+t.test("the guard looks at the name server, not at the name", async (t) => {
+  const { address, asked } = await nameServer(t, {});
+  const guarded = testRunner({ allowPrivate: false });
+  t.match(await run(address, "example.org", {}, guarded), { status: "error", error: "address 127.0.0.1 is blocked (127.0.0.0/8)" });
+  t.match(await run("[::1]:53", "example.org", {}, guarded), { status: "error", error: "address ::1 is blocked (::1/128)" });
+  t.match(await run("::ffff:127.0.0.1", "example.org", {}, guarded), { status: "error", error: /is blocked/ });
+  t.strictSame(asked, [], "nothing was sent");
+});
+
+t.test("a question that is given up leaves the others alone, and nothing behind", async (t) => {
+  const { address, asked } = await nameServer(t, {
+    "silent.example.org": { silent: true },
+    "slow.example.org": { ...a("slow.example.org", "192.0.2.1"), delayMs: 700 },
+    "quick.example.org": a("quick.example.org", "192.0.2.1"),
+  });
+  const slow = run(address, "slow.example.org");
+  const silent = run(address, "silent.example.org", { timeout: 200 });
+  t.match(await silent, { status: "error", error: /^timed out after 0\.2 s/ });
+  t.match(await run(address, "quick.example.org"), { status: "up" }, "the next question is asked at once");
+  t.match(await slow, { status: "up" }, "a question asked before is still answered");
+  const abandoned = runner.run("org", { ...check(address, "silent.example.org") });
+  await sleep(50);
+  abandoned.abandon();
+  t.equal(await abandoned.done, null);
+  await sleep(1500);
+  t.equal(asked.filter((question) => question.includes("silent")).length, 2, "nobody asks again for what was given up");
+});
+
+t.test("a lost packet is asked for again within the deadline", async (t) => {
+  const { address, asked, zone } = await nameServer(t, { "lossy.example.org": { silent: true } });
+  const result = run(address, "lossy.example.org");
+  await sleep(300);
+  zone["lossy.example.org"] = a("lossy.example.org", "192.0.2.1");
+  t.match(await result, { status: "up", error: null });
+  t.equal(asked.length, 2);
+});
+
+t.test("names that nobody answers for do not keep others from being asked", async (t) => {
+  const { address } = await nameServer(t, { "silent.example.org": { silent: true }, "ok.example.org": a("ok.example.org", "192.0.2.1") });
+  const own = testRunner();
+  for (let i = 0; i < 6; i++) t.match(await run(address, "silent.example.org", { timeout: 100 }, own), { error: /^timed out/ });
+  t.match(await run(address, "ok.example.org", {}, own), { status: "up" }, "no circuit has opened");
+  for (let i = 0; i < 5; i++) t.match(await run("127.0.0.1:1", "ok.example.org", {}, own), { status: "down" });
+  t.match(await run("127.0.0.1:1", "ok.example.org", {}, own), { status: "error", error: "circuit_open" }, "a name server that is not there opens it");
+});
+
+t.test("many questions at once", async (t) => {
+  const zone = Object.fromEntries(Array.from({ length: 300 }, (_, at) => [`n${at}.example.org`, at % 3 === 0 ? { silent: true } : a(`n${at}.example.org`, `192.0.2.${at % 250}`)]));
+  const { address } = await nameServer(t, zone);
+  const results = await Promise.all(Object.keys(zone).map((name, at) => run(address, name, { timeout: at % 3 === 0 ? 150 : 5000 })));
+  t.equal(results.filter(({ status }) => status === "up").length, 200);
+  t.equal(results.filter(({ status }) => status === "error").length, 100);
+});

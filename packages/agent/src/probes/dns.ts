@@ -1,0 +1,85 @@
+import { askedName, type DnsCheck, nameServer, type RecordType } from "@statusmesh/shared/checks/dns";
+import { blockedRange } from "@statusmesh/shared/net/address";
+import { codeOf, DialError, wordsFor } from "@statusmesh/shared/net/dial-error";
+import { ask } from "./dns-query.ts";
+import type { Probe, Verdict } from "./probe.ts";
+
+/** One question to a name server, judged by its answers. */
+export const dns: Probe<DnsCheck> = {
+  timeoutStatus: "error",
+  answersForOthers: true,
+  async run(spec, { signal, trace, allowPrivate }) {
+    const name = askedName(spec);
+    const server = nameServer(spec);
+    const range = server === null || allowPrivate ? null : blockedRange(server.address);
+    if (server !== null && range !== null) throw new DialError("guard", `address ${server.address} is blocked (${range})`, "BLOCKED");
+    trace.doing = `waiting for ${server === null ? "the agent's name server" : `the name server ${spec.resolver}`}`;
+    const started = performance.now();
+    try {
+      const answers = await ask(server, name, spec.record_type, signal);
+      trace.dns_ms = performance.now() - started;
+      return judge(spec, name, answers);
+    } catch (error) {
+      if (signal.aborted) throw error;
+      // An answer that is no good is an answer all the same, and took its time.
+      if (answered.has(codeOf(error))) trace.dns_ms = performance.now() - started;
+      return failure(spec, name, error);
+    }
+  },
+};
+
+const answered = new Set(["ENOTFOUND", "ENODATA", "ESERVFAIL", "EREFUSED", "EFORMERR", "ENOTIMP", "EBADRESP"]);
+
+function judge({ expected_contains: expected, record_type }: DnsCheck, name: string, answers: readonly string[]): Verdict {
+  if (answers.length === 0) return { status: "down", error: noRecord(name, record_type) };
+  if (expected === null || answers.some((answer) => contains(answer, expected, record_type))) return { status: "up", error: null };
+  return { status: "down", error: `no ${record_type} record of ${name} contains "${shortened(expected)}"; found: ${listed(answers)}` };
+}
+
+/** Names and addresses read the same in either case, and with or without the final dot; what a TXT record says does not. */
+function contains(answer: string, expected: string, type: RecordType): boolean {
+  if (answer.includes(expected)) return true;
+  if (type === "TXT") return false;
+  const wanted = expected.toLowerCase().replace(/(?<=[a-z0-9])\.$/, "");
+  return answer.toLowerCase().includes(wanted);
+}
+
+const noRecord = (name: string, type: RecordType): string => `${name} has no ${type} record`;
+const shortened = (text: string, length = 200): string => (text.length > length ? `${text.slice(0, length)}…` : text);
+
+const maxListed = 20;
+/** Leaves room for the rest of the message in an error of 2,000 characters. */
+const maxListLength = 1200;
+
+function listed(answers: readonly string[]): string {
+  const shown = answers.slice(0, maxListed).map((answer) => shortened(answer, 300));
+  while (shown.length > 1 && shown.join(", ").length > maxListLength) shown.pop();
+  const more = answers.length - shown.length;
+  return `${shown.join(", ")}${more === 0 ? "" : ` and ${more} more`}`;
+}
+
+function failure(spec: DnsCheck, name: string, error: unknown): Verdict {
+  const code = codeOf(error);
+  switch (code) {
+    case "ENOTFOUND":
+      return { status: "down", error: `${name} does not exist (NXDOMAIN)` };
+    case "ENODATA":
+      return { status: "down", error: noRecord(name, spec.record_type) };
+    case "ESERVFAIL":
+      return { status: "down", error: `the name server failed to resolve ${name} (SERVFAIL)` };
+    case "EREFUSED":
+      return { status: "down", error: `the name server refused to resolve ${name} (REFUSED)` };
+    case "ENOTIMP":
+      return { status: "down", error: `the name server does not answer questions for ${spec.record_type} (NOTIMP)` };
+    case "EFORMERR":
+      return { status: "down", error: `the name server did not understand the question for ${name} (FORMERR)` };
+    case "EBADRESP":
+      return { status: "down", error: "the name server sent a malformed answer" };
+    case "ECONNREFUSED":
+      // Nobody chose the machine's own name server: that it is not there says nothing about the name.
+      if (spec.resolver === null) return { status: "error", error: "the agent's machine has no name server that answers", skip: true };
+      return { status: "down", error: `nothing answers at the name server ${spec.resolver}: connection refused`, transportFailed: true };
+    default:
+      return { status: "error", error: wordsFor(error) };
+  }
+}

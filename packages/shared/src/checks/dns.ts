@@ -1,0 +1,88 @@
+import { isIP } from "node:net";
+import { domainToASCII } from "node:url";
+import Type, { type Static } from "typebox";
+import { AppError } from "../errors.ts";
+import { type CheckKind, Timeout } from "./kind.ts";
+
+export const recordTypes = ["A", "AAAA", "CNAME", "MX", "NS", "TXT", "SOA", "PTR", "CAA", "SRV"] as const;
+export type RecordType = (typeof recordTypes)[number];
+
+const errorCode = "INVALID_DNS_PARAMS";
+const nullable = (maxLength: number, description: string) => Type.Union([Type.String({ minLength: 1, maxLength }), Type.Null()], { default: null, errorCode, description });
+
+export const DnsCheck = Type.Object(
+  {
+    type: Type.Literal("dns"),
+    domain: Type.String({ minLength: 1, maxLength: 254, errorCode, description: "Name to ask for, with or without a final dot; for PTR also an IP address" }),
+    record_type: Type.Enum([...recordTypes], { default: "A", errorCode, description: "Records to ask for" }),
+    resolver: nullable(60, "Name server to ask: ip, ip:port or [ipv6]:port; null asks the one of the agent's machine"),
+    expected_contains: nullable(1000, "Text that one of the answers must contain; the case of letters counts in TXT only"),
+    timeout: Timeout,
+  },
+  { additionalProperties: false, title: "DnsCheck" },
+);
+export type DnsCheck = Static<typeof DnsCheck>;
+
+const refuse = (message: string, field: string) => new AppError(errorCode, message, { field });
+
+/**
+ * The name that is asked for, in ASCII and without the final dot; for an address the name of its PTR record (RFC 1035
+ * section 3.5, RFC 3596 section 2.5). Throws AppError for what is no name.
+ */
+export function askedName({ domain, record_type }: Pick<DnsCheck, "domain" | "record_type">): string {
+  if (isIP(domain) !== 0) {
+    if (record_type === "PTR" && !domain.includes("%")) return reverseName(domain);
+    throw refuse(`"${domain}" is an address, and an address has PTR records only. Write a domain name, for example example.org.`, "/domain");
+  }
+  const bare = domain.replace(/\.$/, "");
+  const name = /^[\x21-\x7e]*$/.test(bare) ? bare.toLowerCase() : domainToASCII(bare);
+  // Underscores are not for host names, but names like _dmarc.example.org are asked for every day.
+  if (name.length > 253 || !/^(\*\.)?[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*$/.test(name)) {
+    throw refuse(`"${domain}" is not a domain name. Write it without scheme, port or path, for example example.org.`, "/domain");
+  }
+  return name;
+}
+
+function reverseName(address: string): string {
+  if (isIP(address) === 4) return `${address.split(".").toReversed().join(".")}.in-addr.arpa`;
+  const [head = "", tail] = new URL(`http://[${address}]/`).hostname.slice(1, -1).split("::");
+  const groups = (text: string | undefined): string[] => (text === undefined || text === "" ? [] : text.split(":"));
+  const [left, right] = [groups(head), groups(tail)];
+  const all = [...left, ...Array<string>(8 - left.length - right.length).fill("0"), ...right];
+  return `${[...all.map((group) => group.padStart(4, "0")).join("")].toReversed().join(".")}.ip6.arpa`;
+}
+
+/** The name server of a check, without brackets; null for that of the agent's machine. Throws AppError for what is no address. */
+export function nameServer({ resolver }: Pick<DnsCheck, "resolver">): { address: string; port: number } | null {
+  if (resolver === null) return null;
+  if (isIP(resolver) !== 0) return { address: resolver, port: 53 };
+  const [, v6, v4, digits] = /^(?:\[([^\]]+)\]|([\d.]+))(?::(\d{1,5}))?$/.exec(resolver) ?? [];
+  const address = v6 ?? v4 ?? "";
+  const port = digits === undefined ? 53 : Number(digits);
+  if (isIP(address) !== (v6 === undefined ? 4 : 6)) {
+    throw refuse(`"${resolver}" is not the address of a name server. Write an IP address, with a port where it is not 53: 9.9.9.9, 9.9.9.9:5353 or [2620:fe::fe]:53.`, "/resolver");
+  }
+  if (port < 1 || port > 65_535) throw refuse(`Port ${port} cannot be asked. Use 1 to 65535.`, "/resolver");
+  return { address, port };
+}
+
+export const dns: CheckKind<typeof DnsCheck> = {
+  type: "dns",
+  label: "DNS",
+  schema: DnsCheck,
+  minIntervalSecs: 10,
+  defaultIntervalSecs: 60,
+
+  rules(spec) {
+    askedName(spec);
+    nameServer(spec);
+  },
+
+  destination(spec) {
+    const server = nameServer(spec);
+    return server === null ? null : { host: server.address, port: server.port, pointer: "/resolver" };
+  },
+  subject: (spec) => ({ name: isIP(spec.domain) === 0 ? askedName(spec) : spec.domain, pointer: "/domain" }),
+  mapSecrets: (spec) => spec,
+  summary: (spec) => `${spec.record_type} of ${spec.domain}${spec.resolver === null ? "" : ` at ${spec.resolver}`}`,
+};

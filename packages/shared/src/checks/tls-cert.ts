@@ -1,0 +1,86 @@
+import Type, { type Static } from "typebox";
+import { AppError } from "../errors.ts";
+import { canonicalHost, type CheckKind, daysAgo, documentIn, hostOrThrow, inDays, Timeout } from "./kind.ts";
+
+const days = (fallback: number, minimum: number, description: string) =>
+  Type.Integer({ minimum, maximum: 3650, default: fallback, errorCode: "INVALID_TLS_CERT_PARAMS", description });
+
+export const TlsCertCheck = Type.Object(
+  {
+    type: Type.Literal("tls_cert"),
+    host: Type.String({ minLength: 1, maxLength: 253, errorCode: "INVALID_TCP_HOST", description: "Host name or IP address" }),
+    port: Type.Integer({ minimum: 1, maximum: 65_535, default: 443, errorCode: "INVALID_TCP_PORT" }),
+    server_name: Type.Union([Type.String({ minLength: 1, maxLength: 253 }), Type.Null()], {
+      default: null,
+      errorCode: "INVALID_TLS_CERT_PARAMS",
+      description: "Name to ask for (SNI) where it is not the host; null asks for the host",
+    }),
+    warn_days: days(14, 1, "Fewer whole days left than this: degraded"),
+    critical_days: days(7, 0, "Fewer whole days left than this: down; must be below warn_days"),
+    timeout: Timeout,
+  },
+  { additionalProperties: false, title: "TlsCertCheck" },
+);
+export type TlsCertCheck = Static<typeof TlsCertCheck>;
+
+/** What the error of a result that is not up says, as JSON; names are null where the certificate has none. */
+export interface CertificateDocument {
+  /** Whole days, rounded down: -1 on the first day after the end. */
+  days_remaining: number;
+  /** RFC 3339, UTC. */
+  not_after: string;
+  subject_common_name: string | null;
+  issuer_common_name: string | null;
+}
+
+/** The name that is asked for (RFC 6066 section 3); the host's where the check names none. */
+export function serverName(spec: Pick<TlsCertCheck, "host" | "server_name">): string {
+  if (spec.server_name === null) return hostOrThrow(spec.host, "/host");
+  const refuse = (cause?: unknown) =>
+    new AppError("INVALID_TLS_CERT_PARAMS", `"${spec.server_name}" is not a host name that a server can be asked for. Write it without scheme or port, or null for the host.`, {
+      field: "/server_name",
+      cause,
+    });
+  let name: string;
+  try {
+    name = canonicalHost(spec.server_name);
+  } catch (cause) {
+    throw refuse(cause);
+  }
+  // An address cannot be sent as a server name, and a wildcard is what certificates have.
+  if (!/^[a-z0-9_-]+(\.[a-z0-9_-]+)*$/.test(name) || /^[\d.]+$/.test(name)) throw refuse();
+  return name;
+}
+
+export const tlsCert: CheckKind<typeof TlsCertCheck> = {
+  type: "tls_cert",
+  label: "TLS certificate",
+  schema: TlsCertCheck,
+  minIntervalSecs: 3600,
+  defaultIntervalSecs: 86_400,
+
+  rules(spec) {
+    hostOrThrow(spec.host, "/host");
+    serverName(spec);
+    if (spec.warn_days <= spec.critical_days) {
+      throw new AppError(
+        "INVALID_TLS_CERT_PARAMS",
+        `warn_days (${spec.warn_days}) must be more than critical_days (${spec.critical_days}): a certificate is degraded first and down later.`,
+        { field: "/warn_days" },
+      );
+    }
+  },
+
+  destination: (spec) => ({ host: hostOrThrow(spec.host, "/host"), port: spec.port, pointer: "/host" }),
+  subject: (spec) => (spec.server_name === null ? null : { name: serverName(spec), pointer: "/server_name" }),
+  mapSecrets: (spec) => spec,
+  summary: (spec) => `certificate of ${spec.server_name ?? spec.host}${spec.port === 443 ? "" : `, port ${spec.port}`}`,
+
+  errorInWords(error) {
+    const { not_after, days_remaining: left, subject_common_name: name } = documentIn(error);
+    if (typeof not_after !== "string" || typeof left !== "number") return null;
+    const whose = typeof name === "string" ? `certificate of ${name}` : "certificate";
+    const date = not_after.slice(0, 10);
+    return left < 0 ? `${whose} expired ${daysAgo(left)}, on ${date}` : `${whose} expires ${inDays(left)}, on ${date}`;
+  },
+};
