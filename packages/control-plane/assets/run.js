@@ -33,6 +33,19 @@ const svg = (tag, attributes) => {
   return element;
 };
 
+/** An error as a person reads it: the JSON document that some kinds write becomes `days remaining 5, …`. */
+function readable(error) {
+  if (!error?.startsWith("{")) return error;
+  try {
+    return Object.entries(JSON.parse(error))
+      .filter(([, value]) => value !== null)
+      .map(([key, value]) => `${key.replaceAll("_", " ")} ${value}`)
+      .join(", ");
+  } catch {
+    return error;
+  }
+}
+
 /** A finding as state, words and phases. */
 function finding(title, result, warnings = []) {
   const known = phases.map(([name, label, key]) => ({ name, label, value: result[key] })).filter((part) => part.value !== null && part.value !== undefined);
@@ -45,7 +58,7 @@ function finding(title, result, warnings = []) {
     bar.append(svg("rect", { class: `ph-${part.name}`, x: `${(left / total) * 100}%`, width: `${(part.value / total) * 100}%`, height: 12 }));
     left += part.value;
   }
-  const answer = [result.http_status, result.error].filter((part) => part !== null && part !== undefined).join(" ");
+  const answer = [result.http_status, readable(result.error)].filter((part) => part !== null && part !== undefined).join(" ");
   announce(`${title}: ${words[result.status]}. ${answer}`);
   return [
     el(

@@ -2,6 +2,7 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { Eta } from "eta";
+import { errorInWords } from "@statusmesh/shared/checks";
 import type { Assets } from "./assets.ts";
 import * as charts from "./charts.ts";
 import { field } from "./fields.ts";
@@ -29,7 +30,7 @@ export interface ViewOptions {
 
 /**
  * Opens the views. Inside a template `it` is the data, and `h` has the helpers: `h.asset(name)`, `h.icon(name)`,
- * `h.time(at, style)`, `h.state(state, word)`, the formats and the charts. Everything printed is escaped unless a helper made it.
+ * `h.time(at, style)`, `h.state(state, word)`, `h.error(error)`, the formats and the charts. Everything printed is escaped unless a helper made it.
  */
 export function openViews({ assets, folder = viewsFolder, cache = true }: ViewOptions): Views {
   const eta = new Eta({ views: folder, cache, autoEscape: true, rmWhitespace: true, escapeFunction: escapeHtml, functionHeader: "const h = it.h;" });
@@ -51,6 +52,8 @@ const helpers = (assets: Assets, now: number, has: (view: string) => boolean) =>
   asset: (name: string) => assets.url(name),
   icon: (name: string) => (isIcon(name) ? icon(name) : new Markup("")),
   state,
+  /** The error of a result or an incident as people read it. Null stays null. */
+  error: (error: string | null) => (error === null ? null : errorInWords(error)),
   time: (at: Date | string | number | null, style: TimeStyle = "ago") => timeTag(at, style, now),
   /** `3 s ago` as plain text, for titles. */
   ago: (at: Date | string | number) => format.ago(new Date(at).getTime(), now),

@@ -1,4 +1,5 @@
 import type { Sql, TransactionSql } from "postgres";
+import { errorInWords } from "@statusmesh/shared/checks";
 import { newId } from "@statusmesh/shared/ids";
 import type { Notice, Reason, Severity } from "./schema.ts";
 
@@ -36,7 +37,7 @@ export function noticeOf(incident: TellableIncident, monitorName: string, reason
     urgency: incident.severity === "minor" ? "low" : "high",
     started_at: incident.started_at.toISOString(),
     ended_at: incident.ended_at?.toISOString() ?? null,
-    error_sample: incident.error_sample,
+    error_sample: incident.error_sample === null ? null : errorInWords(incident.error_sample),
     regions_down: incident.regions_down,
     regions_up: incident.regions_up,
     url: `${publicUrl}/incidents/${incident.id}`,

@@ -23,6 +23,7 @@ export interface Notice {
   /** RFC 3339. */
   started_at: string;
   ended_at: string | null;
+  /** In words, for people. */
   error_sample: string | null;
   regions_down: string[];
   regions_up: string[];

@@ -1,3 +1,4 @@
+import { errorInWords } from "@statusmesh/shared/checks";
 import type { Span } from "../http/charts.ts";
 import type { Incident } from "../incidents/schema.ts";
 import type { LatencyBucket } from "../results/schema.ts";
@@ -44,6 +45,6 @@ export function shadesOf(incidents: readonly Incident[], now: number): Span[] {
     from: Date.parse(incident.started_at),
     to: incident.ended_at === null ? now : Date.parse(incident.ended_at),
     kind: incident.severity === "minor" ? "degraded" : "down",
-    title: `${incident.severity === "minor" ? "Degraded" : "Down"}${incident.error_sample === null ? "" : `: ${incident.error_sample}`}`,
+    title: `${incident.severity === "minor" ? "Degraded" : "Down"}${incident.error_sample === null ? "" : `: ${errorInWords(incident.error_sample)}`}`,
   }));
 }

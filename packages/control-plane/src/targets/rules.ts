@@ -77,8 +77,8 @@ export function checkRules(system: Pick<System, "config" | "abuse">, spec: Check
       refusePrivateHost(system, destination.host, destination.pointer);
       refuseDeniedHost(system, destination.host, destination.pointer);
     }
-    const subject = kind.subject?.(spec);
-    if (subject !== undefined) refuseDeniedHost(system, subject.name, subject.pointer);
+    const subject = kind.subject?.(spec) ?? null;
+    if (subject !== null) refuseDeniedHost(system, subject.name, subject.pointer);
     const url = kind.url?.(spec);
     if (url !== undefined) refuseAbusiveUrl(system, url, "/url");
   });

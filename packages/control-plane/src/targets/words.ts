@@ -1,4 +1,4 @@
-import { kindOf } from "@statusmesh/shared/checks";
+import { errorInWords, kindOf } from "@statusmesh/shared/checks";
 import { list, plural } from "../http/format.ts";
 import type { Explanation } from "../incidents/schema.ts";
 import type { RegionPolicy } from "./schema.ts";
@@ -28,7 +28,7 @@ export function where(incident: { regions_down: readonly string[]; regions_up: r
 export function detail(row: MonitorRow): string {
   const trouble = row.open_incident?.error_sample ?? row.last_error;
   if (row.paused || row.status === "up" || row.status === "unknown" || trouble === null) return kindOf(row.target.check).summary(row.target.check);
-  return [trouble, where(row.open_incident)].filter((part) => part !== "").join(" ");
+  return [errorInWords(trouble), where(row.open_incident)].filter((part) => part !== "").join(" ");
 }
 
 export type Counts = Record<ShownState, number>;
@@ -70,7 +70,7 @@ export function overview(worst: readonly MonitorRow[], counts: Counts): Overview
       tone,
       lead: `${first.target.name} ${predicate(tone, 1)}`,
       since: first.open_incident?.started_at ?? first.status_since,
-      rest: `${place === "" ? "" : ` ${place}`}${error === null ? "." : `: ${error.replace(/\.$/, "")}.`}`,
+      rest: `${place === "" ? "" : ` ${place}`}${error === null ? "." : `: ${errorInWords(error).replace(/\.$/, "")}.`}`,
       others,
     };
   }
@@ -114,7 +114,7 @@ export function why(votes: Explanation, errorSample: string | null): string {
   const failed =
     failing.length === 0
       ? ""
-      : `${names(failing)} failed ${plural(votes.alert_confirmations, "check")} in a row${errorSample === null ? "" : `: ${errorSample.replace(/\.$/, "")}`}.`;
+      : `${names(failing)} failed ${plural(votes.alert_confirmations, "check")} in a row${errorSample === null ? "" : `: ${errorInWords(errorSample).replace(/\.$/, "")}`}.`;
   const passed =
     passing.length === 0 ? "" : `${names(passing)} ${failing.length === 0 ? (passing.length === 1 ? "passes" : "pass") : passing.length === 1 ? "still passes" : "still pass"}.`;
   const quiet = silent.length === 0 ? "" : `${names(silent)} ${silent.length === 1 ? "is" : "are"} silent.`;
