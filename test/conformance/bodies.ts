@@ -4,17 +4,17 @@ import { batchOf } from "../harness/results.ts";
 export const tcp = { type: "tcp", host: "127.0.0.1", port: 9 };
 export const webhook = { type: "webhook", url: "https://127.0.0.1:9/hook" };
 
-/** A body that each route with one takes, by method and path. A new route gets its line here. */
-export const goodBodies = ({ targetId }: { targetId: string }): Record<string, object> => ({
+/** A body that each route with one takes, by method and path. A new route gets its line here. `mark` makes what has to be unique so: a-z, 0-9 and -. */
+export const goodBodies = ({ targetId, mark = "" }: { targetId: string; mark?: string }): Record<string, object> => ({
   "POST /api/agent/pull": { protocol: protocolVersion, agent_version: "0.0.0", cursor: null, capacity: 0 },
   "POST /api/agent/results": batchOf([]),
   "POST /api/v1/targets": { name: "Shop", check: tcp },
   "POST /api/v1/targets/test": tcp,
   "PATCH /api/v1/targets/{id}": { name: "Shop" },
-  "POST /api/v1/notification-channels": { name: "Other", config: webhook },
+  "POST /api/v1/notification-channels": { name: `Other${mark}`, config: webhook },
   "POST /api/v1/notification-channels/test": { config: webhook },
-  "PATCH /api/v1/notification-channels/{id}": { name: "Duty" },
-  "POST /api/v1/status-pages": { slug: "other", name: "Other" },
+  "PATCH /api/v1/notification-channels/{id}": { name: `Duty${mark}` },
+  "POST /api/v1/status-pages": { slug: `other${mark}`, name: "Other" },
   "PATCH /api/v1/status-pages/{id}": { name: "Shop" },
   "POST /api/v1/status-pages/{id}/components": { target_id: targetId },
   "POST /api/v1/status-pages/{id}/components/reorder": { target_ids: [targetId] },
@@ -23,7 +23,7 @@ export const goodBodies = ({ targetId }: { targetId: string }): Record<string, o
   "POST /api/v1/orgs": { name: "Second" },
   "PATCH /api/v1/orgs/{id}": { name: "Acme" },
   "PATCH /api/v1/orgs/{id}/members/{user_id}": { role: "member" },
-  "POST /api/v1/orgs/{id}/invitations": { email: "new@example.org", role: "member" },
+  "POST /api/v1/orgs/{id}/invitations": { email: `new${mark}@example.org`, role: "member" },
   "POST /api/v1/invitations/accept": { code: "a code" },
   "POST /api/v1/auth/magic-link": { email: "olga@example.org" },
   "POST /api/v1/sessions": { code: "a code" },

@@ -328,20 +328,6 @@ function isEnvelope(
   t.match(headers, { "content-type": "application/json; charset=utf-8", "cache-control": "no-store", "x-request-id": body?.error?.trace_id }, `${title}: its headers`);
 }
 
-t.test("another's id is answered byte for byte like one that there is not", async (t) => {
-  const traceparent = `00-${"ab".repeat(16)}-${"cd".repeat(8)}-01`;
-  const outsider = asking(xenia.token).with({ traceparent });
-  for (const [path, id] of [
-    ["/api/v1/targets", kept.id],
-    ["/api/v1/notification-channels", channel.id],
-    ["/api/v1/status-pages", page.id],
-  ]) {
-    const [foreign, absent] = [await outsider.get(`${path}/${id}`), await outsider.get(`${path}/${newId()}`)];
-    t.equal(foreign.status, 404);
-    t.strictSame([foreign.text, { ...foreign.headers, date: "" }], [absent.text, { ...absent.headers, date: "" }], path);
-  }
-});
-
 t.test("what a plan gives is given once: quotas are 422, budgets 429 with the time to wait", async (t) => {
   await sql`
     insert into plans (id, name, min_check_interval_secs, max_targets, api_writes_per_min, api_reads_per_min) values ('small', 'Small', 60, 1, 3, null)`;

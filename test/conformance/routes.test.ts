@@ -1,37 +1,29 @@
 import t from "tap";
-import { allRoutes } from "@statusmesh/control-plane/app";
-import { type Scope, scopes } from "@statusmesh/control-plane/context";
-import type { Hub } from "@statusmesh/control-plane/db/notify";
+import { scopes } from "@statusmesh/control-plane/context";
 import type { Route } from "@statusmesh/control-plane/http/route";
-import { openIngest } from "@statusmesh/control-plane/pipeline/ingest";
 import { errorCodes } from "@statusmesh/shared/errors";
 import { newId } from "@statusmesh/shared/ids";
 import { type Client, connect, type Json } from "../harness/api.ts";
-import { agentIn, castIn, sessionOf, tokenOf } from "../harness/cast.ts";
+import { agentIn, castIn } from "../harness/cast.ts";
 import { cloneDatabase } from "../harness/database.ts";
 import { serveHere } from "../harness/in-process.ts";
 import { goodBodies, tcp, webhook } from "./bodies.ts";
+import { nameOf, routes } from "./declared.ts";
 
 /*
  * What holds for every route there is, read from the declarations: a new one is tested here from its first day, and has
  * to say in bodies.ts what a good body for it is.
  */
 
-const silentHub: Hub = { on: () => () => undefined, wait: () => Promise.resolve(false), ready: () => Promise.resolve() };
-const routes = allRoutes({ hub: silentHub, ingest: openIngest(() => Promise.resolve()), draining: new AbortController().signal });
-const nameOf = (route: Route): string => `${route.method} ${route.path}`;
-
 const operatorSecret = "a-secret-of-the-operator";
 const database = await cloneDatabase(t);
 const { sql } = database;
-const { olga, milan, xenia } = await castIn(sql);
+const { olga, milan } = await castIn(sql);
 const agent = await agentIn(sql, "default");
 const url = await serveHere(t, database, { SM_SECURITY__ALLOW_PRIVATE_TARGETS: "true", SM_OPERATOR__ADMIN_TOKEN: operatorSecret });
 const nobody = connect(t, url, null);
 const bearing = (token: string): Client => nobody.with({ authorization: `Bearer ${token}` });
 const owner = bearing(olga.token);
-/** Signed in, for some routes are for sessions only. */
-const outsider = nobody.with({ cookie: `_sm_session=${await sessionOf(sql, xenia)}`, "sec-fetch-site": "same-origin" });
 
 async function made(path: string, json: object): Promise<Json> {
   const { status, body, text } = await owner.post(path, json);
@@ -113,34 +105,6 @@ t.test("each door takes its own credential only", async (t) => {
       t.equal(status, 401, `${nameOf(route)} with the credential of an ${door}`);
     }
   }
-});
-
-t.test("a token without the scope is refused, and one with nothing but the scope is not", async (t) => {
-  for (const route of tenantRoutes) {
-    const { scope } = route;
-    if (scope === null) continue;
-    const others = scopes.filter((it) => it !== scope);
-    const without = await bearing(await tokenOf(sql, olga, { scopes: others })).send(route.method, pathOf(route), bodyOf(route));
-    t.match(without, { status: 403, body: { error: { code: "INSUFFICIENT_SCOPE", details: { scope } } } }, nameOf(route));
-    if (route.method !== "GET") continue;
-    const only = await bearing(await tokenOf(sql, olga, { scopes: [scope as Scope] })).send(route.method, pathOf(route));
-    t.equal(only.status, 200, `${nameOf(route)} with ${scope} alone: ${only.text.slice(0, 200)}`);
-  }
-});
-
-t.test("another's id is answered like one that there is not, byte for byte", async (t) => {
-  const traceparent = `00-${"12".repeat(16)}-${"34".repeat(8)}-01`;
-  for (const route of tenantRoutes.filter(({ path }) => path.includes("{id}"))) {
-    t.ok(
-      Object.keys(belongings).some((prefix) => route.path.startsWith(`${prefix}/{id}`)),
-      `${nameOf(route)}: this test has something of Olga's for it`,
-    );
-    const ask = (path: string) => outsider.with({ traceparent }).send(route.method, path, bodyOf(route));
-    const [foreign, absent] = [await ask(pathOf(route)), await ask(pathOf(route, newId()))];
-    t.equal(foreign.status, 404, nameOf(route));
-    t.strictSame([foreign.text, { ...foreign.headers, date: "" }], [absent.text, { ...absent.headers, date: "" }], nameOf(route));
-  }
-  t.strictSame((await owner.get(`/api/v1/targets/${target.id}`)).body, target, "and nothing of hers has changed");
 });
 
 t.test("every list is an envelope", async (t) => {

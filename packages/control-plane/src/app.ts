@@ -19,7 +19,7 @@ import { cors } from "./http/cors.ts";
 import { type Counter, openCounter } from "./http/counter.ts";
 import { exchange } from "./http/exchange.ts";
 import { allowedMethods, type Authenticators, mountRoutes } from "./http/mount.ts";
-import { errorPages, mountPages } from "./http/pages.ts";
+import { errorPages, mountPages, type Page } from "./http/pages.ts";
 import { apiPerIp, publicPerIp } from "./http/per-ip.ts";
 import type { Route } from "./http/route.ts";
 import { openThrottle } from "./http/throttle.ts";
@@ -75,7 +75,8 @@ export function allRoutes({ hub, ingest, draining }: Pick<AppOptions, "hub" | "i
   ];
 }
 
-const allPages = [...targetsPages, ...incidentsPages, ...channelsPages, ...statusPagesPages, ...authPages, ...tenancyPages, ...publicPages];
+/** Every page, of the console and of the public. */
+export const allPages: readonly Page[] = [...targetsPages, ...incidentsPages, ...channelsPages, ...statusPagesPages, ...authPages, ...tenancyPages, ...publicPages];
 
 /** The application: API, console, public pages, documentation and health, behind one error exit. */
 export function createApp(options: AppOptions): Koa {

@@ -1,0 +1,134 @@
+import t, { type Test } from "tap";
+import type { Route } from "@statusmesh/control-plane/http/route";
+import { errorCodes } from "@statusmesh/shared/errors";
+import { newId } from "@statusmesh/shared/ids";
+import type { Answer } from "../harness/api.ts";
+import { nameOf, routes } from "./declared.ts";
+import type { Caller } from "./isolation/callers.ts";
+import { type IdPlace, idsOf } from "./isolation/ids.ts";
+import { openMatrix } from "./isolation/matrix.ts";
+import { ask, comparable } from "./isolation/requests.ts";
+import { behindTheDoor, outcomeOf, type Outcome, type Whose } from "./isolation/rules.ts";
+import { openSnapshots } from "./isolation/snapshot.ts";
+
+/*
+ * Every route of tenants, asked by everybody with ids of their own, of others and of nobody. What must come out follows from
+ * the declarations (isolation/rules.ts). What is not somebody's own is answered to the byte like what there is not, and a
+ * request that is refused changes not a row of the database.
+ */
+
+t.setTimeout(120_000);
+const { sql, homes, callers, planted } = await openMatrix(t);
+const snapshots = await openSnapshots(sql);
+
+/** One request of the matrix. */
+interface Cell {
+  caller: Caller;
+  route: Route;
+  places: readonly IdPlace[];
+  whose: readonly Whose[];
+  /** Where the foreign things of this request are from. */
+  foreign?: Caller["home"];
+}
+
+/** The ids of a cell: own ones are fresh where the request is let in and changes something. */
+async function idsFor({ caller, route, places, whose, foreign = homes.other }: Cell, outcome: Outcome): Promise<string[]> {
+  // Who acts in the deleted organisation asks for that very one.
+  const own = await planted.ids(places, caller.home, outcome === "granted" && route.method !== "GET" && !(caller.deleted && places[0]?.thing === "org"));
+  const theirs = whose.includes("foreign") ? await planted.ids(places, foreign, false) : [];
+  return whose.map((one, at) => (one === "own" ? own[at]! : one === "foreign" ? theirs[at]! : places[at]!.thing === "region" ? `r-${newId()}` : newId()));
+}
+
+function wanted(route: Route, outcome: Outcome): { status: number; code?: string } {
+  const code = outcome === "granted" ? behindTheDoor[nameOf(route)] : outcome;
+  if (code !== undefined) return { status: errorCodes[code].status, code };
+  return { status: Number(Object.keys(route.replies)[0]) };
+}
+
+let asked = 0;
+/** The requests since the last look at the database, none of which may have changed a row. */
+let refused: string[] = [];
+let before = "";
+
+/** Holds the database against what it was before the refused requests; what is made for the next ones comes after. */
+async function nothingChanged(t: Test): Promise<void> {
+  if (refused.length > 0) t.equal(await snapshots.whole(), before, `not a row has changed by any of: ${refused.join("; ")}`);
+  refused = [];
+}
+
+async function check(t: Test, cell: Cell): Promise<{ answer: Answer; ids: string[] }> {
+  const { caller, route, places, whose } = cell;
+  const outcome = outcomeOf(
+    route,
+    caller,
+    places.map((place, at) => ({ ...place, whose: whose[at]! })),
+  );
+  const title = `${nameOf(route)} by ${caller.title}${whose.length === 0 ? "" : `, ids ${whose.join(" and ")}`}`;
+  const ids = await idsFor(cell, outcome);
+  const ofBystander = () => snapshots.of(caller.home.orgId === homes.other.orgId ? homes.acme.orgId : homes.other.orgId);
+  const writes = route.method !== "GET";
+  const changes = writes && outcome === "granted";
+  if (changes) await nothingChanged(t);
+  else if (writes && refused.push(title) === 1) before = await snapshots.whole();
+  const theirs = changes ? await ofBystander() : "";
+
+  const answer = await ask(caller.client, route, places, ids);
+  asked++;
+  const { status, code } = wanted(route, outcome);
+  t.match({ status: answer.status, code: answer.body?.error?.code ?? undefined }, { status, code }, `${title}: ${answer.text.slice(0, 200)}`);
+  if (outcome === "INSUFFICIENT_SCOPE") t.equal(answer.body?.error?.details?.scope, route.scope, `${title}: the scope that is missing`);
+  if (changes) t.equal(await ofBystander(), theirs, `${title}: nothing of anybody else's has changed`);
+  if (caller.deleted && outcome === "granted") await sql`update orgs set deleted_at = now() where id = ${caller.home.orgId} and deleted_at is null`;
+  return { answer, ids };
+}
+
+/** Asks with the foreign id and then with one that there is not, which is the same to the byte. */
+async function checkTwins(t: Test, cell: Omit<Cell, "whose">, shape: (whose: Whose) => Whose[]): Promise<void> {
+  const [foreign, absent] = [await check(t, { ...cell, whose: shape("foreign") }), await check(t, { ...cell, whose: shape("absent") })];
+  t.strictSame(
+    comparable(foreign.answer, foreign.ids),
+    comparable(absent.answer, absent.ids),
+    `${nameOf(cell.route)} by ${cell.caller.title}: ${shape("foreign").join(" and ")} like absent`,
+  );
+}
+
+const tenantRoutes = routes.filter(({ door }) => door === "tenant");
+
+for (const route of tenantRoutes) {
+  t.test(nameOf(route), async (t) => {
+    const places = idsOf(route);
+    planted.beforeMaking = () => nothingChanged(t);
+    const own: Whose[] = places.map(() => "own");
+    const { owner, member, bound, outsider, elsewhere, intruders, ofGone, without, only } = callers;
+    const all = { route, places };
+
+    for (const caller of [...intruders, ...ofGone]) await check(t, { ...all, caller, whose: own });
+    for (const caller of [owner, member, ...(route.scope === null ? [] : [only[route.scope]])]) await check(t, { ...all, caller, whose: own });
+    // What is made anew below an organisation is in another one, which a bound token does not reach.
+    if (places[0]?.thing !== "org" || route.method === "GET") await check(t, { ...all, caller: bound, whose: own });
+    for (const caller of without) {
+      // Past the scope an absent id says as much as an own one, and spares making one.
+      await check(t, { ...all, caller, whose: route.method === "GET" || caller.scopes.has(route.scope ?? "") === false ? own : places.map(() => "absent") });
+    }
+
+    if (places.length === 0) return await nothingChanged(t);
+    for (const caller of [owner, member, bound, outsider]) {
+      const foreign = caller === outsider ? homes.acme : homes.other;
+      for (const [at, place] of places.entries()) {
+        const shape = (one: Whose) => places.map((_, other) => (other === at ? one : "own"));
+        if (place.thing === "region") await check(t, { ...all, caller, whose: shape("absent") });
+        else await checkTwins(t, { ...all, caller, foreign }, shape);
+      }
+    }
+    for (const caller of [outsider, elsewhere]) {
+      await checkTwins(t, { ...all, caller, foreign: homes.acme }, (one) => places.map(({ thing }) => (thing === "region" ? "own" : one)));
+    }
+    await nothingChanged(t);
+  });
+}
+
+t.test("the matrix is as large as it should be", (t) => {
+  t.ok(asked > tenantRoutes.length * 20, `${asked} requests over ${tenantRoutes.length} routes`);
+  t.comment(`${asked} requests`);
+  t.end();
+});

@@ -1,0 +1,84 @@
+import type { Route } from "@statusmesh/control-plane/http/route";
+import type { ErrorCode } from "@statusmesh/shared/errors";
+import { nameOf } from "../declared.ts";
+import type { Thing } from "./things.ts";
+
+/*
+ * What the ids of each route name. A new route with an id that is not here fails the matrix, which says what to add.
+ */
+
+/** What another's id, and one that there is not, is answered with; `none` is an ordinary answer without it. */
+type Refusal = ErrorCode | "none";
+
+export interface IdPlace {
+  /** `{id}` of a path, `/alerts/0/channel_id` of a body, `?target_id` of a query. */
+  readonly place: string;
+  readonly thing: Thing;
+  readonly refusal: Refusal;
+}
+
+const pathIds: Readonly<Record<string, { thing: Thing; refusal: ErrorCode }>> = {
+  "/api/v1/targets/{id}": { thing: "target", refusal: "TARGET_NOT_FOUND" },
+  "/api/v1/notification-channels/{id}": { thing: "channel", refusal: "CHANNEL_NOT_FOUND" },
+  "/api/v1/status-pages/{id}": { thing: "page", refusal: "STATUS_PAGE_NOT_FOUND" },
+  "/api/v1/status-pages/{id}/components/{target_id}": { thing: "component", refusal: "COMPONENT_NOT_FOUND" },
+  "/api/v1/incidents/{id}": { thing: "incident", refusal: "INCIDENT_NOT_FOUND" },
+  "/api/v1/sessions/{id}": { thing: "session", refusal: "NOT_FOUND" },
+  "/api/v1/api-tokens/{id}": { thing: "apiToken", refusal: "API_TOKEN_NOT_FOUND" },
+  "/api/v1/orgs/{id}": { thing: "org", refusal: "ORG_NOT_FOUND" },
+  "/api/v1/orgs/{id}/members/{user_id}": { thing: "member", refusal: "MEMBER_NOT_FOUND" },
+  "/api/v1/orgs/{id}/invitations/{invitation_id}": { thing: "invitation", refusal: "INVITATION_NOT_FOUND" },
+};
+
+const alerts: IdPlace = { place: "/alerts/0/channel_id", thing: "channel", refusal: "INVALID_ALERT_CONFIG" };
+
+/** Ids in bodies (JSON pointers) and queries (`?name`), by route. Regions belong to the instance, so there are none of somebody else's. */
+const otherIds: Readonly<Record<string, readonly IdPlace[]>> = {
+  "POST /api/v1/targets": [alerts],
+  "PATCH /api/v1/targets/{id}": [alerts],
+  "POST /api/v1/targets/bulk": [{ ...alerts, place: `/0${alerts.place}` }],
+  "POST /api/v1/targets/bulk-action": [{ place: "/ids/0", thing: "target", refusal: "none" }],
+  "PUT /api/v1/targets/{id}/regions": [{ place: "/regions/0", thing: "region", refusal: "REGION_INVALID" }],
+  "POST /api/v1/status-pages/{id}/components": [{ place: "/target_id", thing: "target", refusal: "TARGET_NOT_FOUND" }],
+  "POST /api/v1/status-pages/{id}/components/reorder": [{ place: "/target_ids/0", thing: "component", refusal: "INVALID_COMPONENT_ID" }],
+  "GET /api/v1/orgs/{id}/audit": [
+    { place: "?user_id", thing: "member", refusal: "none" },
+    { place: "?resource_id", thing: "target", refusal: "none" },
+  ],
+  "GET /api/v1/incidents": [{ place: "?target_id", thing: "target", refusal: "none" }],
+};
+
+/** The ids of a route in the order in which they are looked up: those of the path, then those of the body or query. Throws for one that is not declared above. */
+export function idsOf(route: Route): IdPlace[] {
+  const inPath = [...route.path.matchAll(/\{\w+\}/g)].map((match): IdPlace => {
+    const prefix = route.path.slice(0, match.index + match[0].length);
+    const known = pathIds[prefix];
+    if (known === undefined) throw new Error(`Add "${prefix}" to pathIds in test/conformance/isolation/ids.ts: what the id names, and the code for one that there is not.`);
+    return { place: match[0], ...known };
+  });
+  const others = otherIds[nameOf(route)] ?? [];
+  const known = new Set(others.map(({ place }) => place));
+  const missing = [...bodyIds(route.body, ""), ...queryIds(route)].find((place) => !known.has(place));
+  if (missing !== undefined)
+    throw new Error(`Add "${missing}" of ${nameOf(route)} to otherIds in test/conformance/isolation/ids.ts: what the id names, and how one that there is not is answered.`);
+  return [...inPath, ...others];
+}
+
+const isIdName = (name: string): boolean => /(?:^|_)ids?$|^regions$/.test(name);
+
+/** Places in a body that hold ids, by their names; below `/config` they are ids of a channel's vendor. */
+function bodyIds(schema: unknown, at: string): string[] {
+  if (typeof schema !== "object" || schema === null || at === "/config") return [];
+  const { properties = {}, items, anyOf = [] } = schema as { properties?: Record<string, { type?: string }>; items?: unknown; anyOf?: unknown[] };
+  const own = Object.entries(properties).flatMap(([name, child]) => {
+    const place = `${at}/${name}`;
+    if (!isIdName(name)) return bodyIds(child, place);
+    return [child.type === "array" ? `${place}/0` : place];
+  });
+  return [...own, ...(items === undefined ? [] : bodyIds(items, `${at}/0`)), ...anyOf.flatMap((branch) => bodyIds(branch, at))];
+}
+
+const queryIds = (route: Route): string[] =>
+  Object.keys(route.query?.properties ?? {})
+    .filter(isIdName)
+    .map((name) => `?${name}`);

@@ -1,0 +1,69 @@
+import type { Sql } from "postgres";
+import type { Route } from "@statusmesh/control-plane/http/route";
+import { newId } from "@statusmesh/shared/ids";
+import type { Answer, Client } from "../../harness/api.ts";
+import { goodBodies } from "../bodies.ts";
+import { nameOf } from "../declared.ts";
+import type { IdPlace } from "./ids.ts";
+import { type Home, make, type Thing } from "./things.ts";
+
+/** One of each thing for each organisation, for requests that change nothing; whatever is changed is made anew. */
+export class Planted {
+  readonly #sql: Sql;
+  readonly #kept = new Map<string, string>();
+  /** Called before anything is made. */
+  beforeMaking: () => Promise<void> = () => Promise.resolve();
+  constructor(sql: Sql) {
+    this.#sql = sql;
+  }
+
+  /** The ids of `home` for these places: kept ones, or new ones that nobody else uses. */
+  async ids(places: readonly IdPlace[], home: Home, fresh: boolean): Promise<string[]> {
+    const ids: string[] = [];
+    for (const { thing } of places) ids.push(await (fresh ? this.#make(thing, home, ids.at(-1) ?? "") : this.#keep(thing, home, ids.at(-1) ?? "")));
+    return ids;
+  }
+
+  async #keep(thing: Thing, home: Home, parent: string): Promise<string> {
+    // Everybody asks about the organisation that they act in.
+    if (thing === "org") return home.orgId;
+    const key = `${thing} ${home.orgId} ${home.userId} ${parent}`;
+    const id = this.#kept.get(key) ?? (await this.#make(thing, home, parent));
+    this.#kept.set(key, id);
+    return id;
+  }
+
+  async #make(thing: Thing, home: Home, parent: string): Promise<string> {
+    await this.beforeMaking();
+    return await make[thing](this.#sql, home, parent);
+  }
+}
+
+let count = 0;
+
+/** Asks `route` with these ids at these places, and otherwise with a good body. */
+export async function ask(client: Client, route: Route, places: readonly IdPlace[], ids: readonly string[]): Promise<Answer> {
+  const body = route.body === null ? undefined : goodBodies({ targetId: newId(), mark: `-${count++}` })[nameOf(route)];
+  let path = route.path;
+  const query = new URLSearchParams();
+  for (const [at, { place }] of places.entries()) {
+    if (place.startsWith("{")) path = path.replace(place, ids[at]!);
+    else if (place.startsWith("?")) query.set(place.slice(1), ids[at]!);
+    else putAt(body, place, ids[at]!);
+  }
+  return await client.send(route.method, query.size === 0 ? path : `${path}?${query}`, body === undefined ? {} : { json: body });
+}
+
+/** Sets a value by its JSON pointer, and makes the lists and objects on the way. */
+function putAt(root: unknown, pointer: string, value: string): void {
+  const keys = pointer.slice(1).split("/");
+  let node = root as Record<string, unknown>;
+  for (const [at, key] of keys.slice(0, -1).entries()) node = (node[key] ??= keys[at + 1] === "0" ? [] : {}) as Record<string, unknown>;
+  node[keys.at(-1)!] = value;
+}
+
+/** An answer without what differs from one request to the next, and without the ids that were asked for. */
+export function comparable({ status, headers, text }: Answer, ids: readonly string[]): object {
+  const { date: _, ...rest } = headers;
+  return { status, headers: rest, text: ids.reduce((out, id) => out.replaceAll(id, "<id>"), text) };
+}

@@ -1,0 +1,91 @@
+import type { Sql } from "postgres";
+import { newToken } from "@statusmesh/control-plane/crypto/token";
+import { newId } from "@statusmesh/shared/ids";
+import { insertTargetsIn } from "../../harness/targets.ts";
+import { webhook } from "../bodies.ts";
+
+/** What an id can name. */
+export type Thing = "target" | "channel" | "page" | "component" | "incident" | "session" | "apiToken" | "org" | "member" | "invitation" | "region";
+
+/** Whose things are made: an organisation with its owner and a member, and who of them has the sessions and tokens. */
+export interface Home {
+  readonly orgId: string;
+  readonly userId: string;
+  readonly ownerId: string;
+  readonly memberId: string;
+}
+
+type Make = (sql: Sql, home: Home, parent: string) => Promise<string>;
+
+/** Makes a new one straight in the database and returns its id; `parent` is the id before it in a path. */
+export const make: Readonly<Record<Thing, Make>> = {
+  async target(sql, { orgId }) {
+    const id = newId();
+    await insertTargetsIn(sql, { ids: [id], orgId, region: "default", intervalSecs: 60, confirmations: 2 });
+    return id;
+  },
+  async channel(sql, { orgId }) {
+    const id = newId();
+    const config = sql.json({ ...webhook, headers: {}, secret: null });
+    await sql`
+      insert into channels (id, org_id, name, kind, config, enabled, write_source, created_at, updated_at)
+      values (${id}, ${orgId}, ${id}, 'webhook', ${config}, true, 'api', now(), now())`;
+    return id;
+  },
+  async page(sql, { orgId }) {
+    const id = newId();
+    const branding = sql.json({ display_name: null, about: null, brand_color: null, style: "auto", show_powered_by: true, website_url: null, hide_from_search: false });
+    await sql`
+      insert into status_pages (id, org_id, slug, name, enabled, branding, created_at, updated_at)
+      values (${id}, ${orgId}, ${`p-${id.slice(-12)}`}, 'Page', true, ${branding}, now(), now())`;
+    return id;
+  },
+  async component(sql, home, pageId) {
+    const id = await make.target(sql, home, "");
+    await sql`insert into status_page_components (page_id, target_id, org_id, sort_order) values (${pageId}, ${id}, ${home.orgId}, 0)`;
+    return id;
+  },
+  async incident(sql, home) {
+    const id = newId();
+    const targetId = await make.target(sql, home, "");
+    await sql`
+      insert into incidents (id, org_id, target_id, started_at, opened_at, severity, impact, peak_impact, regions_down, regions_up, created_at, updated_at)
+      values (${id}, ${home.orgId}, ${targetId}, now(), now(), 'major', 'major_outage', 'major_outage', '{default}', '{}', now(), now())`;
+    return id;
+  },
+  async session(sql, { userId, orgId }) {
+    const id = newId();
+    await sql`
+      insert into sessions (id, user_id, org_id, secret_hash, created_at, last_used_at, expires_at)
+      values (${id}, ${userId}, ${orgId}, ${Buffer.from(id)}, now(), now(), now() + interval '1 hour')`;
+    return id;
+  },
+  async apiToken(sql, { userId, orgId }) {
+    const id = newId();
+    await sql`
+      insert into api_tokens (id, user_id, org_id, name, token_hash, scopes, created_at)
+      values (${id}, ${userId}, ${orgId}, 'Planted', ${Buffer.from(newToken(""))}, '{targets:read}', now())`;
+    return id;
+  },
+  async org(sql, { ownerId, memberId }) {
+    const id = newId();
+    await sql`insert into orgs (id, slug, name, plan_id, created_at, updated_at) values (${id}, ${`o-${id.slice(-12)}`}, 'Fresh', 'selfhost', now(), now())`;
+    await sql`
+      insert into memberships (org_id, user_id, role, created_at) values (${id}, ${ownerId}, 'owner', now()), (${id}, ${memberId}, 'member', now())`;
+    return id;
+  },
+  async member(sql, _home, orgId) {
+    const id = newId();
+    await sql`insert into users (id, email, created_at) values (${id}, ${`${id}@example.org`}, now())`;
+    await sql`insert into memberships (org_id, user_id, role, created_at) values (${orgId}, ${id}, 'member', now())`;
+    return id;
+  },
+  async invitation(sql, _home, orgId) {
+    const id = newId();
+    await sql`
+      insert into invitations (id, org_id, email, role, code_hash, created_at, expires_at)
+      values (${id}, ${orgId}, ${`${id}@example.org`}, 'member', ${Buffer.from(id)}, now(), now() + interval '1 day')`;
+    return id;
+  },
+  region: () => Promise.resolve("default"),
+};
