@@ -36,6 +36,8 @@ const cookie = { cookie: `_sm_session=${await sessionOf(sql, olga)}` };
 
 const target = { name: "Shop", check: { type: "tcp", host: "shop.example.org", port: 443 } };
 const http = (check: object) => ({ ...target, check: { type: "http", url: "https://shop.example.org/", ...check } });
+const tls = (check: object) => ({ ...target, check: { type: "tls_cert", host: "shop.example.org", ...check } });
+const dns = (check: object) => ({ ...target, check: { type: "dns", domain: "shop.example.org", ...check } });
 const webhook = (config: object) => ({ name: "Duty", config: { type: "webhook", url: "https://hooks.example.org/a", ...config } });
 
 const kept = (await api.post("/api/v1/targets", { ...target, name: "Kept" })).body;
@@ -162,6 +164,17 @@ const values: Case[] = [
     "http://10.0.0.1./",
   ].map((it) => create(`URL ${it}`, http({ url: it }), "SSRF_BLOCKED", "/check/url")),
   ...["127.0.0.1", "2130706433", "::ffff:10.0.0.1", "0x7f.1"].map((host) => create(`host ${host}`, { ...target, check: { ...target.check, host } }, "SSRF_BLOCKED", "/check/host")),
+  ...["::1", "10.0.0.2"].map((host) => create(`certificate of ${host}`, tls({ host }), "SSRF_BLOCKED", "/check/host")),
+  ...["127.0.0.53", "[::1]:53", "169.254.169.253:53"].map((resolver) => create(`name server ${resolver}`, dns({ resolver }), "SSRF_BLOCKED", "/check/resolver")),
+  create("a certificate of nobody", tls({ host: "" }), "INVALID_TCP_HOST", "/check/host"),
+  create("a certificate at port 0", tls({ port: 0 }), "INVALID_TCP_PORT", "/check/port"),
+  create("a server name that is an address", tls({ server_name: "192.0.2.1" }), "INVALID_TLS_CERT_PARAMS", "/check/server_name"),
+  create("a warning when it is too late", tls({ warn_days: 7, critical_days: 7 }), "INVALID_TLS_CERT_PARAMS", "/check/warn_days"),
+  create("a certificate every minute", { ...tls({}), interval: 60 }, "MIN_CHECK_INTERVAL", "/interval"),
+  create("a domain that is a URL", dns({ domain: "https://shop.example.org" }), "INVALID_DNS_PARAMS", "/check/domain"),
+  create("a record type that there is not", dns({ record_type: "ANY" }), "INVALID_DNS_PARAMS", "/check/record_type"),
+  create("a name server by name", dns({ resolver: "dns.example.org" }), "INVALID_DNS_PARAMS", "/check/resolver"),
+  create("no text to look for", dns({ expected_contains: "" }), "INVALID_DNS_PARAMS", "/check/expected_contains"),
   create("a method that cannot be sent", http({ method: "CONNECT" }), "INVALID_HTTP_METHOD", "/check/method"),
   create("a line break in a header", http({ headers: { "X-Two": "a\r\nb" } }), "INVALID_HTTP_HEADER", "/check/headers/X-Two"),
   create("a header that frames the message", http({ headers: { "Transfer-Encoding": "chunked" } }), "INVALID_HTTP_HEADER", "/check/headers/Transfer-Encoding"),
@@ -178,6 +191,8 @@ const values: Case[] = [
   ),
   create("our own API", http({ url: "https://status.example.org/api/v1/targets" }), "ABUSE_BLOCKED", "/check/url"),
   create("a denied domain", { ...target, check: { ...target.check, host: "db.Evil.example." } }, "DOMAIN_DENYLISTED", "/check/host"),
+  create("a name below a denied domain", dns({ domain: "mail.evil.example" }), "DOMAIN_DENYLISTED", "/check/domain"),
+  create("a server name below a denied domain", tls({ server_name: "www.evil.example" }), "DOMAIN_DENYLISTED", "/check/server_name"),
   patch("a patch to a denied domain", { check: { host: "evil.example" } }, "DOMAIN_DENYLISTED", "/check/host"),
   refusedBody("POST /api/v1/targets/test")("a test of a denied domain", { ...target.check, host: "evil.example" }, "DOMAIN_DENYLISTED", "/host"),
   createChannel("a webhook to a denied domain", webhook({ url: "https://hooks.evil.example/" }), "DOMAIN_DENYLISTED", "/config/url"),
