@@ -8,6 +8,7 @@ const steps = [
   ["lint", "oxlint", ["--config", "infra/oxlint.json", "--deny-warnings"]],
   ["dependencies", "depcruise", ["--config", "infra/dependency-rules.cjs", "packages/shared/src", "packages/agent/src", "packages/control-plane/src", "test"]],
   ["unused", "knip", ["--config", "infra/knip.json"]],
+  ["openapi", process.execPath, ["infra/scripts/lint-openapi.mjs"]],
 ];
 
 const seconds = (started) => `${((performance.now() - started) / 1000).toFixed(1)} s`;
@@ -17,7 +18,12 @@ prepare();
 console.log(`ok  build  ${seconds(started)}`);
 for (const [title, program, args] of steps) {
   started = performance.now();
-  const { status, error, stdout, stderr } = spawnSync(tool(program), args, { cwd: root, encoding: "utf8", maxBuffer: 64 << 20, env: { ...process.env, FORCE_COLOR: undefined } });
+  const { status, error, stdout, stderr } = spawnSync(program === process.execPath ? program : tool(program), args, {
+    cwd: root,
+    encoding: "utf8",
+    maxBuffer: 64 << 20,
+    env: { ...process.env, FORCE_COLOR: undefined },
+  });
   if (status !== 0) {
     process.stdout.write(`${stdout ?? ""}${stderr ?? ""}${error ? `${error.message}\n` : ""}FAILED  ${title}  ${seconds(started)}\n`);
     process.exit(status || 1);

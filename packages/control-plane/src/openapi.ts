@@ -1,85 +1,105 @@
 import { readFileSync } from "node:fs";
 import type { TSchema } from "typebox";
-import { errorCodes, type ErrorCode } from "@statusmesh/shared/errors";
+import type { ErrorCode } from "@statusmesh/shared/errors";
 import { declaredErrors } from "./http/declared-errors.ts";
 import { ErrorEnvelope } from "./http/wire.ts";
-import type { Route } from "./http/route.ts";
+import { locates, type Route, setsCookie } from "./http/route.ts";
+import { errorComponents, errorResponses } from "./openapi/errors.ts";
+import { exampleId, exampleOf } from "./openapi/examples.ts";
+import type { Json } from "./openapi/json.ts";
+import { openSchemas, type Schemas } from "./openapi/schemas.ts";
+import { surfaceOperations } from "./openapi/surfaces.ts";
+import { about, describeBody, describeOperation, describePathParameter, describeReply, tags } from "./openapi/words.ts";
 
 const packageJson = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8")) as { version: string };
 
 /** The version of this release, as its package has it. */
 export const version = packageJson.version;
 
-type Json = Record<string, unknown>;
+/** An example that the viewer does not put into its form: a filter that nobody asked for would be sent by the first try. */
+const unfilled = (value: unknown): Json => ({ typical: { summary: "Typical", value, "x-example-show-value": false } });
 
-/** Our own keywords are for the validator, not for readers. */
-function publish(schema: unknown): unknown {
-  if (Array.isArray(schema)) return schema.map(publish);
-  if (typeof schema !== "object" || schema === null) return schema;
-  const out: Json = {};
-  for (const [key, value] of Object.entries(schema)) {
-    if (key === "errorCode" || key === "sizeCodes" || key === "cap" || key.startsWith("~")) continue;
-    if (key === "discriminator" && typeof value === "string") out[key] = { propertyName: value };
-    else out[key] = publish(value);
-  }
-  return out;
-}
-
-/** Schemas with a title become components, so that a reader meets each of them once. */
-function lift(schema: unknown, components: Json): unknown {
-  if (Array.isArray(schema)) return schema.map((item) => lift(item, components));
-  if (typeof schema !== "object" || schema === null) return schema;
-  const lifted = Object.fromEntries(Object.entries(schema).map(([key, value]) => [key, lift(value, components)])) as Json;
-  const title = lifted["title"];
-  if (typeof title !== "string") return lifted;
-  components[title] = lifted;
-  return { $ref: `#/components/schemas/${title}` };
-}
-
-const idempotencyKey: Json = {
-  name: "Idempotency-Key",
-  in: "header",
-  required: false,
-  description: "Any text of yours. For 24 hours the same key with the same body gets the first answer again, marked `Idempotent-Replayed: true`, and nothing is done twice.",
-  schema: { type: "string" },
+const sharedParameters: Json = {
+  IdempotencyKey: {
+    name: "Idempotency-Key",
+    in: "header",
+    required: false,
+    description: "Any text of yours. For 24 hours the same key with the same body gets the first answer again, marked `Idempotent-Replayed: true`, and nothing is done twice.",
+    schema: { type: "string" },
+    examples: unfilled("import-2026-11-20"),
+  },
+  Org: {
+    name: "X-Sm-Org",
+    in: "header",
+    required: false,
+    description: "Slug of the organisation to act in, for a session or a token that is not bound to one. Left out: the session's current one, or the token's own.",
+    schema: { type: "string" },
+    examples: unfilled("acme"),
+  },
 };
 
-function parameters(route: Route): Json[] {
-  const path = Object.entries(route.params?.properties ?? {}).map(([name, schema]) => ({ name, in: "path", required: true, schema: publish(schema) }));
-  const required = new Set<string>((route.query as { required?: string[] } | null)?.required ?? []);
-  const query = Object.entries(route.query?.properties ?? {}).map(([name, schema]) => {
-    const { description, ...rest } = publish(schema) as Json;
-    const optional = !required.has(name) || "default" in rest;
-    return { name, in: "query", required: !optional, ...(description === undefined ? {} : { description }), schema: rest };
+const sharedHeaders: Json = {
+  RequestId: {
+    description: "Finds the request in the log: the trace id of `traceparent` when the request has one",
+    required: true,
+    schema: { type: "string" },
+    example: "4bf92f3577b34da6a3ce929d0e0e4736",
+  },
+  NoStore: { description: "Not to be kept", required: true, schema: { type: "string", const: "no-store" } },
+  RetryAfter: { description: "Seconds to wait before the next try", required: true, schema: { type: "integer", minimum: 1 }, example: 17 },
+  Authenticate: { description: "How to say who is asking (RFC 6750)", required: true, schema: { type: "string", const: "Bearer" } },
+};
+
+function parameters(route: Route, schemas: Schemas): Json[] {
+  const path = Object.entries<TSchema>(route.params?.properties ?? {}).map(([name, schema]) => {
+    const { description = describePathParameter(route.path, name), ...rest } = schemas.publish(schema, "in");
+    const example = "examples" in rest ? exampleOf(rest, schemas.components, name) : exampleId;
+    return { name, in: "path", required: true, description, schema: rest, example };
   });
-  const headers = route.idempotent ? [idempotencyKey] : [];
-  return [...path, ...query, ...headers];
+  const required = new Set<string>((route.query as { required?: string[] } | null)?.required ?? []);
+  const query = Object.entries<TSchema>(route.query?.properties ?? {}).map(([name, schema]) => {
+    const { description, ...rest } = schemas.publish(schema, "in");
+    const optional = !required.has(name) || "default" in rest;
+    const example = exampleOf(rest, schemas.components, name);
+    return { name, in: "query", required: !optional, description, schema: rest, ...("default" in rest ? { example } : { examples: unfilled(example) }) };
+  });
+  const headers = [...(route.door === "tenant" ? ["Org"] : []), ...(route.idempotent ? ["IdempotencyKey"] : [])];
+  return [...path, ...query, ...headers.map((name) => ({ $ref: `#/components/parameters/${name}` }))];
 }
 
-function responses(route: Route, json: (schema: TSchema) => unknown): Json {
-  const out: Json = {};
-  for (const [status, schema] of Object.entries(route.replies)) {
-    out[status] = { description: status === "204" ? "Done" : "Success", ...(schema === null ? {} : { content: { "application/json": { schema: json(schema) } } }) };
-  }
-  const byStatus = new Map<number, ErrorCode[]>();
-  for (const code of declaredErrors(route)) {
-    const { status } = errorCodes[code];
-    byStatus.set(status, [...(byStatus.get(status) ?? []), code]);
-  }
-  for (const [status, codes] of [...byStatus].sort(([a], [b]) => a - b)) {
-    out[status] = {
-      description: codes.map((code) => `${code}: ${errorCodes[code].when}`).join("; "),
-      content: { "application/json": { schema: { $ref: "#/components/schemas/Error" } } },
-    };
-  }
-  return out;
+function replyHeaders(route: Route, status: string): Json {
+  const cache = route.method === "GET" && route.cache !== null ? route.cache : null;
+  const headers: Json = {
+    "X-Request-Id": { $ref: "#/components/headers/RequestId" },
+    "Cache-Control":
+      cache === null
+        ? { $ref: "#/components/headers/NoStore" }
+        : { description: "How long the answer may be kept, and by whom", required: true, schema: { type: "string", const: cache } },
+  };
+  if (status === "201" && locates(route))
+    headers["Location"] = { description: "Path of what was made", required: true, schema: { type: "string" }, example: `${route.path}/${exampleId}` };
+  if (setsCookie(route)) headers["Set-Cookie"] = { description: "The session", required: true, schema: { type: "string" } };
+  if (route.idempotent) headers["Idempotent-Replayed"] = { description: "`true` where this is the first answer again", schema: { type: "string", const: "true" } };
+  return headers;
 }
 
-const roleWords: Record<Route["role"], string | null> = { member: null, owner: "For owners of the organisation.", owner_or_self: "For owners, and for oneself." };
+function replies(route: Route, schemas: Schemas): Json {
+  return Object.fromEntries(
+    Object.entries(route.replies).map(([status, schema]) => {
+      const headers = replyHeaders(route, status);
+      if (schema === null) return [status, { description: status === "202" ? "Taken; what comes of it is not said" : "Done", headers }];
+      const published = schemas.publish(schema, "out");
+      const examples = { typical: { summary: "Typical", value: exampleOf(published, schemas.components) } };
+      return [status, { description: describeReply(status, published, schemas.components), headers, content: { "application/json": { schema: published, examples } } }];
+    }),
+  );
+}
 
-function described(route: Route): Json {
-  const parts = [route.description, roleWords[route.role], route.scope === null ? null : `Needs the scope \`${route.scope}\`.`].filter((it) => it !== null);
-  return parts.length === 0 ? {} : { description: parts.join(" ") };
+function requestBody(route: Route, schemas: Schemas): Json {
+  if (route.body === null) return {};
+  const schema = schemas.publish(route.body, "in");
+  const content = { "application/json": { schema, examples: { typical: { summary: "Typical", value: exampleOf(schema, schemas.components) } } } };
+  return { requestBody: { required: !route.bodyOptional, description: describeBody(schema, schemas.components, route.summary), content } };
 }
 
 const security: Record<Route["door"], Json[]> = { tenant: [{ token: [] }, { session: [] }], agent: [{ agent: [] }], operator: [{ operator: [] }], public: [] };
@@ -91,38 +111,55 @@ const operationId = (route: Route): string =>
     .replaceAll(/[{}]/g, "")
     .replaceAll(/[^a-z0-9]+/gi, "_")}`;
 
-/** The OpenAPI 3.1 document of all declared routes. */
+/** The OpenAPI 3.1 document of all declared routes and of what is answered beside them. */
 export function openApiDocument(routes: readonly Route[], publicUrl: string, cookieName: string): Json {
-  const components: Json = {};
-  const json = (schema: unknown) => lift(publish(schema), components);
-  json(ErrorEnvelope);
-  const paths: Record<string, Json> = {};
+  const schemas = openSchemas(routes.flatMap((route) => Object.values(route.replies)).filter((it) => it !== null));
+  schemas.publish(ErrorEnvelope, "out");
+  const used = new Set<ErrorCode>();
+  const paths: Record<string, Json> = surfaceOperations(used);
   for (const route of routes) {
-    const operation: Json = {
+    (paths[route.path] ??= {})[route.method.toLowerCase()] = {
       operationId: operationId(route),
       tags: [route.tag],
       summary: route.summary,
-      ...described(route),
-      parameters: parameters(route),
-      ...(route.body === null ? {} : { requestBody: { required: !route.bodyOptional, content: { "application/json": { schema: json(route.body) } } } }),
-      responses: responses(route, json),
+      description: describeOperation(route),
+      parameters: parameters(route, schemas),
+      ...requestBody(route, schemas),
+      responses: { ...replies(route, schemas), ...errorResponses(declaredErrors(route), used) },
       security: security[route.door],
+      ...(route.category === null ? {} : { "x-rate-category": route.category }),
+      ...(route.door === "tenant" ? { "x-role": route.role } : {}),
     };
-    (paths[route.path] ??= {})[route.method.toLowerCase()] = operation;
   }
+  const shown = new Set(["Service", ...routes.map((route) => route.tag)]);
   return {
     openapi: "3.1.0",
-    info: { title: "StatusMesh", version, description: "Uptime monitoring, alerting and public status pages.", license: { name: "Apache-2.0", identifier: "Apache-2.0" } },
-    servers: [{ url: publicUrl }],
-    tags: [...new Set(routes.map((route) => route.tag))].sort().map((name) => ({ name })),
+    info: {
+      title: "StatusMesh",
+      version,
+      summary: "Uptime monitoring, alerting and public status pages",
+      description: about,
+      contact: { name: "This instance", url: publicUrl },
+      license: { name: "Apache-2.0", identifier: "Apache-2.0" },
+    },
+    servers: [{ url: publicUrl, description: "This instance" }],
+    tags: [...shown].sort().map((name) => ({ name, ...(tags[name] === undefined ? {} : { description: tags[name] }) })),
     paths,
     components: {
-      schemas: components,
+      schemas: schemas.components,
+      ...errorComponents(used, paths),
+      parameters: sharedParameters,
+      headers: sharedHeaders,
       securitySchemes: {
         token: { type: "http", scheme: "bearer", description: "An API token, sm_live_…" },
-        session: { type: "apiKey", in: "cookie", name: cookieName, description: "The console's session" },
+        session: {
+          type: "apiKey",
+          in: "cookie",
+          name: cookieName,
+          description: "The console's session. A write with it must come from the console itself (Origin, Sec-Fetch-Site)",
+        },
         agent: { type: "http", scheme: "bearer", description: "An agent's token, sm_agent_…" },
-        operator: { type: "http", scheme: "bearer", description: "The operator secret of the instance" },
+        operator: { type: "http", scheme: "bearer", description: "The operator secret of the instance, operator.admin_token" },
       },
     },
   };

@@ -10,20 +10,25 @@ import { measurementFields } from "./result.ts";
  */
 export const protocolVersion = 1;
 
-const Id = Type.String({ pattern: idPattern });
-const UnixMs = Type.Integer({ minimum: 0, maximum: 8_640_000_000_000 });
+const Id = Type.String({ pattern: idPattern, description: "UUIDv7", examples: ["01931f2e-7c1a-7d30-9b5e-2f6a4c8d1e90"] });
+const UnixMs = Type.Integer({ minimum: 0, maximum: 8_640_000_000_000, description: "Unix milliseconds", examples: [1_795_253_400_000] });
+const Protocol = Type.Integer({ minimum: 1, maximum: 1000, description: "Version of the protocol", examples: [protocolVersion] });
+const AnyCheck = Type.Object(
+  { type: Type.String({ description: "Kind of the check", examples: ["tcp"] }) },
+  { additionalProperties: true, description: "A check with its secrets opened" },
+);
 
 /** The agent asks what it is due to run. The control plane answers at once when there is news, else after at most 25 s. */
 export const PullRequest = Type.Object(
   {
-    protocol: Type.Integer({ minimum: 1, maximum: 1000 }),
-    agent_version: Type.String({ minLength: 1, maxLength: 40 }),
+    protocol: Protocol,
+    agent_version: Type.String({ minLength: 1, maxLength: 40, description: "Version of sm-agent", examples: ["0.1.0"] }),
     /** Opaque; from the last answer that was applied. Null asks for everything. */
-    cursor: Type.Union([Type.String({ maxLength: 4000 }), Type.Null()]),
+    cursor: Type.Union([Type.String({ maxLength: 4000 }), Type.Null()], { description: "Opaque; of the last answer that was applied. Null asks for everything", examples: [null] }),
     /** How many on-demand runs the agent can take now. */
-    capacity: Type.Integer({ minimum: 0, maximum: 10_000 }),
+    capacity: Type.Integer({ minimum: 0, maximum: 10_000, description: "How many runs on demand the agent can take now", examples: [10] }),
   },
-  { additionalProperties: false },
+  { additionalProperties: false, title: "PullRequest", description: "What the agent has and can take" },
 );
 export type PullRequest = Static<typeof PullRequest>;
 
@@ -32,11 +37,11 @@ export const AssignedCheck = Type.Object({
   target_id: Id,
   org_id: Id,
   /** Grows with every change of the target; an agent keeps the higher one. */
-  version: Type.String({ pattern: "^[0-9]{1,20}$" }),
-  interval_ms: Type.Integer({ minimum: 1000 }),
+  version: Type.String({ pattern: "^[0-9]{1,20}$", description: "Grows with every change of the target", examples: ["42"] }),
+  interval_ms: Type.Integer({ minimum: 1000, description: "Time between two runs, milliseconds", examples: [60_000] }),
   /** When to run next. Off the target's grid only for a target without any result yet, which runs at once. */
   next_due_at: UnixMs,
-  check: Type.Object({ type: Type.String() }, { additionalProperties: true }),
+  check: AnyCheck,
 });
 export type AssignedCheck = Static<typeof AssignedCheck>;
 
@@ -51,28 +56,31 @@ export type WithheldCheck = Static<typeof WithheldCheck>;
 export const OnDemandRun = Type.Object({
   run_id: Id,
   org_id: Id,
-  target_id: Type.Union([Id, Type.Null()]),
+  target_id: Type.Union([Id, Type.Null()], { description: "Null for a check that is not stored" }),
   /** The slot under which a check-now is recorded. */
   scheduled_at: UnixMs,
-  check: Type.Object({ type: Type.String() }, { additionalProperties: true }),
+  check: AnyCheck,
 });
 export type OnDemandRun = Static<typeof OnDemandRun>;
 
-export const PullReply = Type.Object({
-  protocol: Type.Integer(),
-  region: Type.String(),
-  /** The control plane's clock when it answered: the agent schedules by this clock, not by its own. */
-  server_time: UnixMs,
-  cursor: Type.String(),
-  jitter_pct: Type.Number({ minimum: 0, maximum: 100 }),
-  per_host_max_inflight: Type.Integer({ minimum: 1 }),
-  /** True: `checks` is everything this agent runs, and whatever it has beside that is dropped. */
-  full: Type.Boolean(),
-  checks: Type.Array(AssignedCheck),
-  /** Targets to run no longer. Empty when `full`. */
-  drop: Type.Array(Id),
-  runs: Type.Array(OnDemandRun),
-});
+export const PullReply = Type.Object(
+  {
+    protocol: Protocol,
+    region: Type.String({ description: "Region of the agent, by its token", examples: ["frankfurt"] }),
+    /** The control plane's clock when it answered: the agent schedules by this clock, not by its own. */
+    server_time: UnixMs,
+    cursor: Type.String({ description: "To send with the next pull", examples: ["MTczMjA5"] }),
+    jitter_pct: Type.Number({ minimum: 0, maximum: 100, description: "Spread of starts, percent of the interval", examples: [10] }),
+    per_host_max_inflight: Type.Integer({ minimum: 1, description: "Checks at a time per host and port", examples: [2] }),
+    /** True: `checks` is everything this agent runs, and whatever it has beside that is dropped. */
+    full: Type.Boolean({ description: "True: `checks` is all that this agent runs" }),
+    checks: Type.Array(AssignedCheck, { description: "Checks to run from now on" }),
+    /** Targets to run no longer. Empty when `full`. */
+    drop: Type.Array(Id, { description: "Targets to run no longer" }),
+    runs: Type.Array(OnDemandRun, { description: "Runs that somebody waits for" }),
+  },
+  { title: "PullReply", description: "What the agent runs from now on" },
+);
 export type PullReply = Static<typeof PullReply>;
 
 /** One result of one slot. The region is not in it: it comes from the token. */
@@ -84,7 +92,7 @@ export const AgentResult = Type.Object(
     /** When the probe really started, by the control plane's clock as the agent knows it. */
     timestamp: UnixMs,
     /** True for a run that says nothing about the target (throttled, agent trouble): recorded, but no evidence. */
-    skip: Type.Boolean(),
+    skip: Type.Boolean({ description: "True: recorded, but no evidence about the target", examples: [false] }),
     ...measurementFields,
   },
   { additionalProperties: false },
@@ -96,8 +104,8 @@ export const RunReply = Type.Object(
   {
     run_id: Id,
     timestamp: UnixMs,
-    matched_expectations: Type.Boolean(),
-    warnings: Type.Array(Type.String({ maxLength: 500 }), { maxItems: 20 }),
+    matched_expectations: Type.Boolean({ description: "Everything was as the check expects it" }),
+    warnings: Type.Array(Type.String({ maxLength: 500 }), { maxItems: 20, description: "What is fine now but worth knowing", examples: [[]] }),
     ...measurementFields,
   },
   { additionalProperties: false },
@@ -109,19 +117,22 @@ export const maxBatch = 1000;
 
 export const ResultsRequest = Type.Object(
   {
-    protocol: Type.Integer({ minimum: 1, maximum: 1000 }),
-    results: Type.Array(AgentResult, { maxItems: maxBatch }),
-    runs: Type.Array(RunReply, { maxItems: maxBatch }),
+    protocol: Protocol,
+    results: Type.Array(AgentResult, { maxItems: maxBatch, description: "Of the schedule" }),
+    runs: Type.Array(RunReply, { maxItems: maxBatch, description: "Of runs on demand" }),
   },
-  { additionalProperties: false },
+  { additionalProperties: false, title: "ResultsRequest", description: "What the agent found" },
 );
 export type ResultsRequest = Static<typeof ResultsRequest>;
 
 /** Every result sent is in exactly one of the four counts; the agent forgets the whole batch on a 200. */
-export const ResultsReply = Type.Object({
-  stored: Type.Integer(),
-  duplicates: Type.Integer(),
-  dropped_future: Type.Integer(),
-  dropped_unassigned: Type.Integer(),
-});
+export const ResultsReply = Type.Object(
+  {
+    stored: Type.Integer({ description: "New results", examples: [98] }),
+    duplicates: Type.Integer({ description: "Results that were here already", examples: [2] }),
+    dropped_future: Type.Integer({ description: "Results of a time that cannot be", examples: [0] }),
+    dropped_unassigned: Type.Integer({ description: "Results of targets that the region does not probe", examples: [0] }),
+  },
+  { title: "ResultsReply", description: "Every result sent is in exactly one of the counts" },
+);
 export type ResultsReply = Static<typeof ResultsReply>;

@@ -1,34 +1,34 @@
 import Type, { type Static } from "typebox";
 import { Id, nullable, PageOf, paging, Timestamp } from "../http/wire.ts";
 
-const Change = nullable(Type.Unknown({ description: "What it was, or became, without secrets; null where the write does not say" }));
+const Change = Type.Unknown({ description: "What it was, or became, without secrets; null where the write does not say", examples: [null] });
 
 export const AuditEntry = Type.Object(
   {
     id: Id,
     at: Timestamp,
-    user_id: nullable(Id),
-    user_email: nullable(Type.String({ description: "As it was then" })),
-    actor_type: Type.Enum(["session", "token", "system"]),
-    actor_id: nullable(Type.String({ description: "The session or the API token" })),
-    action: Type.String({ description: "Method and path as this document has them: DELETE /api/v1/targets/{id}" }),
-    resource_id: nullable(Type.String()),
+    user_id: nullable(Type.Unsafe<string>({ ...Id, description: "Who did it; null for StatusMesh itself" })),
+    user_email: nullable(Type.String({ description: "As it was then", examples: ["olga@example.org"] })),
+    actor_type: Type.Enum(["session", "token", "system"], { description: "What the request came with", examples: ["token"] }),
+    actor_id: nullable(Type.String({ description: "The session or the API token", examples: ["01931f2e-7c1a-7d30-9b5e-2f6a4c8d1e90"] })),
+    action: Type.String({ description: "Method and path as this document has them: DELETE /api/v1/targets/{id}", examples: ["DELETE /api/v1/targets/{id}"] }),
+    resource_id: nullable(Type.String({ description: "What it was done to", examples: ["01931f2e-7c1a-7d30-9b5e-2f6a4c8d1e90"] })),
     before: Change,
     after: Change,
-    write_source: Type.Enum(["ui", "api", "terraform"]),
-    ip: nullable(Type.String()),
-    user_agent: nullable(Type.String()),
-    trace_id: nullable(Type.String()),
+    write_source: Type.Enum(["ui", "api", "terraform"], { description: "Which kind of client", examples: ["api"] }),
+    ip: nullable(Type.String({ description: "Where the request came from", examples: ["192.0.2.17"] })),
+    user_agent: nullable(Type.String({ description: "What the client calls itself", examples: ["curl/8.14.1"] })),
+    trace_id: nullable(Type.String({ description: "Finds the request in the log", examples: ["4bf92f3577b34da6a3ce929d0e0e4736"] })),
   },
-  { additionalProperties: false, title: "AuditEntry" },
+  { additionalProperties: false, title: "AuditEntry", description: "One write: who, what, when" },
 );
 export type AuditEntry = Static<typeof AuditEntry>;
 export const AuditPage = PageOf(AuditEntry);
 
 export const AuditQuery = Type.Object(
   {
-    user_id: Type.Optional(Type.String({ maxLength: 100, description: "Only what this user did" })),
-    resource_id: Type.Optional(Type.String({ maxLength: 100, description: "Only what was done to this resource" })),
+    user_id: Type.Optional(Type.String({ maxLength: 100, description: "Only what this user did", examples: ["01931f2e-7c1a-7d30-9b5e-2f6a4c8d1e90"] })),
+    resource_id: Type.Optional(Type.String({ maxLength: 100, description: "Only what was done to this resource", examples: ["01931f2e-7c1a-7d30-9b5e-2f6a4c8d1e90"] })),
     ...paging(100, 1000),
   },
   { additionalProperties: false },

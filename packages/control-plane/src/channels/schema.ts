@@ -14,7 +14,7 @@ const Config = Type.Unsafe<ChannelConfig>(
 );
 
 const fields = {
-  name: Type.String({ errorCode: "CHANNEL_NAME_INVALID", description: "1 to 100 characters, unique in the organisation" }),
+  name: Type.String({ errorCode: "CHANNEL_NAME_INVALID", description: "1 to 100 characters, unique in the organisation", examples: ["On call"] }),
   enabled: Type.Boolean({ description: "Only an enabled channel is told anything" }),
 };
 
@@ -23,7 +23,7 @@ const ignored = { write_source: Type.Optional(Type.Unknown({ description: "Decid
 
 export const ChannelCreate = Type.Object(
   { name: fields.name, config: Config, enabled: Type.Optional(Type.Boolean({ ...fields.enabled, default: true })), ...ignored },
-  { additionalProperties: false, title: "ChannelCreate" },
+  { additionalProperties: false, title: "ChannelCreate", description: "A channel to make" },
 );
 export type ChannelCreate = Static<typeof ChannelCreate>;
 
@@ -34,15 +34,15 @@ export const ChannelPatch = Type.Object(
     config: Type.Optional(Config),
     ...ignored,
   },
-  { additionalProperties: false, title: "ChannelPatch" },
+  { additionalProperties: false, title: "ChannelPatch", description: "Fields to change; those left out stay", examples: [{ name: "On call, EU", enabled: true }] },
 );
 export type ChannelPatch = Static<typeof ChannelPatch>;
 
-export const ChannelTest = Type.Object({ config: Config }, { additionalProperties: false, title: "ChannelTest" });
+export const ChannelTest = Type.Object({ config: Config }, { additionalProperties: false, title: "ChannelTest", description: "A config to try" });
 export type ChannelTest = Static<typeof ChannelTest>;
 
 export const ChannelTestReply = Type.Object(
-  { ok: Type.Literal(true) },
+  { ok: Type.Literal(true, { description: "Always: a failure is an error" }) },
   { additionalProperties: false, title: "ChannelTestReply", description: "The receiver has accepted the test message" },
 );
 
@@ -51,12 +51,12 @@ export const Channel = Type.Object(
     id: Id,
     ...fields,
     config: Config,
-    disabled_reason: nullable(Type.String({ description: "Why StatusMesh has disabled the channel; null when it has not" })),
+    disabled_reason: nullable(Type.String({ description: "Why StatusMesh has disabled the channel; null when it has not", examples: [null] })),
     write_source: WriteSourceSchema,
     created_at: Timestamp,
     updated_at: Timestamp,
   },
-  { additionalProperties: false, title: "Channel" },
+  { additionalProperties: false, title: "Channel", description: "The channel as it is stored; secrets read as ***" },
 );
 export type Channel = Static<typeof Channel>;
 

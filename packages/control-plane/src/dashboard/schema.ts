@@ -1,28 +1,31 @@
 import Type, { type Static } from "typebox";
 
-const count = (description: string) => Type.Integer({ description });
+const count = (description: string, example = 0) => Type.Integer({ description, examples: [example] });
 
 export const DashboardSummary = Type.Object(
   {
-    targets: Type.Object({ total: Type.Integer(), enabled: Type.Integer(), disabled: Type.Integer() }, { additionalProperties: false }),
+    targets: Type.Object(
+      { total: count("All of them", 12), enabled: count("Those that are checked", 11), disabled: count("Those that are paused", 1) },
+      { additionalProperties: false, description: "How many there are" },
+    ),
     current_status: Type.Object(
       {
-        up: Type.Integer(),
-        down: Type.Integer(),
-        degraded: Type.Integer(),
-        error: Type.Integer(),
+        up: count("Found up", 10),
+        down: count("Found down", 1),
+        degraded: count("Found degraded"),
+        error: count("Could not be checked"),
         unknown: count("Without a region that has reported lately"),
       },
       { additionalProperties: false, description: "How the enabled targets read now; paused ones are in none of these" },
     ),
     last_24h: Type.Object(
       {
-        checks_total: count("Runs that were evidence, counted by the hour: the begun hour 24 hours ago is counted whole"),
-        checks_up: count("Runs that found their target up, not degraded"),
-        uptime_pct: Type.Number({ description: "Share of runs that found the target up or degraded, percent; 100 without any run" }),
-        incidents: count("Incidents that began in the last 24 hours"),
+        checks_total: count("Runs that were evidence, counted by the hour: the begun hour 24 hours ago is counted whole", 15_840),
+        checks_up: count("Runs that found their target up, not degraded", 15_828),
+        uptime_pct: Type.Number({ description: "Share of runs that found the target up or degraded, percent; 100 without any run", examples: [99.92] }),
+        incidents: count("Incidents that began in the last 24 hours", 1),
       },
-      { additionalProperties: false },
+      { additionalProperties: false, description: "The last 24 hours" },
     ),
     system: Type.Object(
       {
@@ -35,9 +38,9 @@ export const DashboardSummary = Type.Object(
         ),
         circuit_breakers_open: count("Hosts (with port) of enabled targets whose last run was not made because the circuit breaker is open"),
       },
-      { additionalProperties: false },
+      { additionalProperties: false, description: "How StatusMesh itself is doing" },
     ),
   },
-  { additionalProperties: false, title: "DashboardSummary" },
+  { additionalProperties: false, title: "DashboardSummary", description: "The organisation in numbers" },
 );
 export type DashboardSummary = Static<typeof DashboardSummary>;

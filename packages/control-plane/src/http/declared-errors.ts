@@ -1,9 +1,9 @@
 import { type ErrorCode, isErrorCode } from "@statusmesh/shared/errors";
 import type { Route } from "./route.ts";
 
-/** Every code that a route may answer: what its declaration names, what rides on the schema of its body, and what follows from what it takes and who may call it. */
+/** Every code that a route may answer: what its declaration names, what rides on the schemas of its body and query, and what follows from what it takes and who may call it. */
 export function declaredErrors(route: Route): ReadonlySet<ErrorCode> {
-  return new Set([...commonErrors(route), ...codesOn(route.body), ...route.errors]);
+  return new Set([...commonErrors(route), ...codesOn(route.body), ...codesOn(route.query), ...route.errors]);
 }
 
 /** The codes that `validate` reads from a schema: `errorCode` and `sizeCodes` of its nodes. */
@@ -15,9 +15,10 @@ function codesOn(schema: unknown): ErrorCode[] {
 }
 
 function commonErrors(route: Route): ErrorCode[] {
-  const codes: ErrorCode[] = ["INTERNAL", "DEPENDENCY_DOWN"];
+  const codes: ErrorCode[] = ["INTERNAL", "DEPENDENCY_DOWN", "INVALID_HOST"];
   if (route.door !== "public") codes.push("UNAUTHENTICATED");
-  if (route.category !== null || route.path.startsWith("/api/public/v1/")) codes.push("RATE_LIMITED");
+  // The limits per address know paths, not routes.
+  if (route.category !== null || /^\/api\/(?:public\/)?v1\//.test(route.path)) codes.push("RATE_LIMITED");
   if (route.door === "tenant" && route.method !== "GET") codes.push("CSRF_REJECTED");
   // Where nobody signs in, requests for a foreign host name.
   if (route.door === "tenant") codes.push("FORBIDDEN");

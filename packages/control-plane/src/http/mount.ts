@@ -5,7 +5,7 @@ import type { Ctx, Doors } from "../context.ts";
 import { readJson } from "./body.ts";
 import { declaredErrors } from "./declared-errors.ts";
 import { openReplays, type Replays } from "./idempotency.ts";
-import type { Method, Reply, Route, Sent } from "./route.ts";
+import { locates, type Method, type Reply, type Route, type Sent } from "./route.ts";
 import type { Throttle } from "./throttle.ts";
 import { fits, validate, validateQuery } from "./validate.ts";
 
@@ -90,7 +90,7 @@ function resourceOf({ headers }: Reply, params: Record<string, string>): string 
 
 /** The reply as it goes out. */
 function written(route: Route, { status, body, headers }: Reply, checkReplies: boolean): Sent {
-  if (checkReplies) assertDeclared(route, status, body);
+  if (checkReplies) assertDeclared(route, status, body, headers);
   const cache = route.method === "GET" && route.cache !== null ? route.cache : "no-store";
   return { status, headers: { "Cache-Control": cache, ...headers }, text: body === undefined ? null : JSON.stringify(body) };
 }
@@ -116,7 +116,9 @@ async function bodyOf(route: Route, http: Context): Promise<unknown> {
   return validate(route.body!, await readJson(http, route.bodyLimit));
 }
 
-function assertDeclared(route: Route, status: number, body: unknown): void {
+function assertDeclared(route: Route, status: number, body: unknown, headers: Reply["headers"] = {}): void {
+  const located = status === 201 && locates(route);
+  if (Object.hasOwn(headers, "Location") !== located) throw new Error(`${route.method} ${route.path} must${located ? "" : " not"} answer ${status} with Location`);
   const schema = route.replies[status];
   if (schema === undefined) throw new Error(`${route.method} ${route.path} answered ${status}, which it does not declare`);
   if (schema !== null && !fits(schema, JSON.parse(JSON.stringify(body))))

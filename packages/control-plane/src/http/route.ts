@@ -114,6 +114,14 @@ export function route<D extends keyof Doors, P extends TObject, Q extends TObjec
   };
 }
 
+/** True where a 201 says in `Location` where the new thing is: it has an id, and was not made to sign in with. */
+export function locates({ door, replies }: Route): boolean {
+  return door !== "public" && (replies[201] as { properties?: object } | null | undefined)?.properties !== undefined;
+}
+
+/** True where a 201 signs the caller in. */
+export const setsCookie = ({ door, replies }: Route): boolean => door === "public" && replies[201] !== undefined;
+
 export const ok = (body: unknown, headers?: Record<string, string>): Reply => ({ status: 200, body, ...(headers === undefined ? {} : { headers }) });
 export const created = (location: string, body: unknown): Reply => ({ status: 201, body, headers: { Location: location } });
 export const noContent = (): Reply => ({ status: 204 });

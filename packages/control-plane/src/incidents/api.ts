@@ -15,7 +15,11 @@ export const incidentRoutes: Route[] = [
     tag: "Incidents",
     summary: "List incidents, open ones first",
     query: Type.Object(
-      { state: Type.Enum(["open", "closed", "all"], { default: "all" }), target_id: Type.Optional(Type.String()), ...paging(100, 1000) },
+      {
+        state: Type.Enum(["open", "closed", "all"], { default: "all", description: "Only those that go on, or only those that have ended" }),
+        target_id: Type.Optional(Type.String({ description: "Only those of this target", examples: ["01931f2e-7c1a-7d30-9b5e-2f6a4c8d1e90"] })),
+        ...paging(100, 1000),
+      },
       { additionalProperties: false },
     ),
     replies: { 200: IncidentPage },

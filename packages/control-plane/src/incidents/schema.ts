@@ -2,7 +2,7 @@ import Type, { type Static } from "typebox";
 import { Id, nullable, PageOf, Timestamp } from "../http/wire.ts";
 
 export const severities = ["minor", "major", "critical"] as const;
-export const Severity = Type.Enum([...severities]);
+export const Severity = Type.Enum([...severities], { description: "How bad it is; minor: degraded, not down", examples: ["major"] });
 export type Severity = (typeof severities)[number];
 
 /** How much of the mesh sees the trouble. */
@@ -35,72 +35,79 @@ export const Incident = Type.Object(
   {
     id: Id,
     target_id: Id,
-    monitor_name: Type.String(),
-    state: Type.Enum(["open", "closed"]),
+    monitor_name: Type.String({ description: "Name of the target", examples: ["Shop"] }),
+    state: Type.Enum(["open", "closed"], { description: "Whether it goes on", examples: ["closed"] }),
     severity: Severity,
     started_at: Timestamp,
-    ended_at: nullable(Timestamp),
-    duration_secs: nullable(Type.Integer({ description: "Null while open" })),
-    acknowledged_at: nullable(Timestamp),
-    closed_by: nullable(Type.Enum(["engine", "person", "pause"])),
-    reopened_count: Type.Integer(),
-    error_sample: nullable(Type.String()),
-    regions_down: Type.Array(Type.String()),
-    regions_up: Type.Array(Type.String()),
-    public_title: nullable(Type.String()),
-    public_description: nullable(Type.String()),
+    ended_at: nullable(Type.Unsafe<string>({ ...Timestamp, description: "Null while open", examples: ["2026-11-20T09:41:30.000Z"] })),
+    duration_secs: nullable(Type.Integer({ description: "Null while open", examples: [690] })),
+    acknowledged_at: nullable(
+      Type.Unsafe<string>({ ...Timestamp, description: "Since then there are no reminders; null when nobody has seen it", examples: ["2026-11-20T09:32:10.000Z"] }),
+    ),
+    closed_by: nullable(Type.Enum(["engine", "person", "pause"], { description: "engine: passing runs; person: resolved by hand; pause: the target was paused. Null while open" })),
+    reopened_count: Type.Integer({ description: "How often it came back soon after it had closed", examples: [0] }),
+    error_sample: nullable(Type.String({ description: "What a failing run said", examples: ["connection refused"] })),
+    regions_down: Type.Array(Type.String({ examples: ["frankfurt"] }), { description: "Regions that see it failing" }),
+    regions_up: Type.Array(Type.String({ examples: ["virginia"] }), { description: "Regions that see it passing" }),
+    public_title: nullable(Type.String({ description: "What visitors read as its title; null: made from the component", examples: ["Checkout unavailable"] })),
+    public_description: nullable(Type.String({ description: "What visitors read about it", examples: ["We are looking into failing payments."] })),
     created_at: Timestamp,
     updated_at: Timestamp,
   },
-  { additionalProperties: false, title: "Incident" },
+  { additionalProperties: false, title: "Incident", description: "What went wrong with a target, from when until when" },
 );
 export type Incident = Static<typeof Incident>;
 
 export const IncidentPage = PageOf(Incident);
 
-const Attempt = Type.Object({ at: Timestamp, ok: Type.Boolean(), status: nullable(Type.Integer()), error: nullable(Type.String()) });
+const Attempt = Type.Object({
+  at: Timestamp,
+  ok: Type.Boolean({ description: "Whether the receiver accepted it" }),
+  status: nullable(Type.Integer({ description: "Status code of the receiver; null when it did not answer", examples: [200] })),
+  error: nullable(Type.String({ description: "What was wrong", examples: [null] })),
+});
 
 export const Delivery = Type.Object(
   {
     id: Id,
-    channel_id: nullable(Id),
-    channel_name: Type.String(),
-    channel_type: Type.String(),
-    reason: Type.Enum([...reasons]),
-    state: Type.Enum(["pending", "delivered", "dead"]),
-    attempts: Type.Array(Attempt),
-    next_attempt_at: nullable(Timestamp),
+    channel_id: nullable(Type.Unsafe<string>({ ...Id, description: "Null when the channel is gone" })),
+    channel_name: Type.String({ description: "As it was then", examples: ["On call"] }),
+    channel_type: Type.String({ description: "Kind of the channel", examples: ["webhook"] }),
+    reason: Type.Enum([...reasons], { description: "What the notice is about" }),
+    state: Type.Enum(["pending", "delivered", "dead"], { description: "dead: given up", examples: ["delivered"] }),
+    attempts: Type.Array(Attempt, { description: "Oldest first" }),
+    next_attempt_at: nullable(Type.Unsafe<string>({ ...Timestamp, description: "Null when there is none", examples: [null] })),
     created_at: Timestamp,
-    delivered_at: nullable(Timestamp),
+    delivered_at: nullable(Type.Unsafe<string>({ ...Timestamp, description: "When the receiver accepted it", examples: ["2026-11-20T09:30:00.400Z"] })),
   },
-  { additionalProperties: false, title: "Delivery" },
+  { additionalProperties: false, title: "Delivery", description: "One notice on its way to one channel" },
 );
 export type Delivery = Static<typeof Delivery>;
 
 export const DeliveryPage = PageOf(Delivery);
 
 const RegionVote = Type.Object({
-  region: Type.String(),
+  region: Type.String({ description: "Id of the region", examples: ["frankfurt"] }),
   vote: Type.Enum(["failing", "passing", "none"], { description: "Confirmed by alert_confirmations runs in a row" }),
   live: Type.Boolean({ description: "False when the region has not reported lately" }),
-  consecutive: Type.Integer(),
-  consecutive_kind: Type.Enum(["passing", "failing"]),
+  consecutive: Type.Integer({ description: "Runs in a row of one kind", examples: [4] }),
+  consecutive_kind: Type.Enum(["passing", "failing"], { description: "Which kind", examples: ["failing"] }),
   last_slot: Timestamp,
-  last_status: nullable(Type.Enum(["up", "down", "degraded", "error"])),
-  last_error: nullable(Type.String()),
+  last_status: nullable(Type.Enum(["up", "down", "degraded", "error"], { description: "What the last run found", examples: ["down"] })),
+  last_error: nullable(Type.String({ description: "What the last run said", examples: ["connection refused"] })),
 });
 
 export const Explanation = Type.Object(
   {
     incident_id: Id,
     opened_at: Timestamp,
-    region_policy: Type.Unknown(),
-    alert_confirmations: Type.Integer(),
-    regions_live: Type.Integer(),
-    regions_failing: Type.Integer(),
-    regions_needed: Type.Integer({ description: "How many of the live regions must fail" }),
-    regions: Type.Array(RegionVote),
+    region_policy: Type.Unknown({ description: "As the target has it", examples: ["majority"] }),
+    alert_confirmations: Type.Integer({ description: "As the target has it", examples: [2] }),
+    regions_live: Type.Integer({ description: "Regions that have reported lately", examples: [3] }),
+    regions_failing: Type.Integer({ description: "Live regions that vote failing", examples: [2] }),
+    regions_needed: Type.Integer({ description: "How many of the live regions must fail", examples: [2] }),
+    regions: Type.Array(RegionVote, { description: "Every region of the target" }),
   },
-  { additionalProperties: false, title: "Explanation" },
+  { additionalProperties: false, title: "Explanation", description: "Why the incident is open: the votes, and what they must reach" },
 );
 export type Explanation = Static<typeof Explanation>;

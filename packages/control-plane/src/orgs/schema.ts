@@ -2,40 +2,44 @@ import Type, { type Static } from "typebox";
 import { Email } from "../auth/schema.ts";
 import { Id, nullable, PageOf, Timestamp } from "../http/wire.ts";
 
-const Role = Type.Enum(["owner", "member"]);
+const Role = Type.Enum(["owner", "member"], { description: "Owners may do everything; members what is not for owners only" });
 export type Role = Static<typeof Role>;
 
 const orgFields = {
-  name: Type.String({ maxLength: 80, description: "1 to 80 characters" }),
+  name: Type.String({ maxLength: 80, description: "1 to 80 characters", examples: ["Acme"] }),
   slug: Type.String({
     pattern: "^[a-z][a-z0-9-]{2,29}$",
     errorCode: "INVALID_SLUG",
     description: "3 to 30 of a-z, 0-9 and -, starting with a letter; the header X-Sm-Org takes it",
+    examples: ["acme"],
   }),
 };
 
 export const OrgCreate = Type.Object(
   { name: orgFields.name, slug: Type.Optional(Type.Unsafe<string>({ ...orgFields.slug, description: "Made from the name when left out" })) },
-  { additionalProperties: false, title: "OrgCreate" },
+  { additionalProperties: false, title: "OrgCreate", description: "An organisation to make" },
 );
 export type OrgCreate = Static<typeof OrgCreate>;
 
-export const OrgPatch = Type.Object({ name: Type.Optional(orgFields.name), slug: Type.Optional(orgFields.slug) }, { additionalProperties: false, title: "OrgPatch" });
+export const OrgPatch = Type.Object(
+  { name: Type.Optional(orgFields.name), slug: Type.Optional(orgFields.slug) },
+  { additionalProperties: false, title: "OrgPatch", description: "Fields to change; those left out stay" },
+);
 export type OrgPatch = Static<typeof OrgPatch>;
 
 export const Org = Type.Object(
   {
     id: Id,
-    name: Type.String(),
-    slug: Type.String(),
-    plan: Type.String(),
-    role: Role,
+    name: Type.String({ description: "As people read it", examples: ["Acme"] }),
+    slug: Type.String({ description: "The header X-Sm-Org takes it", examples: ["acme"] }),
+    plan: Type.String({ description: "Id of its plan", examples: ["selfhost"] }),
+    role: Type.Unsafe<Role>({ ...Role, description: "Of the caller" }),
     current: Type.Boolean({ description: "Whether this request acts in it" }),
     created_at: Timestamp,
-    deleted_at: nullable(Timestamp),
-    purged_at: nullable(Type.String({ format: "date-time", description: "Until then a deleted organisation can be restored" })),
+    deleted_at: nullable(Type.Unsafe<string>({ ...Timestamp, description: "Null unless it is deleted", examples: [null] })),
+    purged_at: nullable(Type.String({ format: "date-time", description: "Until then a deleted organisation can be restored", examples: [null] })),
   },
-  { additionalProperties: false, title: "Org" },
+  { additionalProperties: false, title: "Org", description: "An organisation as the caller sees it" },
 );
 export type Org = Static<typeof Org>;
 export const OrgPage = PageOf(Org);
@@ -43,14 +47,23 @@ export const OrgPage = PageOf(Org);
 export const quotas = ["max_targets", "max_members", "max_pending_invitations", "max_status_pages", "max_public_components", "max_notification_channels"] as const;
 export type Quota = (typeof quotas)[number];
 
-const Use = Type.Object({ current: Type.Integer(), limit: nullable(Type.Integer({ description: "Null is unlimited" })) });
+const Use = Type.Object(
+  {
+    current: Type.Integer({ description: "What there is", examples: [12] }),
+    limit: nullable(Type.Integer({ description: "Null is unlimited", examples: [20] })),
+  },
+  { description: "What there is and what there may be" },
+);
 export const Usage = Type.Object(
   {
-    plan: Type.String(),
-    min_check_interval_secs: Type.Integer(),
-    quotas: Type.Object(Object.fromEntries(quotas.map((quota) => [quota, Use])) as Record<Quota, typeof Use>, { additionalProperties: false }),
+    plan: Type.String({ description: "Id of the plan", examples: ["free"] }),
+    min_check_interval_secs: Type.Integer({ description: "The smallest interval of a target", examples: [60] }),
+    quotas: Type.Object(Object.fromEntries(quotas.map((quota) => [quota, Use])) as Record<Quota, typeof Use>, {
+      additionalProperties: false,
+      description: "By the name of the quota",
+    }),
   },
-  { additionalProperties: false, title: "Usage" },
+  { additionalProperties: false, title: "Usage", description: "What the plan allows, and how much of it is used" },
 );
 export type Usage = Static<typeof Usage>;
 
@@ -58,24 +71,37 @@ export type Usage = Static<typeof Usage>;
 export const MemberParams = Type.Object({ id: Type.String(), user_id: Type.String() });
 
 export const Member = Type.Object(
-  { user_id: Id, email: Type.String(), name: nullable(Type.String()), role: Role, joined_at: Timestamp },
-  { additionalProperties: false, title: "Member" },
+  {
+    user_id: Id,
+    email: Type.String({ description: "Where mails go", examples: ["olga@example.org"] }),
+    name: nullable(Type.String({ description: "Null when nobody has said it", examples: ["Olga"] })),
+    role: Role,
+    joined_at: Timestamp,
+  },
+  { additionalProperties: false, title: "Member", description: "Somebody who belongs to the organisation" },
 );
 export type Member = Static<typeof Member>;
 export const MemberPage = PageOf(Member);
-export const MemberPatch = Type.Object({ role: Role }, { additionalProperties: false, title: "MemberPatch" });
+export const MemberPatch = Type.Object({ role: Role }, { additionalProperties: false, title: "MemberPatch", description: "The new role" });
 
 /** `{id}` and `{invitation_id}` in a path. */
 export const InvitationParams = Type.Object({ id: Type.String(), invitation_id: Type.String() });
 
 export const InvitationCreate = Type.Object(
   { email: Email, role: Type.Optional(Type.Unsafe<Role>({ ...Role, default: "member" })) },
-  { additionalProperties: false, title: "InvitationCreate" },
+  { additionalProperties: false, title: "InvitationCreate", description: "Whom to invite" },
 );
 export type InvitationCreate = Static<typeof InvitationCreate>;
 
-const invitation = { id: Id, email: Type.String(), role: Role, invited_by: nullable(Type.String({ description: "Email address" })), created_at: Timestamp, expires_at: Timestamp };
-export const Invitation = Type.Object(invitation, { additionalProperties: false, title: "Invitation" });
+const invitation = {
+  id: Id,
+  email: Type.String({ description: "Who is invited", examples: ["milan@example.org"] }),
+  role: Role,
+  invited_by: nullable(Type.String({ description: "Email address", examples: ["olga@example.org"] })),
+  created_at: Timestamp,
+  expires_at: Timestamp,
+};
+export const Invitation = Type.Object(invitation, { additionalProperties: false, title: "Invitation", description: "An invitation that nobody has accepted yet" });
 export type Invitation = Static<typeof Invitation>;
 export const InvitationPage = PageOf(Invitation);
 
@@ -84,11 +110,11 @@ export const NewInvitation = Type.Object(
     ...invitation,
     mail: Type.Enum(["sent", "logged", "failed"], { description: "logged: no mail server is configured, the link is in the log. failed: revoke it and invite again" }),
   },
-  { additionalProperties: false, title: "NewInvitation" },
+  { additionalProperties: false, title: "NewInvitation", description: "The invitation, and what became of its mail" },
 );
 export type NewInvitation = Static<typeof NewInvitation>;
 
 export const InvitationAccept = Type.Object(
-  { code: Type.String({ minLength: 1, maxLength: 100, description: "The code of the link in the invitation" }) },
-  { additionalProperties: false, title: "InvitationAccept" },
+  { code: Type.String({ minLength: 1, maxLength: 100, description: "The code of the link in the invitation", examples: ["q8zC0vQy1mJ5s2r7T4xB9nK3wE6uH0aL"] }) },
+  { additionalProperties: false, title: "InvitationAccept", description: "What shows who was invited" },
 );

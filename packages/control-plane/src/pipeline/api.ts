@@ -15,11 +15,14 @@ import { runOnDemand } from "./on-demand.ts";
 
 const TestResult = Type.Object(
   {
-    result: Type.Object({ ...CheckResult.properties, target_id: nullable(CheckResult.properties.target_id) }, { additionalProperties: false }),
+    result: Type.Object(
+      { ...CheckResult.properties, target_id: nullable(Type.Unsafe<string>({ ...CheckResult.properties.target_id, description: "Null: nothing is stored", examples: [null] })) },
+      { additionalProperties: false, description: "What the run found" },
+    ),
     matched_expectations: Type.Boolean({ description: "True when the run found everything as the check expects it" }),
-    warnings: Type.Array(Type.String(), { description: "What is fine now but worth knowing" }),
+    warnings: Type.Array(Type.String(), { description: "What is fine now but worth knowing", examples: [["the certificate expires in 9 days"]] }),
   },
-  { additionalProperties: false, title: "TestResult" },
+  { additionalProperties: false, title: "TestResult", description: "What the run found, and whether that is what the check expects" },
 );
 
 function present(reply: RunReply & { region: string }, targetId: string | null) {

@@ -24,7 +24,13 @@ export const publicRoutes: Route[] = [
     summary: "History of a component",
     params: IdParam,
     query: Type.Object({
-      days: Type.Integer({ minimum: 1, maximum: historyDays, cap: historyDays, default: historyDays, description: "Days back, today included; larger values mean 90" }),
+      days: Type.Integer({
+        minimum: 1,
+        maximum: historyDays,
+        cap: historyDays,
+        default: historyDays,
+        description: "Days back, today included. Larger values are silently capped at 90",
+      }),
     }),
     replies: { 200: ComponentHistory },
     errors: [...unavailable, "COMPONENT_NOT_FOUND"],

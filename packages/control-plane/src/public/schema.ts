@@ -8,15 +8,15 @@ import { componentStates } from "./states.ts";
  * has no field to slip through.
  */
 
-const ComponentStateSchema = Type.Enum([...componentStates]);
+const ComponentStateSchema = Type.Enum([...componentStates], { description: "How it reads to visitors; maintenance goes before trouble", examples: ["operational"] });
 
 const exact = { additionalProperties: false };
 
 const DayCell = Type.Object(
   {
-    date: Type.String({ description: "UTC day, 2026-11-20" }),
+    date: Type.String({ description: "UTC day", examples: ["2026-11-20"] }),
     state: ComponentStateSchema,
-    downtime_secs: Type.Integer({ description: "Seconds inside incidents that were more than minor" }),
+    downtime_secs: Type.Integer({ description: "Seconds inside incidents that were more than minor", examples: [0] }),
   },
   exact,
 );
@@ -24,10 +24,10 @@ const DayCell = Type.Object(
 export const PublicComponent = Type.Object(
   {
     id: Id,
-    name: Type.String(),
-    description: nullable(Type.String()),
+    name: Type.String({ description: "As visitors read it", examples: ["Checkout"] }),
+    description: nullable(Type.String({ description: "A line below the name", examples: ["Cart and payment"] })),
     status: ComponentStateSchema,
-    uptime_pct: nullable(Type.Number({ description: "Share of the runs of the days shown that found it up or degraded, percent; null without any run" })),
+    uptime_pct: nullable(Type.Number({ description: "Share of the runs of the days shown that found it up or degraded, percent; null without any run", examples: [99.98] })),
     history: Type.Array(DayCell, { description: "90 UTC days, oldest first" }),
   },
   exact,
@@ -35,19 +35,23 @@ export const PublicComponent = Type.Object(
 export type PublicComponent = Static<typeof PublicComponent>;
 
 const PublicUpdate = Type.Object(
-  { phase: Type.Enum(["investigating", "identified", "monitoring", "resolved", "postmortem"]), message: Type.String(), created_at: Timestamp },
+  {
+    phase: Type.Enum(["investigating", "identified", "monitoring", "resolved", "postmortem"], { description: "How far the operators are" }),
+    message: Type.String({ description: "What the operators say", examples: ["We have found the cause."] }),
+    created_at: Timestamp,
+  },
   exact,
 );
 
 export const PublicIncident = Type.Object(
   {
     id: Id,
-    title: Type.String({ description: "As the operators wrote it, or the component and what happened to it" }),
+    title: Type.String({ description: "As the operators wrote it, or the component and what happened to it", examples: ["Checkout unavailable"] }),
     description: nullable(Type.String()),
-    state: Type.Enum(["open", "closed"]),
+    state: Type.Enum(["open", "closed"], { description: "Whether it goes on" }),
     status: Type.Enum(["degraded", "partial_outage", "major_outage"], { description: "How the component reads because of it now; at its worst once it has ended" }),
-    severity: Type.Enum([...severities]),
-    component: Type.Object({ id: Id, name: Type.String() }, exact),
+    severity: Type.Enum([...severities], { description: "How bad it is", examples: ["major"] }),
+    component: Type.Object({ id: Id, name: Type.String({ description: "As visitors read it", examples: ["Checkout"] }) }, { ...exact, description: "What it is about" }),
     started_at: Timestamp,
     ended_at: nullable(Timestamp),
     duration_secs: nullable(Type.Integer({ description: "Null while it lasts" })),
@@ -63,41 +67,58 @@ export const PublicIncidentPage = PageOf(PublicIncident);
 const PublicMaintenance = Type.Object(
   {
     id: Id,
-    title: Type.String(),
-    description: nullable(Type.String()),
+    title: Type.String({ description: "What is done", examples: ["Database upgrade"] }),
+    description: nullable(Type.String({ description: "More about it", examples: ["The shop is read-only."] })),
     starts_at: Timestamp,
     ends_at: Timestamp,
-    components: Type.Array(Type.Object({ id: Id, name: Type.String() }, exact)),
+    components: Type.Array(Type.Object({ id: Id, name: Type.String({ description: "As visitors read it", examples: ["Checkout"] }) }, exact), { description: "What it touches" }),
   },
   exact,
 );
 
 export const PublicStatus = Type.Object(
   {
-    overall: Type.Object({ state: ComponentStateSchema, label: Type.String() }, exact),
-    generated_at: Timestamp,
-    page: Type.Object({ name: Type.String(), about: nullable(Type.String({ description: "Markdown" })), logo_url: nullable(Type.String()) }, exact),
-    groups: Type.Array(
-      Type.Object({ name: nullable(Type.String({ description: "Null for the components without a group, which come last" })), components: Type.Array(PublicComponent) }, exact),
+    overall: Type.Object(
+      { state: ComponentStateSchema, label: Type.String({ description: "The banner", examples: ["All Systems Operational"] }) },
+      { ...exact, description: "The worst of all components" },
     ),
-    active_incidents: Type.Array(PublicIncident),
+    generated_at: Timestamp,
+    page: Type.Object(
+      {
+        name: Type.String({ description: "Heading of the page", examples: ["Acme"] }),
+        about: nullable(Type.String({ description: "Markdown", examples: ["How **Acme** is doing."] })),
+        logo_url: nullable(Type.String({ description: "Address of the logo; null without one", examples: [null] })),
+      },
+      { ...exact, description: "Who publishes it" },
+    ),
+    groups: Type.Array(
+      Type.Object(
+        {
+          name: nullable(Type.String({ description: "Null for the components without a group, which come last", examples: ["Shop"] })),
+          components: Type.Array(PublicComponent, { description: "In their order" }),
+        },
+        exact,
+      ),
+      { description: "In the order of the page" },
+    ),
+    active_incidents: Type.Array(PublicIncident, { description: "Those that go on, newest first" }),
     recent_incidents: Type.Array(PublicIncident, { description: "Ended within the last 30 days, newest first" }),
-    active_maintenance: Type.Array(PublicMaintenance),
-    upcoming_maintenance: Type.Array(PublicMaintenance),
+    active_maintenance: Type.Array(PublicMaintenance, { description: "Windows that are open now" }),
+    upcoming_maintenance: Type.Array(PublicMaintenance, { description: "Windows of the next 7 days" }),
   },
-  { ...exact, title: "PublicStatus" },
+  { ...exact, title: "PublicStatus", description: "The whole page as data" },
 );
 export type PublicStatus = Static<typeof PublicStatus>;
 
 export const ComponentHistory = Type.Object(
   {
     id: Id,
-    name: Type.String(),
+    name: Type.String({ description: "As visitors read it", examples: ["Checkout"] }),
     status: ComponentStateSchema,
-    days: Type.Integer(),
-    uptime_pct: nullable(Type.Number()),
+    days: Type.Integer({ description: "How many days the history has", examples: [90] }),
+    uptime_pct: nullable(Type.Number({ description: "Over these days, percent; null without any run", examples: [99.98] })),
     history: Type.Array(DayCell, { description: "Oldest first" }),
   },
-  { ...exact, title: "ComponentHistory" },
+  { ...exact, title: "ComponentHistory", description: "How a component was, day by day" },
 );
 export type ComponentHistory = Static<typeof ComponentHistory>;

@@ -1,10 +1,10 @@
 import Type from "typebox";
 import { created, noContent, ok, route, type Route } from "../http/route.ts";
-import { IdParam, paging } from "../http/wire.ts";
-import { ProbeRegionPage, Region, RegionCreate, RegionPage, RegionPatch } from "./schema.ts";
+import { paging } from "../http/wire.ts";
+import { ProbeRegionPage, Region, RegionCreate, RegionPage, RegionParam, RegionPatch } from "./schema.ts";
 import { createRegion, deleteRegion, getRegion, listProbeRegions, listRegions, updateRegion } from "./service.ts";
 
-const one = { path: "/operator/regions/{id}", door: "operator", tag: "Operator", params: IdParam } as const;
+const one = { path: "/operator/regions/{id}", door: "operator", tag: "Operator", params: RegionParam } as const;
 const Paging = Type.Object(paging(50, 1000), { additionalProperties: false });
 
 export const regionRoutes: Route[] = [

@@ -1,24 +1,34 @@
 import Type, { type Static } from "typebox";
 import { nullable, PageOf, Timestamp } from "../http/wire.ts";
 
-const RegionId = Type.String({ pattern: "^[a-z0-9-]{1,40}$", description: "a-z, 0-9 and -, at most 40" });
-const Name = Type.String({ minLength: 1, maxLength: 100, pattern: "\\S" });
-const Location = nullable(Type.String({ maxLength: 100 }));
+const RegionId = Type.String({ pattern: "^[a-z0-9-]{1,40}$", description: "a-z, 0-9 and -, at most 40", examples: ["frankfurt"] });
+const Name = Type.String({ minLength: 1, maxLength: 100, pattern: "\\S", description: "As people read it", examples: ["Frankfurt"] });
+const Location = nullable(Type.String({ maxLength: 100, description: "Where it is, in words; null when nobody has said it", examples: ["Germany"] }));
+const shown = { name: Type.String({ description: "As people read it", examples: ["Frankfurt"] }), location: Location };
+
+/** `{id}` of a region in a path. */
+export const RegionParam = Type.Object({ id: Type.String({ description: "Id of the region", examples: ["frankfurt"] }) });
 
 /** A region as tenants see it. */
-export const ProbeRegion = Type.Object({ id: RegionId, name: Type.String(), location: nullable(Type.String()) }, { additionalProperties: false, title: "ProbeRegion" });
+export const ProbeRegion = Type.Object({ id: RegionId, ...shown }, { additionalProperties: false, title: "ProbeRegion", description: "A region that probes" });
 export type ProbeRegion = Static<typeof ProbeRegion>;
 export const ProbeRegionPage = PageOf(ProbeRegion);
 
 /** A region as operators see it. */
 export const Region = Type.Object(
-  { id: RegionId, name: Type.String(), location: nullable(Type.String()), enabled: Type.Boolean(), created_at: Timestamp, updated_at: Timestamp },
-  { additionalProperties: false, title: "Region" },
+  { id: RegionId, ...shown, enabled: Type.Boolean({ description: "False: nothing is probed from it" }), created_at: Timestamp, updated_at: Timestamp },
+  { additionalProperties: false, title: "Region", description: "A place to probe from" },
 );
 export type Region = Static<typeof Region>;
 export const RegionPage = PageOf(Region);
 
-export const RegionCreate = Type.Object({ id: RegionId, name: Name, location: Type.Optional(Location) }, { additionalProperties: false });
+export const RegionCreate = Type.Object(
+  { id: RegionId, name: Name, location: Type.Optional(Location) },
+  { additionalProperties: false, title: "RegionCreate", description: "A region to make" },
+);
 export type RegionCreate = Static<typeof RegionCreate>;
-export const RegionPatch = Type.Object({ name: Type.Optional(Name), location: Type.Optional(Location), enabled: Type.Optional(Type.Boolean()) }, { additionalProperties: false });
+export const RegionPatch = Type.Object(
+  { name: Type.Optional(Name), location: Type.Optional(Location), enabled: Type.Optional(Type.Boolean({ description: "False: nothing is probed from it" })) },
+  { additionalProperties: false, title: "RegionPatch", description: "Fields to change; those left out stay" },
+);
 export type RegionPatch = Static<typeof RegionPatch>;

@@ -5,7 +5,7 @@ import { rangeQuery } from "./range.ts";
 import { CheckResultPage, IncidentPeriodPage, LatencySeries, RegionLatency, Uptime } from "./schema.ts";
 import * as service from "./service.ts";
 
-const region = Type.Optional(Type.String({ maxLength: 40, description: "Only this region" }));
+const region = Type.Optional(Type.String({ maxLength: 40, description: "Only this region", examples: ["frankfurt"] }));
 const shared = { door: "tenant", scope: "targets:read", tag: "Results", params: IdParam, errors: ["TARGET_NOT_FOUND", "BAD_TIME_RANGE"] } as const;
 
 /** What was found: results and what is computed from them. */

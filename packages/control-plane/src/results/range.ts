@@ -6,8 +6,8 @@ const dayMs = 86_400_000;
 
 /** `from` and `to` of a query string. */
 export const rangeQuery = {
-  from: Type.Optional(Type.Unsafe<string>({ ...Timestamp, description: "Start, included. RFC 3339; 24 hours before `to` when left out" })),
-  to: Type.Optional(Type.Unsafe<string>({ ...Timestamp, description: "End, not included. RFC 3339; now when left out" })),
+  from: Type.Optional(Type.Unsafe<string>({ ...Timestamp, description: "Start, included. RFC 3339; 24 hours before `to` when left out", examples: ["2026-11-19T09:30:00.000Z"] })),
+  to: Type.Optional(Type.Unsafe<string>({ ...Timestamp, description: "End, not included. RFC 3339; now when left out", examples: ["2026-11-20T09:30:00.000Z"] })),
 };
 
 /** A half-open span of time: `from` belongs to it, `to` does not. */

@@ -2,39 +2,51 @@ import Type, { type Static } from "typebox";
 import { measurementFields } from "@statusmesh/shared/result";
 import { Id, nullable, PageOf, Timestamp } from "../http/wire.ts";
 
-export const CheckResult = Type.Object({ target_id: Id, region: Type.String(), timestamp: Timestamp, ...measurementFields }, { additionalProperties: false, title: "CheckResult" });
+export const CheckResult = Type.Object(
+  { target_id: Id, region: Type.String({ description: "Id of the region that ran it", examples: ["frankfurt"] }), timestamp: Timestamp, ...measurementFields },
+  { additionalProperties: false, title: "CheckResult", description: "What one run found" },
+);
 export type CheckResult = Static<typeof CheckResult>;
 
 export const CheckResultPage = PageOf(CheckResult);
 
-const meanMs = (phase: string) => Type.Number({ description: `Mean ${phase} time, ms; 0 where the kind skips the phase` });
+const meanMs = (phase: string, example: number) => Type.Number({ description: `Mean ${phase} time, ms; 0 where the kind skips the phase`, examples: [example] });
+const percentile = (share: number, example: number) => Type.Number({ description: `Total time that ${share} % of the runs kept, ms`, examples: [example] });
 
 /** One slice of a latency series. */
-export const LatencyBucket = Type.Object({
-  t: Type.Integer({ description: "Start of the bucket, Unix ms: a whole multiple of bucket_seconds, so the first may begin before the range" }),
-  p50: Type.Number(),
-  p95: Type.Number(),
-  p99: Type.Number(),
-  avg: Type.Number(),
-  dns: meanMs("DNS"),
-  connect: meanMs("connect"),
-  tls: meanMs("TLS"),
-  ttfb: meanMs("first-byte"),
-  samples: Type.Integer({ description: "Runs that got through (up or degraded); 0 marks a gap" }),
-});
+export const LatencyBucket = Type.Object(
+  {
+    t: Type.Integer({ description: "Start of the bucket, Unix ms: a whole multiple of bucket_seconds, so the first may begin before the range", examples: [1_795_253_400_000] }),
+    p50: percentile(50, 98.2),
+    p95: percentile(95, 140.6),
+    p99: percentile(99, 212.4),
+    avg: Type.Number({ description: "Mean total time, ms", examples: [101.7] }),
+    dns: meanMs("DNS", 4.2),
+    connect: meanMs("connect", 11.8),
+    tls: meanMs("TLS", 23.5),
+    ttfb: meanMs("first-byte", 61.3),
+    samples: Type.Integer({ description: "Runs that got through (up or degraded); 0 marks a gap", examples: [24] }),
+  },
+  { title: "LatencyBucket" },
+);
 export type LatencyBucket = Static<typeof LatencyBucket>;
 
-export const LatencySeries = Type.Object({ bucket_seconds: Type.Integer(), buckets: Type.Array(LatencyBucket) }, { title: "LatencySeries" });
+const BucketSeconds = Type.Integer({ description: "Length of a bucket, a multiple of 60", examples: [1440] });
+
+export const LatencySeries = Type.Object(
+  { bucket_seconds: BucketSeconds, buckets: Type.Array(LatencyBucket, { description: "Oldest first, without gaps" }) },
+  { title: "LatencySeries" },
+);
 export type LatencySeries = Static<typeof LatencySeries>;
 
 export const Uptime = Type.Object(
   {
-    total: Type.Integer(),
-    up: Type.Integer(),
-    down: Type.Integer(),
-    degraded: Type.Integer(),
-    error: Type.Integer(),
-    uptime_pct: Type.Number({ description: "Share of runs that found the target up or degraded, percent; 100 without any run, which total tells" }),
+    total: Type.Integer({ description: "Runs that were evidence", examples: [1440] }),
+    up: Type.Integer({ description: "Runs that found it up", examples: [1432] }),
+    down: Type.Integer({ description: "Runs that found it down", examples: [5] }),
+    degraded: Type.Integer({ description: "Runs that found it degraded", examples: [2] }),
+    error: Type.Integer({ description: "Runs that could not check it", examples: [1] }),
+    uptime_pct: Type.Number({ description: "Share of runs that found the target up or degraded, percent; 100 without any run, which total tells", examples: [99.583] }),
   },
   { title: "Uptime" },
 );
@@ -42,7 +54,16 @@ export type Uptime = Static<typeof Uptime>;
 
 /** One latency series per region that has samples. */
 export const RegionLatency = Type.Object(
-  { bucket_seconds: Type.Integer(), regions: Type.Array(Type.Object({ region: Type.String(), buckets: Type.Array(LatencyBucket) })) },
+  {
+    bucket_seconds: BucketSeconds,
+    regions: Type.Array(
+      Type.Object({
+        region: Type.String({ description: "Id of the region", examples: ["frankfurt"] }),
+        buckets: Type.Array(LatencyBucket, { description: "Oldest first, without gaps" }),
+      }),
+      { description: "One series for each region with samples" },
+    ),
+  },
   { title: "RegionLatency" },
 );
 export type RegionLatency = Static<typeof RegionLatency>;
@@ -52,13 +73,13 @@ export const IncidentPeriod = Type.Object(
     id: Type.String({ format: "uuid", description: "Made from the target and the first failing run, so it is the same at every request" }),
     target_id: Id,
     started_at: Timestamp,
-    ended_at: nullable(Timestamp),
+    ended_at: nullable(Type.Unsafe<string>({ ...Timestamp, description: "Null while it goes on", examples: ["2026-11-20T09:41:30.000Z"] })),
     status: Type.Enum(["down", "error"], { description: "down when any of its runs found the target down" }),
-    duration_secs: nullable(Type.Integer({ description: "Null while it goes on" })),
-    check_count: Type.Integer({ description: "Runs that found the target down or could not check it" }),
-    error_sample: nullable(Type.String()),
+    duration_secs: nullable(Type.Integer({ description: "Null while it goes on", examples: [690] })),
+    check_count: Type.Integer({ description: "Runs that found the target down or could not check it", examples: [12] }),
+    error_sample: nullable(Type.String({ description: "What one of them said", examples: ["connection refused"] })),
   },
-  { additionalProperties: false, title: "IncidentPeriod" },
+  { additionalProperties: false, title: "IncidentPeriod", description: "A contiguous run of bad results" },
 );
 export type IncidentPeriod = Static<typeof IncidentPeriod>;
 

@@ -3,19 +3,21 @@ import { Id, nullable, PageOf, Timestamp } from "../http/wire.ts";
 
 const printable = "\\S";
 
-const WebAddress = Type.String({ maxLength: 500, pattern: "^https?://[^\\s/?#@]+([/?#]\\S*)?$", description: "An http or https address" });
+const WebAddress = Type.String({ maxLength: 500, pattern: "^https?://[^\\s/?#@]+([/?#]\\S*)?$", description: "An http or https address", examples: ["https://example.org/"] });
 
 const brandingFields = {
-  display_name: nullable(Type.String({ maxLength: 80, pattern: printable, description: "Heading of the page; null shows the page's name" })),
-  about: nullable(Type.String({ maxLength: 500, description: "A few words for visitors, in Markdown: paragraphs, lists, emphasis, code and links" })),
-  brand_color: nullable(Type.String({ pattern: "^#[0-9A-Fa-f]{6}$", description: "#RRGGBB" })),
-  style: Type.Enum(["light", "dark", "auto"], { description: "auto follows the visitor's system" }),
-  show_powered_by: Type.Boolean(),
+  display_name: nullable(Type.String({ maxLength: 80, pattern: printable, description: "Heading of the page; null shows the page's name", examples: ["Acme status"] })),
+  about: nullable(
+    Type.String({ maxLength: 500, description: "A few words for visitors, in Markdown: paragraphs, lists, emphasis, code and links", examples: ["How **Acme** is doing."] }),
+  ),
+  brand_color: nullable(Type.String({ pattern: "^#[0-9A-Fa-f]{6}$", description: "#RRGGBB", examples: ["#2557D6"] })),
+  style: Type.Enum(["light", "dark", "auto"], { description: "auto follows the visitor's system", examples: ["auto"] }),
+  show_powered_by: Type.Boolean({ description: "Names StatusMesh at the end of the page" }),
   website_url: nullable(WebAddress),
-  hide_from_search: Type.Boolean({ description: "Asks search engines not to list the page" }),
+  hide_from_search: Type.Boolean({ description: "Asks search engines not to list the page", examples: [false] }),
 };
 
-export const Branding = Type.Object(brandingFields, { additionalProperties: false, title: "Branding" });
+export const Branding = Type.Object(brandingFields, { additionalProperties: false, title: "Branding", description: "How the page looks and what it says of itself" });
 export type Branding = Static<typeof Branding>;
 
 const withDefault = <S extends TSchema>(schema: S, value: Static<S>) => Type.Optional(Type.Unsafe<Static<S>>({ ...schema, default: value }));
@@ -31,25 +33,35 @@ const BrandingInput = Type.Object(
     website_url: withDefault(brandingFields.website_url, null),
     hide_from_search: withDefault(brandingFields.hide_from_search, false),
   },
-  { additionalProperties: false },
+  { additionalProperties: false, title: "BrandingInput", description: "Replaces the branding whole: what is left out takes its default" },
 );
 export type BrandingInput = Static<typeof BrandingInput>;
 
 const pageFields = {
-  slug: Type.String({ pattern: "^[a-z][a-z0-9-]{2,29}$", errorCode: "INVALID_SLUG", description: "3 to 30 of a-z, 0-9 and -, starting with a letter; no other page has it" }),
-  name: Type.String({ maxLength: 80, description: "1 to 80 characters" }),
+  slug: Type.String({
+    pattern: "^[a-z][a-z0-9-]{2,29}$",
+    errorCode: "INVALID_SLUG",
+    description: "3 to 30 of a-z, 0-9 and -, starting with a letter; no other page has it",
+    examples: ["acme"],
+  }),
+  name: Type.String({ maxLength: 80, description: "1 to 80 characters", examples: ["Acme"] }),
   enabled: Type.Boolean({ description: "Whether visitors see the page" }),
 };
 
 export const StatusPageCreate = Type.Object(
   { slug: pageFields.slug, name: pageFields.name, enabled: withDefault(pageFields.enabled, true), branding: Type.Optional(BrandingInput) },
-  { additionalProperties: false, title: "StatusPageCreate" },
+  { additionalProperties: false, title: "StatusPageCreate", description: "A page to make" },
 );
 export type StatusPageCreate = Static<typeof StatusPageCreate>;
 
 export const StatusPagePatch = Type.Object(
   { slug: Type.Optional(pageFields.slug), name: Type.Optional(pageFields.name), enabled: Type.Optional(pageFields.enabled), branding: Type.Optional(BrandingInput) },
-  { additionalProperties: false, title: "StatusPagePatch", description: "branding is replaced as a whole when it is sent" },
+  {
+    additionalProperties: false,
+    title: "StatusPagePatch",
+    description: "Fields to change; branding is replaced as a whole when it is sent",
+    examples: [{ enabled: true, branding: { display_name: "Acme status", brand_color: "#2557D6" } }],
+  },
 );
 export type StatusPagePatch = Static<typeof StatusPagePatch>;
 
@@ -58,21 +70,23 @@ export const StatusPage = Type.Object(
     id: Id,
     ...pageFields,
     branding: Branding,
-    status_url: nullable(Type.String({ description: "Where visitors find the page; null while no address serves it" })),
-    logo_url: nullable(Type.String()),
+    status_url: nullable(Type.String({ description: "Where visitors find the page; null while no address serves it", examples: ["https://status.example.org/status"] })),
+    logo_url: nullable(Type.String({ description: "Address of the logo; null without one", examples: [null] })),
     created_at: Timestamp,
     updated_at: Timestamp,
   },
-  { additionalProperties: false, title: "StatusPage" },
+  { additionalProperties: false, title: "StatusPage", description: "A page for visitors, as its operators see it" },
 );
 export type StatusPage = Static<typeof StatusPage>;
 
 export const StatusPagePage = PageOf(StatusPage);
 
 const bindingFields = {
-  public_name: nullable(Type.String({ maxLength: 200, pattern: printable, description: "Null shows the monitor's name" })),
-  public_description: nullable(Type.String({ maxLength: 500, pattern: printable })),
-  public_group: nullable(Type.String({ maxLength: 80, pattern: printable, description: "Components with the same group stand together; those without come last" })),
+  public_name: nullable(Type.String({ maxLength: 200, pattern: printable, description: "Null shows the monitor's name", examples: ["Checkout"] })),
+  public_description: nullable(Type.String({ maxLength: 500, pattern: printable, description: "A line below the name; null shows none", examples: ["Cart and payment"] })),
+  public_group: nullable(
+    Type.String({ maxLength: 80, pattern: printable, description: "Components with the same group stand together; those without come last", examples: ["Shop"] }),
+  ),
 };
 
 export const ComponentCreate = Type.Object(
@@ -82,7 +96,7 @@ export const ComponentCreate = Type.Object(
     public_description: withDefault(bindingFields.public_description, null),
     public_group: withDefault(bindingFields.public_group, null),
   },
-  { additionalProperties: false, title: "ComponentCreate" },
+  { additionalProperties: false, title: "ComponentCreate", description: "A monitor to put on the page, and what visitors read of it" },
 );
 export type ComponentCreate = Static<typeof ComponentCreate>;
 
@@ -92,7 +106,12 @@ export const ComponentPatch = Type.Object(
     public_description: Type.Optional(bindingFields.public_description),
     public_group: Type.Optional(bindingFields.public_group),
   },
-  { additionalProperties: false, title: "ComponentPatch", description: "What is left out stays; null restores the default" },
+  {
+    additionalProperties: false,
+    title: "ComponentPatch",
+    description: "What is left out stays; null restores the default",
+    examples: [{ public_name: "Checkout", public_group: null }],
+  },
 );
 export type ComponentPatch = Static<typeof ComponentPatch>;
 
@@ -103,12 +122,17 @@ export const ComponentOrder = Type.Object(
       description: "Every component of the page, once, in the order wanted",
     }),
   },
-  { additionalProperties: false, title: "ComponentOrder" },
+  { additionalProperties: false, title: "ComponentOrder", description: "The order of the components" },
 );
 
 export const Component = Type.Object(
-  { target_id: Id, monitor_name: Type.String(), ...bindingFields, sort_order: Type.Integer() },
-  { additionalProperties: false, title: "Component" },
+  {
+    target_id: Id,
+    monitor_name: Type.String({ description: "Name of the target", examples: ["Shop"] }),
+    ...bindingFields,
+    sort_order: Type.Integer({ description: "Place on the page, ascending", examples: [0] }),
+  },
+  { additionalProperties: false, title: "Component", description: "A monitor on a page" },
 );
 export type Component = Static<typeof Component>;
 

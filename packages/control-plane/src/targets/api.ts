@@ -36,9 +36,9 @@ export const targetRoutes: Route[] = [
     query: Type.Object(
       {
         ...paging(50, 1000),
-        tag: Type.Optional(Type.String({ description: "Only targets with this tag" })),
-        enabled: Type.Optional(Type.Boolean()),
-        q: Type.Optional(Type.String({ maxLength: 200, description: "Part of the name, URL or host" })),
+        tag: Type.Optional(Type.String({ description: "Only targets with this tag", examples: ["production"] })),
+        enabled: Type.Optional(Type.Boolean({ description: "Only those that are checked, or only those that are paused" })),
+        q: Type.Optional(Type.String({ maxLength: 200, description: "Part of the name, URL or host", examples: ["shop"] })),
       },
       { additionalProperties: false },
     ),
@@ -113,7 +113,7 @@ export const targetRoutes: Route[] = [
     summary: "List the tags in use",
     description: "Most used first, then by name.",
     query: Type.Object(
-      { ...paging(50, 1000), q: Type.Optional(Type.String({ maxLength: 50, description: "What the tag begins with, in either case" })) },
+      { ...paging(50, 1000), q: Type.Optional(Type.String({ maxLength: 50, description: "What the tag begins with, in either case", examples: ["prod"] })) },
       { additionalProperties: false },
     ),
     replies: { 200: TagPage },

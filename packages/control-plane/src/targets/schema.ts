@@ -36,20 +36,33 @@ export const RegionPolicy = Type.Union(
     Type.Literal("any"),
     Type.Literal("majority"),
     Type.Literal("all"),
-    Type.Object({ count: Type.Integer({ maximum: 1000, errorCode: "INVALID_REGION_POLICY" }) }, { additionalProperties: false }),
+    Type.Object(
+      { count: Type.Integer({ maximum: 1000, errorCode: "INVALID_REGION_POLICY", description: "1 to as many regions as there are", examples: [2] }) },
+      { additionalProperties: false },
+    ),
   ],
-  { description: "How many regions must agree that the target is down: any, majority, all, or {count}" },
+  { description: "How many regions must agree that the target is down: any, majority, all, or {count}", examples: ["majority"] },
 );
 export type RegionPolicy = Static<typeof RegionPolicy>;
 
 /** An id like any other, but what is wrong with it is wrong with the alert binding. */
-const AlertChannelId = Type.String({ pattern: idPattern, format: "uuid", errorCode: "INVALID_ALERT_CONFIG" });
+const AlertChannelId = Type.String({ pattern: idPattern, format: "uuid", errorCode: "INVALID_ALERT_CONFIG", description: "Id of a channel of the organisation" });
 
 const fields = {
-  name: Type.String({ maxLength: 200, description: "Shown in the console and, unless the page says otherwise, to visitors" }),
-  interval: Type.Integer({ minimum: 1, maximum: 2_678_400, errorCode: "INVALID_INTERVAL", description: "Seconds between two runs" }),
-  enabled: Type.Boolean(),
-  tags: Type.Array(Type.String({ errorCode: "INVALID_TAG" }), { maxItems: 50, errorCode: "INVALID_TAG" }),
+  name: Type.String({ maxLength: 200, description: "Shown in the console and, unless the page says otherwise, to visitors", examples: ["Shop"] }),
+  interval: Type.Integer({
+    minimum: 1,
+    maximum: 2_678_400,
+    errorCode: "INVALID_INTERVAL",
+    description: "Seconds between two runs; at least what the plan and the kind allow",
+    examples: [60],
+  }),
+  enabled: Type.Boolean({ description: "False pauses the checks" }),
+  tags: Type.Array(Type.String({ errorCode: "INVALID_TAG", description: "1 to 50 characters", examples: ["production"] }), {
+    maxItems: 50,
+    errorCode: "INVALID_TAG",
+    description: "Words to find it by",
+  }),
   alerts: Type.Array(Type.Object({ channel_id: AlertChannelId }, { additionalProperties: false, errorCode: "INVALID_ALERT_CONFIG" }), {
     maxItems: 100,
     errorCode: "INVALID_ALERT_CONFIG",
@@ -60,9 +73,16 @@ const fields = {
     maximum: 100,
     errorCode: "INVALID_ALERT_CONFIG",
     description: "Failing runs in a row before an incident opens, and passing runs before it closes",
+    examples: [2],
   }),
-  notify_recovery: Type.Boolean(),
-  renotify_interval_secs: Type.Integer({ minimum: 0, maximum: 2_678_400, errorCode: "INVALID_ALERT_CONFIG", description: "0 sends no reminders; else at least 60" }),
+  notify_recovery: Type.Boolean({ description: "False: the recovery is silent" }),
+  renotify_interval_secs: Type.Integer({
+    minimum: 0,
+    maximum: 2_678_400,
+    errorCode: "INVALID_ALERT_CONFIG",
+    description: "Seconds between reminders: 0 sends none; else at least 60",
+    examples: [3600],
+  }),
   region_policy: RegionPolicy,
 };
 
@@ -85,7 +105,7 @@ export const TargetCreate = Type.Object(
     region_policy: optionalWithDefault(fields.region_policy, "majority"),
     ...ignored,
   },
-  { additionalProperties: false, title: "TargetCreate" },
+  { additionalProperties: false, title: "TargetCreate", description: "A target to make" },
 );
 export type TargetCreate = Static<typeof TargetCreate>;
 
@@ -105,7 +125,12 @@ export const TargetPatch = Type.Object(
     region_policy: Type.Optional(fields.region_policy),
     ...ignored,
   },
-  { additionalProperties: false, title: "TargetPatch" },
+  {
+    additionalProperties: false,
+    title: "TargetPatch",
+    description: "Fields to change; those left out stay",
+    examples: [{ interval: 300, tags: ["production", "shop"], check: { timeout: 5000 } }],
+  },
 );
 export type TargetPatch = Static<typeof TargetPatch>;
 
@@ -115,13 +140,17 @@ const bulkOf = <S extends TSchema>(item: S) => Type.Array(item, { minItems: 1, m
 
 export const BulkCreate = bulkOf(TargetCreate);
 
-const ActionTags = Type.Array(fields.tags.items, { minItems: 1, maxItems: 50, errorCode: "INVALID_TAG" });
-const plainAction = <T extends string>(type: T, description: string) => Type.Object({ type: Type.Literal(type) }, { additionalProperties: false, description });
-const tagAction = <T extends string>(type: T, description: string) => Type.Object({ type: Type.Literal(type), tags: ActionTags }, { additionalProperties: false, description });
+const ActionTags = Type.Array(fields.tags.items, { minItems: 1, maxItems: 50, errorCode: "INVALID_TAG", description: "The tags" });
+/** `tag_add` is the schema `BulkTagAdd`. */
+const actionTitle = (type: string): string => `Bulk_${type}`.replaceAll(/_([a-z])/g, (_, first: string) => first.toUpperCase());
+const plainAction = <T extends string>(type: T, description: string) =>
+  Type.Object({ type: Type.Literal(type) }, { additionalProperties: false, title: actionTitle(type), description });
+const tagAction = <T extends string>(type: T, description: string) =>
+  Type.Object({ type: Type.Literal(type), tags: ActionTags }, { additionalProperties: false, title: actionTitle(type), description });
 
 export const BulkAction = Type.Object(
   {
-    ids: bulkOf(Type.String({ maxLength: 200 })),
+    ids: Type.Unsafe<string[]>({ ...bulkOf(Type.String({ maxLength: 200, examples: ["01931f2e-7c1a-7d30-9b5e-2f6a4c8d1e90"] })), description: "Ids of targets" }),
     action: Type.Union(
       [
         plainAction("enable", "Checks run again"),
@@ -130,37 +159,58 @@ export const BulkAction = Type.Object(
         tagAction("tag_add", "Adds tags; those that are there already stay"),
         tagAction("tag_remove", "Removes tags; those that are not there are no error"),
       ],
-      { discriminator: "type" },
+      { discriminator: "type", description: "What to do, tagged by type" },
     ),
   },
-  { additionalProperties: false, title: "BulkAction" },
+  { additionalProperties: false, title: "BulkAction", description: "Targets, and what to do with them" },
 );
 export type BulkAction = Static<typeof BulkAction>;
 
 export const BulkOutcome = Type.Object(
   {
-    succeeded: Type.Array(Id),
-    failed: Type.Array(Type.Object({ id: Type.String({ description: "As it was sent" }), code: Type.String(), message: Type.String() }, { additionalProperties: false })),
+    succeeded: Type.Array(Id, { description: "Ids of those that it was done to" }),
+    failed: Type.Array(
+      Type.Object(
+        {
+          id: Type.String({ description: "As it was sent", examples: ["01931f2e-7c1a-7d30-9b5e-000000000000"] }),
+          code: Type.String({ description: "Error code", examples: ["TARGET_NOT_FOUND"] }),
+          message: Type.String({ description: "What was wrong", examples: ["There is no such target."] }),
+        },
+        { additionalProperties: false },
+      ),
+      { description: "Those that it was not done to, and why" },
+    ),
   },
-  { additionalProperties: false, title: "BulkOutcome" },
+  { additionalProperties: false, title: "BulkOutcome", description: "Every id that was sent, in one of two lists" },
 );
 export type BulkOutcome = Static<typeof BulkOutcome>;
 
 export const TargetRegions = Type.Object(
-  { regions: Type.Array(Type.String({ maxLength: 40, description: "Id of an enabled region" }), { minItems: 1, maxItems: 1000, uniqueItems: true, errorCode: "REGION_INVALID" }) },
-  { additionalProperties: false, title: "TargetRegions" },
+  {
+    regions: Type.Array(Type.String({ maxLength: 40, description: "Id of an enabled region", examples: ["frankfurt"] }), {
+      minItems: 1,
+      maxItems: 1000,
+      uniqueItems: true,
+      errorCode: "REGION_INVALID",
+      description: "The regions that probe the target",
+    }),
+  },
+  { additionalProperties: false, title: "TargetRegions", description: "Where a target is probed from" },
 );
 export type TargetRegions = Static<typeof TargetRegions>;
 
-export const TagCount = Type.Object({ name: Type.String(), count: Type.Integer({ description: "Targets that have the tag" }) }, { additionalProperties: false, title: "TagCount" });
+export const TagCount = Type.Object(
+  { name: Type.String({ description: "The tag", examples: ["production"] }), count: Type.Integer({ description: "Targets that have the tag", examples: [12] }) },
+  { additionalProperties: false, title: "TagCount" },
+);
 export type TagCount = Static<typeof TagCount>;
 export const TagPage = PageOf(TagCount);
 
-export const WriteSourceSchema = Type.Enum(["ui", "api", "terraform"], { description: "Which kind of client wrote it last" });
+export const WriteSourceSchema = Type.Enum(["ui", "api", "terraform"], { description: "Which kind of client wrote it last", examples: ["api"] });
 
 export const Target = Type.Object(
   { id: Id, ...fields, check: Check, write_source: WriteSourceSchema, created_at: Timestamp, updated_at: Timestamp },
-  { additionalProperties: false, title: "Target" },
+  { additionalProperties: false, title: "Target", description: "The target as it is stored; secrets read as ***" },
 );
 export type Target = Static<typeof Target>;
 

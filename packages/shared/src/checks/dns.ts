@@ -13,7 +13,13 @@ const nullable = (maxLength: number, description: string) => Type.Union([Type.St
 export const DnsCheck = Type.Object(
   {
     type: Type.Literal("dns"),
-    domain: Type.String({ minLength: 1, maxLength: 254, errorCode, description: "Name to ask for, with or without a final dot; for PTR also an IP address" }),
+    domain: Type.String({
+      minLength: 1,
+      maxLength: 254,
+      errorCode,
+      description: "Name to ask for, with or without a final dot; for PTR also an IP address",
+      examples: ["shop.example.org"],
+    }),
     record_type: Type.Enum([...recordTypes], { default: "A", errorCode, description: "Records to ask for" }),
     resolver: nullable(60, "Name server to ask: ip, ip:port or [ipv6]:port; null asks the one of the agent's machine"),
     expected_contains: nullable(1000, "Text that one of the answers must contain; the case of letters counts in TXT only"),

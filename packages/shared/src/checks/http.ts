@@ -2,15 +2,18 @@ import Type, { type Static } from "typebox";
 import { AppError } from "../errors.ts";
 import { type CheckKind, Timeout } from "./kind.ts";
 
-const statusCode = Type.Integer({ minimum: 100, maximum: 599, errorCode: "INVALID_STATUS_RANGE" });
+const statusCode = Type.Integer({ minimum: 100, maximum: 599, errorCode: "INVALID_STATUS_RANGE", description: "A status code", examples: [200] });
 
 const ExpectedStatus = Type.Union(
   [
-    Type.Object({ kind: Type.Literal("exact"), value: statusCode }, { additionalProperties: false }),
-    Type.Object({ kind: Type.Literal("range"), value: Type.Object({ min: statusCode, max: statusCode }, { additionalProperties: false }) }, { additionalProperties: false }),
+    Type.Object({ kind: Type.Literal("exact"), value: statusCode }, { additionalProperties: false, title: "ExactStatus", description: "One status code" }),
     Type.Object(
-      { kind: Type.Literal("one_of"), value: Type.Array(statusCode, { minItems: 1, maxItems: 100, errorCode: "INVALID_STATUS_RANGE" }) },
-      { additionalProperties: false },
+      { kind: Type.Literal("range"), value: Type.Object({ min: statusCode, max: statusCode }, { additionalProperties: false, description: "Both ends belong to it" }) },
+      { additionalProperties: false, title: "StatusRange", description: "Every status code of a range" },
+    ),
+    Type.Object(
+      { kind: Type.Literal("one_of"), value: Type.Array(statusCode, { minItems: 1, maxItems: 100, errorCode: "INVALID_STATUS_RANGE", description: "Any of these" }) },
+      { additionalProperties: false, title: "StatusList", description: "Some status codes" },
     ),
   ],
   { default: { kind: "range", value: { min: 200, max: 299 } }, discriminator: "kind", description: "Which status codes count as up" },
@@ -22,11 +25,11 @@ const nullableText = (maxLength: number, description: string) => Type.Union([Typ
 export const HttpCheck = Type.Object(
   {
     type: Type.Literal("http"),
-    url: Type.String({ minLength: 1, maxLength: 2048, errorCode: "INVALID_URL_FORMAT", description: "http or https" }),
-    method: Type.String({ minLength: 1, maxLength: 20, default: "GET", errorCode: "INVALID_HTTP_METHOD" }),
+    url: Type.String({ minLength: 1, maxLength: 2048, errorCode: "INVALID_URL_FORMAT", description: "http or https", examples: ["https://shop.example.org/health"] }),
+    method: Type.String({ minLength: 1, maxLength: 20, default: "GET", errorCode: "INVALID_HTTP_METHOD", description: "GET, HEAD, POST, PUT, PATCH, DELETE or OPTIONS" }),
     timeout: Timeout,
-    follow_redirects: Type.Boolean({ default: true }),
-    max_redirects: Type.Integer({ minimum: 0, maximum: 20, default: 5 }),
+    follow_redirects: Type.Boolean({ default: true, description: "Whether the answer of the last hop counts, not that of the first" }),
+    max_redirects: Type.Integer({ minimum: 0, maximum: 20, default: 5, description: "Hops before the run fails" }),
     expected_status: ExpectedStatus,
     expected_body_contains: nullableText(1000, "Text that the first MiB of the body must contain"),
     headers: Type.Record(Type.String(), Type.String({ maxLength: 8192 }), {
@@ -42,7 +45,7 @@ export const HttpCheck = Type.Object(
     }),
     bearer_token: nullableText(8192, "Sent as Authorization: Bearer; reads as ***"),
   },
-  { additionalProperties: false, title: "HttpCheck" },
+  { additionalProperties: false, title: "HttpCheck", description: "Asks for a URL and looks at the answer" },
 );
 export type HttpCheck = Static<typeof HttpCheck>;
 

@@ -8,8 +8,8 @@ const days = (fallback: number, minimum: number, description: string) =>
 export const TlsCertCheck = Type.Object(
   {
     type: Type.Literal("tls_cert"),
-    host: Type.String({ minLength: 1, maxLength: 253, errorCode: "INVALID_TCP_HOST", description: "Host name or IP address" }),
-    port: Type.Integer({ minimum: 1, maximum: 65_535, default: 443, errorCode: "INVALID_TCP_PORT" }),
+    host: Type.String({ minLength: 1, maxLength: 253, errorCode: "INVALID_TCP_HOST", description: "Host name or IP address", examples: ["shop.example.org"] }),
+    port: Type.Integer({ minimum: 1, maximum: 65_535, default: 443, errorCode: "INVALID_TCP_PORT", description: "TCP port" }),
     server_name: Type.Union([Type.String({ minLength: 1, maxLength: 253 }), Type.Null()], {
       default: null,
       errorCode: "INVALID_TLS_CERT_PARAMS",

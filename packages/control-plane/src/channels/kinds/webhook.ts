@@ -6,14 +6,14 @@ import { type ChannelKind, type ChannelMessage, deliverRequest, httpsUrl, invali
 export const WebhookConfig = Type.Object(
   {
     type: Type.Literal("webhook"),
-    url: Type.String({ minLength: 1, maxLength: 2048, description: "https; reads as ***" }),
+    url: Type.String({ minLength: 1, maxLength: 2048, description: "https; reads as ***", examples: ["https://hooks.example.org/statusmesh"] }),
     headers: Type.Record(Type.String(), Type.String({ maxLength: 8192 }), { default: {}, maxProperties: 50, description: "Sent with every delivery; values read as ***" }),
     secret: Type.Union([Type.String({ maxLength: 1024 }), Type.Null()], {
       default: null,
       description: "At least 16 characters; signs every delivery (X-Service-Signature). Reads as ***",
     }),
   },
-  { additionalProperties: false, title: "WebhookConfig" },
+  { additionalProperties: false, title: "WebhookConfig", description: "Posts every notice as JSON" },
 );
 export type WebhookConfig = Static<typeof WebhookConfig>;
 

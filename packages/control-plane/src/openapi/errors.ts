@@ -1,0 +1,53 @@
+import { errorCodes, type ErrorCode } from "@statusmesh/shared/errors";
+import { errorExamples } from "./error-examples.ts";
+import type { Json } from "./json.ts";
+
+/** The responses of these codes by status, and the components that they refer to. */
+export function errorResponses(codes: Iterable<ErrorCode>, used: Set<ErrorCode>): Json {
+  const byStatus = new Map<number, ErrorCode[]>();
+  for (const code of codes) {
+    used.add(code);
+    const { status } = errorCodes[code];
+    byStatus.set(status, [...(byStatus.get(status) ?? []), code]);
+  }
+  const sorted = [...byStatus].sort(([a], [b]) => a - b);
+  // A status with one code reads the same wherever it stands.
+  return Object.fromEntries(
+    sorted.map(([status, [only, ...more]]) => [status, more.length === 0 ? { $ref: `#/components/responses/${only}` } : response(status, [only!, ...more])]),
+  );
+}
+
+/** Components of the codes that are in use: an example for each, and a response for those that stand alone under a status somewhere in `paths`. */
+export function errorComponents(used: ReadonlySet<ErrorCode>, paths: Json): { examples: Json; responses: Json } {
+  const codes = [...used].sort();
+  const text = JSON.stringify(paths);
+  const alone = codes.filter((code) => text.includes(`"#/components/responses/${code}"`));
+  return {
+    examples: Object.fromEntries(codes.map((code) => [code, { summary: sentence(errorCodes[code].when), value: envelopeOf(code) }])),
+    responses: Object.fromEntries(alone.map((code) => [code, response(errorCodes[code].status, [code])])),
+  };
+}
+
+function response(status: number, codes: ErrorCode[]): Json {
+  const headers: Json = { "X-Request-Id": { $ref: "#/components/headers/RequestId" }, "Cache-Control": { $ref: "#/components/headers/NoStore" } };
+  if (status === 429 || status === 503) headers["Retry-After"] = { $ref: "#/components/headers/RetryAfter" };
+  if (status === 401) headers["WWW-Authenticate"] = { $ref: "#/components/headers/Authenticate" };
+  return {
+    description: codes.map((code) => `${code}: ${errorCodes[code].when}`).join("; "),
+    headers,
+    content: {
+      "application/json": {
+        schema: { $ref: "#/components/schemas/Error" },
+        examples: Object.fromEntries(codes.map((code) => [code, { $ref: `#/components/examples/${code}` }])),
+      },
+    },
+  };
+}
+
+/** The body of an error with this code, as a caller would see it. */
+function envelopeOf(code: ErrorCode): Json {
+  const { message = sentence(errorCodes[code].when), field = null, details = null } = errorExamples[code] ?? {};
+  return { error: { code, message, field, details, trace_id: "4bf92f3577b34da6a3ce929d0e0e4736" } };
+}
+
+const sentence = (when: string): string => `${when.charAt(0).toUpperCase()}${when.slice(1)}.`;

@@ -1,0 +1,98 @@
+import type { TSchema } from "typebox";
+import type { Json } from "./json.ts";
+
+/*
+ * From the schemas that requests and replies are held against to those that readers see: JSON Schema 2020-12 as
+ * OpenAPI 3.1 has it, without the keywords of our own validator, and each titled schema once, as a component.
+ */
+
+/** Which way a value goes: what a client may leave out because it has a default is always there in a reply. */
+export type Direction = "in" | "out";
+
+export interface Schemas {
+  /** The schema as a reader sees it; its titled parts become components. */
+  publish(schema: TSchema, direction: Direction): Json;
+  /** By name; complete when everything has been published. */
+  readonly components: Json;
+}
+
+/** Keywords that only our validator understands. */
+const own = new Set(["errorCode", "sizeCodes", "cap", "discriminator"]);
+/** Keywords whose value is data, not a schema. */
+const data = new Set(["default", "const", "enum", "examples", "required"]);
+
+/** `replied` are the schemas of all replies: a shape that goes both ways and differs is called `…Input` on its way in. */
+export function openSchemas(replied: readonly TSchema[]): Schemas {
+  const components: Json = {};
+  const outgoing = new Set(replied.flatMap((schema) => [...titlesOf(schema)]));
+
+  function publish(node: unknown, direction: Direction): unknown {
+    if (Array.isArray(node)) return node.map((item) => publish(item, direction));
+    if (typeof node !== "object" || node === null) return node;
+    const title = (node as Json)["title"];
+    if (typeof title !== "string") return plain(node as Json, direction);
+    const form = plain(node as Json, direction);
+    const name = direction === "in" && outgoing.has(title) && JSON.stringify(form) !== JSON.stringify(plain(node as Json, "out")) ? `${title}Input` : title;
+    components[name] = { ...form, title: name };
+    return { $ref: `#/components/schemas/${name}` };
+  }
+
+  function plain(node: Json, direction: Direction): Json {
+    const out: Json = {};
+    for (const [key, value] of Object.entries(node)) {
+      if (own.has(key) || key.startsWith("~")) continue;
+      if (data.has(key)) out[key] = value;
+      else if (key === "properties" || key === "patternProperties")
+        out[key] = Object.fromEntries(Object.entries(value as Json).map(([name, child]) => [name, publish(child, direction)]));
+      else out[key] = publish(value, direction);
+    }
+    if (direction === "in") leaveOutDefaults(out, node);
+    if (node["cap"] !== undefined) delete out["maximum"];
+    if (Array.isArray(out["enum"]) && out["type"] === undefined && out["enum"].every((it) => typeof it === "string")) out["type"] = "string";
+    if (Array.isArray(out["items"])) asTuple(out, out["items"]);
+    asRecord(out);
+    if (typeof node["discriminator"] === "string") asTagged(out, node, node["discriminator"]);
+    return out;
+  }
+
+  return { publish: (schema, direction) => publish(schema, direction) as Json, components };
+}
+
+/** The validator fills in defaults before it looks for what is missing, so a client need not send them. */
+function leaveOutDefaults(out: Json, node: Json): void {
+  const properties = (node["properties"] ?? {}) as Record<string, Json>;
+  const required = ((out["required"] ?? []) as string[]).filter((name) => properties[name]?.["default"] === undefined);
+  if (required.length > 0) out["required"] = required;
+  else delete out["required"];
+}
+
+/** JSON Schema 2020-12, section 10.3.1: the places of a tuple are `prefixItems`. */
+function asTuple(out: Json, places: unknown[]): void {
+  delete out["additionalItems"];
+  Object.assign(out, { prefixItems: places, items: false, minItems: places.length, maxItems: places.length });
+}
+
+/** A pattern that takes every name says no more than `additionalProperties`. */
+function asRecord(out: Json): void {
+  const [pattern, ...others] = Object.entries((out["patternProperties"] ?? {}) as Json);
+  if (pattern === undefined || others.length > 0 || !["^.*$", "^(.*)$"].includes(pattern[0])) return;
+  delete out["patternProperties"];
+  out["additionalProperties"] = pattern[1];
+}
+
+/** OpenAPI 3.1.1, section 4.8.25: a discriminator chooses between named schemas. Exactly one of them fits, because the tag is a constant in each. */
+function asTagged(out: Json, node: Json, tag: string): void {
+  const branches = out["anyOf"] as Json[];
+  const tags = (node["anyOf"] as { properties?: Record<string, { const?: unknown }> }[]).map((branch) => String(branch.properties?.[tag]?.const));
+  delete out["anyOf"];
+  out["oneOf"] = branches;
+  if (branches.every((branch) => typeof branch["$ref"] === "string"))
+    out["discriminator"] = { propertyName: tag, mapping: Object.fromEntries(branches.map((branch, at) => [tags[at], branch["$ref"]])) };
+}
+
+function* titlesOf(node: unknown): Generator<string> {
+  if (typeof node !== "object" || node === null) return;
+  const title = (node as Json)["title"];
+  if (typeof title === "string") yield title;
+  for (const child of Object.values(node)) yield* titlesOf(child);
+}
