@@ -2,14 +2,18 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import t from "tap";
 import { protocolVersion } from "@statusmesh/shared/agent-protocol";
-import { errorCodes } from "@statusmesh/shared/errors";
 import { newId } from "@statusmesh/shared/ids";
-import { type Answer, type Client, connect, type RequestOptions } from "../harness/api.ts";
+import { type Client, connect } from "../harness/api.ts";
 import { agentIn, castIn, sessionOf, tokenOf } from "../harness/cast.ts";
 import { cloneDatabase } from "../harness/database.ts";
 import { tempFolder } from "../harness/folder.ts";
 import { serveHere } from "../harness/in-process.ts";
 import { batchOf, runOf } from "../harness/results.ts";
+import { nameOf, routes } from "./declared.ts";
+import { openSnapshots } from "./isolation/snapshot.ts";
+import { provokeOutages } from "./outages.ts";
+import { kinds, people, resources, sealedAway, type Stage } from "./refusals.ts";
+import { type Case, isRefused, neverSeen, refusedBody } from "./refused.ts";
 
 /*
  * What a caller gets who asks for something that cannot be had: always the envelope, with a code that says what to do,
@@ -47,46 +51,8 @@ await api.post(`/api/v1/status-pages/${page.id}/components`, { target_id: kept.i
 const foreignTarget = (await asking(xenia.token).post("/api/v1/targets", target)).body;
 const foreignChannel = (await asking(xenia.token).post("/api/v1/notification-channels", webhook({}))).body;
 
-/** Everything that a refused request could have left behind. */
-async function everything(): Promise<unknown[]> {
-  const tables = [
-    "targets",
-    "target_states",
-    "target_regions",
-    "target_alerts",
-    "deleted_targets",
-    "channels",
-    "status_pages",
-    "status_page_components",
-    "results",
-    "incidents",
-    "deliveries",
-    "sessions",
-    "regions",
-    "agents",
-  ];
-  const counts = tables.map((table) => `(select count(*)::int from ${table}) as ${table}`).join(", ");
-  const [row] = await sql.unsafe(
-    `select ${counts}, (select md5(string_agg(t::text, '' order by id)) from targets t) as target_rows, (select md5(string_agg(c::text, '' order by id)) from channels c) as channel_rows`,
-  );
-  return [row];
-}
+const snapshots = await openSnapshots(sql);
 
-interface Case {
-  title: string;
-  /** `POST /api/v1/targets` */
-  ask: string;
-  send?: RequestOptions;
-  as?: Client;
-  code: keyof typeof errorCodes;
-  field?: string | null;
-  headers?: Record<string, string | RegExp>;
-}
-
-/** Shorthand for what most cases do: a body that is refused. */
-const refusedBody =
-  (ask: string) =>
-  (title: string, json: unknown, code: Case["code"], field: string | null): Case => ({ title, ask, send: { json }, code, field });
 const create = refusedBody("POST /api/v1/targets");
 const patch = refusedBody(`PATCH /api/v1/targets/${kept.id}`);
 const createChannel = refusedBody("POST /api/v1/notification-channels");
@@ -319,29 +285,49 @@ const agents: Case[] = [
   },
 ];
 
-for (const [chapter, cases] of Object.entries({ shapes, values, queries, places, doors, agents })) {
+/** Another service on the same database, which may reach private addresses, and has an operator. */
+const lenient = connect(t, await serveHere(t, database, { SM_SECURITY__ALLOW_PRIVATE_TARGETS: "true", SM_OPERATOR__ADMIN_TOKEN: "a-secret-of-the-operator" }), null);
+const withToken = (token: string) => lenient.with({ authorization: `Bearer ${token}` });
+const stage: Stage = {
+  sql,
+  olga,
+  milan,
+  asking: withToken,
+  signedIn: lenient.with({ ...cookie, "sec-fetch-site": "same-origin" }),
+  nobody: lenient,
+  operator: withToken("a-secret-of-the-operator"),
+  target: (await api.post("/api/v1/targets", { ...target, name: "Of the stage" })).body,
+  page,
+};
+const elsewhere = { resources: resources(stage), people: await people(stage), kinds: kinds(), secrets: await sealedAway(stage) };
+
+function refuses(chapter: string, cases: readonly Case[], caller: Client): void {
   t.test(chapter, async (t) => {
-    const before = await everything();
-    for (const { title, ask, send, as = api, code, field = null, headers = {} } of cases) {
-      const [method, path] = ask.split(" ") as [string, string];
-      const answer = await as.send(method, path, send);
-      const { status } = errorCodes[code];
-      // The specification promises the pointer for 400s only.
-      t.match(answer, { status, headers, body: { error: { code, ...(status === 400 ? { field } : {}) } } }, `${title}: ${code}`);
-      isEnvelope(t, answer, title);
+    const before = await snapshots.whole();
+    for (const one of cases) {
+      const [method, path] = one.ask.split(" ") as [string, string];
+      isRefused(t, await (one.as ?? caller).send(method, path, one.send), one);
     }
-    t.strictSame(await everything(), before, "nothing was written");
+    t.equal(await snapshots.whole(), before, "nothing was written");
   });
 }
+for (const [chapter, cases] of Object.entries({ shapes, values, queries, places, doors, agents })) refuses(chapter, cases, api);
+for (const [chapter, cases] of Object.entries(elsewhere)) refuses(chapter, cases, withToken(olga.token));
 
-function isEnvelope(
-  t: { strictSame(a: unknown, b: unknown, message: string): void; match(a: unknown, b: object, message: string): void },
-  { headers, body }: Answer,
-  title: string,
-): void {
-  t.strictSame(Object.keys(body?.error ?? {}), ["code", "message", "field", "details", "trace_id"], `${title}: the envelope`);
-  t.match(headers, { "content-type": "application/json; charset=utf-8", "cache-control": "no-store", "x-request-id": body?.error?.trace_id }, `${title}: its headers`);
-}
+t.test("without the secret of an operator none of the operator's routes is there", async (t) => {
+  for (const route of routes.filter(({ door }) => door === "operator")) {
+    const answer = await asking("a-secret-of-the-operator").send(route.method, route.path.replaceAll(/\{\w+\}/g, "x"), route.body === null ? {} : { json: {} });
+    isRefused(t, answer, { title: nameOf(route), code: "NOT_FOUND" });
+  }
+});
+
+t.test("an agent that took no run in time", async (t) => {
+  await sql`update agents set last_seen_at = now() where id = ${agent.id}`;
+  const answer = await withToken(olga.token).post("/api/v1/targets/test", { ...target.check, timeout: 100 });
+  isRefused(t, answer, { title: "a run that nobody answers", code: "PROBE_BUSY" });
+});
+
+t.test("a service that starts, that is overloaded, that lost its database", provokeOutages);
 
 t.test("what a plan gives is given once: quotas are 422, budgets 429 with the time to wait", async (t) => {
   await sql`
@@ -356,8 +342,8 @@ t.test("what a plan gives is given once: quotas are 422, budgets 429 with the ti
   const late = await mine.post("/api/v1/targets", target);
   t.match(late, { status: 429, body: { error: { code: "RATE_LIMITED", field: null, details: { scope: "per_org_api_writes", limit: 3 } } } });
   t.match(late.headers["retry-after"], /^([1-9]|[1-5]\d|60)$/);
-  isEnvelope(t, full, "a quota");
-  isEnvelope(t, late, "a budget");
+  isRefused(t, full, { title: "a quota", code: "QUOTA_EXCEEDED" });
+  isRefused(t, late, { title: "a budget", code: "RATE_LIMITED" });
   t.equal((await mine.get("/api/v1/targets")).status, 200, "reads go on");
   for (const path of ["/healthz", "/readyz"]) t.equal((await nobody.get(path)).status, 200, path);
 });
@@ -372,8 +358,7 @@ t.test("HEAD answers like GET, without a body", async (t) => {
 t.test("a Host header or a request target that is none is named as one", async (t) => {
   for (const host of ["[", "a b", "shop:port"]) {
     const answer = await api.with({ host }).get("/api/v1/targets");
-    t.match(answer, { status: 400, body: { error: { code: "INVALID_HOST" } } }, host);
-    isEnvelope(t, answer, host);
+    isRefused(t, answer, { title: host, code: "INVALID_HOST" });
   }
   t.match(await api.get("http://["), { status: 400, body: { error: { code: "INVALID_HOST" } } });
 });
@@ -392,4 +377,9 @@ t.test("results that cannot be kept are counted, and the rest of the batch lands
   const { status, body } = await probe.post("/api/agent/results", batchOf(results));
   t.equal(status, 200);
   t.strictSame(body, { stored: 1, duplicates: 1, dropped_future: 2, dropped_unassigned: 1 });
+});
+
+t.test("every code of the registry was provoked", (t) => {
+  t.strictSame(neverSeen(), [], "a new code gets a case: above, in refusals.ts, or in outages.ts where a part of the service has to be away");
+  t.end();
 });

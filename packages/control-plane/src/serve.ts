@@ -161,7 +161,7 @@ function preparer(sql: Sql): (days: readonly string[]) => Promise<void> {
 async function listen(config: Config): Promise<{ server: Server; url: string }> {
   const { host, port } = parseBind(config.server.bind);
   const server = createServer((_, response) => {
-    response.writeHead(503, { "Content-Type": "application/json; charset=utf-8", "Retry-After": "1" });
+    response.writeHead(503, { "Content-Type": "application/json; charset=utf-8", "Cache-Control": "no-store", "Retry-After": "1" });
     response.end(JSON.stringify({ error: { code: "SERVICE_STARTING", message: "The service is starting. Try again in a second.", field: null, details: null, trace_id: null } }));
   });
   server.requestTimeout = 60_000;

@@ -66,7 +66,7 @@ async function asFirstOwner(system: System, http: Context): Promise<Ctx> {
   const byBrowser = http.get("origin") !== "" || http.get("sec-fetch-site") !== "";
   if (byBrowser) refuseForeignOrigin(http);
   const owner = await queries.selectFirstOwner(system.sql);
-  if (owner === null) throw unauthenticated("There is no organisation. Make its owner with: statusmesh bootstrap-owner");
+  if (owner === null) throw unauthenticated("There is no organisation. Run statusmesh bootstrap-owner to make its owner.");
   return contextOf(
     system,
     http,

@@ -32,7 +32,7 @@ export async function signIn(system: System, input: { code: string } & Caller): 
   return await inTransaction(system, async (tx) => {
     const found = await queries.consumeSignInLink(tx.sql, hashToken(input.code), new Date(tx.clock.now()));
     if (found === null)
-      throw new AppError("SIGN_IN_LINK_INVALID", "This sign-in link is unknown, used or older than 15 minutes. Make a new one with: statusmesh bootstrap-owner", {
+      throw new AppError("SIGN_IN_LINK_INVALID", "This sign-in link is unknown, used or older than 15 minutes. Ask for a new one, or run statusmesh bootstrap-owner to make one.", {
         field: "/code",
       });
     const opened = await open(tx, found.user_id, found.org_id, input);

@@ -1,0 +1,138 @@
+import { randomBytes } from "node:crypto";
+import type { Sql } from "postgres";
+import { makeSealer } from "@statusmesh/control-plane/crypto/seal";
+import { hashToken } from "@statusmesh/control-plane/crypto/token";
+import { newId } from "@statusmesh/shared/ids";
+import type { Client, Json } from "../harness/api.ts";
+import { castIn, type Person, tokenOf } from "../harness/cast.ts";
+import { type Home, make } from "./isolation/things.ts";
+import { type Case, refusedBody } from "./refused.ts";
+
+/** What the cases below have to do with. */
+export interface Stage {
+  sql: Sql;
+  olga: Person;
+  milan: Person;
+  /** Clients of a service that lets checks reach private addresses and has an operator. */
+  asking: (token: string) => Client;
+  signedIn: Client;
+  nobody: Client;
+  operator: Client;
+  target: Json;
+  page: Json;
+}
+
+const missing = (method: string, path: string, code: Case["code"], json?: unknown): Case => ({
+  title: `${method} of what there is not`,
+  ask: `${method} ${path}`,
+  send: json === undefined ? {} : { json },
+  code,
+});
+
+/** Things that there are not, and things that cannot be as they are asked for. */
+export function resources({ target, page, operator }: Stage): Case[] {
+  const id = newId();
+  return [
+    missing("GET", `/api/v1/targets/${id}`, "TARGET_NOT_FOUND"),
+    missing("GET", `/api/v1/notification-channels/${id}`, "CHANNEL_NOT_FOUND"),
+    missing("GET", `/api/v1/incidents/${id}`, "INCIDENT_NOT_FOUND"),
+    missing("GET", `/api/v1/status-pages/${id}`, "STATUS_PAGE_NOT_FOUND"),
+    missing("PATCH", `/api/v1/status-pages/${page.id}/components/${id}`, "COMPONENT_NOT_FOUND", {}),
+    refusedBody(`POST /api/v1/status-pages/${page.id}/components`)("an id that is none", { target_id: "shop" }, "INVALID_ID", "/target_id"),
+    refusedBody("POST /api/v1/targets/bulk")("nothing in bulk", [], "BULK_EMPTY", ""),
+    refusedBody("POST /api/v1/targets/bulk-action")("ten thousand and one", { ids: Array.from({ length: 10_001 }, () => "x"), action: { type: "enable" } }, "BULK_TOO_LARGE"),
+    refusedBody(`PUT /api/v1/targets/${target.id}/regions`)("a region that there is not", { regions: ["nowhere"] }, "REGION_INVALID"),
+    {
+      title: "a range that ends before it starts",
+      ask: `GET /api/v1/targets/${target.id}/uptime?from=2026-02-01T00:00:00Z&to=2026-01-01T00:00:00Z`,
+      code: "BAD_TIME_RANGE",
+      field: "/query/to",
+    },
+    { title: "a run where no agent is", ask: `POST /api/v1/targets/${target.id}/check-now`, code: "PROBE_UNAVAILABLE" },
+    refusedBody("POST /api/v1/notification-channels/test")(
+      "a test message to where nobody listens",
+      { config: { type: "webhook", url: "https://127.0.0.1:9/hook" } },
+      "CHANNEL_TEST_FAILED",
+    ),
+    { ...missing("GET", "/operator/regions/nowhere", "REGION_NOT_FOUND"), as: operator },
+    { ...missing("GET", `/operator/agents/${id}`, "AGENT_NOT_FOUND"), as: operator },
+    { ...refusedBody("POST /operator/regions")("a region twice", { id: "default", name: "Default" }, "REGION_ID_TAKEN"), as: operator },
+    { title: "a region with agents", ask: "DELETE /operator/regions/default", as: operator, code: "RESOURCE_IN_USE" },
+  ];
+}
+
+/** What concerns people, their organisations and their credentials. */
+export async function people({ sql, olga, milan, asking, signedIn, nobody }: Stage): Promise<Case[]> {
+  const org = `/api/v1/orgs/${olga.orgId}`;
+  const home: Home = { orgId: olga.orgId, userId: olga.userId, ownerId: olga.userId, memberId: milan.userId };
+  const invite = refusedBody(`POST ${org}/invitations`);
+  const accept = refusedBody("POST /api/v1/invitations/accept");
+  const invited = await make.invitation(sql, home, olga.orgId);
+  await sql`update invitations set code_hash = ${hashToken("a-code")} where id = ${invited}`;
+  for (let n = 0; n < 25; n++) await tokenOf(sql, milan);
+  const { olga: poor } = await castIn(sql, { plan: "free" });
+  for (let n = 0; n < 10; n++) await make.invitation(sql, home, poor.orgId);
+  for (let n = 0; n < 20; n++) await make.channel(sql, { ...home, orgId: poor.orgId }, "");
+  const id = newId();
+  return [
+    missing("GET", `/api/v1/orgs/${id}`, "ORG_NOT_FOUND"),
+    missing("PATCH", `${org}/members/${id}`, "MEMBER_NOT_FOUND", { role: "member" }),
+    missing("DELETE", `${org}/invitations/${id}`, "INVITATION_NOT_FOUND"),
+    missing("DELETE", `/api/v1/api-tokens/${id}`, "API_TOKEN_NOT_FOUND"),
+    refusedBody("POST /api/v1/orgs")("another organisation by a token that is bound to one", { name: "Second" }, "FORBIDDEN"),
+    { title: "the last owner leaves", ask: `DELETE ${org}/members/${olga.userId}`, code: "LAST_OWNER" },
+    invite("a member is invited", { email: milan.email }, "ALREADY_MEMBER"),
+    invite("somebody is invited twice", { email: `${invited}@example.org` }, "ALREADY_INVITED"),
+    { ...refusedBody(`POST /api/v1/orgs/${poor.orgId}/invitations`)("one invitation too many", { email: "new@example.org" }, "INVITATIONS_LIMIT"), as: asking(poor.token) },
+    {
+      ...refusedBody("POST /api/v1/notification-channels")(
+        "one channel too many",
+        { name: "New", config: { type: "webhook", url: "https://127.0.0.1:9/hook" } },
+        "CHANNEL_QUOTA_EXCEEDED",
+      ),
+      as: asking(poor.token),
+    },
+    { ...accept("an invitation that is none", { code: "guess" }, "INVITATION_INVALID", "/code"), as: nobody },
+    { ...accept("somebody else's invitation", { code: "a-code" }, "INVITATION_FOR_ANOTHER"), as: signedIn },
+    refusedBody("POST /api/v1/api-tokens")(
+      "a token that has ended",
+      { name: "Old", scopes: ["targets:read"], expires_at: "2020-01-01T00:00:00Z" },
+      "INVALID_EXPIRY",
+      "/expires_at",
+    ),
+    { ...refusedBody("POST /api/v1/api-tokens")("one token too many", { name: "New", scopes: ["targets:read"] }, "API_TOKENS_LIMIT"), as: asking(milan.token) },
+  ];
+}
+
+/** What the kinds of checks refuse beside the rules of http and tcp. */
+export function kinds(): Case[] {
+  const create = refusedBody("POST /api/v1/targets");
+  const check = (spec: object) => ({ name: "Shop", check: spec });
+  const dns = { type: "dns", domain: "example.org" };
+  const cert = { type: "tls_cert", host: "shop.example.org" };
+  return [
+    create("a name that is none", check({ ...dns, domain: "https://example.org/" }), "INVALID_DNS_PARAMS", "/check/domain"),
+    create("records that there are not", check({ ...dns, record_type: "ANY" }), "INVALID_DNS_PARAMS", "/check/record_type"),
+    create("a resolver with a name", check({ ...dns, resolver: "dns.example.org" }), "INVALID_DNS_PARAMS", "/check/resolver"),
+    create("a warning that comes with the alarm", check({ ...cert, warn_days: 7, critical_days: 7 }), "INVALID_TLS_CERT_PARAMS", "/check/warn_days"),
+    create("a server name that is none", check({ ...cert, server_name: "a b" }), "INVALID_TLS_CERT_PARAMS", "/check/server_name"),
+  ];
+}
+
+/** A target whose token was sealed under a key that nobody has, which cannot be run. */
+export async function sealedAway({ sql, olga, milan }: Stage): Promise<Case[]> {
+  const id = await make.target(sql, { orgId: olga.orgId, userId: olga.userId, ownerId: olga.userId, memberId: milan.userId }, "");
+  const secrets = { basic_auth: null, bearer_token: makeSealer(randomBytes(32)).seal("secret", "elsewhere") };
+  const rest = {
+    headers: {},
+    body: null,
+    follow_redirects: true,
+    max_redirects: 5,
+    expected_status: { kind: "exact", value: 200 },
+    expected_body_contains: null,
+    verify_tls: true,
+  };
+  const spec = { type: "http", url: "https://shop.example.org/", method: "GET", timeout: 1000, ...rest, ...secrets };
+  await sql`update targets set kind = 'http', spec = ${sql.json(spec)} where id = ${id}`;
+  return [{ title: "a secret whose key is gone", ask: `POST /api/v1/targets/${id}/check-now`, code: "SECRET_UNREADABLE" }];
+}

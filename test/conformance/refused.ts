@@ -1,0 +1,53 @@
+import type { Test } from "tap";
+import { type ErrorCode, errorCodes } from "@statusmesh/shared/errors";
+import type { Answer, Client, RequestOptions } from "../harness/api.ts";
+
+/** A request that is refused, and how. */
+export interface Case {
+  title: string;
+  /** `POST /api/v1/targets` */
+  ask: string;
+  send?: RequestOptions;
+  as?: Client;
+  code: ErrorCode;
+  /** The place in the request, for a 400; null where it has none. */
+  field?: string | null;
+  headers?: Record<string, string | RegExp>;
+}
+
+/** Shorthand for what most cases do: a body that is refused. */
+export const refusedBody =
+  (ask: string) =>
+  (title: string, json: unknown, code: ErrorCode, field: string | null = null): Case => ({ title, ask, send: { json }, code, field });
+
+/** What the specification promises in the details of some codes. */
+const quota = { quota: String, current: Number, limit: Number, plan: String };
+const promised: Partial<Record<ErrorCode, object>> = {
+  SSRF_BLOCKED: { range: String },
+  ABUSE_BLOCKED: { reason: String },
+  INSUFFICIENT_SCOPE: { scope: /^[a-z_]+:[a-z]+$/ },
+  QUOTA_EXCEEDED: quota,
+  CHANNEL_QUOTA_EXCEEDED: quota,
+  RATE_LIMITED: { scope: /^per_(org|user)_[a-z_]+$/ },
+};
+
+const seen = new Set<ErrorCode>();
+
+/** Holds an answer against its code: status, envelope, a message in whole sentences, the pointer of 400s and of nothing else, what details promise, when to come again. */
+export function isRefused(t: Test, answer: Answer, { title, code, field = null, headers = {} }: Pick<Case, "title" | "code" | "field" | "headers">): void {
+  const { status } = errorCodes[code];
+  t.match(answer, { status, headers, body: { error: { code } } }, `${title}: ${code}, not ${answer.text.slice(0, 300)}`);
+  const error = answer.body?.error ?? {};
+  t.strictSame(Object.keys(error), ["code", "message", "field", "details", "trace_id"], `${title}: the envelope`);
+  t.match(error.message, /^\S.*[.?]$/s, `${title}: a message in whole sentences`);
+  t.equal(error.field, status === 400 ? field : null, `${title}: the place in the request`);
+  if (promised[code] !== undefined) t.match(error.details, promised[code], `${title}: its details`);
+  if (status === 429 || status === 503) t.match(answer.headers["retry-after"], /^[1-9]\d*$/, `${title}: when to come again`);
+  const { "x-request-id": request } = answer.headers;
+  t.match(answer.headers, { "content-type": "application/json; charset=utf-8", "cache-control": "no-store" }, `${title}: its headers`);
+  t.equal(request ?? null, error.trace_id, `${title}: the trace is the same in both places`);
+  if (answer.status === status && error.code === code) seen.add(code);
+}
+
+/** The codes of the registry that nothing has provoked so far. */
+export const neverSeen = (): ErrorCode[] => (Object.keys(errorCodes) as ErrorCode[]).filter((code) => !seen.has(code));
