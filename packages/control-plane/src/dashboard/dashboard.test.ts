@@ -2,11 +2,13 @@ import t from "tap";
 import { protocolVersion } from "@statusmesh/shared/agent-protocol";
 import { newId } from "@statusmesh/shared/ids";
 import { validate } from "../http/validate.ts";
+import { forgetOldRollups } from "../jobs/retention.ts";
 import { openIngest } from "../pipeline/ingest.ts";
 import { openLoad, pipelineLoad } from "../pipeline/load.ts";
 import { serve } from "../testing/app.ts";
 import { day, hour, minute, noon, second } from "../testing/clock.ts";
-import { addIncident, addResults, agentResult, newTarget, setStatus } from "../testing/scene.ts";
+import { countForOrgs, gatherOrgCounts } from "../results/org-counts.ts";
+import { addIncident, agentResult, newTarget, setStatus } from "../testing/scene.ts";
 import { newAgent, newOrg, openWorld } from "../testing/world.ts";
 import { TargetCreate } from "../targets/schema.ts";
 import { createTarget } from "../targets/service.ts";
@@ -65,15 +67,19 @@ t.test("an organisation without anything, and one with", async (t) => {
   await setStatus(system, await newTarget(stranger), "down");
   const id = await newTarget(ctx);
   await setStatus(system, id, "up");
-  await addResults(ctx, id, [
-    { at: noon - minute },
-    { at: noon - hour, region: "us" },
-    { at: noon - 2 * hour, status: "degraded" },
-    { at: noon - 3 * hour, status: "down" },
-    { at: noon - 3 * hour - minute, status: "error" },
-    { at: noon - 3 * hour - 2 * minute, status: "down", skip: true },
-    { at: noon - 25 * hour - minute, status: "down" },
-  ]);
+  await countForOrgs(
+    sql,
+    [
+      { orgId: ctx.orgId, scheduledAt: noon - minute, status: "up" },
+      { orgId: ctx.orgId, scheduledAt: noon - hour, status: "up" },
+      { orgId: ctx.orgId, scheduledAt: noon - 2 * hour, status: "degraded" },
+      { orgId: ctx.orgId, scheduledAt: noon - 3 * hour, status: "down" },
+      { orgId: ctx.orgId, scheduledAt: noon - 3 * hour - minute, status: "error" },
+      { orgId: ctx.orgId, scheduledAt: noon - 24 * hour - minute, status: "down" },
+      { orgId: stranger.orgId, scheduledAt: noon - minute, status: "down" },
+    ],
+    noon,
+  );
   await addIncident(ctx, id, { started: noon - hour });
   await addIncident(ctx, id, { started: noon - 2 * hour, ended: noon - hour });
   await addIncident(ctx, id, { started: noon - 2 * hour, ended: noon - hour, retracted: true });
@@ -87,15 +93,28 @@ t.test("an organisation without anything, and one with", async (t) => {
   });
 });
 
-t.test("hours come from the rollup, what is newer from the results, and nothing twice", async (t) => {
-  const id = await newTarget(caller);
-  await setStatus(system, id, "up");
-  await addResults(caller, id, [{ at: noon - 90 * minute, status: "down" }, { at: noon - minute }, { at: noon - 2 * minute }]);
-  const hourAt = (hours: number) => new Date(noon - hours * hour);
-  await sql`insert into results_hourly values (${id}, ${hourAt(2)}, 'eu', 50, 10, 0, 0), (${id}, ${hourAt(2)}, 'us', 40, 0, 0, 0), (${id}, ${hourAt(24)}, 'eu', 7, 0, 0, 0), (${id}, ${hourAt(25)}, 'eu', 1000, 0, 0, 0)`;
-  await sql`insert into rollup_progress (next_hour) values (${hourAt(1)})`;
-  t.match((await summary()).last_24h, { checks_total: 109, checks_up: 99 });
-  await sql`delete from rollup_progress`;
+t.test("runs of the last day are counted as they come in: once each, late ones too, and the same after they are gathered", async (t) => {
+  const id = (await createTarget(caller, validate(TargetCreate, { name: "counted", check: { type: "http", url: "https://counted.example.org/" } }))).id;
+  const us = await newAgent(system, "us");
+  const batch = (results: ReturnType<typeof agentResult>[]) => ({ protocol: protocolVersion, results, runs: [] });
+  const first = batch([agentResult(id, noon), agentResult(id, noon - minute, { status: "down" }), agentResult(id, noon - 2 * minute, { status: "error", skip: true })]);
+  await ingest(eu, first);
+  await ingest(eu, first);
+  await ingest(us, batch([agentResult(id, noon), agentResult(id, noon - 5 * hour, { status: "degraded" }), agentResult(id, noon - 24 * hour), agentResult(id, noon - 25 * hour)]));
+  const expected = { checks_total: 5, checks_up: 3, uptime_pct: 80 };
+  t.match((await summary()).last_24h, expected);
+  await Promise.all([gatherOrgCounts(sql), gatherOrgCounts(sql)]);
+  t.equal((await sql`select 1 from org_hours_new`).length, 0);
+  clock.advance(6 * second);
+  t.match((await summary()).last_24h, expected);
+  await ingest(us, batch([agentResult(id, noon + 1), agentResult(id, noon - 5 * hour - 1)]));
+  await gatherOrgCounts(sql);
+  clock.advance(6 * second);
+  t.match((await summary()).last_24h, { checks_total: 7, checks_up: 5 }, "what comes later is added to the hours that are there");
+  clock.at = noon + 20 * hour;
+  await forgetOldRollups(system);
+  t.match((await summary()).last_24h, { checks_total: 4, checks_up: 3 }, "hours leave the day");
+  t.equal((await sql`select 1 from org_hours where org_id = ${caller.orgId}`).length, 2, "and the table");
 });
 
 t.test("what is at work: runs that nobody has answered, results on their way, results dropped, breakers open", async (t) => {

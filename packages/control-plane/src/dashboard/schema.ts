@@ -20,7 +20,10 @@ export const DashboardSummary = Type.Object(
     ),
     last_24h: Type.Object(
       {
-        checks_total: count("Runs that were evidence, counted by the hour: the begun hour 24 hours ago is counted whole", 15_840),
+        checks_total: count(
+          "Runs that were evidence, counted by the hour: the begun hour 24 hours ago is counted whole. Runs of targets that have been deleted since are counted",
+          15_840,
+        ),
         checks_up: count("Runs that found their target up, not degraded", 15_828),
         uptime_pct: Type.Number({ description: "Share of runs that found the target up or degraded, percent; 100 without any run", examples: [99.92] }),
         incidents: count("Incidents that began in the last 24 hours", 1),

@@ -1,4 +1,5 @@
 import type { System } from "../context.ts";
+import { dropOldOrgCounts } from "../results/engine.ts";
 import * as queries from "./rollup-queries.ts";
 
 /** How long hours are kept, counts and latency; daily counts stay, a row per target and day. */
@@ -11,4 +12,5 @@ export async function forgetOldRollups(system: System): Promise<void> {
   await queries.deleteHoursBefore(system.sql, "results_hourly", cutoff);
   await queries.deleteHoursBefore(system.sql, "latency_hourly", cutoff);
   await queries.deleteCountsOfDeleted(system.sql);
+  await dropOldOrgCounts(system.sql, system.clock.now());
 }

@@ -19,6 +19,7 @@ import {
   verdictOf,
   writeStates,
 } from "../incidents/engine.ts";
+import { countForOrgs } from "../results/engine.ts";
 import { markLate } from "../results/service.ts";
 import { current, evaluate } from "./evaluate.ts";
 import { type IngestLoad, openLoad } from "./load.ts";
@@ -118,6 +119,11 @@ async function ingestBatch(ctx: AgentCtx, batch: readonly AgentResult[]): Promis
     await markLate(
       sql,
       stored.map((result) => ({ targetId: result.target_id, scheduledAt: new Date(result.scheduled_at) })),
+      ctx.clock.now(),
+    );
+    await countForOrgs(
+      sql,
+      stored.filter((result) => !result.skip).map((result) => ({ orgId: targets.get(result.target_id)!.org_id, scheduledAt: result.scheduled_at, status: result.status })),
       ctx.clock.now(),
     );
     await fold(ctx, states, targets, stored);

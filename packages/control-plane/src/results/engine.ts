@@ -1,5 +1,6 @@
 /*
- * The jobs' door to this domain: what the rollup makes its sums with.
+ * The door of the pipeline and the jobs to this domain: what is counted as results come in, and what the rollup makes its sums with.
  */
+export { countForOrgs, dropOldOrgCounts, gatherOrgCounts } from "./org-counts.ts";
 export { latencyColumns, latencyOfRuns } from "./latency-queries.ts";
 export { resultDays } from "./hours.ts";

@@ -1,8 +1,9 @@
+import fc from "fast-check";
 import t from "tap";
 import { newId } from "@statusmesh/shared/ids";
 import { ensurePartitions } from "../db/partitions.ts";
 import { serve } from "../testing/app.ts";
-import { day, hour, minute, noon } from "../testing/clock.ts";
+import { day, hour, minute, noon, second } from "../testing/clock.ts";
 import { addResults, newTarget, type SceneResult } from "../testing/scene.ts";
 import { newOrg, openWorld } from "../testing/world.ts";
 import { hourOf } from "./late.ts";
@@ -61,6 +62,33 @@ t.test("results come newest first, a page at a time, with the exact total", asyn
     (await ask("GET", `/api/v1/targets/${id}/results?from=${iso(noon - 29 * minute)}&to=${iso(noon - 28 * minute)}`)).body,
     { total: 2 },
     "from belongs to the range, to does not",
+  );
+});
+
+t.test("a page is the same as of all results sorted, however late the runs are and wherever the range ends", async () => {
+  const result = fc.record({ at: fc.integer({ min: 0, max: 40 }), late: fc.integer({ min: 0, max: 65_000 }), region: fc.constantFrom("eu", "us") });
+  const edges = fc.tuple(fc.integer({ min: -2000, max: 2000 }), fc.integer({ min: 1, max: 4000 }));
+  await fc.assert(
+    fc.asyncProperty(
+      fc.uniqueArray(result, { maxLength: 40, selector: (it) => `${it.at} ${it.region}` }),
+      edges,
+      fc.option(fc.constantFrom("eu", "us")),
+      fc.integer({ min: 1, max: 12 }),
+      fc.integer({ min: 0, max: 30 }),
+      async (results, [start, length], region, limit, offset) => {
+        const id = await newTarget(ctx);
+        const runs = results.map((run) => ({ ...run, at: noon - day + run.at * minute }));
+        await addResults(ctx, id, runs);
+        const [from, to] = [noon - day + start * second, noon - day + (start + length) * second];
+        const inRange = runs
+          .filter((run) => run.at + run.late >= from && run.at + run.late < to && (region === null || run.region === region))
+          .toSorted((a, b) => b.at + b.late - (a.at + a.late) || b.at - a.at || (a.region < b.region ? -1 : 1));
+        const page = await service.listResults(ctx, id, { from: iso(from), to: iso(to), ...(region === null ? {} : { region }), limit, offset });
+        const expected = inRange.slice(offset, offset + limit).map((run) => `${iso(run.at + run.late)} ${run.region}`);
+        return page.total === inRange.length && page.items.map((item) => `${item.timestamp} ${item.region}`).join() === expected.join();
+      },
+    ),
+    { numRuns: 150 },
   );
 });
 

@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import { type Ctx, requireScope, type System } from "../context.ts";
 import type { Page } from "../http/wire.ts";
 import { isByHour, sourcesOf } from "./hours.ts";
+import { selectOrgCounts } from "./org-counts.ts";
 import * as queries from "./queries.ts";
 import type { Counts } from "./queries.ts";
 import type { Range } from "./range.ts";
@@ -18,8 +19,10 @@ const dayMs = 86_400_000;
 export async function listResults(ctx: Ctx, targetId: string, input: RangeInput & { limit: number; offset: number }): Promise<Page<CheckResult>> {
   requireScope(ctx, "targets:read");
   const { target, range, region } = await resolve(ctx, targetId, input);
-  const rows = await queries.selectResults(ctx.sql, ctx.orgId, target, range, region, input.limit, input.offset);
-  const total = await queries.countResults(ctx.sql, ctx.orgId, target, range, region);
+  const [rows, total] = await Promise.all([
+    queries.selectResults(ctx.sql, ctx.orgId, target, range, region, input.limit, input.offset),
+    queries.countResults(ctx.sql, ctx.orgId, target, range, region),
+  ]);
   return { items: rows.map(present), total, limit: input.limit, offset: input.offset };
 }
 
@@ -99,8 +102,7 @@ export async function dailyCounts(system: System, orgId: string, targetIds: read
 
 /** Runs of all targets of an organisation in the last 24 hours and the begun hour before them. For the dashboard, which asks for its own scope. */
 export async function lastDayCounts(system: System, orgId: string): Promise<Counts> {
-  const now = new Date(system.clock.now());
-  return await queries.countRuns(system.sql, orgId, new Date(now.getTime() - dayMs), now);
+  return await selectOrgCounts(system.sql, orgId, system.clock.now());
 }
 
 /** Share of runs that found the target up or degraded, percent; null without a run. */

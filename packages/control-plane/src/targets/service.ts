@@ -247,7 +247,7 @@ export async function monitorCounts(ctx: Ctx): Promise<Record<MonitorState, numb
 /** Destinations (host and port) of enabled targets that an agent's circuit breaker keeps from being checked. Read from the last runs: agents report no breakers. For the dashboard. */
 export async function openCircuits(ctx: Ctx): Promise<number> {
   requireScope(ctx, "targets:read");
-  const specs = await queries.selectSpecsFailingWith(ctx.sql, ctx.orgId, new Date(ctx.clock.now()), "circuit_open");
+  const specs = await queries.selectCircuitOpenSpecs(ctx.sql, ctx.orgId, new Date(ctx.clock.now()));
   return new Set(
     specs.flatMap((spec) => {
       const destination = kindOf(spec).destination(spec);
