@@ -16,10 +16,11 @@ export async function packAgent() {
   const out = join(root, ".build/sm-agent");
   rmSync(out, { recursive: true, force: true });
   mkdirSync(join(out, "bin"), { recursive: true });
-  const program = join(out, "bin/sm-agent.js");
   await build({
-    entryPoints: [join(source, "dist/cli.js")],
-    outfile: program,
+    entryPoints: { "sm-agent": join(source, "dist/cli.js") },
+    outdir: join(out, "bin"),
+    // What the program loads late stays a file of its own.
+    splitting: true,
     bundle: true,
     format: "esm",
     platform: "node",
@@ -27,7 +28,7 @@ export async function packAgent() {
     external: Object.keys(dependencies).flatMap((name) => [name, `${name}/*`]),
     logLevel: "warning",
   });
-  chmodSync(program, 0o755);
+  chmodSync(join(out, "bin/sm-agent.js"), 0o755);
   writeFileSync(join(out, "package.json"), `${JSON.stringify({ ...described, bin: { "sm-agent": "bin/sm-agent.js" }, files: ["bin"], dependencies }, null, 2)}\n`);
   copyFileSync(join(root, "LICENSE"), join(out, "LICENSE"));
   copyFileSync(join(source, "README.md"), join(out, "README.md"));

@@ -42,6 +42,7 @@ const target = { name: "Shop", check: { type: "tcp", host: "shop.example.org", p
 const http = (check: object) => ({ ...target, check: { type: "http", url: "https://shop.example.org/", ...check } });
 const tls = (check: object) => ({ ...target, check: { type: "tls_cert", host: "shop.example.org", ...check } });
 const dns = (check: object) => ({ ...target, check: { type: "dns", domain: "shop.example.org", ...check } });
+const expiry = (check: object) => ({ ...target, check: { type: "domain_expiry", domain: "example.org", ...check } });
 const webhook = (config: object) => ({ name: "Duty", config: { type: "webhook", url: "https://hooks.example.org/a", ...config } });
 
 const kept = (await api.post("/api/v1/targets", { ...target, name: "Kept" })).body;
@@ -114,6 +115,32 @@ const values: Case[] = [
   ...["", "shop example", "http://shop.example.org", "shop.example.org/path"].map((host) =>
     create(`host ${JSON.stringify(host)}`, { ...target, check: { ...target.check, host } }, "INVALID_TCP_HOST", "/check/host"),
   ),
+  ...[
+    "",
+    "example",
+    "localhost",
+    "203.0.113.7",
+    "[2001:db8::1]",
+    "3405803783.",
+    "co.uk",
+    "kobe.jp",
+    "https://example.org",
+    "example.org/",
+    "a b.org",
+    "-a.org",
+    "a_b.org",
+    "a..org",
+    7,
+    null,
+  ].map((domain) => create(`domain ${JSON.stringify(domain)}`, expiry({ domain }), "INVALID_DOMAIN_PARAMS", "/check/domain")),
+  create("no domain", { ...target, check: { type: "domain_expiry" } }, "INVALID_DOMAIN_PARAMS", "/check/domain"),
+  create("warn_days not above critical_days", expiry({ warn_days: 7, critical_days: 7 }), "INVALID_DOMAIN_PARAMS", "/check/warn_days"),
+  create("warn_days below the default of critical_days", expiry({ warn_days: 5 }), "INVALID_DOMAIN_PARAMS", "/check/warn_days"),
+  ...[0, 1.5, "30", 3651, null].map((warn_days) => create(`warn_days ${JSON.stringify(warn_days)}`, expiry({ warn_days }), "INVALID_DOMAIN_PARAMS", "/check/warn_days")),
+  create("critical_days below 0", expiry({ critical_days: -1 }), "INVALID_DOMAIN_PARAMS", "/check/critical_days"),
+  create("a domain every 59 minutes", { ...expiry({}), interval: 3599 }, "MIN_CHECK_INTERVAL", "/interval"),
+  create("a domain that takes over a minute", expiry({ timeout: 60_001 }), "INVALID_TIMEOUT", "/check/timeout"),
+  create("the registration of a denied domain", expiry({ domain: "www.evil.example" }), "DOMAIN_DENYLISTED", "/check/domain"),
   ...[99, 60_001, "1000"].map((timeout) => create(`timeout ${JSON.stringify(timeout)}`, { ...target, check: { ...target.check, timeout } }, "INVALID_TIMEOUT", "/check/timeout")),
   ...["", "shop.example.org", "https://", "https://user:pw@shop.example.org/", "https://shop.example.org:0/"].map((it) =>
     create(`URL ${JSON.stringify(it)}`, http({ url: it }), "INVALID_URL_FORMAT", "/check/url"),

@@ -3,6 +3,8 @@ import { connectApi } from "./api.ts";
 import { correctedClock } from "./clock.ts";
 import type { Log } from "./log.ts";
 import { Puller } from "./pull.ts";
+import { rdapCache } from "./rdap/cache.ts";
+import { RdapLookups } from "./rdap/lookups.ts";
 import { Reporter } from "./report.ts";
 import { type Outcome, Runner } from "./run.ts";
 import { Schedule } from "./schedule.ts";
@@ -15,6 +17,10 @@ export interface AgentSettings {
   token: string;
   version: string;
   allowPrivateTargets: boolean;
+  /** Folder for what outlives a restart; null keeps it in memory. */
+  stateDir: string | null;
+  /** Where the list of RDAP registries is; IANA's without one. */
+  rdapBootstrapUrl: string | undefined;
   /** How often the agent's numbers are logged, ms. */
   statsMs: number;
   log: Log;
@@ -39,7 +45,9 @@ export function startAgent(settings: AgentSettings): Agent {
   const stats = new Stats();
   const spool = new MemorySpool();
   const api = connectApi(settings.url, settings.token, userAgent);
-  const runner = new Runner({ clock, log, stats, allowPrivate: settings.allowPrivateTargets, userAgent });
+  const cache = rdapCache(settings.stateDir, { clock, log });
+  const rdap = new RdapLookups({ cache, clock, log, userAgent, registriesUrl: settings.rdapBootstrapUrl });
+  const runner = new Runner({ clock, log, stats, allowPrivate: settings.allowPrivateTargets, userAgent, rdap });
   const reporter = new Reporter({ api, spool, clock, log, stats });
   const running = new Set<{ done: Promise<unknown>; abandon(): void }>();
   let onDemand = 0;
@@ -73,6 +81,8 @@ export function startAgent(settings: AgentSettings): Agent {
     if (reply.region !== region) log("info", "serving a region", { region: reply.region, clock_offset_ms: Math.round(clock.offsetMs()) });
     region = reply.region;
     runner.cap.max = reply.per_host_max_inflight;
+    // A control plane of an earlier release does not say.
+    rdap.line.max = reply.rdap_max_inflight ?? 1;
     schedule.apply(reply);
     for (const asked of reply.runs) runOnDemand(asked);
   };
@@ -98,7 +108,7 @@ export function startAgent(settings: AgentSettings): Agent {
       await pulling;
       await Promise.race([Promise.all([...running].map((run) => run.done)), new Promise<void>((settle) => clock.after(graceMs, settle))]);
       for (const run of running) run.abandon();
-      await reporter.drain(drainMs);
+      await Promise.all([reporter.drain(drainMs), cache.close()]);
       await spool.close();
       await api.close();
       logStats();

@@ -39,6 +39,12 @@ t.test("wrong usage is one clear line and exit 64", async (t) => {
     ["a token file of something else", ["run", "--url", url], { SM_AGENT_TOKEN_FILE: cli }, /the token in .*cli\.js is not an agent's token/],
     ["an option that does not exist", ["run", "--url", url, "--token", "x"], {}, /unknown option '--token'/],
     ["a switch that is neither", ["run", "--url", url], { SM_AGENT_TOKEN: token, SM_SECURITY__ALLOW_PRIVATE_TARGETS: "perhaps" }, /must be true or false/],
+    [
+      "a list of registries over plain http",
+      ["run", "--url", url],
+      { SM_AGENT_TOKEN: token, SM_AGENT_RDAP_BOOTSTRAP_URL: "http://mirror.example/dns.json" },
+      /must be an https URL/,
+    ],
     ["a command that does not exist", ["frobnicate"], {}, /unknown command 'frobnicate'/],
   ];
   await Promise.all(
@@ -54,7 +60,7 @@ t.test("wrong usage is one clear line and exit 64", async (t) => {
 
 t.test("--version and --help", async (t) => {
   t.match(await start(["--version"]).ended, { code: 0, stdout: /^\d+\.\d+\.\d+\n$/ });
-  t.match(await start(["run", "--help"]).ended, { code: 0, stdout: /SM_AGENT_SPOOL_DIR/ });
+  t.match(await start(["run", "--help"]).ended, { code: 0, stdout: /SM_AGENT_SPOOL_DIR[^]*SM_AGENT_RDAP_BOOTSTRAP_URL/ });
 });
 
 /** A control plane with one http check at one second, and a check on demand. */

@@ -106,7 +106,7 @@ t.test("what is not the target's fault is no evidence", async (t) => {
   const runner = testRunner({ clock, log: (_level, msg) => logged.push(msg) });
   t.match(await outcomeOf(runner.run("org", { type: "icmp" })), {
     skip: true,
-    measurement: { status: "error", error: "this agent cannot run icmp checks (it knows http, tcp, dns, tls_cert): update it" },
+    measurement: { status: "error", error: "this agent cannot run icmp checks (it knows http, tcp, dns, tls_cert, domain_expiry): update it" },
   });
   t.match(await outcomeOf(runner.run("org", { ...httpCheck("gopher://old.example.org/") })), {
     skip: false,

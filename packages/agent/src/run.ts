@@ -8,6 +8,7 @@ import { CircuitBreakers, InflightCap } from "./limits.ts";
 import type { Log } from "./log.ts";
 import { probeOf } from "./probes/index.ts";
 import type { Probe, Trace, Verdict } from "./probes/probe.ts";
+import type { RdapLookups } from "./rdap/lookups.ts";
 import type { Stats } from "./stats.ts";
 
 /** A check as it comes from the control plane: the kind is known only by name. */
@@ -49,6 +50,7 @@ export interface RunnerOptions {
   allowPrivate: boolean;
   userAgent: string;
   lookup?: Lookup;
+  rdap: RdapLookups;
 }
 
 /** Runs single checks: limits first, then the probe under one deadline, then the outcome in the form that is reported. */
@@ -106,7 +108,7 @@ export class Runner {
   }
 
   #probe(check: WireCheck, { kind, probe, timeoutMs }: Prepared, key: string | null, wantWarnings: boolean): Run {
-    const { clock, stats, log, allowPrivate, userAgent, lookup } = this.#options;
+    const { clock, stats, log, allowPrivate, userAgent, lookup, rdap } = this.#options;
     const timestamp = Math.round(clock.now());
     const started = clock.monotonic();
     const controller = new AbortController();
@@ -142,6 +144,7 @@ export class Runner {
       userAgent,
       now: () => clock.now(),
       lookup,
+      rdap,
       warn: wantWarnings ? (text: string) => void warnings.push(clean(text, 500)) : undefined,
     };
     probe.run(check, context).then(finish, (error: unknown) => {

@@ -2,6 +2,8 @@ import { createServer, type AddressInfo, type Server, type Socket } from "node:n
 import type { Test } from "tap";
 import type { HttpCheck } from "@statusmesh/shared/checks/http";
 import type { Clock } from "./clock.ts";
+import { rdapCache } from "./rdap/cache.ts";
+import { type LookupsOptions, RdapLookups } from "./rdap/lookups.ts";
 import { Runner, type Outcome } from "./run.ts";
 import { Stats } from "./stats.ts";
 
@@ -95,11 +97,26 @@ const realClock: Clock = {
   },
 };
 
+/** Lookups on real time that remember nothing from before. */
+export function testLookups(options: Partial<LookupsOptions> & { registriesUrl: string }): RdapLookups {
+  const clock = options.clock ?? realClock;
+  const log = options.log ?? (() => undefined);
+  return new RdapLookups({ clock, log, userAgent: "StatusMesh/1.2.3", cache: rdapCache(null, { clock, log }), ...options });
+}
+
 /** A runner on real time that may reach loopback, without a limit for each host. */
 export function testRunner(
-  options: { allowPrivate?: boolean; clock?: Clock; stats?: Stats; log?: (level: string, msg: string) => void; lookup?: (name: string) => Promise<string[]> } = {},
+  options: {
+    allowPrivate?: boolean;
+    clock?: Clock;
+    stats?: Stats;
+    log?: (level: string, msg: string) => void;
+    lookup?: (name: string) => Promise<string[]>;
+    rdap?: RdapLookups;
+  } = {},
 ): Runner {
-  const runner = new Runner({ clock: realClock, log: () => undefined, stats: new Stats(), allowPrivate: true, userAgent: "StatusMesh/1.2.3", ...options });
+  const rdap = options.rdap ?? testLookups({ registriesUrl: "http://127.0.0.1:1/" });
+  const runner = new Runner({ clock: realClock, log: () => undefined, stats: new Stats(), allowPrivate: true, userAgent: "StatusMesh/1.2.3", ...options, rdap });
   runner.cap.max = 1000;
   return runner;
 }

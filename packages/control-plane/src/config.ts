@@ -88,7 +88,16 @@ export const ConfigSchema = Type.Object({
     url_patterns_file: text("", "YAML or TOML file of URL paths that may not be monitored; empty uses a short list of our own", "a file name", "^[^\\0]*$"),
     domain_denylist_file: text("", "YAML or TOML file of domains that may be neither monitored nor notified, with all below them", "a file name", "^[^\\0]*$"),
   }),
-  checker: Type.Object({ per_host_max_inflight: whole(2, 1, 1000, "Checks of one organisation that may run at once against one host and port") }),
+  checker: Type.Object({
+    per_host_max_inflight: whole(2, 1, 1000, "Checks of one organisation that may run at once against one host and port"),
+    rdap_max_inflight: whole(1, 1, 100, "Questions of an agent that may be open at once to the registry of one top-level domain"),
+    rdap_bootstrap_url: text(
+      "",
+      "Where the built-in agent gets the list of RDAP registries; IANA when empty",
+      "an https URL, or an http one on this machine, like https://mirror.example.org/rdap/dns.json",
+      "^(?:https://[^\\s/?#@]+(?:/\\S*)?|http://(?:localhost|127(?:\\.\\d{1,3}){3}|\\[::1\\])(?::\\d{1,5})?(?:/\\S*)?)?$",
+    ),
+  }),
   auth: Type.Object({
     required: flag(true, "False lets everybody in as the owner of the first organisation"),
     trusted_proxy: flag(false, "Says that a proxy in front decides who comes in, which auth.required = false needs beyond loopback"),

@@ -72,6 +72,8 @@ export const PullReply = Type.Object(
     cursor: Type.String({ description: "To send with the next pull", examples: ["MTczMjA5"] }),
     jitter_pct: Type.Number({ minimum: 0, maximum: 100, description: "Spread of starts, percent of the interval", examples: [10] }),
     per_host_max_inflight: Type.Integer({ minimum: 1, description: "Checks at a time per host and port", examples: [2] }),
+    /** Optional: a control plane that is older than the kind does not say, and one at a time is right then. */
+    rdap_max_inflight: Type.Optional(Type.Integer({ minimum: 1, description: "Questions at a time to the registry of one top-level domain", examples: [1] })),
     /** True: `checks` is everything this agent runs, and whatever it has beside that is dropped. */
     full: Type.Boolean({ description: "True: `checks` is all that this agent runs" }),
     checks: Type.Array(AssignedCheck, { description: "Checks to run from now on" }),

@@ -52,6 +52,7 @@ export const errorCodes = {
   INVALID_TCP_HOST: { status: 400, when: "the host is empty or not a host name or address" },
   INVALID_TLS_CERT_PARAMS: { status: 400, when: "server_name is no host name, or warn_days is not more than critical_days" },
   INVALID_DNS_PARAMS: { status: 400, when: "the domain, the record type, the resolver or the expected text of a dns check cannot be used" },
+  INVALID_DOMAIN_PARAMS: { status: 400, when: "domain is no registered domain, or warn_days is not more than critical_days" },
   INVALID_ALERT_CONFIG: { status: 400, when: "an alert binding or an alerting number is not valid" },
   INVALID_REGION_POLICY: { status: 422, when: "the region policy counts no region, or more than there are" },
   REGION_INVALID: { status: 422, when: "a region is unknown, disabled or listed twice, or there is none" },

@@ -1,12 +1,13 @@
 import type { CheckType, SpecOf } from "@statusmesh/shared/checks";
 import { dns } from "./dns.ts";
+import { domainExpiry } from "./domain-expiry.ts";
 import { http } from "./http.ts";
 import type { Probe } from "./probe.ts";
 import { tcp } from "./tcp.ts";
 import { tlsCert } from "./tls-cert.ts";
 
 /** The probe of every check kind. A kind without one does not compile. */
-const probes: { readonly [T in CheckType]: Probe<SpecOf<T>> } = { http, tcp, dns, tls_cert: tlsCert };
+const probes: { readonly [T in CheckType]: Probe<SpecOf<T>> } = { http, tcp, dns, tls_cert: tlsCert, domain_expiry: domainExpiry };
 
 /** The probe of a kind, for a spec of that kind: the registry guarantees the match, which TypeScript cannot follow. */
 export function probeOf(type: CheckType): Probe<unknown> {

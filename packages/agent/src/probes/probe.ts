@@ -1,6 +1,7 @@
 import type { CheckStatus } from "@statusmesh/shared/result";
 import type { DialTrace } from "@statusmesh/shared/net/dial";
 import type { Lookup } from "@statusmesh/shared/net/resolve";
+import type { RdapLookups } from "../rdap/lookups.ts";
 
 /** What a probe has measured so far. It is read at the deadline as it stands then. */
 export interface Trace extends DialTrace {
@@ -33,6 +34,8 @@ export interface ProbeContext {
   /** Unix ms. */
   now: () => number;
   lookup?: Lookup | undefined;
+  /** Where registrations are looked up; one for the whole agent. */
+  rdap: RdapLookups;
 }
 
 /**

@@ -49,7 +49,17 @@ t.test("the first pull has everything of the region, the next ones what changed,
   const [a, b] = [await newMonitor(ctx), await newMonitor(ctx, { interval: 30 })];
   await newMonitor(ctx, { enabled: false });
   const first = await ask(mesh, agent);
-  t.match(first, { protocol: protocolVersion, region: "eu", server_time: clock.now(), jitter_pct: 10, per_host_max_inflight: 2, full: true, drop: [], runs: [] });
+  t.match(first, {
+    protocol: protocolVersion,
+    region: "eu",
+    server_time: clock.now(),
+    jitter_pct: 10,
+    per_host_max_inflight: 2,
+    rdap_max_inflight: 1,
+    full: true,
+    drop: [],
+    runs: [],
+  });
   t.strictSame(ids(first), [a, b].sort());
   t.match(
     first.checks.find((it) => it.target_id === b),

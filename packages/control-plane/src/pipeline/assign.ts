@@ -97,6 +97,7 @@ async function look(ctx: AgentCtx, cursor: Cursor | null, capacity: number): Pro
     cursor: Buffer.from(JSON.stringify(next)).toString("base64url"),
     jitter_pct: ctx.config.scheduler.jitter_pct,
     per_host_max_inflight: ctx.config.checker.per_host_max_inflight,
+    rdap_max_inflight: ctx.config.checker.rdap_max_inflight,
     full,
     checks,
     drop,

@@ -170,3 +170,12 @@ t.test("private addresses are refused unless the instance allows them", async (t
   const open = { ...ctx, ...allowPrivate(system) };
   t.match(await create(open, { check: httpCheck({ url: "http://127.0.0.1:8080/" }) }), { check: { url: "http://127.0.0.1:8080/" } });
 });
+
+t.test("a domain is kept as it was written, with what was left out filled in", async (t) => {
+  const ctx = await newOrg(system);
+  const { id, check, interval } = await create(ctx, { check: { type: "domain_expiry", domain: "Bücher.co.uk." } });
+  t.strictSame(check, { type: "domain_expiry", domain: "Bücher.co.uk.", warn_days: 30, critical_days: 7, timeout: 30_000 });
+  t.equal(interval, 86_400);
+  t.match((await patch(ctx, id, { check: { warn_days: 60 }, interval: 3600 })).check, { domain: "Bücher.co.uk.", warn_days: 60, critical_days: 7 });
+  t.match(await refusal(t, () => patch(ctx, id, { check: { critical_days: 60 } })), { code: "INVALID_DOMAIN_PARAMS", field: "/check/warn_days" });
+});

@@ -1,14 +1,15 @@
 import type { CheckKind } from "./kind.ts";
 import { dns, type DnsCheck } from "./dns.ts";
+import { domainExpiry, type DomainExpiryCheck } from "./domain-expiry.ts";
 import { http, type HttpCheck } from "./http.ts";
 import { tcp, type TcpCheck } from "./tcp.ts";
 import { tlsCert, type TlsCertCheck } from "./tls-cert.ts";
 
 /** Every check kind there is. A new kind is one file beside this one, one line here, and one probe in the agent. */
-export const checkKinds = { http, tcp, dns, tls_cert: tlsCert } as const;
+export const checkKinds = { http, tcp, dns, tls_cert: tlsCert, domain_expiry: domainExpiry } as const;
 
 export type CheckType = keyof typeof checkKinds;
-export type CheckSpec = HttpCheck | TcpCheck | DnsCheck | TlsCertCheck;
+export type CheckSpec = HttpCheck | TcpCheck | DnsCheck | TlsCertCheck | DomainExpiryCheck;
 /** The spec of one kind. */
 export type SpecOf<T extends CheckType> = Extract<CheckSpec, { type: T }>;
 

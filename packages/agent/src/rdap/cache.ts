@@ -1,0 +1,133 @@
+import { mkdirSync, readFileSync, statSync } from "node:fs";
+import { open, rename, rm } from "node:fs/promises";
+import { join } from "node:path";
+import Type, { type Static } from "typebox";
+import { Compile } from "typebox/compile";
+import type { Clock } from "../clock.ts";
+import type { Log } from "../log.ts";
+import type { Registration } from "./registration.ts";
+
+/** What the agent knows about domains and registries, kept over a restart where there is a folder for it. */
+export interface RdapCache {
+  registration(domain: string): Registration | null;
+  remember(domain: string, registration: Registration): void;
+  /** The list that was fetched from this URL; null when there is none, or one from elsewhere. */
+  registries(url: string): SavedRegistries | null;
+  keepRegistries(list: SavedRegistries): void;
+  /** Resolves when all of it is on disk, as far as there is one. */
+  close(): Promise<void>;
+}
+
+const UnixMs = Type.Integer({ minimum: 0, maximum: 8_640_000_000_000_000 });
+const Registries = Type.Object({ url: Type.String(), fetchedAt: UnixMs, servers: Type.Record(Type.String(), Type.Array(Type.String())) });
+export type SavedRegistries = Static<typeof Registries>;
+
+const fileVersion = 1;
+const CacheFile = Type.Object({
+  version: Type.Literal(fileVersion),
+  registries: Type.Union([Registries, Type.Null()]),
+  /** Domain, expiry, lookup (Unix ms both), registrar; the one looked up longest ago first. */
+  domains: Type.Array(Type.Tuple([Type.String({ maxLength: 253 }), UnixMs, UnixMs, Type.Union([Type.String({ maxLength: 200 }), Type.Null()])])),
+});
+const validFile = Compile(CacheFile);
+
+/** More domains than an agent looks up in a week at the pace that registries like; the one looked up longest ago goes first. */
+const maxDomains = 10_000;
+/** Largest file that is read: four times what the domains and a list of registries take. */
+const maxFileBytes = 16_000_000;
+/** A burst of lookups is written once. */
+const writeDelayMs = 5_000;
+
+/**
+ * The cache in `folder` (in memory only for null), in one small file that is replaced as a whole. A file that is torn, too
+ * large or of another version is passed over, and replaced by the next write; a folder that cannot be used costs a log line.
+ */
+export function rdapCache(folder: string | null, options: { clock: Clock; log: Log; maxDomains?: number }): RdapCache {
+  const { clock, log } = options;
+  const most = options.maxDomains ?? maxDomains;
+  const file = folder === null ? null : join(folder, "rdap.json");
+  const { registries: read, domains } = load(file, log);
+  let registries = read;
+  let cancel: (() => void) | null = null;
+  let writing = Promise.resolve();
+
+  const write = (): void => {
+    cancel = null;
+    writing = writing.then(async () => {
+      const rows = [...domains].map(([domain, { expiresAt, lookedUpAt, registrar }]) => [domain, expiresAt, lookedUpAt, registrar] as const);
+      try {
+        await replace(file!, JSON.stringify({ version: fileVersion, registries, domains: rows }));
+      } catch (error) {
+        log("warn", "what is known about domains could not be written to disk; it is kept in memory", { file, reason: error instanceof Error ? error.message : String(error) });
+      }
+    });
+  };
+  const changed = (): void => {
+    if (file !== null) cancel ??= clock.after(writeDelayMs, write);
+  };
+  return {
+    registration: (domain) => domains.get(domain) ?? null,
+    remember(domain, registration) {
+      domains.delete(domain);
+      domains.set(domain, registration);
+      for (const oldest of domains.keys()) {
+        if (domains.size <= most) break;
+        domains.delete(oldest);
+      }
+      changed();
+    },
+    registries: (url) => (registries?.url === url ? registries : null),
+    keepRegistries(list) {
+      registries = list;
+      changed();
+    },
+    async close() {
+      if (cancel !== null) {
+        cancel();
+        write();
+      }
+      await writing;
+    },
+  };
+}
+
+interface Loaded {
+  registries: SavedRegistries | null;
+  domains: Map<string, Registration>;
+}
+
+function load(file: string | null, log: Log): Loaded {
+  const nothing: Loaded = { registries: null, domains: new Map() };
+  if (file === null) return nothing;
+  try {
+    mkdirSync(join(file, ".."), { recursive: true, mode: 0o700 });
+    if (statSync(file).size > maxFileBytes) throw new Error(`it is larger than ${maxFileBytes / 1_000_000} MB`);
+    const content: unknown = JSON.parse(readFileSync(file, "utf8"));
+    if (!validFile.Check(content)) throw new Error("it is not of this version");
+    const domains = content.domains.map(([domain, expiresAt, lookedUpAt, registrar]) => [domain, { expiresAt, lookedUpAt, registrar }] as const);
+    return { registries: content.registries, domains: new Map(domains) };
+  } catch (error) {
+    if (error instanceof Error && "code" in error && error.code === "ENOENT") return nothing;
+    log("warn", "what was known about domains cannot be read, starting without", { file, reason: error instanceof Error ? error.message : String(error) });
+    return nothing;
+  }
+}
+
+/** The old file or the new one is there after a crash, never half of one. */
+async function replace(file: string, text: string): Promise<void> {
+  const temporary = `${file}.${process.pid}.tmp`;
+  const handle = await open(temporary, "w", 0o600);
+  try {
+    // writeFile goes on after a short write, and a full disk makes it fail.
+    await handle.writeFile(text);
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+  try {
+    await rename(temporary, file);
+  } catch (error) {
+    await rm(temporary, { force: true });
+    throw error;
+  }
+}

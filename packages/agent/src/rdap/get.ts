@@ -1,0 +1,86 @@
+import { codeOf, DialError, wordsFor } from "@statusmesh/shared/net/dial-error";
+import { Agent, type Dispatcher, request } from "undici";
+import { mayAsk } from "./may-ask.ts";
+
+/** A question that was not answered. The message is for an operator: no capital letter, no full stop. */
+export class GetError extends Error {
+  override readonly name = "GetError";
+  /** True when this machine ran out of something: nobody else is to blame. */
+  readonly local: boolean;
+
+  constructor(message: string, local = false, cause?: unknown) {
+    super(message, cause === undefined ? undefined : { cause });
+    this.local = local;
+  }
+}
+
+export interface GetOptions {
+  accept: string;
+  userAgent: string;
+  /** The only limit in time. */
+  signal: AbortSignal;
+  /** A longer body is given up where it passes this. */
+  maxBytes: number;
+}
+
+export interface GetReply {
+  status: number;
+  text: string;
+  retryAfter: string | null;
+}
+
+const maxRedirects = 5;
+
+/**
+ * Gets a small text from a public registry, redirects followed (RFC 7480 section 5.2), over connections that are gone when
+ * this resolves. Rejects with GetError, or with the reason of the signal. The address guard has no part in it: the URLs come
+ * from the list of registries and from registries, and mirrors stand on private addresses.
+ */
+export async function get(start: string, options: GetOptions): Promise<GetReply> {
+  // Time is the signal's business alone: a limit of the client's own would end what the check still has time for.
+  const agent = new Agent({ connect: { timeout: 0 }, headersTimeout: 0, bodyTimeout: 0, pipelining: 0 });
+  try {
+    return await follow(agent, start, options);
+  } catch (error) {
+    if (options.signal.aborted) throw options.signal.reason;
+    if (error instanceof GetError) throw error;
+    const first: unknown = error instanceof AggregateError ? error.errors[0] : error;
+    throw new GetError(wordsFor(first), new DialError("connect", "", codeOf(first)).local, error);
+  } finally {
+    await agent.destroy();
+  }
+}
+
+async function follow(agent: Agent, start: string, options: GetOptions): Promise<GetReply> {
+  let url = new URL(start);
+  // A list that is itself on this machine may point to it; the public one may not.
+  const plain = url.protocol === "http:";
+  for (let redirects = 0; ; redirects++) {
+    if (!mayAsk(url) || (url.protocol === "http:" && !plain)) throw new GetError(`${url.origin} is not asked: it is not https`);
+    const reply = await request(url, {
+      dispatcher: agent,
+      signal: options.signal,
+      // Nothing here inflates, so nothing can be a compression bomb.
+      headers: { accept: options.accept, "accept-encoding": "identity", "user-agent": options.userAgent },
+    });
+    const { location, "retry-after": retryAfter } = reply.headers;
+    if (![301, 302, 303, 307, 308].includes(reply.statusCode) || typeof location !== "string") {
+      return { status: reply.statusCode, text: await read(reply.body, url, options.maxBytes), retryAfter: typeof retryAfter === "string" ? retryAfter : null };
+    }
+    reply.body.on("error", () => undefined).destroy();
+    if (redirects === maxRedirects) throw new GetError(`more than ${maxRedirects} redirects`);
+    if (!URL.canParse(location, url.href)) throw new GetError(`redirected by ${url.host} to something that is not a URL`);
+    url = new URL(location, url);
+  }
+}
+
+async function read(body: Dispatcher.ResponseData["body"], url: URL, maxBytes: number): Promise<string> {
+  const chunks: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of body as AsyncIterable<Buffer>) {
+    size += chunk.length;
+    if (size > maxBytes) throw new GetError(`the answer of ${url.host} is larger than ${maxBytes / 1_000_000} MB`);
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks).toString("utf8");
+}

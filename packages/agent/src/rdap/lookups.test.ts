@@ -1,0 +1,304 @@
+import { readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import t, { type Test } from "tap";
+import { registrableDomain } from "@statusmesh/shared/net/registrable-domain";
+import { FakeClock, testLookups } from "../testing.ts";
+import { type RdapCache, rdapCache } from "./cache.ts";
+import { Line } from "./line.ts";
+import { mayAsk } from "./may-ask.ts";
+import type { Answer } from "./registration.ts";
+import { good, rdapAnswer, type Registry, silent, startOfTime, startRegistry } from "./testing.ts";
+
+const dayMs = 86_400_000;
+const ever = (): AbortSignal => new AbortController().signal;
+const quiet = (): void => undefined;
+
+async function setUp(t: Test, options: { cache?: RdapCache; clock?: FakeClock; log?: (level: string, msg: string) => void } = {}) {
+  const registry = await startRegistry(t);
+  const clock = options.clock ?? new FakeClock();
+  const rdap = testLookups({ clock, registriesUrl: registry.listUrl, ...options });
+  const ask = (domain: string, signal = ever()): Promise<Answer> => rdap.lookup(registrableDomain(domain), signal);
+  return { registry, clock, rdap, ask };
+}
+
+const days = (answer: Answer): number | string => ("failure" in answer ? answer.failure : Math.round((answer.registration.expiresAt - startOfTime) / dayMs));
+
+/** Answers when it is told to. */
+function patient(registry: Registry): () => void {
+  const held: (() => void)[] = [];
+  registry.behave = (domain, response) => void held.push(() => response.end(JSON.stringify(rdapAnswer(domain, 90))));
+  return () => held.splice(0).forEach((answer) => answer());
+}
+
+t.test("one question for each domain in a minute", async (t) => {
+  const { registry, clock, ask } = await setUp(t);
+  const answer = patient(registry);
+  const together = Array.from({ length: 50 }, (_, n) => ask(n % 2 === 0 ? "example.org" : "www.example.org"));
+  await registry.until(() => registry.asked.length === 1);
+  answer();
+  t.strictSame([...new Set((await Promise.all(together)).map(days))], [90]);
+  await clock.pass(59_999);
+  t.equal(days(await ask("example.org")), 90);
+  t.strictSame(registry.asked, ["example.org"]);
+  registry.behave = (_domain, response) => void response.writeHead(500).end();
+  await clock.pass(1);
+  t.equal(days(await ask("example.org")), "the registry of .org answered with status 500");
+  registry.behave = good;
+  await clock.pass(59_999);
+  t.equal(days(await ask("example.org")), "the registry of .org answered with status 500", "a failure is an answer too");
+  await clock.pass(1);
+  t.equal(days(await ask("example.org")), 90);
+  t.equal(registry.asked.length, 3);
+  t.equal(registry.listFetches, 1, "and one for the list");
+});
+
+t.test("the domains of one top-level domain wait for each other, others do not", async (t) => {
+  const { registry, rdap, ask } = await setUp(t);
+  const answer = patient(registry);
+  const domains = ["a.org", "b.org", "c.org", "d.net", "e.co.uk", "f.uk"];
+  const found = Promise.all(domains.map((domain) => ask(domain)));
+  await registry.until(() => registry.asked.length === 3);
+  t.strictSame(registry.asked.toSorted(), ["a.org", "d.net", "e.co.uk"], "co.uk and uk are one registry");
+  for (let n = 1; n <= 3; n++) {
+    answer();
+    if (n < 3) await registry.until(() => registry.open.get("org") === 1 && registry.asked.filter((domain) => domain.endsWith(".org")).length === n + 1);
+  }
+  await registry.until(() => registry.asked.length === 6);
+  answer();
+  await found;
+  t.strictSame([...registry.mostOpen].toSorted(), [
+    ["net", 1],
+    ["org", 1],
+    ["uk", 1],
+  ]);
+
+  rdap.line.max = 2;
+  const two = Promise.all(["g.org", "h.org", "i.org"].map((domain) => ask(domain)));
+  await registry.until(() => registry.open.get("org") === 2);
+  answer();
+  await registry.until(() => registry.asked.length === 9);
+  answer();
+  await two;
+  t.equal(registry.mostOpen.get("org"), 2);
+});
+
+t.test("who gives up leaves the others waiting; the last one ends the question", async (t) => {
+  const { registry, ask } = await setUp(t);
+  const answer = patient(registry);
+  const [first, second, third] = [new AbortController(), new AbortController(), new AbortController()];
+  const one = ask("example.org", first.signal);
+  const two = ask("example.org", second.signal);
+  const behind = ask("other.org", third.signal);
+  await registry.until(() => registry.asked.length === 1);
+  first.abort(new Error("the first has enough"));
+  await t.rejects(one, { message: "the first has enough" });
+  t.equal(registry.open.get("org"), 1);
+  third.abort(new Error("out of line"));
+  await t.rejects(behind, { message: "out of line" });
+  second.abort(new Error("the second too"));
+  const anew = ask("example.org");
+  await t.rejects(two, { message: "the second too" });
+  await registry.until(() => registry.asked.length === 2);
+  t.equal(registry.mostOpen.get("org"), 1, "the place was given back when the connection was gone");
+  answer();
+  t.equal(days(await anew), 90);
+  t.strictSame(registry.asked, ["example.org", "example.org"], "who left the line was not asked about");
+  await t.rejects(ask("late.org", first.signal), { message: "the first has enough" });
+});
+
+t.test("a registry that never ends an answer does not keep the line for longer than a minute", async (t) => {
+  const { registry, clock, ask } = await setUp(t);
+  registry.behave = silent;
+  const stuck = ask("stuck.org");
+  const next = ask("next.org");
+  await registry.until(() => registry.asked.length === 1);
+  registry.behave = good;
+  await clock.pass(59_999);
+  t.equal(registry.asked.length, 1);
+  await clock.pass(1);
+  t.equal(days(await stuck), "the registry of .org did not answer within 60 s");
+  t.equal(days(await next), 90);
+});
+
+t.test("a registry with two servers: the second is asked when the first fails", async (t) => {
+  const { registry, ask } = await setUp(t);
+  registry.behaveAsList = (response) =>
+    void response.end(JSON.stringify({ services: [[["ORG"], [`${registry.origin}/first/`, `${registry.origin}/second`, 7, "http://plain.example/", "nonsense"]], ["odd"], null] }));
+  registry.behave = (domain, response, request) => {
+    if (request.url?.startsWith("/first/")) response.writeHead(429, { "retry-after": "999999999" }).end();
+    else good(domain, response, request);
+  };
+  t.equal(days(await ask("example.org")), 90);
+  t.equal(days(await ask("other.org")), 90);
+  t.strictSame(
+    registry.requests.map(({ url }) => url),
+    ["/first/domain/example.org", "/second/domain/example.org", "/second/domain/other.org"],
+    "the first is left alone as it asked",
+  );
+});
+
+t.test("a redirect leads to another registry", async (t) => {
+  const { registry, ask } = await setUp(t);
+  const other = await startRegistry(t);
+  registry.behave = (domain, response) => void response.writeHead(307, { location: `${other.origin}/elsewhere/${domain}` }).end();
+  t.equal(days(await ask("example.org")), 90);
+  t.strictSame(other.asked, ["example.org"]);
+});
+
+t.test("the list is fetched once a day, and an old one serves while there is no new one", async (t) => {
+  const logged: string[] = [];
+  const { registry, clock, ask } = await setUp(t, { log: (_level, msg) => void logged.push(msg) });
+  await Promise.all(["a.org", "b.net", "c.uk"].map((domain) => ask(domain)));
+  t.equal(registry.listFetches, 1);
+  await clock.pass(dayMs - 1);
+  await ask("d.org");
+  t.equal(registry.listFetches, 1);
+  registry.behaveAsList = (response) => void response.writeHead(500).end();
+  await clock.pass(1);
+  t.equal(days(await ask("e.org")), 90);
+  t.strictSame([registry.listFetches, logged], [2, ["the list of RDAP registries could not be renewed; the old one serves"]]);
+  await clock.pass(599_999);
+  await ask("f.org");
+  t.equal(registry.listFetches, 2, "ten minutes of peace");
+  registry.behaveAsList = () => undefined;
+  await clock.pass(1);
+  const slow = ask("g.org");
+  await registry.until(() => registry.listFetches === 3);
+  t.equal(days(await ask("h.org")), 90, "nobody else waits for it");
+  await clock.pass(10_000);
+  t.equal(days(await slow), 90, "and who does, ten seconds");
+  registry.behaveAsList = null;
+  registry.tlds = ["com"];
+  await clock.pass(600_000);
+  t.equal(days(await ask("i.org")), "the registry of .org offers no RDAP; this domain cannot be checked", "the new one counts");
+  t.equal(registry.listFetches, 4);
+});
+
+t.test("a list that is none", async (t) => {
+  for (const [what, answer, words] of [
+    ["not JSON", "<html>", /is not JSON$/],
+    ["nothing in it", '{"services":[]}', /is no list of RDAP registries$/],
+    ["something else", "[1]", /is no list of RDAP registries$/],
+    ["too large", `{"services":[${" ".repeat(2_000_000)}]}`, /is larger than 2 MB$/],
+  ] as const) {
+    const { registry, clock, ask } = await setUp(t);
+    registry.behaveAsList = (response) => void response.end(answer);
+    t.match(days(await ask("example.org")), words, what);
+    registry.behaveAsList = null;
+    t.match(days(await ask("other.org")), words, `${what}: not asked again at once`);
+    t.equal(registry.listFetches, 1);
+    await clock.pass(60_000);
+    t.equal(days(await ask("other.org")), 90, what);
+  }
+});
+
+t.test("which URLs may be asked", (t) => {
+  for (const url of ["https://rdap.example/", "http://localhost:8000/", "http://127.0.0.1/dns.json", "http://[::1]:1/"]) t.ok(mayAsk(new URL(url)), url);
+  for (const url of [
+    "http://rdap.example/",
+    "http://127.0.0.1.example/",
+    "http://localhost.example/",
+    "ftp://127.0.0.1/",
+    "file:///etc/passwd",
+    "https://user:secret@rdap.example/",
+  ])
+    t.notOk(mayAsk(new URL(url)), url);
+  t.end();
+});
+
+t.test("a public list cannot send the agent to this machine", async (t) => {
+  const { registry, ask } = await setUp(t);
+  registry.behaveAsList = (response) => void response.end(JSON.stringify({ services: [[["org"], ["http://192.168.0.1/", "http://plain.example/"]]] }));
+  t.match(days(await ask("example.org")), /gave no usable answer: http:\/\/plain\.example is not asked: it is not https$/);
+});
+
+t.test("what is known outlives the agent", async (t) => {
+  const folder = t.testdir({ state: {} });
+  const open = (options: { maxDomains?: number } = {}, log: (level: string, msg: string) => void = quiet) =>
+    rdapCache(join(folder, "state"), { clock: new FakeClock(), log, ...options });
+  const file = join(folder, "state/rdap.json");
+  const first = await setUp(t, { cache: open() });
+  t.equal(days(await first.ask("example.org")), 90);
+  const cache = open();
+  cache.remember("example.net", { expiresAt: 5, registrar: null, lookedUpAt: 6 });
+  await cache.close();
+  await cache.close();
+  t.equal(open().registration("example.org"), null, "it is written when the agent stops, and here another one stopped last");
+
+  const clock = new FakeClock();
+  const kept = rdapCache(join(folder, "state"), { clock, log: quiet });
+  const second = testLookups({ clock, cache: kept, registriesUrl: first.registry.listUrl });
+  await second.lookup(registrableDomain("example.org"), ever());
+  t.equal(JSON.parse(readFileSync(file, "utf8")).registries, null, "a burst is written once");
+  await clock.pass(5_000);
+  await kept.close();
+  t.strictSame(readdirSync(join(folder, "state")), ["rdap.json"], "nothing else is left");
+  t.equal(statSync(file).mode & 0o777, 0o600);
+
+  const fetches = first.registry.listFetches;
+  const third = testLookups({ clock, cache: open(), registriesUrl: first.registry.listUrl });
+  t.match(third.known("example.org"), { registrar: "Example Registrar", lookedUpAt: startOfTime });
+  t.match(third.known("example.net"), { expiresAt: 5, registrar: null, lookedUpAt: 6 });
+  t.equal(days(await third.lookup(registrableDomain("other.org"), ever())), 90);
+  t.equal(first.registry.listFetches, fetches, "the list too");
+  const elsewhere = testLookups({ clock, cache: open(), registriesUrl: "http://127.0.0.1:1/" });
+  t.match(days(await elsewhere.lookup(registrableDomain("other.org"), ever())), /cannot be fetched/, "but not that of another place");
+});
+
+t.test("the cache on disk is bounded, and takes nothing that is not its own", async (t) => {
+  const folder = t.testdir({ file: "" });
+  const file = join(folder, "rdap.json");
+  const small = rdapCache(folder, { clock: new FakeClock(), log: quiet, maxDomains: 3 });
+  for (const n of [1, 2, 3, 4, 5, 3]) small.remember(`d${n}.org`, { expiresAt: n, registrar: null, lookedUpAt: n });
+  await small.close();
+  const whole = readFileSync(file, "utf8");
+  t.strictSame(
+    (JSON.parse(whole) as { domains: [string][] }).domains.map(([domain]) => domain),
+    ["d4.org", "d5.org", "d3.org"],
+    "who was looked up longest ago goes first",
+  );
+  for (const [what, content] of [
+    ["torn", whole.slice(0, -10)],
+    ["empty", ""],
+    ["another version", whole.replace('"version":1', '"version":2')],
+    ["something else", '{"name":"sm-agent"}'],
+    ["a date that is none", whole.replace('["d4.org",4', '["d4.org","4"')],
+    ["too large", whole + " ".repeat(16_000_000)],
+  ] as const) {
+    writeFileSync(file, content);
+    const logged: string[] = [];
+    const cache = rdapCache(folder, { clock: new FakeClock(), log: (_level, msg) => void logged.push(msg) });
+    t.equal(cache.registration("d4.org"), null, what);
+    t.strictSame(logged, ["what was known about domains cannot be read, starting without"], what);
+    cache.remember("new.org", { expiresAt: 1, registrar: null, lookedUpAt: 1 });
+    await cache.close();
+    t.match(rdapCache(folder, { clock: new FakeClock(), log: quiet }).registration("new.org"), { expiresAt: 1 }, `${what}: the next write mends it`);
+  }
+
+  const logged: string[] = [];
+  const nowhere = rdapCache(join(folder, "file/below"), { clock: new FakeClock(), log: (_level, msg) => void logged.push(msg) });
+  nowhere.remember("kept.org", { expiresAt: 1, registrar: null, lookedUpAt: 1 });
+  await nowhere.close();
+  t.match(nowhere.registration("kept.org"), { expiresAt: 1 }, "a folder that cannot be used leaves it in memory");
+  t.equal(logged.length, 2);
+});
+
+t.test("a line, by itself", async (t) => {
+  const line = new Line();
+  const leave = await line.enter("a", ever());
+  const order: string[] = [];
+  const waiting = ["first", "second", "third"].map(async (name) => {
+    const done = await line.enter("a", ever());
+    order.push(name);
+    done();
+  });
+  (await line.enter("b", ever()))();
+  leave();
+  await Promise.all(waiting);
+  t.strictSame(order, ["first", "second", "third"]);
+  (await line.enter("a", ever()))();
+  const gone = new AbortController();
+  gone.abort(new Error("gone"));
+  await t.rejects(line.enter("a", gone.signal), { message: "gone" });
+  (await line.enter("a", ever()))();
+});

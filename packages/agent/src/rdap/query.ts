@@ -1,0 +1,132 @@
+import { domainToASCII } from "node:url";
+import type { LookupAttempt, LookupResult } from "rdapper";
+import { get, GetError } from "./get.ts";
+import type { Answer } from "./registration.ts";
+
+const maxBytes = 1_000_000;
+/** States of a domain that its owner would want to hear about whatever its expiry date says (RFC 8056 section 2). */
+const concerning = /^(?:redemption period|pending delete|pending restore|client hold|server hold|inactive)$/i;
+
+export interface Query {
+  /** Registrable, in ASCII. */
+  domain: string;
+  /** Public suffix of the domain. */
+  suffix: string;
+  /** RDAP base URLs, tried in order. */
+  servers: readonly string[];
+  userAgent: string;
+  /** The only limit in time. */
+  signal: AbortSignal;
+  now: () => number;
+}
+
+/** The answer, and how long which of the servers wants to be left alone. */
+export interface QueryOutcome {
+  answer: Answer;
+  pauses: readonly { server: string; ms: number | null }[];
+}
+
+/** Asks the registry's servers about one domain. Rejects with the reason of the signal, and with nothing else that is not a defect. */
+export async function query({ domain, suffix, servers, userAgent, signal, now }: Query): Promise<QueryOutcome> {
+  // Loaded when the first domain is looked up: most agents never do.
+  const { lookup } = await import("rdapper");
+  let local = false;
+  let status = 0;
+  let open = Promise.resolve();
+  const ask = async (url: string, accept: string): Promise<Response> => {
+    try {
+      const reply = await get(url, { accept, userAgent, signal, maxBytes });
+      status = reply.status;
+      if (status === 200) checkAnswer(reply.text, domain);
+      const headers = reply.retryAfter === null ? {} : { "retry-after": reply.retryAfter };
+      return new Response(status === 204 || status === 205 || status === 304 ? null : reply.text, { status, headers });
+    } catch (error) {
+      if (error instanceof GetError) local ||= error.local;
+      throw error;
+    }
+  };
+  const result = await lookup(domain, {
+    rdapOnly: true,
+    // The registry is the authority on the date; what links lead to is the registrar and private data.
+    rdapFollowLinks: false,
+    customBootstrapData: { version: "1.0", publication: "", services: [[[suffix], [...servers]]] },
+    customFetch: (url, init) => {
+      status = 0;
+      const asked = ask(String(url), new Headers(init?.headers).get("accept") ?? "application/rdap+json");
+      open = asked.then(
+        () => undefined,
+        () => undefined,
+      );
+      return asked;
+    },
+    // One deadline over everything; 0 turns the library's own off.
+    timeoutMs: 0,
+    signal,
+  });
+  // The library answers an abort at once; the place in line is given back when the connection is really gone.
+  await open;
+  if (signal.aborted) throw signal.reason;
+  const tried = result.attempts.filter((attempt) => attempt.phase === "rdap" && !attempt.ok);
+  const pauses = tried.filter((attempt) => attempt.errorCode === "rate_limited" || attempt.retryAfterMs !== undefined);
+  return {
+    answer: answerOf(result, { domain, suffix, status, local, at: now() }),
+    pauses: pauses.map(({ server, retryAfterMs }) => ({ server, ms: retryAfterMs ?? null })),
+  };
+}
+
+/** Throws GetError for a 200 that is not about this domain. */
+function checkAnswer(text: string, domain: string): void {
+  let answer: unknown;
+  try {
+    answer = JSON.parse(text);
+  } catch {
+    throw new GetError("the answer is not JSON");
+  }
+  if (typeof answer !== "object" || answer === null || Array.isArray(answer)) throw new GetError("the answer is not an RDAP object");
+  const name = "ldhName" in answer && typeof answer.ldhName === "string" ? domainToASCII(answer.ldhName.replace(/\.$/, "")) : "";
+  if (name !== "" && name !== domain) throw new GetError(`the answer is about ${name.slice(0, 253)}`);
+}
+
+interface Circumstances {
+  domain: string;
+  suffix: string;
+  /** HTTP status of the last answer; 0 without one. */
+  status: number;
+  local: boolean;
+  /** Unix ms. */
+  at: number;
+}
+
+function answerOf(result: LookupResult, { domain, suffix, status, local, at }: Circumstances): Answer {
+  const registry = `the registry of .${suffix}`;
+  const { record } = result;
+  if (!result.ok || record === undefined)
+    return {
+      failure: `${registry} ${words(
+        result.attempts.findLast((attempt) => !attempt.ok),
+        status,
+      )}`,
+      evidence: !local,
+    };
+  if (status === 404) return { failure: `${registry} does not know ${domain}`, evidence: true };
+  const expiresAt = Date.parse(record.expirationDate ?? "");
+  if (Number.isNaN(expiresAt)) return { failure: `${registry} does not say when ${domain} expires`, evidence: true };
+  const registrar = record.registrar?.name
+    ?.replaceAll(/[\p{Cc}\p{Cs}]+/gu, " ")
+    .trim()
+    .slice(0, 200);
+  const concerns = (record.statuses ?? []).map((entry) => entry.status.trim().toLowerCase()).filter((state) => concerning.test(state));
+  return { registration: { expiresAt, registrar: registrar === undefined || registrar === "" ? null : registrar, lookedUpAt: at }, concerns: [...new Set(concerns)] };
+}
+
+/** What went wrong, after "the registry of .org": `answered with status 500`. */
+function words(attempt: LookupAttempt | undefined, status: number): string {
+  switch (attempt?.errorCode) {
+    case "rate_limited":
+      return "has had too many questions from this agent (429)";
+    case "http_error":
+      return `answered with status ${status}`;
+    default:
+      return `gave no usable answer: ${(attempt?.error ?? "nothing could be asked").slice(0, 300).replaceAll(/\p{Cc}/gu, " ")}`;
+  }
+}

@@ -1,0 +1,118 @@
+import type { Clock } from "../clock.ts";
+import type { Log } from "../log.ts";
+import type { RdapCache, SavedRegistries } from "./cache.ts";
+import { get, GetError } from "./get.ts";
+import { SingleFlight } from "./single-flight.ts";
+
+/** Where IANA says which registry answers for which top-level domain (RFC 9224). */
+export const ianaRegistriesUrl = "https://data.iana.org/rdap/dns.json";
+
+const maxBytes = 2_000_000;
+/** IANA asks to be asked seldom; its file changes a few times a week. */
+const freshMs = 86_400_000;
+/** What the list itself may take of a lookup's time when there is an old copy to go on with. */
+const refreshMs = 10_000;
+/** How long an old copy does after a failure, and how long nobody asks again without one. */
+const retryWithCopyMs = 600_000;
+const retryWithoutMs = 60_000;
+
+export interface RegistriesOptions {
+  url: string;
+  userAgent: string;
+  cache: RdapCache;
+  clock: Clock;
+  log: Log;
+}
+
+/** The list of registries: fetched once, kept for a day, and used however old it is while there is no newer one. */
+export class Registries {
+  readonly #options: RegistriesOptions;
+  readonly #flight = new SingleFlight<SavedRegistries>();
+  #notBefore = Number.NEGATIVE_INFINITY;
+  #failure = new GetError("nobody has asked yet");
+
+  constructor(options: RegistriesOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * The RDAP servers that answer for domains under a public suffix, best first; none where the registry offers no RDAP.
+   * Rejects with GetError when there is no list, or with the reason of the signal.
+   */
+  async serversOf(suffix: string, signal: AbortSignal): Promise<readonly string[]> {
+    const { servers } = await this.#current(signal);
+    // The longest name that the list has is the one that counts (RFC 9224 section 4).
+    for (let rest = suffix; ; rest = rest.slice(rest.indexOf(".") + 1)) {
+      const found = servers[rest];
+      if (found !== undefined || !rest.includes(".")) return found ?? [];
+    }
+  }
+
+  async #current(signal: AbortSignal): Promise<SavedRegistries> {
+    const { cache, clock, url, log } = this.#options;
+    const known = cache.registries(url);
+    const age = known === null ? 0 : clock.now() - known.fetchedAt;
+    if (known !== null && age >= 0 && age < freshMs) return known;
+    if (clock.monotonic() < this.#notBefore) {
+      if (known !== null) return known;
+      throw this.#failure;
+    }
+    try {
+      return await this.#flight.join("", signal, (flight) => this.#fetch(flight, known !== null));
+    } catch (error) {
+      if (signal.aborted) throw signal.reason;
+      if (!(error instanceof GetError)) throw error;
+      if (known === null) throw error;
+      log("warn", "the list of RDAP registries could not be renewed; the old one serves", { reason: error.message, age_hours: Math.round(age / 3_600_000) });
+      return known;
+    }
+  }
+
+  async #fetch(signal: AbortSignal, hasCopy: boolean): Promise<SavedRegistries> {
+    const { url, userAgent, cache, clock } = this.#options;
+    const limit = new AbortController();
+    const cancel = hasCopy ? clock.after(refreshMs, () => limit.abort(new GetError(`${new URL(url).host} did not answer within ${refreshMs / 1000} s`))) : () => undefined;
+    // Also for who gives up while this is under way: the next must not wait as long for an old copy that would do.
+    if (hasCopy) this.#notBefore = clock.monotonic() + retryWithCopyMs;
+    try {
+      const { status, text } = await get(url, { accept: "application/json", userAgent, signal: AbortSignal.any([signal, limit.signal]), maxBytes });
+      if (status !== 200) throw new GetError(`${new URL(url).host} answered with status ${status}`);
+      const fetched: SavedRegistries = { url, fetchedAt: clock.now(), servers: readList(text, new URL(url)) };
+      cache.keepRegistries(fetched);
+      this.#notBefore = Number.NEGATIVE_INFINITY;
+      return fetched;
+    } catch (error) {
+      if (!signal.aborted && error instanceof GetError) {
+        this.#failure = error;
+        this.#notBefore = clock.monotonic() + (hasCopy ? retryWithCopyMs : retryWithoutMs);
+      }
+      throw error;
+    } finally {
+      cancel();
+    }
+  }
+}
+
+/**
+ * The bootstrap file of RFC 9224 section 3: `services` is a list of [names, base URLs]. Entries that are something else are
+ * passed over. Plain http servers are left out, except where the file itself is from this machine.
+ */
+function readList(text: string, from: URL): Record<string, string[]> {
+  let file: unknown;
+  try {
+    file = JSON.parse(text);
+  } catch {
+    throw new GetError(`the answer of ${from.host} is not JSON`);
+  }
+  const services: unknown = typeof file === "object" && file !== null && "services" in file ? file.services : null;
+  const servers: Record<string, string[]> = Object.create(null) as Record<string, string[]>;
+  for (const service of Array.isArray(services) ? (services as unknown[]) : []) {
+    const [names, urls] = Array.isArray(service) ? (service as unknown[]) : [];
+    const bases = texts(urls).filter((url) => url.length <= 500 && URL.canParse(url) && (url.startsWith("https://") || (url.startsWith("http://") && from.protocol === "http:")));
+    for (const name of texts(names)) if (name.length <= 253) servers[name.toLowerCase()] = bases.map((url) => (url.endsWith("/") ? url : `${url}/`));
+  }
+  if (Object.keys(servers).length === 0) throw new GetError(`the answer of ${from.host} is no list of RDAP registries`);
+  return servers;
+}
+
+const texts = (value: unknown): string[] => (Array.isArray(value) ? (value as unknown[]).filter((entry) => typeof entry === "string") : []);

@@ -1,0 +1,97 @@
+import Type, { type Static } from "typebox";
+import { AppError } from "../errors.ts";
+import { type RegistrableDomain, registrableDomain } from "../net/registrable-domain.ts";
+import { canonicalHost, type CheckKind, daysAgo, documentIn, inDays, Timeout } from "./kind.ts";
+
+const days = (fallback: number, minimum: number, description: string) =>
+  Type.Integer({ minimum, maximum: 3650, default: fallback, errorCode: "INVALID_DOMAIN_PARAMS", description });
+
+export const DomainExpiryCheck = Type.Object(
+  {
+    type: Type.Literal("domain_expiry"),
+    domain: Type.String({ minLength: 1, maxLength: 253, errorCode: "INVALID_DOMAIN_PARAMS", description: "Domain name, or a name below it", examples: ["example.org"] }),
+    warn_days: days(30, 1, "Fewer whole days left than this: degraded"),
+    critical_days: days(7, 0, "Fewer whole days left than this: down; must be below warn_days"),
+    // Its place in line before a registry counts too, so it gets more time than a check of one host.
+    timeout: Type.Integer({ ...Timeout, default: 30_000 }),
+  },
+  { additionalProperties: false, title: "DomainExpiryCheck" },
+);
+export type DomainExpiryCheck = Static<typeof DomainExpiryCheck>;
+
+/** How the error of a verdict begins that goes by an earlier answer of the registry. A {@link RegistrationDocument} follows. */
+export const servedStale = "served_stale:";
+
+/** What the error of a result that is not up says, as JSON. */
+export interface RegistrationDocument {
+  /** The registrable domain, in ASCII. */
+  domain: string;
+  /** Whole days, rounded down: -1 on the first day after the end. */
+  days_remaining: number;
+  /** RFC 3339, UTC. */
+  expiration_date: string;
+  /** Left out where the registry names none. */
+  registrar?: string;
+  /** When the registry said so; only after {@link servedStale}. */
+  looked_up_at?: string;
+  /** Why it could not be asked now; only after {@link servedStale}. */
+  lookup_error?: string;
+}
+
+/** What the registry is asked about. Throws AppError for a name that no registry registers. */
+export function lookedUpDomain({ domain }: Pick<DomainExpiryCheck, "domain">): RegistrableDomain {
+  const refuse = (what: string, cause: unknown): never => {
+    throw new AppError("INVALID_DOMAIN_PARAMS", `${what}. Write a registered domain with its dot, for example example.org.`, { field: "/domain", cause });
+  };
+  let host: string;
+  try {
+    if (/[\s/@?#\\:[\]]/.test(domain)) throw new TypeError("not a bare name");
+    host = canonicalHost(domain);
+  } catch (cause) {
+    return refuse(`"${domain}" is not a domain name`, cause);
+  }
+  try {
+    return registrableDomain(host);
+  } catch (cause) {
+    return refuse((cause as Error).message, cause);
+  }
+}
+
+export const domainExpiry: CheckKind<typeof DomainExpiryCheck> = {
+  type: "domain_expiry",
+  label: "Domain expiry",
+  schema: DomainExpiryCheck,
+  minIntervalSecs: 3600,
+  defaultIntervalSecs: 86_400,
+
+  rules(spec) {
+    lookedUpDomain(spec);
+    if (spec.warn_days <= spec.critical_days) {
+      throw new AppError(
+        "INVALID_DOMAIN_PARAMS",
+        `warn_days (${spec.warn_days}) must be more than critical_days (${spec.critical_days}): a domain is degraded first and down later.`,
+        {
+          field: "/warn_days",
+        },
+      );
+    }
+  },
+
+  // Registries are public, and chosen by their own list: the guard, the cap per host and the breaker have no say.
+  destination: () => null,
+  subject: (spec) => ({ name: canonicalHost(spec.domain), pointer: "/domain" }),
+  mapSecrets: (spec) => spec,
+  summary: (spec) => `registration of ${spec.domain}`,
+
+  errorInWords(error) {
+    const stale = error.startsWith(servedStale);
+    const { domain, days_remaining: left, expiration_date, registrar, looked_up_at, lookup_error } = documentIn(stale ? error.slice(servedStale.length).trimStart() : error);
+    if (typeof domain !== "string" || typeof left !== "number" || typeof expiration_date !== "string") return null;
+    const date = expiration_date.slice(0, 10);
+    const expires = left < 0 ? `${domain} expired ${daysAgo(left)}, on ${date}` : `${domain} expires ${inDays(left)}, on ${date}`;
+    const sold = typeof registrar === "string" ? ` (registrar ${registrar})` : "";
+    return stale && typeof looked_up_at === "string" && typeof lookup_error === "string"
+      ? `${expires}${sold}, as the registry said on ${looked_up_at.slice(0, 10)}; now ${lookup_error}`
+      : expires + sold;
+  },
+};
