@@ -17,7 +17,7 @@ import { openSnapshots } from "./isolation/snapshot.ts";
  * request that is refused changes not a row of the database.
  */
 
-t.setTimeout(120_000);
+t.setTimeout(300_000);
 const { sql, homes, callers, planted } = await openMatrix(t);
 const snapshots = await openSnapshots(sql);
 

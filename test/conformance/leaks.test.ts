@@ -18,7 +18,7 @@ import { type Home, make, type Thing } from "./isolation/things.ts";
  * page, and the agents of another region.
  */
 
-t.setTimeout(120_000);
+t.setTimeout(300_000);
 const { sql, url, homes, callers, planted } = await openMatrix(t);
 const { acme, other } = homes;
 const snapshots = await openSnapshots(sql);
