@@ -1,6 +1,6 @@
 import type { OnDemandRun, PullReply } from "@statusmesh/shared/agent-protocol";
 import { connectApi } from "./api.ts";
-import { correctedClock } from "./clock.ts";
+import type { CorrectedClock } from "./clock.ts";
 import type { Log } from "./log.ts";
 import { Puller } from "./pull.ts";
 import { rdapCache } from "./rdap/cache.ts";
@@ -8,19 +8,22 @@ import { RdapLookups } from "./rdap/lookups.ts";
 import { Reporter } from "./report.ts";
 import { type Outcome, Runner } from "./run.ts";
 import { Schedule } from "./schedule.ts";
-import { MemorySpool } from "./spool.ts";
+import type { Spool } from "./spool.ts";
 import { Stats } from "./stats.ts";
 
 export interface AgentSettings {
   /** Where the control plane is; may have a path. */
   url: string;
   token: string;
+  clock: CorrectedClock;
   version: string;
   allowPrivateTargets: boolean;
   /** Folder for what outlives a restart; null keeps it in memory. */
   stateDir: string | null;
   /** Where the list of RDAP registries is; IANA's without one. */
   rdapBootstrapUrl: string | undefined;
+  /** Where results wait; closed by {@link Agent.stop}. */
+  spool: Spool;
   /** How often the agent's numbers are logged, ms. */
   statsMs: number;
   log: Log;
@@ -39,11 +42,9 @@ export interface Agent {
 
 /** Puts the parts together: pull → schedule → run → spool → report. */
 export function startAgent(settings: AgentSettings): Agent {
-  const { log, version } = settings;
+  const { log, version, clock, spool } = settings;
   const userAgent = `StatusMesh/${version}`;
-  const clock = correctedClock();
   const stats = new Stats();
-  const spool = new MemorySpool();
   const api = connectApi(settings.url, settings.token, userAgent);
   const cache = rdapCache(settings.stateDir, { clock, log });
   const rdap = new RdapLookups({ cache, clock, log, userAgent, registriesUrl: settings.rdapBootstrapUrl });
@@ -80,19 +81,21 @@ export function startAgent(settings: AgentSettings): Agent {
   const apply = (reply: PullReply): void => {
     if (reply.region !== region) log("info", "serving a region", { region: reply.region, clock_offset_ms: Math.round(clock.offsetMs()) });
     region = reply.region;
+    reporter.serve(region);
     runner.cap.max = reply.per_host_max_inflight;
     // A control plane of an earlier release does not say.
     rdap.line.max = reply.rdap_max_inflight ?? 1;
     schedule.apply(reply);
     for (const asked of reply.runs) runOnDemand(asked);
   };
-  const puller = new Puller({ api, clock, log, version, capacity: () => Math.max(0, onDemandCapacity - onDemand), apply });
+  const puller = new Puller({ api, clock, log, version, capacity: () => Math.max(0, onDemandCapacity - onDemand), apply, refused: () => schedule.clear() });
 
   const logStats = (): void =>
     log("info", "numbers", {
       ...stats.take(),
       assigned: schedule.size,
       spool_waiting: spool.waiting,
+      spool_backlog: spool.backlog,
       spool_dropped: spool.dropped,
       breakers_open: runner.breakers.open(clock.monotonic()),
       rss_mb: Math.round(process.memoryUsage.rss() / 1e6),

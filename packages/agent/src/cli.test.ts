@@ -1,6 +1,8 @@
 import { spawn, type ChildProcess } from "node:child_process";
+import { readdirSync, writeFileSync } from "node:fs";
 import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import t, { type Test } from "tap";
 import type { PullReply, PullRequest, ResultsRequest } from "@statusmesh/shared/agent-protocol";
@@ -8,6 +10,8 @@ import { httpCheck } from "./testing.ts";
 
 const cli = fileURLToPath(new URL("cli.js", import.meta.url));
 const id = (n: number): string => `00000000-0000-7000-8000-${String(n).padStart(12, "0")}`;
+t.setTimeout(120_000);
+
 const token = "sm_agent_not-to-be-seen-anywhere";
 
 interface Ended {
@@ -68,7 +72,9 @@ async function controlPlane(t: Test) {
   const pulls: PullRequest[] = [];
   const reports: ResultsRequest[] = [];
   const held = new Set<ServerResponse>();
+  const state = { refusing: false, checks: 0 };
   const target = createServer((request, response) => {
+    state.checks++;
     if (request.url === "/") response.end("hello");
   });
   await new Promise<void>((settle) => target.listen(0, "127.0.0.1", settle));
@@ -78,6 +84,10 @@ async function controlPlane(t: Test) {
     request.on("data", (chunk: Buffer) => chunks.push(chunk));
     request.on("end", () => {
       const body = JSON.parse(Buffer.concat(chunks).toString()) as unknown;
+      if (state.refusing) {
+        response.writeHead(401);
+        return response.end(JSON.stringify({ error: { code: "UNAUTHENTICATED", message: "The token was revoked." } }));
+      }
       if (request.url === "/api/agent/results") {
         reports.push(body as ResultsRequest);
         return response.end(JSON.stringify({ stored: 1, duplicates: 0, dropped_future: 0, dropped_unassigned: 0 }));
@@ -118,7 +128,7 @@ async function controlPlane(t: Test) {
       one.close();
     }
   });
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, pulls, reports };
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, pulls, reports, held, state };
 }
 
 async function until(condition: () => boolean, what: string): Promise<void> {
@@ -182,4 +192,56 @@ t.test("an agent that was told to goes with its parent", async (t) => {
   t.equal(independent.child.exitCode, null, "one that was not told to stays");
   independent.child.kill("SIGTERM");
   t.equal((await independent.ended).code, 0);
+});
+
+t.test("an agent whose token is refused checks nothing more, and keeps what it has", async (t) => {
+  const { url, reports, held, state } = await controlPlane(t);
+  const folder = t.testdir();
+  const env = { SM_AGENT_URL: url, SM_AGENT_TOKEN: token, SM_AGENT_SPOOL_DIR: join(folder, "spool"), SM_SECURITY__ALLOW_PRIVATE_TARGETS: "true" };
+  const agent = start(["run"], env);
+  await until(() => reports.length > 0 && held.size > 0, "a report");
+  state.refusing = true;
+  await until(() => agent.output().includes("results cannot be reported and are kept"), "a refused report");
+  for (const response of held) response.destroy();
+  await until(() => agent.output().includes("the control plane does not accept this agent's token; nothing is checked, results are kept"), "a refused pull");
+  await new Promise((settle) => setTimeout(settle, 100));
+  const { checks } = state;
+  await new Promise((settle) => setTimeout(settle, 2500));
+  t.equal(state.checks, checks, "nothing is checked");
+  agent.child.kill("SIGTERM");
+  t.equal((await agent.ended).code, 0);
+
+  const before = reports.flatMap((report) => report.results).length;
+  state.refusing = false;
+  const next = start(["run"], env);
+  await until(() => next.output().includes("results of an earlier run are in the spool and will be reported"), "the kept results");
+  await until(() => reports.flatMap((report) => report.results).length > before, "their report");
+  next.child.kill("SIGTERM");
+  t.equal((await next.ended).code, 0);
+  const slots = reports
+    .flatMap((report) => report.results)
+    .filter((result) => result.target_id === id(1))
+    .map((result) => result.scheduled_at);
+  t.equal(new Set(slots).size, slots.length, "each once");
+});
+
+t.test("one agent in a spool folder", async (t) => {
+  const { url, reports } = await controlPlane(t);
+  const folder = join(t.testdir(), "spool");
+  const args = ["run", "--url", url, "--allow-private-targets", "--spool-dir", folder];
+  const first = start(args, { SM_AGENT_TOKEN: token });
+  await until(() => reports.length > 0, "a report");
+  const second = await start(args, { SM_AGENT_TOKEN: token }).ended;
+  t.match(second, { code: 78, stderr: new RegExp(`^sm-agent: the spool folder ${folder} is used by another sm-agent \\(pid ${first.child.pid} on .*\n$`) });
+  first.child.kill("SIGKILL");
+  await first.ended;
+  const third = start(args, { SM_AGENT_TOKEN: token });
+  await until(() => third.output().includes("serving a region"), "the next agent");
+  third.child.kill("SIGTERM");
+  t.equal((await third.ended).code, 0);
+  t.notOk(readdirSync(folder).includes("sm-agent.lock"), "the lock goes with the agent");
+
+  writeFileSync(join(folder, "a-file"), "");
+  const below = await start(["run", "--url", url], { SM_AGENT_TOKEN: token, SM_AGENT_SPOOL_DIR: join(folder, "a-file") }).ended;
+  t.match(below, { code: 78, stderr: /^sm-agent: the spool folder .*a-file cannot be written \(.*\)\.?\n$/ });
 });

@@ -1,17 +1,26 @@
 #!/usr/bin/env node
 import { readFileSync } from "node:fs";
+import { setTimeout as sleep } from "node:timers/promises";
 import { setFlagsFromString } from "node:v8";
 import { Command, CommanderError, InvalidArgumentError, Option } from "commander";
+import { type Clock, correctedClock } from "./clock.ts";
 import { jsonLog, type Log } from "./log.ts";
 import { mayAsk } from "./rdap/may-ask.ts";
+import type { Spool } from "./spool.ts";
+import { FolderError, lockFolder } from "./spool/lock.ts";
 
 /** Wrong usage, as `sysexits.h` numbers it. */
 const usageExit = 64;
+/** Something in the configuration is in the way, as `sysexits.h` numbers it. */
+const configExit = 78;
+/** Who is started again by a parent may meet the one before him, which is just ending. */
+const patienceMs = 10_000;
 
 interface RunOptions {
   url: string;
   tokenFile?: string;
   spoolDir?: string;
+  spoolMaxMb: number;
   allowPrivateTargets: boolean;
   statsSecs: number;
   rdapBootstrapUrl?: string;
@@ -31,7 +40,13 @@ program
   .description("Run until stopped. The token comes from a file or from SM_AGENT_TOKEN, never from the command line.")
   .addOption(new Option("--url <url>", "the control plane, for example https://status.example.org").env("SM_AGENT_URL").argParser(controlPlaneUrl).makeOptionMandatory())
   .addOption(new Option("--token-file <file>", "file that holds the agent's token").env("SM_AGENT_TOKEN_FILE"))
-  .addOption(new Option("--spool-dir <dir>", "folder for results that wait to be reported").env("SM_AGENT_SPOOL_DIR"))
+  .addOption(new Option("--spool-dir <dir>", "folder for results that wait to be reported; without one they wait in memory").env("SM_AGENT_SPOOL_DIR"))
+  .addOption(
+    new Option("--spool-max-mb <MB>", "how large that folder may grow; then the oldest results are dropped")
+      .env("SM_AGENT_SPOOL_MAX_MB")
+      .argParser(wholeNumber(1_000_000))
+      .default(256),
+  )
   .addOption(
     new Option("--allow-private-targets [yes]", "also check private and local addresses")
       .env("SM_SECURITY__ALLOW_PRIVATE_TARGETS")
@@ -42,7 +57,7 @@ program
   .addOption(
     new Option("--rdap-bootstrap-url <url>", "a mirror of IANA's list of RDAP registries, for checks of domains").env("SM_AGENT_RDAP_BOOTSTRAP_URL").argParser(registriesUrl),
   )
-  .addOption(new Option("--stats-secs <seconds>", "how often to log the agent's own numbers").env("SM_AGENT_STATS_SECS").argParser(seconds).default(60))
+  .addOption(new Option("--stats-secs <seconds>", "how often to log the agent's own numbers").env("SM_AGENT_STATS_SECS").argParser(wholeNumber(86_400)).default(60))
   .action(run);
 
 function controlPlaneUrl(text: string): string {
@@ -64,10 +79,12 @@ function yesOrNo(text: string): boolean {
   throw new InvalidArgumentError("It must be true or false.");
 }
 
-function seconds(text: string): number {
-  const value = Number(text);
-  if (!Number.isInteger(value) || value < 1 || value > 86_400) throw new InvalidArgumentError("It must be a whole number from 1 to 86400.");
-  return value;
+function wholeNumber(max: number): (text: string) => number {
+  return (text) => {
+    const value = Number(text);
+    if (!Number.isInteger(value) || value < 1 || value > max) throw new InvalidArgumentError(`It must be a whole number from 1 to ${max}.`);
+    return value;
+  };
 }
 
 /** The agent's token. A usage error when there is none, or when it is something else. */
@@ -97,10 +114,11 @@ async function run(options: RunOptions, command: Command): Promise<void> {
   // A log that nobody reads any more is no reason to stop.
   process.stdout.on("error", () => undefined);
   const log = jsonLog((line) => process.stdout.write(line), Date.now);
+  const clock = correctedClock();
+  const { spool, release } = await openSpool(options, command, clock, log);
   const url = new URL(options.url);
   if (url.protocol === "http:" && !/^(localhost|127\..*|\[::1\])$/.test(url.hostname)) log("warn", "the token travels unencrypted: the control plane's URL is not https");
-  if (options.spoolDir !== undefined) log("warn", "results are kept in memory only; the spool folder keeps what is known about domains");
-  log("info", "sm-agent starts", { version, control_plane: url.origin, allow_private_targets: options.allowPrivateTargets, pid: process.pid });
+  log("info", "sm-agent starts", { version, control_plane: url.origin, allow_private_targets: options.allowPrivateTargets, spool: options.spoolDir ?? "memory", pid: process.pid });
   // Dead sockets outlive two scavenges and pile up as old garbage, 3 MB a second at 1,000 checks a second. Collected when
   // the heap has grown by a third instead of fourfold, the agent keeps to 140 MB where it took 190, for 1 % more CPU.
   setFlagsFromString("--heap-growing-percent=30");
@@ -111,12 +129,42 @@ async function run(options: RunOptions, command: Command): Promise<void> {
     token,
     version,
     allowPrivateTargets: options.allowPrivateTargets,
-    stateDir: options.spoolDir ?? null,
+    stateDir: options.spoolDir === undefined || options.spoolDir === "" ? null : options.spoolDir,
     rdapBootstrapUrl: options.rdapBootstrapUrl,
     statsMs: options.statsSecs * 1000,
+    clock,
+    spool,
     log,
   });
-  stopOnRequest(log, () => agent.stop());
+  stopOnRequest(log, () => agent.stop().finally(release));
+}
+
+/** The spool that the options ask for, and what gives its folder back. */
+async function openSpool(options: RunOptions, command: Command, clock: Clock, log: Log): Promise<{ spool: Spool; release: () => void }> {
+  if (options.spoolDir === undefined || options.spoolDir === "") {
+    log("info", "results wait in memory; with --spool-dir they would survive a restart");
+    const { MemorySpool } = await import("./spool.ts");
+    return { spool: new MemorySpool(), release: () => undefined };
+  }
+  try {
+    const release = await takeFolder(options.spoolDir, process.env["SM_AGENT_PARENT"] === "stdin" ? patienceMs : 0);
+    const [{ openDiskSpool }, { folderFiles }] = await Promise.all([import("./spool/disk.ts"), import("./spool/files.ts")]);
+    const files = folderFiles(options.spoolDir);
+    return { spool: await openDiskSpool({ files, clock, log, maxBytes: options.spoolMaxMb * 1_000_000 }), release };
+  } catch (error) {
+    if (!(error instanceof FolderError)) throw error;
+    return command.error(`sm-agent: ${error.message}`, { exitCode: configExit });
+  }
+}
+
+async function takeFolder(folder: string, patience: number): Promise<() => void> {
+  for (const until = performance.now() + patience; ; await sleep(100)) {
+    try {
+      return lockFolder(folder, Date.now);
+    } catch (error) {
+      if (performance.now() >= until) throw error;
+    }
+  }
 }
 
 /** Stops on the signals of a terminal and a supervisor, and, for a parent that asked for it, when its end of stdin closes. */
@@ -141,5 +189,5 @@ try {
   await program.parseAsync();
 } catch (error) {
   if (!(error instanceof CommanderError)) throw error;
-  process.exitCode = error.exitCode === 0 ? 0 : usageExit;
+  process.exitCode = error.exitCode === 0 || error.exitCode === configExit ? error.exitCode : usageExit;
 }

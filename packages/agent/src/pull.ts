@@ -20,6 +20,8 @@ export interface PullerOptions {
   /** How many on-demand runs can be taken now. */
   capacity: () => number;
   apply: (reply: PullReply) => void;
+  /** The control plane wants nothing more from this agent, until it answers again. */
+  refused: () => void;
 }
 
 /** Keeps asking the control plane what there is to do. Trouble is told once when it begins and once when it is over. */
@@ -86,6 +88,7 @@ export class Puller {
     if (error.trouble === "away") return Math.max(error.retryAfterMs ?? 0, backoffMs(this.#failures++, 500, 30_000));
     // A cursor that the control plane does not understand would be refused for ever.
     this.#cursor = null;
+    if (error.trouble === "refused") this.#options.refused();
     return backoffMs(0, slowRetryMs, slowRetryMs);
   }
 
@@ -109,8 +112,8 @@ function otherProtocol(theirs: unknown): ApiError {
 
 const explanations: Record<Trouble, string> = {
   away: "the control plane cannot be reached; checks go on, results are kept",
-  refused: "the control plane does not accept this agent's token; results are kept, trying again every minute. Make a new token if this one was revoked",
-  protocol: "the control plane speaks another version of the agent protocol; results are kept. Update the older of the two",
+  refused: "the control plane does not accept this agent's token; nothing is checked, results are kept, trying again every minute. Enable the agent again, or give it a new token",
+  protocol: "the control plane speaks another version of the agent protocol; checks go on as they are, results are kept. Update the older of the two",
   rejected: "the control plane does not understand this agent's request",
   unexpected: "what answers at this URL is not a StatusMesh control plane; trying again every minute",
 };

@@ -58,11 +58,10 @@ async function until(condition: () => boolean, what: string): Promise<void> {
   throw new Error(`never: ${what}`);
 }
 
-async function reporting(t: Test, answer: (body: ResultsRequest, n: number) => Answer | Promise<Answer>) {
+async function reporting(t: Test, answer: (body: ResultsRequest, n: number) => Answer | Promise<Answer>, spool = new MemorySpool()) {
   let n = 0;
   const logged: { level: string; msg: string; fields?: unknown }[] = [];
   const stats = new Stats();
-  const spool = new MemorySpool();
   const { api, requests } = await controlPlane(t, ({ body }) => answer(body as ResultsRequest, n++));
   const reporter = new Reporter({ api, spool, clock: correctedClock(), log: (level, msg, fields) => logged.push({ level, msg, fields }), stats });
   t.teardown(() => reporter.drain(0));
@@ -175,22 +174,63 @@ t.test("a stop sends what is left, and does not wait for ever", async (t) => {
   t.equal(empty.requests.length, 0);
 });
 
-t.test("the spool is bounded, and drops the oldest", async (t) => {
-  const spool = new MemorySpool(5000);
+t.test("news does not wait behind the backlog", async (t) => {
+  let away = true;
+  const order: number[] = [];
+  const spool = new MemorySpool(100_000, 50);
+  const { reporter, stats } = await reporting(
+    t,
+    async ({ results }) => {
+      if (away) return { status: 503, headers: { "retry-after": "0" }, body: {} };
+      order.push(...results.map((r) => r.scheduled_at));
+      await new Promise((settle) => setTimeout(settle, 20));
+      return { body: receipt };
+    },
+    spool,
+  );
+  for (let i = 0; i < 20_000; i++) reporter.add(result(i));
+  await until(() => stats.reportFailures > 2, "an outage");
+  away = false;
+  for (let i = 20_000; i < 20_010; i++) {
+    await new Promise((settle) => setTimeout(settle, 10));
+    reporter.add(result(i));
+  }
+  await until(() => stats.reported === 20_010, "everything");
+  t.equal(new Set(order).size, 20_010);
+  t.ok(order.indexOf(20_009) < 15_000, `the last result was the ${order.indexOf(20_009)}th to arrive`);
+  const old = order.filter((n) => n < 19_000);
+  t.strictSame(
+    old,
+    old.toSorted((a, b) => a - b),
+    "and the backlog comes in its order",
+  );
+});
+
+t.test("when everything is refused, it is not the results that are wrong", async (t) => {
+  const { reporter, spool, stats, logged } = await reporting(t, () => ({ status: 400, body: { error: { code: "UNKNOWN_FIELD", message: "no such field" } } }));
+  for (let i = 0; i < 500; i++) reporter.add(result(i));
+  await until(() => logged.length === 1 && spool.waiting === 500, "given back");
+  t.match(logged[0]?.msg, /results cannot be reported and are kept \(20 results in a row are refused: status 400: no such field\)/);
+  t.equal(stats.dropped, 0);
+});
+
+t.test("the spool in memory is bounded, and drops the oldest", async (t) => {
+  const spool = new MemorySpool(5000, 100);
   for (let i = 0; i < 6000; i++) spool.append(result(i));
   t.equal(spool.waiting, 5000);
+  t.equal(spool.backlog, 4900);
   t.equal(spool.dropped, 1000);
-  const batch = await spool.take(1000);
+  const batch = await spool.take(1000, "backlog");
   t.strictSame(batch?.records[0], result(1000));
-  for (let i = 0; i < 500; i++) spool.append(result(7000 + i));
+  t.strictSame((await spool.take(1, "fresh"))?.records[0], result(5900), "news has a lane of its own");
+  for (let i = 0; i < 501; i++) spool.append(result(7000 + i));
   batch?.release();
   t.equal(spool.waiting, 5000, "a batch that comes back does not make it larger");
   t.equal(spool.dropped, 1500);
-  t.strictSame((await spool.take(1))?.records[0], result(1500), "the oldest come out first again");
-  const rest = await spool.take(10_000);
-  await rest?.ack();
+  t.strictSame((await spool.take(1, "backlog"))?.records[0], result(1500), "the oldest come out first again");
+  for (const lane of ["backlog", "fresh"] as const) await (await spool.take(10_000, lane))?.ack();
   t.equal(spool.waiting, 0);
-  t.equal(await spool.take(1), null);
+  t.equal(await spool.take(1, "fresh"), null);
 });
 
 const reply = (change: Partial<PullReply> = {}): PullReply => ({
@@ -210,17 +250,26 @@ const reply = (change: Partial<PullReply> = {}): PullReply => ({
 async function pulling(t: Test, answer: (body: PullRequest, n: number) => Answer | Promise<Answer>) {
   let n = 0;
   const applied: PullReply[] = [];
+  let refusals = 0;
   const logged: string[] = [];
   const clock = correctedClock();
   const { api, requests } = await controlPlane(t, ({ body }) => answer(body as PullRequest, n++));
-  const puller = new Puller({ api, clock, log: (_level, msg) => logged.push(msg), version: "1.2.3", capacity: () => 7, apply: (r) => void applied.push(r) });
+  const puller = new Puller({
+    api,
+    clock,
+    log: (_level, msg) => logged.push(msg),
+    version: "1.2.3",
+    capacity: () => 7,
+    apply: (r) => void applied.push(r),
+    refused: () => refusals++,
+  });
   const done = puller.run();
   const stop = async (): Promise<void> => {
     puller.stop();
     await done;
   };
   t.teardown(stop);
-  return { applied, logged, clock, requests, stop };
+  return { applied, logged, clock, requests, stop, refusals: () => refusals };
 }
 
 t.test("pulls with the cursor of the last answer that was applied", async (t) => {
@@ -269,12 +318,13 @@ t.test("trouble that only a person can end is said in words, once, and retried s
     ["no such path", { status: 404, body: "nothing here" }, /not a StatusMesh control plane.*status 404/],
   ];
   for (const [what, answer, words] of cases) {
-    const { logged, requests, applied, stop } = await pulling(t, () => answer);
+    const { logged, requests, applied, stop, refusals } = await pulling(t, () => answer);
     await until(() => logged.length === 1, what);
     await new Promise((settle) => setTimeout(settle, 100));
     t.match(logged, [words], what);
     t.equal(requests.length, 1, "not tried again at once");
     t.equal(applied.length, 0);
+    t.equal(refusals(), what === "a revoked token" ? 1 : 0, "only a token that is refused ends the checks");
     await stop();
   }
 });

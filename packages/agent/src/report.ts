@@ -3,7 +3,7 @@ import { maxBatch, protocolVersion, type AgentResult, ResultsReply, type Results
 import { type Api, ApiError, backoffMs } from "./api.ts";
 import type { Clock } from "./clock.ts";
 import { type Log, Once } from "./log.ts";
-import type { Batch, Spool, SpoolRecord } from "./spool.ts";
+import type { Lane, Spool, SpoolRecord } from "./spool.ts";
 import type { Stats } from "./stats.ts";
 
 const requestTimeoutMs = 15_000;
@@ -11,8 +11,14 @@ const requestTimeoutMs = 15_000;
 const gatherMs = 25;
 /** Under load a request goes out this often: each one costs both sides as much as twenty results. */
 const spacingMs = 200;
-const maxRequests = 2;
+/**
+ * Requests under way at once. The backlog has its own, one after the other without a pause: at 1,000 results each that is
+ * many times what comes in, and what comes in does not stand behind it.
+ */
+const requestsAtOnce: Record<Lane, number> = { fresh: 2, backlog: 1 };
 const slowRetryMs = 60_000;
+/** When so many results of one batch are refused and none is taken, it is not the results that are wrong. */
+const hopeless = 20;
 
 const validReply = Compile(ResultsReply);
 
@@ -24,18 +30,22 @@ export interface ReporterOptions {
   stats: Stats;
 }
 
+interface LaneState {
+  sending: number;
+  lastSentAt: number;
+  timer: { at: number; cancel: () => void } | null;
+}
+
+const newLane = (): LaneState => ({ sending: 0, lastSentAt: -Infinity, timer: null });
+
 /** Sends what is in the spool, and takes out of it only what the control plane has acknowledged. */
 export class Reporter {
   readonly #options: ReporterOptions;
   readonly #condition: Once;
   readonly #abort = new AbortController();
-  #sending = 0;
-  #lastSentAt = -Infinity;
+  readonly #lanes: Record<Lane, LaneState> = { fresh: newLane(), backlog: newLane() };
   #notBefore = -Infinity;
   #failures = 0;
-  /** Smaller than the protocol's after a batch was rejected, to find the record that spoils it. */
-  #limit = maxBatch;
-  #timer: { at: number; cancel: () => void } | null = null;
   #draining: (() => void) | null = null;
 
   constructor(options: ReporterOptions) {
@@ -46,7 +56,14 @@ export class Reporter {
   /** Puts a record into the spool and sees to it that it is sent. The answer to a run on demand does not wait for company. */
   add(record: SpoolRecord): void {
     this.#options.spool.append(record);
-    this.#plan("run" in record);
+    this.#plan("fresh", "run" in record);
+    this.#plan("backlog");
+  }
+
+  /** Says in which region results are measured from now on, and sends what an earlier process left of it. */
+  serve(region: string): void {
+    this.#options.spool.serve(region);
+    this.#plan("backlog");
   }
 
   /** Sends what waits now, and resolves when nothing does or after `ms`. */
@@ -56,55 +73,94 @@ export class Reporter {
       this.#draining = settle;
     });
     const cancel = this.#options.clock.after(ms, () => this.#draining?.());
-    this.#plan(true);
+    this.#plan("fresh", true);
+    this.#plan("backlog", true);
     await drained;
     cancel();
-    this.#timer?.cancel();
+    for (const lane of Object.values(this.#lanes)) lane.timer?.cancel();
     this.#abort.abort(new Error("stopping"));
   }
 
-  #plan(now = false): void {
+  #plan(lane: Lane, now = false): void {
     const { clock, spool } = this.#options;
     // A send that the end of draining cut off comes back here with its records, and must not try them again for ever.
     if (this.#abort.signal.aborted) return;
-    if (spool.waiting === 0) {
-      if (this.#sending === 0) this.#draining?.();
+    const state = this.#lanes[lane];
+    const waiting = lane === "backlog" ? spool.backlog : spool.waiting - spool.backlog;
+    if (waiting === 0) {
+      if (spool.waiting === 0 && this.#lanes.fresh.sending + this.#lanes.backlog.sending === 0) this.#draining?.();
       return;
     }
-    // While a batch is being taken apart, the next half depends on what becomes of this one.
-    if (this.#sending >= (this.#limit < maxBatch ? 1 : maxRequests)) return;
+    // While the control plane is away one request at a time finds out whether it is back.
+    if (this.#failures > 0 && this.#lanes.fresh.sending + this.#lanes.backlog.sending > 0) return;
+    if (state.sending >= requestsAtOnce[lane]) return;
     const time = clock.monotonic();
-    const eager = now || this.#draining !== null || spool.waiting >= this.#limit;
-    const at = Math.max(eager ? time : Math.max(time + gatherMs, this.#lastSentAt + spacingMs), this.#notBefore);
-    if (this.#timer !== null && this.#timer.at <= at) return;
-    this.#timer?.cancel();
-    this.#timer = {
+    const eager = now || lane === "backlog" || this.#draining !== null || waiting >= maxBatch;
+    const at = Math.max(eager ? time : Math.max(time + gatherMs, state.lastSentAt + spacingMs), this.#notBefore);
+    if (state.timer !== null && state.timer.at <= at) return;
+    state.timer?.cancel();
+    state.timer = {
       at,
       cancel: clock.after(at - time, () => {
-        this.#timer = null;
-        void this.#send();
+        state.timer = null;
+        void this.#send(lane);
       }),
     };
   }
 
-  async #send(): Promise<void> {
-    const { spool, clock } = this.#options;
-    this.#sending++;
-    const batch = await spool.take(this.#limit);
+  async #send(lane: Lane): Promise<void> {
+    const { spool, clock, stats } = this.#options;
+    const state = this.#lanes[lane];
+    if (this.#failures > 0 && this.#lanes.fresh.sending + this.#lanes.backlog.sending > 0) return;
+    state.sending++;
+    const batch = await spool.take(maxBatch, lane);
     if (batch !== null) {
-      this.#lastSentAt = clock.monotonic();
+      state.lastSentAt = clock.monotonic();
       // More than one batch waits: do not let the first one's round trip hold up the second.
-      this.#plan();
+      this.#plan(lane);
       try {
-        await this.#post(batch.records);
+        const refused = await this.#deliver(batch.records);
         await batch.ack();
-        this.#succeeded(batch.records.length);
+        stats.reported += batch.records.length - refused;
+        stats.dropped += refused;
+        this.#succeeded();
       } catch (error) {
-        await this.#failed(batch, error);
+        batch.release();
+        this.#failed(error);
       }
     }
-    this.#sending--;
-    this.#plan();
+    state.sending--;
+    // A lane that has nothing to give now is not asked again before something happens.
+    if (batch !== null || lane === "backlog") this.#plan("fresh");
+    if (batch !== null || lane === "fresh") this.#plan("backlog");
+  }
+
+  /** Sends the records, and takes a batch that is refused apart until the records that spoil it are alone. Returns how many those were. */
+  async #deliver(records: readonly SpoolRecord[]): Promise<number> {
+    const refused: SpoolRecord[] = [];
+    let accepted = false;
+    let reason = "";
+    const deliver = async (some: readonly SpoolRecord[]): Promise<void> => {
+      try {
+        await this.#post(some);
+        accepted = true;
+      } catch (error) {
+        if (!(error instanceof ApiError) || error.trouble !== "rejected") throw error;
+        this.#options.stats.reportFailures++;
+        reason = error.message;
+        if (some.length === 1) {
+          refused.push(...some);
+          if (refused.length >= hopeless && !accepted) throw new ApiError("unexpected", `${refused.length} results in a row are refused: ${reason}`);
+          return;
+        }
+        const half = Math.ceil(some.length / 2);
+        await deliver(some.slice(0, half));
+        await deliver(some.slice(half));
+      }
+    };
+    await deliver(records);
+    for (const record of refused) this.#options.log("error", "the control plane rejects a result for good; it is dropped", { reason, ...nameOf(record) });
+    return refused.length;
   }
 
   async #post(records: readonly SpoolRecord[]): Promise<void> {
@@ -123,33 +179,21 @@ export class Reporter {
     }
   }
 
-  #succeeded(count: number): void {
-    this.#options.stats.reported += count;
+  #succeeded(): void {
     this.#failures = 0;
     this.#notBefore = -Infinity;
-    this.#limit = Math.min(maxBatch, this.#limit * 2);
-    if (this.#condition.clear()) this.#options.log("info", "results are accepted again");
+    if (this.#condition.clear()) this.#options.log("info", "results are accepted again", { waiting: this.#options.spool.waiting });
   }
 
-  async #failed(batch: Batch, error: unknown): Promise<void> {
-    if (this.#abort.signal.aborted) return batch.release();
-    const { clock, stats, log } = this.#options;
+  #failed(error: unknown): void {
+    if (this.#abort.signal.aborted) return;
+    const { clock, stats } = this.#options;
     const { trouble, message, retryAfterMs } = error instanceof ApiError ? error : new ApiError("unexpected", error instanceof Error ? error.message : String(error));
     stats.reportFailures++;
-    if (trouble === "rejected") {
-      if (batch.records.length > 1) {
-        this.#limit = Math.ceil(batch.records.length / 2);
-        return batch.release();
-      }
-      const [record] = batch.records;
-      log("error", "the control plane rejects a result for good; it is dropped", { reason: message, ...(record !== undefined && nameOf(record)) });
-      stats.dropped++;
-      return batch.ack();
-    }
-    batch.release();
     this.#condition.say(trouble === "away" ? "warn" : "error", `results cannot be reported and are kept (${message})`);
-    const wait = trouble === "away" ? (retryAfterMs ?? backoffMs(this.#failures++, 250, 30_000)) : backoffMs(0, slowRetryMs, slowRetryMs);
-    this.#notBefore = clock.monotonic() + wait;
+    const attempt = this.#failures++;
+    const wait = trouble === "away" ? (retryAfterMs ?? backoffMs(attempt, 250, 30_000)) : backoffMs(0, slowRetryMs, slowRetryMs);
+    this.#notBefore = Math.max(this.#notBefore, clock.monotonic() + wait);
   }
 }
 

@@ -73,6 +73,14 @@ export class Schedule {
     this.#arm();
   }
 
+  /** Forgets every check and gives up what runs, until the next {@link Schedule.apply}. */
+  clear(): void {
+    for (const [id, { running }] of this.#entries) {
+      this.#drop(id);
+      running?.abandon();
+    }
+  }
+
   /** Starts nothing more. Runs that are under way go on. */
   stop(): void {
     this.#stopped = true;

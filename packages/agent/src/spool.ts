@@ -1,4 +1,5 @@
 import type { AgentResult, RunReply } from "@statusmesh/shared/agent-protocol";
+import { Queue } from "./spool/queue.ts";
 
 /** What waits to be reported. */
 export type SpoolRecord = { result: AgentResult } | { run: RunReply };
@@ -6,63 +7,90 @@ export type SpoolRecord = { result: AgentResult } | { run: RunReply };
 /** Records that are being sent. Exactly one of `ack` and `release` is called, once. */
 export interface Batch {
   readonly records: readonly SpoolRecord[];
-  /** They have arrived: forget them. */
+  /** They have arrived, or never will: forget them. */
   ack(): Promise<void>;
-  /** They have not: they are the first to be taken again. */
+  /** They have not: they are taken again before what is younger. */
   release(): void;
 }
 
+/**
+ * Two ways out, so that news does not wait behind an hour of history: `fresh` has the newest records, up to
+ * {@link freshWindow} of them, and `backlog` all that is older. Each is in order, the oldest first.
+ */
+export type Lane = "fresh" | "backlog";
+
+export const freshWindow = 2000;
+
 /** Results between the run and the control plane's acknowledgement. Bounded: when full, the oldest is dropped and counted. */
 export interface Spool {
+  /** The region that results are measured in from now on. Results of another region are not given out. */
+  serve(region: string): void;
   append(record: SpoolRecord): void;
-  /** The oldest records that nobody has taken; null when there are none. */
-  take(max: number): Promise<Batch | null>;
+  /** The oldest records of the lane that nobody has taken; null when there are none. */
+  take(max: number, lane: Lane): Promise<Batch | null>;
   /** Records that wait, without those in taken batches. */
   readonly waiting: number;
-  /** Records that were dropped because the spool was full, ever. */
+  /** Those of them that are in the lane `backlog`. */
+  readonly backlog: number;
+  /** Records that were dropped, ever: the spool was full, or they could not be read again. */
   readonly dropped: number;
-  /** Resolves when what was appended would survive a crash, as far as this spool can promise that. */
+  /** Resolves when what was appended would survive a crash, as far as this spool can promise that; rejects when it would not. */
   flush(): Promise<void>;
   close(): Promise<void>;
 }
 
 const defaultCapacity = 100_000;
 
+interface Numbered {
+  seq: number;
+  record: SpoolRecord;
+}
+
+const bySeq = (one: Numbered, other: Numbered): number => one.seq - other.seq;
+
 /** A spool in memory. What is in it is lost with the process. */
 export class MemorySpool implements Spool {
   readonly #capacity: number;
-  #records: SpoolRecord[] = [];
-  #head = 0;
+  readonly #window: number;
+  readonly #fresh = new Queue<Numbered>();
+  readonly #backlog = new Queue<Numbered>();
+  #next = 0;
   #dropped = 0;
 
-  constructor(capacity = defaultCapacity) {
+  constructor(capacity = defaultCapacity, window = freshWindow) {
     this.#capacity = capacity;
+    this.#window = window;
   }
 
   get waiting(): number {
-    return this.#records.length - this.#head;
+    return this.#fresh.size + this.#backlog.size;
+  }
+
+  get backlog(): number {
+    return this.#backlog.size;
   }
 
   get dropped(): number {
     return this.#dropped;
   }
 
+  /** An agent's token, and with it the region, stays the same while the process lives. */
+  serve(): void {}
+
   append(record: SpoolRecord): void {
-    this.#records.push(record);
+    this.#fresh.push({ seq: this.#next++, record });
     this.#trim();
   }
 
-  take(max: number): Promise<Batch | null> {
-    if (this.waiting === 0) return Promise.resolve(null);
-    const records = this.#records.slice(this.#head, this.#head + max);
-    this.#head += records.length;
-    this.#compact();
+  take(max: number, lane: Lane): Promise<Batch | null> {
+    const queue = lane === "fresh" ? this.#fresh : this.#backlog;
+    if (queue.size === 0) return Promise.resolve(null);
+    const taken = queue.take(max);
     return Promise.resolve({
-      records,
+      records: taken.map(({ record }) => record),
       ack: () => Promise.resolve(),
       release: () => {
-        this.#records = [...records, ...this.#records.slice(this.#head)];
-        this.#head = 0;
+        queue.merge(taken, bySeq);
         this.#trim();
       },
     });
@@ -77,17 +105,12 @@ export class MemorySpool implements Spool {
   }
 
   #trim(): void {
-    const excess = this.waiting - this.#capacity;
-    if (excess <= 0) return;
-    this.#head += excess;
+    const aged = this.#fresh.take(Math.max(0, this.#fresh.size - this.#window));
+    const last = this.#backlog.last;
+    if (last === undefined || aged[0] === undefined || last.seq < aged[0].seq) for (const one of aged) this.#backlog.push(one);
+    else this.#backlog.merge(aged, bySeq);
+    const excess = Math.max(0, this.waiting - this.#capacity);
     this.#dropped += excess;
-    this.#compact();
-  }
-
-  /** Cutting the array at every batch would copy it at every batch. */
-  #compact(): void {
-    if (this.#head < 1024 || this.#head * 2 < this.#records.length) return;
-    this.#records = this.#records.slice(this.#head);
-    this.#head = 0;
+    this.#fresh.take(excess - this.#backlog.take(excess).length);
   }
 }

@@ -4,6 +4,7 @@ import type { HttpCheck } from "@statusmesh/shared/checks/http";
 import type { Clock } from "./clock.ts";
 import { rdapCache } from "./rdap/cache.ts";
 import { type LookupsOptions, RdapLookups } from "./rdap/lookups.ts";
+import { type Files, folderFiles, type SegmentFile } from "./spool/files.ts";
 import { Runner, type Outcome } from "./run.ts";
 import { Stats } from "./stats.ts";
 
@@ -126,4 +127,37 @@ export async function outcomeOf(run: { done: Promise<Outcome | null> }): Promise
   const outcome = await run.done;
   if (outcome === null) throw new Error("the run was abandoned");
   return outcome;
+}
+
+/** The files of a spool as those of a process that can be killed: `kill` closes what it had open, and nothing is written any more. */
+export function mortalFiles(folder: string): { files: Files; kill(): Promise<void> } {
+  const files = folderFiles(folder);
+  const opened = new Set<SegmentFile>();
+  let alive = true;
+  const living = async <T>(work: () => Promise<T>): Promise<T> => {
+    if (!alive) throw new Error("the process was killed");
+    return await work();
+  };
+  return {
+    files: {
+      ...files,
+      create: (name) =>
+        living(async () => {
+          const file = await files.create(name);
+          opened.add(file);
+          return {
+            write: (bytes, position) => living(() => file.write(bytes, position)),
+            sync: () => living(() => file.sync()),
+            close: () => living(() => (opened.delete(file), file.close())),
+          };
+        }),
+      rename: (from, to) => living(() => files.rename(from, to)),
+      truncate: (name, size) => living(() => files.truncate(name, size)),
+      remove: (name) => living(() => files.remove(name)),
+    },
+    async kill() {
+      alive = false;
+      await Promise.all([...opened].map((file) => file.close()));
+    },
+  };
 }

@@ -127,7 +127,14 @@ async function run(database: Database, server: Server, url: string, config: Conf
   if (config.scheduler.builtin_agent) {
     const token = builtInAgentToken(config.data.dir);
     await ensureBuiltInAgent(system, token, `built-in on ${hostname()}`);
-    agent = startBuiltInAgent({ url, token, allowPrivate: config.security.allow_private_targets, rdapBootstrapUrl: config.checker.rdap_bootstrap_url, log });
+    agent = startBuiltInAgent({
+      url,
+      token,
+      dataDir: config.data.dir,
+      allowPrivate: config.security.allow_private_targets,
+      rdapBootstrapUrl: config.checker.rdap_bootstrap_url,
+      log,
+    });
   }
 
   let stopped: Promise<void> | null = null;

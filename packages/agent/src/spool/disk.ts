@@ -1,0 +1,394 @@
+import type { AgentResult, RunReply } from "@statusmesh/shared/agent-protocol";
+import type { Clock } from "../clock.ts";
+import { type Log, Once } from "../log.ts";
+import { type Batch, freshWindow, type Lane, type Spool, type SpoolRecord } from "../spool.ts";
+import type { Files } from "./files.ts";
+import { type State, writeResult, writeState } from "./format.ts";
+import { Queue } from "./queue.ts";
+import type { Ranges } from "./ranges.ts";
+import { type Entry, Reader } from "./reader.ts";
+import { type Recovered, recover } from "./recover.ts";
+import { messageOf, type Segment } from "./segment.ts";
+import { Writer } from "./writer.ts";
+
+/** What was appended is in the file after this long: it survives the end of the process, but not of the machine. */
+const writeMs = 50;
+/** Looked at this often: what is older than one look and not acknowledged is synced. With the write, 500 ms at most. */
+const syncMs = 200;
+/** How often it is written down what is acknowledged. A process that is killed sends that much twice. */
+const stateMs = 500;
+/** A disk that refused is tried again after this long. */
+const retryMs = 2000;
+/** Answers to runs on demand: nobody waits for them after a few seconds, so they are not written. */
+const maxRuns = 1000;
+/** Segments are whole files dropped at once; there are at least this many. */
+const minSegments = 16;
+const maxSegmentBytes = 4_194_304;
+
+export interface DiskSpoolOptions {
+  files: Files;
+  clock: Clock;
+  log: Log;
+  /** The size of all segments together, bytes. */
+  maxBytes: number;
+  /** Results that may wait in memory because the disk does not take them. */
+  memoryLimit?: number;
+  /** Results in the lane `fresh`. */
+  window?: number;
+}
+
+/** Opens the spool in a folder that this process has for itself. What an earlier one left there is given out once its region is served. */
+export async function openDiskSpool(options: DiskSpoolOptions): Promise<DiskSpool> {
+  return new DiskSpool(options, await recover(options.files, options.log));
+}
+
+const bySeq = (one: Entry, other: Entry): number => one.seq - other.seq;
+
+interface Pending {
+  seq: number;
+  /** Null for the state. */
+  result: AgentResult | null;
+}
+
+/**
+ * A spool in segment files. Every result is a numbered frame; `done` has the numbers that are acknowledged or given up, and
+ * is written between the results. A result that waits is in `#recent`, or it is in a file at or after the reader's place.
+ */
+export class DiskSpool implements Spool {
+  readonly #options: Required<DiskSpoolOptions>;
+  readonly #condition: Once;
+  readonly #segmentBytes: number;
+  readonly #writer: Writer;
+  readonly #reader: Reader;
+  #segments: Segment[];
+  readonly #done: Ranges;
+  readonly #inFlight = new Set<number>();
+  /** Appended and not in a file yet. */
+  readonly #pending = new Queue<Pending>();
+  /** The newest results that nobody has taken; those that are not in a file are all here. */
+  readonly #recent = new Queue<Entry>();
+  #runs: RunReply[] = [];
+  #region: string | null = null;
+  #next: number;
+  #waiting = 0;
+  #dropped: number;
+  #stateChanged = false;
+  #stateAt = -Infinity;
+  /** Below this everything is synced or over with. */
+  #safe: number;
+  #looked: number;
+  #lookedAt = -Infinity;
+  #trouble: string | null = null;
+  #timer: { at: number; cancel: () => void } | null = null;
+  #work: Promise<void> = Promise.resolve();
+  #reading: Promise<void> = Promise.resolve();
+  #closed = false;
+
+  constructor(options: DiskSpoolOptions, recovered: Recovered) {
+    this.#options = { memoryLimit: 50_000, window: freshWindow, ...options };
+    this.#condition = new Once(options.log);
+    this.#segmentBytes = Math.min(maxSegmentBytes, Math.floor(options.maxBytes / minSegments));
+    this.#segments = recovered.segments;
+    this.#done = recovered.done;
+    this.#dropped = recovered.dropped;
+    this.#stateChanged = recovered.lost;
+    this.#next = this.#safe = this.#looked = recovered.next;
+    this.#writer = new Writer({
+      files: options.files,
+      segmentBytes: this.#segmentBytes,
+      header: () => ({ region: this.#region ?? "", state: this.#state() }),
+      opened: (segment) => (this.#segments = [...this.#segments.filter(({ name }) => name !== segment.name), segment]),
+    });
+    this.#reader = new Reader({
+      files: options.files,
+      segments: () => this.#segments.filter(({ region }) => region === this.#region),
+      skip: (seq) => this.#done.has(seq) || this.#inFlight.has(seq),
+      skipAll: (from, to) => this.#done.countIn(from, to) === to - from,
+      lost: (from, to, reason) => this.#lose(from, to, `results in the spool cannot be read and are lost: ${reason}`),
+    });
+  }
+
+  get waiting(): number {
+    return this.#waiting + this.#runs.length;
+  }
+
+  get backlog(): number {
+    return this.#waiting - this.#recent.size;
+  }
+
+  get dropped(): number {
+    return this.#dropped;
+  }
+
+  serve(region: string): void {
+    if (region === this.#region) return;
+    if (this.#region !== null) this.#forgetUnwritten();
+    this.#region = region;
+    this.#writer.leave();
+    this.#waiting = 0;
+    for (const segment of this.#segments) if (segment.region === region) this.#waiting += this.#openIn(segment.base, segment.end);
+    this.#reader.rewind(0);
+    const others = this.#segments.reduce((sum, segment) => sum + (segment.region === region ? 0 : this.#openIn(segment.base, segment.end)), 0);
+    if (this.#waiting > 0) this.#options.log("info", "results of an earlier run are in the spool and will be reported", { count: this.#waiting });
+    if (others > 0) this.#options.log("warn", "the spool has results of another region, which are not reported with this agent's token", { count: others, region });
+  }
+
+  append(record: SpoolRecord): void {
+    if ("run" in record) {
+      this.#runs.push(record.run);
+      return this.#boundRuns();
+    }
+    if (this.#region === null) throw new Error("a spool takes results only when it knows their region");
+    const seq = this.#next++;
+    this.#pending.push({ seq, result: record.result });
+    this.#recent.push({ seq, result: record.result });
+    this.#waiting++;
+    this.#bound();
+    this.#arm(this.#trouble === null ? writeMs : retryMs);
+  }
+
+  async take(max: number, lane: Lane): Promise<Batch | null> {
+    if (lane === "fresh") {
+      const runs = this.#runs.splice(0, max);
+      const entries = this.#recent.take(max - runs.length);
+      return this.#batch(entries, runs);
+    }
+    const entries: Entry[] = [];
+    const reading = this.#reading.then(async () => {
+      await this.#reader.read(
+        () => this.#recent.first?.seq ?? this.#pending.first?.seq ?? Infinity,
+        (entry) => {
+          this.#inFlight.add(entry.seq);
+          return entries.push(entry) < max;
+        },
+      );
+    });
+    this.#reading = reading.catch(() => undefined);
+    await reading;
+    return this.#batch(entries, []);
+  }
+
+  async flush(): Promise<void> {
+    const wanted = this.#next;
+    await this.#run(true);
+    if (this.#trouble !== null) throw new Error(`the spool cannot be written: ${this.#trouble}`);
+    if (this.#safe < wanted) throw new Error("the spool was not written");
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    this.#timer?.cancel();
+    await this.#run(true);
+    await this.#writer.close().catch(() => undefined);
+  }
+
+  #batch(entries: readonly Entry[], runs: readonly RunReply[]): Batch | null {
+    if (entries.length + runs.length === 0) return null;
+    for (const { seq } of entries) this.#inFlight.add(seq);
+    this.#waiting -= entries.length;
+    return {
+      records: [...entries.map(({ result }) => ({ result })), ...runs.map((run) => ({ run }))],
+      ack: () => {
+        for (const { seq } of entries) this.#inFlight.delete(seq);
+        for (const { seq } of entries) this.#done.add(seq);
+        this.#stateChanged ||= entries.length > 0;
+        this.#arm(stateMs);
+        return Promise.resolve();
+      },
+      release: () => this.#release(entries, runs),
+    };
+  }
+
+  #release(entries: readonly Entry[], runs: readonly RunReply[]): void {
+    this.#runs.unshift(...runs);
+    this.#boundRuns();
+    const unwritten: Entry[] = [];
+    const firstPending = this.#pending.first?.seq ?? Infinity;
+    let rewindTo = Infinity;
+    for (const entry of entries) {
+      const { seq } = entry;
+      this.#inFlight.delete(seq);
+      if (this.#done.has(seq)) this.#dropped++;
+      else if (seq >= firstPending) unwritten.push(entry);
+      else if (this.#segments.some(({ base, end, region }) => base <= seq && seq < end && region === this.#region)) {
+        this.#waiting++;
+        rewindTo = Math.min(rewindTo, seq);
+      } else this.#giveUp(seq);
+    }
+    this.#waiting += unwritten.length;
+    this.#recent.merge(unwritten, bySeq);
+    if (rewindTo < Infinity) this.#reader.rewind(rewindTo);
+    this.#bound();
+  }
+
+  /** A result that is neither in a file nor in memory any more. */
+  #giveUp(seq: number): void {
+    this.#done.add(seq);
+    this.#dropped++;
+    this.#stateChanged = true;
+  }
+
+  /** How many results of these frames are neither over with nor in somebody's hands. */
+  #openIn(from: number, to: number): number {
+    let open = to - from - this.#done.countIn(from, to);
+    for (const seq of this.#inFlight) if (seq >= from && seq < to && !this.#done.has(seq)) open--;
+    return open;
+  }
+
+  /** Gives up the results of these frames which nobody has taken. Those that somebody has are in his hands until he gives them back. */
+  #lose(from: number, to: number, why: string): void {
+    const count = this.#openIn(from, to);
+    if (count === 0) return;
+    const held = [...this.#inFlight].filter((seq) => seq >= from && seq < to).sort((a, b) => a - b);
+    let at = from;
+    for (const seq of [...held, to]) {
+      this.#done.add(at, seq);
+      at = seq + 1;
+    }
+    if (this.#segments.find(({ base, end }) => base <= from && from < end)?.region === this.#region) this.#waiting -= count;
+    this.#dropped += count;
+    this.#stateChanged = true;
+    this.#options.log("warn", why, { count });
+  }
+
+  /** What the disk does not take waits in memory, but not without bound: the oldest goes. */
+  #bound(): void {
+    while (this.#pending.size > this.#options.memoryLimit) {
+      const { seq } = this.#pending.take(1)[0]!;
+      // One that is in somebody's hands is counted when it is given back.
+      if (this.#done.has(seq) || this.#inFlight.has(seq)) continue;
+      // Those before it are in a file, and wait there as well.
+      while (this.#recent.first !== undefined && this.#recent.first.seq <= seq) this.#recent.take(1);
+      this.#waiting--;
+      this.#giveUp(seq);
+      this.#condition.say("error", `the disk does not take results; the oldest in memory are dropped (${this.#trouble ?? "it is too slow"})`);
+    }
+  }
+
+  #boundRuns(): void {
+    this.#dropped += this.#runs.splice(0, Math.max(0, this.#runs.length - maxRuns)).length;
+  }
+
+  #forgetUnwritten(): void {
+    for (const { seq } of this.#pending.take(this.#pending.size)) if (!this.#done.has(seq) && !this.#inFlight.has(seq)) this.#giveUp(seq);
+    this.#recent.take(this.#recent.size);
+  }
+
+  #state(): State {
+    return { done: this.#done.runs(), dropped: this.#dropped };
+  }
+
+  #arm(ms: number): void {
+    if (this.#closed) return;
+    const { clock } = this.#options;
+    const at = clock.monotonic() + ms;
+    if (this.#timer !== null && this.#timer.at <= at) return;
+    this.#timer?.cancel();
+    this.#timer = {
+      at,
+      cancel: clock.after(ms, () => {
+        this.#timer = null;
+        void this.#run(false);
+      }),
+    };
+  }
+
+  #run(now: boolean): Promise<void> {
+    this.#work = this.#work.then(() => this.#commit(now));
+    return this.#work;
+  }
+
+  /** One turn: write, sync, remove what is over with. Never rejects. */
+  async #commit(now: boolean): Promise<void> {
+    this.#makeRoom();
+    const over = this.#segments.filter((segment) => segment !== this.#writer.segment && this.#isOver(segment));
+    this.#writeDownState(now || over.length > 0);
+    try {
+      await this.#write();
+      await this.#sync(now || over.length > 0);
+      if (this.#trouble !== null) this.#options.log("info", "the disk takes results again");
+      this.#trouble = null;
+      this.#condition.clear();
+    } catch (error) {
+      this.#trouble = messageOf(error);
+      this.#condition.say("error", `the spool cannot be written, results wait in memory (${this.#trouble})`);
+    }
+    // The state that knows them is safe; and when it could not be, the room that they leave may be what it lacked.
+    await this.#remove(over);
+    while (this.#recent.size > this.#options.window && this.#recent.first!.seq < (this.#pending.first?.seq ?? Infinity)) this.#recent.take(1);
+    if (this.#trouble !== null) this.#arm(retryMs);
+    else if (this.#pending.size > 0) this.#arm(writeMs);
+    else if (this.#stateChanged || this.#safe < this.#next) this.#arm(syncMs);
+  }
+
+  #isOver({ base, end }: Segment): boolean {
+    return this.#done.countIn(base, end) === end - base;
+  }
+
+  /** Drops the oldest segments when another one would not fit. */
+  #makeRoom(): void {
+    const most = this.#options.maxBytes - this.#segmentBytes;
+    let size = this.#segments.reduce((sum, segment) => sum + segment.size, 0);
+    for (const segment of this.#segments) {
+      if (size <= most) return;
+      if (segment === this.#writer.segment) return;
+      this.#lose(segment.base, segment.end, "the spool is full; the oldest results are dropped");
+      // Those that are being sent are no reason to keep it; they are counted when they come back.
+      for (const seq of this.#inFlight) if (seq >= segment.base && seq < segment.end) this.#done.add(seq);
+      size -= segment.size;
+    }
+  }
+
+  #writeDownState(now: boolean): void {
+    const time = this.#options.clock.monotonic();
+    if (!now && (!this.#stateChanged || time - this.#stateAt < stateMs)) return;
+    if (!this.#stateChanged && this.#pending.size === 0) return;
+    const seq = this.#next++;
+    this.#done.add(seq);
+    this.#pending.push({ seq, result: null });
+    this.#stateChanged = false;
+    this.#stateAt = time;
+  }
+
+  async #write(): Promise<void> {
+    const end = this.#next;
+    for (let first = this.#pending.first?.seq; first !== undefined && first < end; first = this.#pending.first?.seq) {
+      const from = first;
+      const count = await this.#writer.append(from, (n, into, at) => {
+        const frame = this.#pending.at(n);
+        if (frame === undefined || frame.seq !== from + n) return null;
+        return frame.result === null ? writeState(into, at, this.#state()) : writeResult(into, at, frame.result);
+      });
+      // Meanwhile the front may have been dropped for want of memory.
+      const left = this.#pending.first?.seq ?? from + count;
+      this.#pending.take(Math.max(0, Math.min(this.#pending.size, from + count - left)));
+    }
+  }
+
+  async #sync(now: boolean): Promise<void> {
+    const time = this.#options.clock.monotonic();
+    if (!now && time - this.#lookedAt < syncMs) return;
+    const written = this.#pending.first?.seq ?? this.#next;
+    // What has been acknowledged meanwhile need not be safe: an agent whose control plane answers never syncs.
+    const settled = this.#done.countIn(this.#safe, this.#looked) === this.#looked - this.#safe;
+    if (now || !settled) {
+      await this.#writer.sync();
+      this.#safe = written;
+    } else this.#safe = this.#looked;
+    this.#looked = written;
+    this.#lookedAt = time;
+  }
+
+  async #remove(over: readonly Segment[]): Promise<void> {
+    if (over.length === 0) return;
+    const gone: Segment[] = [];
+    for (const segment of over) {
+      await this.#options.files.remove(segment.name).then(
+        () => gone.push(segment),
+        (error: unknown) => this.#condition.say("error", `a segment of the spool cannot be removed (${messageOf(error)})`),
+      );
+    }
+    this.#segments = this.#segments.filter((segment) => !gone.includes(segment));
+    this.#done.cut(this.#segments[0]?.base ?? this.#pending.first?.seq ?? this.#next);
+  }
+}

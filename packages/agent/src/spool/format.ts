@@ -1,0 +1,159 @@
+import { crc32 } from "node:zlib";
+import Type from "typebox";
+import { Compile } from "typebox/compile";
+import { AgentResult } from "@statusmesh/shared/agent-protocol";
+
+/*
+ * A segment is a header and frames, all numbers big-endian:
+ *
+ *   header   magic (8) · version (4) · length (4) · CRC-32 (4) · JSON {base, region, state}
+ *   frame    length (4) · CRC-32 (4) · kind (1) + text, `length` bytes of it
+ *
+ * The frames of a segment are numbered without gaps from its `base`, which is also its file name: what is missing shows.
+ */
+
+const magic = Buffer.from("SMSPOOL\n", "latin1");
+const version = 1;
+const headerPrefix = 20;
+const framePrefix = 8;
+/** The longest frame by far is a result with an error of 2,000 characters, each of which may take six bytes. */
+const maxPayload = 65_536;
+/** Room that any frame fits into. */
+export const maxFrame = framePrefix + maxPayload;
+/** More runs than this are not written: those left out are sent twice at worst, which changes nothing. */
+const maxRuns = 500;
+
+const Count = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER });
+
+/** What is over with: numbers of frames that need not be sent, and how many results were ever lost. */
+const State = Type.Object({ done: Type.Array(Type.Tuple([Count, Count])), dropped: Count });
+export interface State {
+  done: [number, number][];
+  dropped: number;
+}
+const Header = Type.Object({ base: Count, region: Type.String(), state: State });
+
+const validHeader = Compile(Header);
+const validState = Compile(State);
+const validResult = Compile(AgentResult);
+
+export interface SegmentHeader {
+  /** The number of the first frame. */
+  base: number;
+  /** The region that the results were measured in. */
+  region: string;
+  state: State;
+}
+
+export const segmentName = (base: number): string => `${String(base).padStart(16, "0")}.spool`;
+export const isSegmentName = (name: string): boolean => /^\d{16}\.spool$/.test(name);
+
+export function encodeHeader({ base, region, state }: SegmentHeader): Buffer {
+  const text = Buffer.from(JSON.stringify({ base, region, state: shortened(state) }));
+  const prefix = Buffer.alloc(headerPrefix);
+  magic.copy(prefix);
+  prefix.writeUInt32BE(version, 8);
+  prefix.writeUInt32BE(text.length, 12);
+  prefix.writeUInt32BE(crc32(text), 16);
+  return Buffer.concat([prefix, text]);
+}
+
+/** The header and where the frames begin, or what is wrong with it. */
+export function decodeHeader(bytes: Buffer): { header: SegmentHeader; size: number } | { problem: "no segment" | "another version" } {
+  if (bytes.length < headerPrefix || !bytes.subarray(0, magic.length).equals(magic)) return { problem: "no segment" };
+  if (bytes.readUInt32BE(8) !== version) return { problem: "another version" };
+  const size = headerPrefix + bytes.readUInt32BE(12);
+  const text = bytes.subarray(headerPrefix, size);
+  if (text.length !== size - headerPrefix || crc32(text) !== bytes.readUInt32BE(16)) return { problem: "no segment" };
+  const header = parse(text.toString());
+  return validHeader.Check(header) ? { header, size } : { problem: "no segment" };
+}
+
+/** Writes a frame into `into`, which has room for {@link maxFrame}; returns where it ends. */
+function writeFrame(into: Buffer, at: number, kind: string, text: string): number {
+  const start = at + framePrefix;
+  const end = start + into.write(kind + text, start, maxPayload, "utf8");
+  into.writeUInt32BE(end - start, at);
+  into.writeUInt32BE(crc32(into.subarray(start, end)), at + 4);
+  return end;
+}
+
+export function writeResult(into: Buffer, at: number, result: AgentResult): number {
+  return writeFrame(into, at, "r", encodeResult(result));
+}
+
+export function writeState(into: Buffer, at: number, state: State): number {
+  return writeFrame(into, at, "s", JSON.stringify(shortened(state)));
+}
+
+/** What is at a place: a frame, one whose content is damaged, one that is cut off by the end, or nothing that could be a frame. */
+export type Found = { is: "frame"; kind: string; start: number; end: number } | { is: "damaged"; end: number } | { is: "cut" } | { is: "broken" };
+
+/** Reads what is at `at`; with `trusted` the checksum is not computed. */
+export function frameAt(bytes: Buffer, at: number, trusted = false): Found {
+  if (at + framePrefix > bytes.length) return { is: "cut" };
+  const length = bytes.readUInt32BE(at);
+  if (length < 1 || length > maxPayload) return { is: "broken" };
+  const start = at + framePrefix;
+  const end = start + length;
+  if (end > bytes.length) return { is: "cut" };
+  if (!trusted && crc32(bytes.subarray(start, end)) !== bytes.readUInt32BE(at + 4)) return { is: "damaged", end };
+  return { is: "frame", kind: String.fromCharCode(bytes[start]!), start: start + 1, end };
+}
+
+/** Half the size of the JSON that goes out, and a third of the time. */
+function encodeResult(r: AgentResult): string {
+  return JSON.stringify([
+    r.target_id,
+    r.scheduled_at,
+    r.timestamp,
+    r.skip ? 1 : 0,
+    r.status,
+    r.error,
+    r.http_status,
+    r.response_size,
+    r.dns_ms,
+    r.connect_ms,
+    r.tls_ms,
+    r.ttfb_ms,
+    r.total_ms,
+  ]);
+}
+
+/** Null for what is no result as this version knows it. */
+export function decodeResult(text: string): AgentResult | null {
+  const row = parse(text);
+  if (!Array.isArray(row)) return null;
+  const [target_id, scheduled_at, timestamp, skip, status, error, http_status, response_size, dns_ms, connect_ms, tls_ms, ttfb_ms, total_ms] = row as unknown[];
+  const result: Record<keyof AgentResult, unknown> = {
+    target_id,
+    scheduled_at,
+    timestamp,
+    skip: skip === 1,
+    status,
+    error,
+    http_status,
+    response_size,
+    dns_ms,
+    connect_ms,
+    tls_ms,
+    ttfb_ms,
+    total_ms,
+  };
+  return validResult.Check(result) ? result : null;
+}
+
+export function decodeState(text: string): State | null {
+  const state = parse(text);
+  return validState.Check(state) ? state : null;
+}
+
+const shortened = ({ done, dropped }: State): State => ({ done: done.slice(-maxRuns), dropped });
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,143 @@
+import { closeSync, linkSync, mkdirSync, openSync, readFileSync, readlinkSync, renameSync, rmSync, statSync, utimesSync, writeSync } from "node:fs";
+import { hostname } from "node:os";
+import { join } from "node:path";
+import { messageOf } from "./segment.ts";
+
+/** The folder cannot be a spool's: it cannot be written, or another agent has it. */
+export class FolderError extends Error {
+  override readonly name = "FolderError";
+}
+
+const lockName = "sm-agent.lock";
+/** The holder touches its lock this often. Whoever cannot see the holder's process goes by that. */
+const touchMs = 2000;
+const staleMs = 10_000;
+
+interface Holder {
+  pid: number;
+  /** Where that id means something: the machine and, on Linux, the namespace, which tells containers apart. */
+  host: string;
+  /** When the process began, as the kernel counts; empty where it does not say. A process id is used again, this is not. */
+  began: string;
+}
+
+/**
+ * Makes the folder if need be and takes it for this process; `now` is Unix ms. Returns what gives it back. The lock of a
+ * process that is gone is taken over. Throws {@link FolderError}.
+ */
+export function lockFolder(folder: string, now: () => number): () => void {
+  const file = join(folder, lockName);
+  const own = JSON.stringify({ pid: process.pid, host: here(), began: beganAt(process.pid) } satisfies Holder);
+  const draft = `${file}.${process.pid}`;
+  try {
+    mkdirSync(folder, { recursive: true, mode: 0o700 });
+    writeNew(draft, own);
+    try {
+      // A link is made whole or not at all, and not over another.
+      for (let tries = 0; !tryLink(draft, file); tries++) {
+        if (tries === 3) throw new FolderError(`the spool folder ${folder} is used by another sm-agent`);
+        moveAway(folder, file, now());
+      }
+    } finally {
+      rmSync(draft, { force: true });
+    }
+  } catch (error) {
+    if (error instanceof FolderError) throw error;
+    throw new FolderError(`the spool folder ${folder} cannot be written (${messageOf(error)})`);
+  }
+  const timer = setInterval(() => touch(file, now()), touchMs);
+  timer.unref();
+  return () => {
+    clearInterval(timer);
+    if (read(file) === own) rmSync(file, { force: true });
+  };
+}
+
+function writeNew(file: string, text: string): void {
+  rmSync(file, { force: true });
+  const handle = openSync(file, "wx", 0o600);
+  try {
+    if (writeSync(handle, text) < Buffer.byteLength(text)) throw new Error("the disk is full");
+  } finally {
+    closeSync(handle);
+  }
+}
+
+function tryLink(from: string, to: string): boolean {
+  try {
+    linkSync(from, to);
+    return true;
+  } catch (error) {
+    if (error instanceof Error && "code" in error && error.code === "EEXIST") return false;
+    throw error;
+  }
+}
+
+/** Moves the lock away if nobody holds it; else throws. */
+function moveAway(folder: string, file: string, now: number): void {
+  const found = read(file);
+  if (found === null) return;
+  const holder = parse(found);
+  const where = `pid ${holder?.pid ?? "unknown"} on ${holder?.host ?? "an unknown host"}`;
+  if (holder !== null && isHeld(file, holder, now)) {
+    const hint =
+      holder.host === here() ? "Stop it, or give this one a folder of its own." : `If it is gone for good, wait ${staleMs / 1000} s, or give this one a folder of its own.`;
+    throw new FolderError(`the spool folder ${folder} is used by another sm-agent (${where}). ${hint}`);
+  }
+  const aside = `${file}.${process.pid}.stale`;
+  renameSync(file, aside);
+  // Somebody else may have taken it over in the same moment: then this is his, and he gets it back.
+  if (read(aside) !== found) tryLink(aside, file);
+  rmSync(aside, { force: true });
+}
+
+function isHeld(file: string, holder: Holder, now: number): boolean {
+  if (holder.host !== here()) return now - statSync(file).mtimeMs < staleMs;
+  try {
+    process.kill(holder.pid, 0);
+  } catch (error) {
+    if (!(error instanceof Error && "code" in error && error.code === "EPERM")) return false;
+  }
+  return beganAt(holder.pid) === holder.began;
+}
+
+function here(): string {
+  try {
+    return `${hostname()} ${readlinkSync("/proc/self/ns/pid")}`;
+  } catch {
+    return hostname();
+  }
+}
+
+/** Field 22 of /proc/<pid>/stat; the second, the program's name in brackets, may contain anything. Empty on other systems. */
+function beganAt(pid: number): string {
+  const stat = read(`/proc/${pid}/stat`);
+  return stat?.slice(stat.lastIndexOf(")") + 2).split(" ")[19] ?? "";
+}
+
+function touch(file: string, now: number): void {
+  try {
+    utimesSync(file, now / 1000, now / 1000);
+  } catch {
+    // Only who cannot see this process goes by it.
+  }
+}
+
+function read(file: string): string | null {
+  try {
+    return readFileSync(file, "utf8");
+  } catch {
+    return null;
+  }
+}
+
+function parse(text: string): Holder | null {
+  try {
+    const holder: unknown = JSON.parse(text);
+    return typeof holder === "object" && holder !== null && "pid" in holder && "host" in holder && "began" in holder
+      ? { pid: Number(holder.pid), host: String(holder.host), began: String(holder.began) }
+      : null;
+  } catch {
+    return null;
+  }
+}

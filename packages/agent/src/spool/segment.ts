@@ -1,0 +1,12 @@
+/** One file of the spool: frames `base` up to but not including `end`. */
+export interface Segment {
+  readonly name: string;
+  readonly region: string;
+  readonly base: number;
+  end: number;
+  /** Where the frames begin in the file, and where the last good one ends. */
+  readonly start: number;
+  size: number;
+}
+
+export const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
