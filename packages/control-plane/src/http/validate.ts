@@ -93,7 +93,8 @@ export function validateQuery<S extends TSchema>(schema: S, query: URLSearchPara
 }
 
 function fromText(node: Node, text: string): unknown {
-  if (node.type === "integer" && /^-?[0-9]{1,15}$/.test(text)) return node.cap === undefined ? Number(text) : Math.min(Number(text), node.cap);
+  if (node.type === "integer" && node.cap !== undefined && /^[0-9]+$/.test(text)) return Math.min(Number(text), node.cap);
+  if (node.type === "integer" && /^-?[0-9]{1,15}$/.test(text)) return Number(text);
   if (node.type === "boolean" && (text === "true" || text === "false")) return text === "true";
   return text;
 }

@@ -1,0 +1,279 @@
+import { Ajv2020, type ValidateFunction } from "ajv/dist/2020.js";
+import formats from "ajv-formats";
+import fc, { type Arbitrary } from "fast-check";
+import t from "tap";
+import { errorCodes } from "@statusmesh/shared/errors";
+import { newId } from "@statusmesh/shared/ids";
+import { type Answer, type Client, connect, type Json, type RequestOptions } from "../harness/api.ts";
+import { agentIn, castIn } from "../harness/cast.ts";
+import { cloneDatabase } from "../harness/database.ts";
+import { serveHere } from "../harness/in-process.ts";
+import { fitting, type Node, resolve, spoilt, unreadable } from "./arbitraries.ts";
+import { tcp, webhook } from "./bodies.ts";
+
+/*
+ * Requests made from the OpenAPI document itself, good and bad, sent to the real service: each answer is one that the
+ * document promises for the operation. SM_TEST_SEED tries other values than those of every day.
+ */
+
+const seed = Number(process.env["SM_TEST_SEED"] ?? 20_261_121);
+const runs = 10;
+
+const operatorSecret = "a-secret-of-the-operator";
+const database = await cloneDatabase(t);
+const { sql } = database;
+const { olga, milan } = await castIn(sql);
+await sql`update plans set api_writes_per_min = null, api_reads_per_min = null, bulk_ops_per_min = null, test_now_per_min = null, check_now_per_min = null`;
+// Its region is off: it is given nothing to do, and nobody waits for it.
+const agent = await agentIn(sql, "idle");
+await sql`update regions set enabled = false where id = 'idle'`;
+const url = await serveHere(t, database, {
+  SM_SECURITY__ALLOW_PRIVATE_TARGETS: "true",
+  SM_OPERATOR__ADMIN_TOKEN: operatorSecret,
+  SM_PUBLIC_STATUS__PUBLIC_PER_IP_RATE_LIMIT_PER_MIN: "0",
+});
+const nobody = connect(t, url, null);
+const bearing = (token: string): Client => nobody.with({ authorization: `Bearer ${token}` });
+const callers: Record<string, Client> = { token: bearing(olga.token), agent: bearing(agent.token), operator: bearing(operatorSecret) };
+
+const made = async (path: string, json: object): Promise<Json> => (await callers["token"]!.post(path, json)).body;
+const target = await made("/api/v1/targets", { name: "Shop", check: tcp });
+const channel = await made("/api/v1/notification-channels", { name: "Duty", config: webhook });
+const page = await made("/api/v1/status-pages", { slug: "shop", name: "Shop" });
+await made(`/api/v1/status-pages/${page.id}/components`, { target_id: target.id });
+const incident = newId();
+await sql`
+  insert into incidents (id, org_id, target_id, started_at, opened_at, severity, impact, peak_impact, regions_down, regions_up, created_at, updated_at)
+  values (${incident}, ${olga.orgId}, ${target.id}, now(), now(), 'major', 'major_outage', 'major_outage', '{default}', '{}', now(), now())`;
+// The region of the document's examples.
+await callers["operator"]!.post("/operator/regions", { id: "frankfurt", name: "Frankfurt" });
+/** What of Olga's stands for a parameter of a path; what is deleted or left is somebody else's. */
+const belongings: Record<string, string> = {
+  "/api/v1/targets/{id}": target.id,
+  "/api/v1/notification-channels/{id}": channel.id,
+  "/api/v1/status-pages/{id}": page.id,
+  "/api/v1/incidents/{id}": incident,
+  "/api/public/v1/incidents/{id}": incident,
+  "/api/v1/orgs/{id}": olga.orgId,
+  "/operator/regions/{id}": "default",
+  "/operator/agents/{id}": agent.id,
+  "/api/public/v1/components/{id}": target.id,
+};
+const parts: Record<string, string> = { target_id: target.id, user_id: milan.userId };
+
+interface Operation {
+  name: string;
+  method: string;
+  path: string;
+  security: Record<string, unknown>[];
+  parameters: { name: string; in: string; description: string; schema: Node }[];
+  body: Node | null;
+  responses: Record<string, Node>;
+}
+
+const document: Json = (await nobody.get("/api/openapi.json")).body;
+const operations: Operation[] = Object.entries<Json>(document.paths).flatMap(([path, methods]) =>
+  Object.entries<Json>(methods).map(([method, it]) => ({
+    name: `${method.toUpperCase()} ${path}`,
+    method: method.toUpperCase(),
+    path,
+    security: it.security,
+    parameters: it.parameters.map((parameter: Node) => resolve(document, parameter)),
+    body: it.requestBody?.content["application/json"].schema ?? null,
+    responses: Object.fromEntries(Object.entries<Json>(it.responses).map(([status, response]) => [status, resolve(document, response)])),
+  })),
+);
+
+const ajv = new Ajv2020({ strict: false });
+formats.default(ajv);
+ajv.addSchema(document, "document");
+const compiled = new Map<string, ValidateFunction>();
+function validatorOf(schema: Node): ValidateFunction {
+  const text = JSON.stringify(schema).replaceAll('"$ref":"#/', '"$ref":"document#/');
+  let validator = compiled.get(text);
+  if (validator === undefined) compiled.set(text, (validator = ajv.compile(JSON.parse(text))));
+  return validator;
+}
+
+/** What the answer breaks of what the document promises for the operation; null when it keeps all of it. */
+function broken(operation: Operation, answer: Answer, body: Json): string | null {
+  const response = operation.responses[answer.status];
+  if (response === undefined) return "a status that is not declared";
+  if (answer.status >= 500 && answer.body?.error?.code !== "PROBE_UNAVAILABLE" && answer.body?.error?.code !== "STATUS_DATA_UNAVAILABLE") return "the service failed";
+  for (const [header, declared] of Object.entries<Node>(response["headers"] ?? {})) {
+    const { required, schema } = resolve(document, declared);
+    const value = answer.headers[header.toLowerCase()];
+    if (value === undefined ? required === true : !validatorOf(schema)(schema.type === "integer" ? Number(value) : String(value))) return `the header ${header} is ${value}`;
+  }
+  const [type, media] = Object.entries<Node>(response["content"] ?? {})[0] ?? [null, null];
+  if (type === null || media === null) return answer.text === "" ? null : "a body that is not declared";
+  if (answer.headers["content-type"] !== `${type}; charset=utf-8`) return `the type ${answer.headers["content-type"]}`;
+  const validator = validatorOf(media["schema"]);
+  if (!validator(type === "application/json" ? answer.body : answer.text)) return ajv.errorsText(validator.errors);
+  return answer.status < 400 ? null : brokenError(answer, media, body);
+}
+
+function brokenError(answer: Answer, media: Node, body: Json): string | null {
+  const { code, field, message } = answer.body.error;
+  if (media["examples"][code] === undefined) return `the code ${code} is not declared`;
+  if (errorCodes[code as keyof typeof errorCodes].status !== answer.status) return `the code ${code} with the status ${answer.status}`;
+  if (message.trim() === "") return "no message";
+  if (field === null || field === "" || field.startsWith("/query/")) return null;
+  return field.startsWith("/") && leadsSomewhere(field, body) ? null : `the field ${field}`;
+}
+
+/** True for a pointer to a value of the body, or to a key that an object of it lacks. */
+function leadsSomewhere(pointer: string, body: Json): boolean {
+  let at = body;
+  const keys = pointer
+    .slice(1)
+    .split("/")
+    .map((key) => key.replaceAll("~1", "/").replaceAll("~0", "~"));
+  for (const [depth, key] of keys.entries()) {
+    if (typeof at !== "object" || at === null) return false;
+    if (!Object.hasOwn(at, key)) return depth >= keys.length - 1 || at[key] === undefined;
+    at = at[key];
+  }
+  return true;
+}
+
+/** Codes that say that a request does not fit its schema. */
+const misfits = new Set(["INVALID_BODY", "INVALID_JSON", "UNKNOWN_FIELD", "INVALID_QUERY", "INVALID_ID"]);
+/** Where a rule is stricter than a schema can say: which credentials and which body go together, and the fields of a partial check. */
+const beyondSchemas = /^POST .*\/targets.* INVALID_BODY .*\/(?:bearer_token|basic_auth\/0|body|name)$|^PATCH \/api\/v1\/targets\/\{id\} \w+ \/check/;
+
+const callerOf = ({ security }: Operation): Client => callers[Object.keys(security[0] ?? {})[0] ?? ""] ?? nobody;
+
+function pathOf({ method, path }: Operation, id: string | null): string {
+  const own = Object.entries(belongings).find(([prefix]) => path.startsWith(prefix))?.[1];
+  const spared = method === "DELETE" || /\/(?:restore|switch)$/.test(path);
+  return path.replaceAll(/\{(\w+)\}/g, (_, name: string) => id ?? (spared ? newId() : name === "id" ? (own ?? newId()) : (parts[name] ?? newId())));
+}
+
+/** Good bodies, and nothing among them that would send something off this machine or hold the test up. */
+function bodiesOf(operation: Operation): Arbitrary<Json> {
+  if (operation.body === null) return fc.constant(undefined);
+  const good = fitting(document, operation.body);
+  if (operation.path === "/api/agent/pull") return good.map((body) => ({ ...body, cursor: null, protocol: 1 }));
+  if (operation.path === "/api/v1/notification-channels/test") return good.map((body) => ({ ...body, config: webhook }));
+  if (operation.name === "PATCH /api/v1/notification-channels/{id}") return good.map(({ config, ...body }) => (config === undefined ? body : { ...body, config: webhook }));
+  return good;
+}
+
+const sample = <T>(arbitrary: Arbitrary<T>, count: number): T[] => fc.sample(arbitrary, { seed, numRuns: count });
+const queryOf = (query: Record<string, Json>): string => {
+  const pairs = Object.entries(query).map(([name, value]) => `${name}=${encodeURIComponent(String(value))}`);
+  return pairs.length === 0 ? "" : `?${pairs.join("&")}`;
+};
+
+/** Asks, and notes what is wrong with the answer. `wanted` looks at what the document does not say. */
+async function probe(operation: Operation, path: string, send: RequestOptions, body: Json, failures: string[], wanted: (answer: Answer) => string | null): Promise<void> {
+  const answer = await callerOf(operation).send(operation.method, path, send);
+  const fault = broken(operation, answer, body) ?? wanted(answer);
+  if (fault !== null)
+    failures.push(`${fault}: ${operation.method} ${path} ${JSON.stringify(body ?? String(send.body ?? "")).slice(0, 600)} -> ${answer.status} ${answer.text.slice(0, 300)}`);
+}
+
+const refused = (answer: Answer): string | null => ([400, 413, 415, 422].includes(answer.status) ? null : "it should have been refused");
+
+t.test("what fits the document is not refused for its shape", async (t) => {
+  const done = new Set<string>();
+  for (const operation of operations) {
+    const failures: string[] = [];
+    const queries = operation.parameters.filter((it) => it.in === "query");
+    const query = fc.record(Object.fromEntries(queries.map((it) => [it.name, fitting(document, it.schema)])), { requiredKeys: [], noNullPrototype: true });
+    for (const [body, asked] of sample(fc.tuple(bodiesOf(operation), query), operation.body === null && queries.length === 0 ? 1 : runs)) {
+      const path = `${pathOf(operation, null)}${queryOf(asked)}`;
+      await probe(operation, path, body === undefined ? {} : { json: body }, body, failures, ({ status, body: reply }) => {
+        if (status < 300) done.add(operation.name);
+        const { code, field } = reply?.error ?? {};
+        return misfits.has(code) && !beyondSchemas.test(`${operation.name} ${code} ${field}`) ? "it fits, and was refused" : null;
+      });
+    }
+    t.strictSame(failures, [], `${operation.name}, seed ${seed}`);
+  }
+  t.ok(done.size > operations.length / 2, `and much of it is done: ${done.size} of ${operations.length}`);
+});
+
+t.test("a body with something wrong in it is refused as the document says, or taken where it still fits", async (t) => {
+  for (const operation of operations) {
+    if (operation.body === null) continue;
+    const failures: string[] = [];
+    const validator = validatorOf(operation.body);
+    const path = pathOf(operation, null);
+    for (const body of sample(
+      bodiesOf(operation).chain((good) => spoilt(good)),
+      2 * runs,
+    )) {
+      const held = operation.path === "/api/agent/pull" || operation.path === "/api/v1/notification-channels/test" || operation.name === "PATCH /api/v1/notification-channels/{id}";
+      const fits = validator(body);
+      // What still fits was asked for above, where it is made sure that it does no harm.
+      if (held && fits) continue;
+      await probe(operation, path, { json: body }, body, failures, (answer) => (fits ? null : refused(answer)));
+    }
+    const [good] = sample(bodiesOf(operation), 1);
+    for (const { title, body, headers } of unreadable(good)) {
+      const sent = { "content-type": "application/json", ...headers };
+      await probe(
+        operation,
+        path,
+        { body, headers: sent },
+        title.startsWith("__proto__") ? JSON.parse(String(body)) : title === "nothing" ? undefined : parsed(body),
+        failures,
+        refused,
+      );
+    }
+    t.strictSame(failures, [], `${operation.name}, seed ${seed}`);
+  }
+});
+
+const parsed = (body: string | Buffer): Json => {
+  try {
+    return JSON.parse(String(body));
+  } catch {
+    return undefined;
+  }
+};
+
+t.test("odd paths and queries are answered as the document says", async (t) => {
+  const ids = ["%", "%zz", "a%00b", "%ff%fe", "%f0%9f", "..%2f..", "x".repeat(2000), "%F0%9F%A7%AA", "null", "-1", "01931F2E-7C1A-7D30-9B5E-2F6A4C8D1E90", newId()];
+  const odd = [
+    "",
+    "-1",
+    "0",
+    "1.5",
+    "1e3",
+    "0x10",
+    "NaN",
+    "true",
+    "99999999999999999999",
+    "%00",
+    "%ff",
+    "%zz",
+    "%",
+    "2026-13-45T99:99:99Z",
+    "2026-02-30T00:00:00.000Z",
+    "x".repeat(5000),
+    "a'b\"c",
+    "%F0%9F%A7%AA",
+  ];
+  for (const operation of operations) {
+    const failures: string[] = [];
+    const [good] = sample(bodiesOf(operation), 1);
+    const send = good === undefined ? {} : { json: good };
+    if (operation.path.includes("{")) for (const id of ids) await probe(operation, pathOf(operation, id), send, good, failures, () => null);
+    // The others take any query: they are asked by probes and browsers.
+    if (operation.method === "GET" && /^\/(?:api\/(?:public\/)?v1|operator)\//.test(operation.path)) {
+      const own = pathOf(operation, null);
+      await probe(operation, `${own}?intervall=1`, send, good, failures, (answer) => (answer.body?.error?.code === "UNKNOWN_FIELD" ? null : "an unknown parameter was taken"));
+      await probe(operation, `${own}?__proto__=1`, send, good, failures, refused);
+      for (const { name, description } of operation.parameters.filter((it) => it.in === "query")) {
+        if (/silently capped/.test(description))
+          await probe(operation, `${own}?${name}=${"9".repeat(30)}`, send, good, failures, (answer) => (answer.status === 200 ? null : "a large value was not capped"));
+        await probe(operation, `${own}?${name}=1&${name}=1`, send, good, failures, refused);
+        for (const text of odd) await probe(operation, `${own}?${name}=${text.replaceAll('"', "%22")}`, send, good, failures, () => null);
+      }
+    }
+    t.strictSame(failures, [], `${operation.name}, seed ${seed}`);
+  }
+});
