@@ -42,8 +42,10 @@ const session = newId();
 await sql`insert into sessions (id, user_id, org_id, secret_hash, created_at, last_used_at, expires_at) values (${session}, ${olga.userId}, ${olga.orgId}, ${Buffer.from(session)}, now(), now(), now() + interval '1 hour')`;
 const [apiToken] = await sql<{ id: string }[]>`select id from api_tokens where user_id = ${olga.userId}`;
 
+const [entry] = await sql<{ id: string }[]>`select id from audit_log where org_id = ${olga.orgId} limit 1`;
+
 /** What stands for the other parameters of a path. */
-const parts: Record<string, string> = { target_id: target.id, user_id: milan.userId };
+const parts: Record<string, string> = { target_id: target.id, user_id: milan.userId, entry_id: entry!.id };
 
 /** What of Olga's stands for `{id}` under a path. */
 const belongings: Record<string, string> = {

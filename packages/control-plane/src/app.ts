@@ -33,7 +33,7 @@ import { docsPage, openApiDocument } from "./openapi.ts";
 import { pipelineRoutes } from "./pipeline/api.ts";
 import type { Ingest } from "./pipeline/ingest.ts";
 import { pipelineLoad } from "./pipeline/load.ts";
-import { openBudgets } from "./plans/service.ts";
+import { openBudgets, recordRefusal } from "./plans/service.ts";
 import { publicRoutes } from "./public/api.ts";
 import { publicPages } from "./public/pages.ts";
 import { regionRoutes } from "./regions/api.ts";
@@ -97,7 +97,7 @@ export function createApp(options: AppOptions): Koa {
   app.use(apiPerIp(system.config.api.rate_limit, system.clock));
   app.use(publicPerIp(system.config.public_status.public_per_ip_rate_limit_per_min, addressList(system.config.server.trusted_proxies), counter));
   app.use(documentation(document, docsPage(assets.url("vendor/rapidoc-min.js"), assets.url("favicon.svg"))));
-  app.use(mountRoutes(routes, doors, options.checkReplies ?? false, recordRequest, openThrottle(counter, openBudgets(system))).routes());
+  app.use(mountRoutes(routes, doors, options.checkReplies ?? false, { wrote: recordRequest, refused: recordRefusal }, openThrottle(counter, openBudgets(system))).routes());
   app.use(mountPages(allPages, doors, views, { frame }).routes());
   app.use((http) => {
     const allowed = allowedMethods(routes, http.path);

@@ -117,7 +117,10 @@ export const ConfigSchema = Type.Object({
     ),
   }),
   operator: Type.Object({ admin_token: secret("Bearer secret of /operator; empty turns that surface off", "at least 16 characters without white space", "^(?:\\S{16,})?$") }),
-  retention: Type.Object({ audit_days: whole(730, 1, 36_500, "How long the audit log is kept, days") }),
+  retention: Type.Object({
+    audit_days: whole(730, 1, 36_500, "How long the audit log is kept, days"),
+    quota_events_days: whole(90, 30, 36_500, "How long refusals by a plan are kept, days"),
+  }),
   tenancy: Type.Object({
     default_plan: text("selfhost", "Plan of a new organisation", "the id of a plan: 1 to 40 of a-z, 0-9, - and _", "^[a-z0-9_-]{1,40}$"),
     free_tier_owner_org_limit: whole(3, 1, 10_000, "Organisations that one user may own"),

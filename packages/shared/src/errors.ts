@@ -33,6 +33,7 @@ export const errorCodes = {
   ORG_NOT_FOUND: { status: 404, when: "no such organisation that the caller belongs to" },
   MEMBER_NOT_FOUND: { status: 404, when: "no such member of the organisation" },
   INVITATION_NOT_FOUND: { status: 404, when: "no such pending invitation of the organisation" },
+  AUDIT_ENTRY_NOT_FOUND: { status: 404, when: "no such entry in the audit log of the organisation" },
   API_TOKEN_NOT_FOUND: { status: 404, when: "the caller has no such API token" },
   REGION_NOT_FOUND: { status: 404, when: "no such region" },
   AGENT_NOT_FOUND: { status: 404, when: "no such agent" },

@@ -26,6 +26,7 @@ const pathIds: Readonly<Record<string, { thing: Thing; refusal: ErrorCode }>> = 
   "/api/v1/sessions/{id}": { thing: "session", refusal: "NOT_FOUND" },
   "/api/v1/api-tokens/{id}": { thing: "apiToken", refusal: "API_TOKEN_NOT_FOUND" },
   "/api/v1/orgs/{id}": { thing: "org", refusal: "ORG_NOT_FOUND" },
+  "/api/v1/orgs/{id}/audit/{entry_id}": { thing: "auditEntry", refusal: "AUDIT_ENTRY_NOT_FOUND" },
   "/api/v1/orgs/{id}/members/{user_id}": { thing: "member", refusal: "MEMBER_NOT_FOUND" },
   "/api/v1/orgs/{id}/invitations/{invitation_id}": { thing: "invitation", refusal: "INVITATION_NOT_FOUND" },
 };

@@ -5,7 +5,7 @@ import { insertTargetsIn } from "../../harness/targets.ts";
 import { webhook } from "../bodies.ts";
 
 /** What an id can name. */
-export type Thing = "target" | "channel" | "page" | "component" | "incident" | "session" | "apiToken" | "org" | "member" | "invitation" | "region";
+export type Thing = "target" | "channel" | "page" | "component" | "incident" | "session" | "apiToken" | "org" | "member" | "invitation" | "auditEntry" | "region";
 
 /** Whose things are made: an organisation with its owner and a member, and who of them has the sessions and tokens. */
 export interface Home {
@@ -85,6 +85,11 @@ export const make: Readonly<Record<Thing, Make>> = {
     await sql`
       insert into invitations (id, org_id, email, role, code_hash, created_at, expires_at)
       values (${id}, ${orgId}, ${`${id}@example.org`}, 'member', ${Buffer.from(id)}, now(), now() + interval '1 day')`;
+    return id;
+  },
+  async auditEntry(sql, _home, orgId) {
+    const id = newId();
+    await sql`insert into audit_log (id, org_id, at, actor_type, action, write_source) values (${id}, ${orgId}, now(), 'system', 'POST /api/v1/targets', 'api')`;
     return id;
   },
   region: () => Promise.resolve("default"),

@@ -74,6 +74,42 @@ t.test("a repeated request with an Idempotency-Key is one write", async (t) => {
   t.equal((await browser("GET", `/api/v1/orgs/${owner.orgId}/audit`)).body.total, 1);
 });
 
+t.test("a bulk request is one row that each of its targets finds; lists show the start of it, the entry all", async (t) => {
+  const world = await openWorld(t);
+  const owner = await newOrg(world.system);
+  const browser = asking(await serveWhole(t, world), await signedIn(owner));
+  const path = `/api/v1/orgs/${owner.orgId}/audit`;
+  const made = (
+    await browser(
+      "POST",
+      "/api/v1/targets/bulk",
+      Array.from({ length: 150 }, (_, at) => ({ ...target, name: `T${at}` })),
+    )
+  ).body as { id: string }[];
+  const ids = made.map(({ id }) => id);
+  await browser("PATCH", `/api/v1/targets/${ids[149]}`, { name: "Last" });
+  await browser("POST", "/api/v1/targets/bulk-action", { ids: [ids[149], ids[0], owner.orgId], action: { type: "delete" } });
+  await browser("POST", "/api/v1/targets/bulk-action", { ids: [ids[1]], action: { type: "tag_add", tags: ["a"] } });
+  const found = async (query: string) => (await browser("GET", `${path}?${query}`)).body.items as { id: string; action: string; before: unknown; after: unknown }[];
+  const ofLast = await found(`resource_id=${ids[149]}`);
+  t.match(ofLast, [
+    { action: "POST /api/v1/targets/bulk-action", before: { names: ["Last", "T0"] }, after: { action: { type: "delete" }, ids: [ids[149], ids[0]], count: 2, failed: 1 } },
+    { action: "PATCH /api/v1/targets/{id}" },
+    { action: "POST /api/v1/targets/bulk", before: null, after: { count: 150, ids: ids.slice(0, 100), names: made.slice(0, 100).map((_, at) => `T${at}`) } },
+  ]);
+  t.equal((ofLast[2]!.after as { ids: string[] }).ids.length, 100);
+  t.strictSame((await browser("GET", `${path}/${ofLast[2]!.id}`)).body.after.ids, ids);
+  t.equal((await found(`resource_id=${ids[2]}`)).length, 1);
+  t.match((await found(`resource_id=${ids[1]}`))[0], { after: { action: { type: "tag_add", tags: ["a"] }, ids: [ids[1]] } });
+
+  await browser("PATCH", `/api/v1/orgs/${owner.orgId}`, { name: "New" });
+  t.match(await found("resource_type=orgs"), [{ action: "PATCH /api/v1/orgs/{id}" }]);
+  t.equal((await found("resource_type=targets")).length, 4);
+  const stranger = await newOrg(world.system);
+  const outside = asking(await serveWhole(t, world), await signedIn(stranger));
+  for (const id of [ofLast[0]!.id, stranger.orgId, "nonsense"]) t.match(await outside("GET", `/api/v1/orgs/${stranger.orgId}/audit/${id}`), refused(404, "AUDIT_ENTRY_NOT_FOUND"));
+});
+
 t.test("only owners read the log, and only with the scope", async (t) => {
   const world = await openWorld(t);
   const owner = await newOrg(world.system);

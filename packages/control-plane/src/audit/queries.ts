@@ -1,5 +1,6 @@
 import type { Sql, TransactionSql } from "postgres";
 import type { WriteSource } from "../context.ts";
+import { deleteInBatches } from "../db/purge.ts";
 
 type Db = Sql | TransactionSql;
 
@@ -31,17 +32,38 @@ const json = (sql: Db, value: unknown) => (value === null ? null : sql.json(valu
 
 export interface AuditFilter {
   userId: string | null;
+  /** Also finds the bulk requests that the resource was part of. */
   resourceId: string | null;
+  /** The collection in the path: `targets`. */
+  resourceType: string | null;
 }
 
-const matching = (sql: Db, orgId: string, filter: AuditFilter) => sql`
-  org_id = ${orgId} and (${filter.userId}::text is null or user_id::text = ${filter.userId}) and (${filter.resourceId}::text is null or resource_id = ${filter.resourceId})`;
+const matching = (sql: Db, orgId: string, { userId, resourceId, resourceType }: AuditFilter) => sql`
+  org_id = ${orgId}
+  ${userId === null ? sql`` : sql`and user_id::text = ${userId}`}
+  ${resourceId === null ? sql`` : sql`and (resource_id = ${resourceId} or (resource_id is null and after -> 'ids' ? ${resourceId}))`}
+  ${resourceType === null ? sql`` : sql`and split_part(action, '/', 4) = ${resourceType}`}`;
+
+/** How many ids and names of a bulk request a list shows: its rows would be half a megabyte each. */
+const shownInList = 100;
+const firstOf = (sql: Db, column: "before" | "after") => sql`
+  case when resource_id is null and jsonb_typeof(${sql(column)}) = 'object' then (
+    select coalesce(jsonb_object_agg(key, case when jsonb_typeof(value) = 'array' then jsonb_path_query_array(value, ${`$[0 to ${shownInList - 1}]`}) else value end), '{}') from jsonb_each(${sql(column)}))
+  else ${sql(column)} end as ${sql(column)}`;
 
 /** Newest first. */
 export async function selectEntries(sql: Db, orgId: string, filter: AuditFilter, limit: number, offset: number): Promise<AuditRow[]> {
   return await sql<AuditRow[]>`
-    select id, at, user_id, user_email, actor_type, actor_id, action, resource_id, before, after, write_source, ip, user_agent, trace_id
+    select id, at, user_id, user_email, actor_type, actor_id, action, resource_id, ${firstOf(sql, "before")}, ${firstOf(sql, "after")}, write_source, ip, user_agent, trace_id
     from audit_log where ${matching(sql, orgId, filter)} order by id desc limit ${limit} offset ${offset}`;
+}
+
+/** One row with all that it has. */
+export async function selectEntry(sql: Db, orgId: string, id: string): Promise<AuditRow | null> {
+  const [row] = await sql<AuditRow[]>`
+    select id, at, user_id, user_email, actor_type, actor_id, action, resource_id, before, after, write_source, ip, user_agent, trace_id
+    from audit_log where org_id = ${orgId} and id = ${id}`;
+  return row ?? null;
 }
 
 export async function countEntries(sql: Db, orgId: string, filter: AuditFilter): Promise<number> {
@@ -51,5 +73,5 @@ export async function countEntries(sql: Db, orgId: string, filter: AuditFilter):
 
 /** How many rows went. */
 export async function deleteEntriesBefore(sql: Db, before: Date): Promise<number> {
-  return (await sql`delete from audit_log where at < ${before}`).count;
+  return await deleteInBatches(async (limit) => (await sql`delete from audit_log where id in (select id from audit_log where at < ${before} limit ${limit})`).count);
 }

@@ -1,7 +1,10 @@
 import Type, { type Static } from "typebox";
 import { Id, nullable, PageOf, paging, Timestamp } from "../http/wire.ts";
 
-const Change = Type.Unknown({ description: "What it was, or became, without secrets; null where the write does not say", examples: [null] });
+const Change = Type.Unknown({
+  description: "What it was, or became, without secrets: of a change only the fields that differ. Null where the write does not say",
+  examples: [null],
+});
 
 export const AuditEntry = Type.Object(
   {
@@ -28,7 +31,16 @@ export const AuditPage = PageOf(AuditEntry);
 export const AuditQuery = Type.Object(
   {
     user_id: Type.Optional(Type.String({ maxLength: 100, description: "Only what this user did", examples: ["01931f2e-7c1a-7d30-9b5e-2f6a4c8d1e90"] })),
-    resource_id: Type.Optional(Type.String({ maxLength: 100, description: "Only what was done to this resource", examples: ["01931f2e-7c1a-7d30-9b5e-2f6a4c8d1e90"] })),
+    resource_id: Type.Optional(
+      Type.String({ maxLength: 100, description: "Only what was done to this resource, bulk requests included", examples: ["01931f2e-7c1a-7d30-9b5e-2f6a4c8d1e90"] }),
+    ),
+    resource_type: Type.Optional(
+      Type.String({
+        pattern: "^[a-z-]{1,40}$",
+        description: "Only what was done to resources of this type, as paths have it: targets, notification-channels, status-pages, incidents, orgs",
+        examples: ["targets"],
+      }),
+    ),
     ...paging(100, 1000),
   },
   { additionalProperties: false },

@@ -1,4 +1,5 @@
-import { newId } from "@statusmesh/shared/ids";
+import { AppError } from "@statusmesh/shared/errors";
+import { isId, newId } from "@statusmesh/shared/ids";
 import { type Ctx, requireOwner, requireScope, type System } from "../context.ts";
 import { iso, type Page } from "../http/wire.ts";
 import * as queries from "./queries.ts";
@@ -60,9 +61,18 @@ export async function listAudit(ctx: Ctx, query: AuditQuery): Promise<Page<Audit
   requireScope(ctx, "org:read");
   requireOwner(ctx);
   const { limit, offset } = query;
-  const filter = { userId: query.user_id ?? null, resourceId: query.resource_id ?? null };
+  const filter = { userId: query.user_id ?? null, resourceId: query.resource_id ?? null, resourceType: query.resource_type ?? null };
   const [rows, total] = await Promise.all([queries.selectEntries(ctx.sql, ctx.orgId, filter, limit, offset), queries.countEntries(ctx.sql, ctx.orgId, filter)]);
   return { items: rows.map(present), total, limit, offset };
+}
+
+/** One entry, with every id of a bulk request. For owners. Throws AUDIT_ENTRY_NOT_FOUND. */
+export async function getEntry(ctx: Ctx, id: string): Promise<AuditEntry> {
+  requireScope(ctx, "org:read");
+  requireOwner(ctx);
+  const row = isId(id) ? await queries.selectEntry(ctx.sql, ctx.orgId, id) : null;
+  if (row === null) throw new AppError("AUDIT_ENTRY_NOT_FOUND", "There is no such entry in the audit log of this organisation.");
+  return present(row);
 }
 
 const present = (row: queries.AuditRow): AuditEntry => ({

@@ -12,8 +12,15 @@ import { fits, validate, validateQuery } from "./validate.ts";
 /** How each door tells who is asking; throws the AppError for who may not. */
 export type Authenticators = { [D in keyof Doors]: (http: Context) => Promise<Doors[D]> };
 
-/** Told of each tenant's request that has changed something, and of which resource, before its reply goes out. */
-export type OnWrite = (ctx: Ctx, resourceId: string | null) => Promise<void>;
+/** Who is told of requests before their replies go out. */
+export interface Watch {
+  /** A tenant's request has changed something, and which resource. */
+  wrote(ctx: Ctx, resourceId: string | null): Promise<void>;
+  /** A request was refused by what handles it. */
+  refused(ctx: Doors[keyof Doors], error: unknown): Promise<void>;
+}
+
+const nobody: Watch = { wrote: async () => {}, refused: async () => {} };
 
 /** `/a/{id}` as the router writes it. */
 const pattern = (path: string): string => path.replaceAll(/\{(\w+)\}/g, ":$1");
@@ -23,25 +30,19 @@ const pattern = (path: string): string => path.replaceAll(/\{(\w+)\}/g, ":$1");
  * `checkReplies` also holds every answer against its declared schema, and every refusal against the declared codes, and
  * makes a difference a defect; tests run with it.
  */
-export function mountRoutes(
-  routes: readonly Route[],
-  doors: Authenticators,
-  checkReplies: boolean,
-  onWrite: OnWrite = async () => {},
-  throttle: Throttle = async () => {},
-): Router {
+export function mountRoutes(routes: readonly Route[], doors: Authenticators, checkReplies: boolean, watch: Watch = nobody, throttle: Throttle = async () => {}): Router {
   const router = new Router();
   const replays = openReplays();
   for (const route of routes) {
     // Only a GET route answers HEAD; the router adds it by itself.
-    router.register(pattern(route.path), [route.method], async (http: Context) => serve(route, doors, http, checkReplies, replays, onWrite, throttle));
+    router.register(pattern(route.path), [route.method], async (http: Context) => serve(route, doors, http, checkReplies, replays, watch, throttle));
   }
   return router;
 }
 
-async function serve(route: Route, doors: Authenticators, http: Context, checkReplies: boolean, replays: Replays, onWrite: OnWrite, throttle: Throttle): Promise<void> {
+async function serve(route: Route, doors: Authenticators, http: Context, checkReplies: boolean, replays: Replays, watch: Watch, throttle: Throttle): Promise<void> {
   try {
-    await perform(route, doors, http, checkReplies, replays, onWrite, throttle);
+    await perform(route, doors, http, checkReplies, replays, watch, throttle);
   } catch (error) {
     if (checkReplies && error instanceof AppError && !declaredErrors(route).has(error.code))
       throw new Error(`${route.method} ${route.path} answered ${error.code}, which it does not declare`, { cause: error });
@@ -49,7 +50,7 @@ async function serve(route: Route, doors: Authenticators, http: Context, checkRe
   }
 }
 
-async function perform(route: Route, doors: Authenticators, http: Context, checkReplies: boolean, replays: Replays, onWrite: OnWrite, throttle: Throttle): Promise<void> {
+async function perform(route: Route, doors: Authenticators, http: Context, checkReplies: boolean, replays: Replays, watch: Watch, throttle: Throttle): Promise<void> {
   const ctx = withTrail(route, await doors[route.door](http), http);
   // A tenant's route always has a category, so none is forgotten.
   if (route.door === "tenant" && route.category !== null) await throttle(ctx as Ctx, route.category);
@@ -57,14 +58,20 @@ async function perform(route: Route, doors: Authenticators, http: Context, check
   const query = route.query === null ? refuseQuery(http) : validateQuery(route.query, http.URL.searchParams);
   const body = route.body === null ? undefined : await bodyOf(route, http);
   const answer = async () => {
-    const reply = await route.handle({ ctx, params, query, body, http });
+    const reply = await route.handle({ ctx, params, query, body, http }).catch(async (error: unknown) => {
+      await watch.refused(ctx, error);
+      throw error;
+    });
     // A tenant's context has a trail where the request is a write; a reply that is given again never comes here.
-    if ("trail" in ctx) await onWrite(ctx, resourceOf(reply, params));
+    if ("trail" in ctx) await watch.wrote(ctx, resourceOf(reply, params));
     return written(route, reply, checkReplies);
   };
   // Only a tenant's route is declared idempotent, so this is a tenant's context.
   const sent = route.idempotent ? await replays(route, ctx as Ctx, http, answer) : await answer();
 
+  // Regions and agents belong to no organisation, so no audit log has them.
+  if (route.door === "operator" && route.method !== "GET")
+    ctx.log.info({ action: nameOf(route), path: http.path, ip: http.ip, trace: http.state["traceId"] }, "the operator has changed something");
   http.status = sent.status;
   http.set(sent.headers);
   // Before the body: Koa would guess a type first, at a price.
@@ -73,13 +80,15 @@ async function perform(route: Route, doors: Authenticators, http: Context, check
   if (sent.text === null) http.status = sent.status;
 }
 
+const nameOf = ({ method, path }: Route): string => `${method} ${path}`;
+
 /** Runs on demand change nothing that the audit log is about. */
 const isWrite = ({ door, method, category }: Route): boolean => door === "tenant" && method !== "GET" && category !== "test_now" && category !== "check_now";
 
 /** The context with what the audit log wants to know of a tenant's write. */
 function withTrail(route: Route, ctx: Doors[keyof Doors], http: Context): Doors[keyof Doors] {
   if (!isWrite(route)) return ctx;
-  return { ...ctx, trail: { action: `${route.method} ${route.path}`, ip: http.ip, userAgent: http.get("user-agent") || null, recorded: false } };
+  return { ...ctx, trail: { action: nameOf(route), ip: http.ip, userAgent: http.get("user-agent") || null, recorded: false } };
 }
 
 /** What a write was about: what it made, else what its path names last. */

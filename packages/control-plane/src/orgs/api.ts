@@ -1,5 +1,5 @@
 import Type from "typebox";
-import { AuditPage, AuditQuery } from "../audit/schema.ts";
+import { AuditEntry, AuditPage, AuditQuery } from "../audit/schema.ts";
 import { Session } from "../auth/schema.ts";
 import { callerOf, sessionCookie, signedInAs } from "../auth/service.ts";
 import { created, noContent, ok, route, type Route } from "../http/route.ts";
@@ -133,6 +133,21 @@ const orgRoutes: Route[] = [
     errors: absent,
     cache: "no-store",
     handle: async ({ ctx, params, query }) => ok(await orgs.listAudit(ctx, params.id, query)),
+  }),
+  route({
+    method: "GET",
+    path: "/api/v1/orgs/{id}/audit/{entry_id}",
+    door: "tenant",
+    scope: "org:read",
+    role: "owner",
+    tag,
+    summary: "One entry of the audit log",
+    description: "With every id of a bulk request, of which the list shows the first hundred.",
+    params: schema.AuditEntryParams,
+    replies: { 200: AuditEntry },
+    errors: [...absent, "AUDIT_ENTRY_NOT_FOUND"],
+    cache: "no-store",
+    handle: async ({ ctx, params }) => ok(await orgs.getAuditEntry(ctx, params.id, params.entry_id)),
   }),
 ];
 

@@ -6,7 +6,7 @@ import { type Ctx, inTransaction, requireScope, type System } from "../context.t
 import { hashToken, newToken } from "../crypto/token.ts";
 import { sendMail } from "../email/mail.ts";
 import { iso, type Page } from "../http/wire.ts";
-import { takeQuota } from "../plans/service.ts";
+import { PlanRefusal, takeQuota } from "../plans/service.ts";
 import { asOwner } from "./access.ts";
 import * as queries from "./member-queries.ts";
 import { lockOrg, selectOrg } from "./queries.ts";
@@ -104,8 +104,12 @@ async function roomForInvitation(own: Ctx, now: Date): Promise<void> {
   const limit = Math.min(own.config.auth.invitations.max_pending_per_org, ofPlan ?? Infinity);
   const current = await queries.countInvitations(own.sql, own.orgId, now);
   if (current >= limit)
-    throw new AppError("INVITATIONS_LIMIT", `${current} invitations are pending, and ${limit} are allowed. Revoke one, or wait until it is accepted.`, {
-      details: { current, limit, plan },
+    throw new PlanRefusal("INVITATIONS_LIMIT", `${current} invitations are pending, and ${limit} are allowed. Revoke one, or wait until it is accepted.`, {
+      quota: "max_pending_invitations",
+      current,
+      limit,
+      plan,
+      orgId: own.orgId,
     });
   await roomForMember(own, own.orgId, await queries.countMembers(own.sql, own.orgId));
 }

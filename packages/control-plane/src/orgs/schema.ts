@@ -62,10 +62,17 @@ export const Usage = Type.Object(
       additionalProperties: false,
       description: "By the name of the quota",
     }),
+    refused_30d: Type.Record(Type.String(), Type.Integer(), {
+      description: "How often the plan refused something in the last 30 days, by quota (min_check_interval_secs and owned_orgs are among them); one that never did is left out",
+      examples: [{ max_targets: 3 }],
+    }),
   },
   { additionalProperties: false, title: "Usage", description: "What the plan allows, and how much of it is used" },
 );
 export type Usage = Static<typeof Usage>;
+
+/** `{id}` and `{entry_id}` in a path. */
+export const AuditEntryParams = Type.Object({ id: Type.String(), entry_id: Type.String() });
 
 /** `{id}` and `{user_id}` in a path. */
 export const MemberParams = Type.Object({ id: Type.String(), user_id: Type.String() });

@@ -1,12 +1,13 @@
 import { randomInt } from "node:crypto";
 import { AppError } from "@statusmesh/shared/errors";
 import { newId } from "@statusmesh/shared/ids";
-import { differences, listAudit as listEntries, record } from "../audit/service.ts";
+import { differences, getEntry, listAudit as listEntries, record } from "../audit/service.ts";
 import type { AuditEntry, AuditQuery } from "../audit/schema.ts";
 import { moveSession, slugOf } from "../auth/service.ts";
 import { type Ctx, inTransaction, requireScope, type System } from "../context.ts";
 import { iso, isoOrNull, type Page } from "../http/wire.ts";
 import { dropHeldNotices } from "../incidents/service.ts";
+import { PlanRefusal, refusalsOf } from "../plans/service.ts";
 import { asOwner, inOrg, notFound, tokenOf } from "./access.ts";
 import { insertMembership } from "./member-queries.ts";
 import * as queries from "./queries.ts";
@@ -111,13 +112,20 @@ export async function usage(ctx: Ctx, id: string): Promise<Usage> {
   const own = await inOrg(ctx, id);
   const { plan, min_check_interval_secs, limits, counts } = await queries.selectUsage(own.sql, id, new Date(own.clock.now()));
   const used = quotas.map((quota) => [quota, { current: counts[quota], limit: limits[quota] }]);
-  return { plan, min_check_interval_secs, quotas: Object.fromEntries(used) as Usage["quotas"] };
+  const refused_30d = await refusalsOf(own);
+  return { plan, min_check_interval_secs, quotas: Object.fromEntries(used) as Usage["quotas"], refused_30d };
 }
 
 /** What was done in an organisation, newest first. For owners. */
 export async function listAudit(ctx: Ctx, id: string, query: AuditQuery): Promise<Page<AuditEntry>> {
   requireScope(ctx, "org:read");
   return await listEntries(await asOwner(ctx, id), query);
+}
+
+/** One entry of that log, with every id of a bulk request. For owners. */
+export async function getAuditEntry(ctx: Ctx, id: string, entryId: string): Promise<AuditEntry> {
+  requireScope(ctx, "org:read");
+  return await getEntry(await asOwner(ctx, id), entryId);
 }
 
 /** Removes for good what was deleted longer ago than it can be restored. Returns how many organisations went. */
@@ -158,8 +166,8 @@ async function withinOwnerLimit(tx: Ctx): Promise<void> {
   await queries.lockUser(tx.sql, tx.userId);
   const current = await queries.countOwnedOrgs(tx.sql, tx.userId);
   if (current < limit) return;
-  const details = { quota: "owned_orgs", current, limit, plan: tx.config.tenancy.default_plan };
-  throw new AppError("QUOTA_EXCEEDED", `You own ${current} organisations, and ${limit} are allowed.`, { details });
+  const refused = { quota: "owned_orgs", current, limit, plan: tx.config.tenancy.default_plan };
+  throw new PlanRefusal("QUOTA_EXCEEDED", `You own ${current} organisations, and ${limit} are allowed.`, refused);
 }
 
 function checkedName(name: string): string {

@@ -1,4 +1,5 @@
 import type { Sql, TransactionSql } from "postgres";
+import { deleteInBatches } from "../db/purge.ts";
 
 type Db = Sql | TransactionSql;
 
@@ -36,4 +37,36 @@ export async function selectPlan(sql: Db, orgId: string): Promise<PlanRow> {
 export async function lockPlan(sql: Db, orgId: string): Promise<PlanRow> {
   const [row] = await sql<PlanRow[]>`select ${columns(sql)} from orgs o join plans p on p.id = o.plan_id where o.id = ${orgId} for no key update of o`;
   return row!;
+}
+
+export interface RefusalRow {
+  id: string;
+  orgId: string;
+  userId: string | null;
+  quota: string;
+  current: number;
+  limit: number;
+  plan: string;
+  minute: Date;
+  at: Date;
+}
+
+/** One row for each minute, user and quota. Nothing is noted of an organisation that is gone. */
+export async function noteRefusal(sql: Db, row: RefusalRow): Promise<void> {
+  await sql`
+    insert into quota_events (id, org_id, user_id, quota, minute, at, refusals, "current", "limit", plan)
+    select ${row.id}, o.id, ${row.userId}::uuid, ${row.quota}, ${row.minute}::timestamptz, ${row.at}::timestamptz, 1, ${row.current}::integer, ${row.limit}::integer, ${row.plan}
+    from orgs o where o.id = ${row.orgId}
+    on conflict (org_id, minute, quota, user_id) do update
+    set refusals = quota_events.refusals + 1, at = excluded.at, "current" = excluded."current", "limit" = excluded."limit", plan = excluded.plan`;
+}
+
+export async function countRefusals(sql: Db, orgId: string, since: Date): Promise<{ quota: string; refusals: number }[]> {
+  return await sql<{ quota: string; refusals: number }[]>`
+    select quota, sum(refusals)::int as refusals from quota_events where org_id = ${orgId} and minute >= ${since} group by quota order by quota`;
+}
+
+/** How many rows went. */
+export async function deleteRefusalsBefore(sql: Db, before: Date): Promise<number> {
+  return await deleteInBatches(async (limit) => (await sql`delete from quota_events where id in (select id from quota_events where at < ${before} limit ${limit})`).count);
 }

@@ -1,8 +1,10 @@
-import { AppError, type ErrorCode } from "@statusmesh/shared/errors";
+import type { ErrorCode } from "@statusmesh/shared/errors";
 import type { Ctx } from "../context.ts";
 import * as queries from "./queries.ts";
+import { PlanRefusal } from "./refusals.ts";
 
 export { openBudgets } from "./budgets.ts";
+export { PlanRefusal, purgeRefusals, recordRefusal, refusalsOf } from "./refusals.ts";
 
 export type Plan = queries.PlanRow;
 
@@ -47,13 +49,17 @@ export async function takeQuota(tx: Pick<Ctx, "sql" | "orgId">, quota: Quota, us
   const limit = plan[quota];
   if (limit === null) return plan;
   const { current, adding } = await use();
-  if (adding > 0 && current + adding > limit) throw exceeded(quota, current, limit, plan.id);
+  if (adding > 0 && current + adding > limit) throw exceeded(tx.orgId, quota, current, limit, plan.id);
   return plan;
 }
 
-function exceeded(quota: Quota, current: number, limit: number, plan: string): AppError {
+function exceeded(orgId: string, quota: Quota, current: number, limit: number, plan: string): PlanRefusal {
   const { things, code } = quotas[quota];
-  return new AppError(code, `The plan ${plan} allows ${limit} ${things[limit === 1 ? 0 : 1]}, and there ${current === 1 ? "is" : "are"} ${current} already.`, {
-    details: { quota, current, limit, plan },
+  return new PlanRefusal(code, `The plan ${plan} allows ${limit} ${things[limit === 1 ? 0 : 1]}, and there ${current === 1 ? "is" : "are"} ${current} already.`, {
+    quota,
+    current,
+    limit,
+    plan,
+    orgId,
   });
 }

@@ -4,7 +4,7 @@ import { blockedHost } from "@statusmesh/shared/net/address";
 import { refuseAbusiveUrl, refuseDeniedHost } from "../abuse/service.ts";
 import type { System } from "../context.ts";
 import { iso } from "../http/wire.ts";
-import type { Plan } from "../plans/service.ts";
+import { type Plan, PlanRefusal } from "../plans/service.ts";
 import type { TargetRow } from "./queries.ts";
 import type { RegionPolicy, Target } from "./schema.ts";
 
@@ -116,13 +116,14 @@ export function addedTags(tags: readonly string[], added: readonly string[]): st
 }
 
 export function intervalRule(plan: Plan, spec: CheckSpec, interval: number): void {
-  const floor = Math.max(plan.min_check_interval_secs, kindOf(spec).minIntervalSecs);
-  if (interval < floor) {
-    throw new AppError("MIN_CHECK_INTERVAL", `The shortest interval for this kind of check on the plan ${plan.id} is ${floor} seconds.`, {
-      field: "/interval",
-      details: { interval, minimum: floor, plan: plan.id },
-    });
-  }
+  const ofKind = kindOf(spec).minIntervalSecs;
+  const floor = Math.max(plan.min_check_interval_secs, ofKind);
+  if (interval >= floor) return;
+  const message = `The shortest interval for this kind of check on the plan ${plan.id} is ${floor} seconds.`;
+  const extras = { field: "/interval", details: { interval, minimum: floor, plan: plan.id } };
+  // What no plan would allow says nothing about this one.
+  if (interval < ofKind) throw new AppError("MIN_CHECK_INTERVAL", message, extras);
+  throw new PlanRefusal("MIN_CHECK_INTERVAL", message, { quota: "min_check_interval_secs", current: interval, limit: floor, plan: plan.id }, extras);
 }
 
 /** The channels bound by `alerts`, in order. `known` are those that the organisation has. */
