@@ -110,6 +110,32 @@ t.test("a bulk request is one row that each of its targets finds; lists show the
   for (const id of [ofLast[0]!.id, stranger.orgId, "nonsense"]) t.match(await outside("GET", `/api/v1/orgs/${stranger.orgId}/audit/${id}`), refused(404, "AUDIT_ENTRY_NOT_FOUND"));
 });
 
+t.test("the page shows each change, whoever's text is in it, and is narrowed by type, person and resource", async (t) => {
+  const world = await openWorld(t);
+  const owner = await newOrg(world.system);
+  const member = await newMember(owner, "owner");
+  const served = await serveWhole(t, world);
+  const [browser, other] = [asking(served, await signedIn(owner)), asking(served, await signedIn(member))];
+  const made = (await browser("POST", "/api/v1/targets", target)).body as { id: string };
+  await browser("PATCH", `/api/v1/targets/${made.id}`, { name: "<b>New</b>", tags: ["a", "b"], check: { bearer_token: "next-secret-token", timeout: 5000 } });
+  await other("PATCH", `/api/v1/orgs/${owner.orgId}`, { name: "Acme Ltd" });
+  const page = async (query = "") => (await browser("GET", `/settings/audit${query}`)).text;
+  const all = await page();
+  t.match(all, /<dt>name<\/dt><dd><del>Shop<\/del> → <ins>&lt;b&gt;New&lt;\/b&gt;<\/ins>/);
+  t.match(all, /<dt>check\.timeout<\/dt><dd><del>10000<\/del> → <ins>5000<\/ins>/);
+  t.match(all, /<dt>check\.bearer_token<\/dt><dd><del>\*\*\*<\/del> → <ins>\*\*\*<\/ins>/);
+  t.match(all, /<dt>tags<\/dt><dd><del>none<\/del> → <ins>a, b<\/ins>/);
+  t.match(all, /<summary>4 changes<\/summary>[^]*<summary>What was made<\/summary>/);
+  t.notMatch(all, /secret-token/);
+  const actions = (text: string) => [...text.matchAll(/<span class="mono">([A-Z]+ [^<]+)<\/span>/g)].map(([, action]) => action);
+  t.strictSame(actions(all), ["PATCH /api/v1/orgs/{id}", "PATCH /api/v1/targets/{id}", "POST /api/v1/targets"]);
+  t.strictSame(actions(await page("?type=orgs")), ["PATCH /api/v1/orgs/{id}"]);
+  t.strictSame(actions(await page(`?user=${owner.userId}`)), ["PATCH /api/v1/targets/{id}", "POST /api/v1/targets"]);
+  t.strictSame(actions(await page(`?resource=${made.id}&type=targets`)), ["PATCH /api/v1/targets/{id}", "POST /api/v1/targets"]);
+  t.equal(actions(await page("?type=nonsense")).length, 3);
+  t.match(await page("?user=nonsense"), /Nothing fits/);
+});
+
 t.test("only owners read the log, and only with the scope", async (t) => {
   const world = await openWorld(t);
   const owner = await newOrg(world.system);

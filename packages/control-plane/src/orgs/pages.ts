@@ -7,6 +7,17 @@ const pageSize = 50;
 const notHere = () => new AppError("OWNER_REQUIRED", "Only an owner of the organisation sees this page.");
 const offsetOf = (query: Readonly<Record<string, string>>): number => wholeNumber(query["offset"], 0, 1_000_000);
 
+/** What the audit log can be narrowed to: the collection in the path, and how people call it. */
+const auditedTypes = new Map([
+  ["targets", "Monitors"],
+  ["notification-channels", "Channels"],
+  ["status-pages", "Status pages"],
+  ["incidents", "Incidents"],
+  ["orgs", "Organisation and members"],
+  ["api-tokens", "API tokens"],
+  ["sessions", "Sessions"],
+]);
+
 export const tenancyPages: Page[] = [
   page({
     path: "/settings/members",
@@ -37,7 +48,17 @@ export const tenancyPages: Page[] = [
     door: "tenant",
     async handle({ ctx, query }) {
       if (ctx.role !== "owner") throw notHere();
-      return { view: "orgs/audit", data: { list: await listAudit(ctx, ctx.orgId, { limit: pageSize, offset: offsetOf(query) }) } };
+      const asked = { user: query["user"] ?? "", type: auditedTypes.has(query["type"] ?? "") ? query["type"]! : "", resource: query["resource"]?.slice(0, 100) ?? "" };
+      const filter = {
+        ...(asked.user === "" ? {} : { user_id: asked.user }),
+        ...(asked.type === "" ? {} : { resource_type: asked.type }),
+        ...(asked.resource === "" ? {} : { resource_id: asked.resource }),
+      };
+      const [list, members] = await Promise.all([
+        listAudit(ctx, ctx.orgId, { ...filter, limit: pageSize, offset: offsetOf(query) }),
+        listMembers(ctx, ctx.orgId, { limit: 1000, offset: 0 }),
+      ]);
+      return { view: "orgs/audit", data: { list, members: members.items, types: [...auditedTypes], query: asked } };
     },
   }),
   page({
