@@ -79,6 +79,7 @@ export async function people({ sql, olga, milan, asking, signedIn, nobody }: Sta
     missing("PATCH", `${org}/members/${id}`, "MEMBER_NOT_FOUND", { role: "member" }),
     missing("DELETE", `${org}/invitations/${id}`, "INVITATION_NOT_FOUND"),
     missing("DELETE", `/api/v1/api-tokens/${id}`, "API_TOKEN_NOT_FOUND"),
+    missing("GET", `${org}/audit/${id}`, "AUDIT_ENTRY_NOT_FOUND"),
     refusedBody("POST /api/v1/orgs")("another organisation by a token that is bound to one", { name: "Second" }, "FORBIDDEN"),
     { title: "the last owner leaves", ask: `DELETE ${org}/members/${olga.userId}`, code: "LAST_OWNER" },
     invite("a member is invited", { email: milan.email }, "ALREADY_MEMBER"),
