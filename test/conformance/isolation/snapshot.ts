@@ -1,7 +1,7 @@
 import type { Sql } from "postgres";
 
-/** What is written beside requests: by jobs, and by every use of a credential. */
-const ofJobs = /^(?:results|rollup|nightly)/;
+/** What is written beside requests: by jobs, by every use of a credential, and of refusals by a plan. */
+const ofJobs = /^(?:results|rollup|nightly|quota_events)/;
 const volatile = ["last_used_at", "last_seen_at"];
 
 /** Hashes every row of the database, or those of one organisation. */
