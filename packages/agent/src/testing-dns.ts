@@ -1,7 +1,6 @@
 import { createSocket } from "node:dgram";
 import { createServer, type AddressInfo, type Socket } from "node:net";
 import { type Answer, decode, encode, type Packet, RECURSION_AVAILABLE, RECURSION_DESIRED, streamEncode, TRUNCATED_RESPONSE } from "dns-packet";
-import type { Test } from "tap";
 
 /** How a name server answers a question: records, a return code (RFC 1035 section 4.1.1), raw bytes, or not at all. */
 export interface Reply {
@@ -25,8 +24,8 @@ export interface NameServer {
   zone: Record<string, Reply>;
 }
 
-/** A name server on loopback, UDP and TCP. */
-export async function nameServer(t: Test, zone: Record<string, Reply>): Promise<NameServer> {
+/** A name server on loopback, UDP and TCP, for as long as the test goes on. */
+export async function nameServer(t: { teardown(close: () => void): void }, zone: Record<string, Reply>): Promise<NameServer> {
   const asked: string[] = [];
   const connections = new Set<Socket>();
   const answer = (message: Buffer, by: "UDP" | "TCP", send: (packet: Packet | Buffer) => void): void => {
