@@ -163,6 +163,12 @@ t.test("which certificate depends on the name that is asked for", async (t) => {
   t.match(await run(port, { server_name: "shop.example.org" }), { status: "up", error: null });
 });
 
+t.test("a server that speaks another protocol than HTTP is not offered HTTP, which it would hang up on", async (t) => {
+  const { private: key, cert } = await certificate(99 * dayMs);
+  const { port } = await serve(t, { key, cert, ALPNProtocols: ["imap"] });
+  t.match(await run(port), { status: "up", error: null });
+});
+
 t.test("old servers are reached: TLS 1.0, a weak key, no safe renegotiation", async (t) => {
   const { private: key, cert } = await generate([{ name: "commonName", value: "old.example.org" }], {
     algorithm: "sha1",
