@@ -1,0 +1,39 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { connectApi } from "sm-agent/api";
+import { correctedClock } from "sm-agent/clock";
+import { Reporter } from "sm-agent/report";
+import { openDiskSpool } from "sm-agent/spool/disk";
+import { folderFiles } from "sm-agent/spool/files";
+import { lockFolder } from "sm-agent/spool/lock";
+import { Stats } from "sm-agent/stats";
+import { runOf } from "./results.ts";
+
+/*
+ * The half of an agent that comes after the probe, as a process to be killed: it puts results into a spool and reports
+ * them, and says on standard output up to which slot a flush has confirmed them ("confirmed 1234").
+ * Arguments: folder, URL, token, target ids with commas, first slot, how many slots. Then it reports until nothing waits
+ * and says how much it reported ("reported 123 dropped 0"), if it is let.
+ */
+const [folder = "", url = "", token = "", targets = "", from = "", count = ""] = process.argv.slice(2);
+const clock = correctedClock();
+const log = (level: string, msg: string, fields?: object): void => void process.stdout.write(`${JSON.stringify({ level, msg, ...fields })}\n`);
+const stats = new Stats();
+const release = lockFolder(folder, Date.now);
+const spool = await openDiskSpool({ files: folderFiles(folder), clock, log, maxBytes: 64_000_000, window: 100 });
+const api = connectApi(url, token, "StatusMesh/0");
+const reporter = new Reporter({ api, spool, clock, log, stats });
+reporter.serve("default");
+
+const end = Number(from) + Number(count);
+for (let slot = Number(from); slot < end; slot++) {
+  for (const id of targets.split(",")) reporter.add({ result: runOf(id, slot) });
+  if (slot % 5 !== 0) continue;
+  await spool.flush();
+  process.stdout.write(`confirmed ${slot}\n`);
+  await sleep(5);
+}
+await reporter.drain(60_000);
+await spool.close();
+release();
+process.stdout.write(`reported ${stats.reported} dropped ${spool.dropped} waiting ${spool.waiting}\n`);
+process.exit(0);
