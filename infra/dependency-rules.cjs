@@ -1,5 +1,5 @@
 // The rules of the house about who may import whom; ARCHITECTURE.md says why. Run by npm run verify.
-const domains = "(?:orgs|auth|plans|abuse|audit|regions|agents|targets|results|dashboard|incidents|channels|maintenance|status-pages|shares)";
+const domains = "(?:orgs|auth|sign-in|plans|abuse|audit|regions|agents|targets|results|dashboard|incidents|channels|maintenance|status-pages|shares)";
 const src = "^packages/control-plane/src";
 /** Tests and their helpers reach behind doors on purpose. */
 const tests = "\\.test\\.ts$|\\.test\\.[a-z-]+\\.ts$|^packages/control-plane/src/testing/";

@@ -68,10 +68,12 @@ async function scene() {
   const incident = (await browser.get(`/api/v1/incidents?target_id=${target.id}`)).body.items[0].id;
   const session = newId();
   await sql`insert into sessions (id, user_id, org_id, secret_hash, created_at, last_used_at, expires_at) values (${session}, ${olga.userId}, ${olga.orgId}, ${Buffer.from(session)}, now(), now(), now() + interval '1 hour')`;
+  const identity = newId();
+  await sql`insert into user_identities (id, user_id, provider, subject, email, created_at, last_used_at) values (${identity}, ${olga.userId}, 'google', ${identity}, ${olga.email}, now(), now())`;
   const [token] = await sql<{ id: string }[]>`select id from api_tokens where user_id = ${olga.userId}`;
   await sql`update memberships set role = 'owner' where user_id = ${milan.userId}`;
   await sql`delete from audit_log where org_id = ${olga.orgId}`;
-  return { olga, browser, own: own!.id, slug, target, bare, channel, page, incident, session, token: token!.id, invitation, milan };
+  return { olga, browser, own: own!.id, slug, target, bare, channel, page, incident, session, identity, token: token!.id, invitation, milan };
 }
 type Scene = Awaited<ReturnType<typeof scene>>;
 
@@ -82,6 +84,7 @@ const belongings = (s: Scene): Record<string, string> => ({
   "/api/v1/status-pages": s.page.id,
   "/api/v1/incidents": s.incident,
   "/api/v1/sessions": s.session,
+  "/api/v1/identities": s.identity,
   "/api/v1/api-tokens": s.token,
   "/api/v1/orgs": s.olga.orgId,
 });

@@ -313,7 +313,8 @@ const agents: Case[] = [
 ];
 
 /** Another service on the same database, which may reach private addresses, and has an operator. */
-const lenient = connect(t, await serveHere(t, database, { SM_SECURITY__ALLOW_PRIVATE_TARGETS: "true", SM_OPERATOR__ADMIN_TOKEN: "a-secret-of-the-operator" }), null);
+const google = { SM_AUTH__ENABLED_METHODS: "google", SM_AUTH__GOOGLE__CLIENT_ID: "id", SM_AUTH__GOOGLE__CLIENT_SECRET: "secret" };
+const lenient = connect(t, await serveHere(t, database, { SM_SECURITY__ALLOW_PRIVATE_TARGETS: "true", SM_OPERATOR__ADMIN_TOKEN: "a-secret-of-the-operator", ...google }), null);
 const withToken = (token: string) => lenient.with({ authorization: `Bearer ${token}` });
 const stage: Stage = {
   sql,

@@ -27,7 +27,9 @@ const nobody = connect(t, url, null);
 /** What stands for the ids in the path of a page. */
 const pageIds: Readonly<Record<string, Thing>> = { "/monitors/{id}": "target", "/incidents/{id}": "incident", "/channels/{id}": "channel", "/status-pages/{id}": "page" };
 
-const tenantPages = allPages.filter(({ door }) => door === "tenant").map(({ path }) => path);
+const tenantPages = allPages({ github: null, google: null })
+  .filter(({ door }) => door === "tenant")
+  .map(({ path }) => path);
 
 /** The thing that the id of a page names, or null for a page without one. */
 function thingOf(path: string): Thing | null {

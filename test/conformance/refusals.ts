@@ -73,8 +73,10 @@ export async function people({ sql, olga, milan, asking, signedIn, nobody }: Sta
   const { olga: poor } = await castIn(sql, { plan: "free" });
   for (let n = 0; n < 10; n++) await make.invitation(sql, home, poor.orgId);
   for (let n = 0; n < 20; n++) await make.channel(sql, { ...home, orgId: poor.orgId }, "");
+  const identity = await make.identity(sql, home, "");
   const id = newId();
   return [
+    { title: "the last way in is taken off", ask: `DELETE /api/v1/identities/${identity}`, as: signedIn, code: "LAST_SIGN_IN_METHOD" },
     missing("GET", `/api/v1/orgs/${id}`, "ORG_NOT_FOUND"),
     missing("PATCH", `${org}/members/${id}`, "MEMBER_NOT_FOUND", { role: "member" }),
     missing("DELETE", `${org}/invitations/${id}`, "INVITATION_NOT_FOUND"),

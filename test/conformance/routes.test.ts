@@ -40,6 +40,8 @@ await sql`
   values (${incident}, ${olga.orgId}, ${target.id}, now(), now(), 'major', 'major_outage', 'major_outage', '{default}', '{}', now(), now())`;
 const session = newId();
 await sql`insert into sessions (id, user_id, org_id, secret_hash, created_at, last_used_at, expires_at) values (${session}, ${olga.userId}, ${olga.orgId}, ${Buffer.from(session)}, now(), now(), now() + interval '1 hour')`;
+const identity = newId();
+await sql`insert into user_identities (id, user_id, provider, subject, email, created_at, last_used_at) values (${identity}, ${olga.userId}, 'google', ${identity}, ${olga.email}, now(), now())`;
 const [apiToken] = await sql<{ id: string }[]>`select id from api_tokens where user_id = ${olga.userId}`;
 
 const [entry] = await sql<{ id: string }[]>`select id from audit_log where org_id = ${olga.orgId} limit 1`;
@@ -54,6 +56,7 @@ const belongings: Record<string, string> = {
   "/api/v1/status-pages": page.id,
   "/api/v1/incidents": incident,
   "/api/v1/sessions": session,
+  "/api/v1/identities": identity,
   "/api/v1/api-tokens": apiToken!.id,
   "/api/v1/orgs": olga.orgId,
 };

@@ -63,14 +63,21 @@ t.test("the doctor finds a running service well, and says what is not", async (t
   t.strictSame(
     // How full the disk of this machine is, is not the service's doing.
     findings.filter(({ check }) => check !== "disk").map(({ check, state }) => `${check} ${state}`),
-    ["configuration ok", "database ok", "migrations ok", "partitions ok", "agents ok", "secrets ok", "clock ok", "redis skipped", "mail skipped"],
+    ["configuration ok", "database ok", "migrations ok", "partitions ok", "agents ok", "secrets ok", "clock ok", "redis skipped", "mail skipped", "sign-in skipped"],
   );
   t.match(findings.find(({ check }) => check === "agents")?.detail, "default: 1 alive, 1 monitor");
 
-  const ill = await run(["doctor"], { ...withOld, SM_REDIS__URL: `redis://127.0.0.1:${await freePort()}`, SM_EMAIL__SMTP_URL: `smtp://127.0.0.1:${await freePort()}` });
+  const google = {
+    SM_AUTH__ENABLED_METHODS: "google",
+    SM_AUTH__GOOGLE__CLIENT_ID: "id",
+    SM_AUTH__GOOGLE__CLIENT_SECRET: "secret",
+    SM_AUTH__GOOGLE__ISSUER: `http://127.0.0.1:${await freePort()}`,
+  };
+  const ill = await run(["doctor"], { ...withOld, SM_REDIS__URL: `redis://127.0.0.1:${await freePort()}`, SM_EMAIL__SMTP_URL: `smtp://127.0.0.1:${await freePort()}`, ...google });
   t.equal(ill.code, 1);
   t.match(ill.out, /^WRONG {3}redis {10}.*ECONNREFUSED/m);
   t.match(ill.out, /^WRONG {3}mail {11}.*ECONNREFUSED/m);
+  t.match(ill.out, /^WRONG {3}google {9}Google: fetch failed; .*ECONNREFUSED/m);
   t.match(ill.out, /^ok {6}database {7}PostgreSQL 18\.\S+, embedded$/m);
 
   const confused = await run(["doctor"], { SM_SERVER__BINDD: "x" });

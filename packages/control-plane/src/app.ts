@@ -20,7 +20,7 @@ import { type Counter, openCounter } from "./http/counter.ts";
 import { exchange } from "./http/exchange.ts";
 import { allowedMethods, type Authenticators, mountRoutes } from "./http/mount.ts";
 import { errorPages, mountPages, type Page } from "./http/pages.ts";
-import { apiPerIp, publicPerIp } from "./http/per-ip.ts";
+import { apiPerIp, publicPerIp, signInPerIp } from "./http/per-ip.ts";
 import type { Route } from "./http/route.ts";
 import { openThrottle } from "./http/throttle.ts";
 import { openViews } from "./http/views.ts";
@@ -38,6 +38,8 @@ import { publicRoutes } from "./public/api.ts";
 import { publicPages } from "./public/pages.ts";
 import { regionRoutes } from "./regions/api.ts";
 import { resultRoutes } from "./results/api.ts";
+import { signInPages } from "./sign-in/pages.ts";
+import { openProviders, type Providers } from "./sign-in/service.ts";
 import { statusPageRoutes } from "./status-pages/api.ts";
 import { statusPagesPages } from "./status-pages/pages.ts";
 import { targetRoutes } from "./targets/api.ts";
@@ -52,6 +54,8 @@ export interface AppOptions {
   draining: AbortSignal;
   /** Counts requests for the rate limits; left out, this process counts for itself. */
   counter?: Counter;
+  /** Who says who people are; left out, those of the configuration. */
+  providers?: Providers;
   /** Holds every reply against its declaration; for tests. */
   checkReplies?: boolean;
 }
@@ -75,8 +79,17 @@ export function allRoutes({ hub, ingest, draining }: Pick<AppOptions, "hub" | "i
   ];
 }
 
-/** Every page, of the console and of the public. */
-export const allPages: readonly Page[] = [...targetsPages, ...incidentsPages, ...channelsPages, ...statusPagesPages, ...authPages, ...tenancyPages, ...publicPages];
+/** Every page, of the console and of the public. As with the routes, one with a parameter comes after its literal siblings. */
+export const allPages = (providers: Providers): Page[] => [
+  ...targetsPages,
+  ...incidentsPages,
+  ...channelsPages,
+  ...statusPagesPages,
+  ...signInPages(providers),
+  ...authPages,
+  ...tenancyPages,
+  ...publicPages,
+];
 
 /** The application: API, console, public pages, documentation and health, behind one error exit. */
 export function createApp(options: AppOptions): Koa {
@@ -95,10 +108,12 @@ export function createApp(options: AppOptions): Koa {
   app.use(assets.serve);
   app.use(cors(system.config.api.cors));
   app.use(apiPerIp(system.config.api.rate_limit, system.clock));
-  app.use(publicPerIp(system.config.public_status.public_per_ip_rate_limit_per_min, addressList(system.config.server.trusted_proxies), counter));
+  const proxies = addressList(system.config.server.trusted_proxies);
+  app.use(publicPerIp(system.config.public_status.public_per_ip_rate_limit_per_min, proxies, counter));
+  app.use(signInPerIp(system.config.auth.per_ip_rate_limit_per_min, proxies, counter));
   app.use(documentation(document, docsPage(assets.url("vendor/rapidoc-min.js"), assets.url("favicon.svg"))));
   app.use(mountRoutes(routes, doors, options.checkReplies ?? false, { wrote: recordRequest, refused: recordRefusal }, openThrottle(counter, openBudgets(system))).routes());
-  app.use(mountPages(allPages, doors, views, { frame }).routes());
+  app.use(mountPages(allPages(options.providers ?? openProviders(system.config, system.clock)), doors, views, { frame }).routes());
   app.use((http) => {
     const allowed = allowedMethods(routes, http.path);
     if (allowed.length === 0) return;

@@ -39,6 +39,9 @@ t.test("without a file and without variables everything has its default", async 
       required: true,
       trusted_proxy: false,
       enabled_methods: ["magic_link"],
+      github: { client_id: "", client_secret: "", issuer: "" },
+      google: { client_id: "", client_secret: "", issuer: "" },
+      per_ip_rate_limit_per_min: 60,
       session: { cookie_name: "_sm_session" },
       magic_link: { throttle_secs: 60 },
       api_tokens: { max_per_user: 25 },
@@ -46,7 +49,7 @@ t.test("without a file and without variables everything has its default", async 
     },
     email: { smtp_url: "", from: "StatusMesh <statusmesh@localhost>" },
     operator: { admin_token: "" },
-    retention: { audit_days: 730, quota_events_days: 90 },
+    retention: { audit_days: 730, quota_events_days: 90, login_attempts_days: 180 },
     tenancy: { default_plan: "selfhost", free_tier_owner_org_limit: 3, deletion_grace_period_days: 30, path_based_public_routes: true },
     public_status: { last_good_ttl_secs: 3600, public_per_ip_rate_limit_per_min: 60 },
     log: { level: "info", format: "json" },
@@ -168,4 +171,23 @@ t.test("the example file documents every key, and is valid", async (t) => {
     );
   for (const { name, variable, secret } of leaves(ConfigSchema.properties, [])) t.match(example, secret ? variable : new RegExp(`^(# )?${name} = `, "m"), variable);
   t.ok(loadConfig({ env: {}, cwd }), "also with every commented default written out");
+});
+
+t.test("a provider that is switched on needs what it was registered with, and TLS", async (t) => {
+  const on = { SM_AUTH__ENABLED_METHODS: "google,github" };
+  t.strictSame(problemsOf(t, on), [
+    "auth.enabled_methods has github, which needs auth.github.client_id and auth.github.client_secret (SM_AUTH__GITHUB__CLIENT_SECRET or …_FILE)",
+    "auth.enabled_methods has google, which needs auth.google.client_id and auth.google.client_secret (SM_AUTH__GOOGLE__CLIENT_SECRET or …_FILE)",
+  ]);
+  const google = { SM_AUTH__ENABLED_METHODS: "google", SM_AUTH__GOOGLE__CLIENT_ID: "id", SM_AUTH__GOOGLE__CLIENT_SECRET_FILE: "key" };
+  t.strictSame(problemsOf(t, google), []);
+  t.match(problemsOf(t, { SM_AUTH__ENABLED_METHODS: "gitlab" }), [/a list of: github, google, magic_link/]);
+  t.match(problemsOf(t, {}, '[auth.github]\nclient_id = "id"\nclient_secret = "shh"\n'), [
+    /auth\.github\.client_secret in statusmesh\.toml is a secret: set it as SM_AUTH__GITHUB__CLIENT_SECRET/,
+  ]);
+  for (const issuer of ["http://127.0.0.1:9000", "http://[::1]:9000", "http://localhost:9000", "https://login.example.org", "https://login.example.org/realms/a/"])
+    t.strictSame(problemsOf(t, { ...google, SM_AUTH__GOOGLE__ISSUER: issuer }), [], issuer);
+  t.match(problemsOf(t, { ...google, SM_AUTH__GOOGLE__ISSUER: "http://login.example.org" }), [/must be https/]);
+  t.match(problemsOf(t, { ...google, SM_AUTH__GOOGLE__ISSUER: "http://127.0.0.1.example.org" }), [/must be https/]);
+  t.match(problemsOf(t, { ...google, SM_AUTH__GOOGLE__ISSUER: "login.example.org" }), [/an https URL/]);
 });

@@ -13,6 +13,13 @@ const flag = (fallback: boolean, description: string) => Type.Boolean({ default:
 const whole = (fallback: number, minimum: number, maximum: number, description: string) =>
   Type.Integer({ default: fallback, minimum, maximum, description, expects: `a whole number from ${minimum} to ${maximum}` });
 
+const provider = (name: string, issuer: string, example: string) =>
+  Type.Object({
+    client_id: text("", `Client id of the application that was registered with ${name}`, "a client id without white space", "^\\S*$"),
+    client_secret: secret(`Client secret of that application`, "a client secret without white space", "^\\S*$"),
+    issuer: text("", `Replaces ${issuer}`, `an https URL like ${example}; http only on a loopback address`, "^(?:https?://[^\\s?#@]+)?$"),
+  });
+
 const bindPattern = "^(?:\\[[0-9A-Fa-f:.]+\\]|[^\\s:\\[\\]/]+):[0-9]{1,5}$";
 /** 32 bytes in base64: 42 full characters, one that ends on two zero bits, one of padding. */
 const key32Pattern = "^(?:[A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=)?$";
@@ -29,7 +36,7 @@ export const ConfigSchema = Type.Object({
     ),
     trusted_proxies: Type.Array(Type.String({ minLength: 1 }), {
       default: [],
-      description: "Proxies in front whose X-Forwarded-For says who a visitor of the status page is",
+      description: "Proxies in front whose X-Forwarded-For says who a visitor of the status page is, and who signs in",
       expects: "a list of addresses or ranges like 127.0.0.1 or 10.0.0.0/8",
     }),
   }),
@@ -101,7 +108,14 @@ export const ConfigSchema = Type.Object({
   auth: Type.Object({
     required: flag(true, "False lets everybody in as the owner of the first organisation"),
     trusted_proxy: flag(false, "Says that a proxy in front decides who comes in, which auth.required = false needs beyond loopback"),
-    enabled_methods: Type.Array(Type.Enum(["magic_link"]), { default: ["magic_link"], description: "How people sign in", expects: "a list of: magic_link" }),
+    enabled_methods: Type.Array(Type.Enum(["github", "google", "magic_link"]), {
+      default: ["magic_link"],
+      description: "How people sign in",
+      expects: "a list of: github, google, magic_link",
+    }),
+    github: provider("GitHub", "https://github.com, for GitHub Enterprise", "https://github.example.org"),
+    google: provider("Google", "https://accounts.google.com, for any provider with OpenID Connect discovery", "https://login.example.org"),
+    per_ip_rate_limit_per_min: whole(60, 0, 1_000_000, "Attempts to sign in of one visitor per minute; 0 is any number"),
     session: Type.Object({ cookie_name: text("_sm_session", "Name of the session cookie", "1 to 64 of A-Z a-z 0-9 - _", "^[A-Za-z0-9_-]{1,64}$") }),
     magic_link: Type.Object({ throttle_secs: whole(60, 0, 86_400, "How long an address waits for its next sign-in link, seconds; 0 never") }),
     api_tokens: Type.Object({ max_per_user: whole(25, 1, 10_000, "Live API tokens that one user may have") }),
@@ -120,6 +134,7 @@ export const ConfigSchema = Type.Object({
   retention: Type.Object({
     audit_days: whole(730, 1, 36_500, "How long the audit log is kept, days"),
     quota_events_days: whole(90, 30, 36_500, "How long refusals by a plan are kept, days"),
+    login_attempts_days: whole(180, 1, 36_500, "How long the log of attempts to sign in is kept, days"),
   }),
   tenancy: Type.Object({
     default_plan: text("selfhost", "Plan of a new organisation", "the id of a plan: 1 to 40 of a-z, 0-9, - and _", "^[a-z0-9_-]{1,40}$"),
@@ -177,6 +192,7 @@ export function loadConfig(sources: ConfigSources): Config {
     problems.push(
       "auth.required is false, so everybody who can reach server.bind owns everything: bind to 127.0.0.1, or set auth.trusted_proxy when a proxy in front decides who comes in",
     );
+  problems.push(...providerProblems(config));
   if (config.security.credentials_kek_previous_base64 !== "" && config.security.credentials_kek_base64 === "")
     problems.push("security.credentials_kek_previous_base64 needs a key that follows it in security.credentials_kek_base64");
   if (config.api.cors.allow_any_origin && config.api.cors.allowed_origins.length > 0)
@@ -192,6 +208,24 @@ export function loadConfig(sources: ConfigSources): Config {
   for (const key of ["url_patterns_file", "domain_denylist_file"] as const) if (config.abuse[key] !== "") config.abuse[key] = resolve(cwd, config.abuse[key]);
   config.server.public_url = (config.server.public_url || publicUrlOf(bind)).replace(/\/$/, "");
   return config;
+}
+
+/** A provider that is switched on has to be registered, and to be reached by TLS. */
+function providerProblems({ auth }: Config): string[] {
+  return (["github", "google"] as const).flatMap((name) => {
+    const { client_id, client_secret, issuer } = auth[name];
+    const missing = [
+      client_id === "" ? `auth.${name}.client_id` : "",
+      client_secret === "" ? `auth.${name}.client_secret (SM_AUTH__${name.toUpperCase()}__CLIENT_SECRET or …_FILE)` : "",
+    ];
+    const found = missing.filter((key) => key !== "");
+    const problems = auth.enabled_methods.includes(name) && found.length > 0 ? [`auth.enabled_methods has ${name}, which needs ${found.join(" and ")}`] : [];
+    if (issuer === "") return problems;
+    if (!URL.canParse(issuer)) return [...problems, `auth.${name}.issuer is not a URL: ${issuer}`];
+    const { protocol, hostname } = new URL(issuer);
+    if (protocol === "http:" && !isLoopback(hostname.replace(/^\[|\]$/g, ""))) problems.push(`auth.${name}.issuer must be https: whoever is between could sign in as anybody`);
+    return problems;
+  });
 }
 
 /** True for the names and addresses of this machine that no other machine can reach. */

@@ -76,6 +76,7 @@ export const errorCodes = {
   QUOTA_EXCEEDED: { status: 422, when: "the plan allows no more of this; details name the quota, its limit and what is there" },
   // Organisations and credentials
   INVALID_EXPIRY: { status: 400, when: "expires_at is in the past" },
+  LAST_SIGN_IN_METHOD: { status: 409, when: "without this linked provider the user could not sign in any more" },
   API_TOKENS_LIMIT: { status: 409, when: "the user has as many live API tokens as one may have" },
   INVITATIONS_LIMIT: { status: 409, when: "the organisation has as many pending invitations as it may have" },
   ALREADY_MEMBER: { status: 409, when: "the person is a member of the organisation already" },

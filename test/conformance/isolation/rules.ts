@@ -33,10 +33,11 @@ const openWhileDeleted = /^\/api\/v1\/(?:me|orgs|sessions)(?:\/|$)/;
 /** What can be asked of a deleted organisation itself. */
 const knowsDeleted: ReadonlySet<string> = new Set(["GET /api/v1/orgs/{id}", "POST /api/v1/orgs/{id}/restore"]);
 
-/** What no declaration says: a token has no organisation to switch from, and a bound one could not use the organisation that it makes. */
+/** What no declaration says: a token has no organisation to switch from, a bound one could not use the organisation that it makes, and none says how its person signs in. */
 const refusesTokens: Readonly<Record<string, readonly Standing["by"][]>> = {
   "POST /api/v1/orgs/{id}/switch": ["token", "bound token"],
   "POST /api/v1/orgs": ["bound token"],
+  "DELETE /api/v1/identities/{id}": ["token", "bound token"],
 };
 
 export function outcomeOf(route: Route, caller: Standing, ids: readonly Asked[]): Outcome {

@@ -1,7 +1,7 @@
 import type { Sql } from "postgres";
 
-/** What is written beside requests: by jobs, by every use of a credential, and of refusals by a plan. */
-const ofJobs = /^(?:results|rollup|nightly|quota_events)/;
+/** What is written beside requests: by jobs, by every use of a credential, of refusals by a plan, and of attempts to sign in. */
+const beside = /^(?:results|rollup|nightly|quota_events|login_attempts)/;
 const volatile = ["last_used_at", "last_seen_at"];
 
 /** Hashes every row of the database, or those of one organisation. */
@@ -15,7 +15,7 @@ export async function openSnapshots(sql: Sql): Promise<Snapshots> {
   const rows = await sql<{ name: string; columns: string[] }[]>`
     select table_name as name, array_agg(column_name::text) as columns from information_schema.columns
     where table_schema = 'public' group by table_name order by table_name`;
-  const tables = rows.filter(({ name }) => !ofJobs.test(name));
+  const tables = rows.filter(({ name }) => !beside.test(name));
   const owned = tables.filter(({ name, columns }) => name === "orgs" || columns.includes("org_id") || columns.includes("target_id"));
   if (owned.length < 10) throw new Error(`only ${owned.length} tables belong to an organisation: the catalogue is not read as it should be`);
   const whole = tables.map(({ name }) => hashOf(name, ""));

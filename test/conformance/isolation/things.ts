@@ -5,7 +5,7 @@ import { insertTargetsIn } from "../../harness/targets.ts";
 import { webhook } from "../bodies.ts";
 
 /** What an id can name. */
-export type Thing = "target" | "channel" | "page" | "component" | "incident" | "session" | "apiToken" | "org" | "member" | "invitation" | "auditEntry" | "region";
+export type Thing = "target" | "channel" | "page" | "component" | "incident" | "session" | "identity" | "apiToken" | "org" | "member" | "invitation" | "auditEntry" | "region";
 
 /** Whose things are made: an organisation with its owner and a member, and who of them has the sessions and tokens. */
 export interface Home {
@@ -58,6 +58,13 @@ export const make: Readonly<Record<Thing, Make>> = {
     await sql`
       insert into sessions (id, user_id, org_id, secret_hash, created_at, last_used_at, expires_at)
       values (${id}, ${userId}, ${orgId}, ${Buffer.from(id)}, now(), now(), now() + interval '1 hour')`;
+    return id;
+  },
+  async identity(sql, { userId }) {
+    const id = newId();
+    await sql`
+      insert into user_identities (id, user_id, provider, subject, email, created_at, last_used_at)
+      values (${id}, ${userId}, 'google', ${id}, ${`${id}@example.org`}, now(), now())`;
     return id;
   },
   async apiToken(sql, { userId, orgId }) {

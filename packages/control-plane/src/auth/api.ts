@@ -1,8 +1,21 @@
 import Type from "typebox";
 import { created, noContent, ok, route, type Route } from "../http/route.ts";
 import { IdParam, paging } from "../http/wire.ts";
-import { ApiTokenCreate, ApiTokenPage, MagicLinkRequest, Me, NewApiToken, Session, SessionCreate, SessionPage } from "./schema.ts";
-import { callerOf, createToken, endSession, listSessions, listTokens, me, requestMagicLink, revokeToken, sessionCookie, signIn } from "./service.ts";
+import { ApiTokenCreate, ApiTokenPage, IdentityPage, MagicLinkRequest, Me, NewApiToken, Session, SessionCreate, SessionPage } from "./schema.ts";
+import {
+  callerOf,
+  createToken,
+  endSession,
+  listIdentities,
+  listSessions,
+  listTokens,
+  me,
+  requestMagicLink,
+  revokeToken,
+  sessionCookie,
+  signIn,
+  unlinkIdentity,
+} from "./service.ts";
 
 export const authRoutes: Route[] = [
   route({
@@ -26,8 +39,7 @@ export const authRoutes: Route[] = [
     replies: { 202: null },
     errors: ["NOT_FOUND", "CSRF_REJECTED"],
     handle: async ({ ctx, body, http }) => {
-      callerOf(ctx, http);
-      await requestMagicLink(ctx, body);
+      await requestMagicLink(ctx, { ...body, ...callerOf(ctx, http) });
       return { status: 202 };
     },
   }),
@@ -70,6 +82,33 @@ export const authRoutes: Route[] = [
     handle: async ({ ctx, params, http }) => {
       await endSession(ctx, params.id);
       if (params.id === "current") http.set("Set-Cookie", `${ctx.config.auth.session.cookie_name}=; Path=/; HttpOnly; SameSite=Lax; Max-Age=0`);
+      return noContent();
+    },
+  }),
+  route({
+    method: "GET",
+    path: "/api/v1/identities",
+    door: "tenant",
+    scope: "org:read",
+    tag: "Sign-in",
+    summary: "List the GitHub and Google accounts that the caller signs in with",
+    query: Type.Object(paging(50, 1000), { additionalProperties: false }),
+    replies: { 200: IdentityPage },
+    handle: async ({ ctx, query }) => ok(await listIdentities(ctx, query)),
+  }),
+  route({
+    method: "DELETE",
+    path: "/api/v1/identities/{id}",
+    door: "tenant",
+    scope: "org:write",
+    tag: "Sign-in",
+    summary: "Unlink a GitHub or Google account",
+    description: "Not with an API token. Signing in with it again links it again, if it still has the address of the account.",
+    params: IdParam,
+    replies: { 204: null },
+    errors: ["NOT_FOUND", "FORBIDDEN", "LAST_SIGN_IN_METHOD"],
+    handle: async ({ ctx, params }) => {
+      await unlinkIdentity(ctx, params.id);
       return noContent();
     },
   }),

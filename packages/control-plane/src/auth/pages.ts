@@ -1,8 +1,6 @@
 import { localPath, page, type Page, wholeNumber } from "../http/pages.ts";
-import { listSessions, listTokens, me } from "./service.ts";
-
-/** A sign-in page is a secret address: nothing outside may learn it, and nothing may keep it. */
-const secret = { "Referrer-Policy": "no-referrer", "X-Robots-Tag": "noindex" };
+import { secretAddress } from "../http/security-headers.ts";
+import { listIdentities, listSessions, listTokens, me } from "./service.ts";
 
 /** Ends of a token to choose from, as a form sends them. */
 const ends = (now: number): [value: string, label: string][] => [
@@ -12,20 +10,10 @@ const ends = (now: number): [value: string, label: string][] => [
 
 export const authPages: Page[] = [
   page({
-    path: "/sign-in",
-    door: "public",
-    async handle({ ctx, query }) {
-      const { auth, email } = ctx.config;
-      if (!auth.required) return { redirect: localPath(query["next"]) };
-      const byEmail = auth.enabled_methods.includes("magic_link");
-      return { view: "auth/sign-in", data: { next: localPath(query["next"]), byEmail, sends: email.smtp_url !== "", asked: query["asked"] === "1" }, headers: secret };
-    },
-  }),
-  page({
     // Mail scanners open links: only the button on this page uses the code up.
     path: "/sign-in/{code}",
     door: "public",
-    handle: async ({ params, query }) => ({ view: "auth/sign-in-link", data: { code: params["code"]!, next: localPath(query["next"]) }, headers: secret }),
+    handle: async ({ params, query }) => ({ view: "auth/sign-in-link", data: { code: params["code"]!, next: localPath(query["next"]) }, headers: secretAddress }),
   }),
   page({
     path: "/settings/tokens",
@@ -39,8 +27,8 @@ export const authPages: Page[] = [
     path: "/settings",
     door: "tenant",
     async handle({ ctx }) {
-      const [who, sessions] = await Promise.all([me(ctx), listSessions(ctx)]);
-      return { view: "auth/settings", data: { who, sessions, bySession: ctx.actor.type === "session", owner: ctx.role === "owner" } };
+      const [who, sessions, identities] = await Promise.all([me(ctx), listSessions(ctx), listIdentities(ctx)]);
+      return { view: "auth/settings", data: { who, sessions, identities, bySession: ctx.actor.type === "session", owner: ctx.role === "owner" } };
     },
   }),
 ];

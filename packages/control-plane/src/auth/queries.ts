@@ -119,8 +119,17 @@ export async function consumeSignInLink(sql: Db, hash: Buffer, now: Date): Promi
   return row ?? null;
 }
 
-export async function insertSignInLink(sql: Db, row: { id: string; userId: string; hash: Buffer; now: Date; expiresAt: Date }): Promise<void> {
-  await sql`insert into sign_in_links (id, user_id, code_hash, created_at, expires_at) values (${row.id}, ${row.userId}, ${row.hash}, ${row.now}, ${row.expiresAt})`;
+/** Whose link this is or was, for the log of attempts. */
+export async function selectSignInLink(sql: Db, hash: Buffer): Promise<{ method: "bootstrap_link" | "magic_link"; user_id: string; email: string } | null> {
+  const [row] = await sql<{ method: "bootstrap_link" | "magic_link"; user_id: string; email: string }[]>`
+    select l.method, l.user_id, u.email from sign_in_links l join users u on u.id = l.user_id where l.code_hash = ${hash}`;
+  return row ?? null;
+}
+
+export async function insertSignInLink(sql: Db, row: { id: string; userId: string; method: string; hash: Buffer; now: Date; expiresAt: Date }): Promise<void> {
+  await sql`
+    insert into sign_in_links (id, user_id, method, code_hash, created_at, expires_at)
+    values (${row.id}, ${row.userId}, ${row.method}, ${row.hash}, ${row.now}, ${row.expiresAt})`;
 }
 
 export interface NewSession {

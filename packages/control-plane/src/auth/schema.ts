@@ -25,6 +25,19 @@ export const Session = Type.Object(
 export type Session = Static<typeof Session>;
 export const SessionPage = PageOf(Session);
 
+export const Identity = Type.Object(
+  {
+    id: Id,
+    provider: Type.String({ description: "github or google" }),
+    email: Type.String({ description: "The address by which it was linked" }),
+    created_at: Timestamp,
+    last_used_at: Timestamp,
+  },
+  { additionalProperties: false, title: "Identity" },
+);
+export type Identity = Static<typeof Identity>;
+export const IdentityPage = PageOf(Identity);
+
 export const Me = Type.Object(
   {
     user: Type.Object(

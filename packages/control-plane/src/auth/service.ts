@@ -7,10 +7,12 @@ import type { Me } from "./schema.ts";
 import { idleSince } from "./session-times.ts";
 import { makeSignInLink } from "./sessions.ts";
 
+export { type Attempt, noteAttempt, noted, purgeAttempts } from "./attempts.ts";
 export { callerOf, signedInAs } from "./authenticate.ts";
-export { requestMagicLink } from "./magic-link.ts";
+export { accountOf, type Attested, linkTo, listIdentities, unlinkIdentity } from "./identities.ts";
+export { requestMagicLink, requireMethod } from "./magic-link.ts";
 export { sessionCookie } from "./session-cookie.ts";
-export { asSignedIn, type Caller, endAccess, endSession, listSessions, makeSignInLink, moveSession, openSession, type OpenedSession, signIn } from "./sessions.ts";
+export { asSignedIn, type Caller, endAccess, endSession, listSessions, makeSignInLink, moveSession, openSession, type OpenedSession, openSessionOf, signIn } from "./sessions.ts";
 export { createToken, listTokens, revokeToken } from "./tokens.ts";
 
 /** Who asks, for which organisation, with which rights. */

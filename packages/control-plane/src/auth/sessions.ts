@@ -4,6 +4,7 @@ import { record } from "../audit/service.ts";
 import { type Ctx, inTransaction, requireScope, scopes, type System } from "../context.ts";
 import { hashToken, newToken } from "../crypto/token.ts";
 import { iso, type Page } from "../http/wire.ts";
+import { type Attempt, noted } from "./attempts.ts";
 import * as queries from "./queries.ts";
 import type { Session } from "./schema.ts";
 import { absoluteMs, idleSince, signInLinkMs } from "./session-times.ts";
@@ -29,25 +30,36 @@ export interface OpenedSession {
 
 /** Signs in with the code of a link, which is used up by it. Throws SIGN_IN_LINK_INVALID. */
 export async function signIn(system: System, input: { code: string } & Caller): Promise<OpenedSession> {
-  return await inTransaction(system, async (tx) => {
-    const found = await queries.consumeSignInLink(tx.sql, hashToken(input.code), new Date(tx.clock.now()));
-    if (found === null)
-      throw new AppError("SIGN_IN_LINK_INVALID", "This sign-in link is unknown, used or older than 15 minutes. Ask for a new one, or run statusmesh bootstrap-owner to make one.", {
-        field: "/code",
-      });
-    const opened = await open(tx, found.user_id, found.org_id, input);
-    await record(asSignedIn(tx, found.org_id, opened, input, "POST /api/v1/sessions"), { resourceId: opened.session.id });
-    return opened;
-  });
+  const hash = hashToken(input.code);
+  // Also a link that is used or too old says whose it was.
+  const link = await queries.selectSignInLink(system.sql, hash);
+  const attempt: Attempt = { method: link?.method ?? "unknown", email: link?.email ?? null, userId: link?.user_id ?? null };
+  return await noted(system, attempt, input, async () =>
+    inTransaction(system, async (tx) => {
+      const found = await queries.consumeSignInLink(tx.sql, hash, new Date(tx.clock.now()));
+      if (found === null)
+        throw new AppError(
+          "SIGN_IN_LINK_INVALID",
+          "This sign-in link is unknown, used or older than 15 minutes. Ask for a new one, or run statusmesh bootstrap-owner to make one.",
+          {
+            field: "/code",
+          },
+        );
+      const opened = await openSessionOf(tx, { userId: found.user_id, orgId: found.org_id, ...input });
+      await record(asSignedIn(tx, found.org_id, opened, input, "POST /api/v1/sessions"), { resourceId: opened.session.id });
+      return opened;
+    }),
+  );
 }
 
 /** Opens a session for the owner of a mailbox who has just proved to read it, and makes the user if there is none. Part of the caller's transaction. */
 export async function openSession(tx: System, input: { email: string; orgId: string } & Caller): Promise<OpenedSession> {
   const userId = await queries.upsertVerifiedUser(tx.sql, newId(), input.email, new Date(tx.clock.now()));
-  return await open(tx, userId, input.orgId, input);
+  return await openSessionOf(tx, { ...input, userId });
 }
 
-async function open(tx: System, userId: string, orgId: string, caller: Caller): Promise<OpenedSession> {
+/** Opens a session for a user in an organisation of theirs; the one that the browser had before ends. Part of the caller's transaction. */
+export async function openSessionOf(tx: System, { userId, orgId, ...caller }: { userId: string; orgId: string } & Caller): Promise<OpenedSession> {
   const now = new Date(tx.clock.now());
   const secret = newToken("");
   const expiresAt = new Date(now.getTime() + absoluteMs);
@@ -121,9 +133,9 @@ export async function endAccess(system: System, userId: string, orgId: string): 
 }
 
 /** A new one-time sign-in link: the path under the public URL. */
-export async function makeSignInLink(system: System, userId: string): Promise<string> {
+export async function makeSignInLink(system: System, userId: string, method: "bootstrap_link" | "magic_link" = "bootstrap_link"): Promise<string> {
   const code = newToken("");
   const now = new Date(system.clock.now());
-  await queries.insertSignInLink(system.sql, { id: newId(), userId, hash: hashToken(code), now, expiresAt: new Date(now.getTime() + signInLinkMs) });
+  await queries.insertSignInLink(system.sql, { id: newId(), userId, method, hash: hashToken(code), now, expiresAt: new Date(now.getTime() + signInLinkMs) });
   return `/sign-in/${code}`;
 }

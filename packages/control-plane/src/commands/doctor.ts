@@ -14,6 +14,7 @@ import { checkMailServer } from "../email/mail.ts";
 import { silentLog } from "../log.ts";
 import { unreadableChannels } from "../channels/service.ts";
 import { makeSystem, openConfiguredDatabase } from "../serve.ts";
+import { checkProviders } from "../sign-in/service.ts";
 import { unreadableTargets } from "../targets/service.ts";
 
 /** What was looked at, and what was found. */
@@ -69,6 +70,9 @@ async function examine(load: () => Config, clock: Clock): Promise<Finding[]> {
   else await look("redis", async () => (await pingRedis(config.redis.url), "it answers"));
   if (config.email.smtp_url === "") skip("mail", "email.smtp_url is not set: mail is written to the log");
   else await look("mail", async () => (await checkMailServer(config.email.smtp_url), "the server answers and lets us in"));
+  const providers = checkProviders(config, clock);
+  if (providers.length === 0) skip("sign-in", "neither google nor github is in auth.enabled_methods");
+  for (const { title, answers } of providers) await look(title.toLowerCase(), answers);
   if (existsSync(config.data.dir)) await look("disk", () => freeSpace(config.data.dir));
   else skip("disk", `${config.data.dir} is not there yet`);
   return findings;

@@ -20,7 +20,7 @@ export type PageReply =
       /** Set last, so that they may replace the default Cache-Control and Content-Security-Policy. */
       headers?: Record<string, string>;
     }
-  | { redirect: string };
+  | { redirect: string; headers?: Record<string, string | string[]> };
 
 export interface PageCall<D extends PageDoor> {
   ctx: Doors[D];
@@ -32,7 +32,7 @@ export interface PageCall<D extends PageDoor> {
 
 export type PageDoor = "tenant" | "public";
 
-/** One page: where it is, who may see it, and what it shows. Pages only read; every change goes through the JSON API. */
+/** One page: where it is, who may see it, and what it shows. Pages only read; every change goes through the JSON API, but for the two steps of a sign-in with a provider (sign-in/pages.ts). */
 export interface Page {
   readonly path: string;
   readonly door: PageDoor;
@@ -73,7 +73,10 @@ async function serve(declared: Page, doors: Pick<Authenticators, PageDoor>, view
   http.state["frame"] = frame;
 
   const reply = await declared.handle({ ctx, params: readParams(http), query, http });
-  if ("redirect" in reply) return redirect(http, reply.redirect);
+  if ("redirect" in reply) {
+    if (reply.headers !== undefined) http.set(reply.headers);
+    return redirect(http, reply.redirect);
+  }
   const view = query["fragment"] === "1" ? (reply.fragment ?? reply.view) : reply.view;
   await answer(http, views.render(view, { ...reply.data, frame }, ctx.clock.now()));
   http.status = reply.status ?? 200;

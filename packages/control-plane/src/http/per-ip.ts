@@ -25,6 +25,18 @@ export function apiPerIp({ enabled, per_second, burst }: Config["api"]["rate_lim
   };
 }
 
+const signInPath = /^\/(?:sign-in\/(?:github|google)(?:\/callback)?|api\/v1\/(?:auth\/magic-link|sessions|invitations\/accept))\/?$/i;
+
+/** Limits what one visitor tries in a minute to be signed in, by whatever method; 0 is no limit. Reading a list of sessions is none of it. */
+export function signInPerIp(perMinute: number, trusted: BlockList, counter: Counter): Middleware {
+  if (perMinute === 0) return (_http, next) => next();
+  return async (http, next) => {
+    if (signInPath.test(http.path) && (http.method === "POST" || !http.path.toLowerCase().startsWith("/api/")))
+      refuseOver(perMinute, await counter.add(`sign-in:ip:${visitorOf(http, trusted)}`), "per_ip_sign_in");
+    return await next();
+  };
+}
+
 const publicPath = /^\/(?:status(?:\/|$)|api\/public\/v1\/)/;
 
 /** Limits what one visitor asks of the public status page and its JSON in a minute; 0 is no limit. Assets cost nothing. */
@@ -42,7 +54,7 @@ function peerOf(http: Context): string {
 }
 
 /** The last address that a proxy of ours vouches for: each of them adds who it talks to at the end of X-Forwarded-For. */
-function visitorOf(http: Context, trusted: BlockList): string {
+export function visitorOf(http: Context, trusted: BlockList): string {
   let visitor = peerOf(http);
   for (const hop of http.get("x-forwarded-for").split(",").reverse()) {
     const family = isIP(visitor);

@@ -13,6 +13,9 @@ function contentSecurityPolicy(extra: { styles?: readonly string[] } = {}): stri
   ].join("; ");
 }
 
+/** For a page whose address is a secret, like that of a sign-in link: nothing outside may learn it, and nothing may keep it. */
+export const secretAddress = { "Referrer-Policy": "no-referrer", "X-Robots-Tag": "noindex" };
+
 /** The headers of every HTML answer. A page that needs another policy sets its own afterwards. */
 export function securePage(http: Context): void {
   http.set("Content-Security-Policy", contentSecurityPolicy());

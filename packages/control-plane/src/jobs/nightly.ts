@@ -1,5 +1,6 @@
 import type { Sql } from "postgres";
 import { purgeAudit } from "../audit/service.ts";
+import { purgeAttempts } from "../auth/service.ts";
 import type { System } from "../context.ts";
 import { purgeDeletedOrgs } from "../orgs/service.ts";
 import { purgeRefusals } from "../plans/service.ts";
@@ -9,7 +10,7 @@ const startsAtHour = 3;
 const name = "purge";
 
 /**
- * Once a day from 03:00 UTC on: removes deleted organisations whose time is over and what the audit log and the log of refusals need not keep. Asked
+ * Once a day from 03:00 UTC on: removes deleted organisations whose time is over and what the logs need not keep. Asked
  * often, and by every replica: the day on which it was done is in the database, and a night that was missed is made up for
  * as soon as there is somebody to do so. Returns whether there was anything to do.
  */
@@ -22,8 +23,9 @@ export async function nightly(system: System): Promise<boolean> {
   const orgs = await purgeDeletedOrgs(system);
   const entries = await purgeAudit(system);
   const refusals = await purgeRefusals(system);
+  const attempts = await purgeAttempts(system);
   // Last: a purge that broke off is done again.
   await sql`insert into nightly_runs (name, day) values (${name}, ${today}::date) on conflict (name) do update set day = excluded.day`;
-  if (orgs + entries + refusals > 0) system.log.info({ orgs, entries, refusals }, "purged for the night");
+  if (orgs + entries + refusals + attempts > 0) system.log.info({ orgs, entries, refusals, attempts }, "purged for the night");
   return true;
 }

@@ -1,5 +1,6 @@
 import type { Sql } from "postgres";
 import type { System } from "../context.ts";
+import { sweepFlows } from "../sign-in/service.ts";
 
 const day = 86_400_000;
 
@@ -9,6 +10,7 @@ export async function sweep(system: System): Promise<void> {
   const sql = system.sql as Sql;
   await sql`delete from sign_in_links where expires_at < ${new Date(now - day)}`;
   await sql`delete from sessions where expires_at < ${new Date(now)} or last_used_at < ${new Date(now - 30 * day)}`;
+  await sweepFlows(system);
   // Longer than the longest throttle.
   await sql`delete from magic_link_requests where asked_at < ${new Date(now - 2 * day)}`;
   await sql`delete from on_demand_runs where requested_at < ${new Date(now - 600_000)}`;

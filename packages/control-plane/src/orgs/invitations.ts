@@ -1,7 +1,7 @@
 import { AppError } from "@statusmesh/shared/errors";
 import { isId, newId } from "@statusmesh/shared/ids";
 import { record } from "../audit/service.ts";
-import { asSignedIn, type Caller, openSession, type OpenedSession, userOf } from "../auth/service.ts";
+import { asSignedIn, type Attempt, type Caller, noted, openSession, type OpenedSession, userOf } from "../auth/service.ts";
 import { type Ctx, inTransaction, requireScope, type System } from "../context.ts";
 import { hashToken, newToken } from "../crypto/token.ts";
 import { sendMail } from "../email/mail.ts";
@@ -78,25 +78,47 @@ export async function revokeInvitation(ctx: Ctx, orgId: string, id: string): Pro
  * INVITATION_INVALID, INVITATION_FOR_ANOTHER, QUOTA_EXCEEDED, UNAUTHENTICATED.
  */
 export async function acceptInvitation(system: System, input: { code: string; caller: Ctx | null } & Caller): Promise<OpenedSession> {
-  const now = new Date(system.clock.now());
-  return await inTransaction(system, async (tx) => {
-    const found = await queries.selectInvitation(tx.sql, hashToken(input.code), now);
-    if (found === null) throw invalid();
-    const { email, org_id: orgId, role } = found;
-    if (input.caller !== null) {
-      const { email: signedIn } = await userOf(tx, input.caller.userId);
-      if (signedIn !== email) throw new AppError("INVITATION_FOR_ANOTHER", `This invitation is for ${email}, and you are signed in as ${signedIn}. Sign out first.`);
-    } else if (!tx.config.auth.enabled_methods.includes("magic_link")) {
-      throw new AppError("UNAUTHENTICATED", `Sign in as ${email} first, then open the link again.`);
-    }
-    await lockOrg(tx.sql, orgId);
-    if (!(await queries.takeInvitation(tx.sql, found.id, now))) throw invalid();
-    const opened = await openSession(tx, { ...input, email, orgId });
-    const current = await queries.countMembers(tx.sql, orgId);
-    if (await queries.insertMembership(tx.sql, { orgId, userId: opened.userId, role, now })) await roomForMember(tx, orgId, current);
-    await record(asSignedIn(tx, orgId, opened, input, "POST /api/v1/invitations/accept"), { resourceId: found.id, after: { email, role } });
-    return opened;
-  });
+  const attempt: Attempt = { method: "invitation", email: null, userId: input.caller?.userId ?? null };
+  return await noted(system, attempt, input, async () => inTransaction(system, async (tx) => accept(tx, input, attempt)));
+}
+
+async function accept(tx: System, input: { code: string; caller: Ctx | null } & Caller, attempt: Attempt): Promise<OpenedSession> {
+  const found = await queries.selectInvitation(tx.sql, hashToken(input.code), new Date(tx.clock.now()));
+  if (found === null) throw invalid();
+  const { email } = found;
+  attempt.email = email;
+  if (input.caller !== null) {
+    const { email: signedIn } = await userOf(tx, input.caller.userId);
+    if (signedIn !== email) throw new AppError("INVITATION_FOR_ANOTHER", `This invitation is for ${email}, and you are signed in as ${signedIn}. Sign out first.`);
+  } else if (!tx.config.auth.enabled_methods.includes("magic_link")) {
+    throw new AppError("UNAUTHENTICATED", `Sign in as ${email} first, then open the link again.`);
+  }
+  const opened = await join(tx, found, input, "POST /api/v1/invitations/accept");
+  if (opened === null) throw invalid();
+  return opened;
+}
+
+/**
+ * Accepts the newest invitation to one of these addresses, which somebody has just proved to be theirs, and signs that
+ * person in; null when there is none. `action` is what the audit log calls it. Part of the caller's transaction. Throws
+ * QUOTA_EXCEEDED.
+ */
+export async function acceptInvitationTo(tx: System, emails: readonly string[], caller: Caller, action: string): Promise<(OpenedSession & { email: string }) | null> {
+  const found = await queries.selectInvitationTo(tx.sql, emails, new Date(tx.clock.now()));
+  const opened = found === null ? null : await join(tx, found, caller, action);
+  return found === null || opened === null ? null : { ...opened, email: found.email };
+}
+
+/** Uses the invitation up; null when somebody else just did. */
+async function join(tx: System, { id, email, org_id: orgId, role }: queries.InvitationRow, caller: Caller, action: string): Promise<OpenedSession | null> {
+  const now = new Date(tx.clock.now());
+  await lockOrg(tx.sql, orgId);
+  if (!(await queries.takeInvitation(tx.sql, id, now))) return null;
+  const opened = await openSession(tx, { ...caller, email, orgId });
+  const current = await queries.countMembers(tx.sql, orgId);
+  if (await queries.insertMembership(tx.sql, { orgId, userId: opened.userId, role, now })) await roomForMember(tx, orgId, current);
+  await record(asSignedIn(tx, orgId, opened, caller, action), { resourceId: id, after: { email, role } });
+  return opened;
 }
 
 async function roomForInvitation(own: Ctx, now: Date): Promise<void> {

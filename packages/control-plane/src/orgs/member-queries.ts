@@ -110,6 +110,14 @@ export async function selectInvitation(sql: Db, hash: Buffer, now: Date): Promis
   return row ?? null;
 }
 
+/** The newest pending invitation of one of these addresses into a live organisation; an address that stands before another wins. */
+export async function selectInvitationTo(sql: Db, emails: readonly string[], now: Date): Promise<InvitationRow | null> {
+  const [row] = await sql<InvitationRow[]>`
+    select ${invitationColumns(sql)} from invitations i join orgs o on o.id = i.org_id and o.deleted_at is null
+    where i.email = any(${[...emails]}::text[]) and ${pending(sql, now)} order by array_position(${[...emails]}::text[], i.email), i.id desc limit 1`;
+  return row ?? null;
+}
+
 /** Uses up an invitation. Of two callers with one code exactly one gets true. */
 export async function takeInvitation(sql: Db, id: string, now: Date): Promise<boolean> {
   return (await sql`update invitations i set accepted_at = ${now} where i.id = ${id} and ${pending(sql, now)}`).count === 1;

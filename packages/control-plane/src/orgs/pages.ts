@@ -1,5 +1,6 @@
 import { AppError } from "@statusmesh/shared/errors";
 import { page, type Page, wholeNumber } from "../http/pages.ts";
+import { secretAddress } from "../http/security-headers.ts";
 import { getOrg, listAudit, listInvitations, listMembers, listOrgs, usage } from "./service.ts";
 
 const pageSize = 50;
@@ -65,6 +66,6 @@ export const tenancyPages: Page[] = [
     // As with sign-in links: only the button on this page uses the code up.
     path: "/invitations/{code}",
     door: "public",
-    handle: async ({ params }) => ({ view: "orgs/invitation", data: { code: params["code"]! }, headers: { "Referrer-Policy": "no-referrer", "X-Robots-Tag": "noindex" } }),
+    handle: async ({ params }) => ({ view: "orgs/invitation", data: { code: params["code"]! }, headers: secretAddress }),
   }),
 ];

@@ -13,7 +13,7 @@ import { insertMembership } from "./member-queries.ts";
 import * as queries from "./queries.ts";
 import { type Org, type OrgCreate, type OrgPatch, quotas, type Role, type Usage } from "./schema.ts";
 
-export { acceptInvitation, createInvitation, listInvitations, revokeInvitation } from "./invitations.ts";
+export { acceptInvitation, acceptInvitationTo, createInvitation, listInvitations, revokeInvitation } from "./invitations.ts";
 export { listMembers, removeMember, updateMember } from "./members.ts";
 
 interface Paging {

@@ -1,5 +1,5 @@
 import { newId } from "@statusmesh/shared/ids";
-import { createApp } from "../app.ts";
+import { type AppOptions, createApp } from "../app.ts";
 import { type Ctx, type Scope, scopes, type System } from "../context.ts";
 import { hashToken, newToken } from "../crypto/token.ts";
 import { openHub } from "../db/notify.ts";
@@ -10,9 +10,9 @@ import type { Teardown } from "./database.ts";
 import type { World } from "./world.ts";
 
 /** The whole application with its real doors on a socket, every reply held against its declaration. */
-export async function serveWhole(t: Teardown, world: World, system: System = world.system): Promise<Served> {
+export async function serveWhole(t: Teardown, world: World, system: System = world.system, more: Partial<AppOptions> = {}): Promise<Served> {
   const ingest = openIngest(async () => {});
-  return await listen(t, createApp({ system, hub: openHub(world.sql, world.log), ingest, draining: new AbortController().signal, checkReplies: true }));
+  return await listen(t, createApp({ system, hub: openHub(world.sql, world.log), ingest, draining: new AbortController().signal, checkReplies: true, ...more }));
 }
 
 /** Asks as somebody: every request carries these headers. */

@@ -1,0 +1,76 @@
+import type { Context } from "koa";
+import { callerOf, sessionCookie } from "../auth/service.ts";
+import type { Config } from "../config.ts";
+import type { System } from "../context.ts";
+import { localPath, page, type Page, type PageReply } from "../http/pages.ts";
+import { signInView } from "./view.ts";
+import { SignInProblem } from "./problem.ts";
+import type { Provider, ProviderName } from "./provider.ts";
+import { beginSignIn, finishSignIn, type Providers, requireProvider } from "./service.ts";
+
+const flowSecs = 600;
+
+/** The sign-in page, and for each provider the way there and the way back: a browser takes both by GET. */
+export const signInPages = (providers: Providers): Page[] => [
+  page({
+    path: "/sign-in",
+    door: "public",
+    async handle({ ctx, query }) {
+      const next = localPath(query["next"]);
+      return ctx.config.auth.required ? signInView(ctx.config, { next, asked: query["asked"] === "1" }) : { redirect: next };
+    },
+  }),
+  ...(["github", "google"] as const).flatMap((name) => [begin(name, providers), comeBack(name, providers)]),
+];
+
+const begin = (name: ProviderName, providers: Providers): Page =>
+  page({
+    path: `/sign-in/${name}`,
+    door: "public",
+    async handle({ ctx, query, http }) {
+      const provider = requireProvider(ctx, providers, name);
+      const next = localPath(query["next"]);
+      // Another site may lead here, and no farther: the person presses the button. Who only looks at the headers gets no flow.
+      const site = http.get("sec-fetch-site");
+      if (http.method !== "GET" || (site !== "" && site !== "same-origin" && site !== "none")) return { redirect: `/sign-in?next=${encodeURIComponent(next)}` };
+      return await shown(ctx, provider, next, async () => {
+        const { url, browser } = await beginSignIn(ctx, provider, next);
+        return { redirect: url, headers: { "Set-Cookie": flowCookie(ctx.config, browser) } };
+      });
+    },
+  });
+
+const comeBack = (name: ProviderName, providers: Providers): Page =>
+  page({
+    path: `/sign-in/${name}/callback`,
+    door: "public",
+    async handle({ ctx, http }) {
+      const provider = requireProvider(ctx, providers, name);
+      if (http.method !== "GET") return { redirect: "/sign-in" };
+      const reply = await shown(ctx, provider, "/", async () => {
+        const { opened, returnTo } = await finishSignIn(ctx, provider, { ...callerOf(ctx, http), query: http.search, browser: flowOf(ctx.config, http) });
+        return { redirect: returnTo, headers: { "Set-Cookie": [sessionCookie(ctx.config, opened), endOfFlow(ctx.config)] } };
+      });
+      return reply;
+    },
+  });
+
+/** The reply, or the sign-in page with what went wrong in words. */
+async function shown(ctx: System, provider: Provider, next: string, work: () => Promise<PageReply>): Promise<PageReply> {
+  try {
+    return await work();
+  } catch (error) {
+    if (!(error instanceof SignInProblem)) throw error;
+    ctx.log.warn({ provider: provider.name, reason: error.reason, err: error.message }, "a sign-in with a provider came to nothing");
+    return signInView(ctx.config, { next, asked: false, problem: { error, provider } });
+  }
+}
+
+const cookieName = ({ auth }: Config): string => `${auth.session.cookie_name}_flow`;
+const flowOf = (config: Config, http: Context): string | null => http.cookies.get(cookieName(config)) ?? null;
+
+/** Sent along when the provider sends the browser back (Lax), and nowhere but to the ways back. */
+function flowCookie(config: Config, value: string, secs = flowSecs): string {
+  return `${cookieName(config)}=${value}; Path=/sign-in; HttpOnly; SameSite=Lax; Max-Age=${secs}${config.server.public_url.startsWith("https:") ? "; Secure" : ""}`;
+}
+const endOfFlow = (config: Config): string => flowCookie(config, "", 0);

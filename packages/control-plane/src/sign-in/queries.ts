@@ -1,0 +1,30 @@
+import type { Sql, TransactionSql } from "postgres";
+
+type Db = Sql | TransactionSql;
+
+export interface FlowRow {
+  stateHash: Buffer;
+  browserHash: Buffer;
+  provider: string;
+  returnTo: string;
+  now: Date;
+  expiresAt: Date;
+}
+
+export async function insertFlow(sql: Db, row: FlowRow): Promise<void> {
+  await sql`
+    insert into sign_in_flows (state_hash, browser_hash, provider, return_to, created_at, expires_at)
+    values (${row.stateHash}, ${row.browserHash}, ${row.provider}, ${row.returnTo}, ${row.now}, ${row.expiresAt})`;
+}
+
+/** Uses a flow up, for the browser that began it; returns where that wanted to go. Of two callers exactly one gets it. Another browser uses nothing up. */
+export async function takeFlow(sql: Db, provider: string, stateHash: Buffer, browserHash: Buffer, now: Date): Promise<string | null> {
+  const [row] = await sql<{ return_to: string }[]>`
+    delete from sign_in_flows where state_hash = ${stateHash} and browser_hash = ${browserHash} and provider = ${provider} and expires_at > ${now}
+    returning return_to`;
+  return row?.return_to ?? null;
+}
+
+export async function deleteFlowsOver(sql: Db, at: Date): Promise<void> {
+  await sql`delete from sign_in_flows where expires_at <= ${at}`;
+}

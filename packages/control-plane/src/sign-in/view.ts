@@ -1,0 +1,34 @@
+import type { Config } from "../config.ts";
+import type { PageReply } from "../http/pages.ts";
+import { secretAddress } from "../http/security-headers.ts";
+import { problems, type SignInProblem } from "./problem.ts";
+import type { Provider } from "./provider.ts";
+
+const titles = { github: "GitHub", google: "Google" } as const;
+
+export interface SignInState {
+  /** Where to go afterwards. */
+  next: string;
+  /** A link was just asked for. */
+  asked: boolean;
+  problem?: { error: SignInProblem; provider: Provider };
+}
+
+/** The sign-in page: a button for each provider that is switched on, the address field for links by email, and what went wrong before. */
+export function signInView({ auth, email }: Config, { next, asked, problem }: SignInState): PageReply {
+  const providers = (["google", "github"] as const).filter((name) => auth.enabled_methods.includes(name)).map((name) => ({ name, title: titles[name] }));
+  const said = problem === undefined ? null : problems[problem.error.reason];
+  return {
+    view: "auth/sign-in",
+    data: {
+      next,
+      asked,
+      providers,
+      byEmail: auth.enabled_methods.includes("magic_link"),
+      sends: email.smtp_url !== "",
+      problem: said === null ? null : { words: said.words(problem!.provider.title), email: problem!.error.email, title: problem!.provider.title },
+    },
+    status: said?.status ?? 200,
+    headers: secretAddress,
+  };
+}
