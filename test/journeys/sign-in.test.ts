@@ -1,0 +1,80 @@
+import axe from "axe-core";
+import { Events, OAuth2Server } from "oauth2-mock-server";
+import { chromium, type Page } from "playwright-core";
+import t from "tap";
+import { startControlPlane } from "../harness/processes.ts";
+import { findChromium, requires } from "../harness/requires.ts";
+
+/*
+ * Somebody signs in with Google in a real browser: first with an account that nobody here knows, then with the right one,
+ * and is sent on to where they wanted to go. The Google is one of this machine.
+ */
+
+t.setTimeout(240_000);
+
+const flags = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"];
+
+/** Serious findings of axe-core, one line each. */
+async function findings(page: Page): Promise<string[]> {
+  await page.evaluate(axe.source);
+  const found = (await page.evaluate("axe.run(document, { resultTypes: ['violations'] })")) as axe.AxeResults;
+  return found.violations
+    .filter(({ impact }) => impact === "serious" || impact === "critical")
+    .map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html.slice(0, 150)).join(" | ")}`);
+}
+
+t.test("from the sign-in page to the console with Google", async (t) => {
+  if (!(await requires(t, "chromium"))) return;
+  const google = new OAuth2Server();
+  await google.issuer.keys.generate("RS256");
+  await google.start(0, "127.0.0.1");
+  t.teardown(() => google.stop());
+  let claims: object = { sub: "1", email: "stranger@example.com", email_verified: true };
+  google.service.on(Events.BeforeTokenSigning, (token: { payload: object }) => void Object.assign(token.payload, claims));
+  const { url } = await startControlPlane(t, {
+    env: {
+      SM_BOOTSTRAP__EMAIL: "olga@example.org",
+      SM_AUTH__ENABLED_METHODS: "google,magic_link",
+      SM_AUTH__GOOGLE__CLIENT_ID: "id",
+      SM_AUTH__GOOGLE__CLIENT_SECRET: "secret",
+      SM_AUTH__GOOGLE__ISSUER: google.issuer.url,
+    },
+  });
+  const browser = await chromium.launch({ executablePath: findChromium()!, args: flags });
+  t.teardown(async () => await browser.close());
+  const context = await browser.newContext({ baseURL: url, viewport: { width: 1280, height: 800 }, colorScheme: "light" });
+  const page = await context.newPage();
+  page.setDefaultTimeout(20_000);
+  page.on("pageerror", (error) => t.fail(`${page.url()} throws ${error.message}`));
+
+  await page.goto("/settings");
+  t.match(page.url(), /\/sign-in\?next=%2Fsettings$/);
+  t.same(await findings(page), []);
+  await page.getByRole("link", { name: "Continue with Google" }).click();
+  await page.getByText("Nobody here has that address").waitFor();
+  t.ok(await page.getByText("stranger@example.com").isVisible());
+  t.same(await findings(page), []);
+
+  claims = { sub: "2", email: "Olga@Example.org", email_verified: true };
+  await page.goto("/settings");
+  await page.getByRole("link", { name: "Continue with Google" }).click();
+  await page.waitForURL("**/settings");
+  t.ok(await page.getByRole("heading", { name: "Linked accounts" }).isVisible());
+  t.same(await findings(page), []);
+  const cookies = await context.cookies();
+  t.match(
+    cookies.filter(({ name }) => name.startsWith("_sm_")),
+    [{ name: "_sm_session", httpOnly: true, sameSite: "Lax" }],
+  );
+
+  await page.getByRole("button", { name: "Unlink Google" }).click();
+  await page.getByRole("button", { name: "Yes" }).click();
+  await page.getByRole("heading", { name: "Linked accounts" }).waitFor({ state: "detached" });
+
+  const bare = await (await browser.newContext({ baseURL: url, javaScriptEnabled: false })).newPage();
+  await bare.goto("/sign-in");
+  await bare.getByRole("link", { name: "Continue with Google" }).click();
+  await bare.waitForURL(`${url}/**`);
+  t.ok(await bare.getByRole("heading", { level: 1 }).isVisible(), "and without JavaScript");
+  t.notMatch(bare.url(), /sign-in/);
+});
