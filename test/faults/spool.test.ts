@@ -1,3 +1,5 @@
+import { rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { setTimeout as sleep } from "node:timers/promises";
 import t from "tap";
@@ -14,6 +16,7 @@ import { cloneDatabase } from "../harness/database.ts";
 import { tempFolder } from "../harness/folder.ts";
 import { serveHere } from "../harness/in-process.ts";
 import { startProgram } from "../harness/processes.ts";
+import { mountSmall, requires } from "../harness/requires.ts";
 import { runOf } from "../harness/results.ts";
 import { insertTargets } from "../harness/targets.ts";
 import { waitFor } from "../harness/wait.ts";
@@ -77,6 +80,40 @@ t.test("an agent that is killed twenty times loses nothing that was confirmed, a
   const twice = reported - (rows.length - before[0]!.n);
   t.comment(`${expected} results confirmed, ${rows.length} stored; of the last ${reported} sent ${twice} were there already`);
   t.ok(twice < expected / 2, "a restart does not send everything again");
+});
+
+t.test("a disk that is really full: what does not fit waits in memory, and is written when there is room", async (t) => {
+  if (!(await requires(t, "mount"))) return;
+  const folder = tempFolder(t, "full");
+  t.teardown(mountSmall(folder, 1_048_576));
+  const logged: string[] = [];
+  const clock = correctedClock();
+  const open = async () => {
+    const spool = await openDiskSpool({ files: folderFiles(folder), clock, log: (_level, msg) => logged.push(msg), maxBytes: 64_000_000 });
+    spool.serve("default");
+    return spool;
+  };
+  const spool = await open();
+  const id = newId();
+  writeFileSync(join(folder, "of somebody else"), Buffer.alloc(700_000));
+  for (let slot = 0; slot < 20_000; slot++) spool.append({ result: runOf(id, slot) });
+  await t.rejects(spool.flush(), /the spool cannot be written: .*(ENOSPC|the disk takes no more)/);
+  t.equal(spool.waiting, 20_000);
+  t.match(logged, [/^the spool cannot be written, results wait in memory/], "said once");
+  rmSync(join(folder, "of somebody else"));
+  // The disk is still too small for all of it; a control plane that takes what there is makes room.
+  for (let batch = await spool.take(1000, "fresh"); batch !== null; batch = await spool.take(1000, "fresh")) {
+    await batch.ack();
+    if (spool.waiting <= 3000) break;
+  }
+  await waitFor("the disk to take results again", () => spool.flush().then(() => true));
+  t.equal(spool.dropped, 0);
+  const { waiting } = spool;
+  await spool.close();
+  const next = await open();
+  t.equal(next.waiting, waiting, "and after a restart they are there");
+  t.equal(logged.filter((msg) => msg === "the disk takes results again").length, 1);
+  await next.close();
 });
 
 t.test("after an hour without a control plane the history has no gap, and only what still goes on is told", async (t) => {

@@ -1,8 +1,11 @@
-import { existsSync } from "node:fs";
+import { spawnSync } from "node:child_process";
+import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { connect } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 
 /** What a test may need beside Node. */
-export type Requirement = "chromium" | "redis";
+export type Requirement = "chromium" | "redis" | "mount";
 
 /** What this asks of a test of tap. */
 interface Skippable {
@@ -35,8 +38,28 @@ async function redisAnswers(): Promise<boolean> {
   });
 }
 
+/** Mounts an empty file system of `bytes` at an existing folder and returns what unmounts it; throws where that is not allowed. */
+export function mountSmall(folder: string, bytes: number): () => void {
+  const { status, stderr, error } = spawnSync("mount", ["-t", "tmpfs", "-o", `size=${bytes}`, "tmpfs", folder], { encoding: "utf8" });
+  if (status !== 0) throw new Error(error?.message ?? stderr.trim());
+  return () => void spawnSync("umount", ["-l", folder]);
+}
+
+function mountTrouble(): string | null {
+  const folder = mkdtempSync(join(tmpdir(), "sm-mount-"));
+  try {
+    mountSmall(folder, 65_536)();
+    return null;
+  } catch (error) {
+    return `no file system can be mounted (${error instanceof Error ? error.message : String(error)}): run as root on Linux`;
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
 const missing: Record<Requirement, () => Promise<string | null>> = {
   chromium: async () => (findChromium() === null ? "there is no Chromium: install it, or name it in SM_TEST_CHROMIUM" : null),
+  mount: () => Promise.resolve(mountTrouble()),
   redis: async () => ((await redisAnswers()) ? null : `no Redis answers at ${redisUrl}: start one, or name it in SM_TEST_REDIS`),
 };
 

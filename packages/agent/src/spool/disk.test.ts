@@ -360,6 +360,10 @@ t.test("a disk that is full or broken: results wait in memory, and the spool rec
       t.equal(spool.waiting + spool.dropped, 950);
       t.ok(spool.dropped > 350 && spool.dropped < 500, `the oldest in memory are dropped: ${spool.dropped}`);
 
+      const fresh = await spool.take(5, "fresh");
+      t.equal(numbersOf(fresh)[0], 100 + spool.dropped, "what is dropped is not given out");
+      fresh?.release();
+
       disk.room = Infinity;
       disk.fails = null;
       await clock.pass(3000);

@@ -350,8 +350,17 @@ export class DiskSpool implements Spool {
     this.#stateAt = time;
   }
 
+  /** A new segment may begin anywhere, and its header has the state: what was acknowledged while the disk refused needs no room on it. */
+  #skipDone(): void {
+    for (let first = this.#pending.first; first !== undefined && this.#done.has(first.seq); first = this.#pending.first) {
+      if (first.result === null && this.#pending.size === 1) return;
+      this.#pending.take(1);
+    }
+  }
+
   async #write(): Promise<void> {
     const end = this.#next;
+    if (this.#writer.segment === null) this.#skipDone();
     for (let first = this.#pending.first?.seq; first !== undefined && first < end; first = this.#pending.first?.seq) {
       const from = first;
       const count = await this.#writer.append(from, (n, into, at) => {
