@@ -155,6 +155,7 @@ t.test("a registry that does not: an error that says why, and evidence", async (
     t.equal(skip, false, what);
     t.strictSame(logged, [], `${what}: no defect`);
     await registry.until(() => registry.open.get("org") === 0);
+    if (what === "a redirect loop") t.equal(registry.requests.length, 6, "the first and five redirects");
   }
 });
 

@@ -53,10 +53,9 @@ export async function get(start: string, options: GetOptions): Promise<GetReply>
 
 async function follow(agent: Agent, start: string, options: GetOptions): Promise<GetReply> {
   let url = new URL(start);
-  // A list that is itself on this machine may point to it; the public one may not.
-  const plain = url.protocol === "http:";
+  const first = url;
   for (let redirects = 0; ; redirects++) {
-    if (!mayAsk(url) || (url.protocol === "http:" && !plain)) throw new GetError(`${url.origin} is not asked: it is not https`);
+    if (!mayAsk(url, first)) throw new GetError(`${url.origin} is not asked: it is not https`);
     const reply = await request(url, {
       dispatcher: agent,
       signal: options.signal,

@@ -7,6 +7,7 @@ import { type RdapCache, rdapCache } from "./cache.ts";
 import { Line } from "./line.ts";
 import { mayAsk } from "./may-ask.ts";
 import type { Answer } from "./registration.ts";
+import { SingleFlight } from "./single-flight.ts";
 import { good, rdapAnswer, type Registry, silent, startOfTime, startRegistry } from "./testing.ts";
 
 const dayMs = 86_400_000;
@@ -54,19 +55,24 @@ t.test("one question for each domain in a minute", async (t) => {
 
 t.test("the domains of one top-level domain wait for each other, others do not", async (t) => {
   const { registry, rdap, ask } = await setUp(t);
+  registry.tlds = ["org", "net", "uk", "com"];
   const answer = patient(registry);
   const domains = ["a.org", "b.org", "c.org", "d.net", "e.co.uk", "f.uk"];
   const found = Promise.all(domains.map((domain) => ask(domain)));
   await registry.until(() => registry.asked.length === 3);
-  t.strictSame(registry.asked.toSorted(), ["a.org", "d.net", "e.co.uk"], "co.uk and uk are one registry");
+  // By the time that this one is there, whatever else was let out would be too.
+  const last = ask("z.com");
+  await registry.until(() => registry.asked.includes("z.com"));
+  t.strictSame(registry.asked.toSorted(), ["a.org", "d.net", "e.co.uk", "z.com"], "co.uk and uk are one registry");
   for (let n = 1; n <= 3; n++) {
     answer();
     if (n < 3) await registry.until(() => registry.open.get("org") === 1 && registry.asked.filter((domain) => domain.endsWith(".org")).length === n + 1);
   }
-  await registry.until(() => registry.asked.length === 6);
+  await registry.until(() => registry.asked.length === 7);
   answer();
-  await found;
+  await Promise.all([found, last]);
   t.strictSame([...registry.mostOpen].toSorted(), [
+    ["com", 1],
     ["net", 1],
     ["org", 1],
     ["uk", 1],
@@ -76,7 +82,7 @@ t.test("the domains of one top-level domain wait for each other, others do not",
   const two = Promise.all(["g.org", "h.org", "i.org"].map((domain) => ask(domain)));
   await registry.until(() => registry.open.get("org") === 2);
   answer();
-  await registry.until(() => registry.asked.length === 9);
+  await registry.until(() => registry.asked.length === 10);
   answer();
   await two;
   t.equal(registry.mostOpen.get("org"), 2);
@@ -120,8 +126,19 @@ t.test("a registry that never ends an answer does not keep the line for longer t
   t.equal(days(await next), 90);
 });
 
+t.test("a registry that throttles without a word is left alone for a minute", async (t) => {
+  const { registry, clock, ask } = await setUp(t);
+  registry.behave = (_domain, response) => void response.writeHead(429).end();
+  await ask("a.org");
+  registry.behave = good;
+  await clock.pass(59_999);
+  t.match(days(await ask("b.org")), /left alone for now$/);
+  await clock.pass(1);
+  t.equal(days(await ask("b.org")), 90);
+});
+
 t.test("a registry with two servers: the second is asked when the first fails", async (t) => {
-  const { registry, ask } = await setUp(t);
+  const { registry, clock, ask } = await setUp(t);
   registry.behaveAsList = (response) =>
     void response.end(JSON.stringify({ services: [[["ORG"], [`${registry.origin}/first/`, `${registry.origin}/second`, 7, "http://plain.example/", "nonsense"]], ["odd"], null] }));
   registry.behave = (domain, response, request) => {
@@ -134,6 +151,15 @@ t.test("a registry with two servers: the second is asked when the first fails", 
     registry.requests.map(({ url }) => url),
     ["/first/domain/example.org", "/second/domain/example.org", "/second/domain/other.org"],
     "the first is left alone as it asked",
+  );
+  await clock.pass(3_599_999);
+  await ask("early.org");
+  await clock.pass(1);
+  await ask("late.org");
+  t.strictSame(
+    registry.requests.slice(3).map(({ url }) => url),
+    ["/second/domain/early.org", "/first/domain/late.org", "/second/domain/late.org"],
+    "for an hour, and no longer whatever it asks for",
   );
 });
 
@@ -194,6 +220,9 @@ t.test("a list that is none", async (t) => {
 
 t.test("which URLs may be asked", (t) => {
   for (const url of ["https://rdap.example/", "http://localhost:8000/", "http://127.0.0.1/dns.json", "http://[::1]:1/"]) t.ok(mayAsk(new URL(url)), url);
+  const list = new URL("https://data.example/dns.json");
+  t.ok(mayAsk(new URL("https://rdap.example/"), list));
+  for (const url of ["http://127.0.0.1/", "http://localhost:8000/", "http://rdap.example/"]) t.notOk(mayAsk(new URL(url), list), `${url}, where an https URL leads`);
   for (const url of [
     "http://rdap.example/",
     "http://127.0.0.1.example/",
@@ -206,10 +235,10 @@ t.test("which URLs may be asked", (t) => {
   t.end();
 });
 
-t.test("a public list cannot send the agent to this machine", async (t) => {
+t.test("servers that may not be asked are none", async (t) => {
   const { registry, ask } = await setUp(t);
   registry.behaveAsList = (response) => void response.end(JSON.stringify({ services: [[["org"], ["http://192.168.0.1/", "http://plain.example/"]]] }));
-  t.match(days(await ask("example.org")), /gave no usable answer: http:\/\/plain\.example is not asked: it is not https$/);
+  t.equal(days(await ask("example.org")), "the registry of .org offers no RDAP; this domain cannot be checked");
 });
 
 t.test("what is known outlives the agent", async (t) => {
@@ -281,6 +310,25 @@ t.test("the cache on disk is bounded, and takes nothing that is not its own", as
   await nowhere.close();
   t.match(nowhere.registration("kept.org"), { expiresAt: 1 }, "a folder that cannot be used leaves it in memory");
   t.equal(logged.length, 2);
+});
+
+t.test("work for several, by itself", async (t) => {
+  const flight = new SingleFlight<string>();
+  const [one, two] = [new AbortController(), new AbortController()];
+  let finish: (text: string) => void = () => undefined;
+  let given: AbortSignal | undefined;
+  const work = (signal: AbortSignal): Promise<string> => {
+    given = signal;
+    return new Promise((settle) => (finish = settle));
+  };
+  const first = flight.join("a", one.signal, work);
+  const second = flight.join("a", two.signal, () => Promise.reject(new Error("not twice")));
+  one.abort(new Error("enough"));
+  await t.rejects(first, { message: "enough" });
+  t.equal(given?.aborted, false, "somebody still waits");
+  finish("done");
+  t.equal(await second, "done");
+  t.equal(await flight.join("a", new AbortController().signal, () => Promise.resolve("anew")), "anew");
 });
 
 t.test("a line, by itself", async (t) => {

@@ -2,6 +2,7 @@ import type { Clock } from "../clock.ts";
 import type { Log } from "../log.ts";
 import type { RdapCache, SavedRegistries } from "./cache.ts";
 import { get, GetError } from "./get.ts";
+import { mayAsk } from "./may-ask.ts";
 import { SingleFlight } from "./single-flight.ts";
 
 /** Where IANA says which registry answers for which top-level domain (RFC 9224). */
@@ -108,7 +109,7 @@ function readList(text: string, from: URL): Record<string, string[]> {
   const servers: Record<string, string[]> = Object.create(null) as Record<string, string[]>;
   for (const service of Array.isArray(services) ? (services as unknown[]) : []) {
     const [names, urls] = Array.isArray(service) ? (service as unknown[]) : [];
-    const bases = texts(urls).filter((url) => url.length <= 500 && URL.canParse(url) && (url.startsWith("https://") || (url.startsWith("http://") && from.protocol === "http:")));
+    const bases = texts(urls).filter((url) => url.length <= 500 && URL.canParse(url) && mayAsk(new URL(url), from));
     for (const name of texts(names)) if (name.length <= 253) servers[name.toLowerCase()] = bases.map((url) => (url.endsWith("/") ? url : `${url}/`));
   }
   if (Object.keys(servers).length === 0) throw new GetError(`the answer of ${from.host} is no list of RDAP registries`);
