@@ -6,6 +6,7 @@ import type { Lookup } from "@statusmesh/shared/net/resolve";
 import type { Clock } from "./clock.ts";
 import { CircuitBreakers, InflightCap } from "./limits.ts";
 import type { Log } from "./log.ts";
+import type { NetworkGuard } from "./network.ts";
 import { probeOf } from "./probes/index.ts";
 import type { Probe, Trace, Verdict } from "./probes/probe.ts";
 import type { RdapLookups } from "./rdap/lookups.ts";
@@ -40,7 +41,7 @@ interface Prepared {
   probe: Probe<unknown>;
   timeoutMs: number;
   /** Null for a check without one: no limit is kept for it. */
-  destination: string | null;
+  destination: { host: string; port: number } | null;
 }
 
 export interface RunnerOptions {
@@ -51,6 +52,8 @@ export interface RunnerOptions {
   userAgent: string;
   lookup?: Lookup;
   rdap: RdapLookups;
+  /** Tells the targets' failures from the network's; left out, every failure is believed. */
+  network?: NetworkGuard;
 }
 
 /** Runs single checks: limits first, then the probe under one deadline, then the outcome in the form that is reported. */
@@ -71,7 +74,7 @@ export class Runner {
     const now = clock.monotonic();
     const prepared = this.#prepare(check);
     if (!("probe" in prepared)) return this.#immediate(check.type, prepared);
-    const key = prepared.destination === null ? null : `${orgId} ${prepared.destination}`;
+    const key = prepared.destination === null ? null : `${orgId} ${prepared.destination.host}:${prepared.destination.port}`;
     if (stats.inFlight >= maxInflight) {
       stats.throttled++;
       return this.#immediate(prepared.kind, { status: "error", error: `the agent is overloaded: ${maxInflight} checks are running`, skip: true });
@@ -107,14 +110,16 @@ export class Runner {
     else if (verdict.status !== "error" && verdict.skip !== true) this.breakers.succeeded(key);
   }
 
-  #probe(check: WireCheck, { kind, probe, timeoutMs }: Prepared, key: string | null, wantWarnings: boolean): Run {
-    const { clock, stats, log, allowPrivate, userAgent, lookup, rdap } = this.#options;
+  #probe(check: WireCheck, { kind, probe, timeoutMs, destination }: Prepared, key: string | null, wantWarnings: boolean): Run {
+    const { clock, stats, log, allowPrivate, userAgent, lookup, rdap, network } = this.#options;
     const timestamp = Math.round(clock.now());
     const started = clock.monotonic();
     const controller = new AbortController();
     const trace = newTrace();
     const warnings: string[] = [];
     let finish: (verdict: Verdict | null) => void = () => undefined;
+    /** Gives up a run that has ended and is waiting to be believed. */
+    let leave = (): void => undefined;
     stats.inFlight++;
 
     const done = new Promise<Outcome | null>((settle) => {
@@ -127,9 +132,19 @@ export class Runner {
         if (key !== null) this.cap.leave(key);
         if (verdict === null) return settle(null);
         const endedAt = clock.monotonic();
-        if (key !== null) this.#remember(key, verdict, endedAt);
-        stats.ran(kind, verdict.status);
-        settle({ measurement: measurementOf(verdict, trace, endedAt - started), timestamp, skip: verdict.skip === true, warnings });
+        const conclude = (final: Verdict): void => {
+          if (key !== null) this.#remember(key, final, endedAt);
+          stats.ran(kind, final.status);
+          settle({ measurement: measurementOf(final, trace, endedAt - started), timestamp, skip: final.skip === true, warnings });
+        };
+        if (verdict.transportFailed !== true) {
+          if (destination !== null && trace.address !== undefined && trace.connect_ms !== null) network?.reached(destination, trace.address);
+          return conclude(verdict);
+        }
+        if (network === undefined) return conclude(verdict);
+        leave = () => settle(null);
+        const failure = { host: destination?.host ?? "", port: destination?.port ?? 0, address: trace.address ?? null, began: started };
+        void network.believes(failure).then((believed) => conclude(believed ? verdict : ownNetworkDown(verdict)));
       };
       const cancelDeadline = clock.after(timeoutMs, () => {
         const late = clock.monotonic() - started - timeoutMs;
@@ -157,6 +172,7 @@ export class Runner {
       abandon: () => {
         controller.abort(new Error("abandoned"));
         finish(null);
+        leave();
       },
     };
   }
@@ -171,7 +187,7 @@ function prepare(check: WireCheck): Prepared | Verdict {
   const spec = check as unknown as CheckSpec;
   try {
     const destination = kindOf(spec).destination(spec);
-    return { kind: spec.type, probe: probeOf(spec.type), timeoutMs: spec.timeout, destination: destination && `${destination.host}:${destination.port}` };
+    return { kind: spec.type, probe: probeOf(spec.type), timeoutMs: spec.timeout, destination };
   } catch (error) {
     return { status: "error", error: error instanceof Error ? error.message : String(error) };
   }
@@ -180,6 +196,8 @@ function prepare(check: WireCheck): Prepared | Verdict {
 function newTrace(): Trace {
   return { doing: "", dns_ms: null, connect_ms: null, tls_ms: null, ttfb_ms: null, http_status: null, response_size: null, verdict: null };
 }
+
+const ownNetworkDown = (found: Verdict): Verdict => ({ status: "error", error: `the agent's own network is down (${found.error ?? "no answer"})`, skip: true });
 
 const stalled = (lateMs: number): Verdict => ({ status: "error", error: `the agent stood still for ${Math.round(lateMs / 1000)} s`, skip: true });
 

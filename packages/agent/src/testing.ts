@@ -2,6 +2,7 @@ import { createServer, type AddressInfo, type Server, type Socket } from "node:n
 import type { Test } from "tap";
 import type { HttpCheck } from "@statusmesh/shared/checks/http";
 import type { Clock } from "./clock.ts";
+import type { NetworkGuard } from "./network.ts";
 import { rdapCache } from "./rdap/cache.ts";
 import { type LookupsOptions, RdapLookups } from "./rdap/lookups.ts";
 import { type Files, folderFiles, type SegmentFile } from "./spool/files.ts";
@@ -114,6 +115,7 @@ export function testRunner(
     log?: (level: string, msg: string) => void;
     lookup?: (name: string) => Promise<string[]>;
     rdap?: RdapLookups;
+    network?: NetworkGuard;
   } = {},
 ): Runner {
   const rdap = options.rdap ?? testLookups({ registriesUrl: "http://127.0.0.1:1/" });

@@ -48,7 +48,7 @@ t.test("without a file and without variables everything has its default", async 
       invitations: { max_pending_per_org: 50 },
     },
     email: { smtp_url: "", from: "StatusMesh <statusmesh@localhost>" },
-    operator: { admin_token: "" },
+    operator: { admin_token: "", email: "" },
     retention: { audit_days: 730, quota_events_days: 90, login_attempts_days: 180 },
     tenancy: { default_plan: "selfhost", free_tier_owner_org_limit: 3, deletion_grace_period_days: 30, path_based_public_routes: true },
     public_status: { last_good_ttl_secs: 3600, public_per_ip_rate_limit_per_min: 60 },

@@ -130,7 +130,10 @@ export const ConfigSchema = Type.Object({
       "^(?:[^<>@\\r\\n]*<[^\\s<>@]+@[^\\s<>@]+>|[^\\s<>@]+@[^\\s<>@]+)$",
     ),
   }),
-  operator: Type.Object({ admin_token: secret("Bearer secret of /operator; empty turns that surface off", "at least 16 characters without white space", "^(?:\\S{16,})?$") }),
+  operator: Type.Object({
+    admin_token: secret("Bearer secret of /operator; empty turns that surface off", "at least 16 characters without white space", "^(?:\\S{16,})?$"),
+    email: text("", "Who is told when a region or an agent needs a person; empty tells bootstrap.email", "an email address, or nothing", "^(?:[^\\s@]+@[^\\s@]+)?$"),
+  }),
   retention: Type.Object({
     audit_days: whole(730, 1, 36_500, "How long the audit log is kept, days"),
     quota_events_days: whole(90, 30, 36_500, "How long refusals by a plan are kept, days"),

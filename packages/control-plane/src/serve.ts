@@ -20,6 +20,7 @@ import { ensurePartitions } from "./db/partitions.ts";
 import { openCounter } from "./http/counter.ts";
 import { keepPartitions } from "./jobs/partitions.ts";
 import { nightly } from "./jobs/nightly.ts";
+import { tellOperator } from "./jobs/operator-notices.ts";
 import { sendReminders } from "./jobs/reminders.ts";
 import { forgetOldRollups } from "./jobs/retention.ts";
 import { rollUp } from "./jobs/rollup.ts";
@@ -117,6 +118,7 @@ async function run(database: Database, server: Server, url: string, config: Conf
   const deliverer = startDeliverer(system, hub);
   const jobs = startJobs(system, [
     { name: "reminders", everyMs: 5_000, run: sendReminders },
+    { name: "operator-notices", everyMs: 15_000, run: tellOperator },
     { name: "rollup", everyMs: 60_000, run: rollUp },
     { name: "partitions", everyMs: 3_600_000, run: keepPartitions },
     { name: "retention", everyMs: 3_600_000, run: forgetOldRollups },

@@ -10,9 +10,10 @@ export interface AgentRow {
   version: string | null;
   created_at: Date;
   last_seen_at: Date | null;
+  impaired_since: Date | null;
 }
 
-const columns = (sql: Db) => sql`id, region_id, name, built_in, version, created_at, last_seen_at`;
+const columns = (sql: Db) => sql`id, region_id, name, built_in, version, created_at, last_seen_at, impaired_since`;
 
 export async function selectAgentByToken(sql: Db, hash: Buffer): Promise<{ id: string; region_id: string } | null> {
   const [row] = await sql<{ id: string; region_id: string }[]>`select id, region_id from agents where token_hash = ${hash}`;
@@ -62,15 +63,55 @@ export async function deleteAgent(sql: Db, id: string): Promise<boolean> {
   return (await sql`delete from agents where id = ${id}`).count === 1;
 }
 
-/** Notes that the agent pulls. */
-export async function touchAgent(sql: Db, id: string, version: string | null, now: Date): Promise<void> {
-  await sql`update agents set last_seen_at = ${now}, version = coalesce(${version}, version) where id = ${id}`;
+/** Notes that the agent is alive. */
+export async function touchAgent(sql: Db, id: string, now: Date): Promise<void> {
+  await sql`update agents set last_seen_at = ${now} where id = ${id}`;
+}
+
+/** Notes what an agent says of itself when it pulls. Returns since when it was impaired before. */
+export async function updateAgentState(sql: Db, id: string, state: { version: string; impairedSince: Date | null; now: Date }): Promise<Date | null> {
+  const [before] = await sql<{ impaired_since: Date | null }[]>`
+    update agents a set last_seen_at = ${state.now}, version = ${state.version}, impaired_since = ${state.impairedSince}
+    from (select impaired_since from agents where id = ${id} for update) before
+    where a.id = ${id} returning before.impaired_since`;
+  return before?.impaired_since ?? null;
 }
 
 /** The agents of a region that have pulled since then, in a stable order. */
-export async function selectLiveAgents(sql: Db, regionId: string, since: Date): Promise<string[]> {
-  const rows = await sql<{ id: string }[]>`select id from agents where region_id = ${regionId} and last_seen_at > ${since} order by id`;
-  return rows.map((row) => row.id);
+export async function selectLiveAgents(sql: Db, regionId: string, since: Date): Promise<{ id: string; impaired: boolean }[]> {
+  return await sql<{ id: string; impaired: boolean }[]>`
+    select id, impaired_since is not null as impaired from agents where region_id = ${regionId} and last_seen_at > ${since} order by id`;
+}
+
+/** A region that is to probe something and has no agent that could. */
+export interface SilentRegionRow {
+  region_id: string;
+  name: string;
+  /** Null where it has live agents, and the network of all of them is down. */
+  unserved_since: Date | null;
+  impaired_since: Date | null;
+  has_agents: boolean;
+}
+
+/** The enabled regions without a live agent whose network works, among those that probe something of the organisation (of any, when null). */
+export async function selectSilentRegions(sql: Db, orgId: string | null, since: Date): Promise<SilentRegionRow[]> {
+  return await sql<SilentRegionRow[]>`
+    select r.id as region_id, r.name,
+      case when count(a.id) filter (where a.last_seen_at > ${since}) = 0 then max(a.last_seen_at) end as unserved_since,
+      max(a.impaired_since) filter (where a.last_seen_at > ${since}) as impaired_since,
+      count(a.id) > 0 as has_agents
+    from regions r left join agents a on a.region_id = r.id
+    where r.enabled and exists (
+      select 1 from target_regions tr join targets t on t.id = tr.target_id and t.enabled join orgs o on o.id = t.org_id and o.deleted_at is null
+      where tr.region_id = r.id and (${orgId}::uuid is null or t.org_id = ${orgId}))
+    group by r.id
+    having count(a.id) filter (where a.last_seen_at > ${since} and a.impaired_since is null) = 0
+    order by r.id`;
+}
+
+/** Live agents whose own network is down. */
+export async function selectImpairedAgents(sql: Db, since: Date): Promise<AgentRow[]> {
+  return await sql<AgentRow[]>`select ${columns(sql)} from agents where impaired_since is not null and last_seen_at > ${since} order by id`;
 }
 
 export interface RegionCoverRow {

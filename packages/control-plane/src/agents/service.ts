@@ -1,6 +1,6 @@
 import { AppError } from "@statusmesh/shared/errors";
 import { isId, newId } from "@statusmesh/shared/ids";
-import type { AgentCtx, System } from "../context.ts";
+import { type AgentCtx, type Ctx, requireScope, type System } from "../context.ts";
 import { hashToken, newToken } from "../crypto/token.ts";
 import { iso, isoOrNull, type Page } from "../http/wire.ts";
 import { regionExists } from "../regions/service.ts";
@@ -21,13 +21,57 @@ export async function authenticateAgent(system: System, token: string | null): P
 }
 
 /** Notes a sign of life. */
-export async function agentSeen(ctx: AgentCtx, version: string | null): Promise<void> {
-  await queries.touchAgent(ctx.sql, ctx.agentId, version, new Date(ctx.clock.now()));
+export async function agentSeen(ctx: AgentCtx): Promise<void> {
+  await queries.touchAgent(ctx.sql, ctx.agentId, new Date(ctx.clock.now()));
 }
 
-/** Ids of the live agents of a region. */
+/** Notes what an agent says of itself. `impairedSince` (Unix ms) is null while its own network works. */
+export async function agentPulls(ctx: AgentCtx, says: { version: string; impairedSince: number | null }): Promise<void> {
+  const impairedSince = says.impairedSince === null ? null : new Date(says.impairedSince);
+  const before = await queries.updateAgentState(ctx.sql, ctx.agentId, { version: says.version, impairedSince, now: new Date(ctx.clock.now()) });
+  if ((before === null) === (impairedSince === null)) return;
+  const about = { agent: ctx.agentId, region: ctx.region };
+  if (impairedSince !== null) ctx.log.warn({ ...about, since: iso(impairedSince) }, "an agent's own network is down: what it fails to reach counts for nothing");
+  else ctx.log.info(about, "an agent's own network works again");
+}
+
+/** Ids of the agents that share a region's targets: those alive; not those whose own network is down, unless there are no others. */
 export async function liveAgents(system: Pick<System, "sql" | "clock">, region: string): Promise<string[]> {
-  return await queries.selectLiveAgents(system.sql, region, new Date(system.clock.now() - agentLiveMs));
+  const live = await queries.selectLiveAgents(system.sql, region, liveSince(system));
+  const able = live.filter(({ impaired }) => !impaired);
+  return (able.length > 0 ? able : live).map(({ id }) => id);
+}
+
+const liveSince = ({ clock }: Pick<System, "clock">): Date => new Date(clock.now() - agentLiveMs);
+
+/** A region from which nothing is checked at present. */
+export interface SilentRegion {
+  id: string;
+  name: string;
+  /** `network`: the network of its agents is down; `agents`: none of them pulls; `none`: it has none. */
+  why: "network" | "agents" | "none";
+  /** RFC 3339; null when there never was an agent. */
+  since: string | null;
+}
+
+/** The regions that probe something of the caller's organisation and cannot at present. An agent that has just gone away is given a minute. */
+export async function silentRegions(ctx: Ctx): Promise<SilentRegion[]> {
+  requireScope(ctx, "targets:read");
+  return (await queries.selectSilentRegions(ctx.sql, ctx.orgId, new Date(ctx.clock.now() - patienceMs))).map(silentRegion);
+}
+
+/** Agents come and go when they are updated. */
+const patienceMs = 60_000;
+
+/** What of agents and regions an operator has to see to. For the job that tells them. */
+export async function agentTroubles(system: Pick<System, "sql" | "clock">): Promise<{ regions: SilentRegion[]; impaired: { id: string; name: string; region: string; since: string }[] }> {
+  const [regions, agents] = await Promise.all([queries.selectSilentRegions(system.sql, null, liveSince(system)), queries.selectImpairedAgents(system.sql, liveSince(system))]);
+  return { regions: regions.map(silentRegion), impaired: agents.map((row) => ({ id: row.id, name: row.name, region: row.region_id, since: iso(row.impaired_since!) })) };
+}
+
+function silentRegion({ region_id, name, unserved_since, impaired_since, has_agents }: queries.SilentRegionRow): SilentRegion {
+  if (impaired_since !== null) return { id: region_id, name, why: "network", since: iso(impaired_since) };
+  return { id: region_id, name, why: has_agents ? "agents" : "none", since: isoOrNull(unserved_since) };
 }
 
 /** What the agents of each enabled region have to probe, and how many of them are alive. For operators. */
@@ -45,6 +89,7 @@ function present(row: queries.AgentRow, now: number): Agent {
     version: row.version,
     created_at: iso(row.created_at),
     last_seen_at: isoOrNull(row.last_seen_at),
+    impaired_since: isoOrNull(row.impaired_since),
   };
 }
 

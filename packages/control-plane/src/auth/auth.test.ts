@@ -235,7 +235,7 @@ t.test("the doors of agents and operators", async (t) => {
   const operator = (token: string, of = ask) => of("GET", "/operator/regions", undefined, token === "" ? {} : { authorization: `Bearer ${token}` });
   t.match(await operator("operator-secret-0123456789"), { status: 200, body: { total: 2 } });
   for (const token of ["", "operator-secret-012345678", authorization.slice(7), agent.token]) t.match(await operator(token), refused(401, "UNAUTHENTICATED"));
-  const unset = await serveWhole(t, home, { ...system, config: { ...system.config, operator: { admin_token: "" } } });
+  const unset = await serveWhole(t, home, { ...system, config: { ...system.config, operator: { email: "", admin_token: "" } } });
   for (const token of ["", "operator-secret-0123456789"]) t.match(await operator(token, unset), refused(404, "NOT_FOUND"), "there is no such surface");
   const made = await ask("POST", "/operator/agents", { name: "probe", region: "us" }, { authorization: "Bearer operator-secret-0123456789" });
   t.match(await authenticateAgent(system, made.body.token), { agentId: made.body.id, region: "us" });

@@ -171,7 +171,7 @@ t.test("agents of a region share its targets, and only what must moves", async (
 
   const held = await hold(mesh, a, nextA.cursor);
   clock.advance(agentLiveMs);
-  await agentSeen(b, null);
+  await agentSeen(b);
   await mesh.sql.notify("sm_targets", "");
   const after = await held.reply;
   t.ok(after.full);

@@ -3,7 +3,7 @@ import type { CheckSpec } from "@statusmesh/shared/checks";
 import { AppError } from "@statusmesh/shared/errors";
 import { type AssignedCheck, protocolVersion, type PullReply, type PullRequest, type WithheldCheck } from "@statusmesh/shared/agent-protocol";
 import { hash32, phaseMs, slotAtOrAfter } from "@statusmesh/shared/schedule";
-import { agentSeen, liveAgents } from "../agents/service.ts";
+import { agentPulls, agentSeen, liveAgents } from "../agents/service.ts";
 import type { AgentCtx } from "../context.ts";
 import type { Hub } from "../db/notify.ts";
 import { openSpec } from "../targets/service.ts";
@@ -51,7 +51,7 @@ export async function pull(ctx: AgentCtx, hub: Hub, request: PullRequest, signal
       },
     );
   }
-  await agentSeen(ctx, request.agent_version);
+  await agentPulls(ctx, { version: request.agent_version, impairedSince: request.impaired_since ?? null });
   const cursor = readCursor(request.cursor, ctx.clock.now());
   const until = ctx.clock.now() + holdMs;
   for (;;) {
@@ -67,7 +67,7 @@ export async function pull(ctx: AgentCtx, hub: Hub, request: PullRequest, signal
       const news = reply.full || reply.checks.length > 0 || reply.drop.length > 0 || reply.runs.length > 0;
       if (news || left <= 0 || signal.aborted) return reply;
       if (await woken) await new Promise((resolve) => setTimeout(resolve, settleMs));
-      await agentSeen(ctx, null);
+      await agentSeen(ctx);
     } finally {
       waiting.abort();
     }

@@ -57,7 +57,7 @@ const waiting = async () => [
   ...(await sql<{ id: string; spec: string; claimed_by: string | null }[]>`select id, spec::text as spec, claimed_by from on_demand_runs order by requested_at, id`),
 ];
 const waits = (count = 1) => until(async () => (await waiting()).length === count, "the run in the table");
-const awake = () => Promise.all([eu, twin, us].map((agent) => agentSeen(agent, null)));
+const awake = () => Promise.all([eu, twin, us].map((agent) => agentSeen(agent)));
 
 t.beforeEach(awake);
 
@@ -106,7 +106,7 @@ t.test("no more are taken than the agent has room for, the oldest first, and non
 
 t.test("who serves the region decides: the first with an agent, PROBE_UNAVAILABLE without, PROBE_BUSY when none answers", async (t) => {
   clock.advance(agentLiveMs);
-  await agentSeen(us, null);
+  await agentSeen(us);
   const asked = run(["eu", "us"]);
   await waits();
   const [taken] = await claimRuns(us, 1);

@@ -1,4 +1,5 @@
 import { checkKinds, checkTypes, isCheckType, kindOf } from "@statusmesh/shared/checks";
+import { silentRegions } from "../agents/service.ts";
 import { listChannels } from "../channels/service.ts";
 import type { Ctx } from "../context.ts";
 import { page, type Page, type PageCall, type PageReply, wholeNumber } from "../http/pages.ts";
@@ -6,7 +7,7 @@ import { explainIncident, getIncident, listDeliveries, listIncidents } from "../
 import { latencyByRegion, latencySeries, listResults, monitorHistory, uptime } from "../results/service.ts";
 import { latestBucket, phasesOf, rangeOf, ranges, shadesOf } from "./monitor-page.ts";
 import { getMonitor, getTarget, listMonitors, type MonitorRow } from "./service.ts";
-import { detail, isWaiting, overview, policyWords, shownState, shownStates, stateWords, where, why } from "./words.ts";
+import { detail, isWaiting, overview, policyWords, shownState, silenceWords, shownStates, stateWords, where, why } from "./words.ts";
 
 const pageSize = 50;
 const dayMs = 86_400_000;
@@ -24,11 +25,8 @@ async function monitors({ ctx, query }: PageCall<"tenant">): Promise<PageReply> 
   // The sentence on top speaks of all monitors, whatever the list is narrowed to.
   const all = filtered || offset > 0 ? await listMonitors(ctx, { limit: 3, offset: 0 }) : list;
   const now = ctx.clock.now();
-  const history = await monitorHistory(
-    ctx,
-    list.items.map((row) => row.target.id),
-    { from: new Date(now - dayMs), to: new Date(now), slices },
-  );
+  const ids = list.items.map((row) => row.target.id);
+  const [history, silent] = await Promise.all([monitorHistory(ctx, ids, { from: new Date(now - dayMs), to: new Date(now), slices }), silentRegions(ctx)]);
   return {
     view: "targets/list",
     fragment: "targets/list-live",
@@ -41,6 +39,7 @@ async function monitors({ ctx, query }: PageCall<"tenant">): Promise<PageReply> 
       troubled: all.counts.down + all.counts.error,
       everything: shownStates.reduce((sum, name) => sum + all.counts[name], 0),
       lastCheck: all.last_check_at,
+      silent: silent.map((region) => ({ ...region, ...silenceWords(region) })),
       query: { q, tag, state: state ?? "", offset },
       sliceSecs: dayMs / slices / 1000,
       origin: ctx.config.server.public_url,
@@ -71,12 +70,13 @@ async function monitor({ ctx, params, query }: PageCall<"tenant">): Promise<Page
   const region = row.regions.find((own) => own.region === query["region"])?.region;
   const span = { from: new Date(now - range.ms).toISOString(), to: new Date(now).toISOString() };
   const ofRegion = region === undefined ? {} : { region };
-  const [series, byRegion, up, results, incidents, trouble] = await Promise.all([
+  const [series, byRegion, up, results, incidents, silent, trouble] = await Promise.all([
     latencySeries(ctx, id, { ...span, ...ofRegion }),
     latencyByRegion(ctx, id, span),
     uptime(ctx, id, { ...span, ...ofRegion }),
     listResults(ctx, id, { ...span, ...ofRegion, limit: wholeNumber(query["results"], 10, 100) || 10, offset: 0 }),
     listIncidents(ctx, { state: "all", target_id: id, limit: 100, offset: 0 }),
+    silentRegions(ctx),
     row.open_incident === null ? null : troubleOf(ctx, row.open_incident.id),
   ]);
   return {
@@ -105,6 +105,7 @@ async function monitor({ ctx, params, query }: PageCall<"tenant">): Promise<Page
           ? null
           : { ...trouble, why: why(trouble.votes, row.open_incident!.error_sample), where: where(row.open_incident), policy: policyWords(row.target.region_policy, trouble.votes) },
       policy: policyWords(row.target.region_policy, null),
+      silent: silent.filter(({ id: silentId }) => row.regions.some((own) => own.region === silentId)).map((region) => ({ ...region, ...silenceWords(region) })),
     },
   };
 }

@@ -2,7 +2,7 @@ import t from "tap";
 import type { Explanation } from "../incidents/schema.ts";
 import { latestBucket, phasesOf, rangeOf, shadesOf } from "./monitor-page.ts";
 import type { MonitorRow, MonitorState } from "./service.ts";
-import { type Counts, detail, isWaiting, overview, policyWords, shownState, where, why } from "./words.ts";
+import { type Counts, detail, isWaiting, overview, policyWords, shownState, silenceWords, where, why } from "./words.ts";
 
 const since = new Date("2026-11-20T14:02:00.000Z");
 
@@ -33,6 +33,13 @@ t.test("the sentence on top of the list", async (t) => {
   t.equal(said([row("A", "up")], { up: 1 }), "The only monitor is up.");
   t.equal(said([row("A", "up")], { up: 2, paused: 1 }), "2 monitors are up, 1 paused.");
   t.equal(said([row("A", "up", { paused: true })], { paused: 3 }), "All 3 monitors are paused.");
+});
+
+t.test("a region from which nothing is checked", async (t) => {
+  const said = (why: "network" | "agents" | "none"): string => Object.values(silenceWords({ name: "Frankfurt", why })).join(" since 14:02");
+  t.equal(said("network"), "The network of the agent in Frankfurt is down since 14:02. What it cannot reach counts for nothing until it is back.");
+  t.match(said("agents"), /^Nothing is checked from Frankfurt since 14:02: its agent is not heard of\. /);
+  t.match(said("none"), /no agent has come for it yet\. Start one with sm-agent run\.$/);
 });
 
 t.test("a row", async (t) => {

@@ -1,4 +1,5 @@
 import { errorInWords, kindOf } from "@statusmesh/shared/checks";
+import type { SilentRegion } from "../agents/service.ts";
 import { list, plural } from "../http/format.ts";
 import type { Explanation } from "../incidents/schema.ts";
 import type { RegionPolicy } from "./schema.ts";
@@ -77,6 +78,15 @@ export function overview(worst: readonly MonitorRow[], counts: Counts): Overview
   const named = affected.slice(0, 3).map((row) => row.target.name);
   const more = counts[tone] - named.length;
   return { tone, lead: `${counts[tone]} monitors ${predicate(tone, 2)}`, since: null, rest: `: ${list(more > 0 ? [...named, `${more} more`] : named)}.`, others };
+}
+
+/** What a page says of a region from which nothing is checked; the time, if there is one, comes after `lead`. */
+export function silenceWords({ name, why }: Pick<SilentRegion, "name" | "why">): { lead: string; rest: string } {
+  if (why === "network") return { lead: `The network of the agent in ${name} is down`, rest: ". What it cannot reach counts for nothing until it is back." };
+  const lead = `Nothing is checked from ${name}`;
+  return why === "none"
+    ? { lead, rest: ": no agent has come for it yet. Start one with sm-agent run." }
+    : { lead, rest: ": its agent is not heard of. See to the machine that sm-agent runs on, and whether it reaches this control plane." };
 }
 
 function predicate(state: ShownState, count: number): string {

@@ -13,6 +13,8 @@ export interface DialTrace {
   dns_ms: number | null;
   connect_ms: number | null;
   tls_ms: number | null;
+  /** The address of the first connection: the one that answered, or until then the one to try first. */
+  address?: string;
 }
 
 export interface DialOptions {
@@ -65,11 +67,14 @@ export async function dial(options: DialOptions): Promise<Dialled> {
     if (addresses.length === 0) throw new DialError("dns", "name has no address", "ENODATA");
     if (!allowPrivate) for (const address of addresses) refuse(address, blockedRange(address));
   }
+  const first = trace?.connect_ms === null;
   if (trace !== undefined) trace.doing = "connecting";
+  if (trace !== undefined && first) trace.address = addresses[0]!;
   const started = performance.now();
   const { socket, address } = await connectFirst(addresses.slice(0, maxAttempts), port, signal);
   const connectMs = performance.now() - started;
   if (trace !== undefined) trace.connect_ms = (trace.connect_ms ?? 0) + connectMs;
+  if (trace !== undefined && first) trace.address = address;
   // What was dialled has been checked; this holds even where a proxy or a changed library would dial something else.
   if (!allowPrivate) {
     const range = blockedRange(socket.remoteAddress ?? "");

@@ -1,0 +1,211 @@
+import t from "tap";
+import { NetworkGuard, type Place } from "./network.ts";
+import { FakeClock, httpCheck, outcomeOf, tcpServer, testRunner } from "./testing.ts";
+
+const controlPlane = { host: "status.example.org", port: 443 };
+
+/** A guard in a world where each name has an address; those in `down` are silent, and so is all else while `cut`. */
+function scene(options: { canaries?: Place[]; addresses?: Record<string, string> } = {}) {
+  const clock = new FakeClock();
+  const lines: string[] = [];
+  const asked: string[] = [];
+  const down = new Set<string>();
+  const world = { cut: false };
+  const addresses: Record<string, string> = {
+    "status.example.org": "5.1.0.1",
+    "a.example.org": "20.1.0.1",
+    "b.example.org": "30.1.0.1",
+    "c.example.org": "40.1.0.1",
+    "nas.lan": "192.168.1.2",
+    "tv.lan": "192.168.1.3",
+    "printer.lan": "192.168.1.4",
+    ...options.addresses,
+  };
+  const network = new NetworkGuard({
+    clock,
+    log: (level, msg) => lines.push(`${level} ${msg}`),
+    controlPlane,
+    canaries: options.canaries ?? [],
+    connect: ({ host }, signal) => {
+      asked.push(host);
+      const address = addresses[host];
+      if (address === undefined) throw new Error(`nobody knows ${host}`);
+      if (!world.cut && !down.has(host)) return Promise.resolve(address);
+      return new Promise((_, fail) => signal.addEventListener("abort", () => fail(new Error("silent")), { once: true }));
+    },
+  });
+  const up = (...hosts: string[]): void => {
+    for (const host of hosts) network.reached({ host, port: 443 }, addresses[host]!);
+  };
+  /** A run of ten seconds that fails now; the time that canaries take passes. */
+  const fails = async (host: string, address: string | null = addresses[host] ?? null): Promise<boolean> => {
+    const believed = network.believes({ host, port: 443, address, began: clock.monotonic() - 10_000 });
+    await clock.pass(3_000);
+    return await believed;
+  };
+  return { clock, network, lines, asked, down, world, up, fails };
+}
+
+t.test("a failure is believed while another destination answers, without asking anybody", async (t) => {
+  const { clock, asked, up, fails } = scene();
+  up("a.example.org", "b.example.org");
+  await clock.pass(60_000);
+  up("b.example.org");
+  t.equal(await fails("a.example.org"), true);
+  t.strictSame(asked, []);
+});
+
+t.test("its own earlier answer, or one from before it began, is no proof", async (t) => {
+  const { clock, asked, up, fails } = scene();
+  up("b.example.org", "a.example.org");
+  await clock.pass(60_000);
+  up("a.example.org");
+  t.equal(await fails("a.example.org"), true);
+  t.ok(asked.includes("status.example.org"), "so the canaries were asked, and answered");
+});
+
+t.test("when everything is silent the agent is impaired, once, until something answers", async (t) => {
+  const { clock, network, lines, world, up, fails } = scene();
+  up("a.example.org", "b.example.org", "c.example.org");
+  await clock.pass(60_000);
+  world.cut = true;
+  const since = clock.now();
+  for (const host of ["a.example.org", "b.example.org", "c.example.org", "new.example.org"]) t.equal(await fails(host), false, host);
+  t.ok(network.impairedSince !== null && network.impairedSince >= since && network.impairedSince <= since + 3_000);
+  t.equal(lines.length, 1, "one line, however many runs fail");
+  await clock.pass(24 * 3_600_000);
+  t.equal(await fails("a.example.org"), false, "a day later those who answered last still show it");
+  world.cut = false;
+  await clock.pass(15_000);
+  t.equal(network.impairedSince, null, "noticed without any run");
+  t.match(lines, [/^error .* is down/, /^info .* works again/]);
+});
+
+t.test("a run that reaches its destination ends it at once", async (t) => {
+  const { clock, network, world, up, fails } = scene();
+  up("a.example.org", "b.example.org", "c.example.org");
+  await clock.pass(60_000);
+  world.cut = true;
+  await fails("a.example.org");
+  t.ok(network.impairedSince !== null);
+  up("nas.lan");
+  t.ok(network.impairedSince !== null, "but not one on another side");
+  up("b.example.org");
+  t.equal(network.impairedSince, null);
+});
+
+t.test("one that answers among many that are silent acquits the network", async (t) => {
+  const { clock, network, down, up, fails } = scene();
+  up("a.example.org", "b.example.org", "c.example.org");
+  await clock.pass(60_000);
+  for (const host of ["a.example.org", "b.example.org", "status.example.org"]) down.add(host);
+  for (const host of ["a.example.org", "b.example.org"]) t.equal(await fails(host), true, host);
+  t.equal(network.impairedSince, null);
+});
+
+t.test("too few to tell: believed", async (t) => {
+  const few = scene();
+  few.up("a.example.org");
+  await few.clock.pass(60_000);
+  few.world.cut = true;
+  t.equal(await few.fails("a.example.org"), true, "the target and the control plane may be down");
+
+  const neighbours = scene({ addresses: { "b.example.org": "20.1.7.1", "c.example.org": "20.1.9.9" } });
+  neighbours.up("a.example.org", "b.example.org", "c.example.org");
+  await neighbours.clock.pass(60_000);
+  neighbours.world.cut = true;
+  t.equal(await neighbours.fails("b.example.org"), true, "one hoster and the control plane may be down");
+
+  const here = scene({ addresses: { "status.example.org": "127.0.0.1" } });
+  here.up("a.example.org", "b.example.org", "c.example.org");
+  await here.clock.pass(60_000);
+  for (const host of ["a.example.org", "b.example.org", "c.example.org"]) here.down.add(host);
+  t.equal(await here.fails("a.example.org"), false, "a control plane on this machine shows nothing about the network, though it answers");
+});
+
+t.test("who has been down for long shows nothing", async (t) => {
+  const { clock, down, world, up, fails } = scene();
+  up("a.example.org", "b.example.org", "c.example.org");
+  await clock.pass(60_000);
+  for (const host of ["b.example.org", "c.example.org"]) {
+    down.add(host);
+    t.equal(await fails(host), true);
+  }
+  up("a.example.org");
+  await clock.pass(60_000);
+  world.cut = true;
+  t.equal(await fails("a.example.org"), true, "only it and the control plane fell silent");
+});
+
+t.test("private networks are down as a whole easily: only chosen canaries tell", async (t) => {
+  const lan = scene();
+  lan.up("nas.lan", "tv.lan", "printer.lan");
+  await lan.clock.pass(60_000);
+  lan.world.cut = true;
+  t.equal(await lan.fails("nas.lan"), true);
+
+  const router = { host: "192.168.1.1", port: 80 };
+  const chosen = scene({ canaries: [router], addresses: { "192.168.1.1": "192.168.1.1" } });
+  chosen.up("nas.lan", "tv.lan");
+  await chosen.clock.pass(60_000);
+  chosen.down.add("nas.lan");
+  t.equal(await chosen.fails("nas.lan"), true, "the router answers");
+  chosen.world.cut = true;
+  t.equal(await chosen.fails("tv.lan"), false, "the router does not");
+  t.ok(chosen.network.impairedSince !== null);
+});
+
+t.test("a chosen canary is enough by itself, and cannot outweigh an answer", async (t) => {
+  const { clock, world, down, up, fails } = scene({ canaries: [{ host: "one.example.net", port: 53 }], addresses: { "one.example.net": "1.1.1.1" } });
+  up("a.example.org", "b.example.org");
+  await clock.pass(60_000);
+  down.add("one.example.net");
+  down.add("a.example.org");
+  t.equal(await fails("a.example.org"), true, "b answers");
+  world.cut = true;
+  t.equal(await fails("b.example.org"), false);
+});
+
+t.test("runs on this machine do not leave it", async (t) => {
+  const { world, asked, fails } = scene({ canaries: [{ host: "one.example.net", port: 53 }], addresses: { "one.example.net": "1.1.1.1" } });
+  world.cut = true;
+  t.equal(await fails("127.0.0.1", "127.0.0.1"), true);
+  t.equal(await fails("localhost", "::1"), true);
+  t.strictSame(asked, []);
+});
+
+t.test("a hundred failures at once ask the canaries once", async (t) => {
+  const { clock, network, world, asked, up } = scene();
+  up("a.example.org", "b.example.org", "c.example.org");
+  await clock.pass(60_000);
+  world.cut = true;
+  const all = Array.from({ length: 100 }, (_, n) => network.believes({ host: `t${n}.example.org`, port: 443, address: null, began: clock.monotonic() }));
+  await clock.pass(3_000);
+  t.ok((await Promise.all(all)).every((believed) => !believed));
+  t.equal(asked.length, 4);
+});
+
+t.test("in a run: no evidence, no breaker, and the run says why", async (t) => {
+  const { port, server } = await tcpServer(t, (socket) => socket.end("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"));
+  const clock = new FakeClock();
+  const seen: string[] = [];
+  let believed = true;
+  const network = new NetworkGuard({ clock, log: () => undefined, canaries: [], controlPlane, connect: () => Promise.reject(new Error("silent")) });
+  network.reached = (place, address) => void seen.push(`${place.host}:${place.port} ${address}`);
+  network.believes = (failure) => {
+    seen.push(`failed ${failure.host}:${failure.port} ${failure.address}`);
+    return Promise.resolve(believed);
+  };
+  const runner = testRunner({ clock, network, lookup: () => Promise.resolve(["127.0.0.1"]) });
+  const run = () => outcomeOf(runner.run("org", { ...httpCheck(`http://shop.example.org:${port}/`) }));
+  t.match(await run(), { skip: false, measurement: { status: "up" } });
+  server.close();
+  for (let n = 0; n < 4; n++) t.match(await run(), { skip: false, measurement: { status: "down", error: "connection refused" } });
+  believed = false;
+  for (let n = 0; n < 10; n++)
+    t.match(await run(), { skip: true, measurement: { status: "error", error: "the agent's own network is down (connection refused)" } }, "the breaker stays shut");
+  believed = true;
+  t.match(await run(), { measurement: { error: "connection refused" } });
+  t.match(await run(), { measurement: { error: "circuit_open" } });
+  t.strictSame([seen[0], seen[1]], [`shop.example.org:${port} 127.0.0.1`, `failed shop.example.org:${port} 127.0.0.1`]);
+});

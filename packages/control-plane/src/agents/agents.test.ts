@@ -1,0 +1,125 @@
+import t from "tap";
+import { tellOperator } from "../jobs/operator-notices.ts";
+import { minute, noon, second } from "../testing/clock.ts";
+import { startMailbox } from "../testing/mailbox.ts";
+import { newTarget } from "../testing/scene.ts";
+import { newAgent, newOrg, openWorld } from "../testing/world.ts";
+import { agentPulls, agentSeen, liveAgents, silentRegions } from "./service.ts";
+
+const world = await openWorld(t, { env: { SM_OPERATOR__EMAIL: "ops@example.org" } });
+const { sql, clock, log } = world;
+const mailbox = await startMailbox(t);
+const system = { ...world.system, config: { ...world.system.config, email: { ...world.system.config.email, smtp_url: mailbox.url } } };
+await sql`update regions set name = 'Frankfurt' where id = 'eu'`;
+const owner = await newOrg(system);
+const subjects = () => mailbox.mails.splice(0).map(({ text }) => /^Subject: (.*)$/m.exec(text)?.[1]);
+const version = "1.2.3";
+/** A monitor that is probed from Frankfurt. */
+async function probedTarget(name = "Shop"): Promise<string> {
+  const id = await newTarget(owner, name);
+  await sql`insert into target_regions (target_id, region_id) values (${id}, 'eu')`;
+  return id;
+}
+
+t.test("an agent whose network is down leaves its targets to the others, if there are any", async (t) => {
+  clock.at = noon;
+  const [one, two] = [await newAgent(system), await newAgent(system)];
+  for (const agent of [one, two]) await agentPulls(agent, { version, impairedSince: null });
+  const both = [one.agentId, two.agentId].sort();
+  t.strictSame(await liveAgents(system, "eu"), both);
+  log.lines.length = 0;
+  await agentPulls(one, { version, impairedSince: noon - minute });
+  await agentPulls(one, { version, impairedSince: noon - minute });
+  t.strictSame(await liveAgents(system, "eu"), [two.agentId]);
+  t.equal(log.lines.length, 1, "said once");
+  await agentSeen(one);
+  t.strictSame(await liveAgents(system, "eu"), [two.agentId], "a sign of life changes nothing about it");
+  await agentPulls(two, { version, impairedSince: noon });
+  t.strictSame(await liveAgents(system, "eu"), both, "when all are, the region is not left alone");
+  for (const agent of [one, two]) await agentPulls(agent, { version, impairedSince: null });
+  t.strictSame(await liveAgents(system, "eu"), both);
+  t.match(
+    log.lines.map(({ level }) => level),
+    ["warn", "warn", "info", "info"],
+  );
+  await sql`delete from agents`;
+});
+
+t.test("a region from which nothing is checked, for those who have monitors there", async (t) => {
+  clock.at = noon;
+  t.strictSame(await silentRegions(owner), [], "nobody misses a region without monitors");
+  const target = await probedTarget();
+  const stranger = await newOrg(system);
+  t.strictSame(await silentRegions(owner), [{ id: "eu", name: "Frankfurt", why: "none", since: null }]);
+  t.strictSame(await silentRegions(stranger), []);
+  const agent = await newAgent(system);
+  await agentPulls(agent, { version, impairedSince: null });
+  t.strictSame(await silentRegions(owner), []);
+  clock.advance(59 * second);
+  t.strictSame(await silentRegions(owner), [], "it may be restarting");
+  clock.advance(2 * second);
+  t.strictSame(await silentRegions(owner), [{ id: "eu", name: "Frankfurt", why: "agents", since: new Date(noon).toISOString() }]);
+  await agentPulls(agent, { version, impairedSince: noon + minute });
+  t.strictSame(await silentRegions(owner), [{ id: "eu", name: "Frankfurt", why: "network", since: new Date(noon + minute).toISOString() }]);
+  const helper = await newAgent(system);
+  await agentPulls(helper, { version, impairedSince: null });
+  t.strictSame(await silentRegions(owner), [], "another agent sees");
+  await sql`update targets set enabled = false where id = ${target}`;
+  await sql`delete from agents`;
+  t.strictSame(await silentRegions(owner), [], "paused monitors miss nothing");
+  await sql`delete from targets`;
+});
+
+t.test("the operator gets one mail when it lasts and one when it is over, however many look", async (t) => {
+  clock.at = noon;
+  for (let n = 0; n < 5; n++) await probedTarget(`shop ${n}`);
+  const agent = await newAgent(system);
+  const looks = async (ms: number) => {
+    for (const until = clock.now() + ms; clock.now() < until; clock.advance(15 * second)) await tellOperator(system);
+  };
+  await agentPulls(agent, { version, impairedSince: null });
+  await looks(15 * second);
+  await looks(2 * minute);
+  t.strictSame(subjects(), [], "an agent that is away for less than two minutes");
+  await agentPulls(agent, { version, impairedSince: null });
+  await looks(15 * second);
+
+  clock.advance(30 * second);
+  await looks(2 * minute + 30 * second);
+  t.strictSame(subjects(), ["StatusMesh: nothing is checked from the region Frankfurt"]);
+  await looks(10 * minute);
+  t.strictSame(subjects(), []);
+  await agentPulls(agent, { version, impairedSince: clock.now() - minute });
+  await looks(15 * second);
+  t.strictSame(subjects(), ["StatusMesh: Over: nothing is checked from the region Frankfurt"]);
+  const impaired = async (ms: number) => {
+    for (const until = clock.now() + ms; clock.now() < until; ) {
+      await agentPulls(agent, { version, impairedSince: noon + 20 * minute });
+      await looks(15 * second);
+    }
+  };
+  await impaired(3 * minute);
+  t.match(subjects(), [/^StatusMesh: the network of the agent /]);
+  await agentPulls(agent, { version, impairedSince: null });
+  await looks(15 * second);
+  t.match(subjects(), [/Over: the network/]);
+  await sql`delete from agents`;
+  await sql`delete from operator_notices`;
+});
+
+t.test("a mail that cannot be sent is sent later; a time when nobody looked does not count", async (t) => {
+  await tellOperator(system);
+  clock.advance(10 * minute);
+  await tellOperator(system);
+  t.strictSame(subjects(), [], "the control plane was away, and so it seemed was everybody");
+  mailbox.refusal = "450 later";
+  for (let n = 0; n < 10; n++) {
+    clock.advance(15 * second);
+    await tellOperator(system);
+  }
+  t.strictSame(subjects(), []);
+  mailbox.refusal = null;
+  clock.advance(15 * second);
+  await tellOperator(system);
+  t.match(subjects(), [/nothing is checked/]);
+});
