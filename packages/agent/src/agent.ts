@@ -1,7 +1,9 @@
 import type { OnDemandRun, PullReply } from "@statusmesh/shared/agent-protocol";
+import { dial } from "@statusmesh/shared/net/dial";
 import { connectApi } from "./api.ts";
 import type { CorrectedClock } from "./clock.ts";
 import type { Log } from "./log.ts";
+import { NetworkGuard, type Place } from "./network.ts";
 import { Puller } from "./pull.ts";
 import { rdapCache } from "./rdap/cache.ts";
 import { RdapLookups } from "./rdap/lookups.ts";
@@ -24,6 +26,8 @@ export interface AgentSettings {
   rdapBootstrapUrl: string | undefined;
   /** Where results wait; closed by {@link Agent.stop}. */
   spool: Spool;
+  /** Places that always answer, to tell an outage of this machine's network by; see {@link NetworkGuard}. */
+  canaries: readonly Place[];
   /** How often the agent's numbers are logged, ms. */
   statsMs: number;
   log: Log;
@@ -48,7 +52,19 @@ export function startAgent(settings: AgentSettings): Agent {
   const api = connectApi(settings.url, settings.token, userAgent);
   const cache = rdapCache(settings.stateDir, { clock, log });
   const rdap = new RdapLookups({ cache, clock, log, userAgent, registriesUrl: settings.rdapBootstrapUrl });
-  const runner = new Runner({ clock, log, stats, allowPrivate: settings.allowPrivateTargets, userAgent, rdap });
+  const network = new NetworkGuard({
+    clock,
+    log,
+    controlPlane: placeOf(settings.url),
+    canaries: settings.canaries,
+    connect: async ({ host, port }, named, signal) => {
+      const { socket, address } = await dial({ host, port, allowPrivate: named || settings.allowPrivateTargets, signal });
+      socket.destroy();
+      return address;
+    },
+    changed: () => puller.askAgain(),
+  });
+  const runner = new Runner({ clock, log, stats, allowPrivate: settings.allowPrivateTargets, userAgent, rdap, network });
   const reporter = new Reporter({ api, spool, clock, log, stats });
   const running = new Set<{ done: Promise<unknown>; abandon(): void }>();
   let onDemand = 0;
@@ -88,7 +104,16 @@ export function startAgent(settings: AgentSettings): Agent {
     schedule.apply(reply);
     for (const asked of reply.runs) runOnDemand(asked);
   };
-  const puller = new Puller({ api, clock, log, version, capacity: () => Math.max(0, onDemandCapacity - onDemand), apply, refused: () => schedule.clear() });
+  const puller = new Puller({
+    api,
+    clock,
+    log,
+    version,
+    capacity: () => Math.max(0, onDemandCapacity - onDemand),
+    apply,
+    refused: () => schedule.clear(),
+    impairedSince: () => network.impairedSince,
+  });
 
   const logStats = (): void =>
     log("info", "numbers", {
@@ -108,6 +133,7 @@ export function startAgent(settings: AgentSettings): Agent {
       clearInterval(ticker);
       schedule.stop();
       puller.stop();
+      network.stop();
       await pulling;
       await Promise.race([Promise.all([...running].map((run) => run.done)), new Promise<void>((settle) => clock.after(graceMs, settle))]);
       for (const run of running) run.abandon();
@@ -117,4 +143,10 @@ export function startAgent(settings: AgentSettings): Agent {
       logStats();
     },
   };
+}
+
+/** Where a URL leads. */
+function placeOf(url: string): Place {
+  const { protocol, hostname, port } = new URL(url);
+  return { host: hostname.replace(/^\[|\]$/g, ""), port: port === "" ? (protocol === "https:" ? 443 : 80) : Number(port) };
 }

@@ -49,6 +49,7 @@ t.test("wrong usage is one clear line and exit 64", async (t) => {
       { SM_AGENT_TOKEN: token, SM_AGENT_RDAP_BOOTSTRAP_URL: "http://mirror.example/dns.json" },
       /must be an https URL/,
     ],
+    ["a canary without a port", ["run", "--url", url, "--canaries", "192.0.2.1:53, router"], { SM_AGENT_TOKEN: token }, /"router" is not host:port/],
     ["a command that does not exist", ["frobnicate"], {}, /unknown command 'frobnicate'/],
   ];
   await Promise.all(

@@ -4,6 +4,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { setFlagsFromString } from "node:v8";
 import { Command, CommanderError, InvalidArgumentError, Option } from "commander";
 import { type Clock, correctedClock } from "./clock.ts";
+import type { Place } from "./network.ts";
 import { jsonLog, type Log } from "./log.ts";
 import { mayAsk } from "./rdap/may-ask.ts";
 import type { Spool } from "./spool.ts";
@@ -22,6 +23,7 @@ interface RunOptions {
   spoolDir?: string;
   spoolMaxMb: number;
   allowPrivateTargets: boolean;
+  canaries: readonly Place[];
   statsSecs: number;
   rdapBootstrapUrl?: string;
 }
@@ -57,6 +59,12 @@ program
   .addOption(
     new Option("--rdap-bootstrap-url <url>", "a mirror of IANA's list of RDAP registries, for checks of domains").env("SM_AGENT_RDAP_BOOTSTRAP_URL").argParser(registriesUrl),
   )
+  .addOption(
+    new Option("--canaries <host:port,...>", "places that always answer, such as the router: when they are silent too, it is the agent's own network that is down")
+      .env("SM_AGENT_CANARIES")
+      .argParser(places)
+      .default([], "the control plane and the targets that answer best"),
+  )
   .addOption(new Option("--stats-secs <seconds>", "how often to log the agent's own numbers").env("SM_AGENT_STATS_SECS").argParser(wholeNumber(86_400)).default(60))
   .action(run);
 
@@ -71,6 +79,19 @@ function registriesUrl(text: string): string {
   const url = URL.canParse(text) ? new URL(text) : null;
   if (url === null || !mayAsk(url)) throw new InvalidArgumentError("It must be an https URL without credentials, or an http one on this machine.");
   return url.href;
+}
+
+function places(text: string): Place[] {
+  return text
+    .split(",")
+    .map((part) => part.trim())
+    .filter((part) => part !== "")
+    .map((part) => {
+      const [, host = "", port = ""] = /^(.+):(\d{1,5})$/.exec(part) ?? [];
+      if (!URL.canParse(`tcp://${part}`) || Number(port) < 1 || Number(port) > 65_535)
+        throw new InvalidArgumentError(`"${part}" is not host:port, for example 192.0.2.1:443 or [2001:db8::1]:443.`);
+      return { host: host.replace(/^\[|\]$/g, ""), port: Number(port) };
+    });
 }
 
 function yesOrNo(text: string): boolean {
@@ -131,6 +152,7 @@ async function run(options: RunOptions, command: Command): Promise<void> {
     allowPrivateTargets: options.allowPrivateTargets,
     stateDir: options.spoolDir === undefined || options.spoolDir === "" ? null : options.spoolDir,
     rdapBootstrapUrl: options.rdapBootstrapUrl,
+    canaries: options.canaries,
     statsMs: options.statsSecs * 1000,
     clock,
     spool,

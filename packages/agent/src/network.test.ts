@@ -26,7 +26,7 @@ function scene(options: { canaries?: Place[]; addresses?: Record<string, string>
     log: (level, msg) => lines.push(`${level} ${msg}`),
     controlPlane,
     canaries: options.canaries ?? [],
-    connect: ({ host }, signal) => {
+    connect: ({ host }, _named, signal) => {
       asked.push(host);
       const address = addresses[host];
       if (address === undefined) throw new Error(`nobody knows ${host}`);

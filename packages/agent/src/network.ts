@@ -16,8 +16,11 @@ export interface Failure extends Place {
   readonly began: number;
 }
 
-/** Connects and hangs up; resolves to the address that answered, rejects when none has by the time the signal aborts. */
-export type Connect = (place: Place, signal: AbortSignal) => Promise<string>;
+/**
+ * Connects and hangs up; resolves to the address that answered, rejects when none has by the time the signal aborts.
+ * `named` is true for places that the operator of the agent named, which the guard does not stand before.
+ */
+export type Connect = (place: Place, named: boolean, signal: AbortSignal) => Promise<string>;
 
 export interface NetworkGuardOptions {
   clock: Clock;
@@ -27,6 +30,8 @@ export interface NetworkGuardOptions {
   canaries: readonly Place[];
   /** Where the control plane is; shows nothing where it is on this machine or its own network. */
   controlPlane: Place;
+  /** The network went down, or works again. */
+  changed?: () => void;
 }
 
 /** The internet, or networks of one's own: that one of them answers says nothing about the other. */
@@ -44,6 +49,7 @@ interface Landmark extends Place {
 interface Canary extends Place {
   readonly network: string;
   readonly chosen: boolean;
+  readonly named: boolean;
 }
 
 /** What the canaries of a side said. `silent` are those that did not answer anybody. */
@@ -142,7 +148,7 @@ export class NetworkGuard {
     const cancel = clock.after(canaryTimeoutMs, () => over.abort(new Error("no answer")));
     const silent: Canary[] = [];
     const asked = this.#canaries(side).map(async (canary) => {
-      const address = await connect(canary, over.signal).catch(() => null);
+      const address = await connect(canary, canary.named, over.signal).catch(() => null);
       if (address === null) silent.push(canary);
       // One that leads to the other side, or nowhere farther than this machine, shows nothing.
       if (address === null || isLoopback(address) || sideOf(address) !== side) throw new Error("no proof");
@@ -161,7 +167,7 @@ export class NetworkGuard {
   /** The chosen ones; on the public side the control plane and, each of another network, the landmarks that answered best as well. */
   #canaries(side: Side): Canary[] {
     const { canaries, controlPlane } = this.#options;
-    const chosen = canaries.map((place) => ({ ...place, network: place.host, chosen: true }));
+    const chosen = canaries.map((place) => ({ ...place, network: place.host, chosen: true, named: true }));
     if (side === "private") return chosen;
     const recent = this.#newest.public.at - landmarkMaxAgeMs;
     const best = new Map<string, Landmark>();
@@ -170,7 +176,7 @@ export class NetworkGuard {
       if (landmark.streak > (best.get(landmark.network)?.streak ?? 0)) best.set(landmark.network, landmark);
     }
     const landmarks = [...best.values()].sort((a, b) => b.streak - a.streak).slice(0, maxLandmarksAsked);
-    return [...chosen, { ...controlPlane, network: controlPlane.host, chosen: false }, ...landmarks.map((landmark) => ({ ...landmark, chosen: false }))];
+    return [...chosen, { ...controlPlane, network: controlPlane.host, chosen: false, named: true }, ...landmarks.map((landmark) => ({ ...landmark, chosen: false, named: false }))];
   }
 
   #fails(side: Side): void {
@@ -178,6 +184,7 @@ export class NetworkGuard {
     const { clock, log } = this.#options;
     this.#impaired = { side, since: Math.round(clock.now()), cancelRecheck: () => undefined };
     log("error", "the agent's own network is down: nothing that it asks answers. Runs that fail meanwhile count for nothing");
+    this.#options.changed?.();
     this.#recheckLater();
   }
 
@@ -196,6 +203,7 @@ export class NetworkGuard {
     this.#impaired = null;
     const secs = Math.round((this.#options.clock.now() - impaired.since) / 1000);
     this.#options.log("info", "the agent's own network works again", { secs });
+    this.#options.changed?.();
   }
 }
 

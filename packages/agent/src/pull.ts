@@ -22,6 +22,8 @@ export interface PullerOptions {
   apply: (reply: PullReply) => void;
   /** The control plane wants nothing more from this agent, until it answers again. */
   refused: () => void;
+  /** Since when the agent's own network has been down, Unix ms; null while it works. */
+  impairedSince?: () => number | null;
 }
 
 /** Keeps asking the control plane what there is to do. Trouble is told once when it begins and once when it is over. */
@@ -31,6 +33,8 @@ export class Puller {
   readonly #condition: Once;
   #cursor: string | null = null;
   #failures = 0;
+  /** Ends the poll that is held at present. */
+  #again = new AbortController();
 
   constructor(options: PullerOptions) {
     this.#options = options;
@@ -49,6 +53,11 @@ export class Puller {
     this.#stop.abort(new Error("stopping"));
   }
 
+  /** Asks anew, because what the agent says of itself has changed. */
+  askAgain(): void {
+    this.#again.abort(new Error("asking anew"));
+  }
+
   /** One poll; how long to wait before the next, ms. */
   async #once(): Promise<number> {
     const { clock, log } = this.#options;
@@ -62,16 +71,25 @@ export class Puller {
       const empty = !reply.full && reply.checks.length === 0 && reply.drop.length === 0 && reply.runs.length === 0;
       return empty && clock.monotonic() - started < emptyPauseMs ? emptyPauseMs : 0;
     } catch (error) {
-      if (this.#stop.signal.aborted) return 0;
+      if (this.#stop.signal.aborted || this.#again.signal.aborted) return 0;
       return this.#failed(error instanceof ApiError ? error : new ApiError("unexpected", error instanceof Error ? error.message : String(error)));
     }
   }
 
   async #pull(): Promise<PullReply> {
-    const { api, clock, version, capacity } = this.#options;
-    const request: PullRequest = { protocol: protocolVersion, agent_version: version, cursor: this.#cursor, capacity: capacity() };
+    const { api, clock, version, capacity, impairedSince } = this.#options;
+    this.#again = new AbortController();
+    const since = impairedSince?.() ?? null;
+    const request: PullRequest = {
+      protocol: protocolVersion,
+      agent_version: version,
+      cursor: this.#cursor,
+      capacity: capacity(),
+      ...(since === null ? {} : { impaired_since: since }),
+    };
     let arrived = 0;
-    const reply = await api.post("/api/agent/pull", request, { timeoutMs: pollTimeoutMs, signal: this.#stop.signal, onHead: () => (arrived = clock.monotonic()) });
+    const signal = AbortSignal.any([this.#stop.signal, this.#again.signal]);
+    const reply = await api.post("/api/agent/pull", request, { timeoutMs: pollTimeoutMs, signal, onHead: () => (arrived = clock.monotonic()) });
     if (!validReply.Check(reply)) {
       const theirs = typeof reply === "object" && reply !== null && "protocol" in reply ? reply.protocol : protocolVersion;
       if (theirs !== protocolVersion) throw otherProtocol(theirs);

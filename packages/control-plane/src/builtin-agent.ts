@@ -24,7 +24,15 @@ export interface BuiltInAgent {
  * Runs `sm-agent` as a child over the same HTTP interface as any other agent, and starts it again when it dies. Its
  * standard input ends with this process, which the agent takes for a stop: a killed control plane leaves no orphan.
  */
-export function startBuiltInAgent(options: { url: string; token: string; dataDir: string; allowPrivate: boolean; rdapBootstrapUrl: string; log: Log }): BuiltInAgent {
+export function startBuiltInAgent(options: {
+  url: string;
+  token: string;
+  dataDir: string;
+  allowPrivate: boolean;
+  canaries: string;
+  rdapBootstrapUrl: string;
+  log: Log;
+}): BuiltInAgent {
   const { log } = options;
   const program = createRequire(import.meta.url).resolve("sm-agent/cli");
   let child: ChildProcess | null = null;
@@ -42,6 +50,7 @@ export function startBuiltInAgent(options: { url: string; token: string; dataDir
             SM_AGENT_TOKEN: options.token,
             SM_AGENT_PARENT: "stdin",
             SM_AGENT_SPOOL_DIR: join(options.dataDir, "agent-spool"),
+            SM_AGENT_CANARIES: options.canaries,
             SM_SECURITY__ALLOW_PRIVATE_TARGETS: String(options.allowPrivate),
             ...(options.rdapBootstrapUrl === "" ? {} : { SM_AGENT_RDAP_BOOTSTRAP_URL: options.rdapBootstrapUrl }),
             ...(process.env["NODE_EXTRA_CA_CERTS"] === undefined ? {} : { NODE_EXTRA_CA_CERTS: process.env["NODE_EXTRA_CA_CERTS"] }),

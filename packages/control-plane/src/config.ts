@@ -89,6 +89,12 @@ export const ConfigSchema = Type.Object({
   scheduler: Type.Object({
     region: text("default", "The region of this control plane and of its built-in agent", "1 to 40 of a-z, 0-9 and -", "^[a-z0-9-]{1,40}$"),
     builtin_agent: flag(true, "Runs an agent for the own region beside the control plane"),
+    canaries: text(
+      "",
+      "Places that always answer, by which the built-in agent tells an outage of its own network; empty: the targets that answer best",
+      "host:port, separated by commas",
+      "^(?:\\s*[^\\s,]+:\\d{1,5}\\s*(?:,|$))*$",
+    ),
     jitter_pct: whole(10, 0, 100, "How far the start of a run may move after its slot, percent of the interval"),
   }),
   abuse: Type.Object({

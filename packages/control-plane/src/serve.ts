@@ -134,6 +134,7 @@ async function run(database: Database, server: Server, url: string, config: Conf
       token,
       dataDir: config.data.dir,
       allowPrivate: config.security.allow_private_targets,
+      canaries: config.scheduler.canaries,
       rdapBootstrapUrl: config.checker.rdap_bootstrap_url,
       log,
     });

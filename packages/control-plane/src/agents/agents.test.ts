@@ -93,7 +93,7 @@ t.test("the operator gets one mail when it lasts and one when it is over, howeve
   await looks(15 * second);
   t.strictSame(subjects(), ["StatusMesh: Over: nothing is checked from the region Frankfurt"]);
   const impaired = async (ms: number) => {
-    for (const until = clock.now() + ms; clock.now() < until; ) {
+    for (const until = clock.now() + ms; clock.now() < until;) {
       await agentPulls(agent, { version, impairedSince: noon + 20 * minute });
       await looks(15 * second);
     }

@@ -17,7 +17,9 @@ const fields = {
   version: nullable(Type.String({ description: "Of sm-agent; null before it was seen", examples: ["0.1.0"] })),
   created_at: Timestamp,
   last_seen_at: nullable(Type.Unsafe<string>({ ...Timestamp, description: "Null before it was seen", examples: ["2026-11-20T09:30:00.000Z"] })),
-  impaired_since: nullable(Type.Unsafe<string>({ ...Timestamp, description: "Since when its own network has been down; null while it works", examples: ["2026-11-20T09:30:00.000Z"] })),
+  impaired_since: nullable(
+    Type.Unsafe<string>({ ...Timestamp, description: "Since when its own network has been down; null while it works", examples: ["2026-11-20T09:30:00.000Z"] }),
+  ),
 };
 
 export const Agent = Type.Object(fields, { additionalProperties: false, title: "Agent", description: "A machine that probes" });

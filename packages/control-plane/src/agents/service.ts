@@ -64,7 +64,9 @@ export async function silentRegions(ctx: Ctx): Promise<SilentRegion[]> {
 const patienceMs = 60_000;
 
 /** What of agents and regions an operator has to see to. For the job that tells them. */
-export async function agentTroubles(system: Pick<System, "sql" | "clock">): Promise<{ regions: SilentRegion[]; impaired: { id: string; name: string; region: string; since: string }[] }> {
+export async function agentTroubles(
+  system: Pick<System, "sql" | "clock">,
+): Promise<{ regions: SilentRegion[]; impaired: { id: string; name: string; region: string; since: string }[] }> {
   const [regions, agents] = await Promise.all([queries.selectSilentRegions(system.sql, null, liveSince(system)), queries.selectImpairedAgents(system.sql, liveSince(system))]);
   return { regions: regions.map(silentRegion), impaired: agents.map((row) => ({ id: row.id, name: row.name, region: row.region_id, since: iso(row.impaired_since!) })) };
 }
