@@ -30,6 +30,8 @@ function play(batches: readonly (readonly Run[])[], rules: Policy, freshAfter = 
   for (const batch of batches) {
     // What the database keeps is text, so nothing may hang on object identity.
     const outcome = evaluate(rules, JSON.parse(JSON.stringify(state)) as EvaluationState, batch, freshAfter, newId);
+    if (!isDeepStrictEqual(structuredClone(outcome.checkpoint), current(rules, JSON.parse(JSON.stringify(outcome.state)) as EvaluationState)))
+      throw new Error("the checkpoint is not where the state leads to");
     for (const incident of outcome.inserted) {
       if (stored.has(incident.id)) throw new Error(`${incident.id} is inserted twice`);
       stored.set(incident.id, structuredClone(incident));

@@ -94,9 +94,10 @@ function replay(policy: Policy, base: Checkpoint, runs: EvaluationState["recent"
  * Folds `runs` into `state`.
  *
  * `freshAfter` (Unix ms): what happened in older slots repairs the record but is not news, and nobody is told of it
- * unless it still goes on. `newId` makes the ids of incidents that are to be inserted.
+ * unless it still goes on. `newId` makes the ids of incidents that are to be inserted. `checkpoint` is where the target stands
+ * now: {@link current} of the new state, without another replay.
  */
-export function evaluate(policy: Policy, state: EvaluationState, runs: readonly Run[], freshAfter: number, newId: () => string): Evaluation {
+export function evaluate(policy: Policy, state: EvaluationState, runs: readonly Run[], freshAfter: number, newId: () => string): Evaluation & { readonly checkpoint: Checkpoint } {
   const known = new Set(state.recent.map(([slot, region]) => `${slot}/${region}`));
   const added: [number, string, Run["verdict"]][] = [];
   for (const run of runs) {
@@ -105,7 +106,7 @@ export function evaluate(policy: Policy, state: EvaluationState, runs: readonly 
     known.add(key);
     added.push([run.slot, run.region, run.verdict]);
   }
-  if (added.length === 0) return { state, inserted: [], updated: [], retracted: [], notices: [] };
+  if (added.length === 0) return { state, checkpoint: current(policy, state), inserted: [], updated: [], retracted: [], notices: [] };
 
   const frontier = state.recent.at(-1) ?? state.horizon;
   const recent = [...state.recent, ...added].sort(order);
@@ -115,7 +116,8 @@ export function evaluate(policy: Policy, state: EvaluationState, runs: readonly 
   const fresh = recent.at(-1)![0] >= freshAfter;
   const { notices, told } = tell(state, played.incidents, stored.retracted, news, fresh);
 
-  return { state: compact(policy, state, recent, played, told), inserted: stored.inserted, updated: stored.updated, retracted: stored.retracted.map((it) => it.id), notices };
+  const { inserted, updated, retracted } = stored;
+  return { state: compact(policy, state, recent, played, told), checkpoint: played.checkpoint, inserted, updated, retracted: retracted.map((it) => it.id), notices };
 }
 
 /** Gives the incidents of a replay the ids of the stored ones they are, and sorts them into inserted, updated and retracted. */

@@ -21,7 +21,7 @@ import {
 } from "../incidents/engine.ts";
 import { countForOrgs } from "../results/engine.ts";
 import { markLate } from "../results/service.ts";
-import { current, evaluate } from "./evaluate.ts";
+import { evaluate } from "./evaluate.ts";
 import { type IngestLoad, openLoad } from "./load.ts";
 import { recordRunReplies } from "./on-demand.ts";
 
@@ -195,7 +195,7 @@ function foldTarget(ctx: AgentCtx, locked: LockedState, target: TargetRow, resul
   const runs = evidence.map((result) => ({ slot: result.scheduled_at, region: ctx.region, verdict: verdictOf(result.status) }));
   const evaluation = evaluate(policy, before.evaluation, runs, ctx.clock.now() - freshnessMs(policy), newId);
   const after = { evaluation: evaluation.state, latest };
-  const checkpoint = current(policy, after.evaluation);
+  const { checkpoint } = evaluation;
   const reading = read(policy, after, checkpoint);
   // A status that had gone stale in between begins anew.
   const goesOn = reading.status === locked.status && (locked.status_until?.getTime() ?? 0) >= (reading.newest ?? 0);
