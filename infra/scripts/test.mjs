@@ -1,4 +1,4 @@
-// npm test: every test, or those whose path contains one of the words after --. SM_TEST_REQUIRE=redis,chromium makes it
+// npm test: every test, or those whose path contains one of the words after --. SM_TEST_REQUIRE=redis,chromium,mount makes it
 // a failure that the machine lacks one of them, where a test would be left out otherwise.
 import { prepare } from "./prepare.mjs";
 import { runTap, testFiles, verdict } from "./tap.mjs";

@@ -3,9 +3,9 @@ import type { Clock } from "../clock.ts";
 import { type Log, Once } from "../log.ts";
 import { type Batch, freshWindow, type Lane, type Spool, type SpoolRecord } from "../spool.ts";
 import type { Files } from "./files.ts";
-import { type State, writeResult, writeState } from "./format.ts";
+import { writeResult, writeState } from "./format.ts";
+import { Ledger } from "./ledger.ts";
 import { Queue } from "./queue.ts";
-import type { Ranges } from "./ranges.ts";
 import { type Entry, Reader } from "./reader.ts";
 import { type Recovered, recover } from "./recover.ts";
 import { messageOf, type Segment } from "./segment.ts";
@@ -51,8 +51,8 @@ interface Pending {
 }
 
 /**
- * A spool in segment files. Every result is a numbered frame; `done` has the numbers that are acknowledged or given up, and
- * is written between the results. A result that waits is in `#recent`, or it is in a file at or after the reader's place.
+ * A spool in segment files. Every result is a numbered frame; the ledger knows which of them are over with, and
+ * that is written between the results. A result that waits is in `#recent`, or it is in a file at or after the reader's place.
  */
 export class DiskSpool implements Spool {
   readonly #options: Required<DiskSpoolOptions>;
@@ -60,9 +60,7 @@ export class DiskSpool implements Spool {
   readonly #segmentBytes: number;
   readonly #writer: Writer;
   readonly #reader: Reader;
-  #segments: Segment[];
-  readonly #done: Ranges;
-  readonly #inFlight = new Set<number>();
+  readonly #ledger: Ledger;
   /** Appended and not in a file yet. */
   readonly #pending = new Queue<Pending>();
   /** The newest results that nobody has taken; those that are not in a file are all here. */
@@ -71,8 +69,6 @@ export class DiskSpool implements Spool {
   #region: string | null = null;
   #next: number;
   #waiting = 0;
-  #dropped: number;
-  #stateChanged = false;
   #stateAt = -Infinity;
   /** Below this everything is synced or over with. */
   #safe: number;
@@ -88,22 +84,19 @@ export class DiskSpool implements Spool {
     this.#options = { memoryLimit: 50_000, window: freshWindow, ...options };
     this.#condition = new Once(options.log);
     this.#segmentBytes = Math.min(maxSegmentBytes, Math.floor(options.maxBytes / minSegments));
-    this.#segments = recovered.segments;
-    this.#done = recovered.done;
-    this.#dropped = recovered.dropped;
-    this.#stateChanged = recovered.lost;
+    this.#ledger = new Ledger(recovered);
     this.#next = this.#safe = this.#looked = recovered.next;
     this.#writer = new Writer({
       files: options.files,
       segmentBytes: this.#segmentBytes,
-      header: () => ({ region: this.#region ?? "", state: this.#state() }),
-      opened: (segment) => (this.#segments = [...this.#segments.filter(({ name }) => name !== segment.name), segment]),
+      header: () => ({ region: this.#region ?? "", state: this.#ledger.state }),
+      opened: (segment) => this.#ledger.opened(segment),
     });
     this.#reader = new Reader({
       files: options.files,
-      segments: () => this.#segments.filter(({ region }) => region === this.#region),
-      skip: (seq) => this.#done.has(seq) || this.#inFlight.has(seq),
-      skipAll: (from, to) => this.#done.countIn(from, to) === to - from,
+      segments: () => this.#ledger.segments.filter(({ region }) => region === this.#region),
+      skip: (seq) => this.#ledger.done.has(seq) || this.#ledger.inFlight.has(seq),
+      skipAll: (from, to) => this.#ledger.done.countIn(from, to) === to - from,
       lost: (from, to, reason) => this.#lose(from, to, `results in the spool cannot be read and are lost: ${reason}`),
     });
   }
@@ -117,7 +110,7 @@ export class DiskSpool implements Spool {
   }
 
   get dropped(): number {
-    return this.#dropped;
+    return this.#ledger.dropped;
   }
 
   serve(region: string): void {
@@ -126,9 +119,9 @@ export class DiskSpool implements Spool {
     this.#region = region;
     this.#writer.leave();
     this.#waiting = 0;
-    for (const segment of this.#segments) if (segment.region === region) this.#waiting += this.#openIn(segment.base, segment.end);
+    for (const segment of this.#ledger.segments) if (segment.region === region) this.#waiting += this.#ledger.openIn(segment.base, segment.end);
     this.#reader.rewind(0);
-    const others = this.#segments.reduce((sum, segment) => sum + (segment.region === region ? 0 : this.#openIn(segment.base, segment.end)), 0);
+    const others = this.#ledger.segments.reduce((sum, segment) => sum + (segment.region === region ? 0 : this.#ledger.openIn(segment.base, segment.end)), 0);
     if (this.#waiting > 0) this.#options.log("info", "results of an earlier run are in the spool and will be reported", { count: this.#waiting });
     if (others > 0) this.#options.log("warn", "the spool has results of another region, which are not reported with this agent's token", { count: others, region });
   }
@@ -158,7 +151,7 @@ export class DiskSpool implements Spool {
       await this.#reader.read(
         () => this.#recent.first?.seq ?? this.#pending.first?.seq ?? Infinity,
         (entry) => {
-          this.#inFlight.add(entry.seq);
+          this.#ledger.inFlight.add(entry.seq);
           return entries.push(entry) < max;
         },
       );
@@ -184,14 +177,14 @@ export class DiskSpool implements Spool {
 
   #batch(entries: readonly Entry[], runs: readonly RunReply[]): Batch | null {
     if (entries.length + runs.length === 0) return null;
-    for (const { seq } of entries) this.#inFlight.add(seq);
+    for (const { seq } of entries) this.#ledger.inFlight.add(seq);
     this.#waiting -= entries.length;
     return {
       records: [...entries.map(({ result }) => ({ result })), ...runs.map((run) => ({ run }))],
       ack: () => {
-        for (const { seq } of entries) this.#inFlight.delete(seq);
-        for (const { seq } of entries) this.#done.add(seq);
-        this.#stateChanged ||= entries.length > 0;
+        for (const { seq } of entries) this.#ledger.inFlight.delete(seq);
+        for (const { seq } of entries) this.#ledger.done.add(seq);
+        this.#ledger.changed ||= entries.length > 0;
         this.#arm(stateMs);
         return Promise.resolve();
       },
@@ -207,13 +200,13 @@ export class DiskSpool implements Spool {
     let rewindTo = Infinity;
     for (const entry of entries) {
       const { seq } = entry;
-      this.#inFlight.delete(seq);
-      if (this.#done.has(seq)) this.#dropped++;
+      this.#ledger.inFlight.delete(seq);
+      if (this.#ledger.done.has(seq)) this.#ledger.dropped++;
       else if (seq >= firstPending) unwritten.push(entry);
-      else if (this.#segments.some(({ base, end, region }) => base <= seq && seq < end && region === this.#region)) {
+      else if (this.#ledger.segmentOf(seq)?.region === this.#region) {
         this.#waiting++;
         rewindTo = Math.min(rewindTo, seq);
-      } else this.#giveUp(seq);
+      } else this.#ledger.giveUp(seq);
     }
     this.#waiting += unwritten.length;
     this.#recent.merge(unwritten, bySeq);
@@ -221,33 +214,10 @@ export class DiskSpool implements Spool {
     this.#bound();
   }
 
-  /** A result that is neither in a file nor in memory any more. */
-  #giveUp(seq: number): void {
-    this.#done.add(seq);
-    this.#dropped++;
-    this.#stateChanged = true;
-  }
-
-  /** How many results of these frames are neither over with nor in somebody's hands. */
-  #openIn(from: number, to: number): number {
-    let open = to - from - this.#done.countIn(from, to);
-    for (const seq of this.#inFlight) if (seq >= from && seq < to && !this.#done.has(seq)) open--;
-    return open;
-  }
-
-  /** Gives up the results of these frames which nobody has taken. Those that somebody has are in his hands until he gives them back. */
   #lose(from: number, to: number, why: string): void {
-    const count = this.#openIn(from, to);
+    const count = this.#ledger.lose(from, to);
     if (count === 0) return;
-    const held = [...this.#inFlight].filter((seq) => seq >= from && seq < to).sort((a, b) => a - b);
-    let at = from;
-    for (const seq of [...held, to]) {
-      this.#done.add(at, seq);
-      at = seq + 1;
-    }
-    if (this.#segments.find(({ base, end }) => base <= from && from < end)?.region === this.#region) this.#waiting -= count;
-    this.#dropped += count;
-    this.#stateChanged = true;
+    if (this.#ledger.segmentOf(from)?.region === this.#region) this.#waiting -= count;
     this.#options.log("warn", why, { count });
   }
 
@@ -256,26 +226,22 @@ export class DiskSpool implements Spool {
     while (this.#pending.size > this.#options.memoryLimit) {
       const { seq } = this.#pending.take(1)[0]!;
       // One that is in somebody's hands is counted when it is given back.
-      if (this.#done.has(seq) || this.#inFlight.has(seq)) continue;
+      if (this.#ledger.done.has(seq) || this.#ledger.inFlight.has(seq)) continue;
       // Those before it are in a file, and wait there as well.
       while (this.#recent.first !== undefined && this.#recent.first.seq <= seq) this.#recent.take(1);
       this.#waiting--;
-      this.#giveUp(seq);
+      this.#ledger.giveUp(seq);
       this.#condition.say("error", `the disk does not take results; the oldest in memory are dropped (${this.#trouble ?? "it is too slow"})`);
     }
   }
 
   #boundRuns(): void {
-    this.#dropped += this.#runs.splice(0, Math.max(0, this.#runs.length - maxRuns)).length;
+    this.#ledger.dropped += this.#runs.splice(0, Math.max(0, this.#runs.length - maxRuns)).length;
   }
 
   #forgetUnwritten(): void {
-    for (const { seq } of this.#pending.take(this.#pending.size)) if (!this.#done.has(seq) && !this.#inFlight.has(seq)) this.#giveUp(seq);
+    for (const { seq } of this.#pending.take(this.#pending.size)) if (!this.#ledger.done.has(seq) && !this.#ledger.inFlight.has(seq)) this.#ledger.giveUp(seq);
     this.#recent.take(this.#recent.size);
-  }
-
-  #state(): State {
-    return { done: this.#done.runs(), dropped: this.#dropped };
   }
 
   #arm(ms: number): void {
@@ -301,7 +267,7 @@ export class DiskSpool implements Spool {
   /** One turn: write, sync, remove what is over with. Never rejects. */
   async #commit(now: boolean): Promise<void> {
     this.#makeRoom();
-    const over = this.#segments.filter((segment) => segment !== this.#writer.segment && this.#isOver(segment));
+    const over = this.#ledger.segments.filter((segment) => segment !== this.#writer.segment && this.#ledger.isOver(segment));
     this.#writeDownState(now || over.length > 0);
     try {
       await this.#write();
@@ -318,41 +284,37 @@ export class DiskSpool implements Spool {
     while (this.#recent.size > this.#options.window && this.#recent.first!.seq < (this.#pending.first?.seq ?? Infinity)) this.#recent.take(1);
     if (this.#trouble !== null) this.#arm(retryMs);
     else if (this.#pending.size > 0) this.#arm(writeMs);
-    else if (this.#stateChanged || this.#safe < this.#next) this.#arm(syncMs);
-  }
-
-  #isOver({ base, end }: Segment): boolean {
-    return this.#done.countIn(base, end) === end - base;
+    else if (this.#ledger.changed || this.#safe < this.#next) this.#arm(syncMs);
   }
 
   /** Drops the oldest segments when another one would not fit. */
   #makeRoom(): void {
     const most = this.#options.maxBytes - this.#segmentBytes;
-    let size = this.#segments.reduce((sum, segment) => sum + segment.size, 0);
-    for (const segment of this.#segments) {
+    let size = this.#ledger.segments.reduce((sum, segment) => sum + segment.size, 0);
+    for (const segment of this.#ledger.segments) {
       if (size <= most) return;
       if (segment === this.#writer.segment) return;
       this.#lose(segment.base, segment.end, "the spool is full; the oldest results are dropped");
       // Those that are being sent are no reason to keep it; they are counted when they come back.
-      for (const seq of this.#inFlight) if (seq >= segment.base && seq < segment.end) this.#done.add(seq);
+      for (const seq of this.#ledger.inFlight) if (seq >= segment.base && seq < segment.end) this.#ledger.done.add(seq);
       size -= segment.size;
     }
   }
 
   #writeDownState(now: boolean): void {
     const time = this.#options.clock.monotonic();
-    if (!now && (!this.#stateChanged || time - this.#stateAt < stateMs)) return;
-    if (!this.#stateChanged && this.#pending.size === 0) return;
+    if (!now && (!this.#ledger.changed || time - this.#stateAt < stateMs)) return;
+    if (!this.#ledger.changed && this.#pending.size === 0) return;
     const seq = this.#next++;
-    this.#done.add(seq);
+    this.#ledger.done.add(seq);
     this.#pending.push({ seq, result: null });
-    this.#stateChanged = false;
+    this.#ledger.changed = false;
     this.#stateAt = time;
   }
 
   /** A new segment may begin anywhere, and its header has the state: what was acknowledged while the disk refused needs no room on it. */
   #skipDone(): void {
-    for (let first = this.#pending.first; first !== undefined && this.#done.has(first.seq); first = this.#pending.first) {
+    for (let first = this.#pending.first; first !== undefined && this.#ledger.done.has(first.seq); first = this.#pending.first) {
       if (first.result === null && this.#pending.size === 1) return;
       this.#pending.take(1);
     }
@@ -366,7 +328,7 @@ export class DiskSpool implements Spool {
       const count = await this.#writer.append(from, (n, into, at) => {
         const frame = this.#pending.at(n);
         if (frame === undefined || frame.seq !== from + n) return null;
-        return frame.result === null ? writeState(into, at, this.#state()) : writeResult(into, at, frame.result);
+        return frame.result === null ? writeState(into, at, this.#ledger.state) : writeResult(into, at, frame.result);
       });
       // Meanwhile the front may have been dropped for want of memory.
       const left = this.#pending.first?.seq ?? from + count;
@@ -379,7 +341,7 @@ export class DiskSpool implements Spool {
     if (!now && time - this.#lookedAt < syncMs) return;
     const written = this.#pending.first?.seq ?? this.#next;
     // What has been acknowledged meanwhile need not be safe: an agent whose control plane answers never syncs.
-    const settled = this.#done.countIn(this.#safe, this.#looked) === this.#looked - this.#safe;
+    const settled = this.#ledger.done.countIn(this.#safe, this.#looked) === this.#looked - this.#safe;
     if (now || !settled) {
       await this.#writer.sync();
       this.#safe = written;
@@ -397,7 +359,6 @@ export class DiskSpool implements Spool {
         (error: unknown) => this.#condition.say("error", `a segment of the spool cannot be removed (${messageOf(error)})`),
       );
     }
-    this.#segments = this.#segments.filter((segment) => !gone.includes(segment));
-    this.#done.cut(this.#segments[0]?.base ?? this.#pending.first?.seq ?? this.#next);
+    this.#ledger.removed(gone, this.#pending.first?.seq ?? this.#next);
   }
 }
