@@ -1,0 +1,82 @@
+import { readFileSync } from "node:fs";
+import { type Command, InvalidArgumentError, Option } from "commander";
+import { exits, fail } from "./exit.ts";
+import type { Place } from "./network.ts";
+import { mayAsk } from "./rdap/may-ask.ts";
+
+/** Options that more than one command takes. Each call makes one of its own. */
+export const controlPlane = (): Option =>
+  new Option("--url <url>", "the control plane, for example https://status.example.org").env("SM_AGENT_URL").argParser(controlPlaneUrl).makeOptionMandatory();
+
+export const tokenFile = (): Option => new Option("--token-file <file>", "file that holds the agent's token").env("SM_AGENT_TOKEN_FILE");
+
+export const spoolDir = (words: string): Option => new Option("--spool-dir <dir>", words).env("SM_AGENT_SPOOL_DIR");
+
+export const allowPrivateTargets = (): Option =>
+  new Option("--allow-private-targets [yes]", "also check private and local addresses").env("SM_SECURITY__ALLOW_PRIVATE_TARGETS").argParser(yesOrNo).preset("true").default(false);
+
+export const rdapBootstrapUrl = (): Option =>
+  new Option("--rdap-bootstrap-url <url>", "a mirror of IANA's list of RDAP registries, for checks of domains").env("SM_AGENT_RDAP_BOOTSTRAP_URL").argParser(registriesUrl);
+
+function controlPlaneUrl(text: string): string {
+  const url = URL.canParse(text) ? new URL(text) : null;
+  if (url === null || (url.protocol !== "http:" && url.protocol !== "https:")) throw new InvalidArgumentError("It must be an http or https URL.");
+  if (url.username !== "" || url.password !== "") throw new InvalidArgumentError("Credentials do not belong in it.");
+  return url.href;
+}
+
+function registriesUrl(text: string): string {
+  const url = URL.canParse(text) ? new URL(text) : null;
+  if (url === null || !mayAsk(url)) throw new InvalidArgumentError("It must be an https URL without credentials, or an http one on this machine.");
+  return url.href;
+}
+
+export function places(text: string): Place[] {
+  return text
+    .split(",")
+    .map((part) => part.trim())
+    .filter((part) => part !== "")
+    .map((part) => {
+      const [, host = "", port = ""] = /^(.+):(\d{1,5})$/.exec(part) ?? [];
+      if (!URL.canParse(`tcp://${part}`) || Number(port) < 1 || Number(port) > 65_535)
+        throw new InvalidArgumentError(`"${part}" is not host:port, for example 192.0.2.1:443 or [2001:db8::1]:443.`);
+      return { host: host.replace(/^\[|\]$/g, ""), port: Number(port) };
+    });
+}
+
+function yesOrNo(text: string): boolean {
+  if (text === "true" || text === "1" || text === "yes") return true;
+  if (text === "false" || text === "0" || text === "no" || text === "") return false;
+  throw new InvalidArgumentError("It must be true or false.");
+}
+
+export function wholeNumber(max: number): (text: string) => number {
+  return (text) => {
+    const value = Number(text);
+    if (!Number.isInteger(value) || value < 1 || value > max) throw new InvalidArgumentError(`It must be a whole number from 1 to ${max}.`);
+    return value;
+  };
+}
+
+/** The agent's token, or what is wrong with what was given for it, as a sentence that begins small. */
+function findToken(file: string | undefined): { token: string } | { problem: string } {
+  const fromEnv = process.env["SM_AGENT_TOKEN"] ?? "";
+  if (file === undefined && fromEnv === "") return { problem: "a token is missing. Set --token-file or SM_AGENT_TOKEN." };
+  let token = fromEnv;
+  if (file !== undefined) {
+    try {
+      token = readFileSync(file, "utf8");
+    } catch (error) {
+      return { problem: `the token file ${file} cannot be read (${error instanceof Error && "code" in error ? String(error.code) : String(error)}).` };
+    }
+  }
+  token = token.trim();
+  if (/^sm_agent_[\x21-\x7e]+$/.test(token)) return { token };
+  return { problem: `the token ${file === undefined ? "in SM_AGENT_TOKEN" : `in ${file}`} is not an agent's token, which begins with sm_agent_.` };
+}
+
+/** The agent's token. A usage error when there is none, or when it is something else. */
+export function readToken(command: Command, file: string | undefined): string {
+  const found = findToken(file);
+  return "token" in found ? found.token : fail(command, exits.usage, found.problem);
+}
