@@ -2,7 +2,7 @@ import * as fs from "node:fs";
 import { join } from "node:path";
 import t, { type Test } from "tap";
 import { createChannel, testChannel, testConfig, updateChannel } from "../channels/service.ts";
-import { validate } from "../http/validate.ts";
+import { validate } from "@statusmesh/shared/validate";
 import { createTargets } from "../targets/create.ts";
 import { Check } from "../targets/schema.ts";
 import { createTarget, updateTarget } from "../targets/service.ts";

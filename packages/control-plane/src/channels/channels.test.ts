@@ -3,7 +3,7 @@ import t from "tap";
 import type { TSchema } from "typebox";
 import { newId } from "@statusmesh/shared/ids";
 import { createOutbound, OutboundError, retryAfter, userAgent } from "../http/outbound.ts";
-import { fits, validate } from "../http/validate.ts";
+import { fits, validate } from "@statusmesh/shared/validate";
 import { inTransaction } from "../context.ts";
 import { channelRoutes } from "./api.ts";
 import { isPermanent } from "./kinds/kind.ts";

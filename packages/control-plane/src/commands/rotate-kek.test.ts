@@ -3,7 +3,7 @@ import { newId } from "@statusmesh/shared/ids";
 import { createChannel, testChannel } from "../channels/service.ts";
 import type { Ctx, System } from "../context.ts";
 import { makeSealer, type Sealer } from "../crypto/seal.ts";
-import { validate } from "../http/validate.ts";
+import { validate } from "@statusmesh/shared/validate";
 import { resealWaitingRuns } from "../pipeline/on-demand.ts";
 import { Check } from "../targets/schema.ts";
 import { createTarget, resealTargets, targetToRun, updateTarget } from "../targets/service.ts";

@@ -1,7 +1,7 @@
 import t from "tap";
 import { protocolVersion } from "@statusmesh/shared/agent-protocol";
 import { newId } from "@statusmesh/shared/ids";
-import { validate } from "../http/validate.ts";
+import { validate } from "@statusmesh/shared/validate";
 import { forgetOldRollups } from "../jobs/retention.ts";
 import { openIngest } from "../pipeline/ingest.ts";
 import { openLoad, pipelineLoad } from "../pipeline/load.ts";

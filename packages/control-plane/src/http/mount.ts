@@ -7,7 +7,8 @@ import { declaredErrors } from "./declared-errors.ts";
 import { openReplays, type Replays } from "./idempotency.ts";
 import { locates, type Method, type Reply, type Route, type Sent } from "./route.ts";
 import type { Throttle } from "./throttle.ts";
-import { fits, validate, validateQuery } from "./validate.ts";
+import { fits, validate } from "@statusmesh/shared/validate";
+import { validateQuery } from "./query.ts";
 
 /** How each door tells who is asking; throws the AppError for who may not. */
 export type Authenticators = { [D in keyof Doors]: (http: Context) => Promise<Doors[D]> };

@@ -4,7 +4,8 @@ import Type, { type TSchema } from "typebox";
 import { AppError } from "@statusmesh/shared/errors";
 import { listen } from "../testing/app.ts";
 import { readJson } from "./body.ts";
-import { validate, validateQuery } from "./validate.ts";
+import { validate } from "@statusmesh/shared/validate";
+import { validateQuery } from "./query.ts";
 import { Id, nullable, paging } from "./wire.ts";
 
 type Problem = [code: string, field: string | null, message: string | RegExp];

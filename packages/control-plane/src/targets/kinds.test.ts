@@ -2,7 +2,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import t from "tap";
 import type { Ctx } from "../context.ts";
-import { validate } from "../http/validate.ts";
+import { validate } from "@statusmesh/shared/validate";
 import { allowPrivate, newOrg, openWorld, refusal } from "../testing/world.ts";
 import { TargetCreate, TargetPatch } from "./schema.ts";
 import { createTarget, getTarget, openCircuits, updateTarget } from "./service.ts";

@@ -3,7 +3,7 @@ import { type AgentResult, protocolVersion } from "@statusmesh/shared/agent-prot
 import { newId } from "@statusmesh/shared/ids";
 import type { AgentCtx, Ctx } from "../context.ts";
 import { openHub } from "../db/notify.ts";
-import { validate } from "../http/validate.ts";
+import { validate } from "@statusmesh/shared/validate";
 import { listIncidents } from "../incidents/service.ts";
 import { pull } from "../pipeline/assign.ts";
 import { openIngest } from "../pipeline/ingest.ts";

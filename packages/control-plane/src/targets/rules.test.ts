@@ -1,7 +1,7 @@
 import t from "tap";
 import { newId } from "@statusmesh/shared/ids";
 import type { Ctx } from "../context.ts";
-import { validate } from "../http/validate.ts";
+import { validate } from "@statusmesh/shared/validate";
 import { webhookTo } from "../testing/scene.ts";
 import { allowPrivate, newOrg, openWorld, refusal } from "../testing/world.ts";
 import { TargetCreate, TargetPatch } from "./schema.ts";

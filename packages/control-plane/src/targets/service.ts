@@ -5,7 +5,7 @@ import { differences, record } from "../audit/service.ts";
 import { existingChannelIds } from "../channels/service.ts";
 import { type Ctx, inTransaction, requireScope } from "../context.ts";
 import { unreadable } from "../crypto/opening.ts";
-import { validate } from "../http/validate.ts";
+import { validate } from "@statusmesh/shared/validate";
 import type { Page } from "../http/wire.ts";
 import { closeSilently, explainVotes, reevaluate } from "../incidents/service.ts";
 import { planOf } from "../plans/service.ts";

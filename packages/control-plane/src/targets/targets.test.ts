@@ -2,7 +2,7 @@ import t from "tap";
 import { newId } from "@statusmesh/shared/ids";
 import type { Ctx } from "../context.ts";
 import { makeSealer } from "../crypto/seal.ts";
-import { fits, validate } from "../http/validate.ts";
+import { fits, validate } from "@statusmesh/shared/validate";
 import { openIngest } from "../pipeline/ingest.ts";
 import { day, minute, second } from "../testing/clock.ts";
 import { agentResult } from "../testing/scene.ts";

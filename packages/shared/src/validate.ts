@@ -1,26 +1,26 @@
 import type { Static, TSchema } from "typebox";
 import { Compile, type Validator } from "typebox/compile";
 import { Default } from "typebox/value";
-import { AppError, type ErrorCode, isErrorCode } from "@statusmesh/shared/errors";
+import { AppError, type ErrorCode, isErrorCode } from "./errors.ts";
 
-/** A schema node as JSON Schema has it, with our own keywords: `errorCode`, `sizeCodes` (of an array with too few items, and with too many), `discriminator` (a union's tag) and `cap` (a silent maximum). */
-interface Node {
+/** A schema node as JSON Schema has it, with our own keywords: `errorCode`, `sizeCodes` (of an array with too few items, and with too many), `discriminator` (a union's tag) and `cap` (a silent maximum of a query parameter). */
+export interface SchemaNode {
   type?: string;
   const?: unknown;
   enum?: unknown[];
-  anyOf?: Node[];
+  anyOf?: SchemaNode[];
   discriminator?: string;
   errorCode?: string;
   sizeCodes?: [few: string, many: string];
   cap?: number;
   default?: unknown;
-  properties?: Record<string, Node>;
-  patternProperties?: Record<string, Node>;
+  properties?: Record<string, SchemaNode>;
+  patternProperties?: Record<string, SchemaNode>;
   required?: string[];
-  additionalProperties?: boolean | Node;
+  additionalProperties?: boolean | SchemaNode;
   minProperties?: number;
   maxProperties?: number;
-  items?: Node | Node[];
+  items?: SchemaNode | SchemaNode[];
   minItems?: number;
   maxItems?: number;
 }
@@ -51,7 +51,7 @@ function validatorOf(schema: object): Validator {
 export function validate<S extends TSchema>(schema: S, value: unknown, base = ""): Static<S> {
   const filled = hasDefaults(schema) ? Default(schema, value) : value;
   if (validatorOf(schema).Check(filled)) return filled as Static<S>;
-  const problem = explain(schema as Node, filled, base, "INVALID_BODY") ?? { pointer: base, message: "The value does not fit.", code: "INVALID_BODY" as const };
+  const problem = explain(schema as SchemaNode, filled, base, "INVALID_BODY") ?? { pointer: base, message: "The value does not fit.", code: "INVALID_BODY" as const };
   throw new AppError(problem.code, problem.message, { field: problem.pointer });
 }
 
@@ -72,35 +72,8 @@ export function fits(schema: TSchema, value: unknown): boolean {
   return validatorOf(schema).Check(value);
 }
 
-/** Reads a query string by a schema of integers, booleans and strings. `cap` on an integer lowers a larger value silently. */
-export function validateQuery<S extends TSchema>(schema: S, query: URLSearchParams): Static<S> {
-  const properties = (schema as Node).properties ?? {};
-  const value: Json = {};
-  for (const [name, text] of query) {
-    const node = Object.hasOwn(properties, name) ? properties[name] : undefined;
-    const field = `/query/${name}`;
-    if (node === undefined) throw new AppError("UNKNOWN_FIELD", `There is no query parameter "${name}" here.${suggestion(name, Object.keys(properties))}`, { field });
-    if (Object.hasOwn(value, name)) throw new AppError("INVALID_QUERY", `The query parameter "${name}" is there twice.`, { field });
-    if (text.includes("\0")) throw new AppError("INVALID_QUERY", `The query parameter "${name}" contains the character NUL.`, { field });
-    value[name] = fromText(node, text);
-  }
-  try {
-    return validate(schema, value, "/query");
-  } catch (error) {
-    if (error instanceof AppError && error.code === "INVALID_BODY") throw new AppError("INVALID_QUERY", error.message, { field: error.field });
-    throw error;
-  }
-}
-
-function fromText(node: Node, text: string): unknown {
-  if (node.type === "integer" && node.cap !== undefined && /^[0-9]+$/.test(text)) return Math.min(Number(text), node.cap);
-  if (node.type === "integer" && /^-?[0-9]{1,15}$/.test(text)) return Number(text);
-  if (node.type === "boolean" && (text === "true" || text === "false")) return text === "true";
-  return text;
-}
-
 /** The first thing wrong with the value, found the way a person would read it: outside in, and only in the branch that was meant. */
-function explain(node: Node, value: unknown, pointer: string, outer: ErrorCode): Problem | null {
+function explain(node: SchemaNode, value: unknown, pointer: string, outer: ErrorCode): Problem | null {
   const code = isErrorCode(node.errorCode) ? node.errorCode : outer;
   if (node.anyOf !== undefined) return explainUnion(node, node.anyOf, value, pointer, code);
   if (node.type === "object") return explainObject(node, value, pointer, code);
@@ -110,13 +83,13 @@ function explain(node: Node, value: unknown, pointer: string, outer: ErrorCode):
   return { pointer, code, message: `${name(pointer)} ${leafMessage(node, error.message)}.` };
 }
 
-function leafMessage(node: Node, message: string): string {
+function leafMessage(node: SchemaNode, message: string): string {
   if (node.const !== undefined) return `must be ${JSON.stringify(node.const)}`;
   if (node.enum !== undefined) return `must be one of ${node.enum.join(", ")}`;
   return message;
 }
 
-function explainUnion(node: Node, branches: Node[], value: unknown, pointer: string, code: ErrorCode): Problem | null {
+function explainUnion(node: SchemaNode, branches: SchemaNode[], value: unknown, pointer: string, code: ErrorCode): Problem | null {
   if (validatorOf(node).Check(value)) return null;
   const tag = node.discriminator;
   if (tag !== undefined && isObject(value)) {
@@ -133,7 +106,7 @@ function explainUnion(node: Node, branches: Node[], value: unknown, pointer: str
   return { pointer, code, message: `${name(pointer)} must be ${kinds.join(" or ")}.` };
 }
 
-function explainObject(node: Node, value: unknown, pointer: string, code: ErrorCode): Problem | null {
+function explainObject(node: SchemaNode, value: unknown, pointer: string, code: ErrorCode): Problem | null {
   if (!isObject(value)) return { pointer, code, message: `${name(pointer)} must be an object.` };
   const properties = node.properties ?? {};
   const keys = Object.keys(value);
@@ -161,7 +134,7 @@ function explainObject(node: Node, value: unknown, pointer: string, code: ErrorC
   return null;
 }
 
-function explainArray(node: Node, value: unknown, pointer: string, code: ErrorCode): Problem | null {
+function explainArray(node: SchemaNode, value: unknown, pointer: string, code: ErrorCode): Problem | null {
   if (!Array.isArray(value)) return { pointer, code, message: `${name(pointer)} must be an array.` };
   const { minItems = 0, maxItems = Array.isArray(node.items) ? node.items.length : Infinity } = node;
   if (value.length < minItems || value.length > maxItems) {
@@ -194,7 +167,7 @@ function name(pointer: string): string {
 }
 
 /** ` Did you mean "url"?` when a known name is one slip away. */
-function suggestion(wrong: string, known: string[]): string {
+export function suggestion(wrong: string, known: readonly string[]): string {
   const near = known.find((key) => key.toLowerCase().replaceAll(/[_-]/g, "") === wrong.toLowerCase().replaceAll(/[_-]/g, "") || oneSlip(wrong, key));
   return near === undefined ? "" : ` Did you mean "${near}"?`;
 }
