@@ -3,8 +3,7 @@ import type { Context } from "koa";
 import { AppError } from "@statusmesh/shared/errors";
 import { isLoopback } from "../config.ts";
 import { type Ctx, type System, type WriteSource } from "../context.ts";
-import { addressList } from "../http/address-list.ts";
-import { visitorOf } from "../http/per-ip.ts";
+import { visitorAddress } from "../http/per-ip.ts";
 import { allScopes, type Credential, findSession, findToken } from "./credentials.ts";
 import * as queries from "./queries.ts";
 import type { Caller } from "./sessions.ts";
@@ -98,7 +97,7 @@ export async function signedInAs(system: System, http: Context): Promise<Ctx | n
 /** The browser that is about to be signed in. Refuses one that was made to by another site, which could sign a visitor in as somebody else. */
 export function callerOf(system: System, http: Context): Caller {
   if (http.get("origin") !== "" || http.get("sec-fetch-site") !== "") refuseForeignOrigin(http);
-  const ip = visitorOf(http, addressList(system.config.server.trusted_proxies));
+  const ip = visitorAddress(http, system.config);
   return { userAgent: http.get("user-agent") || null, ip, previous: http.cookies.get(system.config.auth.session.cookie_name) ?? null, traceId: traceOf(http) };
 }
 

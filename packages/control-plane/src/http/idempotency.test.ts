@@ -9,8 +9,8 @@ import { keptLog } from "../testing/world.ts";
 import { created, type Reply, route } from "./route.ts";
 
 const clock = fakeClock();
-// What these routes do needs no database and no settings.
-const system = { clock, log: keptLog() } as unknown as System;
+// What these routes do needs no database, and of the settings one.
+const system = { clock, log: keptLog(), config: { server: { trusted_proxies: [] } } } as unknown as System;
 const ctxOf = (orgId: string, scope = "targets:write") => ({ ...system, orgId, scopes: new Set([scope]) }) as unknown as Ctx;
 const org = newId();
 

@@ -5,6 +5,7 @@ import type { Ctx, Doors } from "../context.ts";
 import { readJson } from "./body.ts";
 import { declaredErrors } from "./declared-errors.ts";
 import { openReplays, type Replays } from "./idempotency.ts";
+import { visitorAddress } from "./per-ip.ts";
 import { locates, type Method, type Reply, type Route, type Sent } from "./route.ts";
 import type { Throttle } from "./throttle.ts";
 import { fits, validate } from "@statusmesh/shared/validate";
@@ -32,7 +33,8 @@ const pattern = (path: string): string => path.replaceAll(/\{(\w+)\}/g, ":$1");
  * makes a difference a defect; tests run with it.
  */
 export function mountRoutes(routes: readonly Route[], doors: Authenticators, checkReplies: boolean, watch: Watch = nobody, throttle: Throttle = async () => {}): Router {
-  const router = new Router();
+  // Rate limits and the door of deleted organisations go by the path as it is written.
+  const router = new Router({ sensitive: true });
   const replays = openReplays();
   for (const route of routes) {
     // Only a GET route answers HEAD; the router adds it by itself.
@@ -72,7 +74,7 @@ async function perform(route: Route, doors: Authenticators, http: Context, check
 
   // Regions and agents belong to no organisation, so no audit log has them.
   if (route.door === "operator" && route.method !== "GET")
-    ctx.log.info({ action: nameOf(route), path: http.path, ip: http.ip, trace: http.state["traceId"] }, "the operator has changed something");
+    ctx.log.info({ action: nameOf(route), path: http.path, ip: visitorAddress(http, ctx.config), trace: http.state["traceId"] }, "the operator has changed something");
   http.status = sent.status;
   http.set(sent.headers);
   // Before the body: Koa would guess a type first, at a price.
@@ -89,7 +91,7 @@ const isWrite = ({ door, method, category }: Route): boolean => door === "tenant
 /** The context with what the audit log wants to know of a tenant's write. */
 function withTrail(route: Route, ctx: Doors[keyof Doors], http: Context): Doors[keyof Doors] {
   if (!isWrite(route)) return ctx;
-  return { ...ctx, trail: { action: nameOf(route), ip: http.ip, userAgent: http.get("user-agent") || null, recorded: false } };
+  return { ...ctx, trail: { action: nameOf(route), ip: visitorAddress(http, ctx.config), userAgent: http.get("user-agent") || null, recorded: false } };
 }
 
 /** What a write was about: what it made, else what its path names last. */

@@ -52,7 +52,7 @@ export interface PageOptions {
 
 /** The router of all pages, for GET and HEAD. Who is not signed in is sent to the sign-in page and comes back afterwards. */
 export function mountPages(pages: readonly Page[], doors: Pick<Authenticators, PageDoor>, views: Views, options: PageOptions = {}): Router {
-  const router = new Router();
+  const router = new Router({ sensitive: true });
   for (const declared of pages) {
     router.get(declared.path.replaceAll(/\{(\w+)\}/g, ":$1"), async (http: Context) => serve(declared, doors, views, options, http));
   }

@@ -3,6 +3,7 @@ import type { Context, Middleware } from "koa";
 import { LRUCache } from "lru-cache";
 import type { Config } from "../config.ts";
 import type { Clock } from "../context.ts";
+import { addressList } from "./address-list.ts";
 import type { Counter } from "./counter.ts";
 import { rateLimited, refuseOver } from "./throttle.ts";
 
@@ -54,7 +55,7 @@ function peerOf(http: Context): string {
 }
 
 /** The last address that a proxy of ours vouches for: each of them adds who it talks to at the end of X-Forwarded-For. */
-export function visitorOf(http: Context, trusted: BlockList): string {
+function visitorOf(http: Context, trusted: BlockList): string {
   let visitor = peerOf(http);
   for (const hop of http.get("x-forwarded-for").split(",").reverse()) {
     const family = isIP(visitor);
@@ -65,6 +66,9 @@ export function visitorOf(http: Context, trusted: BlockList): string {
   }
   return visitor;
 }
+
+/** {@link visitorOf}, behind the proxies that the configuration names. */
+export const visitorAddress = (http: Context, config: Config): string => visitorOf(http, addressList(config.server.trusted_proxies));
 
 /** A dual-stack socket writes IPv4 as ::ffff:192.0.2.1. */
 const plain = (address: string): string => address.replace(/^::ffff:(?=\d+\.)/i, "");
