@@ -194,7 +194,7 @@ function prepare(check: WireCheck): Prepared | Verdict {
 }
 
 function newTrace(): Trace {
-  return { doing: "", dns_ms: null, connect_ms: null, tls_ms: null, ttfb_ms: null, http_status: null, response_size: null, verdict: null };
+  return { overdue: "", dns_ms: null, connect_ms: null, tls_ms: null, ttfb_ms: null, http_status: null, response_size: null, redirectedTo: null, verdict: null };
 }
 
 const ownNetworkDown = (found: Verdict): Verdict => ({ status: "error", error: `the agent's own network is down (${found.error ?? "no answer"})`, skip: true });
@@ -203,7 +203,9 @@ const stalled = (lateMs: number): Verdict => ({ status: "error", error: `the age
 
 function timedOut(probe: Probe<unknown>, timeoutMs: number, trace: Trace): Verdict {
   const seconds = timeoutMs < 1000 ? (timeoutMs / 1000).toFixed(2).replace(/0$/, "") : (timeoutMs / 1000).toFixed(1);
-  return { status: probe.timeoutStatus, error: `timed out after ${seconds} s ${trace.doing}`.trimEnd(), transportFailed: probe.answersForOthers !== true };
+  const error = `${trace.overdue === "" ? "timed out after" : trace.overdue} ${seconds} s`;
+  if (trace.redirectedTo !== null) return { status: probe.timeoutStatus, error: `redirected to ${trace.redirectedTo}: ${error}` };
+  return { status: probe.timeoutStatus, error, transportFailed: probe.answersForOthers !== true };
 }
 
 /** What a thrown error says about the target: nothing, if the trouble is on this side. */

@@ -2,6 +2,7 @@ import { askedName, type DnsCheck, nameServer, type RecordType } from "@statusme
 import { blockedRange } from "@statusmesh/shared/net/address";
 import { codeOf, DialError, wordsFor } from "@statusmesh/shared/net/dial-error";
 import { ask } from "./dns-query.ts";
+import { rareReturnCode } from "./dns-return-code.ts";
 import type { Probe, Verdict } from "./probe.ts";
 
 /** One question to a name server, judged by its answers. */
@@ -13,7 +14,7 @@ export const dns: Probe<DnsCheck> = {
     const server = nameServer(spec);
     const range = server === null || allowPrivate ? null : blockedRange(server.address);
     if (server !== null && range !== null) throw new DialError("guard", `address ${server.address} is blocked (${range})`, "BLOCKED");
-    trace.doing = `waiting for ${server === null ? "the agent's name server" : `the name server ${spec.resolver}`}`;
+    trace.overdue = `no answer from ${server === null ? "the agent's name server" : `the name server ${spec.resolver}`} within`;
     const started = performance.now();
     try {
       const answers = await ask(server, name, spec.record_type, signal);
@@ -23,6 +24,11 @@ export const dns: Probe<DnsCheck> = {
       if (signal.aborted) throw error;
       // An answer that is no good is an answer all the same, and took its time.
       if (answered.has(codeOf(error))) trace.dns_ms = performance.now() - started;
+      if (codeOf(error) === "ENODATA") {
+        trace.verdict = failure(spec, name, error);
+        const rare = await rareReturnCode(server, name, spec.record_type, signal);
+        if (rare !== null) return { status: "down", error: `the name server did not resolve ${name} (${rare})` };
+      }
       return failure(spec, name, error);
     }
   },

@@ -32,12 +32,21 @@ export function firstHop(spec: HttpCheck, userAgent: string): Hop {
         ? `Bearer ${spec.bearer_token}`
         : null;
   if (authorization !== null) custom.push({ name: "Authorization", value: authorization });
-  const hop = makeHop(new URL(spec.url), spec.method, spec.body === null ? null : Buffer.from(spec.body, "utf8"), custom, userAgent);
+  const hop = makeHop(new URL(spec.url), spec.url, spec.method, spec.body === null ? null : Buffer.from(spec.body, "utf8"), custom, userAgent);
   firstHops.set(spec, hop);
   return hop;
 }
 
-function makeHop(url: URL, method: string, body: Buffer | null, custom: Hop["custom"], userAgent: string): Hop {
+/**
+ * The query as it was written: URL would write some characters another way (`'` as %27), and a server that compares a
+ * signature over them would refuse. What cannot stand in a request line is left to URL.
+ */
+function queryOf(url: URL, text: string): string {
+  const written = /^[^?#]*(\?[^#]*)/.exec(text.trim())?.[1] ?? "";
+  return /^[\x21-\x7e]*$/.test(written) && url.search.length > 0 ? written : url.search;
+}
+
+function makeHop(url: URL, text: string, method: string, body: Buffer | null, custom: Hop["custom"], userAgent: string): Hop {
   const secure = url.protocol === "https:";
   const given = new Set(custom.map(({ name }) => name.toLowerCase()));
   const headers: string[] = [];
@@ -59,7 +68,7 @@ function makeHop(url: URL, method: string, body: Buffer | null, custom: Hop["cus
     port: url.port === "" ? (secure ? 443 : 80) : Number(url.port),
     origin: url.origin,
     method,
-    path: url.pathname + url.search,
+    path: url.pathname + queryOf(url, text),
     headers,
     body,
     custom,
@@ -90,7 +99,7 @@ export function nextHop(from: Hop, location: string, status: number, userAgent: 
   const toGet = (status === 303 && from.method !== "GET" && from.method !== "HEAD") || ((status === 301 || status === 302) && from.method === "POST");
   const keepBody = sameOrigin && !toGet;
   const custom = sameOrigin ? from.custom.filter(({ name }) => keepBody || !name.toLowerCase().startsWith("content-")) : [];
-  return makeHop(url, toGet ? "GET" : from.method, keepBody ? from.body : null, custom, userAgent);
+  return makeHop(url, location, toGet ? "GET" : from.method, keepBody ? from.body : null, custom, userAgent);
 }
 
 /** True when the check counts this status code as up. */

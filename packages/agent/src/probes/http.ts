@@ -29,6 +29,7 @@ export const http: Probe<HttpCheck> = {
       if ("error" in next) return { status: "down", error: next.error };
       if (next.host !== hop.host) context.warn?.(`Redirected from ${hop.origin} to ${next.origin}.`);
       hop = next;
+      context.trace.redirectedTo = hop.origin;
     }
   },
 };
@@ -66,12 +67,13 @@ function warnOfExpiry(socket: TLSSocket, hop: Hop, now: number, warn: (text: str
 /** One request and its response over a connected socket, which is destroyed at the end whatever happens. */
 function converse(spec: HttpCheck, hop: Hop, socket: Socket, context: ProbeContext): Promise<Answer> {
   const { signal, trace } = context;
-  trace.doing = "waiting for the first byte";
+  trace.overdue = "no response within";
   return new Promise((settle, reject) => {
     const started = performance.now();
     let informational = 0;
     let done = false;
     let responded = false;
+    const readBefore = socket.bytesRead;
     const message = request({
       createConnection: () => socket,
       method: hop.method,
@@ -95,10 +97,11 @@ function converse(spec: HttpCheck, hop: Hop, socket: Socket, context: ProbeConte
       if (done) return;
       finish();
       if (trace.verdict !== null) settle(trace.verdict);
-      else reject(new DialError("connect", conversationWords(error), codeOf(error), error));
+      else reject(new DialError("connect", conversationWords(error, responded), codeOf(error), error));
     };
     const onAbort = (): void => {
-      if (socket.bytesRead > 0 && trace.http_status === null) trace.doing = "reading the response head";
+      if (!responded)
+        trace.overdue = socket.writableLength > 0 ? "sending the request timed out after" : socket.bytesRead > readBefore ? "response head timed out after" : "no response within";
       finish();
       reject(signal.reason as Error);
     };
@@ -112,11 +115,14 @@ function converse(spec: HttpCheck, hop: Hop, socket: Socket, context: ProbeConte
     message.on("information", () => {
       if (++informational > maxInformational) fail(new Error(`more than ${maxInformational} interim (1xx) responses`));
     });
-    message.on("response", (response) => {
+    const onResponse = (response: IncomingMessage): void => {
       responded = true;
       trace.ttfb_ms = (trace.ttfb_ms ?? 0) + (performance.now() - started);
       receive(spec, response, context, answer, fail);
-    });
+    };
+    message.on("response", onResponse);
+    // A 101 is the end of HTTP on this connection, and an answer like any other.
+    message.on("upgrade", onResponse);
     message.end(hop.body ?? undefined);
   });
 }
@@ -128,7 +134,7 @@ function receive(spec: HttpCheck, response: IncomingMessage, context: ProbeConte
   const location = response.headers.location;
   if (spec.follow_redirects && isRedirect(status) && location !== undefined) return answer({ redirect: location, status });
 
-  trace.doing = "reading the body";
+  trace.overdue = "response body timed out after";
   const accepted = accepts(spec.expected_status, status);
   if (!accepted) trace.verdict = refusal(spec, response, status);
   const reader = new BodyReader(accepted ? spec.expected_body_contains : null);
@@ -146,6 +152,8 @@ function receive(spec: HttpCheck, response: IncomingMessage, context: ProbeConte
   response.on("end", judge);
   response.on("error", (error) => fail(codeOf(error) === "ECONNRESET" ? new Error(brokenBody) : error));
   trace.response_size = 0;
+  // After it no HTTP is spoken, so Node would wait for an end of the body that never comes.
+  if (status === 101) judge();
 }
 
 function refusal(spec: HttpCheck, response: IncomingMessage, status: number): Verdict {
@@ -156,11 +164,18 @@ function refusal(spec: HttpCheck, response: IncomingMessage, status: number): Ve
   return { status: "down", error: `expected status ${expectation(spec.expected_status)}, got ${status}` };
 }
 
-function conversationWords(error: Error): string {
+function conversationWords(error: Error, responded: boolean): string {
   const code = codeOf(error);
-  if (code === "HPE_HEADER_OVERFLOW") return `the response head is larger than ${maxHeaderBytes / 1024} KiB`;
-  if (code.startsWith("HPE_")) return `the answer is not HTTP: ${"reason" in error && typeof error.reason === "string" ? error.reason : error.message}`;
+  if (code === "HPE_HEADER_OVERFLOW") return `the response ${responded ? "trailers are" : "head is"} larger than ${maxHeaderBytes / 1024} KiB`;
+  if (code === "HPE_CHUNK_EXTENSIONS_OVERFLOW") return "the response body has chunk extensions larger than 16 KiB";
+  if (!responded && "rawPacket" in error && Buffer.isBuffer(error.rawPacket) && isHttp2Preface(error.rawPacket)) return "the server speaks HTTP/2 only, and was asked in HTTP/1.1";
+  if (code.startsWith("HPE_")) return `the answer is not valid HTTP: ${"reason" in error && typeof error.reason === "string" ? error.reason : error.message}`;
   if (code === "ECONNRESET" && error.message === "socket hang up") return "connection closed without a response";
   if (code === "ECONNRESET") return "connection reset before the response was complete";
   return wordsFor(error);
+}
+
+/** A server's side of HTTP/2 begins with a SETTINGS frame on stream 0 (RFC 9113 section 3.4). */
+function isHttp2Preface(bytes: Buffer): boolean {
+  return bytes.length >= 9 && bytes[3] === 0x04 && bytes.readUInt32BE(5) === 0;
 }

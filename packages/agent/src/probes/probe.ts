@@ -8,6 +8,8 @@ export interface Trace extends DialTrace {
   ttfb_ms: number | null;
   http_status: number | null;
   response_size: number | null;
+  /** Where a redirect led, as an origin: what happens from there on is not the fault of the check's own host. */
+  redirectedTo: string | null;
   /** What is certain already, although the probe is not done: a deadline or a broken connection does not take it back. */
   verdict: Verdict | null;
 }

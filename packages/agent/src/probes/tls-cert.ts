@@ -3,7 +3,7 @@ import type { TLSSocket } from "node:tls";
 import { canonicalHost } from "@statusmesh/shared/checks/kind";
 import { type CertificateDocument, serverName, type TlsCertCheck } from "@statusmesh/shared/checks/tls-cert";
 import { dial } from "@statusmesh/shared/net/dial";
-import { DialError } from "@statusmesh/shared/net/dial-error";
+import { codeOf, DialError } from "@statusmesh/shared/net/dial-error";
 import { secure } from "@statusmesh/shared/net/tls";
 import type { Probe, ProbeContext, Verdict } from "./probe.ts";
 
@@ -32,11 +32,20 @@ export const tlsCert: Probe<TlsCertCheck> = {
 async function certificateOf(spec: TlsCertCheck, { signal, trace, allowPrivate, lookup }: ProbeContext): Promise<X509Certificate | undefined> {
   const { socket } = await dial({ host: canonicalHost(spec.host), port: spec.port, allowPrivate, signal, lookup, trace });
   // Which protocol is spoken afterwards is unknown, so none is offered: a mail server may hang up on one that offers HTTP.
-  const secured = await secure({ socket, host: serverName(spec), verify: false, protocols: [], signal, trace });
-  const leaf = secured.getPeerX509Certificate();
-  hangUp(secured);
-  return leaf;
+  let shown: X509Certificate | undefined;
+  try {
+    const secured = await secure({ socket, host: serverName(spec), verify: false, protocols: [], signal, trace, onCertificate: (leaf) => (shown = leaf) });
+    hangUp(secured);
+    return shown ?? secured.getPeerX509Certificate();
+  } catch (error) {
+    // One that wants a certificate of the client says no after it has shown its own, up to TLS 1.2; in 1.3 the handshake is over by then.
+    if (shown !== undefined && clientRefused.has(codeOf(error))) return shown;
+    throw error;
+  }
 }
+
+/** The alerts for a client without a certificate, or with one that will not do (RFC 5246 section 7.2.2, RFC 8446 section 6.2). */
+const clientRefused = new Set(["ERR_SSL_SSLV3_ALERT_HANDSHAKE_FAILURE", "ERR_SSL_SSLV3_ALERT_BAD_CERTIFICATE", "ERR_SSL_TLSV13_ALERT_CERTIFICATE_REQUIRED"]);
 
 /** Ends the connection as a client does that has what it came for: torn down at once, it would fill the server's log with broken handshakes. */
 function hangUp(socket: TLSSocket): void {

@@ -65,7 +65,8 @@ export function wordsFor(error: unknown): string {
   return words[codeOf(error)] ?? (error instanceof Error ? error.message : String(error));
 }
 
-const timedOut: Record<DialPhase, string> = {
+/** What a deadline makes of each phase. */
+export const overdue: Record<DialPhase, string> = {
   dns: "name resolution timed out",
   guard: "timed out",
   connect: "connection timed out",
@@ -76,5 +77,5 @@ const timedOut: Record<DialPhase, string> = {
 /** What an aborted phase rejects with: words for a deadline, the caller's own reason for anything else. */
 export function abortError(signal: AbortSignal, phase: DialPhase): unknown {
   const reason: unknown = signal.reason;
-  return reason instanceof Error && reason.name === "TimeoutError" ? new DialError(phase, timedOut[phase], "ETIMEDOUT", reason) : reason;
+  return reason instanceof Error && reason.name === "TimeoutError" ? new DialError(phase, overdue[phase], "ETIMEDOUT", reason) : reason;
 }

@@ -1,6 +1,6 @@
 import { connect, isIP, type Socket } from "node:net";
 import { blockedHost, blockedRange } from "./address.ts";
-import { abortError, codeOf, DialError, wordsFor } from "./dial-error.ts";
+import { abortError, codeOf, DialError, overdue, wordsFor } from "./dial-error.ts";
 import { type Lookup, resolve } from "./resolve.ts";
 
 /**
@@ -8,8 +8,8 @@ import { type Lookup, resolve } from "./resolve.ts";
  * gives up in the middle can say where. Phases of several connections add up.
  */
 export interface DialTrace {
-  /** Continues "timed out after 10.0 s …". */
-  doing: string;
+  /** What a deadline makes of the phase, up to the time: "TLS handshake timed out after", "no response within". */
+  overdue: string;
   dns_ms: number | null;
   connect_ms: number | null;
   tls_ms: number | null;
@@ -59,16 +59,16 @@ export async function dial(options: DialOptions): Promise<Dialled> {
   let dnsMs: number | null = null;
   if (!allowPrivate) refuse(host, blockedHost(host));
   if (isIP(host) === 0) {
-    if (trace !== undefined) trace.doing = "resolving the name";
+    if (trace !== undefined) trace.overdue = `${overdue.dns} after`;
     const started = performance.now();
     addresses = await unlessAborted((options.lookup ?? resolve)(host), signal);
     dnsMs = performance.now() - started;
     if (trace !== undefined) trace.dns_ms = (trace.dns_ms ?? 0) + dnsMs;
     if (addresses.length === 0) throw new DialError("dns", "name has no address", "ENODATA");
-    if (!allowPrivate) for (const address of addresses) refuse(address, blockedRange(address));
+    if (!allowPrivate) for (const address of addresses) refuse(null, blockedRange(address));
   }
   const first = trace?.connect_ms === null;
-  if (trace !== undefined) trace.doing = "connecting";
+  if (trace !== undefined) trace.overdue = `${overdue.connect} after`;
   if (trace !== undefined && first) trace.address = addresses[0]!;
   const started = performance.now();
   const { socket, address } = await connectFirst(addresses.slice(0, maxAttempts), port, signal);
@@ -86,8 +86,10 @@ export async function dial(options: DialOptions): Promise<Dialled> {
   return { socket, address, dnsMs, connectMs };
 }
 
-function refuse(address: string, range: string | null): void {
-  if (range !== null) throw new DialError("guard", `address ${address} is blocked (${range})`, "BLOCKED");
+/** `address` is null where a name led to it: which address a name has inside is nobody's business outside. */
+function refuse(address: string | null, range: string | null): void {
+  if (range === null) return;
+  throw new DialError("guard", address === null ? `the name leads to an address that is not public (${range})` : `address ${address} is blocked (${range})`, "BLOCKED");
 }
 
 function connectFirst(addresses: readonly string[], port: number, signal: AbortSignal): Promise<{ socket: Socket; address: string }> {

@@ -1,7 +1,8 @@
+import { constants, type X509Certificate } from "node:crypto";
 import { isIP, type Socket } from "node:net";
 import { connect, createSecureContext, type SecureContext, type TLSSocket } from "node:tls";
 import type { DialTrace } from "./dial.ts";
-import { abortError, codeOf, DialError, wordsFor } from "./dial-error.ts";
+import { abortError, codeOf, DialError, overdue, wordsFor } from "./dial-error.ts";
 
 export interface SecureOptions {
   /** Connected. It belongs to the TLS socket from now on, and is destroyed when the handshake fails. */
@@ -16,6 +17,11 @@ export interface SecureOptions {
   context?: SecureContext | undefined;
   /** Application protocols to offer (RFC 7301); none where the list is empty. HTTP/1.1 when absent. */
   protocols?: readonly string[];
+  /**
+   * Told of the server's certificate as soon as it is there, whatever becomes of the handshake. Node gives it out once: ask
+   * the socket for it only where this is left out.
+   */
+  onCertificate?: (leaf: X509Certificate) => void;
   /** Unix ms, for "expired 3 days ago". */
   now?: () => number;
 }
@@ -26,7 +32,12 @@ let accepting: SecureContext | undefined;
 
 function contextFor(verify: boolean): SecureContext {
   if (verify) return (verifying ??= createSecureContext());
-  return (accepting ??= createSecureContext({ minVersion: "TLSv1", ciphers: "DEFAULT@SECLEVEL=0" }));
+  return (accepting ??= createSecureContext({
+    minVersion: "TLSv1",
+    ciphers: "DEFAULT@SECLEVEL=0",
+    // Servers of before RFC 5746, which cannot renegotiate safely: nothing is renegotiated here.
+    secureOptions: constants.SSL_OP_LEGACY_SERVER_CONNECT,
+  }));
 }
 
 /** A TLS handshake over a connected socket. Resolves before any application byte is sent; rejects with {@link DialError}. */
@@ -37,7 +48,7 @@ export function secure(options: SecureOptions): Promise<TLSSocket> {
       socket.destroy();
       return reject(abortError(signal, "tls"));
     }
-    if (trace !== undefined) trace.doing = "in the TLS handshake";
+    if (trace !== undefined) trace.overdue = `${overdue.tls} after`;
     const started = performance.now();
     const secured = connect({
       socket,
@@ -54,6 +65,17 @@ export function secure(options: SecureOptions): Promise<TLSSocket> {
       socket.destroy();
       reject(error);
     };
+    // The session's secret comes after the certificate, and before a server can turn down the client's: after that Node has
+    // torn the socket down, and with it what it knew of the server.
+    if (options.onCertificate !== undefined) {
+      const look = (): void => {
+        const leaf = secured.getPeerX509Certificate();
+        if (leaf === undefined) return;
+        secured.off("keylog", look);
+        options.onCertificate?.(leaf);
+      };
+      secured.on("keylog", look);
+    }
     const onAbort = (): void => fail(abortError(signal, "tls"));
     signal.addEventListener("abort", onAbort, { once: true });
     // Stays for the socket's life: an error after the handshake is the reader's to see, but must never go unheard.
@@ -72,7 +94,11 @@ function handshakeWords(error: Error): string {
   if (code === "ECONNRESET") return "the other side closed the connection in the TLS handshake";
   if (code === "ERR_SSL_WRONG_VERSION_NUMBER" || code === "ERR_SSL_PACKET_LENGTH_TOO_LONG" || code === "ERR_SSL_HTTP_REQUEST") return "the server does not speak TLS on this port";
   if (code === "ERR_SSL_UNSUPPORTED_PROTOCOL" || code === "ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION") return "the server offers no TLS version that is still safe (1.2 or later)";
+  if (code === "ERR_SSL_TLSV1_ALERT_NO_APPLICATION_PROTOCOL") return "the server does not offer HTTP/1.1 over TLS, only another protocol such as HTTP/2";
   const reason = "reason" in error && typeof error.reason === "string" ? error.reason : null;
+  // OpenSSL names each alert after the version of SSL that brought it in, which says nothing about this connection.
+  const alert = /^(?:ssl\/tls|sslv3|tlsv1|tlsv13) (?:alert )?(.+)$/.exec(code.includes("_ALERT_") ? (reason ?? "") : "")?.[1];
+  if (alert !== undefined) return `TLS handshake failed: the server sent the alert "${alert}"`;
   return `TLS handshake failed: ${reason ?? wordsFor(error)}`;
 }
 
