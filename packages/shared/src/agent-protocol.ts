@@ -27,7 +27,9 @@ export const PullRequest = Type.Object(
     cursor: Type.Union([Type.String({ maxLength: 4000 }), Type.Null()], { description: "Opaque; of the last answer that was applied. Null asks for everything", examples: [null] }),
     /** How many on-demand runs the agent can take now. */
     capacity: Type.Integer({ minimum: 0, maximum: 10_000, description: "How many runs on demand the agent can take now", examples: [10] }),
-    impaired_since: Type.Optional(Type.Unsafe<number>({ ...UnixMs, description: "Since when the agent's own network has been down, as far as it can tell; left out while it works" })),
+    impaired_since: Type.Optional(
+      Type.Unsafe<number>({ ...UnixMs, description: "Since when the agent's own network has been down, as far as it can tell; left out while it works" }),
+    ),
   },
   { additionalProperties: false, title: "PullRequest", description: "What the agent has and can take" },
 );

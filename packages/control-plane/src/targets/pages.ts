@@ -5,8 +5,9 @@ import type { Ctx } from "../context.ts";
 import { page, type Page, type PageCall, type PageReply, wholeNumber } from "../http/pages.ts";
 import { explainIncident, getIncident, listDeliveries, listIncidents } from "../incidents/service.ts";
 import { latencyByRegion, latencySeries, listResults, monitorHistory, uptime } from "../results/service.ts";
+import { listProbeRegions } from "../regions/service.ts";
 import { latestBucket, phasesOf, rangeOf, ranges, shadesOf } from "./monitor-page.ts";
-import { getMonitor, getTarget, listMonitors, type MonitorRow } from "./service.ts";
+import { getMonitor, getTarget, listMonitors, type MonitorRow, targetRegions } from "./service.ts";
 import { detail, isWaiting, overview, policyWords, shownState, silenceWords, shownStates, stateWords, where, why } from "./words.ts";
 
 const pageSize = 50;
@@ -123,8 +124,8 @@ async function troubleOf(ctx: Ctx, incidentId: string) {
 
 /** Everything that the form of a monitor needs beside the monitor. */
 async function formData(ctx: Ctx) {
-  const channels = await listChannels(ctx, { limit: 1000, offset: 0 });
-  return { kinds: checkTypes.map((type) => checkKinds[type]), channels: channels.items };
+  const [channels, regions] = await Promise.all([listChannels(ctx, { limit: 1000, offset: 0 }), listProbeRegions(ctx, { limit: 1000, offset: 0 })]);
+  return { kinds: checkTypes.map((type) => checkKinds[type]), channels: channels.items, regions: regions.items };
 }
 
 async function newMonitor({ ctx, query }: PageCall<"tenant">): Promise<PageReply> {
@@ -134,7 +135,8 @@ async function newMonitor({ ctx, query }: PageCall<"tenant">): Promise<PageReply
 
 async function editMonitor({ ctx, params }: PageCall<"tenant">): Promise<PageReply> {
   const target = await getTarget(ctx, params["id"]!);
-  return { view: "targets/form", data: { ...(await formData(ctx)), target, type: target.check.type } };
+  const { regions: probedFrom } = await targetRegions(ctx, target.id);
+  return { view: "targets/form", data: { ...(await formData(ctx)), target, type: target.check.type, probedFrom } };
 }
 
 export const targetsPages: Page[] = [
