@@ -54,16 +54,16 @@ module.exports = {
       name: "pipeline-enters-by-the-engine-door",
       severity: "error",
       comment: "pipeline, jobs and commands also use a domain's engine.ts, which is made for them.",
-      from: { path: `${src}/(?:commands|pipeline|jobs)/`, pathNot: tests },
+      from: { path: `${src}/(?:commands|metrics|pipeline|jobs)/`, pathNot: tests },
       to: { path: `${src}/${domains}/`, pathNot: `${src}/${domains}/(?:service|schema|engine)\\.ts$` },
     },
     {
       name: "pipeline-and-doors-are-on-top",
       severity: "error",
       comment: "Only app.ts, main.ts, commands and what starts the program import pipeline, public, mcp, oauth and jobs.",
-      from: { path: `${src}/`, pathNot: [`${src}/(?:app|main|serve)\\.ts$`, `${src}/(?:commands|pipeline|public|mcp|oauth|jobs)/`, tests] },
+      from: { path: `${src}/`, pathNot: [`${src}/(?:app|main|serve)\\.ts$`, `${src}/(?:commands|metrics|pipeline|public|mcp|oauth|jobs)/`, tests] },
       // evaluate and votes are pure: a person's decision about an incident goes through the same state machine.
-      to: { path: `${src}/(?:pipeline|public|mcp|oauth|jobs)/`, pathNot: `${src}/pipeline/(?:evaluate|votes)\\.ts$` },
+      to: { path: `${src}/(?:metrics|pipeline|public|mcp|oauth|jobs)/`, pathNot: `${src}/pipeline/(?:evaluate|votes)\\.ts$` },
     },
     {
       name: "top-folders-are-apart",

@@ -17,7 +17,7 @@ import { addressList } from "./http/address-list.ts";
 import { loadAssets } from "./http/assets.ts";
 import { cors } from "./http/cors.ts";
 import { type Counter, openCounter } from "./http/counter.ts";
-import { exchange } from "./http/exchange.ts";
+import { atRoute, exchange, type RequestSeen } from "./http/exchange.ts";
 import { allowedMethods, type Authenticators, mountRoutes } from "./http/mount.ts";
 import { errorPages, mountPages, type Page } from "./http/pages.ts";
 import { apiPerIp, publicPerIp, signInPerIp } from "./http/per-ip.ts";
@@ -56,6 +56,8 @@ export interface AppOptions {
   counter?: Counter;
   /** Who says who people are; left out, those of the configuration. */
   providers?: Providers;
+  /** Is told of every request once its answer stands. */
+  seen?: ((request: RequestSeen) => void) | undefined;
   /** Holds every reply against its declaration; for tests. */
   checkReplies?: boolean;
 }
@@ -103,7 +105,7 @@ export function createApp(options: AppOptions): Koa {
 
   const app = new Koa();
   app.on("error", (error: unknown) => system.log.warn({ err: String(error) }, "a response could not be sent"));
-  app.use(exchange({ log: system.log, clock: system.clock, page: errorPages(views, () => system.clock.now()) }));
+  app.use(exchange({ log: system.log, clock: system.clock, page: errorPages(views, () => system.clock.now()), seen: options.seen }));
   app.use(health(system, draining));
   app.use(assets.serve);
   app.use(cors(system.config.api.cors));
@@ -148,6 +150,7 @@ function makeDoors(system: System): Authenticators {
 
 function health(system: System, draining: AbortSignal) {
   return async (http: Context, next: () => Promise<void>) => {
+    if (http.path === "/healthz" || http.path === "/readyz") atRoute(http, http.path);
     if (http.path === "/healthz") {
       http.set("Cache-Control", "no-store");
       http.body = { status: "ok" };
@@ -163,6 +166,7 @@ function health(system: System, draining: AbortSignal) {
 function documentation(document: string, page: string) {
   return async (http: Context, next: () => Promise<void>) => {
     if (http.method !== "GET" && http.method !== "HEAD") return await next();
+    if (http.path === "/api/openapi.json" || http.path === "/docs") atRoute(http, http.path);
     if (http.path === "/api/openapi.json") {
       http.set("Cache-Control", "public, max-age=60");
       http.body = document;

@@ -1,9 +1,10 @@
 import * as fs from "node:fs";
 import { join } from "node:path";
 import t from "tap";
+import { parseBind } from "@statusmesh/shared/net/bind";
 import Type from "typebox";
 import { readSettings } from "./config-reader.ts";
-import { ConfigSchema, loadConfig, parseBind } from "./config.ts";
+import { ConfigSchema, loadConfig } from "./config.ts";
 
 type Env = Record<string, string>;
 
@@ -22,7 +23,7 @@ type Tester = { testdir(files: Record<string, string>): string; match(found: unk
 t.test("without a file and without variables everything has its default", async (t) => {
   const cwd = t.testdir({});
   t.strictSame(loadConfig({ env: { PATH: "/bin" }, cwd }), {
-    server: { bind: "127.0.0.1:8080", public_url: "http://127.0.0.1:8080", trusted_proxies: [] },
+    server: { bind: "127.0.0.1:8080", public_url: "http://127.0.0.1:8080", trusted_proxies: [], metrics_bind: "" },
     api: {
       rate_limit: { enabled: false, per_second: 20, burst: 100 },
       cors: { enabled: false, allowed_origins: [], allow_any_origin: false, allowed_methods: ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"] },
@@ -137,6 +138,8 @@ t.test("settings that do not go together are refused", async (t) => {
   t.strictSame(problemsOf(t, { SM_API__CORS__ALLOW_ANY_ORIGIN: "true", SM_API__CORS__ALLOWED_ORIGINS: "https://app.example.org" }), [
     "api.cors.allow_any_origin and api.cors.allowed_origins exclude each other: keep one of them",
   ]);
+  t.strictSame(problemsOf(t, { SM_SERVER__METRICS_BIND: "127.0.0.1:70000" }), ["server.metrics_bind asks for port 70000: ports end at 65535"]);
+  t.match(problemsOf(t, { SM_SERVER__METRICS_BIND: "9463" }), [/^SM_SERVER__METRICS_BIND must be host:port/]);
   t.match(problemsOf(t, { SM_API__CORS__ALLOWED_ORIGINS: "https://app.example.org/path" }), [/^SM_API__CORS__ALLOWED_ORIGINS must be a list of origins/]);
   t.strictSame(problemsOf(t, { SM_SECURITY__CREDENTIALS_KEK_PREVIOUS_BASE64: Buffer.alloc(32, 7).toString("base64") }), [
     "security.credentials_kek_previous_base64 needs a key that follows it in security.credentials_kek_base64",

@@ -2,6 +2,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { relative, resolve } from "node:path";
 import { parse, TomlError } from "smol-toml";
 import Type, { type Static, type TObject } from "typebox";
+import { bindPattern, isLoopback, parseBind } from "@statusmesh/shared/net/bind";
 import { readSettings } from "./config-reader.ts";
 import { addressList } from "./http/address-list.ts";
 import { StartupError } from "./startup-error.ts";
@@ -20,20 +21,20 @@ const provider = (name: string, issuer: string, example: string) =>
     issuer: text("", `Replaces ${issuer}`, `an https URL like ${example}; http only on a loopback address`, "^(?:https?://[^\\s?#@]+)?$"),
   });
 
-const bindPattern = "^(?:\\[[0-9A-Fa-f:.]+\\]|[^\\s:\\[\\]/]+):[0-9]{1,5}$";
 /** 32 bytes in base64: 42 full characters, one that ends on two zero bits, one of padding. */
 const key32Pattern = "^(?:[A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=)?$";
 
 /** Every key that works today, with its default. Keys of the file and names of the environment both come from here. */
 export const ConfigSchema = Type.Object({
   server: Type.Object({
-    bind: text("127.0.0.1:8080", "Address and port to listen on", "host:port, for example 127.0.0.1:8080 or [::1]:8080", bindPattern),
+    bind: text("127.0.0.1:8080", "Address and port to listen on", "host:port, for example 127.0.0.1:8080 or [::1]:8080", `^${bindPattern}$`),
     public_url: text(
       "",
       "How browsers and agents reach this service; http://<bind> when empty",
       "an http or https origin without a path, for example https://status.example.org",
       "^(?:https?://[^\\s/?#@]+/?)?$",
     ),
+    metrics_bind: text("", "Address and port of GET /metrics, for Prometheus; empty: there is none", "host:port, for example 127.0.0.1:9463, or nothing", `^(?:${bindPattern})?$`),
     trusted_proxies: Type.Array(Type.String({ minLength: 1 }), {
       default: [],
       description: "Proxies in front whose X-Forwarded-For says who a visitor of the status page is, and who signs in",
@@ -195,7 +196,10 @@ export function loadConfig(sources: ConfigSources): Config {
   });
   const config = values as Config;
   const bind = parseBind(config.server.bind);
-  if (bind.port > 65_535) problems.push(`server.bind asks for port ${bind.port}: ports end at 65535`);
+  for (const key of ["bind", "metrics_bind"] as const) {
+    const { port } = parseBind(config.server[key]);
+    if (port > 65_535) problems.push(`server.${key} asks for port ${port}: ports end at 65535`);
+  }
   if (!URL.canParse(config.server.public_url === "" ? "http://localhost" : config.server.public_url)) problems.push(`server.public_url is not a URL: ${config.server.public_url}`);
   if (!config.auth.required && !config.auth.trusted_proxy && !isLoopback(bind.host))
     problems.push(
@@ -235,17 +239,6 @@ function providerProblems({ auth }: Config): string[] {
     if (protocol === "http:" && !isLoopback(hostname.replace(/^\[|\]$/g, ""))) problems.push(`auth.${name}.issuer must be https: whoever is between could sign in as anybody`);
     return problems;
   });
-}
-
-/** True for the names and addresses of this machine that no other machine can reach. */
-export function isLoopback(host: string): boolean {
-  return host === "localhost" || host === "::1" || /^127(?:\.\d{1,3}){3}$/.test(host);
-}
-
-/** `host:port` in its parts; an IPv6 address loses its brackets. Port 0 asks the system for a free one. */
-export function parseBind(bind: string): { host: string; port: number } {
-  const colon = bind.lastIndexOf(":");
-  return { host: bind.slice(0, colon).replace(/^\[|\]$/g, ""), port: Number(bind.slice(colon + 1)) };
 }
 
 /** The URL to reach a bound address on this machine: a wildcard address is not one that a browser can open. */

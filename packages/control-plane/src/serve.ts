@@ -2,13 +2,15 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { hostname } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
+import { parseBind } from "@statusmesh/shared/net/bind";
+import type { MetricsPort } from "@statusmesh/shared/net/metrics-port";
 import type { Sql } from "postgres";
 import { openAbuseLists } from "./abuse/service.ts";
 import { ensureBuiltInAgent } from "./agents/service.ts";
 import { createApp } from "./app.ts";
 import { bootstrap, type Bootstrapped } from "./auth/service.ts";
 import { builtInAgentToken, startBuiltInAgent } from "./builtin-agent.ts";
-import { type Config, parseBind, publicUrlOf } from "./config.ts";
+import { type Config, publicUrlOf } from "./config.ts";
 import type { Clock, System } from "./context.ts";
 import { makeSealer } from "./crypto/seal.ts";
 import { openDatabase } from "./db/connect.ts";
@@ -27,6 +29,8 @@ import { rollUp } from "./jobs/rollup.ts";
 import { startJobs } from "./jobs/runner.ts";
 import { sweep } from "./jobs/sweep.ts";
 import type { Log } from "./log.ts";
+import type { Metrics } from "./metrics/metrics.ts";
+import { version } from "./openapi.ts";
 import { startDeliverer } from "./pipeline/deliver.ts";
 import { openIngest } from "./pipeline/ingest.ts";
 import { ensureRegion } from "./regions/service.ts";
@@ -85,9 +89,13 @@ export async function serve(config: Config, clock: Clock, log: Log, options: { c
   const { server, url } = await listen(config);
   try {
     const database = await openConfiguredDatabase(config, log);
+    const system = makeSystem(config, database.sql, clock, log);
+    let metrics: ServedMetrics | null = null;
     try {
-      return await run(database, server, url, config, clock, log, options);
+      metrics = await openConfiguredMetrics(system);
+      return await run(system, database, server, url, metrics, options);
     } catch (error) {
+      await metrics?.port.stop();
       await database.stop();
       throw error;
     }
@@ -98,9 +106,9 @@ export async function serve(config: Config, clock: Clock, log: Log, options: { c
   }
 }
 
-async function run(database: Database, server: Server, url: string, config: Config, clock: Clock, log: Log, options: { checkReplies?: boolean }): Promise<Running> {
+async function run(system: System, database: Database, server: Server, url: string, metrics: ServedMetrics | null, options: { checkReplies?: boolean }): Promise<Running> {
   const { sql } = database;
-  const system = makeSystem(config, sql, clock, log);
+  const { config, clock, log } = system;
   await migrate(sql);
   await keepPartitions(system);
   await ensureRegion(system, config.scheduler.region);
@@ -108,15 +116,16 @@ async function run(database: Database, server: Server, url: string, config: Conf
 
   const draining = new AbortController();
   const hub = openHub(sql, log);
-  const ingest = openIngest(preparer(sql));
+  const ingest = openIngest(preparer(sql), metrics?.seen.batch);
+  metrics?.seen.watchQueue(ingest.load);
   const redis = config.redis.url === "" ? null : openRedis(config.redis.url, log);
   const counter = openCounter(redis?.client ?? null, clock);
-  const handle = createApp({ system, hub, ingest, counter, draining: draining.signal, checkReplies: options.checkReplies ?? false }).callback();
+  const handle = createApp({ system, hub, ingest, counter, draining: draining.signal, seen: metrics?.seen.request, checkReplies: options.checkReplies ?? false }).callback();
   server.removeAllListeners("request");
   server.on("request", (request, response) => void handle(request, response));
 
-  const deliverer = startDeliverer(system, hub);
-  const jobs = startJobs(system, [
+  const deliverer = startDeliverer(system, hub, { watch: metrics?.seen.attempt });
+  const work = [
     { name: "reminders", everyMs: 5_000, run: sendReminders },
     { name: "operator-notices", everyMs: 15_000, run: tellOperator },
     { name: "rollup", everyMs: 60_000, run: rollUp },
@@ -124,7 +133,8 @@ async function run(database: Database, server: Server, url: string, config: Conf
     { name: "retention", everyMs: 3_600_000, run: forgetOldRollups },
     { name: "nightly", everyMs: 60_000, run: nightly },
     { name: "sweep", everyMs: 600_000, run: sweep },
-  ]);
+  ];
+  const jobs = startJobs(system, work, metrics?.seen.job);
   let agent: ReturnType<typeof startBuiltInAgent> | null = null;
   if (config.scheduler.builtin_agent) {
     const token = builtInAgentToken(config.data.dir);
@@ -150,9 +160,27 @@ async function run(database: Database, server: Server, url: string, config: Conf
     await Promise.all([Promise.race([closed, sleep(drainMs)]), deliverer.stop(), Promise.race([jobs.stop(), sleep(drainMs)])]);
     server.closeAllConnections();
     redis?.stop();
+    await metrics?.port.stop();
     await database.stop();
   };
   return { url, owner, reload: () => system.abuse.reload(), stop: () => (stopped ??= stop()) };
+}
+
+interface ServedMetrics {
+  seen: Metrics;
+  port: MetricsPort;
+}
+
+/** Null, and nothing loaded or counted, where nobody asks for metrics. */
+async function openConfiguredMetrics(system: System): Promise<ServedMetrics | null> {
+  const bind = system.config.server.metrics_bind;
+  if (bind === "") return null;
+  const [{ openMetrics }, { serveMetrics }] = await Promise.all([import("./metrics/metrics.ts"), import("./metrics/port.ts")]);
+  const seen = openMetrics(system, version);
+  const port = await serveMetrics(bind, seen, system.log).catch((error: NodeJS.ErrnoException) => {
+    throw new StartupError(cannotListen(error, bind, "server.metrics_bind"), { cause: error });
+  });
+  return { seen, port };
 }
 
 /** Partitions that were seen need no second look. */
@@ -176,14 +204,15 @@ async function listen(config: Config): Promise<{ server: Server; url: string }> 
   });
   server.requestTimeout = 60_000;
   await new Promise<void>((resolve, reject) => {
-    server.once("error", (error: NodeJS.ErrnoException) => reject(new StartupError(cannotListen(error, config.server.bind), { cause: error })));
+    server.once("error", (error: NodeJS.ErrnoException) => reject(new StartupError(cannotListen(error, config.server.bind, "server.bind"), { cause: error })));
     server.listen(port, host, resolve);
   });
   return { server, url: publicUrlOf({ host, port: (server.address() as AddressInfo).port }) };
 }
 
-function cannotListen(error: NodeJS.ErrnoException, bind: string): string {
-  if (error.code === "EADDRINUSE") return `Something already listens on ${bind}: stop it, or set server.bind (SM_SERVER__BIND) to another address.`;
-  if (error.code === "EACCES") return `This user may not listen on ${bind}: ports below 1024 need rights. Set server.bind (SM_SERVER__BIND) to a higher port.`;
-  return `Cannot listen on ${bind} (${error.code ?? error.message}): set server.bind (SM_SERVER__BIND) to an address of this machine.`;
+function cannotListen(error: NodeJS.ErrnoException, bind: string, key: string): string {
+  const setting = `${key} (SM_${key.replace(".", "__").toUpperCase()})`;
+  if (error.code === "EADDRINUSE") return `Something already listens on ${bind}: stop it, or set ${setting} to another address.`;
+  if (error.code === "EACCES") return `This user may not listen on ${bind}: ports below 1024 need rights. Set ${setting} to a higher port.`;
+  return `Cannot listen on ${bind} (${error.code ?? error.message}): set ${setting} to an address of this machine.`;
 }

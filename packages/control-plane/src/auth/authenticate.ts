@@ -1,7 +1,7 @@
 import { isIP } from "node:net";
 import type { Context } from "koa";
 import { AppError } from "@statusmesh/shared/errors";
-import { isLoopback } from "../config.ts";
+import { isLoopback } from "@statusmesh/shared/net/bind";
 import { type Ctx, type System, type WriteSource } from "../context.ts";
 import { visitorAddress } from "../http/per-ip.ts";
 import { allScopes, type Credential, findSession, findToken } from "./credentials.ts";

@@ -5,6 +5,7 @@ import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
 import type { Middleware } from "koa";
 import { AppError } from "@statusmesh/shared/errors";
+import { atRoute } from "./exchange.ts";
 
 const types: Record<string, string> = {
   ".css": "text/css; charset=utf-8",
@@ -54,6 +55,7 @@ export function loadAssets(folder: string = assetsFolder): Assets {
     },
     async serve(http, next) {
       if (!http.path.startsWith("/assets/")) return next();
+      atRoute(http, "/assets/{file}");
       if (http.method !== "GET" && http.method !== "HEAD") throw new AppError("METHOD_NOT_ALLOWED", "Assets can only be read.");
       const asked = http.path.slice("/assets/".length);
       const hashed = asked.startsWith(`${hash}/`);

@@ -24,18 +24,42 @@ function envelope(error: AppError, trace: string | null) {
   return { error: { code, message, field: status === 400 ? error.field : null, details, trace_id: trace } };
 }
 
+/** A request that has been answered. */
+export interface RequestSeen {
+  /** The path as the route declares it, `/api/v1/targets/{id}`; null when the request met none. */
+  route: string | null;
+  method: string;
+  status: number;
+  ms: number;
+}
+
+/** Notes which of the declared paths answers the request. */
+export function atRoute(http: Context, declared: string): void {
+  http.state["route"] = declared;
+}
+
 /**
  * The outermost middleware: gives the request its trace id, writes one log line for it, and turns whatever is thrown
- * into the error envelope. `page` renders an error for a browser that asked for a page, or returns null.
+ * into the error envelope. `page` renders an error for a browser that asked for a page, or returns null; `seen` is told of every
+ * request once its answer stands.
  */
-export function exchange(options: { log: Log; clock: Clock; page(error: AppError, http: Context): string | null }): Middleware {
+export function exchange(options: {
+  log: Log;
+  clock: Clock;
+  page(error: AppError, http: Context): string | null;
+  seen?: ((request: RequestSeen) => void) | undefined;
+}): Middleware {
   return async (http, next) => {
     const started = options.clock.now();
+    const tell = (ms: number) => options.seen?.({ route: (http.state["route"] as string | undefined) ?? null, method: http.method, status: http.status, ms });
     const trace = traceId(http.get("traceparent"));
     http.state["traceId"] = trace;
     http.set("X-Request-Id", trace);
     // Koa makes this an empty object when Host or the request target is nonsense; nothing after it could ask for path or query.
-    if (!(http.URL instanceof URL)) return answer(http, new AppError("INVALID_HOST", "The Host header of the request is not a host name or an address."), trace, null);
+    if (!(http.URL instanceof URL)) {
+      answer(http, new AppError("INVALID_HOST", "The Host header of the request is not a host name or an address."), trace, null);
+      return tell(0);
+    }
     try {
       await next();
       // Koa's own idea of a miss is a plain-text 404 without a body.
@@ -48,6 +72,7 @@ export function exchange(options: { log: Log; clock: Clock; page(error: AppError
     const took = options.clock.now() - started;
     const fields = { trace, method: http.method, path: http.path, status: http.status, ms: took };
     if (http.path !== "/healthz" && http.path !== "/readyz") options.log.debug(fields, "request");
+    tell(took);
   };
 }
 

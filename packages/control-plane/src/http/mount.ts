@@ -4,6 +4,7 @@ import { AppError } from "@statusmesh/shared/errors";
 import type { Ctx, Doors } from "../context.ts";
 import { readJson } from "./body.ts";
 import { declaredErrors } from "./declared-errors.ts";
+import { atRoute } from "./exchange.ts";
 import { openReplays, type Replays } from "./idempotency.ts";
 import { visitorAddress } from "./per-ip.ts";
 import { locates, type Method, type Reply, type Route, type Sent } from "./route.ts";
@@ -44,6 +45,7 @@ export function mountRoutes(routes: readonly Route[], doors: Authenticators, che
 }
 
 async function serve(route: Route, doors: Authenticators, http: Context, checkReplies: boolean, replays: Replays, watch: Watch, throttle: Throttle): Promise<void> {
+  atRoute(http, route.path);
   try {
     await perform(route, doors, http, checkReplies, replays, watch, throttle);
   } catch (error) {

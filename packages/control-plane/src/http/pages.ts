@@ -4,6 +4,7 @@ import { Router } from "@koa/router";
 import type { Context } from "koa";
 import { AppError } from "@statusmesh/shared/errors";
 import type { Ctx, Doors, System } from "../context.ts";
+import { atRoute } from "./exchange.ts";
 import type { Authenticators } from "./mount.ts";
 import { securePage } from "./security-headers.ts";
 import type { Views } from "./views.ts";
@@ -60,6 +61,7 @@ export function mountPages(pages: readonly Page[], doors: Pick<Authenticators, P
 }
 
 async function serve(declared: Page, doors: Pick<Authenticators, PageDoor>, views: Views, options: PageOptions, http: Context): Promise<void> {
+  atRoute(http, declared.path);
   const query = Object.fromEntries(http.URL.searchParams);
   let ctx: Ctx | System;
   try {

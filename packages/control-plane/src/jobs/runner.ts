@@ -15,13 +15,16 @@ export interface Jobs {
   stop(): Promise<void>;
 }
 
+/** Is told of each run when it is over: how long it took, and when it ended, Unix ms. */
+export type JobWatch = (job: string, outcome: "ok" | "failed" | "elsewhere", run: { ms: number; at: number }) => void;
+
 /** First half of the two-part advisory locks of jobs; the single-part ones are in db/locks.ts and do not meet these. */
 const lockSpace = 7_341;
 
 /** Runs each job at its interval, at most once at a time among all replicas: a job that another replica is running is passed over. */
-export function startJobs(system: System, jobs: readonly Job[]): Jobs {
+export function startJobs(system: System, jobs: readonly Job[], watch: JobWatch = () => {}): Jobs {
   const stopping = new AbortController();
-  const loops = jobs.map((job) => loop(system, job, stopping.signal));
+  const loops = jobs.map((job) => loop(system, job, watch, stopping.signal));
   return {
     async stop() {
       stopping.abort();
@@ -30,11 +33,14 @@ export function startJobs(system: System, jobs: readonly Job[]): Jobs {
   };
 }
 
-async function loop(system: System, job: Job, signal: AbortSignal): Promise<void> {
+async function loop(system: System, job: Job, watch: JobWatch, signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
+    const began = system.clock.now();
+    const over = (outcome: "ok" | "failed" | "elsewhere") => watch(job.name, outcome, { ms: system.clock.now() - began, at: system.clock.now() });
     try {
-      await runAlone(system, job, signal);
+      over((await runAlone(system, job, signal)) ? "ok" : "elsewhere");
     } catch (error) {
+      over("failed");
       system.log.error({ job: job.name, err: error instanceof Error ? (error.stack ?? error.message) : String(error) }, "a job failed");
     }
     await pause(job.everyMs, signal);

@@ -16,7 +16,11 @@ const maxInFlightPerChannel = 5;
 const longestPauseMs = 5000;
 const stopPatienceMs = 3000;
 
+/** Is told of each attempt that was written down. `kind` is that of the channel, `none` when the channel was deleted. */
+export type AttemptWatch = (kind: string, outcome: "delivered" | "retry" | "dead") => void;
+
 export interface DelivererOptions {
+  watch?: AttemptWatch | undefined;
   /** Certificates (PEM) to trust instead of the system's. */
   ca?: string;
 }
@@ -94,6 +98,7 @@ export function startDeliverer(system: System, hub: Hub, options: DelivererOptio
     const verdict = afterAttempt(outcome, delivery.attempt_count + 1, now, Math.random());
     const written = await recordAttempt(sql, delivery, { at: now, ok: outcome.ok, status: outcome.status, error: outcome.ok ? null : outcome.error, ...verdict });
     const fields = { delivery: delivery.id, incident: delivery.notice.incident_id, channel: delivery.channel_name, attempt: delivery.attempt_count + 1 };
+    if (written) options.watch?.(delivery.channel?.kind ?? "none", verdict.state === "pending" ? "retry" : verdict.state);
     if (!written) log.warn(fields, "an attempt took longer than its lease and is made again");
     else if (outcome.ok) log.debug(fields, "delivered");
     else

@@ -22,7 +22,7 @@ import {
 import { countForOrgs } from "../results/engine.ts";
 import { markLate } from "../results/service.ts";
 import { evaluate } from "./evaluate.ts";
-import { type IngestLoad, openLoad } from "./load.ts";
+import { type BatchWatch, type IngestLoad, openLoad } from "./load.ts";
 import { recordRunReplies } from "./on-demand.ts";
 
 type Db = Sql | TransactionSql;
@@ -65,7 +65,7 @@ export interface Ingest {
 }
 
 /** Opens the ingest of this process. `prepareDays` makes sure that the partitions of some UTC days (`2026-11-20`) exist. */
-export function openIngest(prepareDays: (days: readonly string[]) => Promise<void>): Ingest {
+export function openIngest(prepareDays: (days: readonly string[]) => Promise<void>, watch: BatchWatch = () => {}): Ingest {
   const gate = makeGate(lanes, queueLimit);
   const load = openLoad();
   const take = async (ctx: AgentCtx, request: ResultsRequest): Promise<ResultsReply> => {
@@ -84,9 +84,14 @@ export function openIngest(prepareDays: (days: readonly string[]) => Promise<voi
         await prepareDays([...new Set(timely.map((result) => dayOf(result.scheduled_at)))]);
         return await inTransaction(ctx, async (tx) => await ingestBatch(tx, timely));
       })
+      .catch((error: unknown) => {
+        watch({ outcome: error instanceof AppError && error.code === "INGEST_BUSY" ? "busy" : "failed" });
+        throw error;
+      })
       .finally(() => (load.queued -= timely.length));
     const untimely = request.results.length - timely.length;
     load.drop(untimely + reply.dropped_unassigned, now);
+    watch({ outcome: "stored", ms: ctx.clock.now() - now, ...reply, dropped_future: untimely });
     await recordRunReplies(ctx, request.runs);
     return { ...reply, dropped_future: untimely };
   };

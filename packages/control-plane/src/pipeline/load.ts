@@ -1,3 +1,4 @@
+import type { ResultsReply } from "@statusmesh/shared/agent-protocol";
 import type { Ctx } from "../context.ts";
 import type { Ingest } from "./ingest.ts";
 import { countWaitingRuns } from "./on-demand.ts";
@@ -14,6 +15,9 @@ export interface IngestLoad {
   /** How many were dropped in the five minutes before `now`. */
   droppedLately(now: number): number;
 }
+
+/** Is told of each batch when it is over. `busy`: the queue was full; `ms`: from its arrival to its commit. */
+export type BatchWatch = (batch: ({ outcome: "stored"; ms: number } & ResultsReply) | { outcome: "busy" | "failed" }) => void;
 
 /** One count for each of the last seconds in which something was dropped, and so never more than a few hundred. */
 export function openLoad(): IngestLoad {

@@ -1,6 +1,6 @@
 import { createHmac } from "node:crypto";
+import { isLoopback } from "@statusmesh/shared/net/bind";
 import * as openid from "openid-client";
-import { isLoopback } from "../config.ts";
 import { type Reason, SignInProblem } from "./problem.ts";
 
 export type ProviderName = "github" | "google";
