@@ -31,13 +31,17 @@ export function rssMb(pid: number): number {
 
 export const sleep = (ms: number): Promise<void> => new Promise((settle) => setTimeout(settle, ms));
 
-/** A child that runs a compiled module beside the caller's. Its first line on standard output is handed to `ready`. */
-export async function startChild(
-  module: URL,
-  args: readonly string[],
-  env: NodeJS.ProcessEnv = {},
-): Promise<{ child: ChildProcess; pid: number; firstLine: string; lines: string[] }> {
-  const child = spawn(process.execPath, [fileURLToPath(module), ...args], { env: { ...process.env, ...env }, stdio: ["ignore", "pipe", "inherit"] });
+export interface Child {
+  readonly child: ChildProcess;
+  readonly pid: number;
+  readonly firstLine: string;
+  /** What it has said on standard output so far. */
+  readonly lines: string[];
+}
+
+/** A child that runs a compiled module beside the caller's. Resolves with its first line on standard output; rejects when it ends before. */
+export async function startChild(module: URL, args: readonly string[], env: NodeJS.ProcessEnv = {}, nodeArgs: readonly string[] = []): Promise<Child> {
+  const child = spawn(process.execPath, [...nodeArgs, fileURLToPath(module), ...args], { env: { ...process.env, ...env }, stdio: ["pipe", "pipe", "inherit"] });
   const lines: string[] = [];
   let rest = "";
   await new Promise<void>((settle, reject) => {

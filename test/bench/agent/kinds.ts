@@ -1,0 +1,31 @@
+import type { CheckSpec } from "@statusmesh/shared/checks";
+import { hosts } from "./hosts.ts";
+
+/** What is checked: a server of a kind of its own, and the check that goes with it. `https` is an http check over TLS. */
+export type Measurable = "http" | "https" | "tcp" | "dns";
+
+/** The name that the dns checks ask for, and its address. */
+export const zone = { name: "www.example.org", address: "192.0.2.1" };
+
+/** The nth check of a server on `port` of every loopback address. */
+export function specOf(kind: Measurable, n: number, port: number): CheckSpec {
+  const host = hosts[n % hosts.length]!;
+  const timeout = 10_000;
+  if (kind === "tcp") return { type: "tcp", host, port, timeout };
+  if (kind === "dns") return { type: "dns", domain: zone.name, record_type: "A", resolver: `127.0.0.1:${port}`, expected_contains: zone.address, timeout };
+  return {
+    type: "http",
+    url: `${kind}://${host}:${port}/health?check=${n}`,
+    method: "GET",
+    timeout,
+    follow_redirects: true,
+    max_redirects: 5,
+    expected_status: { kind: "range", value: { min: 200, max: 299 } },
+    expected_body_contains: null,
+    headers: {},
+    body: null,
+    verify_tls: true,
+    basic_auth: null,
+    bearer_token: null,
+  };
+}

@@ -1,0 +1,67 @@
+import { Resolver } from "node:dns";
+import { connect } from "node:net";
+import { createHistogram } from "node:perf_hooks";
+import { connect as connectSecurely, createSecureContext } from "node:tls";
+import { hosts } from "./hosts.ts";
+import { type Measurable, zone } from "./kinds.ts";
+
+// The yardstick: the least that Node can do to do what a check does, over a fresh connection, and see that it went well.
+// Arguments: the kind, the port and how many a second.
+const [kind = "http", port = "0", perSecond = "0"] = process.argv.slice(2) as [Measurable?, string?, string?];
+const lag = createHistogram();
+let sent = 0;
+let done = 0;
+const begun = performance.now();
+const secureContext = createSecureContext();
+const resolver = new Resolver();
+resolver.setServers([`127.0.0.1:${port}`]);
+
+const fail = (error: Error): never => {
+  throw error;
+};
+
+const once: Record<Measurable, (host: string) => void> = {
+  http: (host) => speak(connect({ host, port: Number(port) }), "connect", host),
+  https: (host) => speak(connectSecurely({ host, port: Number(port), secureContext }), "secureConnect", host),
+  tcp(host) {
+    const socket = connect({ host, port: Number(port) });
+    socket.on("connect", () => {
+      socket.destroy();
+      done++;
+    });
+    socket.on("error", fail);
+  },
+  dns() {
+    resolver.resolve4(zone.name, (error, addresses) => {
+      if (error !== null || addresses[0] !== zone.address) throw error ?? new Error("another address");
+      done++;
+    });
+  },
+};
+
+function speak(socket: ReturnType<typeof connect>, connected: string, host: string): void {
+  socket.on(connected, () => socket.write(`GET / HTTP/1.1\r\nHost: ${host}:${port}\r\nConnection: close\r\n\r\n`));
+  socket.on("data", (chunk: Buffer) => {
+    if (chunk.toString("latin1", 9, 12) !== "200") throw new Error("the target does not answer 200");
+    done++;
+  });
+  socket.on("end", () => socket.destroy());
+  socket.on("error", fail);
+}
+
+function turn(): void {
+  const due = ((performance.now() - begun) / 1000) * Number(perSecond);
+  for (let i = 0; sent < due && i < 4; i++) {
+    lag.record(Math.max(1, Math.round(((due - sent) / Number(perSecond)) * 1e6)));
+    once[kind](hosts[sent++ % hosts.length]!);
+  }
+  setTimeout(turn, Math.max(1, ((sent + 1) / Number(perSecond)) * 1000 - (performance.now() - begun)));
+}
+turn();
+process.stdout.write("started\n");
+// Asked for how far it is; the lag is that since it was last asked.
+process.stdin.on("data", () => {
+  process.stdout.write(`${JSON.stringify({ done, lag_p99_ms: lag.percentile(99) / 1000 })}\n`);
+  lag.reset();
+});
+process.on("SIGTERM", () => process.exit(0));
