@@ -1,6 +1,7 @@
 import { spawn, type ChildProcess } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
+import { withDescendants } from "./descendants.ts";
 
 /** What every benchmark gives back. `ratio` is the measured share of `limit`: above 1 the benchmark has failed. */
 export interface Measured {
@@ -15,12 +16,35 @@ export interface Measured {
 /** Clock ticks of /proc/<pid>/stat. Linux has counted in hundredths of a second on every platform that Node runs on. */
 const ticksPerSecond = 100;
 
-/** CPU seconds, user and system, that a process has spent so far (proc(5), fields 14 and 15). Linux only. */
+/** CPU seconds, user and system, that a process has spent so far. Linux only. */
 export function cpuSeconds(pid: number): number {
+  const [user, system] = cpuTicks(pid);
+  return (user + system) / ticksPerSecond;
+}
+
+/** CPU seconds that processes and all their descendants have spent so far, those that have ended and were waited for included. Linux only. */
+export function cpuSecondsOfAll(pids: readonly number[]): number {
+  let ticks = 0;
+  for (const pid of withDescendants(pids)) {
+    try {
+      ticks += cpuTicks(pid).reduce((sum, part) => sum + part);
+    } catch {
+      // It has ended since it was found: its parent counts it from now on.
+    }
+  }
+  return ticks / ticksPerSecond;
+}
+
+/** User and system time of a process, and of its children that were waited for (proc(5), fields 14 to 17). */
+function cpuTicks(pid: number): [user: number, system: number, childrenUser: number, childrenSystem: number] {
   const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
   // The command may contain spaces; the fields after it do not.
-  const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
-  return (Number(fields[11]) + Number(fields[12])) / ticksPerSecond;
+  const [user, system, childrenUser, childrenSystem] = stat
+    .slice(stat.lastIndexOf(")") + 2)
+    .split(" ")
+    .slice(11, 15)
+    .map(Number);
+  return [user ?? Number.NaN, system ?? Number.NaN, childrenUser ?? Number.NaN, childrenSystem ?? Number.NaN];
 }
 
 /** Resident memory of a process, MB. Linux only. */

@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import type { Sql, TransactionSql } from "postgres";
+import type { CheckSpec } from "@statusmesh/shared/checks";
 import { openPool } from "@statusmesh/control-plane/db/connect";
 import type { Teardown } from "./folder.ts";
 
@@ -10,7 +11,7 @@ export function openEmbedded(t: Teardown, folder: string, max = 4): Sql {
   return sql;
 }
 
-/** Puts many tcp targets of an organisation into one region, as the API would, without asking it for each. Returns their ids. */
+/** Puts many targets of an organisation into one region, as the API would, without asking it for each. */
 export async function insertTargets(sql: Sql, input: NewTargets): Promise<void> {
   await sql.begin((tx) => insertTargetsIn(tx, input));
   await sql`analyze targets, target_states, target_regions`;
@@ -23,15 +24,20 @@ export interface NewTargets {
   intervalSecs: number;
   confirmations: number;
   channelId?: string;
+  /** What the nth target checks; a port where nothing answers without one. Has no secrets, as nothing is sealed. */
+  spec?: (n: number) => CheckSpec;
 }
+
+const nothing: CheckSpec = { type: "tcp", host: "127.0.0.1", port: 9, timeout: 1000 };
 
 /** The same in a transaction of the caller's. */
 export async function insertTargetsIn(tx: Sql | TransactionSql, input: NewTargets): Promise<void> {
   const ids = [...input.ids];
+  const specs = ids.map((_, n) => JSON.stringify((input.spec ?? (() => nothing))(n)));
   await tx`
     insert into targets (id, org_id, name, kind, spec, interval_secs, enabled, tags, alert_confirmations, notify_recovery, renotify_interval_secs, region_policy, write_source, created_at, updated_at)
-    select id, ${input.orgId}, 'Target ' || n, 'tcp', '{"type":"tcp","host":"127.0.0.1","port":9,"timeout":1000}', ${input.intervalSecs}, true, '{}', ${input.confirmations}, true, 3600, '"majority"', 'api', now(), now()
-    from unnest(${ids}::uuid[]) with ordinality as t (id, n)`;
+    select id, ${input.orgId}, 'Target ' || n, spec::jsonb ->> 'type', spec::jsonb, ${input.intervalSecs}, true, '{}', ${input.confirmations}, true, 3600, '"majority"', 'api', now(), now()
+    from unnest(${ids}::uuid[], ${specs}::text[]) with ordinality as t (id, spec, n)`;
   await tx`insert into target_states (target_id, state, status) select id, '', 'unknown' from unnest(${ids}::uuid[]) as t (id)`;
   await tx`insert into target_regions (target_id, region_id) select id, ${input.region} from unnest(${ids}::uuid[]) as t (id)`;
   if (input.channelId !== undefined) await tx`insert into target_alerts (target_id, channel_id, position) select id, ${input.channelId}, 0 from unnest(${ids}::uuid[]) as t (id)`;

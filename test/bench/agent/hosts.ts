@@ -1,2 +1,14 @@
-/** Loopback addresses to spread connections over, so that ports in TIME_WAIT do not become what is measured. */
-export const hosts: readonly string[] = Array.from({ length: 64 }, (_, i) => `127.0.0.${i + 1}`);
+/**
+ * Loopback addresses to spread connections over, so that neither ports in TIME_WAIT nor the agent's limit for each host
+ * become what is measured.
+ */
+const hosts: readonly string[] = Array.from({ length: 2000 }, (_, n) => `127.0.${1 + Math.floor(n / 250)}.${1 + (n % 250)}`);
+
+/** Those that the certificate of the https server is for. */
+export const certified = hosts.slice(0, 64);
+
+/** The host of the nth check. */
+export function hostOf(n: number, secure: boolean): string {
+  const among = secure ? certified : hosts;
+  return among[n % among.length]!;
+}

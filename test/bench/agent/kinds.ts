@@ -1,5 +1,5 @@
 import type { CheckSpec } from "@statusmesh/shared/checks";
-import { hosts } from "./hosts.ts";
+import { hostOf } from "./hosts.ts";
 
 /** What is checked: a server of a kind of its own, and the check that goes with it. `https` is an http check over TLS. */
 export type Measurable = "http" | "https" | "tcp" | "dns";
@@ -9,7 +9,7 @@ export const zone = { name: "www.example.org", address: "192.0.2.1" };
 
 /** The nth check of a server on `port` of every loopback address. */
 export function specOf(kind: Measurable, n: number, port: number): CheckSpec {
-  const host = hosts[n % hosts.length]!;
+  const host = hostOf(n, kind === "https");
   const timeout = 10_000;
   if (kind === "tcp") return { type: "tcp", host, port, timeout };
   if (kind === "dns") return { type: "dns", domain: zone.name, record_type: "A", resolver: `127.0.0.1:${port}`, expected_contains: zone.address, timeout };

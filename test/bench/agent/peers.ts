@@ -3,18 +3,18 @@ import { join } from "node:path";
 import { generate } from "selfsigned";
 import { type Teardown, tempFolder } from "../../harness/folder.ts";
 import { type Child, endChild, startChild } from "../measure.ts";
-import { hosts } from "./hosts.ts";
+import { certified } from "./hosts.ts";
 import type { Measurable } from "./kinds.ts";
 
 /** Environment that trusts {@link certificateFile}. */
 export const trusting = (pemFile: string): NodeJS.ProcessEnv => ({ NODE_EXTRA_CA_CERTS: pemFile });
 
-/** A PEM file with a key and a certificate for all of {@link hosts}. */
+/** A PEM file with a key and a certificate for all of {@link certified}. */
 export async function certificateFile(t: Teardown): Promise<string> {
   const { private: key, cert } = await generate([{ name: "commonName", value: "bench" }], {
     keyType: "ec",
     algorithm: "sha256",
-    extensions: [{ name: "subjectAltName", altNames: hosts.map((ip) => ({ type: 7, ip })) }],
+    extensions: [{ name: "subjectAltName", altNames: certified.map((ip) => ({ type: 7, ip })) }],
   });
   const file = join(tempFolder(t, "bench"), "server.pem");
   writeFileSync(file, key + cert, { mode: 0o600 });

@@ -2,7 +2,7 @@ import { Resolver } from "node:dns";
 import { connect } from "node:net";
 import { createHistogram } from "node:perf_hooks";
 import { connect as connectSecurely, createSecureContext } from "node:tls";
-import { hosts } from "./hosts.ts";
+import { hostOf } from "./hosts.ts";
 import { type Measurable, zone } from "./kinds.ts";
 
 // The yardstick: the least that Node can do to do what a check does, over a fresh connection, and see that it went well.
@@ -53,7 +53,7 @@ function turn(): void {
   const due = ((performance.now() - begun) / 1000) * Number(perSecond);
   for (let i = 0; sent < due && i < 4; i++) {
     lag.record(Math.max(1, Math.round(((due - sent) / Number(perSecond)) * 1e6)));
-    once[kind](hosts[sent++ % hosts.length]!);
+    once[kind](hostOf(sent++, kind === "https"));
   }
   setTimeout(turn, Math.max(1, ((sent + 1) / Number(perSecond)) * 1000 - (performance.now() - begun)));
 }

@@ -26,7 +26,11 @@ process.on("SIGTERM", () => process.exit(0));
 
 function serverOf(of: Exclude<Measurable, "dns">): Server {
   if (of === "tcp") return createTcpServer((socket) => socket.on("error", () => undefined).resume());
-  if (of === "http") return Object.assign(createServer((_request, response) => response.end("ok")), { keepAliveTimeout: 1 });
+  if (of === "http")
+    return Object.assign(
+      createServer((_request, response) => response.end("ok")),
+      { keepAliveTimeout: 1 },
+    );
   const pem = readFileSync(pemFile);
   return createSecureServer({ key: pem, cert: pem }, (_request, response) => response.end("ok"));
 }

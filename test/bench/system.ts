@@ -1,0 +1,80 @@
+import { newId } from "@statusmesh/shared/ids";
+import type { Sql } from "postgres";
+import { castIn } from "../harness/cast.ts";
+import { tempFolder } from "../harness/folder.ts";
+import { postmasterOf, startControlPlane } from "../harness/processes.ts";
+import { insertTargets, openEmbedded } from "../harness/targets.ts";
+import { waitFor } from "../harness/wait.ts";
+import { specOf } from "./agent/kinds.ts";
+import { startRaw, startTarget } from "./agent/peers.ts";
+import { cpuSeconds, cpuSecondsOfAll, type Measured, rounded, sleep } from "./measure.ts";
+import { memoryOf } from "./memory.ts";
+import { nodeArgs, withTeardown } from "./scope.ts";
+
+const perSecond = 150;
+const intervalSecs = 10;
+const targets = perSecond * intervalSecs;
+/** After the first result of every target: the code is compiled, the plans are made. */
+const warmUpMs = 15_000;
+const windowMs = 60_000;
+const maxMsPerCheck = 1;
+
+/** CPU of other programs that do the same, ms for each http check, as measured once on two cores of a server: not on this machine. */
+const peers = { uptime_kuma: [2.7, 6.3], blackbox_exporter_and_prometheus: [1.1, 1.9], floor_of_probe_batch_and_postgres: [0.13, 0.48] };
+
+/**
+ * What a check costs from the schedule to the table: CPU time of the control plane, its own agent and its database together, as
+ * `npm start` runs them, for each http check. The raw client beside it says how fast the machine is at the moment.
+ */
+export async function run(): Promise<Measured> {
+  return await withTeardown(async (t) => {
+    const port = await startTarget(t, "http");
+    const folder = tempFolder(t, "bench");
+    const controlPlane = await startControlPlane(t, { folder, env: { SM_LOG__LEVEL: "warn" }, nodeArgs });
+    const sql = openEmbedded(t, folder, 1);
+    const { olga } = await castIn(sql);
+    const ids = Array.from({ length: targets }, newId);
+    await insertTargets(sql, { ids, orgId: olga.orgId, region: "default", intervalSecs, confirmations: 2, spec: (n) => specOf("http", n, port) });
+    await waitFor("a result of every target", async () => (await countResults(sql)).all >= targets, { ms: 90_000, everyMs: 1000 });
+    const raw = await startRaw(t, "http", port, perSecond);
+    await sleep(warmUpMs);
+
+    const all = [controlPlane.pid, postmasterOf(folder)!];
+    const cpu = () => ({ all: cpuSecondsOfAll(all), postgres: cpuSecondsOfAll(all.slice(1)), controlPlane: cpuSeconds(controlPlane.pid), raw: cpuSeconds(raw.pid) });
+    const before = { cpu: cpu(), results: await countResults(sql), requests: (await raw.ask()).done };
+    const began = performance.now();
+    await sleep(windowMs);
+    const results = await countResults(sql);
+    const after = cpu();
+    const seconds = (performance.now() - began) / 1000;
+    const requests = (await raw.ask()).done - before.requests;
+    const memory = memoryOf(all);
+    await controlPlane.stop();
+
+    const checks = results.all - before.results.all;
+    if (results.up !== results.all) throw new Error(`${results.all - results.up} of ${results.all} checks did not find their target up: ${results.errors}`);
+    const each = (seconds: number, of: number): number => rounded((seconds * 1000) / of, 3);
+    const [total, postgres, own] = [after.all - before.cpu.all, after.postgres - before.cpu.postgres, after.controlPlane - before.cpu.controlPlane];
+    const value = each(total, checks);
+    return {
+      name: "system",
+      value,
+      unit: "ms CPU per http check, all processes",
+      limit: maxMsPerCheck,
+      ratio: rounded(value / maxMsPerCheck, 3),
+      checks_per_second: rounded(checks / seconds, 1),
+      control_plane_ms: each(own, checks),
+      postgres_ms: each(postgres, checks),
+      agent_ms: each(total - own - postgres, checks),
+      raw_ms_per_request: each(after.raw - before.cpu.raw, requests),
+      memory_mb: rounded(memory.pss, 0),
+      peers_ms_elsewhere: peers,
+    };
+  });
+}
+
+async function countResults(sql: Sql): Promise<{ all: number; up: number; errors: string }> {
+  const [row] = await sql<{ all: number; up: number; errors: string | null }[]>`
+    select count(*)::int as all, count(*) filter (where status = 'up')::int as up, string_agg(distinct error, '; ') as errors from results`;
+  return { all: row?.all ?? 0, up: row?.up ?? 0, errors: row?.errors ?? "" };
+}
