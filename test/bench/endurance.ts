@@ -31,6 +31,7 @@ export async function run(): Promise<Measured> {
       intervalMs,
     );
     await sleep(warmUpMs);
+    controlPlane.take();
     const samples: number[] = [];
     const began = performance.now();
     let checks = 0;
