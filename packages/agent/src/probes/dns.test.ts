@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import t from "tap";
 import type { DnsCheck, RecordType } from "@statusmesh/shared/checks/dns";
+import { judgeAtHome } from "./dns.ts";
 import { nameServer, type Reply } from "../testing-dns.ts";
 import { outcomeOf, testRunner } from "../testing.ts";
 
@@ -167,6 +168,31 @@ t.test("the guard looks at the name server, not at the name", async (t) => {
   t.match(await run("[::1]:53", "example.org", {}, guarded), { status: "error", error: "address ::1 is blocked (::1/128)" });
   t.match(await run("::ffff:127.0.0.1", "example.org", {}, guarded), { status: "error", error: /is blocked/ });
   t.strictSame(asked, [], "nothing was sent");
+});
+
+t.test("the machine's own name server is not asked about the inside by strangers, and does not tell of it", async (t) => {
+  const guarded = testRunner({ allowPrivate: false });
+  for (const [domain, record_type, why] of [
+    ["db.internal", "A", ".internal"],
+    ["payroll", "A", "single label"],
+    ["10.0.0.1", "PTR", "10.0.0.0/8"],
+  ] as const) {
+    const result = await run(null, domain, { record_type }, guarded);
+    t.match(result, { status: "error", error: /^\S+ is not a name of the public DNS \(/, dns_ms: null, skip: false }, domain);
+    t.ok(result.error?.includes(`(${why})`), `${result.error} says ${why}`);
+  }
+  const spec = (expected_contains: string | null, record_type: RecordType = "A") => ({ ...check(null, "split.example.org"), expected_contains, record_type });
+  const answers = ["10.1.2.3", "93.184.215.14"];
+  t.same(judgeAtHome(spec(null), answers), { status: "up", error: null });
+  for (const guess of ["10.1.2.3", "10.1", "3"])
+    t.same(
+      judgeAtHome(spec(guess), ["10.1.2.3"]),
+      { status: "down", error: `no A record of split.example.org contains "${guess}"; found: a private address` },
+      "a guess tells nothing",
+    );
+  t.same(judgeAtHome(spec("93.184"), answers), { status: "up", error: null });
+  t.match(judgeAtHome(spec("x"), answers), { error: /found: a private address, 93\.184\.215\.14$/ });
+  t.match(judgeAtHome(spec("x", "MX"), ["10 mail.corp"]), { error: /found: 10 a private name$/ });
 });
 
 t.test("a question that is given up leaves the others alone, and nothing behind", async (t) => {

@@ -1,5 +1,6 @@
 import { askedName, type DnsCheck, nameServer, type RecordType } from "@statusmesh/shared/checks/dns";
 import { blockedRange } from "@statusmesh/shared/net/address";
+import { insideName, withoutInside } from "@statusmesh/shared/net/inside-name";
 import { codeOf, DialError, wordsFor } from "@statusmesh/shared/net/dial-error";
 import { ask } from "./dns-query.ts";
 import { rareReturnCode } from "./dns-return-code.ts";
@@ -14,12 +15,15 @@ export const dns: Probe<DnsCheck> = {
     const server = nameServer(spec);
     const range = server === null || allowPrivate ? null : blockedRange(server.address);
     if (server !== null && range !== null) throw new DialError("guard", `address ${server.address} is blocked (${range})`, "BLOCKED");
+    const guardedAtHome = server === null && !allowPrivate;
+    const inside = guardedAtHome ? insideName(name) : null;
+    if (inside !== null) throw new DialError("guard", `${name} is not a name of the public DNS (${inside})`, "BLOCKED");
     trace.overdue = `no answer from ${server === null ? "the agent's name server" : `the name server ${spec.resolver}`} within`;
     const started = performance.now();
     try {
       const answers = await ask(server, name, spec.record_type, signal);
       trace.dns_ms = performance.now() - started;
-      return judge(spec, name, answers);
+      return guardedAtHome ? judgeAtHome(spec, answers) : judge(spec, name, answers);
     } catch (error) {
       if (signal.aborted) throw error;
       // An answer that is no good is an answer all the same, and took its time.
@@ -35,6 +39,9 @@ export const dns: Probe<DnsCheck> = {
 };
 
 const answered = new Set(["ENOTFOUND", "ENODATA", "ESERVFAIL", "EREFUSED", "EFORMERR", "ENOTIMP", "EBADRESP"]);
+
+/** The verdict where strangers have the operator's own name server asked. Judged as it is shown: what an expected text finds would tell as much as what is listed. */
+export const judgeAtHome = (spec: DnsCheck, answers: readonly string[]): Verdict => judge(spec, askedName(spec), answers.map(withoutInside));
 
 function judge({ expected_contains: expected, record_type }: DnsCheck, name: string, answers: readonly string[]): Verdict {
   if (answers.length === 0) return { status: "down", error: noRecord(name, record_type) };

@@ -96,7 +96,7 @@ const wrongDns: Case[] = [
     "/resolver",
   ]),
   [{ domain: "mail.Evil.example." }, "DOMAIN_DENYLISTED", "/domain"],
-  [{ domain: "198.51.100.7", record_type: "PTR" }, "DOMAIN_DENYLISTED", "/domain"],
+  [{ domain: "198.51.100.7", record_type: "PTR", resolver: "9.9.9.9" }, "DOMAIN_DENYLISTED", "/domain"],
 ];
 
 t.test("what cannot be is refused at create and at edit, with its code and its place", async (t) => {
@@ -149,11 +149,24 @@ t.test("what is left out has its default, and what is sent reads as it was sent"
   t.match((await patch(ctx, id, { check: { server_name: null } })).check, { server_name: null, warn_days: 30 });
 });
 
-t.test("a name may be private: the agent's name server is asked, nobody is dialled", async (t) => {
+t.test("the agent's own name server is not asked for names of the inside, unless the instance allows it", async (t) => {
   const ctx = await newOrg(system);
-  for (const domain of ["localhost", "db.internal", "1.0.0.127.in-addr.arpa"]) t.match((await create(ctx, dns({ domain }))).check, { domain });
-  t.match((await create(ctx, dns({ domain: "127.0.0.1", record_type: "PTR" }))).check, { domain: "127.0.0.1" });
+  const { id } = await create(ctx, dns());
   const inside = await newOrg(allowPrivate(system));
+  for (const [fields, range] of [
+    [{ domain: "localhost" }, "localhost"],
+    [{ domain: "DB.Internal." }, ".internal"],
+    [{ domain: "payroll" }, "single label"],
+    [{ domain: "1.0.0.127.in-addr.arpa", record_type: "PTR" }, "127.0.0.0/8"],
+    [{ domain: "10.0.0.1", record_type: "PTR" }, "10.0.0.0/8"],
+    [{ domain: "fd00::1", record_type: "PTR" }, "fc00::/7"],
+  ] as const) {
+    const refused = { code: "SSRF_BLOCKED", field: "/check/domain", details: { range } };
+    t.match(await refusal(t, () => create(ctx, dns(fields))), refused, fields.domain);
+    t.match(await refusal(t, () => patch(ctx, id, { check: fields })), refused, fields.domain);
+    t.match((await create(ctx, dns({ ...fields, resolver: "9.9.9.9" }))).check, fields, "another name server may be asked for anything");
+    t.match((await create(inside, dns(fields))).check, fields);
+  }
   t.match((await create(inside, dns({ resolver: "10.0.0.2:53" }))).check, { resolver: "10.0.0.2:53" });
   t.match((await create(inside, tls({ host: "10.0.0.2" }))).check, { host: "10.0.0.2" });
   t.match(await refusal(t, () => create(inside, dns({ resolver: "203.0.113.9" }))), { code: "DOMAIN_DENYLISTED", field: "/check/resolver" });

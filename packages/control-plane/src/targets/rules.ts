@@ -1,6 +1,7 @@
 import { checkKinds, type CheckSpec, kindOf } from "@statusmesh/shared/checks";
 import { AppError } from "@statusmesh/shared/errors";
 import { blockedHost } from "@statusmesh/shared/net/address";
+import { insideName } from "@statusmesh/shared/net/inside-name";
 import { refuseAbusiveUrl, refuseDeniedHost } from "../abuse/service.ts";
 import type { System } from "../context.ts";
 import { iso } from "../http/wire.ts";
@@ -77,6 +78,8 @@ export function checkRules(system: Pick<System, "config" | "abuse">, spec: Check
       refusePrivateHost(system, destination.host, destination.pointer);
       refuseDeniedHost(system, destination.host, destination.pointer);
     }
+    const asked = kind.asksAtHome?.(spec) ?? null;
+    if (asked !== null) refuseInsideName(system, asked.name, asked.pointer);
     const subject = kind.subject?.(spec) ?? null;
     if (subject !== null) refuseDeniedHost(system, subject.name, subject.pointer);
     const url = kind.url?.(spec);
@@ -91,6 +94,17 @@ function refusePrivateHost({ config }: Pick<System, "config">, host: string, fie
     field,
     details: { range },
   });
+}
+
+/** The operator's own name server knows names that strangers have no business to ask for. */
+function refuseInsideName({ config }: Pick<System, "config">, name: string, field: string): void {
+  const range = config.security.allow_private_targets ? null : insideName(name);
+  if (range === null) return;
+  throw new AppError(
+    "SSRF_BLOCKED",
+    `${name} is not a name of the public DNS (${range}). Ask for a public one, name a resolver to ask instead of the agent's own, or set security.allow_private_targets on an instance that may look inside.`,
+    { field, details: { range } },
+  );
 }
 
 /** The name without white space around it. */

@@ -19,6 +19,8 @@ export interface CheckKind<S extends TSchema = TSchema> {
   destination(spec: Static<S>): { host: string; port: number; pointer: string } | null;
   /** The name that the check asks others about without talking to it, where the kind has one: the lists of what may not be monitored hold for it too. */
   subject?(spec: Static<S>): { name: string; pointer: string } | null;
+  /** The name that the check has the machine's own name server look up, to tell what it answers: where the guard stands it must be one of the public DNS. */
+  asksAtHome?(spec: Static<S>): { name: string; pointer: string } | null;
   /** The URL that the check asks for, where the kind has one. Its field is `/url`. */
   url?(spec: Static<S>): URL;
   /** Applies `change` to every secret of the check, and returns the copy. `pointer` names the field. */

@@ -1,0 +1,152 @@
+import { createSocket } from "node:dgram";
+import { createServer as createHttpServer } from "node:http";
+import { createServer, type AddressInfo, type Server } from "node:net";
+import t, { type Test } from "tap";
+import { checkTypes, type CheckType, type SpecOf } from "@statusmesh/shared/checks";
+import { httpCheck, outcomeOf, testLookups, testRunner } from "../testing.ts";
+import { http } from "./http.ts";
+import type { ProbeContext } from "./probe.ts";
+
+/* The guard against requests forged through a monitor, for whatever kinds there are. A kind that is added does not compile until it is here. */
+
+interface Dials<S> {
+  /** A check that goes to an address. */
+  address: (address: string, port: number) => S;
+  /** A check that goes to a name; null where the kind takes none, which is said in a comment. */
+  name: ((name: string, port: number) => S) | null;
+}
+
+const inUrl = (host: string): string => (host.includes(":") ? `[${host}]` : host);
+const tls = (host: string, port: number): SpecOf<"tls_cert"> => ({
+  type: "tls_cert",
+  host,
+  port,
+  // Which name is asked for says nothing about where the connection goes.
+  server_name: "www.example.org",
+  warn_days: 14,
+  critical_days: 7,
+  timeout: 2000,
+});
+
+const kinds: { readonly [T in CheckType]: Dials<SpecOf<T>> | { never: string } } = {
+  http: { address: (address, port) => httpCheck(`https://${inUrl(address)}:${port}/`, { verify_tls: false }), name: (name, port) => httpCheck(`http://${name}:${port}/`) },
+  tcp: { address: (host, port) => ({ type: "tcp", host, port, timeout: 2000 }), name: (host, port) => ({ type: "tcp", host, port, timeout: 2000 }) },
+  tls_cert: { address: tls, name: tls },
+  dns: {
+    address: (address, port) => ({ type: "dns", domain: "www.example.org", record_type: "A", resolver: `${inUrl(address)}:${port}`, expected_contains: null, timeout: 2000 }),
+    // A name server is given by its address.
+    name: null,
+  },
+  domain_expiry: { never: "it asks registries, which their own public list chooses" },
+};
+
+/** Listens on one port of 127.0.0.1 and ::1, TCP and UDP, and counts what comes. */
+async function canary(t: Test): Promise<{ port: number; heard: { connections: number; bytes: number } }> {
+  const heard = { connections: 0, bytes: 0 };
+  const listen = (server: Server, port: number, host: string) =>
+    new Promise<number>((settle, reject) => server.once("error", reject).listen(port, host, () => settle((server.address() as AddressInfo).port)));
+  const tcp = () =>
+    createServer((socket) => {
+      heard.connections++;
+      socket.on("data", (chunk) => (heard.bytes += chunk.length)).on("error", () => undefined);
+    });
+  const [v4, v6, udp] = [tcp(), tcp(), createSocket("udp4")];
+  const port = await listen(v4, 0, "127.0.0.1");
+  await listen(v6, port, "::1").catch(() => undefined);
+  udp.on("message", (message) => (heard.bytes += message.length));
+  await new Promise<void>((settle) => udp.bind(port, "127.0.0.1", settle));
+  t.teardown(() => {
+    v4.close();
+    v6.close();
+    udp.close();
+  });
+  return { port, heard };
+}
+
+/** One address of every range, in the forms that lead to this machine first. */
+const inside = [
+  ...["127.0.0.1", "127.255.255.254", "0.0.0.0", "::1", "::", "::ffff:127.0.0.1", "::ffff:7f00:1", "::127.0.0.1", "64:ff9b::7f00:1", "64:ff9b:1::7f00:1", "2002:7f00:1::1"],
+  ...["10.0.0.1", "100.64.0.1", "168.63.129.16", "169.254.169.254", "172.16.0.1", "172.31.255.255", "192.0.0.1", "192.0.2.1", "192.88.99.1", "192.168.0.1", "198.18.0.1"],
+  ...["198.51.100.1", "203.0.113.1", "224.0.0.1", "240.0.0.1", "255.255.255.255", "100::1", "2001::1", "2001:db8::1", "3fff::1", "fc00::1", "fd00:ec2::254", "fe80::1", "ff02::1"],
+  "2620:0:0:0:0:5efe:7f00:1",
+];
+/** What a name may answer at the time of the connection, whatever it answered when the target was made. */
+const answers = [
+  ["127.0.0.1"],
+  ["::1"],
+  ["::ffff:127.0.0.1"],
+  ["93.184.215.14", "127.0.0.1"],
+  ["127.0.0.1", "93.184.215.14"],
+  ["2606:4700:4700::1111", "93.184.215.14", "::1"],
+  [...Array.from({ length: 30 }, (_, at) => `93.184.215.${at}`), "127.0.0.1"],
+];
+/** Ways to write this machine without an address that looks like one. */
+const written = ["localhost", "LOCALHOST.", "a.localhost", "0x7f.1", "2130706433", "017700000001", "127.1", "0", "127。0。0。1", "１２７.0.0.1"];
+
+for (const type of checkTypes) {
+  const kind = kinds[type] as Dials<SpecOf<CheckType>> | { never: string };
+  t.test(`${type}: ${"never" in kind ? `no address to guard, because ${kind.never}` : "not one byte, not one connection"}`, async (t) => {
+    const { port, heard } = await canary(t);
+    let lookups = 0;
+    const guarded = (addresses: readonly string[] = []) => testRunner({ allowPrivate: false, lookup: async () => (lookups++, [...addresses]) });
+    if ("never" in kind) {
+      const result = await outcomeOf(guarded(["127.0.0.1"]).run("org", { type, domain: "example.org", warn_days: 30, critical_days: 7, timeout: 300 }));
+      t.equal(result.measurement.connect_ms, null);
+      return t.strictSame([heard, lookups], [{ connections: 0, bytes: 0 }, 0], "nothing of the check's own is dialled or looked up");
+    }
+    const refused = async (spec: SpecOf<CheckType>, runner: ReturnType<typeof testRunner>, what: string) => {
+      const { measurement, skip } = await outcomeOf(runner.run("org", { ...spec }));
+      t.match(
+        { ...measurement, skip },
+        { status: "error", error: /^(address \S+ is blocked|the name leads to an address that is not public) \(.+\)$/, connect_ms: null, skip: false },
+        what,
+      );
+      return measurement.error ?? "";
+    };
+    for (const address of inside) await refused(kind.address(address, port), guarded(), address);
+    if (kind.name !== null) {
+      for (const host of written) await refused(kind.name(host, port), guarded(["127.0.0.1"]), host);
+      t.equal(lookups, 0, "what is this machine by definition is not looked up");
+      for (const list of answers) {
+        lookups = 0;
+        const error = await refused(kind.name("rebound.example.org", port), guarded(list), list.join(" "));
+        t.equal(lookups, 1, "a second answer is never asked for");
+        for (const address of list) t.notOk(error.includes(`${address} `), "the address is not told");
+      }
+    }
+    await new Promise((settle) => setTimeout(settle, 50));
+    t.strictSame(heard, { connections: 0, bytes: 0 }, "the canary has heard nothing");
+  });
+}
+
+t.test("http: a redirect to the inside is refused at its hop", async (t) => {
+  const { port, heard } = await canary(t);
+  let location = "";
+  const server = createHttpServer((_request, response) => response.writeHead(302, { location }).end());
+  await new Promise<void>((settle) => server.listen(0, "127.0.0.1", settle));
+  t.teardown(() => server.close());
+  const first = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+  for (const [to, words] of [
+    [`http://127.0.0.1:${port}/`, "address 127.0.0.1 is blocked (127.0.0.0/8)"],
+    [`https://[::ffff:127.0.0.1]:${port}/`, "address ::ffff:7f00:1 is blocked (::ffff:0:0/96)"],
+    [`//0x7f.1:${port}/`, "address 127.0.0.1 is blocked (127.0.0.0/8)"],
+    [`http://rebound.example.org:${port}/`, "the name leads to an address that is not public (127.0.0.0/8)"],
+  ] as const) {
+    location = to;
+    let hops = 0;
+    const context: ProbeContext = {
+      signal: AbortSignal.timeout(5000),
+      trace: { overdue: "", dns_ms: null, connect_ms: null, tls_ms: null, ttfb_ms: null, http_status: null, response_size: null, redirectedTo: null, verdict: null },
+      // The first hop stands for a public server.
+      get allowPrivate() {
+        return hops++ === 0;
+      },
+      userAgent: "StatusMesh/1.2.3",
+      now: Date.now,
+      lookup: async () => ["127.0.0.1"],
+      rdap: testLookups({ registriesUrl: "http://127.0.0.1:1/" }),
+    };
+    t.match(await http.run(httpCheck(first), context), { status: "error", error: `redirected to ${new URL(to, first).origin}: ${words}` }, to);
+  }
+  t.strictSame(heard, { connections: 0, bytes: 0 });
+});
