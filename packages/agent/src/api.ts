@@ -26,12 +26,20 @@ export class ApiError extends Error {
   }
 }
 
+interface AskOptions {
+  timeoutMs: number;
+  signal: AbortSignal;
+  onHead?: () => void;
+}
+
 export interface Api {
   /**
    * Posts JSON and gives back the parsed body of a 200; `onHead` is called when the head of the answer arrives. Rejects
    * with {@link ApiError}, or with the signal's reason.
    */
-  post(path: string, body: unknown, options: { timeoutMs: number; signal: AbortSignal; onHead?: () => void }): Promise<unknown>;
+  post(path: string, body: unknown, options: AskOptions): Promise<unknown>;
+  /** The same for a GET. */
+  get(path: string, options: AskOptions): Promise<unknown>;
   close(): Promise<void>;
 }
 
@@ -45,32 +53,26 @@ export function connectApi(baseUrl: string, token: string, userAgent: string): A
   const prefix = url.pathname.replace(/\/+$/, "");
   const pool = new Pool(url.origin, { connections, connect: { timeout: 10_000 }, keepAliveTimeout: 30_000 });
   const headers = { authorization: `Bearer ${token}`, "content-type": "application/json", "user-agent": userAgent, accept: "application/json" };
+  const ask = async (method: "GET" | "POST", path: string, body: string | null, { timeoutMs, signal, onHead }: AskOptions): Promise<unknown> => {
+    let status: number;
+    let retryAfter: string | string[] | undefined;
+    let text: string;
+    try {
+      const response = await pool.request({ path: prefix + path, method, headers, body, signal, headersTimeout: timeoutMs, bodyTimeout: timeoutMs });
+      onHead?.();
+      status = response.statusCode;
+      retryAfter = response.headers["retry-after"];
+      text = await response.body.text();
+    } catch (error) {
+      if (signal.aborted) throw signal.reason;
+      throw new ApiError("away", reasonOf(error));
+    }
+    if (status === 200) return parse(text);
+    throw refusal(status, text.slice(0, maxErrorBytes), secondsToMs(retryAfter));
+  };
   return {
-    async post(path, body, { timeoutMs, signal, onHead }) {
-      let status: number;
-      let retryAfter: string | string[] | undefined;
-      let text: string;
-      try {
-        const response = await pool.request({
-          path: prefix + path,
-          method: "POST",
-          headers,
-          body: JSON.stringify(body),
-          signal,
-          headersTimeout: timeoutMs,
-          bodyTimeout: timeoutMs,
-        });
-        onHead?.();
-        status = response.statusCode;
-        retryAfter = response.headers["retry-after"];
-        text = await response.body.text();
-      } catch (error) {
-        if (signal.aborted) throw signal.reason;
-        throw new ApiError("away", reasonOf(error));
-      }
-      if (status === 200) return parse(text);
-      throw refusal(status, text.slice(0, maxErrorBytes), secondsToMs(retryAfter));
-    },
+    post: (path, body, options) => ask("POST", path, JSON.stringify(body), options),
+    get: (path, options) => ask("GET", path, null, options),
     close: () => pool.destroy(),
   };
 }

@@ -6,6 +6,7 @@ import { version } from "./version.ts";
 /** Each command is a file of its own, loaded when it is asked for: the others cost nothing. */
 const commands: readonly { name: string; summary: string; load: () => Promise<{ define(command: Command): void }> }[] = [
   { name: "run", summary: "run the checks of a region until stopped", load: () => import("./commands/run.ts") },
+  { name: "check", summary: "run one check now and say what it found", load: () => import("./commands/check.ts") },
 ];
 
 /** The program with its commands; those that are not `wanted` have their name and summary only. */

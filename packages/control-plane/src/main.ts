@@ -7,7 +7,7 @@ import { loadConfig } from "./config.ts";
 import type { Clock } from "./context.ts";
 import { migrate } from "./db/migrate.ts";
 import { type Log, openLog, silentLog } from "./log.ts";
-import { version } from "./openapi.ts";
+import { version } from "./version.ts";
 import { makeSystem, openConfiguredDatabase, serve } from "./serve.ts";
 import { StartupError } from "./startup-error.ts";
 

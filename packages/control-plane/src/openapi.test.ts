@@ -4,7 +4,8 @@ import t from "tap";
 import { type ErrorCode, errorCodes } from "@statusmesh/shared/errors";
 import { allRoutes } from "./app.ts";
 import { scopes } from "./context.ts";
-import { openApiDocument, version } from "./openapi.ts";
+import { openApiDocument } from "./openapi.ts";
+import { version } from "./version.ts";
 import { openIngest } from "./pipeline/ingest.ts";
 
 const hub = { on: () => () => {}, wait: async () => false, ready: async () => {} };

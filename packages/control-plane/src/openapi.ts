@@ -1,4 +1,3 @@
-import { readFileSync } from "node:fs";
 import type { TSchema } from "typebox";
 import type { ErrorCode } from "@statusmesh/shared/errors";
 import { declaredErrors } from "./http/declared-errors.ts";
@@ -10,11 +9,7 @@ import type { Json } from "./openapi/json.ts";
 import { openSchemas, type Schemas } from "./openapi/schemas.ts";
 import { surfaceOperations } from "./openapi/surfaces.ts";
 import { about, describeBody, describeOperation, describePathParameter, describeReply, tags } from "./openapi/words.ts";
-
-const packageJson = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8")) as { version: string };
-
-/** The version of this release, as its package has it. */
-export const version = packageJson.version;
+import { version } from "./version.ts";
 
 /** An example that the viewer does not put into its form: a filter that nobody asked for would be sent by the first try. */
 const unfilled = (value: unknown): Json => ({ typical: { summary: "Typical", value, "x-example-show-value": false } });

@@ -88,6 +88,19 @@ export const PullReply = Type.Object(
 );
 export type PullReply = Static<typeof PullReply>;
 
+/** The answer to `GET /api/agent/whoami`, which changes nothing: an agent that only asks who it is does not count as live. */
+export const WhoAmIReply = Type.Object(
+  {
+    name: Type.String({ description: "Name of the agent, by its token", examples: ["fra-1"] }),
+    region: Type.String({ description: "Region of the agent", examples: ["frankfurt"] }),
+    version: Type.String({ description: "Release of the control plane", examples: ["0.1.0"] }),
+    protocol: Protocol,
+    server_time: UnixMs,
+  },
+  { title: "WhoAmIReply", description: "Whose token it is, and who answers" },
+);
+export type WhoAmIReply = Static<typeof WhoAmIReply>;
+
 /** One result of one slot. The region is not in it: it comes from the token. */
 export const AgentResult = Type.Object(
   {

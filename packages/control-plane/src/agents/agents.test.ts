@@ -4,7 +4,7 @@ import { minute, noon, second } from "../testing/clock.ts";
 import { startMailbox } from "../testing/mailbox.ts";
 import { newTarget } from "../testing/scene.ts";
 import { newAgent, newOrg, openWorld } from "../testing/world.ts";
-import { agentPulls, agentSeen, liveAgents, silentRegions } from "./service.ts";
+import { agentPulls, agentSeen, liveAgents, silentRegions, whoAmI } from "./service.ts";
 
 const world = await openWorld(t, { env: { SM_OPERATOR__EMAIL: "ops@example.org" } });
 const { sql, clock, log } = world;
@@ -20,6 +20,17 @@ async function probedTarget(name = "Shop"): Promise<string> {
   await sql`insert into target_regions (target_id, region_id) values (${id}, 'eu')`;
   return id;
 }
+
+t.test("who only asks who it is gives no sign of life", async (t) => {
+  clock.at = noon;
+  const agent = await newAgent(system);
+  const before = await sql`select * from agents`;
+  t.match(await whoAmI(agent), { region: "eu", protocol: 1, version: /^\d+\.\d+\.\d+/, server_time: noon });
+  t.strictSame(await sql`select * from agents`, before);
+  t.strictSame(await liveAgents(system, "eu"), []);
+  await sql`delete from agents`;
+  await t.rejects(whoAmI(agent), { code: "UNAUTHENTICATED" }, "deleted meanwhile");
+});
 
 t.test("an agent whose network is down leaves its targets to the others, if there are any", async (t) => {
   clock.at = noon;

@@ -1,12 +1,23 @@
 import Type from "typebox";
+import { WhoAmIReply } from "@statusmesh/shared/agent-protocol";
 import { created, noContent, ok, route, type Route } from "../http/route.ts";
 import { IdParam, paging } from "../http/wire.ts";
 import { Agent, AgentCreate, AgentPage, AgentPatch, AgentWithToken } from "./schema.ts";
-import { createAgent, deleteAgent, getAgent, listAgents, renameAgent } from "./service.ts";
+import { createAgent, deleteAgent, getAgent, listAgents, renameAgent, whoAmI } from "./service.ts";
 
 const one = { path: "/operator/agents/{id}", door: "operator", tag: "Operator", params: IdParam, errors: ["AGENT_NOT_FOUND"] } as const;
 
 export const agentRoutes: Route[] = [
+  route({
+    method: "GET",
+    path: "/api/agent/whoami",
+    door: "agent",
+    tag: "Agents",
+    summary: "Whose token it is",
+    description: "For `sm-agent test-config`. Changes nothing, and gives no sign of life.",
+    replies: { 200: WhoAmIReply },
+    handle: async ({ ctx }) => ok(await whoAmI(ctx)),
+  }),
   route({
     method: "GET",
     path: "/operator/agents",

@@ -1,9 +1,11 @@
+import { protocolVersion, type WhoAmIReply } from "@statusmesh/shared/agent-protocol";
 import { AppError } from "@statusmesh/shared/errors";
 import { isId, newId } from "@statusmesh/shared/ids";
 import { type AgentCtx, type Ctx, requireScope, type System } from "../context.ts";
 import { hashToken, newToken } from "../crypto/token.ts";
 import { iso, isoOrNull, type Page } from "../http/wire.ts";
 import { regionExists } from "../regions/service.ts";
+import { version } from "../version.ts";
 import * as queries from "./queries.ts";
 import type { Agent, AgentCreate, AgentWithToken } from "./schema.ts";
 
@@ -13,11 +15,20 @@ import type { Agent, AgentCreate, AgentWithToken } from "./schema.ts";
  */
 export const agentLiveMs = 25_000;
 
+const unknownToken = () => new AppError("UNAUTHENTICATED", "The agent token is unknown or was deleted. Ask the operator of the control plane for a new one.");
+
 /** The door of `/api/agent`: an `sm_agent_` token and nothing else. */
 export async function authenticateAgent(system: System, token: string | null): Promise<AgentCtx> {
   const found = token?.startsWith("sm_agent_") ? await queries.selectAgentByToken(system.sql, hashToken(token)) : null;
-  if (found == null) throw new AppError("UNAUTHENTICATED", "The agent token is unknown or was deleted. Ask the operator of the control plane for a new one.");
+  if (found == null) throw unknownToken();
   return { ...system, agentId: found.id, region: found.region_id };
+}
+
+/** Whose token it is, and who answers. Gives no sign of life. */
+export async function whoAmI(ctx: AgentCtx): Promise<WhoAmIReply> {
+  const row = await queries.selectAgent(ctx.sql, ctx.agentId);
+  if (row === null) throw unknownToken();
+  return { name: row.name, region: row.region_id, version, protocol: protocolVersion, server_time: Math.round(ctx.clock.now()) };
 }
 
 /** Notes a sign of life. */

@@ -91,5 +91,10 @@ export const dns: CheckKind<typeof DnsCheck> = {
   subject: (spec) => ({ name: isIP(spec.domain) === 0 ? askedName(spec) : spec.domain, pointer: "/domain" }),
   asksAtHome: (spec) => (spec.resolver === null ? { name: askedName(spec), pointer: "/domain" } : null),
   mapSecrets: (spec) => spec,
+  shell: {
+    subject: "<name>",
+    read: (subject) => ({ domain: subject }),
+    options: { record_type: { name: "type", read: ([text = ""]) => text.toUpperCase() }, expected_contains: { name: "contains" } },
+  },
   summary: (spec) => `${spec.record_type} of ${spec.domain}${spec.resolver === null ? "" : ` at ${spec.resolver}`}`,
 };

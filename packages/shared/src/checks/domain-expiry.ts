@@ -81,6 +81,7 @@ export const domainExpiry: CheckKind<typeof DomainExpiryCheck> = {
   destination: () => null,
   subject: (spec) => ({ name: canonicalHost(spec.domain), pointer: "/domain" }),
   mapSecrets: (spec) => spec,
+  shell: { subject: "<domain>", read: (subject) => ({ domain: subject }) },
   summary: (spec) => `registration of ${spec.domain}`,
 
   errorInWords(error) {

@@ -1,6 +1,7 @@
 import Type, { type Static } from "typebox";
 import { AppError } from "../errors.ts";
 import { type CheckKind, Timeout } from "./kind.ts";
+import { ShellError } from "./shell.ts";
 
 const statusCode = Type.Integer({ minimum: 100, maximum: 599, errorCode: "INVALID_STATUS_RANGE", description: "A status code", examples: [200] });
 
@@ -76,6 +77,33 @@ function parseUrl(text: string): URL {
   return url;
 }
 
+function statusFrom(text: string): unknown {
+  if (/^\d{1,9}$/.test(text)) return { kind: "exact", value: Number(text) };
+  const [, min, max] = /^(\d{1,9})-(\d{1,9})$/.exec(text) ?? [];
+  if (min !== undefined) return { kind: "range", value: { min: Number(min), max: Number(max) } };
+  if (/^\d{1,9}(,\d{1,9})+$/.test(text)) return { kind: "one_of", value: text.split(",").map(Number) };
+  throw new ShellError(`must be a status code, a range or a list: 200, 200-299 or 200,204, and not "${text}"`);
+}
+
+function headersFrom(lines: readonly string[]): unknown {
+  const headers = new Map<string, string>();
+  for (const line of lines) {
+    const at = line.indexOf(":");
+    const name = line.slice(0, Math.max(0, at)).trim();
+    // What a line without a colon says is not repeated: it may be a value that was to be kept secret.
+    if (name === "") throw new ShellError("must have a name and a value with a colon between them, for example 'accept: text/html'");
+    if (headers.has(name)) throw new ShellError(`has "${name}" twice`);
+    headers.set(name, line.slice(at + 1).trim());
+  }
+  return Object.fromEntries(headers);
+}
+
+function userAndPassword(text: string): unknown {
+  const at = text.indexOf(":");
+  if (at < 1) throw new ShellError("must have a user and a password with a colon between them");
+  return [text.slice(0, at), text.slice(at + 1)];
+}
+
 export const http: CheckKind<typeof HttpCheck> = {
   type: "http",
   label: "HTTP",
@@ -136,6 +164,21 @@ export const http: CheckKind<typeof HttpCheck> = {
       basic_auth: spec.basic_auth === null ? null : [spec.basic_auth[0], change(spec.basic_auth[1], "/basic_auth/1")],
       bearer_token: spec.bearer_token === null ? null : change(spec.bearer_token, "/bearer_token"),
     };
+  },
+
+  shell: {
+    subject: "<url>",
+    read: (subject) => ({ url: subject }),
+    options: {
+      method: { read: ([text = ""]) => text.toUpperCase() },
+      expected_status: { name: "expect-status", takes: "200 | 200-299 | 200,204", read: ([text = ""]) => statusFrom(text) },
+      expected_body_contains: { name: "contains" },
+      headers: { name: "header", words: "header of the request; may be repeated", takes: "name: value", repeated: true, secret: "some", read: headersFrom },
+      follow_redirects: { words: "judge the first answer, also where it redirects" },
+      verify_tls: { words: "accept any certificate" },
+      basic_auth: { words: "user:password", secret: "always", read: ([text = ""]) => userAndPassword(text) },
+      bearer_token: { words: "sent as Authorization: Bearer", secret: "always" },
+    },
   },
 
   summary: (spec) => `${spec.method} ${spec.url}`,

@@ -1,5 +1,6 @@
 import Type, { type Static, type TSchema } from "typebox";
 import { AppError } from "../errors.ts";
+import type { ShellForm } from "./shell.ts";
 
 /** The shared half of a check kind. The other half, the probe, is in the agent under the same file name. */
 export interface CheckKind<S extends TSchema = TSchema> {
@@ -27,6 +28,8 @@ export interface CheckKind<S extends TSchema = TSchema> {
   mapSecrets(spec: Static<S>, change: (secret: string, pointer: string) => string): Static<S>;
   /** One line that says what is checked, without secrets: `GET https://example.org/health`. */
   summary(spec: Static<S>): string;
+  /** How it is written in a shell. */
+  readonly shell: ShellForm;
   /** For a kind whose results carry a JSON document as their error: what it says, as a sentence without a full stop. Null for what is no such document. */
   errorInWords?(error: string): string | null;
 }

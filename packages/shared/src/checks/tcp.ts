@@ -1,5 +1,6 @@
 import Type, { type Static } from "typebox";
 import { type CheckKind, hostOrThrow, Timeout } from "./kind.ts";
+import { hostAndPort } from "./shell.ts";
 
 export const TcpCheck = Type.Object(
   {
@@ -21,5 +22,6 @@ export const tcp: CheckKind<typeof TcpCheck> = {
   rules: (spec) => void hostOrThrow(spec.host, "/host"),
   destination: (spec) => ({ host: hostOrThrow(spec.host, "/host"), port: spec.port, pointer: "/host" }),
   mapSecrets: (spec) => spec,
+  shell: { subject: "<host:port>", read: hostAndPort },
   summary: (spec) => (spec.host.includes(":") ? `[${spec.host}]:${spec.port}` : `${spec.host}:${spec.port}`),
 };

@@ -1,6 +1,7 @@
 import Type, { type Static } from "typebox";
 import { AppError } from "../errors.ts";
 import { canonicalHost, type CheckKind, daysAgo, documentIn, hostOrThrow, inDays, Timeout } from "./kind.ts";
+import { hostAndPort } from "./shell.ts";
 
 const days = (fallback: number, minimum: number, description: string) =>
   Type.Integer({ minimum, maximum: 3650, default: fallback, errorCode: "INVALID_TLS_CERT_PARAMS", description });
@@ -74,6 +75,7 @@ export const tlsCert: CheckKind<typeof TlsCertCheck> = {
   destination: (spec) => ({ host: hostOrThrow(spec.host, "/host"), port: spec.port, pointer: "/host" }),
   subject: (spec) => (spec.server_name === null ? null : { name: serverName(spec), pointer: "/server_name" }),
   mapSecrets: (spec) => spec,
+  shell: { subject: "<host[:port]>", read: hostAndPort },
   summary: (spec) => `certificate of ${spec.server_name ?? spec.host}${spec.port === 443 ? "" : `, port ${spec.port}`}`,
 
   errorInWords(error) {

@@ -1,0 +1,131 @@
+import { type Command, Option } from "commander";
+import { checkTypes, errorInWords, kindOf, type CheckSpec } from "@statusmesh/shared/checks";
+import type { CheckStatus } from "@statusmesh/shared/result";
+import { suggestion } from "@statusmesh/shared/validate";
+import { CheckUsage, optionsOf, specFrom, specFromFile } from "../check-options.ts";
+import { correctedClock } from "../clock.ts";
+import { exits, fail } from "../exit.ts";
+import * as options from "../options.ts";
+import { badge, bytes, milliseconds, paint, phaseBar, type Screen, screenOf, tame, type Tone } from "../output.ts";
+import type { Outcome } from "../run.ts";
+import { version } from "../version.ts";
+
+interface RunOptions {
+  json?: true;
+  allowPrivateTargets: boolean;
+  rdapBootstrapUrl?: string;
+}
+
+/** `sm-agent check <kind> <subject>`: every kind is a command of its own, made from its schema. */
+export function define(command: Command): void {
+  command
+    .description("Run one check now, as the agent would, and say what it found. Nothing is stored or reported. Ends with 0 for up, 2 for degraded, 1 for down and error.")
+    .usage("[options] <kind> <subject> [options of the kind]")
+    .option("--spec <file>", "take the check from a file of JSON, as the API has it; - reads standard input")
+    .allowUnknownOption()
+    .allowExcessArguments()
+    .action(async (given: RunOptions & { spec?: string }, self: Command) => {
+      const [first] = self.args;
+      if (first?.startsWith("-") === true) fail(self, exits.usage, `unknown option '${first.replace(/=.*/, "")}'`);
+      if (first !== undefined) fail(self, exits.usage, `there is no kind "${first}" of check.${suggestion(first, checkTypes)} There are ${checkTypes.join(", ")}.`);
+      const { spec } = given;
+      if (spec === undefined) fail(self, exits.usage, `what to check is missing: sm-agent check <${checkTypes.join(" | ")}> …, or --spec <file>`);
+      await check(() => specFromFile(spec), given, self);
+    });
+  shared(command);
+  for (const type of checkTypes) {
+    const kind = kindOf({ type });
+    const one = command
+      .command(`${type} ${kind.shell.subject}`)
+      .summary(`${kind.label} of ${kind.shell.subject}`)
+      .description(`One ${kind.label} check. Ends with 0 for up, 2 for degraded, 1 for down and error.`);
+    if (type.includes("_")) one.alias(type.replaceAll("_", "-"));
+    for (const option of optionsOf(kind)) one.addOption(option);
+    shared(one).action(async (subject: string, given: RunOptions & Record<string, unknown>, self: Command) => {
+      const above = command.opts<RunOptions & { spec?: string }>();
+      if (above.spec !== undefined) fail(self, exits.usage, "--spec stands for the whole check: leave the kind out.");
+      const both = { ...given, ...(above.json === true && { json: true as const }), allowPrivateTargets: given.allowPrivateTargets || above.allowPrivateTargets };
+      await check(() => specFrom(type, subject, explicit(given, self), process.env), both, self);
+    });
+  }
+}
+
+function shared(command: Command): Command {
+  return command
+    .addOption(options.allowPrivateTargets())
+    .addOption(options.rdapBootstrapUrl())
+    .addOption(new Option("--json", "print one JSON object, as POST /api/v1/targets/test answers it"));
+}
+
+/** A switch such as --no-verify-tls has a default in commander; only what was given overrides the schema's. */
+function explicit(given: Record<string, unknown>, command: Command): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(given).filter(([name]) => command.getOptionValueSource(name) !== "default"));
+}
+
+async function check(read: () => CheckSpec, given: RunOptions, command: Command): Promise<void> {
+  let spec: CheckSpec;
+  try {
+    spec = read();
+  } catch (error) {
+    if (error instanceof CheckUsage) return fail(command, exits.usage, error.message);
+    throw error;
+  }
+  const outcome = await runOnce(spec, given);
+  const { measurement, warnings, timestamp } = outcome;
+  const result = { target_id: null, region: null, timestamp: new Date(timestamp).toISOString(), ...measurement };
+  const text =
+    given.json === true
+      ? `${JSON.stringify({ result, matched_expectations: measurement.status === "up", warnings })}\n`
+      : inWords(spec, outcome, given, screenOf(process.stdout, process.env));
+  process.stdout.write(text);
+  process.exitCode = exitOf[measurement.status];
+}
+
+const exitOf: Record<CheckStatus, number> = { up: exits.up, degraded: exits.degraded, down: exits.down, error: exits.down };
+
+async function runOnce(spec: CheckSpec, given: RunOptions): Promise<Outcome> {
+  const [{ Runner }, { RdapLookups }, { rdapCache }, { Stats }] = await Promise.all([
+    import("../run.ts"),
+    import("../rdap/lookups.ts"),
+    import("../rdap/cache.ts"),
+    import("../stats.ts"),
+  ]);
+  const clock = correctedClock();
+  const log = (_level: string, msg: string): void => void process.stderr.write(`sm-agent: ${msg}\n`);
+  const userAgent = `StatusMesh/${version}`;
+  const rdap = new RdapLookups({ cache: rdapCache(null, { clock, log }), clock, log, userAgent, registriesUrl: given.rdapBootstrapUrl });
+  const runner = new Runner({ clock, log, stats: new Stats(), allowPrivate: given.allowPrivateTargets, userAgent, rdap });
+  const outcome = await runner.run("", { ...spec }, true).done;
+  if (outcome === null) throw new Error("the run was abandoned");
+  return outcome;
+}
+
+const tones: Record<CheckStatus, Tone> = { up: "good", degraded: "warn", down: "bad", error: "bad" };
+
+/** What a person reads: the state, what happened, where the time went, and what else is worth knowing. */
+export function inWords(spec: CheckSpec, { measurement, warnings }: Outcome, given: Pick<RunOptions, "allowPrivateTargets">, screen: Screen): string {
+  const { status, error, http_status, response_size, total_ms } = measurement;
+  const found = [
+    error === null ? null : errorInWords(error),
+    http_status === null || error !== null ? null : `status ${http_status}`,
+    response_size === null || error !== null ? null : bytes(response_size),
+    total_ms === null ? null : milliseconds(total_ms),
+  ].filter((part) => part !== null);
+  const lines = [`${badge(status, tones[status], screen)}  ${tame(kindOf(spec).summary(spec))}`, `  ${tame(found.join(", "))}`];
+  const notes = warnings.map((warning) => `  ${paint(`! ${tame(warning)}`, "warn", screen)}`);
+  if (status === "error" && !given.allowPrivateTargets && error !== null && / is blocked \(/.test(error))
+    notes.push("  Private and local addresses are checked with --allow-private-targets.");
+  return `${lines.join("\n")}\n${phaseBar(phasesOf(measurement), screen)}${notes.map((note) => `${note}\n`).join("")}`;
+}
+
+/** The phases in order; what is in none of them is `rest`. */
+function phasesOf({ dns_ms, connect_ms, tls_ms, ttfb_ms, total_ms }: Outcome["measurement"]): { name: string; ms: number }[] {
+  const phases = [
+    { name: "dns", ms: dns_ms },
+    { name: "connect", ms: connect_ms },
+    { name: "tls", ms: tls_ms },
+    { name: "ttfb", ms: ttfb_ms },
+  ].filter((phase): phase is { name: string; ms: number } => phase.ms !== null);
+  const rest = (total_ms ?? 0) - phases.reduce((sum, { ms }) => sum + ms, 0);
+  return phases.length > 0 && rest > 0.005 ? [...phases, { name: "rest", ms: rest }] : phases;
+}

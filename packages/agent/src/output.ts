@@ -1,0 +1,79 @@
+/** Where output goes, as far as that changes how it looks. */
+export interface Screen {
+  /** A person watches. */
+  tty: boolean;
+  color: boolean;
+  /** Columns. */
+  width: number;
+}
+
+/** The screen behind a stream. Colours follow the terminal, and NO_COLOR (no-color.org). */
+export function screenOf(stream: { isTTY?: boolean; columns?: number }, env: Readonly<Record<string, string | undefined>>): Screen {
+  const tty = stream.isTTY === true;
+  return { tty, color: tty && (env["NO_COLOR"] ?? "") === "" && env["TERM"] !== "dumb", width: Math.max(20, Math.min(stream.columns || 80, 100)) };
+}
+
+export type Tone = "good" | "warn" | "bad" | "quiet";
+
+const codes: Record<Tone, number> = { good: 32, warn: 33, bad: 31, quiet: 2 };
+
+export function paint(text: string, tone: Tone, { color }: Pick<Screen, "color">): string {
+  return color ? `\u001b[${codes[tone]}m${text}\u001b[0m` : text;
+}
+
+const signs: Record<Tone, string> = { good: "✔", warn: "▲", bad: "✖", quiet: "·" };
+
+/** `✔ up`, in its colour. */
+export const badge = (word: string, tone: Tone, screen: Screen): string => paint(`${signs[tone]} ${word}`, tone, screen);
+
+/** Text from elsewhere on one line, without anything that a terminal would obey. */
+export const tame = (text: string): string => text.replaceAll(/[\p{Cc}\p{Cf}\u2028\u2029]+/gu, " ");
+
+const three = (value: number): string => (value >= 100 ? String(Math.round(value)) : value >= 10 ? value.toFixed(1) : value.toFixed(2));
+
+/** `4.20 ms`, `1.52 s`. */
+export const milliseconds = (ms: number): string => (ms >= 1000 ? `${three(ms / 1000)} s` : `${three(ms)} ms`);
+
+/** `12 B`, `5.12 kB`. */
+export function bytes(count: number): string {
+  for (const [unit, size] of [
+    ["GB", 1e9],
+    ["MB", 1e6],
+    ["kB", 1e3],
+  ] as const)
+    if (count >= size) return `${three(count / size)} ${unit}`;
+  return `${count} B`;
+}
+
+/** `width` cells shared out in proportion to the amounts; what is more than nothing gets one at least, while there are enough. */
+export function shares(amounts: readonly number[], width: number): number[] {
+  const total = amounts.reduce((sum, amount) => sum + amount, 0);
+  if (total <= 0) return amounts.map(() => 0);
+  const cells = amounts.map((amount) => (amount > 0 ? Math.max(1, Math.floor((amount / total) * width)) : 0));
+  for (let spare = width - cells.reduce((sum, count) => sum + count, 0); spare !== 0; spare -= Math.sign(spare)) {
+    // Given to whom the rounding took most from, taken from whom it gave most to.
+    const wants = amounts.map((amount, at) => ((amount / total) * width - cells[at]!) * Math.sign(spare));
+    const able = wants.map((want, at) => (amounts[at]! > 0 && (spare > 0 || cells[at]! > 1) ? want : -Infinity));
+    const best = able.indexOf(Math.max(...able));
+    if (able[best] === -Infinity) break;
+    cells[best]! += Math.sign(spare);
+  }
+  return cells;
+}
+
+const patterns = ["░", "▒", "▓", "█", "·"];
+const tints = [36, 34, 35, 32, 2];
+
+/** The phases of a run on one bar and their times below it; without a terminal the times only. */
+export function phaseBar(phases: readonly { name: string; ms: number }[], screen: Screen): string {
+  if (phases.length === 0) return "";
+  if (!screen.tty) return `  ${phases.map(({ name, ms }) => `${name} ${milliseconds(ms)}`).join(", ")}\n`;
+  const tint = (text: string, at: number): string => (screen.color ? `\u001b[${tints[at % tints.length]}m${text}\u001b[0m` : text);
+  const cells = shares(
+    phases.map(({ ms }) => ms),
+    screen.width - 4,
+  );
+  const bar = cells.map((count, at) => tint(patterns[at % patterns.length]!.repeat(count), at)).join("");
+  const legend = phases.map(({ name, ms }, at) => `${tint(patterns[at % patterns.length]!, at)} ${name} ${milliseconds(ms)}`).join("  ");
+  return `  ${bar}\n  ${legend}\n`;
+}
