@@ -30,7 +30,7 @@ import { startJobs } from "./jobs/runner.ts";
 import { sweep } from "./jobs/sweep.ts";
 import type { Log } from "./log.ts";
 import type { Metrics } from "./metrics/metrics.ts";
-import { version } from "./openapi.ts";
+import { version } from "./version.ts";
 import { startDeliverer } from "./pipeline/deliver.ts";
 import { openIngest } from "./pipeline/ingest.ts";
 import { ensureRegion } from "./regions/service.ts";
