@@ -20,6 +20,7 @@ import { type Counter, openCounter } from "./http/counter.ts";
 import { atRoute, exchange, type RequestSeen } from "./http/exchange.ts";
 import { allowedMethods, type Authenticators, mountRoutes } from "./http/mount.ts";
 import { errorPages, mountPages, type Page } from "./http/pages.ts";
+import { pageHosts, pageSlugOf } from "./http/page-host.ts";
 import { apiPerIp, publicPerIp, signInPerIp } from "./http/per-ip.ts";
 import type { Route } from "./http/route.ts";
 import { openThrottle } from "./http/throttle.ts";
@@ -106,6 +107,7 @@ export function createApp(options: AppOptions): Koa {
   const app = new Koa();
   app.on("error", (error: unknown) => system.log.warn({ err: String(error) }, "a response could not be sent"));
   app.use(exchange({ log: system.log, clock: system.clock, page: errorPages(views, () => system.clock.now()), seen: options.seen }));
+  app.use(pageHosts(system.config));
   app.use(health(system, draining));
   app.use(assets.serve);
   app.use(cors(system.config.api.cors));
@@ -144,7 +146,10 @@ function makeDoors(system: System): Authenticators {
         throw new AppError("UNAUTHENTICATED", "The operator secret is missing or wrong. Send it as Authorization: Bearer <operator.admin_token>.");
       return system;
     },
-    public: async () => system,
+    public: async (http) => {
+      const pageSlug = pageSlugOf(http, system.config);
+      return pageSlug === null ? system : { ...system, pageSlug };
+    },
   };
 }
 

@@ -51,8 +51,8 @@ t.test("without a file and without variables everything has its default", async 
     email: { smtp_url: "", from: "StatusMesh <statusmesh@localhost>" },
     operator: { admin_token: "", email: "" },
     retention: { audit_days: 730, quota_events_days: 90, login_attempts_days: 180 },
-    tenancy: { default_plan: "selfhost", free_tier_owner_org_limit: 3, deletion_grace_period_days: 30, path_based_public_routes: true },
-    public_status: { last_good_ttl_secs: 3600, public_per_ip_rate_limit_per_min: 60 },
+    tenancy: { default_plan: "selfhost", free_tier_owner_org_limit: 3, deletion_grace_period_days: 30, path_based_public_routes: true, subdomain_public_routes: false },
+    public_status: { base_domain: "", last_good_ttl_secs: 3600, public_per_ip_rate_limit_per_min: 60 },
     log: { level: "info", format: "json" },
   });
   t.equal(loadConfig({ env: {}, cwd, tty: true }).log.format, "pretty");
@@ -144,6 +144,10 @@ t.test("settings that do not go together are refused", async (t) => {
   t.strictSame(problemsOf(t, { SM_SECURITY__CREDENTIALS_KEK_PREVIOUS_BASE64: Buffer.alloc(32, 7).toString("base64") }), [
     "security.credentials_kek_previous_base64 needs a key that follows it in security.credentials_kek_base64",
   ]);
+  for (const base of ["", "localhost"])
+    t.match(problemsOf(t, { SM_TENANCY__SUBDOMAIN_PUBLIC_ROUTES: "true", SM_PUBLIC_STATUS__BASE_DOMAIN: base }), [
+      /^tenancy\.subdomain_public_routes needs public_status\.base_domain, a domain with a dot/,
+    ]);
   for (const entry of ["10.0.0.0/33", "proxy.example.org", "10.0.0.0/8/8", "::1/129"])
     t.match(problemsOf(t, { SM_SERVER__TRUSTED_PROXIES: `127.0.0.1,${entry}` }), [
       `server.trusted_proxies: ${entry} is not an address or a range of addresses; write 127.0.0.1, 10.0.0.0/8 or the like`,

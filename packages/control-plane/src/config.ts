@@ -151,8 +151,10 @@ export const ConfigSchema = Type.Object({
     free_tier_owner_org_limit: whole(3, 1, 10_000, "Organisations that one user may own"),
     deletion_grace_period_days: whole(30, 0, 3650, "How long a deleted organisation can be restored, days"),
     path_based_public_routes: flag(true, "Serves the status page under /status"),
+    subdomain_public_routes: flag(false, "Serves each status page at {slug}.{public_status.base_domain}"),
   }),
   public_status: Type.Object({
+    base_domain: text("", "The domain below which status pages have hosts of their own", "a domain like status.example.org", "^(?:[a-z0-9-]{1,63}(?:\\.[a-z0-9-]{1,63})*)?$"),
     last_good_ttl_secs: whole(3600, 0, 604_800, "How long a status page may show its last good copy while the database is away, seconds"),
     public_per_ip_rate_limit_per_min: whole(60, 0, 1_000_000, "Requests per minute of one visitor to the status page and its JSON; 0 is any number"),
   }),
@@ -210,6 +212,10 @@ export function loadConfig(sources: ConfigSources): Config {
     problems.push("security.credentials_kek_previous_base64 needs a key that follows it in security.credentials_kek_base64");
   if (config.api.cors.allow_any_origin && config.api.cors.allowed_origins.length > 0)
     problems.push("api.cors.allow_any_origin and api.cors.allowed_origins exclude each other: keep one of them");
+  if (config.tenancy.subdomain_public_routes && !config.public_status.base_domain.includes("."))
+    problems.push(
+      `tenancy.subdomain_public_routes needs public_status.base_domain, a domain with a dot like status.example.org${config.public_status.base_domain === "" ? "" : `, not ${config.public_status.base_domain}`}`,
+    );
   try {
     addressList(config.server.trusted_proxies);
   } catch (error) {

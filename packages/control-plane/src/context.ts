@@ -89,6 +89,12 @@ export interface AgentCtx extends System {
   readonly region: string;
 }
 
+/** Anyone's request. */
+export interface Visit extends System {
+  /** The status page whose own host was asked; left out where the path says which. */
+  readonly pageSlug?: string;
+}
+
 /** The doors into the service, and the context that each of them hands to a handler. */
 export interface Doors {
   /** A person or a program of an organisation: session cookie or `sm_live_` token. */
@@ -98,5 +104,5 @@ export interface Doors {
   /** The administrator of the instance: the static operator secret. */
   operator: System;
   /** Anyone. */
-  public: System;
+  public: Visit;
 }

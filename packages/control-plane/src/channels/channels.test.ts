@@ -284,7 +284,7 @@ t.test("a name that leads to a private address is refused when it is dialled", a
   const lookup = async () => ["93.184.216.34", "127.0.0.1"];
   const guardedWay = createOutbound({ allowPrivate: false, clock, ca: sink.ca, lookup });
   const request = { method: "POST", url: `https://hooks.example.org:${port}/`, headers: {}, body: "{}" } as const;
-  await t.rejects(guardedWay.send(request), new OutboundError("address 127.0.0.1 is blocked (127.0.0.0/8)"));
+  await t.rejects(guardedWay.send(request), new OutboundError("the name leads to an address that is not public (127.0.0.0/8)"));
   t.equal(sink.connections, 0);
   const openWay = createOutbound({ allowPrivate: true, clock, ca: sink.ca, lookup: async () => ["127.0.0.1"] });
   t.match(await openWay.send(request), { status: 200, text: "ok", retryAfterSecs: null });

@@ -1,4 +1,4 @@
-import type { System } from "../context.ts";
+import type { Visit } from "../context.ts";
 import { iso, isoOrNull } from "../http/wire.ts";
 import { type Counts, dailyCounts, sum, uptimePct } from "../results/service.ts";
 import { publicComponents, servedPage } from "../status-pages/service.ts";
@@ -25,8 +25,8 @@ export interface ServedStatus {
   status: PublicStatus;
 }
 
-/** Reads and computes the page at /status: four queries. Null when no page is published. */
-export async function computeStatus(system: System): Promise<ServedStatus | null> {
+/** Reads and computes the page that was asked for: four queries. Null when none is published there. */
+export async function computeStatus(system: Visit): Promise<ServedStatus | null> {
   const page = await servedPage(system);
   if (page === null) return null;
   const now = system.clock.now();

@@ -1,5 +1,5 @@
 import { AppError } from "@statusmesh/shared/errors";
-import type { System } from "../context.ts";
+import type { Visit } from "../context.ts";
 import { page, type Page, type PageReply } from "../http/pages.ts";
 import type { ServedStatus } from "./compute.ts";
 import { aboutHtml } from "./markdown.ts";
@@ -31,7 +31,7 @@ export const publicPages: Page[] = [
 ];
 
 /** Renders what `view` says, or a page of one sentence where there is nothing to show. */
-async function show(system: System, view: (served: ServedStatus) => Promise<{ view: string; fragment?: string; data: object }>): Promise<PageReply> {
+async function show(system: Visit, view: (served: ServedStatus) => Promise<{ view: string; fragment?: string; data: object }>): Promise<PageReply> {
   let served: ServedStatus | null = null;
   try {
     served = await servedStatus(system);

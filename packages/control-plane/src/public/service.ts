@@ -1,6 +1,6 @@
 import { AppError } from "@statusmesh/shared/errors";
 import { isId } from "@statusmesh/shared/ids";
-import type { System } from "../context.ts";
+import type { System, Visit } from "../context.ts";
 import type { Page } from "../http/wire.ts";
 import { sum, uptimePct } from "../results/service.ts";
 import { LastGoodCache } from "./cache.ts";
@@ -31,19 +31,19 @@ function cacheOf(system: System): LastGoodCache<{ served: ServedStatus | null }>
  * The published page with all that it shows, at most 10 s old, or its last good copy while it cannot be computed.
  * Throws STATUS_PAGE_NOT_FOUND when none is published, STATUS_DATA_UNAVAILABLE when there is no copy to fall back to.
  */
-export async function servedStatus(system: System): Promise<ServedStatus> {
-  const { served } = await cacheOf(system).get("/status", async () => ({ served: await computeStatus(system) }));
+export async function servedStatus(system: Visit): Promise<ServedStatus> {
+  const { served } = await cacheOf(system).get(system.pageSlug ?? "/status", async () => ({ served: await computeStatus(system) }));
   if (served === null) throw new AppError("STATUS_PAGE_NOT_FOUND", "No status page is published here.");
   return served;
 }
 
 /** What /status shows, as JSON. */
-export async function publicStatus(system: System): Promise<PublicStatus> {
+export async function publicStatus(system: Visit): Promise<PublicStatus> {
   return (await servedStatus(system)).status;
 }
 
 /** The last `days` days (1 to 90) of a component. COMPONENT_NOT_FOUND for a monitor that is not on the page. */
-export async function componentHistory(system: System, id: string, days: number): Promise<ComponentHistory> {
+export async function componentHistory(system: Visit, id: string, days: number): Promise<ComponentHistory> {
   const { status, runs } = await servedStatus(system);
   const component = componentsOf(status).find((candidate) => candidate.id === id);
   if (component === undefined) throw new AppError("COMPONENT_NOT_FOUND", "There is no such component on this page.");
@@ -53,14 +53,14 @@ export async function componentHistory(system: System, id: string, days: number)
 }
 
 /** Open incidents and those of the last 30 days, open ones first, newest first. */
-export async function listPublicIncidents(system: System, { limit, offset }: { limit: number; offset: number }): Promise<Page<PublicIncident>> {
+export async function listPublicIncidents(system: Visit, { limit, offset }: { limit: number; offset: number }): Promise<Page<PublicIncident>> {
   const { status } = await servedStatus(system);
   const all = [...status.active_incidents, ...status.recent_incidents];
   return { items: all.slice(offset, offset + limit), total: all.length, limit, offset };
 }
 
 /** One incident of a component of the page, however old. INCIDENT_NOT_FOUND for every other id. */
-export async function publicIncident(system: System, id: string): Promise<PublicIncident> {
+export async function publicIncident(system: Visit, id: string): Promise<PublicIncident> {
   const { status, orgId, pageId } = await servedStatus(system);
   const known = [...status.active_incidents, ...status.recent_incidents].find((incident) => incident.id === id);
   if (known !== undefined) return known;

@@ -66,6 +66,13 @@ export async function selectServedPage(sql: Db): Promise<StatusPageRow | null> {
   return row ?? null;
 }
 
+/** The published page with the slug. */
+export async function selectPublishedPage(sql: Db, slug: string): Promise<StatusPageRow | null> {
+  const [row] = await sql<StatusPageRow[]>`
+    select ${columns(sql)} from status_pages p join orgs o on o.id = p.org_id and o.deleted_at is null where p.slug = ${slug} and p.enabled`;
+  return row ?? null;
+}
+
 export interface ComponentRow {
   target_id: string;
   monitor_name: string;

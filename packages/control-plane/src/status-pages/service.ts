@@ -1,7 +1,8 @@
 import { AppError } from "@statusmesh/shared/errors";
 import { isId, newId } from "@statusmesh/shared/ids";
 import { differences, record } from "../audit/service.ts";
-import { type Ctx, inTransaction, requireOwner, requireScope, type System } from "../context.ts";
+import { type Ctx, inTransaction, requireOwner, requireScope, type System, type Visit } from "../context.ts";
+import { pageUrl } from "../http/page-host.ts";
 import { iso, type Page } from "../http/wire.ts";
 import { takeQuota } from "../plans/service.ts";
 import * as queries from "./queries.ts";
@@ -90,8 +91,9 @@ export async function deletePage(ctx: Ctx, id: string): Promise<void> {
   });
 }
 
-/** The page at /status, or null when there is none. Without scopes: it is public. */
-export async function servedPage(system: System): Promise<queries.StatusPageRow | null> {
+/** The published page at the host that was asked, or else at /status; null when there is none. Without scopes: it is public. */
+export async function servedPage(system: Visit): Promise<queries.StatusPageRow | null> {
+  if (system.pageSlug !== undefined) return await queries.selectPublishedPage(system.sql, system.pageSlug);
   if (!system.config.tenancy.path_based_public_routes) return null;
   return await queries.selectServedPage(system.sql);
 }
@@ -128,6 +130,12 @@ function checkedBranding(input: BrandingInput | undefined): Branding {
   return checked;
 }
 
+/** Where visitors find the page: at its own host, else at /status if it is the one there. */
+function urlOf({ config }: System, row: queries.StatusPageRow, atPath: queries.StatusPageRow | null): string | null {
+  if (config.tenancy.subdomain_public_routes && row.enabled) return pageUrl(row.slug, config);
+  return row.id === atPath?.id ? `${config.server.public_url}/status` : null;
+}
+
 async function present(ctx: Ctx, rows: readonly queries.StatusPageRow[]): Promise<StatusPage[]> {
   const served = await servedPage(ctx);
   return rows.map((row) => ({
@@ -136,7 +144,7 @@ async function present(ctx: Ctx, rows: readonly queries.StatusPageRow[]): Promis
     name: row.name,
     enabled: row.enabled,
     branding: branding(row.branding),
-    status_url: row.id === served?.id ? `${ctx.config.server.public_url}/status` : null,
+    status_url: urlOf(ctx, row, served),
     logo_url: null,
     created_at: iso(row.created_at),
     updated_at: iso(row.updated_at),
