@@ -31,6 +31,7 @@ const url = await serveHere(t, database, {
   SM_SECURITY__ALLOW_PRIVATE_TARGETS: "true",
   SM_OPERATOR__ADMIN_TOKEN: operatorSecret,
   SM_PUBLIC_STATUS__PUBLIC_PER_IP_RATE_LIMIT_PER_MIN: "0",
+  SM_AUTH__PER_IP_RATE_LIMIT_PER_MIN: "0",
 });
 const nobody = connect(t, url, null);
 const bearing = (token: string): Client => nobody.with({ authorization: `Bearer ${token}` });
