@@ -109,6 +109,7 @@ t.test("too few to tell: believed", async (t) => {
   await few.clock.pass(60_000);
   few.world.cut = true;
   t.equal(await few.fails("a.example.org"), true, "the target and the control plane may be down");
+  t.strictSame(few.asked, [], "whatever they would say, so nobody is asked");
 
   const neighbours = scene({ addresses: { "b.example.org": "20.1.7.1", "c.example.org": "20.1.9.9" } });
   neighbours.up("a.example.org", "b.example.org", "c.example.org");

@@ -118,9 +118,10 @@ export class NetworkGuard {
     const address = failure.address ?? (isIP(failure.host) === 0 ? null : failure.host);
     if (address !== null && isLoopback(address)) return true;
     const side = address === null ? (known?.side ?? "public") : sideOf(address);
-    if (!this.#answeredElsewhere(side, failure)) {
+    const network = address === null ? known?.network : networkOf(address);
+    // Where there are too few to convict even if all were silent, nobody is asked and the run need not wait.
+    if (!this.#answeredElsewhere(side, failure) && convicts(this.#canaries(side), network)) {
       const round = await (this.#rounds[side] ??= this.#ask(side));
-      const network = address === null ? known?.network : networkOf(address);
       if (!round.answered && !this.#answeredElsewhere(side, failure) && convicts(round.silent, network)) {
         this.#fails(side);
         return false;
@@ -176,7 +177,12 @@ export class NetworkGuard {
       if (landmark.streak > (best.get(landmark.network)?.streak ?? 0)) best.set(landmark.network, landmark);
     }
     const landmarks = [...best.values()].sort((a, b) => b.streak - a.streak).slice(0, maxLandmarksAsked);
-    return [...chosen, { ...controlPlane, network: controlPlane.host, chosen: false, named: true }, ...landmarks.map((landmark) => ({ ...landmark, chosen: false, named: false }))];
+    const here = controlPlane.host === "localhost" || isLoopback(controlPlane.host);
+    return [
+      ...chosen,
+      ...(here ? [] : [{ ...controlPlane, network: controlPlane.host, chosen: false, named: true }]),
+      ...landmarks.map((landmark) => ({ ...landmark, chosen: false, named: false })),
+    ];
   }
 
   #fails(side: Side): void {
