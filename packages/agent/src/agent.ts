@@ -3,6 +3,8 @@ import { dial } from "@statusmesh/shared/net/dial";
 import { connectApi } from "./api.ts";
 import type { CorrectedClock } from "./clock.ts";
 import type { Log } from "./log.ts";
+import { MemoryLimit } from "./memory.ts";
+import type { AgentMetrics } from "./metrics/metrics.ts";
 import { NetworkGuard, type Place } from "./network.ts";
 import { Puller } from "./pull.ts";
 import { rdapCache } from "./rdap/cache.ts";
@@ -28,6 +30,14 @@ export interface AgentSettings {
   spool: Spool;
   /** Places that always answer, to tell an outage of this machine's network by; see {@link NetworkGuard}. */
   canaries: readonly Place[];
+  /** Size of what the spool has on disk, bytes; null keeps nothing there. */
+  spoolBytes: (() => Promise<number>) | null;
+  /** Runs that may be under way at once. */
+  maxConcurrency: number;
+  /** What the process may take before it starts no more runs, and what to do when that does not help. */
+  memory: { limitBytes: number; collect: () => void; hopeless: () => void } | null;
+  /** Who is told of every run; null for nobody. */
+  metrics: AgentMetrics | null;
   /** How often the agent's numbers are logged, ms. */
   statsMs: number;
   log: Log;
@@ -49,6 +59,8 @@ export function startAgent(settings: AgentSettings): Agent {
   const { log, version, clock, spool } = settings;
   const userAgent = `StatusMesh/${version}`;
   const stats = new Stats();
+  stats.watch = settings.metrics;
+  const memory = settings.memory === null ? null : new MemoryLimit({ ...settings.memory, clock, log, rss: () => process.memoryUsage.rss() });
   const api = connectApi(settings.url, settings.token, userAgent);
   const cache = rdapCache(settings.stateDir, { clock, log });
   const rdap = new RdapLookups({ cache, clock, log, userAgent, registriesUrl: settings.rdapBootstrapUrl });
@@ -64,7 +76,17 @@ export function startAgent(settings: AgentSettings): Agent {
     },
     changed: () => puller.askAgain(),
   });
-  const runner = new Runner({ clock, log, stats, allowPrivate: settings.allowPrivateTargets, userAgent, rdap, network });
+  const runner = new Runner({
+    clock,
+    log,
+    stats,
+    allowPrivate: settings.allowPrivateTargets,
+    userAgent,
+    rdap,
+    network,
+    maxInflight: settings.maxConcurrency,
+    mayNot: () => (memory?.over === true ? "the agent is over its memory limit" : null),
+  });
   const reporter = new Reporter({ api, spool, clock, log, stats });
   const running = new Set<{ done: Promise<unknown>; abandon(): void }>();
   let onDemand = 0;
@@ -109,7 +131,7 @@ export function startAgent(settings: AgentSettings): Agent {
     clock,
     log,
     version,
-    capacity: () => Math.max(0, onDemandCapacity - onDemand),
+    capacity: () => (memory?.over === true ? 0 : Math.max(0, onDemandCapacity - onDemand)),
     apply,
     refused: () => schedule.clear(),
     impairedSince: () => network.impairedSince,
@@ -125,12 +147,30 @@ export function startAgent(settings: AgentSettings): Agent {
       breakers_open: runner.breakers.open(clock.monotonic()),
       rss_mb: Math.round(process.memoryUsage.rss() / 1e6),
     });
+  settings.metrics?.watch(async () => ({
+    version,
+    totals: stats.totals(),
+    inFlight: stats.inFlight,
+    assigned: schedule.size,
+    spoolWaiting: spool.waiting,
+    spoolBacklog: spool.backlog,
+    spoolDropped: spool.dropped,
+    spoolBytes: (await settings.spoolBytes?.()) ?? null,
+    breakersOpen: runner.breakers.open(clock.monotonic()),
+    pullFailures: puller.failed,
+    pulledAt: puller.succeededAt,
+    reportedAt: reporter.succeededAt,
+    clockOffsetMs: clock.offsetMs(),
+    impaired: network.impairedSince !== null,
+    overMemory: memory?.over === true,
+  }));
   const ticker = setInterval(logStats, settings.statsMs);
   const pulling = puller.run();
 
   return {
     async stop() {
       clearInterval(ticker);
+      memory?.stop();
       schedule.stop();
       puller.stop();
       network.stop();

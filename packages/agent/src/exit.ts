@@ -9,6 +9,8 @@ export const exits = {
   usage: 64,
   /** The control plane cannot be reached. */
   unavailable: 69,
+  /** It had better be started anew. */
+  again: 75,
   /** The control plane does not take the token. */
   refused: 77,
   /** Something in the configuration is in the way. */

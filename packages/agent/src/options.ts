@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { exits, fail } from "./exit.ts";
+import { bindPattern, parseBind } from "@statusmesh/shared/net/bind";
 import type { Place } from "./network.ts";
 import { mayAsk } from "./rdap/may-ask.ts";
 
@@ -44,16 +45,23 @@ export function places(text: string): Place[] {
     });
 }
 
+/** `host:port` to listen on. */
+export function bind(text: string): { host: string; port: number } {
+  const address = parseBind(text);
+  if (!new RegExp(`^${bindPattern}$`).test(text) || address.port > 65_535) throw new InvalidArgumentError("It must be host:port, for example 127.0.0.1:9464.");
+  return address;
+}
+
 function yesOrNo(text: string): boolean {
   if (text === "true" || text === "1" || text === "yes") return true;
   if (text === "false" || text === "0" || text === "no" || text === "") return false;
   throw new InvalidArgumentError("It must be true or false.");
 }
 
-export function wholeNumber(max: number): (text: string) => number {
+export function wholeNumber(max: number, min = 1): (text: string) => number {
   return (text) => {
     const value = Number(text);
-    if (!Number.isInteger(value) || value < 1 || value > max) throw new InvalidArgumentError(`It must be a whole number from 1 to ${max}.`);
+    if (!Number.isInteger(value) || value < min || value > max) throw new InvalidArgumentError(`It must be a whole number from ${min} to ${max}.`);
     return value;
   };
 }

@@ -33,6 +33,10 @@ export class Puller {
   readonly #condition: Once;
   #cursor: string | null = null;
   #failures = 0;
+  /** Polls that failed, ever. */
+  failed = 0;
+  /** When one last succeeded, Unix ms. */
+  succeededAt: number | null = null;
   /** Ends the poll that is held at present. */
   #again = new AbortController();
 
@@ -67,6 +71,7 @@ export class Puller {
       this.#options.apply(reply);
       this.#cursor = reply.cursor;
       this.#failures = 0;
+      this.succeededAt = clock.now();
       if (this.#condition.clear()) log("info", "the control plane answers again");
       const empty = !reply.full && reply.checks.length === 0 && reply.drop.length === 0 && reply.runs.length === 0;
       return empty && clock.monotonic() - started < emptyPauseMs ? emptyPauseMs : 0;
@@ -102,6 +107,7 @@ export class Puller {
   }
 
   #failed(error: ApiError): number {
+    this.failed++;
     this.#condition.say(error.trouble === "away" ? "warn" : "error", `${explanations[error.trouble]} (${error.message})`);
     if (error.trouble === "away") return Math.max(error.retryAfterMs ?? 0, backoffMs(this.#failures++, 500, 30_000));
     // A cursor that the control plane does not understand would be refused for ever.

@@ -46,6 +46,8 @@ export class Reporter {
   readonly #lanes: Record<Lane, LaneState> = { fresh: newLane(), backlog: newLane() };
   #notBefore = -Infinity;
   #failures = 0;
+  /** When the control plane last acknowledged something, Unix ms. */
+  succeededAt: number | null = null;
   #draining: (() => void) | null = null;
 
   constructor(options: ReporterOptions) {
@@ -181,6 +183,7 @@ export class Reporter {
 
   #succeeded(): void {
     this.#failures = 0;
+    this.succeededAt = this.#options.clock.now();
     this.#notBefore = -Infinity;
     if (this.#condition.clear()) this.#options.log("info", "results are accepted again", { waiting: this.#options.spool.waiting });
   }

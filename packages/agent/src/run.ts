@@ -29,8 +29,8 @@ export interface Run {
   abandon(): void;
 }
 
-/** More runs at once than this are refused: each holds a socket, and a machine that has none left reports every target as down. */
-const maxInflight = 4000;
+/** More runs at once than this are refused, unless told otherwise: each holds a socket, and a machine that has none left reports every target as down. */
+const defaultMaxInflight = 4000;
 /** A deadline noticed this much too late means that the agent stood still, and that the silence was its own. */
 const stallMs = 1000;
 
@@ -52,6 +52,10 @@ export interface RunnerOptions {
   userAgent: string;
   lookup?: Lookup;
   rdap: RdapLookups;
+  /** Runs that may be under way at once. */
+  maxInflight?: number;
+  /** Why no run may start at present; null when it may. */
+  mayNot?: () => string | null;
   /** Tells the targets' failures from the network's; left out, every failure is believed. */
   network?: NetworkGuard;
 }
@@ -70,14 +74,15 @@ export class Runner {
 
   /** Runs a check now. Warnings are collected only where `wantWarnings` says that somebody reads them. */
   run(orgId: string, check: WireCheck, wantWarnings = false): Run {
-    const { clock, stats } = this.#options;
+    const { clock, stats, maxInflight = defaultMaxInflight, mayNot } = this.#options;
     const now = clock.monotonic();
     const prepared = this.#prepare(check);
     if (!("probe" in prepared)) return this.#immediate(check.type, prepared);
     const key = prepared.destination === null ? null : `${orgId} ${prepared.destination.host}:${prepared.destination.port}`;
-    if (stats.inFlight >= maxInflight) {
+    const refusal = stats.inFlight >= maxInflight ? `the agent is overloaded: ${maxInflight} checks are running` : (mayNot?.() ?? null);
+    if (refusal !== null) {
       stats.throttled++;
-      return this.#immediate(prepared.kind, { status: "error", error: `the agent is overloaded: ${maxInflight} checks are running`, skip: true });
+      return this.#immediate(prepared.kind, { status: "error", error: refusal, skip: true });
     }
     if (key !== null && !this.cap.enter(key)) {
       stats.throttled++;
@@ -100,7 +105,7 @@ export class Runner {
 
   #immediate(kind: string, verdict: Verdict): Run {
     const { clock, stats } = this.#options;
-    stats.ran(kind, verdict.status);
+    stats.ran(kind, verdict.status, null);
     const outcome = { measurement: measurementOf(verdict, newTrace(), 0), timestamp: Math.round(clock.now()), skip: verdict.skip === true, warnings: [] };
     return { done: Promise.resolve(outcome), abandon: () => undefined };
   }
@@ -134,7 +139,7 @@ export class Runner {
         const endedAt = clock.monotonic();
         const conclude = (final: Verdict): void => {
           if (key !== null) this.#remember(key, final, endedAt);
-          stats.ran(kind, final.status);
+          stats.ran(kind, final.status, endedAt - started);
           settle({ measurement: measurementOf(final, trace, endedAt - started), timestamp, skip: final.skip === true, warnings });
         };
         if (verdict.transportFailed !== true) {

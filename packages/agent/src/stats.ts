@@ -1,8 +1,22 @@
 import { createHistogram, type RecordableHistogram } from "node:perf_hooks";
 import type { CheckStatus } from "@statusmesh/shared/result";
 
+/** Is told of every run and every start, where somebody wants more than the numbers of the log. */
+export interface StatsWatch {
+  /** `tookMs` is null for a run that came to no probe. */
+  ran(kind: string, status: CheckStatus, tookMs: number | null): void;
+  started(lagMs: number): void;
+}
+
+const counted = ["skipped", "missed", "throttled", "reported", "reportFailures", "dropped"] as const;
+
+/** What was counted since the agent started. */
+export type StatsTotals = Record<(typeof counted)[number], number>;
+
 /** The agent's own numbers since they were last taken. */
 export class Stats {
+  watch: StatsWatch | null = null;
+  readonly #taken: StatsTotals = { skipped: 0, missed: 0, throttled: 0, reported: 0, reportFailures: 0, dropped: 0 };
   #runs: Record<string, number> = {};
   #lag: RecordableHistogram = createHistogram({ lowest: 1, highest: 3_600_000_000, figures: 3 });
   /** Slots that passed while the check's last run was still going. */
@@ -16,14 +30,22 @@ export class Stats {
   dropped = 0;
   inFlight = 0;
 
-  ran(kind: string, status: CheckStatus): void {
+  ran(kind: string, status: CheckStatus, tookMs: number | null): void {
+    this.watch?.ran(kind, status, tookMs);
     const key = `${kind}/${status}`;
     this.#runs[key] = (this.#runs[key] ?? 0) + 1;
   }
 
   /** How much later than planned a check started, ms. */
   started(lagMs: number): void {
+    this.watch?.started(lagMs);
     this.#lag.record(Math.max(1, Math.round(lagMs * 1000)));
+  }
+
+  totals(): StatsTotals {
+    const totals = { ...this.#taken };
+    for (const name of counted) totals[name] += this[name];
+    return totals;
   }
 
   /** The numbers for the log, ms where they are times; starts counting anew. */
@@ -45,7 +67,10 @@ export class Stats {
     };
     this.#runs = {};
     this.#lag.reset();
-    this.skipped = this.missed = this.throttled = this.reported = this.reportFailures = this.dropped = 0;
+    for (const name of counted) {
+      this.#taken[name] += this[name];
+      this[name] = 0;
+    }
     return numbers;
   }
 }

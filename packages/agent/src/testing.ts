@@ -116,6 +116,8 @@ export function testRunner(
     lookup?: (name: string) => Promise<string[]>;
     rdap?: RdapLookups;
     network?: NetworkGuard;
+    maxInflight?: number;
+    mayNot?: () => string | null;
   } = {},
 ): Runner {
   const rdap = options.rdap ?? testLookups({ registriesUrl: "http://127.0.0.1:1/" });

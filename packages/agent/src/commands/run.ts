@@ -1,9 +1,13 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import { type Command, Option } from "commander";
+import { isLoopback } from "@statusmesh/shared/net/bind";
+import type { MetricsPort } from "@statusmesh/shared/net/metrics-port";
 import { type Clock, correctedClock } from "../clock.ts";
 import { exits, fail } from "../exit.ts";
 import { jsonLog, type Log } from "../log.ts";
+import type { AgentMetrics } from "../metrics/metrics.ts";
 import type { Place } from "../network.ts";
 import * as options from "../options.ts";
 import type { Spool } from "../spool.ts";
@@ -21,6 +25,9 @@ interface RunOptions {
   allowPrivateTargets: boolean;
   canaries: readonly Place[];
   statsSecs: number;
+  metricsBind?: { host: string; port: number };
+  maxConcurrency: number;
+  maxMemoryMb?: number;
   rdapBootstrapUrl?: string;
 }
 
@@ -45,6 +52,22 @@ export function define(command: Command): void {
         .default([], "the control plane and the targets that answer best"),
     )
     .addOption(new Option("--stats-secs <seconds>", "how often to log the agent's own numbers").env("SM_AGENT_STATS_SECS").argParser(options.wholeNumber(86_400)).default(60))
+    .addOption(
+      new Option("--metrics-bind <host:port>", "where to serve GET /metrics for Prometheus, and /healthz; without it there is none")
+        .env("SM_AGENT_METRICS_BIND")
+        .argParser(options.bind),
+    )
+    .addOption(
+      new Option("--max-concurrency <runs>", "how many runs may be under way at once; those that are due beyond it are skipped")
+        .env("SM_AGENT_MAX_CONCURRENCY")
+        .argParser(options.wholeNumber(100_000))
+        .default(4000),
+    )
+    .addOption(
+      new Option("--max-memory-mb <MB>", "resident memory above which no run is started until there is room again; without it there is no limit")
+        .env("SM_AGENT_MAX_MEMORY_MB")
+        .argParser(options.wholeNumber(1_000_000, 100)),
+    )
     .action(run);
 }
 
@@ -54,7 +77,11 @@ async function run(given: RunOptions, command: Command): Promise<void> {
   process.stdout.on("error", () => undefined);
   const log = jsonLog((line) => process.stdout.write(line), Date.now);
   const clock = correctedClock();
-  const { spool, release } = await openSpool(given, command, clock, log);
+  const metrics = await openMetrics(given, command, log);
+  const { spool, release } = await openSpool(given, command, clock, log).catch(async (error: unknown) => {
+    await metrics?.port.stop();
+    throw error;
+  });
   const url = new URL(given.url);
   if (url.protocol === "http:" && !/^(localhost|127\..*|\[::1\])$/.test(url.hostname)) log("warn", "the token travels unencrypted: the control plane's URL is not https");
   log("info", "sm-agent starts", { version, control_plane: url.origin, allow_private_targets: given.allowPrivateTargets, spool: given.spoolDir ?? "memory", pid: process.pid });
@@ -68,28 +95,36 @@ async function run(given: RunOptions, command: Command): Promise<void> {
     token,
     version,
     allowPrivateTargets: given.allowPrivateTargets,
-    stateDir: given.spoolDir === undefined || given.spoolDir === "" ? null : given.spoolDir,
+    stateDir: spoolFolderOf(given),
     rdapBootstrapUrl: given.rdapBootstrapUrl,
     canaries: given.canaries,
     statsMs: given.statsSecs * 1000,
+    spoolBytes: spoolFolderOf(given) === null ? null : await folderSize(spoolFolderOf(given)!),
+    maxConcurrency: given.maxConcurrency,
+    memory: given.maxMemoryMb === undefined ? null : { limitBytes: given.maxMemoryMb * 1_000_000, collect: garbageCollector(), hopeless: () => stop("out of memory", exits.again) },
+    metrics: metrics?.metrics ?? null,
     clock,
     spool,
     log,
   });
-  stopOnRequest(log, () => agent.stop().finally(release));
+  const stop = stopOnRequest(log, async () => {
+    await agent.stop().finally(release);
+    await metrics?.port.stop();
+  });
 }
 
 /** The spool that the options ask for, and what gives its folder back. */
 async function openSpool(given: RunOptions, command: Command, clock: Clock, log: Log): Promise<{ spool: Spool; release: () => void }> {
-  if (given.spoolDir === undefined || given.spoolDir === "") {
+  const folder = spoolFolderOf(given);
+  if (folder === null) {
     log("info", "results wait in memory; with --spool-dir they would survive a restart");
     const { MemorySpool } = await import("../spool.ts");
     return { spool: new MemorySpool(), release: () => undefined };
   }
   try {
-    const release = await takeFolder(given.spoolDir, process.env["SM_AGENT_PARENT"] === "stdin" ? patienceMs : 0);
+    const release = await takeFolder(folder, process.env["SM_AGENT_PARENT"] === "stdin" ? patienceMs : 0);
     const [{ openDiskSpool }, { folderFiles }] = await Promise.all([import("../spool/disk.ts"), import("../spool/files.ts")]);
-    const files = folderFiles(given.spoolDir);
+    const files = folderFiles(folder);
     return { spool: await openDiskSpool({ files, clock, log, maxBytes: given.spoolMaxMb * 1_000_000 }), release };
   } catch (error) {
     if (!(error instanceof FolderError)) throw error;
@@ -107,20 +142,59 @@ async function takeFolder(folder: string, patience: number): Promise<() => void>
   }
 }
 
-/** Stops on the signals of a terminal and a supervisor, and, for a parent that asked for it, when its end of stdin closes. */
-function stopOnRequest(log: Log, stop: () => Promise<void>): void {
+const spoolFolderOf = ({ spoolDir }: RunOptions): string | null => (spoolDir === undefined || spoolDir === "" ? null : spoolDir);
+
+/** Measures what the spool has in its folder, bytes. */
+async function folderSize(folder: string): Promise<() => Promise<number>> {
+  const [{ folderFiles }, { isSegmentName }] = await Promise.all([import("../spool/files.ts"), import("../spool/format.ts")]);
+  const files = folderFiles(folder);
+  return async () => {
+    // One that is gone meanwhile has no size.
+    const sizes = (await files.list()).filter(isSegmentName).map((name) => files.size(name).catch(() => 0));
+    return (await Promise.all(sizes)).reduce((sum, size) => sum + size, 0);
+  };
+}
+
+/** The port for a monitoring system; null, and nothing loaded, where nobody asks for it. */
+async function openMetrics({ metricsBind }: RunOptions, command: Command, log: Log): Promise<{ metrics: AgentMetrics; port: MetricsPort } | null> {
+  if (metricsBind === undefined) return null;
+  const [{ AgentMetrics }, { expositionType, openMetricsPort }] = await Promise.all([import("../metrics/metrics.ts"), import("@statusmesh/shared/net/metrics-port")]);
+  const metrics = new AgentMetrics();
+  try {
+    const port = await openMetricsPort(metricsBind, {
+      "/metrics": async () => ({ type: expositionType, text: await metrics.text() }),
+      // Alive is all that it says: an agent whose control plane is away is of use, and starting it anew would not help.
+      "/healthz": () => ({ type: "application/json; charset=utf-8", text: '{"status":"ok"}\n' }),
+    });
+    log("info", "metrics can be read", { url: `${port.url}/metrics` });
+    if (!isLoopback(metricsBind.host)) log("warn", "the metrics port is not on a loopback address and has no authentication: let only your monitoring reach it");
+    return { metrics, port };
+  } catch (error) {
+    return fail(command, exits.config, `--metrics-bind ${metricsBind.host}:${metricsBind.port} cannot be listened on (${(error as NodeJS.ErrnoException).code ?? String(error)}).`);
+  }
+}
+
+/** What `--expose-gc` would give, without starting Node.js with it. */
+function garbageCollector(): () => void {
+  setFlagsFromString("--expose-gc");
+  return runInNewContext("gc") as () => void;
+}
+
+/** Stops on the signals of a terminal and a supervisor, and, for a parent that asked for it, when its end of stdin closes. Returns what stops it for a reason of its own. */
+function stopOnRequest(log: Log, stop: () => Promise<void>): (why: string, code: number) => void {
   let stopping = false;
-  const request = (why: string): void => {
+  const request = (why: string, code = 0): void => {
     if (stopping) return;
     stopping = true;
     log("info", "sm-agent stops", { why });
-    void stop().then(() => process.exit(0));
+    void stop().then(() => process.exit(code));
   };
   process.on("SIGTERM", () => request("SIGTERM"));
   process.on("SIGINT", () => request("SIGINT"));
-  if (process.env["SM_AGENT_PARENT"] !== "stdin") return;
+  if (process.env["SM_AGENT_PARENT"] !== "stdin") return request;
   process.stdin.on("error", () => request("the parent is gone"));
   process.stdin.on("close", () => request("the parent is gone"));
   process.stdin.on("end", () => request("the parent is gone"));
   process.stdin.resume();
+  return request;
 }
