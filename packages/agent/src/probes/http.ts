@@ -72,7 +72,7 @@ function converse(spec: HttpCheck, hop: Hop, socket: Socket, context: ProbeConte
     const started = performance.now();
     let informational = 0;
     let done = false;
-    let responded = false;
+    let response: IncomingMessage | null = null;
     const readBefore = socket.bytesRead;
     const message = request({
       createConnection: () => socket,
@@ -94,13 +94,14 @@ function converse(spec: HttpCheck, hop: Hop, socket: Socket, context: ProbeConte
       settle(value);
     };
     const fail = (error: Error): void => {
-      if (done) return;
+      // What comes after a response that is whole (a body longer than its length, a second answer) is not part of it.
+      if (done || response?.complete === true) return;
       finish();
       if (trace.verdict !== null) settle(trace.verdict);
-      else reject(new DialError("connect", conversationWords(error, responded), codeOf(error), error));
+      else reject(new DialError("connect", conversationWords(error, response !== null), codeOf(error), error));
     };
     const onAbort = (): void => {
-      if (!responded)
+      if (response === null)
         trace.overdue = socket.writableLength > 0 ? "sending the request timed out after" : socket.bytesRead > readBefore ? "response head timed out after" : "no response within";
       finish();
       reject(signal.reason as Error);
@@ -110,15 +111,15 @@ function converse(spec: HttpCheck, hop: Hop, socket: Socket, context: ProbeConte
     message.on("error", fail);
     // A connection that ends in a way that is no error for Node is one for us.
     message.on("close", () => {
-      if (!done) fail(new Error(responded ? brokenBody : "connection closed without a response"));
+      if (!done) fail(new Error(response === null ? "connection closed without a response" : brokenBody));
     });
     message.on("information", () => {
       if (++informational > maxInformational) fail(new Error(`more than ${maxInformational} interim (1xx) responses`));
     });
-    const onResponse = (response: IncomingMessage): void => {
-      responded = true;
+    const onResponse = (received: IncomingMessage): void => {
+      response = received;
       trace.ttfb_ms = (trace.ttfb_ms ?? 0) + (performance.now() - started);
-      receive(spec, response, context, answer, fail);
+      receive(spec, received, context, answer, fail);
     };
     message.on("response", onResponse);
     // A 101 is the end of HTTP on this connection, and an answer like any other.
