@@ -103,6 +103,18 @@ t.test("one that answers among many that are silent acquits the network", async 
   t.equal(network.impairedSince, null);
 });
 
+t.test("where a destination lies is what its last answer says", async (t) => {
+  const { clock, network, world, up, fails } = scene();
+  const hosts = ["a.example.org", "b.example.org", "c.example.org"];
+  up(...hosts);
+  // All of them have moved to one provider, and that one alone can be down.
+  for (const [n, host] of hosts.entries()) network.reached({ host, port: 443 }, `20.1.9.${n + 1}`);
+  await clock.pass(60_000);
+  world.cut = true;
+  t.equal(await fails("a.example.org", "20.1.9.1"), true);
+  t.equal(network.impairedSince, null);
+});
+
 t.test("too few to tell: believed", async (t) => {
   const few = scene();
   few.up("a.example.org");

@@ -39,11 +39,12 @@ type Side = "public" | "private";
 
 /** A destination that answered its last run. */
 interface Landmark extends Place {
+  readonly address: string;
   readonly side: Side;
   readonly network: string;
-  readonly answeredAt: number;
+  answeredAt: number;
   /** Runs in a row that it answered. */
-  readonly streak: number;
+  streak: number;
 }
 
 interface Canary extends Place {
@@ -98,17 +99,22 @@ export class NetworkGuard {
 
   /** Notes that a run reached its destination. */
   reached(place: Place, address: string): void {
-    if (isLoopback(address)) return;
     const key = keyOf(place);
-    const side = sideOf(address);
+    const known = this.#landmarks.get(key);
+    // This is done for every run. Where an address lies is found out only when it is another than the last time.
+    const landmark = known?.address === address ? known : landmarkAt(place, address, known?.streak ?? 0);
+    if (landmark === null) return;
     const at = this.#options.clock.monotonic();
-    const streak = (this.#landmarks.get(key)?.streak ?? 0) + 1;
+    landmark.answeredAt = at;
+    landmark.streak++;
     this.#landmarks.delete(key);
-    this.#landmarks.set(key, { host: place.host, port: place.port, side, network: networkOf(address), answeredAt: at, streak });
+    this.#landmarks.set(key, landmark);
     if (this.#landmarks.size > maxLandmarks) this.#landmarks.delete(this.#landmarks.keys().next().value!);
-    const newest = this.#newest[side];
-    this.#newest[side] = { key, at, other: newest.key === key ? newest.other : newest.at };
-    this.#works(side);
+    const newest = this.#newest[landmark.side];
+    if (newest.key !== key) newest.other = newest.at;
+    newest.key = key;
+    newest.at = at;
+    this.#works(landmark.side);
   }
 
   /** False when a failed run says nothing about its destination, because the agent's own network was down. */
@@ -219,6 +225,12 @@ function convicts(silent: readonly Canary[], failed: string | undefined): boolea
   const networks = new Set(silent.map(({ network }) => network));
   if (failed !== undefined) networks.add(failed);
   return networks.size >= minSilentNetworks;
+}
+
+/** Null for an address of this machine, which shows nothing. */
+function landmarkAt({ host, port }: Place, address: string, streak: number): Landmark | null {
+  if (isLoopback(address)) return null;
+  return { host, port, address, side: sideOf(address), network: networkOf(address), answeredAt: -Infinity, streak };
 }
 
 const keyOf = ({ host, port }: Place): string => `${host} ${port}`;

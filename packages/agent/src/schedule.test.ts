@@ -75,6 +75,16 @@ t.test("a first run off the grid is at once, the next one on the grid and not to
   }
 });
 
+t.test("an agent that is moved to another region goes on at the slots of that one", async (t) => {
+  const { clock, starts, schedule, assigned, apply } = setup();
+  const check = assigned(1);
+  apply([check]);
+  await clock.pass(2 * intervalMs);
+  schedule.apply({ region: "elsewhere", jitter_pct: 0, full: true, checks: [check], drop: [] });
+  await clock.pass(3 * intervalMs);
+  t.equal(((starts.at(-1)?.slot ?? 0) - phaseMs(id(1), "elsewhere", intervalMs)) % intervalMs, 0);
+});
+
 t.test("a check that still runs at its next slot is skipped and counted", async (t) => {
   const { clock, stats, starts, ends, slow, assigned, apply } = setup();
   slow.add(id(1));

@@ -13,6 +13,8 @@ export interface Started {
 
 interface Entry {
   check: AssignedCheck;
+  /** Of its slots in the region, ms. */
+  phase: number;
   slot: number;
   startAt: number;
   running: Started | null;
@@ -53,7 +55,10 @@ export class Schedule {
 
   /** Takes in what a pull brought. A check of a higher version replaces the one that is there, its running run included. */
   apply(reply: Pick<PullReply, "region" | "jitter_pct" | "full" | "checks" | "drop">): void {
-    this.#region = reply.region;
+    if (reply.region !== this.#region) {
+      this.#region = reply.region;
+      for (const entry of this.#entries.values()) entry.phase = this.#phaseOf(entry.check);
+    }
     this.#jitterPct = reply.jitter_pct;
     if (reply.full) {
       const kept = new Set(reply.checks.map((check) => check.target_id));
@@ -66,7 +71,9 @@ export class Schedule {
       this.#drop(check.target_id);
       // What the old version finds out now would be reported as the new one's.
       held?.running?.abandon();
-      const entry: Entry = { check, slot: check.next_due_at, startAt: this.#startOf(check, check.next_due_at), running: null, gone: false };
+      const phase = this.#phaseOf(check);
+      const slot = check.next_due_at;
+      const entry: Entry = { check, phase, slot, startAt: this.#startOf(check, phase, slot), running: null, gone: false };
       this.#entries.set(check.target_id, entry);
       this.#heap.push(entry.startAt, entry);
     }
@@ -121,7 +128,7 @@ export class Schedule {
   #catchUp(entry: Entry, now: number): void {
     const interval = entry.check.interval_ms;
     if (now - entry.startAt < interval) return;
-    const newest = slotAtOrAfter(Math.floor(now) - interval + 1, this.#phaseOf(entry.check), interval);
+    const newest = slotAtOrAfter(Math.floor(now) - interval + 1, entry.phase, interval);
     this.#stats.missed += Math.max(1, Math.round((newest - entry.slot) / interval));
     entry.slot = newest;
     entry.startAt = now;
@@ -138,9 +145,9 @@ export class Schedule {
 
   /** The next slot on the grid, but at least half an interval away: a first run off the grid is not repeated at once. */
   #advance(entry: Entry): void {
-    const { check } = entry;
-    entry.slot = slotAtOrAfter(entry.slot + check.interval_ms / 2, this.#phaseOf(check), check.interval_ms);
-    entry.startAt = this.#startOf(check, entry.slot);
+    const { check, phase } = entry;
+    entry.slot = slotAtOrAfter(entry.slot + check.interval_ms / 2, phase, check.interval_ms);
+    entry.startAt = this.#startOf(check, phase, entry.slot);
     this.#heap.push(entry.startAt, entry);
   }
 
@@ -149,9 +156,9 @@ export class Schedule {
   }
 
   /** A slot off the grid is a first run, which is due at once: it is not jittered. */
-  #startOf(check: AssignedCheck, slot: number): number {
+  #startOf(check: AssignedCheck, phase: number, slot: number): number {
     const interval = check.interval_ms;
-    const onGrid = slotAtOrAfter(slot, this.#phaseOf(check), interval) === slot;
+    const onGrid = slotAtOrAfter(slot, phase, interval) === slot;
     return onGrid ? slot + jitterMs(check.target_id, slot, interval, this.#jitterPct) : slot;
   }
 }

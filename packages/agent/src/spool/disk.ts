@@ -132,9 +132,9 @@ export class DiskSpool implements Spool {
       return this.#boundRuns();
     }
     if (this.#region === null) throw new Error("a spool takes results only when it knows their region");
-    const seq = this.#next++;
-    this.#pending.push({ seq, result: record.result });
-    this.#recent.push({ seq, result: record.result });
+    const entry: Entry = { seq: this.#next++, result: record.result };
+    this.#pending.push(entry);
+    this.#recent.push(entry);
     this.#waiting++;
     this.#bound();
     this.#arm(this.#trouble === null ? writeMs : retryMs);
