@@ -143,6 +143,7 @@ t.test("after an hour without a control plane the history has no gap, and only w
       for (const { scheduled_at } of (body as { results: { scheduled_at: number }[] }).results) order.push({ slot: scheduled_at, live: scheduled_at > began });
       return reply;
     },
+    useToken: (token) => real.useToken(token),
     close: () => real.close(),
   };
   const clock = correctedClock();

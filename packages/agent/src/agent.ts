@@ -19,6 +19,8 @@ export interface AgentSettings {
   /** Where the control plane is; may have a path. */
   url: string;
   token: string;
+  /** The token as it stands now where it may be replaced, asked for when it is refused; null when there is none. */
+  newToken?: () => string | null;
   clock: CorrectedClock;
   version: string;
   allowPrivateTargets: boolean;
@@ -48,6 +50,8 @@ const onDemandCapacity = 100;
 /** Of the 4 s that a stop may take, what running checks get to end by themselves; the rest is for reporting. */
 const graceMs = 1500;
 const drainMs = 2000;
+/** A clock that is off by more was not set by anything: certificates are judged by it, and log lines bear its time. */
+const clockToleranceMs = 30_000;
 
 export interface Agent {
   /** Starts nothing more, lets what runs end or gives it up, reports what there is, and resolves within 4 s. */
@@ -116,9 +120,19 @@ export function startAgent(settings: AgentSettings): Agent {
     });
   };
   let region = "";
+  let clockWarned = false;
+  /** Checks go by the control plane's clock, so that a wrong one here changes nothing about them; but it should not stay unnoticed. */
+  const judgeClock = (): void => {
+    const offset = clock.offsetMs();
+    if (clockWarned || Math.abs(offset) <= clockToleranceMs) return;
+    clockWarned = true;
+    const by = `${Math.round(Math.abs(offset) / 1000)} s ${offset < 0 ? "ahead of" : "behind"}`;
+    log("warn", `this machine's clock is ${by} the control plane's; checks follow that one. Set one of the two right`, { clock_offset_ms: Math.round(offset) });
+  };
   const apply = (reply: PullReply): void => {
     if (reply.region !== region) log("info", "serving a region", { region: reply.region, clock_offset_ms: Math.round(clock.offsetMs()) });
     region = reply.region;
+    judgeClock();
     reporter.serve(region);
     runner.cap.max = reply.per_host_max_inflight;
     // A control plane of an earlier release does not say.
@@ -134,6 +148,7 @@ export function startAgent(settings: AgentSettings): Agent {
     capacity: () => (memory?.over === true ? 0 : Math.max(0, onDemandCapacity - onDemand)),
     apply,
     refused: () => schedule.clear(),
+    ...(settings.newToken === undefined ? {} : { newToken: settings.newToken }),
     impairedSince: () => network.impairedSince,
   });
 
@@ -175,9 +190,11 @@ export function startAgent(settings: AgentSettings): Agent {
       puller.stop();
       network.stop();
       await pulling;
+      // Nothing more is started here, so the next slots are the others' from now on, while what runs here still ends.
+      const leaving = puller.leave();
       await Promise.race([Promise.all([...running].map((run) => run.done)), new Promise<void>((settle) => clock.after(graceMs, settle))]);
       for (const run of running) run.abandon();
-      await Promise.all([reporter.drain(drainMs), cache.close()]);
+      await Promise.all([reporter.drain(drainMs), cache.close(), leaving]);
       await spool.close();
       await api.close();
       logStats();

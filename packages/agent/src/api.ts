@@ -30,16 +30,19 @@ interface AskOptions {
   timeoutMs: number;
   signal: AbortSignal;
   onHead?: () => void;
+  token?: string;
 }
 
 export interface Api {
   /**
-   * Posts JSON and gives back the parsed body of a 200; `onHead` is called when the head of the answer arrives. Rejects
-   * with {@link ApiError}, or with the signal's reason.
+   * Posts JSON and gives back the parsed body of a 200; `onHead` is called when the head of the answer arrives. `token` is
+   * sent in place of the usual one. Rejects with {@link ApiError}, or with the signal's reason.
    */
   post(path: string, body: unknown, options: AskOptions): Promise<unknown>;
   /** The same for a GET. */
   get(path: string, options: AskOptions): Promise<unknown>;
+  /** Sends this token from now on. */
+  useToken(token: string): void;
   close(): Promise<void>;
 }
 
@@ -52,8 +55,9 @@ export function connectApi(baseUrl: string, token: string, userAgent: string): A
   const url = new URL(baseUrl);
   const prefix = url.pathname.replace(/\/+$/, "");
   const pool = new Pool(url.origin, { connections, connect: { timeout: 10_000 }, keepAliveTimeout: 30_000 });
-  const headers = { authorization: `Bearer ${token}`, "content-type": "application/json", "user-agent": userAgent, accept: "application/json" };
-  const ask = async (method: "GET" | "POST", path: string, body: string | null, { timeoutMs, signal, onHead }: AskOptions): Promise<unknown> => {
+  let usual = token;
+  const ask = async (method: "GET" | "POST", path: string, body: string | null, { timeoutMs, signal, onHead, token: given = usual }: AskOptions): Promise<unknown> => {
+    const headers = { authorization: `Bearer ${given}`, "content-type": "application/json", "user-agent": userAgent, accept: "application/json" };
     let status: number;
     let retryAfter: string | string[] | undefined;
     let text: string;
@@ -73,6 +77,7 @@ export function connectApi(baseUrl: string, token: string, userAgent: string): A
   return {
     post: (path, body, options) => ask("POST", path, JSON.stringify(body), options),
     get: (path, options) => ask("GET", path, null, options),
+    useToken: (next) => void (usual = next),
     close: () => pool.destroy(),
   };
 }

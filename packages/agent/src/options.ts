@@ -83,6 +83,12 @@ function findToken(file: string | undefined): { token: string } | { problem: str
   return { problem: `the token ${file === undefined ? "in SM_AGENT_TOKEN" : `in ${file}`} is not an agent's token, which begins with sm_agent_.` };
 }
 
+/** The agent's token as its file has it now; null when there is no token in it, or no file. */
+export function tokenNow(file: string | undefined): string | null {
+  const found = findToken(file);
+  return "token" in found ? found.token : null;
+}
+
 /** The agent's token. A usage error when there is none, or when it is something else. */
 export function readToken(command: Command, file: string | undefined): string {
   const found = findToken(file);

@@ -7,8 +7,12 @@ import { type Log, Once } from "./log.ts";
 /** The control plane holds a poll for up to 25 s; what takes longer than this is a dead connection. */
 const pollTimeoutMs = 40_000;
 const slowRetryMs = 60_000;
+/** While a token is refused, how often it is looked whether there is another. */
+const tokenLookMs = 2000;
 /** An answer without news that came at once is not how a long poll works: do not let it become a busy loop. */
 const emptyPauseMs = 1000;
+/** Of the 4 s that a stop may take: who is not heard falls silent, which costs half a minute more. */
+const farewellMs = 1500;
 
 const validReply = Compile(PullReply);
 
@@ -20,6 +24,8 @@ export interface PullerOptions {
   /** How many on-demand runs can be taken now. */
   capacity: () => number;
   apply: (reply: PullReply) => void;
+  /** The agent's token as it stands now, where it may have been replaced; null when there is none to be read. Asked after a refusal. */
+  newToken?: () => string | null;
   /** The control plane wants nothing more from this agent, until it answers again. */
   refused: () => void;
   /** Since when the agent's own network has been down, Unix ms; null while it works. */
@@ -37,24 +43,39 @@ export class Puller {
   failed = 0;
   /** When one last succeeded, Unix ms. */
   succeededAt: number | null = null;
+  /** The token of the last pull was refused: another one may be there by now. */
+  #refused = false;
+  #lastToken: string | null;
   /** Ends the poll that is held at present. */
   #again = new AbortController();
 
   constructor(options: PullerOptions) {
     this.#options = options;
     this.#condition = new Once(options.log);
+    this.#lastToken = options.newToken?.() ?? null;
   }
 
   /** Runs until {@link Puller.stop}. Never rejects. */
   async run(): Promise<void> {
     while (!this.#stop.signal.aborted) {
       const waitMs = await this.#once();
-      if (waitMs > 0 && !this.#stop.signal.aborted) await this.#sleep(waitMs);
+      await this.#pause(waitMs);
     }
   }
 
   stop(): void {
     this.#stop.abort(new Error("stopping"));
+  }
+
+  /** Tells the control plane that this agent stops, so that others take over at once. After {@link Puller.stop}; never rejects. */
+  async leave(): Promise<void> {
+    const { api, version } = this.#options;
+    const over = new AbortController();
+    const cancel = this.#options.clock.after(farewellMs, () => over.abort(new Error("no answer")));
+    const request: PullRequest = { protocol: protocolVersion, agent_version: version, cursor: null, capacity: 0, leaving: true };
+    // Away, refused, or of before there were farewells: it finds out by itself.
+    await api.post("/api/agent/pull", request, { timeoutMs: farewellMs, signal: over.signal }).catch(() => null);
+    cancel();
   }
 
   /** Asks anew, because what the agent says of itself has changed. */
@@ -67,11 +88,16 @@ export class Puller {
     const { clock, log } = this.#options;
     const started = clock.monotonic();
     try {
-      const reply = await this.#pull();
+      const token = this.#refused ? (this.#options.newToken?.() ?? null) : null;
+      this.#lastToken = token ?? this.#lastToken;
+      const reply = await this.#pull(token);
       this.#options.apply(reply);
+      // Results only follow when it is known which region the token is for.
+      if (token !== null) this.#options.api.useToken(token);
       this.#cursor = reply.cursor;
       this.#failures = 0;
       this.succeededAt = clock.now();
+      this.#refused = false;
       if (this.#condition.clear()) log("info", "the control plane answers again");
       const empty = !reply.full && reply.checks.length === 0 && reply.drop.length === 0 && reply.runs.length === 0;
       return empty && clock.monotonic() - started < emptyPauseMs ? emptyPauseMs : 0;
@@ -81,7 +107,7 @@ export class Puller {
     }
   }
 
-  async #pull(): Promise<PullReply> {
+  async #pull(token: string | null): Promise<PullReply> {
     const { api, clock, version, capacity, impairedSince } = this.#options;
     this.#again = new AbortController();
     const since = impairedSince?.() ?? null;
@@ -94,7 +120,12 @@ export class Puller {
     };
     let arrived = 0;
     const signal = AbortSignal.any([this.#stop.signal, this.#again.signal]);
-    const reply = await api.post("/api/agent/pull", request, { timeoutMs: pollTimeoutMs, signal, onHead: () => (arrived = clock.monotonic()) });
+    const reply = await api.post("/api/agent/pull", request, {
+      timeoutMs: pollTimeoutMs,
+      signal,
+      onHead: () => (arrived = clock.monotonic()),
+      ...(token === null ? {} : { token }),
+    });
     if (!validReply.Check(reply)) {
       const theirs = typeof reply === "object" && reply !== null && "protocol" in reply ? reply.protocol : protocolVersion;
       if (theirs !== protocolVersion) throw otherProtocol(theirs);
@@ -112,8 +143,18 @@ export class Puller {
     if (error.trouble === "away") return Math.max(error.retryAfterMs ?? 0, backoffMs(this.#failures++, 500, 30_000));
     // A cursor that the control plane does not understand would be refused for ever.
     this.#cursor = null;
-    if (error.trouble === "refused") this.#options.refused();
+    this.#refused = error.trouble === "refused";
+    if (this.#refused) this.#options.refused();
     return backoffMs(0, slowRetryMs, slowRetryMs);
+  }
+
+  /** Waits; another token in place of a refused one ends that. */
+  async #pause(ms: number): Promise<void> {
+    for (let left = ms; left > 0 && !this.#stop.signal.aborted; left -= tokenLookMs) {
+      if (this.#refused && (this.#options.newToken?.() ?? this.#lastToken) !== this.#lastToken) return;
+      await this.#sleep(this.#refused ? Math.min(left, tokenLookMs) : left);
+      if (!this.#refused) return;
+    }
   }
 
   #sleep(ms: number): Promise<void> {
@@ -136,7 +177,7 @@ function otherProtocol(theirs: unknown): ApiError {
 
 const explanations: Record<Trouble, string> = {
   away: "the control plane cannot be reached; checks go on, results are kept",
-  refused: "the control plane does not accept this agent's token; nothing is checked, results are kept, trying again every minute. Enable the agent again, or give it a new token",
+  refused: "the control plane does not accept this agent's token; nothing is checked, results are kept, trying again every minute. Put the token of a new agent in place of it",
   protocol: "the control plane speaks another version of the agent protocol; checks go on as they are, results are kept. Update the older of the two",
   rejected: "the control plane does not understand this agent's request",
   unexpected: "what answers at this URL is not a StatusMesh control plane; trying again every minute",

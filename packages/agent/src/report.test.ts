@@ -247,13 +247,13 @@ const reply = (change: Partial<PullReply> = {}): PullReply => ({
   ...change,
 });
 
-async function pulling(t: Test, answer: (body: PullRequest, n: number) => Answer | Promise<Answer>) {
+async function pulling(t: Test, answer: (body: PullRequest, n: number, token: string) => Answer | Promise<Answer>, newToken?: () => string | null) {
   let n = 0;
   const applied: PullReply[] = [];
   let refusals = 0;
   const logged: string[] = [];
   const clock = correctedClock();
-  const { api, requests } = await controlPlane(t, ({ body }) => answer(body as PullRequest, n++));
+  const { api, requests } = await controlPlane(t, ({ body, headers }) => answer(body as PullRequest, n++, String(headers.authorization).replace("Bearer ", "")));
   const puller = new Puller({
     api,
     clock,
@@ -262,6 +262,7 @@ async function pulling(t: Test, answer: (body: PullRequest, n: number) => Answer
     capacity: () => 7,
     apply: (r) => void applied.push(r),
     refused: () => refusals++,
+    ...(newToken === undefined ? {} : { newToken }),
   });
   const done = puller.run();
   const stop = async (): Promise<void> => {
@@ -269,7 +270,7 @@ async function pulling(t: Test, answer: (body: PullRequest, n: number) => Answer
     await done;
   };
   t.teardown(stop);
-  return { applied, logged, clock, requests, stop, refusals: () => refusals };
+  return { applied, logged, clock, requests, stop, puller, api, refusals: () => refusals };
 }
 
 t.test("pulls with the cursor of the last answer that was applied", async (t) => {
@@ -329,10 +330,64 @@ t.test("trouble that only a person can end is said in words, once, and retried s
   }
 });
 
+t.test("a token that is put in place of a refused one is taken up, for results when its region is known", async (t) => {
+  let inFile: string | null = "sm_agent_test";
+  const tokens: string[] = [];
+  const { applied, logged, api, refusals } = await pulling(
+    t,
+    (_body, _n, token) => {
+      tokens.push(token);
+      if (token !== "sm_agent_new") return { status: 401, body: { error: { code: "UNAUTHENTICATED", message: "no" } } };
+      return applied.length === 0 ? { body: reply({ full: true }) } : new Promise(() => undefined);
+    },
+    () => inFile,
+  );
+  await until(() => refusals() === 1, "the refusal");
+  for (const unready of [null, "sm_agent_other"]) {
+    inFile = unready;
+    await new Promise((settle) => setTimeout(settle, 2500));
+  }
+  inFile = "sm_agent_new";
+  await until(() => tokens.length === 4, "the poll after that");
+  t.strictSame(tokens, ["sm_agent_test", "sm_agent_other", "sm_agent_new", "sm_agent_new"], "and none is tried twice");
+  t.match(logged, [/does not accept this agent's token/, "the control plane answers again"]);
+  const results = api.post("/api/agent/results", {}, { timeoutMs: 1000, signal: AbortSignal.timeout(1000) });
+  await until(() => tokens.length === 5, "a request of the reporter's");
+  t.equal(tokens[4], "sm_agent_new");
+  await results.catch(() => null);
+});
+
+t.test("a farewell is said once, and is not waited for long", async (t) => {
+  const { requests, puller, stop } = await pulling(t, () => new Promise(() => undefined));
+  await until(() => requests.length === 1, "a poll that is held");
+  await stop();
+  const started = performance.now();
+  await puller.leave();
+  t.ok(performance.now() - started < 10_000, "also when nobody answers");
+  t.strictSame(
+    requests.slice(1).map(({ body }) => body),
+    [{ protocol: 1, agent_version: "1.2.3", cursor: null, capacity: 0, leaving: true }],
+  );
+});
+
 t.test("empty answers that come at once do not become a busy loop", async (t) => {
   const { requests } = await pulling(t, () => ({ body: reply() }));
   await new Promise((settle) => setTimeout(settle, 400));
   t.equal(requests.length, 1);
+});
+
+t.test("a memory spool does not report what was measured for another region", async (t) => {
+  const spool = new MemorySpool();
+  spool.serve("fra");
+  for (let i = 0; i < 3; i++) spool.append(result(i));
+  const taken = await spool.take(1, "fresh");
+  spool.serve("fra");
+  t.equal(spool.waiting, 2);
+  spool.serve("nyc");
+  taken?.release();
+  t.strictSame([spool.waiting, spool.dropped], [0, 3]);
+  spool.append(result(9));
+  t.strictSame((await spool.take(9, "fresh"))?.records, [result(9)]);
 });
 
 t.test("backoff doubles up to its cap, and is spread", (t) => {

@@ -54,6 +54,7 @@ export class MemorySpool implements Spool {
   readonly #window: number;
   readonly #fresh = new Queue<Numbered>();
   readonly #backlog = new Queue<Numbered>();
+  #region: string | null = null;
   #next = 0;
   #dropped = 0;
 
@@ -74,8 +75,12 @@ export class MemorySpool implements Spool {
     return this.#dropped;
   }
 
-  /** An agent's token, and with it the region, stays the same while the process lives. */
-  serve(): void {}
+  /** What another region's token brought cannot be reported with this one's, and is dropped. */
+  serve(region: string): void {
+    if (region === this.#region) return;
+    if (this.#region !== null) this.#dropped += this.#fresh.take(this.#fresh.size).length + this.#backlog.take(this.#backlog.size).length;
+    this.#region = region;
+  }
 
   append(record: SpoolRecord): void {
     this.#fresh.push({ seq: this.#next++, record });
@@ -86,10 +91,15 @@ export class MemorySpool implements Spool {
     const queue = lane === "fresh" ? this.#fresh : this.#backlog;
     if (queue.size === 0) return Promise.resolve(null);
     const taken = queue.take(max);
+    const region = this.#region;
     return Promise.resolve({
       records: taken.map(({ record }) => record),
       ack: () => Promise.resolve(),
       release: () => {
+        if (region !== this.#region) {
+          this.#dropped += taken.length;
+          return;
+        }
         queue.merge(taken, bySeq);
         this.#trim();
       },

@@ -30,6 +30,8 @@ export const PullRequest = Type.Object(
     impaired_since: Type.Optional(
       Type.Unsafe<number>({ ...UnixMs, description: "Since when the agent's own network has been down, as far as it can tell; left out while it works" }),
     ),
+    /** Optional: an older agent falls silent instead, and its targets are taken over half a minute later. */
+    leaving: Type.Optional(Type.Literal(true, { description: "The agent stops: its targets go to the others of its region. Answered at once, with nothing to run" })),
   },
   { additionalProperties: false, title: "PullRequest", description: "What the agent has and can take" },
 );

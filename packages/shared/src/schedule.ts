@@ -36,6 +36,18 @@ export function jitterMs(targetId: string, slotMs: number, intervalMs: number, j
   return Math.floor((hash32(`${targetId}@${slotMs}`) / 0x1_0000_0000) * intervalMs * (jitterPct / 100));
 }
 
+/**
+ * The first slot whose run has not started yet at `nowMs`. Not the first slot from now on: whoever takes a target over between
+ * a slot and its jittered start would leave that slot to nobody.
+ */
+export function nextSlot(targetId: string, region: string, intervalMs: number, jitterPct: number, nowMs: number): number {
+  const phase = phaseMs(targetId, region, intervalMs);
+  const slot = slotAtOrAfter(nowMs, phase, intervalMs);
+  // A jitter of at most one interval: of the slots that have passed only the last can be yet to start.
+  const last = slot - intervalMs;
+  return last + jitterMs(targetId, last, intervalMs, jitterPct) >= nowMs ? last : slot;
+}
+
 /** How long a region's vote stays live after its last result, in ms. */
 export function livenessMs(intervalMs: number, timeoutMs: number): number {
   return Math.max(2 * intervalMs + timeoutMs, 90_000);

@@ -93,6 +93,7 @@ async function run(given: RunOptions, command: Command): Promise<void> {
   const agent = startAgent({
     url: given.url,
     token,
+    newToken: () => options.tokenNow(given.tokenFile),
     version,
     allowPrivateTargets: given.allowPrivateTargets,
     stateDir: spoolFolderOf(given),

@@ -11,9 +11,10 @@ export interface AgentRow {
   created_at: Date;
   last_seen_at: Date | null;
   impaired_since: Date | null;
+  left_at: Date | null;
 }
 
-const columns = (sql: Db) => sql`id, region_id, name, built_in, version, created_at, last_seen_at, impaired_since`;
+const columns = (sql: Db) => sql`id, region_id, name, built_in, version, created_at, last_seen_at, impaired_since, left_at`;
 
 export async function selectAgentByToken(sql: Db, hash: Buffer): Promise<{ id: string; region_id: string } | null> {
   const [row] = await sql<{ id: string; region_id: string }[]>`select id, region_id from agents where token_hash = ${hash}`;
@@ -68,19 +69,32 @@ export async function touchAgent(sql: Db, id: string, now: Date): Promise<void> 
   await sql`update agents set last_seen_at = ${now} where id = ${id}`;
 }
 
-/** Notes what an agent says of itself when it pulls. Returns since when it was impaired before. */
-export async function updateAgentState(sql: Db, id: string, state: { version: string; impairedSince: Date | null; now: Date }): Promise<Date | null> {
-  const [before] = await sql<{ impaired_since: Date | null }[]>`
-    update agents a set last_seen_at = ${state.now}, version = ${state.version}, impaired_since = ${state.impairedSince}
-    from (select impaired_since from agents where id = ${id} for update) before
-    where a.id = ${id} returning before.impaired_since`;
-  return before?.impaired_since ?? null;
+/** What was known of an agent before it pulled. */
+export type AgentStateRow = Pick<AgentRow, "last_seen_at" | "impaired_since" | "left_at">;
+
+/** Notes what an agent says of itself when it pulls. Returns what was known before; null when the agent is gone. */
+export async function updateAgentState(sql: Db, id: string, state: { version: string; impairedSince: Date | null; now: Date }): Promise<AgentStateRow | null> {
+  const [before] = await sql<AgentStateRow[]>`
+    update agents a set last_seen_at = ${state.now}, version = ${state.version}, impaired_since = ${state.impairedSince}, left_at = null
+    from (select last_seen_at, impaired_since, left_at from agents where id = ${id} for update) before
+    where a.id = ${id} returning before.last_seen_at, before.impaired_since, before.left_at`;
+  return before ?? null;
 }
 
-/** The agents of a region that have pulled since then, in a stable order. */
+/** Notes that the agent has stopped. A held pull of its own that ends later is no sign of life any more. */
+export async function markAgentLeft(sql: Db, id: string, now: Date): Promise<void> {
+  await sql`update agents set left_at = ${now} where id = ${id}`;
+}
+
+/** Makes the pulls that are held look again who shares their region. */
+export async function wakePulls(sql: Db): Promise<void> {
+  await sql`select pg_notify('sm_targets', '')`;
+}
+
+/** The agents of a region that have pulled since then and have not left, in a stable order. */
 export async function selectLiveAgents(sql: Db, regionId: string, since: Date): Promise<{ id: string; impaired: boolean }[]> {
   return await sql<{ id: string; impaired: boolean }[]>`
-    select id, impaired_since is not null as impaired from agents where region_id = ${regionId} and last_seen_at > ${since} order by id`;
+    select id, impaired_since is not null as impaired from agents where region_id = ${regionId} and last_seen_at > ${since} and left_at is null order by id`;
 }
 
 /** A region that is to probe something and has no agent that could. */
@@ -125,6 +139,6 @@ export async function selectRegionCover(sql: Db, since: Date): Promise<RegionCov
   return await sql<RegionCoverRow[]>`
     select r.id as region_id,
       (select count(*)::int from target_regions tr join targets t on t.id = tr.target_id and t.enabled where tr.region_id = r.id) as targets,
-      (select count(*)::int from agents a where a.region_id = r.id and a.last_seen_at > ${since}) as live_agents
+      (select count(*)::int from agents a where a.region_id = r.id and a.last_seen_at > ${since} and a.left_at is null) as live_agents
     from regions r where r.enabled order by r.id`;
 }

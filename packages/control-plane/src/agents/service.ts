@@ -36,14 +36,27 @@ export async function agentSeen(ctx: AgentCtx): Promise<void> {
   await queries.touchAgent(ctx.sql, ctx.agentId, new Date(ctx.clock.now()));
 }
 
-/** Notes what an agent says of itself. `impairedSince` (Unix ms) is null while its own network works. */
+/**
+ * Notes what an agent says of itself. `impairedSince` (Unix ms) is null while its own network works. One that comes, or whose
+ * word changes who probes what, wakes the others of its region: each target should be two agents' for as short as can be.
+ */
 export async function agentPulls(ctx: AgentCtx, says: { version: string; impairedSince: number | null }): Promise<void> {
   const impairedSince = says.impairedSince === null ? null : new Date(says.impairedSince);
   const before = await queries.updateAgentState(ctx.sql, ctx.agentId, { version: says.version, impairedSince, now: new Date(ctx.clock.now()) });
-  if ((before === null) === (impairedSince === null)) return;
+  if (before === null) return;
+  const turned = (before.impaired_since === null) !== (impairedSince === null);
+  if (turned || !isLive(before, ctx.clock.now())) await queries.wakePulls(ctx.sql);
+  if (!turned) return;
   const about = { agent: ctx.agentId, region: ctx.region };
   if (impairedSince !== null) ctx.log.warn({ ...about, since: iso(impairedSince) }, "an agent's own network is down: what it fails to reach counts for nothing");
   else ctx.log.info(about, "an agent's own network works again");
+}
+
+/** Notes that the agent stops: its targets go to the others of its region at once. */
+export async function agentLeaves(ctx: AgentCtx): Promise<void> {
+  await queries.markAgentLeft(ctx.sql, ctx.agentId, new Date(ctx.clock.now()));
+  await queries.wakePulls(ctx.sql);
+  ctx.log.info({ agent: ctx.agentId, region: ctx.region }, "an agent has stopped");
 }
 
 /** Ids of the agents that share a region's targets: those alive; not those whose own network is down, unless there are no others. */
@@ -52,6 +65,9 @@ export async function liveAgents(system: Pick<System, "sql" | "clock">, region: 
   const able = live.filter(({ impaired }) => !impaired);
   return (able.length > 0 ? able : live).map(({ id }) => id);
 }
+
+const isLive = (row: Pick<queries.AgentRow, "last_seen_at" | "left_at">, now: number): boolean =>
+  row.left_at === null && row.last_seen_at !== null && row.last_seen_at.getTime() > now - agentLiveMs;
 
 const liveSince = ({ clock }: Pick<System, "clock">): Date => new Date(clock.now() - agentLiveMs);
 
@@ -98,7 +114,7 @@ function present(row: queries.AgentRow, now: number): Agent {
     name: row.name,
     region: row.region_id,
     built_in: row.built_in,
-    live: row.last_seen_at !== null && row.last_seen_at.getTime() > now - agentLiveMs,
+    live: isLive(row, now),
     version: row.version,
     created_at: iso(row.created_at),
     last_seen_at: isoOrNull(row.last_seen_at),

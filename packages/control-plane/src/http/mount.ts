@@ -127,7 +127,13 @@ function refuseQuery(http: Context): Record<string, never> {
 async function bodyOf(route: Route, http: Context): Promise<unknown> {
   const empty = http.get("content-length") === "0" || (http.get("content-length") === "" && http.get("transfer-encoding") === "");
   if (route.bodyOptional && empty) return undefined;
-  return validate(route.body!, await readJson(http, route.bodyLimit));
+  const body = await readJson(http, route.bodyLimit);
+  try {
+    return validate(route.body!, body);
+  } catch (error) {
+    route.misfit?.(body);
+    throw error;
+  }
 }
 
 function assertDeclared(route: Route, status: number, body: unknown, headers: Reply["headers"] = {}): void {

@@ -51,6 +51,8 @@ export interface Route {
   readonly body: TSchema | null;
   readonly bodyOptional: boolean;
   readonly bodyLimit: number;
+  /** Looks at a body that does not fit, and throws where something says more than its first fault. */
+  readonly misfit: ((body: unknown) => void) | null;
   /** True where the header `Idempotency-Key` makes a repeated request harmless. */
   readonly idempotent: boolean;
   readonly replies: Readonly<Record<number, TSchema | null>>;
@@ -79,6 +81,8 @@ export interface RouteDeclaration<D extends keyof Doors, P extends TObject, Q ex
   bodyOptional?: boolean;
   /** Bytes; 1 MiB unless the route needs more. */
   bodyLimit?: number;
+  /** Looks at a body that does not fit, and throws where something says more than its first fault. */
+  misfit?: (body: unknown) => void;
   /** Takes the header `Idempotency-Key`; for a tenant's route with a body. */
   idempotent?: D extends "tenant" ? boolean : false;
   replies: Record<number, TSchema | null>;
@@ -105,6 +109,7 @@ export function route<D extends keyof Doors, P extends TObject, Q extends TObjec
     body: declared.body ?? null,
     bodyOptional: declared.bodyOptional ?? false,
     bodyLimit: declared.bodyLimit ?? 1_048_576,
+    misfit: declared.misfit ?? null,
     idempotent: declared.idempotent ?? false,
     replies: declared.replies,
     errors: declared.errors ?? [],

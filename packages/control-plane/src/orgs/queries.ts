@@ -97,7 +97,9 @@ export async function purgeOrg(sql: Db, orgId: string, deletedBefore: Date, now:
   await sql`set local statement_timeout = 0`;
   const [locked] = await sql`select id from orgs where id = ${orgId} and deleted_at <= ${deletedBefore} for update`;
   if (locked === undefined) return false;
-  await sql`insert into deleted_targets (target_id, org_id, deleted_at) select id, org_id, ${now} from targets where org_id = ${orgId} on conflict do nothing`;
+  await sql`
+    insert into deleted_targets (target_id, org_id, deleted_at, regions)
+    select id, org_id, ${now}, former_regions || array(select region_id from target_regions r where r.target_id = t.id) from targets t where org_id = ${orgId} on conflict do nothing`;
   await sql`delete from orgs where id = ${orgId}`;
   return true;
 }

@@ -12,6 +12,7 @@ import { checkRules, targetToRun } from "../targets/service.ts";
 import { pull } from "./assign.ts";
 import type { Ingest } from "./ingest.ts";
 import { runOnDemand } from "./on-demand.ts";
+import { protocolOfMisfit } from "./protocol.ts";
 
 const TestResult = Type.Object(
   {
@@ -53,6 +54,7 @@ export function pipelineRoutes(hub: Hub, ingest: Ingest, draining: AbortSignal):
       tag: "Agents",
       summary: "What the agent runs from now on (long poll)",
       body: PullRequest,
+      misfit: protocolOfMisfit,
       replies: { 200: PullReply },
       errors: ["AGENT_PROTOCOL_MISMATCH"],
       handle: async ({ ctx, body, http }) => {
@@ -69,6 +71,7 @@ export function pipelineRoutes(hub: Hub, ingest: Ingest, draining: AbortSignal):
       summary: "Report results",
       bodyLimit: 32 * 1_048_576,
       body: ResultsRequest,
+      misfit: protocolOfMisfit,
       replies: { 200: ResultsReply },
       errors: ["AGENT_PROTOCOL_MISMATCH", "INGEST_BUSY"],
       handle: async ({ ctx, body }) => ok(await ingest(ctx, body)),

@@ -1,13 +1,14 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import fc from "fast-check";
 import t from "tap";
 import { protocolVersion, type PullReply } from "@statusmesh/shared/agent-protocol";
 import { newId } from "@statusmesh/shared/ids";
-import { phaseMs, slotAtOrAfter } from "@statusmesh/shared/schedule";
+import { jitterMs, nextSlot, phaseMs } from "@statusmesh/shared/schedule";
 import { agentLiveMs, agentSeen } from "../agents/service.ts";
 import { type AgentCtx, type Ctx, inTransaction } from "../context.ts";
 import { makeSealer } from "../crypto/seal.ts";
 import { type Hub, openHub } from "../db/notify.ts";
-import { createTarget, deleteTarget, updateTarget } from "../targets/service.ts";
+import { createTarget, deleteTarget, setTargetRegions, updateTarget } from "../targets/service.ts";
 import { minute, second, until } from "../testing/clock.ts";
 import type { Teardown } from "../testing/database.ts";
 import { newAgent, newOrg, openWorld, refusal, type World } from "../testing/world.ts";
@@ -82,18 +83,9 @@ t.test("the first pull has everything of the region, the next ones what changed,
   t.strictSame(await changed(() => updateTarget(ctx, b, { enabled: true })), { checks: [[b, "3", 30_000]], drop: [] });
   t.strictSame(await changed(() => deleteTarget(ctx, b)), { checks: [], drop: [b] });
   const touch = (id: string) => sql`update targets set changed_xid = pg_current_xact_id(), version = version + 1 where id = ${id}`;
-  const move = (id: string, change: (tx: typeof sql) => Promise<unknown>) =>
-    inTransaction(ctx, async (tx) => {
-      await change(tx.sql as typeof sql);
-      await tx.sql`update targets set changed_xid = pg_current_xact_id(), version = version + 1 where id = ${id}`;
-      await tx.sql`select pg_notify('sm_targets', '')`;
-    });
-  t.strictSame(await changed(() => move(a, (tx) => tx`delete from target_regions where target_id = ${a} and region_id = 'eu'`)), { checks: [], drop: [a] }, "moved away");
-  t.strictSame(
-    await changed(() => move(a, (tx) => tx`insert into target_regions (target_id, region_id) values (${a}, 'eu')`)),
-    { checks: [[a, "4", 20_000]], drop: [] },
-    "and back",
-  );
+  await newAgent(system, "us");
+  t.strictSame(await changed(() => setTargetRegions(ctx, a, { regions: ["us"] })), { checks: [], drop: [a] }, "moved away");
+  t.strictSame(await changed(() => setTargetRegions(ctx, a, { regions: ["eu", "us"] })), { checks: [[a, "4", 20_000]], drop: [] }, "and back");
   await touch(a);
   t.strictSame(ids(await glance(mesh, agent, cursor)), [a], "a wake-up that is lost loses no news");
 });
@@ -161,7 +153,7 @@ t.test("agents of a region share its targets, and only what must moves", async (
 
   const edited = ids(ofB)[0]!;
   await updateTarget(ctx, edited, { interval: 30 });
-  t.match(await glance(mesh, a, ofA.cursor), { checks: [], drop: [edited] }, "an edit is for the agent that runs it");
+  t.match(await glance(mesh, a, ofA.cursor), { checks: [], drop: [] }, "an edit is for the agent that runs it, and none of the other's business");
   t.strictSame(ids(await glance(mesh, b, ofB.cursor)), [edited]);
 
   const ofC = ids(await ask(mesh, c));
@@ -185,6 +177,42 @@ t.test("agents of a region share its targets, and only what must moves", async (
   t.equal(ownerOf(newId(), []), null);
 });
 
+t.test("who says that it leaves is replaced at once, and who comes is made room for", async (t) => {
+  const mesh = await openMesh(t);
+  const { ctx, clock, system, sql } = mesh;
+  const [a, b] = [await newAgent(system), await newAgent(system)];
+  const all = (await Promise.all(Array.from({ length: 12 }, () => newMonitor(ctx)))).sort();
+  const alone = await ask(mesh, a);
+  const room = await hold(mesh, a, alone.cursor);
+  const ofB = await ask(mesh, b);
+  const shared = await room.reply;
+  t.strictSame([...ids(shared), ...ids(ofB)].sort(), all, "a pull that waits is told of who came");
+
+  const left = await hold(mesh, a, shared.cursor);
+  // A pull of the leaving agent that is still held gives its last sign of life after the farewell.
+  const stale = await hold(mesh, b, ofB.cursor);
+  const farewell = await pull(b, mesh.hub, { protocol: protocolVersion, agent_version: "1.2.3", cursor: null, capacity: 5, leaving: true }, never);
+  t.match(farewell, { full: true, checks: [], drop: [], runs: [] });
+  await stale.reply;
+  t.strictSame(ids(await left.reply), all, "all is the other's");
+  t.match(await sql`select left_at from agents where id = ${b.agentId}`, [{ left_at: new Date(clock.now()) }]);
+  t.match(await sql`select left_at from agents where id = ${a.agentId}`, [{ left_at: null }]);
+  t.strictSame(ids(await ask(mesh, b)), ids(ofB), "and who comes back has what it had");
+});
+
+t.test("who takes a target over runs the slot that has not started yet", (t) => {
+  const anyTime = fc.integer({ min: 1_700_000_000_000, max: 1_900_000_000_000 });
+  fc.assert(
+    fc.property(fc.uuid(), fc.constantFrom(10_000, 60_000, 3_600_000), fc.constantFrom(0, 10, 100), anyTime, (id, interval, jitterPct, now) => {
+      const starts = (slot: number) => slot + jitterMs(id, slot, interval, jitterPct);
+      const slot = nextSlot(id, "eu", interval, jitterPct, now);
+      return (slot - phaseMs(id, "eu", interval)) % interval === 0 && starts(slot) >= now && starts(slot - interval) < now;
+    }),
+    { numRuns: 2000 },
+  );
+  t.end();
+});
+
 t.test("targets without a result run at once, spread when there are many; the others on their grid", async (t) => {
   const mesh = await openMesh(t);
   const { sql, ctx, clock, system } = mesh;
@@ -202,7 +230,7 @@ t.test("targets without a result run at once, spread when there are many; the ot
   );
   await sql`update target_states set last_result_at = now() where target_id = ${model}`;
   const known = (await ask(mesh, agent)).checks.find((it) => it.target_id === model)!;
-  t.equal(known.next_due_at, slotAtOrAfter(clock.now(), phaseMs(model, "eu", minute), minute));
+  t.equal(known.next_due_at, nextSlot(model, "eu", minute, 10, clock.now()));
 });
 
 t.test("a cursor that cannot be trusted is answered with everything", async (t) => {
@@ -234,7 +262,7 @@ t.test("a cursor that cannot be trusted is answered with everything", async (t) 
   t.match(refused, { code: "AGENT_PROTOCOL_MISMATCH", details: { control_plane: protocolVersion, agent: protocolVersion + 1 } });
 });
 
-t.test("an agent gets secrets opened, and of other regions nothing but that it is not theirs", async (t) => {
+t.test("an agent gets secrets opened, and of other regions nothing", async (t) => {
   const mesh = await openMesh(t);
   const { sql, ctx, system, log } = mesh;
   const [eu, us] = [await newAgent(system, "eu"), await newAgent(system, "us")];
@@ -258,7 +286,14 @@ t.test("an agent gets secrets opened, and of other regions nothing but that it i
   t.match(await glance(mesh, eu), { checks: [{ target_id: secret, check: { bearer_token: "SECRET" } }] });
   await updateTarget(ctx, secret, { name: "Renamed" });
   const seen = await glance(mesh, us, cursor);
-  t.strictSame([seen.checks, seen.drop], [[], [secret]]);
+  t.strictSame([seen.checks, seen.drop], [[], []]);
+  const [once, stays, elsewhere] = [await newMonitor(ctx), await newMonitor(ctx), await newMonitor(ctx)];
+  await sql`delete from target_regions where target_id = ${elsewhere} and region_id = 'us'`;
+  const { cursor: later } = await glance(mesh, us, cursor);
+  await setTargetRegions(ctx, once, { regions: ["eu"] });
+  await deleteTarget(ctx, once);
+  for (const id of [stays, elsewhere]) await deleteTarget(ctx, id);
+  t.strictSame((await glance(mesh, us, later)).drop.sort(), [once, stays].sort(), "also of one that was taken from the region before it was deleted");
   t.notMatch(JSON.stringify(log.lines), /SECRET/);
 
   const plain = await newMonitor(ctx);

@@ -2,12 +2,13 @@ import type { Sql, TransactionSql } from "postgres";
 import type { CheckSpec } from "@statusmesh/shared/checks";
 import { AppError } from "@statusmesh/shared/errors";
 import { type AssignedCheck, protocolVersion, type PullReply, type PullRequest, type WithheldCheck } from "@statusmesh/shared/agent-protocol";
-import { hash32, phaseMs, slotAtOrAfter } from "@statusmesh/shared/schedule";
-import { agentPulls, agentSeen, liveAgents } from "../agents/service.ts";
+import { hash32, nextSlot } from "@statusmesh/shared/schedule";
+import { agentLeaves, agentPulls, agentSeen, liveAgents } from "../agents/service.ts";
 import type { AgentCtx } from "../context.ts";
 import type { Hub } from "../db/notify.ts";
 import { openSpec } from "../targets/service.ts";
 import { claimRuns } from "./on-demand.ts";
+import { requireProtocol } from "./protocol.ts";
 
 /** How long a pull without news is held. */
 const holdMs = 25_000;
@@ -42,16 +43,12 @@ interface Assignable {
 
 /** Answers a pull: at once when there is news for the agent, else when some comes, else empty after 25 s or when `signal` fires. */
 export async function pull(ctx: AgentCtx, hub: Hub, request: PullRequest, signal: AbortSignal): Promise<PullReply> {
-  if (request.protocol !== protocolVersion) {
-    throw new AppError(
-      "AGENT_PROTOCOL_MISMATCH",
-      `This control plane speaks version ${protocolVersion} of the agent protocol, the agent speaks ${request.protocol}. Install the sm-agent of the same release.`,
-      {
-        details: { control_plane: protocolVersion, agent: request.protocol },
-      },
-    );
-  }
+  requireProtocol(request.protocol);
   await agentPulls(ctx, { version: request.agent_version, impairedSince: request.impaired_since ?? null });
+  if (request.leaving === true) {
+    await agentLeaves(ctx);
+    return farewell(ctx);
+  }
   const cursor = readCursor(request.cursor, ctx.clock.now());
   const until = ctx.clock.now() + holdMs;
   for (;;) {
@@ -74,6 +71,18 @@ export async function pull(ctx: AgentCtx, hub: Hub, request: PullRequest, signal
   }
 }
 
+/** The answer to an agent that stops. With no cursor in it everything is said anew, should the agent come back with this. */
+const farewell = (ctx: AgentCtx): PullReply => ({ ...setting(ctx), cursor: "", full: true, checks: [], drop: [], runs: [] });
+
+const setting = (ctx: AgentCtx) => ({
+  protocol: protocolVersion,
+  region: ctx.region,
+  server_time: ctx.clock.now(),
+  jitter_pct: ctx.config.scheduler.jitter_pct,
+  per_host_max_inflight: ctx.config.checker.per_host_max_inflight,
+  rdap_max_inflight: ctx.config.checker.rdap_max_inflight,
+});
+
 async function look(ctx: AgentCtx, cursor: Cursor | null, capacity: number): Promise<PullReply> {
   const agents = await liveAgents(ctx, ctx.region);
   const now = ctx.clock.now();
@@ -85,19 +94,15 @@ async function look(ctx: AgentCtx, cursor: Cursor | null, capacity: number): Pro
     if (!row.assigned || !mine(row.id)) return [];
     const check = openOrWithhold(ctx, row);
     const intervalMs = row.interval_secs * 1000;
-    const next = row.fresh ? now + Math.floor((first++ * 1000) / firstRunsPerSecond) : slotAtOrAfter(now, phaseMs(row.id, ctx.region, intervalMs), intervalMs);
+    const next = row.fresh ? now + Math.floor((first++ * 1000) / firstRunsPerSecond) : nextSlot(row.id, ctx.region, intervalMs, ctx.config.scheduler.jitter_pct, now);
     return [{ target_id: row.id, org_id: row.org_id, version: String(row.version), interval_ms: intervalMs, next_due_at: next, check }];
   });
-  const drop = full ? [] : [...deleted, ...rows.filter((row) => !row.assigned || !mine(row.id)).map((row) => row.id)];
+  // With the same agents as at its cursor, what is not this one's now was not then.
+  const drop = full ? [] : [...deleted, ...rows.filter((row) => !row.assigned).map((row) => row.id)].filter(mine);
   const next: Cursor = { snapshot, agents: digest(agents), at: full ? now : cursor.at };
   return {
-    protocol: protocolVersion,
-    region: ctx.region,
-    server_time: ctx.clock.now(),
+    ...setting(ctx),
     cursor: Buffer.from(JSON.stringify(next)).toString("base64url"),
-    jitter_pct: ctx.config.scheduler.jitter_pct,
-    per_host_max_inflight: ctx.config.checker.per_host_max_inflight,
-    rdap_max_inflight: ctx.config.checker.rdap_max_inflight,
     full,
     checks,
     drop,
@@ -167,10 +172,12 @@ async function readChanges(ctx: AgentCtx, since: string): Promise<{ snapshot: st
     if (snapshot === since) return { snapshot, rows: [], deleted: [] };
     const rows = await sql<Assignable[]>`
       select ${assignable(sql, ctx.region)} from targets t join orgs o on o.id = t.org_id join target_states s on s.target_id = t.id
-      where t.changed_xid >= pg_snapshot_xmin(${since}::pg_snapshot) and not pg_visible_in_snapshot(t.changed_xid, ${since}::pg_snapshot)`;
+      where t.changed_xid >= pg_snapshot_xmin(${since}::pg_snapshot) and not pg_visible_in_snapshot(t.changed_xid, ${since}::pg_snapshot)
+        and (${ctx.region} = any(t.former_regions) or exists (select 1 from target_regions r where r.target_id = t.id and r.region_id = ${ctx.region}))`;
     const deleted = await sql<{ target_id: string }[]>`
       select target_id from deleted_targets
-      where changed_xid >= pg_snapshot_xmin(${since}::pg_snapshot) and not pg_visible_in_snapshot(changed_xid, ${since}::pg_snapshot)`;
+      where changed_xid >= pg_snapshot_xmin(${since}::pg_snapshot) and not pg_visible_in_snapshot(changed_xid, ${since}::pg_snapshot)
+        and (regions is null or ${ctx.region} = any(regions))`;
     return { snapshot, rows, deleted: deleted.map((row) => row.target_id) };
   });
 }

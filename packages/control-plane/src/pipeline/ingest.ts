@@ -2,7 +2,7 @@ import type { Sql, TransactionSql } from "postgres";
 import { AppError } from "@statusmesh/shared/errors";
 import { newId } from "@statusmesh/shared/ids";
 import { circuitOpen } from "@statusmesh/shared/result";
-import { type AgentResult, protocolVersion, type ResultsReply, type ResultsRequest } from "@statusmesh/shared/agent-protocol";
+import { type AgentResult, type ResultsReply, type ResultsRequest } from "@statusmesh/shared/agent-protocol";
 import { type AgentCtx, inTransaction } from "../context.ts";
 import { arrayOf } from "../db/array.ts";
 import {
@@ -24,6 +24,7 @@ import { markLate } from "../results/service.ts";
 import { evaluate } from "./evaluate.ts";
 import { type BatchWatch, type IngestLoad, openLoad } from "./load.ts";
 import { recordRunReplies } from "./on-demand.ts";
+import { requireProtocol } from "./protocol.ts";
 
 type Db = Sql | TransactionSql;
 
@@ -69,12 +70,7 @@ export function openIngest(prepareDays: (days: readonly string[]) => Promise<voi
   const gate = makeGate(lanes, queueLimit);
   const load = openLoad();
   const take = async (ctx: AgentCtx, request: ResultsRequest): Promise<ResultsReply> => {
-    if (request.protocol !== protocolVersion) {
-      throw new AppError(
-        "AGENT_PROTOCOL_MISMATCH",
-        `This control plane speaks version ${protocolVersion} of the agent protocol, the agent speaks ${request.protocol}. Install the sm-agent of the same release.`,
-      );
-    }
+    requireProtocol(request.protocol);
     const now = ctx.clock.now();
     const timely = request.results.filter((result) => result.scheduled_at <= now + futureMs && result.scheduled_at > now - retentionMs);
     load.queued += timely.length;

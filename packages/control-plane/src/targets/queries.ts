@@ -131,8 +131,9 @@ export async function setTags(sql: Db, orgId: string, rows: readonly Pick<Locked
 /** Deletes targets, which the caller has locked, and leaves word for the agents that run them. */
 export async function deleteTargets(sql: Db, orgId: string, ids: readonly string[], at: Date): Promise<void> {
   await sql`
-    with gone as (delete from targets where org_id = ${orgId} and id = any(${arrayOf(ids)}::uuid[]) returning id, org_id)
-    insert into deleted_targets (target_id, org_id, deleted_at) select id, org_id, ${at} from gone`;
+    with gone as (delete from targets where org_id = ${orgId} and id = any(${arrayOf(ids)}::uuid[]) returning id, org_id, former_regions)
+    insert into deleted_targets (target_id, org_id, deleted_at, regions)
+    select id, org_id, ${at}, former_regions || array(select region_id from target_regions r where r.target_id = gone.id) from gone`;
 }
 
 export interface TargetFilter {
@@ -228,7 +229,10 @@ export async function selectRegionsOf(sql: Db, targetId: string): Promise<string
 
 /** Has exactly these regions probe the target. */
 export async function replaceRegions(sql: Db, targetId: string, regions: readonly string[]): Promise<void> {
-  await sql`delete from target_regions where target_id = ${targetId} and region_id <> all(${[...regions]}::text[])`;
+  await sql`
+    with gone as (delete from target_regions where target_id = ${targetId} and region_id <> all(${[...regions]}::text[]) returning region_id)
+    update targets set former_regions = array(select unnest(former_regions) union select region_id from gone)
+    where id = ${targetId} and exists (select 1 from gone)`;
   await sql`insert into target_regions (target_id, region_id) select ${targetId}, r.id from unnest(${[...regions]}::text[]) as r (id) on conflict do nothing`;
 }
 

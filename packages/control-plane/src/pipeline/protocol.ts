@@ -1,0 +1,19 @@
+import { protocolVersion } from "@statusmesh/shared/agent-protocol";
+import { AppError } from "@statusmesh/shared/errors";
+
+/** Refuses a request of an agent of another release: AGENT_PROTOCOL_MISMATCH, which makes the agent keep what it has. */
+export function requireProtocol(theirs: number): void {
+  if (theirs === protocolVersion) return;
+  const older = theirs < protocolVersion ? "agent" : "control plane";
+  throw new AppError(
+    "AGENT_PROTOCOL_MISMATCH",
+    `This control plane speaks version ${protocolVersion} of the agent protocol, the agent speaks ${theirs}. Update the ${older}, which is the older of the two.`,
+    { details: { control_plane: protocolVersion, agent: theirs } },
+  );
+}
+
+/** The same for a body that does not fit: another version may have other fields, and that is what the agent has to be told. */
+export function protocolOfMisfit(body: unknown): void {
+  const theirs = typeof body === "object" && body !== null && "protocol" in body ? body.protocol : null;
+  if (typeof theirs === "number" && Number.isInteger(theirs)) requireProtocol(theirs);
+}
