@@ -164,6 +164,11 @@ async function endPostmaster(folder: string): Promise<void> {
   spare(pid);
 }
 
+/** The environment in which a program lives in a reality of its own; see `reality.ts`. */
+export function inReality(reality: { SM_TEST_CLOCK_MS?: string; SM_TEST_STEP_MS?: string; SM_TEST_UNPLUGGED?: string }): Record<string, string> {
+  return { NODE_OPTIONS: `--import=${new URL("reality.js", import.meta.url).href}`, ...reality };
+}
+
 /** Starts a real `sm-agent` that serves `token`'s region. */
 export function startAgent(t: Teardown, options: { url: string; token: string; folder: string; env?: Record<string, string> }): Program {
   const file = join(options.folder, "agent-token.txt");

@@ -92,12 +92,17 @@ async function answer(response: ServerResponse, how: Behaviour): Promise<void> {
   response.writeHead(how.status, { "Content-Type": "text/plain", ...how.headers }).end(how.body ?? "ok\n");
 }
 
+export interface TcpTarget extends TestServer {
+  /** When each connection came, Unix ms. */
+  readonly arrivals: readonly number[];
+}
+
 /** A tcp server that accepts and says nothing. */
-export async function startTcpTarget(t: Teardown): Promise<TestServer> {
-  let connections = 0;
+export async function startTcpTarget(t: Teardown): Promise<TcpTarget> {
+  const arrivals: number[] = [];
   const server = createServer((socket) => {
-    connections++;
+    arrivals.push(Date.now());
     socket.resume();
   });
-  return { ...(await switchable(t, server)), requests: () => connections };
+  return { ...(await switchable(t, server)), arrivals, requests: () => arrivals.length };
 }
