@@ -1,9 +1,11 @@
 /** How much of a body is read. More says nothing about the target's health and costs both sides traffic. */
-export const maxBodyBytes = 1024 * 1024;
+const maxBodyBytes = 1024 * 1024;
 
 /** Counts the bytes of a body and looks for a text in the first MiB, without keeping the body. */
 export class BodyReader {
   size = 0;
+  /** True when there was more than is read. */
+  cut = false;
   readonly #text: string | null;
   readonly #needle: Buffer | null;
   #found: boolean;
@@ -16,14 +18,10 @@ export class BodyReader {
     this.#found = this.#needle === null;
   }
 
-  /** True when the limit was reached. */
-  get full(): boolean {
-    return this.size >= maxBodyBytes;
-  }
-
   take(chunk: Buffer): void {
     const part = chunk.subarray(0, maxBodyBytes - this.size);
     this.size += part.length;
+    this.cut ||= part.length < chunk.length;
     if (this.#found || this.#needle === null) return;
     const window = this.#tail.length === 0 ? part : Buffer.concat([this.#tail, part]);
     this.#found = window.includes(this.#needle);
@@ -34,7 +32,7 @@ export class BodyReader {
   missing(contentEncoding: string | undefined): string | null {
     if (this.#found || this.#text === null) return null;
     const shown = this.#text.length > 100 ? `${this.#text.slice(0, 100)}…` : this.#text;
-    const where = this.full ? "the first MiB of the body" : "the body";
+    const where = this.cut ? "the first MiB of the body" : "the body";
     const why = contentEncoding === undefined ? "" : ` (the server sent it as ${contentEncoding.slice(0, 40)} although that was not asked for)`;
     return `${where} does not contain "${shown}"${why}`;
   }

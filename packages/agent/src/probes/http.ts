@@ -5,7 +5,7 @@ import type { HttpCheck } from "@statusmesh/shared/checks/http";
 import { dial } from "@statusmesh/shared/net/dial";
 import { codeOf, DialError, wordsFor } from "@statusmesh/shared/net/dial-error";
 import { secure } from "@statusmesh/shared/net/tls";
-import { BodyReader, maxBodyBytes } from "./http-body.ts";
+import { BodyReader } from "./http-body.ts";
 import { accepts, expectation, firstHop, isRedirect, nextHop, type Hop } from "./http-message.ts";
 import type { Probe, ProbeContext, Verdict } from "./probe.ts";
 
@@ -139,8 +139,12 @@ function receive(spec: HttpCheck, response: IncomingMessage, context: ProbeConte
   const accepted = accepts(spec.expected_status, status);
   if (!accepted) trace.verdict = refusal(spec, response, status);
   const reader = new BodyReader(accepted ? spec.expected_body_contains : null);
+  let judged = false;
   const judge = (): void => {
-    if (reader.full) warn?.("The response is larger than 1 MiB; the rest of it was not read.");
+    // The end may come after the cut, in what had arrived already.
+    if (judged) return;
+    judged = true;
+    if (reader.cut) warn?.("The response is larger than 1 MiB; the rest of it was not read.");
     const encoding = response.headers["content-encoding"];
     const missing = reader.missing(encoding === "identity" ? undefined : encoding);
     answer(trace.verdict ?? (missing === null ? { status: "up", error: null } : { status: "down", error: missing }));
@@ -148,7 +152,7 @@ function receive(spec: HttpCheck, response: IncomingMessage, context: ProbeConte
   response.on("data", (chunk: Buffer) => {
     reader.take(chunk);
     trace.response_size = reader.size;
-    if (reader.size >= maxBodyBytes) judge();
+    if (reader.cut) judge();
   });
   response.on("end", judge);
   response.on("error", (error) => fail(codeOf(error) === "ECONNRESET" ? new Error(brokenBody) : error));

@@ -1,0 +1,149 @@
+import { createSocket } from "node:dgram";
+import { createServer, type AddressInfo, type Socket } from "node:net";
+import { createServer as createTlsServer } from "node:tls";
+import { generate } from "selfsigned";
+import t, { type Test } from "tap";
+import { checkTypes, type CheckType } from "@statusmesh/shared/checks";
+import { FakeClock, httpCheck, outcomeOf, tcpServer, testRunner } from "./testing.ts";
+
+/* The cap per host and the circuit breaker, as every kind meets them. A kind that is added does not compile until it is here. */
+
+const dayMs = 86_400_000;
+const expired = await generate([{ name: "commonName", value: "x" }], {
+  algorithm: "sha256",
+  keyType: "ec",
+  notBeforeDate: new Date(Date.now() - 9 * dayMs),
+  notAfterDate: new Date(Date.now() - dayMs),
+});
+const answering = (text: string) => (socket: Socket) => void socket.once("data", () => socket.end(text));
+const timeout = 5000;
+
+interface Kind {
+  check: (host: string, port: number) => { type: CheckType; timeout: number };
+  /** Answers at a port in a way that leaves the check failing: a wrong status, an expired certificate, no such name. Null where a connection is all that is asked for. */
+  unwelcome: ((t: Test, port: number) => Promise<number>) | null;
+  failing: string;
+}
+
+async function listen(t: Test, server: ReturnType<typeof createServer>, port: number): Promise<number> {
+  await new Promise<void>((settle, reject) => server.once("error", reject).listen(port, "127.0.0.1", settle));
+  t.teardown(() => server.close());
+  return (server.address() as AddressInfo).port;
+}
+
+const kinds: { readonly [T in CheckType]: Kind | { none: string } } = {
+  http: {
+    check: (host, port) => httpCheck(`http://${host}:${port}/`, { timeout }),
+    unwelcome: (t, port) => listen(t, createServer(answering("HTTP/1.1 500 Oops\r\nContent-Length: 0\r\n\r\n")), port),
+    failing: "expected status 200-299, got 500",
+  },
+  tcp: { check: (host, port) => ({ type: "tcp", host, port, timeout }), unwelcome: null, failing: "" },
+  tls_cert: {
+    check: (host, port) => ({ type: "tls_cert", host, port, server_name: null, warn_days: 14, critical_days: 7, timeout }),
+    unwelcome: (t, port) => listen(t, createTlsServer({ key: expired.private, cert: expired.cert }), port),
+    failing: '"days_remaining":-',
+  },
+  dns: {
+    check: (host, port) => ({ type: "dns", domain: "x.example.org", record_type: "A", resolver: `${host}:${port}`, expected_contains: null, timeout }),
+    async unwelcome(t, port) {
+      const socket = createSocket("udp4");
+      socket.on("message", (message, from) => {
+        message.writeUInt16BE(0x8183, 2);
+        socket.send(message, from.port, from.address);
+      });
+      await new Promise<void>((settle) => socket.bind(port, "127.0.0.1", settle));
+      t.teardown(() => socket.close());
+      return socket.address().port;
+    },
+    failing: "x.example.org does not exist (NXDOMAIN)",
+  },
+  domain_expiry: { none: "it talks to registries, and keeps its own peace with them" },
+};
+
+async function closedPort(t: Test): Promise<number> {
+  const { port, server } = await tcpServer(t, () => undefined);
+  await new Promise((settle) => server.close(settle));
+  return port;
+}
+
+for (const type of checkTypes) {
+  const kind = kinds[type];
+  t.test(`${type}${"none" in kind ? `: no limits, because ${kind.none}` : ""}`, async (t) => {
+    const clock = new FakeClock();
+    const runner = testRunner({ clock, lookup: () => new Promise(() => undefined) });
+    if ("none" in kind) {
+      runner.cap.max = 0;
+      const check = { type, domain: "example.org", warn_days: 30, critical_days: 7, timeout };
+      for (let i = 0; i < 7; i++) t.notMatch((await outcomeOf(runner.run("org", check))).measurement.error, /circuit_open|throttled/);
+      return;
+    }
+
+    await t.test("the cap", async (t) => {
+      runner.cap.max = 2;
+      const silent = createSocket("udp4");
+      await new Promise<void>((settle) => silent.bind(0, "127.0.0.1", settle));
+      t.teardown(() => silent.close());
+      const [host, port] = type === "dns" ? ["127.0.0.1", silent.address().port] : ["Slow.example.org", 8080];
+      const running = [runner.run("org", { ...kind.check(host, port) }), runner.run("org", { ...kind.check(host.toLowerCase(), port) })];
+      const throttled = await outcomeOf(runner.run("org", { ...kind.check(host, port) }));
+      t.match(throttled, { skip: true, measurement: { status: "degraded", error: "throttled: host concurrency cap", dns_ms: null, connect_ms: null } }, "no evidence");
+      const others = [runner.run("org", { ...kind.check(host, port + 1) }), runner.run("another-org", { ...kind.check(host, port) })];
+      for (const run of others) t.equal(await Promise.race([run.done, "running"]), "running", "another port and another organisation have places of their own");
+      for (const run of [...running, ...others]) run.abandon();
+      t.equal(runner.breakers.open(clock.monotonic()), 0, "and none of this opens a breaker");
+      runner.cap.max = 1000;
+    });
+
+    const error = async (port: number) => (await outcomeOf(runner.run("org", { ...kind.check("127.0.0.1", port) }))).measurement.error;
+    await t.test("the breaker", async (t) => {
+      const port = await closedPort(t);
+      const refused = /connection refused$/;
+      for (let i = 0; i < 5; i++) t.match(await error(port), refused);
+      const open = await outcomeOf(runner.run("org", { ...kind.check("127.0.0.1", port) }));
+      t.match(open, { skip: false, measurement: { status: "error", error: "circuit_open", connect_ms: null, total_ms: 0 } }, "open, and evidence");
+      t.equal(runner.breakers.open(clock.monotonic()), 1);
+      await clock.pass(29_999);
+      t.equal(await error(port), "circuit_open");
+      await clock.pass(1);
+      const [trial, beside] = await Promise.all([error(port), error(port)]);
+      t.match(trial, refused, "one trial");
+      t.equal(beside, "circuit_open", "and not a second one beside it");
+      t.equal(await error(port), "circuit_open", "that failed: open for as long again");
+      await clock.pass(30_000);
+      const back = kind.unwelcome === null ? await listen(t, createServer(), port) : await kind.unwelcome(t, port);
+      t.equal(back, port);
+      for (let i = 0; i < 7; i++) {
+        const answer = await error(port);
+        if (kind.unwelcome === null) t.equal(answer, null);
+        else t.ok(answer?.includes(kind.failing), `an answer closes it, whatever it says: ${answer}`);
+      }
+      t.equal(runner.breakers.open(clock.monotonic()), 0);
+    });
+  });
+}
+
+t.test("what the other side says never opens a breaker, nor what happens at a host that it points to", async (t) => {
+  const runner = testRunner();
+  const closed = await closedPort(t);
+  const { port: mute } = await tcpServer(t, () => undefined);
+  const at = async (serve: (socket: Socket) => void) => `http://127.0.0.1:${(await tcpServer(t, serve)).port}/`;
+  const redirectTo = (port: number) => answering(`HTTP/1.1 302 Found\r\nLocation: http://127.0.0.2:${port}/\r\nContent-Length: 0\r\n\r\n`);
+  const { port: muteThere } = await tcpServer(t, () => undefined, "127.0.0.2");
+  const tls = await listen(t, createTlsServer({ key: expired.private, cert: expired.cert }), 0);
+  const cases: [string, object, RegExp][] = [
+    [await at(answering("HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n")), {}, /^rate-limited 503$/],
+    [await at(answering("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")), { expected_body_contains: "x" }, /does not contain/],
+    [await at(redirectTo(closed)), {}, /^redirected to http:\/\/127\.0\.0\.2:\d+: connection refused$/],
+    [await at(redirectTo(muteThere)), { timeout: 150 }, /^redirected to http:\/\/127\.0\.0\.2:\d+: no response within 0\.15 s$/],
+    [await at(answering("HTTP/1.1 302 Found\r\nLocation: /\r\nContent-Length: 0\r\n\r\n")), {}, /^more than 5 redirects$/],
+    [`https://127.0.0.1:${tls}/`, {}, /^certificate (expired|is)/],
+  ];
+  for (const [url, change, error] of cases) {
+    const check = { ...httpCheck(url, change) };
+    for (let i = 0; i < 7; i++) t.match((await outcomeOf(runner.run("org", check))).measurement.error, error, url);
+  }
+  t.equal(runner.breakers.open(performance.now()), 0);
+  const silent = { ...httpCheck(`http://127.0.0.1:${mute}/`, { timeout: 100 }) };
+  for (let i = 0; i < 5; i++) t.equal((await outcomeOf(runner.run("org", silent))).measurement.error, "no response within 0.1 s");
+  t.equal((await outcomeOf(runner.run("org", silent))).measurement.error, "circuit_open", "but its silence does");
+});
