@@ -4,15 +4,17 @@ import { insideName, withoutInside } from "@statusmesh/shared/net/inside-name";
 import { codeOf, DialError, wordsFor } from "@statusmesh/shared/net/dial-error";
 import { ask } from "./dns-query.ts";
 import { rareReturnCode } from "./dns-return-code.ts";
+import { oncePer } from "./once-per.ts";
 import type { Probe, Verdict } from "./probe.ts";
+
+const questionOf = oncePer((spec: DnsCheck) => ({ name: askedName(spec), server: nameServer(spec) }));
 
 /** One question to a name server, judged by its answers. */
 export const dns: Probe<DnsCheck> = {
   timeoutStatus: "error",
   answersForOthers: true,
   async run(spec, { signal, trace, allowPrivate }) {
-    const name = askedName(spec);
-    const server = nameServer(spec);
+    const { name, server } = questionOf(spec);
     const range = server === null || allowPrivate ? null : blockedRange(server.address);
     if (server !== null && range !== null) throw new DialError("guard", `address ${server.address} is blocked (${range})`, "BLOCKED");
     const guardedAtHome = server === null && !allowPrivate;
