@@ -2,6 +2,7 @@ import type { OnDemandRun, PullReply } from "@statusmesh/shared/agent-protocol";
 import { dial } from "@statusmesh/shared/net/dial";
 import { connectApi } from "./api.ts";
 import type { CorrectedClock } from "./clock.ts";
+import { Contact } from "./contact.ts";
 import type { Log } from "./log.ts";
 import { MemoryLimit } from "./memory.ts";
 import type { AgentMetrics } from "./metrics/metrics.ts";
@@ -14,6 +15,7 @@ import { type Outcome, Runner } from "./run.ts";
 import { Schedule } from "./schedule.ts";
 import type { Spool } from "./spool.ts";
 import { Stats } from "./stats.ts";
+import { type AgentStatus, keepStatus } from "./status-file.ts";
 
 export interface AgentSettings {
   /** Where the control plane is; may have a path. */
@@ -50,6 +52,7 @@ const onDemandCapacity = 100;
 /** Of the 4 s that a stop may take, what running checks get to end by themselves; the rest is for reporting. */
 const graceMs = 1500;
 const drainMs = 2000;
+
 /** A clock that is off by more was not set by anything: certificates are judged by it, and log lines bear its time. */
 const clockToleranceMs = 30_000;
 
@@ -61,6 +64,7 @@ export interface Agent {
 /** Puts the parts together: pull → schedule → run → spool → report. */
 export function startAgent(settings: AgentSettings): Agent {
   const { log, version, clock, spool } = settings;
+  const contacts = { pull: new Contact(), report: new Contact() };
   const userAgent = `StatusMesh/${version}`;
   const stats = new Stats();
   stats.watch = settings.metrics;
@@ -91,7 +95,7 @@ export function startAgent(settings: AgentSettings): Agent {
     maxInflight: settings.maxConcurrency,
     mayNot: () => (memory?.over === true ? "the agent is over its memory limit" : null),
   });
-  const reporter = new Reporter({ api, spool, clock, log, stats });
+  const reporter = new Reporter({ api, spool, clock, log, stats, contact: contacts.report });
   const running = new Set<{ done: Promise<unknown>; abandon(): void }>();
   let onDemand = 0;
 
@@ -150,6 +154,7 @@ export function startAgent(settings: AgentSettings): Agent {
     refused: () => schedule.clear(),
     ...(settings.newToken === undefined ? {} : { newToken: settings.newToken }),
     impairedSince: () => network.impairedSince,
+    contact: contacts.pull,
   });
 
   const logStats = (): void =>
@@ -179,6 +184,29 @@ export function startAgent(settings: AgentSettings): Agent {
     impaired: network.impairedSince !== null,
     overMemory: memory?.over === true,
   }));
+  let stoppedAt: number | null = null;
+  const startedAt = clock.monotonic();
+  const status = (): AgentStatus => ({
+    format: 1,
+    version,
+    control_plane: new URL(settings.url).origin,
+    region: region === "" ? null : region,
+    pid: process.pid,
+    // Counted back, because the control plane's time is not known at the start.
+    started_at: Math.round(clock.now() - (clock.monotonic() - startedAt)),
+    seen_at: Math.round(clock.now()),
+    stopped_at: stoppedAt,
+    clock_offset_ms: Math.round(clock.offsetMs()),
+    impaired_since: network.impairedSince,
+    assigned: schedule.size,
+    in_flight: stats.inFlight,
+    lag_p99_ms: stats.lagP99Ms,
+    breakers_open: runner.breakers.open(clock.monotonic()),
+    spool: { waiting: spool.waiting, backlog: spool.backlog, dropped: spool.dropped },
+    pull: said(contacts.pull),
+    report: said(contacts.report),
+  });
+  const endStatus = settings.stateDir === null ? null : keepStatus(settings.stateDir, status, log);
   const ticker = setInterval(logStats, settings.statsMs);
   const pulling = puller.run();
 
@@ -196,14 +224,18 @@ export function startAgent(settings: AgentSettings): Agent {
       for (const run of running) run.abandon();
       await Promise.all([reporter.drain(drainMs), cache.close(), leaving]);
       await spool.close();
+      stoppedAt = Math.round(clock.now());
+      await endStatus?.();
       await api.close();
       logStats();
     },
   };
 }
 
+const said = ({ succeededAt, failure }: Contact): AgentStatus["pull"] => ({ succeeded_at: succeededAt, failure });
+
 /** Where a URL leads. */
-function placeOf(url: string): Place {
+export function placeOf(url: string): Place {
   const { protocol, hostname, port } = new URL(url);
   return { host: hostname.replace(/^\[|\]$/g, ""), port: port === "" ? (protocol === "https:" ? 443 : 80) : Number(port) };
 }

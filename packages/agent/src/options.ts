@@ -19,6 +19,35 @@ export const allowPrivateTargets = (): Option =>
 export const rdapBootstrapUrl = (): Option =>
   new Option("--rdap-bootstrap-url <url>", "a mirror of IANA's list of RDAP registries, for checks of domains").env("SM_AGENT_RDAP_BOOTSTRAP_URL").argParser(registriesUrl);
 
+export const spoolMaxMb = (): Option =>
+  new Option("--spool-max-mb <MB>", "how large that folder may grow; then the oldest results are dropped")
+    .env("SM_AGENT_SPOOL_MAX_MB")
+    .argParser(wholeNumber(1_000_000))
+    .default(256);
+
+export const canaries = (): Option =>
+  new Option("--canaries <host:port,...>", "places that always answer, such as the router: when they are silent too, it is the agent's own network that is down")
+    .env("SM_AGENT_CANARIES")
+    .argParser(places)
+    .default([], "the control plane and the targets that answer best");
+
+export const statsSecs = (): Option =>
+  new Option("--stats-secs <seconds>", "how often to log the agent's own numbers").env("SM_AGENT_STATS_SECS").argParser(wholeNumber(86_400)).default(60);
+
+export const metricsBind = (): Option =>
+  new Option("--metrics-bind <host:port>", "where to serve GET /metrics for Prometheus, and /healthz; without it there is none").env("SM_AGENT_METRICS_BIND").argParser(bind);
+
+export const maxConcurrency = (): Option =>
+  new Option("--max-concurrency <runs>", "how many runs may be under way at once; those that are due beyond it are skipped")
+    .env("SM_AGENT_MAX_CONCURRENCY")
+    .argParser(wholeNumber(100_000))
+    .default(4000);
+
+export const maxMemoryMb = (): Option =>
+  new Option("--max-memory-mb <MB>", "resident memory above which no run is started until there is room again; without it there is no limit")
+    .env("SM_AGENT_MAX_MEMORY_MB")
+    .argParser(wholeNumber(1_000_000, 100));
+
 function controlPlaneUrl(text: string): string {
   const url = URL.canParse(text) ? new URL(text) : null;
   if (url === null || (url.protocol !== "http:" && url.protocol !== "https:")) throw new InvalidArgumentError("It must be an http or https URL.");
@@ -32,7 +61,7 @@ function registriesUrl(text: string): string {
   return url.href;
 }
 
-export function places(text: string): Place[] {
+function places(text: string): Place[] {
   return text
     .split(",")
     .map((part) => part.trim())
@@ -46,7 +75,7 @@ export function places(text: string): Place[] {
 }
 
 /** `host:port` to listen on. */
-export function bind(text: string): { host: string; port: number } {
+function bind(text: string): { host: string; port: number } {
   const address = parseBind(text);
   if (!new RegExp(`^${bindPattern}$`).test(text) || address.port > 65_535) throw new InvalidArgumentError("It must be host:port, for example 127.0.0.1:9464.");
   return address;
@@ -58,7 +87,7 @@ function yesOrNo(text: string): boolean {
   throw new InvalidArgumentError("It must be true or false.");
 }
 
-export function wholeNumber(max: number, min = 1): (text: string) => number {
+function wholeNumber(max: number, min = 1): (text: string) => number {
   return (text) => {
     const value = Number(text);
     if (!Number.isInteger(value) || value < min || value > max) throw new InvalidArgumentError(`It must be a whole number from ${min} to ${max}.`);
@@ -67,7 +96,7 @@ export function wholeNumber(max: number, min = 1): (text: string) => number {
 }
 
 /** The agent's token, or what is wrong with what was given for it, as a sentence that begins small. */
-function findToken(file: string | undefined): { token: string } | { problem: string } {
+export function findToken(file: string | undefined): { token: string } | { problem: string } {
   const fromEnv = process.env["SM_AGENT_TOKEN"] ?? "";
   if (file === undefined && fromEnv === "") return { problem: "a token is missing. Set --token-file or SM_AGENT_TOKEN." };
   let token = fromEnv;

@@ -45,6 +45,21 @@ export function bytes(count: number): string {
   return `${count} B`;
 }
 
+/** `12 s`, `5 min`, `3 h`, `2 days`: how long something lasted, to the largest unit. */
+export function lasted(ms: number): string {
+  const secs = Math.max(0, Math.round(ms / 1000));
+  if (secs < 120) return `${secs} s`;
+  if (secs < 7200) return `${Math.round(secs / 60)} min`;
+  if (secs < 172_800) return `${Math.round(secs / 3600)} h`;
+  return `${Math.round(secs / 86_400)} days`;
+}
+
+/** Lines of two columns, the first as wide as its widest. */
+export function table(rows: readonly (readonly [name: string, value: string])[]): string {
+  const width = Math.max(...rows.map(([name]) => name.length));
+  return rows.map(([name, value]) => `${name.padEnd(width)}  ${value}\n`).join("");
+}
+
 /** `width` cells shared out in proportion to the amounts; what is more than nothing gets one at least, while there are enough. */
 export function shares(amounts: readonly number[], width: number): number[] {
   const total = amounts.reduce((sum, amount) => sum + amount, 0);

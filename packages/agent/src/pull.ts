@@ -2,6 +2,7 @@ import { Compile } from "typebox/compile";
 import { type PullRequest, PullReply, protocolVersion } from "@statusmesh/shared/agent-protocol";
 import { type Api, ApiError, backoffMs, type Trouble } from "./api.ts";
 import type { CorrectedClock } from "./clock.ts";
+import type { Contact } from "./contact.ts";
 import { type Log, Once } from "./log.ts";
 
 /** The control plane holds a poll for up to 25 s; what takes longer than this is a dead connection. */
@@ -30,6 +31,8 @@ export interface PullerOptions {
   refused: () => void;
   /** Since when the agent's own network has been down, Unix ms; null while it works. */
   impairedSince?: () => number | null;
+  /** Kept up to date, for those who ask how it goes. */
+  contact?: Contact;
 }
 
 /** Keeps asking the control plane what there is to do. Trouble is told once when it begins and once when it is over. */
@@ -94,6 +97,7 @@ export class Puller {
       this.#options.apply(reply);
       // Results only follow when it is known which region the token is for.
       if (token !== null) this.#options.api.useToken(token);
+      this.#options.contact?.succeeded(clock.now());
       this.#cursor = reply.cursor;
       this.#failures = 0;
       this.succeededAt = clock.now();
@@ -139,6 +143,7 @@ export class Puller {
 
   #failed(error: ApiError): number {
     this.failed++;
+    this.#options.contact?.failed(this.#options.clock.now(), error.message);
     this.#condition.say(error.trouble === "away" ? "warn" : "error", `${explanations[error.trouble]} (${error.message})`);
     if (error.trouble === "away") return Math.max(error.retryAfterMs ?? 0, backoffMs(this.#failures++, 500, 30_000));
     // A cursor that the control plane does not understand would be refused for ever.

@@ -2,6 +2,7 @@ import { Compile } from "typebox/compile";
 import { maxBatch, protocolVersion, type AgentResult, ResultsReply, type ResultsRequest, type RunReply } from "@statusmesh/shared/agent-protocol";
 import { type Api, ApiError, backoffMs } from "./api.ts";
 import type { Clock } from "./clock.ts";
+import type { Contact } from "./contact.ts";
 import { type Log, Once } from "./log.ts";
 import type { Lane, Spool, SpoolRecord } from "./spool.ts";
 import type { Stats } from "./stats.ts";
@@ -28,6 +29,8 @@ export interface ReporterOptions {
   clock: Clock;
   log: Log;
   stats: Stats;
+  /** Kept up to date, for those who ask how it goes. */
+  contact?: Contact;
 }
 
 interface LaneState {
@@ -182,6 +185,7 @@ export class Reporter {
   }
 
   #succeeded(): void {
+    this.#options.contact?.succeeded(this.#options.clock.now());
     this.#failures = 0;
     this.succeededAt = this.#options.clock.now();
     this.#notBefore = -Infinity;
@@ -193,6 +197,7 @@ export class Reporter {
     const { clock, stats } = this.#options;
     const { trouble, message, retryAfterMs } = error instanceof ApiError ? error : new ApiError("unexpected", error instanceof Error ? error.message : String(error));
     stats.reportFailures++;
+    this.#options.contact?.failed(clock.now(), message);
     this.#condition.say(trouble === "away" ? "warn" : "error", `results cannot be reported and are kept (${message})`);
     const attempt = this.#failures++;
     const wait = trouble === "away" ? (retryAfterMs ?? backoffMs(attempt, 250, 30_000)) : backoffMs(0, slowRetryMs, slowRetryMs);

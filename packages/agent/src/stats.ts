@@ -29,6 +29,12 @@ export class Stats {
   /** Results that were given up: the spool was full, or the control plane will never take them. */
   dropped = 0;
   inFlight = 0;
+  #lagBefore = 0;
+
+  /** How much later than planned 99 % of the checks started, ms: since the numbers were taken, or before when nothing has started since. */
+  get lagP99Ms(): number {
+    return this.#lag.count === 0 ? this.#lagBefore : this.#lag.percentile(99) / 1000;
+  }
 
   ran(kind: string, status: CheckStatus, tookMs: number | null): void {
     this.watch?.ran(kind, status, tookMs);
@@ -65,6 +71,7 @@ export class Stats {
       dropped: this.dropped,
       in_flight: this.inFlight,
     };
+    this.#lagBefore = this.lagP99Ms;
     this.#runs = {};
     this.#lag.reset();
     for (const name of counted) {

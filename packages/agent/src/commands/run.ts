@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
-import { type Command, Option } from "commander";
+import type { Command } from "commander";
 import { isLoopback } from "@statusmesh/shared/net/bind";
 import type { MetricsPort } from "@statusmesh/shared/net/metrics-port";
 import { type Clock, correctedClock } from "../clock.ts";
@@ -37,37 +37,14 @@ export function define(command: Command): void {
     .addOption(options.controlPlane())
     .addOption(options.tokenFile())
     .addOption(options.spoolDir("folder for results that wait to be reported; without one they wait in memory"))
-    .addOption(
-      new Option("--spool-max-mb <MB>", "how large that folder may grow; then the oldest results are dropped")
-        .env("SM_AGENT_SPOOL_MAX_MB")
-        .argParser(options.wholeNumber(1_000_000))
-        .default(256),
-    )
+    .addOption(options.spoolMaxMb())
     .addOption(options.allowPrivateTargets())
     .addOption(options.rdapBootstrapUrl())
-    .addOption(
-      new Option("--canaries <host:port,...>", "places that always answer, such as the router: when they are silent too, it is the agent's own network that is down")
-        .env("SM_AGENT_CANARIES")
-        .argParser(options.places)
-        .default([], "the control plane and the targets that answer best"),
-    )
-    .addOption(new Option("--stats-secs <seconds>", "how often to log the agent's own numbers").env("SM_AGENT_STATS_SECS").argParser(options.wholeNumber(86_400)).default(60))
-    .addOption(
-      new Option("--metrics-bind <host:port>", "where to serve GET /metrics for Prometheus, and /healthz; without it there is none")
-        .env("SM_AGENT_METRICS_BIND")
-        .argParser(options.bind),
-    )
-    .addOption(
-      new Option("--max-concurrency <runs>", "how many runs may be under way at once; those that are due beyond it are skipped")
-        .env("SM_AGENT_MAX_CONCURRENCY")
-        .argParser(options.wholeNumber(100_000))
-        .default(4000),
-    )
-    .addOption(
-      new Option("--max-memory-mb <MB>", "resident memory above which no run is started until there is room again; without it there is no limit")
-        .env("SM_AGENT_MAX_MEMORY_MB")
-        .argParser(options.wholeNumber(1_000_000, 100)),
-    )
+    .addOption(options.canaries())
+    .addOption(options.statsSecs())
+    .addOption(options.metricsBind())
+    .addOption(options.maxConcurrency())
+    .addOption(options.maxMemoryMb())
     .action(run);
 }
 

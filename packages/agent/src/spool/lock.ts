@@ -53,6 +53,19 @@ export function lockFolder(folder: string, now: () => number): () => void {
   };
 }
 
+/** Who has the folder now; null when nobody does. Looks only. */
+export function folderHolder(folder: string, now: number): { pid: number; host: string } | null {
+  const file = join(folder, lockName);
+  const holder = parse(read(file) ?? "");
+  if (holder === null) return null;
+  try {
+    return isHeld(file, holder, now) ? { pid: holder.pid, host: holder.host } : null;
+  } catch {
+    // Given back meanwhile.
+    return null;
+  }
+}
+
 function writeNew(file: string, text: string): void {
   rmSync(file, { force: true });
   const handle = openSync(file, "wx", 0o600);

@@ -1,0 +1,51 @@
+import type { Command } from "commander";
+import { exits, fail } from "../exit.ts";
+import * as options from "../options.ts";
+import { bytes, paint, screenOf, table } from "../output.ts";
+import { inspect, type SpoolReport } from "../spool/inspect.ts";
+import { folderHolder } from "../spool/lock.ts";
+import { messageOf } from "../spool/segment.ts";
+
+export function define(command: Command): void {
+  command
+    .description("What waits in a spool folder. Only reads, also beside a running agent. Ends with 1 when something in it is damaged.")
+    .addOption(options.spoolDir("the spool folder").makeOptionMandatory())
+    .option("--verify", "also decode every result that waits, as reporting it would; checksums are always compared")
+    .option("--json", "print one JSON object")
+    .action(async ({ spoolDir, verify, json }: { spoolDir: string; verify?: true; json?: true }, self: Command) => {
+      const holder = folderHolder(spoolDir, Date.now());
+      let report: SpoolReport;
+      try {
+        report = await inspect(spoolDir, { every: verify === true, live: holder !== null });
+      } catch (error) {
+        return fail(self, exits.config, `the spool folder ${spoolDir} cannot be read (${messageOf(error)}).`);
+      }
+      process.stdout.write(json === true ? `${JSON.stringify(inJson(report, holder))}\n` : inWords(report, holder));
+      process.exitCode = report.damage.length > 0 ? exits.down : exits.up;
+    });
+}
+
+const iso = (ms: number | null): string | null => (ms === null ? null : new Date(ms).toISOString());
+
+function inJson(report: SpoolReport, used_by: { pid: number; host: string } | null): object {
+  return { ...report, oldest: iso(report.oldest), newest: iso(report.newest), used_by };
+}
+
+function inWords(report: SpoolReport, holder: { pid: number; host: string } | null): string {
+  const regions = [...new Set(report.segments.map(({ region }) => region))];
+  const rows: [string, string][] = [
+    ["used by", holder === null ? "no agent" : `pid ${holder.pid}`],
+    ["waiting", `${report.waiting} results`],
+    ["oldest", iso(report.oldest) ?? "none"],
+    ["newest", iso(report.newest) ?? "none"],
+    ["on disk", `${bytes(report.bytes)} in ${report.segments.length} segments`],
+    ["region", regions.join(", ") || "none"],
+    ["dropped", `${report.dropped} ever`],
+    ["damaged", report.damage.length === 0 ? "nothing" : String(report.damage.length)],
+  ];
+  if (report.set_aside.length > 0) rows.push(["set aside", report.set_aside.join(", ")]);
+  const screen = screenOf(process.stdout, process.env);
+  const segments = report.segments.map(({ file, bytes: size, waiting, region }) => `  ${file}  ${bytes(size).padStart(8)}  ${String(waiting).padStart(7)} waiting  ${region}\n`);
+  const damage = report.damage.map(({ file, what }) => `${paint(`! ${file}: ${what}`, "bad", screen)}\n`);
+  return table(rows) + segments.join("") + damage.join("");
+}

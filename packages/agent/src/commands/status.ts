@@ -1,0 +1,89 @@
+import type { Command } from "commander";
+import { exits, fail } from "../exit.ts";
+import * as options from "../options.ts";
+import { badge, lasted, milliseconds, paint, screenOf, type Screen, table, tame, type Tone } from "../output.ts";
+import { folderHolder } from "../spool/lock.ts";
+import { messageOf } from "../spool/segment.ts";
+import { type AgentStatus, readStatus } from "../status-file.ts";
+
+/** `standing`: the process is there and has written nothing for long. */
+type State = "running" | "impaired" | "cut off" | "standing" | "not running";
+
+/** A state older than this is that of an agent that stands still. */
+const staleMs = 30_000;
+
+const exitOf: Record<State, number> = { running: exits.up, impaired: exits.degraded, "cut off": exits.degraded, standing: exits.down, "not running": exits.down };
+const tones: Record<State, Tone> = { running: "good", impaired: "warn", "cut off": "warn", standing: "bad", "not running": "bad" };
+
+export function define(command: Command): void {
+  command
+    .description("How the agent that uses this spool folder is. Ends with 0 when it runs, 2 when it runs and something is in its way, 1 when it does not run.")
+    .addOption(options.spoolDir("the spool folder of the agent").makeOptionMandatory())
+    .option("--json", "print one JSON object")
+    .action(({ spoolDir, json }: { spoolDir: string; json?: true }, self: Command) => {
+      let status: AgentStatus | null;
+      try {
+        status = readStatus(spoolDir);
+      } catch (error) {
+        return fail(self, exits.config, `the spool folder ${spoolDir} cannot be read (${messageOf(error)}).`);
+      }
+      const now = Date.now();
+      const held = folderHolder(spoolDir, now) !== null;
+      const state = stateOf(status, held, now);
+      process.stdout.write(json === true ? `${JSON.stringify(inJson(state, status))}\n` : inWords(state, status, now, screenOf(process.stdout, process.env)));
+      process.exitCode = exitOf[state];
+    });
+}
+
+/** `now` is Unix ms on this machine's clock. */
+export function stateOf(status: AgentStatus | null, held: boolean, now: number): State {
+  if (!held) return "not running";
+  if (status === null || status.stopped_at !== null || now + status.clock_offset_ms - status.seen_at > staleMs) return "standing";
+  if (status.impaired_since !== null) return "impaired";
+  return isFailing(status.pull) || isFailing(status.report) ? "cut off" : "running";
+}
+
+const isFailing = ({ succeeded_at, failure }: AgentStatus["pull"]): boolean => failure !== null && failure.at > (succeeded_at ?? -Infinity);
+
+const iso = (ms: number | null): string | null => (ms === null ? null : new Date(ms).toISOString());
+
+function inJson(state: State, status: AgentStatus | null): object {
+  if (status === null) return { state, seen_at: null };
+  const { format: _, started_at, seen_at, stopped_at, impaired_since, pull, report, ...numbers } = status;
+  const contact = ({ succeeded_at, failure }: AgentStatus["pull"]) => ({
+    succeeded_at: iso(succeeded_at),
+    failure: failure === null ? null : { at: iso(failure.at), message: failure.message },
+  });
+  const times = { started_at: iso(started_at), seen_at: iso(seen_at), stopped_at: iso(stopped_at), impaired_since: iso(impaired_since) };
+  return { state, ...times, ...numbers, pull: contact(pull), report: contact(report) };
+}
+
+function inWords(state: State, status: AgentStatus | null, now: number, screen: Screen): string {
+  if (status === null) return `${badge(state, tones[state], screen)} (${state === "not running" ? "never seen here" : "it has said nothing yet"})\n`;
+  const there = now + status.clock_offset_ms;
+  const ago = (at: number | null): string => (at === null ? "never" : `${lasted(there - at)} ago`);
+  const contact = ({ succeeded_at, failure }: AgentStatus["pull"]): string =>
+    `${ago(succeeded_at)}${failure === null ? "" : `; last error ${ago(failure.at)}: ${tame(failure.message)}`}`;
+  const how: Record<State, string> = {
+    running: `for ${lasted(there - status.started_at)}`,
+    impaired: `its own network is down since ${iso(status.impaired_since) ?? ""}`,
+    "cut off": "it does not reach the control plane, or is not let in",
+    standing: `its process is there, last seen ${ago(status.seen_at)}`,
+    "not running": `last seen ${ago(status.seen_at)}${status.stopped_at === null ? ", it did not stop in order" : ", stopped in order"}`,
+  };
+  const offset =
+    Math.abs(status.clock_offset_ms) < 1 ? "0 ms" : `${milliseconds(Math.abs(status.clock_offset_ms))} ${status.clock_offset_ms > 0 ? "behind" : "ahead of"} the control plane's`;
+  const rows: [string, string][] = [
+    ["version", status.version],
+    ["control plane", status.control_plane],
+    ["region", status.region ?? "not known yet"],
+    ["checks", `${status.assigned} assigned, ${status.in_flight} in flight, ${status.breakers_open} held back by breakers`],
+    ["lag p99", milliseconds(status.lag_p99_ms)],
+    ["spool", `${status.spool.waiting} waiting, ${status.spool.backlog} of them backlog, ${status.spool.dropped} dropped`],
+    ["last pull", contact(status.pull)],
+    ["last report", contact(status.report)],
+    ["clock", offset],
+    ["pid", String(status.pid)],
+  ];
+  return `${badge(state, tones[state], screen)} (${how[state]})\n${paint(table(rows), state === "not running" ? "quiet" : "good", { color: screen.color && state === "not running" })}`;
+}

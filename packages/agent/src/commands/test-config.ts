@@ -1,0 +1,49 @@
+import { type Command, Option } from "commander";
+import { exits } from "../exit.ts";
+import type { Place } from "../network.ts";
+import * as options from "../options.ts";
+import { badge, screenOf, tame, type Tone } from "../output.ts";
+import { type Finding, preflight } from "../preflight.ts";
+import { version } from "../version.ts";
+
+interface Given {
+  url: string;
+  tokenFile?: string;
+  spoolDir?: string;
+  spoolMaxMb: number;
+  canaries: readonly Place[];
+  json?: true;
+}
+
+const tones: Record<Finding["state"], Tone> = { ok: "good", warn: "warn", fail: "bad" };
+
+export function define(command: Command): void {
+  command
+    .description(
+      "Check all that run needs, with the same options and environment, without running: no check is claimed, and the agent does not count as live. Ends with 0 when it can run, 69 when the control plane cannot be reached, 77 when it refuses the token, 78 when the spool folder cannot be used.",
+    )
+    .addOption(options.controlPlane())
+    .addOption(options.tokenFile())
+    .addOption(options.spoolDir("folder for results that wait to be reported"))
+    .addOption(options.spoolMaxMb())
+    .addOption(options.canaries())
+    .addOption(options.allowPrivateTargets())
+    .addOption(options.rdapBootstrapUrl())
+    .addOption(options.statsSecs())
+    .addOption(options.metricsBind())
+    .addOption(options.maxConcurrency())
+    .addOption(options.maxMemoryMb())
+    .addOption(new Option("--json", "print one JSON object"))
+    .action(async (given: Given) => {
+      const screen = screenOf(process.stdout, process.env);
+      const findings: Finding[] = [];
+      for await (const finding of preflight({ ...given, version, timeoutMs: 10_000, env: process.env })) {
+        findings.push(finding);
+        const { what, state, message } = finding;
+        if (given.json !== true) process.stdout.write(`${badge(state.padEnd(4), tones[state], screen)}  ${what}: ${tame(message)}\n`);
+      }
+      const able = !findings.some(({ state }) => state === "fail");
+      if (given.json === true) process.stdout.write(`${JSON.stringify({ ok: able, findings: findings.map(({ what, state, message }) => ({ what, state, message })) })}\n`);
+      process.exitCode = findings.find(({ exit }) => exit !== undefined)?.exit ?? exits.up;
+    });
+}

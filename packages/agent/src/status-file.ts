@@ -1,0 +1,80 @@
+import { readFileSync } from "node:fs";
+import { rename, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import Type, { type Static } from "typebox";
+import { Compile } from "typebox/compile";
+import { type Log, Once } from "./log.ts";
+
+const name = "status.json";
+/** How often it is written. Who finds it much older than this has found an agent that stands still. */
+const writeMs = 5000;
+
+const Nullable = <S extends Type.TSchema>(schema: S) => Type.Union([schema, Type.Null()]);
+const Contact = Type.Object({ succeeded_at: Nullable(Type.Number()), failure: Nullable(Type.Object({ at: Type.Number(), message: Type.String() })) });
+
+/** How a running agent is, for `sm-agent status`. No secrets: nothing of a check is in it. Times are Unix ms on the control plane's clock. */
+const AgentStatus = Type.Object({
+  format: Type.Literal(1),
+  version: Type.String(),
+  control_plane: Type.String(),
+  region: Nullable(Type.String()),
+  pid: Type.Number(),
+  started_at: Type.Number(),
+  seen_at: Type.Number(),
+  stopped_at: Nullable(Type.Number()),
+  clock_offset_ms: Type.Number(),
+  impaired_since: Nullable(Type.Number()),
+  assigned: Type.Number(),
+  in_flight: Type.Number(),
+  lag_p99_ms: Type.Number(),
+  breakers_open: Type.Number(),
+  spool: Type.Object({ waiting: Type.Number(), backlog: Type.Number(), dropped: Type.Number() }),
+  pull: Contact,
+  report: Contact,
+});
+export type AgentStatus = Static<typeof AgentStatus>;
+const validStatus = Compile(AgentStatus);
+
+/** Keeps the file in `folder` up to date with what `read` says, until the returned function writes it a last time. */
+export function keepStatus(folder: string, read: () => AgentStatus, log: Log): () => Promise<void> {
+  const file = join(folder, name);
+  const draft = `${file}.new`;
+  const condition = new Once(log);
+  let writing = Promise.resolve();
+  const write = (): Promise<void> => {
+    writing = writing.then(async () => {
+      try {
+        await rm(draft, { force: true });
+        await writeFile(draft, `${JSON.stringify(read())}\n`, { mode: 0o600 });
+        await rename(draft, file);
+        condition.clear();
+      } catch (error) {
+        condition.say("warn", `sm-agent status will show an old state: ${error instanceof Error ? error.message : String(error)}`);
+      }
+    });
+    return writing;
+  };
+  void write();
+  const timer = setInterval(() => void write(), writeMs);
+  return () => {
+    clearInterval(timer);
+    return write();
+  };
+}
+
+/** What an agent last wrote in the folder; null when none did, or one of another make. Throws when it may not be read. */
+export function readStatus(folder: string): AgentStatus | null {
+  let text: string;
+  try {
+    text = readFileSync(join(folder, name), "utf8");
+  } catch (error) {
+    if (error instanceof Error && "code" in error && error.code === "ENOENT") return null;
+    throw error;
+  }
+  try {
+    const status: unknown = JSON.parse(text);
+    return validStatus.Check(status) ? status : null;
+  } catch {
+    return null;
+  }
+}
