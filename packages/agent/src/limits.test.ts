@@ -84,7 +84,7 @@ for (const type of checkTypes) {
       await new Promise<void>((settle) => silent.bind(0, "127.0.0.1", settle));
       t.teardown(() => silent.close());
       const [host, port] = type === "dns" ? ["127.0.0.1", silent.address().port] : ["Slow.example.org", 8080];
-      const running = [runner.run("org", { ...kind.check(host, port) }), runner.run("org", { ...kind.check(host.toLowerCase(), port) })];
+      const running = [runner.run("org", { ...kind.check(host, port) }), runner.run("org", { ...kind.check(type === "dns" ? host : `${host.toLowerCase()}.`, port) })];
       const throttled = await outcomeOf(runner.run("org", { ...kind.check(host, port) }));
       t.match(throttled, { skip: true, measurement: { status: "degraded", error: "throttled: host concurrency cap", dns_ms: null, connect_ms: null } }, "no evidence");
       const others = [runner.run("org", { ...kind.check(host, port + 1) }), runner.run("another-org", { ...kind.check(host, port) })];

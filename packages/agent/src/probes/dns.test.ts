@@ -193,6 +193,8 @@ t.test("the machine's own name server is not asked about the inside by strangers
   t.same(judgeAtHome(spec("93.184"), answers), { status: "up", error: null });
   t.match(judgeAtHome(spec("x"), answers), { error: /found: a private address, 93\.184\.215\.14$/ });
   t.match(judgeAtHome(spec("x", "MX"), ["10 mail.corp"]), { error: /found: 10 a private name$/ });
+  t.match(judgeAtHome(spec("x", "PTR"), ["web01.acme-inside"]), { error: /found: a private name$/ });
+  t.match(judgeAtHome(spec("x", "TXT"), ["as of v1.beta, ip4:10.0.0.1"]), { error: /found: as of v1\.beta, ip4:a private address$/ });
 });
 
 t.test("a question that is given up leaves the others alone, and nothing behind", async (t) => {

@@ -43,7 +43,15 @@ export const dns: Probe<DnsCheck> = {
 const answered = new Set(["ENOTFOUND", "ENODATA", "ESERVFAIL", "EREFUSED", "EFORMERR", "ENOTIMP", "EBADRESP"]);
 
 /** The verdict where strangers have the operator's own name server asked. Judged as it is shown: what an expected text finds would tell as much as what is listed. */
-export const judgeAtHome = (spec: DnsCheck, answers: readonly string[]): Verdict => judge(spec, askedName(spec), answers.map(withoutInside));
+export const judgeAtHome = (spec: DnsCheck, answers: readonly string[]): Verdict =>
+  judge(
+    spec,
+    askedName(spec),
+    answers.map((answer) => withoutInside(answer, pointers.has(spec.record_type))),
+  );
+
+/** Records whose words are names, numbers aside. */
+const pointers: ReadonlySet<RecordType> = new Set<RecordType>(["CNAME", "MX", "NS", "SOA", "PTR", "SRV"]);
 
 function judge({ expected_contains: expected, record_type }: DnsCheck, name: string, answers: readonly string[]): Verdict {
   if (answers.length === 0) return { status: "down", error: noRecord(name, record_type) };

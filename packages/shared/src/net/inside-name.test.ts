@@ -74,6 +74,15 @@ t.test("what strangers may read of an answer from inside", (t) => {
     [".", "."],
     ["", ""],
   ];
-  for (const [text, shown] of cases) t.equal(withoutInside(text), shown, text);
+  for (const [text, shown] of cases) t.equal(withoutInside(text, false), shown, text);
+  const pointers: [string, string][] = [
+    ["10 mail.corp", "10 a private name"],
+    ["10 mail.example.org", "10 mail.example.org"],
+    ["0 .", "0 ."],
+    ["web01.acme-inside", "a private name"],
+    ["web01", "a private name"],
+    ["ns1.example.org hostmaster.Lan 2026112101 7200 3600 1209600 300", "ns1.example.org a private name 2026112101 7200 3600 1209600 300"],
+  ];
+  for (const [text, shown] of pointers) t.equal(withoutInside(text, true), shown, text);
   t.end();
 });

@@ -57,17 +57,21 @@ function reverseRange(name: string): string | null {
 
 /** Addresses, also after the words of an SPF record (RFC 7208 section 5.6). */
 const literal = /(?:(?<=\bip[46]:)|(?<![\w.:]))(?:\d{1,3}(?:\.\d{1,3}){3}|[0-9a-f]{0,4}(?::[0-9a-f]{0,4}){2,7}(?:\d{0,3}(?:\.\d{1,3}){3})?)(?![\w:]|\.\w)/gi;
-const dotted = /(?<![\w-])[\w-]+(?:\.[\w-]+)+(?![\w-])/g;
+const word = /(?<![\w.-])[\w-]+(?:\.[\w-]+)*(?![\w-])/g;
 
-/** A text from the operator's own name server with every address and name of the inside replaced by words, as strangers may read it. */
-export function withoutInside(text: string): string {
+/**
+ * A text from the operator's own name server with every address and name of the inside replaced by words, as strangers may
+ * read it. `names` is true where every word is a name, as in the records that point to one. In free text any two words with
+ * a dot between look like a name, so only names that say themselves that they are inside count there.
+ */
+export function withoutInside(text: string, names: boolean): string {
   return text
-    .replaceAll(literal, (address) => (isIP(address) !== 0 && blockedRange(address) !== null ? "a private address" : address))
-    .replaceAll(dotted, (name) => (/[a-z]/i.test(name.slice(name.lastIndexOf(".") + 1)) && insideOrReverse(name) ? "a private name" : name));
+    .replaceAll(word, (name) => (isInside(name.toLowerCase(), names) ? "a private name" : name))
+    .replaceAll(literal, (address) => (isIP(address) !== 0 && blockedRange(address) !== null ? "a private address" : address));
 }
 
-/** In free text any two words with a dot between look like a name, so only the suffixes of the list and reverse zones count there. */
-function insideOrReverse(text: string): boolean {
-  const name = text.toLowerCase();
-  return insideSuffixes.some((inside) => name.endsWith(`.${inside}`)) || (name.endsWith(".arpa") && insideName(name) !== null);
+function isInside(name: string, names: boolean): boolean {
+  if (!/[a-z]/.test(name.slice(name.lastIndexOf(".") + 1))) return false;
+  if (names || name.endsWith(".arpa")) return insideName(name) !== null;
+  return insideSuffixes.some((inside) => name.endsWith(`.${inside}`));
 }
