@@ -40,6 +40,7 @@ export async function packAgent() {
 }
 
 if (import.meta.url === pathToFileURL(process.argv[1]).href) {
-  prepare({ tests: false });
+  // An image builds the agent alone, and has done so before.
+  if (!process.argv.includes("--built")) prepare({ tests: false });
   process.stdout.write(`${await packAgent()}\n`);
 }

@@ -28,7 +28,7 @@ const lagBuckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5, 30
 
 /**
  * The agent's metrics, in the text format of Prometheus. Written here rather than with prom-client, which with its three
- * dependencies takes 4.8 MB on disk: more than the rest of the installed agent without its RDAP library.
+ * dependencies takes 4.7 MB on disk where the whole installed agent takes 13.
  */
 export class AgentMetrics implements StatsWatch {
   readonly #checks = new Map<string, Sample & { value: number }>();

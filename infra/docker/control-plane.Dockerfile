@@ -1,0 +1,36 @@
+# The control plane with its built-in agent and the embedded PostgreSQL. From the root of the repository:
+#   docker build -f infra/docker/control-plane.Dockerfile -t statusmesh .
+#   docker run --read-only --tmpfs /tmp -p 8080:8080 -v statusmesh-data:/var/lib/statusmesh -e SM_SERVER__PUBLIC_URL=http://localhost:8080 statusmesh
+FROM node:20.20.2-bookworm-slim AS build
+WORKDIR /src
+RUN npm install --global pnpm@10.34.8
+COPY package.json pnpm-workspace.yaml pnpm-lock.yaml ./
+# pnpm wants the patches before it installs.
+COPY infra/patches infra/patches
+COPY packages/shared/package.json packages/shared/package.json
+COPY packages/agent/package.json packages/agent/package.json
+COPY packages/control-plane/package.json packages/control-plane/package.json
+COPY packages/control-plane/bin packages/control-plane/bin
+COPY packages/agent/bin packages/agent/bin
+COPY test/package.json test/package.json
+RUN pnpm install --frozen-lockfile
+COPY tsconfig.json ./
+COPY infra/tsconfig.base.json infra/tsconfig.base.json
+COPY packages packages
+RUN node_modules/.bin/tsc -b packages/control-plane packages/agent \
+  && rm -rf node_modules packages/*/node_modules packages/*/src \
+  && pnpm install --prod --frozen-lockfile --offline --filter "@statusmesh/control-plane..."
+
+FROM node:20.20.2-bookworm-slim
+COPY --from=build /src /opt/statusmesh
+RUN mkdir -p /var/lib/statusmesh && chown node:node /var/lib/statusmesh && chmod 0700 /var/lib/statusmesh
+USER node
+WORKDIR /var/lib/statusmesh
+ENV NODE_ENV=production SM_SERVER__BIND=0.0.0.0:8080 SM_DATA__DIR=/var/lib/statusmesh
+VOLUME /var/lib/statusmesh
+EXPOSE 8080
+HEALTHCHECK --interval=30s --timeout=5s --start-period=60s \
+  CMD ["node", "-e", "fetch('http://127.0.0.1:8080/readyz').then((answer) => process.exit(answer.ok ? 0 : 1), () => process.exit(1))"]
+STOPSIGNAL SIGTERM
+ENTRYPOINT ["node", "--enable-source-maps", "/opt/statusmesh/packages/control-plane/dist/main.js"]
+CMD ["serve"]

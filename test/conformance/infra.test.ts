@@ -1,0 +1,210 @@
+import { execFileSync } from "node:child_process";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { join } from "node:path";
+import { loadConfig } from "@statusmesh/control-plane/config";
+import t, { type Test } from "tap";
+import { parse } from "yaml";
+
+/* What infra/ offers for running the service elsewhere: it names only files, options and settings that there are. */
+
+const root = join(import.meta.dirname, "../../..");
+const read = (file: string): string => readFileSync(join(root, file), "utf8");
+const manifest = JSON.parse(read("package.json")) as { packageManager: string; engines: { node: string } };
+const help = execFileSync(process.execPath, [createRequire(import.meta.url).resolve("sm-agent/cli"), "run", "--help"], { encoding: "utf8" });
+const agentVariables = new Set([...help.matchAll(/SM_\w+/g)].map(([name]) => name).concat("SM_AGENT_TOKEN_FILE"));
+const agentOptions = new Set([...help.matchAll(/--[a-z-]+/g)].map(([name]) => name));
+
+/** What the control plane finds wrong with settings; a secret's file is replaced by one that is there. */
+function problemsOf(t: Test, env: Record<string, string>): string {
+  const cwd = t.testdir({ kek: Buffer.alloc(32, 7).toString("base64"), url: "postgres://user@host/name" });
+  const files = Object.entries(env).map(([name, value]) => [name, !name.endsWith("_FILE") ? value : join(cwd, name.includes("KEK") ? "kek" : "url")]);
+  writeFileSync(join(cwd, "statusmesh.toml"), "");
+  try {
+    loadConfig({ env: Object.fromEntries(files) as Record<string, string>, cwd });
+    return "";
+  } catch (error) {
+    return (error as Error).message;
+  }
+}
+
+interface Instruction {
+  word: string;
+  rest: string;
+}
+
+/** The stages of a Dockerfile, each a list of its instructions. */
+function stagesOf(file: string): Instruction[][] {
+  const lines = read(file)
+    .replaceAll(/^#.*\n/gm, "")
+    .replaceAll(/\\\n\s*/g, " ")
+    .split("\n");
+  const stages: Instruction[][] = [];
+  for (const line of lines) {
+    const [, word, rest] = /^([A-Z]+)\s+(.*)$/.exec(line) ?? [];
+    if (word === undefined || rest === undefined) {
+      if (line.trim() !== "") throw new Error(`${file}: no instruction: ${line}`);
+      continue;
+    }
+    if (word === "FROM") stages.push([]);
+    stages.at(-1)!.push({ word, rest });
+  }
+  return stages;
+}
+
+const ignored = read(".dockerignore")
+  .split("\n")
+  .filter((line) => line !== "" && !line.startsWith("#"));
+/** Whether .dockerignore keeps a path out, as far as our own patterns go. */
+function isIgnored(path: string): boolean {
+  let out = false;
+  for (const line of ignored) {
+    const pattern = line.replace(/^!/, "");
+    const parts = pattern.split("**/").map((part) => part.replaceAll(".", "\\.").replaceAll("*", "[^/]*"));
+    const fits = new RegExp(`^${parts.join("(?:.*/)?")}$`).test(path);
+    if (fits) out = !line.startsWith("!");
+  }
+  return out;
+}
+
+for (const file of ["infra/docker/agent.Dockerfile", "infra/docker/control-plane.Dockerfile"])
+  t.test(file, async (t) => {
+    const stages = stagesOf(file);
+    const [build, final] = [stages[0]!, stages.at(-1)!];
+    for (const { word, rest } of stages.flat()) {
+      if (word === "FROM") t.match(rest, /^node:\d+\.\d+\.\d+-bookworm-slim(?: AS build)?$/, "the base is pinned");
+      if (word !== "COPY" || rest.startsWith("--from=")) continue;
+      for (const source of rest.split(" ").slice(0, -1)) {
+        t.ok(existsSync(join(root, source)), `${source} exists`);
+        t.notOk(isIgnored(source), `${source} is not in .dockerignore`);
+      }
+    }
+    const at = (of: Instruction[], fits: (instruction: Instruction) => boolean) => of.findIndex(fits);
+    const installs = at(build, ({ rest }) => rest.startsWith("pnpm install"));
+    t.ok(installs > 0);
+    for (const needed of ["infra/patches", "pnpm-lock.yaml", "pnpm-workspace.yaml", "test/package.json", "packages/shared/package.json"]) {
+      const copied = at(build, ({ word, rest }) => word === "COPY" && rest.includes(needed));
+      t.ok(copied >= 0 && copied < installs, `${needed} is there before the install`);
+    }
+    t.match(build.map(({ rest }) => rest).join("\n"), `npm install --global ${manifest.packageManager}`, "pnpm is that of the repository");
+    const user = at(final, ({ word }) => word === "USER");
+    t.equal(final[user]?.rest, "node", "it does not run as root");
+    t.ok(user < at(final, ({ word }) => word === "ENTRYPOINT"));
+    t.ok(at(final, ({ word }) => word === "HEALTHCHECK") > 0);
+    const settings = Object.fromEntries(final.filter(({ word }) => word === "ENV").flatMap(({ rest }) => rest.split(" ").map((pair) => pair.split("=") as [string, string])));
+    if (file.includes("agent"))
+      t.ok(
+        Object.keys(settings).every((name) => agentVariables.has(name)),
+        Object.keys(settings).join(" "),
+      );
+    else t.equal(problemsOf(t, settings), "");
+  });
+
+t.test(".dockerignore leaves out what is made again", async (t) => {
+  for (const path of ["node_modules", "packages/agent/node_modules", "packages/agent/dist", ".git", "data", "test/journeys", "packages/agent/src/cli.test.ts"])
+    t.ok(isIgnored(path), path);
+  for (const path of ["packages/agent/src/cli.ts", "test/package.json", "infra/patches", "LICENSE"]) t.notOk(isIgnored(path), path);
+});
+
+interface Service {
+  build?: { context: string; dockerfile: string };
+  environment: Record<string, string>;
+  secrets: string[];
+  volumes: string[];
+  read_only?: boolean;
+}
+
+t.test("compose.yaml", async (t) => {
+  const compose = parse(read("infra/docker/compose.yaml")) as { services: Record<string, Service>; secrets: object; volumes: object };
+  for (const [name, { build, secrets, volumes, environment }] of Object.entries(compose.services)) {
+    if (build !== undefined) t.ok(existsSync(join(root, build.dockerfile)), `${name}: ${build.dockerfile}`);
+    for (const secret of secrets) t.ok(secret in compose.secrets, `${name}: the secret ${secret} is declared`);
+    for (const value of Object.values(environment)
+      .map(String)
+      .filter((text) => text.startsWith("/run/secrets/")))
+      t.ok(secrets.includes(value.slice("/run/secrets/".length)), `${name}: ${value} is handed over`);
+    for (const volume of volumes) t.ok(Object.hasOwn(compose.volumes, volume.split(":", 1).join()), `${name}: the volume ${volume} is declared`);
+  }
+  const { agent, "control-plane": controlPlane } = compose.services;
+  t.ok(agent?.read_only === true && controlPlane?.read_only === true);
+  t.strictSame(
+    Object.keys(agent!.environment).filter((name) => !agentVariables.has(name)),
+    [],
+  );
+  const usual = (value: string) => /^\$\{\w+:-(.*)\}$/.exec(value)?.[1] ?? value;
+  t.equal(problemsOf(t, Object.fromEntries(Object.entries(controlPlane!.environment).map(([name, value]) => [name, usual(value)]))), "");
+});
+
+t.test("systemd units are shut tight, and name what there is", async (t) => {
+  for (const name of ["sm-agent", "statusmesh"]) {
+    const lines = read(`infra/systemd/${name}.service`)
+      .split("\n")
+      .filter((line) => line !== "" && !line.startsWith("#"));
+    t.strictSame(
+      lines.filter((line) => line.startsWith("[")),
+      ["[Unit]", "[Service]", "[Install]"],
+    );
+    t.ok(lines.every((line) => /^(?:\[\w+\]|[A-Z]\w+=.*)$/.test(line)));
+    for (const wanted of ["DynamicUser=yes", "NoNewPrivileges=yes", "ProtectSystem=strict", "CapabilityBoundingSet=", "SystemCallFilter=@system-service", "Restart=always"])
+      t.ok(lines.includes(wanted), `${name}: ${wanted}`);
+    for (const key of ["StateDirectory", "LoadCredential", "RestrictAddressFamilies", "MemoryMax"])
+      t.ok(
+        lines.some((line) => line.startsWith(`${key}=`)),
+        `${name}: ${key}`,
+      );
+    const settings = lines.flatMap((line) => {
+      const [, key, value] = /^Environment=(SM_\w+)=(.*)$/.exec(line) ?? [];
+      return key === undefined || value === undefined || key === "SM_CONFIG" ? [] : [[key, value] as const];
+    });
+    if (name === "statusmesh") t.equal(problemsOf(t, Object.fromEntries(settings)), "");
+    const start = lines.find((line) => line.startsWith("ExecStart="))!;
+    const options = [...start.matchAll(/--[a-z-]+/g)].map(([option]) => option).filter((option) => option !== "--enable-source-maps");
+    for (const option of options) t.ok(agentOptions.has(option), `${name}: ${option}`);
+  }
+});
+
+/** A template as YAML with every branch taken and every value an "x". */
+const flattened = (template: string): unknown => parse(template.replaceAll(/^\s*\{\{-? .*\}\}\n/gm, "").replaceAll(/"?\{\{-? [^}]*\}\}"?/g, "x"));
+
+t.test("the chart of the agent", async (t) => {
+  const chart = parse(read("infra/helm/sm-agent/Chart.yaml")) as { version: string; appVersion: string };
+  const agent = JSON.parse(read("packages/agent/package.json")) as { version: string };
+  t.equal(chart.appVersion, agent.version, "it is made for this agent");
+  const values = parse(read("infra/helm/sm-agent/values.yaml")) as Record<string, unknown>;
+  const used = new Set<string>();
+  for (const name of ["deployment", "secret", "spool"]) {
+    const template = read(`infra/helm/sm-agent/templates/${name}.yaml`);
+    const opened = [...template.matchAll(/\{\{-? (?:if|with|range) /g)].length;
+    t.equal(opened, [...template.matchAll(/\{\{-? end \}\}/g)].length, `${name}: every block ends`);
+    t.equal(template.split("{{").length, template.split("}}").length);
+    t.notMatch(template, /\t/);
+    for (const [, path] of template.matchAll(/\.Values\.([\w.]+)/g)) {
+      used.add(path!);
+      const found = path!.split(".").reduce<unknown>((at, key) => (at as Record<string, unknown> | undefined)?.[key], values);
+      t.not(found, undefined, `${name}: ${path} is in values.yaml`);
+    }
+    t.match(flattened(template), { apiVersion: String, kind: String, metadata: { name: "x-sm-agent" } }, name);
+  }
+  const leaves = (tree: Record<string, unknown>, before = ""): string[] =>
+    Object.entries(tree).flatMap(([key, value]) =>
+      used.has(before + key) || typeof value !== "object" || value === null || Array.isArray(value) ? [before + key] : leaves(value as Record<string, unknown>, `${before}${key}.`),
+    );
+  t.strictSame(
+    leaves(values).filter((path) => !used.has(path)),
+    [],
+    "every value is used",
+  );
+
+  const pod = (
+    flattened(read("infra/helm/sm-agent/templates/deployment.yaml")) as { spec: { template: { spec: Record<string, unknown> & { containers: Record<string, unknown>[] } } } }
+  ).spec.template.spec;
+  const container = pod.containers[0] as { env: { name: string }[]; securityContext: object; livenessProbe: object };
+  t.strictSame(
+    container.env.map(({ name }) => name).filter((name) => !agentVariables.has(name)),
+    [],
+    "every variable is one of the agent's",
+  );
+  t.match(container.securityContext, { allowPrivilegeEscalation: false, readOnlyRootFilesystem: true, capabilities: { drop: ["ALL"] } });
+  t.match(pod, { automountServiceAccountToken: false, securityContext: { runAsNonRoot: true } });
+  t.match(container.livenessProbe, { httpGet: { path: "/healthz" } });
+});
