@@ -153,6 +153,10 @@ export function startAgent(settings: AgentSettings): Agent {
     apply,
     refused: () => schedule.clear(),
     ...(settings.newToken === undefined ? {} : { newToken: settings.newToken }),
+    renewed: (token) => {
+      api.useToken(token);
+      reporter.resume();
+    },
     impairedSince: () => network.impairedSince,
     contact: contacts.pull,
   });

@@ -1,3 +1,4 @@
+import fc from "fast-check";
 import t from "tap";
 import { NetworkGuard, type Place } from "./network.ts";
 import { FakeClock, httpCheck, outcomeOf, tcpServer, testRunner } from "./testing.ts";
@@ -221,4 +222,61 @@ t.test("in a run: no evidence, no breaker, and the run says why", async (t) => {
   t.match(await run(), { measurement: { error: "connection refused" } });
   t.match(await run(), { measurement: { error: "circuit_open" } });
   t.strictSame([seen[0], seen[1]], [`shop.example.org:${port} 127.0.0.1`, `failed shop.example.org:${port} 127.0.0.1`]);
+});
+
+t.test("whatever happens in whatever order: an answer is proof, a cut convicts nobody, and an answer ends an impairment", async (t) => {
+  const hosts = ["a", "b", "c", "d", "e"].map((name) => `${name}.example.org`);
+  const addresses = { "d.example.org": "50.1.0.1", "e.example.org": "60.1.0.1" };
+  const step = fc.record({
+    do: fc.constantFrom("reach", "reach", "reach", "fail", "fail", "fail beside an answer", "cut", "restore", "wait"),
+    host: fc.nat({ max: hosts.length - 1 }),
+  });
+  let cuts = 0;
+  let acquitted = 0;
+  await fc.assert(
+    fc.asyncProperty(fc.array(step, { minLength: 10, maxLength: 40 }), async (steps) => {
+      const { clock, network, world, up, fails } = scene({ addresses });
+      /** Those that answered their last run: each is of another network. */
+      const known = new Set<string>();
+      for (const it of steps) {
+        if (it.do === "cut") {
+          // Longer than a run takes: no answer of before falls into a run that fails from now on.
+          world.cut = true;
+          await clock.pass(15_000);
+        } else if (it.do === "restore") {
+          world.cut = false;
+          await clock.pass(15_000);
+          if (network.impairedSince !== null) return false;
+        } else if (it.do === "wait") await clock.pass(7_000);
+        else {
+          const host = hosts[it.host]!;
+          const other = hosts[(it.host + 1) % hosts.length]!;
+          if (it.do === "reach" || it.do === "fail beside an answer") {
+            if (world.cut) continue;
+            const who = it.do === "reach" ? host : other;
+            up(who);
+            known.add(who);
+            if (network.impairedSince !== null) return false;
+            if (it.do === "reach") continue;
+            await clock.pass(5_000);
+          }
+          const believed = await fails(host);
+          if (world.cut && known.size >= 3) {
+            cuts++;
+            if (believed || network.impairedSince === null) return false;
+          }
+          if (!world.cut) {
+            acquitted++;
+            // Somebody answered while it ran, or the control plane does now.
+            if (!believed || network.impairedSince !== null) return false;
+          }
+          if (believed) known.delete(host);
+        }
+      }
+      network.stop();
+      return true;
+    }),
+    { numRuns: 300 },
+  );
+  t.ok(cuts > 100 && acquitted > 500, `${cuts} failures while cut, ${acquitted} while not`);
 });

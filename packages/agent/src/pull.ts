@@ -29,6 +29,8 @@ export interface PullerOptions {
   newToken?: () => string | null;
   /** The control plane wants nothing more from this agent, until it answers again. */
   refused: () => void;
+  /** That other token was accepted: it is to be sent from now on. */
+  renewed?: (token: string) => void;
   /** Since when the agent's own network has been down, Unix ms; null while it works. */
   impairedSince?: () => number | null;
   /** Kept up to date, for those who ask how it goes. */
@@ -96,7 +98,7 @@ export class Puller {
       const reply = await this.#pull(token);
       this.#options.apply(reply);
       // Results only follow when it is known which region the token is for.
-      if (token !== null) this.#options.api.useToken(token);
+      if (token !== null) this.#options.renewed?.(token);
       this.#options.contact?.succeeded(clock.now());
       this.#cursor = reply.cursor;
       this.#failures = 0;

@@ -262,7 +262,7 @@ async function pulling(t: Test, answer: (body: PullRequest, n: number, token: st
     capacity: () => 7,
     apply: (r) => void applied.push(r),
     refused: () => refusals++,
-    ...(newToken === undefined ? {} : { newToken }),
+    ...(newToken === undefined ? {} : { newToken, renewed: (token: string) => api.useToken(token) }),
   });
   const done = puller.run();
   const stop = async (): Promise<void> => {

@@ -71,6 +71,13 @@ export class Reporter {
     this.#plan("backlog");
   }
 
+  /** Sends what waits now: what kept it from being taken is over. */
+  resume(): void {
+    this.#notBefore = -Infinity;
+    this.#plan("fresh", true);
+    this.#plan("backlog", true);
+  }
+
   /** Sends what waits now, and resolves when nothing does or after `ms`. */
   async drain(ms: number): Promise<void> {
     this.#notBefore = -Infinity;

@@ -64,9 +64,9 @@ export async function deleteAgent(sql: Db, id: string): Promise<boolean> {
   return (await sql`delete from agents where id = ${id}`).count === 1;
 }
 
-/** Notes that the agent is alive. */
-export async function touchAgent(sql: Db, id: string, now: Date): Promise<void> {
-  await sql`update agents set last_seen_at = ${now} where id = ${id}`;
+/** Notes that the agent is alive. False when there is no such agent any more. */
+export async function touchAgent(sql: Db, id: string, now: Date): Promise<boolean> {
+  return (await sql`update agents set last_seen_at = ${now} where id = ${id}`).count === 1;
 }
 
 /** What was known of an agent before it pulled. */

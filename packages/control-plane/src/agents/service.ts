@@ -31,9 +31,9 @@ export async function whoAmI(ctx: AgentCtx): Promise<WhoAmIReply> {
   return { name: row.name, region: row.region_id, version, protocol: protocolVersion, server_time: Math.round(ctx.clock.now()) };
 }
 
-/** Notes a sign of life. */
+/** Notes a sign of life. Throws UNAUTHENTICATED for an agent that was deleted while its pull was held. */
 export async function agentSeen(ctx: AgentCtx): Promise<void> {
-  await queries.touchAgent(ctx.sql, ctx.agentId, new Date(ctx.clock.now()));
+  if (!(await queries.touchAgent(ctx.sql, ctx.agentId, new Date(ctx.clock.now())))) throw unknownToken();
 }
 
 /**
@@ -162,6 +162,8 @@ export async function renameAgent(system: System, id: string, name: string): Pro
 /** Deletes an agent; its token fails on its next request. For operators. */
 export async function deleteAgent(system: System, id: string): Promise<void> {
   if (!isId(id) || !(await queries.deleteAgent(system.sql, id))) throw notFound();
+  // A pull of its own that is held ends, and the others of its region take over.
+  await queries.wakePulls(system.sql);
 }
 
 /** Makes sure that the built-in agent of this control plane may pull with `token`. */
