@@ -44,7 +44,8 @@ export function define(command: Command): void {
     shared(one).action(async (subject: string, given: RunOptions & Record<string, unknown>, self: Command) => {
       const above = command.opts<RunOptions & { spec?: string }>();
       if (above.spec !== undefined) fail(self, exits.usage, "--spec stands for the whole check: leave the kind out.");
-      const both = { ...given, ...(above.json === true && { json: true as const }), allowPrivateTargets: given.allowPrivateTargets || above.allowPrivateTargets };
+      // Commander hands options that both have to the command above, wherever they stand.
+      const both = { ...given, ...above, allowPrivateTargets: given.allowPrivateTargets || above.allowPrivateTargets };
       await check(() => specFrom(type, subject, explicit(given, self), process.env), both, self);
     });
   }
