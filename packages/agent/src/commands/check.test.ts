@@ -92,7 +92,10 @@ t.test("options set the fields of the check", async (t) => {
   t.equal(code, 0);
   t.match(seen, [{ method: "POST", headers: { "x-one": "1", "x-two": "a:b" }, body: "text" }]);
   t.match(await check(["http", url, "--contains", "bye"]), { code: 1, stdout: /bye/ });
-  t.match(await check(["domain-expiry", "example.org", "--rdap-bootstrap-url", "http://127.0.0.1:1/"]), { code: 1, stdout: /the list of registries cannot be fetched: connection refused/ });
+  t.match(await check(["domain-expiry", "example.org", "--rdap-bootstrap-url", "http://127.0.0.1:1/"]), {
+    code: 1,
+    stdout: /the list of registries cannot be fetched: connection refused/,
+  });
   seen.length = 0;
   const spec = { type: "http", url, headers: { "x-api-key": "from-a-file" } };
   t.equal((await check(["--spec", "-"], {}, JSON.stringify(spec))).code, 0);
