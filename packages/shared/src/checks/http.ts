@@ -151,7 +151,11 @@ export const http: CheckKind<typeof HttpCheck> = {
 
   destination(spec) {
     const url = parseUrl(spec.url);
-    return { host: url.hostname.replace(/^\[|\]$/g, "").replace(/(?<=.)\.$/, ""), port: url.port === "" ? (url.protocol === "https:" ? 443 : 80) : Number(url.port), pointer: "/url" };
+    return {
+      host: url.hostname.replace(/^\[|\]$/g, "").replace(/(?<=.)\.$/, ""),
+      port: url.port === "" ? (url.protocol === "https:" ? 443 : 80) : Number(url.port),
+      pointer: "/url",
+    };
   },
 
   url: (spec) => parseUrl(spec.url),
