@@ -46,8 +46,6 @@ export class Puller {
   #failures = 0;
   /** Polls that failed, ever. */
   failed = 0;
-  /** When one last succeeded, Unix ms. */
-  succeededAt: number | null = null;
   /** The token of the last pull was refused: another one may be there by now. */
   #refused = false;
   #lastToken: string | null;
@@ -102,7 +100,6 @@ export class Puller {
       this.#options.contact?.succeeded(clock.now());
       this.#cursor = reply.cursor;
       this.#failures = 0;
-      this.succeededAt = clock.now();
       this.#refused = false;
       if (this.#condition.clear()) log("info", "the control plane answers again");
       const empty = !reply.full && reply.checks.length === 0 && reply.drop.length === 0 && reply.runs.length === 0;

@@ -49,8 +49,6 @@ export class Reporter {
   readonly #lanes: Record<Lane, LaneState> = { fresh: newLane(), backlog: newLane() };
   #notBefore = -Infinity;
   #failures = 0;
-  /** When the control plane last acknowledged something, Unix ms. */
-  succeededAt: number | null = null;
   #draining: (() => void) | null = null;
 
   constructor(options: ReporterOptions) {
@@ -194,7 +192,6 @@ export class Reporter {
   #succeeded(): void {
     this.#options.contact?.succeeded(this.#options.clock.now());
     this.#failures = 0;
-    this.succeededAt = this.#options.clock.now();
     this.#notBefore = -Infinity;
     if (this.#condition.clear()) this.#options.log("info", "results are accepted again", { waiting: this.#options.spool.waiting });
   }
