@@ -89,9 +89,9 @@ export async function serve(config: Config, clock: Clock, log: Log, options: { c
   const { server, url } = await listen(config);
   try {
     const database = await openConfiguredDatabase(config, log);
-    const system = makeSystem(config, database.sql, clock, log);
     let metrics: ServedMetrics | null = null;
     try {
+      const system = makeSystem(config, database.sql, clock, log);
       metrics = await openConfiguredMetrics(system);
       return await run(system, database, server, url, metrics, options);
     } catch (error) {

@@ -1,0 +1,93 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { newId } from "@statusmesh/shared/ids";
+import { connectApi } from "sm-agent/api";
+import { correctedClock } from "sm-agent/clock";
+import { Reporter } from "sm-agent/report";
+import { openDiskSpool } from "sm-agent/spool/disk";
+import { folderFiles } from "sm-agent/spool/files";
+import { Stats } from "sm-agent/stats";
+import { agentIn, castIn } from "../harness/cast.ts";
+import { tempFolder } from "../harness/folder.ts";
+import { startControlPlane } from "../harness/processes.ts";
+import { runOf } from "../harness/results.ts";
+import { insertTargets, openEmbedded } from "../harness/targets.ts";
+import { type Measured, rounded } from "./measure.ts";
+import { nodeArgs, percentile, withTeardown } from "./scope.ts";
+
+const region = "bench";
+const targets = 3_000;
+const intervalSecs = 10;
+/** Slots of every target that were missed: seven minutes without a control plane. */
+const missed = 40;
+const minTimes = 5;
+const maxAgeMs = 1_000;
+const tickMs = 100;
+
+/**
+ * After an outage: how many times faster than new results come in the backlog goes out, from the agent's spool on disk into
+ * the database of a real control plane, and how old new results get meanwhile until they are acknowledged.
+ */
+export async function run(): Promise<Measured> {
+  return await withTeardown(async (t) => {
+    const folder = tempFolder(t, "bench");
+    const controlPlane = await startControlPlane(t, { folder, env: { SM_LOG__LEVEL: "warn" }, nodeArgs });
+    const sql = openEmbedded(t, folder, 1);
+    const { olga } = await castIn(sql);
+    const agent = await agentIn(sql, region);
+    const ids = Array.from({ length: targets }, newId);
+    await insertTargets(sql, { ids, orgId: olga.orgId, region, intervalSecs, confirmations: 2 });
+
+    const clock = correctedClock();
+    const spool = await openDiskSpool({ files: folderFiles(tempFolder(t, "spool")), clock, log: () => undefined, maxBytes: 256_000_000 });
+    spool.serve(region);
+    const began = Date.now();
+    for (let slot = missed; slot > 0; slot--) for (const [n, id] of ids.entries()) spool.append({ result: runOf(id, began - slot * intervalSecs * 1000 + n) });
+    await spool.flush();
+
+    const ages: number[] = [];
+    const real = connectApi(controlPlane.url, agent.token, "StatusMesh/0");
+    const api: typeof real = {
+      ...real,
+      async post(path, body, options) {
+        const reply = await real.post(path, body, options);
+        for (const { scheduled_at } of (body as { results: { scheduled_at: number }[] }).results) if (scheduled_at >= began) ages.push(Date.now() - scheduled_at);
+        return reply;
+      },
+    };
+    const reporter = new Reporter({ api, spool, clock, log: () => undefined, stats: new Stats() });
+    const backlog = spool.waiting;
+    const started = performance.now();
+    let live = 0;
+    let due = 0;
+    while (spool.backlog > 0) {
+      due += (targets / intervalSecs) * (tickMs / 1000);
+      for (; live < due; live++) reporter.add({ result: runOf(ids[live % targets]!, Date.now()) });
+      await sleep(tickMs);
+    }
+    const seconds = (performance.now() - started) / 1000;
+    await reporter.drain(10_000);
+    await spool.close();
+    await real.close();
+    const [stored] = await sql<{ n: number }[]>`select count(*)::int as n from results`;
+    await controlPlane.stop();
+    if (stored?.n !== backlog + live) throw new Error(`${stored?.n} of ${backlog + live} results are stored`);
+
+    const [drained, came] = [backlog / seconds, live / seconds];
+    const p99 = percentile(ages, 0.99);
+    return {
+      name: "drain",
+      value: rounded(drained / came, 1),
+      unit: "x the live rate",
+      limit: minTimes,
+      better: "higher",
+      ratio: rounded(Math.max(minTimes / (drained / came), p99 / maxAgeMs), 3),
+      backlog,
+      seconds: rounded(seconds, 1),
+      drained_per_second: rounded(drained, 0),
+      live_per_second: rounded(came, 0),
+      live_age_p50_ms: rounded(percentile(ages, 0.5), 0),
+      live_age_p99_ms: rounded(p99, 0),
+      live_age_limit_ms: maxAgeMs,
+    };
+  });
+}
