@@ -41,8 +41,10 @@ export async function run(): Promise<Measured> {
     const spool = await openDiskSpool({ files: folderFiles(tempFolder(t, "spool")), clock, log: () => undefined, maxBytes: 256_000_000 });
     spool.serve(region);
     const began = Date.now();
-    for (let slot = missed; slot > 0; slot--) for (const [n, id] of ids.entries()) spool.append({ result: runOf(id, began - slot * intervalSecs * 1000 + n) });
-    await spool.flush();
+    for (let slot = missed; slot > 0; slot--) {
+      for (const [n, id] of ids.entries()) spool.append({ result: runOf(id, began - slot * intervalSecs * 1000 + n) });
+      await spool.flush();
+    }
 
     const ages: number[] = [];
     const real = connectApi(controlPlane.url, agent.token, "StatusMesh/0");
@@ -55,7 +57,8 @@ export async function run(): Promise<Measured> {
       },
     };
     const reporter = new Reporter({ api, spool, clock, log: () => undefined, stats: new Stats() });
-    const backlog = spool.waiting;
+    const backlog = missed * targets;
+    if (spool.waiting !== backlog) throw new Error(`${spool.waiting} of ${backlog} results are in the spool`);
     const started = performance.now();
     let live = 0;
     let due = 0;
