@@ -154,32 +154,26 @@ function makeDoors(system: System): Authenticators {
 }
 
 function health(system: System, draining: AbortSignal) {
-  return async (http: Context, next: () => Promise<void>) => {
-    if (http.path === "/healthz" || http.path === "/readyz") atRoute(http, http.path);
-    if (http.path === "/healthz") {
-      http.set("Cache-Control", "no-store");
-      http.body = { status: "ok" };
-    } else if (http.path === "/readyz") {
+  const answer = async (http: Context): Promise<void> => {
+    atRoute(http, http.path);
+    if (http.path === "/readyz") {
       if (draining.aborted) throw new AppError("SERVICE_STARTING", "The service is stopping.", { retryAfterSecs: 5 });
       await system.sql`select 1 from targets limit 1`;
-      http.set("Cache-Control", "no-store");
-      http.body = { status: "ready" };
-    } else await next();
+    }
+    http.set("Cache-Control", "no-store");
+    http.body = { status: http.path === "/healthz" ? "ok" : "ready" };
   };
+  return (http: Context, next: () => Promise<void>) => (http.path === "/healthz" || http.path === "/readyz" ? answer(http) : next());
 }
 
 function documentation(document: string, page: string) {
-  return async (http: Context, next: () => Promise<void>) => {
-    if (http.method !== "GET" && http.method !== "HEAD") return await next();
-    if (http.path === "/api/openapi.json" || http.path === "/docs") atRoute(http, http.path);
-    if (http.path === "/api/openapi.json") {
-      http.set("Cache-Control", "public, max-age=60");
-      http.body = document;
-      http.type = "application/json; charset=utf-8";
-    } else if (http.path === "/docs") {
-      http.set("Cache-Control", "public, max-age=60");
-      http.body = page;
-      http.type = "text/html; charset=utf-8";
-    } else await next();
+  return (http: Context, next: () => Promise<void>) => {
+    const isDocument = http.path === "/api/openapi.json";
+    if ((!isDocument && http.path !== "/docs") || (http.method !== "GET" && http.method !== "HEAD")) return next();
+    atRoute(http, http.path);
+    http.set("Cache-Control", "public, max-age=60");
+    http.body = isDocument ? document : page;
+    http.type = isDocument ? "application/json; charset=utf-8" : "text/html; charset=utf-8";
+    return undefined;
   };
 }

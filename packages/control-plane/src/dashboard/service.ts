@@ -31,7 +31,8 @@ function cacheOf(ctx: Ctx): Summaries {
 /** The numbers on top of a dashboard, at most 5 s old. The same for everybody in the organisation. */
 export async function dashboardSummary(ctx: Ctx, load: PipelineLoad): Promise<DashboardSummary> {
   requireScope(ctx, "targets:read");
-  return await cacheOf(ctx).forceFetch(ctx.orgId, { context: () => compute(ctx, load) });
+  const cache = cacheOf(ctx);
+  return cache.get(ctx.orgId) ?? (await cache.forceFetch(ctx.orgId, { context: () => compute(ctx, load) }));
 }
 
 async function compute(ctx: Ctx, load: PipelineLoad): Promise<DashboardSummary> {

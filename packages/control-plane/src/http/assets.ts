@@ -53,7 +53,7 @@ export function loadAssets(folder: string = assetsFolder): Assets {
       if (!files.has(name)) throw new Error(`there is no asset called ${name}`);
       return `/assets/${hash}/${name}`;
     },
-    async serve(http, next) {
+    serve(http, next) {
       if (!http.path.startsWith("/assets/")) return next();
       atRoute(http, "/assets/{file}");
       if (http.method !== "GET" && http.method !== "HEAD") throw new AppError("METHOD_NOT_ALLOWED", "Assets can only be read.");
@@ -69,7 +69,7 @@ export function loadAssets(folder: string = assetsFolder): Assets {
       http.status = 200;
       if (http.fresh) {
         http.status = 304;
-        return;
+        return undefined;
       }
       http.type = file.type;
       if (file.gzip !== null && http.acceptsEncodings("gzip") === "gzip") {

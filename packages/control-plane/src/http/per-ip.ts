@@ -31,11 +31,10 @@ const signInPath = /^\/(?:sign-in\/(?:github|google)(?:\/callback)?|api\/v1\/(?:
 /** Limits what one visitor tries in a minute to be signed in, by whatever method; 0 is no limit. Reading a list of sessions is none of it. */
 export function signInPerIp(perMinute: number, trusted: BlockList, counter: Counter): Middleware {
   if (perMinute === 0) return (_http, next) => next();
-  return async (http, next) => {
-    if (signInPath.test(http.path) && (http.method === "POST" || !http.path.toLowerCase().startsWith("/api/")))
-      refuseOver(perMinute, await counter.add(`sign-in:ip:${visitorOf(http, trusted)}`), "per_ip_sign_in");
-    return await next();
-  };
+  return chargeVisitors(
+    (http) => signInPath.test(http.path) && (http.method === "POST" || !http.path.toLowerCase().startsWith("/api/")),
+    async (http) => refuseOver(perMinute, await counter.add(`sign-in:ip:${visitorOf(http, trusted)}`), "per_ip_sign_in"),
+  );
 }
 
 const publicPath = /^\/(?:status(?:\/|$)|api\/public\/v1\/)/;
@@ -43,10 +42,15 @@ const publicPath = /^\/(?:status(?:\/|$)|api\/public\/v1\/)/;
 /** Limits what one visitor asks of the public status page and its JSON in a minute; 0 is no limit. Assets cost nothing. */
 export function publicPerIp(perMinute: number, trusted: BlockList, counter: Counter): Middleware {
   if (perMinute === 0) return (_http, next) => next();
-  return async (http, next) => {
-    if (publicPath.test(http.path)) refuseOver(perMinute, await counter.add(`public:ip:${visitorOf(http, trusted)}`), "per_ip_public");
-    return await next();
-  };
+  return chargeVisitors(
+    (http) => publicPath.test(http.path),
+    async (http) => refuseOver(perMinute, await counter.add(`public:ip:${visitorOf(http, trusted)}`), "per_ip_public"),
+  );
+}
+
+/** Charges the requests that it is for, and costs the others no turn of their own: every request comes through here. */
+function chargeVisitors(isFor: (http: Context) => boolean, charge: (http: Context) => Promise<void>): Middleware {
+  return (http, next) => (isFor(http) ? charge(http).then(next) : next());
 }
 
 /** Who is at the other end of the connection: the visitor, or a proxy. */
