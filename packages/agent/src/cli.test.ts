@@ -184,7 +184,7 @@ t.test("an agent that was told to goes with its parent", async (t) => {
   const { url, reports } = await controlPlane(t);
   const agent = start(["run", "--url", url], { SM_AGENT_TOKEN: token, SM_AGENT_PARENT: "stdin" });
   const independent = start(["run", "--url", url], { SM_AGENT_TOKEN: token });
-  await until(() => reports.length > 0 && agent.output().includes("serving"), "a report");
+  await until(() => reports.length > 0 && [agent, independent].every((it) => it.output().includes("serving")), "both agents at work");
   agent.child.stdin?.end();
   independent.child.stdin?.end();
   const { code, stdout } = await agent.ended;
