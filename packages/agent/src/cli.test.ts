@@ -151,9 +151,10 @@ t.test("the agent pulls, checks, reports, and stops when asked", async (t) => {
   t.match(of(3), [{ scheduled_at: 1234, status: "up" }], "a check-now is a result too");
   const runs = reports.flatMap((report) => report.runs).sort((a, b) => a.run_id.localeCompare(b.run_id));
   t.match(runs, [
-    { run_id: id(50), status: "down", error: "expected status 201, got 200", matched_expectations: false, warnings: [] },
+    { run_id: id(50), status: "down", error: "expected status 201, got 200", matched_expectations: false },
     { run_id: id(51), status: "up", matched_expectations: true },
   ]);
+  t.strictSame(runs[0]?.warnings, []);
   t.match(pulls, [{ protocol: 1, cursor: null, capacity: 100 }, { cursor: "1" }]);
 
   const asked = performance.now();

@@ -143,7 +143,7 @@ t.test("bodies", async (t) => {
     ["a 304 with a body", thenEnd("HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\nhello"), ["down", "expected status 200-299, got 304"]],
     ["a second answer nobody asked for", thenEnd(`${ok}Content-Length: 2\r\n\r\nokHTTP/1.1 500 Oops\r\n\r\n`), ["up", null]],
     [
-      "gzip that was not asked for, of a gigabyte",
+      "gzip that was not asked for",
       thenEnd(`${ok}Content-Encoding: gzip\r\n\r\n`, gzipSync(Buffer.alloc(1 << 20))),
       ["down", 'the body does not contain "needle" (the server sent it as gzip although that was not asked for)'],
       found,
