@@ -116,7 +116,7 @@ export function createApp(options: AppOptions): Koa {
   app.use(publicPerIp(system.config.public_status.public_per_ip_rate_limit_per_min, proxies, counter));
   app.use(signInPerIp(system.config.auth.per_ip_rate_limit_per_min, proxies, counter));
   app.use(documentation(document, docsPage(assets.url("vendor/rapidoc-min.js"), assets.url("favicon.svg"))));
-  app.use(mountRoutes(routes, doors, options.checkReplies ?? false, { wrote: recordRequest, refused: recordRefusal }, openThrottle(counter, openBudgets(system))).routes());
+  app.use(mountRoutes(routes, doors, options.checkReplies ?? false, { wrote: recordRequest, refused: recordRefusal }, openThrottle(counter, openBudgets(system))));
   app.use(mountPages(allPages(options.providers ?? openProviders(system.config, system.clock)), doors, views, { frame }).routes());
   app.use((http) => {
     const allowed = allowedMethods(routes, http.path);

@@ -1,5 +1,5 @@
 import { Router } from "@koa/router";
-import type { Context } from "koa";
+import type { Context, Middleware } from "koa";
 import { AppError } from "@statusmesh/shared/errors";
 import type { Ctx, Doors } from "../context.ts";
 import { readJson } from "./body.ts";
@@ -33,15 +33,20 @@ const pattern = (path: string): string => path.replaceAll(/\{(\w+)\}/g, ":$1");
  * `checkReplies` also holds every answer against its declared schema, and every refusal against the declared codes, and
  * makes a difference a defect; tests run with it.
  */
-export function mountRoutes(routes: readonly Route[], doors: Authenticators, checkReplies: boolean, watch: Watch = nobody, throttle: Throttle = async () => {}): Router {
+export function mountRoutes(routes: readonly Route[], doors: Authenticators, checkReplies: boolean, watch: Watch = nobody, throttle: Throttle = async () => {}): Middleware {
   // Rate limits and the door of deleted organisations go by the path as it is written.
   const router = new Router({ sensitive: true });
   const replays = openReplays();
+  const literal = new Map<string, (http: Context) => Promise<void>>();
   for (const route of routes) {
+    const handle = async (http: Context) => serve(route, doors, http, checkReplies, replays, watch, throttle);
     // Only a GET route answers HEAD; the router adds it by itself.
-    router.register(pattern(route.path), [route.method], async (http: Context) => serve(route, doors, http, checkReplies, replays, watch, throttle));
+    router.register(pattern(route.path), [route.method], handle);
+    if (route.params === null) literal.set(`${route.method} ${route.path}`, handle);
   }
-  return router;
+  // The router tries the pattern of one route after the other; a path without parameters needs none.
+  const routed = router.routes() as unknown as Middleware;
+  return (http, next) => literal.get(`${http.method} ${http.path}`)?.(http) ?? routed(http, next);
 }
 
 async function serve(route: Route, doors: Authenticators, http: Context, checkReplies: boolean, replays: Replays, watch: Watch, throttle: Throttle): Promise<void> {

@@ -47,7 +47,7 @@ export async function serve(t: Teardown, system: System, routes: readonly Route[
   const koa = new Koa();
   koa.use(exchange({ log: system.log, clock: system.clock, page: () => null }));
   if (options.page !== undefined) koa.use(options.page);
-  koa.use(mountRoutes(routes, doors, true, undefined, options.throttle).routes());
+  koa.use(mountRoutes(routes, doors, true, undefined, options.throttle));
   return await listen(t, koa);
 }
 
