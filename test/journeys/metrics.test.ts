@@ -46,7 +46,8 @@ t.test("a check is seen on both sides", async (t) => {
   const agents = (
     await waitFor("the agent to have heard of it", async () => {
       const { samples } = await scrape(ports.agent);
-      return (samples.get("sm_agent_results_reported_total") ?? 0) > 0 ? { samples } : null;
+      // What is reported may be written to the spool a moment later.
+      return (samples.get("sm_agent_results_reported_total") ?? 0) > 0 && samples.get("sm_agent_spool_bytes") !== 0 ? { samples } : null;
     })
   ).samples;
   t.ok(agents.get('sm_agent_checks_total{kind="http",status="up"}')! >= 1);
