@@ -1,5 +1,6 @@
 // The rules of the house about who may import whom; ARCHITECTURE.md says why. Run by npm run verify.
-const domains = "(?:orgs|auth|sign-in|plans|abuse|audit|regions|agents|targets|results|dashboard|incidents|channels|maintenance|status-pages|shares)";
+const domains =
+  "(?:orgs|auth|sign-in|plans|abuse|audit|regions|agents|targets|results|dashboard|incidents|channels|maintenance|status-pages|shares)";
 const src = "^packages/control-plane/src";
 /** Tests and their helpers reach behind doors on purpose. */
 const tests = "\\.test\\.ts$|\\.test\\.[a-z-]+\\.ts$|^packages/control-plane/src/testing/";
@@ -13,8 +14,20 @@ module.exports = {
       from: {},
       to: { circular: true, viaOnly: { dependencyTypesNot: ["type-only"] } },
     },
-    { name: "no-unresolvable", severity: "error", comment: "The import leads nowhere.", from: {}, to: { couldNotResolve: true } },
-    { name: "shared-stands-alone", severity: "error", comment: "shared imports no workspace package.", from: { path: "^packages/shared/" }, to: { path: "^packages/(?!shared/)" } },
+    {
+      name: "no-unresolvable",
+      severity: "error",
+      comment: "The import leads nowhere.",
+      from: {},
+      to: { couldNotResolve: true },
+    },
+    {
+      name: "shared-stands-alone",
+      severity: "error",
+      comment: "shared imports no workspace package.",
+      from: { path: "^packages/shared/" },
+      to: { path: "^packages/(?!shared/)" },
+    },
     {
       name: "agent-imports-shared-only",
       severity: "error",
@@ -60,10 +73,21 @@ module.exports = {
     {
       name: "pipeline-and-doors-are-on-top",
       severity: "error",
-      comment: "Only app.ts, main.ts, commands and what starts the program import pipeline, public, mcp, oauth and jobs.",
-      from: { path: `${src}/`, pathNot: [`${src}/(?:app|main|serve)\\.ts$`, `${src}/(?:commands|metrics|pipeline|public|mcp|oauth|jobs)/`, tests] },
+      comment:
+        "Only app.ts, main.ts, commands and what starts the program import pipeline, public, mcp, oauth and jobs.",
+      from: {
+        path: `${src}/`,
+        pathNot: [
+          `${src}/(?:app|main|serve)\\.ts$`,
+          `${src}/(?:commands|metrics|pipeline|public|mcp|oauth|jobs)/`,
+          tests,
+        ],
+      },
       // evaluate and votes are pure: a person's decision about an incident goes through the same state machine.
-      to: { path: `${src}/(?:metrics|pipeline|public|mcp|oauth|jobs)/`, pathNot: `${src}/pipeline/(?:evaluate|votes)\\.ts$` },
+      to: {
+        path: `${src}/(?:metrics|pipeline|public|mcp|oauth|jobs)/`,
+        pathNot: `${src}/pipeline/(?:evaluate|votes)\\.ts$`,
+      },
     },
     {
       name: "top-folders-are-apart",

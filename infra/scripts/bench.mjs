@@ -8,15 +8,26 @@ import { pathToFileURL } from "node:url";
 import { parseArgs } from "node:util";
 import { prepare, root } from "./prepare.mjs";
 
-const { values, positionals } = parseArgs({ allowPositionals: true, options: { json: { type: "boolean", default: false } } });
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: { json: { type: "boolean", default: false } },
+});
 prepare();
 const folder = join(root, "test/dist/bench");
-const found = fs.existsSync(folder) ? fs.readdirSync(folder).filter((file) => file.endsWith(".js") && !file.endsWith(".test.js")) : [];
-const modules = await Promise.all(found.sort().map(async (file) => ({ name: file.slice(0, -3), ...(await import(pathToFileURL(join(folder, file)).href)) })));
+const found = fs.existsSync(folder)
+  ? fs.readdirSync(folder).filter((file) => file.endsWith(".js") && !file.endsWith(".test.js"))
+  : [];
+const modules = await Promise.all(
+  found
+    .sort()
+    .map(async (file) => ({ name: file.slice(0, -3), ...(await import(pathToFileURL(join(folder, file)).href)) })),
+);
 const benches = modules.filter(({ run }) => typeof run === "function");
 const unknown = positionals.filter((name) => !benches.some((bench) => bench.name === name));
 if (unknown.length > 0 || benches.length === 0) {
-  console.error(`${unknown.length > 0 ? `There is no benchmark ${unknown.join(", ")}. ` : ""}There are: ${benches.map(({ name }) => name).join(", ") || "none"}`);
+  console.error(
+    `${unknown.length > 0 ? `There is no benchmark ${unknown.join(", ")}. ` : ""}There are: ${benches.map(({ name }) => name).join(", ") || "none"}`,
+  );
   process.exit(2);
 }
 

@@ -16,7 +16,10 @@ const clock = () => new Date().toTimeString().slice(0, 8);
 
 await prepare();
 
-const listen = (server, port = 0) => new Promise((resolve, reject) => server.once("error", reject).listen(port, "127.0.0.1", () => resolve(server.address().port)));
+const listen = (server, port = 0) =>
+  new Promise((resolve, reject) =>
+    server.once("error", reject).listen(port, "127.0.0.1", () => resolve(server.address().port)),
+  );
 const answer = (text, afterMs) => createServer((_, response) => setTimeout(() => response.end(text), afterMs()));
 
 const healthy = answer("ok\n", () => 0);
@@ -128,7 +131,12 @@ async function tell() {
     branding: { about: "This is a demonstration. Checkout fails every other half minute." },
   });
   const show = (target, public_name, public_group, public_description = null) =>
-    api("POST", `/api/v1/status-pages/${page.id}/components`, { target_id: target.id, public_name, public_group, public_description });
+    api("POST", `/api/v1/status-pages/${page.id}/components`, {
+      target_id: target.id,
+      public_name,
+      public_group,
+      public_description,
+    });
   await show(website, "Website", "Shop");
   await show(checkout, "Checkout", "Shop", "Cards, wallets and refunds");
   await show(search, "Search", "Catalogue");
@@ -145,7 +153,9 @@ async function tell() {
       const state = `${incident.state}${incident.reopened_count}`;
       if (seen.get(incident.id) === state) continue;
       seen.set(incident.id, state);
-      say(`  ${clock()}  ${incident.monitor_name} ${incident.state === "open" ? `is down: ${incident.error_sample}` : `is up again after ${incident.duration_secs} s`}`);
+      say(
+        `  ${clock()}  ${incident.monitor_name} ${incident.state === "open" ? `is down: ${incident.error_sample}` : `is up again after ${incident.duration_secs} s`}`,
+      );
     }
   }
 }

@@ -8,7 +8,11 @@ const { allRoutes } = await import("../../packages/control-plane/dist/app.js");
 const { openApiDocument } = await import("../../packages/control-plane/dist/openapi.js");
 
 // The document is about what the routes declare; none of them is called.
-const silent = { hub: { on: () => () => {}, wait: async () => false, ready: async () => {} }, ingest: async () => {}, draining: new AbortController().signal };
+const silent = {
+  hub: { on: () => () => {}, wait: async () => false, ready: async () => {} },
+  ingest: async () => {},
+  draining: new AbortController().signal,
+};
 const document = openApiDocument(allRoutes(silent), "https://status.example.org", "_sm_session");
 const file = join(root, ".build/openapi.json");
 fs.mkdirSync(join(root, ".build"), { recursive: true });
@@ -16,11 +20,15 @@ fs.writeFileSync(file, JSON.stringify(document, null, 2));
 
 // The settings file says so too; nobody is told that we lint, and nobody is asked for a newer version.
 const quiet = { REDOCLY_TELEMETRY: "off", REDOCLY_SUPPRESS_UPDATE_NOTICE: "true" };
-const { status, error, stdout, stderr } = spawnSync(tool("redocly"), ["lint", "--config", join(root, "infra/redocly.yaml"), "--max-problems=50", file], {
-  cwd: root,
-  encoding: "utf8",
-  maxBuffer: 64 << 20,
-  env: { ...process.env, ...quiet },
-});
+const { status, error, stdout, stderr } = spawnSync(
+  tool("redocly"),
+  ["lint", "--config", join(root, "infra/redocly.yaml"), "--max-problems=50", file],
+  {
+    cwd: root,
+    encoding: "utf8",
+    maxBuffer: 64 << 20,
+    env: { ...process.env, ...quiet },
+  },
+);
 if (status !== 0) process.stdout.write(`${stdout ?? ""}${stderr ?? ""}${error ? `${error.message}\n` : ""}`);
 process.exit(status ?? 1);

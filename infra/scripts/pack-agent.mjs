@@ -10,7 +10,12 @@ import { prepare, root } from "./prepare.mjs";
 /** Makes the tarball from compiled output and returns its path. */
 export async function packAgent() {
   const source = join(root, "packages/agent");
-  const { bin: _bin, files: _files, exports: _exports, ...described } = JSON.parse(readFileSync(join(source, "package.json"), "utf8"));
+  const {
+    bin: _bin,
+    files: _files,
+    exports: _exports,
+    ...described
+  } = JSON.parse(readFileSync(join(source, "package.json"), "utf8"));
   const { "@statusmesh/shared": _shared, ...dependencies } = described.dependencies;
 
   const out = join(root, ".build/sm-agent");
@@ -29,12 +34,19 @@ export async function packAgent() {
     logLevel: "warning",
   });
   chmodSync(join(out, "bin/sm-agent.js"), 0o755);
-  writeFileSync(join(out, "package.json"), `${JSON.stringify({ ...described, bin: { "sm-agent": "bin/sm-agent.js" }, files: ["bin"], dependencies }, null, 2)}\n`);
+  writeFileSync(
+    join(out, "package.json"),
+    `${JSON.stringify({ ...described, bin: { "sm-agent": "bin/sm-agent.js" }, files: ["bin"], dependencies }, null, 2)}\n`,
+  );
   copyFileSync(join(root, "LICENSE"), join(out, "LICENSE"));
   copyFileSync(join(source, "README.md"), join(out, "README.md"));
 
   const [{ filename }] = JSON.parse(
-    execFileSync("npm", ["pack", "--json", "--pack-destination", join(root, ".build")], { cwd: out, encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] }),
+    execFileSync("npm", ["pack", "--json", "--pack-destination", join(root, ".build")], {
+      cwd: out,
+      encoding: "utf8",
+      stdio: ["ignore", "pipe", "ignore"],
+    }),
   );
   return join(root, ".build", filename);
 }

@@ -9,7 +9,9 @@ import { fileURLToPath } from "node:url";
 export const root = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
 const stamps = join(root, ".build");
 const manifest = JSON.parse(fs.readFileSync(join(root, "package.json"), "utf8"));
-const packages = [...fs.readdirSync(join(root, "packages")).map((name) => `packages/${name}`), "test"].filter((dir) => fs.existsSync(join(root, dir, "package.json")));
+const packages = [...fs.readdirSync(join(root, "packages")).map((name) => `packages/${name}`), "test"].filter((dir) =>
+  fs.existsSync(join(root, dir, "package.json")),
+);
 
 const patches = fs.readdirSync(join(root, "infra/patches")).map((name) => `infra/patches/${name}`);
 
@@ -18,7 +20,13 @@ export const tool = (name) => join(root, "node_modules/.bin", name);
 
 /** Brings dependencies and compiled output up to date; `tests` also compiles what only tests need. Ends the process when that fails. */
 export function prepare({ tests = true } = {}) {
-  const files = ["package.json", "pnpm-workspace.yaml", "pnpm-lock.yaml", ...patches, ...packages.map((dir) => `${dir}/package.json`)];
+  const files = [
+    "package.json",
+    "pnpm-workspace.yaml",
+    "pnpm-lock.yaml",
+    ...patches,
+    ...packages.map((dir) => `${dir}/package.json`),
+  ];
   const installed = digest(files.map((file) => fs.readFileSync(join(root, file))));
   once("install", installed, fs.existsSync(join(root, "node_modules")), "installing dependencies", install);
 
@@ -49,7 +57,10 @@ function install() {
     fs.accessSync(homedir(), fs.constants.W_OK);
   } catch {
     // Caches go to the home folder; where that cannot be written they go beside the stamps. Settings are still read from the real one.
-    Object.assign(env, { HOME: join(stamps, "home"), npm_config_userconfig: env.npm_config_userconfig ?? join(homedir(), ".npmrc") });
+    Object.assign(env, {
+      HOME: join(stamps, "home"),
+      npm_config_userconfig: env.npm_config_userconfig ?? join(homedir(), ".npmrc"),
+    });
     fs.mkdirSync(env.HOME, { recursive: true });
   }
   run("npx", ["--yes", manifest.packageManager, "install", "--frozen-lockfile"], env);
@@ -57,9 +68,16 @@ function install() {
 
 /** Runs a program, and shows what it says only when it fails. */
 function run(program, args, env = process.env) {
-  const { status, error, stdout, stderr } = spawnSync(program, args, { cwd: root, env, encoding: "utf8", maxBuffer: 64 << 20 });
+  const { status, error, stdout, stderr } = spawnSync(program, args, {
+    cwd: root,
+    env,
+    encoding: "utf8",
+    maxBuffer: 64 << 20,
+  });
   if (status === 0) return;
-  process.stderr.write(`${stdout ?? ""}${stderr ?? ""}${error ? `${error.message}\n` : ""}${program} ${args.join(" ")} failed\n`);
+  process.stderr.write(
+    `${stdout ?? ""}${stderr ?? ""}${error ? `${error.message}\n` : ""}${program} ${args.join(" ")} failed\n`,
+  );
   process.exit(status || 1);
 }
 
@@ -83,7 +101,8 @@ function removeOrphans(dir) {
   const source = (file) => join(root, dir, dir === "test" ? "" : "src", file.replace(/\.js$/, ".ts"));
   for (const file of fs.readdirSync(dist, { recursive: true })) {
     if (!file.endsWith(".js") || fs.existsSync(source(file))) continue;
-    for (const ending of [".js", ".js.map", ".d.ts"]) fs.rmSync(join(dist, file.replace(/\.js$/, ending)), { force: true });
+    for (const ending of [".js", ".js.map", ".d.ts"])
+      fs.rmSync(join(dist, file.replace(/\.js$/, ending)), { force: true });
   }
 }
 

@@ -17,7 +17,10 @@ export function testFiles() {
 
 /** Resolves to the exit code of tap and to the numbers of assertions that passed and failed. */
 export async function runTap(files = testFiles()) {
-  const child = spawn(tool("tap"), ["run", "--reporter=tap", ...files], { cwd: root, stdio: ["ignore", "pipe", "inherit"] });
+  const child = spawn(tool("tap"), ["run", "--reporter=tap", ...files], {
+    cwd: root,
+    stdio: ["ignore", "pipe", "inherit"],
+  });
   const ended = new Promise((resolve) => child.on("close", resolve));
   let block = [];
   let totals = {};

@@ -6,7 +6,18 @@ import { runTap, verdict } from "./tap.mjs";
 const steps = [
   ["format", "oxfmt", ["--check", "."]],
   ["lint", "oxlint", ["--config", "infra/oxlint.json", "--deny-warnings"]],
-  ["dependencies", "depcruise", ["--config", "infra/dependency-rules.cjs", "packages/shared/src", "packages/agent/src", "packages/control-plane/src", "test"]],
+  [
+    "dependencies",
+    "depcruise",
+    [
+      "--config",
+      "infra/dependency-rules.cjs",
+      "packages/shared/src",
+      "packages/agent/src",
+      "packages/control-plane/src",
+      "test",
+    ],
+  ],
   ["unused", "knip", ["--config", "infra/knip.json"]],
   ["openapi", process.execPath, ["infra/scripts/lint-openapi.mjs"]],
 ];
@@ -25,13 +36,17 @@ for (const [title, program, args] of steps) {
     env: { ...process.env, FORCE_COLOR: undefined },
   });
   if (status !== 0) {
-    process.stdout.write(`${stdout ?? ""}${stderr ?? ""}${error ? `${error.message}\n` : ""}FAILED  ${title}  ${seconds(started)}\n`);
+    process.stdout.write(
+      `${stdout ?? ""}${stderr ?? ""}${error ? `${error.message}\n` : ""}FAILED  ${title}  ${seconds(started)}\n`,
+    );
     process.exit(status || 1);
   }
   console.log(`ok  ${title}  ${seconds(started)}`);
 }
 started = performance.now();
 const outcome = await runTap();
-console.log(`${outcome.code === 0 ? "ok" : "FAILED"}  tests  ${seconds(started)}${outcome.skipped > 0 ? `, ${outcome.skipped} left out` : ""}`);
+console.log(
+  `${outcome.code === 0 ? "ok" : "FAILED"}  tests  ${seconds(started)}${outcome.skipped > 0 ? `, ${outcome.skipped} left out` : ""}`,
+);
 console.log(verdict(outcome));
 process.exit(outcome.code);

@@ -23,7 +23,12 @@ export async function run(): Promise<Measured> {
   return await withTeardown(async (t) => {
     const folder = tempFolder(t, "bench");
     const sink = await startSink(t);
-    const controlPlane = await startControlPlane(t, { folder, caFile: sink.caFile, env: { SM_LOG__LEVEL: "warn" }, nodeArgs });
+    const controlPlane = await startControlPlane(t, {
+      folder,
+      caFile: sink.caFile,
+      env: { SM_LOG__LEVEL: "warn" },
+      nodeArgs,
+    });
     const sql = openEmbedded(t, folder, 1);
     const { olga } = await castIn(sql);
     const agent = await agentIn(sql, "bench");
@@ -33,11 +38,21 @@ export async function run(): Promise<Measured> {
     });
     if (channel.status !== 201) throw new Error(channel.text);
     const ids = Array.from({ length: 2 * incidents }, newId);
-    await insertTargets(sql, { ids, orgId: olga.orgId, region: "bench", intervalSecs: 10, confirmations: 2, channelId: channel.body.id });
+    await insertTargets(sql, {
+      ids,
+      orgId: olga.orgId,
+      region: "bench",
+      intervalSecs: 10,
+      confirmations: 2,
+      channelId: channel.body.id,
+    });
 
     const probe = connect(t, controlPlane.url, agent.token);
     const report = async (some: readonly string[], slot: number): Promise<void> => {
-      const { status, text } = await probe.post("/api/agent/results", batchOf(some.map((id) => runOf(id, slot, "down"))));
+      const { status, text } = await probe.post(
+        "/api/agent/results",
+        batchOf(some.map((id) => runOf(id, slot, "down"))),
+      );
       if (status !== 200) throw new Error(text);
     };
     const now = Date.now();

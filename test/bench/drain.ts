@@ -38,7 +38,12 @@ export async function run(): Promise<Measured> {
     await insertTargets(sql, { ids, orgId: olga.orgId, region, intervalSecs, confirmations: 2 });
 
     const clock = correctedClock();
-    const spool = await openDiskSpool({ files: folderFiles(tempFolder(t, "spool")), clock, log: () => undefined, maxBytes: 256_000_000 });
+    const spool = await openDiskSpool({
+      files: folderFiles(tempFolder(t, "spool")),
+      clock,
+      log: () => undefined,
+      maxBytes: 256_000_000,
+    });
     spool.serve(region);
     const began = Date.now();
     for (let slot = missed; slot > 0; slot--) {
@@ -52,7 +57,8 @@ export async function run(): Promise<Measured> {
       ...real,
       async post(path, body, options) {
         const reply = await real.post(path, body, options);
-        for (const { scheduled_at } of (body as { results: { scheduled_at: number }[] }).results) if (scheduled_at >= began) ages.push(Date.now() - scheduled_at);
+        for (const { scheduled_at } of (body as { results: { scheduled_at: number }[] }).results)
+          if (scheduled_at >= began) ages.push(Date.now() - scheduled_at);
         return reply;
       },
     };

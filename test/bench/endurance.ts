@@ -38,13 +38,16 @@ export async function run(): Promise<Measured> {
     for (let at = began; at - began < minutes * 60_000; at = performance.now()) {
       samples.push(rssMb(agent.pid));
       const { results, byStatus, errors } = controlPlane.take();
-      if ((byStatus["up"] ?? 0) !== results) throw new Error(`not every check went well: ${JSON.stringify(byStatus)} ${errors.join("; ")}`);
+      if ((byStatus["up"] ?? 0) !== results)
+        throw new Error(`not every check went well: ${JSON.stringify(byStatus)} ${errors.join("; ")}`);
       checks += results;
       await sleep(sampleMs);
     }
     const seconds = (performance.now() - began) / 1000;
     const length = Math.floor(samples.length / parts);
-    const medians = Array.from({ length: parts }, (_, part) => percentile(samples.slice(part * length, (part + 1) * length), 0.5));
+    const medians = Array.from({ length: parts }, (_, part) =>
+      percentile(samples.slice(part * length, (part + 1) * length), 0.5),
+    );
     const growth = medians.at(-1)! / medians[0]! - 1;
     return {
       name: "endurance",

@@ -46,7 +46,9 @@ export async function run(): Promise<Measured> {
 
     // Around now, so that they are neither late nor too early.
     const start = Date.now() - ((warmUpRounds + rounds) / 2) * intervalSecs * 1000;
-    const byRound = Array.from({ length: warmUpRounds + rounds }, (_, round) => roundOf(ids, round, start + round * intervalSecs * 1000));
+    const byRound = Array.from({ length: warmUpRounds + rounds }, (_, round) =>
+      roundOf(ids, round, start + round * intervalSecs * 1000),
+    );
     const pool = new Pool(controlPlane.url, { connections: inFlight });
 
     // Turn by turn, because the speed of a machine drifts within a minute by more than the difference that counts.
@@ -64,7 +66,9 @@ export async function run(): Promise<Measured> {
     }
     await pool.close();
     const loaded = memoryOf([controlPlane.pid, postmasterOf(folder)!]);
-    const [{ incidents } = { incidents: 0 }] = await sql<{ incidents: number }[]>`select count(*)::int as incidents from incidents`;
+    const [{ incidents } = { incidents: 0 }] = await sql<
+      { incidents: number }[]
+    >`select count(*)::int as incidents from incidents`;
 
     await controlPlane.stop();
 
@@ -124,15 +128,25 @@ async function workThrough<T>(items: readonly T[], atOnce: number, work: (item: 
   return (performance.now() - began) / 1000;
 }
 
-async function post(pool: Pool, token: string, batches: readonly AgentResult[][]): Promise<{ seconds: number; latencies: number[] }> {
+async function post(
+  pool: Pool,
+  token: string,
+  batches: readonly AgentResult[][],
+): Promise<{ seconds: number; latencies: number[] }> {
   const bodies = batches.map((batch) => Buffer.from(JSON.stringify(batchOf(batch))));
   const latencies: number[] = [];
   const seconds = await workThrough(bodies, inFlight, async (body) => {
     const began = performance.now();
-    const reply = await pool.request({ method: "POST", path: "/api/agent/results", headers: { authorization: `Bearer ${token}`, "content-type": "application/json" }, body });
+    const reply = await pool.request({
+      method: "POST",
+      path: "/api/agent/results",
+      headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
+      body,
+    });
     const text = await reply.body.text();
     latencies.push(performance.now() - began);
-    if (reply.statusCode !== 200 || (JSON.parse(text) as { stored: number }).stored !== batchSize) throw new Error(`a batch was answered ${reply.statusCode}: ${text}`);
+    if (reply.statusCode !== 200 || (JSON.parse(text) as { stored: number }).stored !== batchSize)
+      throw new Error(`a batch was answered ${reply.statusCode}: ${text}`);
   });
   return { seconds, latencies };
 }

@@ -62,7 +62,10 @@ export async function run(): Promise<Measured> {
 }
 
 /** Checks that all wait for the same server, which answers each a second after it came, and none before all have come. */
-async function manyAtOnce(t: Teardown, controlPlane: StubControlPlane): Promise<{ most: number; results: number; failed: number; totalMs: number[] }> {
+async function manyAtOnce(
+  t: Teardown,
+  controlPlane: StubControlPlane,
+): Promise<{ most: number; results: number; failed: number; totalMs: number[] }> {
   let open = 0;
   let most = 0;
   let release: () => void = () => undefined;
@@ -135,7 +138,8 @@ async function atTwoRates(t: Teardown, controlPlane: StubControlPlane, agent: Me
     controlPlane.take();
     await sleep(turnMs);
     const { results, byStatus, errors, totalMs } = controlPlane.take();
-    if (byStatus["up"] !== results || results === 0) throw new Error(`not every check went well: ${JSON.stringify(byStatus)} ${errors.join("; ")}`);
+    if (byStatus["up"] !== results || results === 0)
+      throw new Error(`not every check went well: ${JSON.stringify(byStatus)} ${errors.join("; ")}`);
     latencies[rate].push(...totalMs);
     if (rate === "slow") return;
     lags.push(agent.numbers());

@@ -64,8 +64,16 @@ export interface Child {
 }
 
 /** A child that runs a compiled module beside the caller's. Resolves with its first line on standard output; rejects when it ends before. */
-export async function startChild(module: URL, args: readonly string[], env: NodeJS.ProcessEnv = {}, nodeArgs: readonly string[] = []): Promise<Child> {
-  const child = spawn(process.execPath, [...nodeArgs, fileURLToPath(module), ...args], { env: { ...process.env, ...env }, stdio: ["pipe", "pipe", "inherit"] });
+export async function startChild(
+  module: URL,
+  args: readonly string[],
+  env: NodeJS.ProcessEnv = {},
+  nodeArgs: readonly string[] = [],
+): Promise<Child> {
+  const child = spawn(process.execPath, [...nodeArgs, fileURLToPath(module), ...args], {
+    env: { ...process.env, ...env },
+    stdio: ["pipe", "pipe", "inherit"],
+  });
   const lines: string[] = [];
   let rest = "";
   await new Promise<void>((settle, reject) => {

@@ -78,7 +78,8 @@ async function costOf(kind: Measurable): Promise<Cost> {
     const agentCpu = cpuSeconds(agent.pid) - before.agent;
     const rawCpu = cpuSeconds(raw.pid) - before.raw;
     const seconds = (performance.now() - began) / 1000;
-    if (byStatus["up"] !== results || results === 0) throw new Error(`not every ${kind} check went well: ${JSON.stringify(byStatus)} ${errors.join("; ")}`);
+    if (byStatus["up"] !== results || results === 0)
+      throw new Error(`not every ${kind} check went well: ${JSON.stringify(byStatus)} ${errors.join("; ")}`);
     const requests = done - before.done;
     return {
       times_raw: rounded(agentCpu / results / (rawCpu / requests)),

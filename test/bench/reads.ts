@@ -56,7 +56,9 @@ export async function run(): Promise<Measured> {
     await pool.close();
     await controlPlane.stop();
 
-    const shares = reads.map((read, n) => percentile(times[n]!.http, 0.5) / percentile(times[n]!.bare, 0.5) / read.most);
+    const shares = reads.map(
+      (read, n) => percentile(times[n]!.http, 0.5) / percentile(times[n]!.bare, 0.5) / read.most,
+    );
     const worst = Math.max(...shares);
     return {
       name: "reads",
@@ -97,7 +99,14 @@ function readsOf({ olga, busy }: Loaded): Read[] {
   return [
     {
       name: "list_page",
-      paths: ["", "&offset=9900", "&q=77", "&q=nowhere", "&tag=production&offset=4000", "&enabled=true&offset=8000"].map((query) => () => `${targets}?limit=50${query}`),
+      paths: [
+        "",
+        "&offset=9900",
+        "&q=77",
+        "&q=nowhere",
+        "&tag=production&offset=4000",
+        "&enabled=true&offset=8000",
+      ].map((query) => () => `${targets}?limit=50${query}`),
       bare: (sql) => sql`select count(*) from targets where org_id = ${olga.orgId} and name <> ''`,
       most: 12,
       wantedMs: 50,
@@ -106,17 +115,33 @@ function readsOf({ olga, busy }: Loaded): Read[] {
     {
       name: "dashboard_summary",
       paths: [() => "/api/v1/dashboard/summary"],
-      bare: (sql) => sql`select s.status, count(*) from targets t join target_states s on s.target_id = t.id where t.org_id = ${olga.orgId} group by 1`,
+      bare: (sql) =>
+        sql`select s.status, count(*) from targets t join target_states s on s.target_id = t.id where t.org_id = ${olga.orgId} group by 1`,
       most: 5,
       wantedMs: 100,
       timesARound: 1,
     },
-    { name: "latency_24h", paths: [() => `${one}/latency?from=${ago(1)}`], bare: scan(1), most: 10, wantedMs: 30, timesARound },
-    { name: "latency_30d", paths: [() => `${one}/latency?from=${ago(30)}`], bare: scan(30), most: 1, wantedMs: 150, timesARound },
+    {
+      name: "latency_24h",
+      paths: [() => `${one}/latency?from=${ago(1)}`],
+      bare: scan(1),
+      most: 10,
+      wantedMs: 30,
+      timesARound,
+    },
+    {
+      name: "latency_30d",
+      paths: [() => `${one}/latency?from=${ago(30)}`],
+      bare: scan(30),
+      most: 1,
+      wantedMs: 150,
+      timesARound,
+    },
     {
       name: "results_page",
       paths: [() => `${one}/results?limit=1000`],
-      bare: (sql) => sql`select * from results where target_id = ${busy[0]!} and scheduled_at >= ${ago(1)} order by scheduled_at desc limit 1000`,
+      bare: (sql) =>
+        sql`select * from results where target_id = ${busy[0]!} and scheduled_at >= ${ago(1)} order by scheduled_at desc limit 1000`,
       most: 6,
       wantedMs: 60,
       timesARound,

@@ -17,4 +17,6 @@ export function percentile(values: readonly number[], share: number): number {
 }
 
 /** Options for the Node of a measured process: SM_TEST_NODE_ARGS="--cpu-prof --cpu-prof-dir=/tmp/profile". */
-export const nodeArgs: readonly string[] = (process.env["SM_TEST_NODE_ARGS"] ?? "").split(" ").filter((arg) => arg !== "");
+export const nodeArgs: readonly string[] = (process.env["SM_TEST_NODE_ARGS"] ?? "")
+  .split(" ")
+  .filter((arg) => arg !== "");

@@ -29,7 +29,12 @@ export async function run(): Promise<Measured> {
       batchSize,
     );
     const frames = batches.map(framed);
-    const spool = await openDiskSpool({ files: folderFiles(tempFolder(t, "spool")), clock: correctedClock(), log: () => undefined, maxBytes: 256_000_000 });
+    const spool = await openDiskSpool({
+      files: folderFiles(tempFolder(t, "spool")),
+      clock: correctedClock(),
+      log: () => undefined,
+      maxBytes: 256_000_000,
+    });
     t.teardown(() => spool.close());
     spool.serve("bench");
     const bareFolder = tempFolder(t, "bare");

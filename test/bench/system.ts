@@ -20,7 +20,11 @@ const windowMs = 60_000;
 const maxMsPerCheck = 1;
 
 /** CPU of other programs that do the same, ms for each http check, as measured once on two cores of a server: not on this machine. */
-const peers = { uptime_kuma: [2.7, 6.3], blackbox_exporter_and_prometheus: [1.1, 1.9], floor_of_probe_batch_and_postgres: [0.13, 0.48] };
+const peers = {
+  uptime_kuma: [2.7, 6.3],
+  blackbox_exporter_and_prometheus: [1.1, 1.9],
+  floor_of_probe_batch_and_postgres: [0.13, 0.48],
+};
 
 /**
  * What a check costs from the schedule to the table: CPU time of the control plane, its own agent and its database together, as
@@ -34,13 +38,28 @@ export async function run(): Promise<Measured> {
     const sql = openEmbedded(t, folder, 1);
     const { olga } = await castIn(sql);
     const ids = Array.from({ length: targets }, newId);
-    await insertTargets(sql, { ids, orgId: olga.orgId, region: "default", intervalSecs, confirmations: 2, spec: (n) => specOf("http", n, port) });
-    await waitFor("a result of every target", async () => (await countResults(sql)).all >= targets, { ms: 90_000, everyMs: 1000 });
+    await insertTargets(sql, {
+      ids,
+      orgId: olga.orgId,
+      region: "default",
+      intervalSecs,
+      confirmations: 2,
+      spec: (n) => specOf("http", n, port),
+    });
+    await waitFor("a result of every target", async () => (await countResults(sql)).all >= targets, {
+      ms: 90_000,
+      everyMs: 1000,
+    });
     const raw = await startRaw(t, "http", port, perSecond);
     await sleep(warmUpMs);
 
     const all = [controlPlane.pid, postmasterOf(folder)!];
-    const cpu = () => ({ all: cpuSecondsOfAll(all), postgres: cpuSecondsOfAll(all.slice(1)), controlPlane: cpuSeconds(controlPlane.pid), raw: cpuSeconds(raw.pid) });
+    const cpu = () => ({
+      all: cpuSecondsOfAll(all),
+      postgres: cpuSecondsOfAll(all.slice(1)),
+      controlPlane: cpuSeconds(controlPlane.pid),
+      raw: cpuSeconds(raw.pid),
+    });
     const before = { cpu: cpu(), results: await countResults(sql), requests: (await raw.ask()).done };
     const began = performance.now();
     await sleep(windowMs);
@@ -52,9 +71,16 @@ export async function run(): Promise<Measured> {
     await controlPlane.stop();
 
     const checks = results.all - before.results.all;
-    if (results.up !== results.all) throw new Error(`${results.all - results.up} of ${results.all} checks did not find their target up: ${results.errors}`);
+    if (results.up !== results.all)
+      throw new Error(
+        `${results.all - results.up} of ${results.all} checks did not find their target up: ${results.errors}`,
+      );
     const each = (seconds: number, of: number): number => rounded((seconds * 1000) / of, 3);
-    const [total, postgres, own] = [after.all - before.cpu.all, after.postgres - before.cpu.postgres, after.controlPlane - before.cpu.controlPlane];
+    const [total, postgres, own] = [
+      after.all - before.cpu.all,
+      after.postgres - before.cpu.postgres,
+      after.controlPlane - before.cpu.controlPlane,
+    ];
     const value = each(total, checks);
     return {
       name: "system",

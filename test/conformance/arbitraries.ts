@@ -34,7 +34,10 @@ function ofType(document: Json, node: Node): Arbitrary<Json> {
     case "array":
       return fittingArray(document, node);
     case "integer":
-      return fc.integer({ min: node["minimum"] ?? -1_000_000, max: Math.min(node["maximum"] ?? 1_000_000, Number.MAX_SAFE_INTEGER) });
+      return fc.integer({
+        min: node["minimum"] ?? -1_000_000,
+        max: Math.min(node["maximum"] ?? 1_000_000, Number.MAX_SAFE_INTEGER),
+      });
     case "number":
       return fc.double({ min: node["minimum"] ?? 0, max: node["maximum"] ?? 1e6, noNaN: true });
     case "boolean":
@@ -56,11 +59,15 @@ function fittingObject(document: Json, node: Node): Arbitrary<Json> {
   });
   const others = node["additionalProperties"];
   if (typeof others !== "object" || others === null) return own;
-  return fc.dictionary(fc.stringMatching(/^[A-Za-z][A-Za-z-]{0,10}$/), fitting(document, others), { maxKeys: 3, noNullPrototype: true });
+  return fc.dictionary(fc.stringMatching(/^[A-Za-z][A-Za-z-]{0,10}$/), fitting(document, others), {
+    maxKeys: 3,
+    noNullPrototype: true,
+  });
 }
 
 function fittingArray(document: Json, node: Node): Arbitrary<Json> {
-  if (Array.isArray(node["prefixItems"])) return fc.tuple(...node["prefixItems"].map((item: Node) => fitting(document, item)));
+  if (Array.isArray(node["prefixItems"]))
+    return fc.tuple(...node["prefixItems"].map((item: Node) => fitting(document, item)));
   const minLength = node["minItems"] ?? 0;
   const size = { minLength, maxLength: Math.min(node["maxItems"] ?? minLength + 3, minLength + 3) };
   const item = fitting(document, node["items"] ?? {});
@@ -70,11 +77,20 @@ function fittingArray(document: Json, node: Node): Arbitrary<Json> {
 function fittingText(node: Node): Arbitrary<string> {
   const minLength: number = node["minLength"] ?? 0;
   const maxLength: number = Math.min(node["maxLength"] ?? 60, 60);
-  if (node["format"] === "date-time") return fc.date({ min: new Date("2020-01-01"), max: new Date("2030-01-01"), noInvalidDate: true }).map((date) => date.toISOString());
+  if (node["format"] === "date-time")
+    return fc
+      .date({ min: new Date("2020-01-01"), max: new Date("2030-01-01"), noInvalidDate: true })
+      .map((date) => date.toISOString());
   if (node["format"] === "uuid") return fc.uuid();
   if (typeof node["pattern"] === "string")
-    return fc.stringMatching(new RegExp(node["pattern"])).filter((text) => text.length >= minLength && text.length <= maxLength && text.isWellFormed() && !text.includes("\0"));
-  return fc.string({ minLength, maxLength, unit: "grapheme" }).filter((text) => [...text].length <= maxLength && text.isWellFormed() && !text.includes("\0"));
+    return fc
+      .stringMatching(new RegExp(node["pattern"]))
+      .filter(
+        (text) => text.length >= minLength && text.length <= maxLength && text.isWellFormed() && !text.includes("\0"),
+      );
+  return fc
+    .string({ minLength, maxLength, unit: "grapheme" })
+    .filter((text) => [...text].length <= maxLength && text.isWellFormed() && !text.includes("\0"));
 }
 
 /** A place in a value: the keys that lead there. */
@@ -82,7 +98,9 @@ type Place = (string | number)[];
 
 function* placesOf(value: Json, at: Place = []): Generator<Place> {
   yield at;
-  if (typeof value === "object" && value !== null) for (const [key, child] of Object.entries(value)) yield* placesOf(child, [...at, Array.isArray(value) ? Number(key) : key]);
+  if (typeof value === "object" && value !== null)
+    for (const [key, child] of Object.entries(value))
+      yield* placesOf(child, [...at, Array.isArray(value) ? Number(key) : key]);
 }
 
 function put(value: Json, [key, ...rest]: Place, change: (old: Json) => Json): Json {
@@ -109,17 +127,24 @@ const faults: ((old: Json) => Json)[] = [
   (old) => (Array.isArray(old) ? [...old, ...old, ...old] : String(old)),
   (old) => (typeof old === "number" ? `${old}` : { of: old }),
   (old) => (typeof old === "object" && old !== null && !Array.isArray(old) ? { ...old, intervall: 1 } : [old]),
-  (old) => (typeof old === "object" && old !== null && !Array.isArray(old) ? Object.fromEntries(Object.entries(old).slice(1)) : " \t "),
+  (old) =>
+    typeof old === "object" && old !== null && !Array.isArray(old)
+      ? Object.fromEntries(Object.entries(old).slice(1))
+      : " \t ",
   (old) => (typeof old === "string" ? `${old}\u{1f9ea}\u202e'"<%${old}` : 1e9),
 ];
 
 /** A value with one thing wrong, or at least odd, somewhere in it. */
-export const spoilt = (value: Json): Arbitrary<Json> => fc.tuple(fc.constantFrom(...placesOf(value)), fc.constantFrom(...faults)).map(([place, fault]) => put(value, place, fault));
+export const spoilt = (value: Json): Arbitrary<Json> =>
+  fc
+    .tuple(fc.constantFrom(...placesOf(value)), fc.constantFrom(...faults))
+    .map(([place, fault]) => put(value, place, fault));
 
 /** Bodies that no route takes, whatever its schema, as they go over the wire. The text of `value` is what is spoilt. */
 export function unreadable(value: Json): { title: string; body: string | Buffer; headers?: Record<string, string> }[] {
   const text = JSON.stringify(value);
-  const within = (json: string): string => (text.startsWith("{") ? `{"zz":${json}${text === "{}" ? "" : ","}${text.slice(1)}` : `[${json}]`);
+  const within = (json: string): string =>
+    text.startsWith("{") ? `{"zz":${json}${text === "{}" ? "" : ","}${text.slice(1)}` : `[${json}]`;
   return [
     { title: "nothing", body: "" },
     { title: "half", body: text.slice(0, -1) },
@@ -130,7 +155,10 @@ export function unreadable(value: Json): { title: string; body: string | Buffer;
     { title: "1e999", body: within("1e999") },
     { title: "__proto__", body: within('{"__proto__":{"admin":true}}') },
     { title: "__proto__ on top", body: '{"__proto__":{"name":"x"}}' },
-    { title: "invalid UTF-8", body: Buffer.concat([Buffer.from('{"zz":"'), Buffer.from([0xff, 0xfe]), Buffer.from('"}')]) },
+    {
+      title: "invalid UTF-8",
+      body: Buffer.concat([Buffer.from('{"zz":"'), Buffer.from([0xff, 0xfe]), Buffer.from('"}')]),
+    },
     { title: "a text", body: text, headers: { "content-type": "text/plain" } },
     { title: "a form", body: "a=1", headers: { "content-type": "application/x-www-form-urlencoded" } },
     { title: "no type", body: text, headers: { "content-type": "" } },

@@ -17,11 +17,22 @@ import { goodBodies, tcp, webhook } from "./bodies.ts";
  * day. Each is asked in an organisation of its own, by a browser, with something there to change.
  */
 
-const silentHub: Hub = { on: () => () => undefined, wait: () => Promise.resolve(false), ready: () => Promise.resolve() };
-const routes = allRoutes({ hub: silentHub, ingest: openIngest(() => Promise.resolve()), draining: new AbortController().signal });
+const silentHub: Hub = {
+  on: () => () => undefined,
+  wait: () => Promise.resolve(false),
+  ready: () => Promise.resolve(),
+};
+const routes = allRoutes({
+  hub: silentHub,
+  ingest: openIngest(() => Promise.resolve()),
+  draining: new AbortController().signal,
+});
 const nameOf = (route: Route): string => `${route.method} ${route.path}`;
 /** Runs on demand and test messages change nothing. */
-const writes = routes.filter(({ door, method, category }) => door === "tenant" && method !== "GET" && category !== "test_now" && category !== "check_now");
+const writes = routes.filter(
+  ({ door, method, category }) =>
+    door === "tenant" && method !== "GET" && category !== "test_now" && category !== "check_now",
+);
 
 const database = await cloneDatabase(t);
 const { sql } = database;
@@ -51,14 +62,22 @@ async function scene() {
   const { olga, milan } = await castIn(sql);
   const cookie = await sessionOf(sql, olga);
   const [own] = await sql<{ id: string }[]>`select id from sessions where user_id = ${olga.userId}`;
-  const browser = nobody.with({ cookie: `_sm_session=${cookie}`, "sec-fetch-site": "same-origin", "user-agent": "Firefox", traceparent: `00-${traceId}-${"34".repeat(8)}-01` });
+  const browser = nobody.with({
+    cookie: `_sm_session=${cookie}`,
+    "sec-fetch-site": "same-origin",
+    "user-agent": "Firefox",
+    traceparent: `00-${traceId}-${"34".repeat(8)}-01`,
+  });
   const made = async (path: string, json: object): Promise<Json> => {
     const { status, body, text } = await browser.post(path, json);
     if (status !== 201) throw new Error(`${path}: ${text}`);
     return body;
   };
   const slug = `s-${newId().slice(-12)}`;
-  const [target, bare] = [await made("/api/v1/targets", { name: "Old", check: tcp }), await made("/api/v1/targets", { name: "Bare", check: tcp })];
+  const [target, bare] = [
+    await made("/api/v1/targets", { name: "Old", check: tcp }),
+    await made("/api/v1/targets", { name: "Bare", check: tcp }),
+  ];
   const channel = await made("/api/v1/notification-channels", { name: "Old", config: webhook });
   const page = await made("/api/v1/status-pages", { slug, name: "Old" });
   await made(`/api/v1/status-pages/${page.id}/components`, { target_id: target.id });
@@ -73,7 +92,22 @@ async function scene() {
   const [token] = await sql<{ id: string }[]>`select id from api_tokens where user_id = ${olga.userId}`;
   await sql`update memberships set role = 'owner' where user_id = ${milan.userId}`;
   await sql`delete from audit_log where org_id = ${olga.orgId}`;
-  return { olga, browser, own: own!.id, slug, target, bare, channel, page, incident, session, identity, token: token!.id, invitation, milan };
+  return {
+    olga,
+    browser,
+    own: own!.id,
+    slug,
+    target,
+    bare,
+    channel,
+    page,
+    incident,
+    session,
+    identity,
+    token: token!.id,
+    invitation,
+    milan,
+  };
 }
 type Scene = Awaited<ReturnType<typeof scene>>;
 
@@ -91,7 +125,12 @@ const belongings = (s: Scene): Record<string, string> => ({
 
 function pathOf(route: Route, s: Scene): string {
   const own = Object.entries(belongings(s)).find(([prefix]) => route.path.startsWith(`${prefix}/{id}`))?.[1];
-  const parts: Record<string, string> = { id: own ?? newId(), target_id: s.target.id, user_id: s.milan.userId, invitation_id: s.invitation.id };
+  const parts: Record<string, string> = {
+    id: own ?? newId(),
+    target_id: s.target.id,
+    user_id: s.milan.userId,
+    invitation_id: s.invitation.id,
+  };
   return route.path.replaceAll(/\{(\w+)\}/g, (_, name: string) => parts[name] ?? newId());
 }
 
@@ -126,21 +165,36 @@ t.test("every write leaves exactly one row: who, what, from where, and what it w
     const s = await scene();
     await prepared[name]?.(s);
     const json = bodyOf(route, s);
-    const { status, text, headers } = await s.browser.send(route.method, pathOf(route, s), json === undefined ? {} : { json });
+    const { status, text, headers } = await s.browser.send(
+      route.method,
+      pathOf(route, s),
+      json === undefined ? {} : { json },
+    );
     t.ok(status >= 200 && status < 300, `${name} succeeds here: ${status} ${text.slice(0, 300)}`);
     const rows = await rowsOf(sql, s.olga.userId);
     t.equal(rows.length, 1, `${name}: one row`);
     const [row] = rows;
     t.match(
       row,
-      { action: name, user_id: s.olga.userId, actor_type: "session", actor_id: s.own, ip: /127\.0\.0\.1$/, user_agent: "Firefox", trace_id: traceId, write_source: "ui" },
+      {
+        action: name,
+        user_id: s.olga.userId,
+        actor_type: "session",
+        actor_id: s.own,
+        ip: /127\.0\.0\.1$/,
+        user_agent: "Firefox",
+        trace_id: traceId,
+        write_source: "ui",
+      },
       name,
     );
     const made = headers["location"]?.split("/").at(-1);
     if (made !== undefined) t.equal(row?.resource_id, made, `${name}: the id of what was made`);
     else if (route.path.includes("{id}"))
       t.ok(
-        row !== undefined && row.resource_id !== null && text.concat(pathOf(route, s), JSON.stringify(json ?? {})).includes(row.resource_id),
+        row !== undefined &&
+          row.resource_id !== null &&
+          text.concat(pathOf(route, s), JSON.stringify(json ?? {})).includes(row.resource_id),
         `${name}: the id of what was changed`,
       );
     const { before, after } = sidesOf(route);
@@ -168,9 +222,19 @@ t.test("no secret of a request stands anywhere in the log", async (t) => {
   const { browser, target, olga, channel } = await scene();
   let planted = 0;
   const secret = () => `marker-${"s".repeat(20)}-${++planted}`;
-  const withToken = () => ({ type: "http", url: "https://127.0.0.1:9/", bearer_token: secret(), headers: { "X-Api-Key": secret(), Cookie: secret(), Accept: "text/html" } });
+  const withToken = () => ({
+    type: "http",
+    url: "https://127.0.0.1:9/",
+    bearer_token: secret(),
+    headers: { "X-Api-Key": secret(), Cookie: secret(), Accept: "text/html" },
+  });
   const withPassword = () => ({ type: "http", url: "https://127.0.0.1:9/", basic_auth: ["user", secret()] });
-  const hook = () => ({ type: "webhook", url: `https://127.0.0.1:9/${secret()}`, headers: { "x-token": secret() }, secret: secret() });
+  const hook = () => ({
+    type: "webhook",
+    url: `https://127.0.0.1:9/${secret()}`,
+    headers: { "x-token": secret() },
+    secret: secret(),
+  });
   const done = async (method: string, path: string, json?: object) => {
     const { status, body, text } = await browser.send(method, path, json === undefined ? {} : { json });
     t.ok(status < 300, `${method} ${path}: ${text}`);
@@ -182,7 +246,9 @@ t.test("no secret of a request stands anywhere in the log", async (t) => {
     { name: "Three", check: withToken() },
     { name: "Four", check: withPassword() },
   ]);
-  await done("PATCH", `/api/v1/targets/${one.id}`, { check: { bearer_token: secret(), headers: { "X-Api-Key": secret() } } });
+  await done("PATCH", `/api/v1/targets/${one.id}`, {
+    check: { bearer_token: secret(), headers: { "X-Api-Key": secret() } },
+  });
   await done("PATCH", `/api/v1/targets/${two.id}`, { check: { basic_auth: ["other", secret()] } });
   await done("PATCH", `/api/v1/targets/${two.id}`, { check: { basic_auth: null, bearer_token: secret() } });
   await done("DELETE", `/api/v1/targets/${one.id}`);
@@ -197,19 +263,37 @@ t.test("no secret of a request stands anywhere in the log", async (t) => {
   t.notMatch(all!.text, /marker-/);
   t.notOk(all!.text.includes(token), "nor a new token");
 
-  const rows = await sql<AuditRow[]>`select action, resource_id, before, after from audit_log where user_id = ${olga.userId} order by id`;
+  const rows = await sql<
+    AuditRow[]
+  >`select action, resource_id, before, after from audit_log where user_id = ${olga.userId} order by id`;
   const masked = (changes: object) => ({ check: changes });
-  t.match(rows[0]!.after, { id: one.id, name: "One", check: { bearer_token: "***", headers: { "X-Api-Key": "***", Cookie: "***", Accept: "text/html" } } });
+  t.match(rows[0]!.after, {
+    id: one.id,
+    name: "One",
+    check: { bearer_token: "***", headers: { "X-Api-Key": "***", Cookie: "***", Accept: "text/html" } },
+  });
   t.match(rows[2], { resource_id: null, after: { count: 2, names: ["Three", "Four"] } });
   t.strictSame(
     [rows[3]!.before, rows[3]!.after],
-    [masked({ bearer_token: "***", headers: { "X-Api-Key": "***", Cookie: "***", Accept: "text/html" } }), masked({ bearer_token: "***", headers: { "X-Api-Key": "***" } })],
+    [
+      masked({ bearer_token: "***", headers: { "X-Api-Key": "***", Cookie: "***", Accept: "text/html" } }),
+      masked({ bearer_token: "***", headers: { "X-Api-Key": "***" } }),
+    ],
     "what was replaced, and nothing else",
   );
-  t.strictSame([rows[4]!.before, rows[4]!.after], [masked({ basic_auth: ["user", "***"] }), masked({ basic_auth: ["other", "***"] })]);
-  t.strictSame([rows[5]!.before, rows[5]!.after], [masked({ basic_auth: ["other", "***"], bearer_token: null }), masked({ basic_auth: null, bearer_token: "***" })]);
+  t.strictSame(
+    [rows[4]!.before, rows[4]!.after],
+    [masked({ basic_auth: ["user", "***"] }), masked({ basic_auth: ["other", "***"] })],
+  );
+  t.strictSame(
+    [rows[5]!.before, rows[5]!.after],
+    [masked({ basic_auth: ["other", "***"], bearer_token: null }), masked({ basic_auth: null, bearer_token: "***" })],
+  );
   t.match(rows[6], { after: null, before: { id: one.id, check: { type: "http", bearer_token: "***" } } });
-  t.match(rows[7], { before: { names: ["Two", "Three", "Old"] }, after: { action: { type: "delete" }, count: 3, failed: 0, ids: [two.id, three.id, target.id] } });
+  t.match(rows[7], {
+    before: { names: ["Two", "Three", "Old"] },
+    after: { action: { type: "delete" }, count: 3, failed: 0, ids: [two.id, three.id, target.id] },
+  });
   t.strictSame(rows[9]!.after.config, { url: "***", headers: { "x-token": "***" }, secret: "***" });
   t.strictSame(rows[10]!.before.config, { url: "***", headers: {}, secret: null });
 });

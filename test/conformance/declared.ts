@@ -3,10 +3,18 @@ import type { Hub } from "@statusmesh/control-plane/db/notify";
 import type { Route } from "@statusmesh/control-plane/http/route";
 import { openIngest } from "@statusmesh/control-plane/pipeline/ingest";
 
-const silentHub: Hub = { on: () => () => undefined, wait: () => Promise.resolve(false), ready: () => Promise.resolve() };
+const silentHub: Hub = {
+  on: () => () => undefined,
+  wait: () => Promise.resolve(false),
+  ready: () => Promise.resolve(),
+};
 
 /** Every route that there is, for its declaration only: nothing is behind these. */
-export const routes: readonly Route[] = allRoutes({ hub: silentHub, ingest: openIngest(() => Promise.resolve()), draining: new AbortController().signal });
+export const routes: readonly Route[] = allRoutes({
+  hub: silentHub,
+  ingest: openIngest(() => Promise.resolve()),
+  draining: new AbortController().signal,
+});
 
 /** `GET /api/v1/targets/{id}` */
 export const nameOf = ({ method, path }: Pick<Route, "method" | "path">): string => `${method} ${path}`;

@@ -43,7 +43,10 @@ const http = (check: object) => ({ ...target, check: { type: "http", url: "https
 const tls = (check: object) => ({ ...target, check: { type: "tls_cert", host: "shop.example.org", ...check } });
 const dns = (check: object) => ({ ...target, check: { type: "dns", domain: "shop.example.org", ...check } });
 const expiry = (check: object) => ({ ...target, check: { type: "domain_expiry", domain: "example.org", ...check } });
-const webhook = (config: object) => ({ name: "Duty", config: { type: "webhook", url: "https://hooks.example.org/a", ...config } });
+const webhook = (config: object) => ({
+  name: "Duty",
+  config: { type: "webhook", url: "https://hooks.example.org/a", ...config },
+});
 
 const kept = (await api.post("/api/v1/targets", { ...target, name: "Kept" })).body;
 const channel = (await api.post("/api/v1/notification-channels", { ...webhook({}), name: "Kept" })).body;
@@ -69,7 +72,12 @@ const nested = (depth: number): string => `${'{"check":'.repeat(depth)}1${"}".re
 
 const shapes: Case[] = [
   create("an unknown key", { ...target, colour: "red" }, "UNKNOWN_FIELD", "/colour"),
-  create("an unknown key in the check", { ...target, check: { ...target.check, colour: "red" } }, "UNKNOWN_FIELD", "/check/colour"),
+  create(
+    "an unknown key in the check",
+    { ...target, check: { ...target.check, colour: "red" } },
+    "UNKNOWN_FIELD",
+    "/check/colour",
+  ),
   create("a key that needs escaping", { ...target, "a/b~c": 1 }, "UNKNOWN_FIELD", "/a~1b~0c"),
   create("a name that is a number", { ...target, name: 5 }, "INVALID_BODY", "/name"),
   create("no name", { check: target.check }, "INVALID_BODY", "/name"),
@@ -80,9 +88,18 @@ const shapes: Case[] = [
   create("null as the body", null, "INVALID_BODY", ""),
   raw("half a JSON", '{"name":', "INVALID_JSON"),
   raw("no body at all", "", "INVALID_JSON"),
-  raw("invalid UTF-8", Buffer.from([0x7b, 0x22, 0x6e, 0x61, 0x6d, 0x65, 0x22, 0x3a, 0x22, 0xff, 0x22, 0x7d]), "INVALID_BODY"),
+  raw(
+    "invalid UTF-8",
+    Buffer.from([0x7b, 0x22, 0x6e, 0x61, 0x6d, 0x65, 0x22, 0x3a, 0x22, 0xff, 0x22, 0x7d]),
+    "INVALID_BODY",
+  ),
   raw("NUL in a name", JSON.stringify({ ...target, name: "a\0b" }), "INVALID_BODY", "/name"),
-  raw("half a surrogate pair in a name", '{"name":"\\ud800","check":{"type":"tcp","host":"a","port":1}}', "INVALID_BODY", "/name"),
+  raw(
+    "half a surrogate pair in a name",
+    '{"name":"\\ud800","check":{"type":"tcp","host":"a","port":1}}',
+    "INVALID_BODY",
+    "/name",
+  ),
   raw("NUL in a key", '{"a\\u0000b":1}', "INVALID_BODY", ""),
   raw("__proto__ as a key", '{"__proto__":{"name":"x"}}', "INVALID_BODY", "/__proto__"),
   raw("nesting over 32 levels", nested(33), "INVALID_BODY", "/check".repeat(32)),
@@ -90,10 +107,15 @@ const shapes: Case[] = [
   raw("a number that is not kept exactly", '{"name":"x","interval":9007199254740993}', "INVALID_BODY", "/interval"),
   raw("a number that is no number", '{"name":"x","interval":1e999}', "INVALID_BODY", "/interval"),
   raw("2 MB", JSON.stringify({ ...target, name: "x".repeat(2_000_000) }), "PAYLOAD_TOO_LARGE"),
-  raw("a body of another kind", JSON.stringify(target), "UNSUPPORTED_MEDIA_TYPE", null, { "content-type": "text/plain" }),
+  raw("a body of another kind", JSON.stringify(target), "UNSUPPORTED_MEDIA_TYPE", null, {
+    "content-type": "text/plain",
+  }),
   raw("a form", "name=Shop", "UNSUPPORTED_MEDIA_TYPE", null, { "content-type": "application/x-www-form-urlencoded" }),
   raw("a body of no kind", JSON.stringify(target), "UNSUPPORTED_MEDIA_TYPE", null, {}),
-  raw("a body that is not compressed as it says", JSON.stringify(target), "INVALID_BODY", null, { "content-type": "application/json", "content-encoding": "gzip" }),
+  raw("a body that is not compressed as it says", JSON.stringify(target), "INVALID_BODY", null, {
+    "content-type": "application/json",
+    "content-encoding": "gzip",
+  }),
 ];
 
 const values: Case[] = [
@@ -104,16 +126,58 @@ const values: Case[] = [
   create("an interval that is a text", { ...target, interval: "60" }, "INVALID_INTERVAL", "/interval"),
   create("half a second more", { ...target, interval: 60.5 }, "INVALID_INTERVAL", "/interval"),
   create("no confirmations", { ...target, alert_confirmations: 0 }, "INVALID_ALERT_CONFIG", "/alert_confirmations"),
-  create("reminders every half minute", { ...target, renotify_interval_secs: 30 }, "INVALID_ALERT_CONFIG", "/renotify_interval_secs"),
-  create("a channel id that is none", { ...target, alerts: [{ channel_id: "duty" }] }, "INVALID_ALERT_CONFIG", "/alerts/0/channel_id"),
-  create("a channel that there is not", { ...target, alerts: [{ channel_id: newId() }] }, "INVALID_ALERT_CONFIG", "/alerts/0/channel_id"),
-  create("a channel of somebody else", { ...target, alerts: [{ channel_id: foreignChannel.id }] }, "INVALID_ALERT_CONFIG", "/alerts/0/channel_id"),
-  create("a channel twice", { ...target, alerts: [{ channel_id: channel.id }, { channel_id: channel.id }] }, "INVALID_ALERT_CONFIG", "/alerts/1/channel_id"),
-  create("more regions than there are", { ...target, region_policy: { count: 99 } }, "INVALID_REGION_POLICY", "/region_policy/count"),
+  create(
+    "reminders every half minute",
+    { ...target, renotify_interval_secs: 30 },
+    "INVALID_ALERT_CONFIG",
+    "/renotify_interval_secs",
+  ),
+  create(
+    "a channel id that is none",
+    { ...target, alerts: [{ channel_id: "duty" }] },
+    "INVALID_ALERT_CONFIG",
+    "/alerts/0/channel_id",
+  ),
+  create(
+    "a channel that there is not",
+    { ...target, alerts: [{ channel_id: newId() }] },
+    "INVALID_ALERT_CONFIG",
+    "/alerts/0/channel_id",
+  ),
+  create(
+    "a channel of somebody else",
+    { ...target, alerts: [{ channel_id: foreignChannel.id }] },
+    "INVALID_ALERT_CONFIG",
+    "/alerts/0/channel_id",
+  ),
+  create(
+    "a channel twice",
+    { ...target, alerts: [{ channel_id: channel.id }, { channel_id: channel.id }] },
+    "INVALID_ALERT_CONFIG",
+    "/alerts/1/channel_id",
+  ),
+  create(
+    "more regions than there are",
+    { ...target, region_policy: { count: 99 } },
+    "INVALID_REGION_POLICY",
+    "/region_policy/count",
+  ),
   create("no region", { ...target, region_policy: { count: 0 } }, "INVALID_REGION_POLICY", "/region_policy/count"),
-  ...[0, 65_536, "443", 1.5, null].map((port) => create(`port ${JSON.stringify(port)}`, { ...target, check: { ...target.check, port } }, "INVALID_TCP_PORT", "/check/port")),
+  ...[0, 65_536, "443", 1.5, null].map((port) =>
+    create(
+      `port ${JSON.stringify(port)}`,
+      { ...target, check: { ...target.check, port } },
+      "INVALID_TCP_PORT",
+      "/check/port",
+    ),
+  ),
   ...["", "shop example", "http://shop.example.org", "shop.example.org/path"].map((host) =>
-    create(`host ${JSON.stringify(host)}`, { ...target, check: { ...target.check, host } }, "INVALID_TCP_HOST", "/check/host"),
+    create(
+      `host ${JSON.stringify(host)}`,
+      { ...target, check: { ...target.check, host } },
+      "INVALID_TCP_HOST",
+      "/check/host",
+    ),
   ),
   ...[
     "",
@@ -132,20 +196,53 @@ const values: Case[] = [
     "a..org",
     7,
     null,
-  ].map((domain) => create(`domain ${JSON.stringify(domain)}`, expiry({ domain }), "INVALID_DOMAIN_PARAMS", "/check/domain")),
+  ].map((domain) =>
+    create(`domain ${JSON.stringify(domain)}`, expiry({ domain }), "INVALID_DOMAIN_PARAMS", "/check/domain"),
+  ),
   create("no domain", { ...target, check: { type: "domain_expiry" } }, "INVALID_DOMAIN_PARAMS", "/check/domain"),
-  create("warn_days not above critical_days", expiry({ warn_days: 7, critical_days: 7 }), "INVALID_DOMAIN_PARAMS", "/check/warn_days"),
-  create("warn_days below the default of critical_days", expiry({ warn_days: 5 }), "INVALID_DOMAIN_PARAMS", "/check/warn_days"),
-  ...[0, 1.5, "30", 3651, null].map((warn_days) => create(`warn_days ${JSON.stringify(warn_days)}`, expiry({ warn_days }), "INVALID_DOMAIN_PARAMS", "/check/warn_days")),
+  create(
+    "warn_days not above critical_days",
+    expiry({ warn_days: 7, critical_days: 7 }),
+    "INVALID_DOMAIN_PARAMS",
+    "/check/warn_days",
+  ),
+  create(
+    "warn_days below the default of critical_days",
+    expiry({ warn_days: 5 }),
+    "INVALID_DOMAIN_PARAMS",
+    "/check/warn_days",
+  ),
+  ...[0, 1.5, "30", 3651, null].map((warn_days) =>
+    create(
+      `warn_days ${JSON.stringify(warn_days)}`,
+      expiry({ warn_days }),
+      "INVALID_DOMAIN_PARAMS",
+      "/check/warn_days",
+    ),
+  ),
   create("critical_days below 0", expiry({ critical_days: -1 }), "INVALID_DOMAIN_PARAMS", "/check/critical_days"),
   create("a domain every 59 minutes", { ...expiry({}), interval: 3599 }, "MIN_CHECK_INTERVAL", "/interval"),
   create("a domain that takes over a minute", expiry({ timeout: 60_001 }), "INVALID_TIMEOUT", "/check/timeout"),
-  create("the registration of a denied domain", expiry({ domain: "www.evil.example" }), "DOMAIN_DENYLISTED", "/check/domain"),
-  ...[99, 60_001, "1000"].map((timeout) => create(`timeout ${JSON.stringify(timeout)}`, { ...target, check: { ...target.check, timeout } }, "INVALID_TIMEOUT", "/check/timeout")),
-  ...["", "shop.example.org", "https://", "https://user:pw@shop.example.org/", "https://shop.example.org:0/"].map((it) =>
-    create(`URL ${JSON.stringify(it)}`, http({ url: it }), "INVALID_URL_FORMAT", "/check/url"),
+  create(
+    "the registration of a denied domain",
+    expiry({ domain: "www.evil.example" }),
+    "DOMAIN_DENYLISTED",
+    "/check/domain",
   ),
-  ...["ftp://shop.example.org/", "file:///etc/passwd", "javascript:alert(1)"].map((it) => create(`URL ${it}`, http({ url: it }), "INVALID_URL_SCHEME", "/check/url")),
+  ...[99, 60_001, "1000"].map((timeout) =>
+    create(
+      `timeout ${JSON.stringify(timeout)}`,
+      { ...target, check: { ...target.check, timeout } },
+      "INVALID_TIMEOUT",
+      "/check/timeout",
+    ),
+  ),
+  ...["", "shop.example.org", "https://", "https://user:pw@shop.example.org/", "https://shop.example.org:0/"].map(
+    (it) => create(`URL ${JSON.stringify(it)}`, http({ url: it }), "INVALID_URL_FORMAT", "/check/url"),
+  ),
+  ...["ftp://shop.example.org/", "file:///etc/passwd", "javascript:alert(1)"].map((it) =>
+    create(`URL ${it}`, http({ url: it }), "INVALID_URL_SCHEME", "/check/url"),
+  ),
   ...[
     "http://2130706433/",
     "http://[::ffff:127.0.0.1]/",
@@ -156,39 +253,103 @@ const values: Case[] = [
     "http://１２７.0.0.1/",
     "http://10.0.0.1./",
   ].map((it) => create(`URL ${it}`, http({ url: it }), "SSRF_BLOCKED", "/check/url")),
-  ...["127.0.0.1", "2130706433", "::ffff:10.0.0.1", "0x7f.1"].map((host) => create(`host ${host}`, { ...target, check: { ...target.check, host } }, "SSRF_BLOCKED", "/check/host")),
+  ...["127.0.0.1", "2130706433", "::ffff:10.0.0.1", "0x7f.1"].map((host) =>
+    create(`host ${host}`, { ...target, check: { ...target.check, host } }, "SSRF_BLOCKED", "/check/host"),
+  ),
   ...["::1", "10.0.0.2"].map((host) => create(`certificate of ${host}`, tls({ host }), "SSRF_BLOCKED", "/check/host")),
-  ...["127.0.0.53", "[::1]:53", "169.254.169.253:53"].map((resolver) => create(`name server ${resolver}`, dns({ resolver }), "SSRF_BLOCKED", "/check/resolver")),
+  ...["127.0.0.53", "[::1]:53", "169.254.169.253:53"].map((resolver) =>
+    create(`name server ${resolver}`, dns({ resolver }), "SSRF_BLOCKED", "/check/resolver"),
+  ),
   create("a certificate of nobody", tls({ host: "" }), "INVALID_TCP_HOST", "/check/host"),
   create("a certificate at port 0", tls({ port: 0 }), "INVALID_TCP_PORT", "/check/port"),
-  create("a server name that is an address", tls({ server_name: "192.0.2.1" }), "INVALID_TLS_CERT_PARAMS", "/check/server_name"),
-  create("a warning when it is too late", tls({ warn_days: 7, critical_days: 7 }), "INVALID_TLS_CERT_PARAMS", "/check/warn_days"),
+  create(
+    "a server name that is an address",
+    tls({ server_name: "192.0.2.1" }),
+    "INVALID_TLS_CERT_PARAMS",
+    "/check/server_name",
+  ),
+  create(
+    "a warning when it is too late",
+    tls({ warn_days: 7, critical_days: 7 }),
+    "INVALID_TLS_CERT_PARAMS",
+    "/check/warn_days",
+  ),
   create("a certificate every minute", { ...tls({}), interval: 60 }, "MIN_CHECK_INTERVAL", "/interval"),
   create("a domain that is a URL", dns({ domain: "https://shop.example.org" }), "INVALID_DNS_PARAMS", "/check/domain"),
   create("a record type that there is not", dns({ record_type: "ANY" }), "INVALID_DNS_PARAMS", "/check/record_type"),
   create("a name server by name", dns({ resolver: "dns.example.org" }), "INVALID_DNS_PARAMS", "/check/resolver"),
   create("no text to look for", dns({ expected_contains: "" }), "INVALID_DNS_PARAMS", "/check/expected_contains"),
   create("a method that cannot be sent", http({ method: "CONNECT" }), "INVALID_HTTP_METHOD", "/check/method"),
-  create("a line break in a header", http({ headers: { "X-Two": "a\r\nb" } }), "INVALID_HTTP_HEADER", "/check/headers/X-Two"),
-  create("a header that frames the message", http({ headers: { "Transfer-Encoding": "chunked" } }), "INVALID_HTTP_HEADER", "/check/headers/Transfer-Encoding"),
-  create("a status outside of HTTP", http({ expected_status: { kind: "exact", value: 42 } }), "INVALID_STATUS_RANGE", "/check/expected_status/value"),
-  create("a range the wrong way round", http({ expected_status: { kind: "range", value: { min: 299, max: 200 } } }), "INVALID_STATUS_RANGE", "/check/expected_status/value"),
+  create(
+    "a line break in a header",
+    http({ headers: { "X-Two": "a\r\nb" } }),
+    "INVALID_HTTP_HEADER",
+    "/check/headers/X-Two",
+  ),
+  create(
+    "a header that frames the message",
+    http({ headers: { "Transfer-Encoding": "chunked" } }),
+    "INVALID_HTTP_HEADER",
+    "/check/headers/Transfer-Encoding",
+  ),
+  create(
+    "a status outside of HTTP",
+    http({ expected_status: { kind: "exact", value: 42 } }),
+    "INVALID_STATUS_RANGE",
+    "/check/expected_status/value",
+  ),
+  create(
+    "a range the wrong way round",
+    http({ expected_status: { kind: "range", value: { min: 299, max: 200 } } }),
+    "INVALID_STATUS_RANGE",
+    "/check/expected_status/value",
+  ),
   create("the mask as a token", http({ bearer_token: "***" }), "REDACTION_SENTINEL", "/check/bearer_token"),
   create("the mask as a password", http({ basic_auth: ["user", "***"] }), "REDACTION_SENTINEL", "/check/basic_auth/1"),
-  create("credentials to whoever answers", http({ verify_tls: false, bearer_token: "secret" }), "INVALID_TLS_CRED_COMBO", "/check/verify_tls"),
+  create(
+    "credentials to whoever answers",
+    http({ verify_tls: false, bearer_token: "secret" }),
+    "INVALID_TLS_CRED_COMBO",
+    "/check/verify_tls",
+  ),
   patch("another kind", { check: { type: "http" } }, "CHECK_KIND_IMMUTABLE", "/check/type"),
   patch("a patch with an unknown key", { colour: 1 }, "UNKNOWN_FIELD", "/colour"),
   patch("a patch of the check with an unknown key", { check: { colour: 1 } }, "UNKNOWN_FIELD", "/check/colour"),
   ...["/.git/config", "/shop/%2eenv", "//wp-admin//setup-config.php"].map((path) =>
-    create(`what attackers look for: ${path}`, http({ url: `https://shop.example.org${path}` }), "URL_PATTERN_BLOCKED", "/check/url"),
+    create(
+      `what attackers look for: ${path}`,
+      http({ url: `https://shop.example.org${path}` }),
+      "URL_PATTERN_BLOCKED",
+      "/check/url",
+    ),
   ),
   create("our own API", http({ url: "https://status.example.org/api/v1/targets" }), "ABUSE_BLOCKED", "/check/url"),
-  create("a denied domain", { ...target, check: { ...target.check, host: "db.Evil.example." } }, "DOMAIN_DENYLISTED", "/check/host"),
+  create(
+    "a denied domain",
+    { ...target, check: { ...target.check, host: "db.Evil.example." } },
+    "DOMAIN_DENYLISTED",
+    "/check/host",
+  ),
   create("a name below a denied domain", dns({ domain: "mail.evil.example" }), "DOMAIN_DENYLISTED", "/check/domain"),
-  create("a server name below a denied domain", tls({ server_name: "www.evil.example" }), "DOMAIN_DENYLISTED", "/check/server_name"),
+  create(
+    "a server name below a denied domain",
+    tls({ server_name: "www.evil.example" }),
+    "DOMAIN_DENYLISTED",
+    "/check/server_name",
+  ),
   patch("a patch to a denied domain", { check: { host: "evil.example" } }, "DOMAIN_DENYLISTED", "/check/host"),
-  refusedBody("POST /api/v1/targets/test")("a test of a denied domain", { ...target.check, host: "evil.example" }, "DOMAIN_DENYLISTED", "/host"),
-  createChannel("a webhook to a denied domain", webhook({ url: "https://hooks.evil.example/" }), "DOMAIN_DENYLISTED", "/config/url"),
+  refusedBody("POST /api/v1/targets/test")(
+    "a test of a denied domain",
+    { ...target.check, host: "evil.example" },
+    "DOMAIN_DENYLISTED",
+    "/host",
+  ),
+  createChannel(
+    "a webhook to a denied domain",
+    webhook({ url: "https://hooks.evil.example/" }),
+    "DOMAIN_DENYLISTED",
+    "/config/url",
+  ),
   refusedBody("POST /api/v1/notification-channels/test")(
     "a test of a webhook to a denied domain",
     { config: webhook({ url: "https://evil.example/" }).config },
@@ -198,28 +359,83 @@ const values: Case[] = [
   patch("a patch to a private address", { check: { host: "127.0.0.1" } }, "SSRF_BLOCKED", "/check/host"),
   createChannel("a name that is taken", { ...webhook({}), name: "Kept" }, "CHANNEL_NAME_TAKEN", "/name"),
   createChannel("an empty channel name", { ...webhook({}), name: "" }, "CHANNEL_NAME_INVALID", "/name"),
-  createChannel("a webhook without TLS", webhook({ url: "http://hooks.example.org/" }), "INVALID_CHANNEL_CONFIG", "/config/url"),
-  createChannel("a webhook to a private address", webhook({ url: "https://2130706433/" }), "SSRF_BLOCKED", "/config/url"),
+  createChannel(
+    "a webhook without TLS",
+    webhook({ url: "http://hooks.example.org/" }),
+    "INVALID_CHANNEL_CONFIG",
+    "/config/url",
+  ),
+  createChannel(
+    "a webhook to a private address",
+    webhook({ url: "https://2130706433/" }),
+    "SSRF_BLOCKED",
+    "/config/url",
+  ),
   createChannel("a short secret", webhook({ secret: "short" }), "INVALID_CHANNEL_CONFIG", "/config/secret"),
   createChannel("the mask as a secret", webhook({ secret: "***" }), "REDACTION_SENTINEL", "/config/secret"),
-  createChannel("a kind of channel that there is not", { name: "Pigeon", config: { type: "pigeon" } }, "INVALID_CHANNEL_CONFIG", "/config/type"),
+  createChannel(
+    "a kind of channel that there is not",
+    { name: "Pigeon", config: { type: "pigeon" } },
+    "INVALID_CHANNEL_CONFIG",
+    "/config/type",
+  ),
   createPage("a slug with capitals", { slug: "Kept", name: "x" }, "INVALID_SLUG", "/slug"),
   createPage("a slug that is taken", { slug: "kept", name: "x" }, "SLUG_TAKEN", "/slug"),
-  refusedBody(`POST /api/v1/status-pages/${page.id}/components`)("a monitor twice on a page", { target_id: kept.id }, "COMPONENT_ALREADY_ON_PAGE", "/target_id"),
-  refusedBody(`POST /api/v1/status-pages/${page.id}/components`)("a monitor of somebody else", { target_id: foreignTarget.id }, "TARGET_NOT_FOUND", "/target_id"),
-  refusedBody(`POST /api/v1/status-pages/${page.id}/components/reorder`)("an order with a stranger", { target_ids: [foreignTarget.id] }, "INVALID_COMPONENT_ID", "/target_ids/0"),
+  refusedBody(`POST /api/v1/status-pages/${page.id}/components`)(
+    "a monitor twice on a page",
+    { target_id: kept.id },
+    "COMPONENT_ALREADY_ON_PAGE",
+    "/target_id",
+  ),
+  refusedBody(`POST /api/v1/status-pages/${page.id}/components`)(
+    "a monitor of somebody else",
+    { target_id: foreignTarget.id },
+    "TARGET_NOT_FOUND",
+    "/target_id",
+  ),
+  refusedBody(`POST /api/v1/status-pages/${page.id}/components/reorder`)(
+    "an order with a stranger",
+    { target_ids: [foreignTarget.id] },
+    "INVALID_COMPONENT_ID",
+    "/target_ids/0",
+  ),
 ];
 
 const queries: Case[] = [
-  { title: "a page size that is a word", ask: "GET /api/v1/targets?limit=all", code: "INVALID_QUERY", field: "/query/limit" },
+  {
+    title: "a page size that is a word",
+    ask: "GET /api/v1/targets?limit=all",
+    code: "INVALID_QUERY",
+    field: "/query/limit",
+  },
   { title: "a page size of 0", ask: "GET /api/v1/targets?limit=0", code: "INVALID_QUERY", field: "/query/limit" },
   { title: "a negative offset", ask: "GET /api/v1/targets?offset=-1", code: "INVALID_QUERY", field: "/query/offset" },
-  { title: "a query key twice", ask: "GET /api/v1/targets?limit=1&limit=2", code: "INVALID_QUERY", field: "/query/limit" },
-  { title: "an unknown query key", ask: "GET /api/v1/targets?colour=red", code: "UNKNOWN_FIELD", field: "/query/colour" },
-  { title: "an unknown query key where none is taken", ask: `GET /api/v1/targets/${kept.id}?colour=red`, code: "UNKNOWN_FIELD", field: "/query/colour" },
+  {
+    title: "a query key twice",
+    ask: "GET /api/v1/targets?limit=1&limit=2",
+    code: "INVALID_QUERY",
+    field: "/query/limit",
+  },
+  {
+    title: "an unknown query key",
+    ask: "GET /api/v1/targets?colour=red",
+    code: "UNKNOWN_FIELD",
+    field: "/query/colour",
+  },
+  {
+    title: "an unknown query key where none is taken",
+    ask: `GET /api/v1/targets/${kept.id}?colour=red`,
+    code: "UNKNOWN_FIELD",
+    field: "/query/colour",
+  },
   { title: "NUL in a query", ask: "GET /api/v1/targets?q=%00", code: "INVALID_QUERY", field: "/query/q" },
   { title: "NUL in a filter", ask: "GET /api/v1/targets?tag=a%00", code: "INVALID_QUERY", field: "/query/tag" },
-  { title: "a time that is none", ask: `GET /api/v1/targets/${kept.id}/results?from=yesterday`, code: "INVALID_QUERY", field: "/query/from" },
+  {
+    title: "a time that is none",
+    ask: `GET /api/v1/targets/${kept.id}/results?from=yesterday`,
+    code: "INVALID_QUERY",
+    field: "/query/from",
+  },
 ];
 
 const places: Case[] = [
@@ -230,8 +446,18 @@ const places: Case[] = [
   { title: "half a character in a path", ask: "GET /api/v1/targets/%ff", code: "NOT_FOUND" },
   { title: "NUL in a path", ask: "GET /api/v1/targets/%00", code: "NOT_FOUND" },
   { title: "a slash in an id", ask: `GET /api/v1/targets/${kept.id}%2fresults`, code: "TARGET_NOT_FOUND" },
-  { title: "a method that the path does not answer", ask: "PUT /api/v1/targets", code: "METHOD_NOT_ALLOWED", headers: { allow: /POST, GET/ } },
-  { title: "a method that the resource does not answer", ask: `POST /api/v1/targets/${kept.id}`, code: "METHOD_NOT_ALLOWED", headers: { allow: /GET, PATCH, DELETE/ } },
+  {
+    title: "a method that the path does not answer",
+    ask: "PUT /api/v1/targets",
+    code: "METHOD_NOT_ALLOWED",
+    headers: { allow: /POST, GET/ },
+  },
+  {
+    title: "a method that the resource does not answer",
+    ask: `POST /api/v1/targets/${kept.id}`,
+    code: "METHOD_NOT_ALLOWED",
+    headers: { allow: /GET, PATCH, DELETE/ },
+  },
   { title: "a method that nothing answers", ask: "PROPFIND /api/v1/targets", code: "METHOD_NOT_ALLOWED" },
   { title: "an operator's route where no secret is set", ask: "GET /operator/regions", code: "NOT_FOUND" },
 ];
@@ -245,18 +471,60 @@ const json = { json: target };
 
 const doors: Case[] = [
   { title: "no token", ask: "GET /api/v1/targets", as: nobody, ...unauthenticated },
-  { title: "no token, and a body that would be refused", ask: "POST /api/v1/targets", send: { json: {} }, as: nobody, ...unauthenticated },
-  { title: "another scheme", ask: "GET /api/v1/targets", as: nobody.with({ authorization: "Basic b2xnYTpzZWNyZXQ=" }), ...unauthenticated },
-  { title: "an unknown token", ask: "GET /api/v1/targets", as: asking("sm_live_0000000000000000000000000000000000000000000"), ...unauthenticated },
+  {
+    title: "no token, and a body that would be refused",
+    ask: "POST /api/v1/targets",
+    send: { json: {} },
+    as: nobody,
+    ...unauthenticated,
+  },
+  {
+    title: "another scheme",
+    ask: "GET /api/v1/targets",
+    as: nobody.with({ authorization: "Basic b2xnYTpzZWNyZXQ=" }),
+    ...unauthenticated,
+  },
+  {
+    title: "an unknown token",
+    ask: "GET /api/v1/targets",
+    as: asking("sm_live_0000000000000000000000000000000000000000000"),
+    ...unauthenticated,
+  },
   { title: "the mask as a token", ask: "GET /api/v1/targets", as: asking("***"), ...unauthenticated },
   { title: "a revoked token", ask: "GET /api/v1/targets", as: asking(revoked), ...unauthenticated },
   { title: "an expired token", ask: "GET /api/v1/targets", as: asking(expired), ...unauthenticated },
   { title: "an agent's token", ask: "GET /api/v1/targets", as: probe, ...unauthenticated },
-  { title: "a tenant's token where agents speak", ask: "POST /api/agent/results", send: { json: batchOf([]) }, ...unauthenticated },
-  { title: "a token bound to one organisation, used for another", ask: "GET /api/v1/targets", as: asking(olga.token).with({ "x-sm-org": xenia.orgSlug }), ...unauthenticated },
-  { title: "an unbound token, used for somebody else's organisation", ask: "GET /api/v1/targets", as: asking(unbound).with({ "x-sm-org": xenia.orgSlug }), ...unauthenticated },
-  { title: "a cookie that is none", ask: "GET /api/v1/targets", as: nobody.with({ cookie: "_sm_session=guess" }), ...unauthenticated },
-  { title: "a token that may only read", ask: "POST /api/v1/targets", send: json, as: asking(reader), code: "INSUFFICIENT_SCOPE" },
+  {
+    title: "a tenant's token where agents speak",
+    ask: "POST /api/agent/results",
+    send: { json: batchOf([]) },
+    ...unauthenticated,
+  },
+  {
+    title: "a token bound to one organisation, used for another",
+    ask: "GET /api/v1/targets",
+    as: asking(olga.token).with({ "x-sm-org": xenia.orgSlug }),
+    ...unauthenticated,
+  },
+  {
+    title: "an unbound token, used for somebody else's organisation",
+    ask: "GET /api/v1/targets",
+    as: asking(unbound).with({ "x-sm-org": xenia.orgSlug }),
+    ...unauthenticated,
+  },
+  {
+    title: "a cookie that is none",
+    ask: "GET /api/v1/targets",
+    as: nobody.with({ cookie: "_sm_session=guess" }),
+    ...unauthenticated,
+  },
+  {
+    title: "a token that may only read",
+    ask: "POST /api/v1/targets",
+    send: json,
+    as: asking(reader),
+    code: "INSUFFICIENT_SCOPE",
+  },
   {
     title: "a member where an owner is needed",
     ask: "POST /api/v1/status-pages",
@@ -264,9 +532,27 @@ const doors: Case[] = [
     as: asking(milan.token),
     code: "OWNER_REQUIRED",
   },
-  { title: "a cookie, from nowhere", ask: "POST /api/v1/targets", send: json, as: nobody.with(cookie), code: "CSRF_REJECTED" },
-  { title: "a cookie, from another origin", ask: "POST /api/v1/targets", send: json, as: nobody.with({ ...cookie, origin: "https://evil.example" }), code: "CSRF_REJECTED" },
-  { title: "a cookie, from an origin that is none", ask: "POST /api/v1/targets", send: json, as: nobody.with({ ...cookie, origin: "null" }), code: "CSRF_REJECTED" },
+  {
+    title: "a cookie, from nowhere",
+    ask: "POST /api/v1/targets",
+    send: json,
+    as: nobody.with(cookie),
+    code: "CSRF_REJECTED",
+  },
+  {
+    title: "a cookie, from another origin",
+    ask: "POST /api/v1/targets",
+    send: json,
+    as: nobody.with({ ...cookie, origin: "https://evil.example" }),
+    code: "CSRF_REJECTED",
+  },
+  {
+    title: "a cookie, from an origin that is none",
+    ask: "POST /api/v1/targets",
+    send: json,
+    as: nobody.with({ ...cookie, origin: "null" }),
+    code: "CSRF_REJECTED",
+  },
   {
     title: "a cookie, from another site",
     ask: "POST /api/v1/targets",
@@ -274,8 +560,20 @@ const doors: Case[] = [
     as: nobody.with({ ...cookie, origin: url, "sec-fetch-site": "cross-site" }),
     code: "CSRF_REJECTED",
   },
-  { title: "a cookie, from a sister site", ask: `DELETE /api/v1/targets/${kept.id}`, as: nobody.with({ ...cookie, "sec-fetch-site": "same-site" }), code: "CSRF_REJECTED" },
-  { title: "a sign-in code that is none", ask: "POST /api/v1/sessions", send: { json: { code: "guess" } }, as: nobody, code: "SIGN_IN_LINK_INVALID", field: "/code" },
+  {
+    title: "a cookie, from a sister site",
+    ask: `DELETE /api/v1/targets/${kept.id}`,
+    as: nobody.with({ ...cookie, "sec-fetch-site": "same-site" }),
+    code: "CSRF_REJECTED",
+  },
+  {
+    title: "a sign-in code that is none",
+    ask: "POST /api/v1/sessions",
+    send: { json: { code: "guess" } },
+    as: nobody,
+    code: "SIGN_IN_LINK_INVALID",
+    field: "/code",
+  },
   {
     title: "a sign-in that another site sends",
     ask: "POST /api/v1/sessions",
@@ -302,7 +600,13 @@ const agents: Case[] = [
     code: "INVALID_BODY",
     field: "/results/0/total_ms",
   },
-  { title: "results of another protocol", ask: "POST /api/agent/results", send: { json: { ...batchOf([]), protocol: 99 } }, as: probe, code: "AGENT_PROTOCOL_MISMATCH" },
+  {
+    title: "results of another protocol",
+    ask: "POST /api/agent/results",
+    send: { json: { ...batchOf([]), protocol: 99 } },
+    as: probe,
+    code: "AGENT_PROTOCOL_MISMATCH",
+  },
   {
     title: "a pull of another protocol",
     ask: "POST /api/agent/pull",
@@ -313,8 +617,20 @@ const agents: Case[] = [
 ];
 
 /** Another service on the same database, which may reach private addresses, and has an operator. */
-const google = { SM_AUTH__ENABLED_METHODS: "google", SM_AUTH__GOOGLE__CLIENT_ID: "id", SM_AUTH__GOOGLE__CLIENT_SECRET: "secret" };
-const lenient = connect(t, await serveHere(t, database, { SM_SECURITY__ALLOW_PRIVATE_TARGETS: "true", SM_OPERATOR__ADMIN_TOKEN: "a-secret-of-the-operator", ...google }), null);
+const google = {
+  SM_AUTH__ENABLED_METHODS: "google",
+  SM_AUTH__GOOGLE__CLIENT_ID: "id",
+  SM_AUTH__GOOGLE__CLIENT_SECRET: "secret",
+};
+const lenient = connect(
+  t,
+  await serveHere(t, database, {
+    SM_SECURITY__ALLOW_PRIVATE_TARGETS: "true",
+    SM_OPERATOR__ADMIN_TOKEN: "a-secret-of-the-operator",
+    ...google,
+  }),
+  null,
+);
 const withToken = (token: string) => lenient.with({ authorization: `Bearer ${token}` });
 const stage: Stage = {
   sql,
@@ -327,7 +643,12 @@ const stage: Stage = {
   target: (await api.post("/api/v1/targets", { ...target, name: "Of the stage" })).body,
   page,
 };
-const elsewhere = { resources: resources(stage), people: await people(stage), kinds: kinds(), secrets: await sealedAway(stage) };
+const elsewhere = {
+  resources: resources(stage),
+  people: await people(stage),
+  kinds: kinds(),
+  secrets: await sealedAway(stage),
+};
 
 function refuses(chapter: string, cases: readonly Case[], caller: Client): void {
   t.test(chapter, async (t) => {
@@ -339,12 +660,17 @@ function refuses(chapter: string, cases: readonly Case[], caller: Client): void 
     t.equal(await snapshots.whole(), before, "nothing was written");
   });
 }
-for (const [chapter, cases] of Object.entries({ shapes, values, queries, places, doors, agents })) refuses(chapter, cases, api);
+for (const [chapter, cases] of Object.entries({ shapes, values, queries, places, doors, agents }))
+  refuses(chapter, cases, api);
 for (const [chapter, cases] of Object.entries(elsewhere)) refuses(chapter, cases, withToken(olga.token));
 
 t.test("without the secret of an operator none of the operator's routes is there", async (t) => {
   for (const route of routes.filter(({ door }) => door === "operator")) {
-    const answer = await asking("a-secret-of-the-operator").send(route.method, route.path.replaceAll(/\{\w+\}/g, "x"), route.body === null ? {} : { json: {} });
+    const answer = await asking("a-secret-of-the-operator").send(
+      route.method,
+      route.path.replaceAll(/\{\w+\}/g, "x"),
+      route.body === null ? {} : { json: {} },
+    );
     isRefused(t, answer, { title: nameOf(route), code: "NOT_FOUND" });
   }
 });
@@ -364,11 +690,27 @@ t.test("what a plan gives is given once: quotas are 422, budgets 429 with the ti
   const mine = asking(poor.token);
   t.equal((await mine.post("/api/v1/targets", target)).status, 201);
   const full = await mine.post("/api/v1/targets", target);
-  t.match(full, { status: 422, body: { error: { code: "QUOTA_EXCEEDED", field: null, details: { quota: "max_targets", current: 1, limit: 1, plan: "small" } } } });
-  t.match(await mine.post("/api/v1/targets/bulk", [target]), { status: 422, body: { error: { code: "QUOTA_EXCEEDED" } } }, "bulk has a budget of its own, and the same quota");
+  t.match(full, {
+    status: 422,
+    body: {
+      error: {
+        code: "QUOTA_EXCEEDED",
+        field: null,
+        details: { quota: "max_targets", current: 1, limit: 1, plan: "small" },
+      },
+    },
+  });
+  t.match(
+    await mine.post("/api/v1/targets/bulk", [target]),
+    { status: 422, body: { error: { code: "QUOTA_EXCEEDED" } } },
+    "bulk has a budget of its own, and the same quota",
+  );
   await mine.post("/api/v1/targets", target);
   const late = await mine.post("/api/v1/targets", target);
-  t.match(late, { status: 429, body: { error: { code: "RATE_LIMITED", field: null, details: { scope: "per_org_api_writes", limit: 3 } } } });
+  t.match(late, {
+    status: 429,
+    body: { error: { code: "RATE_LIMITED", field: null, details: { scope: "per_org_api_writes", limit: 3 } } },
+  });
   t.match(late.headers["retry-after"], /^([1-9]|[1-5]\d|60)$/);
   isRefused(t, full, { title: "a quota", code: "QUOTA_EXCEEDED" });
   isRefused(t, late, { title: "a budget", code: "RATE_LIMITED" });
@@ -393,7 +735,9 @@ t.test("a Host header or a request target that is none is named as one", async (
 
 t.test("what a page of ours sends passes", async (t) => {
   for (const headers of [{ "sec-fetch-site": "same-origin" }, { origin: url }]) {
-    const { status } = await nobody.with({ ...cookie, ...headers }).post("/api/v1/targets", { ...target, name: "By cookie" });
+    const { status } = await nobody
+      .with({ ...cookie, ...headers })
+      .post("/api/v1/targets", { ...target, name: "By cookie" });
     t.equal(status, 201);
   }
 });
@@ -401,13 +745,23 @@ t.test("what a page of ours sends passes", async (t) => {
 t.test("results that cannot be kept are counted, and the rest of the batch lands", async (t) => {
   const now = Date.now();
   const mine = runOf(kept.id, now - 1000);
-  const results = [mine, runOf(newId(), now), runOf(kept.id, now + 600_000), runOf(kept.id, now - 91 * 86_400_000), mine];
+  const results = [
+    mine,
+    runOf(newId(), now),
+    runOf(kept.id, now + 600_000),
+    runOf(kept.id, now - 91 * 86_400_000),
+    mine,
+  ];
   const { status, body } = await probe.post("/api/agent/results", batchOf(results));
   t.equal(status, 200);
   t.strictSame(body, { stored: 1, duplicates: 1, dropped_future: 2, dropped_unassigned: 1 });
 });
 
 t.test("every code of the registry was provoked", (t) => {
-  t.strictSame(neverSeen(), [], "a new code gets a case: above, in refusals.ts, or in outages.ts where a part of the service has to be away");
+  t.strictSame(
+    neverSeen(),
+    [],
+    "a new code gets a case: above, in refusals.ts, or in outages.ts where a part of the service has to be away",
+  );
   t.end();
 });

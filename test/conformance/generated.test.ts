@@ -35,7 +35,11 @@ const url = await serveHere(t, database, {
 });
 const nobody = connect(t, url, null);
 const bearing = (token: string): Client => nobody.with({ authorization: `Bearer ${token}` });
-const callers: Record<string, Client> = { token: bearing(olga.token), agent: bearing(agent.token), operator: bearing(operatorSecret) };
+const callers: Record<string, Client> = {
+  token: bearing(olga.token),
+  agent: bearing(agent.token),
+  operator: bearing(operatorSecret),
+};
 
 const made = async (path: string, json: object): Promise<Json> => (await callers["token"]!.post(path, json)).body;
 const target = await made("/api/v1/targets", { name: "Shop", check: tcp });
@@ -81,7 +85,9 @@ const operations: Operation[] = Object.entries<Json>(document.paths).flatMap(([p
     security: it.security,
     parameters: it.parameters.map((parameter: Node) => resolve(document, parameter)),
     body: it.requestBody?.content["application/json"].schema ?? null,
-    responses: Object.fromEntries(Object.entries<Json>(it.responses).map(([status, response]) => [status, resolve(document, response)])),
+    responses: Object.fromEntries(
+      Object.entries<Json>(it.responses).map(([status, response]) => [status, resolve(document, response)]),
+    ),
   })),
 );
 
@@ -100,11 +106,21 @@ function validatorOf(schema: Node): ValidateFunction {
 function broken(operation: Operation, answer: Answer, body: Json): string | null {
   const response = operation.responses[answer.status];
   if (response === undefined) return "a status that is not declared";
-  if (answer.status >= 500 && answer.body?.error?.code !== "PROBE_UNAVAILABLE" && answer.body?.error?.code !== "STATUS_DATA_UNAVAILABLE") return "the service failed";
+  if (
+    answer.status >= 500 &&
+    answer.body?.error?.code !== "PROBE_UNAVAILABLE" &&
+    answer.body?.error?.code !== "STATUS_DATA_UNAVAILABLE"
+  )
+    return "the service failed";
   for (const [header, declared] of Object.entries<Node>(response["headers"] ?? {})) {
     const { required, schema } = resolve(document, declared);
     const value = answer.headers[header.toLowerCase()];
-    if (value === undefined ? required === true : !validatorOf(schema)(schema.type === "integer" ? Number(value) : String(value))) return `the header ${header} is ${value}`;
+    if (
+      value === undefined
+        ? required === true
+        : !validatorOf(schema)(schema.type === "integer" ? Number(value) : String(value))
+    )
+      return `the header ${header} is ${value}`;
   }
   const [type, media] = Object.entries<Node>(response["content"] ?? {})[0] ?? [null, null];
   if (type === null || media === null) return answer.text === "" ? null : "a body that is not declared";
@@ -117,7 +133,8 @@ function broken(operation: Operation, answer: Answer, body: Json): string | null
 function brokenError(answer: Answer, media: Node, body: Json): string | null {
   const { code, field, message } = answer.body.error;
   if (media["examples"][code] === undefined) return `the code ${code} is not declared`;
-  if (errorCodes[code as keyof typeof errorCodes].status !== answer.status) return `the code ${code} with the status ${answer.status}`;
+  if (errorCodes[code as keyof typeof errorCodes].status !== answer.status)
+    return `the code ${code} with the status ${answer.status}`;
   if (message.trim() === "") return "no message";
   if (field === null || field === "" || field.startsWith("/query/")) return null;
   return field.startsWith("/") && leadsSomewhere(field, body) ? null : `the field ${field}`;
@@ -141,14 +158,18 @@ function leadsSomewhere(pointer: string, body: Json): boolean {
 /** Codes that say that a request does not fit its schema. */
 const misfits = new Set(["INVALID_BODY", "INVALID_JSON", "UNKNOWN_FIELD", "INVALID_QUERY", "INVALID_ID"]);
 /** Where a rule is stricter than a schema can say: which credentials and which body go together, and the fields of a partial check. */
-const beyondSchemas = /^POST .*\/targets.* INVALID_BODY .*\/(?:bearer_token|basic_auth\/0|body|name)$|^PATCH \/api\/v1\/targets\/\{id\} \w+ \/check/;
+const beyondSchemas =
+  /^POST .*\/targets.* INVALID_BODY .*\/(?:bearer_token|basic_auth\/0|body|name)$|^PATCH \/api\/v1\/targets\/\{id\} \w+ \/check/;
 
 const callerOf = ({ security }: Operation): Client => callers[Object.keys(security[0] ?? {})[0] ?? ""] ?? nobody;
 
 function pathOf({ method, path }: Operation, id: string | null): string {
   const own = Object.entries(belongings).find(([prefix]) => path.startsWith(prefix))?.[1];
   const spared = method === "DELETE" || /\/(?:restore|switch)$/.test(path);
-  return path.replaceAll(/\{(\w+)\}/g, (_, name: string) => id ?? (spared ? newId() : name === "id" ? (own ?? newId()) : (parts[name] ?? newId())));
+  return path.replaceAll(
+    /\{(\w+)\}/g,
+    (_, name: string) => id ?? (spared ? newId() : name === "id" ? (own ?? newId()) : (parts[name] ?? newId())),
+  );
 }
 
 /** Good bodies, and nothing among them that would send something off this machine or hold the test up. */
@@ -156,8 +177,10 @@ function bodiesOf(operation: Operation): Arbitrary<Json> {
   if (operation.body === null) return fc.constant(undefined);
   const good = fitting(document, operation.body);
   if (operation.path === "/api/agent/pull") return good.map((body) => ({ ...body, cursor: null, protocol: 1 }));
-  if (operation.path === "/api/v1/notification-channels/test") return good.map((body) => ({ ...body, config: webhook }));
-  if (operation.name === "PATCH /api/v1/notification-channels/{id}") return good.map(({ config, ...body }) => (config === undefined ? body : { ...body, config: webhook }));
+  if (operation.path === "/api/v1/notification-channels/test")
+    return good.map((body) => ({ ...body, config: webhook }));
+  if (operation.name === "PATCH /api/v1/notification-channels/{id}")
+    return good.map(({ config, ...body }) => (config === undefined ? body : { ...body, config: webhook }));
   return good;
 }
 
@@ -168,30 +191,56 @@ const queryOf = (query: Record<string, Json>): string => {
 };
 
 /** Asks, and notes what is wrong with the answer. `wanted` looks at what the document does not say. */
-async function probe(operation: Operation, path: string, send: RequestOptions, body: Json, failures: string[], wanted: (answer: Answer) => string | null): Promise<void> {
+async function probe(
+  operation: Operation,
+  path: string,
+  send: RequestOptions,
+  body: Json,
+  failures: string[],
+  wanted: (answer: Answer) => string | null,
+): Promise<void> {
   const answer = await callerOf(operation).send(operation.method, path, send);
   const fault = broken(operation, answer, body) ?? wanted(answer);
   if (fault !== null)
-    failures.push(`${fault}: ${operation.method} ${path} ${JSON.stringify(body ?? String(send.body ?? "")).slice(0, 600)} -> ${answer.status} ${answer.text.slice(0, 300)}`);
+    failures.push(
+      `${fault}: ${operation.method} ${path} ${JSON.stringify(body ?? String(send.body ?? "")).slice(0, 600)} -> ${answer.status} ${answer.text.slice(0, 300)}`,
+    );
 }
 
 /** A body of another protocol version is refused for that, whatever else is wrong in it. */
 const refused = (answer: Answer): string | null =>
-  [400, 413, 415, 422].includes(answer.status) || answer.body?.error?.code === "AGENT_PROTOCOL_MISMATCH" ? null : "it should have been refused";
+  [400, 413, 415, 422].includes(answer.status) || answer.body?.error?.code === "AGENT_PROTOCOL_MISMATCH"
+    ? null
+    : "it should have been refused";
 
 t.test("what fits the document is not refused for its shape", async (t) => {
   const done = new Set<string>();
   for (const operation of operations) {
     const failures: string[] = [];
     const queries = operation.parameters.filter((it) => it.in === "query");
-    const query = fc.record(Object.fromEntries(queries.map((it) => [it.name, fitting(document, it.schema)])), { requiredKeys: [], noNullPrototype: true });
-    for (const [body, asked] of sample(fc.tuple(bodiesOf(operation), query), operation.body === null && queries.length === 0 ? 1 : runs)) {
+    const query = fc.record(Object.fromEntries(queries.map((it) => [it.name, fitting(document, it.schema)])), {
+      requiredKeys: [],
+      noNullPrototype: true,
+    });
+    for (const [body, asked] of sample(
+      fc.tuple(bodiesOf(operation), query),
+      operation.body === null && queries.length === 0 ? 1 : runs,
+    )) {
       const path = `${pathOf(operation, null)}${queryOf(asked)}`;
-      await probe(operation, path, body === undefined ? {} : { json: body }, body, failures, ({ status, body: reply }) => {
-        if (status < 300) done.add(operation.name);
-        const { code, field } = reply?.error ?? {};
-        return misfits.has(code) && !beyondSchemas.test(`${operation.name} ${code} ${field}`) ? "it fits, and was refused" : null;
-      });
+      await probe(
+        operation,
+        path,
+        body === undefined ? {} : { json: body },
+        body,
+        failures,
+        ({ status, body: reply }) => {
+          if (status < 300) done.add(operation.name);
+          const { code, field } = reply?.error ?? {};
+          return misfits.has(code) && !beyondSchemas.test(`${operation.name} ${code} ${field}`)
+            ? "it fits, and was refused"
+            : null;
+        },
+      );
     }
     t.strictSame(failures, [], `${operation.name}, seed ${seed}`);
   }
@@ -208,7 +257,10 @@ t.test("a body with something wrong in it is refused as the document says, or ta
       bodiesOf(operation).chain((good) => spoilt(good)),
       2 * runs,
     )) {
-      const held = operation.path === "/api/agent/pull" || operation.path === "/api/v1/notification-channels/test" || operation.name === "PATCH /api/v1/notification-channels/{id}";
+      const held =
+        operation.path === "/api/agent/pull" ||
+        operation.path === "/api/v1/notification-channels/test" ||
+        operation.name === "PATCH /api/v1/notification-channels/{id}";
       const fits = validator(body);
       // What still fits was asked for above, where it is made sure that it does no harm.
       if (held && fits) continue;
@@ -239,7 +291,20 @@ const parsed = (body: string | Buffer): Json => {
 };
 
 t.test("odd paths and queries are answered as the document says", async (t) => {
-  const ids = ["%", "%zz", "a%00b", "%ff%fe", "%f0%9f", "..%2f..", "x".repeat(2000), "%F0%9F%A7%AA", "null", "-1", "01931F2E-7C1A-7D30-9B5E-2F6A4C8D1E90", newId()];
+  const ids = [
+    "%",
+    "%zz",
+    "a%00b",
+    "%ff%fe",
+    "%f0%9f",
+    "..%2f..",
+    "x".repeat(2000),
+    "%F0%9F%A7%AA",
+    "null",
+    "-1",
+    "01931F2E-7C1A-7D30-9B5E-2F6A4C8D1E90",
+    newId(),
+  ];
   const odd = [
     "",
     "-1",
@@ -264,17 +329,23 @@ t.test("odd paths and queries are answered as the document says", async (t) => {
     const failures: string[] = [];
     const [good] = sample(bodiesOf(operation), 1);
     const send = good === undefined ? {} : { json: good };
-    if (operation.path.includes("{")) for (const id of ids) await probe(operation, pathOf(operation, id), send, good, failures, () => null);
+    if (operation.path.includes("{"))
+      for (const id of ids) await probe(operation, pathOf(operation, id), send, good, failures, () => null);
     // The others take any query: they are asked by probes and browsers.
     if (operation.method === "GET" && /^\/(?:api\/(?:public\/)?v1|operator)\//.test(operation.path)) {
       const own = pathOf(operation, null);
-      await probe(operation, `${own}?intervall=1`, send, good, failures, (answer) => (answer.body?.error?.code === "UNKNOWN_FIELD" ? null : "an unknown parameter was taken"));
+      await probe(operation, `${own}?intervall=1`, send, good, failures, (answer) =>
+        answer.body?.error?.code === "UNKNOWN_FIELD" ? null : "an unknown parameter was taken",
+      );
       await probe(operation, `${own}?__proto__=1`, send, good, failures, refused);
       for (const { name, description } of operation.parameters.filter((it) => it.in === "query")) {
         if (/silently capped/.test(description))
-          await probe(operation, `${own}?${name}=${"9".repeat(30)}`, send, good, failures, (answer) => (answer.status === 200 ? null : "a large value was not capped"));
+          await probe(operation, `${own}?${name}=${"9".repeat(30)}`, send, good, failures, (answer) =>
+            answer.status === 200 ? null : "a large value was not capped",
+          );
         await probe(operation, `${own}?${name}=1&${name}=1`, send, good, failures, refused);
-        for (const text of odd) await probe(operation, `${own}?${name}=${text.replaceAll('"', "%22")}`, send, good, failures, () => null);
+        for (const text of odd)
+          await probe(operation, `${own}?${name}=${text.replaceAll('"', "%22")}`, send, good, failures, () => null);
       }
     }
     t.strictSame(failures, [], `${operation.name}, seed ${seed}`);

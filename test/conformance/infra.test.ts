@@ -11,14 +11,19 @@ import { parse } from "yaml";
 const root = join(import.meta.dirname, "../../..");
 const read = (file: string): string => readFileSync(join(root, file), "utf8");
 const manifest = JSON.parse(read("package.json")) as { packageManager: string; engines: { node: string } };
-const help = execFileSync(process.execPath, [createRequire(import.meta.url).resolve("sm-agent/cli"), "run", "--help"], { encoding: "utf8" });
+const help = execFileSync(process.execPath, [createRequire(import.meta.url).resolve("sm-agent/cli"), "run", "--help"], {
+  encoding: "utf8",
+});
 const agentVariables = new Set([...help.matchAll(/SM_\w+/g)].map(([name]) => name).concat("SM_AGENT_TOKEN_FILE"));
 const agentOptions = new Set([...help.matchAll(/--[a-z-]+/g)].map(([name]) => name));
 
 /** What the control plane finds wrong with settings; a secret's file is replaced by one that is there. */
 function problemsOf(t: Test, env: Record<string, string>): string {
   const cwd = t.testdir({ kek: Buffer.alloc(32, 7).toString("base64"), url: "postgres://user@host/name" });
-  const files = Object.entries(env).map(([name, value]) => [name, !name.endsWith("_FILE") ? value : join(cwd, name.includes("KEK") ? "kek" : "url")]);
+  const files = Object.entries(env).map(([name, value]) => [
+    name,
+    !name.endsWith("_FILE") ? value : join(cwd, name.includes("KEK") ? "kek" : "url"),
+  ]);
   writeFileSync(join(cwd, "statusmesh.toml"), "");
   try {
     loadConfig({ env: Object.fromEntries(files) as Record<string, string>, cwd });
@@ -82,16 +87,30 @@ for (const file of ["infra/docker/agent.Dockerfile", "infra/docker/control-plane
     const at = (of: Instruction[], fits: (instruction: Instruction) => boolean) => of.findIndex(fits);
     const installs = at(build, ({ rest }) => rest.startsWith("pnpm install"));
     t.ok(installs > 0);
-    for (const needed of ["infra/patches", "pnpm-lock.yaml", "pnpm-workspace.yaml", "test/package.json", "packages/shared/package.json"]) {
+    for (const needed of [
+      "infra/patches",
+      "pnpm-lock.yaml",
+      "pnpm-workspace.yaml",
+      "test/package.json",
+      "packages/shared/package.json",
+    ]) {
       const copied = at(build, ({ word, rest }) => word === "COPY" && rest.includes(needed));
       t.ok(copied >= 0 && copied < installs, `${needed} is there before the install`);
     }
-    t.match(build.map(({ rest }) => rest).join("\n"), `npm install --global ${manifest.packageManager}`, "pnpm is that of the repository");
+    t.match(
+      build.map(({ rest }) => rest).join("\n"),
+      `npm install --global ${manifest.packageManager}`,
+      "pnpm is that of the repository",
+    );
     const user = at(final, ({ word }) => word === "USER");
     t.equal(final[user]?.rest, "node", "it does not run as root");
     t.ok(user < at(final, ({ word }) => word === "ENTRYPOINT"));
     t.ok(at(final, ({ word }) => word === "HEALTHCHECK") > 0);
-    const settings = Object.fromEntries(final.filter(({ word }) => word === "ENV").flatMap(({ rest }) => rest.split(" ").map((pair) => pair.split("=") as [string, string])));
+    const settings = Object.fromEntries(
+      final
+        .filter(({ word }) => word === "ENV")
+        .flatMap(({ rest }) => rest.split(" ").map((pair) => pair.split("=") as [string, string])),
+    );
     if (file.includes("agent"))
       t.ok(
         Object.keys(settings).every((name) => agentVariables.has(name)),
@@ -101,9 +120,18 @@ for (const file of ["infra/docker/agent.Dockerfile", "infra/docker/control-plane
   });
 
 t.test(".dockerignore leaves out what is made again", async (t) => {
-  for (const path of ["node_modules", "packages/agent/node_modules", "packages/agent/dist", ".git", "data", "test/journeys", "packages/agent/src/cli.test.ts"])
+  for (const path of [
+    "node_modules",
+    "packages/agent/node_modules",
+    "packages/agent/dist",
+    ".git",
+    "data",
+    "test/journeys",
+    "packages/agent/src/cli.test.ts",
+  ])
     t.ok(isIgnored(path), path);
-  for (const path of ["packages/agent/src/cli.ts", "test/package.json", "infra/patches", "LICENSE"]) t.notOk(isIgnored(path), path);
+  for (const path of ["packages/agent/src/cli.ts", "test/package.json", "infra/patches", "LICENSE"])
+    t.notOk(isIgnored(path), path);
 });
 
 interface Service {
@@ -115,7 +143,11 @@ interface Service {
 }
 
 t.test("compose.yaml", async (t) => {
-  const compose = parse(read("infra/docker/compose.yaml")) as { services: Record<string, Service>; secrets: object; volumes: object };
+  const compose = parse(read("infra/docker/compose.yaml")) as {
+    services: Record<string, Service>;
+    secrets: object;
+    volumes: object;
+  };
   for (const [name, { build, secrets, volumes, environment }] of Object.entries(compose.services)) {
     if (build !== undefined) t.ok(existsSync(join(root, build.dockerfile)), `${name}: ${build.dockerfile}`);
     for (const secret of secrets) t.ok(secret in compose.secrets, `${name}: the secret ${secret} is declared`);
@@ -123,7 +155,8 @@ t.test("compose.yaml", async (t) => {
       .map(String)
       .filter((text) => text.startsWith("/run/secrets/")))
       t.ok(secrets.includes(value.slice("/run/secrets/".length)), `${name}: ${value} is handed over`);
-    for (const volume of volumes) t.ok(Object.hasOwn(compose.volumes, volume.split(":", 1).join()), `${name}: the volume ${volume} is declared`);
+    for (const volume of volumes)
+      t.ok(Object.hasOwn(compose.volumes, volume.split(":", 1).join()), `${name}: the volume ${volume} is declared`);
   }
   const { agent, "control-plane": controlPlane } = compose.services;
   t.ok(agent?.read_only === true && controlPlane?.read_only === true);
@@ -132,7 +165,13 @@ t.test("compose.yaml", async (t) => {
     [],
   );
   const usual = (value: string) => /^\$\{\w+:-(.*)\}$/.exec(value)?.[1] ?? value;
-  t.equal(problemsOf(t, Object.fromEntries(Object.entries(controlPlane!.environment).map(([name, value]) => [name, usual(value)]))), "");
+  t.equal(
+    problemsOf(
+      t,
+      Object.fromEntries(Object.entries(controlPlane!.environment).map(([name, value]) => [name, usual(value)])),
+    ),
+    "",
+  );
 });
 
 t.test("systemd units are shut tight, and name what there is", async (t) => {
@@ -145,7 +184,14 @@ t.test("systemd units are shut tight, and name what there is", async (t) => {
       ["[Unit]", "[Service]", "[Install]"],
     );
     t.ok(lines.every((line) => /^(?:\[\w+\]|[A-Z]\w+=.*)$/.test(line)));
-    for (const wanted of ["DynamicUser=yes", "NoNewPrivileges=yes", "ProtectSystem=strict", "CapabilityBoundingSet=", "SystemCallFilter=@system-service", "Restart=always"])
+    for (const wanted of [
+      "DynamicUser=yes",
+      "NoNewPrivileges=yes",
+      "ProtectSystem=strict",
+      "CapabilityBoundingSet=",
+      "SystemCallFilter=@system-service",
+      "Restart=always",
+    ])
       t.ok(lines.includes(wanted), `${name}: ${wanted}`);
     for (const key of ["StateDirectory", "LoadCredential", "RestrictAddressFamilies", "MemoryMax"])
       t.ok(
@@ -158,13 +204,16 @@ t.test("systemd units are shut tight, and name what there is", async (t) => {
     });
     if (name === "statusmesh") t.equal(problemsOf(t, Object.fromEntries(settings)), "");
     const start = lines.find((line) => line.startsWith("ExecStart="))!;
-    const options = [...start.matchAll(/--[a-z-]+/g)].map(([option]) => option).filter((option) => option !== "--enable-source-maps");
+    const options = [...start.matchAll(/--[a-z-]+/g)]
+      .map(([option]) => option)
+      .filter((option) => option !== "--enable-source-maps");
     for (const option of options) t.ok(agentOptions.has(option), `${name}: ${option}`);
   }
 });
 
 /** A template as YAML with every branch taken and every value an "x". */
-const flattened = (template: string): unknown => parse(template.replaceAll(/^\s*\{\{-? .*\}\}\n/gm, "").replaceAll(/"?\{\{-? [^}]*\}\}"?/g, "x"));
+const flattened = (template: string): unknown =>
+  parse(template.replaceAll(/^\s*\{\{-? .*\}\}\n/gm, "").replaceAll(/"?\{\{-? [^}]*\}\}"?/g, "x"));
 
 t.test("the chart of the agent", async (t) => {
   const chart = parse(read("infra/helm/sm-agent/Chart.yaml")) as { version: string; appVersion: string };
@@ -180,14 +229,18 @@ t.test("the chart of the agent", async (t) => {
     t.notMatch(template, /\t/);
     for (const [, path] of template.matchAll(/\.Values\.([\w.]+)/g)) {
       used.add(path!);
-      const found = path!.split(".").reduce<unknown>((at, key) => (at as Record<string, unknown> | undefined)?.[key], values);
+      const found = path!
+        .split(".")
+        .reduce<unknown>((at, key) => (at as Record<string, unknown> | undefined)?.[key], values);
       t.not(found, undefined, `${name}: ${path} is in values.yaml`);
     }
     t.match(flattened(template), { apiVersion: String, kind: String, metadata: { name: "x-sm-agent" } }, name);
   }
   const leaves = (tree: Record<string, unknown>, before = ""): string[] =>
     Object.entries(tree).flatMap(([key, value]) =>
-      used.has(before + key) || typeof value !== "object" || value === null || Array.isArray(value) ? [before + key] : leaves(value as Record<string, unknown>, `${before}${key}.`),
+      used.has(before + key) || typeof value !== "object" || value === null || Array.isArray(value)
+        ? [before + key]
+        : leaves(value as Record<string, unknown>, `${before}${key}.`),
     );
   t.strictSame(
     leaves(values).filter((path) => !used.has(path)),
@@ -196,7 +249,9 @@ t.test("the chart of the agent", async (t) => {
   );
 
   const pod = (
-    flattened(read("infra/helm/sm-agent/templates/deployment.yaml")) as { spec: { template: { spec: Record<string, unknown> & { containers: Record<string, unknown>[] } } } }
+    flattened(read("infra/helm/sm-agent/templates/deployment.yaml")) as {
+      spec: { template: { spec: Record<string, unknown> & { containers: Record<string, unknown>[] } } };
+    }
   ).spec.template.spec;
   const container = pod.containers[0] as { env: { name: string }[]; securityContext: object; livenessProbe: object };
   t.strictSame(
@@ -204,7 +259,11 @@ t.test("the chart of the agent", async (t) => {
     [],
     "every variable is one of the agent's",
   );
-  t.match(container.securityContext, { allowPrivilegeEscalation: false, readOnlyRootFilesystem: true, capabilities: { drop: ["ALL"] } });
+  t.match(container.securityContext, {
+    allowPrivilegeEscalation: false,
+    readOnlyRootFilesystem: true,
+    capabilities: { drop: ["ALL"] },
+  });
   t.match(pod, { automountServiceAccountToken: false, securityContext: { runAsNonRoot: true } });
   t.match(container.livenessProbe, { httpGet: { path: "/healthz" } });
 });

@@ -32,11 +32,26 @@ interface Cell {
 }
 
 /** The ids of a cell: own ones are fresh where the request is let in and changes something. */
-async function idsFor({ caller, route, places, whose, foreign = homes.other }: Cell, outcome: Outcome): Promise<string[]> {
+async function idsFor(
+  { caller, route, places, whose, foreign = homes.other }: Cell,
+  outcome: Outcome,
+): Promise<string[]> {
   // Who acts in the deleted organisation asks for that very one.
-  const own = await planted.ids(places, caller.home, outcome === "granted" && route.method !== "GET" && !(caller.deleted && places[0]?.thing === "org"));
+  const own = await planted.ids(
+    places,
+    caller.home,
+    outcome === "granted" && route.method !== "GET" && !(caller.deleted && places[0]?.thing === "org"),
+  );
   const theirs = whose.includes("foreign") ? await planted.ids(places, foreign, false) : [];
-  return whose.map((one, at) => (one === "own" ? own[at]! : one === "foreign" ? theirs[at]! : places[at]!.thing === "region" ? `r-${newId()}` : newId()));
+  return whose.map((one, at) =>
+    one === "own"
+      ? own[at]!
+      : one === "foreign"
+        ? theirs[at]!
+        : places[at]!.thing === "region"
+          ? `r-${newId()}`
+          : newId(),
+  );
 }
 
 function wanted(route: Route, outcome: Outcome): { status: number; code?: string } {
@@ -52,7 +67,8 @@ let before = "";
 
 /** Holds the database against what it was before the refused requests; what is made for the next ones comes after. */
 async function nothingChanged(t: Test): Promise<void> {
-  if (refused.length > 0) t.equal(await snapshots.whole(), before, `not a row has changed by any of: ${refused.join("; ")}`);
+  if (refused.length > 0)
+    t.equal(await snapshots.whole(), before, `not a row has changed by any of: ${refused.join("; ")}`);
   refused = [];
 }
 
@@ -65,7 +81,8 @@ async function check(t: Test, cell: Cell): Promise<{ answer: Answer; ids: string
   );
   const title = `${nameOf(route)} by ${caller.title}${whose.length === 0 ? "" : `, ids ${whose.join(" and ")}`}`;
   const ids = await idsFor(cell, outcome);
-  const ofBystander = () => snapshots.of(caller.home.orgId === homes.other.orgId ? homes.acme.orgId : homes.other.orgId);
+  const ofBystander = () =>
+    snapshots.of(caller.home.orgId === homes.other.orgId ? homes.acme.orgId : homes.other.orgId);
   const writes = route.method !== "GET";
   const changes = writes && outcome === "granted";
   if (changes) await nothingChanged(t);
@@ -75,16 +92,25 @@ async function check(t: Test, cell: Cell): Promise<{ answer: Answer; ids: string
   const answer = await ask(caller.client, route, places, ids);
   asked++;
   const { status, code } = wanted(route, outcome);
-  t.match({ status: answer.status, code: answer.body?.error?.code ?? undefined }, { status, code }, `${title}: ${answer.text.slice(0, 200)}`);
-  if (outcome === "INSUFFICIENT_SCOPE") t.equal(answer.body?.error?.details?.scope, route.scope, `${title}: the scope that is missing`);
+  t.match(
+    { status: answer.status, code: answer.body?.error?.code ?? undefined },
+    { status, code },
+    `${title}: ${answer.text.slice(0, 200)}`,
+  );
+  if (outcome === "INSUFFICIENT_SCOPE")
+    t.equal(answer.body?.error?.details?.scope, route.scope, `${title}: the scope that is missing`);
   if (changes) t.equal(await ofBystander(), theirs, `${title}: nothing of anybody else's has changed`);
-  if (caller.deleted && outcome === "granted") await sql`update orgs set deleted_at = now() where id = ${caller.home.orgId} and deleted_at is null`;
+  if (caller.deleted && outcome === "granted")
+    await sql`update orgs set deleted_at = now() where id = ${caller.home.orgId} and deleted_at is null`;
   return { answer, ids };
 }
 
 /** Asks with the foreign id and then with one that there is not, which is the same to the byte. */
 async function checkTwins(t: Test, cell: Omit<Cell, "whose">, shape: (whose: Whose) => Whose[]): Promise<void> {
-  const [foreign, absent] = [await check(t, { ...cell, whose: shape("foreign") }), await check(t, { ...cell, whose: shape("absent") })];
+  const [foreign, absent] = [
+    await check(t, { ...cell, whose: shape("foreign") }),
+    await check(t, { ...cell, whose: shape("absent") }),
+  ];
   t.strictSame(
     comparable(foreign.answer, foreign.ids),
     comparable(absent.answer, absent.ids),
@@ -103,12 +129,18 @@ for (const route of tenantRoutes) {
     const all = { route, places };
 
     for (const caller of [...intruders, ...ofGone]) await check(t, { ...all, caller, whose: own });
-    for (const caller of [owner, member, ...(route.scope === null ? [] : [only[route.scope]])]) await check(t, { ...all, caller, whose: own });
+    for (const caller of [owner, member, ...(route.scope === null ? [] : [only[route.scope]])])
+      await check(t, { ...all, caller, whose: own });
     // What is made anew below an organisation is in another one, which a bound token does not reach.
     if (places[0]?.thing !== "org" || route.method === "GET") await check(t, { ...all, caller: bound, whose: own });
     for (const caller of without) {
       // Past the scope an absent id says as much as an own one, and spares making one.
-      await check(t, { ...all, caller, whose: route.method === "GET" || caller.scopes.has(route.scope ?? "") === false ? own : places.map(() => "absent") });
+      await check(t, {
+        ...all,
+        caller,
+        whose:
+          route.method === "GET" || caller.scopes.has(route.scope ?? "") === false ? own : places.map(() => "absent"),
+      });
     }
 
     if (places.length === 0) return await nothingChanged(t);
@@ -121,7 +153,9 @@ for (const route of tenantRoutes) {
       }
     }
     for (const caller of [outsider, elsewhere]) {
-      await checkTwins(t, { ...all, caller, foreign: homes.acme }, (one) => places.map(({ thing }) => (thing === "region" ? "own" : one)));
+      await checkTwins(t, { ...all, caller, foreign: homes.acme }, (one) =>
+        places.map(({ thing }) => (thing === "region" ? "own" : one)),
+      );
     }
     await nothingChanged(t);
   });

@@ -25,7 +25,12 @@ const snapshots = await openSnapshots(sql);
 const nobody = connect(t, url, null);
 
 /** What stands for the ids in the path of a page. */
-const pageIds: Readonly<Record<string, Thing>> = { "/monitors/{id}": "target", "/incidents/{id}": "incident", "/channels/{id}": "channel", "/status-pages/{id}": "page" };
+const pageIds: Readonly<Record<string, Thing>> = {
+  "/monitors/{id}": "target",
+  "/incidents/{id}": "incident",
+  "/channels/{id}": "channel",
+  "/status-pages/{id}": "page",
+};
 
 const tenantPages = allPages({ github: null, google: null })
   .filter(({ door }) => door === "tenant")
@@ -36,7 +41,8 @@ function thingOf(path: string): Thing | null {
   const prefix = /^.*?\}/.exec(path)?.[0];
   if (prefix === undefined) return null;
   const thing = pageIds[prefix];
-  if (thing === undefined) throw new Error(`Add "${prefix}" to pageIds in test/conformance/leaks.test.ts: what the id of the page names.`);
+  if (thing === undefined)
+    throw new Error(`Add "${prefix}" to pageIds in test/conformance/leaks.test.ts: what the id of the page names.`);
   return thing;
 }
 
@@ -53,19 +59,33 @@ const uuids = /[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/g;
 
 /** Every id that stands in a row of the organisation, and the addresses of its people. */
 async function wordsOf({ orgId }: Home): Promise<Set<string>> {
-  const tables = await sql<{ name: string }[]>`select table_name as name from information_schema.columns where table_schema = 'public' and column_name = 'org_id'`;
+  const tables = await sql<
+    { name: string }[]
+  >`select table_name as name from information_schema.columns where table_schema = 'public' and column_name = 'org_id'`;
   const words = new Set<string>([orgId]);
   for (const { name } of tables) {
-    for (const { row } of await sql.unsafe<{ row: string }[]>(`select to_jsonb(t)::text as row from ${name} t where org_id = $1`, [orgId])) {
+    for (const { row } of await sql.unsafe<{ row: string }[]>(
+      `select to_jsonb(t)::text as row from ${name} t where org_id = $1`,
+      [orgId],
+    )) {
       for (const [id] of row.matchAll(uuids)) words.add(id);
     }
   }
-  for (const { email } of await sql<{ email: string }[]>`select u.email from users u join memberships m on m.user_id = u.id where m.org_id = ${orgId}`) words.add(email);
+  for (const { email } of await sql<
+    { email: string }[]
+  >`select u.email from users u join memberships m on m.user_id = u.id where m.org_id = ${orgId}`)
+    words.add(email);
   return words;
 }
 
 /** Fails for each word of the other organisation in an answer, beside what was asked for. */
-function holdsNothingOf(t: Test, words: ReadonlySet<string>, { text }: Answer, asked: readonly string[], title: string): void {
+function holdsNothingOf(
+  t: Test,
+  words: ReadonlySet<string>,
+  { text }: Answer,
+  asked: readonly string[],
+  title: string,
+): void {
   t.strictSame(
     [...words].filter((word) => text.includes(word) && !asked.includes(word)),
     [],
@@ -87,45 +107,71 @@ t.test("no answer of the API holds an id or an address of another organisation",
       const answer = await ask(caller.client, route, places, await planted.ids(places, caller.home, false));
       holdsNothingOf(t, words, answer, [], `${nameOf(route)} for ${caller.title}`);
       // A filter by something of theirs finds nothing, and counts nothing.
-      for (const filter of idsOf(route).filter(({ place }) => place.startsWith("?"))) await filtered(t, caller, route, [...places, filter], stranger, words);
+      for (const filter of idsOf(route).filter(({ place }) => place.startsWith("?")))
+        await filtered(t, caller, route, [...places, filter], stranger, words);
     }
   }
 });
 
-async function filtered(t: Test, caller: Caller, route: (typeof routes)[number], places: readonly IdPlace[], stranger: Home, words: ReadonlySet<string>): Promise<void> {
+async function filtered(
+  t: Test,
+  caller: Caller,
+  route: (typeof routes)[number],
+  places: readonly IdPlace[],
+  stranger: Home,
+  words: ReadonlySet<string>,
+): Promise<void> {
   const own = await planted.ids(places.slice(0, -1), caller.home, false);
   const theirs = await make[places.at(-1)!.thing](sql, stranger, stranger.orgId);
   const answer = await ask(caller.client, route, places, [...own, theirs]);
-  holdsNothingOf(t, words, answer, [theirs], `${nameOf(route)} for ${caller.title} filtered by ${places.at(-1)!.place}`);
-  if (answer.status === 200) t.match(answer.body, { items: [], total: 0 }, `${nameOf(route)} for ${caller.title} filtered by ${places.at(-1)!.place}`);
+  holdsNothingOf(
+    t,
+    words,
+    answer,
+    [theirs],
+    `${nameOf(route)} for ${caller.title} filtered by ${places.at(-1)!.place}`,
+  );
+  if (answer.status === 200)
+    t.match(
+      answer.body,
+      { items: [], total: 0 },
+      `${nameOf(route)} for ${caller.title} filtered by ${places.at(-1)!.place}`,
+    );
 }
 
-t.test("the pages of the console show one's own organisation, and another's id is the page of an absent one", async (t) => {
-  for (const [caller, stranger] of [
-    [callers.owner, other],
-    [callers.member, other],
-    [callers.outsider, acme],
-  ] as const) {
-    const words = await wordsOf(stranger);
-    const browser = caller.client.with({ accept: "text/html" });
-    for (const path of tenantPages) {
-      const thing = thingOf(path);
-      const at = (id: string) => path.replace("{id}", id);
-      for (const query of ["", "?fragment=1"]) {
-        const own = await browser.get(at(thing === null ? "" : await make[thing](sql, caller.home, "")) + query);
-        const status = path === "/settings/audit" && caller.role !== "owner" ? 403 : 200;
-        t.equal(own.status, status, `${path}${query} for ${caller.title}`);
-        holdsNothingOf(t, words, own, [], `${path}${query} for ${caller.title}`);
-        if (thing === null) continue;
-        const [theirs, none] = [await make[thing](sql, stranger, ""), newId()];
-        const [foreign, absent] = [await browser.get(at(theirs) + query), await browser.get(at(none) + query)];
-        t.equal(foreign.status, 404, `${path}${query} for ${caller.title}: another's`);
-        t.match(foreign.headers["content-type"], "text/html");
-        t.strictSame(comparable(foreign, [theirs]), comparable(absent, [none]), `${path}${query} for ${caller.title}: another's like absent`);
+t.test(
+  "the pages of the console show one's own organisation, and another's id is the page of an absent one",
+  async (t) => {
+    for (const [caller, stranger] of [
+      [callers.owner, other],
+      [callers.member, other],
+      [callers.outsider, acme],
+    ] as const) {
+      const words = await wordsOf(stranger);
+      const browser = caller.client.with({ accept: "text/html" });
+      for (const path of tenantPages) {
+        const thing = thingOf(path);
+        const at = (id: string) => path.replace("{id}", id);
+        for (const query of ["", "?fragment=1"]) {
+          const own = await browser.get(at(thing === null ? "" : await make[thing](sql, caller.home, "")) + query);
+          const status = path === "/settings/audit" && caller.role !== "owner" ? 403 : 200;
+          t.equal(own.status, status, `${path}${query} for ${caller.title}`);
+          holdsNothingOf(t, words, own, [], `${path}${query} for ${caller.title}`);
+          if (thing === null) continue;
+          const [theirs, none] = [await make[thing](sql, stranger, ""), newId()];
+          const [foreign, absent] = [await browser.get(at(theirs) + query), await browser.get(at(none) + query)];
+          t.equal(foreign.status, 404, `${path}${query} for ${caller.title}: another's`);
+          t.match(foreign.headers["content-type"], "text/html");
+          t.strictSame(
+            comparable(foreign, [theirs]),
+            comparable(absent, [none]),
+            `${path}${query} for ${caller.title}: another's like absent`,
+          );
+        }
       }
     }
-  }
-});
+  },
+);
 
 t.test("who is not let in sees no page: strangers, agents, operators, and members of what is deleted", async (t) => {
   const agent = await agentIn(sql, "default");
@@ -135,12 +181,18 @@ t.test("who is not let in sees no page: strangers, agents, operators, and member
     { title: "an agent", client: nobody.with({ authorization: `Bearer ${agent.token}` }), closed: /./ },
     { title: "the operator", client: nobody.with({ authorization: `Bearer ${operatorSecret}` }), closed: /./ },
     // An owner still gets to where a deleted organisation is restored.
-    ...callers.ofGone.map(({ title, client, role }) => ({ title, client, closed: role === "owner" ? /^(?!\/settings\/organisation)/ : /./ })),
+    ...callers.ofGone.map(({ title, client, role }) => ({
+      title,
+      client,
+      closed: role === "owner" ? /^(?!\/settings\/organisation)/ : /./,
+    })),
   ];
   for (const { title, client, closed } of strangers) {
     for (const path of tenantPages.filter((it) => closed.test(it))) {
       const thing = thingOf(path);
-      const { status, headers } = await client.with({ accept: "text/html" }).get(path.replace("{id}", thing === null ? "" : await make[thing](sql, acme, "")));
+      const { status, headers } = await client
+        .with({ accept: "text/html" })
+        .get(path.replace("{id}", thing === null ? "" : await make[thing](sql, acme, "")));
       t.match({ status, headers }, { status: 302, headers: { location: /^\/sign-in/ } }, `${path} for ${title}`);
     }
   }
@@ -148,11 +200,17 @@ t.test("who is not let in sees no page: strangers, agents, operators, and member
 
 t.test("the public page shows what is on it, and what is not on it is not there", async (t) => {
   // The oldest page of the oldest organisation is the one at /status.
-  const [first] = await sql<{ id: string; org_id: string }[]>`select id, org_id from status_pages order by created_at, id limit 1`;
+  const [first] = await sql<
+    { id: string; org_id: string }[]
+  >`select id, org_id from status_pages order by created_at, id limit 1`;
   const [oldest] = await sql<{ id: string }[]>`select id from orgs order by created_at, id limit 1`;
   t.strictSame([first?.org_id, oldest?.id], [acme.orgId, acme.orgId]);
   const shown = await make.component(sql, acme, first!.id);
-  const hidden = [await make.target(sql, acme, ""), await make.component(sql, acme, await make.page(sql, acme, "")), await make.target(sql, other, "")];
+  const hidden = [
+    await make.target(sql, acme, ""),
+    await make.component(sql, acme, await make.page(sql, acme, "")),
+    await make.target(sql, other, ""),
+  ];
   const incidents = [await make.incident(sql, acme, ""), await make.incident(sql, other, "")];
   const visitor = nobody.with({ traceparent: `00-${"12".repeat(16)}-${"34".repeat(8)}-01` });
   const history = (id: string) => visitor.get(`/api/public/v1/components/${id}/history`);
@@ -160,16 +218,22 @@ t.test("the public page shows what is on it, and what is not on it is not there"
   t.equal((await history(shown)).status, 200);
   const noComponent = newId();
   const noneThere = comparable(await history(noComponent), [noComponent]);
-  for (const id of hidden) t.strictSame(comparable(await history(id), [id]), noneThere, "a component that is not on the page");
+  for (const id of hidden)
+    t.strictSame(comparable(await history(id), [id]), noneThere, "a component that is not on the page");
   for (const path of ["/api/public/v1/incidents/", "/status/incidents/"]) {
     const none = newId();
     const absent = await visitor.get(path + none);
     t.equal(absent.status, 404);
     for (const id of incidents)
-      t.strictSame(comparable(await visitor.get(path + id), [id]), comparable(absent, [none]), `${path}: an incident of a monitor that is not on the page`);
+      t.strictSame(
+        comparable(await visitor.get(path + id), [id]),
+        comparable(absent, [none]),
+        `${path}: an incident of a monitor that is not on the page`,
+      );
   }
   const words = await wordsOf(other);
-  for (const path of ["/status", "/status?fragment=1", "/api/public/v1/status", "/api/public/v1/incidents"]) holdsNothingOf(t, words, await visitor.get(path), [], path);
+  for (const path of ["/status", "/status?fragment=1", "/api/public/v1/status", "/api/public/v1/incidents"])
+    holdsNothingOf(t, words, await visitor.get(path), [], path);
 });
 
 t.test("an agent gets and reports what its region has, and nothing of another region", async (t) => {
@@ -179,7 +243,15 @@ t.test("an agent gets and reports what its region has, and nothing of another re
   await sql`insert into on_demand_runs (id, org_id, region_id, target_id, spec, requested_at)
     select ${run}, org_id, 'default', id, spec, now() from targets where id = ${target}`;
   const as = (token: string) => nobody.with({ authorization: `Bearer ${token}` });
-  const pull = async (token: string) => (await as(token).post("/api/agent/pull", { protocol: protocolVersion, agent_version: "0", cursor: null, capacity: 10 })).body;
+  const pull = async (token: string) =>
+    (
+      await as(token).post("/api/agent/pull", {
+        protocol: protocolVersion,
+        agent_version: "0",
+        cursor: null,
+        capacity: 10,
+      })
+    ).body;
   const idsIn = (reply: { checks: { target_id: string }[] }) => reply.checks.map((check) => check.target_id);
 
   const north = await pull(away.token);
@@ -202,6 +274,10 @@ t.test("an agent gets and reports what its region has, and nothing of another re
   t.match((await as(home.token).post("/api/agent/results", batchOf([runOf(target, now - 1000)]))).body, { stored: 1 });
   for (const route of routes.filter(({ door }) => door !== "public" && door !== "agent")) {
     const { status, body } = await as(home.token).send(route.method, route.path.replaceAll(/\{\w+\}/g, target));
-    t.match({ status, code: body?.error?.code }, { status: 401, code: "UNAUTHENTICATED" }, `${nameOf(route)} with an agent's token`);
+    t.match(
+      { status, code: body?.error?.code },
+      { status: 401, code: "UNAUTHENTICATED" },
+      `${nameOf(route)} with an agent's token`,
+    );
   }
 });

@@ -29,7 +29,11 @@ export async function provokeOutages(t: Test): Promise<void> {
   const { olga, milan } = await castIn(sql);
   const api = client.with({ authorization: `Bearer ${olga.token}` });
   const probe = client.with({ authorization: `Bearer ${(await agentIn(sql, "default")).token}` });
-  const target = await make.target(sql, { orgId: olga.orgId, userId: olga.userId, ownerId: olga.userId, memberId: milan.userId }, "");
+  const target = await make.target(
+    sql,
+    { orgId: olga.orgId, userId: olga.userId, ownerId: olga.userId, memberId: milan.userId },
+    "",
+  );
 
   // More batches than may be at work and wait, while the first ones cannot go on.
   const now = Date.now();
@@ -51,8 +55,14 @@ export async function provokeOutages(t: Test): Promise<void> {
 
   await gate.shut();
   isRefused(t, await api.get("/api/v1/targets"), { title: "without a database", code: "DEPENDENCY_DOWN" });
-  isRefused(t, await client.get("/readyz"), { title: "without a database, to a load balancer", code: "DEPENDENCY_DOWN" });
-  isRefused(t, await client.get("/api/public/v1/status"), { title: "a status page that was never computed", code: "STATUS_DATA_UNAVAILABLE" });
+  isRefused(t, await client.get("/readyz"), {
+    title: "without a database, to a load balancer",
+    code: "DEPENDENCY_DOWN",
+  });
+  isRefused(t, await client.get("/api/public/v1/status"), {
+    title: "a status page that was never computed",
+    code: "STATUS_DATA_UNAVAILABLE",
+  });
   await gate.open();
   await waitFor("the service to be well again", async () => (await api.get("/api/v1/targets")).status === 200);
 }

@@ -18,7 +18,10 @@ import { type Home, make } from "./isolation/things.ts";
 t.setTimeout(240_000);
 const database = await cloneDatabase(t);
 const { sql } = database;
-const url = await serveHere(t, database, { SM_SECURITY__ALLOW_PRIVATE_TARGETS: "true", SM_TENANCY__DEFAULT_PLAN: "free" });
+const url = await serveHere(t, database, {
+  SM_SECURITY__ALLOW_PRIVATE_TARGETS: "true",
+  SM_TENANCY__DEFAULT_PLAN: "free",
+});
 const nobody = connect(t, url, null);
 const target = { name: "Shop", check: tcp };
 
@@ -43,22 +46,36 @@ t.test("targets, one by one and in bulk together", async (t) => {
   const { home, api } = await onFree();
   const limit = 20;
   const full = { quota: "max_targets", current: limit, limit, plan: "free" };
-  await insertTargets(sql, { ids: times(limit - 1, newId), orgId: home.orgId, region: "default", intervalSecs: 60, confirmations: 2 });
+  await insertTargets(sql, {
+    ids: times(limit - 1, newId),
+    orgId: home.orgId,
+    region: "default",
+    intervalSecs: 60,
+    confirmations: 2,
+  });
   t.match(
     (await api.post("/api/v1/targets/bulk", [target, target])).body.error,
     { code: "QUOTA_EXCEEDED", details: { current: limit - 1, limit } },
     "two do not fit, and none is made",
   );
-  const race = times(50, (n) => (n % 2 === 0 ? api.post("/api/v1/targets", target) : api.post("/api/v1/targets/bulk", [target])));
+  const race = times(50, (n) =>
+    n % 2 === 0 ? api.post("/api/v1/targets", target) : api.post("/api/v1/targets/bulk", [target]),
+  );
   await oneWins(t, race, "QUOTA_EXCEEDED", full);
   const { body } = await api.get("/api/v1/targets?limit=1000");
   t.equal(body.total, limit);
 
   // What is paused still counts, so that enabling it takes no room.
   const ids = body.items.map((item: { id: string }) => item.id);
-  t.equal((await api.post("/api/v1/targets/bulk-action", { ids, action: { type: "disable" } })).body.succeeded.length, limit);
+  t.equal(
+    (await api.post("/api/v1/targets/bulk-action", { ids, action: { type: "disable" } })).body.succeeded.length,
+    limit,
+  );
   t.match((await api.post("/api/v1/targets", target)).body.error, { code: "QUOTA_EXCEEDED", details: full });
-  t.equal((await api.post("/api/v1/targets/bulk-action", { ids, action: { type: "enable" } })).body.succeeded.length, limit);
+  t.equal(
+    (await api.post("/api/v1/targets/bulk-action", { ids, action: { type: "enable" } })).body.succeeded.length,
+    limit,
+  );
   t.equal((await api.patch(`/api/v1/targets/${ids[0]}`, { enabled: false })).status, 200);
   t.match((await api.post("/api/v1/targets", target)).body.error, { code: "QUOTA_EXCEEDED", details: full });
 });
@@ -67,11 +84,20 @@ t.test("notification channels", async (t) => {
   const { home, api } = await onFree();
   for (let n = 0; n < 19; n++) await make.channel(sql, home, "");
   const race = times(50, (n) => api.post("/api/v1/notification-channels", { name: `Channel ${n}`, config: webhook }));
-  await oneWins(t, race, "CHANNEL_QUOTA_EXCEEDED", { quota: "max_notification_channels", current: 20, limit: 20, plan: "free" });
+  await oneWins(t, race, "CHANNEL_QUOTA_EXCEEDED", {
+    quota: "max_notification_channels",
+    current: 20,
+    limit: 20,
+    plan: "free",
+  });
   const { body } = await api.get("/api/v1/notification-channels");
   t.equal(body.total, 20);
   t.equal((await api.patch(`/api/v1/notification-channels/${body.items[0].id}`, { enabled: false })).status, 200);
-  t.match((await api.post("/api/v1/notification-channels", { name: "One more", config: webhook })).body.error, { code: "CHANNEL_QUOTA_EXCEEDED" }, "a disabled one still counts");
+  t.match(
+    (await api.post("/api/v1/notification-channels", { name: "One more", config: webhook })).body.error,
+    { code: "CHANNEL_QUOTA_EXCEEDED" },
+    "a disabled one still counts",
+  );
 });
 
 t.test("status pages, and monitors on them", async (t) => {
@@ -81,16 +107,24 @@ t.test("status pages, and monitors on them", async (t) => {
   await oneWins(t, pages, "QUOTA_EXCEEDED", { quota: "max_status_pages", current: 1, limit: 1, plan: "free" });
   const page = (await api.get("/api/v1/status-pages")).body.items[0];
   t.equal((await api.patch(`/api/v1/status-pages/${page.id}`, { enabled: false })).status, 200);
-  t.match((await api.post("/api/v1/status-pages", { slug: `more-${salt}`, name: "More" })).body.error, { code: "QUOTA_EXCEEDED" }, "one that is not published still counts");
+  t.match(
+    (await api.post("/api/v1/status-pages", { slug: `more-${salt}`, name: "More" })).body.error,
+    { code: "QUOTA_EXCEEDED" },
+    "one that is not published still counts",
+  );
 
   // A second page, as from a larger plan: both draw on the same number.
   const second = await make.page(sql, home, "");
   for (let n = 0; n < 14; n++) await make.component(sql, home, n % 2 === 0 ? page.id : second);
   const ids = times(50, newId);
   await insertTargets(sql, { ids, orgId: home.orgId, region: "default", intervalSecs: 60, confirmations: 2 });
-  const race = ids.map((id, n) => api.post(`/api/v1/status-pages/${n % 2 === 0 ? page.id : second}/components`, { target_id: id }));
+  const race = ids.map((id, n) =>
+    api.post(`/api/v1/status-pages/${n % 2 === 0 ? page.id : second}/components`, { target_id: id }),
+  );
   await oneWins(t, race, "QUOTA_EXCEEDED", { quota: "max_public_components", current: 15, limit: 15, plan: "free" });
-  const [shown] = await sql<{ count: number }[]>`select count(distinct target_id)::int as count from status_page_components where org_id = ${home.orgId}`;
+  const [shown] = await sql<
+    { count: number }[]
+  >`select count(distinct target_id)::int as count from status_page_components where org_id = ${home.orgId}`;
   t.equal(shown?.count, 15);
 });
 
@@ -105,7 +139,8 @@ t.test("pending invitations", async (t) => {
 t.test("members, by invitations that were made under a larger plan", async (t) => {
   const { home, api } = await onFree();
   const codes = times(50, () => newId());
-  for (const code of codes) await sql`update invitations set code_hash = ${hashToken(code)} where id = ${await make.invitation(sql, home, home.orgId)}`;
+  for (const code of codes)
+    await sql`update invitations set code_hash = ${hashToken(code)} where id = ${await make.invitation(sql, home, home.orgId)}`;
   const race = codes.map((code) => nobody.post("/api/v1/invitations/accept", { code }));
   await oneWins(t, race, "QUOTA_EXCEEDED", { quota: "max_members", current: 3, limit: 3, plan: "free" });
   t.equal((await api.get(`/api/v1/orgs/${home.orgId}/members`)).body.total, 3);
@@ -117,6 +152,10 @@ t.test("organisations of one owner, made and restored together", async (t) => {
   const deleted: string[] = [];
   for (let n = 0; n < 25; n++) deleted.push(await make.org(sql, home, ""));
   await sql`update orgs set deleted_at = now() where id = any(${deleted})`;
-  const race = times(50, (n) => (n % 2 === 0 ? api.post("/api/v1/orgs", { name: "Third" }) : api.post(`/api/v1/orgs/${deleted[(n - 1) / 2]}/restore`)));
+  const race = times(50, (n) =>
+    n % 2 === 0
+      ? api.post("/api/v1/orgs", { name: "Third" })
+      : api.post(`/api/v1/orgs/${deleted[(n - 1) / 2]}/restore`),
+  );
   await oneWins(t, race, "QUOTA_EXCEEDED", { quota: "owned_orgs", current: 3, limit: 3 });
 });

@@ -38,10 +38,23 @@ export function resources({ target, page, operator }: Stage): Case[] {
     missing("GET", `/api/v1/incidents/${id}`, "INCIDENT_NOT_FOUND"),
     missing("GET", `/api/v1/status-pages/${id}`, "STATUS_PAGE_NOT_FOUND"),
     missing("PATCH", `/api/v1/status-pages/${page.id}/components/${id}`, "COMPONENT_NOT_FOUND", {}),
-    refusedBody(`POST /api/v1/status-pages/${page.id}/components`)("an id that is none", { target_id: "shop" }, "INVALID_ID", "/target_id"),
+    refusedBody(`POST /api/v1/status-pages/${page.id}/components`)(
+      "an id that is none",
+      { target_id: "shop" },
+      "INVALID_ID",
+      "/target_id",
+    ),
     refusedBody("POST /api/v1/targets/bulk")("nothing in bulk", [], "BULK_EMPTY", ""),
-    refusedBody("POST /api/v1/targets/bulk-action")("ten thousand and one", { ids: Array.from({ length: 10_001 }, () => "x"), action: { type: "enable" } }, "BULK_TOO_LARGE"),
-    refusedBody(`PUT /api/v1/targets/${target.id}/regions`)("a region that there is not", { regions: ["nowhere"] }, "REGION_INVALID"),
+    refusedBody("POST /api/v1/targets/bulk-action")(
+      "ten thousand and one",
+      { ids: Array.from({ length: 10_001 }, () => "x"), action: { type: "enable" } },
+      "BULK_TOO_LARGE",
+    ),
+    refusedBody(`PUT /api/v1/targets/${target.id}/regions`)(
+      "a region that there is not",
+      { regions: ["nowhere"] },
+      "REGION_INVALID",
+    ),
     {
       title: "a range that ends before it starts",
       ask: `GET /api/v1/targets/${target.id}/uptime?from=2026-02-01T00:00:00Z&to=2026-01-01T00:00:00Z`,
@@ -56,7 +69,10 @@ export function resources({ target, page, operator }: Stage): Case[] {
     ),
     { ...missing("GET", "/operator/regions/nowhere", "REGION_NOT_FOUND"), as: operator },
     { ...missing("GET", `/operator/agents/${id}`, "AGENT_NOT_FOUND"), as: operator },
-    { ...refusedBody("POST /operator/regions")("a region twice", { id: "default", name: "Default" }, "REGION_ID_TAKEN"), as: operator },
+    {
+      ...refusedBody("POST /operator/regions")("a region twice", { id: "default", name: "Default" }, "REGION_ID_TAKEN"),
+      as: operator,
+    },
     { title: "a region with agents", ask: "DELETE /operator/regions/default", as: operator, code: "RESOURCE_IN_USE" },
   ];
 }
@@ -76,17 +92,33 @@ export async function people({ sql, olga, milan, asking, signedIn, nobody }: Sta
   const identity = await make.identity(sql, home, "");
   const id = newId();
   return [
-    { title: "the last way in is taken off", ask: `DELETE /api/v1/identities/${identity}`, as: signedIn, code: "LAST_SIGN_IN_METHOD" },
+    {
+      title: "the last way in is taken off",
+      ask: `DELETE /api/v1/identities/${identity}`,
+      as: signedIn,
+      code: "LAST_SIGN_IN_METHOD",
+    },
     missing("GET", `/api/v1/orgs/${id}`, "ORG_NOT_FOUND"),
     missing("PATCH", `${org}/members/${id}`, "MEMBER_NOT_FOUND", { role: "member" }),
     missing("DELETE", `${org}/invitations/${id}`, "INVITATION_NOT_FOUND"),
     missing("DELETE", `/api/v1/api-tokens/${id}`, "API_TOKEN_NOT_FOUND"),
     missing("GET", `${org}/audit/${id}`, "AUDIT_ENTRY_NOT_FOUND"),
-    refusedBody("POST /api/v1/orgs")("another organisation by a token that is bound to one", { name: "Second" }, "FORBIDDEN"),
+    refusedBody("POST /api/v1/orgs")(
+      "another organisation by a token that is bound to one",
+      { name: "Second" },
+      "FORBIDDEN",
+    ),
     { title: "the last owner leaves", ask: `DELETE ${org}/members/${olga.userId}`, code: "LAST_OWNER" },
     invite("a member is invited", { email: milan.email }, "ALREADY_MEMBER"),
     invite("somebody is invited twice", { email: `${invited}@example.org` }, "ALREADY_INVITED"),
-    { ...refusedBody(`POST /api/v1/orgs/${poor.orgId}/invitations`)("one invitation too many", { email: "new@example.org" }, "INVITATIONS_LIMIT"), as: asking(poor.token) },
+    {
+      ...refusedBody(`POST /api/v1/orgs/${poor.orgId}/invitations`)(
+        "one invitation too many",
+        { email: "new@example.org" },
+        "INVITATIONS_LIMIT",
+      ),
+      as: asking(poor.token),
+    },
     {
       ...refusedBody("POST /api/v1/notification-channels")(
         "one channel too many",
@@ -103,7 +135,14 @@ export async function people({ sql, olga, milan, asking, signedIn, nobody }: Sta
       "INVALID_EXPIRY",
       "/expires_at",
     ),
-    { ...refusedBody("POST /api/v1/api-tokens")("one token too many", { name: "New", scopes: ["targets:read"] }, "API_TOKENS_LIMIT"), as: asking(milan.token) },
+    {
+      ...refusedBody("POST /api/v1/api-tokens")(
+        "one token too many",
+        { name: "New", scopes: ["targets:read"] },
+        "API_TOKENS_LIMIT",
+      ),
+      as: asking(milan.token),
+    },
   ];
 }
 
@@ -114,17 +153,46 @@ export function kinds(): Case[] {
   const dns = { type: "dns", domain: "example.org" };
   const cert = { type: "tls_cert", host: "shop.example.org" };
   return [
-    create("a name that is none", check({ ...dns, domain: "https://example.org/" }), "INVALID_DNS_PARAMS", "/check/domain"),
-    create("records that there are not", check({ ...dns, record_type: "ANY" }), "INVALID_DNS_PARAMS", "/check/record_type"),
-    create("a resolver with a name", check({ ...dns, resolver: "dns.example.org" }), "INVALID_DNS_PARAMS", "/check/resolver"),
-    create("a warning that comes with the alarm", check({ ...cert, warn_days: 7, critical_days: 7 }), "INVALID_TLS_CERT_PARAMS", "/check/warn_days"),
-    create("a server name that is none", check({ ...cert, server_name: "a b" }), "INVALID_TLS_CERT_PARAMS", "/check/server_name"),
+    create(
+      "a name that is none",
+      check({ ...dns, domain: "https://example.org/" }),
+      "INVALID_DNS_PARAMS",
+      "/check/domain",
+    ),
+    create(
+      "records that there are not",
+      check({ ...dns, record_type: "ANY" }),
+      "INVALID_DNS_PARAMS",
+      "/check/record_type",
+    ),
+    create(
+      "a resolver with a name",
+      check({ ...dns, resolver: "dns.example.org" }),
+      "INVALID_DNS_PARAMS",
+      "/check/resolver",
+    ),
+    create(
+      "a warning that comes with the alarm",
+      check({ ...cert, warn_days: 7, critical_days: 7 }),
+      "INVALID_TLS_CERT_PARAMS",
+      "/check/warn_days",
+    ),
+    create(
+      "a server name that is none",
+      check({ ...cert, server_name: "a b" }),
+      "INVALID_TLS_CERT_PARAMS",
+      "/check/server_name",
+    ),
   ];
 }
 
 /** A target whose token was sealed under a key that nobody has, which cannot be run. */
 export async function sealedAway({ sql, olga, milan }: Stage): Promise<Case[]> {
-  const id = await make.target(sql, { orgId: olga.orgId, userId: olga.userId, ownerId: olga.userId, memberId: milan.userId }, "");
+  const id = await make.target(
+    sql,
+    { orgId: olga.orgId, userId: olga.userId, ownerId: olga.userId, memberId: milan.userId },
+    "",
+  );
   const secrets = { basic_auth: null, bearer_token: makeSealer(randomBytes(32)).seal("secret", "elsewhere") };
   const rest = {
     headers: {},
@@ -137,5 +205,7 @@ export async function sealedAway({ sql, olga, milan }: Stage): Promise<Case[]> {
   };
   const spec = { type: "http", url: "https://shop.example.org/", method: "GET", timeout: 1000, ...rest, ...secrets };
   await sql`update targets set kind = 'http', spec = ${sql.json(spec)} where id = ${id}`;
-  return [{ title: "a secret whose key is gone", ask: `POST /api/v1/targets/${id}/check-now`, code: "SECRET_UNREADABLE" }];
+  return [
+    { title: "a secret whose key is gone", ask: `POST /api/v1/targets/${id}/check-now`, code: "SECRET_UNREADABLE" },
+  ];
 }

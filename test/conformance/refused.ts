@@ -18,7 +18,13 @@ export interface Case {
 /** Shorthand for what most cases do: a body that is refused. */
 export const refusedBody =
   (ask: string) =>
-  (title: string, json: unknown, code: ErrorCode, field: string | null = null): Case => ({ title, ask, send: { json }, code, field });
+  (title: string, json: unknown, code: ErrorCode, field: string | null = null): Case => ({
+    title,
+    ask,
+    send: { json },
+    code,
+    field,
+  });
 
 /** What the specification promises in the details of some codes. */
 const quota = { quota: String, current: Number, limit: Number, plan: String };
@@ -34,17 +40,30 @@ const promised: Partial<Record<ErrorCode, object>> = {
 const seen = new Set<ErrorCode>();
 
 /** Holds an answer against its code: status, envelope, a message in whole sentences, the pointer of 400s and of nothing else, what details promise, when to come again. */
-export function isRefused(t: Test, answer: Answer, { title, code, field = null, headers = {} }: Pick<Case, "title" | "code" | "field" | "headers">): void {
+export function isRefused(
+  t: Test,
+  answer: Answer,
+  { title, code, field = null, headers = {} }: Pick<Case, "title" | "code" | "field" | "headers">,
+): void {
   const { status } = errorCodes[code];
-  t.match(answer, { status, headers, body: { error: { code } } }, `${title}: ${code}, not ${answer.text.slice(0, 300)}`);
+  t.match(
+    answer,
+    { status, headers, body: { error: { code } } },
+    `${title}: ${code}, not ${answer.text.slice(0, 300)}`,
+  );
   const error = answer.body?.error ?? {};
   t.strictSame(Object.keys(error), ["code", "message", "field", "details", "trace_id"], `${title}: the envelope`);
   t.match(error.message, /^\S.*[.?]$/s, `${title}: a message in whole sentences`);
   t.equal(error.field, status === 400 ? field : null, `${title}: the place in the request`);
   if (promised[code] !== undefined) t.match(error.details, promised[code], `${title}: its details`);
-  if (status === 429 || status === 503) t.match(answer.headers["retry-after"], /^[1-9]\d*$/, `${title}: when to come again`);
+  if (status === 429 || status === 503)
+    t.match(answer.headers["retry-after"], /^[1-9]\d*$/, `${title}: when to come again`);
   const { "x-request-id": request } = answer.headers;
-  t.match(answer.headers, { "content-type": "application/json; charset=utf-8", "cache-control": "no-store" }, `${title}: its headers`);
+  t.match(
+    answer.headers,
+    { "content-type": "application/json; charset=utf-8", "cache-control": "no-store" },
+    `${title}: its headers`,
+  );
   t.equal(request ?? null, error.trace_id, `${title}: the trace is the same in both places`);
   if (answer.status === status && error.code === code) seen.add(code);
 }

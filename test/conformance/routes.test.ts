@@ -20,7 +20,10 @@ const database = await cloneDatabase(t);
 const { sql } = database;
 const { olga, milan } = await castIn(sql);
 const agent = await agentIn(sql, "default");
-const url = await serveHere(t, database, { SM_SECURITY__ALLOW_PRIVATE_TARGETS: "true", SM_OPERATOR__ADMIN_TOKEN: operatorSecret });
+const url = await serveHere(t, database, {
+  SM_SECURITY__ALLOW_PRIVATE_TARGETS: "true",
+  SM_OPERATOR__ADMIN_TOKEN: operatorSecret,
+});
 const nobody = connect(t, url, null);
 const bearing = (token: string): Client => nobody.with({ authorization: `Bearer ${token}` });
 const owner = bearing(olga.token);
@@ -66,7 +69,9 @@ const bodyOf = (route: Route): object => (route.body === null ? {} : { json: bod
 /** The path with an id of Olga's, or with `id`. */
 const pathOf = (route: Route, id?: string): string => {
   const own = Object.entries(belongings).find(([prefix]) => route.path.startsWith(`${prefix}/{id}`))?.[1];
-  return route.path.replaceAll(/\{(\w+)\}/g, (_, name: string) => (name === "id" ? (id ?? own ?? newId()) : (parts[name] ?? newId())));
+  return route.path.replaceAll(/\{(\w+)\}/g, (_, name: string) =>
+    name === "id" ? (id ?? own ?? newId()) : (parts[name] ?? newId()),
+  );
 };
 const tenantRoutes = routes.filter((route) => route.door === "tenant");
 
@@ -76,18 +81,28 @@ t.test("every route says what it is", (t) => {
     const name = nameOf(route);
     t.notOk(seen.has(name), `${name} is there once`);
     seen.add(name);
-    t.ok(route.summary.length > 0 && !route.summary.endsWith("."), `${name} has a summary, a title without a full stop`);
+    t.ok(
+      route.summary.length > 0 && !route.summary.endsWith("."),
+      `${name} has a summary, a title without a full stop`,
+    );
     t.ok(route.tag.length > 0, `${name} has a tag`);
     t.ok(
       Object.keys(route.replies).some((status) => status.startsWith("2")),
       `${name} says what it answers`,
     );
-    t.strictSame([...new Set(route.path.match(/(?<=\{)\w+/g))].sort(), Object.keys(route.params?.properties ?? {}).sort(), `${name} declares its parameters`);
+    t.strictSame(
+      [...new Set(route.path.match(/(?<=\{)\w+/g))].sort(),
+      Object.keys(route.params?.properties ?? {}).sort(),
+      `${name} declares its parameters`,
+    );
     t.ok(
       route.errors.every((code) => code in errorCodes),
       `${name} names errors that there are`,
     );
-    t.ok(route.scope === null || (scopes as readonly string[]).includes(route.scope), `${name} asks for a scope that there is`);
+    t.ok(
+      route.scope === null || (scopes as readonly string[]).includes(route.scope),
+      `${name} asks for a scope that there is`,
+    );
     t.ok(route.body === null || bodies[name] !== undefined, `${name} has a good body in bodies.ts`);
   }
   t.end();
@@ -113,7 +128,9 @@ t.test("each door takes its own credential only", async (t) => {
 });
 
 t.test("every list is an envelope", async (t) => {
-  const lists = tenantRoutes.filter((route) => route.method === "GET" && Object.keys(route.query?.properties ?? {}).includes("limit"));
+  const lists = tenantRoutes.filter(
+    (route) => route.method === "GET" && Object.keys(route.query?.properties ?? {}).includes("limit"),
+  );
   t.ok(lists.length > 0);
   for (const route of lists) {
     const { status, body } = await owner.get(`${pathOf(route)}?limit=1`);
@@ -136,7 +153,10 @@ t.test("the OpenAPI document is whole", async (t) => {
   const { status, body: document } = await nobody.get("/api/openapi.json");
   t.equal(status, 200);
   t.equal(document.openapi, "3.1.0");
-  const operations = routes.map((route) => ({ route, operation: document.paths[route.path]?.[route.method.toLowerCase()] }));
+  const operations = routes.map((route) => ({
+    route,
+    operation: document.paths[route.path]?.[route.method.toLowerCase()],
+  }));
   for (const { route, operation } of operations) {
     const name = nameOf(route);
     t.match(operation, { summary: route.summary, tags: [route.tag], operationId: /^[a-z][a-z0-9_]+$/ }, name);
@@ -146,8 +166,13 @@ t.test("the OpenAPI document is whole", async (t) => {
     );
     t.equal(operation.requestBody !== undefined, route.body !== null, `${name} documents its body`);
     const declared = operation.parameters.filter((it: Json) => it.in === "path").map((it: Json) => it.name);
-    t.strictSame(declared.sort(), [...route.path.matchAll(/\{(\w+)\}/g)].map(([, it]) => it).sort(), `${name} documents its path`);
-    for (const scheme of operation.security.flatMap((it: Json) => Object.keys(it))) t.ok(document.components.securitySchemes[scheme], `${name}: the scheme ${scheme} is there`);
+    t.strictSame(
+      declared.sort(),
+      [...route.path.matchAll(/\{(\w+)\}/g)].map(([, it]) => it).sort(),
+      `${name} documents its path`,
+    );
+    for (const scheme of operation.security.flatMap((it: Json) => Object.keys(it)))
+      t.ok(document.components.securitySchemes[scheme], `${name}: the scheme ${scheme} is there`);
   }
   const ids = operations.map(({ operation }) => operation.operationId);
   t.equal(new Set(ids).size, ids.length, "no two operations have the same id");
@@ -170,7 +195,8 @@ function* walk(node: Json): Generator<Record<string, Json>> {
   for (const child of Object.values(node)) yield* walk(child);
 }
 
-const referencesIn = (document: Json): Set<string> => new Set([...walk(document)].flatMap((node) => (typeof node["$ref"] === "string" ? [node["$ref"]] : [])));
+const referencesIn = (document: Json): Set<string> =>
+  new Set([...walk(document)].flatMap((node) => (typeof node["$ref"] === "string" ? [node["$ref"]] : [])));
 const keywordsIn = (document: Json): Set<string> => new Set([...walk(document)].flatMap((node) => Object.keys(node)));
 const resolves = (document: Json, reference: string): boolean =>
   reference.startsWith("#/") &&

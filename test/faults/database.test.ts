@@ -19,14 +19,28 @@ t.setTimeout(120_000);
 t.test("a killed database comes back, and nothing that was acknowledged is missing", async (t) => {
   const folder = tempFolder(t, "db");
   const sink = await startSink(t);
-  const controlPlane = await startControlPlane(t, { folder, caFile: sink.caFile, env: { SM_SCHEDULER__BUILTIN_AGENT: "false", SM_LOG__LEVEL: "warn" } });
+  const controlPlane = await startControlPlane(t, {
+    folder,
+    caFile: sink.caFile,
+    env: { SM_SCHEDULER__BUILTIN_AGENT: "false", SM_LOG__LEVEL: "warn" },
+  });
   const sql = openEmbedded(t, folder, 1);
   const { olga } = await castIn(sql);
   const agent = await agentIn(sql, "default");
   const api = connect(t, controlPlane.url, olga.token);
-  const { body: channel } = await api.post("/api/v1/notification-channels", { name: "Duty", config: { type: "webhook", url: sink.url, secret: sink.secret } });
+  const { body: channel } = await api.post("/api/v1/notification-channels", {
+    name: "Duty",
+    config: { type: "webhook", url: sink.url, secret: sink.secret },
+  });
   const ids = Array.from({ length: 20 }, newId);
-  await insertTargets(sql, { ids, orgId: olga.orgId, region: "default", intervalSecs: 10, confirmations: 2, channelId: channel.id });
+  await insertTargets(sql, {
+    ids,
+    orgId: olga.orgId,
+    region: "default",
+    intervalSecs: 10,
+    confirmations: 2,
+    channelId: channel.id,
+  });
 
   const probe = connect(t, controlPlane.url, agent.token);
   const refusals = new Set<string>();
@@ -56,7 +70,9 @@ t.test("a killed database comes back, and nothing that was acknowledged is missi
   await waitFor("every notice", () => sink.received.length >= ids.length);
   t.equal(sink.received.length, ids.length, "one notice each");
   t.equal((await api.get("/readyz")).status, 200);
-  const [row] = await sql<{ results: number; incidents: number }[]>`select (select count(*)::int from results) as results, (select count(*)::int from incidents) as incidents`;
+  const [row] = await sql<
+    { results: number; incidents: number }[]
+  >`select (select count(*)::int from results) as results, (select count(*)::int from incidents) as incidents`;
   t.strictSame({ ...row }, { results: ids.length * slots.length, incidents: ids.length });
   t.equal(await controlPlane.stop("SIGTERM"), 0);
 });

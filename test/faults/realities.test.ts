@@ -19,7 +19,8 @@ import { waitFor } from "../harness/wait.ts";
 t.setTimeout(180_000);
 
 const hour = 3_600_000;
-const linesOf = ({ log }: Program, level: string): { msg: string }[] => log.map((line) => JSON.parse(line) as { level: string; msg: string }).filter((it) => it.level === level);
+const linesOf = ({ log }: Program, level: string): { msg: string }[] =>
+  log.map((line) => JSON.parse(line) as { level: string; msg: string }).filter((it) => it.level === level);
 
 t.test("a clock that is an hour off, or is set in the middle, changes no slot, time or incident", async (t) => {
   const database = await cloneDatabase(t);
@@ -29,7 +30,9 @@ t.test("a clock that is an hour off, or is set in the middle, changes no slot, t
   const server = await startTcpTarget(t);
   const intervalSecs = 2;
   const regions = { ahead: hour, behind: -hour, set: 0 } as const;
-  const agents = await Promise.all(Object.keys(regions).map(async (region) => ({ region, token: (await agentIn(sql, region)).token })));
+  const agents = await Promise.all(
+    Object.keys(regions).map(async (region) => ({ region, token: (await agentIn(sql, region)).token })),
+  );
   await insertTargets(sql, {
     ids: [id],
     orgId: olga.orgId,
@@ -47,7 +50,10 @@ t.test("a clock that is an hour off, or is set in the middle, changes no slot, t
       url,
       token,
       folder: tempFolder(t, "agent"),
-      env: inReality({ SM_TEST_CLOCK_MS: String(regions[region as keyof typeof regions]), SM_TEST_STEP_MS: String(hour) }),
+      env: inReality({
+        SM_TEST_CLOCK_MS: String(regions[region as keyof typeof regions]),
+        SM_TEST_STEP_MS: String(hour),
+      }),
     }),
   ) as [Program, Program, Program];
   interface Row {
@@ -63,7 +69,9 @@ t.test("a clock that is an hour off, or is set in the middle, changes no slot, t
   const seen = async (status: string, from: number): Promise<void> =>
     void (await waitFor(`every region to find it ${status}`, async () => {
       const found = await rows();
-      return Object.keys(regions).every((region) => found.some((row) => row.region === region && row.status === status && row.slot > from));
+      return Object.keys(regions).every((region) =>
+        found.some((row) => row.region === region && row.status === status && row.slot > from),
+      );
     }));
   const incident = async () => {
     const [row] = await sql<{ started: number; ended: number | null }[]>`
@@ -88,7 +96,10 @@ t.test("a clock that is an hour off, or is set in the middle, changes no slot, t
   const end = Date.now();
   // Half a minute for a loaded machine; the clocks were off by an hour.
   const slack = 30_000;
-  t.ok(Math.abs(opened.started - down) < slack && Math.abs(closed.ended! - up) < slack, "the incident began and ended when it did");
+  t.ok(
+    Math.abs(opened.started - down) < slack && Math.abs(closed.ended! - up) < slack,
+    "the incident began and ended when it did",
+  );
   t.match(await sql`select count(*)::int as n from incidents`, [{ n: 1 }]);
 
   for (const region of Object.keys(regions)) {
@@ -152,10 +163,16 @@ t.test("an agent whose network is down leaves its targets to its neighbour, and 
       url,
       token,
       folder: tempFolder(t, "agent"),
-      env: { ...inReality({ SM_TEST_UNPLUGGED: unplugged }), SM_AGENT_CANARIES: `10.99.0.1:${canary.port}`, SM_AGENT_STATS_SECS: "1" },
+      env: {
+        ...inReality({ SM_TEST_UNPLUGGED: unplugged }),
+        SM_AGENT_CANARIES: `10.99.0.1:${canary.port}`,
+        SM_AGENT_STATS_SECS: "1",
+      },
     });
   const [cut, fine] = [start(one.token, cable), start(two.token, `${cable}-never`)];
-  const assigned = (agent: Program): number => (linesOf(agent, "info").findLast(({ msg }) => msg === "numbers") as { assigned?: number } | undefined)?.assigned ?? 0;
+  const assigned = (agent: Program): number =>
+    (linesOf(agent, "info").findLast(({ msg }) => msg === "numbers") as { assigned?: number } | undefined)?.assigned ??
+    0;
   const shared = () => assigned(cut) > 0 && assigned(fine) > 0 && assigned(cut) + assigned(fine) === ids.length;
   await waitFor("the targets to be shared out", shared);
   const counted = async () => {
@@ -165,7 +182,10 @@ t.test("an agent whose network is down leaves its targets to its neighbour, and 
   };
 
   writeFileSync(cable, "");
-  await waitFor("the agent to say that its network is down", async () => (await sql`select 1 from agents where id = ${one.id} and impaired_since is not null`).length === 1);
+  await waitFor(
+    "the agent to say that its network is down",
+    async () => (await sql`select 1 from agents where id = ${one.id} and impaired_since is not null`).length === 1,
+  );
   await waitFor("its neighbour to have all", () => assigned(cut) === 0 && assigned(fine) === ids.length);
   const from = Date.now();
   await waitFor("every target to be reached", () => servers.every(({ arrivals }) => arrivals.some((at) => at > from)));

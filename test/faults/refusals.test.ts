@@ -23,7 +23,9 @@ import { waitFor } from "../harness/wait.ts";
 t.setTimeout(180_000);
 
 const complaints = ({ log }: Program): string[] =>
-  log.map((line) => JSON.parse(line) as { level: string; msg: string }).flatMap(({ level, msg }) => (level === "error" ? [msg] : []));
+  log
+    .map((line) => JSON.parse(line) as { level: string; msg: string })
+    .flatMap(({ level, msg }) => (level === "error" ? [msg] : []));
 
 async function scene(t: Test) {
   const database = await cloneDatabase(t);
@@ -41,37 +43,63 @@ async function scene(t: Test) {
     spec: () => ({ type: "tcp", host: "127.0.0.1", port: server.port, timeout: 1000 }),
   });
   const url = await serveHere(t, database);
-  const stored = async (): Promise<number> => (await sql<{ n: number }[]>`select count(*)::int as n from results`)[0]!.n;
+  const stored = async (): Promise<number> =>
+    (await sql<{ n: number }[]>`select count(*)::int as n from results`)[0]!.n;
   return { sql, agent, id, server, url, stored, folder: tempFolder(t, "agent") };
 }
 
-t.test("a deleted agent stops checking and keeps what it has; the token of a new one, in its file, sets it going again", async (t) => {
-  const { sql, agent, server, url, stored, folder } = await scene(t);
-  const program = startAgent(t, { url, token: agent.token, folder, env: { SM_AGENT_SPOOL_DIR: join(folder, "spool") } });
-  await waitFor("results", async () => (await stored()) >= 3);
-  await sql`delete from agents where id = ${agent.id}`;
-  await waitFor("the agent to hear of it", () => complaints(program).some((msg) => msg.includes("nothing is checked")));
-  const checked = server.requests();
-  await sleep(4000);
-  t.equal(server.requests(), checked, "nothing is checked");
-  t.equal(complaints(program).filter((msg) => msg.includes("nothing is checked")).length, 1, "said once");
+t.test(
+  "a deleted agent stops checking and keeps what it has; the token of a new one, in its file, sets it going again",
+  async (t) => {
+    const { sql, agent, server, url, stored, folder } = await scene(t);
+    const program = startAgent(t, {
+      url,
+      token: agent.token,
+      folder,
+      env: { SM_AGENT_SPOOL_DIR: join(folder, "spool") },
+    });
+    await waitFor("results", async () => (await stored()) >= 3);
+    await sql`delete from agents where id = ${agent.id}`;
+    await waitFor("the agent to hear of it", () =>
+      complaints(program).some((msg) => msg.includes("nothing is checked")),
+    );
+    const checked = server.requests();
+    await sleep(4000);
+    t.equal(server.requests(), checked, "nothing is checked");
+    t.equal(complaints(program).filter((msg) => msg.includes("nothing is checked")).length, 1, "said once");
 
-  const before = await stored();
-  const next = await agentIn(sql, "default");
-  writeFileSync(join(folder, "agent-token.txt"), `${next.token}\n`);
-  await waitFor("checks to go on", () => server.requests() > checked);
-  await waitFor("every check to be stored", async () => (await stored()) > before && (await stored()) >= checked);
-  t.equal(await program.stop("SIGTERM"), 0);
-  t.equal(await stored(), server.requests(), "what was measured before the end was kept, and arrived");
-});
+    const before = await stored();
+    const next = await agentIn(sql, "default");
+    writeFileSync(join(folder, "agent-token.txt"), `${next.token}\n`);
+    await waitFor("checks to go on", () => server.requests() > checked);
+    await waitFor("every check to be stored", async () => (await stored()) > before && (await stored()) >= checked);
+    t.equal(await program.stop("SIGTERM"), 0);
+    t.equal(await stored(), server.requests(), "what was measured before the end was kept, and arrived");
+  },
+);
 
 t.test("another version of the protocol is named on both sides, and results wait for the update", async (t) => {
   const { agent, id, server, url, stored, folder } = await scene(t);
   const api = connect(t, url, agent.token);
   for (const protocol of [2, 99]) {
-    const wanted = { status: 409, body: { error: { code: "AGENT_PROTOCOL_MISMATCH", message: new RegExp(`speaks version 1 .* speaks ${protocol}\\. Update the control plane`) } } };
-    t.match(await api.post("/api/agent/pull", { protocol, agent_version: "9.0.0", wishes: ["new"] }), wanted, "also where other fields are new");
-    t.match(await api.post("/api/agent/results", { ...batchOf([runOf(id, Date.now())]), protocol, extra: true }), wanted);
+    const wanted = {
+      status: 409,
+      body: {
+        error: {
+          code: "AGENT_PROTOCOL_MISMATCH",
+          message: new RegExp(`speaks version 1 .* speaks ${protocol}\\. Update the control plane`),
+        },
+      },
+    };
+    t.match(
+      await api.post("/api/agent/pull", { protocol, agent_version: "9.0.0", wishes: ["new"] }),
+      wanted,
+      "also where other fields are new",
+    );
+    t.match(
+      await api.post("/api/agent/results", { ...batchOf([runOf(id, Date.now())]), protocol, extra: true }),
+      wanted,
+    );
   }
   t.match(await api.post("/api/agent/pull", { protocol: 1, agent_version: "9.0.0", wishes: ["new"] }), { status: 400 });
 
@@ -84,11 +112,15 @@ t.test("another version of the protocol is named on both sides, and results wait
     from.on("end", () => {
       const text = Buffer.concat(chunks).toString();
       const body = Buffer.from(other ? text.replace('"protocol":1', '"protocol":2') : text);
-      const on = request(`${url}${from.url}`, { method: from.method!, headers: { ...from.headers, "content-length": String(body.length) } }, (reply) => {
-        if (reply.statusCode === 409) refused++;
-        to.writeHead(reply.statusCode!, reply.headers);
-        reply.pipe(to);
-      });
+      const on = request(
+        `${url}${from.url}`,
+        { method: from.method!, headers: { ...from.headers, "content-length": String(body.length) } },
+        (reply) => {
+          if (reply.statusCode === 409) refused++;
+          to.writeHead(reply.statusCode!, reply.headers);
+          reply.pipe(to);
+        },
+      );
       on.on("error", () => to.destroy());
       to.on("close", () => on.destroy());
       on.end(body);
@@ -100,7 +132,12 @@ t.test("another version of the protocol is named on both sides, and results wait
     between.closeAllConnections();
   });
   const start = (): Program =>
-    startAgent(t, { url: `http://127.0.0.1:${(between.address() as AddressInfo).port}`, token: agent.token, folder, env: { SM_AGENT_SPOOL_DIR: join(folder, "spool") } });
+    startAgent(t, {
+      url: `http://127.0.0.1:${(between.address() as AddressInfo).port}`,
+      token: agent.token,
+      folder,
+      env: { SM_AGENT_SPOOL_DIR: join(folder, "spool") },
+    });
   const program = start();
   await waitFor("results", async () => (await stored()) >= 2);
   other = true;
@@ -114,7 +151,10 @@ t.test("another version of the protocol is named on both sides, and results wait
 
   other = false;
   const updated = start();
-  await waitFor("what was kept to arrive", async () => (await stored()) >= server.requests() - 1 && (await stored()) > before + 4);
+  await waitFor(
+    "what was kept to arrive",
+    async () => (await stored()) >= server.requests() - 1 && (await stored()) > before + 4,
+  );
   t.equal(await updated.stop("SIGTERM"), 0);
   t.equal(await stored(), server.requests(), "every check is there, once");
 });

@@ -25,17 +25,22 @@ const { sql } = database;
 const { olga } = await castIn(sql);
 const agent = await agentIn(sql, "default");
 const sink = await startSink(t);
-const replica = async (): Promise<ControlPlane> => await startControlPlane(t, { caFile: sink.caFile, env: { ...database.env, SM_SCHEDULER__BUILTIN_AGENT: "false" } });
+const replica = async (): Promise<ControlPlane> =>
+  await startControlPlane(t, { caFile: sink.caFile, env: { ...database.env, SM_SCHEDULER__BUILTIN_AGENT: "false" } });
 const [one, two] = await Promise.all([replica(), replica()]);
 const apis = [one, two].map(({ url }) => connect(t, url, olga.token));
 const agents = [one, two].map(({ url }) => connect(t, url, agent.token));
 
 const intervalMs = 10_000;
 /** A grid of slots that ends now: older than five minutes they would be no news, and after them nothing would. */
-const slotsUntilNow = (count: number): number[] => Array.from({ length: count }, (_, k) => Math.floor(Date.now() / 1000) * 1000 - (count - 1 - k) * intervalMs);
+const slotsUntilNow = (count: number): number[] =>
+  Array.from({ length: count }, (_, k) => Math.floor(Date.now() / 1000) * 1000 - (count - 1 - k) * intervalMs);
 
 async function makeTargets(count: number): Promise<string[]> {
-  const channel = await apis[0]!.post("/api/v1/notification-channels", { name: `Channel ${newId()}`, config: { type: "webhook", url: sink.url, secret: sink.secret } });
+  const channel = await apis[0]!.post("/api/v1/notification-channels", {
+    name: `Channel ${newId()}`,
+    config: { type: "webhook", url: sink.url, secret: sink.secret },
+  });
   const ids: string[] = [];
   for (let n = 0; n < count; n++) {
     const { status, body, text } = await apis[n % 2]!.post("/api/v1/targets", {
@@ -92,7 +97,9 @@ t.test("results that race to both, twice and out of order, make one incident eac
   // Three slots at a time, as they may come when a region catches up; each result goes to both, in small batches of its own order.
   for (const [round, some] of chunked([...slots.keys()], 3).entries()) {
     const results = targets.flatMap((id) => some.map((at) => runOf(id, slots[at]!, status(at))));
-    const batches = [0, 1].flatMap((to) => chunked(shuffled(results, round * 2 + to), 7).map((batch) => ({ to, batch })));
+    const batches = [0, 1].flatMap((to) =>
+      chunked(shuffled(results, round * 2 + to), 7).map((batch) => ({ to, batch })),
+    );
     const replies = await Promise.all(shuffled(batches, round).map(async ({ to, batch }) => await report(batch, to)));
     for (const reply of replies) {
       stored += reply.stored;
@@ -119,13 +126,22 @@ t.test("results that race to both, twice and out of order, make one incident eac
       "one request each, in order",
     );
   }
-  t.strictSame(sink.received.map(({ notice }) => notice.delivery_id).sort(), rows.map(({ id }) => id).sort(), "one request for each delivery");
+  t.strictSame(
+    sink.received.map(({ notice }) => notice.delivery_id).sort(),
+    rows.map(({ id }) => id).sort(),
+    "one request for each delivery",
+  );
   t.ok(sink.received.every(({ signed }) => signed));
 });
 
 t.test("an agent's cursor does not skip a target whose transaction commits late", async (t) => {
   const pull = async (from: Client, cursor: string | null): Promise<Json> => {
-    const { status, body, text } = await from.post("/api/agent/pull", { protocol: protocolVersion, agent_version: "0.0.0", cursor, capacity: 0 });
+    const { status, body, text } = await from.post("/api/agent/pull", {
+      protocol: protocolVersion,
+      agent_version: "0.0.0",
+      cursor,
+      capacity: 0,
+    });
     t.equal(status, 200, text);
     return body;
   };
@@ -138,12 +154,22 @@ t.test("an agent's cursor does not skip a target whose transaction commits late"
   const holder = await database.pool(1).reserve();
   try {
     await holder`begin`;
-    await insertTargetsIn(holder, { ids: [late], orgId: olga.orgId, region: "default", intervalSecs: 10, confirmations: 2 });
+    await insertTargetsIn(holder, {
+      ids: [late],
+      orgId: olga.orgId,
+      region: "default",
+      intervalSecs: 10,
+      confirmations: 2,
+    });
     await holder`select pg_notify('sm_targets', '')`;
 
     const [early] = await makeTargets(1);
     const second = await pull(agents[1]!, first.cursor);
-    t.strictSame([second.full, idsOf(second)], [false, [early]], "the other replica tells of what was committed meanwhile, and of nothing else");
+    t.strictSame(
+      [second.full, idsOf(second)],
+      [false, [early]],
+      "the other replica tells of what was committed meanwhile, and of nothing else",
+    );
 
     const waiting = pull(agents[0]!, second.cursor);
     await holder`commit`;
@@ -177,14 +203,22 @@ t.test("a replica that is killed loses nothing, and only what it held is sent ag
   const killed = one.stop("SIGKILL");
   await rest;
   t.equal(await killed, "SIGKILL");
-  t.strictSame(await countIncidents(targets), [{ incidents: targets.length, targets: targets.length, retracted: 0 }], "one incident each");
-  const [row] = await sql<{ results: number }[]>`select count(*)::int as results from results where target_id = any(${targets}::uuid[])`;
+  t.strictSame(
+    await countIncidents(targets),
+    [{ incidents: targets.length, targets: targets.length, retracted: 0 }],
+    "one incident each",
+  );
+  const [row] = await sql<
+    { results: number }[]
+  >`select count(*)::int as results from results where target_id = any(${targets}::uuid[])`;
   t.equal(row?.results, targets.length * slots.length, "what was acknowledged is there");
 
   release();
   const held = await waitFor("the other replica to have sent what it may", async () => {
     const pending = (await deliveriesOf(targets)).filter(({ state }) => state === "pending");
-    const [{ open = 0 } = {}] = await sql<{ open: number }[]>`select count(*)::int as open from deliveries where state = 'pending' and leased_until is null`;
+    const [{ open = 0 } = {}] = await sql<
+      { open: number }[]
+    >`select count(*)::int as open from deliveries where state = 'pending' and leased_until is null`;
     const attempts = new Set(requests().map(({ notice }) => notice.delivery_id));
     return open === 0 && pending.length <= 5 && attempts.size === targets.length ? pending.map(({ id }) => id) : null;
   });
@@ -194,7 +228,11 @@ t.test("a replica that is killed loses nothing, and only what it held is sent ag
 
   // What the clock would do within a minute.
   await sql`update deliveries set leased_until = now() where id = any(${held}::uuid[]) and state = 'pending'`;
-  await waitFor("the rest to be delivered", async () => (await deliveriesOf(targets)).every(({ state }) => state === "delivered"), { ms: 60_000 });
+  await waitFor(
+    "the rest to be delivered",
+    async () => (await deliveriesOf(targets)).every(({ state }) => state === "delivered"),
+    { ms: 60_000 },
+  );
   const twice = requests()
     .map(({ notice }) => notice.delivery_id)
     .filter((id, at, all) => all.indexOf(id) !== at);
@@ -213,7 +251,11 @@ t.test("an agent of another region that is killed is replaced by the next with i
   const folder = tempFolder(t, "agent");
   const start = () => startAgent(t, { url: two.url, token: away.token, folder });
   const killed = start();
-  const { body: target } = await apis[1]!.post("/api/v1/targets", { name: "Seen from away", check: { type: "tcp", host: "127.0.0.1", port: server.port }, interval: 10 });
+  const { body: target } = await apis[1]!.post("/api/v1/targets", {
+    name: "Seen from away",
+    check: { type: "tcp", host: "127.0.0.1", port: server.port },
+    interval: 10,
+  });
   const resultFrom = (after: string) =>
     waitFor("a result of the other region", async () => {
       const { body } = await apis[1]!.get(`/api/v1/targets/${target.id}/results?region=away`);

@@ -44,7 +44,11 @@ function client(agent: Agent, { hostname, port }: URL, own: Record<string, strin
   const send = (method: string, path: string, options: RequestOptions = {}): Promise<Answer> =>
     new Promise((resolve, reject) => {
       const content = options.json === undefined ? options.body : JSON.stringify(options.json);
-      const headers: Record<string, string> = { ...own, ...(options.json === undefined ? {} : { "content-type": "application/json" }), ...options.headers };
+      const headers: Record<string, string> = {
+        ...own,
+        ...(options.json === undefined ? {} : { "content-type": "application/json" }),
+        ...options.headers,
+      };
       if (content !== undefined) headers["content-length"] = String(Buffer.byteLength(content));
       const request = httpRequest({ agent, hostname, port, method, path, headers }, (response) => {
         const chunks: Buffer[] = [];
@@ -52,10 +56,17 @@ function client(agent: Agent, { hostname, port }: URL, own: Record<string, strin
         response.on("error", reject);
         response.on("end", () => {
           const text = Buffer.concat(chunks).toString("utf8");
-          resolve({ status: response.statusCode ?? 0, headers: response.headers, text, body: parse(text, response.headers["content-type"]) });
+          resolve({
+            status: response.statusCode ?? 0,
+            headers: response.headers,
+            text,
+            body: parse(text, response.headers["content-type"]),
+          });
         });
       });
-      request.setTimeout(60_000, () => request.destroy(new Error(`${method} ${path} was not answered within a minute`)));
+      request.setTimeout(60_000, () =>
+        request.destroy(new Error(`${method} ${path} was not answered within a minute`)),
+      );
       request.on("error", reject);
       request.end(content);
     });

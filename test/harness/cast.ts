@@ -45,7 +45,13 @@ async function org(sql: Sql, slug: string, name: string, plan: string): Promise<
   return { id, slug };
 }
 
-async function person(sql: Sql, email: string, name: string, { id: orgId, slug: orgSlug }: { id: string; slug: string }, role: "owner" | "member"): Promise<Person> {
+async function person(
+  sql: Sql,
+  email: string,
+  name: string,
+  { id: orgId, slug: orgSlug }: { id: string; slug: string },
+  role: "owner" | "member",
+): Promise<Person> {
   const userId = newId();
   await sql`insert into users (id, email, name, email_verified_at, created_at) values (${userId}, ${email}, ${name}, now(), now())`;
   await sql`insert into memberships (org_id, user_id, role, created_at) values (${orgId}, ${userId}, ${role}, now())`;
@@ -53,7 +59,11 @@ async function person(sql: Sql, email: string, name: string, { id: orgId, slug: 
 }
 
 /** Another API token of somebody. */
-export async function tokenOf(sql: Sql, who: Pick<Person, "userId" | "orgId">, options: TokenOptions = {}): Promise<string> {
+export async function tokenOf(
+  sql: Sql,
+  who: Pick<Person, "userId" | "orgId">,
+  options: TokenOptions = {},
+): Promise<string> {
   const token = newToken("sm_live_");
   await sql`
     insert into api_tokens (id, user_id, org_id, name, token_hash, scopes, created_at, expires_at, revoked_at)

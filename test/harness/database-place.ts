@@ -11,7 +11,10 @@ export const templateLock = 7_341_002;
 const checkout = fileURLToPath(new URL("../../../", import.meta.url));
 
 /** The folder of this checkout's test server: two checkouts, or two users, do not meet. */
-export const testFolder = join(tmpdir(), `sm-test-${createHash("sha256").update(`${userInfo().uid} ${checkout}`).digest("hex").slice(0, 10)}`);
+export const testFolder = join(
+  tmpdir(),
+  `sm-test-${createHash("sha256").update(`${userInfo().uid} ${checkout}`).digest("hex").slice(0, 10)}`,
+);
 
 /** Where the address of the running server stands. */
 export const addressFile = (folder: string): string => join(folder, "address.json");

@@ -23,7 +23,10 @@ fs.mkdirSync(folder, { recursive: true });
 fs.chmodSync(base, 0o711);
 fs.chmodSync(folder, 0o711);
 // Nothing of a test run is worth a disk flush, and several control planes with full pools share the server.
-fs.writeFileSync(join(folder, "postgres.conf"), "fsync = off\nsynchronous_commit = off\nfull_page_writes = off\nmax_connections = 200\n");
+fs.writeFileSync(
+  join(folder, "postgres.conf"),
+  "fsync = off\nsynchronous_commit = off\nfull_page_writes = off\nmax_connections = 200\n",
+);
 const server = await startEmbedded({ dataDir: folder, log: silentLog });
 const sql = openPool(server.address, { max: 1 });
 const address = JSON.stringify(server.address);

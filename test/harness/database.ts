@@ -30,7 +30,14 @@ export interface TestDatabase {
 }
 
 /** Held for as long as the process uses the server: the client must not give it up by itself. */
-const sessionOptions = { max: 1, idle_timeout: 0, max_lifetime: null, fetch_types: false, connect_timeout: 5, onnotice: () => undefined } as const;
+const sessionOptions = {
+  max: 1,
+  idle_timeout: 0,
+  max_lifetime: null,
+  fetch_types: false,
+  connect_timeout: 5,
+  onnotice: () => undefined,
+} as const;
 
 let server: Promise<Server> | null = null;
 let users = 0;
@@ -51,7 +58,12 @@ export async function cloneDatabase(t: Teardown): Promise<TestDatabase> {
     pools.push(sql);
     return sql;
   };
-  const database: TestDatabase = { name, sql: pool(), pool, env: { SM_DATABASE__URL: `postgres:///${name}`, PGHOST: dirname(path), PGUSER: username } };
+  const database: TestDatabase = {
+    name,
+    sql: pool(),
+    pool,
+    env: { SM_DATABASE__URL: `postgres:///${name}`, PGHOST: dirname(path), PGUSER: username },
+  };
   t.teardown(async () => {
     await Promise.all(pools.map((sql) => sql.end({ timeout: 1 })));
     await session.unsafe(`drop database if exists ${name} with (force)`);
@@ -63,7 +75,10 @@ export async function cloneDatabase(t: Teardown): Promise<TestDatabase> {
 }
 
 async function joinServer(): Promise<Server> {
-  return await waitFor("the PostgreSQL of the test run", async () => (await connect()) ?? (startServer(), null), { ms: 60_000, everyMs: 100 });
+  return await waitFor("the PostgreSQL of the test run", async () => (await connect()) ?? (startServer(), null), {
+    ms: 60_000,
+    everyMs: 100,
+  });
 }
 
 /** Connects to the running server and takes a share in it; null when there is none or it is about to end. */
@@ -101,7 +116,10 @@ function startServer(): void {
   } catch {
     return;
   }
-  const child = spawn(process.execPath, [fileURLToPath(new URL("database-server.js", import.meta.url)), testFolder], { detached: true, stdio: "ignore" });
+  const child = spawn(process.execPath, [fileURLToPath(new URL("database-server.js", import.meta.url)), testFolder], {
+    detached: true,
+    stdio: "ignore",
+  });
   child.unref();
 }
 

@@ -21,8 +21,10 @@ export function readExposition(text: string): Exposition {
     }
     const [, name = "", labels = "", value = ""] = sampleLine.exec(line) ?? [];
     const number = value === "+Inf" ? Infinity : value === "Nan" || value === "" ? Number.NaN : Number(value);
-    if (name === "" || (Number.isNaN(number) && value !== "NaN" && value !== "Nan")) throw new Error(`no sample: ${line}`);
-    if (!types.has(name) && !types.has(name.replace(/_(?:bucket|sum|count)$/, ""))) throw new Error(`never declared: ${line}`);
+    if (name === "" || (Number.isNaN(number) && value !== "NaN" && value !== "Nan"))
+      throw new Error(`no sample: ${line}`);
+    if (!types.has(name) && !types.has(name.replace(/_(?:bucket|sum|count)$/, "")))
+      throw new Error(`never declared: ${line}`);
     if (samples.has(name + labels)) throw new Error(`said twice: ${line}`);
     samples.set(name + labels, number);
   }

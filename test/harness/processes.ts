@@ -99,7 +99,10 @@ export interface ControlPlane extends Program {
 }
 
 /** Starts a control plane without waiting for it, for starts that are meant to fail. */
-export async function spawnControlPlane(t: Teardown, options: ControlPlaneOptions = {}): Promise<Program & { port: number; folder: string }> {
+export async function spawnControlPlane(
+  t: Teardown,
+  options: ControlPlaneOptions = {},
+): Promise<Program & { port: number; folder: string }> {
   const folder = options.folder ?? tempFolder(t, "cp");
   const port = options.port ?? (await freePort());
   // Before the program, so that it is undone after it: the program would start its database again.
@@ -112,7 +115,11 @@ export async function spawnControlPlane(t: Teardown, options: ControlPlaneOption
     NODE_EXTRA_CA_CERTS: options.caFile,
     ...options.env,
   };
-  return { ...startProgram(t, controlPlaneProgram, options.args ?? [], { cwd: folder, env, nodeArgs: options.nodeArgs ?? [] }), port, folder };
+  return {
+    ...startProgram(t, controlPlaneProgram, options.args ?? [], { cwd: folder, env, nodeArgs: options.nodeArgs ?? [] }),
+    port,
+    folder,
+  };
 }
 
 /** Starts a control plane and waits until it answers. */
@@ -165,13 +172,23 @@ async function endPostmaster(folder: string): Promise<void> {
 }
 
 /** The environment in which a program lives in a reality of its own; see `reality.ts`. */
-export function inReality(reality: { SM_TEST_CLOCK_MS?: string; SM_TEST_STEP_MS?: string; SM_TEST_UNPLUGGED?: string }): Record<string, string> {
+export function inReality(reality: {
+  SM_TEST_CLOCK_MS?: string;
+  SM_TEST_STEP_MS?: string;
+  SM_TEST_UNPLUGGED?: string;
+}): Record<string, string> {
   return { NODE_OPTIONS: `--import=${new URL("reality.js", import.meta.url).href}`, ...reality };
 }
 
 /** Starts a real `sm-agent` that serves `token`'s region. */
-export function startAgent(t: Teardown, options: { url: string; token: string; folder: string; env?: Record<string, string> }): Program {
+export function startAgent(
+  t: Teardown,
+  options: { url: string; token: string; folder: string; env?: Record<string, string> },
+): Program {
   const file = join(options.folder, "agent-token.txt");
   fs.writeFileSync(file, `${options.token}\n`, { mode: 0o600 });
-  return startProgram(t, agentProgram, ["run", "--url", options.url, "--token-file", file, "--allow-private-targets"], { cwd: options.folder, env: options.env ?? {} });
+  return startProgram(t, agentProgram, ["run", "--url", options.url, "--token-file", file, "--allow-private-targets"], {
+    cwd: options.folder,
+    env: options.env ?? {},
+  });
 }

@@ -14,7 +14,8 @@ const trueNow = Date.now.bind(Date);
 const origin = performance.timeOrigin + shift;
 const TrueDate = Date;
 globalThis.Date = new Proxy(TrueDate, {
-  construct: (target, args: unknown[], self) => Reflect.construct(target, args.length === 0 ? [trueNow() + shift] : args, self) as object,
+  construct: (target, args: unknown[], self) =>
+    Reflect.construct(target, args.length === 0 ? [trueNow() + shift] : args, self) as object,
   get: (target, key) => (key === "now" ? () => trueNow() + shift : (Reflect.get(target, key) as unknown)),
 });
 Object.defineProperty(performance, "timeOrigin", { get: () => origin });
@@ -26,7 +27,8 @@ const connect = Socket.prototype.connect as (this: Socket, ...args: unknown[]) =
 Socket.prototype.connect = function (this: Socket, ...args: unknown[]): Socket {
   // What net.connect hands over is a list with the options in it.
   const options = (Array.isArray(args[0]) ? args[0][0] : args[0]) as SocketConnectOpts;
-  if (unplugged === "" || !("host" in options) || options.host?.startsWith("10.99.") !== true) return connect.apply(this, args);
+  if (unplugged === "" || !("host" in options) || options.host?.startsWith("10.99.") !== true)
+    return connect.apply(this, args);
   if (existsSync(unplugged)) {
     process.nextTick(() => this.destroy(Object.assign(new Error("connect ENETUNREACH"), { code: "ENETUNREACH" })));
     return this;

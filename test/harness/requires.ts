@@ -13,7 +13,12 @@ interface Skippable {
   pass(message: string, extra: { skip: string }): unknown;
 }
 
-const chromiumPlaces = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome", "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"];
+const chromiumPlaces = [
+  "/usr/bin/chromium",
+  "/usr/bin/chromium-browser",
+  "/usr/bin/google-chrome",
+  "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
+];
 
 /** Where Chromium is: what SM_TEST_CHROMIUM says, or where distributions put it; null when it is nowhere. */
 export function findChromium(): string | null {
@@ -40,7 +45,9 @@ async function redisAnswers(): Promise<boolean> {
 
 /** Mounts an empty file system of `bytes` at an existing folder and returns what unmounts it; throws where that is not allowed. */
 export function mountSmall(folder: string, bytes: number): () => void {
-  const { status, stderr, error } = spawnSync("mount", ["-t", "tmpfs", "-o", `size=${bytes}`, "tmpfs", folder], { encoding: "utf8" });
+  const { status, stderr, error } = spawnSync("mount", ["-t", "tmpfs", "-o", `size=${bytes}`, "tmpfs", folder], {
+    encoding: "utf8",
+  });
   if (status !== 0) throw new Error(error?.message ?? stderr.trim());
   return () => void spawnSync("umount", ["-l", folder]);
 }
@@ -58,9 +65,11 @@ function mountTrouble(): string | null {
 }
 
 const missing: Record<Requirement, () => Promise<string | null>> = {
-  chromium: async () => (findChromium() === null ? "there is no Chromium: install it, or name it in SM_TEST_CHROMIUM" : null),
+  chromium: async () =>
+    findChromium() === null ? "there is no Chromium: install it, or name it in SM_TEST_CHROMIUM" : null,
   mount: () => Promise.resolve(mountTrouble()),
-  redis: async () => ((await redisAnswers()) ? null : `no Redis answers at ${redisUrl}: start one, or name it in SM_TEST_REDIS`),
+  redis: async () =>
+    (await redisAnswers()) ? null : `no Redis answers at ${redisUrl}: start one, or name it in SM_TEST_REDIS`,
 };
 
 /**

@@ -7,7 +7,11 @@ import type { Teardown } from "./folder.ts";
  * How a target treats the next requests: answers with a status, after a while if need be; accepts and never answers;
  * resets the connection; sends a byte now and then without end.
  */
-export type Behaviour = { status: number; delayMs?: number; headers?: Record<string, string>; body?: string } | "hang" | "reset" | "drip";
+export type Behaviour =
+  | { status: number; delayMs?: number; headers?: Record<string, string>; body?: string }
+  | "hang"
+  | "reset"
+  | "drip";
 
 export interface TestServer {
   readonly port: number;

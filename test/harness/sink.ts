@@ -74,7 +74,13 @@ export async function startSink(t: Teardown): Promise<Sink> {
       const body = Buffer.concat(chunks);
       const path = request.url ?? "";
       const notice = JSON.parse(body.toString("utf8")) as ReceivedNotice;
-      const got: Received = { at: performance.now(), path, headers: request.headers, notice, signed: isSigned(secret, request.headers, body) };
+      const got: Received = {
+        at: performance.now(),
+        path,
+        headers: request.headers,
+        notice,
+        signed: isSigned(secret, request.headers, body),
+      };
       received.push(got);
       for (const listener of listeners) listener(got);
       void Promise.resolve(how(path, notice)).then(({ status, headers }) => response.writeHead(status, headers).end());
@@ -103,8 +109,14 @@ export async function startSink(t: Teardown): Promise<Sink> {
 function isSigned(secret: string, headers: IncomingHttpHeaders, body: Buffer): boolean {
   const timestamp = String(headers["x-service-timestamp"] ?? "");
   const given = Buffer.from(String(headers["x-service-signature"] ?? ""));
-  const wanted = Buffer.from(`sha256=${createHmac("sha256", secret).update(`${timestamp}.`).update(body).digest("hex")}`);
-  return given.length === wanted.length && timingSafeEqual(given, wanted) && Math.abs(Date.now() / 1000 - Number(timestamp)) < 300;
+  const wanted = Buffer.from(
+    `sha256=${createHmac("sha256", secret).update(`${timestamp}.`).update(body).digest("hex")}`,
+  );
+  return (
+    given.length === wanted.length &&
+    timingSafeEqual(given, wanted) &&
+    Math.abs(Date.now() / 1000 - Number(timestamp)) < 300
+  );
 }
 
 async function certificates(): Promise<{ authority: string; key: string; cert: string }> {

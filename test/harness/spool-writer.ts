@@ -16,7 +16,8 @@ import { runOf } from "./results.ts";
  */
 const [folder = "", url = "", token = "", targets = "", from = "", count = ""] = process.argv.slice(2);
 const clock = correctedClock();
-const log = (level: string, msg: string, fields?: object): void => void process.stdout.write(`${JSON.stringify({ level, msg, ...fields })}\n`);
+const log = (level: string, msg: string, fields?: object): void =>
+  void process.stdout.write(`${JSON.stringify({ level, msg, ...fields })}\n`);
 const stats = new Stats();
 const release = lockFolder(folder, Date.now);
 const spool = await openDiskSpool({ files: folderFiles(folder), clock, log, maxBytes: 64_000_000, window: 100 });

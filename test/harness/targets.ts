@@ -6,7 +6,10 @@ import type { Teardown } from "./folder.ts";
 
 /** A pool on the embedded database of a control plane that runs in `folder`. */
 export function openEmbedded(t: Teardown, folder: string, max = 4): Sql {
-  const sql = openPool({ path: join(folder, "data", "postgres", ".s.PGSQL.5432"), database: "statusmesh", username: "statusmesh" }, { max });
+  const sql = openPool(
+    { path: join(folder, "data", "postgres", ".s.PGSQL.5432"), database: "statusmesh", username: "statusmesh" },
+    { max },
+  );
   t.teardown(() => sql.end({ timeout: 1 }));
   return sql;
 }
@@ -40,5 +43,6 @@ export async function insertTargetsIn(tx: Sql | TransactionSql, input: NewTarget
     from unnest(${ids}::uuid[], ${specs}::text[]) with ordinality as t (id, spec, n)`;
   await tx`insert into target_states (target_id, state, status) select id, '', 'unknown' from unnest(${ids}::uuid[]) as t (id)`;
   await tx`insert into target_regions (target_id, region_id) select id, ${input.region} from unnest(${ids}::uuid[]) as t (id)`;
-  if (input.channelId !== undefined) await tx`insert into target_alerts (target_id, channel_id, position) select id, ${input.channelId}, 0 from unnest(${ids}::uuid[]) as t (id)`;
+  if (input.channelId !== undefined)
+    await tx`insert into target_alerts (target_id, channel_id, position) select id, ${input.channelId}, 0 from unnest(${ids}::uuid[]) as t (id)`;
 }

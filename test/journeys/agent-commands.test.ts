@@ -32,7 +32,11 @@ t.setTimeout(180_000);
 const program = createRequire(import.meta.url).resolve("sm-agent/cli");
 const secret = `sm_agent_${"hush".repeat(10)}`;
 
-async function ask(t: Test, args: string[], env: Record<string, string> = {}): Promise<{ code: unknown; text: string; complaints: string }> {
+async function ask(
+  t: Test,
+  args: string[],
+  env: Record<string, string> = {},
+): Promise<{ code: unknown; text: string; complaints: string }> {
   const asked = startProgram(t, program, args, { cwd: tempFolder(t), env });
   const code = await asked.ended;
   return { code, text: asked.log.join("\n"), complaints: asked.complaints() };
@@ -40,12 +44,16 @@ async function ask(t: Test, args: string[], env: Record<string, string> = {}): P
 
 const findingsOf = (text: string): Record<string, string> =>
   Object.fromEntries(
-    (JSON.parse(text) as { findings: { what: string; state: string; message: string }[] }).findings.map(({ what, state, message }) => [what, `${state}: ${message}`]),
+    (JSON.parse(text) as { findings: { what: string; state: string; message: string }[] }).findings.map(
+      ({ what, state, message }) => [what, `${state}: ${message}`],
+    ),
   );
 
 /** Something that answers as a control plane would, with this answer to who the agent is. */
 async function pretender(t: Test, answer: object, status = 200): Promise<string> {
-  const server = createServer((_, response) => response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(answer)));
+  const server = createServer((_, response) =>
+    response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(answer)),
+  );
   await new Promise<void>((settle) => server.listen(0, "127.0.0.1", settle));
   t.teardown(() => server.close().closeAllConnections());
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
@@ -65,8 +73,12 @@ t.test("against a real control plane: test-config, then run, status and spool", 
 
   const fine = await ask(t, ["test-config", ...args]);
   t.match(fine, { code: 0, complaints: "" });
-  t.match(fine.text, /✔ ok {4}control plane: StatusMesh \d+\.\d+\.\d+ takes the token: this is agent "agent [^"]+" of region default/);
-  for (const what of ["token", "dns", "connection", "protocol", "clock", "spool", "space"]) t.match(fine.text, new RegExp(`^✔ ok {4}${what}: `, "m"));
+  t.match(
+    fine.text,
+    /✔ ok {4}control plane: StatusMesh \d+\.\d+\.\d+ takes the token: this is agent "agent [^"]+" of region default/,
+  );
+  for (const what of ["token", "dns", "connection", "protocol", "clock", "spool", "space"])
+    t.match(fine.text, new RegExp(`^✔ ok {4}${what}: `, "m"));
   t.notOk(fs.existsSync(spool), "the folder is left for run to make, as the user that it runs as");
   const [row] = await sql`select last_seen_at, version from agents where id = ${agent.id}`;
   t.strictSame(row, { last_seen_at: null, version: null }, "the agent does not count as live");
@@ -77,10 +89,19 @@ t.test("against a real control plane: test-config, then run, status and spool", 
 
   t.match(await ask(t, ["status", "--spool-dir", spool]), { code: 1, text: /not running \(never seen here\)/ });
   const target = await startTcpTarget(t);
-  await insertTargets(sql, { ids: [newId()], orgId: olga.orgId, region: "default", intervalSecs: 10, confirmations: 2 });
+  await insertTargets(sql, {
+    ids: [newId()],
+    orgId: olga.orgId,
+    region: "default",
+    intervalSecs: 10,
+    confirmations: 2,
+  });
   t.ok(target);
   const running = startProgram(t, program, ["run", ...args, "--allow-private-targets"], { cwd: folder, env: {} });
-  const json = async () => JSON.parse((await ask(t, ["status", "--spool-dir", spool, "--json"])).text) as Record<string, unknown> & { state: string };
+  const json = async () =>
+    JSON.parse((await ask(t, ["status", "--spool-dir", spool, "--json"])).text) as Record<string, unknown> & {
+      state: string;
+    };
   const status = await waitFor("a state with a pull", async () => {
     const now = await json();
     return now["region"] === "default" && now;
@@ -97,8 +118,13 @@ t.test("against a real control plane: test-config, then run, status and spool", 
   t.equal(fs.statSync(join(spool, "status.json")).mode & 0o777, 0o600);
   const words = await ask(t, ["status"], { SM_AGENT_SPOOL_DIR: spool });
   t.match(words, { code: 0, text: /^✔ running \(for \d+ s\)\nversion {8}\d.*\nlast pull {6}\d+ s ago/s });
-  t.match(await ask(t, ["spool", "--spool-dir", spool, "--verify"]), { code: 0, text: new RegExp(`^used by {2}pid ${running.pid}\n.*damaged {2}nothing`, "s") });
-  t.match(findingsOf((await ask(t, ["test-config", ...args, "--json"])).text), { spool: /^warn: .* is used by an agent now/ });
+  t.match(await ask(t, ["spool", "--spool-dir", spool, "--verify"]), {
+    code: 0,
+    text: new RegExp(`^used by {2}pid ${running.pid}\n.*damaged {2}nothing`, "s"),
+  });
+  t.match(findingsOf((await ask(t, ["test-config", ...args, "--json"])).text), {
+    spool: /^warn: .* is used by an agent now/,
+  });
   t.notMatch(fs.readFileSync(join(spool, "status.json"), "utf8") + words.text + fine.text + open.text, agent.token);
 
   await running.stop();
@@ -106,15 +132,28 @@ t.test("against a real control plane: test-config, then run, status and spool", 
   const killed = startProgram(t, program, ["run", ...args], { cwd: folder, env: {} });
   await waitFor("the state of the next one", async () => (await json())["pid"] === killed.pid);
   await killed.stop("SIGKILL");
-  t.match(await ask(t, ["status", "--spool-dir", spool]), { code: 1, text: /^✖ not running \(last seen \d+ s ago, it did not stop in order\)/ });
+  t.match(await ask(t, ["status", "--spool-dir", spool]), {
+    code: 1,
+    text: /^✖ not running \(last seen \d+ s ago, it did not stop in order\)/,
+  });
 
   await sql`delete from agents where id = ${agent.id}`;
   const refused = await ask(t, ["test-config", ...args, "--json"]);
-  t.match({ code: refused.code, ...findingsOf(refused.text) }, { code: 77, "control plane": /^fail: it does not take the token .*unknown or was deleted/ });
+  t.match(
+    { code: refused.code, ...findingsOf(refused.text) },
+    { code: 77, "control plane": /^fail: it does not take the token .*unknown or was deleted/ },
+  );
 });
 
 t.test("test-config says what keeps the agent from running, and what merely should not be so", async (t) => {
-  const whoami = (change: object) => ({ name: "fra-1", region: "fra", version: "9.9.9", protocol: 1, server_time: Date.now(), ...change });
+  const whoami = (change: object) => ({
+    name: "fra-1",
+    region: "fra",
+    version: "9.9.9",
+    protocol: 1,
+    server_time: Date.now(),
+    ...change,
+  });
   const tls = await generate([{ name: "commonName", value: "localhost" }]);
   const untrusted = createTlsServer({ key: tls.private, cert: tls.cert }, (_, response) => response.end());
   await new Promise<void>((settle) => untrusted.listen(0, "127.0.0.1", settle));
@@ -123,29 +162,84 @@ t.test("test-config says what keeps the agent from running, and what merely shou
   fs.writeFileSync(join(folder, "a-file"), "");
   const good = await pretender(t, whoami({}));
   const cases: [string, string[], number, Record<string, RegExp>, Record<string, string>?][] = [
-    ["nobody there", ["--url", "http://127.0.0.1:1"], 69, { connection: /^fail: 127\.0\.0\.1 port 1: connection refused/ }],
-    ["a name that does not exist", ["--url", "https://nowhere.invalid"], 69, { dns: /^fail: nowhere\.invalid cannot be resolved/ }],
-    ["a certificate that nobody trusts", ["--url", `https://localhost:${(untrusted.address() as AddressInfo).port}`], 69, { tls: /^fail: .*certificate.*NODE_EXTRA_CA_CERTS/ }],
+    [
+      "nobody there",
+      ["--url", "http://127.0.0.1:1"],
+      69,
+      { connection: /^fail: 127\.0\.0\.1 port 1: connection refused/ },
+    ],
+    [
+      "a name that does not exist",
+      ["--url", "https://nowhere.invalid"],
+      69,
+      { dns: /^fail: nowhere\.invalid cannot be resolved/ },
+    ],
+    [
+      "a certificate that nobody trusts",
+      ["--url", `https://localhost:${(untrusted.address() as AddressInfo).port}`],
+      69,
+      { tls: /^fail: .*certificate.*NODE_EXTRA_CA_CERTS/ },
+    ],
     [
       "a clock an hour behind",
       ["--url", await pretender(t, whoami({ server_time: Date.now() + 3_600_000 }))],
       0,
       { clock: /^warn: 3\d\d\d s behind the control plane's\. Checks run all the same/ },
     ],
-    ["another protocol", ["--url", await pretender(t, whoami({ protocol: 2 }))], 78, { protocol: /^fail: the control plane speaks version 2, this agent 1\. Update the older/ }],
-    ["something else", ["--url", await pretender(t, { hello: "world" })], 69, { "control plane": /^fail: what answers at .* is not a StatusMesh control plane of this release/ }],
-    ["a release without the route", ["--url", await pretender(t, { error: { code: "NOT_FOUND", message: "No." } }, 404)], 69, { "control plane": /update the control plane/ }],
-    ["a control plane that is starting", ["--url", await pretender(t, {}, 503)], 69, { "control plane": /^fail: it does not answer now \(status 503\)/ }],
-    ["a folder that is a file", ["--url", good, "--spool-dir", join(folder, "a-file")], 78, { spool: /^fail: .*a-file cannot be used/ }],
-    ["more spool than disk", ["--url", good, "--spool-dir", folder, "--spool-max-mb", "1000000"], 0, { space: /^(warn|ok): .* may grow to 1000000 MB/ }],
+    [
+      "another protocol",
+      ["--url", await pretender(t, whoami({ protocol: 2 }))],
+      78,
+      { protocol: /^fail: the control plane speaks version 2, this agent 1\. Update the older/ },
+    ],
+    [
+      "something else",
+      ["--url", await pretender(t, { hello: "world" })],
+      69,
+      { "control plane": /^fail: what answers at .* is not a StatusMesh control plane of this release/ },
+    ],
+    [
+      "a release without the route",
+      ["--url", await pretender(t, { error: { code: "NOT_FOUND", message: "No." } }, 404)],
+      69,
+      { "control plane": /update the control plane/ },
+    ],
+    [
+      "a control plane that is starting",
+      ["--url", await pretender(t, {}, 503)],
+      69,
+      { "control plane": /^fail: it does not answer now \(status 503\)/ },
+    ],
+    [
+      "a folder that is a file",
+      ["--url", good, "--spool-dir", join(folder, "a-file")],
+      78,
+      { spool: /^fail: .*a-file cannot be used/ },
+    ],
+    [
+      "more spool than disk",
+      ["--url", good, "--spool-dir", folder, "--spool-max-mb", "1000000"],
+      0,
+      { space: /^(warn|ok): .* may grow to 1000000 MB/ },
+    ],
     [
       "a canary that is silent",
       ["--url", good, "--canaries", "127.0.0.1:1"],
       0,
-      { "canary 127.0.0.1:1": /^warn: connection refused/, "control plane": /^ok: StatusMesh 9\.9\.9/, spool: /^warn: results wait in memory/ },
+      {
+        "canary 127.0.0.1:1": /^warn: connection refused/,
+        "control plane": /^ok: StatusMesh 9\.9\.9/,
+        spool: /^warn: results wait in memory/,
+      },
     ],
     ["no token", ["--url", good], 64, { token: /^fail: a token is missing\. Set --token-file or SM_AGENT_TOKEN/ }, {}],
-    ["a tenant's token", ["--url", good], 64, { token: /^fail: the token in SM_AGENT_TOKEN is not an agent's/ }, { SM_AGENT_TOKEN: "sm_live_hush" }],
+    [
+      "a tenant's token",
+      ["--url", good],
+      64,
+      { token: /^fail: the token in SM_AGENT_TOKEN is not an agent's/ },
+      { SM_AGENT_TOKEN: "sm_live_hush" },
+    ],
   ];
   for (const [what, args, code, findings, env = { SM_AGENT_TOKEN: secret }] of cases) {
     const asked = await ask(t, ["test-config", "--json", ...args], env);
@@ -193,14 +287,26 @@ t.test("spool reads a folder and changes nothing in it", async (t) => {
   broken[middle + 3] = broken[middle + 3]! ^ 1;
   fs.writeFileSync(join(folder, segment), broken);
   const damaged = await ask(t, ["spool", "--spool-dir", folder]);
-  t.match(damaged, { code: 1, text: new RegExp(`waiting {2}39 results.*dropped {2}1 ever.*! ${segment}: a result in the spool is damaged and lost`, "s") });
+  t.match(damaged, {
+    code: 1,
+    text: new RegExp(
+      `waiting {2}39 results.*dropped {2}1 ever.*! ${segment}: a result in the spool is damaged and lost`,
+      "s",
+    ),
+  });
   fs.writeFileSync(join(folder, segment), broken.subarray(0, broken.length - 7));
-  t.match(await ask(t, ["spool", "--spool-dir", folder]), { code: 1, text: /the end of a segment of the spool is cut off/ });
+  t.match(await ask(t, ["spool", "--spool-dir", folder]), {
+    code: 1,
+    text: /the end of a segment of the spool is cut off/,
+  });
   fs.writeFileSync(join(folder, segment), "something else");
   t.match(await ask(t, ["spool", "--spool-dir", folder]), { code: 1, text: /set aside: it is no segment/ });
   t.strictSame(fs.readdirSync(folder), [segment], "nothing is renamed, removed or added");
   t.equal(fs.readFileSync(join(folder, segment), "utf8"), "something else");
-  t.match(await ask(t, ["spool", "--spool-dir", join(folder, "none")]), { code: 78, complaints: /^sm-agent: the spool folder .* cannot be read \(ENOENT[^\n]*\n$/ });
+  t.match(await ask(t, ["spool", "--spool-dir", join(folder, "none")]), {
+    code: 78,
+    complaints: /^sm-agent: the spool folder .* cannot be read \(ENOENT[^\n]*\n$/,
+  });
 });
 
 t.test("the state of an agent, by what it wrote and whether its process is there", (t) => {
@@ -228,14 +334,38 @@ t.test("the state of an agent, by what it wrote and whether its process is there
     ["fresh", status, true, 105_000, "running"],
     ["without its process", status, false, 105_000, "not running"],
     ["silent for long", status, true, 131_000, "standing"],
-    ["silent, by a clock that is an hour behind", { ...status, clock_offset_ms: 3_600_000, seen_at: 3_700_000 }, true, 105_000, "running"],
+    [
+      "silent, by a clock that is an hour behind",
+      { ...status, clock_offset_ms: 3_600_000, seen_at: 3_700_000 },
+      true,
+      105_000,
+      "running",
+    ],
     ["stopped, and another one has not written yet", { ...status, stopped_at: 100_000 }, true, 101_000, "standing"],
     ["nothing written", null, true, 0, "standing"],
     ["nothing at all", null, false, 0, "not running"],
     ["its network is down", { ...status, impaired_since: 1 }, true, 105_000, "impaired"],
-    ["cannot pull", { ...status, pull: { succeeded_at: 1, failure: { at: 2, message: "no" } } }, true, 105_000, "cut off"],
-    ["never could report", { ...status, report: { succeeded_at: null, failure: { at: 2, message: "no" } } }, true, 105_000, "cut off"],
-    ["can again", { ...status, pull: { succeeded_at: 3, failure: { at: 2, message: "no" } } }, true, 105_000, "running"],
+    [
+      "cannot pull",
+      { ...status, pull: { succeeded_at: 1, failure: { at: 2, message: "no" } } },
+      true,
+      105_000,
+      "cut off",
+    ],
+    [
+      "never could report",
+      { ...status, report: { succeeded_at: null, failure: { at: 2, message: "no" } } },
+      true,
+      105_000,
+      "cut off",
+    ],
+    [
+      "can again",
+      { ...status, pull: { succeeded_at: 3, failure: { at: 2, message: "no" } } },
+      true,
+      105_000,
+      "running",
+    ],
   ];
   for (const [what, written, held, now, state] of cases) t.equal(stateOf(written, held, now), state, what);
   t.end();
@@ -244,14 +374,28 @@ t.test("the state of an agent, by what it wrote and whether its process is there
 t.test("completions name the commands, kinds and options there are", async (t) => {
   const script = (await ask(t, ["completion", "bash"])).text;
   const complete = (...words: string[]): string[] =>
-    execFileSync("bash", ["-c", `${script}\nCOMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _sm_agent; printf '%s\\n' "\${COMPREPLY[@]}"`, "bash", "sm-agent", ...words], {
-      encoding: "utf8",
-    })
+    execFileSync(
+      "bash",
+      [
+        "-c",
+        `${script}\nCOMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _sm_agent; printf '%s\\n' "\${COMPREPLY[@]}"`,
+        "bash",
+        "sm-agent",
+        ...words,
+      ],
+      {
+        encoding: "utf8",
+      },
+    )
       .trim()
       .split("\n");
   t.strictSame(complete("s"), ["status", "spool"]);
   t.strictSame(complete("check", "tls"), ["tls_cert", "tls-cert"]);
   t.strictSame(complete("check", "http", "https://example.org", "--bear"), ["--bearer-token-file"]);
-  for (const shell of ["zsh", "fish"]) t.match(await ask(t, ["completion", shell]), { code: 0, text: /test-config[^]*--expect-status/ });
-  t.match(await ask(t, ["completion", "ksh"]), { code: 64, complaints: /^sm-agent: [^\n]*Allowed choices are bash, zsh, fish\.\n$/ });
+  for (const shell of ["zsh", "fish"])
+    t.match(await ask(t, ["completion", shell]), { code: 0, text: /test-config[^]*--expect-status/ });
+  t.match(await ask(t, ["completion", "ksh"]), {
+    code: 64,
+    complaints: /^sm-agent: [^\n]*Allowed choices are bash, zsh, fish\.\n$/,
+  });
 });

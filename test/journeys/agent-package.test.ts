@@ -12,7 +12,9 @@ const root = join(import.meta.dirname, "../../..");
 
 /** Unpacked where the published dependencies can be found, and nothing of the workspace can. */
 async function unpack(): Promise<{ folder: string; tarball: string }> {
-  const { packAgent } = (await import(pathToFileURL(join(root, "infra/scripts/pack-agent.mjs")).href)) as { packAgent(): Promise<string> };
+  const { packAgent } = (await import(pathToFileURL(join(root, "infra/scripts/pack-agent.mjs")).href)) as {
+    packAgent(): Promise<string>;
+  };
   const tarball = await packAgent();
   const folder = mkdtempSync(join(root, "packages/agent/node_modules/.unpacked-"));
   t.teardown(() => rmSync(folder, { recursive: true, force: true }));
@@ -45,7 +47,11 @@ interface Published {
 }
 
 /** The packages that an installed agent needs: what it names, and what those name. */
-function publishedFor(names: readonly string[], from: string, found: Record<string, Published> = {}): Record<string, Published> {
+function publishedFor(
+  names: readonly string[],
+  from: string,
+  found: Record<string, Published> = {},
+): Record<string, Published> {
   for (const name of names) {
     const folder = realpathSync(join(from, name));
     if (found[name] !== undefined) continue;
@@ -65,11 +71,19 @@ async function startRegistry(t: Test): Promise<{ url: string; asked: Set<string>
     const one = published[name];
     if (one === undefined) return void response.writeHead(404).end("{}");
     if (tar !== undefined)
-      return void response.end(execFileSync("tar", ["czf", "-", "--hard-dereference", "--transform", "s,^\\.,package,", "-C", one.folder, "."], { maxBuffer: 50_000_000 }));
+      return void response.end(
+        execFileSync(
+          "tar",
+          ["czf", "-", "--hard-dereference", "--transform", "s,^\\.,package,", "-C", one.folder, "."],
+          { maxBuffer: 50_000_000 },
+        ),
+      );
     asked.add(name);
     const { version } = one.manifest;
     const described = { ...one.manifest, dist: { tarball: `http://${request.headers.host}/${name}.tgz` } };
-    response.setHeader("content-type", "application/json").end(JSON.stringify({ name, "dist-tags": { latest: version }, versions: { [version]: described } }));
+    response
+      .setHeader("content-type", "application/json")
+      .end(JSON.stringify({ name, "dist-tags": { latest: version }, versions: { [version]: described } }));
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   t.teardown(() => server.close().closeAllConnections());
@@ -78,13 +92,18 @@ async function startRegistry(t: Test): Promise<{ url: string; asked: Set<string>
 
 const { folder, tarball } = await unpack();
 const program = join(folder, "bin/sm-agent.js");
-const described = JSON.parse(readFileSync(join(folder, "package.json"), "utf8")) as { version: string; dependencies: Record<string, string> };
+const described = JSON.parse(readFileSync(join(folder, "package.json"), "utf8")) as {
+  version: string;
+  dependencies: Record<string, string>;
+};
 const published = publishedFor(Object.keys(described.dependencies), join(root, "packages/agent/node_modules"));
 
 t.test("the package stands alone and is small", (t) => {
   t.ok(statSync(tarball).size < 200_000, `${statSync(tarball).size} bytes`);
   t.same(
-    Object.entries(described.dependencies).filter(([name, version]) => name.startsWith("@statusmesh/") || version.startsWith("workspace:")),
+    Object.entries(described.dependencies).filter(
+      ([name, version]) => name.startsWith("@statusmesh/") || version.startsWith("workspace:"),
+    ),
     [],
     "it depends on published libraries only",
   );
@@ -106,12 +125,26 @@ t.test("npm installs it from a registry into an empty prefix, and it runs there"
   const registry = await startRegistry(t);
   const prefix = mkdtempSync(join(tmpdir(), "sm-agent-prefix-"));
   t.teardown(() => rmSync(prefix, { recursive: true, force: true }));
-  const settings = ["--registry", registry.url, "--cache", join(prefix, "cache"), "--userconfig", join(prefix, "npmrc"), "--no-audit", "--no-fund", "--no-update-notifier"];
+  const settings = [
+    "--registry",
+    registry.url,
+    "--cache",
+    join(prefix, "cache"),
+    "--userconfig",
+    join(prefix, "npmrc"),
+    "--no-audit",
+    "--no-fund",
+    "--no-update-notifier",
+  ];
   await promisify(execFile)("npm", ["install", "--global", "--prefix", prefix, ...settings, tarball], { cwd: prefix });
   const installed = join(prefix, "bin/sm-agent");
   t.equal(execFileSync(installed, ["--version"], { encoding: "utf8" }).trim(), described.version);
   t.match(execFileSync(installed, ["check", "--help"], { encoding: "utf8" }), /Usage: sm-agent check/);
-  t.strictSame([...registry.asked].sort(), Object.keys(published).sort(), "it asks for the libraries that it names and theirs, and nothing else");
+  t.strictSame(
+    [...registry.asked].sort(),
+    Object.keys(published).sort(),
+    "it asks for the libraries that it names and theirs, and nothing else",
+  );
   const bytes = sizeOf(join(prefix, "lib"));
   t.ok(bytes < 12_000_000, `${bytes} bytes`);
   t.comment(`the tarball has ${statSync(tarball).size} bytes; installed ${bytes} bytes`);
@@ -124,7 +157,9 @@ t.test("npm installs it from a registry into an empty prefix, and it runs there"
     });
     return Math.round(times.sort((a, b) => a - b)[3]!);
   };
-  t.comment(`--version takes ${took([installed, "--version"])} ms, node -e 0 takes ${took(["-e", "0"])} ms (median of 7; to reach: 200 ms)`);
+  t.comment(
+    `--version takes ${took([installed, "--version"])} ms, node -e 0 takes ${took(["-e", "0"])} ms (median of 7; to reach: 200 ms)`,
+  );
 });
 
 t.test("it pulls with the token of its file, and ends when asked", async (t) => {
@@ -138,7 +173,11 @@ t.test("it pulls with the token of its file, and ends when asked", async (t) => 
 
   const token = `sm_agent_${"a".repeat(43)}`;
   const agent = spawn(process.execPath, [program, "run"], {
-    env: { PATH: process.env["PATH"], SM_AGENT_URL: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, SM_AGENT_TOKEN: token },
+    env: {
+      PATH: process.env["PATH"],
+      SM_AGENT_URL: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+      SM_AGENT_TOKEN: token,
+    },
     stdio: ["ignore", "pipe", "inherit"],
   });
   t.teardown(() => agent.kill("SIGKILL"));
@@ -146,7 +185,10 @@ t.test("it pulls with the token of its file, and ends when asked", async (t) => 
   agent.stdout.setEncoding("utf8").on("data", (text: string) => (log += text));
   const ended = new Promise<number | null>((resolve) => agent.once("exit", resolve));
 
-  const deadline = setTimeout(() => asked.reject(new Error(`the agent did not pull within 20 s; it logged: ${log}`)), 20_000);
+  const deadline = setTimeout(
+    () => asked.reject(new Error(`the agent did not pull within 20 s; it logged: ${log}`)),
+    20_000,
+  );
   t.same(await asked.promise, { url: "/api/agent/pull", authorization: `Bearer ${token}` });
   clearTimeout(deadline);
   agent.kill("SIGTERM");

@@ -26,7 +26,11 @@ fs.writeFileSync(list, "domains: [evil.example]\n");
 
 const usual = { SM_BOOTSTRAP__TOKEN: token, SM_ABUSE__DOMAIN_DENYLIST_FILE: list };
 const withOld = { ...usual, SM_SECURITY__CREDENTIALS_KEK_BASE64: oldKey };
-const withBoth = { ...usual, SM_SECURITY__CREDENTIALS_KEK_BASE64: newKey, SM_SECURITY__CREDENTIALS_KEK_PREVIOUS_BASE64: oldKey };
+const withBoth = {
+  ...usual,
+  SM_SECURITY__CREDENTIALS_KEK_BASE64: newKey,
+  SM_SECURITY__CREDENTIALS_KEK_PREVIOUS_BASE64: oldKey,
+};
 const withNew = { ...usual, SM_SECURITY__CREDENTIALS_KEK_BASE64: newKey };
 const start = (env: Record<string, string>) => startControlPlane(t, { folder, port, env });
 const api = connect(t, `http://127.0.0.1:${port}`, token);
@@ -46,7 +50,11 @@ const site = createServer((request, response) => {
 t.teardown(() => site.close());
 
 let service = await start(withOld);
-const check = { type: "http", url: `http://127.0.0.1:${(site.address() as AddressInfo).port}/`, bearer_token: "the-secret" };
+const check = {
+  type: "http",
+  url: `http://127.0.0.1:${(site.address() as AddressInfo).port}/`,
+  bearer_token: "the-secret",
+};
 const target = (await api.post("/api/v1/targets", { name: "Site", check, interval: 3600 })).body;
 const checkNow = async () => {
   const answer = await waitFor("an agent to run it", async () => {
@@ -63,7 +71,18 @@ t.test("the doctor finds a running service well, and says what is not", async (t
   t.strictSame(
     // How full the disk of this machine is, is not the service's doing.
     findings.filter(({ check }) => check !== "disk").map(({ check, state }) => `${check} ${state}`),
-    ["configuration ok", "database ok", "migrations ok", "partitions ok", "agents ok", "secrets ok", "clock ok", "redis skipped", "mail skipped", "sign-in skipped"],
+    [
+      "configuration ok",
+      "database ok",
+      "migrations ok",
+      "partitions ok",
+      "agents ok",
+      "secrets ok",
+      "clock ok",
+      "redis skipped",
+      "mail skipped",
+      "sign-in skipped",
+    ],
   );
   t.match(findings.find(({ check }) => check === "agents")?.detail, "default: 1 alive, 1 monitor");
 
@@ -73,7 +92,12 @@ t.test("the doctor finds a running service well, and says what is not", async (t
     SM_AUTH__GOOGLE__CLIENT_SECRET: "secret",
     SM_AUTH__GOOGLE__ISSUER: `http://127.0.0.1:${await freePort()}`,
   };
-  const ill = await run(["doctor"], { ...withOld, SM_REDIS__URL: `redis://127.0.0.1:${await freePort()}`, SM_EMAIL__SMTP_URL: `smtp://127.0.0.1:${await freePort()}`, ...google });
+  const ill = await run(["doctor"], {
+    ...withOld,
+    SM_REDIS__URL: `redis://127.0.0.1:${await freePort()}`,
+    SM_EMAIL__SMTP_URL: `smtp://127.0.0.1:${await freePort()}`,
+    ...google,
+  });
   t.equal(ill.code, 1);
   t.match(ill.out, /^WRONG {3}redis {10}.*ECONNREFUSED/m);
   t.match(ill.out, /^WRONG {3}mail {11}.*ECONNREFUSED/m);
@@ -81,22 +105,40 @@ t.test("the doctor finds a running service well, and says what is not", async (t
   t.match(ill.out, /^ok {6}database {7}PostgreSQL 18\.\S+, embedded$/m);
 
   const confused = await run(["doctor"], { SM_SERVER__BINDD: "x" });
-  t.match(confused, { code: 1, out: /^WRONG {3}configuration {2}SM_SERVER__BINDD is not a known setting; did you mean SM_SERVER__BIND\?$/ });
+  t.match(confused, {
+    code: 1,
+    out: /^WRONG {3}configuration {2}SM_SERVER__BINDD is not a known setting; did you mean SM_SERVER__BIND\?$/,
+  });
 });
 
 t.test("SIGHUP reads the abuse lists again", async (t) => {
-  const onto = (url: string) => api.post("/api/v1/targets", { name: "Listed?", check: { type: "http", url }, interval: 3600 });
-  t.match(await onto("https://www.evil.example/"), { status: 400, body: { error: { code: "DOMAIN_DENYLISTED", field: "/check/url" } } });
+  const onto = (url: string) =>
+    api.post("/api/v1/targets", { name: "Listed?", check: { type: "http", url }, interval: 3600 });
+  t.match(await onto("https://www.evil.example/"), {
+    status: 400,
+    body: { error: { code: "DOMAIN_DENYLISTED", field: "/check/url" } },
+  });
   fs.writeFileSync(list, "domains: [other.example]\n");
   process.kill(service.pid, "SIGHUP");
-  await waitFor("the new list", async () => (await onto("https://other.example/")).body.error?.code === "DOMAIN_DENYLISTED");
+  await waitFor(
+    "the new list",
+    async () => (await onto("https://other.example/")).body.error?.code === "DOMAIN_DENYLISTED",
+  );
   fs.writeFileSync(list, "domains: [");
   process.kill(service.pid, "SIGHUP");
   await waitFor("the complaint", () => service.log.some((line) => line.includes("the old ones stay")));
-  t.match(await onto("https://other.example/"), { status: 400, body: { error: { code: "DOMAIN_DENYLISTED" } } }, "a broken file changes nothing");
+  t.match(
+    await onto("https://other.example/"),
+    { status: 400, body: { error: { code: "DOMAIN_DENYLISTED" } } },
+    "a broken file changes nothing",
+  );
   await service.stop();
   const refused = await run([], withOld);
-  t.match(refused, { code: 78, complaints: /abuse\.domain_denylist_file: .*domains\.yaml cannot be used/ }, "and lets no service start");
+  t.match(
+    refused,
+    { code: 78, complaints: /abuse\.domain_denylist_file: .*domains\.yaml cannot be used/ },
+    "and lets no service start",
+  );
   fs.writeFileSync(list, "domains: []\n");
 });
 

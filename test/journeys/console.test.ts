@@ -19,7 +19,15 @@ const maxPageBytes = 60_000;
 const token = `sm_live_${"console".repeat(6)}`;
 const longName = `${"A name that somebody pasted from a ticket ".repeat(5)}`.slice(0, 199).trim();
 
-const flags = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"];
+const flags = [
+  "--headless",
+  "--no-sandbox",
+  "--disable-gpu",
+  "--no-first-run",
+  "--disable-background-networking",
+  "--disable-component-update",
+  "--disable-sync",
+];
 
 async function openBrowser(t: Test): Promise<Browser> {
   const browser = await chromium.launch({ executablePath: findChromium()!, args: flags });
@@ -34,7 +42,8 @@ async function openPage(t: Test, context: BrowserContext): Promise<Page> {
   page.on("pageerror", (error) => t.fail(`${page.url()} throws ${error.message}`));
   page.on("console", (message) => {
     // A browser reports every 4xx; those that the journey provokes are looked at where they happen.
-    if (message.type() === "error" && !message.text().includes("the server responded with a status of 4")) t.fail(`${page.url()} complains: ${message.text()}`);
+    if (message.type() === "error" && !message.text().includes("the server responded with a status of 4"))
+      t.fail(`${page.url()} complains: ${message.text()}`);
   });
   return page;
 }
@@ -61,18 +70,31 @@ t.test("the console", async (t) => {
   const { url, signInLink } = await startControlPlane(t, { env: { SM_BOOTSTRAP__TOKEN: token } });
   const api = connect(t, url, token);
   const browser = await openBrowser(t);
-  const context = await browser.newContext({ baseURL: url, viewport: { width: 1280, height: 800 }, colorScheme: "light" });
+  const context = await browser.newContext({
+    baseURL: url,
+    viewport: { width: 1280, height: 800 },
+    colorScheme: "light",
+  });
   const page = await openPage(t, context);
 
   await t.test("signing in by the link that the first start printed", async (t) => {
     await page.goto("/incidents?state=open");
-    t.equal(new URL(page.url()).searchParams.get("next"), "/incidents?state=open", "whoever is not signed in is sent to sign in");
-    for (let scans = 0; scans < 2; scans++) t.equal((await fetch(signInLink!)).status, 200, "a mail scanner may open the link");
+    t.equal(
+      new URL(page.url()).searchParams.get("next"),
+      "/incidents?state=open",
+      "whoever is not signed in is sent to sign in",
+    );
+    for (let scans = 0; scans < 2; scans++)
+      t.equal((await fetch(signInLink!)).status, 200, "a mail scanner may open the link");
 
     await page.getByLabel("Sign-in link").fill("not a link");
     await page.getByRole("button", { name: "Sign in" }).click();
     await page.locator(".error-note").waitFor();
-    t.match(await errorBeside(page, "Sign-in link"), "statusmesh bootstrap-owner", "a wrong link says how to get a right one");
+    t.match(
+      await errorBeside(page, "Sign-in link"),
+      "statusmesh bootstrap-owner",
+      "a wrong link says how to get a right one",
+    );
 
     await page.getByLabel("Sign-in link").fill(signInLink!);
     await page.getByRole("button", { name: "Sign in" }).click();
@@ -97,7 +119,11 @@ t.test("the console", async (t) => {
     await page.getByLabel("Address", { exact: true }).fill("ftp://shop.example.org/");
     await page.getByRole("button", { name: "Add monitor" }).click();
     await page.locator(".error-note").waitFor();
-    t.match(await errorBeside(page, "Address"), /ftp.*Use http or https/, "the error stands beside the field that it is about");
+    t.match(
+      await errorBeside(page, "Address"),
+      /ftp.*Use http or https/,
+      "the error stands beside the field that it is about",
+    );
     t.equal(await page.getByLabel("Address", { exact: true }).getAttribute("aria-invalid"), "true");
     t.equal(await page.evaluate("document.activeElement.name"), "/check/url", "and the field has the focus");
 
@@ -122,7 +148,11 @@ t.test("the console", async (t) => {
     t.match(await page.locator("#run").textContent(), /Test: Up 200.*Connect.*First byte/s, "a test shows its phases");
 
     await page.getByRole("button", { name: "Add monitor" }).click();
-    t.match(await page.locator(".error-note").textContent(), "at most once a minute", "an error behind a disclosure is brought to light");
+    t.match(
+      await page.locator(".error-note").textContent(),
+      "at most once a minute",
+      "an error behind a disclosure is brought to light",
+    );
     await page.getByLabel("Reminders, seconds apart").fill("600");
     await page.getByRole("button", { name: "Add monitor" }).click();
     await page.waitForURL(/\/monitors\/[0-9a-f-]{36}$/);
@@ -167,7 +197,10 @@ t.test("the console", async (t) => {
     await page.locator("[data-announce]", { hasText: "Checkout is down" }).waitFor({ timeout: 60_000 });
     t.match(await page.title(), /^\(1\) Monitors/);
     t.match(await page.locator("#live-region").textContent(), "Checkout is down", "readers hear of it");
-    t.match(await page.locator("[data-announce]").textContent(), /Checkout is down since \d\d:\d\d: connection refused\./);
+    t.match(
+      await page.locator("[data-announce]").textContent(),
+      /Checkout is down since \d\d:\d\d: connection refused\./,
+    );
 
     await page.getByRole("link", { name: "Checkout" }).click();
     await page.getByText("No channel is bound to this monitor").waitFor();
@@ -207,7 +240,13 @@ t.test("the console", async (t) => {
   });
 
   await t.test("a status page with two monitors in order", async (t) => {
-    const second = (await api.post("/api/v1/targets", { name: longName, check: { type: "tcp", host: "127.0.0.1", port: shop.port }, interval: 10 })).body;
+    const second = (
+      await api.post("/api/v1/targets", {
+        name: longName,
+        check: { type: "tcp", host: "127.0.0.1", port: shop.port },
+        interval: 10,
+      })
+    ).body;
     await page.goto("/status-pages/new");
     await page.getByLabel("Name", { exact: true }).fill("Acme status");
     await page.getByLabel("Slug").fill("A");
@@ -224,13 +263,19 @@ t.test("the console", async (t) => {
       await page.locator(".components > li").nth(at).waitFor();
     }
     await page.getByRole("button", { name: "Move Checkout down" }).click();
-    await waitFor("the new order", async () => (await api.get(`/api/v1/status-pages/${pageId}/components`)).body.items[0]?.target_id === second.id);
+    await waitFor(
+      "the new order",
+      async () => (await api.get(`/api/v1/status-pages/${pageId}/components`)).body.items[0]?.target_id === second.id,
+    );
     t.same(await findings(page), []);
     await page.goto(`/status-pages/${pageId}/edit`);
     await page.getByLabel("Heading").fill("How we are");
     await page.getByRole("button", { name: "Save" }).click();
     await page.waitForURL(`**/status-pages/${pageId}`);
-    t.match((await api.get(`/api/v1/status-pages/${pageId}`)).body.branding, { display_name: "How we are", style: "auto" });
+    t.match((await api.get(`/api/v1/status-pages/${pageId}`)).body.branding, {
+      display_name: "How we are",
+      style: "auto",
+    });
   });
 
   await t.test("keys", async (t) => {
@@ -314,7 +359,11 @@ t.test("the console", async (t) => {
   });
 
   await t.test("everything can be read without JavaScript", async (t) => {
-    const plain = await browser.newContext({ baseURL: url, storageState: await context.storageState(), javaScriptEnabled: false });
+    const plain = await browser.newContext({
+      baseURL: url,
+      storageState: await context.storageState(),
+      javaScriptEnabled: false,
+    });
     const other = await plain.newPage();
     await other.goto("/monitors");
     t.match(await other.locator("table").innerText(), /State[\s\S]*Checkout/);

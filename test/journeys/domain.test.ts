@@ -25,7 +25,11 @@ const answer = (domain: string): string =>
 registry.behave = (domain, response) => void response.end(answer(domain));
 
 const controlPlane = await startControlPlane(t, {
-  env: { SM_AUTH__REQUIRED: "false", SM_CHECKER__RDAP_BOOTSTRAP_URL: registry.listUrl, SM_CHECKER__RDAP_MAX_INFLIGHT: "2" },
+  env: {
+    SM_AUTH__REQUIRED: "false",
+    SM_CHECKER__RDAP_BOOTSTRAP_URL: registry.listUrl,
+    SM_CHECKER__RDAP_MAX_INFLIGHT: "2",
+  },
 });
 const api = connect(t, controlPlane.url, null);
 const check = (domain: string, more: object = {}) => ({ type: "domain_expiry", domain, ...more });
@@ -37,10 +41,20 @@ t.test("a test and a monitor of the same domain are one question to the registry
   });
   t.match(tested, { error: null, matched_expectations: true });
 
-  const created = await api.post("/api/v1/targets", { name: "Our name", check: check("example.org"), alert_confirmations: 1 });
-  t.match(created, { status: 201, body: { interval: 86_400, check: { warn_days: 30, critical_days: 7, timeout: 30_000 } } });
+  const created = await api.post("/api/v1/targets", {
+    name: "Our name",
+    check: check("example.org"),
+    alert_confirmations: 1,
+  });
+  t.match(created, {
+    status: 201,
+    body: { interval: 86_400, check: { warn_days: 30, critical_days: 7, timeout: 30_000 } },
+  });
   const { id } = created.body as { id: string };
-  const result = await waitFor("the first result", async () => ((await api.get(`/api/v1/targets/${id}/results`)).body as Json).items[0] as Json | undefined);
+  const result = await waitFor(
+    "the first result",
+    async () => ((await api.get(`/api/v1/targets/${id}/results`)).body as Json).items[0] as Json | undefined,
+  );
   t.match(result, { status: "down", http_status: null, connect_ms: null });
   t.match(
     JSON.parse(result["error"] as string),
@@ -50,14 +64,18 @@ t.test("a test and a monitor of the same domain are one question to the registry
   t.strictSame(registry.asked, ["example.org"]);
 
   const sentence = `example.org expires in 5 days, on ${expires.slice(0, 10)} (registrar Example Registrar)`;
-  await waitFor("the incident", async () => ((await api.get(`/api/v1/incidents?target_id=${id}`)).body as Json).items[0] as Json | undefined);
+  await waitFor(
+    "the incident",
+    async () => ((await api.get(`/api/v1/incidents?target_id=${id}`)).body as Json).items[0] as Json | undefined,
+  );
   for (const path of ["/monitors", `/monitors/${id}`]) {
     const page = (await api.get(path)).text;
     t.ok(page.includes(sentence), `${path} says it in words`);
     t.notOk(page.includes("days_remaining"), `${path} shows no JSON`);
   }
   const form = (await api.get("/monitors/new?kind=domain_expiry")).text;
-  for (const field of ["/check/domain", "/check/warn_days", "/check/critical_days"]) t.ok(form.includes(`name="${field}"`), `the form asks for ${field}`);
+  for (const field of ["/check/domain", "/check/warn_days", "/check/critical_days"])
+    t.ok(form.includes(`name="${field}"`), `the form asks for ${field}`);
 });
 
 t.test("the control plane says how many questions may be open at once", async (t) => {
@@ -74,7 +92,11 @@ t.test("the control plane says how many questions may be open at once", async (t
   );
   t.equal(created.status, 201);
   await waitFor("a result of each", async () => {
-    const results = await Promise.all((created.body as Json[]).map(async ({ id }) => ((await api.get(`/api/v1/targets/${id}/results`)).body as Json).items.length as number));
+    const results = await Promise.all(
+      (created.body as Json[]).map(
+        async ({ id }) => ((await api.get(`/api/v1/targets/${id}/results`)).body as Json).items.length as number,
+      ),
+    );
     return results.every((count) => count > 0);
   });
   t.equal(registry.mostOpen.get("net"), 2);

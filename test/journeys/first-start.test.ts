@@ -5,7 +5,14 @@ import { join } from "node:path";
 import t, { type Test } from "tap";
 import { connect } from "../harness/api.ts";
 import { tempFolder } from "../harness/folder.ts";
-import { freePort, isAlive, postmasterOf, spawnControlPlane, startControlPlane, startProgram } from "../harness/processes.ts";
+import {
+  freePort,
+  isAlive,
+  postmasterOf,
+  spawnControlPlane,
+  startControlPlane,
+  startProgram,
+} from "../harness/processes.ts";
 import { waitFor } from "../harness/wait.ts";
 
 /* What somebody meets who starts StatusMesh for the first time, and what they get to read when something is in the way. */
@@ -40,7 +47,10 @@ t.test("an empty folder becomes a running service, and stays one over a second s
   t.equal(page.status, 200, "the cookie opens the console");
   t.match(page.headers["content-type"], /^text\/html/);
 
-  const beside = startProgram(t, program, ["bootstrap-owner"], { cwd: folder, env: { SM_SERVER__BIND: `127.0.0.1:${port}` } });
+  const beside = startProgram(t, program, ["bootstrap-owner"], {
+    cwd: folder,
+    env: { SM_SERVER__BIND: `127.0.0.1:${port}` },
+  });
   t.equal(await beside.ended, 0, "bootstrap-owner works beside the running service");
   const printed = beside.log.join("\n");
   t.match(printed, /Owner: owner@localhost/);
@@ -49,7 +59,11 @@ t.test("an empty folder becomes a running service, and stays one over a second s
   t.match((await api.get("/api/v1/me")).body, { user: { email: "owner@localhost" } }, "its token works");
   const again = await visitor.post("/api/v1/sessions", { code: /\/sign-in\/(\S+)/.exec(printed)![1] });
   t.equal(again.status, 201, "and so does its link");
-  const { body: target } = await api.post("/api/v1/targets", { name: "Kept", check: { type: "tcp", host: "127.0.0.1", port }, interval: 10 });
+  const { body: target } = await api.post("/api/v1/targets", {
+    name: "Kept",
+    check: { type: "tcp", host: "127.0.0.1", port },
+    interval: 10,
+  });
   const count = async (): Promise<number> => (await api.get(`/api/v1/targets/${target.id}/results`)).body.total;
   const results = await waitFor("a result", async () => (await count()) || null);
 
@@ -79,7 +93,11 @@ t.test("an empty folder becomes a running service, and stays one over a second s
 });
 
 /** One line, beginning with the program's name, and the exit code for a configuration error (sysexits.h, EX_CONFIG). */
-async function refused(t: Test, started: { ended: Promise<number | string>; complaints: () => string }, message: RegExp): Promise<void> {
+async function refused(
+  t: Test,
+  started: { ended: Promise<number | string>; complaints: () => string },
+  message: RegExp,
+): Promise<void> {
   t.equal(await started.ended, 78);
   t.match(started.complaints(), message);
   t.match(started.complaints(), /^statusmesh: [^\n]+\n$/, "in one line");
@@ -98,25 +116,70 @@ t.test("what is in the way is named in one line, and nothing is left behind", as
   const badToml = tempFolder(t, "toml");
   fs.writeFileSync(join(badToml, "statusmesh.toml"), "[server\n");
   const secretToml = tempFolder(t, "toml");
-  fs.writeFileSync(join(secretToml, "statusmesh.toml"), '[bootstrap]\ntoken = "sm_live_0123456789012345678901234567890123456789"\n');
+  fs.writeFileSync(
+    join(secretToml, "statusmesh.toml"),
+    '[bootstrap]\ntoken = "sm_live_0123456789012345678901234567890123456789"\n',
+  );
 
-  const cases: { title: string; folder?: string; env?: Record<string, string>; args?: string[]; message: RegExp; left?: string[] }[] = [
-    { title: "a data folder that cannot be made", folder: blocked, env: { SM_DATA__DIR: "file/data" }, message: /data folder .*file\/data cannot be written/, left: ["file"] },
-    { title: "a data folder on a file system that cannot be written", env: { SM_DATA__DIR: "/proc/statusmesh" }, message: /data folder \/proc\/statusmesh cannot be written/ },
+  const cases: {
+    title: string;
+    folder?: string;
+    env?: Record<string, string>;
+    args?: string[];
+    message: RegExp;
+    left?: string[];
+  }[] = [
+    {
+      title: "a data folder that cannot be made",
+      folder: blocked,
+      env: { SM_DATA__DIR: "file/data" },
+      message: /data folder .*file\/data cannot be written/,
+      left: ["file"],
+    },
+    {
+      title: "a data folder on a file system that cannot be written",
+      env: { SM_DATA__DIR: "/proc/statusmesh" },
+      message: /data folder \/proc\/statusmesh cannot be written/,
+    },
     {
       title: "no database at the URL",
       env: { SM_DATABASE__URL: `postgres://u:s3cret@127.0.0.1:${closedPort}/sm` },
       message: /^statusmesh: The database sm at 127\.0\.0\.1:\d+ cannot be reached \(ECONNREFUSED\)/,
     },
-    { title: "a URL that is none", env: { SM_DATABASE__URL: "mysql://localhost/sm" }, message: /SM_DATABASE__URL must be a URL like/ },
+    {
+      title: "a URL that is none",
+      env: { SM_DATABASE__URL: "mysql://localhost/sm" },
+      message: /SM_DATABASE__URL must be a URL like/,
+    },
     { title: "an unknown variable", env: { SM_SERVER__BNID: "127.0.0.1:1" }, message: /SM_SERVER__BNID/ },
     { title: "an unknown key in the file", folder: noToml, message: /server\.bnid/, left: ["statusmesh.toml"] },
-    { title: "a file that is not TOML", folder: badToml, message: /statusmesh\.toml:1:\d+ is not valid TOML/, left: ["statusmesh.toml"] },
+    {
+      title: "a file that is not TOML",
+      folder: badToml,
+      message: /statusmesh\.toml:1:\d+ is not valid TOML/,
+      left: ["statusmesh.toml"],
+    },
     { title: "a secret in the file", folder: secretToml, message: /bootstrap\.token/, left: ["statusmesh.toml"] },
-    { title: "a value out of range", env: { SM_SCHEDULER__JITTER_PCT: "101" }, message: /SM_SCHEDULER__JITTER_PCT.*0 to 100|jitter_pct/ },
-    { title: "a bootstrap token that is too short", env: { SM_BOOTSTRAP__TOKEN: "sm_live_short" }, message: /SM_BOOTSTRAP__TOKEN|bootstrap\.token/ },
-    { title: "an address of another machine", env: { SM_SERVER__BIND: "192.0.2.1:8080" }, message: /Cannot listen on 192\.0\.2\.1:8080/ },
-    { title: "a configuration file that is not there", args: ["--config", "absent.toml"], message: /absent\.toml cannot be read/ },
+    {
+      title: "a value out of range",
+      env: { SM_SCHEDULER__JITTER_PCT: "101" },
+      message: /SM_SCHEDULER__JITTER_PCT.*0 to 100|jitter_pct/,
+    },
+    {
+      title: "a bootstrap token that is too short",
+      env: { SM_BOOTSTRAP__TOKEN: "sm_live_short" },
+      message: /SM_BOOTSTRAP__TOKEN|bootstrap\.token/,
+    },
+    {
+      title: "an address of another machine",
+      env: { SM_SERVER__BIND: "192.0.2.1:8080" },
+      message: /Cannot listen on 192\.0\.2\.1:8080/,
+    },
+    {
+      title: "a configuration file that is not there",
+      args: ["--config", "absent.toml"],
+      message: /absent\.toml cannot be read/,
+    },
   ];
   // One after the other: each takes a good part of a core while it starts.
   for (const { title, message, left = [], ...options } of cases) {

@@ -24,7 +24,11 @@ const words = `certificate of shop.example.org expires in 5 days, on ${notAfter.
 
 /** A TLS server whose certificate ends soon. */
 async function expiringServer(t: Test): Promise<number> {
-  const { private: key, cert } = await generate([{ name: "commonName", value: "shop.example.org" }], { algorithm: "sha256", keyType: "ec", notAfterDate: notAfter });
+  const { private: key, cert } = await generate([{ name: "commonName", value: "shop.example.org" }], {
+    algorithm: "sha256",
+    keyType: "ec",
+    notAfterDate: notAfter,
+  });
   const server = createServer({ key, cert }, (socket) => socket.on("error", () => undefined).resume());
   await new Promise<void>((settle) => server.listen(0, "127.0.0.1", settle));
   t.teardown(() => server.close());
@@ -33,47 +37,89 @@ async function expiringServer(t: Test): Promise<number> {
 
 const sink = await startSink(t);
 const port = await expiringServer(t);
-const names = await nameServer(t, { "www.example.org": { answers: [{ type: "A", name: "www.example.org", ttl: 60, data: "192.0.2.80" }] } });
+const names = await nameServer(t, {
+  "www.example.org": { answers: [{ type: "A", name: "www.example.org", ttl: 60, data: "192.0.2.80" }] },
+});
 const { url, signInLink } = await startControlPlane(t, { env: { SM_BOOTSTRAP__TOKEN: token }, caFile: sink.caFile });
 const api = connect(t, url, token);
 
-const firstResult = async (id: string): Promise<Json> => waitFor("the first result", async () => (await api.get(`/api/v1/targets/${id}/results`)).body.items[0]);
+const firstResult = async (id: string): Promise<Json> =>
+  waitFor("the first result", async () => (await api.get(`/api/v1/targets/${id}/results`)).body.items[0]);
 
-t.test("a certificate that ends soon opens an incident, in words for people and as a document for programs", async (t) => {
-  const channel = (await api.post("/api/v1/notification-channels", { name: "Duty", config: { type: "webhook", url: `${sink.url}/duty` } })).body;
-  const check = { type: "tls_cert", host: "127.0.0.1", port };
-  const body = { name: "Shop certificate", check, alerts: [{ channel_id: channel.id }], alert_confirmations: 1 };
-  const { id, interval } = (await api.post("/api/v1/targets", body)).body;
-  t.equal(interval, 86_400);
+t.test(
+  "a certificate that ends soon opens an incident, in words for people and as a document for programs",
+  async (t) => {
+    const channel = (
+      await api.post("/api/v1/notification-channels", {
+        name: "Duty",
+        config: { type: "webhook", url: `${sink.url}/duty` },
+      })
+    ).body;
+    const check = { type: "tls_cert", host: "127.0.0.1", port };
+    const body = { name: "Shop certificate", check, alerts: [{ channel_id: channel.id }], alert_confirmations: 1 };
+    const { id, interval } = (await api.post("/api/v1/targets", body)).body;
+    t.equal(interval, 86_400);
 
-  const result = await firstResult(id);
-  t.match(result, { status: "down", dns_ms: null, ttfb_ms: null, http_status: null });
-  t.ok(result.connect_ms > 0 && result.tls_ms > 0);
-  const document = { days_remaining: 5, not_after: notAfter.toISOString(), subject_common_name: "shop.example.org", issuer_common_name: "shop.example.org" };
-  t.strictSame(JSON.parse(result.error), document);
-  const incident = await waitFor("the incident", async () => (await api.get(`/api/v1/incidents?target_id=${id}`)).body.items[0]);
-  t.strictSame(JSON.parse(incident.error_sample), document);
-  const { notice } = await waitFor("the notice", () => sink.about(id)[0]);
-  t.match(notice, { reason: "opened", error_sample: words });
+    const result = await firstResult(id);
+    t.match(result, { status: "down", dns_ms: null, ttfb_ms: null, http_status: null });
+    t.ok(result.connect_ms > 0 && result.tls_ms > 0);
+    const document = {
+      days_remaining: 5,
+      not_after: notAfter.toISOString(),
+      subject_common_name: "shop.example.org",
+      issuer_common_name: "shop.example.org",
+    };
+    t.strictSame(JSON.parse(result.error), document);
+    const incident = await waitFor(
+      "the incident",
+      async () => (await api.get(`/api/v1/incidents?target_id=${id}`)).body.items[0],
+    );
+    t.strictSame(JSON.parse(incident.error_sample), document);
+    const { notice } = await waitFor("the notice", () => sink.about(id)[0]);
+    t.match(notice, { reason: "opened", error_sample: words });
 
-  const lax = (await api.post("/api/v1/targets", { ...body, name: "Lax", alerts: [], check: { ...check, warn_days: 2, critical_days: 1 } })).body;
-  t.match(await firstResult(lax.id), { status: "up", error: null });
-  t.match((await api.post("/api/v1/targets/test", { ...check, critical_days: 3 })).body, { result: { status: "degraded" }, matched_expectations: false });
-  await api.delete(`/api/v1/targets/${lax.id}`);
-});
+    const lax = (
+      await api.post("/api/v1/targets", {
+        ...body,
+        name: "Lax",
+        alerts: [],
+        check: { ...check, warn_days: 2, critical_days: 1 },
+      })
+    ).body;
+    t.match(await firstResult(lax.id), { status: "up", error: null });
+    t.match((await api.post("/api/v1/targets/test", { ...check, critical_days: 3 })).body, {
+      result: { status: "degraded" },
+      matched_expectations: false,
+    });
+    await api.delete(`/api/v1/targets/${lax.id}`);
+  },
+);
 
 t.test("a name, over the agent's wire", async (t) => {
   const check = { type: "dns", domain: "www.example.org.", resolver: names.address };
   const up = (await api.post("/api/v1/targets", { name: "Name", check })).body;
-  t.match(await firstResult(up.id), { status: "up", error: null, connect_ms: null, tls_ms: null, ttfb_ms: null, dns_ms: Number });
+  t.match(await firstResult(up.id), {
+    status: "up",
+    error: null,
+    connect_ms: null,
+    tls_ms: null,
+    ttfb_ms: null,
+    dns_ms: Number,
+  });
   const { body } = await api.post("/api/v1/targets/test", { ...check, expected_contains: "192.0.2.81" });
-  t.match(body.result, { status: "down", error: 'no A record of www.example.org contains "192.0.2.81"; found: 192.0.2.80' });
+  t.match(body.result, {
+    status: "down",
+    error: 'no A record of www.example.org contains "192.0.2.81"; found: 192.0.2.80',
+  });
   await api.delete(`/api/v1/targets/${up.id}`);
 });
 
 t.test("in the console", async (t) => {
   if (!(await requires(t, "chromium"))) return;
-  const browser = await chromium.launch({ executablePath: findChromium()!, args: ["--headless", "--no-sandbox", "--disable-gpu"] });
+  const browser = await chromium.launch({
+    executablePath: findChromium()!,
+    args: ["--headless", "--no-sandbox", "--disable-gpu"],
+  });
   t.teardown(async () => await browser.close());
   const page = await (await browser.newContext({ baseURL: url, viewport: { width: 1280, height: 800 } })).newPage();
   page.setDefaultTimeout(20_000);
@@ -84,7 +130,10 @@ t.test("in the console", async (t) => {
   const noSideways = async (what: string) => {
     for (const width of [390, 1280]) {
       await page.setViewportSize({ width, height: 800 });
-      t.ok(await page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth"), `${what} fits ${width} px`);
+      t.ok(
+        await page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth"),
+        `${what} fits ${width} px`,
+      );
     }
   };
 
@@ -115,7 +164,10 @@ t.test("in the console", async (t) => {
   await control("Down below, days").fill("2");
   await page.getByRole("button", { name: "Test", exact: true }).click();
   await page.locator("#run .state.degraded").waitFor();
-  t.match(await page.locator("#run").textContent(), /days remaining 5, not after .*, subject common name shop\.example\.org/);
+  t.match(
+    await page.locator("#run").textContent(),
+    /days remaining 5, not after .*, subject common name shop\.example\.org/,
+  );
 
   await page.getByLabel("DNS", { exact: true }).check();
   t.strictSame([await interval.inputValue(), await interval.getAttribute("min")], ["60", "10"]);

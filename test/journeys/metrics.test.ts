@@ -26,12 +26,28 @@ const controlPlane = await startControlPlane(t, {
 });
 const api = connect(t, controlPlane.url, token);
 const shop = await startHttpTarget(t);
-const target = await api.post("/api/v1/targets", { name: "Shop", check: { type: "http", url: shop.url }, interval: 10 });
-const made = await connect(t, controlPlane.url, null).with(operator).post("/operator/agents", { name: "one", region: "default" });
+const target = await api.post("/api/v1/targets", {
+  name: "Shop",
+  check: { type: "http", url: shop.url },
+  interval: 10,
+});
+const made = await connect(t, controlPlane.url, null)
+  .with(operator)
+  .post("/operator/agents", { name: "one", region: "default" });
 const folder = tempFolder(t, "metrics");
 const agentProgram = createRequire(import.meta.url).resolve("sm-agent/cli");
-const env = { SM_AGENT_URL: controlPlane.url, SM_AGENT_TOKEN: made.body.token, SM_AGENT_SPOOL_DIR: join(folder, "spool"), SM_SECURITY__ALLOW_PRIVATE_TARGETS: "true" };
-const agent = startProgram(t, agentProgram, ["run", "--metrics-bind", `127.0.0.1:${ports.agent}`, "--max-concurrency", "50", "--max-memory-mb", "400"], { cwd: folder, env });
+const env = {
+  SM_AGENT_URL: controlPlane.url,
+  SM_AGENT_TOKEN: made.body.token,
+  SM_AGENT_SPOOL_DIR: join(folder, "spool"),
+  SM_SECURITY__ALLOW_PRIVATE_TARGETS: "true",
+};
+const agent = startProgram(
+  t,
+  agentProgram,
+  ["run", "--metrics-bind", `127.0.0.1:${ports.agent}`, "--max-concurrency", "50", "--max-memory-mb", "400"],
+  { cwd: folder, env },
+);
 
 const scrape = async (port: number): Promise<Exposition> => {
   const answer = await fetch(`http://127.0.0.1:${port}/metrics`);
@@ -42,12 +58,16 @@ const scrape = async (port: number): Promise<Exposition> => {
 
 t.test("a check is seen on both sides", async (t) => {
   t.equal(target.status, 201);
-  await waitFor("a result to be stored", async () => ((await api.get(`/api/v1/targets/${target.body.id}/results`)).body.items.length > 0 ? true : null));
+  await waitFor("a result to be stored", async () =>
+    (await api.get(`/api/v1/targets/${target.body.id}/results`)).body.items.length > 0 ? true : null,
+  );
   const agents = (
     await waitFor("the agent to have heard of it", async () => {
       const { samples } = await scrape(ports.agent);
       // What is reported may be written to the spool a moment later.
-      return (samples.get("sm_agent_results_reported_total") ?? 0) > 0 && samples.get("sm_agent_spool_bytes") !== 0 ? { samples } : null;
+      return (samples.get("sm_agent_results_reported_total") ?? 0) > 0 && samples.get("sm_agent_spool_bytes") !== 0
+        ? { samples }
+        : null;
     })
   ).samples;
   t.ok(agents.get('sm_agent_checks_total{kind="http",status="up"}')! >= 1);
@@ -57,7 +77,11 @@ t.test("a check is seen on both sides", async (t) => {
   t.equal(agents.get("sm_agent_impaired"), 0);
   t.ok(agents.get("sm_agent_spool_bytes")! > 0);
   const seconds = Date.now() / 1000;
-  for (const when of ["pull", "report"]) t.ok(Math.abs(agents.get(`sm_agent_last_${when}_timestamp_seconds`)! - seconds) < 120, `the last ${when} is a time of today`);
+  for (const when of ["pull", "report"])
+    t.ok(
+      Math.abs(agents.get(`sm_agent_last_${when}_timestamp_seconds`)! - seconds) < 120,
+      `the last ${when} is a time of today`,
+    );
 
   const { samples, types } = await scrape(ports.controlPlane);
   t.equal(samples.get("statusmesh_database_up"), 1);
@@ -65,7 +89,11 @@ t.test("a check is seen on both sides", async (t) => {
   t.equal(samples.get('statusmesh_agents{state="live"}'), 1);
   t.equal(samples.get("statusmesh_regions_without_agent"), 0);
   t.ok(samples.get('statusmesh_ingest_results_total{outcome="stored"}')! >= 1);
-  t.ok(samples.get('statusmesh_http_request_duration_seconds_count{route="/api/agent/results",method="POST",status="2xx"}')! >= 1);
+  t.ok(
+    samples.get(
+      'statusmesh_http_request_duration_seconds_count{route="/api/agent/results",method="POST",status="2xx"}',
+    )! >= 1,
+  );
   t.ok(samples.get('statusmesh_job_runs_total{name="partitions",outcome="ok"}')! >= 1);
   t.ok([...types.keys()].includes("process_cpu_seconds_total"));
 });
@@ -86,11 +114,17 @@ t.test("the ports answer nothing else, and are there only when they are asked fo
 });
 
 t.test("an address that cannot be had ends the start with a line that names it", async (t) => {
-  const second = startProgram(t, agentProgram, ["run", "--metrics-bind", `127.0.0.1:${ports.agent}`], { cwd: folder, env: { ...env, SM_AGENT_SPOOL_DIR: join(folder, "other") } });
+  const second = startProgram(t, agentProgram, ["run", "--metrics-bind", `127.0.0.1:${ports.agent}`], {
+    cwd: folder,
+    env: { ...env, SM_AGENT_SPOOL_DIR: join(folder, "other") },
+  });
   t.equal(await second.ended, 78);
   t.match(second.complaints(), `sm-agent: --metrics-bind 127.0.0.1:${ports.agent} cannot be listened on (EADDRINUSE).`);
   for (const wrong of ["9464", "127.0.0.1:70000", "host"]) {
-    const refused = startProgram(t, agentProgram, ["run"], { cwd: folder, env: { ...env, SM_AGENT_METRICS_BIND: wrong } });
+    const refused = startProgram(t, agentProgram, ["run"], {
+      cwd: folder,
+      env: { ...env, SM_AGENT_METRICS_BIND: wrong },
+    });
     t.equal(await refused.ended, 64, wrong);
     t.match(refused.complaints(), /must be host:port/);
   }

@@ -41,7 +41,13 @@ const good = async (answer: Promise<Answer>, status: number): Promise<Json> => {
   return body;
 };
 
-const channel = await good(api.post("/api/v1/notification-channels", { name: "Duty", config: { type: "webhook", url: sink.url, secret: sink.secret } }), 201);
+const channel = await good(
+  api.post("/api/v1/notification-channels", {
+    name: "Duty",
+    config: { type: "webhook", url: sink.url, secret: sink.secret },
+  }),
+  201,
+);
 const common = { interval: 10, alerts: [{ channel_id: channel.id }] };
 
 /** Creates a target and waits for its first result. */
@@ -49,28 +55,60 @@ async function create(target: object): Promise<{ id: string; first: Json }> {
   const { id } = await good(api.post("/api/v1/targets", { ...common, ...target }), 201);
   const created = performance.now();
   const first = await waitFor("the first result", async () => (await resultsOf(id))[0]);
-  t.comment(`${first.target_id} has its first result after ${Math.round(performance.now() - created)} ms (to reach: 3000 ms)`);
+  t.comment(
+    `${first.target_id} has its first result after ${Math.round(performance.now() - created)} ms (to reach: 3000 ms)`,
+  );
   return { id, first };
 }
 
-const resultsOf = async (id: string): Promise<Json[]> => (await good(api.get(`/api/v1/targets/${id}/results`), 200)).items;
-const incidentsOf = async (id: string): Promise<Json[]> => (await good(api.get(`/api/v1/incidents?target_id=${id}`), 200)).items;
+const resultsOf = async (id: string): Promise<Json[]> =>
+  (await good(api.get(`/api/v1/targets/${id}/results`), 200)).items;
+const incidentsOf = async (id: string): Promise<Json[]> =>
+  (await good(api.get(`/api/v1/incidents?target_id=${id}`), 200)).items;
 const incidentIn = (id: string, state: "open" | "closed") =>
-  waitFor(`the incident to be ${state}`, async () => (await incidentsOf(id)).find((incident) => incident.state === state), { ms: 60_000 });
+  waitFor(
+    `the incident to be ${state}`,
+    async () => (await incidentsOf(id)).find((incident) => incident.state === state),
+    { ms: 60_000 },
+  );
 const noticesAbout = (id: string) => sink.about(id).map(({ notice }) => notice.reason);
 
 /** Waits for a result of the target that is newer than `after`, and says how it went. */
 const nextResult = (id: string, status: (it: string) => boolean, after = "") =>
-  waitFor("the next result", async () => (await resultsOf(id)).find((it) => status(it.status) && it.timestamp > after), { ms: 60_000 });
+  waitFor(
+    "the next result",
+    async () => (await resultsOf(id)).find((it) => status(it.status) && it.timestamp > after),
+    { ms: 60_000 },
+  );
 
 const web = await create({ name: "Shop", check: { type: "http", url: shop.url }, alert_confirmations: 2 });
-const smtp = await create({ name: "Mail", check: { type: "tcp", host: "127.0.0.1", port: mail.port }, alert_confirmations: 1 });
+const smtp = await create({
+  name: "Mail",
+  check: { type: "tcp", host: "127.0.0.1", port: mail.port },
+  alert_confirmations: 1,
+});
 
 t.test("the first results have every phase that the kind has", async (t) => {
-  t.match(web.first, { target_id: web.id, region: "default", status: "up", error: null, http_status: 200, tls_ms: null });
-  for (const phase of ["connect_ms", "ttfb_ms", "total_ms"]) t.ok(web.first[phase] >= 0 && web.first[phase] !== null, `http: ${phase} is ${web.first[phase]}`);
-  t.match(smtp.first, { target_id: smtp.id, status: "up", error: null, http_status: null, tls_ms: null, ttfb_ms: null });
-  for (const phase of ["connect_ms", "total_ms"]) t.ok(smtp.first[phase] >= 0 && smtp.first[phase] !== null, `tcp: ${phase} is ${smtp.first[phase]}`);
+  t.match(web.first, {
+    target_id: web.id,
+    region: "default",
+    status: "up",
+    error: null,
+    http_status: 200,
+    tls_ms: null,
+  });
+  for (const phase of ["connect_ms", "ttfb_ms", "total_ms"])
+    t.ok(web.first[phase] >= 0 && web.first[phase] !== null, `http: ${phase} is ${web.first[phase]}`);
+  t.match(smtp.first, {
+    target_id: smtp.id,
+    status: "up",
+    error: null,
+    http_status: null,
+    tls_ms: null,
+    ttfb_ms: null,
+  });
+  for (const phase of ["connect_ms", "total_ms"])
+    t.ok(smtp.first[phase] >= 0 && smtp.first[phase] !== null, `tcp: ${phase} is ${smtp.first[phase]}`);
 });
 
 const publicStatus = async (): Promise<Json> => (await good(api.get("/api/public/v1/status"), 200)) as Json;
@@ -81,7 +119,14 @@ t.test("the page shows both targets as they are", async (t) => {
     [web.id, "Web shop"],
     [smtp.id, "Post"],
   ]) {
-    await good(api.post(`/api/v1/status-pages/${page.id}/components`, { target_id: id, public_name: name, public_group: "Services" }), 201);
+    await good(
+      api.post(`/api/v1/status-pages/${page.id}/components`, {
+        target_id: id,
+        public_name: name,
+        public_group: "Services",
+      }),
+      201,
+    );
   }
   const status = await waitFor("the published page", async () => {
     const answer = await api.get("/api/public/v1/status");
@@ -119,7 +164,9 @@ t.test("an outage is one incident and one notice for each target, whatever is re
   const [webIncident, smtpIncident] = [await incidentIn(web.id, "open"), await incidentIn(smtp.id, "open")];
   t.match(webIncident, { severity: "major", ended_at: null, regions_down: ["default"], monitor_name: "Shop" });
   t.match(smtpIncident, { severity: "major", ended_at: null, monitor_name: "Mail" });
-  const failing = (await resultsOf(web.id)).filter((it) => it.status !== "up" && it.timestamp <= webIncident.created_at);
+  const failing = (await resultsOf(web.id)).filter(
+    (it) => it.status !== "up" && it.timestamp <= webIncident.created_at,
+  );
   t.equal(failing.length, 2, "it took the second failing run");
 
   for (const id of [web.id, smtp.id]) {

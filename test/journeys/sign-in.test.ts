@@ -12,7 +12,15 @@ import { findChromium, requires } from "../harness/requires.ts";
 
 t.setTimeout(240_000);
 
-const flags = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"];
+const flags = [
+  "--headless",
+  "--no-sandbox",
+  "--disable-gpu",
+  "--no-first-run",
+  "--disable-background-networking",
+  "--disable-component-update",
+  "--disable-sync",
+];
 
 /** Serious findings of axe-core, one line each. */
 async function findings(page: Page): Promise<string[]> {
@@ -30,7 +38,10 @@ t.test("from the sign-in page to the console with Google", async (t) => {
   await google.start(0, "127.0.0.1");
   t.teardown(() => google.stop());
   let claims: object = { sub: "1", email: "stranger@example.com", email_verified: true };
-  google.service.on(Events.BeforeTokenSigning, (token: { payload: object }) => void Object.assign(token.payload, claims));
+  google.service.on(
+    Events.BeforeTokenSigning,
+    (token: { payload: object }) => void Object.assign(token.payload, claims),
+  );
   const { url } = await startControlPlane(t, {
     env: {
       SM_BOOTSTRAP__EMAIL: "olga@example.org",
@@ -42,7 +53,11 @@ t.test("from the sign-in page to the console with Google", async (t) => {
   });
   const browser = await chromium.launch({ executablePath: findChromium()!, args: flags });
   t.teardown(async () => await browser.close());
-  const context = await browser.newContext({ baseURL: url, viewport: { width: 1280, height: 800 }, colorScheme: "light" });
+  const context = await browser.newContext({
+    baseURL: url,
+    viewport: { width: 1280, height: 800 },
+    colorScheme: "light",
+  });
   const page = await context.newPage();
   page.setDefaultTimeout(20_000);
   page.on("pageerror", (error) => t.fail(`${page.url()} throws ${error.message}`));

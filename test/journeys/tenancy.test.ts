@@ -13,7 +13,15 @@ import { waitFor } from "../harness/wait.ts";
 
 t.setTimeout(240_000);
 
-const flags = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"];
+const flags = [
+  "--headless",
+  "--no-sandbox",
+  "--disable-gpu",
+  "--no-first-run",
+  "--disable-background-networking",
+  "--disable-component-update",
+  "--disable-sync",
+];
 
 /** Serious findings of axe-core, one line each. */
 async function findings(page: Page): Promise<string[]> {
@@ -30,7 +38,9 @@ t.test("people of an organisation", async (t) => {
   const browser = await chromium.launch({ executablePath: findChromium()!, args: flags });
   t.teardown(async () => await browser.close());
   const open = async (t: Test): Promise<Page> => {
-    const page = await (await browser.newContext({ baseURL: url, viewport: { width: 1280, height: 800 }, colorScheme: "light" })).newPage();
+    const page = await (
+      await browser.newContext({ baseURL: url, viewport: { width: 1280, height: 800 }, colorScheme: "light" })
+    ).newPage();
     page.setDefaultTimeout(20_000);
     page.on("pageerror", (error) => t.fail(`${page.url()} throws ${error.message}`));
     return page;
@@ -52,7 +62,11 @@ t.test("people of an organisation", async (t) => {
     await owner.getByRole("link", { name: "API tokens", exact: true }).click();
     await owner.getByLabel("Name", { exact: true }).fill("Terraform");
     await owner.getByRole("button", { name: "Make token" }).click();
-    t.match(await owner.locator("fieldset .error-note").textContent(), /scopes/, "a token that may do nothing is refused beside what it may do");
+    t.match(
+      await owner.locator("fieldset .error-note").textContent(),
+      /scopes/,
+      "a token that may do nothing is refused beside what it may do",
+    );
     await owner.getByLabel("targets:read").check();
     t.same(await findings(owner), []);
     await owner.getByRole("button", { name: "Make token" }).click();
@@ -99,7 +113,11 @@ t.test("people of an organisation", async (t) => {
 
   await t.test("what was done stands in the audit log", async (t) => {
     await owner.goto("/settings/audit");
-    for (const action of ["POST /api/v1/invitations/accept", "DELETE /api/v1/api-tokens/{id}", "POST /api/v1/api-tokens"])
+    for (const action of [
+      "POST /api/v1/invitations/accept",
+      "DELETE /api/v1/api-tokens/{id}",
+      "POST /api/v1/api-tokens",
+    ])
       t.ok((await owner.getByText(action).count()) > 0, action);
     t.same(await findings(owner), []);
   });

@@ -68,7 +68,10 @@ export function startAgent(settings: AgentSettings): Agent {
   const userAgent = `StatusMesh/${version}`;
   const stats = new Stats();
   stats.watch = settings.metrics;
-  const memory = settings.memory === null ? null : new MemoryLimit({ ...settings.memory, clock, log, rss: () => process.memoryUsage.rss() });
+  const memory =
+    settings.memory === null
+      ? null
+      : new MemoryLimit({ ...settings.memory, clock, log, rss: () => process.memoryUsage.rss() });
   const api = connectApi(settings.url, settings.token, userAgent);
   const cache = rdapCache(settings.stateDir, { clock, log });
   const rdap = new RdapLookups({ cache, clock, log, userAgent, registriesUrl: settings.rdapBootstrapUrl });
@@ -78,7 +81,12 @@ export function startAgent(settings: AgentSettings): Agent {
     controlPlane: placeOf(settings.url),
     canaries: settings.canaries,
     connect: async ({ host, port }, named, signal) => {
-      const { socket, address } = await dial({ host, port, allowPrivate: named || settings.allowPrivateTargets, signal });
+      const { socket, address } = await dial({
+        host,
+        port,
+        allowPrivate: named || settings.allowPrivateTargets,
+        signal,
+      });
       socket.destroy();
       return address;
     },
@@ -120,7 +128,15 @@ export function startAgent(settings: AgentSettings): Agent {
       if (outcome === null) return;
       const { measurement, timestamp, warnings } = outcome;
       if (asked.target_id !== null) record(asked.target_id, asked.scheduled_at, outcome);
-      reporter.add({ run: { run_id: asked.run_id, timestamp, matched_expectations: measurement.status === "up", warnings: warnings.slice(0, 20), ...measurement } });
+      reporter.add({
+        run: {
+          run_id: asked.run_id,
+          timestamp,
+          matched_expectations: measurement.status === "up",
+          warnings: warnings.slice(0, 20),
+          ...measurement,
+        },
+      });
     });
   };
   let region = "";
@@ -131,10 +147,13 @@ export function startAgent(settings: AgentSettings): Agent {
     if (clockWarned || Math.abs(offset) <= clockToleranceMs) return;
     clockWarned = true;
     const by = `${Math.round(Math.abs(offset) / 1000)} s ${offset < 0 ? "ahead of" : "behind"}`;
-    log("warn", `this machine's clock is ${by} the control plane's; checks follow that one. Set one of the two right`, { clock_offset_ms: Math.round(offset) });
+    log("warn", `this machine's clock is ${by} the control plane's; checks follow that one. Set one of the two right`, {
+      clock_offset_ms: Math.round(offset),
+    });
   };
   const apply = (reply: PullReply): void => {
-    if (reply.region !== region) log("info", "serving a region", { region: reply.region, clock_offset_ms: Math.round(clock.offsetMs()) });
+    if (reply.region !== region)
+      log("info", "serving a region", { region: reply.region, clock_offset_ms: Math.round(clock.offsetMs()) });
     region = reply.region;
     judgeClock();
     reporter.serve(region);
@@ -224,7 +243,10 @@ export function startAgent(settings: AgentSettings): Agent {
       await pulling;
       // Nothing more is started here, so the next slots are the others' from now on, while what runs here still ends.
       const leaving = puller.leave();
-      await Promise.race([Promise.all([...running].map((run) => run.done)), new Promise<void>((settle) => clock.after(graceMs, settle))]);
+      await Promise.race([
+        Promise.all([...running].map((run) => run.done)),
+        new Promise<void>((settle) => clock.after(graceMs, settle)),
+      ]);
       for (const run of running) run.abandon();
       await Promise.all([reporter.drain(drainMs), cache.close(), leaving]);
       await spool.close();
@@ -241,5 +263,8 @@ const said = ({ succeededAt, failure }: Contact): AgentStatus["pull"] => ({ succ
 /** Where a URL leads. */
 export function placeOf(url: string): Place {
   const { protocol, hostname, port } = new URL(url);
-  return { host: hostname.replace(/^\[|\]$/g, ""), port: port === "" ? (protocol === "https:" ? 443 : 80) : Number(port) };
+  return {
+    host: hostname.replace(/^\[|\]$/g, ""),
+    port: port === "" ? (protocol === "https:" ? 443 : 80) : Number(port),
+  };
 }

@@ -56,13 +56,31 @@ export function connectApi(baseUrl: string, token: string, userAgent: string): A
   const prefix = url.pathname.replace(/\/+$/, "");
   const pool = new Pool(url.origin, { connections, connect: { timeout: 10_000 }, keepAliveTimeout: 30_000 });
   let usual = token;
-  const ask = async (method: "GET" | "POST", path: string, body: string | null, { timeoutMs, signal, onHead, token: given = usual }: AskOptions): Promise<unknown> => {
-    const headers = { authorization: `Bearer ${given}`, "content-type": "application/json", "user-agent": userAgent, accept: "application/json" };
+  const ask = async (
+    method: "GET" | "POST",
+    path: string,
+    body: string | null,
+    { timeoutMs, signal, onHead, token: given = usual }: AskOptions,
+  ): Promise<unknown> => {
+    const headers = {
+      authorization: `Bearer ${given}`,
+      "content-type": "application/json",
+      "user-agent": userAgent,
+      accept: "application/json",
+    };
     let status: number;
     let retryAfter: string | string[] | undefined;
     let text: string;
     try {
-      const response = await pool.request({ path: prefix + path, method, headers, body, signal, headersTimeout: timeoutMs, bodyTimeout: timeoutMs });
+      const response = await pool.request({
+        path: prefix + path,
+        method,
+        headers,
+        body,
+        signal,
+        headersTimeout: timeoutMs,
+        bodyTimeout: timeoutMs,
+      });
       onHead?.();
       status = response.statusCode;
       retryAfter = response.headers["retry-after"];
@@ -96,8 +114,10 @@ function refusal(status: number, text: string, retryAfterMs: number | null): Api
   if (code === "AGENT_PROTOCOL_MISMATCH") return new ApiError("protocol", words);
   if (status === 401 || status === 403) return new ApiError("refused", words);
   // Only a control plane speaks in its own codes; the same status from a proxy says nothing about the body.
-  if (code !== null && (status === 400 || status === 413 || status === 415 || status === 422)) return new ApiError("rejected", words);
-  if (status >= 500 || status === 408 || status === 425 || status === 429) return new ApiError("away", words, retryAfterMs);
+  if (code !== null && (status === 400 || status === 413 || status === 415 || status === 422))
+    return new ApiError("rejected", words);
+  if (status >= 500 || status === 408 || status === 425 || status === 429)
+    return new ApiError("away", words, retryAfterMs);
   return status === 413 ? new ApiError("rejected", words) : new ApiError("unexpected", words);
 }
 
@@ -105,7 +125,10 @@ function refusal(status: number, text: string, retryAfterMs: number | null): Api
 function envelopeOf(text: string): { code: string | null; message: string | null } {
   try {
     const { error } = JSON.parse(text) as { error?: { code?: unknown; message?: unknown } };
-    return { code: typeof error?.code === "string" ? error.code : null, message: typeof error?.message === "string" ? error.message.slice(0, 300) : null };
+    return {
+      code: typeof error?.code === "string" ? error.code : null,
+      message: typeof error?.message === "string" ? error.message.slice(0, 300) : null,
+    };
   } catch {
     return { code: null, message: null };
   }

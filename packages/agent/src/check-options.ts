@@ -15,7 +15,9 @@ interface FieldOption extends ShellOption {
 }
 
 /** What every kind has reads the same for every kind. */
-const common: Readonly<Record<string, ShellOption>> = { timeout: { words: "time for the whole check", takes: "10s", read: ([text = ""]) => duration(text) } };
+const common: Readonly<Record<string, ShellOption>> = {
+  timeout: { words: "time for the whole check", takes: "10s", read: ([text = ""]) => duration(text) },
+};
 
 /** Wrong usage of `sm-agent check`, in words. */
 export class CheckUsage extends Error {
@@ -27,7 +29,12 @@ function fieldsOf(kind: CheckKind): FieldOption[] {
   const subject = new Set(["type", ...Object.keys(kind.shell.read("example.org:1"))]);
   return Object.entries((kind.schema as unknown as SchemaNode).properties ?? {})
     .filter(([field]) => !subject.has(field))
-    .map(([field, node]) => ({ name: field.replaceAll("_", "-"), ...(common[field] ?? kind.shell.options?.[field]), field, node }));
+    .map(([field, node]) => ({
+      name: field.replaceAll("_", "-"),
+      ...(common[field] ?? kind.shell.options?.[field]),
+      field,
+      node,
+    }));
 }
 
 const textIn = (node: SchemaNode): SchemaNode => node.anyOf?.find(({ type }) => type !== "null") ?? node;
@@ -42,21 +49,28 @@ export function optionsOf(kind: CheckKind): Option[] {
     const choices = node.enum === undefined ? "" : `: ${node.enum.join(", ")}`;
     const simple = typeof node.default === "string" || typeof node.default === "number";
     // The default of a time is shown as it is written.
-    const fallback = !simple ? "" : ` (default: ${option.read === common["timeout"]?.read ? `${Number(node.default) / 1000}s` : String(node.default)})`;
+    const fallback = !simple
+      ? ""
+      : ` (default: ${option.read === common["timeout"]?.read ? `${Number(node.default) / 1000}s` : String(node.default)})`;
     const made: Option[] = [];
     if (secret !== "always") {
-      const flags = type === "boolean" ? `--${node.default === true ? "no-" : ""}${name}` : `--${name} <${takes ?? (type === "integer" ? "number" : "text")}>`;
+      const flags =
+        type === "boolean"
+          ? `--${node.default === true ? "no-" : ""}${name}`
+          : `--${name} <${takes ?? (type === "integer" ? "number" : "text")}>`;
       const plain = new Option(flags, words + choices + fallback);
       if (repeated === true) plain.argParser((text: string, before: string[] | undefined) => [...(before ?? []), text]);
       made.push(plain);
     }
-    if (secret !== undefined) made.push(new Option(`--${name}-file <file>`, `${words}; from a file, or from ${envOf(name)}`));
+    if (secret !== undefined)
+      made.push(new Option(`--${name}-file <file>`, `${words}; from a file, or from ${envOf(name)}`));
     return made;
   });
 }
 
 /** Ends as a part of a sentence begins: small, unless it is a name. */
-const lowered = (text: string): string => (/^[A-Z][a-z]/.test(text) ? text.charAt(0).toLowerCase() + text.slice(1) : text);
+const lowered = (text: string): string =>
+  /^[A-Z][a-z]/.test(text) ? text.charAt(0).toLowerCase() + text.slice(1) : text;
 
 /** The attribute under which commander keeps an option's value. */
 const keyOf = (name: string): string => name.replaceAll(/-(.)/g, (_, letter: string) => letter.toUpperCase());
@@ -65,7 +79,12 @@ const keyOf = (name: string): string => name.replaceAll(/-(.)/g, (_, letter: str
  * The check that a command line asks for, held against the schema and the rules of its kind. Secrets come from files and
  * the environment. Throws {@link CheckUsage}.
  */
-export function specFrom(type: CheckType, subject: string, given: Readonly<Record<string, unknown>>, env: Readonly<Record<string, string | undefined>>): CheckSpec {
+export function specFrom(
+  type: CheckType,
+  subject: string,
+  given: Readonly<Record<string, unknown>>,
+  env: Readonly<Record<string, string | undefined>>,
+): CheckSpec {
   const kind = kindOf({ type });
   const open: Record<string, unknown> = { type, ...kind.shell.read(subject) };
   const secrets: Record<string, unknown> = {};
@@ -73,12 +92,19 @@ export function specFrom(type: CheckType, subject: string, given: Readonly<Recor
     const { field, name, node, secret } = option;
     const value = given[keyOf(name)];
     if (secret !== "always" && value !== undefined)
-      open[field] = typeof value === "boolean" ? value : readOption(option, `--${name}`, Array.isArray(value) ? (value as string[]) : [String(value)]);
+      open[field] =
+        typeof value === "boolean"
+          ? value
+          : readOption(option, `--${name}`, Array.isArray(value) ? (value as string[]) : [String(value)]);
     const hidden = secret === undefined ? null : hiddenText(name, given[keyOf(`${name}-file`)], env);
     if (hidden === null) continue;
-    const texts = secret === "some" ? hidden.text.split(/\r?\n/).filter((line) => line.trim() !== "") : [hidden.text.replace(/\r?\n$/, "")];
+    const texts =
+      secret === "some"
+        ? hidden.text.split(/\r?\n/).filter((line) => line.trim() !== "")
+        : [hidden.text.replace(/\r?\n$/, "")];
     const read = readOption(option, hidden.from, texts);
-    secrets[field] = node.type === "object" && open[field] !== undefined ? { ...open[field], ...(read as object) } : read;
+    secrets[field] =
+      node.type === "object" && open[field] !== undefined ? { ...open[field], ...(read as object) } : read;
   }
   refuseSecrets(kind, checked(kind, open), fieldsOf(kind));
   return checked(kind, { ...open, ...secrets });
@@ -95,7 +121,11 @@ function readOption({ read, node }: FieldOption, from: string, texts: readonly s
   return textIn(node).type === "integer" ? wholeOr(text) : text;
 }
 
-function hiddenText(name: string, file: unknown, env: Readonly<Record<string, string | undefined>>): { text: string; from: string } | null {
+function hiddenText(
+  name: string,
+  file: unknown,
+  env: Readonly<Record<string, string | undefined>>,
+): { text: string; from: string } | null {
   if (typeof file === "string") return { text: fileText(file), from: `the file of --${name}-file` };
   const text = env[envOf(name)];
   return text === undefined || text === "" ? null : { text, from: envOf(name) };
@@ -105,7 +135,9 @@ function fileText(file: string): string {
   try {
     return readFileSync(file === "-" ? 0 : file, "utf8");
   } catch (error) {
-    throw new CheckUsage(`${file === "-" ? "standard input" : file} cannot be read (${error instanceof Error && "code" in error ? String(error.code) : "unknown reason"}).`);
+    throw new CheckUsage(
+      `${file === "-" ? "standard input" : file} cannot be read (${error instanceof Error && "code" in error ? String(error.code) : "unknown reason"}).`,
+    );
   }
 }
 
@@ -132,7 +164,9 @@ export function specFromFile(file: string): CheckSpec {
   }
   const type = typeof value === "object" && value !== null && "type" in value ? value.type : undefined;
   if (!isCheckType(type))
-    throw new CheckUsage(`a check is an object whose type is one of those that sm-agent check --help lists, for example {"type": "tcp", "host": "db.example.org", "port": 5432}.`);
+    throw new CheckUsage(
+      `a check is an object whose type is one of those that sm-agent check --help lists, for example {"type": "tcp", "host": "db.example.org", "port": 5432}.`,
+    );
   return checked(kindOf({ type }), value);
 }
 

@@ -20,7 +20,10 @@ interface Ended {
   stderr: string;
 }
 
-function start(args: string[], env: Record<string, string> = {}): { child: ChildProcess; ended: Promise<Ended>; output: () => string } {
+function start(
+  args: string[],
+  env: Record<string, string> = {},
+): { child: ChildProcess; ended: Promise<Ended>; output: () => string } {
   const { PATH = "" } = process.env;
   const child = spawn(process.execPath, [cli, ...args], { env: { PATH, ...env }, stdio: ["pipe", "pipe", "pipe"] });
   let stdout = "";
@@ -35,21 +38,56 @@ t.test("wrong usage is one clear line and exit 64", async (t) => {
   const url = "http://127.0.0.1:1";
   const cases: [string, string[], Record<string, string>, RegExp][] = [
     ["no URL", ["run"], { SM_AGENT_TOKEN: token }, /required option '--url <url>' not specified/],
-    ["a URL that is none", ["run", "--url", "status.example.org"], { SM_AGENT_TOKEN: token }, /must be an http or https URL/],
-    ["credentials in the URL", ["run"], { SM_AGENT_URL: "https://me:secret@status.example.org", SM_AGENT_TOKEN: token }, /Credentials do not belong in it/],
+    [
+      "a URL that is none",
+      ["run", "--url", "status.example.org"],
+      { SM_AGENT_TOKEN: token },
+      /must be an http or https URL/,
+    ],
+    [
+      "credentials in the URL",
+      ["run"],
+      { SM_AGENT_URL: "https://me:secret@status.example.org", SM_AGENT_TOKEN: token },
+      /Credentials do not belong in it/,
+    ],
     ["no token", ["run", "--url", url], {}, /a token is missing\. Set --token-file or SM_AGENT_TOKEN\./],
-    ["a tenant's token", ["run", "--url", url], { SM_AGENT_TOKEN: "sm_live_abc" }, /the token in SM_AGENT_TOKEN is not an agent's token/],
-    ["a token file that is not there", ["run", "--url", url, "--token-file", "/nowhere/token"], {}, /the token file \/nowhere\/token cannot be read \(ENOENT\)/],
-    ["a token file of something else", ["run", "--url", url], { SM_AGENT_TOKEN_FILE: cli }, /the token in .*cli\.js is not an agent's token/],
+    [
+      "a tenant's token",
+      ["run", "--url", url],
+      { SM_AGENT_TOKEN: "sm_live_abc" },
+      /the token in SM_AGENT_TOKEN is not an agent's token/,
+    ],
+    [
+      "a token file that is not there",
+      ["run", "--url", url, "--token-file", "/nowhere/token"],
+      {},
+      /the token file \/nowhere\/token cannot be read \(ENOENT\)/,
+    ],
+    [
+      "a token file of something else",
+      ["run", "--url", url],
+      { SM_AGENT_TOKEN_FILE: cli },
+      /the token in .*cli\.js is not an agent's token/,
+    ],
     ["an option that does not exist", ["run", "--url", url, "--token", "x"], {}, /unknown option '--token'/],
-    ["a switch that is neither", ["run", "--url", url], { SM_AGENT_TOKEN: token, SM_SECURITY__ALLOW_PRIVATE_TARGETS: "perhaps" }, /must be true or false/],
+    [
+      "a switch that is neither",
+      ["run", "--url", url],
+      { SM_AGENT_TOKEN: token, SM_SECURITY__ALLOW_PRIVATE_TARGETS: "perhaps" },
+      /must be true or false/,
+    ],
     [
       "a list of registries over plain http",
       ["run", "--url", url],
       { SM_AGENT_TOKEN: token, SM_AGENT_RDAP_BOOTSTRAP_URL: "http://mirror.example/dns.json" },
       /must be an https URL/,
     ],
-    ["a canary without a port", ["run", "--url", url, "--canaries", "192.0.2.1:53, router"], { SM_AGENT_TOKEN: token }, /"router" is not host:port/],
+    [
+      "a canary without a port",
+      ["run", "--url", url, "--canaries", "192.0.2.1:53, router"],
+      { SM_AGENT_TOKEN: token },
+      /"router" is not host:port/,
+    ],
     ["a command that does not exist", ["frobnicate"], {}, /unknown command 'frobnicate'/],
   ];
   await Promise.all(
@@ -65,7 +103,10 @@ t.test("wrong usage is one clear line and exit 64", async (t) => {
 
 t.test("--version and --help", async (t) => {
   t.match(await start(["--version"]).ended, { code: 0, stdout: /^\d+\.\d+\.\d+\n$/ });
-  t.match(await start(["run", "--help"]).ended, { code: 0, stdout: /SM_AGENT_SPOOL_DIR[^]*SM_AGENT_RDAP_BOOTSTRAP_URL/ });
+  t.match(await start(["run", "--help"]).ended, {
+    code: 0,
+    stdout: /SM_AGENT_SPOOL_DIR[^]*SM_AGENT_RDAP_BOOTSTRAP_URL/,
+  });
 });
 
 /** A control plane with one http check at one second, and a check on demand. */
@@ -115,7 +156,13 @@ async function controlPlane(t: Test) {
         checks: [assigned(1, "/"), assigned(2, "/hangs")],
         drop: [],
         runs: [
-          { run_id: id(50), org_id: id(91), target_id: null, scheduled_at: Date.now(), check: httpCheck(`${targetUrl}/`, { expected_status: { kind: "exact", value: 201 } }) },
+          {
+            run_id: id(50),
+            org_id: id(91),
+            target_id: null,
+            scheduled_at: Date.now(),
+            check: httpCheck(`${targetUrl}/`, { expected_status: { kind: "exact", value: 201 } }),
+          },
           { run_id: id(51), org_id: id(92), target_id: id(3), scheduled_at: 1234, check: portCheck },
         ],
       };
@@ -174,9 +221,17 @@ t.test("the agent pulls, checks, reports, and stops when asked", async (t) => {
 
 t.test("without leave the guard refuses local targets", async (t) => {
   const { url, reports } = await controlPlane(t);
-  const agent = start(["run"], { SM_AGENT_URL: url, SM_AGENT_TOKEN: token, SM_SECURITY__ALLOW_PRIVATE_TARGETS: "false" });
+  const agent = start(["run"], {
+    SM_AGENT_URL: url,
+    SM_AGENT_TOKEN: token,
+    SM_SECURITY__ALLOW_PRIVATE_TARGETS: "false",
+  });
   await until(() => reports.length > 0, "a report");
-  t.match(reports[0]?.results[0], { status: "error", error: "address 127.0.0.1 is blocked (127.0.0.0/8)", skip: false });
+  t.match(reports[0]?.results[0], {
+    status: "error",
+    error: "address 127.0.0.1 is blocked (127.0.0.0/8)",
+    skip: false,
+  });
   agent.child.kill("SIGINT");
   t.equal((await agent.ended).code, 0);
 });
@@ -185,7 +240,10 @@ t.test("an agent that was told to goes with its parent", async (t) => {
   const { url, reports } = await controlPlane(t);
   const agent = start(["run", "--url", url], { SM_AGENT_TOKEN: token, SM_AGENT_PARENT: "stdin" });
   const independent = start(["run", "--url", url], { SM_AGENT_TOKEN: token });
-  await until(() => reports.length > 0 && [agent, independent].every((it) => it.output().includes("serving")), "both agents at work");
+  await until(
+    () => reports.length > 0 && [agent, independent].every((it) => it.output().includes("serving")),
+    "both agents at work",
+  );
   agent.child.stdin?.end();
   independent.child.stdin?.end();
   const { code, stdout } = await agent.ended;
@@ -199,13 +257,24 @@ t.test("an agent that was told to goes with its parent", async (t) => {
 t.test("an agent whose token is refused checks nothing more, and keeps what it has", async (t) => {
   const { url, reports, held, state } = await controlPlane(t);
   const folder = t.testdir();
-  const env = { SM_AGENT_URL: url, SM_AGENT_TOKEN: token, SM_AGENT_SPOOL_DIR: join(folder, "spool"), SM_SECURITY__ALLOW_PRIVATE_TARGETS: "true" };
+  const env = {
+    SM_AGENT_URL: url,
+    SM_AGENT_TOKEN: token,
+    SM_AGENT_SPOOL_DIR: join(folder, "spool"),
+    SM_SECURITY__ALLOW_PRIVATE_TARGETS: "true",
+  };
   const agent = start(["run"], env);
   await until(() => reports.length > 0 && held.size > 0, "a report");
   state.refusing = true;
   await until(() => agent.output().includes("results cannot be reported and are kept"), "a refused report");
   for (const response of held) response.destroy();
-  await until(() => agent.output().includes("the control plane does not accept this agent's token; nothing is checked, results are kept"), "a refused pull");
+  await until(
+    () =>
+      agent
+        .output()
+        .includes("the control plane does not accept this agent's token; nothing is checked, results are kept"),
+    "a refused pull",
+  );
   await new Promise((settle) => setTimeout(settle, 100));
   const { checks } = state;
   await new Promise((settle) => setTimeout(settle, 2500));
@@ -216,7 +285,10 @@ t.test("an agent whose token is refused checks nothing more, and keeps what it h
   const before = reports.flatMap((report) => report.results).length;
   state.refusing = false;
   const next = start(["run"], env);
-  await until(() => next.output().includes("results of an earlier run are in the spool and will be reported"), "the kept results");
+  await until(
+    () => next.output().includes("results of an earlier run are in the spool and will be reported"),
+    "the kept results",
+  );
   await until(() => reports.flatMap((report) => report.results).length > before, "their report");
   next.child.kill("SIGTERM");
   t.equal((await next.ended).code, 0);
@@ -234,7 +306,12 @@ t.test("one agent in a spool folder", async (t) => {
   const first = start(args, { SM_AGENT_TOKEN: token });
   await until(() => reports.length > 0, "a report");
   const second = await start(args, { SM_AGENT_TOKEN: token }).ended;
-  t.match(second, { code: 78, stderr: new RegExp(`^sm-agent: the spool folder ${folder} is used by another sm-agent \\(pid ${first.child.pid} on .*\n$`) });
+  t.match(second, {
+    code: 78,
+    stderr: new RegExp(
+      `^sm-agent: the spool folder ${folder} is used by another sm-agent \\(pid ${first.child.pid} on .*\n$`,
+    ),
+  });
   first.child.kill("SIGKILL");
   await first.ended;
   const third = start(args, { SM_AGENT_TOKEN: token });
@@ -244,6 +321,9 @@ t.test("one agent in a spool folder", async (t) => {
   t.notOk(readdirSync(folder).includes("sm-agent.lock"), "the lock goes with the agent");
 
   writeFileSync(join(folder, "a-file"), "");
-  const below = await start(["run", "--url", url], { SM_AGENT_TOKEN: token, SM_AGENT_SPOOL_DIR: join(folder, "a-file") }).ended;
+  const below = await start(["run", "--url", url], {
+    SM_AGENT_TOKEN: token,
+    SM_AGENT_SPOOL_DIR: join(folder, "a-file"),
+  }).ended;
   t.match(below, { code: 78, stderr: /^sm-agent: the spool folder .*a-file cannot be written \(.*\)\.?\n$/ });
 });

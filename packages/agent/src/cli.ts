@@ -4,13 +4,25 @@ import { exits } from "./exit.ts";
 import { version } from "./version.ts";
 
 /** Each command is a file of its own, loaded when it is asked for: the others cost nothing. */
-const commands: readonly { name: string; summary: string; load: () => Promise<{ define(command: Command, whole: () => Promise<Command>): void }> }[] = [
+const commands: readonly {
+  name: string;
+  summary: string;
+  load: () => Promise<{ define(command: Command, whole: () => Promise<Command>): void }>;
+}[] = [
   { name: "run", summary: "run the checks of a region until stopped", load: () => import("./commands/run.ts") },
   { name: "check", summary: "run one check now and say what it found", load: () => import("./commands/check.ts") },
-  { name: "test-config", summary: "check all that run needs, without running", load: () => import("./commands/test-config.ts") },
+  {
+    name: "test-config",
+    summary: "check all that run needs, without running",
+    load: () => import("./commands/test-config.ts"),
+  },
   { name: "status", summary: "how a running agent is", load: () => import("./commands/status.ts") },
   { name: "spool", summary: "what waits in a spool folder", load: () => import("./commands/spool.ts") },
-  { name: "completion", summary: "print completions for bash, zsh or fish", load: () => import("./commands/completion.ts") },
+  {
+    name: "completion",
+    summary: "print completions for bash, zsh or fish",
+    load: () => import("./commands/completion.ts"),
+  },
 ];
 
 /** The program with its commands; those that are not `wanted` have their name and summary only. */
@@ -19,7 +31,10 @@ async function programWith(wanted: (name: string) => boolean): Promise<Command> 
     .description("Runs the checks of one StatusMesh region and reports their results.")
     .version(version)
     .exitOverride()
-    .configureOutput({ outputError: (text, write) => write(text.replace(/^error: /, "sm-agent: ").replace(/\.?\n\((Did you mean .*)\)\n$/, ". $1\n")) });
+    .configureOutput({
+      outputError: (text, write) =>
+        write(text.replace(/^error: /, "sm-agent: ").replace(/\.?\n\((Did you mean .*)\)\n$/, ". $1\n")),
+    });
   for (const { name, summary, load } of commands) {
     const command = program.command(name).summary(summary);
     if (wanted(name)) (await load()).define(command, () => programWith(() => true));

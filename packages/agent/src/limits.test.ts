@@ -39,12 +39,27 @@ const kinds: { readonly [T in CheckType]: Kind | { none: string } } = {
   },
   tcp: { check: (host, port) => ({ type: "tcp", host, port, timeout }), unwelcome: null, failing: "" },
   tls_cert: {
-    check: (host, port) => ({ type: "tls_cert", host, port, server_name: null, warn_days: 14, critical_days: 7, timeout }),
+    check: (host, port) => ({
+      type: "tls_cert",
+      host,
+      port,
+      server_name: null,
+      warn_days: 14,
+      critical_days: 7,
+      timeout,
+    }),
     unwelcome: (t, port) => listen(t, createTlsServer({ key: expired.private, cert: expired.cert }), port),
     failing: '"days_remaining":-',
   },
   dns: {
-    check: (host, port) => ({ type: "dns", domain: "x.example.org", record_type: "A", resolver: `${host}:${port}`, expected_contains: null, timeout }),
+    check: (host, port) => ({
+      type: "dns",
+      domain: "x.example.org",
+      record_type: "A",
+      resolver: `${host}:${port}`,
+      expected_contains: null,
+      timeout,
+    }),
     async unwelcome(t, port) {
       const socket = createSocket("udp4");
       socket.on("message", (message, from) => {
@@ -74,7 +89,8 @@ for (const type of checkTypes) {
     if ("none" in kind) {
       runner.cap.max = 0;
       const check = { type, domain: "example.org", warn_days: 30, critical_days: 7, timeout };
-      for (let i = 0; i < 7; i++) t.notMatch((await outcomeOf(runner.run("org", check))).measurement.error, /circuit_open|throttled/);
+      for (let i = 0; i < 7; i++)
+        t.notMatch((await outcomeOf(runner.run("org", check))).measurement.error, /circuit_open|throttled/);
       return;
     }
 
@@ -84,23 +100,46 @@ for (const type of checkTypes) {
       await new Promise<void>((settle) => silent.bind(0, "127.0.0.1", settle));
       t.teardown(() => silent.close());
       const [host, port] = type === "dns" ? ["127.0.0.1", silent.address().port] : ["Slow.example.org", 8080];
-      const running = [runner.run("org", { ...kind.check(host, port) }), runner.run("org", { ...kind.check(type === "dns" ? host : `${host.toLowerCase()}.`, port) })];
+      const running = [
+        runner.run("org", { ...kind.check(host, port) }),
+        runner.run("org", { ...kind.check(type === "dns" ? host : `${host.toLowerCase()}.`, port) }),
+      ];
       const throttled = await outcomeOf(runner.run("org", { ...kind.check(host, port) }));
-      t.match(throttled, { skip: true, measurement: { status: "degraded", error: "throttled: host concurrency cap", dns_ms: null, connect_ms: null } }, "no evidence");
-      const others = [runner.run("org", { ...kind.check(host, port + 1) }), runner.run("another-org", { ...kind.check(host, port) })];
-      for (const run of others) t.equal(await Promise.race([run.done, "running"]), "running", "another port and another organisation have places of their own");
+      t.match(
+        throttled,
+        {
+          skip: true,
+          measurement: { status: "degraded", error: "throttled: host concurrency cap", dns_ms: null, connect_ms: null },
+        },
+        "no evidence",
+      );
+      const others = [
+        runner.run("org", { ...kind.check(host, port + 1) }),
+        runner.run("another-org", { ...kind.check(host, port) }),
+      ];
+      for (const run of others)
+        t.equal(
+          await Promise.race([run.done, "running"]),
+          "running",
+          "another port and another organisation have places of their own",
+        );
       for (const run of [...running, ...others]) run.abandon();
       t.equal(runner.breakers.open(clock.monotonic()), 0, "and none of this opens a breaker");
       runner.cap.max = 1000;
     });
 
-    const error = async (port: number) => (await outcomeOf(runner.run("org", { ...kind.check("127.0.0.1", port) }))).measurement.error;
+    const error = async (port: number) =>
+      (await outcomeOf(runner.run("org", { ...kind.check("127.0.0.1", port) }))).measurement.error;
     await t.test("the breaker", async (t) => {
       const port = await closedPort(t);
       const refused = /connection refused$/;
       for (let i = 0; i < 5; i++) t.match(await error(port), refused);
       const open = await outcomeOf(runner.run("org", { ...kind.check("127.0.0.1", port) }));
-      t.match(open, { skip: false, measurement: { status: "error", error: "circuit_open", connect_ms: null, total_ms: 0 } }, "open, and evidence");
+      t.match(
+        open,
+        { skip: false, measurement: { status: "error", error: "circuit_open", connect_ms: null, total_ms: 0 } },
+        "open, and evidence",
+      );
       t.equal(runner.breakers.open(clock.monotonic()), 1);
       await clock.pass(29_999);
       t.equal(await error(port), "circuit_open");
@@ -127,15 +166,28 @@ t.test("what the other side says never opens a breaker, nor what happens at a ho
   const closed = await closedPort(t);
   const { port: mute } = await tcpServer(t, () => undefined);
   const at = async (serve: (socket: Socket) => void) => `http://127.0.0.1:${(await tcpServer(t, serve)).port}/`;
-  const redirectTo = (port: number) => answering(`HTTP/1.1 302 Found\r\nLocation: http://127.0.0.2:${port}/\r\nContent-Length: 0\r\n\r\n`);
+  const redirectTo = (port: number) =>
+    answering(`HTTP/1.1 302 Found\r\nLocation: http://127.0.0.2:${port}/\r\nContent-Length: 0\r\n\r\n`);
   const { port: muteThere } = await tcpServer(t, () => undefined, "127.0.0.2");
   const tls = await listen(t, createTlsServer({ key: expired.private, cert: expired.cert }), 0);
   const cases: [string, object, RegExp][] = [
     [await at(answering("HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n")), {}, /^rate-limited 503$/],
-    [await at(answering("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")), { expected_body_contains: "x" }, /does not contain/],
+    [
+      await at(answering("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")),
+      { expected_body_contains: "x" },
+      /does not contain/,
+    ],
     [await at(redirectTo(closed)), {}, /^redirected to http:\/\/127\.0\.0\.2:\d+: connection refused$/],
-    [await at(redirectTo(muteThere)), { timeout: 150 }, /^redirected to http:\/\/127\.0\.0\.2:\d+: no response within 0\.15 s$/],
-    [await at(answering("HTTP/1.1 302 Found\r\nLocation: /\r\nContent-Length: 0\r\n\r\n")), {}, /^more than 5 redirects$/],
+    [
+      await at(redirectTo(muteThere)),
+      { timeout: 150 },
+      /^redirected to http:\/\/127\.0\.0\.2:\d+: no response within 0\.15 s$/,
+    ],
+    [
+      await at(answering("HTTP/1.1 302 Found\r\nLocation: /\r\nContent-Length: 0\r\n\r\n")),
+      {},
+      /^more than 5 redirects$/,
+    ],
     [`https://127.0.0.1:${tls}/`, {}, /^certificate (expired|is)/],
   ];
   for (const [url, change, error] of cases) {
@@ -144,6 +196,7 @@ t.test("what the other side says never opens a breaker, nor what happens at a ho
   }
   t.equal(runner.breakers.open(performance.now()), 0);
   const silent = { ...httpCheck(`http://127.0.0.1:${mute}/`, { timeout: 100 }) };
-  for (let i = 0; i < 5; i++) t.equal((await outcomeOf(runner.run("org", silent))).measurement.error, "no response within 0.1 s");
+  for (let i = 0; i < 5; i++)
+    t.equal((await outcomeOf(runner.run("org", silent))).measurement.error, "no response within 0.1 s");
   t.equal((await outcomeOf(runner.run("org", silent))).measurement.error, "circuit_open", "but its silence does");
 });

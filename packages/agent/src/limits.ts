@@ -70,7 +70,8 @@ export class CircuitBreakers {
   /** How many are open. */
   open(now: number): number {
     let count = 0;
-    for (const { failures, openUntil } of this.#breakers.values()) if (failures >= failuresToOpen && now < openUntil) count++;
+    for (const { failures, openUntil } of this.#breakers.values())
+      if (failures >= failuresToOpen && now < openUntil) count++;
     return count;
   }
 }

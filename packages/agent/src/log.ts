@@ -1,11 +1,16 @@
 type Level = "debug" | "info" | "warn" | "error";
 
 /** One JSON object a line on standard output. Fields are named one by one by the caller: specs, headers and tokens never are. */
-export type Log = (level: Level, msg: string, fields?: Record<string, string | number | boolean | null | object>) => void;
+export type Log = (
+  level: Level,
+  msg: string,
+  fields?: Record<string, string | number | boolean | null | object>,
+) => void;
 
 /** The agent's log. `now` gives Unix ms. */
 export function jsonLog(write: (line: string) => void, now: () => number): Log {
-  return (level, msg, fields = {}) => write(`${JSON.stringify({ time: new Date(now()).toISOString(), level, msg, ...fields })}\n`);
+  return (level, msg, fields = {}) =>
+    write(`${JSON.stringify({ time: new Date(now()).toISOString(), level, msg, ...fields })}\n`);
 }
 
 /** Logs a condition once when it begins, and not again until {@link Once.clear}: a control plane that is away for a day is one line. */

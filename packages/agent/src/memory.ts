@@ -69,7 +69,11 @@ export class MemoryLimit {
       log("warn", "over the memory limit: no check is started until there is room again", fields);
     } else if (now - this.#overSince >= patienceMs && !this.#given) {
       this.#given = true;
-      log("error", "still over the memory limit after a minute without a check: the agent ends, to be started anew", fields);
+      log(
+        "error",
+        "still over the memory limit after a minute without a check: the agent ends, to be started anew",
+        fields,
+      );
       hopeless();
     }
   }

@@ -32,7 +32,9 @@ function scene(options: { canaries?: Place[]; addresses?: Record<string, string>
       const address = addresses[host];
       if (address === undefined) throw new Error(`nobody knows ${host}`);
       if (!world.cut && !down.has(host)) return Promise.resolve(address);
-      return new Promise((_, fail) => signal.addEventListener("abort", () => fail(new Error("silent")), { once: true }));
+      return new Promise((_, fail) =>
+        signal.addEventListener("abort", () => fail(new Error("silent")), { once: true }),
+      );
     },
   });
   const up = (...hosts: string[]): void => {
@@ -71,7 +73,8 @@ t.test("when everything is silent the agent is impaired, once, until something a
   await clock.pass(60_000);
   world.cut = true;
   const since = clock.now();
-  for (const host of ["a.example.org", "b.example.org", "c.example.org", "new.example.org"]) t.equal(await fails(host), false, host);
+  for (const host of ["a.example.org", "b.example.org", "c.example.org", "new.example.org"])
+    t.equal(await fails(host), false, host);
   t.ok(network.impairedSince !== null && network.impairedSince >= since && network.impairedSince <= since + 3_000);
   t.equal(lines.length, 1, "one line, however many runs fail");
   await clock.pass(24 * 3_600_000);
@@ -134,7 +137,11 @@ t.test("too few to tell: believed", async (t) => {
   here.up("a.example.org", "b.example.org", "c.example.org");
   await here.clock.pass(60_000);
   for (const host of ["a.example.org", "b.example.org", "c.example.org"]) here.down.add(host);
-  t.equal(await here.fails("a.example.org"), false, "a control plane on this machine shows nothing about the network, though it answers");
+  t.equal(
+    await here.fails("a.example.org"),
+    false,
+    "a control plane on this machine shows nothing about the network, though it answers",
+  );
 });
 
 t.test("who has been down for long shows nothing", async (t) => {
@@ -170,7 +177,10 @@ t.test("private networks are down as a whole easily: only chosen canaries tell",
 });
 
 t.test("a chosen canary is enough by itself, and cannot outweigh an answer", async (t) => {
-  const { clock, world, down, up, fails } = scene({ canaries: [{ host: "one.example.net", port: 53 }], addresses: { "one.example.net": "1.1.1.1" } });
+  const { clock, world, down, up, fails } = scene({
+    canaries: [{ host: "one.example.net", port: 53 }],
+    addresses: { "one.example.net": "1.1.1.1" },
+  });
   up("a.example.org", "b.example.org");
   await clock.pass(60_000);
   down.add("one.example.net");
@@ -181,7 +191,10 @@ t.test("a chosen canary is enough by itself, and cannot outweigh an answer", asy
 });
 
 t.test("runs on this machine do not leave it", async (t) => {
-  const { world, asked, fails } = scene({ canaries: [{ host: "one.example.net", port: 53 }], addresses: { "one.example.net": "1.1.1.1" } });
+  const { world, asked, fails } = scene({
+    canaries: [{ host: "one.example.net", port: 53 }],
+    addresses: { "one.example.net": "1.1.1.1" },
+  });
   world.cut = true;
   t.equal(await fails("127.0.0.1", "127.0.0.1"), true);
   t.equal(await fails("localhost", "::1"), true);
@@ -193,7 +206,9 @@ t.test("a hundred failures at once ask the canaries once", async (t) => {
   up("a.example.org", "b.example.org", "c.example.org");
   await clock.pass(60_000);
   world.cut = true;
-  const all = Array.from({ length: 100 }, (_, n) => network.believes({ host: `t${n}.example.org`, port: 443, address: null, began: clock.monotonic() }));
+  const all = Array.from({ length: 100 }, (_, n) =>
+    network.believes({ host: `t${n}.example.org`, port: 443, address: null, began: clock.monotonic() }),
+  );
   await clock.pass(3_000);
   t.ok((await Promise.all(all)).every((believed) => !believed));
   t.equal(asked.length, 4);
@@ -204,7 +219,13 @@ t.test("in a run: no evidence, no breaker, and the run says why", async (t) => {
   const clock = new FakeClock();
   const seen: string[] = [];
   let believed = true;
-  const network = new NetworkGuard({ clock, log: () => undefined, canaries: [], controlPlane, connect: () => Promise.reject(new Error("silent")) });
+  const network = new NetworkGuard({
+    clock,
+    log: () => undefined,
+    canaries: [],
+    controlPlane,
+    connect: () => Promise.reject(new Error("silent")),
+  });
   network.reached = (place, address) => void seen.push(`${place.host}:${place.port} ${address}`);
   network.believes = (failure) => {
     seen.push(`failed ${failure.host}:${failure.port} ${failure.address}`);
@@ -214,69 +235,77 @@ t.test("in a run: no evidence, no breaker, and the run says why", async (t) => {
   const run = () => outcomeOf(runner.run("org", { ...httpCheck(`http://shop.example.org:${port}/`) }));
   t.match(await run(), { skip: false, measurement: { status: "up" } });
   server.close();
-  for (let n = 0; n < 4; n++) t.match(await run(), { skip: false, measurement: { status: "down", error: "connection refused" } });
+  for (let n = 0; n < 4; n++)
+    t.match(await run(), { skip: false, measurement: { status: "down", error: "connection refused" } });
   believed = false;
   for (let n = 0; n < 10; n++)
-    t.match(await run(), { skip: true, measurement: { status: "error", error: "the agent's own network is down (connection refused)" } }, "the breaker stays shut");
+    t.match(
+      await run(),
+      { skip: true, measurement: { status: "error", error: "the agent's own network is down (connection refused)" } },
+      "the breaker stays shut",
+    );
   believed = true;
   t.match(await run(), { measurement: { error: "connection refused" } });
   t.match(await run(), { measurement: { error: "circuit_open" } });
   t.strictSame([seen[0], seen[1]], [`shop.example.org:${port} 127.0.0.1`, `failed shop.example.org:${port} 127.0.0.1`]);
 });
 
-t.test("whatever happens in whatever order: an answer is proof, a cut convicts nobody, and an answer ends an impairment", async (t) => {
-  const hosts = ["a", "b", "c", "d", "e"].map((name) => `${name}.example.org`);
-  const addresses = { "d.example.org": "50.1.0.1", "e.example.org": "60.1.0.1" };
-  const step = fc.record({
-    do: fc.constantFrom("reach", "reach", "reach", "fail", "fail", "fail beside an answer", "cut", "restore", "wait"),
-    host: fc.nat({ max: hosts.length - 1 }),
-  });
-  let cuts = 0;
-  let acquitted = 0;
-  await fc.assert(
-    fc.asyncProperty(fc.array(step, { minLength: 10, maxLength: 40 }), async (steps) => {
-      const { clock, network, world, up, fails } = scene({ addresses });
-      /** Those that answered their last run: each is of another network. */
-      const known = new Set<string>();
-      for (const it of steps) {
-        if (it.do === "cut") {
-          // Longer than a run takes: no answer of before falls into a run that fails from now on.
-          world.cut = true;
-          await clock.pass(15_000);
-        } else if (it.do === "restore") {
-          world.cut = false;
-          await clock.pass(15_000);
-          if (network.impairedSince !== null) return false;
-        } else if (it.do === "wait") await clock.pass(7_000);
-        else {
-          const host = hosts[it.host]!;
-          const other = hosts[(it.host + 1) % hosts.length]!;
-          if (it.do === "reach" || it.do === "fail beside an answer") {
-            if (world.cut) continue;
-            const who = it.do === "reach" ? host : other;
-            up(who);
-            known.add(who);
+t.test(
+  "whatever happens in whatever order: an answer is proof, a cut convicts nobody, and an answer ends an impairment",
+  async (t) => {
+    const hosts = ["a", "b", "c", "d", "e"].map((name) => `${name}.example.org`);
+    const addresses = { "d.example.org": "50.1.0.1", "e.example.org": "60.1.0.1" };
+    const step = fc.record({
+      do: fc.constantFrom("reach", "reach", "reach", "fail", "fail", "fail beside an answer", "cut", "restore", "wait"),
+      host: fc.nat({ max: hosts.length - 1 }),
+    });
+    let cuts = 0;
+    let acquitted = 0;
+    await fc.assert(
+      fc.asyncProperty(fc.array(step, { minLength: 10, maxLength: 40 }), async (steps) => {
+        const { clock, network, world, up, fails } = scene({ addresses });
+        /** Those that answered their last run: each is of another network. */
+        const known = new Set<string>();
+        for (const it of steps) {
+          if (it.do === "cut") {
+            // Longer than a run takes: no answer of before falls into a run that fails from now on.
+            world.cut = true;
+            await clock.pass(15_000);
+          } else if (it.do === "restore") {
+            world.cut = false;
+            await clock.pass(15_000);
             if (network.impairedSince !== null) return false;
-            if (it.do === "reach") continue;
-            await clock.pass(5_000);
+          } else if (it.do === "wait") await clock.pass(7_000);
+          else {
+            const host = hosts[it.host]!;
+            const other = hosts[(it.host + 1) % hosts.length]!;
+            if (it.do === "reach" || it.do === "fail beside an answer") {
+              if (world.cut) continue;
+              const who = it.do === "reach" ? host : other;
+              up(who);
+              known.add(who);
+              if (network.impairedSince !== null) return false;
+              if (it.do === "reach") continue;
+              await clock.pass(5_000);
+            }
+            const believed = await fails(host);
+            if (world.cut && known.size >= 3) {
+              cuts++;
+              if (believed || network.impairedSince === null) return false;
+            }
+            if (!world.cut) {
+              acquitted++;
+              // Somebody answered while it ran, or the control plane does now.
+              if (!believed || network.impairedSince !== null) return false;
+            }
+            if (believed) known.delete(host);
           }
-          const believed = await fails(host);
-          if (world.cut && known.size >= 3) {
-            cuts++;
-            if (believed || network.impairedSince === null) return false;
-          }
-          if (!world.cut) {
-            acquitted++;
-            // Somebody answered while it ran, or the control plane does now.
-            if (!believed || network.impairedSince !== null) return false;
-          }
-          if (believed) known.delete(host);
         }
-      }
-      network.stop();
-      return true;
-    }),
-    { numRuns: 300 },
-  );
-  t.ok(cuts > 20 && acquitted > 200, `${cuts} failures while cut, ${acquitted} while not`);
-});
+        network.stop();
+        return true;
+      }),
+      { numRuns: 300 },
+    );
+    t.ok(cuts > 20 && acquitted > 200, `${cuts} failures while cut, ${acquitted} while not`);
+  },
+);

@@ -195,7 +195,10 @@ export class NetworkGuard {
     if (this.#impaired !== null) return;
     const { clock, log } = this.#options;
     this.#impaired = { side, since: Math.round(clock.now()), cancelRecheck: () => undefined };
-    log("error", "the agent's own network is down: nothing that it asks answers. Runs that fail meanwhile count for nothing");
+    log(
+      "error",
+      "the agent's own network is down: nothing that it asks answers. Runs that fail meanwhile count for nothing",
+    );
     this.#options.changed?.();
     this.#recheckLater();
   }

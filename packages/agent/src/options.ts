@@ -7,17 +7,27 @@ import { mayAsk } from "./rdap/may-ask.ts";
 
 /** Options that more than one command takes. Each call makes one of its own. */
 export const controlPlane = (): Option =>
-  new Option("--url <url>", "the control plane, for example https://status.example.org").env("SM_AGENT_URL").argParser(controlPlaneUrl).makeOptionMandatory();
+  new Option("--url <url>", "the control plane, for example https://status.example.org")
+    .env("SM_AGENT_URL")
+    .argParser(controlPlaneUrl)
+    .makeOptionMandatory();
 
-export const tokenFile = (): Option => new Option("--token-file <file>", "file that holds the agent's token").env("SM_AGENT_TOKEN_FILE");
+export const tokenFile = (): Option =>
+  new Option("--token-file <file>", "file that holds the agent's token").env("SM_AGENT_TOKEN_FILE");
 
 export const spoolDir = (words: string): Option => new Option("--spool-dir <dir>", words).env("SM_AGENT_SPOOL_DIR");
 
 export const allowPrivateTargets = (): Option =>
-  new Option("--allow-private-targets [yes]", "also check private and local addresses").env("SM_SECURITY__ALLOW_PRIVATE_TARGETS").argParser(yesOrNo).preset("true").default(false);
+  new Option("--allow-private-targets [yes]", "also check private and local addresses")
+    .env("SM_SECURITY__ALLOW_PRIVATE_TARGETS")
+    .argParser(yesOrNo)
+    .preset("true")
+    .default(false);
 
 export const rdapBootstrapUrl = (): Option =>
-  new Option("--rdap-bootstrap-url <url>", "a mirror of IANA's list of RDAP registries, for checks of domains").env("SM_AGENT_RDAP_BOOTSTRAP_URL").argParser(registriesUrl);
+  new Option("--rdap-bootstrap-url <url>", "a mirror of IANA's list of RDAP registries, for checks of domains")
+    .env("SM_AGENT_RDAP_BOOTSTRAP_URL")
+    .argParser(registriesUrl);
 
 export const spoolMaxMb = (): Option =>
   new Option("--spool-max-mb <MB>", "how large that folder may grow; then the oldest results are dropped")
@@ -26,38 +36,57 @@ export const spoolMaxMb = (): Option =>
     .default(256);
 
 export const canaries = (): Option =>
-  new Option("--canaries <host:port,...>", "places that always answer, such as the router: when they are silent too, it is the agent's own network that is down")
+  new Option(
+    "--canaries <host:port,...>",
+    "places that always answer, such as the router: when they are silent too, it is the agent's own network that is down",
+  )
     .env("SM_AGENT_CANARIES")
     .argParser(places)
     .default([], "the control plane and the targets that answer best");
 
 export const statsSecs = (): Option =>
-  new Option("--stats-secs <seconds>", "how often to log the agent's own numbers").env("SM_AGENT_STATS_SECS").argParser(wholeNumber(86_400)).default(60);
+  new Option("--stats-secs <seconds>", "how often to log the agent's own numbers")
+    .env("SM_AGENT_STATS_SECS")
+    .argParser(wholeNumber(86_400))
+    .default(60);
 
 export const metricsBind = (): Option =>
-  new Option("--metrics-bind <host:port>", "where to serve GET /metrics for Prometheus, and /healthz; without it there is none").env("SM_AGENT_METRICS_BIND").argParser(bind);
+  new Option(
+    "--metrics-bind <host:port>",
+    "where to serve GET /metrics for Prometheus, and /healthz; without it there is none",
+  )
+    .env("SM_AGENT_METRICS_BIND")
+    .argParser(bind);
 
 export const maxConcurrency = (): Option =>
-  new Option("--max-concurrency <runs>", "how many runs may be under way at once; those that are due beyond it are skipped")
+  new Option(
+    "--max-concurrency <runs>",
+    "how many runs may be under way at once; those that are due beyond it are skipped",
+  )
     .env("SM_AGENT_MAX_CONCURRENCY")
     .argParser(wholeNumber(100_000))
     .default(4000);
 
 export const maxMemoryMb = (): Option =>
-  new Option("--max-memory-mb <MB>", "resident memory above which no run is started until there is room again; without it there is no limit")
+  new Option(
+    "--max-memory-mb <MB>",
+    "resident memory above which no run is started until there is room again; without it there is no limit",
+  )
     .env("SM_AGENT_MAX_MEMORY_MB")
     .argParser(wholeNumber(1_000_000, 100));
 
 function controlPlaneUrl(text: string): string {
   const url = URL.canParse(text) ? new URL(text) : null;
-  if (url === null || (url.protocol !== "http:" && url.protocol !== "https:")) throw new InvalidArgumentError("It must be an http or https URL.");
+  if (url === null || (url.protocol !== "http:" && url.protocol !== "https:"))
+    throw new InvalidArgumentError("It must be an http or https URL.");
   if (url.username !== "" || url.password !== "") throw new InvalidArgumentError("Credentials do not belong in it.");
   return url.href;
 }
 
 function registriesUrl(text: string): string {
   const url = URL.canParse(text) ? new URL(text) : null;
-  if (url === null || !mayAsk(url)) throw new InvalidArgumentError("It must be an https URL without credentials, or an http one on this machine.");
+  if (url === null || !mayAsk(url))
+    throw new InvalidArgumentError("It must be an https URL without credentials, or an http one on this machine.");
   return url.href;
 }
 
@@ -77,7 +106,8 @@ function places(text: string): Place[] {
 /** `host:port` to listen on. */
 function bind(text: string): { host: string; port: number } {
   const address = parseBind(text);
-  if (!new RegExp(`^${bindPattern}$`).test(text) || address.port > 65_535) throw new InvalidArgumentError("It must be host:port, for example 127.0.0.1:9464.");
+  if (!new RegExp(`^${bindPattern}$`).test(text) || address.port > 65_535)
+    throw new InvalidArgumentError("It must be host:port, for example 127.0.0.1:9464.");
   return address;
 }
 
@@ -90,7 +120,8 @@ function yesOrNo(text: string): boolean {
 function wholeNumber(max: number, min = 1): (text: string) => number {
   return (text) => {
     const value = Number(text);
-    if (!Number.isInteger(value) || value < min || value > max) throw new InvalidArgumentError(`It must be a whole number from ${min} to ${max}.`);
+    if (!Number.isInteger(value) || value < min || value > max)
+      throw new InvalidArgumentError(`It must be a whole number from ${min} to ${max}.`);
     return value;
   };
 }
@@ -98,18 +129,23 @@ function wholeNumber(max: number, min = 1): (text: string) => number {
 /** The agent's token, or what is wrong with what was given for it, as a sentence that begins small. */
 export function findToken(file: string | undefined): { token: string } | { problem: string } {
   const fromEnv = process.env["SM_AGENT_TOKEN"] ?? "";
-  if (file === undefined && fromEnv === "") return { problem: "a token is missing. Set --token-file or SM_AGENT_TOKEN." };
+  if (file === undefined && fromEnv === "")
+    return { problem: "a token is missing. Set --token-file or SM_AGENT_TOKEN." };
   let token = fromEnv;
   if (file !== undefined) {
     try {
       token = readFileSync(file, "utf8");
     } catch (error) {
-      return { problem: `the token file ${file} cannot be read (${error instanceof Error && "code" in error ? String(error.code) : String(error)}).` };
+      return {
+        problem: `the token file ${file} cannot be read (${error instanceof Error && "code" in error ? String(error.code) : String(error)}).`,
+      };
     }
   }
   token = token.trim();
   if (/^sm_agent_[\x21-\x7e]+$/.test(token)) return { token };
-  return { problem: `the token ${file === undefined ? "in SM_AGENT_TOKEN" : `in ${file}`} is not an agent's token, which begins with sm_agent_.` };
+  return {
+    problem: `the token ${file === undefined ? "in SM_AGENT_TOKEN" : `in ${file}`} is not an agent's token, which begins with sm_agent_.`,
+  };
 }
 
 /** The agent's token as its file has it now; null when there is no token in it, or no file. */

@@ -8,9 +8,16 @@ export interface Screen {
 }
 
 /** The screen behind a stream. Colours follow the terminal, and NO_COLOR (no-color.org). */
-export function screenOf(stream: { isTTY?: boolean; columns?: number }, env: Readonly<Record<string, string | undefined>>): Screen {
+export function screenOf(
+  stream: { isTTY?: boolean; columns?: number },
+  env: Readonly<Record<string, string | undefined>>,
+): Screen {
   const tty = stream.isTTY === true;
-  return { tty, color: tty && (env["NO_COLOR"] ?? "") === "" && env["TERM"] !== "dumb", width: Math.max(20, Math.min(stream.columns || 80, 100)) };
+  return {
+    tty,
+    color: tty && (env["NO_COLOR"] ?? "") === "" && env["TERM"] !== "dumb",
+    width: Math.max(20, Math.min(stream.columns || 80, 100)),
+  };
 }
 
 export type Tone = "good" | "warn" | "bad" | "quiet";
@@ -24,12 +31,14 @@ export function paint(text: string, tone: Tone, { color }: Pick<Screen, "color">
 const signs: Record<Tone, string> = { good: "✔", warn: "▲", bad: "✖", quiet: "·" };
 
 /** `✔ up`, in its colour. */
-export const badge = (word: string, tone: Tone, screen: Screen): string => paint(`${signs[tone]} ${word}`, tone, screen);
+export const badge = (word: string, tone: Tone, screen: Screen): string =>
+  paint(`${signs[tone]} ${word}`, tone, screen);
 
 /** Text from elsewhere on one line, without anything that a terminal would obey. */
 export const tame = (text: string): string => text.replaceAll(/[\p{Cc}\p{Cf}\u2028\u2029]+/gu, " ");
 
-const three = (value: number): string => (value >= 100 ? String(Math.round(value)) : value >= 10 ? value.toFixed(1) : value.toFixed(2));
+const three = (value: number): string =>
+  value >= 100 ? String(Math.round(value)) : value >= 10 ? value.toFixed(1) : value.toFixed(2);
 
 /** `4.20 ms`, `1.52 s`. */
 export const milliseconds = (ms: number): string => (ms >= 1000 ? `${three(ms / 1000)} s` : `${three(ms)} ms`);
@@ -83,12 +92,15 @@ const tints = [36, 34, 35, 32, 2];
 export function phaseBar(phases: readonly { name: string; ms: number }[], screen: Screen): string {
   if (phases.length === 0) return "";
   if (!screen.tty) return `  ${phases.map(({ name, ms }) => `${name} ${milliseconds(ms)}`).join(", ")}\n`;
-  const tint = (text: string, at: number): string => (screen.color ? `\u001b[${tints[at % tints.length]}m${text}\u001b[0m` : text);
+  const tint = (text: string, at: number): string =>
+    screen.color ? `\u001b[${tints[at % tints.length]}m${text}\u001b[0m` : text;
   const cells = shares(
     phases.map(({ ms }) => ms),
     screen.width - 4,
   );
   const bar = cells.map((count, at) => tint(patterns[at % patterns.length]!.repeat(count), at)).join("");
-  const legend = phases.map(({ name, ms }, at) => `${tint(patterns[at % patterns.length]!, at)} ${name} ${milliseconds(ms)}`).join("  ");
+  const legend = phases
+    .map(({ name, ms }, at) => `${tint(patterns[at % patterns.length]!, at)} ${name} ${milliseconds(ms)}`)
+    .join("  ");
   return `  ${bar}\n  ${legend}\n`;
 }

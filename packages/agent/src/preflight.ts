@@ -70,19 +70,26 @@ function* tokenFindings({ tokenFile, env }: PreflightOptions, found: ReturnType<
   if ("problem" in found) return yield bad("token", found.problem, exits.usage);
   yield ok("token", tokenFile === undefined ? "there is one in SM_AGENT_TOKEN" : `there is one in ${tokenFile}`);
   if (tokenFile === undefined) return;
-  if ((env["SM_AGENT_TOKEN"] ?? "") !== "") yield warn("token", "SM_AGENT_TOKEN is set as well, and is not used. Remove one of the two.");
+  if ((env["SM_AGENT_TOKEN"] ?? "") !== "")
+    yield warn("token", "SM_AGENT_TOKEN is set as well, and is not used. Remove one of the two.");
   const others = statSync(tokenFile).mode & 0o077;
-  if (process.platform !== "win32" && others !== 0) yield warn("token file", `others on this machine may open ${tokenFile}. Run: chmod 600 ${tokenFile}`);
+  if (process.platform !== "win32" && others !== 0)
+    yield warn("token file", `others on this machine may open ${tokenFile}. Run: chmod 600 ${tokenFile}`);
 }
 
 async function nameFinding(host: string, timeoutMs: number): Promise<Finding> {
   const servers = getServers().join(", ") || "none";
-  if (isIP(host) !== 0) return ok("dns", `not needed for the control plane, whose URL has an address; name servers: ${servers}`);
+  if (isIP(host) !== 0)
+    return ok("dns", `not needed for the control plane, whose URL has an address; name servers: ${servers}`);
   try {
     const addresses = await within(timeoutMs, lookup(host, { all: true }));
     return ok("dns", `${host} is ${addresses.map(({ address }) => address).join(", ")}`);
   } catch (error) {
-    return bad("dns", `${host} cannot be resolved (${messageOf(error)}). Look at --url and at this machine's name servers: ${servers}`, exits.unavailable);
+    return bad(
+      "dns",
+      `${host} cannot be resolved (${messageOf(error)}). Look at --url and at this machine's name servers: ${servers}`,
+      exits.unavailable,
+    );
   }
 }
 
@@ -101,11 +108,14 @@ async function connectionFinding(url: string, { host, port }: Place, timeoutMs: 
     const until = secured.getPeerX509Certificate()?.validTo;
     secured.destroy();
     const days = until === undefined ? Infinity : Math.floor((Date.parse(until) - Date.now()) / dayMs);
-    if (days < certificateWarningDays) return warn(what, `the certificate of ${host} is valid for ${days} days more. Have it renewed.`);
+    if (days < certificateWarningDays)
+      return warn(what, `the certificate of ${host} is valid for ${days} days more. Have it renewed.`);
     return ok(what, `${address} port ${port} answers with a certificate for ${host} that is trusted here`);
   } catch (error) {
     const hint =
-      protocol === "https:" ? "Look at --url and firewalls; an authority of your own is named in NODE_EXTRA_CA_CERTS." : "Look at --url, and whether a firewall is in between.";
+      protocol === "https:"
+        ? "Look at --url and firewalls; an authority of your own is named in NODE_EXTRA_CA_CERTS."
+        : "Look at --url, and whether a firewall is in between.";
     return bad(what, `${host} port ${port}: ${messageOf(error)}. ${hint}`, exits.unavailable);
   }
 }
@@ -115,10 +125,21 @@ async function controlPlaneFindings({ url, version, timeoutMs }: PreflightOption
   const asked = Date.now();
   let arrived = asked;
   try {
-    const reply = await api.get("/api/agent/whoami", { timeoutMs, signal: AbortSignal.timeout(timeoutMs), onHead: () => (arrived = Date.now()) });
+    const reply = await api.get("/api/agent/whoami", {
+      timeoutMs,
+      signal: AbortSignal.timeout(timeoutMs),
+      onHead: () => (arrived = Date.now()),
+    });
     if (!validReply.Check(reply)) throw new ApiError("unexpected", "the answer is not that of a control plane");
-    const accepted = ok("control plane", `StatusMesh ${reply.version} takes the token: this is agent "${reply.name}" of region ${reply.region}`);
-    return [accepted, protocolFinding(reply.protocol), clockFinding(reply.server_time - (asked + arrived) / 2, arrived - asked)];
+    const accepted = ok(
+      "control plane",
+      `StatusMesh ${reply.version} takes the token: this is agent "${reply.name}" of region ${reply.region}`,
+    );
+    return [
+      accepted,
+      protocolFinding(reply.protocol),
+      clockFinding(reply.server_time - (asked + arrived) / 2, arrived - asked),
+    ];
   } catch (error) {
     return [refusal(error, url)];
   } finally {
@@ -128,23 +149,41 @@ async function controlPlaneFindings({ url, version, timeoutMs }: PreflightOption
 
 function protocolFinding(theirs: number): Finding {
   if (theirs === protocolVersion) return ok("protocol", `both speak version ${protocolVersion}`);
-  return bad("protocol", `the control plane speaks version ${theirs}, this agent ${protocolVersion}. Update the older of the two.`, exits.config);
+  return bad(
+    "protocol",
+    `the control plane speaks version ${theirs}, this agent ${protocolVersion}. Update the older of the two.`,
+    exits.config,
+  );
 }
 
 /** `offsetMs`: how far the control plane's clock is ahead, as well as an answer that took `tripMs` can tell. */
 function clockFinding(offsetMs: number, tripMs: number): Finding {
   const sure = Math.max(0, Math.abs(offsetMs) - tripMs / 2);
-  if (sure <= clockWarningMs) return ok("clock", `within ${milliseconds(Math.abs(offsetMs) + tripMs / 2)} of the control plane's`);
+  if (sure <= clockWarningMs)
+    return ok("clock", `within ${milliseconds(Math.abs(offsetMs) + tripMs / 2)} of the control plane's`);
   const side = offsetMs > 0 ? "behind" : "ahead of";
-  return warn("clock", `${milliseconds(Math.abs(offsetMs))} ${side} the control plane's. Checks run all the same, by that one; have this machine's clock set by NTP.`);
+  return warn(
+    "clock",
+    `${milliseconds(Math.abs(offsetMs))} ${side} the control plane's. Checks run all the same, by that one; have this machine's clock set by NTP.`,
+  );
 }
 
 function refusal(error: unknown, url: string): Finding {
   const what = "control plane";
-  if (!(error instanceof ApiError)) return bad(what, `${url} does not answer in time (${messageOf(error)}).`, exits.unavailable);
-  if (error.trouble === "refused") return bad(what, `it does not take the token (${error.message}). Have a new one made: POST /operator/agents`, exits.refused);
+  if (!(error instanceof ApiError))
+    return bad(what, `${url} does not answer in time (${messageOf(error)}).`, exits.unavailable);
+  if (error.trouble === "refused")
+    return bad(
+      what,
+      `it does not take the token (${error.message}). Have a new one made: POST /operator/agents`,
+      exits.refused,
+    );
   if (error.trouble === "away") return bad(what, `it does not answer now (${error.message}).`, exits.unavailable);
-  return bad(what, `what answers at ${url} is not a StatusMesh control plane of this release (${error.message}). Look at --url, or update the control plane.`, exits.unavailable);
+  return bad(
+    what,
+    `what answers at ${url} is not a StatusMesh control plane of this release (${error.message}). Look at --url, or update the control plane.`,
+    exits.unavailable,
+  );
 }
 
 async function canaryFinding({ host, port }: Place, timeoutMs: number): Promise<Finding> {
@@ -154,13 +193,19 @@ async function canaryFinding({ host, port }: Place, timeoutMs: number): Promise<
     socket.destroy();
     return ok(what, "answers");
   } catch (error) {
-    return warn(what, `${messageOf(error)}. One that never answers makes the agent take failures for its own network's: leave it out, or name another.`);
+    return warn(
+      what,
+      `${messageOf(error)}. One that never answers makes the agent take failures for its own network's: leave it out, or name another.`,
+    );
   }
 }
 
 function* spoolFindings({ spoolDir, spoolMaxMb }: PreflightOptions): Generator<Finding> {
   if (spoolDir === undefined || spoolDir === "")
-    return yield warn("spool", "results wait in memory, and are lost when the agent ends while the control plane is away. Set --spool-dir.");
+    return yield warn(
+      "spool",
+      "results wait in memory, and are lost when the agent ends while the control plane is away. Set --spool-dir.",
+    );
   const there = existsSync(spoolDir);
   try {
     if (there) {
@@ -168,7 +213,10 @@ function* spoolFindings({ spoolDir, spoolMaxMb }: PreflightOptions): Generator<F
       if (holder === null) lockFolder(spoolDir, Date.now)();
       yield holder === null
         ? ok("spool", `${spoolDir} can be used`)
-        : warn("spool", `${spoolDir} is used by an agent now (pid ${holder.pid}). A second one needs a folder of its own.`);
+        : warn(
+            "spool",
+            `${spoolDir} is used by an agent now (pid ${holder.pid}). A second one needs a folder of its own.`,
+          );
     } else {
       accessSync(nearest(spoolDir), constants.W_OK);
       yield ok("spool", `${spoolDir} is not there yet, and can be made`);
@@ -176,9 +224,15 @@ function* spoolFindings({ spoolDir, spoolMaxMb }: PreflightOptions): Generator<F
     const { bavail, bsize } = statfsSync(there ? spoolDir : nearest(spoolDir));
     const free = bavail * bsize;
     const room = `${bytes(free)} free, and the spool may grow to ${spoolMaxMb} MB`;
-    yield free < spoolMaxMb * 1_000_000 ? warn("space", `${room}. Make room, or lower --spool-max-mb.`) : ok("space", room);
+    yield free < spoolMaxMb * 1_000_000
+      ? warn("space", `${room}. Make room, or lower --spool-max-mb.`)
+      : ok("space", room);
   } catch (error) {
-    yield bad("spool", `${spoolDir} cannot be used (${messageOf(error)}). Give the agent's user a folder that it may write.`, exits.config);
+    yield bad(
+      "spool",
+      `${spoolDir} cannot be used (${messageOf(error)}). Give the agent's user a folder that it may write.`,
+      exits.config,
+    );
   }
 }
 

@@ -75,7 +75,13 @@ export class Puller {
     const { api, version } = this.#options;
     const over = new AbortController();
     const cancel = this.#options.clock.after(farewellMs, () => over.abort(new Error("no answer")));
-    const request: PullRequest = { protocol: protocolVersion, agent_version: version, cursor: null, capacity: 0, leaving: true };
+    const request: PullRequest = {
+      protocol: protocolVersion,
+      agent_version: version,
+      cursor: null,
+      capacity: 0,
+      leaving: true,
+    };
     // Away, refused, or of before there were farewells: it finds out by itself.
     await api.post("/api/agent/pull", request, { timeoutMs: farewellMs, signal: over.signal }).catch(() => null);
     cancel();
@@ -106,7 +112,11 @@ export class Puller {
       return empty && clock.monotonic() - started < emptyPauseMs ? emptyPauseMs : 0;
     } catch (error) {
       if (this.#stop.signal.aborted || this.#again.signal.aborted) return 0;
-      return this.#failed(error instanceof ApiError ? error : new ApiError("unexpected", error instanceof Error ? error.message : String(error)));
+      return this.#failed(
+        error instanceof ApiError
+          ? error
+          : new ApiError("unexpected", error instanceof Error ? error.message : String(error)),
+      );
     }
   }
 
@@ -130,9 +140,13 @@ export class Puller {
       ...(token === null ? {} : { token }),
     });
     if (!validReply.Check(reply)) {
-      const theirs = typeof reply === "object" && reply !== null && "protocol" in reply ? reply.protocol : protocolVersion;
+      const theirs =
+        typeof reply === "object" && reply !== null && "protocol" in reply ? reply.protocol : protocolVersion;
       if (theirs !== protocolVersion) throw otherProtocol(theirs);
-      throw new ApiError("unexpected", `the answer is not a pull reply (${validReply.Errors(reply)[0]?.instancePath ?? "/"})`);
+      throw new ApiError(
+        "unexpected",
+        `the answer is not a pull reply (${validReply.Errors(reply)[0]?.instancePath ?? "/"})`,
+      );
     }
     if (reply.protocol !== protocolVersion) throw otherProtocol(reply.protocol);
     // A large body takes a while to arrive and to parse; the time in it is that of its head.
@@ -143,7 +157,10 @@ export class Puller {
   #failed(error: ApiError): number {
     this.failed++;
     this.#options.contact?.failed(this.#options.clock.now(), error.message);
-    this.#condition.say(error.trouble === "away" ? "warn" : "error", `${explanations[error.trouble]} (${error.message})`);
+    this.#condition.say(
+      error.trouble === "away" ? "warn" : "error",
+      `${explanations[error.trouble]} (${error.message})`,
+    );
     if (error.trouble === "away") return Math.max(error.retryAfterMs ?? 0, backoffMs(this.#failures++, 500, 30_000));
     // A cursor that the control plane does not understand would be refused for ever.
     this.#cursor = null;
@@ -181,8 +198,10 @@ function otherProtocol(theirs: unknown): ApiError {
 
 const explanations: Record<Trouble, string> = {
   away: "the control plane cannot be reached; checks go on, results are kept",
-  refused: "the control plane does not accept this agent's token; nothing is checked, results are kept, trying again every minute. Put the token of a new agent in place of it",
-  protocol: "the control plane speaks another version of the agent protocol; checks go on as they are, results are kept. Update the older of the two",
+  refused:
+    "the control plane does not accept this agent's token; nothing is checked, results are kept, trying again every minute. Put the token of a new agent in place of it",
+  protocol:
+    "the control plane speaks another version of the agent protocol; checks go on as they are, results are kept. Update the older of the two",
   rejected: "the control plane does not understand this agent's request",
   unexpected: "what answers at this URL is not a StatusMesh control plane; trying again every minute",
 };

@@ -10,8 +10,20 @@ import { MemorySpool } from "./spool.ts";
 import { Stats } from "./stats.ts";
 
 const id = (n: number): string => `00000000-0000-7000-8000-${String(n).padStart(12, "0")}`;
-const measurement = { status: "up" as const, error: null, http_status: null, response_size: null, dns_ms: null, connect_ms: 1, tls_ms: null, ttfb_ms: null, total_ms: 1 };
-const result = (n: number): { result: AgentResult } => ({ result: { target_id: id(n), scheduled_at: n, timestamp: n, skip: false, ...measurement } });
+const measurement = {
+  status: "up" as const,
+  error: null,
+  http_status: null,
+  response_size: null,
+  dns_ms: null,
+  connect_ms: 1,
+  tls_ms: null,
+  ttfb_ms: null,
+  total_ms: 1,
+};
+const result = (n: number): { result: AgentResult } => ({
+  result: { target_id: id(n), scheduled_at: n, timestamp: n, skip: false, ...measurement },
+});
 const receipt = { stored: 1, duplicates: 0, dropped_future: 0, dropped_unassigned: 0 };
 
 interface Answer {
@@ -33,7 +45,11 @@ async function controlPlane(t: Test, answer: (request: Request) => Answer | Prom
     const chunks: Buffer[] = [];
     request.on("data", (chunk: Buffer) => chunks.push(chunk));
     request.on("end", () => {
-      const seen = { path: request.url, headers: request.headers, body: JSON.parse(Buffer.concat(chunks).toString()) as unknown };
+      const seen = {
+        path: request.url,
+        headers: request.headers,
+        body: JSON.parse(Buffer.concat(chunks).toString()) as unknown,
+      };
       requests.push(seen);
       void Promise.resolve(answer(seen)).then(({ status = 200, headers = {}, body }) =>
         response.writeHead(status, headers).end(typeof body === "string" ? body : JSON.stringify(body)),
@@ -41,7 +57,11 @@ async function controlPlane(t: Test, answer: (request: Request) => Answer | Prom
     });
   });
   await new Promise<void>((settle) => server.listen(0, "127.0.0.1", settle));
-  const api = connectApi(`http://127.0.0.1:${(server.address() as AddressInfo).port}/base/`, "sm_agent_test", "StatusMesh/1.2.3");
+  const api = connectApi(
+    `http://127.0.0.1:${(server.address() as AddressInfo).port}/base/`,
+    "sm_agent_test",
+    "StatusMesh/1.2.3",
+  );
   t.teardown(async () => {
     await api.close();
     server.closeAllConnections();
@@ -58,12 +78,22 @@ async function until(condition: () => boolean, what: string): Promise<void> {
   throw new Error(`never: ${what}`);
 }
 
-async function reporting(t: Test, answer: (body: ResultsRequest, n: number) => Answer | Promise<Answer>, spool = new MemorySpool()) {
+async function reporting(
+  t: Test,
+  answer: (body: ResultsRequest, n: number) => Answer | Promise<Answer>,
+  spool = new MemorySpool(),
+) {
   let n = 0;
   const logged: { level: string; msg: string; fields?: unknown }[] = [];
   const stats = new Stats();
   const { api, requests } = await controlPlane(t, ({ body }) => answer(body as ResultsRequest, n++));
-  const reporter = new Reporter({ api, spool, clock: correctedClock(), log: (level, msg, fields) => logged.push({ level, msg, fields }), stats });
+  const reporter = new Reporter({
+    api,
+    spool,
+    clock: correctedClock(),
+    log: (level, msg, fields) => logged.push({ level, msg, fields }),
+    stats,
+  });
   t.teardown(() => reporter.drain(0));
   return { reporter, spool, stats, logged, requests, bodies: () => requests.map(({ body }) => body as ResultsRequest) };
 }
@@ -75,7 +105,14 @@ t.test("a lone result leaves promptly, with token and version", async (t) => {
   await until(() => stats.reported === 1, "acknowledged");
   t.ok(performance.now() - added < 1000);
   t.match(requests, [
-    { path: "/base/api/agent/results", headers: { authorization: "Bearer sm_agent_test", "content-type": "application/json", "user-agent": "StatusMesh/1.2.3" } },
+    {
+      path: "/base/api/agent/results",
+      headers: {
+        authorization: "Bearer sm_agent_test",
+        "content-type": "application/json",
+        "user-agent": "StatusMesh/1.2.3",
+      },
+    },
   ]);
   t.strictSame(requests[0]?.body, { protocol: 1, results: [result(1).result], runs: [] });
 });
@@ -130,20 +167,27 @@ t.test("a 200 that is no receipt is no receipt", async (t) => {
 });
 
 t.test("a revoked token keeps the spool and is said once", async (t) => {
-  const { reporter, spool, stats, logged } = await reporting(t, () => ({ status: 401, body: { error: { code: "UNAUTHENTICATED", message: "The token is not valid." } } }));
+  const { reporter, spool, stats, logged } = await reporting(t, () => ({
+    status: 401,
+    body: { error: { code: "UNAUTHENTICATED", message: "The token is not valid." } },
+  }));
   reporter.add(result(1));
   await until(() => stats.reportFailures === 1, "refused");
   reporter.add(result(2));
   await new Promise((settle) => setTimeout(settle, 300));
   t.equal(stats.reportFailures, 1, "not tried again at once");
   t.equal(spool.waiting, 2);
-  t.match(logged, [{ level: "error", msg: /^results cannot be reported and are kept \(status 401: The token is not valid/ }]);
+  t.match(logged, [
+    { level: "error", msg: /^results cannot be reported and are kept \(status 401: The token is not valid/ },
+  ]);
 });
 
 t.test("one bad result does not wedge the rest", async (t) => {
   const bad = new Set([id(17), id(600)]);
   const { reporter, spool, stats, logged, bodies } = await reporting(t, ({ results }) =>
-    results.some((r) => bad.has(r.target_id)) ? { status: 400, body: { error: { code: "INVALID_BODY", message: "no" } } } : { body: receipt },
+    results.some((r) => bad.has(r.target_id))
+      ? { status: 400, body: { error: { code: "INVALID_BODY", message: "no" } } }
+      : { body: receipt },
   );
   for (let i = 0; i < 1000; i++) reporter.add(result(i));
   await until(() => stats.reported === 998 && stats.dropped === 2, "all but two arrive");
@@ -207,10 +251,16 @@ t.test("news does not wait behind the backlog", async (t) => {
 });
 
 t.test("when everything is refused, it is not the results that are wrong", async (t) => {
-  const { reporter, spool, stats, logged } = await reporting(t, () => ({ status: 400, body: { error: { code: "UNKNOWN_FIELD", message: "no such field" } } }));
+  const { reporter, spool, stats, logged } = await reporting(t, () => ({
+    status: 400,
+    body: { error: { code: "UNKNOWN_FIELD", message: "no such field" } },
+  }));
   for (let i = 0; i < 500; i++) reporter.add(result(i));
   await until(() => logged.length === 1 && spool.waiting === 500, "given back");
-  t.match(logged[0]?.msg, /results cannot be reported and are kept \(20 results in a row are refused: status 400: no such field\)/);
+  t.match(
+    logged[0]?.msg,
+    /results cannot be reported and are kept \(20 results in a row are refused: status 400: no such field\)/,
+  );
   t.equal(stats.dropped, 0);
 });
 
@@ -247,13 +297,19 @@ const reply = (change: Partial<PullReply> = {}): PullReply => ({
   ...change,
 });
 
-async function pulling(t: Test, answer: (body: PullRequest, n: number, token: string) => Answer | Promise<Answer>, newToken?: () => string | null) {
+async function pulling(
+  t: Test,
+  answer: (body: PullRequest, n: number, token: string) => Answer | Promise<Answer>,
+  newToken?: () => string | null,
+) {
   let n = 0;
   const applied: PullReply[] = [];
   let refusals = 0;
   const logged: string[] = [];
   const clock = correctedClock();
-  const { api, requests } = await controlPlane(t, ({ body, headers }) => answer(body as PullRequest, n++, String(headers.authorization).replace("Bearer ", "")));
+  const { api, requests } = await controlPlane(t, ({ body, headers }) =>
+    answer(body as PullRequest, n++, String(headers.authorization).replace("Bearer ", "")),
+  );
   const puller = new Puller({
     api,
     clock,
@@ -294,28 +350,47 @@ t.test("pulls with the cursor of the last answer that was applied", async (t) =>
 
 t.test("a control plane that is away comes back", async (t) => {
   const { applied, logged, requests } = await pulling(t, (_body, n) =>
-    n < 2 ? { status: 503, body: "starting" } : n === 2 ? { body: reply({ full: true, cursor: "x" }) } : new Promise(() => undefined),
+    n < 2
+      ? { status: 503, body: "starting" }
+      : n === 2
+        ? { body: reply({ full: true, cursor: "x" }) }
+        : new Promise(() => undefined),
   );
   await until(() => applied.length === 1, "applied");
   t.equal(requests.length >= 3, true);
   t.match(
     logged,
-    [/^the control plane cannot be reached; checks go on, results are kept \(status 503\)$/, "the control plane answers again"],
+    [
+      /^the control plane cannot be reached; checks go on, results are kept \(status 503\)$/,
+      "the control plane answers again",
+    ],
     "said once when it begins, once when it ends",
   );
 });
 
 t.test("trouble that only a person can end is said in words, once, and retried slowly", async (t) => {
   const cases: [string, Answer, RegExp][] = [
-    ["a revoked token", { status: 401, body: { error: { code: "UNAUTHENTICATED", message: "no" } } }, /does not accept this agent's token.*status 401: no/],
+    [
+      "a revoked token",
+      { status: 401, body: { error: { code: "UNAUTHENTICATED", message: "no" } } },
+      /does not accept this agent's token.*status 401: no/,
+    ],
     [
       "another protocol, said by the control plane",
       { status: 409, body: { error: { code: "AGENT_PROTOCOL_MISMATCH", message: "version 2 is spoken here" } } },
       /another version of the agent protocol.*version 2 is spoken here/,
     ],
-    ["another protocol, seen in the answer", { body: { protocol: 2, anything: true } }, /another version of the agent protocol.*it speaks version 2, this agent 1/],
+    [
+      "another protocol, seen in the answer",
+      { body: { protocol: 2, anything: true } },
+      /another version of the agent protocol.*it speaks version 2, this agent 1/,
+    ],
     ["not a control plane", { body: "<html></html>" }, /not a StatusMesh control plane/],
-    ["an answer that lacks something", { body: { ...reply(), checks: undefined } }, /not a StatusMesh control plane.*not a pull reply/],
+    [
+      "an answer that lacks something",
+      { body: { ...reply(), checks: undefined } },
+      /not a StatusMesh control plane.*not a pull reply/,
+    ],
     ["no such path", { status: 404, body: "nothing here" }, /not a StatusMesh control plane.*status 404/],
   ];
   for (const [what, answer, words] of cases) {

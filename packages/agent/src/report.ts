@@ -1,5 +1,12 @@
 import { Compile } from "typebox/compile";
-import { maxBatch, protocolVersion, type AgentResult, ResultsReply, type ResultsRequest, type RunReply } from "@statusmesh/shared/agent-protocol";
+import {
+  maxBatch,
+  protocolVersion,
+  type AgentResult,
+  ResultsReply,
+  type ResultsRequest,
+  type RunReply,
+} from "@statusmesh/shared/agent-protocol";
 import { type Api, ApiError, backoffMs } from "./api.ts";
 import type { Clock } from "./clock.ts";
 import type { Contact } from "./contact.ts";
@@ -160,7 +167,8 @@ export class Reporter {
         reason = error.message;
         if (some.length === 1) {
           refused.push(...some);
-          if (refused.length >= hopeless && !accepted) throw new ApiError("unexpected", `${refused.length} results in a row are refused: ${reason}`);
+          if (refused.length >= hopeless && !accepted)
+            throw new ApiError("unexpected", `${refused.length} results in a row are refused: ${reason}`);
           return;
         }
         const half = Math.ceil(some.length / 2);
@@ -169,7 +177,11 @@ export class Reporter {
       }
     };
     await deliver(records);
-    for (const record of refused) this.#options.log("error", "the control plane rejects a result for good; it is dropped", { reason, ...nameOf(record) });
+    for (const record of refused)
+      this.#options.log("error", "the control plane rejects a result for good; it is dropped", {
+        reason,
+        ...nameOf(record),
+      });
     return refused.length;
   }
 
@@ -181,7 +193,10 @@ export class Reporter {
       else runs.push(record.run);
     }
     const request: ResultsRequest = { protocol: protocolVersion, results, runs };
-    const reply = await this.#options.api.post("/api/agent/results", request, { timeoutMs: requestTimeoutMs, signal: this.#abort.signal });
+    const reply = await this.#options.api.post("/api/agent/results", request, {
+      timeoutMs: requestTimeoutMs,
+      signal: this.#abort.signal,
+    });
     // Anything may answer 200, a captive portal included; only a receipt is a receipt.
     if (!validReply.Check(reply)) throw new ApiError("unexpected", "the answer is not a receipt for results");
     if (reply.dropped_future > 0) {
@@ -193,22 +208,29 @@ export class Reporter {
     this.#options.contact?.succeeded(this.#options.clock.now());
     this.#failures = 0;
     this.#notBefore = -Infinity;
-    if (this.#condition.clear()) this.#options.log("info", "results are accepted again", { waiting: this.#options.spool.waiting });
+    if (this.#condition.clear())
+      this.#options.log("info", "results are accepted again", { waiting: this.#options.spool.waiting });
   }
 
   #failed(error: unknown): void {
     if (this.#abort.signal.aborted) return;
     const { clock, stats } = this.#options;
-    const { trouble, message, retryAfterMs } = error instanceof ApiError ? error : new ApiError("unexpected", error instanceof Error ? error.message : String(error));
+    const { trouble, message, retryAfterMs } =
+      error instanceof ApiError
+        ? error
+        : new ApiError("unexpected", error instanceof Error ? error.message : String(error));
     stats.reportFailures++;
     this.#options.contact?.failed(clock.now(), message);
     this.#condition.say(trouble === "away" ? "warn" : "error", `results cannot be reported and are kept (${message})`);
     const attempt = this.#failures++;
-    const wait = trouble === "away" ? (retryAfterMs ?? backoffMs(attempt, 250, 30_000)) : backoffMs(0, slowRetryMs, slowRetryMs);
+    const wait =
+      trouble === "away" ? (retryAfterMs ?? backoffMs(attempt, 250, 30_000)) : backoffMs(0, slowRetryMs, slowRetryMs);
     this.#notBefore = Math.max(this.#notBefore, clock.monotonic() + wait);
   }
 }
 
 function nameOf(record: SpoolRecord): Record<string, string | number> {
-  return "result" in record ? { target_id: record.result.target_id, scheduled_at: record.result.scheduled_at } : { run_id: record.run.run_id };
+  return "result" in record
+    ? { target_id: record.result.target_id, scheduled_at: record.result.scheduled_at }
+    : { run_id: record.run.run_id };
 }

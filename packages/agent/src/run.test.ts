@@ -9,18 +9,34 @@ t.test("tcp", async (t) => {
   const runner = testRunner();
   const { port, server } = await tcpServer(t, () => undefined);
   const { measurement, skip } = await outcomeOf(runner.run("org", tcp(port)));
-  t.match(measurement, { status: "up", error: null, http_status: null, response_size: null, dns_ms: null, tls_ms: null, ttfb_ms: null });
+  t.match(measurement, {
+    status: "up",
+    error: null,
+    http_status: null,
+    response_size: null,
+    dns_ms: null,
+    tls_ms: null,
+    ttfb_ms: null,
+  });
   t.ok((measurement.connect_ms ?? 0) > 0);
   t.notOk(skip);
   await new Promise((settle) => server.close(settle));
   t.match((await outcomeOf(runner.run("org", tcp(port)))).measurement, { status: "down", error: "connection refused" });
   const guarded = testRunner({ allowPrivate: false });
-  t.match((await outcomeOf(guarded.run("org", tcp(port, "0x7f.1")))).measurement, { status: "error", error: "address 127.0.0.1 is blocked (127.0.0.0/8)" });
+  t.match((await outcomeOf(guarded.run("org", tcp(port, "0x7f.1")))).measurement, {
+    status: "error",
+    error: "address 127.0.0.1 is blocked (127.0.0.0/8)",
+  });
 });
 
 t.test("a check that the control plane withholds says why, and is no evidence", async (t) => {
-  const outcome = await outcomeOf(testRunner().run("org", { type: "withheld", reason: "its secrets cannot be opened" }));
-  t.match(outcome, { skip: true, measurement: { status: "error", error: "its secrets cannot be opened", connect_ms: null } });
+  const outcome = await outcomeOf(
+    testRunner().run("org", { type: "withheld", reason: "its secrets cannot be opened" }),
+  );
+  t.match(outcome, {
+    skip: true,
+    measurement: { status: "error", error: "its secrets cannot be opened", connect_ms: null },
+  });
 });
 
 t.test("no more runs at once for an organisation's host than allowed", async (t) => {
@@ -32,7 +48,10 @@ t.test("no more runs at once for an organisation's host than allowed", async (t)
   const first = runner.run("org", { ...httpCheck(url) });
   const second = runner.run("org", { ...httpCheck(url) });
   const third = await outcomeOf(runner.run("org", { ...httpCheck(`${url}other`) }));
-  t.match(third, { skip: true, measurement: { status: "degraded", error: "throttled: host concurrency cap", connect_ms: null, total_ms: 0 } });
+  t.match(third, {
+    skip: true,
+    measurement: { status: "degraded", error: "throttled: host concurrency cap", connect_ms: null, total_ms: 0 },
+  });
   t.equal(stats.throttled, 1);
   const stranger = runner.run("another-org", { ...httpCheck(url) });
   t.equal(stats.inFlight, 3, "another organisation has places of its own");
@@ -57,7 +76,8 @@ t.test("the circuit breaker", async (t) => {
   const check = { ...httpCheck(`http://127.0.0.1:${port}/`) };
   const error = async (org = "org") => (await outcomeOf(runner.run(org, check))).measurement.error;
 
-  for (let i = 0; i < 10; i++) t.equal(await error(), "expected status 200-299, got 500", "a wrong status never opens it");
+  for (let i = 0; i < 10; i++)
+    t.equal(await error(), "expected status 200-299, got 500", "a wrong status never opens it");
   accepting = false;
   for (let i = 0; i < 5; i++) t.not(await error(), "circuit_open", "the first five failures are found out");
   connections = 0;
@@ -106,7 +126,10 @@ t.test("what is not the target's fault is no evidence", async (t) => {
   const runner = testRunner({ clock, log: (_level, msg) => logged.push(msg) });
   t.match(await outcomeOf(runner.run("org", { type: "icmp" })), {
     skip: true,
-    measurement: { status: "error", error: "this agent cannot run icmp checks (it knows http, tcp, dns, tls_cert, domain_expiry): update it" },
+    measurement: {
+      status: "error",
+      error: "this agent cannot run icmp checks (it knows http, tcp, dns, tls_cert, domain_expiry): update it",
+    },
   });
   t.match(await outcomeOf(runner.run("org", { ...httpCheck("gopher://old.example.org/") })), {
     skip: false,
@@ -118,9 +141,15 @@ t.test("what is not the target's fault is no evidence", async (t) => {
   await new Promise((settle) => setTimeout(settle, 50));
   clock.stall(20_000);
   await clock.pass(0);
-  t.match(await outcomeOf(silent), { skip: true, measurement: { status: "error", error: "the agent stood still for 19 s" } });
+  t.match(await outcomeOf(silent), {
+    skip: true,
+    measurement: { status: "error", error: "the agent stood still for 19 s" },
+  });
 
-  const broken = testRunner({ log: (_level, msg) => logged.push(msg), lookup: () => Promise.reject(new TypeError("a defect")) });
+  const broken = testRunner({
+    log: (_level, msg) => logged.push(msg),
+    lookup: () => Promise.reject(new TypeError("a defect")),
+  });
   t.match(await outcomeOf(broken.run("org", tcp(1, "db.example.org"))), {
     skip: true,
     measurement: { status: "error", error: "the agent failed to run the check; its log says why" },

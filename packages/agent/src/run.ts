@@ -78,15 +78,23 @@ export class Runner {
     const now = clock.monotonic();
     const prepared = this.#prepare(check);
     if (!("probe" in prepared)) return this.#immediate(check.type, prepared);
-    const key = prepared.destination === null ? null : `${orgId} ${prepared.destination.host}:${prepared.destination.port}`;
-    const refusal = stats.inFlight >= maxInflight ? `the agent is overloaded: ${maxInflight} checks are running` : (mayNot?.() ?? null);
+    const key =
+      prepared.destination === null ? null : `${orgId} ${prepared.destination.host}:${prepared.destination.port}`;
+    const refusal =
+      stats.inFlight >= maxInflight
+        ? `the agent is overloaded: ${maxInflight} checks are running`
+        : (mayNot?.() ?? null);
     if (refusal !== null) {
       stats.throttled++;
       return this.#immediate(prepared.kind, { status: "error", error: refusal, skip: true });
     }
     if (key !== null && !this.cap.enter(key)) {
       stats.throttled++;
-      return this.#immediate(prepared.kind, { status: "degraded", error: "throttled: host concurrency cap", skip: true });
+      return this.#immediate(prepared.kind, {
+        status: "degraded",
+        error: "throttled: host concurrency cap",
+        skip: true,
+      });
     }
     if (key !== null && !this.breakers.allows(key, now)) {
       this.cap.leave(key);
@@ -106,7 +114,12 @@ export class Runner {
   #immediate(kind: string, verdict: Verdict): Run {
     const { clock, stats } = this.#options;
     stats.ran(kind, verdict.status, null);
-    const outcome = { measurement: measurementOf(verdict, newTrace(), 0), timestamp: Math.round(clock.now()), skip: verdict.skip === true, warnings: [] };
+    const outcome = {
+      measurement: measurementOf(verdict, newTrace(), 0),
+      timestamp: Math.round(clock.now()),
+      skip: verdict.skip === true,
+      warnings: [],
+    };
     return { done: Promise.resolve(outcome), abandon: () => undefined };
   }
 
@@ -115,7 +128,12 @@ export class Runner {
     else if (verdict.status !== "error" && verdict.skip !== true) this.breakers.succeeded(key);
   }
 
-  #probe(check: WireCheck, { kind, probe, timeoutMs, destination }: Prepared, key: string | null, wantWarnings: boolean): Run {
+  #probe(
+    check: WireCheck,
+    { kind, probe, timeoutMs, destination }: Prepared,
+    key: string | null,
+    wantWarnings: boolean,
+  ): Run {
     const { clock, stats, log, allowPrivate, userAgent, lookup, rdap, network } = this.#options;
     const timestamp = Math.round(clock.now());
     const started = clock.monotonic();
@@ -140,15 +158,26 @@ export class Runner {
         const conclude = (final: Verdict): void => {
           if (key !== null) this.#remember(key, final, endedAt);
           stats.ran(kind, final.status, endedAt - started);
-          settle({ measurement: measurementOf(final, trace, endedAt - started), timestamp, skip: final.skip === true, warnings });
+          settle({
+            measurement: measurementOf(final, trace, endedAt - started),
+            timestamp,
+            skip: final.skip === true,
+            warnings,
+          });
         };
         if (verdict.transportFailed !== true) {
-          if (destination !== null && trace.address !== undefined && trace.connect_ms !== null) network?.reached(destination, trace.address);
+          if (destination !== null && trace.address !== undefined && trace.connect_ms !== null)
+            network?.reached(destination, trace.address);
           return conclude(verdict);
         }
         if (network === undefined) return conclude(verdict);
         leave = () => settle(null);
-        const failure = { host: destination?.host ?? "", port: destination?.port ?? 0, address: trace.address ?? null, began: started };
+        const failure = {
+          host: destination?.host ?? "",
+          port: destination?.port ?? 0,
+          address: trace.address ?? null,
+          began: started,
+        };
         void network.believes(failure).then((believed) => conclude(believed ? verdict : ownNetworkDown(verdict)));
       };
       const cancelDeadline = clock.after(timeoutMs, () => {
@@ -169,7 +198,10 @@ export class Runner {
     };
     probe.run(check, context).then(finish, (error: unknown) => {
       if (!(error instanceof DialError) && !controller.signal.aborted)
-        log("error", "a probe failed unexpectedly", { kind, error: error instanceof Error ? (error.stack ?? error.message) : String(error) });
+        log("error", "a probe failed unexpectedly", {
+          kind,
+          error: error instanceof Error ? (error.stack ?? error.message) : String(error),
+        });
       finish(verdictOf(error));
     });
     return {
@@ -186,7 +218,11 @@ export class Runner {
 function prepare(check: WireCheck): Prepared | Verdict {
   if (check.type === withheldType) return { status: "error", error: String(check["reason"]), skip: true };
   if (!isCheckType(check.type)) {
-    return { status: "error", error: `this agent cannot run ${check.type} checks (it knows ${Object.keys(checkKinds).join(", ")}): update it`, skip: true };
+    return {
+      status: "error",
+      error: `this agent cannot run ${check.type} checks (it knows ${Object.keys(checkKinds).join(", ")}): update it`,
+      skip: true,
+    };
   }
   // The control plane validated the spec when it was stored; what it could not know, the probe finds out.
   const spec = check as unknown as CheckSpec;
@@ -199,23 +235,43 @@ function prepare(check: WireCheck): Prepared | Verdict {
 }
 
 function newTrace(): Trace {
-  return { overdue: "", dns_ms: null, connect_ms: null, tls_ms: null, ttfb_ms: null, http_status: null, response_size: null, redirectedTo: null, verdict: null };
+  return {
+    overdue: "",
+    dns_ms: null,
+    connect_ms: null,
+    tls_ms: null,
+    ttfb_ms: null,
+    http_status: null,
+    response_size: null,
+    redirectedTo: null,
+    verdict: null,
+  };
 }
 
-const ownNetworkDown = (found: Verdict): Verdict => ({ status: "error", error: `the agent's own network is down (${found.error ?? "no answer"})`, skip: true });
+const ownNetworkDown = (found: Verdict): Verdict => ({
+  status: "error",
+  error: `the agent's own network is down (${found.error ?? "no answer"})`,
+  skip: true,
+});
 
-const stalled = (lateMs: number): Verdict => ({ status: "error", error: `the agent stood still for ${Math.round(lateMs / 1000)} s`, skip: true });
+const stalled = (lateMs: number): Verdict => ({
+  status: "error",
+  error: `the agent stood still for ${Math.round(lateMs / 1000)} s`,
+  skip: true,
+});
 
 function timedOut(probe: Probe<unknown>, timeoutMs: number, trace: Trace): Verdict {
   const seconds = timeoutMs < 1000 ? (timeoutMs / 1000).toFixed(2).replace(/0$/, "") : (timeoutMs / 1000).toFixed(1);
   const error = `${trace.overdue === "" ? "timed out after" : trace.overdue} ${seconds} s`;
-  if (trace.redirectedTo !== null) return { status: probe.timeoutStatus, error: `redirected to ${trace.redirectedTo}: ${error}` };
+  if (trace.redirectedTo !== null)
+    return { status: probe.timeoutStatus, error: `redirected to ${trace.redirectedTo}: ${error}` };
   return { status: probe.timeoutStatus, error, transportFailed: probe.answersForOthers !== true };
 }
 
 /** What a thrown error says about the target: nothing, if the trouble is on this side. */
 function verdictOf(error: unknown): Verdict {
-  if (!(error instanceof DialError)) return { status: "error", error: "the agent failed to run the check; its log says why", skip: true };
+  if (!(error instanceof DialError))
+    return { status: "error", error: "the agent failed to run the check; its log says why", skip: true };
   if (error.phase === "guard") return { status: "error", error: error.message };
   if (error.local) return { status: "error", error: error.message, skip: true };
   return { status: "down", error: error.message, transportFailed: error.transport };

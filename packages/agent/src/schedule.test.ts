@@ -124,7 +124,11 @@ t.test("dropped checks stop; a full answer drops what is not in it", async (t) =
   t.strictSame(starts.map((start) => start.id).sort(), [id(3), id(4)]);
   apply([assigned(1)]);
   await clock.pass(intervalMs);
-  t.equal(starts.filter((start) => start.id === id(1)).length, 1, "what comes back runs once per slot, as if it had never been away");
+  t.equal(
+    starts.filter((start) => start.id === id(1)).length,
+    1,
+    "what comes back runs once per slot, as if it had never been away",
+  );
   schedule.stop();
   const before = starts.length;
   await clock.pass(2 * intervalMs);
@@ -179,7 +183,8 @@ t.test("the heap gives back in order what it took in any", (t) => {
 t.test("the clock follows the control plane's", (t) => {
   const clock = correctedClock();
   const local = (): number => performance.timeOrigin + performance.now();
-  const near = (offset: number, message: string): void => void t.ok(Math.abs(clock.now() - local() - offset) < 50, message);
+  const near = (offset: number, message: string): void =>
+    void t.ok(Math.abs(clock.now() - local() - offset) < 50, message);
   near(0, "its own until the first answer");
   clock.correct(local() + 3_600_000 - 20);
   near(3_599_980, "an hour ahead, as told");

@@ -73,7 +73,14 @@ export class Schedule {
       held?.running?.abandon();
       const phase = this.#phaseOf(check);
       const slot = check.next_due_at;
-      const entry: Entry = { check, phase, slot, startAt: this.#startOf(check, phase, slot), running: null, gone: false };
+      const entry: Entry = {
+        check,
+        phase,
+        slot,
+        startAt: this.#startOf(check, phase, slot),
+        running: null,
+        gone: false,
+      };
       this.#entries.set(check.target_id, entry);
       this.#heap.push(entry.startAt, entry);
     }

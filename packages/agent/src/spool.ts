@@ -78,7 +78,8 @@ export class MemorySpool implements Spool {
   /** What another region's token brought cannot be reported with this one's, and is dropped. */
   serve(region: string): void {
     if (region === this.#region) return;
-    if (this.#region !== null) this.#dropped += this.#fresh.take(this.#fresh.size).length + this.#backlog.take(this.#backlog.size).length;
+    if (this.#region !== null)
+      this.#dropped += this.#fresh.take(this.#fresh.size).length + this.#backlog.take(this.#backlog.size).length;
     this.#region = region;
   }
 
@@ -117,7 +118,8 @@ export class MemorySpool implements Spool {
   #trim(): void {
     const aged = this.#fresh.take(Math.max(0, this.#fresh.size - this.#window));
     const last = this.#backlog.last;
-    if (last === undefined || aged[0] === undefined || last.seq < aged[0].seq) for (const one of aged) this.#backlog.push(one);
+    if (last === undefined || aged[0] === undefined || last.seq < aged[0].seq)
+      for (const one of aged) this.#backlog.push(one);
     else this.#backlog.merge(aged, bySeq);
     const excess = Math.max(0, this.waiting - this.#capacity);
     this.#dropped += excess;

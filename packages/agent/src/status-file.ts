@@ -10,7 +10,10 @@ const name = "status.json";
 const writeMs = 5000;
 
 const Nullable = <S extends Type.TSchema>(schema: S) => Type.Union([schema, Type.Null()]);
-const Contact = Type.Object({ succeeded_at: Nullable(Type.Number()), failure: Nullable(Type.Object({ at: Type.Number(), message: Type.String() })) });
+const Contact = Type.Object({
+  succeeded_at: Nullable(Type.Number()),
+  failure: Nullable(Type.Object({ at: Type.Number(), message: Type.String() })),
+});
 
 /** How a running agent is, for `sm-agent status`. No secrets: nothing of a check is in it. Times are Unix ms on the control plane's clock. */
 const AgentStatus = Type.Object({
@@ -49,7 +52,10 @@ export function keepStatus(folder: string, read: () => AgentStatus, log: Log): (
         await rename(draft, file);
         condition.clear();
       } catch (error) {
-        condition.say("warn", `sm-agent status will show an old state: ${error instanceof Error ? error.message : String(error)}`);
+        condition.say(
+          "warn",
+          `sm-agent status will show an old state: ${error instanceof Error ? error.message : String(error)}`,
+        );
       }
     });
     return writing;

@@ -1,6 +1,15 @@
 import { createSocket } from "node:dgram";
 import { createServer, type AddressInfo, type Socket } from "node:net";
-import { type Answer, decode, encode, type Packet, RECURSION_AVAILABLE, RECURSION_DESIRED, streamEncode, TRUNCATED_RESPONSE } from "dns-packet";
+import {
+  type Answer,
+  decode,
+  encode,
+  type Packet,
+  RECURSION_AVAILABLE,
+  RECURSION_DESIRED,
+  streamEncode,
+  TRUNCATED_RESPONSE,
+} from "dns-packet";
 
 /** How a name server answers a question: records, a return code (RFC 1035 section 4.1.1), raw bytes, or not at all. */
 export interface Reply {
@@ -25,7 +34,10 @@ export interface NameServer {
 }
 
 /** A name server on loopback, UDP and TCP, for as long as the test goes on. */
-export async function nameServer(t: { teardown(close: () => void): void }, zone: Record<string, Reply>): Promise<NameServer> {
+export async function nameServer(
+  t: { teardown(close: () => void): void },
+  zone: Record<string, Reply>,
+): Promise<NameServer> {
   const asked: string[] = [];
   const connections = new Set<Socket>();
   const answer = (message: Buffer, by: "UDP" | "TCP", send: (packet: Packet | Buffer) => void): void => {
@@ -37,7 +49,13 @@ export async function nameServer(t: { teardown(close: () => void): void }, zone:
     if (reply.silent === true) return;
     const cut = by === "UDP" && reply.truncated === true;
     const flags = RECURSION_DESIRED | RECURSION_AVAILABLE | (reply.rcode ?? 0) | (cut ? TRUNCATED_RESPONSE : 0);
-    const packet: Packet = { type: "response", id: id ?? 0, flags, questions, answers: cut ? [] : (reply.answers ?? []) };
+    const packet: Packet = {
+      type: "response",
+      id: id ?? 0,
+      flags,
+      questions,
+      answers: cut ? [] : (reply.answers ?? []),
+    };
     setTimeout(() => send(reply.raw ?? (reply.change ?? ((same) => same))(packet)), reply.delayMs ?? 0);
   };
   const tcp = createServer((socket) => {
@@ -48,7 +66,11 @@ export async function nameServer(t: { teardown(close: () => void): void }, zone:
       buffered = Buffer.concat([buffered, chunk as Buffer]);
       while (buffered.length >= 2 && buffered.length >= 2 + buffered.readUInt16BE(0)) {
         const end = 2 + buffered.readUInt16BE(0);
-        answer(buffered.subarray(2, end), "TCP", (packet) => void socket.write(Buffer.isBuffer(packet) ? packet : streamEncode(packet)));
+        answer(
+          buffered.subarray(2, end),
+          "TCP",
+          (packet) => void socket.write(Buffer.isBuffer(packet) ? packet : streamEncode(packet)),
+        );
         buffered = buffered.subarray(end);
       }
     });
@@ -56,7 +78,11 @@ export async function nameServer(t: { teardown(close: () => void): void }, zone:
   await new Promise<void>((settle) => tcp.listen(0, "127.0.0.1", settle));
   const { port } = tcp.address() as AddressInfo;
   const udp = createSocket("udp4");
-  udp.on("message", (message, peer) => answer(message, "UDP", (packet) => udp.send(Buffer.isBuffer(packet) ? packet : encode(packet), peer.port, peer.address)));
+  udp.on("message", (message, peer) =>
+    answer(message, "UDP", (packet) =>
+      udp.send(Buffer.isBuffer(packet) ? packet : encode(packet), peer.port, peer.address),
+    ),
+  );
   await new Promise<void>((settle, reject) => udp.once("error", reject).bind(port, "127.0.0.1", settle));
   t.teardown(() => {
     for (const socket of connections) socket.destroy();

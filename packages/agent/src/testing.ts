@@ -55,7 +55,11 @@ export class FakeClock implements Clock {
 }
 
 /** A TCP server on loopback that does to each connection what the test says. */
-export async function tcpServer(t: Test, onConnection: (socket: Socket) => void, host = "127.0.0.1"): Promise<{ port: number; server: Server }> {
+export async function tcpServer(
+  t: Test,
+  onConnection: (socket: Socket) => void,
+  host = "127.0.0.1",
+): Promise<{ port: number; server: Server }> {
   const sockets = new Set<Socket>();
   const server = createServer((socket) => {
     sockets.add(socket);
@@ -103,7 +107,13 @@ const realClock: Clock = {
 export function testLookups(options: Partial<LookupsOptions> & { registriesUrl: string }): RdapLookups {
   const clock = options.clock ?? realClock;
   const log = options.log ?? (() => undefined);
-  return new RdapLookups({ clock, log, userAgent: "StatusMesh/1.2.3", cache: rdapCache(null, { clock, log }), ...options });
+  return new RdapLookups({
+    clock,
+    log,
+    userAgent: "StatusMesh/1.2.3",
+    cache: rdapCache(null, { clock, log }),
+    ...options,
+  });
 }
 
 /** A runner on real time that may reach loopback, without a limit for each host. */
@@ -121,7 +131,15 @@ export function testRunner(
   } = {},
 ): Runner {
   const rdap = options.rdap ?? testLookups({ registriesUrl: "http://127.0.0.1:1/" });
-  const runner = new Runner({ clock: realClock, log: () => undefined, stats: new Stats(), allowPrivate: true, userAgent: "StatusMesh/1.2.3", ...options, rdap });
+  const runner = new Runner({
+    clock: realClock,
+    log: () => undefined,
+    stats: new Stats(),
+    allowPrivate: true,
+    userAgent: "StatusMesh/1.2.3",
+    ...options,
+    rdap,
+  });
   runner.cap.max = 1000;
   return runner;
 }

@@ -7,7 +7,11 @@ async function send(button) {
   if (button.dataset.ask && !(await ask(button.dataset.ask))) return;
   button.disabled = true;
   const [method, path] = split(button.dataset.send);
-  const answer = await call(method, path, button.dataset.body === undefined ? undefined : JSON.parse(button.dataset.body));
+  const answer = await call(
+    method,
+    path,
+    button.dataset.body === undefined ? undefined : JSON.parse(button.dataset.body),
+  );
   button.disabled = false;
   if (!answer.ok) {
     button.closest("dialog")?.close();
@@ -33,7 +37,9 @@ async function move(button) {
   if (!answer.ok) return say(answer.error.message, "down");
   await refresh(true);
   const again = document.querySelector(`[data-id="${CSS.escape(ids[to])}"]`);
-  (again?.querySelector(`[data-move="${button.dataset.move}"]:enabled`) ?? again?.querySelector("[data-move]:enabled"))?.focus();
+  (
+    again?.querySelector(`[data-move="${button.dataset.move}"]:enabled`) ?? again?.querySelector("[data-move]:enabled")
+  )?.focus();
 }
 
 async function copy(button) {
@@ -64,7 +70,12 @@ export function actions() {
   });
   // Enter in the name field must not close the dialog as if it had been cancelled.
   document.addEventListener("submit", (event) => {
-    if (!event.target.matches("[data-confirm]") || event.submitter?.value !== "cancel" || document.activeElement?.localName !== "input") return;
+    if (
+      !event.target.matches("[data-confirm]") ||
+      event.submitter?.value !== "cancel" ||
+      document.activeElement?.localName !== "input"
+    )
+      return;
     event.preventDefault();
     event.target.querySelector("[data-send]:enabled")?.click();
   });

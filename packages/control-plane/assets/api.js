@@ -5,14 +5,27 @@
 export async function call(method, path, body) {
   let reply;
   try {
-    reply = await fetch(path, { method, headers: body === undefined ? {} : { "Content-Type": "application/json" }, body: body === undefined ? undefined : JSON.stringify(body) });
+    reply = await fetch(path, {
+      method,
+      headers: body === undefined ? {} : { "Content-Type": "application/json" },
+      body: body === undefined ? undefined : JSON.stringify(body),
+    });
   } catch {
-    return { ok: false, status: 0, error: { message: "StatusMesh does not answer. Look at the connection and try again.", field: null } };
+    return {
+      ok: false,
+      status: 0,
+      error: { message: "StatusMesh does not answer. Look at the connection and try again.", field: null },
+    };
   }
   const data = await reply.json().catch(() => null);
   if (reply.ok) return { ok: true, status: reply.status, data };
-  if (reply.status === 401 && !location.pathname.startsWith("/sign-in")) location.assign(`/sign-in?next=${encodeURIComponent(location.pathname + location.search)}`);
-  return { ok: false, status: reply.status, error: data?.error ?? { message: `StatusMesh answered ${reply.status}. Try again in a moment.`, field: null } };
+  if (reply.status === 401 && !location.pathname.startsWith("/sign-in"))
+    location.assign(`/sign-in?next=${encodeURIComponent(location.pathname + location.search)}`);
+  return {
+    ok: false,
+    status: reply.status,
+    error: data?.error ?? { message: `StatusMesh answered ${reply.status}. Try again in a moment.`, field: null },
+  };
 }
 
 /** `POST /api/v1/targets` in its two parts. */

@@ -22,7 +22,8 @@ const readers = {
     const headers = {};
     for (const line of control.value.split("\n").filter((text) => text.trim() !== "")) {
       const at = line.indexOf(":");
-      if (at < 1) throw new Unreadable(control, `Write each header as name: value. This line has no colon: ${line.slice(0, 60)}`);
+      if (at < 1)
+        throw new Unreadable(control, `Write each header as name: value. This line has no colon: ${line.slice(0, 60)}`);
       headers[line.slice(0, at).trim()] = line.slice(at + 1).trim();
     }
     return headers;
@@ -66,7 +67,12 @@ function changed(form, control) {
     if ([...form.elements].some((other) => other.name === choice && differs(other))) return true;
   }
   const whole = control.closest("[data-whole]");
-  return whole !== null && [...whole.querySelectorAll("input, select, textarea")].some((other) => !other.matches(":disabled") && differs(other));
+  return (
+    whole !== null &&
+    [...whole.querySelectorAll("input, select, textarea")].some(
+      (other) => !other.matches(":disabled") && differs(other),
+    )
+  );
 }
 
 function put(body, pointer, value) {
@@ -93,7 +99,11 @@ export function bodyOf(form, onlyChanged) {
       body[control.name.slice(1)] ??= [];
       if (control.checked) body[control.name.slice(1)].push(item(control));
     } else {
-      put(body, control.name, control.type === "checkbox" ? control.checked : readers[control.dataset.as ?? "text"](control));
+      put(
+        body,
+        control.name,
+        control.type === "checkbox" ? control.checked : readers[control.dataset.as ?? "text"](control),
+      );
     }
   }
   return any ? body : null;

@@ -20,9 +20,12 @@ export function charts() {
     const rows = box.querySelectorAll("#latency-table tbody tr");
     if (rows.length === 0) return;
     const { left, width } = chart.getBoundingClientRect();
-    const row = rows[Math.min(rows.length - 1, Math.max(0, Math.floor(((event.clientX - left) / width) * rows.length)))];
+    const row =
+      rows[Math.min(rows.length - 1, Math.max(0, Math.floor(((event.clientX - left) / width) * rows.length)))];
     const [p50, p95, p99, samples] = [...row.querySelectorAll("td")].map((cell) => cell.textContent);
     readout(box).textContent =
-      p95 === undefined ? `${row.querySelector("th").textContent}: no data` : `${row.querySelector("th").textContent}: p50 ${p50}, p95 ${p95}, p99 ${p99}, ${samples} checks`;
+      p95 === undefined
+        ? `${row.querySelector("th").textContent}: no data`
+        : `${row.querySelector("th").textContent}: p50 ${p50}, p95 ${p95}, p99 ${p99}, ${samples} checks`;
   });
 }

@@ -49,7 +49,9 @@ function mark(place, message) {
 function placeOf(form, pointer) {
   const controls = controlsOf(form).filter((control) => control.type !== "hidden");
   for (let at = pointer; at !== ""; at = at.slice(0, at.lastIndexOf("/"))) {
-    const control = controls.find((own) => own.name === at && own.type !== "radio" && own.dataset.as !== "channel" && own.dataset.as !== "item");
+    const control = controls.find(
+      (own) => own.name === at && own.type !== "radio" && own.dataset.as !== "channel" && own.dataset.as !== "item",
+    );
     const group = form.querySelector(`[data-field="${CSS.escape(at)}"]`);
     if (control ?? group) return control ?? group;
   }

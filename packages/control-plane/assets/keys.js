@@ -17,7 +17,11 @@ function help() {
     "dialog",
     { "aria-label": "Keys" },
     el("h2", {}, "Keys"),
-    el("dl", { class: "keys" }, ...lines.map(([key, does]) => el("div", {}, el("dt", {}, el("kbd", {}, key)), el("dd", {}, does)))),
+    el(
+      "dl",
+      { class: "keys" },
+      ...lines.map(([key, does]) => el("div", {}, el("dt", {}, el("kbd", {}, key)), el("dd", {}, does))),
+    ),
     el("form", { method: "dialog", class: "actions" }, el("button", { class: "btn" }, "Close")),
   );
   document.body.append(dialog);
@@ -33,7 +37,8 @@ export function keys() {
   });
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
-    if (event.target.closest("input, textarea, select, [contenteditable]") || document.querySelector("dialog[open]")) return;
+    if (event.target.closest("input, textarea, select, [contenteditable]") || document.querySelector("dialog[open]"))
+      return;
     const place = performance.now() - going < 1500 ? places[event.key] : undefined;
     going = event.key === "g" ? performance.now() : 0;
     if (place) return location.assign(place);

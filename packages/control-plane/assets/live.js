@@ -64,7 +64,9 @@ function focusPath(element) {
     const value = element.getAttribute(name);
     if (value) return `${element.localName}[${name}="${CSS.escape(value)}"]`;
   }
-  return element.localName === "summary" && element.parentElement.id ? `#${CSS.escape(element.parentElement.id)} > summary` : null;
+  return element.localName === "summary" && element.parentElement.id
+    ? `#${CSS.escape(element.parentElement.id)} > summary`
+    : null;
 }
 
 function stale(is) {

@@ -15,11 +15,17 @@ const phases = [
 function progress(title) {
   const panel = document.getElementById("run");
   const clock = el("span", { class: "muted" });
-  panel.replaceChildren(el("p", {}, el("strong", {}, `${title}… `), clock), el("div", { class: "progress", role: "progressbar", "aria-label": title }, el("span")));
+  panel.replaceChildren(
+    el("p", {}, el("strong", {}, `${title}… `), clock),
+    el("div", { class: "progress", role: "progressbar", "aria-label": title }, el("span")),
+  );
   panel.hidden = false;
   announce(title);
   const started = performance.now();
-  const ticking = setInterval(() => (clock.textContent = `${((performance.now() - started) / 1000).toFixed(1)} s`), 100);
+  const ticking = setInterval(
+    () => (clock.textContent = `${((performance.now() - started) / 1000).toFixed(1)} s`),
+    100,
+  );
   return (...content) => {
     clearInterval(ticking);
     panel.replaceChildren(...content);
@@ -48,17 +54,28 @@ function readable(error) {
 
 /** A finding as state, words and phases. */
 function finding(title, result, warnings = []) {
-  const known = phases.map(([name, label, key]) => ({ name, label, value: result[key] })).filter((part) => part.value !== null && part.value !== undefined);
+  const known = phases
+    .map(([name, label, key]) => ({ name, label, value: result[key] }))
+    .filter((part) => part.value !== null && part.value !== undefined);
   const rest = (result.total_ms ?? 0) - known.reduce((sum, part) => sum + part.value, 0);
   if (rest > 0.005 && known.length > 0) known.push({ name: "rest", label: "Body and rest", value: rest });
   const total = known.reduce((sum, part) => sum + part.value, 0);
   const bar = svg("svg", { class: "bar", "aria-hidden": "true" });
   let left = 0;
   for (const part of known) {
-    bar.append(svg("rect", { class: `ph-${part.name}`, x: `${(left / total) * 100}%`, width: `${(part.value / total) * 100}%`, height: 12 }));
+    bar.append(
+      svg("rect", {
+        class: `ph-${part.name}`,
+        x: `${(left / total) * 100}%`,
+        width: `${(part.value / total) * 100}%`,
+        height: 12,
+      }),
+    );
     left += part.value;
   }
-  const answer = [result.http_status, readable(result.error)].filter((part) => part !== null && part !== undefined).join(" ");
+  const answer = [result.http_status, readable(result.error)]
+    .filter((part) => part !== null && part !== undefined)
+    .join(" ");
   announce(`${title}: ${words[result.status]}. ${answer}`);
   return [
     el(
@@ -74,7 +91,14 @@ function finding(title, result, warnings = []) {
       ? el(
           "dl",
           { class: "legend across" },
-          ...known.map((part) => el("div", {}, el("dt", {}, el("i", { class: `dot ph-${part.name}` }), part.label), el("dd", {}, ms(part.value)))),
+          ...known.map((part) =>
+            el(
+              "div",
+              {},
+              el("dt", {}, el("i", { class: `dot ph-${part.name}` }), part.label),
+              el("dd", {}, ms(part.value)),
+            ),
+          ),
         )
       : null,
     ...warnings.map((text) => el("p", { class: "muted" }, text)),

@@ -75,8 +75,11 @@ function dayNotes(event) {
 
 localTimes();
 tickingTimes();
-const zone = new Intl.DateTimeFormat(undefined, { timeZoneName: "short" }).formatToParts(new Date()).find((part) => part.type === "timeZoneName")?.value;
-for (const element of document.querySelectorAll("[data-zone]")) element.textContent = `Times in your zone${zone ? ` (${zone})` : ""}`;
+const zone = new Intl.DateTimeFormat(undefined, { timeZoneName: "short" })
+  .formatToParts(new Date())
+  .find((part) => part.type === "timeZoneName")?.value;
+for (const element of document.querySelectorAll("[data-zone]"))
+  element.textContent = `Times in your zone${zone ? ` (${zone})` : ""}`;
 if (live) {
   setInterval(refresh, Number(live.dataset.liveEvery) * 1000);
   document.addEventListener("visibilitychange", refresh);

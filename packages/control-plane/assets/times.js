@@ -9,13 +9,23 @@ const formats = {
 export function ago(at, now) {
   const secs = Math.round(Math.abs(now - at) / 1000);
   if (secs === 0) return "now";
-  const text = secs < 60 ? `${secs} s` : secs < 3600 ? `${Math.floor(secs / 60)} min` : secs < 86400 ? `${Math.floor(secs / 3600)} h` : `${Math.floor(secs / 86400)} d`;
+  const text =
+    secs < 60
+      ? `${secs} s`
+      : secs < 3600
+        ? `${Math.floor(secs / 60)} min`
+        : secs < 86400
+          ? `${Math.floor(secs / 3600)} h`
+          : `${Math.floor(secs / 86400)} d`;
   return at <= now ? `${text} ago` : `in ${text}`;
 }
 
 const words = {
   ago: (date) => ago(date.getTime(), Date.now()),
-  clock: (date) => (date.toDateString() === new Date().toDateString() ? formats.hour.format(date) : `${formats.date.format(date)} ${formats.hour.format(date)}`),
+  clock: (date) =>
+    date.toDateString() === new Date().toDateString()
+      ? formats.hour.format(date)
+      : `${formats.date.format(date)} ${formats.hour.format(date)}`,
   day: (date) => formats.day.format(date),
   date: (date) => formats.date.format(date),
   hour: (date) => formats.hour.format(date),

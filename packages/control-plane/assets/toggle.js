@@ -1,5 +1,6 @@
 const root = document.documentElement;
-const dark = () => (root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches);
+const dark = () =>
+  root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
 
 /** Lets `[data-toggle-theme]` buttons switch between light and dark, and remembers the choice. */
 export function toggles() {

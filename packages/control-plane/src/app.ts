@@ -102,11 +102,20 @@ export function createApp(options: AppOptions): Koa {
   const doors = makeDoors(system);
   const assets = loadAssets();
   const views = openViews({ assets });
-  const document = JSON.stringify(openApiDocument(routes, system.config.server.public_url, system.config.auth.session.cookie_name));
+  const document = JSON.stringify(
+    openApiDocument(routes, system.config.server.public_url, system.config.auth.session.cookie_name),
+  );
 
   const app = new Koa();
   app.on("error", (error: unknown) => system.log.warn({ err: String(error) }, "a response could not be sent"));
-  app.use(exchange({ log: system.log, clock: system.clock, page: errorPages(views, () => system.clock.now()), seen: options.seen }));
+  app.use(
+    exchange({
+      log: system.log,
+      clock: system.clock,
+      page: errorPages(views, () => system.clock.now()),
+      seen: options.seen,
+    }),
+  );
   app.use(pageHosts(system.config));
   app.use(health(system, draining));
   app.use(assets.serve);
@@ -116,8 +125,20 @@ export function createApp(options: AppOptions): Koa {
   app.use(publicPerIp(system.config.public_status.public_per_ip_rate_limit_per_min, proxies, counter));
   app.use(signInPerIp(system.config.auth.per_ip_rate_limit_per_min, proxies, counter));
   app.use(documentation(document, docsPage(assets.url("vendor/rapidoc-min.js"), assets.url("favicon.svg"))));
-  app.use(mountRoutes(routes, doors, options.checkReplies ?? false, { wrote: recordRequest, refused: recordRefusal }, openThrottle(counter, openBudgets(system))));
-  app.use(mountPages(allPages(options.providers ?? openProviders(system.config, system.clock)), doors, views, { frame }).routes());
+  app.use(
+    mountRoutes(
+      routes,
+      doors,
+      options.checkReplies ?? false,
+      { wrote: recordRequest, refused: recordRefusal },
+      openThrottle(counter, openBudgets(system)),
+    ),
+  );
+  app.use(
+    mountPages(allPages(options.providers ?? openProviders(system.config, system.clock)), doors, views, {
+      frame,
+    }).routes(),
+  );
   app.use((http) => {
     const allowed = allowedMethods(routes, http.path);
     if (allowed.length === 0) return;
@@ -143,7 +164,10 @@ function makeDoors(system: System): Authenticators {
       if (secret === "") throw new AppError("NOT_FOUND", `There is nothing at ${http.path}.`);
       const token = bearerOf(http);
       if (token === null || !sameSecret(token, secret))
-        throw new AppError("UNAUTHENTICATED", "The operator secret is missing or wrong. Send it as Authorization: Bearer <operator.admin_token>.");
+        throw new AppError(
+          "UNAUTHENTICATED",
+          "The operator secret is missing or wrong. Send it as Authorization: Bearer <operator.admin_token>.",
+        );
       return system;
     },
     public: async (http) => {
@@ -163,7 +187,8 @@ function health(system: System, draining: AbortSignal) {
     http.set("Cache-Control", "no-store");
     http.body = { status: http.path === "/healthz" ? "ok" : "ready" };
   };
-  return (http: Context, next: () => Promise<void>) => (http.path === "/healthz" || http.path === "/readyz" ? answer(http) : next());
+  return (http: Context, next: () => Promise<void>) =>
+    http.path === "/healthz" || http.path === "/readyz" ? answer(http) : next();
 }
 
 function documentation(document: string, page: string) {

@@ -53,11 +53,14 @@ export function startBuiltInAgent(options: {
             SM_AGENT_CANARIES: options.canaries,
             SM_SECURITY__ALLOW_PRIVATE_TARGETS: String(options.allowPrivate),
             ...(options.rdapBootstrapUrl === "" ? {} : { SM_AGENT_RDAP_BOOTSTRAP_URL: options.rdapBootstrapUrl }),
-            ...(process.env["NODE_EXTRA_CA_CERTS"] === undefined ? {} : { NODE_EXTRA_CA_CERTS: process.env["NODE_EXTRA_CA_CERTS"] }),
+            ...(process.env["NODE_EXTRA_CA_CERTS"] === undefined
+              ? {}
+              : { NODE_EXTRA_CA_CERTS: process.env["NODE_EXTRA_CA_CERTS"] }),
           },
           stdio: ["pipe", "pipe", "pipe"],
         });
-        for (const stream of [child.stdout!, child.stderr!]) createInterface({ input: stream }).on("line", (line) => relay(line, log));
+        for (const stream of [child.stdout!, child.stderr!])
+          createInterface({ input: stream }).on("line", (line) => relay(line, log));
         child.once("error", (error) => resolve(error.message));
         child.once("exit", (status, signal) => resolve(status ?? signal));
       });
@@ -84,7 +87,8 @@ export function startBuiltInAgent(options: {
 function relay(line: string, log: Log): void {
   try {
     const { level, msg, time: _, ...fields } = JSON.parse(line) as { level?: string; msg?: string; time?: string };
-    const write = level === "error" ? log.error : level === "warn" ? log.warn : level === "debug" ? log.debug : log.info;
+    const write =
+      level === "error" ? log.error : level === "warn" ? log.warn : level === "debug" ? log.debug : log.info;
     write.call(log, { agent: "built-in", ...fields }, msg ?? "");
   } catch {
     log.warn({ agent: "built-in" }, line.slice(0, 500));

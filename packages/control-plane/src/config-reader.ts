@@ -46,28 +46,44 @@ function* leaves(schema: TObject, path: string[], prefix: string): Generator<Set
   }
 }
 
-function readFileValues(settings: readonly Setting[], file: NonNullable<Sources["file"]>, values: Tree, problems: string[]): void {
+function readFileValues(
+  settings: readonly Setting[],
+  file: NonNullable<Sources["file"]>,
+  values: Tree,
+  problems: string[],
+): void {
   const byKey = new Map(settings.map((setting) => [setting.key, setting]));
-  const groups = new Set(settings.flatMap(({ path }) => path.slice(0, -1).map((_, depth) => path.slice(0, depth + 1).join("."))));
+  const groups = new Set(
+    settings.flatMap(({ path }) => path.slice(0, -1).map((_, depth) => path.slice(0, depth + 1).join("."))),
+  );
   const walk = (tree: Tree, path: string[]): void => {
     for (const [name, value] of Object.entries(tree)) {
       const here = [...path, name];
       const key = here.join(".");
       const setting = byKey.get(key);
       if (setting !== undefined) accept(setting, value, `${key} in ${file.name}`, values, problems);
-      else if (!groups.has(key)) problems.push(`${key} in ${file.name} is not a known key${didYouMean(key, [...byKey.keys(), ...groups])}`);
+      else if (!groups.has(key))
+        problems.push(`${key} in ${file.name} is not a known key${didYouMean(key, [...byKey.keys(), ...groups])}`);
       else if (isTree(value)) walk(value, here);
       else problems.push(`${key} in ${file.name} is a section, not a value: write [${key}] and its keys below`);
     }
   };
   const accept = (setting: Setting, value: unknown, where: string, into: Tree, found: string[]): void => {
-    if (setting.schema.secret) found.push(`${where} is a secret: set it as ${setting.variable} in the environment, or name a file that holds it in ${setting.variable}_FILE`);
+    if (setting.schema.secret)
+      found.push(
+        `${where} is a secret: set it as ${setting.variable} in the environment, or name a file that holds it in ${setting.variable}_FILE`,
+      );
     else keep(setting, value, where, into, found);
   };
   walk(file.values, []);
 }
 
-function readVariables(settings: readonly Setting[], { env, prefix, foreign, readText }: Sources, values: Tree, problems: string[]): void {
+function readVariables(
+  settings: readonly Setting[],
+  { env, prefix, foreign, readText }: Sources,
+  values: Tree,
+  problems: string[],
+): void {
   const known = new Map<string, { setting: Setting; fromFile: boolean }>();
   for (const setting of settings) {
     known.set(setting.variable, { setting, fromFile: false });
@@ -91,7 +107,9 @@ function readVariables(settings: readonly Setting[], { env, prefix, foreign, rea
       try {
         keep(setting, coerce(setting.schema, readText(text).trim()), `the file named by ${variable}`, values, problems);
       } catch (error) {
-        problems.push(`${variable} names ${text}, which cannot be read (${error instanceof Error && "code" in error ? String(error.code) : String(error)})`);
+        problems.push(
+          `${variable} names ${text}, which cannot be read (${error instanceof Error && "code" in error ? String(error.code) : String(error)})`,
+        );
       }
     }
   }
@@ -112,7 +130,10 @@ function coerce(schema: TSchema, text: string): unknown {
 
 function keep({ path, schema }: Setting, value: unknown, where: string, values: Tree, problems: string[]): void {
   if (Value.Check(schema, value)) put(values, path, value);
-  else problems.push(`${where} must be ${schema.expects ?? `a valid ${String((schema as { type?: string }).type)}`}${schema.secret ? "" : `, not ${shown(value)}`}`);
+  else
+    problems.push(
+      `${where} must be ${schema.expects ?? `a valid ${String((schema as { type?: string }).type)}`}${schema.secret ? "" : `, not ${shown(value)}`}`,
+    );
 }
 
 function shown(value: unknown): string {
@@ -131,7 +152,9 @@ function put(tree: Tree, path: readonly string[], value: unknown): void {
 }
 
 function didYouMean(name: string, candidates: readonly string[]): string {
-  const ranked = candidates.map((candidate) => ({ candidate, distance: editDistance(name, candidate) })).sort((a, b) => a.distance - b.distance);
+  const ranked = candidates
+    .map((candidate) => ({ candidate, distance: editDistance(name, candidate) }))
+    .sort((a, b) => a.distance - b.distance);
   const best = ranked[0];
   return best !== undefined && best.distance <= Math.max(3, name.length / 2) ? `; did you mean ${best.candidate}?` : "";
 }
@@ -141,7 +164,8 @@ function editDistance(a: string, b: string): number {
   let row = Array.from({ length: b.length + 1 }, (_, i) => i);
   for (let i = 1; i <= a.length; i++) {
     const next = [i];
-    for (let j = 1; j <= b.length; j++) next.push(Math.min(row[j]! + 1, next[j - 1]! + 1, row[j - 1]! + (a[i - 1] === b[j - 1] ? 0 : 1)));
+    for (let j = 1; j <= b.length; j++)
+      next.push(Math.min(row[j]! + 1, next[j - 1]! + 1, row[j - 1]! + (a[i - 1] === b[j - 1] ? 0 : 1)));
     row = next;
   }
   return row[b.length]!;

@@ -26,7 +26,12 @@ t.test("without a file and without variables everything has its default", async 
     server: { bind: "127.0.0.1:8080", public_url: "http://127.0.0.1:8080", trusted_proxies: [], metrics_bind: "" },
     api: {
       rate_limit: { enabled: false, per_second: 20, burst: 100 },
-      cors: { enabled: false, allowed_origins: [], allow_any_origin: false, allowed_methods: ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"] },
+      cors: {
+        enabled: false,
+        allowed_origins: [],
+        allow_any_origin: false,
+        allowed_methods: ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"],
+      },
     },
     data: { dir: join(cwd, "data") },
     database: { url: "" },
@@ -51,7 +56,13 @@ t.test("without a file and without variables everything has its default", async 
     email: { smtp_url: "", from: "StatusMesh <statusmesh@localhost>" },
     operator: { admin_token: "", email: "" },
     retention: { audit_days: 730, quota_events_days: 90, login_attempts_days: 180 },
-    tenancy: { default_plan: "selfhost", free_tier_owner_org_limit: 3, deletion_grace_period_days: 30, path_based_public_routes: true, subdomain_public_routes: false },
+    tenancy: {
+      default_plan: "selfhost",
+      free_tier_owner_org_limit: 3,
+      deletion_grace_period_days: 30,
+      path_based_public_routes: true,
+      subdomain_public_routes: false,
+    },
     public_status: { base_domain: "", last_good_ttl_secs: 3600, public_per_ip_rate_limit_per_min: 60 },
     log: { level: "info", format: "json" },
   });
@@ -65,7 +76,13 @@ t.test("the environment wins over the file, and the file over the defaults", asy
     "other.toml": '[server]\npublic_url = "https://status.example.org/"\n',
   });
   const config = loadConfig({
-    env: { SM_SCHEDULER__JITTER_PCT: "25", SM_SECURITY__ALLOW_PRIVATE_TARGETS: "TRUE", SM_DATA__DIR: "", SM_AGENT_URL: "x", SM_TEST_REQUIRE: "redis" },
+    env: {
+      SM_SCHEDULER__JITTER_PCT: "25",
+      SM_SECURITY__ALLOW_PRIVATE_TARGETS: "TRUE",
+      SM_DATA__DIR: "",
+      SM_AGENT_URL: "x",
+      SM_TEST_REQUIRE: "redis",
+    },
     cwd,
   });
   t.match(config, {
@@ -75,15 +92,30 @@ t.test("the environment wins over the file, and the file over the defaults", asy
     data: { dir: join(cwd, "data") },
   });
   t.equal(loadConfig({ env: { SM_CONFIG: "other.toml" }, cwd }).server.public_url, "https://status.example.org");
-  t.equal(loadConfig({ env: { SM_CONFIG: "other.toml" }, path: "statusmesh.toml", cwd }).server.bind, "[::1]:9000", "--config goes before SM_CONFIG");
+  t.equal(
+    loadConfig({ env: { SM_CONFIG: "other.toml" }, path: "statusmesh.toml", cwd }).server.bind,
+    "[::1]:9000",
+    "--config goes before SM_CONFIG",
+  );
   t.equal(loadConfig({ env: { SM_SERVER__BIND: "0.0.0.0:80" }, cwd }).server.public_url, "http://localhost:80");
   t.strictSame(parseBind("[::1]:8080"), { host: "::1", port: 8080 });
 });
 
 t.test("all problems come at once, one line each, with the nearest known name", async (t) => {
-  const file = 'owner = 1\nlog = "debug"\n[scheduler]\njitter_pct = 10.5\nregoin = "eu"\n[sheduler]\nregion = "eu"\n[operator]\nadmin_token = "a-secret-in-the-file"\n';
+  const file =
+    'owner = 1\nlog = "debug"\n[scheduler]\njitter_pct = 10.5\nregoin = "eu"\n[sheduler]\nregion = "eu"\n[operator]\nadmin_token = "a-secret-in-the-file"\n';
   t.strictSame(
-    problemsOf(t, { SM_SERVER__BIND: "localhost", SM_SERVER__PORT: "1", SM_DATABSE__URL: "postgres://x", SM_TENANCY__PATH_BASED_PUBLIC_ROUTES: "yes", SM_XYZZY: "1" }, file),
+    problemsOf(
+      t,
+      {
+        SM_SERVER__BIND: "localhost",
+        SM_SERVER__PORT: "1",
+        SM_DATABSE__URL: "postgres://x",
+        SM_TENANCY__PATH_BASED_PUBLIC_ROUTES: "yes",
+        SM_XYZZY: "1",
+      },
+      file,
+    ),
     [
       "owner in statusmesh.toml is not a known key",
       "log in statusmesh.toml is a section, not a value: write [log] and its keys below",
@@ -102,17 +134,34 @@ t.test("all problems come at once, one line each, with the nearest known name", 
 
 t.test("secrets come from the environment or from a file that it names, and never reach a message", async (t) => {
   const cwd = t.testdir({ key: `${Buffer.alloc(32, 7).toString("base64")}\n` });
-  t.equal(loadConfig({ env: { SM_SECURITY__CREDENTIALS_KEK_BASE64_FILE: "key" }, cwd }).security.credentials_kek_base64, Buffer.alloc(32, 7).toString("base64"));
+  t.equal(
+    loadConfig({ env: { SM_SECURITY__CREDENTIALS_KEK_BASE64_FILE: "key" }, cwd }).security.credentials_kek_base64,
+    Buffer.alloc(32, 7).toString("base64"),
+  );
   const token = `sm_live_${"a".repeat(32)}`;
   t.equal(loadConfig({ env: { SM_BOOTSTRAP__TOKEN: token }, cwd }).bootstrap.token, token);
 
-  t.strictSame(problemsOf(t, { SM_SECURITY__CREDENTIALS_KEK_BASE64: "c2hvcnQ=" }), ["SM_SECURITY__CREDENTIALS_KEK_BASE64 must be 32 bytes in base64 (44 characters)"]);
-  t.strictSame(problemsOf(t, { SM_BOOTSTRAP__TOKEN: "sm_live_short" }), ["SM_BOOTSTRAP__TOKEN must be sm_live_ and at least 32 characters of A-Z a-z 0-9 - _"]);
-  t.strictSame(problemsOf(t, { SM_DATABASE__URL: "mysql://u:s3cret@h/d" }), ["SM_DATABASE__URL must be a URL like postgres://user:password@host:5432/name"]);
-  t.strictSame(problemsOf(t, { SM_BOOTSTRAP__TOKEN_FILE: "absent" }), ["SM_BOOTSTRAP__TOKEN_FILE names absent, which cannot be read (ENOENT)"]);
-  t.strictSame(problemsOf(t, { SM_BOOTSTRAP__TOKEN_FILE: "key" }), ["the file named by SM_BOOTSTRAP__TOKEN_FILE must be sm_live_ and at least 32 characters of A-Z a-z 0-9 - _"]);
-  t.strictSame(problemsOf(t, { SM_BOOTSTRAP__TOKEN: token, SM_BOOTSTRAP__TOKEN_FILE: "key" }), ["SM_BOOTSTRAP__TOKEN and SM_BOOTSTRAP__TOKEN_FILE are both set: keep one of them"]);
-  t.strictSame(problemsOf(t, { SM_LOG__LEVEL_FILE: "key" }), ["SM_LOG__LEVEL_FILE is not a known setting; did you mean SM_LOG__LEVEL?"]);
+  t.strictSame(problemsOf(t, { SM_SECURITY__CREDENTIALS_KEK_BASE64: "c2hvcnQ=" }), [
+    "SM_SECURITY__CREDENTIALS_KEK_BASE64 must be 32 bytes in base64 (44 characters)",
+  ]);
+  t.strictSame(problemsOf(t, { SM_BOOTSTRAP__TOKEN: "sm_live_short" }), [
+    "SM_BOOTSTRAP__TOKEN must be sm_live_ and at least 32 characters of A-Z a-z 0-9 - _",
+  ]);
+  t.strictSame(problemsOf(t, { SM_DATABASE__URL: "mysql://u:s3cret@h/d" }), [
+    "SM_DATABASE__URL must be a URL like postgres://user:password@host:5432/name",
+  ]);
+  t.strictSame(problemsOf(t, { SM_BOOTSTRAP__TOKEN_FILE: "absent" }), [
+    "SM_BOOTSTRAP__TOKEN_FILE names absent, which cannot be read (ENOENT)",
+  ]);
+  t.strictSame(problemsOf(t, { SM_BOOTSTRAP__TOKEN_FILE: "key" }), [
+    "the file named by SM_BOOTSTRAP__TOKEN_FILE must be sm_live_ and at least 32 characters of A-Z a-z 0-9 - _",
+  ]);
+  t.strictSame(problemsOf(t, { SM_BOOTSTRAP__TOKEN: token, SM_BOOTSTRAP__TOKEN_FILE: "key" }), [
+    "SM_BOOTSTRAP__TOKEN and SM_BOOTSTRAP__TOKEN_FILE are both set: keep one of them",
+  ]);
+  t.strictSame(problemsOf(t, { SM_LOG__LEVEL_FILE: "key" }), [
+    "SM_LOG__LEVEL_FILE is not a known setting; did you mean SM_LOG__LEVEL?",
+  ]);
 });
 
 t.test("values out of range are refused", async (t) => {
@@ -131,19 +180,27 @@ t.test("values out of range are refused", async (t) => {
     t.equal(problems.length, 1, variable);
     t.ok(problems[0]?.startsWith(`${variable} must be `), problems[0] ?? "");
   }
-  t.strictSame(problemsOf(t, { SM_SERVER__BIND: "127.0.0.1:70000" }), ["server.bind asks for port 70000: ports end at 65535"]);
+  t.strictSame(problemsOf(t, { SM_SERVER__BIND: "127.0.0.1:70000" }), [
+    "server.bind asks for port 70000: ports end at 65535",
+  ]);
 });
 
 t.test("settings that do not go together are refused", async (t) => {
-  t.strictSame(problemsOf(t, { SM_API__CORS__ALLOW_ANY_ORIGIN: "true", SM_API__CORS__ALLOWED_ORIGINS: "https://app.example.org" }), [
-    "api.cors.allow_any_origin and api.cors.allowed_origins exclude each other: keep one of them",
+  t.strictSame(
+    problemsOf(t, { SM_API__CORS__ALLOW_ANY_ORIGIN: "true", SM_API__CORS__ALLOWED_ORIGINS: "https://app.example.org" }),
+    ["api.cors.allow_any_origin and api.cors.allowed_origins exclude each other: keep one of them"],
+  );
+  t.strictSame(problemsOf(t, { SM_SERVER__METRICS_BIND: "127.0.0.1:70000" }), [
+    "server.metrics_bind asks for port 70000: ports end at 65535",
   ]);
-  t.strictSame(problemsOf(t, { SM_SERVER__METRICS_BIND: "127.0.0.1:70000" }), ["server.metrics_bind asks for port 70000: ports end at 65535"]);
   t.match(problemsOf(t, { SM_SERVER__METRICS_BIND: "9463" }), [/^SM_SERVER__METRICS_BIND must be host:port/]);
-  t.match(problemsOf(t, { SM_API__CORS__ALLOWED_ORIGINS: "https://app.example.org/path" }), [/^SM_API__CORS__ALLOWED_ORIGINS must be a list of origins/]);
-  t.strictSame(problemsOf(t, { SM_SECURITY__CREDENTIALS_KEK_PREVIOUS_BASE64: Buffer.alloc(32, 7).toString("base64") }), [
-    "security.credentials_kek_previous_base64 needs a key that follows it in security.credentials_kek_base64",
+  t.match(problemsOf(t, { SM_API__CORS__ALLOWED_ORIGINS: "https://app.example.org/path" }), [
+    /^SM_API__CORS__ALLOWED_ORIGINS must be a list of origins/,
   ]);
+  t.strictSame(
+    problemsOf(t, { SM_SECURITY__CREDENTIALS_KEK_PREVIOUS_BASE64: Buffer.alloc(32, 7).toString("base64") }),
+    ["security.credentials_kek_previous_base64 needs a key that follows it in security.credentials_kek_base64"],
+  );
   for (const base of ["", "localhost"])
     t.match(problemsOf(t, { SM_TENANCY__SUBDOMAIN_PUBLIC_ROUTES: "true", SM_PUBLIC_STATUS__BASE_DOMAIN: base }), [
       /^tenancy\.subdomain_public_routes needs public_status\.base_domain, a domain with a dot/,
@@ -156,13 +213,28 @@ t.test("settings that do not go together are refused", async (t) => {
 
 t.test("a file that is missing or is not TOML says where", async (t) => {
   const cwd = t.testdir({ "statusmesh.toml": "[server]\nbind = \n" });
-  t.throws(() => loadConfig({ env: {}, cwd }), { name: "StartupError", message: /^statusmesh\.toml:2:\d+ is not valid TOML: / });
-  t.throws(() => loadConfig({ env: { SM_CONFIG: "absent.toml" }, cwd }), { name: "StartupError", message: "The configuration file absent.toml cannot be read (ENOENT)." });
+  t.throws(() => loadConfig({ env: {}, cwd }), {
+    name: "StartupError",
+    message: /^statusmesh\.toml:2:\d+ is not valid TOML: /,
+  });
+  t.throws(() => loadConfig({ env: { SM_CONFIG: "absent.toml" }, cwd }), {
+    name: "StartupError",
+    message: "The configuration file absent.toml cannot be read (ENOENT).",
+  });
 });
 
 t.test("lists are separated by commas in the environment", async (t) => {
-  const schema = Type.Object({ auth: Type.Object({ ports: Type.Array(Type.Integer(), { default: [], expects: "a list of numbers" }) }) });
-  const read = (ports: string) => readSettings(schema, { file: null, env: { SM_AUTH__PORTS: ports }, prefix: "SM_", foreign: /^$/, readText: () => "" });
+  const schema = Type.Object({
+    auth: Type.Object({ ports: Type.Array(Type.Integer(), { default: [], expects: "a list of numbers" }) }),
+  });
+  const read = (ports: string) =>
+    readSettings(schema, {
+      file: null,
+      env: { SM_AUTH__PORTS: ports },
+      prefix: "SM_",
+      foreign: /^$/,
+      readText: () => "",
+    });
   t.strictSame(read("1, 2,"), { values: { auth: { ports: [1, 2] } }, problems: [] });
   t.strictSame(read("1,two").problems, ['SM_AUTH__PORTS must be a list of numbers, not [1,"two"]']);
 });
@@ -176,7 +248,8 @@ t.test("the example file documents every key, and is valid", async (t) => {
         ? leaves(child.properties, [...path, name])
         : [{ name, variable: `SM_${[...path, name].join("__").toUpperCase()}`, secret: child.secret === true }],
     );
-  for (const { name, variable, secret } of leaves(ConfigSchema.properties, [])) t.match(example, secret ? variable : new RegExp(`^(# )?${name} = `, "m"), variable);
+  for (const { name, variable, secret } of leaves(ConfigSchema.properties, []))
+    t.match(example, secret ? variable : new RegExp(`^(# )?${name} = `, "m"), variable);
   t.ok(loadConfig({ env: {}, cwd }), "also with every commented default written out");
 });
 
@@ -186,13 +259,23 @@ t.test("a provider that is switched on needs what it was registered with, and TL
     "auth.enabled_methods has github, which needs auth.github.client_id and auth.github.client_secret (SM_AUTH__GITHUB__CLIENT_SECRET or …_FILE)",
     "auth.enabled_methods has google, which needs auth.google.client_id and auth.google.client_secret (SM_AUTH__GOOGLE__CLIENT_SECRET or …_FILE)",
   ]);
-  const google = { SM_AUTH__ENABLED_METHODS: "google", SM_AUTH__GOOGLE__CLIENT_ID: "id", SM_AUTH__GOOGLE__CLIENT_SECRET_FILE: "key" };
+  const google = {
+    SM_AUTH__ENABLED_METHODS: "google",
+    SM_AUTH__GOOGLE__CLIENT_ID: "id",
+    SM_AUTH__GOOGLE__CLIENT_SECRET_FILE: "key",
+  };
   t.strictSame(problemsOf(t, google), []);
   t.match(problemsOf(t, { SM_AUTH__ENABLED_METHODS: "gitlab" }), [/a list of: github, google, magic_link/]);
   t.match(problemsOf(t, {}, '[auth.github]\nclient_id = "id"\nclient_secret = "shh"\n'), [
     /auth\.github\.client_secret in statusmesh\.toml is a secret: set it as SM_AUTH__GITHUB__CLIENT_SECRET/,
   ]);
-  for (const issuer of ["http://127.0.0.1:9000", "http://[::1]:9000", "http://localhost:9000", "https://login.example.org", "https://login.example.org/realms/a/"])
+  for (const issuer of [
+    "http://127.0.0.1:9000",
+    "http://[::1]:9000",
+    "http://localhost:9000",
+    "https://login.example.org",
+    "https://login.example.org/realms/a/",
+  ])
     t.strictSame(problemsOf(t, { ...google, SM_AUTH__GOOGLE__ISSUER: issuer }), [], issuer);
   t.match(problemsOf(t, { ...google, SM_AUTH__GOOGLE__ISSUER: "http://login.example.org" }), [/must be https/]);
   t.match(problemsOf(t, { ...google, SM_AUTH__GOOGLE__ISSUER: "http://127.0.0.1.example.org" }), [/must be https/]);

@@ -7,18 +7,37 @@ import { readSettings } from "./config-reader.ts";
 import { addressList } from "./http/address-list.ts";
 import { StartupError } from "./startup-error.ts";
 
-const text = (fallback: string, description: string, expects: string, pattern: string) => Type.String({ default: fallback, description, expects, pattern });
+const text = (fallback: string, description: string, expects: string, pattern: string) =>
+  Type.String({ default: fallback, description, expects, pattern });
 /** Never in the file: from the environment, or from a file that the environment names. Empty means unset. */
-const secret = (description: string, expects: string, pattern: string) => Type.String({ default: "", description, expects, pattern, secret: true });
-const flag = (fallback: boolean, description: string) => Type.Boolean({ default: fallback, description, expects: "true or false" });
+const secret = (description: string, expects: string, pattern: string) =>
+  Type.String({ default: "", description, expects, pattern, secret: true });
+const flag = (fallback: boolean, description: string) =>
+  Type.Boolean({ default: fallback, description, expects: "true or false" });
 const whole = (fallback: number, minimum: number, maximum: number, description: string) =>
-  Type.Integer({ default: fallback, minimum, maximum, description, expects: `a whole number from ${minimum} to ${maximum}` });
+  Type.Integer({
+    default: fallback,
+    minimum,
+    maximum,
+    description,
+    expects: `a whole number from ${minimum} to ${maximum}`,
+  });
 
 const provider = (name: string, issuer: string, example: string) =>
   Type.Object({
-    client_id: text("", `Client id of the application that was registered with ${name}`, "a client id without white space", "^\\S*$"),
+    client_id: text(
+      "",
+      `Client id of the application that was registered with ${name}`,
+      "a client id without white space",
+      "^\\S*$",
+    ),
     client_secret: secret(`Client secret of that application`, "a client secret without white space", "^\\S*$"),
-    issuer: text("", `Replaces ${issuer}`, `an https URL like ${example}; http only on a loopback address`, "^(?:https?://[^\\s?#@]+)?$"),
+    issuer: text(
+      "",
+      `Replaces ${issuer}`,
+      `an https URL like ${example}; http only on a loopback address`,
+      "^(?:https?://[^\\s?#@]+)?$",
+    ),
   });
 
 /** 32 bytes in base64: 42 full characters, one that ends on two zero bits, one of padding. */
@@ -27,14 +46,24 @@ const key32Pattern = "^(?:[A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=)?$";
 /** Every key that works today, with its default. Keys of the file and names of the environment both come from here. */
 export const ConfigSchema = Type.Object({
   server: Type.Object({
-    bind: text("127.0.0.1:8080", "Address and port to listen on", "host:port, for example 127.0.0.1:8080 or [::1]:8080", `^${bindPattern}$`),
+    bind: text(
+      "127.0.0.1:8080",
+      "Address and port to listen on",
+      "host:port, for example 127.0.0.1:8080 or [::1]:8080",
+      `^${bindPattern}$`,
+    ),
     public_url: text(
       "",
       "How browsers and agents reach this service; http://<bind> when empty",
       "an http or https origin without a path, for example https://status.example.org",
       "^(?:https?://[^\\s/?#@]+/?)?$",
     ),
-    metrics_bind: text("", "Address and port of GET /metrics, for Prometheus; empty: there is none", "host:port, for example 127.0.0.1:9463, or nothing", `^(?:${bindPattern})?$`),
+    metrics_bind: text(
+      "",
+      "Address and port of GET /metrics, for Prometheus; empty: there is none",
+      "host:port, for example 127.0.0.1:9463, or nothing",
+      `^(?:${bindPattern})?$`,
+    ),
     trusted_proxies: Type.Array(Type.String({ minLength: 1 }), {
       default: [],
       description: "Proxies in front whose X-Forwarded-For says who a visitor of the status page is, and who signs in",
@@ -62,9 +91,15 @@ export const ConfigSchema = Type.Object({
       }),
     }),
   }),
-  data: Type.Object({ dir: text("./data", "Folder of the embedded database and of files", "a folder name", "^[^\\0]+$") }),
+  data: Type.Object({
+    dir: text("./data", "Folder of the embedded database and of files", "a folder name", "^[^\\0]+$"),
+  }),
   database: Type.Object({
-    url: secret("Postgres 15 or newer; empty starts the embedded one in data.dir", "a URL like postgres://user:password@host:5432/name", "^(?:postgres(?:ql)?://\\S+)?$"),
+    url: secret(
+      "Postgres 15 or newer; empty starts the embedded one in data.dir",
+      "a URL like postgres://user:password@host:5432/name",
+      "^(?:postgres(?:ql)?://\\S+)?$",
+    ),
   }),
   redis: Type.Object({
     url: secret(
@@ -74,13 +109,31 @@ export const ConfigSchema = Type.Object({
     ),
   }),
   bootstrap: Type.Object({
-    email: text("owner@localhost", "Email address of the owner made at the first start", "an email address", "^[^\\s@]+@[^\\s@]+$"),
-    org_name: text("My organisation", "Name of the organisation made at the first start", "1 to 80 characters", "^(?=.*\\S).{1,80}$"),
-    token: secret("API token made at the first start, with every scope", "sm_live_ and at least 32 characters of A-Z a-z 0-9 - _", "^(?:sm_live_[A-Za-z0-9_-]{32,})?$"),
+    email: text(
+      "owner@localhost",
+      "Email address of the owner made at the first start",
+      "an email address",
+      "^[^\\s@]+@[^\\s@]+$",
+    ),
+    org_name: text(
+      "My organisation",
+      "Name of the organisation made at the first start",
+      "1 to 80 characters",
+      "^(?=.*\\S).{1,80}$",
+    ),
+    token: secret(
+      "API token made at the first start, with every scope",
+      "sm_live_ and at least 32 characters of A-Z a-z 0-9 - _",
+      "^(?:sm_live_[A-Za-z0-9_-]{32,})?$",
+    ),
   }),
   security: Type.Object({
     allow_private_targets: flag(false, "Lets checks reach private and local addresses"),
-    credentials_kek_base64: secret("Key that seals stored credentials (AES-256-GCM); empty stores them in plain text", "32 bytes in base64 (44 characters)", key32Pattern),
+    credentials_kek_base64: secret(
+      "Key that seals stored credentials (AES-256-GCM); empty stores them in plain text",
+      "32 bytes in base64 (44 characters)",
+      key32Pattern,
+    ),
     credentials_kek_previous_base64: secret(
       "The key before it, which still opens what it sealed until statusmesh rotate-kek has run",
       "32 bytes in base64 (44 characters)",
@@ -88,7 +141,12 @@ export const ConfigSchema = Type.Object({
     ),
   }),
   scheduler: Type.Object({
-    region: text("default", "The region of this control plane and of its built-in agent", "1 to 40 of a-z, 0-9 and -", "^[a-z0-9-]{1,40}$"),
+    region: text(
+      "default",
+      "The region of this control plane and of its built-in agent",
+      "1 to 40 of a-z, 0-9 and -",
+      "^[a-z0-9-]{1,40}$",
+    ),
     builtin_agent: flag(true, "Runs an agent for the own region beside the control plane"),
     canaries: text(
       "",
@@ -99,12 +157,32 @@ export const ConfigSchema = Type.Object({
     jitter_pct: whole(10, 0, 100, "How far the start of a run may move after its slot, percent of the interval"),
   }),
   abuse: Type.Object({
-    url_patterns_file: text("", "YAML or TOML file of URL paths that may not be monitored; empty uses a short list of our own", "a file name", "^[^\\0]*$"),
-    domain_denylist_file: text("", "YAML or TOML file of domains that may be neither monitored nor notified, with all below them", "a file name", "^[^\\0]*$"),
+    url_patterns_file: text(
+      "",
+      "YAML or TOML file of URL paths that may not be monitored; empty uses a short list of our own",
+      "a file name",
+      "^[^\\0]*$",
+    ),
+    domain_denylist_file: text(
+      "",
+      "YAML or TOML file of domains that may be neither monitored nor notified, with all below them",
+      "a file name",
+      "^[^\\0]*$",
+    ),
   }),
   checker: Type.Object({
-    per_host_max_inflight: whole(2, 1, 1000, "Checks of one organisation that may run at once against one host and port"),
-    rdap_max_inflight: whole(1, 1, 100, "Questions of an agent that may be open at once to the registry of one top-level domain"),
+    per_host_max_inflight: whole(
+      2,
+      1,
+      1000,
+      "Checks of one organisation that may run at once against one host and port",
+    ),
+    rdap_max_inflight: whole(
+      1,
+      1,
+      100,
+      "Questions of an agent that may be open at once to the registry of one top-level domain",
+    ),
     rdap_bootstrap_url: text(
       "",
       "Where the built-in agent gets the list of RDAP registries; IANA when empty",
@@ -114,22 +192,54 @@ export const ConfigSchema = Type.Object({
   }),
   auth: Type.Object({
     required: flag(true, "False lets everybody in as the owner of the first organisation"),
-    trusted_proxy: flag(false, "Says that a proxy in front decides who comes in, which auth.required = false needs beyond loopback"),
+    trusted_proxy: flag(
+      false,
+      "Says that a proxy in front decides who comes in, which auth.required = false needs beyond loopback",
+    ),
     enabled_methods: Type.Array(Type.Enum(["github", "google", "magic_link"]), {
       default: ["magic_link"],
       description: "How people sign in",
       expects: "a list of: github, google, magic_link",
     }),
     github: provider("GitHub", "https://github.com, for GitHub Enterprise", "https://github.example.org"),
-    google: provider("Google", "https://accounts.google.com, for any provider with OpenID Connect discovery", "https://login.example.org"),
-    per_ip_rate_limit_per_min: whole(60, 0, 1_000_000, "Attempts to sign in of one visitor per minute; 0 is any number"),
-    session: Type.Object({ cookie_name: text("_sm_session", "Name of the session cookie", "1 to 64 of A-Z a-z 0-9 - _", "^[A-Za-z0-9_-]{1,64}$") }),
-    magic_link: Type.Object({ throttle_secs: whole(60, 0, 86_400, "How long an address waits for its next sign-in link, seconds; 0 never") }),
+    google: provider(
+      "Google",
+      "https://accounts.google.com, for any provider with OpenID Connect discovery",
+      "https://login.example.org",
+    ),
+    per_ip_rate_limit_per_min: whole(
+      60,
+      0,
+      1_000_000,
+      "Attempts to sign in of one visitor per minute; 0 is any number",
+    ),
+    session: Type.Object({
+      cookie_name: text(
+        "_sm_session",
+        "Name of the session cookie",
+        "1 to 64 of A-Z a-z 0-9 - _",
+        "^[A-Za-z0-9_-]{1,64}$",
+      ),
+    }),
+    magic_link: Type.Object({
+      throttle_secs: whole(60, 0, 86_400, "How long an address waits for its next sign-in link, seconds; 0 never"),
+    }),
     api_tokens: Type.Object({ max_per_user: whole(25, 1, 10_000, "Live API tokens that one user may have") }),
-    invitations: Type.Object({ max_pending_per_org: whole(50, 1, 10_000, "Invitations of one organisation that may be pending; a plan may allow fewer") }),
+    invitations: Type.Object({
+      max_pending_per_org: whole(
+        50,
+        1,
+        10_000,
+        "Invitations of one organisation that may be pending; a plan may allow fewer",
+      ),
+    }),
   }),
   email: Type.Object({
-    smtp_url: secret("Mail server; empty writes mail to the log instead", "a URL like smtps://user:password@mail.example.org:465", "^(?:smtps?://\\S+)?$"),
+    smtp_url: secret(
+      "Mail server; empty writes mail to the log instead",
+      "a URL like smtps://user:password@mail.example.org:465",
+      "^(?:smtps?://\\S+)?$",
+    ),
     from: text(
       "StatusMesh <statusmesh@localhost>",
       "Sender of mail",
@@ -138,8 +248,17 @@ export const ConfigSchema = Type.Object({
     ),
   }),
   operator: Type.Object({
-    admin_token: secret("Bearer secret of /operator; empty turns that surface off", "at least 16 characters without white space", "^(?:\\S{16,})?$"),
-    email: text("", "Who is told when a region or an agent needs a person; empty tells bootstrap.email", "an email address, or nothing", "^(?:[^\\s@]+@[^\\s@]+)?$"),
+    admin_token: secret(
+      "Bearer secret of /operator; empty turns that surface off",
+      "at least 16 characters without white space",
+      "^(?:\\S{16,})?$",
+    ),
+    email: text(
+      "",
+      "Who is told when a region or an agent needs a person; empty tells bootstrap.email",
+      "an email address, or nothing",
+      "^(?:[^\\s@]+@[^\\s@]+)?$",
+    ),
   }),
   retention: Type.Object({
     audit_days: whole(730, 1, 36_500, "How long the audit log is kept, days"),
@@ -147,24 +266,57 @@ export const ConfigSchema = Type.Object({
     login_attempts_days: whole(180, 1, 36_500, "How long the log of attempts to sign in is kept, days"),
   }),
   tenancy: Type.Object({
-    default_plan: text("selfhost", "Plan of a new organisation", "the id of a plan: 1 to 40 of a-z, 0-9, - and _", "^[a-z0-9_-]{1,40}$"),
+    default_plan: text(
+      "selfhost",
+      "Plan of a new organisation",
+      "the id of a plan: 1 to 40 of a-z, 0-9, - and _",
+      "^[a-z0-9_-]{1,40}$",
+    ),
     free_tier_owner_org_limit: whole(3, 1, 10_000, "Organisations that one user may own"),
     deletion_grace_period_days: whole(30, 0, 3650, "How long a deleted organisation can be restored, days"),
     path_based_public_routes: flag(true, "Serves the status page under /status"),
     subdomain_public_routes: flag(false, "Serves each status page at {slug}.{public_status.base_domain}"),
   }),
   public_status: Type.Object({
-    base_domain: text("", "The domain below which status pages have hosts of their own", "a domain like status.example.org", "^(?:[a-z0-9-]{1,63}(?:\\.[a-z0-9-]{1,63})*)?$"),
-    last_good_ttl_secs: whole(3600, 0, 604_800, "How long a status page may show its last good copy while the database is away, seconds"),
-    public_per_ip_rate_limit_per_min: whole(60, 0, 1_000_000, "Requests per minute of one visitor to the status page and its JSON; 0 is any number"),
+    base_domain: text(
+      "",
+      "The domain below which status pages have hosts of their own",
+      "a domain like status.example.org",
+      "^(?:[a-z0-9-]{1,63}(?:\\.[a-z0-9-]{1,63})*)?$",
+    ),
+    last_good_ttl_secs: whole(
+      3600,
+      0,
+      604_800,
+      "How long a status page may show its last good copy while the database is away, seconds",
+    ),
+    public_per_ip_rate_limit_per_min: whole(
+      60,
+      0,
+      1_000_000,
+      "Requests per minute of one visitor to the status page and its JSON; 0 is any number",
+    ),
   }),
   log: Type.Object({
-    level: Type.Union([Type.Literal("debug"), Type.Literal("info"), Type.Literal("warn"), Type.Literal("error"), Type.Literal("silent")], {
-      default: "info",
-      description: "The least level that is written",
-      expects: "debug, info, warn, error or silent",
+    level: Type.Union(
+      [
+        Type.Literal("debug"),
+        Type.Literal("info"),
+        Type.Literal("warn"),
+        Type.Literal("error"),
+        Type.Literal("silent"),
+      ],
+      {
+        default: "info",
+        description: "The least level that is written",
+        expects: "debug, info, warn, error or silent",
+      },
+    ),
+    format: Type.Union([Type.Literal("json"), Type.Literal("pretty")], {
+      default: "json",
+      description: "pretty on a terminal, else json",
+      expects: "json or pretty",
     }),
-    format: Type.Union([Type.Literal("json"), Type.Literal("pretty")], { default: "json", description: "pretty on a terminal, else json", expects: "json or pretty" }),
   }),
 });
 
@@ -202,14 +354,17 @@ export function loadConfig(sources: ConfigSources): Config {
     const { port } = parseBind(config.server[key]);
     if (port > 65_535) problems.push(`server.${key} asks for port ${port}: ports end at 65535`);
   }
-  if (!URL.canParse(config.server.public_url === "" ? "http://localhost" : config.server.public_url)) problems.push(`server.public_url is not a URL: ${config.server.public_url}`);
+  if (!URL.canParse(config.server.public_url === "" ? "http://localhost" : config.server.public_url))
+    problems.push(`server.public_url is not a URL: ${config.server.public_url}`);
   if (!config.auth.required && !config.auth.trusted_proxy && !isLoopback(bind.host))
     problems.push(
       "auth.required is false, so everybody who can reach server.bind owns everything: bind to 127.0.0.1, or set auth.trusted_proxy when a proxy in front decides who comes in",
     );
   problems.push(...providerProblems(config));
   if (config.security.credentials_kek_previous_base64 !== "" && config.security.credentials_kek_base64 === "")
-    problems.push("security.credentials_kek_previous_base64 needs a key that follows it in security.credentials_kek_base64");
+    problems.push(
+      "security.credentials_kek_previous_base64 needs a key that follows it in security.credentials_kek_base64",
+    );
   if (config.api.cors.allow_any_origin && config.api.cors.allowed_origins.length > 0)
     problems.push("api.cors.allow_any_origin and api.cors.allowed_origins exclude each other: keep one of them");
   if (config.tenancy.subdomain_public_routes && !config.public_status.base_domain.includes("."))
@@ -224,7 +379,8 @@ export function loadConfig(sources: ConfigSources): Config {
   if (problems.length > 0) throw new StartupError(problems.join("\n"));
 
   config.data.dir = resolve(cwd, config.data.dir);
-  for (const key of ["url_patterns_file", "domain_denylist_file"] as const) if (config.abuse[key] !== "") config.abuse[key] = resolve(cwd, config.abuse[key]);
+  for (const key of ["url_patterns_file", "domain_denylist_file"] as const)
+    if (config.abuse[key] !== "") config.abuse[key] = resolve(cwd, config.abuse[key]);
   config.server.public_url = (config.server.public_url || publicUrlOf(bind)).replace(/\/$/, "");
   return config;
 }
@@ -235,14 +391,20 @@ function providerProblems({ auth }: Config): string[] {
     const { client_id, client_secret, issuer } = auth[name];
     const missing = [
       client_id === "" ? `auth.${name}.client_id` : "",
-      client_secret === "" ? `auth.${name}.client_secret (SM_AUTH__${name.toUpperCase()}__CLIENT_SECRET or …_FILE)` : "",
+      client_secret === ""
+        ? `auth.${name}.client_secret (SM_AUTH__${name.toUpperCase()}__CLIENT_SECRET or …_FILE)`
+        : "",
     ];
     const found = missing.filter((key) => key !== "");
-    const problems = auth.enabled_methods.includes(name) && found.length > 0 ? [`auth.enabled_methods has ${name}, which needs ${found.join(" and ")}`] : [];
+    const problems =
+      auth.enabled_methods.includes(name) && found.length > 0
+        ? [`auth.enabled_methods has ${name}, which needs ${found.join(" and ")}`]
+        : [];
     if (issuer === "") return problems;
     if (!URL.canParse(issuer)) return [...problems, `auth.${name}.issuer is not a URL: ${issuer}`];
     const { protocol, hostname } = new URL(issuer);
-    if (protocol === "http:" && !isLoopback(hostname.replace(/^\[|\]$/g, ""))) problems.push(`auth.${name}.issuer must be https: whoever is between could sign in as anybody`);
+    if (protocol === "http:" && !isLoopback(hostname.replace(/^\[|\]$/g, "")))
+      problems.push(`auth.${name}.issuer must be https: whoever is between could sign in as anybody`);
     return problems;
   });
 }
@@ -256,7 +418,10 @@ export function publicUrlOf({ host, port }: { host: string; port: number }): str
 function withTerminal(schema: typeof ConfigSchema, tty: boolean): TObject {
   if (!tty) return schema;
   const { log } = schema.properties;
-  return Type.Object({ ...schema.properties, log: Type.Object({ ...log.properties, format: { ...log.properties.format, default: "pretty" } }) });
+  return Type.Object({
+    ...schema.properties,
+    log: Type.Object({ ...log.properties, format: { ...log.properties.format, default: "pretty" } }),
+  });
 }
 
 function readBaseFile({ path, env, cwd }: ConfigSources): { name: string; values: Record<string, unknown> } | null {
@@ -268,7 +433,10 @@ function readBaseFile({ path, env, cwd }: ConfigSources): { name: string; values
   try {
     source = readFileSync(file, "utf8");
   } catch (error) {
-    throw new StartupError(`The configuration file ${name} cannot be read (${(error as NodeJS.ErrnoException).code ?? String(error)}).`, { cause: error });
+    throw new StartupError(
+      `The configuration file ${name} cannot be read (${(error as NodeJS.ErrnoException).code ?? String(error)}).`,
+      { cause: error },
+    );
   }
   try {
     return { name, values: parse(source) };

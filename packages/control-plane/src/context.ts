@@ -68,7 +68,9 @@ export interface Ctx extends System {
 /** Refuses a caller without the scope. The first line of every service verb. */
 export function requireScope(ctx: Ctx, scope: Scope): void {
   if (!ctx.scopes.has(scope)) {
-    throw new AppError("INSUFFICIENT_SCOPE", `This needs the scope ${scope}, which the token does not have.`, { details: { scope } });
+    throw new AppError("INSUFFICIENT_SCOPE", `This needs the scope ${scope}, which the token does not have.`, {
+      details: { scope },
+    });
   }
 }
 

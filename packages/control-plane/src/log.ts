@@ -9,7 +9,18 @@ export interface Log {
 }
 
 /** Values that must not be printed even when a caller makes a mistake. */
-const redacted = ["*.authorization", "*.cookie", "*.token", "*.secret", "*.password", "headers.authorization", "headers.cookie", "token", "secret", "password"];
+const redacted = [
+  "*.authorization",
+  "*.cookie",
+  "*.token",
+  "*.secret",
+  "*.password",
+  "headers.authorization",
+  "headers.cookie",
+  "token",
+  "secret",
+  "password",
+];
 
 /** Opens the log. `pretty` is for people at a terminal. */
 export function openLog(level: string, format: "json" | "pretty"): Log {
@@ -20,12 +31,19 @@ export function openLog(level: string, format: "json" | "pretty"): Log {
     formatters: { level: (label: string) => ({ level: label }) },
     redact: { paths: redacted, censor: "***" },
   };
-  return format === "json" ? pino(options) : pino(options, { write: (line: string) => void process.stdout.write(pretty(line)) });
+  return format === "json"
+    ? pino(options)
+    : pino(options, { write: (line: string) => void process.stdout.write(pretty(line)) });
 }
 
 function pretty(line: string): string {
-  const { level, time, msg, ...rest } = JSON.parse(line) as { level: string; time: string; msg?: string } & Record<string, unknown>;
-  const fields = Object.entries(rest).map(([key, value]) => `${key}=${typeof value === "string" ? value : JSON.stringify(value)}`);
+  const { level, time, msg, ...rest } = JSON.parse(line) as { level: string; time: string; msg?: string } & Record<
+    string,
+    unknown
+  >;
+  const fields = Object.entries(rest).map(
+    ([key, value]) => `${key}=${typeof value === "string" ? value : JSON.stringify(value)}`,
+  );
   return `${time.slice(11, 19)} ${level === "info" ? "" : `${level}: `}${msg ?? ""}${fields.length > 0 ? `  ${fields.join(" ")}` : ""}\n`;
 }
 

@@ -18,7 +18,13 @@ const program = new Command("statusmesh")
   .version(version)
   .option("--config <file>", "configuration file (default: statusmesh.toml, or SM_CONFIG)");
 
-const configuration = () => loadConfig({ path: program.opts<{ config?: string }>().config, env: process.env, cwd: process.cwd(), tty: process.stdout.isTTY });
+const configuration = () =>
+  loadConfig({
+    path: program.opts<{ config?: string }>().config,
+    env: process.env,
+    cwd: process.cwd(),
+    tty: process.stdout.isTTY,
+  });
 
 program.command("serve", { isDefault: true }).description("Run the control plane").action(runServer);
 
@@ -45,7 +51,9 @@ program
     try {
       await migrate(database.sql);
       const made = await bootstrapOwner(makeSystem(config, database.sql, clock, silentLog), email ?? null);
-      process.stdout.write(`Owner: ${made.email}\nSign in within 15 minutes: ${config.server.public_url}${made.signInPath}\nAPI token, shown this once: ${made.token}\n`);
+      process.stdout.write(
+        `Owner: ${made.email}\nSign in within 15 minutes: ${config.server.public_url}${made.signInPath}\nAPI token, shown this once: ${made.token}\n`,
+      );
     } finally {
       await database.stop();
     }
@@ -54,13 +62,24 @@ program
 program
   .command("rotate-kek")
   .description("Seal all stored secrets under the new key; beside a running service that has both keys")
-  .action(async () => void (process.exitCode = await rotateKek(configuration(), clock, (line) => process.stdout.write(`${line}\n`))));
+  .action(
+    async () =>
+      void (process.exitCode = await rotateKek(configuration(), clock, (line) => process.stdout.write(`${line}\n`))),
+  );
 
 program
   .command("doctor")
   .description("Look at everything that the service needs, one line each; exit code 1 when something is wrong")
   .option("--json", "print the findings as JSON")
-  .action(async ({ json }: { json?: boolean }) => void (process.exitCode = await doctor(configuration, clock, (line) => process.stdout.write(`${line}\n`), json ?? false)));
+  .action(
+    async ({ json }: { json?: boolean }) =>
+      void (process.exitCode = await doctor(
+        configuration,
+        clock,
+        (line) => process.stdout.write(`${line}\n`),
+        json ?? false,
+      )),
+  );
 
 async function runServer(): Promise<void> {
   const config = configuration();
@@ -71,7 +90,12 @@ async function runServer(): Promise<void> {
   const signIn = running.owner.signInPath === null ? null : base + running.owner.signInPath;
   if (config.log.format === "json") log.info({ url: base, version }, "ready");
   process.stderr.write(
-    welcome(base, config.auth.required ? howToSignIn(running.owner.email, signIn) : "Nobody signs in (auth.required is false): whoever reaches it acts as the owner."),
+    welcome(
+      base,
+      config.auth.required
+        ? howToSignIn(running.owner.email, signIn)
+        : "Nobody signs in (auth.required is false): whoever reaches it acts as the owner.",
+    ),
   );
   // A terminal that closes sends SIGHUP too, and means the end.
   if (!process.stdout.isTTY) process.on("SIGHUP", running.reload);
@@ -79,7 +103,9 @@ async function runServer(): Promise<void> {
 }
 
 function howToSignIn(owner: string, link: string | null): string {
-  return link === null ? "You are signed in elsewhere already. A new link: statusmesh bootstrap-owner" : `Sign in as ${owner} (once, within 15 minutes): ${link}`;
+  return link === null
+    ? "You are signed in elsewhere already. A new link: statusmesh bootstrap-owner"
+    : `Sign in as ${owner} (once, within 15 minutes): ${link}`;
 }
 
 function welcome(url: string, how: string): string {

@@ -15,7 +15,16 @@ type Content = Record<string, { schema: object; examples: Record<string, { $ref?
 interface Operation {
   operationId: string;
   description: string;
-  parameters: { $ref?: string; name: string; in: string; required: boolean; description?: string; schema: object; example?: unknown; examples?: { typical: { value: unknown } } }[];
+  parameters: {
+    $ref?: string;
+    name: string;
+    in: string;
+    required: boolean;
+    description?: string;
+    schema: object;
+    example?: unknown;
+    examples?: { typical: { value: unknown } };
+  }[];
   requestBody?: { description: string; content: Content };
   responses: Record<string, Response>;
   security: object[];
@@ -41,7 +50,9 @@ interface Document {
   };
 }
 type Json = Record<string, unknown>;
-const document = JSON.parse(JSON.stringify(openApiDocument(routes, "https://status.example.org", "_sm_session"))) as Document;
+const document = JSON.parse(
+  JSON.stringify(openApiDocument(routes, "https://status.example.org", "_sm_session")),
+) as Document;
 const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
   Object.entries(methods).map(([method, operation]) => ({ name: `${method.toUpperCase()} ${path}`, operation })),
 );
@@ -52,13 +63,15 @@ const follow = (reference: string): unknown =>
     .slice(2)
     .split("/")
     .reduce<unknown>((node, key) => (node as Json | undefined)?.[key], document);
-const responseOf = (response: Response): Response => (response.$ref === undefined ? response : (follow(response.$ref) as Response));
+const responseOf = (response: Response): Response =>
+  response.$ref === undefined ? response : (follow(response.$ref) as Response);
 
 /** Holds a value against a schema of the document, by the rules of JSON Schema 2020-12. */
 const ajv = new Ajv2020({ strict: false, allErrors: true });
 formats.default(ajv);
 ajv.addSchema(document, "document");
-const absolute = (schema: object): object => JSON.parse(JSON.stringify(schema).replaceAll('"$ref":"#/', '"$ref":"document#/')) as object;
+const absolute = (schema: object): object =>
+  JSON.parse(JSON.stringify(schema).replaceAll('"$ref":"#/', '"$ref":"document#/')) as object;
 function faults(schema: object, value: unknown): string | null {
   const validator = ajv.compile(absolute(schema));
   return validator(value) ? null : ajv.errorsText(validator.errors);
@@ -93,14 +106,20 @@ t.test("what is for owners only says so, and nothing else does", async (t) => {
     const told = operation.description?.includes("For owners") === true;
     const refused = operation.responses["403"];
     const refuses = refused !== undefined && responseOf(refused).description.includes("OWNER_REQUIRED");
-    t.strictSame({ told, refuses }, { told: route.role !== "member", refuses: route.role !== "member" }, `${route.method} ${route.path}`);
+    t.strictSame(
+      { told, refuses },
+      { told: route.role !== "member", refuses: route.role !== "member" },
+      `${route.method} ${route.path}`,
+    );
     t.ok(route.role === "member" || route.door === "tenant", `${route.method} ${route.path}: only members have a role`);
   }
 });
 
 t.test("a path with a parameter comes after its literal siblings, or it would take their requests", async (t) => {
   const shadows = (first: string[], then: string[]) =>
-    first.length === then.length && first.some((part) => part.startsWith("{")) && first.every((part, at) => part.startsWith("{") || part === then[at]);
+    first.length === then.length &&
+    first.some((part) => part.startsWith("{")) &&
+    first.every((part, at) => part.startsWith("{") || part === then[at]);
   for (const [at, later] of routes.entries()) {
     for (const earlier of routes.slice(0, at)) {
       if (earlier.method === later.method && shadows(earlier.path.split("/"), later.path.split("/")))
@@ -117,7 +136,8 @@ t.test("nothing of the validator's own shows, and every reference leads somewher
     }
     if (typeof node["discriminator"] === "string") t.fail(`${place}: a discriminator is an object in OpenAPI`);
     const reference = node["$ref"];
-    if (typeof reference === "string" && follow(reference) === undefined) t.fail(`${place} leads nowhere: ${reference}`);
+    if (typeof reference === "string" && follow(reference) === undefined)
+      t.fail(`${place} leads nowhere: ${reference}`);
   }
   t.ok(Object.keys(document.components.schemas).includes("Target"));
 });
@@ -133,7 +153,8 @@ t.test("two schemas of one name are the same schema", async (t) => {
       texts.set(title, text);
     }
   };
-  for (const route of routes) for (const schema of [route.body, route.query, ...Object.values(route.replies)]) seen(schema);
+  for (const route of routes)
+    for (const schema of [route.body, route.query, ...Object.values(route.replies)]) seen(schema);
 });
 
 t.test("each operation says what it takes, what it answers and what it asks for", async (t) => {
@@ -162,7 +183,8 @@ t.test("each operation says what it takes, what it answers and what it asks for"
 });
 
 t.test("every body, reply, parameter, header and error has an example that is one", async (t) => {
-  const holds = (schema: object, example: unknown, name: string) => t.equal(faults(schema, example), null, `${name}: ${JSON.stringify(example).slice(0, 200)}`);
+  const holds = (schema: object, example: unknown, name: string) =>
+    t.equal(faults(schema, example), null, `${name}: ${JSON.stringify(example).slice(0, 200)}`);
   let bodies = 0;
   const holdsContent = (content: Content, name: string) => {
     for (const { schema, examples } of Object.values(content)) {
@@ -207,9 +229,13 @@ t.test("what a tag chooses between has names, and only one of them fits", async 
   let seen = 0;
   for (const [place, node] of nodes(document.components.schemas)) {
     if (node["oneOf"] === undefined || place.endsWith("/properties")) continue;
-    const { propertyName, mapping } = (node["discriminator"] ?? {}) as { propertyName?: string; mapping?: Record<string, string> };
+    const { propertyName, mapping } = (node["discriminator"] ?? {}) as {
+      propertyName?: string;
+      mapping?: Record<string, string>;
+    };
     t.ok(propertyName, `${place}: each branch of a tagged union has a title`);
-    for (const [tag, reference] of Object.entries(mapping ?? {})) t.match(follow(reference), { properties: { [propertyName!]: { const: tag } } }, `${place} ${tag}`);
+    for (const [tag, reference] of Object.entries(mapping ?? {}))
+      t.match(follow(reference), { properties: { [propertyName!]: { const: tag } } }, `${place} ${tag}`);
     seen++;
   }
   t.ok(seen >= 4);
@@ -219,8 +245,20 @@ t.test("what a client may leave out is not asked for, and what is always there i
   t.strictSame(document.components.schemas["TcpCheckInput"]?.["required"], ["type", "host", "port"]);
   t.strictSame(document.components.schemas["TcpCheck"]?.["required"], ["type", "host", "port", "timeout"]);
   t.strictSame(document.components.schemas["TargetCreate"]?.["required"], ["name", "check"]);
-  t.equal(faults({ $ref: "#/components/schemas/TargetCreate" }, { name: "Shop", check: { type: "tcp", host: "shop.example.org", port: 443 } }), null);
-  t.match(faults({ $ref: "#/components/schemas/TargetCreate" }, { name: "Shop", check: { type: "tcp", host: "shop.example.org" } }), "port");
+  t.equal(
+    faults(
+      { $ref: "#/components/schemas/TargetCreate" },
+      { name: "Shop", check: { type: "tcp", host: "shop.example.org", port: 443 } },
+    ),
+    null,
+  );
+  t.match(
+    faults(
+      { $ref: "#/components/schemas/TargetCreate" },
+      { name: "Shop", check: { type: "tcp", host: "shop.example.org" } },
+    ),
+    "port",
+  );
   t.match(faults({ $ref: "#/components/schemas/HttpCheck" }, { type: "http", url: "https://example.org/" }), "timeout");
   const limit = document.paths["/api/v1/targets"]?.["get"]?.parameters.find((it) => it.name === "limit");
   t.match(limit, { description: /silently capped at 1000/, schema: { default: 50 } });

@@ -19,7 +19,8 @@ const sharedParameters: Json = {
     name: "Idempotency-Key",
     in: "header",
     required: false,
-    description: "Any text of yours. For 24 hours the same key with the same body gets the first answer again, marked `Idempotent-Replayed: true`, and nothing is done twice.",
+    description:
+      "Any text of yours. For 24 hours the same key with the same body gets the first answer again, marked `Idempotent-Replayed: true`, and nothing is done twice.",
     schema: { type: "string" },
     examples: unfilled("import-2026-11-20"),
   },
@@ -27,7 +28,8 @@ const sharedParameters: Json = {
     name: "X-Sm-Org",
     in: "header",
     required: false,
-    description: "Slug of the organisation to act in, for a session or a token that is not bound to one. Left out: the session's current one, or the token's own.",
+    description:
+      "Slug of the organisation to act in, for a session or a token that is not bound to one. Left out: the session's current one, or the token's own.",
     schema: { type: "string" },
     examples: unfilled("acme"),
   },
@@ -41,8 +43,17 @@ const sharedHeaders: Json = {
     example: "4bf92f3577b34da6a3ce929d0e0e4736",
   },
   NoStore: { description: "Not to be kept", required: true, schema: { type: "string", const: "no-store" } },
-  RetryAfter: { description: "Seconds to wait before the next try", required: true, schema: { type: "integer", minimum: 1 }, example: 17 },
-  Authenticate: { description: "How to say who is asking (RFC 6750)", required: true, schema: { type: "string", const: "Bearer" } },
+  RetryAfter: {
+    description: "Seconds to wait before the next try",
+    required: true,
+    schema: { type: "integer", minimum: 1 },
+    example: 17,
+  },
+  Authenticate: {
+    description: "How to say who is asking (RFC 6750)",
+    required: true,
+    schema: { type: "string", const: "Bearer" },
+  },
 };
 
 function parameters(route: Route, schemas: Schemas): Json[] {
@@ -56,7 +67,14 @@ function parameters(route: Route, schemas: Schemas): Json[] {
     const { description, ...rest } = schemas.publish(schema, "in");
     const optional = !required.has(name) || "default" in rest;
     const example = exampleOf(rest, schemas.components, name);
-    return { name, in: "query", required: !optional, description, schema: rest, ...("default" in rest ? { example } : { examples: unfilled(example) }) };
+    return {
+      name,
+      in: "query",
+      required: !optional,
+      description,
+      schema: rest,
+      ...("default" in rest ? { example } : { examples: unfilled(example) }),
+    };
   });
   const headers = [...(route.door === "tenant" ? ["Org"] : []), ...(route.idempotent ? ["IdempotencyKey"] : [])];
   return [...path, ...query, ...headers.map((name) => ({ $ref: `#/components/parameters/${name}` }))];
@@ -69,12 +87,26 @@ function replyHeaders(route: Route, status: string): Json {
     "Cache-Control":
       cache === null
         ? { $ref: "#/components/headers/NoStore" }
-        : { description: "How long the answer may be kept, and by whom", required: true, schema: { type: "string", const: cache } },
+        : {
+            description: "How long the answer may be kept, and by whom",
+            required: true,
+            schema: { type: "string", const: cache },
+          },
   };
   if (status === "201" && locates(route))
-    headers["Location"] = { description: "Path of what was made", required: true, schema: { type: "string" }, example: `${route.path}/${exampleId}` };
-  if (setsCookie(route)) headers["Set-Cookie"] = { description: "The session", required: true, schema: { type: "string" } };
-  if (route.idempotent) headers["Idempotent-Replayed"] = { description: "`true` where this is the first answer again", schema: { type: "string", const: "true" } };
+    headers["Location"] = {
+      description: "Path of what was made",
+      required: true,
+      schema: { type: "string" },
+      example: `${route.path}/${exampleId}`,
+    };
+  if (setsCookie(route))
+    headers["Set-Cookie"] = { description: "The session", required: true, schema: { type: "string" } };
+  if (route.idempotent)
+    headers["Idempotent-Replayed"] = {
+      description: "`true` where this is the first answer again",
+      schema: { type: "string", const: "true" },
+    };
   return headers;
 }
 
@@ -82,10 +114,18 @@ function replies(route: Route, schemas: Schemas): Json {
   return Object.fromEntries(
     Object.entries(route.replies).map(([status, schema]) => {
       const headers = replyHeaders(route, status);
-      if (schema === null) return [status, { description: status === "202" ? "Taken; what comes of it is not said" : "Done", headers }];
+      if (schema === null)
+        return [status, { description: status === "202" ? "Taken; what comes of it is not said" : "Done", headers }];
       const published = schemas.publish(schema, "out");
       const examples = { typical: { summary: "Typical", value: exampleOf(published, schemas.components) } };
-      return [status, { description: describeReply(status, published, schemas.components), headers, content: { "application/json": { schema: published, examples } } }];
+      return [
+        status,
+        {
+          description: describeReply(status, published, schemas.components),
+          headers,
+          content: { "application/json": { schema: published, examples } },
+        },
+      ];
     }),
   );
 }
@@ -93,11 +133,27 @@ function replies(route: Route, schemas: Schemas): Json {
 function requestBody(route: Route, schemas: Schemas): Json {
   if (route.body === null) return {};
   const schema = schemas.publish(route.body, "in");
-  const content = { "application/json": { schema, examples: { typical: { summary: "Typical", value: exampleOf(schema, schemas.components) } } } };
-  return { requestBody: { required: !route.bodyOptional, description: describeBody(schema, schemas.components, route.summary), content } };
+  const content = {
+    "application/json": {
+      schema,
+      examples: { typical: { summary: "Typical", value: exampleOf(schema, schemas.components) } },
+    },
+  };
+  return {
+    requestBody: {
+      required: !route.bodyOptional,
+      description: describeBody(schema, schemas.components, route.summary),
+      content,
+    },
+  };
 }
 
-const security: Record<Route["door"], Json[]> = { tenant: [{ token: [] }, { session: [] }], agent: [{ agent: [] }], operator: [{ operator: [] }], public: [] };
+const security: Record<Route["door"], Json[]> = {
+  tenant: [{ token: [] }, { session: [] }],
+  agent: [{ agent: [] }],
+  operator: [{ operator: [] }],
+  public: [],
+};
 
 /** `GET /api/v1/targets/{id}` is `get_targets_id`: stable, and unique because path and method are. */
 const operationId = (route: Route): string =>
@@ -151,10 +207,15 @@ export function openApiDocument(routes: readonly Route[], publicUrl: string, coo
           type: "apiKey",
           in: "cookie",
           name: cookieName,
-          description: "The console's session. A write with it must come from the console itself (Origin, Sec-Fetch-Site)",
+          description:
+            "The console's session. A write with it must come from the console itself (Origin, Sec-Fetch-Site)",
         },
         agent: { type: "http", scheme: "bearer", description: "An agent's token, sm_agent_…" },
-        operator: { type: "http", scheme: "bearer", description: "The operator secret of the instance, operator.admin_token" },
+        operator: {
+          type: "http",
+          scheme: "bearer",
+          description: "The operator secret of the instance, operator.admin_token",
+        },
       },
     },
   };

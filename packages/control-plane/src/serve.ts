@@ -80,11 +80,23 @@ export async function openConfiguredDatabase(config: Config, log: Log, join = fa
 export function makeSystem(config: Config, sql: Sql, clock: Clock, log: Log): System {
   const { credentials_kek_base64: key, credentials_kek_previous_base64: previous } = config.security;
   const keyOf = (base64: string) => (base64 === "" ? null : Buffer.from(base64, "base64"));
-  return { sql, clock, log, config, sealer: makeSealer(keyOf(key), keyOf(previous)), abuse: openAbuseLists(config.abuse, log) };
+  return {
+    sql,
+    clock,
+    log,
+    config,
+    sealer: makeSealer(keyOf(key), keyOf(previous)),
+    abuse: openAbuseLists(config.abuse, log),
+  };
 }
 
 /** Starts the whole control plane and returns when it answers. Throws StartupError with what to do about it. */
-export async function serve(config: Config, clock: Clock, log: Log, options: { checkReplies?: boolean } = {}): Promise<Running> {
+export async function serve(
+  config: Config,
+  clock: Clock,
+  log: Log,
+  options: { checkReplies?: boolean } = {},
+): Promise<Running> {
   // The port first: a second start must not touch the database of the first.
   const { server, url } = await listen(config);
   try {
@@ -106,7 +118,14 @@ export async function serve(config: Config, clock: Clock, log: Log, options: { c
   }
 }
 
-async function run(system: System, database: Database, server: Server, url: string, metrics: ServedMetrics | null, options: { checkReplies?: boolean }): Promise<Running> {
+async function run(
+  system: System,
+  database: Database,
+  server: Server,
+  url: string,
+  metrics: ServedMetrics | null,
+  options: { checkReplies?: boolean },
+): Promise<Running> {
   const { sql } = database;
   const { config, clock, log } = system;
   await migrate(sql);
@@ -120,7 +139,15 @@ async function run(system: System, database: Database, server: Server, url: stri
   metrics?.seen.watchQueue(ingest.load);
   const redis = config.redis.url === "" ? null : openRedis(config.redis.url, log);
   const counter = openCounter(redis?.client ?? null, clock);
-  const handle = createApp({ system, hub, ingest, counter, draining: draining.signal, seen: metrics?.seen.request, checkReplies: options.checkReplies ?? false }).callback();
+  const handle = createApp({
+    system,
+    hub,
+    ingest,
+    counter,
+    draining: draining.signal,
+    seen: metrics?.seen.request,
+    checkReplies: options.checkReplies ?? false,
+  }).callback();
   server.removeAllListeners("request");
   server.on("request", (request, response) => void handle(request, response));
 
@@ -157,7 +184,11 @@ async function run(system: System, database: Database, server: Server, url: stri
     draining.abort();
     const closed = new Promise<void>((resolve) => server.close(() => resolve()));
     server.closeIdleConnections();
-    await Promise.all([Promise.race([closed, sleep(drainMs)]), deliverer.stop(), Promise.race([jobs.stop(), sleep(drainMs)])]);
+    await Promise.all([
+      Promise.race([closed, sleep(drainMs)]),
+      deliverer.stop(),
+      Promise.race([jobs.stop(), sleep(drainMs)]),
+    ]);
     server.closeAllConnections();
     redis?.stop();
     await metrics?.port.stop();
@@ -175,7 +206,10 @@ interface ServedMetrics {
 async function openConfiguredMetrics(system: System): Promise<ServedMetrics | null> {
   const bind = system.config.server.metrics_bind;
   if (bind === "") return null;
-  const [{ openMetrics }, { serveMetrics }] = await Promise.all([import("./metrics/metrics.ts"), import("./metrics/port.ts")]);
+  const [{ openMetrics }, { serveMetrics }] = await Promise.all([
+    import("./metrics/metrics.ts"),
+    import("./metrics/port.ts"),
+  ]);
   const seen = openMetrics(system, version);
   const port = await serveMetrics(bind, seen, system.log).catch((error: NodeJS.ErrnoException) => {
     throw new StartupError(cannotListen(error, bind, "server.metrics_bind"), { cause: error });
@@ -199,12 +233,28 @@ function preparer(sql: Sql): (days: readonly string[]) => Promise<void> {
 async function listen(config: Config): Promise<{ server: Server; url: string }> {
   const { host, port } = parseBind(config.server.bind);
   const server = createServer((_, response) => {
-    response.writeHead(503, { "Content-Type": "application/json; charset=utf-8", "Cache-Control": "no-store", "Retry-After": "1" });
-    response.end(JSON.stringify({ error: { code: "SERVICE_STARTING", message: "The service is starting. Try again in a second.", field: null, details: null, trace_id: null } }));
+    response.writeHead(503, {
+      "Content-Type": "application/json; charset=utf-8",
+      "Cache-Control": "no-store",
+      "Retry-After": "1",
+    });
+    response.end(
+      JSON.stringify({
+        error: {
+          code: "SERVICE_STARTING",
+          message: "The service is starting. Try again in a second.",
+          field: null,
+          details: null,
+          trace_id: null,
+        },
+      }),
+    );
   });
   server.requestTimeout = 60_000;
   await new Promise<void>((resolve, reject) => {
-    server.once("error", (error: NodeJS.ErrnoException) => reject(new StartupError(cannotListen(error, config.server.bind, "server.bind"), { cause: error })));
+    server.once("error", (error: NodeJS.ErrnoException) =>
+      reject(new StartupError(cannotListen(error, config.server.bind, "server.bind"), { cause: error })),
+    );
     server.listen(port, host, resolve);
   });
   return { server, url: publicUrlOf({ host, port: (server.address() as AddressInfo).port }) };
@@ -212,7 +262,9 @@ async function listen(config: Config): Promise<{ server: Server; url: string }> 
 
 function cannotListen(error: NodeJS.ErrnoException, bind: string, key: string): string {
   const setting = `${key} (SM_${key.replace(".", "__").toUpperCase()})`;
-  if (error.code === "EADDRINUSE") return `Something already listens on ${bind}: stop it, or set ${setting} to another address.`;
-  if (error.code === "EACCES") return `This user may not listen on ${bind}: ports below 1024 need rights. Set ${setting} to a higher port.`;
+  if (error.code === "EADDRINUSE")
+    return `Something already listens on ${bind}: stop it, or set ${setting} to another address.`;
+  if (error.code === "EACCES")
+    return `This user may not listen on ${bind}: ports below 1024 need rights. Set ${setting} to a higher port.`;
   return `Cannot listen on ${bind} (${error.code ?? error.message}): set ${setting} to an address of this machine.`;
 }

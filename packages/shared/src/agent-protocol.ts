@@ -10,9 +10,23 @@ import { measurementFields } from "./result.ts";
  */
 export const protocolVersion = 1;
 
-const Id = Type.String({ pattern: idPattern, description: "UUIDv7", examples: ["01931f2e-7c1a-7d30-9b5e-2f6a4c8d1e90"] });
-const UnixMs = Type.Integer({ minimum: 0, maximum: 8_640_000_000_000, description: "Unix milliseconds", examples: [1_795_253_400_000] });
-const Protocol = Type.Integer({ minimum: 1, maximum: 1000, description: "Version of the protocol", examples: [protocolVersion] });
+const Id = Type.String({
+  pattern: idPattern,
+  description: "UUIDv7",
+  examples: ["01931f2e-7c1a-7d30-9b5e-2f6a4c8d1e90"],
+});
+const UnixMs = Type.Integer({
+  minimum: 0,
+  maximum: 8_640_000_000_000,
+  description: "Unix milliseconds",
+  examples: [1_795_253_400_000],
+});
+const Protocol = Type.Integer({
+  minimum: 1,
+  maximum: 1000,
+  description: "Version of the protocol",
+  examples: [protocolVersion],
+});
 const AnyCheck = Type.Object(
   { type: Type.String({ description: "Kind of the check", examples: ["tcp"] }) },
   { additionalProperties: true, description: "A check with its secrets opened" },
@@ -22,16 +36,37 @@ const AnyCheck = Type.Object(
 export const PullRequest = Type.Object(
   {
     protocol: Protocol,
-    agent_version: Type.String({ minLength: 1, maxLength: 40, description: "Version of sm-agent", examples: ["0.1.0"] }),
+    agent_version: Type.String({
+      minLength: 1,
+      maxLength: 40,
+      description: "Version of sm-agent",
+      examples: ["0.1.0"],
+    }),
     /** Opaque; from the last answer that was applied. Null asks for everything. */
-    cursor: Type.Union([Type.String({ maxLength: 4000 }), Type.Null()], { description: "Opaque; of the last answer that was applied. Null asks for everything", examples: [null] }),
+    cursor: Type.Union([Type.String({ maxLength: 4000 }), Type.Null()], {
+      description: "Opaque; of the last answer that was applied. Null asks for everything",
+      examples: [null],
+    }),
     /** How many on-demand runs the agent can take now. */
-    capacity: Type.Integer({ minimum: 0, maximum: 10_000, description: "How many runs on demand the agent can take now", examples: [10] }),
+    capacity: Type.Integer({
+      minimum: 0,
+      maximum: 10_000,
+      description: "How many runs on demand the agent can take now",
+      examples: [10],
+    }),
     impaired_since: Type.Optional(
-      Type.Unsafe<number>({ ...UnixMs, description: "Since when the agent's own network has been down, as far as it can tell; left out while it works" }),
+      Type.Unsafe<number>({
+        ...UnixMs,
+        description: "Since when the agent's own network has been down, as far as it can tell; left out while it works",
+      }),
     ),
     /** Optional: an older agent falls silent instead, and its targets are taken over half a minute later. */
-    leaving: Type.Optional(Type.Literal(true, { description: "The agent stops: its targets go to the others of its region. Answered at once, with nothing to run" })),
+    leaving: Type.Optional(
+      Type.Literal(true, {
+        description:
+          "The agent stops: its targets go to the others of its region. Answered at once, with nothing to run",
+      }),
+    ),
   },
   { additionalProperties: false, title: "PullRequest", description: "What the agent has and can take" },
 );
@@ -42,7 +77,11 @@ export const AssignedCheck = Type.Object({
   target_id: Id,
   org_id: Id,
   /** Grows with every change of the target; an agent keeps the higher one. */
-  version: Type.String({ pattern: "^[0-9]{1,20}$", description: "Grows with every change of the target", examples: ["42"] }),
+  version: Type.String({
+    pattern: "^[0-9]{1,20}$",
+    description: "Grows with every change of the target",
+    examples: ["42"],
+  }),
   interval_ms: Type.Integer({ minimum: 1000, description: "Time between two runs, milliseconds", examples: [60_000] }),
   /** When to run next. Off the target's grid only for a target without any result yet, which runs at once. */
   next_due_at: UnixMs,
@@ -75,10 +114,25 @@ export const PullReply = Type.Object(
     /** The control plane's clock when it answered: the agent schedules by this clock, not by its own. */
     server_time: UnixMs,
     cursor: Type.String({ description: "To send with the next pull", examples: ["MTczMjA5"] }),
-    jitter_pct: Type.Number({ minimum: 0, maximum: 100, description: "Spread of starts, percent of the interval", examples: [10] }),
-    per_host_max_inflight: Type.Integer({ minimum: 1, description: "Checks at a time per host and port", examples: [2] }),
+    jitter_pct: Type.Number({
+      minimum: 0,
+      maximum: 100,
+      description: "Spread of starts, percent of the interval",
+      examples: [10],
+    }),
+    per_host_max_inflight: Type.Integer({
+      minimum: 1,
+      description: "Checks at a time per host and port",
+      examples: [2],
+    }),
     /** Optional: a control plane that is older than the kind does not say, and one at a time is right then. */
-    rdap_max_inflight: Type.Optional(Type.Integer({ minimum: 1, description: "Questions at a time to the registry of one top-level domain", examples: [1] })),
+    rdap_max_inflight: Type.Optional(
+      Type.Integer({
+        minimum: 1,
+        description: "Questions at a time to the registry of one top-level domain",
+        examples: [1],
+      }),
+    ),
     /** True: `checks` is everything this agent runs, and whatever it has beside that is dropped. */
     full: Type.Boolean({ description: "True: `checks` is all that this agent runs" }),
     checks: Type.Array(AssignedCheck, { description: "Checks to run from now on" }),
@@ -125,7 +179,11 @@ export const RunReply = Type.Object(
     run_id: Id,
     timestamp: UnixMs,
     matched_expectations: Type.Boolean({ description: "Everything was as the check expects it" }),
-    warnings: Type.Array(Type.String({ maxLength: 500 }), { maxItems: 20, description: "What is fine now but worth knowing", examples: [[]] }),
+    warnings: Type.Array(Type.String({ maxLength: 500 }), {
+      maxItems: 20,
+      description: "What is fine now but worth knowing",
+      examples: [[]],
+    }),
     ...measurementFields,
   },
   { additionalProperties: false },
@@ -151,7 +209,10 @@ export const ResultsReply = Type.Object(
     stored: Type.Integer({ description: "New results", examples: [98] }),
     duplicates: Type.Integer({ description: "Results that were here already", examples: [2] }),
     dropped_future: Type.Integer({ description: "Results of a time that cannot be", examples: [0] }),
-    dropped_unassigned: Type.Integer({ description: "Results of targets that the region does not probe", examples: [0] }),
+    dropped_unassigned: Type.Integer({
+      description: "Results of targets that the region does not probe",
+      examples: [0],
+    }),
   },
   { title: "ResultsReply", description: "Every result sent is in exactly one of the counts" },
 );

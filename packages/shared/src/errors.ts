@@ -12,7 +12,10 @@ export const errorCodes = {
   INVALID_HOST: { status: 400, when: "the Host header is not a host" },
   UNSUPPORTED_MEDIA_TYPE: { status: 415, when: "the Content-Type is not application/json" },
   PAYLOAD_TOO_LARGE: { status: 413, when: "the body is larger than the route takes" },
-  RATE_LIMITED: { status: 429, when: "too many requests in the last minute; Retry-After says when to come back, details.scope whose budget is used up" },
+  RATE_LIMITED: {
+    status: 429,
+    when: "too many requests in the last minute; Retry-After says when to come back, details.scope whose budget is used up",
+  },
   // Who is asking
   UNAUTHENTICATED: { status: 401, when: "no valid session or token came with the request" },
   FORBIDDEN: { status: 403, when: "the caller may not do this" },
@@ -20,7 +23,10 @@ export const errorCodes = {
   OWNER_REQUIRED: { status: 403, when: "only an owner of the organisation may do this" },
   CSRF_REJECTED: { status: 403, when: "a cookie-authenticated write came from another origin" },
   INVITATION_INVALID: { status: 400, when: "an invitation is unknown, used, revoked or expired" },
-  INVITATION_FOR_ANOTHER: { status: 403, when: "the invitation was sent to another address than the one that is signed in" },
+  INVITATION_FOR_ANOTHER: {
+    status: 403,
+    when: "the invitation was sent to another address than the one that is signed in",
+  },
   SIGN_IN_LINK_INVALID: { status: 400, when: "a sign-in link is unknown, used or expired" },
   // Routes and resources
   NOT_FOUND: { status: 404, when: "no such route or resource" },
@@ -51,29 +57,50 @@ export const errorCodes = {
   INVALID_TIMEOUT: { status: 400, when: "the timeout is not a whole number of milliseconds from 100 to 60000" },
   INVALID_TCP_PORT: { status: 400, when: "the port is not in 1..65535" },
   INVALID_TCP_HOST: { status: 400, when: "the host is empty or not a host name or address" },
-  INVALID_TLS_CERT_PARAMS: { status: 400, when: "server_name is no host name, or warn_days is not more than critical_days" },
-  INVALID_DNS_PARAMS: { status: 400, when: "the domain, the record type, the resolver or the expected text of a dns check cannot be used" },
-  INVALID_DOMAIN_PARAMS: { status: 400, when: "domain is no registered domain, or warn_days is not more than critical_days" },
+  INVALID_TLS_CERT_PARAMS: {
+    status: 400,
+    when: "server_name is no host name, or warn_days is not more than critical_days",
+  },
+  INVALID_DNS_PARAMS: {
+    status: 400,
+    when: "the domain, the record type, the resolver or the expected text of a dns check cannot be used",
+  },
+  INVALID_DOMAIN_PARAMS: {
+    status: 400,
+    when: "domain is no registered domain, or warn_days is not more than critical_days",
+  },
   INVALID_ALERT_CONFIG: { status: 400, when: "an alert binding or an alerting number is not valid" },
   INVALID_REGION_POLICY: { status: 422, when: "the region policy counts no region, or more than there are" },
   REGION_INVALID: { status: 422, when: "a region is unknown, disabled or listed twice, or there is none" },
   BULK_EMPTY: { status: 400, when: "a bulk request has nothing in it" },
   BULK_TOO_LARGE: { status: 413, when: "a bulk request has more than 10,000 items" },
   CHECK_KIND_IMMUTABLE: { status: 400, when: "a PATCH tries to change the kind of a check" },
-  SECRET_UNREADABLE: { status: 409, when: "a stored secret was sealed under a key that is not configured; details.pointer names it" },
+  SECRET_UNREADABLE: {
+    status: 409,
+    when: "a stored secret was sealed under a key that is not configured; details.pointer names it",
+  },
   REDACTION_SENTINEL: { status: 400, when: "a secret field still holds the mask ***" },
   SSRF_BLOCKED: { status: 400, when: "the address is private, local or reserved" },
   ABUSE_BLOCKED: { status: 400, when: "what is asked for would harm somebody; details.reason says how" },
-  URL_PATTERN_BLOCKED: { status: 400, when: "the path of the URL is one that attackers look for, or that the operator has listed" },
+  URL_PATTERN_BLOCKED: {
+    status: 400,
+    when: "the path of the URL is one that attackers look for, or that the operator has listed",
+  },
   DOMAIN_DENYLISTED: { status: 400, when: "the operator has listed the domain, or one that it lies below" },
   BAD_TIME_RANGE: { status: 400, when: "to is not after from" },
   // Channels
   CHANNEL_NAME_TAKEN: { status: 422, when: "another channel of the organisation has this name" },
   CHANNEL_NAME_INVALID: { status: 400, when: "the channel name is empty or longer than 100 characters" },
   INVALID_CHANNEL_CONFIG: { status: 400, when: "the channel configuration is not valid for its kind" },
-  CHANNEL_QUOTA_EXCEEDED: { status: 422, when: "the plan allows no more notification channels; details name the limit and what is there" },
+  CHANNEL_QUOTA_EXCEEDED: {
+    status: 422,
+    when: "the plan allows no more notification channels; details name the limit and what is there",
+  },
   CHANNEL_TEST_FAILED: { status: 422, when: "the test message could not be delivered" },
-  QUOTA_EXCEEDED: { status: 422, when: "the plan allows no more of this; details name the quota, its limit and what is there" },
+  QUOTA_EXCEEDED: {
+    status: 422,
+    when: "the plan allows no more of this; details name the quota, its limit and what is there",
+  },
   // Organisations and credentials
   INVALID_EXPIRY: { status: 400, when: "expires_at is in the past" },
   LAST_SIGN_IN_METHOD: { status: 409, when: "without this linked provider the user could not sign in any more" },

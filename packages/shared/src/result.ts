@@ -10,14 +10,26 @@ export const circuitOpen = "circuit_open";
 const CheckStatusSchema = Type.Enum([...checkStatuses], { description: "What the run found" });
 
 const ms = (what: string, example: number) =>
-  Type.Union([Type.Number({ minimum: 0, maximum: 86_400_000 }), Type.Null()], { description: `${what}, milliseconds; null where the kind skips the phase`, examples: [example] });
+  Type.Union([Type.Number({ minimum: 0, maximum: 86_400_000 }), Type.Null()], {
+    description: `${what}, milliseconds; null where the kind skips the phase`,
+    examples: [example],
+  });
 
 /** The measured part of a result, the same on the agent's wire and in the API. Phases are those of a fresh connection. */
 export const measurementFields = {
   status: CheckStatusSchema,
-  error: Type.Union([Type.String({ maxLength: 2000 }), Type.Null()], { description: "What was wrong, in words; null when nothing was", examples: [null] }),
-  http_status: Type.Union([Type.Integer({ minimum: 100, maximum: 999 }), Type.Null()], { description: "Status code of the last response; null for other kinds", examples: [200] }),
-  response_size: Type.Union([Type.Integer({ minimum: 0, maximum: 2_147_483_647 }), Type.Null()], { description: "Body bytes read", examples: [5120] }),
+  error: Type.Union([Type.String({ maxLength: 2000 }), Type.Null()], {
+    description: "What was wrong, in words; null when nothing was",
+    examples: [null],
+  }),
+  http_status: Type.Union([Type.Integer({ minimum: 100, maximum: 999 }), Type.Null()], {
+    description: "Status code of the last response; null for other kinds",
+    examples: [200],
+  }),
+  response_size: Type.Union([Type.Integer({ minimum: 0, maximum: 2_147_483_647 }), Type.Null()], {
+    description: "Body bytes read",
+    examples: [5120],
+  }),
   dns_ms: ms("Name resolution", 4.2),
   connect_ms: ms("TCP connect", 11.8),
   tls_ms: ms("TLS handshake", 23.5),

@@ -40,7 +40,13 @@ export function jitterMs(targetId: string, slotMs: number, intervalMs: number, j
  * The first slot whose run has not started yet at `nowMs`. Not the first slot from now on: whoever takes a target over between
  * a slot and its jittered start would leave that slot to nobody.
  */
-export function nextSlot(targetId: string, region: string, intervalMs: number, jitterPct: number, nowMs: number): number {
+export function nextSlot(
+  targetId: string,
+  region: string,
+  intervalMs: number,
+  jitterPct: number,
+  nowMs: number,
+): number {
   const phase = phaseMs(targetId, region, intervalMs);
   const slot = slotAtOrAfter(nowMs, phase, intervalMs);
   // A jitter of at most one interval: of the slots that have passed only the last can be yet to start.

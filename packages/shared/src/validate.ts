@@ -51,7 +51,11 @@ function validatorOf(schema: object): Validator {
 export function validate<S extends TSchema>(schema: S, value: unknown, base = ""): Static<S> {
   const filled = hasDefaults(schema) ? Default(schema, value) : value;
   if (validatorOf(schema).Check(filled)) return filled as Static<S>;
-  const problem = explain(schema as SchemaNode, filled, base, "INVALID_BODY") ?? { pointer: base, message: "The value does not fit.", code: "INVALID_BODY" as const };
+  const problem = explain(schema as SchemaNode, filled, base, "INVALID_BODY") ?? {
+    pointer: base,
+    message: "The value does not fit.",
+    code: "INVALID_BODY" as const,
+  };
   throw new AppError(problem.code, problem.message, { field: problem.pointer });
 }
 
@@ -89,14 +93,24 @@ function leafMessage(node: SchemaNode, message: string): string {
   return message;
 }
 
-function explainUnion(node: SchemaNode, branches: SchemaNode[], value: unknown, pointer: string, code: ErrorCode): Problem | null {
+function explainUnion(
+  node: SchemaNode,
+  branches: SchemaNode[],
+  value: unknown,
+  pointer: string,
+  code: ErrorCode,
+): Problem | null {
   if (validatorOf(node).Check(value)) return null;
   const tag = node.discriminator;
   if (tag !== undefined && isObject(value)) {
     const tags = branches.map((branch) => branch.properties?.[tag]?.const);
     const at = tags.indexOf(value[tag]);
     if (at >= 0) return explain(branches[at]!, value, pointer, code);
-    return { pointer: `${pointer}/${tag}`, code, message: `${name(`${pointer}/${tag}`)} must be one of ${tags.join(", ")}.` };
+    return {
+      pointer: `${pointer}/${tag}`,
+      code,
+      message: `${name(`${pointer}/${tag}`)} must be one of ${tags.join(", ")}.`,
+    };
   }
   const real = branches.filter((branch) => branch.type !== "null");
   const sameType = real.filter((branch) => typeOf(value) === branch.type);
@@ -113,18 +127,31 @@ function explainObject(node: SchemaNode, value: unknown, pointer: string, code: 
   if (node.additionalProperties === false) {
     const unknown = keys.find((key) => !Object.hasOwn(properties, key));
     if (unknown !== undefined) {
-      return { pointer: join(pointer, unknown), code: "UNKNOWN_FIELD", message: `There is no field "${unknown}" here.${suggestion(unknown, Object.keys(properties))}` };
+      return {
+        pointer: join(pointer, unknown),
+        code: "UNKNOWN_FIELD",
+        message: `There is no field "${unknown}" here.${suggestion(unknown, Object.keys(properties))}`,
+      };
     }
   }
   for (const key of node.required ?? []) {
     // A union fills in defaults only in a branch that fits, so what has one may still be missing here and is not what is wrong.
     const { errorCode: own, default: fallback } = properties[key] ?? {};
     if (fallback === undefined && !Object.hasOwn(value, key))
-      return { pointer: join(pointer, key), code: isErrorCode(own) ? own : code, message: `${name(join(pointer, key))} is required.` };
+      return {
+        pointer: join(pointer, key),
+        code: isErrorCode(own) ? own : code,
+        message: `${name(join(pointer, key))} is required.`,
+      };
   }
   if (node.minProperties !== undefined && keys.length < node.minProperties)
-    return { pointer, code, message: `${name(pointer)} must have at least ${node.minProperties} field${node.minProperties === 1 ? "" : "s"}.` };
-  if (node.maxProperties !== undefined && keys.length > node.maxProperties) return { pointer, code, message: `${name(pointer)} must have at most ${node.maxProperties} fields.` };
+    return {
+      pointer,
+      code,
+      message: `${name(pointer)} must have at least ${node.minProperties} field${node.minProperties === 1 ? "" : "s"}.`,
+    };
+  if (node.maxProperties !== undefined && keys.length > node.maxProperties)
+    return { pointer, code, message: `${name(pointer)} must have at most ${node.maxProperties} fields.` };
   const any = Object.values(node.patternProperties ?? {})[0];
   for (const key of keys) {
     const child = Object.hasOwn(properties, key) ? properties[key] : any;
@@ -139,8 +166,17 @@ function explainArray(node: SchemaNode, value: unknown, pointer: string, code: E
   const { minItems = 0, maxItems = Array.isArray(node.items) ? node.items.length : Infinity } = node;
   if (value.length < minItems || value.length > maxItems) {
     const own = node.sizeCodes?.[value.length < minItems ? 0 : 1];
-    const wanted = minItems === maxItems ? `exactly ${minItems}` : value.length < minItems ? `at least ${minItems}` : `at most ${maxItems}`;
-    return { pointer, code: isErrorCode(own) ? own : code, message: `${name(pointer)} must have ${wanted} item${wanted.endsWith(" 1") ? "" : "s"}.` };
+    const wanted =
+      minItems === maxItems
+        ? `exactly ${minItems}`
+        : value.length < minItems
+          ? `at least ${minItems}`
+          : `at most ${maxItems}`;
+    return {
+      pointer,
+      code: isErrorCode(own) ? own : code,
+      message: `${name(pointer)} must have ${wanted} item${wanted.endsWith(" 1") ? "" : "s"}.`,
+    };
   }
   for (const [at, item] of value.entries()) {
     const child = Array.isArray(node.items) ? node.items[at] : node.items;
@@ -151,8 +187,10 @@ function explainArray(node: SchemaNode, value: unknown, pointer: string, code: E
   return error === undefined ? null : { pointer, code, message: `${name(pointer)} ${error.message}.` };
 }
 
-const isObject = (value: unknown): value is Json => typeof value === "object" && value !== null && !Array.isArray(value);
-const typeOf = (value: unknown): string => (value === null ? "null" : Array.isArray(value) ? "array" : Number.isInteger(value) ? "integer" : typeof value);
+const isObject = (value: unknown): value is Json =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
+const typeOf = (value: unknown): string =>
+  value === null ? "null" : Array.isArray(value) ? "array" : Number.isInteger(value) ? "integer" : typeof value;
 const join = (pointer: string, key: string): string => `${pointer}/${key.replaceAll("~", "~0").replaceAll("/", "~1")}`;
 
 /** How a person would call the place: `check.timeout`, or "The body". */
@@ -168,7 +206,10 @@ function name(pointer: string): string {
 
 /** ` Did you mean "url"?` when a known name is one slip away. */
 export function suggestion(wrong: string, known: readonly string[]): string {
-  const near = known.find((key) => key.toLowerCase().replaceAll(/[_-]/g, "") === wrong.toLowerCase().replaceAll(/[_-]/g, "") || oneSlip(wrong, key));
+  const near = known.find(
+    (key) =>
+      key.toLowerCase().replaceAll(/[_-]/g, "") === wrong.toLowerCase().replaceAll(/[_-]/g, "") || oneSlip(wrong, key),
+  );
   return near === undefined ? "" : ` Did you mean "${near}"?`;
 }
 
@@ -176,5 +217,9 @@ function oneSlip(a: string, b: string): boolean {
   if (Math.abs(a.length - b.length) > 1 || Math.min(a.length, b.length) < 3) return false;
   let start = 0;
   while (start < a.length && a[start] === b[start]) start++;
-  return a.slice(start + 1) === b.slice(start + 1) || a.slice(start + 1) === b.slice(start) || a.slice(start) === b.slice(start + 1);
+  return (
+    a.slice(start + 1) === b.slice(start + 1) ||
+    a.slice(start + 1) === b.slice(start) ||
+    a.slice(start) === b.slice(start + 1)
+  );
 }

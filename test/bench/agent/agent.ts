@@ -16,18 +16,44 @@ export interface MeasuredAgent {
 }
 
 /** A real agent with its spool on disk, as it runs in production. */
-export async function startMeasuredAgent(t: Teardown, options: { url: string; env?: NodeJS.ProcessEnv }): Promise<MeasuredAgent> {
-  const args = ["run", "--url", options.url, "--allow-private-targets", "--stats-secs", String(statsSecs), "--spool-dir", tempFolder(t, "spool")];
-  const { child, pid, lines } = await startChild(program, args, { SM_AGENT_TOKEN: "sm_agent_benchmark", ...options.env }, nodeArgs);
+export async function startMeasuredAgent(
+  t: Teardown,
+  options: { url: string; env?: NodeJS.ProcessEnv },
+): Promise<MeasuredAgent> {
+  const args = [
+    "run",
+    "--url",
+    options.url,
+    "--allow-private-targets",
+    "--stats-secs",
+    String(statsSecs),
+    "--spool-dir",
+    tempFolder(t, "spool"),
+  ];
+  const { child, pid, lines } = await startChild(
+    program,
+    args,
+    { SM_AGENT_TOKEN: "sm_agent_benchmark", ...options.env },
+    nodeArgs,
+  );
   t.teardown(() => endChild(child));
   return {
     pid,
     forget: () => void (lines.length = 0),
     numbers() {
-      const windows = lines.map((line) => JSON.parse(line) as Numbers & { msg: string }).filter(({ msg }) => msg === "numbers");
-      const sum = (of: "skipped" | "missed" | "throttled"): number => windows.reduce((total, window) => total + window[of], 0);
+      const windows = lines
+        .map((line) => JSON.parse(line) as Numbers & { msg: string })
+        .filter(({ msg }) => msg === "numbers");
+      const sum = (of: "skipped" | "missed" | "throttled"): number =>
+        windows.reduce((total, window) => total + window[of], 0);
       const middle = (of: "lag_p50_ms" | "lag_p99_ms"): number => median(windows.map((window) => window[of]));
-      return { lag_p50_ms: middle("lag_p50_ms"), lag_p99_ms: middle("lag_p99_ms"), skipped: sum("skipped"), missed: sum("missed"), throttled: sum("throttled") };
+      return {
+        lag_p50_ms: middle("lag_p50_ms"),
+        lag_p99_ms: middle("lag_p99_ms"),
+        skipped: sum("skipped"),
+        missed: sum("missed"),
+        throttled: sum("throttled"),
+      };
     },
   };
 }

@@ -1,6 +1,13 @@
 import { createServer, type IncomingMessage, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
-import { type AgentResult, type AssignedCheck, protocolVersion, type PullReply, type ResultsReply, type ResultsRequest } from "@statusmesh/shared/agent-protocol";
+import {
+  type AgentResult,
+  type AssignedCheck,
+  protocolVersion,
+  type PullReply,
+  type ResultsReply,
+  type ResultsRequest,
+} from "@statusmesh/shared/agent-protocol";
 import type { CheckSpec } from "@statusmesh/shared/checks";
 import { newId } from "@statusmesh/shared/ids";
 import { phaseMs, slotAtOrAfter } from "@statusmesh/shared/schedule";
@@ -20,7 +27,13 @@ export interface StubControlPlane {
 
 /** Enough of a control plane for one agent: hands out checks, and acknowledges everything. */
 export async function stubControlPlane(t: Teardown): Promise<StubControlPlane> {
-  const nothing = () => ({ batches: 0, results: 0, byStatus: {} as Record<string, number>, errors: [] as string[], totalMs: [] as number[] });
+  const nothing = () => ({
+    batches: 0,
+    results: 0,
+    byStatus: {} as Record<string, number>,
+    errors: [] as string[],
+    totalMs: [] as number[],
+  });
   let received = nothing();
   let assigned: AssignedCheck[] = [];
   let cursor = 1;
@@ -37,7 +50,8 @@ export async function stubControlPlane(t: Teardown): Promise<StubControlPlane> {
   };
   const server: Server = createServer((request, response) => {
     void readJson(request).then(async (body) => {
-      const answer = (reply: PullReply | ResultsReply): void => void response.setHeader("content-type", "application/json").end(JSON.stringify(reply));
+      const answer = (reply: PullReply | ResultsReply): void =>
+        void response.setHeader("content-type", "application/json").end(JSON.stringify(reply));
       if (request.url?.endsWith("/results") === true) {
         const { results } = body as ResultsRequest;
         note(results);
@@ -81,7 +95,8 @@ export async function stubControlPlane(t: Teardown): Promise<StubControlPlane> {
       const soon = Date.now() + 1000;
       assigned = specs.map((check) => {
         const id = newId();
-        const next_due_at = when === "together" ? soon : slotAtOrAfter(soon, phaseMs(id, region, intervalMs), intervalMs);
+        const next_due_at =
+          when === "together" ? soon : slotAtOrAfter(soon, phaseMs(id, region, intervalMs), intervalMs);
         return { target_id: id, org_id: newId(), version: "1", interval_ms: intervalMs, next_due_at, check };
       });
       cursor++;

@@ -12,7 +12,15 @@ export function specOf(kind: Measurable, n: number, port: number): CheckSpec {
   const host = hostOf(n, kind === "https");
   const timeout = 10_000;
   if (kind === "tcp") return { type: "tcp", host, port, timeout };
-  if (kind === "dns") return { type: "dns", domain: zone.name, record_type: "A", resolver: `127.0.0.1:${port}`, expected_contains: zone.address, timeout };
+  if (kind === "dns")
+    return {
+      type: "dns",
+      domain: zone.name,
+      record_type: "A",
+      resolver: `127.0.0.1:${port}`,
+      expected_contains: zone.address,
+      timeout,
+    };
   return {
     type: "http",
     url: `${kind}://${host}:${port}/health?check=${n}`,

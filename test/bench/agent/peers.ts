@@ -35,8 +35,18 @@ export interface RawClient {
 }
 
 /** Starts the yardstick: the barest client, against the same server. */
-export async function startRaw(t: Teardown, kind: Measurable, port: number, perSecond: number, env: NodeJS.ProcessEnv = {}): Promise<RawClient> {
-  const raw: Child = await startChild(new URL("./raw.js", import.meta.url), [kind, String(port), String(perSecond)], env);
+export async function startRaw(
+  t: Teardown,
+  kind: Measurable,
+  port: number,
+  perSecond: number,
+  env: NodeJS.ProcessEnv = {},
+): Promise<RawClient> {
+  const raw: Child = await startChild(
+    new URL("./raw.js", import.meta.url),
+    [kind, String(port), String(perSecond)],
+    env,
+  );
   t.teardown(() => endChild(raw.child));
   return {
     pid: raw.pid,

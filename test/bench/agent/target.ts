@@ -15,7 +15,16 @@ if (kind === "dns") {
   const socket = createSocket("udp4");
   socket.on("message", (question, { port, address }) => {
     const { id, questions } = decode(question);
-    socket.send(encode({ type: "response", id: id ?? 0, questions: questions ?? [], answers: [{ type: "A", name: zone.name, ttl: 60, data: zone.address }] }), port, address);
+    socket.send(
+      encode({
+        type: "response",
+        id: id ?? 0,
+        questions: questions ?? [],
+        answers: [{ type: "A", name: zone.name, ttl: 60, data: zone.address }],
+      }),
+      port,
+      address,
+    );
   });
   socket.bind(0, "127.0.0.1", () => ready(socket.address().port));
 } else {

@@ -7,9 +7,17 @@ const headEnd = Buffer.from("\r\n\r\n");
  * Writes bytes and counts them, so that a core of load generator keeps a core of server busy. Returns answers per second;
  * throws when one is not a 200.
  */
-export async function requestsPerSecond(options: { port: number; path: string; headers: Record<string, string>; connections: number; ms: number }): Promise<number> {
+export async function requestsPerSecond(options: {
+  port: number;
+  path: string;
+  headers: Record<string, string>;
+  connections: number;
+  ms: number;
+}): Promise<number> {
   const { port, path, connections, ms } = options;
-  const lines = Object.entries({ host: `127.0.0.1:${port}`, ...options.headers }).map(([name, value]) => `${name}: ${value}\r\n`);
+  const lines = Object.entries({ host: `127.0.0.1:${port}`, ...options.headers }).map(
+    ([name, value]) => `${name}: ${value}\r\n`,
+  );
   const request = Buffer.from(`GET ${path} HTTP/1.1\r\n${lines.join("")}\r\n`);
   const began = performance.now();
   let answers = 0;

@@ -42,7 +42,13 @@ export async function loadReads(t: Teardown, targetCount: number): Promise<Loade
   const ids = Array.from({ length: targetCount }, newId);
   await insertTargets(sql, { ids, orgId: olga.orgId, region: regions[0], intervalSecs: 60, confirmations: 2 });
   await dressTargets(sql, olga.orgId, ids);
-  await insertTargets(sql, { ids: Array.from({ length: 200 }, newId), orgId: (await castIn(sql)).xenia.orgId, region: regions[0], intervalSecs: 60, confirmations: 2 });
+  await insertTargets(sql, {
+    ids: Array.from({ length: 200 }, newId),
+    orgId: (await castIn(sql)).xenia.orgId,
+    region: regions[0],
+    intervalSecs: 60,
+    confirmations: 2,
+  });
 
   const hour = Math.floor(Date.now() / hourMs) * hourMs;
   await ensurePartitions(sql, new Date(hour - (busyDays + 1) * dayMs), new Date(hour + dayMs));
@@ -50,7 +56,8 @@ export async function loadReads(t: Teardown, targetCount: number): Promise<Loade
   // Day by day and in the order of time, as results come.
   const whole = Array.from({ length: days * 24 + 1 }, (_, n) => hour - (days * 24 - n) * hourMs);
   for (const part of chunked(whole, 24)) await insertHourly(sql, ids, part[0]!, part.at(-1)!);
-  for (let day = hour - busyDays * dayMs; day < Date.now(); day += dayMs) await insertMinutely(sql, busy, day, Math.min(day + dayMs, Date.now()));
+  for (let day = hour - busyDays * dayMs; day < Date.now(); day += dayMs)
+    await insertMinutely(sql, busy, day, Math.min(day + dayMs, Date.now()));
   const [counted] = await sql<{ count: number }[]>`select count(*)::int as count from results`;
   // The job sums up the last day of all targets, and of the time before those that are asked for: their hours are marked.
   const begin = hour - dayMs;
@@ -136,8 +143,15 @@ async function report(url: string, token: string, ids: readonly string[]): Promi
   const pool = new Pool(url, { connections: 2 });
   for (const ago of [90_000, 30_000]) {
     for (const some of chunked(ids, 1000)) {
-      const body = JSON.stringify(batchOf(some.map((id, n) => runOf(id, Date.now() - ago, n % 50 === 3 ? "down" : "up"))));
-      const reply = await pool.request({ method: "POST", path: "/api/agent/results", headers: { authorization: `Bearer ${token}`, "content-type": "application/json" }, body });
+      const body = JSON.stringify(
+        batchOf(some.map((id, n) => runOf(id, Date.now() - ago, n % 50 === 3 ? "down" : "up"))),
+      );
+      const reply = await pool.request({
+        method: "POST",
+        path: "/api/agent/results",
+        headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
+        body,
+      });
       const text = await reply.body.text();
       if (reply.statusCode !== 200) throw new Error(text);
     }

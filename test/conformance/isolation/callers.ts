@@ -27,7 +27,12 @@ export async function homesOf(sql: Sql, { olga, milan, xenia }: Cast): Promise<H
   const gone = { ...acme, orgId: await make.org(sql, acme, "") };
   await sql`update orgs set deleted_at = now() where id = ${gone.orgId}`;
   const colleague = await make.member(sql, acme, xenia.orgId);
-  return { acme, second, gone, other: { orgId: xenia.orgId, userId: xenia.userId, ownerId: xenia.userId, memberId: colleague } };
+  return {
+    acme,
+    second,
+    gone,
+    other: { orgId: xenia.orgId, userId: xenia.userId, ownerId: xenia.userId, memberId: colleague },
+  };
 }
 
 export interface Callers {
@@ -54,36 +59,90 @@ export async function callersOf(t: Teardown, url: string, sql: Sql, cast: Cast, 
   const { acme, other, second, gone } = homes;
   // The trace is the caller's, so that two answers may be compared to the byte.
   const nobody = connect(t, url, null).with({ traceparent: `00-${"12".repeat(16)}-${"34".repeat(8)}-01` });
-  const signedIn = async (userId: string, orgId: string) => nobody.with({ cookie: `_sm_session=${await sessionOf(sql, { userId, orgId })}`, "sec-fetch-site": "same-origin" });
+  const signedIn = async (userId: string, orgId: string) =>
+    nobody.with({ cookie: `_sm_session=${await sessionOf(sql, { userId, orgId })}`, "sec-fetch-site": "same-origin" });
   const bearing = (token: string) => nobody.with({ authorization: `Bearer ${token}` });
   const boundTo = async (orgId: string) => bearing(await tokenOf(sql, { userId: olga.userId, orgId }));
-  const unbound = async (allowed: readonly Scope[]) => bearing(await tokenOf(sql, olga, { scopes: allowed, bound: false })).with({ "x-sm-org": olga.orgSlug });
-  const full = { admitted: true, deleted: false, role: "owner", scopes: new Set<string>(scopes), by: "session", home: acme } as const;
+  const unbound = async (allowed: readonly Scope[]) =>
+    bearing(await tokenOf(sql, olga, { scopes: allowed, bound: false })).with({ "x-sm-org": olga.orgSlug });
+  const full = {
+    admitted: true,
+    deleted: false,
+    role: "owner",
+    scopes: new Set<string>(scopes),
+    by: "session",
+    home: acme,
+  } as const;
 
   const outsider = await signedIn(xenia.userId, other.orgId);
   const elsewhere = await boundTo(second.orgId);
   const only = new Map<Scope, Caller>();
-  for (const scope of scopes) only.set(scope, { ...full, title: `a token with ${scope} alone`, client: await unbound([scope]), scopes: new Set([scope]), by: "token" });
+  for (const scope of scopes)
+    only.set(scope, {
+      ...full,
+      title: `a token with ${scope} alone`,
+      client: await unbound([scope]),
+      scopes: new Set([scope]),
+      by: "token",
+    });
   const without: Caller[] = [];
   for (const scope of scopes) {
     const rest = scopes.filter((it) => it !== scope);
-    without.push({ ...full, title: `a token without ${scope}`, client: await unbound(rest), scopes: new Set(rest), by: "token" });
+    without.push({
+      ...full,
+      title: `a token without ${scope}`,
+      client: await unbound(rest),
+      scopes: new Set(rest),
+      by: "token",
+    });
   }
   const inGone = { ...full, deleted: true, home: gone };
   return {
     owner: { ...full, title: "the owner", client: await signedIn(olga.userId, acme.orgId) },
-    member: { ...full, title: "a member", client: await signedIn(milan.userId, acme.orgId), role: "member", home: { ...acme, userId: milan.userId } },
+    member: {
+      ...full,
+      title: "a member",
+      client: await signedIn(milan.userId, acme.orgId),
+      role: "member",
+      home: { ...acme, userId: milan.userId },
+    },
     bound: { ...full, title: "a token of the organisation", client: await boundTo(acme.orgId), by: "bound token" },
     outsider: { ...full, title: "an outsider", client: outsider, home: other },
-    elsewhere: { ...full, title: "a token of another organisation of the owner", client: elsewhere, home: second, by: "bound token" },
+    elsewhere: {
+      ...full,
+      title: "a token of another organisation of the owner",
+      client: elsewhere,
+      home: second,
+      by: "bound token",
+    },
     intruders: [
-      { ...full, title: "an outsider's session that names the organisation", client: outsider.with({ "x-sm-org": olga.orgSlug }), admitted: false },
-      { ...full, title: "a token of another organisation that names this one", client: elsewhere.with({ "x-sm-org": olga.orgSlug }), admitted: false },
-      { ...full, title: "an outsider's token that names the organisation", client: bearing(xenia.token).with({ "x-sm-org": olga.orgSlug }), admitted: false },
+      {
+        ...full,
+        title: "an outsider's session that names the organisation",
+        client: outsider.with({ "x-sm-org": olga.orgSlug }),
+        admitted: false,
+      },
+      {
+        ...full,
+        title: "a token of another organisation that names this one",
+        client: elsewhere.with({ "x-sm-org": olga.orgSlug }),
+        admitted: false,
+      },
+      {
+        ...full,
+        title: "an outsider's token that names the organisation",
+        client: bearing(xenia.token).with({ "x-sm-org": olga.orgSlug }),
+        admitted: false,
+      },
     ],
     ofGone: [
       { ...inGone, title: "the owner of a deleted organisation", client: await signedIn(olga.userId, gone.orgId) },
-      { ...inGone, title: "a member of a deleted organisation", client: await signedIn(milan.userId, gone.orgId), role: "member" },
+      {
+        ...inGone,
+        title: "a member of a deleted organisation",
+        client: await signedIn(milan.userId, gone.orgId),
+        role: "member",
+      },
       { ...inGone, title: "a token of a deleted organisation", client: await boundTo(gone.orgId), by: "bound token" },
     ],
     without,

@@ -42,7 +42,9 @@ const otherIds: Readonly<Record<string, readonly IdPlace[]>> = {
   "POST /api/v1/targets/bulk-action": [{ place: "/ids/0", thing: "target", refusal: "none" }],
   "PUT /api/v1/targets/{id}/regions": [{ place: "/regions/0", thing: "region", refusal: "REGION_INVALID" }],
   "POST /api/v1/status-pages/{id}/components": [{ place: "/target_id", thing: "target", refusal: "TARGET_NOT_FOUND" }],
-  "POST /api/v1/status-pages/{id}/components/reorder": [{ place: "/target_ids/0", thing: "component", refusal: "INVALID_COMPONENT_ID" }],
+  "POST /api/v1/status-pages/{id}/components/reorder": [
+    { place: "/target_ids/0", thing: "component", refusal: "INVALID_COMPONENT_ID" },
+  ],
   "GET /api/v1/orgs/{id}/audit": [
     { place: "?user_id", thing: "member", refusal: "none" },
     { place: "?resource_id", thing: "target", refusal: "none" },
@@ -55,14 +57,19 @@ export function idsOf(route: Route): IdPlace[] {
   const inPath = [...route.path.matchAll(/\{\w+\}/g)].map((match): IdPlace => {
     const prefix = route.path.slice(0, match.index + match[0].length);
     const known = pathIds[prefix];
-    if (known === undefined) throw new Error(`Add "${prefix}" to pathIds in test/conformance/isolation/ids.ts: what the id names, and the code for one that there is not.`);
+    if (known === undefined)
+      throw new Error(
+        `Add "${prefix}" to pathIds in test/conformance/isolation/ids.ts: what the id names, and the code for one that there is not.`,
+      );
     return { place: match[0], ...known };
   });
   const others = otherIds[nameOf(route)] ?? [];
   const known = new Set(others.map(({ place }) => place));
   const missing = [...bodyIds(route.body, ""), ...queryIds(route)].find((place) => !known.has(place));
   if (missing !== undefined)
-    throw new Error(`Add "${missing}" of ${nameOf(route)} to otherIds in test/conformance/isolation/ids.ts: what the id names, and how one that there is not is answered.`);
+    throw new Error(
+      `Add "${missing}" of ${nameOf(route)} to otherIds in test/conformance/isolation/ids.ts: what the id names, and how one that there is not is answered.`,
+    );
   return [...inPath, ...others];
 }
 
@@ -71,13 +78,21 @@ const isIdName = (name: string): boolean => /(?:^|_)ids?$|^regions$/.test(name);
 /** Places in a body that hold ids, by their names; below `/config` they are ids of a channel's vendor. */
 function bodyIds(schema: unknown, at: string): string[] {
   if (typeof schema !== "object" || schema === null || at === "/config") return [];
-  const { properties = {}, items, anyOf = [] } = schema as { properties?: Record<string, { type?: string }>; items?: unknown; anyOf?: unknown[] };
+  const {
+    properties = {},
+    items,
+    anyOf = [],
+  } = schema as { properties?: Record<string, { type?: string }>; items?: unknown; anyOf?: unknown[] };
   const own = Object.entries(properties).flatMap(([name, child]) => {
     const place = `${at}/${name}`;
     if (!isIdName(name)) return bodyIds(child, place);
     return [child.type === "array" ? `${place}/0` : place];
   });
-  return [...own, ...(items === undefined ? [] : bodyIds(items, `${at}/0`)), ...anyOf.flatMap((branch) => bodyIds(branch, at))];
+  return [
+    ...own,
+    ...(items === undefined ? [] : bodyIds(items, `${at}/0`)),
+    ...anyOf.flatMap((branch) => bodyIds(branch, at)),
+  ];
 }
 
 const queryIds = (route: Route): string[] =>

@@ -20,7 +20,8 @@ export class Planted {
   /** The ids of `home` for these places: kept ones, or new ones that nobody else uses. */
   async ids(places: readonly IdPlace[], home: Home, fresh: boolean): Promise<string[]> {
     const ids: string[] = [];
-    for (const { thing } of places) ids.push(await (fresh ? this.#make(thing, home, ids.at(-1) ?? "") : this.#keep(thing, home, ids.at(-1) ?? "")));
+    for (const { thing } of places)
+      ids.push(await (fresh ? this.#make(thing, home, ids.at(-1) ?? "") : this.#keep(thing, home, ids.at(-1) ?? "")));
     return ids;
   }
 
@@ -42,7 +43,12 @@ export class Planted {
 let count = 0;
 
 /** Asks `route` with these ids at these places, and otherwise with a good body. */
-export async function ask(client: Client, route: Route, places: readonly IdPlace[], ids: readonly string[]): Promise<Answer> {
+export async function ask(
+  client: Client,
+  route: Route,
+  places: readonly IdPlace[],
+  ids: readonly string[],
+): Promise<Answer> {
   const body = route.body === null ? undefined : goodBodies({ targetId: newId(), mark: `-${count++}` })[nameOf(route)];
   let path = route.path;
   const query = new URLSearchParams();
@@ -51,14 +57,19 @@ export async function ask(client: Client, route: Route, places: readonly IdPlace
     else if (place.startsWith("?")) query.set(place.slice(1), ids[at]!);
     else putAt(body, place, ids[at]!);
   }
-  return await client.send(route.method, query.size === 0 ? path : `${path}?${query}`, body === undefined ? {} : { json: body });
+  return await client.send(
+    route.method,
+    query.size === 0 ? path : `${path}?${query}`,
+    body === undefined ? {} : { json: body },
+  );
 }
 
 /** Sets a value by its JSON pointer, and makes the lists and objects on the way. */
 function putAt(root: unknown, pointer: string, value: string): void {
   const keys = pointer.slice(1).split("/");
   let node = root as Record<string, unknown>;
-  for (const [at, key] of keys.slice(0, -1).entries()) node = (node[key] ??= keys[at + 1] === "0" ? [] : {}) as Record<string, unknown>;
+  for (const [at, key] of keys.slice(0, -1).entries())
+    node = (node[key] ??= keys[at + 1] === "0" ? [] : {}) as Record<string, unknown>;
   node[keys.at(-1)!] = value;
 }
 

@@ -42,7 +42,8 @@ const refusesTokens: Readonly<Record<string, readonly Standing["by"][]>> = {
 
 export function outcomeOf(route: Route, caller: Standing, ids: readonly Asked[]): Outcome {
   const name = nameOf(route);
-  if (!caller.admitted || (caller.deleted && (caller.role !== "owner" || !openWhileDeleted.test(route.path)))) return "UNAUTHENTICATED";
+  if (!caller.admitted || (caller.deleted && (caller.role !== "owner" || !openWhileDeleted.test(route.path))))
+    return "UNAUTHENTICATED";
   if (route.scope !== null && !caller.scopes.has(route.scope)) return "INSUFFICIENT_SCOPE";
   if (refusesTokens[name]?.includes(caller.by)) return "FORBIDDEN";
   // A path below an organisation is about that one: a stranger has no role there, and does not learn that there is one.

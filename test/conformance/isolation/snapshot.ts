@@ -16,11 +16,18 @@ export async function openSnapshots(sql: Sql): Promise<Snapshots> {
     select table_name as name, array_agg(column_name::text) as columns from information_schema.columns
     where table_schema = 'public' group by table_name order by table_name`;
   const tables = rows.filter(({ name }) => !beside.test(name));
-  const owned = tables.filter(({ name, columns }) => name === "orgs" || columns.includes("org_id") || columns.includes("target_id"));
-  if (owned.length < 10) throw new Error(`only ${owned.length} tables belong to an organisation: the catalogue is not read as it should be`);
+  const owned = tables.filter(
+    ({ name, columns }) => name === "orgs" || columns.includes("org_id") || columns.includes("target_id"),
+  );
+  if (owned.length < 10)
+    throw new Error(`only ${owned.length} tables belong to an organisation: the catalogue is not read as it should be`);
   const whole = tables.map(({ name }) => hashOf(name, ""));
   const keyOf = ({ name, columns }: { name: string; columns: string[] }) =>
-    name === "orgs" ? "id = $1" : columns.includes("org_id") ? "org_id = $1" : "target_id in (select id from targets where org_id = $1)";
+    name === "orgs"
+      ? "id = $1"
+      : columns.includes("org_id")
+        ? "org_id = $1"
+        : "target_id in (select id from targets where org_id = $1)";
   const ofOrg = owned.map((table) => hashOf(table.name, `where ${keyOf(table)}`));
   return { whole: () => read(sql, whole, []), of: (orgId) => read(sql, ofOrg, [orgId]) };
 }

@@ -5,7 +5,20 @@ import { insertTargetsIn } from "../../harness/targets.ts";
 import { webhook } from "../bodies.ts";
 
 /** What an id can name. */
-export type Thing = "target" | "channel" | "page" | "component" | "incident" | "session" | "identity" | "apiToken" | "org" | "member" | "invitation" | "auditEntry" | "region";
+export type Thing =
+  | "target"
+  | "channel"
+  | "page"
+  | "component"
+  | "incident"
+  | "session"
+  | "identity"
+  | "apiToken"
+  | "org"
+  | "member"
+  | "invitation"
+  | "auditEntry"
+  | "region";
 
 /** Whose things are made: an organisation with its owner and a member, and who of them has the sessions and tokens. */
 export interface Home {
@@ -34,7 +47,15 @@ export const make: Readonly<Record<Thing, Make>> = {
   },
   async page(sql, { orgId }) {
     const id = newId();
-    const branding = sql.json({ display_name: null, about: null, brand_color: null, style: "auto", show_powered_by: true, website_url: null, hide_from_search: false });
+    const branding = sql.json({
+      display_name: null,
+      about: null,
+      brand_color: null,
+      style: "auto",
+      show_powered_by: true,
+      website_url: null,
+      hide_from_search: false,
+    });
     await sql`
       insert into status_pages (id, org_id, slug, name, enabled, branding, created_at, updated_at)
       values (${id}, ${orgId}, ${`p-${id.slice(-12)}`}, 'Page', true, ${branding}, now(), now())`;

@@ -20,7 +20,10 @@ interface Ended {
 
 function check(args: string[], env: Record<string, string> = {}, input = ""): Promise<Ended> {
   const { PATH = "" } = process.env;
-  const child = spawn(process.execPath, [cli, "check", ...args], { env: { PATH, SM_SECURITY__ALLOW_PRIVATE_TARGETS: "true", ...env }, stdio: ["pipe", "pipe", "pipe"] });
+  const child = spawn(process.execPath, [cli, "check", ...args], {
+    env: { PATH, SM_SECURITY__ALLOW_PRIVATE_TARGETS: "true", ...env },
+    stdio: ["pipe", "pipe", "pipe"],
+  });
   let stdout = "";
   let stderr = "";
   child.stdout.on("data", (chunk: Buffer) => (stdout += chunk.toString()));
@@ -58,9 +61,22 @@ t.test("what was found, in words and by the exit code", async (t) => {
   const open = await tcpServer(t, () => undefined);
   t.match(await check(["tcp", `127.0.0.1:${open.port}`]), { code: 0, stdout: /^✔ up {2}127\.0\.0\.1:\d+\n/ });
   const guarded = await check(["tcp", `127.0.0.1:${open.port}`], { SM_SECURITY__ALLOW_PRIVATE_TARGETS: "false" });
-  t.match(guarded, { code: 1, stdout: /^✖ error .*\n {2}address 127\.0\.0\.1 is blocked[^\n]*\n.*--allow-private-targets\.\n$/s });
-  t.equal((await check(["tcp", `127.0.0.1:${open.port}`, "--allow-private-targets"], { SM_SECURITY__ALLOW_PRIVATE_TARGETS: "false" })).code, 0);
-  t.match(await check(["tls-cert", `127.0.0.1:${port}`, "--timeout", "5s"]), { code: 1, stdout: /^✖ \w+ {2}certificate of 127\.0\.0\.1, port \d+\n/ });
+  t.match(guarded, {
+    code: 1,
+    stdout: /^✖ error .*\n {2}address 127\.0\.0\.1 is blocked[^\n]*\n.*--allow-private-targets\.\n$/s,
+  });
+  t.equal(
+    (
+      await check(["tcp", `127.0.0.1:${open.port}`, "--allow-private-targets"], {
+        SM_SECURITY__ALLOW_PRIVATE_TARGETS: "false",
+      })
+    ).code,
+    0,
+  );
+  t.match(await check(["tls-cert", `127.0.0.1:${port}`, "--timeout", "5s"]), {
+    code: 1,
+    stdout: /^✖ \w+ {2}certificate of 127\.0\.0\.1, port \d+\n/,
+  });
 });
 
 t.test("--json is one object in the wire shape", async (t) => {
@@ -83,13 +99,31 @@ t.test("--json is one object in the wire shape", async (t) => {
     "ttfb_ms",
     "total_ms",
   ]);
-  t.match(printed, { result: { status: "down", http_status: 200, error: "expected status 201 or 204, got 200" }, matched_expectations: false });
+  t.match(printed, {
+    result: { status: "down", http_status: 200, error: "expected status 201 or 204, got 200" },
+    matched_expectations: false,
+  });
   t.strictSame(printed.warnings, []);
 });
 
 t.test("options set the fields of the check", async (t) => {
   seen.length = 0;
-  const { code } = await check(["http", url, "--method", "post", "--header", "x-one: 1", "--header", "x-two: a:b", "--body", "text", "--contains", "hell", "--timeout", "5s"]);
+  const { code } = await check([
+    "http",
+    url,
+    "--method",
+    "post",
+    "--header",
+    "x-one: 1",
+    "--header",
+    "x-two: a:b",
+    "--body",
+    "text",
+    "--contains",
+    "hell",
+    "--timeout",
+    "5s",
+  ]);
   t.equal(code, 0);
   t.match(seen, [{ method: "POST", headers: { "x-one": "1", "x-two": "a:b" }, body: "text" }]);
   t.match(await check(["http", url, "--contains", "bye"]), { code: 1, stdout: /bye/ });
@@ -112,8 +146,18 @@ t.test("secrets come from files and the environment, and are never shown", async
   const cases: [string, string[], Record<string, string>, IncomingHttpHeaders][] = [
     ["a token of the environment", [], { SM_CHECK_BEARER_TOKEN: "hush-1" }, { authorization: "Bearer hush-1" }],
     ["a token of a file", ["--bearer-token-file", file("token", "hush-2\n")], {}, { authorization: "Bearer hush-2" }],
-    ["the file before the environment", ["--bearer-token-file", file("token", "hush-2\n")], { SM_CHECK_BEARER_TOKEN: "hush-1" }, { authorization: "Bearer hush-2" }],
-    ["a password", ["--basic-auth-file", file("user", "me:hush:3\n")], {}, { authorization: `Basic ${Buffer.from("me:hush:3").toString("base64")}` }],
+    [
+      "the file before the environment",
+      ["--bearer-token-file", file("token", "hush-2\n")],
+      { SM_CHECK_BEARER_TOKEN: "hush-1" },
+      { authorization: "Bearer hush-2" },
+    ],
+    [
+      "a password",
+      ["--basic-auth-file", file("user", "me:hush:3\n")],
+      {},
+      { authorization: `Basic ${Buffer.from("me:hush:3").toString("base64")}` },
+    ],
     [
       "headers beside others",
       ["--header", "x-open: 1", "--header-file", file("headers", "x-api-key: hush-4\n\ncookie: hush-5\n")],
@@ -157,7 +201,10 @@ t.test("secrets come from files and the environment, and are never shown", async
 t.test("wrong usage is one clear line and exit 64, in the words of the API", async (t) => {
   const cases: [string[], RegExp][] = [
     [["http", "ftp://example.org"], /The scheme "ftp" cannot be checked\. Use http or https\./],
-    [["http", url, "--timeout", "10"], /--timeout must be a time with its unit, for example 10s or 500ms, and not "10"/],
+    [
+      ["http", url, "--timeout", "10"],
+      /--timeout must be a time with its unit, for example 10s or 500ms, and not "10"/,
+    ],
     [["http", url, "--timeout", "10m"], /timeout must be <= 60000/],
     [["http", url, "--expect-status", "fine"], /--expect-status must be a status code, a range or a list/],
     [["http", url, "--header", "accept: a", "--header", "accept: b"], /--header has "accept" twice/],
@@ -201,7 +248,10 @@ t.test("on a terminal", (t) => {
     { name: "connect", ms: 2 },
     { name: "ttfb", ms: 5 },
   ];
-  t.equal(phaseBar(phases, { tty: true, color: false, width: 20 }), `  ${"░".repeat(2)}${"▒".repeat(4)}${"▓".repeat(10)}\n  ░ dns 1.00 ms  ▒ connect 2.00 ms  ▓ ttfb 5.00 ms\n`);
+  t.equal(
+    phaseBar(phases, { tty: true, color: false, width: 20 }),
+    `  ${"░".repeat(2)}${"▒".repeat(4)}${"▓".repeat(10)}\n  ░ dns 1.00 ms  ▒ connect 2.00 ms  ▓ ttfb 5.00 ms\n`,
+  );
   t.match(phaseBar(phases, { tty: true, color: true, width: 20 }), "\u001b[36m░░\u001b[0m");
   t.equal(phaseBar([], { tty: true, color: true, width: 20 }), "");
 
@@ -222,7 +272,11 @@ t.test("on a terminal", (t) => {
     { allowPrivateTargets: true },
     { tty: true, color: false, width: 60 },
   );
-  t.equal(words, "✖ down  db.example.org:5432\n  no [2J route, 3.00 ms\n  ! mind  this\n", "what the other side says moves no cursor");
+  t.equal(
+    words,
+    "✖ down  db.example.org:5432\n  no [2J route, 3.00 ms\n  ! mind  this\n",
+    "what the other side says moves no cursor",
+  );
   t.end();
 });
 
@@ -233,7 +287,9 @@ t.test("the bar is as wide as it should be, and shows whatever took time", (t) =
   let seed = 7;
   const random = (): number => (seed = (seed * 48_271) % 2_147_483_647) / 2_147_483_647;
   for (let round = 0; round < 500; round++) {
-    const amounts = Array.from({ length: 1 + Math.floor(random() * 5) }, () => (random() < 0.2 ? 0 : random() ** 4 * 1000));
+    const amounts = Array.from({ length: 1 + Math.floor(random() * 5) }, () =>
+      random() < 0.2 ? 0 : random() ** 4 * 1000,
+    );
     const width = 5 + Math.floor(random() * 100);
     const cells = shares(amounts, width);
     const total = amounts.reduce((sum, amount) => sum + amount, 0);

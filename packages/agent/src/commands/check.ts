@@ -19,7 +19,9 @@ interface RunOptions {
 /** `sm-agent check <kind> <subject>`: every kind is a command of its own, made from its schema. */
 export function define(command: Command): void {
   command
-    .description("Run one check now, as the agent would, and say what it found. Nothing is stored or reported. Ends with 0 for up, 2 for degraded, 1 for down and error.")
+    .description(
+      "Run one check now, as the agent would, and say what it found. Nothing is stored or reported. Ends with 0 for up, 2 for degraded, 1 for down and error.",
+    )
     .usage("[options] <kind> <subject> [options of the kind]")
     .option("--spec <file>", "take the check from a file of JSON, as the API has it; - reads standard input")
     .allowUnknownOption()
@@ -27,9 +29,19 @@ export function define(command: Command): void {
     .action(async (given: RunOptions & { spec?: string }, self: Command) => {
       const [first] = self.args;
       if (first?.startsWith("-") === true) fail(self, exits.usage, `unknown option '${first.replace(/=.*/, "")}'`);
-      if (first !== undefined) fail(self, exits.usage, `there is no kind "${first}" of check.${suggestion(first, checkTypes)} There are ${checkTypes.join(", ")}.`);
+      if (first !== undefined)
+        fail(
+          self,
+          exits.usage,
+          `there is no kind "${first}" of check.${suggestion(first, checkTypes)} There are ${checkTypes.join(", ")}.`,
+        );
       const { spec } = given;
-      if (spec === undefined) fail(self, exits.usage, `what to check is missing: sm-agent check <${checkTypes.join(" | ")}> …, or --spec <file>`);
+      if (spec === undefined)
+        fail(
+          self,
+          exits.usage,
+          `what to check is missing: sm-agent check <${checkTypes.join(" | ")}> …, or --spec <file>`,
+        );
       await check(() => specFromFile(spec), given, self);
     });
   shared(command);
@@ -82,7 +94,12 @@ async function check(read: () => CheckSpec, given: RunOptions, command: Command)
   process.exitCode = exitOf[measurement.status];
 }
 
-const exitOf: Record<CheckStatus, number> = { up: exits.up, degraded: exits.degraded, down: exits.down, error: exits.down };
+const exitOf: Record<CheckStatus, number> = {
+  up: exits.up,
+  degraded: exits.degraded,
+  down: exits.down,
+  error: exits.down,
+};
 
 async function runOnce(spec: CheckSpec, given: RunOptions): Promise<Outcome> {
   const [{ Runner }, { RdapLookups }, { rdapCache }, { Stats }] = await Promise.all([
@@ -94,8 +111,21 @@ async function runOnce(spec: CheckSpec, given: RunOptions): Promise<Outcome> {
   const clock = correctedClock();
   const log = (_level: string, msg: string): void => void process.stderr.write(`sm-agent: ${msg}\n`);
   const userAgent = `StatusMesh/${version}`;
-  const rdap = new RdapLookups({ cache: rdapCache(null, { clock, log }), clock, log, userAgent, registriesUrl: given.rdapBootstrapUrl });
-  const runner = new Runner({ clock, log, stats: new Stats(), allowPrivate: given.allowPrivateTargets, userAgent, rdap });
+  const rdap = new RdapLookups({
+    cache: rdapCache(null, { clock, log }),
+    clock,
+    log,
+    userAgent,
+    registriesUrl: given.rdapBootstrapUrl,
+  });
+  const runner = new Runner({
+    clock,
+    log,
+    stats: new Stats(),
+    allowPrivate: given.allowPrivateTargets,
+    userAgent,
+    rdap,
+  });
   const outcome = await runner.run("", { ...spec }, true).done;
   if (outcome === null) throw new Error("the run was abandoned");
   return outcome;
@@ -104,7 +134,12 @@ async function runOnce(spec: CheckSpec, given: RunOptions): Promise<Outcome> {
 const tones: Record<CheckStatus, Tone> = { up: "good", degraded: "warn", down: "bad", error: "bad" };
 
 /** What a person reads: the state, what happened, where the time went, and what else is worth knowing. */
-export function inWords(spec: CheckSpec, { measurement, warnings }: Outcome, given: Pick<RunOptions, "allowPrivateTargets">, screen: Screen): string {
+export function inWords(
+  spec: CheckSpec,
+  { measurement, warnings }: Outcome,
+  given: Pick<RunOptions, "allowPrivateTargets">,
+  screen: Screen,
+): string {
   const { status, error, http_status, response_size, total_ms } = measurement;
   const found = [
     error === null ? null : errorInWords(error),
@@ -112,7 +147,10 @@ export function inWords(spec: CheckSpec, { measurement, warnings }: Outcome, giv
     response_size === null || error !== null ? null : bytes(response_size),
     total_ms === null ? null : milliseconds(total_ms),
   ].filter((part) => part !== null);
-  const lines = [`${badge(status, tones[status], screen)}  ${tame(kindOf(spec).summary(spec))}`, `  ${tame(found.join(", "))}`];
+  const lines = [
+    `${badge(status, tones[status], screen)}  ${tame(kindOf(spec).summary(spec))}`,
+    `  ${tame(found.join(", "))}`,
+  ];
   const notes = warnings.map((warning) => `  ${paint(`! ${tame(warning)}`, "warn", screen)}`);
   if (status === "error" && !given.allowPrivateTargets && error !== null && / is blocked \(/.test(error))
     notes.push("  Private and local addresses are checked with --allow-private-targets.");
@@ -120,7 +158,13 @@ export function inWords(spec: CheckSpec, { measurement, warnings }: Outcome, giv
 }
 
 /** The phases in order; what is in none of them is `rest`. */
-function phasesOf({ dns_ms, connect_ms, tls_ms, ttfb_ms, total_ms }: Outcome["measurement"]): { name: string; ms: number }[] {
+function phasesOf({
+  dns_ms,
+  connect_ms,
+  tls_ms,
+  ttfb_ms,
+  total_ms,
+}: Outcome["measurement"]): { name: string; ms: number }[] {
   const phases = [
     { name: "dns", ms: dns_ms },
     { name: "connect", ms: connect_ms },

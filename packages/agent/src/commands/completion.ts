@@ -22,13 +22,21 @@ export function define(command: Command, whole: () => Promise<Command>): void {
 }
 
 function places(command: Command, path: string): Place[] {
-  const below = command.commands.flatMap((one) => [one.name(), ...one.aliases()].flatMap((name) => places(one, `${path} ${name}`.trim())));
-  const options = [...command.options.flatMap(({ long }) => (long === undefined || long === null ? [] : [long])), "--help"];
+  const below = command.commands.flatMap((one) =>
+    [one.name(), ...one.aliases()].flatMap((name) => places(one, `${path} ${name}`.trim())),
+  );
+  const options = [
+    ...command.options.flatMap(({ long }) => (long === undefined || long === null ? [] : [long])),
+    "--help",
+  ];
   return [{ path, commands: command.commands.flatMap((one) => [one.name(), ...one.aliases()]), options }, ...below];
 }
 
 /** The words after the program that are commands, as a shell finds the place where it stands. */
-const cases = (found: readonly Place[]): string => found.map(({ path, commands, options }) => `    "${path}") words="${[...commands, ...options].join(" ")}" ;;`).join("\n");
+const cases = (found: readonly Place[]): string =>
+  found
+    .map(({ path, commands, options }) => `    "${path}") words="${[...commands, ...options].join(" ")}" ;;`)
+    .join("\n");
 const known = (found: readonly Place[]): string =>
   found
     .filter(({ path }) => path !== "")

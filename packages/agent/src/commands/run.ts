@@ -60,8 +60,15 @@ async function run(given: RunOptions, command: Command): Promise<void> {
     throw error;
   });
   const url = new URL(given.url);
-  if (url.protocol === "http:" && !/^(localhost|127\..*|\[::1\])$/.test(url.hostname)) log("warn", "the token travels unencrypted: the control plane's URL is not https");
-  log("info", "sm-agent starts", { version, control_plane: url.origin, allow_private_targets: given.allowPrivateTargets, spool: given.spoolDir ?? "memory", pid: process.pid });
+  if (url.protocol === "http:" && !/^(localhost|127\..*|\[::1\])$/.test(url.hostname))
+    log("warn", "the token travels unencrypted: the control plane's URL is not https");
+  log("info", "sm-agent starts", {
+    version,
+    control_plane: url.origin,
+    allow_private_targets: given.allowPrivateTargets,
+    spool: given.spoolDir ?? "memory",
+    pid: process.pid,
+  });
   // Dead sockets outlive two scavenges and pile up as old garbage, 3 MB a second at 1,000 checks a second. Collected when
   // the heap has grown by a third instead of fourfold, the agent keeps to 140 MB where it took 190, for 1 % more CPU.
   setFlagsFromString("--heap-growing-percent=30");
@@ -79,7 +86,14 @@ async function run(given: RunOptions, command: Command): Promise<void> {
     statsMs: given.statsSecs * 1000,
     spoolBytes: spoolFolderOf(given) === null ? null : await folderSize(spoolFolderOf(given)!),
     maxConcurrency: given.maxConcurrency,
-    memory: given.maxMemoryMb === undefined ? null : { limitBytes: given.maxMemoryMb * 1_000_000, collect: garbageCollector(), hopeless: () => stop("out of memory", exits.again) },
+    memory:
+      given.maxMemoryMb === undefined
+        ? null
+        : {
+            limitBytes: given.maxMemoryMb * 1_000_000,
+            collect: garbageCollector(),
+            hopeless: () => stop("out of memory", exits.again),
+          },
     metrics: metrics?.metrics ?? null,
     clock,
     spool,
@@ -92,7 +106,12 @@ async function run(given: RunOptions, command: Command): Promise<void> {
 }
 
 /** The spool that the options ask for, and what gives its folder back. */
-async function openSpool(given: RunOptions, command: Command, clock: Clock, log: Log): Promise<{ spool: Spool; release: () => void }> {
+async function openSpool(
+  given: RunOptions,
+  command: Command,
+  clock: Clock,
+  log: Log,
+): Promise<{ spool: Spool; release: () => void }> {
   const folder = spoolFolderOf(given);
   if (folder === null) {
     log("info", "results wait in memory; with --spool-dir they would survive a restart");
@@ -101,7 +120,10 @@ async function openSpool(given: RunOptions, command: Command, clock: Clock, log:
   }
   try {
     const release = await takeFolder(folder, process.env["SM_AGENT_PARENT"] === "stdin" ? patienceMs : 0);
-    const [{ openDiskSpool }, { folderFiles }] = await Promise.all([import("../spool/disk.ts"), import("../spool/files.ts")]);
+    const [{ openDiskSpool }, { folderFiles }] = await Promise.all([
+      import("../spool/disk.ts"),
+      import("../spool/files.ts"),
+    ]);
     const files = folderFiles(folder);
     return { spool: await openDiskSpool({ files, clock, log, maxBytes: given.spoolMaxMb * 1_000_000 }), release };
   } catch (error) {
@@ -120,11 +142,15 @@ async function takeFolder(folder: string, patience: number): Promise<() => void>
   }
 }
 
-const spoolFolderOf = ({ spoolDir }: RunOptions): string | null => (spoolDir === undefined || spoolDir === "" ? null : spoolDir);
+const spoolFolderOf = ({ spoolDir }: RunOptions): string | null =>
+  spoolDir === undefined || spoolDir === "" ? null : spoolDir;
 
 /** Measures what the spool has in its folder, bytes. */
 async function folderSize(folder: string): Promise<() => Promise<number>> {
-  const [{ folderFiles }, { isSegmentName }] = await Promise.all([import("../spool/files.ts"), import("../spool/format.ts")]);
+  const [{ folderFiles }, { isSegmentName }] = await Promise.all([
+    import("../spool/files.ts"),
+    import("../spool/format.ts"),
+  ]);
   const files = folderFiles(folder);
   return async () => {
     // One that is gone meanwhile has no size.
@@ -134,9 +160,16 @@ async function folderSize(folder: string): Promise<() => Promise<number>> {
 }
 
 /** The port for a monitoring system; null, and nothing loaded, where nobody asks for it. */
-async function openMetrics({ metricsBind }: RunOptions, command: Command, log: Log): Promise<{ metrics: AgentMetrics; port: MetricsPort } | null> {
+async function openMetrics(
+  { metricsBind }: RunOptions,
+  command: Command,
+  log: Log,
+): Promise<{ metrics: AgentMetrics; port: MetricsPort } | null> {
   if (metricsBind === undefined) return null;
-  const [{ AgentMetrics }, { expositionType, openMetricsPort }] = await Promise.all([import("../metrics/metrics.ts"), import("@statusmesh/shared/net/metrics-port")]);
+  const [{ AgentMetrics }, { expositionType, openMetricsPort }] = await Promise.all([
+    import("../metrics/metrics.ts"),
+    import("@statusmesh/shared/net/metrics-port"),
+  ]);
   const metrics = new AgentMetrics();
   try {
     const port = await openMetricsPort(metricsBind, {
@@ -145,10 +178,18 @@ async function openMetrics({ metricsBind }: RunOptions, command: Command, log: L
       "/healthz": () => ({ type: "application/json; charset=utf-8", text: '{"status":"ok"}\n' }),
     });
     log("info", "metrics can be read", { url: `${port.url}/metrics` });
-    if (!isLoopback(metricsBind.host)) log("warn", "the metrics port is not on a loopback address and has no authentication: let only your monitoring reach it");
+    if (!isLoopback(metricsBind.host))
+      log(
+        "warn",
+        "the metrics port is not on a loopback address and has no authentication: let only your monitoring reach it",
+      );
     return { metrics, port };
   } catch (error) {
-    return fail(command, exits.config, `--metrics-bind ${metricsBind.host}:${metricsBind.port} cannot be listened on (${(error as NodeJS.ErrnoException).code ?? String(error)}).`);
+    return fail(
+      command,
+      exits.config,
+      `--metrics-bind ${metricsBind.host}:${metricsBind.port} cannot be listened on (${(error as NodeJS.ErrnoException).code ?? String(error)}).`,
+    );
   }
 }
 

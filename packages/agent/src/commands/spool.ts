@@ -8,7 +8,9 @@ import { messageOf } from "../spool/segment.ts";
 
 export function define(command: Command): void {
   command
-    .description("What waits in a spool folder. Only reads, also beside a running agent. Ends with 1 when something in it is damaged.")
+    .description(
+      "What waits in a spool folder. Only reads, also beside a running agent. Ends with 1 when something in it is damaged.",
+    )
     .addOption(options.spoolDir("the spool folder").makeOptionMandatory())
     .option("--verify", "also decode every result that waits, as reporting it would; checksums are always compared")
     .option("--json", "print one JSON object")
@@ -45,7 +47,10 @@ function inWords(report: SpoolReport, holder: { pid: number; host: string } | nu
   ];
   if (report.set_aside.length > 0) rows.push(["set aside", report.set_aside.join(", ")]);
   const screen = screenOf(process.stdout, process.env);
-  const segments = report.segments.map(({ file, bytes: size, waiting, region }) => `  ${file}  ${bytes(size).padStart(8)}  ${String(waiting).padStart(7)} waiting  ${region}\n`);
+  const segments = report.segments.map(
+    ({ file, bytes: size, waiting, region }) =>
+      `  ${file}  ${bytes(size).padStart(8)}  ${String(waiting).padStart(7)} waiting  ${region}\n`,
+  );
   const damage = report.damage.map(({ file, what }) => `${paint(`! ${file}: ${what}`, "bad", screen)}\n`);
   return table(rows) + segments.join("") + damage.join("");
 }

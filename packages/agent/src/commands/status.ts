@@ -12,12 +12,26 @@ type State = "running" | "impaired" | "cut off" | "standing" | "not running";
 /** A state older than this is that of an agent that stands still. */
 const staleMs = 30_000;
 
-const exitOf: Record<State, number> = { running: exits.up, impaired: exits.degraded, "cut off": exits.degraded, standing: exits.down, "not running": exits.down };
-const tones: Record<State, Tone> = { running: "good", impaired: "warn", "cut off": "warn", standing: "bad", "not running": "bad" };
+const exitOf: Record<State, number> = {
+  running: exits.up,
+  impaired: exits.degraded,
+  "cut off": exits.degraded,
+  standing: exits.down,
+  "not running": exits.down,
+};
+const tones: Record<State, Tone> = {
+  running: "good",
+  impaired: "warn",
+  "cut off": "warn",
+  standing: "bad",
+  "not running": "bad",
+};
 
 export function define(command: Command): void {
   command
-    .description("How the agent that uses this spool folder is. Ends with 0 when it runs, 2 when it runs and something is in its way, 1 when it does not run.")
+    .description(
+      "How the agent that uses this spool folder is. Ends with 0 when it runs, 2 when it runs and something is in its way, 1 when it does not run.",
+    )
     .addOption(options.spoolDir("the spool folder of the agent").makeOptionMandatory())
     .option("--json", "print one JSON object")
     .action(({ spoolDir, json }: { spoolDir: string; json?: true }, self: Command) => {
@@ -30,7 +44,11 @@ export function define(command: Command): void {
       const now = Date.now();
       const held = folderHolder(spoolDir, now) !== null;
       const state = stateOf(status, held, now);
-      process.stdout.write(json === true ? `${JSON.stringify(inJson(state, status))}\n` : inWords(state, status, now, screenOf(process.stdout, process.env)));
+      process.stdout.write(
+        json === true
+          ? `${JSON.stringify(inJson(state, status))}\n`
+          : inWords(state, status, now, screenOf(process.stdout, process.env)),
+      );
       process.exitCode = exitOf[state];
     });
 }
@@ -38,12 +56,14 @@ export function define(command: Command): void {
 /** `now` is Unix ms on this machine's clock. */
 export function stateOf(status: AgentStatus | null, held: boolean, now: number): State {
   if (!held) return "not running";
-  if (status === null || status.stopped_at !== null || now + status.clock_offset_ms - status.seen_at > staleMs) return "standing";
+  if (status === null || status.stopped_at !== null || now + status.clock_offset_ms - status.seen_at > staleMs)
+    return "standing";
   if (status.impaired_since !== null) return "impaired";
   return isFailing(status.pull) || isFailing(status.report) ? "cut off" : "running";
 }
 
-const isFailing = ({ succeeded_at, failure }: AgentStatus["pull"]): boolean => failure !== null && failure.at > (succeeded_at ?? -Infinity);
+const isFailing = ({ succeeded_at, failure }: AgentStatus["pull"]): boolean =>
+  failure !== null && failure.at > (succeeded_at ?? -Infinity);
 
 const iso = (ms: number | null): string | null => (ms === null ? null : new Date(ms).toISOString());
 
@@ -54,12 +74,18 @@ function inJson(state: State, status: AgentStatus | null): object {
     succeeded_at: iso(succeeded_at),
     failure: failure === null ? null : { at: iso(failure.at), message: failure.message },
   });
-  const times = { started_at: iso(started_at), seen_at: iso(seen_at), stopped_at: iso(stopped_at), impaired_since: iso(impaired_since) };
+  const times = {
+    started_at: iso(started_at),
+    seen_at: iso(seen_at),
+    stopped_at: iso(stopped_at),
+    impaired_since: iso(impaired_since),
+  };
   return { state, ...times, ...numbers, pull: contact(pull), report: contact(report) };
 }
 
 function inWords(state: State, status: AgentStatus | null, now: number, screen: Screen): string {
-  if (status === null) return `${badge(state, tones[state], screen)} (${state === "not running" ? "never seen here" : "it has said nothing yet"})\n`;
+  if (status === null)
+    return `${badge(state, tones[state], screen)} (${state === "not running" ? "never seen here" : "it has said nothing yet"})\n`;
   const there = now + status.clock_offset_ms;
   const ago = (at: number | null): string => (at === null ? "never" : `${lasted(there - at)} ago`);
   const contact = ({ succeeded_at, failure }: AgentStatus["pull"]): string =>
@@ -72,14 +98,22 @@ function inWords(state: State, status: AgentStatus | null, now: number, screen: 
     "not running": `last seen ${ago(status.seen_at)}${status.stopped_at === null ? ", it did not stop in order" : ", stopped in order"}`,
   };
   const offset =
-    Math.abs(status.clock_offset_ms) < 1 ? "0 ms" : `${milliseconds(Math.abs(status.clock_offset_ms))} ${status.clock_offset_ms > 0 ? "behind" : "ahead of"} the control plane's`;
+    Math.abs(status.clock_offset_ms) < 1
+      ? "0 ms"
+      : `${milliseconds(Math.abs(status.clock_offset_ms))} ${status.clock_offset_ms > 0 ? "behind" : "ahead of"} the control plane's`;
   const rows: [string, string][] = [
     ["version", status.version],
     ["control plane", status.control_plane],
     ["region", status.region ?? "not known yet"],
-    ["checks", `${status.assigned} assigned, ${status.in_flight} in flight, ${status.breakers_open} held back by breakers`],
+    [
+      "checks",
+      `${status.assigned} assigned, ${status.in_flight} in flight, ${status.breakers_open} held back by breakers`,
+    ],
     ["lag p99", milliseconds(status.lag_p99_ms)],
-    ["spool", `${status.spool.waiting} waiting, ${status.spool.backlog} of them backlog, ${status.spool.dropped} dropped`],
+    [
+      "spool",
+      `${status.spool.waiting} waiting, ${status.spool.backlog} of them backlog, ${status.spool.dropped} dropped`,
+    ],
     ["last pull", contact(status.pull)],
     ["last report", contact(status.report)],
     ["clock", offset],

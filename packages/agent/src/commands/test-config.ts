@@ -40,10 +40,14 @@ export function define(command: Command): void {
       for await (const finding of preflight({ ...given, version, timeoutMs: 10_000, env: process.env })) {
         findings.push(finding);
         const { what, state, message } = finding;
-        if (given.json !== true) process.stdout.write(`${badge(state.padEnd(4), tones[state], screen)}  ${what}: ${tame(message)}\n`);
+        if (given.json !== true)
+          process.stdout.write(`${badge(state.padEnd(4), tones[state], screen)}  ${what}: ${tame(message)}\n`);
       }
       const able = !findings.some(({ state }) => state === "fail");
-      if (given.json === true) process.stdout.write(`${JSON.stringify({ ok: able, findings: findings.map(({ what, state, message }) => ({ what, state, message })) })}\n`);
+      if (given.json === true)
+        process.stdout.write(
+          `${JSON.stringify({ ok: able, findings: findings.map(({ what, state, message }) => ({ what, state, message })) })}\n`,
+        );
       process.exitCode = findings.find(({ exit }) => exit !== undefined)?.exit ?? exits.up;
     });
 }

@@ -12,9 +12,11 @@ export function family(type: "counter" | "gauge", name: string, help: string, sa
   return `${head(type, name, help)}${samples.map(({ labels, value }) => line(name, labels, value)).join("")}`;
 }
 
-const head = (type: string, name: string, help: string): string => `# HELP ${name} ${help.replaceAll("\\", "\\\\").replaceAll("\n", "\\n")}\n# TYPE ${name} ${type}\n`;
+const head = (type: string, name: string, help: string): string =>
+  `# HELP ${name} ${help.replaceAll("\\", "\\\\").replaceAll("\n", "\\n")}\n# TYPE ${name} ${type}\n`;
 
-const escaped = (value: string): string => value.replaceAll("\\", "\\\\").replaceAll('"', '\\"').replaceAll("\n", "\\n");
+const escaped = (value: string): string =>
+  value.replaceAll("\\", "\\\\").replaceAll('"', '\\"').replaceAll("\n", "\\n");
 
 function line(name: string, labels: Labels = {}, value: number): string {
   const pairs = Object.entries(labels).map(([key, text]) => `${key}="${escaped(text)}"`);
@@ -63,7 +65,11 @@ export class Histogram {
       let total = 0;
       for (const [at, count] of counts.entries()) {
         total += count;
-        text += line(`${name}_bucket`, { ...labels, le: at < this.#bounds.length ? String(this.#bounds[at]) : "+Inf" }, total);
+        text += line(
+          `${name}_bucket`,
+          { ...labels, le: at < this.#bounds.length ? String(this.#bounds[at]) : "+Inf" },
+          total,
+        );
       }
       text += line(`${name}_sum`, labels, sum) + line(`${name}_count`, labels, total);
     }

@@ -76,49 +76,57 @@ const numbers: AgentNumbers = {
   overMemory: false,
 };
 
-t.test("runs are counted by kind and status, and timed where there was a probe; the rest is read when it is asked for", async (t) => {
-  const stats = new Stats();
-  const metrics = new AgentMetrics();
-  stats.watch = metrics;
-  const { port } = await tcpServer(t, (socket) => void socket.end("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"));
-  const runner = testRunner({ stats });
-  const check = { ...httpCheck(`http://127.0.0.1:${port}/`) };
-  await outcomeOf(runner.run("org", check));
-  await outcomeOf(runner.run("org", check));
-  await outcomeOf(runner.run("org", { type: "withheld", reason: "no" }));
-  runner.run("org", { ...httpCheck("http://127.0.0.1:1/") }).abandon();
-  stats.started(3);
-  const text = await metrics.text();
-  t.match(text, /^sm_agent_checks_total\{kind="http",status="up"\} 2$/m);
-  t.match(text, /^sm_agent_checks_total\{kind="withheld",status="error"\} 1$/m);
-  t.match(text, /^sm_agent_probe_duration_seconds_count\{kind="http"\} 2$/m);
-  t.notMatch(text, /duration_seconds_count\{kind="withheld"\}/, "a run without a probe takes no time");
-  t.match(text, /^sm_agent_start_lag_seconds_bucket\{le="0\.0025"\} 0\nsm_agent_start_lag_seconds_bucket\{le="0\.005"\} 1$/m);
-  t.notMatch(text, /sm_agent_in_flight/, "nothing is made up before the agent has started");
+t.test(
+  "runs are counted by kind and status, and timed where there was a probe; the rest is read when it is asked for",
+  async (t) => {
+    const stats = new Stats();
+    const metrics = new AgentMetrics();
+    stats.watch = metrics;
+    const { port } = await tcpServer(t, (socket) => void socket.end("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"));
+    const runner = testRunner({ stats });
+    const check = { ...httpCheck(`http://127.0.0.1:${port}/`) };
+    await outcomeOf(runner.run("org", check));
+    await outcomeOf(runner.run("org", check));
+    await outcomeOf(runner.run("org", { type: "withheld", reason: "no" }));
+    runner.run("org", { ...httpCheck("http://127.0.0.1:1/") }).abandon();
+    stats.started(3);
+    const text = await metrics.text();
+    t.match(text, /^sm_agent_checks_total\{kind="http",status="up"\} 2$/m);
+    t.match(text, /^sm_agent_checks_total\{kind="withheld",status="error"\} 1$/m);
+    t.match(text, /^sm_agent_probe_duration_seconds_count\{kind="http"\} 2$/m);
+    t.notMatch(text, /duration_seconds_count\{kind="withheld"\}/, "a run without a probe takes no time");
+    t.match(
+      text,
+      /^sm_agent_start_lag_seconds_bucket\{le="0\.0025"\} 0\nsm_agent_start_lag_seconds_bucket\{le="0\.005"\} 1$/m,
+    );
+    t.notMatch(text, /sm_agent_in_flight/, "nothing is made up before the agent has started");
 
-  metrics.watch(async () => numbers);
-  const lines = (await metrics.text()).split("\n").filter((line) => line.startsWith("sm_agent_") && !/^sm_agent_(?:checks|probe|start_lag)/.test(line));
-  t.strictSame(lines, [
-    `sm_agent_build_info{version="1.2.3",node="${process.version}"} 1`,
-    "sm_agent_in_flight 7",
-    "sm_agent_assigned 8",
-    "sm_agent_throttled_total 3",
-    'sm_agent_slots_skipped_total{why="running"} 1',
-    'sm_agent_slots_skipped_total{why="late"} 2',
-    "sm_agent_breakers_open 12",
-    "sm_agent_spool_waiting 9",
-    "sm_agent_spool_backlog 10",
-    "sm_agent_results_reported_total 4",
-    'sm_agent_results_dropped_total{why="spool"} 11',
-    'sm_agent_results_dropped_total{why="rejected"} 6',
-    "sm_agent_report_failures_total 5",
-    "sm_agent_pull_failures_total 13",
-    "sm_agent_last_report_timestamp_seconds 1800000000.5",
-    "sm_agent_clock_offset_seconds -1.5",
-    "sm_agent_impaired 1",
-    "sm_agent_over_memory_limit 0",
-  ]);
-});
+    metrics.watch(async () => numbers);
+    const lines = (await metrics.text())
+      .split("\n")
+      .filter((line) => line.startsWith("sm_agent_") && !/^sm_agent_(?:checks|probe|start_lag)/.test(line));
+    t.strictSame(lines, [
+      `sm_agent_build_info{version="1.2.3",node="${process.version}"} 1`,
+      "sm_agent_in_flight 7",
+      "sm_agent_assigned 8",
+      "sm_agent_throttled_total 3",
+      'sm_agent_slots_skipped_total{why="running"} 1',
+      'sm_agent_slots_skipped_total{why="late"} 2',
+      "sm_agent_breakers_open 12",
+      "sm_agent_spool_waiting 9",
+      "sm_agent_spool_backlog 10",
+      "sm_agent_results_reported_total 4",
+      'sm_agent_results_dropped_total{why="spool"} 11',
+      'sm_agent_results_dropped_total{why="rejected"} 6',
+      "sm_agent_report_failures_total 5",
+      "sm_agent_pull_failures_total 13",
+      "sm_agent_last_report_timestamp_seconds 1800000000.5",
+      "sm_agent_clock_offset_seconds -1.5",
+      "sm_agent_impaired 1",
+      "sm_agent_over_memory_limit 0",
+    ]);
+  },
+);
 
 t.test("limits of its own: so many runs at once, and none while there is a reason", async (t) => {
   const stats = new Stats();
@@ -127,10 +135,16 @@ t.test("limits of its own: so many runs at once, and none while there is a reaso
   const runner = testRunner({ stats, maxInflight: 2, mayNot: () => reason });
   const check = { ...httpCheck(`http://127.0.0.1:${port}/`) };
   const held = [runner.run("org", check), runner.run("org", check)];
-  t.match(await outcomeOf(runner.run("org", check)), { skip: true, measurement: { status: "error", error: "the agent is overloaded: 2 checks are running" } });
+  t.match(await outcomeOf(runner.run("org", check)), {
+    skip: true,
+    measurement: { status: "error", error: "the agent is overloaded: 2 checks are running" },
+  });
   held.pop()!.abandon();
   reason = "the agent is over its memory limit";
-  t.match(await outcomeOf(runner.run("org", check)), { skip: true, measurement: { error: "the agent is over its memory limit" } });
+  t.match(await outcomeOf(runner.run("org", check)), {
+    skip: true,
+    measurement: { error: "the agent is over its memory limit" },
+  });
   t.equal(stats.throttled, 2);
   t.equal(stats.inFlight, 1);
   reason = null;

@@ -55,7 +55,9 @@ export class AgentMetrics implements StatsWatch {
 
   async text(): Promise<string> {
     return [
-      family("counter", "sm_agent_checks_total", "Runs by kind of check and status, those that were skipped included", [...this.#checks.values()]),
+      family("counter", "sm_agent_checks_total", "Runs by kind of check and status, those that were skipped included", [
+        ...this.#checks.values(),
+      ]),
       this.#durations.text("sm_agent_probe_duration_seconds", "How long runs took that came to probe", "kind"),
       this.#lag.text("sm_agent_start_lag_seconds", "How much later than planned runs started"),
       ...(this.#read === null ? [] : numbersText(await this.#read())),
@@ -65,15 +67,21 @@ export class AgentMetrics implements StatsWatch {
 }
 
 function numbersText(now: AgentNumbers): string[] {
-  const counter = (name: string, help: string, ...samples: Sample[]) => family("counter", `sm_agent_${name}_total`, help, samples);
-  const gauge = (name: string, help: string, value: number | null) => family("gauge", `sm_agent_${name}`, help, value === null ? [] : [{ value }]);
+  const counter = (name: string, help: string, ...samples: Sample[]) =>
+    family("counter", `sm_agent_${name}_total`, help, samples);
+  const gauge = (name: string, help: string, value: number | null) =>
+    family("gauge", `sm_agent_${name}`, help, value === null ? [] : [{ value }]);
   const secs = (ms: number | null) => (ms === null ? null : ms / 1000);
   const { totals } = now;
   return [
-    family("gauge", "sm_agent_build_info", "1; version and Node.js are its labels", [{ labels: { version: now.version, node: process.version }, value: 1 }]),
+    family("gauge", "sm_agent_build_info", "1; version and Node.js are its labels", [
+      { labels: { version: now.version, node: process.version }, value: 1 },
+    ]),
     gauge("in_flight", "Runs under way", now.inFlight),
     gauge("assigned", "Checks that this agent has to run", now.assigned),
-    counter("throttled", "Runs that were refused: the limit per host, --max-concurrency or --max-memory-mb", { value: totals.throttled }),
+    counter("throttled", "Runs that were refused: the limit per host, --max-concurrency or --max-memory-mb", {
+      value: totals.throttled,
+    }),
     counter(
       "slots_skipped",
       "Slots without a run, because the last one was still going, or because the agent stood still",
@@ -95,7 +103,11 @@ function numbersText(now: AgentNumbers): string[] {
     counter("pull_failures", "Pulls that failed", { value: now.pullFailures }),
     gauge("last_report_timestamp_seconds", "When a report was last acknowledged, Unix time", secs(now.reportedAt)),
     gauge("last_pull_timestamp_seconds", "When the control plane last answered a pull, Unix time", secs(now.pulledAt)),
-    gauge("clock_offset_seconds", "How far the control plane's clock is ahead of this machine's", now.clockOffsetMs / 1000),
+    gauge(
+      "clock_offset_seconds",
+      "How far the control plane's clock is ahead of this machine's",
+      now.clockOffsetMs / 1000,
+    ),
     gauge("impaired", "1 while the agent's own network is down", Number(now.impaired)),
     gauge("over_memory_limit", "1 while no run starts because of --max-memory-mb", Number(now.overMemory)),
   ];
@@ -106,6 +118,8 @@ function processText(): string[] {
   return [
     family("gauge", "process_resident_memory_bytes", "Resident memory", [{ value: process.memoryUsage.rss() }]),
     family("counter", "process_cpu_seconds_total", "Processor time", [{ value: (user + system) / 1e6 }]),
-    family("gauge", "process_start_time_seconds", "When the process started, Unix time", [{ value: performance.timeOrigin / 1000 }]),
+    family("gauge", "process_start_time_seconds", "When the process started, Unix time", [
+      { value: performance.timeOrigin / 1000 },
+    ]),
   ];
 }

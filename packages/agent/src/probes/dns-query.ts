@@ -50,9 +50,20 @@ function resolverOf(server: string | null): SharedResolver {
  * TCP where the answer was truncated. Rejects with the resolver's error, whose `code` says what is wrong, or with the
  * reason of the signal.
  */
-export function ask(server: { address: string; port: number } | null, name: string, type: RecordType, signal: AbortSignal): Promise<string[]> {
+export function ask(
+  server: { address: string; port: number } | null,
+  name: string,
+  type: RecordType,
+  signal: AbortSignal,
+): Promise<string[]> {
   if (signal.aborted) return Promise.reject(signal.reason as Error);
-  const at = resolverOf(server === null ? null : server.address.includes(":") ? `[${server.address}]:${server.port}` : `${server.address}:${server.port}`);
+  const at = resolverOf(
+    server === null
+      ? null
+      : server.address.includes(":")
+        ? `[${server.address}]:${server.port}`
+        : `${server.address}:${server.port}`,
+  );
   at.open++;
   return new Promise((settle, reject) => {
     let over = false;
@@ -99,7 +110,8 @@ const questions: { readonly [T in RecordType]: Question } = {
         found?.map((chunks) => chunks.join("")),
       ),
     ),
-  SOA: (resolver, name, done) => resolver.resolveSoa(name, (error, found) => done(error, error === null ? [soa(found)] : [])),
+  SOA: (resolver, name, done) =>
+    resolver.resolveSoa(name, (error, found) => done(error, error === null ? [soa(found)] : [])),
   PTR: (resolver, name, done) => resolver.resolvePtr(name, (error, found) => done(error, found?.map(nameText))),
   CAA: (resolver, name, done) => resolver.resolveCaa(name, (error, found) => done(error, found?.map(caa))),
   SRV: (resolver, name, done) => resolver.resolveSrv(name, (error, found) => done(error, found?.map(srv))),
@@ -107,7 +119,8 @@ const questions: { readonly [T in RecordType]: Question } = {
 
 const mx = ({ priority, exchange }: MxRecord): string => `${priority} ${nameText(exchange)}`;
 const srv = ({ priority, weight, port, name }: SrvRecord): string => `${priority} ${weight} ${port} ${nameText(name)}`;
-const soa = (it: SoaRecord): string => `${nameText(it.nsname)} ${nameText(it.hostmaster)} ${it.serial} ${it.refresh} ${it.retry} ${it.expire} ${it.minttl}`;
+const soa = (it: SoaRecord): string =>
+  `${nameText(it.nsname)} ${nameText(it.hostmaster)} ${it.serial} ${it.refresh} ${it.retry} ${it.expire} ${it.minttl}`;
 
 function caa({ critical, ...properties }: CaaRecord): string {
   const [tag = "", value = ""] = Object.entries(properties)[0] ?? [];

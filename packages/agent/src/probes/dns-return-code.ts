@@ -5,9 +5,27 @@ import { isIPv6 } from "node:net";
 import type { RecordType } from "@statusmesh/shared/checks/dns";
 
 /** RFC 1035 section 3.2.2, RFC 3596, RFC 2782, RFC 8659. */
-const typeNumbers: { readonly [T in RecordType]: number } = { A: 1, NS: 2, CNAME: 5, SOA: 6, PTR: 12, MX: 15, TXT: 16, AAAA: 28, SRV: 33, CAA: 257 };
+const typeNumbers: { readonly [T in RecordType]: number } = {
+  A: 1,
+  NS: 2,
+  CNAME: 5,
+  SOA: 6,
+  PTR: 12,
+  MX: 15,
+  TXT: 16,
+  AAAA: 28,
+  SRV: 33,
+  CAA: 257,
+};
 /** Codes that are no answer about the name, and that c-ares passes over (IANA DNS RCODEs). */
-const rareCodes: Readonly<Record<number, string>> = { 6: "YXDOMAIN", 7: "YXRRSET", 8: "NXRRSET", 9: "NOTAUTH", 10: "NOTZONE", 11: "DSOTYPENI" };
+const rareCodes: Readonly<Record<number, string>> = {
+  6: "YXDOMAIN",
+  7: "YXRRSET",
+  8: "NXRRSET",
+  9: "NOTAUTH",
+  10: "NOTZONE",
+  11: "DSOTYPENI",
+};
 const waitMs = 1000;
 
 /**
@@ -15,7 +33,12 @@ const waitMs = 1000;
  * answers with another one, or not within a second. c-ares reads these as "no record", so a question that came back
  * without one is asked once more, by hand: the code is in the first bytes of the answer, cut off or not.
  */
-export function rareReturnCode(server: { address: string; port: number } | null, name: string, type: RecordType, signal: AbortSignal): Promise<string | null> {
+export function rareReturnCode(
+  server: { address: string; port: number } | null,
+  name: string,
+  type: RecordType,
+  signal: AbortSignal,
+): Promise<string | null> {
   const at = server ?? ownServer();
   if (at === null || signal.aborted) return Promise.resolve(null);
   const id = randomInt(0x1_0000);
@@ -57,7 +80,9 @@ function question(id: number, name: string, type: RecordType): Buffer {
   // Recursion desired, one question.
   head.writeUInt16BE(0x0100, 2);
   head.writeUInt16BE(1, 4);
-  const labels = name.split(".").map((label) => Buffer.concat([Buffer.from([label.length]), Buffer.from(label, "latin1")]));
+  const labels = name
+    .split(".")
+    .map((label) => Buffer.concat([Buffer.from([label.length]), Buffer.from(label, "latin1")]));
   const tail = Buffer.from([0, 0, 0, 0, 1]);
   tail.writeUInt16BE(typeNumbers[type], 1);
   return Buffer.concat([head, ...labels, tail]);

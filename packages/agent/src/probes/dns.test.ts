@@ -23,15 +23,27 @@ async function run(resolver: string | null, domain: string, change: Partial<DnsC
 }
 
 const ttl = 300;
-const a = (name: string, ...addresses: string[]): Reply => ({ answers: addresses.map((data) => ({ type: "A", name, ttl, data })) });
+const a = (name: string, ...addresses: string[]): Reply => ({
+  answers: addresses.map((data) => ({ type: "A", name, ttl, data })),
+});
 
 t.test("an answer is up, and the question is what is measured", async (t) => {
   const { address, asked } = await nameServer(t, { "www.example.org": a("www.example.org", "93.184.215.14") });
   const result = await run(address, "www.example.org");
-  t.match(result, { status: "up", error: null, connect_ms: null, tls_ms: null, ttfb_ms: null, http_status: null, response_size: null, skip: false });
+  t.match(result, {
+    status: "up",
+    error: null,
+    connect_ms: null,
+    tls_ms: null,
+    ttfb_ms: null,
+    http_status: null,
+    response_size: null,
+    skip: false,
+  });
   t.ok((result.dns_ms ?? 0) > 0);
   t.ok((result.total_ms ?? 0) >= (result.dns_ms ?? 0) - 0.01);
-  for (const domain of ["www.example.org.", "WWW.Example.ORG"]) t.match(await run(address, domain), { status: "up" }, domain);
+  for (const domain of ["www.example.org.", "WWW.Example.ORG"])
+    t.match(await run(address, domain), { status: "up" }, domain);
   t.strictSame(asked, Array(3).fill("UDP A www.example.org"), "each run asks anew: nothing is remembered");
 });
 
@@ -52,7 +64,11 @@ t.test("every record type, as zone files have it", async (t) => {
       "10 mail.example.org, 0 .",
     ],
     ["NS", { answers: [{ type: "NS", name, ttl, data: "ns1.example.org" }] }, "ns1.example.org"],
-    ["TXT", { answers: [{ type: "TXT", name, ttl, data: ["v=spf1 ", "include:example.net ~all"] }] }, "v=spf1 include:example.net ~all"],
+    [
+      "TXT",
+      { answers: [{ type: "TXT", name, ttl, data: ["v=spf1 ", "include:example.net ~all"] }] },
+      "v=spf1 include:example.net ~all",
+    ],
     [
       "SOA",
       {
@@ -61,15 +77,42 @@ t.test("every record type, as zone files have it", async (t) => {
             type: "SOA",
             name,
             ttl,
-            data: { mname: "ns1.example.org", rname: "hostmaster.example.org", serial: 2026112101, refresh: 7200, retry: 3600, expire: 1209600, minimum: 300 },
+            data: {
+              mname: "ns1.example.org",
+              rname: "hostmaster.example.org",
+              serial: 2026112101,
+              refresh: 7200,
+              retry: 3600,
+              expire: 1209600,
+              minimum: 300,
+            },
           },
         ],
       },
       "ns1.example.org hostmaster.example.org 2026112101 7200 3600 1209600 300",
     ],
     ["PTR", { answers: [{ type: "PTR", name, ttl, data: "host.example.org" }] }, "host.example.org"],
-    ["CAA", { answers: [{ type: "CAA", name, ttl, data: { flags: 128, issuerCritical: true, tag: "issue", value: "letsencrypt.org" } }] }, '128 issue "letsencrypt.org"'],
-    ["SRV", { answers: [{ type: "SRV", name, ttl, data: { priority: 5, weight: 20, port: 5060, target: "sip.example.org" } }] }, "5 20 5060 sip.example.org"],
+    [
+      "CAA",
+      {
+        answers: [
+          {
+            type: "CAA",
+            name,
+            ttl,
+            data: { flags: 128, issuerCritical: true, tag: "issue", value: "letsencrypt.org" },
+          },
+        ],
+      },
+      '128 issue "letsencrypt.org"',
+    ],
+    [
+      "SRV",
+      {
+        answers: [{ type: "SRV", name, ttl, data: { priority: 5, weight: 20, port: 5060, target: "sip.example.org" } }],
+      },
+      "5 20 5060 sip.example.org",
+    ],
   ];
   const { address, zone, asked } = await nameServer(t, {});
   for (const [record_type, reply, text] of records) {
@@ -87,21 +130,39 @@ t.test("expected_contains", async (t) => {
   const name = "example.org";
   const { address } = await nameServer(t, {
     [name]: { answers: [{ type: "MX", name, ttl, data: { preference: 10, exchange: "Mail.Example.org" } }] },
-    "txt.example.org": { answers: [{ type: "TXT", name: "txt.example.org", ttl, data: ["google-site-verification=AbC."] }] },
+    "txt.example.org": {
+      answers: [{ type: "TXT", name: "txt.example.org", ttl, data: ["google-site-verification=AbC."] }],
+    },
     "many.example.org": a("many.example.org", ...Array.from({ length: 25 }, (_, at) => `192.0.2.${at}`)),
     "long.example.org": {
       truncated: true,
-      answers: Array.from({ length: 5 }, (_, at) => ({ type: "TXT" as const, name: "long.example.org", ttl, data: [`${at}`.repeat(250), "x".repeat(250)] })),
+      answers: Array.from({ length: 5 }, (_, at) => ({
+        type: "TXT" as const,
+        name: "long.example.org",
+        ttl,
+        data: [`${at}`.repeat(250), "x".repeat(250)],
+      })),
     },
   });
   const mx = (expected_contains: string) => run(address, name, { record_type: "MX", expected_contains });
-  for (const text of ["mail.example.org", "MAIL.EXAMPLE.ORG.", "10 mail", "10 Mail.Example.org"]) t.match(await mx(text), { status: "up", error: null }, text);
-  t.match(await mx("mail2.example.org"), { status: "down", error: 'no MX record of example.org contains "mail2.example.org"; found: 10 Mail.Example.org' });
+  for (const text of ["mail.example.org", "MAIL.EXAMPLE.ORG.", "10 mail", "10 Mail.Example.org"])
+    t.match(await mx(text), { status: "up", error: null }, text);
+  t.match(await mx("mail2.example.org"), {
+    status: "down",
+    error: 'no MX record of example.org contains "mail2.example.org"; found: 10 Mail.Example.org',
+  });
   const txt = (expected_contains: string) => run(address, "txt.example.org", { record_type: "TXT", expected_contains });
   t.match(await txt("verification=AbC."), { status: "up" });
   t.match(await txt("verification=abc."), { status: "down" }, "what a TXT record says has a case");
-  t.match((await run(address, "many.example.org", { expected_contains: "10.0.0.1" })).error, /found: 192\.0\.2\.\d+, .* and 5 more$/);
-  t.match(await run(address, "many.example.org", { expected_contains: "192.0.2.24" }), { status: "up" }, "any of the answers will do");
+  t.match(
+    (await run(address, "many.example.org", { expected_contains: "10.0.0.1" })).error,
+    /found: 192\.0\.2\.\d+, .* and 5 more$/,
+  );
+  t.match(
+    await run(address, "many.example.org", { expected_contains: "192.0.2.24" }),
+    { status: "up" },
+    "any of the answers will do",
+  );
   const { error } = await run(address, "long.example.org", { record_type: "TXT", expected_contains: "z".repeat(1000) });
   t.match(error, /^no TXT record of long\.example\.org contains "z{200}…"; found: 0{250}x{50}…, .* and 2 more$/);
 });
@@ -122,17 +183,30 @@ t.test("what is not there, and what does not answer as it should", async (t) => 
     [{ rcode: 10 }, "the name server did not resolve x.example.org (NOTZONE)"],
     [{ rcode: 11 }, "the name server did not resolve x.example.org (DSOTYPENI)"],
     [{ raw: Buffer.from("this is not DNS at all") }, "the name server sent a malformed answer"],
-    [{ change: (packet) => ({ ...packet, answers: [], questions: [{ type: "A", name: "evil.example" }] }) }, "timed out"],
+    [
+      { change: (packet) => ({ ...packet, answers: [], questions: [{ type: "A", name: "evil.example" }] }) },
+      "timed out",
+    ],
     [{ change: (packet) => ({ ...packet, id: (packet.id ?? 0) ^ 1 }), ...a(name, "192.0.2.1") }, "timed out"],
     [{ silent: true }, "timed out"],
   ];
   for (const [reply, error] of cases) {
     zone[name] = reply;
     const result = await run(address, name, { timeout: 400 });
-    if (error === "timed out") t.match(result, { status: "error", error: `no answer from the name server ${address} within 0.4 s`, dns_ms: null, skip: false });
+    if (error === "timed out")
+      t.match(result, {
+        status: "error",
+        error: `no answer from the name server ${address} within 0.4 s`,
+        dns_ms: null,
+        skip: false,
+      });
     else t.match(result, { status: "down", error, skip: false });
   }
-  t.match(await run("127.0.0.1:1", name), { status: "down", error: "nothing answers at the name server 127.0.0.1:1: connection refused", skip: false });
+  t.match(await run("127.0.0.1:1", name), {
+    status: "down",
+    error: "nothing answers at the name server 127.0.0.1:1: connection refused",
+    skip: false,
+  });
 });
 
 t.test("an answer that does not fit comes over TCP", async (t) => {
@@ -158,44 +232,65 @@ t.test("addresses are turned around for PTR, names of other alphabets into ASCII
   t.match(await run(address, "1.2.3.4", { record_type: "PTR" }), { status: "up" });
   t.match(await run(address, "2001:db8::1", { record_type: "PTR" }), { status: "up" });
   t.match(await run(address, "bücher.example"), { status: "up" });
-  t.match(await run(address, "_dmarc.example.org", { record_type: "TXT", expected_contains: "DMARC1" }), { status: "up" });
+  t.match(await run(address, "_dmarc.example.org", { record_type: "TXT", expected_contains: "DMARC1" }), {
+    status: "up",
+  });
 });
 
 t.test("the guard looks at the name server, not at the name", async (t) => {
   const { address, asked } = await nameServer(t, {});
   const guarded = testRunner({ allowPrivate: false });
-  t.match(await run(address, "example.org", {}, guarded), { status: "error", error: "address 127.0.0.1 is blocked (127.0.0.0/8)" });
-  t.match(await run("[::1]:53", "example.org", {}, guarded), { status: "error", error: "address ::1 is blocked (::1/128)" });
+  t.match(await run(address, "example.org", {}, guarded), {
+    status: "error",
+    error: "address 127.0.0.1 is blocked (127.0.0.0/8)",
+  });
+  t.match(await run("[::1]:53", "example.org", {}, guarded), {
+    status: "error",
+    error: "address ::1 is blocked (::1/128)",
+  });
   t.match(await run("::ffff:127.0.0.1", "example.org", {}, guarded), { status: "error", error: /is blocked/ });
   t.strictSame(asked, [], "nothing was sent");
 });
 
-t.test("the machine's own name server is not asked about the inside by strangers, and does not tell of it", async (t) => {
-  const guarded = testRunner({ allowPrivate: false });
-  for (const [domain, record_type, why] of [
-    ["db.internal", "A", ".internal"],
-    ["payroll", "A", "single label"],
-    ["10.0.0.1", "PTR", "10.0.0.0/8"],
-  ] as const) {
-    const result = await run(null, domain, { record_type }, guarded);
-    t.match(result, { status: "error", error: /^\S+ is not a name of the public DNS \(/, dns_ms: null, skip: false }, domain);
-    t.ok(result.error?.includes(`(${why})`), `${result.error} says ${why}`);
-  }
-  const spec = (expected_contains: string | null, record_type: RecordType = "A") => ({ ...check(null, "split.example.org"), expected_contains, record_type });
-  const answers = ["10.1.2.3", "93.184.215.14"];
-  t.same(judgeAtHome(spec(null), answers), { status: "up", error: null });
-  for (const guess of ["10.1.2.3", "10.1", "3"])
-    t.same(
-      judgeAtHome(spec(guess), ["10.1.2.3"]),
-      { status: "down", error: `no A record of split.example.org contains "${guess}"; found: a private address` },
-      "a guess tells nothing",
-    );
-  t.same(judgeAtHome(spec("93.184"), answers), { status: "up", error: null });
-  t.match(judgeAtHome(spec("x"), answers), { error: /found: a private address, 93\.184\.215\.14$/ });
-  t.match(judgeAtHome(spec("x", "MX"), ["10 mail.corp"]), { error: /found: 10 a private name$/ });
-  t.match(judgeAtHome(spec("x", "PTR"), ["web01.acme-inside"]), { error: /found: a private name$/ });
-  t.match(judgeAtHome(spec("x", "TXT"), ["as of v1.beta, ip4:10.0.0.1"]), { error: /found: as of v1\.beta, ip4:a private address$/ });
-});
+t.test(
+  "the machine's own name server is not asked about the inside by strangers, and does not tell of it",
+  async (t) => {
+    const guarded = testRunner({ allowPrivate: false });
+    for (const [domain, record_type, why] of [
+      ["db.internal", "A", ".internal"],
+      ["payroll", "A", "single label"],
+      ["10.0.0.1", "PTR", "10.0.0.0/8"],
+    ] as const) {
+      const result = await run(null, domain, { record_type }, guarded);
+      t.match(
+        result,
+        { status: "error", error: /^\S+ is not a name of the public DNS \(/, dns_ms: null, skip: false },
+        domain,
+      );
+      t.ok(result.error?.includes(`(${why})`), `${result.error} says ${why}`);
+    }
+    const spec = (expected_contains: string | null, record_type: RecordType = "A") => ({
+      ...check(null, "split.example.org"),
+      expected_contains,
+      record_type,
+    });
+    const answers = ["10.1.2.3", "93.184.215.14"];
+    t.same(judgeAtHome(spec(null), answers), { status: "up", error: null });
+    for (const guess of ["10.1.2.3", "10.1", "3"])
+      t.same(
+        judgeAtHome(spec(guess), ["10.1.2.3"]),
+        { status: "down", error: `no A record of split.example.org contains "${guess}"; found: a private address` },
+        "a guess tells nothing",
+      );
+    t.same(judgeAtHome(spec("93.184"), answers), { status: "up", error: null });
+    t.match(judgeAtHome(spec("x"), answers), { error: /found: a private address, 93\.184\.215\.14$/ });
+    t.match(judgeAtHome(spec("x", "MX"), ["10 mail.corp"]), { error: /found: 10 a private name$/ });
+    t.match(judgeAtHome(spec("x", "PTR"), ["web01.acme-inside"]), { error: /found: a private name$/ });
+    t.match(judgeAtHome(spec("x", "TXT"), ["as of v1.beta, ip4:10.0.0.1"]), {
+      error: /found: as of v1\.beta, ip4:a private address$/,
+    });
+  },
+);
 
 t.test("a question that is given up leaves the others alone, and nothing behind", async (t) => {
   const { address, asked } = await nameServer(t, {
@@ -226,18 +321,33 @@ t.test("a lost packet is asked for again within the deadline", async (t) => {
 });
 
 t.test("names that nobody answers for do not keep others from being asked", async (t) => {
-  const { address } = await nameServer(t, { "silent.example.org": { silent: true }, "ok.example.org": a("ok.example.org", "192.0.2.1") });
+  const { address } = await nameServer(t, {
+    "silent.example.org": { silent: true },
+    "ok.example.org": a("ok.example.org", "192.0.2.1"),
+  });
   const own = testRunner();
-  for (let i = 0; i < 6; i++) t.match(await run(address, "silent.example.org", { timeout: 100 }, own), { error: /^no answer/ });
+  for (let i = 0; i < 6; i++)
+    t.match(await run(address, "silent.example.org", { timeout: 100 }, own), { error: /^no answer/ });
   t.match(await run(address, "ok.example.org", {}, own), { status: "up" }, "no circuit has opened");
   for (let i = 0; i < 5; i++) t.match(await run("127.0.0.1:1", "ok.example.org", {}, own), { status: "down" });
-  t.match(await run("127.0.0.1:1", "ok.example.org", {}, own), { status: "error", error: "circuit_open" }, "a name server that is not there opens it");
+  t.match(
+    await run("127.0.0.1:1", "ok.example.org", {}, own),
+    { status: "error", error: "circuit_open" },
+    "a name server that is not there opens it",
+  );
 });
 
 t.test("many questions at once", async (t) => {
-  const zone = Object.fromEntries(Array.from({ length: 300 }, (_, at) => [`n${at}.example.org`, at % 3 === 0 ? { silent: true } : a(`n${at}.example.org`, `192.0.2.${at % 250}`)]));
+  const zone = Object.fromEntries(
+    Array.from({ length: 300 }, (_, at) => [
+      `n${at}.example.org`,
+      at % 3 === 0 ? { silent: true } : a(`n${at}.example.org`, `192.0.2.${at % 250}`),
+    ]),
+  );
   const { address } = await nameServer(t, zone);
-  const results = await Promise.all(Object.keys(zone).map((name, at) => run(address, name, { timeout: at % 3 === 0 ? 150 : 5000 })));
+  const results = await Promise.all(
+    Object.keys(zone).map((name, at) => run(address, name, { timeout: at % 3 === 0 ? 150 : 5000 })),
+  );
   t.equal(results.filter(({ status }) => status === "up").length, 200);
   t.equal(results.filter(({ status }) => status === "error").length, 100);
 });

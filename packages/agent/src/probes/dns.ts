@@ -16,7 +16,8 @@ export const dns: Probe<DnsCheck> = {
   async run(spec, { signal, trace, allowPrivate }) {
     const { name, server } = questionOf(spec);
     const range = server === null || allowPrivate ? null : blockedRange(server.address);
-    if (server !== null && range !== null) throw new DialError("guard", `address ${server.address} is blocked (${range})`, "BLOCKED");
+    if (server !== null && range !== null)
+      throw new DialError("guard", `address ${server.address} is blocked (${range})`, "BLOCKED");
     const guardedAtHome = server === null && !allowPrivate;
     const inside = guardedAtHome ? insideName(name) : null;
     if (inside !== null) throw new DialError("guard", `${name} is not a name of the public DNS (${inside})`, "BLOCKED");
@@ -53,10 +54,18 @@ export const judgeAtHome = (spec: DnsCheck, answers: readonly string[]): Verdict
 /** Records whose words are names, numbers aside. */
 const pointers: ReadonlySet<RecordType> = new Set<RecordType>(["CNAME", "MX", "NS", "SOA", "PTR", "SRV"]);
 
-function judge({ expected_contains: expected, record_type }: DnsCheck, name: string, answers: readonly string[]): Verdict {
+function judge(
+  { expected_contains: expected, record_type }: DnsCheck,
+  name: string,
+  answers: readonly string[],
+): Verdict {
   if (answers.length === 0) return { status: "down", error: noRecord(name, record_type) };
-  if (expected === null || answers.some((answer) => contains(answer, expected, record_type))) return { status: "up", error: null };
-  return { status: "down", error: `no ${record_type} record of ${name} contains "${shortened(expected)}"; found: ${listed(answers)}` };
+  if (expected === null || answers.some((answer) => contains(answer, expected, record_type)))
+    return { status: "up", error: null };
+  return {
+    status: "down",
+    error: `no ${record_type} record of ${name} contains "${shortened(expected)}"; found: ${listed(answers)}`,
+  };
 }
 
 /** Names and addresses read the same in either case, and with or without the final dot; what a TXT record says does not. */
@@ -100,8 +109,13 @@ function failure(spec: DnsCheck, name: string, error: unknown): Verdict {
       return { status: "down", error: "the name server sent a malformed answer" };
     case "ECONNREFUSED":
       // Nobody chose the machine's own name server: that it is not there says nothing about the name.
-      if (spec.resolver === null) return { status: "error", error: "the agent's machine has no name server that answers", skip: true };
-      return { status: "down", error: `nothing answers at the name server ${spec.resolver}: connection refused`, transportFailed: true };
+      if (spec.resolver === null)
+        return { status: "error", error: "the agent's machine has no name server that answers", skip: true };
+      return {
+        status: "down",
+        error: `nothing answers at the name server ${spec.resolver}: connection refused`,
+        transportFailed: true,
+      };
     default:
       return { status: "error", error: wordsFor(error) };
   }

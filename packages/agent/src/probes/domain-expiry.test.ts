@@ -2,13 +2,28 @@ import type { ServerResponse } from "node:http";
 import t, { type Test } from "tap";
 import { errorInWords } from "@statusmesh/shared/checks";
 import { rdapCache } from "../rdap/cache.ts";
-import { type Behaviour, good, rdapAnswer, type Registry, silent, startOfTime, startRegistry } from "../rdap/testing.ts";
+import {
+  type Behaviour,
+  good,
+  rdapAnswer,
+  type Registry,
+  silent,
+  startOfTime,
+  startRegistry,
+} from "../rdap/testing.ts";
 import type { Outcome } from "../run.ts";
 import { FakeClock, outcomeOf, testLookups, testRunner } from "../testing.ts";
 import { judge } from "./domain-expiry.ts";
 
 const dayMs = 86_400_000;
-const check = (domain: string, change: object = {}) => ({ type: "domain_expiry", domain, warn_days: 30, critical_days: 7, timeout: 10_000, ...change });
+const check = (domain: string, change: object = {}) => ({
+  type: "domain_expiry",
+  domain,
+  warn_days: 30,
+  critical_days: 7,
+  timeout: 10_000,
+  ...change,
+});
 
 /** An agent's part in it, on a clock of its own, before a registry on loopback. */
 async function setUp(t: Test) {
@@ -19,13 +34,19 @@ async function setUp(t: Test) {
   const cache = rdapCache(null, { clock, log });
   const rdap = testLookups({ clock, cache, registriesUrl: registry.listUrl });
   const runner = testRunner({ clock, rdap, log });
-  const run = (domain: string, change: object = {}): Promise<Outcome> => outcomeOf(runner.run("org", check(domain, change), true));
+  const run = (domain: string, change: object = {}): Promise<Outcome> =>
+    outcomeOf(runner.run("org", check(domain, change), true));
   return { registry, clock, cache, rdap, runner, run, logged };
 }
 
 t.test("the verdict follows the days that are left", (t) => {
   const at = (days: number) =>
-    judge({ warn_days: 30, critical_days: 7 }, "example.org", { expiresAt: startOfTime + days * dayMs, registrar: null, lookedUpAt: startOfTime }, startOfTime);
+    judge(
+      { warn_days: 30, critical_days: 7 },
+      "example.org",
+      { expiresAt: startOfTime + days * dayMs, registrar: null, lookedUpAt: startOfTime },
+      startOfTime,
+    );
   for (const [days, status, left] of [
     [-400, "down", -400],
     [-0.001, "down", -1],
@@ -38,9 +59,18 @@ t.test("the verdict follows the days that are left", (t) => {
   ] as const) {
     const verdict = at(days);
     t.equal(verdict.status, status, `${days} days`);
-    t.equal(verdict.error === null ? null : (JSON.parse(verdict.error) as { days_remaining: number }).days_remaining, left, `${days} days`);
+    t.equal(
+      verdict.error === null ? null : (JSON.parse(verdict.error) as { days_remaining: number }).days_remaining,
+      left,
+      `${days} days`,
+    );
   }
-  const never = judge({ warn_days: 1, critical_days: 0 }, "example.org", { expiresAt: startOfTime, registrar: null, lookedUpAt: startOfTime }, startOfTime);
+  const never = judge(
+    { warn_days: 1, critical_days: 0 },
+    "example.org",
+    { expiresAt: startOfTime, registrar: null, lookedUpAt: startOfTime },
+    startOfTime,
+  );
   t.equal(never.status, "degraded", "a critical_days of 0 is down only past the date");
   t.end();
 });
@@ -48,8 +78,13 @@ t.test("the verdict follows the days that are left", (t) => {
 t.test("the document reads as a sentence", (t) => {
   const words = (days: number, registrar: string | null, stale: string | null = null) =>
     errorInWords(
-      judge({ warn_days: 30, critical_days: 7 }, "example.org", { expiresAt: startOfTime + days * dayMs, registrar, lookedUpAt: startOfTime - dayMs }, startOfTime, stale).error ??
-        "",
+      judge(
+        { warn_days: 30, critical_days: 7 },
+        "example.org",
+        { expiresAt: startOfTime + days * dayMs, registrar, lookedUpAt: startOfTime - dayMs },
+        startOfTime,
+        stale,
+      ).error ?? "",
     );
   t.equal(words(5, "Example Registrar"), "example.org expires in 5 days, on 2027-01-20 (registrar Example Registrar)");
   t.equal(words(0.5, null), "example.org expires in less than a day, on 2027-01-15");
@@ -58,7 +93,8 @@ t.test("the document reads as a sentence", (t) => {
     words(5, null, "the registry of .org answered with status 500"),
     "example.org expires in 5 days, on 2027-01-20, as the registry said on 2027-01-14; now the registry of .org answered with status 500",
   );
-  for (const other of ["served_stale:", "served_stale: {}", '{"domain":"example.org"}']) t.equal(errorInWords(other), other, "anything else stays as it is");
+  for (const other of ["served_stale:", "served_stale: {}", '{"domain":"example.org"}'])
+    t.equal(errorInWords(other), other, "anything else stays as it is");
   t.end();
 });
 
@@ -68,12 +104,27 @@ t.test("a registry that answers", async (t) => {
   t.strictSame(first.warnings, []);
   t.match(first, {
     skip: false,
-    measurement: { status: "up", error: null, http_status: null, response_size: null, dns_ms: null, connect_ms: null, tls_ms: null, ttfb_ms: null },
+    measurement: {
+      status: "up",
+      error: null,
+      http_status: null,
+      response_size: null,
+      dns_ms: null,
+      connect_ms: null,
+      tls_ms: null,
+      ttfb_ms: null,
+    },
   });
   t.equal(registry.requests[0]?.url, "/rdap/domain/example.org");
   t.strictSame(
-    Object.fromEntries(Object.entries(registry.requests[0]?.headers ?? {}).filter(([name]) => !["host", "connection"].includes(name))),
-    { accept: "application/rdap+json, application/json", "accept-encoding": "identity", "user-agent": "StatusMesh/1.2.3" },
+    Object.fromEntries(
+      Object.entries(registry.requests[0]?.headers ?? {}).filter(([name]) => !["host", "connection"].includes(name)),
+    ),
+    {
+      accept: "application/rdap+json, application/json",
+      "accept-encoding": "identity",
+      "user-agent": "StatusMesh/1.2.3",
+    },
     "nothing is sent that says who asks about what else",
   );
 
@@ -93,14 +144,23 @@ t.test("a registry that answers", async (t) => {
   t.equal(past.measurement.status, "down");
   t.strictSame(
     JSON.parse(past.measurement.error ?? ""),
-    { domain: "xn--bcher-kva.org", days_remaining: -2, expiration_date: new Date(startOfTime - 2 * dayMs).toISOString() },
+    {
+      domain: "xn--bcher-kva.org",
+      days_remaining: -2,
+      expiration_date: new Date(startOfTime - 2 * dayMs).toISOString(),
+    },
     "no registrar where the registry names none",
   );
 
   const long = `${"R".repeat(5000)}\u0000`;
-  registry.behave = (domain, response) => void response.end(JSON.stringify({ ...rdapAnswer(domain, 1, long), status: ["active", "Redemption Period"] }));
+  registry.behave = (domain, response) =>
+    void response.end(JSON.stringify({ ...rdapAnswer(domain, 1, long), status: ["active", "Redemption Period"] }));
   const lost = await run("lost.org");
-  t.match(JSON.parse(lost.measurement.error ?? ""), { registrar: "R".repeat(200) }, "a text without measure does not tear the document");
+  t.match(
+    JSON.parse(lost.measurement.error ?? ""),
+    { registrar: "R".repeat(200) },
+    "a text without measure does not tear the document",
+  );
   t.strictSame(lost.warnings, ["The registry lists lost.org as: redemption period."]);
 });
 
@@ -119,7 +179,8 @@ const drip = (response: ServerResponse): void => {
 };
 const tooBig: Behaviour = (_domain, response) => {
   const more = (): void => {
-    for (let sent = 0; sent < 10_000_000 && !response.destroyed; sent += 100_000) if (!response.write(" ".repeat(100_000))) return void response.once("drain", more);
+    for (let sent = 0; sent < 10_000_000 && !response.destroyed; sent += 100_000)
+      if (!response.write(" ".repeat(100_000))) return void response.once("drain", more);
     response.end();
   };
   more();
@@ -128,21 +189,45 @@ const tooBig: Behaviour = (_domain, response) => {
 /** What a registry may do instead of answering; none of it may take the last answer away, and each says what happened. */
 const troubles: [string, Behaviour, RegExp][] = [
   ["404", status(404), /^the registry of \.org does not know example\.org$/],
-  ["429", status(429, { "retry-after": "7" }), /^the registry of \.org has had too many questions from this agent \(429\)$/],
+  [
+    "429",
+    status(429, { "retry-after": "7" }),
+    /^the registry of \.org has had too many questions from this agent \(429\)$/,
+  ],
   ["500", status(500), /^the registry of \.org answered with status 500$/],
   ["503", status(503), /answered with status 503$/],
   ["a redirect without a place", status(302), /answered with status 302$/],
   ["no content", status(204), /^the registry of \.org gave no usable answer: ./],
   ["not JSON", (_domain, response) => void response.end("<html>"), /gave no usable answer: the answer is not JSON$/],
   ["not an object", json([]), /the answer is not an RDAP object$/],
-  ["another domain", (_domain, response) => void response.end(JSON.stringify(rdapAnswer("example.net", 90))), /the answer is about example\.net$/],
-  ["no expiry", (domain, response) => void response.end(JSON.stringify(rdapAnswer(domain, null))), /^the registry of \.org does not say when example\.org expires$/],
-  ["an expiry that is no date", json({ ldhName: "example.org", events: [{ eventAction: "expiration", eventDate: "soon" }] }), /does not say when example\.org expires$/],
+  [
+    "another domain",
+    (_domain, response) => void response.end(JSON.stringify(rdapAnswer("example.net", 90))),
+    /the answer is about example\.net$/,
+  ],
+  [
+    "no expiry",
+    (domain, response) => void response.end(JSON.stringify(rdapAnswer(domain, null))),
+    /^the registry of \.org does not say when example\.org expires$/,
+  ],
+  [
+    "an expiry that is no date",
+    json({ ldhName: "example.org", events: [{ eventAction: "expiration", eventDate: "soon" }] }),
+    /does not say when example\.org expires$/,
+  ],
   ["strange types", json({ ldhName: 7, events: "x", entities: {}, status: [1] }), /does not say when/],
   ["10 MB", tooBig, /the answer of 127\.0\.0\.1:\d+ is larger than 1 MB$/],
   ["a connection cut", (_domain, response) => void response.socket?.destroy(), /gave no usable answer: ./],
-  ["a redirect loop", (_domain, response, request) => void response.writeHead(302, { location: request.url ?? "" }).end(), /more than 5 redirects$/],
-  ["a redirect away from https", status(301, { location: "http://registry.example/domain/example.org" }), /http:\/\/registry\.example is not asked: it is not https$/],
+  [
+    "a redirect loop",
+    (_domain, response, request) => void response.writeHead(302, { location: request.url ?? "" }).end(),
+    /more than 5 redirects$/,
+  ],
+  [
+    "a redirect away from https",
+    status(301, { location: "http://registry.example/domain/example.org" }),
+    /http:\/\/registry\.example is not asked: it is not https$/,
+  ],
   ["a redirect to a file", status(301, { location: "file:///etc/passwd" }), /is not asked: it is not https$/],
 ];
 
@@ -203,7 +288,10 @@ t.test("the last answer is held against the present, and not for longer than a w
   t.match(await at(2), { status: "up", error: null });
   t.match(await at(3), { status: "degraded", error: /^served_stale: .*"days_remaining":9,/ });
   t.match(await at(7), { status: "down", error: /^served_stale: .*"days_remaining":5,/ }, "exactly a week");
-  const tooOld = { status: "error", error: "the registry of .org answered with status 500; the last answer is of 2027-01-15, too old to go by" };
+  const tooOld = {
+    status: "error",
+    error: "the registry of .org answered with status 500; the last answer is of 2027-01-15, too old to go by",
+  };
   t.match(await at(7 + 1 / dayMs), tooOld, "and a moment");
   t.match(await at(8), tooOld);
   registry.behave = (domain, response) => void response.end(JSON.stringify(rdapAnswer(domain, 400)));
@@ -216,7 +304,10 @@ t.test("a date that passes while the registry is away is down", async (t) => {
   t.match((await run("example.org", { warn_days: 1, critical_days: 0 })).measurement, { status: "up" });
   registry.behave = status(404);
   await clock.pass(2 * dayMs + 1);
-  t.match((await run("example.org", { warn_days: 1, critical_days: 0 })).measurement, { status: "down", error: /^served_stale: .*"days_remaining":-1,/ });
+  t.match((await run("example.org", { warn_days: 1, critical_days: 0 })).measurement, {
+    status: "down",
+    error: /^served_stale: .*"days_remaining":-1,/,
+  });
 });
 
 t.test("the deadline stands over everything, and leaves nothing behind", async (t) => {
@@ -230,14 +321,22 @@ t.test("the deadline stands over everything, and leaves nothing behind", async (
     const first = run("example.org");
     await registry.until(() => registry.open.get("org") === 1);
     await clock.pass(10_000);
-    t.match(await first, { skip: false, measurement: { status: "error", error: "the registry of .org did not answer within 10 s" } }, what);
+    t.match(
+      await first,
+      { skip: false, measurement: { status: "error", error: "the registry of .org did not answer within 10 s" } },
+      what,
+    );
     await registry.until(() => registry.open.get("org") === 0);
 
     cache.remember("example.org", { expiresAt: startOfTime + 20 * dayMs, registrar: null, lookedUpAt: startOfTime });
     const second = run("example.org");
     await registry.until(() => registry.open.get("org") === 1);
     await clock.pass(10_000);
-    t.match((await second).measurement, { status: "degraded", error: /^served_stale: .*did not answer within 10 s/ }, what);
+    t.match(
+      (await second).measurement,
+      { status: "degraded", error: /^served_stale: .*did not answer within 10 s/ },
+      what,
+    );
     await registry.until(() => registry.open.get("org") === 0);
     t.strictSame(logged, [], `${what}: no defect`);
   }
@@ -252,7 +351,10 @@ t.test("what this agent holds back is no evidence", async (t) => {
   await clock.pass(10_000);
   t.match(await behind, {
     skip: true,
-    measurement: { status: "error", error: "other lookups at the registry of .org were in line before this one, and it was not asked within 10 s" },
+    measurement: {
+      status: "error",
+      error: "other lookups at the registry of .org were in line before this one, and it was not asked within 10 s",
+    },
   });
   asked.abandon();
   t.equal(await asked.done, null);
@@ -261,7 +363,13 @@ t.test("what this agent holds back is no evidence", async (t) => {
   registry.behave = status(429, { "retry-after": "120" });
   t.match(await run("third.org"), { skip: false, measurement: { error: /\(429\)$/ } });
   registry.behave = good;
-  const held = { skip: true, measurement: { status: "error", error: "the registry of .org has had too many questions from this agent and is left alone for now" } };
+  const held = {
+    skip: true,
+    measurement: {
+      status: "error",
+      error: "the registry of .org has had too many questions from this agent and is left alone for now",
+    },
+  };
   t.match(await run("fourth.org"), held);
   t.match(await run("fourth.org"), held, "which is not an answer to keep");
   await clock.pass(119_999);
@@ -273,7 +381,10 @@ t.test("what this agent holds back is no evidence", async (t) => {
 
 t.test("a top-level domain without RDAP says so, every time alike", async (t) => {
   const { registry, clock, run } = await setUp(t);
-  const never = { skip: false, measurement: { status: "error", error: "the registry of .de offers no RDAP; this domain cannot be checked" } };
+  const never = {
+    skip: false,
+    measurement: { status: "error", error: "the registry of .de offers no RDAP; this domain cannot be checked" },
+  };
   t.match(await run("example.de"), never);
   await clock.pass(3_600_000);
   t.match(await run("example.de"), never);
@@ -281,16 +392,23 @@ t.test("a top-level domain without RDAP says so, every time alike", async (t) =>
 });
 
 t.test("a list that cannot be fetched is evidence: without it no domain is ever looked at", async (t: Test) => {
-  const { registry, clock, run }: { registry: Registry; clock: FakeClock; run: (domain: string) => Promise<Outcome> } = await setUp(t);
+  const { registry, clock, run }: { registry: Registry; clock: FakeClock; run: (domain: string) => Promise<Outcome> } =
+    await setUp(t);
   registry.behaveAsList = (response) => void response.writeHead(503).end();
   t.match(await run("example.org"), {
     skip: false,
-    measurement: { status: "error", error: /^the list of registries cannot be fetched: 127\.0\.0\.1:\d+ answered with status 503$/ },
+    measurement: {
+      status: "error",
+      error: /^the list of registries cannot be fetched: 127\.0\.0\.1:\d+ answered with status 503$/,
+    },
   });
   registry.behaveAsList = () => undefined;
   await clock.pass(60_000);
   const waiting = run("example.org");
   await registry.until(() => registry.listFetches === 2);
   await clock.pass(10_000);
-  t.match(await waiting, { skip: false, measurement: { status: "error", error: "the list of registries could not be read within 10 s" } });
+  t.match(await waiting, {
+    skip: false,
+    measurement: { status: "error", error: "the list of registries could not be read within 10 s" },
+  });
 });

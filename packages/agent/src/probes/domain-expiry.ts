@@ -1,4 +1,9 @@
-import { type DomainExpiryCheck, lookedUpDomain, type RegistrationDocument, servedStale } from "@statusmesh/shared/checks/domain-expiry";
+import {
+  type DomainExpiryCheck,
+  lookedUpDomain,
+  type RegistrationDocument,
+  servedStale,
+} from "@statusmesh/shared/checks/domain-expiry";
 import type { Stage } from "../rdap/lookups.ts";
 import type { LookupFailure, Registration } from "../rdap/registration.ts";
 import type { Probe, Verdict } from "./probe.ts";
@@ -15,7 +20,13 @@ export const domainExpiry: Probe<DomainExpiryCheck> = {
     const name = lookedUpDomain(spec);
     // The deadline takes the verdict that it finds, which is then known as it stands at that moment.
     const onAbort = (): void => {
-      trace.verdict = withoutAnswer(spec, name.domain, unanswered(rdap.stage(name.domain), name.suffix, spec.timeout), rdap.known(name.domain), now());
+      trace.verdict = withoutAnswer(
+        spec,
+        name.domain,
+        unanswered(rdap.stage(name.domain), name.suffix, spec.timeout),
+        rdap.known(name.domain),
+        now(),
+      );
     };
     signal.addEventListener("abort", onAbort, { once: true });
     try {
@@ -33,7 +44,13 @@ export const domainExpiry: Probe<DomainExpiryCheck> = {
 };
 
 /** The verdict on a registration as of `now`, past dates included: neither threshold is below 0. `stale` says why the registry could not be asked now. */
-export function judge(spec: Pick<DomainExpiryCheck, "warn_days" | "critical_days">, domain: string, registration: Registration, now: number, stale: string | null = null): Verdict {
+export function judge(
+  spec: Pick<DomainExpiryCheck, "warn_days" | "critical_days">,
+  domain: string,
+  registration: Registration,
+  now: number,
+  stale: string | null = null,
+): Verdict {
   const daysRemaining = Math.floor((registration.expiresAt - now) / dayMs);
   if (daysRemaining >= spec.warn_days) return { status: "up", error: null };
   const document: RegistrationDocument = {
@@ -44,7 +61,10 @@ export function judge(spec: Pick<DomainExpiryCheck, "warn_days" | "critical_days
     ...(stale === null ? {} : { looked_up_at: new Date(registration.lookedUpAt).toISOString(), lookup_error: stale }),
   };
   const error = JSON.stringify(document);
-  return { status: daysRemaining < spec.critical_days ? "down" : "degraded", error: stale === null ? error : `${servedStale} ${error}` };
+  return {
+    status: daysRemaining < spec.critical_days ? "down" : "degraded",
+    error: stale === null ? error : `${servedStale} ${error}`,
+  };
 }
 
 /**
@@ -52,11 +72,20 @@ export function judge(spec: Pick<DomainExpiryCheck, "warn_days" | "critical_days
  * since is not up any more. Without one, a question that this agent held back is no evidence, and any other failure is an
  * error; an answer older than a week is an error whatever the reason.
  */
-function withoutAnswer(spec: DomainExpiryCheck, domain: string, { failure, evidence }: LookupFailure, known: Registration | null, now: number): Verdict {
+function withoutAnswer(
+  spec: DomainExpiryCheck,
+  domain: string,
+  { failure, evidence }: LookupFailure,
+  known: Registration | null,
+  now: number,
+): Verdict {
   if (known === null) return { status: "error", error: failure, skip: !evidence };
   // One from the future was noted by a clock that was wrong.
   if (Math.abs(now - known.lookedUpAt) <= staleMs) return judge(spec, domain, known, now, failure);
-  return { status: "error", error: `${failure}; the last answer is of ${new Date(known.lookedUpAt).toISOString().slice(0, 10)}, too old to go by` };
+  return {
+    status: "error",
+    error: `${failure}; the last answer is of ${new Date(known.lookedUpAt).toISOString().slice(0, 10)}, too old to go by`,
+  };
 }
 
 function unanswered(stage: Stage, suffix: string, timeoutMs: number): LookupFailure {
@@ -65,7 +94,10 @@ function unanswered(stage: Stage, suffix: string, timeoutMs: number): LookupFail
     case "list":
       return { failure: `the list of registries could not be read ${within}`, evidence: true };
     case "line":
-      return { failure: `other lookups at the registry of .${suffix} were in line before this one, and it was not asked ${within}`, evidence: false };
+      return {
+        failure: `other lookups at the registry of .${suffix} were in line before this one, and it was not asked ${within}`,
+        evidence: false,
+      };
     case "registry":
       return { failure: `the registry of .${suffix} did not answer ${within}`, evidence: true };
   }

@@ -29,11 +29,24 @@ const tls = (host: string, port: number): SpecOf<"tls_cert"> => ({
 });
 
 const kinds: { readonly [T in CheckType]: Dials<SpecOf<T>> | { never: string } } = {
-  http: { address: (address, port) => httpCheck(`https://${inUrl(address)}:${port}/`, { verify_tls: false }), name: (name, port) => httpCheck(`http://${name}:${port}/`) },
-  tcp: { address: (host, port) => ({ type: "tcp", host, port, timeout: 2000 }), name: (host, port) => ({ type: "tcp", host, port, timeout: 2000 }) },
+  http: {
+    address: (address, port) => httpCheck(`https://${inUrl(address)}:${port}/`, { verify_tls: false }),
+    name: (name, port) => httpCheck(`http://${name}:${port}/`),
+  },
+  tcp: {
+    address: (host, port) => ({ type: "tcp", host, port, timeout: 2000 }),
+    name: (host, port) => ({ type: "tcp", host, port, timeout: 2000 }),
+  },
   tls_cert: { address: tls, name: tls },
   dns: {
-    address: (address, port) => ({ type: "dns", domain: "www.example.org", record_type: "A", resolver: `${inUrl(address)}:${port}`, expected_contains: null, timeout: 2000 }),
+    address: (address, port) => ({
+      type: "dns",
+      domain: "www.example.org",
+      record_type: "A",
+      resolver: `${inUrl(address)}:${port}`,
+      expected_contains: null,
+      timeout: 2000,
+    }),
     // A name server is given by its address.
     name: null,
   },
@@ -44,7 +57,9 @@ const kinds: { readonly [T in CheckType]: Dials<SpecOf<T>> | { never: string } }
 async function canary(t: Test): Promise<{ port: number; heard: { connections: number; bytes: number } }> {
   const heard = { connections: 0, bytes: 0 };
   const listen = (server: Server, port: number, host: string) =>
-    new Promise<number>((settle, reject) => server.once("error", reject).listen(port, host, () => settle((server.address() as AddressInfo).port)));
+    new Promise<number>((settle, reject) =>
+      server.once("error", reject).listen(port, host, () => settle((server.address() as AddressInfo).port)),
+    );
   const tcp = () =>
     createServer((socket) => {
       heard.connections++;
@@ -83,42 +98,74 @@ const answers = [
   [...Array.from({ length: 30 }, (_, at) => `93.184.215.${at}`), "127.0.0.1"],
 ];
 /** Ways to write this machine without an address that looks like one. */
-const written = ["localhost", "LOCALHOST.", "a.localhost", "0x7f.1", "2130706433", "017700000001", "127.1", "0", "127。0。0。1", "１２７.0.0.1"];
+const written = [
+  "localhost",
+  "LOCALHOST.",
+  "a.localhost",
+  "0x7f.1",
+  "2130706433",
+  "017700000001",
+  "127.1",
+  "0",
+  "127。0。0。1",
+  "１２７.0.0.1",
+];
 
 for (const type of checkTypes) {
   const kind = kinds[type] as Dials<SpecOf<CheckType>> | { never: string };
-  t.test(`${type}: ${"never" in kind ? `no address to guard, because ${kind.never}` : "not one byte, not one connection"}`, async (t) => {
-    const { port, heard } = await canary(t);
-    let lookups = 0;
-    const guarded = (addresses: readonly string[] = []) => testRunner({ allowPrivate: false, lookup: async () => (lookups++, [...addresses]) });
-    if ("never" in kind) {
-      const result = await outcomeOf(guarded(["127.0.0.1"]).run("org", { type, domain: "example.org", warn_days: 30, critical_days: 7, timeout: 300 }));
-      t.equal(result.measurement.connect_ms, null);
-      return t.strictSame([heard, lookups], [{ connections: 0, bytes: 0 }, 0], "nothing of the check's own is dialled or looked up");
-    }
-    const refused = async (spec: SpecOf<CheckType>, runner: ReturnType<typeof testRunner>, what: string) => {
-      const { measurement, skip } = await outcomeOf(runner.run("org", { ...spec }));
-      t.match(
-        { ...measurement, skip },
-        { status: "error", error: /^(address \S+ is blocked|the name leads to an address that is not public) \(.+\)$/, connect_ms: null, skip: false },
-        what,
-      );
-      return measurement.error ?? "";
-    };
-    for (const address of inside) await refused(kind.address(address, port), guarded(), address);
-    if (kind.name !== null) {
-      for (const host of written) await refused(kind.name(host, port), guarded(["127.0.0.1"]), host);
-      t.equal(lookups, 0, "what is this machine by definition is not looked up");
-      for (const list of answers) {
-        lookups = 0;
-        const error = await refused(kind.name("rebound.example.org", port), guarded(list), list.join(" "));
-        t.equal(lookups, 1, "a second answer is never asked for");
-        for (const address of list) t.notOk(error.includes(`${address} `), "the address is not told");
+  t.test(
+    `${type}: ${"never" in kind ? `no address to guard, because ${kind.never}` : "not one byte, not one connection"}`,
+    async (t) => {
+      const { port, heard } = await canary(t);
+      let lookups = 0;
+      const guarded = (addresses: readonly string[] = []) =>
+        testRunner({ allowPrivate: false, lookup: async () => (lookups++, [...addresses]) });
+      if ("never" in kind) {
+        const result = await outcomeOf(
+          guarded(["127.0.0.1"]).run("org", {
+            type,
+            domain: "example.org",
+            warn_days: 30,
+            critical_days: 7,
+            timeout: 300,
+          }),
+        );
+        t.equal(result.measurement.connect_ms, null);
+        return t.strictSame(
+          [heard, lookups],
+          [{ connections: 0, bytes: 0 }, 0],
+          "nothing of the check's own is dialled or looked up",
+        );
       }
-    }
-    await new Promise((settle) => setTimeout(settle, 50));
-    t.strictSame(heard, { connections: 0, bytes: 0 }, "the canary has heard nothing");
-  });
+      const refused = async (spec: SpecOf<CheckType>, runner: ReturnType<typeof testRunner>, what: string) => {
+        const { measurement, skip } = await outcomeOf(runner.run("org", { ...spec }));
+        t.match(
+          { ...measurement, skip },
+          {
+            status: "error",
+            error: /^(address \S+ is blocked|the name leads to an address that is not public) \(.+\)$/,
+            connect_ms: null,
+            skip: false,
+          },
+          what,
+        );
+        return measurement.error ?? "";
+      };
+      for (const address of inside) await refused(kind.address(address, port), guarded(), address);
+      if (kind.name !== null) {
+        for (const host of written) await refused(kind.name(host, port), guarded(["127.0.0.1"]), host);
+        t.equal(lookups, 0, "what is this machine by definition is not looked up");
+        for (const list of answers) {
+          lookups = 0;
+          const error = await refused(kind.name("rebound.example.org", port), guarded(list), list.join(" "));
+          t.equal(lookups, 1, "a second answer is never asked for");
+          for (const address of list) t.notOk(error.includes(`${address} `), "the address is not told");
+        }
+      }
+      await new Promise((settle) => setTimeout(settle, 50));
+      t.strictSame(heard, { connections: 0, bytes: 0 }, "the canary has heard nothing");
+    },
+  );
 }
 
 t.test("http: a redirect to the inside is refused at its hop", async (t) => {
@@ -138,7 +185,17 @@ t.test("http: a redirect to the inside is refused at its hop", async (t) => {
     let hops = 0;
     const context: ProbeContext = {
       signal: AbortSignal.timeout(5000),
-      trace: { overdue: "", dns_ms: null, connect_ms: null, tls_ms: null, ttfb_ms: null, http_status: null, response_size: null, redirectedTo: null, verdict: null },
+      trace: {
+        overdue: "",
+        dns_ms: null,
+        connect_ms: null,
+        tls_ms: null,
+        ttfb_ms: null,
+        http_status: null,
+        response_size: null,
+        redirectedTo: null,
+        verdict: null,
+      },
       // The first hop stands for a public server.
       get allowPrivate() {
         return hops++ === 0;
@@ -148,7 +205,11 @@ t.test("http: a redirect to the inside is refused at its hop", async (t) => {
       lookup: async () => ["127.0.0.1"],
       rdap: testLookups({ registriesUrl: "http://127.0.0.1:1/" }),
     };
-    t.match(await http.run(httpCheck(first), context), { status: "error", error: `redirected to ${new URL(to, first).origin}: ${words}` }, to);
+    t.match(
+      await http.run(httpCheck(first), context),
+      { status: "error", error: `redirected to ${new URL(to, first).origin}: ${words}` },
+      to,
+    );
   }
   t.strictSame(heard, { connections: 0, bytes: 0 });
 });

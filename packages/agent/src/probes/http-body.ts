@@ -33,7 +33,10 @@ export class BodyReader {
     if (this.#found || this.#text === null) return null;
     const shown = this.#text.length > 100 ? `${this.#text.slice(0, 100)}…` : this.#text;
     const where = this.cut ? "the first MiB of the body" : "the body";
-    const why = contentEncoding === undefined ? "" : ` (the server sent it as ${contentEncoding.slice(0, 40)} although that was not asked for)`;
+    const why =
+      contentEncoding === undefined
+        ? ""
+        : ` (the server sent it as ${contentEncoding.slice(0, 40)} although that was not asked for)`;
     return `${where} does not contain "${shown}"${why}`;
   }
 }

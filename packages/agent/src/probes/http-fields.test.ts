@@ -18,7 +18,13 @@ async function run(url: string, change: Partial<HttpCheck> = {}, with_ = runner)
 }
 
 /** The verdict, and exactly these warnings: a pattern without elements would match any. */
-async function warned(t: Test, result: ReturnType<typeof run>, pattern: object, warnings: readonly string[], what = ""): Promise<void> {
+async function warned(
+  t: Test,
+  result: ReturnType<typeof run>,
+  pattern: object,
+  warnings: readonly string[],
+  what = "",
+): Promise<void> {
   const found = await result;
   t.match(found, pattern, what);
   t.strictSame(found.warnings, warnings, what);
@@ -33,7 +39,8 @@ async function listen(t: Test, server: Server & { closeAllConnections(): void },
   return (server.address() as AddressInfo).port;
 }
 
-const serve = (t: Test, listener: RequestListener, host?: string) => listen(t, createServer({ maxHeaderSize: 128 * 1024 }, listener), host);
+const serve = (t: Test, listener: RequestListener, host?: string) =>
+  listen(t, createServer({ maxHeaderSize: 128 * 1024 }, listener), host);
 
 /** A server that notes what it was asked. */
 async function noting(t: Test, host?: string): Promise<{ port: number; last: () => IncomingMessage }> {
@@ -94,7 +101,8 @@ t.test("url: whom it names", async (t) => {
 
 t.test("several addresses: one that is dead does not take the others with it", async (t) => {
   const { port } = await noting(t, "127.0.0.2");
-  const at = (...addresses: string[]) => run(`http://two.example.org:${port}/`, {}, testRunner({ lookup: async () => addresses }));
+  const at = (...addresses: string[]) =>
+    run(`http://two.example.org:${port}/`, {}, testRunner({ lookup: async () => addresses }));
   t.match(await at("127.0.0.1", "127.0.0.2"), { status: "up", error: null });
   t.match(await at("::1", "127.0.0.2"), { status: "up", error: null });
   t.match(await at("127.0.0.1", "127.0.0.3"), { status: "down", error: "connection refused" });
@@ -130,18 +138,40 @@ t.test("SNI, verify_tls, and what is warned of", async (t) => {
     t.equal(asked.at(-1), name);
   }
   await run(`https://www.example.org:${port}/`, { ...any, headers: { Host: "other.example.org" } }, here);
-  t.equal(asked.at(-1), "www.example.org", "a Host header of the check's own does not change whom the connection is for");
-  t.match(await run(`https://www.example.org:${port}/`, {}, here), { status: "down", error: "certificate is self-signed", http_status: null });
-  await warned(t, run(`https://www.example.org:${await tls(13.9)}/`, any, here), { status: "up" }, ["The certificate of www.example.org expires in 13 days."]);
+  t.equal(
+    asked.at(-1),
+    "www.example.org",
+    "a Host header of the check's own does not change whom the connection is for",
+  );
+  t.match(await run(`https://www.example.org:${port}/`, {}, here), {
+    status: "down",
+    error: "certificate is self-signed",
+    http_status: null,
+  });
+  await warned(t, run(`https://www.example.org:${await tls(13.9)}/`, any, here), { status: "up" }, [
+    "The certificate of www.example.org expires in 13 days.",
+  ]);
   await warned(t, run(`https://www.example.org:${await tls(14.1)}/`, any, here), { status: "up" }, []);
   const expired = await tls(-3.5);
-  await warned(t, run(`https://www.example.org:${expired}/`, any, here), { status: "up" }, ["The certificate of www.example.org has expired."]);
-  t.match(await run(`https://www.example.org:${expired}/`, {}, here), { status: "down", error: /^certificate (is self-signed|expired 3 days ago)$/ });
+  await warned(t, run(`https://www.example.org:${expired}/`, any, here), { status: "up" }, [
+    "The certificate of www.example.org has expired.",
+  ]);
+  t.match(await run(`https://www.example.org:${expired}/`, {}, here), {
+    status: "down",
+    error: /^certificate (is self-signed|expired 3 days ago)$/,
+  });
 });
 
 t.test("headers: each of ours can be replaced, and none is there twice", async (t) => {
   const { port, last } = await noting(t);
-  const own = { host: "h.example.org", "USER-agent": "u/1", Accept: "text/x", "accept-encoding": "gzip", "Content-Type": "text/y", Authorization: "Own x" };
+  const own = {
+    host: "h.example.org",
+    "USER-agent": "u/1",
+    Accept: "text/x",
+    "accept-encoding": "gzip",
+    "Content-Type": "text/y",
+    Authorization: "Own x",
+  };
   await run(`http://127.0.0.1:${port}/`, { method: "POST", body: "x", headers: own });
   const names = last().rawHeaders.filter((_, at) => at % 2 === 0);
   t.equal(new Set(names.map((name) => name.toLowerCase())).size, names.length);
@@ -151,20 +181,41 @@ t.test("headers: each of ours can be replaced, and none is there twice", async (
 
 t.test("a redirect to another port or scheme is another origin; another path is not", async (t) => {
   const away = await noting(t);
-  const secrets: Partial<HttpCheck> = { basic_auth: ["alice", "s3cret"], headers: { "X-Api-Key": "k3y", "X-Harmless": "1" } };
+  const secrets: Partial<HttpCheck> = {
+    basic_auth: ["alice", "s3cret"],
+    headers: { "X-Api-Key": "k3y", "X-Harmless": "1" },
+  };
   let location = "";
   const home = await noting(t);
   const first = await serve(t, (_request, response) => response.writeHead(307, { location }).end());
   location = `http://127.0.0.1:${away.port}/there?x='1'`;
-  await warned(t, run(`http://127.0.0.1:${first}/`, { ...secrets, method: "PUT", body: "data" }), { status: "up" }, [], "the same host is no other host");
+  await warned(
+    t,
+    run(`http://127.0.0.1:${first}/`, { ...secrets, method: "PUT", body: "data" }),
+    { status: "up" },
+    [],
+    "the same host is no other host",
+  );
   t.equal(last(away), "PUT /there?x='1'");
-  for (const name of ["authorization", "x-api-key", "x-harmless", "content-type"]) t.notOk(name in away.last().headers, name);
+  for (const name of ["authorization", "x-api-key", "x-harmless", "content-type"])
+    t.notOk(name in away.last().headers, name);
   t.equal(away.last().headers["content-length"], "0");
   location = "?page=2";
-  t.match(await run(`http://127.0.0.1:${first}/`, { ...secrets, max_redirects: 2 }), { status: "down", error: "more than 2 redirects" });
+  t.match(await run(`http://127.0.0.1:${first}/`, { ...secrets, max_redirects: 2 }), {
+    status: "down",
+    error: "more than 2 redirects",
+  });
   location = `http://localhost.example.org:${home.port}/`;
-  await warned(t, run(`http://127.0.0.1:${first}/`, {}, here), { status: "up" }, [`Redirected from http://127.0.0.1:${first} to http://localhost.example.org:${home.port}.`]);
-  t.match(await run(`http://127.0.0.1:${first}/`, { follow_redirects: false, expected_status: { kind: "exact", value: 307 } }), { status: "up", http_status: 307 });
+  await warned(t, run(`http://127.0.0.1:${first}/`, {}, here), { status: "up" }, [
+    `Redirected from http://127.0.0.1:${first} to http://localhost.example.org:${home.port}.`,
+  ]);
+  t.match(
+    await run(`http://127.0.0.1:${first}/`, {
+      follow_redirects: false,
+      expected_status: { kind: "exact", value: 307 },
+    }),
+    { status: "up", http_status: 307 },
+  );
 
   function last(at: typeof away): string {
     return `${at.last().method} ${at.last().url}`;
@@ -172,7 +223,9 @@ t.test("a redirect to another port or scheme is another origin; another path is 
 });
 
 t.test("429 and 503: who expects them is content, in whatever way it is said", async (t) => {
-  const port = await serve(t, (request, response) => response.writeHead(Number(request.url?.slice(1)), { "retry-after": "7" }).end("calm"));
+  const port = await serve(t, (request, response) =>
+    response.writeHead(Number(request.url?.slice(1)), { "retry-after": "7" }).end("calm"),
+  );
   const ways: ((status: number) => ExpectedStatus)[] = [
     (value) => ({ kind: "exact", value }),
     (value) => ({ kind: "one_of", value: [200, value] }),
@@ -183,11 +236,22 @@ t.test("429 and 503: who expects them is content, in whatever way it is said", a
     const at = `http://127.0.0.1:${port}/${status}`;
     for (const way of ways) {
       const expected_status = way(status);
-      t.match(await run(at, { expected_status }), { status: "up", error: null, http_status: status }, JSON.stringify(expected_status));
+      t.match(
+        await run(at, { expected_status }),
+        { status: "up", error: null, http_status: status },
+        JSON.stringify(expected_status),
+      );
       t.match(await run(at, { expected_status, expected_body_contains: "calm" }), { status: "up" });
-      t.match(await run(at, { expected_status, expected_body_contains: "storm" }), { status: "down", error: 'the body does not contain "storm"' }, "and then the body counts");
+      t.match(
+        await run(at, { expected_status, expected_body_contains: "storm" }),
+        { status: "down", error: 'the body does not contain "storm"' },
+        "and then the body counts",
+      );
     }
-    t.match(await run(at, { expected_body_contains: "calm" }), { status: "degraded", error: `rate-limited ${status} (Retry-After: 7)` });
+    t.match(await run(at, { expected_body_contains: "calm" }), {
+      status: "degraded",
+      error: `rate-limited ${status} (Retry-After: 7)`,
+    });
   }
 });
 
@@ -198,7 +262,8 @@ t.test("expected_body_contains, wherever the chunks end", (t) => {
     for (let first = 0; first <= bytes.length; first++) {
       for (let second = first; second <= bytes.length; second++) {
         const reader = new BodyReader(needle);
-        for (const part of [bytes.subarray(0, first), bytes.subarray(first, second), bytes.subarray(second)]) reader.take(part);
+        for (const part of [bytes.subarray(0, first), bytes.subarray(first, second), bytes.subarray(second)])
+          reader.take(part);
         const found = reader.missing(undefined) === null;
         if (found !== text.includes(needle)) t.fail(`"${needle}" in chunks that end at ${first} and ${second}`);
       }
@@ -211,7 +276,9 @@ t.test("expected_body_contains, wherever the chunks end", (t) => {
 });
 
 t.test("a response of exactly a MiB, and one byte more", async (t) => {
-  const port = await serve(t, (request, response) => response.end(Buffer.alloc(1024 * 1024 + Number(request.url?.slice(1)), "x")));
+  const port = await serve(t, (request, response) =>
+    response.end(Buffer.alloc(1024 * 1024 + Number(request.url?.slice(1)), "x")),
+  );
   for (const [more, warnings] of [
     [-1, []],
     [0, []],

@@ -32,7 +32,14 @@ export function firstHop(spec: HttpCheck, userAgent: string): Hop {
         ? `Bearer ${spec.bearer_token}`
         : null;
   if (authorization !== null) custom.push({ name: "Authorization", value: authorization });
-  const hop = makeHop(new URL(spec.url), spec.url, spec.method, spec.body === null ? null : Buffer.from(spec.body, "utf8"), custom, userAgent);
+  const hop = makeHop(
+    new URL(spec.url),
+    spec.url,
+    spec.method,
+    spec.body === null ? null : Buffer.from(spec.body, "utf8"),
+    custom,
+    userAgent,
+  );
   firstHops.set(spec, hop);
   return hop;
 }
@@ -46,7 +53,14 @@ function queryOf(url: URL, text: string): string {
   return /^[\x21-\x7e]*$/.test(written) && url.search.length > 0 ? written : url.search;
 }
 
-function makeHop(url: URL, text: string, method: string, body: Buffer | null, custom: Hop["custom"], userAgent: string): Hop {
+function makeHop(
+  url: URL,
+  text: string,
+  method: string,
+  body: Buffer | null,
+  custom: Hop["custom"],
+  userAgent: string,
+): Hop {
   const secure = url.protocol === "https:";
   const given = new Set(custom.map(({ name }) => name.toLowerCase()));
   const headers: string[] = [];
@@ -60,7 +74,8 @@ function makeHop(url: URL, text: string, method: string, body: Buffer | null, cu
   add("Accept-Encoding", "identity");
   for (const { name, value } of custom) headers.push(name, value);
   if (body !== null) add("Content-Type", "text/plain; charset=utf-8");
-  if (body !== null || method === "POST" || method === "PUT" || method === "PATCH") headers.push("Content-Length", String(body?.length ?? 0));
+  if (body !== null || method === "POST" || method === "PUT" || method === "PATCH")
+    headers.push("Content-Length", String(body?.length ?? 0));
   headers.push("Connection", "close");
   return {
     secure,
@@ -91,14 +106,20 @@ export function nextHop(from: Hop, location: string, status: number, userAgent: 
   } catch {
     return { error: `redirected by ${from.origin} to something that is not a URL` };
   }
-  if (url.protocol !== "http:" && url.protocol !== "https:") return { error: `redirected to a ${url.protocol.slice(0, -1)} URL, which cannot be followed` };
-  if (url.hostname === "" || url.port === "0") return { error: `redirected by ${from.origin} to a URL that cannot be connected to` };
+  if (url.protocol !== "http:" && url.protocol !== "https:")
+    return { error: `redirected to a ${url.protocol.slice(0, -1)} URL, which cannot be followed` };
+  if (url.hostname === "" || url.port === "0")
+    return { error: `redirected by ${from.origin} to a URL that cannot be connected to` };
   url.username = "";
   url.password = "";
   const sameOrigin = url.origin === from.origin;
-  const toGet = (status === 303 && from.method !== "GET" && from.method !== "HEAD") || ((status === 301 || status === 302) && from.method === "POST");
+  const toGet =
+    (status === 303 && from.method !== "GET" && from.method !== "HEAD") ||
+    ((status === 301 || status === 302) && from.method === "POST");
   const keepBody = sameOrigin && !toGet;
-  const custom = sameOrigin ? from.custom.filter(({ name }) => keepBody || !name.toLowerCase().startsWith("content-")) : [];
+  const custom = sameOrigin
+    ? from.custom.filter(({ name }) => keepBody || !name.toLowerCase().startsWith("content-"))
+    : [];
   return makeHop(url, location, toGet ? "GET" : from.method, keepBody ? from.body : null, custom, userAgent);
 }
 
@@ -120,7 +141,9 @@ export function expectation(expected: ExpectedStatus): string {
     case "exact":
       return String(expected.value);
     case "range":
-      return expected.value.min === expected.value.max ? String(expected.value.min) : `${expected.value.min}-${expected.value.max}`;
+      return expected.value.min === expected.value.max
+        ? String(expected.value.min)
+        : `${expected.value.min}-${expected.value.max}`;
     case "one_of": {
       const last = expected.value.at(-1);
       return expected.value.length === 1 ? String(last) : `${expected.value.slice(0, -1).join(", ")} or ${last}`;

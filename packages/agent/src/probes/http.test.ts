@@ -43,14 +43,32 @@ t.test("a check that is up, with all that was measured", async (t) => {
     response.end("hello world");
   });
   const result = await run(`${url}/health?a=b#part`, { headers: { "X-Probe": "yes", accept: "text/html" } });
-  t.match(result, { status: "up", error: null, http_status: 200, response_size: 11, dns_ms: null, tls_ms: null, skip: false });
+  t.match(result, {
+    status: "up",
+    error: null,
+    http_status: 200,
+    response_size: 11,
+    dns_ms: null,
+    tls_ms: null,
+    skip: false,
+  });
   t.strictSame(result.warnings, []);
   for (const phase of ["connect_ms", "ttfb_ms", "total_ms"] as const) t.ok((result[phase] ?? 0) > 0, phase);
-  t.ok((result.total_ms ?? 0) >= (result.connect_ms ?? 0) + (result.ttfb_ms ?? 0) - 0.01, "the phases are parts of the whole");
+  t.ok(
+    (result.total_ms ?? 0) >= (result.connect_ms ?? 0) + (result.ttfb_ms ?? 0) - 0.01,
+    "the phases are parts of the whole",
+  );
   t.match(String(result.total_ms), /^\d+(\.\d{1,3})?$/, "no more digits than mean anything");
   const { request } = seen[0] as (typeof seen)[0];
   t.equal(request.url, "/health?a=b");
-  t.match(request.headers, { host: url.slice(7), "user-agent": "StatusMesh/1.2.3", "accept-encoding": "identity", connection: "close", "x-probe": "yes", accept: "text/html" });
+  t.match(request.headers, {
+    host: url.slice(7),
+    "user-agent": "StatusMesh/1.2.3",
+    "accept-encoding": "identity",
+    connection: "close",
+    "x-probe": "yes",
+    accept: "text/html",
+  });
   t.notOk("authorization" in request.headers);
 });
 
@@ -62,11 +80,26 @@ t.test("method, body, credentials and own headers are sent", async (t) => {
       response.end();
     });
   });
-  await run(url, { method: "POST", body: "grüße", headers: { "content-type": "application/json", "USER-AGENT": "own/1" } });
+  await run(url, {
+    method: "POST",
+    body: "grüße",
+    headers: { "content-type": "application/json", "USER-AGENT": "own/1" },
+  });
   await run(url, { method: "PUT", basic_auth: ["alice", "pä:ss"] });
   await run(url, { method: "HEAD", bearer_token: "t0ken", headers: { Host: "virtual.example.org" } });
-  t.match(seen[0], { method: "POST", body: "grüße", "content-length": "7", "content-type": "application/json", "user-agent": "own/1" });
-  t.match(seen[1], { method: "PUT", body: "", "content-length": "0", authorization: `Basic ${Buffer.from("alice:pä:ss").toString("base64")}` });
+  t.match(seen[0], {
+    method: "POST",
+    body: "grüße",
+    "content-length": "7",
+    "content-type": "application/json",
+    "user-agent": "own/1",
+  });
+  t.match(seen[1], {
+    method: "PUT",
+    body: "",
+    "content-length": "0",
+    authorization: `Basic ${Buffer.from("alice:pä:ss").toString("base64")}`,
+  });
   t.match(seen[2], { method: "HEAD", authorization: "Bearer t0ken", host: "virtual.example.org" });
 });
 
@@ -74,7 +107,9 @@ t.test("expected_status", async (t) => {
   const url = await serve(t, (request, response) => response.writeHead(Number(request.url?.slice(1))).end());
   const exact = (value: number): Partial<HttpCheck> => ({ expected_status: { kind: "exact", value } });
   const one = (...value: number[]): Partial<HttpCheck> => ({ expected_status: { kind: "one_of", value } });
-  const range = (min: number, max: number): Partial<HttpCheck> => ({ expected_status: { kind: "range", value: { min, max } } });
+  const range = (min: number, max: number): Partial<HttpCheck> => ({
+    expected_status: { kind: "range", value: { min, max } },
+  });
   const cases: [number, Partial<HttpCheck>, string, string | null][] = [
     [204, {}, "up", null],
     [502, {}, "down", "expected status 200-299, got 502"],
@@ -90,13 +125,21 @@ t.test("expected_status", async (t) => {
   ];
   for (const [status, change, verdict, error] of cases) {
     const result = await run(`${url}/${status}`, change);
-    t.match(result, { status: verdict, error, http_status: status, skip: false }, `${status} ${JSON.stringify(change)}`);
+    t.match(
+      result,
+      { status: verdict, error, http_status: status, skip: false },
+      `${status} ${JSON.stringify(change)}`,
+    );
   }
 });
 
 t.test("429 and 503 tell what the server asked for", async (t) => {
   const url = await serve(t, (request, response) =>
-    response.writeHead(request.url === "/date" ? 503 : 429, { "retry-after": request.url === "/date" ? "Wed, 21 Oct 2026 07:28:00 GMT" : "7" }).end("busy"),
+    response
+      .writeHead(request.url === "/date" ? 503 : 429, {
+        "retry-after": request.url === "/date" ? "Wed, 21 Oct 2026 07:28:00 GMT" : "7",
+      })
+      .end("busy"),
   );
   t.equal((await run(`${url}/`)).error, "rate-limited 429 (Retry-After: 7)");
   t.equal((await run(`${url}/date`)).error, "rate-limited 503 (Retry-After: Wed, 21 Oct 2026 07:28:00 GMT)");
@@ -124,8 +167,15 @@ t.test("expected_body_contains", async (t) => {
   t.match(await run(`${url}/split`, contains("systems")), { status: "up", response_size: 14 }, "across two chunks");
   t.match(await run(`${url}/bytes`, contains("üß")), { status: "up" }, "across the bytes of one character");
   t.match(await run(`${url}/split`, contains("s")), { status: "up" }, "a single byte");
-  t.match(await run(`${url}/split`, contains("System")), { status: "down", error: 'the body does not contain "System"' });
-  t.match(await run(`${url}/last`, contains("systems")), { status: "up", response_size: 1024 * 1024 }, "the end of the first MiB still counts");
+  t.match(await run(`${url}/split`, contains("System")), {
+    status: "down",
+    error: 'the body does not contain "System"',
+  });
+  t.match(
+    await run(`${url}/last`, contains("systems")),
+    { status: "up", response_size: 1024 * 1024 },
+    "the end of the first MiB still counts",
+  );
   t.match(await run(`${url}/late`, contains("systems")), {
     status: "down",
     error: 'the first MiB of the body does not contain "systems"',
@@ -138,12 +188,18 @@ t.test("expected_body_contains", async (t) => {
 });
 
 t.test("redirects", async (t) => {
-  const seen: { url: string | undefined; method: string | undefined; body: string; headers: IncomingMessage["headers"] }[] = [];
+  const seen: {
+    url: string | undefined;
+    method: string | undefined;
+    body: string;
+    headers: IncomingMessage["headers"];
+  }[] = [];
   const record: RequestListener = (request, response) => {
     void bodyOf(request).then((body) => {
       seen.push({ url: request.url, method: request.method, body, headers: request.headers });
       const [, status, ...rest] = (request.url ?? "").split("/");
-      if (status !== undefined && /^30\d$/.test(status)) response.writeHead(Number(status), { location: decodeURIComponent(rest.join("/")) }).end();
+      if (status !== undefined && /^30\d$/.test(status))
+        response.writeHead(Number(status), { location: decodeURIComponent(rest.join("/")) }).end();
       else response.end("final");
     });
   };
@@ -154,10 +210,18 @@ t.test("redirects", async (t) => {
   const last = () => seen.at(-1) as (typeof seen)[0];
 
   t.match(await run(to(302, "/final"), secrets), { status: "up", http_status: 200, response_size: 5 });
-  t.match(last().headers, { authorization: "Bearer t0ken", "x-api-key": "k3y", cookie: "a=b" }, "the same origin gets what the check sends");
+  t.match(
+    last().headers,
+    { authorization: "Bearer t0ken", "x-api-key": "k3y", cookie: "a=b" },
+    "the same origin gets what the check sends",
+  );
 
-  t.match(await run(to(302, `${away}/final`), secrets), { status: "up", warnings: [`Redirected from ${home} to ${away}.`] });
-  for (const name of ["authorization", "x-api-key", "cookie"]) t.notOk(name in last().headers, `another origin does not get ${name}`);
+  t.match(await run(to(302, `${away}/final`), secrets), {
+    status: "up",
+    warnings: [`Redirected from ${home} to ${away}.`],
+  });
+  for (const name of ["authorization", "x-api-key", "cookie"])
+    t.notOk(name in last().headers, `another origin does not get ${name}`);
   t.equal(last().headers.host, away.slice(7));
 
   await run(to(307, `${away}/302/${encodeURIComponent(`${home}/final`)}`), secrets);
@@ -177,19 +241,42 @@ t.test("redirects", async (t) => {
   t.match(await run(to(302, "http://user:pass@" + away.slice(7) + "/final")), { status: "up" });
   t.notOk("authorization" in last().headers, "credentials in a Location are not used");
 
-  t.match(await run(to(302, "/final"), { follow_redirects: false }), { status: "down", error: "expected status 200-299, got 302" });
-  t.match(await run(`${home}/304`), { status: "down", error: "expected status 200-299, got 304" }, "a 3xx without Location is an answer");
+  t.match(await run(to(302, "/final"), { follow_redirects: false }), {
+    status: "down",
+    error: "expected status 200-299, got 302",
+  });
+  t.match(
+    await run(`${home}/304`),
+    { status: "down", error: "expected status 200-299, got 304" },
+    "a 3xx without Location is an answer",
+  );
   const loop = to(302, "/").slice(0, -3);
-  t.match(await run(`${loop}${encodeURIComponent(new URL(to(302, "x")).pathname)}`, { max_redirects: 0 }), { status: "down", error: "more than 0 redirects" });
-  t.match(await run(to(302, "ftp://files.example.org/")), { status: "down", error: "redirected to a ftp URL, which cannot be followed" });
-  t.match(await run(to(302, "http://[oops")), { status: "down", error: `redirected by ${home} to something that is not a URL` });
+  t.match(await run(`${loop}${encodeURIComponent(new URL(to(302, "x")).pathname)}`, { max_redirects: 0 }), {
+    status: "down",
+    error: "more than 0 redirects",
+  });
+  t.match(await run(to(302, "ftp://files.example.org/")), {
+    status: "down",
+    error: "redirected to a ftp URL, which cannot be followed",
+  });
+  t.match(await run(to(302, "http://[oops")), {
+    status: "down",
+    error: `redirected by ${home} to something that is not a URL`,
+  });
   const { port, server } = await tcpServer(t, () => undefined);
   await new Promise((settle) => server.close(settle));
-  t.match(await run(to(302, `http://127.0.0.2:${port}/secret?token=1`)), { status: "down", error: `redirected to http://127.0.0.2:${port}: connection refused` });
+  t.match(await run(to(302, `http://127.0.0.2:${port}/secret?token=1`)), {
+    status: "down",
+    error: `redirected to http://127.0.0.2:${port}: connection refused`,
+  });
 
   let turns = 0;
   const carousel = await serve(t, (_request, response) => response.writeHead(302, { location: `/${turns++}` }).end());
-  t.match(await run(carousel, { max_redirects: 3 }), { status: "down", error: "more than 3 redirects", http_status: 302 });
+  t.match(await run(carousel, { max_redirects: 3 }), {
+    status: "down",
+    error: "more than 3 redirects",
+    http_status: 302,
+  });
   t.equal(turns, 4);
 });
 
@@ -200,24 +287,48 @@ t.test("the guard stands before every hop", async (t) => {
     response.end();
   });
   const guarded = testRunner({ allowPrivate: false, lookup: () => Promise.resolve(["127.0.0.1"]) });
-  t.match(await run(url, {}, guarded), { status: "error", error: "address 127.0.0.1 is blocked (127.0.0.0/8)", skip: false, http_status: null });
+  t.match(await run(url, {}, guarded), {
+    status: "error",
+    error: "address 127.0.0.1 is blocked (127.0.0.0/8)",
+    skip: false,
+    http_status: null,
+  });
   t.match(await run(`http://rebinding.example.org:${new URL(url).port}/`, {}, guarded), {
     status: "error",
     error: "the name leads to an address that is not public (127.0.0.0/8)",
   });
-  t.match(await run("http://[::ffff:7f00:1]/", {}, guarded), { status: "error", error: "address ::ffff:7f00:1 is blocked (::ffff:0:0/96)" });
-  t.match(await run("http://169.254.169.254/latest/meta-data", {}, guarded), { status: "error", error: "address 169.254.169.254 is blocked (169.254.0.0/16)" });
+  t.match(await run("http://[::ffff:7f00:1]/", {}, guarded), {
+    status: "error",
+    error: "address ::ffff:7f00:1 is blocked (::ffff:0:0/96)",
+  });
+  t.match(await run("http://169.254.169.254/latest/meta-data", {}, guarded), {
+    status: "error",
+    error: "address 169.254.169.254 is blocked (169.254.0.0/16)",
+  });
   t.equal(canary, 0);
 });
 
 t.test("servers that misbehave, in words", async (t) => {
   const { port, server } = await tcpServer(t, () => undefined);
   await new Promise((settle) => server.close(settle));
-  t.match(await run(`http://127.0.0.1:${port}/`), { status: "down", error: "connection refused", http_status: null, ttfb_ms: null });
+  t.match(await run(`http://127.0.0.1:${port}/`), {
+    status: "down",
+    error: "connection refused",
+    http_status: null,
+    ttfb_ms: null,
+  });
   const cases: [string, (socket: Socket) => void, object][] = [
     ["no answer", (socket) => socket.end(), { status: "down", error: "connection closed without a response" }],
-    ["a reset", (socket) => socket.resetAndDestroy(), { status: "down", error: "connection reset before the response was complete" }],
-    ["not HTTP", (socket) => socket.end("SSH-2.0-OpenSSH_9.2\r\n"), { status: "down", error: /^the answer is not valid HTTP: / }],
+    [
+      "a reset",
+      (socket) => socket.resetAndDestroy(),
+      { status: "down", error: "connection reset before the response was complete" },
+    ],
+    [
+      "not HTTP",
+      (socket) => socket.end("SSH-2.0-OpenSSH_9.2\r\n"),
+      { status: "down", error: /^the answer is not valid HTTP: / },
+    ],
     [
       "a body that breaks off",
       (socket) => socket.end("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf"),
@@ -233,14 +344,26 @@ t.test("servers that misbehave, in words", async (t) => {
       (socket) => socket.end("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n"),
       { status: "down", error: "expected status 200-299, got 101", http_status: 101 },
     ],
-    ["a huge head", (socket) => socket.end(`HTTP/1.1 200 OK\r\nX: ${"x".repeat(100_000)}\r\n\r\n`), { status: "down", error: "the response head is larger than 64 KiB" }],
+    [
+      "a huge head",
+      (socket) => socket.end(`HTTP/1.1 200 OK\r\nX: ${"x".repeat(100_000)}\r\n\r\n`),
+      { status: "down", error: "the response head is larger than 64 KiB" },
+    ],
     [
       "a flood of interim answers",
       (socket) => socket.write("HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n".repeat(500)),
       { status: "down", error: "more than 32 interim (1xx) responses" },
     ],
-    ["one interim answer", (socket) => socket.end("HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"), { status: "up", error: null }],
-    ["no length and no end but the connection's", (socket) => socket.end("HTTP/1.1 200 OK\r\n\r\nold school"), { status: "up", response_size: 10 }],
+    [
+      "one interim answer",
+      (socket) => socket.end("HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"),
+      { status: "up", error: null },
+    ],
+    [
+      "no length and no end but the connection's",
+      (socket) => socket.end("HTTP/1.1 200 OK\r\n\r\nold school"),
+      { status: "up", response_size: 10 },
+    ],
     [
       "control characters",
       (socket) => socket.end("HTTP/1.1 429 Slow\r\nRetry-After: 7\tseconds\xe9\r\n\r\n"),
@@ -259,12 +382,32 @@ t.test("whatever the other side does, the check ends with its timeout", async (t
   };
   const cases: [string, (socket: Socket) => void, object][] = [
     ["silence", () => undefined, { status: "down", error: "no response within 0.4 s", http_status: null }],
-    ["an endless head", drip("HTTP/1.1 200 OK\r\n", "X-More: 1\r\n"), { status: "down", error: "response head timed out after 0.4 s" }],
-    ["a dripping body", drip("HTTP/1.1 200 OK\r\n\r\n", "."), { status: "down", error: "response body timed out after 0.4 s", http_status: 200 }],
-    ["a dripping body after a wrong status", drip("HTTP/1.1 502 Bad Gateway\r\n\r\n", "."), { status: "down", error: "expected status 200-299, got 502" }],
-    ["a dripping body after a 503", drip("HTTP/1.1 503 Busy\r\nRetry-After: 1\r\n\r\n", "."), { status: "degraded", error: "rate-limited 503 (Retry-After: 1)" }],
+    [
+      "an endless head",
+      drip("HTTP/1.1 200 OK\r\n", "X-More: 1\r\n"),
+      { status: "down", error: "response head timed out after 0.4 s" },
+    ],
+    [
+      "a dripping body",
+      drip("HTTP/1.1 200 OK\r\n\r\n", "."),
+      { status: "down", error: "response body timed out after 0.4 s", http_status: 200 },
+    ],
+    [
+      "a dripping body after a wrong status",
+      drip("HTTP/1.1 502 Bad Gateway\r\n\r\n", "."),
+      { status: "down", error: "expected status 200-299, got 502" },
+    ],
+    [
+      "a dripping body after a 503",
+      drip("HTTP/1.1 503 Busy\r\nRetry-After: 1\r\n\r\n", "."),
+      { status: "degraded", error: "rate-limited 503 (Retry-After: 1)" },
+    ],
     ["slow interim answers", drip("", "HTTP/1.1 103 Early Hints\r\n\r\n"), { status: "down" }],
-    ["chunks that never end", drip("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", "1\r\n.\r\n"), { status: "down", error: "response body timed out after 0.4 s" }],
+    [
+      "chunks that never end",
+      drip("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", "1\r\n.\r\n"),
+      { status: "down", error: "response body timed out after 0.4 s" },
+    ],
   ];
   for (const [what, answer, expected] of cases) {
     const result = await run(await speak(t, answer), { timeout });
@@ -272,9 +415,17 @@ t.test("whatever the other side does, the check ends with its timeout", async (t
     t.ok((result.total_ms ?? 0) < timeout + 250, `${what}: ends in time`);
   }
   const { port } = await tcpServer(t, () => undefined);
-  t.match(await run(`https://127.0.0.1:${port}/`, { timeout }), { status: "down", error: "TLS handshake timed out after 0.4 s", tls_ms: null });
+  t.match(await run(`https://127.0.0.1:${port}/`, { timeout }), {
+    status: "down",
+    error: "TLS handshake timed out after 0.4 s",
+    tls_ms: null,
+  });
   const stuck = testRunner({ lookup: () => new Promise(() => undefined) });
-  t.match(await run("http://slow.example.org/", { timeout }, stuck), { status: "down", error: "name resolution timed out after 0.4 s", dns_ms: null });
+  t.match(await run("http://slow.example.org/", { timeout }, stuck), {
+    status: "down",
+    error: "name resolution timed out after 0.4 s",
+    dns_ms: null,
+  });
   const endless = await speak(t, (socket) => {
     socket.write("HTTP/1.1 200 OK\r\n\r\n");
     const more = (): boolean => socket.write(Buffer.alloc(65_536)) && !socket.destroyed && (setImmediate(more), true);
@@ -295,12 +446,27 @@ t.test("https", async (t) => {
   t.teardown(() => server.close());
   const port = (server.address() as AddressInfo).port;
   const lookup = testRunner({ lookup: () => Promise.resolve(["127.0.0.1"]) });
-  t.match(await run(`https://127.0.0.1:${port}/`), { status: "down", error: "certificate is self-signed", http_status: null });
-  const result = await run(`https://www.example.org:${port}/`, { verify_tls: false, expected_body_contains: "garden" }, lookup);
-  t.match(result, { status: "up", http_status: 200, warnings: ["The certificate of www.example.org expires in 5 days."] });
+  t.match(await run(`https://127.0.0.1:${port}/`), {
+    status: "down",
+    error: "certificate is self-signed",
+    http_status: null,
+  });
+  const result = await run(
+    `https://www.example.org:${port}/`,
+    { verify_tls: false, expected_body_contains: "garden" },
+    lookup,
+  );
+  t.match(result, {
+    status: "up",
+    http_status: 200,
+    warnings: ["The certificate of www.example.org expires in 5 days."],
+  });
   for (const phase of ["dns_ms", "connect_ms", "tls_ms", "ttfb_ms"] as const) t.ok((result[phase] ?? -1) >= 0, phase);
   const plain = await serve(t, (_request, response) => response.end());
-  t.match(await run(plain.replace("http:", "https:")), { status: "down", error: "the server does not speak TLS on this port" });
+  t.match(await run(plain.replace("http:", "https:")), {
+    status: "down",
+    error: "the server does not speak TLS on this port",
+  });
 });
 
 t.test("IPv6", async (t) => {

@@ -24,7 +24,8 @@ export const http: Probe<HttpCheck> = {
     for (let redirects = 0; ; redirects++) {
       const answer = await exchange(spec, hop, context, redirects > 0);
       if (!("redirect" in answer)) return answer;
-      if (redirects === spec.max_redirects) return { status: "down", error: `more than ${spec.max_redirects} redirects` };
+      if (redirects === spec.max_redirects)
+        return { status: "down", error: `more than ${spec.max_redirects} redirects` };
       const next = nextHop(hop, answer.redirect, answer.status, context.userAgent);
       if ("error" in next) return { status: "down", error: next.error };
       if (next.host !== hop.host) context.warn?.(`Redirected from ${hop.origin} to ${next.origin}.`);
@@ -44,13 +45,22 @@ async function exchange(spec: HttpCheck, hop: Hop, context: ProbeContext, redire
   } catch (error) {
     // A host that another one pointed to must not open the breaker of the first.
     if (redirected && error instanceof DialError) {
-      return { status: error.phase === "guard" || error.local ? "error" : "down", error: `redirected to ${hop.origin}: ${error.message}`, skip: error.local };
+      return {
+        status: error.phase === "guard" || error.local ? "error" : "down",
+        error: `redirected to ${hop.origin}: ${error.message}`,
+        skip: error.local,
+      };
     }
     throw error;
   }
 }
 
-async function handshake(spec: HttpCheck, hop: Hop, socket: Socket, { signal, trace, now, warn }: ProbeContext): Promise<Socket> {
+async function handshake(
+  spec: HttpCheck,
+  hop: Hop,
+  socket: Socket,
+  { signal, trace, now, warn }: ProbeContext,
+): Promise<Socket> {
   const secured = await secure({ socket, host: hop.host, verify: spec.verify_tls, signal, trace, now });
   if (warn !== undefined) warnOfExpiry(secured, hop, now(), warn);
   return secured;
@@ -61,7 +71,8 @@ function warnOfExpiry(socket: TLSSocket, hop: Hop, now: number, warn: (text: str
   if (leaf === undefined) return;
   const daysLeft = Math.floor((Date.parse(leaf.validTo) - now) / 86_400_000);
   if (daysLeft < 0) warn(`The certificate of ${hop.host} has expired.`);
-  else if (daysLeft < certificateWarningDays) warn(`The certificate of ${hop.host} expires in ${daysLeft === 1 ? "1 day" : `${daysLeft} days`}.`);
+  else if (daysLeft < certificateWarningDays)
+    warn(`The certificate of ${hop.host} expires in ${daysLeft === 1 ? "1 day" : `${daysLeft} days`}.`);
 }
 
 /** One request and its response over a connected socket, which is destroyed at the end whatever happens. */
@@ -102,7 +113,12 @@ function converse(spec: HttpCheck, hop: Hop, socket: Socket, context: ProbeConte
     };
     const onAbort = (): void => {
       if (response === null)
-        trace.overdue = socket.writableLength > 0 ? "sending the request timed out after" : socket.bytesRead > readBefore ? "response head timed out after" : "no response within";
+        trace.overdue =
+          socket.writableLength > 0
+            ? "sending the request timed out after"
+            : socket.bytesRead > readBefore
+              ? "response head timed out after"
+              : "no response within";
       finish();
       reject(signal.reason as Error);
     };
@@ -128,12 +144,19 @@ function converse(spec: HttpCheck, hop: Hop, socket: Socket, context: ProbeConte
   });
 }
 
-function receive(spec: HttpCheck, response: IncomingMessage, context: ProbeContext, answer: (value: Answer) => void, fail: (error: Error) => void): void {
+function receive(
+  spec: HttpCheck,
+  response: IncomingMessage,
+  context: ProbeContext,
+  answer: (value: Answer) => void,
+  fail: (error: Error) => void,
+): void {
   const { trace, warn } = context;
   const status = response.statusCode ?? 0;
   trace.http_status = status;
   const location = response.headers.location;
-  if (spec.follow_redirects && isRedirect(status) && location !== undefined) return answer({ redirect: location, status });
+  if (spec.follow_redirects && isRedirect(status) && location !== undefined)
+    return answer({ redirect: location, status });
 
   trace.overdue = "response body timed out after";
   const accepted = accepts(spec.expected_status, status);
@@ -164,17 +187,23 @@ function receive(spec: HttpCheck, response: IncomingMessage, context: ProbeConte
 function refusal(spec: HttpCheck, response: IncomingMessage, status: number): Verdict {
   if (status === 429 || status === 503) {
     const retryAfter = response.headers["retry-after"];
-    return { status: "degraded", error: `rate-limited ${status}${retryAfter === undefined ? "" : ` (Retry-After: ${retryAfter.slice(0, 100)})`}` };
+    return {
+      status: "degraded",
+      error: `rate-limited ${status}${retryAfter === undefined ? "" : ` (Retry-After: ${retryAfter.slice(0, 100)})`}`,
+    };
   }
   return { status: "down", error: `expected status ${expectation(spec.expected_status)}, got ${status}` };
 }
 
 function conversationWords(error: Error, responded: boolean): string {
   const code = codeOf(error);
-  if (code === "HPE_HEADER_OVERFLOW") return `the response ${responded ? "trailers are" : "head is"} larger than ${maxHeaderBytes / 1024} KiB`;
+  if (code === "HPE_HEADER_OVERFLOW")
+    return `the response ${responded ? "trailers are" : "head is"} larger than ${maxHeaderBytes / 1024} KiB`;
   if (code === "HPE_CHUNK_EXTENSIONS_OVERFLOW") return "the response body has chunk extensions larger than 16 KiB";
-  if (!responded && "rawPacket" in error && Buffer.isBuffer(error.rawPacket) && isHttp2Preface(error.rawPacket)) return "the server speaks HTTP/2 only, and was asked in HTTP/1.1";
-  if (code.startsWith("HPE_")) return `the answer is not valid HTTP: ${"reason" in error && typeof error.reason === "string" ? error.reason : error.message}`;
+  if (!responded && "rawPacket" in error && Buffer.isBuffer(error.rawPacket) && isHttp2Preface(error.rawPacket))
+    return "the server speaks HTTP/2 only, and was asked in HTTP/1.1";
+  if (code.startsWith("HPE_"))
+    return `the answer is not valid HTTP: ${"reason" in error && typeof error.reason === "string" ? error.reason : error.message}`;
   if (code === "ECONNRESET" && error.message === "socket hang up") return "connection closed without a response";
   if (code === "ECONNRESET") return "connection reset before the response was complete";
   return wordsFor(error);

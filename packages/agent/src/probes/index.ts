@@ -7,7 +7,13 @@ import { tcp } from "./tcp.ts";
 import { tlsCert } from "./tls-cert.ts";
 
 /** The probe of every check kind. A kind without one does not compile. */
-const probes: { readonly [T in CheckType]: Probe<SpecOf<T>> } = { http, tcp, dns, tls_cert: tlsCert, domain_expiry: domainExpiry };
+const probes: { readonly [T in CheckType]: Probe<SpecOf<T>> } = {
+  http,
+  tcp,
+  dns,
+  tls_cert: tlsCert,
+  domain_expiry: domainExpiry,
+};
 
 /** The probe of a kind, for a spec of that kind: the registry guarantees the match, which TypeScript cannot follow. */
 export function probeOf(type: CheckType): Probe<unknown> {

@@ -75,12 +75,36 @@ if (process.send !== undefined && process.argv[2] === "checks") {
   const headers = Buffer.from("X-A: b\r\n".repeat(8 * 1024));
   const gigabyte = 1024 * mib;
   const cases: [string, (socket: Socket) => void, string | null, string, string | RegExp | null][] = [
-    ["a small answer, for the pages that any check touches", flood(`${ok}Content-Length: 65536\r\n\r\n`, block, 65536), "b", "down", 'the body does not contain "b"'],
-    ["a body of a gigabyte", flood(`${ok}Content-Length: ${gigabyte}\r\n\r\n`, block, gigabyte), "b", "down", 'the first MiB of the body does not contain "b"'],
+    [
+      "a small answer, for the pages that any check touches",
+      flood(`${ok}Content-Length: 65536\r\n\r\n`, block, 65536),
+      "b",
+      "down",
+      'the body does not contain "b"',
+    ],
+    [
+      "a body of a gigabyte",
+      flood(`${ok}Content-Length: ${gigabyte}\r\n\r\n`, block, gigabyte),
+      "b",
+      "down",
+      'the first MiB of the body does not contain "b"',
+    ],
     ["a body of a gigabyte that nobody looks into", flood(`${ok}\r\n`, block, gigabyte), null, "up", null],
     ["headers of 100 MB", flood(ok, headers, 100 * mib), null, "down", "the response head is larger than 64 KiB"],
-    ["one header of 100 MB", flood(`${ok}X-A: `, block, 100 * mib), null, "down", "the response head is larger than 64 KiB"],
-    ["a chunk extension of 10 MB", flood(`${ok}Transfer-Encoding: chunked\r\n\r\n1;`, block, 10 * mib), null, "down", "the response body has chunk extensions larger than 16 KiB"],
+    [
+      "one header of 100 MB",
+      flood(`${ok}X-A: `, block, 100 * mib),
+      null,
+      "down",
+      "the response head is larger than 64 KiB",
+    ],
+    [
+      "a chunk extension of 10 MB",
+      flood(`${ok}Transfer-Encoding: chunked\r\n\r\n1;`, block, 10 * mib),
+      null,
+      "down",
+      "the response body has chunk extensions larger than 16 KiB",
+    ],
     [
       "100 MB in chunks of one byte",
       flood(`${ok}Transfer-Encoding: chunked\r\n\r\n`, Buffer.from("1\r\n.\r\n".repeat(10_000)), 100 * mib),
@@ -88,7 +112,13 @@ if (process.send !== undefined && process.argv[2] === "checks") {
       "down",
       /^(the first MiB of the body does not contain "needle"|response body timed out after 1\.0 s)$/,
     ],
-    ["trailers of 100 MB", flood(`${ok}Transfer-Encoding: chunked\r\n\r\n0\r\n`, headers, 100 * mib), null, "down", "the response trailers are larger than 64 KiB"],
+    [
+      "trailers of 100 MB",
+      flood(`${ok}Transfer-Encoding: chunked\r\n\r\n0\r\n`, headers, 100 * mib),
+      null,
+      "down",
+      "the response trailers are larger than 64 KiB",
+    ],
     [
       "100 MB of interim answers",
       flood("", Buffer.from("HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n".repeat(1000)), 100 * mib),
@@ -97,7 +127,13 @@ if (process.send !== undefined && process.argv[2] === "checks") {
       "more than 32 interim (1xx) responses",
     ],
     ["100 MB before the status", flood("", block, 100 * mib), null, "down", /^the answer is not valid HTTP/],
-    ["a reason of 100 MB", flood("HTTP/1.1 200 ", block, 100 * mib), null, "down", /^(the response head is larger than 64 KiB|response head timed out after 1\.0 s)$/],
+    [
+      "a reason of 100 MB",
+      flood("HTTP/1.1 200 ", block, 100 * mib),
+      null,
+      "down",
+      /^(the response head is larger than 64 KiB|response head timed out after 1\.0 s)$/,
+    ],
   ];
   t.test("an answer without end costs a check less than 32 MB", async (t) => {
     for (const [what, serve, contains, status, error] of cases) {

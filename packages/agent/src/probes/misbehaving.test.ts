@@ -18,7 +18,10 @@ type Serve = (socket: Socket) => void;
 /** What the check says: its status and its error; null for a check that is up. */
 type Said = ["up", null] | ["down" | "degraded", string | RegExp];
 
-const openSockets = (): number => process.getActiveResourcesInfo().filter((name) => name === "TCPSocketWrap" || name === "TCPConnectWrap" || name === "TLSWrap").length;
+const openSockets = (): number =>
+  process
+    .getActiveResourcesInfo()
+    .filter((name) => name === "TCPSocketWrap" || name === "TCPConnectWrap" || name === "TLSWrap").length;
 
 async function listening(t: Test, server: Server): Promise<number> {
   await new Promise<void>((settle) => server.listen(0, "127.0.0.1", settle));
@@ -27,7 +30,13 @@ async function listening(t: Test, server: Server): Promise<number> {
 }
 
 /** Runs the check against a server until both sides of every connection are gone. */
-async function against(t: Test, serve: Serve, said: Said, what: string, { scheme = "http", ...change }: Partial<HttpCheck> & { scheme?: string } = {}): Promise<void> {
+async function against(
+  t: Test,
+  serve: Serve,
+  said: Said,
+  what: string,
+  { scheme = "http", ...change }: Partial<HttpCheck> & { scheme?: string } = {},
+): Promise<void> {
   const gone: Promise<void>[] = [];
   const accepted: Socket[] = [];
   const { port, server } = await tcpServer(t, (socket) => {
@@ -36,8 +45,14 @@ async function against(t: Test, serve: Serve, said: Said, what: string, { scheme
     serve(socket);
   });
   const before = openSockets();
-  const { measurement, skip } = await outcomeOf(runner.run("org", { ...httpCheck(`${scheme}://127.0.0.1:${port}/`, { timeout, ...change }) }));
-  t.match({ status: measurement.status, error: measurement.error, skip }, { status: said[0], error: said[1], skip: false }, what);
+  const { measurement, skip } = await outcomeOf(
+    runner.run("org", { ...httpCheck(`${scheme}://127.0.0.1:${port}/`, { timeout, ...change }) }),
+  );
+  t.match(
+    { status: measurement.status, error: measurement.error, skip },
+    { status: said[0], error: said[1], skip: false },
+    what,
+  );
   t.ok((measurement.total_ms ?? 0) < (change.timeout ?? timeout) + margin, `${what}: ends in time`);
   // One that does not read would never hear that the other side has gone.
   for (const socket of accepted) socket.resume();
@@ -92,13 +107,29 @@ t.test("heads", async (t) => {
     ["is reset at once", reset, ["down", /^connection (reset|closed)/]],
     ["is reset after the request", thenReset(""), ["down", "connection reset before the response was complete"]],
     ["is reset in the head", thenReset(`${ok}X-A: `), ["down", "connection reset before the response was complete"]],
-    ["ends in the head", thenEnd(`${ok}X-A: `), ["down", /^(the answer is not valid HTTP|connection closed without a response)/]],
+    [
+      "ends in the head",
+      thenEnd(`${ok}X-A: `),
+      ["down", /^(the answer is not valid HTTP|connection closed without a response)/],
+    ],
     ["a head that drips byte by byte", drip("H", "T"), ["down", malformed]],
     ["a header that drips", drip(`${ok}X-A: `, "a"), ["down", "response head timed out after 0.4 s"]],
     ["headers without end", drip(ok, "X-A: 1\r\n".repeat(1000)), ["down", "the response head is larger than 64 KiB"]],
-    ["one header of a megabyte", once(ok, `X-A: ${"a".repeat(1 << 20)}\r\n\r\n`), ["down", "the response head is larger than 64 KiB"]],
-    ["a flood of 100s", once("HTTP/1.1 100 Continue\r\n\r\n".repeat(5000)), ["down", "more than 32 interim (1xx) responses"]],
-    ["100s that drip", drip("", "HTTP/1.1 100 Continue\r\n\r\n", 50), ["down", /^(response head timed out after 0\.4 s|more than 32 interim)/]],
+    [
+      "one header of a megabyte",
+      once(ok, `X-A: ${"a".repeat(1 << 20)}\r\n\r\n`),
+      ["down", "the response head is larger than 64 KiB"],
+    ],
+    [
+      "a flood of 100s",
+      once("HTTP/1.1 100 Continue\r\n\r\n".repeat(5000)),
+      ["down", "more than 32 interim (1xx) responses"],
+    ],
+    [
+      "100s that drip",
+      drip("", "HTTP/1.1 100 Continue\r\n\r\n", 50),
+      ["down", /^(response head timed out after 0\.4 s|more than 32 interim)/],
+    ],
     ["HTTP/0.9", thenEnd("<html>hello</html>"), ["down", malformed]],
     ["an unknown version", thenEnd("HTTP/7.7 200 OK\r\n\r\n"), ["down", malformed]],
     ["a status of four digits", thenEnd("HTTP/1.1 2000 OK\r\n\r\n"), ["down", malformed]],
@@ -109,14 +140,26 @@ t.test("heads", async (t) => {
     ["a length below zero", thenEnd(`${ok}Content-Length: -1\r\n\r\n`), ["down", malformed]],
     ["a length beyond 64 bits", thenEnd(`${ok}Content-Length: 99999999999999999999999\r\n\r\n`), ["down", malformed]],
     ["two lengths", thenEnd(`${ok}Content-Length: 2\r\nContent-Length: 3\r\n\r\nok!`), ["down", malformed]],
-    ["a length and chunks", thenEnd(`${ok}Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n`), ["down", malformed]],
-    ["HTTP/2 only", thenEnd(Buffer.from("000000040000000000", "hex")), ["down", "the server speaks HTTP/2 only, and was asked in HTTP/1.1"]],
+    [
+      "a length and chunks",
+      thenEnd(`${ok}Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n`),
+      ["down", malformed],
+    ],
+    [
+      "HTTP/2 only",
+      thenEnd(Buffer.from("000000040000000000", "hex")),
+      ["down", "the server speaks HTTP/2 only, and was asked in HTTP/1.1"],
+    ],
     [
       "a switch of protocols that nobody asked for",
       once("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\nxxxx"),
       ["down", "expected status 200-299, got 101"],
     ],
-    ["a switch of protocols without saying to which", once("HTTP/1.1 101 Switching Protocols\r\n\r\n"), ["down", "expected status 200-299, got 101"]],
+    [
+      "a switch of protocols without saying to which",
+      once("HTTP/1.1 101 Switching Protocols\r\n\r\n"),
+      ["down", "expected status 200-299, got 101"],
+    ],
   ];
   for (const [what, serve, said] of cases) await against(t, serve, said, what);
 });
@@ -127,29 +170,77 @@ t.test("bodies", async (t) => {
     ["never comes", once(`${ok}Content-Length: 5\r\n\r\n`), overdueBody],
     ["drips", drip(`${ok}Content-Length: 100000\r\n\r\n`, "."), overdueBody],
     ["drips in chunks", drip(chunked, "1\r\n.\r\n"), overdueBody],
-    ["a length that never gets there, of petabytes", once(`${ok}Content-Length: 9007199254740991\r\n\r\nhello`), overdueBody],
+    [
+      "a length that never gets there, of petabytes",
+      once(`${ok}Content-Length: 9007199254740991\r\n\r\nhello`),
+      overdueBody,
+    ],
     ["longer than its length", thenEnd(`${ok}Content-Length: 6\r\n\r\nneedle and more`), ["up", null], found],
-    ["shorter than its length", thenEnd(`${ok}Content-Length: 60\r\n\r\nneedle`), ["down", "connection closed in the middle of the body"], found],
-    ["is reset", thenReset(`${ok}Content-Length: 60\r\n\r\nneedle`), ["down", /^connection (reset before the response was complete|closed in the middle of the body)$/], found],
-    ["is reset after a wrong status", thenReset("HTTP/1.1 502 Bad Gateway\r\nContent-Length: 60\r\n\r\noops"), ["down", "expected status 200-299, got 502"]],
-    ["ends in a chunk", thenEnd(`${chunked}ff\r\nneedle`), ["down", "connection closed in the middle of the body"], found],
+    [
+      "shorter than its length",
+      thenEnd(`${ok}Content-Length: 60\r\n\r\nneedle`),
+      ["down", "connection closed in the middle of the body"],
+      found,
+    ],
+    [
+      "is reset",
+      thenReset(`${ok}Content-Length: 60\r\n\r\nneedle`),
+      ["down", /^connection (reset before the response was complete|closed in the middle of the body)$/],
+      found,
+    ],
+    [
+      "is reset after a wrong status",
+      thenReset("HTTP/1.1 502 Bad Gateway\r\nContent-Length: 60\r\n\r\noops"),
+      ["down", "expected status 200-299, got 502"],
+    ],
+    [
+      "ends in a chunk",
+      thenEnd(`${chunked}ff\r\nneedle`),
+      ["down", "connection closed in the middle of the body"],
+      found,
+    ],
     ["a chunk that is not one", thenEnd(`${chunked}zz\r\n`), ["down", malformed]],
     ["a chunk larger than can be", thenEnd(`${chunked}fffffffffffffffff\r\n`), ["down", malformed]],
-    ["a chunk extension of a megabyte", once(chunked, `1;${"a".repeat(1 << 20)}\r\n.\r\n`), ["down", "the response body has chunk extensions larger than 16 KiB"]],
+    [
+      "a chunk extension of a megabyte",
+      once(chunked, `1;${"a".repeat(1 << 20)}\r\n.\r\n`),
+      ["down", "the response body has chunk extensions larger than 16 KiB"],
+    ],
     ["a chunk extension that drips", drip(`${chunked}1;`, "a"), overdueBody],
-    ["trailers of a megabyte", once(chunked, "1\r\n.\r\n0\r\n", "X-T: 1\r\n".repeat(1 << 17)), ["down", "the response trailers are larger than 64 KiB"]],
+    [
+      "trailers of a megabyte",
+      once(chunked, "1\r\n.\r\n0\r\n", "X-T: 1\r\n".repeat(1 << 17)),
+      ["down", "the response trailers are larger than 64 KiB"],
+    ],
     ["trailers that drip", drip(`${chunked}1\r\n.\r\n0\r\n`, "X-T: 1\r\n"), overdueBody],
     ["a 204 with a body", thenEnd("HTTP/1.1 204 No Content\r\nContent-Length: 5\r\n\r\nhello"), ["up", null]],
-    ["a 304 with a body", thenEnd("HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\nhello"), ["down", "expected status 200-299, got 304"]],
-    ["a second answer nobody asked for", thenEnd(`${ok}Content-Length: 2\r\n\r\nokHTTP/1.1 500 Oops\r\n\r\n`), ["up", null]],
+    [
+      "a 304 with a body",
+      thenEnd("HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\nhello"),
+      ["down", "expected status 200-299, got 304"],
+    ],
+    [
+      "a second answer nobody asked for",
+      thenEnd(`${ok}Content-Length: 2\r\n\r\nokHTTP/1.1 500 Oops\r\n\r\n`),
+      ["up", null],
+    ],
     [
       "gzip that was not asked for",
       thenEnd(`${ok}Content-Encoding: gzip\r\n\r\n`, gzipSync(Buffer.alloc(1 << 20))),
       ["down", 'the body does not contain "needle" (the server sent it as gzip although that was not asked for)'],
       found,
     ],
-    ["a redirect to itself", thenEnd("HTTP/1.1 302 Found\r\nLocation: /\r\nContent-Length: 0\r\n\r\n"), ["down", "more than 20 redirects"], { max_redirects: 20 }],
-    ["a redirect to an address of a megabyte", once("HTTP/1.1 302 Found\r\n", `Location: /${"a".repeat(1 << 20)}\r\n\r\n`), ["down", "the response head is larger than 64 KiB"]],
+    [
+      "a redirect to itself",
+      thenEnd("HTTP/1.1 302 Found\r\nLocation: /\r\nContent-Length: 0\r\n\r\n"),
+      ["down", "more than 20 redirects"],
+      { max_redirects: 20 },
+    ],
+    [
+      "a redirect to an address of a megabyte",
+      once("HTTP/1.1 302 Found\r\n", `Location: /${"a".repeat(1 << 20)}\r\n\r\n`),
+      ["down", "the response head is larger than 64 KiB"],
+    ],
   ];
   for (const [what, serve, said, change] of cases) await against(t, serve, said, what, change);
 });
@@ -157,14 +248,30 @@ t.test("bodies", async (t) => {
 t.test("a request that is not taken", async (t) => {
   // More than the buffers of both sides hold, so that the rest waits here for a server that does not read.
   const body = "x".repeat(8 << 20);
-  await against(t, (socket) => void socket.pause(), ["down", "sending the request timed out after 0.4 s"], "stops reading", { method: "POST", body });
-  await against(t, thenReset(""), ["down", /^connection (reset|closed)/], "is reset in the request", { method: "POST", body });
-  const early: Serve = (socket) => socket.once("data", () => socket.pause().write("HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n"));
-  await against(t, early, ["down", "expected status 200-299, got 413"], "answers before it has read all", { method: "POST", body });
+  await against(
+    t,
+    (socket) => void socket.pause(),
+    ["down", "sending the request timed out after 0.4 s"],
+    "stops reading",
+    { method: "POST", body },
+  );
+  await against(t, thenReset(""), ["down", /^connection (reset|closed)/], "is reset in the request", {
+    method: "POST",
+    body,
+  });
+  const early: Serve = (socket) =>
+    socket.once("data", () => socket.pause().write("HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n"));
+  await against(t, early, ["down", "expected status 200-299, got 413"], "answers before it has read all", {
+    method: "POST",
+    body,
+  });
 });
 
 t.test("TLS", async (t) => {
-  const { private: key, cert } = await generate([{ name: "commonName", value: "localhost" }], { algorithm: "sha256", keyType: "ec" });
+  const { private: key, cert } = await generate([{ name: "commonName", value: "localhost" }], {
+    algorithm: "sha256",
+    keyType: "ec",
+  });
   const scheme = "https";
   const alert = (code: string): Serve => thenEnd(Buffer.from(`150303000202${code}`, "hex"));
   const closed = "the other side closed the connection in the TLS handshake";
@@ -179,12 +286,36 @@ t.test("TLS", async (t) => {
     ],
     ["is reset in the handshake", thenReset(""), ["down", closed]],
     ["ends in the handshake", thenEnd(""), ["down", closed]],
-    ["alert: handshake failure", alert("28"), ["down", 'TLS handshake failed: the server sent the alert "handshake failure"']],
-    ["alert: internal error", alert("50"), ["down", 'TLS handshake failed: the server sent the alert "internal error"']],
-    ["alert: unrecognized name", alert("70"), ["down", 'TLS handshake failed: the server sent the alert "unrecognized name"']],
-    ["alert: no application protocol", alert("78"), ["down", "the server does not offer HTTP/1.1 over TLS, only another protocol such as HTTP/2"]],
-    ["alert: protocol version", alert("46"), ["down", "the server offers no TLS version that is still safe (1.2 or later)"]],
-    ["a warning before silence", once(Buffer.from("15030300020170", "hex")), ["down", /^TLS handshake (timed out|failed)/]],
+    [
+      "alert: handshake failure",
+      alert("28"),
+      ["down", 'TLS handshake failed: the server sent the alert "handshake failure"'],
+    ],
+    [
+      "alert: internal error",
+      alert("50"),
+      ["down", 'TLS handshake failed: the server sent the alert "internal error"'],
+    ],
+    [
+      "alert: unrecognized name",
+      alert("70"),
+      ["down", 'TLS handshake failed: the server sent the alert "unrecognized name"'],
+    ],
+    [
+      "alert: no application protocol",
+      alert("78"),
+      ["down", "the server does not offer HTTP/1.1 over TLS, only another protocol such as HTTP/2"],
+    ],
+    [
+      "alert: protocol version",
+      alert("46"),
+      ["down", "the server offers no TLS version that is still safe (1.2 or later)"],
+    ],
+    [
+      "a warning before silence",
+      once(Buffer.from("15030300020170", "hex")),
+      ["down", /^TLS handshake (timed out|failed)/],
+    ],
     ["plain HTTP", thenEnd("HTTP/1.1 400 Bad Request\r\n\r\n"), ["down", "the server does not speak TLS on this port"]],
   ];
   for (const [what, serve, said] of cases) await against(t, serve, said, what, { scheme });
@@ -192,7 +323,10 @@ t.test("TLS", async (t) => {
   const over =
     (options: TlsOptions, after: (socket: TLSSocket) => void): Serve =>
     (socket) => {
-      const secured = new TLSSocket(socket, { isServer: true, key, cert, ...options } as ConstructorParameters<typeof TLSSocket>[1] & object);
+      const secured = new TLSSocket(socket, { isServer: true, key, cert, ...options } as ConstructorParameters<
+        typeof TLSSocket
+      >[1] &
+        object);
       secured.on("error", () => undefined).once("secure", () => after(secured));
       secured.resume();
     };
@@ -241,11 +375,18 @@ t.test("TLS", async (t) => {
   const h2 = createTlsServer({ key, cert, ALPNProtocols: ["h2"] });
   h2.on("tlsClientError", () => undefined);
   const h2port = await listening(t, h2);
-  const run = async (url: string) => (await outcomeOf(runner.run("org", { ...httpCheck(url, { timeout, verify_tls: false }) }))).measurement;
-  t.match(await run(`https://127.0.0.1:${h2port}/`), { status: "down", error: "the server does not offer HTTP/1.1 over TLS, only another protocol such as HTTP/2" });
+  const run = async (url: string) =>
+    (await outcomeOf(runner.run("org", { ...httpCheck(url, { timeout, verify_tls: false }) }))).measurement;
+  t.match(await run(`https://127.0.0.1:${h2port}/`), {
+    status: "down",
+    error: "the server does not offer HTTP/1.1 over TLS, only another protocol such as HTTP/2",
+  });
   const h2c = createHttp2Server();
   h2c.on("sessionError", () => undefined);
-  t.match(await run(`http://127.0.0.1:${await listening(t, h2c as unknown as Server)}/`), { status: "down", error: "the server speaks HTTP/2 only, and was asked in HTTP/1.1" });
+  t.match(await run(`http://127.0.0.1:${await listening(t, h2c as unknown as Server)}/`), {
+    status: "down",
+    error: "the server speaks HTTP/2 only, and was asked in HTTP/1.1",
+  });
 });
 
 t.test("a host that drops connection requests", async (t) => {
@@ -253,7 +394,9 @@ t.test("a host that drops connection requests", async (t) => {
   const script = `const s=require("net").createServer();s.listen({port:0,host:"${host}",backlog:1},()=>console.log(s.address().port))`;
   const listener = spawn(process.execPath, ["-e", script], { stdio: ["ignore", "pipe", "inherit"] });
   t.teardown(() => listener.kill("SIGKILL"));
-  const port = await new Promise<number>((settle) => listener.stdout.once("data", (line: Buffer) => settle(Number(line.toString()))));
+  const port = await new Promise<number>((settle) =>
+    listener.stdout.once("data", (line: Buffer) => settle(Number(line.toString()))),
+  );
   listener.kill("SIGSTOP");
   for (let filled = false, sockets = 0; !filled && sockets < 8; sockets++) {
     const socket = connect({ host, port });

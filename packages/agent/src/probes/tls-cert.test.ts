@@ -35,7 +35,10 @@ const certificate = (untilMs: number, name = "www.example.org", now = Date.now()
   });
 
 /** A TLS server that notes the names and the protocols that it was asked for, and whether its clients went away as they should. */
-async function serve(t: Test, options: TlsOptions): Promise<{ port: number; asked: unknown[]; protocols: unknown[]; ended: (count: number) => Promise<unknown[]> }> {
+async function serve(
+  t: Test,
+  options: TlsOptions,
+): Promise<{ port: number; asked: unknown[]; protocols: unknown[]; ended: (count: number) => Promise<unknown[]> }> {
   const asked: unknown[] = [];
   const ends: unknown[] = [];
   const protocols: unknown[] = [];
@@ -69,9 +72,20 @@ const serveFor = async (t: Test, days: number, name?: string) => {
 t.test("up: nothing is said, and the phases are measured", async (t) => {
   const { port, asked, protocols, ended } = await serveFor(t, 60.5);
   const result = await run(port);
-  t.match(result, { status: "up", error: null, dns_ms: null, ttfb_ms: null, http_status: null, response_size: null, skip: false });
+  t.match(result, {
+    status: "up",
+    error: null,
+    dns_ms: null,
+    ttfb_ms: null,
+    http_status: null,
+    response_size: null,
+    skip: false,
+  });
   t.ok((result.connect_ms ?? 0) > 0 && (result.tls_ms ?? 0) > 0);
-  t.ok((result.total_ms ?? 0) >= (result.connect_ms ?? 0) + (result.tls_ms ?? 0) - 0.01, "the phases are parts of the whole");
+  t.ok(
+    (result.total_ms ?? 0) >= (result.connect_ms ?? 0) + (result.tls_ms ?? 0) - 0.01,
+    "the phases are parts of the whole",
+  );
   t.strictSame(await ended(1), ["end"], "the server sees a connection that was closed, not one that broke");
   t.strictSame(asked, [false], "an address is not sent as a server name");
   t.strictSame(protocols, [false], "no protocol is offered");
@@ -80,7 +94,11 @@ t.test("up: nothing is said, and the phases are measured", async (t) => {
   await run(port, { host: "shop.example.org.", server_name: "Other.Example.ORG." }, named);
   await run(port, { server_name: "bücher.example" });
   await ended(4);
-  t.strictSame(asked.slice(1), ["shop.example.org", "other.example.org", "xn--bcher-kva.example"], "the name of the host, or the one given");
+  t.strictSame(
+    asked.slice(1),
+    ["shop.example.org", "other.example.org", "xn--bcher-kva.example"],
+    "the name of the host, or the one given",
+  );
 });
 
 t.test("days remaining decide", async (t) => {
@@ -118,7 +136,12 @@ t.test("days remaining decide", async (t) => {
 
 t.test("what people read", async (t) => {
   const document = (days_remaining: number, name: string | null = "www.example.org") =>
-    JSON.stringify({ days_remaining, not_after: "2026-11-26T10:00:00.000Z", subject_common_name: name, issuer_common_name: "R11" });
+    JSON.stringify({
+      days_remaining,
+      not_after: "2026-11-26T10:00:00.000Z",
+      subject_common_name: name,
+      issuer_common_name: "R11",
+    });
   for (const [days, words] of [
     [5, "certificate of www.example.org expires in 5 days, on 2026-11-26"],
     [1, "certificate of www.example.org expires in 1 day, on 2026-11-26"],
@@ -129,12 +152,17 @@ t.test("what people read", async (t) => {
   ] as const)
     t.equal(errorInWords(document(days)), words);
   t.equal(errorInWords(document(3, null)), "certificate expires in 3 days, on 2026-11-26");
-  for (const other of ["connection refused", "{", '{"a":1}', "[{}]", 'the body does not contain "{}"', "null"]) t.equal(errorInWords(other), other, "anything else stays as it is");
+  for (const other of ["connection refused", "{", '{"a":1}', "[{}]", 'the body does not contain "{}"', "null"])
+    t.equal(errorInWords(other), other, "anything else stays as it is");
 });
 
 t.test("names: none, several, long and ugly ones leave the document whole", async (t) => {
   const of = async (names: { shortName: string; value: string }[]) => {
-    const { private: key, cert } = await generate(names, { algorithm: "sha256", keyType: "ec", notAfterDate: new Date(Date.now() + dayMs) });
+    const { private: key, cert } = await generate(names, {
+      algorithm: "sha256",
+      keyType: "ec",
+      notAfterDate: new Date(Date.now() + dayMs),
+    });
     const { port } = await serve(t, { key, cert });
     const { error } = await run(port);
     return JSON.parse(error ?? "") as Record<string, unknown>;
@@ -153,11 +181,22 @@ t.test("names: none, several, long and ugly ones leave the document whole", asyn
 });
 
 t.test("which certificate depends on the name that is asked for", async (t) => {
-  const [short, long] = [await certificate(3 * dayMs, "default.example.org"), await certificate(300 * dayMs, "shop.example.org")];
+  const [short, long] = [
+    await certificate(3 * dayMs, "default.example.org"),
+    await certificate(300 * dayMs, "shop.example.org"),
+  ];
   const { port } = await serve(t, {
     key: short.private,
     cert: short.cert,
-    SNICallback: (name, done) => done(null, createSecureContext(name === "shop.example.org" ? { key: long.private, cert: long.cert } : { key: short.private, cert: short.cert })),
+    SNICallback: (name, done) =>
+      done(
+        null,
+        createSecureContext(
+          name === "shop.example.org"
+            ? { key: long.private, cert: long.cert }
+            : { key: short.private, cert: short.cert },
+        ),
+      ),
   });
   t.match(await run(port), { status: "down", error: /"subject_common_name":"default.example.org"/ });
   t.match(await run(port, { server_name: "shop.example.org" }), { status: "up", error: null });
@@ -211,58 +250,110 @@ function withoutRenegotiationInfo(bytes: Buffer): Buffer {
   return changed;
 }
 
-t.test("a certificate that was shown is read, also by who wants one of the client and gets none, or cannot renegotiate safely", async (t) => {
-  const { private: key, cert } = await certificate(99 * dayMs);
-  const { port } = await serve(t, { key, cert, requestCert: true, rejectUnauthorized: true, maxVersion: "TLSv1.2" });
-  t.match(await run(await refusing(t, port)), { status: "up", error: null });
-  t.match(await run(await refusing(t, port), { warn_days: 365 }), { status: "degraded", error: /"days_remaining":98/ });
-  t.match(await run(await refusing(t, port, withoutRenegotiationInfo)), { status: "up", error: null }, "no safe renegotiation");
-});
+t.test(
+  "a certificate that was shown is read, also by who wants one of the client and gets none, or cannot renegotiate safely",
+  async (t) => {
+    const { private: key, cert } = await certificate(99 * dayMs);
+    const { port } = await serve(t, { key, cert, requestCert: true, rejectUnauthorized: true, maxVersion: "TLSv1.2" });
+    t.match(await run(await refusing(t, port)), { status: "up", error: null });
+    t.match(await run(await refusing(t, port), { warn_days: 365 }), {
+      status: "degraded",
+      error: /"days_remaining":98/,
+    });
+    t.match(
+      await run(await refusing(t, port, withoutRenegotiationInfo)),
+      { status: "up", error: null },
+      "no safe renegotiation",
+    );
+  },
+);
 
 t.test("what keeps the certificate from being read is an error in words", async (t) => {
   const { private: key, cert } = await certificate(99 * dayMs);
   const anonymous = await serve(t, { ciphers: "aNULL:@SECLEVEL=0", maxVersion: "TLSv1.2", dhparam: "auto" });
-  t.match(await run(anonymous.port), { status: "error", error: /^TLS handshake failed: the server sent the alert "handshake failure"$/ }, "a server without a certificate");
-  const shared = await serve(t, { ciphers: "PSK:@SECLEVEL=0", maxVersion: "TLSv1.2", pskCallback: () => Buffer.alloc(16) });
-  t.match(await run(shared.port), { status: "error", error: /^TLS handshake failed: the server sent the alert "handshake failure"$/ }, "a server with a shared key instead");
+  t.match(
+    await run(anonymous.port),
+    { status: "error", error: /^TLS handshake failed: the server sent the alert "handshake failure"$/ },
+    "a server without a certificate",
+  );
+  const shared = await serve(t, {
+    ciphers: "PSK:@SECLEVEL=0",
+    maxVersion: "TLSv1.2",
+    pskCallback: () => Buffer.alloc(16),
+  });
+  t.match(
+    await run(shared.port),
+    { status: "error", error: /^TLS handshake failed: the server sent the alert "handshake failure"$/ },
+    "a server with a shared key instead",
+  );
   const strict = await serve(t, { key, cert, requestCert: true, rejectUnauthorized: true, minVersion: "TLSv1.3" });
-  t.match(await run(strict.port), { status: "up", error: null }, "one that wants a certificate of the client shows its own first");
+  t.match(
+    await run(strict.port),
+    { status: "up", error: null },
+    "one that wants a certificate of the client shows its own first",
+  );
 
   const hostile = async (answer: (socket: Socket) => void) => run((await tcpServer(t, answer)).port, { timeout: 1000 });
-  t.match(await hostile((socket) => socket.end("220 mail.example.org ESMTP\r\n")), { status: "error", error: "the server does not speak TLS on this port" });
+  t.match(await hostile((socket) => socket.end("220 mail.example.org ESMTP\r\n")), {
+    status: "error",
+    error: "the server does not speak TLS on this port",
+  });
   t.match(await hostile((socket) => socket.once("data", () => socket.end("HTTP/1.1 400 Bad Request\r\n\r\n"))), {
     status: "error",
     error: "the server does not speak TLS on this port",
   });
   const closed = "the other side closed the connection in the TLS handshake";
-  t.match(await hostile((socket) => socket.once("data", () => socket.resetAndDestroy())), { status: "error", error: closed });
+  t.match(await hostile((socket) => socket.once("data", () => socket.resetAndDestroy())), {
+    status: "error",
+    error: closed,
+  });
   t.match(await hostile((socket) => socket.once("data", () => socket.end())), { status: "error", error: closed });
   // A ServerHello that never gets to its end.
-  t.match(await hostile((socket) => socket.once("data", () => socket.end(Buffer.from("160303003a0200003603", "hex")))), { status: "error", error: closed });
-  t.match(await hostile((socket) => socket.once("data", () => socket.write(Buffer.from("160303003a0200003603", "hex")))), {
+  t.match(
+    await hostile((socket) => socket.once("data", () => socket.end(Buffer.from("160303003a0200003603", "hex")))),
+    { status: "error", error: closed },
+  );
+  t.match(
+    await hostile((socket) => socket.once("data", () => socket.write(Buffer.from("160303003a0200003603", "hex")))),
+    {
+      status: "error",
+      error: "TLS handshake timed out after 1.0 s",
+    },
+  );
+  t.match(await hostile(() => undefined), {
     status: "error",
     error: "TLS handshake timed out after 1.0 s",
+    tls_ms: null,
+    skip: false,
   });
-  t.match(await hostile(() => undefined), { status: "error", error: "TLS handshake timed out after 1.0 s", tls_ms: null, skip: false });
 
   const { port, server } = await tcpServer(t, () => undefined);
   await new Promise((settle) => server.close(settle));
   t.match(await run(port), { status: "error", error: "connection refused" });
   const nowhere = testRunner({ lookup: () => new Promise(() => undefined) });
-  t.match(await run(port, { host: "slow.example.org", timeout: 200 }, nowhere), { status: "error", error: "name resolution timed out after 0.2 s" });
+  t.match(await run(port, { host: "slow.example.org", timeout: 200 }, nowhere), {
+    status: "error",
+    error: "name resolution timed out after 0.2 s",
+  });
 });
 
 t.test("the guard looks at every address, at the time of the connection", async (t) => {
   const { port, asked } = await serveFor(t, 60);
   const guarded = testRunner({ allowPrivate: false, lookup: async () => ["93.184.215.14", "127.0.0.1"] });
   t.match(await run(port, {}, guarded), { status: "error", error: "address 127.0.0.1 is blocked (127.0.0.0/8)" });
-  t.match(await run(port, { host: "rebound.example.org" }, guarded), { status: "error", error: "the name leads to an address that is not public (127.0.0.0/8)" });
+  t.match(await run(port, { host: "rebound.example.org" }, guarded), {
+    status: "error",
+    error: "the name leads to an address that is not public (127.0.0.0/8)",
+  });
   t.strictSame(asked, []);
 });
 
 t.test("nothing stays behind", async (t) => {
   const closed: Promise<void>[] = [];
-  const { port } = await tcpServer(t, (socket) => void closed.push(new Promise((settle) => socket.resume().once("close", () => settle()))));
+  const { port } = await tcpServer(
+    t,
+    (socket) => void closed.push(new Promise((settle) => socket.resume().once("close", () => settle()))),
+  );
   const hanging = runner.run("org", { ...check(port) });
   await new Promise((settle) => setTimeout(settle, 50));
   hanging.abandon();

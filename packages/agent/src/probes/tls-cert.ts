@@ -22,19 +22,40 @@ export const tlsCert: Probe<TlsCertCheck> = {
     try {
       leaf = await certificateOf(spec, context);
     } catch (error) {
-      if (error instanceof DialError && !error.local) return { status: "error", error: error.message, transportFailed: error.transport };
+      if (error instanceof DialError && !error.local)
+        return { status: "error", error: error.message, transportFailed: error.transport };
       throw error;
     }
-    return leaf === undefined ? { status: "error", error: "the server presented no certificate" } : judge(spec, leaf, context.now());
+    return leaf === undefined
+      ? { status: "error", error: "the server presented no certificate" }
+      : judge(spec, leaf, context.now());
   },
 };
 
-async function certificateOf(spec: TlsCertCheck, { signal, trace, allowPrivate, lookup }: ProbeContext): Promise<X509Certificate | undefined> {
-  const { socket } = await dial({ host: canonicalHost(spec.host), port: spec.port, allowPrivate, signal, lookup, trace });
+async function certificateOf(
+  spec: TlsCertCheck,
+  { signal, trace, allowPrivate, lookup }: ProbeContext,
+): Promise<X509Certificate | undefined> {
+  const { socket } = await dial({
+    host: canonicalHost(spec.host),
+    port: spec.port,
+    allowPrivate,
+    signal,
+    lookup,
+    trace,
+  });
   // Which protocol is spoken afterwards is unknown, so none is offered: a mail server may hang up on one that offers HTTP.
   let shown: X509Certificate | undefined;
   try {
-    const secured = await secure({ socket, host: serverName(spec), verify: false, protocols: [], signal, trace, onCertificate: (leaf) => (shown = leaf) });
+    const secured = await secure({
+      socket,
+      host: serverName(spec),
+      verify: false,
+      protocols: [],
+      signal,
+      trace,
+      onCertificate: (leaf) => (shown = leaf),
+    });
     hangUp(secured);
     return shown ?? secured.getPeerX509Certificate();
   } catch (error) {
@@ -45,7 +66,11 @@ async function certificateOf(spec: TlsCertCheck, { signal, trace, allowPrivate, 
 }
 
 /** The alerts for a client without a certificate, or with one that will not do (RFC 5246 section 7.2.2, RFC 8446 section 6.2). */
-const clientRefused = new Set(["ERR_SSL_SSLV3_ALERT_HANDSHAKE_FAILURE", "ERR_SSL_SSLV3_ALERT_BAD_CERTIFICATE", "ERR_SSL_TLSV13_ALERT_CERTIFICATE_REQUIRED"]);
+const clientRefused = new Set([
+  "ERR_SSL_SSLV3_ALERT_HANDSHAKE_FAILURE",
+  "ERR_SSL_SSLV3_ALERT_BAD_CERTIFICATE",
+  "ERR_SSL_TLSV13_ALERT_CERTIFICATE_REQUIRED",
+]);
 
 /** Ends the connection as a client does that has what it came for: torn down at once, it would fill the server's log with broken handshakes. */
 function hangUp(socket: TLSSocket): void {
@@ -65,7 +90,10 @@ function judge({ warn_days, critical_days }: TlsCertCheck, leaf: X509Certificate
     subject_common_name: commonName(subject),
     issuer_common_name: commonName(issuer),
   };
-  return { status: daysRemaining < 0 || daysRemaining < critical_days ? "down" : "degraded", error: JSON.stringify(document) };
+  return {
+    status: daysRemaining < 0 || daysRemaining < critical_days ? "down" : "degraded",
+    error: JSON.stringify(document),
+  };
 }
 
 /** The most specific common name, at a length that leaves the document whole; null where there is none. */

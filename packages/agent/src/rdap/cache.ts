@@ -19,7 +19,11 @@ export interface RdapCache {
 }
 
 const UnixMs = Type.Integer({ minimum: 0, maximum: 8_640_000_000_000_000 });
-const Registries = Type.Object({ url: Type.String(), fetchedAt: UnixMs, servers: Type.Record(Type.String(), Type.Array(Type.String())) });
+const Registries = Type.Object({
+  url: Type.String(),
+  fetchedAt: UnixMs,
+  servers: Type.Record(Type.String(), Type.Array(Type.String())),
+});
 export type SavedRegistries = Static<typeof Registries>;
 
 const fileVersion = 1;
@@ -27,7 +31,14 @@ const CacheFile = Type.Object({
   version: Type.Literal(fileVersion),
   registries: Type.Union([Registries, Type.Null()]),
   /** Domain, expiry, lookup (Unix ms both), registrar; the one looked up longest ago first. */
-  domains: Type.Array(Type.Tuple([Type.String({ maxLength: 253 }), UnixMs, UnixMs, Type.Union([Type.String({ maxLength: 200 }), Type.Null()])])),
+  domains: Type.Array(
+    Type.Tuple([
+      Type.String({ maxLength: 253 }),
+      UnixMs,
+      UnixMs,
+      Type.Union([Type.String({ maxLength: 200 }), Type.Null()]),
+    ]),
+  ),
 });
 const validFile = Compile(CacheFile);
 
@@ -54,11 +65,16 @@ export function rdapCache(folder: string | null, options: { clock: Clock; log: L
   const write = (): void => {
     cancel = null;
     writing = writing.then(async () => {
-      const rows = [...domains].map(([domain, { expiresAt, lookedUpAt, registrar }]) => [domain, expiresAt, lookedUpAt, registrar] as const);
+      const rows = [...domains].map(
+        ([domain, { expiresAt, lookedUpAt, registrar }]) => [domain, expiresAt, lookedUpAt, registrar] as const,
+      );
       try {
         await replace(file!, JSON.stringify({ version: fileVersion, registries, domains: rows }));
       } catch (error) {
-        log("warn", "what is known about domains could not be written to disk; it is kept in memory", { file, reason: error instanceof Error ? error.message : String(error) });
+        log("warn", "what is known about domains could not be written to disk; it is kept in memory", {
+          file,
+          reason: error instanceof Error ? error.message : String(error),
+        });
       }
     });
   };
@@ -104,11 +120,16 @@ function load(file: string | null, log: Log): Loaded {
     if (statSync(file).size > maxFileBytes) throw new Error(`it is larger than ${maxFileBytes / 1_000_000} MB`);
     const content: unknown = JSON.parse(readFileSync(file, "utf8"));
     if (!validFile.Check(content)) throw new Error("it is not of this version");
-    const domains = content.domains.map(([domain, expiresAt, lookedUpAt, registrar]) => [domain, { expiresAt, lookedUpAt, registrar }] as const);
+    const domains = content.domains.map(
+      ([domain, expiresAt, lookedUpAt, registrar]) => [domain, { expiresAt, lookedUpAt, registrar }] as const,
+    );
     return { registries: content.registries, domains: new Map(domains) };
   } catch (error) {
     if (error instanceof Error && "code" in error && error.code === "ENOENT") return nothing;
-    log("warn", "what was known about domains cannot be read, starting without", { file, reason: error instanceof Error ? error.message : String(error) });
+    log("warn", "what was known about domains cannot be read, starting without", {
+      file,
+      reason: error instanceof Error ? error.message : String(error),
+    });
     return nothing;
   }
 }

@@ -64,11 +64,16 @@ async function follow(agent: Agent, start: string, options: GetOptions): Promise
     });
     const { location, "retry-after": retryAfter } = reply.headers;
     if (![301, 302, 303, 307, 308].includes(reply.statusCode) || typeof location !== "string") {
-      return { status: reply.statusCode, text: await read(reply.body, url, options.maxBytes), retryAfter: typeof retryAfter === "string" ? retryAfter : null };
+      return {
+        status: reply.statusCode,
+        text: await read(reply.body, url, options.maxBytes),
+        retryAfter: typeof retryAfter === "string" ? retryAfter : null,
+      };
     }
     reply.body.on("error", () => undefined).destroy();
     if (redirects === maxRedirects) throw new GetError(`more than ${maxRedirects} redirects`);
-    if (!URL.canParse(location, url.href)) throw new GetError(`redirected by ${url.host} to something that is not a URL`);
+    if (!URL.canParse(location, url.href))
+      throw new GetError(`redirected by ${url.host} to something that is not a URL`);
     url = new URL(location, url);
   }
 }

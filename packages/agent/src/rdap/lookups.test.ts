@@ -14,7 +14,10 @@ const dayMs = 86_400_000;
 const ever = (): AbortSignal => new AbortController().signal;
 const quiet = (): void => undefined;
 
-async function setUp(t: Test, options: { cache?: RdapCache; clock?: FakeClock; log?: (level: string, msg: string) => void } = {}) {
+async function setUp(
+  t: Test,
+  options: { cache?: RdapCache; clock?: FakeClock; log?: (level: string, msg: string) => void } = {},
+) {
   const registry = await startRegistry(t);
   const clock = options.clock ?? new FakeClock();
   const rdap = testLookups({ clock, registriesUrl: registry.listUrl, ...options });
@@ -22,7 +25,8 @@ async function setUp(t: Test, options: { cache?: RdapCache; clock?: FakeClock; l
   return { registry, clock, rdap, ask };
 }
 
-const days = (answer: Answer): number | string => ("failure" in answer ? answer.failure : Math.round((answer.registration.expiresAt - startOfTime) / dayMs));
+const days = (answer: Answer): number | string =>
+  "failure" in answer ? answer.failure : Math.round((answer.registration.expiresAt - startOfTime) / dayMs);
 
 /** Answers when it is told to. */
 function patient(registry: Registry): () => void {
@@ -46,7 +50,11 @@ t.test("one question for each domain in a minute", async (t) => {
   t.equal(days(await ask("example.org")), "the registry of .org answered with status 500");
   registry.behave = good;
   await clock.pass(59_999);
-  t.equal(days(await ask("example.org")), "the registry of .org answered with status 500", "a failure is an answer too");
+  t.equal(
+    days(await ask("example.org")),
+    "the registry of .org answered with status 500",
+    "a failure is an answer too",
+  );
   await clock.pass(1);
   t.equal(days(await ask("example.org")), 90);
   t.equal(registry.asked.length, 3);
@@ -66,7 +74,11 @@ t.test("the domains of one top-level domain wait for each other, others do not",
   t.strictSame(registry.asked.toSorted(), ["a.org", "d.net", "e.co.uk", "z.com"], "co.uk and uk are one registry");
   for (let n = 1; n <= 3; n++) {
     answer();
-    if (n < 3) await registry.until(() => registry.open.get("org") === 1 && registry.asked.filter((domain) => domain.endsWith(".org")).length === n + 1);
+    if (n < 3)
+      await registry.until(
+        () =>
+          registry.open.get("org") === 1 && registry.asked.filter((domain) => domain.endsWith(".org")).length === n + 1,
+      );
   }
   await registry.until(() => registry.asked.length === 7);
   answer();
@@ -140,7 +152,15 @@ t.test("a registry that throttles without a word is left alone for a minute", as
 t.test("a registry with two servers: the second is asked when the first fails", async (t) => {
   const { registry, clock, ask } = await setUp(t);
   registry.behaveAsList = (response) =>
-    void response.end(JSON.stringify({ services: [[["ORG"], [`${registry.origin}/first/`, `${registry.origin}/second`, 7, "http://plain.example/", "nonsense"]], ["odd"], null] }));
+    void response.end(
+      JSON.stringify({
+        services: [
+          [["ORG"], [`${registry.origin}/first/`, `${registry.origin}/second`, 7, "http://plain.example/", "nonsense"]],
+          ["odd"],
+          null,
+        ],
+      }),
+    );
   registry.behave = (domain, response, request) => {
     if (request.url?.startsWith("/first/")) response.writeHead(429, { "retry-after": "999999999" }).end();
     else good(domain, response, request);
@@ -166,7 +186,8 @@ t.test("a registry with two servers: the second is asked when the first fails", 
 t.test("a redirect leads to another registry", async (t) => {
   const { registry, ask } = await setUp(t);
   const other = await startRegistry(t);
-  registry.behave = (domain, response) => void response.writeHead(307, { location: `${other.origin}/elsewhere/${domain}` }).end();
+  registry.behave = (domain, response) =>
+    void response.writeHead(307, { location: `${other.origin}/elsewhere/${domain}` }).end();
   t.equal(days(await ask("example.org")), 90);
   t.strictSame(other.asked, ["example.org"]);
 });
@@ -182,7 +203,10 @@ t.test("the list is fetched once a day, and an old one serves while there is no 
   registry.behaveAsList = (response) => void response.writeHead(500).end();
   await clock.pass(1);
   t.equal(days(await ask("e.org")), 90);
-  t.strictSame([registry.listFetches, logged], [2, ["the list of RDAP registries could not be renewed; the old one serves"]]);
+  t.strictSame(
+    [registry.listFetches, logged],
+    [2, ["the list of RDAP registries could not be renewed; the old one serves"]],
+  );
   await clock.pass(599_999);
   await ask("f.org");
   t.equal(registry.listFetches, 2, "ten minutes of peace");
@@ -196,7 +220,11 @@ t.test("the list is fetched once a day, and an old one serves while there is no 
   registry.behaveAsList = null;
   registry.tlds = ["com"];
   await clock.pass(600_000);
-  t.equal(days(await ask("i.org")), "the registry of .org offers no RDAP; this domain cannot be checked", "the new one counts");
+  t.equal(
+    days(await ask("i.org")),
+    "the registry of .org offers no RDAP; this domain cannot be checked",
+    "the new one counts",
+  );
   t.equal(registry.listFetches, 4);
 });
 
@@ -219,10 +247,12 @@ t.test("a list that is none", async (t) => {
 });
 
 t.test("which URLs may be asked", (t) => {
-  for (const url of ["https://rdap.example/", "http://localhost:8000/", "http://127.0.0.1/dns.json", "http://[::1]:1/"]) t.ok(mayAsk(new URL(url)), url);
+  for (const url of ["https://rdap.example/", "http://localhost:8000/", "http://127.0.0.1/dns.json", "http://[::1]:1/"])
+    t.ok(mayAsk(new URL(url)), url);
   const list = new URL("https://data.example/dns.json");
   t.ok(mayAsk(new URL("https://rdap.example/"), list));
-  for (const url of ["http://127.0.0.1/", "http://localhost:8000/", "http://rdap.example/"]) t.notOk(mayAsk(new URL(url), list), `${url}, where an https URL leads`);
+  for (const url of ["http://127.0.0.1/", "http://localhost:8000/", "http://rdap.example/"])
+    t.notOk(mayAsk(new URL(url), list), `${url}, where an https URL leads`);
   for (const url of [
     "http://rdap.example/",
     "http://127.0.0.1.example/",
@@ -237,7 +267,8 @@ t.test("which URLs may be asked", (t) => {
 
 t.test("servers that may not be asked are none", async (t) => {
   const { registry, ask } = await setUp(t);
-  registry.behaveAsList = (response) => void response.end(JSON.stringify({ services: [[["org"], ["http://192.168.0.1/", "http://plain.example/"]]] }));
+  registry.behaveAsList = (response) =>
+    void response.end(JSON.stringify({ services: [[["org"], ["http://192.168.0.1/", "http://plain.example/"]]] }));
   t.equal(days(await ask("example.org")), "the registry of .org offers no RDAP; this domain cannot be checked");
 });
 
@@ -252,7 +283,11 @@ t.test("what is known outlives the agent", async (t) => {
   cache.remember("example.net", { expiresAt: 5, registrar: null, lookedUpAt: 6 });
   await cache.close();
   await cache.close();
-  t.equal(open().registration("example.org"), null, "it is written when the agent stops, and here another one stopped last");
+  t.equal(
+    open().registration("example.org"),
+    null,
+    "it is written when the agent stops, and here another one stopped last",
+  );
 
   const clock = new FakeClock();
   const kept = rdapCache(join(folder, "state"), { clock, log: quiet });
@@ -271,7 +306,11 @@ t.test("what is known outlives the agent", async (t) => {
   t.equal(days(await third.lookup(registrableDomain("other.org"), ever())), 90);
   t.equal(first.registry.listFetches, fetches, "the list too");
   const elsewhere = testLookups({ clock, cache: open(), registriesUrl: "http://127.0.0.1:1/" });
-  t.match(days(await elsewhere.lookup(registrableDomain("other.org"), ever())), /cannot be fetched/, "but not that of another place");
+  t.match(
+    days(await elsewhere.lookup(registrableDomain("other.org"), ever())),
+    /cannot be fetched/,
+    "but not that of another place",
+  );
 });
 
 t.test("the cache on disk is bounded, and takes nothing that is not its own", async (t) => {
@@ -301,11 +340,18 @@ t.test("the cache on disk is bounded, and takes nothing that is not its own", as
     t.strictSame(logged, ["what was known about domains cannot be read, starting without"], what);
     cache.remember("new.org", { expiresAt: 1, registrar: null, lookedUpAt: 1 });
     await cache.close();
-    t.match(rdapCache(folder, { clock: new FakeClock(), log: quiet }).registration("new.org"), { expiresAt: 1 }, `${what}: the next write mends it`);
+    t.match(
+      rdapCache(folder, { clock: new FakeClock(), log: quiet }).registration("new.org"),
+      { expiresAt: 1 },
+      `${what}: the next write mends it`,
+    );
   }
 
   const logged: string[] = [];
-  const nowhere = rdapCache(join(folder, "file/below"), { clock: new FakeClock(), log: (_level, msg) => void logged.push(msg) });
+  const nowhere = rdapCache(join(folder, "file/below"), {
+    clock: new FakeClock(),
+    log: (_level, msg) => void logged.push(msg),
+  });
   nowhere.remember("kept.org", { expiresAt: 1, registrar: null, lookedUpAt: 1 });
   await nowhere.close();
   t.match(nowhere.registration("kept.org"), { expiresAt: 1 }, "a folder that cannot be used leaves it in memory");

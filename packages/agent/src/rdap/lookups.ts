@@ -66,7 +66,10 @@ export class RdapLookups {
       if (until > now) break;
       this.#recent.delete(domain);
     }
-    return this.#recent.get(name.domain)?.answer ?? (await this.#flights.join(name.domain, signal, (flight) => this.#find(name, flight)));
+    return (
+      this.#recent.get(name.domain)?.answer ??
+      (await this.#flights.join(name.domain, signal, (flight) => this.#find(name, flight)))
+    );
   }
 
   async #find(name: RegistrableDomain, signal: AbortSignal): Promise<Answer> {
@@ -81,7 +84,8 @@ export class RdapLookups {
       this.#stages.delete(name.domain);
     }
     // What this agent held back was not asked: the next may be.
-    if ("registration" in answer || answer.evidence) this.#recent.set(name.domain, { answer, until: clock.monotonic() + slotMs });
+    if ("registration" in answer || answer.evidence)
+      this.#recent.set(name.domain, { answer, until: clock.monotonic() + slotMs });
     if ("registration" in answer) cache.remember(name.domain, answer.registration);
     return answer;
   }
@@ -90,7 +94,8 @@ export class RdapLookups {
     const { domain, suffix } = name;
     const { clock, userAgent } = this.#options;
     const servers = await this.#registries.serversOf(suffix, signal);
-    if (servers.length === 0) return { failure: `the registry of .${suffix} offers no RDAP; this domain cannot be checked`, evidence: true };
+    if (servers.length === 0)
+      return { failure: `the registry of .${suffix} offers no RDAP; this domain cannot be checked`, evidence: true };
     if (this.#willing(servers).length === 0) return this.#heldBack(suffix);
     this.#stages.set(domain, "line");
     const leave = await this.line.enter(suffix.slice(suffix.lastIndexOf(".") + 1), signal);
@@ -101,8 +106,19 @@ export class RdapLookups {
       const willing = this.#willing(servers);
       if (willing.length === 0) return this.#heldBack(suffix);
       this.#stages.set(domain, "registry");
-      const { answer, pauses } = await query({ domain, suffix, servers: willing, userAgent, signal: AbortSignal.any([signal, limit.signal]), now: () => clock.now() });
-      for (const { server, ms } of pauses) this.#paused.set(server, clock.monotonic() + Math.min(pauseMs.most, Math.max(pauseMs.least, ms ?? pauseMs.unsaid)));
+      const { answer, pauses } = await query({
+        domain,
+        suffix,
+        servers: willing,
+        userAgent,
+        signal: AbortSignal.any([signal, limit.signal]),
+        now: () => clock.now(),
+      });
+      for (const { server, ms } of pauses)
+        this.#paused.set(
+          server,
+          clock.monotonic() + Math.min(pauseMs.most, Math.max(pauseMs.least, ms ?? pauseMs.unsaid)),
+        );
       return answer;
     } catch (error) {
       if (signal.aborted || !limit.signal.aborted) throw error;
@@ -119,6 +135,9 @@ export class RdapLookups {
   }
 
   #heldBack(suffix: string): Answer {
-    return { failure: `the registry of .${suffix} has had too many questions from this agent and is left alone for now`, evidence: false };
+    return {
+      failure: `the registry of .${suffix} has had too many questions from this agent and is left alone for now`,
+      evidence: false,
+    };
   }
 }

@@ -5,5 +5,9 @@
 export function mayAsk(url: URL, from: URL = url): boolean {
   if (url.username !== "" || url.password !== "") return false;
   if (url.protocol === "https:") return true;
-  return url.protocol === "http:" && from.protocol === "http:" && /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])$/.test(url.hostname);
+  return (
+    url.protocol === "http:" &&
+    from.protocol === "http:" &&
+    /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])$/.test(url.hostname)
+  );
 }

@@ -82,8 +82,10 @@ function checkAnswer(text: string, domain: string): void {
   } catch {
     throw new GetError("the answer is not JSON");
   }
-  if (typeof answer !== "object" || answer === null || Array.isArray(answer)) throw new GetError("the answer is not an RDAP object");
-  const name = "ldhName" in answer && typeof answer.ldhName === "string" ? domainToASCII(answer.ldhName.replace(/\.$/, "")) : "";
+  if (typeof answer !== "object" || answer === null || Array.isArray(answer))
+    throw new GetError("the answer is not an RDAP object");
+  const name =
+    "ldhName" in answer && typeof answer.ldhName === "string" ? domainToASCII(answer.ldhName.replace(/\.$/, "")) : "";
   if (name !== "" && name !== domain) throw new GetError(`the answer is about ${name.slice(0, 253)}`);
 }
 
@@ -115,8 +117,17 @@ function answerOf(result: LookupResult, { domain, suffix, status, local, at }: C
     ?.replaceAll(/[\p{Cc}\p{Cs}]+/gu, " ")
     .trim()
     .slice(0, 200);
-  const concerns = (record.statuses ?? []).map((entry) => entry.status.trim().toLowerCase()).filter((state) => concerning.test(state));
-  return { registration: { expiresAt, registrar: registrar === undefined || registrar === "" ? null : registrar, lookedUpAt: at }, concerns: [...new Set(concerns)] };
+  const concerns = (record.statuses ?? [])
+    .map((entry) => entry.status.trim().toLowerCase())
+    .filter((state) => concerning.test(state));
+  return {
+    registration: {
+      expiresAt,
+      registrar: registrar === undefined || registrar === "" ? null : registrar,
+      lookedUpAt: at,
+    },
+    concerns: [...new Set(concerns)],
+  };
 }
 
 /** What went wrong, after "the registry of .org": `answered with status 500`. */

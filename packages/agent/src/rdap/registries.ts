@@ -64,7 +64,10 @@ export class Registries {
       if (signal.aborted) throw signal.reason;
       if (!(error instanceof GetError)) throw error;
       if (known === null) throw error;
-      log("warn", "the list of RDAP registries could not be renewed; the old one serves", { reason: error.message, age_hours: Math.round(age / 3_600_000) });
+      log("warn", "the list of RDAP registries could not be renewed; the old one serves", {
+        reason: error.message,
+        age_hours: Math.round(age / 3_600_000),
+      });
       return known;
     }
   }
@@ -72,11 +75,20 @@ export class Registries {
   async #fetch(signal: AbortSignal, hasCopy: boolean): Promise<SavedRegistries> {
     const { url, userAgent, cache, clock } = this.#options;
     const limit = new AbortController();
-    const cancel = hasCopy ? clock.after(refreshMs, () => limit.abort(new GetError(`${new URL(url).host} did not answer within ${refreshMs / 1000} s`))) : () => undefined;
+    const cancel = hasCopy
+      ? clock.after(refreshMs, () =>
+          limit.abort(new GetError(`${new URL(url).host} did not answer within ${refreshMs / 1000} s`)),
+        )
+      : () => undefined;
     // Also for who gives up while this is under way: the next must not wait as long for an old copy that would do.
     if (hasCopy) this.#notBefore = clock.monotonic() + retryWithCopyMs;
     try {
-      const { status, text } = await get(url, { accept: "application/json", userAgent, signal: AbortSignal.any([signal, limit.signal]), maxBytes });
+      const { status, text } = await get(url, {
+        accept: "application/json",
+        userAgent,
+        signal: AbortSignal.any([signal, limit.signal]),
+        maxBytes,
+      });
       if (status !== 200) throw new GetError(`${new URL(url).host} answered with status ${status}`);
       const fetched: SavedRegistries = { url, fetchedAt: clock.now(), servers: readList(text, new URL(url)) };
       cache.keepRegistries(fetched);
@@ -110,10 +122,12 @@ function readList(text: string, from: URL): Record<string, string[]> {
   for (const service of Array.isArray(services) ? (services as unknown[]) : []) {
     const [names, urls] = Array.isArray(service) ? (service as unknown[]) : [];
     const bases = texts(urls).filter((url) => url.length <= 500 && URL.canParse(url) && mayAsk(new URL(url), from));
-    for (const name of texts(names)) if (name.length <= 253) servers[name.toLowerCase()] = bases.map((url) => (url.endsWith("/") ? url : `${url}/`));
+    for (const name of texts(names))
+      if (name.length <= 253) servers[name.toLowerCase()] = bases.map((url) => (url.endsWith("/") ? url : `${url}/`));
   }
   if (Object.keys(servers).length === 0) throw new GetError(`the answer of ${from.host} is no list of RDAP registries`);
   return servers;
 }
 
-const texts = (value: unknown): string[] => (Array.isArray(value) ? (value as unknown[]).filter((entry) => typeof entry === "string") : []);
+const texts = (value: unknown): string[] =>
+  Array.isArray(value) ? (value as unknown[]).filter((entry) => typeof entry === "string") : [];

@@ -7,16 +7,25 @@ const dayMs = 86_400_000;
 export const startOfTime = 1_800_000_000_000;
 
 /** An answer of RFC 9083 about a domain that runs `days` more from the start of time; null leaves the date out. */
-export function rdapAnswer(domain: string, days: number | null, registrar: string | null = "Example Registrar"): object {
+export function rdapAnswer(
+  domain: string,
+  days: number | null,
+  registrar: string | null = "Example Registrar",
+): object {
   return {
     objectClassName: "domain",
     ldhName: domain.toUpperCase(),
     status: ["active"],
     events: [
       { eventAction: "registration", eventDate: "2001-01-01T00:00:00Z" },
-      ...(days === null ? [] : [{ eventAction: "expiration", eventDate: new Date(startOfTime + days * dayMs).toISOString() }]),
+      ...(days === null
+        ? []
+        : [{ eventAction: "expiration", eventDate: new Date(startOfTime + days * dayMs).toISOString() }]),
     ],
-    entities: registrar === null ? [] : [{ objectClassName: "entity", roles: ["registrar"], vcardArray: ["vcard", [["fn", {}, "text", registrar]]] }],
+    entities:
+      registrar === null
+        ? []
+        : [{ objectClassName: "entity", roles: ["registrar"], vcardArray: ["vcard", [["fn", {}, "text", registrar]]] }],
   };
 }
 
@@ -61,7 +70,14 @@ export class Registry {
       this.listFetches++;
       response.on("close", () => this.#look());
       if (this.behaveAsList !== null) this.behaveAsList(response);
-      else response.end(JSON.stringify({ version: "1.0", publication: "2026-01-01T00:00:00Z", services: [[this.tlds, [`${this.origin}/rdap`]]] }));
+      else
+        response.end(
+          JSON.stringify({
+            version: "1.0",
+            publication: "2026-01-01T00:00:00Z",
+            services: [[this.tlds, [`${this.origin}/rdap`]]],
+          }),
+        );
       return this.#look();
     }
     const domain = decodeURIComponent(path.slice(path.lastIndexOf("/") + 1));

@@ -28,7 +28,8 @@ const result = (n: number, error: string | null = null): AgentResult => ({
   ttfb_ms: 12.5,
   total_ms: 13.208,
 });
-const numbersOf = (batch: Batch | null): number[] => (batch?.records ?? []).map((record) => ("result" in record ? record.result.scheduled_at : -1));
+const numbersOf = (batch: Batch | null): number[] =>
+  (batch?.records ?? []).map((record) => ("result" in record ? record.result.scheduled_at : -1));
 const upTo = (n: number, from = 0): number[] => Array.from({ length: n - from }, (_, at) => from + at);
 
 interface Logged {
@@ -38,7 +39,10 @@ interface Logged {
 }
 
 /** A folder with spools that are opened in it one after the other. */
-function place(t: Test, options: { maxBytes?: number; window?: number; memoryLimit?: number; wrap?: (files: Files) => Files } = {}) {
+function place(
+  t: Test,
+  options: { maxBytes?: number; window?: number; memoryLimit?: number; wrap?: (files: Files) => Files } = {},
+) {
   const folder = t.testdir();
   const logged: Logged[] = [];
   const log: Log = (level, msg, fields) => logged.push({ level, msg, fields });
@@ -95,7 +99,9 @@ t.test("what was flushed is there after a crash, in order and whole", async (t) 
   const batch = await second.take(1000, "backlog");
   t.strictSame(batch?.records[0], { result: result(1, 'wrong: "Ü" \u{1F600} \u2028') }, "every field");
   t.strictSame(numbersOf(batch), upTo(500, 1));
-  t.match(logged, [{ level: "info", msg: "results of an earlier run are in the spool and will be reported", fields: { count: 499 } }]);
+  t.match(logged, [
+    { level: "info", msg: "results of an earlier run are in the spool and will be reported", fields: { count: 499 } },
+  ]);
   t.equal(fs.statSync(join(folder, segments()[0]!)).mode & 0o777, 0o600);
 });
 
@@ -110,7 +116,11 @@ t.test("what was acknowledged does not come again", async (t) => {
   await clock.pass(2000);
   await first.flush();
   const second = await open();
-  t.strictSame(await takeAll(second), [...upTo(90, 60), ...upTo(100, 93)], "only what was not acknowledged, what was in somebody's hands included");
+  t.strictSame(
+    await takeAll(second),
+    [...upTo(90, 60), ...upTo(100, 93)],
+    "only what was not acknowledged, what was in somebody's hands included",
+  );
   t.strictSame(numbersOf(held), [93, 94]);
   await second.flush();
   const third = await open();
@@ -223,31 +233,92 @@ t.test("results of another region stay where they are", async (t) => {
 
 t.test("whatever is found in the folder", async (t) => {
   /** A folder with three segments of 100 results, spoilt by `spoil`. */
-  const cases: [string, (path: (name: string) => string, names: string[]) => void, number[], number, RegExp | null][] = [
-    ["nothing wrong", () => undefined, upTo(300), 0, null],
-    ["the end cut off", (path, names) => fs.truncateSync(path(names[2]!), fs.statSync(path(names[2]!)).size - 100), upTo(299), 0, /cut off/],
-    ["zeros at the end", (path, names) => fs.appendFileSync(path(names[2]!), Buffer.alloc(4096)), upTo(300), 0, /cut off/],
-    ["a flipped bit in a result", (path, names) => flip(path(names[1]!), (size) => size - 200), [], 1, /a result in the spool is damaged/],
-    ["a flipped bit in a length", (path, names) => flip(path(names[1]!), () => 20 + headerLength(path(names[1]!))), [...upTo(100), ...upTo(300, 200)], 100, /results are missing/],
-    ["a flipped bit in a header", (path, names) => flip(path(names[1]!), () => 40), [...upTo(100), ...upTo(300, 200)], 100, /set aside/],
-    ["a segment that is missing", (path, names) => fs.rmSync(path(names[1]!)), [...upTo(100), ...upTo(300, 200)], 100, /results are missing/],
-    ["the first one missing", (path, names) => fs.rmSync(path(names[0]!)), upTo(300, 100), 0, null],
-    ["a segment of no bytes", (path) => fs.writeFileSync(path(segmentName(9000)), ""), upTo(300), 0, /empty segment/],
-    ["another version", (path) => fs.writeFileSync(path(segmentName(9000)), otherVersion()), upTo(300), 0, /set aside/],
-    ["something else under a segment's name", (path) => fs.writeFileSync(path(segmentName(9000)), "not a segment at all, sorry"), upTo(300), 0, /set aside/],
-    ["a folder under a segment's name", (path) => fs.mkdirSync(path(segmentName(9000))), upTo(300), 0, /set aside/],
-    ["a copy under another name", (path, names) => fs.copyFileSync(path(names[0]!), path(segmentName(9000))), upTo(300), 0, /set aside/],
-    ["files of others", (path) => (fs.writeFileSync(path("rdap-cache.json"), "{}"), fs.mkdirSync(path("lost+found"))), upTo(300), 0, null],
+  const cases: [string, (path: (name: string) => string, names: string[]) => void, number[], number, RegExp | null][] =
     [
-      "everything cut off",
-      (path, names) => {
-        for (const name of names) fs.truncateSync(path(name), 7);
-      },
-      [],
-      0,
-      /set aside/,
-    ],
-  ];
+      ["nothing wrong", () => undefined, upTo(300), 0, null],
+      [
+        "the end cut off",
+        (path, names) => fs.truncateSync(path(names[2]!), fs.statSync(path(names[2]!)).size - 100),
+        upTo(299),
+        0,
+        /cut off/,
+      ],
+      [
+        "zeros at the end",
+        (path, names) => fs.appendFileSync(path(names[2]!), Buffer.alloc(4096)),
+        upTo(300),
+        0,
+        /cut off/,
+      ],
+      [
+        "a flipped bit in a result",
+        (path, names) => flip(path(names[1]!), (size) => size - 200),
+        [],
+        1,
+        /a result in the spool is damaged/,
+      ],
+      [
+        "a flipped bit in a length",
+        (path, names) => flip(path(names[1]!), () => 20 + headerLength(path(names[1]!))),
+        [...upTo(100), ...upTo(300, 200)],
+        100,
+        /results are missing/,
+      ],
+      [
+        "a flipped bit in a header",
+        (path, names) => flip(path(names[1]!), () => 40),
+        [...upTo(100), ...upTo(300, 200)],
+        100,
+        /set aside/,
+      ],
+      [
+        "a segment that is missing",
+        (path, names) => fs.rmSync(path(names[1]!)),
+        [...upTo(100), ...upTo(300, 200)],
+        100,
+        /results are missing/,
+      ],
+      ["the first one missing", (path, names) => fs.rmSync(path(names[0]!)), upTo(300, 100), 0, null],
+      ["a segment of no bytes", (path) => fs.writeFileSync(path(segmentName(9000)), ""), upTo(300), 0, /empty segment/],
+      [
+        "another version",
+        (path) => fs.writeFileSync(path(segmentName(9000)), otherVersion()),
+        upTo(300),
+        0,
+        /set aside/,
+      ],
+      [
+        "something else under a segment's name",
+        (path) => fs.writeFileSync(path(segmentName(9000)), "not a segment at all, sorry"),
+        upTo(300),
+        0,
+        /set aside/,
+      ],
+      ["a folder under a segment's name", (path) => fs.mkdirSync(path(segmentName(9000))), upTo(300), 0, /set aside/],
+      [
+        "a copy under another name",
+        (path, names) => fs.copyFileSync(path(names[0]!), path(segmentName(9000))),
+        upTo(300),
+        0,
+        /set aside/,
+      ],
+      [
+        "files of others",
+        (path) => (fs.writeFileSync(path("rdap-cache.json"), "{}"), fs.mkdirSync(path("lost+found"))),
+        upTo(300),
+        0,
+        null,
+      ],
+      [
+        "everything cut off",
+        (path, names) => {
+          for (const name of names) fs.truncateSync(path(name), 7);
+        },
+        [],
+        0,
+        /set aside/,
+      ],
+    ];
   for (const [what, spoil, expected, dropped, words] of cases) {
     await t.test(what, async (t) => {
       const { open, segments, path, logged, folder } = place(t);
@@ -306,7 +377,8 @@ function otherVersion(): Buffer {
 function meanDisk(files: Files) {
   const disk = { room: Infinity, fails: null as string | null, written: 0 };
   const check = (): void => {
-    if (disk.fails !== null) throw Object.assign(new Error(`${disk.fails}: as the test wants it`), { code: disk.fails });
+    if (disk.fails !== null)
+      throw Object.assign(new Error(`${disk.fails}: as the test wants it`), { code: disk.fails });
   };
   const wrapped: Files = {
     ...files,
@@ -318,7 +390,8 @@ function meanDisk(files: Files) {
         async write(bytes, position) {
           check();
           const part = bytes.subarray(0, Math.max(0, Math.min(bytes.length, disk.room)));
-          if (part.length === 0 && bytes.length > 0) throw Object.assign(new Error("ENOSPC: no space left on device"), { code: "ENOSPC" });
+          if (part.length === 0 && bytes.length > 0)
+            throw Object.assign(new Error("ENOSPC: no space left on device"), { code: "ENOSPC" });
           disk.room -= part.length;
           disk.written += part.length;
           return await file.write(part, position);
@@ -413,7 +486,10 @@ t.test("one agent in a folder", async (t) => {
   const release = lockFolder(folder, () => now);
   t.equal(fs.statSync(folder).mode & 0o777, 0o700);
   t.equal(fs.statSync(file).mode & 0o777, 0o600);
-  t.throws(() => lockFolder(folder, () => now), new RegExp(`is used by another sm-agent \\(pid ${process.pid} on .*Stop it, or give this one a folder of its own`));
+  t.throws(
+    () => lockFolder(folder, () => now),
+    new RegExp(`is used by another sm-agent \\(pid ${process.pid} on .*Stop it, or give this one a folder of its own`),
+  );
   const mine = JSON.parse(fs.readFileSync(file, "utf8")) as { pid: number; host: string; began: string };
   release();
   t.notOk(fs.existsSync(file));
@@ -455,9 +531,11 @@ t.test("queues, ranges and frames", async (t) => {
           for (let n = from; n < from + length; n++) model.add(n);
         }
         const runs = ranges.runs();
-        for (const [at, run] of runs.entries()) if (run[0] >= run[1] || (at > 0 && run[0] <= runs[at - 1]![1])) return false;
+        for (const [at, run] of runs.entries())
+          if (run[0] >= run[1] || (at > 0 && run[0] <= runs[at - 1]![1])) return false;
         for (let n = 0; n < 72; n++) if (ranges.has(n) !== model.has(n)) return false;
-        if (ranges.countIn(from, from + 20) !== [...model].filter((n) => n >= from && n < from + 20).length) return false;
+        if (ranges.countIn(from, from + 20) !== [...model].filter((n) => n >= from && n < from + 20).length)
+          return false;
         if (ranges.end !== Math.max(0, ...[...model].map((n) => n + 1))) return false;
       }
       return new Ranges(ranges.runs()).countIn(0, 100) === model.size;
@@ -475,7 +553,10 @@ t.test("queues, ranges and frames", async (t) => {
       const end = writeResult(into, 5, result(slot, error.toWellFormed()));
       const found = frameAt(into.subarray(0, end), 5);
       if (found.is !== "frame" || found.end !== end || found.kind !== "r") return false;
-      return JSON.stringify(decodeResult(into.toString("utf8", found.start, found.end))) === JSON.stringify(result(slot, error.toWellFormed()));
+      return (
+        JSON.stringify(decodeResult(into.toString("utf8", found.start, found.end))) ===
+        JSON.stringify(result(slot, error.toWellFormed()))
+      );
     }),
   );
   const damaged = Buffer.alloc(70_000);
@@ -485,7 +566,11 @@ t.test("queues, ranges and frames", async (t) => {
     if (frameAt(damaged.subarray(0, end), 0).is === "frame") t.fail(`bit ${bit} may be flipped unseen`);
     damaged[bit >> 3]! ^= 1 << (bit & 7);
   }
-  const header = encodeHeader({ base: 5, region: "fra", state: { done: Array.from({ length: 3000 }, (_, n): [number, number] => [n * 2, n * 2 + 1]), dropped: 3 } });
+  const header = encodeHeader({
+    base: 5,
+    region: "fra",
+    state: { done: Array.from({ length: 3000 }, (_, n): [number, number] => [n * 2, n * 2 + 1]), dropped: 3 },
+  });
   const read = decodeHeader(header);
   t.match(read, { header: { base: 5, region: "fra", state: { dropped: 3 } } });
   t.equal("header" in read && read.header.state.done.length, 500, "of very many gaps the highest are written down");

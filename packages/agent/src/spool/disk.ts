@@ -119,11 +119,23 @@ export class DiskSpool implements Spool {
     this.#region = region;
     this.#writer.leave();
     this.#waiting = 0;
-    for (const segment of this.#ledger.segments) if (segment.region === region) this.#waiting += this.#ledger.openIn(segment.base, segment.end);
+    for (const segment of this.#ledger.segments)
+      if (segment.region === region) this.#waiting += this.#ledger.openIn(segment.base, segment.end);
     this.#reader.rewind(0);
-    const others = this.#ledger.segments.reduce((sum, segment) => sum + (segment.region === region ? 0 : this.#ledger.openIn(segment.base, segment.end)), 0);
-    if (this.#waiting > 0) this.#options.log("info", "results of an earlier run are in the spool and will be reported", { count: this.#waiting });
-    if (others > 0) this.#options.log("warn", "the spool has results of another region, which are not reported with this agent's token", { count: others, region });
+    const others = this.#ledger.segments.reduce(
+      (sum, segment) => sum + (segment.region === region ? 0 : this.#ledger.openIn(segment.base, segment.end)),
+      0,
+    );
+    if (this.#waiting > 0)
+      this.#options.log("info", "results of an earlier run are in the spool and will be reported", {
+        count: this.#waiting,
+      });
+    if (others > 0)
+      this.#options.log(
+        "warn",
+        "the spool has results of another region, which are not reported with this agent's token",
+        { count: others, region },
+      );
   }
 
   append(record: SpoolRecord): void {
@@ -231,7 +243,10 @@ export class DiskSpool implements Spool {
       while (this.#recent.first !== undefined && this.#recent.first.seq <= seq) this.#recent.take(1);
       this.#waiting--;
       this.#ledger.giveUp(seq);
-      this.#condition.say("error", `the disk does not take results; the oldest in memory are dropped (${this.#trouble ?? "it is too slow"})`);
+      this.#condition.say(
+        "error",
+        `the disk does not take results; the oldest in memory are dropped (${this.#trouble ?? "it is too slow"})`,
+      );
     }
   }
 
@@ -240,7 +255,8 @@ export class DiskSpool implements Spool {
   }
 
   #forgetUnwritten(): void {
-    for (const { seq } of this.#pending.take(this.#pending.size)) if (!this.#ledger.done.has(seq) && !this.#ledger.inFlight.has(seq)) this.#ledger.giveUp(seq);
+    for (const { seq } of this.#pending.take(this.#pending.size))
+      if (!this.#ledger.done.has(seq) && !this.#ledger.inFlight.has(seq)) this.#ledger.giveUp(seq);
     this.#recent.take(this.#recent.size);
   }
 
@@ -267,7 +283,9 @@ export class DiskSpool implements Spool {
   /** One turn: write, sync, remove what is over with. Never rejects. */
   async #commit(now: boolean): Promise<void> {
     this.#makeRoom();
-    const over = this.#ledger.segments.filter((segment) => segment !== this.#writer.segment && this.#ledger.isOver(segment));
+    const over = this.#ledger.segments.filter(
+      (segment) => segment !== this.#writer.segment && this.#ledger.isOver(segment),
+    );
     this.#writeDownState(now || over.length > 0);
     try {
       await this.#write();
@@ -281,7 +299,8 @@ export class DiskSpool implements Spool {
     }
     // The state that knows them is safe; and when it could not be, the room that they leave may be what it lacked.
     await this.#remove(over);
-    while (this.#recent.size > this.#options.window && this.#recent.first!.seq < (this.#pending.first?.seq ?? Infinity)) this.#recent.take(1);
+    while (this.#recent.size > this.#options.window && this.#recent.first!.seq < (this.#pending.first?.seq ?? Infinity))
+      this.#recent.take(1);
     if (this.#trouble !== null) this.#arm(retryMs);
     else if (this.#pending.size > 0) this.#arm(writeMs);
     else if (this.#ledger.changed || this.#safe < this.#next) this.#arm(syncMs);
@@ -314,7 +333,11 @@ export class DiskSpool implements Spool {
 
   /** A new segment may begin anywhere, and its header has the state: what was acknowledged while the disk refused needs no room on it. */
   #skipDone(): void {
-    for (let first = this.#pending.first; first !== undefined && this.#ledger.done.has(first.seq); first = this.#pending.first) {
+    for (
+      let first = this.#pending.first;
+      first !== undefined && this.#ledger.done.has(first.seq);
+      first = this.#pending.first
+    ) {
       if (first.result === null && this.#pending.size === 1) return;
       this.#pending.take(1);
     }
@@ -356,7 +379,8 @@ export class DiskSpool implements Spool {
     for (const segment of over) {
       await this.#options.files.remove(segment.name).then(
         () => gone.push(segment),
-        (error: unknown) => this.#condition.say("error", `a segment of the spool cannot be removed (${messageOf(error)})`),
+        (error: unknown) =>
+          this.#condition.say("error", `a segment of the spool cannot be removed (${messageOf(error)})`),
       );
     }
     this.#ledger.removed(gone, this.#pending.first?.seq ?? this.#next);

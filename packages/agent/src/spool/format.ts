@@ -59,7 +59,9 @@ export function encodeHeader({ base, region, state }: SegmentHeader): Buffer {
 }
 
 /** The header and where the frames begin, or what is wrong with it. */
-export function decodeHeader(bytes: Buffer): { header: SegmentHeader; size: number } | { problem: "no segment" | "another version" } {
+export function decodeHeader(
+  bytes: Buffer,
+): { header: SegmentHeader; size: number } | { problem: "no segment" | "another version" } {
   if (bytes.length < headerPrefix || !bytes.subarray(0, magic.length).equals(magic)) return { problem: "no segment" };
   if (bytes.readUInt32BE(8) !== version) return { problem: "another version" };
   const size = headerPrefix + bytes.readUInt32BE(12);
@@ -87,7 +89,11 @@ export function writeState(into: Buffer, at: number, state: State): number {
 }
 
 /** What is at a place: a frame, one whose content is damaged, one that is cut off by the end, or nothing that could be a frame. */
-export type Found = { is: "frame"; kind: string; start: number; end: number } | { is: "damaged"; end: number } | { is: "cut" } | { is: "broken" };
+export type Found =
+  | { is: "frame"; kind: string; start: number; end: number }
+  | { is: "damaged"; end: number }
+  | { is: "cut" }
+  | { is: "broken" };
 
 /** Reads what is at `at`; with `trusted` the checksum is not computed. */
 export function frameAt(bytes: Buffer, at: number, trusted = false): Found {
@@ -124,7 +130,21 @@ function encodeResult(r: AgentResult): string {
 export function decodeResult(text: string): AgentResult | null {
   const row = parse(text);
   if (!Array.isArray(row)) return null;
-  const [target_id, scheduled_at, timestamp, skip, status, error, http_status, response_size, dns_ms, connect_ms, tls_ms, ttfb_ms, total_ms] = row as unknown[];
+  const [
+    target_id,
+    scheduled_at,
+    timestamp,
+    skip,
+    status,
+    error,
+    http_status,
+    response_size,
+    dns_ms,
+    connect_ms,
+    tls_ms,
+    ttfb_ms,
+    total_ms,
+  ] = row as unknown[];
   const result: Record<keyof AgentResult, unknown> = {
     target_id,
     scheduled_at,

@@ -34,7 +34,10 @@ const looks = 3;
  * Reads a spool folder without changing anything in it and without taking it from an agent. With `every`, each result that
  * waits is decoded, as reporting it would. `live`: an agent uses the folder, so the end of its newest file may be half written.
  */
-export async function inspect(folder: string, { every, live }: { every: boolean; live: boolean }): Promise<SpoolReport> {
+export async function inspect(
+  folder: string,
+  { every, live }: { every: boolean; live: boolean },
+): Promise<SpoolReport> {
   const files = folderFiles(folder);
   for (let look = 1; ; look++) {
     const before = (await files.list()).filter(isSegmentName).sort().join();
@@ -79,7 +82,13 @@ async function lookAt(files: Files, every: boolean, live: boolean): Promise<Spoo
 }
 
 /** Takes in the slots of what waits in a segment: of the first and the last result, or of every one. */
-async function readSegment(files: Files, segment: Segment, ledger: Ledger, every: boolean, report: SpoolReport): Promise<void> {
+async function readSegment(
+  files: Files,
+  segment: Segment,
+  ledger: Ledger,
+  every: boolean,
+  report: SpoolReport,
+): Promise<void> {
   const bytes = await files.read(segment.name, 0, segment.size);
   const texts: (() => string)[] = [];
   let at = segment.start;
@@ -87,7 +96,8 @@ async function readSegment(files: Files, segment: Segment, ledger: Ledger, every
     const found = frameAt(bytes, at, true);
     if (found.is !== "frame" && found.is !== "damaged") break;
     at = found.end;
-    if (found.is === "frame" && found.kind === "r" && !ledger.done.has(seq)) texts.push(() => bytes.toString("utf8", found.start, found.end));
+    if (found.is === "frame" && found.kind === "r" && !ledger.done.has(seq))
+      texts.push(() => bytes.toString("utf8", found.start, found.end));
   }
   const some = every ? texts : [texts[0], texts.at(-1)];
   for (const text of some) {
@@ -104,5 +114,11 @@ async function readSegment(files: Files, segment: Segment, ledger: Ledger, every
 /** The same folder, left as it is. */
 function readingOnly(files: Files): Files {
   const nothing = (): Promise<void> => Promise.resolve();
-  return { ...files, rename: nothing, truncate: nothing, remove: nothing, create: () => Promise.reject(new Error("only read")) };
+  return {
+    ...files,
+    rename: nothing,
+    truncate: nothing,
+    remove: nothing,
+    create: () => Promise.reject(new Error("only read")),
+  };
 }

@@ -1,4 +1,16 @@
-import { closeSync, linkSync, mkdirSync, openSync, readFileSync, readlinkSync, renameSync, rmSync, statSync, utimesSync, writeSync } from "node:fs";
+import {
+  closeSync,
+  linkSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  readlinkSync,
+  renameSync,
+  rmSync,
+  statSync,
+  utimesSync,
+  writeSync,
+} from "node:fs";
 import { hostname } from "node:os";
 import { join } from "node:path";
 import { messageOf } from "./segment.ts";
@@ -94,7 +106,9 @@ function moveAway(folder: string, file: string, now: number): void {
   const where = `pid ${holder?.pid ?? "unknown"} on ${holder?.host ?? "an unknown host"}`;
   if (holder !== null && isHeld(file, holder, now)) {
     const hint =
-      holder.host === here() ? "Stop it, or give this one a folder of its own." : `If it is gone for good, wait ${staleMs / 1000} s, or give this one a folder of its own.`;
+      holder.host === here()
+        ? "Stop it, or give this one a folder of its own."
+        : `If it is gone for good, wait ${staleMs / 1000} s, or give this one a folder of its own.`;
     throw new FolderError(`the spool folder ${folder} is used by another sm-agent (${where}). ${hint}`);
   }
   const aside = `${file}.${process.pid}.stale`;

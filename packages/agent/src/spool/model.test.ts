@@ -15,8 +15,21 @@ import { type DiskSpool, openDiskSpool } from "./disk.ts";
 const steps = fc.array(
   fc.oneof(
     { weight: 6, arbitrary: fc.record({ do: fc.constant("append" as const), count: fc.integer({ min: 1, max: 60 }) }) },
-    { weight: 5, arbitrary: fc.record({ do: fc.constant("take" as const), lane: fc.constantFrom<Lane>("fresh", "backlog"), max: fc.integer({ min: 1, max: 40 }) }) },
-    { weight: 4, arbitrary: fc.record({ do: fc.constantFrom("ack" as const, "ack" as const, "release" as const), which: fc.nat(5) }) },
+    {
+      weight: 5,
+      arbitrary: fc.record({
+        do: fc.constant("take" as const),
+        lane: fc.constantFrom<Lane>("fresh", "backlog"),
+        max: fc.integer({ min: 1, max: 40 }),
+      }),
+    },
+    {
+      weight: 4,
+      arbitrary: fc.record({
+        do: fc.constantFrom("ack" as const, "ack" as const, "release" as const),
+        which: fc.nat(5),
+      }),
+    },
     { weight: 3, arbitrary: fc.record({ do: fc.constant("flush" as const) }) },
     { weight: 3, arbitrary: fc.record({ do: fc.constant("pass" as const), ms: fc.integer({ min: 10, max: 1500 }) }) },
     { weight: 1, arbitrary: fc.record({ do: fc.constant("kill" as const) }) },
@@ -72,7 +85,13 @@ class Course {
   async open(): Promise<void> {
     const { files, kill } = mortalFiles(this.folder);
     this.kill = kill;
-    this.spool = await openDiskSpool({ files, clock: this.clock, log: () => undefined, maxBytes: this.maxBytes, window: 15 });
+    this.spool = await openDiskSpool({
+      files,
+      clock: this.clock,
+      log: () => undefined,
+      maxBytes: this.maxBytes,
+      window: 15,
+    });
     this.spool.serve("fra");
   }
 
@@ -192,7 +211,10 @@ async function check(folder: string, list: readonly Step[], maxBytes: number): P
   }
   const { dropped } = course.spool;
   await course.kill();
-  must(missing.length <= dropped && dropped <= missing.length + perhaps, `${missing.length} are missing, ${perhaps} may be, ${dropped} are said to be dropped`);
+  must(
+    missing.length <= dropped && dropped <= missing.length + perhaps,
+    `${missing.length} are missing, ${perhaps} may be, ${dropped} are said to be dropped`,
+  );
   must(
     missing.every((n) => [...left].every((other) => n < other)),
     "what was dropped was not the oldest",

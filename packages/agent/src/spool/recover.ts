@@ -83,7 +83,14 @@ async function scan(files: Files, name: string, after: number, log: Log): Promis
   }
   const read = decodeHeader(bytes);
   if ("problem" in read) {
-    await setAside(files, name, read.problem === "another version" ? "another version of sm-agent wrote it" : "it is no segment, or its header is damaged", log);
+    await setAside(
+      files,
+      name,
+      read.problem === "another version"
+        ? "another version of sm-agent wrote it"
+        : "it is no segment, or its header is damaged",
+      log,
+    );
     return null;
   }
   const { header, size } = read;
@@ -99,7 +106,10 @@ async function scan(files: Files, name: string, after: number, log: Log): Promis
   };
   readFrames(bytes, scanned);
   if (scanned.segment.size < bytes.length) {
-    log("warn", "the end of a segment of the spool is cut off; what was being written there is lost", { file: name, bytes: bytes.length - scanned.segment.size });
+    log("warn", "the end of a segment of the spool is cut off; what was being written there is lost", {
+      file: name,
+      bytes: bytes.length - scanned.segment.size,
+    });
     await files.truncate(name, scanned.segment.size).catch(() => undefined);
   }
   return scanned;

@@ -36,7 +36,11 @@ export class Writer {
    * of the buffer and says where it ends, or null when there is no such frame. Returns how many frames arrived.
    */
   async append(first: number, encode: (n: number, into: Buffer, at: number) => number | null): Promise<number> {
-    if (this.#current !== null && (this.#current.segment.size >= this.#options.segmentBytes || this.#current.segment.end !== first)) await this.close();
+    if (
+      this.#current !== null &&
+      (this.#current.segment.size >= this.#options.segmentBytes || this.#current.segment.end !== first)
+    )
+      await this.close();
     const { segment, file } = (this.#current ??= await this.#open(first));
     const limit = this.#scratch.length - maxFrame;
     let count = 0;

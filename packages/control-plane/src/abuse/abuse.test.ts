@@ -10,12 +10,18 @@ import { keptLog, newOrg, openWorld, refusal } from "../testing/world.ts";
 import { compileDomains, compilePatterns, defaultUrlPatterns } from "./lists.ts";
 import { openAbuseLists } from "./service.ts";
 
-const folder = t.testdir({ "domains.yaml": "domains:\n  - evil.example\n  - '*.Bad.example.'\n  - bücher.example\n  - 198.51.100.7\n" });
+const folder = t.testdir({
+  "domains.yaml": "domains:\n  - evil.example\n  - '*.Bad.example.'\n  - bücher.example\n  - 198.51.100.7\n",
+});
 const { system } = await openWorld(t, { env: { SM_ABUSE__DOMAIN_DENYLIST_FILE: join(folder, "domains.yaml") } });
 const ctx = await newOrg(system);
 
 const http = (url: string) => ({ name: "Website", check: validate(Check, { type: "http", url }), interval: 60 });
-const tcp = (host: string) => ({ name: "Database", check: { type: "tcp" as const, host, port: 5432, timeout: 1000 }, interval: 60 });
+const tcp = (host: string) => ({
+  name: "Database",
+  check: { type: "tcp" as const, host, port: 5432, timeout: 1000 },
+  interval: 60,
+});
 const webhook = (url: string) => ({ type: "webhook" as const, url, headers: {}, secret: null });
 
 t.test("patterns fit whole names at any depth, however the path is written", async (t) => {
@@ -37,9 +43,21 @@ t.test("patterns fit whole names at any depth, however the path is written", asy
   ] as const) {
     t.equal(found(path), pattern, path);
   }
-  for (const path of ["/", "/.environment", "/.env-sample", "/git/config", "/.github/", "/wp-admin/", "/?file=/.git/config", "/backup/old.zip", "/.well-known/security.txt"])
+  for (const path of [
+    "/",
+    "/.environment",
+    "/.env-sample",
+    "/git/config",
+    "/.github/",
+    "/wp-admin/",
+    "/?file=/.git/config",
+    "/backup/old.zip",
+    "/.well-known/security.txt",
+  ])
     t.equal(found(path), null, path);
-  t.throws(() => compilePatterns([".git"]), { message: '".git" is not a pattern: it begins with a slash and goes on, like /.git/' });
+  t.throws(() => compilePatterns([".git"]), {
+    message: '".git" is not a pattern: it begins with a slash and goes on, like /.git/',
+  });
 });
 
 t.test("a listed domain stands for all that lies below it", async (t) => {
@@ -54,15 +72,30 @@ t.test("a listed domain stands for all that lies below it", async (t) => {
   ] as const) {
     t.equal(denied(host), domain, host);
   }
-  for (const host of ["example", "notevil.example", "evil.example.org", "198.51.100.8", "100.7"]) t.equal(denied(host), null, host);
+  for (const host of ["example", "notevil.example", "evil.example.org", "198.51.100.8", "100.7"])
+    t.equal(denied(host), null, host);
   t.throws(() => compileDomains(["https://evil.example/"]), { message: /is not a domain like example\.org/ });
 });
 
 t.test("targets: refused at create, in bulk and at edit", async (t) => {
-  t.match(await refusal(t, () => createTarget(ctx, http("https://www.evil.example/"))), { code: "DOMAIN_DENYLISTED", field: "/check/url", details: { domain: "evil.example" } });
-  t.match(await refusal(t, () => createTarget(ctx, tcp("db.bad.example"))), { code: "DOMAIN_DENYLISTED", field: "/check/host" });
-  t.match(await refusal(t, () => createTargets(ctx, [tcp("db.example.org"), tcp("xn--bcher-kva.example")])), { code: "DOMAIN_DENYLISTED", field: "/1/check/host" });
-  t.match(await refusal(t, () => createTarget(ctx, http("https://example.org/.git/config"))), { code: "URL_PATTERN_BLOCKED", field: "/check/url", details: { pattern: "/.git/" } });
+  t.match(await refusal(t, () => createTarget(ctx, http("https://www.evil.example/"))), {
+    code: "DOMAIN_DENYLISTED",
+    field: "/check/url",
+    details: { domain: "evil.example" },
+  });
+  t.match(await refusal(t, () => createTarget(ctx, tcp("db.bad.example"))), {
+    code: "DOMAIN_DENYLISTED",
+    field: "/check/host",
+  });
+  t.match(await refusal(t, () => createTargets(ctx, [tcp("db.example.org"), tcp("xn--bcher-kva.example")])), {
+    code: "DOMAIN_DENYLISTED",
+    field: "/1/check/host",
+  });
+  t.match(await refusal(t, () => createTarget(ctx, http("https://example.org/.git/config"))), {
+    code: "URL_PATTERN_BLOCKED",
+    field: "/check/url",
+    details: { pattern: "/.git/" },
+  });
   t.match(await refusal(t, () => createTarget(ctx, http("https://status.example.org/api/v1/targets"))), {
     code: "ABUSE_BLOCKED",
     field: "/check/url",
@@ -70,20 +103,33 @@ t.test("targets: refused at create, in bulk and at edit", async (t) => {
   });
 
   const target = await createTarget(ctx, http("https://status.example.org/healthz"));
-  t.match(await refusal(t, () => updateTarget(ctx, target.id, { check: { url: "https://example.org/.env" } })), { code: "URL_PATTERN_BLOCKED" });
+  t.match(await refusal(t, () => updateTarget(ctx, target.id, { check: { url: "https://example.org/.env" } })), {
+    code: "URL_PATTERN_BLOCKED",
+  });
 });
 
 t.test("channels: refused at create, at update and at both tests", async (t) => {
   const calls: string[] = [];
-  const transport = { send: async ({ url }: { url: string }) => (calls.push(url), { status: 200, text: "", retryAfterSecs: null }) };
+  const transport = {
+    send: async ({ url }: { url: string }) => (calls.push(url), { status: 200, text: "", retryAfterSecs: null }),
+  };
   const denied = { code: "DOMAIN_DENYLISTED", field: "/config/url", details: { domain: "evil.example" } };
-  t.match(await refusal(t, () => createChannel(ctx, { name: "a", config: webhook("https://hooks.evil.example/") })), denied);
-  t.match(await refusal(t, () => testConfig(ctx, { config: webhook("https://hooks.evil.example/") }, transport)), denied);
+  t.match(
+    await refusal(t, () => createChannel(ctx, { name: "a", config: webhook("https://hooks.evil.example/") })),
+    denied,
+  );
+  t.match(
+    await refusal(t, () => testConfig(ctx, { config: webhook("https://hooks.evil.example/") }, transport)),
+    denied,
+  );
   const channel = await createChannel(ctx, { name: "b", config: webhook("https://hooks.later.example/") });
   t.match(await refusal(t, () => updateChannel(ctx, channel.id, { config: webhook("https://evil.example/") })), denied);
   await testChannel(ctx, channel.id, transport);
   const stricter = { ...ctx, abuse: { ...system.abuse, domain: compileDomains(["later.example"]) } };
-  t.match(await refusal(t, () => testChannel(stricter, channel.id, transport)), { code: "DOMAIN_DENYLISTED", field: null });
+  t.match(await refusal(t, () => testChannel(stricter, channel.id, transport)), {
+    code: "DOMAIN_DENYLISTED",
+    field: null,
+  });
   t.strictSame(calls, ["https://hooks.later.example/"], "nothing was sent to who is listed");
 });
 
@@ -100,7 +146,10 @@ t.test("files are YAML or TOML, and one that cannot be used stops the start", as
     "list.txt": "evil.example\n",
   });
   const open = (domains: string, patterns = "") =>
-    openAbuseLists({ domain_denylist_file: domains && join(files, domains), url_patterns_file: patterns && join(files, patterns) }, keptLog());
+    openAbuseLists(
+      { domain_denylist_file: domains && join(files, domains), url_patterns_file: patterns && join(files, patterns) },
+      keptLog(),
+    );
   for (const name of ["list.yaml", "list.toml"]) t.equal(open(name).domain("www.evil.example"), "evil.example", name);
   const own = open("", "patterns.toml");
   t.equal(own.pattern(new URL("https://example.org/private/a")), "/private/");
@@ -130,6 +179,10 @@ t.test("a reload takes what is good, and keeps the old list where the file is br
   t.strictSame([lists.domain("evil.example"), lists.domain("other.example")], [null, "other.example"]);
   t.match(log.lines, [
     { level: "info", message: "abuse lists read again", fields: { domain_denylist_file: file } },
-    { level: "error", message: "abuse lists could not be read again: the old ones stay", fields: { reason: /list\.yaml cannot be used/ } },
+    {
+      level: "error",
+      message: "abuse lists could not be read again: the old ones stay",
+      fields: { reason: /list\.yaml cannot be used/ },
+    },
   ]);
 });

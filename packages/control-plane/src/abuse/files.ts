@@ -15,7 +15,10 @@ export function readList(file: string, key: string): string[] {
     value = parse(readFileSync(file, "utf8"));
   } catch (cause) {
     const { code, message } = cause as NodeJS.ErrnoException;
-    throw new Error(code?.startsWith("E") ? `it cannot be read (${code})` : message.split("\n", 1)[0]!.replace(/:$/, ""), { cause });
+    throw new Error(
+      code?.startsWith("E") ? `it cannot be read (${code})` : message.split("\n", 1)[0]!.replace(/:$/, ""),
+      { cause },
+    );
   }
   const list = Array.isArray(value) ? value : under(value, key);
   const stray = list.findIndex((entry) => typeof entry !== "string" || entry.trim() === "");
@@ -23,7 +26,11 @@ export function readList(file: string, key: string): string[] {
   return list.map((entry) => String(entry).trim());
 }
 
-const parsers: Record<string, (text: string) => unknown> = { ".yaml": parseYaml, ".yml": parseYaml, ".toml": parseToml };
+const parsers: Record<string, (text: string) => unknown> = {
+  ".yaml": parseYaml,
+  ".yml": parseYaml,
+  ".toml": parseToml,
+};
 
 function under(value: unknown, key: string): unknown[] {
   if (typeof value !== "object" || value === null) throw new Error(`it has no list called ${key}`);

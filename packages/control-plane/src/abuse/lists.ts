@@ -42,7 +42,8 @@ export function compilePatterns(patterns: readonly string[]): (url: URL) => stri
 }
 
 function compile(pattern: string): RegExp {
-  if (!pattern.startsWith("/") || pattern.length < 2) throw new TypeError(`"${pattern}" is not a pattern: it begins with a slash and goes on, like /.git/`);
+  if (!pattern.startsWith("/") || pattern.length < 2)
+    throw new TypeError(`"${pattern}" is not a pattern: it begins with a slash and goes on, like /.git/`);
   const body = pattern
     .split("*")
     .map((part) => part.replaceAll(/[\\^$.|?+()[\]{}]/g, "\\$&"))

@@ -27,7 +27,13 @@ export function openAbuseLists(config: Config["abuse"], log: Log): AbuseLists {
     reload() {
       try {
         lists = readLists(config);
-        log.info({ url_patterns_file: config.url_patterns_file || null, domain_denylist_file: config.domain_denylist_file || null }, "abuse lists read again");
+        log.info(
+          {
+            url_patterns_file: config.url_patterns_file || null,
+            domain_denylist_file: config.domain_denylist_file || null,
+          },
+          "abuse lists read again",
+        );
       } catch (error) {
         log.error({ reason: (error as Error).message }, "abuse lists could not be read again: the old ones stay");
       }
@@ -44,27 +50,48 @@ function readLists({ url_patterns_file, domain_denylist_file }: Config["abuse"])
     }
   };
   return {
-    pattern: using("url_patterns_file", url_patterns_file, () => compilePatterns(url_patterns_file === "" ? defaultUrlPatterns : readList(url_patterns_file, "url_patterns"))),
-    domain: using("domain_denylist_file", domain_denylist_file, () => compileDomains(domain_denylist_file === "" ? [] : readList(domain_denylist_file, "domains"))),
+    pattern: using("url_patterns_file", url_patterns_file, () =>
+      compilePatterns(url_patterns_file === "" ? defaultUrlPatterns : readList(url_patterns_file, "url_patterns")),
+    ),
+    domain: using("domain_denylist_file", domain_denylist_file, () =>
+      compileDomains(domain_denylist_file === "" ? [] : readList(domain_denylist_file, "domains")),
+    ),
   };
 }
 
 /** Throws DOMAIN_DENYLISTED for a host that is listed or lies below a listed domain. `field` is what names it. */
 export function refuseDeniedHost({ abuse }: Pick<System, "abuse">, host: string, field: string | null): void {
   const domain = abuse.domain(host);
-  if (domain !== null) throw new AppError("DOMAIN_DENYLISTED", `The operator of this instance does not allow ${domain} and what lies below it.`, { field, details: { domain } });
+  if (domain !== null)
+    throw new AppError(
+      "DOMAIN_DENYLISTED",
+      `The operator of this instance does not allow ${domain} and what lies below it.`,
+      { field, details: { domain } },
+    );
 }
 
 /**
  * Throws URL_PATTERN_BLOCKED for a path that only somebody looking for a way in would ask for, and ABUSE_BLOCKED for our own
  * API: a monitor that calls it, and is run by it, never comes to rest.
  */
-export function refuseAbusiveUrl({ abuse, config }: Pick<System, "abuse" | "config">, url: URL, field: string | null): void {
+export function refuseAbusiveUrl(
+  { abuse, config }: Pick<System, "abuse" | "config">,
+  url: URL,
+  field: string | null,
+): void {
   const pattern = abuse.pattern(url);
   if (pattern !== null) {
-    throw new AppError("URL_PATTERN_BLOCKED", `Paths like ${pattern} are not monitored: they are what attackers look for.`, { field, details: { pattern } });
+    throw new AppError(
+      "URL_PATTERN_BLOCKED",
+      `Paths like ${pattern} are not monitored: they are what attackers look for.`,
+      { field, details: { pattern } },
+    );
   }
   if (url.host === new URL(config.server.public_url).host && url.pathname.startsWith("/api/")) {
-    throw new AppError("ABUSE_BLOCKED", "A monitor cannot call the API of StatusMesh itself. To watch this service, check /healthz.", { field, details: { reason: "own_api" } });
+    throw new AppError(
+      "ABUSE_BLOCKED",
+      "A monitor cannot call the API of StatusMesh itself. To watch this service, check /healthz.",
+      { field, details: { reason: "own_api" } },
+    );
   }
 }

@@ -9,7 +9,10 @@ import { agentPulls, agentSeen, liveAgents, silentRegions, whoAmI } from "./serv
 const world = await openWorld(t, { env: { SM_OPERATOR__EMAIL: "ops@example.org" } });
 const { sql, clock, log } = world;
 const mailbox = await startMailbox(t);
-const system = { ...world.system, config: { ...world.system.config, email: { ...world.system.config.email, smtp_url: mailbox.url } } };
+const system = {
+  ...world.system,
+  config: { ...world.system.config, email: { ...world.system.config.email, smtp_url: mailbox.url } },
+};
 await sql`update regions set name = 'Frankfurt' where id = 'eu'`;
 const owner = await newOrg(system);
 const subjects = () => mailbox.mails.splice(0).map(({ text }) => /^Subject: (.*)$/m.exec(text)?.[1]);
@@ -69,9 +72,13 @@ t.test("a region from which nothing is checked, for those who have monitors ther
   clock.advance(59 * second);
   t.strictSame(await silentRegions(owner), [], "it may be restarting");
   clock.advance(2 * second);
-  t.strictSame(await silentRegions(owner), [{ id: "eu", name: "Frankfurt", why: "agents", since: new Date(noon).toISOString() }]);
+  t.strictSame(await silentRegions(owner), [
+    { id: "eu", name: "Frankfurt", why: "agents", since: new Date(noon).toISOString() },
+  ]);
   await agentPulls(agent, { version, impairedSince: noon + minute });
-  t.strictSame(await silentRegions(owner), [{ id: "eu", name: "Frankfurt", why: "network", since: new Date(noon + minute).toISOString() }]);
+  t.strictSame(await silentRegions(owner), [
+    { id: "eu", name: "Frankfurt", why: "network", since: new Date(noon + minute).toISOString() },
+  ]);
   const helper = await newAgent(system);
   await agentPulls(helper, { version, impairedSince: null });
   t.strictSame(await silentRegions(owner), [], "another agent sees");

@@ -5,7 +5,13 @@ import { IdParam, paging } from "../http/wire.ts";
 import { Agent, AgentCreate, AgentPage, AgentPatch, AgentWithToken } from "./schema.ts";
 import { createAgent, deleteAgent, getAgent, listAgents, renameAgent, whoAmI } from "./service.ts";
 
-const one = { path: "/operator/agents/{id}", door: "operator", tag: "Operator", params: IdParam, errors: ["AGENT_NOT_FOUND"] } as const;
+const one = {
+  path: "/operator/agents/{id}",
+  door: "operator",
+  tag: "Operator",
+  params: IdParam,
+  errors: ["AGENT_NOT_FOUND"],
+} as const;
 
 export const agentRoutes: Route[] = [
   route({
@@ -42,7 +48,13 @@ export const agentRoutes: Route[] = [
       return created(`/operator/agents/${agent.id}`, agent);
     },
   }),
-  route({ ...one, method: "GET", summary: "Get one agent", replies: { 200: Agent }, handle: async ({ ctx, params }) => ok(await getAgent(ctx, params.id)) }),
+  route({
+    ...one,
+    method: "GET",
+    summary: "Get one agent",
+    replies: { 200: Agent },
+    handle: async ({ ctx, params }) => ok(await getAgent(ctx, params.id)),
+  }),
   route({
     ...one,
     method: "PATCH",

@@ -14,14 +14,20 @@ export interface AgentRow {
   left_at: Date | null;
 }
 
-const columns = (sql: Db) => sql`id, region_id, name, built_in, version, created_at, last_seen_at, impaired_since, left_at`;
+const columns = (sql: Db) =>
+  sql`id, region_id, name, built_in, version, created_at, last_seen_at, impaired_since, left_at`;
 
 export async function selectAgentByToken(sql: Db, hash: Buffer): Promise<{ id: string; region_id: string } | null> {
-  const [row] = await sql<{ id: string; region_id: string }[]>`select id, region_id from agents where token_hash = ${hash}`;
+  const [row] = await sql<
+    { id: string; region_id: string }[]
+  >`select id, region_id from agents where token_hash = ${hash}`;
   return row ?? null;
 }
 
-export async function insertAgent(sql: Db, row: { id: string; regionId: string; name: string; hash: Buffer; builtIn: boolean; now: Date }): Promise<AgentRow> {
+export async function insertAgent(
+  sql: Db,
+  row: { id: string; regionId: string; name: string; hash: Buffer; builtIn: boolean; now: Date },
+): Promise<AgentRow> {
   const [inserted] = await sql<AgentRow[]>`
     insert into agents (id, region_id, name, token_hash, built_in, created_at)
     values (${row.id}, ${row.regionId}, ${row.name}, ${row.hash}, ${row.builtIn}, ${row.now}) returning ${columns(sql)}`;
@@ -29,7 +35,10 @@ export async function insertAgent(sql: Db, row: { id: string; regionId: string; 
 }
 
 /** The built-in agent of this data folder: the row of its token, made at the first start, moved when the region is renamed. */
-export async function upsertBuiltInAgent(sql: Db, row: { id: string; regionId: string; name: string; hash: Buffer; now: Date }): Promise<void> {
+export async function upsertBuiltInAgent(
+  sql: Db,
+  row: { id: string; regionId: string; name: string; hash: Buffer; now: Date },
+): Promise<void> {
   await sql`
     insert into agents (id, region_id, name, token_hash, built_in, created_at)
     values (${row.id}, ${row.regionId}, ${row.name}, ${row.hash}, true, ${row.now})
@@ -42,7 +51,9 @@ export async function deleteStaleBuiltIns(sql: Db, before: Date): Promise<void> 
 }
 
 export async function selectAgents(sql: Db, limit: number, offset: number): Promise<AgentRow[]> {
-  return await sql<AgentRow[]>`select ${columns(sql)} from agents order by region_id, name, id limit ${limit} offset ${offset}`;
+  return await sql<
+    AgentRow[]
+  >`select ${columns(sql)} from agents order by region_id, name, id limit ${limit} offset ${offset}`;
 }
 
 export async function countAgents(sql: Db): Promise<number> {
@@ -73,7 +84,11 @@ export async function touchAgent(sql: Db, id: string, now: Date): Promise<boolea
 export type AgentStateRow = Pick<AgentRow, "last_seen_at" | "impaired_since" | "left_at">;
 
 /** Notes what an agent says of itself when it pulls. Returns what was known before; null when the agent is gone. */
-export async function updateAgentState(sql: Db, id: string, state: { version: string; impairedSince: Date | null; now: Date }): Promise<AgentStateRow | null> {
+export async function updateAgentState(
+  sql: Db,
+  id: string,
+  state: { version: string; impairedSince: Date | null; now: Date },
+): Promise<AgentStateRow | null> {
   const [before] = await sql<AgentStateRow[]>`
     update agents a set last_seen_at = ${state.now}, version = ${state.version}, impaired_since = ${state.impairedSince}, left_at = null
     from (select last_seen_at, impaired_since, left_at from agents where id = ${id} for update) before
@@ -92,7 +107,11 @@ export async function wakePulls(sql: Db): Promise<void> {
 }
 
 /** The agents of a region that have pulled since then and have not left, in a stable order. */
-export async function selectLiveAgents(sql: Db, regionId: string, since: Date): Promise<{ id: string; impaired: boolean }[]> {
+export async function selectLiveAgents(
+  sql: Db,
+  regionId: string,
+  since: Date,
+): Promise<{ id: string; impaired: boolean }[]> {
   return await sql<{ id: string; impaired: boolean }[]>`
     select id, impaired_since is not null as impaired from agents where region_id = ${regionId} and last_seen_at > ${since} and left_at is null order by id`;
 }
@@ -125,7 +144,9 @@ export async function selectSilentRegions(sql: Db, orgId: string | null, since: 
 
 /** Live agents whose own network is down. */
 export async function selectImpairedAgents(sql: Db, since: Date): Promise<AgentRow[]> {
-  return await sql<AgentRow[]>`select ${columns(sql)} from agents where impaired_since is not null and last_seen_at > ${since} order by id`;
+  return await sql<
+    AgentRow[]
+  >`select ${columns(sql)} from agents where impaired_since is not null and last_seen_at > ${since} order by id`;
 }
 
 export interface RegionCoverRow {

@@ -1,12 +1,24 @@
 import Type, { type Static } from "typebox";
 import { Id, nullable, PageOf, Timestamp } from "../http/wire.ts";
 
-const Name = Type.String({ minLength: 1, maxLength: 100, pattern: "\\S", description: "As people read it", examples: ["fra-1"] });
+const Name = Type.String({
+  minLength: 1,
+  maxLength: 100,
+  pattern: "\\S",
+  description: "As people read it",
+  examples: ["fra-1"],
+});
 const Region = Type.String({ maxLength: 40, description: "Id of its region", examples: ["frankfurt"] });
 
-export const AgentCreate = Type.Object({ name: Name, region: Region }, { additionalProperties: false, title: "AgentCreate", description: "An agent to make" });
+export const AgentCreate = Type.Object(
+  { name: Name, region: Region },
+  { additionalProperties: false, title: "AgentCreate", description: "An agent to make" },
+);
 export type AgentCreate = Static<typeof AgentCreate>;
-export const AgentPatch = Type.Object({ name: Name }, { additionalProperties: false, title: "AgentPatch", description: "Its new name" });
+export const AgentPatch = Type.Object(
+  { name: Name },
+  { additionalProperties: false, title: "AgentPatch", description: "Its new name" },
+);
 
 const fields = {
   id: Id,
@@ -16,17 +28,38 @@ const fields = {
   live: Type.Boolean({ description: "Whether it has asked for work lately" }),
   version: nullable(Type.String({ description: "Of sm-agent; null before it was seen", examples: ["0.1.0"] })),
   created_at: Timestamp,
-  last_seen_at: nullable(Type.Unsafe<string>({ ...Timestamp, description: "Null before it was seen", examples: ["2026-11-20T09:30:00.000Z"] })),
+  last_seen_at: nullable(
+    Type.Unsafe<string>({
+      ...Timestamp,
+      description: "Null before it was seen",
+      examples: ["2026-11-20T09:30:00.000Z"],
+    }),
+  ),
   impaired_since: nullable(
-    Type.Unsafe<string>({ ...Timestamp, description: "Since when its own network has been down; null while it works", examples: ["2026-11-20T09:30:00.000Z"] }),
+    Type.Unsafe<string>({
+      ...Timestamp,
+      description: "Since when its own network has been down; null while it works",
+      examples: ["2026-11-20T09:30:00.000Z"],
+    }),
   ),
 };
 
-export const Agent = Type.Object(fields, { additionalProperties: false, title: "Agent", description: "A machine that probes" });
+export const Agent = Type.Object(fields, {
+  additionalProperties: false,
+  title: "Agent",
+  description: "A machine that probes",
+});
 export type Agent = Static<typeof Agent>;
 export const AgentPage = PageOf(Agent);
 export const AgentWithToken = Type.Object(
-  { ...fields, token: Type.String({ description: "Shown this once", examples: ["sm_agent_Kp3vX9dQ2mZ7rT1sB5nY8wC4hJ6fL0gA"] }) },
-  { additionalProperties: false, title: "AgentWithToken", description: "The agent with its token, which is shown this once" },
+  {
+    ...fields,
+    token: Type.String({ description: "Shown this once", examples: ["sm_agent_Kp3vX9dQ2mZ7rT1sB5nY8wC4hJ6fL0gA"] }),
+  },
+  {
+    additionalProperties: false,
+    title: "AgentWithToken",
+    description: "The agent with its token, which is shown this once",
+  },
 );
 export type AgentWithToken = Static<typeof AgentWithToken>;

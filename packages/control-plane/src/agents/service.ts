@@ -15,7 +15,11 @@ import type { Agent, AgentCreate, AgentWithToken } from "./schema.ts";
  */
 export const agentLiveMs = 25_000;
 
-const unknownToken = () => new AppError("UNAUTHENTICATED", "The agent token is unknown or was deleted. Ask the operator of the control plane for a new one.");
+const unknownToken = () =>
+  new AppError(
+    "UNAUTHENTICATED",
+    "The agent token is unknown or was deleted. Ask the operator of the control plane for a new one.",
+  );
 
 /** The door of `/api/agent`: an `sm_agent_` token and nothing else. */
 export async function authenticateAgent(system: System, token: string | null): Promise<AgentCtx> {
@@ -28,7 +32,13 @@ export async function authenticateAgent(system: System, token: string | null): P
 export async function whoAmI(ctx: AgentCtx): Promise<WhoAmIReply> {
   const row = await queries.selectAgent(ctx.sql, ctx.agentId);
   if (row === null) throw unknownToken();
-  return { name: row.name, region: row.region_id, version, protocol: protocolVersion, server_time: Math.round(ctx.clock.now()) };
+  return {
+    name: row.name,
+    region: row.region_id,
+    version,
+    protocol: protocolVersion,
+    server_time: Math.round(ctx.clock.now()),
+  };
 }
 
 /** Notes a sign of life. Throws UNAUTHENTICATED for an agent that was deleted while its pull was held. */
@@ -40,15 +50,26 @@ export async function agentSeen(ctx: AgentCtx): Promise<void> {
  * Notes what an agent says of itself. `impairedSince` (Unix ms) is null while its own network works. One that comes, or whose
  * word changes who probes what, wakes the others of its region: each target should be two agents' for as short as can be.
  */
-export async function agentPulls(ctx: AgentCtx, says: { version: string; impairedSince: number | null }): Promise<void> {
+export async function agentPulls(
+  ctx: AgentCtx,
+  says: { version: string; impairedSince: number | null },
+): Promise<void> {
   const impairedSince = says.impairedSince === null ? null : new Date(says.impairedSince);
-  const before = await queries.updateAgentState(ctx.sql, ctx.agentId, { version: says.version, impairedSince, now: new Date(ctx.clock.now()) });
+  const before = await queries.updateAgentState(ctx.sql, ctx.agentId, {
+    version: says.version,
+    impairedSince,
+    now: new Date(ctx.clock.now()),
+  });
   if (before === null) return;
   const turned = (before.impaired_since === null) !== (impairedSince === null);
   if (turned || !isLive(before, ctx.clock.now())) await queries.wakePulls(ctx.sql);
   if (!turned) return;
   const about = { agent: ctx.agentId, region: ctx.region };
-  if (impairedSince !== null) ctx.log.warn({ ...about, since: iso(impairedSince) }, "an agent's own network is down: what it fails to reach counts for nothing");
+  if (impairedSince !== null)
+    ctx.log.warn(
+      { ...about, since: iso(impairedSince) },
+      "an agent's own network is down: what it fails to reach counts for nothing",
+    );
   else ctx.log.info(about, "an agent's own network works again");
 }
 
@@ -84,7 +105,9 @@ export interface SilentRegion {
 /** The regions that probe something of the caller's organisation and cannot at present. An agent that has just gone away is given a minute. */
 export async function silentRegions(ctx: Ctx): Promise<SilentRegion[]> {
   requireScope(ctx, "targets:read");
-  return (await queries.selectSilentRegions(ctx.sql, ctx.orgId, new Date(ctx.clock.now() - patienceMs))).map(silentRegion);
+  return (await queries.selectSilentRegions(ctx.sql, ctx.orgId, new Date(ctx.clock.now() - patienceMs))).map(
+    silentRegion,
+  );
 }
 
 /** Agents come and go when they are updated. */
@@ -94,11 +117,28 @@ const patienceMs = 60_000;
 export async function agentTroubles(
   system: Pick<System, "sql" | "clock">,
 ): Promise<{ regions: SilentRegion[]; impaired: { id: string; name: string; region: string; since: string }[] }> {
-  const [regions, agents] = await Promise.all([queries.selectSilentRegions(system.sql, null, liveSince(system)), queries.selectImpairedAgents(system.sql, liveSince(system))]);
-  return { regions: regions.map(silentRegion), impaired: agents.map((row) => ({ id: row.id, name: row.name, region: row.region_id, since: iso(row.impaired_since!) })) };
+  const [regions, agents] = await Promise.all([
+    queries.selectSilentRegions(system.sql, null, liveSince(system)),
+    queries.selectImpairedAgents(system.sql, liveSince(system)),
+  ]);
+  return {
+    regions: regions.map(silentRegion),
+    impaired: agents.map((row) => ({
+      id: row.id,
+      name: row.name,
+      region: row.region_id,
+      since: iso(row.impaired_since!),
+    })),
+  };
 }
 
-function silentRegion({ region_id, name, unserved_since, impaired_since, has_agents }: queries.SilentRegionRow): SilentRegion {
+function silentRegion({
+  region_id,
+  name,
+  unserved_since,
+  impaired_since,
+  has_agents,
+}: queries.SilentRegionRow): SilentRegion {
   if (impaired_since !== null) return { id: region_id, name, why: "network", since: iso(impaired_since) };
   return { id: region_id, name, why: has_agents ? "agents" : "none", since: isoOrNull(unserved_since) };
 }
@@ -124,13 +164,24 @@ function present(row: queries.AgentRow, now: number): Agent {
 
 /** Every agent of the instance, by region and name. For operators. */
 export async function listAgents(system: System, input: { limit: number; offset: number }): Promise<Page<Agent>> {
-  const [rows, total] = await Promise.all([queries.selectAgents(system.sql, input.limit, input.offset), queries.countAgents(system.sql)]);
-  return { items: rows.map((row) => present(row, system.clock.now())), total, limit: input.limit, offset: input.offset };
+  const [rows, total] = await Promise.all([
+    queries.selectAgents(system.sql, input.limit, input.offset),
+    queries.countAgents(system.sql),
+  ]);
+  return {
+    items: rows.map((row) => present(row, system.clock.now())),
+    total,
+    limit: input.limit,
+    offset: input.offset,
+  };
 }
 
 /** Makes an agent and its token, which is answered this once. For operators. */
 export async function createAgent(system: System, input: AgentCreate): Promise<AgentWithToken> {
-  if (!(await regionExists(system, input.region))) throw new AppError("REGION_NOT_FOUND", `There is no region "${input.region}". Create it first.`, { field: "/region" });
+  if (!(await regionExists(system, input.region)))
+    throw new AppError("REGION_NOT_FOUND", `There is no region "${input.region}". Create it first.`, {
+      field: "/region",
+    });
   const token = newToken("sm_agent_");
   const row = await queries.insertAgent(system.sql, {
     id: newId(),
@@ -169,6 +220,12 @@ export async function deleteAgent(system: System, id: string): Promise<void> {
 /** Makes sure that the built-in agent of this control plane may pull with `token`. */
 export async function ensureBuiltInAgent(system: System, token: string, name: string): Promise<void> {
   const now = new Date(system.clock.now());
-  await queries.upsertBuiltInAgent(system.sql, { id: newId(), regionId: system.config.scheduler.region, name, hash: hashToken(token), now });
+  await queries.upsertBuiltInAgent(system.sql, {
+    id: newId(),
+    regionId: system.config.scheduler.region,
+    name,
+    hash: hashToken(token),
+    now,
+  });
   await queries.deleteStaleBuiltIns(system.sql, new Date(now.getTime() - 7 * 86_400_000));
 }

@@ -6,13 +6,20 @@ import { asking, newMember, serveWhole, signedIn, withToken } from "../testing/w
 import { newOrg, openWorld } from "../testing/world.ts";
 
 const refused = (status: number, code: string) => ({ status, body: { error: { code } } });
-const target = { name: "Shop", check: { type: "http", url: "https://shop.example.org/", bearer_token: "very-secret-token" } };
+const target = {
+  name: "Shop",
+  check: { type: "http", url: "https://shop.example.org/", bearer_token: "very-secret-token" },
+};
 
 t.test("every write leaves one row: who, what, from where; reads and refusals leave none", async (t) => {
   const world = await openWorld(t);
   const owner = await newOrg(world.system);
   const served = await serveWhole(t, world);
-  const browser = asking(served, { ...(await signedIn(owner)), "user-agent": "Firefox", traceparent: `00-${"ab".repeat(16)}-${"1".repeat(16)}-01` });
+  const browser = asking(served, {
+    ...(await signedIn(owner)),
+    "user-agent": "Firefox",
+    traceparent: `00-${"ab".repeat(16)}-${"1".repeat(16)}-01`,
+  });
   const program = asking(served, { ...(await withToken(owner)), "user-agent": "Terraform/1.9" });
   const path = `/api/v1/orgs/${owner.orgId}/audit`;
 
@@ -53,11 +60,19 @@ t.test("every write leaves one row: who, what, from where; reads and refusals le
     before: { name: "Shop" },
     after: { name: "New" },
   });
-  t.match((await browser("GET", `${path}?resource_id=${made.body.id}&limit=1`)).body, { total: 2, limit: 1, items: [{ action: "PATCH /api/v1/targets/{id}" }] });
+  t.match((await browser("GET", `${path}?resource_id=${made.body.id}&limit=1`)).body, {
+    total: 2,
+    limit: 1,
+    items: [{ action: "PATCH /api/v1/targets/{id}" }],
+  });
   t.equal((await browser("GET", `${path}?user_id=${owner.orgId}`)).body.total, 0);
 
   await browser("PATCH", `/api/v1/orgs/${owner.orgId}`, { name: "Acme Ltd" });
-  t.match((await browser("GET", path)).body.items[0], { resource_id: owner.orgId, before: { name: "Acme" }, after: { name: "Acme Ltd" } });
+  t.match((await browser("GET", path)).body.items[0], {
+    resource_id: owner.orgId,
+    before: { name: "Acme" },
+    after: { name: "Acme Ltd" },
+  });
   t.equal((await browser("GET", path)).body.total, 3, "a change that says what it was is not recorded twice");
 
   const token = (await browser("POST", "/api/v1/api-tokens", { name: "CI", scopes: ["org:read"] })).body.token;
@@ -70,71 +85,109 @@ t.test("a repeated request with an Idempotency-Key is one write", async (t) => {
   const world = await openWorld(t);
   const owner = await newOrg(world.system);
   const browser = asking(await serveWhole(t, world), await signedIn(owner));
-  for (let n = 0; n < 2; n++) t.match(await browser("POST", "/api/v1/targets/bulk", [target], { "idempotency-key": "one" }), { status: 201 });
+  for (let n = 0; n < 2; n++)
+    t.match(await browser("POST", "/api/v1/targets/bulk", [target], { "idempotency-key": "one" }), { status: 201 });
   t.equal((await browser("GET", `/api/v1/orgs/${owner.orgId}/audit`)).body.total, 1);
 });
 
-t.test("a bulk request is one row that each of its targets finds; lists show the start of it, the entry all", async (t) => {
-  const world = await openWorld(t);
-  const owner = await newOrg(world.system);
-  const browser = asking(await serveWhole(t, world), await signedIn(owner));
-  const path = `/api/v1/orgs/${owner.orgId}/audit`;
-  const made = (
-    await browser(
-      "POST",
-      "/api/v1/targets/bulk",
-      Array.from({ length: 150 }, (_, at) => ({ ...target, name: `T${at}` })),
-    )
-  ).body as { id: string }[];
-  const ids = made.map(({ id }) => id);
-  await browser("PATCH", `/api/v1/targets/${ids[149]}`, { name: "Last" });
-  await browser("POST", "/api/v1/targets/bulk-action", { ids: [ids[149], ids[0], owner.orgId], action: { type: "delete" } });
-  await browser("POST", "/api/v1/targets/bulk-action", { ids: [ids[1]], action: { type: "tag_add", tags: ["a"] } });
-  const found = async (query: string) => (await browser("GET", `${path}?${query}`)).body.items as { id: string; action: string; before: unknown; after: unknown }[];
-  const ofLast = await found(`resource_id=${ids[149]}`);
-  t.match(ofLast, [
-    { action: "POST /api/v1/targets/bulk-action", before: { names: ["Last", "T0"] }, after: { action: { type: "delete" }, ids: [ids[149], ids[0]], count: 2, failed: 1 } },
-    { action: "PATCH /api/v1/targets/{id}" },
-    { action: "POST /api/v1/targets/bulk", before: null, after: { count: 150, ids: ids.slice(0, 100), names: made.slice(0, 100).map((_, at) => `T${at}`) } },
-  ]);
-  t.equal((ofLast[2]!.after as { ids: string[] }).ids.length, 100);
-  t.strictSame((await browser("GET", `${path}/${ofLast[2]!.id}`)).body.after.ids, ids);
-  t.equal((await found(`resource_id=${ids[2]}`)).length, 1);
-  t.match((await found(`resource_id=${ids[1]}`))[0], { after: { action: { type: "tag_add", tags: ["a"] }, ids: [ids[1]] } });
+t.test(
+  "a bulk request is one row that each of its targets finds; lists show the start of it, the entry all",
+  async (t) => {
+    const world = await openWorld(t);
+    const owner = await newOrg(world.system);
+    const browser = asking(await serveWhole(t, world), await signedIn(owner));
+    const path = `/api/v1/orgs/${owner.orgId}/audit`;
+    const made = (
+      await browser(
+        "POST",
+        "/api/v1/targets/bulk",
+        Array.from({ length: 150 }, (_, at) => ({ ...target, name: `T${at}` })),
+      )
+    ).body as { id: string }[];
+    const ids = made.map(({ id }) => id);
+    await browser("PATCH", `/api/v1/targets/${ids[149]}`, { name: "Last" });
+    await browser("POST", "/api/v1/targets/bulk-action", {
+      ids: [ids[149], ids[0], owner.orgId],
+      action: { type: "delete" },
+    });
+    await browser("POST", "/api/v1/targets/bulk-action", { ids: [ids[1]], action: { type: "tag_add", tags: ["a"] } });
+    const found = async (query: string) =>
+      (await browser("GET", `${path}?${query}`)).body.items as {
+        id: string;
+        action: string;
+        before: unknown;
+        after: unknown;
+      }[];
+    const ofLast = await found(`resource_id=${ids[149]}`);
+    t.match(ofLast, [
+      {
+        action: "POST /api/v1/targets/bulk-action",
+        before: { names: ["Last", "T0"] },
+        after: { action: { type: "delete" }, ids: [ids[149], ids[0]], count: 2, failed: 1 },
+      },
+      { action: "PATCH /api/v1/targets/{id}" },
+      {
+        action: "POST /api/v1/targets/bulk",
+        before: null,
+        after: { count: 150, ids: ids.slice(0, 100), names: made.slice(0, 100).map((_, at) => `T${at}`) },
+      },
+    ]);
+    t.equal((ofLast[2]!.after as { ids: string[] }).ids.length, 100);
+    t.strictSame((await browser("GET", `${path}/${ofLast[2]!.id}`)).body.after.ids, ids);
+    t.equal((await found(`resource_id=${ids[2]}`)).length, 1);
+    t.match((await found(`resource_id=${ids[1]}`))[0], {
+      after: { action: { type: "tag_add", tags: ["a"] }, ids: [ids[1]] },
+    });
 
-  await browser("PATCH", `/api/v1/orgs/${owner.orgId}`, { name: "New" });
-  t.match(await found("resource_type=orgs"), [{ action: "PATCH /api/v1/orgs/{id}" }]);
-  t.equal((await found("resource_type=targets")).length, 4);
-  const stranger = await newOrg(world.system);
-  const outside = asking(await serveWhole(t, world), await signedIn(stranger));
-  for (const id of [ofLast[0]!.id, stranger.orgId, "nonsense"]) t.match(await outside("GET", `/api/v1/orgs/${stranger.orgId}/audit/${id}`), refused(404, "AUDIT_ENTRY_NOT_FOUND"));
-});
+    await browser("PATCH", `/api/v1/orgs/${owner.orgId}`, { name: "New" });
+    t.match(await found("resource_type=orgs"), [{ action: "PATCH /api/v1/orgs/{id}" }]);
+    t.equal((await found("resource_type=targets")).length, 4);
+    const stranger = await newOrg(world.system);
+    const outside = asking(await serveWhole(t, world), await signedIn(stranger));
+    for (const id of [ofLast[0]!.id, stranger.orgId, "nonsense"])
+      t.match(
+        await outside("GET", `/api/v1/orgs/${stranger.orgId}/audit/${id}`),
+        refused(404, "AUDIT_ENTRY_NOT_FOUND"),
+      );
+  },
+);
 
-t.test("the page shows each change, whoever's text is in it, and is narrowed by type, person and resource", async (t) => {
-  const world = await openWorld(t);
-  const owner = await newOrg(world.system);
-  const member = await newMember(owner, "owner");
-  const served = await serveWhole(t, world);
-  const [browser, other] = [asking(served, await signedIn(owner)), asking(served, await signedIn(member))];
-  const made = (await browser("POST", "/api/v1/targets", target)).body as { id: string };
-  await browser("PATCH", `/api/v1/targets/${made.id}`, { name: "<b>New</b>", tags: ["a", "b"], check: { bearer_token: "next-secret-token", timeout: 5000 } });
-  await other("PATCH", `/api/v1/orgs/${owner.orgId}`, { name: "Acme Ltd" });
-  const page = async (query = "") => (await browser("GET", `/settings/audit${query}`)).text;
-  const all = await page();
-  t.match(all, /<dt>name<\/dt><dd><del>Shop<\/del> → <ins>&lt;b&gt;New&lt;\/b&gt;<\/ins>/);
-  t.match(all, /<dt>check\.timeout<\/dt><dd><del>10000<\/del> → <ins>5000<\/ins>/);
-  t.match(all, /<dt>check\.bearer_token<\/dt><dd><del>\*\*\*<\/del> → <ins>\*\*\*<\/ins>/);
-  t.match(all, /<dt>tags<\/dt><dd><del>none<\/del> → <ins>a, b<\/ins>/);
-  t.match(all, /<summary>4 changes<\/summary>[^]*<summary>What was made<\/summary>/);
-  t.notMatch(all, /secret-token/);
-  const actions = (text: string) => [...text.matchAll(/<span class="mono">([A-Z]+ [^<]+)<\/span>/g)].map(([, action]) => action);
-  t.strictSame(actions(all), ["PATCH /api/v1/orgs/{id}", "PATCH /api/v1/targets/{id}", "POST /api/v1/targets"]);
-  t.strictSame(actions(await page("?type=orgs")), ["PATCH /api/v1/orgs/{id}"]);
-  t.strictSame(actions(await page(`?user=${owner.userId}`)), ["PATCH /api/v1/targets/{id}", "POST /api/v1/targets"]);
-  t.strictSame(actions(await page(`?resource=${made.id}&type=targets`)), ["PATCH /api/v1/targets/{id}", "POST /api/v1/targets"]);
-  t.equal(actions(await page("?type=nonsense")).length, 3);
-  t.match(await page("?user=nonsense"), /Nothing fits/);
-});
+t.test(
+  "the page shows each change, whoever's text is in it, and is narrowed by type, person and resource",
+  async (t) => {
+    const world = await openWorld(t);
+    const owner = await newOrg(world.system);
+    const member = await newMember(owner, "owner");
+    const served = await serveWhole(t, world);
+    const [browser, other] = [asking(served, await signedIn(owner)), asking(served, await signedIn(member))];
+    const made = (await browser("POST", "/api/v1/targets", target)).body as { id: string };
+    await browser("PATCH", `/api/v1/targets/${made.id}`, {
+      name: "<b>New</b>",
+      tags: ["a", "b"],
+      check: { bearer_token: "next-secret-token", timeout: 5000 },
+    });
+    await other("PATCH", `/api/v1/orgs/${owner.orgId}`, { name: "Acme Ltd" });
+    const page = async (query = "") => (await browser("GET", `/settings/audit${query}`)).text;
+    const all = await page();
+    t.match(all, /<dt>name<\/dt><dd><del>Shop<\/del> → <ins>&lt;b&gt;New&lt;\/b&gt;<\/ins>/);
+    t.match(all, /<dt>check\.timeout<\/dt><dd><del>10000<\/del> → <ins>5000<\/ins>/);
+    t.match(all, /<dt>check\.bearer_token<\/dt><dd><del>\*\*\*<\/del> → <ins>\*\*\*<\/ins>/);
+    t.match(all, /<dt>tags<\/dt><dd><del>none<\/del> → <ins>a, b<\/ins>/);
+    t.match(all, /<summary>4 changes<\/summary>[^]*<summary>What was made<\/summary>/);
+    t.notMatch(all, /secret-token/);
+    const actions = (text: string) =>
+      [...text.matchAll(/<span class="mono">([A-Z]+ [^<]+)<\/span>/g)].map(([, action]) => action);
+    t.strictSame(actions(all), ["PATCH /api/v1/orgs/{id}", "PATCH /api/v1/targets/{id}", "POST /api/v1/targets"]);
+    t.strictSame(actions(await page("?type=orgs")), ["PATCH /api/v1/orgs/{id}"]);
+    t.strictSame(actions(await page(`?user=${owner.userId}`)), ["PATCH /api/v1/targets/{id}", "POST /api/v1/targets"]);
+    t.strictSame(actions(await page(`?resource=${made.id}&type=targets`)), [
+      "PATCH /api/v1/targets/{id}",
+      "POST /api/v1/targets",
+    ]);
+    t.equal(actions(await page("?type=nonsense")).length, 3);
+    t.match(await page("?user=nonsense"), /Nothing fits/);
+  },
+);
 
 t.test("only owners read the log, and only with the scope", async (t) => {
   const world = await openWorld(t);
@@ -142,7 +195,10 @@ t.test("only owners read the log, and only with the scope", async (t) => {
   const served = await serveWhole(t, world);
   const path = `/api/v1/orgs/${owner.orgId}/audit`;
   t.match(await asking(served, await signedIn(await newMember(owner)))("GET", path), refused(403, "OWNER_REQUIRED"));
-  t.match(await asking(served, await withToken(owner, { scopes: ["targets:read"] }))("GET", path), refused(403, "INSUFFICIENT_SCOPE"));
+  t.match(
+    await asking(served, await withToken(owner, { scopes: ["targets:read"] }))("GET", path),
+    refused(403, "INSUFFICIENT_SCOPE"),
+  );
 });
 
 t.test("a change and its row are one transaction", async (t) => {
@@ -160,36 +216,60 @@ t.test("a change and its row are one transaction", async (t) => {
   await recordRequest({ ...owner, trail }, "one");
   t.match(
     world.log.lines.filter(({ message }) => message.includes("audit log")),
-    [{ level: "error", fields: { action: "POST /api/v1/others", user: owner.userId, resourceId: "one", ip: "192.0.2.1" } }],
+    [
+      {
+        level: "error",
+        fields: { action: "POST /api/v1/others", user: owner.userId, resourceId: "one", ip: "192.0.2.1" },
+      },
+    ],
     "what cannot be written down is in the log",
   );
 });
 
 t.test("what differs is told on both sides, and a secret that differs without saying it", async (t) => {
-  const page = (changes: object) => ({ name: "Shop", tags: ["a", "b"], branding: { style: "auto", about: null }, updated_at: 1, write_source: "ui", ...changes });
+  const page = (changes: object) => ({
+    name: "Shop",
+    tags: ["a", "b"],
+    branding: { style: "auto", about: null },
+    updated_at: 1,
+    write_source: "ui",
+    ...changes,
+  });
   const cases: [string, object, object, object, object][] = [
     ["nothing", {}, {}, {}, {}],
     ["stamps", { updated_at: 2, write_source: "api" }, {}, {}, {}],
     ["a text", { name: "New" }, {}, { name: "Shop" }, { name: "New" }],
     ["a list", { tags: ["b", "a"] }, {}, { tags: ["a", "b"] }, { tags: ["b", "a"] }],
-    ["a field of an object", { branding: { about: "x", style: "auto" } }, {}, { branding: { about: null } }, { branding: { about: "x" } }],
+    [
+      "a field of an object",
+      { branding: { about: "x", style: "auto" } },
+      {},
+      { branding: { about: null } },
+      { branding: { about: "x" } },
+    ],
     ["a field that is new", { note: "x" }, {}, {}, { note: "x" }],
     ["a field that is gone", {}, { note: "x" }, { note: "x" }, {}],
     ["an object that comes", { policy: { count: 2 } }, { policy: "any" }, { policy: "any" }, { policy: { count: 2 } }],
     ["false and null", { enabled: false }, { enabled: null }, { enabled: null }, { enabled: false }],
   ];
-  for (const [what, is, was, before, after] of cases) t.strictSame(differences({ before: page(was), after: page(is) }), { before, after }, what);
+  for (const [what, is, was, before, after] of cases)
+    t.strictSame(differences({ before: page(was), after: page(is) }), { before, after }, what);
 
-  const check = (token: string, password: string | null) => ({ check: { url: "https://a/", bearer_token: token, basic_auth: password === null ? null : ["user", password] } });
+  const check = (token: string, password: string | null) => ({
+    check: { url: "https://a/", bearer_token: token, basic_auth: password === null ? null : ["user", password] },
+  });
   const masks = { before: check("***", "***"), after: check("***", "***") };
   t.strictSame(differences(masks, { before: check("old", "same"), after: check("new", "same") }), {
     before: { check: { bearer_token: "***" } },
     after: { check: { bearer_token: "***" } },
   });
-  t.strictSame(differences({ ...masks, after: check("***", null) }, { before: check("same", "old"), after: check("same", null) }), {
-    before: { check: { basic_auth: ["user", "***"] } },
-    after: { check: { basic_auth: null } },
-  });
+  t.strictSame(
+    differences({ ...masks, after: check("***", null) }, { before: check("same", "old"), after: check("same", null) }),
+    {
+      before: { check: { basic_auth: ["user", "***"] } },
+      after: { check: { basic_auth: null } },
+    },
+  );
 });
 
 t.test("rows go after their time, from 03:00 UTC on", async (t) => {

@@ -52,7 +52,13 @@ const firstOf = (sql: Db, column: "before" | "after") => sql`
   else ${sql(column)} end as ${sql(column)}`;
 
 /** Newest first. */
-export async function selectEntries(sql: Db, orgId: string, filter: AuditFilter, limit: number, offset: number): Promise<AuditRow[]> {
+export async function selectEntries(
+  sql: Db,
+  orgId: string,
+  filter: AuditFilter,
+  limit: number,
+  offset: number,
+): Promise<AuditRow[]> {
   return await sql<AuditRow[]>`
     select id, at, user_id, user_email, actor_type, actor_id, action, resource_id, ${firstOf(sql, "before")}, ${firstOf(sql, "after")}, write_source, ip, user_agent, trace_id
     from audit_log where ${matching(sql, orgId, filter)} order by id desc limit ${limit} offset ${offset}`;
@@ -67,11 +73,17 @@ export async function selectEntry(sql: Db, orgId: string, id: string): Promise<A
 }
 
 export async function countEntries(sql: Db, orgId: string, filter: AuditFilter): Promise<number> {
-  const [row] = await sql<{ count: number }[]>`select count(*)::int as count from audit_log where ${matching(sql, orgId, filter)}`;
+  const [row] = await sql<
+    { count: number }[]
+  >`select count(*)::int as count from audit_log where ${matching(sql, orgId, filter)}`;
   return row!.count;
 }
 
 /** How many rows went. */
 export async function deleteEntriesBefore(sql: Db, before: Date): Promise<number> {
-  return await deleteInBatches(async (limit) => (await sql`delete from audit_log where id in (select id from audit_log where at < ${before} limit ${limit})`).count);
+  return await deleteInBatches(
+    async (limit) =>
+      (await sql`delete from audit_log where id in (select id from audit_log where at < ${before} limit ${limit})`)
+        .count,
+  );
 }

@@ -52,7 +52,10 @@ export async function recordRequest(ctx: Ctx, resourceId: string | null): Promis
     await record(ctx, { resourceId });
   } catch (error) {
     const { action, ip } = ctx.trail;
-    ctx.log.error({ trace: ctx.traceId, org: ctx.orgId, user: ctx.userId, action, resourceId, ip, err: String(error) }, "a write could not be recorded in the audit log");
+    ctx.log.error(
+      { trace: ctx.traceId, org: ctx.orgId, user: ctx.userId, action, resourceId, ip, err: String(error) },
+      "a write could not be recorded in the audit log",
+    );
   }
 }
 
@@ -61,8 +64,15 @@ export async function listAudit(ctx: Ctx, query: AuditQuery): Promise<Page<Audit
   requireScope(ctx, "org:read");
   requireOwner(ctx);
   const { limit, offset } = query;
-  const filter = { userId: query.user_id ?? null, resourceId: query.resource_id ?? null, resourceType: query.resource_type ?? null };
-  const [rows, total] = await Promise.all([queries.selectEntries(ctx.sql, ctx.orgId, filter, limit, offset), queries.countEntries(ctx.sql, ctx.orgId, filter)]);
+  const filter = {
+    userId: query.user_id ?? null,
+    resourceId: query.resource_id ?? null,
+    resourceType: query.resource_type ?? null,
+  };
+  const [rows, total] = await Promise.all([
+    queries.selectEntries(ctx.sql, ctx.orgId, filter, limit, offset),
+    queries.countEntries(ctx.sql, ctx.orgId, filter),
+  ]);
   return { items: rows.map(present), total, limit, offset };
 }
 
@@ -71,7 +81,8 @@ export async function getEntry(ctx: Ctx, id: string): Promise<AuditEntry> {
   requireScope(ctx, "org:read");
   requireOwner(ctx);
   const row = isId(id) ? await queries.selectEntry(ctx.sql, ctx.orgId, id) : null;
-  if (row === null) throw new AppError("AUDIT_ENTRY_NOT_FOUND", "There is no such entry in the audit log of this organisation.");
+  if (row === null)
+    throw new AppError("AUDIT_ENTRY_NOT_FOUND", "There is no such entry in the audit log of this organisation.");
   return present(row);
 }
 
@@ -94,5 +105,8 @@ const present = (row: queries.AuditRow): AuditEntry => ({
 
 /** Removes what is older than `retention.audit_days`. Returns how many rows went. */
 export async function purgeAudit(system: System): Promise<number> {
-  return await queries.deleteEntriesBefore(system.sql, new Date(system.clock.now() - system.config.retention.audit_days * day));
+  return await queries.deleteEntriesBefore(
+    system.sql,
+    new Date(system.clock.now() - system.config.retention.audit_days * day),
+  );
 }

@@ -1,7 +1,17 @@
 import Type from "typebox";
 import { created, noContent, ok, route, type Route } from "../http/route.ts";
 import { IdParam, paging } from "../http/wire.ts";
-import { ApiTokenCreate, ApiTokenPage, IdentityPage, MagicLinkRequest, Me, NewApiToken, Session, SessionCreate, SessionPage } from "./schema.ts";
+import {
+  ApiTokenCreate,
+  ApiTokenPage,
+  IdentityPage,
+  MagicLinkRequest,
+  Me,
+  NewApiToken,
+  Session,
+  SessionCreate,
+  SessionPage,
+} from "./schema.ts";
 import {
   callerOf,
   createToken,
@@ -34,7 +44,8 @@ export const authRoutes: Route[] = [
     door: "public",
     tag: "Sign-in",
     summary: "Ask for a one-time sign-in link by email",
-    description: "The answer is the same whether somebody here has the address or not. An address gets a link at most once a minute.",
+    description:
+      "The answer is the same whether somebody here has the address or not. An address gets a link at most once a minute.",
     body: MagicLinkRequest,
     replies: { 202: null },
     errors: ["NOT_FOUND", "CSRF_REJECTED"],
@@ -81,7 +92,8 @@ export const authRoutes: Route[] = [
     errors: ["NOT_FOUND"],
     handle: async ({ ctx, params, http }) => {
       await endSession(ctx, params.id);
-      if (params.id === "current") http.set("Set-Cookie", `${ctx.config.auth.session.cookie_name}=; Path=/; HttpOnly; SameSite=Lax; Max-Age=0`);
+      if (params.id === "current")
+        http.set("Set-Cookie", `${ctx.config.auth.session.cookie_name}=; Path=/; HttpOnly; SameSite=Lax; Max-Age=0`);
       return noContent();
     },
   }),
@@ -103,7 +115,8 @@ export const authRoutes: Route[] = [
     scope: "org:write",
     tag: "Sign-in",
     summary: "Unlink a GitHub or Google account",
-    description: "Not with an API token. Signing in with it again links it again, if it still has the address of the account.",
+    description:
+      "Not with an API token. Signing in with it again links it again, if it still has the address of the account.",
     params: IdParam,
     replies: { 204: null },
     errors: ["NOT_FOUND", "FORBIDDEN", "LAST_SIGN_IN_METHOD"],

@@ -43,17 +43,30 @@ export async function noteAttempt(system: System, attempt: Attempt, caller: Call
       user_agent: caller.userAgent?.slice(0, maxAgentLength) ?? null,
     });
   } catch (error) {
-    system.log.error({ trace: caller.traceId ?? null, method, outcome, err: String(error) }, "an attempt to sign in could not be recorded");
+    system.log.error(
+      { trace: caller.traceId ?? null, method, outcome, err: String(error) },
+      "an attempt to sign in could not be recorded",
+    );
   }
 }
 
 /** Lets `work` sign somebody in, and writes what became of it. `attempt` is filled in by `work` as it finds out who it is. */
-export async function noted<T extends OpenedSession>(system: System, attempt: Attempt, caller: Caller, work: () => Promise<T>): Promise<T> {
+export async function noted<T extends OpenedSession>(
+  system: System,
+  attempt: Attempt,
+  caller: Caller,
+  work: () => Promise<T>,
+): Promise<T> {
   let opened: T;
   try {
     opened = await work();
   } catch (error) {
-    await noteAttempt(system, attempt, caller, (error instanceof AppError ? outcomes[error.code] : undefined) ?? "error");
+    await noteAttempt(
+      system,
+      attempt,
+      caller,
+      (error instanceof AppError ? outcomes[error.code] : undefined) ?? "error",
+    );
     throw error;
   }
   await noteAttempt(system, { ...attempt, userId: opened.userId }, caller, "ok");
@@ -62,5 +75,8 @@ export async function noted<T extends OpenedSession>(system: System, attempt: At
 
 /** Removes what is older than `retention.login_attempts_days`. Returns how many rows went. */
 export async function purgeAttempts(system: System): Promise<number> {
-  return await queries.deleteAttemptsBefore(system.sql, new Date(system.clock.now() - system.config.retention.login_attempts_days * day));
+  return await queries.deleteAttemptsBefore(
+    system.sql,
+    new Date(system.clock.now() - system.config.retention.login_attempts_days * day),
+  );
 }

@@ -16,9 +16,13 @@ const ask = await serveWhole(t, home);
 const agent = await newAgent(system);
 
 const refused = (status: number, code: string) => ({ status, body: { error: { code } } });
-const slugOf = async (orgId: string) => (await sql<{ slug: string }[]>`select slug from orgs where id = ${orgId}`)[0]!.slug;
+const slugOf = async (orgId: string) =>
+  (await sql<{ slug: string }[]>`select slug from orgs where id = ${orgId}`)[0]!.slug;
 
-async function tokenOf(ctx: Ctx, row: { bound?: boolean; expires?: number; revoked?: boolean; scopes?: string[] } = {}): Promise<{ id: string; authorization: string }> {
+async function tokenOf(
+  ctx: Ctx,
+  row: { bound?: boolean; expires?: number; revoked?: boolean; scopes?: string[] } = {},
+): Promise<{ id: string; authorization: string }> {
   const [id, token] = [newId(), newToken("sm_live_")];
   const at = new Date(clock.now());
   await sql`
@@ -32,7 +36,8 @@ async function sessionOf(ctx: Ctx): Promise<{ id: string; cookie: string }> {
   return { id: session.id, cookie: `_sm_session=${secret}` };
 }
 const me = (headers: Record<string, string>, of = ask) => of("GET", "/api/v1/me", undefined, headers);
-const joinOrg = (ctx: Ctx, orgId: string) => sql`insert into memberships (org_id, user_id, role, created_at) values (${orgId}, ${ctx.userId}, 'member', ${new Date(clock.now())})`;
+const joinOrg = (ctx: Ctx, orgId: string) =>
+  sql`insert into memberships (org_id, user_id, role, created_at) values (${orgId}, ${ctx.userId}, 'member', ${new Date(clock.now())})`;
 
 /** A database that nobody has started on. */
 async function emptyWorld(t: Teardown, env: Record<string, string> = {}): Promise<World> {
@@ -41,22 +46,44 @@ async function emptyWorld(t: Teardown, env: Record<string, string> = {}): Promis
 
 t.test("the first start makes the owner once, however many replicas start", async (t) => {
   const token = `sm_live_${"x".repeat(32)}`;
-  const world = await emptyWorld(t, { SM_BOOTSTRAP__ORG_NAME: "Ärzte & Söhne of the Long Valley – Ltd", SM_BOOTSTRAP__TOKEN: token });
+  const world = await emptyWorld(t, {
+    SM_BOOTSTRAP__ORG_NAME: "Ärzte & Söhne of the Long Valley – Ltd",
+    SM_BOOTSTRAP__TOKEN: token,
+  });
   const replicas = [world.system, { ...world.system, sql: world.pool() }];
   const starts = await Promise.all(Array.from({ length: 8 }, (_, at) => bootstrap(replicas[at % 2]!)));
   t.equal(starts.filter(({ created }) => created).length, 1);
-  for (const { email, signInPath } of starts) t.match({ email, signInPath }, { email: "olga@example.org", signInPath: /^\/sign-in\/[\w-]{43}$/ });
-  t.match(await world.sql`select u.email, m.role, o.name, o.slug, o.plan_id from users u join memberships m on m.user_id = u.id join orgs o on o.id = m.org_id`, [
-    { email: "olga@example.org", role: "owner", name: "Ärzte & Söhne of the Long Valley – Ltd", slug: /^a-rzte-so-hne-of-[a-z-]*[a-z]$/, plan_id: "selfhost" },
-  ]);
+  for (const { email, signInPath } of starts)
+    t.match({ email, signInPath }, { email: "olga@example.org", signInPath: /^\/sign-in\/[\w-]{43}$/ });
+  t.match(
+    await world.sql`select u.email, m.role, o.name, o.slug, o.plan_id from users u join memberships m on m.user_id = u.id join orgs o on o.id = m.org_id`,
+    [
+      {
+        email: "olga@example.org",
+        role: "owner",
+        name: "Ärzte & Söhne of the Long Valley – Ltd",
+        slug: /^a-rzte-so-hne-of-[a-z-]*[a-z]$/,
+        plan_id: "selfhost",
+      },
+    ],
+  );
   t.equal((await world.sql`select 1 from api_tokens`).length, 1);
   const other = await serveWhole(t, world);
-  t.match(await me({ authorization: `Bearer ${token}` }, other), { status: 200, body: { role: "owner", scopes: [...scopes].sort(), user: { email: "olga@example.org" } } });
+  t.match(await me({ authorization: `Bearer ${token}` }, other), {
+    status: 200,
+    body: { role: "owner", scopes: [...scopes].sort(), user: { email: "olga@example.org" } },
+  });
 
   const { signInPath } = await bootstrap(world.system);
   t.match(await other("POST", "/api/v1/sessions", { code: signInPath!.slice("/sign-in/".length) }), { status: 201 });
-  t.match(await bootstrap(world.system), { created: false, signInPath: null }, "no link is left about while somebody is signed in");
-  await t.rejects(bootstrap({ ...(await emptyWorld(t, { SM_TENANCY__DEFAULT_PLAN: "gold" })).system }), { message: /plan "gold"/ });
+  t.match(
+    await bootstrap(world.system),
+    { created: false, signInPath: null },
+    "no link is left about while somebody is signed in",
+  );
+  await t.rejects(bootstrap({ ...(await emptyWorld(t, { SM_TENANCY__DEFAULT_PLAN: "gold" })).system }), {
+    message: /plan "gold"/,
+  });
 });
 
 t.test("bootstrap-owner by hand gives a link and a token, and makes the owner of an empty database", async (t) => {
@@ -66,7 +93,10 @@ t.test("bootstrap-owner by hand gives a link and a token, and makes the owner of
   t.match(await bootstrapOwner(world.system, "milan@EXAMPLE.org"), { email: "milan@example.org" });
   t.match(await bootstrapOwner(world.system, null), { email: "milan@example.org" });
   t.match(await refusal(t, () => bootstrapOwner(world.system, "nobody@example.org")), { code: "NOT_FOUND" });
-  t.match(await me({ authorization: `Bearer ${by.token}` }, await serveWhole(t, world)), { status: 200, body: { org: { slug: "my-organisation" } } });
+  t.match(await me({ authorization: `Bearer ${by.token}` }, await serveWhole(t, world)), {
+    status: 200,
+    body: { org: { slug: "my-organisation" } },
+  });
 });
 
 t.test("a sign-in link works once, for a quarter of an hour", async (t) => {
@@ -75,7 +105,8 @@ t.test("a sign-in link works once, for a quarter of an hour", async (t) => {
   const one = await code();
   const race = await Promise.all(Array.from({ length: 8 }, () => ask("POST", "/api/v1/sessions", { code: one })));
   t.strictSame(race.map(({ status }) => status).sort(), [201, 400, 400, 400, 400, 400, 400, 400]);
-  for (const loser of race.filter(({ status }) => status === 400)) t.match(loser, { body: { error: { code: "SIGN_IN_LINK_INVALID", field: "/code" } } });
+  for (const loser of race.filter(({ status }) => status === 400))
+    t.match(loser, { body: { error: { code: "SIGN_IN_LINK_INVALID", field: "/code" } } });
   t.equal((await sql`select 1 from sessions where user_id = ${owner.userId}`).length, 1);
 
   const [late, intime] = [await code(), await code()];
@@ -84,28 +115,55 @@ t.test("a sign-in link works once, for a quarter of an hour", async (t) => {
   clock.advance(1);
   t.match(await ask("POST", "/api/v1/sessions", { code: late }), refused(400, "SIGN_IN_LINK_INVALID"));
   t.match(await ask("POST", "/api/v1/sessions", { code: "guess" }), refused(400, "SIGN_IN_LINK_INVALID"));
-  t.notMatch(JSON.stringify(await sql`select encode(code_hash, 'escape') as hash from sign_in_links`), new RegExp(one), "only its hash is stored");
+  t.notMatch(
+    JSON.stringify(await sql`select encode(code_hash, 'escape') as hash from sign_in_links`),
+    new RegExp(one),
+    "only its hash is stored",
+  );
 });
 
 t.test("the cookie: only for HTTP, for this site, for its time, and secure where the site is", async (t) => {
   const owner = await newOrg(system);
   const signed = async (of: Ask, headers = {}) =>
-    of("POST", "/api/v1/sessions", { code: (await makeSignInLink(system, owner.userId)).slice("/sign-in/".length) }, { "user-agent": "x".repeat(400), ...headers });
+    of(
+      "POST",
+      "/api/v1/sessions",
+      { code: (await makeSignInLink(system, owner.userId)).slice("/sign-in/".length) },
+      { "user-agent": "x".repeat(400), ...headers },
+    );
   const answer = await signed(ask);
   const ends = new Date(clock.now() + 90 * day);
-  t.match(answer, { status: 201, body: { current: true, user_agent: "x".repeat(300), expires_at: ends.toISOString() } });
+  t.match(answer, {
+    status: 201,
+    body: { current: true, user_agent: "x".repeat(300), expires_at: ends.toISOString() },
+  });
   const cookie = answer.headers.get("set-cookie")!;
-  t.match(cookie, new RegExp(`^_sm_session=[\\w-]{43}; Path=/; HttpOnly; SameSite=Lax; Expires=${ends.toUTCString()}; Secure$`));
+  t.match(
+    cookie,
+    new RegExp(`^_sm_session=[\\w-]{43}; Path=/; HttpOnly; SameSite=Lax; Expires=${ends.toUTCString()}; Secure$`),
+  );
   const plain = await serveWhole(t, home, {
     ...system,
-    config: { ...system.config, server: { ...system.config.server, public_url: "http://127.0.0.1:8080" }, auth: { ...system.config.auth, session: { cookie_name: "other" } } },
+    config: {
+      ...system.config,
+      server: { ...system.config.server, public_url: "http://127.0.0.1:8080" },
+      auth: { ...system.config.auth, session: { cookie_name: "other" } },
+    },
   });
   const other = (await signed(plain)).headers.get("set-cookie")!;
   t.match(other, /^other=/);
   t.notMatch(other, /Secure/);
   t.match(await me({ cookie: cookie.split(";")[0]! }), { status: 200, body: { role: "owner" } });
-  t.match(await me({ cookie: cookie.split(";")[0]! }, plain), refused(401, "UNAUTHENTICATED"), "by its configured name");
-  t.match(await signed(ask, { origin: "https://evil.example" }), refused(403, "CSRF_REJECTED"), "nobody is signed in as somebody else by another site");
+  t.match(
+    await me({ cookie: cookie.split(";")[0]! }, plain),
+    refused(401, "UNAUTHENTICATED"),
+    "by its configured name",
+  );
+  t.match(
+    await signed(ask, { origin: "https://evil.example" }),
+    refused(403, "CSRF_REJECTED"),
+    "nobody is signed in as somebody else by another site",
+  );
 });
 
 t.test("a session ends after thirty idle days, after ninety in any case, and when it is revoked", async (t) => {
@@ -127,7 +185,8 @@ t.test("a session ends after thirty idle days, after ninety in any case, and whe
   const [a, b] = [await sessionOf(owner), await sessionOf(owner)];
   clock.advance(59_999);
   await me(a);
-  const lastUse = async () => (await sql<{ at: Date }[]>`select last_used_at as at from sessions where id = ${a.id}`)[0]!.at.getTime();
+  const lastUse = async () =>
+    (await sql<{ at: Date }[]>`select last_used_at as at from sessions where id = ${a.id}`)[0]!.at.getTime();
   t.equal(await lastUse(), clock.now() - 59_999, "a use within the minute is not written down");
   clock.advance(2);
   await me(a);
@@ -146,12 +205,19 @@ t.test("a session ends after thirty idle days, after ninety in any case, and whe
   t.match(await ask("DELETE", `/api/v1/sessions/${b.id}`, undefined, { ...a, ...same }), { status: 204 });
   t.match(await me(b), refused(401, "UNAUTHENTICATED"), "at its next request");
   const stranger = await sessionOf(await newOrg(system));
-  t.match(await ask("DELETE", `/api/v1/sessions/${a.id}`, undefined, { ...stranger, ...same }), refused(404, "NOT_FOUND"));
+  t.match(
+    await ask("DELETE", `/api/v1/sessions/${a.id}`, undefined, { ...stranger, ...same }),
+    refused(404, "NOT_FOUND"),
+  );
   const out = await ask("DELETE", "/api/v1/sessions/current", undefined, { ...a, ...same });
   t.match(out.headers.get("set-cookie"), /^_sm_session=; .*Max-Age=0/);
   t.match(await me(a), refused(401, "UNAUTHENTICATED"));
   const { authorization } = await tokenOf(owner);
-  t.match(await ask("DELETE", "/api/v1/sessions/current", undefined, { authorization }), refused(404, "NOT_FOUND"), "a token has no session");
+  t.match(
+    await ask("DELETE", "/api/v1/sessions/current", undefined, { authorization }),
+    refused(404, "NOT_FOUND"),
+    "a token has no session",
+  );
 
   const gone = await sessionOf(owner);
   await sql`delete from memberships where user_id = ${owner.userId}`;
@@ -161,23 +227,47 @@ t.test("a session ends after thirty idle days, after ninety in any case, and whe
 t.test("tokens: expired, revoked, unknown, of another kind; bound, unbound, and for which organisation", async (t) => {
   const owner = await newOrg(system);
   const [own, theirs, third] = [await slugOf(owner.orgId), await newOrg(system), await newOrg(system)];
-  const of = async (row: Parameters<typeof tokenOf>[1], headers: Record<string, string> = {}) => me({ authorization: (await tokenOf(owner, row)).authorization, ...headers });
+  const of = async (row: Parameters<typeof tokenOf>[1], headers: Record<string, string> = {}) =>
+    me({ authorization: (await tokenOf(owner, row)).authorization, ...headers });
   t.match(await of({}), { status: 200, body: { org: { id: owner.orgId } } });
   t.match(await of({ expires: clock.now() + 1 }), { status: 200 });
-  for (const row of [{ expires: clock.now() }, { revoked: true }]) t.match(await of(row), refused(401, "UNAUTHENTICATED"));
-  for (const authorization of [`Bearer ${newToken("sm_live_")}`, "Bearer x", "Bearer", "Basic YTpi", `Bearer ${agent.token}`, `Bearer ${newToken("")}`])
+  for (const row of [{ expires: clock.now() }, { revoked: true }])
+    t.match(await of(row), refused(401, "UNAUTHENTICATED"));
+  for (const authorization of [
+    `Bearer ${newToken("sm_live_")}`,
+    "Bearer x",
+    "Bearer",
+    "Basic YTpi",
+    `Bearer ${agent.token}`,
+    `Bearer ${newToken("")}`,
+  ])
     t.match(await me({ authorization }), refused(401, "UNAUTHENTICATED"), authorization.slice(0, 12));
   const session = await sessionOf(owner);
-  t.match(await me({ ...session, authorization: "Bearer x" }), refused(401, "UNAUTHENTICATED"), "a bad token is not made good by a session");
+  t.match(
+    await me({ ...session, authorization: "Bearer x" }),
+    refused(401, "UNAUTHENTICATED"),
+    "a bad token is not made good by a session",
+  );
 
   t.match(await of({}, { "x-sm-org": own }), { status: 200 });
   await joinOrg(owner, theirs.orgId);
   const other = await slugOf(theirs.orgId);
-  t.match(await of({}, { "x-sm-org": other }), refused(401, "UNAUTHENTICATED"), "a bound token stays in its organisation");
-  t.match(await of({ bound: false }, { "x-sm-org": other }), { status: 200, body: { org: { slug: other }, role: "member" } });
-  t.match(await of({ bound: false }, { "x-sm-org": own }), { status: 200, body: { org: { slug: own }, role: "owner" } });
+  t.match(
+    await of({}, { "x-sm-org": other }),
+    refused(401, "UNAUTHENTICATED"),
+    "a bound token stays in its organisation",
+  );
+  t.match(await of({ bound: false }, { "x-sm-org": other }), {
+    status: 200,
+    body: { org: { slug: other }, role: "member" },
+  });
+  t.match(await of({ bound: false }, { "x-sm-org": own }), {
+    status: 200,
+    body: { org: { slug: own }, role: "owner" },
+  });
   t.match(await of({ bound: false }), refused(401, "UNAUTHENTICATED"), "of two organisations none is guessed");
-  for (const slug of [await slugOf(third.orgId), "no-such"]) t.match(await of({ bound: false }, { "x-sm-org": slug }), refused(401, "UNAUTHENTICATED"));
+  for (const slug of [await slugOf(third.orgId), "no-such"])
+    t.match(await of({ bound: false }, { "x-sm-org": slug }), refused(401, "UNAUTHENTICATED"));
   t.match(await me({ ...session, "x-sm-org": other }), { status: 200, body: { org: { slug: other }, role: "member" } });
   t.match(await me({ ...session, "x-sm-org": "no-such" }), refused(401, "UNAUTHENTICATED"));
   await sql`update orgs set deleted_at = now() where id = ${theirs.orgId}`;
@@ -186,7 +276,10 @@ t.test("tokens: expired, revoked, unknown, of another kind; bound, unbound, and 
   const { id, authorization } = await tokenOf(owner, { scopes: ["targets:read"] });
   t.match(await me({ authorization }), { body: { scopes: ["targets:read"] } });
   t.match(await sql`select last_used_at from api_tokens where id = ${id}`, [{ last_used_at: new Date(clock.now()) }]);
-  t.match(await ask("DELETE", `/api/v1/targets/${newId()}`, undefined, { authorization }), refused(403, "INSUFFICIENT_SCOPE"));
+  t.match(
+    await ask("DELETE", `/api/v1/targets/${newId()}`, undefined, { authorization }),
+    refused(403, "INSUFFICIENT_SCOPE"),
+  );
   await sql`update api_tokens set revoked_at = now() where id = ${id}`;
   t.match(await me({ authorization }), refused(401, "UNAUTHENTICATED"), "at its next request");
 });
@@ -218,8 +311,16 @@ t.test("a write by cookie must come from the console itself", async (t) => {
   t.match(await me({ ...session, "sec-fetch-site": "cross-site" }), { status: 200 }, "reading needs none of it");
   const { authorization } = await tokenOf(owner);
   for (const agent of ["curl/8", "Terraform/1.9 (+https://www.terraform.io)", "OpenTofu/1.8"]) {
-    const answer = await ask("POST", "/api/v1/targets", target, { authorization, origin: "https://evil.example", "user-agent": agent });
-    t.match(answer, { status: 201, body: { write_source: agent.startsWith("curl") ? "api" : "terraform" } }, "a token needs none of it");
+    const answer = await ask("POST", "/api/v1/targets", target, {
+      authorization,
+      origin: "https://evil.example",
+      "user-agent": agent,
+    });
+    t.match(
+      answer,
+      { status: 201, body: { write_source: agent.startsWith("curl") ? "api" : "terraform" } },
+      "a token needs none of it",
+    );
   }
 });
 
@@ -229,16 +330,40 @@ t.test("the doors of agents and operators", async (t) => {
   for (const token of [null, "", "sm_agent_x", authorization.slice(7), `${agent.token} `])
     t.match(await refusal(t, () => authenticateAgent(system, token)), { code: "UNAUTHENTICATED" });
   const pull = { protocol: 1, agent_version: "1", cursor: null, capacity: 0 };
-  t.match(await ask("POST", "/api/agent/pull", pull, { authorization }), refused(401, "UNAUTHENTICATED"), "a tenant's token is none of an agent");
-  t.match(await ask("POST", "/api/agent/pull", pull, { authorization: `Bearer ${agent.token}` }), { status: 200, body: { region: "eu" } });
+  t.match(
+    await ask("POST", "/api/agent/pull", pull, { authorization }),
+    refused(401, "UNAUTHENTICATED"),
+    "a tenant's token is none of an agent",
+  );
+  t.match(await ask("POST", "/api/agent/pull", pull, { authorization: `Bearer ${agent.token}` }), {
+    status: 200,
+    body: { region: "eu" },
+  });
 
-  const operator = (token: string, of = ask) => of("GET", "/operator/regions", undefined, token === "" ? {} : { authorization: `Bearer ${token}` });
+  const operator = (token: string, of = ask) =>
+    of("GET", "/operator/regions", undefined, token === "" ? {} : { authorization: `Bearer ${token}` });
   t.match(await operator("operator-secret-0123456789"), { status: 200, body: { total: 2 } });
-  for (const token of ["", "operator-secret-012345678", authorization.slice(7), agent.token]) t.match(await operator(token), refused(401, "UNAUTHENTICATED"));
-  const unset = await serveWhole(t, home, { ...system, config: { ...system.config, operator: { email: "", admin_token: "" } } });
-  for (const token of ["", "operator-secret-0123456789"]) t.match(await operator(token, unset), refused(404, "NOT_FOUND"), "there is no such surface");
-  const made = await ask("POST", "/operator/agents", { name: "probe", region: "us" }, { authorization: "Bearer operator-secret-0123456789" });
+  for (const token of ["", "operator-secret-012345678", authorization.slice(7), agent.token])
+    t.match(await operator(token), refused(401, "UNAUTHENTICATED"));
+  const unset = await serveWhole(t, home, {
+    ...system,
+    config: { ...system.config, operator: { email: "", admin_token: "" } },
+  });
+  for (const token of ["", "operator-secret-0123456789"])
+    t.match(await operator(token, unset), refused(404, "NOT_FOUND"), "there is no such surface");
+  const made = await ask(
+    "POST",
+    "/operator/agents",
+    { name: "probe", region: "us" },
+    { authorization: "Bearer operator-secret-0123456789" },
+  );
   t.match(await authenticateAgent(system, made.body.token), { agentId: made.body.id, region: "us" });
-  await ask("DELETE", `/operator/agents/${made.body.id}`, undefined, { authorization: "Bearer operator-secret-0123456789" });
-  t.match(await refusal(t, () => authenticateAgent(system, made.body.token)), { code: "UNAUTHENTICATED" }, "at its next request");
+  await ask("DELETE", `/operator/agents/${made.body.id}`, undefined, {
+    authorization: "Bearer operator-secret-0123456789",
+  });
+  t.match(
+    await refusal(t, () => authenticateAgent(system, made.body.token)),
+    { code: "UNAUTHENTICATED" },
+    "at its next request",
+  );
 });

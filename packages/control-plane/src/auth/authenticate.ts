@@ -36,7 +36,10 @@ export async function authenticateTenant(system: System, http: Context): Promise
     const token = bearerOf(http);
     if (token === null) throw unauthenticated("The Authorization header is not of the form Bearer <token>.");
     const found = token.startsWith("sm_live_") ? await findToken(system, token, asked) : null;
-    if (found === null) throw unauthenticated("The token is unknown, expired, revoked, or not valid for this organisation. Make a new one in the settings.");
+    if (found === null)
+      throw unauthenticated(
+        "The token is unknown, expired, revoked, or not valid for this organisation. Make a new one in the settings.",
+      );
     return contextOf(system, http, found, { type: "token", id: found.id }, writeSourceOf(http));
   }
 
@@ -56,7 +59,21 @@ function contextOf(
   writeSource: WriteSource,
 ): Ctx {
   // Every request comes here, and a spread costs it a twentieth of its time.
-  return { sql, clock, log, config, sealer, abuse, traceId: traceOf(http), orgId, userId, role, scopes, actor, writeSource };
+  return {
+    sql,
+    clock,
+    log,
+    config,
+    sealer,
+    abuse,
+    traceId: traceOf(http),
+    orgId,
+    userId,
+    role,
+    scopes,
+    actor,
+    writeSource,
+  };
 }
 
 const traceOf = (http: Context): string | null => (http.state["traceId"] as string | undefined) ?? null;
@@ -67,7 +84,8 @@ async function asFirstOwner(system: System, http: Context): Promise<Ctx> {
   const byBrowser = http.get("origin") !== "" || http.get("sec-fetch-site") !== "";
   if (byBrowser) refuseForeignOrigin(http);
   const owner = await queries.selectFirstOwner(system.sql);
-  if (owner === null) throw unauthenticated("There is no organisation. Run statusmesh bootstrap-owner to make its owner.");
+  if (owner === null)
+    throw unauthenticated("There is no organisation. Run statusmesh bootstrap-owner to make its owner.");
   return contextOf(
     system,
     http,
@@ -80,8 +98,17 @@ async function asFirstOwner(system: System, http: Context): Promise<Ctx> {
 /** A page of another site can give its own name our address, and then reads us as its own. Only names that are ours are let in. */
 function refuseForeignHost({ config }: System, http: Context): void {
   const host = http.hostname.replace(/^\[|\]$/g, "");
-  if (config.auth.trusted_proxy || isIP(host) !== 0 || isLoopback(host) || host === new URL(config.server.public_url).hostname) return;
-  throw new AppError("FORBIDDEN", `Nobody signs in here, so only requests for the own address are answered. ${host} is none: set server.public_url.`);
+  if (
+    config.auth.trusted_proxy ||
+    isIP(host) !== 0 ||
+    isLoopback(host) ||
+    host === new URL(config.server.public_url).hostname
+  )
+    return;
+  throw new AppError(
+    "FORBIDDEN",
+    `Nobody signs in here, so only requests for the own address are answered. ${host} is none: set server.public_url.`,
+  );
 }
 
 /** Who is signed in, for what anybody may ask; null for nobody. */
@@ -98,7 +125,12 @@ export async function signedInAs(system: System, http: Context): Promise<Ctx | n
 export function callerOf(system: System, http: Context): Caller {
   if (http.get("origin") !== "" || http.get("sec-fetch-site") !== "") refuseForeignOrigin(http);
   const ip = visitorAddress(http, system.config);
-  return { userAgent: http.get("user-agent") || null, ip, previous: http.cookies.get(system.config.auth.session.cookie_name) ?? null, traceId: traceOf(http) };
+  return {
+    userAgent: http.get("user-agent") || null,
+    ip,
+    previous: http.cookies.get(system.config.auth.session.cookie_name) ?? null,
+    traceId: traceOf(http),
+  };
 }
 
 /** A browser sends the cookie along whoever wrote the page. Fetch Metadata says who did; older browsers send Origin. */
@@ -108,7 +140,10 @@ function refuseForeignOrigin(http: Context): void {
   if (site === "same-origin") return;
   const origin = http.get("origin");
   if (site === "" && origin !== "" && sameHost(origin, http.host)) return;
-  throw new AppError("CSRF_REJECTED", "This write came from another site, or does not say where it came from. Use the console itself, or a token.");
+  throw new AppError(
+    "CSRF_REJECTED",
+    "This write came from another site, or does not say where it came from. Use the console itself, or a token.",
+  );
 }
 
 function sameHost(origin: string, host: string): boolean {

@@ -37,7 +37,8 @@ function lookUp(system: System, key: string, read: () => Promise<Credential | nu
   return shared(key, read);
 }
 
-const isDue = (noted: Date | null, now: Date): boolean => noted === null || now.getTime() - noted.getTime() > noteAfterMs;
+const isDue = (noted: Date | null, now: Date): boolean =>
+  noted === null || now.getTime() - noted.getTime() > noteAfterMs;
 
 /** The live API token, in the organisation asked for; null when it is not good there. Notes its use. */
 export function findToken(system: System, token: string, { orgSlug, deletedToo }: Asked): Promise<Credential | null> {
@@ -51,7 +52,11 @@ export function findToken(system: System, token: string, { orgSlug, deletedToo }
 }
 
 /** The live session of a cookie, in the organisation asked for; null when it is not good there. Notes its use. */
-export function findSession(system: System, cookie: string, { orgSlug, deletedToo }: Asked): Promise<Credential | null> {
+export function findSession(
+  system: System,
+  cookie: string,
+  { orgSlug, deletedToo }: Asked,
+): Promise<Credential | null> {
   return lookUp(system, `session ${cookie} ${deletedToo} ${orgSlug}`, async () => {
     const now = new Date(system.clock.now());
     const row = await queries.selectSession(system.sql, hashToken(cookie), now, idleSince(now), orgSlug, deletedToo);

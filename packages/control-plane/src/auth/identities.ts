@@ -40,15 +40,39 @@ export async function accountOf(tx: System, who: Attested): Promise<Account | nu
 }
 
 /** Links whom a provider knows to an account that has the address. Part of the caller's transaction. */
-export async function linkTo(tx: System, userId: string, { provider, subject }: Attested, email: string): Promise<void> {
-  await identities.linkIdentity(tx.sql, { id: newId(), userId, provider, subject, email, now: new Date(tx.clock.now()) });
+export async function linkTo(
+  tx: System,
+  userId: string,
+  { provider, subject }: Attested,
+  email: string,
+): Promise<void> {
+  await identities.linkIdentity(tx.sql, {
+    id: newId(),
+    userId,
+    provider,
+    subject,
+    email,
+    now: new Date(tx.clock.now()),
+  });
 }
 
 /** The providers that the caller's user can sign in with. */
-export async function listIdentities(ctx: Ctx, input: { limit: number; offset: number } = { limit: 50, offset: 0 }): Promise<Page<Identity>> {
+export async function listIdentities(
+  ctx: Ctx,
+  input: { limit: number; offset: number } = { limit: 50, offset: 0 },
+): Promise<Page<Identity>> {
   requireScope(ctx, "org:read");
-  const [rows, total] = await Promise.all([identities.selectIdentities(ctx.sql, ctx.userId, input.limit, input.offset), identities.countIdentities(ctx.sql, ctx.userId)]);
-  const items = rows.map((row) => ({ id: row.id, provider: row.provider, email: row.email, created_at: iso(row.created_at), last_used_at: iso(row.last_used_at) }));
+  const [rows, total] = await Promise.all([
+    identities.selectIdentities(ctx.sql, ctx.userId, input.limit, input.offset),
+    identities.countIdentities(ctx.sql, ctx.userId),
+  ]);
+  const items = rows.map((row) => ({
+    id: row.id,
+    provider: row.provider,
+    email: row.email,
+    created_at: iso(row.created_at),
+    last_used_at: iso(row.last_used_at),
+  }));
   return { items, total, ...input };
 }
 
@@ -58,7 +82,8 @@ export async function listIdentities(ctx: Ctx, input: { limit: number; offset: n
  */
 export async function unlinkIdentity(ctx: Ctx, id: string): Promise<void> {
   requireScope(ctx, "org:write");
-  if (ctx.actor.type === "token") throw new AppError("FORBIDDEN", "How a person signs in is changed in the console, by that person; a token cannot.");
+  if (ctx.actor.type === "token")
+    throw new AppError("FORBIDDEN", "How a person signs in is changed in the console, by that person; a token cannot.");
   const { enabled_methods: methods } = ctx.config.auth;
   await inTransaction(ctx, async (tx) => {
     // Two at once would each count the other.
@@ -66,7 +91,10 @@ export async function unlinkIdentity(ctx: Ctx, id: string): Promise<void> {
     const row = isId(id) ? await identities.deleteIdentity(tx.sql, ctx.userId, id) : null;
     if (row === null) throw new AppError("NOT_FOUND", "You have no such linked provider.");
     if (!methods.includes("magic_link") && (await identities.countIdentities(tx.sql, ctx.userId, methods)) === 0)
-      throw new AppError("LAST_SIGN_IN_METHOD", "This is the last way in that you have. Link another provider first, by signing in with it.");
+      throw new AppError(
+        "LAST_SIGN_IN_METHOD",
+        "This is the last way in that you have. Link another provider first, by signing in with it.",
+      );
     await record(tx, { resourceId: id, before: { provider: row.provider, email: row.email } });
   });
 }

@@ -10,7 +10,10 @@ export async function useIdentity(sql: Db, provider: string, subject: string, no
 }
 
 /** Gives an identity to a user. One that it had before no longer belongs anywhere, or this would not be asked for. */
-export async function linkIdentity(sql: Db, row: { id: string; userId: string; provider: string; subject: string; email: string; now: Date }): Promise<void> {
+export async function linkIdentity(
+  sql: Db,
+  row: { id: string; userId: string; provider: string; subject: string; email: string; now: Date },
+): Promise<void> {
   await sql`
     insert into user_identities (id, user_id, provider, subject, email, created_at, last_used_at)
     values (${row.id}, ${row.userId}, ${row.provider}, ${row.subject}, ${row.email}, ${row.now}, ${row.now})
@@ -48,7 +51,11 @@ export async function selectIdentities(sql: Db, userId: string, limit: number, o
 }
 
 /** Of any provider for null. */
-export async function countIdentities(sql: Db, userId: string, providers: readonly string[] | null = null): Promise<number> {
+export async function countIdentities(
+  sql: Db,
+  userId: string,
+  providers: readonly string[] | null = null,
+): Promise<number> {
   const only = providers === null ? null : [...providers];
   const [row] = await sql<{ count: number }[]>`
     select count(*)::int as count from user_identities where user_id = ${userId} and (${only}::text[] is null or provider = any(${only}::text[]))`;

@@ -11,7 +11,8 @@ type Method = Config["auth"]["enabled_methods"][number];
 
 /** A way to sign in that is not switched on is not there: NOT_FOUND. */
 export function requireMethod({ config }: Pick<System, "config">, method: Method): void {
-  if (!config.auth.required || !config.auth.enabled_methods.includes(method)) throw new AppError("NOT_FOUND", "This way to sign in is not switched on (auth.enabled_methods).");
+  if (!config.auth.required || !config.auth.enabled_methods.includes(method))
+    throw new AppError("NOT_FOUND", "This way to sign in is not switched on (auth.enabled_methods).");
 }
 
 /**
@@ -23,7 +24,9 @@ export async function requestMagicLink(system: System, input: { email: string } 
   const email = input.email.toLowerCase();
   const now = system.clock.now();
   const throttleMs = system.config.auth.magic_link.throttle_secs * 1000;
-  const allowed = throttleMs === 0 || (await queries.takeMagicLinkTurn(system.sql, hashToken(email), new Date(now), new Date(now - throttleMs)));
+  const allowed =
+    throttleMs === 0 ||
+    (await queries.takeMagicLinkTurn(system.sql, hashToken(email), new Date(now), new Date(now - throttleMs)));
   const asked = async () => {
     const sent = allowed ? await sendLink(system, email) : { userId: null, outcome: "throttled" };
     await noteAttempt(system, { method: "magic_link", email, userId: sent.userId }, input, sent.outcome);

@@ -5,7 +5,10 @@ import { listIdentities, listSessions, listTokens, me } from "./service.ts";
 /** Ends of a token to choose from, as a form sends them. */
 const ends = (now: number): [value: string, label: string][] => [
   ["", "Never"],
-  ...[30, 90, 365].map((days): [string, string] => [new Date(now + days * 86_400_000).toISOString(), `In ${days} days`]),
+  ...[30, 90, 365].map((days): [string, string] => [
+    new Date(now + days * 86_400_000).toISOString(),
+    `In ${days} days`,
+  ]),
 ];
 
 export const authPages: Page[] = [
@@ -13,14 +16,21 @@ export const authPages: Page[] = [
     // Mail scanners open links: only the button on this page uses the code up.
     path: "/sign-in/{code}",
     door: "public",
-    handle: async ({ params, query }) => ({ view: "auth/sign-in-link", data: { code: params["code"]!, next: localPath(query["next"]) }, headers: secretAddress }),
+    handle: async ({ params, query }) => ({
+      view: "auth/sign-in-link",
+      data: { code: params["code"]!, next: localPath(query["next"]) },
+      headers: secretAddress,
+    }),
   }),
   page({
     path: "/settings/tokens",
     door: "tenant",
     async handle({ ctx, query }) {
       const list = await listTokens(ctx, { limit: 50, offset: wholeNumber(query["offset"], 0, 1_000_000) });
-      return { view: "auth/tokens", data: { list, scopes: [...ctx.scopes], orgId: ctx.orgId, ends: ends(ctx.clock.now()) } };
+      return {
+        view: "auth/tokens",
+        data: { list, scopes: [...ctx.scopes], orgId: ctx.orgId, ends: ends(ctx.clock.now()) },
+      };
     },
   }),
   page({
@@ -28,7 +38,10 @@ export const authPages: Page[] = [
     door: "tenant",
     async handle({ ctx }) {
       const [who, sessions, identities] = await Promise.all([me(ctx), listSessions(ctx), listIdentities(ctx)]);
-      return { view: "auth/settings", data: { who, sessions, identities, bySession: ctx.actor.type === "session", owner: ctx.role === "owner" } };
+      return {
+        view: "auth/settings",
+        data: { who, sessions, identities, bySession: ctx.actor.type === "session", owner: ctx.role === "owner" },
+      };
     },
   }),
 ];

@@ -19,7 +19,13 @@ export type TokenCredentialRow = CredentialRow & { scopes: string[] };
  * request names, or in their only one. No row: unknown, expired, revoked, or no longer a member. A deleted org is gone, but
  * for its owners when they come to bring it back.
  */
-export async function selectToken(sql: Db, hash: Buffer, now: Date, orgSlug: string | null, deletedToo: boolean): Promise<TokenCredentialRow | null> {
+export async function selectToken(
+  sql: Db,
+  hash: Buffer,
+  now: Date,
+  orgSlug: string | null,
+  deletedToo: boolean,
+): Promise<TokenCredentialRow | null> {
   const rows = await sql<TokenCredentialRow[]>`
     select t.id, t.user_id, m.org_id, m.role, t.scopes, t.last_used_at
     from api_tokens t
@@ -52,7 +58,9 @@ export interface TokenReach {
 }
 
 export async function selectTokenReach(sql: Db, userId: string, id: string): Promise<TokenReach | null> {
-  const [row] = await sql<TokenReach[]>`select org_id, expires_at from api_tokens where user_id = ${userId} and id = ${id}`;
+  const [row] = await sql<
+    TokenReach[]
+  >`select org_id, expires_at from api_tokens where user_id = ${userId} and id = ${id}`;
   return row ?? null;
 }
 
@@ -66,21 +74,36 @@ export interface ApiTokenRow {
   last_used_at: Date | null;
 }
 
-const ownTokens = (sql: Db, userId: string, orgId: string | null) => sql`user_id = ${userId} and revoked_at is null and (${orgId}::uuid is null or org_id = ${orgId})`;
+const ownTokens = (sql: Db, userId: string, orgId: string | null) =>
+  sql`user_id = ${userId} and revoked_at is null and (${orgId}::uuid is null or org_id = ${orgId})`;
 
 /** Tokens that were not revoked, newest first; expired ones too. An org leaves out what is not bound to it. */
-export async function selectTokens(sql: Db, userId: string, orgId: string | null, limit: number, offset: number): Promise<ApiTokenRow[]> {
+export async function selectTokens(
+  sql: Db,
+  userId: string,
+  orgId: string | null,
+  limit: number,
+  offset: number,
+): Promise<ApiTokenRow[]> {
   return await sql<ApiTokenRow[]>`
     select id, name, org_id, scopes, created_at, expires_at, last_used_at from api_tokens
     where ${ownTokens(sql, userId, orgId)} order by id desc limit ${limit} offset ${offset}`;
 }
 
 export async function countTokens(sql: Db, userId: string, orgId: string | null): Promise<number> {
-  const [row] = await sql<{ count: number }[]>`select count(*)::int as count from api_tokens where ${ownTokens(sql, userId, orgId)}`;
+  const [row] = await sql<
+    { count: number }[]
+  >`select count(*)::int as count from api_tokens where ${ownTokens(sql, userId, orgId)}`;
   return row!.count;
 }
 
-export async function revokeToken(sql: Db, userId: string, orgId: string | null, id: string, now: Date): Promise<ApiTokenRow | null> {
+export async function revokeToken(
+  sql: Db,
+  userId: string,
+  orgId: string | null,
+  id: string,
+  now: Date,
+): Promise<ApiTokenRow | null> {
   const [row] = await sql<ApiTokenRow[]>`
     update api_tokens set revoked_at = ${now} where ${ownTokens(sql, userId, orgId)} and id = ${id}
     returning id, name, org_id, scopes, created_at, expires_at, last_used_at`;
@@ -88,7 +111,14 @@ export async function revokeToken(sql: Db, userId: string, orgId: string | null,
 }
 
 /** The live session with this hash: used within the idle limit, not past its end. `orgSlug` names another org of the user. For deleted orgs see {@link selectToken}. */
-export async function selectSession(sql: Db, hash: Buffer, now: Date, idleSince: Date, orgSlug: string | null, deletedToo: boolean): Promise<CredentialRow | null> {
+export async function selectSession(
+  sql: Db,
+  hash: Buffer,
+  now: Date,
+  idleSince: Date,
+  orgSlug: string | null,
+  deletedToo: boolean,
+): Promise<CredentialRow | null> {
   const [row] = await sql<CredentialRow[]>`
     select s.id, s.user_id, m.org_id, m.role, s.last_used_at
     from sessions s
@@ -110,7 +140,11 @@ export async function touchSession(sql: Db, id: string, now: Date, notedMs: numb
 }
 
 /** Uses up a sign-in link; an org that its owner may restore comes after all others. Of two callers with one link exactly one gets the user. */
-export async function consumeSignInLink(sql: Db, hash: Buffer, now: Date): Promise<{ user_id: string; org_id: string } | null> {
+export async function consumeSignInLink(
+  sql: Db,
+  hash: Buffer,
+  now: Date,
+): Promise<{ user_id: string; org_id: string } | null> {
   const [row] = await sql<{ user_id: string; org_id: string }[]>`
     with used as (
       update sign_in_links set consumed_at = ${now} where code_hash = ${hash} and consumed_at is null and expires_at > ${now} returning user_id)
@@ -120,13 +154,19 @@ export async function consumeSignInLink(sql: Db, hash: Buffer, now: Date): Promi
 }
 
 /** Whose link this is or was, for the log of attempts. */
-export async function selectSignInLink(sql: Db, hash: Buffer): Promise<{ method: "bootstrap_link" | "magic_link"; user_id: string; email: string } | null> {
+export async function selectSignInLink(
+  sql: Db,
+  hash: Buffer,
+): Promise<{ method: "bootstrap_link" | "magic_link"; user_id: string; email: string } | null> {
   const [row] = await sql<{ method: "bootstrap_link" | "magic_link"; user_id: string; email: string }[]>`
     select l.method, l.user_id, u.email from sign_in_links l join users u on u.id = l.user_id where l.code_hash = ${hash}`;
   return row ?? null;
 }
 
-export async function insertSignInLink(sql: Db, row: { id: string; userId: string; method: string; hash: Buffer; now: Date; expiresAt: Date }): Promise<void> {
+export async function insertSignInLink(
+  sql: Db,
+  row: { id: string; userId: string; method: string; hash: Buffer; now: Date; expiresAt: Date },
+): Promise<void> {
   await sql`
     insert into sign_in_links (id, user_id, method, code_hash, created_at, expires_at)
     values (${row.id}, ${row.userId}, ${row.method}, ${row.hash}, ${row.now}, ${row.expiresAt})`;
@@ -158,16 +198,31 @@ export interface SessionRow {
   expires_at: Date;
 }
 
-const ownSessions = (sql: Db, userId: string, orgId: string | null) => sql`user_id = ${userId} and (${orgId}::uuid is null or org_id = ${orgId})`;
+const ownSessions = (sql: Db, userId: string, orgId: string | null) =>
+  sql`user_id = ${userId} and (${orgId}::uuid is null or org_id = ${orgId})`;
 
 /** Live sessions, the latest used first. An org leaves out those that act in another one. */
-export async function selectSessions(sql: Db, userId: string, orgId: string | null, now: Date, idleSince: Date, limit: number, offset: number): Promise<SessionRow[]> {
+export async function selectSessions(
+  sql: Db,
+  userId: string,
+  orgId: string | null,
+  now: Date,
+  idleSince: Date,
+  limit: number,
+  offset: number,
+): Promise<SessionRow[]> {
   return await sql<SessionRow[]>`
     select id, user_agent, ip, created_at, last_used_at, expires_at from sessions
     where ${ownSessions(sql, userId, orgId)} and expires_at > ${now} and last_used_at > ${idleSince} order by last_used_at desc limit ${limit} offset ${offset}`;
 }
 
-export async function countSessions(sql: Db, userId: string, orgId: string | null, now: Date, idleSince: Date): Promise<number> {
+export async function countSessions(
+  sql: Db,
+  userId: string,
+  orgId: string | null,
+  now: Date,
+  idleSince: Date,
+): Promise<number> {
   const [row] = await sql<
     { count: number }[]
   >`select count(*)::int as count from sessions where ${ownSessions(sql, userId, orgId)} and expires_at > ${now} and last_used_at > ${idleSince}`;
@@ -198,7 +253,9 @@ export async function selectEmail(sql: Db, userId: string): Promise<string | nul
 
 /** The user with this address who belongs to some organisation. */
 export async function selectUserByEmail(sql: Db, email: string): Promise<string | null> {
-  const [row] = await sql<{ id: string }[]>`select u.id from users u where u.email = ${email} and exists (select 1 from memberships m where m.user_id = u.id)`;
+  const [row] = await sql<
+    { id: string }[]
+  >`select u.id from users u where u.email = ${email} and exists (select 1 from memberships m where m.user_id = u.id)`;
   return row?.id ?? null;
 }
 
@@ -226,7 +283,12 @@ export async function selectFirstOwner(sql: Db): Promise<{ user_id: string; org_
   return row ?? null;
 }
 
-export async function deleteSession(sql: Db, userId: string, orgId: string | null, id: string): Promise<SessionRow | null> {
+export async function deleteSession(
+  sql: Db,
+  userId: string,
+  orgId: string | null,
+  id: string,
+): Promise<SessionRow | null> {
   const [row] = await sql<SessionRow[]>`
     delete from sessions where ${ownSessions(sql, userId, orgId)} and id = ${id} returning id, user_agent, ip, created_at, last_used_at, expires_at`;
   return row ?? null;
@@ -251,14 +313,26 @@ export async function selectMe(sql: Db, userId: string, orgId: string): Promise<
 
 export async function insertToken(
   sql: Db,
-  row: { id: string; userId: string; orgId: string | null; name: string; hash: Buffer; scopes: readonly string[]; now: Date; expiresAt?: Date | null },
+  row: {
+    id: string;
+    userId: string;
+    orgId: string | null;
+    name: string;
+    hash: Buffer;
+    scopes: readonly string[];
+    now: Date;
+    expiresAt?: Date | null;
+  },
 ): Promise<void> {
   await sql`
     insert into api_tokens (id, user_id, org_id, name, token_hash, scopes, created_at, expires_at)
     values (${row.id}, ${row.userId}, ${row.orgId}, ${row.name}, ${row.hash}, ${row.scopes as string[]}, ${row.now}, ${row.expiresAt ?? null}) on conflict (token_hash) do nothing`;
 }
 
-export async function insertOwner(sql: Db, row: { userId: string; email: string; orgId: string; orgName: string; orgSlug: string; planId: string; now: Date }): Promise<void> {
+export async function insertOwner(
+  sql: Db,
+  row: { userId: string; email: string; orgId: string; orgName: string; orgSlug: string; planId: string; now: Date },
+): Promise<void> {
   await sql`insert into orgs (id, slug, name, plan_id, created_at, updated_at) values (${row.orgId}, ${row.orgSlug}, ${row.orgName}, ${row.planId}, ${row.now}, ${row.now})`;
   await sql`insert into users (id, email, email_verified_at, created_at) values (${row.userId}, ${row.email}, ${row.now}, ${row.now})`;
   await sql`insert into memberships (org_id, user_id, role, created_at) values (${row.orgId}, ${row.userId}, 'owner', ${row.now})`;

@@ -3,17 +3,31 @@ import { type Scope, scopes } from "../context.ts";
 import { Id, nullable, PageOf, Timestamp } from "../http/wire.ts";
 
 /** An address as people write it; services compare it in lower case. RFC 5321 section 4.5.3.1 ends it at 254. */
-export const Email = Type.String({ maxLength: 254, pattern: '^[^\\s@<>,;"]+@[^\\s@<>,;"]+$', description: "An email address", examples: ["olga@example.org"] });
+export const Email = Type.String({
+  maxLength: 254,
+  pattern: '^[^\\s@<>,;"]+@[^\\s@<>,;"]+$',
+  description: "An email address",
+  examples: ["olga@example.org"],
+});
 
 export const SessionCreate = Type.Object(
-  { code: Type.String({ minLength: 1, maxLength: 100, description: "The code of a sign-in link", examples: ["q8zC0vQy1mJ5s2r7T4xB9nK3wE6uH0aL"] }) },
+  {
+    code: Type.String({
+      minLength: 1,
+      maxLength: 100,
+      description: "The code of a sign-in link",
+      examples: ["q8zC0vQy1mJ5s2r7T4xB9nK3wE6uH0aL"],
+    }),
+  },
   { additionalProperties: false, title: "SessionCreate", description: "What shows who signs in" },
 );
 
 export const Session = Type.Object(
   {
     id: Id,
-    user_agent: nullable(Type.String({ description: "Browser that signed in", examples: ["Mozilla/5.0 (X11; Linux x86_64; rv:145.0)"] })),
+    user_agent: nullable(
+      Type.String({ description: "Browser that signed in", examples: ["Mozilla/5.0 (X11; Linux x86_64; rv:145.0)"] }),
+    ),
     ip: nullable(Type.String({ description: "Address that signed in", examples: ["192.0.2.17"] })),
     current: Type.Boolean({ description: "Whether this request came with it" }),
     created_at: Timestamp,
@@ -64,12 +78,27 @@ export const Me = Type.Object(
 );
 export type Me = Static<typeof Me>;
 
-const scopeList = Type.Array(Type.Enum([...scopes]), { minItems: 1, uniqueItems: true, maxItems: scopes.length, description: "What it may do" });
+const scopeList = Type.Array(Type.Enum([...scopes]), {
+  minItems: 1,
+  uniqueItems: true,
+  maxItems: scopes.length,
+  description: "What it may do",
+});
 
 const tokenFields = {
-  name: Type.String({ maxLength: 100, description: "What it is for, 1 to 100 characters", examples: ["Deployment pipeline"] }),
+  name: Type.String({
+    maxLength: 100,
+    description: "What it is for, 1 to 100 characters",
+    examples: ["Deployment pipeline"],
+  }),
   scopes: scopeList,
-  expires_at: nullable(Type.Unsafe<string>({ ...Timestamp, description: "Refused from then on; null: never", examples: ["2027-11-20T00:00:00.000Z"] })),
+  expires_at: nullable(
+    Type.Unsafe<string>({
+      ...Timestamp,
+      description: "Refused from then on; null: never",
+      examples: ["2027-11-20T00:00:00.000Z"],
+    }),
+  ),
 };
 
 export const ApiTokenCreate = Type.Object(
@@ -78,7 +107,11 @@ export const ApiTokenCreate = Type.Object(
     scopes: Type.Unsafe<Scope[]>({ ...scopeList, description: "What it may do; no more than the caller may" }),
     expires_at: Type.Optional(tokenFields.expires_at),
     bound: Type.Optional(
-      Type.Boolean({ default: true, description: "True: it acts in the organisation of this request only. False: in any of the user's, named by the header X-Sm-Org" }),
+      Type.Boolean({
+        default: true,
+        description:
+          "True: it acts in the organisation of this request only. False: in any of the user's, named by the header X-Sm-Org",
+      }),
     ),
   },
   { additionalProperties: false, title: "ApiTokenCreate", description: "A token to make" },
@@ -93,14 +126,28 @@ const stored = {
   last_used_at: nullable(Type.String({ format: "date-time", description: "To the minute; null when it never was" })),
 };
 
-export const ApiToken = Type.Object(stored, { additionalProperties: false, title: "ApiToken", description: "A token, without its secret" });
+export const ApiToken = Type.Object(stored, {
+  additionalProperties: false,
+  title: "ApiToken",
+  description: "A token, without its secret",
+});
 export type ApiToken = Static<typeof ApiToken>;
 export const ApiTokenPage = PageOf(ApiToken);
 
 export const NewApiToken = Type.Object(
-  { ...stored, token: Type.String({ description: "Shown this once", examples: ["sm_live_Kp3vX9dQ2mZ7rT1sB5nY8wC4hJ6fL0gA"] }) },
-  { additionalProperties: false, title: "NewApiToken", description: "The token with its secret, which is shown this once" },
+  {
+    ...stored,
+    token: Type.String({ description: "Shown this once", examples: ["sm_live_Kp3vX9dQ2mZ7rT1sB5nY8wC4hJ6fL0gA"] }),
+  },
+  {
+    additionalProperties: false,
+    title: "NewApiToken",
+    description: "The token with its secret, which is shown this once",
+  },
 );
 export type NewApiToken = Static<typeof NewApiToken>;
 
-export const MagicLinkRequest = Type.Object({ email: Email }, { additionalProperties: false, title: "MagicLinkRequest", description: "Who wants to sign in" });
+export const MagicLinkRequest = Type.Object(
+  { email: Email },
+  { additionalProperties: false, title: "MagicLinkRequest", description: "Who wants to sign in" },
+);

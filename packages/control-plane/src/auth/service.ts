@@ -12,7 +12,19 @@ export { callerOf, signedInAs } from "./authenticate.ts";
 export { accountOf, type Attested, linkTo, listIdentities, unlinkIdentity } from "./identities.ts";
 export { requestMagicLink, requireMethod } from "./magic-link.ts";
 export { sessionCookie } from "./session-cookie.ts";
-export { asSignedIn, type Caller, endAccess, endSession, listSessions, makeSignInLink, moveSession, openSession, type OpenedSession, openSessionOf, signIn } from "./sessions.ts";
+export {
+  asSignedIn,
+  type Caller,
+  endAccess,
+  endSession,
+  listSessions,
+  makeSignInLink,
+  moveSession,
+  openSession,
+  type OpenedSession,
+  openSessionOf,
+  signIn,
+} from "./sessions.ts";
 export { createToken, listTokens, revokeToken } from "./tokens.ts";
 
 /** Who asks, for which organisation, with which rights. */
@@ -44,7 +56,10 @@ export async function bootstrap(system: System): Promise<Bootstrapped> {
     const created = !(await queries.anyUser(tx.sql));
     if (created) {
       if (!(await queries.planExists(tx.sql, tenancy.default_plan)))
-        throw new AppError("INTERNAL", `tenancy.default_plan names the plan "${tenancy.default_plan}", which does not exist. Use selfhost or free.`);
+        throw new AppError(
+          "INTERNAL",
+          `tenancy.default_plan names the plan "${tenancy.default_plan}", which does not exist. Use selfhost or free.`,
+        );
       const userId = newId();
       const orgId = newId();
       await queries.insertOwner(tx.sql, {
@@ -56,19 +71,38 @@ export async function bootstrap(system: System): Promise<Bootstrapped> {
         planId: tenancy.default_plan,
         now,
       });
-      if (wanted.token !== "") await queries.insertToken(tx.sql, { id: newId(), userId, orgId, name: "Bootstrap token", hash: hashToken(wanted.token), scopes, now });
+      if (wanted.token !== "")
+        await queries.insertToken(tx.sql, {
+          id: newId(),
+          userId,
+          orgId,
+          name: "Bootstrap token",
+          hash: hashToken(wanted.token),
+          scopes,
+          now,
+        });
     }
     const owner = await queries.selectOwner(tx.sql, null);
-    if (owner === null) throw new AppError("INTERNAL", "The database has users but no owner. Make one with: statusmesh bootstrap-owner --email you@example.org");
+    if (owner === null)
+      throw new AppError(
+        "INTERNAL",
+        "The database has users but no owner. Make one with: statusmesh bootstrap-owner --email you@example.org",
+      );
     const signedIn = await queries.countSessions(tx.sql, owner.user_id, null, now, idleSince(now));
     return { email: owner.email, created, signInPath: signedIn > 0 ? null : await makeSignInLink(tx, owner.user_id) };
   });
 }
 
 /** By hand: a sign-in link and a full-scope token for an owner; makes the owner when there is none with this email. */
-export async function bootstrapOwner(system: System, email: string | null): Promise<{ email: string; signInPath: string; token: string }> {
+export async function bootstrapOwner(
+  system: System,
+  email: string | null,
+): Promise<{ email: string; signInPath: string; token: string }> {
   return await inTransaction(system, async (tx) => {
-    if (!(await queries.anyUser(tx.sql))) await bootstrap(email === null ? tx : { ...tx, config: { ...tx.config, bootstrap: { ...tx.config.bootstrap, email } } });
+    if (!(await queries.anyUser(tx.sql)))
+      await bootstrap(
+        email === null ? tx : { ...tx, config: { ...tx.config, bootstrap: { ...tx.config.bootstrap, email } } },
+      );
     const owner = await queries.selectOwner(tx.sql, email?.toLowerCase() ?? null);
     if (owner === null) throw new AppError("NOT_FOUND", `There is no owner with the email ${email}.`);
     const token = newToken("sm_live_");

@@ -33,7 +33,11 @@ export async function signIn(system: System, input: { code: string } & Caller): 
   const hash = hashToken(input.code);
   // Also a link that is used or too old says whose it was.
   const link = await queries.selectSignInLink(system.sql, hash);
-  const attempt: Attempt = { method: link?.method ?? "unknown", email: link?.email ?? null, userId: link?.user_id ?? null };
+  const attempt: Attempt = {
+    method: link?.method ?? "unknown",
+    email: link?.email ?? null,
+    userId: link?.user_id ?? null,
+  };
   return await noted(system, attempt, input, async () =>
     inTransaction(system, async (tx) => {
       const found = await queries.consumeSignInLink(tx.sql, hash, new Date(tx.clock.now()));
@@ -46,28 +50,53 @@ export async function signIn(system: System, input: { code: string } & Caller): 
           },
         );
       const opened = await openSessionOf(tx, { userId: found.user_id, orgId: found.org_id, ...input });
-      await record(asSignedIn(tx, found.org_id, opened, input, "POST /api/v1/sessions"), { resourceId: opened.session.id });
+      await record(asSignedIn(tx, found.org_id, opened, input, "POST /api/v1/sessions"), {
+        resourceId: opened.session.id,
+      });
       return opened;
     }),
   );
 }
 
 /** Opens a session for the owner of a mailbox who has just proved to read it, and makes the user if there is none. Part of the caller's transaction. */
-export async function openSession(tx: System, input: { email: string; orgId: string } & Caller): Promise<OpenedSession> {
+export async function openSession(
+  tx: System,
+  input: { email: string; orgId: string } & Caller,
+): Promise<OpenedSession> {
   const userId = await queries.upsertVerifiedUser(tx.sql, newId(), input.email, new Date(tx.clock.now()));
   return await openSessionOf(tx, { ...input, userId });
 }
 
 /** Opens a session for a user in an organisation of theirs; the one that the browser had before ends. Part of the caller's transaction. */
-export async function openSessionOf(tx: System, { userId, orgId, ...caller }: { userId: string; orgId: string } & Caller): Promise<OpenedSession> {
+export async function openSessionOf(
+  tx: System,
+  { userId, orgId, ...caller }: { userId: string; orgId: string } & Caller,
+): Promise<OpenedSession> {
   const now = new Date(tx.clock.now());
   const secret = newToken("");
   const expiresAt = new Date(now.getTime() + absoluteMs);
   const id = newId();
   const userAgent = caller.userAgent?.slice(0, 300) ?? null;
   if (caller.previous) await queries.deleteSessionBySecret(tx.sql, hashToken(caller.previous));
-  await queries.insertSession(tx.sql, { id, userId, orgId, hash: hashToken(secret), userAgent, ip: caller.ip, now, expiresAt });
-  const session = { id, user_agent: userAgent, ip: caller.ip, current: true, created_at: iso(now), last_used_at: iso(now), expires_at: iso(expiresAt) };
+  await queries.insertSession(tx.sql, {
+    id,
+    userId,
+    orgId,
+    hash: hashToken(secret),
+    userAgent,
+    ip: caller.ip,
+    now,
+    expiresAt,
+  });
+  const session = {
+    id,
+    user_agent: userAgent,
+    ip: caller.ip,
+    current: true,
+    created_at: iso(now),
+    last_used_at: iso(now),
+    expires_at: iso(expiresAt),
+  };
   return { secret, session, expiresAt, userId };
 }
 
@@ -88,7 +117,10 @@ export function asSignedIn(tx: System, orgId: string, opened: OpenedSession, cal
 }
 
 /** The live sessions of the caller's user, the latest used first. A token that is bound to an organisation sees those that act in that one. */
-export async function listSessions(ctx: Ctx, input: { limit: number; offset: number } = { limit: 50, offset: 0 }): Promise<Page<Session>> {
+export async function listSessions(
+  ctx: Ctx,
+  input: { limit: number; offset: number } = { limit: 50, offset: 0 },
+): Promise<Page<Session>> {
   requireScope(ctx, "org:read");
   const now = new Date(ctx.clock.now());
   const orgId = (await reachOf(ctx))?.org_id ?? null;
@@ -117,7 +149,10 @@ export async function endSession(ctx: Ctx, id: string): Promise<void> {
     const ended = which !== null && isId(which) ? await queries.deleteSession(tx.sql, ctx.userId, orgId, which) : null;
     if (ended === null) throw new AppError("NOT_FOUND", "There is no such session.");
     const { user_agent, ip, created_at, last_used_at } = ended;
-    await record(tx, { resourceId: which, before: { user_agent, ip, created_at: iso(created_at), last_used_at: iso(last_used_at) } });
+    await record(tx, {
+      resourceId: which,
+      before: { user_agent, ip, created_at: iso(created_at), last_used_at: iso(last_used_at) },
+    });
   });
 }
 
@@ -133,9 +168,20 @@ export async function endAccess(system: System, userId: string, orgId: string): 
 }
 
 /** A new one-time sign-in link: the path under the public URL. */
-export async function makeSignInLink(system: System, userId: string, method: "bootstrap_link" | "magic_link" = "bootstrap_link"): Promise<string> {
+export async function makeSignInLink(
+  system: System,
+  userId: string,
+  method: "bootstrap_link" | "magic_link" = "bootstrap_link",
+): Promise<string> {
   const code = newToken("");
   const now = new Date(system.clock.now());
-  await queries.insertSignInLink(system.sql, { id: newId(), userId, method, hash: hashToken(code), now, expiresAt: new Date(now.getTime() + signInLinkMs) });
+  await queries.insertSignInLink(system.sql, {
+    id: newId(),
+    userId,
+    method,
+    hash: hashToken(code),
+    now,
+    expiresAt: new Date(now.getTime() + signInLinkMs),
+  });
   return `/sign-in/${code}`;
 }

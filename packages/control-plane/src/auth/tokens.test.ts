@@ -5,7 +5,10 @@ import { asking, newMember, serveWhole, signedIn, withToken } from "../testing/w
 import { newOrg, openWorld } from "../testing/world.ts";
 
 const path = "/api/v1/api-tokens";
-const refused = (status: number, code: string, field: string | null = null) => ({ status, body: { error: { code, field } } });
+const refused = (status: number, code: string, field: string | null = null) => ({
+  status,
+  body: { error: { code, field } },
+});
 const bearer = (token: string) => ({ authorization: `Bearer ${token}` });
 
 t.test("a token is shown once, works within its scopes, and fails as soon as it is revoked", async (t) => {
@@ -17,7 +20,14 @@ t.test("a token is shown once, works within its scopes, and fails as soon as it 
   const made = await browser("POST", path, { name: " CI ", scopes: ["targets:read", "org:read"] });
   t.match(made, {
     status: 201,
-    body: { name: "CI", scopes: ["targets:read", "org:read"], org_id: owner.orgId, expires_at: null, last_used_at: null, token: /^sm_live_[\w-]{43}$/ },
+    body: {
+      name: "CI",
+      scopes: ["targets:read", "org:read"],
+      org_id: owner.orgId,
+      expires_at: null,
+      last_used_at: null,
+      token: /^sm_live_[\w-]{43}$/,
+    },
   });
   t.equal(made.headers.get("location"), `${path}/${made.body.id}`);
   t.equal(made.headers.get("cache-control"), "no-store");
@@ -35,7 +45,12 @@ t.test("a token is shown once, works within its scopes, and fails as soon as it 
   t.match(await browser("DELETE", `${path}/${made.body.id}`), refused(404, "API_TOKEN_NOT_FOUND"));
   t.match(await browser("GET", path), { body: { total: 0 } });
   const [audit] = await world.sql`select after from audit_log where resource_id = ${made.body.id} order by id limit 1`;
-  t.strictSame(audit?.["after"], { name: "CI", org_id: owner.orgId, scopes: ["targets:read", "org:read"], expires_at: null });
+  t.strictSame(audit?.["after"], {
+    name: "CI",
+    org_id: owner.orgId,
+    scopes: ["targets:read", "org:read"],
+    expires_at: null,
+  });
 });
 
 t.test("a token makes nothing that reaches farther than itself", async (t) => {
@@ -57,7 +72,10 @@ t.test("a token makes nothing that reaches farther than itself", async (t) => {
   t.match(await narrow("GET", path), refused(401, "UNAUTHENTICATED"), "at its end");
 
   const browser = asking(ask, await signedIn(owner));
-  t.match(await browser("POST", path, { name: "loose", scopes: ["org:read"], bound: false }), { status: 201, body: { org_id: null } });
+  t.match(await browser("POST", path, { name: "loose", scopes: ["org:read"], bound: false }), {
+    status: 201,
+    body: { org_id: null },
+  });
   const bound = asking(ask, await withToken(owner));
   t.match(
     await bound("GET", path),
@@ -74,8 +92,14 @@ t.test("what cannot be a token is refused with its place", async (t) => {
   t.match(await ask("POST", path, { ...good, name: "x".repeat(101) }), refused(400, "INVALID_BODY", "/name"));
   t.match(await ask("POST", path, { ...good, scopes: [] }), refused(400, "INVALID_BODY", "/scopes"));
   t.match(await ask("POST", path, { ...good, scopes: ["everything"] }), refused(400, "INVALID_BODY", "/scopes/0"));
-  t.match(await ask("POST", path, { ...good, expires_at: new Date(world.clock.now()).toISOString() }), refused(400, "INVALID_EXPIRY", "/expires_at"));
-  t.match(await ask("POST", path, { ...good, expires_at: "tomorrow" }), { status: 400, body: { error: { field: "/expires_at" } } });
+  t.match(
+    await ask("POST", path, { ...good, expires_at: new Date(world.clock.now()).toISOString() }),
+    refused(400, "INVALID_EXPIRY", "/expires_at"),
+  );
+  t.match(await ask("POST", path, { ...good, expires_at: "tomorrow" }), {
+    status: 400,
+    body: { error: { field: "/expires_at" } },
+  });
   t.match(await ask("POST", path, { ...good, user_id: "x" }), refused(400, "UNKNOWN_FIELD", "/user_id"));
   t.match(await ask("DELETE", `${path}/nonsense`), refused(404, "API_TOKEN_NOT_FOUND"));
 });
@@ -92,20 +116,23 @@ t.test("nobody sees or revokes the tokens of somebody else", async (t) => {
   t.match(await asking(ask, bearer(made.body.token))("GET", path), { status: 200 });
 });
 
-t.test("of many parallel creations at one below the cap exactly one wins; expired and revoked tokens count no more", async (t) => {
-  const world = await openWorld(t, { env: { SM_AUTH__API_TOKENS__MAX_PER_USER: "3" } });
-  const ask = asking(await serveWhole(t, world), await signedIn(await newOrg(world.system)));
-  const make = (more = {}) => ask("POST", path, { name: "one", scopes: ["org:read"], ...more });
-  await make();
-  await make({ expires_at: new Date(world.clock.now() + minute).toISOString() });
-  const race = await Promise.all(Array.from({ length: 20 }, () => make()));
-  t.equal(race.filter(({ status }) => status === 201).length, 1);
-  t.equal(race.filter(({ body }) => body.error?.code === "API_TOKENS_LIMIT").length, 19);
-  t.match(race.find(({ status }) => status === 409)?.body.error.details, { current: 3, limit: 3 });
-  world.clock.advance(minute);
-  t.match(await make(), { status: 201 });
-  const { items } = (await ask("GET", path)).body;
-  await ask("DELETE", `${path}/${items[0].id}`);
-  t.match(await make(), { status: 201 });
-  t.match(await make(), refused(409, "API_TOKENS_LIMIT"));
-});
+t.test(
+  "of many parallel creations at one below the cap exactly one wins; expired and revoked tokens count no more",
+  async (t) => {
+    const world = await openWorld(t, { env: { SM_AUTH__API_TOKENS__MAX_PER_USER: "3" } });
+    const ask = asking(await serveWhole(t, world), await signedIn(await newOrg(world.system)));
+    const make = (more = {}) => ask("POST", path, { name: "one", scopes: ["org:read"], ...more });
+    await make();
+    await make({ expires_at: new Date(world.clock.now() + minute).toISOString() });
+    const race = await Promise.all(Array.from({ length: 20 }, () => make()));
+    t.equal(race.filter(({ status }) => status === 201).length, 1);
+    t.equal(race.filter(({ body }) => body.error?.code === "API_TOKENS_LIMIT").length, 19);
+    t.match(race.find(({ status }) => status === 409)?.body.error.details, { current: 3, limit: 3 });
+    world.clock.advance(minute);
+    t.match(await make(), { status: 201 });
+    const { items } = (await ask("GET", path)).body;
+    await ask("DELETE", `${path}/${items[0].id}`);
+    t.match(await make(), { status: 201 });
+    t.match(await make(), refused(409, "API_TOKENS_LIMIT"));
+  },
+);

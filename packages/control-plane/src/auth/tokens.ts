@@ -15,12 +15,21 @@ import type { ApiToken, ApiTokenCreate, NewApiToken } from "./schema.ts";
 export async function createToken(ctx: Ctx, input: ApiTokenCreate): Promise<NewApiToken> {
   requireScope(ctx, "org:write");
   for (const scope of input.scopes) requireScope(ctx, scope);
-  if (input.name.trim() === "") throw new AppError("EMPTY_NAME", "A token needs a name that says what it is for.", { field: "/name" });
+  if (input.name.trim() === "")
+    throw new AppError("EMPTY_NAME", "A token needs a name that says what it is for.", { field: "/name" });
   const now = new Date(ctx.clock.now());
   const expiresAt = checkedExpiry(input.expires_at ?? null, now);
   const orgId = (input.bound ?? true) ? ctx.orgId : null;
   const token = newToken("sm_live_");
-  const row: queries.ApiTokenRow = { id: newId(), name: input.name.trim(), org_id: orgId, scopes: input.scopes, created_at: now, expires_at: expiresAt, last_used_at: null };
+  const row: queries.ApiTokenRow = {
+    id: newId(),
+    name: input.name.trim(),
+    org_id: orgId,
+    scopes: input.scopes,
+    created_at: now,
+    expires_at: expiresAt,
+    last_used_at: null,
+  };
   await inTransaction(ctx, async (tx) => {
     await queries.lockUser(tx.sql, ctx.userId);
     const reach = await reachOf(tx);
@@ -28,18 +37,37 @@ export async function createToken(ctx: Ctx, input: ApiTokenCreate): Promise<NewA
     const limit = ctx.config.auth.api_tokens.max_per_user;
     const current = await queries.countLiveTokens(tx.sql, ctx.userId, now);
     if (current >= limit)
-      throw new AppError("API_TOKENS_LIMIT", `You have ${current} API tokens, and ${limit} are allowed. Revoke one that is no longer used.`, { details: { current, limit } });
-    await queries.insertToken(tx.sql, { id: row.id, userId: ctx.userId, orgId, name: row.name, hash: hashToken(token), scopes: row.scopes, now, expiresAt });
+      throw new AppError(
+        "API_TOKENS_LIMIT",
+        `You have ${current} API tokens, and ${limit} are allowed. Revoke one that is no longer used.`,
+        { details: { current, limit } },
+      );
+    await queries.insertToken(tx.sql, {
+      id: row.id,
+      userId: ctx.userId,
+      orgId,
+      name: row.name,
+      hash: hashToken(token),
+      scopes: row.scopes,
+      now,
+      expiresAt,
+    });
     await record(tx, { resourceId: row.id, after: auditable(row) });
   });
   return { ...present(row), token };
 }
 
 /** The caller's tokens that were not revoked, newest first. A token that is bound to an organisation sees those of that one. */
-export async function listTokens(ctx: Ctx, { limit, offset }: { limit: number; offset: number }): Promise<Page<ApiToken>> {
+export async function listTokens(
+  ctx: Ctx,
+  { limit, offset }: { limit: number; offset: number },
+): Promise<Page<ApiToken>> {
   requireScope(ctx, "org:read");
   const orgId = (await reachOf(ctx))?.org_id ?? null;
-  const [rows, total] = await Promise.all([queries.selectTokens(ctx.sql, ctx.userId, orgId, limit, offset), queries.countTokens(ctx.sql, ctx.userId, orgId)]);
+  const [rows, total] = await Promise.all([
+    queries.selectTokens(ctx.sql, ctx.userId, orgId, limit, offset),
+    queries.countTokens(ctx.sql, ctx.userId, orgId),
+  ]);
   return { items: rows.map(present), total, limit, offset };
 }
 
@@ -61,7 +89,11 @@ export async function reachOf(ctx: Ctx): Promise<queries.TokenReach | null> {
 }
 
 function staysWithin(reach: queries.TokenReach, made: queries.ApiTokenRow): void {
-  if (reach.org_id !== null && made.org_id !== reach.org_id) throw new AppError("FORBIDDEN", "A token that is bound to an organisation can only make tokens that are bound to it.");
+  if (reach.org_id !== null && made.org_id !== reach.org_id)
+    throw new AppError(
+      "FORBIDDEN",
+      "A token that is bound to an organisation can only make tokens that are bound to it.",
+    );
   if (reach.expires_at !== null && (made.expires_at === null || made.expires_at > reach.expires_at))
     throw new AppError("FORBIDDEN", `This token ends at ${iso(reach.expires_at)}: what it makes must not live longer.`);
 }
@@ -73,7 +105,12 @@ function checkedExpiry(text: string | null, now: Date): Date | null {
   throw new AppError("INVALID_EXPIRY", "expires_at is in the past, or is no time at all.", { field: "/expires_at" });
 }
 
-const auditable = ({ name, org_id, scopes, expires_at }: queries.ApiTokenRow) => ({ name, org_id, scopes, expires_at: isoOrNull(expires_at) });
+const auditable = ({ name, org_id, scopes, expires_at }: queries.ApiTokenRow) => ({
+  name,
+  org_id,
+  scopes,
+  expires_at: isoOrNull(expires_at),
+});
 
 function present(row: queries.ApiTokenRow): ApiToken {
   return {

@@ -1,7 +1,23 @@
 import { created, noContent, ok, route, type Route } from "../http/route.ts";
 import { IdParam } from "../http/wire.ts";
-import { Channel, ChannelCreate, ChannelListQuery, ChannelPage, ChannelPatch, ChannelTest, ChannelTestReply } from "./schema.ts";
-import { createChannel, deleteChannel, getChannel, listChannels, testChannel, testConfig, updateChannel } from "./service.ts";
+import {
+  Channel,
+  ChannelCreate,
+  ChannelListQuery,
+  ChannelPage,
+  ChannelPatch,
+  ChannelTest,
+  ChannelTestReply,
+} from "./schema.ts";
+import {
+  createChannel,
+  deleteChannel,
+  getChannel,
+  listChannels,
+  testChannel,
+  testConfig,
+  updateChannel,
+} from "./service.ts";
 
 const path = "/api/v1/notification-channels";
 const tag = "Notification channels";
@@ -70,7 +86,8 @@ export const channelRoutes: Route[] = [
     scope: "channels:write",
     tag,
     summary: "Change a channel",
-    description: "A config replaces the stored one whole; left out, it stays with its secrets. Enabling clears disabled_reason.",
+    description:
+      "A config replaces the stored one whole; left out, it stays with its secrets. Enabling clears disabled_reason.",
     params: IdParam,
     body: ChannelPatch,
     replies: { 200: Channel },

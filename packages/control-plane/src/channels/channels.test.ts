@@ -9,7 +9,16 @@ import { channelRoutes } from "./api.ts";
 import { isPermanent } from "./kinds/kind.ts";
 import { signature } from "./kinds/webhook.ts";
 import { Channel, ChannelCreate, ChannelPage, ChannelPatch } from "./schema.ts";
-import { createChannel, deleteChannel, existingChannelIds, getChannel, listChannels, testChannel, testConfig, updateChannel } from "./service.ts";
+import {
+  createChannel,
+  deleteChannel,
+  existingChannelIds,
+  getChannel,
+  listChannels,
+  testChannel,
+  testConfig,
+  updateChannel,
+} from "./service.ts";
 import { noon } from "../testing/clock.ts";
 import { openIncident } from "../testing/scene.ts";
 import { startSink } from "../testing/sink.ts";
@@ -23,10 +32,24 @@ const input = (name: string, changes: object = {}) => validate(ChannelCreate, { 
 
 t.test("a channel is created, read, changed and deleted, and its secrets are never told", async (t) => {
   const owner = await newOrg(system);
-  const secrets = { url: "https://hooks.example.org/services/T0/SECRET-PATH", headers: { "X-Api-Key": "SECRET-HEADER" }, secret: "SECRET-OF-SIGNING" };
+  const secrets = {
+    url: "https://hooks.example.org/services/T0/SECRET-PATH",
+    headers: { "X-Api-Key": "SECRET-HEADER" },
+    secret: "SECRET-OF-SIGNING",
+  };
   const made = await createChannel(owner, input("Ops", secrets));
-  t.match(made, { name: "Ops", enabled: true, disabled_reason: null, write_source: "api", created_at: new Date(noon).toISOString() });
-  t.strictSame(made.config, { type: "webhook", url: "***", headers: { "X-Api-Key": "***" }, secret: "***" }, "names of headers are kept, all values masked");
+  t.match(made, {
+    name: "Ops",
+    enabled: true,
+    disabled_reason: null,
+    write_source: "api",
+    created_at: new Date(noon).toISOString(),
+  });
+  t.strictSame(
+    made.config,
+    { type: "webhook", url: "***", headers: { "X-Api-Key": "***" }, secret: "***" },
+    "names of headers are kept, all values masked",
+  );
   t.ok(fits(Channel, made));
 
   const [row] = await sql`select config::text as config from channels where id = ${made.id}`;
@@ -37,8 +60,17 @@ t.test("a channel is created, read, changed and deleted, and its secrets are nev
   t.ok(fits(ChannelPage, page));
 
   clock.advance(1000);
-  const renamed = await updateChannel({ ...owner, writeSource: "terraform" }, made.id, { name: "Operations", enabled: false });
-  t.match(renamed, { name: "Operations", enabled: false, write_source: "terraform", created_at: made.created_at, updated_at: new Date(noon + 1000).toISOString() });
+  const renamed = await updateChannel({ ...owner, writeSource: "terraform" }, made.id, {
+    name: "Operations",
+    enabled: false,
+  });
+  t.match(renamed, {
+    name: "Operations",
+    enabled: false,
+    write_source: "terraform",
+    created_at: made.created_at,
+    updated_at: new Date(noon + 1000).toISOString(),
+  });
 
   await sql`update channels set disabled_reason = 'the address bounced' where id = ${made.id}`;
   t.equal((await updateChannel(owner, made.id, { name: "Ops" })).disabled_reason, "the address bounced");
@@ -54,10 +86,16 @@ t.test("a PATCH without config keeps the stored secrets; one with config replace
   const sink = await startSink(t);
   const transport = createOutbound({ allowPrivate: true, clock, ca: sink.ca });
   const owner = await newOrg(system);
-  const { id } = await createChannel(owner, input("Hook", { url: `${sink.url}/first`, headers: { authorization: "Bearer abc" }, secret: "0123456789abcdef" }));
+  const { id } = await createChannel(
+    owner,
+    input("Hook", { url: `${sink.url}/first`, headers: { authorization: "Bearer abc" }, secret: "0123456789abcdef" }),
+  );
   await updateChannel(owner, id, { name: "Renamed" });
   await testChannel(owner, id, transport);
-  t.match(sink.received.at(-1), { path: "/first", headers: { authorization: "Bearer abc", "x-service-signature": /^sha256=[0-9a-f]{64}$/ } });
+  t.match(sink.received.at(-1), {
+    path: "/first",
+    headers: { authorization: "Bearer abc", "x-service-signature": /^sha256=[0-9a-f]{64}$/ },
+  });
 
   await updateChannel(owner, id, validate(ChannelPatch, { config: webhook({ url: `${sink.url}/second` }) }));
   await testChannel(owner, id, transport);
@@ -74,11 +112,30 @@ t.test("who may do what, and on whose channels", async (t) => {
   const owner = await newOrg(system);
   const outsider = await newOrg(system);
   const { id } = await createChannel(owner, input("Ops"));
-  const foreign = [() => getChannel(outsider, id), () => updateChannel(outsider, id, { name: "x" }), () => deleteChannel(outsider, id), () => testChannel(outsider, id)];
-  const absent = [() => getChannel(owner, newId()), () => updateChannel(owner, newId(), {}), () => deleteChannel(owner, newId()), () => testChannel(owner, newId())];
-  const noId = [() => getChannel(owner, "x' or 1=1"), () => updateChannel(owner, "", {}), () => deleteChannel(owner, id.toUpperCase()), () => testChannel(owner, "12")];
+  const foreign = [
+    () => getChannel(outsider, id),
+    () => updateChannel(outsider, id, { name: "x" }),
+    () => deleteChannel(outsider, id),
+    () => testChannel(outsider, id),
+  ];
+  const absent = [
+    () => getChannel(owner, newId()),
+    () => updateChannel(owner, newId(), {}),
+    () => deleteChannel(owner, newId()),
+    () => testChannel(owner, newId()),
+  ];
+  const noId = [
+    () => getChannel(owner, "x' or 1=1"),
+    () => updateChannel(owner, "", {}),
+    () => deleteChannel(owner, id.toUpperCase()),
+    () => testChannel(owner, "12"),
+  ];
   for (const work of [...foreign, ...absent, ...noId])
-    t.match(await refusal(t, work), { code: "CHANNEL_NOT_FOUND", message: "There is no such notification channel in this organisation.", field: null });
+    t.match(await refusal(t, work), {
+      code: "CHANNEL_NOT_FOUND",
+      message: "There is no such notification channel in this organisation.",
+      field: null,
+    });
   t.equal((await listChannels(outsider, { limit: 50, offset: 0 })).total, 0);
 
   const reader = { ...owner, scopes: new Set(["channels:read"]) };
@@ -97,14 +154,22 @@ t.test("who may do what, and on whose channels", async (t) => {
 
 t.test("names are 1 to 100 characters and unique in the organisation, also for eight at once", async (t) => {
   const owner = await newOrg(system);
-  for (const name of ["", " \t ", "x".repeat(101)]) t.match(await refusal(t, async () => createChannel(owner, input(name))), { code: "CHANNEL_NAME_INVALID", field: "/name" });
+  for (const name of ["", " \t ", "x".repeat(101)])
+    t.match(await refusal(t, async () => createChannel(owner, input(name))), {
+      code: "CHANNEL_NAME_INVALID",
+      field: "/name",
+    });
   for (const body of [{ config: webhook() }, { name: 7, config: webhook() }])
-    t.match(await refusal(t, async () => validate(ChannelCreate, body)), { code: "CHANNEL_NAME_INVALID", field: "/name" });
+    t.match(await refusal(t, async () => validate(ChannelCreate, body)), {
+      code: "CHANNEL_NAME_INVALID",
+      field: "/name",
+    });
   await createChannel(owner, input("🔔".repeat(100)));
 
   const race = await Promise.allSettled(Array.from({ length: 8 }, () => createChannel(owner, input("Ops"))));
   t.equal(race.filter(({ status }) => status === "fulfilled").length, 1);
-  for (const one of race) if (one.status === "rejected") t.match(one.reason, { code: "CHANNEL_NAME_TAKEN", status: 422 });
+  for (const one of race)
+    if (one.status === "rejected") t.match(one.reason, { code: "CHANNEL_NAME_TAKEN", status: 422 });
 
   const other = await createChannel(owner, input("Other"));
   t.match(await refusal(t, () => updateChannel(owner, other.id, { name: "Ops" })), { code: "CHANNEL_NAME_TAKEN" });
@@ -117,10 +182,13 @@ t.test("the plan's limit holds when many are created at once", async (t) => {
   const owner = await newOrg(system);
   await sql`update orgs set plan_id = 'free' where id = ${owner.orgId}`;
   for (let made = 0; made < 19; made++) await createChannel(owner, input(`channel ${made}`));
-  const race = await Promise.allSettled(Array.from({ length: 6 }, (_, at) => createChannel(owner, input(`one more ${at}`))));
+  const race = await Promise.allSettled(
+    Array.from({ length: 6 }, (_, at) => createChannel(owner, input(`one more ${at}`))),
+  );
   t.equal(race.filter(({ status }) => status === "fulfilled").length, 1);
   const details = { quota: "max_notification_channels", current: 20, limit: 20, plan: "free" };
-  for (const one of race) if (one.status === "rejected") t.match(one.reason, { code: "CHANNEL_QUOTA_EXCEEDED", status: 422, details });
+  for (const one of race)
+    if (one.status === "rejected") t.match(one.reason, { code: "CHANNEL_QUOTA_EXCEEDED", status: 422, details });
   t.equal((await listChannels(owner, { limit: 50, offset: 0 })).total, 20);
 });
 
@@ -139,8 +207,16 @@ t.test("a config that cannot work is refused, with its place", async (t) => {
     [webhook({ headers: { "a/b": "1" } }), "INVALID_CHANNEL_CONFIG", "/config/headers/a~1b"],
     [webhook({ headers: { "X-Y": "1\r\nX-Z: 2" } }), "INVALID_CHANNEL_CONFIG", "/config/headers/X-Y"],
     [webhook({ headers: { "x-y": "1", "X-Y": "2" } }), "INVALID_CHANNEL_CONFIG", "/config/headers/X-Y"],
-    [webhook({ headers: { "Transfer-Encoding": "chunked" } }), "INVALID_CHANNEL_CONFIG", "/config/headers/Transfer-Encoding"],
-    [webhook({ headers: { "X-Service-Signature": "forged" } }), "INVALID_CHANNEL_CONFIG", "/config/headers/X-Service-Signature"],
+    [
+      webhook({ headers: { "Transfer-Encoding": "chunked" } }),
+      "INVALID_CHANNEL_CONFIG",
+      "/config/headers/Transfer-Encoding",
+    ],
+    [
+      webhook({ headers: { "X-Service-Signature": "forged" } }),
+      "INVALID_CHANNEL_CONFIG",
+      "/config/headers/X-Service-Signature",
+    ],
     [webhook({ urll: "x" }), "UNKNOWN_FIELD", "/config/urll"],
     [webhook({ url: "***" }), "REDACTION_SENTINEL", "/config/url"],
     [webhook({ secret: "***" }), "REDACTION_SENTINEL", "/config/secret"],
@@ -149,9 +225,21 @@ t.test("a config that cannot work is refused, with its place", async (t) => {
   const { id } = await createChannel(owner, input("Kept"));
   for (const [config, code, field] of cases) {
     const what = JSON.stringify(config);
-    t.match(await refusal(t, async () => createChannel(owner, validate(ChannelCreate, { name: "New", config }))), { code, field }, what);
-    t.match(await refusal(t, async () => updateChannel(owner, id, validate(ChannelPatch, { config }))), { code, field }, what);
-    t.match(await refusal(t, async () => testConfig(owner, validate(ChannelCreate, { name: "New", config }))), { code, field }, what);
+    t.match(
+      await refusal(t, async () => createChannel(owner, validate(ChannelCreate, { name: "New", config }))),
+      { code, field },
+      what,
+    );
+    t.match(
+      await refusal(t, async () => updateChannel(owner, id, validate(ChannelPatch, { config }))),
+      { code, field },
+      what,
+    );
+    t.match(
+      await refusal(t, async () => testConfig(owner, validate(ChannelCreate, { name: "New", config }))),
+      { code, field },
+      what,
+    );
   }
   const blocked: [string, string][] = [
     ["https://127.0.0.1/", "127.0.0.0/8"],
@@ -202,9 +290,17 @@ t.test("what a receiver gets: the promised fields, signed over the exact bytes",
   const [got] = sink.received;
   t.match(got, {
     path: "/in?a=b",
-    headers: { "user-agent": userAgent, "content-type": "application/json", "x-team": "ops", "x-service-timestamp": String(Math.floor(clock.now() / 1000)) },
+    headers: {
+      "user-agent": userAgent,
+      "content-type": "application/json",
+      "x-team": "ops",
+      "x-service-timestamp": String(Math.floor(clock.now() / 1000)),
+    },
   });
-  const mac = createHmac("sha256", secret).update(`${got?.headers["x-service-timestamp"]}.`).update(got!.body).digest("hex");
+  const mac = createHmac("sha256", secret)
+    .update(`${got?.headers["x-service-timestamp"]}.`)
+    .update(got!.body)
+    .digest("hex");
   t.equal(got?.headers["x-service-signature"], `sha256=${mac}`);
   const body = JSON.parse(got!.body.toString()) as object;
   t.strictSame(Object.keys(body), [
@@ -238,7 +334,8 @@ t.test("a test that fails says what the receiver answered, and none of the secre
   const config = input("x", { url: `${sink.url}/hook/t0p-secret`, headers: { "X-Api-Key": "s3cr3t-key" } });
   const failure = () => refusal(t, () => testConfig(owner, config, transport));
 
-  sink.answer = ({ headers }, reply) => void reply.writeHead(503).end(`out of order,\n key was ${String(headers["x-api-key"])}`);
+  sink.answer = ({ headers }, reply) =>
+    void reply.writeHead(503).end(`out of order,\n key was ${String(headers["x-api-key"])}`);
   t.match(await failure(), {
     code: "CHANNEL_TEST_FAILED",
     message: "The test message was not delivered: the receiver answered 503: out of order, key was ***.",
@@ -274,7 +371,10 @@ t.test("a test that fails says what the receiver answered, and none of the secre
   t.match(await refusal(t, () => testConfig(owner, config, distrusting)), { message: /certificate/ });
   const { id } = await createChannel(owner, config);
   await sql`update channels set config = jsonb_set(config, '{url}', '"sealed:1:otherkey:AAAA"') where id = ${id}`;
-  t.match(await refusal(t, () => testChannel(owner, id, transport)), { code: "CHANNEL_TEST_FAILED", message: /sealed under a key that is not configured here/ });
+  t.match(await refusal(t, () => testChannel(owner, id, transport)), {
+    code: "CHANNEL_TEST_FAILED",
+    message: /sealed under a key that is not configured here/,
+  });
   t.match(await getChannel(owner, id), { config: { url: "***" } }, "it can still be read and repaired");
 });
 
@@ -284,14 +384,23 @@ t.test("a name that leads to a private address is refused when it is dialled", a
   const lookup = async () => ["93.184.216.34", "127.0.0.1"];
   const guardedWay = createOutbound({ allowPrivate: false, clock, ca: sink.ca, lookup });
   const request = { method: "POST", url: `https://hooks.example.org:${port}/`, headers: {}, body: "{}" } as const;
-  await t.rejects(guardedWay.send(request), new OutboundError("the name leads to an address that is not public (127.0.0.0/8)"));
+  await t.rejects(
+    guardedWay.send(request),
+    new OutboundError("the name leads to an address that is not public (127.0.0.0/8)"),
+  );
   t.equal(sink.connections, 0);
   const openWay = createOutbound({ allowPrivate: true, clock, ca: sink.ca, lookup: async () => ["127.0.0.1"] });
   t.match(await openWay.send(request), { status: 200, text: "ok", retryAfterSecs: null });
   await t.rejects(openWay.send({ ...request, url: `http://127.0.0.1:${port}/` }), { name: "OutboundError" });
-  await t.rejects(createOutbound({ allowPrivate: true, clock, ca: sink.ca, signal: AbortSignal.abort() }).send({ ...request, url: sink.url }), {
-    message: "the sender is stopping",
-  });
+  await t.rejects(
+    createOutbound({ allowPrivate: true, clock, ca: sink.ca, signal: AbortSignal.abort() }).send({
+      ...request,
+      url: sink.url,
+    }),
+    {
+      message: "the sender is stopping",
+    },
+  );
 });
 
 t.test("which answers are final, and when to come back", async (t) => {
@@ -318,7 +427,10 @@ t.test("which answers are final, and when to come back", async (t) => {
 
 t.test("every route says what it asks for and what it can answer", async (t) => {
   t.strictSame(
-    channelRoutes.map(({ method, path, scope, category }) => `${method} ${path.replace("/api/v1/notification-channels", "")} ${scope} ${category}`),
+    channelRoutes.map(
+      ({ method, path, scope, category }) =>
+        `${method} ${path.replace("/api/v1/notification-channels", "")} ${scope} ${category}`,
+    ),
     [
       "POST  channels:write api_writes",
       "GET  channels:read api_reads",
@@ -338,5 +450,9 @@ t.test("every route says what it asks for and what it can answer", async (t) => 
     body: validate(post.body as TSchema, { name: "A", config: webhook(), write_source: "ui" }),
     http: {} as never,
   });
-  t.match(reply, { status: 201, headers: { Location: `/api/v1/notification-channels/${(reply.body as Channel).id}` }, body: { write_source: "api" } });
+  t.match(reply, {
+    status: 201,
+    headers: { Location: `/api/v1/notification-channels/${(reply.body as Channel).id}` },
+    body: { write_source: "api" },
+  });
 });

@@ -13,14 +13,21 @@ export const channelsPages: Page[] = [
       const list = await listChannels(ctx, { limit: pageSize, offset: wholeNumber(query["offset"], 0, 1_000_000) });
       return {
         view: "channels/list",
-        data: { list, items: list.items.map((channel) => ({ ...channel, kind: kindOf(channel.config).label })), origin: ctx.config.server.public_url },
+        data: {
+          list,
+          items: list.items.map((channel) => ({ ...channel, kind: kindOf(channel.config).label })),
+          origin: ctx.config.server.public_url,
+        },
       };
     },
   }),
   page({
     path: "/channels/new",
     door: "tenant",
-    handle: async ({ query }) => ({ view: "channels/form", data: { channel: null, kinds, type: isChannelType(query["kind"]) ? query["kind"] : kinds[0]!.type } }),
+    handle: async ({ query }) => ({
+      view: "channels/form",
+      data: { channel: null, kinds, type: isChannelType(query["kind"]) ? query["kind"] : kinds[0]!.type },
+    }),
   }),
   page({
     path: "/channels/{id}/edit",

@@ -18,7 +18,8 @@ export interface ChannelRow {
   updated_at: Date;
 }
 
-const columns = (sql: Db) => sql`id, org_id, name, kind, config, enabled, disabled_reason, write_source, created_at, updated_at`;
+const columns = (sql: Db) =>
+  sql`id, org_id, name, kind, config, enabled, disabled_reason, write_source, created_at, updated_at`;
 
 /** Fails with 23505 on `channels_org_id_name_key` when the name is taken. */
 export async function insertChannel(sql: Db, row: Omit<ChannelRow, "disabled_reason">): Promise<ChannelRow> {
@@ -36,13 +37,17 @@ export async function selectChannel(sql: Db, orgId: string, id: string): Promise
 
 /** {@link selectChannel}, and nobody else writes the row until the transaction ends. */
 export async function lockChannel(sql: Db, orgId: string, id: string): Promise<ChannelRow | undefined> {
-  const [row] = await sql<ChannelRow[]>`select ${columns(sql)} from channels where org_id = ${orgId} and id = ${id} for update`;
+  const [row] = await sql<
+    ChannelRow[]
+  >`select ${columns(sql)} from channels where org_id = ${orgId} and id = ${id} for update`;
   return row;
 }
 
 /** Oldest first. */
 export async function selectChannels(sql: Db, orgId: string, limit: number, offset: number): Promise<ChannelRow[]> {
-  return await sql<ChannelRow[]>`select ${columns(sql)} from channels where org_id = ${orgId} order by id limit ${limit} offset ${offset}`;
+  return await sql<
+    ChannelRow[]
+  >`select ${columns(sql)} from channels where org_id = ${orgId} order by id limit ${limit} offset ${offset}`;
 }
 
 export async function countChannels(sql: Db, orgId: string): Promise<number> {
@@ -67,18 +72,28 @@ export async function deleteChannel(sql: Db, orgId: string, id: string): Promise
 
 /** The channels among `ids`; they stay until the transaction ends. */
 export async function keepChannels(sql: Db, orgId: string, ids: readonly string[]): Promise<string[]> {
-  const rows = await sql<{ id: string }[]>`select id from channels where org_id = ${orgId} and id = any(${[...ids]}::uuid[]) order by id for key share`;
+  const rows = await sql<
+    { id: string }[]
+  >`select id from channels where org_id = ${orgId} and id = any(${[...ids]}::uuid[]) order by id for key share`;
   return rows.map(({ id }) => id);
 }
 
 /** The configs of channels of all organisations in the order of ids; nobody else writes these rows until the transaction ends. */
-export async function lockConfigs(sql: Db, after: string | null, limit: number): Promise<Pick<ChannelRow, "id" | "org_id" | "config">[]> {
+export async function lockConfigs(
+  sql: Db,
+  after: string | null,
+  limit: number,
+): Promise<Pick<ChannelRow, "id" | "org_id" | "config">[]> {
   return await sql<Pick<ChannelRow, "id" | "org_id" | "config">[]>`
     select id, org_id, config from channels where ${after}::uuid is null or id > ${after}::uuid order by id limit ${limit} for no key update`;
 }
 
 /** {@link lockConfigs} for looking only. */
-export async function selectConfigs(sql: Db, after: string | null, limit: number): Promise<Pick<ChannelRow, "id" | "org_id" | "config">[]> {
+export async function selectConfigs(
+  sql: Db,
+  after: string | null,
+  limit: number,
+): Promise<Pick<ChannelRow, "id" | "org_id" | "config">[]> {
   return await sql<Pick<ChannelRow, "id" | "org_id" | "config">[]>`
     select id, org_id, config from channels where ${after}::uuid is null or id > ${after}::uuid order by id limit ${limit}`;
 }

@@ -9,20 +9,35 @@ export type { ChannelConfig } from "./kinds/index.ts";
 const Config = Type.Unsafe<ChannelConfig>(
   Type.Union(
     Object.values(channelKinds).map((kind): TSchema => kind.schema),
-    { discriminator: "type", errorCode: "INVALID_CHANNEL_CONFIG", description: "How the channel is reached, tagged by type; secrets read as ***" },
+    {
+      discriminator: "type",
+      errorCode: "INVALID_CHANNEL_CONFIG",
+      description: "How the channel is reached, tagged by type; secrets read as ***",
+    },
   ),
 );
 
 const fields = {
-  name: Type.String({ errorCode: "CHANNEL_NAME_INVALID", description: "1 to 100 characters, unique in the organisation", examples: ["On call"] }),
+  name: Type.String({
+    errorCode: "CHANNEL_NAME_INVALID",
+    description: "1 to 100 characters, unique in the organisation",
+    examples: ["On call"],
+  }),
   enabled: Type.Boolean({ description: "Only an enabled channel is told anything" }),
 };
 
 /** Fields that a client may send but that the server decides; what is sent is ignored. */
-const ignored = { write_source: Type.Optional(Type.Unknown({ description: "Decided by the server; ignored when sent" })) };
+const ignored = {
+  write_source: Type.Optional(Type.Unknown({ description: "Decided by the server; ignored when sent" })),
+};
 
 export const ChannelCreate = Type.Object(
-  { name: fields.name, config: Config, enabled: Type.Optional(Type.Boolean({ ...fields.enabled, default: true })), ...ignored },
+  {
+    name: fields.name,
+    config: Config,
+    enabled: Type.Optional(Type.Boolean({ ...fields.enabled, default: true })),
+    ...ignored,
+  },
   { additionalProperties: false, title: "ChannelCreate", description: "A channel to make" },
 );
 export type ChannelCreate = Static<typeof ChannelCreate>;
@@ -34,11 +49,19 @@ export const ChannelPatch = Type.Object(
     config: Type.Optional(Config),
     ...ignored,
   },
-  { additionalProperties: false, title: "ChannelPatch", description: "Fields to change; those left out stay", examples: [{ name: "On call, EU", enabled: true }] },
+  {
+    additionalProperties: false,
+    title: "ChannelPatch",
+    description: "Fields to change; those left out stay",
+    examples: [{ name: "On call, EU", enabled: true }],
+  },
 );
 export type ChannelPatch = Static<typeof ChannelPatch>;
 
-export const ChannelTest = Type.Object({ config: Config }, { additionalProperties: false, title: "ChannelTest", description: "A config to try" });
+export const ChannelTest = Type.Object(
+  { config: Config },
+  { additionalProperties: false, title: "ChannelTest", description: "A config to try" },
+);
 export type ChannelTest = Static<typeof ChannelTest>;
 
 export const ChannelTestReply = Type.Object(
@@ -51,7 +74,9 @@ export const Channel = Type.Object(
     id: Id,
     ...fields,
     config: Config,
-    disabled_reason: nullable(Type.String({ description: "Why StatusMesh has disabled the channel; null when it has not", examples: [null] })),
+    disabled_reason: nullable(
+      Type.String({ description: "Why StatusMesh has disabled the channel; null when it has not", examples: [null] }),
+    ),
     write_source: WriteSourceSchema,
     created_at: Timestamp,
     updated_at: Timestamp,

@@ -13,17 +13,29 @@ interface Sealed {
 const placeOf = (orgId: string, id: string, pointer: string): string => `${orgId}/channels/${id}${pointer}`;
 
 /** The config as it is stored. */
-export function sealConfig({ sealer }: Pick<System, "sealer">, orgId: string, id: string, config: ChannelConfig): ChannelConfig {
-  return kindOf(config).mapSecrets(config, (secret, pointer) => sealer.seal(secret, placeOf(orgId, id, pointer))) as ChannelConfig;
+export function sealConfig(
+  { sealer }: Pick<System, "sealer">,
+  orgId: string,
+  id: string,
+  config: ChannelConfig,
+): ChannelConfig {
+  return kindOf(config).mapSecrets(config, (secret, pointer) =>
+    sealer.seal(secret, placeOf(orgId, id, pointer)),
+  ) as ChannelConfig;
 }
 
 /** The config with its secrets. Throws where they were sealed under a key that is not configured. */
 export function openConfig({ sealer }: Pick<System, "sealer">, { id, org_id, config }: Sealed): ChannelConfig {
-  return kindOf(config).mapSecrets(config, (sealed, pointer) => sealer.open(sealed, placeOf(org_id, id, pointer))) as ChannelConfig;
+  return kindOf(config).mapSecrets(config, (sealed, pointer) =>
+    sealer.open(sealed, placeOf(org_id, id, pointer)),
+  ) as ChannelConfig;
 }
 
 /** {@link openConfig} as far as it goes. */
-export function openConfigPartly({ sealer }: Pick<System, "sealer">, { id, org_id, config }: Sealed): PartlyOpened<ChannelConfig> {
+export function openConfigPartly(
+  { sealer }: Pick<System, "sealer">,
+  { id, org_id, config }: Sealed,
+): PartlyOpened<ChannelConfig> {
   return openPartly(
     sealer,
     config,
@@ -33,7 +45,11 @@ export function openConfigPartly({ sealer }: Pick<System, "sealer">, { id, org_i
 }
 
 /** Of up to `limit` channels of the instance, those after `after`: how many hold a secret that does not open. For the doctor. */
-export async function unreadableChannels({ sql, sealer }: System, after: string | null, limit: number): Promise<ReadBatch> {
+export async function unreadableChannels(
+  { sql, sealer }: System,
+  after: string | null,
+  limit: number,
+): Promise<ReadBatch> {
   return countUnreadable(await queries.selectConfigs(sql, after, limit), limit, (row) => {
     if (isChannelType(row.config.type)) openConfig({ sealer }, row);
   });
@@ -48,7 +64,9 @@ export async function resealChannels(system: System, after: string | null, limit
       rows: await queries.lockConfigs(sql, after, limit),
       map({ id, org_id, config }, change) {
         if (!isChannelType(config.type)) throw new Error("this version of StatusMesh does not know its kind");
-        return kindOf(config).mapSecrets(config, (sealed, pointer) => change(sealed, placeOf(org_id, id, pointer))) as ChannelConfig;
+        return kindOf(config).mapSecrets(config, (sealed, pointer) =>
+          change(sealed, placeOf(org_id, id, pointer)),
+        ) as ChannelConfig;
       },
       store: async (id, config) => await queries.storeConfig(sql, id, config),
     }),

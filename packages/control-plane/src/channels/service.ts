@@ -40,7 +40,10 @@ export async function createChannel(ctx: Ctx, input: ChannelCreate): Promise<Cha
     updated_at: at,
   };
   return await inTransaction(ctx, async (tx) => {
-    await takeQuota(tx, "max_notification_channels", async () => ({ current: await queries.countChannels(tx.sql, ctx.orgId), adding: 1 }));
+    await takeQuota(tx, "max_notification_channels", async () => ({
+      current: await queries.countChannels(tx.sql, ctx.orgId),
+      adding: 1,
+    }));
     const made = present(await nameTaken(() => queries.insertChannel(tx.sql, row)));
     await record(tx, { resourceId: id, after: made });
     return made;
@@ -50,7 +53,10 @@ export async function createChannel(ctx: Ctx, input: ChannelCreate): Promise<Cha
 /** A page of the organisation's channels, oldest first, secrets masked. */
 export async function listChannels(ctx: Ctx, { limit, offset }: ChannelListQuery): Promise<Page<Channel>> {
   requireScope(ctx, "channels:read");
-  const [rows, total] = await Promise.all([queries.selectChannels(ctx.sql, ctx.orgId, limit, offset), queries.countChannels(ctx.sql, ctx.orgId)]);
+  const [rows, total] = await Promise.all([
+    queries.selectChannels(ctx.sql, ctx.orgId, limit, offset),
+    queries.countChannels(ctx.sql, ctx.orgId),
+  ]);
   return { items: rows.map(present), total, limit, offset };
 }
 
@@ -79,7 +85,10 @@ export async function updateChannel(ctx: Ctx, id: string, patch: ChannelPatch): 
       updated_at: new Date(tx.clock.now()),
     };
     const [before, after] = [present(row), present(await nameTaken(() => queries.updateChannel(tx.sql, changed)))];
-    const real = patch.config && { before: { ...before, config: known(tx, row) }, after: { ...after, config: patch.config } };
+    const real = patch.config && {
+      before: { ...before, config: known(tx, row) },
+      after: { ...after, config: patch.config },
+    };
     await record(tx, { resourceId: id, ...differences({ before, after }, real) });
     return after;
   });
@@ -97,7 +106,11 @@ export async function deleteChannel(ctx: Ctx, id: string): Promise<void> {
 }
 
 /** Sends a test message by a config that is not stored. Throws CHANNEL_TEST_FAILED with what the receiver answered. */
-export async function testConfig(ctx: Ctx, { config }: ChannelTest, transport: Outbound = outboundOf(ctx)): Promise<void> {
+export async function testConfig(
+  ctx: Ctx,
+  { config }: ChannelTest,
+  transport: Outbound = outboundOf(ctx),
+): Promise<void> {
   requireScope(ctx, "channels:write");
   checkConfig(ctx, config);
   await sendTest(ctx, () => send(config, testMessage(ctx), transport));
@@ -136,17 +149,25 @@ export interface StoredChannel {
  * Sends one message through a stored channel, and returns the HTTP status that accepted it (null where the kind speaks
  * another protocol). Throws DeliveryError, whose message holds none of the channel's secrets.
  */
-export async function sendThrough(system: System, channel: StoredChannel, message: ChannelMessage, transport: Outbound): Promise<number | null> {
+export async function sendThrough(
+  system: System,
+  channel: StoredChannel,
+  message: ChannelMessage,
+  transport: Outbound,
+): Promise<number | null> {
   return await send(opened(system, channel), message, transport);
 }
 
 /** The config with its secrets opened; throws DeliveryError where that cannot be done here. */
 function opened(system: System, channel: StoredChannel): ChannelConfig {
-  if (!isChannelType(channel.kind)) throw new DeliveryError(`this version of StatusMesh has no channels of kind ${channel.kind}`);
+  if (!isChannelType(channel.kind))
+    throw new DeliveryError(`this version of StatusMesh has no channels of kind ${channel.kind}`);
   try {
     return openConfig(system, channel);
   } catch (cause) {
-    throw new DeliveryError("the secrets of the channel were sealed under a key that is not configured here", { cause });
+    throw new DeliveryError("the secrets of the channel were sealed under a key that is not configured here", {
+      cause,
+    });
   }
 }
 
@@ -170,7 +191,12 @@ async function send(config: ChannelConfig, message: ChannelMessage, transport: O
       if (secret.length > 3) text = text.replaceAll(secret, mask);
       return secret;
     });
-    throw new DeliveryError(text, { permanent: error.permanent, status: error.status, retryAfterSecs: error.retryAfterSecs, cause: error });
+    throw new DeliveryError(text, {
+      permanent: error.permanent,
+      status: error.status,
+      retryAfterSecs: error.retryAfterSecs,
+      cause: error,
+    });
   }
 }
 
@@ -180,7 +206,10 @@ async function sendTest(ctx: Ctx, work: () => unknown): Promise<void> {
   } catch (error) {
     if (!(error instanceof DeliveryError)) throw error;
     ctx.log.debug({ reason: error.message }, "a channel test failed");
-    throw new AppError("CHANNEL_TEST_FAILED", `The test message was not delivered: ${error.message}.`, { details: { status: error.status, reason: error.message }, cause: error });
+    throw new AppError("CHANNEL_TEST_FAILED", `The test message was not delivered: ${error.message}.`, {
+      details: { status: error.status, reason: error.message },
+      cause: error,
+    });
   }
 }
 
@@ -237,7 +266,10 @@ function present(row: queries.ChannelRow): Channel {
 
 function checkName(name: string): void {
   if (name.trim() === "") throw new AppError("CHANNEL_NAME_INVALID", "The channel needs a name.", { field: "/name" });
-  if ([...name].length > maxNameLength) throw new AppError("CHANNEL_NAME_INVALID", `The name is longer than ${maxNameLength} characters.`, { field: "/name" });
+  if ([...name].length > maxNameLength)
+    throw new AppError("CHANNEL_NAME_INVALID", `The name is longer than ${maxNameLength} characters.`, {
+      field: "/name",
+    });
 }
 
 /** Throws REDACTION_SENTINEL, INVALID_CHANNEL_CONFIG or SSRF_BLOCKED; the field points into a body that holds the config as `config`. */
@@ -245,32 +277,45 @@ function checkConfig(ctx: Ctx, config: ChannelConfig): void {
   const kind = kindOf(config);
   kind.mapSecrets(config, (secret, pointer) => {
     if (secret === mask)
-      throw new AppError("REDACTION_SENTINEL", `${mask} is how a secret reads, not what it is. Send the secret itself, or leave config out to keep what is stored.`, {
-        field: `/config${pointer}`,
-      });
+      throw new AppError(
+        "REDACTION_SENTINEL",
+        `${mask} is how a secret reads, not what it is. Send the secret itself, or leave config out to keep what is stored.`,
+        {
+          field: `/config${pointer}`,
+        },
+      );
     return secret;
   });
   try {
     kind.rules(config);
   } catch (error) {
     if (!(error instanceof AppError) || error.field === null) throw error;
-    throw new AppError(error.code, error.message, { field: `/config${error.field}`, details: error.details, cause: error });
+    throw new AppError(error.code, error.message, {
+      field: `/config${error.field}`,
+      details: error.details,
+      cause: error,
+    });
   }
   refuseDeniedUrls(ctx, config, "/config");
   if (ctx.config.security.allow_private_targets) return;
   for (const { url, pointer } of kind.urls(config)) {
     const range = blockedHost(hostOf(url));
     if (range !== null)
-      throw new AppError("SSRF_BLOCKED", "The URL leads to a private or reserved address. Use one that is reachable from the internet.", {
-        field: `/config${pointer}`,
-        details: { range },
-      });
+      throw new AppError(
+        "SSRF_BLOCKED",
+        "The URL leads to a private or reserved address. Use one that is reachable from the internet.",
+        {
+          field: `/config${pointer}`,
+          details: { range },
+        },
+      );
   }
 }
 
 /** Throws DOMAIN_DENYLISTED; `base` is where the body has the config, or null where it has none. */
 function refuseDeniedUrls(ctx: Ctx, config: ChannelConfig, base: string | null): void {
-  for (const { url, pointer } of kindOf(config).urls(config)) refuseDeniedHost(ctx, hostOf(url), base === null ? null : base + pointer);
+  for (const { url, pointer } of kindOf(config).urls(config))
+    refuseDeniedHost(ctx, hostOf(url), base === null ? null : base + pointer);
 }
 
 const hostOf = (url: string): string => new URL(url).hostname.replace(/^\[|\]$/g, "");
@@ -280,6 +325,9 @@ async function nameTaken<T>(write: () => Promise<T>): Promise<T> {
     return await write();
   } catch (error) {
     if (!(error instanceof postgres.PostgresError) || error.constraint_name !== "channels_org_id_name_key") throw error;
-    throw new AppError("CHANNEL_NAME_TAKEN", "Another channel of this organisation has this name.", { field: null, cause: error });
+    throw new AppError("CHANNEL_NAME_TAKEN", "Another channel of this organisation has this name.", {
+      field: null,
+      cause: error,
+    });
   }
 }

@@ -38,10 +38,19 @@ type Look = () => Promise<string> | string;
  * embedded database that is not running is started for it, and stopped). Prints a line for each check, or all of them as
  * JSON. Returns the exit code: 1 when something is wrong.
  */
-export async function doctor(load: () => Config, clock: Clock, say: (line: string) => void, json: boolean): Promise<number> {
+export async function doctor(
+  load: () => Config,
+  clock: Clock,
+  say: (line: string) => void,
+  json: boolean,
+): Promise<number> {
   const findings = await examine(load, clock);
   if (json) say(JSON.stringify(findings, null, 2));
-  else for (const { check, state, detail } of findings) say(`${state === "wrong" ? "WRONG" : state.padEnd(5)} ${state === "skipped" ? "" : "  "}${check.padEnd(14)} ${detail}`);
+  else
+    for (const { check, state, detail } of findings)
+      say(
+        `${state === "wrong" ? "WRONG" : state.padEnd(5)} ${state === "skipped" ? "" : "  "}${check.padEnd(14)} ${detail}`,
+      );
   return findings.some(({ state }) => state === "wrong") ? 1 : 0;
 }
 
@@ -64,12 +73,17 @@ async function examine(load: () => Config, clock: Clock): Promise<Finding[]> {
   } catch (error) {
     return [{ check: "configuration", state: "wrong", detail: lineOf(error) }];
   }
-  findings.push({ check: "configuration", state: "ok", detail: `every setting is known and valid; the public address is ${config.server.public_url}` });
+  findings.push({
+    check: "configuration",
+    state: "ok",
+    detail: `every setting is known and valid; the public address is ${config.server.public_url}`,
+  });
   await examineDatabase(config, clock, look, skip);
   if (config.redis.url === "") skip("redis", "redis.url is not set");
   else await look("redis", async () => (await pingRedis(config.redis.url), "it answers"));
   if (config.email.smtp_url === "") skip("mail", "email.smtp_url is not set: mail is written to the log");
-  else await look("mail", async () => (await checkMailServer(config.email.smtp_url), "the server answers and lets us in"));
+  else
+    await look("mail", async () => (await checkMailServer(config.email.smtp_url), "the server answers and lets us in"));
   const providers = checkProviders(config, clock);
   if (providers.length === 0) skip("sign-in", "neither google nor github is in auth.enabled_methods");
   for (const { title, answers } of providers) await look(title.toLowerCase(), answers);
@@ -78,13 +92,21 @@ async function examine(load: () => Config, clock: Clock): Promise<Finding[]> {
   return findings;
 }
 
-async function examineDatabase(config: Config, clock: Clock, look: (check: string, what: Look) => Promise<void>, skip: (check: string, detail: string) => void): Promise<void> {
+async function examineDatabase(
+  config: Config,
+  clock: Clock,
+  look: (check: string, what: Look) => Promise<void>,
+  skip: (check: string, detail: string) => void,
+): Promise<void> {
   const rest = ["migrations", "partitions", "agents", "secrets", "clock"];
   if (config.database.url === "" && !existsSync(join(config.data.dir, "postgres", "PG_VERSION"))) {
-    for (const check of ["database", ...rest]) skip(check, `there is none in ${config.data.dir} yet: the first start makes it`);
+    for (const check of ["database", ...rest])
+      skip(check, `there is none in ${config.data.dir} yet: the first start makes it`);
     return;
   }
-  const opened = await openConfiguredDatabase(config, silentLog, true).catch((error: unknown) => new Error(lineOf(error)));
+  const opened = await openConfiguredDatabase(config, silentLog, true).catch(
+    (error: unknown) => new Error(lineOf(error)),
+  );
   if (opened instanceof Error) {
     await look("database", () => Promise.reject(opened));
     for (const check of rest) skip(check, "needs the database");
@@ -93,11 +115,16 @@ async function examineDatabase(config: Config, clock: Clock, look: (check: strin
   const { sql } = opened;
   const kind = config.database.url === "" ? "embedded" : "external";
   try {
-    await look("database", async () => `PostgreSQL ${(await sql<{ version: string }[]>`select current_setting('server_version') as version`)[0]!.version}, ${kind}`);
+    await look(
+      "database",
+      async () =>
+        `PostgreSQL ${(await sql<{ version: string }[]>`select current_setting('server_version') as version`)[0]!.version}, ${kind}`,
+    );
     let current = false;
     await look("migrations", async () => {
       const pending = await pendingMigrations(sql);
-      if (pending.length > 0) throw new Error(`${pending.join(", ")} did not run yet: start the service, or run statusmesh migrate`);
+      if (pending.length > 0)
+        throw new Error(`${pending.join(", ")} did not run yet: start the service, or run statusmesh migrate`);
       current = true;
       return "the database is up to date";
     });
@@ -116,17 +143,27 @@ async function examineDatabase(config: Config, clock: Clock, look: (check: strin
 async function partitions(sql: Sql, clock: Clock): Promise<string> {
   const now = clock.now();
   const missing = await missingPartitions(sql, new Date(now), new Date(now + dayMs));
-  if (missing.length > 0) throw new Error(`${missing.join(" and ")} missing: results of that day cannot be stored until the service has made it`);
+  if (missing.length > 0)
+    throw new Error(
+      `${missing.join(" and ")} missing: results of that day cannot be stored until the service has made it`,
+    );
   return "there for today and tomorrow";
 }
 
 async function agents(sql: Sql, clock: Clock): Promise<string> {
   const regions = await regionCover({ sql, clock });
   const bare = regions.filter(({ targets, live_agents }) => targets > 0 && live_agents === 0);
-  if (bare.length > 0) throw new Error(`no agent is alive in ${bare.map(({ region_id, targets }) => `${region_id} (${count(targets, "monitor")})`).join(", ")}`);
+  if (bare.length > 0)
+    throw new Error(
+      `no agent is alive in ${bare.map(({ region_id, targets }) => `${region_id} (${count(targets, "monitor")})`).join(", ")}`,
+    );
   return regions.length === 0
     ? "there is no region yet"
-    : regions.map(({ region_id, live_agents, targets }) => `${region_id}: ${live_agents} alive, ${count(targets, "monitor")}`).join("; ");
+    : regions
+        .map(
+          ({ region_id, live_agents, targets }) => `${region_id}: ${live_agents} alive, ${count(targets, "monitor")}`,
+        )
+        .join("; ");
 }
 
 /** Rows that are read at once: some megabytes at most. */
@@ -161,7 +198,10 @@ async function clocks(sql: Sql, clock: Clock): Promise<string> {
   const [row] = await sql<{ now: number }[]>`select (extract(epoch from clock_timestamp()) * 1000)::float8 as now`;
   const took = clock.now() - before;
   const apart = Math.abs(row!.now - (before + took / 2));
-  if (apart > clockToleranceMs + took) throw new Error(`this machine and the database are ${(apart / 1000).toFixed(1)} s apart: let both follow a time server`);
+  if (apart > clockToleranceMs + took)
+    throw new Error(
+      `this machine and the database are ${(apart / 1000).toFixed(1)} s apart: let both follow a time server`,
+    );
   return "this machine and the database agree";
 }
 
@@ -175,6 +215,9 @@ async function freeSpace(folder: string): Promise<string> {
 
 /** One line that says what is wrong, without a stack. */
 function lineOf(error: unknown): string {
-  const text = error instanceof Error ? error.message || String((error as NodeJS.ErrnoException).code ?? error.name) : String(error);
+  const text =
+    error instanceof Error
+      ? error.message || String((error as NodeJS.ErrnoException).code ?? error.name)
+      : String(error);
   return text.replaceAll("\n", "; ");
 }

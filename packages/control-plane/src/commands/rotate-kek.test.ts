@@ -23,14 +23,24 @@ const secretTarget = async (ctx: Ctx, token: string) =>
   (
     await createTarget(ctx, {
       name: token,
-      check: validate(Check, { type: "http", url: "https://example.org/", bearer_token: token, headers: { "x-api-key": "k", accept: "text/html" } }),
+      check: validate(Check, {
+        type: "http",
+        url: "https://example.org/",
+        bearer_token: token,
+        headers: { "x-api-key": "k", accept: "text/html" },
+      }),
       interval: 60,
     })
   ).id;
-const tokenOf = async (ctx: Ctx, id: string) => (await targetToRun(ctx, id)).spec as unknown as { bearer_token: string; headers: Record<string, string> };
+const tokenOf = async (ctx: Ctx, id: string) =>
+  (await targetToRun(ctx, id)).spec as unknown as { bearer_token: string; headers: Record<string, string> };
 /** Everything that is stored, as text. */
 const stored = async () =>
-  (await sql<{ text: string }[]>`select spec::text as text from targets union all select config::text from channels union all select spec::text from on_demand_runs`)
+  (
+    await sql<
+      { text: string }[]
+    >`select spec::text as text from targets union all select config::text from channels union all select spec::text from on_demand_runs`
+  )
     .map(({ text }) => text)
     .join("\n");
 
@@ -39,32 +49,59 @@ async function scene() {
   await sql`truncate targets, channels, on_demand_runs cascade`;
   const ctx = under(await newOrg(system), makeSealer(oldKey));
   const targets: string[] = [];
-  for (let n = 0; n < 5; n++) targets.push(await secretTarget(n === 4 ? under(ctx, makeSealer(null)) : ctx, `token-${n}`));
-  await createTarget(ctx, { name: "without secrets", check: validate(Check, { type: "tcp", host: "example.org", port: 443 }), interval: 60 });
+  for (let n = 0; n < 5; n++)
+    targets.push(await secretTarget(n === 4 ? under(ctx, makeSealer(null)) : ctx, `token-${n}`));
+  await createTarget(ctx, {
+    name: "without secrets",
+    check: validate(Check, { type: "tcp", host: "example.org", port: 443 }),
+    interval: 60,
+  });
   const channel = await createChannel(ctx, {
     name: "hook",
-    config: { type: "webhook", url: "https://hooks.example.org/a", headers: { "x-token": "t" }, secret: "0123456789abcdef" },
+    config: {
+      type: "webhook",
+      url: "https://hooks.example.org/a",
+      headers: { "x-token": "t" },
+      secret: "0123456789abcdef",
+    },
   });
   const run = newId();
-  const spec = { type: "http", url: "https://example.org/", headers: {}, basic_auth: null, bearer_token: ctx.sealer.seal("waits", `runs/${run}/bearer_token`) };
+  const spec = {
+    type: "http",
+    url: "https://example.org/",
+    headers: {},
+    basic_auth: null,
+    bearer_token: ctx.sealer.seal("waits", `runs/${run}/bearer_token`),
+  };
   await sql`insert into on_demand_runs (id, org_id, region_id, spec, requested_at) values (${run}, ${ctx.orgId}, 'eu', ${sql.json(spec)}, now())`;
   return { ctx, targets, channel, run };
 }
 
 t.test("everything comes under the new key, and nothing else changes", async (t) => {
   const { ctx, targets, channel } = await scene();
-  const before = await sql`select id, version, changed_xid::text, updated_at, spec - 'bearer_token' - 'headers' as rest from targets order by id`;
+  const before =
+    await sql`select id, version, changed_xid::text, updated_at, spec - 'bearer_token' - 'headers' as rest from targets order by id`;
   const lines: string[] = [];
   t.equal(await resealAll(under(system, both), (line) => lines.push(line), 2), 0);
-  t.strictSame(lines.slice(0, 3), ["targets: 5 of 6 sealed anew", "channels: 1 of 1 sealed anew", "waiting runs: 1 of 1 sealed anew"]);
+  t.strictSame(lines.slice(0, 3), [
+    "targets: 5 of 6 sealed anew",
+    "channels: 1 of 1 sealed anew",
+    "waiting runs: 1 of 1 sealed anew",
+  ]);
 
   const text = await stored();
   t.notMatch(text, idOf(makeSealer(oldKey)), "the old key's id is nowhere");
   t.notMatch(text, /plain:/, "and what was plain is sealed");
   const after = under(ctx, newOnly);
-  for (const [n, id] of targets.entries()) t.match(await tokenOf(after, id), { bearer_token: `token-${n}`, headers: { "x-api-key": "k", accept: "text/html" } });
+  for (const [n, id] of targets.entries())
+    t.match(await tokenOf(after, id), {
+      bearer_token: `token-${n}`,
+      headers: { "x-api-key": "k", accept: "text/html" },
+    });
   const sent: unknown[] = [];
-  await testChannel(after, channel.id, { send: async (request) => (sent.push(request), { status: 200, text: "", retryAfterSecs: null }) });
+  await testChannel(after, channel.id, {
+    send: async (request) => (sent.push(request), { status: 200, text: "", retryAfterSecs: null }),
+  });
   t.match(sent, [{ url: "https://hooks.example.org/a", headers: { "x-token": "t" } }]);
   t.strictSame(
     await sql`select id, version, changed_xid::text, updated_at, spec - 'bearer_token' - 'headers' as rest from targets order by id`,
@@ -74,7 +111,11 @@ t.test("everything comes under the new key, and nothing else changes", async (t)
 
   const again: string[] = [];
   t.equal(await resealAll(under(system, both), (line) => again.push(line)), 0);
-  t.strictSame(again.slice(0, 3), ["targets: 0 of 6 sealed anew", "channels: 0 of 1 sealed anew", "waiting runs: 0 of 1 sealed anew"]);
+  t.strictSame(again.slice(0, 3), [
+    "targets: 0 of 6 sealed anew",
+    "channels: 0 of 1 sealed anew",
+    "waiting runs: 0 of 1 sealed anew",
+  ]);
 });
 
 t.test("stopped half-way it is taken up again, and a service with both keys opens everything meanwhile", async (t) => {
@@ -91,9 +132,13 @@ t.test("stopped half-way it is taken up again, and a service with both keys open
 t.test("edits beside it are not lost", async (t) => {
   const { ctx, targets } = await scene();
   const service = under(ctx, both);
-  const edits = targets.flatMap((id, n) => [updateTarget(service, id, { name: `renamed ${n}` }), updateTarget(service, id, { check: { bearer_token: `new-${n}` } })]);
+  const edits = targets.flatMap((id, n) => [
+    updateTarget(service, id, { name: `renamed ${n}` }),
+    updateTarget(service, id, { check: { bearer_token: `new-${n}` } }),
+  ]);
   await Promise.all([...edits, resealAll(under(system, both), silent, 1), resealAll(under(system, both), silent, 2)]);
-  for (const [n, id] of targets.entries()) t.match(await tokenOf(under(ctx, newOnly), id), { bearer_token: `new-${n}`, headers: { "x-api-key": "k" } });
+  for (const [n, id] of targets.entries())
+    t.match(await tokenOf(under(ctx, newOnly), id), { bearer_token: `new-${n}`, headers: { "x-api-key": "k" } });
   const names = await sql<{ name: string }[]>`select name from targets where name like 'renamed%'`;
   t.equal(names.length, 5);
 });
@@ -105,7 +150,9 @@ t.test("what cannot be opened stays, is named without its secret, and makes the 
   t.equal(await resealAll(under(system, both), (line) => lines.push(line)), 1);
   t.match(
     lines[0],
-    new RegExp(`^targets: ${lost} stays as it is: a secret of targets/${lost}/[\\w/-]+ is sealed under key ${idOf(makeSealer(strangeKey))}, which is not configured$`),
+    new RegExp(
+      `^targets: ${lost} stays as it is: a secret of targets/${lost}/[\\w/-]+ is sealed under key ${idOf(makeSealer(strangeKey))}, which is not configured$`,
+    ),
   );
   t.equal(lines[1], "targets: 5 of 7 sealed anew", "the others are done");
   t.match(lines.at(-1), /^1 could not be opened/);

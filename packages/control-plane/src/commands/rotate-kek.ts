@@ -13,7 +13,10 @@ import { resealTargets } from "../targets/service.ts";
 const batchSize = 200;
 
 /** Every table that holds sealed secrets. */
-const stores: readonly { name: string; reseal(system: System, after: string | null, limit: number): Promise<ResealedBatch> }[] = [
+const stores: readonly {
+  name: string;
+  reseal(system: System, after: string | null, limit: number): Promise<ResealedBatch>;
+}[] = [
   { name: "targets", reseal: resealTargets },
   { name: "channels", reseal: resealChannels },
   { name: "waiting runs", reseal: resealWaitingRuns },
@@ -31,7 +34,8 @@ export async function rotateKek(config: Config, clock: Clock, say: (line: string
     );
   const database = await openConfiguredDatabase(config, silentLog, true);
   try {
-    if ((await pendingMigrations(database.sql)).length > 0) throw new StartupError("The database is older than this StatusMesh. Run statusmesh migrate first.");
+    if ((await pendingMigrations(database.sql)).length > 0)
+      throw new StartupError("The database is older than this StatusMesh. Run statusmesh migrate first.");
     return await resealAll(makeSystem(config, database.sql, clock, silentLog), say);
   } finally {
     await database.stop();
@@ -39,7 +43,11 @@ export async function rotateKek(config: Config, clock: Clock, say: (line: string
 }
 
 /** {@link rotateKek} over an open database. */
-export async function resealAll(system: System, say: (line: string) => void, limit: number = batchSize): Promise<number> {
+export async function resealAll(
+  system: System,
+  say: (line: string) => void,
+  limit: number = batchSize,
+): Promise<number> {
   let failures = 0;
   for (const { name, reseal } of stores) {
     let [seen, changed] = [0, 0];

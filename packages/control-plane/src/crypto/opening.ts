@@ -13,7 +13,12 @@ export interface PartlyOpened<Value> {
 }
 
 /** Opens what can be opened. In place of the rest stands a text that nobody could have sent. `placeOf` is what each was sealed for. */
-export function openPartly<Value>(sealer: Sealer, value: Value, mapSecrets: MapSecrets<Value>, placeOf: (pointer: string) => string): PartlyOpened<Value> {
+export function openPartly<Value>(
+  sealer: Sealer,
+  value: Value,
+  mapSecrets: MapSecrets<Value>,
+  placeOf: (pointer: string) => string,
+): PartlyOpened<Value> {
   const closed = new Set<string>();
   const opened = mapSecrets(value, (sealed, pointer) => {
     try {
@@ -45,7 +50,11 @@ export interface ReadBatch {
 }
 
 /** How many of the rows `open` throws for. `limit` is how many a batch has at most: fewer are the last. */
-export function countUnreadable<Row extends { id: string }>(rows: readonly Row[], limit: number, open: (row: Row) => void): ReadBatch {
+export function countUnreadable<Row extends { id: string }>(
+  rows: readonly Row[],
+  limit: number,
+  open: (row: Row) => void,
+): ReadBatch {
   let closed = 0;
   for (const row of rows) {
     try {

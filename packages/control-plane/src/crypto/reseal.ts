@@ -22,7 +22,13 @@ export interface Resealing<Row, Value> {
 }
 
 /** Brings the secrets of the rows under the key in use, and stores the rows in which that changed one. */
-export async function resealRows<Row extends { id: string }, Value>({ sealer, rows, limit, map, store }: Resealing<Row, Value>): Promise<ResealedBatch> {
+export async function resealRows<Row extends { id: string }, Value>({
+  sealer,
+  rows,
+  limit,
+  map,
+  store,
+}: Resealing<Row, Value>): Promise<ResealedBatch> {
   let changed = 0;
   const failed: { id: string; reason: string }[] = [];
   for (const row of rows) {

@@ -16,7 +16,14 @@ const flip = (at: number) => (body: Buffer) => {
 };
 
 t.test("what was sealed opens, and says nothing meanwhile", async (t) => {
-  for (const secret of ["", "pässwörd – 秘密 🔑", "x".repeat(70_000), "plain:looks like it", "sealed:1:so:does this", "a\0b"]) {
+  for (const secret of [
+    "",
+    "pässwörd – 秘密 🔑",
+    "x".repeat(70_000),
+    "plain:looks like it",
+    "sealed:1:so:does this",
+    "a\0b",
+  ]) {
     const sealed = sealer.seal(secret, place);
     t.match(sealed, /^sealed:1:[\w-]{8}:[\w-]{38,}$/);
     t.equal(sealer.open(sealed, place), secret);
@@ -29,7 +36,9 @@ t.test("what does not belong does not open", async (t) => {
   const sealed = sealer.seal("secret", place);
   t.throws(() => sealer.open(sealed, "targets/2/bearer_token"), "another row");
   t.throws(() => sealer.open(sealed, "targets/1/basic_auth/1"), "another field");
-  t.throws(() => other.open(sealed, place), { message: new RegExp(`^a secret of ${place} is sealed under key [\\w-]{8}, which is not configured$`) });
+  t.throws(() => other.open(sealed, place), {
+    message: new RegExp(`^a secret of ${place} is sealed under key [\\w-]{8}, which is not configured$`),
+  });
   t.throws(() => plain.open(sealed, place), { message: /which is not configured/ });
   const keyId = other.seal("", place).split(":")[2]!;
   t.throws(() => other.open(sealed.replace(/^sealed:1:[^:]+/, `sealed:1:${keyId}`), place), "renamed to another key");
@@ -59,7 +68,10 @@ t.test("tokens are 256 random bits, known by their hash", async (t) => {
   t.equal(new Set(Array.from({ length: 100 }, () => newToken(""))).size, 100);
   // printf abc | sha256sum
   t.equal(hashToken("abc").toString("hex"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
-  t.strictSame([sameSecret("abc", "abc"), sameSecret("abc", "abd"), sameSecret("abc", "ab"), sameSecret("", "")], [true, false, false, true]);
+  t.strictSame(
+    [sameSecret("abc", "abc"), sameSecret("abc", "abd"), sameSecret("abc", "ab"), sameSecret("", "")],
+    [true, false, false, true],
+  );
 });
 
 t.test("while keys are changed both open, and only the new one seals", async (t) => {

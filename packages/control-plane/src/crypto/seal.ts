@@ -45,9 +45,11 @@ export function makeSealer(key: Buffer | null, previous: Buffer | null = null): 
   function open(sealed: string, place: string): string {
     if (sealed.startsWith(plain)) return sealed.slice(plain.length);
     const [id, data] = sealed.slice(prefix.length).split(":");
-    if (!sealed.startsWith(prefix) || id === undefined || data === undefined) throw new UnreadableSecret(`a stored secret of ${place} has no known form`);
+    if (!sealed.startsWith(prefix) || id === undefined || data === undefined)
+      throw new UnreadableSecret(`a stored secret of ${place} has no known form`);
     const under = keys.get(id);
-    if (under === undefined) throw new UnreadableSecret(`a secret of ${place} is sealed under key ${id}, which is not configured`);
+    if (under === undefined)
+      throw new UnreadableSecret(`a secret of ${place} is sealed under key ${id}, which is not configured`);
     const body = Buffer.from(data, "base64url");
     try {
       // Node 20 takes a tag of 4 bytes unless the length is named.
@@ -61,5 +63,9 @@ export function makeSealer(key: Buffer | null, previous: Buffer | null = null): 
   }
 
   const current = key === null ? plain : `${prefix}${keyId}:`;
-  return { seal, open, reseal: (sealed, place) => (sealed.startsWith(current) ? sealed : seal(open(sealed, place), place)) };
+  return {
+    seal,
+    open,
+    reseal: (sealed, place) => (sealed.startsWith(current) ? sealed : seal(open(sealed, place), place)),
+  };
 }

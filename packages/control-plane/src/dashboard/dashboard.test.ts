@@ -93,69 +93,118 @@ t.test("an organisation without anything, and one with", async (t) => {
   });
 });
 
-t.test("runs of the last day are counted as they come in: once each, late ones too, and the same after they are gathered", async (t) => {
-  const id = (await createTarget(caller, validate(TargetCreate, { name: "counted", check: { type: "http", url: "https://counted.example.org/" } }))).id;
-  const us = await newAgent(system, "us");
-  const batch = (results: ReturnType<typeof agentResult>[]) => ({ protocol: protocolVersion, results, runs: [] });
-  const first = batch([agentResult(id, noon), agentResult(id, noon - minute, { status: "down" }), agentResult(id, noon - 2 * minute, { status: "error", skip: true })]);
-  await ingest(eu, first);
-  await ingest(eu, first);
-  await ingest(us, batch([agentResult(id, noon), agentResult(id, noon - 5 * hour, { status: "degraded" }), agentResult(id, noon - 24 * hour), agentResult(id, noon - 25 * hour)]));
-  const expected = { checks_total: 5, checks_up: 3, uptime_pct: 80 };
-  t.match((await summary()).last_24h, expected);
-  await Promise.all([gatherOrgCounts(sql), gatherOrgCounts(sql)]);
-  t.equal((await sql`select 1 from org_hours_new`).length, 0);
-  clock.advance(6 * second);
-  t.match((await summary()).last_24h, expected);
-  await ingest(us, batch([agentResult(id, noon + 1), agentResult(id, noon - 5 * hour - 1)]));
-  await gatherOrgCounts(sql);
-  clock.advance(6 * second);
-  t.match((await summary()).last_24h, { checks_total: 7, checks_up: 5 }, "what comes later is added to the hours that are there");
-  clock.at = noon + 20 * hour;
-  await forgetOldRollups(system);
-  t.match((await summary()).last_24h, { checks_total: 4, checks_up: 3 }, "hours leave the day");
-  t.equal((await sql`select 1 from org_hours where org_id = ${caller.orgId}`).length, 2, "and the table");
-});
+t.test(
+  "runs of the last day are counted as they come in: once each, late ones too, and the same after they are gathered",
+  async (t) => {
+    const id = (
+      await createTarget(
+        caller,
+        validate(TargetCreate, { name: "counted", check: { type: "http", url: "https://counted.example.org/" } }),
+      )
+    ).id;
+    const us = await newAgent(system, "us");
+    const batch = (results: ReturnType<typeof agentResult>[]) => ({ protocol: protocolVersion, results, runs: [] });
+    const first = batch([
+      agentResult(id, noon),
+      agentResult(id, noon - minute, { status: "down" }),
+      agentResult(id, noon - 2 * minute, { status: "error", skip: true }),
+    ]);
+    await ingest(eu, first);
+    await ingest(eu, first);
+    await ingest(
+      us,
+      batch([
+        agentResult(id, noon),
+        agentResult(id, noon - 5 * hour, { status: "degraded" }),
+        agentResult(id, noon - 24 * hour),
+        agentResult(id, noon - 25 * hour),
+      ]),
+    );
+    const expected = { checks_total: 5, checks_up: 3, uptime_pct: 80 };
+    t.match((await summary()).last_24h, expected);
+    await Promise.all([gatherOrgCounts(sql), gatherOrgCounts(sql)]);
+    t.equal((await sql`select 1 from org_hours_new`).length, 0);
+    clock.advance(6 * second);
+    t.match((await summary()).last_24h, expected);
+    await ingest(us, batch([agentResult(id, noon + 1), agentResult(id, noon - 5 * hour - 1)]));
+    await gatherOrgCounts(sql);
+    clock.advance(6 * second);
+    t.match(
+      (await summary()).last_24h,
+      { checks_total: 7, checks_up: 5 },
+      "what comes later is added to the hours that are there",
+    );
+    clock.at = noon + 20 * hour;
+    await forgetOldRollups(system);
+    t.match((await summary()).last_24h, { checks_total: 4, checks_up: 3 }, "hours leave the day");
+    t.equal((await sql`select 1 from org_hours where org_id = ${caller.orgId}`).length, 2, "and the table");
+  },
+);
 
-t.test("what is at work: runs that nobody has answered, results on their way, results dropped, breakers open", async (t) => {
-  const ctx = caller;
-  const run = (orgId: string, age: number, reply: object | null) =>
-    sql`insert into on_demand_runs (id, org_id, region_id, spec, requested_at, reply) values (${newId()}, ${orgId}, 'eu', '{}', ${new Date(noon - age)}, ${reply === null ? null : sql.json(reply as never)})`;
-  await Promise.all([
-    run(ctx.orgId, second, null),
-    run(ctx.orgId, 30 * second, null),
-    run(ctx.orgId, second, { status: "up" }),
-    run(ctx.orgId, 2 * minute, null),
-    run((await newOrg(system)).orgId, second, null),
-  ]);
+t.test(
+  "what is at work: runs that nobody has answered, results on their way, results dropped, breakers open",
+  async (t) => {
+    const ctx = caller;
+    const run = (orgId: string, age: number, reply: object | null) =>
+      sql`insert into on_demand_runs (id, org_id, region_id, spec, requested_at, reply) values (${newId()}, ${orgId}, 'eu', '{}', ${new Date(noon - age)}, ${reply === null ? null : sql.json(reply as never)})`;
+    await Promise.all([
+      run(ctx.orgId, second, null),
+      run(ctx.orgId, 30 * second, null),
+      run(ctx.orgId, second, { status: "up" }),
+      run(ctx.orgId, 2 * minute, null),
+      run((await newOrg(system)).orgId, second, null),
+    ]);
 
-  const create = async (url: string) => (await createTarget(ctx, validate(TargetCreate, { name: url, check: { type: "http", url } }))).id;
-  for (const url of ["https://a.example.org/1", "https://a.example.org/2", "http://a.example.org/", "https://b.example.org/"]) {
-    const id = await create(url);
-    await sql`update target_states set status = 'error', status_until = ${new Date(noon + minute)}, last_error = 'circuit_open' where target_id = ${id}`;
-  }
-  await sql`update target_states set status_until = ${new Date(noon - 1)} where target_id = ${await create("https://stale.example.org/")}`;
+    const create = async (url: string) =>
+      (await createTarget(ctx, validate(TargetCreate, { name: url, check: { type: "http", url } }))).id;
+    for (const url of [
+      "https://a.example.org/1",
+      "https://a.example.org/2",
+      "http://a.example.org/",
+      "https://b.example.org/",
+    ]) {
+      const id = await create(url);
+      await sql`update target_states set status = 'error', status_until = ${new Date(noon + minute)}, last_error = 'circuit_open' where target_id = ${id}`;
+    }
+    await sql`update target_states set status_until = ${new Date(noon - 1)} where target_id = ${await create("https://stale.example.org/")}`;
 
-  const id = await create("https://c.example.org/");
-  const results = [agentResult(id, noon), agentResult(id, noon + hour), agentResult(newId(), noon), agentResult(newId(), noon)];
-  await ingest(eu, { protocol: protocolVersion, results, runs: [] });
-  t.strictSame((await summary()).system, { in_flight_checks: 2, result_queue_depth: 0, dropped_results_last_5m: 3, circuit_breakers_open: 3 });
+    const id = await create("https://c.example.org/");
+    const results = [
+      agentResult(id, noon),
+      agentResult(id, noon + hour),
+      agentResult(newId(), noon),
+      agentResult(newId(), noon),
+    ];
+    await ingest(eu, { protocol: protocolVersion, results, runs: [] });
+    t.strictSame((await summary()).system, {
+      in_flight_checks: 2,
+      result_queue_depth: 0,
+      dropped_results_last_5m: 3,
+      circuit_breakers_open: 3,
+    });
 
-  // Whoever holds the evidence of the target keeps the next batch waiting.
-  await sql
-    .begin(async (held) => {
-      await held`select 1 from target_states where target_id = ${id} for update`;
-      const waiting = ingest(eu, { protocol: protocolVersion, results: [agentResult(id, noon - minute), agentResult(id, noon - 2 * minute)], runs: [] });
-      clock.advance(6 * second);
-      t.equal((await summary()).system.result_queue_depth, 2);
-      await held`select 1`;
-      return [waiting];
-    })
-    .then(async ([waiting]) => await waiting);
-  t.equal(ingest.load.queued, 0);
-  await t.rejects(ingest(eu, { protocol: protocolVersion, results: [agentResult(id, noon, { error: "\0" })], runs: [] }));
-  t.equal(ingest.load.queued, 0, "a batch that fails is not on its way either");
-});
+    // Whoever holds the evidence of the target keeps the next batch waiting.
+    await sql
+      .begin(async (held) => {
+        await held`select 1 from target_states where target_id = ${id} for update`;
+        const waiting = ingest(eu, {
+          protocol: protocolVersion,
+          results: [agentResult(id, noon - minute), agentResult(id, noon - 2 * minute)],
+          runs: [],
+        });
+        clock.advance(6 * second);
+        t.equal((await summary()).system.result_queue_depth, 2);
+        await held`select 1`;
+        return [waiting];
+      })
+      .then(async ([waiting]) => await waiting);
+    t.equal(ingest.load.queued, 0);
+    await t.rejects(
+      ingest(eu, { protocol: protocolVersion, results: [agentResult(id, noon, { error: "\0" })], runs: [] }),
+    );
+    t.equal(ingest.load.queued, 0, "a batch that fails is not on its way either");
+  },
+);
 
 t.test("drops are remembered for five minutes", async (t) => {
   const own = openLoad();
@@ -163,32 +212,41 @@ t.test("drops are remembered for five minutes", async (t) => {
   own.drop(0, noon + second);
   own.drop(4, noon + 2 * minute);
   t.strictSame(
-    [noon, noon + 2 * minute, noon + 5 * minute - 1, noon + 5 * minute, noon + 7 * minute].map((now) => own.droppedLately(now)),
+    [noon, noon + 2 * minute, noon + 5 * minute - 1, noon + 5 * minute, noon + 7 * minute].map((now) =>
+      own.droppedLately(now),
+    ),
     [7, 7, 7, 4, 0],
   );
 });
 
-t.test("a summary is kept for 5 s per organisation, computed once for a crowd, and not kept when it fails", async (t) => {
-  const [first, other] = [caller, await newOrg(system)];
-  const answers = await Promise.all(Array.from({ length: 20 }, summary));
-  t.equal(asked, 1);
-  t.ok(answers.every((answer) => JSON.stringify(answer) === JSON.stringify(answers[0])));
-  await setStatus(system, await newTarget(first), "up");
-  clock.advance(5 * second);
-  t.match((await summary()).targets, { total: 0 });
-  clock.advance(1);
-  t.match((await summary()).targets, { total: 1 });
-  caller = other;
-  t.match((await summary()).targets, { total: 0 }, "another organisation has its own");
-  t.equal(asked, 3);
+t.test(
+  "a summary is kept for 5 s per organisation, computed once for a crowd, and not kept when it fails",
+  async (t) => {
+    const [first, other] = [caller, await newOrg(system)];
+    const answers = await Promise.all(Array.from({ length: 20 }, summary));
+    t.equal(asked, 1);
+    t.ok(answers.every((answer) => JSON.stringify(answer) === JSON.stringify(answers[0])));
+    await setStatus(system, await newTarget(first), "up");
+    clock.advance(5 * second);
+    t.match((await summary()).targets, { total: 0 });
+    clock.advance(1);
+    t.match((await summary()).targets, { total: 1 });
+    caller = other;
+    t.match((await summary()).targets, { total: 0 }, "another organisation has its own");
+    t.equal(asked, 3);
 
-  caller = await newOrg(system);
-  load = async () => {
-    throw new Error("the database is away");
-  };
-  t.match(await ask("GET", path), { status: 500, body: { error: { code: "INTERNAL" } } });
-  load = pipelineLoad(ingest);
-  t.equal((await ask("GET", path)).status, 200);
-  caller = { ...caller, scopes: new Set(["incidents:read"]) };
-  t.match(await ask("GET", path), { status: 403, body: { error: { code: "INSUFFICIENT_SCOPE" } } }, "also from the cache");
-});
+    caller = await newOrg(system);
+    load = async () => {
+      throw new Error("the database is away");
+    };
+    t.match(await ask("GET", path), { status: 500, body: { error: { code: "INTERNAL" } } });
+    load = pipelineLoad(ingest);
+    t.equal((await ask("GET", path)).status, 200);
+    caller = { ...caller, scopes: new Set(["incidents:read"]) };
+    t.match(
+      await ask("GET", path),
+      { status: 403, body: { error: { code: "INSUFFICIENT_SCOPE" } } },
+      "also from the cache",
+    );
+  },
+);

@@ -5,7 +5,11 @@ const count = (description: string, example = 0) => Type.Integer({ description, 
 export const DashboardSummary = Type.Object(
   {
     targets: Type.Object(
-      { total: count("All of them", 12), enabled: count("Those that are checked", 11), disabled: count("Those that are paused", 1) },
+      {
+        total: count("All of them", 12),
+        enabled: count("Those that are checked", 11),
+        disabled: count("Those that are paused", 1),
+      },
       { additionalProperties: false, description: "How many there are" },
     ),
     current_status: Type.Object(
@@ -16,7 +20,10 @@ export const DashboardSummary = Type.Object(
         error: count("Could not be checked"),
         unknown: count("Without a region that has reported lately"),
       },
-      { additionalProperties: false, description: "How the enabled targets read now; paused ones are in none of these" },
+      {
+        additionalProperties: false,
+        description: "How the enabled targets read now; paused ones are in none of these",
+      },
     ),
     last_24h: Type.Object(
       {
@@ -25,7 +32,10 @@ export const DashboardSummary = Type.Object(
           15_840,
         ),
         checks_up: count("Runs that found their target up, not degraded", 15_828),
-        uptime_pct: Type.Number({ description: "Share of runs that found the target up or degraded, percent; 100 without any run", examples: [99.92] }),
+        uptime_pct: Type.Number({
+          description: "Share of runs that found the target up or degraded, percent; 100 without any run",
+          examples: [99.92],
+        }),
         incidents: count("Incidents that began in the last 24 hours", 1),
       },
       { additionalProperties: false, description: "The last 24 hours" },
@@ -39,7 +49,9 @@ export const DashboardSummary = Type.Object(
         dropped_results_last_5m: count(
           "Results of the whole instance that were not taken here: of a time that cannot be, or of a target that the region does not probe (any more)",
         ),
-        circuit_breakers_open: count("Hosts (with port) of enabled targets whose last run was not made because the circuit breaker is open"),
+        circuit_breakers_open: count(
+          "Hosts (with port) of enabled targets whose last run was not made because the circuit breaker is open",
+        ),
       },
       { additionalProperties: false, description: "How StatusMesh itself is doing" },
     ),

@@ -22,7 +22,13 @@ function cacheOf(ctx: Ctx): Summaries {
   let cache = caches.get(ctx.sql);
   if (cache === undefined) {
     // Asked for again while it is computed, a key waits for that computation; one that fails is not kept.
-    cache = new LRUCache({ max: maxOrgs, ttl: freshMs, ttlResolution: 0, perf: { now: () => ctx.clock.now() }, fetchMethod: (_org, _stale, { context }) => context() });
+    cache = new LRUCache({
+      max: maxOrgs,
+      ttl: freshMs,
+      ttlResolution: 0,
+      perf: { now: () => ctx.clock.now() },
+      fetchMethod: (_org, _stale, { context }) => context(),
+    });
     caches.set(ctx.sql, cache);
   }
   return cache;
@@ -48,7 +54,17 @@ async function compute(ctx: Ctx, load: PipelineLoad): Promise<DashboardSummary> 
   return {
     targets: { total: enabled + paused, enabled, disabled: paused },
     current_status,
-    last_24h: { checks_total: runs.up + runs.down + runs.degraded + runs.error, checks_up: runs.up, uptime_pct: uptimePct(runs) ?? 100, incidents },
-    system: { in_flight_checks: pipeline.inFlight, result_queue_depth: pipeline.queued, dropped_results_last_5m: pipeline.dropped, circuit_breakers_open: circuits },
+    last_24h: {
+      checks_total: runs.up + runs.down + runs.degraded + runs.error,
+      checks_up: runs.up,
+      uptime_pct: uptimePct(runs) ?? 100,
+      incidents,
+    },
+    system: {
+      in_flight_checks: pipeline.inFlight,
+      result_queue_depth: pipeline.queued,
+      dropped_results_last_5m: pipeline.dropped,
+      circuit_breakers_open: circuits,
+    },
   };
 }

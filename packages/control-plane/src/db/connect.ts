@@ -2,7 +2,9 @@ import postgres, { type Options, type PostgresType, type Sql } from "postgres";
 import { StartupError } from "../startup-error.ts";
 
 /** Where a database is: a URL that somebody configured, or the Unix socket of the embedded one. */
-export type DatabaseAddress = { readonly url: string } | { readonly path: string; readonly database: string; readonly username: string };
+export type DatabaseAddress =
+  | { readonly url: string }
+  | { readonly path: string; readonly database: string; readonly username: string };
 
 export interface PoolOptions {
   /** Most connections at once. */
@@ -25,10 +27,20 @@ export function openPool(address: DatabaseAddress, { max = 10 }: PoolOptions = {
     idle_timeout: 3,
     connect_timeout: 10,
     backoff: (retries: number) => Math.min(0.05 * 2 ** retries, 2),
-    connection: { application_name: "statusmesh", TimeZone: "UTC", statement_timeout: 30_000, idle_in_transaction_session_timeout: 30_000 },
+    connection: {
+      application_name: "statusmesh",
+      TimeZone: "UTC",
+      statement_timeout: 30_000,
+      idle_in_transaction_session_timeout: 30_000,
+    },
     onnotice: () => {},
     types: {
-      bigint: { to: 20, from: [20], serialize: String, parse: (text: string) => (Number.isSafeInteger(Number(text)) ? Number(text) : text) },
+      bigint: {
+        to: 20,
+        from: [20],
+        serialize: String,
+        parse: (text: string) => (Number.isSafeInteger(Number(text)) ? Number(text) : text),
+      },
       // Only sums and averages are numeric here, so a double holds them.
       numeric: { to: 1700, from: [1700], serialize: String, parse: Number },
     },
@@ -36,7 +48,9 @@ export function openPool(address: DatabaseAddress, { max = 10 }: PoolOptions = {
   // The helpers that the type parameter would add for custom types are not used: a plain Sql is all that callers need.
   if ("path" in address) return postgres({ ...options, ...address }) as unknown as Sql;
   if (!URL.canParse(address.url))
-    throw new StartupError("database.url is not a URL like postgres://user:password@host:5432/name. Write special characters in the password as %XX.");
+    throw new StartupError(
+      "database.url is not a URL like postgres://user:password@host:5432/name. Write special characters in the password as %XX.",
+    );
   return postgres(address.url, options) as unknown as Sql;
 }
 
@@ -47,7 +61,12 @@ export function openPool(address: DatabaseAddress, { max = 10 }: PoolOptions = {
  */
 export function openSession(pool: Sql): Sql {
   // The client takes its own parsed options back, as its `listen` does; the declared types do not know that.
-  const options = { ...pool.options, max: 1, idle_timeout: 0, connection: { ...pool.options.connection, statement_timeout: 0 } };
+  const options = {
+    ...pool.options,
+    max: 1,
+    idle_timeout: 0,
+    connection: { ...pool.options.connection, statement_timeout: 0 },
+  };
   return postgres(options as unknown as Options<Record<string, PostgresType>>) as unknown as Sql;
 }
 
@@ -57,13 +76,21 @@ export async function openDatabase(address: DatabaseAddress, options: PoolOption
   // A port that accepts and hangs up makes the client try for ever, so the deadline is ours.
   let timer: NodeJS.Timeout | undefined;
   const deadline = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(Object.assign(new Error("no answer"), { code: "CONNECT_TIMEOUT" })), startupDeadlineMs);
+    timer = setTimeout(
+      () => reject(Object.assign(new Error("no answer"), { code: "CONNECT_TIMEOUT" })),
+      startupDeadlineMs,
+    );
   });
   try {
-    const [row] = await Promise.race([sql<{ version: string }[]>`select current_setting('server_version') as version`, deadline]);
+    const [row] = await Promise.race([
+      sql<{ version: string }[]>`select current_setting('server_version') as version`,
+      deadline,
+    ]);
     const version = row?.version ?? "";
     if (Number.parseInt(version, 10) < oldestServer) {
-      throw new StartupError(`The database ${nameOf(address)} is PostgreSQL ${version}. StatusMesh needs ${oldestServer} or newer.`);
+      throw new StartupError(
+        `The database ${nameOf(address)} is PostgreSQL ${version}. StatusMesh needs ${oldestServer} or newer.`,
+      );
     }
     return sql;
   } catch (error) {

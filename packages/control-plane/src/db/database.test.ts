@@ -44,9 +44,21 @@ function migrationFolder(files: Record<string, string>): string {
 
 t.test("values come in the types that the code counts on", async (t) => {
   const { sql } = await emptyDatabase(t);
-  const [row] = await sql`select 5::int8 as small, 9007199254740993::int8 as large, sum(n) as total, '2026-11-20T13:00:00.123+02'::timestamptz as at,
+  const [row] =
+    await sql`select 5::int8 as small, 9007199254740993::int8 as large, sum(n) as total, '2026-11-20T13:00:00.123+02'::timestamptz as at,
     array[1, 2]::int8[] as list, current_setting('TimeZone') as zone, current_setting('statement_timeout') as timeout from (values (1::int8), (2)) as v (n)`;
-  t.strictSame({ ...row }, { small: 5, large: "9007199254740993", total: 3, at: new Date("2026-11-20T11:00:00.123Z"), list: [1, 2], zone: "UTC", timeout: "30s" });
+  t.strictSame(
+    { ...row },
+    {
+      small: 5,
+      large: "9007199254740993",
+      total: 3,
+      at: new Date("2026-11-20T11:00:00.123Z"),
+      list: [1, 2],
+      zone: "UTC",
+      timeout: "30s",
+    },
+  );
   t.strictSame(
     [...(await sql`select ${2 ** 53 - 1}::int8 as n, ${"9007199254740993"}::int8 as m, ${0.5}::numeric as half`)],
     [{ n: 2 ** 53 - 1, m: "9007199254740993", half: 0.5 }],
@@ -59,8 +71,14 @@ t.test("a database that cannot be used says why in one line, without the passwor
   t.teardown(() => silent.close());
   const { path, username } = server.address as { path: string; username: string };
   const cases: [DatabaseAddress, RegExp][] = [
-    [{ url: "postgres://u:s3cret@127.0.0.1:1/sm" }, /^The database sm at 127\.0\.0\.1:1 cannot be reached \(ECONNREFUSED\)/],
-    [{ url: "postgres://u:s3cret@no-such-host.invalid/sm" }, /^The host of the database sm at no-such-host\.invalid cannot be resolved/],
+    [
+      { url: "postgres://u:s3cret@127.0.0.1:1/sm" },
+      /^The database sm at 127\.0\.0\.1:1 cannot be reached \(ECONNREFUSED\)/,
+    ],
+    [
+      { url: "postgres://u:s3cret@no-such-host.invalid/sm" },
+      /^The host of the database sm at no-such-host\.invalid cannot be resolved/,
+    ],
     [{ url: "postgres://u:s3cret@[half/sm" }, /^database\.url is not a URL/],
     [{ path, username, database: "absent" }, /^The database .* does not exist/],
     [{ path, username: "nobody", database: "statusmesh" }, /^The database .* refused the user or the password/],
@@ -97,11 +115,17 @@ t.test("migrations run once, in order, also when several processes start at once
 
 t.test("a history that does not fit is refused, and a failing migration leaves nothing", async (t) => {
   const { sql } = await emptyDatabase(t);
-  const folder = migrationFolder({ "0001_one.sql": "create table one (n int);", "0003_three.sql": "create table three (n int);" });
+  const folder = migrationFolder({
+    "0001_one.sql": "create table one (n int);",
+    "0003_three.sql": "create table three (n int);",
+  });
   await migrate(sql, folder);
 
   fs.writeFileSync(join(folder, "0004_bad.sql"), "create table half (n int); select nonsense;");
-  await t.rejects(migrate(sql, folder), { name: "StartupError", message: /^The migration 0004_bad failed and was undone: column "nonsense" does not exist/ });
+  await t.rejects(migrate(sql, folder), {
+    name: "StartupError",
+    message: /^The migration 0004_bad failed and was undone: column "nonsense" does not exist/,
+  });
   t.strictSame([...(await sql`select to_regclass('half') as half`)], [{ half: null }]);
   fs.rmSync(join(folder, "0004_bad.sql"));
 
@@ -117,7 +141,10 @@ t.test("a history that does not fit is refused, and a failing migration leaves n
   await t.rejects(migrate(sql, folder), /The database is newer than this StatusMesh: it has the migration 0003_three/);
 
   await t.rejects(migrate(sql, migrationFolder({ "1_short.sql": "" })), /1_short\.sql is not named NNNN_name\.sql/);
-  await t.rejects(migrate(sql, migrationFolder({ "0001_a.sql": "", "0001_b.sql": "" })), /Two migrations have the number 0001/);
+  await t.rejects(
+    migrate(sql, migrationFolder({ "0001_a.sql": "", "0001_b.sql": "" })),
+    /Two migrations have the number 0001/,
+  );
 });
 
 t.test("the hub passes notifications on, and wakes everybody after a lost connection", async (t) => {
@@ -225,7 +252,8 @@ t.test("old partitions go without stopping readers, also after an interrupted re
   await read;
   const dropping = dropOldPartitions(sql, now, 3);
   // The detach itself waits for the reader; before that there is nothing to see.
-  const waiting = () => sql`select 1 from pg_stat_activity where datname = current_database() and query like '%concurrently' and wait_event_type = 'Lock'`;
+  const waiting = () =>
+    sql`select 1 from pg_stat_activity where datname = current_database() and query like '%concurrently' and wait_event_type = 'Lock'`;
   for (let tries = 0; (await waiting()).length === 0 && tries < 200; tries++) await sleep(25);
   t.strictSame(await dropOldPartitions(sql, now, 3), [], "a second removal leaves it to the first");
   await sql`insert into results values (gen_random_uuid(), ${now}, 'x')`;
@@ -235,6 +263,11 @@ t.test("old partitions go without stopping readers, also after an interrupted re
   t.strictSame((await dropping).sort(), ["results_20261114", "results_20261115", "results_20261116"]);
   t.strictSame(
     [...(await sql`select relname as name from pg_class where relname ~ '^results_[0-9]+$' order by 1`)],
-    [{ name: "results_20261117" }, { name: "results_20261118" }, { name: "results_20261119" }, { name: "results_20261120" }],
+    [
+      { name: "results_20261117" },
+      { name: "results_20261118" },
+      { name: "results_20261119" },
+      { name: "results_20261120" },
+    ],
   );
 });

@@ -29,11 +29,18 @@ export function findBinaries(platform: string = process.platform, arch: string =
   const root = realpathSync(dirname(dirname(main)));
   linkLibraries(root);
   const { version } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as { version: string };
-  return { initdb: join(root, "native/bin/initdb"), postgres: join(root, "native/bin/postgres"), major: version.split(".", 1)[0]! };
+  return {
+    initdb: join(root, "native/bin/initdb"),
+    postgres: join(root, "native/bin/postgres"),
+    major: version.split(".", 1)[0]!,
+  };
 }
 
 function linkLibraries(root: string): void {
-  const links = JSON.parse(readFileSync(join(root, "native/pg-symlinks.json"), "utf8")) as { source: string; target: string }[];
+  const links = JSON.parse(readFileSync(join(root, "native/pg-symlinks.json"), "utf8")) as {
+    source: string;
+    target: string;
+  }[];
   for (const { source, target } of links) {
     const link = join(root, target);
     if (existsSync(link)) continue;
@@ -43,9 +50,12 @@ function linkLibraries(root: string): void {
     } catch (error) {
       const { code } = error as NodeJS.ErrnoException;
       if (code === "EEXIST") continue;
-      throw new StartupError(`The library links of the bundled PostgreSQL cannot be made in ${root} (${code}): start StatusMesh once as the owner of that folder.`, {
-        cause: error,
-      });
+      throw new StartupError(
+        `The library links of the bundled PostgreSQL cannot be made in ${root} (${code}): start StatusMesh once as the owner of that folder.`,
+        {
+          cause: error,
+        },
+      );
     }
   }
 }

@@ -45,7 +45,12 @@ export function prepareFolder(dir: string, binaries: Binaries): Folder {
       `The folder ${pgdata} belongs to user id ${holder.uid}, and StatusMesh runs as ${self}: run it as that user, or as root give the folder away with "chown -R ${self} ${pgdata}".`,
     );
   }
-  const owner = self !== 0 ? {} : holder !== undefined && holder.uid !== 0 ? { uid: holder.uid, gid: holder.gid } : { uid: unprivileged, gid: unprivileged };
+  const owner =
+    self !== 0
+      ? {}
+      : holder !== undefined && holder.uid !== 0
+        ? { uid: holder.uid, gid: holder.gid }
+        : { uid: unprivileged, gid: unprivileged };
   if (owner.uid !== undefined) {
     if (!mayEnter(dataDir, owner)) fs.chmodSync(dataDir, fs.statSync(dataDir).mode | 0o001);
     requireWay(dirname(dataDir), owner, "Move data.dir (SM_DATA__DIR) elsewhere");
@@ -91,13 +96,20 @@ export async function ensureCluster({ dataDir, pgdata, owner }: Folder, { initdb
       fs.mkdirSync(fresh, { mode: 0o700 });
       if (owner.uid !== undefined) fs.chownSync(fresh, owner.uid, owner.gid!);
       const locale = ["--encoding=UTF8", "--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"];
-      await run(initdb, ["-D", fresh, "-U", "statusmesh", "--auth-local=trust", "--auth-host=reject", "--no-instructions", ...locale], { ...owner, cwd: fresh });
+      await run(
+        initdb,
+        ["-D", fresh, "-U", "statusmesh", "--auth-local=trust", "--auth-host=reject", "--no-instructions", ...locale],
+        { ...owner, cwd: fresh },
+      );
       fs.renameSync(fresh, pgdata);
     } catch (error) {
       if (!fs.existsSync(versionFile))
         throw error instanceof StartupError
           ? error
-          : new StartupError(`The database folder ${pgdata} cannot be made: ${error instanceof Error ? error.message : String(error)}`, { cause: error });
+          : new StartupError(
+              `The database folder ${pgdata} cannot be made: ${error instanceof Error ? error.message : String(error)}`,
+              { cause: error },
+            );
     } finally {
       fs.rmSync(fresh, { recursive: true, force: true });
     }
@@ -123,11 +135,19 @@ function run(program: string, args: string[], options: { uid?: number; gid?: num
     child.stderr.setEncoding("utf8").on("data", (text: string) => (complaint = (complaint + text).slice(-2000)));
     child.on("error", (error) =>
       reject(
-        new StartupError(`The bundled PostgreSQL cannot run here: ${error.message}. It needs glibc on Linux; otherwise set database.url (SM_DATABASE__URL) to a server of yours.`),
+        new StartupError(
+          `The bundled PostgreSQL cannot run here: ${error.message}. It needs glibc on Linux; otherwise set database.url (SM_DATABASE__URL) to a server of yours.`,
+        ),
       ),
     );
     child.on("close", (code) =>
-      code === 0 ? resolve() : reject(new StartupError(`The database folder cannot be made: ${complaint.trim().split("\n", 1)[0] || `initdb ended with code ${code}`}`)),
+      code === 0
+        ? resolve()
+        : reject(
+            new StartupError(
+              `The database folder cannot be made: ${complaint.trim().split("\n", 1)[0] || `initdb ended with code ${code}`}`,
+            ),
+          ),
     );
   });
 }
@@ -142,19 +162,26 @@ export const serverEnv: NodeJS.ProcessEnv = { PATH: process.env["PATH"], LC_ALL:
 export function socketFolder({ dataDir, pgdata, owner }: Folder): string {
   if (Buffer.byteLength(join(pgdata, socketName)) <= socketPathLimit) return pgdata;
   const name = `statusmesh-${createHash("sha256").update(dataDir).digest("hex").slice(0, 16)}`;
-  const dir = [tmpdir(), "/tmp"].map((parent) => join(parent, name)).find((path) => Buffer.byteLength(join(path, socketName)) <= socketPathLimit)!;
+  const dir = [tmpdir(), "/tmp"]
+    .map((parent) => join(parent, name))
+    .find((path) => Buffer.byteLength(join(path, socketName)) <= socketPathLimit)!;
   const uid = owner.uid ?? process.getuid?.() ?? 0;
   try {
     fs.mkdirSync(dir, { mode: 0o700 });
     if (owner.uid !== undefined) fs.chownSync(dir, owner.uid, owner.gid!);
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== "EEXIST")
-      throw new StartupError(`The folder ${dir} for the database socket cannot be made (${(error as NodeJS.ErrnoException).code}).`, { cause: error });
+      throw new StartupError(
+        `The folder ${dir} for the database socket cannot be made (${(error as NodeJS.ErrnoException).code}).`,
+        { cause: error },
+      );
   }
   const found = fs.lstatSync(dir);
   // Whoever owns that folder could pose as the database.
   if (!found.isDirectory() || (found.uid !== uid && found.uid !== 0) || (found.mode & 0o077) !== 0) {
-    throw new StartupError(`The folder ${dir} for the database socket belongs to somebody else or is open to others: remove it, or set data.dir (SM_DATA__DIR) to a shorter path.`);
+    throw new StartupError(
+      `The folder ${dir} for the database socket belongs to somebody else or is open to others: remove it, or set data.dir (SM_DATA__DIR) to a shorter path.`,
+    );
   }
   if (found.uid !== uid) fs.chownSync(dir, owner.uid!, owner.gid!);
   return dir;

@@ -20,7 +20,8 @@ const folder = (name: string) => join(root, name);
 
 const pidFileOf = (dataDir: string) => join(dataDir, "postgres/postmaster.pid");
 /** Of the recorded server; 0 when none is. */
-const pidOf = (dataDir: string) => (fs.existsSync(pidFileOf(dataDir)) ? Number(fs.readFileSync(pidFileOf(dataDir), "utf8").split("\n", 1)[0]) : 0);
+const pidOf = (dataDir: string) =>
+  fs.existsSync(pidFileOf(dataDir)) ? Number(fs.readFileSync(pidFileOf(dataDir), "utf8").split("\n", 1)[0]) : 0;
 
 async function query<T>(address: DatabaseAddress, text: string): Promise<T[]> {
   const sql = await openDatabase(address, { max: 1 });
@@ -36,7 +37,9 @@ async function startElsewhere(dataDir: string): Promise<ChildProcess> {
   const modules = ["./embedded.js", "../log.js"].map((file) => JSON.stringify(new URL(file, import.meta.url)));
   const script = `const { startEmbedded } = await import(${modules[0]}); const { silentLog } = await import(${modules[1]});
     await startEmbedded({ dataDir: ${JSON.stringify(dataDir)}, log: silentLog }); console.log("up"); setInterval(() => {}, 1000);`;
-  const child = spawn(process.execPath, ["--input-type=module", "-e", script], { stdio: ["ignore", "pipe", "inherit"] });
+  const child = spawn(process.execPath, ["--input-type=module", "-e", script], {
+    stdio: ["ignore", "pipe", "inherit"],
+  });
   await once(child.stdout, "data");
   return child;
 }
@@ -45,9 +48,13 @@ t.test("a first start makes the cluster, and a second one finds what was written
   const dataDir = folder("usual");
   const first = await startEmbedded({ dataDir, log });
   await query(first.address, "create table kept (word text); insert into kept values ('ätsch')");
-  t.strictSame(await query(first.address, "select current_setting('server_encoding') as encoding, current_setting('listen_addresses') as tcp, current_setting('fsync') as fsync"), [
-    { encoding: "UTF8", tcp: "", fsync: "on" },
-  ]);
+  t.strictSame(
+    await query(
+      first.address,
+      "select current_setting('server_encoding') as encoding, current_setting('listen_addresses') as tcp, current_setting('fsync') as fsync",
+    ),
+    [{ encoding: "UTF8", tcp: "", fsync: "on" }],
+  );
   await first.stop();
   await first.stop();
   t.notOk(fs.existsSync(pidFileOf(dataDir)), "no server is left");
@@ -123,7 +130,9 @@ t.test("a server that dies is started again, and the pool goes on", async (t) =>
   let answer: { n: number; started: Date } | null = null;
   const started = new Date();
   for (let tries = 0; (answer === null || answer.started < started) && tries < 200; tries++) {
-    answer = await sql<{ n: number; started: Date }[]>`select count(*) as n, pg_postmaster_start_time() as started from counted`.then(
+    answer = await sql<
+      { n: number; started: Date }[]
+    >`select count(*) as n, pg_postmaster_start_time() as started from counted`.then(
       ([row]) => row ?? null,
       () => null,
     );
@@ -144,7 +153,10 @@ t.test("one process holds a data folder", async (t) => {
   const dataDir = folder("usual");
   const holder = await startElsewhere(dataDir);
   const pid = pidOf(dataDir);
-  await t.rejects(startEmbedded({ dataDir, log }), { name: "StartupError", message: new RegExp(`^Another StatusMesh \\(process ${holder.pid}\\) already uses the data folder`) });
+  await t.rejects(startEmbedded({ dataDir, log }), {
+    name: "StartupError",
+    message: new RegExp(`^Another StatusMesh \\(process ${holder.pid}\\) already uses the data folder`),
+  });
 
   const beside = await startEmbedded({ dataDir, log, join: true });
   t.strictSame(await query(beside.address, "select 1 as one"), [{ one: 1 }], "a command beside it may join");

@@ -7,7 +7,16 @@ import type { Log } from "../log.ts";
 import { StartupError } from "../startup-error.ts";
 import type { DatabaseAddress } from "./connect.ts";
 import { findBinaries, type Binaries } from "./embedded-binaries.ts";
-import { ensureCluster, type Folder, prepareFolder, removeLeftovers, serverEnv, socketFolder, socketPath, writeSettings } from "./embedded-folder.ts";
+import {
+  ensureCluster,
+  type Folder,
+  prepareFolder,
+  removeLeftovers,
+  serverEnv,
+  socketFolder,
+  socketPath,
+  writeSettings,
+} from "./embedded-folder.ts";
 import { lockKeys } from "./locks.ts";
 
 /** Crash recovery of a large write-ahead log comes before the first connection. */
@@ -51,7 +60,12 @@ export async function startEmbedded({ dataDir, log, join: joins = false }: Embed
   let session = await server.open(onLoss, () => stopping);
 
   let held = await takeLock(session.sql);
-  for (const patience = performance.now() + lockPatienceMs; !held && !joins && performance.now() < patience; held = await takeLock(session.sql)) await sleep(50);
+  for (
+    const patience = performance.now() + lockPatienceMs;
+    !held && !joins && performance.now() < patience;
+    held = await takeLock(session.sql)
+  )
+    await sleep(50);
   if (!held) {
     const holder = await lockHolder(session.sql);
     stopping = true;
@@ -80,10 +94,15 @@ export async function startEmbedded({ dataDir, log, join: joins = false }: Embed
       log.error({ log: folder.logFile }, "the embedded PostgreSQL went away, starting it again");
       try {
         session = await server.open(onLoss, () => stopping);
-        if (!(await takeLock(session.sql))) log.error({ folder: folder.dataDir }, "another StatusMesh has taken the data folder meanwhile");
+        if (!(await takeLock(session.sql)))
+          log.error({ folder: folder.dataDir }, "another StatusMesh has taken the data folder meanwhile");
         return;
       } catch (error) {
-        if (!stopping) log.error({ reason: error instanceof Error ? error.message : String(error) }, "the embedded PostgreSQL does not start");
+        if (!stopping)
+          log.error(
+            { reason: error instanceof Error ? error.message : String(error) },
+            "the embedded PostgreSQL does not start",
+          );
         await sleep(stopping ? 0 : 1000);
       }
     }
@@ -125,7 +144,13 @@ function makeServer(folder: Folder, binaries: Binaries, log: Log) {
     capLog(logFile);
     const output = fs.openSync(logFile, "a", 0o600);
     // Detached: Ctrl-C goes to the whole terminal group, and the database must outlive what still writes to it.
-    const child = spawn(binaries.postgres, ["-D", pgdata], { ...owner, detached: true, cwd: pgdata, env: serverEnv, stdio: ["ignore", output, output] });
+    const child = spawn(binaries.postgres, ["-D", pgdata], {
+      ...owner,
+      detached: true,
+      cwd: pgdata,
+      env: serverEnv,
+      stdio: ["ignore", output, output],
+    });
     fs.closeSync(output);
     const state = { pid: child.pid, ended: false };
     child.on("error", () => (state.ended = true));
@@ -144,7 +169,8 @@ function makeServer(folder: Folder, binaries: Binaries, log: Log) {
       const running = runningServer(pgdata);
       if (running !== null) socketDir = running.socketDir;
       else if (launched === null || launched.ended) {
-        if (!adopted && ++failures === 3) throw new StartupError(`The embedded PostgreSQL does not start: ${lastComplaint(logFile)} (${logFile})`);
+        if (!adopted && ++failures === 3)
+          throw new StartupError(`The embedded PostgreSQL does not start: ${lastComplaint(logFile)} (${logFile})`);
         await sleep(200 * failures);
         launch(!adopted);
         adopted = false;
@@ -156,7 +182,9 @@ function makeServer(folder: Folder, binaries: Binaries, log: Log) {
       }
       pause = Math.min(pause * 1.2, 100);
     }
-    throw new StartupError(`The embedded PostgreSQL did not answer within ${startDeadlineMs / 1000} s: ${lastComplaint(logFile)} (${logFile})`);
+    throw new StartupError(
+      `The embedded PostgreSQL did not answer within ${startDeadlineMs / 1000} s: ${lastComplaint(logFile)} (${logFile})`,
+    );
   }
 
   async function stop(): Promise<void> {
@@ -210,8 +238,12 @@ async function tryConnect(path: string, onLoss: () => void): Promise<Sql | null>
   } catch (error) {
     await sql.end({ timeout: 0 });
     const { code = "" } = error as { code?: string };
-    if (["ENOENT", "ECONNREFUSED", "ECONNRESET", "EPIPE", "CONNECTION_CLOSED", "57P03", "57P01"].includes(code)) return null;
-    throw new StartupError(`The embedded PostgreSQL refuses connections: ${error instanceof Error ? error.message : String(error)}`, { cause: error });
+    if (["ENOENT", "ECONNREFUSED", "ECONNRESET", "EPIPE", "CONNECTION_CLOSED", "57P03", "57P01"].includes(code))
+      return null;
+    throw new StartupError(
+      `The embedded PostgreSQL refuses connections: ${error instanceof Error ? error.message : String(error)}`,
+      { cause: error },
+    );
   }
 }
 
@@ -260,7 +292,8 @@ function signalTo(pid: number, signal: NodeJS.Signals | 0): boolean {
 function removeForeignPid(pgdata: string, again: boolean): void {
   const file = join(pgdata, "postmaster.pid");
   const found = readPidFile(pgdata);
-  if (found === null && again && fs.statSync(file, { throwIfNoEntry: false })?.size === 0) fs.rmSync(file, { force: true });
+  if (found === null && again && fs.statSync(file, { throwIfNoEntry: false })?.size === 0)
+    fs.rmSync(file, { force: true });
   if (found === null || process.platform !== "linux") return;
   // Some other PostgreSQL program may really work on this folder: it keeps its file.
   if (basename(commandLine(found.pid)[0] ?? "") !== "postgres") fs.rmSync(file, { force: true });

@@ -58,7 +58,8 @@ export async function migrate(sql: Sql, folder: string = migrationsFolder): Prom
 export async function pendingMigrations(sql: Sql, folder: string = migrationsFolder): Promise<string[]> {
   const migrations = readMigrations(folder);
   const [table] = await sql<{ there: boolean }[]>`select to_regclass('schema_migrations') is not null as there`;
-  const done = table?.there === true ? await sql<Recorded[]>`select name, sha256 from schema_migrations order by name` : [];
+  const done =
+    table?.there === true ? await sql<Recorded[]>`select name, sha256 from schema_migrations order by name` : [];
   firstPending(migrations, done);
   return migrations.slice(done.length).map(({ name }) => name);
 }
@@ -73,7 +74,10 @@ async function runNext(tx: TransactionSql, migrations: readonly Migration[]): Pr
   try {
     await tx.unsafe(next.text);
   } catch (error) {
-    throw new StartupError(`The migration ${next.name} failed and was undone: ${error instanceof Error ? error.message : String(error)}`, { cause: error });
+    throw new StartupError(
+      `The migration ${next.name} failed and was undone: ${error instanceof Error ? error.message : String(error)}`,
+      { cause: error },
+    );
   }
   await tx`insert into schema_migrations (name, sha256) values (${next.name}, ${next.sha256})`;
   return next.name;
@@ -90,11 +94,18 @@ function firstPending(migrations: readonly Migration[], done: readonly Recorded[
   for (const [index, { name, sha256 }] of done.entries()) {
     const own = migrations[index];
     if (!migrations.some((migration) => migration.name === name)) {
-      throw new StartupError(`The database is newer than this StatusMesh: it has the migration ${name}. Start that version or a later one.`);
+      throw new StartupError(
+        `The database is newer than this StatusMesh: it has the migration ${name}. Start that version or a later one.`,
+      );
     }
-    if (own?.name !== name) throw new StartupError(`The migration ${own?.name} comes before ${name}, which has run already. Migrations only go forward: give it a later number.`);
+    if (own?.name !== name)
+      throw new StartupError(
+        `The migration ${own?.name} comes before ${name}, which has run already. Migrations only go forward: give it a later number.`,
+      );
     if (own.sha256 !== sha256)
-      throw new StartupError(`The migration ${name} was changed after it had run on this database. Put the file back, and write the change as a new migration.`);
+      throw new StartupError(
+        `The migration ${name} was changed after it had run on this database. Put the file back, and write the change as a new migration.`,
+      );
   }
   return migrations[done.length] ?? null;
 }

@@ -15,7 +15,11 @@ export interface Hub {
    * Waits at most `ms` milliseconds for a payload that `predicate` likes (a missed one always counts). True when it
    * came, false when the time ran out or `signal` fired. Ask for it before looking at the database, so that nothing falls between.
    */
-  wait(channel: string, ms: number, options?: { predicate?: (payload: string) => boolean; signal?: AbortSignal }): Promise<boolean>;
+  wait(
+    channel: string,
+    ms: number,
+    options?: { predicate?: (payload: string) => boolean; signal?: AbortSignal },
+  ): Promise<boolean>;
   /** Resolves when the server has confirmed that it listens on all channels asked for so far. */
   ready(): Promise<void>;
 }
@@ -43,7 +47,12 @@ export function openHub(sql: Sql, log: Log): Hub {
         resolve();
         tell(missed);
       });
-      listen.catch((error: unknown) => log.warn({ channel: name, reason: error instanceof Error ? error.message : String(error) }, "cannot listen for wake-ups yet"));
+      listen.catch((error: unknown) =>
+        log.warn(
+          { channel: name, reason: error instanceof Error ? error.message : String(error) },
+          "cannot listen for wake-ups yet",
+        ),
+      );
     });
     const channel = { listeners, listening };
     channels.set(name, channel);
@@ -57,7 +66,11 @@ export function openHub(sql: Sql, log: Log): Hub {
     return () => void listeners.delete(entry);
   }
 
-  function wait(channel: string, ms: number, { predicate, signal }: { predicate?: (payload: string) => boolean; signal?: AbortSignal } = {}): Promise<boolean> {
+  function wait(
+    channel: string,
+    ms: number,
+    { predicate, signal }: { predicate?: (payload: string) => boolean; signal?: AbortSignal } = {},
+  ): Promise<boolean> {
     return new Promise((resolve) => {
       if (signal?.aborted) return resolve(false);
       const finish = (came: boolean) => {
@@ -75,5 +88,9 @@ export function openHub(sql: Sql, log: Log): Hub {
     });
   }
 
-  return { on, wait, ready: async () => void (await Promise.all([...channels.values()].map(({ listening }) => listening))) };
+  return {
+    on,
+    wait,
+    ready: async () => void (await Promise.all([...channels.values()].map(({ listening }) => listening))),
+  };
 }

@@ -25,7 +25,9 @@ export async function ensurePartitions(sql: Sql, from: Date, to: Date): Promise<
       const name = partitionName(day);
       // A table of that name may be left from an interrupted removal; it is the same shape.
       await tx`create table if not exists ${tx(name)} (like ${tx(parent)} including all)`;
-      await tx.unsafe(`alter table ${parent} attach partition ${name} for values from ('${day.toISOString()}') to ('${new Date(day.getTime() + dayMs).toISOString()}')`);
+      await tx.unsafe(
+        `alter table ${parent} attach partition ${name} for values from ('${day.toISOString()}') to ('${new Date(day.getTime() + dayMs).toISOString()}')`,
+      );
       made.push(name);
     }
     return made;
@@ -48,7 +50,9 @@ export async function dropOldPartitions(sql: Sql, now: Date, keepDays: number): 
   const connection = openSession(sql);
   const dropped: string[] = [];
   try {
-    const [lock] = await connection<{ held: boolean }[]>`select pg_try_advisory_lock(${lockKeys.dropPartitions}) as held`;
+    const [lock] = await connection<
+      { held: boolean }[]
+    >`select pg_try_advisory_lock(${lockKeys.dropPartitions}) as held`;
     if (lock?.held !== true) return [];
     for (const { name, attached, pending } of await dayTables(connection)) {
       if (name >= oldest) continue;

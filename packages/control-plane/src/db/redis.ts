@@ -19,7 +19,10 @@ const clientOf = (url: string) =>
     url,
     disableOfflineQueue: true,
     pingInterval: 10_000,
-    socket: { connectTimeout: connectMs, reconnectStrategy: (retries: number) => Math.min(50 * 2 ** Math.min(retries, 10), slowestRetryMs) },
+    socket: {
+      connectTimeout: connectMs,
+      reconnectStrategy: (retries: number) => Math.min(50 * 2 ** Math.min(retries, 10), slowestRetryMs),
+    },
   });
 
 /** Starts to connect and returns at once: a command fails while the server is away. What happens to the connection is logged once per change. */
@@ -32,7 +35,11 @@ export function openRedis(url: string, log: Log): Redis {
   });
   // Without a listener the client's errors would end the process.
   client.on("error", (error: Error & { code?: string }) => {
-    if (state !== "away") log.warn({ reason: error.code ?? error.message }, "Redis is away: rate limits are counted in this process until it is back");
+    if (state !== "away")
+      log.warn(
+        { reason: error.code ?? error.message },
+        "Redis is away: rate limits are counted in this process until it is back",
+      );
     state = "away";
   });
   // It only fails when it is stopped before it ever succeeded; everything else is an error event and a next try.
@@ -42,7 +49,11 @@ export function openRedis(url: string, log: Log): Redis {
 
 /** Connects, asks once and leaves. Throws what went wrong. */
 export async function pingRedis(url: string): Promise<void> {
-  const client = createClient({ url, disableOfflineQueue: true, socket: { connectTimeout: connectMs, socketTimeout: connectMs, reconnectStrategy: false } });
+  const client = createClient({
+    url,
+    disableOfflineQueue: true,
+    socket: { connectTimeout: connectMs, socketTimeout: connectMs, reconnectStrategy: false },
+  });
   client.on("error", () => {});
   try {
     await client.connect();

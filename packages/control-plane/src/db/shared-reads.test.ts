@@ -8,7 +8,14 @@ function source() {
   const self = {
     state: "first",
     begun,
-    read: () => new Promise<string>((settle, fail) => void begun.push({ value: self.state, end: (error) => (error === undefined ? settle(begun.at(-1)!.value) : fail(error)) })),
+    read: () =>
+      new Promise<string>(
+        (settle, fail) =>
+          void begun.push({
+            value: self.state,
+            end: (error) => (error === undefined ? settle(begun.at(-1)!.value) : fail(error)),
+          }),
+      ),
   };
   return self;
 }

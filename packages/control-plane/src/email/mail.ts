@@ -21,7 +21,10 @@ const answerMs = 10_000;
  */
 export async function sendMail({ config, log }: Pick<System, "config" | "log">, mail: Mail): Promise<Mailed> {
   if (config.email.smtp_url === "") {
-    log.info({ to: mail.to, subject: mail.subject, text: mail.text }, "mail that was not sent, because email.smtp_url is not set");
+    log.info(
+      { to: mail.to, subject: mail.subject, text: mail.text },
+      "mail that was not sent, because email.smtp_url is not set",
+    );
     return "logged";
   }
   // A connection of its own for each mail: they are rare, and an idle one would be closed by the server anyway.
@@ -41,14 +44,18 @@ export async function sendMail({ config, log }: Pick<System, "config" | "log">, 
     return "sent";
   } catch (error) {
     // The text has a link that signs somebody in, so it is not logged here.
-    log.error({ to: mail.to, subject: mail.subject, reason: error instanceof Error ? error.message : String(error) }, "a mail could not be sent");
+    log.error(
+      { to: mail.to, subject: mail.subject, reason: error instanceof Error ? error.message : String(error) },
+      "a mail could not be sent",
+    );
     return "failed";
   } finally {
     transport.close();
   }
 }
 
-const transportTo = (url: string) => createTransport({ url, connectionTimeout: connectMs, greetingTimeout: connectMs, socketTimeout: answerMs });
+const transportTo = (url: string) =>
+  createTransport({ url, connectionTimeout: connectMs, greetingTimeout: connectMs, socketTimeout: answerMs });
 
 /** Connects to the mail server and signs in, and sends nothing. Throws what went wrong. */
 export async function checkMailServer(url: string): Promise<void> {

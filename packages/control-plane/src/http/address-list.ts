@@ -7,7 +7,11 @@ export function addressList(entries: readonly string[]): BlockList {
     const [address = "", bits, ...more] = entry.split("/");
     const family = isIP(address) === 6 ? "ipv6" : "ipv4";
     const most = family === "ipv6" ? 128 : 32;
-    if (isIP(address) === 0 || more.length > 0 || (bits !== undefined && (!/^\d{1,3}$/.test(bits) || Number(bits) > most)))
+    if (
+      isIP(address) === 0 ||
+      more.length > 0 ||
+      (bits !== undefined && (!/^\d{1,3}$/.test(bits) || Number(bits) > most))
+    )
       throw new TypeError(`${entry} is not an address or a range of addresses`);
     if (bits === undefined) list.addAddress(address, family);
     else list.addSubnet(address, Number(bits), family);

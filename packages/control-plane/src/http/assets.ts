@@ -41,7 +41,9 @@ export const assetsFolder = fileURLToPath(new URL("../../assets", import.meta.ur
  */
 export function loadAssets(folder: string = assetsFolder): Assets {
   const files = new Map<string, Asset>();
-  for (const entry of readdirSync(folder, { recursive: true, withFileTypes: true }).sort((a, b) => (join(a.parentPath, a.name) < join(b.parentPath, b.name) ? -1 : 1))) {
+  for (const entry of readdirSync(folder, { recursive: true, withFileTypes: true }).sort((a, b) =>
+    join(a.parentPath, a.name) < join(b.parentPath, b.name) ? -1 : 1,
+  )) {
     if (!entry.isFile() || entry.name.startsWith(".")) continue;
     const path = join(entry.parentPath, entry.name);
     files.set(relative(folder, path).split(sep).join("/"), read(path));
@@ -56,7 +58,8 @@ export function loadAssets(folder: string = assetsFolder): Assets {
     serve(http, next) {
       if (!http.path.startsWith("/assets/")) return next();
       atRoute(http, "/assets/{file}");
-      if (http.method !== "GET" && http.method !== "HEAD") throw new AppError("METHOD_NOT_ALLOWED", "Assets can only be read.");
+      if (http.method !== "GET" && http.method !== "HEAD")
+        throw new AppError("METHOD_NOT_ALLOWED", "Assets can only be read.");
       const asked = http.path.slice("/assets/".length);
       const hashed = asked.startsWith(`${hash}/`);
       // A lookup by exact name: no path of the request ever reaches the file system.
@@ -85,7 +88,13 @@ export function loadAssets(folder: string = assetsFolder): Assets {
 function read(path: string): Asset {
   const body = readFileSync(path);
   const packed = gzipSync(body, { level: 9 });
-  return { body, gzip: packed.length < body.length ? packed : null, etag: fingerprint(body), type: types[extname(path)] ?? "application/octet-stream" };
+  return {
+    body,
+    gzip: packed.length < body.length ? packed : null,
+    etag: fingerprint(body),
+    type: types[extname(path)] ?? "application/octet-stream",
+  };
 }
 
-const fingerprint = (content: Buffer | string): string => createHash("sha256").update(content).digest("base64url").slice(0, 12);
+const fingerprint = (content: Buffer | string): string =>
+  createHash("sha256").update(content).digest("base64url").slice(0, 12);

@@ -13,7 +13,10 @@ const maxDepth = 32;
  */
 export async function readJson(http: Context, limit: number): Promise<unknown> {
   if (http.is("application/json") === false || http.is("application/json") === null) {
-    throw new AppError("UNSUPPORTED_MEDIA_TYPE", "Send the body as JSON, with the header Content-Type: application/json.");
+    throw new AppError(
+      "UNSUPPORTED_MEDIA_TYPE",
+      "Send the body as JSON, with the header Content-Type: application/json.",
+    );
   }
   const text = decode(await readBytes(http, limit));
   let value: unknown;
@@ -37,7 +40,9 @@ export function bodyDigest(http: Context): string {
 const suspicious = /\\u|[0-9]{16}|[0-9][eE]|__proto__/;
 
 const isDeep = (value: unknown, depth: number): boolean =>
-  typeof value === "object" && value !== null && (depth >= maxDepth || Object.values(value).some((child) => isDeep(child, depth + 1)));
+  typeof value === "object" &&
+  value !== null &&
+  (depth >= maxDepth || Object.values(value).some((child) => isDeep(child, depth + 1)));
 
 const readers = new Map<number, ReturnType<typeof koaBody>>();
 
@@ -60,7 +65,12 @@ async function readBytes(http: Context, limit: number): Promise<Buffer> {
     await reader(http as never, async () => {});
   } catch (cause) {
     const status = (cause as { status?: number }).status;
-    if (status === 413) throw new AppError("PAYLOAD_TOO_LARGE", `The body is larger than the ${limit / 1_048_576} MiB that this route takes.`, { cause });
+    if (status === 413)
+      throw new AppError(
+        "PAYLOAD_TOO_LARGE",
+        `The body is larger than the ${limit / 1_048_576} MiB that this route takes.`,
+        { cause },
+      );
     throw new AppError("INVALID_BODY", "The body could not be read to its end.", { cause });
   }
   return Buffer.from(typeof http.request.body === "string" ? http.request.body : "", "latin1");
@@ -76,12 +86,20 @@ function decode(bytes: Buffer): string {
 
 function refuseUnstorable(value: unknown, pointer: string, depth: number): void {
   if (typeof value === "string") {
-    if (value.includes("\0")) throw new AppError("INVALID_BODY", "A text contains the character NUL, which cannot be stored.", { field: pointer });
-    if (!value.isWellFormed()) throw new AppError("INVALID_BODY", "A text contains half of a surrogate pair, which cannot be stored.", { field: pointer });
+    if (value.includes("\0"))
+      throw new AppError("INVALID_BODY", "A text contains the character NUL, which cannot be stored.", {
+        field: pointer,
+      });
+    if (!value.isWellFormed())
+      throw new AppError("INVALID_BODY", "A text contains half of a surrogate pair, which cannot be stored.", {
+        field: pointer,
+      });
   } else if (typeof value === "number") {
-    if (Math.abs(value) > Number.MAX_SAFE_INTEGER) throw new AppError("INVALID_BODY", "A number is too large to be kept exactly.", { field: pointer });
+    if (Math.abs(value) > Number.MAX_SAFE_INTEGER)
+      throw new AppError("INVALID_BODY", "A number is too large to be kept exactly.", { field: pointer });
   } else if (typeof value === "object" && value !== null) {
-    if (depth >= maxDepth) throw new AppError("INVALID_BODY", `The body is nested over ${maxDepth} levels deep.`, { field: pointer });
+    if (depth >= maxDepth)
+      throw new AppError("INVALID_BODY", `The body is nested over ${maxDepth} levels deep.`, { field: pointer });
     for (const [key, child] of Object.entries(value)) {
       const at = `${pointer}/${key.replaceAll("~", "~0").replaceAll("/", "~1")}`;
       if (key === "__proto__") throw new AppError("INVALID_BODY", "A field cannot be called __proto__.", { field: at });

@@ -9,7 +9,11 @@ const cell = { width: 6, gap: 2, height: 18 } as const;
 
 /** The path of the cells in one state: `M0 0h6v18h-6z` for each. Neighbours stay apart, so that each slice can be counted. */
 export function stripPath(cells: readonly string[], state: string): string {
-  return cells.map((own, at) => (own === state ? `M${at * (cell.width + cell.gap)} 0h${cell.width}v${cell.height}h-${cell.width}z` : "")).join("");
+  return cells
+    .map((own, at) =>
+      own === state ? `M${at * (cell.width + cell.gap)} 0h${cell.width}v${cell.height}h-${cell.width}z` : "",
+    )
+    .join("");
 }
 
 /**
@@ -19,7 +23,13 @@ export function stripPath(cells: readonly string[], state: string): string {
 export function strip(cells: readonly string[], label: string): Markup {
   const width = Math.max(cells.length * (cell.width + cell.gap) - cell.gap, 1);
   const paths = [...new Set(cells)].map((state) => html`<path class="c-${state}" d="${stripPath(cells, state)}" />`);
-  return html`<svg class="strip" viewBox="0 0 ${width} ${cell.height}" preserveAspectRatio="none" role="img" aria-label="${label}">
+  return html`<svg
+    class="strip"
+    viewBox="0 0 ${width} ${cell.height}"
+    preserveAspectRatio="none"
+    role="img"
+    aria-label="${label}"
+  >
     <title>${label}</title>
     ${paths}
   </svg>`;
@@ -38,7 +48,11 @@ export function stripLabel(cells: readonly string[], sliceSecs: number): string 
 }
 
 /** A line through the values that exist. A gap breaks it; {@link dotsPath} shows what stands alone. */
-export function linePath(values: readonly (number | null)[], x: (at: number) => number, y: (value: number) => number): string {
+export function linePath(
+  values: readonly (number | null)[],
+  x: (at: number) => number,
+  y: (value: number) => number,
+): string {
   let path = "";
   let open = false;
   for (const [at, value] of values.entries()) {
@@ -53,13 +67,24 @@ export function linePath(values: readonly (number | null)[], x: (at: number) => 
 }
 
 /** The values between two gaps, which no line shows: a stroke of no length is a dot where its ends are round. */
-export function dotsPath(values: readonly (number | null)[], x: (at: number) => number, y: (value: number) => number): string {
+export function dotsPath(
+  values: readonly (number | null)[],
+  x: (at: number) => number,
+  y: (value: number) => number,
+): string {
   const alone = (at: number) => (values[at - 1] ?? null) === null && (values[at + 1] ?? null) === null;
-  return values.map((value, at) => (value !== null && alone(at) ? `M${round(x(at))} ${round(y(value))}h0` : "")).join("");
+  return values
+    .map((value, at) => (value !== null && alone(at) ? `M${round(x(at))} ${round(y(value))}h0` : ""))
+    .join("");
 }
 
 /** The area between two lines, one closed shape for each run without a gap. */
-export function bandPath(low: readonly (number | null)[], high: readonly (number | null)[], x: (at: number) => number, y: (value: number) => number): string {
+export function bandPath(
+  low: readonly (number | null)[],
+  high: readonly (number | null)[],
+  x: (at: number) => number,
+  y: (value: number) => number,
+): string {
   let path = "";
   let run: number[] = [];
   const close = () => {
@@ -90,7 +115,9 @@ export function sparkline(values: readonly (number | null)[]): Markup {
     (at) => at * step,
     (value) => 27 - (value / top) * 25,
   );
-  return html`<svg class="spark" viewBox="0 0 120 28" preserveAspectRatio="none" aria-hidden="true"><path d="${path}" /></svg>`;
+  return html`<svg class="spark" viewBox="0 0 120 28" preserveAspectRatio="none" aria-hidden="true">
+    <path d="${path}" />
+  </svg>`;
 }
 
 /** Round steps of an axis from 0: at most five, the last one at or above `top`. */
@@ -125,7 +152,11 @@ const percentOf = (share: number): string => `${Math.round(Math.min(1, Math.max(
  * Latency over time: p50 as a line, p50 to p95 as a band, gaps as gaps, `spans` shaded. The plot is stretched to its
  * place while the letters, outside the stretched part, keep their size on a phone.
  */
-export function latencyChart(points: readonly LatencyPoint[], spans: readonly Span[], range: { from: number; to: number; label: string }): Markup {
+export function latencyChart(
+  points: readonly LatencyPoint[],
+  spans: readonly Span[],
+  range: { from: number; to: number; label: string },
+): Markup {
   const length = Math.max(range.to - range.from, 1);
   const at = (t: number) => (t - range.from) / length;
   const p50 = points.map((point) => (point.samples === 0 ? null : point.p50));
@@ -142,16 +173,27 @@ export function latencyChart(points: readonly LatencyPoint[], spans: readonly Sp
     .filter((span) => span.to > range.from && span.from < range.to)
     .map((span) => {
       const left = Math.max(0, at(span.from));
-      return html`<rect class="shade-${span.kind}" x="${percentOf(left)}" width="${percentOf(Math.max(Math.min(1, at(span.to)) - left, 0.002))}" height="${plot.height}"
+      return html`<rect
+        class="shade-${span.kind}"
+        x="${percentOf(left)}"
+        width="${percentOf(Math.max(Math.min(1, at(span.to)) - left, 0.002))}"
+        height="${plot.height}"
         ><title>${span.title}</title></rect
       >`;
     });
-  const labels = steps.map((step) => html`<text x="100%" dx="-8" y="${round(y(step) + 4)}" text-anchor="end">${ms(step)}</text>`);
+  const labels = steps.map(
+    (step) => html`<text x="100%" dx="-8" y="${round(y(step) + 4)}" text-anchor="end">${ms(step)}</text>`,
+  );
   return html`<div class="chartbox">
     <svg class="scale axis" aria-hidden="true">${labels}</svg
     ><svg class="chart" role="img" aria-label="${range.label}">
       <title>${range.label}</title>
-      ${shades}<svg width="100%" height="${plot.height}" viewBox="0 0 ${plot.width} ${plot.height}" preserveAspectRatio="none">
+      ${shades}<svg
+        width="100%"
+        height="${plot.height}"
+        viewBox="0 0 ${plot.width} ${plot.height}"
+        preserveAspectRatio="none"
+      >
         <g class="grid">${grid}</g>
         <path class="band" d="${bandPath(p50, p95, x, y)}" />
         <path class="p95" d="${linePath(p95, x, y)}" />
@@ -171,7 +213,9 @@ function timeAxis(range: { from: number; to: number }): Markup[] {
     const anchor = share === 0 ? "start" : share === 1 ? "end" : "middle";
     const text = share === 1 ? "now" : long ? day(t).replace(/ \d{4}$/, "") : clock(t, t.getTime());
     const live = share === 1 ? "" : html` data-at="${t.toISOString()}" data-as="${long ? "date" : "hour"}"`;
-    return html`<text x="${percentOf(share)}" y="${plot.height + 18}" text-anchor="${anchor}" ${live}><title>${absolute(t)}</title>${text}</text>`;
+    return html`<text x="${percentOf(share)}" y="${plot.height + 18}" text-anchor="${anchor}" ${live}
+      ><title>${absolute(t)}</title>${text}</text
+    >`;
   });
 }
 
@@ -181,7 +225,13 @@ export function shareBar(parts: readonly { name: string; value: number; label: s
   if (total <= 0) return new Markup("");
   let left = 0;
   const rects = parts.map((part) => {
-    const rect = html`<rect class="ph-${part.name}" x="${percentOf(left / total)}" width="${percentOf(part.value / total)}" height="12"><title>${part.label}</title></rect>`;
+    const rect = html`<rect
+      class="ph-${part.name}"
+      x="${percentOf(left / total)}"
+      width="${percentOf(part.value / total)}"
+      height="12"
+      ><title>${part.label}</title></rect
+    >`;
     left += part.value;
     return rect;
   });

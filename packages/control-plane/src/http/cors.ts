@@ -5,7 +5,12 @@ import type { Config } from "../config.ts";
  * Lets pages of other origins call what is under /api, as far as `api.cors` says (Fetch standard, section 3.2). Requests
  * of other origins never carry the cookie: Access-Control-Allow-Credentials is not sent, so they need a token, or what is public.
  */
-export function cors({ enabled, allowed_origins, allow_any_origin, allowed_methods }: Config["api"]["cors"]): Middleware {
+export function cors({
+  enabled,
+  allowed_origins,
+  allow_any_origin,
+  allowed_methods,
+}: Config["api"]["cors"]): Middleware {
   if (!enabled) return (_http, next) => next();
   const origins = new Set(allowed_origins.map((origin) => origin.toLowerCase()));
   const methods = allowed_methods.join(", ");

@@ -25,7 +25,12 @@ const restMs = 1_000;
 export function openCounter(redis: RedisClient | null, clock: Clock): Counter {
   const own = new RateLimiterMemory(window);
   if (redis === null) return { add: async (key) => tally(await own.consume(key)) };
-  const shared = new RateLimiterRedis({ ...window, storeClient: redis, useRedisPackage: true, rejectIfRedisNotReady: true });
+  const shared = new RateLimiterRedis({
+    ...window,
+    storeClient: redis,
+    useRedisPackage: true,
+    rejectIfRedisNotReady: true,
+  });
   let askAfter = 0;
   return {
     async add(key) {
@@ -42,7 +47,10 @@ export function openCounter(redis: RedisClient | null, clock: Clock): Counter {
   };
 }
 
-const tally = ({ consumedPoints, msBeforeNext }: RateLimiterRes): Tally => ({ count: consumedPoints, leftMs: msBeforeNext });
+const tally = ({ consumedPoints, msBeforeNext }: RateLimiterRes): Tally => ({
+  count: consumedPoints,
+  leftMs: msBeforeNext,
+});
 
 async function within<T>(ms: number, work: Promise<T>): Promise<T> {
   // When the time is over nobody is left to hear of a later failure.

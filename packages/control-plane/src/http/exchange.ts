@@ -51,22 +51,35 @@ export function exchange(options: {
 }): Middleware {
   return async (http, next) => {
     const started = options.clock.now();
-    const tell = (ms: number) => options.seen?.({ route: (http.state["route"] as string | undefined) ?? null, method: http.method, status: http.status, ms });
+    const tell = (ms: number) =>
+      options.seen?.({
+        route: (http.state["route"] as string | undefined) ?? null,
+        method: http.method,
+        status: http.status,
+        ms,
+      });
     const trace = traceId(http.get("traceparent"));
     http.state["traceId"] = trace;
     http.set("X-Request-Id", trace);
     // Koa makes this an empty object when Host or the request target is nonsense; nothing after it could ask for path or query.
     if (!(http.URL instanceof URL)) {
-      answer(http, new AppError("INVALID_HOST", "The Host header of the request is not a host name or an address."), trace, null);
+      answer(
+        http,
+        new AppError("INVALID_HOST", "The Host header of the request is not a host name or an address."),
+        trace,
+        null,
+      );
       return tell(0);
     }
     try {
       await next();
       // Koa's own idea of a miss is a plain-text 404 without a body.
-      if (http.status === 404 && http.body === undefined) throw new AppError("NOT_FOUND", `There is nothing at ${http.path}.`);
+      if (http.status === 404 && http.body === undefined)
+        throw new AppError("NOT_FOUND", `There is nothing at ${http.path}.`);
     } catch (thrown) {
       const error = asAppError(thrown);
-      if (error.status >= 500) options.log.error({ trace, code: error.code, path: http.path, err: describe(thrown) }, "request failed");
+      if (error.status >= 500)
+        options.log.error({ trace, code: error.code, path: http.path, err: describe(thrown) }, "request failed");
       answer(http, error, trace, options.page(error, http));
     }
     const took = options.clock.now() - started;
@@ -97,12 +110,17 @@ function asAppError(thrown: unknown): AppError {
   if (thrown instanceof AppError) return thrown;
   const code = (thrown as { code?: unknown }).code;
   if (typeof code === "string" && away.test(code)) {
-    return new AppError("DEPENDENCY_DOWN", "The database does not answer. Try again in a moment.", { cause: thrown, retryAfterSecs: 2 });
+    return new AppError("DEPENDENCY_DOWN", "The database does not answer. Try again in a moment.", {
+      cause: thrown,
+      retryAfterSecs: 2,
+    });
   }
   if (thrown instanceof postgres.PostgresError && (code === "22021" || code === "22P05")) {
     return new AppError("INVALID_BODY", "A text has a character that cannot be stored.", { cause: thrown });
   }
-  return new AppError("INTERNAL", "Something went wrong on our side. The trace id finds it in the log.", { cause: thrown });
+  return new AppError("INTERNAL", "Something went wrong on our side. The trace id finds it in the log.", {
+    cause: thrown,
+  });
 }
 
 function describe(thrown: unknown): string {

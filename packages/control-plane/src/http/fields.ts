@@ -26,10 +26,15 @@ export interface Field {
   list?: string;
 }
 
-const idOf = (field: Field): string => `${field.scope ?? "f"}-${field.name.replace(/[^a-z0-9]+/gi, "-").replace(/^-/, "")}`;
+const idOf = (field: Field): string =>
+  `${field.scope ?? "f"}-${field.name.replace(/[^a-z0-9]+/gi, "-").replace(/^-/, "")}`;
 
 const attribute = (name: string, value: unknown): Markup =>
-  value === undefined || value === false || value === null ? new Markup("") : value === true ? new Markup(` ${name}`) : html` ${new Markup(name)}="${value}"`;
+  value === undefined || value === false || value === null
+    ? new Markup("")
+    : value === true
+      ? new Markup(` ${name}`)
+      : html` ${new Markup(name)}="${value}"`;
 
 /** Label, control and hint of one field, tied together for readers. */
 export function field(it: Field): Markup {
@@ -39,22 +44,32 @@ export function field(it: Field): Markup {
   name="${it.name}"${attribute("data-as", it.as)}${attribute("aria-describedby", described)}${attribute("required", it.required)}${attribute("autofocus", it.autofocus)}`;
   const hint = it.hint === undefined ? "" : html`<p class="hint" id="${id}-hint">${it.hint}</p>`;
   if (it.type === "checkbox") {
-    return html`<div class="field check"><input type="checkbox" ${shared}${attribute("checked", it.value === true)} /><label for="${id}">${it.label}</label>${hint}</div>`;
+    return html`<div class="field check">
+      <input type="checkbox" ${shared}${attribute("checked", it.value === true)} /><label for="${id}">${it.label}</label
+      >${hint}
+    </div>`;
   }
-  return html`<div class="field${it.short ? " short" : ""}"><label for="${id}">${it.label}</label>${control(it, shared)}${hint}</div>`;
+  return html`<div class="field${it.short ? " short" : ""}">
+    <label for="${id}">${it.label}</label>${control(it, shared)}${hint}
+  </div>`;
 }
 
 function control(it: Field, shared: Markup): Markup {
   const value = it.value ?? "";
   if (it.type === "select") {
-    const options = (it.options ?? []).map(([key, label]) => html`<option value="${key}" ${attribute("selected", key === String(value))}>${label}</option>`);
+    const options = (it.options ?? []).map(
+      ([key, label]) => html`<option value="${key}" ${attribute("selected", key === String(value))}>${label}</option>`,
+    );
     return html`<select ${shared}>
       ${options}
     </select>`;
   }
   if (it.type === "lines") {
     // A line break right after the tag is dropped by the parser: this one is there to be dropped.
-    return html`<textarea ${shared}${attribute("rows", it.rows ?? 3)}${attribute("maxlength", it.maxLength)}${attribute("placeholder", it.placeholder)} spellcheck="false">
+    return html`<textarea
+      ${shared}${attribute("rows", it.rows ?? 3)}${attribute("maxlength", it.maxLength)}${attribute("placeholder", it.placeholder)}
+      spellcheck="false"
+    >
 ${value}</textarea>`;
   }
   return html`<input

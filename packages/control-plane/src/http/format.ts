@@ -82,7 +82,9 @@ export function list(items: readonly string[]): string {
 /** `14:02`, with the day in front when that is not today. In UTC; the reader's browser rewrites it for the reader's zone. */
 export function clock(at: Date, now: number): string {
   const time = `${pad(at.getUTCHours())}:${pad(at.getUTCMinutes())}`;
-  return new Date(now).toISOString().slice(0, 10) === at.toISOString().slice(0, 10) ? time : `${at.getUTCDate()} ${months[at.getUTCMonth()]!} ${time}`;
+  return new Date(now).toISOString().slice(0, 10) === at.toISOString().slice(0, 10)
+    ? time
+    : `${at.getUTCDate()} ${months[at.getUTCMonth()]!} ${time}`;
 }
 
 /** `20 Nov 2026`. */

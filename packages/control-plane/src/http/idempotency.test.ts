@@ -11,7 +11,8 @@ import { created, type Reply, route } from "./route.ts";
 const clock = fakeClock();
 // What these routes do needs no database, and of the settings one.
 const system = { clock, log: keptLog(), config: { server: { trusted_proxies: [] } } } as unknown as System;
-const ctxOf = (orgId: string, scope = "targets:write") => ({ ...system, orgId, scopes: new Set([scope]) }) as unknown as Ctx;
+const ctxOf = (orgId: string, scope = "targets:write") =>
+  ({ ...system, orgId, scopes: new Set([scope]) }) as unknown as Ctx;
 const org = newId();
 
 let caller = ctxOf(org);
@@ -35,7 +36,8 @@ const declared = (path: string) =>
     },
   });
 const ask = await serve(t, system, [declared("/api/v1/one"), declared("/api/v1/two")], { tenant: () => caller });
-const send = (key: string | null, body: object = { of: 1 }, path = "/api/v1/one") => ask("POST", path, body, key === null ? {} : { "Idempotency-Key": key });
+const send = (key: string | null, body: object = { of: 1 }, path = "/api/v1/one") =>
+  ask("POST", path, body, key === null ? {} : { "Idempotency-Key": key });
 
 t.beforeEach(() => {
   calls = 0;
@@ -46,8 +48,14 @@ t.beforeEach(() => {
 t.test("the first answer is given again, with its headers", async (t) => {
   const first = await send("a");
   const again = await send("a");
-  t.strictSame([first.status, first.body, first.headers.get("location"), first.headers.get("idempotent-replayed")], [201, { call: 1 }, "/here", null]);
-  t.strictSame([again.status, again.text, again.headers.get("location"), again.headers.get("idempotent-replayed")], [201, first.text, "/here", "true"]);
+  t.strictSame(
+    [first.status, first.body, first.headers.get("location"), first.headers.get("idempotent-replayed")],
+    [201, { call: 1 }, "/here", null],
+  );
+  t.strictSame(
+    [again.status, again.text, again.headers.get("location"), again.headers.get("idempotent-replayed")],
+    [201, first.text, "/here", "true"],
+  );
   t.equal(again.headers.get("cache-control"), "no-store");
   t.equal(again.headers.get("content-type"), "application/json; charset=utf-8");
   t.equal(calls, 1);
@@ -55,11 +63,16 @@ t.test("the first answer is given again, with its headers", async (t) => {
 
 t.test("another key, body, route or organisation is another request, and so is none", async (t) => {
   await send("b");
-  for (const [key, body, path] of [["c", { of: 1 }], ["b", { of: 2 }], ["b", {}], ["b", { of: 1 }, "/api/v1/two"], [null], [null], [""], [""]] as [
-    string | null,
-    object?,
-    string?,
-  ][])
+  for (const [key, body, path] of [
+    ["c", { of: 1 }],
+    ["b", { of: 2 }],
+    ["b", {}],
+    ["b", { of: 1 }, "/api/v1/two"],
+    [null],
+    [null],
+    [""],
+    [""],
+  ] as [string | null, object?, string?][])
     await send(key, body, path);
   t.equal(calls, 9);
   caller = ctxOf(newId());

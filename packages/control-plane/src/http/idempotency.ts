@@ -20,7 +20,10 @@ export type Replays = (route: Route, ctx: Ctx, http: Context, answer: () => Prom
  * answers are kept: what was refused or failed has changed nothing, and is tried again.
  */
 export function openReplays(): Replays {
-  const kept = new LRUCache<string, { sent: Sent; until: number }>({ maxSize: maxBytes, sizeCalculation: ({ sent }) => Buffer.byteLength(sent.text ?? "") + overheadBytes });
+  const kept = new LRUCache<string, { sent: Sent; until: number }>({
+    maxSize: maxBytes,
+    sizeCalculation: ({ sent }) => Buffer.byteLength(sent.text ?? "") + overheadBytes,
+  });
   const running = new Map<string, Promise<Sent>>();
 
   return async (route, ctx, http, answer) => {

@@ -33,7 +33,13 @@ const pattern = (path: string): string => path.replaceAll(/\{(\w+)\}/g, ":$1");
  * `checkReplies` also holds every answer against its declared schema, and every refusal against the declared codes, and
  * makes a difference a defect; tests run with it.
  */
-export function mountRoutes(routes: readonly Route[], doors: Authenticators, checkReplies: boolean, watch: Watch = nobody, throttle: Throttle = async () => {}): Middleware {
+export function mountRoutes(
+  routes: readonly Route[],
+  doors: Authenticators,
+  checkReplies: boolean,
+  watch: Watch = nobody,
+  throttle: Throttle = async () => {},
+): Middleware {
   // Rate limits and the door of deleted organisations go by the path as it is written.
   const router = new Router({ sensitive: true });
   const replays = openReplays();
@@ -49,18 +55,36 @@ export function mountRoutes(routes: readonly Route[], doors: Authenticators, che
   return (http, next) => literal.get(`${http.method} ${http.path}`)?.(http) ?? routed(http, next);
 }
 
-async function serve(route: Route, doors: Authenticators, http: Context, checkReplies: boolean, replays: Replays, watch: Watch, throttle: Throttle): Promise<void> {
+async function serve(
+  route: Route,
+  doors: Authenticators,
+  http: Context,
+  checkReplies: boolean,
+  replays: Replays,
+  watch: Watch,
+  throttle: Throttle,
+): Promise<void> {
   atRoute(http, route.path);
   try {
     await perform(route, doors, http, checkReplies, replays, watch, throttle);
   } catch (error) {
     if (checkReplies && error instanceof AppError && !declaredErrors(route).has(error.code))
-      throw new Error(`${route.method} ${route.path} answered ${error.code}, which it does not declare`, { cause: error });
+      throw new Error(`${route.method} ${route.path} answered ${error.code}, which it does not declare`, {
+        cause: error,
+      });
     throw error;
   }
 }
 
-async function perform(route: Route, doors: Authenticators, http: Context, checkReplies: boolean, replays: Replays, watch: Watch, throttle: Throttle): Promise<void> {
+async function perform(
+  route: Route,
+  doors: Authenticators,
+  http: Context,
+  checkReplies: boolean,
+  replays: Replays,
+  watch: Watch,
+  throttle: Throttle,
+): Promise<void> {
   const ctx = withTrail(route, await doors[route.door](http), http);
   // A tenant's route always has a category, so none is forgotten.
   if (route.door === "tenant" && route.category !== null) await throttle(ctx as Ctx, route.category);
@@ -81,7 +105,10 @@ async function perform(route: Route, doors: Authenticators, http: Context, check
 
   // Regions and agents belong to no organisation, so no audit log has them.
   if (route.door === "operator" && route.method !== "GET")
-    ctx.log.info({ action: nameOf(route), path: http.path, ip: visitorAddress(http, ctx.config), trace: http.state["traceId"] }, "the operator has changed something");
+    ctx.log.info(
+      { action: nameOf(route), path: http.path, ip: visitorAddress(http, ctx.config), trace: http.state["traceId"] },
+      "the operator has changed something",
+    );
   http.status = sent.status;
   http.set(sent.headers);
   // Before the body: Koa would guess a type first, at a price.
@@ -93,12 +120,21 @@ async function perform(route: Route, doors: Authenticators, http: Context, check
 const nameOf = ({ method, path }: Route): string => `${method} ${path}`;
 
 /** Runs on demand change nothing that the audit log is about. */
-const isWrite = ({ door, method, category }: Route): boolean => door === "tenant" && method !== "GET" && category !== "test_now" && category !== "check_now";
+const isWrite = ({ door, method, category }: Route): boolean =>
+  door === "tenant" && method !== "GET" && category !== "test_now" && category !== "check_now";
 
 /** The context with what the audit log wants to know of a tenant's write. */
 function withTrail(route: Route, ctx: Doors[keyof Doors], http: Context): Doors[keyof Doors] {
   if (!isWrite(route)) return ctx;
-  return { ...ctx, trail: { action: nameOf(route), ip: visitorAddress(http, ctx.config), userAgent: http.get("user-agent") || null, recorded: false } };
+  return {
+    ...ctx,
+    trail: {
+      action: nameOf(route),
+      ip: visitorAddress(http, ctx.config),
+      userAgent: http.get("user-agent") || null,
+      recorded: false,
+    },
+  };
 }
 
 /** What a write was about: what it made, else what its path names last. */
@@ -111,7 +147,11 @@ function resourceOf({ headers }: Reply, params: Record<string, string>): string 
 function written(route: Route, { status, body, headers }: Reply, checkReplies: boolean): Sent {
   if (checkReplies) assertDeclared(route, status, body, headers);
   const cache = route.method === "GET" && route.cache !== null ? route.cache : "no-store";
-  return { status, headers: { "Cache-Control": cache, ...headers }, text: body === undefined ? null : JSON.stringify(body) };
+  return {
+    status,
+    headers: { "Cache-Control": cache, ...headers },
+    text: body === undefined ? null : JSON.stringify(body),
+  };
 }
 
 /** The router hands a bad percent escape through raw, and NUL would reach the database: both name nothing that exists. */
@@ -125,12 +165,14 @@ function decodeParams(http: Context): Record<string, string> {
 function refuseQuery(http: Context): Record<string, never> {
   if (http.querystring === "") return {};
   const [first] = http.URL.searchParams.keys();
-  if (first !== undefined) throw new AppError("UNKNOWN_FIELD", `There is no query parameter "${first}" here.`, { field: `/query/${first}` });
+  if (first !== undefined)
+    throw new AppError("UNKNOWN_FIELD", `There is no query parameter "${first}" here.`, { field: `/query/${first}` });
   return {};
 }
 
 async function bodyOf(route: Route, http: Context): Promise<unknown> {
-  const empty = http.get("content-length") === "0" || (http.get("content-length") === "" && http.get("transfer-encoding") === "");
+  const empty =
+    http.get("content-length") === "0" || (http.get("content-length") === "" && http.get("transfer-encoding") === "");
   if (route.bodyOptional && empty) return undefined;
   const body = await readJson(http, route.bodyLimit);
   try {
@@ -143,11 +185,15 @@ async function bodyOf(route: Route, http: Context): Promise<unknown> {
 
 function assertDeclared(route: Route, status: number, body: unknown, headers: Reply["headers"] = {}): void {
   const located = status === 201 && locates(route);
-  if (Object.hasOwn(headers, "Location") !== located) throw new Error(`${route.method} ${route.path} must${located ? "" : " not"} answer ${status} with Location`);
+  if (Object.hasOwn(headers, "Location") !== located)
+    throw new Error(`${route.method} ${route.path} must${located ? "" : " not"} answer ${status} with Location`);
   const schema = route.replies[status];
-  if (schema === undefined) throw new Error(`${route.method} ${route.path} answered ${status}, which it does not declare`);
+  if (schema === undefined)
+    throw new Error(`${route.method} ${route.path} answered ${status}, which it does not declare`);
   if (schema !== null && !fits(schema, JSON.parse(JSON.stringify(body))))
-    throw new Error(`${route.method} ${route.path} answered ${status} with a body that is not what it declares: ${JSON.stringify(body)}`);
+    throw new Error(
+      `${route.method} ${route.path} answered ${status} with a body that is not what it declares: ${JSON.stringify(body)}`,
+    );
 }
 
 /** The methods that a path answers, or none when no route has it. For 405 with Allow. */

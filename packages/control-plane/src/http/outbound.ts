@@ -7,7 +7,9 @@ import type { Lookup } from "@statusmesh/shared/net/resolve";
 import { secure } from "@statusmesh/shared/net/tls";
 import type { Clock } from "../context.ts";
 
-const { version } = JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")) as { version: string };
+const { version } = JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")) as {
+  version: string;
+};
 /** What every request of ours says it is. */
 export const userAgent = `StatusMesh/${version}`;
 
@@ -66,7 +68,13 @@ export function createOutbound(options: OutboundOptions): Outbound {
 
   async function open(url: URL, signal: AbortSignal): Promise<TLSSocket> {
     const host = url.hostname.replace(/^\[|\]$/g, "").replace(/\.$/, "");
-    const { socket } = await dial({ host, port: Number(url.port || 443), allowPrivate: options.allowPrivate, signal, lookup: options.lookup });
+    const { socket } = await dial({
+      host,
+      port: Number(url.port || 443),
+      allowPrivate: options.allowPrivate,
+      signal,
+      lookup: options.lookup,
+    });
     return await secure({ socket, host, verify: true, signal, context, now: () => options.clock.now() });
   }
 
@@ -93,7 +101,11 @@ export function createOutbound(options: OutboundOptions): Outbound {
         reset: true,
         signal,
       });
-      return { status: statusCode, text: await readSome(body), retryAfterSecs: retryAfter(headers["retry-after"], options.clock.now()) };
+      return {
+        status: statusCode,
+        text: await readSome(body),
+        retryAfterSecs: retryAfter(headers["retry-after"], options.clock.now()),
+      };
     } finally {
       client.destroy().catch(() => undefined);
     }
@@ -106,7 +118,10 @@ export function createOutbound(options: OutboundOptions): Outbound {
       const cut = new AbortController();
       const stop = (): void => cut.abort(new OutboundError("the sender is stopping"));
       options.signal?.addEventListener("abort", stop, { once: true });
-      const timer = setTimeout(() => cut.abort(new OutboundError(`no answer within ${deadlineMs / 1000} s`)), deadlineMs);
+      const timer = setTimeout(
+        () => cut.abort(new OutboundError(`no answer within ${deadlineMs / 1000} s`)),
+        deadlineMs,
+      );
       try {
         return await exchange(request, cut.signal);
       } catch (error) {

@@ -41,7 +41,11 @@ export interface Page {
 }
 
 /** Declares a page. */
-export function page<D extends PageDoor>(declared: { path: string; door: D; handle(call: PageCall<D>): Promise<PageReply> }): Page {
+export function page<D extends PageDoor>(declared: {
+  path: string;
+  door: D;
+  handle(call: PageCall<D>): Promise<PageReply>;
+}): Page {
   // Erases which door the handler was checked with; mountPages hands over the context of that very door.
   return { path: declared.path, door: declared.door, handle: declared.handle as Page["handle"] };
 }
@@ -52,15 +56,28 @@ export interface PageOptions {
 }
 
 /** The router of all pages, for GET and HEAD. Who is not signed in is sent to the sign-in page and comes back afterwards. */
-export function mountPages(pages: readonly Page[], doors: Pick<Authenticators, PageDoor>, views: Views, options: PageOptions = {}): Router {
+export function mountPages(
+  pages: readonly Page[],
+  doors: Pick<Authenticators, PageDoor>,
+  views: Views,
+  options: PageOptions = {},
+): Router {
   const router = new Router({ sensitive: true });
   for (const declared of pages) {
-    router.get(declared.path.replaceAll(/\{(\w+)\}/g, ":$1"), async (http: Context) => serve(declared, doors, views, options, http));
+    router.get(declared.path.replaceAll(/\{(\w+)\}/g, ":$1"), async (http: Context) =>
+      serve(declared, doors, views, options, http),
+    );
   }
   return router;
 }
 
-async function serve(declared: Page, doors: Pick<Authenticators, PageDoor>, views: Views, options: PageOptions, http: Context): Promise<void> {
+async function serve(
+  declared: Page,
+  doors: Pick<Authenticators, PageDoor>,
+  views: Views,
+  options: PageOptions,
+  http: Context,
+): Promise<void> {
   atRoute(http, declared.path);
   const query = Object.fromEntries(http.URL.searchParams);
   let ctx: Ctx | System;
@@ -68,7 +85,10 @@ async function serve(declared: Page, doors: Pick<Authenticators, PageDoor>, view
     ctx = await doors[declared.door](http);
   } catch (thrown) {
     if (!(thrown instanceof AppError) || thrown.code !== "UNAUTHENTICATED") throw thrown;
-    return redirect(http, http.path === "/" ? "/sign-in" : `/sign-in?next=${encodeURIComponent(withoutFragment(http))}`);
+    return redirect(
+      http,
+      http.path === "/" ? "/sign-in" : `/sign-in?next=${encodeURIComponent(withoutFragment(http))}`,
+    );
   }
   const frame = declared.door === "tenant" ? { path: http.path, ...(await options.frame?.(ctx as Ctx)) } : null;
   // An error on the way is shown in the same frame.

@@ -18,10 +18,21 @@ async function whole(t: Test, env: Env) {
 }
 
 t.test("the limit of /api/v1 is a bucket per TCP peer, and off unless it is asked for", async (t) => {
-  const { ask, statuses, clock } = await whole(t, { SM_API__RATE_LIMIT__ENABLED: "true", SM_API__RATE_LIMIT__PER_SECOND: "2", SM_API__RATE_LIMIT__BURST: "3" });
+  const { ask, statuses, clock } = await whole(t, {
+    SM_API__RATE_LIMIT__ENABLED: "true",
+    SM_API__RATE_LIMIT__PER_SECOND: "2",
+    SM_API__RATE_LIMIT__BURST: "3",
+  });
   t.strictSame(await statuses("/api/v1/targets", 4), [401, 401, 401, 429]);
   const refused = await ask("GET", "/api/v1/targets", undefined, { "x-forwarded-for": "203.0.113.7" });
-  t.match(refused, { status: 429, body: { error: { code: "RATE_LIMITED", details: { scope: "per_ip_api", per_second: 2, burst: 3 } } } }, "a header does not make another peer");
+  t.match(
+    refused,
+    {
+      status: 429,
+      body: { error: { code: "RATE_LIMITED", details: { scope: "per_ip_api", per_second: 2, burst: 3 } } },
+    },
+    "a header does not make another peer",
+  );
   t.equal(refused.headers.get("retry-after"), "1");
   clock.advance(1000);
   t.strictSame(await statuses("/api/v1/targets", 3), [401, 401, 429], "two come back in a second");
@@ -35,14 +46,25 @@ t.test("the limit of /api/v1 is a bucket per TCP peer, and off unless it is aske
 
 t.test("a visitor of the status page has a budget a minute", async (t) => {
   const { ask, statuses } = await whole(t, { SM_PUBLIC_STATUS__PUBLIC_PER_IP_RATE_LIMIT_PER_MIN: "4" });
-  t.strictSame([...(await statuses("/status", 2)), ...(await statuses("/api/public/v1/status", 3))], [404, 404, 404, 404, 429], "page and JSON together");
-  t.match((await ask("GET", "/api/public/v1/incidents")).body.error, { code: "RATE_LIMITED", details: { scope: "per_ip_public", limit: 4 } });
+  t.strictSame(
+    [...(await statuses("/status", 2)), ...(await statuses("/api/public/v1/status", 3))],
+    [404, 404, 404, 404, 429],
+    "page and JSON together",
+  );
+  t.match((await ask("GET", "/api/public/v1/incidents")).body.error, {
+    code: "RATE_LIMITED",
+    details: { scope: "per_ip_public", limit: 4 },
+  });
   const page = await ask("GET", "/status", undefined, { accept: "text/html" });
   t.equal(page.status, 429);
   t.match(page.headers.get("content-type"), /^text\/html/);
   t.equal((await ask("GET", "/assets/favicon.svg")).status, 200, "assets cost nothing");
   t.equal((await ask("GET", "/api/v1/targets")).status, 401);
-  t.equal((await ask("GET", "/status", undefined, { "x-forwarded-for": "203.0.113.7" })).status, 429, "nobody is believed who has not been named as a proxy");
+  t.equal(
+    (await ask("GET", "/status", undefined, { "x-forwarded-for": "203.0.113.7" })).status,
+    429,
+    "nobody is believed who has not been named as a proxy",
+  );
 
   const unlimited = await whole(t, { SM_PUBLIC_STATUS__PUBLIC_PER_IP_RATE_LIMIT_PER_MIN: "0" });
   t.strictSame(await unlimited.statuses("/status", 70), Array<number>(70).fill(404));
@@ -51,7 +73,10 @@ t.test("a visitor of the status page has a budget a minute", async (t) => {
 });
 
 t.test("behind a proxy that is named each visitor counts for himself", async (t) => {
-  const { statuses } = await whole(t, { SM_PUBLIC_STATUS__PUBLIC_PER_IP_RATE_LIMIT_PER_MIN: "1", SM_SERVER__TRUSTED_PROXIES: "127.0.0.0/8,2001:db8::1" });
+  const { statuses } = await whole(t, {
+    SM_PUBLIC_STATUS__PUBLIC_PER_IP_RATE_LIMIT_PER_MIN: "1",
+    SM_SERVER__TRUSTED_PROXIES: "127.0.0.0/8,2001:db8::1",
+  });
   const from = async (chain: string) => (await statuses("/status", 1, { "x-forwarded-for": chain }))[0];
   t.equal(await from("203.0.113.7"), 404);
   t.equal(await from("203.0.113.7"), 429);
@@ -72,7 +97,10 @@ t.test("other origins are let in as far as api.cors says", async (t) => {
     });
     return { ...world, origin: world.ask.origin };
   })();
-  const preflight = await options(`${origin}/api/v1/targets`, { origin: "https://app.example.org", "access-control-request-method": "POST" });
+  const preflight = await options(`${origin}/api/v1/targets`, {
+    origin: "https://app.example.org",
+    "access-control-request-method": "POST",
+  });
   t.equal(preflight.status, 204);
   t.match(preflight.headers, {
     "access-control-allow-origin": "https://app.example.org",
@@ -85,14 +113,26 @@ t.test("other origins are let in as far as api.cors says", async (t) => {
   t.equal(actual.status, 401);
   t.equal(actual.headers.get("access-control-allow-origin"), "http://localhost:3000", "errors can be read too");
 
-  const foreign = await options(`${origin}/api/v1/targets`, { origin: "https://evil.example", "access-control-request-method": "POST" });
-  t.match({ status: foreign.status, allowed: foreign.headers["access-control-allow-origin"] }, { status: 405, allowed: undefined });
-  t.equal((await ask("GET", "/api/v1/targets", undefined, { origin: "https://evil.example" })).headers.get("access-control-allow-origin"), null);
+  const foreign = await options(`${origin}/api/v1/targets`, {
+    origin: "https://evil.example",
+    "access-control-request-method": "POST",
+  });
+  t.match(
+    { status: foreign.status, allowed: foreign.headers["access-control-allow-origin"] },
+    { status: 405, allowed: undefined },
+  );
+  t.equal(
+    (await ask("GET", "/api/v1/targets", undefined, { origin: "https://evil.example" })).headers.get(
+      "access-control-allow-origin",
+    ),
+    null,
+  );
   for (const path of ["/healthz", "/readyz", "/status", "/"]) {
     const { headers } = await ask("GET", path, undefined, { origin: "https://app.example.org" });
     t.equal(headers.get("access-control-allow-origin"), null, path);
     t.notMatch(
-      (await options(origin + path, { origin: "https://app.example.org", "access-control-request-method": "GET" })).headers,
+      (await options(origin + path, { origin: "https://app.example.org", "access-control-request-method": "GET" }))
+        .headers,
       { "access-control-allow-origin": String },
       path,
     );
@@ -101,13 +141,34 @@ t.test("other origins are let in as far as api.cors says", async (t) => {
 
 t.test("any origin, or none", async (t) => {
   const any = await whole(t, { SM_API__CORS__ENABLED: "1", SM_API__CORS__ALLOW_ANY_ORIGIN: "1" });
-  const preflight = await options(`${any.ask.origin}/api/v1/targets/bulk`, { origin: "https://anywhere.example", "access-control-request-method": "POST" });
-  t.match(preflight, { status: 204, headers: { "access-control-allow-origin": "*", "access-control-allow-methods": "GET, HEAD, POST, PUT, PATCH, DELETE" } });
-  t.equal((await any.ask("GET", "/api/public/v1/status", undefined, { origin: "https://anywhere.example" })).headers.get("access-control-allow-origin"), "*");
+  const preflight = await options(`${any.ask.origin}/api/v1/targets/bulk`, {
+    origin: "https://anywhere.example",
+    "access-control-request-method": "POST",
+  });
+  t.match(preflight, {
+    status: 204,
+    headers: {
+      "access-control-allow-origin": "*",
+      "access-control-allow-methods": "GET, HEAD, POST, PUT, PATCH, DELETE",
+    },
+  });
+  t.equal(
+    (await any.ask("GET", "/api/public/v1/status", undefined, { origin: "https://anywhere.example" })).headers.get(
+      "access-control-allow-origin",
+    ),
+    "*",
+  );
 
   const off = await whole(t, { SM_API__CORS__ALLOW_ANY_ORIGIN: "1" });
-  const refused = await options(`${off.ask.origin}/api/v1/targets`, { origin: "https://app.example.org", "access-control-request-method": "POST" });
-  t.match({ status: refused.status, allowed: refused.headers["access-control-allow-origin"] }, { status: 405, allowed: undefined }, "off unless it is enabled");
+  const refused = await options(`${off.ask.origin}/api/v1/targets`, {
+    origin: "https://app.example.org",
+    "access-control-request-method": "POST",
+  });
+  t.match(
+    { status: refused.status, allowed: refused.headers["access-control-allow-origin"] },
+    { status: 405, allowed: undefined },
+    "off unless it is enabled",
+  );
 });
 
 /** fetch does not let a program send these headers. */

@@ -26,14 +26,16 @@ export function apiPerIp({ enabled, per_second, burst }: Config["api"]["rate_lim
   };
 }
 
-const signInPath = /^\/(?:sign-in\/(?:github|google)(?:\/callback)?|api\/v1\/(?:auth\/magic-link|sessions|invitations\/accept))\/?$/i;
+const signInPath =
+  /^\/(?:sign-in\/(?:github|google)(?:\/callback)?|api\/v1\/(?:auth\/magic-link|sessions|invitations\/accept))\/?$/i;
 
 /** Limits what one visitor tries in a minute to be signed in, by whatever method; 0 is no limit. Reading a list of sessions is none of it. */
 export function signInPerIp(perMinute: number, trusted: BlockList, counter: Counter): Middleware {
   if (perMinute === 0) return (_http, next) => next();
   return chargeVisitors(
     (http) => signInPath.test(http.path) && (http.method === "POST" || !http.path.toLowerCase().startsWith("/api/")),
-    async (http) => refuseOver(perMinute, await counter.add(`sign-in:ip:${visitorOf(http, trusted)}`), "per_ip_sign_in"),
+    async (http) =>
+      refuseOver(perMinute, await counter.add(`sign-in:ip:${visitorOf(http, trusted)}`), "per_ip_sign_in"),
   );
 }
 
@@ -72,7 +74,8 @@ function visitorOf(http: Context, trusted: BlockList): string {
 }
 
 /** {@link visitorOf}, behind the proxies that the configuration names. */
-export const visitorAddress = (http: Context, config: Config): string => visitorOf(http, addressList(config.server.trusted_proxies));
+export const visitorAddress = (http: Context, config: Config): string =>
+  visitorOf(http, addressList(config.server.trusted_proxies));
 
 /** A dual-stack socket writes IPv4 as ::ffff:192.0.2.1. */
 const plain = (address: string): string => address.replace(/^::ffff:(?=\d+\.)/i, "");

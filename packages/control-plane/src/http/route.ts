@@ -93,14 +93,18 @@ export interface RouteDeclaration<D extends keyof Doors, P extends TObject, Q ex
 }
 
 /** Declares a route. */
-export function route<D extends keyof Doors, P extends TObject, Q extends TObject, B extends TSchema>(declared: RouteDeclaration<D, P, Q, B>): Route {
+export function route<D extends keyof Doors, P extends TObject, Q extends TObject, B extends TSchema>(
+  declared: RouteDeclaration<D, P, Q, B>,
+): Route {
   return {
     method: declared.method,
     path: declared.path,
     door: declared.door,
     scope: declared.scope ?? null,
     role: declared.role ?? "member",
-    category: declared.category ?? (declared.door === "tenant" ? (declared.method === "GET" ? "api_reads" : "api_writes") : null),
+    category:
+      declared.category ??
+      (declared.door === "tenant" ? (declared.method === "GET" ? "api_reads" : "api_writes") : null),
     tag: declared.tag,
     summary: declared.summary,
     description: declared.description ?? null,
@@ -127,6 +131,14 @@ export function locates({ door, replies }: Route): boolean {
 /** True where a 201 signs the caller in. */
 export const setsCookie = ({ door, replies }: Route): boolean => door === "public" && replies[201] !== undefined;
 
-export const ok = (body: unknown, headers?: Record<string, string>): Reply => ({ status: 200, body, ...(headers === undefined ? {} : { headers }) });
-export const created = (location: string, body: unknown): Reply => ({ status: 201, body, headers: { Location: location } });
+export const ok = (body: unknown, headers?: Record<string, string>): Reply => ({
+  status: 200,
+  body,
+  ...(headers === undefined ? {} : { headers }),
+});
+export const created = (location: string, body: unknown): Reply => ({
+  status: 201,
+  body,
+  headers: { Location: location },
+});
 export const noContent = (): Reply => ({ status: 204 });

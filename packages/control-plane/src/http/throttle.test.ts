@@ -23,11 +23,43 @@ await sql`
 
 const shared = { door: "tenant", tag: "Test", summary: "Test" } as const;
 const routes = [
-  route({ ...shared, method: "GET", path: "/api/v1/things", replies: { 200: Type.Object({}) }, handle: async () => ok({}) }),
-  route({ ...shared, method: "PATCH", path: "/api/v1/things", replies: { 204: null }, handle: async () => noContent() }),
-  route({ ...shared, method: "DELETE", path: "/api/v1/things", replies: { 204: null }, handle: async () => noContent() }),
-  route({ ...shared, method: "POST", path: "/api/v1/things/bulk", category: "bulk_ops", replies: { 204: null }, handle: async () => noContent() }),
-  route({ ...shared, method: "POST", path: "/api/v1/things/test", category: "test_now", replies: { 204: null }, handle: async () => noContent() }),
+  route({
+    ...shared,
+    method: "GET",
+    path: "/api/v1/things",
+    replies: { 200: Type.Object({}) },
+    handle: async () => ok({}),
+  }),
+  route({
+    ...shared,
+    method: "PATCH",
+    path: "/api/v1/things",
+    replies: { 204: null },
+    handle: async () => noContent(),
+  }),
+  route({
+    ...shared,
+    method: "DELETE",
+    path: "/api/v1/things",
+    replies: { 204: null },
+    handle: async () => noContent(),
+  }),
+  route({
+    ...shared,
+    method: "POST",
+    path: "/api/v1/things/bulk",
+    category: "bulk_ops",
+    replies: { 204: null },
+    handle: async () => noContent(),
+  }),
+  route({
+    ...shared,
+    method: "POST",
+    path: "/api/v1/things/test",
+    category: "test_now",
+    replies: { 204: null },
+    handle: async () => noContent(),
+  }),
 ];
 
 t.test("each category has its own budget of the plan, for the organisation and for the user", async (t) => {
@@ -45,9 +77,17 @@ t.test("each category has its own budget of the plan, for the organisation and f
   const refused = await ask("HEAD", "/api/v1/things");
   t.equal(refused.status, 429, "HEAD is a read");
   t.match(refused.headers.get("retry-after"), /^([1-9]|[1-5]\d|60)$/);
-  t.match((await ask("GET", "/api/v1/things")).body.error, { code: "RATE_LIMITED", details: { scope: "per_org_api_reads", limit: 4, window_secs: 60 }, field: null });
+  t.match((await ask("GET", "/api/v1/things")).body.error, {
+    code: "RATE_LIMITED",
+    details: { scope: "per_org_api_reads", limit: 4, window_secs: 60 },
+    field: null,
+  });
 
-  t.strictSame([...(await statuses("PATCH", "/api/v1/things", 1)), ...(await statuses("DELETE", "/api/v1/things", 2))], [204, 204, 429], "writes share a budget");
+  t.strictSame(
+    [...(await statuses("PATCH", "/api/v1/things", 1)), ...(await statuses("DELETE", "/api/v1/things", 2))],
+    [204, 204, 429],
+    "writes share a budget",
+  );
   t.strictSame(await statuses("POST", "/api/v1/things/bulk", 2), [204, 429]);
   t.strictSame(await statuses("POST", "/api/v1/things/test", 8), Array<number>(8).fill(204), "null is any number");
 
@@ -104,7 +144,11 @@ async function freePort(): Promise<number> {
 }
 
 function startRedis(t: Test, port: number): ChildProcess {
-  const child = spawn(redisServer!, ["--port", String(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"], { stdio: "ignore" });
+  const child = spawn(
+    redisServer!,
+    ["--port", String(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"],
+    { stdio: "ignore" },
+  );
   t.teardown(() => child.kill("SIGKILL"));
   return child;
 }
@@ -134,7 +178,11 @@ t.test("replicas share the budgets on Redis, and each goes on by itself while it
   first.kill("SIGCONT");
   first.kill("SIGKILL");
   await until(() => replicas.every(({ redis }) => !redis.client.isReady), "both notice");
-  const alone = await Promise.all([replicas[0]!.counter.add("away"), replicas[0]!.counter.add("away"), replicas[1]!.counter.add("away")]);
+  const alone = await Promise.all([
+    replicas[0]!.counter.add("away"),
+    replicas[0]!.counter.add("away"),
+    replicas[1]!.counter.add("away"),
+  ]);
   t.strictSame(
     alone.map(({ count }) => count),
     [1, 2, 1],

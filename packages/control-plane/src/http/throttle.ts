@@ -17,7 +17,10 @@ export function openThrottle(counter: Counter, budgetsOf: (ctx: Ctx) => Promise<
   return async (ctx, category) => {
     const budget = (await budgetsOf(ctx))[category];
     if (budget === null) return;
-    const [org, user] = await Promise.all([counter.add(`${category}:org:${ctx.orgId}`), counter.add(`${category}:user:${ctx.userId}`)]);
+    const [org, user] = await Promise.all([
+      counter.add(`${category}:org:${ctx.orgId}`),
+      counter.add(`${category}:user:${ctx.userId}`),
+    ]);
     refuseOver(budget, org, `per_org_${category}`);
     refuseOver(budget, user, `per_user_${category}`);
   };
@@ -31,5 +34,8 @@ export function refuseOver(budget: number, { count, leftMs }: Tally, scope: stri
 /** RATE_LIMITED; `waitMs` is how long to wait. */
 export function rateLimited(scope: string, waitMs: number, details: Record<string, number>): AppError {
   const secs = Math.max(1, Math.ceil(waitMs / 1000));
-  return new AppError("RATE_LIMITED", `Too many requests. Try again in ${secs} s.`, { retryAfterSecs: secs, details: { scope, ...details } });
+  return new AppError("RATE_LIMITED", `Too many requests. Try again in ${secs} s.`, {
+    retryAfterSecs: secs,
+    details: { scope, ...details },
+  });
 }

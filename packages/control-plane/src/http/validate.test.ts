@@ -21,17 +21,30 @@ function problem(work: () => unknown): unknown[] {
 }
 
 const Circle = Type.Object(
-  { kind: Type.Literal("circle"), radius: Type.Integer({ minimum: 1, maximum: 9, errorCode: "INVALID_TIMEOUT" }), filled: Type.Boolean({ default: true }) },
+  {
+    kind: Type.Literal("circle"),
+    radius: Type.Integer({ minimum: 1, maximum: 9, errorCode: "INVALID_TIMEOUT" }),
+    filled: Type.Boolean({ default: true }),
+  },
   { additionalProperties: false },
 );
-const Square = Type.Object({ kind: Type.Literal("square"), side: Type.Number({ minimum: 0 }) }, { additionalProperties: false });
+const Square = Type.Object(
+  { kind: Type.Literal("square"), side: Type.Number({ minimum: 0 }) },
+  { additionalProperties: false },
+);
 const Drawing = Type.Object(
   {
     name: Type.String({ minLength: 1, maxLength: 5 }),
     shape: Type.Optional(Type.Union([Circle, Square], { discriminator: "kind" })),
-    tags: Type.Optional(Type.Array(Type.String({ errorCode: "INVALID_TAG" }), { maxItems: 2, errorCode: "INVALID_TAG" })),
+    tags: Type.Optional(
+      Type.Array(Type.String({ errorCode: "INVALID_TAG" }), { maxItems: 2, errorCode: "INVALID_TAG" }),
+    ),
     style: Type.Optional(
-      Type.Union([Type.Literal("thin"), Type.Literal("bold"), Type.Object({ width: Type.Integer({ errorCode: "INVALID_INTERVAL" }) }, { additionalProperties: false })]),
+      Type.Union([
+        Type.Literal("thin"),
+        Type.Literal("bold"),
+        Type.Object({ width: Type.Integer({ errorCode: "INVALID_INTERVAL" }) }, { additionalProperties: false }),
+      ]),
     ),
     note: Type.Optional(nullable(Type.String({ maxLength: 3 }))),
     pair: Type.Optional(nullable(Type.Tuple([Type.String(), Type.Integer()]))),
@@ -53,16 +66,31 @@ t.test("what is wrong is said with its code, its place and in words", async (t) 
     [{ name: "" }, "INVALID_BODY", "/name", /^name must /],
     [{ name: "toolong" }, "INVALID_BODY", "/name", /^name must /],
     [{ name: "a", nam: 1 }, "UNKNOWN_FIELD", "/nam", 'There is no field "nam" here. Did you mean "name"?'],
-    [{ name: "a", maxWidth: 1 }, "UNKNOWN_FIELD", "/maxWidth", 'There is no field "maxWidth" here. Did you mean "max_width"?'],
+    [
+      { name: "a", maxWidth: 1 },
+      "UNKNOWN_FIELD",
+      "/maxWidth",
+      'There is no field "maxWidth" here. Did you mean "max_width"?',
+    ],
     [{ name: "a", noet: 1 }, "UNKNOWN_FIELD", "/noet", 'There is no field "noet" here.'],
     [{ name: "a", "a/b~c": 1 }, "UNKNOWN_FIELD", "/a~1b~0c", /a\/b~c/],
     [{ name: "a", constructor: 1 }, "UNKNOWN_FIELD", "/constructor", /constructor/],
     [{ name: "a", shape: 1 }, "INVALID_BODY", "/shape", /^shape must be/],
     [{ name: "a", shape: {} }, "INVALID_BODY", "/shape/kind", "shape.kind must be one of circle, square."],
-    [{ name: "a", shape: { kind: "line" } }, "INVALID_BODY", "/shape/kind", "shape.kind must be one of circle, square."],
+    [
+      { name: "a", shape: { kind: "line" } },
+      "INVALID_BODY",
+      "/shape/kind",
+      "shape.kind must be one of circle, square.",
+    ],
     [{ name: "a", shape: { kind: "circle" } }, "INVALID_TIMEOUT", "/shape/radius", "shape.radius is required."],
     [{ name: "a", shape: { kind: "circle", radius: 0 } }, "INVALID_TIMEOUT", "/shape/radius", /^shape\.radius must be/],
-    [{ name: "a", shape: { kind: "circle", radius: 1, filled: "no" } }, "INVALID_BODY", "/shape/filled", /^shape\.filled must be boolean/],
+    [
+      { name: "a", shape: { kind: "circle", radius: 1, filled: "no" } },
+      "INVALID_BODY",
+      "/shape/filled",
+      /^shape\.filled must be boolean/,
+    ],
     [{ name: "a", shape: { kind: "circle", side: 1 } }, "UNKNOWN_FIELD", "/shape/side", /side/],
     [{ name: "a", tags: "x" }, "INVALID_TAG", "/tags", "tags must be an array."],
     [{ name: "a", tags: ["x", 7] }, "INVALID_TAG", "/tags/1", /^tags\.1 must be string/],
@@ -98,18 +126,33 @@ t.test("what is wrong is said with its code, its place and in words", async (t) 
 t.test("what fits comes back with its defaults", async (t) => {
   const fine = { name: "a", note: null, pair: ["x", 1], meta: { toString: 1 }, style: "bold", tags: [] };
   t.strictSame(validate(Drawing, { ...fine }), fine);
-  t.strictSame(validate(Drawing, { name: "a", shape: { kind: "circle", radius: 1 } }), { name: "a", shape: { kind: "circle", radius: 1, filled: true } }, "also within a union");
-  t.strictSame(validate(Type.Object({ list: Type.Array(Circle) }), { list: [{ kind: "circle", radius: 2 }] }), { list: [{ kind: "circle", radius: 2, filled: true }] });
+  t.strictSame(
+    validate(Drawing, { name: "a", shape: { kind: "circle", radius: 1 } }),
+    { name: "a", shape: { kind: "circle", radius: 1, filled: true } },
+    "also within a union",
+  );
+  t.strictSame(validate(Type.Object({ list: Type.Array(Circle) }), { list: [{ kind: "circle", radius: 2 }] }), {
+    list: [{ kind: "circle", radius: 2, filled: true }],
+  });
 });
 
 t.test("a query is read by its schema", async (t) => {
   const Query = Type.Object(
-    { ...paging(50, 1000), enabled: Type.Optional(Type.Boolean()), q: Type.Optional(Type.String({ maxLength: 5 })), state: Type.Optional(Type.Enum(["open", "closed"])) },
+    {
+      ...paging(50, 1000),
+      enabled: Type.Optional(Type.Boolean()),
+      q: Type.Optional(Type.String({ maxLength: 5 })),
+      state: Type.Optional(Type.Enum(["open", "closed"])),
+    },
     { additionalProperties: false },
   );
-  const read = (text: string, schema: TSchema = Query) => problem(() => validateQuery(schema, new URLSearchParams(text)));
+  const read = (text: string, schema: TSchema = Query) =>
+    problem(() => validateQuery(schema, new URLSearchParams(text)));
   t.strictSame(read(""), ["accepted", { limit: 50, offset: 0 }]);
-  t.strictSame(read("limit=7&offset=3&enabled=false&q=%20a&state=open"), ["accepted", { limit: 7, offset: 3, enabled: false, q: " a", state: "open" }]);
+  t.strictSame(read("limit=7&offset=3&enabled=false&q=%20a&state=open"), [
+    "accepted",
+    { limit: 7, offset: 3, enabled: false, q: " a", state: "open" },
+  ]);
   t.strictSame(read("limit=5000"), ["accepted", { limit: 1000, offset: 0 }], "a larger page is lowered silently");
   t.strictSame(read("limit=99999999999999999999"), ["accepted", { limit: 1000, offset: 0 }], "however large it is");
   const cases: [string, ...Problem][] = [
@@ -144,7 +187,11 @@ t.test("a body that could not be kept is refused", async (t) => {
   });
   const { origin } = await listen(t, koa);
   const body = async (bytes: Buffer | string, type = "application/json", path = "/"): Promise<unknown> => {
-    const answer = await fetch(origin + path, { method: "POST", body: new Uint8Array(Buffer.from(bytes)), headers: { "content-type": type } });
+    const answer = await fetch(origin + path, {
+      method: "POST",
+      body: new Uint8Array(Buffer.from(bytes)),
+      headers: { "content-type": type },
+    });
     return await answer.json();
   };
   const nested = (levels: number) => `${"[".repeat(levels)}${"]".repeat(levels)}`;

@@ -10,7 +10,18 @@ import { AppError } from "@statusmesh/shared/errors";
 import type { Ctx, System } from "../context.ts";
 import { silentLog } from "../log.ts";
 import { assetsFolder, loadAssets } from "./assets.ts";
-import { axisSteps, bandPath, dotsPath, latencyChart, linePath, shareBar, sparkline, strip, stripLabel, stripPath } from "./charts.ts";
+import {
+  axisSteps,
+  bandPath,
+  dotsPath,
+  latencyChart,
+  linePath,
+  shareBar,
+  sparkline,
+  strip,
+  stripLabel,
+  stripPath,
+} from "./charts.ts";
 import { exchange } from "./exchange.ts";
 import { field } from "./fields.ts";
 import * as format from "./format.ts";
@@ -39,10 +50,29 @@ t.test("formats", async (t) => {
   t.equal(format.ago(now - 7_500_000, now), "2 h ago", "one unit only");
   t.equal(format.ago(now + 20_000, now), "in 20 s");
   t.equal(format.ago(now - 100, now), "now");
-  t.same([10, 60, 90, 300, 3600, 86_400].map(format.every), ["every 10 s", "every minute", "every 90 s", "every 5 min", "every hour", "every day"]);
-  t.same([null, 0.04, 3.42, 84.4, 412, 1240, 12_345].map(format.ms), ["—", "0 ms", "3.4 ms", "84 ms", "412 ms", "1.24 s", "12.3 s"]);
+  t.same([10, 60, 90, 300, 3600, 86_400].map(format.every), [
+    "every 10 s",
+    "every minute",
+    "every 90 s",
+    "every 5 min",
+    "every hour",
+    "every day",
+  ]);
+  t.same([null, 0.04, 3.42, 84.4, 412, 1240, 12_345].map(format.ms), [
+    "—",
+    "0 ms",
+    "3.4 ms",
+    "84 ms",
+    "412 ms",
+    "1.24 s",
+    "12.3 s",
+  ]);
   t.same([0, 999, 8604, 1_234_567, 1234.5].map(format.number), ["0", "999", "8,604", "1,234,567", "1,234.5"]);
-  t.same([100, 99.999, 99.81, 97.3612, 0, null].map(format.percent), ["100", "99.99", "99.81", "97.36", "0", "—"], "100 is only said of 100");
+  t.same(
+    [100, 99.999, 99.81, 97.3612, 0, null].map(format.percent),
+    ["100", "99.99", "99.81", "97.36", "0", "—"],
+    "100 is only said of 100",
+  );
   t.same([900, 1200, 1_048_576, null].map(format.bytes), ["900 B", "1.2 kB", "1 MB", "—"]);
   t.equal(format.plural(1, "monitor"), "1 monitor");
   t.equal(format.plural(1000, "monitor"), "1,000 monitors");
@@ -59,9 +89,16 @@ t.test("markup escapes whatever our own code did not make", async (t) => {
   );
   t.equal(html`${null}${undefined}${0}`.html, "0");
   t.notMatch(field({ name: "/check/url", label: nasty, value: nasty, hint: nasty, placeholder: nasty }).html, /<img/);
-  t.match(field({ name: "/check/body", label: "Body", type: "lines", value: "\nfirst line is empty" }).html, />\n\nfirst/, "a textarea drops one line break at its start");
+  t.match(
+    field({ name: "/check/body", label: "Body", type: "lines", value: "\nfirst line is empty" }).html,
+    />\n\nfirst/,
+    "a textarea drops one line break at its start",
+  );
   t.match(timeTag(now, "clock", now).html, ">14:02 UTC<", "without the script it says which zone it means");
-  t.match(timeTag("2026-11-20T14:02:28.000Z", "ago", now).html, '<time datetime="2026-11-20T14:02:28.000Z" data-as="ago" title="2026-11-20 14:02:28 UTC">3 s ago</time>');
+  t.match(
+    timeTag("2026-11-20T14:02:28.000Z", "ago", now).html,
+    '<time datetime="2026-11-20T14:02:28.000Z" data-as="ago" title="2026-11-20 14:02:28 UTC">3 s ago</time>',
+  );
 });
 
 t.test("strips", async (t) => {
@@ -73,7 +110,10 @@ t.test("strips", async (t) => {
   t.match(strip([], "x").html, 'viewBox="0 0 1 18"');
   t.equal(stripLabel(["up", "up"], 43_200), "Last 24 hours: up");
   t.equal(stripLabel(["none", "none"], 43_200), "Last 24 hours: no data");
-  t.equal(stripLabel([...new Array<string>(44).fill("up"), "down", "down", "degraded", "none"], 1800), "Last 24 hours: down 1 h, degraded 30 min, no data 30 min");
+  t.equal(
+    stripLabel([...new Array<string>(44).fill("up"), "down", "down", "degraded", "none"], 1800),
+    "Last 24 hours: down 1 h, degraded 30 min, no data 30 min",
+  );
 });
 
 t.test("lines, bands and axes", async (t) => {
@@ -105,9 +145,18 @@ t.test("lines, bands and axes", async (t) => {
 
 t.test("the latency chart", async (t) => {
   const from = now - 3_600_000;
-  const points = Array.from({ length: 60 }, (_, i) => ({ t: from + i * 60_000, p50: 50, p95: 80, samples: i > 20 && i < 30 ? 0 : 6 }));
+  const points = Array.from({ length: 60 }, (_, i) => ({
+    t: from + i * 60_000,
+    p50: 50,
+    p95: 80,
+    samples: i > 20 && i < 30 ? 0 : 6,
+  }));
   const span = { from: now - 600_000, to: now, kind: "down", title: "Down: <refused>" } as const;
-  const chart = latencyChart(points, [span, { ...span, from: from - 9_000_000, to: from - 8_000_000 }], { from, to: now, label: "Latency, last hour" }).html;
+  const chart = latencyChart(points, [span, { ...span, from: from - 9_000_000, to: from - 8_000_000 }], {
+    from,
+    to: now,
+    label: "Latency, last hour",
+  }).html;
   t.match(chart, 'role="img" aria-label="Latency, last hour"');
   t.match(chart, /<rect class="shade-down" x="83.33%" width="16.67%"[^>]*><title>Down: &lt;refused&gt;<\/title>/);
   t.equal(chart.match(/<rect/g)?.length, 1, "what lies outside is not drawn");
@@ -120,7 +169,8 @@ t.test("the latency chart", async (t) => {
 
 t.test("tokens", async (t) => {
   const css = readFileSync(join(assetsFolder, "tokens.css"), "utf8");
-  const names = (block: string) => Object.fromEntries([...block.matchAll(/--([\w-]+): (#[0-9a-f]{6})/g)].map((found) => [found[1]!, found[2]!]));
+  const names = (block: string) =>
+    Object.fromEntries([...block.matchAll(/--([\w-]+): (#[0-9a-f]{6})/g)].map((found) => [found[1]!, found[2]!]));
   const light = names(css.slice(0, css.indexOf("@media")));
   const asked = names(css.slice(css.indexOf("@media"), css.indexOf(':root[data-theme="dark"]')));
   const chosen = names(css.slice(css.indexOf(':root[data-theme="dark"]')));
@@ -129,7 +179,11 @@ t.test("tokens", async (t) => {
 
   const channel = (value: number) => (value <= 0.03928 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4);
   // WCAG 2.2, relative luminance and contrast ratio.
-  const luminance = (hex: string) => [0.2126, 0.7152, 0.0722].reduce((sum, weight, at) => sum + weight * channel(Number.parseInt(hex.slice(1 + 2 * at, 3 + 2 * at), 16) / 255), 0);
+  const luminance = (hex: string) =>
+    [0.2126, 0.7152, 0.0722].reduce(
+      (sum, weight, at) => sum + weight * channel(Number.parseInt(hex.slice(1 + 2 * at, 3 + 2 * at), 16) / 255),
+      0,
+    );
   const contrast = (a: string, b: string) => {
     const [high, low] = [luminance(a), luminance(b)].sort((x, y) => y - x);
     return (high! + 0.05) / (low! + 0.05);
@@ -152,7 +206,11 @@ t.test("tokens", async (t) => {
       ["accent", "accent-soft"],
       ["on-accent", "accent"],
     ];
-    for (const [text, ground] of pairs) t.ok(contrast(of[text!]!, of[ground!]!) >= 4.5, `${theme}: ${text} on ${ground} is ${contrast(of[text!]!, of[ground!]!).toFixed(2)}`);
+    for (const [text, ground] of pairs)
+      t.ok(
+        contrast(of[text!]!, of[ground!]!) >= 4.5,
+        `${theme}: ${text} on ${ground} is ${contrast(of[text!]!, of[ground!]!).toFixed(2)}`,
+      );
     t.ok(contrast(of["control"]!, of["panel"]!) >= 3, `${theme}: the edge of a control is seen`);
   }
 });
@@ -164,7 +222,11 @@ t.test("no sheet but the tokens names a colour, and no view a style", async (t) 
   }
   const views = readdirSync(viewsFolder, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
   for (const entry of views)
-    t.notMatch(readFileSync(join(entry.parentPath, entry.name), "utf8"), /\sstyle=|\son\w+=|<style|javascript:/i, `${entry.name} needs nothing that the content policy forbids`);
+    t.notMatch(
+      readFileSync(join(entry.parentPath, entry.name), "utf8"),
+      /\sstyle=|\son\w+=|<style|javascript:/i,
+      `${entry.name} needs nothing that the content policy forbids`,
+    );
 });
 
 t.test("numbers and paths of a query", async (t) => {
@@ -173,26 +235,35 @@ t.test("numbers and paths of a query", async (t) => {
     [7, 7, 12, 7, 7, 7],
   );
   t.equal(wholeNumber("5000", 0, 1000), 1000);
-  t.same(["/monitors?q=a", undefined, "//evil.example", "/\\evil.example", "https://evil.example", "/a\nb", "/sign-in", "monitors"].map(localPath), [
-    "/monitors?q=a",
-    "/",
-    "/",
-    "/",
-    "/",
-    "/",
-    "/",
-    "/",
-  ]);
+  t.same(
+    [
+      "/monitors?q=a",
+      undefined,
+      "//evil.example",
+      "/\\evil.example",
+      "https://evil.example",
+      "/a\nb",
+      "/sign-in",
+      "monitors",
+    ].map(localPath),
+    ["/monitors?q=a", "/", "/", "/", "/", "/", "/", "/"],
+  );
 });
 
 /** An application with the real assets and views of the test's own, on a port of its own. */
 async function open(t: Pick<Test, "teardown">) {
   const folder = mkdtempSync(join(tmpdir(), "views-"));
   for (const name of ["errors", "layouts"]) mkdirSync(join(folder, name));
-  writeFileSync(join(folder, "errors/error.eta"), "error <%= it.error.code %> <%= it.error.message %> <%= it.frame ? it.frame.org : 'no frame' %>");
+  writeFileSync(
+    join(folder, "errors/error.eta"),
+    "error <%= it.error.code %> <%= it.error.message %> <%= it.frame ? it.frame.org : 'no frame' %>",
+  );
   writeFileSync(join(folder, "list.eta"), "<% layout('/layouts/console') %>whole <%~ include('/part') %>");
   writeFileSync(join(folder, "part.eta"), "part <%= it.name %>");
-  writeFileSync(join(folder, "layouts/console.eta"), "<html><link href=<%= h.asset('tokens.css') %>><%= it.frame?.org %> <%~ it.body %>");
+  writeFileSync(
+    join(folder, "layouts/console.eta"),
+    "<html><link href=<%= h.asset('tokens.css') %>><%= it.frame?.org %> <%~ it.body %>",
+  );
   const clock = { now: () => now };
   const assets = loadAssets();
   const views = openViews({ assets, folder });
@@ -204,9 +275,26 @@ async function open(t: Pick<Test, "teardown">) {
     public: async () => ({ clock }) as System,
   };
   const pages = [
-    page({ path: "/list", door: "tenant", handle: async ({ query }) => ({ view: "list", fragment: "part", data: { name: query["name"] ?? "<none>" } }) }),
-    page({ path: "/list/{id}", door: "tenant", handle: async ({ params }) => Promise.reject(new AppError("TARGET_NOT_FOUND", `no ${params["id"]}`)) }),
-    page({ path: "/open", door: "public", handle: async () => ({ view: "part", data: { name: "open" }, status: 202, headers: { "Cache-Control": "public, max-age=10" } }) }),
+    page({
+      path: "/list",
+      door: "tenant",
+      handle: async ({ query }) => ({ view: "list", fragment: "part", data: { name: query["name"] ?? "<none>" } }),
+    }),
+    page({
+      path: "/list/{id}",
+      door: "tenant",
+      handle: async ({ params }) => Promise.reject(new AppError("TARGET_NOT_FOUND", `no ${params["id"]}`)),
+    }),
+    page({
+      path: "/open",
+      door: "public",
+      handle: async () => ({
+        view: "part",
+        data: { name: "open" },
+        status: 202,
+        headers: { "Cache-Control": "public, max-age=10" },
+      }),
+    }),
   ];
   const app = new Koa();
   app.use(exchange({ log: silentLog, clock, page: errorPages(views, clock.now) }));
@@ -225,7 +313,9 @@ async function open(t: Pick<Test, "teardown">) {
       const sent = request({ port, host: "127.0.0.1", path, method, headers, agent: false }, (reply) => {
         const chunks: Buffer[] = [];
         reply.on("data", (chunk: Buffer) => chunks.push(chunk));
-        reply.on("end", () => resolve({ status: reply.statusCode!, headers: reply.headers, body: Buffer.concat(chunks) }));
+        reply.on("end", () =>
+          resolve({ status: reply.statusCode!, headers: reply.headers, body: Buffer.concat(chunks) }),
+        );
       });
       sent.on("error", reject).end();
     });
@@ -251,7 +341,11 @@ t.test("assets", async (t) => {
   const again = await ask(url, { "if-none-match": plain.headers["etag"] as string });
   t.equal(again.status, 304);
   t.equal(again.body.length, 0);
-  t.equal((await ask("/assets/tokens.css")).headers["cache-control"], "no-cache", "without the hash it is asked for again");
+  t.equal(
+    (await ask("/assets/tokens.css")).headers["cache-control"],
+    "no-cache",
+    "without the hash it is asked for again",
+  );
   t.equal((await ask(assets.url("vendor/rapidoc-min.js"))).headers["content-type"], "text/javascript; charset=utf-8");
   const head = await ask(url, {}, "HEAD");
   t.equal(head.status, 200);
@@ -282,7 +376,11 @@ t.test("pages", async (t) => {
   const cookie = "_sm_session=x";
   const away = await ask("/list?tag=a%20b&fragment=1");
   t.equal(away.status, 302);
-  t.equal(away.headers["location"], `/sign-in?next=${encodeURIComponent("/list?tag=a+b")}`, "and never back to a fragment");
+  t.equal(
+    away.headers["location"],
+    `/sign-in?next=${encodeURIComponent("/list?tag=a+b")}`,
+    "and never back to a fragment",
+  );
 
   const whole = await ask("/list?name=%3Cb%3E", { cookie });
   t.equal(whole.status, 200);
@@ -323,6 +421,10 @@ t.test("errors", async (t) => {
     ["/healthz/x", person],
     ["/nowhere", { accept: "application/json" }],
   ] as const) {
-    t.equal((JSON.parse((await ask(path, headers)).body.toString()) as { error: { code: string } }).error.code, "NOT_FOUND", `${path} is answered in JSON`);
+    t.equal(
+      (JSON.parse((await ask(path, headers)).body.toString()) as { error: { code: string } }).error.code,
+      "NOT_FOUND",
+      `${path} is answered in JSON`,
+    );
   }
 });

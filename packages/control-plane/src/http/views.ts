@@ -33,7 +33,14 @@ export interface ViewOptions {
  * `h.time(at, style)`, `h.state(state, word)`, `h.error(error)`, the formats and the charts. Everything printed is escaped unless a helper made it.
  */
 export function openViews({ assets, folder = viewsFolder, cache = true }: ViewOptions): Views {
-  const eta = new Eta({ views: folder, cache, autoEscape: true, rmWhitespace: true, escapeFunction: escapeHtml, functionHeader: "const h = it.h;" });
+  const eta = new Eta({
+    views: folder,
+    cache,
+    autoEscape: true,
+    rmWhitespace: true,
+    escapeFunction: escapeHtml,
+    functionHeader: "const h = it.h;",
+  });
   const has = (name: string) => existsSync(join(folder, `${name}.eta`));
   return {
     has,
@@ -75,6 +82,13 @@ export function state(name: string, word: string): Markup {
 export function timeTag(at: Date | string | number | null, style: TimeStyle, now: number): Markup {
   if (at === null) return new Markup(format.none);
   const date = new Date(at);
-  const text = style === "ago" ? format.ago(date.getTime(), now) : style === "clock" ? `${format.clock(date, now)} UTC` : format.day(date);
-  return html`<time datetime="${date.toISOString()}" data-as="${style}" title="${format.absolute(date)}">${text}</time>`;
+  const text =
+    style === "ago"
+      ? format.ago(date.getTime(), now)
+      : style === "clock"
+        ? `${format.clock(date, now)} UTC`
+        : format.day(date);
+  return html`<time datetime="${date.toISOString()}" data-as="${style}" title="${format.absolute(date)}"
+    >${text}</time
+  >`;
 }

@@ -9,9 +9,16 @@ export const Timestamp = Type.String({ format: "date-time", description: "RFC 33
 
 /** The schema or null. What it says for readers it says of both. */
 export const nullable = <S extends TSchema>(schema: S) => {
-  const { title, description, examples, ...rest } = schema as S & { title?: string; description?: string; examples?: unknown[] };
+  const { title, description, examples, ...rest } = schema as S & {
+    title?: string;
+    description?: string;
+    examples?: unknown[];
+  };
   if (title !== undefined) return Type.Union([schema, Type.Null()]);
-  const words = { ...(description === undefined ? {} : { description }), ...(examples === undefined ? {} : { examples }) };
+  const words = {
+    ...(description === undefined ? {} : { description }),
+    ...(examples === undefined ? {} : { examples }),
+  };
   return Type.Union([Type.Unsafe<Static<S>>(rest), Type.Null()], words);
 };
 
@@ -45,7 +52,13 @@ export interface Page<T> {
 
 /** `limit` and `offset` of a list. A limit above `cap` is lowered to it silently. */
 export const paging = (defaultLimit: number, cap: number) => ({
-  limit: Type.Integer({ minimum: 1, maximum: cap, cap, default: defaultLimit, description: `Page size. Larger values are silently capped at ${cap}` }),
+  limit: Type.Integer({
+    minimum: 1,
+    maximum: cap,
+    cap,
+    default: defaultLimit,
+    description: `Page size. Larger values are silently capped at ${cap}`,
+  }),
   offset: Type.Integer({ minimum: 0, maximum: 10_000_000, default: 0, description: "Rows to skip" }),
 });
 
@@ -55,10 +68,25 @@ export const ErrorEnvelope = Type.Object(
     error: Type.Object(
       {
         code: Type.String({ description: "Stable, upper case with underscores", examples: ["INVALID_TCP_PORT"] }),
-        message: Type.String({ description: "What was wrong and what would be right, for people", examples: ["check.port must be <= 65535."] }),
-        field: nullable(Type.String({ description: "Of a 400: JSON pointer into the body, or /query/<name>; else null", examples: ["/check/port"] })),
-        details: nullable(Type.Record(Type.String(), Type.Unknown(), { description: "Numbers and names behind the message", examples: [null] })),
-        trace_id: nullable(Type.String({ description: "Finds the request in the log", examples: ["4bf92f3577b34da6a3ce929d0e0e4736"] })),
+        message: Type.String({
+          description: "What was wrong and what would be right, for people",
+          examples: ["check.port must be <= 65535."],
+        }),
+        field: nullable(
+          Type.String({
+            description: "Of a 400: JSON pointer into the body, or /query/<name>; else null",
+            examples: ["/check/port"],
+          }),
+        ),
+        details: nullable(
+          Type.Record(Type.String(), Type.Unknown(), {
+            description: "Numbers and names behind the message",
+            examples: [null],
+          }),
+        ),
+        trace_id: nullable(
+          Type.String({ description: "Finds the request in the log", examples: ["4bf92f3577b34da6a3ce929d0e0e4736"] }),
+        ),
       },
       { additionalProperties: false, description: "What went wrong" },
     ),

@@ -2,7 +2,14 @@ import Type from "typebox";
 import { IdParam, paging } from "../http/wire.ts";
 import { ok, route, type Route } from "../http/route.ts";
 import { DeliveryPage, Explanation, Incident, IncidentPage } from "./schema.ts";
-import { acknowledgeIncident, explainIncident, getIncident, listDeliveries, listIncidents, resolveIncident } from "./service.ts";
+import {
+  acknowledgeIncident,
+  explainIncident,
+  getIncident,
+  listDeliveries,
+  listIncidents,
+  resolveIncident,
+} from "./service.ts";
 
 const one = { door: "tenant", tag: "Incidents", params: IdParam, errors: ["INCIDENT_NOT_FOUND"] } as const;
 
@@ -16,8 +23,13 @@ export const incidentRoutes: Route[] = [
     summary: "List incidents, open ones first",
     query: Type.Object(
       {
-        state: Type.Enum(["open", "closed", "all"], { default: "all", description: "Only those that go on, or only those that have ended" }),
-        target_id: Type.Optional(Type.String({ description: "Only those of this target", examples: ["01931f2e-7c1a-7d30-9b5e-2f6a4c8d1e90"] })),
+        state: Type.Enum(["open", "closed", "all"], {
+          default: "all",
+          description: "Only those that go on, or only those that have ended",
+        }),
+        target_id: Type.Optional(
+          Type.String({ description: "Only those of this target", examples: ["01931f2e-7c1a-7d30-9b5e-2f6a4c8d1e90"] }),
+        ),
         ...paging(100, 1000),
       },
       { additionalProperties: false },

@@ -28,19 +28,31 @@ export interface EvaluatedTarget {
  * Writes what evaluations found: incidents first closed, then opened (there is only ever one open per target), then the
  * notices into the outbox. Runs in the caller's transaction, which holds the state rows of the targets.
  */
-export async function recordEvaluations(sql: Db, evaluated: readonly EvaluatedTarget[], publicUrl: string, now: Date): Promise<void> {
+export async function recordEvaluations(
+  sql: Db,
+  evaluated: readonly EvaluatedTarget[],
+  publicUrl: string,
+  now: Date,
+): Promise<void> {
   const updated = evaluated.flatMap((target) => target.evaluation.updated.map((incident) => ({ target, incident })));
   const inserted = evaluated.flatMap((target) => target.evaluation.inserted.map((incident) => ({ target, incident })));
   const retracted = evaluated.flatMap((target) => target.evaluation.retracted);
   if (retracted.length > 0) await retractIncidents(sql, retracted, now);
   // One at a time: an incident changes rarely, and a closing one must be written before the next one opens.
-  for (const it of updated.toSorted((a, b) => Number(a.incident.closedAt === null) - Number(b.incident.closedAt === null))) await updateIncident(sql, it.target, it.incident, now);
+  for (const it of updated.toSorted(
+    (a, b) => Number(a.incident.closedAt === null) - Number(b.incident.closedAt === null),
+  ))
+    await updateIncident(sql, it.target, it.incident, now);
   for (const it of inserted) await insertIncident(sql, it.target, it.incident, now);
 
   const notices = evaluated.flatMap((target) =>
     target.evaluation.notices
       .filter((it) => it.reason !== "resolved" || target.notifyRecovery)
-      .map((it) => ({ orgId: target.orgId, seq: it.seq, notice: noticeOf(tellable(target, it.incident), target.name, it.reason, publicUrl) })),
+      .map((it) => ({
+        orgId: target.orgId,
+        seq: it.seq,
+        notice: noticeOf(tellable(target, it.incident), target.name, it.reason, publicUrl),
+      })),
   );
   await writeDeliveries(sql, now.getTime(), notices);
 }
@@ -59,7 +71,9 @@ function tellable(target: EvaluatedTarget, incident: IncidentState): TellableInc
 }
 
 const dueAt = (target: EvaluatedTarget, incident: IncidentState, now: Date): Date | null =>
-  incident.closedAt !== null || target.renotifyIntervalSecs === 0 ? null : new Date(now.getTime() + target.renotifyIntervalSecs * 1000);
+  incident.closedAt !== null || target.renotifyIntervalSecs === 0
+    ? null
+    : new Date(now.getTime() + target.renotifyIntervalSecs * 1000);
 
 const at = (ms: number | null): Date | null => (ms === null ? null : new Date(ms));
 

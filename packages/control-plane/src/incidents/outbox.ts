@@ -51,7 +51,11 @@ export function noticeOf(incident: TellableIncident, monitorName: string, reason
  * told of the opening; an opening that was given up has not been told. A notice that was written before is left alone.
  * `now` is unix ms. Returns how many deliveries were written. Two statements for any number of notices; one when nobody listens.
  */
-export async function writeDeliveries(sql: Sql | TransactionSql, now: number, notices: readonly OutboxNotice[]): Promise<number> {
+export async function writeDeliveries(
+  sql: Sql | TransactionSql,
+  now: number,
+  notices: readonly OutboxNotice[],
+): Promise<number> {
   if (notices.length === 0) return 0;
   const rows = addressed(notices, await recipients(sql, notices), now);
   return rows.length === 0 ? 0 : await insertDeliveries(sql, now, rows);
@@ -92,7 +96,17 @@ function addressed(notices: readonly OutboxNotice[], found: readonly Recipient[]
     // Deliverers keep the order of creation. Clocks of replicas differ, so what comes later is also dated later.
     const createdAt = Math.max(now, (lastCreated.get(pair) ?? last_created_at?.getTime() ?? -Infinity) + 1);
     lastCreated.set(pair, createdAt);
-    rows.push({ id: newId(), orgId, channelId: channel_id, channelName: channel_name, channelKind: channel_kind, reason: notice.reason, seq, notice, createdAt });
+    rows.push({
+      id: newId(),
+      orgId,
+      channelId: channel_id,
+      channelName: channel_name,
+      channelKind: channel_kind,
+      reason: notice.reason,
+      seq,
+      notice,
+      createdAt,
+    });
   }
   return rows;
 }

@@ -17,7 +17,11 @@ export const incidentsPages: Page[] = [
         listIncidents(ctx, { state, ...ofMonitor, limit: pageSize, offset }),
         listIncidents(ctx, { state: "open", ...ofMonitor, limit: 1, offset: 0 }),
       ]);
-      return { view: "incidents/list", fragment: "incidents/list-live", data: { list, open: open.total, query: { state, monitor, offset } } };
+      return {
+        view: "incidents/list",
+        fragment: "incidents/list-live",
+        data: { list, open: open.total, query: { state, monitor, offset } },
+      };
     },
   }),
   page({
@@ -26,7 +30,10 @@ export const incidentsPages: Page[] = [
     async handle({ ctx, params }) {
       const id = params["id"]!;
       const incident = await getIncident(ctx, id);
-      const [votes, deliveries] = await Promise.all([explainIncident(ctx, id), listDeliveries(ctx, id, { limit: 100, offset: 0 })]);
+      const [votes, deliveries] = await Promise.all([
+        explainIncident(ctx, id),
+        listDeliveries(ctx, id, { limit: 100, offset: 0 }),
+      ]);
       return { view: "incidents/show", fragment: "incidents/show-live", data: { incident, votes, deliveries } };
     },
   }),

@@ -41,20 +41,30 @@ const matching = (sql: Db, orgId: string, { state, targetId }: IncidentFilter) =
   and (${targetId}::uuid is null or i.target_id = ${targetId}::uuid)`;
 
 /** Open ones first, then by start, newest first. */
-export async function selectIncidents(sql: Db, orgId: string, filter: IncidentFilter, limit: number, offset: number): Promise<IncidentRow[]> {
+export async function selectIncidents(
+  sql: Db,
+  orgId: string,
+  filter: IncidentFilter,
+  limit: number,
+  offset: number,
+): Promise<IncidentRow[]> {
   return await sql<IncidentRow[]>`
     select ${columns(sql)} from incidents i join targets t on t.id = i.target_id
     where ${matching(sql, orgId, filter)} order by i.ended_at is not null, i.started_at desc, i.id desc limit ${limit} offset ${offset}`;
 }
 
 export async function countIncidents(sql: Db, orgId: string, filter: IncidentFilter): Promise<number> {
-  const [row] = await sql<{ count: number }[]>`select count(*)::int as count from incidents i where ${matching(sql, orgId, filter)}`;
+  const [row] = await sql<
+    { count: number }[]
+  >`select count(*)::int as count from incidents i where ${matching(sql, orgId, filter)}`;
   return row!.count;
 }
 
 /** How many have begun since then. */
 export async function countIncidentsSince(sql: Db, orgId: string, since: Date): Promise<number> {
-  const [row] = await sql<{ count: number }[]>`select count(*)::int as count from incidents where org_id = ${orgId} and started_at >= ${since} and not retracted`;
+  const [row] = await sql<
+    { count: number }[]
+  >`select count(*)::int as count from incidents where org_id = ${orgId} and started_at >= ${since} and not retracted`;
   return row!.count;
 }
 
@@ -66,7 +76,13 @@ export async function selectIncident(sql: Db, orgId: string, id: string): Promis
 }
 
 /** Marks an open incident as seen; the first acknowledgement counts. */
-export async function acknowledgeIncident(sql: Db, orgId: string, id: string, userId: string, now: Date): Promise<void> {
+export async function acknowledgeIncident(
+  sql: Db,
+  orgId: string,
+  id: string,
+  userId: string,
+  now: Date,
+): Promise<void> {
   await sql`
     update incidents set acknowledged_at = ${now}, acknowledged_by = ${userId}, reminder_due_at = null, updated_at = ${now}
     where org_id = ${orgId} and id = ${id} and ended_at is null and acknowledged_at is null`;
@@ -85,7 +101,13 @@ export interface DeliveryRow {
   attempts: { at: string; ok: boolean; status: number | null; error: string | null }[];
 }
 
-export async function selectDeliveries(sql: Db, orgId: string, incidentId: string, limit: number, offset: number): Promise<DeliveryRow[]> {
+export async function selectDeliveries(
+  sql: Db,
+  orgId: string,
+  incidentId: string,
+  limit: number,
+  offset: number,
+): Promise<DeliveryRow[]> {
   return await sql<DeliveryRow[]>`
     select d.id, d.channel_id, d.channel_name, d.channel_kind, d.reason, d.state, d.next_attempt_at, d.created_at, d.delivered_at,
       coalesce((select jsonb_agg(jsonb_build_object('at', a.at, 'ok', a.ok, 'status', a.status, 'error', a.error) order by a.number)
@@ -94,7 +116,9 @@ export async function selectDeliveries(sql: Db, orgId: string, incidentId: strin
 }
 
 export async function countDeliveries(sql: Db, orgId: string, incidentId: string): Promise<number> {
-  const [row] = await sql<{ count: number }[]>`select count(*)::int as count from deliveries where org_id = ${orgId} and incident_id = ${incidentId}`;
+  const [row] = await sql<
+    { count: number }[]
+  >`select count(*)::int as count from deliveries where org_id = ${orgId} and incident_id = ${incidentId}`;
   return row!.count;
 }
 

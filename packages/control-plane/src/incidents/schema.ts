@@ -2,7 +2,10 @@ import Type, { type Static } from "typebox";
 import { Id, nullable, PageOf, Timestamp } from "../http/wire.ts";
 
 export const severities = ["minor", "major", "critical"] as const;
-export const Severity = Type.Enum([...severities], { description: "How bad it is; minor: degraded, not down", examples: ["major"] });
+export const Severity = Type.Enum([...severities], {
+  description: "How bad it is; minor: degraded, not down",
+  examples: ["major"],
+});
 export type Severity = (typeof severities)[number];
 
 /** How much of the mesh sees the trouble. */
@@ -39,22 +42,43 @@ export const Incident = Type.Object(
     state: Type.Enum(["open", "closed"], { description: "Whether it goes on", examples: ["closed"] }),
     severity: Severity,
     started_at: Timestamp,
-    ended_at: nullable(Type.Unsafe<string>({ ...Timestamp, description: "Null while open", examples: ["2026-11-20T09:41:30.000Z"] })),
+    ended_at: nullable(
+      Type.Unsafe<string>({ ...Timestamp, description: "Null while open", examples: ["2026-11-20T09:41:30.000Z"] }),
+    ),
     duration_secs: nullable(Type.Integer({ description: "Null while open", examples: [690] })),
     acknowledged_at: nullable(
-      Type.Unsafe<string>({ ...Timestamp, description: "Since then there are no reminders; null when nobody has seen it", examples: ["2026-11-20T09:32:10.000Z"] }),
+      Type.Unsafe<string>({
+        ...Timestamp,
+        description: "Since then there are no reminders; null when nobody has seen it",
+        examples: ["2026-11-20T09:32:10.000Z"],
+      }),
     ),
-    closed_by: nullable(Type.Enum(["engine", "person", "pause"], { description: "engine: passing runs; person: resolved by hand; pause: the target was paused. Null while open" })),
+    closed_by: nullable(
+      Type.Enum(["engine", "person", "pause"], {
+        description: "engine: passing runs; person: resolved by hand; pause: the target was paused. Null while open",
+      }),
+    ),
     reopened_count: Type.Integer({ description: "How often it came back soon after it had closed", examples: [0] }),
     error_sample: nullable(Type.String({ description: "What a failing run said", examples: ["connection refused"] })),
     regions_down: Type.Array(Type.String({ examples: ["frankfurt"] }), { description: "Regions that see it failing" }),
     regions_up: Type.Array(Type.String({ examples: ["virginia"] }), { description: "Regions that see it passing" }),
-    public_title: nullable(Type.String({ description: "What visitors read as its title; null: made from the component", examples: ["Checkout unavailable"] })),
-    public_description: nullable(Type.String({ description: "What visitors read about it", examples: ["We are looking into failing payments."] })),
+    public_title: nullable(
+      Type.String({
+        description: "What visitors read as its title; null: made from the component",
+        examples: ["Checkout unavailable"],
+      }),
+    ),
+    public_description: nullable(
+      Type.String({ description: "What visitors read about it", examples: ["We are looking into failing payments."] }),
+    ),
     created_at: Timestamp,
     updated_at: Timestamp,
   },
-  { additionalProperties: false, title: "Incident", description: "What went wrong with a target, from when until when" },
+  {
+    additionalProperties: false,
+    title: "Incident",
+    description: "What went wrong with a target, from when until when",
+  },
 );
 export type Incident = Static<typeof Incident>;
 
@@ -63,7 +87,9 @@ export const IncidentPage = PageOf(Incident);
 const Attempt = Type.Object({
   at: Timestamp,
   ok: Type.Boolean({ description: "Whether the receiver accepted it" }),
-  status: nullable(Type.Integer({ description: "Status code of the receiver; null when it did not answer", examples: [200] })),
+  status: nullable(
+    Type.Integer({ description: "Status code of the receiver; null when it did not answer", examples: [200] }),
+  ),
   error: nullable(Type.String({ description: "What was wrong", examples: [null] })),
 });
 
@@ -76,9 +102,17 @@ export const Delivery = Type.Object(
     reason: Type.Enum([...reasons], { description: "What the notice is about" }),
     state: Type.Enum(["pending", "delivered", "dead"], { description: "dead: given up", examples: ["delivered"] }),
     attempts: Type.Array(Attempt, { description: "Oldest first" }),
-    next_attempt_at: nullable(Type.Unsafe<string>({ ...Timestamp, description: "Null when there is none", examples: [null] })),
+    next_attempt_at: nullable(
+      Type.Unsafe<string>({ ...Timestamp, description: "Null when there is none", examples: [null] }),
+    ),
     created_at: Timestamp,
-    delivered_at: nullable(Type.Unsafe<string>({ ...Timestamp, description: "When the receiver accepted it", examples: ["2026-11-20T09:30:00.400Z"] })),
+    delivered_at: nullable(
+      Type.Unsafe<string>({
+        ...Timestamp,
+        description: "When the receiver accepted it",
+        examples: ["2026-11-20T09:30:00.400Z"],
+      }),
+    ),
   },
   { additionalProperties: false, title: "Delivery", description: "One notice on its way to one channel" },
 );
@@ -93,7 +127,9 @@ const RegionVote = Type.Object({
   consecutive: Type.Integer({ description: "Runs in a row of one kind", examples: [4] }),
   consecutive_kind: Type.Enum(["passing", "failing"], { description: "Which kind", examples: ["failing"] }),
   last_slot: Timestamp,
-  last_status: nullable(Type.Enum(["up", "down", "degraded", "error"], { description: "What the last run found", examples: ["down"] })),
+  last_status: nullable(
+    Type.Enum(["up", "down", "degraded", "error"], { description: "What the last run found", examples: ["down"] }),
+  ),
   last_error: nullable(Type.String({ description: "What the last run said", examples: ["connection refused"] })),
 });
 
@@ -108,6 +144,10 @@ export const Explanation = Type.Object(
     regions_needed: Type.Integer({ description: "How many of the live regions must fail", examples: [2] }),
     regions: Type.Array(RegionVote, { description: "Every region of the target" }),
   },
-  { additionalProperties: false, title: "Explanation", description: "Why the incident is open: the votes, and what they must reach" },
+  {
+    additionalProperties: false,
+    title: "Explanation",
+    description: "Why the incident is open: the votes, and what they must reach",
+  },
 );
 export type Explanation = Static<typeof Explanation>;

@@ -21,7 +21,8 @@ function present(row: queries.IncidentRow): Incident {
     severity: row.severity,
     started_at: iso(row.started_at),
     ended_at: isoOrNull(row.ended_at),
-    duration_secs: row.ended_at === null ? null : Math.round((row.ended_at.getTime() - row.started_at.getTime()) / 1000),
+    duration_secs:
+      row.ended_at === null ? null : Math.round((row.ended_at.getTime() - row.started_at.getTime()) / 1000),
     acknowledged_at: isoOrNull(row.acknowledged_at),
     closed_by: row.closed_by,
     reopened_count: row.reopened_count,
@@ -36,11 +37,18 @@ function present(row: queries.IncidentRow): Incident {
 }
 
 /** The incidents of the organisation, open ones first, newest first. */
-export async function listIncidents(ctx: Ctx, input: { state: "open" | "closed" | "all"; target_id?: string; limit: number; offset: number }): Promise<Page<Incident>> {
+export async function listIncidents(
+  ctx: Ctx,
+  input: { state: "open" | "closed" | "all"; target_id?: string; limit: number; offset: number },
+): Promise<Page<Incident>> {
   requireScope(ctx, "incidents:read");
-  if (input.target_id !== undefined && !isId(input.target_id)) return { items: [], total: 0, limit: input.limit, offset: input.offset };
+  if (input.target_id !== undefined && !isId(input.target_id))
+    return { items: [], total: 0, limit: input.limit, offset: input.offset };
   const filter = { state: input.state, targetId: input.target_id ?? null };
-  const [rows, total] = await Promise.all([queries.selectIncidents(ctx.sql, ctx.orgId, filter, input.limit, input.offset), queries.countIncidents(ctx.sql, ctx.orgId, filter)]);
+  const [rows, total] = await Promise.all([
+    queries.selectIncidents(ctx.sql, ctx.orgId, filter, input.limit, input.offset),
+    queries.countIncidents(ctx.sql, ctx.orgId, filter),
+  ]);
   return { items: rows.map(present), total, limit: input.limit, offset: input.offset };
 }
 
@@ -59,7 +67,11 @@ export async function getIncident(ctx: Ctx, id: string): Promise<Incident> {
 /** Marks an open incident as seen, which ends its reminders. Doing it twice changes nothing. */
 export async function acknowledgeIncident(ctx: Ctx, id: string): Promise<Incident> {
   requireScope(ctx, "incidents:write");
-  return await recorded(ctx, id, async (tx) => await queries.acknowledgeIncident(tx.sql, ctx.orgId, id, ctx.userId, new Date(ctx.clock.now())));
+  return await recorded(
+    ctx,
+    id,
+    async (tx) => await queries.acknowledgeIncident(tx.sql, ctx.orgId, id, ctx.userId, new Date(ctx.clock.now())),
+  );
 }
 
 /** Closes an incident by hand and tells its channels. Failing runs may open it again, by the ordinary rule. */
@@ -68,13 +80,19 @@ export async function resolveIncident(ctx: Ctx, id: string): Promise<Incident> {
   return await recorded(ctx, id, async (tx, { target_id }) => {
     await changeEvidence(tx, [target_id], "person", (policy, state) => {
       const open = current(policy, state.evaluation).incident;
-      return open?.id === id ? { ...state, evaluation: closeByHand(policy, state.evaluation, ctx.clock.now(), false) } : null;
+      return open?.id === id
+        ? { ...state, evaluation: closeByHand(policy, state.evaluation, ctx.clock.now(), false) }
+        : null;
     });
   });
 }
 
 /** What a person does to an incident, in one transaction with its row in the audit log. */
-async function recorded(ctx: Ctx, id: string, work: (tx: Ctx, row: queries.IncidentRow) => Promise<void>): Promise<Incident> {
+async function recorded(
+  ctx: Ctx,
+  id: string,
+  work: (tx: Ctx, row: queries.IncidentRow) => Promise<void>,
+): Promise<Incident> {
   return await inTransaction(ctx, async (tx) => {
     // Nobody else changes the incident between the two looks.
     await queries.lockStates(tx.sql, [(await find(tx, id)).target_id]);
@@ -88,14 +106,22 @@ async function recorded(ctx: Ctx, id: string, work: (tx: Ctx, row: queries.Incid
 
 /** Closes the open incidents of targets that are paused, and tells nobody. Call it in the transaction of the pause. */
 export async function closeSilently(ctx: Ctx, targetIds: readonly string[]): Promise<void> {
-  await changeEvidence(ctx, targetIds, "pause", (policy, state) => ({ ...state, evaluation: closeByHand(policy, state.evaluation, ctx.clock.now(), true) }));
+  await changeEvidence(ctx, targetIds, "pause", (policy, state) => ({
+    ...state,
+    evaluation: closeByHand(policy, state.evaluation, ctx.clock.now(), true),
+  }));
 }
 
 /**
  * Holds the evidence against an edited policy, without the votes of regions that are not among `regions` (any more). Call
  * it in the transaction of the edit, after the row is written; `before` is the old row.
  */
-export async function reevaluate(ctx: Ctx, targetId: string, before: PolicyFields, regions: readonly string[]): Promise<void> {
+export async function reevaluate(
+  ctx: Ctx,
+  targetId: string,
+  before: PolicyFields,
+  regions: readonly string[],
+): Promise<void> {
   const old = policyOf(before);
   await changeEvidence(ctx, [targetId], "engine", (policy, state) => ({
     evaluation: reconsider(old, policy, state.evaluation, regions, ctx.clock.now(), newId),
@@ -117,7 +143,9 @@ async function changeEvidence(
     const now = new Date(ctx.clock.now());
     const locked = await queries.lockStates(sql, targetIds);
     // A statement of its own, so that it sees the edits whose locks the first one waited for.
-    const targets = new Map((await queries.selectPolicies(sql, ctx.orgId, targetIds)).map((target) => [target.id, target]));
+    const targets = new Map(
+      (await queries.selectPolicies(sql, ctx.orgId, targetIds)).map((target) => [target.id, target]),
+    );
     const updates: queries.StateUpdate[] = [];
     const evaluated: EvaluatedTarget[] = [];
     for (const stored of locked) {
@@ -164,11 +192,20 @@ export async function incidentsSince(system: System, orgId: string, since: Date)
  * told by its next reminder. Called in the transaction that restores it. Returns how many there were.
  */
 export async function dropHeldNotices(tx: System, orgId: string): Promise<number> {
-  return await queries.dropPendingDeliveries(tx.sql, orgId, "the organisation was deleted when this was to be sent", new Date(tx.clock.now()));
+  return await queries.dropPendingDeliveries(
+    tx.sql,
+    orgId,
+    "the organisation was deleted when this was to be sent",
+    new Date(tx.clock.now()),
+  );
 }
 
 /** What was sent to whom about the incident, oldest first, with every attempt. */
-export async function listDeliveries(ctx: Ctx, incidentId: string, input: { limit: number; offset: number }): Promise<Page<Delivery>> {
+export async function listDeliveries(
+  ctx: Ctx,
+  incidentId: string,
+  input: { limit: number; offset: number },
+): Promise<Page<Delivery>> {
   requireScope(ctx, "incidents:read");
   await find(ctx, incidentId);
   const [rows, total] = await Promise.all([
@@ -197,11 +234,21 @@ export async function explainIncident(ctx: Ctx, incidentId: string): Promise<Exp
   const [target] = await queries.selectPolicies(ctx.sql, ctx.orgId, [incident.target_id]);
   if (target === undefined) throw notFound();
   const votes = explainVotes(target, await queries.selectState(ctx.sql, target.id), ctx.clock.now());
-  return { incident_id: incident.id, opened_at: iso(incident.opened_at), region_policy: target.region_policy, alert_confirmations: target.alert_confirmations, ...votes };
+  return {
+    incident_id: incident.id,
+    opened_at: iso(incident.opened_at),
+    region_policy: target.region_policy,
+    alert_confirmations: target.alert_confirmations,
+    ...votes,
+  };
 }
 
 /** The votes of a target's regions at `now`, for people. `stored` is the text of its state row. */
-export function explainVotes(target: PolicyFields, stored: string, now: number): Pick<Explanation, "regions" | "regions_live" | "regions_failing" | "regions_needed"> {
+export function explainVotes(
+  target: PolicyFields,
+  stored: string,
+  now: number,
+): Pick<Explanation, "regions" | "regions_live" | "regions_failing" | "regions_needed"> {
   const policy = policyOf(target);
   const state = parseState(stored);
   const checkpoint = current(policy, state.evaluation);
@@ -218,5 +265,10 @@ export function explainVotes(target: PolicyFields, stored: string, now: number):
       last_error: state.latest[region]?.error ?? null,
     }));
   const live = regions.filter((it) => it.live).length;
-  return { regions, regions_live: live, regions_failing: regions.filter((it) => it.vote === "failing").length, regions_needed: needed(policy.regionPolicy, live) };
+  return {
+    regions,
+    regions_live: live,
+    regions_failing: regions.filter((it) => it.vote === "failing").length,
+    regions_needed: needed(policy.regionPolicy, live),
+  };
 }

@@ -62,7 +62,11 @@ export interface Reading {
  * A confirmed incident decides; without one a single failing run is not yet an outage, so any live region that passes
  * makes the monitor up, and only when none does is the newest run's status shown.
  */
-export function read(policy: Policy, state: TargetState, checkpoint: Checkpoint = current(policy, state.evaluation)): Reading {
+export function read(
+  policy: Policy,
+  state: TargetState,
+  checkpoint: Checkpoint = current(policy, state.evaluation),
+): Reading {
   const runs = Object.entries(state.latest).sort(([, a], [, b]) => b.slot - a.slot);
   const newest = runs[0]?.[1];
   if (newest === undefined) return { status: "unknown", until: null, newest: null, error: null };

@@ -8,18 +8,39 @@ import { runAlone, startJobs } from "./runner.ts";
 t.test("reminders go out at the pace of the policy, until somebody acknowledges", async (t) => {
   const { sql, clock, system } = await openWorld(t);
   const owner = await newOrg(system);
-  const { incidentId } = await openIncident(owner, [await webhookTo(owner, "https://hooks.example.org/"), await webhookTo(owner, "https://hooks.example.org/")], { name: "shop" });
-  const deliveries = () => sql<{ seq: number; count: number }[]>`select seq, count(*)::integer as count from deliveries where reason = 'reminder' group by seq order by seq`;
+  const { incidentId } = await openIncident(
+    owner,
+    [await webhookTo(owner, "https://hooks.example.org/"), await webhookTo(owner, "https://hooks.example.org/")],
+    { name: "shop" },
+  );
+  const deliveries = () =>
+    sql<
+      { seq: number; count: number }[]
+    >`select seq, count(*)::integer as count from deliveries where reason = 'reminder' group by seq order by seq`;
   const due = async () =>
-    (await sql<{ reminder_due_at: Date | null; reminders_sent: number }[]>`select reminder_due_at, reminders_sent from incidents where id = ${incidentId}`)[0];
+    (
+      await sql<
+        { reminder_due_at: Date | null; reminders_sent: number }[]
+      >`select reminder_due_at, reminders_sent from incidents where id = ${incidentId}`
+    )[0];
 
   t.equal(await sendReminders(system), 0);
   clock.advance(hour + 2000);
   t.equal(await sendReminders(system), 1);
   t.equal(await sendReminders(system), 0);
-  t.match(await due(), { reminder_due_at: new Date(clock.now() - 2000 + hour), reminders_sent: 1 }, "two seconds late, and still in step");
+  t.match(
+    await due(),
+    { reminder_due_at: new Date(clock.now() - 2000 + hour), reminders_sent: 1 },
+    "two seconds late, and still in step",
+  );
   const [told] = await sql`select notice from deliveries limit 1`;
-  t.match(told?.["notice"], { reason: "reminder", monitor_name: "shop", urgency: "high", ended_at: null, url: `https://status.example.org/incidents/${incidentId}` });
+  t.match(told?.["notice"], {
+    reason: "reminder",
+    monitor_name: "shop",
+    urgency: "high",
+    ended_at: null,
+    url: `https://status.example.org/incidents/${incidentId}`,
+  });
 
   clock.advance(5 * hour);
   t.equal(await sendReminders(system), 1, "hours that were missed are not made up for");
@@ -110,7 +131,8 @@ t.test("a job runs on one replica at a time, again and again, whatever happens t
     await runAlone(system, {
       name: "held",
       everyMs: 1,
-      run: async () => void (inner = await runAlone(elsewhere, { name: "held", everyMs: 1, run: async () => t.fail("it ran twice") })),
+      run: async () =>
+        void (inner = await runAlone(elsewhere, { name: "held", everyMs: 1, run: async () => t.fail("it ran twice") })),
     }),
     true,
   );

@@ -26,6 +26,7 @@ export async function nightly(system: System): Promise<boolean> {
   const attempts = await purgeAttempts(system);
   // Last: a purge that broke off is done again.
   await sql`insert into nightly_runs (name, day) values (${name}, ${today}::date) on conflict (name) do update set day = excluded.day`;
-  if (orgs + entries + refusals + attempts > 0) system.log.info({ orgs, entries, refusals, attempts }, "purged for the night");
+  if (orgs + entries + refusals + attempts > 0)
+    system.log.info({ orgs, entries, refusals, attempts }, "purged for the night");
   return true;
 }

@@ -34,25 +34,33 @@ export async function tellOperator(system: System): Promise<void> {
     delete from operator_notices where not (key = any(${troubles.map(({ key }) => key)}::text[])) returning about, told_at is not null as told`;
   for (const { about, told } of over) if (told) await tell(system, `Over: ${about}`, "Checks run and count again.");
 
-  const due = await sql<{ key: string }[]>`select key from operator_notices where told_at is null and noticed_at <= ${new Date(now - patienceMs)}`;
+  const due = await sql<
+    { key: string }[]
+  >`select key from operator_notices where told_at is null and noticed_at <= ${new Date(now - patienceMs)}`;
   for (const { key, about, text } of troubles) {
     if (!due.some((it) => it.key === key)) continue;
     // Noted after the mail: one that could not be sent is sent the next time.
-    if (await tell(system, about, text)) await sql`update operator_notices set told_at = ${new Date(now)} where key = ${key}`;
+    if (await tell(system, about, text))
+      await sql`update operator_notices set told_at = ${new Date(now)} where key = ${key}`;
   }
 }
 
 /** False when the mail server would not take it. */
 async function tell(system: System, subject: string, text: string): Promise<boolean> {
   const { operator, bootstrap } = system.config;
-  const mailed = await sendMail(system, { to: operator.email || bootstrap.email, subject: `StatusMesh: ${subject}`, text: `${subject}.\n\n${text}\n` });
+  const mailed = await sendMail(system, {
+    to: operator.email || bootstrap.email,
+    subject: `StatusMesh: ${subject}`,
+    text: `${subject}.\n\n${text}\n`,
+  });
   if (mailed !== "failed") system.log.warn({ subject }, "the operator is told");
   return mailed !== "failed";
 }
 
 async function currentTroubles(system: System): Promise<Trouble[]> {
   const { regions, impaired } = await agentTroubles(system);
-  const silent = "The monitors that are probed only from there have no results, and nobody is told when one of them goes down.";
+  const silent =
+    "The monitors that are probed only from there have no results, and nobody is told when one of them goes down.";
   return [
     ...regions
       .filter(({ why }) => why !== "network")

@@ -19,5 +19,6 @@ export async function keepPartitions(system: System): Promise<void> {
   const from = Math.max(Math.min(oldest, now - dayMs), now - resultDays * dayMs);
   const made = await ensurePartitions(sql, new Date(from), new Date(now + daysAhead * dayMs));
   const dropped = await dropOldPartitions(sql, new Date(now), resultDays);
-  if (made.length + dropped.length > 0) system.log.info({ made: made.length, dropped: dropped.length }, "result partitions kept");
+  if (made.length + dropped.length > 0)
+    system.log.info({ made: made.length, dropped: dropped.length }, "result partitions kept");
 }

@@ -127,7 +127,11 @@ export async function rollMarkedDays(sql: Db, marks: readonly DirtyHour[]): Prom
 }
 
 /** Drops hours from before `cutoff`, a few of each target at a time: found by the key, never by reading the whole table. */
-export async function deleteHoursBefore(sql: Db, table: "results_hourly" | "latency_hourly", cutoff: Date): Promise<void> {
+export async function deleteHoursBefore(
+  sql: Db,
+  table: "results_hourly" | "latency_hourly",
+  cutoff: Date,
+): Promise<void> {
   await sql`
     delete from ${sql(table)} where ctid = any(array(
       select old.ctid from targets t

@@ -21,12 +21,19 @@ t.beforeEach(async () => {
 });
 
 const hours = (id: string) =>
-  sql<object[]>`select to_char(hour, 'DD HH24') as hour, region, up, down, degraded, error from results_hourly where target_id = ${id} order by results_hourly.hour, region`.then(
+  sql<
+    object[]
+  >`select to_char(hour, 'DD HH24') as hour, region, up, down, degraded, error from results_hourly where target_id = ${id} order by results_hourly.hour, region`.then(
     (rows) => rows.map((row) => ({ ...row })),
   );
 const days = (id: string) =>
-  sql<object[]>`select day::text, up, down, degraded, error from results_daily where target_id = ${id} order by day`.then((rows) => rows.map((row) => ({ ...row })));
-const progress = async () => (await sql<{ next_hour: Date }[]>`select next_hour from rollup_progress`)[0]?.next_hour.getTime() ?? null;
+  sql<
+    object[]
+  >`select day::text, up, down, degraded, error from results_daily where target_id = ${id} order by day`.then((rows) =>
+    rows.map((row) => ({ ...row })),
+  );
+const progress = async () =>
+  (await sql<{ next_hour: Date }[]>`select next_hour from rollup_progress`)[0]?.next_hour.getTime() ?? null;
 const dirty = async () => (await sql<{ count: number }[]>`select count(*)::int as count from rollup_dirty`)[0]!.count;
 const startAt = (from: number) => sql`insert into rollup_progress (next_hour) values (${new Date(from)})`;
 
@@ -96,7 +103,12 @@ t.test("late results repair the hours that were counted without them", async (t)
   t.equal(await dirty(), 0);
   t.strictSame(await days(id), [{ day: "2026-11-20", up: 1, down: 0, degraded: 0, error: 0 }]);
 
-  await ingest(id, [{ at: at("10:10:00"), status: "down" }, { at: at("10:11:00") }, { at: at("12:10:00") }, { at: at("13:29:00") }]);
+  await ingest(id, [
+    { at: at("10:10:00"), status: "down" },
+    { at: at("10:11:00") },
+    { at: at("12:10:00") },
+    { at: at("13:29:00") },
+  ]);
   t.equal(await dirty(), 2, "one mark an hour, and none for the hour that goes on");
   await rollUp(system);
   t.equal(await dirty(), 0);
@@ -105,23 +117,41 @@ t.test("late results repair the hours that were counted without them", async (t)
     { hour: "20 12", region: "eu", up: 2, down: 0, degraded: 0, error: 0 },
   ]);
   t.strictSame(await days(id), [{ day: "2026-11-20", up: 3, down: 1, degraded: 0, error: 0 }]);
-  t.strictSame((await dailyCounts(system, ctx.orgId, [id], 0)).get(id)?.get("2026-11-20"), { up: 4, down: 1, degraded: 0, error: 0 });
+  t.strictSame((await dailyCounts(system, ctx.orgId, [id], 0)).get(id)?.get("2026-11-20"), {
+    up: 4,
+    down: 1,
+    degraded: 0,
+    error: 0,
+  });
 });
 
-t.test("a mark of an hour that is still to come for everybody waits, and nothing is counted twice meanwhile", async (t) => {
-  const id = await newTarget(ctx);
-  await startAt(at("12:00:00"));
-  clock.at = at("13:01:00");
-  await ingest(id, [{ at: at("12:30:00") }]);
-  await rollUp(system);
-  t.equal(await dirty(), 1);
-  t.strictSame(await hours(id), []);
-  t.strictSame((await dailyCounts(system, ctx.orgId, [id], 0)).get(id)?.get("2026-11-20"), { up: 1, down: 0, degraded: 0, error: 0 });
-  clock.at = at("13:02:00");
-  await rollUp(system);
-  t.equal(await dirty(), 0);
-  t.strictSame((await dailyCounts(system, ctx.orgId, [id], 0)).get(id)?.get("2026-11-20"), { up: 1, down: 0, degraded: 0, error: 0 });
-});
+t.test(
+  "a mark of an hour that is still to come for everybody waits, and nothing is counted twice meanwhile",
+  async (t) => {
+    const id = await newTarget(ctx);
+    await startAt(at("12:00:00"));
+    clock.at = at("13:01:00");
+    await ingest(id, [{ at: at("12:30:00") }]);
+    await rollUp(system);
+    t.equal(await dirty(), 1);
+    t.strictSame(await hours(id), []);
+    t.strictSame((await dailyCounts(system, ctx.orgId, [id], 0)).get(id)?.get("2026-11-20"), {
+      up: 1,
+      down: 0,
+      degraded: 0,
+      error: 0,
+    });
+    clock.at = at("13:02:00");
+    await rollUp(system);
+    t.equal(await dirty(), 0);
+    t.strictSame((await dailyCounts(system, ctx.orgId, [id], 0)).get(id)?.get("2026-11-20"), {
+      up: 1,
+      down: 0,
+      degraded: 0,
+      error: 0,
+    });
+  },
+);
 
 t.test("a late batch that has not committed is neither waited for nor lost", async (t) => {
   const id = await newTarget(ctx);
@@ -167,9 +197,11 @@ t.test("two processes at once, while results arrive late, end with the right sum
 t.test("partitions: a week ahead, no hole behind, nothing past 90 days", async (t) => {
   await sql`insert into results (target_id, scheduled_at, region, "timestamp", status, skip) select gen_random_uuid(), ${new Date(noon - 91 * day)}, 'eu', now(), 'up', false`;
   const names = async () =>
-    (await sql<{ name: string }[]>`select c.relname as name from pg_inherits i join pg_class c on c.oid = i.inhrelid where i.inhparent = 'results'::regclass order by 1`).map(
-      (row) => row.name,
-    );
+    (
+      await sql<
+        { name: string }[]
+      >`select c.relname as name from pg_inherits i join pg_class c on c.oid = i.inhrelid where i.inhparent = 'results'::regclass order by 1`
+    ).map((row) => row.name);
   // Three weeks without a control plane.
   clock.at = noon + 21 * day;
   await keepPartitions(system);
@@ -195,7 +227,10 @@ t.test("hours go after 13 months, and all sums of a deleted monitor at once", as
   await sql`insert into deleted_targets (target_id, org_id, deleted_at) values (${gone}, ${ctx.orgId}, now())`;
   await forgetOldRollups(system);
   t.equal((await hours(kept)).length, 1);
-  t.strictSame([...(await sql<object[]>`select target_id as id, hour from latency_hourly`)], [{ id: kept, hour: new Date("2025-10-20T13:00Z") }]);
+  t.strictSame(
+    [...(await sql<object[]>`select target_id as id, hour from latency_hourly`)],
+    [{ id: kept, hour: new Date("2025-10-20T13:00Z") }],
+  );
   t.equal((await days(kept)).length, 1);
   t.equal((await hours(gone)).length + (await days(gone)).length, 0);
 });

@@ -36,21 +36,31 @@ export function startJobs(system: System, jobs: readonly Job[], watch: JobWatch 
 async function loop(system: System, job: Job, watch: JobWatch, signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
     const began = system.clock.now();
-    const over = (outcome: "ok" | "failed" | "elsewhere") => watch(job.name, outcome, { ms: system.clock.now() - began, at: system.clock.now() });
+    const over = (outcome: "ok" | "failed" | "elsewhere") =>
+      watch(job.name, outcome, { ms: system.clock.now() - began, at: system.clock.now() });
     try {
       over((await runAlone(system, job, signal)) ? "ok" : "elsewhere");
     } catch (error) {
       over("failed");
-      system.log.error({ job: job.name, err: error instanceof Error ? (error.stack ?? error.message) : String(error) }, "a job failed");
+      system.log.error(
+        { job: job.name, err: error instanceof Error ? (error.stack ?? error.message) : String(error) },
+        "a job failed",
+      );
     }
     await pause(job.everyMs, signal);
   }
 }
 
 /** Runs the job once if no other replica is at it. True when it ran. */
-export async function runAlone(system: System, job: Job, signal: AbortSignal = new AbortController().signal): Promise<boolean> {
+export async function runAlone(
+  system: System,
+  job: Job,
+  signal: AbortSignal = new AbortController().signal,
+): Promise<boolean> {
   return await inTransaction(system, async ({ sql }) => {
-    const [lock] = await sql<{ held: boolean }[]>`select pg_try_advisory_xact_lock(${lockSpace}, hashtext(${job.name})) as held`;
+    const [lock] = await sql<
+      { held: boolean }[]
+    >`select pg_try_advisory_xact_lock(${lockSpace}, hashtext(${job.name})) as held`;
     if (lock?.held !== true) return false;
     // This transaction only holds the lock, and is idle for as long as the job takes.
     await sql`set local idle_in_transaction_session_timeout = 0`;

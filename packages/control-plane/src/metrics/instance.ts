@@ -19,18 +19,37 @@ const severities = ["minor", "major", "critical"];
 export function instanceGauges(registry: Registry, system: System): () => Promise<void> {
   const { sql, clock } = system;
   const registers = [registry];
-  const up = new Gauge({ registers, name: "statusmesh_database_up", help: "1 when the database answered within 2 seconds" });
-  const gauge = (name: string, help: string, ...labelNames: string[]) => new Gauge({ registers, name: `statusmesh_${name}`, help, labelNames });
+  const up = new Gauge({
+    registers,
+    name: "statusmesh_database_up",
+    help: "1 when the database answered within 2 seconds",
+  });
+  const gauge = (name: string, help: string, ...labelNames: string[]) =>
+    new Gauge({ registers, name: `statusmesh_${name}`, help, labelNames });
   const ping = gauge("database_ping_seconds", "How long the shortest query takes, with the wait for a connection");
   const connections = gauge("database_connections", "Connections to the database, of all replicas, by state", "state");
   const pending = gauge("outbox_pending", "Notices that are still to be delivered, by kind of channel", "kind");
-  const oldest = gauge("outbox_oldest_age_seconds", "Age of the oldest notice that is still to be delivered; receivers that refuse are tried for a day", "kind");
-  const overdue = gauge("outbox_overdue_seconds", "How long the next attempt of a notice has been due; more than seconds means that nobody sends");
+  const oldest = gauge(
+    "outbox_oldest_age_seconds",
+    "Age of the oldest notice that is still to be delivered; receivers that refuse are tried for a day",
+    "kind",
+  );
+  const overdue = gauge(
+    "outbox_overdue_seconds",
+    "How long the next attempt of a notice has been due; more than seconds means that nobody sends",
+  );
   const incidents = gauge("incidents_open", "Open incidents by severity", "severity");
   const targets = gauge("targets_enabled", "Monitors that are switched on");
-  const agents = gauge("agents", "Agents: live, impaired (their own network is down), or silent (not heard of for 25 seconds)", "state");
+  const agents = gauge(
+    "agents",
+    "Agents: live, impaired (their own network is down), or silent (not heard of for 25 seconds)",
+    "state",
+  );
   const silent = gauge("regions_without_agent", "Regions that have something to check and no agent that could");
-  const notices = gauge("operator_notices_open", "Troubles that the operator was told of by mail and that are not over");
+  const notices = gauge(
+    "operator_notices_open",
+    "Troubles that the operator was told of by mail and that are not over",
+  );
   const forget = () => {
     // Without labels a reset means 0; only a removal makes it absent.
     for (const single of [ping, overdue, targets, silent, notices]) single.remove();
@@ -59,8 +78,11 @@ export function instanceGauges(registry: Registry, system: System): () => Promis
       pending.set({ kind }, waiting);
       oldest.set({ kind }, Math.max(0, answered - oldest_at.getTime()) / 1000);
     }
-    overdue.set(Math.max(0, ...outbox.map(({ due_since }) => (due_since === null ? 0 : answered - due_since.getTime()))) / 1000);
-    for (const severity of severities) incidents.set({ severity }, open.find((row) => row.severity === severity)?.count ?? 0);
+    overdue.set(
+      Math.max(0, ...outbox.map(({ due_since }) => (due_since === null ? 0 : answered - due_since.getTime()))) / 1000,
+    );
+    for (const severity of severities)
+      incidents.set({ severity }, open.find((row) => row.severity === severity)?.count ?? 0);
     targets.set(enabled);
     for (const state of ["live", "impaired", "silent"] as const) agents.set({ state }, counts[state]);
     silent.set(troubles.regions.length);

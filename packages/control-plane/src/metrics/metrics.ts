@@ -31,8 +31,10 @@ const methods = new Set(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIO
 export function openMetrics(system: System, version: string): Metrics {
   const registry = new Registry();
   const registers = [registry];
-  const counter = (name: string, help: string, ...labelNames: string[]) => new Counter({ registers, name: `statusmesh_${name}`, help, labelNames });
-  const gauge = (name: string, help: string, ...labelNames: string[]) => new Gauge({ registers, name: `statusmesh_${name}`, help, labelNames });
+  const counter = (name: string, help: string, ...labelNames: string[]) =>
+    new Counter({ registers, name: `statusmesh_${name}`, help, labelNames });
+  const gauge = (name: string, help: string, ...labelNames: string[]) =>
+    new Gauge({ registers, name: `statusmesh_${name}`, help, labelNames });
   collectDefaultMetrics({ register: registry });
   gauge("build_info", "1; the version is its label", "version").set({ version }, 1);
 
@@ -44,17 +46,35 @@ export function openMetrics(system: System, version: string): Metrics {
     buckets: requestBuckets,
   });
   const results = counter("ingest_results_total", "Results that agents reported, by what became of them", "outcome");
-  const batches = counter("ingest_batches_total", "Batches of results, by what became of them; busy: the queue was full, and the agent comes again", "outcome");
-  const seconds = new Histogram({ registers, name: "statusmesh_ingest_batch_duration_seconds", help: "From a batch's arrival to its commit", buckets: ingestBuckets });
+  const batches = counter(
+    "ingest_batches_total",
+    "Batches of results, by what became of them; busy: the queue was full, and the agent comes again",
+    "outcome",
+  );
+  const seconds = new Histogram({
+    registers,
+    name: "statusmesh_ingest_batch_duration_seconds",
+    help: "From a batch's arrival to its commit",
+    buckets: ingestBuckets,
+  });
   const attempts = counter(
     "delivery_attempts_total",
     "Attempts to deliver a notice, by kind of channel and outcome; retry: another follows, dead: it was given up",
     "kind",
     "outcome",
   );
-  const runs = counter("job_runs_total", "Runs of a background job by outcome; elsewhere: another replica was at it", "name", "outcome");
+  const runs = counter(
+    "job_runs_total",
+    "Runs of a background job by outcome; elsewhere: another replica was at it",
+    "name",
+    "outcome",
+  );
   const took = gauge("job_last_duration_seconds", "How long the last run of a job in this process took", "name");
-  const succeeded = gauge("job_last_success_timestamp_seconds", "When a job last succeeded in this process, Unix time; take the maximum over replicas", "name");
+  const succeeded = gauge(
+    "job_last_success_timestamp_seconds",
+    "When a job last succeeded in this process, Unix time; take the maximum over replicas",
+    "name",
+  );
   for (const outcome of ["stored", "duplicate", "unassigned", "untimely"]) results.inc({ outcome }, 0);
   for (const outcome of ["stored", "busy", "failed"]) batches.inc({ outcome }, 0);
   const queued = gauge("ingest_queued_results", "Results that came in and are not in the database yet");
@@ -63,7 +83,14 @@ export function openMetrics(system: System, version: string): Metrics {
 
   return {
     request({ route, method, status, ms }) {
-      requests.observe({ route: route ?? "none", method: methods.has(method) ? method : "other", status: `${Math.floor(status / 100)}xx` }, Math.max(0, ms) / 1000);
+      requests.observe(
+        {
+          route: route ?? "none",
+          method: methods.has(method) ? method : "other",
+          status: `${Math.floor(status / 100)}xx`,
+        },
+        Math.max(0, ms) / 1000,
+      );
     },
     batch(seen) {
       batches.inc({ outcome: seen.outcome });

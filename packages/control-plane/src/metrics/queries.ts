@@ -32,7 +32,9 @@ export async function openIncidents(sql: Db): Promise<{ severity: string; count:
 
 /** Targets that are switched on, of all organisations that are not deleted. */
 export async function enabledTargets(sql: Db): Promise<number> {
-  const [row] = await sql<{ count: number }[]>`select count(*)::int as count from targets t join orgs o on o.id = t.org_id and o.deleted_at is null where t.enabled`;
+  const [row] = await sql<
+    { count: number }[]
+  >`select count(*)::int as count from targets t join orgs o on o.id = t.org_id and o.deleted_at is null where t.enabled`;
   return row!.count;
 }
 
@@ -56,7 +58,9 @@ export async function agentCounts(sql: Db, since: Date): Promise<AgentCounts> {
 
 /** What the operator has been told of and is not over. */
 export async function toldNotices(sql: Db): Promise<number> {
-  const [row] = await sql<{ count: number }[]>`select count(*)::int as count from operator_notices where told_at is not null`;
+  const [row] = await sql<
+    { count: number }[]
+  >`select count(*)::int as count from operator_notices where told_at is not null`;
   return row!.count;
 }
 

@@ -6,7 +6,9 @@ interface ErrorExample {
   details?: Record<string, unknown>;
 }
 
-const quota = (name: string, limit: number): ErrorExample => ({ details: { quota: name, current: limit, limit, plan: "free" } });
+const quota = (name: string, limit: number): ErrorExample => ({
+  details: { quota: name, current: limit, limit, plan: "free" },
+});
 
 /** What an error carries beside its code, for codes where readers want to see it. Without an entry the example says what the registry says. */
 export const errorExamples: Partial<Record<ErrorCode, ErrorExample>> = {
@@ -16,16 +18,25 @@ export const errorExamples: Partial<Record<ErrorCode, ErrorExample>> = {
   UNKNOWN_FIELD: { message: 'There is no field "intervall" here. Did you mean "interval"?', field: "/intervall" },
   UNSUPPORTED_MEDIA_TYPE: { message: "Send the body as JSON, with the header Content-Type: application/json." },
   PAYLOAD_TOO_LARGE: { message: "The body is larger than the 1 MiB that this route takes." },
-  RATE_LIMITED: { message: "Too many requests. Try again in 17 s.", details: { scope: "per_org_api_writes", limit: 600, window_secs: 60 } },
+  RATE_LIMITED: {
+    message: "Too many requests. Try again in 17 s.",
+    details: { scope: "per_org_api_writes", limit: 600, window_secs: 60 },
+  },
   UNAUTHENTICATED: { message: "Sign in, or send a token as Authorization: Bearer sm_live_…." },
   INSUFFICIENT_SCOPE: { details: { scope: "targets:write" } },
   EMPTY_NAME: { field: "/name" },
   INVALID_TAG: { field: "/tags/1" },
   INVALID_URL_SCHEME: { message: 'The scheme "ftp" cannot be checked. Use http or https.', field: "/check/url" },
-  INVALID_URL_FORMAT: { message: '"shop" is not a URL. Write it with scheme and host, for example https://example.org/health.', field: "/check/url" },
+  INVALID_URL_FORMAT: {
+    message: '"shop" is not a URL. Write it with scheme and host, for example https://example.org/health.',
+    field: "/check/url",
+  },
   INVALID_HTTP_METHOD: { field: "/check/method" },
   INVALID_HTTP_HEADER: { field: "/check/headers/Host" },
-  INVALID_STATUS_RANGE: { message: "The smallest accepted status is above the largest. Swap min and max.", field: "/check/expected_status/value" },
+  INVALID_STATUS_RANGE: {
+    message: "The smallest accepted status is above the largest. Swap min and max.",
+    field: "/check/expected_status/value",
+  },
   INVALID_TLS_CRED_COMBO: { field: "/check/verify_tls" },
   INVALID_INTERVAL: { field: "/interval" },
   INVALID_TIMEOUT: { field: "/check/timeout" },
@@ -40,7 +51,10 @@ export const errorExamples: Partial<Record<ErrorCode, ErrorExample>> = {
   DOMAIN_DENYLISTED: { field: "/check/url" },
   BAD_TIME_RANGE: { field: "/query/to" },
   CHANNEL_NAME_INVALID: { field: "/name" },
-  INVALID_CHANNEL_CONFIG: { message: "The URL must begin with https://, because what is sent there says what is down.", field: "/config/url" },
+  INVALID_CHANNEL_CONFIG: {
+    message: "The URL must begin with https://, because what is sent there says what is down.",
+    field: "/config/url",
+  },
   CHANNEL_QUOTA_EXCEEDED: quota("max_notification_channels", 20),
   QUOTA_EXCEEDED: quota("max_targets", 20),
   INVALID_EXPIRY: { field: "/expires_at" },

@@ -13,7 +13,10 @@ export function errorResponses(codes: Iterable<ErrorCode>, used: Set<ErrorCode>)
   const sorted = [...byStatus].sort(([a], [b]) => a - b);
   // A status with one code reads the same wherever it stands.
   return Object.fromEntries(
-    sorted.map(([status, [only, ...more]]) => [status, more.length === 0 ? { $ref: `#/components/responses/${only}` } : response(status, [only!, ...more])]),
+    sorted.map(([status, [only, ...more]]) => [
+      status,
+      more.length === 0 ? { $ref: `#/components/responses/${only}` } : response(status, [only!, ...more]),
+    ]),
   );
 }
 
@@ -23,13 +26,18 @@ export function errorComponents(used: ReadonlySet<ErrorCode>, paths: Json): { ex
   const text = JSON.stringify(paths);
   const alone = codes.filter((code) => text.includes(`"#/components/responses/${code}"`));
   return {
-    examples: Object.fromEntries(codes.map((code) => [code, { summary: sentence(errorCodes[code].when), value: envelopeOf(code) }])),
+    examples: Object.fromEntries(
+      codes.map((code) => [code, { summary: sentence(errorCodes[code].when), value: envelopeOf(code) }]),
+    ),
     responses: Object.fromEntries(alone.map((code) => [code, response(errorCodes[code].status, [code])])),
   };
 }
 
 function response(status: number, codes: ErrorCode[]): Json {
-  const headers: Json = { "X-Request-Id": { $ref: "#/components/headers/RequestId" }, "Cache-Control": { $ref: "#/components/headers/NoStore" } };
+  const headers: Json = {
+    "X-Request-Id": { $ref: "#/components/headers/RequestId" },
+    "Cache-Control": { $ref: "#/components/headers/NoStore" },
+  };
   if (status === 429 || status === 503) headers["Retry-After"] = { $ref: "#/components/headers/RetryAfter" };
   if (status === 401) headers["WWW-Authenticate"] = { $ref: "#/components/headers/Authenticate" };
   return {

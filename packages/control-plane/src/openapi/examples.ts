@@ -8,7 +8,8 @@ export const exampleId = "01931f2e-7c1a-7d30-9b5e-2f6a4c8d1e90";
  * what the property is called. Nodes whose parts do not say enough carry an example in the domain's schema.ts.
  */
 export function exampleOf(node: Json, schemas: Json, name = "text"): unknown {
-  if (typeof node["$ref"] === "string") return exampleOf(schemas[node["$ref"].replace("#/components/schemas/", "")] as Json, schemas, name);
+  if (typeof node["$ref"] === "string")
+    return exampleOf(schemas[node["$ref"].replace("#/components/schemas/", "")] as Json, schemas, name);
   if (Array.isArray(node["examples"])) return node["examples"][0];
   if ("const" in node) return node["const"];
   const fallback = node["default"];
@@ -45,7 +46,9 @@ export function exampleOf(node: Json, schemas: Json, name = "text"): unknown {
 
 function exampleObject(node: Json, schemas: Json): Json {
   const required = (node["required"] ?? []) as string[];
-  const shown = Object.entries((node["properties"] ?? {}) as Record<string, Json>).filter(([name, child]) => required.includes(name) || says(child));
+  const shown = Object.entries((node["properties"] ?? {}) as Record<string, Json>).filter(
+    ([name, child]) => required.includes(name) || says(child),
+  );
   return Object.fromEntries(shown.map(([name, child]) => [name, exampleOf(child, schemas, name)]));
 }
 

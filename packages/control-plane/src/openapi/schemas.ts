@@ -32,7 +32,10 @@ export function openSchemas(replied: readonly TSchema[]): Schemas {
     const title = (node as Json)["title"];
     if (typeof title !== "string") return plain(node as Json, direction);
     const form = plain(node as Json, direction);
-    const name = direction === "in" && outgoing.has(title) && JSON.stringify(form) !== JSON.stringify(plain(node as Json, "out")) ? `${title}Input` : title;
+    const name =
+      direction === "in" && outgoing.has(title) && JSON.stringify(form) !== JSON.stringify(plain(node as Json, "out"))
+        ? `${title}Input`
+        : title;
     components[name] = { ...form, title: name };
     return { $ref: `#/components/schemas/${name}` };
   }
@@ -43,12 +46,15 @@ export function openSchemas(replied: readonly TSchema[]): Schemas {
       if (own.has(key) || key.startsWith("~")) continue;
       if (data.has(key)) out[key] = value;
       else if (key === "properties" || key === "patternProperties")
-        out[key] = Object.fromEntries(Object.entries(value as Json).map(([name, child]) => [name, publish(child, direction)]));
+        out[key] = Object.fromEntries(
+          Object.entries(value as Json).map(([name, child]) => [name, publish(child, direction)]),
+        );
       else out[key] = publish(value, direction);
     }
     if (direction === "in") leaveOutDefaults(out, node);
     if (node["cap"] !== undefined) delete out["maximum"];
-    if (Array.isArray(out["enum"]) && out["type"] === undefined && out["enum"].every((it) => typeof it === "string")) out["type"] = "string";
+    if (Array.isArray(out["enum"]) && out["type"] === undefined && out["enum"].every((it) => typeof it === "string"))
+      out["type"] = "string";
     if (Array.isArray(out["items"])) asTuple(out, out["items"]);
     asRecord(out);
     if (typeof node["discriminator"] === "string") asTagged(out, node, node["discriminator"]);
@@ -83,11 +89,16 @@ function asRecord(out: Json): void {
 /** OpenAPI 3.1.1, section 4.8.25: a discriminator chooses between named schemas. Exactly one of them fits, because the tag is a constant in each. */
 function asTagged(out: Json, node: Json, tag: string): void {
   const branches = out["anyOf"] as Json[];
-  const tags = (node["anyOf"] as { properties?: Record<string, { const?: unknown }> }[]).map((branch) => String(branch.properties?.[tag]?.const));
+  const tags = (node["anyOf"] as { properties?: Record<string, { const?: unknown }> }[]).map((branch) =>
+    String(branch.properties?.[tag]?.const),
+  );
   delete out["anyOf"];
   out["oneOf"] = branches;
   if (branches.every((branch) => typeof branch["$ref"] === "string"))
-    out["discriminator"] = { propertyName: tag, mapping: Object.fromEntries(branches.map((branch, at) => [tags[at], branch["$ref"]])) };
+    out["discriminator"] = {
+      propertyName: tag,
+      mapping: Object.fromEntries(branches.map((branch, at) => [tags[at], branch["$ref"]])),
+    };
 }
 
 function* titlesOf(node: unknown): Generator<string> {

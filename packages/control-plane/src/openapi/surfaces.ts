@@ -20,7 +20,12 @@ interface Surface {
   errors: readonly ErrorCode[];
 }
 
-const state = (word: string): Json => ({ type: "object", properties: { status: { type: "string", const: word } }, required: ["status"], additionalProperties: false });
+const state = (word: string): Json => ({
+  type: "object",
+  properties: { status: { type: "string", const: word } },
+  required: ["status"],
+  additionalProperties: false,
+});
 const html = { type: "text/html", schema: { type: "string" }, example: '<!doctype html>\n<html lang="en">…</html>\n' };
 
 const surfaces: Surface[] = [
@@ -29,7 +34,8 @@ const surfaces: Surface[] = [
     operationId: "get_healthz",
     tag: "Service",
     summary: "Whether the process is up",
-    description: "Answers 200 whenever the process does. Never throttled; looks at nothing else, so restart what does not answer it.",
+    description:
+      "Answers 200 whenever the process does. Never throttled; looks at nothing else, so restart what does not answer it.",
     type: "application/json",
     schema: state("ok"),
     example: { status: "ok" },
@@ -57,7 +63,11 @@ const surfaces: Surface[] = [
     summary: "This document",
     description: "OpenAPI 3.1 with JSON Schema 2020-12.",
     type: "application/json",
-    schema: { type: "object", required: ["openapi"], properties: { openapi: { type: "string", description: "Version of OpenAPI" } } },
+    schema: {
+      type: "object",
+      required: ["openapi"],
+      properties: { openapi: { type: "string", description: "Version of OpenAPI" } },
+    },
     example: { openapi: "3.1.0" },
     cache: "public, max-age=60",
     reply: "The document",
@@ -93,8 +103,17 @@ export function surfaceOperations(used: Set<ErrorCode>): Record<string, Json> {
           responses: {
             200: {
               description: it.reply,
-              headers: { ...always, "Cache-Control": { description: "How long the answer may be kept", required: true, schema: { type: "string", const: it.cache } } },
-              content: { [it.type]: { schema: it.schema, examples: { typical: { summary: "Typical", value: it.example } } } },
+              headers: {
+                ...always,
+                "Cache-Control": {
+                  description: "How long the answer may be kept",
+                  required: true,
+                  schema: { type: "string", const: it.cache },
+                },
+              },
+              content: {
+                [it.type]: { schema: it.schema, examples: { typical: { summary: "Typical", value: it.example } } },
+              },
             },
             ...errorResponses(it.errors, used),
           },

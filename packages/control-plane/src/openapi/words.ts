@@ -10,7 +10,8 @@ export const tags: Record<string, string> = {
   Dashboard: "The organisation in numbers.",
   Incidents: "What is wrong and why we think so: opened and closed by the engine, acknowledged and resolved by people.",
   "Notification channels": "Where notices about incidents go.",
-  Operator: "Regions and agents of the instance, for whoever runs it. Without `operator.admin_token` these routes do not exist (404).",
+  Operator:
+    "Regions and agents of the instance, for whoever runs it. Without `operator.admin_token` these routes do not exist (404).",
   Organisations: "Members, invitations, usage and the audit log of an organisation.",
   Public: "What anybody may read about the published status page, without a credential.",
   Results: "What the checks found, and what is computed from it.",
@@ -36,12 +37,20 @@ organisation; one that is not bound, and a session, name theirs with the header 
 with \`Retry-After\` in seconds. 503 has \`Retry-After\` too.`;
 
 /** Names of what is addressed by the last part of a path before its parameter, where the part is not simply its plural. */
-const things: Record<string, string> = { orgs: "organisation", "api-tokens": "API token", "status-pages": "status page", "notification-channels": "channel" };
+const things: Record<string, string> = {
+  orgs: "organisation",
+  "api-tokens": "API token",
+  "status-pages": "status page",
+  "notification-channels": "channel",
+};
 
 /** `Id of the target`: what stands for a parameter of a path. */
 export function describePathParameter(path: string, name: string): string {
   const part = path.split("/").find((_, at, parts) => parts[at + 1] === `{${name}}`) ?? "";
-  const thing = name === "id" ? (things[part] ?? part.replace(/s$/, "").replaceAll("-", " ")) : name.replace(/_id$/, "").replaceAll("_", " ");
+  const thing =
+    name === "id"
+      ? (things[part] ?? part.replace(/s$/, "").replaceAll("-", " "))
+      : name.replace(/_id$/, "").replaceAll("_", " ");
   return `Id of the ${thing}`;
 }
 
@@ -69,7 +78,10 @@ export function describeReply(status: string, published: Json, schemas: Json): s
 /** What the request body is. */
 export function describeBody(published: Json, schemas: Json, summary: string): string {
   const node = resolve(published, schemas);
-  return typeof node["description"] === "string" ? node["description"] : `What to use: ${summary.charAt(0).toLowerCase()}${summary.slice(1)}`;
+  return typeof node["description"] === "string"
+    ? node["description"]
+    : `What to use: ${summary.charAt(0).toLowerCase()}${summary.slice(1)}`;
 }
 
-const resolve = (node: Json, schemas: Json): Json => (typeof node["$ref"] === "string" ? (schemas[node["$ref"].replace("#/components/schemas/", "")] as Json) : node);
+const resolve = (node: Json, schemas: Json): Json =>
+  typeof node["$ref"] === "string" ? (schemas[node["$ref"].replace("#/components/schemas/", "")] as Json) : node;

@@ -258,7 +258,11 @@ const invitationRoutes: Route[] = [
     replies: { 201: Session },
     errors: ["INVITATION_INVALID", "INVITATION_FOR_ANOTHER", "QUOTA_EXCEEDED", "UNAUTHENTICATED", "CSRF_REJECTED"],
     handle: async ({ ctx, body, http }) => {
-      const opened = await orgs.acceptInvitation(ctx, { code: body.code, caller: await signedInAs(ctx, http), ...callerOf(ctx, http) });
+      const opened = await orgs.acceptInvitation(ctx, {
+        code: body.code,
+        caller: await signedInAs(ctx, http),
+        ...callerOf(ctx, http),
+      });
       return { status: 201, body: opened.session, headers: { "Set-Cookie": sessionCookie(ctx.config, opened) } };
     },
   }),

@@ -5,16 +5,32 @@ import { codeIn, startMailbox } from "../testing/mailbox.ts";
 import { asking, newMember, serveWhole, signedIn, withToken } from "../testing/whole-app.ts";
 import { newOrg, openWorld } from "../testing/world.ts";
 
-const refused = (status: number, code: string, field: string | null = null) => ({ status, body: { error: { code, field } } });
+const refused = (status: number, code: string, field: string | null = null) => ({
+  status,
+  body: { error: { code, field } },
+});
 const accept = "/api/v1/invitations/accept";
-const cookieOf = (headers: Headers) => ({ cookie: headers.get("set-cookie")!.split(";")[0]!, "sec-fetch-site": "same-origin" });
+const cookieOf = (headers: Headers) => ({
+  cookie: headers.get("set-cookie")!.split(";")[0]!,
+  "sec-fetch-site": "same-origin",
+});
 
-async function scene(t: Teardown, { plan = "selfhost", env = {} }: { plan?: string; env?: Record<string, string> } = {}) {
+async function scene(
+  t: Teardown,
+  { plan = "selfhost", env = {} }: { plan?: string; env?: Record<string, string> } = {},
+) {
   const mailbox = await startMailbox(t);
   const world = await openWorld(t, { env: { SM_EMAIL__SMTP_URL: mailbox.url, ...env } });
   const owner = await newOrg(world.system, plan);
   const served = await serveWhole(t, world);
-  return { mailbox, world, owner, served, ask: asking(served, await signedIn(owner)), path: `/api/v1/orgs/${owner.orgId}/invitations` };
+  return {
+    mailbox,
+    world,
+    owner,
+    served,
+    ask: asking(served, await signedIn(owner)),
+    path: `/api/v1/orgs/${owner.orgId}/invitations`,
+  };
 }
 
 t.test("an invited person gets a mail, comes in by it, and is a member", async (t) => {
@@ -40,14 +56,22 @@ t.test("an invited person gets a mail, comes in by it, and is a member", async (
   const answer = await served("POST", accept, { code: codeIn(mail!) });
   t.equal(answer.status, 201);
   const nina = asking(served, cookieOf(answer.headers));
-  t.match(await nina("GET", "/api/v1/me"), { body: { user: { email: "nina@example.org" }, org: { id: owner.orgId }, role: "member" } });
+  t.match(await nina("GET", "/api/v1/me"), {
+    body: { user: { email: "nina@example.org" }, org: { id: owner.orgId }, role: "member" },
+  });
   t.match(await nina("GET", path), refused(403, "OWNER_REQUIRED"));
   t.match(await nina("POST", path, { email: "x@example.org" }), refused(403, "OWNER_REQUIRED"));
   t.match(await ask("GET", path), { body: { total: 0 } });
   t.match(await ask("POST", path, { email: "nina@example.org" }), refused(409, "ALREADY_MEMBER"));
   t.match(await served("POST", accept, { code: codeIn(mail!) }), refused(400, "INVITATION_INVALID", "/code"), "once");
   const actions = await world.sql`select action, user_email from audit_log order by id`;
-  t.match([...actions], [{ action: "POST /api/v1/orgs/{id}/invitations" }, { action: "POST /api/v1/invitations/accept", user_email: "nina@example.org" }]);
+  t.match(
+    [...actions],
+    [
+      { action: "POST /api/v1/orgs/{id}/invitations" },
+      { action: "POST /api/v1/invitations/accept", user_email: "nina@example.org" },
+    ],
+  );
 });
 
 t.test("of two who accept one invitation at once one comes in", async (t) => {
@@ -69,7 +93,10 @@ t.test("only the invited address may accept, and a revoked, late or deleted invi
   };
   const first = await invite("a@example.org");
   t.match(await stranger("POST", accept, { code: first.code }), refused(403, "INVITATION_FOR_ANOTHER"));
-  t.match(await stranger("POST", accept, { code: first.code }, { "sec-fetch-site": "cross-site" }), refused(403, "CSRF_REJECTED"));
+  t.match(
+    await stranger("POST", accept, { code: first.code }, { "sec-fetch-site": "cross-site" }),
+    refused(403, "CSRF_REJECTED"),
+  );
   t.match(await ask("DELETE", `${path}/${first.id}`), { status: 204 });
   t.match(await ask("DELETE", `${path}/${first.id}`), refused(404, "INVITATION_NOT_FOUND"));
   t.match(await served("POST", accept, { code: first.code }), refused(400, "INVITATION_INVALID", "/code"));
@@ -97,15 +124,24 @@ t.test("somebody who is here already joins with the account they have", async (t
   const before = await signedIn(other);
   const answer = await served("POST", accept, { code: codeIn(mailbox.mails[0]!) }, before);
   t.equal(answer.status, 201);
-  t.match(await served("GET", "/api/v1/orgs", undefined, cookieOf(answer.headers)), { body: { total: 2, items: [{}, {}] } });
-  t.match(await served("GET", "/api/v1/me", undefined, cookieOf(answer.headers)), { body: { user: { id: other.userId }, org: { id: owner.orgId } } });
+  t.match(await served("GET", "/api/v1/orgs", undefined, cookieOf(answer.headers)), {
+    body: { total: 2, items: [{}, {}] },
+  });
+  t.match(await served("GET", "/api/v1/me", undefined, cookieOf(answer.headers)), {
+    body: { user: { id: other.userId }, org: { id: owner.orgId } },
+  });
   t.match(await served("GET", "/api/v1/me", undefined, before), { status: 401 }, "with a new session");
 });
 
 t.test("pending invitations have a cap and the plan has one of members, also for many at once", async (t) => {
-  const { mailbox, owner, served, ask, path } = await scene(t, { plan: "free", env: { SM_AUTH__INVITATIONS__MAX_PENDING_PER_ORG: "4" } });
+  const { mailbox, owner, served, ask, path } = await scene(t, {
+    plan: "free",
+    env: { SM_AUTH__INVITATIONS__MAX_PENDING_PER_ORG: "4" },
+  });
   for (const name of ["a", "b", "c"]) await ask("POST", path, { email: `${name}@example.org` });
-  const race = await Promise.all(Array.from({ length: 10 }, (_, n) => ask("POST", path, { email: `race${n}@example.org` })));
+  const race = await Promise.all(
+    Array.from({ length: 10 }, (_, n) => ask("POST", path, { email: `race${n}@example.org` })),
+  );
   t.equal(race.filter(({ status }) => status === 201).length, 1);
   t.equal(race.filter(({ body }) => body.error?.code === "INVITATIONS_LIMIT").length, 9);
   t.match(race.find(({ status }) => status === 409)?.body.error.details, { current: 4, limit: 4, plan: "free" });
@@ -114,7 +150,10 @@ t.test("pending invitations have a cap and the plan has one of members, also for
   const codes = mailbox.mails.map(codeIn);
   const accepted = await Promise.all(codes.map((code) => served("POST", accept, { code })));
   t.equal(accepted.filter(({ status }) => status === 201).length, 2);
-  t.match(accepted.find(({ status }) => status === 422)?.body.error, { code: "QUOTA_EXCEEDED", details: { quota: "max_members", current: 3, limit: 3, plan: "free" } });
+  t.match(accepted.find(({ status }) => status === 422)?.body.error, {
+    code: "QUOTA_EXCEEDED",
+    details: { quota: "max_members", current: 3, limit: 3, plan: "free" },
+  });
   t.match(await ask("GET", path), { body: { total: 2 } }, "who found no room is still invited");
   t.match(await ask("POST", path, { email: "d@example.org" }), refused(422, "QUOTA_EXCEEDED"));
   t.match(await ask("GET", `/api/v1/orgs/${owner.orgId}/members`), { body: { total: 3 } });
@@ -128,8 +167,13 @@ t.test("a mail that fails is said; a code alone signs nobody in where magic link
   const member = await newMember(await newOrg(world.system));
   await ask("POST", path, { email: `${member.userId}@example.org` });
   const code = codeIn(mailbox.mails[0]!);
-  const strict = await serveWhole(t, world, { ...world.system, config: { ...world.system.config, auth: { ...world.system.config.auth, enabled_methods: [] } } });
+  const strict = await serveWhole(t, world, {
+    ...world.system,
+    config: { ...world.system.config, auth: { ...world.system.config.auth, enabled_methods: [] } },
+  });
   t.match(await strict("POST", accept, { code }), refused(401, "UNAUTHENTICATED"));
   t.match(await strict("POST", accept, { code }, await withToken(member)), { status: 201 });
-  t.match(await served("GET", `/api/v1/orgs/${owner.orgId}/members`, undefined, await signedIn(owner)), { body: { total: 2 } });
+  t.match(await served("GET", `/api/v1/orgs/${owner.orgId}/members`, undefined, await signedIn(owner)), {
+    body: { total: 2 },
+  });
 });

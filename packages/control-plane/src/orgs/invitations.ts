@@ -1,7 +1,15 @@
 import { AppError } from "@statusmesh/shared/errors";
 import { isId, newId } from "@statusmesh/shared/ids";
 import { record } from "../audit/service.ts";
-import { asSignedIn, type Attempt, type Caller, noted, openSession, type OpenedSession, userOf } from "../auth/service.ts";
+import {
+  asSignedIn,
+  type Attempt,
+  type Caller,
+  noted,
+  openSession,
+  type OpenedSession,
+  userOf,
+} from "../auth/service.ts";
 import { type Ctx, inTransaction, requireScope, type System } from "../context.ts";
 import { hashToken, newToken } from "../crypto/token.ts";
 import { sendMail } from "../email/mail.ts";
@@ -27,8 +35,10 @@ export async function createInvitation(ctx: Ctx, orgId: string, input: Invitatio
     const own = await asOwner(tx, orgId);
     await lockOrg(tx.sql, orgId);
     const email = input.email.toLowerCase();
-    if (await queries.isMember(tx.sql, orgId, email)) throw new AppError("ALREADY_MEMBER", `${email} belongs to this organisation already.`);
-    if (await queries.isInvited(tx.sql, orgId, email, now)) throw new AppError("ALREADY_INVITED", `${email} has an invitation that is pending. Revoke it to send another.`);
+    if (await queries.isMember(tx.sql, orgId, email))
+      throw new AppError("ALREADY_MEMBER", `${email} belongs to this organisation already.`);
+    if (await queries.isInvited(tx.sql, orgId, email, now))
+      throw new AppError("ALREADY_INVITED", `${email} has an invitation that is pending. Revoke it to send another.`);
     await roomForInvitation(own, now);
     const inviter = await userOf(own, own.userId);
     const made = {
@@ -53,11 +63,18 @@ export async function createInvitation(ctx: Ctx, orgId: string, input: Invitatio
 }
 
 /** The pending invitations, newest first. For owners. */
-export async function listInvitations(ctx: Ctx, orgId: string, { limit, offset }: { limit: number; offset: number }): Promise<Page<Invitation>> {
+export async function listInvitations(
+  ctx: Ctx,
+  orgId: string,
+  { limit, offset }: { limit: number; offset: number },
+): Promise<Page<Invitation>> {
   requireScope(ctx, "org:read");
   const own = await asOwner(ctx, orgId);
   const now = new Date(ctx.clock.now());
-  const [rows, total] = await Promise.all([queries.selectInvitations(own.sql, orgId, now, limit, offset), queries.countInvitations(own.sql, orgId, now)]);
+  const [rows, total] = await Promise.all([
+    queries.selectInvitations(own.sql, orgId, now, limit, offset),
+    queries.countInvitations(own.sql, orgId, now),
+  ]);
   return { items: rows.map(present), total, limit, offset };
 }
 
@@ -67,7 +84,8 @@ export async function revokeInvitation(ctx: Ctx, orgId: string, id: string): Pro
   await inTransaction(ctx, async (tx) => {
     const own = await asOwner(tx, orgId);
     const row = isId(id) ? await queries.revokeInvitation(tx.sql, orgId, id, new Date(ctx.clock.now())) : null;
-    if (row === null) throw new AppError("INVITATION_NOT_FOUND", "There is no such pending invitation in this organisation.");
+    if (row === null)
+      throw new AppError("INVITATION_NOT_FOUND", "There is no such pending invitation in this organisation.");
     await record(own, { resourceId: id, before: auditable(row) });
   });
 }
@@ -77,19 +95,32 @@ export async function revokeInvitation(ctx: Ctx, orgId: string, id: string): Pro
  * already, who must be the one that was invited; without magic links a code alone signs nobody in. Throws
  * INVITATION_INVALID, INVITATION_FOR_ANOTHER, QUOTA_EXCEEDED, UNAUTHENTICATED.
  */
-export async function acceptInvitation(system: System, input: { code: string; caller: Ctx | null } & Caller): Promise<OpenedSession> {
+export async function acceptInvitation(
+  system: System,
+  input: { code: string; caller: Ctx | null } & Caller,
+): Promise<OpenedSession> {
   const attempt: Attempt = { method: "invitation", email: null, userId: input.caller?.userId ?? null };
-  return await noted(system, attempt, input, async () => inTransaction(system, async (tx) => accept(tx, input, attempt)));
+  return await noted(system, attempt, input, async () =>
+    inTransaction(system, async (tx) => accept(tx, input, attempt)),
+  );
 }
 
-async function accept(tx: System, input: { code: string; caller: Ctx | null } & Caller, attempt: Attempt): Promise<OpenedSession> {
+async function accept(
+  tx: System,
+  input: { code: string; caller: Ctx | null } & Caller,
+  attempt: Attempt,
+): Promise<OpenedSession> {
   const found = await queries.selectInvitation(tx.sql, hashToken(input.code), new Date(tx.clock.now()));
   if (found === null) throw invalid();
   const { email } = found;
   attempt.email = email;
   if (input.caller !== null) {
     const { email: signedIn } = await userOf(tx, input.caller.userId);
-    if (signedIn !== email) throw new AppError("INVITATION_FOR_ANOTHER", `This invitation is for ${email}, and you are signed in as ${signedIn}. Sign out first.`);
+    if (signedIn !== email)
+      throw new AppError(
+        "INVITATION_FOR_ANOTHER",
+        `This invitation is for ${email}, and you are signed in as ${signedIn}. Sign out first.`,
+      );
   } else if (!tx.config.auth.enabled_methods.includes("magic_link")) {
     throw new AppError("UNAUTHENTICATED", `Sign in as ${email} first, then open the link again.`);
   }
@@ -103,20 +134,31 @@ async function accept(tx: System, input: { code: string; caller: Ctx | null } & 
  * person in; null when there is none. `action` is what the audit log calls it. Part of the caller's transaction. Throws
  * QUOTA_EXCEEDED.
  */
-export async function acceptInvitationTo(tx: System, emails: readonly string[], caller: Caller, action: string): Promise<(OpenedSession & { email: string }) | null> {
+export async function acceptInvitationTo(
+  tx: System,
+  emails: readonly string[],
+  caller: Caller,
+  action: string,
+): Promise<(OpenedSession & { email: string }) | null> {
   const found = await queries.selectInvitationTo(tx.sql, emails, new Date(tx.clock.now()));
   const opened = found === null ? null : await join(tx, found, caller, action);
   return found === null || opened === null ? null : { ...opened, email: found.email };
 }
 
 /** Uses the invitation up; null when somebody else just did. */
-async function join(tx: System, { id, email, org_id: orgId, role }: queries.InvitationRow, caller: Caller, action: string): Promise<OpenedSession | null> {
+async function join(
+  tx: System,
+  { id, email, org_id: orgId, role }: queries.InvitationRow,
+  caller: Caller,
+  action: string,
+): Promise<OpenedSession | null> {
   const now = new Date(tx.clock.now());
   await lockOrg(tx.sql, orgId);
   if (!(await queries.takeInvitation(tx.sql, id, now))) return null;
   const opened = await openSession(tx, { ...caller, email, orgId });
   const current = await queries.countMembers(tx.sql, orgId);
-  if (await queries.insertMembership(tx.sql, { orgId, userId: opened.userId, role, now })) await roomForMember(tx, orgId, current);
+  if (await queries.insertMembership(tx.sql, { orgId, userId: opened.userId, role, now }))
+    await roomForMember(tx, orgId, current);
   await record(asSignedIn(tx, orgId, opened, caller, action), { resourceId: id, after: { email, role } });
   return opened;
 }
@@ -126,13 +168,17 @@ async function roomForInvitation(own: Ctx, now: Date): Promise<void> {
   const limit = Math.min(own.config.auth.invitations.max_pending_per_org, ofPlan ?? Infinity);
   const current = await queries.countInvitations(own.sql, own.orgId, now);
   if (current >= limit)
-    throw new PlanRefusal("INVITATIONS_LIMIT", `${current} invitations are pending, and ${limit} are allowed. Revoke one, or wait until it is accepted.`, {
-      quota: "max_pending_invitations",
-      current,
-      limit,
-      plan,
-      orgId: own.orgId,
-    });
+    throw new PlanRefusal(
+      "INVITATIONS_LIMIT",
+      `${current} invitations are pending, and ${limit} are allowed. Revoke one, or wait until it is accepted.`,
+      {
+        quota: "max_pending_invitations",
+        current,
+        limit,
+        plan,
+        orgId: own.orgId,
+      },
+    );
   await roomForMember(own, own.orgId, await queries.countMembers(own.sql, own.orgId));
 }
 
@@ -141,7 +187,12 @@ async function roomForMember(tx: System, orgId: string, current: number): Promis
   await takeQuota({ sql: tx.sql, orgId }, "max_members", async () => ({ current, adding: 1 }));
 }
 
-const invalid = () => new AppError("INVITATION_INVALID", "This invitation is unknown, used, revoked or older than a week. Ask for a new one.", { field: "/code" });
+const invalid = () =>
+  new AppError(
+    "INVITATION_INVALID",
+    "This invitation is unknown, used, revoked or older than a week. Ask for a new one.",
+    { field: "/code" },
+  );
 
 const auditable = ({ email, role }: queries.InvitationRow) => ({ email, role });
 

@@ -4,7 +4,10 @@ import type { Role } from "./schema.ts";
 type Db = Sql | TransactionSql;
 
 /** False when the user is a member already. */
-export async function insertMembership(sql: Db, row: { orgId: string; userId: string; role: Role; now: Date }): Promise<boolean> {
+export async function insertMembership(
+  sql: Db,
+  row: { orgId: string; userId: string; role: Role; now: Date },
+): Promise<boolean> {
   const rows = await sql`
     insert into memberships (org_id, user_id, role, created_at) values (${row.orgId}, ${row.userId}, ${row.role}, ${row.now})
     on conflict (org_id, user_id) do nothing returning user_id`;
@@ -33,16 +36,24 @@ export async function countMembers(sql: Db, orgId: string): Promise<number> {
 }
 
 export async function selectMember(sql: Db, orgId: string, userId: string): Promise<MemberRow | null> {
-  const [row] = await sql<MemberRow[]>`select ${memberColumns(sql)} from memberships m join users u on u.id = m.user_id where m.org_id = ${orgId} and m.user_id = ${userId}`;
+  const [row] = await sql<
+    MemberRow[]
+  >`select ${memberColumns(sql)} from memberships m join users u on u.id = m.user_id where m.org_id = ${orgId} and m.user_id = ${userId}`;
   return row ?? null;
 }
 
 export async function isMember(sql: Db, orgId: string, email: string): Promise<boolean> {
-  return (await sql`select 1 from memberships m join users u on u.id = m.user_id where m.org_id = ${orgId} and u.email = ${email}`).length === 1;
+  return (
+    (
+      await sql`select 1 from memberships m join users u on u.id = m.user_id where m.org_id = ${orgId} and u.email = ${email}`
+    ).length === 1
+  );
 }
 
 export async function countOwners(sql: Db, orgId: string): Promise<number> {
-  const [row] = await sql<{ count: number }[]>`select count(*)::int as count from memberships where org_id = ${orgId} and role = 'owner'`;
+  const [row] = await sql<
+    { count: number }[]
+  >`select count(*)::int as count from memberships where org_id = ${orgId} and role = 'owner'`;
   return row!.count;
 }
 
@@ -55,7 +66,10 @@ export async function deleteMembership(sql: Db, orgId: string, userId: string): 
 }
 
 /** How many invitations the plan lets be pending; null is unlimited. The caller holds the lock of the organisation. */
-export async function selectInvitationLimit(sql: Db, orgId: string): Promise<{ plan: string; max_pending_invitations: number | null }> {
+export async function selectInvitationLimit(
+  sql: Db,
+  orgId: string,
+): Promise<{ plan: string; max_pending_invitations: number | null }> {
   const [row] = await sql<{ plan: string; max_pending_invitations: number | null }[]>`
     select p.id as plan, p.max_pending_invitations from orgs o join plans p on p.id = o.plan_id where o.id = ${orgId}`;
   return row!;
@@ -71,29 +85,44 @@ export interface InvitationRow {
   expires_at: Date;
 }
 
-const invitationColumns = (sql: Db) => sql`i.id, i.org_id, i.email, i.role, (select u.email from users u where u.id = i.invited_by) as invited_by, i.created_at, i.expires_at`;
+const invitationColumns = (sql: Db) =>
+  sql`i.id, i.org_id, i.email, i.role, (select u.email from users u where u.id = i.invited_by) as invited_by, i.created_at, i.expires_at`;
 const pending = (sql: Db, now: Date) => sql`i.accepted_at is null and i.revoked_at is null and i.expires_at > ${now}`;
 
-export async function insertInvitation(sql: Db, row: InvitationRow & { invitedBy: string; hash: Buffer }): Promise<void> {
+export async function insertInvitation(
+  sql: Db,
+  row: InvitationRow & { invitedBy: string; hash: Buffer },
+): Promise<void> {
   await sql`
     insert into invitations (id, org_id, email, role, code_hash, invited_by, created_at, expires_at)
     values (${row.id}, ${row.org_id}, ${row.email}, ${row.role}, ${row.hash}, ${row.invitedBy}, ${row.created_at}, ${row.expires_at})`;
 }
 
 /** Newest first. */
-export async function selectInvitations(sql: Db, orgId: string, now: Date, limit: number, offset: number): Promise<InvitationRow[]> {
+export async function selectInvitations(
+  sql: Db,
+  orgId: string,
+  now: Date,
+  limit: number,
+  offset: number,
+): Promise<InvitationRow[]> {
   return await sql<
     InvitationRow[]
   >`select ${invitationColumns(sql)} from invitations i where i.org_id = ${orgId} and ${pending(sql, now)} order by i.id desc limit ${limit} offset ${offset}`;
 }
 
 export async function countInvitations(sql: Db, orgId: string, now: Date): Promise<number> {
-  const [row] = await sql<{ count: number }[]>`select count(*)::int as count from invitations i where i.org_id = ${orgId} and ${pending(sql, now)}`;
+  const [row] = await sql<
+    { count: number }[]
+  >`select count(*)::int as count from invitations i where i.org_id = ${orgId} and ${pending(sql, now)}`;
   return row!.count;
 }
 
 export async function isInvited(sql: Db, orgId: string, email: string, now: Date): Promise<boolean> {
-  return (await sql`select 1 from invitations i where i.org_id = ${orgId} and i.email = ${email} and ${pending(sql, now)}`).length > 0;
+  return (
+    (await sql`select 1 from invitations i where i.org_id = ${orgId} and i.email = ${email} and ${pending(sql, now)}`)
+      .length > 0
+  );
 }
 
 export async function revokeInvitation(sql: Db, orgId: string, id: string, now: Date): Promise<InvitationRow | null> {
@@ -104,7 +133,11 @@ export async function revokeInvitation(sql: Db, orgId: string, id: string, now: 
 }
 
 /** A pending invitation into a live organisation. */
-export async function selectInvitation(sql: Db, hash: Buffer, now: Date): Promise<(InvitationRow & { org_name: string }) | null> {
+export async function selectInvitation(
+  sql: Db,
+  hash: Buffer,
+  now: Date,
+): Promise<(InvitationRow & { org_name: string }) | null> {
   const [row] = await sql<(InvitationRow & { org_name: string })[]>`
     select ${invitationColumns(sql)}, o.name as org_name from invitations i join orgs o on o.id = i.org_id and o.deleted_at is null where i.code_hash = ${hash} and ${pending(sql, now)}`;
   return row ?? null;
@@ -120,5 +153,7 @@ export async function selectInvitationTo(sql: Db, emails: readonly string[], now
 
 /** Uses up an invitation. Of two callers with one code exactly one gets true. */
 export async function takeInvitation(sql: Db, id: string, now: Date): Promise<boolean> {
-  return (await sql`update invitations i set accepted_at = ${now} where i.id = ${id} and ${pending(sql, now)}`).count === 1;
+  return (
+    (await sql`update invitations i set accepted_at = ${now} where i.id = ${id} and ${pending(sql, now)}`).count === 1
+  );
 }

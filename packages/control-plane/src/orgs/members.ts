@@ -10,10 +10,17 @@ import { lockOrg } from "./queries.ts";
 import type { Member, Role } from "./schema.ts";
 
 /** Who belongs to the organisation, the first ones first. */
-export async function listMembers(ctx: Ctx, orgId: string, { limit, offset }: { limit: number; offset: number }): Promise<Page<Member>> {
+export async function listMembers(
+  ctx: Ctx,
+  orgId: string,
+  { limit, offset }: { limit: number; offset: number },
+): Promise<Page<Member>> {
   requireScope(ctx, "org:read");
   const own = await inOrg(ctx, orgId);
-  const [rows, total] = await Promise.all([queries.selectMembers(own.sql, orgId, limit, offset), queries.countMembers(own.sql, orgId)]);
+  const [rows, total] = await Promise.all([
+    queries.selectMembers(own.sql, orgId, limit, offset),
+    queries.countMembers(own.sql, orgId),
+  ]);
   return { items: rows.map(present), total, limit, offset };
 }
 
@@ -55,9 +62,18 @@ async function lockMember(own: Ctx, userId: string): Promise<queries.MemberRow> 
 
 async function notTheLast(own: Ctx): Promise<void> {
   if ((await queries.countOwners(own.sql, own.orgId)) > 1) return;
-  throw new AppError("LAST_OWNER", "This is the only owner. Make somebody else an owner first, or delete the organisation.");
+  throw new AppError(
+    "LAST_OWNER",
+    "This is the only owner. Make somebody else an owner first, or delete the organisation.",
+  );
 }
 
 const auditable = ({ email, role }: queries.MemberRow) => ({ email, role });
 
-const present = (row: queries.MemberRow): Member => ({ user_id: row.user_id, email: row.email, name: row.name, role: row.role, joined_at: iso(row.joined_at) });
+const present = (row: queries.MemberRow): Member => ({
+  user_id: row.user_id,
+  email: row.email,
+  name: row.name,
+  role: row.role,
+  joined_at: iso(row.joined_at),
+});

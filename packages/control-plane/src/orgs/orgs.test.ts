@@ -9,7 +9,10 @@ import { addIncident, newTarget, setStatus, webhookTo } from "../testing/scene.t
 import { asking, newMember, serveWhole, signedIn, withToken } from "../testing/whole-app.ts";
 import { newAgent, newOrg, openWorld } from "../testing/world.ts";
 
-const refused = (status: number, code: string, field: string | null = null) => ({ status, body: { error: { code, field } } });
+const refused = (status: number, code: string, field: string | null = null) => ({
+  status,
+  body: { error: { code, field } },
+});
 
 t.test("who makes an organisation owns it, and a session moves between its user's organisations", async (t) => {
   const world = await openWorld(t);
@@ -17,23 +20,58 @@ t.test("who makes an organisation owns it, and a session moves between its user'
   const served = await serveWhole(t, world);
   const ask = asking(served, await signedIn(owner));
   const made = await ask("POST", "/api/v1/orgs", { name: " Zweite GmbH " });
-  t.match(made, { status: 201, body: { name: "Zweite GmbH", slug: "zweite-gmbh", plan: "selfhost", role: "owner", current: false, deleted_at: null, purged_at: null } });
+  t.match(made, {
+    status: 201,
+    body: {
+      name: "Zweite GmbH",
+      slug: "zweite-gmbh",
+      plan: "selfhost",
+      role: "owner",
+      current: false,
+      deleted_at: null,
+      purged_at: null,
+    },
+  });
   t.equal(made.headers.get("location"), `/api/v1/orgs/${made.body.id}`);
-  t.match(await ask("POST", "/api/v1/orgs", { name: "Zweite GmbH" }), { status: 201, body: { slug: /^zweite-gmbh-\d{5}$/ } }, "a slug that is taken gets a number");
-  t.match(await ask("GET", "/api/v1/orgs"), { body: { total: 3, items: [{ id: owner.orgId, current: true }, { id: made.body.id }, {}] } });
+  t.match(
+    await ask("POST", "/api/v1/orgs", { name: "Zweite GmbH" }),
+    { status: 201, body: { slug: /^zweite-gmbh-\d{5}$/ } },
+    "a slug that is taken gets a number",
+  );
+  t.match(await ask("GET", "/api/v1/orgs"), {
+    body: { total: 3, items: [{ id: owner.orgId, current: true }, { id: made.body.id }, {}] },
+  });
 
-  t.match(await ask("POST", `/api/v1/orgs/${made.body.id}/switch`), { status: 200, body: { id: made.body.id, current: true } });
+  t.match(await ask("POST", `/api/v1/orgs/${made.body.id}/switch`), {
+    status: 200,
+    body: { id: made.body.id, current: true },
+  });
   t.match(await ask("GET", "/api/v1/me"), { body: { org: { id: made.body.id } } }, "and stays there");
-  t.match(await ask("GET", "/api/v1/me", undefined, { "x-sm-org": `org-${owner.orgId}` }), { body: { org: { id: owner.orgId } } }, "a header chooses for one request");
+  t.match(
+    await ask("GET", "/api/v1/me", undefined, { "x-sm-org": `org-${owner.orgId}` }),
+    { body: { org: { id: owner.orgId } } },
+    "a header chooses for one request",
+  );
 
-  t.match(await ask("PATCH", `/api/v1/orgs/${made.body.id}`, { name: "Second", slug: "second" }), { status: 200, body: { name: "Second", slug: "second" } });
-  t.match(await ask("PATCH", `/api/v1/orgs/${made.body.id}`, { slug: `zweite-gmbh` }), { status: 200 }, "the old slug is free at once");
+  t.match(await ask("PATCH", `/api/v1/orgs/${made.body.id}`, { name: "Second", slug: "second" }), {
+    status: 200,
+    body: { name: "Second", slug: "second" },
+  });
+  t.match(
+    await ask("PATCH", `/api/v1/orgs/${made.body.id}`, { slug: `zweite-gmbh` }),
+    { status: 200 },
+    "the old slug is free at once",
+  );
   t.match(await ask("PATCH", `/api/v1/orgs/${owner.orgId}`, { slug: "zweite-gmbh" }), refused(409, "SLUG_TAKEN"));
   t.match(await ask("PATCH", `/api/v1/orgs/${owner.orgId}`, { slug: "No" }), refused(400, "INVALID_SLUG", "/slug"));
   t.match(await ask("PATCH", `/api/v1/orgs/${owner.orgId}`, { name: " " }), refused(400, "EMPTY_NAME", "/name"));
 
   const bound = asking(served, await withToken(owner));
-  t.match(await bound("GET", "/api/v1/orgs"), { body: { total: 1, items: [{ id: owner.orgId }] } }, "a bound token sees its own");
+  t.match(
+    await bound("GET", "/api/v1/orgs"),
+    { body: { total: 1, items: [{ id: owner.orgId }] } },
+    "a bound token sees its own",
+  );
   t.match(await bound("GET", `/api/v1/orgs/${made.body.id}`), refused(404, "ORG_NOT_FOUND"));
   t.match(await bound("POST", "/api/v1/orgs", { name: "Third" }), refused(403, "FORBIDDEN"));
   t.match(await bound("POST", `/api/v1/orgs/${owner.orgId}/switch`), refused(403, "FORBIDDEN"));
@@ -45,7 +83,10 @@ t.test("of many parallel creations at one below the limit of owned organisations
   await ask("POST", "/api/v1/orgs", { name: "Two" });
   const race = await Promise.all(Array.from({ length: 12 }, () => ask("POST", "/api/v1/orgs", { name: "Three" })));
   t.equal(race.filter(({ status }) => status === 201).length, 1);
-  t.match(race.find(({ status }) => status === 422)?.body.error, { code: "QUOTA_EXCEEDED", details: { quota: "owned_orgs", current: 3, limit: 3, plan: "selfhost" } });
+  t.match(race.find(({ status }) => status === 422)?.body.error, {
+    code: "QUOTA_EXCEEDED",
+    details: { quota: "owned_orgs", current: 3, limit: 3, plan: "selfhost" },
+  });
   t.equal(race.filter(({ status }) => status === 422).length, 11);
 });
 
@@ -70,7 +111,9 @@ t.test("a foreign organisation reads like one that is not there, for everything"
   ];
   for (const [method, tail, body] of tails) {
     const [there, absent, nonsense] = await Promise.all(
-      [foreign.orgId, newId(), "nonsense"].map((id) => ask(method, `/api/v1/orgs/${id}${tail}`, body, { traceparent: `00-${"1".repeat(32)}-${"1".repeat(16)}-01` })),
+      [foreign.orgId, newId(), "nonsense"].map((id) =>
+        ask(method, `/api/v1/orgs/${id}${tail}`, body, { traceparent: `00-${"1".repeat(32)}-${"1".repeat(16)}-01` }),
+      ),
     );
     t.match(there, refused(404, "ORG_NOT_FOUND"), `${method} ${tail}`);
     t.equal(there!.text, absent!.text);
@@ -83,7 +126,11 @@ t.test("a deleted organisation refuses everybody and stops its checks; its owner
   const owner = await newOrg(world.system);
   const member = await newMember(owner);
   const served = await serveWhole(t, world);
-  const [ask, asMember, program] = [asking(served, await signedIn(owner)), asking(served, await signedIn(member)), asking(served, await withToken(owner))];
+  const [ask, asMember, program] = [
+    asking(served, await signedIn(owner)),
+    asking(served, await signedIn(member)),
+    asking(served, await withToken(owner)),
+  ];
   const targetId = await newTarget(owner);
   await setStatus(owner, targetId, "up");
   await world.sql`update targets set kind = 'tcp', spec = ${world.sql.json({ type: "tcp", host: "shop.example.org", port: 443, timeout: 1000 })}`;
@@ -100,17 +147,22 @@ t.test("a deleted organisation refuses everybody and stops its checks; its owner
   const second = await pulled(first.cursor);
   t.match(second, { full: false, checks: [], drop: [targetId] }, "its agents are told to drop the checks");
   t.strictSame((await pulled(null)).checks, [], "and no agent that starts gets them");
-  for (const who of [ask, asMember, program]) t.match(await who("GET", "/api/v1/targets"), refused(401, "UNAUTHENTICATED"));
+  for (const who of [ask, asMember, program])
+    t.match(await who("GET", "/api/v1/targets"), refused(401, "UNAUTHENTICATED"));
   t.match(await asMember("POST", `/api/v1/orgs/${owner.orgId}/restore`), refused(401, "UNAUTHENTICATED"));
   t.match(await ask("GET", `/api/v1/orgs/${owner.orgId}`), {
-    body: { deleted_at: new Date(world.clock.now()).toISOString(), purged_at: new Date(world.clock.now() + 30 * day).toISOString() },
+    body: {
+      deleted_at: new Date(world.clock.now()).toISOString(),
+      purged_at: new Date(world.clock.now() + 30 * day).toISOString(),
+    },
   });
   t.match(await ask("DELETE", `/api/v1/orgs/${owner.orgId}`), refused(404, "ORG_NOT_FOUND"));
   t.match(await ask("PATCH", `/api/v1/orgs/${owner.orgId}`, { name: "x" }), refused(404, "ORG_NOT_FOUND"));
 
   t.match(await ask("POST", `/api/v1/orgs/${owner.orgId}/restore`), { status: 200, body: { deleted_at: null } });
   t.match((await pulled(second.cursor)).checks, [{ target_id: targetId }], "and its checks go on");
-  for (const who of [ask, asMember, program]) t.match(await who("GET", "/api/v1/targets"), { status: 200, body: { total: 1 } });
+  for (const who of [ask, asMember, program])
+    t.match(await who("GET", "/api/v1/targets"), { status: 200, body: { total: 1 } });
 });
 
 t.test("after its time a deleted organisation is purged with everything in it, once a night", async (t) => {
@@ -137,9 +189,14 @@ t.test("after its time a deleted organisation is purged with everything in it, o
     { org_id: string }[]
   >`select org_id from targets union all select org_id from incidents union all select org_id from channels union all select id from orgs`;
   t.strictSame(new Set(left.map((row) => row.org_id)), new Set([kept.orgId]));
-  t.equal((await sql`select 1 from deleted_targets where org_id = ${gone.orgId}`).length, 1, "agents and rollups hear of it");
+  t.equal(
+    (await sql`select 1 from deleted_targets where org_id = ${gone.orgId}`).length,
+    1,
+    "agents and rollups hear of it",
+  );
 
-  const loose = await sql`select conrelid::regclass as table from pg_constraint where confrelid = 'orgs'::regclass and contype = 'f' and confdeltype <> 'c'`;
+  const loose =
+    await sql`select conrelid::regclass as table from pg_constraint where confrelid = 'orgs'::regclass and contype = 'f' and confdeltype <> 'c'`;
   t.strictSame([...loose], [], "whatever refers to an organisation goes with it");
 });
 
@@ -148,15 +205,24 @@ t.test("the last owner cannot go, nor two at once; who goes loses everything at 
   const owner = await newOrg(world.system);
   const [second, member] = [await newMember(owner, "owner"), await newMember(owner)];
   const served = await serveWhole(t, world);
-  const [ask, asSecond, asMember] = [asking(served, await signedIn(owner)), asking(served, await signedIn(second)), asking(served, await signedIn(member))];
+  const [ask, asSecond, asMember] = [
+    asking(served, await signedIn(owner)),
+    asking(served, await signedIn(second)),
+    asking(served, await signedIn(member)),
+  ];
   const program = asking(served, await withToken(member));
   const path = `/api/v1/orgs/${owner.orgId}/members`;
-  t.match(await asMember("GET", path), { body: { total: 3, items: [{ user_id: owner.userId, role: "owner" }, {}, {}] } });
+  t.match(await asMember("GET", path), {
+    body: { total: 3, items: [{ user_id: owner.userId, role: "owner" }, {}, {}] },
+  });
   t.match(await asMember("PATCH", `${path}/${member.userId}`, { role: "owner" }), refused(403, "OWNER_REQUIRED"));
   t.match(await asMember("DELETE", `${path}/${owner.userId}`), refused(403, "OWNER_REQUIRED"));
   t.match(await ask("DELETE", `${path}/${newId()}`), refused(404, "MEMBER_NOT_FOUND"));
 
-  const race = await Promise.all([ask("DELETE", `${path}/${owner.userId}`), asSecond("DELETE", `${path}/${second.userId}`)]);
+  const race = await Promise.all([
+    ask("DELETE", `${path}/${owner.userId}`),
+    asSecond("DELETE", `${path}/${second.userId}`),
+  ]);
   t.strictSame(race.map(({ status }) => status).sort(), [204, 409]);
   t.match(
     race.find(({ status }) => status === 409),
@@ -167,10 +233,17 @@ t.test("the last owner cannot go, nor two at once; who goes loses everything at 
   const lastId = race[0]!.status === 204 ? second.userId : owner.userId;
   t.match(await stays("PATCH", `${path}/${lastId}`, { role: "member" }), refused(409, "LAST_OWNER"));
 
-  t.match(await stays("PATCH", `${path}/${member.userId}`, { role: "owner" }), { status: 200, body: { role: "owner" } });
-  const demoted = await Promise.all([lastId, member.userId].map((id) => stays("PATCH", `${path}/${id}`, { role: "member" })));
+  t.match(await stays("PATCH", `${path}/${member.userId}`, { role: "owner" }), {
+    status: 200,
+    body: { role: "owner" },
+  });
+  const demoted = await Promise.all(
+    [lastId, member.userId].map((id) => stays("PATCH", `${path}/${id}`, { role: "member" })),
+  );
   t.equal(demoted.filter(({ status }) => status === 200).length, 1, "two demotions at once leave an owner");
-  const [remaining] = await world.sql<{ user_id: string }[]>`select user_id from memberships where org_id = ${owner.orgId} and role = 'owner'`;
+  const [remaining] = await world.sql<
+    { user_id: string }[]
+  >`select user_id from memberships where org_id = ${owner.orgId} and role = 'owner'`;
   const boss = remaining!.user_id === member.userId ? asMember : stays;
   if (remaining!.user_id === member.userId) await boss("PATCH", `${path}/${lastId}`, { role: "owner" });
   t.match(await stays("DELETE", `${path}/${member.userId}`), { status: 204 });

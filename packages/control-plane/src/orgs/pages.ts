@@ -31,7 +31,10 @@ export const tenancyPages: Page[] = [
         listMembers(ctx, ctx.orgId, { limit: pageSize, offset: offsetOf(query) }),
         owner ? listInvitations(ctx, ctx.orgId, { limit: 1000, offset: 0 }) : none,
       ]);
-      return { view: "orgs/members", data: { org, members, invitations, owner, userId: ctx.userId, sends: ctx.config.email.smtp_url !== "" } };
+      return {
+        view: "orgs/members",
+        data: { org, members, invitations, owner, userId: ctx.userId, sends: ctx.config.email.smtp_url !== "" },
+      };
     },
   }),
   page({
@@ -41,7 +44,17 @@ export const tenancyPages: Page[] = [
       const [org, orgs] = await Promise.all([getOrg(ctx, ctx.orgId), listOrgs(ctx, { limit: 1000, offset: 0 })]);
       const used = org.deleted_at === null ? await usage(ctx, ctx.orgId) : null;
       const { deletion_grace_period_days: graceDays } = ctx.config.tenancy;
-      return { view: "orgs/organisation", data: { org, orgs, usage: used, owner: ctx.role === "owner", bySession: ctx.actor.type === "session", graceDays } };
+      return {
+        view: "orgs/organisation",
+        data: {
+          org,
+          orgs,
+          usage: used,
+          owner: ctx.role === "owner",
+          bySession: ctx.actor.type === "session",
+          graceDays,
+        },
+      };
     },
   }),
   page({
@@ -49,7 +62,11 @@ export const tenancyPages: Page[] = [
     door: "tenant",
     async handle({ ctx, query }) {
       if (ctx.role !== "owner") throw notHere();
-      const asked = { user: query["user"] ?? "", type: auditedTypes.has(query["type"] ?? "") ? query["type"]! : "", resource: query["resource"]?.slice(0, 100) ?? "" };
+      const asked = {
+        user: query["user"] ?? "",
+        type: auditedTypes.has(query["type"] ?? "") ? query["type"]! : "",
+        resource: query["resource"]?.slice(0, 100) ?? "",
+      };
       const filter = {
         ...(asked.user === "" ? {} : { user_id: asked.user }),
         ...(asked.type === "" ? {} : { resource_type: asked.type }),
@@ -66,6 +83,10 @@ export const tenancyPages: Page[] = [
     // As with sign-in links: only the button on this page uses the code up.
     path: "/invitations/{code}",
     door: "public",
-    handle: async ({ params }) => ({ view: "orgs/invitation", data: { code: params["code"]! }, headers: secretAddress }),
+    handle: async ({ params }) => ({
+      view: "orgs/invitation",
+      data: { code: params["code"]! },
+      headers: secretAddress,
+    }),
   }),
 ];

@@ -7,7 +7,13 @@ type Db = Sql | TransactionSql;
  * What a user is in an organisation; null for a stranger. Through a token that is bound to another organisation everybody is
  * one. A deleted organisation is only there for its owners, and only when asked for.
  */
-export async function selectRole(sql: Db, userId: string, orgId: string, tokenId: string | null, deletedToo: boolean): Promise<Role | null> {
+export async function selectRole(
+  sql: Db,
+  userId: string,
+  orgId: string,
+  tokenId: string | null,
+  deletedToo: boolean,
+): Promise<Role | null> {
   const [row] = await sql<{ role: Role }[]>`
     select m.role from memberships m join orgs o on o.id = m.org_id
     where m.user_id = ${userId} and m.org_id = ${orgId} and (o.deleted_at is null or (${deletedToo} and m.role = 'owner'))
@@ -37,8 +43,16 @@ const orgsOf = (sql: Db, userId: string, tokenId: string | null) => sql`
     and (${tokenId}::uuid is null or exists (select 1 from api_tokens t where t.id = ${tokenId} and (t.org_id is null or t.org_id = m.org_id)))`;
 
 /** The user's organisations, oldest first; deleted ones for their owners. */
-export async function selectOrgs(sql: Db, userId: string, tokenId: string | null, limit: number, offset: number): Promise<(OrgRow & { role: Role })[]> {
-  return await sql<(OrgRow & { role: Role })[]>`select ${orgColumns(sql)}, m.role ${orgsOf(sql, userId, tokenId)} order by o.created_at, o.id limit ${limit} offset ${offset}`;
+export async function selectOrgs(
+  sql: Db,
+  userId: string,
+  tokenId: string | null,
+  limit: number,
+  offset: number,
+): Promise<(OrgRow & { role: Role })[]> {
+  return await sql<
+    (OrgRow & { role: Role })[]
+  >`select ${orgColumns(sql)}, m.role ${orgsOf(sql, userId, tokenId)} order by o.created_at, o.id limit ${limit} offset ${offset}`;
 }
 
 export async function countOrgs(sql: Db, userId: string, tokenId: string | null): Promise<number> {
@@ -88,7 +102,9 @@ export async function touchTargets(sql: Db, orgId: string): Promise<void> {
 }
 
 export async function selectPurgeable(sql: Db, deletedBefore: Date): Promise<string[]> {
-  const rows = await sql<{ id: string }[]>`select id from orgs where deleted_at <= ${deletedBefore} order by deleted_at`;
+  const rows = await sql<
+    { id: string }[]
+  >`select id from orgs where deleted_at <= ${deletedBefore} order by deleted_at`;
   return rows.map(({ id }) => id);
 }
 

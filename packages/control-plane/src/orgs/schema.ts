@@ -2,7 +2,9 @@ import Type, { type Static } from "typebox";
 import { Email } from "../auth/schema.ts";
 import { Id, nullable, PageOf, Timestamp } from "../http/wire.ts";
 
-const Role = Type.Enum(["owner", "member"], { description: "Owners may do everything; members what is not for owners only" });
+const Role = Type.Enum(["owner", "member"], {
+  description: "Owners may do everything; members what is not for owners only",
+});
 export type Role = Static<typeof Role>;
 
 const orgFields = {
@@ -16,7 +18,10 @@ const orgFields = {
 };
 
 export const OrgCreate = Type.Object(
-  { name: orgFields.name, slug: Type.Optional(Type.Unsafe<string>({ ...orgFields.slug, description: "Made from the name when left out" })) },
+  {
+    name: orgFields.name,
+    slug: Type.Optional(Type.Unsafe<string>({ ...orgFields.slug, description: "Made from the name when left out" })),
+  },
   { additionalProperties: false, title: "OrgCreate", description: "An organisation to make" },
 );
 export type OrgCreate = Static<typeof OrgCreate>;
@@ -36,15 +41,30 @@ export const Org = Type.Object(
     role: Type.Unsafe<Role>({ ...Role, description: "Of the caller" }),
     current: Type.Boolean({ description: "Whether this request acts in it" }),
     created_at: Timestamp,
-    deleted_at: nullable(Type.Unsafe<string>({ ...Timestamp, description: "Null unless it is deleted", examples: [null] })),
-    purged_at: nullable(Type.String({ format: "date-time", description: "Until then a deleted organisation can be restored", examples: [null] })),
+    deleted_at: nullable(
+      Type.Unsafe<string>({ ...Timestamp, description: "Null unless it is deleted", examples: [null] }),
+    ),
+    purged_at: nullable(
+      Type.String({
+        format: "date-time",
+        description: "Until then a deleted organisation can be restored",
+        examples: [null],
+      }),
+    ),
   },
   { additionalProperties: false, title: "Org", description: "An organisation as the caller sees it" },
 );
 export type Org = Static<typeof Org>;
 export const OrgPage = PageOf(Org);
 
-export const quotas = ["max_targets", "max_members", "max_pending_invitations", "max_status_pages", "max_public_components", "max_notification_channels"] as const;
+export const quotas = [
+  "max_targets",
+  "max_members",
+  "max_pending_invitations",
+  "max_status_pages",
+  "max_public_components",
+  "max_notification_channels",
+] as const;
 export type Quota = (typeof quotas)[number];
 
 const Use = Type.Object(
@@ -63,7 +83,8 @@ export const Usage = Type.Object(
       description: "By the name of the quota",
     }),
     refused_30d: Type.Record(Type.String(), Type.Integer(), {
-      description: "How often the plan refused something in the last 30 days, by quota (min_check_interval_secs and owned_orgs are among them); one that never did is left out",
+      description:
+        "How often the plan refused something in the last 30 days, by quota (min_check_interval_secs and owned_orgs are among them); one that never did is left out",
       examples: [{ max_targets: 3 }],
     }),
   },
@@ -89,7 +110,10 @@ export const Member = Type.Object(
 );
 export type Member = Static<typeof Member>;
 export const MemberPage = PageOf(Member);
-export const MemberPatch = Type.Object({ role: Role }, { additionalProperties: false, title: "MemberPatch", description: "The new role" });
+export const MemberPatch = Type.Object(
+  { role: Role },
+  { additionalProperties: false, title: "MemberPatch", description: "The new role" },
+);
 
 /** `{id}` and `{invitation_id}` in a path. */
 export const InvitationParams = Type.Object({ id: Type.String(), invitation_id: Type.String() });
@@ -108,20 +132,33 @@ const invitation = {
   created_at: Timestamp,
   expires_at: Timestamp,
 };
-export const Invitation = Type.Object(invitation, { additionalProperties: false, title: "Invitation", description: "An invitation that nobody has accepted yet" });
+export const Invitation = Type.Object(invitation, {
+  additionalProperties: false,
+  title: "Invitation",
+  description: "An invitation that nobody has accepted yet",
+});
 export type Invitation = Static<typeof Invitation>;
 export const InvitationPage = PageOf(Invitation);
 
 export const NewInvitation = Type.Object(
   {
     ...invitation,
-    mail: Type.Enum(["sent", "logged", "failed"], { description: "logged: no mail server is configured, the link is in the log. failed: revoke it and invite again" }),
+    mail: Type.Enum(["sent", "logged", "failed"], {
+      description: "logged: no mail server is configured, the link is in the log. failed: revoke it and invite again",
+    }),
   },
   { additionalProperties: false, title: "NewInvitation", description: "The invitation, and what became of its mail" },
 );
 export type NewInvitation = Static<typeof NewInvitation>;
 
 export const InvitationAccept = Type.Object(
-  { code: Type.String({ minLength: 1, maxLength: 100, description: "The code of the link in the invitation", examples: ["q8zC0vQy1mJ5s2r7T4xB9nK3wE6uH0aL"] }) },
+  {
+    code: Type.String({
+      minLength: 1,
+      maxLength: 100,
+      description: "The code of the link in the invitation",
+      examples: ["q8zC0vQy1mJ5s2r7T4xB9nK3wE6uH0aL"],
+    }),
+  },
   { additionalProperties: false, title: "InvitationAccept", description: "What shows who was invited" },
 );

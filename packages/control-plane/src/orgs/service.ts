@@ -13,7 +13,13 @@ import { insertMembership } from "./member-queries.ts";
 import * as queries from "./queries.ts";
 import { type Org, type OrgCreate, type OrgPatch, quotas, type Role, type Usage } from "./schema.ts";
 
-export { acceptInvitation, acceptInvitationTo, createInvitation, listInvitations, revokeInvitation } from "./invitations.ts";
+export {
+  acceptInvitation,
+  acceptInvitationTo,
+  createInvitation,
+  listInvitations,
+  revokeInvitation,
+} from "./invitations.ts";
 export { listMembers, removeMember, updateMember } from "./members.ts";
 
 interface Paging {
@@ -28,7 +34,10 @@ const graceMs = (system: System): number => system.config.tenancy.deletion_grace
 export async function listOrgs(ctx: Ctx, { limit, offset }: Paging): Promise<Page<Org>> {
   requireScope(ctx, "org:read");
   const token = tokenOf(ctx);
-  const [rows, total] = await Promise.all([queries.selectOrgs(ctx.sql, ctx.userId, token, limit, offset), queries.countOrgs(ctx.sql, ctx.userId, token)]);
+  const [rows, total] = await Promise.all([
+    queries.selectOrgs(ctx.sql, ctx.userId, token, limit, offset),
+    queries.countOrgs(ctx.sql, ctx.userId, token),
+  ]);
   return { items: rows.map((row) => present(ctx, row, row.role)), total, limit, offset };
 }
 
@@ -44,10 +53,20 @@ export async function createOrg(ctx: Ctx, input: OrgCreate): Promise<Org> {
   requireScope(ctx, "org:write");
   const name = checkedName(input.name);
   const now = new Date(ctx.clock.now());
-  const row: queries.OrgRow = { id: newId(), slug: input.slug ?? slugOf(name), name, plan_id: ctx.config.tenancy.default_plan, created_at: now, deleted_at: null };
+  const row: queries.OrgRow = {
+    id: newId(),
+    slug: input.slug ?? slugOf(name),
+    name,
+    plan_id: ctx.config.tenancy.default_plan,
+    created_at: now,
+    deleted_at: null,
+  };
   const token = tokenOf(ctx);
   if (token !== null && (await queries.isBound(ctx.sql, token)))
-    throw new AppError("FORBIDDEN", "A token that is bound to an organisation cannot make another one. Use a session, or a token that is not bound.");
+    throw new AppError(
+      "FORBIDDEN",
+      "A token that is bound to an organisation cannot make another one. Use a session, or a token that is not bound.",
+    );
   return await inTransaction(ctx, async (tx) => {
     await withinOwnerLimit(tx);
     while (!(await queries.insertOrg(tx.sql, row))) {
@@ -97,7 +116,11 @@ export async function restoreOrg(ctx: Ctx, id: string): Promise<Org> {
 
 /** Lets the session that asks act in another organisation of its user from now on. Throws FORBIDDEN when no session asks. */
 export async function switchOrg(ctx: Ctx, id: string): Promise<Org> {
-  if (ctx.actor.type !== "session") throw new AppError("FORBIDDEN", "Only a session has an organisation to switch from. A token names one by the header X-Sm-Org.");
+  if (ctx.actor.type !== "session")
+    throw new AppError(
+      "FORBIDDEN",
+      "Only a session has an organisation to switch from. A token names one by the header X-Sm-Org.",
+    );
   const own = await inOrg(ctx, id);
   await inTransaction(own, async (tx) => {
     await moveSession(tx, id);
@@ -110,7 +133,11 @@ export async function switchOrg(ctx: Ctx, id: string): Promise<Org> {
 export async function usage(ctx: Ctx, id: string): Promise<Usage> {
   requireScope(ctx, "org:read");
   const own = await inOrg(ctx, id);
-  const { plan, min_check_interval_secs, limits, counts } = await queries.selectUsage(own.sql, id, new Date(own.clock.now()));
+  const { plan, min_check_interval_secs, limits, counts } = await queries.selectUsage(
+    own.sql,
+    id,
+    new Date(own.clock.now()),
+  );
   const used = quotas.map((quota) => [quota, { current: counts[quota], limit: limits[quota] }]);
   const refused_30d = await refusalsOf(own);
   return { plan, min_check_interval_secs, quotas: Object.fromEntries(used) as Usage["quotas"], refused_30d };
@@ -140,7 +167,12 @@ export async function purgeDeletedOrgs(system: System): Promise<number> {
 }
 
 /** One change of an organisation by an owner, recorded with what it was before. */
-async function change(ctx: Ctx, id: string, deletedToo: boolean, work: (own: Ctx, before: queries.OrgRow) => Promise<queries.OrgRow>): Promise<Org> {
+async function change(
+  ctx: Ctx,
+  id: string,
+  deletedToo: boolean,
+  work: (own: Ctx, before: queries.OrgRow) => Promise<queries.OrgRow>,
+): Promise<Org> {
   return await inTransaction(ctx, async (tx) => {
     const own = await asOwner(tx, id, deletedToo);
     const before = await queries.lockOrg(tx.sql, id);
@@ -156,7 +188,10 @@ async function change(ctx: Ctx, id: string, deletedToo: boolean, work: (own: Ctx
     }
     const sides = { before: auditable(before), after: auditable(after) };
     // What is deleted is told whole, as everywhere; also when it is brought back.
-    await record(own, { resourceId: id, ...(sides.before.deleted_at === sides.after.deleted_at ? differences(sides) : sides) });
+    await record(own, {
+      resourceId: id,
+      ...(sides.before.deleted_at === sides.after.deleted_at ? differences(sides) : sides),
+    });
     return present(ctx, after, own.role);
   });
 }
@@ -171,13 +206,20 @@ async function withinOwnerLimit(tx: Ctx): Promise<void> {
 }
 
 function checkedName(name: string): string {
-  if (name.trim() === "") throw new AppError("EMPTY_NAME", "An organisation needs a name of 1 to 80 characters.", { field: "/name" });
+  if (name.trim() === "")
+    throw new AppError("EMPTY_NAME", "An organisation needs a name of 1 to 80 characters.", { field: "/name" });
   return name.trim();
 }
 
-const slugTaken = (slug: string, cause?: unknown) => new AppError("SLUG_TAKEN", `The slug ${slug} belongs to another organisation. Choose a different one.`, { cause });
+const slugTaken = (slug: string, cause?: unknown) =>
+  new AppError("SLUG_TAKEN", `The slug ${slug} belongs to another organisation. Choose a different one.`, { cause });
 
-const auditable = ({ name, slug, plan_id, deleted_at }: queries.OrgRow) => ({ name, slug, plan: plan_id, deleted_at: isoOrNull(deleted_at) });
+const auditable = ({ name, slug, plan_id, deleted_at }: queries.OrgRow) => ({
+  name,
+  slug,
+  plan: plan_id,
+  deleted_at: isoOrNull(deleted_at),
+});
 
 function present(ctx: Ctx, row: queries.OrgRow, role: Role): Org {
   return {

@@ -17,13 +17,29 @@ import { protocolOfMisfit } from "./protocol.ts";
 const TestResult = Type.Object(
   {
     result: Type.Object(
-      { ...CheckResult.properties, target_id: nullable(Type.Unsafe<string>({ ...CheckResult.properties.target_id, description: "Null: nothing is stored", examples: [null] })) },
+      {
+        ...CheckResult.properties,
+        target_id: nullable(
+          Type.Unsafe<string>({
+            ...CheckResult.properties.target_id,
+            description: "Null: nothing is stored",
+            examples: [null],
+          }),
+        ),
+      },
       { additionalProperties: false, description: "What the run found" },
     ),
     matched_expectations: Type.Boolean({ description: "True when the run found everything as the check expects it" }),
-    warnings: Type.Array(Type.String(), { description: "What is fine now but worth knowing", examples: [["the certificate expires in 9 days"]] }),
+    warnings: Type.Array(Type.String(), {
+      description: "What is fine now but worth knowing",
+      examples: [["the certificate expires in 9 days"]],
+    }),
   },
-  { additionalProperties: false, title: "TestResult", description: "What the run found, and whether that is what the check expects" },
+  {
+    additionalProperties: false,
+    title: "TestResult",
+    description: "What the run found, and whether that is what the check expects",
+  },
 );
 
 function present(reply: RunReply & { region: string }, targetId: string | null) {
@@ -91,9 +107,20 @@ export function pipelineRoutes(hub: Hub, ingest: Ingest, draining: AbortSignal):
         requireScope(ctx, "targets:execute");
         const spec = body as CheckSpec;
         checkRules(ctx, spec, "");
-        const regions = await listProbeRegions({ ...ctx, scopes: new Set(["targets:read"]) }, { limit: 1000, offset: 0 });
-        const reply = await runOnDemand(ctx, hub, { spec, targetId: null, regions: regions.items.map((region) => region.id) });
-        return ok({ result: present(reply, null), matched_expectations: reply.matched_expectations, warnings: reply.warnings });
+        const regions = await listProbeRegions(
+          { ...ctx, scopes: new Set(["targets:read"]) },
+          { limit: 1000, offset: 0 },
+        );
+        const reply = await runOnDemand(ctx, hub, {
+          spec,
+          targetId: null,
+          regions: regions.items.map((region) => region.id),
+        });
+        return ok({
+          result: present(reply, null),
+          matched_expectations: reply.matched_expectations,
+          warnings: reply.warnings,
+        });
       },
     }),
     route({

@@ -28,9 +28,15 @@ const never = new AbortController().signal;
 const ask = ({ hub }: Mesh, agent: AgentCtx, cursor: string | null = null, signal: AbortSignal = never) =>
   pull(agent, hub, { protocol: protocolVersion, agent_version: "1.2.3", cursor, capacity: 0 }, signal);
 /** What there is now, without waiting for more. */
-const glance = (mesh: Mesh, agent: AgentCtx, cursor: string | null = null) => ask(mesh, agent, cursor, AbortSignal.abort());
+const glance = (mesh: Mesh, agent: AgentCtx, cursor: string | null = null) =>
+  ask(mesh, agent, cursor, AbortSignal.abort());
 /** A pull that has found nothing and waits. */
-async function hold(mesh: Mesh, agent: AgentCtx, cursor: string, signal: AbortSignal = never): Promise<{ reply: Promise<PullReply>; answered: () => boolean }> {
+async function hold(
+  mesh: Mesh,
+  agent: AgentCtx,
+  cursor: string,
+  signal: AbortSignal = never,
+): Promise<{ reply: Promise<PullReply>; answered: () => boolean }> {
   let answered = false;
   const reply = ask(mesh, agent, cursor, signal);
   void reply.finally(() => (answered = true));
@@ -40,55 +46,75 @@ async function hold(mesh: Mesh, agent: AgentCtx, cursor: string, signal: AbortSi
 }
 
 const check = { type: "tcp", host: "db.example.org", port: 5432, timeout: 10_000 } as const;
-const newMonitor = async (ctx: Ctx, changes: object = {}) => (await createTarget(ctx, { name: "Database", check, ...changes })).id;
+const newMonitor = async (ctx: Ctx, changes: object = {}) =>
+  (await createTarget(ctx, { name: "Database", check, ...changes })).id;
 const ids = (reply: PullReply) => reply.checks.map((it) => it.target_id).sort();
 
-t.test("the first pull has everything of the region, the next ones what changed, and without news they wait", async (t) => {
-  const mesh = await openMesh(t);
-  const { sql, ctx, clock, system } = mesh;
-  const agent = await newAgent(system);
-  const [a, b] = [await newMonitor(ctx), await newMonitor(ctx, { interval: 30 })];
-  await newMonitor(ctx, { enabled: false });
-  const first = await ask(mesh, agent);
-  t.match(first, {
-    protocol: protocolVersion,
-    region: "eu",
-    server_time: clock.now(),
-    jitter_pct: 10,
-    per_host_max_inflight: 2,
-    rdap_max_inflight: 1,
-    full: true,
-    drop: [],
-    runs: [],
-  });
-  t.strictSame(ids(first), [a, b].sort());
-  t.match(
-    first.checks.find((it) => it.target_id === b),
-    { target_id: b, org_id: ctx.orgId, version: "1", interval_ms: 30_000, check },
-  );
-  t.match(await sql`select version, last_seen_at from agents`, [{ version: "1.2.3", last_seen_at: new Date(clock.now()) }], "a sign of life");
+t.test(
+  "the first pull has everything of the region, the next ones what changed, and without news they wait",
+  async (t) => {
+    const mesh = await openMesh(t);
+    const { sql, ctx, clock, system } = mesh;
+    const agent = await newAgent(system);
+    const [a, b] = [await newMonitor(ctx), await newMonitor(ctx, { interval: 30 })];
+    await newMonitor(ctx, { enabled: false });
+    const first = await ask(mesh, agent);
+    t.match(first, {
+      protocol: protocolVersion,
+      region: "eu",
+      server_time: clock.now(),
+      jitter_pct: 10,
+      per_host_max_inflight: 2,
+      rdap_max_inflight: 1,
+      full: true,
+      drop: [],
+      runs: [],
+    });
+    t.strictSame(ids(first), [a, b].sort());
+    t.match(
+      first.checks.find((it) => it.target_id === b),
+      { target_id: b, org_id: ctx.orgId, version: "1", interval_ms: 30_000, check },
+    );
+    t.match(
+      await sql`select version, last_seen_at from agents`,
+      [{ version: "1.2.3", last_seen_at: new Date(clock.now()) }],
+      "a sign of life",
+    );
 
-  let cursor = first.cursor;
-  const changed = async (change: () => Promise<unknown>) => {
-    const held = await hold(mesh, agent, cursor);
-    t.notOk(held.answered(), "nothing new, nothing said");
-    await change();
-    const reply = await held.reply;
-    cursor = reply.cursor;
-    t.notOk(reply.full);
-    return { checks: reply.checks.map((it) => [it.target_id, it.version, it.interval_ms]), drop: reply.drop };
-  };
-  t.strictSame(await changed(() => updateTarget(ctx, a, { interval: 20 })), { checks: [[a, "2", 20_000]], drop: [] });
-  t.strictSame(await changed(() => updateTarget(ctx, b, { enabled: false })), { checks: [], drop: [b] });
-  t.strictSame(await changed(() => updateTarget(ctx, b, { enabled: true })), { checks: [[b, "3", 30_000]], drop: [] });
-  t.strictSame(await changed(() => deleteTarget(ctx, b)), { checks: [], drop: [b] });
-  const touch = (id: string) => sql`update targets set changed_xid = pg_current_xact_id(), version = version + 1 where id = ${id}`;
-  await newAgent(system, "us");
-  t.strictSame(await changed(() => setTargetRegions(ctx, a, { regions: ["us"] })), { checks: [], drop: [a] }, "moved away");
-  t.strictSame(await changed(() => setTargetRegions(ctx, a, { regions: ["eu", "us"] })), { checks: [[a, "4", 20_000]], drop: [] }, "and back");
-  await touch(a);
-  t.strictSame(ids(await glance(mesh, agent, cursor)), [a], "a wake-up that is lost loses no news");
-});
+    let cursor = first.cursor;
+    const changed = async (change: () => Promise<unknown>) => {
+      const held = await hold(mesh, agent, cursor);
+      t.notOk(held.answered(), "nothing new, nothing said");
+      await change();
+      const reply = await held.reply;
+      cursor = reply.cursor;
+      t.notOk(reply.full);
+      return { checks: reply.checks.map((it) => [it.target_id, it.version, it.interval_ms]), drop: reply.drop };
+    };
+    t.strictSame(await changed(() => updateTarget(ctx, a, { interval: 20 })), { checks: [[a, "2", 20_000]], drop: [] });
+    t.strictSame(await changed(() => updateTarget(ctx, b, { enabled: false })), { checks: [], drop: [b] });
+    t.strictSame(await changed(() => updateTarget(ctx, b, { enabled: true })), {
+      checks: [[b, "3", 30_000]],
+      drop: [],
+    });
+    t.strictSame(await changed(() => deleteTarget(ctx, b)), { checks: [], drop: [b] });
+    const touch = (id: string) =>
+      sql`update targets set changed_xid = pg_current_xact_id(), version = version + 1 where id = ${id}`;
+    await newAgent(system, "us");
+    t.strictSame(
+      await changed(() => setTargetRegions(ctx, a, { regions: ["us"] })),
+      { checks: [], drop: [a] },
+      "moved away",
+    );
+    t.strictSame(
+      await changed(() => setTargetRegions(ctx, a, { regions: ["eu", "us"] })),
+      { checks: [[a, "4", 20_000]], drop: [] },
+      "and back",
+    );
+    await touch(a);
+    t.strictSame(ids(await glance(mesh, agent, cursor)), [a], "a wake-up that is lost loses no news");
+  },
+);
 
 t.test("a pull that waits ends after 25 s, and at once when the process drains", async (t) => {
   const mesh = await openMesh(t);
@@ -153,12 +179,20 @@ t.test("agents of a region share its targets, and only what must moves", async (
 
   const edited = ids(ofB)[0]!;
   await updateTarget(ctx, edited, { interval: 30 });
-  t.match(await glance(mesh, a, ofA.cursor), { checks: [], drop: [] }, "an edit is for the agent that runs it, and none of the other's business");
+  t.match(
+    await glance(mesh, a, ofA.cursor),
+    { checks: [], drop: [] },
+    "an edit is for the agent that runs it, and none of the other's business",
+  );
   t.strictSame(ids(await glance(mesh, b, ofB.cursor)), [edited]);
 
   const ofC = ids(await ask(mesh, c));
   const [nextA, nextB] = [await ask(mesh, a, ofA.cursor), await ask(mesh, b, ofB.cursor)];
-  t.strictSame([...ids(nextA), ...ofC.filter((id) => ids(ofA).includes(id))].sort(), ids(ofA), "what a third agent takes is all that the others lose");
+  t.strictSame(
+    [...ids(nextA), ...ofC.filter((id) => ids(ofA).includes(id))].sort(),
+    ids(ofA),
+    "what a third agent takes is all that the others lose",
+  );
   t.strictSame([...ids(nextB), ...ofC.filter((id) => ids(ofB).includes(id))].sort(), ids(ofB));
 
   const held = await hold(mesh, a, nextA.cursor);
@@ -191,7 +225,12 @@ t.test("who says that it leaves is replaced at once, and who comes is made room 
   const left = await hold(mesh, a, shared.cursor);
   // A pull of the leaving agent that is still held gives its last sign of life after the farewell.
   const stale = await hold(mesh, b, ofB.cursor);
-  const farewell = await pull(b, mesh.hub, { protocol: protocolVersion, agent_version: "1.2.3", cursor: null, capacity: 5, leaving: true }, never);
+  const farewell = await pull(
+    b,
+    mesh.hub,
+    { protocol: protocolVersion, agent_version: "1.2.3", cursor: null, capacity: 5, leaving: true },
+    never,
+  );
   t.match(farewell, { full: true, checks: [], drop: [], runs: [] });
   await stale.reply;
   t.strictSame(ids(await left.reply), all, "all is the other's");
@@ -203,11 +242,19 @@ t.test("who says that it leaves is replaced at once, and who comes is made room 
 t.test("who takes a target over runs the slot that has not started yet", (t) => {
   const anyTime = fc.integer({ min: 1_700_000_000_000, max: 1_900_000_000_000 });
   fc.assert(
-    fc.property(fc.uuid(), fc.constantFrom(10_000, 60_000, 3_600_000), fc.constantFrom(0, 10, 100), anyTime, (id, interval, jitterPct, now) => {
-      const starts = (slot: number) => slot + jitterMs(id, slot, interval, jitterPct);
-      const slot = nextSlot(id, "eu", interval, jitterPct, now);
-      return (slot - phaseMs(id, "eu", interval)) % interval === 0 && starts(slot) >= now && starts(slot - interval) < now;
-    }),
+    fc.property(
+      fc.uuid(),
+      fc.constantFrom(10_000, 60_000, 3_600_000),
+      fc.constantFrom(0, 10, 100),
+      anyTime,
+      (id, interval, jitterPct, now) => {
+        const starts = (slot: number) => slot + jitterMs(id, slot, interval, jitterPct);
+        const slot = nextSlot(id, "eu", interval, jitterPct, now);
+        return (
+          (slot - phaseMs(id, "eu", interval)) % interval === 0 && starts(slot) >= now && starts(slot - interval) < now
+        );
+      },
+    ),
     { numRuns: 2000 },
   );
   t.end();
@@ -240,7 +287,10 @@ t.test("a cursor that cannot be trusted is answered with everything", async (t) 
   const id = await newMonitor(ctx);
   const { cursor } = await ask(mesh, agent);
   t.notOk((await glance(mesh, agent, cursor)).full);
-  const made = (changes: object) => Buffer.from(JSON.stringify({ ...(JSON.parse(Buffer.from(cursor, "base64url").toString()) as object), ...changes })).toString("base64url");
+  const made = (changes: object) =>
+    Buffer.from(
+      JSON.stringify({ ...(JSON.parse(Buffer.from(cursor, "base64url").toString()) as object), ...changes }),
+    ).toString("base64url");
   const bad = [
     "",
     "nonsense",
@@ -258,8 +308,13 @@ t.test("a cursor that cannot be trusted is answered with everything", async (t) 
   t.notOk((await glance(mesh, agent, cursor)).full);
   clock.advance(1);
   t.ok((await glance(mesh, agent, cursor)).full, "after ten minutes everything is said anew");
-  const refused = await refusal(t, () => pull(agent, mesh.hub, { protocol: protocolVersion + 1, agent_version: "9.0.0", cursor: null, capacity: 0 }, never));
-  t.match(refused, { code: "AGENT_PROTOCOL_MISMATCH", details: { control_plane: protocolVersion, agent: protocolVersion + 1 } });
+  const refused = await refusal(t, () =>
+    pull(agent, mesh.hub, { protocol: protocolVersion + 1, agent_version: "9.0.0", cursor: null, capacity: 0 }, never),
+  );
+  t.match(refused, {
+    code: "AGENT_PROTOCOL_MISMATCH",
+    details: { control_plane: protocolVersion, agent: protocolVersion + 1 },
+  });
 });
 
 t.test("an agent gets secrets opened, and of other regions nothing", async (t) => {
@@ -293,14 +348,25 @@ t.test("an agent gets secrets opened, and of other regions nothing", async (t) =
   await setTargetRegions(ctx, once, { regions: ["eu"] });
   await deleteTarget(ctx, once);
   for (const id of [stays, elsewhere]) await deleteTarget(ctx, id);
-  t.strictSame((await glance(mesh, us, later)).drop.sort(), [once, stays].sort(), "also of one that was taken from the region before it was deleted");
+  t.strictSame(
+    (await glance(mesh, us, later)).drop.sort(),
+    [once, stays].sort(),
+    "also of one that was taken from the region before it was deleted",
+  );
   t.notMatch(JSON.stringify(log.lines), /SECRET/);
 
   const plain = await newMonitor(ctx);
   const rekeyed = { ...eu, sealer: makeSealer(Buffer.alloc(32, 9)) };
   const withheld = (await glance(mesh, rekeyed)).checks.find((it) => it.target_id === secret);
-  t.strictSame(ids(await glance(mesh, rekeyed)), [plain, secret].sort(), "one check that cannot be opened does not keep the others from running");
-  t.match(withheld?.check, { type: "withheld", reason: /secret \/check\/bearer_token was sealed under a key that is not configured here, so the check cannot run/ });
+  t.strictSame(
+    ids(await glance(mesh, rekeyed)),
+    [plain, secret].sort(),
+    "one check that cannot be opened does not keep the others from running",
+  );
+  t.match(withheld?.check, {
+    type: "withheld",
+    reason: /secret \/check\/bearer_token was sealed under a key that is not configured here, so the check cannot run/,
+  });
   t.strictSame(Object.keys(withheld!.check), ["type", "reason"], "and what it was stays here");
   t.match(log.lines.at(-1), { level: "error", fields: { target: secret, reason: /was sealed under a key/ } });
 });

@@ -1,7 +1,13 @@
 import type { Sql, TransactionSql } from "postgres";
 import type { CheckSpec } from "@statusmesh/shared/checks";
 import { AppError } from "@statusmesh/shared/errors";
-import { type AssignedCheck, protocolVersion, type PullReply, type PullRequest, type WithheldCheck } from "@statusmesh/shared/agent-protocol";
+import {
+  type AssignedCheck,
+  protocolVersion,
+  type PullReply,
+  type PullRequest,
+  type WithheldCheck,
+} from "@statusmesh/shared/agent-protocol";
 import { hash32, nextSlot } from "@statusmesh/shared/schedule";
 import { agentLeaves, agentPulls, agentSeen, liveAgents } from "../agents/service.ts";
 import type { AgentCtx } from "../context.ts";
@@ -56,8 +62,13 @@ export async function pull(ctx: AgentCtx, hub: Hub, request: PullRequest, signal
     // Listening starts before looking, so that nothing falls between.
     const waiting = new AbortController();
     const woken = Promise.race([
-      hub.wait("sm_targets", Math.min(heartbeatMs, Math.max(0, left)), { signal: AbortSignal.any([signal, waiting.signal]) }),
-      hub.wait("sm_runs", Math.min(heartbeatMs, Math.max(0, left)), { signal: AbortSignal.any([signal, waiting.signal]), predicate: (payload) => payload === ctx.region }),
+      hub.wait("sm_targets", Math.min(heartbeatMs, Math.max(0, left)), {
+        signal: AbortSignal.any([signal, waiting.signal]),
+      }),
+      hub.wait("sm_runs", Math.min(heartbeatMs, Math.max(0, left)), {
+        signal: AbortSignal.any([signal, waiting.signal]),
+        predicate: (payload) => payload === ctx.region,
+      }),
     ]);
     try {
       const reply = await look(ctx, cursor, request.capacity);
@@ -72,7 +83,14 @@ export async function pull(ctx: AgentCtx, hub: Hub, request: PullRequest, signal
 }
 
 /** The answer to an agent that stops. With no cursor in it everything is said anew, should the agent come back with this. */
-const farewell = (ctx: AgentCtx): PullReply => ({ ...setting(ctx), cursor: "", full: true, checks: [], drop: [], runs: [] });
+const farewell = (ctx: AgentCtx): PullReply => ({
+  ...setting(ctx),
+  cursor: "",
+  full: true,
+  checks: [],
+  drop: [],
+  runs: [],
+});
 
 const setting = (ctx: AgentCtx) => ({
   protocol: protocolVersion,
@@ -94,8 +112,19 @@ async function look(ctx: AgentCtx, cursor: Cursor | null, capacity: number): Pro
     if (!row.assigned || !mine(row.id)) return [];
     const check = openOrWithhold(ctx, row);
     const intervalMs = row.interval_secs * 1000;
-    const next = row.fresh ? now + Math.floor((first++ * 1000) / firstRunsPerSecond) : nextSlot(row.id, ctx.region, intervalMs, ctx.config.scheduler.jitter_pct, now);
-    return [{ target_id: row.id, org_id: row.org_id, version: String(row.version), interval_ms: intervalMs, next_due_at: next, check }];
+    const next = row.fresh
+      ? now + Math.floor((first++ * 1000) / firstRunsPerSecond)
+      : nextSlot(row.id, ctx.region, intervalMs, ctx.config.scheduler.jitter_pct, now);
+    return [
+      {
+        target_id: row.id,
+        org_id: row.org_id,
+        version: String(row.version),
+        interval_ms: intervalMs,
+        next_due_at: next,
+        check,
+      },
+    ];
   });
   // With the same agents as at its cursor, what is not this one's now was not then.
   const drop = full ? [] : [...deleted, ...rows.filter((row) => !row.assigned).map((row) => row.id)].filter(mine);
@@ -126,7 +155,11 @@ function readCursor(text: string | null, now: number): Cursor | null {
   if (text === null) return null;
   try {
     const cursor = JSON.parse(Buffer.from(text, "base64url").toString()) as Partial<Cursor>;
-    const usable = typeof cursor.snapshot === "string" && /^\d{1,20}:\d{1,20}:[\d,]*$/.test(cursor.snapshot) && typeof cursor.agents === "string" && typeof cursor.at === "number";
+    const usable =
+      typeof cursor.snapshot === "string" &&
+      /^\d{1,20}:\d{1,20}:[\d,]*$/.test(cursor.snapshot) &&
+      typeof cursor.agents === "string" &&
+      typeof cursor.at === "number";
     return usable && cursor.at! > now - cursorLifeMs && cursor.at! <= now ? (cursor as Cursor) : null;
   } catch {
     return null;
@@ -166,7 +199,10 @@ async function readAll(ctx: AgentCtx): Promise<{ snapshot: string; rows: Assigna
   });
 }
 
-async function readChanges(ctx: AgentCtx, since: string): Promise<{ snapshot: string; rows: Assignable[]; deleted: string[] }> {
+async function readChanges(
+  ctx: AgentCtx,
+  since: string,
+): Promise<{ snapshot: string; rows: Assignable[]; deleted: string[] }> {
   return await inSnapshot(ctx, async (sql) => {
     const snapshot = await currentSnapshot(sql);
     if (snapshot === since) return { snapshot, rows: [], deleted: [] };

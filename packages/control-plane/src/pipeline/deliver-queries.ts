@@ -15,7 +15,14 @@ export interface ClaimedDelivery {
   /** Also the proof of holding it: no two leases of one delivery end at the same time, for the next begins after the last has run out. */
   leased_until: Date;
   /** The channel as it is now; null when it was deleted. */
-  channel: { id: string; org_id: string; kind: string; config: ChannelConfig; enabled: boolean; disabled_reason: string | null } | null;
+  channel: {
+    id: string;
+    org_id: string;
+    kind: string;
+    config: ChannelConfig;
+    enabled: boolean;
+    disabled_reason: string | null;
+  } | null;
 }
 
 export interface ClaimLimits {
@@ -38,7 +45,10 @@ export interface ClaimLimits {
  * The conditions stand twice: the ranking reads a snapshot, and a row that another process has finished since is looked
  * at again when it is locked.
  */
-export async function claimDeliveries(sql: Db, { room, perChannel, busy, now, leasedUntil }: ClaimLimits): Promise<ClaimedDelivery[]> {
+export async function claimDeliveries(
+  sql: Db,
+  { room, perChannel, busy, now, leasedUntil }: ClaimLimits,
+): Promise<ClaimedDelivery[]> {
   const at = new Date(now);
   return await sql<ClaimedDelivery[]>`
     with ranked as (
@@ -70,7 +80,9 @@ export async function claimDeliveries(sql: Db, { room, perChannel, busy, now, le
 
 /** When the next delivery that is not due yet will be; null for none. */
 export async function nextDueAt(sql: Db, now: number): Promise<Date | null> {
-  const [row] = await sql<{ at: Date | null }[]>`select min(next_attempt_at) as at from deliveries where state = 'pending' and next_attempt_at > ${new Date(now)}`;
+  const [row] = await sql<
+    { at: Date | null }[]
+  >`select min(next_attempt_at) as at from deliveries where state = 'pending' and next_attempt_at > ${new Date(now)}`;
   return row?.at ?? null;
 }
 
@@ -85,7 +97,11 @@ export interface AttemptRow {
 }
 
 /** Writes an attempt down and ends the lease. False, and nothing written, when the lease was lost meanwhile. */
-export async function recordAttempt(sql: Db, { id, leased_until }: Pick<ClaimedDelivery, "id" | "leased_until">, attempt: AttemptRow): Promise<boolean> {
+export async function recordAttempt(
+  sql: Db,
+  { id, leased_until }: Pick<ClaimedDelivery, "id" | "leased_until">,
+  attempt: AttemptRow,
+): Promise<boolean> {
   const at = new Date(attempt.at);
   const rows = await sql`
     with held as (
@@ -102,6 +118,9 @@ export async function recordAttempt(sql: Db, { id, leased_until }: Pick<ClaimedD
 }
 
 /** Gives a delivery back unsent, if the lease is still held. */
-export async function releaseDelivery(sql: Db, { id, leased_until }: Pick<ClaimedDelivery, "id" | "leased_until">): Promise<void> {
+export async function releaseDelivery(
+  sql: Db,
+  { id, leased_until }: Pick<ClaimedDelivery, "id" | "leased_until">,
+): Promise<void> {
   await sql`update deliveries set leased_until = null where id = ${id} and state = 'pending' and leased_until = ${leased_until}`;
 }

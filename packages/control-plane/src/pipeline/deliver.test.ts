@@ -39,7 +39,8 @@ function deliverer(t: Teardown, { pool, system }: OwnedWorld) {
   return running;
 }
 
-const write = ({ owner }: OwnedWorld, notices: readonly OutboxNotice[]) => writeDeliveries(owner.sql, owner.clock.now(), notices);
+const write = ({ owner }: OwnedWorld, notices: readonly OutboxNotice[]) =>
+  writeDeliveries(owner.sql, owner.clock.now(), notices);
 /** What a replica does that has set its clock to a later time. */
 async function later({ sql, clock }: OwnedWorld, ms: number): Promise<void> {
   clock.advance(ms);
@@ -57,23 +58,38 @@ interface Row {
   channel_name: string;
 }
 const rows = ({ sql }: OwnedWorld) =>
-  sql<Row[]>`select id, state, reason, attempt_count, next_attempt_at, leased_until, delivered_at, channel_name from deliveries order by created_at, id`;
+  sql<
+    Row[]
+  >`select id, state, reason, attempt_count, next_attempt_at, leased_until, delivered_at, channel_name from deliveries order by created_at, id`;
 const attempts = async ({ sql }: OwnedWorld) => [
   ...(await sql<
     { number: number; ok: boolean; status: number | null; error: string | null }[]
   >`select number, ok, status, error from delivery_attempts order by delivery_id, number`),
 ];
 const row = async (world: OwnedWorld): Promise<Row> => (await rows(world))[0]!;
-const told = (): string[] => sink.received.map(({ body }) => (JSON.parse(body.toString()) as { reason: string }).reason);
+const told = (): string[] =>
+  sink.received.map(({ body }) => (JSON.parse(body.toString()) as { reason: string }).reason);
 
 t.test("when to try again: the table", async (t) => {
   const now = 1_000_000;
-  const failed = (changes: Partial<Outcome & { ok: false }> = {}): Outcome => ({ ok: false, error: "x", status: 500, permanent: false, retryAfterSecs: null, ...changes });
+  const failed = (changes: Partial<Outcome & { ok: false }> = {}): Outcome => ({
+    ok: false,
+    error: "x",
+    status: 500,
+    permanent: false,
+    retryAfterSecs: null,
+    ...changes,
+  });
   const dead = { state: "dead", nextAttemptAt: null };
   const after = (secs: number) => ({ state: "pending", nextAttemptAt: now + secs * 1000 });
   const cases: [string, Outcome, number, object][] = [
     ["accepted", { ok: true, status: 200 }, 1, { state: "delivered", nextAttemptAt: null }],
-    ["accepted at the last attempt", { ok: true, status: 200 }, maxAttempts, { state: "delivered", nextAttemptAt: null }],
+    [
+      "accepted at the last attempt",
+      { ok: true, status: 200 },
+      maxAttempts,
+      { state: "delivered", nextAttemptAt: null },
+    ],
     ["first failure", failed(), 1, after(30)],
     ["second", failed(), 2, after(60)],
     ["third", failed(), 3, after(120)],
@@ -88,7 +104,8 @@ t.test("when to try again: the table", async (t) => {
     ["a short Retry-After for the fourth time", failed({ retryAfterSecs: 1 }), 4, after(240)],
     ["Retry-After does not add attempts", failed({ retryAfterSecs: 1 }), 8, dead],
   ];
-  for (const [what, outcome, attempt, verdict] of cases) t.strictSame(afterAttempt(outcome, attempt, now, 0), verdict, what);
+  for (const [what, outcome, attempt, verdict] of cases)
+    t.strictSame(afterAttempt(outcome, attempt, now, 0), verdict, what);
   t.equal(backoffMs(1, 1), 36_000, "up to a fifth longer");
   t.equal(backoffMs(8, 1), 3_600_000, "never above an hour");
 });
@@ -110,7 +127,16 @@ t.test("the outbox: one row for each enabled channel bound to the target, once",
   t.equal(await write(w, []), 0);
   t.equal(await write(w, opened), 2);
   t.equal(await write(w, opened), 0, "the same notice again changes nothing");
-  t.match(await rows(w), [{ channel_name: "first", state: "pending", reason: "opened", attempt_count: 0, next_attempt_at: new Date(w.clock.now()) }, { channel_name: "second" }]);
+  t.match(await rows(w), [
+    {
+      channel_name: "first",
+      state: "pending",
+      reason: "opened",
+      attempt_count: 0,
+      next_attempt_at: new Date(w.clock.now()),
+    },
+    { channel_name: "second" },
+  ]);
 
   // Bound only after the opening: reminded, but not told that it is over.
   const late = await webhookTo(owner, sink.url, "late");
@@ -118,9 +144,19 @@ t.test("the outbox: one row for each enabled channel bound to the target, once",
   t.equal(await write(w, [outboxNotice(owner, bound, "reminder")]), 3);
   await sql`update deliveries set state = 'dead' where channel_id = ${second} and reason = 'opened'`;
   t.equal(await write(w, [outboxNotice(owner, bound, "resolved")]), 1);
-  t.match(await sql`select channel_name from deliveries where reason = 'resolved'`, [{ channel_name: "first" }], "who was never told of the opening is not told of its end");
-  t.equal(await write(w, [outboxNotice(owner, bound, "reopened"), outboxNotice(owner, bound, "resolved", 1)]), 6, "a reopening tells, also within one batch");
-  const dates = await sql<{ reason: string; seq: number; created_at: Date }[]>`select reason, seq, created_at from deliveries where channel_id = ${first} order by created_at`;
+  t.match(
+    await sql`select channel_name from deliveries where reason = 'resolved'`,
+    [{ channel_name: "first" }],
+    "who was never told of the opening is not told of its end",
+  );
+  t.equal(
+    await write(w, [outboxNotice(owner, bound, "reopened"), outboxNotice(owner, bound, "resolved", 1)]),
+    6,
+    "a reopening tells, also within one batch",
+  );
+  const dates = await sql<
+    { reason: string; seq: number; created_at: Date }[]
+  >`select reason, seq, created_at from deliveries where channel_id = ${first} order by created_at`;
   t.strictSame(
     dates.map(({ reason, seq }) => `${reason} ${seq}`),
     ["opened 0", "reminder 0", "resolved 0", "reopened 0", "resolved 1"],
@@ -166,7 +202,10 @@ t.test("the recovery never overtakes the opening", async (t) => {
   deliverer(t, w);
   await until(async () => (await row(w)).attempt_count === 1, "the first attempt");
   await write(w, [outboxNotice(w.owner, other, "opened")]);
-  await until(async () => (await rows(w)).some(({ state }) => state === "delivered"), "another incident, which does not wait");
+  await until(
+    async () => (await rows(w)).some(({ state }) => state === "delivered"),
+    "another incident, which does not wait",
+  );
   const waiting = (await rows(w)).filter(({ state }) => state === "pending");
   t.match(waiting, [
     { reason: "opened", attempt_count: 1 },
@@ -184,7 +223,10 @@ t.test("a receiver that fails: eight attempts with growing pauses, then dead", a
   await write(w, [outboxNotice(w.owner, incident, "opened")]);
   deliverer(t, w);
   for (let attempt = 1; attempt < 8; attempt++) {
-    const tried = await until(async () => (await rows(w)).find((r) => r.attempt_count === attempt && r.leased_until === null), `attempt ${attempt}`);
+    const tried = await until(
+      async () => (await rows(w)).find((r) => r.attempt_count === attempt && r.leased_until === null),
+      `attempt ${attempt}`,
+    );
     const pause = tried!.next_attempt_at!.getTime() - w.clock.now();
     const least = 30_000 * 2 ** (attempt - 1);
     t.ok(pause >= least && pause <= Math.min(least * 1.2, 3_600_000), `pause ${attempt}: ${pause}`);
@@ -195,10 +237,19 @@ t.test("a receiver that fails: eight attempts with growing pauses, then dead", a
   t.match(given, { attempt_count: 8, next_attempt_at: null, delivered_at: null });
   t.match(
     await attempts(w),
-    Array.from({ length: 8 }, (_, at) => ({ number: at + 1, ok: false, status: 500, error: "the receiver answered 500: broken" })),
+    Array.from({ length: 8 }, (_, at) => ({
+      number: at + 1,
+      ok: false,
+      status: 500,
+      error: "the receiver answered 500: broken",
+    })),
   );
   t.equal(sink.received.length, 8);
-  t.equal(new Set(sink.received.map(({ body }) => body.toString())).size, 1, "the same body, with the same delivery_id, each time");
+  t.equal(
+    new Set(sink.received.map(({ body }) => body.toString())).size,
+    1,
+    "the same body, with the same delivery_id, each time",
+  );
   t.match(w.log.lines.at(-1), { level: "warn", message: "a notice was given up", fields: { channel: "Ops" } });
 });
 
@@ -207,7 +258,11 @@ t.test("what the receiver answers decides what comes next", async (t) => {
   const cases: [number, Record<string, string>, object][] = [
     [204, {}, { state: "delivered" }],
     [429, { "retry-after": "7" }, { state: "pending", next_attempt_at: new Date(w.clock.now() + 7000) }],
-    [503, { "retry-after": new Date(w.clock.now() + 90_000).toUTCString() }, { state: "pending", next_attempt_at: new Date(w.clock.now() + 90_000) }],
+    [
+      503,
+      { "retry-after": new Date(w.clock.now() + 90_000).toUTCString() },
+      { state: "pending", next_attempt_at: new Date(w.clock.now() + 90_000) },
+    ],
     [400, { "retry-after": "7" }, { state: "dead", attempt_count: 1 }],
     [410, {}, { state: "dead", attempt_count: 1 }],
   ];
@@ -215,7 +270,14 @@ t.test("what the receiver answers decides what comes next", async (t) => {
     const [status, headers] = cases[Number(path.slice(1))]!;
     reply.writeHead(status, headers).end();
   };
-  for (const at of cases.keys()) await write(w, [outboxNotice(w.owner, await openIncident(w.owner, [await webhookTo(w.owner, `${sink.url}/${at}`, `case ${at}`)]), "opened")]);
+  for (const at of cases.keys())
+    await write(w, [
+      outboxNotice(
+        w.owner,
+        await openIncident(w.owner, [await webhookTo(w.owner, `${sink.url}/${at}`, `case ${at}`)]),
+        "opened",
+      ),
+    ]);
   deliverer(t, w);
   await until(async () => (await rows(w)).every(({ attempt_count }) => attempt_count === 1), "all attempts");
   const found = await rows(w);
@@ -229,8 +291,13 @@ t.test("what the receiver answers decides what comes next", async (t) => {
 
 t.test("a channel that was disabled or deleted meanwhile is not told, and the delivery says why", async (t) => {
   const w = await world(t);
-  const channels = [await webhookTo(w.owner, sink.url), await webhookTo(w.owner, sink.url), await webhookTo(w.owner, sink.url)] as const;
-  for (const channel of channels) await write(w, [outboxNotice(w.owner, await openIncident(w.owner, [channel]), "opened")]);
+  const channels = [
+    await webhookTo(w.owner, sink.url),
+    await webhookTo(w.owner, sink.url),
+    await webhookTo(w.owner, sink.url),
+  ] as const;
+  for (const channel of channels)
+    await write(w, [outboxNotice(w.owner, await openIncident(w.owner, [channel]), "opened")]);
   await updateChannel(w.owner, channels[0], { enabled: false });
   await updateChannel(w.owner, channels[1], { enabled: false });
   await w.sql`update channels set disabled_reason = 'the address bounced' where id = ${channels[1]}`;
@@ -247,12 +314,25 @@ t.test("a channel that was disabled or deleted meanwhile is not told, and the de
 t.test("a channel whose secrets cannot be opened: each attempt says so, and the last one is the last", async (t) => {
   const w = await world(t);
   const sealed = { ...w.owner, sealer: makeSealer(Buffer.alloc(32, 9)) };
-  await write(w, [outboxNotice(w.owner, await openIncident(w.owner, [await webhookTo(sealed, sink.url, "lost")]), "opened")]);
-  await write(w, [outboxNotice(w.owner, await openIncident(w.owner, [await webhookTo(w.owner, sink.url, "fine")]), "opened")]);
+  await write(w, [
+    outboxNotice(w.owner, await openIncident(w.owner, [await webhookTo(sealed, sink.url, "lost")]), "opened"),
+  ]);
+  await write(w, [
+    outboxNotice(w.owner, await openIncident(w.owner, [await webhookTo(w.owner, sink.url, "fine")]), "opened"),
+  ]);
   deliverer(t, w);
-  await until(async () => (await rows(w)).some(({ state }) => state === "delivered"), "the notice of the other channel");
+  await until(
+    async () => (await rows(w)).some(({ state }) => state === "delivered"),
+    "the notice of the other channel",
+  );
   for (let attempt = 1; attempt < maxAttempts; attempt++) {
-    await until(async () => (await rows(w)).some((r) => r.attempt_count === attempt && r.channel_name === "lost" && r.leased_until === null), `attempt ${attempt}`);
+    await until(
+      async () =>
+        (await rows(w)).some(
+          (r) => r.attempt_count === attempt && r.channel_name === "lost" && r.leased_until === null,
+        ),
+      `attempt ${attempt}`,
+    );
     await later(w, 3_600_000);
   }
   const dead = await until(async () => (await rows(w)).find(({ state }) => state === "dead"), "the end");
@@ -275,12 +355,21 @@ t.test("notices of a deleted organisation are held, and dropped when it comes ba
   const mine = await openIncident(w.owner, [other]);
   await write(w, [outboxNotice(w.owner, mine, "opened")]);
   deliverer(t, w);
-  const delivered = (count: number) => until(async () => (await rows(w)).filter(({ state }) => state === "delivered").length === count, `${count} delivered`);
+  const delivered = (count: number) =>
+    until(
+      async () => (await rows(w)).filter(({ state }) => state === "delivered").length === count,
+      `${count} delivered`,
+    );
   await delivered(1);
   await later(w, 7_200_000);
   await write(w, [outboxNotice(w.owner, mine, "escalated")]);
   await delivered(2);
-  const held = async () => (await w.sql<Row[]>`select state, reason, attempt_count from deliveries where org_id = ${gone.orgId} order by created_at`).map((row) => ({ ...row }));
+  const held = async () =>
+    (
+      await w.sql<
+        Row[]
+      >`select state, reason, attempt_count from deliveries where org_id = ${gone.orgId} order by created_at`
+    ).map((row) => ({ ...row }));
   t.strictSame(await held(), [
     { state: "pending", reason: "opened", attempt_count: 0 },
     { state: "pending", reason: "escalated", attempt_count: 0 },
@@ -296,79 +385,113 @@ t.test("notices of a deleted organisation are held, and dropped when it comes ba
   await w.sql.notify("sm_deliveries", "");
   await delivered(3);
   t.strictSame(told(), ["opened", "escalated", "reminder"]);
-  t.equal(await writeDeliveries(gone.sql, w.clock.now(), [outboxNotice(gone, incident, "resolved")]), 0, "who was not told of the opening is not told of its end");
+  t.equal(
+    await writeDeliveries(gone.sql, w.clock.now(), [outboxNotice(gone, incident, "resolved")]),
+    0,
+    "who was not told of the opening is not told of its end",
+  );
 });
 
-t.test("two deliverers on one database send each notice exactly once, and a hanging receiver holds up nobody else", async (t) => {
-  const w = await world(t);
-  let hangingNow = 0;
-  let mostHanging = 0;
-  sink.answer = ({ path }, reply) => {
-    if (path !== "/hangs") return void reply.writeHead(200).end();
-    mostHanging = Math.max(mostHanging, ++hangingNow);
-    reply.on("close", () => void hangingNow--);
-  };
-  const channels = await Promise.all(Array.from({ length: 6 }, () => webhookTo(w.owner, sink.url)));
-  const hanging = await webhookTo(w.owner, `${sink.url}/hangs`);
-  const stuck = await Promise.all(Array.from({ length: 30 }, () => openIncident(w.owner, [hanging])));
-  await write(
-    w,
-    stuck.map((one) => outboxNotice(w.owner, one, "opened")),
-  );
-  const running = [deliverer(t, w), deliverer(t, w)];
-  for (let batch = 0; batch < 5; batch++) {
-    const incidents = await Promise.all(Array.from({ length: 5 }, () => openIncident(w.owner, channels)));
+t.test(
+  "two deliverers on one database send each notice exactly once, and a hanging receiver holds up nobody else",
+  async (t) => {
+    const w = await world(t);
+    let hangingNow = 0;
+    let mostHanging = 0;
+    sink.answer = ({ path }, reply) => {
+      if (path !== "/hangs") return void reply.writeHead(200).end();
+      mostHanging = Math.max(mostHanging, ++hangingNow);
+      reply.on("close", () => void hangingNow--);
+    };
+    const channels = await Promise.all(Array.from({ length: 6 }, () => webhookTo(w.owner, sink.url)));
+    const hanging = await webhookTo(w.owner, `${sink.url}/hangs`);
+    const stuck = await Promise.all(Array.from({ length: 30 }, () => openIncident(w.owner, [hanging])));
     await write(
       w,
-      incidents.flatMap((one) => [outboxNotice(w.owner, one, "opened"), outboxNotice(w.owner, one, "resolved")]),
+      stuck.map((one) => outboxNotice(w.owner, one, "opened")),
     );
-  }
-  const [expected] = await w.sql<{ count: number }[]>`select count(*)::integer as count from deliveries where channel_id <> ${hanging}`;
-  t.equal(expected?.count, 300);
-  await until(async () => (await w.sql`select 1 from deliveries where state = 'pending' and channel_id <> ${hanging} limit 1`).length === 0, "all delivered");
-  const ids = sink.received.filter(({ path }) => path !== "/hangs").map(({ body }) => JSON.parse(body.toString()) as { delivery_id: string; incident_id: string; reason: string });
-  t.equal(ids.length, 300);
-  t.equal(new Set(ids.map((one) => one.delivery_id)).size, 300);
-  const [overtaken] = await w.sql<{ count: number }[]>`
+    const running = [deliverer(t, w), deliverer(t, w)];
+    for (let batch = 0; batch < 5; batch++) {
+      const incidents = await Promise.all(Array.from({ length: 5 }, () => openIncident(w.owner, channels)));
+      await write(
+        w,
+        incidents.flatMap((one) => [outboxNotice(w.owner, one, "opened"), outboxNotice(w.owner, one, "resolved")]),
+      );
+    }
+    const [expected] = await w.sql<
+      { count: number }[]
+    >`select count(*)::integer as count from deliveries where channel_id <> ${hanging}`;
+    t.equal(expected?.count, 300);
+    await until(
+      async () =>
+        (await w.sql`select 1 from deliveries where state = 'pending' and channel_id <> ${hanging} limit 1`).length ===
+        0,
+      "all delivered",
+    );
+    const ids = sink.received
+      .filter(({ path }) => path !== "/hangs")
+      .map(({ body }) => JSON.parse(body.toString()) as { delivery_id: string; incident_id: string; reason: string });
+    t.equal(ids.length, 300);
+    t.equal(new Set(ids.map((one) => one.delivery_id)).size, 300);
+    const [overtaken] = await w.sql<{ count: number }[]>`
     select count(*)::integer as count from deliveries r join deliveries o using (incident_id, channel_id) where o.reason = 'opened' and r.reason = 'resolved' and r.delivered_at < o.delivered_at`;
-  t.equal(overtaken?.count, 0);
-  t.ok(mostHanging > 0 && mostHanging <= 10, "at most five of the hanging channel for each deliverer");
+    t.equal(overtaken?.count, 0);
+    t.ok(mostHanging > 0 && mostHanging <= 10, "at most five of the hanging channel for each deliverer");
 
-  // Stopping cuts what hangs, and gives it back.
-  await Promise.all(running.map((one) => one.stop()));
-  const [left] = await w.sql<object[]>`select count(*)::integer as pending, count(leased_until)::integer as leased from deliveries where state = 'pending'`;
-  t.strictSame({ ...left }, { pending: 30, leased: 0 });
-  t.strictSame(
-    (await attempts(w)).filter(({ ok, error }) => !ok && error !== "no answer within 10 s"),
-    [],
-    "being cut is no attempt",
-  );
-});
+    // Stopping cuts what hangs, and gives it back.
+    await Promise.all(running.map((one) => one.stop()));
+    const [left] = await w.sql<
+      object[]
+    >`select count(*)::integer as pending, count(leased_until)::integer as leased from deliveries where state = 'pending'`;
+    t.strictSame({ ...left }, { pending: 30, leased: 0 });
+    t.strictSame(
+      (await attempts(w)).filter(({ ok, error }) => !ok && error !== "no answer within 10 s"),
+      [],
+      "being cut is no attempt",
+    );
+  },
+);
 
-t.test("what a killed deliverer held is sent by another when the lease has run out, and the dead one can write nothing", async (t) => {
-  const w = await world(t);
-  const incident = await openIncident(w.owner, [await webhookTo(w.owner, sink.url)]);
-  await write(w, [outboxNotice(w.owner, incident, "opened")]);
-  const limits = () => ({ room: 10, perChannel: 5, busy: [], now: w.clock.now(), leasedUntil: w.clock.now() + 60_000 });
-  const [held] = await claimDeliveries(w.sql, limits());
-  t.equal(held?.notice.incident_id, incident.incidentId);
-  t.strictSame([...(await claimDeliveries(w.sql, limits()))], [], "nobody else has it meanwhile");
-  deliverer(t, w);
-  await later(w, 59_999);
-  await write(w, [outboxNotice(w.owner, incident, "escalated")]);
-  const other = await openIncident(w.owner, [await webhookTo(w.owner, sink.url)]);
-  await write(w, [outboxNotice(w.owner, other, "opened")]);
-  await until(() => sink.received.length === 1, "a notice of another incident");
-  t.equal((await row(w)).attempt_count, 0);
-  await later(w, 1);
-  await until(async () => (await rows(w)).every(({ state }) => state === "delivered"), "all");
-  t.equal((await row(w)).attempt_count, 1);
-  const lateAttempt = { at: w.clock.now(), ok: false, status: 500, error: "late", state: "pending", nextAttemptAt: w.clock.now() } as const;
-  t.equal(await recordAttempt(w.sql, held!, lateAttempt), false);
-  await releaseDelivery(w.sql, held!);
-  t.match(await row(w), { state: "delivered", attempt_count: 1 });
-  t.equal((await attempts(w)).length, 3);
-});
+t.test(
+  "what a killed deliverer held is sent by another when the lease has run out, and the dead one can write nothing",
+  async (t) => {
+    const w = await world(t);
+    const incident = await openIncident(w.owner, [await webhookTo(w.owner, sink.url)]);
+    await write(w, [outboxNotice(w.owner, incident, "opened")]);
+    const limits = () => ({
+      room: 10,
+      perChannel: 5,
+      busy: [],
+      now: w.clock.now(),
+      leasedUntil: w.clock.now() + 60_000,
+    });
+    const [held] = await claimDeliveries(w.sql, limits());
+    t.equal(held?.notice.incident_id, incident.incidentId);
+    t.strictSame([...(await claimDeliveries(w.sql, limits()))], [], "nobody else has it meanwhile");
+    deliverer(t, w);
+    await later(w, 59_999);
+    await write(w, [outboxNotice(w.owner, incident, "escalated")]);
+    const other = await openIncident(w.owner, [await webhookTo(w.owner, sink.url)]);
+    await write(w, [outboxNotice(w.owner, other, "opened")]);
+    await until(() => sink.received.length === 1, "a notice of another incident");
+    t.equal((await row(w)).attempt_count, 0);
+    await later(w, 1);
+    await until(async () => (await rows(w)).every(({ state }) => state === "delivered"), "all");
+    t.equal((await row(w)).attempt_count, 1);
+    const lateAttempt = {
+      at: w.clock.now(),
+      ok: false,
+      status: 500,
+      error: "late",
+      state: "pending",
+      nextAttemptAt: w.clock.now(),
+    } as const;
+    t.equal(await recordAttempt(w.sql, held!, lateAttempt), false);
+    await releaseDelivery(w.sql, held!);
+    t.match(await row(w), { state: "delivered", attempt_count: 1 });
+    t.equal((await attempts(w)).length, 3);
+  },
+);
 
 t.test("a database that goes away and comes back does not end the deliverer", async (t) => {
   const w = await world(t);

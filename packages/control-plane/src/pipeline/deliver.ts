@@ -38,7 +38,12 @@ export function startDeliverer(system: System, hub: Hub, options: DelivererOptio
   const { sql, clock, log, config } = system;
   const cut = new AbortController();
   setMaxListeners(maxInFlight, cut.signal);
-  const transport = createOutbound({ allowPrivate: config.security.allow_private_targets, clock, ca: options.ca, signal: cut.signal });
+  const transport = createOutbound({
+    allowPrivate: config.security.allow_private_targets,
+    clock,
+    ca: options.ca,
+    signal: cut.signal,
+  });
   const inFlight = new Map<string, { channelId: string | null; done: Promise<void> }>();
   let stopping = false;
   let passing: Promise<void> | null = null;
@@ -77,11 +82,20 @@ export function startDeliverer(system: System, hub: Hub, options: DelivererOptio
     if (room <= 0) return;
     const now = clock.now();
     const busy = [...inFlight.values()].flatMap(({ channelId }) => channelId ?? []);
-    const claimed = await claimDeliveries(sql, { room, perChannel: maxInFlightPerChannel, busy, now, leasedUntil: now + leaseMs });
+    const claimed = await claimDeliveries(sql, {
+      room,
+      perChannel: maxInFlightPerChannel,
+      busy,
+      now,
+      leasedUntil: now + leaseMs,
+    });
     for (const delivery of claimed) {
       const done = deliver(delivery)
         .catch((error: unknown) =>
-          log.warn({ delivery: delivery.id, reason: reasonOf(error) }, "an attempt could not be written down; it is made again when its lease has run out"),
+          log.warn(
+            { delivery: delivery.id, reason: reasonOf(error) },
+            "an attempt could not be written down; it is made again when its lease has run out",
+          ),
         )
         .finally(() => {
           inFlight.delete(delivery.id);
@@ -96,9 +110,21 @@ export function startDeliverer(system: System, hub: Hub, options: DelivererOptio
     if (outcome === null || (!outcome.ok && cut.signal.aborted)) return await releaseDelivery(sql, delivery);
     const now = clock.now();
     const verdict = afterAttempt(outcome, delivery.attempt_count + 1, now, Math.random());
-    const written = await recordAttempt(sql, delivery, { at: now, ok: outcome.ok, status: outcome.status, error: outcome.ok ? null : outcome.error, ...verdict });
-    const fields = { delivery: delivery.id, incident: delivery.notice.incident_id, channel: delivery.channel_name, attempt: delivery.attempt_count + 1 };
-    if (written) options.watch?.(delivery.channel?.kind ?? "none", verdict.state === "pending" ? "retry" : verdict.state);
+    const written = await recordAttempt(sql, delivery, {
+      at: now,
+      ok: outcome.ok,
+      status: outcome.status,
+      error: outcome.ok ? null : outcome.error,
+      ...verdict,
+    });
+    const fields = {
+      delivery: delivery.id,
+      incident: delivery.notice.incident_id,
+      channel: delivery.channel_name,
+      attempt: delivery.attempt_count + 1,
+    };
+    if (written)
+      options.watch?.(delivery.channel?.kind ?? "none", verdict.state === "pending" ? "retry" : verdict.state);
     if (!written) log.warn(fields, "an attempt took longer than its lease and is made again");
     else if (outcome.ok) log.debug(fields, "delivered");
     else
@@ -110,12 +136,33 @@ export function startDeliverer(system: System, hub: Hub, options: DelivererOptio
 
   async function attempt({ id, notice, channel }: ClaimedDelivery): Promise<Outcome> {
     if (channel === null) return refused("the channel was deleted");
-    if (!channel.enabled) return refused(`the channel is disabled${channel.disabled_reason === null ? "" : `: ${channel.disabled_reason}`}`);
+    if (!channel.enabled)
+      return refused(
+        `the channel is disabled${channel.disabled_reason === null ? "" : `: ${channel.disabled_reason}`}`,
+      );
     try {
-      return { ok: true, status: await sendThrough(system, channel, { deliveryId: id, notice, test: false, sentAt: clock.now() }, transport) };
+      return {
+        ok: true,
+        status: await sendThrough(
+          system,
+          channel,
+          { deliveryId: id, notice, test: false, sentAt: clock.now() },
+          transport,
+        ),
+      };
     } catch (error) {
-      if (error instanceof DeliveryError) return { ok: false, error: error.message, status: error.status, permanent: error.permanent, retryAfterSecs: error.retryAfterSecs };
-      log.error({ delivery: id, err: error instanceof Error ? error.stack : String(error) }, "a channel kind failed in a way that it should not");
+      if (error instanceof DeliveryError)
+        return {
+          ok: false,
+          error: error.message,
+          status: error.status,
+          permanent: error.permanent,
+          retryAfterSecs: error.retryAfterSecs,
+        };
+      log.error(
+        { delivery: id, err: error instanceof Error ? error.stack : String(error) },
+        "a channel kind failed in a way that it should not",
+      );
       return { ok: false, error: "internal error", status: null, permanent: false, retryAfterSecs: null };
     }
   }

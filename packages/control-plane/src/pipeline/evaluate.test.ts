@@ -1,19 +1,38 @@
 import { isDeepStrictEqual } from "node:util";
 import fc from "fast-check";
 import t from "tap";
-import { closeByHand, current, emptyState, evaluate, type EvaluationState, type NoticeToSend, reconsider, settle, window } from "./evaluate.ts";
+import {
+  closeByHand,
+  current,
+  emptyState,
+  evaluate,
+  type EvaluationState,
+  type NoticeToSend,
+  reconsider,
+  settle,
+  window,
+} from "./evaluate.ts";
 import { type IncidentState, needed, type Policy, type RegionPolicy, type Run, type Verdict } from "./votes.ts";
 
 const interval = 60_000;
 const start = 1_800_000_000_000;
 
 function policy(changes: Partial<Policy> = {}): Policy {
-  return { confirmations: 2, intervalMs: interval, regionPolicy: "majority", livenessMs: 130_000, reopenMs: 300_000, ...changes };
+  return {
+    confirmations: 2,
+    intervalMs: interval,
+    regionPolicy: "majority",
+    livenessMs: 130_000,
+    reopenMs: 300_000,
+    ...changes,
+  };
 }
 
 /** `runs("FFP")` is three runs of one region, a minute apart; a dot is a slot without a run. */
 function runs(text: string, region = "a", from = 0): Run[] {
-  return [...text].flatMap((verdict, at) => (verdict === "." ? [] : [{ slot: start + (from + at) * interval, region, verdict: verdict as Verdict }]));
+  return [...text].flatMap((verdict, at) =>
+    verdict === "." ? [] : [{ slot: start + (from + at) * interval, region, verdict: verdict as Verdict }],
+  );
 }
 
 function ids(): () => string {
@@ -22,7 +41,11 @@ function ids(): () => string {
 }
 
 /** What the database would hold: the incidents that are not retracted, and every notice, after these batches. */
-function play(batches: readonly (readonly Run[])[], rules: Policy, freshAfter = 0): { state: EvaluationState; incidents: IncidentState[]; notices: NoticeToSend[] } {
+function play(
+  batches: readonly (readonly Run[])[],
+  rules: Policy,
+  freshAfter = 0,
+): { state: EvaluationState; incidents: IncidentState[]; notices: NoticeToSend[] } {
   const stored = new Map<string, IncidentState>();
   const notices: NoticeToSend[] = [];
   const newId = ids();
@@ -30,7 +53,12 @@ function play(batches: readonly (readonly Run[])[], rules: Policy, freshAfter = 
   for (const batch of batches) {
     // What the database keeps is text, so nothing may hang on object identity.
     const outcome = evaluate(rules, JSON.parse(JSON.stringify(state)) as EvaluationState, batch, freshAfter, newId);
-    if (!isDeepStrictEqual(structuredClone(outcome.checkpoint), current(rules, JSON.parse(JSON.stringify(outcome.state)) as EvaluationState)))
+    if (
+      !isDeepStrictEqual(
+        structuredClone(outcome.checkpoint),
+        current(rules, JSON.parse(JSON.stringify(outcome.state)) as EvaluationState),
+      )
+    )
       throw new Error("the checkpoint is not where the state leads to");
     for (const incident of outcome.inserted) {
       if (stored.has(incident.id)) throw new Error(`${incident.id} is inserted twice`);
@@ -49,11 +77,16 @@ function play(batches: readonly (readonly Run[])[], rules: Policy, freshAfter = 
   return { state, incidents: [...stored.values()].sort((x, y) => x.openedAt - y.openedAt), notices };
 }
 
-const said = (notices: readonly NoticeToSend[]): string => notices.map((notice) => `${notice.reason}${notice.seq === 0 ? "" : notice.seq}`).join(" ");
+const said = (notices: readonly NoticeToSend[]): string =>
+  notices.map((notice) => `${notice.reason}${notice.seq === 0 ? "" : notice.seq}`).join(" ");
 const minute = (slot: number | null): number | null => (slot === null ? null : (slot - start) / interval);
 
 t.test("one region, run by run", (t) => {
-  const table: [runs: string, incidents: [started: number, opened: number, ended: number | null, severity: string][], notices: string][] = [
+  const table: [
+    runs: string,
+    incidents: [started: number, opened: number, ended: number | null, severity: string][],
+    notices: string,
+  ][] = [
     ["PPPP", [], ""],
     ["F", [], ""],
     ["PFPF", [], ""],
@@ -110,28 +143,51 @@ t.test("how many regions must agree", (t) => {
     [{ count: 2 }, 1, 1],
     [{ count: 2 }, 0, 1],
   ];
-  for (const [rule, voters, expected] of table) t.equal(needed(rule, voters), expected, `${JSON.stringify(rule)} of ${voters}`);
+  for (const [rule, voters, expected] of table)
+    t.equal(needed(rule, voters), expected, `${JSON.stringify(rule)} of ${voters}`);
   t.end();
 });
 
 t.test("several regions", (t) => {
   const three = (a: string, b: string, c: string) =>
-    [...runs(a, "a"), ...runs(b, "b"), ...runs(c, "c")].sort((x, y) => x.slot - y.slot || (x.region < y.region ? -1 : 1)).map((run) => [run]);
+    [...runs(a, "a"), ...runs(b, "b"), ...runs(c, "c")]
+      .sort((x, y) => x.slot - y.slot || (x.region < y.region ? -1 : 1))
+      .map((run) => [run]);
   const open = (outcome: { incidents: IncidentState[] }) =>
-    outcome.incidents.filter((it) => it.closedAt === null).map((it) => `${it.impact} ${it.regionsDown.join("")}/${it.regionsUp.join("")}`);
+    outcome.incidents
+      .filter((it) => it.closedAt === null)
+      .map((it) => `${it.impact} ${it.regionsDown.join("")}/${it.regionsUp.join("")}`);
   t.same(open(play(three("PPFF", "PPPP", "PPPP"), policy())), [], "one of three is not the majority");
-  t.same(open(play(three("PPFF", "PPPP", "PPPP"), policy({ regionPolicy: "any" }))), ["partial_outage a/bc"], "any takes one");
+  t.same(
+    open(play(three("PPFF", "PPPP", "PPPP"), policy({ regionPolicy: "any" }))),
+    ["partial_outage a/bc"],
+    "any takes one",
+  );
   t.same(open(play(three("PPFF", "PPFF", "PPPP"), policy())), ["partial_outage ab/c"], "two of three are the majority");
   t.same(open(play(three("PPFF", "PPFF", "PPPP"), policy({ regionPolicy: "all" }))), [], "all takes all");
   t.same(open(play(three("PPFF", "PPFF", "PPFF"), policy({ regionPolicy: "all" }))), ["major_outage abc/"]);
-  t.same(open(play(three("PPFFPP", "PPFFFF", "PPPPPP"), policy())), [], "it closes when fewer fail than the policy asks");
-  t.same(open(play(three("PPFFF", "PP...", "PP..."), policy({ livenessMs: 90_000 }))), ["major_outage a/"], "regions that fell silent have no vote in the opening");
-  t.same(open(play(three("FF......", "FF......", "PPPPPPPP"), policy())), ["partial_outage ab/c"], "silence of the failing regions closes nothing");
+  t.same(
+    open(play(three("PPFFPP", "PPFFFF", "PPPPPP"), policy())),
+    [],
+    "it closes when fewer fail than the policy asks",
+  );
+  t.same(
+    open(play(three("PPFFF", "PP...", "PP..."), policy({ livenessMs: 90_000 }))),
+    ["major_outage a/"],
+    "regions that fell silent have no vote in the opening",
+  );
+  t.same(
+    open(play(three("FF......", "FF......", "PPPPPPPP"), policy())),
+    ["partial_outage ab/c"],
+    "silence of the failing regions closes nothing",
+  );
   t.end();
 });
 
 t.test("a passing run confirms no outage, even when the votes against one have gone stale meanwhile", (t) => {
-  const batches = [...runs("FF.P", "a"), ...runs("P", "b"), ...runs("P", "c")].sort((x, y) => x.slot - y.slot).map((run) => [run]);
+  const batches = [...runs("FF.P", "a"), ...runs("P", "b"), ...runs("P", "c")]
+    .sort((x, y) => x.slot - y.slot)
+    .map((run) => [run]);
   t.same(play(batches, policy({ regionPolicy: { count: 2 } })).incidents, []);
   t.end();
 });
@@ -248,16 +304,24 @@ t.test("settling keeps the outcome", (t) => {
 
 const anyPolicy = fc.record({
   confirmations: fc.integer({ min: 1, max: 4 }),
-  regionPolicy: fc.oneof(fc.constantFrom<RegionPolicy>("any", "majority", "all"), fc.record({ count: fc.integer({ min: 1, max: 4 }) })),
+  regionPolicy: fc.oneof(
+    fc.constantFrom<RegionPolicy>("any", "majority", "all"),
+    fc.record({ count: fc.integer({ min: 1, max: 4 }) }),
+  ),
 });
 const regionNames = ["a", "b", "c"];
-const anyRun = fc.record({ at: fc.integer({ min: 0, max: 20 }), region: fc.constantFrom(...regionNames), verdict: fc.constantFrom<Verdict>("P", "P", "D", "F", "F") });
+const anyRun = fc.record({
+  at: fc.integer({ min: 0, max: 20 }),
+  region: fc.constantFrom(...regionNames),
+  verdict: fc.constantFrom<Verdict>("P", "P", "D", "F", "F"),
+});
 const toRun = ({ at, region, verdict }: { at: number; region: string; verdict: Verdict }): Run => ({
   slot: start + at * interval + regionNames.indexOf(region) * 7,
   region,
   verdict,
 });
-const distinct = (list: readonly Run[]): Run[] => [...new Map(list.map((run) => [`${run.slot}/${run.region}`, run])).values()].sort((x, y) => x.slot - y.slot);
+const distinct = (list: readonly Run[]): Run[] =>
+  [...new Map(list.map((run) => [`${run.slot}/${run.region}`, run])).values()].sort((x, y) => x.slot - y.slot);
 const visible = (incidents: readonly IncidentState[]) => incidents.map(({ id: _, ...rest }) => rest);
 
 const same = (x: unknown, y: unknown): boolean => isDeepStrictEqual(x, y);
@@ -286,9 +350,15 @@ t.test("property: batches and copies change nothing, not even what is said", (t)
           ordered.map((run) => [run]),
           policy(rules),
         );
-        const repeated = ordered.flatMap((run, at) => (at % 3 < copies % 3 ? [run, run, ordered[Math.max(0, at - 2)]!] : [run]));
+        const repeated = ordered.flatMap((run, at) =>
+          at % 3 < copies % 3 ? [run, run, ordered[Math.max(0, at - 2)]!] : [run],
+        );
         const batched = play(cut(repeated, cuts), policy(rules));
-        return same(batched.state, single.state) && same(visible(batched.incidents), visible(single.incidents)) && said(batched.notices) === said(single.notices);
+        return (
+          same(batched.state, single.state) &&
+          same(visible(batched.incidents), visible(single.incidents)) &&
+          said(batched.notices) === said(single.notices)
+        );
       },
     ),
     { numRuns: 300 },
@@ -321,7 +391,10 @@ t.test("property: in any order within the window the incidents are the same", (t
         const anyOrder = play(cut(shuffled, cuts), policy(rules));
         return (
           same(visible(anyOrder.incidents), visible(inOrder.incidents)) &&
-          same(byName(current(policy(rules), anyOrder.state).regions), byName(current(policy(rules), inOrder.state).regions))
+          same(
+            byName(current(policy(rules), anyOrder.state).regions),
+            byName(current(policy(rules), inOrder.state).regions),
+          )
         );
       },
     ),
@@ -353,7 +426,10 @@ t.test("property: in a long history, too, as long as no run is overtaken by more
           policy(rules),
         );
         const batched = play(cut(delayed, cuts), policy(rules));
-        return same(visible(late.incidents), visible(inOrder.incidents)) && same(visible(batched.incidents), visible(inOrder.incidents));
+        return (
+          same(visible(late.incidents), visible(inOrder.incidents)) &&
+          same(visible(batched.incidents), visible(inOrder.incidents))
+        );
       },
     ),
     { numRuns: 500 },
@@ -371,7 +447,8 @@ t.test("property: whoever was told that it is down is told when it is over", (t)
       const toldOpen = new Map<string, boolean>();
       for (const { reason, incident } of outcome.notices) {
         const was = toldOpen.get(incident.id) ?? false;
-        if (reason === "resolved" ? !was : reason === "escalated" ? !was : was) throw new Error(`${reason} does not follow for ${incident.id}`);
+        if (reason === "resolved" ? !was : reason === "escalated" ? !was : was)
+          throw new Error(`${reason} does not follow for ${incident.id}`);
         toldOpen.set(incident.id, reason !== "resolved");
       }
       const open = new Set(outcome.incidents.filter((it) => it.closedAt === null).map((it) => it.id));

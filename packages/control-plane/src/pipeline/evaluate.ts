@@ -1,4 +1,13 @@
-import { type Checkpoint, decide, type EngineSeverity, type IncidentState, type Policy, type Run, step, type Transition } from "./votes.ts";
+import {
+  type Checkpoint,
+  decide,
+  type EngineSeverity,
+  type IncidentState,
+  type Policy,
+  type Run,
+  step,
+  type Transition,
+} from "./votes.ts";
 
 /**
  * From results to incidents, as a pure function: (policy, state, new runs) → (state, what to store, whom to tell).
@@ -47,7 +56,13 @@ export interface Evaluation {
   readonly notices: NoticeToSend[];
 }
 
-export const emptyState: EvaluationState = { base: { regions: {}, incident: null }, horizon: [0, ""], recent: [], incidents: [], told: {} };
+export const emptyState: EvaluationState = {
+  base: { regions: {}, incident: null },
+  horizon: [0, ""],
+  recent: [],
+  incidents: [],
+  told: {},
+};
 
 /** How many of the newest runs are kept for reordering. */
 export function window(confirmations: number, regions: number): number {
@@ -67,7 +82,8 @@ interface Replay {
   happenings: Happening[];
 }
 
-const order = (a: readonly [number, string, ...unknown[]], b: readonly [number, string, ...unknown[]]): number => a[0] - b[0] || (a[1] < b[1] ? -1 : a[1] > b[1] ? 1 : 0);
+const order = (a: readonly [number, string, ...unknown[]], b: readonly [number, string, ...unknown[]]): number =>
+  a[0] - b[0] || (a[1] < b[1] ? -1 : a[1] > b[1] ? 1 : 0);
 
 const copyIncident = (incident: IncidentState): IncidentState => ({ ...incident });
 
@@ -97,7 +113,13 @@ function replay(policy: Policy, base: Checkpoint, runs: EvaluationState["recent"
  * unless it still goes on. `newId` makes the ids of incidents that are to be inserted. `checkpoint` is where the target stands
  * now: {@link current} of the new state, without another replay.
  */
-export function evaluate(policy: Policy, state: EvaluationState, runs: readonly Run[], freshAfter: number, newId: () => string): Evaluation & { readonly checkpoint: Checkpoint } {
+export function evaluate(
+  policy: Policy,
+  state: EvaluationState,
+  runs: readonly Run[],
+  freshAfter: number,
+  newId: () => string,
+): Evaluation & { readonly checkpoint: Checkpoint } {
   const known = new Set(state.recent.map(([slot, region]) => `${slot}/${region}`));
   const added: [number, string, Run["verdict"]][] = [];
   for (const run of runs) {
@@ -106,7 +128,8 @@ export function evaluate(policy: Policy, state: EvaluationState, runs: readonly 
     known.add(key);
     added.push([run.slot, run.region, run.verdict]);
   }
-  if (added.length === 0) return { state, checkpoint: current(policy, state), inserted: [], updated: [], retracted: [], notices: [] };
+  if (added.length === 0)
+    return { state, checkpoint: current(policy, state), inserted: [], updated: [], retracted: [], notices: [] };
 
   const frontier = state.recent.at(-1) ?? state.horizon;
   const recent = [...state.recent, ...added].sort(order);
@@ -117,7 +140,14 @@ export function evaluate(policy: Policy, state: EvaluationState, runs: readonly 
   const { notices, told } = tell(state, played.incidents, stored.retracted, news, fresh);
 
   const { inserted, updated, retracted } = stored;
-  return { state: compact(policy, state, recent, played, told), checkpoint: played.checkpoint, inserted, updated, retracted: retracted.map((it) => it.id), notices };
+  return {
+    state: compact(policy, state, recent, played, told),
+    checkpoint: played.checkpoint,
+    inserted,
+    updated,
+    retracted: retracted.map((it) => it.id),
+    notices,
+  };
 }
 
 /** Gives the incidents of a replay the ids of the stored ones they are, and sorts them into inserted, updated and retracted. */
@@ -139,7 +169,8 @@ function match(before: readonly IncidentState[], now: IncidentState[], newId: ()
   return { inserted, updated, retracted: unmatched };
 }
 
-const overlaps = (a: IncidentState, b: IncidentState): boolean => a.startedAt <= (b.closedAt ?? Infinity) && b.startedAt <= (a.closedAt ?? Infinity);
+const overlaps = (a: IncidentState, b: IncidentState): boolean =>
+  a.startedAt <= (b.closedAt ?? Infinity) && b.startedAt <= (a.closedAt ?? Infinity);
 
 function differs(a: IncidentState, b: IncidentState): boolean {
   return (
@@ -157,7 +188,13 @@ function differs(a: IncidentState, b: IncidentState): boolean {
 }
 
 /** Decides whom to tell: first what happened just now, in order; then, where the record and what was told still differ, a correction. */
-function tell(state: EvaluationState, incidents: readonly IncidentState[], retracted: readonly IncidentState[], news: readonly Happening[], fresh: boolean) {
+function tell(
+  state: EvaluationState,
+  incidents: readonly IncidentState[],
+  retracted: readonly IncidentState[],
+  news: readonly Happening[],
+  fresh: boolean,
+) {
   const told: Record<string, Told> = {};
   const notices: NoticeToSend[] = [];
   for (const { id } of [...incidents, ...retracted]) if (state.told[id] !== undefined) told[id] = { ...state.told[id] };
@@ -185,15 +222,27 @@ function tell(state: EvaluationState, incidents: readonly IncidentState[], retra
   for (const { index, snapshot } of news) settle({ ...snapshot, id: incidents[index]!.id }, true);
   for (const incident of incidents) settle(incident, fresh);
   for (const incident of retracted)
-    if (told[incident.id]?.state === "open") say("resolved", { ...incident, closedAt: incident.closedAt ?? incident.openedAt, endedAt: incident.endedAt ?? incident.openedAt });
+    if (told[incident.id]?.state === "open")
+      say("resolved", {
+        ...incident,
+        closedAt: incident.closedAt ?? incident.openedAt,
+        endedAt: incident.endedAt ?? incident.openedAt,
+      });
   for (const incident of retracted) delete told[incident.id];
   return { notices, told };
 }
 
 /** Moves what is older than the window into the checkpoint. */
-function compact(policy: Policy, state: EvaluationState, recent: EvaluationState["recent"], played: Replay, told: Record<string, Told>): EvaluationState {
+function compact(
+  policy: Policy,
+  state: EvaluationState,
+  recent: EvaluationState["recent"],
+  played: Replay,
+  told: Record<string, Told>,
+): EvaluationState {
   const keep = window(policy.confirmations, Object.keys(played.checkpoint.regions).length);
-  if (recent.length <= keep) return { base: state.base, horizon: state.horizon, recent, incidents: played.incidents, told };
+  if (recent.length <= keep)
+    return { base: state.base, horizon: state.horizon, recent, incidents: played.incidents, told };
   const old = recent.slice(0, recent.length - keep);
   const folded = replay(policy, state.base, old);
   // The replay of a prefix opens the same incidents in the same order, so its last one is the one at the same place.
@@ -201,7 +250,13 @@ function compact(policy: Policy, state: EvaluationState, recent: EvaluationState
   if (folded.checkpoint.incident !== null) folded.checkpoint.incident.id = played.incidents[last]!.id;
   const incidents = played.incidents.slice(Math.max(0, last));
   const [slot, region] = old.at(-1)!;
-  return { base: folded.checkpoint, horizon: [slot, region], recent: recent.slice(old.length), incidents, told: keepTold(told, incidents) };
+  return {
+    base: folded.checkpoint,
+    horizon: [slot, region],
+    recent: recent.slice(old.length),
+    incidents,
+    told: keepTold(told, incidents),
+  };
 }
 
 function keepTold(told: Record<string, Told>, incidents: readonly IncidentState[]): Record<string, Told> {
@@ -211,7 +266,8 @@ function keepTold(told: Record<string, Told>, incidents: readonly IncidentState[
 /** Where the target stands after every run known. */
 export function current(policy: Policy, state: EvaluationState): Checkpoint {
   const { checkpoint, incidents } = replay(policy, state.base, state.recent);
-  if (checkpoint.incident !== null) checkpoint.incident.id = state.incidents[incidents.length - 1]?.id ?? checkpoint.incident.id;
+  if (checkpoint.incident !== null)
+    checkpoint.incident.id = state.incidents[incidents.length - 1]?.id ?? checkpoint.incident.id;
   return checkpoint;
 }
 
@@ -220,7 +276,13 @@ export function settle(policy: Policy, state: EvaluationState): EvaluationState 
   const checkpoint = current(policy, state);
   const newest = state.recent.at(-1);
   const incidents = checkpoint.incident === null ? [] : [checkpoint.incident];
-  return { base: checkpoint, horizon: newest === undefined ? state.horizon : [newest[0], newest[1]], recent: [], incidents, told: keepTold({ ...state.told }, incidents) };
+  return {
+    base: checkpoint,
+    horizon: newest === undefined ? state.horizon : [newest[0], newest[1]],
+    recent: [],
+    incidents,
+    told: keepTold({ ...state.told }, incidents),
+  };
 }
 
 /**
@@ -234,11 +296,20 @@ export function closeByHand(policy: Policy, state: EvaluationState, at: number, 
     region.vote = null;
     region.streak = 0;
   }
-  if (incident === null || incident.closedAt !== null) return { state: settled, inserted: [], updated: [], retracted: [], notices: [] };
+  if (incident === null || incident.closedAt !== null)
+    return { state: settled, inserted: [], updated: [], retracted: [], notices: [] };
   incident.closedAt = at;
   incident.endedAt = Math.max(at, incident.startedAt);
-  const { notices, told } = silent ? { notices: [], told: silence(settled.told, incident.id) } : tell(settled, [incident], [], [], false);
-  return { state: { ...settled, incidents: [incident], told }, inserted: [], updated: [incident], retracted: [], notices };
+  const { notices, told } = silent
+    ? { notices: [], told: silence(settled.told, incident.id) }
+    : tell(settled, [incident], [], [], false);
+  return {
+    state: { ...settled, incidents: [incident], told },
+    inserted: [],
+    updated: [incident],
+    retracted: [],
+    notices,
+  };
 }
 
 function silence(told: Readonly<Record<string, Told>>, id: string): Record<string, Told> {
@@ -247,7 +318,14 @@ function silence(told: Readonly<Record<string, Told>>, id: string): Record<strin
 }
 
 /** Holds the evidence so far against an edited policy. `regions` are those that the target is probed from now on. */
-export function reconsider(before: Policy, after: Policy, state: EvaluationState, regions: readonly string[], at: number, newId: () => string): Evaluation {
+export function reconsider(
+  before: Policy,
+  after: Policy,
+  state: EvaluationState,
+  regions: readonly string[],
+  at: number,
+  newId: () => string,
+): Evaluation {
   const settled = settle(before, state);
   const base = copyCheckpoint(settled.base);
   for (const [name, region] of Object.entries(base.regions)) {
@@ -269,5 +347,11 @@ export function reconsider(before: Policy, after: Policy, state: EvaluationState
   const inserted = incident.id === "" ? [incident] : [];
   if (incident.id === "") incident.id = newId();
   const { notices, told } = tell(settled, [incident], [], [], true);
-  return { state: { ...settled, base, incidents: [incident], told }, inserted, updated: inserted.length > 0 ? [] : [incident], retracted: [], notices };
+  return {
+    state: { ...settled, base, incidents: [incident], told },
+    inserted,
+    updated: inserted.length > 0 ? [] : [incident],
+    retracted: [],
+    notices,
+  };
 }

@@ -22,19 +22,36 @@ const ingest = openIngest(async (days) => {
   prepared.push(...days);
   for (const one of days) await ensurePartitions(sql, new Date(one), new Date(one));
 });
-const send = (agent: AgentCtx, results: readonly AgentResult[]) => ingest(agent, { protocol: protocolVersion, results: [...results], runs: [] });
-const counts = (stored: number, duplicates: number, dropped_future: number, dropped_unassigned: number) => ({ stored, duplicates, dropped_future, dropped_unassigned });
+const send = (agent: AgentCtx, results: readonly AgentResult[]) =>
+  ingest(agent, { protocol: protocolVersion, results: [...results], runs: [] });
+const counts = (stored: number, duplicates: number, dropped_future: number, dropped_unassigned: number) => ({
+  stored,
+  duplicates,
+  dropped_future,
+  dropped_unassigned,
+});
 
 async function newMonitor(changes: object = {}): Promise<string> {
   const check = { type: "tcp", host: "db.example.org", port: 5432, timeout: 10_000 } as const;
-  return (await createTarget(ctx, { name: "Database", check, region_policy: "any", alerts: [{ channel_id: hook }], ...changes })).id;
+  return (
+    await createTarget(ctx, {
+      name: "Database",
+      check,
+      region_policy: "any",
+      alerts: [{ channel_id: hook }],
+      ...changes,
+    })
+  ).id;
 }
 /** Runs one second apart, the last one now: `F` is down, `P` is up, `D` is degraded. */
 const runs = (id: string, verdicts: string) =>
   [...verdicts].map((verdict, at) =>
-    agentResult(id, clock.now() - (verdicts.length - 1 - at) * second, { status: verdict === "P" ? "up" : verdict === "D" ? "degraded" : "down" }),
+    agentResult(id, clock.now() - (verdicts.length - 1 - at) * second, {
+      status: verdict === "P" ? "up" : verdict === "D" ? "degraded" : "down",
+    }),
   );
-const incidentsOf = async (id: string) => (await listIncidents(ctx, { state: "all", target_id: id, limit: 50, offset: 0 })).items;
+const incidentsOf = async (id: string) =>
+  (await listIncidents(ctx, { state: "all", target_id: id, limit: 50, offset: 0 })).items;
 const noticesOf = async (id: string) =>
   (
     await sql<
@@ -42,10 +59,20 @@ const noticesOf = async (id: string) =>
     >`select d.reason, d.seq from deliveries d join incidents i on i.id = d.incident_id where i.target_id = ${id} order by d.created_at, d.id`
   ).map(({ reason, seq }) => `${reason} ${seq}`);
 const stored = async (id: string) =>
-  await sql<{ scheduled_at: Date; region: string; status: string }[]>`select scheduled_at, region, status from results where target_id = ${id} order by scheduled_at, region`;
+  await sql<
+    { scheduled_at: Date; region: string; status: string }[]
+  >`select scheduled_at, region, status from results where target_id = ${id} order by scheduled_at, region`;
 const stateOf = async (id: string) =>
   (
-    await sql<{ status: string; status_until: Date | null; status_since: Date | null; last_result_at: Date | null; last_error: string | null }[]>`
+    await sql<
+      {
+        status: string;
+        status_until: Date | null;
+        status_since: Date | null;
+        last_result_at: Date | null;
+        last_error: string | null;
+      }[]
+    >`
   select status, status_until, status_since, last_result_at, last_error from target_states where target_id = ${id}`
   )[0]!;
 
@@ -58,7 +85,11 @@ t.test("every result is in exactly one count, and a batch sent twice changes not
   const elsewhere = await newMonitor();
   await sql`delete from target_regions where target_id = ${elsewhere} and region_id = 'eu'`;
   const now = clock.now();
-  const good = [agentResult(id, now - 5 * second), agentResult(id, now + 5 * minute), agentResult(id, now - retentionMs + 1)];
+  const good = [
+    agentResult(id, now - 5 * second),
+    agentResult(id, now + 5 * minute),
+    agentResult(id, now - retentionMs + 1),
+  ];
   const batch = [
     ...good,
     agentResult(id, now - 5 * second, { status: "down" }),
@@ -79,10 +110,16 @@ t.test("every result is in exactly one count, and a batch sent twice changes not
     "of the same key twice the first counts",
   );
   t.match(prepared, ["2026-11-20", "2026-08-22"]);
-  t.strictSame(await send(us, [agentResult(id, now - 5 * second)]), counts(1, 0, 0, 0), "the region is the token's: the same slot of another region is another result");
+  t.strictSame(
+    await send(us, [agentResult(id, now - 5 * second)]),
+    counts(1, 0, 0, 0),
+    "the region is the token's: the same slot of another region is another result",
+  );
   t.strictSame(await send(eu, []), counts(0, 0, 0, 0));
   t.strictSame(await send(eu, [agentResult(newId(), now)]), counts(0, 0, 0, 1));
-  t.match(await refusal(t, () => ingest(eu, { protocol: protocolVersion + 1, results: [], runs: [] })), { code: "AGENT_PROTOCOL_MISMATCH" });
+  t.match(await refusal(t, () => ingest(eu, { protocol: protocolVersion + 1, results: [], runs: [] })), {
+    code: "AGENT_PROTOCOL_MISMATCH",
+  });
   t.match(await incidentsOf(id), []);
 });
 
@@ -140,7 +177,12 @@ t.test("runs that were skipped are stored and say nothing; so does every run of 
     ),
     counts(3, 0, 0, 0),
   );
-  t.match(await stateOf(id), { status: "up", status_until: new Date(noon + 130 * second), last_result_at: new Date(clock.now()), last_error: null });
+  t.match(await stateOf(id), {
+    status: "up",
+    status_until: new Date(noon + 130 * second),
+    last_result_at: new Date(clock.now()),
+    last_error: null,
+  });
   const paused = await newMonitor({ enabled: false });
   t.strictSame(await send(eu, runs(paused, "FFF")), counts(3, 0, 0, 0));
   t.match(await stateOf(paused), { status: "unknown", status_until: null });
@@ -150,13 +192,22 @@ t.test("runs that were skipped are stored and say nothing; so does every run of 
 t.test("an incident from its first failing run to its recovery, and whom it was told", async (t) => {
   const id = await newMonitor();
   await send(eu, runs(id, "PPDD"));
-  t.match(await incidentsOf(id), [{ severity: "minor", started_at: new Date(noon - second).toISOString(), regions_down: ["eu"], error_sample: "connection refused" }]);
+  t.match(await incidentsOf(id), [
+    {
+      severity: "minor",
+      started_at: new Date(noon - second).toISOString(),
+      regions_down: ["eu"],
+      error_sample: "connection refused",
+    },
+  ]);
   clock.advance(minute);
   await send(eu, runs(id, "F"));
   t.match(await incidentsOf(id), [{ severity: "major" }]);
   clock.advance(minute);
   await send(eu, runs(id, "PP"));
-  t.match(await incidentsOf(id), [{ state: "closed", closed_by: "engine", ended_at: new Date(clock.now() - second).toISOString() }]);
+  t.match(await incidentsOf(id), [
+    { state: "closed", closed_by: "engine", ended_at: new Date(clock.now() - second).toISOString() },
+  ]);
   t.strictSame(await noticesOf(id), ["opened 0", "escalated 0", "resolved 0"]);
   const quiet = await newMonitor({ notify_recovery: false });
   await send(eu, runs(quiet, "FFPP"));
@@ -253,7 +304,12 @@ t.test("an edited policy is held against the evidence at once", async (t) => {
 
 /** A statement of another connection that waits for a lock. */
 const somebodyWaits = () =>
-  until(async () => (await sql`select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`).length > 0, "a statement that waits");
+  until(
+    async () =>
+      (await sql`select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`)
+        .length > 0,
+    "a statement that waits",
+  );
 
 t.test("an edit, a deletion and a batch take their locks in one order", async (t) => {
   for (const change of [(id: string) => patch(id, { name: "Edited" }), (id: string) => deleteTarget(ctx, id)]) {
@@ -273,22 +329,38 @@ t.test("an edit, a deletion and a batch take their locks in one order", async (t
 t.test("batches, edits and a deletion at once: nothing fails that should not", async (t) => {
   for (let round = 0; round < 10; round++) {
     const id = await newMonitor({ alert_confirmations: 1 });
-    const report = (agent: AgentCtx, ago: number) => send(agent, [agentResult(id, clock.now() - ago * second, { status: ago % 2 === 0 ? "down" : "up" })]);
-    const first = [report(eu, 6), report(us, 5), patch(id, { alert_confirmations: 2 }), report(eu, 4), patch(id, { region_policy: "all" }), report(us, 3)];
+    const report = (agent: AgentCtx, ago: number) =>
+      send(agent, [agentResult(id, clock.now() - ago * second, { status: ago % 2 === 0 ? "down" : "up" })]);
+    const first = [
+      report(eu, 6),
+      report(us, 5),
+      patch(id, { alert_confirmations: 2 }),
+      report(eu, 4),
+      patch(id, { region_policy: "all" }),
+      report(us, 3),
+    ];
     await sleep(round * 3);
-    const done = await Promise.allSettled([...first, deleteTarget(ctx, id), report(eu, 2), patch(id, { enabled: false })]);
+    const done = await Promise.allSettled([
+      ...first,
+      deleteTarget(ctx, id),
+      report(eu, 2),
+      patch(id, { enabled: false }),
+    ]);
     for (const one of done) if (one.status === "rejected") t.match(one.reason, { code: "TARGET_NOT_FOUND" });
     t.strictSame([...(await sql`select 1 from target_states where target_id = ${id}`)], []);
   }
 });
 
-t.test("what agents still hold of a deleted organisation is dropped, and what comes after its return is not", async (t) => {
-  const id = await newMonitor();
-  t.match(await send(eu, [agentResult(id, clock.now() - 3 * second)]), counts(1, 0, 0, 0));
-  await sql`update orgs set deleted_at = now() where id = ${ctx.orgId}`;
-  t.match(await send(eu, runs(id, "FF")), counts(0, 0, 0, 2));
-  t.equal((await stored(id)).length, 1);
-  t.strictSame(await incidentsOf(id), [], "and nobody is told anything");
-  await sql`update orgs set deleted_at = null where id = ${ctx.orgId}`;
-  t.match(await send(eu, [agentResult(id, clock.now())]), counts(1, 0, 0, 0));
-});
+t.test(
+  "what agents still hold of a deleted organisation is dropped, and what comes after its return is not",
+  async (t) => {
+    const id = await newMonitor();
+    t.match(await send(eu, [agentResult(id, clock.now() - 3 * second)]), counts(1, 0, 0, 0));
+    await sql`update orgs set deleted_at = now() where id = ${ctx.orgId}`;
+    t.match(await send(eu, runs(id, "FF")), counts(0, 0, 0, 2));
+    t.equal((await stored(id)).length, 1);
+    t.strictSame(await incidentsOf(id), [], "and nobody is told anything");
+    await sql`update orgs set deleted_at = null where id = ${ctx.orgId}`;
+    t.match(await send(eu, [agentResult(id, clock.now())]), counts(1, 0, 0, 0));
+  },
+);

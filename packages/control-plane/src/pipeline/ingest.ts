@@ -46,7 +46,11 @@ export function makeGate(limit: number, waitingLimit: number) {
     async run<T>(work: () => Promise<T>): Promise<T> {
       if (running >= limit) {
         if (waiting.length >= waitingLimit)
-          throw new AppError("INGEST_BUSY", "The control plane takes no more results for the moment. Keep them and send them again.", { retryAfterSecs: 1 });
+          throw new AppError(
+            "INGEST_BUSY",
+            "The control plane takes no more results for the moment. Keep them and send them again.",
+            { retryAfterSecs: 1 },
+          );
         await new Promise<void>((resolve) => waiting.push(resolve));
       } else running++;
       try {
@@ -66,13 +70,18 @@ export interface Ingest {
 }
 
 /** Opens the ingest of this process. `prepareDays` makes sure that the partitions of some UTC days (`2026-11-20`) exist. */
-export function openIngest(prepareDays: (days: readonly string[]) => Promise<void>, watch: BatchWatch = () => {}): Ingest {
+export function openIngest(
+  prepareDays: (days: readonly string[]) => Promise<void>,
+  watch: BatchWatch = () => {},
+): Ingest {
   const gate = makeGate(lanes, queueLimit);
   const load = openLoad();
   const take = async (ctx: AgentCtx, request: ResultsRequest): Promise<ResultsReply> => {
     requireProtocol(request.protocol);
     const now = ctx.clock.now();
-    const timely = request.results.filter((result) => result.scheduled_at <= now + futureMs && result.scheduled_at > now - retentionMs);
+    const timely = request.results.filter(
+      (result) => result.scheduled_at <= now + futureMs && result.scheduled_at > now - retentionMs,
+    );
     load.queued += timely.length;
     const reply = await gate
       .run(async () => {
@@ -109,11 +118,21 @@ interface TargetRow extends PolicyFields {
  * One batch, in one transaction: lock the evidence of its targets, store the results that are new, fold those into the
  * evidence, and write what follows from it. A batch sent twice stores nothing the second time and so changes nothing.
  */
-async function ingestBatch(ctx: AgentCtx, batch: readonly AgentResult[]): Promise<Omit<ResultsReply, "dropped_future">> {
+async function ingestBatch(
+  ctx: AgentCtx,
+  batch: readonly AgentResult[],
+): Promise<Omit<ResultsReply, "dropped_future">> {
   const { sql } = ctx;
-  const states = new Map((await lockStates(sql, [...new Set(batch.map((result) => result.target_id))])).map((state) => [state.target_id, state]));
+  const states = new Map(
+    (await lockStates(sql, [...new Set(batch.map((result) => result.target_id))])).map((state) => [
+      state.target_id,
+      state,
+    ]),
+  );
   // A statement of its own, so that it sees the policy edits whose locks the first one waited for.
-  const targets = new Map((await selectAssigned(sql, [...states.keys()], ctx.region)).map((target) => [target.id, target]));
+  const targets = new Map(
+    (await selectAssigned(sql, [...states.keys()], ctx.region)).map((target) => [target.id, target]),
+  );
   const mine = batch.filter((result) => targets.has(result.target_id));
   const stored = await insertResults(sql, ctx.region, mine);
   if (stored.length > 0) {
@@ -124,12 +143,22 @@ async function ingestBatch(ctx: AgentCtx, batch: readonly AgentResult[]): Promis
     );
     await countForOrgs(
       sql,
-      stored.filter((result) => !result.skip).map((result) => ({ orgId: targets.get(result.target_id)!.org_id, scheduledAt: result.scheduled_at, status: result.status })),
+      stored
+        .filter((result) => !result.skip)
+        .map((result) => ({
+          orgId: targets.get(result.target_id)!.org_id,
+          scheduledAt: result.scheduled_at,
+          status: result.status,
+        })),
       ctx.clock.now(),
     );
     await fold(ctx, states, targets, stored);
   }
-  return { stored: stored.length, duplicates: mine.length - stored.length, dropped_unassigned: batch.length - mine.length };
+  return {
+    stored: stored.length,
+    duplicates: mine.length - stored.length,
+    dropped_unassigned: batch.length - mine.length,
+  };
 }
 
 /** The targets that the region probes. Those of a deleted organisation are nobody's. */
@@ -162,7 +191,12 @@ async function insertResults(sql: Db, region: string, batch: readonly AgentResul
   return batch.filter((result) => fresh.delete(`${result.target_id}/${result.scheduled_at}`));
 }
 
-async function fold(ctx: AgentCtx, states: Map<string, LockedState>, targets: Map<string, TargetRow>, stored: readonly AgentResult[]): Promise<void> {
+async function fold(
+  ctx: AgentCtx,
+  states: Map<string, LockedState>,
+  targets: Map<string, TargetRow>,
+  stored: readonly AgentResult[],
+): Promise<void> {
   const byTarget = new Map<string, AgentResult[]>();
   for (const result of stored) {
     const runs = byTarget.get(result.target_id);
@@ -177,11 +211,17 @@ async function fold(ctx: AgentCtx, states: Map<string, LockedState>, targets: Ma
     if (outcome !== null) evaluated.push(outcome);
   }
   await writeStates(ctx.sql, updates);
-  if (evaluated.length > 0) await recordEvaluations(ctx.sql, evaluated, ctx.config.server.public_url, new Date(ctx.clock.now()));
+  if (evaluated.length > 0)
+    await recordEvaluations(ctx.sql, evaluated, ctx.config.server.public_url, new Date(ctx.clock.now()));
 }
 
 /** Folds the results of one target into its evidence. Results of a paused target are history only. */
-function foldTarget(ctx: AgentCtx, locked: LockedState, target: TargetRow, results: readonly AgentResult[]): { update: StateUpdate; outcome: EvaluatedTarget | null } {
+function foldTarget(
+  ctx: AgentCtx,
+  locked: LockedState,
+  target: TargetRow,
+  results: readonly AgentResult[],
+): { update: StateUpdate; outcome: EvaluatedTarget | null } {
   const policy = policyOf(target);
   const before = parseState(locked.state);
   const evidence = target.enabled ? results.filter((result) => !result.skip) : [];
@@ -191,9 +231,15 @@ function foldTarget(ctx: AgentCtx, locked: LockedState, target: TargetRow, resul
     if (scheduled_at <= (known?.slot ?? 0)) continue;
     // An open breaker only says that it is still as bad as it was; people want to read what opened it.
     const asBefore = error === circuitOpen && known !== undefined && known.status !== "up";
-    latest[ctx.region] = asBefore ? { ...known, slot: scheduled_at } : { slot: scheduled_at, status, error: error?.slice(0, 200) ?? null };
+    latest[ctx.region] = asBefore
+      ? { ...known, slot: scheduled_at }
+      : { slot: scheduled_at, status, error: error?.slice(0, 200) ?? null };
   }
-  const runs = evidence.map((result) => ({ slot: result.scheduled_at, region: ctx.region, verdict: verdictOf(result.status) }));
+  const runs = evidence.map((result) => ({
+    slot: result.scheduled_at,
+    region: ctx.region,
+    verdict: verdictOf(result.status),
+  }));
   const evaluation = evaluate(policy, before.evaluation, runs, ctx.clock.now() - freshnessMs(policy), newId);
   const after = { evaluation: evaluation.state, latest };
   const { checkpoint } = evaluation;
@@ -201,7 +247,10 @@ function foldTarget(ctx: AgentCtx, locked: LockedState, target: TargetRow, resul
   // A status that had gone stale in between begins anew.
   const goesOn = reading.status === locked.status && (locked.status_until?.getTime() ?? 0) >= (reading.newest ?? 0);
   const failing = Object.values(checkpoint.regions).filter((region) => region.vote === "failing");
-  const began = reading.status === "up" || failing.length === 0 ? reading.newest : Math.min(...failing.map((region) => region.since));
+  const began =
+    reading.status === "up" || failing.length === 0
+      ? reading.newest
+      : Math.min(...failing.map((region) => region.since));
   // The time of a run is the agent's word; one from the future would stand as the last check for good.
   const last = Math.min(
     ctx.clock.now(),
@@ -216,7 +265,9 @@ function foldTarget(ctx: AgentCtx, locked: LockedState, target: TargetRow, resul
     lastResultAt: iso(last),
     lastError: reading.error,
   };
-  const nothing = evaluation.inserted.length + evaluation.updated.length + evaluation.retracted.length + evaluation.notices.length === 0;
+  const nothing =
+    evaluation.inserted.length + evaluation.updated.length + evaluation.retracted.length + evaluation.notices.length ===
+    0;
   const outcome = {
     orgId: target.org_id,
     targetId: target.id,

@@ -17,7 +17,9 @@ export interface IngestLoad {
 }
 
 /** Is told of each batch when it is over. `busy`: the queue was full; `ms`: from its arrival to its commit. */
-export type BatchWatch = (batch: ({ outcome: "stored"; ms: number } & ResultsReply) | { outcome: "busy" | "failed" }) => void;
+export type BatchWatch = (
+  batch: ({ outcome: "stored"; ms: number } & ResultsReply) | { outcome: "busy" | "failed" },
+) => void;
 
 /** One count for each of the last seconds in which something was dropped, and so never more than a few hundred. */
 export function openLoad(): IngestLoad {

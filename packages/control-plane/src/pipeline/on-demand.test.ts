@@ -52,80 +52,104 @@ const replyTo = (run_id: string, changes: Partial<RunReply> = {}): RunReply => (
   total_ms: 10,
   ...changes,
 });
-const run = (regions: readonly string[], changes: { targetId?: string } = {}, at = hub) => runOnDemand(ctx, at, { spec, targetId: null, regions, ...changes });
+const run = (regions: readonly string[], changes: { targetId?: string } = {}, at = hub) =>
+  runOnDemand(ctx, at, { spec, targetId: null, regions, ...changes });
 const waiting = async () => [
-  ...(await sql<{ id: string; spec: string; claimed_by: string | null }[]>`select id, spec::text as spec, claimed_by from on_demand_runs order by requested_at, id`),
+  ...(await sql<
+    { id: string; spec: string; claimed_by: string | null }[]
+  >`select id, spec::text as spec, claimed_by from on_demand_runs order by requested_at, id`),
 ];
 const waits = (count = 1) => until(async () => (await waiting()).length === count, "the run in the table");
 const awake = () => Promise.all([eu, twin, us].map((agent) => agentSeen(agent)));
 
 t.beforeEach(awake);
 
-t.test("a run is taken once, its secrets are sealed while it waits, and its answer wakes who asked, on any replica", async (t) => {
-  const asked = run(["eu"]);
-  await waits();
-  const [row] = await waiting();
-  t.match(row!.spec, /sealed:1:/);
-  t.notMatch(row!.spec, /SECRET/);
-  t.strictSame(await claimRuns(us, 10), [], "not by another region");
-  const claims = await Promise.all([eu, twin, eu, twin, eu, twin].map(async (agent) => ({ agent, runs: await claimRuns(agent, 10) })));
-  const winners = claims.filter(({ runs }) => runs.length > 0);
-  t.match(winners, [{ runs: [{ run_id: row!.id, org_id: ctx.orgId, target_id: null, scheduled_at: clock.now(), check: spec }] }]);
-  t.equal(winners.length, 1);
-  const winner = winners[0]!.agent;
-  const loser = winner === eu ? twin : eu;
-  await recordRunReplies(loser, [replyTo(row!.id, { status: "down" })]);
-  await recordRunReplies(winner, [replyTo(newId()), replyTo(row!.id), replyTo(row!.id, { status: "down" })]);
-  t.strictSame(await asked, { ...replyTo(row!.id), region: "eu" }, "the answer of the agent that took it, and the first");
-  await recordRunReplies(winner, [replyTo(row!.id)]);
+t.test(
+  "a run is taken once, its secrets are sealed while it waits, and its answer wakes who asked, on any replica",
+  async (t) => {
+    const asked = run(["eu"]);
+    await waits();
+    const [row] = await waiting();
+    t.match(row!.spec, /sealed:1:/);
+    t.notMatch(row!.spec, /SECRET/);
+    t.strictSame(await claimRuns(us, 10), [], "not by another region");
+    const claims = await Promise.all(
+      [eu, twin, eu, twin, eu, twin].map(async (agent) => ({ agent, runs: await claimRuns(agent, 10) })),
+    );
+    const winners = claims.filter(({ runs }) => runs.length > 0);
+    t.match(winners, [
+      { runs: [{ run_id: row!.id, org_id: ctx.orgId, target_id: null, scheduled_at: clock.now(), check: spec }] },
+    ]);
+    t.equal(winners.length, 1);
+    const winner = winners[0]!.agent;
+    const loser = winner === eu ? twin : eu;
+    await recordRunReplies(loser, [replyTo(row!.id, { status: "down" })]);
+    await recordRunReplies(winner, [replyTo(newId()), replyTo(row!.id), replyTo(row!.id, { status: "down" })]);
+    t.strictSame(
+      await asked,
+      { ...replyTo(row!.id), region: "eu" },
+      "the answer of the agent that took it, and the first",
+    );
+    await recordRunReplies(winner, [replyTo(row!.id)]);
 
-  const other = run(["eu"], {}, elsewhere);
-  await waits();
-  const [taken] = await claimRuns(eu, 1);
-  await recordRunReplies(eu, [replyTo(taken!.run_id, { matched_expectations: false })]);
-  t.match(await other, { matched_expectations: false });
-  t.strictSame(await waiting(), [], "nothing is left in the table");
-});
+    const other = run(["eu"], {}, elsewhere);
+    await waits();
+    const [taken] = await claimRuns(eu, 1);
+    await recordRunReplies(eu, [replyTo(taken!.run_id, { matched_expectations: false })]);
+    t.match(await other, { matched_expectations: false });
+    t.strictSame(await waiting(), [], "nothing is left in the table");
+  },
+);
 
-t.test("no more are taken than the agent has room for, the oldest first, and none that nobody waits for any more", async (t) => {
-  const first = run(["eu"]);
-  await waits();
-  clock.advance(second);
-  const rest = [run(["eu"]), run(["eu"])];
-  await waits(3);
-  const [oldest] = await waiting();
-  const one = await claimRuns(eu, 1);
-  t.equal(one[0]?.run_id, oldest!.id);
-  clock.advance(minute);
-  t.strictSame(await claimRuns(eu, 10), []);
-  const refusals = Promise.all([first, ...rest].map((asked) => refusal(t, () => asked)));
-  await sql.notify("sm_runs_done", "");
-  t.match(await refusals, [{ code: "PROBE_BUSY" }, { code: "PROBE_BUSY" }, { code: "PROBE_BUSY" }]);
-  t.strictSame(await waiting(), [], "nothing is left in the table");
-});
+t.test(
+  "no more are taken than the agent has room for, the oldest first, and none that nobody waits for any more",
+  async (t) => {
+    const first = run(["eu"]);
+    await waits();
+    clock.advance(second);
+    const rest = [run(["eu"]), run(["eu"])];
+    await waits(3);
+    const [oldest] = await waiting();
+    const one = await claimRuns(eu, 1);
+    t.equal(one[0]?.run_id, oldest!.id);
+    clock.advance(minute);
+    t.strictSame(await claimRuns(eu, 10), []);
+    const refusals = Promise.all([first, ...rest].map((asked) => refusal(t, () => asked)));
+    await sql.notify("sm_runs_done", "");
+    t.match(await refusals, [{ code: "PROBE_BUSY" }, { code: "PROBE_BUSY" }, { code: "PROBE_BUSY" }]);
+    t.strictSame(await waiting(), [], "nothing is left in the table");
+  },
+);
 
-t.test("who serves the region decides: the first with an agent, PROBE_UNAVAILABLE without, PROBE_BUSY when none answers", async (t) => {
-  clock.advance(agentLiveMs);
-  await agentSeen(us);
-  const asked = run(["eu", "us"]);
-  await waits();
-  const [taken] = await claimRuns(us, 1);
-  await recordRunReplies(us, [replyTo(taken!.run_id)]);
-  t.match(await asked, { region: "us" });
-  t.match(await refusal(t, () => run(["eu"])), { code: "PROBE_UNAVAILABLE", message: /No agent serves eu\./, retryAfterSecs: 10 });
-  t.match(await refusal(t, () => run([])), { code: "PROBE_UNAVAILABLE", message: /not probed from any region/ });
+t.test(
+  "who serves the region decides: the first with an agent, PROBE_UNAVAILABLE without, PROBE_BUSY when none answers",
+  async (t) => {
+    clock.advance(agentLiveMs);
+    await agentSeen(us);
+    const asked = run(["eu", "us"]);
+    await waits();
+    const [taken] = await claimRuns(us, 1);
+    await recordRunReplies(us, [replyTo(taken!.run_id)]);
+    t.match(await asked, { region: "us" });
+    t.match(await refusal(t, () => run(["eu"])), {
+      code: "PROBE_UNAVAILABLE",
+      message: /No agent serves eu\./,
+      retryAfterSecs: 10,
+    });
+    t.match(await refusal(t, () => run([])), { code: "PROBE_UNAVAILABLE", message: /not probed from any region/ });
 
-  const unanswered = refusal(t, () => run(["us"]));
-  await waits();
-  clock.advance(spec.timeout + 5 * second - 1);
-  await sql.notify("sm_runs_done", "");
-  const [still] = await claimRuns(us, 1);
-  t.ok(still, "within its time it waits");
-  clock.advance(1);
-  await sql.notify("sm_runs_done", "");
-  t.match(await unanswered, { code: "PROBE_BUSY", message: /region us/, retryAfterSecs: 5 });
-  t.strictSame(await waiting(), [], "nothing is left in the table");
-});
+    const unanswered = refusal(t, () => run(["us"]));
+    await waits();
+    clock.advance(spec.timeout + 5 * second - 1);
+    await sql.notify("sm_runs_done", "");
+    const [still] = await claimRuns(us, 1);
+    t.ok(still, "within its time it waits");
+    clock.advance(1);
+    await sql.notify("sm_runs_done", "");
+    t.match(await unanswered, { code: "PROBE_BUSY", message: /region us/, retryAfterSecs: 5 });
+    t.strictSame(await waiting(), [], "nothing is left in the table");
+  },
+);
 
 t.test("a pull that waits takes a run of its region as soon as it is asked for", async (t) => {
   const request = { protocol: protocolVersion, agent_version: "1.0.0", capacity: 3 };
@@ -158,26 +182,54 @@ t.test("over HTTP: a test stores nothing, check-now is the stored check, and bot
   const { id } = await createTarget(ctx, { name: "Website", check: spec });
   const answer = async () => {
     await waits();
-    const { body } = await request("POST", "/api/agent/pull", { protocol: protocolVersion, agent_version: "1.0.0", cursor: null, capacity: 5 });
+    const { body } = await request("POST", "/api/agent/pull", {
+      protocol: protocolVersion,
+      agent_version: "1.0.0",
+      cursor: null,
+      capacity: 5,
+    });
     const [taken] = body.runs as { run_id: string; target_id: string | null; check: CheckSpec }[];
-    const stored = await request("POST", "/api/agent/results", { protocol: protocolVersion, results: [], runs: [replyTo(taken!.run_id)] });
+    const stored = await request("POST", "/api/agent/results", {
+      protocol: protocolVersion,
+      results: [],
+      runs: [replyTo(taken!.run_id)],
+    });
     t.match(stored, { status: 200, body: { stored: 0, duplicates: 0, dropped_future: 0, dropped_unassigned: 0 } });
     return taken!;
   };
   const [tested, probe] = await Promise.all([request("POST", "/api/v1/targets/test", spec), answer()]);
   t.match(tested, {
     status: 200,
-    body: { result: { target_id: null, region: "eu", status: "up", total_ms: 10 }, matched_expectations: true, warnings: ["the certificate ends in 9 days"] },
+    body: {
+      result: { target_id: null, region: "eu", status: "up", total_ms: 10 },
+      matched_expectations: true,
+      warnings: ["the certificate ends in 9 days"],
+    },
   });
   t.match(probe, { target_id: null, check: spec });
   const [checked, again] = await Promise.all([request("POST", `/api/v1/targets/${id}/check-now`), answer()]);
-  t.match(checked, { status: 200, body: { target_id: id, region: "eu", status: "up", timestamp: new Date(clock.now()).toISOString() } });
+  t.match(checked, {
+    status: 200,
+    body: { target_id: id, region: "eu", status: "up", timestamp: new Date(clock.now()).toISOString() },
+  });
   t.match(again, { target_id: id, check: spec });
 
-  const refused = (status: number, code: string, field: string | null = null) => ({ status, body: { error: { code, field } } });
-  t.match(await request("POST", "/api/v1/targets/test", { ...spec, bearer_token: "***" }), refused(400, "REDACTION_SENTINEL", "/bearer_token"));
-  t.match(await request("POST", "/api/v1/targets/test", { ...spec, url: "http://127.0.0.1/" }), refused(400, "SSRF_BLOCKED", "/url"));
-  t.match(await request("POST", "/api/v1/targets/test", { ...spec, timeout: 1 }), refused(400, "INVALID_TIMEOUT", "/timeout"));
+  const refused = (status: number, code: string, field: string | null = null) => ({
+    status,
+    body: { error: { code, field } },
+  });
+  t.match(
+    await request("POST", "/api/v1/targets/test", { ...spec, bearer_token: "***" }),
+    refused(400, "REDACTION_SENTINEL", "/bearer_token"),
+  );
+  t.match(
+    await request("POST", "/api/v1/targets/test", { ...spec, url: "http://127.0.0.1/" }),
+    refused(400, "SSRF_BLOCKED", "/url"),
+  );
+  t.match(
+    await request("POST", "/api/v1/targets/test", { ...spec, timeout: 1 }),
+    refused(400, "INVALID_TIMEOUT", "/timeout"),
+  );
   t.match(await request("POST", `/api/v1/targets/${newId()}/check-now`), refused(404, "TARGET_NOT_FOUND"));
   caller = await newOrg(system);
   t.match(await request("POST", `/api/v1/targets/${id}/check-now`), refused(404, "TARGET_NOT_FOUND"));
@@ -188,7 +240,10 @@ t.test("over HTTP: a test stores nothing, check-now is the stored check, and bot
 });
 
 t.test("a run that this replica cannot open says so, and those taken with it go on", async (t) => {
-  const asked = [run(["eu"]), runOnDemand({ ...ctx, sealer: makeSealer(Buffer.alloc(32, 9)) }, hub, { spec, targetId: null, regions: ["eu"] })];
+  const asked = [
+    run(["eu"]),
+    runOnDemand({ ...ctx, sealer: makeSealer(Buffer.alloc(32, 9)) }, hub, { spec, targetId: null, regions: ["eu"] }),
+  ];
   await waits(2);
   const taken = await claimRuns(eu, 10);
   t.match(taken.map(({ check }) => check.type).sort(), ["http", "withheld"]);

@@ -29,16 +29,23 @@ const place = (runId: string, pointer: string) => `runs/${runId}${pointer}`;
  * Has an agent of one of `regions` run `spec` now, wherever that agent pulls, and waits for the answer.
  * PROBE_UNAVAILABLE when no agent serves any of them, PROBE_BUSY when none answered in the check's time and 5 s.
  */
-export async function runOnDemand(ctx: Ctx, hub: Hub, input: { spec: CheckSpec; targetId: string | null; regions: readonly string[] }): Promise<RunReply & { region: string }> {
+export async function runOnDemand(
+  ctx: Ctx,
+  hub: Hub,
+  input: { spec: CheckSpec; targetId: string | null; regions: readonly string[] },
+): Promise<RunReply & { region: string }> {
   const region = await firstServed(ctx, input.regions);
   const id = newId();
-  const sealed = kindOf(input.spec).mapSecrets(input.spec, (secret, pointer) => ctx.sealer.seal(secret, place(id, pointer))) as CheckSpec;
+  const sealed = kindOf(input.spec).mapSecrets(input.spec, (secret, pointer) =>
+    ctx.sealer.seal(secret, place(id, pointer)),
+  ) as CheckSpec;
   const deadline = ctx.clock.now() + input.spec.timeout + graceMs;
   await ctx.sql`
     insert into on_demand_runs (id, org_id, region_id, target_id, spec, requested_at)
     values (${id}, ${ctx.orgId}, ${region}, ${input.targetId}, ${ctx.sql.json(sealed as never)}, ${new Date(ctx.clock.now())})`;
   const over = new AbortController();
-  const answer = (ms: number) => hub.wait("sm_runs_done", ms, { predicate: (payload) => payload === id, signal: over.signal });
+  const answer = (ms: number) =>
+    hub.wait("sm_runs_done", ms, { predicate: (payload) => payload === id, signal: over.signal });
   try {
     let answered = answer(deadline - ctx.clock.now());
     await ctx.sql`select pg_notify('sm_runs', ${region})`;
@@ -48,7 +55,10 @@ export async function runOnDemand(ctx: Ctx, hub: Hub, input: { spec: CheckSpec; 
       answered = answer(Math.max(0, left));
       const [row] = await ctx.sql<{ reply: RunReply | null }[]>`select reply from on_demand_runs where id = ${id}`;
       if (row?.reply != null) return { ...row.reply, region };
-      if (left <= 0) throw new AppError("PROBE_BUSY", `No agent of the region ${region} answered in time. Try again in a moment.`, { retryAfterSecs: 5 });
+      if (left <= 0)
+        throw new AppError("PROBE_BUSY", `No agent of the region ${region} answered in time. Try again in a moment.`, {
+          retryAfterSecs: 5,
+        });
     }
   } finally {
     over.abort();
@@ -60,7 +70,9 @@ async function firstServed(ctx: Ctx, regions: readonly string[]): Promise<string
   for (const region of regions) if ((await liveAgents(ctx, region)).length > 0) return region;
   throw new AppError(
     "PROBE_UNAVAILABLE",
-    regions.length === 0 ? "The monitor is not probed from any region." : `No agent serves ${regions.join(", ")}. Start sm-agent there, or enable the built-in one.`,
+    regions.length === 0
+      ? "The monitor is not probed from any region."
+      : `No agent serves ${regions.join(", ")}. Start sm-agent there, or enable the built-in one.`,
     { retryAfterSecs: 10 },
   );
 }
@@ -96,7 +108,10 @@ function openRun({ sealer }: AgentCtx, { id, spec }: RunRow): CheckSpec | Withhe
     return kindOf(spec).mapSecrets(spec, (secret, pointer) => sealer.open(secret, place(id, pointer))) as CheckSpec;
   } catch (error) {
     if (!(error instanceof UnreadableSecret)) throw error;
-    return { type: "withheld", reason: "this replica cannot open the secrets of the check: give every replica the same keys" };
+    return {
+      type: "withheld",
+      reason: "this replica cannot open the secrets of the check: give every replica the same keys",
+    };
   }
 }
 
@@ -119,8 +134,10 @@ export async function resealWaitingRuns(system: System, after: string | null, li
       limit,
       rows: await sql<Pick<RunRow, "id" | "spec">[]>`
         select id, spec from on_demand_runs where claimed_at is null and (${after}::uuid is null or id > ${after}::uuid) order by id limit ${limit} for no key update`,
-      map: ({ id, spec }, change) => kindOf(spec).mapSecrets(spec, (sealed, pointer) => change(sealed, place(id, pointer))) as CheckSpec,
-      store: async (id, spec) => void (await sql`update on_demand_runs set spec = ${sql.json(spec as never)} where id = ${id}`),
+      map: ({ id, spec }, change) =>
+        kindOf(spec).mapSecrets(spec, (sealed, pointer) => change(sealed, place(id, pointer))) as CheckSpec,
+      store: async (id, spec) =>
+        void (await sql`update on_demand_runs set spec = ${sql.json(spec as never)} where id = ${id}`),
     }),
   );
 }

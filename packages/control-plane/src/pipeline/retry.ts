@@ -1,8 +1,12 @@
 /** How one attempt to deliver went. */
-export type Outcome = { ok: true; status: number | null } | { ok: false; error: string; status: number | null; permanent: boolean; retryAfterSecs: number | null };
+export type Outcome =
+  | { ok: true; status: number | null }
+  | { ok: false; error: string; status: number | null; permanent: boolean; retryAfterSecs: number | null };
 
 /** What becomes of the delivery. Times are unix ms. */
-export type Verdict = { state: "delivered" | "dead"; nextAttemptAt: null } | { state: "pending"; nextAttemptAt: number };
+export type Verdict =
+  | { state: "delivered" | "dead"; nextAttemptAt: null }
+  | { state: "pending"; nextAttemptAt: number };
 
 export const maxAttempts = 8;
 const firstDelayMs = 30_000;

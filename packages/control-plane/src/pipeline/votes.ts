@@ -84,7 +84,14 @@ export function isLive(policy: Policy, last: number, at: number): boolean {
 
 /** Folds one run into the checkpoint, in place; returns what happened to the incident, or null. */
 export function step(policy: Policy, checkpoint: Checkpoint, run: Run): Transition | null {
-  const region = (checkpoint.regions[run.region] ??= { vote: null, kind: "P", streak: 0, since: run.slot, hard: false, last: run.slot });
+  const region = (checkpoint.regions[run.region] ??= {
+    vote: null,
+    kind: "P",
+    streak: 0,
+    since: run.slot,
+    hard: false,
+    last: run.slot,
+  });
   const kind = run.verdict === "P" ? "P" : "F";
   if (region.streak === 0 || region.kind !== kind) {
     region.kind = kind;
@@ -101,7 +108,12 @@ export function step(policy: Policy, checkpoint: Checkpoint, run: Run): Transiti
 }
 
 /** Holds the votes against the policy at time `at`, in place. `recoverySince` is when a recovery, if this is one, began. */
-export function decide(policy: Policy, checkpoint: Checkpoint, at: number, { recoverySince, mayOpen }: { recoverySince: number; mayOpen: boolean }): Transition | null {
+export function decide(
+  policy: Policy,
+  checkpoint: Checkpoint,
+  at: number,
+  { recoverySince, mayOpen }: { recoverySince: number; mayOpen: boolean },
+): Transition | null {
   const failing: string[] = [];
   const failingLive: RegionState[] = [];
   const passing: string[] = [];
@@ -138,7 +150,14 @@ export function decide(policy: Policy, checkpoint: Checkpoint, at: number, { rec
   return escalates ? "escalated" : null;
 }
 
-function open(policy: Policy, checkpoint: Checkpoint, at: number, failingLive: RegionState[], failing: string[], passing: string[]): Transition {
+function open(
+  policy: Policy,
+  checkpoint: Checkpoint,
+  at: number,
+  failingLive: RegionState[],
+  failing: string[],
+  passing: string[],
+): Transition {
   const severity: EngineSeverity = failingLive.some((region) => region.hard) ? "major" : "minor";
   const last = checkpoint.incident;
   if (last?.closedAt != null && at - last.closedAt < policy.reopenMs) {

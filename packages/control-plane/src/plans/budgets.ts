@@ -8,7 +8,9 @@ const freshMs = 5_000;
 const maxOrgs = 10_000;
 
 /** The requests per minute that the plan of the caller's organisation has for each category; null is any number. */
-export function openBudgets({ clock }: Pick<System, "clock">): (ctx: Ctx) => Promise<Readonly<Record<RateCategory, number | null>>> {
+export function openBudgets({
+  clock,
+}: Pick<System, "clock">): (ctx: Ctx) => Promise<Readonly<Record<RateCategory, number | null>>> {
   const known = new LRUCache<string, Record<RateCategory, number | null>, Ctx>({
     max: maxOrgs,
     ttl: freshMs,

@@ -29,13 +29,17 @@ const columns = (sql: Db) => sql`
 
 /** The plan of an organisation. */
 export async function selectPlan(sql: Db, orgId: string): Promise<PlanRow> {
-  const [row] = await sql<PlanRow[]>`select ${columns(sql)} from orgs o join plans p on p.id = o.plan_id where o.id = ${orgId}`;
+  const [row] = await sql<
+    PlanRow[]
+  >`select ${columns(sql)} from orgs o join plans p on p.id = o.plan_id where o.id = ${orgId}`;
   return row!;
 }
 
 /** {@link selectPlan}; whoever else asks so waits until the transaction ends. Rows that refer to the organisation may still be written. */
 export async function lockPlan(sql: Db, orgId: string): Promise<PlanRow> {
-  const [row] = await sql<PlanRow[]>`select ${columns(sql)} from orgs o join plans p on p.id = o.plan_id where o.id = ${orgId} for no key update of o`;
+  const [row] = await sql<
+    PlanRow[]
+  >`select ${columns(sql)} from orgs o join plans p on p.id = o.plan_id where o.id = ${orgId} for no key update of o`;
   return row!;
 }
 
@@ -61,12 +65,21 @@ export async function noteRefusal(sql: Db, row: RefusalRow): Promise<void> {
     set refusals = quota_events.refusals + 1, at = excluded.at, "current" = excluded."current", "limit" = excluded."limit", plan = excluded.plan`;
 }
 
-export async function countRefusals(sql: Db, orgId: string, since: Date): Promise<{ quota: string; refusals: number }[]> {
+export async function countRefusals(
+  sql: Db,
+  orgId: string,
+  since: Date,
+): Promise<{ quota: string; refusals: number }[]> {
   return await sql<{ quota: string; refusals: number }[]>`
     select quota, sum(refusals)::int as refusals from quota_events where org_id = ${orgId} and minute >= ${since} group by quota order by quota`;
 }
 
 /** How many rows went. */
 export async function deleteRefusalsBefore(sql: Db, before: Date): Promise<number> {
-  return await deleteInBatches(async (limit) => (await sql`delete from quota_events where id in (select id from quota_events where at < ${before} limit ${limit})`).count);
+  return await deleteInBatches(
+    async (limit) =>
+      (
+        await sql`delete from quota_events where id in (select id from quota_events where at < ${before} limit ${limit})`
+      ).count,
+  );
 }

@@ -11,9 +11,14 @@ const { system, sql } = await openWorld(t);
 
 /** The free plan has room for 20 targets. */
 const limit = 20;
-const target = (name = "Website") => ({ name, check: { type: "tcp" as const, host: "example.org", port: 443, timeout: 1000 }, interval: 60 });
+const target = (name = "Website") => ({
+  name,
+  check: { type: "tcp" as const, host: "example.org", port: 443, timeout: 1000 },
+  interval: 60,
+});
 const many = (count: number) => Array.from({ length: count }, (_, at) => target(`Website ${at}`));
-const stored = async (ctx: Ctx) => (await sql<{ count: number }[]>`select count(*)::int as count from targets where org_id = ${ctx.orgId}`)[0]!.count;
+const stored = async (ctx: Ctx) =>
+  (await sql<{ count: number }[]>`select count(*)::int as count from targets where org_id = ${ctx.orgId}`)[0]!.count;
 
 t.test("at one below the limit exactly one of fifty parallel creations wins", async (t) => {
   const ctx = await newOrg(system, "free");
@@ -21,7 +26,8 @@ t.test("at one below the limit exactly one of fifty parallel creations wins", as
   const race = await Promise.allSettled(Array.from({ length: 50 }, () => createTarget(ctx, target())));
   t.equal(race.filter((one) => one.status === "fulfilled").length, 1);
   const details = { quota: "max_targets", current: limit, limit, plan: "free" };
-  for (const one of race) if (one.status === "rejected") t.match(one.reason, { code: "QUOTA_EXCEEDED", status: 422, details });
+  for (const one of race)
+    if (one.status === "rejected") t.match(one.reason, { code: "QUOTA_EXCEEDED", status: 422, details });
   t.equal(await stored(ctx), limit);
 });
 
@@ -40,7 +46,11 @@ t.test("bulk creations take their room at once, or none of it", async (t) => {
 });
 
 t.test("one organisation's room is not another's, and a plan without a limit has room for all", async (t) => {
-  const [full, other, free] = [await newOrg(system, "free"), await newOrg(system, "free"), await newOrg(system, "selfhost")];
+  const [full, other, free] = [
+    await newOrg(system, "free"),
+    await newOrg(system, "free"),
+    await newOrg(system, "selfhost"),
+  ];
   await createTargets(full, many(limit));
   t.match(await refusal(t, () => createTarget(full, target())), { code: "QUOTA_EXCEEDED" });
   await createTarget(other, target());
@@ -52,7 +62,10 @@ t.test("a quota that is lowered below what there is only stops additions", async
   const ctx = await newOrg(system, "selfhost");
   await createTargets(ctx, many(limit + 2));
   await sql`update orgs set plan_id = 'free' where id = ${ctx.orgId}`;
-  t.match(await refusal(t, () => createTarget(ctx, target())), { code: "QUOTA_EXCEEDED", details: { current: limit + 2, limit } });
+  t.match(await refusal(t, () => createTarget(ctx, target())), {
+    code: "QUOTA_EXCEEDED",
+    details: { current: limit + 2, limit },
+  });
 });
 
 t.test("channels have a code of their own", async (t) => {
@@ -61,5 +74,8 @@ t.test("channels have a code of their own", async (t) => {
     insert into channels (id, org_id, name, kind, config, enabled, write_source, created_at, updated_at)
     select gen_random_uuid(), ${ctx.orgId}, 'Channel ' || n, 'webhook', '{}', true, 'api', now(), now() from generate_series(1, 20) n`;
   const config = { type: "webhook" as const, url: "https://hooks.example.org/", headers: {}, secret: null };
-  t.match(await refusal(t, () => createChannel(ctx, { name: newId(), config })), { code: "CHANNEL_QUOTA_EXCEEDED", details: { quota: "max_notification_channels" } });
+  t.match(await refusal(t, () => createChannel(ctx, { name: newId(), config })), {
+    code: "CHANNEL_QUOTA_EXCEEDED",
+    details: { quota: "max_notification_channels" },
+  });
 });

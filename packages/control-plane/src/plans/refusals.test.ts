@@ -16,9 +16,12 @@ t.test("what a plan refuses is noted, whatever it is, and what others refuse is 
   const served = await serveWhole(t, world);
   const ask = asking(served, await signedIn(owner));
   const path = `/api/v1/orgs/${owner.orgId}`;
-  const refused = async (method: string, to: string, body: unknown, code: string) => t.match((await ask(method, to, body)).body, { error: { code } }, `${method} ${to}`);
+  const refused = async (method: string, to: string, body: unknown, code: string) =>
+    t.match((await ask(method, to, body)).body, { error: { code } }, `${method} ${to}`);
   const events = async () =>
-    (await sql`select user_id, quota, refusals, "current", "limit", plan, at from quota_events where org_id = ${owner.orgId} order by at, quota`).map((row) => ({ ...row }));
+    (
+      await sql`select user_id, quota, refusals, "current", "limit", plan, at from quota_events where org_id = ${owner.orgId} order by at, quota`
+    ).map((row) => ({ ...row }));
 
   await ask(
     "POST",
@@ -50,7 +53,12 @@ t.test("what a plan refuses is noted, whatever it is, and what others refuse is 
   await refused("POST", "/api/v1/orgs", { name: "Second" }, "QUOTA_EXCEEDED");
   await sql`update plans set max_pending_invitations = 0, max_notification_channels = 0, max_status_pages = 0, max_public_components = 0 where id = 'free'`;
   await refused("POST", `${path}/invitations`, { email: "new@example.org" }, "INVITATIONS_LIMIT");
-  await refused("POST", "/api/v1/notification-channels", { name: "Duty", config: { type: "webhook", url: "https://hooks.example.org/" } }, "CHANNEL_QUOTA_EXCEEDED");
+  await refused(
+    "POST",
+    "/api/v1/notification-channels",
+    { name: "Duty", config: { type: "webhook", url: "https://hooks.example.org/" } },
+    "CHANNEL_QUOTA_EXCEEDED",
+  );
   await refused("POST", "/api/v1/status-pages", { slug: "shop", name: "Shop" }, "QUOTA_EXCEEDED");
   await sql`update plans set max_pending_invitations = 10, max_members = 2 where id = 'free'`;
   await refused("POST", `${path}/invitations`, { email: "new@example.org" }, "QUOTA_EXCEEDED");
@@ -62,7 +70,14 @@ t.test("what a plan refuses is noted, whatever it is, and what others refuse is 
     t.ok((await ask(method, to, body)).status >= 400);
   t.strictSame(
     (await events()).map((event) => `${event["quota"]} ${event["current"]}/${event["limit"]}`).sort(),
-    ["max_members 2/2", "max_notification_channels 0/0", "max_pending_invitations 0/0", "max_status_pages 0/0", "min_check_interval_secs 30/60", "owned_orgs 1/1"],
+    [
+      "max_members 2/2",
+      "max_notification_channels 0/0",
+      "max_pending_invitations 0/0",
+      "max_status_pages 0/0",
+      "min_check_interval_secs 30/60",
+      "owned_orgs 1/1",
+    ],
     "an interval that no plan allows is none of them",
   );
 
@@ -78,12 +93,31 @@ t.test("what a plan refuses is noted, whatever it is, and what others refuse is 
 t.test("an invitation that finds no room is noted for its organisation, though nobody is signed in", async (t) => {
   const world = await openWorld(t);
   const owner = await newOrg(world.system, "free");
-  await recordRefusal(world.system, new PlanRefusal("QUOTA_EXCEEDED", "full", { quota: "max_members", current: 3, limit: 3, plan: "free", orgId: owner.orgId }));
   await recordRefusal(
     world.system,
-    new Error("wrapped", { cause: new PlanRefusal("QUOTA_EXCEEDED", "full", { quota: "max_members", current: 3, limit: 3, plan: "free", orgId: owner.orgId }) }),
+    new PlanRefusal("QUOTA_EXCEEDED", "full", {
+      quota: "max_members",
+      current: 3,
+      limit: 3,
+      plan: "free",
+      orgId: owner.orgId,
+    }),
   );
-  t.match(await world.sql`select org_id, user_id, quota, refusals from quota_events`, [{ org_id: owner.orgId, user_id: null, quota: "max_members", refusals: 2 }]);
+  await recordRefusal(
+    world.system,
+    new Error("wrapped", {
+      cause: new PlanRefusal("QUOTA_EXCEEDED", "full", {
+        quota: "max_members",
+        current: 3,
+        limit: 3,
+        plan: "free",
+        orgId: owner.orgId,
+      }),
+    }),
+  );
+  t.match(await world.sql`select org_id, user_id, quota, refusals from quota_events`, [
+    { org_id: owner.orgId, user_id: null, quota: "max_members", refusals: 2 },
+  ]);
 });
 
 t.test("many refusals at once are all counted, and a note that cannot be written is no other refusal", async (t) => {
@@ -94,7 +128,10 @@ t.test("many refusals at once are all counted, and a note that cannot be written
   await Promise.all(Array.from({ length: 20 }, () => ask("POST", "/api/v1/targets", target("x"))));
   t.match(await world.sql`select refusals from quota_events`, [{ refusals: 20 }]);
   await world.sql`drop table quota_events`;
-  t.match(await ask("POST", "/api/v1/targets", target("x")), { status: 422, body: { error: { code: "QUOTA_EXCEEDED" } } });
+  t.match(await ask("POST", "/api/v1/targets", target("x")), {
+    status: 422,
+    body: { error: { code: "QUOTA_EXCEEDED" } },
+  });
   t.match(
     world.log.lines.filter(({ level }) => level === "warn"),
     [{ message: "a refusal by the plan could not be noted" }],

@@ -48,7 +48,17 @@ export async function recordRefusal(ctx: System | Ctx, error: unknown): Promise<
   const [orgId, userId] = "orgId" in ctx ? [refused.orgId ?? ctx.orgId, ctx.userId] : [refused.orgId, null];
   if (orgId === undefined) return;
   try {
-    await queries.noteRefusal(ctx.sql, { id: newId(), orgId, userId, quota, current, limit, plan, minute: new Date(now - (now % minute)), at: new Date(now) });
+    await queries.noteRefusal(ctx.sql, {
+      id: newId(),
+      orgId,
+      userId,
+      quota,
+      current,
+      limit,
+      plan,
+      minute: new Date(now - (now % minute)),
+      at: new Date(now),
+    });
   } catch (cause) {
     ctx.log.warn({ org: orgId, quota, err: String(cause) }, "a refusal by the plan could not be noted");
   }
@@ -56,10 +66,17 @@ export async function recordRefusal(ctx: System | Ctx, error: unknown): Promise<
 
 /** How often each quota refused in the last 30 days; those that never did are not in it. The caller has asked for its scope. */
 export async function refusalsOf(ctx: Ctx): Promise<Record<string, number>> {
-  return Object.fromEntries((await queries.countRefusals(ctx.sql, ctx.orgId, new Date(ctx.clock.now() - usageDays * day))).map(({ quota, refusals }) => [quota, refusals]));
+  return Object.fromEntries(
+    (await queries.countRefusals(ctx.sql, ctx.orgId, new Date(ctx.clock.now() - usageDays * day))).map(
+      ({ quota, refusals }) => [quota, refusals],
+    ),
+  );
 }
 
 /** Removes what is older than `retention.quota_events_days`. Returns how many rows went. */
 export async function purgeRefusals(system: System): Promise<number> {
-  return await queries.deleteRefusalsBefore(system.sql, new Date(system.clock.now() - system.config.retention.quota_events_days * day));
+  return await queries.deleteRefusalsBefore(
+    system.sql,
+    new Date(system.clock.now() - system.config.retention.quota_events_days * day),
+  );
 }

@@ -19,7 +19,10 @@ const quotas = {
   max_targets: { things: ["target", "targets"], code: "QUOTA_EXCEEDED" },
   max_status_pages: { things: ["status page", "status pages"], code: "QUOTA_EXCEEDED" },
   max_public_components: { things: ["public monitor", "public monitors"], code: "QUOTA_EXCEEDED" },
-  max_notification_channels: { things: ["notification channel", "notification channels"], code: "CHANNEL_QUOTA_EXCEEDED" },
+  max_notification_channels: {
+    things: ["notification channel", "notification channels"],
+    code: "CHANNEL_QUOTA_EXCEEDED",
+  },
 } as const satisfies Partial<Record<keyof Plan, QuotaWords>>;
 
 /** Something of which a plan allows only so many. */
@@ -55,11 +58,15 @@ export async function takeQuota(tx: Pick<Ctx, "sql" | "orgId">, quota: Quota, us
 
 function exceeded(orgId: string, quota: Quota, current: number, limit: number, plan: string): PlanRefusal {
   const { things, code } = quotas[quota];
-  return new PlanRefusal(code, `The plan ${plan} allows ${limit} ${things[limit === 1 ? 0 : 1]}, and there ${current === 1 ? "is" : "are"} ${current} already.`, {
-    quota,
-    current,
-    limit,
-    plan,
-    orgId,
-  });
+  return new PlanRefusal(
+    code,
+    `The plan ${plan} allows ${limit} ${things[limit === 1 ? 0 : 1]}, and there ${current === 1 ? "is" : "are"} ${current} already.`,
+    {
+      quota,
+      current,
+      limit,
+      plan,
+      orgId,
+    },
+  );
 }

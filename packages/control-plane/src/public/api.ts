@@ -5,7 +5,12 @@ import { historyDays } from "./compute.ts";
 import { ComponentHistory, PublicIncident, PublicIncidentPage, PublicStatus } from "./schema.ts";
 import * as service from "./service.ts";
 
-const shared = { door: "public", tag: "Public", method: "GET", cache: "public, max-age=10, stale-while-revalidate=30" } as const;
+const shared = {
+  door: "public",
+  tag: "Public",
+  method: "GET",
+  cache: "public, max-age=10, stale-while-revalidate=30",
+} as const;
 const unavailable = ["STATUS_PAGE_NOT_FOUND", "STATUS_DATA_UNAVAILABLE"] as const;
 
 /** What anybody may read about the published page. */

@@ -30,7 +30,11 @@ export class LastGoodCache<T extends object> {
     this.#options = options;
     const perf = { now: () => options.clock.now() };
     const common = { max: options.max, perf, ttlResolution: 0 };
-    this.#fresh = new LRUCache({ ...common, ttl: options.freshMs, fetchMethod: (key, _stale, { context }) => this.#compute(key, context) });
+    this.#fresh = new LRUCache({
+      ...common,
+      ttl: options.freshMs,
+      fetchMethod: (key, _stale, { context }) => this.#compute(key, context),
+    });
     // A time to live of 0 would mean for ever; then nothing is put in.
     this.#lastGood = new LRUCache({ ...common, ttl: options.lastGoodMs, updateAgeOnGet: true });
   }
@@ -49,7 +53,10 @@ export class LastGoodCache<T extends object> {
     } catch (error) {
       const lastGood = this.#lastGood.get(key);
       if (lastGood === undefined)
-        throw new AppError("STATUS_DATA_UNAVAILABLE", "The status cannot be read at the moment. Try again shortly.", { cause: error, retryAfterSecs: 10 });
+        throw new AppError("STATUS_DATA_UNAVAILABLE", "The status cannot be read at the moment. Try again shortly.", {
+          cause: error,
+          retryAfterSecs: 10,
+        });
       this.#options.onFallback(error);
       return lastGood;
     }

@@ -42,7 +42,9 @@ export async function computeStatus(system: Visit): Promise<ServedStatus | null>
     queries.selectPublicIncidents(system.sql, page.org_id, page.id, new Date(now - recentDays * dayMs), maxIncidents),
   ]);
 
-  const open = new Map(incidents.filter((incident) => incident.ended_at === null).map((incident) => [incident.target_id, incident]));
+  const open = new Map(
+    incidents.filter((incident) => incident.ended_at === null).map((incident) => [incident.target_id, incident]),
+  );
   const components = rows.map((row) => {
     const days = counts.get(row.target_id) ?? new Map<string, Counts>();
     const own = spans.filter((span) => span.target_id === row.target_id);
@@ -53,7 +55,12 @@ export async function computeStatus(system: Visit): Promise<ServedStatus | null>
       status: componentState({ inMaintenance: false, incident: open.get(row.target_id) ?? null, status: row.status }),
       uptime_pct: shownPct(uptimePct(sum(days.values()))),
       history: dayCells(now, historyDays, {
-        incidents: own.map((span) => ({ start: span.started_at.getTime(), end: span.ended_at?.getTime() ?? null, severity: span.severity, impact: span.peak_impact })),
+        incidents: own.map((span) => ({
+          start: span.started_at.getTime(),
+          end: span.ended_at?.getTime() ?? null,
+          severity: span.severity,
+          impact: span.peak_impact,
+        })),
         maintenance: [],
         checkedDays: new Set(days.keys()),
       }),
@@ -65,7 +72,11 @@ export async function computeStatus(system: Visit): Promise<ServedStatus | null>
     orgId: page.org_id,
     pageId: page.id,
     branding: page.branding,
-    checkedAt: rows.reduce<Date | null>((newest, row) => (row.last_result_at !== null && (newest === null || row.last_result_at > newest) ? row.last_result_at : newest), null),
+    checkedAt: rows.reduce<Date | null>(
+      (newest, row) =>
+        row.last_result_at !== null && (newest === null || row.last_result_at > newest) ? row.last_result_at : newest,
+      null,
+    ),
     runs: counts,
     status: {
       overall: banner(components.map(({ component }) => component.status)),
@@ -86,11 +97,15 @@ function grouped(components: readonly { group: string | null; component: PublicC
   for (const { group, component } of components) groups.set(group, [...(groups.get(group) ?? []), component]);
   const named = [...groups].filter(([name]) => name !== null);
   const rest = groups.get(null);
-  return [...named, ...(rest === undefined ? [] : [[null, rest] as const])].map(([name, own]) => ({ name, components: own }));
+  return [...named, ...(rest === undefined ? [] : [[null, rest] as const])].map(([name, own]) => ({
+    name,
+    components: own,
+  }));
 }
 
 /** Four decimals, rounded down: 100 means that nothing was missed. */
-export const shownPct = (pct: number | null): number | null => (pct === null ? null : Math.floor(pct * 10_000 + 1e-6) / 10_000);
+export const shownPct = (pct: number | null): number | null =>
+  pct === null ? null : Math.floor(pct * 10_000 + 1e-6) / 10_000;
 
 const stateWords = { degraded: "degraded", partial_outage: "partial outage", major_outage: "major outage" } as const;
 
@@ -107,7 +122,12 @@ export function presentIncident(row: queries.PublicIncidentRow): PublicIncident 
     component: { id: row.target_id, name: row.component_name },
     started_at: iso(row.started_at),
     ended_at: isoOrNull(row.ended_at),
-    duration_secs: row.ended_at === null ? null : Math.round((row.ended_at.getTime() - row.started_at.getTime()) / 1000),
-    updates: row.updates.map((update) => ({ phase: update.phase, message: update.message, created_at: new Date(update.created_at).toISOString() })),
+    duration_secs:
+      row.ended_at === null ? null : Math.round((row.ended_at.getTime() - row.started_at.getTime()) / 1000),
+    updates: row.updates.map((update) => ({
+      phase: update.phase,
+      message: update.message,
+      created_at: new Date(update.created_at).toISOString(),
+    })),
   };
 }

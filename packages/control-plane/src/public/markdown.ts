@@ -16,7 +16,8 @@ export function aboutHtml(text: string): Markup {
 
 function blockHtml(block: string): string {
   const lines = block.split("\n");
-  if (lines.every((line) => /^[-*] /.test(line))) return `<ul>${lines.map((line) => `<li>${inline(line.slice(2))}</li>`).join("")}</ul>`;
+  if (lines.every((line) => /^[-*] /.test(line)))
+    return `<ul>${lines.map((line) => `<li>${inline(line.slice(2))}</li>`).join("")}</ul>`;
   return `<p>${lines.map(inline).join("<br>")}</p>`;
 }
 
@@ -29,7 +30,10 @@ function inline(line: string): string {
   for (const found of line.matchAll(atoms)) {
     html += emphasis(line.slice(from, found.index));
     const [whole, code, label, href] = found;
-    html += code !== undefined ? `<code>${escapeHtml(code)}</code>` : `<a href="${escapeHtml(href)}" rel="nofollow noopener">${emphasis(label ?? "")}</a>`;
+    html +=
+      code !== undefined
+        ? `<code>${escapeHtml(code)}</code>`
+        : `<a href="${escapeHtml(href)}" rel="nofollow noopener">${emphasis(label ?? "")}</a>`;
     from = found.index + whole.length;
   }
   return html + emphasis(line.slice(from));

@@ -6,7 +6,11 @@ import { serveWhole, signedIn } from "../testing/whole-app.ts";
 import { newOrg, openWorld } from "../testing/world.ts";
 
 const world = await openWorld(t, {
-  env: { SM_TENANCY__SUBDOMAIN_PUBLIC_ROUTES: "true", SM_PUBLIC_STATUS__BASE_DOMAIN: "status.example.org", SM_SERVER__PUBLIC_URL: "https://watch.example.org:8443" },
+  env: {
+    SM_TENANCY__SUBDOMAIN_PUBLIC_ROUTES: "true",
+    SM_PUBLIC_STATUS__BASE_DOMAIN: "status.example.org",
+    SM_SERVER__PUBLIC_URL: "https://watch.example.org:8443",
+  },
 });
 const { sql, clock, system } = world;
 const [acme, globex] = [await newOrg(system), await newOrg(system)];
@@ -24,7 +28,11 @@ await publish(globex, "globex");
 await publish(globex, "draft", false);
 
 /** Asks with a Host header, which fetch does not let one write. */
-const at = (host: string, path: string, headers: Record<string, string> = {}): Promise<{ status: number; text: string }> =>
+const at = (
+  host: string,
+  path: string,
+  headers: Record<string, string> = {},
+): Promise<{ status: number; text: string }> =>
   new Promise((settle, fail) => {
     get(`${app.origin}${path}`, { headers: { ...headers, host } }, (response) => {
       let text = "";
@@ -45,7 +53,11 @@ t.test("each page has a host of its own", async (t) => {
     page: { name: "Status of globex" },
     groups: [{ components: [{ name: "Shop of globex" }] }],
   });
-  t.match(JSON.parse((await at("watch.example.org", "/api/public/v1/status")).text), { page: { name: "Status of acme" } }, "the path still serves the first organisation's");
+  t.match(
+    JSON.parse((await at("watch.example.org", "/api/public/v1/status")).text),
+    { page: { name: "Status of acme" } },
+    "the path still serves the first organisation's",
+  );
 });
 
 t.test("a host without a published page has nothing", async (t) => {
@@ -61,7 +73,16 @@ t.test("a host without a published page has nothing", async (t) => {
 
 t.test("a page's host has nothing of the console", async (t) => {
   const cookie = await signedIn(acme);
-  for (const path of ["/monitors", "/settings", "/sign-in", "/docs", "/api/v1/targets", "/api/openapi.json", "/operator/regions", "/statusfoo"]) {
+  for (const path of [
+    "/monitors",
+    "/settings",
+    "/sign-in",
+    "/docs",
+    "/api/v1/targets",
+    "/api/openapi.json",
+    "/operator/regions",
+    "/statusfoo",
+  ]) {
     t.match(await at("acme.status.example.org", path, cookie), { status: 404 }, path);
   }
   t.equal((await at("watch.example.org", "/monitors", cookie)).status, 200);
@@ -72,7 +93,9 @@ t.test("a page's host has nothing of the console", async (t) => {
 
 t.test("the API says where a page is", async (t) => {
   const pages = async (ctx: typeof acme) =>
-    (await app("GET", "/api/v1/status-pages", undefined, await signedIn(ctx))).body.items.map((page: { status_url: string | null }) => page.status_url);
+    (await app("GET", "/api/v1/status-pages", undefined, await signedIn(ctx))).body.items.map(
+      (page: { status_url: string | null }) => page.status_url,
+    );
   t.strictSame(await pages(acme), ["https://acme.status.example.org:8443"]);
   t.strictSame(await pages(globex), ["https://globex.status.example.org:8443", null]);
 });

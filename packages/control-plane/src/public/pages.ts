@@ -20,18 +20,29 @@ export const publicPages: Page[] = [
   page({
     path: "/status",
     door: "public",
-    handle: ({ ctx }) => show(ctx, async (served) => ({ view: "public/status", fragment: "public/status-fragment", data: { ...frameOf(served), ...statusData(served) } })),
+    handle: ({ ctx }) =>
+      show(ctx, async (served) => ({
+        view: "public/status",
+        fragment: "public/status-fragment",
+        data: { ...frameOf(served), ...statusData(served) },
+      })),
   }),
   page({
     path: "/status/incidents/{id}",
     door: "public",
     handle: ({ ctx, params }) =>
-      show(ctx, async (served) => ({ view: "public/incident", data: { ...frameOf(served), incident: await publicIncident(ctx, params["id"] ?? ""), words } })),
+      show(ctx, async (served) => ({
+        view: "public/incident",
+        data: { ...frameOf(served), incident: await publicIncident(ctx, params["id"] ?? ""), words },
+      })),
   }),
 ];
 
 /** Renders what `view` says, or a page of one sentence where there is nothing to show. */
-async function show(system: Visit, view: (served: ServedStatus) => Promise<{ view: string; fragment?: string; data: object }>): Promise<PageReply> {
+async function show(
+  system: Visit,
+  view: (served: ServedStatus) => Promise<{ view: string; fragment?: string; data: object }>,
+): Promise<PageReply> {
   let served: ServedStatus | null = null;
   try {
     served = await servedStatus(system);
@@ -39,17 +50,33 @@ async function show(system: Visit, view: (served: ServedStatus) => Promise<{ vie
     return { ...(await view(served)), headers: { "Cache-Control": cacheControl, ...robots } };
   } catch (error) {
     if (!(error instanceof AppError)) throw error;
-    if (error.status >= 500) system.log.error({ code: error.code, err: String(error.cause ?? error) }, "the status page could not be shown");
-    const retry: Record<string, string> = error.retryAfterSecs === null ? {} : { "Retry-After": String(error.retryAfterSecs) };
-    return { view: "public/notice", status: error.status, data: { ...(served === null ? blankFrame : frameOf(served)), ...notice(error) }, headers: retry };
+    if (error.status >= 500)
+      system.log.error({ code: error.code, err: String(error.cause ?? error) }, "the status page could not be shown");
+    const retry: Record<string, string> =
+      error.retryAfterSecs === null ? {} : { "Retry-After": String(error.retryAfterSecs) };
+    return {
+      view: "public/notice",
+      status: error.status,
+      data: { ...(served === null ? blankFrame : frameOf(served)), ...notice(error) },
+      headers: retry,
+    };
   }
 }
 
 /** Heading and sentence of a page that shows nothing else. */
 function notice(error: AppError): { heading: string; sentence: string } {
-  if (error.code === "INCIDENT_NOT_FOUND") return { heading: "No such incident", sentence: "It may have been taken off this page. The page itself shows what is known now." };
-  if (error.status === 404) return { heading: "No status page here", sentence: "Nobody has published a status page at this address yet." };
-  return { heading: "The status is not available", sentence: "It cannot be read at the moment. This says nothing about the services themselves. Try again in a moment." };
+  if (error.code === "INCIDENT_NOT_FOUND")
+    return {
+      heading: "No such incident",
+      sentence: "It may have been taken off this page. The page itself shows what is known now.",
+    };
+  if (error.status === 404)
+    return { heading: "No status page here", sentence: "Nobody has published a status page at this address yet." };
+  return {
+    heading: "The status is not available",
+    sentence:
+      "It cannot be read at the moment. This says nothing about the services themselves. Try again in a moment.",
+  };
 }
 
 const blankFrame = { pageName: "Status", about: null, branding: null };
@@ -62,7 +89,8 @@ const frameOf = ({ status, branding }: ServedStatus) => ({
     color: branding.brand_color,
     style: branding.style,
     poweredBy: branding.show_powered_by,
-    website: branding.website_url === null ? null : { url: branding.website_url, host: new URL(branding.website_url).host },
+    website:
+      branding.website_url === null ? null : { url: branding.website_url, host: new URL(branding.website_url).host },
     hidden: branding.hide_from_search,
   },
 });
@@ -71,10 +99,17 @@ function statusData({ status, checkedAt }: ServedStatus) {
   const components = componentsOf(status);
   const groups = status.groups.map((group, at) => {
     const state = worst(group.components.map((component) => component.status));
-    return { ...group, state, open: at === 0 || components.length <= fewComponents || !["operational", "no_data"].includes(state) };
+    return {
+      ...group,
+      state,
+      open: at === 0 || components.length <= fewComponents || !["operational", "no_data"].includes(state),
+    };
   });
   // What somebody has written about comes first and in full; of many others a line each is enough.
-  const told = status.active_incidents.filter((incident) => incident.updates.length > 0 || incident.description !== null || status.active_incidents.length <= fullIncidents);
+  const told = status.active_incidents.filter(
+    (incident) =>
+      incident.updates.length > 0 || incident.description !== null || status.active_incidents.length <= fullIncidents,
+  );
   return {
     status,
     told,

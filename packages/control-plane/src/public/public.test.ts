@@ -23,7 +23,10 @@ const stranger = await newOrg(system);
 let visited: System = system;
 const views = openViews({ assets: loadAssets() });
 const pages = mountPages(publicPages, { public: async () => visited, tenant: async () => ctx }, views);
-const ask = await serve(t, system, publicRoutes, { public: () => visited, page: pages.routes() as unknown as Koa.Middleware });
+const ask = await serve(t, system, publicRoutes, {
+  public: () => visited,
+  page: pages.routes() as unknown as Koa.Middleware,
+});
 const iso = (at: number) => new Date(at).toISOString();
 
 /** A process that has no copy yet: the cache goes by the pool. */
@@ -38,7 +41,11 @@ async function publish(orgId: string, branding: Partial<Branding> = {}, enabled 
   return id;
 }
 
-async function show(pageId: string, targetId: string, binding: { name?: string; group?: string; description?: string } = {}): Promise<void> {
+async function show(
+  pageId: string,
+  targetId: string,
+  binding: { name?: string; group?: string; description?: string } = {},
+): Promise<void> {
   await sql`insert into status_page_components (page_id, target_id, org_id, public_name, public_description, public_group, sort_order)
     select ${pageId}, id, org_id, ${binding.name ?? null}, ${binding.description ?? null}, ${binding.group ?? null}, (select count(*) from status_page_components) from targets where id = ${targetId}`;
 }
@@ -51,7 +58,12 @@ t.beforeEach(async () => {
 
 t.test("the page as JSON shows what it may, and nothing else", async (t) => {
   const pageId = await publish(ctx.orgId, { display_name: "Acme", about: "Hello" });
-  const [web, api, search, hidden] = [await newTarget(ctx, "web-prod-3"), await newTarget(ctx, "API"), await newTarget(ctx, "Search"), await newTarget(ctx, "Secret")];
+  const [web, api, search, hidden] = [
+    await newTarget(ctx, "web-prod-3"),
+    await newTarget(ctx, "API"),
+    await newTarget(ctx, "Search"),
+    await newTarget(ctx, "Secret"),
+  ];
   await show(pageId, search);
   await show(pageId, web, { name: "Website", group: "Core", description: "The shop" });
   await show(pageId, api, { group: "Core" });
@@ -59,10 +71,20 @@ t.test("the page as JSON shows what it may, and nothing else", async (t) => {
   await setStatus(system, search, "up", false);
   await addResults(ctx, web, [{ at: noon - hour }, { at: noon - 2 * hour }, { at: noon - 3 * hour, status: "down" }]);
   await sql`insert into results_daily values (${web}, '2026-11-19', 5, 0, 0, 0), (${web}, '2026-08-22', 0, 1000, 0, 0)`;
-  const open = await addIncident(ctx, api, { started: noon - 38 * minute, impact: "partial_outage", peak: "major_outage", description: "Being looked at" });
+  const open = await addIncident(ctx, api, {
+    started: noon - 38 * minute,
+    impact: "partial_outage",
+    peak: "major_outage",
+    description: "Being looked at",
+  });
   await addUpdate(ctx, open, noon - 30 * minute, "investigating", "We see errors.");
   await addUpdate(ctx, open, noon - 10 * minute, "identified", "It is the database.");
-  const past = await addIncident(ctx, web, { started: noon - 26 * hour, ended: noon - 25 * hour, impact: "degraded", severity: "minor" });
+  const past = await addIncident(ctx, web, {
+    started: noon - 26 * hour,
+    ended: noon - 25 * hour,
+    impact: "degraded",
+    severity: "minor",
+  });
   await addIncident(ctx, web, { started: noon - 3 * hour, ended: noon - 2 * hour, retracted: true });
   await addIncident(ctx, web, { started: noon - 40 * day, ended: noon - 39 * day });
   await addIncident(ctx, hidden, { started: noon - hour });
@@ -70,7 +92,16 @@ t.test("the page as JSON shows what it may, and nothing else", async (t) => {
   const { status, body, headers } = await ask("GET", "/api/public/v1/status");
   t.equal(status, 200);
   t.equal(headers.get("cache-control"), "public, max-age=10, stale-while-revalidate=30");
-  t.strictSame(Object.keys(body).sort(), ["active_incidents", "active_maintenance", "generated_at", "groups", "overall", "page", "recent_incidents", "upcoming_maintenance"]);
+  t.strictSame(Object.keys(body).sort(), [
+    "active_incidents",
+    "active_maintenance",
+    "generated_at",
+    "groups",
+    "overall",
+    "page",
+    "recent_incidents",
+    "upcoming_maintenance",
+  ]);
   t.strictSame(body.overall, { state: "partial_outage", label: "Partial System Outage" });
   t.strictSame(body.page, { name: "Acme", about: "Hello", logo_url: null });
   t.equal(body.generated_at, iso(noon));
@@ -87,7 +118,11 @@ t.test("the page as JSON shows what it may, and nothing else", async (t) => {
   );
   const website = body.groups[0].components[0];
   t.strictSame(Object.keys(website).sort(), ["description", "history", "id", "name", "status", "uptime_pct"]);
-  t.match(website, { id: web, description: "The shop", uptime_pct: 87.5 }, "7 of the 8 runs of 90 days; what is older does not count");
+  t.match(
+    website,
+    { id: web, description: "The shop", uptime_pct: 87.5 },
+    "7 of the 8 runs of 90 days; what is older does not count",
+  );
   t.equal(website.history.length, 90);
   t.strictSame(website.history.slice(-3), [
     { date: "2026-11-18", state: "no_data", downtime_secs: 0 },
@@ -116,14 +151,29 @@ t.test("the page as JSON shows what it may, and nothing else", async (t) => {
   t.match(body.recent_incidents, [{ id: past, title: "Website degraded", duration_secs: 3600, updates: [] }]);
   t.equal(body.recent_incidents.length, 1, "30 days, and nothing that proved to be no outage");
   t.strictSame([body.active_maintenance, body.upcoming_maintenance], [[], []]);
-  t.notMatch(JSON.stringify(body), /secret\.test|bearer|sealed|ECONNREFUSED|10\.1\.2\.3|web-prod/, "neither what is checked nor what it answered");
+  t.notMatch(
+    JSON.stringify(body),
+    /secret\.test|bearer|sealed|ECONNREFUSED|10\.1\.2\.3|web-prod/,
+    "neither what is checked nor what it answered",
+  );
 
   const history = await ask("GET", `/api/public/v1/components/${web}/history?days=2`);
-  t.match(history, { status: 200, body: { id: web, name: "Website", days: 2, uptime_pct: 87.5, history: website.history.slice(-2) } });
+  t.match(history, {
+    status: 200,
+    body: { id: web, name: "Website", days: 2, uptime_pct: 87.5, history: website.history.slice(-2) },
+  });
   t.equal((await ask("GET", `/api/public/v1/components/${web}/history`)).body.history.length, 90);
   t.equal((await ask("GET", `/api/public/v1/components/${web}/history?days=400`)).body.history.length, 90);
-  t.match(await ask("GET", `/api/public/v1/components/${web}/history?days=0`), { status: 400, body: { error: { code: "INVALID_QUERY", field: "/query/days" } } });
-  t.match((await ask("GET", "/api/public/v1/incidents?limit=1&offset=1")).body, { total: 2, limit: 1, offset: 1, items: [{ id: past }] });
+  t.match(await ask("GET", `/api/public/v1/components/${web}/history?days=0`), {
+    status: 400,
+    body: { error: { code: "INVALID_QUERY", field: "/query/days" } },
+  });
+  t.match((await ask("GET", "/api/public/v1/incidents?limit=1&offset=1")).body, {
+    total: 2,
+    limit: 1,
+    offset: 1,
+    items: [{ id: past }],
+  });
   t.strictSame((await ask("GET", `/api/public/v1/incidents/${open}`)).body, body.active_incidents[0]);
 });
 
@@ -135,14 +185,27 @@ t.test("what is not on the served page does not exist", async (t) => {
   await show(await publish(ctx.orgId), hidden);
   const old = await addIncident(ctx, shown, { started: noon - 60 * day, ended: noon - 59 * day, title: "An old one" });
   const wrong = await addIncident(ctx, shown, { started: noon - 2 * hour, ended: noon - hour, retracted: true });
-  const [a, b] = [await addIncident(ctx, hidden, { started: noon - hour }), await addIncident(stranger, foreign, { started: noon - hour })];
-  t.match(await ask("GET", `/api/public/v1/incidents/${old}`), { status: 200, body: { title: "An old one" } }, "a link to an incident lives longer than the list");
+  const [a, b] = [
+    await addIncident(ctx, hidden, { started: noon - hour }),
+    await addIncident(stranger, foreign, { started: noon - hour }),
+  ];
+  t.match(
+    await ask("GET", `/api/public/v1/incidents/${old}`),
+    { status: 200, body: { title: "An old one" } },
+    "a link to an incident lives longer than the list",
+  );
   for (const id of [wrong, a, b, newId(), "nonsense"]) {
-    t.match(await ask("GET", `/api/public/v1/incidents/${id}`), { status: 404, body: { error: { code: "INCIDENT_NOT_FOUND" } } });
+    t.match(await ask("GET", `/api/public/v1/incidents/${id}`), {
+      status: 404,
+      body: { error: { code: "INCIDENT_NOT_FOUND" } },
+    });
     t.match(await ask("GET", `/status/incidents/${id}`), { status: 404, text: /No such incident/ });
   }
   for (const id of [hidden, foreign, newId(), "nonsense"])
-    t.match(await ask("GET", `/api/public/v1/components/${id}/history`), { status: 404, body: { error: { code: "COMPONENT_NOT_FOUND" } } });
+    t.match(await ask("GET", `/api/public/v1/components/${id}/history`), {
+      status: 404,
+      body: { error: { code: "COMPONENT_NOT_FOUND" } },
+    });
   t.match((await ask("GET", "/api/public/v1/incidents")).body, { total: 0, items: [] });
 });
 
@@ -150,7 +213,11 @@ t.test("without a published page there is nothing, and it says so", async (t) =>
   const check = async (why: string) => {
     forget();
     for (const path of ["status", "incidents", `incidents/${newId()}`, `components/${newId()}/history`]) {
-      t.match(await ask("GET", `/api/public/v1/${path}`), { status: 404, body: { error: { code: "STATUS_PAGE_NOT_FOUND" } } }, `${why}: ${path}`);
+      t.match(
+        await ask("GET", `/api/public/v1/${path}`),
+        { status: 404, body: { error: { code: "STATUS_PAGE_NOT_FOUND" } } },
+        `${why}: ${path}`,
+      );
     }
     const page = await ask("GET", "/status");
     t.match(page, { status: 404, text: /Nobody has published a status page at this address yet\./ }, why);
@@ -162,7 +229,11 @@ t.test("without a published page there is nothing, and it says so", async (t) =>
   await publish(stranger.orgId);
   await check("one of another organisation");
   await publish(ctx.orgId);
-  visited = { ...system, sql: new Proxy(sql, {}), config: { ...system.config, tenancy: { ...system.config.tenancy, path_based_public_routes: false } } as Config };
+  visited = {
+    ...system,
+    sql: new Proxy(sql, {}),
+    config: { ...system.config, tenancy: { ...system.config.tenancy, path_based_public_routes: false } } as Config,
+  };
   t.equal((await ask("GET", "/status")).status, 404, "one that has no path");
 });
 
@@ -182,10 +253,16 @@ t.test("a crowd makes one computation in ten seconds, and sees the last good pag
     },
   });
   visited = { ...system, sql: watched };
-  const crowd = async (size: number) => (await Promise.all(Array.from({ length: size }, () => ask("GET", "/api/public/v1/status")))).map((answer) => answer.status);
+  const crowd = async (size: number) =>
+    (await Promise.all(Array.from({ length: size }, () => ask("GET", "/api/public/v1/status")))).map(
+      (answer) => answer.status,
+    );
 
   fail = true;
-  t.match(await ask("GET", "/api/public/v1/status"), { status: 503, body: { error: { code: "STATUS_DATA_UNAVAILABLE" } } });
+  t.match(await ask("GET", "/api/public/v1/status"), {
+    status: 503,
+    body: { error: { code: "STATUS_DATA_UNAVAILABLE" } },
+  });
   const page = await ask("GET", "/status");
   t.match(page, { status: 503, text: /The status is not available/ });
   t.equal(page.headers.get("retry-after"), "10");
@@ -247,7 +324,10 @@ t.test("the page as HTML", async (t) => {
   t.match(text, /<meta name="robots" content="noindex">/);
   t.match(text, /We <strong>care<\/strong>\. &lt;script&gt;x&lt;\/script&gt;/);
   t.match(text, /Major System Outage/);
-  t.match(text, /&lt;b&gt;Shop&lt;\/b&gt; is affected since <time datetime="2026-11-20T12:22:00.000Z" data-as="clock" title="2026-11-20 12:22:00 UTC">12:22 UTC<\/time>/);
+  t.match(
+    text,
+    /&lt;b&gt;Shop&lt;\/b&gt; is affected since <time datetime="2026-11-20T12:22:00.000Z" data-as="clock" title="2026-11-20 12:22:00 UTC">12:22 UTC<\/time>/,
+  );
   t.match(text, /Checked <time [^>]*>12 s ago<\/time>/);
   t.match(text, /Payments &lt;fail&gt;/);
   t.match(text, /Line one\n&lt;img src=x&gt;/);
@@ -259,5 +339,8 @@ t.test("the page as HTML", async (t) => {
   const fragment = await ask("GET", "/status?fragment=1");
   t.match(fragment, { status: 200, text: /Major System Outage/ });
   t.notMatch(fragment.text, /<html|<header|<footer|Powered by/);
-  t.match(await ask("GET", `/status/incidents/${incident}`), { status: 200, text: /Payments &lt;fail&gt;[\s\S]*Identified/ });
+  t.match(await ask("GET", `/status/incidents/${incident}`), {
+    status: 200,
+    text: /Payments &lt;fail&gt;[\s\S]*Identified/,
+  });
 });

@@ -13,7 +13,12 @@ export interface IncidentSpanRow {
 }
 
 /** Incidents of the components of a page that touch the time since `since`. Those that proved to be none are left out. */
-export async function selectIncidentSpans(sql: Db, orgId: string, pageId: string, since: Date): Promise<IncidentSpanRow[]> {
+export async function selectIncidentSpans(
+  sql: Db,
+  orgId: string,
+  pageId: string,
+  since: Date,
+): Promise<IncidentSpanRow[]> {
   return await sql<IncidentSpanRow[]>`
     select i.target_id, i.started_at, i.ended_at, i.severity, i.peak_impact
     from incidents i join status_page_components c on c.target_id = i.target_id
@@ -31,7 +36,11 @@ export interface PublicIncidentRow {
   public_description: string | null;
   started_at: Date;
   ended_at: Date | null;
-  updates: { phase: "investigating" | "identified" | "monitoring" | "resolved" | "postmortem"; message: string; created_at: string }[];
+  updates: {
+    phase: "investigating" | "identified" | "monitoring" | "resolved" | "postmortem";
+    message: string;
+    created_at: string;
+  }[];
 }
 
 const columns = (sql: Db) => sql`
@@ -40,7 +49,13 @@ const columns = (sql: Db) => sql`
     from incident_updates u where u.incident_id = i.id), '[]') as updates`;
 
 /** Open incidents of the components of a page, and at most `limit` of those that ended since `since`: open ones first, newest first. */
-export async function selectPublicIncidents(sql: Db, orgId: string, pageId: string, since: Date, limit: number): Promise<PublicIncidentRow[]> {
+export async function selectPublicIncidents(
+  sql: Db,
+  orgId: string,
+  pageId: string,
+  since: Date,
+  limit: number,
+): Promise<PublicIncidentRow[]> {
   return await sql<PublicIncidentRow[]>`
     select ${columns(sql)}
     from incidents i join status_page_components c on c.target_id = i.target_id join targets t on t.id = i.target_id
@@ -49,7 +64,12 @@ export async function selectPublicIncidents(sql: Db, orgId: string, pageId: stri
 }
 
 /** One incident of a component of the page, however long ago. */
-export async function selectPublicIncident(sql: Db, orgId: string, pageId: string, id: string): Promise<PublicIncidentRow | null> {
+export async function selectPublicIncident(
+  sql: Db,
+  orgId: string,
+  pageId: string,
+  id: string,
+): Promise<PublicIncidentRow | null> {
   const [row] = await sql<PublicIncidentRow[]>`
     select ${columns(sql)}
     from incidents i join status_page_components c on c.target_id = i.target_id join targets t on t.id = i.target_id

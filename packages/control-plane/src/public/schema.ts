@@ -8,7 +8,10 @@ import { componentStates } from "./states.ts";
  * has no field to slip through.
  */
 
-const ComponentStateSchema = Type.Enum([...componentStates], { description: "How it reads to visitors; maintenance goes before trouble", examples: ["operational"] });
+const ComponentStateSchema = Type.Enum([...componentStates], {
+  description: "How it reads to visitors; maintenance goes before trouble",
+  examples: ["operational"],
+});
 
 const exact = { additionalProperties: false };
 
@@ -27,7 +30,12 @@ export const PublicComponent = Type.Object(
     name: Type.String({ description: "As visitors read it", examples: ["Checkout"] }),
     description: nullable(Type.String({ description: "A line below the name", examples: ["Cart and payment"] })),
     status: ComponentStateSchema,
-    uptime_pct: nullable(Type.Number({ description: "Share of the runs of the days shown that found it up or degraded, percent; null without any run", examples: [99.98] })),
+    uptime_pct: nullable(
+      Type.Number({
+        description: "Share of the runs of the days shown that found it up or degraded, percent; null without any run",
+        examples: [99.98],
+      }),
+    ),
     history: Type.Array(DayCell, { description: "90 UTC days, oldest first" }),
   },
   exact,
@@ -36,7 +44,9 @@ export type PublicComponent = Static<typeof PublicComponent>;
 
 const PublicUpdate = Type.Object(
   {
-    phase: Type.Enum(["investigating", "identified", "monitoring", "resolved", "postmortem"], { description: "How far the operators are" }),
+    phase: Type.Enum(["investigating", "identified", "monitoring", "resolved", "postmortem"], {
+      description: "How far the operators are",
+    }),
     message: Type.String({ description: "What the operators say", examples: ["We have found the cause."] }),
     created_at: Timestamp,
   },
@@ -46,12 +56,20 @@ const PublicUpdate = Type.Object(
 export const PublicIncident = Type.Object(
   {
     id: Id,
-    title: Type.String({ description: "As the operators wrote it, or the component and what happened to it", examples: ["Checkout unavailable"] }),
+    title: Type.String({
+      description: "As the operators wrote it, or the component and what happened to it",
+      examples: ["Checkout unavailable"],
+    }),
     description: nullable(Type.String()),
     state: Type.Enum(["open", "closed"], { description: "Whether it goes on" }),
-    status: Type.Enum(["degraded", "partial_outage", "major_outage"], { description: "How the component reads because of it now; at its worst once it has ended" }),
+    status: Type.Enum(["degraded", "partial_outage", "major_outage"], {
+      description: "How the component reads because of it now; at its worst once it has ended",
+    }),
     severity: Type.Enum([...severities], { description: "How bad it is", examples: ["major"] }),
-    component: Type.Object({ id: Id, name: Type.String({ description: "As visitors read it", examples: ["Checkout"] }) }, { ...exact, description: "What it is about" }),
+    component: Type.Object(
+      { id: Id, name: Type.String({ description: "As visitors read it", examples: ["Checkout"] }) },
+      { ...exact, description: "What it is about" },
+    ),
     started_at: Timestamp,
     ended_at: nullable(Timestamp),
     duration_secs: nullable(Type.Integer({ description: "Null while it lasts" })),
@@ -71,7 +89,10 @@ const PublicMaintenance = Type.Object(
     description: nullable(Type.String({ description: "More about it", examples: ["The shop is read-only."] })),
     starts_at: Timestamp,
     ends_at: Timestamp,
-    components: Type.Array(Type.Object({ id: Id, name: Type.String({ description: "As visitors read it", examples: ["Checkout"] }) }, exact), { description: "What it touches" }),
+    components: Type.Array(
+      Type.Object({ id: Id, name: Type.String({ description: "As visitors read it", examples: ["Checkout"] }) }, exact),
+      { description: "What it touches" },
+    ),
   },
   exact,
 );
@@ -79,7 +100,10 @@ const PublicMaintenance = Type.Object(
 export const PublicStatus = Type.Object(
   {
     overall: Type.Object(
-      { state: ComponentStateSchema, label: Type.String({ description: "The banner", examples: ["All Systems Operational"] }) },
+      {
+        state: ComponentStateSchema,
+        label: Type.String({ description: "The banner", examples: ["All Systems Operational"] }),
+      },
       { ...exact, description: "The worst of all components" },
     ),
     generated_at: Timestamp,
@@ -94,7 +118,12 @@ export const PublicStatus = Type.Object(
     groups: Type.Array(
       Type.Object(
         {
-          name: nullable(Type.String({ description: "Null for the components without a group, which come last", examples: ["Shop"] })),
+          name: nullable(
+            Type.String({
+              description: "Null for the components without a group, which come last",
+              examples: ["Shop"],
+            }),
+          ),
           components: Type.Array(PublicComponent, { description: "In their order" }),
         },
         exact,
@@ -116,7 +145,9 @@ export const ComponentHistory = Type.Object(
     name: Type.String({ description: "As visitors read it", examples: ["Checkout"] }),
     status: ComponentStateSchema,
     days: Type.Integer({ description: "How many days the history has", examples: [90] }),
-    uptime_pct: nullable(Type.Number({ description: "Over these days, percent; null without any run", examples: [99.98] })),
+    uptime_pct: nullable(
+      Type.Number({ description: "Over these days, percent; null without any run", examples: [99.98] }),
+    ),
     history: Type.Array(DayCell, { description: "Oldest first" }),
   },
   { ...exact, title: "ComponentHistory", description: "How a component was, day by day" },

@@ -20,7 +20,11 @@ function cacheOf(system: System): LastGoodCache<{ served: ServedStatus | null }>
       patienceMs: 5000,
       max: 1000,
       clock: system.clock,
-      onFallback: (error) => system.log.warn({ reason: error instanceof Error ? error.message : String(error) }, "the status page is served from its last good copy"),
+      onFallback: (error) =>
+        system.log.warn(
+          { reason: error instanceof Error ? error.message : String(error) },
+          "the status page is served from its last good copy",
+        ),
     });
     caches.set(system.sql, cache);
   }
@@ -32,7 +36,9 @@ function cacheOf(system: System): LastGoodCache<{ served: ServedStatus | null }>
  * Throws STATUS_PAGE_NOT_FOUND when none is published, STATUS_DATA_UNAVAILABLE when there is no copy to fall back to.
  */
 export async function servedStatus(system: Visit): Promise<ServedStatus> {
-  const { served } = await cacheOf(system).get(system.pageSlug ?? "/status", async () => ({ served: await computeStatus(system) }));
+  const { served } = await cacheOf(system).get(system.pageSlug ?? "/status", async () => ({
+    served: await computeStatus(system),
+  }));
   if (served === null) throw new AppError("STATUS_PAGE_NOT_FOUND", "No status page is published here.");
   return served;
 }
@@ -49,11 +55,21 @@ export async function componentHistory(system: Visit, id: string, days: number):
   if (component === undefined) throw new AppError("COMPONENT_NOT_FOUND", "There is no such component on this page.");
   const history = component.history.slice(-days);
   const counts = history.flatMap((cell) => runs.get(id)?.get(cell.date) ?? []);
-  return { id: component.id, name: component.name, status: component.status, days, uptime_pct: shownPct(uptimePct(sum(counts))), history };
+  return {
+    id: component.id,
+    name: component.name,
+    status: component.status,
+    days,
+    uptime_pct: shownPct(uptimePct(sum(counts))),
+    history,
+  };
 }
 
 /** Open incidents and those of the last 30 days, open ones first, newest first. */
-export async function listPublicIncidents(system: Visit, { limit, offset }: { limit: number; offset: number }): Promise<Page<PublicIncident>> {
+export async function listPublicIncidents(
+  system: Visit,
+  { limit, offset }: { limit: number; offset: number },
+): Promise<Page<PublicIncident>> {
   const { status } = await servedStatus(system);
   const all = [...status.active_incidents, ...status.recent_incidents];
   return { items: all.slice(offset, offset + limit), total: all.length, limit, offset };
@@ -70,4 +86,5 @@ export async function publicIncident(system: Visit, id: string): Promise<PublicI
 }
 
 /** The components of all groups in order. */
-export const componentsOf = (status: PublicStatus): PublicComponent[] => status.groups.flatMap((group) => group.components);
+export const componentsOf = (status: PublicStatus): PublicComponent[] =>
+  status.groups.flatMap((group) => group.components);

@@ -11,8 +11,14 @@ t.test("how states are named and which one wins", async (t) => {
   t.strictSame(banner(["operational", "operational"]), { state: "operational", label: "All Systems Operational" });
   t.strictSame(banner(["operational", "maintenance"]), { state: "maintenance", label: "Maintenance in progress" });
   t.strictSame(banner(["degraded", "maintenance"]), { state: "degraded", label: "Minor Service Disruption" });
-  t.strictSame(banner(["degraded", "partial_outage", "operational"]), { state: "partial_outage", label: "Partial System Outage" });
-  t.strictSame(banner(["maintenance", "major_outage", "no_data"]), { state: "major_outage", label: "Major System Outage" });
+  t.strictSame(banner(["degraded", "partial_outage", "operational"]), {
+    state: "partial_outage",
+    label: "Partial System Outage",
+  });
+  t.strictSame(banner(["maintenance", "major_outage", "no_data"]), {
+    state: "major_outage",
+    label: "Major System Outage",
+  });
   t.strictSame(banner(["no_data", "operational"]), { state: "operational", label: "All Systems Operational" });
   t.strictSame(banner(["no_data", "no_data"]), { state: "no_data", label: "No Monitoring Data" });
   t.strictSame(banner([]), { state: "no_data", label: "No Monitoring Data" });
@@ -38,9 +44,19 @@ t.test("how states are named and which one wins", async (t) => {
 t.test("the cells of days", async (t) => {
   const midnight = Date.UTC(2026, 10, 20);
   const all = new Set(["2026-11-18", "2026-11-19", "2026-11-20"]);
-  const cells = (incidents: IncidentSpan[], options: { checked?: Set<string>; maintenance?: { start: number; end: number | null }[] } = {}) =>
-    dayCells(noon, 3, { incidents, maintenance: options.maintenance ?? [], checkedDays: options.checked ?? all }).map((cell) => [cell.state, cell.downtime_secs]);
-  const major = (start: number, end: number | null, impact: IncidentSpan["impact"] = "major_outage"): IncidentSpan => ({ start, end, severity: "major", impact });
+  const cells = (
+    incidents: IncidentSpan[],
+    options: { checked?: Set<string>; maintenance?: { start: number; end: number | null }[] } = {},
+  ) =>
+    dayCells(noon, 3, { incidents, maintenance: options.maintenance ?? [], checkedDays: options.checked ?? all }).map(
+      (cell) => [cell.state, cell.downtime_secs],
+    );
+  const major = (start: number, end: number | null, impact: IncidentSpan["impact"] = "major_outage"): IncidentSpan => ({
+    start,
+    end,
+    severity: "major",
+    impact,
+  });
 
   t.strictSame(
     dayCells(noon, 3, { incidents: [], maintenance: [], checkedDays: all }).map((cell) => cell.date),
@@ -99,7 +115,10 @@ t.test("the cells of days", async (t) => {
     "slow is not down",
   );
   t.strictSame(
-    cells([major(noon - 2 * hour, noon - hour, "partial_outage"), { start: noon - minute, end: noon, severity: "critical", impact: "partial_outage" }]),
+    cells([
+      major(noon - 2 * hour, noon - hour, "partial_outage"),
+      { start: noon - minute, end: noon, severity: "critical", impact: "partial_outage" },
+    ]),
     [
       ["operational", 0],
       ["operational", 0],
@@ -125,15 +144,33 @@ t.test("the cells of days", async (t) => {
 
 t.test("a computation that hangs does not keep visitors who have a copy waiting", async (t) => {
   const fallbacks: unknown[] = [];
-  const cache = new LastGoodCache<{ n: number }>({ freshMs: 10_000, lastGoodMs: 60_000, patienceMs: 20, max: 10, clock, onFallback: (error) => fallbacks.push(error) });
+  const cache = new LastGoodCache<{ n: number }>({
+    freshMs: 10_000,
+    lastGoodMs: 60_000,
+    patienceMs: 20,
+    max: 10,
+    clock,
+    onFallback: (error) => fallbacks.push(error),
+  });
   t.strictSame(await cache.get("a", async () => ({ n: 1 })), { n: 1 });
   clock.at += 10_001;
   t.strictSame(await cache.get("a", () => sleep(200, { n: 2 })), { n: 1 });
   t.match(fallbacks, [/no answer within 20 ms/]);
   await sleep(250);
   clock.at += 10_001;
-  t.strictSame(await cache.get("a", async () => Promise.reject(new Error("away"))), { n: 2 }, "what came late is the newer copy");
-  const none = new LastGoodCache<{ n: number }>({ freshMs: 10, lastGoodMs: 0, patienceMs: 20, max: 10, clock, onFallback: () => {} });
+  t.strictSame(
+    await cache.get("a", async () => Promise.reject(new Error("away"))),
+    { n: 2 },
+    "what came late is the newer copy",
+  );
+  const none = new LastGoodCache<{ n: number }>({
+    freshMs: 10,
+    lastGoodMs: 0,
+    patienceMs: 20,
+    max: 10,
+    clock,
+    onFallback: () => {},
+  });
   await none.get("a", async () => ({ n: 1 }));
   clock.at += 11;
   await t.rejects(
@@ -147,10 +184,16 @@ t.test("the Markdown of the about text", async (t) => {
     ["One\ntwo\n\nThree", "<p>One<br>two</p><p>Three</p>"],
     ["- a\n- **b**", "<ul><li>a</li><li><strong>b</strong></li></ul>"],
     ["*em* **strong** `a*b*c`", "<p><em>em</em> <strong>strong</strong> <code>a*b*c</code></p>"],
-    ["[us](https://a.test/?x=1&y=*2*)", '<p><a href="https://a.test/?x=1&amp;y=*2*" rel="nofollow noopener">us</a></p>'],
+    [
+      "[us](https://a.test/?x=1&y=*2*)",
+      '<p><a href="https://a.test/?x=1&amp;y=*2*" rel="nofollow noopener">us</a></p>',
+    ],
     ["[x](javascript:alert(1)) [y](//a.test)", "<p>[x](javascript:alert(1)) [y](//a.test)</p>"],
     ['<a href="x">&', "<p>&lt;a href=&quot;x&quot;&gt;&amp;</p>"],
-    ['[a](https://a.test/"onmouseover="x)', '<p><a href="https://a.test/&quot;onmouseover=&quot;x" rel="nofollow noopener">a</a></p>'],
+    [
+      '[a](https://a.test/"onmouseover="x)',
+      '<p><a href="https://a.test/&quot;onmouseover=&quot;x" rel="nofollow noopener">a</a></p>',
+    ],
     ["2 * 3 * 4 ** 5", "<p>2 * 3 * 4 ** 5</p>"],
     ["  \n\n ", ""],
   ];

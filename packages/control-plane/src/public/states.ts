@@ -2,11 +2,25 @@ import type { Impact, Severity } from "../incidents/schema.ts";
 import type { MonitorStatus } from "../targets/schema.ts";
 
 /** How a component reads to a visitor. */
-export const componentStates = ["operational", "degraded", "partial_outage", "major_outage", "maintenance", "no_data"] as const;
+export const componentStates = [
+  "operational",
+  "degraded",
+  "partial_outage",
+  "major_outage",
+  "maintenance",
+  "no_data",
+] as const;
 export type ComponentState = (typeof componentStates)[number];
 
 /** Worst last. An outage outranks planned work elsewhere on the page; on one component maintenance has already replaced the outage. */
-const ranking: readonly ComponentState[] = ["no_data", "operational", "maintenance", "degraded", "partial_outage", "major_outage"];
+const ranking: readonly ComponentState[] = [
+  "no_data",
+  "operational",
+  "maintenance",
+  "degraded",
+  "partial_outage",
+  "major_outage",
+];
 const rank = (state: ComponentState): number => ranking.indexOf(state);
 
 /** The worst of the states; `no_data` of none. */
@@ -39,7 +53,11 @@ export function incidentState(severity: Severity, impact: Impact): "degraded" | 
 }
 
 /** A component's state now: maintenance before everything, then its open incident, then whether there is live data at all. */
-export function componentState(now: { inMaintenance: boolean; incident: { severity: Severity; impact: Impact } | null; status: MonitorStatus }): ComponentState {
+export function componentState(now: {
+  inMaintenance: boolean;
+  incident: { severity: Severity; impact: Impact } | null;
+  status: MonitorStatus;
+}): ComponentState {
   if (now.inMaintenance) return "maintenance";
   if (now.incident !== null) return incidentState(now.incident.severity, now.incident.impact);
   return now.status === "unknown" ? "no_data" : "operational";
@@ -72,13 +90,22 @@ const dayMs = 86_400_000;
  * The cells of the last `days` UTC days up to that of `now`, oldest first. A day reads as the worst that its incidents
  * reached; a maintenance window on it replaces that, and a day that is not in `checkedDays` is without data.
  */
-export function dayCells(now: number, days: number, history: { incidents: readonly IncidentSpan[]; maintenance: readonly Span[]; checkedDays: ReadonlySet<string> }): DayCell[] {
+export function dayCells(
+  now: number,
+  days: number,
+  history: { incidents: readonly IncidentSpan[]; maintenance: readonly Span[]; checkedDays: ReadonlySet<string> },
+): DayCell[] {
   const today = Math.floor(now / dayMs) * dayMs;
   return Array.from({ length: days }, (_, index) => {
-    const day: Span & { end: number } = { start: today - (days - 1 - index) * dayMs, end: Math.min(today - (days - 2 - index) * dayMs, now) };
+    const day: Span & { end: number } = {
+      start: today - (days - 1 - index) * dayMs,
+      end: Math.min(today - (days - 2 - index) * dayMs, now),
+    };
     const date = new Date(day.start).toISOString().slice(0, 10);
     const own = history.incidents.filter((incident) => touches(incident, day));
-    const downtime = own.filter((incident) => incident.severity !== "minor").reduce((total, incident) => total + overlap(incident, day), 0);
+    const downtime = own
+      .filter((incident) => incident.severity !== "minor")
+      .reduce((total, incident) => total + overlap(incident, day), 0);
     return { date, state: dayState(date, day, own, history), downtime_secs: Math.round(downtime / 1000) };
   });
 }
@@ -95,6 +122,8 @@ function dayState(
 }
 
 /** An incident that began and ended in the same moment still touches its day. */
-const touches = (span: Span, day: Span & { end: number }): boolean => span.start < day.end && (span.end === null || span.end > day.start || span.start >= day.start);
+const touches = (span: Span, day: Span & { end: number }): boolean =>
+  span.start < day.end && (span.end === null || span.end > day.start || span.start >= day.start);
 
-const overlap = (span: Span, day: Span & { end: number }): number => Math.max(0, Math.min(span.end ?? day.end, day.end) - Math.max(span.start, day.start));
+const overlap = (span: Span, day: Span & { end: number }): number =>
+  Math.max(0, Math.min(span.end ?? day.end, day.end) - Math.max(span.start, day.start));

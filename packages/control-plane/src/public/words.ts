@@ -27,8 +27,19 @@ function dayTitle(cell: DayCell): string {
 
 /** The days of a component as a row of cells, oldest first, each with its title. A path is the shortest way to write a cell: the page has ninety per component. */
 export function dayStrip(component: PublicComponent): Markup {
-  const cells = component.history.map((cell, at) => html`<path class="c-${looks[cell.state].cell}" d="M${at * 8} 0h6v28h-6z"><title>${dayTitle(cell)}</title></path>`);
-  return html`<svg class="strip" viewBox="0 0 ${component.history.length * 8 - 2} 28" preserveAspectRatio="none" role="img" aria-label="${stripWords(component)}">${cells}</svg>`;
+  const cells = component.history.map(
+    (cell, at) =>
+      html`<path class="c-${looks[cell.state].cell}" d="M${at * 8} 0h6v28h-6z"><title>${dayTitle(cell)}</title></path>`,
+  );
+  return html`<svg
+    class="strip"
+    viewBox="0 0 ${component.history.length * 8 - 2} 28"
+    preserveAspectRatio="none"
+    role="img"
+    aria-label="${stripWords(component)}"
+  >
+    ${cells}
+  </svg>`;
 }
 
 /** What the strip says for those who do not see it. */
@@ -45,7 +56,10 @@ export function affected(incidents: readonly PublicIncident[]): { sentence: stri
   if (incidents.length === 0) return null;
   const names = [...new Set(incidents.map((incident) => incident.component.name))];
   const shown = names.length > 3 ? [...names.slice(0, 2), plural(names.length - 2, "more component")] : names;
-  return { sentence: `${list(shown)} ${names.length === 1 ? "is affected" : "are affected, the first"}`, since: incidents.map((incident) => incident.started_at).sort()[0]! };
+  return {
+    sentence: `${list(shown)} ${names.length === 1 ? "is affected" : "are affected, the first"}`,
+    since: incidents.map((incident) => incident.started_at).sort()[0]!,
+  };
 }
 
 /** The line under the banner while nothing is wrong: what was looked at. */

@@ -13,12 +13,21 @@ export interface RegionRow {
 
 const columns = (sql: Db) => sql`id, name, location, enabled, created_at, updated_at`;
 
-export async function selectRegions(sql: Db, onlyEnabled: boolean, limit: number, offset: number): Promise<RegionRow[]> {
-  return await sql<RegionRow[]>`select ${columns(sql)} from regions where enabled or not ${onlyEnabled} order by created_at, id limit ${limit} offset ${offset}`;
+export async function selectRegions(
+  sql: Db,
+  onlyEnabled: boolean,
+  limit: number,
+  offset: number,
+): Promise<RegionRow[]> {
+  return await sql<
+    RegionRow[]
+  >`select ${columns(sql)} from regions where enabled or not ${onlyEnabled} order by created_at, id limit ${limit} offset ${offset}`;
 }
 
 export async function countRegions(sql: Db, onlyEnabled: boolean): Promise<number> {
-  const [row] = await sql<{ count: number }[]>`select count(*)::int as count from regions where enabled or not ${onlyEnabled}`;
+  const [row] = await sql<
+    { count: number }[]
+  >`select count(*)::int as count from regions where enabled or not ${onlyEnabled}`;
   return row!.count;
 }
 
@@ -29,19 +38,27 @@ export async function selectRegion(sql: Db, id: string): Promise<RegionRow | nul
 
 /** The enabled ones among `ids`, which nobody deletes before the transaction ends. */
 export async function keepEnabledRegions(sql: Db, ids: readonly string[]): Promise<string[]> {
-  const rows = await sql<{ id: string }[]>`select id from regions where enabled and id = any(${[...ids]}::text[]) order by id for key share`;
+  const rows = await sql<
+    { id: string }[]
+  >`select id from regions where enabled and id = any(${[...ids]}::text[]) order by id for key share`;
   return rows.map((row) => row.id);
 }
 
 /** Null when the id is taken. */
-export async function insertRegion(sql: Db, row: { id: string; name: string; location: string | null; now: Date }): Promise<RegionRow | null> {
+export async function insertRegion(
+  sql: Db,
+  row: { id: string; name: string; location: string | null; now: Date },
+): Promise<RegionRow | null> {
   const [inserted] = await sql<RegionRow[]>`
     insert into regions (id, name, location, created_at, updated_at) values (${row.id}, ${row.name}, ${row.location}, ${row.now}, ${row.now})
     on conflict (id) do nothing returning ${columns(sql)}`;
   return inserted ?? null;
 }
 
-export async function updateRegion(sql: Db, row: { id: string; name: string; location: string | null; enabled: boolean; now: Date }): Promise<RegionRow | null> {
+export async function updateRegion(
+  sql: Db,
+  row: { id: string; name: string; location: string | null; enabled: boolean; now: Date },
+): Promise<RegionRow | null> {
   const [updated] = await sql<RegionRow[]>`
     update regions set name = ${row.name}, location = ${row.location}, enabled = ${row.enabled}, updated_at = ${row.now} where id = ${row.id} returning ${columns(sql)}`;
   return updated ?? null;

@@ -1,22 +1,49 @@
 import Type, { type Static } from "typebox";
 import { nullable, PageOf, Timestamp } from "../http/wire.ts";
 
-const RegionId = Type.String({ pattern: "^[a-z0-9-]{1,40}$", description: "a-z, 0-9 and -, at most 40", examples: ["frankfurt"] });
-const Name = Type.String({ minLength: 1, maxLength: 100, pattern: "\\S", description: "As people read it", examples: ["Frankfurt"] });
-const Location = nullable(Type.String({ maxLength: 100, description: "Where it is, in words; null when nobody has said it", examples: ["Germany"] }));
+const RegionId = Type.String({
+  pattern: "^[a-z0-9-]{1,40}$",
+  description: "a-z, 0-9 and -, at most 40",
+  examples: ["frankfurt"],
+});
+const Name = Type.String({
+  minLength: 1,
+  maxLength: 100,
+  pattern: "\\S",
+  description: "As people read it",
+  examples: ["Frankfurt"],
+});
+const Location = nullable(
+  Type.String({
+    maxLength: 100,
+    description: "Where it is, in words; null when nobody has said it",
+    examples: ["Germany"],
+  }),
+);
 const shown = { name: Type.String({ description: "As people read it", examples: ["Frankfurt"] }), location: Location };
 
 /** `{id}` of a region in a path. */
-export const RegionParam = Type.Object({ id: Type.String({ description: "Id of the region", examples: ["frankfurt"] }) });
+export const RegionParam = Type.Object({
+  id: Type.String({ description: "Id of the region", examples: ["frankfurt"] }),
+});
 
 /** A region as tenants see it. */
-export const ProbeRegion = Type.Object({ id: RegionId, ...shown }, { additionalProperties: false, title: "ProbeRegion", description: "A region that probes" });
+export const ProbeRegion = Type.Object(
+  { id: RegionId, ...shown },
+  { additionalProperties: false, title: "ProbeRegion", description: "A region that probes" },
+);
 export type ProbeRegion = Static<typeof ProbeRegion>;
 export const ProbeRegionPage = PageOf(ProbeRegion);
 
 /** A region as operators see it. */
 export const Region = Type.Object(
-  { id: RegionId, ...shown, enabled: Type.Boolean({ description: "False: nothing is probed from it" }), created_at: Timestamp, updated_at: Timestamp },
+  {
+    id: RegionId,
+    ...shown,
+    enabled: Type.Boolean({ description: "False: nothing is probed from it" }),
+    created_at: Timestamp,
+    updated_at: Timestamp,
+  },
   { additionalProperties: false, title: "Region", description: "A place to probe from" },
 );
 export type Region = Static<typeof Region>;
@@ -28,7 +55,11 @@ export const RegionCreate = Type.Object(
 );
 export type RegionCreate = Static<typeof RegionCreate>;
 export const RegionPatch = Type.Object(
-  { name: Type.Optional(Name), location: Type.Optional(Location), enabled: Type.Optional(Type.Boolean({ description: "False: nothing is probed from it" })) },
+  {
+    name: Type.Optional(Name),
+    location: Type.Optional(Location),
+    enabled: Type.Optional(Type.Boolean({ description: "False: nothing is probed from it" })),
+  },
   { additionalProperties: false, title: "RegionPatch", description: "Fields to change; those left out stay" },
 );
 export type RegionPatch = Static<typeof RegionPatch>;

@@ -10,8 +10,16 @@ const notFound = () => new AppError("REGION_NOT_FOUND", "There is no such region
 /** The regions that a target can be probed from. */
 export async function listProbeRegions(ctx: Ctx, input: { limit: number; offset: number }): Promise<Page<ProbeRegion>> {
   requireScope(ctx, "targets:read");
-  const [rows, total] = await Promise.all([queries.selectRegions(ctx.sql, true, input.limit, input.offset), queries.countRegions(ctx.sql, true)]);
-  return { items: rows.map(({ id, name, location }) => ({ id, name, location })), total, limit: input.limit, offset: input.offset };
+  const [rows, total] = await Promise.all([
+    queries.selectRegions(ctx.sql, true, input.limit, input.offset),
+    queries.countRegions(ctx.sql, true),
+  ]);
+  return {
+    items: rows.map(({ id, name, location }) => ({ id, name, location })),
+    total,
+    limit: input.limit,
+    offset: input.offset,
+  };
 }
 
 const present = (row: queries.RegionRow): Region => ({
@@ -25,7 +33,10 @@ const present = (row: queries.RegionRow): Region => ({
 
 /** Every region of the instance, oldest first. For operators. */
 export async function listRegions(system: System, input: { limit: number; offset: number }): Promise<Page<Region>> {
-  const [rows, total] = await Promise.all([queries.selectRegions(system.sql, false, input.limit, input.offset), queries.countRegions(system.sql, false)]);
+  const [rows, total] = await Promise.all([
+    queries.selectRegions(system.sql, false, input.limit, input.offset),
+    queries.countRegions(system.sql, false),
+  ]);
   return { items: rows.map(present), total, limit: input.limit, offset: input.offset };
 }
 
@@ -47,7 +58,12 @@ export async function enabledRegionIds(system: System, ids: readonly string[]): 
 
 /** Makes a region; targets made from now on are probed from it. For operators. */
 export async function createRegion(system: System, input: RegionCreate): Promise<Region> {
-  const row = await queries.insertRegion(system.sql, { id: input.id, name: input.name.trim(), location: input.location ?? null, now: new Date(system.clock.now()) });
+  const row = await queries.insertRegion(system.sql, {
+    id: input.id,
+    name: input.name.trim(),
+    location: input.location ?? null,
+    now: new Date(system.clock.now()),
+  });
   if (row === null) throw new AppError("REGION_ID_TAKEN", `There is a region "${input.id}" already.`, { field: "/id" });
   return present(row);
 }
@@ -76,7 +92,9 @@ export async function deleteRegion(system: System, id: string): Promise<void> {
   } catch (error) {
     // foreign_key_violation
     if (error instanceof postgres.PostgresError && error.code === "23503") {
-      throw new AppError("RESOURCE_IN_USE", "Targets or agents are still in this region. Move or delete them first.", { cause: error });
+      throw new AppError("RESOURCE_IN_USE", "Targets or agents are still in this region. Move or delete them first.", {
+        cause: error,
+      });
     }
     throw error;
   }

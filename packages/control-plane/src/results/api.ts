@@ -6,7 +6,13 @@ import { CheckResultPage, IncidentPeriodPage, LatencySeries, RegionLatency, Upti
 import * as service from "./service.ts";
 
 const region = Type.Optional(Type.String({ maxLength: 40, description: "Only this region", examples: ["frankfurt"] }));
-const shared = { door: "tenant", scope: "targets:read", tag: "Results", params: IdParam, errors: ["TARGET_NOT_FOUND", "BAD_TIME_RANGE"] } as const;
+const shared = {
+  door: "tenant",
+  scope: "targets:read",
+  tag: "Results",
+  params: IdParam,
+  errors: ["TARGET_NOT_FOUND", "BAD_TIME_RANGE"],
+} as const;
 
 /** What was found: results and what is computed from them. */
 export const resultRoutes: Route[] = [
@@ -15,7 +21,8 @@ export const resultRoutes: Route[] = [
     method: "GET",
     path: "/api/v1/targets/{id}/results",
     summary: "List results",
-    description: "Newest first. Runs that were throttled or failed inside the agent are listed, and count neither in uptime nor in latency.",
+    description:
+      "Newest first. Runs that were throttled or failed inside the agent are listed, and count neither in uptime nor in latency.",
     query: Type.Object({ ...rangeQuery, region, ...paging(1000, 10_000) }),
     replies: { 200: CheckResultPage },
     handle: async ({ ctx, params, query }) => ok(await service.listResults(ctx, params.id, query)),
@@ -56,7 +63,11 @@ export const resultRoutes: Route[] = [
     summary: "List incident periods",
     description:
       "Newest first. A period is a contiguous run of down or error results of a region, in slot order; an up result ends it, and bad runs after that are another period. Degraded results neither start, end nor split a period and are not counted, nor are runs that were skipped. Periods of several regions that overlap are one. A period that reaches over an edge of the range is shown whole.",
-    query: Type.Object({ ...rangeQuery, ongoing_only: Type.Boolean({ default: false, description: "Only periods that go on" }), ...paging(100, 1000) }),
+    query: Type.Object({
+      ...rangeQuery,
+      ongoing_only: Type.Boolean({ default: false, description: "Only periods that go on" }),
+      ...paging(100, 1000),
+    }),
     replies: { 200: IncidentPeriodPage },
     handle: async ({ ctx, params, query }) => ok(await service.listPeriods(ctx, params.id, query)),
   }),

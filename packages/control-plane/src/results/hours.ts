@@ -10,7 +10,8 @@ export const resultDays = 90;
 const longMs = 60 * hourMs;
 
 /** Whether a range is answered from whole hours: it is long, or begins where single results are gone. `now` is Unix ms. */
-export const isByHour = ({ from, to }: Range, now: number): boolean => to.getTime() - from.getTime() >= longMs || from.getTime() < now - resultDays * dayMs;
+export const isByHour = ({ from, to }: Range, now: number): boolean =>
+  to.getTime() - from.getTime() >= longMs || from.getTime() < now - resultDays * dayMs;
 
 /** Where the parts of a range are read, by slot. Together they are the range, and no two of them meet. */
 export interface Sources {

@@ -10,7 +10,11 @@ export const hourOf = (atMs: number): number => Math.floor(atMs / hourMs) * hour
  * the transaction that inserts the results, with the rows that were new and the clock that the batch was accepted by; that
  * transaction has to end within 30 s, and with the clocks of replicas up to a minute apart nothing is missed.
  */
-export async function markLate(sql: Sql | TransactionSql, rows: readonly { targetId: string; scheduledAt: Date }[], nowMs: number): Promise<void> {
+export async function markLate(
+  sql: Sql | TransactionSql,
+  rows: readonly { targetId: string; scheduledAt: Date }[],
+  nowMs: number,
+): Promise<void> {
   const current = hourOf(nowMs);
   const late = new Map<string, { targetId: string; hour: number }>();
   for (const { targetId, scheduledAt } of rows) {
@@ -18,7 +22,9 @@ export async function markLate(sql: Sql | TransactionSql, rows: readonly { targe
     if (hour < current) late.set(`${targetId} ${hour}`, { targetId, hour });
   }
   if (late.size === 0) return;
-  const marks = [...late.values()].sort((a, b) => (a.targetId === b.targetId ? a.hour - b.hour : a.targetId < b.targetId ? -1 : 1));
+  const marks = [...late.values()].sort((a, b) =>
+    a.targetId === b.targetId ? a.hour - b.hour : a.targetId < b.targetId ? -1 : 1,
+  );
   // Sorted, so that two batches wait for each other instead of deadlocking. An update rather than "do nothing": it takes
   // the lock that keeps the rollup from consuming the mark before these results can be seen.
   await sql`

@@ -95,13 +95,20 @@ export const latencyOfRuns = (sql: Db, target: Fragment, from: Fragment, to: Fra
   group by s.hour, s.region`;
 
 /** The columns of latency_hourly that {@link latencyOfRuns} gives, in the order of the table. */
-export const latencyColumns = (sql: Db) => sql`hour, region, samples, total_sum, dns_sum, connect_sum, tls_sum, ttfb_sum, dns_n, connect_n, tls_n, ttfb_n, sketch`;
+export const latencyColumns = (sql: Db) =>
+  sql`hour, region, samples, total_sum, dns_sum, connect_sum, tls_sum, ttfb_sum, dns_n, connect_n, tls_n, ttfb_n, sketch`;
 
 /**
  * Latency by hour and region: hours that are summed up as they are, the rest from the results, hours that late results have
  * marked included.
  */
-export async function selectLatencyHours(sql: Db, orgId: string, target: ResultTarget, sources: Sources, region: string | null): Promise<LatencyHourRow[]> {
+export async function selectLatencyHours(
+  sql: Db,
+  orgId: string,
+  target: ResultTarget,
+  sources: Sources,
+  region: string | null,
+): Promise<LatencyHourRow[]> {
   return await sql<LatencyHourRow[]>`
     select ${latencyColumns(sql)} from latency_hourly h where ${summed(sql, orgId, target, sources, region)}
     union all

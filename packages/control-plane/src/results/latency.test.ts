@@ -35,7 +35,8 @@ function exact(values: readonly number[], share: number): number {
 }
 
 /** Within the stated error of the exact percentile; the arithmetic of two programs may add its last digit. */
-const isNear = (estimate: number, truth: number) => Math.abs(estimate - truth) <= relativeError * truth * (1 + 1e-9) + least;
+const isNear = (estimate: number, truth: number) =>
+  Math.abs(estimate - truth) <= relativeError * truth * (1 + 1e-9) + least;
 
 /** Times as a single-precision column keeps them: usual ones, the smallest, the largest, and many that are the same. */
 const times = fc.oneof(
@@ -44,31 +45,44 @@ const times = fc.oneof(
   fc.constantFrom(0, 1e-30, 0.001, 0.0011, 13.5, 13.5, 1000, 86_400_000),
 );
 
-t.test("percentiles of merged sketches are within 1 % of the exact ones, whatever was measured and in whichever order they are added", async () => {
-  const run = fc.record({ at: fc.integer({ min: 0, max: 3 * 60 - 1 }), region: fc.constantFrom("eu", "us"), total: times.map(Math.fround) });
-  await fc.assert(
-    fc.asyncProperty(fc.uniqueArray(run, { minLength: 1, maxLength: 60, selector: (it) => `${it.at} ${it.region}` }), fc.array(fc.nat()), async (runs, order) => {
-      const id = newId();
-      await addResults(
-        system,
-        id,
-        runs.map(({ at, ...rest }) => ({ at: today + at * minute, ...rest })),
-      );
-      const rows = await sql<LatencyHourRow[]>`${latencyOfRuns(sql, sql`${id}`, sql`${new Date(today)}`, sql`${new Date(today + 3 * hour)}`)}`;
-      const shuffledRows = rows.map((row, n) => ({ row, key: order[n] ?? 0 })).toSorted((a, b) => a.key - b.key);
-      const histogram = emptyHistogram();
-      for (const { row } of shuffledRows) addSketch(histogram, row.sketch);
-      const values = runs.map(({ total }) => total);
-      const shares = [0, 0.5, 0.95, 0.99, 1];
-      return (
-        rows.reduce((sum, row) => sum + row.samples, 0) === runs.length &&
-        histogram.reduce((sum, count) => sum + count, 0) === runs.length &&
-        percentiles(histogram, shares).every((estimate, n) => isNear(estimate, exact(values, shares[n]!)))
-      );
-    }),
-    { numRuns: 150 },
-  );
-});
+t.test(
+  "percentiles of merged sketches are within 1 % of the exact ones, whatever was measured and in whichever order they are added",
+  async () => {
+    const run = fc.record({
+      at: fc.integer({ min: 0, max: 3 * 60 - 1 }),
+      region: fc.constantFrom("eu", "us"),
+      total: times.map(Math.fround),
+    });
+    await fc.assert(
+      fc.asyncProperty(
+        fc.uniqueArray(run, { minLength: 1, maxLength: 60, selector: (it) => `${it.at} ${it.region}` }),
+        fc.array(fc.nat()),
+        async (runs, order) => {
+          const id = newId();
+          await addResults(
+            system,
+            id,
+            runs.map(({ at, ...rest }) => ({ at: today + at * minute, ...rest })),
+          );
+          const rows = await sql<
+            LatencyHourRow[]
+          >`${latencyOfRuns(sql, sql`${id}`, sql`${new Date(today)}`, sql`${new Date(today + 3 * hour)}`)}`;
+          const shuffledRows = rows.map((row, n) => ({ row, key: order[n] ?? 0 })).toSorted((a, b) => a.key - b.key);
+          const histogram = emptyHistogram();
+          for (const { row } of shuffledRows) addSketch(histogram, row.sketch);
+          const values = runs.map(({ total }) => total);
+          const shares = [0, 0.5, 0.95, 0.99, 1];
+          return (
+            rows.reduce((sum, row) => sum + row.samples, 0) === runs.length &&
+            histogram.reduce((sum, count) => sum + count, 0) === runs.length &&
+            percentiles(histogram, shares).every((estimate, n) => isNear(estimate, exact(values, shares[n]!)))
+          );
+        },
+      ),
+      { numRuns: 150 },
+    );
+  },
+);
 
 t.test("a sketch without a value, with one, and with many of one", async (t) => {
   t.strictSame(percentiles(emptyHistogram(), [0.5, 0.95, 0.99]), [0, 0, 0]);
@@ -79,7 +93,9 @@ t.test("a sketch without a value, with one, and with many of one", async (t) => 
     id,
     Array.from({ length: 400 }, (_, n) => ({ at: today + n, total: n === 0 ? 3000 : 20 })),
   );
-  const [row] = await sql<LatencyHourRow[]>`${latencyOfRuns(sql, sql`${id}`, sql`${new Date(today)}`, sql`${new Date(today + hour)}`)}`;
+  const [row] = await sql<
+    LatencyHourRow[]
+  >`${latencyOfRuns(sql, sql`${id}`, sql`${new Date(today)}`, sql`${new Date(today + hour)}`)}`;
   const histogram = emptyHistogram();
   addSketch(histogram, row!.sketch);
   t.equal(histogram[histogram.findIndex((count) => count > 0)], 399);
@@ -91,20 +107,39 @@ t.test("a sketch without a value, with one, and with many of one", async (t) => 
   t.strictSame(percentiles(one, [0.5, 0.99]), [least, least]);
 });
 
-t.test("a range is split into whole hours that are summed up and the rest, without a gap and without an overlap", async () => {
-  const moment = fc.integer({ min: 0, max: 500 * 60 }).map((minutes) => today + minutes * minute);
-  const wholeHour = fc.integer({ min: -10, max: 510 }).map((hours) => new Date(today + hours * hour));
-  fc.assert(
-    fc.property(moment, fc.integer({ min: 1, max: 300 * 60 }), fc.option(fc.tuple(wholeHour, wholeHour)), (from, minutes, summed) => {
-      const range = { from: new Date(from), to: new Date(from + minutes * minute) };
-      const { hours, runs } = sourcesOf(range, summed === null ? null : { from: summed[0], to: summed[1] });
-      const parts = [...runs, ...(hours === null ? [] : [hours])].toSorted((a, b) => a.from.getTime() - b.from.getTime());
-      const joined = parts.every((part, n) => part.from < part.to && (n === 0 || part.from.getTime() === parts[n - 1]!.to.getTime()));
-      const whole = hours === null || (hours.from.getTime() % hour === 0 && hours.to.getTime() % hour === 0 && hours.from >= summed![0] && hours.to <= summed![1]);
-      return joined && whole && parts[0]!.from.getTime() === from && parts.at(-1)!.to.getTime() === range.to.getTime();
-    }),
-  );
-});
+t.test(
+  "a range is split into whole hours that are summed up and the rest, without a gap and without an overlap",
+  async () => {
+    const moment = fc.integer({ min: 0, max: 500 * 60 }).map((minutes) => today + minutes * minute);
+    const wholeHour = fc.integer({ min: -10, max: 510 }).map((hours) => new Date(today + hours * hour));
+    fc.assert(
+      fc.property(
+        moment,
+        fc.integer({ min: 1, max: 300 * 60 }),
+        fc.option(fc.tuple(wholeHour, wholeHour)),
+        (from, minutes, summed) => {
+          const range = { from: new Date(from), to: new Date(from + minutes * minute) };
+          const { hours, runs } = sourcesOf(range, summed === null ? null : { from: summed[0], to: summed[1] });
+          const parts = [...runs, ...(hours === null ? [] : [hours])].toSorted(
+            (a, b) => a.from.getTime() - b.from.getTime(),
+          );
+          const joined = parts.every(
+            (part, n) => part.from < part.to && (n === 0 || part.from.getTime() === parts[n - 1]!.to.getTime()),
+          );
+          const whole =
+            hours === null ||
+            (hours.from.getTime() % hour === 0 &&
+              hours.to.getTime() % hour === 0 &&
+              hours.from >= summed![0] &&
+              hours.to <= summed![1]);
+          return (
+            joined && whole && parts[0]!.from.getTime() === from && parts.at(-1)!.to.getTime() === range.to.getTime()
+          );
+        },
+      ),
+    );
+  },
+);
 
 t.test("when a range is answered by the hour", async (t) => {
   const span = (from: number, to: number) => isByHour({ from: new Date(from), to: new Date(to) }, noon);
@@ -122,7 +157,12 @@ const every10Minutes = (from: number, to: number): SceneResult[] =>
   ]);
 
 /** The slices that the runs of `results` make when they are looked at one by one. */
-function expected(results: readonly SceneResult[], from: number, to: number, width: number): { t: number; samples: number; p50: number; p95: number; p99: number; avg: number }[] {
+function expected(
+  results: readonly SceneResult[],
+  from: number,
+  to: number,
+  width: number,
+): { t: number; samples: number; p50: number; p95: number; p99: number; avg: number }[] {
   const first = Math.floor(from / width) * width;
   const slices = new Map<number, number[]>();
   for (const { at, total = 100, status = "up", skip = false } of results) {
@@ -152,97 +192,124 @@ function same(t: Test, buckets: readonly LatencyBucket[], truth: ReturnType<type
   t.ok(
     filled.every(
       (bucket, n) =>
-        isNear(bucket.p50, truth[n]!.p50) && isNear(bucket.p95, truth[n]!.p95) && isNear(bucket.p99, truth[n]!.p99) && Math.abs(bucket.avg - truth[n]!.avg) < 0.001 * truth[n]!.avg,
+        isNear(bucket.p50, truth[n]!.p50) &&
+        isNear(bucket.p95, truth[n]!.p95) &&
+        isNear(bucket.p99, truth[n]!.p99) &&
+        Math.abs(bucket.avg - truth[n]!.avg) < 0.001 * truth[n]!.avg,
     ),
     `${what}: values`,
   );
 }
 
-t.test("7 and 30 days: the same slices before the rollup, while it works backwards, after it, and with late results", async (t) => {
-  const id = await newTarget(ctx);
-  clock.at = noon + 17 * minute;
-  const results = every10Minutes(noon - 31 * day, clock.at);
-  await addResults(ctx, id, results);
-  const spans = [
-    { ms: 7 * day, seconds: 10_080 },
-    { ms: 30 * day, seconds: 43_200 },
-  ];
-  const check = async (what: string) => {
-    for (const { ms, seconds } of spans) {
-      const from = clock.at - ms;
-      const series = await latencySeries(ctx, id, { from: iso(from) });
-      t.equal(series.bucket_seconds, seconds);
-      t.ok(series.buckets.length === 60 || series.buckets.length === 61);
-      t.ok(series.buckets.every((bucket) => bucket.t % (seconds * 1000) === 0));
-      same(t, series.buckets, expected(results, from, clock.at, seconds * 1000), `${what}, ${ms / day} d`);
-      const { regions } = await latencyByRegion(ctx, id, { from: iso(from) });
-      t.strictSame(
-        regions.map(({ region }) => region),
-        ["eu", "us"],
-      );
-      for (const { region, buckets } of regions) {
-        const own = results.filter((result) => (result.region ?? "eu") === region);
-        same(t, buckets, expected(own, from, clock.at, seconds * 1000), `${what}, ${ms / day} d, ${region}`);
-        same(t, (await latencySeries(ctx, id, { from: iso(from), region })).buckets, expected(own, from, clock.at, seconds * 1000), `${what}, ${ms / day} d, only ${region}`);
+t.test(
+  "7 and 30 days: the same slices before the rollup, while it works backwards, after it, and with late results",
+  async (t) => {
+    const id = await newTarget(ctx);
+    clock.at = noon + 17 * minute;
+    const results = every10Minutes(noon - 31 * day, clock.at);
+    await addResults(ctx, id, results);
+    const spans = [
+      { ms: 7 * day, seconds: 10_080 },
+      { ms: 30 * day, seconds: 43_200 },
+    ];
+    const check = async (what: string) => {
+      for (const { ms, seconds } of spans) {
+        const from = clock.at - ms;
+        const series = await latencySeries(ctx, id, { from: iso(from) });
+        t.equal(series.bucket_seconds, seconds);
+        t.ok(series.buckets.length === 60 || series.buckets.length === 61);
+        t.ok(series.buckets.every((bucket) => bucket.t % (seconds * 1000) === 0));
+        same(t, series.buckets, expected(results, from, clock.at, seconds * 1000), `${what}, ${ms / day} d`);
+        const { regions } = await latencyByRegion(ctx, id, { from: iso(from) });
+        t.strictSame(
+          regions.map(({ region }) => region),
+          ["eu", "us"],
+        );
+        for (const { region, buckets } of regions) {
+          const own = results.filter((result) => (result.region ?? "eu") === region);
+          same(t, buckets, expected(own, from, clock.at, seconds * 1000), `${what}, ${ms / day} d, ${region}`);
+          same(
+            t,
+            (await latencySeries(ctx, id, { from: iso(from), region })).buckets,
+            expected(own, from, clock.at, seconds * 1000),
+            `${what}, ${ms / day} d, only ${region}`,
+          );
+        }
+        const counted = results.filter((result) => result.at >= from && result.at < clock.at && !result.skip);
+        const up = await service.uptime(ctx, id, { from: iso(from) });
+        t.strictSame(
+          [up.total, up.down, up.degraded],
+          [
+            counted.length,
+            counted.filter((result) => result.status === "down").length,
+            counted.filter((result) => result.status === "degraded").length,
+          ],
+          `${what}: uptime`,
+        );
       }
-      const counted = results.filter((result) => result.at >= from && result.at < clock.at && !result.skip);
-      const up = await service.uptime(ctx, id, { from: iso(from) });
-      t.strictSame(
-        [up.total, up.down, up.degraded],
-        [counted.length, counted.filter((result) => result.status === "down").length, counted.filter((result) => result.status === "degraded").length],
-        `${what}: uptime`,
-      );
-    }
-  };
-  await check("nothing is summed up");
-  // As a version without sketches left it: counted to 11:00, and the hours before without latency.
-  await sql`insert into rollup_progress (next_hour) values (${new Date(noon - 2 * hour)})`;
-  await sql`
+    };
+    await check("nothing is summed up");
+    // As a version without sketches left it: counted to 11:00, and the hours before without latency.
+    await sql`insert into rollup_progress (next_hour) values (${new Date(noon - 2 * hour)})`;
+    await sql`
     insert into results_hourly (target_id, hour, region, up, down, degraded, error)
     select target_id, date_trunc('hour', scheduled_at), region, count(*) filter (where status = 'up'), count(*) filter (where status = 'down'), count(*) filter (where status = 'degraded'), 0
     from results where scheduled_at < ${new Date(noon - 2 * hour)} and not skip group by 1, 2, 3`;
-  await rollUp(system);
-  const progress = async () => (await sql<{ next_hour: Date; latency_from: Date; latency_to: Date }[]>`select next_hour, latency_from, latency_to from rollup_progress`)[0]!;
-  t.strictSame(
-    await progress(),
-    { next_hour: new Date(noon), latency_from: new Date(noon - 14 * hour), latency_to: new Date(noon) },
-    "twelve hours more at every run, the newest first",
-  );
-  await check("half is summed up");
+    await rollUp(system);
+    const progress = async () =>
+      (
+        await sql<
+          { next_hour: Date; latency_from: Date; latency_to: Date }[]
+        >`select next_hour, latency_from, latency_to from rollup_progress`
+      )[0]!;
+    t.strictSame(
+      await progress(),
+      { next_hour: new Date(noon), latency_from: new Date(noon - 14 * hour), latency_to: new Date(noon) },
+      "twelve hours more at every run, the newest first",
+    );
+    await check("half is summed up");
 
-  const late: SceneResult[] = [
-    { at: noon - 3 * hour + 30_000, total: 9000 },
-    { at: noon - 6 * day + 30_000, total: 8000, region: "us" },
-    { at: noon - 10 * minute + 30_000, total: 7000 },
-    { at: noon + 5 * minute + 30_000, total: 6000 },
-  ];
-  await addResults(ctx, id, late);
-  results.push(...late);
-  await markLate(
-    sql,
-    late.map(({ at }) => ({ targetId: id, scheduledAt: new Date(at) })),
-    clock.at,
-  );
-  await check("late results whose hours wait to be summed up again");
-  for (let runs = 0; runs < 70; runs++) await rollUp(system);
-  t.equal((await sql`select 1 from rollup_dirty`).length, 0);
-  await check("everything is summed up");
+    const late: SceneResult[] = [
+      { at: noon - 3 * hour + 30_000, total: 9000 },
+      { at: noon - 6 * day + 30_000, total: 8000, region: "us" },
+      { at: noon - 10 * minute + 30_000, total: 7000 },
+      { at: noon + 5 * minute + 30_000, total: 6000 },
+    ];
+    await addResults(ctx, id, late);
+    results.push(...late);
+    await markLate(
+      sql,
+      late.map(({ at }) => ({ targetId: id, scheduledAt: new Date(at) })),
+      clock.at,
+    );
+    await check("late results whose hours wait to be summed up again");
+    for (let runs = 0; runs < 70; runs++) await rollUp(system);
+    t.equal((await sql`select 1 from rollup_dirty`).length, 0);
+    await check("everything is summed up");
 
-  clock.at += 50 * minute;
-  results.push(...every10Minutes(noon + 20 * minute, clock.at));
-  await addResults(ctx, id, every10Minutes(noon + 20 * minute, clock.at));
-  await check("the hour that has ended is not summed up yet");
-  await sql`delete from results where scheduled_at < ${new Date(noon - 2 * hour)}`;
-  clock.at = noon + 18 * minute;
-  t.equal((await latencySeries(ctx, id, { from: iso(noon - 25 * day), to: iso(noon - 5 * day) })).buckets.filter((bucket) => bucket.samples > 0).length, 61, "without the results");
-});
+    clock.at += 50 * minute;
+    results.push(...every10Minutes(noon + 20 * minute, clock.at));
+    await addResults(ctx, id, every10Minutes(noon + 20 * minute, clock.at));
+    await check("the hour that has ended is not summed up yet");
+    await sql`delete from results where scheduled_at < ${new Date(noon - 2 * hour)}`;
+    clock.at = noon + 18 * minute;
+    t.equal(
+      (await latencySeries(ctx, id, { from: iso(noon - 25 * day), to: iso(noon - 5 * day) })).buckets.filter(
+        (bucket) => bucket.samples > 0,
+      ).length,
+      61,
+      "without the results",
+    );
+  },
+);
 
 t.test("the work goes back as far as there are results, and no farther", async (t) => {
   const id = await newTarget(ctx);
   await addResults(ctx, id, [{ at: noon - 91 * day + 12 * hour }]);
   const oldest = (await service.oldestAcceptable(sql))!;
   await sql`insert into rollup_progress (next_hour, latency_from, latency_to) values (${new Date(noon)}, ${new Date(oldest.getTime() + 14 * hour)}, ${new Date(noon)})`;
-  const from = async () => (await sql<{ latency_from: Date }[]>`select latency_from from rollup_progress`)[0]!.latency_from.getTime();
+  const from = async () =>
+    (await sql<{ latency_from: Date }[]>`select latency_from from rollup_progress`)[0]!.latency_from.getTime();
   const stop = new AbortController();
   stop.abort();
   await rollUp(system, stop.signal);
@@ -264,7 +331,9 @@ t.test("an hour that another version counted without its latency is caught up", 
   clock.at = noon + 2 * minute;
   await rollUp(system);
   t.strictSame(
-    (await sql<{ hour: Date }[]>`select hour from latency_hourly where target_id = ${id} order by hour`).map((row) => row.hour.getTime()),
+    (await sql<{ hour: Date }[]>`select hour from latency_hourly where target_id = ${id} order by hour`).map((row) =>
+      row.hour.getTime(),
+    ),
     [noon - 2 * hour, noon - hour],
   );
   t.equal((await sql`select 1 from results_hourly`).length, 0, "what was counted is not counted again");
@@ -284,6 +353,13 @@ t.test("a year ago: whole hours, at least one to a slice, of nobody else", async
   const { bucket_seconds, buckets } = await latencySeries(ctx, id, { from: iso(start), to: iso(start + day) });
   t.equal(bucket_seconds, 3600);
   t.equal(buckets.length, 24);
-  t.ok(buckets.every((bucket) => bucket.samples > 0 && bucket.dns === 10 && bucket.connect === 20 && bucket.tls === 0 && bucket.ttfb === 30));
-  await t.rejects(latencySeries(ctx, foreign, { from: iso(start), to: iso(start + day) }), { code: "TARGET_NOT_FOUND" });
+  t.ok(
+    buckets.every(
+      (bucket) =>
+        bucket.samples > 0 && bucket.dns === 10 && bucket.connect === 20 && bucket.tls === 0 && bucket.ttfb === 30,
+    ),
+  );
+  await t.rejects(latencySeries(ctx, foreign, { from: iso(start), to: iso(start + day) }), {
+    code: "TARGET_NOT_FOUND",
+  });
 });

@@ -18,24 +18,45 @@ export async function latencySeries(ctx: Ctx, targetId: string, input: RangeInpu
 }
 
 /** Latency over time for each region that has samples, by region id. */
-export async function latencyByRegion(ctx: Ctx, targetId: string, input: Omit<RangeInput, "region">): Promise<RegionLatency> {
+export async function latencyByRegion(
+  ctx: Ctx,
+  targetId: string,
+  input: Omit<RangeInput, "region">,
+): Promise<RegionLatency> {
   requireScope(ctx, "targets:read");
   const { bucketSecs, range, rows } = await latencyRows(ctx, targetId, input, true);
   const regions = [...new Set(rows.map((row) => row.region))].sort();
   const of = (region: string) => rows.filter((row) => row.region === region);
-  return { bucket_seconds: bucketSecs, regions: regions.map((region) => ({ region, buckets: fill(range, bucketSecs, of(region)) })) };
+  return {
+    bucket_seconds: bucketSecs,
+    regions: regions.map((region) => ({ region, buckets: fill(range, bucketSecs, of(region)) })),
+  };
 }
 
 /** The slices that have samples. Short ranges are exact and go by the time of the run, long ones by the hour of the slot. */
-async function latencyRows(ctx: Ctx, targetId: string, input: RangeInput, byRegion: boolean): Promise<{ range: Range; bucketSecs: number; rows: LatencyRow[] }> {
+async function latencyRows(
+  ctx: Ctx,
+  targetId: string,
+  input: RangeInput,
+  byRegion: boolean,
+): Promise<{ range: Range; bucketSecs: number; rows: LatencyRow[] }> {
   const { target, range, region } = await resolve(ctx, targetId, input);
   const bucketSecs = bucketSeconds(range);
-  if (!isByHour(range, ctx.clock.now())) return { range, bucketSecs, rows: await selectLatency(ctx.sql, ctx.orgId, target, range, region, bucketSecs, byRegion) };
+  if (!isByHour(range, ctx.clock.now()))
+    return {
+      range,
+      bucketSecs,
+      rows: await selectLatency(ctx.sql, ctx.orgId, target, range, region, bucketSecs, byRegion),
+    };
   // Where single results are gone there is nothing finer than an hour.
   const width = Math.max(bucketSecs, hourSecs);
   const { latency_from: from, latency_to: to } = target;
   const sources = sourcesOf(range, from === null || to === null ? null : { from, to });
-  return { range, bucketSecs: width, rows: gather(range, width, await selectLatencyHours(ctx.sql, ctx.orgId, target, sources, region), byRegion) };
+  return {
+    range,
+    bucketSecs: width,
+    rows: gather(range, width, await selectLatencyHours(ctx.sql, ctx.orgId, target, sources, region), byRegion),
+  };
 }
 
 /** About 60 slices, each a multiple of a minute: 1 h → 60 s, 24 h → 1440 s, 7 d → 10080 s, 30 d → 43200 s. */
@@ -44,7 +65,8 @@ function bucketSeconds({ from, to }: Range): number {
 }
 
 /** Unix ms of the start of the slice in which a moment lies. Slices count from the epoch, so that they stay put while the range moves on. */
-const sliceOf = (atMs: number, bucketSecs: number): number => Math.floor(atMs / (bucketSecs * 1000)) * bucketSecs * 1000;
+const sliceOf = (atMs: number, bucketSecs: number): number =>
+  Math.floor(atMs / (bucketSecs * 1000)) * bucketSecs * 1000;
 
 /** A slice while hours are added to it. */
 interface Slice extends Omit<LatencyHourRow, "hour" | "sketch"> {
@@ -71,7 +93,8 @@ function gather(range: Range, bucketSecs: number, hours: readonly LatencyHourRow
   }
   return [...slices.values()].map((slice) => {
     const [p50, p95, p99] = percentiles(slice.histogram, shares);
-    const mean = (phase: "dns" | "connect" | "tls" | "ttfb") => (slice[`${phase}_n`] === 0 ? null : slice[`${phase}_sum`] / slice[`${phase}_n`]);
+    const mean = (phase: "dns" | "connect" | "tls" | "ttfb") =>
+      slice[`${phase}_n`] === 0 ? null : slice[`${phase}_sum`] / slice[`${phase}_n`];
     return {
       region: slice.region,
       t: slice.t / 1000,
@@ -86,7 +109,18 @@ function gather(range: Range, bucketSecs: number, hours: readonly LatencyHourRow
   });
 }
 
-const sumNames = ["samples", "total_sum", "dns_sum", "connect_sum", "tls_sum", "ttfb_sum", "dns_n", "connect_n", "tls_n", "ttfb_n"] as const;
+const sumNames = [
+  "samples",
+  "total_sum",
+  "dns_sum",
+  "connect_sum",
+  "tls_sum",
+  "ttfb_sum",
+  "dns_n",
+  "connect_n",
+  "tls_n",
+  "ttfb_n",
+] as const;
 
 /** Every slice that touches the range, in order, those without a row as gaps. */
 function fill(range: Range, bucketSecs: number, rows: readonly LatencyRow[]): LatencyBucket[] {
@@ -94,7 +128,11 @@ function fill(range: Range, bucketSecs: number, rows: readonly LatencyRow[]): La
   const buckets: LatencyBucket[] = [];
   for (let t = sliceOf(range.from.getTime(), bucketSecs); t < range.to.getTime(); t += bucketSecs * 1000) {
     const row = known.get(t);
-    buckets.push(row === undefined ? { t, p50: 0, p95: 0, p99: 0, avg: 0, dns: 0, connect: 0, tls: 0, ttfb: 0, samples: 0 } : presentBucket(t, row));
+    buckets.push(
+      row === undefined
+        ? { t, p50: 0, p95: 0, p99: 0, avg: 0, dns: 0, connect: 0, tls: 0, ttfb: 0, samples: 0 }
+        : presentBucket(t, row),
+    );
   }
   return buckets;
 }

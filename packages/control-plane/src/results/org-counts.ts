@@ -32,7 +32,8 @@ export async function countForOrgs(sql: Db, runs: readonly CountedRun[], nowMs: 
     row[status]++;
   }
   if (rows.size === 0) return;
-  const column = (of: (row: Counts & { orgId: string; hour: number }) => string | number): string => arrayOf([...rows.values()].map(of));
+  const column = (of: (row: Counts & { orgId: string; hour: number }) => string | number): string =>
+    arrayOf([...rows.values()].map(of));
   await sql`
     insert into org_hours_new (org_id, hour, up, down, degraded, error)
     select org_id, hour, up, down, degraded, error

@@ -45,13 +45,24 @@ const statuses: Record<string, Partial<SceneResult>> = {
 };
 /** A run a minute, the last one a minute ago. U is up, D down, E error, G degraded, S was skipped, a dot is nothing. */
 const runs = (letters: string, region = "eu", end = noon - minute): SceneResult[] =>
-  [...letters].flatMap((letter, at) => (letter === "." ? [] : [{ at: end - (letters.length - 1 - at) * minute, region, ...statuses[letter] }]));
+  [...letters].flatMap((letter, at) =>
+    letter === "." ? [] : [{ at: end - (letters.length - 1 - at) * minute, region, ...statuses[letter] }],
+  );
 
 const page = async (id: string, query = "") =>
-  (await ask("GET", `/api/v1/targets/${id}/incidents${query}`)).body as { items: Period[]; total: number; limit: number; offset: number };
+  (await ask("GET", `/api/v1/targets/${id}/incidents${query}`)).body as {
+    items: Period[];
+    total: number;
+    limit: number;
+    offset: number;
+  };
 /** Start and end in minutes before noon, and how many runs failed. */
 const shape = (items: readonly Period[]) =>
-  items.map(({ started_at, ended_at, check_count }) => [(Date.parse(started_at) - noon) / minute, ended_at === null ? null : (Date.parse(ended_at) - noon) / minute, check_count]);
+  items.map(({ started_at, ended_at, check_count }) => [
+    (Date.parse(started_at) - noon) / minute,
+    ended_at === null ? null : (Date.parse(ended_at) - noon) / minute,
+    check_count,
+  ]);
 
 t.test("a period is a run of failing results, and an up result ends it", async (t) => {
   const id = await probed();
@@ -114,8 +125,16 @@ t.test("a period that reaches over the edges of the range is shown whole, as the
     const { items } = await page(id, `?from=${iso(noon + from * minute)}&to=${iso(noon + to * minute)}`);
     t.strictSame(items.at(-1), whole, `seen from ${from} to ${to}`);
   }
-  t.strictSame((await page(id, `?from=${iso(noon - 2 * hour)}&to=${iso(noon - 63 * minute)}`)).items, [], "it begins where this range ends");
-  t.strictSame((await page(id, `?from=${iso(noon - 3 * minute)}`)).items, [second], "it has ended where this range begins");
+  t.strictSame(
+    (await page(id, `?from=${iso(noon - 2 * hour)}&to=${iso(noon - 63 * minute)}`)).items,
+    [],
+    "it begins where this range ends",
+  );
+  t.strictSame(
+    (await page(id, `?from=${iso(noon - 3 * minute)}`)).items,
+    [second],
+    "it has ended where this range begins",
+  );
 });
 
 t.test("regions that fail at the same time make one period", async (t) => {
@@ -127,7 +146,11 @@ t.test("regions that fail at the same time make one period", async (t) => {
   ]);
   const half = await probed(["eu", "us"]);
   await addResults(ctx, half, [...runs("UUUUUU", "eu"), ...runs("UDDDDD", "us")]);
-  t.strictSame(shape((await page(half)).items), [[-5, null, 5]], "a region that passes does not split what another one sees");
+  t.strictSame(
+    shape((await page(half)).items),
+    [[-5, null, 5]],
+    "a region that passes does not split what another one sees",
+  );
 });
 
 t.test("a region that probes no more does not fail for ever", async (t) => {
@@ -164,16 +187,27 @@ t.test("whatever came, it is what a plain count of the letters says, through wha
   };
   const letters = fc.string({ unit: fc.constantFrom(..."UDEGS."), minLength: 1, maxLength: 40 });
   await fc.assert(
-    fc.asyncProperty(letters, fc.integer({ min: -41, max: -1 }), fc.integer({ min: 1, max: 41 }), async (sequence, from, width) => {
-      const id = await probed();
-      await addResults(ctx, id, runs(sequence));
-      const { items, total } = await page(id, `?from=${iso(noon + from * minute)}&to=${iso(noon + (from + width) * minute)}`);
-      const found = shape(items);
-      t.equal(total, found.length);
-      // A period of which the range holds only the silence between two failing runs is not asked for.
-      const wanted = expected(sequence, from, from + width);
-      return JSON.stringify(found) === JSON.stringify(wanted) || t.strictSame(found, wanted, `${sequence} from ${from} for ${width}`);
-    }),
+    fc.asyncProperty(
+      letters,
+      fc.integer({ min: -41, max: -1 }),
+      fc.integer({ min: 1, max: 41 }),
+      async (sequence, from, width) => {
+        const id = await probed();
+        await addResults(ctx, id, runs(sequence));
+        const { items, total } = await page(
+          id,
+          `?from=${iso(noon + from * minute)}&to=${iso(noon + (from + width) * minute)}`,
+        );
+        const found = shape(items);
+        t.equal(total, found.length);
+        // A period of which the range holds only the silence between two failing runs is not asked for.
+        const wanted = expected(sequence, from, from + width);
+        return (
+          JSON.stringify(found) === JSON.stringify(wanted) ||
+          t.strictSame(found, wanted, `${sequence} from ${from} for ${width}`)
+        );
+      },
+    ),
     { numRuns: 60 },
   );
 });
@@ -181,9 +215,19 @@ t.test("whatever came, it is what a plain count of the letters says, through wha
 t.test("what cannot be asked is refused, and what is another's is absent", async (t) => {
   const id = await probed();
   const path = `/api/v1/targets/${id}/incidents`;
-  t.match(await ask("GET", `${path}?from=${iso(noon)}&to=${iso(noon)}`), { status: 400, body: { error: { code: "BAD_TIME_RANGE" } } });
-  t.match(await ask("GET", `${path}?ongoing_only=maybe`), { status: 400, body: { error: { code: "INVALID_QUERY", field: "/query/ongoing_only" } } });
-  for (const absent of [newId(), "nonsense"]) t.match(await ask("GET", `/api/v1/targets/${absent}/incidents`), { status: 404, body: { error: { code: "TARGET_NOT_FOUND" } } });
+  t.match(await ask("GET", `${path}?from=${iso(noon)}&to=${iso(noon)}`), {
+    status: 400,
+    body: { error: { code: "BAD_TIME_RANGE" } },
+  });
+  t.match(await ask("GET", `${path}?ongoing_only=maybe`), {
+    status: 400,
+    body: { error: { code: "INVALID_QUERY", field: "/query/ongoing_only" } },
+  });
+  for (const absent of [newId(), "nonsense"])
+    t.match(await ask("GET", `/api/v1/targets/${absent}/incidents`), {
+      status: 404,
+      body: { error: { code: "TARGET_NOT_FOUND" } },
+    });
   caller = await newOrg(system);
   t.match(await ask("GET", path), { status: 404, body: { error: { code: "TARGET_NOT_FOUND" } } });
   caller = { ...ctx, scopes: new Set() };

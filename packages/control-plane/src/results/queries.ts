@@ -72,7 +72,15 @@ const slotsOf = (sql: Db, orgId: string, target: ResultTarget, inner: Range, reg
  * as the page reaches down to, no slot that is earlier by more than a run can be late has a run on it. Ten of a month
  * took 350 ms when all 86,000 were sorted.
  */
-export async function selectResults(sql: Db, orgId: string, target: ResultTarget, range: Range, region: string | null, limit: number, offset: number): Promise<ResultRow[]> {
+export async function selectResults(
+  sql: Db,
+  orgId: string,
+  target: ResultTarget,
+  range: Range,
+  region: string | null,
+  limit: number,
+  offset: number,
+): Promise<ResultRow[]> {
   const depth = offset + limit - 1;
   return await sql<ResultRow[]>`
     select r.target_id, r.region, r."timestamp", r.status, r.error, r.http_status, r.response_size, r.dns_ms, r.connect_ms, r.tls_ms, r.ttfb_ms, r.total_ms
@@ -84,7 +92,13 @@ export async function selectResults(sql: Db, orgId: string, target: ResultTarget
 }
 
 /** How many results there are. All but the ends of the range are counted in the index: 86,000 took 260 ms in the table, 21 there. */
-export async function countResults(sql: Db, orgId: string, target: ResultTarget, range: Range, region: string | null): Promise<number> {
+export async function countResults(
+  sql: Db,
+  orgId: string,
+  target: ResultTarget,
+  range: Range,
+  region: string | null,
+): Promise<number> {
   const inner = surelyIn(target, range);
   const [row] = await sql<{ count: number }[]>`
     select ((select count(*) ${slotsOf(sql, orgId, target, inner, region)})
@@ -174,12 +188,21 @@ export async function selectPeriods(
   const { total, rows } = page!;
   return {
     total,
-    rows: rows.map((row) => ({ ...row, slot: new Date(row.slot), started_at: new Date(row.started_at), ended_at: row.ended_at === null ? null : new Date(row.ended_at) })),
+    rows: rows.map((row) => ({
+      ...row,
+      slot: new Date(row.slot),
+      started_at: new Date(row.started_at),
+      ended_at: row.ended_at === null ? null : new Date(row.ended_at),
+    })),
   };
 }
 
 /** Times as JSON has them. */
-type PeriodJson = Omit<PeriodRow, "slot" | "started_at" | "ended_at"> & { slot: string; started_at: string; ended_at: string | null };
+type PeriodJson = Omit<PeriodRow, "slot" | "started_at" | "ended_at"> & {
+  slot: string;
+  started_at: string;
+  ended_at: string | null;
+};
 
 /** How many runs ended how. */
 export interface Counts {
@@ -189,7 +212,13 @@ export interface Counts {
   error: number;
 }
 
-export async function countStatuses(sql: Db, orgId: string, target: ResultTarget, range: Range, region: string | null): Promise<Counts> {
+export async function countStatuses(
+  sql: Db,
+  orgId: string,
+  target: ResultTarget,
+  range: Range,
+  region: string | null,
+): Promise<Counts> {
   const [row] = await sql<Counts[]>`
     select count(*) filter (where r.status = 'up')::int as up, count(*) filter (where r.status = 'down')::int as down,
       count(*) filter (where r.status = 'degraded')::int as degraded, count(*) filter (where r.status = 'error')::int as error
@@ -213,7 +242,13 @@ export const summed = (sql: Db, orgId: string, target: ResultTarget, { hours }: 
   and not exists (select from rollup_dirty d where d.target_id = h.target_id and d.hour = h.hour)`;
 
 /** {@link countStatuses} by slot, and by the hour where the hour is counted: 90 days are 2,160 rows a region instead of 130,000. */
-export async function countStatusesByHour(sql: Db, orgId: string, target: ResultTarget, sources: Sources, region: string | null): Promise<Counts> {
+export async function countStatusesByHour(
+  sql: Db,
+  orgId: string,
+  target: ResultTarget,
+  sources: Sources,
+  region: string | null,
+): Promise<Counts> {
   const [row] = await sql<Counts[]>`
     select coalesce(sum(c.up), 0)::int as up, coalesce(sum(c.down), 0)::int as down, coalesce(sum(c.degraded), 0)::int as degraded, coalesce(sum(c.error), 0)::int as error
     from (
@@ -246,7 +281,13 @@ export interface SliceRow {
  * ms. Slices without evidence are left out. 100 targets with a check a minute over 24 h are 144,000 rows and took 0.23 s;
  * going by slot instead of by the time of the run keeps the planner away from the partitions of other days.
  */
-export async function selectSlices(sql: Db, orgId: string, targetIds: readonly string[], range: Range, sliceMs: number): Promise<SliceRow[]> {
+export async function selectSlices(
+  sql: Db,
+  orgId: string,
+  targetIds: readonly string[],
+  range: Range,
+  sliceMs: number,
+): Promise<SliceRow[]> {
   return await sql<SliceRow[]>`
     select t.id as target_id, h.slice, h.status, h.p95
     from targets t
@@ -271,7 +312,13 @@ export interface DayRow extends Counts {
  * Runs per target and UTC day, from `firstDay` to `now`: days from the rollup, and what is not rolled up yet (at most
  * two hours when all is well) from the results themselves. Days without a run are left out.
  */
-export async function selectDays(sql: Db, orgId: string, targetIds: readonly string[], firstDay: string, now: Date): Promise<DayRow[]> {
+export async function selectDays(
+  sql: Db,
+  orgId: string,
+  targetIds: readonly string[],
+  firstDay: string,
+  now: Date,
+): Promise<DayRow[]> {
   return await sql<DayRow[]>`
     select t.id as target_id, d.day::text as day, sum(d.up)::int as up, sum(d.down)::int as down, sum(d.degraded)::int as degraded, sum(d.error)::int as error
     from targets t

@@ -6,8 +6,20 @@ const dayMs = 86_400_000;
 
 /** `from` and `to` of a query string. */
 export const rangeQuery = {
-  from: Type.Optional(Type.Unsafe<string>({ ...Timestamp, description: "Start, included. RFC 3339; 24 hours before `to` when left out", examples: ["2026-11-19T09:30:00.000Z"] })),
-  to: Type.Optional(Type.Unsafe<string>({ ...Timestamp, description: "End, not included. RFC 3339; now when left out", examples: ["2026-11-20T09:30:00.000Z"] })),
+  from: Type.Optional(
+    Type.Unsafe<string>({
+      ...Timestamp,
+      description: "Start, included. RFC 3339; 24 hours before `to` when left out",
+      examples: ["2026-11-19T09:30:00.000Z"],
+    }),
+  ),
+  to: Type.Optional(
+    Type.Unsafe<string>({
+      ...Timestamp,
+      description: "End, not included. RFC 3339; now when left out",
+      examples: ["2026-11-20T09:30:00.000Z"],
+    }),
+  ),
 };
 
 /** A half-open span of time: `from` belongs to it, `to` does not. */
@@ -24,9 +36,13 @@ export function parseRange(asked: { from?: string | undefined; to?: string | und
   const to = asked.to === undefined ? new Date(now) : parseTime(asked.to, "/query/to");
   const from = asked.from === undefined ? new Date(to.getTime() - dayMs) : parseTime(asked.from, "/query/from");
   if (to.getTime() <= from.getTime()) {
-    throw new AppError("BAD_TIME_RANGE", `The range ends at ${to.toISOString()}, which is not after its start at ${from.toISOString()}.`, {
-      field: asked.to === undefined ? "/query/from" : "/query/to",
-    });
+    throw new AppError(
+      "BAD_TIME_RANGE",
+      `The range ends at ${to.toISOString()}, which is not after its start at ${from.toISOString()}.`,
+      {
+        field: asked.to === undefined ? "/query/from" : "/query/to",
+      },
+    );
   }
   return { from, to };
 }

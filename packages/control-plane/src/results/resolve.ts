@@ -12,7 +12,11 @@ export interface RangeInput {
 }
 
 /** The target and the span that a caller means. Throws TARGET_NOT_FOUND and BAD_TIME_RANGE. */
-export async function resolve(ctx: Ctx, targetId: string, input: RangeInput): Promise<{ target: ResultTarget; range: Range; region: string | null }> {
+export async function resolve(
+  ctx: Ctx,
+  targetId: string,
+  input: RangeInput,
+): Promise<{ target: ResultTarget; range: Range; region: string | null }> {
   const target = isId(targetId) ? await targetExists(ctx.sql, ctx.orgId, targetId) : null;
   if (target === null) throw new AppError("TARGET_NOT_FOUND", "There is no monitor with this id.");
   return { target, range: parseRange(input, ctx.clock.now()), region: input.region ?? null };

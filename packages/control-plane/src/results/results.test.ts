@@ -54,43 +54,74 @@ t.test("results come newest first, a page at a time, with the exact total", asyn
     ttfb_ms: 30,
     total_ms: 100,
   });
-  t.match((await ask("GET", `/api/v1/targets/${id}/results?limit=1&offset=1`)).body, { total: 3, limit: 1, offset: 1, items: [{ region: "us" }] });
+  t.match((await ask("GET", `/api/v1/targets/${id}/results?limit=1&offset=1`)).body, {
+    total: 3,
+    limit: 1,
+    offset: 1,
+    items: [{ region: "us" }],
+  });
   t.match((await ask("GET", `/api/v1/targets/${id}/results?region=eu`)).body, { total: 2 });
-  t.match((await ask("GET", `/api/v1/targets/${id}/results?limit=20000`)).body, { limit: 10_000 }, "a larger page is lowered silently");
+  t.match(
+    (await ask("GET", `/api/v1/targets/${id}/results?limit=20000`)).body,
+    { limit: 10_000 },
+    "a larger page is lowered silently",
+  );
   t.match((await ask("GET", `/api/v1/targets/${id}/results?from=${iso(noon - 2 * day)}`)).body, { total: 4 });
   t.match(
-    (await ask("GET", `/api/v1/targets/${id}/results?from=${iso(noon - 29 * minute)}&to=${iso(noon - 28 * minute)}`)).body,
+    (await ask("GET", `/api/v1/targets/${id}/results?from=${iso(noon - 29 * minute)}&to=${iso(noon - 28 * minute)}`))
+      .body,
     { total: 2 },
     "from belongs to the range, to does not",
   );
 });
 
-t.test("a page is the same as of all results sorted, however late the runs are and wherever the range ends", async () => {
-  const result = fc.record({ at: fc.integer({ min: 0, max: 40 }), late: fc.integer({ min: 0, max: 65_000 }), region: fc.constantFrom("eu", "us") });
-  const edges = fc.tuple(fc.integer({ min: -2000, max: 2000 }), fc.integer({ min: 1, max: 4000 }));
-  await fc.assert(
-    fc.asyncProperty(
-      fc.uniqueArray(result, { maxLength: 40, selector: (it) => `${it.at} ${it.region}` }),
-      edges,
-      fc.option(fc.constantFrom("eu", "us")),
-      fc.integer({ min: 1, max: 12 }),
-      fc.integer({ min: 0, max: 30 }),
-      async (results, [start, length], region, limit, offset) => {
-        const id = await newTarget(ctx);
-        const runs = results.map((run) => ({ ...run, at: noon - day + run.at * minute }));
-        await addResults(ctx, id, runs);
-        const [from, to] = [noon - day + start * second, noon - day + (start + length) * second];
-        const inRange = runs
-          .filter((run) => run.at + run.late >= from && run.at + run.late < to && (region === null || run.region === region))
-          .toSorted((a, b) => b.at + b.late - (a.at + a.late) || b.at - a.at || (a.region < b.region ? -1 : 1));
-        const page = await service.listResults(ctx, id, { from: iso(from), to: iso(to), ...(region === null ? {} : { region }), limit, offset });
-        const expected = inRange.slice(offset, offset + limit).map((run) => `${iso(run.at + run.late)} ${run.region}`);
-        return page.total === inRange.length && page.items.map((item) => `${item.timestamp} ${item.region}`).join() === expected.join();
-      },
-    ),
-    { numRuns: 150 },
-  );
-});
+t.test(
+  "a page is the same as of all results sorted, however late the runs are and wherever the range ends",
+  async () => {
+    const result = fc.record({
+      at: fc.integer({ min: 0, max: 40 }),
+      late: fc.integer({ min: 0, max: 65_000 }),
+      region: fc.constantFrom("eu", "us"),
+    });
+    const edges = fc.tuple(fc.integer({ min: -2000, max: 2000 }), fc.integer({ min: 1, max: 4000 }));
+    await fc.assert(
+      fc.asyncProperty(
+        fc.uniqueArray(result, { maxLength: 40, selector: (it) => `${it.at} ${it.region}` }),
+        edges,
+        fc.option(fc.constantFrom("eu", "us")),
+        fc.integer({ min: 1, max: 12 }),
+        fc.integer({ min: 0, max: 30 }),
+        async (results, [start, length], region, limit, offset) => {
+          const id = await newTarget(ctx);
+          const runs = results.map((run) => ({ ...run, at: noon - day + run.at * minute }));
+          await addResults(ctx, id, runs);
+          const [from, to] = [noon - day + start * second, noon - day + (start + length) * second];
+          const inRange = runs
+            .filter(
+              (run) =>
+                run.at + run.late >= from && run.at + run.late < to && (region === null || run.region === region),
+            )
+            .toSorted((a, b) => b.at + b.late - (a.at + a.late) || b.at - a.at || (a.region < b.region ? -1 : 1));
+          const page = await service.listResults(ctx, id, {
+            from: iso(from),
+            to: iso(to),
+            ...(region === null ? {} : { region }),
+            limit,
+            offset,
+          });
+          const expected = inRange
+            .slice(offset, offset + limit)
+            .map((run) => `${iso(run.at + run.late)} ${run.region}`);
+          return (
+            page.total === inRange.length &&
+            page.items.map((item) => `${item.timestamp} ${item.region}`).join() === expected.join()
+          );
+        },
+      ),
+      { numRuns: 150 },
+    );
+  },
+);
 
 t.test("a slow kind's run belongs to its own time, long after its slot", async (t) => {
   const id = await newTarget(ctx, "Certificate", { interval: 86_400 });
@@ -106,27 +137,59 @@ t.test("what cannot be asked is refused, and what is another's is absent", async
       { status: 400, body: { error: { code: "BAD_TIME_RANGE", field: "/query/to" } } },
       path,
     );
-    t.match(await ask("GET", `/api/v1/targets/${id}/${path}?from=${iso(noon + 1)}`), { status: 400, body: { error: { code: "BAD_TIME_RANGE", field: "/query/from" } } }, path);
-    t.match(await ask("GET", `/api/v1/targets/${id}/${path}?from=yesterday`), { status: 400, body: { error: { code: "INVALID_QUERY", field: "/query/from" } } }, path);
-    t.match(await ask("GET", `/api/v1/targets/${id}/${path}?from=0001-01-01T00:00:00Z`), { status: 400, body: { error: { code: "INVALID_QUERY" } } }, path);
+    t.match(
+      await ask("GET", `/api/v1/targets/${id}/${path}?from=${iso(noon + 1)}`),
+      { status: 400, body: { error: { code: "BAD_TIME_RANGE", field: "/query/from" } } },
+      path,
+    );
+    t.match(
+      await ask("GET", `/api/v1/targets/${id}/${path}?from=yesterday`),
+      { status: 400, body: { error: { code: "INVALID_QUERY", field: "/query/from" } } },
+      path,
+    );
+    t.match(
+      await ask("GET", `/api/v1/targets/${id}/${path}?from=0001-01-01T00:00:00Z`),
+      { status: 400, body: { error: { code: "INVALID_QUERY" } } },
+      path,
+    );
     for (const absent of [newId(), "nonsense", id.toUpperCase()])
-      t.match(await ask("GET", `/api/v1/targets/${absent}/${path}`), { status: 404, body: { error: { code: "TARGET_NOT_FOUND" } } }, path);
+      t.match(
+        await ask("GET", `/api/v1/targets/${absent}/${path}`),
+        { status: 404, body: { error: { code: "TARGET_NOT_FOUND" } } },
+        path,
+      );
     caller = stranger;
-    t.match(await ask("GET", `/api/v1/targets/${id}/${path}`), { status: 404, body: { error: { code: "TARGET_NOT_FOUND" } } }, path);
+    t.match(
+      await ask("GET", `/api/v1/targets/${id}/${path}`),
+      { status: 404, body: { error: { code: "TARGET_NOT_FOUND" } } },
+      path,
+    );
     caller = { ...ctx, scopes: new Set(["targets:write"]) };
-    t.match(await ask("GET", `/api/v1/targets/${id}/${path}`), { status: 403, body: { error: { code: "INSUFFICIENT_SCOPE" } } }, path);
+    t.match(
+      await ask("GET", `/api/v1/targets/${id}/${path}`),
+      { status: 403, body: { error: { code: "INSUFFICIENT_SCOPE" } } },
+      path,
+    );
     caller = ctx;
   }
 });
 
 t.test("latency: about 60 slices, each a whole number of minutes, gaps included", async (t) => {
   const id = await newTarget(ctx);
-  const seconds = async (range: number) => (await service.latencySeries(ctx, id, { from: iso(noon - range) })).bucket_seconds;
-  t.strictSame(await Promise.all([hour, day, 7 * day, 30 * day, 10 * minute, 90 * minute].map(seconds)), [60, 1440, 10_080, 43_200, 60, 60]);
+  const seconds = async (range: number) =>
+    (await service.latencySeries(ctx, id, { from: iso(noon - range) })).bucket_seconds;
+  t.strictSame(
+    await Promise.all([hour, day, 7 * day, 30 * day, 10 * minute, 90 * minute].map(seconds)),
+    [60, 1440, 10_080, 43_200, 60, 60],
+  );
 
   const totals = Array.from({ length: 101 }, (_, at) => at + 1);
   await addResults(ctx, id, [
-    ...totals.map((total, at): SceneResult => ({ at: noon - 10 * minute + at * 100, region: at % 2 === 0 ? "eu" : "us", total })),
+    ...totals.map((total, at): SceneResult => ({
+      at: noon - 10 * minute + at * 100,
+      region: at % 2 === 0 ? "eu" : "us",
+      total,
+    })),
     { at: noon - 10 * minute + 50_000, status: "down", total: 5000 },
     { at: noon - 10 * minute + 51_000, status: "degraded", skip: true, total: 5000 },
     { at: noon - 5 * minute, total: null },
@@ -139,24 +202,47 @@ t.test("latency: about 60 slices, each a whole number of minutes, gaps included"
   );
   t.strictSame(
     body.buckets[50],
-    { t: noon - 10 * minute, p50: 51, p95: 96, p99: 100, avg: 51, dns: 10, connect: 20, tls: 0, ttfb: 30, samples: 101 },
+    {
+      t: noon - 10 * minute,
+      p50: 51,
+      p95: 96,
+      p99: 100,
+      avg: 51,
+      dns: 10,
+      connect: 20,
+      tls: 0,
+      ttfb: 30,
+      samples: 101,
+    },
     "runs that failed or were skipped are not latency",
   );
-  t.strictSame(body.buckets[55], { t: noon - 5 * minute, p50: 0, p95: 0, p99: 0, avg: 0, dns: 0, connect: 0, tls: 0, ttfb: 0, samples: 0 }, "a gap");
+  t.strictSame(
+    body.buckets[55],
+    { t: noon - 5 * minute, p50: 0, p95: 0, p99: 0, avg: 0, dns: 0, connect: 0, tls: 0, ttfb: 0, samples: 0 },
+    "a gap",
+  );
 
   const eu = await ask("GET", `/api/v1/targets/${id}/latency?from=${iso(noon - hour)}&region=eu`);
   t.equal(eu.body.buckets[50].samples, 51);
   const regions = await ask("GET", `/api/v1/targets/${id}/latency/by-region?from=${iso(noon - hour)}`);
   t.equal(regions.body.bucket_seconds, 60);
   t.strictSame(
-    regions.body.regions.map((own: { region: string; buckets: { samples: number }[] }) => [own.region, own.buckets.length, own.buckets[50]!.samples]),
+    regions.body.regions.map((own: { region: string; buckets: { samples: number }[] }) => [
+      own.region,
+      own.buckets.length,
+      own.buckets[50]!.samples,
+    ]),
     [
       ["eu", 60, 51],
       ["us", 60, 50],
     ],
   );
   const quiet = await newTarget(ctx);
-  t.strictSame((await ask("GET", `/api/v1/targets/${quiet}/latency/by-region`)).body.regions, [], "no region without samples");
+  t.strictSame(
+    (await ask("GET", `/api/v1/targets/${quiet}/latency/by-region`)).body.regions,
+    [],
+    "no region without samples",
+  );
 });
 
 t.test("slices stay where they are while the range moves on", async (t) => {
@@ -170,7 +256,14 @@ t.test("slices stay where they are while the range moves on", async (t) => {
 
 t.test("uptime counts runs that are evidence", async (t) => {
   const id = await newTarget(ctx);
-  t.strictSame((await ask("GET", `/api/v1/targets/${id}/uptime`)).body, { total: 0, up: 0, down: 0, degraded: 0, error: 0, uptime_pct: 100 });
+  t.strictSame((await ask("GET", `/api/v1/targets/${id}/uptime`)).body, {
+    total: 0,
+    up: 0,
+    down: 0,
+    degraded: 0,
+    error: 0,
+    uptime_pct: 100,
+  });
   await addResults(ctx, id, [
     { at: noon - minute },
     { at: noon - 2 * minute, region: "us" },
@@ -180,8 +273,22 @@ t.test("uptime counts runs that are evidence", async (t) => {
     { at: noon - 6 * minute, status: "degraded", skip: true },
     { at: noon - 25 * hour, status: "down" },
   ]);
-  t.strictSame((await ask("GET", `/api/v1/targets/${id}/uptime`)).body, { total: 5, up: 2, down: 1, degraded: 1, error: 1, uptime_pct: 60 });
-  t.strictSame((await ask("GET", `/api/v1/targets/${id}/uptime?region=us`)).body, { total: 1, up: 1, down: 0, degraded: 0, error: 0, uptime_pct: 100 });
+  t.strictSame((await ask("GET", `/api/v1/targets/${id}/uptime`)).body, {
+    total: 5,
+    up: 2,
+    down: 1,
+    degraded: 1,
+    error: 1,
+    uptime_pct: 60,
+  });
+  t.strictSame((await ask("GET", `/api/v1/targets/${id}/uptime?region=us`)).body, {
+    total: 1,
+    up: 1,
+    down: 0,
+    degraded: 0,
+    error: 0,
+    uptime_pct: 100,
+  });
 });
 
 t.test("the history of many monitors in two statements", async (t) => {
@@ -199,7 +306,11 @@ t.test("the history of many monitors in two statements", async (t) => {
   // Counted already: 20 days ago, and today until 12:00. The raw rows before that are not counted twice.
   await sql`insert into results_daily values (${busy}, '2026-10-31', 90, 5, 0, 5), (${busy}, '2026-11-20', 3, 1, 0, 0), (${busy}, '2026-10-20', 0, 1000, 0, 0)`;
   await sql`insert into rollup_progress (next_hour) values (${new Date(hourOf(noon) - hour)})`;
-  const histories = await service.monitorHistory(ctx, [busy, quiet, foreign], { from: new Date(noon - day), to: new Date(noon), slices: 48 });
+  const histories = await service.monitorHistory(ctx, [busy, quiet, foreign], {
+    from: new Date(noon - day),
+    to: new Date(noon),
+    slices: 48,
+  });
   await sql`delete from rollup_progress`;
 
   const history = histories.get(busy)!;

@@ -3,20 +3,31 @@ import { measurementFields } from "@statusmesh/shared/result";
 import { Id, nullable, PageOf, Timestamp } from "../http/wire.ts";
 
 export const CheckResult = Type.Object(
-  { target_id: Id, region: Type.String({ description: "Id of the region that ran it", examples: ["frankfurt"] }), timestamp: Timestamp, ...measurementFields },
+  {
+    target_id: Id,
+    region: Type.String({ description: "Id of the region that ran it", examples: ["frankfurt"] }),
+    timestamp: Timestamp,
+    ...measurementFields,
+  },
   { additionalProperties: false, title: "CheckResult", description: "What one run found" },
 );
 export type CheckResult = Static<typeof CheckResult>;
 
 export const CheckResultPage = PageOf(CheckResult);
 
-const meanMs = (phase: string, example: number) => Type.Number({ description: `Mean ${phase} time, ms; 0 where the kind skips the phase`, examples: [example] });
-const percentile = (share: number, example: number) => Type.Number({ description: `Total time that ${share} % of the runs kept, ms`, examples: [example] });
+const meanMs = (phase: string, example: number) =>
+  Type.Number({ description: `Mean ${phase} time, ms; 0 where the kind skips the phase`, examples: [example] });
+const percentile = (share: number, example: number) =>
+  Type.Number({ description: `Total time that ${share} % of the runs kept, ms`, examples: [example] });
 
 /** One slice of a latency series. */
 export const LatencyBucket = Type.Object(
   {
-    t: Type.Integer({ description: "Start of the bucket, Unix ms: a whole multiple of bucket_seconds, so the first may begin before the range", examples: [1_795_253_400_000] }),
+    t: Type.Integer({
+      description:
+        "Start of the bucket, Unix ms: a whole multiple of bucket_seconds, so the first may begin before the range",
+      examples: [1_795_253_400_000],
+    }),
     p50: percentile(50, 98.2),
     p95: percentile(95, 140.6),
     p99: percentile(99, 212.4),
@@ -46,7 +57,11 @@ export const Uptime = Type.Object(
     down: Type.Integer({ description: "Runs that found it down", examples: [5] }),
     degraded: Type.Integer({ description: "Runs that found it degraded", examples: [2] }),
     error: Type.Integer({ description: "Runs that could not check it", examples: [1] }),
-    uptime_pct: Type.Number({ description: "Share of runs that found the target up or degraded, percent; 100 without any run, which total tells", examples: [99.583] }),
+    uptime_pct: Type.Number({
+      description:
+        "Share of runs that found the target up or degraded, percent; 100 without any run, which total tells",
+      examples: [99.583],
+    }),
   },
   { title: "Uptime" },
 );
@@ -70,10 +85,19 @@ export type RegionLatency = Static<typeof RegionLatency>;
 
 export const IncidentPeriod = Type.Object(
   {
-    id: Type.String({ format: "uuid", description: "Made from the target and the first failing run, so it is the same at every request" }),
+    id: Type.String({
+      format: "uuid",
+      description: "Made from the target and the first failing run, so it is the same at every request",
+    }),
     target_id: Id,
     started_at: Timestamp,
-    ended_at: nullable(Type.Unsafe<string>({ ...Timestamp, description: "Null while it goes on", examples: ["2026-11-20T09:41:30.000Z"] })),
+    ended_at: nullable(
+      Type.Unsafe<string>({
+        ...Timestamp,
+        description: "Null while it goes on",
+        examples: ["2026-11-20T09:41:30.000Z"],
+      }),
+    ),
     status: Type.Enum(["down", "error"], { description: "down when any of its runs found the target down" }),
     duration_secs: nullable(Type.Integer({ description: "Null while it goes on", examples: [690] })),
     check_count: Type.Integer({ description: "Runs that found the target down or could not check it", examples: [12] }),

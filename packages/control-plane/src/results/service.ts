@@ -16,7 +16,11 @@ export type { Counts } from "./queries.ts";
 const dayMs = 86_400_000;
 
 /** Results of a target, newest first. Throws TARGET_NOT_FOUND and BAD_TIME_RANGE, like every verb here. */
-export async function listResults(ctx: Ctx, targetId: string, input: RangeInput & { limit: number; offset: number }): Promise<Page<CheckResult>> {
+export async function listResults(
+  ctx: Ctx,
+  targetId: string,
+  input: RangeInput & { limit: number; offset: number },
+): Promise<Page<CheckResult>> {
   requireScope(ctx, "targets:read");
   const { target, range, region } = await resolve(ctx, targetId, input);
   const [rows, total] = await Promise.all([
@@ -47,7 +51,15 @@ export async function listPeriods(
 ): Promise<Page<IncidentPeriod>> {
   requireScope(ctx, "targets:read");
   const { target, range } = await resolve(ctx, targetId, input);
-  const { rows, total } = await queries.selectPeriods(ctx.sql, ctx.orgId, target, range, input.ongoing_only, input.limit, input.offset);
+  const { rows, total } = await queries.selectPeriods(
+    ctx.sql,
+    ctx.orgId,
+    target,
+    range,
+    input.ongoing_only,
+    input.limit,
+    input.offset,
+  );
   return { items: rows.map((row) => presentPeriod(targetId, row)), total, limit: input.limit, offset: input.offset };
 }
 
@@ -64,10 +76,22 @@ export interface MonitorHistory {
 }
 
 /** The history of up to 100 monitors, for the list. Every id that was asked for is in the map, foreign ones as blanks. Two statements. */
-export async function monitorHistory(ctx: Ctx, targetIds: readonly string[], span: Range & { slices: number }): Promise<Map<string, MonitorHistory>> {
+export async function monitorHistory(
+  ctx: Ctx,
+  targetIds: readonly string[],
+  span: Range & { slices: number },
+): Promise<Map<string, MonitorHistory>> {
   requireScope(ctx, "targets:read");
   const histories = new Map<string, MonitorHistory>(
-    targetIds.map((id) => [id, { strip: new Array<"none">(span.slices).fill("none"), p95: new Array<null>(span.slices).fill(null), p95Now: null, uptime30d: null }]),
+    targetIds.map((id) => [
+      id,
+      {
+        strip: new Array<"none">(span.slices).fill("none"),
+        p95: new Array<null>(span.slices).fill(null),
+        p95Now: null,
+        uptime30d: null,
+      },
+    ]),
   );
   if (histories.size === 0) return histories;
   const sliceMs = Math.ceil((span.to.getTime() - span.from.getTime()) / span.slices);
@@ -88,7 +112,12 @@ export async function monitorHistory(ctx: Ctx, targetIds: readonly string[], spa
  * Runs per target and UTC day (`2026-11-20`), for today and the `days` days before it; days without a run are left out.
  * For readers without a caller's scopes: the public page, and the verbs above.
  */
-export async function dailyCounts(system: System, orgId: string, targetIds: readonly string[], days: number): Promise<Map<string, Map<string, Counts>>> {
+export async function dailyCounts(
+  system: System,
+  orgId: string,
+  targetIds: readonly string[],
+  days: number,
+): Promise<Map<string, Map<string, Counts>>> {
   const now = new Date(system.clock.now());
   const firstDay = new Date(now.getTime() - days * dayMs).toISOString().slice(0, 10);
   const rows = targetIds.length === 0 ? [] : await queries.selectDays(system.sql, orgId, targetIds, firstDay, now);

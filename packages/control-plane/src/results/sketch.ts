@@ -64,4 +64,5 @@ export function percentiles(histogram: Histogram, shares: readonly number[]): nu
 }
 
 /** The value that is as far, relatively, from the lower as from the upper end of the bucket. */
-const middleOf = (bucket: number): number => (bucket === 0 ? least : (least * 2 * Math.exp(bucket * logGrowth)) / (Math.exp(logGrowth) + 1));
+const middleOf = (bucket: number): number =>
+  bucket === 0 ? least : (least * 2 * Math.exp(bucket * logGrowth)) / (Math.exp(logGrowth) + 1);

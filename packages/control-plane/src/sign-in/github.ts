@@ -1,7 +1,17 @@
 import * as openid from "openid-client";
 import { userAgent } from "../http/outbound.ts";
 import { SignInProblem } from "./problem.ts";
-import { addressOf, callbackUrl, codeRequest, conversation, isInsecure, type Person, type Provider, type ProviderOptions, verifierOf } from "./provider.ts";
+import {
+  addressOf,
+  callbackUrl,
+  codeRequest,
+  conversation,
+  isInsecure,
+  type Person,
+  type Provider,
+  type ProviderOptions,
+  verifierOf,
+} from "./provider.ts";
 
 const usualOrigin = "https://github.com";
 
@@ -44,17 +54,29 @@ export function openGithub({ clientId, clientSecret, issuer, timeoutSecs }: Prov
   return {
     name: "github",
     title,
-    authorizationUrl: (flow) => conversation(title, async () => openid.buildAuthorizationUrl(config, { ...(await codeRequest(flow, "user:email")), allow_signup: "false" }).href),
+    authorizationUrl: (flow) =>
+      conversation(
+        title,
+        async () =>
+          openid.buildAuthorizationUrl(config, { ...(await codeRequest(flow, "user:email")), allow_signup: "false" })
+            .href,
+      ),
     check: () =>
       conversation(title, async () => {
-        const { status } = await fetch(`${api}/meta`, { signal: AbortSignal.timeout(timeoutSecs * 1000), headers: { "user-agent": userAgent } });
+        const { status } = await fetch(`${api}/meta`, {
+          signal: AbortSignal.timeout(timeoutSecs * 1000),
+          headers: { "user-agent": userAgent },
+        });
         // Some servers tell nobody anything who has not signed in.
         if (status !== 200 && status !== 401 && status !== 403) throw new Error(`GET ${api}/meta answered ${status}`);
         return api;
       }),
     identify: (flow, query) =>
       conversation(title, async () => {
-        const { access_token: token } = await openid.authorizationCodeGrant(config, callbackUrl(flow, query), { expectedState: flow.state, pkceCodeVerifier: verifierOf(flow) });
+        const { access_token: token } = await openid.authorizationCodeGrant(config, callbackUrl(flow, query), {
+          expectedState: flow.state,
+          pkceCodeVerifier: verifierOf(flow),
+        });
         // One after the other: a token that is no good is refused once.
         const user = await ask(token, "/user");
         return personOf(user, await ask(token, "/user/emails?per_page=100"));
@@ -65,7 +87,8 @@ export function openGithub({ clientId, clientSecret, issuer, timeoutSecs }: Prov
 /** The primary address stands first, then the others; what GitHub has not verified counts for nothing. */
 function personOf(user: unknown, emails: unknown): Person {
   const id = (user as { id?: unknown } | null)?.id;
-  if (!Number.isSafeInteger(id) || !Array.isArray(emails)) throw new SignInProblem("answer_invalid", "GitHub: /user or /user/emails is not what it should be");
+  if (!Number.isSafeInteger(id) || !Array.isArray(emails))
+    throw new SignInProblem("answer_invalid", "GitHub: /user or /user/emails is not what it should be");
   const all = (emails as unknown[]).flatMap((entry) => {
     const { email, primary, verified } = (entry ?? {}) as { email?: unknown; primary?: unknown; verified?: unknown };
     const address = addressOf(email);

@@ -1,7 +1,18 @@
 import * as openid from "openid-client";
 import type { Clock } from "../context.ts";
 import { SignInProblem } from "./problem.ts";
-import { addressOf, callbackUrl, codeRequest, conversation, isInsecure, nonceOf, type Person, type Provider, type ProviderOptions, verifierOf } from "./provider.ts";
+import {
+  addressOf,
+  callbackUrl,
+  codeRequest,
+  conversation,
+  isInsecure,
+  nonceOf,
+  type Person,
+  type Provider,
+  type ProviderOptions,
+  verifierOf,
+} from "./provider.ts";
 
 const usualIssuer = "https://accounts.google.com";
 /** How long the provider's description of itself is believed. */
@@ -20,7 +31,10 @@ export function openGoogle({ clientId, clientSecret, issuer, timeoutSecs }: Prov
 
   async function discover(): Promise<openid.Configuration> {
     const execute = [openid.enableNonRepudiationChecks, ...(isInsecure(server) ? [openid.allowInsecureRequests] : [])];
-    const config = await openid.discovery(server, clientId, {}, openid.ClientSecretPost(clientSecret), { timeout: timeoutSecs, execute });
+    const config = await openid.discovery(server, clientId, {}, openid.ClientSecretPost(clientSecret), {
+      timeout: timeoutSecs,
+      execute,
+    });
     known = { config, until: clock.now() + knownForMs };
     return config;
   }
@@ -41,14 +55,27 @@ export function openGoogle({ clientId, clientSecret, issuer, timeoutSecs }: Prov
     name: "google",
     title,
     authorizationUrl: (flow) =>
-      conversation(title, async () => openid.buildAuthorizationUrl(await configuration(), { ...(await codeRequest(flow, "openid email")), nonce: nonceOf(flow) }).href),
+      conversation(
+        title,
+        async () =>
+          openid.buildAuthorizationUrl(await configuration(), {
+            ...(await codeRequest(flow, "openid email")),
+            nonce: nonceOf(flow),
+          }).href,
+      ),
     check: () => conversation(title, async () => (await configuration()).serverMetadata().issuer),
     identify: (flow, query) =>
       conversation(title, async () => {
-        const checks = { expectedState: flow.state, expectedNonce: nonceOf(flow), pkceCodeVerifier: verifierOf(flow), idTokenExpected: true };
+        const checks = {
+          expectedState: flow.state,
+          expectedNonce: nonceOf(flow),
+          pkceCodeVerifier: verifierOf(flow),
+          idTokenExpected: true,
+        };
         const tokens = await openid.authorizationCodeGrant(await configuration(), callbackUrl(flow, query), checks);
         const claims = tokens.claims();
-        if (claims === undefined || claims.sub === "" || claims.sub.length > 255) throw new SignInProblem("answer_invalid", "Google: the id_token names nobody");
+        if (claims === undefined || claims.sub === "" || claims.sub.length > 255)
+          throw new SignInProblem("answer_invalid", "Google: the id_token names nobody");
         return personOf(claims);
       }),
   };

@@ -17,7 +17,9 @@ export const signInPages = (providers: Providers): Page[] => [
     door: "public",
     async handle({ ctx, query }) {
       const next = localPath(query["next"]);
-      return ctx.config.auth.required ? signInView(ctx.config, { next, asked: query["asked"] === "1" }) : { redirect: next };
+      return ctx.config.auth.required
+        ? signInView(ctx.config, { next, asked: query["asked"] === "1" })
+        : { redirect: next };
     },
   }),
   ...(["github", "google"] as const).flatMap((name) => [begin(name, providers), comeBack(name, providers)]),
@@ -32,7 +34,8 @@ const begin = (name: ProviderName, providers: Providers): Page =>
       const next = localPath(query["next"]);
       // Another site may lead here, and no farther: the person presses the button. Who only looks at the headers gets no flow.
       const site = http.get("sec-fetch-site");
-      if (http.method !== "GET" || (site !== "" && site !== "same-origin" && site !== "none")) return { redirect: `/sign-in?next=${encodeURIComponent(next)}` };
+      if (http.method !== "GET" || (site !== "" && site !== "same-origin" && site !== "none"))
+        return { redirect: `/sign-in?next=${encodeURIComponent(next)}` };
       return await shown(ctx, provider, next, async () => {
         const { url, browser } = await beginSignIn(ctx, provider, next);
         return { redirect: url, headers: { "Set-Cookie": flowCookie(ctx.config, browser) } };
@@ -48,20 +51,35 @@ const comeBack = (name: ProviderName, providers: Providers): Page =>
       const provider = requireProvider(ctx, providers, name);
       if (http.method !== "GET") return { redirect: "/sign-in" };
       const reply = await shown(ctx, provider, "/", async () => {
-        const { opened, returnTo } = await finishSignIn(ctx, provider, { ...callerOf(ctx, http), query: http.search, browser: flowOf(ctx.config, http) });
-        return { redirect: returnTo, headers: { "Set-Cookie": [sessionCookie(ctx.config, opened), endOfFlow(ctx.config)] } };
+        const { opened, returnTo } = await finishSignIn(ctx, provider, {
+          ...callerOf(ctx, http),
+          query: http.search,
+          browser: flowOf(ctx.config, http),
+        });
+        return {
+          redirect: returnTo,
+          headers: { "Set-Cookie": [sessionCookie(ctx.config, opened), endOfFlow(ctx.config)] },
+        };
       });
       return reply;
     },
   });
 
 /** The reply, or the sign-in page with what went wrong in words. */
-async function shown(ctx: System, provider: Provider, next: string, work: () => Promise<PageReply>): Promise<PageReply> {
+async function shown(
+  ctx: System,
+  provider: Provider,
+  next: string,
+  work: () => Promise<PageReply>,
+): Promise<PageReply> {
   try {
     return await work();
   } catch (error) {
     if (!(error instanceof SignInProblem)) throw error;
-    ctx.log.warn({ provider: provider.name, reason: error.reason, err: error.message }, "a sign-in with a provider came to nothing");
+    ctx.log.warn(
+      { provider: provider.name, reason: error.reason, err: error.message },
+      "a sign-in with a provider came to nothing",
+    );
     return signInView(ctx.config, { next, asked: false, problem: { error, provider } });
   }
 }

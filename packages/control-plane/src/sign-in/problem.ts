@@ -1,22 +1,40 @@
 /** Why somebody could not sign in with a provider. The reason is stable: it is what the log of attempts has. */
 export const problems = {
-  state_invalid: { status: 400, words: (title: string) => `This sign-in with ${title} was begun in another browser, more than ten minutes ago, or is over already. Begin again.` },
+  state_invalid: {
+    status: 400,
+    words: (title: string) =>
+      `This sign-in with ${title} was begun in another browser, more than ten minutes ago, or is over already. Begin again.`,
+  },
   denied: { status: 403, words: (title: string) => `${title} says that you did not allow it. Nothing has changed.` },
-  provider_unavailable: { status: 503, words: (title: string) => `${title} does not answer as it should. Try again in a moment, or sign in another way.` },
+  provider_unavailable: {
+    status: 503,
+    words: (title: string) => `${title} does not answer as it should. Try again in a moment, or sign in another way.`,
+  },
   provider_refused: {
     status: 502,
-    words: (title: string) => `${title} refused the sign-in. Begin again; if that does not help, tell whoever runs StatusMesh: the reason is in its log.`,
+    words: (title: string) =>
+      `${title} refused the sign-in. Begin again; if that does not help, tell whoever runs StatusMesh: the reason is in its log.`,
   },
   answer_invalid: {
     status: 502,
-    words: (title: string) => `What ${title} answered cannot be trusted, so nobody was signed in. Begin again; if that does not help, tell whoever runs StatusMesh.`,
+    words: (title: string) =>
+      `What ${title} answered cannot be trusted, so nobody was signed in. Begin again; if that does not help, tell whoever runs StatusMesh.`,
   },
-  email_unverified: { status: 403, words: (title: string) => `${title} has no verified email address of yours. Verify the address there, then sign in again.` },
+  email_unverified: {
+    status: 403,
+    words: (title: string) =>
+      `${title} has no verified email address of yours. Verify the address there, then sign in again.`,
+  },
   no_account: {
     status: 403,
-    words: (_title: string) => "Nobody here has that address. Ask an owner of your organisation to invite it, or sign in with the account that you were invited with.",
+    words: (_title: string) =>
+      "Nobody here has that address. Ask an owner of your organisation to invite it, or sign in with the account that you were invited with.",
   },
-  member_limit: { status: 403, words: (_title: string) => "You are invited, but the organisation has no room for another member. Ask one of its owners." },
+  member_limit: {
+    status: 403,
+    words: (_title: string) =>
+      "You are invited, but the organisation has no room for another member. Ask one of its owners.",
+  },
 } as const;
 
 export type Reason = keyof typeof problems;

@@ -47,7 +47,8 @@ export interface ProviderOptions {
 }
 
 /** The PKCE verifier (RFC 7636 section 4.1: 43 characters) and the nonce are made from what the browser holds, so the database has neither. */
-const derived = (flow: Flow, what: string): string => createHmac("sha256", flow.browser).update(`${what}:${flow.state}`).digest("base64url");
+const derived = (flow: Flow, what: string): string =>
+  createHmac("sha256", flow.browser).update(`${what}:${flow.state}`).digest("base64url");
 export const verifierOf = (flow: Flow): string => derived(flow, "pkce");
 export const nonceOf = (flow: Flow): string => derived(flow, "nonce");
 
@@ -65,11 +66,17 @@ export const codeRequest = async (flow: Flow, scope: string): Promise<Record<str
 export const callbackUrl = (flow: Flow, query: string): URL => new URL(flow.redirectUri + query);
 
 /** Plain http is for an identity provider on this machine; the configuration refuses it anywhere else. */
-export const isInsecure = (issuer: URL): boolean => issuer.protocol === "http:" && isLoopback(issuer.hostname.replace(/^\[|\]$/g, ""));
+export const isInsecure = (issuer: URL): boolean =>
+  issuer.protocol === "http:" && isLoopback(issuer.hostname.replace(/^\[|\]$/g, ""));
 
 /** An address in lower case; null for what is none, or cannot be stored. */
 export function addressOf(value: unknown): string | null {
-  return typeof value === "string" && value.length <= 254 && /^[^\s@<>,;"\p{Cc}]+@[^\s@<>,;"\p{Cc}]+$/u.test(value) && value.isWellFormed() ? value.toLowerCase() : null;
+  return typeof value === "string" &&
+    value.length <= 254 &&
+    /^[^\s@<>,;"\p{Cc}]+@[^\s@<>,;"\p{Cc}]+$/u.test(value) &&
+    value.isWellFormed()
+    ? value.toLowerCase()
+    : null;
 }
 
 /** Runs a conversation with a provider, and says what went wrong in our terms. */
@@ -86,9 +93,12 @@ export async function conversation<T>(title: string, work: () => Promise<T>): Pr
 function reasonOf(error: unknown): Reason {
   if (error instanceof openid.AuthorizationResponseError) {
     if (error.error === "access_denied") return "denied";
-    return error.error === "server_error" || error.error === "temporarily_unavailable" ? "provider_unavailable" : "provider_refused";
+    return error.error === "server_error" || error.error === "temporarily_unavailable"
+      ? "provider_unavailable"
+      : "provider_refused";
   }
-  if (error instanceof openid.ResponseBodyError) return error.status >= 500 ? "provider_unavailable" : "provider_refused";
+  if (error instanceof openid.ResponseBodyError)
+    return error.status >= 500 ? "provider_unavailable" : "provider_refused";
   if (error instanceof openid.WWWAuthenticateChallengeError) return "provider_refused";
   for (let at = error; at instanceof Error; at = at.cause) {
     if (at.cause instanceof Response) return ofStatus(at.cause.status);
@@ -97,10 +107,12 @@ function reasonOf(error: unknown): Reason {
   return "answer_invalid";
 }
 
-const ofStatus = (status: number): Reason => (status >= 500 || status === 429 ? "provider_unavailable" : status >= 300 ? "provider_refused" : "answer_invalid");
+const ofStatus = (status: number): Reason =>
+  status >= 500 || status === 429 ? "provider_unavailable" : status >= 300 ? "provider_refused" : "answer_invalid";
 
 /** What fetch and its body throw when there is no answer, no whole one, or none in time. */
-const isSilence = (error: Error): boolean => error.name === "TimeoutError" || (error instanceof TypeError && /^(?:fetch failed|terminated)$/.test(error.message));
+const isSilence = (error: Error): boolean =>
+  error.name === "TimeoutError" || (error instanceof TypeError && /^(?:fetch failed|terminated)$/.test(error.message));
 
 /** Without bodies and claims: they name people, and may hold tokens. */
 function describe(error: unknown): string {

@@ -18,7 +18,13 @@ export async function insertFlow(sql: Db, row: FlowRow): Promise<void> {
 }
 
 /** Uses a flow up, for the browser that began it; returns where that wanted to go. Of two callers exactly one gets it. Another browser uses nothing up. */
-export async function takeFlow(sql: Db, provider: string, stateHash: Buffer, browserHash: Buffer, now: Date): Promise<string | null> {
+export async function takeFlow(
+  sql: Db,
+  provider: string,
+  stateHash: Buffer,
+  browserHash: Buffer,
+  now: Date,
+): Promise<string | null> {
   const [row] = await sql<{ return_to: string }[]>`
     delete from sign_in_flows where state_hash = ${stateHash} and browser_hash = ${browserHash} and provider = ${provider} and expires_at > ${now}
     returning return_to`;

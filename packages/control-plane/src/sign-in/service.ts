@@ -1,6 +1,17 @@
 import { AppError } from "@statusmesh/shared/errors";
 import { record } from "../audit/service.ts";
-import { accountOf, asSignedIn, type Attempt, type Attested, type Caller, linkTo, noteAttempt, type OpenedSession, openSessionOf, requireMethod } from "../auth/service.ts";
+import {
+  accountOf,
+  asSignedIn,
+  type Attempt,
+  type Attested,
+  type Caller,
+  linkTo,
+  noteAttempt,
+  type OpenedSession,
+  openSessionOf,
+  requireMethod,
+} from "../auth/service.ts";
 import type { Config } from "../config.ts";
 import { type Clock, inTransaction, type System } from "../context.ts";
 import { hashToken, newToken } from "../crypto/token.ts";
@@ -20,15 +31,31 @@ export type Providers = Readonly<Record<ProviderName, Provider | null>>;
 /** The providers that are switched on. Asks none of them anything. */
 export function openProviders({ auth }: Config, clock: Clock, timeoutSecs = callTimeoutSecs): Providers {
   const on = (name: ProviderName) => auth.required && auth.enabled_methods.includes(name);
-  const options = ({ client_id, client_secret, issuer }: Config["auth"][ProviderName]) => ({ clientId: client_id, clientSecret: client_secret, issuer, timeoutSecs });
-  return { github: on("github") ? openGithub(options(auth.github)) : null, google: on("google") ? openGoogle(options(auth.google), clock) : null };
+  const options = ({ client_id, client_secret, issuer }: Config["auth"][ProviderName]) => ({
+    clientId: client_id,
+    clientSecret: client_secret,
+    issuer,
+    timeoutSecs,
+  });
+  return {
+    github: on("github") ? openGithub(options(auth.github)) : null,
+    google: on("google") ? openGoogle(options(auth.google), clock) : null,
+  };
 }
 
 /** For each provider that is switched on: whether it answers from here. A wrong client secret only shows when somebody signs in. */
 export function checkProviders(config: Config, clock: Clock): { title: string; answers(): Promise<string> }[] {
   const { github, google } = openProviders(config, clock);
   return [google, github].flatMap((provider) =>
-    provider === null ? [] : [{ title: provider.title, answers: async () => `${await provider.check()} answers; people come back to ${redirectUri({ config }, provider)}` }],
+    provider === null
+      ? []
+      : [
+          {
+            title: provider.title,
+            answers: async () =>
+              `${await provider.check()} answers; people come back to ${redirectUri({ config }, provider)}`,
+          },
+        ],
   );
 }
 
@@ -36,7 +63,8 @@ export function checkProviders(config: Config, clock: Clock): { title: string; a
 export function requireProvider(system: System, providers: Providers, name: ProviderName): Provider {
   requireMethod(system, name);
   const provider = providers[name];
-  if (provider === null) throw new AppError("NOT_FOUND", "This way to sign in is not switched on (auth.enabled_methods).");
+  if (provider === null)
+    throw new AppError("NOT_FOUND", "This way to sign in is not switched on (auth.enabled_methods).");
   return provider;
 }
 
@@ -75,31 +103,62 @@ export interface Return extends Caller {
  * it attests, or somebody with an invitation to such an address. Throws a {@link SignInProblem}; every end is in the log
  * of attempts.
  */
-export async function finishSignIn(system: System, provider: Provider, input: Return): Promise<{ opened: OpenedSession; returnTo: string }> {
+export async function finishSignIn(
+  system: System,
+  provider: Provider,
+  input: Return,
+): Promise<{ opened: OpenedSession; returnTo: string }> {
   const attempt: Attempt = { method: provider.name, email: null, userId: null };
   try {
     const { returnTo, person } = await identify(system, provider, input);
     attempt.email = person.email;
-    const admitted = await inTransaction(system, async (tx) => admit(tx, { ...person, provider: provider.name }, input));
+    const admitted = await inTransaction(system, async (tx) =>
+      admit(tx, { ...person, provider: provider.name }, input),
+    );
     await noteAttempt(system, { ...attempt, userId: admitted.opened.userId }, input, "ok");
     // The page of the invitation has nothing more to offer.
-    return { opened: admitted.opened, returnTo: admitted.invited && returnTo.startsWith("/invitations/") ? "/" : returnTo };
+    return {
+      opened: admitted.opened,
+      returnTo: admitted.invited && returnTo.startsWith("/invitations/") ? "/" : returnTo,
+    };
   } catch (error) {
-    const problem = error instanceof AppError && error.code === "QUOTA_EXCEEDED" ? new SignInProblem("member_limit", error.message, { cause: error }) : error;
+    const problem =
+      error instanceof AppError && error.code === "QUOTA_EXCEEDED"
+        ? new SignInProblem("member_limit", error.message, { cause: error })
+        : error;
     await noteAttempt(system, attempt, input, problem instanceof SignInProblem ? problem.reason : "error");
     throw problem;
   }
 }
 
-async function identify(system: System, provider: Provider, { query, browser }: Return): Promise<{ returnTo: string; person: Person }> {
+async function identify(
+  system: System,
+  provider: Provider,
+  { query, browser }: Return,
+): Promise<{ returnTo: string; person: Person }> {
   const state = new URLSearchParams(query).get("state");
-  if (state === null || browser === null) throw new SignInProblem("state_invalid", "the browser came back without a state or without its cookie");
-  const returnTo = await queries.takeFlow(system.sql, provider.name, hashToken(state), hashToken(browser), new Date(system.clock.now()));
-  if (returnTo === null) throw new SignInProblem("state_invalid", "the browser came back with a state that is not its own, used or too old");
-  return { returnTo, person: await provider.identify({ redirectUri: redirectUri(system, provider), state, browser }, query) };
+  if (state === null || browser === null)
+    throw new SignInProblem("state_invalid", "the browser came back without a state or without its cookie");
+  const returnTo = await queries.takeFlow(
+    system.sql,
+    provider.name,
+    hashToken(state),
+    hashToken(browser),
+    new Date(system.clock.now()),
+  );
+  if (returnTo === null)
+    throw new SignInProblem("state_invalid", "the browser came back with a state that is not its own, used or too old");
+  return {
+    returnTo,
+    person: await provider.identify({ redirectUri: redirectUri(system, provider), state, browser }, query),
+  };
 }
 
-async function admit(tx: System, who: Attested & Person, caller: Caller): Promise<{ opened: OpenedSession; invited: boolean }> {
+async function admit(
+  tx: System,
+  who: Attested & Person,
+  caller: Caller,
+): Promise<{ opened: OpenedSession; invited: boolean }> {
   const action = `GET /sign-in/${who.provider}/callback`;
   const account = await accountOf(tx, who);
   if (account !== null) {
@@ -113,12 +172,14 @@ async function admit(tx: System, who: Attested & Person, caller: Caller): Promis
     await linkTo(tx, opened.userId, who, opened.email);
     return { opened, invited: true };
   }
-  if (who.verified.length === 0) throw new SignInProblem("email_unverified", "the provider attests no address", { email: who.email });
+  if (who.verified.length === 0)
+    throw new SignInProblem("email_unverified", "the provider attests no address", { email: who.email });
   throw new SignInProblem("no_account", "nobody here has an address that the provider attests", { email: who.email });
 }
 
 /** Registered with the provider, which compares it byte by byte. */
-const redirectUri = ({ config }: Pick<System, "config">, { name }: Provider): string => `${config.server.public_url}/sign-in/${name}/callback`;
+const redirectUri = ({ config }: Pick<System, "config">, { name }: Provider): string =>
+  `${config.server.public_url}/sign-in/${name}/callback`;
 
 /** Forgets sign-ins that nobody came back from. */
 export async function sweepFlows(system: System): Promise<void> {

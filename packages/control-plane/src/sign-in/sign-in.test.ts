@@ -38,7 +38,9 @@ async function scene(t: Test, env: Record<string, string> = {}): Promise<Scene> 
     },
   });
   const owner = await newOrg(world.system);
-  const served = await serveWhole(t, world, world.system, { providers: openProviders(world.system.config, world.clock, callTimeoutSecs) });
+  const served = await serveWhole(t, world, world.system, {
+    providers: openProviders(world.system.config, world.clock, callTimeoutSecs),
+  });
   return { world, served, google, github, owner, email: `${owner.userId}@example.org` };
 }
 
@@ -46,7 +48,11 @@ async function scene(t: Test, env: Record<string, string> = {}): Promise<Scene> 
 function openBrowser(served: Served, cookies: Record<string, string> = {}) {
   const go = async (path: string, headers: Record<string, string> = {}): Promise<Answer> => {
     const cookie = Object.entries(cookies).map(([name, value]) => `${name}=${value}`);
-    const answer = await served("GET", path, undefined, { accept: "text/html", ...(cookie.length === 0 ? {} : { cookie: cookie.join("; ") }), ...headers });
+    const answer = await served("GET", path, undefined, {
+      accept: "text/html",
+      ...(cookie.length === 0 ? {} : { cookie: cookie.join("; ") }),
+      ...headers,
+    });
     for (const line of answer.headers.getSetCookie()) {
       const [, name, value] = /^([^=]+)=([^;]*)/.exec(line)!;
       if (/Max-Age=0/.test(line)) delete cookies[name!];
@@ -56,14 +62,17 @@ function openBrowser(served: Served, cookies: Record<string, string> = {}) {
   };
   /** Leaves for the provider; returns the path by which it is sent back. */
   const leave = async (provider: string, next = "/"): Promise<string> => {
-    const answer = await go(`/sign-in/${provider}?next=${encodeURIComponent(next)}`, { "sec-fetch-site": "same-origin" });
+    const answer = await go(`/sign-in/${provider}?next=${encodeURIComponent(next)}`, {
+      "sec-fetch-site": "same-origin",
+    });
     if (answer.status !== 302) throw new Error(`${answer.status}: ${answer.text}`);
     const back = await fetch(answer.headers.get("location")!, { redirect: "manual" });
     const url = new URL(back.headers.get("location")!);
     if (url.origin !== "https://status.example.org") throw new Error(`sent to ${url.href}`);
     return url.pathname + url.search;
   };
-  const signIn = async (provider: string, next = "/"): Promise<Answer> => await go(await leave(provider, next), { "sec-fetch-site": "cross-site" });
+  const signIn = async (provider: string, next = "/"): Promise<Answer> =>
+    await go(await leave(provider, next), { "sec-fetch-site": "cross-site" });
   const me = async () => (await go("/api/v1/me")).body;
   return { go, leave, signIn, me, cookies };
 }
@@ -89,7 +98,10 @@ const word = {
   full: /no room for another member/,
 };
 /** What a page says, by its word. */
-const said = ({ status, text }: Answer): [number, string] => [status, Object.entries(word).find(([, words]) => words.test(text))?.[0] ?? ""];
+const said = ({ status, text }: Answer): [number, string] => [
+  status,
+  Object.entries(word).find(([, words]) => words.test(text))?.[0] ?? "",
+];
 
 t.test("with Google: an account is found by its address, linked, and found by the link from then on", async (t) => {
   const { world, served, google, owner, email } = await scene(t);
@@ -97,7 +109,9 @@ t.test("with Google: an account is found by its address, linked, and found by th
   const browser = openBrowser(served);
   const start = await browser.go("/sign-in/google?next=%2Fmonitors%3Fq%3Dx", { "sec-fetch-site": "same-origin" });
   t.equal(start.status, 302);
-  t.match(start.headers.getSetCookie(), [/^_sm_session_flow=[\w-]{43}; Path=\/sign-in; HttpOnly; SameSite=Lax; Max-Age=600; Secure$/]);
+  t.match(start.headers.getSetCookie(), [
+    /^_sm_session_flow=[\w-]{43}; Path=\/sign-in; HttpOnly; SameSite=Lax; Max-Age=600; Secure$/,
+  ]);
   t.match(start.headers.get("cache-control"), "no-store");
   const to = new URL(start.headers.get("location")!);
   t.equal(to.origin, google.issuer);
@@ -119,8 +133,12 @@ t.test("with Google: an account is found by its address, linked, and found by th
   t.equal(answer.headers.get("location"), "/monitors?q=x");
   t.equal(browser.cookies["_sm_session_flow"], undefined, "the browser forgets the flow");
   t.match(await browser.me(), { user: { id: owner.userId, email }, org: { id: owner.orgId }, role: "owner" });
-  t.match(await world.sql`select user_id, provider, subject, email from user_identities`, [{ user_id: owner.userId, provider: "google", subject: "g-7", email }]);
-  t.match(await world.sql`select action, after, user_id from audit_log`, [{ action: "GET /sign-in/google/callback", after: { linked: "google", email }, user_id: owner.userId }]);
+  t.match(await world.sql`select user_id, provider, subject, email from user_identities`, [
+    { user_id: owner.userId, provider: "google", subject: "g-7", email },
+  ]);
+  t.match(await world.sql`select action, after, user_id from audit_log`, [
+    { action: "GET /sign-in/google/callback", after: { linked: "google", email }, user_id: owner.userId },
+  ]);
 
   // Their address at Google changes, to one that is somebody else's here: the subject decides.
   const other = await newMember(owner);
@@ -145,7 +163,11 @@ t.test("with GitHub: the primary verified address, else another verified one tha
     { email, primary: false, verified: false },
     { email: "private@example.com", primary: true, verified: true },
   ];
-  t.strictSame(said(await openBrowser(served).signIn("github")), [403, "nobody"], "an address that is not verified lets nobody in");
+  t.strictSame(
+    said(await openBrowser(served).signIn("github")),
+    [403, "nobody"],
+    "an address that is not verified lets nobody in",
+  );
   github.emails = [
     { email: "77+olga@users.noreply.github.com", primary: false, verified: true },
     { email: email.toUpperCase(), primary: false, verified: true },
@@ -164,7 +186,9 @@ t.test("with GitHub: the primary verified address, else another verified one tha
   });
   t.match(await browser.signIn("github"), { status: 302 });
   t.match(await browser.me(), { user: { id: owner.userId } });
-  t.match(await world.sql`select provider, subject, email from user_identities`, [{ provider: "github", subject: "77", email }]);
+  t.match(await world.sql`select provider, subject, email from user_identities`, [
+    { provider: "github", subject: "77", email },
+  ]);
 
   // The account that has the primary address comes before the one that has another.
   const other = await newMember(owner);
@@ -192,46 +216,57 @@ t.test("the API of each kind of GitHub", async (t) => {
   t.equal(apiOf("http://127.0.0.1:9000"), "http://127.0.0.1:9000/api/v3");
 });
 
-t.test("a callback counts once, in the browser that began, for ten minutes, with its own state and provider", async (t) => {
-  const { world, served, google, github, email } = await scene(t);
-  google.claims = { sub: "g", email, email_verified: true };
-  github.emails = [{ email, primary: true, verified: true }];
-  const victim = openBrowser(served);
-  const mallory = openBrowser(served);
+t.test(
+  "a callback counts once, in the browser that began, for ten minutes, with its own state and provider",
+  async (t) => {
+    const { world, served, google, github, email } = await scene(t);
+    google.claims = { sub: "g", email, email_verified: true };
+    github.emails = [{ email, primary: true, verified: true }];
+    const victim = openBrowser(served);
+    const mallory = openBrowser(served);
 
-  // Login CSRF: the victim's browser is sent to a callback that Mallory began.
-  const planted = await mallory.leave("google");
-  t.strictSame(said(await victim.go(planted, { "sec-fetch-site": "cross-site" })), [400, "state"], "a browser that began nothing");
-  const own = await victim.leave("google");
-  t.strictSame(said(await victim.go(planted)), [400, "state"], "a browser that began another");
-  t.equal(victim.cookies["_sm_session"], undefined);
-  t.strictSame(said(await mallory.go(own)), [400, "state"], "and the other way round");
-  t.match(await victim.go(own), { status: 302 }, "neither used anything up");
-  t.match(await victim.me(), { user: { email } });
-  const before = google.asked.length;
-  t.strictSame(said(await victim.go(own)), [400, "state"], "a callback that is sent again");
-  t.strictSame(said(await openBrowser(served, { ...victim.cookies, ...mallory.cookies }).go(own)), [400, "state"]);
-  t.equal(google.asked.length, before, "for all of these the provider is not asked");
+    // Login CSRF: the victim's browser is sent to a callback that Mallory began.
+    const planted = await mallory.leave("google");
+    t.strictSame(
+      said(await victim.go(planted, { "sec-fetch-site": "cross-site" })),
+      [400, "state"],
+      "a browser that began nothing",
+    );
+    const own = await victim.leave("google");
+    t.strictSame(said(await victim.go(planted)), [400, "state"], "a browser that began another");
+    t.equal(victim.cookies["_sm_session"], undefined);
+    t.strictSame(said(await mallory.go(own)), [400, "state"], "and the other way round");
+    t.match(await victim.go(own), { status: 302 }, "neither used anything up");
+    t.match(await victim.me(), { user: { email } });
+    const before = google.asked.length;
+    t.strictSame(said(await victim.go(own)), [400, "state"], "a callback that is sent again");
+    t.strictSame(said(await openBrowser(served, { ...victim.cookies, ...mallory.cookies }).go(own)), [400, "state"]);
+    t.equal(google.asked.length, before, "for all of these the provider is not asked");
 
-  const wrong = await mallory.leave("google");
-  t.strictSame(said(await mallory.go(wrong.replace(/state=[\w-]+/, `state=${"x".repeat(43)}`))), [400, "state"]);
-  t.strictSame(said(await mallory.go(wrong.replace(/&?state=[\w-]+/, ""))), [400, "state"]);
-  t.strictSame(said(await mallory.go("/sign-in/google/callback")), [400, "state"]);
-  t.strictSame(said(await mallory.go(wrong.replace("/google/", "/github/"))), [400, "state"], "a state of one provider at the other");
-  t.match(await mallory.go(`${wrong}&state=again`), { status: 502 }, "two states");
+    const wrong = await mallory.leave("google");
+    t.strictSame(said(await mallory.go(wrong.replace(/state=[\w-]+/, `state=${"x".repeat(43)}`))), [400, "state"]);
+    t.strictSame(said(await mallory.go(wrong.replace(/&?state=[\w-]+/, ""))), [400, "state"]);
+    t.strictSame(said(await mallory.go("/sign-in/google/callback")), [400, "state"]);
+    t.strictSame(
+      said(await mallory.go(wrong.replace("/google/", "/github/"))),
+      [400, "state"],
+      "a state of one provider at the other",
+    );
+    t.match(await mallory.go(`${wrong}&state=again`), { status: 502 }, "two states");
 
-  const late = await mallory.leave("github");
-  world.clock.advance(10 * minute);
-  t.strictSame(said(await mallory.go(late)), [400, "state"]);
-  await sweep(world.system);
-  t.match(await left(world), { flows: 0 });
+    const late = await mallory.leave("github");
+    world.clock.advance(10 * minute);
+    t.strictSame(said(await mallory.go(late)), [400, "state"]);
+    await sweep(world.system);
+    t.match(await left(world), { flows: 0 });
 
-  const race = await mallory.leave("google");
-  const cookies = { ...mallory.cookies };
-  const answers = await Promise.all(Array.from({ length: 6 }, () => openBrowser(served, { ...cookies }).go(race)));
-  t.equal(answers.filter(({ status }) => status === 302).length, 1, "of many at once one comes in");
-  t.equal(answers.filter(({ status }) => status === 400).length, 5);
-});
+    const race = await mallory.leave("google");
+    const cookies = { ...mallory.cookies };
+    const answers = await Promise.all(Array.from({ length: 6 }, () => openBrowser(served, { ...cookies }).go(race)));
+    t.equal(answers.filter(({ status }) => status === 302).length, 1, "of many at once one comes in");
+    t.equal(answers.filter(({ status }) => status === 400).length, 5);
+  },
+);
 
 t.test("a session from before ends when somebody signs in over it", async (t) => {
   const { served, google, owner, email } = await scene(t);
@@ -243,38 +278,57 @@ t.test("a session from before ends when somebody signs in over it", async (t) =>
   t.match(await browser.me(), { user: { email } });
 });
 
-t.test("an answer of Google that is not for us, not now, not signed or not for this sign-in lets nobody in", async (t) => {
-  const { world, served, google, email } = await scene(t);
-  const good = { sub: "g", email, email_verified: true };
-  const now = Math.floor(Date.now() / 1000);
-  const cases: Record<string, Record<string, unknown>> = {
-    "another nonce": { nonce: "x".repeat(43) },
-    "another audience": { aud: "somebody-else" },
-    "another issuer": { iss: "https://accounts.google.com" },
-    "an id_token that is over": { iat: now - 7200, exp: now - 3600 },
-    "no subject": { sub: "" },
-  };
-  for (const [name, claims] of Object.entries(cases)) {
-    google.claims = { ...good, ...claims };
-    t.strictSame(said(await openBrowser(served).signIn("google")), [502, "untrusted"], name);
-  }
-  google.claims = good;
-  // A code that was stolen from another sign-in: its PKCE challenge does not fit.
-  const browser = openBrowser(served);
-  const stolen = new URL(await openBrowser(served).leave("google"), "https://x").searchParams.get("code")!;
-  t.strictSame(said(await browser.go((await browser.leave("google")).replace(/code=[^&]+/, `code=${stolen}`))), [502, "refused"], "PKCE");
-  google.misbehave = ({ path, response }) => {
-    if (path !== "/jwks") return false;
-    response.setHeader("content-type", "application/json").end('{"keys":[]}');
-    return true;
-  };
-  const fresh = await serveWhole(t, world);
-  t.strictSame(said(await openBrowser(fresh).signIn("google")), [502, "untrusted"], "a signature by a key that the provider does not have");
-  await world.sql`delete from sign_in_flows`;
-  t.match(await left(world), nothing);
-  const outcomes = (await attempts(world)).map(({ outcome }) => outcome);
-  t.strictSame(outcomes, ["answer_invalid", "answer_invalid", "answer_invalid", "answer_invalid", "answer_invalid", "provider_refused", "answer_invalid"]);
-});
+t.test(
+  "an answer of Google that is not for us, not now, not signed or not for this sign-in lets nobody in",
+  async (t) => {
+    const { world, served, google, email } = await scene(t);
+    const good = { sub: "g", email, email_verified: true };
+    const now = Math.floor(Date.now() / 1000);
+    const cases: Record<string, Record<string, unknown>> = {
+      "another nonce": { nonce: "x".repeat(43) },
+      "another audience": { aud: "somebody-else" },
+      "another issuer": { iss: "https://accounts.google.com" },
+      "an id_token that is over": { iat: now - 7200, exp: now - 3600 },
+      "no subject": { sub: "" },
+    };
+    for (const [name, claims] of Object.entries(cases)) {
+      google.claims = { ...good, ...claims };
+      t.strictSame(said(await openBrowser(served).signIn("google")), [502, "untrusted"], name);
+    }
+    google.claims = good;
+    // A code that was stolen from another sign-in: its PKCE challenge does not fit.
+    const browser = openBrowser(served);
+    const stolen = new URL(await openBrowser(served).leave("google"), "https://x").searchParams.get("code")!;
+    t.strictSame(
+      said(await browser.go((await browser.leave("google")).replace(/code=[^&]+/, `code=${stolen}`))),
+      [502, "refused"],
+      "PKCE",
+    );
+    google.misbehave = ({ path, response }) => {
+      if (path !== "/jwks") return false;
+      response.setHeader("content-type", "application/json").end('{"keys":[]}');
+      return true;
+    };
+    const fresh = await serveWhole(t, world);
+    t.strictSame(
+      said(await openBrowser(fresh).signIn("google")),
+      [502, "untrusted"],
+      "a signature by a key that the provider does not have",
+    );
+    await world.sql`delete from sign_in_flows`;
+    t.match(await left(world), nothing);
+    const outcomes = (await attempts(world)).map(({ outcome }) => outcome);
+    t.strictSame(outcomes, [
+      "answer_invalid",
+      "answer_invalid",
+      "answer_invalid",
+      "answer_invalid",
+      "answer_invalid",
+      "provider_refused",
+      "answer_invalid",
+    ]);
+  },
+);
 
 t.test("nobody signs up: an unknown or unverified address is told so, and nothing else", async (t) => {
   const { world, served, google, github, email } = await scene(t);
@@ -357,80 +411,126 @@ t.test("an organisation without room says so, and the invitation stays", async (
   t.match((await attempts(world)).at(-1), { email: "nina@example.org", outcome: "member_limit" });
 });
 
-t.test("a provider that is away, slow or talks nonsense keeps nobody waiting for long, and is asked again by the next", async (t) => {
-  const { world, served, google, github, email } = await scene(t);
-  google.claims = { sub: "g", email, email_verified: true };
-  github.emails = [{ email, primary: true, verified: true }];
-  await google.stop();
-  t.match(await served("GET", "/sign-in"), { status: 200 });
-  const down = await openBrowser(served).go("/sign-in/google");
-  t.strictSame(said(down), [503, "away"]);
-  t.match(down.text, "Continue with GitHub", "the other ways are there");
-  t.notMatch(down.text, /fetch failed|ECONN|at \//);
-  t.match(await left(world), nothing, "and nothing is left behind");
-  await google.start();
-  t.match(await openBrowser(served).signIn("google"), { status: 302 }, "it is back");
-  await world.sql`delete from sessions`;
-  await world.sql`delete from user_identities`;
+t.test(
+  "a provider that is away, slow or talks nonsense keeps nobody waiting for long, and is asked again by the next",
+  async (t) => {
+    const { world, served, google, github, email } = await scene(t);
+    google.claims = { sub: "g", email, email_verified: true };
+    github.emails = [{ email, primary: true, verified: true }];
+    await google.stop();
+    t.match(await served("GET", "/sign-in"), { status: 200 });
+    const down = await openBrowser(served).go("/sign-in/google");
+    t.strictSame(said(down), [503, "away"]);
+    t.match(down.text, "Continue with GitHub", "the other ways are there");
+    t.notMatch(down.text, /fetch failed|ECONN|at \//);
+    t.match(await left(world), nothing, "and nothing is left behind");
+    await google.start();
+    t.match(await openBrowser(served).signIn("google"), { status: 302 }, "it is back");
+    await world.sql`delete from sessions`;
+    await world.sql`delete from user_identities`;
 
-  const answers: [string, number, keyof typeof word, (response: ServerResponse) => void][] = [
-    ["500", 503, "away", (response) => void response.writeHead(500).end("oops")],
-    ["500 with words", 503, "away", (response) => void response.writeHead(500, { "content-type": "application/json" }).end('{"error":"server_error"}')],
-    ["429", 503, "away", (response) => void response.writeHead(429).end()],
-    ["nothing, for ever", 503, "away", () => {}],
-    ["half an answer", 503, "away", (response) => void response.writeHead(200, { "content-type": "application/json" }).write('{"access')],
-    ["a connection that is cut", 503, "away", (response) => void response.destroy()],
-    ["no JSON", 502, "untrusted", (response) => void response.writeHead(200, { "content-type": "application/json" }).end("<html>")],
-    ["another type", 502, "untrusted", (response) => void response.writeHead(200, { "content-type": "text/html" }).end("<html>")],
-    ["JSON of another shape", 502, "untrusted", (response) => void response.writeHead(200, { "content-type": "application/json" }).end('{"error":"bad_verification_code"}')],
-    ["a refusal", 502, "refused", (response) => void response.writeHead(400, { "content-type": "application/json" }).end('{"error":"invalid_client"}')],
-    ["a redirect", 502, "refused", (response) => void response.writeHead(302, { location: "https://evil.example/" }).end()],
-  ];
-  for (const [provider, paths] of [
-    ["google", ["/token"]],
-    ["github", ["/login/oauth/access_token", "/api/v3/user", "/api/v3/user/emails"]],
-  ] as const)
-    for (const path of paths)
-      for (const [name, status, words, answer] of answers) {
-        const mock = provider === "google" ? google : github;
-        mock.misbehave = (it) => it.path === path && (answer(it.response), true);
+    const answers: [string, number, keyof typeof word, (response: ServerResponse) => void][] = [
+      ["500", 503, "away", (response) => void response.writeHead(500).end("oops")],
+      [
+        "500 with words",
+        503,
+        "away",
+        (response) =>
+          void response.writeHead(500, { "content-type": "application/json" }).end('{"error":"server_error"}'),
+      ],
+      ["429", 503, "away", (response) => void response.writeHead(429).end()],
+      ["nothing, for ever", 503, "away", () => {}],
+      [
+        "half an answer",
+        503,
+        "away",
+        (response) => void response.writeHead(200, { "content-type": "application/json" }).write('{"access'),
+      ],
+      ["a connection that is cut", 503, "away", (response) => void response.destroy()],
+      [
+        "no JSON",
+        502,
+        "untrusted",
+        (response) => void response.writeHead(200, { "content-type": "application/json" }).end("<html>"),
+      ],
+      [
+        "another type",
+        502,
+        "untrusted",
+        (response) => void response.writeHead(200, { "content-type": "text/html" }).end("<html>"),
+      ],
+      [
+        "JSON of another shape",
+        502,
+        "untrusted",
+        (response) =>
+          void response.writeHead(200, { "content-type": "application/json" }).end('{"error":"bad_verification_code"}'),
+      ],
+      [
+        "a refusal",
+        502,
+        "refused",
+        (response) =>
+          void response.writeHead(400, { "content-type": "application/json" }).end('{"error":"invalid_client"}'),
+      ],
+      [
+        "a redirect",
+        502,
+        "refused",
+        (response) => void response.writeHead(302, { location: "https://evil.example/" }).end(),
+      ],
+    ];
+    for (const [provider, paths] of [
+      ["google", ["/token"]],
+      ["github", ["/login/oauth/access_token", "/api/v3/user", "/api/v3/user/emails"]],
+    ] as const)
+      for (const path of paths)
+        for (const [name, status, words, answer] of answers) {
+          const mock = provider === "google" ? google : github;
+          mock.misbehave = (it) => it.path === path && (answer(it.response), true);
+          const answered = await openBrowser(served).signIn(provider);
+          t.strictSame(said(answered), [status, words], `${provider} ${path}: ${name}`);
+          t.notMatch(answered.text, /invalid_client|fetch failed|    at /, `${provider} ${path}: ${name}`);
+          mock.misbehave = () => false;
+        }
+    for (const [provider, mock] of [
+      ["google", google],
+      ["github", github],
+    ] as const)
+      for (const [refusal, status, words, outcome] of [
+        ["error=access_denied", 403, "denied", "denied"],
+        ["error=server_error&error_description=%3Cb%3Eboom", 503, "away", "provider_unavailable"],
+        ["error=invalid_scope&error_description=%3Cb%3Eboom", 502, "refused", "provider_refused"],
+      ] as const) {
+        mock.refusal = refusal;
         const answered = await openBrowser(served).signIn(provider);
-        t.strictSame(said(answered), [status, words], `${provider} ${path}: ${name}`);
-        t.notMatch(answered.text, /invalid_client|fetch failed|    at /, `${provider} ${path}: ${name}`);
-        mock.misbehave = () => false;
+        t.strictSame(said(answered), [status, words], refusal);
+        t.notMatch(answered.text, "boom", "what a provider writes into an address is not shown");
+        t.match((await attempts(world)).at(-1), { method: provider, email: null, outcome });
+        mock.refusal = null;
       }
-  for (const [provider, mock] of [
-    ["google", google],
-    ["github", github],
-  ] as const)
-    for (const [refusal, status, words, outcome] of [
-      ["error=access_denied", 403, "denied", "denied"],
-      ["error=server_error&error_description=%3Cb%3Eboom", 503, "away", "provider_unavailable"],
-      ["error=invalid_scope&error_description=%3Cb%3Eboom", 502, "refused", "provider_refused"],
-    ] as const) {
-      mock.refusal = refusal;
-      const answered = await openBrowser(served).signIn(provider);
-      t.strictSame(said(answered), [status, words], refusal);
-      t.notMatch(answered.text, "boom", "what a provider writes into an address is not shown");
-      t.match((await attempts(world)).at(-1), { method: provider, email: null, outcome });
-      mock.refusal = null;
-    }
-  t.match(await left(world), nothing);
-  t.match(
-    world.log.lines.find(({ fields }) => JSON.stringify(fields).includes("invalid_client")),
-    { level: "warn", fields: { provider: "google", reason: "provider_refused" } },
-    "who runs it reads why",
-  );
-  t.notMatch(JSON.stringify(world.log.lines), /our-g\w+-secret|access_token":"|eyJ/, "and no secret");
+    t.match(await left(world), nothing);
+    t.match(
+      world.log.lines.find(({ fields }) => JSON.stringify(fields).includes("invalid_client")),
+      { level: "warn", fields: { provider: "google", reason: "provider_refused" } },
+      "who runs it reads why",
+    );
+    t.notMatch(JSON.stringify(world.log.lines), /our-g\w+-secret|access_token":"|eyJ/, "and no secret");
 
-  world.clock.advance(2 * hour);
-  await google.stop();
-  t.match(await openBrowser(served).go("/sign-in/google"), { status: 302 }, "what is known of Google is good enough while Google is away");
-});
+    world.clock.advance(2 * hour);
+    await google.stop();
+    t.match(
+      await openBrowser(served).go("/sign-in/google"),
+      { status: 302 },
+      "what is known of Google is good enough while Google is away",
+    );
+  },
+);
 
 t.test("a way to sign in that is not switched on is not there", async (t) => {
   const { served, github, email } = await scene(t, { SM_AUTH__ENABLED_METHODS: "github" });
-  for (const path of ["/sign-in/google", "/sign-in/google/callback?code=1&state=2", "/sign-in/gitlab/callback"]) t.match(await served("GET", path), { status: 404 }, path);
+  for (const path of ["/sign-in/google", "/sign-in/google/callback?code=1&state=2", "/sign-in/gitlab/callback"])
+    t.match(await served("GET", path), { status: 404 }, path);
   t.match(await served("POST", "/api/v1/auth/magic-link", { email }), { status: 404 });
   const { text } = await served("GET", "/sign-in?next=/monitors");
   t.match(text, 'href="/sign-in/github?next=%2Fmonitors"');
@@ -438,7 +538,12 @@ t.test("a way to sign in that is not switched on is not there", async (t) => {
   github.emails = [{ email, primary: true, verified: true }];
   t.match(await openBrowser(served).signIn("github"), { status: 302 });
   const open = await openWorld(t, {
-    env: { SM_AUTH__REQUIRED: "false", SM_AUTH__ENABLED_METHODS: "github", SM_AUTH__GITHUB__CLIENT_ID: "x", SM_AUTH__GITHUB__CLIENT_SECRET: "x" },
+    env: {
+      SM_AUTH__REQUIRED: "false",
+      SM_AUTH__ENABLED_METHODS: "github",
+      SM_AUTH__GITHUB__CLIENT_ID: "x",
+      SM_AUTH__GITHUB__CLIENT_SECRET: "x",
+    },
   });
   t.match(await (await serveWhole(t, open))("GET", "/sign-in/github"), { status: 404 }, "where nobody signs in");
 });
@@ -461,10 +566,17 @@ t.test("afterwards it goes to a path of ours and nowhere else; another site does
     const answer = await openBrowser(served).signIn("google", evil);
     t.equal(answer.headers.get("location"), "/", JSON.stringify(evil));
   }
-  t.equal((await openBrowser(served).signIn("google", "/targets/1?x=//evil.example#a")).headers.get("location"), "/targets/1?x=//evil.example#a");
+  t.equal(
+    (await openBrowser(served).signIn("google", "/targets/1?x=//evil.example#a")).headers.get("location"),
+    "/targets/1?x=//evil.example#a",
+  );
   for (const site of ["cross-site", "same-site"]) {
     const answer = await served("GET", "/sign-in/google?next=/monitors", undefined, { "sec-fetch-site": site });
-    t.match([answer.status, answer.headers.get("location"), answer.headers.getSetCookie()], [302, "/sign-in?next=%2Fmonitors", []], site);
+    t.match(
+      [answer.status, answer.headers.get("location"), answer.headers.getSetCookie()],
+      [302, "/sign-in?next=%2Fmonitors", []],
+      site,
+    );
   }
   t.match(await served("HEAD", "/sign-in/google"), { status: 302 });
   t.match(await left(world), { flows: 0 });
@@ -477,7 +589,10 @@ t.test("links are listed and taken off, but not the last way in", async (t) => {
   const browser = openBrowser(served);
   await browser.signIn("google");
   await browser.signIn("github");
-  const ask = asking(served, { cookie: `_sm_session=${browser.cookies["_sm_session"]}`, "sec-fetch-site": "same-origin" });
+  const ask = asking(served, {
+    cookie: `_sm_session=${browser.cookies["_sm_session"]}`,
+    "sec-fetch-site": "same-origin",
+  });
   const { body } = await ask("GET", "/api/v1/identities");
   t.match(body, {
     total: 2,
@@ -494,7 +609,10 @@ t.test("links are listed and taken off, but not the last way in", async (t) => {
   t.strictSame(both.map(({ status }) => status).sort(), [204, 409], "of two at once one stays");
   t.match(both.find(({ status }) => status === 409)?.body.error, { code: "LAST_SIGN_IN_METHOD" });
   t.match(await ask("GET", "/api/v1/identities"), { body: { total: 1 } });
-  t.match((await world.sql`select action, before from audit_log order by id desc limit 1`)[0], { action: "DELETE /api/v1/identities/{id}", before: { email } });
+  t.match((await world.sql`select action, before from audit_log order by id desc limit 1`)[0], {
+    action: "DELETE /api/v1/identities/{id}",
+    before: { email },
+  });
   await world.sql`delete from users where id = ${owner.userId}`;
   t.match(await left(world), { identities: 0 });
 });
@@ -520,8 +638,15 @@ t.test("two tries at once link one account, and a visitor tries only so often", 
     () => served("GET", "/sign-in/github/callback"),
   ];
   for (const ask of [...spent, ...spent.slice(2)]) t.not((await ask()).status, 429);
-  for (const ask of spent) t.match(await ask(), { status: 429, body: { error: { code: "RATE_LIMITED", details: { scope: "per_ip_sign_in" } } } });
+  for (const ask of spent)
+    t.match(await ask(), {
+      status: 429,
+      body: { error: { code: "RATE_LIMITED", details: { scope: "per_ip_sign_in" } } },
+    });
   t.match(await served("GET", "/sign-in"), { status: 200 });
   t.match(await served("GET", "/api/v1/sessions"), { status: 401 }, "what reads is not counted");
-  await until(async () => (await attempts(world)).some(({ method }) => method === "magic_link"), "the attempt by email");
+  await until(
+    async () => (await attempts(world)).some(({ method }) => method === "magic_link"),
+    "the attempt by email",
+  );
 });

@@ -16,7 +16,9 @@ export interface SignInState {
 
 /** The sign-in page: a button for each provider that is switched on, the address field for links by email, and what went wrong before. */
 export function signInView({ auth, email }: Config, { next, asked, problem }: SignInState): PageReply {
-  const providers = (["google", "github"] as const).filter((name) => auth.enabled_methods.includes(name)).map((name) => ({ name, title: titles[name] }));
+  const providers = (["google", "github"] as const)
+    .filter((name) => auth.enabled_methods.includes(name))
+    .map((name) => ({ name, title: titles[name] }));
   const said = problem === undefined ? null : problems[problem.error.reason];
   return {
     view: "auth/sign-in",
@@ -26,7 +28,10 @@ export function signInView({ auth, email }: Config, { next, asked, problem }: Si
       providers,
       byEmail: auth.enabled_methods.includes("magic_link"),
       sends: email.smtp_url !== "",
-      problem: said === null ? null : { words: said.words(problem!.provider.title), email: problem!.error.email, title: problem!.provider.title },
+      problem:
+        said === null
+          ? null
+          : { words: said.words(problem!.provider.title), email: problem!.error.email, title: problem!.provider.title },
     },
     status: said?.status ?? 200,
     headers: secretAddress,

@@ -1,7 +1,17 @@
 import Type from "typebox";
 import { created, noContent, ok, route, type Route } from "../http/route.ts";
 import { IdParam, paging } from "../http/wire.ts";
-import { Component, ComponentCreate, ComponentOrder, ComponentPage, ComponentPatch, StatusPage, StatusPageCreate, StatusPagePage, StatusPagePatch } from "./schema.ts";
+import {
+  Component,
+  ComponentCreate,
+  ComponentOrder,
+  ComponentPage,
+  ComponentPatch,
+  StatusPage,
+  StatusPageCreate,
+  StatusPagePage,
+  StatusPagePatch,
+} from "./schema.ts";
 import * as service from "./service.ts";
 
 const ComponentParam = Type.Object({ id: Type.String(), target_id: Type.String() });

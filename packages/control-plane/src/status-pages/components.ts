@@ -9,10 +9,17 @@ import { notFound } from "./refusals.ts";
 import type { Component, ComponentCreate, ComponentPatch } from "./schema.ts";
 
 /** The monitors on a page in the order of the page. */
-export async function listComponents(ctx: Ctx, pageId: string, { limit, offset }: { limit: number; offset: number }): Promise<Page<Component>> {
+export async function listComponents(
+  ctx: Ctx,
+  pageId: string,
+  { limit, offset }: { limit: number; offset: number },
+): Promise<Page<Component>> {
   requireScope(ctx, "status_page:read");
   await findPage(ctx, pageId, queries.selectPage);
-  const [rows, total] = await Promise.all([queries.selectComponents(ctx.sql, ctx.orgId, pageId, limit, offset), queries.countComponents(ctx.sql, ctx.orgId, pageId)]);
+  const [rows, total] = await Promise.all([
+    queries.selectComponents(ctx.sql, ctx.orgId, pageId, limit, offset),
+    queries.countComponents(ctx.sql, ctx.orgId, pageId),
+  ]);
   return { items: rows.map(presentRow), total, limit, offset };
 }
 
@@ -34,7 +41,8 @@ export async function addComponent(ctx: Ctx, pageId: string, input: ComponentCre
       public_description: input.public_description ?? null,
       public_group: input.public_group ?? null,
     };
-    if (!(await queries.insertComponent(own.sql, ctx.orgId, pageId, binding))) throw new AppError("TARGET_NOT_FOUND", "There is no monitor with this id.", { field: "/target_id" });
+    if (!(await queries.insertComponent(own.sql, ctx.orgId, pageId, binding)))
+      throw new AppError("TARGET_NOT_FOUND", "There is no monitor with this id.", { field: "/target_id" });
     // After the insert, so that a monitor that does not exist is told as such whatever the quota.
     await takeQuota(own, "max_public_components", async () => {
       const { others, elsewhere } = await queries.countOtherPublicTargets(own.sql, ctx.orgId, pageId, input.target_id);
@@ -47,7 +55,12 @@ export async function addComponent(ctx: Ctx, pageId: string, input: ComponentCre
 }
 
 /** Changes what was sent; null restores the default. */
-export async function updateComponent(ctx: Ctx, pageId: string, targetId: string, patch: ComponentPatch): Promise<Component> {
+export async function updateComponent(
+  ctx: Ctx,
+  pageId: string,
+  targetId: string,
+  patch: ComponentPatch,
+): Promise<Component> {
   requireScope(ctx, "status_page:write");
   requireOwner(ctx);
   return await inTransaction(ctx, async (own) => {
@@ -74,7 +87,11 @@ export async function removeComponent(ctx: Ctx, pageId: string, targetId: string
 }
 
 /** Puts the components in the order of `targetIds`, which names each of them once; anything else is INVALID_COMPONENT_ID. */
-export async function reorderComponents(ctx: Ctx, pageId: string, targetIds: readonly string[]): Promise<Page<Component>> {
+export async function reorderComponents(
+  ctx: Ctx,
+  pageId: string,
+  targetIds: readonly string[],
+): Promise<Page<Component>> {
   requireScope(ctx, "status_page:write");
   requireOwner(ctx);
   return await inTransaction(ctx, async (own) => {
@@ -82,11 +99,18 @@ export async function reorderComponents(ctx: Ctx, pageId: string, targetIds: rea
     const before = (await allComponents(own, pageId)).map((row) => row.target_id);
     const present = new Set(before);
     const stray = targetIds.findIndex((id, at) => !present.has(id) || targetIds.indexOf(id) !== at);
-    if (stray >= 0) throw new AppError("INVALID_COMPONENT_ID", "Each id must be a component of this page, and come once.", { field: `/target_ids/${stray}` });
-    if (targetIds.length !== present.size) {
-      throw new AppError("INVALID_COMPONENT_ID", `The page has ${present.size} components, and the list names ${targetIds.length} of them: name every one.`, {
-        field: "/target_ids",
+    if (stray >= 0)
+      throw new AppError("INVALID_COMPONENT_ID", "Each id must be a component of this page, and come once.", {
+        field: `/target_ids/${stray}`,
       });
+    if (targetIds.length !== present.size) {
+      throw new AppError(
+        "INVALID_COMPONENT_ID",
+        `The page has ${present.size} components, and the list names ${targetIds.length} of them: name every one.`,
+        {
+          field: "/target_ids",
+        },
+      );
     }
     await queries.orderComponents(own.sql, ctx.orgId, pageId, targetIds);
     await record(own, { resourceId: pageId, before: { target_ids: before }, after: { target_ids: targetIds } });

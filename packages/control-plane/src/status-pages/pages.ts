@@ -10,7 +10,10 @@ export const statusPagesPages: Page[] = [
     door: "tenant",
     async handle({ ctx, query }) {
       const list = await listPages(ctx, { limit: pageSize, offset: wholeNumber(query["offset"], 0, 1_000_000) });
-      return { view: "status-pages/list", data: { list, owner: ctx.role === "owner", origin: ctx.config.server.public_url } };
+      return {
+        view: "status-pages/list",
+        data: { list, owner: ctx.role === "owner", origin: ctx.config.server.public_url },
+      };
     },
   }),
   page({
@@ -21,19 +24,31 @@ export const statusPagesPages: Page[] = [
   page({
     path: "/status-pages/{id}/edit",
     door: "tenant",
-    handle: async ({ ctx, params }) => ({ view: "status-pages/form", data: { page: await getPage(ctx, params["id"]!), owner: ctx.role === "owner" } }),
+    handle: async ({ ctx, params }) => ({
+      view: "status-pages/form",
+      data: { page: await getPage(ctx, params["id"]!), owner: ctx.role === "owner" },
+    }),
   }),
   page({
     path: "/status-pages/{id}",
     door: "tenant",
     async handle({ ctx, params }) {
       const id = params["id"]!;
-      const [own, components, targets] = await Promise.all([getPage(ctx, id), listComponents(ctx, id, { limit: 1000, offset: 0 }), listTargets(ctx, { limit: 1000, offset: 0 })]);
+      const [own, components, targets] = await Promise.all([
+        getPage(ctx, id),
+        listComponents(ctx, id, { limit: 1000, offset: 0 }),
+        listTargets(ctx, { limit: 1000, offset: 0 }),
+      ]);
       const there = new Set(components.items.map((component) => component.target_id));
       return {
         view: "status-pages/show",
         fragment: "status-pages/components",
-        data: { page: own, components: components.items, addable: targets.items.filter((target) => !there.has(target.id)), owner: ctx.role === "owner" },
+        data: {
+          page: own,
+          components: components.items,
+          addable: targets.items.filter((target) => !there.has(target.id)),
+          owner: ctx.role === "owner",
+        },
       };
     },
   }),

@@ -38,18 +38,24 @@ export async function deletePage(sql: Db, orgId: string, id: string): Promise<vo
 }
 
 export async function selectPage(sql: Db, orgId: string, id: string): Promise<StatusPageRow | null> {
-  const [row] = await sql<StatusPageRow[]>`select ${columns(sql)} from status_pages p where p.org_id = ${orgId} and p.id = ${id}`;
+  const [row] = await sql<
+    StatusPageRow[]
+  >`select ${columns(sql)} from status_pages p where p.org_id = ${orgId} and p.id = ${id}`;
   return row ?? null;
 }
 
 /** Locks the page against other edits of it and of its components. */
 export async function lockPage(sql: Db, orgId: string, id: string): Promise<StatusPageRow | null> {
-  const [row] = await sql<StatusPageRow[]>`select ${columns(sql)} from status_pages p where p.org_id = ${orgId} and p.id = ${id} for no key update`;
+  const [row] = await sql<
+    StatusPageRow[]
+  >`select ${columns(sql)} from status_pages p where p.org_id = ${orgId} and p.id = ${id} for no key update`;
   return row ?? null;
 }
 
 export async function selectPages(sql: Db, orgId: string, limit: number, offset: number): Promise<StatusPageRow[]> {
-  return await sql<StatusPageRow[]>`select ${columns(sql)} from status_pages p where p.org_id = ${orgId} order by p.created_at, p.id limit ${limit} offset ${offset}`;
+  return await sql<
+    StatusPageRow[]
+  >`select ${columns(sql)} from status_pages p where p.org_id = ${orgId} order by p.created_at, p.id limit ${limit} offset ${offset}`;
 }
 
 export async function countPages(sql: Db, orgId: string): Promise<number> {
@@ -82,20 +88,34 @@ export interface ComponentRow {
   sort_order: number;
 }
 
-const componentColumns = (sql: Db) => sql`c.target_id, t.name as monitor_name, c.public_name, c.public_description, c.public_group, c.sort_order`;
+const componentColumns = (sql: Db) =>
+  sql`c.target_id, t.name as monitor_name, c.public_name, c.public_description, c.public_group, c.sort_order`;
 
-export async function selectComponents(sql: Db, orgId: string, pageId: string, limit: number, offset: number): Promise<ComponentRow[]> {
+export async function selectComponents(
+  sql: Db,
+  orgId: string,
+  pageId: string,
+  limit: number,
+  offset: number,
+): Promise<ComponentRow[]> {
   return await sql<ComponentRow[]>`
     select ${componentColumns(sql)} from status_page_components c join targets t on t.id = c.target_id
     where c.org_id = ${orgId} and c.page_id = ${pageId} order by c.sort_order, c.target_id limit ${limit} offset ${offset}`;
 }
 
 export async function countComponents(sql: Db, orgId: string, pageId: string): Promise<number> {
-  const [row] = await sql<{ count: number }[]>`select count(*)::int as count from status_page_components where org_id = ${orgId} and page_id = ${pageId}`;
+  const [row] = await sql<
+    { count: number }[]
+  >`select count(*)::int as count from status_page_components where org_id = ${orgId} and page_id = ${pageId}`;
   return row!.count;
 }
 
-export async function selectComponent(sql: Db, orgId: string, pageId: string, targetId: string): Promise<ComponentRow | null> {
+export async function selectComponent(
+  sql: Db,
+  orgId: string,
+  pageId: string,
+  targetId: string,
+): Promise<ComponentRow | null> {
   const [row] = await sql<ComponentRow[]>`
     select ${componentColumns(sql)} from status_page_components c join targets t on t.id = c.target_id
     where c.org_id = ${orgId} and c.page_id = ${pageId} and c.target_id = ${targetId}`;
@@ -103,7 +123,12 @@ export async function selectComponent(sql: Db, orgId: string, pageId: string, ta
 }
 
 /** How many monitors other than this one the organisation shows on some page, and whether this one is on another page than `pageId`. */
-export async function countOtherPublicTargets(sql: Db, orgId: string, pageId: string, targetId: string): Promise<{ others: number; elsewhere: boolean }> {
+export async function countOtherPublicTargets(
+  sql: Db,
+  orgId: string,
+  pageId: string,
+  targetId: string,
+): Promise<{ others: number; elsewhere: boolean }> {
   const [row] = await sql<{ others: number; elsewhere: boolean }[]>`
     select count(distinct target_id) filter (where target_id <> ${targetId})::int as others, coalesce(bool_or(target_id = ${targetId} and page_id <> ${pageId}), false) as elsewhere
     from status_page_components where org_id = ${orgId}`;
@@ -137,7 +162,12 @@ export async function deleteComponent(sql: Db, orgId: string, pageId: string, ta
 }
 
 /** Numbers the components of a page in the order of the ids. */
-export async function orderComponents(sql: Db, orgId: string, pageId: string, targetIds: readonly string[]): Promise<void> {
+export async function orderComponents(
+  sql: Db,
+  orgId: string,
+  pageId: string,
+  targetIds: readonly string[],
+): Promise<void> {
   await sql`
     update status_page_components c set sort_order = o.position - 1
     from unnest(${targetIds as string[]}::uuid[]) with ordinality as o (target_id, position)
@@ -155,7 +185,12 @@ export interface PublicComponentRow {
 }
 
 /** The components of a page in order. A monitor whose votes are stale at `now`, or that is paused, reads as unknown. */
-export async function selectPublicComponents(sql: Db, orgId: string, pageId: string, now: Date): Promise<PublicComponentRow[]> {
+export async function selectPublicComponents(
+  sql: Db,
+  orgId: string,
+  pageId: string,
+  now: Date,
+): Promise<PublicComponentRow[]> {
   return await sql<PublicComponentRow[]>`
     select c.target_id, coalesce(c.public_name, t.name) as name, c.public_description as description, c.public_group as "group",
       case when t.enabled and s.status_until >= ${now} then s.status else 'unknown' end as status, s.last_result_at

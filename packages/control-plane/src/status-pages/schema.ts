@@ -3,12 +3,28 @@ import { Id, nullable, PageOf, Timestamp } from "../http/wire.ts";
 
 const printable = "\\S";
 
-const WebAddress = Type.String({ maxLength: 500, pattern: "^https?://[^\\s/?#@]+([/?#]\\S*)?$", description: "An http or https address", examples: ["https://example.org/"] });
+const WebAddress = Type.String({
+  maxLength: 500,
+  pattern: "^https?://[^\\s/?#@]+([/?#]\\S*)?$",
+  description: "An http or https address",
+  examples: ["https://example.org/"],
+});
 
 const brandingFields = {
-  display_name: nullable(Type.String({ maxLength: 80, pattern: printable, description: "Heading of the page; null shows the page's name", examples: ["Acme status"] })),
+  display_name: nullable(
+    Type.String({
+      maxLength: 80,
+      pattern: printable,
+      description: "Heading of the page; null shows the page's name",
+      examples: ["Acme status"],
+    }),
+  ),
   about: nullable(
-    Type.String({ maxLength: 500, description: "A few words for visitors, in Markdown: paragraphs, lists, emphasis, code and links", examples: ["How **Acme** is doing."] }),
+    Type.String({
+      maxLength: 500,
+      description: "A few words for visitors, in Markdown: paragraphs, lists, emphasis, code and links",
+      examples: ["How **Acme** is doing."],
+    }),
   ),
   brand_color: nullable(Type.String({ pattern: "^#[0-9A-Fa-f]{6}$", description: "#RRGGBB", examples: ["#2557D6"] })),
   style: Type.Enum(["light", "dark", "auto"], { description: "auto follows the visitor's system", examples: ["auto"] }),
@@ -17,10 +33,15 @@ const brandingFields = {
   hide_from_search: Type.Boolean({ description: "Asks search engines not to list the page", examples: [false] }),
 };
 
-export const Branding = Type.Object(brandingFields, { additionalProperties: false, title: "Branding", description: "How the page looks and what it says of itself" });
+export const Branding = Type.Object(brandingFields, {
+  additionalProperties: false,
+  title: "Branding",
+  description: "How the page looks and what it says of itself",
+});
 export type Branding = Static<typeof Branding>;
 
-const withDefault = <S extends TSchema>(schema: S, value: Static<S>) => Type.Optional(Type.Unsafe<Static<S>>({ ...schema, default: value }));
+const withDefault = <S extends TSchema>(schema: S, value: Static<S>) =>
+  Type.Optional(Type.Unsafe<Static<S>>({ ...schema, default: value }));
 
 /** Branding as it is sent: what is left out takes its default. */
 const BrandingInput = Type.Object(
@@ -33,7 +54,11 @@ const BrandingInput = Type.Object(
     website_url: withDefault(brandingFields.website_url, null),
     hide_from_search: withDefault(brandingFields.hide_from_search, false),
   },
-  { additionalProperties: false, title: "BrandingInput", description: "Replaces the branding whole: what is left out takes its default" },
+  {
+    additionalProperties: false,
+    title: "BrandingInput",
+    description: "Replaces the branding whole: what is left out takes its default",
+  },
 );
 export type BrandingInput = Static<typeof BrandingInput>;
 
@@ -49,13 +74,23 @@ const pageFields = {
 };
 
 export const StatusPageCreate = Type.Object(
-  { slug: pageFields.slug, name: pageFields.name, enabled: withDefault(pageFields.enabled, true), branding: Type.Optional(BrandingInput) },
+  {
+    slug: pageFields.slug,
+    name: pageFields.name,
+    enabled: withDefault(pageFields.enabled, true),
+    branding: Type.Optional(BrandingInput),
+  },
   { additionalProperties: false, title: "StatusPageCreate", description: "A page to make" },
 );
 export type StatusPageCreate = Static<typeof StatusPageCreate>;
 
 export const StatusPagePatch = Type.Object(
-  { slug: Type.Optional(pageFields.slug), name: Type.Optional(pageFields.name), enabled: Type.Optional(pageFields.enabled), branding: Type.Optional(BrandingInput) },
+  {
+    slug: Type.Optional(pageFields.slug),
+    name: Type.Optional(pageFields.name),
+    enabled: Type.Optional(pageFields.enabled),
+    branding: Type.Optional(BrandingInput),
+  },
   {
     additionalProperties: false,
     title: "StatusPagePatch",
@@ -70,7 +105,12 @@ export const StatusPage = Type.Object(
     id: Id,
     ...pageFields,
     branding: Branding,
-    status_url: nullable(Type.String({ description: "Where visitors find the page; null while no address serves it", examples: ["https://status.example.org/status"] })),
+    status_url: nullable(
+      Type.String({
+        description: "Where visitors find the page; null while no address serves it",
+        examples: ["https://status.example.org/status"],
+      }),
+    ),
     logo_url: nullable(Type.String({ description: "Address of the logo; null without one", examples: [null] })),
     created_at: Timestamp,
     updated_at: Timestamp,
@@ -82,10 +122,29 @@ export type StatusPage = Static<typeof StatusPage>;
 export const StatusPagePage = PageOf(StatusPage);
 
 const bindingFields = {
-  public_name: nullable(Type.String({ maxLength: 200, pattern: printable, description: "Null shows the monitor's name", examples: ["Checkout"] })),
-  public_description: nullable(Type.String({ maxLength: 500, pattern: printable, description: "A line below the name; null shows none", examples: ["Cart and payment"] })),
+  public_name: nullable(
+    Type.String({
+      maxLength: 200,
+      pattern: printable,
+      description: "Null shows the monitor's name",
+      examples: ["Checkout"],
+    }),
+  ),
+  public_description: nullable(
+    Type.String({
+      maxLength: 500,
+      pattern: printable,
+      description: "A line below the name; null shows none",
+      examples: ["Cart and payment"],
+    }),
+  ),
   public_group: nullable(
-    Type.String({ maxLength: 80, pattern: printable, description: "Components with the same group stand together; those without come last", examples: ["Shop"] }),
+    Type.String({
+      maxLength: 80,
+      pattern: printable,
+      description: "Components with the same group stand together; those without come last",
+      examples: ["Shop"],
+    }),
   ),
 };
 
@@ -96,7 +155,11 @@ export const ComponentCreate = Type.Object(
     public_description: withDefault(bindingFields.public_description, null),
     public_group: withDefault(bindingFields.public_group, null),
   },
-  { additionalProperties: false, title: "ComponentCreate", description: "A monitor to put on the page, and what visitors read of it" },
+  {
+    additionalProperties: false,
+    title: "ComponentCreate",
+    description: "A monitor to put on the page, and what visitors read of it",
+  },
 );
 export type ComponentCreate = Static<typeof ComponentCreate>;
 

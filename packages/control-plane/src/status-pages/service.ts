@@ -16,12 +16,23 @@ interface Paging {
   offset: number;
 }
 
-const defaultBranding: Branding = { display_name: null, about: null, brand_color: null, style: "auto", show_powered_by: true, website_url: null, hide_from_search: false };
+const defaultBranding: Branding = {
+  display_name: null,
+  about: null,
+  brand_color: null,
+  style: "auto",
+  show_powered_by: true,
+  website_url: null,
+  hide_from_search: false,
+};
 
 /** The organisation's pages, oldest first. */
 export async function listPages(ctx: Ctx, { limit, offset }: Paging): Promise<Page<StatusPage>> {
   requireScope(ctx, "status_page:read");
-  const [rows, total] = await Promise.all([queries.selectPages(ctx.sql, ctx.orgId, limit, offset), queries.countPages(ctx.sql, ctx.orgId)]);
+  const [rows, total] = await Promise.all([
+    queries.selectPages(ctx.sql, ctx.orgId, limit, offset),
+    queries.countPages(ctx.sql, ctx.orgId),
+  ]);
   return { items: await present(ctx, rows), total, limit, offset };
 }
 
@@ -47,7 +58,10 @@ export async function createPage(ctx: Ctx, input: StatusPageCreate): Promise<Sta
     updated_at: now,
   };
   return await inTransaction(ctx, async (tx) => {
-    await takeQuota(tx, "max_status_pages", async () => ({ current: await queries.countPages(tx.sql, ctx.orgId), adding: 1 }));
+    await takeQuota(tx, "max_status_pages", async () => ({
+      current: await queries.countPages(tx.sql, ctx.orgId),
+      adding: 1,
+    }));
     if (!(await queries.insertPage(tx.sql, row))) throw slugTaken(row.slug);
     await record(tx, { resourceId: row.id, after: auditable(row) });
     return await presentOne(tx, row);
@@ -99,7 +113,10 @@ export async function servedPage(system: Visit): Promise<queries.StatusPageRow |
 }
 
 /** The components of a public page in order, as visitors may see them. */
-export async function publicComponents(system: System, page: queries.StatusPageRow): Promise<queries.PublicComponentRow[]> {
+export async function publicComponents(
+  system: System,
+  page: queries.StatusPageRow,
+): Promise<queries.PublicComponentRow[]> {
   return await queries.selectPublicComponents(system.sql, page.org_id, page.id, new Date(system.clock.now()));
 }
 
@@ -110,14 +127,23 @@ async function find(ctx: Ctx, id: string, select: typeof queries.selectPage): Pr
 }
 
 const slugTaken = (slug: string, cause?: unknown) =>
-  new AppError("SLUG_TAKEN", `The slug ${slug} belongs to another status page. Choose a different one.`, { field: "/slug", cause });
+  new AppError("SLUG_TAKEN", `The slug ${slug} belongs to another status page. Choose a different one.`, {
+    field: "/slug",
+    cause,
+  });
 
 function checkedName(name: string): string {
-  if (name.trim() === "") throw new AppError("EMPTY_NAME", "A status page needs a name of 1 to 80 characters.", { field: "/name" });
+  if (name.trim() === "")
+    throw new AppError("EMPTY_NAME", "A status page needs a name of 1 to 80 characters.", { field: "/name" });
   return name;
 }
 
-const auditable = ({ slug, name, enabled, branding: stored }: queries.StatusPageRow) => ({ slug, name, enabled, branding: branding(stored) });
+const auditable = ({ slug, name, enabled, branding: stored }: queries.StatusPageRow) => ({
+  slug,
+  name,
+  enabled,
+  branding: branding(stored),
+});
 
 const branding = (input: BrandingInput | undefined): Branding => ({ ...defaultBranding, ...input });
 
@@ -125,7 +151,11 @@ const branding = (input: BrandingInput | undefined): Branding => ({ ...defaultBr
 function checkedBranding(input: BrandingInput | undefined): Branding {
   const checked = branding(input);
   if (checked.website_url !== null && !URL.canParse(checked.website_url)) {
-    throw new AppError("INVALID_BODY", "website_url is not an address that a browser can open. It looks like https://www.example.org.", { field: "/branding/website_url" });
+    throw new AppError(
+      "INVALID_BODY",
+      "website_url is not an address that a browser can open. It looks like https://www.example.org.",
+      { field: "/branding/website_url" },
+    );
   }
   return checked;
 }

@@ -18,11 +18,18 @@ const pages = "/api/v1/status-pages";
 /** Where the error points to: in `field` for a 400, in the details otherwise. */
 const refused = (status: number, code: string, pointer: string | null = null) => ({
   status,
-  body: { error: { code, field: status === 400 ? pointer : null, ...(status === 400 || pointer === null ? {} : { details: { pointer } }) } },
+  body: {
+    error: {
+      code,
+      field: status === 400 ? pointer : null,
+      ...(status === 400 || pointer === null ? {} : { details: { pointer } }),
+    },
+  },
 });
 let slugs = 0;
 const newSlug = () => `page-${++slugs}`;
-const makePage = async (fields: object = {}) => (await ask("POST", pages, { slug: newSlug(), name: "Acme", ...fields })).body;
+const makePage = async (fields: object = {}) =>
+  (await ask("POST", pages, { slug: newSlug(), name: "Acme", ...fields })).body;
 
 t.beforeEach(async () => {
   caller = ctx;
@@ -35,7 +42,15 @@ t.test("a page is made, read, changed and deleted", async (t) => {
   t.equal(made.status, 201);
   t.equal(made.headers.get("location"), `${pages}/${made.body.id}`);
   const at = new Date(clock.at).toISOString();
-  const blank = { display_name: null, about: null, brand_color: null, style: "auto", show_powered_by: true, website_url: null, hide_from_search: false };
+  const blank = {
+    display_name: null,
+    about: null,
+    brand_color: null,
+    style: "auto",
+    show_powered_by: true,
+    website_url: null,
+    hide_from_search: false,
+  };
   t.strictSame(made.body, {
     id: made.body.id,
     slug: "acme",
@@ -60,8 +75,21 @@ t.test("a page is made, read, changed and deleted", async (t) => {
     hide_from_search: true,
   };
   const changed = await ask("PATCH", `${pages}/${made.body.id}`, { slug: "acme-2", branding });
-  t.match(changed, { status: 200, body: { slug: "acme-2", name: "Acme status", branding, created_at: at, updated_at: new Date(clock.at).toISOString() } });
-  t.strictSame((await ask("PATCH", `${pages}/${made.body.id}`, { branding: { about: "Hi" } })).body.branding, { ...blank, about: "Hi" }, "branding is replaced as a whole");
+  t.match(changed, {
+    status: 200,
+    body: {
+      slug: "acme-2",
+      name: "Acme status",
+      branding,
+      created_at: at,
+      updated_at: new Date(clock.at).toISOString(),
+    },
+  });
+  t.strictSame(
+    (await ask("PATCH", `${pages}/${made.body.id}`, { branding: { about: "Hi" } })).body.branding,
+    { ...blank, about: "Hi" },
+    "branding is replaced as a whole",
+  );
   t.match(
     (await ask("PATCH", `${pages}/${made.body.id}`, { enabled: false })).body,
     { enabled: false, status_url: null, branding: { about: "Hi" } },
@@ -76,7 +104,12 @@ t.test("a page is made, read, changed and deleted", async (t) => {
 t.test("what does not fit is refused, and named", async (t) => {
   const id = (await makePage()).id;
   const cases: [object, number, string, string][] = [
-    ...["ab", "a".repeat(31), "1abc", "Abc", "a_b", "-abc", "a b"].map((slug): [object, number, string, string] => [{ slug }, 400, "INVALID_SLUG", "/slug"]),
+    ...["ab", "a".repeat(31), "1abc", "Abc", "a_b", "-abc", "a b"].map((slug): [object, number, string, string] => [
+      { slug },
+      400,
+      "INVALID_SLUG",
+      "/slug",
+    ]),
     [{ name: "  " }, 400, "EMPTY_NAME", "/name"],
     [{ name: "x".repeat(81) }, 400, "INVALID_BODY", "/name"],
     [{ branding: { brand_color: "red" } }, 400, "INVALID_BODY", "/branding/brand_color"],
@@ -88,8 +121,16 @@ t.test("what does not fit is refused, and named", async (t) => {
     [{ published: true }, 400, "UNKNOWN_FIELD", "/published"],
   ];
   for (const [fields, status, code, field] of cases) {
-    t.match(await ask("POST", pages, { slug: newSlug(), name: "Acme", ...fields }), refused(status, code, field), `POST ${JSON.stringify(fields).slice(0, 60)}`);
-    t.match(await ask("PATCH", `${pages}/${id}`, fields), refused(status, code, field), `PATCH ${JSON.stringify(fields).slice(0, 60)}`);
+    t.match(
+      await ask("POST", pages, { slug: newSlug(), name: "Acme", ...fields }),
+      refused(status, code, field),
+      `POST ${JSON.stringify(fields).slice(0, 60)}`,
+    );
+    t.match(
+      await ask("PATCH", `${pages}/${id}`, fields),
+      refused(status, code, field),
+      `PATCH ${JSON.stringify(fields).slice(0, 60)}`,
+    );
   }
   t.match(await ask("POST", pages, { name: "Acme" }), refused(400, "INVALID_SLUG", "/slug"));
 });
@@ -111,17 +152,21 @@ t.test("members read, owners change, strangers find nothing", async (t) => {
 
   caller = { ...ctx, role: "member" };
   for (const path of reads) t.equal((await ask("GET", path)).status, 200, path);
-  for (const change of changes) t.match(await ask(...change), refused(403, "OWNER_REQUIRED"), change.slice(0, 2).join(" "));
+  for (const change of changes)
+    t.match(await ask(...change), refused(403, "OWNER_REQUIRED"), change.slice(0, 2).join(" "));
   caller = { ...ctx, scopes: new Set(["status_page:read"]) };
-  for (const change of changes) t.match(await ask(...change), refused(403, "INSUFFICIENT_SCOPE"), change.slice(0, 2).join(" "));
+  for (const change of changes)
+    t.match(await ask(...change), refused(403, "INSUFFICIENT_SCOPE"), change.slice(0, 2).join(" "));
   caller = { ...ctx, scopes: new Set(["status_page:write"]) };
   for (const path of reads) t.match(await ask("GET", path), refused(403, "INSUFFICIENT_SCOPE"), path);
   caller = stranger;
   for (const path of reads.slice(1)) t.match(await ask("GET", path), refused(404, "STATUS_PAGE_NOT_FOUND"), path);
-  for (const change of changes.slice(1)) t.match(await ask(...change), refused(404, "STATUS_PAGE_NOT_FOUND"), change.slice(0, 2).join(" "));
+  for (const change of changes.slice(1))
+    t.match(await ask(...change), refused(404, "STATUS_PAGE_NOT_FOUND"), change.slice(0, 2).join(" "));
   t.match((await ask("GET", pages)).body, { items: [], total: 0, limit: 50, offset: 0 });
   caller = ctx;
-  for (const id of [newId(), "nonsense"]) t.match(await ask("GET", `${pages}/${id}`), refused(404, "STATUS_PAGE_NOT_FOUND"));
+  for (const id of [newId(), "nonsense"])
+    t.match(await ask("GET", `${pages}/${id}`), refused(404, "STATUS_PAGE_NOT_FOUND"));
   t.match(await ask("GET", `${pages}/${page.id}`), { status: 200, body: { name: "Acme" } }, "nothing was changed");
 });
 
@@ -157,19 +202,36 @@ t.test("lists are pages of their own", async (t) => {
     ["Page 1", "Page 2"],
     "oldest first",
   );
-  t.equal((await ask("GET", pages)).body.items.filter((page: { status_url: string | null }) => page.status_url !== null).length, 1, "one of them is at /status");
+  t.equal(
+    (await ask("GET", pages)).body.items.filter((page: { status_url: string | null }) => page.status_url !== null)
+      .length,
+    1,
+    "one of them is at /status",
+  );
 });
 
 t.test("monitors are put on a page, described, ordered and taken off", async (t) => {
   const { id } = await makePage();
   const path = `${pages}/${id}/components`;
-  const [web, api, search] = [await newTarget(ctx, "Website"), await newTarget(ctx, "API"), await newTarget(ctx, "Search")];
+  const [web, api, search] = [
+    await newTarget(ctx, "Website"),
+    await newTarget(ctx, "API"),
+    await newTarget(ctx, "Search"),
+  ];
   const added = await ask("POST", path, { target_id: web, public_name: "Shop", public_group: "Core" });
   t.equal(added.status, 201);
-  t.strictSame(added.body, { target_id: web, monitor_name: "Website", public_name: "Shop", public_description: null, public_group: "Core", sort_order: 0 });
+  t.strictSame(added.body, {
+    target_id: web,
+    monitor_name: "Website",
+    public_name: "Shop",
+    public_description: null,
+    public_group: "Core",
+    sort_order: 0,
+  });
   for (const target_id of [api, search]) await ask("POST", path, { target_id });
   t.match(await ask("POST", path, { target_id: web }), refused(409, "COMPONENT_ALREADY_ON_PAGE", "/target_id"));
-  for (const target_id of [newId(), await newTarget(stranger)]) t.match(await ask("POST", path, { target_id }), refused(404, "TARGET_NOT_FOUND", "/target_id"));
+  for (const target_id of [newId(), await newTarget(stranger)])
+    t.match(await ask("POST", path, { target_id }), refused(404, "TARGET_NOT_FOUND", "/target_id"));
   t.match(await ask("POST", path, { target_id: "nonsense" }), refused(400, "INVALID_ID", "/target_id"));
 
   t.match(
@@ -178,7 +240,8 @@ t.test("monitors are put on a page, described, ordered and taken off", async (t)
     "null clears, what is left out stays",
   );
   t.match(await ask("PATCH", `${path}/${web}`, { public_group: " " }), refused(400, "INVALID_BODY", "/public_group"));
-  for (const absent of [newId(), "nonsense"]) t.match(await ask("PATCH", `${path}/${absent}`, {}), refused(404, "COMPONENT_NOT_FOUND"));
+  for (const absent of [newId(), "nonsense"])
+    t.match(await ask("PATCH", `${path}/${absent}`, {}), refused(404, "COMPONENT_NOT_FOUND"));
 
   const order = await ask("POST", `${path}/reorder`, { target_ids: [search, web, api] });
   t.strictSame(
@@ -190,10 +253,22 @@ t.test("monitors are put on a page, described, ordered and taken off", async (t)
     ],
   );
   t.strictSame((await ask("GET", path)).body.items, order.body.items);
-  t.match(await ask("POST", `${path}/reorder`, { target_ids: [search, web] }), refused(400, "INVALID_COMPONENT_ID", "/target_ids"));
-  t.match(await ask("POST", `${path}/reorder`, { target_ids: [search, web, web] }), refused(400, "INVALID_COMPONENT_ID", "/target_ids/2"));
-  t.match(await ask("POST", `${path}/reorder`, { target_ids: [search, web, newId()] }), refused(400, "INVALID_COMPONENT_ID", "/target_ids/2"));
-  t.match(await ask("POST", `${path}/reorder`, { target_ids: ["x"] }), refused(400, "INVALID_COMPONENT_ID", "/target_ids/0"));
+  t.match(
+    await ask("POST", `${path}/reorder`, { target_ids: [search, web] }),
+    refused(400, "INVALID_COMPONENT_ID", "/target_ids"),
+  );
+  t.match(
+    await ask("POST", `${path}/reorder`, { target_ids: [search, web, web] }),
+    refused(400, "INVALID_COMPONENT_ID", "/target_ids/2"),
+  );
+  t.match(
+    await ask("POST", `${path}/reorder`, { target_ids: [search, web, newId()] }),
+    refused(400, "INVALID_COMPONENT_ID", "/target_ids/2"),
+  );
+  t.match(
+    await ask("POST", `${path}/reorder`, { target_ids: ["x"] }),
+    refused(400, "INVALID_COMPONENT_ID", "/target_ids/0"),
+  );
 
   t.equal((await ask("DELETE", `${path}/${web}`)).status, 204);
   t.match(await ask("DELETE", `${path}/${web}`), refused(404, "COMPONENT_NOT_FOUND"));
@@ -205,11 +280,17 @@ t.test("quotas hold under concurrency: at one below the limit exactly one of man
   const org = await newOrg(system, "tiny");
   caller = org;
   const { id } = await makePage();
-  const creates = await Promise.all(Array.from({ length: 6 }, () => ask("POST", pages, { slug: newSlug(), name: "More" })));
+  const creates = await Promise.all(
+    Array.from({ length: 6 }, () => ask("POST", pages, { slug: newSlug(), name: "More" })),
+  );
   t.strictSame(creates.map((answer) => answer.status).sort(), [201, 422, 422, 422, 422, 422]);
   t.match(
     creates.find((answer) => answer.status === 422),
-    { body: { error: { code: "QUOTA_EXCEEDED", details: { quota: "max_status_pages", current: 2, limit: 2, plan: "tiny" } } } },
+    {
+      body: {
+        error: { code: "QUOTA_EXCEEDED", details: { quota: "max_status_pages", current: 2, limit: 2, plan: "tiny" } },
+      },
+    },
   );
 
   const targets = await Promise.all(Array.from({ length: 7 }, () => newTarget(org)));
@@ -219,12 +300,29 @@ t.test("quotas hold under concurrency: at one below the limit exactly one of man
   t.strictSame(adds.map((answer) => answer.status).sort(), [201, 422, 422, 422, 422]);
   t.match(
     adds.find((answer) => answer.status === 422),
-    { body: { error: { code: "QUOTA_EXCEEDED", details: { quota: "max_public_components", current: 3, limit: 3, plan: "tiny" } } } },
+    {
+      body: {
+        error: {
+          code: "QUOTA_EXCEEDED",
+          details: { quota: "max_public_components", current: 3, limit: 3, plan: "tiny" },
+        },
+      },
+    },
   );
-  t.match(await ask("POST", path, { target_id: newId() }), refused(404, "TARGET_NOT_FOUND", "/target_id"), "what does not exist is told as such");
+  t.match(
+    await ask("POST", path, { target_id: newId() }),
+    refused(404, "TARGET_NOT_FOUND", "/target_id"),
+    "what does not exist is told as such",
+  );
 
   const second = creates.find((answer) => answer.status === 201)!.body.id;
-  t.equal((await ask("POST", `${pages}/${second}/components`, { target_id: targets[0] })).status, 201, "a monitor that is on another page costs nothing");
-  const doubles = await Promise.all(Array.from({ length: 4 }, () => ask("POST", `${pages}/${second}/components`, { target_id: targets[1] })));
+  t.equal(
+    (await ask("POST", `${pages}/${second}/components`, { target_id: targets[0] })).status,
+    201,
+    "a monitor that is on another page costs nothing",
+  );
+  const doubles = await Promise.all(
+    Array.from({ length: 4 }, () => ask("POST", `${pages}/${second}/components`, { target_id: targets[1] })),
+  );
   t.strictSame(doubles.map((answer) => answer.status).sort(), [201, 409, 409, 409]);
 });

@@ -2,12 +2,35 @@ import Type from "typebox";
 import { created, noContent, ok, route, type Route } from "../http/route.ts";
 import { IdParam, paging } from "../http/wire.ts";
 import { checkErrors, TagPage, Target, TargetCreate, TargetPage, TargetPatch, TargetRegions } from "./schema.ts";
-import { createTarget, deleteTarget, getTarget, listTags, listTargets, setTargetRegions, targetRegions, updateTarget } from "./service.ts";
+import {
+  createTarget,
+  deleteTarget,
+  getTarget,
+  listTags,
+  listTargets,
+  setTargetRegions,
+  targetRegions,
+  updateTarget,
+} from "./service.ts";
 
 /** What can be wrong with a target that is written. */
-export const targetErrors = [...checkErrors, "EMPTY_NAME", "INVALID_TAG", "INVALID_INTERVAL", "MIN_CHECK_INTERVAL", "INVALID_ALERT_CONFIG", "INVALID_REGION_POLICY"] as const;
+export const targetErrors = [
+  ...checkErrors,
+  "EMPTY_NAME",
+  "INVALID_TAG",
+  "INVALID_INTERVAL",
+  "MIN_CHECK_INTERVAL",
+  "INVALID_ALERT_CONFIG",
+  "INVALID_REGION_POLICY",
+] as const;
 
-const regions = { door: "tenant", tag: "Targets", path: "/api/v1/targets/{id}/regions", params: IdParam, replies: { 200: TargetRegions } } as const;
+const regions = {
+  door: "tenant",
+  tag: "Targets",
+  path: "/api/v1/targets/{id}/regions",
+  params: IdParam,
+  replies: { 200: TargetRegions },
+} as const;
 
 export const targetRoutes: Route[] = [
   route({
@@ -37,8 +60,12 @@ export const targetRoutes: Route[] = [
       {
         ...paging(50, 1000),
         tag: Type.Optional(Type.String({ description: "Only targets with this tag", examples: ["production"] })),
-        enabled: Type.Optional(Type.Boolean({ description: "Only those that are checked, or only those that are paused" })),
-        q: Type.Optional(Type.String({ maxLength: 200, description: "Part of the name, URL or host", examples: ["shop"] })),
+        enabled: Type.Optional(
+          Type.Boolean({ description: "Only those that are checked, or only those that are paused" }),
+        ),
+        q: Type.Optional(
+          Type.String({ maxLength: 200, description: "Part of the name, URL or host", examples: ["shop"] }),
+        ),
       },
       { additionalProperties: false },
     ),
@@ -64,7 +91,8 @@ export const targetRoutes: Route[] = [
     scope: "targets:write",
     tag: "Targets",
     summary: "Change a target",
-    description: "Fields left out stay as they are. An edited policy is held against the evidence at once; enabled=false closes an open incident silently.",
+    description:
+      "Fields left out stay as they are. An edited policy is held against the evidence at once; enabled=false closes an open incident silently.",
     params: IdParam,
     body: TargetPatch,
     replies: { 200: Target },
@@ -99,7 +127,8 @@ export const targetRoutes: Route[] = [
     method: "PUT",
     scope: "targets:write",
     summary: "Set the regions that probe a target",
-    description: "A region that is taken away stops at once and loses its vote: an incident that only it held open closes.",
+    description:
+      "A region that is taken away stops at once and loses its vote: an incident that only it held open closes.",
     body: TargetRegions,
     errors: ["TARGET_NOT_FOUND", "REGION_INVALID", "INVALID_REGION_POLICY"],
     handle: async ({ ctx, params, body }) => ok(await setTargetRegions(ctx, params.id, body)),
@@ -113,7 +142,12 @@ export const targetRoutes: Route[] = [
     summary: "List the tags in use",
     description: "Most used first, then by name.",
     query: Type.Object(
-      { ...paging(50, 1000), q: Type.Optional(Type.String({ maxLength: 50, description: "What the tag begins with, in either case", examples: ["prod"] })) },
+      {
+        ...paging(50, 1000),
+        q: Type.Optional(
+          Type.String({ maxLength: 50, description: "What the tag begins with, in either case", examples: ["prod"] }),
+        ),
+      },
       { additionalProperties: false },
     ),
     replies: { 200: TagPage },

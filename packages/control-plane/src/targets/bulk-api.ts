@@ -5,7 +5,15 @@ import { bulkAction } from "./bulk.ts";
 import { createTargets } from "./create.ts";
 import { BulkAction, BulkCreate, BulkOutcome, Target } from "./schema.ts";
 
-const bulk = { door: "tenant", tag: "Targets", method: "POST", scope: "targets:write", category: "bulk_ops", bodyLimit: 32 * 1_048_576, idempotent: true } as const;
+const bulk = {
+  door: "tenant",
+  tag: "Targets",
+  method: "POST",
+  scope: "targets:write",
+  category: "bulk_ops",
+  bodyLimit: 32 * 1_048_576,
+  idempotent: true,
+} as const;
 
 /** Many targets at once. */
 export const targetBulkRoutes: Route[] = [
@@ -13,7 +21,8 @@ export const targetBulkRoutes: Route[] = [
     ...bulk,
     path: "/api/v1/targets/bulk",
     summary: "Create many targets",
-    description: "All or none, in one transaction; answered in the order sent. The fields of errors begin with the place in the list: `/3/check/port`.",
+    description:
+      "All or none, in one transaction; answered in the order sent. The fields of errors begin with the place in the list: `/3/check/port`.",
     body: BulkCreate,
     replies: { 201: Type.Array(Target) },
     errors: ["BULK_EMPTY", "BULK_TOO_LARGE", "QUOTA_EXCEEDED", ...targetErrors],

@@ -17,33 +17,49 @@ import { getMonitor, updateTarget } from "./service.ts";
 const { sql, clock, log, system } = await openWorld(t);
 const [eu, us] = [await newAgent(system, "eu"), await newAgent(system, "us")];
 const ingest = openIngest(async () => {});
-const send = (agent: AgentCtx, results: readonly AgentResult[]) => ingest(agent, { protocol: protocolVersion, results: [...results], runs: [] });
+const send = (agent: AgentCtx, results: readonly AgentResult[]) =>
+  ingest(agent, { protocol: protocolVersion, results: [...results], runs: [] });
 
 let caller: Ctx = await newOrg(system);
 const ask = await serve(t, system, [...targetBulkRoutes, ...targetRoutes], { tenant: () => caller });
 const bulk = "/api/v1/targets/bulk";
 const bulkAction = "/api/v1/targets/bulk-action";
 
-const http = (name: string, changes: object = {}) => ({ name, check: { type: "http", url: `https://example.org/${encodeURIComponent(name)}` }, ...changes });
+const http = (name: string, changes: object = {}) => ({
+  name,
+  check: { type: "http", url: `https://example.org/${encodeURIComponent(name)}` },
+  ...changes,
+});
 const tcp = (name: string, port: unknown = 5432) => ({ name, check: { type: "tcp", host: "db.example.org", port } });
 const total = async (): Promise<number> => (await ask("GET", "/api/v1/targets?limit=1")).body.total;
-const create = async (...targets: object[]): Promise<string[]> => (await ask("POST", bulk, targets)).body.map((target: { id: string }) => target.id);
+const create = async (...targets: object[]): Promise<string[]> =>
+  (await ask("POST", bulk, targets)).body.map((target: { id: string }) => target.id);
 const act = (ids: readonly string[], action: object) => ask("POST", bulkAction, { ids, action });
 const read = async (id: string) => (await ask("GET", `/api/v1/targets/${id}`)).body;
 /** Where the error points to: in `field` for a 400, in the details otherwise. */
 const error = (status: number, code: string, pointer: string | null = null) => ({
   status,
-  body: { error: { code, field: status === 400 ? pointer : null, ...(status === 400 || pointer === null ? {} : { details: { pointer } }) } },
+  body: {
+    error: {
+      code,
+      field: status === 400 ? pointer : null,
+      ...(status === 400 || pointer === null ? {} : { details: { pointer } }),
+    },
+  },
 });
 /** Down in both regions, as often as it takes. */
 async function takeDown(...ids: string[]): Promise<void> {
   for (const agent of [eu, us])
     await send(
       agent,
-      ids.flatMap((id) => [agentResult(id, clock.now() - 2 * second, { status: "down" }), agentResult(id, clock.now() - second, { status: "down" })]),
+      ids.flatMap((id) => [
+        agentResult(id, clock.now() - 2 * second, { status: "down" }),
+        agentResult(id, clock.now() - second, { status: "down" }),
+      ]),
     );
 }
-const openIncidents = async (id: string): Promise<number> => (await listIncidents(caller, { state: "open", target_id: id, limit: 1, offset: 0 })).total;
+const openIncidents = async (id: string): Promise<number> =>
+  (await listIncidents(caller, { state: "open", target_id: id, limit: 1, offset: 0 })).total;
 
 t.beforeEach(async () => {
   clock.at = noon;
@@ -51,18 +67,31 @@ t.beforeEach(async () => {
 });
 
 t.test("many targets are made in the order sent, each with evidence, regions and channels", async (t) => {
-  const [first, second] = [await webhookTo(caller, "https://hooks.example.org/1"), await webhookTo(caller, "https://hooks.example.org/2")];
+  const [first, second] = [
+    await webhookTo(caller, "https://hooks.example.org/1"),
+    await webhookTo(caller, "https://hooks.example.org/2"),
+  ];
   const secret = http("secret", {
     check: { type: "http", url: "https://example.org", bearer_token: "SECRET" },
     tags: [" a ", 'b{},"', "a"],
     alerts: [{ channel_id: second }, { channel_id: first }],
   });
-  const made = await ask("POST", bulk, [tcp("one"), secret, http("three", { enabled: false, interval: 3600, region_policy: { count: 2 } })]);
+  const made = await ask("POST", bulk, [
+    tcp("one"),
+    secret,
+    http("three", { enabled: false, interval: 3600, region_policy: { count: 2 } }),
+  ]);
   t.equal(made.status, 201);
   t.equal(made.headers.get("cache-control"), "no-store");
   t.match(made.body, [
     { name: "one", interval: 60, tags: [], alerts: [], check: { port: 5432, timeout: 10_000 } },
-    { name: "secret", tags: ["a", 'b{},"'], alerts: [{ channel_id: second }, { channel_id: first }], check: { bearer_token: "***", method: "GET" }, write_source: "api" },
+    {
+      name: "secret",
+      tags: ["a", 'b{},"'],
+      alerts: [{ channel_id: second }, { channel_id: first }],
+      check: { bearer_token: "***", method: "GET" },
+      write_source: "api",
+    },
     { name: "three", enabled: false, interval: 3600, region_policy: { count: 2 } },
   ]);
   for (const target of made.body) {
@@ -88,11 +117,22 @@ t.test("all or none: the error says which target and which field", async (t) => 
     [[...good, http("d", { interval: 9 })], 422, "MIN_CHECK_INTERVAL", "/3/interval"],
     [[...good, http("d", { region_policy: { count: 3 } })], 422, "INVALID_REGION_POLICY", "/3/region_policy/count"],
     [[...good, http("d", { renotify_interval_secs: 59 })], 400, "INVALID_ALERT_CONFIG", "/3/renotify_interval_secs"],
-    [[...good, http("d", { alerts: [{ channel_id: foreign }] })], 400, "INVALID_ALERT_CONFIG", "/3/alerts/0/channel_id"],
+    [
+      [...good, http("d", { alerts: [{ channel_id: foreign }] })],
+      400,
+      "INVALID_ALERT_CONFIG",
+      "/3/alerts/0/channel_id",
+    ],
     [[...good, http("d", { check: { type: "http", url: "http://127.0.0.1/" } })], 400, "SSRF_BLOCKED", "/3/check/url"],
-    [[...good, http("d", { check: { type: "http", url: "https://example.org", bearer_token: "***" } })], 400, "REDACTION_SENTINEL", "/3/check/bearer_token"],
+    [
+      [...good, http("d", { check: { type: "http", url: "https://example.org", bearer_token: "***" } })],
+      400,
+      "REDACTION_SENTINEL",
+      "/3/check/bearer_token",
+    ],
   ];
-  for (const [body, status, code, field] of cases) t.match(await ask("POST", bulk, body), error(status, code, field), code);
+  for (const [body, status, code, field] of cases)
+    t.match(await ask("POST", bulk, body), error(status, code, field), code);
   t.match(await ask("POST", bulk, tcp("no list")), error(400, "INVALID_BODY", ""));
   t.equal(await total(), 0, "nothing was made");
   caller = { ...caller, scopes: new Set(["targets:read"]) };
@@ -108,7 +148,12 @@ t.test("the plan's number of targets holds, also when many come at once", async 
       bulk,
       Array.from({ length: 21 }, (_, at) => tcp(`t${at}`)),
     ),
-    { status: 422, body: { error: { code: "QUOTA_EXCEEDED", details: { quota: "max_targets", current: 0, limit: 20, plan: "free" } } } },
+    {
+      status: 422,
+      body: {
+        error: { code: "QUOTA_EXCEEDED", details: { quota: "max_targets", current: 0, limit: 20, plan: "free" } },
+      },
+    },
   );
   await create(...Array.from({ length: 15 }, (_, at) => tcp(`t${at}`)));
   const answers = await Promise.all([
@@ -144,7 +189,9 @@ t.test("two bulk creates at once", async (t) => {
 
 t.test("10,000 targets in one transaction, changed and deleted by one action each", async (t) => {
   const channel = await webhookTo(caller, "https://hooks.example.org/");
-  const body = Array.from({ length: 10_000 }, (_, at) => http(`target ${at}`, { tags: ["bulk", `t${at % 7}`], alerts: [{ channel_id: channel }] }));
+  const body = Array.from({ length: 10_000 }, (_, at) =>
+    http(`target ${at}`, { tags: ["bulk", `t${at % 7}`], alerts: [{ channel_id: channel }] }),
+  );
   const timed = async <T>(what: string, work: () => Promise<T>): Promise<T> => {
     const started = performance.now();
     const result = await work();
@@ -159,9 +206,10 @@ t.test("10,000 targets in one transaction, changed and deleted by one action eac
   );
   t.equal(await total(), 10_000);
   const ids: string[] = made.body.map((target: { id: string }) => target.id);
-  t.match(await sql`select count(*)::int as count, count(distinct xmin::text)::int as transactions from targets where org_id = ${caller.orgId}`, [
-    { count: 10_000, transactions: 1 },
-  ]);
+  t.match(
+    await sql`select count(*)::int as count, count(distinct xmin::text)::int as transactions from targets where org_id = ${caller.orgId}`,
+    [{ count: 10_000, transactions: 1 }],
+  );
   for (const [what, action] of [
     ["disable", { type: "disable" }],
     ["enable", { type: "enable" }],
@@ -176,11 +224,11 @@ t.test("10,000 targets in one transaction, changed and deleted by one action eac
 
 t.test("an action does what it can: the rest is listed with its reason", async (t) => {
   const stranger = await newOrg(system);
-  const [one, two, full] = (await create(tcp("one"), http("two", { tags: ["a"] }), http("full", { tags: Array.from({ length: 50 }, (_, at) => `tag ${at}`) }))) as [
-    string,
-    string,
-    string,
-  ];
+  const [one, two, full] = (await create(
+    tcp("one"),
+    http("two", { tags: ["a"] }),
+    http("full", { tags: Array.from({ length: 50 }, (_, at) => `tag ${at}`) }),
+  )) as [string, string, string];
   const mine = caller;
   caller = stranger;
   const [foreign] = (await create(tcp("foreign"))) as [string];
@@ -188,7 +236,10 @@ t.test("an action does what it can: the rest is listed with its reason", async (
   const absent = newId();
 
   clock.advance(minute);
-  const added = await act([two, foreign, "nonsense", one, absent, full, two], { type: "tag_add", tags: [" b ", "a", "b"] });
+  const added = await act([two, foreign, "nonsense", one, absent, full, two], {
+    type: "tag_add",
+    tags: [" b ", "a", "b"],
+  });
   t.equal(added.status, 200);
   t.strictSame(added.body.succeeded, [two, one], "in the order sent, each once");
   const [theirs, malformed, none, tooMany] = added.body.failed;
@@ -202,14 +253,27 @@ t.test("an action does what it can: the rest is listed with its reason", async (
     ],
   );
   t.equal(theirs.message, none.message, "a foreign target is an absent one");
-  t.match(await read(two), { tags: ["a", "b"], write_source: "terraform", updated_at: new Date(clock.now()).toISOString() });
+  t.match(await read(two), {
+    tags: ["a", "b"],
+    write_source: "terraform",
+    updated_at: new Date(clock.now()).toISOString(),
+  });
   t.match(await read(one), { tags: ["b", "a"] });
   t.equal((await read(full)).tags.length, 50);
 
-  t.match((await act([one, two], { type: "tag_remove", tags: ["a", "never"] })).body, { succeeded: [one, two], failed: [] });
+  t.match((await act([one, two], { type: "tag_remove", tags: ["a", "never"] })).body, {
+    succeeded: [one, two],
+    failed: [],
+  });
   t.strictSame([(await read(one)).tags, (await read(two)).tags], [["b"], ["b"]]);
-  t.match((await act([one, foreign], { type: "delete" })).body, { succeeded: [one], failed: [{ id: foreign, code: "TARGET_NOT_FOUND" }] });
-  t.match((await act([one], { type: "enable" })).body, { succeeded: [], failed: [{ id: one, code: "TARGET_NOT_FOUND" }] });
+  t.match((await act([one, foreign], { type: "delete" })).body, {
+    succeeded: [one],
+    failed: [{ id: foreign, code: "TARGET_NOT_FOUND" }],
+  });
+  t.match((await act([one], { type: "enable" })).body, {
+    succeeded: [],
+    failed: [{ id: one, code: "TARGET_NOT_FOUND" }],
+  });
   caller = stranger;
   t.match(await read(foreign), { name: "foreign", write_source: "api" });
 
@@ -228,14 +292,23 @@ t.test("an action does what it can: the rest is listed with its reason", async (
 
 t.test("disabling closes incidents and tells nobody, as a PATCH does", async (t) => {
   const channel = await webhookTo(caller, "https://hooks.example.org/");
-  const [broken, also, fine] = (await create(...["broken", "also", "fine"].map((name) => http(name, { alerts: [{ channel_id: channel }] })))) as [string, string, string];
+  const [broken, also, fine] = (await create(
+    ...["broken", "also", "fine"].map((name) => http(name, { alerts: [{ channel_id: channel }] })),
+  )) as [string, string, string];
   await takeDown(broken, also);
   t.strictSame([await openIncidents(broken), await openIncidents(also), await openIncidents(fine)], [1, 1, 0]);
   clock.advance(second);
   t.match((await act([broken, fine], { type: "disable" })).body, { succeeded: [broken, fine], failed: [] });
   t.strictSame([await openIncidents(broken), await openIncidents(also)], [0, 1]);
-  t.match((await listIncidents(caller, { state: "closed", target_id: broken, limit: 1, offset: 0 })).items, [{ closed_by: "pause" }]);
-  t.strictSame([...(await sql`select d.reason from deliveries d join incidents i on i.id = d.incident_id where i.target_id = ${broken}`)], [{ reason: "opened" }]);
+  t.match((await listIncidents(caller, { state: "closed", target_id: broken, limit: 1, offset: 0 })).items, [
+    { closed_by: "pause" },
+  ]);
+  t.strictSame(
+    [
+      ...(await sql`select d.reason from deliveries d join incidents i on i.id = d.incident_id where i.target_id = ${broken}`),
+    ],
+    [{ reason: "opened" }],
+  );
   t.match(await read(fine), { enabled: false });
   await act([broken], { type: "enable" });
   t.equal(await openIncidents(broken), 0, "a pause ends the evidence");
@@ -253,7 +326,12 @@ t.test("deleting, editing and results of the same targets at once: no deadlock, 
       (failure: { code: string }) => failure.code,
     ),
   );
-  const [deleted, disabled, ...edited] = await Promise.all([act(shuffled.slice(0, 30), { type: "delete" }), act(ids, { type: "disable" }), ...edits, takeDown(...ids)]);
+  const [deleted, disabled, ...edited] = await Promise.all([
+    act(shuffled.slice(0, 30), { type: "delete" }),
+    act(ids, { type: "disable" }),
+    ...edits,
+    takeDown(...ids),
+  ]);
   t.strictSame([deleted.status, disabled.status], [200, 200]);
   t.equal(deleted.body.succeeded.length, 30);
   t.ok(edited.slice(0, 20).every((outcome) => outcome === "edited" || outcome === "TARGET_NOT_FOUND"));
@@ -268,7 +346,12 @@ t.test("agents hear of it at once, in one announcement for many targets", async 
   hub.on("sm_targets", () => void announcements++);
   await hub.ready();
   const poll = async (agent: AgentCtx, cursor: string | null) =>
-    await pull(agent, hub, { protocol: protocolVersion, agent_version: "1.0.0", cursor, capacity: 0 }, AbortSignal.abort());
+    await pull(
+      agent,
+      hub,
+      { protocol: protocolVersion, agent_version: "1.0.0", cursor, capacity: 0 },
+      AbortSignal.abort(),
+    );
   const known = await poll(eu, null);
   announcements = 0;
   const ids = await create(...Array.from({ length: 50 }, (_, at) => tcp(`t${at}`)));
@@ -304,9 +387,14 @@ t.test("the same request sent again under its key is answered, not done again", 
 
   const ids = answers[0]!.body.map((target: { id: string }) => target.id);
   const deletion = { ids, action: { type: "delete" } };
-  for (let times = 0; times < 2; times++) t.strictSame((await ask("POST", bulkAction, deletion, key)).body, { succeeded: ids, failed: [] });
+  for (let times = 0; times < 2; times++)
+    t.strictSame((await ask("POST", bulkAction, deletion, key)).body, { succeeded: ids, failed: [] });
   t.match((await ask("POST", bulkAction, deletion)).body, { succeeded: [] }, "without the key it is done again");
   caller = await newOrg(system);
-  t.equal((await ask("POST", bulk, body, key)).headers.get("idempotent-replayed"), null, "another organisation's key is its own");
+  t.equal(
+    (await ask("POST", bulk, body, key)).headers.get("idempotent-replayed"),
+    null,
+    "another organisation's key is its own",
+  );
   t.equal(await total(), 2);
 });

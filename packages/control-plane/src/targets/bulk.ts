@@ -21,7 +21,8 @@ export async function bulkAction(ctx: Ctx, { ids, action }: BulkAction): Promise
     const rows = await queries.lockTargets(tx.sql, ctx.orgId, asked.filter(isId));
     const refused = await act(tx, rows, action);
     const found = new Set(rows.map((row) => row.id));
-    const reason = (id: string) => (found.has(id) ? refused.get(id) : isId(id) ? notFound() : new AppError("INVALID_ID", "This is not an id."));
+    const reason = (id: string) =>
+      found.has(id) ? refused.get(id) : isId(id) ? notFound() : new AppError("INVALID_ID", "This is not an id.");
     const failed = asked.flatMap((id) => {
       const error = reason(id);
       return error === undefined ? [] : [{ id, code: error.code, message: error.message }];
@@ -33,9 +34,19 @@ export async function bulkAction(ctx: Ctx, { ids, action }: BulkAction): Promise
 }
 
 /** One row of the audit log for the request: what was done to which targets, and what cannot be seen any more when it is done. */
-function changeOf(rows: readonly queries.LockedTarget[], ids: readonly string[], failed: number, action: Action): Change {
+function changeOf(
+  rows: readonly queries.LockedTarget[],
+  ids: readonly string[],
+  failed: number,
+  action: Action,
+): Change {
   const done = { action, count: ids.length, failed, ids };
-  if (action.type === "enable" || action.type === "disable") return { resourceId: null, before: { enabled: rows.filter((row) => row.enabled).map((row) => row.id) }, after: done };
+  if (action.type === "enable" || action.type === "disable")
+    return {
+      resourceId: null,
+      before: { enabled: rows.filter((row) => row.enabled).map((row) => row.id) },
+      after: done,
+    };
   if (action.type !== "delete") return { resourceId: null, after: done };
   const names = new Map(rows.map((row) => [row.id, row.name]));
   return { resourceId: null, before: { names: ids.map((id) => names.get(id)) }, after: done };
@@ -59,12 +70,18 @@ async function act(tx: Ctx, rows: readonly queries.LockedTarget[], action: Actio
   return new Map();
 }
 
-async function changeTags(tx: Ctx, rows: readonly queries.LockedTarget[], action: Extract<Action, { tags: string[] }>): Promise<Refusals> {
+async function changeTags(
+  tx: Ctx,
+  rows: readonly queries.LockedTarget[],
+  action: Extract<Action, { tags: string[] }>,
+): Promise<Refusals> {
   const tags = below("/action", () => tagsRule(action.tags));
   const refused: Refusals = new Map();
   const changed = rows.flatMap(({ id, tags: before }) => {
     try {
-      return [{ id, tags: action.type === "tag_add" ? addedTags(before, tags) : before.filter((tag) => !tags.includes(tag)) }];
+      return [
+        { id, tags: action.type === "tag_add" ? addedTags(before, tags) : before.filter((tag) => !tags.includes(tag)) },
+      ];
     } catch (error) {
       if (!(error instanceof AppError)) throw error;
       refused.set(id, error);

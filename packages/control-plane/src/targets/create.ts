@@ -5,7 +5,17 @@ import { existingChannelIds } from "../channels/service.ts";
 import { type Ctx, inTransaction, requireScope } from "../context.ts";
 import { takeQuota } from "../plans/service.ts";
 import * as queries from "./queries.ts";
-import { alertRule, below, checkRules, intervalRule, nameRule, present, regionPolicyRule, renotifyRule, tagsRule } from "./rules.ts";
+import {
+  alertRule,
+  below,
+  checkRules,
+  intervalRule,
+  nameRule,
+  present,
+  regionPolicyRule,
+  renotifyRule,
+  tagsRule,
+} from "./rules.ts";
 import { sealSpec } from "./sealing.ts";
 import type { Target, TargetCreate } from "./schema.ts";
 
@@ -27,12 +37,20 @@ export async function createTargets(ctx: Ctx, inputs: readonly TargetCreate[]): 
     ctx,
     inputs,
     (at) => `/${at}`,
-    (made) => ({ resourceId: null, after: { count: made.length, ids: made.map((target) => target.id), names: made.map((target) => target.name) } }),
+    (made) => ({
+      resourceId: null,
+      after: { count: made.length, ids: made.map((target) => target.id), names: made.map((target) => target.name) },
+    }),
   );
 }
 
 /** The same few statements for one target as for ten thousand. */
-async function create(ctx: Ctx, inputs: readonly TargetCreate[], base: (at: number) => string, changeOf: (made: Target[]) => Change): Promise<Target[]> {
+async function create(
+  ctx: Ctx,
+  inputs: readonly TargetCreate[],
+  base: (at: number) => string,
+  changeOf: (made: Target[]) => Change,
+): Promise<Target[]> {
   requireScope(ctx, "targets:write");
   // What needs no database is refused before it is asked.
   const drafts = inputs.map((input, at) => below(base(at), () => draft(ctx, input)));

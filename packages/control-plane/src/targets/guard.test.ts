@@ -29,11 +29,25 @@ const askOpen = await serve(t, allowPrivate(system), routes, { tenant: () => ope
 
 const url = (host: string): string => `https://${host.includes(":") ? `[${host}]` : host}/`;
 /** The fields that send a check to a host, and the pointer of the one that names it; or why there are none. */
-const kinds: { readonly [T in CheckType]: { good: object; to: (host: string) => object; pointer: string; names: boolean } | { never: string } } = {
+const kinds: {
+  readonly [T in CheckType]:
+    | { good: object; to: (host: string) => object; pointer: string; names: boolean }
+    | { never: string };
+} = {
   http: { good: { url: "https://example.org/" }, to: (host) => ({ url: url(host) }), pointer: "/url", names: true },
   tcp: { good: { host: "db.example.org", port: 5432 }, to: (host) => ({ host }), pointer: "/host", names: true },
-  tls_cert: { good: { host: "example.org" }, to: (host) => ({ host, server_name: "www.example.org" }), pointer: "/host", names: true },
-  dns: { good: { domain: "example.org", resolver: "9.9.9.9" }, to: (resolver) => ({ resolver }), pointer: "/resolver", names: false },
+  tls_cert: {
+    good: { host: "example.org" },
+    to: (host) => ({ host, server_name: "www.example.org" }),
+    pointer: "/host",
+    names: true,
+  },
+  dns: {
+    good: { domain: "example.org", resolver: "9.9.9.9" },
+    to: (resolver) => ({ resolver }),
+    pointer: "/resolver",
+    names: false,
+  },
   domain_expiry: { never: "it asks registries, which their own public list chooses" },
 };
 
@@ -65,24 +79,39 @@ const written: [string, string][] = [
 
 for (const type of checkTypes) {
   const kind = kinds[type];
-  t.test(`${type}: ${"never" in kind ? `no address to guard, because ${kind.never}` : "refused by create, edit, bulk and test"}`, async (t) => {
-    if ("never" in kind) {
-      const { destination } = checkKinds[type] as { destination: (spec: object) => unknown };
-      return t.equal(destination({ domain: "example.org" }), null);
-    }
-    const target = { name: "x", interval: 3600, check: { type, ...kind.good } };
-    const made = await ask("POST", "/api/v1/targets", target);
-    t.equal(made.status, 201);
-    const one = `/api/v1/targets/${made.body.id}`;
-    const refused = (range: string, base: string) => ({ status: 400, body: { error: { code: "SSRF_BLOCKED", field: `${base}${kind.pointer}`, details: { range } } } });
-    for (const [host, range] of [...addresses, ...(kind.names ? written : [])]) {
-      const check = { ...target.check, ...kind.to(host) };
-      t.match(await ask("POST", "/api/v1/targets", { ...target, check }), refused(range, "/check"), `create ${host}`);
-      t.match(await ask("PATCH", one, { check: kind.to(host) }), refused(range, "/check"), `edit ${host}`);
-      t.match(await ask("POST", "/api/v1/targets/bulk", [target, { ...target, check }]), refused(range, "/1/check"), `bulk ${host}`);
-      t.match(await ask("POST", "/api/v1/targets/test", check), refused(range, ""), `test ${host}`);
-    }
-    t.strictSame((await ask("GET", one)).body, made.body, "the target is as it was");
-    t.equal((await askOpen("POST", "/api/v1/targets", { ...target, check: { ...target.check, ...kind.to("10.0.0.1") } })).status, 201, "unless the instance allows it");
-  });
+  t.test(
+    `${type}: ${"never" in kind ? `no address to guard, because ${kind.never}` : "refused by create, edit, bulk and test"}`,
+    async (t) => {
+      if ("never" in kind) {
+        const { destination } = checkKinds[type] as { destination: (spec: object) => unknown };
+        return t.equal(destination({ domain: "example.org" }), null);
+      }
+      const target = { name: "x", interval: 3600, check: { type, ...kind.good } };
+      const made = await ask("POST", "/api/v1/targets", target);
+      t.equal(made.status, 201);
+      const one = `/api/v1/targets/${made.body.id}`;
+      const refused = (range: string, base: string) => ({
+        status: 400,
+        body: { error: { code: "SSRF_BLOCKED", field: `${base}${kind.pointer}`, details: { range } } },
+      });
+      for (const [host, range] of [...addresses, ...(kind.names ? written : [])]) {
+        const check = { ...target.check, ...kind.to(host) };
+        t.match(await ask("POST", "/api/v1/targets", { ...target, check }), refused(range, "/check"), `create ${host}`);
+        t.match(await ask("PATCH", one, { check: kind.to(host) }), refused(range, "/check"), `edit ${host}`);
+        t.match(
+          await ask("POST", "/api/v1/targets/bulk", [target, { ...target, check }]),
+          refused(range, "/1/check"),
+          `bulk ${host}`,
+        );
+        t.match(await ask("POST", "/api/v1/targets/test", check), refused(range, ""), `test ${host}`);
+      }
+      t.strictSame((await ask("GET", one)).body, made.body, "the target is as it was");
+      t.equal(
+        (await askOpen("POST", "/api/v1/targets", { ...target, check: { ...target.check, ...kind.to("10.0.0.1") } }))
+          .status,
+        201,
+        "unless the instance allows it",
+      );
+    },
+  );
 }

@@ -31,13 +31,20 @@ export interface Phases {
 export function phasesOf(buckets: readonly LatencyBucket[]): Phases | null {
   const samples = buckets.reduce((sum, bucket) => sum + bucket.samples, 0);
   if (samples === 0) return null;
-  const mean = (of: (bucket: LatencyBucket) => number) => buckets.reduce((sum, bucket) => sum + of(bucket) * bucket.samples, 0) / samples;
-  const parts = { dns: mean((it) => it.dns), connect: mean((it) => it.connect), tls: mean((it) => it.tls), ttfb: mean((it) => it.ttfb) };
+  const mean = (of: (bucket: LatencyBucket) => number) =>
+    buckets.reduce((sum, bucket) => sum + of(bucket) * bucket.samples, 0) / samples;
+  const parts = {
+    dns: mean((it) => it.dns),
+    connect: mean((it) => it.connect),
+    tls: mean((it) => it.tls),
+    ttfb: mean((it) => it.ttfb),
+  };
   return { ...parts, rest: Math.max(0, mean((it) => it.avg) - parts.dns - parts.connect - parts.tls - parts.ttfb) };
 }
 
 /** The newest bucket that has samples. */
-export const latestBucket = (buckets: readonly LatencyBucket[]): LatencyBucket | null => buckets.findLast((bucket) => bucket.samples > 0) ?? null;
+export const latestBucket = (buckets: readonly LatencyBucket[]): LatencyBucket | null =>
+  buckets.findLast((bucket) => bucket.samples > 0) ?? null;
 
 /** Incidents as the chart shades them. */
 export function shadesOf(incidents: readonly Incident[], now: number): Span[] {

@@ -8,7 +8,18 @@ import { latencyByRegion, latencySeries, listResults, monitorHistory, uptime } f
 import { listProbeRegions } from "../regions/service.ts";
 import { latestBucket, phasesOf, rangeOf, ranges, shadesOf } from "./monitor-page.ts";
 import { getMonitor, getTarget, listMonitors, type MonitorRow, targetRegions } from "./service.ts";
-import { detail, isWaiting, overview, policyWords, shownState, silenceWords, shownStates, stateWords, where, why } from "./words.ts";
+import {
+  detail,
+  isWaiting,
+  overview,
+  policyWords,
+  shownState,
+  silenceWords,
+  shownStates,
+  stateWords,
+  where,
+  why,
+} from "./words.ts";
 
 const pageSize = 50;
 const dayMs = 86_400_000;
@@ -22,12 +33,20 @@ async function monitors({ ctx, query }: PageCall<"tenant">): Promise<PageReply> 
   const offset = wholeNumber(query["offset"], 0, 1_000_000);
   const filtered = q !== "" || tag !== "" || state !== undefined;
   const filter = { ...(q === "" ? {} : { q }), ...(tag === "" ? {} : { tag }) };
-  const list = await listMonitors(ctx, { ...filter, ...(state === undefined ? {} : { state }), limit: pageSize, offset });
+  const list = await listMonitors(ctx, {
+    ...filter,
+    ...(state === undefined ? {} : { state }),
+    limit: pageSize,
+    offset,
+  });
   // The sentence on top speaks of all monitors, whatever the list is narrowed to.
   const all = filtered || offset > 0 ? await listMonitors(ctx, { limit: 3, offset: 0 }) : list;
   const now = ctx.clock.now();
   const ids = list.items.map((row) => row.target.id);
-  const [history, silent] = await Promise.all([monitorHistory(ctx, ids, { from: new Date(now - dayMs), to: new Date(now), slices }), silentRegions(ctx)]);
+  const [history, silent] = await Promise.all([
+    monitorHistory(ctx, ids, { from: new Date(now - dayMs), to: new Date(now), slices }),
+    silentRegions(ctx),
+  ]);
   return {
     view: "targets/list",
     fragment: "targets/list-live",
@@ -95,7 +114,10 @@ async function monitor({ ctx, params, query }: PageCall<"tenant">): Promise<Page
       phases: phasesOf(series.buckets),
       chartRange: { from: now - range.ms, to: now },
       shades: shadesOf(incidents.items, now),
-      regions: row.regions.map((own) => ({ ...own, p95: latestBucket(byRegion.regions.find((it) => it.region === own.region)?.buckets ?? [])?.p95 ?? null })),
+      regions: row.regions.map((own) => ({
+        ...own,
+        p95: latestBucket(byRegion.regions.find((it) => it.region === own.region)?.buckets ?? [])?.p95 ?? null,
+      })),
       up,
       results,
       incidents: incidents.items.slice(0, 10),
@@ -104,9 +126,16 @@ async function monitor({ ctx, params, query }: PageCall<"tenant">): Promise<Page
       trouble:
         trouble === null
           ? null
-          : { ...trouble, why: why(trouble.votes, row.open_incident!.error_sample), where: where(row.open_incident), policy: policyWords(row.target.region_policy, trouble.votes) },
+          : {
+              ...trouble,
+              why: why(trouble.votes, row.open_incident!.error_sample),
+              where: where(row.open_incident),
+              policy: policyWords(row.target.region_policy, trouble.votes),
+            },
       policy: policyWords(row.target.region_policy, null),
-      silent: silent.filter(({ id: silentId }) => row.regions.some((own) => own.region === silentId)).map((region) => ({ ...region, ...silenceWords(region) })),
+      silent: silent
+        .filter(({ id: silentId }) => row.regions.some((own) => own.region === silentId))
+        .map((region) => ({ ...region, ...silenceWords(region) })),
     },
   };
 }
@@ -124,7 +153,10 @@ async function troubleOf(ctx: Ctx, incidentId: string) {
 
 /** Everything that the form of a monitor needs beside the monitor. */
 async function formData(ctx: Ctx) {
-  const [channels, regions] = await Promise.all([listChannels(ctx, { limit: 1000, offset: 0 }), listProbeRegions(ctx, { limit: 1000, offset: 0 })]);
+  const [channels, regions] = await Promise.all([
+    listChannels(ctx, { limit: 1000, offset: 0 }),
+    listProbeRegions(ctx, { limit: 1000, offset: 0 }),
+  ]);
   return { kinds: checkTypes.map((type) => checkKinds[type]), channels: channels.items, regions: regions.items };
 }
 

@@ -51,7 +51,10 @@ export async function insertTargets(sql: Db, rows: readonly NewTargetRow[]): Pro
 }
 
 /** Binds new targets to their channels. */
-export async function insertAlerts(sql: Db, alerts: readonly { targetId: string; channelId: string; position: number }[]): Promise<void> {
+export async function insertAlerts(
+  sql: Db,
+  alerts: readonly { targetId: string; channelId: string; position: number }[],
+): Promise<void> {
   if (alerts.length === 0) return;
   await sql`
     insert into target_alerts (target_id, channel_id, position)
@@ -68,7 +71,9 @@ export async function replaceAlerts(sql: Db, targetId: string, channelIds: reado
 }
 
 export async function selectTarget(sql: Db, orgId: string, id: string): Promise<TargetRow | null> {
-  const [row] = await sql<TargetRow[]>`select ${columns(sql)} from targets t where t.org_id = ${orgId} and t.id = ${id}`;
+  const [row] = await sql<
+    TargetRow[]
+  >`select ${columns(sql)} from targets t where t.org_id = ${orgId} and t.id = ${id}`;
   return row ?? null;
 }
 
@@ -78,7 +83,9 @@ export async function selectTarget(sql: Db, orgId: string, id: string): Promise<
  */
 export async function lockTarget(sql: Db, orgId: string, id: string): Promise<TargetRow | null> {
   await sql`select 1 from target_states where target_id = (select id from targets where org_id = ${orgId} and id = ${id}) for update`;
-  const [row] = await sql<TargetRow[]>`select ${columns(sql)} from targets t where t.org_id = ${orgId} and t.id = ${id} for no key update of t`;
+  const [row] = await sql<
+    TargetRow[]
+  >`select ${columns(sql)} from targets t where t.org_id = ${orgId} and t.id = ${id} for no key update of t`;
   return row ?? null;
 }
 
@@ -114,14 +121,25 @@ export interface Stamp {
   updated_at: Date;
 }
 
-export async function setEnabled(sql: Db, orgId: string, ids: readonly string[], enabled: boolean, stamp: Stamp): Promise<void> {
+export async function setEnabled(
+  sql: Db,
+  orgId: string,
+  ids: readonly string[],
+  enabled: boolean,
+  stamp: Stamp,
+): Promise<void> {
   await sql`
     update targets set enabled = ${enabled}, write_source = ${stamp.write_source}, updated_at = ${stamp.updated_at}, changed_xid = pg_current_xact_id(), version = version + 1
     where org_id = ${orgId} and id = any(${arrayOf(ids)}::uuid[])`;
 }
 
 /** Writes the tags of each target. Agents do not know tags, so it is no change to them. */
-export async function setTags(sql: Db, orgId: string, rows: readonly Pick<LockedTarget, "id" | "tags">[], stamp: Stamp): Promise<void> {
+export async function setTags(
+  sql: Db,
+  orgId: string,
+  rows: readonly Pick<LockedTarget, "id" | "tags">[],
+  stamp: Stamp,
+): Promise<void> {
   await sql`
     update targets t set tags = n.tags, write_source = ${stamp.write_source}, updated_at = ${stamp.updated_at}
     from jsonb_to_recordset(${sql.json(rows.map(({ id, tags }) => ({ id, tags })))}) as n (id uuid, tags text[])
@@ -155,7 +173,13 @@ const likeText = (text: string | null): string => (text ?? "").replaceAll(/[\\%_
  * A page, newest first. The page is found before its columns are fetched: they cost the rows that are passed over as well, and
  * the last page of 10,000 targets took 69 ms so, 6 ms now.
  */
-export async function selectTargets(sql: Db, orgId: string, filter: TargetFilter, limit: number, offset: number): Promise<TargetRow[]> {
+export async function selectTargets(
+  sql: Db,
+  orgId: string,
+  filter: TargetFilter,
+  limit: number,
+  offset: number,
+): Promise<TargetRow[]> {
   return await sql<TargetRow[]>`
     select ${columns(sql)}
     from (select t.id from targets t where ${matching(sql, orgId, filter)} order by t.created_at desc, t.id desc limit ${limit} offset ${offset}) page
@@ -163,12 +187,15 @@ export async function selectTargets(sql: Db, orgId: string, filter: TargetFilter
 }
 
 export async function countTargets(sql: Db, orgId: string, filter: TargetFilter): Promise<number> {
-  const [row] = await sql<{ count: number }[]>`select count(*)::int as count from targets t where ${matching(sql, orgId, filter)}`;
+  const [row] = await sql<
+    { count: number }[]
+  >`select count(*)::int as count from targets t where ${matching(sql, orgId, filter)}`;
   return row!.count;
 }
 
 /** How a monitor reads at `now`: stale votes read as unknown. */
-const statusAt = (sql: Db, now: Date) => sql`case when s.status_until is null or s.status_until < ${now} then 'unknown' else s.status end`;
+const statusAt = (sql: Db, now: Date) =>
+  sql`case when s.status_until is null or s.status_until < ${now} then 'unknown' else s.status end`;
 
 export interface MonitorDbRow extends TargetRow {
   status: "up" | "degraded" | "down" | "error" | "unknown";
@@ -194,7 +221,15 @@ const monitorTables = (sql: Db) => sql`
   left join incidents i on i.target_id = t.id and i.ended_at is null and not i.retracted`;
 
 /** The console's list: worst first, paused last. `state` is a status, `paused`, or null for all. */
-export async function selectMonitors(sql: Db, orgId: string, now: Date, filter: TargetFilter, state: string | null, limit: number, offset: number): Promise<MonitorDbRow[]> {
+export async function selectMonitors(
+  sql: Db,
+  orgId: string,
+  now: Date,
+  filter: TargetFilter,
+  state: string | null,
+  limit: number,
+  offset: number,
+): Promise<MonitorDbRow[]> {
   return await sql<MonitorDbRow[]>`
     select ${monitorColumns(sql, now)} from ${monitorTables(sql)}
     where ${matching(sql, orgId, filter)}
@@ -203,8 +238,15 @@ export async function selectMonitors(sql: Db, orgId: string, now: Date, filter: 
     limit ${limit} offset ${offset}`;
 }
 
-export async function selectMonitor(sql: Db, orgId: string, now: Date, id: string): Promise<(MonitorDbRow & { state: string }) | null> {
-  const [row] = await sql<(MonitorDbRow & { state: string })[]>`select ${monitorColumns(sql, now)}, s.state from ${monitorTables(sql)} where t.org_id = ${orgId} and t.id = ${id}`;
+export async function selectMonitor(
+  sql: Db,
+  orgId: string,
+  now: Date,
+  id: string,
+): Promise<(MonitorDbRow & { state: string }) | null> {
+  const [row] = await sql<
+    (MonitorDbRow & { state: string })[]
+  >`select ${monitorColumns(sql, now)}, s.state from ${monitorTables(sql)} where t.org_id = ${orgId} and t.id = ${id}`;
   return row ?? null;
 }
 
@@ -223,7 +265,9 @@ export async function countMonitors(sql: Db, orgId: string, now: Date, filter: T
 }
 
 export async function selectRegionsOf(sql: Db, targetId: string): Promise<string[]> {
-  const rows = await sql<{ region_id: string }[]>`select region_id from target_regions where target_id = ${targetId} order by region_id`;
+  const rows = await sql<
+    { region_id: string }[]
+  >`select region_id from target_regions where target_id = ${targetId} order by region_id`;
   return rows.map((row) => row.region_id);
 }
 
@@ -245,13 +289,21 @@ const tagged = (sql: Db, orgId: string, prefix: string) =>
   sql`from targets t cross join unnest(t.tags) as tag (name) where t.org_id = ${orgId} and tag.name ilike ${likeText(prefix)} || '%'`;
 
 /** The tags that begin with `prefix` in either case, most used first. */
-export async function selectTags(sql: Db, orgId: string, prefix: string, limit: number, offset: number): Promise<{ name: string; count: number }[]> {
+export async function selectTags(
+  sql: Db,
+  orgId: string,
+  prefix: string,
+  limit: number,
+  offset: number,
+): Promise<{ name: string; count: number }[]> {
   return await sql<{ name: string; count: number }[]>`
     select tag.name, count(*)::int as count ${tagged(sql, orgId, prefix)} group by tag.name order by count(*) desc, tag.name collate "C" limit ${limit} offset ${offset}`;
 }
 
 export async function countTags(sql: Db, orgId: string, prefix: string): Promise<number> {
-  const [row] = await sql<{ count: number }[]>`select count(distinct tag.name)::int as count ${tagged(sql, orgId, prefix)}`;
+  const [row] = await sql<
+    { count: number }[]
+  >`select count(distinct tag.name)::int as count ${tagged(sql, orgId, prefix)}`;
   return row!.count;
 }
 
@@ -264,14 +316,24 @@ export async function selectCircuitOpenSpecs(sql: Db, orgId: string, now: Date):
 }
 
 /** The checks of targets of all organisations, secrets sealed, in the order of ids; nobody else writes these rows until the transaction ends. */
-export async function lockSpecs(sql: Db, after: string | null, limit: number): Promise<{ id: string; spec: CheckSpec }[]> {
+export async function lockSpecs(
+  sql: Db,
+  after: string | null,
+  limit: number,
+): Promise<{ id: string; spec: CheckSpec }[]> {
   return await sql<{ id: string; spec: CheckSpec }[]>`
     select id, spec from targets where ${after}::uuid is null or id > ${after}::uuid order by id limit ${limit} for no key update`;
 }
 
 /** {@link lockSpecs} for looking only. */
-export async function selectSpecs(sql: Db, after: string | null, limit: number): Promise<{ id: string; spec: CheckSpec }[]> {
-  return await sql<{ id: string; spec: CheckSpec }[]>`select id, spec from targets where ${after}::uuid is null or id > ${after}::uuid order by id limit ${limit}`;
+export async function selectSpecs(
+  sql: Db,
+  after: string | null,
+  limit: number,
+): Promise<{ id: string; spec: CheckSpec }[]> {
+  return await sql<
+    { id: string; spec: CheckSpec }[]
+  >`select id, spec from targets where ${after}::uuid is null or id > ${after}::uuid order by id limit ${limit}`;
 }
 
 /** Writes the spec and nothing else: agents have the check already. */

@@ -18,17 +18,30 @@ import { createTarget, getMonitor } from "./service.ts";
 const { sql, clock, log, system } = await openWorld(t);
 const [eu, us] = [await newAgent(system, "eu"), await newAgent(system, "us")];
 const ingest = openIngest(async () => {});
-const send = (agent: AgentCtx, results: readonly AgentResult[]) => ingest(agent, { protocol: protocolVersion, results: [...results], runs: [] });
+const send = (agent: AgentCtx, results: readonly AgentResult[]) =>
+  ingest(agent, { protocol: protocolVersion, results: [...results], runs: [] });
 
 let caller: Ctx = await newOrg(system);
 const ask = await serve(t, system, targetRoutes, { tenant: () => caller });
 const create = async (name: string, changes: object = {}): Promise<string> =>
-  (await createTarget(caller, validate(TargetCreate, { name, check: { type: "http", url: `https://example.org/${name}` }, ...changes }))).id;
-const openIncidents = async (id: string): Promise<number> => (await listIncidents(caller, { state: "open", target_id: id, limit: 1, offset: 0 })).total;
+  (
+    await createTarget(
+      caller,
+      validate(TargetCreate, { name, check: { type: "http", url: `https://example.org/${name}` }, ...changes }),
+    )
+  ).id;
+const openIncidents = async (id: string): Promise<number> =>
+  (await listIncidents(caller, { state: "open", target_id: id, limit: 1, offset: 0 })).total;
 /** Where the error points to: in `field` for a 400, in the details otherwise. */
 const error = (status: number, code: string, pointer: string | null = null) => ({
   status,
-  body: { error: { code, field: status === 400 ? pointer : null, ...(status === 400 || pointer === null ? {} : { details: { pointer } }) } },
+  body: {
+    error: {
+      code,
+      field: status === 400 ? pointer : null,
+      ...(status === 400 || pointer === null ? {} : { details: { pointer } }),
+    },
+  },
 });
 
 t.beforeEach(async () => {
@@ -42,7 +55,12 @@ t.test("the regions of a target: who is taken away stops and loses its vote", as
   const path = `/api/v1/targets/${id}/regions`;
   const hub = openHub(sql, log);
   const poll = async (agent: AgentCtx, cursor: string | null) =>
-    await pull(agent, hub, { protocol: protocolVersion, agent_version: "1.0.0", cursor, capacity: 0 }, AbortSignal.abort());
+    await pull(
+      agent,
+      hub,
+      { protocol: protocolVersion, agent_version: "1.0.0", cursor, capacity: 0 },
+      AbortSignal.abort(),
+    );
   const [euKnows, usKnows] = [await poll(eu, null), await poll(us, null)];
   for (const slot of [2, 1]) {
     await send(eu, [agentResult(id, clock.now() - slot * second)]);
@@ -57,7 +75,9 @@ t.test("the regions of a target: who is taken away stops and loses its vote", as
   t.equal(await openIncidents(id), 0, "only the region that is gone held it open");
   t.match(await getMonitor(caller, id), { status: "up", regions: [{ region: "eu", vote: "passing" }] });
   t.strictSame(
-    (await sql`select reason from deliveries where channel_id = ${channel} order by created_at`).map(({ reason }) => reason),
+    (await sql`select reason from deliveries where channel_id = ${channel} order by created_at`).map(
+      ({ reason }) => reason,
+    ),
     ["opened", "resolved"],
   );
   t.strictSame((await poll(us, usKnows.cursor)).drop, [id], "its agent drops the check");
@@ -67,7 +87,11 @@ t.test("the regions of a target: who is taken away stops and loses its vote", as
   );
   t.match(await send(us, [agentResult(id, clock.now(), { status: "down" })]), { dropped_unassigned: 1 });
 
-  t.strictSame((await ask("PUT", path, { regions: ["us", "eu"] })).body, { regions: ["eu", "us"] }, "in the order of their ids");
+  t.strictSame(
+    (await ask("PUT", path, { regions: ["us", "eu"] })).body,
+    { regions: ["eu", "us"] },
+    "in the order of their ids",
+  );
   t.match((await poll(us, usKnows.cursor)).checks, [{ target_id: id }]);
 
   await sql`insert into regions (id, name, enabled, created_at, updated_at) values ('off', 'Off', false, now(), now())`;
@@ -80,11 +104,15 @@ t.test("the regions of a target: who is taken away stops and loses its vote", as
     ["eu", "/regions"],
   ] as const)
     t.match(await ask("PUT", path, { regions }), error(422, "REGION_INVALID", field), JSON.stringify(regions));
-  t.match(await ask("PUT", `/api/v1/targets/${counted}/regions`, { regions: ["eu"] }), error(422, "INVALID_REGION_POLICY", "/regions"));
+  t.match(
+    await ask("PUT", `/api/v1/targets/${counted}/regions`, { regions: ["eu"] }),
+    error(422, "INVALID_REGION_POLICY", "/regions"),
+  );
   t.match(await ask("PUT", path, { regions: ["eu"], more: 1 }), error(400, "UNKNOWN_FIELD", "/more"));
   caller = await newOrg(system);
   for (const [method, body] of [["GET"], ["PUT", { regions: ["eu"] }]] as const) {
-    for (const other of [id, newId(), "nonsense"]) t.match(await ask(method, `/api/v1/targets/${other}/regions`, body), error(404, "TARGET_NOT_FOUND"));
+    for (const other of [id, newId(), "nonsense"])
+      t.match(await ask(method, `/api/v1/targets/${other}/regions`, body), error(404, "TARGET_NOT_FOUND"));
   }
 });
 
@@ -106,7 +134,12 @@ t.test("tags in use, most used first, then by name", async (t) => {
   t.match(await tags("?q=e"), { items: [{ name: "Eu" }, { name: "eu" }], total: 2 });
   t.match(await tags("?q=a%25"), { items: [{ name: "a%b" }], total: 1 });
   t.match(await tags("?q=%25"), { items: [], total: 0 }, "a wildcard is a letter");
-  t.match(await tags("?limit=2&offset=1"), { items: [{ name: "prod" }, { name: "Eu" }], total: 5, limit: 2, offset: 1 });
+  t.match(await tags("?limit=2&offset=1"), {
+    items: [{ name: "prod" }, { name: "Eu" }],
+    total: 5,
+    limit: 2,
+    offset: 1,
+  });
   t.match(await tags("?limit=5000"), { limit: 1000 });
   t.match(await ask("GET", "/api/v1/tags?limit=0"), error(400, "INVALID_QUERY", "/query/limit"));
   caller = await newOrg(system);

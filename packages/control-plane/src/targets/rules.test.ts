@@ -11,7 +11,8 @@ const { system } = await openWorld(t);
 
 const httpCheck = (changes: object = {}) => ({ type: "http", url: "https://example.org/health", ...changes });
 const tcpCheck = (changes: object = {}) => ({ type: "tcp", host: "db.example.org", port: 5432, ...changes });
-const create = (ctx: Ctx, changes: object = {}) => createTarget(ctx, validate(TargetCreate, { name: "Website", check: httpCheck(), ...changes }));
+const create = (ctx: Ctx, changes: object = {}) =>
+  createTarget(ctx, validate(TargetCreate, { name: "Website", check: httpCheck(), ...changes }));
 const patch = (ctx: Ctx, id: string, changes: object) => updateTarget(ctx, id, validate(TargetPatch, changes));
 const page = { limit: 50, offset: 0 };
 
@@ -62,8 +63,16 @@ const wrongHttp: [object, string, string][] = [
   [{ headers: { "Transfer-Encoding": "chunked" } }, "INVALID_HTTP_HEADER", "/headers/Transfer-Encoding"],
   [{ headers: { "X-Y": 1 } }, "INVALID_BODY", "/headers/X-Y"],
   [{ expected_status: { kind: "exact", value: 99 } }, "INVALID_STATUS_RANGE", "/expected_status/value"],
-  [{ expected_status: { kind: "range", value: { min: 200, max: 600 } } }, "INVALID_STATUS_RANGE", "/expected_status/value/max"],
-  [{ expected_status: { kind: "range", value: { min: 300, max: 200 } } }, "INVALID_STATUS_RANGE", "/expected_status/value"],
+  [
+    { expected_status: { kind: "range", value: { min: 200, max: 600 } } },
+    "INVALID_STATUS_RANGE",
+    "/expected_status/value/max",
+  ],
+  [
+    { expected_status: { kind: "range", value: { min: 300, max: 200 } } },
+    "INVALID_STATUS_RANGE",
+    "/expected_status/value",
+  ],
   [{ expected_status: { kind: "one_of", value: [] } }, "INVALID_STATUS_RANGE", "/expected_status/value"],
   [{ expected_status: { kind: "one_of", value: [200, 20] } }, "INVALID_STATUS_RANGE", "/expected_status/value/1"],
   [{ expected_status: { kind: "some" } }, "INVALID_BODY", "/expected_status/kind"],
@@ -100,12 +109,22 @@ t.test("what cannot be is refused at create and at edit, with its code and its p
   const ctx = await newOrg(system);
   const [web, db] = [await create(ctx), await create(ctx, { check: tcpCheck() })];
   const both = async (id: string, atCreate: object, atEdit: object, code: string, field: string) => {
-    t.match(await refusal(t, async () => create(ctx, atCreate)), { code, field }, `create ${JSON.stringify(atCreate).slice(0, 120)}`);
-    t.match(await refusal(t, async () => patch(ctx, id, atEdit)), { code, field }, `edit ${JSON.stringify(atEdit).slice(0, 120)}`);
+    t.match(
+      await refusal(t, async () => create(ctx, atCreate)),
+      { code, field },
+      `create ${JSON.stringify(atCreate).slice(0, 120)}`,
+    );
+    t.match(
+      await refusal(t, async () => patch(ctx, id, atEdit)),
+      { code, field },
+      `edit ${JSON.stringify(atEdit).slice(0, 120)}`,
+    );
   };
   for (const [fields, code, field] of wrong) await both(web.id, fields, fields, code, field);
-  for (const [fields, code, field] of wrongHttp) await both(web.id, { check: httpCheck(fields) }, { check: fields }, code, `/check${field}`);
-  for (const [fields, code, field] of wrongTcp) await both(db.id, { check: tcpCheck(fields) }, { check: fields }, code, `/check${field}`);
+  for (const [fields, code, field] of wrongHttp)
+    await both(web.id, { check: httpCheck(fields) }, { check: fields }, code, `/check${field}`);
+  for (const [fields, code, field] of wrongTcp)
+    await both(db.id, { check: tcpCheck(fields) }, { check: fields }, code, `/check${field}`);
   for (const [check, code, field] of [
     [{}, "INVALID_BODY", "/check/type"],
     [{ type: "gopher" }, "INVALID_BODY", "/check/type"],
@@ -114,14 +133,21 @@ t.test("what cannot be is refused at create and at edit, with its code and its p
     [{ type: "tcp", host: "db.example.org" }, "INVALID_TCP_PORT", "/check/port"],
   ] as const)
     t.match(await refusal(t, async () => create(ctx, { check })), { code, field }, JSON.stringify(check));
-  t.match(await refusal(t, async () => validate(TargetCreate, { check: httpCheck() })), { code: "INVALID_BODY", field: "/name" });
+  t.match(await refusal(t, async () => validate(TargetCreate, { check: httpCheck() })), {
+    code: "INVALID_BODY",
+    field: "/name",
+  });
   t.strictSame([await getTarget(ctx, web.id), await getTarget(ctx, db.id)], [web, db], "nothing of all that was kept");
   t.equal((await listTargets(ctx, page)).total, 2);
 });
 
 t.test("the shortest interval is the plan's, and the kind's", async (t) => {
   const free = await newOrg(system, "free");
-  t.match(await refusal(t, () => create(free, { interval: 59 })), { code: "MIN_CHECK_INTERVAL", field: "/interval", details: { interval: 59, minimum: 60, plan: "free" } });
+  t.match(await refusal(t, () => create(free, { interval: 59 })), {
+    code: "MIN_CHECK_INTERVAL",
+    field: "/interval",
+    details: { interval: 59, minimum: 60, plan: "free" },
+  });
   const { id } = await create(free, { interval: 60 });
   t.match(await refusal(t, () => patch(free, id, { interval: 30 })), { code: "MIN_CHECK_INTERVAL" });
   t.equal((await create(await newOrg(system), { interval: 10 })).interval, 10);
@@ -129,7 +155,10 @@ t.test("the shortest interval is the plan's, and the kind's", async (t) => {
 
 t.test("channels: own ones, each once, in the order given", async (t) => {
   const ctx = await newOrg(system);
-  const [a, b] = [await webhookTo(ctx, "https://hooks.example.org/a"), await webhookTo(ctx, "https://hooks.example.org/b")];
+  const [a, b] = [
+    await webhookTo(ctx, "https://hooks.example.org/a"),
+    await webhookTo(ctx, "https://hooks.example.org/b"),
+  ];
   const foreign = await webhookTo(await newOrg(system), "https://hooks.example.org/c");
   const bind = (...ids: string[]) => ({ alerts: ids.map((channel_id) => ({ channel_id })) });
   const { id, alerts } = await create(ctx, bind(b, a));
@@ -166,16 +195,34 @@ t.test("private addresses are refused unless the instance allows them", async (t
     t.match(await refusal(t, () => create(ctx, { check: httpCheck({ url }) })), refused, url);
     t.match(await refusal(t, () => patch(ctx, id, { check: { url } })), refused, url);
   }
-  t.match(await refusal(t, () => create(ctx, { check: tcpCheck({ host: "0x7f.1" }) })), { code: "SSRF_BLOCKED", field: "/check/host" });
+  t.match(await refusal(t, () => create(ctx, { check: tcpCheck({ host: "0x7f.1" }) })), {
+    code: "SSRF_BLOCKED",
+    field: "/check/host",
+  });
   const open = { ...ctx, ...allowPrivate(system) };
-  t.match(await create(open, { check: httpCheck({ url: "http://127.0.0.1:8080/" }) }), { check: { url: "http://127.0.0.1:8080/" } });
+  t.match(await create(open, { check: httpCheck({ url: "http://127.0.0.1:8080/" }) }), {
+    check: { url: "http://127.0.0.1:8080/" },
+  });
 });
 
 t.test("a domain is kept as it was written, with what was left out filled in", async (t) => {
   const ctx = await newOrg(system);
   const { id, check, interval } = await create(ctx, { check: { type: "domain_expiry", domain: "Bücher.co.uk." } });
-  t.strictSame(check, { type: "domain_expiry", domain: "Bücher.co.uk.", warn_days: 30, critical_days: 7, timeout: 30_000 });
+  t.strictSame(check, {
+    type: "domain_expiry",
+    domain: "Bücher.co.uk.",
+    warn_days: 30,
+    critical_days: 7,
+    timeout: 30_000,
+  });
   t.equal(interval, 86_400);
-  t.match((await patch(ctx, id, { check: { warn_days: 60 }, interval: 3600 })).check, { domain: "Bücher.co.uk.", warn_days: 60, critical_days: 7 });
-  t.match(await refusal(t, () => patch(ctx, id, { check: { critical_days: 60 } })), { code: "INVALID_DOMAIN_PARAMS", field: "/check/warn_days" });
+  t.match((await patch(ctx, id, { check: { warn_days: 60 }, interval: 3600 })).check, {
+    domain: "Bücher.co.uk.",
+    warn_days: 60,
+    critical_days: 7,
+  });
+  t.match(await refusal(t, () => patch(ctx, id, { check: { critical_days: 60 } })), {
+    code: "INVALID_DOMAIN_PARAMS",
+    field: "/check/warn_days",
+  });
 });

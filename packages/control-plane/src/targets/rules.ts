@@ -40,12 +40,16 @@ export function present(row: TargetRow): Target {
 }
 
 /** The fields of each kind in the order of its schema: the database keeps them in an order of its own. */
-const fieldsOf = new Map<string, readonly string[]>(Object.values(checkKinds).map((kind) => [kind.type, Object.keys(kind.schema.properties)]));
+const fieldsOf = new Map<string, readonly string[]>(
+  Object.values(checkKinds).map((kind) => [kind.type, Object.keys(kind.schema.properties)]),
+);
 
 /** The check with every secret masked, its type first. */
 function masked(spec: CheckSpec): CheckSpec {
   const check = kindOf(spec).mapSecrets(spec, () => mask) as unknown as Record<string, unknown>;
-  return Object.fromEntries(fieldsOf.get(spec.type)!.flatMap((field) => (field in check ? [[field, check[field]]] : []))) as unknown as CheckSpec;
+  return Object.fromEntries(
+    fieldsOf.get(spec.type)!.flatMap((field) => (field in check ? [[field, check[field]]] : [])),
+  ) as unknown as CheckSpec;
 }
 
 /** Runs `rules`; the fields of what they throw start at `base`. */
@@ -54,7 +58,11 @@ export function below<T>(base: string, rules: () => T): T {
     return rules();
   } catch (error) {
     if (base !== "" && error instanceof AppError && error.field !== null)
-      throw new AppError(error.code, error.message, { field: base + error.field, details: error.details, cause: error });
+      throw new AppError(error.code, error.message, {
+        field: base + error.field,
+        details: error.details,
+        cause: error,
+      });
     throw error;
   }
 }
@@ -90,10 +98,14 @@ export function checkRules(system: Pick<System, "config" | "abuse">, spec: Check
 function refusePrivateHost({ config }: Pick<System, "config">, host: string, field: string): void {
   const range = config.security.allow_private_targets ? null : blockedHost(host);
   if (range === null) return;
-  throw new AppError("SSRF_BLOCKED", `${host} is not a public address (${range}). Check a public one, or set security.allow_private_targets on an instance that may reach it.`, {
-    field,
-    details: { range },
-  });
+  throw new AppError(
+    "SSRF_BLOCKED",
+    `${host} is not a public address (${range}). Check a public one, or set security.allow_private_targets on an instance that may reach it.`,
+    {
+      field,
+      details: { range },
+    },
+  );
 }
 
 /** The operator's own name server knows names that strangers have no business to ask for. */
@@ -110,7 +122,8 @@ function refuseInsideName({ config }: Pick<System, "config">, name: string, fiel
 /** The name without white space around it. */
 export function nameRule(name: string): string {
   const trimmed = name.trim();
-  if (trimmed === "") throw new AppError("EMPTY_NAME", "A target needs a name that is not only white space.", { field: "/name" });
+  if (trimmed === "")
+    throw new AppError("EMPTY_NAME", "A target needs a name that is not only white space.", { field: "/name" });
   return trimmed;
 }
 
@@ -125,7 +138,8 @@ export function tagsRule(tags: readonly string[]): string[] {
 /** The tags with others added, as many as a target may have. */
 export function addedTags(tags: readonly string[], added: readonly string[]): string[] {
   const all = [...new Set([...tags, ...added])];
-  if (all.length > maxTags) throw new AppError("INVALID_TAG", `A target has at most ${maxTags} tags; this one would have ${all.length}.`);
+  if (all.length > maxTags)
+    throw new AppError("INVALID_TAG", `A target has at most ${maxTags} tags; this one would have ${all.length}.`);
   return all;
 }
 
@@ -137,30 +151,49 @@ export function intervalRule(plan: Plan, spec: CheckSpec, interval: number): voi
   const extras = { field: "/interval", details: { interval, minimum: floor, plan: plan.id } };
   // What no plan would allow says nothing about this one.
   if (interval < ofKind) throw new AppError("MIN_CHECK_INTERVAL", message, extras);
-  throw new PlanRefusal("MIN_CHECK_INTERVAL", message, { quota: "min_check_interval_secs", current: interval, limit: floor, plan: plan.id }, extras);
+  throw new PlanRefusal(
+    "MIN_CHECK_INTERVAL",
+    message,
+    { quota: "min_check_interval_secs", current: interval, limit: floor, plan: plan.id },
+    extras,
+  );
 }
 
 /** The channels bound by `alerts`, in order. `known` are those that the organisation has. */
 export function alertRule(alerts: readonly { channel_id: string }[], known: ReadonlySet<string>): string[] {
   const ids = alerts.map((alert) => alert.channel_id);
   const twice = ids.findIndex((id, at) => ids.indexOf(id) !== at);
-  if (twice >= 0) throw new AppError("INVALID_ALERT_CONFIG", "This channel is bound twice. List each channel once.", { field: `/alerts/${twice}/channel_id` });
+  if (twice >= 0)
+    throw new AppError("INVALID_ALERT_CONFIG", "This channel is bound twice. List each channel once.", {
+      field: `/alerts/${twice}/channel_id`,
+    });
   const unknown = ids.findIndex((id) => !known.has(id));
-  if (unknown >= 0) throw new AppError("INVALID_ALERT_CONFIG", "There is no such channel in this organisation.", { field: `/alerts/${unknown}/channel_id` });
+  if (unknown >= 0)
+    throw new AppError("INVALID_ALERT_CONFIG", "There is no such channel in this organisation.", {
+      field: `/alerts/${unknown}/channel_id`,
+    });
   return ids;
 }
 
 export function renotifyRule(secs: number): number {
   if (secs !== 0 && secs < 60)
-    throw new AppError("INVALID_ALERT_CONFIG", "Reminders come at most once a minute. Use 0 for none, or 60 and more.", { field: "/renotify_interval_secs" });
+    throw new AppError(
+      "INVALID_ALERT_CONFIG",
+      "Reminders come at most once a minute. Use 0 for none, or 60 and more.",
+      { field: "/renotify_interval_secs" },
+    );
   return secs;
 }
 
 /** A policy never counts more regions than there are. `field` is what asks for too much. */
 export function regionPolicyRule(policy: RegionPolicy, regions: number, field = "/region_policy/count"): void {
   if (typeof policy === "string" || (policy.count >= 1 && policy.count <= regions)) return;
-  throw new AppError("INVALID_REGION_POLICY", `The policy counts ${policy.count} regions. The count must be from 1 to ${regions}, the number of regions.`, {
-    field,
-    details: { regions },
-  });
+  throw new AppError(
+    "INVALID_REGION_POLICY",
+    `The policy counts ${policy.count} regions. The count must be from 1 to ${regions}, the number of regions.`,
+    {
+      field,
+      details: { regions },
+    },
+  );
 }

@@ -37,19 +37,38 @@ export const RegionPolicy = Type.Union(
     Type.Literal("majority"),
     Type.Literal("all"),
     Type.Object(
-      { count: Type.Integer({ maximum: 1000, errorCode: "INVALID_REGION_POLICY", description: "1 to as many regions as there are", examples: [2] }) },
+      {
+        count: Type.Integer({
+          maximum: 1000,
+          errorCode: "INVALID_REGION_POLICY",
+          description: "1 to as many regions as there are",
+          examples: [2],
+        }),
+      },
       { additionalProperties: false },
     ),
   ],
-  { description: "How many regions must agree that the target is down: any, majority, all, or {count}", examples: ["majority"] },
+  {
+    description: "How many regions must agree that the target is down: any, majority, all, or {count}",
+    examples: ["majority"],
+  },
 );
 export type RegionPolicy = Static<typeof RegionPolicy>;
 
 /** An id like any other, but what is wrong with it is wrong with the alert binding. */
-const AlertChannelId = Type.String({ pattern: idPattern, format: "uuid", errorCode: "INVALID_ALERT_CONFIG", description: "Id of a channel of the organisation" });
+const AlertChannelId = Type.String({
+  pattern: idPattern,
+  format: "uuid",
+  errorCode: "INVALID_ALERT_CONFIG",
+  description: "Id of a channel of the organisation",
+});
 
 const fields = {
-  name: Type.String({ maxLength: 200, description: "Shown in the console and, unless the page says otherwise, to visitors", examples: ["Shop"] }),
+  name: Type.String({
+    maxLength: 200,
+    description: "Shown in the console and, unless the page says otherwise, to visitors",
+    examples: ["Shop"],
+  }),
   interval: Type.Integer({
     minimum: 1,
     maximum: 2_678_400,
@@ -58,16 +77,22 @@ const fields = {
     examples: [60],
   }),
   enabled: Type.Boolean({ description: "False pauses the checks" }),
-  tags: Type.Array(Type.String({ errorCode: "INVALID_TAG", description: "1 to 50 characters", examples: ["production"] }), {
-    maxItems: 50,
-    errorCode: "INVALID_TAG",
-    description: "Words to find it by",
-  }),
-  alerts: Type.Array(Type.Object({ channel_id: AlertChannelId }, { additionalProperties: false, errorCode: "INVALID_ALERT_CONFIG" }), {
-    maxItems: 100,
-    errorCode: "INVALID_ALERT_CONFIG",
-    description: "Channels that are told. None: incidents still open and show on status pages",
-  }),
+  tags: Type.Array(
+    Type.String({ errorCode: "INVALID_TAG", description: "1 to 50 characters", examples: ["production"] }),
+    {
+      maxItems: 50,
+      errorCode: "INVALID_TAG",
+      description: "Words to find it by",
+    },
+  ),
+  alerts: Type.Array(
+    Type.Object({ channel_id: AlertChannelId }, { additionalProperties: false, errorCode: "INVALID_ALERT_CONFIG" }),
+    {
+      maxItems: 100,
+      errorCode: "INVALID_ALERT_CONFIG",
+      description: "Channels that are told. None: incidents still open and show on status pages",
+    },
+  ),
   alert_confirmations: Type.Integer({
     minimum: 1,
     maximum: 100,
@@ -87,9 +112,12 @@ const fields = {
 };
 
 /** Fields that a client may send but that the server decides; what is sent is ignored. */
-const ignored = { write_source: Type.Optional(Type.Unknown({ description: "Decided by the server; ignored when sent" })) };
+const ignored = {
+  write_source: Type.Optional(Type.Unknown({ description: "Decided by the server; ignored when sent" })),
+};
 
-const optionalWithDefault = <S extends TSchema>(schema: S, value: Static<S>) => Type.Optional(Type.Unsafe<Static<S>>({ ...schema, default: value }));
+const optionalWithDefault = <S extends TSchema>(schema: S, value: Static<S>) =>
+  Type.Optional(Type.Unsafe<Static<S>>({ ...schema, default: value }));
 
 export const TargetCreate = Type.Object(
   {
@@ -113,7 +141,9 @@ export const TargetPatch = Type.Object(
   {
     name: Type.Optional(fields.name),
     check: Type.Optional(
-      Type.Record(Type.String(), Type.Unknown(), { description: "Fields of the check to change; those left out stay, secrets included. Its type cannot change." }),
+      Type.Record(Type.String(), Type.Unknown(), {
+        description: "Fields of the check to change; those left out stay, secrets included. Its type cannot change.",
+      }),
     ),
     interval: Type.Optional(fields.interval),
     enabled: Type.Optional(fields.enabled),
@@ -136,21 +166,34 @@ export type TargetPatch = Static<typeof TargetPatch>;
 
 /** How many targets one request may create or act on. */
 const bulkLimit = 10_000;
-const bulkOf = <S extends TSchema>(item: S) => Type.Array(item, { minItems: 1, maxItems: bulkLimit, sizeCodes: ["BULK_EMPTY", "BULK_TOO_LARGE"] });
+const bulkOf = <S extends TSchema>(item: S) =>
+  Type.Array(item, { minItems: 1, maxItems: bulkLimit, sizeCodes: ["BULK_EMPTY", "BULK_TOO_LARGE"] });
 
 export const BulkCreate = bulkOf(TargetCreate);
 
-const ActionTags = Type.Array(fields.tags.items, { minItems: 1, maxItems: 50, errorCode: "INVALID_TAG", description: "The tags" });
+const ActionTags = Type.Array(fields.tags.items, {
+  minItems: 1,
+  maxItems: 50,
+  errorCode: "INVALID_TAG",
+  description: "The tags",
+});
 /** `tag_add` is the schema `BulkTagAdd`. */
-const actionTitle = (type: string): string => `Bulk_${type}`.replaceAll(/_([a-z])/g, (_, first: string) => first.toUpperCase());
+const actionTitle = (type: string): string =>
+  `Bulk_${type}`.replaceAll(/_([a-z])/g, (_, first: string) => first.toUpperCase());
 const plainAction = <T extends string>(type: T, description: string) =>
   Type.Object({ type: Type.Literal(type) }, { additionalProperties: false, title: actionTitle(type), description });
 const tagAction = <T extends string>(type: T, description: string) =>
-  Type.Object({ type: Type.Literal(type), tags: ActionTags }, { additionalProperties: false, title: actionTitle(type), description });
+  Type.Object(
+    { type: Type.Literal(type), tags: ActionTags },
+    { additionalProperties: false, title: actionTitle(type), description },
+  );
 
 export const BulkAction = Type.Object(
   {
-    ids: Type.Unsafe<string[]>({ ...bulkOf(Type.String({ maxLength: 200, examples: ["01931f2e-7c1a-7d30-9b5e-2f6a4c8d1e90"] })), description: "Ids of targets" }),
+    ids: Type.Unsafe<string[]>({
+      ...bulkOf(Type.String({ maxLength: 200, examples: ["01931f2e-7c1a-7d30-9b5e-2f6a4c8d1e90"] })),
+      description: "Ids of targets",
+    }),
     action: Type.Union(
       [
         plainAction("enable", "Checks run again"),
@@ -187,26 +230,35 @@ export type BulkOutcome = Static<typeof BulkOutcome>;
 
 export const TargetRegions = Type.Object(
   {
-    regions: Type.Array(Type.String({ maxLength: 40, description: "Id of an enabled region", examples: ["frankfurt"] }), {
-      minItems: 1,
-      maxItems: 1000,
-      uniqueItems: true,
-      errorCode: "REGION_INVALID",
-      description: "The regions that probe the target",
-    }),
+    regions: Type.Array(
+      Type.String({ maxLength: 40, description: "Id of an enabled region", examples: ["frankfurt"] }),
+      {
+        minItems: 1,
+        maxItems: 1000,
+        uniqueItems: true,
+        errorCode: "REGION_INVALID",
+        description: "The regions that probe the target",
+      },
+    ),
   },
   { additionalProperties: false, title: "TargetRegions", description: "Where a target is probed from" },
 );
 export type TargetRegions = Static<typeof TargetRegions>;
 
 export const TagCount = Type.Object(
-  { name: Type.String({ description: "The tag", examples: ["production"] }), count: Type.Integer({ description: "Targets that have the tag", examples: [12] }) },
+  {
+    name: Type.String({ description: "The tag", examples: ["production"] }),
+    count: Type.Integer({ description: "Targets that have the tag", examples: [12] }),
+  },
   { additionalProperties: false, title: "TagCount" },
 );
 export type TagCount = Static<typeof TagCount>;
 export const TagPage = PageOf(TagCount);
 
-export const WriteSourceSchema = Type.Enum(["ui", "api", "terraform"], { description: "Which kind of client wrote it last", examples: ["api"] });
+export const WriteSourceSchema = Type.Enum(["ui", "api", "terraform"], {
+  description: "Which kind of client wrote it last",
+  examples: ["api"],
+});
 
 export const Target = Type.Object(
   { id: Id, ...fields, check: Check, write_source: WriteSourceSchema, created_at: Timestamp, updated_at: Timestamp },

@@ -9,7 +9,9 @@ const placeOf = (targetId: string, pointer: string): string => `targets/${target
 
 /** The check as it is stored: every secret sealed for its place. */
 export function sealSpec({ sealer }: Pick<System, "sealer">, targetId: string, spec: CheckSpec): CheckSpec {
-  return kindOf(spec).mapSecrets(spec, (secret, pointer) => sealer.seal(secret, placeOf(targetId, pointer))) as CheckSpec;
+  return kindOf(spec).mapSecrets(spec, (secret, pointer) =>
+    sealer.seal(secret, placeOf(targetId, pointer)),
+  ) as CheckSpec;
 }
 
 /** The check as the agent runs it: every secret opened. Never logged, never answered to a person. Throws SECRET_UNREADABLE. */
@@ -25,7 +27,11 @@ export function openSpec({ sealer }: Pick<System, "sealer">, targetId: string, s
 }
 
 /** {@link openSpec} as far as it goes, for an edit that may replace what does not open. */
-export function openSpecPartly({ sealer }: Pick<System, "sealer">, targetId: string, spec: CheckSpec): PartlyOpened<CheckSpec> {
+export function openSpecPartly(
+  { sealer }: Pick<System, "sealer">,
+  targetId: string,
+  spec: CheckSpec,
+): PartlyOpened<CheckSpec> {
   return openPartly(
     sealer,
     spec,
@@ -35,7 +41,11 @@ export function openSpecPartly({ sealer }: Pick<System, "sealer">, targetId: str
 }
 
 /** Of up to `limit` targets of the instance, those after `after`: how many hold a secret that does not open. For the doctor. */
-export async function unreadableTargets({ sql, sealer }: System, after: string | null, limit: number): Promise<ReadBatch> {
+export async function unreadableTargets(
+  { sql, sealer }: System,
+  after: string | null,
+  limit: number,
+): Promise<ReadBatch> {
   return countUnreadable(await queries.selectSpecs(sql, after, limit), limit, ({ id, spec }) => {
     if (isCheckType(spec.type)) openSpec({ sealer }, id, spec);
   });

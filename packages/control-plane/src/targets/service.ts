@@ -11,19 +11,42 @@ import { closeSilently, explainVotes, reevaluate } from "../incidents/service.ts
 import { planOf } from "../plans/service.ts";
 import { enabledRegionIds } from "../regions/service.ts";
 import * as queries from "./queries.ts";
-import { alertRule, checkRules, intervalRule, nameRule, notFound, present, regionPolicyRule, renotifyRule, tagsRule } from "./rules.ts";
+import {
+  alertRule,
+  checkRules,
+  intervalRule,
+  nameRule,
+  notFound,
+  present,
+  regionPolicyRule,
+  renotifyRule,
+  tagsRule,
+} from "./rules.ts";
 import { openSpec, openSpecPartly, sealSpec } from "./sealing.ts";
-import { Check, type MonitorStatus, type TagCount, type Target, type TargetPatch, type TargetRegions } from "./schema.ts";
+import {
+  Check,
+  type MonitorStatus,
+  type TagCount,
+  type Target,
+  type TargetPatch,
+  type TargetRegions,
+} from "./schema.ts";
 
 export { createTarget } from "./create.ts";
 export { checkRules } from "./rules.ts";
 export { openSpec, resealTargets, unreadableTargets } from "./sealing.ts";
 
 /** The targets of the organisation, newest first. `q` looks in name, URL and host. */
-export async function listTargets(ctx: Ctx, input: { q?: string; tag?: string; enabled?: boolean; limit: number; offset: number }): Promise<Page<Target>> {
+export async function listTargets(
+  ctx: Ctx,
+  input: { q?: string; tag?: string; enabled?: boolean; limit: number; offset: number },
+): Promise<Page<Target>> {
   requireScope(ctx, "targets:read");
   const filter = { q: input.q ?? null, tag: input.tag ?? null, enabled: input.enabled ?? null };
-  const [rows, total] = await Promise.all([queries.selectTargets(ctx.sql, ctx.orgId, filter, input.limit, input.offset), queries.countTargets(ctx.sql, ctx.orgId, filter)]);
+  const [rows, total] = await Promise.all([
+    queries.selectTargets(ctx.sql, ctx.orgId, filter, input.limit, input.offset),
+    queries.countTargets(ctx.sql, ctx.orgId, filter),
+  ]);
   return { items: rows.map(present), total, limit: input.limit, offset: input.offset };
 }
 
@@ -53,7 +76,10 @@ export async function updateTarget(ctx: Ctx, id: string, patch: TargetPatch): Pr
     const check = patch.check === undefined ? null : mergeCheck(ctx, id, before.spec, patch.check);
     const interval = patch.interval ?? before.interval_secs;
     if (patch.interval !== undefined) intervalRule(await planOf(tx), check?.after ?? before.spec, interval);
-    const renotify = patch.renotify_interval_secs === undefined ? before.renotify_interval_secs : renotifyRule(patch.renotify_interval_secs);
+    const renotify =
+      patch.renotify_interval_secs === undefined
+        ? before.renotify_interval_secs
+        : renotifyRule(patch.renotify_interval_secs);
     const channels =
       patch.alerts === undefined
         ? before.channel_ids
@@ -87,17 +113,27 @@ export async function updateTarget(ctx: Ctx, id: string, patch: TargetPatch): Pr
     else if (after.enabled) await reevaluate(tx, id, { ...before, timeout: before.spec.timeout }, regions);
     await queries.announceTargets(tx.sql);
     const [old, fresh] = [present(before), present({ ...after, channel_ids: channels })];
-    const real = check === null ? undefined : { before: { ...old, check: check.before }, after: { ...fresh, check: check.after } };
+    const real =
+      check === null ? undefined : { before: { ...old, check: check.before }, after: { ...fresh, check: check.after } };
     await record(tx, { resourceId: id, ...differences({ before: old, after: fresh }, real) });
     return fresh;
   });
 }
 
 /** The stored check with the patch laid over it, validated as a whole; and as it was, as far as it opens. */
-function mergeCheck(ctx: Ctx, id: string, stored: CheckSpec, patch: Record<string, unknown>): { before: CheckSpec; after: CheckSpec } {
+function mergeCheck(
+  ctx: Ctx,
+  id: string,
+  stored: CheckSpec,
+  patch: Record<string, unknown>,
+): { before: CheckSpec; after: CheckSpec } {
   if (patch["type"] !== undefined && patch["type"] !== stored.type) {
     const known = isCheckType(patch["type"]) ? "" : " (and there is no such kind)";
-    throw new AppError("CHECK_KIND_IMMUTABLE", `The kind of a check cannot change from ${stored.type}${known}. Create another target instead.`, { field: "/check/type" });
+    throw new AppError(
+      "CHECK_KIND_IMMUTABLE",
+      `The kind of a check cannot change from ${stored.type}${known}. Create another target instead.`,
+      { field: "/check/type" },
+    );
   }
   const { value: before, isClosed } = openSpecPartly(ctx, id, stored);
   const after = validate(Check, { ...before, ...patch, type: stored.type }, "/check");
@@ -129,7 +165,14 @@ export interface MonitorRow {
   status_since: Date | null;
   last_result_at: Date | null;
   last_error: string | null;
-  open_incident: { id: string; started_at: Date; severity: string; error_sample: string | null; regions_down: string[]; regions_up: string[] } | null;
+  open_incident: {
+    id: string;
+    started_at: Date;
+    severity: string;
+    error_sample: string | null;
+    regions_down: string[];
+    regions_up: string[];
+  } | null;
 }
 
 function presentMonitor(row: queries.MonitorDbRow): MonitorRow {
@@ -169,7 +212,10 @@ function countsOf(tallies: readonly queries.MonitorCounts[]): Record<MonitorStat
 }
 
 /** The console's list of monitors, worst first. */
-export async function listMonitors(ctx: Ctx, input: { q?: string; tag?: string; state?: MonitorState; limit: number; offset: number }): Promise<MonitorList> {
+export async function listMonitors(
+  ctx: Ctx,
+  input: { q?: string; tag?: string; state?: MonitorState; limit: number; offset: number },
+): Promise<MonitorList> {
   requireScope(ctx, "targets:read");
   const now = new Date(ctx.clock.now());
   const filter = { q: input.q ?? null, tag: input.tag ?? null, enabled: null };
@@ -182,8 +228,16 @@ export async function listMonitors(ctx: Ctx, input: { q?: string; tag?: string; 
   for (const tally of tallies) {
     if (tally.last_check_at !== null && (last === null || tally.last_check_at > last)) last = tally.last_check_at;
   }
-  const total = input.state === undefined ? Object.values(counts).reduce((sum, count) => sum + count, 0) : counts[input.state];
-  return { items: rows.map(presentMonitor), total, limit: input.limit, offset: input.offset, counts, last_check_at: last };
+  const total =
+    input.state === undefined ? Object.values(counts).reduce((sum, count) => sum + count, 0) : counts[input.state];
+  return {
+    items: rows.map(presentMonitor),
+    total,
+    limit: input.limit,
+    offset: input.offset,
+    counts,
+    last_check_at: last,
+  };
 }
 
 export interface MonitorRegion {
@@ -205,7 +259,14 @@ export async function getMonitor(ctx: Ctx, id: string): Promise<MonitorRow & { r
   const regions = (await queries.selectRegionsOf(ctx.sql, id)).map((region): MonitorRegion => {
     const vote = votes.find((it) => it.region === region);
     if (vote === undefined) return { region, vote: "none", live: false, status: null, error: null, last_slot: null };
-    return { region, vote: vote.vote, live: vote.live, status: vote.last_status, error: vote.last_error, last_slot: new Date(vote.last_slot) };
+    return {
+      region,
+      vote: vote.vote,
+      live: vote.live,
+      status: vote.last_status,
+      error: vote.last_error,
+      last_slot: new Date(vote.last_slot),
+    };
   });
   return { ...presentMonitor(row), regions };
 }
@@ -225,13 +286,20 @@ export async function setTargetRegions(ctx: Ctx, id: string, { regions }: Target
     if (before === null) throw notFound();
     const enabled = await enabledRegionIds(tx, regions);
     const unknown = regions.findIndex((region) => !enabled.has(region));
-    if (unknown >= 0) throw new AppError("REGION_INVALID", `There is no enabled region "${regions[unknown]}".`, { field: `/regions/${unknown}` });
+    if (unknown >= 0)
+      throw new AppError("REGION_INVALID", `There is no enabled region "${regions[unknown]}".`, {
+        field: `/regions/${unknown}`,
+      });
     regionPolicyRule(before.region_policy, regions.length, "/regions");
     const old = await queries.selectRegionsOf(tx.sql, id);
     await queries.replaceRegions(tx.sql, id, regions);
     await record(tx, { resourceId: id, before: { regions: old }, after: { regions: regions.toSorted() } });
     // The row itself changes too: that is what agents hear of.
-    await queries.updateTarget(tx.sql, { ...before, write_source: ctx.writeSource, updated_at: new Date(ctx.clock.now()) });
+    await queries.updateTarget(tx.sql, {
+      ...before,
+      write_source: ctx.writeSource,
+      updated_at: new Date(ctx.clock.now()),
+    });
     await reevaluate(tx, id, { ...before, timeout: before.spec.timeout }, regions);
     await queries.announceTargets(tx.sql);
     return { regions: regions.toSorted() };
@@ -241,7 +309,9 @@ export async function setTargetRegions(ctx: Ctx, id: string, { regions }: Target
 /** How many targets of the organisation read how, and how many are paused. For the dashboard. */
 export async function monitorCounts(ctx: Ctx): Promise<Record<MonitorState, number>> {
   requireScope(ctx, "targets:read");
-  return countsOf(await queries.countMonitors(ctx.sql, ctx.orgId, new Date(ctx.clock.now()), { q: null, tag: null, enabled: null }));
+  return countsOf(
+    await queries.countMonitors(ctx.sql, ctx.orgId, new Date(ctx.clock.now()), { q: null, tag: null, enabled: null }),
+  );
 }
 
 /** Destinations (host and port) of enabled targets that an agent's circuit breaker keeps from being checked. Read from the last runs: agents report no breakers. For the dashboard. */
@@ -257,9 +327,15 @@ export async function openCircuits(ctx: Ctx): Promise<number> {
 }
 
 /** The tags in use that begin with `q`, in either case, most used first. */
-export async function listTags(ctx: Ctx, input: { q?: string; limit: number; offset: number }): Promise<Page<TagCount>> {
+export async function listTags(
+  ctx: Ctx,
+  input: { q?: string; limit: number; offset: number },
+): Promise<Page<TagCount>> {
   requireScope(ctx, "targets:read");
   const prefix = input.q ?? "";
-  const [items, total] = await Promise.all([queries.selectTags(ctx.sql, ctx.orgId, prefix, input.limit, input.offset), queries.countTags(ctx.sql, ctx.orgId, prefix)]);
+  const [items, total] = await Promise.all([
+    queries.selectTags(ctx.sql, ctx.orgId, prefix, input.limit, input.offset),
+    queries.countTags(ctx.sql, ctx.orgId, prefix),
+  ]);
   return { items, total, limit: input.limit, offset: input.offset };
 }

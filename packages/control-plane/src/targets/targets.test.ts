@@ -8,7 +8,17 @@ import { day, minute, second } from "../testing/clock.ts";
 import { agentResult } from "../testing/scene.ts";
 import { newAgent, newOrg, openWorld, refusal } from "../testing/world.ts";
 import { Target, TargetCreate, TargetPage, TargetPatch } from "./schema.ts";
-import { createTarget, deleteTarget, getMonitor, getTarget, listMonitors, listTargets, targetRegions, targetToRun, updateTarget } from "./service.ts";
+import {
+  createTarget,
+  deleteTarget,
+  getMonitor,
+  getTarget,
+  listMonitors,
+  listTargets,
+  targetRegions,
+  targetToRun,
+  updateTarget,
+} from "./service.ts";
 
 const { sql, clock, system } = await openWorld(t);
 const eu = await newAgent(system, "eu");
@@ -16,10 +26,12 @@ const ingest = openIngest(async () => {});
 
 const httpCheck = (changes: object = {}) => ({ type: "http", url: "https://example.org/health", ...changes });
 const tcpCheck = (changes: object = {}) => ({ type: "tcp", host: "db.example.org", port: 5432, ...changes });
-const create = (ctx: Ctx, changes: object = {}) => createTarget(ctx, validate(TargetCreate, { name: "Website", check: httpCheck(), ...changes }));
+const create = (ctx: Ctx, changes: object = {}) =>
+  createTarget(ctx, validate(TargetCreate, { name: "Website", check: httpCheck(), ...changes }));
 const patch = (ctx: Ctx, id: string, changes: object) => updateTarget(ctx, id, validate(TargetPatch, changes));
 const page = { limit: 50, offset: 0 };
-const specOf = async (id: string) => (await sql<{ spec: string }[]>`select spec::text as spec from targets where id = ${id}`)[0]!.spec;
+const specOf = async (id: string) =>
+  (await sql<{ spec: string }[]>`select spec::text as spec from targets where id = ${id}`)[0]!.spec;
 
 t.test("a target is made with defaults, read, listed, changed and deleted", async (t) => {
   const ctx = await newOrg(system);
@@ -60,15 +72,33 @@ t.test("a target is made with defaults, read, listed, changed and deleted", asyn
   clock.advance(second);
   const tcp = await create(
     { ...ctx, writeSource: "terraform" },
-    { name: "Database", check: tcpCheck(), interval: 10, enabled: false, region_policy: { count: 2 }, write_source: "ui" },
+    {
+      name: "Database",
+      check: tcpCheck(),
+      interval: 10,
+      enabled: false,
+      region_policy: { count: 2 },
+      write_source: "ui",
+    },
   );
-  t.match(tcp, { write_source: "terraform", check: { type: "tcp", timeout: 10_000 }, region_policy: { count: 2 } }, "who wrote it is not for the body to say");
+  t.match(
+    tcp,
+    { write_source: "terraform", check: { type: "tcp", timeout: 10_000 }, region_policy: { count: 2 } },
+    "who wrote it is not for the body to say",
+  );
   const all = await listTargets(ctx, page);
   t.strictSame(all, { items: [tcp, made], total: 2, limit: 50, offset: 0 }, "newest first");
   t.ok(fits(TargetPage, all));
 
   clock.advance(second);
-  const changed = await patch({ ...ctx, writeSource: "ui" }, made.id, { name: "Shop", interval: 30, tags: [], region_policy: "all", notify_recovery: false, write_source: "api" });
+  const changed = await patch({ ...ctx, writeSource: "ui" }, made.id, {
+    name: "Shop",
+    interval: 30,
+    tags: [],
+    region_policy: "all",
+    notify_recovery: false,
+    write_source: "api",
+  });
   t.strictSame(changed, {
     ...made,
     name: "Shop",
@@ -84,7 +114,11 @@ t.test("a target is made with defaults, read, listed, changed and deleted", asyn
   await deleteTarget(ctx, made.id);
   for (const gone of [() => getTarget(ctx, made.id), () => deleteTarget(ctx, made.id), () => patch(ctx, made.id, {})])
     t.match(await refusal(t, gone), { code: "TARGET_NOT_FOUND" });
-  t.match(await sql`select org_id from deleted_targets where target_id = ${made.id}`, [{ org_id: ctx.orgId }], "agents get word of it");
+  t.match(
+    await sql`select org_id from deleted_targets where target_id = ${made.id}`,
+    [{ org_id: ctx.orgId }],
+    "agents get word of it",
+  );
   t.equal((await listTargets(ctx, page)).total, 1);
 });
 
@@ -96,7 +130,8 @@ t.test("lists filter by text, tag and state of enabled, and wildcards are letter
     ["back\\slash", tcpCheck({ host: "Db.internal.example" }), {}],
   ] as const)
     await create(ctx, { name, check, ...more });
-  const names = async (input: object) => (await listTargets(ctx, { ...page, ...input })).items.map(({ name }) => name).sort();
+  const names = async (input: object) =>
+    (await listTargets(ctx, { ...page, ...input })).items.map(({ name }) => name).sort();
   t.strictSame(await names({ q: "100%" }), ["100% up"]);
   t.strictSame(await names({ q: "x_y" }), ["100% up"]);
   t.strictSame(await names({ q: "\\" }), ["back\\slash"]);
@@ -108,12 +143,20 @@ t.test("lists filter by text, tag and state of enabled, and wildcards are letter
   t.strictSame(await names({ tag: "we" }), []);
   t.strictSame(await names({ tag: "web", enabled: false }), ["1000 up"]);
   t.strictSame(await names({ enabled: true }), ["100% up", "back\\slash"]);
-  t.match(await listTargets(ctx, { limit: 1, offset: 1, tag: "web" }), { total: 2, limit: 1, offset: 1, items: [{ name: "100% up" }] });
+  t.match(await listTargets(ctx, { limit: 1, offset: 1, tag: "web" }), {
+    total: 2,
+    limit: 1,
+    offset: 1,
+    items: [{ name: "100% up" }],
+  });
 });
 
 t.test("secrets are sealed at rest, masked in every reply, and opened for a run", async (t) => {
   const ctx = await newOrg(system);
-  const secrets = { headers: { Accept: "text/html", Authorization: "SECRET-1", "X-Api-Key": "SECRET-2" }, basic_auth: null };
+  const secrets = {
+    headers: { Accept: "text/html", Authorization: "SECRET-1", "X-Api-Key": "SECRET-2" },
+    basic_auth: null,
+  };
   const made = await create(ctx, { name: "Sealed", check: httpCheck({ ...secrets }) });
   const withToken = await create(ctx, { check: httpCheck({ bearer_token: "SECRET-3" }) });
   const withUser = await create(ctx, { check: httpCheck({ basic_auth: ["me", "SECRET-4"] }) });
@@ -139,25 +182,58 @@ t.test("secrets are sealed at rest, masked in every reply, and opened for a run"
   t.match((await targetToRun(ctx, withUser.id)).spec, { basic_auth: ["me", "SECRET-4"] });
 
   const other = { ...ctx, sealer: makeSealer(Buffer.alloc(32, 8)) };
-  await t.rejects(targetToRun(other, made.id), { code: "SECRET_UNREADABLE", field: "/check/headers/X-Api-Key" }, "another key says what is the matter");
+  await t.rejects(
+    targetToRun(other, made.id),
+    { code: "SECRET_UNREADABLE", field: "/check/headers/X-Api-Key" },
+    "another key says what is the matter",
+  );
   await sql`update targets set spec = (select spec from targets where id = ${withToken.id}) where id = ${withUser.id}`;
   await t.rejects(targetToRun(ctx, withUser.id), "a secret of another row does not open here");
-  t.equal((await patch(other, made.id, { enabled: false })).enabled, false, "what has nothing to do with the secrets works without the key");
+  t.equal(
+    (await patch(other, made.id, { enabled: false })).enabled,
+    false,
+    "what has nothing to do with the secrets works without the key",
+  );
 });
 
 t.test("an edit of the check changes what it names", async (t) => {
   const ctx = await newOrg(system);
-  const { id } = await create(ctx, { check: httpCheck({ headers: { "X-Api-Key": "k1", Accept: "a" }, bearer_token: "t1", expected_body_contains: "ok" }) });
+  const { id } = await create(ctx, {
+    check: httpCheck({ headers: { "X-Api-Key": "k1", Accept: "a" }, bearer_token: "t1", expected_body_contains: "ok" }),
+  });
   const run = async () => (await targetToRun(ctx, id)).spec;
   await patch(ctx, id, { check: { url: "https://example.org/other" } });
-  t.match(await run(), { url: "https://example.org/other", headers: { "X-Api-Key": "k1" }, bearer_token: "t1", expected_body_contains: "ok" }, "secrets that are left out stay");
+  t.match(
+    await run(),
+    {
+      url: "https://example.org/other",
+      headers: { "X-Api-Key": "k1" },
+      bearer_token: "t1",
+      expected_body_contains: "ok",
+    },
+    "secrets that are left out stay",
+  );
   await patch(ctx, id, { check: { bearer_token: null, expected_body_contains: null } });
-  t.match(await run(), { bearer_token: null, expected_body_contains: null, headers: { "X-Api-Key": "k1" } }, "null clears");
+  t.match(
+    await run(),
+    { bearer_token: null, expected_body_contains: null, headers: { "X-Api-Key": "k1" } },
+    "null clears",
+  );
   await patch(ctx, id, { check: { type: "http", headers: { "X-Api-Key": "k2" } } });
   t.strictSame(((await run()) as { headers: object }).headers, { "X-Api-Key": "k2" });
-  t.match(await refusal(t, () => patch(ctx, id, { check: { type: "tcp", host: "db.example.org", port: 1 } })), { code: "CHECK_KIND_IMMUTABLE", field: "/check/type" });
-  t.match(await refusal(t, () => patch(ctx, id, { check: { type: "gopher" } })), { code: "CHECK_KIND_IMMUTABLE", field: "/check/type" });
-  const both = await Promise.all([patch(ctx, id, { check: { timeout: 2000 } }), patch(ctx, id, { check: { method: "HEAD" } }), patch(ctx, id, { name: "Three at once" })]);
+  t.match(await refusal(t, () => patch(ctx, id, { check: { type: "tcp", host: "db.example.org", port: 1 } })), {
+    code: "CHECK_KIND_IMMUTABLE",
+    field: "/check/type",
+  });
+  t.match(await refusal(t, () => patch(ctx, id, { check: { type: "gopher" } })), {
+    code: "CHECK_KIND_IMMUTABLE",
+    field: "/check/type",
+  });
+  const both = await Promise.all([
+    patch(ctx, id, { check: { timeout: 2000 } }),
+    patch(ctx, id, { check: { method: "HEAD" } }),
+    patch(ctx, id, { name: "Three at once" }),
+  ]);
   t.equal(both.length, 3);
   t.match(
     await getTarget(ctx, id),
@@ -179,23 +255,39 @@ t.test("what is another organisation's is absent, and every verb asks for its sc
     () => patch(who, of, { name: "Mine" }),
     () => deleteTarget(who, of),
   ];
-  for (const verb of [...verbs(outsider, id), ...verbs(ctx, newId()), ...verbs(ctx, "x' or 1=1"), ...verbs(ctx, id.toUpperCase())])
+  for (const verb of [
+    ...verbs(outsider, id),
+    ...verbs(ctx, newId()),
+    ...verbs(ctx, "x' or 1=1"),
+    ...verbs(ctx, id.toUpperCase()),
+  ])
     t.match(await refusal(t, verb), { code: "TARGET_NOT_FOUND", message: "There is no such target.", field: null });
   t.equal((await listTargets(outsider, page)).total, 0);
   t.equal((await listMonitors(outsider, page)).total, 0);
   t.equal((await getTarget(ctx, id)).name, "Website");
 
   const reader = { ...ctx, scopes: new Set(["targets:read"]) };
-  for (const verb of [() => create(reader), () => patch(reader, id, {}), () => deleteTarget(reader, id), () => targetToRun(reader, id)])
+  for (const verb of [
+    () => create(reader),
+    () => patch(reader, id, {}),
+    () => deleteTarget(reader, id),
+    () => targetToRun(reader, id),
+  ])
     t.match(await refusal(t, verb), { code: "INSUFFICIENT_SCOPE" });
   const writer = { ...ctx, scopes: new Set(["targets:write"]) };
-  for (const verb of [() => getTarget(writer, id), () => listTargets(writer, page), () => listMonitors(writer, page), () => getMonitor(writer, id)])
+  for (const verb of [
+    () => getTarget(writer, id),
+    () => listTargets(writer, page),
+    () => listMonitors(writer, page),
+    () => getMonitor(writer, id),
+  ])
     t.match(await refusal(t, verb), { code: "INSUFFICIENT_SCOPE" });
 });
 
 t.test("monitors: worst first, paused last, counted over all that match", async (t) => {
   const ctx = await newOrg(system);
-  const named = async (name: string, more: object = {}) => (await create(ctx, { name, region_policy: "any", tags: ["shop"], ...more })).id;
+  const named = async (name: string, more: object = {}) =>
+    (await create(ctx, { name, region_policy: "any", tags: ["shop"], ...more })).id;
   const [up, down, error, degraded, stale, paused] = [
     await named("b up"),
     await named("down"),
@@ -206,7 +298,11 @@ t.test("monitors: worst first, paused last, counted over all that match", async 
   ];
   await named("A never");
   const report = (id: string, status: "up" | "down" | "error" | "degraded", at = clock.now()) =>
-    ingest(eu, { protocol: 1, results: [agentResult(id, at - second, { status }), agentResult(id, at, { status })], runs: [] });
+    ingest(eu, {
+      protocol: 1,
+      results: [agentResult(id, at - second, { status }), agentResult(id, at, { status })],
+      runs: [],
+    });
   await report(stale, "down", clock.now() - 10 * minute);
   await report(up, "up");
   await report(down, "down");
@@ -229,9 +325,16 @@ t.test("monitors: worst first, paused last, counted over all that match", async 
   );
   t.strictSame(list.counts, { up: 1, degraded: 1, down: 1, error: 1, unknown: 2, paused: 1 });
   t.match(list, { total: 7, last_check_at: new Date(clock.now()) });
-  t.match(list.items[0], { last_error: "connection refused", open_incident: { severity: "major", regions_down: ["eu"], regions_up: [] } });
+  t.match(list.items[0], {
+    last_error: "connection refused",
+    open_incident: { severity: "major", regions_down: ["eu"], regions_up: [] },
+  });
   const only = await listMonitors(ctx, { ...page, state: "unknown", limit: 1, tag: "shop" });
-  t.match(only, { total: 2, items: [{ target: { name: "A never" } }], counts: { up: 1, unknown: 2, paused: 0 } }, "counts are of all that match, whatever the state asked for");
+  t.match(
+    only,
+    { total: 2, items: [{ target: { name: "A never" } }], counts: { up: 1, unknown: 2, paused: 0 } },
+    "counts are of all that match, whatever the state asked for",
+  );
   t.match(await listMonitors(ctx, { ...page, state: "paused" }), { total: 1, items: [{ paused: true }] });
   t.match(await listMonitors(ctx, { ...page, q: "o_n" }), { total: 0, counts: { down: 0 } });
   t.match((await getMonitor(ctx, down)).regions, [

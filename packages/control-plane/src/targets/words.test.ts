@@ -2,17 +2,54 @@ import t from "tap";
 import type { Explanation } from "../incidents/schema.ts";
 import { latestBucket, phasesOf, rangeOf, shadesOf } from "./monitor-page.ts";
 import type { MonitorRow, MonitorState } from "./service.ts";
-import { type Counts, detail, isWaiting, overview, policyWords, shownState, silenceWords, where, why } from "./words.ts";
+import {
+  type Counts,
+  detail,
+  isWaiting,
+  overview,
+  policyWords,
+  shownState,
+  silenceWords,
+  where,
+  why,
+} from "./words.ts";
 
 const since = new Date("2026-11-20T14:02:00.000Z");
 
 function row(name: string, status: MonitorRow["status"], more: Partial<MonitorRow> = {}): MonitorRow {
-  const target = { name, check: { type: "tcp", host: "db.example.org", port: 5432, timeout: 10_000 } } as MonitorRow["target"];
-  return { target, status, paused: false, status_since: since, last_result_at: since, last_error: null, open_incident: null, ...more };
+  const target = {
+    name,
+    check: { type: "tcp", host: "db.example.org", port: 5432, timeout: 10_000 },
+  } as MonitorRow["target"];
+  return {
+    target,
+    status,
+    paused: false,
+    status_since: since,
+    last_result_at: since,
+    last_error: null,
+    open_incident: null,
+    ...more,
+  };
 }
 
-const refused: MonitorRow["open_incident"] = { id: "1", started_at: since, severity: "major", error_sample: "connection refused", regions_down: ["a", "b"], regions_up: ["c"] };
-const counts = (some: Partial<Record<MonitorState, number>>): Counts => ({ up: 0, degraded: 0, down: 0, error: 0, unknown: 0, paused: 0, ...some });
+const refused: MonitorRow["open_incident"] = {
+  id: "1",
+  started_at: since,
+  severity: "major",
+  error_sample: "connection refused",
+  regions_down: ["a", "b"],
+  regions_up: ["c"],
+};
+const counts = (some: Partial<Record<MonitorState, number>>): Counts => ({
+  up: 0,
+  degraded: 0,
+  down: 0,
+  error: 0,
+  unknown: 0,
+  paused: 0,
+  ...some,
+});
 
 const said = (worst: MonitorRow[], some: Partial<Counts>) => {
   const { lead, since: at, rest, others } = overview(worst, counts(some));
@@ -25,10 +62,23 @@ t.test("the sentence on top of the list", async (t) => {
     said([down], { down: 1, degraded: 1, unknown: 1, up: 5 }),
     "Checkout API is down since 14:02 in 2 of 3 regions: connection refused. 1 monitor is degraded, 1 has no data, 5 are up.",
   );
-  t.equal(said([down, row("B", "down"), row("C", "down")], { down: 5, up: 2, paused: 1 }), "5 monitors are down: Checkout API, B, C and 2 more. 2 monitors are up, 1 is paused.");
-  t.equal(said([row("Search", "degraded", { last_error: "rate-limited 503" })], { degraded: 1, up: 7 }), "Search is degraded since 14:02: rate-limited 503. 7 monitors are up.");
-  t.equal(said([row("Edge", "unknown", { last_error: "old news" })], { unknown: 1 }), "Edge has no data since 14:02.", "an old error says nothing about now");
-  t.equal(said([row("New", "unknown", { last_result_at: null })], { unknown: 1, up: 1 }), "New waits for its first result. 1 monitor is up.");
+  t.equal(
+    said([down, row("B", "down"), row("C", "down")], { down: 5, up: 2, paused: 1 }),
+    "5 monitors are down: Checkout API, B, C and 2 more. 2 monitors are up, 1 is paused.",
+  );
+  t.equal(
+    said([row("Search", "degraded", { last_error: "rate-limited 503" })], { degraded: 1, up: 7 }),
+    "Search is degraded since 14:02: rate-limited 503. 7 monitors are up.",
+  );
+  t.equal(
+    said([row("Edge", "unknown", { last_error: "old news" })], { unknown: 1 }),
+    "Edge has no data since 14:02.",
+    "an old error says nothing about now",
+  );
+  t.equal(
+    said([row("New", "unknown", { last_result_at: null })], { unknown: 1, up: 1 }),
+    "New waits for its first result. 1 monitor is up.",
+  );
   t.equal(said([row("A", "up")], { up: 8 }), "All 8 monitors are up.");
   t.equal(said([row("A", "up")], { up: 1 }), "The only monitor is up.");
   t.equal(said([row("A", "up")], { up: 2, paused: 1 }), "2 monitors are up, 1 paused.");
@@ -36,8 +86,12 @@ t.test("the sentence on top of the list", async (t) => {
 });
 
 t.test("a region from which nothing is checked", async (t) => {
-  const said = (why: "network" | "agents" | "none"): string => Object.values(silenceWords({ name: "Frankfurt", why })).join(" since 14:02");
-  t.equal(said("network"), "The network of the agent in Frankfurt is down since 14:02. What it cannot reach counts for nothing until it is back.");
+  const said = (why: "network" | "agents" | "none"): string =>
+    Object.values(silenceWords({ name: "Frankfurt", why })).join(" since 14:02");
+  t.equal(
+    said("network"),
+    "The network of the agent in Frankfurt is down since 14:02. What it cannot reach counts for nothing until it is back.",
+  );
   t.match(said("agents"), /^Nothing is checked from Frankfurt since 14:02: its agent is not heard of\. /);
   t.match(said("none"), /no agent has come for it yet\. Start one with sm-agent run\.$/);
 });
@@ -54,7 +108,12 @@ t.test("a row", async (t) => {
 
 t.test("why", async (t) => {
   const votes = (regions: [string, "failing" | "passing" | "none", boolean][]) =>
-    ({ alert_confirmations: 2, regions_needed: 2, regions_live: 3, regions: regions.map(([region, vote, live]) => ({ region, vote, live })) }) as Explanation;
+    ({
+      alert_confirmations: 2,
+      regions_needed: 2,
+      regions_live: 3,
+      regions: regions.map(([region, vote, live]) => ({ region, vote, live })),
+    }) as Explanation;
   t.equal(
     why(
       votes([
@@ -81,14 +140,32 @@ t.test("why", async (t) => {
 });
 
 t.test("the numbers of a monitor's page", async (t) => {
-  const bucket = (samples: number, avg: number) => ({ t: 0, p50: 1, p95: 2, p99: 3, avg, dns: 1, connect: 2, tls: 3, ttfb: 4, samples });
+  const bucket = (samples: number, avg: number) => ({
+    t: 0,
+    p50: 1,
+    p95: 2,
+    p99: 3,
+    avg,
+    dns: 1,
+    connect: 2,
+    tls: 3,
+    ttfb: 4,
+    samples,
+  });
   t.equal(phasesOf([bucket(0, 9)]), null);
-  t.same(phasesOf([bucket(1, 12), bucket(3, 16), bucket(0, 999)]), { dns: 1, connect: 2, tls: 3, ttfb: 4, rest: 5 }, "weighted by samples, gaps left out");
+  t.same(
+    phasesOf([bucket(1, 12), bucket(3, 16), bucket(0, 999)]),
+    { dns: 1, connect: 2, tls: 3, ttfb: 4, rest: 5 },
+    "weighted by samples, gaps left out",
+  );
   t.equal(latestBucket([bucket(1, 1), bucket(2, 2), bucket(0, 3)])?.avg, 2);
   t.same(
     [undefined, "7d", "nonsense"].map((key) => rangeOf(key).key),
     ["24h", "7d", "24h"],
   );
-  const [open] = shadesOf([{ started_at: since.toISOString(), ended_at: null, severity: "minor", error_sample: "slow" } as never], since.getTime() + 1000);
+  const [open] = shadesOf(
+    [{ started_at: since.toISOString(), ended_at: null, severity: "minor", error_sample: "slow" } as never],
+    since.getTime() + 1000,
+  );
   t.same(open, { from: since.getTime(), to: since.getTime() + 1000, kind: "degraded", title: "Degraded: slow" });
 });

@@ -10,13 +10,22 @@ export const shownStates = ["down", "error", "degraded", "unknown", "up", "pause
 export type ShownState = (typeof shownStates)[number];
 
 /** The word for each state. */
-export const stateWords: Record<ShownState, string> = { down: "Down", error: "Error", degraded: "Degraded", unknown: "No data", up: "Up", paused: "Paused" };
+export const stateWords: Record<ShownState, string> = {
+  down: "Down",
+  error: "Error",
+  degraded: "Degraded",
+  unknown: "No data",
+  up: "Up",
+  paused: "Paused",
+};
 
 /** How a monitor reads: paused hides whatever it was before. */
-export const shownState = (row: Pick<MonitorRow, "paused" | "status">): ShownState => (row.paused ? "paused" : row.status);
+export const shownState = (row: Pick<MonitorRow, "paused" | "status">): ShownState =>
+  row.paused ? "paused" : row.status;
 
 /** True from its creation until its first result. */
-export const isWaiting = (row: Pick<MonitorRow, "paused" | "status" | "last_result_at">): boolean => !row.paused && row.status === "unknown" && row.last_result_at === null;
+export const isWaiting = (row: Pick<MonitorRow, "paused" | "status" | "last_result_at">): boolean =>
+  !row.paused && row.status === "unknown" && row.last_result_at === null;
 
 /** `in 2 of 3 regions`, or nothing for a monitor with one region. */
 export function where(incident: { regions_down: readonly string[]; regions_up: readonly string[] } | null): string {
@@ -28,7 +37,8 @@ export function where(incident: { regions_down: readonly string[]; regions_up: r
 /** The second line of a row: what is wrong, or else what is checked. */
 export function detail(row: MonitorRow): string {
   const trouble = row.open_incident?.error_sample ?? row.last_error;
-  if (row.paused || row.status === "up" || row.status === "unknown" || trouble === null) return kindOf(row.target.check).summary(row.target.check);
+  if (row.paused || row.status === "up" || row.status === "unknown" || trouble === null)
+    return kindOf(row.target.check).summary(row.target.check);
   return [errorInWords(trouble), where(row.open_incident)].filter((part) => part !== "").join(" ");
 }
 
@@ -52,7 +62,14 @@ export function overview(worst: readonly MonitorRow[], counts: Counts): Overview
   const tone = shownStates.find((state) => counts[state] > 0) ?? "up";
   const affected = worst.filter((row) => shownState(row) === tone);
   const [first] = affected;
-  if (tone === "paused") return { tone, lead: total === 1 ? "The only monitor is paused." : `All ${total} monitors are paused.`, since: null, rest: "", others: "" };
+  if (tone === "paused")
+    return {
+      tone,
+      lead: total === 1 ? "The only monitor is paused." : `All ${total} monitors are paused.`,
+      since: null,
+      rest: "",
+      others: "",
+    };
   if (tone === "up" || first === undefined) {
     const lead =
       counts.paused > 0
@@ -64,7 +81,8 @@ export function overview(worst: readonly MonitorRow[], counts: Counts): Overview
   }
   const others = othersOf(tone, counts);
   if (counts[tone] === 1) {
-    if (isWaiting(first)) return { tone, lead: `${first.target.name} waits for its first result.`, since: null, rest: "", others };
+    if (isWaiting(first))
+      return { tone, lead: `${first.target.name} waits for its first result.`, since: null, rest: "", others };
     const error = tone === "unknown" ? null : (first.open_incident?.error_sample ?? first.last_error);
     const place = where(first.open_incident);
     return {
@@ -77,16 +95,29 @@ export function overview(worst: readonly MonitorRow[], counts: Counts): Overview
   }
   const named = affected.slice(0, 3).map((row) => row.target.name);
   const more = counts[tone] - named.length;
-  return { tone, lead: `${counts[tone]} monitors ${predicate(tone, 2)}`, since: null, rest: `: ${list(more > 0 ? [...named, `${more} more`] : named)}.`, others };
+  return {
+    tone,
+    lead: `${counts[tone]} monitors ${predicate(tone, 2)}`,
+    since: null,
+    rest: `: ${list(more > 0 ? [...named, `${more} more`] : named)}.`,
+    others,
+  };
 }
 
 /** What a page says of a region from which nothing is checked; the time, if there is one, comes after `lead`. */
 export function silenceWords({ name, why }: Pick<SilentRegion, "name" | "why">): { lead: string; rest: string } {
-  if (why === "network") return { lead: `The network of the agent in ${name} is down`, rest: ". What it cannot reach counts for nothing until it is back." };
+  if (why === "network")
+    return {
+      lead: `The network of the agent in ${name} is down`,
+      rest: ". What it cannot reach counts for nothing until it is back.",
+    };
   const lead = `Nothing is checked from ${name}`;
   return why === "none"
     ? { lead, rest: ": no agent has come for it yet. Start one with sm-agent run." }
-    : { lead, rest: ": its agent is not heard of. See to the machine that sm-agent runs on, and whether it reaches this control plane." };
+    : {
+        lead,
+        rest: ": its agent is not heard of. See to the machine that sm-agent runs on, and whether it reaches this control plane.",
+      };
 }
 
 function predicate(state: ShownState, count: number): string {
@@ -105,13 +136,22 @@ function predicate(state: ShownState, count: number): string {
 function othersOf(tone: ShownState, counts: Counts): string {
   const parts = shownStates
     .filter((state) => state !== tone && counts[state] > 0)
-    .map((state, at) => `${at === 0 ? plural(counts[state], "monitor") : counts[state]} ${predicate(state, counts[state])}`);
+    .map(
+      (state, at) =>
+        `${at === 0 ? plural(counts[state], "monitor") : counts[state]} ${predicate(state, counts[state])}`,
+    );
   return parts.length === 0 ? "" : `${parts.join(", ")}.`;
 }
 
 /** `majority (2 of 3)`: the policy, and what it comes to now. */
-export function policyWords(policy: RegionPolicy, votes: Pick<Explanation, "regions_needed" | "regions_live"> | null): string {
-  const name = typeof policy === "string" ? { any: "any region", majority: "majority", all: "all regions" }[policy] : plural(policy.count, "region");
+export function policyWords(
+  policy: RegionPolicy,
+  votes: Pick<Explanation, "regions_needed" | "regions_live"> | null,
+): string {
+  const name =
+    typeof policy === "string"
+      ? { any: "any region", majority: "majority", all: "all regions" }[policy]
+      : plural(policy.count, "region");
   return votes === null || votes.regions_live < 2 ? name : `${name} (${votes.regions_needed} of ${votes.regions_live})`;
 }
 
@@ -126,7 +166,9 @@ export function why(votes: Explanation, errorSample: string | null): string {
       ? ""
       : `${names(failing)} failed ${plural(votes.alert_confirmations, "check")} in a row${errorSample === null ? "" : `: ${errorInWords(errorSample).replace(/\.$/, "")}`}.`;
   const passed =
-    passing.length === 0 ? "" : `${names(passing)} ${failing.length === 0 ? (passing.length === 1 ? "passes" : "pass") : passing.length === 1 ? "still passes" : "still pass"}.`;
+    passing.length === 0
+      ? ""
+      : `${names(passing)} ${failing.length === 0 ? (passing.length === 1 ? "passes" : "pass") : passing.length === 1 ? "still passes" : "still pass"}.`;
   const quiet = silent.length === 0 ? "" : `${names(silent)} ${silent.length === 1 ? "is" : "are"} silent.`;
   return [failed, passed, quiet].filter((part) => part !== "").join(" ");
 }

@@ -34,7 +34,12 @@ export type Ask = (method: string, path: string, body?: unknown, headers?: Recor
 export type Served = Ask & { readonly origin: string };
 
 /** Serves routes on a real socket, every reply held against its declaration. Returns a function that asks. */
-export async function serve(t: Teardown, system: System, routes: readonly Route[], options: ServeOptions = {}): Promise<Served> {
+export async function serve(
+  t: Teardown,
+  system: System,
+  routes: readonly Route[],
+  options: ServeOptions = {},
+): Promise<Served> {
   const shut = (): never => {
     throw new Error("no such door in this test");
   };
@@ -60,15 +65,26 @@ export async function listen(t: Teardown, koa: Koa): Promise<Served> {
     http.close();
   });
   const origin = `http://127.0.0.1:${(http.address() as AddressInfo).port}`;
-  const ask = async (method: string, path: string, body?: unknown, headers: Record<string, string> = {}): Promise<Answer> => {
-    const json = body === undefined ? {} : { body: JSON.stringify(body), headers: { "content-type": "application/json", ...headers } };
+  const ask = async (
+    method: string,
+    path: string,
+    body?: unknown,
+    headers: Record<string, string> = {},
+  ): Promise<Answer> => {
+    const json =
+      body === undefined
+        ? {}
+        : { body: JSON.stringify(body), headers: { "content-type": "application/json", ...headers } };
     const response = await fetch(origin + path, { method, headers, redirect: "manual", ...json });
     const text = await response.text();
     return {
       status: response.status,
       headers: response.headers,
       text,
-      body: response.headers.get("content-type")?.startsWith("application/json") && text !== "" ? JSON.parse(text) : undefined,
+      body:
+        response.headers.get("content-type")?.startsWith("application/json") && text !== ""
+          ? JSON.parse(text)
+          : undefined,
     };
   };
   return Object.assign(ask, { origin });

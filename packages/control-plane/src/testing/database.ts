@@ -60,7 +60,10 @@ async function startServer(): Promise<{ admin: Sql; address: DatabaseAddress }> 
 /** What teardown does, for a test file that died before it: nothing may wait here, and the server is no child that ends by itself. */
 function endServer(root: string): void {
   try {
-    process.kill(Number(fs.readFileSync(join(root, "postgres", "postmaster.pid"), "utf8").split("\n", 1)[0]), "SIGQUIT");
+    process.kill(
+      Number(fs.readFileSync(join(root, "postgres", "postmaster.pid"), "utf8").split("\n", 1)[0]),
+      "SIGQUIT",
+    );
     fs.rmSync(root, { recursive: true, force: true, maxRetries: 5 });
   } catch {
     // Stopped and removed already, as it should be.

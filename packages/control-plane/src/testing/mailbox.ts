@@ -19,14 +19,20 @@ export interface Mailbox {
 }
 
 /** A mail server of this machine that keeps what it gets. With `users` it takes mail from those who sign in only. */
-export async function startMailbox(t: Teardown, { user }: { user?: { name: string; password: string } } = {}): Promise<Mailbox> {
+export async function startMailbox(
+  t: Teardown,
+  { user }: { user?: { name: string; password: string } } = {},
+): Promise<Mailbox> {
   const mails: ReceivedMail[] = [];
   const mailbox: Mailbox = { url: "", mails, refusal: null };
   const server = new SMTPServer({
     disabledCommands: user === undefined ? ["AUTH", "STARTTLS"] : ["STARTTLS"],
     allowInsecureAuth: true,
     authOptional: user === undefined,
-    onAuth: (auth, _session, done) => (auth.username === user?.name && auth.password === user?.password ? done(null, { user: auth.username }) : done(new Error("wrong password"))),
+    onAuth: (auth, _session, done) =>
+      auth.username === user?.name && auth.password === user?.password
+        ? done(null, { user: auth.username })
+        : done(new Error("wrong password")),
     onData(stream, session, done) {
       const chunks: Buffer[] = [];
       stream.on("data", (chunk: Buffer) => chunks.push(chunk));
@@ -50,7 +56,9 @@ export async function startMailbox(t: Teardown, { user }: { user?: { name: strin
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   t.teardown(() => new Promise<void>((resolve) => server.close(() => resolve())));
   const { port } = server.server.address() as { port: number };
-  return Object.assign(mailbox, { url: `smtp://${user === undefined ? "" : `${user.name}:${user.password}@`}127.0.0.1:${port}` });
+  return Object.assign(mailbox, {
+    url: `smtp://${user === undefined ? "" : `${user.name}:${user.password}@`}127.0.0.1:${port}`,
+  });
 }
 
 /** The code of the link in a mail. */

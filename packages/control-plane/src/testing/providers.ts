@@ -37,8 +37,15 @@ export async function startGoogle(t: Teardown): Promise<MockProvider> {
 
 /** A GitHub Enterprise of this machine: authorization and tokens as GitHub has them, and the two paths of its API. */
 export async function startGithub(t: Teardown): Promise<MockGithub> {
-  const { mock, service, beside } = await start(t, { authorize: "/login/oauth/authorize", token: "/login/oauth/access_token" });
-  const github: MockGithub = Object.assign(mock, { user: { id: 1, login: "nobody" }, emails: [] as unknown, iss: `${mock.issuer}/login/oauth` as string | null });
+  const { mock, service, beside } = await start(t, {
+    authorize: "/login/oauth/authorize",
+    token: "/login/oauth/access_token",
+  });
+  const github: MockGithub = Object.assign(mock, {
+    user: { id: 1, login: "nobody" },
+    emails: [] as unknown,
+    iss: `${mock.issuer}/login/oauth` as string | null,
+  });
   service.on(Events.BeforeResponse, (response: { body: unknown }) => {
     const { access_token } = response.body as { access_token: string };
     response.body = { access_token, token_type: "bearer", scope: "user:email" };
@@ -86,7 +93,15 @@ async function start(t: Teardown, endpoints: { authorize?: string; token?: strin
   await listen();
   issuer.url = `http://127.0.0.1:${port}`;
   t.teardown(close);
-  const mock: MockProvider = { issuer: issuer.url, claims: {}, refusal: null, misbehave: () => false, asked, stop: close, start: listen };
+  const mock: MockProvider = {
+    issuer: issuer.url,
+    claims: {},
+    refusal: null,
+    misbehave: () => false,
+    asked,
+    stop: close,
+    start: listen,
+  };
   service.on(Events.BeforeAuthorizeRedirect, ({ url }: { url: URL }) => {
     if (mock.refusal === null) return;
     url.searchParams.delete("code");

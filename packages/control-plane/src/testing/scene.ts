@@ -8,7 +8,11 @@ import type { Reason } from "../incidents/schema.ts";
 import { minute } from "./clock.ts";
 
 /** A row of a target as it is, without any of the rules of the service, and without a state. */
-export async function newTarget(ctx: Ctx, name = "Website", row: { enabled?: boolean; interval?: number; renotifySecs?: number } = {}): Promise<string> {
+export async function newTarget(
+  ctx: Ctx,
+  name = "Website",
+  row: { enabled?: boolean; interval?: number; renotifySecs?: number } = {},
+): Promise<string> {
   const id = newId();
   const { sql, orgId } = ctx;
   const at = new Date(ctx.clock.now());
@@ -39,7 +43,11 @@ export interface SceneResult {
   total?: number | null;
 }
 
-export async function addResults({ sql }: { sql: Sql } | System, targetId: string, results: readonly SceneResult[]): Promise<void> {
+export async function addResults(
+  { sql }: { sql: Sql } | System,
+  targetId: string,
+  results: readonly SceneResult[],
+): Promise<void> {
   const rows = results.map(({ at, late = 0, region = "eu", status = "up", skip = false, total = 100 }) => ({
     target_id: targetId,
     scheduled_at: new Date(at),
@@ -56,7 +64,8 @@ export async function addResults({ sql }: { sql: Sql } | System, targetId: strin
     ttfb_ms: total === null ? null : 30,
     total_ms: total,
   }));
-  for (let from = 0; from < rows.length; from += 1000) await sql`insert into results ${sql(rows.slice(from, from + 1000))}`;
+  for (let from = 0; from < rows.length; from += 1000)
+    await sql`insert into results ${sql(rows.slice(from, from + 1000))}`;
 }
 
 export interface SceneIncident {
@@ -83,7 +92,13 @@ export async function addIncident({ sql, orgId }: Ctx, targetId: string, inciden
   return id;
 }
 
-export async function addUpdate({ sql, orgId }: Ctx, incidentId: string, at: number, phase: string, message: string): Promise<void> {
+export async function addUpdate(
+  { sql, orgId }: Ctx,
+  incidentId: string,
+  at: number,
+  phase: string,
+  message: string,
+): Promise<void> {
   await sql`insert into incident_updates (id, org_id, incident_id, phase, message, created_at) values (${newId()}, ${orgId}, ${incidentId}, ${phase}, ${message}, ${new Date(at)})`;
 }
 
@@ -102,11 +117,19 @@ export async function openIncident(
   for (const [position, channelId] of channelIds.entries())
     await ctx.sql`insert into target_alerts (target_id, channel_id, position) values (${targetId}, ${channelId}, ${position})`;
   const now = ctx.clock.now();
-  return { targetId, incidentId: await addIncident(ctx, targetId, { started: now, reminderDue: now + 1000 * renotifySecs }) };
+  return {
+    targetId,
+    incidentId: await addIncident(ctx, targetId, { started: now, reminderDue: now + 1000 * renotifySecs }),
+  };
 }
 
 /** A notice of that incident for writeDeliveries. */
-export function outboxNotice(ctx: Ctx, { targetId, incidentId }: { targetId: string; incidentId: string }, reason: Reason, seq = 0): OutboxNotice {
+export function outboxNotice(
+  ctx: Ctx,
+  { targetId, incidentId }: { targetId: string; incidentId: string },
+  reason: Reason,
+  seq = 0,
+): OutboxNotice {
   const started_at = new Date(ctx.clock.now());
   const incident = {
     id: incidentId,

@@ -14,7 +14,10 @@ export interface Received {
 export type SinkAnswer = (request: Received, reply: ServerResponse) => void;
 
 /** An https server on loopback with a certificate of its own authority `ca`, which keeps what it gets. */
-export async function startSink(t: Teardown, first: SinkAnswer = (_request, reply) => void reply.writeHead(200).end("ok")) {
+export async function startSink(
+  t: Teardown,
+  first: SinkAnswer = (_request, reply) => void reply.writeHead(200).end("ok"),
+) {
   const authority = await generate([{ name: "commonName", value: "Test authority" }], {
     keyType: "ec",
     algorithm: "sha256",

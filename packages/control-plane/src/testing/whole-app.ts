@@ -10,9 +10,24 @@ import type { Teardown } from "./database.ts";
 import type { World } from "./world.ts";
 
 /** The whole application with its real doors on a socket, every reply held against its declaration. */
-export async function serveWhole(t: Teardown, world: World, system: System = world.system, more: Partial<AppOptions> = {}): Promise<Served> {
+export async function serveWhole(
+  t: Teardown,
+  world: World,
+  system: System = world.system,
+  more: Partial<AppOptions> = {},
+): Promise<Served> {
   const ingest = openIngest(async () => {});
-  return await listen(t, createApp({ system, hub: openHub(world.sql, world.log), ingest, draining: new AbortController().signal, checkReplies: true, ...more }));
+  return await listen(
+    t,
+    createApp({
+      system,
+      hub: openHub(world.sql, world.log),
+      ingest,
+      draining: new AbortController().signal,
+      checkReplies: true,
+      ...more,
+    }),
+  );
 }
 
 /** Asks as somebody: every request carries these headers. */
@@ -32,7 +47,10 @@ export async function signedIn(ctx: Ctx): Promise<Record<string, string>> {
 }
 
 /** Headers of a program with a token of this person. */
-export async function withToken(ctx: Ctx, options: { scopes?: readonly Scope[]; bound?: boolean; expiresAt?: Date } = {}): Promise<Record<string, string>> {
+export async function withToken(
+  ctx: Ctx,
+  options: { scopes?: readonly Scope[]; bound?: boolean; expiresAt?: Date } = {},
+): Promise<Record<string, string>> {
   const token = newToken("sm_live_");
   await ctx.sql`
     insert into api_tokens (id, user_id, org_id, name, token_hash, scopes, created_at, expires_at)

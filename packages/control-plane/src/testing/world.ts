@@ -37,11 +37,26 @@ export async function openWorld(t: Teardown, { env = {} }: { env?: Record<string
   const clock = fakeClock();
   const log = keptLog();
   const config = loadConfig({ env: { SM_SERVER__PUBLIC_URL: "https://status.example.org", ...env }, cwd: tmpdir() });
-  return { ...database, clock, log, system: { sql: database.sql, clock, log, config, sealer: makeSealer(testKey), abuse: openAbuseLists(config.abuse, log) } };
+  return {
+    ...database,
+    clock,
+    log,
+    system: {
+      sql: database.sql,
+      clock,
+      log,
+      config,
+      sealer: makeSealer(testKey),
+      abuse: openAbuseLists(config.abuse, log),
+    },
+  };
 }
 
 /** The same control plane, but checks and channels may reach this machine. */
-export const allowPrivate = (system: System): System => ({ ...system, config: { ...system.config, security: { ...system.config.security, allow_private_targets: true } } });
+export const allowPrivate = (system: System): System => ({
+  ...system,
+  config: { ...system.config, security: { ...system.config.security, allow_private_targets: true } },
+});
 
 /** An organisation of its own with an owner, and the context in which that owner has every scope. */
 export async function newOrg(system: System, plan = "selfhost"): Promise<Ctx> {
@@ -49,7 +64,16 @@ export async function newOrg(system: System, plan = "selfhost"): Promise<Ctx> {
   await system.sql`insert into orgs (id, slug, name, plan_id, created_at, updated_at) values (${orgId}, ${`org-${orgId}`}, 'Acme', ${plan}, ${at}, ${at})`;
   await system.sql`insert into users (id, email, created_at) values (${userId}, ${`${userId}@example.org`}, ${at})`;
   await system.sql`insert into memberships (org_id, user_id, role, created_at) values (${orgId}, ${userId}, 'owner', ${at})`;
-  return { ...system, orgId, userId, role: "owner", scopes: new Set<string>(scopes), actor: { type: "session", id: null }, writeSource: "api", traceId: null };
+  return {
+    ...system,
+    orgId,
+    userId,
+    role: "owner",
+    scopes: new Set<string>(scopes),
+    actor: { type: "session", id: null },
+    writeSource: "api",
+    traceId: null,
+  };
 }
 
 /** An agent of a region, and what it is to the services; it has not pulled yet. */

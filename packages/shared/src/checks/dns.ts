@@ -8,7 +8,8 @@ export const recordTypes = ["A", "AAAA", "CNAME", "MX", "NS", "TXT", "SOA", "PTR
 export type RecordType = (typeof recordTypes)[number];
 
 const errorCode = "INVALID_DNS_PARAMS";
-const nullable = (maxLength: number, description: string) => Type.Union([Type.String({ minLength: 1, maxLength }), Type.Null()], { default: null, errorCode, description });
+const nullable = (maxLength: number, description: string) =>
+  Type.Union([Type.String({ minLength: 1, maxLength }), Type.Null()], { default: null, errorCode, description });
 
 export const DnsCheck = Type.Object(
   {
@@ -22,7 +23,10 @@ export const DnsCheck = Type.Object(
     }),
     record_type: Type.Enum([...recordTypes], { default: "A", errorCode, description: "Records to ask for" }),
     resolver: nullable(60, "Name server to ask: ip, ip:port or [ipv6]:port; null asks the one of the agent's machine"),
-    expected_contains: nullable(1000, "Text that one of the answers must contain; the case of letters counts in TXT only"),
+    expected_contains: nullable(
+      1000,
+      "Text that one of the answers must contain; the case of letters counts in TXT only",
+    ),
     timeout: Timeout,
   },
   { additionalProperties: false, title: "DnsCheck" },
@@ -38,13 +42,19 @@ const refuse = (message: string, field: string) => new AppError(errorCode, messa
 export function askedName({ domain, record_type }: Pick<DnsCheck, "domain" | "record_type">): string {
   if (isIP(domain) !== 0) {
     if (record_type === "PTR" && !domain.includes("%")) return reverseName(domain);
-    throw refuse(`"${domain}" is an address, and an address has PTR records only. Write a domain name, for example example.org.`, "/domain");
+    throw refuse(
+      `"${domain}" is an address, and an address has PTR records only. Write a domain name, for example example.org.`,
+      "/domain",
+    );
   }
   const bare = domain.replace(/\.$/, "");
   const name = /^[\x21-\x7e]*$/.test(bare) ? bare.toLowerCase() : domainToASCII(bare);
   // Underscores are not for host names, but names like _dmarc.example.org are asked for every day.
   if (name.length > 253 || !/^(\*\.)?[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*$/.test(name)) {
-    throw refuse(`"${domain}" is not a domain name. Write it without scheme, port or path, for example example.org.`, "/domain");
+    throw refuse(
+      `"${domain}" is not a domain name. Write it without scheme, port or path, for example example.org.`,
+      "/domain",
+    );
   }
   return name;
 }
@@ -66,7 +76,10 @@ export function nameServer({ resolver }: Pick<DnsCheck, "resolver">): { address:
   const address = v6 ?? v4 ?? "";
   const port = digits === undefined ? 53 : Number(digits);
   if (isIP(address) !== (v6 === undefined ? 4 : 6)) {
-    throw refuse(`"${resolver}" is not the address of a name server. Write an IP address, with a port where it is not 53: 9.9.9.9, 9.9.9.9:5353 or [2620:fe::fe]:53.`, "/resolver");
+    throw refuse(
+      `"${resolver}" is not the address of a name server. Write an IP address, with a port where it is not 53: 9.9.9.9, 9.9.9.9:5353 or [2620:fe::fe]:53.`,
+      "/resolver",
+    );
   }
   if (port < 1 || port > 65_535) throw refuse(`Port ${port} cannot be asked. Use 1 to 65535.`, "/resolver");
   return { address, port };
@@ -94,7 +107,10 @@ export const dns: CheckKind<typeof DnsCheck> = {
   shell: {
     subject: "<name>",
     read: (subject) => ({ domain: subject }),
-    options: { record_type: { name: "type", read: ([text = ""]) => text.toUpperCase() }, expected_contains: { name: "contains" } },
+    options: {
+      record_type: { name: "type", read: ([text = ""]) => text.toUpperCase() },
+      expected_contains: { name: "contains" },
+    },
   },
   summary: (spec) => `${spec.record_type} of ${spec.domain}${spec.resolver === null ? "" : ` at ${spec.resolver}`}`,
 };

@@ -9,7 +9,13 @@ const days = (fallback: number, minimum: number, description: string) =>
 export const DomainExpiryCheck = Type.Object(
   {
     type: Type.Literal("domain_expiry"),
-    domain: Type.String({ minLength: 1, maxLength: 253, errorCode: "INVALID_DOMAIN_PARAMS", description: "Domain name, or a name below it", examples: ["example.org"] }),
+    domain: Type.String({
+      minLength: 1,
+      maxLength: 253,
+      errorCode: "INVALID_DOMAIN_PARAMS",
+      description: "Domain name, or a name below it",
+      examples: ["example.org"],
+    }),
     warn_days: days(30, 1, "Fewer whole days left than this: degraded"),
     critical_days: days(7, 0, "Fewer whole days left than this: down; must be below warn_days"),
     // Its place in line before a registry counts too, so it gets more time than a check of one host.
@@ -41,7 +47,11 @@ export interface RegistrationDocument {
 /** What the registry is asked about. Throws AppError for a name that no registry registers. */
 export function lookedUpDomain({ domain }: Pick<DomainExpiryCheck, "domain">): RegistrableDomain {
   const refuse = (what: string, cause: unknown): never => {
-    throw new AppError("INVALID_DOMAIN_PARAMS", `${what}. Write a registered domain with its dot, for example example.org.`, { field: "/domain", cause });
+    throw new AppError(
+      "INVALID_DOMAIN_PARAMS",
+      `${what}. Write a registered domain with its dot, for example example.org.`,
+      { field: "/domain", cause },
+    );
   };
   let host: string;
   try {
@@ -86,10 +96,18 @@ export const domainExpiry: CheckKind<typeof DomainExpiryCheck> = {
 
   errorInWords(error) {
     const stale = error.startsWith(servedStale);
-    const { domain, days_remaining: left, expiration_date, registrar, looked_up_at, lookup_error } = documentIn(stale ? error.slice(servedStale.length).trimStart() : error);
+    const {
+      domain,
+      days_remaining: left,
+      expiration_date,
+      registrar,
+      looked_up_at,
+      lookup_error,
+    } = documentIn(stale ? error.slice(servedStale.length).trimStart() : error);
     if (typeof domain !== "string" || typeof left !== "number" || typeof expiration_date !== "string") return null;
     const date = expiration_date.slice(0, 10);
-    const expires = left < 0 ? `${domain} expired ${daysAgo(left)}, on ${date}` : `${domain} expires ${inDays(left)}, on ${date}`;
+    const expires =
+      left < 0 ? `${domain} expired ${daysAgo(left)}, on ${date}` : `${domain} expires ${inDays(left)}, on ${date}`;
     const sold = typeof registrar === "string" ? ` (registrar ${registrar})` : "";
     return stale && typeof looked_up_at === "string" && typeof lookup_error === "string"
       ? `${expires}${sold}, as the registry said on ${looked_up_at.slice(0, 10)}; now ${lookup_error}`

@@ -3,33 +3,76 @@ import { AppError } from "../errors.ts";
 import { type CheckKind, Timeout } from "./kind.ts";
 import { ShellError } from "./shell.ts";
 
-const statusCode = Type.Integer({ minimum: 100, maximum: 599, errorCode: "INVALID_STATUS_RANGE", description: "A status code", examples: [200] });
+const statusCode = Type.Integer({
+  minimum: 100,
+  maximum: 599,
+  errorCode: "INVALID_STATUS_RANGE",
+  description: "A status code",
+  examples: [200],
+});
 
 const ExpectedStatus = Type.Union(
   [
-    Type.Object({ kind: Type.Literal("exact"), value: statusCode }, { additionalProperties: false, title: "ExactStatus", description: "One status code" }),
     Type.Object(
-      { kind: Type.Literal("range"), value: Type.Object({ min: statusCode, max: statusCode }, { additionalProperties: false, description: "Both ends belong to it" }) },
+      { kind: Type.Literal("exact"), value: statusCode },
+      { additionalProperties: false, title: "ExactStatus", description: "One status code" },
+    ),
+    Type.Object(
+      {
+        kind: Type.Literal("range"),
+        value: Type.Object(
+          { min: statusCode, max: statusCode },
+          { additionalProperties: false, description: "Both ends belong to it" },
+        ),
+      },
       { additionalProperties: false, title: "StatusRange", description: "Every status code of a range" },
     ),
     Type.Object(
-      { kind: Type.Literal("one_of"), value: Type.Array(statusCode, { minItems: 1, maxItems: 100, errorCode: "INVALID_STATUS_RANGE", description: "Any of these" }) },
+      {
+        kind: Type.Literal("one_of"),
+        value: Type.Array(statusCode, {
+          minItems: 1,
+          maxItems: 100,
+          errorCode: "INVALID_STATUS_RANGE",
+          description: "Any of these",
+        }),
+      },
       { additionalProperties: false, title: "StatusList", description: "Some status codes" },
     ),
   ],
-  { default: { kind: "range", value: { min: 200, max: 299 } }, discriminator: "kind", description: "Which status codes count as up" },
+  {
+    default: { kind: "range", value: { min: 200, max: 299 } },
+    discriminator: "kind",
+    description: "Which status codes count as up",
+  },
 );
 export type ExpectedStatus = Static<typeof ExpectedStatus>;
 
-const nullableText = (maxLength: number, description: string) => Type.Union([Type.String({ minLength: 1, maxLength }), Type.Null()], { default: null, description });
+const nullableText = (maxLength: number, description: string) =>
+  Type.Union([Type.String({ minLength: 1, maxLength }), Type.Null()], { default: null, description });
 
 export const HttpCheck = Type.Object(
   {
     type: Type.Literal("http"),
-    url: Type.String({ minLength: 1, maxLength: 2048, errorCode: "INVALID_URL_FORMAT", description: "http or https", examples: ["https://shop.example.org/health"] }),
-    method: Type.String({ minLength: 1, maxLength: 20, default: "GET", errorCode: "INVALID_HTTP_METHOD", description: "GET, HEAD, POST, PUT, PATCH, DELETE or OPTIONS" }),
+    url: Type.String({
+      minLength: 1,
+      maxLength: 2048,
+      errorCode: "INVALID_URL_FORMAT",
+      description: "http or https",
+      examples: ["https://shop.example.org/health"],
+    }),
+    method: Type.String({
+      minLength: 1,
+      maxLength: 20,
+      default: "GET",
+      errorCode: "INVALID_HTTP_METHOD",
+      description: "GET, HEAD, POST, PUT, PATCH, DELETE or OPTIONS",
+    }),
     timeout: Timeout,
-    follow_redirects: Type.Boolean({ default: true, description: "Whether the answer of the last hop counts, not that of the first" }),
+    follow_redirects: Type.Boolean({
+      default: true,
+      description: "Whether the answer of the last hop counts, not that of the first",
+    }),
     max_redirects: Type.Integer({ minimum: 0, maximum: 20, default: 5, description: "Hops before the run fails" }),
     expected_status: ExpectedStatus,
     expected_body_contains: nullableText(1000, "Text that the first MiB of the body must contain"),
@@ -40,10 +83,13 @@ export const HttpCheck = Type.Object(
     }),
     body: nullableText(65_536, "Sent with the request, UTF-8"),
     verify_tls: Type.Boolean({ default: true, description: "false accepts any certificate" }),
-    basic_auth: Type.Union([Type.Tuple([Type.String({ minLength: 1, maxLength: 255 }), Type.String({ maxLength: 1024 })]), Type.Null()], {
-      default: null,
-      description: "User and password; the password reads as ***",
-    }),
+    basic_auth: Type.Union(
+      [Type.Tuple([Type.String({ minLength: 1, maxLength: 255 }), Type.String({ maxLength: 1024 })]), Type.Null()],
+      {
+        default: null,
+        description: "User and password; the password reads as ***",
+      },
+    ),
     bearer_token: nullableText(8192, "Sent as Authorization: Bearer; reads as ***"),
   },
   { additionalProperties: false, title: "HttpCheck", description: "Asks for a URL and looks at the answer" },
@@ -52,7 +98,18 @@ export type HttpCheck = Static<typeof HttpCheck>;
 
 const methods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 /** Headers that the client itself must write, or that change how the message is framed (RFC 9110 section 7.6.1, RFC 9112 section 6). */
-const ownHeaders = new Set(["connection", "content-length", "expect", "http2-settings", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade"]);
+const ownHeaders = new Set([
+  "connection",
+  "content-length",
+  "expect",
+  "http2-settings",
+  "keep-alive",
+  "proxy-connection",
+  "te",
+  "trailer",
+  "transfer-encoding",
+  "upgrade",
+]);
 const headerName = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,128}$/;
 /** Field values: visible ASCII, space, tab and obs-text (RFC 9110 section 5.5), as far as Node sends them. */
 const headerValue = /^[\t\x20-\x7e\x80-\xff]*$/;
@@ -64,15 +121,28 @@ function parseUrl(text: string): URL {
   try {
     url = new URL(text);
   } catch (cause) {
-    throw new AppError("INVALID_URL_FORMAT", `"${text}" is not a URL. Write it with scheme and host, for example https://example.org/health.`, { field: "/url", cause });
+    throw new AppError(
+      "INVALID_URL_FORMAT",
+      `"${text}" is not a URL. Write it with scheme and host, for example https://example.org/health.`,
+      { field: "/url", cause },
+    );
   }
   if (url.protocol !== "http:" && url.protocol !== "https:") {
-    throw new AppError("INVALID_URL_SCHEME", `The scheme "${url.protocol.slice(0, -1)}" cannot be checked. Use http or https.`, { field: "/url" });
+    throw new AppError(
+      "INVALID_URL_SCHEME",
+      `The scheme "${url.protocol.slice(0, -1)}" cannot be checked. Use http or https.`,
+      { field: "/url" },
+    );
   }
   if (url.hostname === "") throw new AppError("INVALID_URL_FORMAT", "The URL has no host.", { field: "/url" });
-  if (url.port === "0") throw new AppError("INVALID_URL_FORMAT", "Port 0 cannot be connected to. Use 1 to 65535.", { field: "/url" });
+  if (url.port === "0")
+    throw new AppError("INVALID_URL_FORMAT", "Port 0 cannot be connected to. Use 1 to 65535.", { field: "/url" });
   if (url.username !== "" || url.password !== "") {
-    throw new AppError("INVALID_URL_FORMAT", "Credentials do not belong in the URL. Put them into basic_auth, where they are masked.", { field: "/url" });
+    throw new AppError(
+      "INVALID_URL_FORMAT",
+      "Credentials do not belong in the URL. Put them into basic_auth, where they are masked.",
+      { field: "/url" },
+    );
   }
   return url;
 }
@@ -91,7 +161,8 @@ function headersFrom(lines: readonly string[]): unknown {
     const at = line.indexOf(":");
     const name = line.slice(0, Math.max(0, at)).trim();
     // What a line without a colon says is not repeated: it may be a value that was to be kept secret.
-    if (name === "") throw new ShellError("must have a name and a value with a colon between them, for example 'accept: text/html'");
+    if (name === "")
+      throw new ShellError("must have a name and a value with a colon between them, for example 'accept: text/html'");
     if (headers.has(name)) throw new ShellError(`has "${name}" twice`);
     headers.set(name, line.slice(at + 1).trim());
   }
@@ -114,38 +185,67 @@ export const http: CheckKind<typeof HttpCheck> = {
   rules(spec) {
     const url = parseUrl(spec.url);
     if (!methods.includes(spec.method)) {
-      throw new AppError("INVALID_HTTP_METHOD", `"${spec.method}" cannot be sent. Use one of ${methods.join(", ")}.`, { field: "/method" });
+      throw new AppError("INVALID_HTTP_METHOD", `"${spec.method}" cannot be sent. Use one of ${methods.join(", ")}.`, {
+        field: "/method",
+      });
     }
     const expected = spec.expected_status;
     if (expected.kind === "range" && expected.value.min > expected.value.max) {
-      throw new AppError("INVALID_STATUS_RANGE", "The smallest accepted status is above the largest. Swap min and max.", { field: "/expected_status/value" });
+      throw new AppError(
+        "INVALID_STATUS_RANGE",
+        "The smallest accepted status is above the largest. Swap min and max.",
+        { field: "/expected_status/value" },
+      );
     }
     const seen = new Set<string>();
     for (const [name, value] of Object.entries(spec.headers)) {
       const field = `/headers/${name.replaceAll("~", "~0").replaceAll("/", "~1")}`;
       const lower = name.toLowerCase();
-      if (!headerName.test(name)) throw new AppError("INVALID_HTTP_HEADER", "A header name has 1 to 128 letters, digits and -_.!#$%&'*+^`|~.", { field });
-      if (ownHeaders.has(lower)) throw new AppError("INVALID_HTTP_HEADER", `"${name}" is written by the agent and cannot be set.`, { field });
+      if (!headerName.test(name))
+        throw new AppError("INVALID_HTTP_HEADER", "A header name has 1 to 128 letters, digits and -_.!#$%&'*+^`|~.", {
+          field,
+        });
+      if (ownHeaders.has(lower))
+        throw new AppError("INVALID_HTTP_HEADER", `"${name}" is written by the agent and cannot be set.`, { field });
       if (seen.has(lower)) throw new AppError("INVALID_HTTP_HEADER", `"${name}" is there twice.`, { field });
       seen.add(lower);
-      if (!headerValue.test(value)) throw new AppError("INVALID_HTTP_HEADER", `The value of "${name}" has a line break or a character that cannot be sent.`, { field });
+      if (!headerValue.test(value))
+        throw new AppError(
+          "INVALID_HTTP_HEADER",
+          `The value of "${name}" has a line break or a character that cannot be sent.`,
+          { field },
+        );
     }
     if (spec.basic_auth !== null && spec.bearer_token !== null) {
-      throw new AppError("INVALID_BODY", "basic_auth and bearer_token both set the Authorization header. Set one to null.", { field: "/bearer_token" });
+      throw new AppError(
+        "INVALID_BODY",
+        "basic_auth and bearer_token both set the Authorization header. Set one to null.",
+        { field: "/bearer_token" },
+      );
     }
     if (spec.basic_auth !== null && spec.basic_auth[0].includes(":")) {
-      throw new AppError("INVALID_BODY", "A user name for basic_auth cannot contain a colon (RFC 7617).", { field: "/basic_auth/0" });
-    }
-    if (spec.bearer_token !== null && !/^[\x21-\x7e]+$/.test(spec.bearer_token)) {
-      throw new AppError("INVALID_BODY", "A bearer token has visible ASCII characters only.", { field: "/bearer_token" });
-    }
-    if (!spec.verify_tls && url.protocol === "https:" && (spec.basic_auth !== null || spec.bearer_token !== null)) {
-      throw new AppError("INVALID_TLS_CRED_COMBO", "Credentials are not sent to a server whose certificate is not verified. Set verify_tls to true or remove the credentials.", {
-        field: "/verify_tls",
+      throw new AppError("INVALID_BODY", "A user name for basic_auth cannot contain a colon (RFC 7617).", {
+        field: "/basic_auth/0",
       });
     }
+    if (spec.bearer_token !== null && !/^[\x21-\x7e]+$/.test(spec.bearer_token)) {
+      throw new AppError("INVALID_BODY", "A bearer token has visible ASCII characters only.", {
+        field: "/bearer_token",
+      });
+    }
+    if (!spec.verify_tls && url.protocol === "https:" && (spec.basic_auth !== null || spec.bearer_token !== null)) {
+      throw new AppError(
+        "INVALID_TLS_CRED_COMBO",
+        "Credentials are not sent to a server whose certificate is not verified. Set verify_tls to true or remove the credentials.",
+        {
+          field: "/verify_tls",
+        },
+      );
+    }
     if (spec.body !== null && (spec.method === "GET" || spec.method === "HEAD")) {
-      throw new AppError("INVALID_BODY", `A ${spec.method} request carries no body. Use POST, or set body to null.`, { field: "/body" });
+      throw new AppError("INVALID_BODY", `A ${spec.method} request carries no body. Use POST, or set body to null.`, {
+        field: "/body",
+      });
     }
   },
 
@@ -161,7 +261,12 @@ export const http: CheckKind<typeof HttpCheck> = {
   url: (spec) => parseUrl(spec.url),
 
   mapSecrets(spec, change) {
-    const headers = Object.fromEntries(Object.entries(spec.headers).map(([name, value]) => [name, secretHeader.test(name) ? change(value, `/headers/${name}`) : value]));
+    const headers = Object.fromEntries(
+      Object.entries(spec.headers).map(([name, value]) => [
+        name,
+        secretHeader.test(name) ? change(value, `/headers/${name}`) : value,
+      ]),
+    );
     return {
       ...spec,
       headers,
@@ -175,9 +280,20 @@ export const http: CheckKind<typeof HttpCheck> = {
     read: (subject) => ({ url: subject }),
     options: {
       method: { read: ([text = ""]) => text.toUpperCase() },
-      expected_status: { name: "expect-status", takes: "200 | 200-299 | 200,204", read: ([text = ""]) => statusFrom(text) },
+      expected_status: {
+        name: "expect-status",
+        takes: "200 | 200-299 | 200,204",
+        read: ([text = ""]) => statusFrom(text),
+      },
       expected_body_contains: { name: "contains" },
-      headers: { name: "header", words: "header of the request; may be repeated", takes: "name: value", repeated: true, secret: "some", read: headersFrom },
+      headers: {
+        name: "header",
+        words: "header of the request; may be repeated",
+        takes: "name: value",
+        repeated: true,
+        secret: "some",
+        read: headersFrom,
+      },
       follow_redirects: { words: "judge the first answer, also where it redirects" },
       verify_tls: { words: "accept any certificate" },
       basic_auth: { words: "user:password", secret: "always", read: ([text = ""]) => userAndPassword(text) },

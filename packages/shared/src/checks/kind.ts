@@ -48,7 +48,14 @@ export function canonicalHost(host: string): string {
   const bare = host.includes(":") && !host.startsWith("[") ? `[${host}]` : host;
   // A URL parser reads 2130706433, 0x7f.1 and full-width dots the way a resolver would; nothing else does it reliably.
   const url = new URL(`http://${bare}/`);
-  if (url.port !== "" || url.username !== "" || url.pathname !== "/" || url.search !== "" || url.hash !== "" || url.hostname === "") {
+  if (
+    url.port !== "" ||
+    url.username !== "" ||
+    url.pathname !== "/" ||
+    url.search !== "" ||
+    url.hash !== "" ||
+    url.hostname === ""
+  ) {
     throw new TypeError("not a bare host");
   }
   return url.hostname.replace(/^\[|\]$/g, "").replace(/(?<=.)\.$/, "");
@@ -60,10 +67,14 @@ export function hostOrThrow(host: string, pointer: string): string {
     if (/[\s/@?#\\]/.test(host)) throw new TypeError("not a bare host");
     return canonicalHost(host);
   } catch (cause) {
-    throw new AppError("INVALID_TCP_HOST", `"${host}" is not a host name or an IP address. Write it without scheme, port or path, for example db.example.org.`, {
-      field: pointer,
-      cause,
-    });
+    throw new AppError(
+      "INVALID_TCP_HOST",
+      `"${host}" is not a host name or an IP address. Write it without scheme, port or path, for example db.example.org.`,
+      {
+        field: pointer,
+        cause,
+      },
+    );
   }
 }
 

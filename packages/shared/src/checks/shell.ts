@@ -48,6 +48,7 @@ const units: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000 };
 export function duration(text: string): number {
   const [, amount = "", unit = ""] = /^(\d{1,9}(?:\.\d{1,3})?)(ms|s|m)$/.exec(text) ?? [];
   const factor = units[unit];
-  if (factor === undefined) throw new ShellError(`must be a time with its unit, for example 10s or 500ms, and not "${text}"`);
+  if (factor === undefined)
+    throw new ShellError(`must be a time with its unit, for example 10s or 500ms, and not "${text}"`);
   return Math.round(Number(amount) * factor);
 }

@@ -5,8 +5,20 @@ import { hostAndPort } from "./shell.ts";
 export const TcpCheck = Type.Object(
   {
     type: Type.Literal("tcp"),
-    host: Type.String({ minLength: 1, maxLength: 253, errorCode: "INVALID_TCP_HOST", description: "Host name or IP address", examples: ["db.example.org"] }),
-    port: Type.Integer({ minimum: 1, maximum: 65_535, errorCode: "INVALID_TCP_PORT", description: "TCP port", examples: [5432] }),
+    host: Type.String({
+      minLength: 1,
+      maxLength: 253,
+      errorCode: "INVALID_TCP_HOST",
+      description: "Host name or IP address",
+      examples: ["db.example.org"],
+    }),
+    port: Type.Integer({
+      minimum: 1,
+      maximum: 65_535,
+      errorCode: "INVALID_TCP_PORT",
+      description: "TCP port",
+      examples: [5432],
+    }),
     timeout: Timeout,
   },
   { additionalProperties: false, title: "TcpCheck", description: "Connects to a port" },

@@ -9,8 +9,20 @@ const days = (fallback: number, minimum: number, description: string) =>
 export const TlsCertCheck = Type.Object(
   {
     type: Type.Literal("tls_cert"),
-    host: Type.String({ minLength: 1, maxLength: 253, errorCode: "INVALID_TCP_HOST", description: "Host name or IP address", examples: ["shop.example.org"] }),
-    port: Type.Integer({ minimum: 1, maximum: 65_535, default: 443, errorCode: "INVALID_TCP_PORT", description: "TCP port" }),
+    host: Type.String({
+      minLength: 1,
+      maxLength: 253,
+      errorCode: "INVALID_TCP_HOST",
+      description: "Host name or IP address",
+      examples: ["shop.example.org"],
+    }),
+    port: Type.Integer({
+      minimum: 1,
+      maximum: 65_535,
+      default: 443,
+      errorCode: "INVALID_TCP_PORT",
+      description: "TCP port",
+    }),
     server_name: Type.Union([Type.String({ minLength: 1, maxLength: 253 }), Type.Null()], {
       default: null,
       errorCode: "INVALID_TLS_CERT_PARAMS",
@@ -38,10 +50,14 @@ export interface CertificateDocument {
 export function serverName(spec: Pick<TlsCertCheck, "host" | "server_name">): string {
   if (spec.server_name === null) return hostOrThrow(spec.host, "/host");
   const refuse = (cause?: unknown) =>
-    new AppError("INVALID_TLS_CERT_PARAMS", `"${spec.server_name}" is not a host name that a server can be asked for. Write it without scheme or port, or null for the host.`, {
-      field: "/server_name",
-      cause,
-    });
+    new AppError(
+      "INVALID_TLS_CERT_PARAMS",
+      `"${spec.server_name}" is not a host name that a server can be asked for. Write it without scheme or port, or null for the host.`,
+      {
+        field: "/server_name",
+        cause,
+      },
+    );
   let name: string;
   try {
     name = canonicalHost(spec.server_name);

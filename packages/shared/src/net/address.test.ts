@@ -35,7 +35,13 @@ const v6: [string, string, string, string | null, string | null][] = [
   ["2001::/23", "2001::", "2001:1ff:ffff:ffff:ffff:ffff:ffff:ffff", `2000:ffff:${ones}`, "2001:200::"],
   ["2001:db8::/32", "2001:db8::", `2001:db8:${ones}`, `2001:db7:${ones}`, "2001:db9::"],
   ["2002::/16", "2002::", `2002:ffff:${ones}`, `2001:ffff:${ones}`, "2003::"],
-  ["2620:4f:8000::/48", "2620:4f:8000::", "2620:4f:8000:ffff:ffff:ffff:ffff:ffff", "2620:4f:7fff:ffff:ffff:ffff:ffff:ffff", "2620:4f:8001::"],
+  [
+    "2620:4f:8000::/48",
+    "2620:4f:8000::",
+    "2620:4f:8000:ffff:ffff:ffff:ffff:ffff",
+    "2620:4f:7fff:ffff:ffff:ffff:ffff:ffff",
+    "2620:4f:8001::",
+  ],
   ["3ffe::/16", "3ffe::", `3ffe:ffff:${ones}`, `3ffd:ffff:${ones}`, "3fff:1000::"],
   ["3fff::/20", "3fff::", `3fff:fff:${ones}`, null, "3fff:1000::"],
   ["outside 2000::/3", "4000::", `fbff:ffff:${ones}`, `3fff:ffff:${ones}`, null],
@@ -75,14 +81,35 @@ t.test("addresses that hide another one are blocked however they are written", (
 });
 
 t.test("public addresses pass", (t) => {
-  for (const address of ["1.1.1.1", "8.8.8.8", "93.184.216.34", "2606:4700:4700::1111", "2A00:1450:4001:830::200e", "2a00:1450:4001:800:5efe::1", "2a00::5efe"]) {
+  for (const address of [
+    "1.1.1.1",
+    "8.8.8.8",
+    "93.184.216.34",
+    "2606:4700:4700::1111",
+    "2A00:1450:4001:830::200e",
+    "2a00:1450:4001:800:5efe::1",
+    "2a00::5efe",
+  ]) {
     t.equal(blockedRange(address), null, address);
   }
   t.end();
 });
 
 t.test("what is not a plain address is blocked", (t) => {
-  const malformed = ["", " ", "example.org", "127.1", "0x7f.0.0.1", "2130706433", "010.0.0.1", "1.2.3.4.5", "1.1.1.1 ", "1.1.1.1:80", "[::1]", ":::"];
+  const malformed = [
+    "",
+    " ",
+    "example.org",
+    "127.1",
+    "0x7f.0.0.1",
+    "2130706433",
+    "010.0.0.1",
+    "1.2.3.4.5",
+    "1.1.1.1 ",
+    "1.1.1.1:80",
+    "[::1]",
+    ":::",
+  ];
   for (const text of malformed) t.equal(blockedRange(text), "not an IP address", JSON.stringify(text));
   t.equal(blockedRange("fe80::1%eth0"), "zone id");
   t.equal(blockedRange("2606:4700:4700::1111%1"), "zone id", "even a public one");
@@ -94,7 +121,9 @@ t.test("hosts: addresses are classified, names pass, this machine's own names do
   t.equal(blockedHost("::1"), "::1/128");
   t.equal(blockedHost("fe80::1%eth0"), "zone id");
   t.equal(blockedHost("1.1.1.1"), null);
-  for (const name of ["localhost", "LOCALHOST", "localhost.", "api.localhost", "a.b.localhost."]) t.equal(blockedHost(name), "localhost", name);
-  for (const name of ["example.org", "localhost.example.org", "notlocalhost", "xn--bcher-kva.example"]) t.equal(blockedHost(name), null, name);
+  for (const name of ["localhost", "LOCALHOST", "localhost.", "api.localhost", "a.b.localhost."])
+    t.equal(blockedHost(name), "localhost", name);
+  for (const name of ["example.org", "localhost.example.org", "notlocalhost", "xn--bcher-kva.example"])
+    t.equal(blockedHost(name), null, name);
   t.end();
 });

@@ -30,9 +30,27 @@ const blockedV4 = [
 ] as const;
 
 const globalUnicastV6 = "2000::/3";
-const blockedInsideV6 = ["2001::/23", "2001:db8::/32", "2002::/16", "2620:4f:8000::/48", "3ffe::/16", "3fff::/20"] as const;
+const blockedInsideV6 = [
+  "2001::/23",
+  "2001:db8::/32",
+  "2002::/16",
+  "2620:4f:8000::/48",
+  "3ffe::/16",
+  "3fff::/20",
+] as const;
 /** Outside of {@link globalUnicastV6} everything is blocked; these are the ranges that have a name worth telling. */
-const namedOutsideV6 = ["::1/128", "::/128", "::ffff:0:0/96", "64:ff9b::/96", "64:ff9b:1::/48", "100::/64", "fc00::/7", "fe80::/10", "fec0::/10", "ff00::/8"] as const;
+const namedOutsideV6 = [
+  "::1/128",
+  "::/128",
+  "::ffff:0:0/96",
+  "64:ff9b::/96",
+  "64:ff9b:1::/48",
+  "100::/64",
+  "fc00::/7",
+  "fe80::/10",
+  "fec0::/10",
+  "ff00::/8",
+] as const;
 
 /** Separate lists for each family: one list for both lets a v4-mapped loopback address through. */
 function listOf(family: "ipv4" | "ipv6", ranges: readonly string[]): BlockList {

@@ -77,5 +77,7 @@ export const overdue: Record<DialPhase, string> = {
 /** What an aborted phase rejects with: words for a deadline, the caller's own reason for anything else. */
 export function abortError(signal: AbortSignal, phase: DialPhase): unknown {
   const reason: unknown = signal.reason;
-  return reason instanceof Error && reason.name === "TimeoutError" ? new DialError(phase, overdue[phase], "ETIMEDOUT", reason) : reason;
+  return reason instanceof Error && reason.name === "TimeoutError"
+    ? new DialError(phase, overdue[phase], "ETIMEDOUT", reason)
+    : reason;
 }

@@ -39,7 +39,8 @@ async function closedPort(t: Test): Promise<number> {
   return port;
 }
 
-const openSockets = (): number => process.getActiveResourcesInfo().filter((name) => name === "TCPSocketWrap" || name === "TCPConnectWrap").length;
+const openSockets = (): number =>
+  process.getActiveResourcesInfo().filter((name) => name === "TCPSocketWrap" || name === "TCPConnectWrap").length;
 
 t.test("connects to an address without resolving anything", async (t) => {
   const { port } = await listen(t);
@@ -63,7 +64,14 @@ t.test("resolves a name once, and measures it", async (t) => {
     lookups++;
     return Promise.resolve(["127.0.0.1"]);
   };
-  const { socket, dnsMs, address } = await dial({ host: "db.example.org", port, allowPrivate: true, signal: never, lookup, trace });
+  const { socket, dnsMs, address } = await dial({
+    host: "db.example.org",
+    port,
+    allowPrivate: true,
+    signal: never,
+    lookup,
+    trace,
+  });
   t.equal(lookups, 1);
   t.equal(address, "127.0.0.1");
   t.equal(trace.dns_ms, dnsMs);
@@ -86,15 +94,27 @@ t.test("the guard", async (t) => {
   /** A name keeps its address to itself: it may be one that only this network knows. */
   const hidden = (range: string) => `the name leads to an address that is not public (${range})`;
   t.equal(await refused("127.0.0.1", [], "address 127.0.0.1 is blocked (127.0.0.0/8)"), 0);
-  t.equal(await refused("localhost", [["127.0.0.1"]], "address localhost is blocked (localhost)"), 0, "is not even looked up");
+  t.equal(
+    await refused("localhost", [["127.0.0.1"]], "address localhost is blocked (localhost)"),
+    0,
+    "is not even looked up",
+  );
   await refused("::ffff:127.0.0.1", [], "address ::ffff:127.0.0.1 is blocked (::ffff:0:0/96)");
   await refused("internal.example.org", [["127.0.0.1"]], hidden("127.0.0.0/8"));
   await refused("mixed.example.org", [["203.0.114.1", "127.0.0.1"]], hidden("127.0.0.0/8"));
   await refused("mixed6.example.org", [["2606:4700:4700::1111", "::1"]], hidden("::1/128"));
-  t.equal(await refused("rebinding.example.org", [["127.0.0.1"], ["203.0.114.1"]], hidden("127.0.0.0/8")), 1, "a second answer is never asked for");
+  t.equal(
+    await refused("rebinding.example.org", [["127.0.0.1"], ["203.0.114.1"]], hidden("127.0.0.0/8")),
+    1,
+    "a second answer is never asked for",
+  );
   await refused("odd.example.org", [["127.1"]], hidden("not an IP address"));
   // More public addresses than are dialled do not push the private one out of sight.
-  await refused("long.example.org", [[...Array.from({ length: 20 }, (_, i) => `1.1.1.${i}`), "127.0.0.1"]], hidden("127.0.0.0/8"));
+  await refused(
+    "long.example.org",
+    [[...Array.from({ length: 20 }, (_, i) => `1.1.1.${i}`), "127.0.0.1"]],
+    hidden("127.0.0.0/8"),
+  );
 
   await new Promise((settle) => setTimeout(settle, 50));
   t.strictSame(canary.seen, { connections: 0, bytes: 0 }, "the canary was never connected to");
@@ -109,26 +129,50 @@ t.test("failures, in words", async (t) => {
     message: "connection refused",
     transport: true,
   });
-  await t.rejects(dial({ host: "empty.example.org", port, allowPrivate: true, signal: never, lookup: () => Promise.resolve([]) }), {
-    phase: "dns",
-    message: "name has no address",
-  });
-  await t.rejects(dial({ host: "nowhere.invalid", port, allowPrivate: true, signal: never, lookup: () => Promise.reject(new DialError("dns", "name not found", "ENOTFOUND")) }), {
-    phase: "dns",
-    message: "name not found",
-  });
+  await t.rejects(
+    dial({ host: "empty.example.org", port, allowPrivate: true, signal: never, lookup: () => Promise.resolve([]) }),
+    {
+      phase: "dns",
+      message: "name has no address",
+    },
+  );
+  await t.rejects(
+    dial({
+      host: "nowhere.invalid",
+      port,
+      allowPrivate: true,
+      signal: never,
+      lookup: () => Promise.reject(new DialError("dns", "name not found", "ENOTFOUND")),
+    }),
+    {
+      phase: "dns",
+      message: "name not found",
+    },
+  );
 });
 
 t.test("an address that does not answer or refuses does not end the attempt", async (t) => {
   const { port } = await listen(t, "127.0.0.2");
-  const dead = await dial({ host: "two.example.org", port, allowPrivate: true, signal: never, lookup: () => Promise.resolve(["127.0.0.1", "127.0.0.2"]) });
+  const dead = await dial({
+    host: "two.example.org",
+    port,
+    allowPrivate: true,
+    signal: never,
+    lookup: () => Promise.resolve(["127.0.0.1", "127.0.0.2"]),
+  });
   t.equal(dead.address, "127.0.0.2", "refused: the next one at once");
   dead.socket.destroy();
 
   // A listener whose queue is full drops connection requests, as a host behind a broken route does.
   const silent = await fullBacklog(t, port);
   if (silent === null) return t.comment("this system does not let a backlog fill up");
-  const slow = await dial({ host: "slow.example.org", port, allowPrivate: true, signal: never, lookup: () => Promise.resolve([silent, "127.0.0.2"]) });
+  const slow = await dial({
+    host: "slow.example.org",
+    port,
+    allowPrivate: true,
+    signal: never,
+    lookup: () => Promise.resolve([silent, "127.0.0.2"]),
+  });
   t.equal(slow.address, "127.0.0.2", "silent: the next one after a moment");
   t.ok(slow.connectMs >= 200, "the wait for the first address is in the connect time");
   slow.socket.destroy();
@@ -140,7 +184,13 @@ t.test("an abort ends a dial at once and leaves no socket", async (t) => {
   const reason = new Error("the operator lost interest");
 
   const looking = new AbortController();
-  const lookingUp = dial({ host: "hangs.example.org", port: 1, allowPrivate: true, signal: looking.signal, lookup: () => new Promise(() => undefined) });
+  const lookingUp = dial({
+    host: "hangs.example.org",
+    port: 1,
+    allowPrivate: true,
+    signal: looking.signal,
+    lookup: () => new Promise(() => undefined),
+  });
   looking.abort(reason);
   await t.rejects(lookingUp, reason, "while the name is resolved");
 
@@ -148,9 +198,17 @@ t.test("an abort ends a dial at once and leaves no socket", async (t) => {
     const connecting = new AbortController();
     const dialling = dial({ host: silent, port: silentPort, allowPrivate: true, signal: connecting.signal });
     connecting.abort(new DOMException("deadline", "TimeoutError"));
-    await t.rejects(dialling, { name: "DialError", phase: "connect", message: "connection timed out" }, "while it connects; a deadline has words");
+    await t.rejects(
+      dialling,
+      { name: "DialError", phase: "connect", message: "connection timed out" },
+      "while it connects; a deadline has words",
+    );
   }
-  await t.rejects(dial({ host: "127.0.0.1", port: 1, allowPrivate: true, signal: AbortSignal.abort(reason) }), reason, "before it begins");
+  await t.rejects(
+    dial({ host: "127.0.0.1", port: 1, allowPrivate: true, signal: AbortSignal.abort(reason) }),
+    reason,
+    "before it begins",
+  );
   await new Promise((settle) => setImmediate(settle));
   t.ok(openSockets() <= before + backlogSockets, "no socket is left");
 });
@@ -164,7 +222,9 @@ async function fullBacklog(t: Test, port = 0): Promise<string | null> {
   const script = `const s=require('net').createServer();s.listen({port:${port},host:'${host}',backlog:1},()=>{process.stdout.write(s.address().port+'\\n');setImmediate(()=>{for(;;);})});`;
   const listener = spawn(process.execPath, ["-e", script], { stdio: ["ignore", "pipe", "inherit"] });
   t.teardown(() => listener.kill("SIGKILL"));
-  silentPort = await new Promise<number>((settle) => listener.stdout.once("data", (line: Buffer) => settle(Number(line.toString()))));
+  silentPort = await new Promise<number>((settle) =>
+    listener.stdout.once("data", (line: Buffer) => settle(Number(line.toString()))),
+  );
   listener.kill("SIGSTOP");
   for (let i = 0; i < 8; i++) {
     const socket = connect({ host, port: silentPort });

@@ -89,10 +89,20 @@ export async function dial(options: DialOptions): Promise<Dialled> {
 /** `address` is null where a name led to it: which address a name has inside is nobody's business outside. */
 function refuse(address: string | null, range: string | null): void {
   if (range === null) return;
-  throw new DialError("guard", address === null ? `the name leads to an address that is not public (${range})` : `address ${address} is blocked (${range})`, "BLOCKED");
+  throw new DialError(
+    "guard",
+    address === null
+      ? `the name leads to an address that is not public (${range})`
+      : `address ${address} is blocked (${range})`,
+    "BLOCKED",
+  );
 }
 
-function connectFirst(addresses: readonly string[], port: number, signal: AbortSignal): Promise<{ socket: Socket; address: string }> {
+function connectFirst(
+  addresses: readonly string[],
+  port: number,
+  signal: AbortSignal,
+): Promise<{ socket: Socket; address: string }> {
   return new Promise((settle, reject) => {
     const attempts = new Set<Socket>();
     let next = 0;

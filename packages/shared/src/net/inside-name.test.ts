@@ -64,7 +64,10 @@ t.test("what strangers may read of an answer from inside", (t) => {
     ["::1", "a private address"],
     ["::ffff:10.0.0.1", "a private address"],
     ["2606:4700:4700::1111", "2606:4700:4700::1111"],
-    ["v=spf1 ip4:10.0.0.0/8 ip4:8.8.8.8 ip6:fd12:3456::/32 ~all", "v=spf1 ip4:a private address/8 ip4:8.8.8.8 ip6:a private address/32 ~all"],
+    [
+      "v=spf1 ip4:10.0.0.0/8 ip4:8.8.8.8 ip6:fd12:3456::/32 ~all",
+      "v=spf1 ip4:a private address/8 ip4:8.8.8.8 ip6:a private address/32 ~all",
+    ],
     ["10 mail.corp", "10 a private name"],
     ["0 5 5060 SIP.Acme.Internal", "0 5 5060 a private name"],
     ["10 mail.example.org", "10 mail.example.org"],
@@ -81,7 +84,10 @@ t.test("what strangers may read of an answer from inside", (t) => {
     ["0 .", "0 ."],
     ["web01.acme-inside", "a private name"],
     ["web01", "a private name"],
-    ["ns1.example.org hostmaster.Lan 2026112101 7200 3600 1209600 300", "ns1.example.org a private name 2026112101 7200 3600 1209600 300"],
+    [
+      "ns1.example.org hostmaster.Lan 2026112101 7200 3600 1209600 300",
+      "ns1.example.org a private name 2026112101 7200 3600 1209600 300",
+    ],
   ];
   for (const [text, shown] of pointers) t.equal(withoutInside(text, true), shown, text);
   t.end();

@@ -56,7 +56,8 @@ function reverseRange(name: string): string | null {
 }
 
 /** Addresses, also after the words of an SPF record (RFC 7208 section 5.6). */
-const literal = /(?:(?<=\bip[46]:)|(?<![\w.:]))(?:\d{1,3}(?:\.\d{1,3}){3}|[0-9a-f]{0,4}(?::[0-9a-f]{0,4}){2,7}(?:\d{0,3}(?:\.\d{1,3}){3})?)(?![\w:]|\.\w)/gi;
+const literal =
+  /(?:(?<=\bip[46]:)|(?<![\w.:]))(?:\d{1,3}(?:\.\d{1,3}){3}|[0-9a-f]{0,4}(?::[0-9a-f]{0,4}){2,7}(?:\d{0,3}(?:\.\d{1,3}){3})?)(?![\w:]|\.\w)/gi;
 const word = /(?<![\w.-])[\w-]+(?:\.[\w-]+)*(?![\w-])/g;
 
 /**
@@ -67,7 +68,9 @@ const word = /(?<![\w.-])[\w-]+(?:\.[\w-]+)*(?![\w-])/g;
 export function withoutInside(text: string, names: boolean): string {
   return text
     .replaceAll(word, (name) => (isInside(name.toLowerCase(), names) ? "a private name" : name))
-    .replaceAll(literal, (address) => (isIP(address) !== 0 && blockedRange(address) !== null ? "a private address" : address));
+    .replaceAll(literal, (address) =>
+      isIP(address) !== 0 && blockedRange(address) !== null ? "a private address" : address,
+    );
 }
 
 function isInside(name: string, names: boolean): boolean {

@@ -28,7 +28,13 @@ export async function openMetricsPort(
   pages: Readonly<Record<string, () => MetricsPage | Promise<MetricsPage>>>,
 ): Promise<MetricsPort> {
   const paths = new Map(Object.entries(pages));
-  const limits = { maxHeaderSize: 8192, headersTimeout: 5000, requestTimeout: 10_000, keepAliveTimeout: 75_000, connectionsCheckingInterval: 2000 };
+  const limits = {
+    maxHeaderSize: 8192,
+    headersTimeout: 5000,
+    requestTimeout: 10_000,
+    keepAliveTimeout: 75_000,
+    connectionsCheckingInterval: 2000,
+  };
   const server = createServer(limits, (request, response) => void answer(paths, request, response));
   server.maxConnections = 32;
   await new Promise<void>((resolve, reject) => {
@@ -49,7 +55,11 @@ export async function openMetricsPort(
   };
 }
 
-async function answer(paths: ReadonlyMap<string, () => MetricsPage | Promise<MetricsPage>>, request: IncomingMessage, response: ServerResponse): Promise<void> {
+async function answer(
+  paths: ReadonlyMap<string, () => MetricsPage | Promise<MetricsPage>>,
+  request: IncomingMessage,
+  response: ServerResponse,
+): Promise<void> {
   const page = await pageFor(paths, request);
   const body = Buffer.from(page.text);
   response.writeHead(page.status ?? 200, {
@@ -62,9 +72,16 @@ async function answer(paths: ReadonlyMap<string, () => MetricsPage | Promise<Met
   response.end(request.method === "HEAD" ? undefined : body);
 }
 
-const plain = (status: number, text: string): MetricsPage => ({ status, type: "text/plain; charset=utf-8", text: `${text}\n` });
+const plain = (status: number, text: string): MetricsPage => ({
+  status,
+  type: "text/plain; charset=utf-8",
+  text: `${text}\n`,
+});
 
-async function pageFor(paths: ReadonlyMap<string, () => MetricsPage | Promise<MetricsPage>>, { method, url = "" }: IncomingMessage): Promise<MetricsPage> {
+async function pageFor(
+  paths: ReadonlyMap<string, () => MetricsPage | Promise<MetricsPage>>,
+  { method, url = "" }: IncomingMessage,
+): Promise<MetricsPage> {
   const page = paths.get(url.split("?", 1)[0]!);
   if (page === undefined) return plain(404, `There is ${[...paths.keys()].join(" and ")} here, and nothing else.`);
   if (method !== "GET" && method !== "HEAD") return plain(405, "This can only be read.");

@@ -23,6 +23,9 @@ export function registrableDomain(name: string): RegistrableDomain {
   if (!host.includes(".")) throw new Error(`"${host}" has no dot`);
   const { domain, publicSuffix } = parse(host, { allowPrivateDomains: false });
   if (!hostName.test(host) || publicSuffix === null) throw new Error(`"${host}" is not a domain name`);
-  if (domain === null) throw new Error(`${host} is a public suffix, under which domains are registered, and not itself a domain that expires`);
+  if (domain === null)
+    throw new Error(
+      `${host} is a public suffix, under which domains are registered, and not itself a domain that expires`,
+    );
   return { domain, suffix: publicSuffix };
 }

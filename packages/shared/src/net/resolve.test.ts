@@ -24,11 +24,28 @@ async function nameServer(t: Test, zone: Record<string, Answer>): Promise<{ addr
     asked.push(`${name} ${type === 28 ? "AAAA" : "A"}`);
     const answer = zone[name] ?? { rcode: nameError };
     if (answer.silent === true) return;
-    const records = (type === 28 ? (answer.aaaa ?? []).map(v6Bytes) : (answer.a ?? []).map((ip) => Buffer.from(ip.split(".").map(Number)))).map((data) =>
+    const records = (
+      type === 28
+        ? (answer.aaaa ?? []).map(v6Bytes)
+        : (answer.a ?? []).map((ip) => Buffer.from(ip.split(".").map(Number)))
+    ).map((data) =>
       // A pointer to the name in the question, type, class, 60 s to live, length (RFC 1035 section 4.1.3).
       Buffer.concat([Buffer.from([0xc0, 0x0c, 0, type, 0, 1, 0, 0, 0, 60, 0, data.length]), data]),
     );
-    const head = Buffer.from([query[0] ?? 0, query[1] ?? 0, 0x81, 0x80 | (answer.rcode ?? noError), 0, 1, 0, records.length, 0, 0, 0, 0]);
+    const head = Buffer.from([
+      query[0] ?? 0,
+      query[1] ?? 0,
+      0x81,
+      0x80 | (answer.rcode ?? noError),
+      0,
+      1,
+      0,
+      records.length,
+      0,
+      0,
+      0,
+      0,
+    ]);
     socket.send(Buffer.concat([head, query.subarray(12, at + 5), ...records]), from.port, from.address);
   });
   await new Promise<void>((settle) => socket.bind(0, "127.0.0.1", settle));
@@ -37,12 +54,16 @@ async function nameServer(t: Test, zone: Record<string, Answer>): Promise<{ addr
 }
 
 /** Only for addresses written out in full. */
-const v6Bytes = (ip: string): Buffer => Buffer.from(ip.split(":").flatMap((group) => [Number.parseInt(group, 16) >> 8, Number.parseInt(group, 16) & 255]));
+const v6Bytes = (ip: string): Buffer =>
+  Buffer.from(ip.split(":").flatMap((group) => [Number.parseInt(group, 16) >> 8, Number.parseInt(group, 16) & 255]));
 
 const v6 = "2001:db8:0:0:0:0:0:1";
 
 t.test("asks DNS for both families once, and alternates them", async (t) => {
-  const { address, asked } = await nameServer(t, { "both.example.org": { a: ["192.0.2.1", "192.0.2.2", "192.0.2.3"], aaaa: [v6] }, "six.example.org": { aaaa: [v6] } });
+  const { address, asked } = await nameServer(t, {
+    "both.example.org": { a: ["192.0.2.1", "192.0.2.2", "192.0.2.3"], aaaa: [v6] },
+    "six.example.org": { aaaa: [v6] },
+  });
   const lookup = createLookup([address], () => t.fail("the system is not asked") as never);
   t.strictSame(await lookup("both.example.org"), ["192.0.2.1", "2001:db8::1", "192.0.2.2", "192.0.2.3"]);
   t.strictSame(asked.sort(), ["both.example.org A", "both.example.org AAAA"]);
@@ -66,7 +87,11 @@ t.test("tells a name server's failure from a name that does not exist", async (t
   const { address } = await nameServer(t, { "broken.example.org": { rcode: serverFailure } });
   const notFound = () => Promise.reject(new DialError("dns", "name not found", "ENOTFOUND"));
   const lookup = createLookup([address], notFound);
-  await t.rejects(lookup("broken.example.org"), { name: "DialError", phase: "dns", message: "the name server failed to resolve the name" });
+  await t.rejects(lookup("broken.example.org"), {
+    name: "DialError",
+    phase: "dns",
+    message: "the name server failed to resolve the name",
+  });
   await t.rejects(lookup("nowhere.example.org"), { message: "name not found" });
 });
 

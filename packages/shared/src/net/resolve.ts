@@ -54,7 +54,8 @@ export function createLookup(servers?: readonly string[], system: Lookup = syste
     return resolver;
   };
   return (name) => {
-    if (!name.includes(".") || name.endsWith(".local") || name.endsWith(".localhost") || namesInHostsFile().has(name)) return system(name);
+    if (!name.includes(".") || name.endsWith(".local") || name.endsWith(".localhost") || namesInHostsFile().has(name))
+      return system(name);
     return new Promise((settle, reject) => {
       const found: [string[], string[]] = [[], []];
       const failures: Error[] = [];

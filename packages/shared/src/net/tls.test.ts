@@ -39,7 +39,11 @@ function certificate(name: string, fromDays: number, untilDays: number): Promise
   });
 }
 
-async function serve(t: Test, pems: Pems, options: TlsOptions = {}): Promise<{ port: number; received: () => string; servername: () => unknown }> {
+async function serve(
+  t: Test,
+  pems: Pems,
+  options: TlsOptions = {},
+): Promise<{ port: number; received: () => string; servername: () => unknown }> {
   let received = "";
   let servername: unknown;
   const server = createTlsServer({ key: pems.private, cert: pems.cert, ...options }, (socket) => {
@@ -89,18 +93,32 @@ t.test("certificates that do not hold, in words", async (t) => {
     ["expired", certificate("www.example.org", -30, -3.5), {}, "certificate expired 3 days ago"],
     ["expired just now", certificate("www.example.org", -30, -0.1), {}, "certificate expired less than a day ago"],
     ["not valid yet", certificate("www.example.org", 1.5, 30), {}, "certificate is not valid for another 1 day"],
-    ["for another name", certificate("other.example.org", -1, 30), {}, "certificate is not for www.example.org (it is for other.example.org, 127.0.0.1)"],
+    [
+      "for another name",
+      certificate("other.example.org", -1, 30),
+      {},
+      "certificate is not for www.example.org (it is for other.example.org, 127.0.0.1)",
+    ],
     [
       "of an unknown authority",
       certificate("www.example.org", -1, 30),
       { context: createSecureContext() },
       "certificate is signed by an authority that is not trusted here, or an intermediate certificate is missing",
     ],
-    ["self-signed", generate([{ name: "commonName", value: "www.example.org" }], { algorithm: "sha256", keyType: "ec" }), {}, "certificate is self-signed"],
+    [
+      "self-signed",
+      generate([{ name: "commonName", value: "www.example.org" }], { algorithm: "sha256", keyType: "ec" }),
+      {},
+      "certificate is self-signed",
+    ],
   ];
   for (const [what, pems, options, message] of cases) {
     const { port, received } = await serve(t, await pems);
-    await t.rejects(shake(port, { context: trusted, ...options }), { name: "DialError", phase: "certificate", message, transport: false }, what);
+    await t.rejects(
+      shake(port, { context: trusted, ...options }),
+      { name: "DialError", phase: "certificate", message, transport: false },
+      what,
+    );
     t.equal(received(), "", "nothing was sent");
     const accepted = await shake(port, { verify: false });
     t.notOk(accepted.authorized, "without verification it is accepted");
@@ -109,8 +127,15 @@ t.test("certificates that do not hold, in words", async (t) => {
 });
 
 t.test("old protocol versions are spoken only where nothing is verified", async (t) => {
-  const { port } = await serve(t, await certificate("www.example.org", -1, 30), { minVersion: "TLSv1", maxVersion: "TLSv1", ciphers: "DEFAULT@SECLEVEL=0" });
-  await t.rejects(shake(port, { context: trusted }), { phase: "tls", message: "the server offers no TLS version that is still safe (1.2 or later)" });
+  const { port } = await serve(t, await certificate("www.example.org", -1, 30), {
+    minVersion: "TLSv1",
+    maxVersion: "TLSv1",
+    ciphers: "DEFAULT@SECLEVEL=0",
+  });
+  await t.rejects(shake(port, { context: trusted }), {
+    phase: "tls",
+    message: "the server offers no TLS version that is still safe (1.2 or later)",
+  });
   const accepted = await shake(port, { verify: false });
   t.equal(accepted.getProtocol(), "TLSv1");
   accepted.destroy();
@@ -130,12 +155,22 @@ t.test("what is not a TLS server", async (t) => {
   const plain = await serveRaw((socket) => socket.once("data", () => socket.end("HTTP/1.1 400 Bad Request\r\n\r\n")));
   await t.rejects(shake(plain), { phase: "tls", message: "the server does not speak TLS on this port" });
   const closing = await serveRaw((socket) => socket.once("data", () => socket.end()));
-  await t.rejects(shake(closing), { phase: "tls", message: "the other side closed the connection in the TLS handshake", transport: true });
+  await t.rejects(shake(closing), {
+    phase: "tls",
+    message: "the other side closed the connection in the TLS handshake",
+    transport: true,
+  });
   const resetting = await serveRaw((socket) => socket.once("data", () => socket.resetAndDestroy()));
-  await t.rejects(shake(resetting), { phase: "tls", message: "the other side closed the connection in the TLS handshake" });
+  await t.rejects(shake(resetting), {
+    phase: "tls",
+    message: "the other side closed the connection in the TLS handshake",
+  });
 
   const silent = await serveRaw(() => undefined);
-  await t.rejects(shake(silent, { signal: AbortSignal.timeout(100) }), { phase: "tls", message: "TLS handshake timed out" });
+  await t.rejects(shake(silent, { signal: AbortSignal.timeout(100) }), {
+    phase: "tls",
+    message: "TLS handshake timed out",
+  });
   const controller = new AbortController();
   const waiting = shake(silent, { signal: controller.signal });
   const reason = new Error("not interested any more");

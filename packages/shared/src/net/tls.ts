@@ -92,9 +92,16 @@ export function secure(options: SecureOptions): Promise<TLSSocket> {
 function handshakeWords(error: Error): string {
   const code = codeOf(error);
   if (code === "ECONNRESET") return "the other side closed the connection in the TLS handshake";
-  if (code === "ERR_SSL_WRONG_VERSION_NUMBER" || code === "ERR_SSL_PACKET_LENGTH_TOO_LONG" || code === "ERR_SSL_HTTP_REQUEST") return "the server does not speak TLS on this port";
-  if (code === "ERR_SSL_UNSUPPORTED_PROTOCOL" || code === "ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION") return "the server offers no TLS version that is still safe (1.2 or later)";
-  if (code === "ERR_SSL_TLSV1_ALERT_NO_APPLICATION_PROTOCOL") return "the server does not offer HTTP/1.1 over TLS, only another protocol such as HTTP/2";
+  if (
+    code === "ERR_SSL_WRONG_VERSION_NUMBER" ||
+    code === "ERR_SSL_PACKET_LENGTH_TOO_LONG" ||
+    code === "ERR_SSL_HTTP_REQUEST"
+  )
+    return "the server does not speak TLS on this port";
+  if (code === "ERR_SSL_UNSUPPORTED_PROTOCOL" || code === "ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION")
+    return "the server offers no TLS version that is still safe (1.2 or later)";
+  if (code === "ERR_SSL_TLSV1_ALERT_NO_APPLICATION_PROTOCOL")
+    return "the server does not offer HTTP/1.1 over TLS, only another protocol such as HTTP/2";
   const reason = "reason" in error && typeof error.reason === "string" ? error.reason : null;
   // OpenSSL names each alert after the version of SSL that brought it in, which says nothing about this connection.
   const alert = /^(?:ssl\/tls|sslv3|tlsv1|tlsv13) (?:alert )?(.+)$/.exec(reason ?? "")?.[1];
@@ -113,7 +120,8 @@ const distrust: Record<string, string> = {
   SELF_SIGNED_CERT_IN_CHAIN: "certificate is signed by an authority that is not trusted here",
   UNABLE_TO_GET_ISSUER_CERT_LOCALLY: "certificate is signed by an authority that is not trusted here",
   UNABLE_TO_GET_ISSUER_CERT: "certificate is signed by an authority that is not trusted here",
-  UNABLE_TO_VERIFY_LEAF_SIGNATURE: "certificate is signed by an authority that is not trusted here, or an intermediate certificate is missing",
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE:
+    "certificate is signed by an authority that is not trusted here, or an intermediate certificate is missing",
   CERT_REVOKED: "certificate is revoked",
   CERT_UNTRUSTED: "certificate is not trusted",
 };
@@ -129,7 +137,9 @@ function certificateError(secured: TLSSocket, host: string, now: number): DialEr
     }
     if (code === "CERT_NOT_YET_VALID") {
       const ahead = leaf === undefined ? -1 : Date.parse(leaf.validFrom) - now;
-      return ahead > 0 ? `certificate is not valid for another ${days(ahead)}` : "a certificate in the chain is not valid yet";
+      return ahead > 0
+        ? `certificate is not valid for another ${days(ahead)}`
+        : "a certificate in the chain is not valid yet";
     }
     if (code === "ERR_TLS_CERT_ALTNAME_INVALID") {
       const names = (leaf?.subjectAltName ?? "").replaceAll(/(DNS|IP Address):/g, "").slice(0, 200);

@@ -43,7 +43,10 @@ export class DeliveryError extends Error {
   readonly status: number | null;
   readonly retryAfterSecs: number | null;
 
-  constructor(message: string, extras: { permanent?: boolean; status?: number | null; retryAfterSecs?: number | null; cause?: unknown } = {}) {
+  constructor(
+    message: string,
+    extras: { permanent?: boolean; status?: number | null; retryAfterSecs?: number | null; cause?: unknown } = {},
+  ) {
     super(message, extras.cause === undefined ? undefined : { cause: extras.cause });
     this.permanent = extras.permanent ?? false;
     this.status = extras.status ?? null;
@@ -62,7 +65,9 @@ export async function deliverRequest(transport: Outbound, request: OutboundReque
   try {
     reply = await transport.send(request);
   } catch (cause) {
-    throw new DeliveryError(cause instanceof OutboundError ? cause.message : "the message could not be sent", { cause });
+    throw new DeliveryError(cause instanceof OutboundError ? cause.message : "the message could not be sent", {
+      cause,
+    });
   }
   const { status, retryAfterSecs } = reply;
   if (status >= 200 && status < 300) return reply;
@@ -87,10 +92,13 @@ export function invalid(message: string, field: string): never {
 
 /** The URL of a config field, or INVALID_CHANNEL_CONFIG that says what is wrong: it must be https, and carry no credentials. */
 export function httpsUrl(text: string, pointer: string): URL {
-  if (!URL.canParse(text)) invalid("This is not a URL. Write it with scheme and host, for example https://hooks.example.org/alerts.", pointer);
+  if (!URL.canParse(text))
+    invalid("This is not a URL. Write it with scheme and host, for example https://hooks.example.org/alerts.", pointer);
   const url = new URL(text);
-  if (url.protocol !== "https:") invalid("The URL must begin with https://, because what is sent there says what is down.", pointer);
-  if (url.username !== "" || url.password !== "") invalid("Credentials do not belong in the URL. Send them as a header.", pointer);
+  if (url.protocol !== "https:")
+    invalid("The URL must begin with https://, because what is sent there says what is down.", pointer);
+  if (url.username !== "" || url.password !== "")
+    invalid("Credentials do not belong in the URL. Send them as a header.", pointer);
   if (url.port === "0") invalid("Port 0 cannot be connected to. Use 1 to 65535.", pointer);
   return url;
 }

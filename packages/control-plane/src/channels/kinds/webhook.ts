@@ -6,8 +6,17 @@ import { type ChannelKind, type ChannelMessage, deliverRequest, httpsUrl, invali
 export const WebhookConfig = Type.Object(
   {
     type: Type.Literal("webhook"),
-    url: Type.String({ minLength: 1, maxLength: 2048, description: "https; reads as ***", examples: ["https://hooks.example.org/statusmesh"] }),
-    headers: Type.Record(Type.String(), Type.String({ maxLength: 8192 }), { default: {}, maxProperties: 50, description: "Sent with every delivery; values read as ***" }),
+    url: Type.String({
+      minLength: 1,
+      maxLength: 2048,
+      description: "https; reads as ***",
+      examples: ["https://hooks.example.org/statusmesh"],
+    }),
+    headers: Type.Record(Type.String(), Type.String({ maxLength: 8192 }), {
+      default: {},
+      maxProperties: 50,
+      description: "Sent with every delivery; values read as ***",
+    }),
     secret: Type.Union([Type.String({ maxLength: 1024 }), Type.Null()], {
       default: null,
       description: "At least 16 characters; signs every delivery (X-Service-Signature). Reads as ***",
@@ -72,23 +81,28 @@ export const webhook: ChannelKind<typeof WebhookConfig> = {
 
   rules(config) {
     httpsUrl(config.url, "/url");
-    if (config.secret !== null && [...config.secret].length < minSecretLength) invalid(`The signing secret must have at least ${minSecretLength} characters.`, "/secret");
+    if (config.secret !== null && [...config.secret].length < minSecretLength)
+      invalid(`The signing secret must have at least ${minSecretLength} characters.`, "/secret");
     const seen = new Set<string>();
     for (const [name, value] of Object.entries(config.headers)) {
       const lower = name.toLowerCase();
       const field = headerPointer(name);
-      if (name.length > 128 || throws(() => validateHeaderName(name))) invalid("A header name has 1 to 128 letters, digits and -_.!#$%&'*+^`|~.", field);
+      if (name.length > 128 || throws(() => validateHeaderName(name)))
+        invalid("A header name has 1 to 128 letters, digits and -_.!#$%&'*+^`|~.", field);
       if (ownHeaders.has(lower)) invalid(`"${name}" is written by StatusMesh and cannot be set.`, field);
       if (seen.has(lower)) invalid(`"${name}" is there twice.`, field);
       seen.add(lower);
-      if (throws(() => validateHeaderValue(name, value))) invalid(`The value of "${name}" has a line break or a character that cannot be sent.`, field);
+      if (throws(() => validateHeaderValue(name, value)))
+        invalid(`The value of "${name}" has a line break or a character that cannot be sent.`, field);
     }
   },
 
   mapSecrets: (config, change) => ({
     ...config,
     url: change(config.url, "/url"),
-    headers: Object.fromEntries(Object.entries(config.headers).map(([name, value]) => [name, change(value, headerPointer(name))])),
+    headers: Object.fromEntries(
+      Object.entries(config.headers).map(([name, value]) => [name, change(value, headerPointer(name))]),
+    ),
     secret: config.secret === null ? null : change(config.secret, "/secret"),
   }),
 
@@ -97,7 +111,12 @@ export const webhook: ChannelKind<typeof WebhookConfig> = {
   async send(config, message, transport) {
     const body = webhookBody(message);
     const signed = config.secret === null ? {} : signature(config.secret, message.sentAt, body);
-    await deliverRequest(transport, { method: "POST", url: config.url, headers: { ...config.headers, "content-type": "application/json", ...signed }, body });
+    await deliverRequest(transport, {
+      method: "POST",
+      url: config.url,
+      headers: { ...config.headers, "content-type": "application/json", ...signed },
+      body,
+    });
   },
 };
 
