@@ -1,4 +1,4 @@
-import { localPath, page, type Page, wholeNumber } from "../http/pages.ts";
+import { localPath, page, type Page, wholeNumber } from "../html/pages.ts";
 import { secretAddress } from "../http/security-headers.ts";
 import { listIdentities, listSessions, listTokens, me } from "./service.ts";
 

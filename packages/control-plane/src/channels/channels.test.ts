@@ -2,7 +2,7 @@ import { createHmac } from "node:crypto";
 import t from "tap";
 import type { TSchema } from "typebox";
 import { newId } from "@statusmesh/shared/ids";
-import { createOutbound, OutboundError, retryAfter, userAgent } from "../http/outbound.ts";
+import { createOutbound, OutboundError, retryAfter, userAgent } from "../outbound/client.ts";
 import { fits, validate } from "@statusmesh/shared/validate";
 import { inTransaction } from "../context.ts";
 import { channelRoutes } from "./api.ts";

@@ -1,4 +1,4 @@
-import { page, type Page, wholeNumber } from "../http/pages.ts";
+import { page, type Page, wholeNumber } from "../html/pages.ts";
 import { channelKinds, isChannelType, kindOf } from "./kinds/index.ts";
 import { getChannel, listChannels } from "./service.ts";
 

@@ -5,7 +5,7 @@ import { blockedHost } from "@statusmesh/shared/net/address";
 import { refuseDeniedHost } from "../abuse/service.ts";
 import { differences, record } from "../audit/service.ts";
 import { type Ctx, inTransaction, requireScope, type System } from "../context.ts";
-import { createOutbound, type Outbound } from "../http/outbound.ts";
+import { createOutbound, type Outbound } from "../outbound/client.ts";
 import { iso, type Page } from "../http/wire.ts";
 import { takeQuota } from "../plans/service.ts";
 import { type ChannelConfig, isChannelType, kindOf } from "./kinds/index.ts";

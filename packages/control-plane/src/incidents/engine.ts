@@ -1,12 +1,13 @@
 import type { Sql, TransactionSql } from "postgres";
-import type { Evaluation } from "../pipeline/evaluate.ts";
-import type { IncidentState } from "../pipeline/votes.ts";
+import type { Evaluation } from "./evaluate.ts";
+import type { IncidentState } from "./votes.ts";
 import { noticeOf, type TellableIncident, writeDeliveries } from "./outbox.ts";
 
 /*
  * The pipeline's door to this domain: what ingest, delivery and jobs use, and no other domain does.
  */
 export { lockStates, type LockedState, type StateUpdate, writeStates } from "./queries.ts";
+export { evaluate } from "./evaluate.ts";
 export { freshnessMs, parseState, policyOf, type PolicyFields, read, verdictOf } from "./target-state.ts";
 export { deliveriesChannel, noticeOf, type TellableIncident, writeDeliveries } from "./outbox.ts";
 

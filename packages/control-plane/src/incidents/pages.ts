@@ -1,4 +1,4 @@
-import { page, type Page, wholeNumber } from "../http/pages.ts";
+import { page, type Page, wholeNumber } from "../html/pages.ts";
 import { explainIncident, getIncident, listDeliveries, listIncidents } from "./service.ts";
 
 const pageSize = 50;

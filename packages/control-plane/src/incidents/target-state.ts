@@ -1,7 +1,7 @@
 import type { CheckStatus } from "@statusmesh/shared/result";
 import { livenessMs } from "@statusmesh/shared/schedule";
-import { current, emptyState, type EvaluationState } from "../pipeline/evaluate.ts";
-import { type Checkpoint, isLive, type Policy, type RegionPolicy, type Verdict } from "../pipeline/votes.ts";
+import { current, emptyState, type EvaluationState } from "./evaluate.ts";
+import { type Checkpoint, isLive, type Policy, type RegionPolicy, type Verdict } from "./votes.ts";
 
 /** The last run of a region that was evidence, for people to read. */
 export interface Latest {

@@ -2,7 +2,7 @@ import type { Sql } from "postgres";
 import { agentTroubles } from "../agents/service.ts";
 import type { System } from "../context.ts";
 import { sendMail } from "../email/mail.ts";
-import { absolute } from "../http/format.ts";
+import { absolute } from "../html/format.ts";
 
 /** What lasts this long is told: agents restart, and networks have hiccups. */
 const patienceMs = 120_000;

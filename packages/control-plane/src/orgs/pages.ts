@@ -1,5 +1,5 @@
 import { AppError } from "@statusmesh/shared/errors";
-import { page, type Page, wholeNumber } from "../http/pages.ts";
+import { page, type Page, wholeNumber } from "../html/pages.ts";
 import { secretAddress } from "../http/security-headers.ts";
 import { getOrg, listAudit, listInvitations, listMembers, listOrgs, usage } from "./service.ts";
 

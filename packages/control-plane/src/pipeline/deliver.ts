@@ -3,7 +3,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { DeliveryError, sendThrough } from "../channels/service.ts";
 import type { System } from "../context.ts";
 import type { Hub } from "../db/notify.ts";
-import { createOutbound } from "../http/outbound.ts";
+import { createOutbound } from "../outbound/client.ts";
 import { deliveriesChannel } from "../incidents/engine.ts";
 import { claimDeliveries, type ClaimedDelivery, nextDueAt, recordAttempt, releaseDelivery } from "./deliver-queries.ts";
 import { afterAttempt, type Outcome } from "./retry.ts";

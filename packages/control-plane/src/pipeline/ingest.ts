@@ -6,6 +6,7 @@ import { type AgentResult, type ResultsReply, type ResultsRequest } from "@statu
 import { type AgentCtx, inTransaction } from "../context.ts";
 import { arrayOf } from "../db/array.ts";
 import {
+  evaluate,
   type EvaluatedTarget,
   freshnessMs,
   lockStates,
@@ -21,7 +22,6 @@ import {
 } from "../incidents/engine.ts";
 import { countForOrgs } from "../results/engine.ts";
 import { markLate } from "../results/service.ts";
-import { evaluate } from "./evaluate.ts";
 import { type BatchWatch, type IngestLoad, openLoad } from "./load.ts";
 import { recordRunReplies } from "./on-demand.ts";
 import { requireProtocol } from "./protocol.ts";

@@ -1,4 +1,4 @@
-import { escapeHtml, Markup } from "../http/markup.ts";
+import { escapeHtml, Markup } from "../html/markup.ts";
 
 /**
  * The little Markdown that an "about" of 500 characters needs: paragraphs, `-` lists, **strong**, *emphasis*, `code` and

@@ -1,6 +1,6 @@
 import { AppError } from "@statusmesh/shared/errors";
 import type { Visit } from "../context.ts";
-import { page, type Page, type PageReply } from "../http/pages.ts";
+import { page, type Page, type PageReply } from "../html/pages.ts";
 import type { ServedStatus } from "./compute.ts";
 import { aboutHtml } from "./markdown.ts";
 import { componentsOf, publicIncident, servedStatus } from "./service.ts";

@@ -1,6 +1,6 @@
-import { day, duration, list, plural } from "../http/format.ts";
-import { html, type Markup } from "../http/markup.ts";
-import { state } from "../http/views.ts";
+import { day, duration, list, plural } from "../html/format.ts";
+import { html, type Markup } from "../html/markup.ts";
+import { state } from "../html/views.ts";
 import type { PublicComponent, PublicIncident, PublicStatus } from "./schema.ts";
 import type { ComponentState, DayCell } from "./states.ts";
 

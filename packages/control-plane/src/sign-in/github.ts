@@ -1,5 +1,5 @@
 import * as openid from "openid-client";
-import { userAgent } from "../http/outbound.ts";
+import { userAgent } from "../outbound/client.ts";
 import { SignInProblem } from "./problem.ts";
 import {
   addressOf,

@@ -2,7 +2,7 @@ import type { Context } from "koa";
 import { callerOf, sessionCookie } from "../auth/service.ts";
 import type { Config } from "../config.ts";
 import type { System } from "../context.ts";
-import { localPath, page, type Page, type PageReply } from "../http/pages.ts";
+import { localPath, page, type Page, type PageReply } from "../html/pages.ts";
 import { signInView } from "./view.ts";
 import { SignInProblem } from "./problem.ts";
 import type { Provider, ProviderName } from "./provider.ts";

@@ -1,5 +1,5 @@
 import type { Config } from "../config.ts";
-import type { PageReply } from "../http/pages.ts";
+import type { PageReply } from "../html/pages.ts";
 import { secretAddress } from "../http/security-headers.ts";
 import { problems, type SignInProblem } from "./problem.ts";
 import type { Provider } from "./provider.ts";

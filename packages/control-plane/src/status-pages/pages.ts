@@ -1,4 +1,4 @@
-import { page, type Page, wholeNumber } from "../http/pages.ts";
+import { page, type Page, wholeNumber } from "../html/pages.ts";
 import { listTargets } from "../targets/service.ts";
 import { getPage, listComponents, listPages } from "./service.ts";
 

@@ -1,5 +1,5 @@
 import { errorInWords } from "@statusmesh/shared/checks";
-import type { Span } from "../http/charts.ts";
+import type { Span } from "../html/charts.ts";
 import type { Incident } from "../incidents/schema.ts";
 import type { LatencyBucket } from "../results/schema.ts";
 

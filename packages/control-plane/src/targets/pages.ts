@@ -2,7 +2,7 @@ import { checkKinds, checkTypes, isCheckType, kindOf } from "@statusmesh/shared/
 import { silentRegions } from "../agents/service.ts";
 import { listChannels } from "../channels/service.ts";
 import type { Ctx } from "../context.ts";
-import { page, type Page, type PageCall, type PageReply, wholeNumber } from "../http/pages.ts";
+import { page, type Page, type PageCall, type PageReply, wholeNumber } from "../html/pages.ts";
 import { explainIncident, getIncident, listDeliveries, listIncidents } from "../incidents/service.ts";
 import { latencyByRegion, latencySeries, listResults, monitorHistory, uptime } from "../results/service.ts";
 import { listProbeRegions } from "../regions/service.ts";

@@ -1,6 +1,6 @@
 import { errorInWords, kindOf } from "@statusmesh/shared/checks";
 import type { SilentRegion } from "../agents/service.ts";
-import { list, plural } from "../http/format.ts";
+import { list, plural } from "../html/format.ts";
 import type { Explanation } from "../incidents/schema.ts";
 import type { RegionPolicy } from "./schema.ts";
 import type { MonitorRow } from "./service.ts";

@@ -1,6 +1,6 @@
 import type { Static, TSchema } from "typebox";
 import { AppError } from "@statusmesh/shared/errors";
-import { type Outbound, OutboundError, type OutboundReply, type OutboundRequest } from "../../http/outbound.ts";
+import { type Outbound, OutboundError, type OutboundReply, type OutboundRequest } from "../../outbound/client.ts";
 import type { Notice } from "../../incidents/schema.ts";
 
 /** One notice on its way to one channel. */

@@ -5,7 +5,7 @@ import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
 import type { Middleware } from "koa";
 import { AppError } from "@statusmesh/shared/errors";
-import { atRoute } from "./exchange.ts";
+import { atRoute } from "../http/exchange.ts";
 
 const types: Record<string, string> = {
   ".css": "text/css; charset=utf-8",

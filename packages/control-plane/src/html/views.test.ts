@@ -22,7 +22,7 @@ import {
   stripLabel,
   stripPath,
 } from "./charts.ts";
-import { exchange } from "./exchange.ts";
+import { exchange } from "../http/exchange.ts";
 import { field } from "./fields.ts";
 import * as format from "./format.ts";
 import { html, Markup } from "./markup.ts";

@@ -4,9 +4,9 @@ import { Router } from "@koa/router";
 import type { Context } from "koa";
 import { AppError } from "@statusmesh/shared/errors";
 import type { Ctx, Doors, System } from "../context.ts";
-import { atRoute } from "./exchange.ts";
-import type { Authenticators } from "./mount.ts";
-import { securePage } from "./security-headers.ts";
+import { atRoute } from "../http/exchange.ts";
+import type { Authenticators } from "../http/mount.ts";
+import { securePage } from "../http/security-headers.ts";
 import type { Views } from "./views.ts";
 
 /** A page to show, or another place to go to. */
