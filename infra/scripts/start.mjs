@@ -3,14 +3,16 @@ import { spawn } from "node:child_process";
 import { join } from "node:path";
 import { prepare, root } from "./prepare.mjs";
 
+const parent = process.ppid;
 prepare({ tests: false });
 const child = spawn(
   process.execPath,
   ["--enable-source-maps", join(root, "packages/control-plane/dist/main.js"), "serve", ...process.argv.slice(2)],
   { stdio: "inherit" },
 );
-// Ctrl-C reaches the whole terminal group; asking twice is harmless, and a signal from elsewhere reaches only this process.
+// Ctrl-C reaches the whole process group and npm forwards SIGINT and SIGTERM: the control plane accepts both copies.
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.on(signal, () => child.kill(signal));
+stopWithPackageManager();
 child.on("error", (error) => {
   console.error(error.message);
   process.exit(1);
@@ -20,3 +22,17 @@ child.on("exit", (code, signal) => {
   process.removeAllListeners(signal);
   process.kill(process.pid, signal);
 });
+
+/**
+ * A package manager that is killed, or whose shell dies of the signal, forwards nothing: its end is noticed here.
+ * A hangup under nohup ends npm too (Node resets an ignored SIGHUP), but must not end the service.
+ */
+function stopWithPackageManager() {
+  if (process.env.npm_lifecycle_event === undefined) return;
+  const watch = setInterval(() => {
+    if (process.ppid === parent) return;
+    clearInterval(watch);
+    child.kill("SIGTERM");
+  }, 200).unref();
+  if (!process.stdout.isTTY) process.once("SIGHUP", () => clearInterval(watch));
+}

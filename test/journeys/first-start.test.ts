@@ -1,7 +1,9 @@
+import { execFileSync } from "node:child_process";
 import * as fs from "node:fs";
 import { createRequire } from "node:module";
 import { createServer } from "node:net";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import t, { type Test } from "tap";
 import { connect } from "../harness/api.ts";
 import { tempFolder } from "../harness/folder.ts";
@@ -13,6 +15,7 @@ import {
   startControlPlane,
   startProgram,
 } from "../harness/processes.ts";
+import { reap, spare } from "../harness/reaper.ts";
 import { waitFor } from "../harness/wait.ts";
 
 /* What somebody meets who starts StatusMesh for the first time, and what they get to read when something is in the way. */
@@ -90,6 +93,26 @@ t.test("an empty folder becomes a running service, and stays one over a second s
     await refused(t, sameFolder, /already uses the data folder/);
     t.equal((await owner.get("/api/v1/me")).status, 200);
   });
+});
+
+t.test("npm start stops everything when its own process is asked to", async (t) => {
+  const npm =
+    process.env["npm_execpath"] ?? fs.realpathSync(execFileSync("which", ["npm"], { encoding: "utf8" }).trim());
+  for (const signal of ["SIGTERM", "SIGINT"] as const) {
+    const folder = tempFolder(t, "npm-start");
+    const port = await freePort();
+    const started = startProgram(t, npm, ["start"], {
+      cwd: fileURLToPath(new URL("../../..", import.meta.url)),
+      env: { SM_DATA__DIR: join(folder, "data"), SM_SERVER__BIND: `127.0.0.1:${port}`, HOME: folder },
+    });
+    await waitFor("npm start to be ready", () => /is ready:/.test(started.complaints()), { ms: 60_000 });
+    const postmaster = postmasterOf(folder)!;
+    reap(postmaster);
+    await started.stop(signal);
+    await waitFor(`the database to end after ${signal}`, () => !isAlive(postmaster), { ms: 10_000 });
+    await t.rejects(fetch(`http://127.0.0.1:${port}/healthz`), `nothing listens after ${signal}`);
+    spare(postmaster);
+  }
 });
 
 /** One line, beginning with the program's name, and the exit code for a configuration error (sysexits.h, EX_CONFIG). */
