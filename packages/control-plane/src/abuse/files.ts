@@ -4,7 +4,7 @@ import { parse as parseToml } from "smol-toml";
 import { parse as parseYaml } from "yaml";
 
 /**
- * The list of texts under `key` of a YAML or TOML file, told apart by its ending; a YAML file may also be the bare list.
+ * The list of texts under `key` of a YAML or TOML file (by extension); a YAML file may also be the bare list.
  * Throws an Error whose message says what is wrong with the file.
  */
 export function readList(file: string, key: string): string[] {

@@ -2,13 +2,13 @@ import { domainToASCII } from "node:url";
 import { isIP } from "node:net";
 
 /*
- * What may not be monitored. Pure: text in, answers out.
+ * Patterns and domains that may not be monitored. Pure functions.
  */
 
 /**
- * Paths that only somebody asks for who looks for a way in; none that people watch for good reason (`/phpmyadmin/`, `/solr/admin/ping`). What a file of `abuse.url_patterns_file` lists replaces them.
- * A pattern fits wherever its first slash fits one of the path, whatever the case; a name at its end fits a whole name
- * (`/.env` fits `/app/.env` and `/.env.local`, and not `/.environment`), and `*` fits anything within a name.
+ * Default recon paths. Paths with a legitimate use (`/phpmyadmin/`, `/solr/admin/ping`) are not listed.
+ * `abuse.url_patterns_file` replaces this list. A pattern matches at any depth, case-insensitive. A name at its end
+ * matches whole names (`/.env` matches `/app/.env` and `/.env.local`, not `/.environment`); `*` matches within a name.
  */
 export const defaultUrlPatterns: readonly string[] = [
   "/.git/",
@@ -32,7 +32,7 @@ export const defaultUrlPatterns: readonly string[] = [
   "/boaform/",
 ];
 
-/** Which pattern of a list the path of a URL fits; null for none. Throws for a pattern that is none. */
+/** Returns the pattern that the path of a URL matches, or null. Throws for an invalid pattern. */
 export function compilePatterns(patterns: readonly string[]): (url: URL) => string | null {
   const compiled = patterns.map((pattern) => ({ pattern, fits: compile(pattern) }));
   return (url) => {
@@ -51,19 +51,19 @@ function compile(pattern: string): RegExp {
   return new RegExp(`${body}${/[\w-]$/.test(pattern) ? "(?![\\w-])" : ""}`, "i");
 }
 
-/** The path as a server would read it: escapes opened, backslashes and doubled slashes made one. */
+/** The path as a server reads it: percent-decoded, backslashes and repeated slashes normalised. */
 function readable(path: string): string {
   let text = path;
   try {
     text = decodeURIComponent(path);
   } catch {
-    // Not UTF-8: what can be opened is ASCII, and a server sees that too.
+    // Not UTF-8: decode the ASCII escapes, as a server does.
     text = path.replaceAll(/%([2-7][0-9a-f])/gi, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)));
   }
   return text.replaceAll("\\", "/").replaceAll(/\/{2,}/g, "/");
 }
 
-/** Which name of a list a host is or lies below; null for none. Throws for a name that is none. */
+/** Returns the listed domain that equals the host or is a parent of it, or null. Throws for an invalid domain. */
 export function compileDomains(domains: readonly string[]): (host: string) => string | null {
   const denied = new Map(domains.map((domain) => [canonical(domain), domain]));
   return (host) => {

@@ -6,19 +6,19 @@ import { StartupError } from "../startup-error.ts";
 import { readList } from "./files.ts";
 import { compileDomains, compilePatterns, defaultUrlPatterns } from "./lists.ts";
 
-/** The lists of what may not be monitored or notified, as they were read last. */
+/** The abuse lists as last read. */
 export interface AbuseLists {
-  /** The pattern that the path of a URL fits; null for none. */
+  /** The pattern that the path of a URL matches, or null. */
   pattern(url: URL): string | null;
-  /** The listed domain that the host is or lies below; null for none. */
+  /** The listed domain that equals the host or is a parent of it, or null. */
   domain(host: string): string | null;
-  /** Reads the files again. A file that cannot be used changes nothing. */
+  /** Reads the files again. An invalid file changes nothing. */
   reload(): void;
 }
 
 type Lists = Pick<AbuseLists, "pattern" | "domain">;
 
-/** Reads the lists. Throws StartupError for a file that cannot be used. */
+/** Reads the lists. Throws StartupError for an invalid file. */
 export function openAbuseLists(config: Config["abuse"], log: Log): AbuseLists {
   let lists = readLists(config);
   return {
@@ -59,7 +59,7 @@ function readLists({ url_patterns_file, domain_denylist_file }: Config["abuse"])
   };
 }
 
-/** Throws DOMAIN_DENYLISTED for a host that is listed or lies below a listed domain. `field` is what names it. */
+/** Throws DOMAIN_DENYLISTED for a listed host or a host below a listed domain. `field` points to it. */
 export function refuseDeniedHost({ abuse }: Pick<System, "abuse">, host: string, field: string | null): void {
   const domain = abuse.domain(host);
   if (domain !== null)
@@ -71,8 +71,8 @@ export function refuseDeniedHost({ abuse }: Pick<System, "abuse">, host: string,
 }
 
 /**
- * Throws URL_PATTERN_BLOCKED for a path that only somebody looking for a way in would ask for, and ABUSE_BLOCKED for our own
- * API: a monitor that calls it, and is run by it, never comes to rest.
+ * Throws URL_PATTERN_BLOCKED for a recon path, and ABUSE_BLOCKED for the API of this installation: a monitor that calls
+ * it could trigger itself in a loop.
  */
 export function refuseAbusiveUrl(
   { abuse, config }: Pick<System, "abuse" | "config">,

@@ -2,17 +2,17 @@ import { randomUUID } from "node:crypto";
 import { AppError } from "@statusmesh/shared/errors";
 import { type Sealer, UnreadableSecret } from "./seal.ts";
 
-/** Applies a change to every secret of a value and returns the copy, as the kinds of checks and channels do. */
+/** Returns a copy of a value with `change` applied to every secret; `mapSecrets` of a check or channel kind. */
 type MapSecrets<Value> = (value: Value, change: (secret: string, pointer: string) => string) => Value;
 
-/** A stored value with the secrets opened that can be. */
+/** A stored value with every secret opened that can be opened. */
 export interface PartlyOpened<Value> {
   readonly value: Value;
-  /** True for what stands in place of a secret that could not be opened. */
+  /** True for the placeholder of a secret that could not be opened. */
   isClosed(secret: string): boolean;
 }
 
-/** Opens what can be opened. In place of the rest stands a text that nobody could have sent. `placeOf` is what each was sealed for. */
+/** Opens the secrets that can be opened; a random placeholder replaces the others. `placeOf` names the place of each. */
 export function openPartly<Value>(
   sealer: Sealer,
   value: Value,
@@ -33,7 +33,7 @@ export function openPartly<Value>(
   return { value: opened, isClosed: (secret) => closed.has(secret) };
 }
 
-/** SECRET_UNREADABLE for the secret at `field`, a pointer into the body of a PATCH; the answer has it in its details. */
+/** SECRET_UNREADABLE for the secret at `field`, a pointer into the body of a PATCH; repeated in `details`. */
 export const unreadable = (field: string, what: string, cause?: unknown): AppError =>
   new AppError(
     "SECRET_UNREADABLE",
@@ -41,15 +41,15 @@ export const unreadable = (field: string, what: string, cause?: unknown): AppErr
     { field, cause },
   );
 
-/** One batch of a table whose rows hold sealed secrets, looked at. */
+/** The outcome of one batch of rows with sealed secrets. */
 export interface ReadBatch {
-  /** The id to go on after; null when this was the last batch. */
+  /** Cursor of the next batch; null after the last batch. */
   readonly last: string | null;
   readonly seen: number;
   readonly unreadable: number;
 }
 
-/** How many of the rows `open` throws for. `limit` is how many a batch has at most: fewer are the last. */
+/** Counts the rows for which `open` throws. `limit` is the batch size: a smaller batch is the last. */
 export function countUnreadable<Row extends { id: string }>(
   rows: readonly Row[],
   limit: number,

@@ -1,27 +1,27 @@
 import type { Sealer } from "./seal.ts";
 
-/** One batch of a table whose rows hold sealed secrets, on their way to another key. */
+/** The outcome of one batch of rows that were sealed again. */
 export interface ResealedBatch {
-  /** The id to go on after; null when this was the last batch. */
+  /** Cursor of the next batch; null after the last batch. */
   readonly last: string | null;
   readonly seen: number;
   readonly changed: number;
-  /** Rows that could not be opened, and why. */
+  /** Rows that could not be opened, with the reason. */
   readonly failed: readonly { readonly id: string; readonly reason: string }[];
 }
 
 export interface Resealing<Row, Value> {
   sealer: Sealer;
-  /** The rows of the batch, locked, in the order of ids. */
+  /** The rows of the batch, locked, ordered by id. */
   rows: readonly Row[];
-  /** How many a batch has at most: fewer are the last. */
+  /** The batch size: a smaller batch is the last. */
   limit: number;
-  /** The part of a row that is stored, with `change` applied to each of its secrets. */
+  /** The stored part of a row, with `change` applied to each secret. */
   map(row: Row, change: (sealed: string, place: string) => string): Value;
   store(id: string, value: Value): Promise<void>;
 }
 
-/** Brings the secrets of the rows under the key in use, and stores the rows in which that changed one. */
+/** Seals the secrets of the rows under the current key and stores the changed rows. */
 export async function resealRows<Row extends { id: string }, Value>({
   sealer,
   rows,

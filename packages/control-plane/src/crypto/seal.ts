@@ -1,33 +1,33 @@
 import { createCipheriv, createDecipheriv, createHash, randomBytes } from "node:crypto";
 
 /**
- * Seals secrets that are kept in the database. `place` names where the secret belongs (org, table, row, field) and is
- * authenticated with it, so that a sealed value copied to another row does not open there.
+ * Seals secrets for the database. `place` (org, table, row, field) is authenticated data (AAD): a sealed value that is
+ * copied to another row does not open there.
  */
 export interface Sealer {
   seal(secret: string, place: string): string;
   /** Throws {@link UnreadableSecret} when the value was sealed under another key or for another place. */
   open(sealed: string, place: string): string;
-  /** The value as {@link seal} would make it today: the very same where it is so already. Throws what {@link open} throws. */
+  /** The value sealed under the current key; unchanged when it is already. Throws as {@link open}. */
   reseal(sealed: string, place: string): string;
 }
 
-/** A stored secret that cannot be opened: its key is not configured here, or it was damaged. Says which, and never the secret. */
+/** A stored secret that cannot be opened: its key is not configured, or it is damaged. Never holds the secret. */
 export class UnreadableSecret extends Error {
   override readonly name = "UnreadableSecret";
 }
 
 const prefix = "sealed:1:";
 
-/** Without a key secrets are stored as they are, marked, so that setting a key later seals them at their next write. */
+/** Prefix of secrets stored without a key. They are sealed at their next write once a key is configured. */
 const plain = "plain:";
 
-/** How a stored value names its key. */
+/** Id of a key in stored values. */
 const idOf = (key: Buffer): string => createHash("sha256").update(key).digest("base64url").slice(0, 8);
 
 /**
- * AES-256-GCM under `key` (32 bytes), or no encryption for null. `previous` only opens what was sealed under it, while keys
- * are changed. The stored form carries the id of its key: `sealed:1:<key id>:<base64url of nonce, ciphertext, tag>`.
+ * AES-256-GCM under `key` (32 bytes), or no encryption for null. `previous` only opens, during a key rotation.
+ * Stored form: `sealed:1:<key id>:<base64url of nonce, ciphertext, tag>`.
  */
 export function makeSealer(key: Buffer | null, previous: Buffer | null = null): Sealer {
   const keyId = key === null ? "" : idOf(key);
@@ -52,7 +52,7 @@ export function makeSealer(key: Buffer | null, previous: Buffer | null = null): 
       throw new UnreadableSecret(`a secret of ${place} is sealed under key ${id}, which is not configured`);
     const body = Buffer.from(data, "base64url");
     try {
-      // Node 20 takes a tag of 4 bytes unless the length is named.
+      // Node 20 accepts a 4-byte tag unless the length is given.
       const decipher = createDecipheriv("aes-256-gcm", under, body.subarray(0, 12), { authTagLength: 16 });
       decipher.setAAD(Buffer.from(`${place}/${id}`));
       decipher.setAuthTag(body.subarray(-16));

@@ -9,15 +9,15 @@ export interface Mail {
   text: string;
 }
 
-/** What became of a mail: taken by the mail server, written to the log because there is none, or refused. */
+/** Outcome: accepted by the mail server, logged because none is configured, or refused. */
 export type Mailed = "sent" | "logged" | "failed";
 
 const connectMs = 5_000;
 const answerMs = 10_000;
 
 /**
- * Hands a mail to the configured server (`email.smtp_url`) and waits until it has taken it. Without one the mail is written
- * to the log, where the person who runs the service finds the link. Never throws: a refusal is logged.
+ * Sends a mail to the configured server (`email.smtp_url`) and waits until it is accepted. Without a server the mail is
+ * logged, for the operator to find links. Never throws: a refusal is logged.
  */
 export async function sendMail({ config, log }: Pick<System, "config" | "log">, mail: Mail): Promise<Mailed> {
   if (config.email.smtp_url === "") {
@@ -27,7 +27,7 @@ export async function sendMail({ config, log }: Pick<System, "config" | "log">, 
     );
     return "logged";
   }
-  // A connection of its own for each mail: they are rare, and an idle one would be closed by the server anyway.
+  // One connection per mail: mails are rare, and servers close idle connections.
   const transport = transportTo(config.email.smtp_url);
   try {
     await transport.sendMail({
@@ -35,15 +35,15 @@ export async function sendMail({ config, log }: Pick<System, "config" | "log">, 
       to: { name: "", address: mail.to },
       subject: mail.subject,
       text: mail.text,
-      // RFC 3834 section 5: keeps holiday notices and the like from answering.
+      // RFC 3834 section 5: suppresses automatic replies.
       headers: { "Auto-Submitted": "auto-generated" },
-      // A text of ours never names a file or a URL to attach.
+      // Mails have no attachments.
       disableFileAccess: true,
       disableUrlAccess: true,
     });
     return "sent";
   } catch (error) {
-    // The text has a link that signs somebody in, so it is not logged here.
+    // The text may hold a sign-in link, so it is not logged.
     log.error(
       { to: mail.to, subject: mail.subject, reason: error instanceof Error ? error.message : String(error) },
       "a mail could not be sent",
@@ -57,7 +57,7 @@ export async function sendMail({ config, log }: Pick<System, "config" | "log">, 
 const transportTo = (url: string) =>
   createTransport({ url, connectionTimeout: connectMs, greetingTimeout: connectMs, socketTimeout: answerMs });
 
-/** Connects to the mail server and signs in, and sends nothing. Throws what went wrong. */
+/** Connects to the mail server, authenticates and sends nothing. Throws the error. */
 export async function checkMailServer(url: string): Promise<void> {
   const transport = transportTo(url);
   try {

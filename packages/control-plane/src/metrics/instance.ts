@@ -4,17 +4,17 @@ import { agentLiveMs, agentTroubles } from "../agents/service.ts";
 import type { System } from "../context.ts";
 import * as queries from "./queries.ts";
 
-/** What several scrapers ask within this long is asked of the database once. */
+/** Scrapes within this time share one query. */
 const freshMs = 5_000;
-/** A scraper waits for ten seconds by default, and wants the rest also while the database hangs. */
+/** Below the default scrape timeout of 10 s, so that the other metrics are served while the database hangs. */
 const patienceMs = 2_000;
 
 const severities = ["minor", "major", "critical"];
 
 /**
- * What the database says of the whole instance, which every replica says alike: take the maximum over them, not the sum.
- * Returns what brings the numbers up to date. While the database is away `statusmesh_database_up` is 0 and the others are absent:
- * an old number or a zero would be believed.
+ * Metrics of the whole instance, from the database. Every replica reports the same values: aggregate with max, not sum.
+ * Returns a function that refreshes them. While the database is away `statusmesh_database_up` is 0 and the others are
+ * absent, because an old value or 0 would be wrong.
  */
 export function instanceGauges(registry: Registry, system: System): () => Promise<void> {
   const { sql, clock } = system;
@@ -51,7 +51,7 @@ export function instanceGauges(registry: Registry, system: System): () => Promis
     "Troubles that the operator was told of by mail and that are not over",
   );
   const forget = () => {
-    // Without labels a reset means 0; only a removal makes it absent.
+    // Without labels a reset means 0; only removal makes a metric absent.
     for (const single of [ping, overdue, targets, silent, notices]) single.remove();
     for (const labelled of [connections, pending, oldest, incidents, agents]) labelled.reset();
   };

@@ -6,27 +6,27 @@ import type { AttemptWatch } from "../pipeline/deliver.ts";
 import type { BatchWatch, IngestLoad } from "../pipeline/load.ts";
 import { instanceGauges } from "./instance.ts";
 
-/** What the parts of the service tell while they work, and the text that a Prometheus server reads. */
+/** Hooks that components of the service call, and the text that Prometheus scrapes. */
 export interface Metrics {
   readonly request: (seen: RequestSeen) => void;
   readonly batch: BatchWatch;
   readonly attempt: AttemptWatch;
   readonly job: JobWatch;
-  /** Lets the depth of the ingest queue be read at each scrape. */
+  /** Registers the ingest queue, whose depth each scrape reads. */
   watchQueue(load: IngestLoad): void;
-  /** The exposition format, version 0.0.4. */
+  /** Prometheus text exposition format, version 0.0.4. */
   text(): Promise<string>;
 }
 
-/** Seconds. The long poll of agents is answered after 25. */
+/** Histogram buckets, seconds. The long poll of agents takes up to 25. */
 const requestBuckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
 const ingestBuckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
-/** What a path without a route may be asked with; clients can write what they like. */
+/** Methods that get a label; any other is "other", because clients choose it. */
 const methods = new Set(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]);
 
 /**
- * Opens the metrics of this process. No label has a value that a tenant or a visitor can choose: routes are those that are
- * declared, and no organisation, target or address is named.
+ * Opens the metrics of this process. No label has a value that a tenant or visitor can choose: routes are the declared
+ * ones, and no organisation, target or address appears.
  */
 export function openMetrics(system: System, version: string): Metrics {
   const registry = new Registry();

@@ -6,11 +6,11 @@ export interface OutboxRow {
   kind: string;
   pending: number;
   oldest_at: Date;
-  /** When the one that has been due for longest became due, of those that nothing holds back and nobody is sending; null when none is due. */
+  /** Due time of the oldest delivery that is neither held nor leased; null when none is due. */
   due_since: Date | null;
 }
 
-/** What is still to be told, by the kind of channel. What a deleted organisation holds back does not wait for anybody. */
+/** Pending deliveries by channel kind, without those of deleted organisations. */
 export async function outbox(sql: Db, now: Date): Promise<OutboxRow[]> {
   return await sql<OutboxRow[]>`
     select d.channel_kind as kind, count(*)::int as pending, min(d.created_at) as oldest_at,
@@ -30,7 +30,7 @@ export async function openIncidents(sql: Db): Promise<{ severity: string; count:
     select i.severity, count(*)::int as count from incidents i join orgs o on o.id = i.org_id and o.deleted_at is null where i.ended_at is null group by i.severity`;
 }
 
-/** Targets that are switched on, of all organisations that are not deleted. */
+/** Enabled targets of all organisations that are not deleted. */
 export async function enabledTargets(sql: Db): Promise<number> {
   const [row] = await sql<
     { count: number }[]
@@ -39,11 +39,11 @@ export async function enabledTargets(sql: Db): Promise<number> {
 }
 
 export interface AgentCounts {
-  /** Those that pull, with a network that works. */
+  /** Agents that pull and are not impaired. */
   live: number;
-  /** Those that pull, and whose own network is down. */
+  /** Agents that pull and report their own network down. */
   impaired: number;
-  /** The others. */
+  /** Agents that do not pull. */
   silent: number;
 }
 
@@ -56,7 +56,7 @@ export async function agentCounts(sql: Db, since: Date): Promise<AgentCounts> {
   return row!;
 }
 
-/** What the operator has been told of and is not over. */
+/** Open notices to the operator. */
 export async function toldNotices(sql: Db): Promise<number> {
   const [row] = await sql<
     { count: number }[]
@@ -64,7 +64,7 @@ export async function toldNotices(sql: Db): Promise<number> {
   return row!.count;
 }
 
-/** Connections of this service to the database, those of all replicas together, by what they are doing. */
+/** Connections of all replicas to the database, by state. */
 export async function connections(sql: Db): Promise<{ state: string; count: number }[]> {
   return await sql<{ state: string; count: number }[]>`
     select coalesce(state, 'unknown') as state, count(*)::int as count from pg_stat_activity
