@@ -83,6 +83,14 @@ module.exports = {
       to: { path: `${src}/${domains}/`, pathNot: `${src}/${domains}/(?:service|schema|engine)\\.ts$` },
     },
     {
+      name: "one-evidence-path",
+      severity: "error",
+      comment:
+        "Only changeEvidence (incidents/evidence.ts) locks and writes evidence and records what follows from it.",
+      from: { path: `${src}/`, pathNot: [`${src}/incidents/evidence\\.ts$`, tests] },
+      to: { path: `${src}/incidents/(?:evidence-queries|record)\\.ts$` },
+    },
+    {
       name: "pipeline-and-doors-are-on-top",
       severity: "error",
       comment:

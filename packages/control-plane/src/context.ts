@@ -51,18 +51,25 @@ export interface Trail {
   recorded: boolean;
 }
 
-/** Who asks, for which organisation. Services take this and nothing else to decide what is allowed. */
-export interface Ctx extends System {
+/** Who did something in an organisation, for the audit log. It allows nothing: it has no role and no scopes. */
+export interface ActorCtx extends System {
   readonly orgId: string;
   readonly userId: string;
-  readonly role: "owner" | "member";
-  readonly scopes: ReadonlySet<string>;
   /** How the caller proved who they are: `session`, `token`, or `system` for the program's own work. */
   readonly actor: { readonly type: "session" | "token" | "system"; readonly id: string | null };
   readonly writeSource: WriteSource;
   readonly traceId: string | null;
   /** Absent outside a request. */
   readonly trail?: Trail;
+}
+
+/**
+ * An authenticated request of an organisation's member. Services decide by it what is allowed. Only authentication makes
+ * one; the program's own work takes a {@link System} or an {@link ActorCtx}.
+ */
+export interface Ctx extends ActorCtx {
+  readonly role: "owner" | "member";
+  readonly scopes: ReadonlySet<string>;
 }
 
 /** Refuses a caller without the scope. The first line of every service verb. */

@@ -1,6 +1,6 @@
 import { AppError } from "@statusmesh/shared/errors";
 import { isId, newId } from "@statusmesh/shared/ids";
-import { type Ctx, requireOwner, requireScope, type System } from "../context.ts";
+import { type ActorCtx, type Ctx, requireOwner, requireScope, type System } from "../context.ts";
 import { iso, type Page } from "../http/wire.ts";
 import * as queries from "./queries.ts";
 import type { AuditEntry, AuditQuery } from "./schema.ts";
@@ -22,7 +22,7 @@ export interface Change {
  * Writes the row of a change that says what it was before and after. Called in the transaction of the change, so that there
  * is never one without the other; the request then writes no second row.
  */
-export async function record(ctx: Ctx, change: Change): Promise<void> {
+export async function record(ctx: ActorCtx, change: Change): Promise<void> {
   const { trail } = ctx;
   if (trail !== undefined) trail.recorded = true;
   await queries.insertEntry(ctx.sql, ctx.orgId, {

@@ -1,7 +1,7 @@
 import { AppError } from "@statusmesh/shared/errors";
 import { isId, newId } from "@statusmesh/shared/ids";
 import { record } from "../audit/service.ts";
-import { type Ctx, inTransaction, requireScope, scopes, type System } from "../context.ts";
+import { type ActorCtx, type Ctx, inTransaction, requireScope, type System } from "../context.ts";
 import { hashToken, newToken } from "../crypto/token.ts";
 import { iso, type Page } from "../http/wire.ts";
 import { type Attempt, noted } from "./attempts.ts";
@@ -100,15 +100,13 @@ export async function openSessionOf(
   return { secret, session, expiresAt, userId };
 }
 
-/** Whoever has just signed in, for the audit log: the request itself came in by the public door. */
-export function asSignedIn(tx: System, orgId: string, opened: OpenedSession, caller: Caller, action: string): Ctx {
+/** The user who has just signed in, for the audit log. */
+export function asSignedIn(tx: System, orgId: string, opened: OpenedSession, caller: Caller, action: string): ActorCtx {
   const trail = { action, ip: caller.ip, userAgent: caller.userAgent, recorded: false };
   return {
     ...tx,
     orgId,
     userId: opened.userId,
-    role: "member",
-    scopes: new Set(scopes),
     actor: { type: "session", id: opened.session.id },
     writeSource: "ui",
     traceId: caller.traceId ?? null,

@@ -49,6 +49,8 @@ export interface NoticeToSend {
 
 export interface Evaluation {
   readonly state: EvaluationState;
+  /** Where the target stands now: {@link current} of the new state, without another replay. */
+  readonly checkpoint: Checkpoint;
   readonly inserted: IncidentState[];
   readonly updated: IncidentState[];
   /** Ids of stored incidents that late runs have shown never to have been. */
@@ -110,8 +112,7 @@ function replay(policy: Policy, base: Checkpoint, runs: EvaluationState["recent"
  * Folds `runs` into `state`.
  *
  * `freshAfter` (Unix ms): what happened in older slots repairs the record but is not news, and nobody is told of it
- * unless it still goes on. `newId` makes the ids of incidents that are to be inserted. `checkpoint` is where the target stands
- * now: {@link current} of the new state, without another replay.
+ * unless it still goes on. `newId` makes the ids of incidents that are to be inserted.
  */
 export function evaluate(
   policy: Policy,
@@ -119,7 +120,7 @@ export function evaluate(
   runs: readonly Run[],
   freshAfter: number,
   newId: () => string,
-): Evaluation & { readonly checkpoint: Checkpoint } {
+): Evaluation {
   const known = new Set(state.recent.map(([slot, region]) => `${slot}/${region}`));
   const added: [number, string, Run["verdict"]][] = [];
   for (const run of runs) {
@@ -296,8 +297,9 @@ export function closeByHand(policy: Policy, state: EvaluationState, at: number, 
     region.vote = null;
     region.streak = 0;
   }
+  const checkpoint = settled.base;
   if (incident === null || incident.closedAt !== null)
-    return { state: settled, inserted: [], updated: [], retracted: [], notices: [] };
+    return { state: settled, checkpoint, inserted: [], updated: [], retracted: [], notices: [] };
   incident.closedAt = at;
   incident.endedAt = Math.max(at, incident.startedAt);
   const { notices, told } = silent
@@ -305,6 +307,7 @@ export function closeByHand(policy: Policy, state: EvaluationState, at: number, 
     : tell(settled, [incident], [], [], false);
   return {
     state: { ...settled, incidents: [incident], told },
+    checkpoint,
     inserted: [],
     updated: [incident],
     retracted: [],
@@ -339,6 +342,7 @@ export function reconsider(
   if (transition === null || incident === null)
     return {
       state: { ...settled, base, incidents: incident === null ? [] : [incident] },
+      checkpoint: base,
       inserted: [],
       updated: wasOpen && incident !== null ? [incident] : [],
       retracted: [],
@@ -349,6 +353,7 @@ export function reconsider(
   const { notices, told } = tell(settled, [incident], [], [], true);
   return {
     state: { ...settled, base, incidents: [incident], told },
+    checkpoint: base,
     inserted,
     updated: inserted.length > 0 ? [] : [incident],
     retracted: [],

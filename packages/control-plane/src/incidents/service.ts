@@ -3,12 +3,12 @@ import { isId, newId } from "@statusmesh/shared/ids";
 import { differences, record } from "../audit/service.ts";
 import { type Ctx, inTransaction, requireScope, type System } from "../context.ts";
 import { iso, isoOrNull, type Page } from "../http/wire.ts";
-import { closeByHand, current, type Evaluation, reconsider } from "./evaluate.ts";
-import { isLive, needed, type Policy } from "./votes.ts";
+import { closeByHand, current, reconsider } from "./evaluate.ts";
+import { changeEvidence, type EvidenceChange, type LockedEvidence, lockEvidence } from "./evidence.ts";
+import { isLive, needed } from "./votes.ts";
 import * as queries from "./queries.ts";
-import { type EvaluatedTarget, recordEvaluations } from "./engine.ts";
 import type { Delivery, Explanation, Incident } from "./schema.ts";
-import { parseState, policyOf, type PolicyFields, read, type TargetState } from "./target-state.ts";
+import { parseState, policyOf, type PolicyFields } from "./target-state.ts";
 
 const notFound = () => new AppError("INCIDENT_NOT_FOUND", "There is no such incident.");
 
@@ -78,10 +78,10 @@ export async function acknowledgeIncident(ctx: Ctx, id: string): Promise<Inciden
 export async function resolveIncident(ctx: Ctx, id: string): Promise<Incident> {
   requireScope(ctx, "incidents:write");
   return await recorded(ctx, id, async (tx, { target_id }) => {
-    await changeEvidence(tx, [target_id], "person", (policy, state) => {
+    await decideOn(tx, [target_id], "person", ({ policy, state }) => {
       const open = current(policy, state.evaluation).incident;
       return open?.id === id
-        ? { ...state, evaluation: closeByHand(policy, state.evaluation, ctx.clock.now(), false) }
+        ? { evaluation: closeByHand(policy, state.evaluation, ctx.clock.now(), false), latest: state.latest }
         : null;
     });
   });
@@ -94,8 +94,8 @@ async function recorded(
   work: (tx: Ctx, row: queries.IncidentRow) => Promise<void>,
 ): Promise<Incident> {
   return await inTransaction(ctx, async (tx) => {
-    // Nobody else changes the incident between the two looks.
-    await queries.lockStates(tx.sql, [(await find(tx, id)).target_id]);
+    // No other transaction changes the incident between the two looks.
+    await lockEvidence(tx, [(await find(tx, id)).target_id]);
     const row = await find(tx, id);
     await work(tx, row);
     const after = present(await find(tx, id));
@@ -104,16 +104,16 @@ async function recorded(
   });
 }
 
-/** Closes the open incidents of targets that are paused, and tells nobody. Call it in the transaction of the pause. */
+/** Closes the open incidents of targets that are paused, without a notice. Call it in the transaction of the pause. */
 export async function closeSilently(ctx: Ctx, targetIds: readonly string[]): Promise<void> {
-  await changeEvidence(ctx, targetIds, "pause", (policy, state) => ({
-    ...state,
+  await decideOn(ctx, targetIds, "pause", ({ policy, state }) => ({
     evaluation: closeByHand(policy, state.evaluation, ctx.clock.now(), true),
+    latest: state.latest,
   }));
 }
 
 /**
- * Holds the evidence against an edited policy, without the votes of regions that are not among `regions` (any more). Call
+ * Evaluates the evidence by an edited policy, without the votes of regions that are not among `regions` (any more). Call
  * it in the transaction of the edit, after the row is written; `before` is the old row.
  */
 export async function reevaluate(
@@ -123,63 +123,32 @@ export async function reevaluate(
   regions: readonly string[],
 ): Promise<void> {
   const old = policyOf(before);
-  await changeEvidence(ctx, [targetId], "engine", (policy, state) => ({
+  await decideOn(ctx, [targetId], "engine", ({ policy, state }) => ({
     evaluation: reconsider(old, policy, state.evaluation, regions, ctx.clock.now(), newId),
     latest: Object.fromEntries(Object.entries(state.latest).filter(([region]) => regions.includes(region))),
   }));
 }
 
-/** The state of a target, and what an evaluation found while making it. */
-type Changed = Omit<TargetState, "evaluation"> & { evaluation: Evaluation };
-
-/** Changes the evidence of targets by a decision that is no result, and writes what follows from it. Null changes nothing. */
-async function changeEvidence(
+/** Changes the evidence of the organisation's targets by a decision that is no result. Null changes nothing. */
+async function decideOn(
   ctx: Ctx,
   targetIds: readonly string[],
-  closedBy: "engine" | "person" | "pause",
-  change: (policy: Policy, state: TargetState) => Changed | null,
+  closedBy: EvidenceChange["closedBy"],
+  decision: (evidence: LockedEvidence<queries.PolicyRow>) => Pick<EvidenceChange, "evaluation" | "latest"> | null,
 ): Promise<void> {
-  await inTransaction(ctx, async ({ sql }) => {
-    const now = new Date(ctx.clock.now());
-    const locked = await queries.lockStates(sql, targetIds);
-    // A statement of its own, so that it sees the edits whose locks the first one waited for.
-    const targets = new Map(
-      (await queries.selectPolicies(sql, ctx.orgId, targetIds)).map((target) => [target.id, target]),
-    );
-    const updates: queries.StateUpdate[] = [];
-    const evaluated: EvaluatedTarget[] = [];
-    for (const stored of locked) {
-      const target = targets.get(stored.target_id);
-      if (target === undefined) continue;
-      const policy = policyOf(target);
-      const changed = change(policy, parseState(stored.state));
-      if (changed === null) continue;
-      const after: TargetState = { ...changed, evaluation: changed.evaluation.state };
-      const reading = read(policy, after);
-      updates.push({
-        targetId: target.id,
-        state: JSON.stringify(after),
-        status: reading.status,
-        until: reading.until === null ? null : iso(new Date(reading.until)),
-        since: reading.status === stored.status ? isoOrNull(stored.status_since) : iso(now),
-        lastResultAt: null,
-        lastError: reading.error,
-      });
-      evaluated.push({
-        orgId: target.org_id,
-        targetId: target.id,
-        name: target.name,
-        renotifyIntervalSecs: target.renotify_interval_secs,
-        notifyRecovery: target.notify_recovery,
-        errorSample: reading.error,
-        closedBy,
-        evaluation: changed.evaluation,
-      });
-    }
-    if (updates.length === 0) return;
-    await queries.writeStates(sql, updates);
-    await recordEvaluations(sql, evaluated, ctx.config.server.public_url, now);
-  });
+  await changeEvidence(
+    ctx,
+    targetIds,
+    (sql, ids) => queries.selectPolicies(sql, ctx.orgId, ids),
+    async (evidence) => {
+      const changes = new Map<string, EvidenceChange>();
+      for (const [id, locked] of evidence) {
+        const change = decision(locked);
+        if (change !== null) changes.set(id, { ...change, closedBy, lastResultAt: null });
+      }
+      return { changes, result: undefined };
+    },
+  );
 }
 
 /** How many incidents of the organisation have begun since then. For the dashboard, which asks for its own scope. */

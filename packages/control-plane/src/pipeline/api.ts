@@ -5,7 +5,7 @@ import { requireScope } from "../context.ts";
 import type { Hub } from "../db/notify.ts";
 import { ok, route, type Route } from "../http/route.ts";
 import { IdParam, nullable } from "../http/wire.ts";
-import { listProbeRegions } from "../regions/service.ts";
+import { probeRegionIds } from "../regions/service.ts";
 import { CheckResult } from "../results/schema.ts";
 import { Check, checkErrors } from "../targets/schema.ts";
 import { checkRules, targetToRun } from "../targets/service.ts";
@@ -107,15 +107,7 @@ export function pipelineRoutes(hub: Hub, ingest: Ingest, draining: AbortSignal):
         requireScope(ctx, "targets:execute");
         const spec = body as CheckSpec;
         checkRules(ctx, spec, "");
-        const regions = await listProbeRegions(
-          { ...ctx, scopes: new Set(["targets:read"]) },
-          { limit: 1000, offset: 0 },
-        );
-        const reply = await runOnDemand(ctx, hub, {
-          spec,
-          targetId: null,
-          regions: regions.items.map((region) => region.id),
-        });
+        const reply = await runOnDemand(ctx, hub, { spec, targetId: null, regions: await probeRegionIds(ctx) });
         return ok({
           result: present(reply, null),
           matched_expectations: reply.matched_expectations,

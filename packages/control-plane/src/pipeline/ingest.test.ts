@@ -4,7 +4,7 @@ import { type AgentResult, protocolVersion } from "@statusmesh/shared/agent-prot
 import { newId } from "@statusmesh/shared/ids";
 import type { AgentCtx, Ctx } from "../context.ts";
 import { ensurePartitions } from "../db/partitions.ts";
-import { lockStates } from "../incidents/queries.ts";
+import { lockStates } from "../incidents/evidence-queries.ts";
 import { listIncidents } from "../incidents/service.ts";
 import { createTarget, deleteTarget, updateTarget } from "../targets/service.ts";
 import { minute, noon, second, until } from "../testing/clock.ts";
@@ -289,8 +289,15 @@ t.test("an edited policy is held against the evidence at once", async (t) => {
   await send(us, runs(id, "PPP"));
   await send(eu, runs(id, "FFF"));
   t.strictSame(await incidentsOf(id), []);
+  clock.advance(20 * second);
   await patch(id, { region_policy: "any" });
-  t.match(await incidentsOf(id), [{ state: "open", regions_down: ["eu"], regions_up: ["us"] }]);
+  const [opened] = await incidentsOf(id);
+  t.match(opened, { state: "open", regions_down: ["eu"], regions_up: ["us"] });
+  t.equal(
+    (await stateOf(id)).status_since?.toISOString(),
+    opened!.started_at,
+    "a decision dates the status by the evidence, as a result does",
+  );
   await patch(id, { region_policy: "all" });
   t.match(await incidentsOf(id), [{ state: "closed", closed_by: "engine" }]);
   t.strictSame(await noticesOf(id), ["opened 0", "resolved 0"]);

@@ -1,24 +1,14 @@
 import type { Sql, TransactionSql } from "postgres";
 import { AppError } from "@statusmesh/shared/errors";
-import { newId } from "@statusmesh/shared/ids";
-import { circuitOpen } from "@statusmesh/shared/result";
 import { type AgentResult, type ResultsReply, type ResultsRequest } from "@statusmesh/shared/agent-protocol";
-import { type AgentCtx, inTransaction } from "../context.ts";
+import type { AgentCtx } from "../context.ts";
 import { arrayOf } from "../db/array.ts";
 import {
-  evaluate,
-  type EvaluatedTarget,
-  freshnessMs,
-  lockStates,
-  type LockedState,
-  parseState,
-  policyOf,
-  type PolicyFields,
-  read,
-  recordEvaluations,
-  type StateUpdate,
-  verdictOf,
-  writeStates,
+  changeEvidence,
+  type EvidenceChange,
+  type EvidenceTarget,
+  foldRuns,
+  type LockedEvidence,
 } from "../incidents/engine.ts";
 import { countForOrgs } from "../results/engine.ts";
 import { markLate } from "../results/service.ts";
@@ -87,7 +77,7 @@ export function openIngest(
       .run(async () => {
         if (timely.length === 0) return { stored: 0, duplicates: 0, dropped_unassigned: 0 };
         await prepareDays([...new Set(timely.map((result) => dayOf(result.scheduled_at)))]);
-        return await inTransaction(ctx, async (tx) => await ingestBatch(tx, timely));
+        return await ingestBatch(ctx, timely);
       })
       .catch((error: unknown) => {
         watch({ outcome: error instanceof AppError && error.code === "INGEST_BUSY" ? "busy" : "failed" });
@@ -105,13 +95,8 @@ export function openIngest(
 
 const dayOf = (ms: number): string => new Date(ms).toISOString().slice(0, 10);
 
-interface TargetRow extends PolicyFields {
-  id: string;
-  org_id: string;
-  name: string;
+interface TargetRow extends EvidenceTarget {
   enabled: boolean;
-  renotify_interval_secs: number;
-  notify_recovery: boolean;
 }
 
 /**
@@ -122,43 +107,38 @@ async function ingestBatch(
   ctx: AgentCtx,
   batch: readonly AgentResult[],
 ): Promise<Omit<ResultsReply, "dropped_future">> {
-  const { sql } = ctx;
-  const states = new Map(
-    (await lockStates(sql, [...new Set(batch.map((result) => result.target_id))])).map((state) => [
-      state.target_id,
-      state,
-    ]),
-  );
-  // A statement of its own, so that it sees the policy edits whose locks the first one waited for.
-  const targets = new Map(
-    (await selectAssigned(sql, [...states.keys()], ctx.region)).map((target) => [target.id, target]),
-  );
-  const mine = batch.filter((result) => targets.has(result.target_id));
-  const stored = await insertResults(sql, ctx.region, mine);
-  if (stored.length > 0) {
-    await markLate(
-      sql,
-      stored.map((result) => ({ targetId: result.target_id, scheduledAt: new Date(result.scheduled_at) })),
-      ctx.clock.now(),
-    );
-    await countForOrgs(
-      sql,
-      stored
-        .filter((result) => !result.skip)
-        .map((result) => ({
-          orgId: targets.get(result.target_id)!.org_id,
-          scheduledAt: result.scheduled_at,
-          status: result.status,
-        })),
-      ctx.clock.now(),
-    );
-    await fold(ctx, states, targets, stored);
-  }
-  return {
-    stored: stored.length,
-    duplicates: mine.length - stored.length,
-    dropped_unassigned: batch.length - mine.length,
-  };
+  const ids = [...new Set(batch.map((result) => result.target_id))];
+  const assigned = (sql: Db, locked: readonly string[]) => selectAssigned(sql, locked, ctx.region);
+  return await changeEvidence(ctx, ids, assigned, async (evidence, { sql }) => {
+    const mine = batch.filter((result) => evidence.has(result.target_id));
+    const stored = await insertResults(sql, ctx.region, mine);
+    if (stored.length > 0) {
+      await markLate(
+        sql,
+        stored.map((result) => ({ targetId: result.target_id, scheduledAt: new Date(result.scheduled_at) })),
+        ctx.clock.now(),
+      );
+      await countForOrgs(
+        sql,
+        stored
+          .filter((result) => !result.skip)
+          .map((result) => ({
+            orgId: evidence.get(result.target_id)!.target.org_id,
+            scheduledAt: result.scheduled_at,
+            status: result.status,
+          })),
+        ctx.clock.now(),
+      );
+    }
+    return {
+      changes: fold(ctx, evidence, stored),
+      result: {
+        stored: stored.length,
+        duplicates: mine.length - stored.length,
+        dropped_unassigned: batch.length - mine.length,
+      },
+    };
+  });
 }
 
 /** The targets that the region probes. Those of a deleted organisation are nobody's. */
@@ -191,94 +171,33 @@ async function insertResults(sql: Db, region: string, batch: readonly AgentResul
   return batch.filter((result) => fresh.delete(`${result.target_id}/${result.scheduled_at}`));
 }
 
-async function fold(
+/** Folds results into the evidence of their targets. Those of a paused target are history only. */
+function fold(
   ctx: AgentCtx,
-  states: Map<string, LockedState>,
-  targets: Map<string, TargetRow>,
+  evidence: ReadonlyMap<string, LockedEvidence<TargetRow>>,
   stored: readonly AgentResult[],
-): Promise<void> {
+): Map<string, EvidenceChange> {
+  const now = ctx.clock.now();
   const byTarget = new Map<string, AgentResult[]>();
   for (const result of stored) {
-    const runs = byTarget.get(result.target_id);
-    if (runs === undefined) byTarget.set(result.target_id, [result]);
-    else runs.push(result);
+    const results = byTarget.get(result.target_id);
+    if (results === undefined) byTarget.set(result.target_id, [result]);
+    else results.push(result);
   }
-  const updates: StateUpdate[] = [];
-  const evaluated: EvaluatedTarget[] = [];
+  const changes = new Map<string, EvidenceChange>();
   for (const [id, results] of byTarget) {
-    const { update, outcome } = foldTarget(ctx, states.get(id)!, targets.get(id)!, results);
-    updates.push(update);
-    if (outcome !== null) evaluated.push(outcome);
+    const locked = evidence.get(id)!;
+    const runs = locked.target.enabled
+      ? results
+          .filter((result) => !result.skip)
+          .map(({ scheduled_at, status, error }) => ({ slot: scheduled_at, status, error }))
+      : [];
+    changes.set(id, {
+      ...foldRuns(locked, ctx.region, runs, now),
+      closedBy: "engine",
+      // The time of a run is the agent's word; one from the future would stand as the last check for good.
+      lastResultAt: Math.min(now, Math.max(...results.map((result) => result.timestamp))),
+    });
   }
-  await writeStates(ctx.sql, updates);
-  if (evaluated.length > 0)
-    await recordEvaluations(ctx.sql, evaluated, ctx.config.server.public_url, new Date(ctx.clock.now()));
+  return changes;
 }
-
-/** Folds the results of one target into its evidence. Results of a paused target are history only. */
-function foldTarget(
-  ctx: AgentCtx,
-  locked: LockedState,
-  target: TargetRow,
-  results: readonly AgentResult[],
-): { update: StateUpdate; outcome: EvaluatedTarget | null } {
-  const policy = policyOf(target);
-  const before = parseState(locked.state);
-  const evidence = target.enabled ? results.filter((result) => !result.skip) : [];
-  const latest = { ...before.latest };
-  for (const { scheduled_at, status, error } of evidence) {
-    const known = latest[ctx.region];
-    if (scheduled_at <= (known?.slot ?? 0)) continue;
-    // An open breaker only says that it is still as bad as it was; people want to read what opened it.
-    const asBefore = error === circuitOpen && known !== undefined && known.status !== "up";
-    latest[ctx.region] = asBefore
-      ? { ...known, slot: scheduled_at }
-      : { slot: scheduled_at, status, error: error?.slice(0, 200) ?? null };
-  }
-  const runs = evidence.map((result) => ({
-    slot: result.scheduled_at,
-    region: ctx.region,
-    verdict: verdictOf(result.status),
-  }));
-  const evaluation = evaluate(policy, before.evaluation, runs, ctx.clock.now() - freshnessMs(policy), newId);
-  const after = { evaluation: evaluation.state, latest };
-  const { checkpoint } = evaluation;
-  const reading = read(policy, after, checkpoint);
-  // A status that had gone stale in between begins anew.
-  const goesOn = reading.status === locked.status && (locked.status_until?.getTime() ?? 0) >= (reading.newest ?? 0);
-  const failing = Object.values(checkpoint.regions).filter((region) => region.vote === "failing");
-  const began =
-    reading.status === "up" || failing.length === 0
-      ? reading.newest
-      : Math.min(...failing.map((region) => region.since));
-  // The time of a run is the agent's word; one from the future would stand as the last check for good.
-  const last = Math.min(
-    ctx.clock.now(),
-    results.reduce((newest, result) => Math.max(newest, result.timestamp), 0),
-  );
-  const update: StateUpdate = {
-    targetId: target.id,
-    state: JSON.stringify(after),
-    status: reading.status,
-    until: iso(reading.until),
-    since: goesOn ? (locked.status_since?.toISOString() ?? null) : iso(began),
-    lastResultAt: iso(last),
-    lastError: reading.error,
-  };
-  const nothing =
-    evaluation.inserted.length + evaluation.updated.length + evaluation.retracted.length + evaluation.notices.length ===
-    0;
-  const outcome = {
-    orgId: target.org_id,
-    targetId: target.id,
-    name: target.name,
-    renotifyIntervalSecs: target.renotify_interval_secs,
-    notifyRecovery: target.notify_recovery,
-    errorSample: reading.error,
-    closedBy: "engine" as const,
-    evaluation,
-  };
-  return { update, outcome: nothing ? null : outcome };
-}
-
-const iso = (ms: number | null): string | null => (ms === null ? null : new Date(ms).toISOString());

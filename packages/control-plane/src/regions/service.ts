@@ -22,6 +22,11 @@ export async function listProbeRegions(ctx: Ctx, input: { limit: number; offset:
   };
 }
 
+/** Ids of the enabled regions, oldest first. For the program's own work. */
+export async function probeRegionIds(system: System): Promise<string[]> {
+  return (await queries.selectRegions(system.sql, true, 1000, 0)).map((region) => region.id);
+}
+
 const present = (row: queries.RegionRow): Region => ({
   id: row.id,
   name: row.name,

@@ -1,0 +1,43 @@
+import type { Sql, TransactionSql } from "postgres";
+import { arrayOf } from "../db/array.ts";
+
+type Db = Sql | TransactionSql;
+
+const unitSeparator = "\u001f";
+
+export interface LockedState {
+  target_id: string;
+  state: string;
+  status: string;
+  status_until: Date | null;
+  status_since: Date | null;
+}
+
+/** Locks the evidence of targets, in id order so that two callers cannot wait for each other. Everything that changes an incident holds this lock. */
+export async function lockStates(sql: Db, targetIds: readonly string[]): Promise<LockedState[]> {
+  return await sql<LockedState[]>`
+    select target_id, state, status, status_until, status_since from target_states
+    where target_id = any(${arrayOf(targetIds)}::uuid[]) order by target_id for update`;
+}
+
+export interface StateUpdate {
+  targetId: string;
+  state: string;
+  status: string;
+  until: string | null;
+  since: string | null;
+  lastResultAt: string | null;
+  lastError: string | null;
+}
+
+/** Writes many states in one statement. Times are ISO strings. `lastResultAt` null keeps the stored one. */
+export async function writeStates(sql: Db, updates: readonly StateUpdate[]): Promise<void> {
+  // The states are many and full of quotes: split by a character that JSON always escapes they need no escaping of ours.
+  await sql`
+    update target_states s set state = u.state, status = u.status, status_until = u.until, status_since = u.since,
+      last_result_at = greatest(s.last_result_at, u.last_result_at), last_error = u.last_error
+    from unnest(${arrayOf(updates.map((u) => u.targetId))}::uuid[], string_to_array(${updates.map((u) => u.state).join(unitSeparator)}, ${unitSeparator}), ${arrayOf(updates.map((u) => u.status))}::text[],
+      ${arrayOf(updates.map((u) => u.until))}::timestamptz[], ${arrayOf(updates.map((u) => u.since))}::timestamptz[], ${arrayOf(updates.map((u) => u.lastResultAt))}::timestamptz[],
+      ${updates.map((u) => u.lastError)}::text[]) as u (target_id, state, status, until, since, last_result_at, last_error)
+    where s.target_id = u.target_id`;
+}

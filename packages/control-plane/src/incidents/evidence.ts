@@ -1,0 +1,156 @@
+import type { Sql, TransactionSql } from "postgres";
+import { newId } from "@statusmesh/shared/ids";
+import { circuitOpen, type CheckStatus } from "@statusmesh/shared/result";
+import { inTransaction, type System } from "../context.ts";
+import { evaluate, type Evaluation } from "./evaluate.ts";
+import { lockStates, type LockedState, type StateUpdate, writeStates } from "./evidence-queries.ts";
+import { type EvaluatedTarget, recordEvaluations } from "./record.ts";
+import {
+  freshnessMs,
+  parseState,
+  policyOf,
+  type PolicyFields,
+  read,
+  type TargetState,
+  verdictOf,
+} from "./target-state.ts";
+import type { Policy } from "./votes.ts";
+
+/** The part of a target that decides about its incidents and their notices. */
+export interface EvidenceTarget extends PolicyFields {
+  id: string;
+  org_id: string;
+  name: string;
+  renotify_interval_secs: number;
+  notify_recovery: boolean;
+}
+
+/** The evidence of a target, locked until the transaction ends. */
+export interface LockedEvidence<T extends EvidenceTarget> {
+  readonly target: T;
+  readonly policy: Policy;
+  readonly state: TargetState;
+  /** The row as it is stored. */
+  readonly stored: LockedState;
+}
+
+/** New evidence of one target, and what follows from it. */
+export interface EvidenceChange {
+  readonly evaluation: Evaluation;
+  readonly latest: TargetState["latest"];
+  /** What closes incidents that this change closes. */
+  readonly closedBy: "engine" | "person" | "pause";
+  /** Unix ms of the newest run; null for a change that is no result. */
+  readonly lastResultAt: number | null;
+}
+
+/**
+ * The only path by which evidence changes, for results and for people's decisions: locks the evidence of the targets in id
+ * order, reads their policies, lets `decide` make the changes, writes the states, then incidents and notices. Joins the
+ * caller's transaction. `select` reads the policies of those targets that the caller may change; the others are left alone.
+ * Returns what `decide` returns.
+ */
+export async function changeEvidence<T extends EvidenceTarget, R>(
+  system: System,
+  targetIds: readonly string[],
+  select: (sql: Sql | TransactionSql, ids: readonly string[]) => Promise<T[]>,
+  decide: (
+    evidence: ReadonlyMap<string, LockedEvidence<T>>,
+    tx: System,
+  ) => Promise<{ changes: ReadonlyMap<string, EvidenceChange>; result: R }>,
+): Promise<R> {
+  return await inTransaction(system, async (tx) => {
+    const locked = new Map((await lockStates(tx.sql, targetIds)).map((stored) => [stored.target_id, stored]));
+    // A statement of its own, so that it sees the policy edits whose locks the first one waited for.
+    const targets = locked.size === 0 ? [] : await select(tx.sql, [...locked.keys()]);
+    const evidence = new Map(
+      targets.map((target) => {
+        const stored = locked.get(target.id)!;
+        return [target.id, { target, policy: policyOf(target), state: parseState(stored.state), stored }];
+      }),
+    );
+    const { changes, result } = await decide(evidence, tx);
+    await writeChanges(
+      tx,
+      [...changes].map(([id, change]) => [evidence.get(id)!, change] as const),
+    );
+    return result;
+  });
+}
+
+/** Keeps the evidence of targets, and with it their incidents, as they are until the transaction of `tx` ends. */
+export async function lockEvidence(tx: System, targetIds: readonly string[]): Promise<void> {
+  await lockStates(tx.sql, targetIds);
+}
+
+async function writeChanges(
+  tx: System,
+  changes: readonly (readonly [LockedEvidence<EvidenceTarget>, EvidenceChange])[],
+): Promise<void> {
+  if (changes.length === 0) return;
+  const updates: StateUpdate[] = [];
+  const evaluated: EvaluatedTarget[] = [];
+  for (const [{ target, policy, stored }, { evaluation, latest, closedBy, lastResultAt }] of changes) {
+    const after: TargetState = { evaluation: evaluation.state, latest };
+    const reading = read(policy, after, evaluation.checkpoint);
+    // A status that had gone stale in between begins anew.
+    const goesOn = reading.status === stored.status && (stored.status_until?.getTime() ?? 0) >= (reading.newest ?? 0);
+    const failing = Object.values(evaluation.checkpoint.regions).filter((region) => region.vote === "failing");
+    const began =
+      reading.status === "up" || failing.length === 0
+        ? reading.newest
+        : Math.min(...failing.map((region) => region.since));
+    updates.push({
+      targetId: target.id,
+      state: JSON.stringify(after),
+      status: reading.status,
+      until: iso(reading.until),
+      since: goesOn ? (stored.status_since?.toISOString() ?? null) : iso(began),
+      lastResultAt: iso(lastResultAt),
+      lastError: reading.error,
+    });
+    const { inserted, updated, retracted, notices } = evaluation;
+    if (inserted.length + updated.length + retracted.length + notices.length === 0) continue;
+    evaluated.push({
+      orgId: target.org_id,
+      targetId: target.id,
+      name: target.name,
+      renotifyIntervalSecs: target.renotify_interval_secs,
+      notifyRecovery: target.notify_recovery,
+      errorSample: reading.error,
+      closedBy,
+      evaluation,
+    });
+  }
+  await writeStates(tx.sql, updates);
+  if (evaluated.length > 0)
+    await recordEvaluations(tx.sql, evaluated, tx.config.server.public_url, new Date(tx.clock.now()));
+}
+
+/** One run as evidence. `slot` is Unix ms. */
+export interface RunEvidence {
+  readonly slot: number;
+  readonly status: CheckStatus;
+  readonly error: string | null;
+}
+
+/** Folds the runs of one region into the evidence, at `now` (Unix ms). `lastResultAt` is the caller's. */
+export function foldRuns(
+  { policy, state }: Pick<LockedEvidence<EvidenceTarget>, "policy" | "state">,
+  region: string,
+  runs: readonly RunEvidence[],
+  now: number,
+): Pick<EvidenceChange, "evaluation" | "latest"> {
+  const latest = { ...state.latest };
+  for (const { slot, status, error } of runs) {
+    const known = latest[region];
+    if (slot <= (known?.slot ?? 0)) continue;
+    // An open breaker only says that it is still as bad as it was; people want to read what opened it.
+    const asBefore = error === circuitOpen && known !== undefined && known.status !== "up";
+    latest[region] = asBefore ? { ...known, slot } : { slot, status, error: error?.slice(0, 200) ?? null };
+  }
+  const votes = runs.map(({ slot, status }) => ({ slot, region, verdict: verdictOf(status) }));
+  return { evaluation: evaluate(policy, state.evaluation, votes, now - freshnessMs(policy), newId), latest };
+}
+
+const iso = (ms: number | null): string | null => (ms === null ? null : new Date(ms).toISOString());
