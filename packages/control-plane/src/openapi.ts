@@ -11,7 +11,7 @@ import { surfaceOperations } from "./openapi/surfaces.ts";
 import { about, describeBody, describeOperation, describePathParameter, describeReply, tags } from "./openapi/words.ts";
 import { version } from "./version.ts";
 
-/** An example that the viewer does not put into its form: a filter that nobody asked for would be sent by the first try. */
+/** An example that the viewer does not prefill: it would send an unwanted filter with the first try. */
 const unfilled = (value: unknown): Json => ({ typical: { summary: "Typical", value, "x-example-show-value": false } });
 
 const sharedParameters: Json = {
@@ -162,7 +162,7 @@ const operationId = (route: Route): string =>
     .replaceAll(/[{}]/g, "")
     .replaceAll(/[^a-z0-9]+/gi, "_")}`;
 
-/** The OpenAPI 3.1 document of all declared routes and of what is answered beside them. */
+/** The OpenAPI 3.1 document of all declared routes and of the other surfaces. */
 export function openApiDocument(routes: readonly Route[], publicUrl: string, cookieName: string): Json {
   const schemas = openSchemas(routes.flatMap((route) => Object.values(route.replies)).filter((it) => it !== null));
   schemas.publish(ErrorEnvelope, "out");
@@ -221,7 +221,7 @@ export function openApiDocument(routes: readonly Route[], publicUrl: string, coo
   };
 }
 
-/** The interactive viewer at /docs. `viewer` and `icon` are addresses of our own assets; nothing comes from elsewhere. */
+/** The interactive viewer at /docs. `viewer` and `icon` are our own assets; there are no third-party requests. */
 export function docsPage(viewer: string, icon: string): string {
   return `<!doctype html>
 <html lang="en">

@@ -10,7 +10,7 @@ const quota = (name: string, limit: number): ErrorExample => ({
   details: { quota: name, current: limit, limit, plan: "free" },
 });
 
-/** What an error carries beside its code, for codes where readers want to see it. Without an entry the example says what the registry says. */
+/** Field and details of example errors. A code without an entry uses the text of the registry. */
 export const errorExamples: Partial<Record<ErrorCode, ErrorExample>> = {
   INVALID_BODY: { message: "name is required.", field: "/name" },
   INVALID_QUERY: { message: "limit must be integer.", field: "/query/limit" },

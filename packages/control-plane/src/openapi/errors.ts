@@ -2,7 +2,7 @@ import { errorCodes, type ErrorCode } from "@statusmesh/shared/errors";
 import { errorExamples } from "./error-examples.ts";
 import type { Json } from "./json.ts";
 
-/** The responses of these codes by status, and the components that they refer to. */
+/** Responses of these codes by status, with references to components. */
 export function errorResponses(codes: Iterable<ErrorCode>, used: Set<ErrorCode>): Json {
   const byStatus = new Map<number, ErrorCode[]>();
   for (const code of codes) {
@@ -11,7 +11,7 @@ export function errorResponses(codes: Iterable<ErrorCode>, used: Set<ErrorCode>)
     byStatus.set(status, [...(byStatus.get(status) ?? []), code]);
   }
   const sorted = [...byStatus].sort(([a], [b]) => a - b);
-  // A status with one code reads the same wherever it stands.
+  // A status with a single code shares one response component.
   return Object.fromEntries(
     sorted.map(([status, [only, ...more]]) => [
       status,
@@ -20,7 +20,7 @@ export function errorResponses(codes: Iterable<ErrorCode>, used: Set<ErrorCode>)
   );
 }
 
-/** Components of the codes that are in use: an example for each, and a response for those that stand alone under a status somewhere in `paths`. */
+/** Components of the codes in use: an example each, and a response for codes that are alone under a status in `paths`. */
 export function errorComponents(used: ReadonlySet<ErrorCode>, paths: Json): { examples: Json; responses: Json } {
   const codes = [...used].sort();
   const text = JSON.stringify(paths);
@@ -52,7 +52,7 @@ function response(status: number, codes: ErrorCode[]): Json {
   };
 }
 
-/** The body of an error with this code, as a caller would see it. */
+/** Example body of an error with this code. */
 function envelopeOf(code: ErrorCode): Json {
   const { message = sentence(errorCodes[code].when), field = null, details = null } = errorExamples[code] ?? {};
   return { error: { code, message, field, details, trace_id: "4bf92f3577b34da6a3ce929d0e0e4736" } };

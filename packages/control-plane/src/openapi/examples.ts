@@ -1,11 +1,11 @@
 import type { Json } from "./json.ts";
 
-/** The id in every example, so that they read as one story. */
+/** The id in every example. */
 export const exampleId = "01931f2e-7c1a-7d30-9b5e-2f6a4c8d1e90";
 
 /**
- * An example of a published schema: its own `examples` where it has some, else put together from its parts. `name` is
- * what the property is called. Nodes whose parts do not say enough carry an example in the domain's schema.ts.
+ * An example of a published schema: its `examples` when present, else assembled from its parts. `name` is the property.
+ * Nodes without useful parts carry an example in the domain's schema.ts.
  */
 export function exampleOf(node: Json, schemas: Json, name = "text"): unknown {
   if (typeof node["$ref"] === "string")
@@ -16,7 +16,7 @@ export function exampleOf(node: Json, schemas: Json, name = "text"): unknown {
   if (fallback !== undefined && fallback !== null) return fallback;
   if (Array.isArray(node["enum"])) return node["enum"][0];
   const branches = (node["oneOf"] ?? node["anyOf"]) as Json[] | undefined;
-  // What may be null and is so unless told otherwise stays null: the other branch may not go with the rest.
+  // A nullable property with the default null stays null: the other branch may not fit the rest.
   if (branches !== undefined)
     return fallback === null
       ? null
@@ -52,7 +52,7 @@ function exampleObject(node: Json, schemas: Json): Json {
   return Object.fromEntries(shown.map(([name, child]) => [name, exampleOf(child, schemas, name)]));
 }
 
-/** False for what takes anything, because the server ignores it. */
+/** False for a schema that accepts anything because the server ignores it. */
 const says = (node: Json): boolean => Object.keys(node).some((key) => key !== "description");
 
 function exampleText(node: Json, name: string): string {

@@ -2,26 +2,26 @@ import type { TSchema } from "typebox";
 import type { Json } from "./json.ts";
 
 /*
- * From the schemas that requests and replies are held against to those that readers see: JSON Schema 2020-12 as
- * OpenAPI 3.1 has it, without the keywords of our own validator, and each titled schema once, as a component.
+ * Converts validation schemas to published ones: JSON Schema 2020-12 as in OpenAPI 3.1, without the keywords of our own
+ * validator, each titled schema once, as a component.
  */
 
-/** Which way a value goes: what a client may leave out because it has a default is always there in a reply. */
+/** Direction of a value: a property with a default may be omitted in a request and is always present in a reply. */
 export type Direction = "in" | "out";
 
 export interface Schemas {
-  /** The schema as a reader sees it; its titled parts become components. */
+  /** The published schema; its titled parts become components. */
   publish(schema: TSchema, direction: Direction): Json;
-  /** By name; complete when everything has been published. */
+  /** By name; complete after the last publish call. */
   readonly components: Json;
 }
 
-/** Keywords that only our validator understands. */
+/** Keywords of our own validator. */
 const own = new Set(["errorCode", "sizeCodes", "cap", "discriminator"]);
 /** Keywords whose value is data, not a schema. */
 const data = new Set(["default", "const", "enum", "examples", "required"]);
 
-/** `replied` are the schemas of all replies: a shape that goes both ways and differs is called `…Input` on its way in. */
+/** `replied` are the schemas of all replies: a shape that differs between request and reply gets a `…Input` twin. */
 export function openSchemas(replied: readonly TSchema[]): Schemas {
   const components: Json = {};
   const outgoing = new Set(replied.flatMap((schema) => [...titlesOf(schema)]));
@@ -64,7 +64,7 @@ export function openSchemas(replied: readonly TSchema[]): Schemas {
   return { publish: (schema, direction) => publish(schema, direction) as Json, components };
 }
 
-/** The validator fills in defaults before it looks for what is missing, so a client need not send them. */
+/** The validator applies defaults before it checks required properties, so clients may omit them. */
 function leaveOutDefaults(out: Json, node: Json): void {
   const properties = (node["properties"] ?? {}) as Record<string, Json>;
   const required = ((out["required"] ?? []) as string[]).filter((name) => properties[name]?.["default"] === undefined);
@@ -72,13 +72,13 @@ function leaveOutDefaults(out: Json, node: Json): void {
   else delete out["required"];
 }
 
-/** JSON Schema 2020-12, section 10.3.1: the places of a tuple are `prefixItems`. */
+/** JSON Schema 2020-12, section 10.3.1: tuples use `prefixItems`. */
 function asTuple(out: Json, places: unknown[]): void {
   delete out["additionalItems"];
   Object.assign(out, { prefixItems: places, items: false, minItems: places.length, maxItems: places.length });
 }
 
-/** A pattern that takes every name says no more than `additionalProperties`. */
+/** A pattern that matches every name is equivalent to `additionalProperties`. */
 function asRecord(out: Json): void {
   const [pattern, ...others] = Object.entries((out["patternProperties"] ?? {}) as Json);
   if (pattern === undefined || others.length > 0 || !["^.*$", "^(.*)$"].includes(pattern[0])) return;
@@ -86,7 +86,7 @@ function asRecord(out: Json): void {
   out["additionalProperties"] = pattern[1];
 }
 
-/** OpenAPI 3.1.1, section 4.8.25: a discriminator chooses between named schemas. Exactly one of them fits, because the tag is a constant in each. */
+/** OpenAPI 3.1.1, section 4.8.25: a discriminator selects between named schemas; the tag is a constant in each. */
 function asTagged(out: Json, node: Json, tag: string): void {
   const branches = out["anyOf"] as Json[];
   const tags = (node["anyOf"] as { properties?: Record<string, { const?: unknown }> }[]).map((branch) =>

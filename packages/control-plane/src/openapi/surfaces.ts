@@ -2,7 +2,7 @@ import type { Json } from "./json.ts";
 import { errorResponses } from "./errors.ts";
 import type { ErrorCode } from "@statusmesh/shared/errors";
 
-/* What is answered beside the declared routes: whether the service lives, this document, and the pages for visitors. */
+/* Operations besides the declared routes: health, this document, public pages. */
 
 interface Surface {
   path: string;
@@ -15,7 +15,7 @@ interface Surface {
   schema: Json;
   example: unknown;
   cache: string;
-  /** What the answer of status 200 is. */
+  /** The reply with status 200. */
   reply: string;
   errors: readonly ErrorCode[];
 }
@@ -88,7 +88,7 @@ const surfaces: Surface[] = [
 
 const always = { "X-Request-Id": { $ref: "#/components/headers/RequestId" } };
 
-/** Their operations by path. `used` is told of the error codes. */
+/** Operations by path. `used` is called with their error codes. */
 export function surfaceOperations(used: Set<ErrorCode>): Record<string, Json> {
   return Object.fromEntries(
     surfaces.map((it) => [

@@ -13,7 +13,7 @@ const shared = {
 } as const;
 const unavailable = ["STATUS_PAGE_NOT_FOUND", "STATUS_DATA_UNAVAILABLE"] as const;
 
-/** What anybody may read about the published page. */
+/** Public JSON routes of the published page. */
 export const publicRoutes: Route[] = [
   route({
     ...shared,

@@ -3,23 +3,22 @@ import { AppError } from "@statusmesh/shared/errors";
 import type { Clock } from "../context.ts";
 
 export interface LastGoodOptions {
-  /** How long a value is served without asking again. */
+  /** Time to live of a value, ms. */
   freshMs: number;
-  /** How long the last good value is kept after it was last needed; 0 keeps none. */
+  /** How long an unused last good value is kept, ms; 0 keeps none. */
   lastGoodMs: number;
-  /** How long a computation may take before the last good value is served instead. */
+  /** Deadline of a computation, ms; after it the last good value is served. */
   patienceMs: number;
-  /** Most values at once; the least used goes. */
+  /** Maximum number of values; the least recently used is evicted. */
   max: number;
   clock: Clock;
-  /** Told when the last good value stood in for a computation that failed or was late. */
+  /** Called when the last good value replaces a failed or late computation. */
   onFallback(error: unknown): void;
 }
 
 /**
- * Values that are costly to compute and asked for by crowds. Any number of callers wait for one computation per key; when
- * it fails, they get the last good value, and STATUS_DATA_UNAVAILABLE when there never was one (a failure is not kept, so
- * the next caller tries again).
+ * Cache with single-flight: concurrent callers of a key share one computation. When it fails they get the last good value,
+ * or STATUS_DATA_UNAVAILABLE when there is none. Failures are not cached.
  */
 export class LastGoodCache<T extends object> {
   readonly #options: LastGoodOptions;
@@ -35,7 +34,7 @@ export class LastGoodCache<T extends object> {
       ttl: options.freshMs,
       fetchMethod: (key, _stale, { context }) => this.#compute(key, context),
     });
-    // A time to live of 0 would mean for ever; then nothing is put in.
+    // lru-cache reads a time to live of 0 as unlimited.
     this.#lastGood = new LRUCache({ ...common, ttl: options.lastGoodMs, updateAgeOnGet: true });
   }
 
@@ -63,13 +62,13 @@ export class LastGoodCache<T extends object> {
   }
 }
 
-/** The promise, or an error once the time is over. The work itself goes on. */
+/** The promise, or an error after the deadline. The work itself continues. */
 async function within<T>(ms: number, promise: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {
     timer = setTimeout(() => reject(new Error(`no answer within ${ms} ms`)), ms);
   });
-  // When the deadline wins, nobody is left to hear of a later failure.
+  // After the deadline a later rejection has no handler.
   promise.catch(() => {});
   try {
     return await Promise.race([promise, late]);

@@ -10,22 +10,22 @@ import { banner, componentState, dayCells, incidentState } from "./states.ts";
 const dayMs = 86_400_000;
 export const historyDays = 90;
 const recentDays = 30;
-/** A monitor that flaps for a month must not make the page heavy; open incidents come first and are never cut off in practice. */
+/** Limits the page of a flapping monitor. Open incidents come first. */
 const maxIncidents = 500;
 
-/** Everything that one page shows, computed at once. */
+/** Everything that one page shows. */
 export interface ServedStatus {
   orgId: string;
   pageId: string;
   branding: Branding;
-  /** When the newest result of any component came; null before the first. */
+  /** Time of the newest result of any component; null before the first. */
   checkedAt: Date | null;
-  /** Runs per component and UTC day, for uptimes over fewer days than the page shows. */
+  /** Runs per component and UTC day, for uptime over fewer days than the page shows. */
   runs: Map<string, Map<string, Counts>>;
   status: PublicStatus;
 }
 
-/** Reads and computes the page that was asked for: four queries. Null when none is published there. */
+/** Computes the requested page with four queries. Null when no page is published there. */
 export async function computeStatus(system: Visit): Promise<ServedStatus | null> {
   const page = await servedPage(system);
   if (page === null) return null;
@@ -91,7 +91,7 @@ export async function computeStatus(system: Visit): Promise<ServedStatus | null>
   };
 }
 
-/** Components with the same group together, groups in the order of their first component, those without a group last. */
+/** Groups components: groups in the order of their first component, ungrouped components last. */
 function grouped(components: readonly { group: string | null; component: PublicComponent }[]): PublicStatus["groups"] {
   const groups = new Map<string | null, PublicComponent[]>();
   for (const { group, component } of components) groups.set(group, [...(groups.get(group) ?? []), component]);
@@ -103,13 +103,13 @@ function grouped(components: readonly { group: string | null; component: PublicC
   }));
 }
 
-/** Four decimals, rounded down: 100 means that nothing was missed. */
+/** Four decimals, rounded down: 100 means no failure. */
 export const shownPct = (pct: number | null): number | null =>
   pct === null ? null : Math.floor(pct * 10_000 + 1e-6) / 10_000;
 
 const stateWords = { degraded: "degraded", partial_outage: "partial outage", major_outage: "major outage" } as const;
 
-/** An incident as visitors see it. */
+/** The public view of an incident. */
 export function presentIncident(row: queries.PublicIncidentRow): PublicIncident {
   const peak = incidentState(row.severity, row.peak_impact);
   return {

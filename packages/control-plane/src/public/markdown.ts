@@ -1,9 +1,9 @@
 import { escapeHtml, Markup } from "../html/markup.ts";
 
 /**
- * The little Markdown that an "about" of 500 characters needs: paragraphs, `-` lists, **strong**, *emphasis*, `code` and
- * [links](https://…) to http, https and mailto. Everything is escaped first and only our own tags are added after, so no
- * HTML of the writer survives; what is not understood stays as it was typed.
+ * The Markdown subset of an "about" text (500 characters): paragraphs, `-` lists, **strong**, *emphasis*, `code` and
+ * [links](https://…) to http, https and mailto. The text is escaped first and only our own tags are added, so no HTML of
+ * the author survives; unknown syntax stays as typed.
  */
 export function aboutHtml(text: string): Markup {
   const blocks = text
@@ -21,7 +21,7 @@ function blockHtml(block: string): string {
   return `<p>${lines.map(inline).join("<br>")}</p>`;
 }
 
-/** Code spans and links are taken out before emphasis is looked for, so that an underscore or star inside them stays. */
+/** Code spans and links are extracted before emphasis, so that underscores and stars inside them stay. */
 const atoms = /`([^`\n]+)`|\[([^\]\n]+)\]\(((?:https?:\/\/|mailto:)[^\s()<>]+)\)/g;
 
 function inline(line: string): string {

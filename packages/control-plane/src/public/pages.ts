@@ -8,14 +8,14 @@ import { worst } from "./states.ts";
 import { affected, calmSentence, dayStrip, stateMark, stateWord, tone } from "./words.ts";
 
 const cacheControl = "public, max-age=10, stale-while-revalidate=30";
-/** With few components a visitor should not have to open anything. */
+/** Up to this many components all groups are open. */
 const fewComponents = 12;
 const fullIncidents = 5;
 const shownIncidents = 30;
-/** What the views call by name. */
+/** Helpers of the public views. */
 const words = { tone, stateMark, stateWord, dayStrip };
 
-/** The pages that anybody may see. */
+/** Public pages. */
 export const publicPages: Page[] = [
   page({
     path: "/status",
@@ -38,7 +38,7 @@ export const publicPages: Page[] = [
   }),
 ];
 
-/** Renders what `view` says, or a page of one sentence where there is nothing to show. */
+/** Renders `view`, or a page of one sentence when there is nothing to show. */
 async function show(
   system: Visit,
   view: (served: ServedStatus) => Promise<{ view: string; fragment?: string; data: object }>,
@@ -63,7 +63,7 @@ async function show(
   }
 }
 
-/** Heading and sentence of a page that shows nothing else. */
+/** Heading and sentence of an error page. */
 function notice(error: AppError): { heading: string; sentence: string } {
   if (error.code === "INCIDENT_NOT_FOUND")
     return {
@@ -81,7 +81,7 @@ function notice(error: AppError): { heading: string; sentence: string } {
 
 const blankFrame = { pageName: "Status", about: null, branding: null };
 
-/** What stands around the content of every page: an allow-list of the branding. */
+/** Layout data of every page: an allow-list of the branding. */
 const frameOf = ({ status, branding }: ServedStatus) => ({
   pageName: status.page.name,
   about: status.page.about === null ? null : aboutHtml(status.page.about),
@@ -105,7 +105,7 @@ function statusData({ status, checkedAt }: ServedStatus) {
       open: at === 0 || components.length <= fewComponents || !["operational", "no_data"].includes(state),
     };
   });
-  // What somebody has written about comes first and in full; of many others a line each is enough.
+  // Incidents with updates come first and in full; the others get one line each.
   const told = status.active_incidents.filter(
     (incident) =>
       incident.updates.length > 0 || incident.description !== null || status.active_incidents.length <= fullIncidents,

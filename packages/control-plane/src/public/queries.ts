@@ -3,7 +3,7 @@ import type { Impact, Severity } from "../incidents/schema.ts";
 
 type Db = Sql | TransactionSql;
 
-/** What the day cells need of an incident. */
+/** Incident fields for the day cells. */
 export interface IncidentSpanRow {
   target_id: string;
   started_at: Date;
@@ -12,7 +12,7 @@ export interface IncidentSpanRow {
   peak_impact: Impact;
 }
 
-/** Incidents of the components of a page that touch the time since `since`. Those that proved to be none are left out. */
+/** Incidents of the components of a page that overlap the time since `since`, without retracted ones. */
 export async function selectIncidentSpans(
   sql: Db,
   orgId: string,
@@ -48,7 +48,7 @@ const columns = (sql: Db) => sql`
   coalesce((select jsonb_agg(jsonb_build_object('phase', u.phase, 'message', u.message, 'created_at', u.created_at) order by u.created_at desc, u.id desc)
     from incident_updates u where u.incident_id = i.id), '[]') as updates`;
 
-/** Open incidents of the components of a page, and at most `limit` of those that ended since `since`: open ones first, newest first. */
+/** Open incidents of a page's components and up to `limit` that ended since `since`: open first, newest first. */
 export async function selectPublicIncidents(
   sql: Db,
   orgId: string,
@@ -63,7 +63,7 @@ export async function selectPublicIncidents(
     order by i.ended_at is not null, i.started_at desc, i.id desc limit ${limit}`;
 }
 
-/** One incident of a component of the page, however long ago. */
+/** One incident of a component of the page, of any age. */
 export async function selectPublicIncident(
   sql: Db,
   orgId: string,

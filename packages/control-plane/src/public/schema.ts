@@ -4,8 +4,7 @@ import { Id, nullable, PageOf, Timestamp } from "../http/wire.ts";
 import { componentStates } from "./states.ts";
 
 /*
- * What anybody may see. Every type here lists its fields one by one: what a monitor checks, and with which credentials,
- * has no field to slip through.
+ * Public shapes. Every type lists its fields: addresses and credentials of a check have no field to leak through.
  */
 
 const ComponentStateSchema = Type.Enum([...componentStates], {
@@ -81,7 +80,7 @@ export type PublicIncident = Static<typeof PublicIncident>;
 
 export const PublicIncidentPage = PageOf(PublicIncident);
 
-/** Planned work, as visitors see it. */
+/** The public view of a maintenance window. */
 const PublicMaintenance = Type.Object(
   {
     id: Id,

@@ -8,7 +8,7 @@ import { computeStatus, presentIncident, type ServedStatus, shownPct } from "./c
 import * as queries from "./queries.ts";
 import type { ComponentHistory, PublicComponent, PublicIncident, PublicStatus } from "./schema.ts";
 
-/** One per database pool, so that every request of a process meets the same. */
+/** One cache per database pool. */
 const caches = new WeakMap<object, LastGoodCache<{ served: ServedStatus | null }>>();
 
 function cacheOf(system: System): LastGoodCache<{ served: ServedStatus | null }> {
@@ -32,8 +32,8 @@ function cacheOf(system: System): LastGoodCache<{ served: ServedStatus | null }>
 }
 
 /**
- * The published page with all that it shows, at most 10 s old, or its last good copy while it cannot be computed.
- * Throws STATUS_PAGE_NOT_FOUND when none is published, STATUS_DATA_UNAVAILABLE when there is no copy to fall back to.
+ * The published page, at most 10 s old, or its last good copy while it cannot be computed. Throws STATUS_PAGE_NOT_FOUND
+ * when none is published, STATUS_DATA_UNAVAILABLE when there is no copy.
  */
 export async function servedStatus(system: Visit): Promise<ServedStatus> {
   const { served } = await cacheOf(system).get(system.pageSlug ?? "/status", async () => ({
@@ -43,7 +43,7 @@ export async function servedStatus(system: Visit): Promise<ServedStatus> {
   return served;
 }
 
-/** What /status shows, as JSON. */
+/** The data of /status. */
 export async function publicStatus(system: Visit): Promise<PublicStatus> {
   return (await servedStatus(system)).status;
 }
@@ -75,7 +75,7 @@ export async function listPublicIncidents(
   return { items: all.slice(offset, offset + limit), total: all.length, limit, offset };
 }
 
-/** One incident of a component of the page, however old. INCIDENT_NOT_FOUND for every other id. */
+/** One incident of a component of the page, of any age. INCIDENT_NOT_FOUND for every other id. */
 export async function publicIncident(system: Visit, id: string): Promise<PublicIncident> {
   const { status, orgId, pageId } = await servedStatus(system);
   const known = [...status.active_incidents, ...status.recent_incidents].find((incident) => incident.id === id);

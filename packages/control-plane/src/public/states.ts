@@ -1,7 +1,7 @@
 import type { Impact, Severity } from "../incidents/schema.ts";
 import type { MonitorStatus } from "../targets/schema.ts";
 
-/** How a component reads to a visitor. */
+/** Public state of a component. */
 export const componentStates = [
   "operational",
   "degraded",
@@ -12,7 +12,7 @@ export const componentStates = [
 ] as const;
 export type ComponentState = (typeof componentStates)[number];
 
-/** Worst last. An outage outranks planned work elsewhere on the page; on one component maintenance has already replaced the outage. */
+/** Worst last. On one component maintenance replaces an outage; across components an outage outranks maintenance. */
 const ranking: readonly ComponentState[] = [
   "no_data",
   "operational",
@@ -23,7 +23,7 @@ const ranking: readonly ComponentState[] = [
 ];
 const rank = (state: ComponentState): number => ranking.indexOf(state);
 
-/** The worst of the states; `no_data` of none. */
+/** The worst of the states; `no_data` for an empty list. */
 export function worst(states: Iterable<ComponentState>): ComponentState {
   let found: ComponentState = "no_data";
   for (const state of states) if (rank(state) > rank(found)) found = state;
@@ -39,20 +39,20 @@ const labels: Record<ComponentState, string> = {
   no_data: "No Monitoring Data",
 };
 
-/** The banner over the components: the worst state, and what the page says for it. A component without data hides no other. */
+/** The banner: the worst state and its label. A component without data hides no other. */
 export function banner(states: Iterable<ComponentState>): { state: ComponentState; label: string } {
   const state = worst(states);
   return { state, label: labels[state] };
 }
 
-/** What an incident makes of its component. `impact` is how much of the mesh sees it: now, or at its worst. */
+/** The component state during an incident. `impact` is the share of regions that see it: now, or at its peak. */
 export function incidentState(severity: Severity, impact: Impact): "degraded" | "partial_outage" | "major_outage" {
   if (severity === "minor") return "degraded";
   if (severity === "critical") return "major_outage";
   return impact === "major_outage" ? "major_outage" : "partial_outage";
 }
 
-/** A component's state now: maintenance before everything, then its open incident, then whether there is live data at all. */
+/** Current state of a component: maintenance first, then its open incident, then whether there is live data. */
 export function componentState(now: {
   inMaintenance: boolean;
   incident: { severity: Severity; impact: Impact } | null;
@@ -63,7 +63,7 @@ export function componentState(now: {
   return now.status === "unknown" ? "no_data" : "operational";
 }
 
-/** A span of time, Unix ms; `end` null while it lasts. */
+/** A time range, Unix ms; `end` is null while it lasts. */
 export interface Span {
   start: number;
   end: number | null;
@@ -71,7 +71,7 @@ export interface Span {
 
 export interface IncidentSpan extends Span {
   severity: Severity;
-  /** How much of the mesh saw it at its worst. */
+  /** Share of regions that saw it at its peak. */
   impact: Impact;
 }
 
@@ -87,8 +87,8 @@ export interface DayCell {
 const dayMs = 86_400_000;
 
 /**
- * The cells of the last `days` UTC days up to that of `now`, oldest first. A day reads as the worst that its incidents
- * reached; a maintenance window on it replaces that, and a day that is not in `checkedDays` is without data.
+ * The cells of the last `days` UTC days up to that of `now`, oldest first. A day has the worst state of its incidents; a
+ * maintenance window replaces it; a day that is not in `checkedDays` has no data.
  */
 export function dayCells(
   now: number,
@@ -121,7 +121,7 @@ function dayState(
   return worst(["operational", ...incidents.map((incident) => incidentState(incident.severity, incident.impact))]);
 }
 
-/** An incident that began and ended in the same moment still touches its day. */
+/** An incident without duration still counts for its day. */
 const touches = (span: Span, day: Span & { end: number }): boolean =>
   span.start < day.end && (span.end === null || span.end > day.start || span.start >= day.start);
 

@@ -4,7 +4,7 @@ import { state } from "../html/views.ts";
 import type { PublicComponent, PublicIncident, PublicStatus } from "./schema.ts";
 import type { ComponentState, DayCell } from "./states.ts";
 
-/** How each state looks (its icon and colour), which cell it fills, and what it is called. */
+/** Icon, colour, cell and label of each state. */
 const looks: Record<ComponentState, { tone: string; cell: string; word: string }> = {
   operational: { tone: "up", cell: "up", word: "Operational" },
   degraded: { tone: "degraded", cell: "degraded", word: "Degraded" },
@@ -25,7 +25,7 @@ function dayTitle(cell: DayCell): string {
   return `${day(new Date(cell.date))}: ${looks[cell.state].word}${cell.downtime_secs === 0 ? "" : `, down ${duration(cell.downtime_secs)}`}`;
 }
 
-/** The days of a component as a row of cells, oldest first, each with its title. A path is the shortest way to write a cell: the page has ninety per component. */
+/** The days of a component as a row of cells, oldest first, each with its title. Paths keep 90 cells per component small. */
 export function dayStrip(component: PublicComponent): Markup {
   const cells = component.history.map(
     (cell, at) =>
@@ -42,7 +42,7 @@ export function dayStrip(component: PublicComponent): Markup {
   </svg>`;
 }
 
-/** What the strip says for those who do not see it. */
+/** Text alternative of the strip. */
 function stripWords(component: PublicComponent): string {
   const counted = (["major_outage", "partial_outage", "degraded", "maintenance", "no_data"] as const).flatMap((of) => {
     const days = component.history.filter((cell) => cell.state === of).length;
@@ -51,7 +51,7 @@ function stripWords(component: PublicComponent): string {
   return `Last ${component.history.length} days: ${counted.length === 0 ? "operational" : counted.join(", ")}`;
 }
 
-/** Whom the open incidents touch, to be followed by "since" and the time: `Checkout API and Search are affected, the first`. Null without an open incident. */
+/** The affected components, followed by "since" and the time in the view. Null without an open incident. */
 export function affected(incidents: readonly PublicIncident[]): { sentence: string; since: string } | null {
   if (incidents.length === 0) return null;
   const names = [...new Set(incidents.map((incident) => incident.component.name))];
@@ -62,7 +62,7 @@ export function affected(incidents: readonly PublicIncident[]): { sentence: stri
   };
 }
 
-/** The line under the banner while nothing is wrong: what was looked at. */
+/** The line under the banner while every component is operational. */
 export function calmSentence(status: PublicStatus, components: readonly PublicComponent[]): string {
   if (status.overall.state === "no_data") return "No monitor has reported lately.";
   const silent = components.filter((component) => component.status === "no_data").length;
