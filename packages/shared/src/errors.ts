@@ -44,7 +44,7 @@ export const errorCodes = {
   REGION_NOT_FOUND: { status: 404, when: "no such region" },
   AGENT_NOT_FOUND: { status: 404, when: "no such agent" },
   // Targets and checks
-  EMPTY_NAME: { status: 400, when: "a name is empty or only white space" },
+  EMPTY_NAME: { status: 400, when: "a name has no visible character" },
   INVALID_TAG: { status: 400, when: "a tag is empty, too long, or there are too many" },
   INVALID_URL_SCHEME: { status: 400, when: "the URL scheme is neither http nor https" },
   INVALID_URL_FORMAT: { status: 400, when: "the URL is malformed, has no host, or carries credentials" },
@@ -90,7 +90,10 @@ export const errorCodes = {
   BAD_TIME_RANGE: { status: 400, when: "to is not after from" },
   // Channels
   CHANNEL_NAME_TAKEN: { status: 422, when: "another channel of the organisation has this name" },
-  CHANNEL_NAME_INVALID: { status: 400, when: "the channel name is empty or longer than 100 characters" },
+  CHANNEL_NAME_INVALID: {
+    status: 400,
+    when: "the channel name has no visible character, a control character, or over 100 characters",
+  },
   INVALID_CHANNEL_CONFIG: { status: 400, when: "the channel configuration is not valid for its kind" },
   CHANNEL_QUOTA_EXCEEDED: {
     status: 422,

@@ -2,6 +2,7 @@ import type { Static, TSchema } from "typebox";
 import { Compile, type Validator } from "typebox/compile";
 import { Default } from "typebox/value";
 import { AppError, type ErrorCode, isErrorCode } from "./errors.ts";
+import { cleanTexts } from "./text.ts";
 
 /** A schema node as JSON Schema has it, with our own keywords: `errorCode`, `sizeCodes` (of an array with too few items, and with too many), `discriminator` (a union's tag) and `cap` (a silent maximum of a query parameter). */
 export interface SchemaNode {
@@ -45,12 +46,12 @@ function validatorOf(schema: object): Validator {
 }
 
 /**
- * Checks `value` against `schema`, fills in the defaults of omitted fields (in place) and returns it typed.
+ * Checks `value` against `schema`, fills in the defaults of omitted fields and cleans its texts (in place), and returns it typed.
  * Throws an AppError whose field is a JSON pointer and whose code is the nearest `errorCode` of the schema.
  */
 export function validate<S extends TSchema>(schema: S, value: unknown, base = ""): Static<S> {
   const filled = hasDefaults(schema) ? Default(schema, value) : value;
-  if (validatorOf(schema).Check(filled)) return filled as Static<S>;
+  if (validatorOf(schema).Check(filled)) return cleanTexts(schema, filled as Static<S>, base);
   const problem = explain(schema as SchemaNode, filled, base, "INVALID_BODY") ?? {
     pointer: base,
     message: "The value does not fit.",

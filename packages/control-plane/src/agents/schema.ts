@@ -1,10 +1,9 @@
 import Type, { type Static } from "typebox";
+import { Line } from "@statusmesh/shared/text";
 import { Id, nullable, PageOf, Timestamp } from "../http/wire.ts";
 
-const Name = Type.String({
-  minLength: 1,
+const Name = Line({
   maxLength: 100,
-  pattern: "\\S",
   description: "As people read it",
   examples: ["fra-1"],
 });

@@ -186,7 +186,7 @@ export async function createAgent(system: System, input: AgentCreate): Promise<A
   const row = await queries.insertAgent(system.sql, {
     id: newId(),
     regionId: input.region,
-    name: input.name.trim(),
+    name: input.name,
     hash: hashToken(token),
     builtIn: false,
     now: new Date(system.clock.now()),
@@ -205,7 +205,7 @@ export async function getAgent(system: System, id: string): Promise<Agent> {
 
 /** Renames an agent. For operators. */
 export async function renameAgent(system: System, id: string, name: string): Promise<Agent> {
-  const row = isId(id) ? await queries.renameAgent(system.sql, id, name.trim()) : null;
+  const row = isId(id) ? await queries.renameAgent(system.sql, id, name) : null;
   if (row === null) throw notFound();
   return present(row, system.clock.now());
 }

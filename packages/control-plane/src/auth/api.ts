@@ -146,7 +146,7 @@ export const authRoutes: Route[] = [
     summary: "Make an API token, which is shown this once",
     body: ApiTokenCreate,
     replies: { 201: NewApiToken },
-    errors: ["API_TOKENS_LIMIT", "INVALID_EXPIRY", "EMPTY_NAME", "FORBIDDEN"],
+    errors: ["API_TOKENS_LIMIT", "INVALID_EXPIRY", "FORBIDDEN"],
     handle: async ({ ctx, body }) => {
       const made = await createToken(ctx, body);
       return created(`/api/v1/api-tokens/${made.id}`, made);

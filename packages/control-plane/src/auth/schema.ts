@@ -1,11 +1,12 @@
 import Type, { type Static } from "typebox";
+import { Line } from "@statusmesh/shared/text";
 import { type Scope, scopes } from "../context.ts";
 import { Id, nullable, PageOf, Timestamp } from "../http/wire.ts";
 
 /** An address as people write it; services compare it in lower case. RFC 5321 section 4.5.3.1 ends it at 254. */
 export const Email = Type.String({
   maxLength: 254,
-  pattern: '^[^\\s@<>,;"]+@[^\\s@<>,;"]+$',
+  pattern: '^[^\\s\\x00-\\x1f\\x7f@<>,;"]+@[^\\s\\x00-\\x1f\\x7f@<>,;"]+$',
   description: "An email address",
   examples: ["olga@example.org"],
 });
@@ -86,8 +87,9 @@ const scopeList = Type.Array(Type.Enum([...scopes]), {
 });
 
 const tokenFields = {
-  name: Type.String({
+  name: Line({
     maxLength: 100,
+    emptyCode: "EMPTY_NAME",
     description: "What it is for, 1 to 100 characters",
     examples: ["Deployment pipeline"],
   }),

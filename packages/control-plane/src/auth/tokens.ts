@@ -10,20 +10,18 @@ import type { ApiToken, ApiTokenCreate, NewApiToken } from "./schema.ts";
 /**
  * Makes an API token for the caller, and shows it this once. It may do no more than the caller: no scope beyond theirs,
  * and a token that makes one gives it neither another organisation nor a longer life. Throws API_TOKENS_LIMIT,
- * INVALID_EXPIRY, EMPTY_NAME, FORBIDDEN.
+ * INVALID_EXPIRY, FORBIDDEN.
  */
 export async function createToken(ctx: Ctx, input: ApiTokenCreate): Promise<NewApiToken> {
   requireScope(ctx, "org:write");
   for (const scope of input.scopes) requireScope(ctx, scope);
-  if (input.name.trim() === "")
-    throw new AppError("EMPTY_NAME", "A token needs a name that says what it is for.", { field: "/name" });
   const now = new Date(ctx.clock.now());
   const expiresAt = checkedExpiry(input.expires_at ?? null, now);
   const orgId = (input.bound ?? true) ? ctx.orgId : null;
   const token = newToken("sm_live_");
   const row: queries.ApiTokenRow = {
     id: newId(),
-    name: input.name.trim(),
+    name: input.name,
     org_id: orgId,
     scopes: input.scopes,
     created_at: now,

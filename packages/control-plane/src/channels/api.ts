@@ -33,7 +33,7 @@ export const channelRoutes: Route[] = [
     summary: "Create a channel",
     body: ChannelCreate,
     replies: { 201: Channel },
-    errors: ["CHANNEL_NAME_INVALID", "CHANNEL_NAME_TAKEN", "CHANNEL_QUOTA_EXCEEDED", ...configErrors],
+    errors: ["CHANNEL_NAME_TAKEN", "CHANNEL_QUOTA_EXCEEDED", ...configErrors],
     async handle({ ctx, body }) {
       const channel = await createChannel(ctx, body);
       return created(`${path}/${channel.id}`, channel);
@@ -91,7 +91,7 @@ export const channelRoutes: Route[] = [
     params: IdParam,
     body: ChannelPatch,
     replies: { 200: Channel },
-    errors: ["CHANNEL_NOT_FOUND", "CHANNEL_NAME_INVALID", "CHANNEL_NAME_TAKEN", ...configErrors],
+    errors: ["CHANNEL_NOT_FOUND", "CHANNEL_NAME_TAKEN", ...configErrors],
     handle: async ({ ctx, params, body }) => ok(await updateChannel(ctx, params.id, body)),
   }),
   route({

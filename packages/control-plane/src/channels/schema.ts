@@ -1,4 +1,5 @@
 import Type, { type Static, type TSchema } from "typebox";
+import { Line } from "@statusmesh/shared/text";
 import { Id, nullable, PageOf, paging, Timestamp } from "../http/wire.ts";
 import { WriteSourceSchema } from "../targets/schema.ts";
 import { type ChannelConfig, channelKinds } from "./kinds/index.ts";
@@ -18,7 +19,8 @@ const Config = Type.Unsafe<ChannelConfig>(
 );
 
 const fields = {
-  name: Type.String({
+  name: Line({
+    maxLength: 100,
     errorCode: "CHANNEL_NAME_INVALID",
     description: "1 to 100 characters, unique in the organisation",
     examples: ["On call"],

@@ -19,12 +19,10 @@ export { resealChannels, unreadableChannels } from "./sealing.ts";
 
 /** How a secret reads. */
 const mask = "***";
-const maxNameLength = 100;
 
-/** Creates a channel. Throws CHANNEL_NAME_INVALID, CHANNEL_NAME_TAKEN, CHANNEL_QUOTA_EXCEEDED, and whatever {@link checkConfig} finds. */
+/** Creates a channel. Throws CHANNEL_NAME_TAKEN, CHANNEL_QUOTA_EXCEEDED, and whatever {@link checkConfig} finds. */
 export async function createChannel(ctx: Ctx, input: ChannelCreate): Promise<Channel> {
   requireScope(ctx, "channels:write");
-  checkName(input.name);
   checkConfig(ctx, input.config);
   const id = newId();
   const at = new Date(ctx.clock.now());
@@ -69,7 +67,6 @@ export async function getChannel(ctx: Ctx, id: string): Promise<Channel> {
 /** Changes what the patch names; a config replaces the old one whole. Enabling clears the reason for which it was disabled. */
 export async function updateChannel(ctx: Ctx, id: string, patch: ChannelPatch): Promise<Channel> {
   requireScope(ctx, "channels:write");
-  if (patch.name !== undefined) checkName(patch.name);
   if (patch.config !== undefined) checkConfig(ctx, patch.config);
   return await inTransaction(ctx, async (tx) => {
     const row = isId(id) ? await queries.lockChannel(tx.sql, tx.orgId, id) : undefined;
@@ -262,14 +259,6 @@ function present(row: queries.ChannelRow): Channel {
     created_at: iso(row.created_at),
     updated_at: iso(row.updated_at),
   };
-}
-
-function checkName(name: string): void {
-  if (name.trim() === "") throw new AppError("CHANNEL_NAME_INVALID", "The channel needs a name.", { field: "/name" });
-  if ([...name].length > maxNameLength)
-    throw new AppError("CHANNEL_NAME_INVALID", `The name is longer than ${maxNameLength} characters.`, {
-      field: "/name",
-    });
 }
 
 /** Throws REDACTION_SENTINEL, INVALID_CHANNEL_CONFIG or SSRF_BLOCKED; the field points into a body that holds the config as `config`. */

@@ -4,6 +4,7 @@ import Type, { type TSchema } from "typebox";
 import { AppError } from "@statusmesh/shared/errors";
 import { listen } from "../testing/app.ts";
 import { readJson } from "./body.ts";
+import { Line, Lines } from "@statusmesh/shared/text";
 import { validate } from "@statusmesh/shared/validate";
 import { validateQuery } from "./query.ts";
 import { Id, nullable, paging } from "./wire.ts";
@@ -216,4 +217,74 @@ t.test("a body that could not be kept is refused", async (t) => {
   for (const [text, ...expected] of cases) t.match(await body(text), expected, text.toString().slice(0, 40));
   t.match(await body("{}", "text/plain"), ["UNSUPPORTED_MEDIA_TYPE"]);
   t.match(await body(`"${"x".repeat(100)}"`, "application/json", "/small"), ["PAYLOAD_TOO_LARGE"]);
+});
+
+t.test("texts that people read are normalised, and refused without anything to see", async (t) => {
+  const Thing = Type.Object(
+    {
+      name: Type.Optional(Line({ maxLength: 9, emptyCode: "EMPTY_NAME", description: "A name" })),
+      note: Type.Optional(nullable(Lines({ maxLength: 9, description: "A note" }))),
+      tags: Type.Optional(Type.Array(Line({ maxLength: 5, errorCode: "INVALID_TAG", description: "A tag" }))),
+      parts: Type.Optional(Type.Array(Type.Object({ name: Line({ maxLength: 5, description: "A name" }) }))),
+    },
+    { additionalProperties: false },
+  );
+  const kept: [unknown, unknown][] = [
+    [{ name: " So\u0308hne\t" }, { name: "S\u00f6hne" }],
+    [{ name: "a b" }, { name: "a b" }],
+    [{ name: "pro\u200bd\ufeff" }, { name: "prod" }],
+    [{ name: "e\u00ad\u0301" }, { name: "\u00e9" }],
+    // Joiners and direction marks belong to words and emoji.
+    [{ name: "\u{1f469}\u200d\u{1f4bb}" }, { name: "\u{1f469}\u200d\u{1f4bb}" }],
+    [{ name: "\u05d0\u200e" }, { name: "\u05d0\u200e" }],
+    [{ name: "\u{1f3d4}\ufe0f" }, { name: "\u{1f3d4}\ufe0f" }],
+    [{ note: "a\r\n\tb\n" }, { note: "a\n\tb" }],
+    [{ note: null }, { note: null }],
+    [
+      { tags: ["e\u0301", "x"], parts: [{ name: " y" }] },
+      { tags: ["\u00e9", "x"], parts: [{ name: "y" }] },
+    ],
+  ];
+  for (const [sent, stored] of kept) t.strictSame(validate(Thing, sent), stored, JSON.stringify(stored));
+  const refused: [unknown, ...Problem][] = [
+    [{ name: "" }, "EMPTY_NAME", "/name", "name has no visible character."],
+    [{ name: " \t\n" }, "EMPTY_NAME", "/name", "name has no visible character."],
+    ...[
+      "\u200b",
+      "\u00ad\u2060",
+      "\u200d",
+      "\u3164",
+      "\u115f",
+      "\u2800",
+      "\u0301",
+      "\u200e",
+      "\ufe0f",
+      "\u{e0041}",
+    ].map((text): [unknown, ...Problem] => [{ name: text }, "EMPTY_NAME", "/name", "name has no visible character."]),
+    [{ name: "a\u0007b" }, "INVALID_BODY", "/name", "name contains the control character U+0007."],
+    [{ name: "a\nb" }, "INVALID_BODY", "/name", "name contains the control character U+000A."],
+    [{ name: "a\u0085b" }, "INVALID_BODY", "/name", "name contains the control character U+0085."],
+    [{ name: "a\u2028b" }, "INVALID_BODY", "/name", "name contains the control character U+2028."],
+    [{ name: "a\u202eb" }, "INVALID_BODY", "/name", "name contains the control character U+202E."],
+    [{ name: "a\u2066b" }, "INVALID_BODY", "/name", "name contains the control character U+2066."],
+    // Eleven code points, but one character to the eye.
+    [{ name: `a${"\u0323\u0324".repeat(5)}` }, "INVALID_BODY", "/name", /^name must .* 9 characters\.$/],
+    [{ note: "\n" }, "INVALID_BODY", "/note", "note has no visible character."],
+    [{ note: "a\u001bb" }, "INVALID_BODY", "/note", "note contains the control character U+001B."],
+    [{ tags: ["a", "\u0000b"] }, "INVALID_TAG", "/tags/1", "tags.1 contains the control character U+0000."],
+    [{ tags: [" "] }, "INVALID_TAG", "/tags/0", "tags.0 has no visible character."],
+    [{ parts: [{ name: "" }] }, "INVALID_BODY", "/parts/0/name", "parts.0.name has no visible character."],
+  ];
+  for (const [value, ...expected] of refused)
+    t.match(
+      problem(() => validate(Thing, value)),
+      expected,
+      // Escaped: a raw line separator would break the test report.
+      encodeURI(JSON.stringify(value)),
+    );
+  // Half a million code points in one grapheme: only the count of code points bounds them.
+  t.match(
+    problem(() => validate(Thing, { name: `a${"\u0323".repeat(500_000)}\u0007` })),
+    ["INVALID_BODY", "/name"],
+  );
 });

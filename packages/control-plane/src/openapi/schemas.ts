@@ -17,7 +17,7 @@ export interface Schemas {
 }
 
 /** Keywords of our own validator. */
-const own = new Set(["errorCode", "sizeCodes", "cap", "discriminator"]);
+const own = new Set(["errorCode", "emptyCode", "sizeCodes", "cap", "discriminator", "text"]);
 /** Keywords whose value is data, not a schema. */
 const data = new Set(["default", "const", "enum", "examples", "required"]);
 
@@ -53,6 +53,7 @@ export function openSchemas(replied: readonly TSchema[]): Schemas {
     }
     if (direction === "in") leaveOutDefaults(out, node);
     if (node["cap"] !== undefined) delete out["maximum"];
+    if (node["text"] !== undefined) Object.assign(out, { minLength: 1, pattern: "\\S" });
     if (Array.isArray(out["enum"]) && out["type"] === undefined && out["enum"].every((it) => typeof it === "string"))
       out["type"] = "string";
     if (Array.isArray(out["items"])) asTuple(out, out["items"]);

@@ -32,7 +32,7 @@ const orgRoutes: Route[] = [
     summary: "Make an organisation, which the caller owns",
     body: schema.OrgCreate,
     replies: { 201: schema.Org },
-    errors: ["EMPTY_NAME", "INVALID_SLUG", "SLUG_TAKEN", "QUOTA_EXCEEDED", "FORBIDDEN"],
+    errors: ["INVALID_SLUG", "SLUG_TAKEN", "QUOTA_EXCEEDED", "FORBIDDEN"],
     handle: async ({ ctx, body }) => {
       const made = await orgs.createOrg(ctx, body);
       return created(`/api/v1/orgs/${made.id}`, made);
@@ -61,7 +61,7 @@ const orgRoutes: Route[] = [
     params: IdParam,
     body: schema.OrgPatch,
     replies: { 200: schema.Org },
-    errors: [...absent, "EMPTY_NAME", "INVALID_SLUG", "SLUG_TAKEN"],
+    errors: [...absent, "INVALID_SLUG", "SLUG_TAKEN"],
     handle: async ({ ctx, params, body }) => ok(await orgs.updateOrg(ctx, params.id, body)),
   }),
   route({

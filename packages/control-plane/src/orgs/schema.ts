@@ -1,4 +1,5 @@
 import Type, { type Static } from "typebox";
+import { Line } from "@statusmesh/shared/text";
 import { Email } from "../auth/schema.ts";
 import { Id, nullable, PageOf, Timestamp } from "../http/wire.ts";
 
@@ -8,7 +9,7 @@ const Role = Type.Enum(["owner", "member"], {
 export type Role = Static<typeof Role>;
 
 const orgFields = {
-  name: Type.String({ maxLength: 80, description: "1 to 80 characters", examples: ["Acme"] }),
+  name: Line({ maxLength: 80, emptyCode: "EMPTY_NAME", description: "1 to 80 characters", examples: ["Acme"] }),
   slug: Type.String({
     pattern: "^[a-z][a-z0-9-]{2,29}$",
     errorCode: "INVALID_SLUG",

@@ -48,10 +48,10 @@ export async function getOrg(ctx: Ctx, id: string): Promise<Org> {
   return present(ctx, await queries.selectOrg(ctx.sql, id), own.role);
 }
 
-/** Makes an organisation that the caller owns. Throws EMPTY_NAME, SLUG_TAKEN, QUOTA_EXCEEDED, and FORBIDDEN for a token that could not use it. */
+/** Makes an organisation that the caller owns. Throws SLUG_TAKEN, QUOTA_EXCEEDED, and FORBIDDEN for a token that could not use it. */
 export async function createOrg(ctx: Ctx, input: OrgCreate): Promise<Org> {
   requireScope(ctx, "org:write");
-  const name = checkedName(input.name);
+  const { name } = input;
   const now = new Date(ctx.clock.now());
   const row: queries.OrgRow = {
     id: newId(),
@@ -84,7 +84,7 @@ export async function updateOrg(ctx: Ctx, id: string, patch: OrgPatch): Promise<
   requireScope(ctx, "org:write");
   return await change(ctx, id, false, async (_own, before) => ({
     ...before,
-    name: patch.name === undefined ? before.name : checkedName(patch.name),
+    name: patch.name ?? before.name,
     slug: patch.slug ?? before.slug,
   }));
 }
@@ -203,12 +203,6 @@ async function withinOwnerLimit(tx: Ctx): Promise<void> {
   if (current < limit) return;
   const refused = { quota: "owned_orgs", current, limit, plan: tx.config.tenancy.default_plan };
   throw new PlanRefusal("QUOTA_EXCEEDED", `You own ${current} organisations, and ${limit} are allowed.`, refused);
-}
-
-function checkedName(name: string): string {
-  if (name.trim() === "")
-    throw new AppError("EMPTY_NAME", "An organisation needs a name of 1 to 80 characters.", { field: "/name" });
-  return name.trim();
 }
 
 const slugTaken = (slug: string, cause?: unknown) =>

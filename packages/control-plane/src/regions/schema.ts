@@ -1,4 +1,5 @@
 import Type, { type Static } from "typebox";
+import { Line } from "@statusmesh/shared/text";
 import { nullable, PageOf, Timestamp } from "../http/wire.ts";
 
 const RegionId = Type.String({
@@ -6,15 +7,13 @@ const RegionId = Type.String({
   description: "a-z, 0-9 and -, at most 40",
   examples: ["frankfurt"],
 });
-const Name = Type.String({
-  minLength: 1,
+const Name = Line({
   maxLength: 100,
-  pattern: "\\S",
   description: "As people read it",
   examples: ["Frankfurt"],
 });
 const Location = nullable(
-  Type.String({
+  Line({
     maxLength: 100,
     description: "Where it is, in words; null when nobody has said it",
     examples: ["Germany"],

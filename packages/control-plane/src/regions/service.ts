@@ -65,7 +65,7 @@ export async function enabledRegionIds(system: System, ids: readonly string[]): 
 export async function createRegion(system: System, input: RegionCreate): Promise<Region> {
   const row = await queries.insertRegion(system.sql, {
     id: input.id,
-    name: input.name.trim(),
+    name: input.name,
     location: input.location ?? null,
     now: new Date(system.clock.now()),
   });
@@ -81,7 +81,7 @@ export async function updateRegion(system: System, id: string, patch: RegionPatc
       ? null
       : await queries.updateRegion(system.sql, {
           id,
-          name: patch.name?.trim() ?? before.name,
+          name: patch.name ?? before.name,
           location: patch.location === undefined ? before.location : patch.location,
           enabled: patch.enabled ?? before.enabled,
           now: new Date(system.clock.now()),

@@ -36,7 +36,7 @@ export const statusPageRoutes: Route[] = [
     summary: "Create a status page",
     body: StatusPageCreate,
     replies: { 201: StatusPage },
-    errors: ["INVALID_SLUG", "SLUG_TAKEN", "EMPTY_NAME", "QUOTA_EXCEEDED"],
+    errors: ["INVALID_SLUG", "SLUG_TAKEN", "QUOTA_EXCEEDED"],
     handle: async ({ ctx, body }) => {
       const page = await service.createPage(ctx, body);
       return created(`/api/v1/status-pages/${page.id}`, page);
@@ -60,7 +60,7 @@ export const statusPageRoutes: Route[] = [
     params: IdParam,
     body: StatusPagePatch,
     replies: { 200: StatusPage },
-    errors: ["STATUS_PAGE_NOT_FOUND", "INVALID_SLUG", "SLUG_TAKEN", "EMPTY_NAME"],
+    errors: ["STATUS_PAGE_NOT_FOUND", "INVALID_SLUG", "SLUG_TAKEN"],
     handle: async ({ ctx, params, body }) => ok(await service.updatePage(ctx, params.id, body)),
   }),
   route({

@@ -1,7 +1,6 @@
 import Type, { type Static, type TSchema } from "typebox";
+import { Line, Lines } from "@statusmesh/shared/text";
 import { Id, nullable, PageOf, Timestamp } from "../http/wire.ts";
-
-const printable = "\\S";
 
 const WebAddress = Type.String({
   maxLength: 500,
@@ -12,15 +11,14 @@ const WebAddress = Type.String({
 
 const brandingFields = {
   display_name: nullable(
-    Type.String({
+    Line({
       maxLength: 80,
-      pattern: printable,
       description: "Heading of the page; null shows the page's name",
       examples: ["Acme status"],
     }),
   ),
   about: nullable(
-    Type.String({
+    Lines({
       maxLength: 500,
       description: "A few words for visitors, in Markdown: paragraphs, lists, emphasis, code and links",
       examples: ["How **Acme** is doing."],
@@ -69,7 +67,7 @@ const pageFields = {
     description: "3 to 30 of a-z, 0-9 and -, starting with a letter; no other page has it",
     examples: ["acme"],
   }),
-  name: Type.String({ maxLength: 80, description: "1 to 80 characters", examples: ["Acme"] }),
+  name: Line({ maxLength: 80, emptyCode: "EMPTY_NAME", description: "1 to 80 characters", examples: ["Acme"] }),
   enabled: Type.Boolean({ description: "Whether visitors see the page" }),
 };
 
@@ -123,25 +121,22 @@ export const StatusPagePage = PageOf(StatusPage);
 
 const bindingFields = {
   public_name: nullable(
-    Type.String({
+    Line({
       maxLength: 200,
-      pattern: printable,
       description: "Null shows the monitor's name",
       examples: ["Checkout"],
     }),
   ),
   public_description: nullable(
-    Type.String({
+    Line({
       maxLength: 500,
-      pattern: printable,
       description: "A line below the name; null shows none",
       examples: ["Cart and payment"],
     }),
   ),
   public_group: nullable(
-    Type.String({
+    Line({
       maxLength: 80,
-      pattern: printable,
       description: "Components with the same group stand together; those without come last",
       examples: ["Shop"],
     }),

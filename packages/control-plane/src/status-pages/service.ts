@@ -42,7 +42,7 @@ export async function getPage(ctx: Ctx, id: string): Promise<StatusPage> {
   return presentOne(ctx, await find(ctx, id, queries.selectPage));
 }
 
-/** Makes a page. Throws SLUG_TAKEN, EMPTY_NAME, and QUOTA_EXCEEDED when the plan allows no more pages. */
+/** Makes a page. Throws SLUG_TAKEN, and QUOTA_EXCEEDED when the plan allows no more pages. */
 export async function createPage(ctx: Ctx, input: StatusPageCreate): Promise<StatusPage> {
   requireScope(ctx, "status_page:write");
   requireOwner(ctx);
@@ -51,7 +51,7 @@ export async function createPage(ctx: Ctx, input: StatusPageCreate): Promise<Sta
     id: newId(),
     org_id: ctx.orgId,
     slug: input.slug,
-    name: checkedName(input.name),
+    name: input.name,
     enabled: input.enabled ?? true,
     branding: checkedBranding(input.branding),
     created_at: now,
@@ -77,7 +77,7 @@ export async function updatePage(ctx: Ctx, id: string, patch: StatusPagePatch): 
     const after: queries.StatusPageRow = {
       ...before,
       slug: patch.slug ?? before.slug,
-      name: patch.name === undefined ? before.name : checkedName(patch.name),
+      name: patch.name ?? before.name,
       enabled: patch.enabled ?? before.enabled,
       branding: patch.branding === undefined ? before.branding : checkedBranding(patch.branding),
       updated_at: new Date(ctx.clock.now()),
@@ -131,12 +131,6 @@ const slugTaken = (slug: string, cause?: unknown) =>
     field: "/slug",
     cause,
   });
-
-function checkedName(name: string): string {
-  if (name.trim() === "")
-    throw new AppError("EMPTY_NAME", "A status page needs a name of 1 to 80 characters.", { field: "/name" });
-  return name;
-}
 
 const auditable = ({ slug, name, enabled, branding: stored }: queries.StatusPageRow) => ({
   slug,

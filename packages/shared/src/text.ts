@@ -1,0 +1,151 @@
+import Type, { type TSchemaOptions } from "typebox";
+import { AppError, type ErrorCode, isErrorCode } from "./errors.ts";
+
+/** A text that people read: `line` is a name, tag, group or label; `lines` may have line breaks and tabs. */
+type TextForm = "line" | "lines";
+
+interface TextOptions extends TSchemaOptions {
+  /** Longest text, in code points. */
+  maxLength: number;
+  description: string;
+  /** Code of every refusal; INVALID_BODY unless the schema around it says otherwise. */
+  errorCode?: ErrorCode;
+  /** Code of a text without a visible character, where it is another one. */
+  emptyCode?: ErrorCode;
+}
+
+/** Schema of a one-line text for people: `validate` trims it, brings it to NFC and refuses control characters and texts without a visible one. */
+export const Line = (options: TextOptions) => Type.String({ ...options, text: "line" satisfies TextForm });
+
+/** Like {@link Line}, with line breaks. */
+export const Lines = (options: TextOptions) => Type.String({ ...options, text: "lines" satisfies TextForm });
+
+type Fault = { empty: boolean; message: string };
+
+/** Printable ASCII without white space at its ends is clean as it stands. */
+const plain = /^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/;
+/** Zero-width space, word joiner, byte order mark, soft hyphen, Mongolian vowel separator: invisible, and without a meaning in a name. */
+const zeroWidth = /[\u00ad\u180e\u200b\u2060\ufeff]/gu;
+/** Unicode categories Cc, Zl and Zp, and the controls that turn the direction of the text around a name (UAX #9, section 2). */
+const controls = /[\p{Cc}\p{Zl}\p{Zp}\u202a-\u202e\u2066-\u2069]/u;
+const controlsButBreaks = /(?![\n\t])[\p{Cc}\p{Zl}\p{Zp}\u202a-\u202e\u2066-\u2069]/u;
+/** Marks need a letter to stand on; U+2800 is the braille pattern without dots. */
+const visible = /[^\p{Cc}\p{Cf}\p{Z}\p{M}\p{Default_Ignorable_Code_Point}\u2800]/u;
+
+/** The text as it is stored: NFC, trimmed, without zero-width characters. */
+function normaliseText(text: string): string {
+  return plain.test(text) ? text : text.replaceAll(zeroWidth, "").normalize("NFC").trim();
+}
+
+/**
+ * The text of a name as it is stored, or what is wrong with it: no visible character, a control character, more than
+ * `maxLength` code points.
+ */
+function cleanText(text: string, form: TextForm, maxLength: number): string | Fault {
+  const clean = normaliseText(form === "line" ? text : text.replaceAll("\r\n", "\n"));
+  const control = (form === "line" ? controls : controlsButBreaks).exec(clean)?.[0];
+  if (control !== undefined) return { empty: false, message: `contains the control character ${codePoint(control)}` };
+  if (!visible.test(clean)) return { empty: true, message: "has no visible character" };
+  if (clean.length > maxLength && [...clean].length > maxLength)
+    return { empty: false, message: `must have at most ${maxLength} characters` };
+  return clean;
+}
+
+const codePoint = (character: string): string =>
+  `U+${character.codePointAt(0)!.toString(16).toUpperCase().padStart(4, "0")}`;
+
+/** The keywords of a schema node that lead to its texts. */
+interface Node {
+  type?: string;
+  text?: TextForm;
+  maxLength?: number;
+  errorCode?: string;
+  emptyCode?: string;
+  discriminator?: string;
+  anyOf?: Node[];
+  properties?: Record<string, Node & { const?: unknown }>;
+  items?: Node | Node[];
+}
+
+/** Cleans the texts of a value that fits its schema and returns it; objects and arrays are changed in place. */
+type Cleaner = (value: unknown, pointer: string) => unknown;
+
+const cleaners = new WeakMap<object, Cleaner | null>();
+
+/**
+ * Cleans every text of `value` that its schema declares with {@link Line} or {@link Lines}. The value fits the schema.
+ * Throws the AppError of the first text with a control character, without a visible character, or too long.
+ */
+export function cleanTexts<T>(schema: object, value: T, base: string): T {
+  let cleaner = cleaners.get(schema);
+  if (cleaner === undefined) {
+    cleaner = cleanerOf(schema, "INVALID_BODY");
+    cleaners.set(schema, cleaner);
+  }
+  return cleaner === null ? value : (cleaner(value, base) as T);
+}
+
+/** Null where the schema has no texts, so that a batch of results costs nothing. */
+function cleanerOf(node: Node, outer: ErrorCode): Cleaner | null {
+  const code = isErrorCode(node.errorCode) ? node.errorCode : outer;
+  if (node.text !== undefined) return textCleaner(node.text, node, code);
+  if (node.anyOf !== undefined) return unionCleaner(node.anyOf, node.discriminator, code);
+  if (node.properties !== undefined) return objectCleaner(node.properties, code);
+  if (node.items !== undefined && !Array.isArray(node.items)) return arrayCleaner(node.items, code);
+  return null;
+}
+
+function textCleaner(form: TextForm, node: Node, code: ErrorCode): Cleaner {
+  const { maxLength = Infinity, emptyCode } = node;
+  return (value, pointer) => {
+    if (typeof value !== "string") return value;
+    const clean = cleanText(value, form, maxLength);
+    if (typeof clean === "string") return clean;
+    const place = pointer
+      .replace(/^\/query/, "")
+      .slice(1)
+      .replaceAll("/", ".");
+    throw new AppError(clean.empty && isErrorCode(emptyCode) ? emptyCode : code, `${place} ${clean.message}.`, {
+      field: pointer,
+    });
+  };
+}
+
+function unionCleaner(branches: Node[], tag: string | undefined, code: ErrorCode): Cleaner | null {
+  const each = branches.map((branch) => ({ branch, clean: cleanerOf(branch, code) }));
+  if (each.every(({ clean }) => clean === null)) return null;
+  return (value, pointer) => {
+    const type = value === null ? "null" : Array.isArray(value) ? "array" : typeof value;
+    const meant = each.find(({ branch }) =>
+      tag === undefined
+        ? branch.type === type
+        : branch.properties?.[tag]?.const === (value as Record<string, unknown> | null)?.[tag],
+    );
+    return meant?.clean?.(value, pointer) ?? value;
+  };
+}
+
+function objectCleaner(properties: Record<string, Node>, code: ErrorCode): Cleaner | null {
+  const cleaned = Object.entries(properties).flatMap(([key, node]): [string, Cleaner][] => {
+    const clean = cleanerOf(node, code);
+    return clean === null ? [] : [[key, clean]];
+  });
+  if (cleaned.length === 0) return null;
+  return (value, pointer) => {
+    if (typeof value !== "object" || value === null) return value;
+    const fields = value as Record<string, unknown>;
+    for (const [key, clean] of cleaned)
+      if (Object.hasOwn(fields, key)) fields[key] = clean(fields[key], `${pointer}/${key}`);
+    return value;
+  };
+}
+
+function arrayCleaner(items: Node, code: ErrorCode): Cleaner | null {
+  const clean = cleanerOf(items, code);
+  if (clean === null) return null;
+  return (value, pointer) => {
+    if (!Array.isArray(value)) return value;
+    for (const [at, item] of value.entries()) value[at] = clean(item, `${pointer}/${at}`);
+    return value;
+  };
+}
