@@ -80,7 +80,7 @@ export const incidentRoutes: Route[] = [
     method: "GET",
     path: "/api/v1/incidents/{id}/explain",
     scope: "incidents:read",
-    summary: "Why the incident is open: votes, confirmations and policy",
+    summary: "Why the incident is open: votes, confirmations, policy and notices",
     replies: { 200: Explanation },
     handle: async ({ ctx, params }) => ok(await explainIncident(ctx, params.id)),
   }),

@@ -1,5 +1,5 @@
 import { page, type Page, wholeNumber } from "../html/pages.ts";
-import { explainIncident, getIncident, listDeliveries, listIncidents } from "./service.ts";
+import { explainIncident, getIncident, listIncidents } from "./service.ts";
 
 const pageSize = 50;
 const states = ["all", "open", "closed"] as const;
@@ -30,10 +30,8 @@ export const incidentsPages: Page[] = [
     async handle({ ctx, params }) {
       const id = params["id"]!;
       const incident = await getIncident(ctx, id);
-      const [votes, deliveries] = await Promise.all([
-        explainIncident(ctx, id),
-        listDeliveries(ctx, id, { limit: 100, offset: 0 }),
-      ]);
+      const votes = await explainIncident(ctx, id);
+      const deliveries = { items: votes.deliveries, total: votes.deliveries_total };
       return { view: "incidents/show", fragment: "incidents/show-live", data: { incident, votes, deliveries } };
     },
   }),

@@ -86,6 +86,26 @@ export async function acknowledgeIncident(
     where org_id = ${orgId} and id = ${id} and ended_at is null and acknowledged_at is null`;
 }
 
+/** Moves the reminder of the target's open incident that nobody has acknowledged. */
+export async function rescheduleReminders(
+  sql: Db,
+  orgId: string,
+  targetId: string,
+  intervalSecs: number,
+  now: Date,
+): Promise<void> {
+  // First the lock, so that the next statement sees the reminder that another process is just sending.
+  const [open] = await sql<{ id: string }[]>`
+    select id from incidents
+    where org_id = ${orgId} and target_id = ${targetId} and ended_at is null and acknowledged_at is null and not retracted for update`;
+  if (open === undefined) return;
+  await sql`
+    update incidents i set reminder_due_at = case when ${intervalSecs}::int > 0 then
+      greatest(${now}, make_interval(secs => ${intervalSecs}) +
+        coalesce((select max(d.created_at) from deliveries d where d.incident_id = i.id), i.created_at)) end
+    where i.id = ${open.id}`;
+}
+
 export interface DeliveryRow {
   id: string;
   channel_id: string | null;

@@ -141,13 +141,22 @@ export const Explanation = Type.Object(
     alert_confirmations: Type.Integer({ description: "As the target has it", examples: [2] }),
     regions_live: Type.Integer({ description: "Regions that have reported lately", examples: [3] }),
     regions_failing: Type.Integer({ description: "Live regions that vote failing", examples: [2] }),
+    regions_failing_silent: Type.Integer({
+      description: "Regions that voted failing and have fallen silent: they open no incident and keep an open one open",
+      examples: [0],
+    }),
     regions_needed: Type.Integer({ description: "How many of the live regions must fail", examples: [2] }),
     regions: Type.Array(RegionVote, { description: "Every region of the target" }),
+    deliveries: Type.Array(Delivery, {
+      description:
+        "The first 100 notices to channels, oldest first; all of them: GET /api/v1/incidents/{id}/notifications",
+    }),
+    deliveries_total: Type.Integer({ description: "Number of all notices", examples: [1] }),
   },
   {
     additionalProperties: false,
     title: "Explanation",
-    description: "Why the incident is open: the votes, and what they must reach",
+    description: "Why the incident is open: the votes, the number that they must reach, and the notices",
   },
 );
 export type Explanation = Static<typeof Explanation>;

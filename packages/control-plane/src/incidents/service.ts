@@ -10,6 +10,9 @@ import * as queries from "./queries.ts";
 import type { Delivery, Explanation, Incident } from "./schema.ts";
 import { parseState, policyOf, type PolicyFields } from "./target-state.ts";
 
+/** Deliveries that an explanation shows; the others are a list of their own. */
+const explainedDeliveries = 100;
+
 const notFound = () => new AppError("INCIDENT_NOT_FOUND", "There is no such incident.");
 
 function present(row: queries.IncidentRow): Incident {
@@ -129,6 +132,14 @@ export async function reevaluate(
   }));
 }
 
+/**
+ * Has reminders of the target's open incident follow its edited interval: the next one is due that long after the last
+ * notice, at once if that has passed, and never with an interval of 0. Call it in the transaction of the edit.
+ */
+export async function rescheduleReminders(ctx: Ctx, targetId: string, intervalSecs: number): Promise<void> {
+  await queries.rescheduleReminders(ctx.sql, ctx.orgId, targetId, intervalSecs, new Date(ctx.clock.now()));
+}
+
 /** Changes the evidence of the organisation's targets by a decision that is no result. Null changes nothing. */
 async function decideOn(
   ctx: Ctx,
@@ -177,8 +188,12 @@ export async function listDeliveries(
 ): Promise<Page<Delivery>> {
   requireScope(ctx, "incidents:read");
   await find(ctx, incidentId);
+  return await deliveriesOf(ctx, incidentId, input.limit, input.offset);
+}
+
+async function deliveriesOf(ctx: Ctx, incidentId: string, limit: number, offset: number): Promise<Page<Delivery>> {
   const [rows, total] = await Promise.all([
-    queries.selectDeliveries(ctx.sql, ctx.orgId, incidentId, input.limit, input.offset),
+    queries.selectDeliveries(ctx.sql, ctx.orgId, incidentId, limit, offset),
     queries.countDeliveries(ctx.sql, ctx.orgId, incidentId),
   ]);
   const items = rows.map((row) => ({
@@ -193,22 +208,27 @@ export async function listDeliveries(
     created_at: iso(row.created_at),
     delivered_at: isoOrNull(row.delivered_at),
   }));
-  return { items, total, limit: input.limit, offset: input.offset };
+  return { items, total, limit, offset };
 }
 
-/** Why the incident is as it is: the vote of every region, the policy they are held against, and the arithmetic. */
+/** Why the incident is as it is: the vote of every region, the policy that they are held against, and the deliveries. */
 export async function explainIncident(ctx: Ctx, incidentId: string): Promise<Explanation> {
   requireScope(ctx, "incidents:read");
   const incident = await find(ctx, incidentId);
-  const [target] = await queries.selectPolicies(ctx.sql, ctx.orgId, [incident.target_id]);
+  const [[target], state, deliveries] = await Promise.all([
+    queries.selectPolicies(ctx.sql, ctx.orgId, [incident.target_id]),
+    queries.selectState(ctx.sql, incident.target_id),
+    deliveriesOf(ctx, incidentId, explainedDeliveries, 0),
+  ]);
   if (target === undefined) throw notFound();
-  const votes = explainVotes(target, await queries.selectState(ctx.sql, target.id), ctx.clock.now());
   return {
     incident_id: incident.id,
     opened_at: iso(incident.opened_at),
     region_policy: target.region_policy,
     alert_confirmations: target.alert_confirmations,
-    ...votes,
+    ...explainVotes(target, state, ctx.clock.now()),
+    deliveries: deliveries.items,
+    deliveries_total: deliveries.total,
   };
 }
 
@@ -217,7 +237,7 @@ export function explainVotes(
   target: PolicyFields,
   stored: string,
   now: number,
-): Pick<Explanation, "regions" | "regions_live" | "regions_failing" | "regions_needed"> {
+): Pick<Explanation, "regions" | "regions_live" | "regions_failing" | "regions_failing_silent" | "regions_needed"> {
   const policy = policyOf(target);
   const state = parseState(stored);
   const checkpoint = current(policy, state.evaluation);
@@ -234,10 +254,13 @@ export function explainVotes(
       last_error: state.latest[region]?.error ?? null,
     }));
   const live = regions.filter((it) => it.live).length;
+  const failing = regions.filter((it) => it.vote === "failing");
+  const failingLive = failing.filter((it) => it.live).length;
   return {
     regions,
     regions_live: live,
-    regions_failing: regions.filter((it) => it.vote === "failing").length,
+    regions_failing: failingLive,
+    regions_failing_silent: failing.length - failingLive,
     regions_needed: needed(policy.regionPolicy, live),
   };
 }

@@ -5,7 +5,8 @@ import { newId } from "@statusmesh/shared/ids";
 import type { AgentCtx, Ctx } from "../context.ts";
 import { ensurePartitions } from "../db/partitions.ts";
 import { lockStates } from "../incidents/evidence-queries.ts";
-import { listIncidents } from "../incidents/service.ts";
+import { acknowledgeIncident, explainIncident, listIncidents } from "../incidents/service.ts";
+import { sendReminders } from "../jobs/reminders.ts";
 import { createTarget, deleteTarget, updateTarget } from "../targets/service.ts";
 import { minute, noon, second, until } from "../testing/clock.ts";
 import { addIncident, agentResult, webhookTo } from "../testing/scene.ts";
@@ -307,6 +308,62 @@ t.test("an edited policy is held against the evidence at once", async (t) => {
   t.strictSame(await incidentsOf(slow), []);
   await patch(slow, { alert_confirmations: 2 });
   t.match(await incidentsOf(slow), [{ state: "open" }]);
+});
+
+t.test("an edited reminder interval acts on the open incident at once, and missed reminders are one", async (t) => {
+  const id = await newMonitor({ renotify_interval_secs: 0 });
+  await send(eu, runs(id, "FF"));
+  const reminders = async () => {
+    await sendReminders(system);
+    return (await noticesOf(id)).length - 1;
+  };
+  clock.advance(30 * second);
+  await patch(id, { renotify_interval_secs: 60 });
+  t.equal(await reminders(), 0, "the opening was told half a minute ago");
+  clock.advance(30 * second);
+  t.equal(await reminders(), 1);
+  t.equal(await reminders(), 1);
+  clock.advance(minute);
+  await patch(id, { renotify_interval_secs: 0 });
+  t.equal(await reminders(), 1, "none at all, the one that was due included");
+  clock.advance(60 * minute);
+  t.equal(await reminders(), 1);
+  await patch(id, { renotify_interval_secs: 60 });
+  t.equal(await reminders(), 2, "one for the hour that has passed");
+  t.equal(await reminders(), 2);
+  clock.advance(minute);
+  t.equal(await reminders(), 3);
+  await patch(id, { name: "Renamed", renotify_interval_secs: 60 });
+  t.equal(await reminders(), 3, "an edit of something else moves nothing");
+  await patch(id, { renotify_interval_secs: 3600 });
+  clock.advance(59 * minute);
+  t.equal(await reminders(), 3);
+  clock.advance(minute);
+  t.equal(await reminders(), 4);
+  const [incident] = await incidentsOf(id);
+  await acknowledgeIncident(ctx, incident!.id);
+  await patch(id, { renotify_interval_secs: 60 });
+  clock.advance(60 * minute);
+  t.equal(await reminders(), 4, "nor is one sent of an incident that somebody has acknowledged");
+});
+
+t.test("an explanation has the votes, and the notices with their attempts", async (t) => {
+  const id = await newMonitor({ region_policy: "any" });
+  await send(eu, runs(id, "FF"));
+  await send(us, runs(id, "PP"));
+  const [incident] = await incidentsOf(id);
+  const live = await explainIncident(ctx, incident!.id);
+  t.match(live, { regions_live: 2, regions_failing: 1, regions_failing_silent: 0, regions_needed: 1 });
+  t.match(live.deliveries, [{ channel_id: hook, reason: "opened", state: "pending", attempts: [] }]);
+  t.equal(live.deliveries_total, 1);
+  clock.advance(5 * minute);
+  await send(us, runs(id, "PP"));
+  t.match(
+    await explainIncident(ctx, incident!.id),
+    { regions_live: 1, regions_failing: 0, regions_failing_silent: 1, regions_needed: 1 },
+    "a region that has fallen silent is no live one that fails",
+  );
+  t.match(await incidentsOf(id), [{ state: "open" }], "and its silence closes nothing");
 });
 
 /** A statement of another connection that waits for a lock. */

@@ -7,7 +7,7 @@ import { type Ctx, inTransaction, requireScope } from "../context.ts";
 import { unreadable } from "../crypto/opening.ts";
 import { validate } from "@statusmesh/shared/validate";
 import type { Page } from "../http/wire.ts";
-import { closeSilently, explainVotes, reevaluate } from "../incidents/service.ts";
+import { closeSilently, explainVotes, reevaluate, rescheduleReminders } from "../incidents/service.ts";
 import { planOf } from "../plans/service.ts";
 import { enabledRegionIds } from "../regions/service.ts";
 import * as queries from "./queries.ts";
@@ -111,6 +111,7 @@ export async function updateTarget(ctx: Ctx, id: string, patch: TargetPatch): Pr
     if (patch.alerts !== undefined) await queries.replaceAlerts(tx.sql, id, channels);
     if (before.enabled && !after.enabled) await closeSilently(tx, [id]);
     else if (after.enabled) await reevaluate(tx, id, { ...before, timeout: before.spec.timeout }, regions);
+    if (renotify !== before.renotify_interval_secs) await rescheduleReminders(tx, id, renotify);
     await queries.announceTargets(tx.sql);
     const [old, fresh] = [present(before), present({ ...after, channel_ids: channels })];
     const real =
