@@ -39,7 +39,13 @@ t.test("a test and a monitor of the same domain are one question to the registry
     const reply = await api.post("/api/v1/targets/test", check("www.example.org", { warn_days: 5, critical_days: 2 }));
     return reply.status === 200 ? (reply.body as Json) : null;
   });
-  t.match(tested, { error: null, matched_expectations: true });
+  const details = {
+    domain: "example.org",
+    days_remaining: 5,
+    expiration_date: expires,
+    registrar: "Example Registrar",
+  };
+  t.match(tested, { error: null, matched_expectations: true, result: { status: "up", details } });
 
   const created = await api.post("/api/v1/targets", {
     name: "Our name",
@@ -55,7 +61,7 @@ t.test("a test and a monitor of the same domain are one question to the registry
     "the first result",
     async () => ((await api.get(`/api/v1/targets/${id}/results`)).body as Json).items[0] as Json | undefined,
   );
-  t.match(result, { status: "down", http_status: null, connect_ms: null });
+  t.match(result, { status: "down", http_status: null, connect_ms: null, details });
   t.match(
     JSON.parse(result["error"] as string),
     { domain: "example.org", days_remaining: 5, expiration_date: expires, registrar: "Example Registrar" },

@@ -86,9 +86,9 @@ t.test(
         check: { ...check, warn_days: 2, critical_days: 1 },
       })
     ).body;
-    t.match(await firstResult(lax.id), { status: "up", error: null });
+    t.match(await firstResult(lax.id), { status: "up", error: null, details: document });
     t.match((await api.post("/api/v1/targets/test", { ...check, critical_days: 3 })).body, {
-      result: { status: "degraded" },
+      result: { status: "degraded", details: document },
       matched_expectations: false,
     });
     await api.delete(`/api/v1/targets/${lax.id}`);

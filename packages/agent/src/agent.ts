@@ -1,4 +1,5 @@
-import type { OnDemandRun, PullReply } from "@statusmesh/shared/agent-protocol";
+import { detailsFeature, type AgentResult, type OnDemandRun, type PullReply } from "@statusmesh/shared/agent-protocol";
+import type { Measurement } from "@statusmesh/shared/result";
 import { dial } from "@statusmesh/shared/net/dial";
 import { connectApi } from "./api.ts";
 import type { CorrectedClock } from "./clock.ts";
@@ -113,7 +114,7 @@ export function startAgent(settings: AgentSettings): Agent {
     return run;
   };
   const record = (targetId: string, slot: number, { measurement, timestamp, skip }: Outcome): void => {
-    reporter.add({ result: { target_id: targetId, scheduled_at: slot, timestamp, skip, ...measurement } });
+    reporter.add({ result: { target_id: targetId, scheduled_at: slot, timestamp, skip, ...wire(measurement) } });
   };
   const schedule = new Schedule(clock, stats, (assigned, slot) => {
     const run = watched(runner.run(assigned.org_id, assigned.check));
@@ -134,7 +135,7 @@ export function startAgent(settings: AgentSettings): Agent {
           timestamp,
           matched_expectations: measurement.status === "up",
           warnings: warnings.slice(0, 20),
-          ...measurement,
+          ...wire(measurement),
         },
       });
     });
@@ -156,6 +157,7 @@ export function startAgent(settings: AgentSettings): Agent {
       log("info", "serving a region", { region: reply.region, clock_offset_ms: Math.round(clock.offsetMs()) });
     region = reply.region;
     judgeClock();
+    reporter.takesDetails = reply.features?.includes(detailsFeature) === true;
     reporter.serve(region);
     runner.cap.max = reply.per_host_max_inflight;
     // A control plane of an earlier release does not say.
@@ -257,6 +259,10 @@ export function startAgent(settings: AgentSettings): Agent {
     },
   };
 }
+
+/** Only a certificate or a registration has details: all other results are as long as before. */
+const wire = ({ details, ...measured }: Measurement): Omit<Measurement, "details"> & Pick<AgentResult, "details"> =>
+  details === null ? measured : { ...measured, details };
 
 const said = ({ succeededAt, failure }: Contact): AgentStatus["pull"] => ({ succeeded_at: succeededAt, failure });
 

@@ -182,6 +182,40 @@ t.test("a revoked token keeps the spool and is said once", async (t) => {
   ]);
 });
 
+const details = {
+  domain: "example.org",
+  days_remaining: 74,
+  expiration_date: "2027-02-04T12:00:00.000Z",
+  registrar: null,
+};
+
+t.test("details are sent to a control plane that takes them, and to no other", async (t) => {
+  const unknown = { status: 400, body: { error: { code: "UNKNOWN_FIELD", message: "no details here" } } };
+  const older = ({ results, runs }: ResultsRequest): Answer =>
+    [...results, ...runs].some((one) => "details" in one) ? unknown : { body: receipt };
+  const first = await reporting(t, older);
+  first.reporter.add({ result: { ...result(1).result, details } });
+  await until(() => first.stats.reported === 1, "the older control plane takes it");
+  t.equal(first.requests.length, 1, "and was not asked to take details");
+
+  // During an update an older replica may answer after a newer one has been asked what it takes.
+  const mixed = await reporting(t, older);
+  mixed.reporter.takesDetails = true;
+  mixed.reporter.add({ result: { ...result(2).result, details } });
+  mixed.reporter.add({
+    run: { run_id: id(3), timestamp: 3, matched_expectations: true, warnings: [], ...measurement, details },
+  });
+  await until(() => mixed.stats.reported === 2, "the older replica takes them");
+  t.equal(mixed.stats.dropped, 0);
+  t.notOk(mixed.logged.some(({ level }) => level === "error"));
+
+  const newer = await reporting(t, () => ({ body: receipt }));
+  newer.reporter.takesDetails = true;
+  newer.reporter.add({ result: { ...result(4).result, details } });
+  await until(() => newer.stats.reported === 1, "the newer control plane takes it");
+  t.strictSame(newer.bodies()[0]?.results, [{ ...result(4).result, details }]);
+});
+
 t.test("one bad result does not wedge the rest", async (t) => {
   const bad = new Set([id(17), id(600)]);
   const { reporter, spool, stats, logged, bodies } = await reporting(t, ({ results }) =>

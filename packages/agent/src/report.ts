@@ -54,6 +54,8 @@ export class Reporter {
   readonly #condition: Once;
   readonly #abort = new AbortController();
   readonly #lanes: Record<Lane, LaneState> = { fresh: newLane(), backlog: newLane() };
+  /** Set by each pull: a control plane of an earlier release refuses results with `details`. */
+  takesDetails = false;
   #notBefore = -Infinity;
   #failures = 0;
   #draining: (() => void) | null = null;
@@ -185,12 +187,23 @@ export class Reporter {
     return refused.length;
   }
 
+  /** A replica of an earlier release that shares the address refuses results with details; it has them without. */
   async #post(records: readonly SpoolRecord[]): Promise<void> {
+    if (!this.takesDetails || !records.some(hasDetails)) return await this.#postAs(records, false);
+    try {
+      await this.#postAs(records, true);
+    } catch (error) {
+      if (!(error instanceof ApiError) || error.trouble !== "rejected") throw error;
+      await this.#postAs(records, false);
+    }
+  }
+
+  async #postAs(records: readonly SpoolRecord[], details: boolean): Promise<void> {
     const results: AgentResult[] = [];
     const runs: RunReply[] = [];
     for (const record of records) {
-      if ("result" in record) results.push(record.result);
-      else runs.push(record.run);
+      if ("result" in record) results.push(details ? record.result : plain(record.result));
+      else runs.push(details ? record.run : plain(record.run));
     }
     const request: ResultsRequest = { protocol: protocolVersion, results, runs };
     const reply = await this.#options.api.post("/api/agent/results", request, {
@@ -227,6 +240,13 @@ export class Reporter {
       trouble === "away" ? (retryAfterMs ?? backoffMs(attempt, 250, 30_000)) : backoffMs(0, slowRetryMs, slowRetryMs);
     this.#notBefore = Math.max(this.#notBefore, clock.monotonic() + wait);
   }
+}
+
+const hasDetails = (record: SpoolRecord): boolean => ("result" in record ? record.result : record.run).details != null;
+
+/** The same without details, which were no part of the protocol at first. */
+function plain<T extends { details?: unknown }>({ details: _, ...rest }: T): Omit<T, "details"> {
+  return rest;
 }
 
 function nameOf(record: SpoolRecord): Record<string, string | number> {

@@ -1,5 +1,12 @@
 import type { WithheldCheck } from "@statusmesh/shared/agent-protocol";
-import { checkKinds, isCheckType, kindOf, type CheckSpec } from "@statusmesh/shared/checks";
+import {
+  areDetailsOf,
+  checkKinds,
+  isCheckType,
+  kindOf,
+  type CheckSpec,
+  type ResultDetails,
+} from "@statusmesh/shared/checks";
 import { circuitOpen, type Measurement } from "@statusmesh/shared/result";
 import { DialError } from "@statusmesh/shared/net/dial-error";
 import type { Lookup } from "@statusmesh/shared/net/resolve";
@@ -115,7 +122,7 @@ export class Runner {
     const { clock, stats } = this.#options;
     stats.ran(kind, verdict.status, null);
     const outcome = {
-      measurement: measurementOf(verdict, newTrace(), 0),
+      measurement: measurementOf(kind, verdict, newTrace(), 0),
       timestamp: Math.round(clock.now()),
       skip: verdict.skip === true,
       warnings: [],
@@ -159,7 +166,7 @@ export class Runner {
           if (key !== null) this.#remember(key, final, endedAt);
           stats.ran(kind, final.status, endedAt - started);
           settle({
-            measurement: measurementOf(final, trace, endedAt - started),
+            measurement: measurementOf(kind, final, trace, endedAt - started),
             timestamp,
             skip: final.skip === true,
             warnings,
@@ -279,7 +286,7 @@ function verdictOf(error: unknown): Verdict {
 
 const micro = (ms: number | null): number | null => (ms === null ? null : Math.round(ms * 1000) / 1000);
 
-function measurementOf(verdict: Verdict, trace: Trace, totalMs: number): Measurement {
+function measurementOf(kind: string, verdict: Verdict, trace: Trace, totalMs: number): Measurement {
   return {
     status: verdict.status,
     error: verdict.error === null ? null : clean(verdict.error, 2000),
@@ -290,7 +297,13 @@ function measurementOf(verdict: Verdict, trace: Trace, totalMs: number): Measure
     tls_ms: micro(trace.tls_ms),
     ttfb_ms: micro(trace.ttfb_ms),
     total_ms: micro(totalMs),
+    details: detailsIn(kind, verdict),
   };
+}
+
+/** A date that no calendar has would cost the whole result, which counts without it. */
+function detailsIn(kind: string, { details = null }: Verdict): ResultDetails | null {
+  return details !== null && isCheckType(kind) && areDetailsOf(kind, details) ? details : null;
 }
 
 /** Parts of a message may come from the other side: no control characters, no half characters, no end of it. */

@@ -1,6 +1,6 @@
 import Type, { type Static } from "typebox";
 import { idPattern } from "./ids.ts";
-import { measurementFields } from "./result.ts";
+import { Details, measurementFields } from "./result.ts";
 
 /**
  * What an agent and the control plane say to each other: `POST /api/agent/pull` and `POST /api/agent/results`, JSON,
@@ -9,6 +9,9 @@ import { measurementFields } from "./result.ts";
  * The version rises when an old agent could no longer do the right thing; both sides refuse another version by name.
  */
 export const protocolVersion = 1;
+
+/** A control plane that names it in a pull reply takes results with `details`; one that does not would refuse them. */
+export const detailsFeature = "details";
 
 const Id = Type.String({
   pattern: idPattern,
@@ -133,6 +136,13 @@ export const PullReply = Type.Object(
         examples: [1],
       }),
     ),
+    /** Optional: the first release of this version of the protocol had none to name. */
+    features: Type.Optional(
+      Type.Array(Type.String({ maxLength: 40 }), {
+        description: "What this control plane takes beside what its version of the protocol began with",
+        examples: [[detailsFeature]],
+      }),
+    ),
     /** True: `checks` is everything this agent runs, and whatever it has beside that is dropped. */
     full: Type.Boolean({ description: "True: `checks` is all that this agent runs" }),
     checks: Type.Array(AssignedCheck, { description: "Checks to run from now on" }),
@@ -157,6 +167,9 @@ export const WhoAmIReply = Type.Object(
 );
 export type WhoAmIReply = Static<typeof WhoAmIReply>;
 
+/** Left out where there are none, by agents of earlier releases, and to a control plane that does not name {@link detailsFeature}. */
+const optionalDetails = { details: Type.Optional(Details) } as const;
+
 /** One result of one slot. The region is not in it: it comes from the token. */
 export const AgentResult = Type.Object(
   {
@@ -168,6 +181,7 @@ export const AgentResult = Type.Object(
     /** True for a run that says nothing about the target (throttled, agent trouble): recorded, but no evidence. */
     skip: Type.Boolean({ description: "True: recorded, but no evidence about the target", examples: [false] }),
     ...measurementFields,
+    ...optionalDetails,
   },
   { additionalProperties: false },
 );
@@ -185,6 +199,7 @@ export const RunReply = Type.Object(
       examples: [[]],
     }),
     ...measurementFields,
+    ...optionalDetails,
   },
   { additionalProperties: false },
 );

@@ -1,4 +1,5 @@
 import Type, { type Static } from "typebox";
+import { ResultDetails } from "./checks/index.ts";
 
 /** What one run of a check found. `unknown` is not a status of a run: it is how a monitor without fresh results reads. */
 export const checkStatuses = ["up", "down", "degraded", "error"] as const;
@@ -37,7 +38,14 @@ export const measurementFields = {
   total_ms: ms("The whole check", 101.7),
 } as const;
 
-const Measurement = Type.Object(measurementFields);
+/** What the kind says beside the measurement, whatever the status. */
+export const Details = Type.Union([...ResultDetails.anyOf, Type.Null()], {
+  description:
+    "What was read of a certificate (tls_cert) or a registration (domain_expiry), whatever the status; null for other kinds, and where it could not be read",
+  examples: [null],
+});
+
+const Measurement = Type.Object({ ...measurementFields, details: Details });
 
 /** One probe's finding, before it is known to which target and slot it belongs. */
 export type Measurement = Static<typeof Measurement>;

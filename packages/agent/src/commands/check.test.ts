@@ -98,6 +98,7 @@ t.test("--json is one object in the wire shape", async (t) => {
     "tls_ms",
     "ttfb_ms",
     "total_ms",
+    "details",
   ]);
   t.match(printed, {
     result: { status: "down", http_status: 200, error: "expected status 201 or 204, got 200" },
@@ -265,6 +266,7 @@ t.test("on a terminal", (t) => {
     tls_ms: null,
     ttfb_ms: null,
     total_ms: 3,
+    details: null,
   } as const;
   const words = inWords(
     { type: "tcp", host: "db.example.org", port: 5432, timeout: 1000 },

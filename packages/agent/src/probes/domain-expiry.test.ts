@@ -59,6 +59,16 @@ t.test("the verdict follows the days that are left", (t) => {
   ] as const) {
     const verdict = at(days);
     t.equal(verdict.status, status, `${days} days`);
+    t.strictSame(
+      verdict.details,
+      {
+        domain: "example.org",
+        days_remaining: Math.floor(days),
+        expiration_date: new Date(startOfTime + days * dayMs).toISOString(),
+        registrar: null,
+      },
+      "whatever the status",
+    );
     t.equal(
       verdict.error === null ? null : (JSON.parse(verdict.error) as { days_remaining: number }).days_remaining,
       left,
@@ -255,7 +265,11 @@ t.test("the last answer stands in for one that does not come", async (t) => {
     else registry.behave = behave;
     await clock.pass(1000);
     const up = await run("up.org");
-    t.match(up, { skip: false, measurement: { status: "up", error: null } }, what);
+    t.match(
+      up,
+      { skip: false, measurement: { status: "up", error: null, details: { domain: "up.org", days_remaining: 89 } } },
+      what,
+    );
     t.equal(up.warnings.length, 1, `${what}: whoever asked by hand is told`);
     for (const [domain, status, left] of [
       ["degraded.org", "degraded", 19],
@@ -270,8 +284,23 @@ t.test("the last answer stands in for one that does not come", async (t) => {
         looked_up_at: new Date(startOfTime).toISOString(),
         lookup_error: /./,
       });
+      t.strictSame(
+        Object.keys(measurement.details ?? {}),
+        ["domain", "days_remaining", "expiration_date", "registrar"],
+        "the details are the same document as ever",
+      );
     }
   }
+});
+
+t.test("details that no reader could take are left out, and the result stays", async (t) => {
+  const { registry, run } = await setUp(t);
+  registry.behave = (domain, response) => {
+    const answer = rdapAnswer(domain, 12);
+    const events = [{ eventAction: "expiration", eventDate: "+020000-01-01T00:00:00Z" }];
+    response.end(JSON.stringify({ ...answer, events }));
+  };
+  t.match(await run("example.org"), { measurement: { status: "up", error: null, details: null } });
 });
 
 t.test("the last answer is held against the present, and not for longer than a week", async (t) => {

@@ -1,6 +1,8 @@
+import { daysLeft } from "@statusmesh/shared/checks/details";
 import {
   type DomainExpiryCheck,
   lookedUpDomain,
+  type RegistrationDetails,
   type RegistrationDocument,
   servedStale,
 } from "@statusmesh/shared/checks/domain-expiry";
@@ -51,12 +53,18 @@ export function judge(
   now: number,
   stale: string | null = null,
 ): Verdict {
-  const daysRemaining = Math.floor((registration.expiresAt - now) / dayMs);
-  if (daysRemaining >= spec.warn_days) return { status: "up", error: null };
-  const document: RegistrationDocument = {
+  const daysRemaining = daysLeft(registration.expiresAt, now);
+  const details: RegistrationDetails = {
     domain,
     days_remaining: daysRemaining,
     expiration_date: new Date(registration.expiresAt).toISOString(),
+    registrar: registration.registrar,
+  };
+  if (daysRemaining >= spec.warn_days) return { status: "up", error: null, details };
+  const document: RegistrationDocument = {
+    domain,
+    days_remaining: daysRemaining,
+    expiration_date: details.expiration_date,
     ...(registration.registrar === null ? {} : { registrar: registration.registrar }),
     ...(stale === null ? {} : { looked_up_at: new Date(registration.lookedUpAt).toISOString(), lookup_error: stale }),
   };
@@ -64,6 +72,7 @@ export function judge(
   return {
     status: daysRemaining < spec.critical_days ? "down" : "degraded",
     error: stale === null ? error : `${servedStale} ${error}`,
+    details,
   };
 }
 

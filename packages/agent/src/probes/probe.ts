@@ -1,3 +1,4 @@
+import type { ResultDetails } from "@statusmesh/shared/checks";
 import type { CheckStatus } from "@statusmesh/shared/result";
 import type { DialTrace } from "@statusmesh/shared/net/dial";
 import type { Lookup } from "@statusmesh/shared/net/resolve";
@@ -18,6 +19,8 @@ export interface Verdict {
   status: CheckStatus;
   /** In an operator's words; null when nothing is wrong. */
   error: string | null;
+  /** What the kind read beside the measurement, whatever the status. */
+  details?: ResultDetails | null;
   /** True when the run says nothing about the target. */
   skip?: boolean;
   /** True when the destination could not be talked to: this is what opens a circuit breaker. */

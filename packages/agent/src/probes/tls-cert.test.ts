@@ -123,14 +123,15 @@ t.test("days remaining decide", async (t) => {
     const then = later === 0 ? at : testRunner({ clock: new FakeClock(now + later) });
     const result = await run(port, { warn_days, critical_days }, then);
     t.equal(result.status, status, `${later / dayMs} days later, warn ${warn_days}, critical ${critical_days}`);
+    const details = {
+      days_remaining: Math.floor((10 * dayMs - later) / dayMs),
+      not_after: new Date(now + 10 * dayMs).toISOString(),
+      subject_common_name: "www.example.org",
+      issuer_common_name: "www.example.org",
+    };
+    t.strictSame(result.details, details, "whatever the status");
     if (status === "up") t.equal(result.error, null);
-    else
-      t.strictSame(JSON.parse(result.error ?? ""), {
-        days_remaining: Math.floor((10 * dayMs - later) / dayMs),
-        not_after: new Date(now + 10 * dayMs).toISOString(),
-        subject_common_name: "www.example.org",
-        issuer_common_name: "www.example.org",
-      });
+    else t.equal(result.error, JSON.stringify(details));
   }
 });
 

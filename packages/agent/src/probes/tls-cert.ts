@@ -1,13 +1,13 @@
 import type { X509Certificate } from "node:crypto";
 import type { TLSSocket } from "node:tls";
+import { daysLeft } from "@statusmesh/shared/checks/details";
 import { canonicalHost } from "@statusmesh/shared/checks/kind";
-import { type CertificateDocument, serverName, type TlsCertCheck } from "@statusmesh/shared/checks/tls-cert";
+import { type CertificateDetails, serverName, type TlsCertCheck } from "@statusmesh/shared/checks/tls-cert";
 import { dial } from "@statusmesh/shared/net/dial";
 import { codeOf, DialError } from "@statusmesh/shared/net/dial-error";
 import { secure } from "@statusmesh/shared/net/tls";
 import type { Probe, ProbeContext, Verdict } from "./probe.ts";
 
-const dayMs = 86_400_000;
 /** A server that does not answer the end of the connection with its own is left after this time. */
 const hangUpMs = 500;
 
@@ -81,18 +81,19 @@ function hangUp(socket: TLSSocket): void {
 
 function judge({ warn_days, critical_days }: TlsCertCheck, leaf: X509Certificate, now: number): Verdict {
   const notAfter = Date.parse(leaf.validTo);
-  const daysRemaining = Math.floor((notAfter - now) / dayMs);
-  if (daysRemaining >= warn_days) return { status: "up", error: null };
+  const daysRemaining = daysLeft(notAfter, now);
   const { subject, issuer } = leaf.toLegacyObject();
-  const document: CertificateDocument = {
+  const details: CertificateDetails = {
     days_remaining: daysRemaining,
     not_after: new Date(notAfter).toISOString(),
     subject_common_name: commonName(subject),
     issuer_common_name: commonName(issuer),
   };
+  if (daysRemaining >= warn_days) return { status: "up", error: null, details };
   return {
     status: daysRemaining < 0 || daysRemaining < critical_days ? "down" : "degraded",
-    error: JSON.stringify(document),
+    error: JSON.stringify(details),
+    details,
   };
 }
 

@@ -116,7 +116,8 @@ function answerOf(result: LookupResult, { domain, suffix, status, local, at }: C
   const registrar = record.registrar?.name
     ?.replaceAll(/[\p{Cc}\p{Cs}]+/gu, " ")
     .trim()
-    .slice(0, 200);
+    .slice(0, 200)
+    .toWellFormed();
   const concerns = (record.statuses ?? [])
     .map((entry) => entry.status.trim().toLowerCase())
     .filter((state) => concerning.test(state));

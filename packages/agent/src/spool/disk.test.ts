@@ -105,6 +105,41 @@ t.test("what was flushed is there after a crash, in order and whole", async (t) 
   t.equal(fs.statSync(join(folder, segments()[0]!)).mode & 0o777, 0o600);
 });
 
+/** Two results as the release before details wrote them. */
+const olderSegment = Buffer.from(
+  [
+    "U01TUE9PTAoAAAABAAAAORyOOfl7ImJhc2UiOjEsInJlZ2lvbiI6ImZyYSIsInN0YXRlIjp7ImRvbmUiOltdLCJkcm9wcGVkIjowfX0AAABcfFitgX",
+    "JbIjAwMDAwMDAwLTAwMDAtNzAwMC04MDAwLTAwMDAwMDAwMDAwMSIsMSw0LDAsInVwIixudWxsLDIwMCw1MTIsMC4yLDAuNDEzLG51bGwsMTIuNSwx",
+    "My4yMDhdAAAAcNcGfNZyWyIwMDAwMDAwMC0wMDAwLTcwMDAtODAwMC0wMDAwMDAwMDAwMDIiLDIsNSwwLCJ1cCIsIntcImRheXNfcmVtYWluaW5nXC",
+    "I6NX0iLDIwMCw1MTIsMC4yLDAuNDEzLG51bGwsMTIuNSwxMy4yMDhd",
+  ].join(""),
+  "base64",
+);
+
+t.test("details outlive a restart, and segments of the release before details are read", async (t) => {
+  const details = {
+    days_remaining: 74,
+    not_after: "2027-02-04T12:00:00.000Z",
+    subject_common_name: "shop.example.org",
+    issuer_common_name: null,
+  };
+  const { open, path } = place(t);
+  fs.writeFileSync(path(segmentName(1)), olderSegment);
+  const spool = await open();
+  spool.append({ result: { ...result(3), details } });
+  await spool.flush();
+  const again = await open();
+  const batch = await again.take(10, "backlog");
+  t.strictSame(batch?.records, [
+    { result: result(1) },
+    { result: result(2, '{"days_remaining":5}') },
+    { result: { ...result(3), details } },
+  ]);
+  const into = Buffer.alloc(1000);
+  const sizeOf = (one: AgentResult): number => writeResult(into, 0, one);
+  t.equal(sizeOf({ ...result(1), details: null }), sizeOf(result(1)), "no details take no room");
+});
+
 t.test("what was acknowledged does not come again", async (t) => {
   const { open, clock, segments } = place(t);
   const first = await open();

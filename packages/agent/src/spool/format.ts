@@ -123,6 +123,8 @@ function encodeResult(r: AgentResult): string {
     r.tls_ms,
     r.ttfb_ms,
     r.total_ms,
+    // The first release had the places above: it reads this as well, and passes over what follows them.
+    ...(r.details == null ? [] : [r.details]),
   ]);
 }
 
@@ -144,8 +146,9 @@ export function decodeResult(text: string): AgentResult | null {
     tls_ms,
     ttfb_ms,
     total_ms,
+    details,
   ] = row as unknown[];
-  const result: Record<keyof AgentResult, unknown> = {
+  const result: Record<Exclude<keyof AgentResult, "details">, unknown> & { details?: unknown } = {
     target_id,
     scheduled_at,
     timestamp,
@@ -159,6 +162,7 @@ export function decodeResult(text: string): AgentResult | null {
     tls_ms,
     ttfb_ms,
     total_ms,
+    ...(details === undefined ? {} : { details }),
   };
   return validResult.Check(result) ? result : null;
 }

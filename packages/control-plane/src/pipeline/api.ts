@@ -57,6 +57,7 @@ function present(reply: RunReply & { region: string }, targetId: string | null) 
     tls_ms,
     ttfb_ms,
     total_ms,
+    details: reply.details ?? null,
   };
 }
 

@@ -142,8 +142,75 @@ t.test("what a result holds is stored as it was sent", async (t) => {
   await send(eu, [sent]);
   const [row] = await sql`select * from results where target_id = ${id}`;
   const { scheduled_at: slot, timestamp: at, ...rest } = sent;
-  t.strictSame({ ...row }, { ...rest, scheduled_at: new Date(slot), timestamp: new Date(at), region: "eu" });
+  t.strictSame(
+    { ...row },
+    { ...rest, scheduled_at: new Date(slot), timestamp: new Date(at), region: "eu", details: null },
+  );
   t.match(await stateOf(id), { last_error: error });
+});
+
+t.test("details are stored for kinds that have them, and the newest stay with the target", async (t) => {
+  const check = {
+    type: "tls_cert",
+    host: "shop.example.org",
+    port: 443,
+    server_name: null,
+    warn_days: 14,
+    critical_days: 7,
+    timeout: 10_000,
+  };
+  const id = await newMonitor({ check, interval: 3600 });
+  const other = await newMonitor();
+  const details = (days: number, change: object = {}) => ({
+    days_remaining: days,
+    not_after: new Date(noon + days * 86_400_000).toISOString(),
+    subject_common_name: 'said "no", {braces}, \\ and NULL',
+    issuer_common_name: null,
+    ...change,
+  });
+  const newest = async (of: string) => {
+    const [row] = await sql<{ details: unknown; expires_at: Date | null }[]>`
+      select details, expires_at from target_states where target_id = ${of}`;
+    return { ...row };
+  };
+  const storedDetails = async (of: string) =>
+    (await sql<{ details: unknown }[]>`select details from results where target_id = ${of} order by scheduled_at`).map(
+      (row) => row.details,
+    );
+
+  await send(eu, [
+    agentResult(id, noon, { details: details(74) }),
+    agentResult(id, noon - second, { details: details(75) }),
+    agentResult(id, noon + second),
+    agentResult(other, noon, { details: details(74) }),
+  ]);
+  t.strictSame(await storedDetails(id), [details(75), details(74), null]);
+  t.strictSame(await newest(id), { details: details(74), expires_at: new Date(noon + 74 * 86_400_000) });
+  t.strictSame(await storedDetails(other), [null], "a kind without details has none");
+  t.strictSame(await newest(other), { details: null, expires_at: null });
+
+  await send(eu, [agentResult(id, noon - minute, { details: details(80) })]);
+  t.match(await newest(id), { details: { days_remaining: 74 } }, "an older run changes nothing");
+  await send(us, [agentResult(id, noon + 2 * second, { status: "error", error: "no handshake", details: null })]);
+  t.match(await newest(id), { details: { days_remaining: 74 } }, "nor does one that read nothing");
+  await send(eu, [
+    agentResult(id, noon + 3 * second, { details: details(74, { not_after: "2026-13-45T99:00:00.000Z" }) }),
+  ]);
+  t.match(await newest(id), { details: { days_remaining: 74 } }, "nor a date that there is not");
+
+  await updateTarget(ctx, id, { check: { warn_days: 20 } });
+  t.match(await newest(id), { details: { days_remaining: 74 } }, "another threshold is the same certificate");
+  clock.at = noon + minute;
+  await updateTarget(ctx, id, { check: { host: "other.example.org" } });
+  t.strictSame(await newest(id), { details: null, expires_at: null }, "another host is not");
+  await send(eu, [agentResult(id, noon + 30 * second, { details: details(60) })]);
+  t.strictSame(
+    await newest(id),
+    { details: null, expires_at: null },
+    "what a run of before the edit read is not taken",
+  );
+  await send(eu, [agentResult(id, noon + 2 * minute, { details: details(50) })]);
+  t.match(await newest(id), { details: { days_remaining: 50 } });
 });
 
 t.test("status, since when and until when", async (t) => {

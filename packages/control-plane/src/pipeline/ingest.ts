@@ -1,4 +1,5 @@
 import type { Sql, TransactionSql } from "postgres";
+import type { CheckType } from "@statusmesh/shared/checks";
 import { AppError } from "@statusmesh/shared/errors";
 import { type AgentResult, type ResultsReply, type ResultsRequest } from "@statusmesh/shared/agent-protocol";
 import type { AgentCtx } from "../context.ts";
@@ -10,7 +11,7 @@ import {
   foldRuns,
   type LockedEvidence,
 } from "../incidents/engine.ts";
-import { countForOrgs } from "../results/engine.ts";
+import { countForOrgs, keepDetails, withOwnDetails } from "../results/engine.ts";
 import { markLate } from "../results/service.ts";
 import { type BatchWatch, type IngestLoad, openLoad } from "./load.ts";
 import { recordRunReplies } from "./on-demand.ts";
@@ -96,6 +97,7 @@ export function openIngest(
 const dayOf = (ms: number): string => new Date(ms).toISOString().slice(0, 10);
 
 interface TargetRow extends EvidenceTarget {
+  kind: CheckType;
   enabled: boolean;
 }
 
@@ -110,7 +112,10 @@ async function ingestBatch(
   const ids = [...new Set(batch.map((result) => result.target_id))];
   const assigned = (sql: Db, locked: readonly string[]) => selectAssigned(sql, locked, ctx.region);
   return await changeEvidence(ctx, ids, assigned, async (evidence, { sql }) => {
-    const mine = batch.filter((result) => evidence.has(result.target_id));
+    const mine = batch.flatMap((result) => {
+      const own = evidence.get(result.target_id);
+      return own === undefined ? [] : [withOwnDetails(own.target.kind, result)];
+    });
     const stored = await insertResults(sql, ctx.region, mine);
     if (stored.length > 0) {
       await markLate(
@@ -129,6 +134,13 @@ async function ingestBatch(
           })),
         ctx.clock.now(),
       );
+      await keepDetails(
+        sql,
+        stored.flatMap((result) => {
+          const { org_id: orgId, kind } = evidence.get(result.target_id)!.target;
+          return result.details == null ? [] : [{ orgId, kind, result, details: result.details }];
+        }),
+      );
     }
     return {
       changes: fold(ctx, evidence, stored),
@@ -144,7 +156,7 @@ async function ingestBatch(
 /** The targets that the region probes. Those of a deleted organisation are nobody's. */
 async function selectAssigned(sql: Db, ids: readonly string[], region: string): Promise<TargetRow[]> {
   return await sql<TargetRow[]>`
-    select t.id, t.org_id, t.name, (t.spec ->> 'timeout')::int as timeout, t.interval_secs, t.enabled, t.alert_confirmations, t.region_policy, t.renotify_interval_secs, t.notify_recovery
+    select t.id, t.org_id, t.kind, t.name, (t.spec ->> 'timeout')::int as timeout, t.interval_secs, t.enabled, t.alert_confirmations, t.region_policy, t.renotify_interval_secs, t.notify_recovery
     from targets t join target_regions r on r.target_id = t.id and r.region_id = ${region} join orgs o on o.id = t.org_id and o.deleted_at is null
     where t.id = any(${arrayOf(ids)}::uuid[])`;
 }
@@ -156,12 +168,13 @@ async function insertResults(sql: Db, region: string, batch: readonly AgentResul
   // Which ones were new is only asked for when some were not: in the common case one row comes back.
   const [inserted] = await sql<{ stored: number; keys: string[] | null }[]>`
     with inserted as (
-      insert into results (target_id, scheduled_at, region, "timestamp", status, skip, error, http_status, response_size, dns_ms, connect_ms, tls_ms, ttfb_ms, total_ms)
-      select target_id, scheduled_at, ${region}, "timestamp", status, skip, error, http_status, response_size, dns_ms, connect_ms, tls_ms, ttfb_ms, total_ms
+      insert into results (target_id, scheduled_at, region, "timestamp", status, skip, error, http_status, response_size, dns_ms, connect_ms, tls_ms, ttfb_ms, total_ms, details)
+      select target_id, scheduled_at, ${region}, "timestamp", status, skip, error, http_status, response_size, dns_ms, connect_ms, tls_ms, ttfb_ms, total_ms, details::jsonb
       from unnest(${column((r) => r.target_id)}::uuid[], ${column((r) => new Date(r.scheduled_at).toISOString())}::timestamptz[], ${column((r) => new Date(r.timestamp).toISOString())}::timestamptz[],
         ${column((r) => r.status)}::text[], ${column((r) => r.skip)}::boolean[], ${batch.map((r) => r.error)}::text[], ${column((r) => r.http_status)}::smallint[], ${column((r) => r.response_size)}::integer[],
-        ${column((r) => r.dns_ms)}::real[], ${column((r) => r.connect_ms)}::real[], ${column((r) => r.tls_ms)}::real[], ${column((r) => r.ttfb_ms)}::real[], ${column((r) => r.total_ms)}::real[])
-        as u (target_id, scheduled_at, "timestamp", status, skip, error, http_status, response_size, dns_ms, connect_ms, tls_ms, ttfb_ms, total_ms)
+        ${column((r) => r.dns_ms)}::real[], ${column((r) => r.connect_ms)}::real[], ${column((r) => r.tls_ms)}::real[], ${column((r) => r.ttfb_ms)}::real[], ${column((r) => r.total_ms)}::real[],
+        ${batch.map((r) => (r.details == null ? null : JSON.stringify(r.details)))}::text[])
+        as u (target_id, scheduled_at, "timestamp", status, skip, error, http_status, response_size, dns_ms, connect_ms, tls_ms, ttfb_ms, total_ms, details)
       on conflict do nothing
       returning target_id, scheduled_at)
     select count(*)::int as stored, case when count(*) < ${batch.length} then array_agg(target_id || '/' || (extract(epoch from scheduled_at) * 1000)::bigint) end as keys from inserted`;

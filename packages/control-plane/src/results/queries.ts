@@ -1,4 +1,5 @@
 import type { Sql, TransactionSql } from "postgres";
+import type { ResultDetails } from "@statusmesh/shared/checks";
 import type { CheckStatus } from "@statusmesh/shared/result";
 import { arrayOf } from "../db/array.ts";
 import type { Sources } from "./hours.ts";
@@ -53,6 +54,7 @@ export interface ResultRow {
   tls_ms: number | null;
   ttfb_ms: number | null;
   total_ms: number | null;
+  details: ResultDetails | null;
 }
 
 /** The slots in the range whose runs are surely in it as well: {@link rowsOf} read backwards. It may end before it begins. */
@@ -83,7 +85,7 @@ export async function selectResults(
 ): Promise<ResultRow[]> {
   const depth = offset + limit - 1;
   return await sql<ResultRow[]>`
-    select r.target_id, r.region, r."timestamp", r.status, r.error, r.http_status, r.response_size, r.dns_ms, r.connect_ms, r.tls_ms, r.ttfb_ms, r.total_ms
+    select r.target_id, r.region, r."timestamp", r.status, r.error, r.http_status, r.response_size, r.dns_ms, r.connect_ms, r.tls_ms, r.ttfb_ms, r.total_ms, r.details
     ${rowsOf(sql, orgId, target, range, region)}
       and r.scheduled_at >= coalesce((select r.scheduled_at ${slotsOf(sql, orgId, target, surelyIn(target, range), region)} order by r.scheduled_at desc limit 1 offset ${depth}), '-infinity')
         - ${`${target.interval_secs + (2 * slackMs) / 1000} s`}::interval

@@ -1,5 +1,5 @@
 import Type, { type Static } from "typebox";
-import { measurementFields } from "@statusmesh/shared/result";
+import { Details, measurementFields } from "@statusmesh/shared/result";
 import { Id, nullable, PageOf, Timestamp } from "../http/wire.ts";
 
 export const CheckResult = Type.Object(
@@ -8,6 +8,7 @@ export const CheckResult = Type.Object(
     region: Type.String({ description: "Id of the region that ran it", examples: ["frankfurt"] }),
     timestamp: Timestamp,
     ...measurementFields,
+    details: Details,
   },
   { additionalProperties: false, title: "CheckResult", description: "What one run found" },
 );

@@ -9,6 +9,7 @@ import type { Range } from "./range.ts";
 import { type RangeInput, resolve, roundMs } from "./resolve.ts";
 import type { CheckResult, IncidentPeriod, Uptime } from "./schema.ts";
 
+export { forgetDetails } from "./details.ts";
 export { hourOf, markLate, oldestAcceptable } from "./late.ts";
 export { latencyByRegion, latencySeries } from "./latency.ts";
 export type { Counts } from "./queries.ts";
@@ -188,4 +189,5 @@ const present = (row: queries.ResultRow): CheckResult => ({
   tls_ms: row.tls_ms,
   ttfb_ms: row.ttfb_ms,
   total_ms: row.total_ms,
+  details: row.details,
 });

@@ -1,4 +1,4 @@
-import { type CheckSpec, isCheckType, kindOf } from "@statusmesh/shared/checks";
+import { type CheckSpec, detailsOf, isCheckType, kindOf } from "@statusmesh/shared/checks";
 import { AppError } from "@statusmesh/shared/errors";
 import { isId } from "@statusmesh/shared/ids";
 import { differences, record } from "../audit/service.ts";
@@ -10,6 +10,7 @@ import type { Page } from "../http/wire.ts";
 import { closeSilently, explainVotes, reevaluate, rescheduleReminders } from "../incidents/service.ts";
 import { planOf } from "../plans/service.ts";
 import { enabledRegionIds } from "../regions/service.ts";
+import { forgetDetails } from "../results/service.ts";
 import * as queries from "./queries.ts";
 import {
   alertRule,
@@ -109,6 +110,7 @@ export async function updateTarget(ctx: Ctx, id: string, patch: TargetPatch): Pr
     };
     await queries.updateTarget(tx.sql, after);
     if (patch.alerts !== undefined) await queries.replaceAlerts(tx.sql, id, channels);
+    if (check !== null && isElsewhere(check)) await forgetDetails(tx.sql, ctx.orgId, id, after.updated_at);
     if (before.enabled && !after.enabled) await closeSilently(tx, [id]);
     else if (after.enabled) await reevaluate(tx, id, { ...before, timeout: before.spec.timeout }, regions);
     if (renotify !== before.renotify_interval_secs) await rescheduleReminders(tx, id, renotify);
@@ -144,6 +146,14 @@ function mergeCheck(
   });
   checkRules(ctx, after, "/check");
   return { before, after };
+}
+
+/** True when the check is about another certificate or domain than before. */
+function isElsewhere({ before, after }: { before: CheckSpec; after: CheckSpec }): boolean {
+  if (detailsOf(after.type) === null) return false;
+  const kind = kindOf(after);
+  const about = (spec: CheckSpec) => JSON.stringify([kind.destination(spec), kind.subject?.(spec)]);
+  return about(before) !== about(after);
 }
 
 /** Deletes the target with its results and incidents. Its agents stop at once; nobody is told. */

@@ -1,6 +1,7 @@
 import Type, { type Static } from "typebox";
 import { AppError } from "../errors.ts";
 import { type RegistrableDomain, registrableDomain } from "../net/registrable-domain.ts";
+import { DaysRemaining, Expiry, expiryInWords } from "./details.ts";
 import { canonicalHost, type CheckKind, daysAgo, documentIn, inDays, Timeout } from "./kind.ts";
 
 const days = (fallback: number, minimum: number, description: string) =>
@@ -27,6 +28,29 @@ export type DomainExpiryCheck = Static<typeof DomainExpiryCheck>;
 
 /** How the error of a verdict begins that goes by an earlier answer of the registry. A {@link RegistrationDocument} follows. */
 export const servedStale = "served_stale:";
+
+/** What the registry said about the domain, held against the time of the run. */
+export const RegistrationDetails = Type.Object(
+  {
+    domain: Type.String({
+      maxLength: 253,
+      description: "The registrable domain, in ASCII",
+      examples: ["example.org"],
+    }),
+    days_remaining: DaysRemaining,
+    expiration_date: Expiry("End of the registration, RFC 3339, UTC"),
+    registrar: Type.Union([Type.String({ maxLength: 200 }), Type.Null()], {
+      description: "Registrar of the domain; null where the registry names none",
+      examples: ["Example Registrar Ltd"],
+    }),
+  },
+  {
+    additionalProperties: false,
+    title: "RegistrationDetails",
+    description: "The registration of a domain_expiry check",
+  },
+);
+export type RegistrationDetails = Static<typeof RegistrationDetails>;
 
 /** What the error of a result that is not up says, as JSON. */
 export interface RegistrationDocument {
@@ -93,6 +117,13 @@ export const domainExpiry: CheckKind<typeof DomainExpiryCheck> = {
   mapSecrets: (spec) => spec,
   shell: { subject: "<domain>", read: (subject) => ({ domain: subject }) },
   summary: (spec) => `registration of ${spec.domain}`,
+
+  details: {
+    schema: RegistrationDetails,
+    expiresAt: ({ expiration_date }) => Date.parse(expiration_date),
+    inWords: ({ expiration_date, registrar }, now) =>
+      expiryInWords(Date.parse(expiration_date), now) + (registrar === null ? "" : `, registrar ${registrar}`),
+  },
 
   errorInWords(error) {
     const stale = error.startsWith(servedStale);

@@ -1,9 +1,11 @@
-import type { CheckKind } from "./kind.ts";
+import Type, { type Static } from "typebox";
+import { Compile, type Validator } from "typebox/compile";
+import type { CheckKind, KindDetails } from "./kind.ts";
 import { dns, type DnsCheck } from "./dns.ts";
-import { domainExpiry, type DomainExpiryCheck } from "./domain-expiry.ts";
+import { domainExpiry, type DomainExpiryCheck, RegistrationDetails } from "./domain-expiry.ts";
 import { http, type HttpCheck } from "./http.ts";
 import { tcp, type TcpCheck } from "./tcp.ts";
-import { tlsCert, type TlsCertCheck } from "./tls-cert.ts";
+import { CertificateDetails, tlsCert, type TlsCertCheck } from "./tls-cert.ts";
 
 /** Every check kind there is. A new kind is one file beside this one, one line here, and one probe in the agent. */
 export const checkKinds = { http, tcp, dns, tls_cert: tlsCert, domain_expiry: domainExpiry } as const;
@@ -19,6 +21,27 @@ export const checkTypes = Object.keys(checkKinds) as CheckType[];
 /** The kind of a spec. The cast says what the registry guarantees and TypeScript cannot follow: the kind matches the spec. */
 export function kindOf(spec: { type: CheckType }): CheckKind {
   return checkKinds[spec.type] as unknown as CheckKind;
+}
+
+/** The details of any kind that has some. */
+export const ResultDetails = Type.Union([CertificateDetails, RegistrationDetails]);
+export type ResultDetails = Static<typeof ResultDetails>;
+
+/** How the kind reads its details; null for a kind without. */
+export function detailsOf(type: CheckType): KindDetails<ResultDetails> | null {
+  return (kindOf({ type }).details as KindDetails<ResultDetails> | undefined) ?? null;
+}
+
+// Compiled when the first details come: sm-agent starts without.
+const compiled = new Map<CheckType, Validator>();
+
+/** True for details that results of this kind may carry, with a date that exists. */
+export function areDetailsOf(type: CheckType, details: ResultDetails): boolean {
+  const own = detailsOf(type);
+  if (own === null) return false;
+  const validator = compiled.get(type) ?? Compile(own.schema);
+  compiled.set(type, validator);
+  return validator.Check(details) && Number.isFinite(own.expiresAt(details));
 }
 
 /** True for a name that the registry knows. */

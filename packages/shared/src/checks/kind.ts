@@ -2,6 +2,16 @@ import Type, { type Static, type TSchema } from "typebox";
 import { AppError } from "../errors.ts";
 import type { ShellForm } from "./shell.ts";
 
+/** The details that results of a kind carry, whatever their status. */
+export interface KindDetails<D = Record<string, unknown>> {
+  /** Strict and bounded: a result of the kind takes a few hundred bytes more. */
+  readonly schema: TSchema;
+  /** The time that the details are about, Unix ms: monitors are sorted by it. */
+  expiresAt(details: D): number;
+  /** One sentence as of `now` (Unix ms), without a full stop: `Expires in 74 days, on 4 February 2027, issued by R11`. */
+  inWords(details: D, now: number): string;
+}
+
 /** The shared half of a check kind. The other half, the probe, is in the agent under the same file name. */
 export interface CheckKind<S extends TSchema = TSchema> {
   readonly type: string;
@@ -30,6 +40,8 @@ export interface CheckKind<S extends TSchema = TSchema> {
   summary(spec: Static<S>): string;
   /** How it is written in a shell. */
   readonly shell: ShellForm;
+  /** For a kind whose results carry details beside the measurement. */
+  readonly details?: KindDetails<never>;
   /** For a kind whose results carry a JSON document as their error: what it says, as a sentence without a full stop. Null for what is no such document. */
   errorInWords?(error: string): string | null;
 }

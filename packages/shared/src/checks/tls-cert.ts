@@ -1,5 +1,6 @@
 import Type, { type Static } from "typebox";
 import { AppError } from "../errors.ts";
+import { DaysRemaining, Expiry, expiryInWords } from "./details.ts";
 import { canonicalHost, type CheckKind, daysAgo, documentIn, hostOrThrow, inDays, Timeout } from "./kind.ts";
 import { hostAndPort } from "./shell.ts";
 
@@ -36,15 +37,23 @@ export const TlsCertCheck = Type.Object(
 );
 export type TlsCertCheck = Static<typeof TlsCertCheck>;
 
-/** What the error of a result that is not up says, as JSON; names are null where the certificate has none. */
-export interface CertificateDocument {
-  /** Whole days, rounded down: -1 on the first day after the end. */
-  days_remaining: number;
-  /** RFC 3339, UTC. */
-  not_after: string;
-  subject_common_name: string | null;
-  issuer_common_name: string | null;
-}
+const CommonName = (whose: string, example: string) =>
+  Type.Union([Type.String({ maxLength: 200 }), Type.Null()], {
+    description: `Common name of ${whose}; null where there is none`,
+    examples: [example],
+  });
+
+/** What a run read from the certificate; the error of a result that is not up is the same document as JSON text. */
+export const CertificateDetails = Type.Object(
+  {
+    days_remaining: DaysRemaining,
+    not_after: Expiry("End of the certificate's validity, RFC 3339, UTC"),
+    subject_common_name: CommonName("the subject", "shop.example.org"),
+    issuer_common_name: CommonName("the issuer", "R11"),
+  },
+  { additionalProperties: false, title: "CertificateDetails", description: "The certificate of a tls_cert check" },
+);
+export type CertificateDetails = Static<typeof CertificateDetails>;
 
 /** The name that is asked for (RFC 6066 section 3); the host's where the check names none. */
 export function serverName(spec: Pick<TlsCertCheck, "host" | "server_name">): string {
@@ -93,6 +102,13 @@ export const tlsCert: CheckKind<typeof TlsCertCheck> = {
   mapSecrets: (spec) => spec,
   shell: { subject: "<host[:port]>", read: hostAndPort },
   summary: (spec) => `certificate of ${spec.server_name ?? spec.host}${spec.port === 443 ? "" : `, port ${spec.port}`}`,
+
+  details: {
+    schema: CertificateDetails,
+    expiresAt: ({ not_after }) => Date.parse(not_after),
+    inWords: ({ not_after, issuer_common_name: issuer }, now) =>
+      expiryInWords(Date.parse(not_after), now) + (issuer === null ? "" : `, issued by ${issuer}`),
+  },
 
   errorInWords(error) {
     const { not_after, days_remaining: left, subject_common_name: name } = documentIn(error);

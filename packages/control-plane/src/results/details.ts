@@ -1,0 +1,49 @@
+import type { Sql, TransactionSql } from "postgres";
+import { areDetailsOf, type CheckType, detailsOf, type ResultDetails } from "@statusmesh/shared/checks";
+import type { AgentResult } from "@statusmesh/shared/agent-protocol";
+
+type Db = Sql | TransactionSql;
+
+/** The result with the details that its kind may carry, else without: they are the agent's word. */
+export function withOwnDetails(kind: CheckType, result: AgentResult): AgentResult {
+  const { details } = result;
+  return details == null || areDetailsOf(kind, details) ? result : { ...result, details: null };
+}
+
+/** A result that was stored with details, the kind of its target and its organisation. */
+export interface StoredDetails {
+  orgId: string;
+  kind: CheckType;
+  result: AgentResult;
+  details: ResultDetails;
+}
+
+/** Keeps the newest details of each target for the list and the monitor's page. The caller holds the lock on their states. */
+export async function keepDetails(sql: Db, stored: readonly StoredDetails[]): Promise<void> {
+  const newest = new Map<string, StoredDetails>();
+  for (const one of stored) {
+    const { target_id, scheduled_at } = one.result;
+    if (scheduled_at >= (newest.get(target_id)?.result.scheduled_at ?? 0)) newest.set(target_id, one);
+  }
+  if (newest.size === 0) return;
+  const rows = [...newest.values()].map(({ orgId, kind, details, result }) => ({
+    org_id: orgId,
+    target_id: result.target_id,
+    details,
+    slot: new Date(result.scheduled_at),
+    expires_at: new Date(detailsOf(kind)!.expiresAt(details)),
+  }));
+  await sql`
+    update target_states s set details = n.details, details_slot = n.slot, expires_at = n.expires_at
+    from jsonb_to_recordset(${sql.json(rows as never)}) as n
+      (org_id uuid, target_id uuid, details jsonb, slot timestamptz, expires_at timestamptz)
+    where s.target_id = n.target_id and (s.details_slot is null or s.details_slot <= n.slot)
+      and exists (select from targets t where t.id = n.target_id and t.org_id = n.org_id)`;
+}
+
+/** Forgets the details of a target whose check has changed at `now`, and what runs of before would still bring. */
+export async function forgetDetails(sql: Db, orgId: string, targetId: string, now: Date): Promise<void> {
+  await sql`
+    update target_states s set details = null, details_slot = ${now}, expires_at = null
+    from targets t where t.id = s.target_id and t.org_id = ${orgId} and t.id = ${targetId}`;
+}

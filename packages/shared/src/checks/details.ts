@@ -1,0 +1,32 @@
+import Type from "typebox";
+import { daysAgo, inDays } from "./kind.ts";
+
+const dayMs = 86_400_000;
+
+/** Days to the end as a run counted them. */
+export const DaysRemaining = Type.Integer({
+  minimum: -10_000_000,
+  maximum: 10_000_000,
+  description: "Whole days to the end at the time of the run, rounded down: -1 on the first day after it",
+  examples: [74],
+});
+
+/** A time of the years 0000 to 9999 as Date.toISOString writes it: PostgreSQL takes any of them. */
+export const Expiry = (description: string) =>
+  Type.String({
+    pattern: "^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\\.[0-9]{3}Z$",
+    description,
+    examples: ["2027-02-04T12:00:00.000Z"],
+  });
+
+const longDate = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "long", year: "numeric", timeZone: "UTC" });
+
+/** Whole days from `now` to `expiresAt` (both Unix ms), rounded down. */
+export const daysLeft = (expiresAt: number, now: number): number => Math.floor((expiresAt - now) / dayMs);
+
+/** `Expires in 74 days, on 4 February 2027`, or `Expired 3 days ago, on …`. Times are Unix ms, the date is UTC. */
+export function expiryInWords(expiresAt: number, now: number): string {
+  const left = daysLeft(expiresAt, now);
+  const when = left < 0 ? `Expired ${daysAgo(left)}` : `Expires ${inDays(left)}`;
+  return `${when}, on ${longDate.format(expiresAt)}`;
+}
