@@ -29,6 +29,8 @@ interface Cell {
   whose: readonly Whose[];
   /** Where the foreign things of this request are from. */
   foreign?: Caller["home"];
+  /** Sends the ids in capitals, which name the same things. */
+  capitals?: boolean;
 }
 
 /** The ids of a cell: own ones are fresh where the request is let in and changes something. */
@@ -79,8 +81,9 @@ async function check(t: Test, cell: Cell): Promise<{ answer: Answer; ids: string
     caller,
     places.map((place, at) => ({ ...place, whose: whose[at]! })),
   );
-  const title = `${nameOf(route)} by ${caller.title}${whose.length === 0 ? "" : `, ids ${whose.join(" and ")}`}`;
-  const ids = await idsFor(cell, outcome);
+  const title = `${nameOf(route)} by ${caller.title}${whose.length === 0 ? "" : `, ids ${whose.join(" and ")}`}${cell.capitals ? " in capitals" : ""}`;
+  const planned = await idsFor(cell, outcome);
+  const ids = planned.map((id, at) => (cell.capitals && places[at]!.thing !== "region" ? id.toUpperCase() : id));
   const ofBystander = () =>
     snapshots.of(caller.home.orgId === homes.other.orgId ? homes.acme.orgId : homes.other.orgId);
   const writes = route.method !== "GET";
@@ -131,6 +134,7 @@ for (const route of tenantRoutes) {
     for (const caller of [...intruders, ...ofGone]) await check(t, { ...all, caller, whose: own });
     for (const caller of [owner, member, ...(route.scope === null ? [] : [only[route.scope]])])
       await check(t, { ...all, caller, whose: own });
+    if (places.length > 0) await check(t, { ...all, caller: owner, whose: own, capitals: true });
     // What is made anew below an organisation is in another one, which a bound token does not reach.
     if (places[0]?.thing !== "org" || route.method === "GET") await check(t, { ...all, caller: bound, whose: own });
     for (const caller of without) {

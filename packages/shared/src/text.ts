@@ -1,8 +1,11 @@
 import Type, { type TSchemaOptions } from "typebox";
 import { AppError, type ErrorCode, isErrorCode } from "./errors.ts";
+import { normaliseId } from "./ids.ts";
 
 /** A text that people read: `line` is a name, tag, group or label; `lines` may have line breaks and tabs. */
 type TextForm = "line" | "lines";
+/** Every text that `validate` brings into its stored form. An `id` is a UUID in either case, or any other text. */
+type Form = TextForm | "id";
 
 interface TextOptions extends TSchemaOptions {
   /** Longest text, in code points. */
@@ -19,6 +22,9 @@ export const Line = (options: TextOptions) => Type.String({ ...options, text: "l
 
 /** Like {@link Line}, with line breaks. */
 export const Lines = (options: TextOptions) => Type.String({ ...options, text: "lines" satisfies TextForm });
+
+/** Schema of a text that may be an id: `validate` brings a UUID to lower case. */
+export const IdText = (options: TSchemaOptions) => Type.String({ ...options, text: "id" satisfies Form });
 
 type Fault = { empty: boolean; message: string };
 
@@ -57,7 +63,7 @@ const codePoint = (character: string): string =>
 /** The keywords of a schema node that lead to its texts. */
 interface Node {
   type?: string;
-  text?: TextForm;
+  text?: Form;
   maxLength?: number;
   errorCode?: string;
   emptyCode?: string;
@@ -73,7 +79,7 @@ type Cleaner = (value: unknown, pointer: string) => unknown;
 const cleaners = new WeakMap<object, Cleaner | null>();
 
 /**
- * Cleans every text of `value` that its schema declares with {@link Line} or {@link Lines}. The value fits the schema.
+ * Cleans every text of `value` that its schema declares with {@link Line}, {@link Lines} or {@link IdText}. The value fits the schema.
  * Throws the AppError of the first text with a control character, without a visible character, or too long.
  */
 export function cleanTexts<T>(schema: object, value: T, base: string): T {
@@ -95,7 +101,8 @@ function cleanerOf(node: Node, outer: ErrorCode): Cleaner | null {
   return null;
 }
 
-function textCleaner(form: TextForm, node: Node, code: ErrorCode): Cleaner {
+function textCleaner(form: Form, node: Node, code: ErrorCode): Cleaner {
+  if (form === "id") return (value) => (typeof value === "string" ? normaliseId(value) : value);
   const { maxLength = Infinity, emptyCode } = node;
   return (value, pointer) => {
     if (typeof value !== "string") return value;

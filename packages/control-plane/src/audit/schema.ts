@@ -1,4 +1,5 @@
 import Type, { type Static } from "typebox";
+import { IdText } from "@statusmesh/shared/text";
 import { Id, nullable, PageOf, paging, Timestamp } from "../http/wire.ts";
 
 const Change = Type.Unknown({
@@ -44,14 +45,14 @@ export const AuditPage = PageOf(AuditEntry);
 export const AuditQuery = Type.Object(
   {
     user_id: Type.Optional(
-      Type.String({
+      IdText({
         maxLength: 100,
         description: "Only what this user did",
         examples: ["01931f2e-7c1a-7d30-9b5e-2f6a4c8d1e90"],
       }),
     ),
     resource_id: Type.Optional(
-      Type.String({
+      IdText({
         maxLength: 100,
         description: "Only what was done to this resource, bulk requests included",
         examples: ["01931f2e-7c1a-7d30-9b5e-2f6a4c8d1e90"],

@@ -6,6 +6,7 @@ import { AppError } from "@statusmesh/shared/errors";
 import type { Ctx, Doors, System } from "../context.ts";
 import { atRoute } from "../http/exchange.ts";
 import type { Authenticators } from "../http/mount.ts";
+import { readParams } from "../http/path-params.ts";
 import { securePage } from "../http/security-headers.ts";
 import type { Views } from "./views.ts";
 
@@ -132,14 +133,6 @@ function withoutFragment(http: Context): string {
   const url = new URL(http.URL);
   url.searchParams.delete("fragment");
   return `${url.pathname}${url.search}`;
-}
-
-/** The router hands a bad percent escape through raw, and NUL would reach the database: both name nothing that exists. */
-function readParams(http: Context): Record<string, string> {
-  const params = (http["params"] ?? {}) as Record<string, string>;
-  if (Object.values(params).some((value) => value.includes("\0") || value.includes("%") || !value.isWellFormed()))
-    throw new AppError("NOT_FOUND", `There is nothing at ${http.path}.`);
-  return params;
 }
 
 /** Paths that programs ask, whatever they say they accept. */

@@ -6,6 +6,7 @@ import { readJson } from "./body.ts";
 import { declaredErrors } from "./declared-errors.ts";
 import { atRoute } from "./exchange.ts";
 import { openReplays, type Replays } from "./idempotency.ts";
+import { readParams } from "./path-params.ts";
 import { visitorAddress } from "./per-ip.ts";
 import { locates, type Method, type Reply, type Route, type Sent } from "./route.ts";
 import type { Throttle } from "./throttle.ts";
@@ -88,7 +89,7 @@ async function perform(
   const ctx = withTrail(route, await doors[route.door](http), http);
   // A tenant's route always has a category, so none is forgotten.
   if (route.door === "tenant" && route.category !== null) await throttle(ctx as Ctx, route.category);
-  const params = decodeParams(http);
+  const params = readParams(http);
   const query = route.query === null ? refuseQuery(http) : validateQuery(route.query, http.URL.searchParams);
   const body = route.body === null ? undefined : await bodyOf(route, http);
   const answer = async () => {
@@ -152,14 +153,6 @@ function written(route: Route, { status, body, headers }: Reply, checkReplies: b
     headers: { "Cache-Control": cache, ...headers },
     text: body === undefined ? null : JSON.stringify(body),
   };
-}
-
-/** The router hands a bad percent escape through raw, and NUL would reach the database: both name nothing that exists. */
-function decodeParams(http: Context): Record<string, string> {
-  const params = (http["params"] ?? {}) as Record<string, string>;
-  if (Object.values(params).some((value) => value.includes("\0") || value.includes("%") || !value.isWellFormed()))
-    throw new AppError("NOT_FOUND", `There is nothing at ${http.path}.`);
-  return params;
 }
 
 function refuseQuery(http: Context): Record<string, never> {

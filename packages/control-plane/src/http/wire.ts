@@ -1,8 +1,14 @@
 import Type, { type Static, type TSchema } from "typebox";
-import { idPattern } from "@statusmesh/shared/ids";
+import { idPatternInAnyCase } from "@statusmesh/shared/ids";
+import { IdText } from "@statusmesh/shared/text";
 
 /** An id, RFC 9562 version 7. */
-export const Id = Type.String({ pattern: idPattern, format: "uuid", errorCode: "INVALID_ID", description: "UUIDv7" });
+export const Id = IdText({
+  pattern: idPatternInAnyCase,
+  format: "uuid",
+  errorCode: "INVALID_ID",
+  description: "UUIDv7",
+});
 
 /** A time: RFC 3339 in UTC with milliseconds. */
 export const Timestamp = Type.String({ format: "date-time", description: "RFC 3339, UTC, milliseconds" });

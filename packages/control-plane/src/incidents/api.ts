@@ -1,4 +1,5 @@
 import Type from "typebox";
+import { IdText } from "@statusmesh/shared/text";
 import { IdParam, paging } from "../http/wire.ts";
 import { ok, route, type Route } from "../http/route.ts";
 import { DeliveryPage, Explanation, Incident, IncidentPage } from "./schema.ts";
@@ -28,7 +29,7 @@ export const incidentRoutes: Route[] = [
           description: "Only those that go on, or only those that have ended",
         }),
         target_id: Type.Optional(
-          Type.String({ description: "Only those of this target", examples: ["01931f2e-7c1a-7d30-9b5e-2f6a4c8d1e90"] }),
+          IdText({ description: "Only those of this target", examples: ["01931f2e-7c1a-7d30-9b5e-2f6a4c8d1e90"] }),
         ),
         ...paging(100, 1000),
       },

@@ -236,12 +236,12 @@ t.test("an action does what it can: the rest is listed with its reason", async (
   const absent = newId();
 
   clock.advance(minute);
-  const added = await act([two, foreign, "nonsense", one, absent, full, two], {
+  const added = await act([two, foreign, "nonsense", one, absent, full, two.toUpperCase()], {
     type: "tag_add",
     tags: [" b ", "a", "b"],
   });
   t.equal(added.status, 200);
-  t.strictSame(added.body.succeeded, [two, one], "in the order sent, each once");
+  t.strictSame(added.body.succeeded, [two, one], "in the order sent, each once, in whichever case");
   const [theirs, malformed, none, tooMany] = added.body.failed;
   t.match(
     [theirs, malformed, none, tooMany],

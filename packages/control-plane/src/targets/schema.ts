@@ -1,7 +1,8 @@
 import Type, { type Static, type TSchema } from "typebox";
 import { type CheckSpec, checkKinds } from "@statusmesh/shared/checks";
 import type { ErrorCode } from "@statusmesh/shared/errors";
-import { idPattern } from "@statusmesh/shared/ids";
+import { idPatternInAnyCase } from "@statusmesh/shared/ids";
+import { IdText } from "@statusmesh/shared/text";
 import { Id, PageOf, Timestamp } from "../http/wire.ts";
 
 /** Any check, told apart by its `type`. */
@@ -56,8 +57,8 @@ export const RegionPolicy = Type.Union(
 export type RegionPolicy = Static<typeof RegionPolicy>;
 
 /** An id like any other, but what is wrong with it is wrong with the alert binding. */
-const AlertChannelId = Type.String({
-  pattern: idPattern,
+const AlertChannelId = IdText({
+  pattern: idPatternInAnyCase,
   format: "uuid",
   errorCode: "INVALID_ALERT_CONFIG",
   description: "Id of a channel of the organisation",
@@ -191,7 +192,7 @@ const tagAction = <T extends string>(type: T, description: string) =>
 export const BulkAction = Type.Object(
   {
     ids: Type.Unsafe<string[]>({
-      ...bulkOf(Type.String({ maxLength: 200, examples: ["01931f2e-7c1a-7d30-9b5e-2f6a4c8d1e90"] })),
+      ...bulkOf(IdText({ maxLength: 200, examples: ["01931f2e-7c1a-7d30-9b5e-2f6a4c8d1e90"] })),
       description: "Ids of targets",
     }),
     action: Type.Union(
