@@ -29,9 +29,10 @@ fs.writeFileSync(
 );
 const server = await startEmbedded({ dataDir: folder, log: silentLog });
 const sql = openPool(server.address, { max: 1 });
-const address = JSON.stringify(server.address);
+const password = fs.readFileSync(join(folder, "postgres.password"), "utf8").trim();
+const address = JSON.stringify({ ...server.address, password });
 const fresh = join(folder, "address.json");
-fs.writeFileSync(fresh, address);
+fs.writeFileSync(fresh, address, { mode: 0o600 });
 fs.renameSync(fresh, addressFile(base));
 fs.rmSync(startingFile(base), { force: true });
 

@@ -14,6 +14,7 @@ import { waitFor } from "./wait.ts";
 interface Server {
   path: string;
   username: string;
+  password: string;
   /** One connection to the server's own database; it holds the lock that keeps the server alive. */
   session: Sql;
 }
@@ -26,7 +27,7 @@ export interface TestDatabase {
   /** Another pool on it, ended with the test. */
   pool(max?: number): Sql;
   /** What a control plane needs in its environment to use it. The server has a Unix socket only, which a URL cannot name. */
-  readonly env: { readonly SM_DATABASE__URL: string; readonly PGHOST: string; readonly PGUSER: string };
+  readonly env: Readonly<Record<"SM_DATABASE__URL" | "PGHOST" | "PGUSER" | "PGPASSWORD", string>>;
 }
 
 /** Held for as long as the process uses the server: the client must not give it up by itself. */
@@ -48,13 +49,13 @@ let users = 0;
  */
 export async function cloneDatabase(t: Teardown): Promise<TestDatabase> {
   users++;
-  const { path, username, session } = await (server ??= joinServer());
-  const template = await ensureTemplate(session, path, username);
+  const { session, ...address } = await (server ??= joinServer());
+  const template = await ensureTemplate(session, address);
   const name = `t_${newId().replaceAll("-", "")}`;
   await session.unsafe(`create database ${name} template ${template}`);
   const pools: Sql[] = [];
   const pool = (max = 4): Sql => {
-    const sql = openPool({ path, username, database: name }, { max });
+    const sql = openPool({ ...address, database: name }, { max });
     pools.push(sql);
     return sql;
   };
@@ -62,7 +63,12 @@ export async function cloneDatabase(t: Teardown): Promise<TestDatabase> {
     name,
     sql: pool(),
     pool,
-    env: { SM_DATABASE__URL: `postgres:///${name}`, PGHOST: dirname(path), PGUSER: username },
+    env: {
+      SM_DATABASE__URL: `postgres:///${name}`,
+      PGHOST: dirname(address.path),
+      PGUSER: address.username,
+      PGPASSWORD: address.password,
+    },
   };
   t.teardown(async () => {
     await Promise.all(pools.map((sql) => sql.end({ timeout: 1 })));
@@ -83,7 +89,7 @@ async function joinServer(): Promise<Server> {
 
 /** Connects to the running server and takes a share in it; null when there is none or it is about to end. */
 async function connect(): Promise<Server | null> {
-  let address: { path: string; username: string; database: string };
+  let address: Omit<Server, "session"> & { database: string };
   try {
     address = JSON.parse(fs.readFileSync(addressFile(testFolder), "utf8")) as typeof address;
   } catch {
@@ -92,7 +98,10 @@ async function connect(): Promise<Server | null> {
   const session = postgres({ ...sessionOptions, ...address });
   try {
     const [row] = await session<{ shared: boolean }[]>`select pg_try_advisory_lock_shared(${usersLock}) as shared`;
-    if (row?.shared === true) return { path: address.path, username: address.username, session };
+    if (row?.shared === true) {
+      const { path, username, password } = address;
+      return { path, username, password, session };
+    }
   } catch {
     // The server of an earlier run that did not end well: its address leads nowhere.
     fs.rmSync(addressFile(testFolder), { force: true });
@@ -124,7 +133,7 @@ function startServer(): void {
 }
 
 /** The migrated database that the others are copied from, one for each state of the migrations. */
-async function ensureTemplate(session: Sql, path: string, username: string): Promise<string> {
+async function ensureTemplate(session: Sql, address: Omit<Server, "session">): Promise<string> {
   const state = readMigrations(migrationsFolder)
     .map((migration) => migration.sha256)
     .join();
@@ -136,7 +145,7 @@ async function ensureTemplate(session: Sql, path: string, username: string): Pro
     const draft = `${name}_draft`;
     await session.unsafe(`drop database if exists ${draft} with (force)`);
     await session.unsafe(`create database ${draft}`);
-    const sql = openPool({ path, username, database: draft }, { max: 1 });
+    const sql = openPool({ ...address, database: draft }, { max: 1 });
     try {
       await migrate(sql);
     } finally {

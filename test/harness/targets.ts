@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Sql, TransactionSql } from "postgres";
 import type { CheckSpec } from "@statusmesh/shared/checks";
@@ -7,7 +8,12 @@ import type { Teardown } from "./folder.ts";
 /** A pool on the embedded database of a control plane that runs in `folder`. */
 export function openEmbedded(t: Teardown, folder: string, max = 4): Sql {
   const sql = openPool(
-    { path: join(folder, "data", "postgres", ".s.PGSQL.5432"), database: "statusmesh", username: "statusmesh" },
+    {
+      path: join(folder, "data", "postgres", ".s.PGSQL.5432"),
+      database: "statusmesh",
+      username: "statusmesh",
+      password: () => readFileSync(join(folder, "data", "postgres.password"), "utf8").trim(),
+    },
     { max },
   );
   t.teardown(() => sql.end({ timeout: 1 }));

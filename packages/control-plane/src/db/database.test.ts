@@ -30,7 +30,7 @@ let databases = 0;
 async function emptyDatabase(t: Teardown): Promise<{ sql: Sql; address: DatabaseAddress }> {
   const database = `test_${++databases}`;
   await admin.unsafe(`create database ${database}`);
-  const address = { ...(server.address as { path: string; username: string }), database };
+  const address = { ...(server.address as Extract<DatabaseAddress, { path: string }>), database };
   const sql = openPool(address);
   t.teardown(() => sql.end({ timeout: 0 }));
   return { sql, address };
@@ -69,7 +69,7 @@ t.test("a database that cannot be used says why in one line, without the passwor
   const silent = net.createServer((socket) => socket.end()).listen(0, "127.0.0.1");
   await new Promise((resolve) => silent.once("listening", resolve));
   t.teardown(() => silent.close());
-  const { path, username } = server.address as { path: string; username: string };
+  const own = server.address as Extract<DatabaseAddress, { path: string }>;
   const cases: [DatabaseAddress, RegExp][] = [
     [
       { url: "postgres://u:s3cret@127.0.0.1:1/sm" },
@@ -80,8 +80,8 @@ t.test("a database that cannot be used says why in one line, without the passwor
       /^The host of the database sm at no-such-host\.invalid cannot be resolved/,
     ],
     [{ url: "postgres://u:s3cret@[half/sm" }, /^database\.url is not a URL/],
-    [{ path, username, database: "absent" }, /^The database .* does not exist/],
-    [{ path, username: "nobody", database: "statusmesh" }, /^The database .* refused the user or the password/],
+    [{ ...own, database: "absent" }, /^The database .* does not exist/],
+    [{ ...own, username: "nobody" }, /^The database .* refused the user or the password/],
   ];
   for (const [address, message] of cases) {
     const error: unknown = await openDatabase(address).then(

@@ -1,10 +1,12 @@
-import { spawn } from "node:child_process";
 import { createHash, randomBytes } from "node:crypto";
 import * as fs from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { StartupError } from "../startup-error.ts";
 import type { Binaries } from "./embedded-binaries.ts";
+import { writeAccess } from "./embedded-access.ts";
+import { ensurePassword, scramSecret, superuser } from "./embedded-password.ts";
+import { replaceFile, run } from "./embedded-tools.ts";
 
 /** The user that PostgreSQL runs as when StatusMesh runs as root: PostgreSQL refuses root. This is "nobody". */
 const unprivileged = 65_534;
@@ -19,6 +21,8 @@ export interface Folder {
   readonly logFile: string;
   /** Ids that PostgreSQL must run under; empty when it is the own user. */
   readonly owner: { readonly uid?: number; readonly gid?: number };
+  /** User id that the password file belongs to; null when it is the own user. */
+  readonly keeper: number | null;
 }
 
 /** Makes the data folder if needed, decides who owns the cluster in it, and checks that this user can get there. Throws StartupError. */
@@ -56,7 +60,16 @@ export function prepareFolder(dir: string, binaries: Binaries): Folder {
     requireWay(dirname(dataDir), owner, "Move data.dir (SM_DATA__DIR) elsewhere");
     requireWay(dirname(binaries.postgres), owner, "Install StatusMesh elsewhere");
   }
-  return { dataDir, pgdata, logFile: join(dataDir, "postgres.log"), owner };
+  return { dataDir, pgdata, logFile: join(dataDir, "postgres.log"), owner, keeper: keeperOf(dataDir, self) };
+}
+
+/**
+ * A command that root runs in the data folder of a service account leaves a password file that this account can read. The
+ * account of the database server itself is shared with other programs and never gets it.
+ */
+function keeperOf(dataDir: string, self: number): number | null {
+  const holder = fs.statSync(dataDir).uid;
+  return self !== 0 || holder === 0 || holder === unprivileged ? null : holder;
 }
 
 /** Like mkdir -p. Node 20's own never returns when a parent is a dangling link, for example to a disk that is not mounted. */
@@ -88,19 +101,33 @@ function requireWay(dir: string, owner: { uid: number; gid: number }, advice: st
 }
 
 /** Makes the cluster if there is none. A process that is killed half-way, or beaten by another, leaves none behind that looks complete. */
-export async function ensureCluster({ dataDir, pgdata, owner }: Folder, { initdb, major }: Binaries): Promise<void> {
+export async function ensureCluster(folder: Folder, { initdb, major }: Binaries): Promise<void> {
+  const { dataDir, pgdata, owner, keeper } = folder;
   const versionFile = join(pgdata, "PG_VERSION");
   if (!fs.existsSync(versionFile)) {
     const fresh = join(dataDir, `postgres.new-${process.pid}-${randomBytes(4).toString("hex")}`);
+    const secretFile = `${fresh}.secret`;
     try {
+      // initdb stores a SCRAM secret as it is. It cannot be logged in with, so the user of the database may read it.
+      fs.writeFileSync(secretFile, scramSecret(ensurePassword(dataDir, keeper)), { flag: "wx", mode: 0o644 });
       fs.mkdirSync(fresh, { mode: 0o700 });
       if (owner.uid !== undefined) fs.chownSync(fresh, owner.uid, owner.gid!);
       const locale = ["--encoding=UTF8", "--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"];
       await run(
         initdb,
-        ["-D", fresh, "-U", "statusmesh", "--auth-local=trust", "--auth-host=reject", "--no-instructions", ...locale],
+        [
+          "-D",
+          fresh,
+          `--username=${superuser}`,
+          `--pwfile=${secretFile}`,
+          "--auth-local=scram-sha-256",
+          "--auth-host=reject",
+          "--no-instructions",
+          ...locale,
+        ],
         { ...owner, cwd: fresh },
       );
+      writeAccess({ ...folder, pgdata: fresh }, "scram-sha-256");
       fs.renameSync(fresh, pgdata);
     } catch (error) {
       if (!fs.existsSync(versionFile))
@@ -112,6 +139,7 @@ export async function ensureCluster({ dataDir, pgdata, owner }: Folder, { initdb
             );
     } finally {
       fs.rmSync(fresh, { recursive: true, force: true });
+      fs.rmSync(secretFile, { force: true });
     }
   }
   const version = fs.readFileSync(versionFile, "utf8").trim();
@@ -127,33 +155,6 @@ export function removeLeftovers(dataDir: string): void {
     if (name.startsWith("postgres.new-")) fs.rmSync(join(dataDir, name), { recursive: true, force: true });
   }
 }
-
-function run(program: string, args: string[], options: { uid?: number; gid?: number; cwd: string }): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const child = spawn(program, args, { ...options, env: serverEnv, stdio: ["ignore", "ignore", "pipe"] });
-    let complaint = "";
-    child.stderr.setEncoding("utf8").on("data", (text: string) => (complaint = (complaint + text).slice(-2000)));
-    child.on("error", (error) =>
-      reject(
-        new StartupError(
-          `The bundled PostgreSQL cannot run here: ${error.message}. It needs glibc on Linux; otherwise set database.url (SM_DATABASE__URL) to a server of yours.`,
-        ),
-      ),
-    );
-    child.on("close", (code) =>
-      code === 0
-        ? resolve()
-        : reject(
-            new StartupError(
-              `The database folder cannot be made: ${complaint.trim().split("\n", 1)[0] || `initdb ended with code ${code}`}`,
-            ),
-          ),
-    );
-  });
-}
-
-/** What PostgreSQL sees of the environment: nothing of ours may change how it sorts, speaks or finds its files. */
-export const serverEnv: NodeJS.ProcessEnv = { PATH: process.env["PATH"], LC_ALL: "C", TZ: "UTC" };
 
 /**
  * The folder of the socket: the cluster's own, which nobody else can enter; or, when that path is too long for a socket,
@@ -194,7 +195,6 @@ export function socketPath(dir: string): string {
 
 /** Writes postgresql.conf for a small machine. `<data.dir>/postgres.conf`, when somebody writes one, has the last word. */
 export function writeSettings({ pgdata, owner }: Folder, socketDir: string): void {
-  const file = join(pgdata, "postgresql.conf");
   const quoted = `'"${socketDir.replaceAll("'", "''").replaceAll('"', '""')}"'`;
   const text = `# Written by StatusMesh at every start. Put settings of yours into ../postgres.conf instead.
 listen_addresses = ''
@@ -228,9 +228,5 @@ log_checkpoints = off
 log_line_prefix = '%m [%p] '
 include_if_exists = '../postgres.conf'
 `;
-  if (fs.readFileSync(file, "utf8") === text) return;
-  const fresh = `${file}.${process.pid}`;
-  fs.writeFileSync(fresh, text, { mode: 0o600 });
-  if (owner.uid !== undefined) fs.chownSync(fresh, owner.uid, owner.gid!);
-  fs.renameSync(fresh, file);
+  replaceFile(join(pgdata, "postgresql.conf"), text, owner);
 }

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import t from "tap";
 import { silentLog } from "../log.ts";
-import { openDatabase, type DatabaseAddress } from "./connect.ts";
+import { type DatabaseAddress, openDatabase, openPool } from "./connect.ts";
 import { findBinaries } from "./embedded-binaries.ts";
 import { startEmbedded } from "./embedded.ts";
 
@@ -71,6 +71,124 @@ t.test("the socket is in a folder that only its owner can enter", async (t) => {
   t.equal(fs.statSync(join(dataDir, "postgres")).mode & 0o777, 0o700);
   t.ok("path" in server.address && server.address.path.startsWith(dataDir));
 });
+
+/** What the server asks for from a process of its own user: 0 for nothing, 10 for SCRAM, "E" when it refuses (protocol, "Message Formats"). */
+async function askedFor(dataDir: string): Promise<string> {
+  const { uid, gid } = fs.statSync(join(dataDir, "postgres"));
+  const script = `const { connect } = await import("node:net");
+    const text = Buffer.from("user\\0statusmesh\\0database\\0postgres\\0\\0");
+    const head = Buffer.alloc(8); head.writeInt32BE(8 + text.length, 0); head.writeInt32BE(196608, 4);
+    const socket = connect(process.argv[1]);
+    socket.on("data", (x) => { console.log(x[0] === 82 ? x.readInt32BE(5) : String.fromCharCode(x[0])); socket.destroy(); });
+    socket.write(Buffer.concat([head, text]));`;
+  const args = ["--input-type=module", "-e", script, join(dataDir, "postgres", ".s.PGSQL.5432")];
+  const child = spawn(process.execPath, args, {
+    stdio: ["ignore", "pipe", "inherit"],
+    uid,
+    gid,
+    cwd: "/",
+    env: { PATH: process.env["PATH"] },
+  });
+  const [answer] = (await once(child.stdout, "data")) as [Buffer];
+  return answer.toString().trim();
+}
+
+t.test("only the password lets a process in, and only the account of StatusMesh can read it", async (t) => {
+  const dataDir = folder("usual");
+  const server = await startEmbedded({ dataDir, log });
+  t.teardown(() => server.stop());
+  const file = join(dataDir, "postgres.password");
+  t.equal(fs.statSync(file).mode & 0o777, 0o600);
+  t.equal(fs.statSync(file).uid, process.getuid?.());
+  t.match(fs.readFileSync(file, "utf8"), /^[\w-]{43}\n$/);
+  t.equal(await askedFor(dataDir), "10");
+  await t.rejects(query({ ...server.address, password: "wrong" } as DatabaseAddress, "select 1"), /refused the user/);
+  t.strictSame(await query(server.address, "select distinct type, auth_method as method from pg_hba_file_rules"), [
+    { type: "local", method: "scram-sha-256" },
+  ]);
+  fs.writeFileSync(join(dataDir, "postgres.conf"), "listen_addresses = '127.0.0.1'\n");
+  await server.stop();
+  const again = await startEmbedded({ dataDir, log });
+  t.teardown(() => fs.rmSync(join(dataDir, "postgres.conf")));
+  t.teardown(() => again.stop());
+  t.strictSame(
+    await query(again.address, "show listen_addresses"),
+    [{ listen_addresses: "" }],
+    "a setting opens no port",
+  );
+  fs.chmodSync(file, 0o644);
+  await again.stop();
+  await (await startEmbedded({ dataDir, log })).stop();
+  t.equal(fs.statSync(file).mode & 0o777, 0o600, "a file that others could read is closed");
+});
+
+t.test("a data folder from before passwords gets one, wherever an earlier attempt was killed", async (t) => {
+  const dataDir = folder("usual");
+  const rules = join(dataDir, "postgres", "pg_hba.conf");
+  const password = join(dataDir, "postgres.password");
+  const states: [string, { rules: string; file: boolean }][] = [
+    ["trust", { rules: "local all all trust\n", file: false }],
+    [
+      "killed after the rules",
+      { rules: "# Written by StatusMesh at every start.\nlocal all all reject\n", file: false },
+    ],
+    ["killed after the file", { rules: "# Written by StatusMesh at every start.\nlocal all all reject\n", file: true }],
+    [
+      "the file was lost",
+      { rules: "# Written by StatusMesh at every start.\nlocal all all scram-sha-256\n", file: false },
+    ],
+  ];
+  for (const [title, state] of states) {
+    const before = await startEmbedded({ dataDir, log });
+    await query(before.address, "alter role statusmesh password null").catch(() => null);
+    await before.stop();
+    fs.writeFileSync(rules, state.rules);
+    if (!state.file) fs.rmSync(password);
+    const server = await startEmbedded({ dataDir, log });
+    t.strictSame(await query(server.address, "select word from kept"), [{ word: "ätsch" }], title);
+    t.equal(await askedFor(dataDir), "10", title);
+    await server.stop();
+  }
+  const kept = fs.readFileSync(password);
+  fs.writeFileSync(password, "of another database\n");
+  await t.rejects(startEmbedded({ dataDir, log }), { name: "StartupError", message: /refuses the password/ });
+  fs.writeFileSync(password, kept);
+  await (await startEmbedded({ dataDir, log })).stop();
+});
+
+t.test(
+  "a server of an earlier version that still runs is secured by its next owner, not by one that joins",
+  async (t) => {
+    const dataDir = folder("usual");
+    const child = await startElsewhere(dataDir);
+    const path = join(dataDir, "postgres", ".s.PGSQL.5432");
+    const known = fs.readFileSync(join(dataDir, "postgres.password"), "utf8").trim();
+    const address = { path, database: "statusmesh", username: "statusmesh", password: known };
+    fs.writeFileSync(join(dataDir, "postgres", "pg_hba.conf"), "local all all trust\n");
+    await query(address, "alter role statusmesh password null; select pg_reload_conf()");
+    fs.rmSync(join(dataDir, "postgres.password"));
+    while ((await askedFor(dataDir)) !== "0") await sleep(20);
+
+    const beside = await startEmbedded({ dataDir, log, join: true });
+    const pool = openPool(beside.address, { max: 1 });
+    t.teardown(() => pool.end({ timeout: 0 }));
+    await pool`select 1`;
+    t.equal(await askedFor(dataDir), "0", "its owner could not connect any more");
+
+    child.kill("SIGKILL");
+    await once(child, "exit");
+    const server = await startEmbedded({ dataDir, log });
+    t.teardown(() => server.stop());
+    t.equal(await askedFor(dataDir), "10");
+    t.strictSame(await query(server.address, "select word from kept"), [{ word: "ätsch" }]);
+    await pool`select pg_terminate_backend(pg_backend_pid())`.catch(() => null);
+    t.strictSame(
+      [...(await pool`select 1 as one`)],
+      [{ one: 1 }],
+      "and the one that joined connects with the password",
+    );
+  },
+);
 
 t.test("a data folder whose path is too long for a socket gets one elsewhere", async (t) => {
   const dataDir = join(folder("long"), "x".repeat(90));

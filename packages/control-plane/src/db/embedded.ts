@@ -7,16 +7,18 @@ import type { Log } from "../log.ts";
 import { StartupError } from "../startup-error.ts";
 import type { DatabaseAddress } from "./connect.ts";
 import { findBinaries, type Binaries } from "./embedded-binaries.ts";
+import { secureStopped, writeAccess } from "./embedded-access.ts";
 import {
   ensureCluster,
   type Folder,
   prepareFolder,
   removeLeftovers,
-  serverEnv,
   socketFolder,
   socketPath,
   writeSettings,
 } from "./embedded-folder.ts";
+import { ensurePassword, isSecretOf, readPassword, scramSecret, setPassword, superuser } from "./embedded-password.ts";
+import { serverEnv } from "./embedded-tools.ts";
 import { lockKeys } from "./locks.ts";
 
 /** Crash recovery of a large write-ahead log comes before the first connection. */
@@ -25,7 +27,6 @@ const startDeadlineMs = 60_000;
 const lockPatienceMs = 1500;
 const stopDeadlineMs = 5000;
 const logLimitBytes = 5_000_000;
-const username = "statusmesh";
 const database = "statusmesh";
 
 export interface Embedded {
@@ -109,6 +110,7 @@ export async function startEmbedded({ dataDir, log, join: joins = false }: Embed
   }
 
   try {
+    await secureRunning(session.sql, folder);
     removeLeftovers(folder.dataDir);
     const [existing] = await session.sql`select 1 from pg_database where datname = ${database}`;
     if (existing === undefined) await session.sql`create database ${session.sql(database)}`;
@@ -117,6 +119,21 @@ export async function startEmbedded({ dataDir, log, join: joins = false }: Embed
     throw error;
   }
   return embedded;
+}
+
+/**
+ * Gives a running server that another version started with trust a password, and only then demands it: a process that is killed in
+ * between leaves a server that still lets the next one in. The rules are loaded again in any case, as a killed process may have written
+ * them and not said so.
+ */
+async function secureRunning(sql: Sql, folder: Folder): Promise<void> {
+  const password = ensurePassword(folder.dataDir, folder.keeper);
+  const [role] = await sql<
+    { secret: string | null }[]
+  >`select rolpassword as secret from pg_authid where rolname = ${superuser}`;
+  if (!isSecretOf(role?.secret ?? null, password)) await sql.unsafe(setPassword(scramSecret(password)));
+  writeAccess(folder, "scram-sha-256");
+  await sql`select pg_reload_conf()`;
 }
 
 async function takeLock(sql: Sql): Promise<boolean> {
@@ -132,19 +149,21 @@ async function lockHolder(sql: Sql): Promise<string | null> {
 }
 
 function makeServer(folder: Folder, binaries: Binaries, log: Log) {
-  const { pgdata, logFile, owner } = folder;
+  const { dataDir, pgdata, logFile, owner } = folder;
+  // Read for every connection: a pool outlives the moment at which another process sets the password.
+  const password = (): string => readPassword(dataDir) ?? "";
   let socketDir = pgdata;
   /** The last server that this process launched. */
   let launched: { pid: number | undefined; ended: boolean } | null = null;
 
-  function launch(again: boolean): void {
+  function launch(): void {
     socketDir = socketFolder(folder);
     writeSettings(folder, socketDir);
-    removeForeignPid(pgdata, again);
     capLog(logFile);
     const output = fs.openSync(logFile, "a", 0o600);
     // Detached: Ctrl-C goes to the whole terminal group, and the database must outlive what still writes to it.
-    const child = spawn(binaries.postgres, ["-D", pgdata], {
+    // On the command line, where postgres.conf cannot change it: connections come over the socket only.
+    const child = spawn(binaries.postgres, ["-D", pgdata, "-c", "listen_addresses="], {
       ...owner,
       detached: true,
       cwd: pgdata,
@@ -172,10 +191,11 @@ function makeServer(folder: Folder, binaries: Binaries, log: Log) {
         if (!adopted && ++failures === 3)
           throw new StartupError(`The embedded PostgreSQL does not start: ${lastComplaint(logFile)} (${logFile})`);
         await sleep(200 * failures);
-        launch(!adopted);
+        removeForeignPid(pgdata, !adopted);
+        if (await secureStopped(folder, binaries)) launch();
         adopted = false;
       }
-      const sql = await tryConnect(socketPath(socketDir), onLoss);
+      const sql = await tryConnect(socketPath(socketDir), password, onLoss);
       if (sql !== null) {
         if (adopted) log.info({ pid: running?.pid }, "the embedded PostgreSQL was running already");
         return { sql };
@@ -208,15 +228,20 @@ function makeServer(folder: Folder, binaries: Binaries, log: Log) {
     log.warn({ pid }, "the embedded PostgreSQL did not stop in time");
   }
 
-  return { open, stop, address: (): DatabaseAddress => ({ path: socketPath(socketDir), database, username }) };
+  return {
+    open,
+    stop,
+    address: (): DatabaseAddress => ({ path: socketPath(socketDir), database, username: superuser, password }),
+  };
 }
 
 /** A connection, or null when the server is not there yet, is starting, or is stopping. */
-async function tryConnect(path: string, onLoss: () => void): Promise<Sql | null> {
+async function tryConnect(path: string, password: () => string, onLoss: () => void): Promise<Sql | null> {
   let established = false;
   const sql = postgres({
     path,
-    username,
+    username: superuser,
+    password,
     database: "postgres",
     max: 1,
     idle_timeout: 0,
@@ -240,6 +265,11 @@ async function tryConnect(path: string, onLoss: () => void): Promise<Sql | null>
     const { code = "" } = error as { code?: string };
     if (["ENOENT", "ECONNREFUSED", "ECONNRESET", "EPIPE", "CONNECTION_CLOSED", "57P03", "57P01"].includes(code))
       return null;
+    if (code === "28P01")
+      throw new StartupError(
+        "The embedded PostgreSQL refuses the password in postgres.password of the data folder. Put the right file back; " +
+          "or stop StatusMesh and that server, remove the file, and start again: a new password is set.",
+      );
     throw new StartupError(
       `The embedded PostgreSQL refuses connections: ${error instanceof Error ? error.message : String(error)}`,
       { cause: error },
@@ -250,8 +280,9 @@ async function tryConnect(path: string, onLoss: () => void): Promise<Sql | null>
 /** First lines of postmaster.pid: process id, data folder, start time, port, socket folder (PostgreSQL source, miscadmin.h). */
 function readPidFile(pgdata: string): { pid: number; socketDir: string } | null {
   try {
-    const [pid, , , , socketDir] = fs.readFileSync(join(pgdata, "postmaster.pid"), "utf8").split("\n");
-    return Number(pid) > 0 && socketDir !== undefined && socketDir !== "" ? { pid: Number(pid), socketDir } : null;
+    const [pid, , , , socketDir = ""] = fs.readFileSync(join(pgdata, "postmaster.pid"), "utf8").split("\n");
+    // Single-user mode writes its id with a minus, and no socket folder.
+    return Number(pid) ? { pid: Math.abs(Number(pid)), socketDir } : null;
   } catch {
     return null;
   }
@@ -260,7 +291,7 @@ function readPidFile(pgdata: string): { pid: number; socketDir: string } | null 
 /** The live server of a cluster, or null. A process id alone proves nothing: after a restart it may be anybody's. */
 function runningServer(pgdata: string): { pid: number; socketDir: string } | null {
   const found = readPidFile(pgdata);
-  return found !== null && isServerOf(found.pid, pgdata) ? found : null;
+  return found !== null && found.socketDir !== "" && isServerOf(found.pid, pgdata) ? found : null;
 }
 
 function isServerOf(pid: number, pgdata: string): boolean {

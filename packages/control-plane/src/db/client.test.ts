@@ -1,0 +1,141 @@
+import { once } from "node:events";
+import * as net from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
+import postgres from "postgres";
+import t from "tap";
+import { openTestDatabase, type Teardown } from "../testing/database.ts";
+import { openPool } from "./connect.ts";
+
+/*
+ * What infra/patches changes in the database client. Each of these fails with the client as it is published.
+ */
+
+t.setTimeout(60_000);
+
+/** A port of this machine where `onSocket` has every connection. Counts them. */
+async function listen(t: Teardown, onSocket: (socket: net.Socket) => void) {
+  const sockets = new Set<net.Socket>();
+  const seen = { port: 0, connections: 0, cut: () => sockets.forEach((socket) => socket.destroy()) };
+  const server = net.createServer((socket) => {
+    seen.connections++;
+    sockets.add(socket.on("error", () => {}).on("close", () => sockets.delete(socket)));
+    onSocket(socket);
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  t.teardown(() => (seen.cut(), server.close()));
+  seen.port = (server.address() as net.AddressInfo).port;
+  return seen;
+}
+
+const codeOf = (error: unknown): string => String((error as { code?: unknown }).code);
+
+t.test("a proxy that accepts and closes fails queries at once, and costs a connection each at most", async (t) => {
+  const proxy = await listen(t, (socket) => socket.destroy());
+  const sql = openPool({ url: `postgres://u:p@127.0.0.1:${proxy.port}/sm` }, { max: 3 });
+  t.teardown(() => sql.end({ timeout: 0 }));
+  for (const round of [1, 2]) {
+    const failed = await Promise.all(Array.from({ length: 50 }, () => sql`select 1`.then(() => "ok", codeOf)));
+    t.strictSame(
+      failed.filter((code) => !/^(CONNECTION_CLOSED|ECONNRESET|EPIPE)$/.test(code)),
+      [],
+      `round ${round}`,
+    );
+  }
+  await sql.begin((tx) => tx`select 1`).catch(() => {});
+  t.ok(proxy.connections <= 10, `${proxy.connections} connections`);
+});
+
+t.test("a silent server is given up, also while the pool ends", async (t) => {
+  const proxy = await listen(t, () => {});
+  const sql = openPool({ url: `postgres://u:p@127.0.0.1:${proxy.port}/sm` }, { max: 2 });
+  const failed = Array.from({ length: 5 }, () => sql`select 1`.then(() => "ok", codeOf));
+  t.strictSame([...new Set(await Promise.all(failed))], ["CONNECT_TIMEOUT"]);
+  const last = sql`select 1`.then(() => "ok", codeOf);
+  while (proxy.connections < 3) await sleep(10);
+  await sql.end({ timeout: 0 });
+  t.equal(await last, "CONNECTION_DESTROYED");
+});
+
+t.test("a lost transaction ends nobody else's", async (t) => {
+  const { sql, pool } = await openTestDatabase(t);
+  await sql`create table written (by text)`;
+  const one = pool(1);
+  let proceed = () => {};
+  const lost = one.begin(async (tx) => {
+    const [row] = await tx<{ pid: number }[]>`select pg_backend_pid() as pid`;
+    await sql`select pg_terminate_backend(${row!.pid})`;
+    await new Promise<void>((resolve) => (proceed = resolve));
+    return "done";
+  });
+  t.match(codeOf(await lost.catch((error: unknown) => error)), /^(57P01|CONNECTION_CLOSED)$/);
+  const other = one.begin(async (tx) => {
+    await tx`insert into written values ('other')`;
+    // The function of the lost transaction comes to its end, and would commit.
+    proceed();
+    await sleep(50);
+    throw new Error("changed its mind");
+  });
+  await t.rejects(other, { message: "changed its mind" });
+  t.strictSame([...(await sql`select * from written`)], []);
+});
+
+t.test("an error that a server said while it ended the connection is not the next query's", async (t) => {
+  const { sql, pool } = await openTestDatabase(t);
+  const one = pool(1);
+  for (let n = 0; n < 5; n++) {
+    const [row] = await one<{ pid: number }[]>`select pg_backend_pid() as pid`;
+    const sleeping = one`select pg_sleep(30)`.then(() => "ok", codeOf);
+    await sleep(20);
+    await sql`select pg_terminate_backend(${row!.pid})`;
+    t.equal(await sleeping, "57P01");
+    t.strictSame([...(await one`select 1 as one`)], [{ one: 1 }]);
+  }
+});
+
+t.test("of several hosts the first that takes writes serves, and comes first from then on", async (t) => {
+  const { sql } = await openTestDatabase(t);
+  const { path, database, user: username, pass } = sql.options as unknown as Record<string, string>;
+  const through = (socket: net.Socket): void => {
+    const server = net.connect(path!);
+    for (const [from, to] of [
+      [socket, server],
+      [server, socket],
+    ] as const)
+      from
+        .on("error", () => {})
+        .on("close", () => to.destroy())
+        .pipe(to);
+  };
+  const closing = await listen(t, (socket) => socket.destroy());
+  const silent = await listen(t, () => {});
+  const good = await listen(t, through);
+  const open = (...ports: number[]) => {
+    // The declared options know one port only.
+    const options = {
+      database,
+      username,
+      password: pass,
+      max: 1,
+      connect_timeout: 1,
+      host: ports.map(() => "127.0.0.1"),
+      port: ports,
+      target_session_attrs: "read-write",
+    };
+    const client = postgres(options as unknown as { database: string });
+    t.teardown(() => client.end({ timeout: 0 }));
+    return client;
+  };
+  const client = open(1, closing.port, silent.port, good.port);
+  t.strictSame([...(await client`select 1 as one`)], [{ one: 1 }]);
+  good.cut();
+  await sleep(20);
+  t.strictSame([...(await client`select 2 as two`)], [{ two: 2 }]);
+  t.strictSame([closing.connections, silent.connections, good.connections], [1, 1, 2]);
+  const failed = await open(closing.port, 1)`select 1`.then(() => "ok", codeOf);
+  t.match(failed, /^(CONNECTION_CLOSED|ECONNREFUSED)$/, "without a good one the query fails");
+
+  await sql.unsafe(`alter database ${database} set default_transaction_read_only = on`);
+  const readOnly = open(good.port);
+  t.equal(await readOnly`select 1`.then(() => "ok", codeOf), "TARGET_SESSION_ATTRS");
+});
