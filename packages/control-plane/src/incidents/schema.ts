@@ -123,6 +123,10 @@ export const DeliveryPage = PageOf(Delivery);
 const RegionVote = Type.Object({
   region: Type.String({ description: "Id of the region", examples: ["frankfurt"] }),
   vote: Type.Enum(["failing", "passing", "none"], { description: "Confirmed by alert_confirmations runs in a row" }),
+  enabled: Type.Boolean({
+    description: "False: the operator has disabled the region, and nothing is probed from it",
+    examples: [true],
+  }),
   live: Type.Boolean({ description: "False when the region has not reported lately" }),
   consecutive: Type.Integer({ description: "Runs in a row of one kind", examples: [4] }),
   consecutive_kind: Type.Enum(["passing", "failing"], { description: "Which kind", examples: ["failing"] }),

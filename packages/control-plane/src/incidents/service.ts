@@ -6,6 +6,7 @@ import { iso, isoOrNull, type Page } from "../http/wire.ts";
 import { closeByHand, current, reconsider } from "./evaluate.ts";
 import { changeEvidence, type EvidenceChange, type LockedEvidence, lockEvidence } from "./evidence.ts";
 import { isLive, needed } from "./votes.ts";
+import { disabledRegionIds } from "../regions/service.ts";
 import * as queries from "./queries.ts";
 import type { Delivery, Explanation, Incident } from "./schema.ts";
 import { parseState, policyOf, type PolicyFields } from "./target-state.ts";
@@ -215,9 +216,10 @@ async function deliveriesOf(ctx: Ctx, incidentId: string, limit: number, offset:
 export async function explainIncident(ctx: Ctx, incidentId: string): Promise<Explanation> {
   requireScope(ctx, "incidents:read");
   const incident = await find(ctx, incidentId);
-  const [[target], state, deliveries] = await Promise.all([
+  const [[target], state, disabled, deliveries] = await Promise.all([
     queries.selectPolicies(ctx.sql, ctx.orgId, [incident.target_id]),
     queries.selectState(ctx.sql, incident.target_id),
+    disabledRegionIds(ctx),
     deliveriesOf(ctx, incidentId, explainedDeliveries, 0),
   ]);
   if (target === undefined) throw notFound();
@@ -226,16 +228,17 @@ export async function explainIncident(ctx: Ctx, incidentId: string): Promise<Exp
     opened_at: iso(incident.opened_at),
     region_policy: target.region_policy,
     alert_confirmations: target.alert_confirmations,
-    ...explainVotes(target, state, ctx.clock.now()),
+    ...explainVotes(target, state, disabled, ctx.clock.now()),
     deliveries: deliveries.items,
     deliveries_total: deliveries.total,
   };
 }
 
-/** The votes of a target's regions at `now`, for people. `stored` is the text of its state row. */
+/** The votes of a target's regions at `now`, for people. `stored` is the text of its state row, `disabled` are region ids. */
 export function explainVotes(
   target: PolicyFields,
   stored: string,
+  disabled: ReadonlySet<string>,
   now: number,
 ): Pick<Explanation, "regions" | "regions_live" | "regions_failing" | "regions_failing_silent" | "regions_needed"> {
   const policy = policyOf(target);
@@ -245,6 +248,7 @@ export function explainVotes(
     .sort(([a], [b]) => (a < b ? -1 : 1))
     .map(([region, it]) => ({
       region,
+      enabled: !disabled.has(region),
       vote: it.vote ?? ("none" as const),
       live: isLive(policy, it.last, now),
       consecutive: it.streak,

@@ -13,6 +13,7 @@ import { hash32, nextSlot } from "@statusmesh/shared/schedule";
 import { agentLeaves, agentPulls, agentSeen, liveAgents } from "../agents/service.ts";
 import type { AgentCtx } from "../context.ts";
 import type { Hub } from "../db/notify.ts";
+import { disabledRegionIds } from "../regions/service.ts";
 import { openSpec } from "../targets/service.ts";
 import { claimRuns } from "./on-demand.ts";
 import { requireProtocol } from "./protocol.ts";
@@ -30,7 +31,7 @@ const firstRunsPerSecond = 200;
 
 /**
  * What an agent had seen: the snapshot of the database that its last answer was read from, and which agents shared the
- * region then. A change is news when that snapshot did not see its transaction, so one that commits late is never skipped.
+ * region then, and whether it was enabled. A change is news when that snapshot did not see its transaction, so one that commits late is never skipped.
  */
 interface Cursor {
   snapshot: string;
@@ -104,10 +105,16 @@ const setting = (ctx: AgentCtx) => ({
 });
 
 async function look(ctx: AgentCtx, cursor: Cursor | null, capacity: number): Promise<PullReply> {
-  const agents = await liveAgents(ctx, ctx.region);
+  const [agents, disabledRegions] = await Promise.all([liveAgents(ctx, ctx.region), disabledRegionIds(ctx)]);
+  const disabled = disabledRegions.has(ctx.region);
+  const sharing = digest(agents, disabled);
   const now = ctx.clock.now();
-  const full = cursor === null || cursor.agents !== digest(agents);
-  const { snapshot, rows, deleted } = full ? await readAll(ctx) : await readChanges(ctx, cursor.snapshot);
+  const full = cursor === null || cursor.agents !== sharing;
+  const { snapshot, rows, deleted } = disabled
+    ? await readNothing(ctx)
+    : full
+      ? await readAll(ctx)
+      : await readChanges(ctx, cursor.snapshot);
   const mine = (id: string) => ownerOf(id, agents) === ctx.agentId;
   let first = 0;
   const checks = rows.flatMap((row): AssignedCheck[] => {
@@ -130,7 +137,7 @@ async function look(ctx: AgentCtx, cursor: Cursor | null, capacity: number): Pro
   });
   // With the same agents as at its cursor, what is not this one's now was not then.
   const drop = full ? [] : [...deleted, ...rows.filter((row) => !row.assigned).map((row) => row.id)].filter(mine);
-  const next: Cursor = { snapshot, agents: digest(agents), at: full ? now : cursor.at };
+  const next: Cursor = { snapshot, agents: sharing, at: full ? now : cursor.at };
   return {
     ...setting(ctx),
     cursor: Buffer.from(JSON.stringify(next)).toString("base64url"),
@@ -138,7 +145,7 @@ async function look(ctx: AgentCtx, cursor: Cursor | null, capacity: number): Pro
     checks,
     drop,
     // Last: a run that was taken and not handed over would be waited for in vain.
-    runs: capacity === 0 ? [] : await claimRuns(ctx, capacity),
+    runs: disabled || capacity === 0 ? [] : await claimRuns(ctx, capacity),
   };
 }
 
@@ -179,7 +186,9 @@ export function ownerOf(targetId: string, agents: readonly string[]): string | n
   return owner;
 }
 
-const digest = (agents: readonly string[]): string => hash32(agents.join()).toString(36);
+/** Changes when other agents share the region than before, and when the region is disabled or enabled. */
+const digest = (agents: readonly string[], disabled: boolean): string =>
+  hash32(`${agents.join()}${disabled ? " disabled" : ""}`).toString(36);
 
 /** One snapshot for the list and for the cursor that stands for it. */
 async function inSnapshot<T>(ctx: AgentCtx, read: (sql: TransactionSql) => Promise<T>): Promise<T> {
@@ -189,6 +198,11 @@ async function inSnapshot<T>(ctx: AgentCtx, read: (sql: TransactionSql) => Promi
 const assignable = (sql: TransactionSql, region: string) => sql`
   t.id, t.org_id, t.version, t.interval_secs, t.spec, s.last_result_at is null as fresh,
   t.enabled and o.deleted_at is null and exists (select 1 from target_regions r where r.target_id = t.id and r.region_id = ${region}) as assigned`;
+
+/** What there is to run in a disabled region. */
+async function readNothing(ctx: AgentCtx): Promise<{ snapshot: string; rows: Assignable[]; deleted: string[] }> {
+  return { snapshot: await currentSnapshot(ctx.sql), rows: [], deleted: [] };
+}
 
 async function readAll(ctx: AgentCtx): Promise<{ snapshot: string; rows: Assignable[]; deleted: string[] }> {
   return await inSnapshot(ctx, async (sql) => {
@@ -220,7 +234,7 @@ async function readChanges(
   });
 }
 
-async function currentSnapshot(sql: TransactionSql): Promise<string> {
+async function currentSnapshot(sql: Sql | TransactionSql): Promise<string> {
   const [row] = await sql<{ snapshot: string }[]>`select pg_current_snapshot()::text as snapshot`;
   return row!.snapshot;
 }

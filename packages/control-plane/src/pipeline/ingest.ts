@@ -153,11 +153,19 @@ async function ingestBatch(
   });
 }
 
-/** The targets that the region probes. Those of a deleted organisation are nobody's. */
+/**
+ * The targets that the region probes. Those of a deleted organisation are nobody's; in a disabled region none is enabled, so
+ * that what is still under way there opens and closes no incident.
+ */
 async function selectAssigned(sql: Db, ids: readonly string[], region: string): Promise<TargetRow[]> {
   return await sql<TargetRow[]>`
-    select t.id, t.org_id, t.kind, t.name, (t.spec ->> 'timeout')::int as timeout, t.interval_secs, t.enabled, t.alert_confirmations, t.region_policy, t.renotify_interval_secs, t.notify_recovery
-    from targets t join target_regions r on r.target_id = t.id and r.region_id = ${region} join orgs o on o.id = t.org_id and o.deleted_at is null
+    select t.id, t.org_id, t.kind, t.name, (t.spec ->> 'timeout')::int as timeout, t.interval_secs,
+      t.enabled and g.enabled as enabled, t.alert_confirmations, t.region_policy, t.renotify_interval_secs,
+      t.notify_recovery
+    from targets t
+    join target_regions r on r.target_id = t.id and r.region_id = ${region}
+    join regions g on g.id = r.region_id
+    join orgs o on o.id = t.org_id and o.deleted_at is null
     where t.id = any(${arrayOf(ids)}::uuid[])`;
 }
 
@@ -184,7 +192,7 @@ async function insertResults(sql: Db, region: string, batch: readonly AgentResul
   return batch.filter((result) => fresh.delete(`${result.target_id}/${result.scheduled_at}`));
 }
 
-/** Folds results into the evidence of their targets. Those of a paused target are history only. */
+/** Folds results into the evidence of their targets. Those of a paused target, or of a disabled region, are history only. */
 function fold(
   ctx: AgentCtx,
   evidence: ReadonlyMap<string, LockedEvidence<TargetRow>>,

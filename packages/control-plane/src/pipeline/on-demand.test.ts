@@ -136,7 +136,7 @@ t.test(
       message: /No agent serves eu\./,
       retryAfterSecs: 10,
     });
-    t.match(await refusal(t, () => run([])), { code: "PROBE_UNAVAILABLE", message: /not probed from any region/ });
+    t.match(await refusal(t, () => run([])), { code: "PROBE_UNAVAILABLE", message: /probed from no enabled region/ });
 
     const unanswered = refusal(t, () => run(["us"]));
     await waits();

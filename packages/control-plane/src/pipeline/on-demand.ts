@@ -71,7 +71,7 @@ async function firstServed(ctx: Ctx, regions: readonly string[]): Promise<string
   throw new AppError(
     "PROBE_UNAVAILABLE",
     regions.length === 0
-      ? "The monitor is not probed from any region."
+      ? "The monitor is probed from no enabled region. Choose one that is enabled, or ask the operator to enable one."
       : `No agent serves ${regions.join(", ")}. Start sm-agent there, or enable the built-in one.`,
     { retryAfterSecs: 10 },
   );

@@ -36,12 +36,28 @@ export async function selectRegion(sql: Db, id: string): Promise<RegionRow | nul
   return row ?? null;
 }
 
+/** The region, locked against another change until the transaction ends. */
+export async function lockRegion(sql: Db, id: string): Promise<RegionRow | null> {
+  const [row] = await sql<RegionRow[]>`select ${columns(sql)} from regions where id = ${id} for no key update`;
+  return row ?? null;
+}
+
 /** The enabled ones among `ids`, which nobody deletes before the transaction ends. */
 export async function keepEnabledRegions(sql: Db, ids: readonly string[]): Promise<string[]> {
   const rows = await sql<
     { id: string }[]
   >`select id from regions where enabled and id = any(${[...ids]}::text[]) order by id for key share`;
   return rows.map((row) => row.id);
+}
+
+export async function selectDisabledRegions(sql: Db): Promise<string[]> {
+  const rows = await sql<{ id: string }[]>`select id from regions where not enabled order by id`;
+  return rows.map((row) => row.id);
+}
+
+/** Makes the held pulls of every replica look again whether their region is enabled. */
+export async function wakePulls(sql: Db): Promise<void> {
+  await sql`select pg_notify('sm_targets', '')`;
 }
 
 /** Null when the id is taken. */
@@ -58,10 +74,12 @@ export async function insertRegion(
 export async function updateRegion(
   sql: Db,
   row: { id: string; name: string; location: string | null; enabled: boolean; now: Date },
-): Promise<RegionRow | null> {
+): Promise<RegionRow> {
   const [updated] = await sql<RegionRow[]>`
-    update regions set name = ${row.name}, location = ${row.location}, enabled = ${row.enabled}, updated_at = ${row.now} where id = ${row.id} returning ${columns(sql)}`;
-  return updated ?? null;
+    update regions set name = ${row.name}, location = ${row.location}, enabled = ${row.enabled},
+      updated_at = ${row.now}
+    where id = ${row.id} returning ${columns(sql)}`;
+  return updated!;
 }
 
 /** False when there is none. Throws a foreign key violation while targets or agents are in it. */

@@ -1,6 +1,6 @@
 import postgres from "postgres";
 import { AppError } from "@statusmesh/shared/errors";
-import { type Ctx, requireScope, type System } from "../context.ts";
+import { type Ctx, inTransaction, requireScope, type System } from "../context.ts";
 import { iso, type Page } from "../http/wire.ts";
 import * as queries from "./queries.ts";
 import type { ProbeRegion, Region, RegionCreate, RegionPatch } from "./schema.ts";
@@ -61,6 +61,11 @@ export async function enabledRegionIds(system: System, ids: readonly string[]): 
   return new Set(await queries.keepEnabledRegions(system.sql, ids));
 }
 
+/** The regions from which nothing is probed, because the operator has disabled them. */
+export async function disabledRegionIds(system: Pick<System, "sql">): Promise<Set<string>> {
+  return new Set(await queries.selectDisabledRegions(system.sql));
+}
+
 /** Makes a region; targets made from now on are probed from it. For operators. */
 export async function createRegion(system: System, input: RegionCreate): Promise<Region> {
   const row = await queries.insertRegion(system.sql, {
@@ -73,21 +78,24 @@ export async function createRegion(system: System, input: RegionCreate): Promise
   return present(row);
 }
 
-/** Changes what the patch names. For operators. */
+/**
+ * Changes what the patch names. For operators. A region that is disabled is probed from no longer, and one that is enabled is
+ * again, as soon as this is committed; incidents stay as they are.
+ */
 export async function updateRegion(system: System, id: string, patch: RegionPatch): Promise<Region> {
-  const before = await queries.selectRegion(system.sql, id);
-  const after =
-    before === null
-      ? null
-      : await queries.updateRegion(system.sql, {
-          id,
-          name: patch.name ?? before.name,
-          location: patch.location === undefined ? before.location : patch.location,
-          enabled: patch.enabled ?? before.enabled,
-          now: new Date(system.clock.now()),
-        });
-  if (after === null) throw notFound();
-  return present(after);
+  return await inTransaction(system, async ({ sql, clock }) => {
+    const before = await queries.lockRegion(sql, id);
+    if (before === null) throw notFound();
+    const after = await queries.updateRegion(sql, {
+      id,
+      name: patch.name ?? before.name,
+      location: patch.location === undefined ? before.location : patch.location,
+      enabled: patch.enabled ?? before.enabled,
+      now: new Date(clock.now()),
+    });
+    if (after.enabled !== before.enabled) await queries.wakePulls(sql);
+    return present(after);
+  });
 }
 
 /** Deletes a region that nothing uses. For operators. */

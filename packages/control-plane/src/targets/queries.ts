@@ -193,12 +193,19 @@ export async function countTargets(sql: Db, orgId: string, filter: TargetFilter)
   return row!.count;
 }
 
-/** How a monitor reads at `now`: stale votes read as unknown. */
-const statusAt = (sql: Db, now: Date) =>
-  sql`case when s.status_until is null or s.status_until < ${now} then 'unknown' else s.status end`;
+/** False for a target with no enabled region. The second part is only run while some region is disabled. */
+const isProbed = (sql: Db) => sql`
+  (not exists (select from regions where not enabled) or exists (
+    select from target_regions p join regions g on g.id = p.region_id and g.enabled where p.target_id = t.id))`;
+
+/** How a monitor reads at `now`: unknown when its votes are stale, and when it has no enabled region. */
+const statusAt = (sql: Db, now: Date) => sql`
+  case when s.status_until is null or s.status_until < ${now} or not ${isProbed(sql)} then 'unknown' else s.status end`;
 
 export interface MonitorDbRow extends TargetRow {
   status: "up" | "degraded" | "down" | "error" | "unknown";
+  /** False while none of its regions is enabled. */
+  probed: boolean;
   status_since: Date | null;
   last_result_at: Date | null;
   last_error: string | null;
@@ -211,7 +218,7 @@ export interface MonitorDbRow extends TargetRow {
 }
 
 const monitorColumns = (sql: Db, now: Date) => sql`
-  ${columns(sql)}, ${statusAt(sql, now)} as status, s.status_since, s.last_result_at, s.last_error,
+  ${columns(sql)}, ${statusAt(sql, now)} as status, ${isProbed(sql)} as probed, s.status_since, s.last_result_at, s.last_error,
   i.id as incident_id, i.started_at as incident_started_at, i.severity as incident_severity, i.error_sample as incident_error,
   i.regions_down as incident_regions_down, i.regions_up as incident_regions_up`;
 

@@ -4,16 +4,17 @@ import { newId } from "@statusmesh/shared/ids";
 import type { AgentCtx, Ctx } from "../context.ts";
 import { openHub } from "../db/notify.ts";
 import { validate } from "@statusmesh/shared/validate";
-import { listIncidents } from "../incidents/service.ts";
+import { explainIncident, listIncidents } from "../incidents/service.ts";
 import { pull } from "../pipeline/assign.ts";
 import { openIngest } from "../pipeline/ingest.ts";
+import { updateRegion } from "../regions/service.ts";
 import { serve } from "../testing/app.ts";
 import { second } from "../testing/clock.ts";
 import { agentResult, webhookTo } from "../testing/scene.ts";
 import { newAgent, newOrg, openWorld } from "../testing/world.ts";
 import { targetRoutes } from "./api.ts";
 import { TargetCreate } from "./schema.ts";
-import { createTarget, getMonitor } from "./service.ts";
+import { createTarget, getMonitor, listMonitors, monitorCounts, targetToRun } from "./service.ts";
 
 const { sql, clock, log, system } = await openWorld(t);
 const [eu, us] = [await newAgent(system, "eu"), await newAgent(system, "us")];
@@ -115,6 +116,70 @@ t.test("the regions of a target: who is taken away stops and loses its vote", as
       t.match(await ask(method, `/api/v1/targets/${other}/regions`, body), error(404, "TARGET_NOT_FOUND"));
   }
 });
+
+t.test(
+  "a disabled region probes nothing, opens and closes nothing, and says so, until it is enabled again",
+  async (t) => {
+    const id = await create("only", { region_policy: "any", alert_confirmations: 1 });
+    const path = `/api/v1/targets/${id}/regions`;
+    await ask("PUT", path, { regions: ["eu"] });
+    const failing = await create("failing", { region_policy: "any", alert_confirmations: 1 });
+    const hub = openHub(sql, log);
+    const request = { protocol: protocolVersion, agent_version: "1.0.0", capacity: 5 };
+    const { cursor } = await pull(eu, hub, { ...request, cursor: null }, AbortSignal.abort());
+    await send(eu, [agentResult(id, clock.now()), agentResult(failing, clock.now(), { status: "down" })]);
+    t.equal(await openIncidents(failing), 1);
+    t.match(await getMonitor(caller, id), { status: "up", probed: true, regions: [{ region: "eu", enabled: true }] });
+
+    const held = pull(eu, hub, { ...request, cursor }, new AbortController().signal);
+    await hub.ready();
+    await updateRegion(system, "eu", { enabled: false });
+    const dropped = await held;
+    t.match(
+      dropped,
+      { full: true, checks: [], drop: [], runs: [] },
+      "the held pull ends, and its agent drops all checks",
+    );
+    t.match(await pull(eu, hub, { ...request, cursor: dropped.cursor }, AbortSignal.abort()), {
+      full: false,
+      checks: [],
+    });
+    t.strictSame((await targetToRun(caller, id)).regions, [], "check-now has no region there");
+    t.strictSame((await targetToRun(caller, failing)).regions, ["us"]);
+
+    t.match(await getMonitor(caller, id), {
+      status: "unknown",
+      probed: false,
+      regions: [{ region: "eu", enabled: false }],
+    });
+    t.match(await monitorCounts(caller), { unknown: 1 });
+    t.match(await listMonitors(caller, { state: "unknown", limit: 5, offset: 0 }), {
+      total: 1,
+      items: [{ target: { id } }],
+    });
+    const [incident] = (await listIncidents(caller, { state: "open", target_id: failing, limit: 1, offset: 0 })).items;
+    t.match(await explainIncident(caller, incident!.id), {
+      regions: [{ region: "eu", enabled: false, vote: "failing" }],
+    });
+    t.match(await getMonitor(caller, failing), { probed: true }, "the other region goes on");
+
+    clock.advance(second);
+    await send(eu, [agentResult(id, clock.now(), { status: "down" }), agentResult(failing, clock.now())]);
+    t.equal(await openIncidents(id), 0, "what was still under way opens nothing");
+    t.equal(await openIncidents(failing), 1, "and closes nothing");
+    t.equal((await sql`select 1 from results where target_id = ${id}`).length, 2, "it is stored all the same");
+
+    await updateRegion(system, "eu", { name: "Europe" });
+    await updateRegion(system, "eu", { enabled: true });
+    const again = await pull(eu, hub, { ...request, cursor: dropped.cursor }, AbortSignal.abort());
+    t.ok(again.full);
+    t.ok(
+      again.checks.some((check) => check.target_id === id),
+      "its agent has the checks again",
+    );
+    t.match(await getMonitor(caller, id), { status: "up", probed: true, regions: [{ region: "eu", enabled: true }] });
+  },
+);
 
 t.test("tags in use, most used first, then by name", async (t) => {
   for (const tags of [["web", "prod"], ["web", "Eu"], ["web", "prod", "a%b"], ["eu"]]) await create("tagged", { tags });

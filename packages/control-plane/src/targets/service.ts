@@ -9,7 +9,7 @@ import { validate } from "@statusmesh/shared/validate";
 import type { Page } from "../http/wire.ts";
 import { closeSilently, explainVotes, reevaluate, rescheduleReminders } from "../incidents/service.ts";
 import { planOf } from "../plans/service.ts";
-import { enabledRegionIds } from "../regions/service.ts";
+import { disabledRegionIds, enabledRegionIds } from "../regions/service.ts";
 import { forgetDetails } from "../results/service.ts";
 import * as queries from "./queries.ts";
 import {
@@ -59,12 +59,17 @@ export async function getTarget(ctx: Ctx, id: string): Promise<Target> {
   return present(row);
 }
 
-/** The stored check of a target with its secrets opened, and the regions that probe it; for runs on demand. Throws SECRET_UNREADABLE. */
+/**
+ * The stored check of a target with its secrets opened, and the enabled regions that probe it; for runs on demand. Throws
+ * SECRET_UNREADABLE.
+ */
 export async function targetToRun(ctx: Ctx, id: string): Promise<{ spec: CheckSpec; regions: string[] }> {
   requireScope(ctx, "targets:execute");
   const row = isId(id) ? await queries.selectTarget(ctx.sql, ctx.orgId, id) : null;
   if (row === null) throw notFound();
-  return { spec: openSpec(ctx, id, row.spec), regions: await queries.selectRegionsOf(ctx.sql, id) };
+  const spec = openSpec(ctx, id, row.spec);
+  const [regions, disabled] = await Promise.all([queries.selectRegionsOf(ctx.sql, id), disabledRegionIds(ctx)]);
+  return { spec, regions: regions.filter((region) => !disabled.has(region)) };
 }
 
 /** Changes what the patch names. Fields of `check` that it leaves out stay, secrets included: SECRET_UNREADABLE where one of those cannot be opened. */
@@ -173,6 +178,8 @@ export interface MonitorRow {
   target: Target;
   status: MonitorStatus;
   paused: boolean;
+  /** False while none of its regions is enabled: nothing checks it, and it reads as unknown. */
+  probed: boolean;
   status_since: Date | null;
   last_result_at: Date | null;
   last_error: string | null;
@@ -191,6 +198,7 @@ function presentMonitor(row: queries.MonitorDbRow): MonitorRow {
     target: present(row),
     status: row.status,
     paused: !row.enabled,
+    probed: row.probed,
     status_since: row.status_since,
     last_result_at: row.last_result_at,
     last_error: row.last_error,
@@ -253,6 +261,8 @@ export async function listMonitors(
 
 export interface MonitorRegion {
   region: string;
+  /** False: the operator has disabled the region. */
+  enabled: boolean;
   vote: "failing" | "passing" | "none";
   live: boolean;
   status: string | null;
@@ -266,12 +276,16 @@ export async function getMonitor(ctx: Ctx, id: string): Promise<MonitorRow & { r
   const now = ctx.clock.now();
   const row = isId(id) ? await queries.selectMonitor(ctx.sql, ctx.orgId, new Date(now), id) : null;
   if (row === null) throw notFound();
-  const votes = explainVotes({ ...row, timeout: row.spec.timeout }, row.state, now).regions;
-  const regions = (await queries.selectRegionsOf(ctx.sql, id)).map((region): MonitorRegion => {
+  const [own, disabled] = await Promise.all([queries.selectRegionsOf(ctx.sql, id), disabledRegionIds(ctx)]);
+  const votes = explainVotes({ ...row, timeout: row.spec.timeout }, row.state, disabled, now).regions;
+  const regions = own.map((region): MonitorRegion => {
+    const enabled = !disabled.has(region);
     const vote = votes.find((it) => it.region === region);
-    if (vote === undefined) return { region, vote: "none", live: false, status: null, error: null, last_slot: null };
+    if (vote === undefined)
+      return { region, enabled, vote: "none", live: false, status: null, error: null, last_slot: null };
     return {
       region,
+      enabled,
       vote: vote.vote,
       live: vote.live,
       status: vote.last_status,

@@ -25,6 +25,7 @@ function row(name: string, status: MonitorRow["status"], more: Partial<MonitorRo
     target,
     status,
     paused: false,
+    probed: true,
     status_since: since,
     last_result_at: since,
     last_error: null,
@@ -103,6 +104,8 @@ t.test("a row", async (t) => {
   t.equal(shownState(row("A", "down", { paused: true })), "paused");
   t.ok(isWaiting(row("A", "unknown", { last_result_at: null })));
   t.notOk(isWaiting(row("A", "unknown", { last_result_at: null, paused: true })));
+  t.notOk(isWaiting(row("A", "unknown", { last_result_at: null, probed: false })), "nothing checks it");
+  t.match(detail(row("A", "unknown", { probed: false })), /the operator has disabled every region/);
   t.equal(where({ regions_down: ["a"], regions_up: [] }), "", "one region needs no words");
 });
 

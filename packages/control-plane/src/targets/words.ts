@@ -23,9 +23,9 @@ export const stateWords: Record<ShownState, string> = {
 export const shownState = (row: Pick<MonitorRow, "paused" | "status">): ShownState =>
   row.paused ? "paused" : row.status;
 
-/** True from its creation until its first result. */
-export const isWaiting = (row: Pick<MonitorRow, "paused" | "status" | "last_result_at">): boolean =>
-  !row.paused && row.status === "unknown" && row.last_result_at === null;
+/** True from its creation until its first result, unless nothing checks it. */
+export const isWaiting = (row: Pick<MonitorRow, "paused" | "probed" | "status" | "last_result_at">): boolean =>
+  !row.paused && row.probed && row.status === "unknown" && row.last_result_at === null;
 
 /** `in 2 of 3 regions`, or nothing for a monitor with one region. */
 export function where(incident: { regions_down: readonly string[]; regions_up: readonly string[] } | null): string {
@@ -36,6 +36,7 @@ export function where(incident: { regions_down: readonly string[]; regions_up: r
 
 /** The second line of a row: what is wrong, or else what is checked. */
 export function detail(row: MonitorRow): string {
+  if (!row.paused && !row.probed) return "Not checked: the operator has disabled every region of it";
   const trouble = row.open_incident?.error_sample ?? row.last_error;
   if (row.paused || row.status === "up" || row.status === "unknown" || trouble === null)
     return kindOf(row.target.check).summary(row.target.check);
