@@ -8,7 +8,7 @@ import type { Caller } from "./isolation/callers.ts";
 import { type IdPlace, idsOf } from "./isolation/ids.ts";
 import { openMatrix } from "./isolation/matrix.ts";
 import { ask, comparable } from "./isolation/requests.ts";
-import { behindTheDoor, outcomeOf, type Outcome, type Whose } from "./isolation/rules.ts";
+import { behindTheDoor, missingScope, outcomeOf, type Outcome, type Whose } from "./isolation/rules.ts";
 import { openSnapshots } from "./isolation/snapshot.ts";
 
 /*
@@ -101,7 +101,7 @@ async function check(t: Test, cell: Cell): Promise<{ answer: Answer; ids: string
     `${title}: ${answer.text.slice(0, 200)}`,
   );
   if (outcome === "INSUFFICIENT_SCOPE")
-    t.equal(answer.body?.error?.details?.scope, route.scope, `${title}: the scope that is missing`);
+    t.equal(answer.body?.error?.details?.scope, missingScope(route, caller), `${title}: the scope that is missing`);
   if (changes) t.equal(await ofBystander(), theirs, `${title}: nothing of anybody else's has changed`);
   if (caller.deleted && outcome === "granted")
     await sql`update orgs set deleted_at = now() where id = ${caller.home.orgId} and deleted_at is null`;
@@ -142,8 +142,7 @@ for (const route of tenantRoutes) {
       await check(t, {
         ...all,
         caller,
-        whose:
-          route.method === "GET" || caller.scopes.has(route.scope ?? "") === false ? own : places.map(() => "absent"),
+        whose: route.method === "GET" || missingScope(route, caller) !== null ? own : places.map(() => "absent"),
       });
     }
 

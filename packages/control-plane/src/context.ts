@@ -23,6 +23,13 @@ export const scopes = [
 ] as const;
 export type Scope = (typeof scopes)[number];
 
+/** The scopes that hold when `listed` do: `X:write` and `X:execute` imply `X:read`. */
+export function grantedBy(listed: readonly string[]): Set<string> {
+  const granted = new Set(listed);
+  for (const scope of listed) granted.add(`${scope.slice(0, scope.indexOf(":"))}:read`);
+  return granted;
+}
+
 /** The wall clock, passed in so that tests can set it. Unix milliseconds. */
 export interface Clock {
   now(): number;
@@ -79,6 +86,20 @@ export function requireScope(ctx: Ctx, scope: Scope): void {
       details: { scope },
     });
   }
+}
+
+/**
+ * Refuses a token that lacks any scope: invitations, members and roles give others what the caller may do, so a narrower
+ * token would yield more than itself. A session has every scope.
+ */
+export function requireEveryScope(ctx: Ctx): void {
+  const missing = scopes.find((scope) => !ctx.scopes.has(scope));
+  if (missing === undefined) return;
+  throw new AppError(
+    "INSUFFICIENT_SCOPE",
+    `Invitations, members and roles are changed in the console, or with a token that has every scope. This one lacks ${missing}.`,
+    { details: { scope: missing } },
+  );
 }
 
 /** Refuses a caller who is not an owner of the organisation. */

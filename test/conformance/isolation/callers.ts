@@ -1,5 +1,5 @@
 import type { Sql } from "postgres";
-import { type Scope, scopes } from "@statusmesh/control-plane/context";
+import { grantedBy, type Scope, scopes } from "@statusmesh/control-plane/context";
 import { type Client, connect } from "../../harness/api.ts";
 import { type Cast, sessionOf, tokenOf } from "../../harness/cast.ts";
 import type { Teardown } from "../../harness/folder.ts";
@@ -48,7 +48,7 @@ export interface Callers {
   readonly intruders: readonly Caller[];
   /** Those who act in the deleted organisation. */
   readonly ofGone: readonly Caller[];
-  /** A token for each scope, with all but that one. */
+  /** A token for each scope, with all but that one and those that imply it. */
   readonly without: readonly Caller[];
   /** A token for each scope, with that one alone. */
   readonly only: Readonly<Record<Scope, Caller>>;
@@ -82,17 +82,17 @@ export async function callersOf(t: Teardown, url: string, sql: Sql, cast: Cast, 
       ...full,
       title: `a token with ${scope} alone`,
       client: await unbound([scope]),
-      scopes: new Set([scope]),
+      scopes: grantedBy([scope]),
       by: "token",
     });
   const without: Caller[] = [];
   for (const scope of scopes) {
-    const rest = scopes.filter((it) => it !== scope);
+    const rest = scopes.filter((it) => it !== scope && !grantedBy([it]).has(scope));
     without.push({
       ...full,
       title: `a token without ${scope}`,
       client: await unbound(rest),
-      scopes: new Set(rest),
+      scopes: grantedBy(rest),
       by: "token",
     });
   }

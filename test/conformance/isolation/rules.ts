@@ -1,3 +1,4 @@
+import { scopes } from "@statusmesh/control-plane/context";
 import type { Route } from "@statusmesh/control-plane/http/route";
 import type { ErrorCode } from "@statusmesh/shared/errors";
 import { nameOf } from "../declared.ts";
@@ -40,11 +41,17 @@ const refusesTokens: Readonly<Record<string, readonly Standing["by"][]>> = {
   "DELETE /api/v1/identities/{id}": ["token", "bound token"],
 };
 
+/** The scope that the caller lacks for the route; null where none is missing. */
+export function missingScope(route: Route, caller: Pick<Standing, "scopes">): string | null {
+  if (route.scope !== null && !caller.scopes.has(route.scope)) return route.scope;
+  return route.everyScope ? (scopes.find((scope) => !caller.scopes.has(scope)) ?? null) : null;
+}
+
 export function outcomeOf(route: Route, caller: Standing, ids: readonly Asked[]): Outcome {
   const name = nameOf(route);
   if (!caller.admitted || (caller.deleted && (caller.role !== "owner" || !openWhileDeleted.test(route.path))))
     return "UNAUTHENTICATED";
-  if (route.scope !== null && !caller.scopes.has(route.scope)) return "INSUFFICIENT_SCOPE";
+  if (missingScope(route, caller) !== null) return "INSUFFICIENT_SCOPE";
   if (refusesTokens[name]?.includes(caller.by)) return "FORBIDDEN";
   // A path below an organisation is about that one: a stranger has no role there, and does not learn that there is one.
   const [first] = ids;

@@ -1,4 +1,4 @@
-import { scopes, type System } from "../context.ts";
+import { grantedBy, scopes, type System } from "../context.ts";
 import { hashToken } from "../crypto/token.ts";
 import { type SharedReads, sharedReads } from "../db/shared-reads.ts";
 import * as queries from "./queries.ts";
@@ -47,7 +47,7 @@ export function findToken(system: System, token: string, { orgSlug, deletedToo }
     const row = await queries.selectToken(system.sql, hashToken(token), now, orgSlug, deletedToo);
     if (row === null) return null;
     if (isDue(row.last_used_at, now)) await queries.touchToken(system.sql, row.id, now, noteAfterMs);
-    return { id: row.id, userId: row.user_id, orgId: row.org_id, role: row.role, scopes: new Set(row.scopes) };
+    return { id: row.id, userId: row.user_id, orgId: row.org_id, role: row.role, scopes: grantedBy(row.scopes) };
   });
 }
 

@@ -83,7 +83,7 @@ const scopeList = Type.Array(Type.Enum([...scopes]), {
   minItems: 1,
   uniqueItems: true,
   maxItems: scopes.length,
-  description: "What it may do",
+  description: "What it may do; X:write and X:execute include X:read",
 });
 
 const tokenFields = {
@@ -106,7 +106,10 @@ const tokenFields = {
 export const ApiTokenCreate = Type.Object(
   {
     name: tokenFields.name,
-    scopes: Type.Unsafe<Scope[]>({ ...scopeList, description: "What it may do; no more than the caller may" }),
+    scopes: Type.Unsafe<Scope[]>({
+      ...scopeList,
+      description: "What it may do, no more than the caller may; X:write and X:execute include X:read",
+    }),
     expires_at: Type.Optional(tokenFields.expires_at),
     bound: Type.Optional(
       Type.Boolean({

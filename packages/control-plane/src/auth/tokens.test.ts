@@ -1,5 +1,5 @@
 import t from "tap";
-import { scopes } from "../context.ts";
+import { type Scope, scopes } from "../context.ts";
 import { hour, minute } from "../testing/clock.ts";
 import { asking, newMember, serveWhole, signedIn, withToken } from "../testing/whole-app.ts";
 import { newOrg, openWorld } from "../testing/world.ts";
@@ -82,6 +82,57 @@ t.test("a token makes nothing that reaches farther than itself", async (t) => {
     { body: { items: [{ name: "Test" }, { name: "child" }, { name: "Test" }], total: 3 } },
     "it does not see what is not bound to its organisation",
   );
+});
+
+t.test("a scope to write or to run implies the one to read, and no other", async (t) => {
+  const world = await openWorld(t);
+  const owner = await newOrg(world.system);
+  const ask = await serveWhole(t, world);
+  const statuses = async (scope: Scope): Promise<number[]> => {
+    const program = asking(ask, await withToken(owner, { scopes: [scope] }));
+    const paths = ["/api/v1/targets", "/api/v1/notification-channels", "/api/v1/incidents", "/api/v1/status-pages"];
+    return await Promise.all(paths.map(async (at) => (await program("GET", at)).status));
+  };
+  t.strictSame(await statuses("targets:write"), [200, 403, 403, 403]);
+  t.strictSame(await statuses("targets:execute"), [200, 403, 403, 403]);
+  t.strictSame(await statuses("channels:write"), [403, 200, 403, 403]);
+  t.strictSame(await statuses("incidents:write"), [403, 403, 200, 403]);
+  t.strictSame(await statuses("status_page:write"), [403, 403, 403, 200]);
+  t.strictSame(await statuses("maintenance:write"), [403, 403, 403, 403]);
+
+  const writer = asking(ask, await withToken(owner, { scopes: ["org:write", "targets:execute"] }));
+  const made = await writer("POST", path, { name: "child", scopes: ["targets:read", "org:read"] });
+  t.match(made, { status: 201, body: { scopes: ["targets:read", "org:read"] } }, "what is implied can be passed on");
+  t.match(await writer("GET", "/api/v1/me"), {
+    body: { scopes: ["org:read", "org:write", "targets:execute", "targets:read"] },
+  });
+  t.match(await writer("POST", path, { name: "child", scopes: ["targets:write"] }), refused(403, "INSUFFICIENT_SCOPE"));
+});
+
+t.test("a token that lacks a scope changes no invitation, member or role", async (t) => {
+  const world = await openWorld(t);
+  const owner = await newOrg(world.system);
+  const member = await newMember(owner);
+  const ask = await serveWhole(t, world);
+  const org = `/api/v1/orgs/${owner.orgId}`;
+  const narrow = asking(ask, await withToken(owner, { scopes: scopes.filter((scope) => scope !== "targets:execute") }));
+  const lacks = {
+    ...refused(403, "INSUFFICIENT_SCOPE"),
+    body: { error: { details: { scope: "targets:execute" }, message: /every scope/ } },
+  };
+  t.match(await narrow("POST", `${org}/invitations`, { email: "a@example.org", role: "owner" }), lacks);
+  t.match(await narrow("PATCH", `${org}/members/${member.userId}`, { role: "owner" }), lacks);
+  t.match(await narrow("DELETE", `${org}/members/${member.userId}`), lacks);
+  t.match(await narrow("DELETE", `${org}/members/${owner.userId}`), lacks);
+  t.match(await narrow("GET", `${org}/members`), { status: 200 });
+
+  // Every scope to write or run implies the rest.
+  const whole = asking(ask, await withToken(owner, { scopes: scopes.filter((scope) => !scope.endsWith(":read")) }));
+  const invited = await whole("POST", `${org}/invitations`, { email: "b@example.org" });
+  t.match(invited, { status: 201 });
+  t.match(await narrow("DELETE", `${org}/invitations/${invited.body.id}`), lacks);
+  t.match(await whole("DELETE", `${org}/invitations/${invited.body.id}`), { status: 204 });
+  t.match(await whole("PATCH", `${org}/members/${member.userId}`, { role: "owner" }), { status: 200 });
 });
 
 t.test("what cannot be a token is refused with its place", async (t) => {

@@ -41,6 +41,8 @@ export interface Route {
   readonly path: string;
   readonly door: keyof Doors;
   readonly scope: Scope | null;
+  /** True where a token needs every scope, because what the route gives others would be more than a narrower token. */
+  readonly everyScope: boolean;
   readonly role: RequiredRole;
   readonly category: RateCategory | null;
   readonly tag: string;
@@ -68,6 +70,8 @@ export interface RouteDeclaration<D extends keyof Doors, P extends TObject, Q ex
   door: D;
   /** The scope that the service verb asks for; here it is documentation and the tests' list. */
   scope?: Scope;
+  /** Invitations, members and roles: a session, or a token that has every scope. The service verb asks for it. */
+  everyScope?: boolean;
   /** The role that the service verb asks for, in the organisation that the path names or else in the caller's; every member's unless said. Documentation and the tests' list as well. */
   role?: RequiredRole;
   category?: RateCategory;
@@ -101,6 +105,7 @@ export function route<D extends keyof Doors, P extends TObject, Q extends TObjec
     path: declared.path,
     door: declared.door,
     scope: declared.scope ?? null,
+    everyScope: declared.everyScope ?? false,
     role: declared.role ?? "member",
     category:
       declared.category ??

@@ -61,7 +61,8 @@ const roleWords = { owner: "Owners only.", owner_or_self: "Owners, or the member
 export function describeOperation(route: Route): string {
   const said = [route.description ?? `${route.summary}.`];
   if (route.role !== "member") said.push(roleWords[route.role]);
-  if (route.scope !== null) said.push(`Needs the scope \`${route.scope}\`.`);
+  if (route.everyScope) said.push(`Needs a session, or a token with every scope, \`${route.scope}\` included.`);
+  else if (route.scope !== null) said.push(`Needs the scope \`${route.scope}\`.`);
   if (route.category !== null) said.push(`Charged to the budget \`${route.category}\`.`);
   return said.join(" ");
 }

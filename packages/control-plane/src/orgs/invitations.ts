@@ -10,7 +10,7 @@ import {
   type OpenedSession,
   userOf,
 } from "../auth/service.ts";
-import { type Ctx, inTransaction, requireScope, type System } from "../context.ts";
+import { type Ctx, inTransaction, requireEveryScope, requireScope, type System } from "../context.ts";
 import { hashToken, newToken } from "../crypto/token.ts";
 import { sendMail } from "../email/mail.ts";
 import { iso, type Page } from "../http/wire.ts";
@@ -29,6 +29,7 @@ const lifetimeMs = 168 * 3_600_000;
  */
 export async function createInvitation(ctx: Ctx, orgId: string, input: InvitationCreate): Promise<NewInvitation> {
   requireScope(ctx, "org:write");
+  requireEveryScope(ctx);
   const now = new Date(ctx.clock.now());
   const code = newToken("");
   const { row, org } = await inTransaction(ctx, async (tx) => {
@@ -81,6 +82,7 @@ export async function listInvitations(
 /** Takes an invitation back; its link is worth nothing from then on. For owners. */
 export async function revokeInvitation(ctx: Ctx, orgId: string, id: string): Promise<void> {
   requireScope(ctx, "org:write");
+  requireEveryScope(ctx);
   await inTransaction(ctx, async (tx) => {
     const own = await asOwner(tx, orgId);
     const row = isId(id) ? await queries.revokeInvitation(tx.sql, orgId, id, new Date(ctx.clock.now())) : null;

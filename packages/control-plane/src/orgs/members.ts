@@ -2,7 +2,7 @@ import { AppError } from "@statusmesh/shared/errors";
 import { isId } from "@statusmesh/shared/ids";
 import { differences, record } from "../audit/service.ts";
 import { endAccess } from "../auth/service.ts";
-import { type Ctx, inTransaction, requireOwner, requireScope } from "../context.ts";
+import { type Ctx, inTransaction, requireEveryScope, requireOwner, requireScope } from "../context.ts";
 import { iso, type Page } from "../http/wire.ts";
 import { asOwner, inOrg } from "./access.ts";
 import * as queries from "./member-queries.ts";
@@ -27,6 +27,7 @@ export async function listMembers(
 /** Makes a member an owner, or an owner a member. For owners. Throws MEMBER_NOT_FOUND, LAST_OWNER. */
 export async function updateMember(ctx: Ctx, orgId: string, userId: string, role: Role): Promise<Member> {
   requireScope(ctx, "org:write");
+  requireEveryScope(ctx);
   return await inTransaction(ctx, async (tx) => {
     const own = await asOwner(tx, orgId);
     const before = await lockMember(own, userId);
@@ -41,6 +42,7 @@ export async function updateMember(ctx: Ctx, orgId: string, userId: string, role
 /** Takes somebody out of the organisation, whose sessions and tokens there fail from their next request on. For owners, and for oneself. */
 export async function removeMember(ctx: Ctx, orgId: string, userId: string): Promise<void> {
   requireScope(ctx, "org:write");
+  requireEveryScope(ctx);
   await inTransaction(ctx, async (tx) => {
     const own = await inOrg(tx, orgId);
     if (userId !== ctx.userId) requireOwner(own);
