@@ -207,5 +207,11 @@ export async function sealedAway({ sql, olga, milan }: Stage): Promise<Case[]> {
   await sql`update targets set kind = 'http', spec = ${sql.json(spec)} where id = ${id}`;
   return [
     { title: "a secret whose key is gone", ask: `POST /api/v1/targets/${id}/check-now`, code: "SECRET_UNREADABLE" },
+    refusedBody(`PATCH /api/v1/targets/${id}`)(
+      "a stored secret for another server",
+      { check: { url: "https://attacker.example/" } },
+      "CREDENTIALS_REQUIRED",
+      "/check/bearer_token",
+    ),
   ];
 }

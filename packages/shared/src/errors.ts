@@ -79,6 +79,10 @@ export const errorCodes = {
     status: 409,
     when: "a stored secret was sealed under a key that is not configured; details.pointer names it",
   },
+  CREDENTIALS_REQUIRED: {
+    status: 400,
+    when: "an edit would send a stored secret to another server, or to one that need not prove who it is; send every secret again, or remove it",
+  },
   REDACTION_SENTINEL: { status: 400, when: "a secret field still holds the mask ***" },
   SSRF_BLOCKED: { status: 400, when: "the address is private, local or reserved" },
   ABUSE_BLOCKED: { status: 400, when: "what is asked for would harm somebody; details.reason says how" },

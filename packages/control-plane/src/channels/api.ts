@@ -91,7 +91,7 @@ export const channelRoutes: Route[] = [
     params: IdParam,
     body: ChannelPatch,
     replies: { 200: Channel },
-    errors: ["CHANNEL_NOT_FOUND", "CHANNEL_NAME_TAKEN", ...configErrors],
+    errors: ["CHANNEL_NOT_FOUND", "CHANNEL_NAME_TAKEN", "CREDENTIALS_REQUIRED", ...configErrors],
     handle: async ({ ctx, params, body }) => ok(await updateChannel(ctx, params.id, body)),
   }),
   route({

@@ -108,6 +108,30 @@ t.test("a PATCH without config keeps the stored secrets; one with config replace
   t.equal(sink.received.length, 3, "a disabled channel can be tested");
 });
 
+t.test("a masked secret is never sent to another address", async (t) => {
+  const owner = await newOrg(guarded);
+  const secrets = { headers: { "X-Api-Key": "SECRET-HEADER" }, secret: "SECRET-OF-SIGNING" };
+  const { id } = await createChannel(owner, input("Hook", secrets));
+  const edit = (changes: object) => updateChannel(owner, id, validate(ChannelPatch, { config: webhook(changes) }));
+  const masked = { headers: { "X-Api-Key": "***" }, secret: "***" };
+  for (const url of ["https://attacker.example/", "https://hooks.example.org:8443/alerts"]) {
+    t.match(await refusal(t, () => edit({ ...masked, url })), {
+      code: "CREDENTIALS_REQUIRED",
+      field: "/config/headers/X-Api-Key",
+    });
+    t.match(await refusal(t, () => edit({ ...secrets, url, secret: "***" })), {
+      code: "CREDENTIALS_REQUIRED",
+      field: "/config/secret",
+    });
+  }
+  t.match(await refusal(t, () => edit(masked)), { code: "REDACTION_SENTINEL" }, "at the same address it is the mask");
+  t.match(await refusal(t, () => edit({ ...masked, url: "***" })), {
+    code: "REDACTION_SENTINEL",
+    field: "/config/url",
+  });
+  t.match(await edit({ ...secrets, url: "https://other.example/" }), { config: { url: "***", secret: "***" } });
+});
+
 t.test("who may do what, and on whose channels", async (t) => {
   const owner = await newOrg(system);
   const outsider = await newOrg(system);

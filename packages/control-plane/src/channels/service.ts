@@ -2,9 +2,11 @@ import postgres from "postgres";
 import { AppError } from "@statusmesh/shared/errors";
 import { isId, newId } from "@statusmesh/shared/ids";
 import { blockedHost } from "@statusmesh/shared/net/address";
+import { mask } from "@statusmesh/shared/secrets";
 import { refuseDeniedHost } from "../abuse/service.ts";
 import { differences, record } from "../audit/service.ts";
 import { type Ctx, inTransaction, requireScope, type System } from "../context.ts";
+import { refuseMovedSecrets } from "../crypto/kept-secrets.ts";
 import { createOutbound, type Outbound } from "../outbound/client.ts";
 import { iso, type Page } from "../http/wire.ts";
 import { takeQuota } from "../plans/service.ts";
@@ -16,9 +18,6 @@ import type { Channel, ChannelCreate, ChannelListQuery, ChannelPatch, ChannelTes
 
 export { DeliveryError } from "./kinds/kind.ts";
 export { resealChannels, unreadableChannels } from "./sealing.ts";
-
-/** How a secret reads. */
-const mask = "***";
 
 /** Creates a channel. Throws CHANNEL_NAME_TAKEN, CHANNEL_QUOTA_EXCEEDED, and whatever {@link checkConfig} finds. */
 export async function createChannel(ctx: Ctx, input: ChannelCreate): Promise<Channel> {
@@ -64,13 +63,19 @@ export async function getChannel(ctx: Ctx, id: string): Promise<Channel> {
   return present(await stored(ctx, id));
 }
 
-/** Changes what the patch names; a config replaces the old one whole. Enabling clears the reason for which it was disabled. */
+/**
+ * Changes what the patch names; a config replaces the old one whole. Enabling clears the reason for which it was disabled.
+ * CREDENTIALS_REQUIRED where a config with another address still has a masked secret.
+ */
 export async function updateChannel(ctx: Ctx, id: string, patch: ChannelPatch): Promise<Channel> {
   requireScope(ctx, "channels:write");
-  if (patch.config !== undefined) checkConfig(ctx, patch.config);
   return await inTransaction(ctx, async (tx) => {
     const row = isId(id) ? await queries.lockChannel(tx.sql, tx.orgId, id) : undefined;
     if (row === undefined) throw notFound();
+    if (patch.config !== undefined) {
+      refuseKeptSecrets(tx, row, patch.config);
+      checkConfig(tx, patch.config);
+    }
     const changed = {
       ...row,
       name: patch.name ?? row.name,
@@ -241,6 +246,17 @@ async function stored(ctx: Ctx, id: string): Promise<queries.ChannelRow> {
   const row = isId(id) ? await queries.selectChannel(ctx.sql, ctx.orgId, id) : undefined;
   if (row === undefined) throw notFound();
   return row;
+}
+
+/** Throws CREDENTIALS_REQUIRED. Of a config of another kind nothing can be kept. */
+function refuseKeptSecrets(system: System, row: queries.ChannelRow, after: ChannelConfig): void {
+  if (row.kind !== after.type) return;
+  refuseMovedSecrets(kindOf(after), {
+    before: known(system, row),
+    after,
+    isSent: (_pointer, secret) => secret !== mask,
+    base: "/config",
+  });
 }
 
 /** The stored config as far as its secrets open, to tell what an edit changes. */

@@ -44,6 +44,7 @@ export const errorExamples: Partial<Record<ErrorCode, ErrorExample>> = {
   INVALID_TCP_HOST: { field: "/check/host" },
   INVALID_ALERT_CONFIG: { field: "/alerts/0/channel_id" },
   CHECK_KIND_IMMUTABLE: { field: "/check/type" },
+  CREDENTIALS_REQUIRED: { field: "/check/bearer_token" },
   REDACTION_SENTINEL: { field: "/check/bearer_token" },
   SSRF_BLOCKED: { field: "/check/url", details: { range: "10.0.0.0/8" } },
   ABUSE_BLOCKED: { field: "/check/url", details: { reason: "own_api" } },

@@ -92,11 +92,12 @@ export const targetRoutes: Route[] = [
     tag: "Targets",
     summary: "Change a target",
     description:
-      "Fields left out stay as they are. An edited policy is held against the evidence at once; enabled=false closes an open incident silently.",
+      "Fields left out stay as they are. An edited policy is held against the evidence at once; enabled=false closes an open incident silently. " +
+      "An edit of scheme, host or port, or of verify_tls to false, must bring every stored secret of the check again.",
     params: IdParam,
     body: TargetPatch,
     replies: { 200: Target },
-    errors: ["TARGET_NOT_FOUND", "CHECK_KIND_IMMUTABLE", "SECRET_UNREADABLE", ...targetErrors],
+    errors: ["TARGET_NOT_FOUND", "CHECK_KIND_IMMUTABLE", "CREDENTIALS_REQUIRED", "SECRET_UNREADABLE", ...targetErrors],
     handle: async ({ ctx, params, body }) => ok(await updateTarget(ctx, params.id, body)),
   }),
   route({

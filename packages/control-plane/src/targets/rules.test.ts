@@ -81,6 +81,8 @@ const wrongHttp: [object, string, string][] = [
   [{ timeout: 100.5 }, "INVALID_TIMEOUT", "/timeout"],
   [{ verify_tls: false, bearer_token: "abc" }, "INVALID_TLS_CRED_COMBO", "/verify_tls"],
   [{ verify_tls: false, basic_auth: ["me", "pw"] }, "INVALID_TLS_CRED_COMBO", "/verify_tls"],
+  [{ verify_tls: false, headers: { authorization: "Token abc" } }, "INVALID_TLS_CRED_COMBO", "/verify_tls"],
+  [{ verify_tls: false, headers: { "Proxy-Authorization": "x" } }, "INVALID_TLS_CRED_COMBO", "/verify_tls"],
   [{ basic_auth: ["me", "pw"], bearer_token: "abc" }, "INVALID_BODY", "/bearer_token"],
   [{ basic_auth: ["a:b", "pw"] }, "INVALID_BODY", "/basic_auth/0"],
   [{ basic_auth: ["me"] }, "INVALID_BODY", "/basic_auth"],

@@ -2,6 +2,7 @@ import { checkKinds, type CheckSpec, kindOf } from "@statusmesh/shared/checks";
 import { AppError } from "@statusmesh/shared/errors";
 import { blockedHost } from "@statusmesh/shared/net/address";
 import { insideName } from "@statusmesh/shared/net/inside-name";
+import { mask } from "@statusmesh/shared/secrets";
 import { refuseAbusiveUrl, refuseDeniedHost } from "../abuse/service.ts";
 import type { System } from "../context.ts";
 import { iso } from "../http/wire.ts";
@@ -14,7 +15,6 @@ import type { RegionPolicy, Target } from "./schema.ts";
  * so that ten thousand targets are held against what was asked for once.
  */
 
-const mask = "***";
 const maxTags = 50;
 
 export const notFound = () => new AppError("TARGET_NOT_FOUND", "There is no such target.");

@@ -1,11 +1,22 @@
 import { type CheckSpec, isCheckType, kindOf } from "@statusmesh/shared/checks";
 import { type ResealedBatch, resealRows } from "../crypto/reseal.ts";
 import { countUnreadable, openPartly, type PartlyOpened, type ReadBatch, unreadable } from "../crypto/opening.ts";
-import { UnreadableSecret } from "../crypto/seal.ts";
+import { inPlain, isStoredForm, UnreadableSecret } from "../crypto/seal.ts";
 import { inTransaction, type System } from "../context.ts";
 import * as queries from "./queries.ts";
 
-const placeOf = (targetId: string, pointer: string): string => `targets/${targetId}${pointer}`;
+/** What a secret is sealed for. The place has the field's name as it is, not escaped as in a pointer: stored rows do. */
+const placeOf = (targetId: string, pointer: string): string =>
+  `targets/${targetId}${pointer.replaceAll("~1", "/").replaceAll("~0", "~")}`;
+
+/** The stored check with every secret in a form that a sealer knows, also where an earlier version took it for no secret. */
+function stored(spec: CheckSpec): CheckSpec {
+  const kind = kindOf(spec);
+  if (kind.formerlyPlain === undefined) return spec;
+  return kind.mapSecrets(spec, (value, pointer) =>
+    kind.formerlyPlain?.(pointer) === true && !isStoredForm(value) ? inPlain(value) : value,
+  ) as CheckSpec;
+}
 
 /** The check as it is stored: every secret sealed for its place. */
 export function sealSpec({ sealer }: Pick<System, "sealer">, targetId: string, spec: CheckSpec): CheckSpec {
@@ -16,7 +27,7 @@ export function sealSpec({ sealer }: Pick<System, "sealer">, targetId: string, s
 
 /** The check as the agent runs it: every secret opened. Never logged, never answered to a person. Throws SECRET_UNREADABLE. */
 export function openSpec({ sealer }: Pick<System, "sealer">, targetId: string, spec: CheckSpec): CheckSpec {
-  return kindOf(spec).mapSecrets(spec, (secret, pointer) => {
+  return kindOf(spec).mapSecrets(stored(spec), (secret, pointer) => {
     try {
       return sealer.open(secret, placeOf(targetId, pointer));
     } catch (error) {
@@ -34,7 +45,7 @@ export function openSpecPartly(
 ): PartlyOpened<CheckSpec> {
   return openPartly(
     sealer,
-    spec,
+    stored(spec),
     (value, change) => kindOf(value).mapSecrets(value, change) as CheckSpec,
     (pointer) => placeOf(targetId, pointer),
   );
@@ -63,7 +74,9 @@ export async function resealTargets(system: System, after: string | null, limit:
       rows: await queries.lockSpecs(sql, after, limit),
       map({ id, spec }, change) {
         if (!isCheckType(spec.type)) throw new Error("this version of StatusMesh does not know its kind");
-        return kindOf(spec).mapSecrets(spec, (sealed, pointer) => change(sealed, placeOf(id, pointer))) as CheckSpec;
+        return kindOf(spec).mapSecrets(stored(spec), (sealed, pointer) =>
+          change(sealed, placeOf(id, pointer)),
+        ) as CheckSpec;
       },
       store: async (id, spec) => await queries.storeSpec(sql, id, spec),
     }),

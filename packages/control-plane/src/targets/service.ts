@@ -1,9 +1,11 @@
 import { type CheckSpec, detailsOf, isCheckType, kindOf } from "@statusmesh/shared/checks";
 import { AppError } from "@statusmesh/shared/errors";
 import { isId } from "@statusmesh/shared/ids";
+import { fieldOf, mask } from "@statusmesh/shared/secrets";
 import { differences, record } from "../audit/service.ts";
 import { existingChannelIds } from "../channels/service.ts";
 import { type Ctx, inTransaction, requireScope } from "../context.ts";
+import { refuseMovedSecrets } from "../crypto/kept-secrets.ts";
 import { unreadable } from "../crypto/opening.ts";
 import { validate } from "@statusmesh/shared/validate";
 import type { Page } from "../http/wire.ts";
@@ -14,6 +16,7 @@ import { forgetDetails } from "../results/service.ts";
 import * as queries from "./queries.ts";
 import {
   alertRule,
+  below,
   checkRules,
   intervalRule,
   nameRule,
@@ -72,7 +75,10 @@ export async function targetToRun(ctx: Ctx, id: string): Promise<{ spec: CheckSp
   return { spec, regions: regions.filter((region) => !disabled.has(region)) };
 }
 
-/** Changes what the patch names. Fields of `check` that it leaves out stay, secrets included: SECRET_UNREADABLE where one of those cannot be opened. */
+/**
+ * Changes what the patch names. Fields of `check` that it leaves out stay, secrets included: SECRET_UNREADABLE where one
+ * of those cannot be opened, CREDENTIALS_REQUIRED where one would be sent to another server.
+ */
 export async function updateTarget(ctx: Ctx, id: string, patch: TargetPatch): Promise<Target> {
   requireScope(ctx, "targets:write");
   if (!isId(id)) throw notFound();
@@ -145,7 +151,15 @@ function mergeCheck(
   }
   const { value: before, isClosed } = openSpecPartly(ctx, id, stored);
   const after = validate(Check, { ...before, ...patch, type: stored.type }, "/check");
-  kindOf(after).mapSecrets(after, (secret, pointer) => {
+  const kind = kindOf(after);
+  below("/check", () => kind.rules(after));
+  refuseMovedSecrets(kind, {
+    before,
+    after,
+    isSent: (pointer, secret) => Object.hasOwn(patch, fieldOf(pointer)) && secret !== mask,
+    base: "/check",
+  });
+  kind.mapSecrets(after, (secret, pointer) => {
     if (isClosed(secret)) throw unreadable(`/check${pointer}`, "the check cannot be changed without it");
     return secret;
   });

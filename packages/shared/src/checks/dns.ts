@@ -104,6 +104,7 @@ export const dns: CheckKind<typeof DnsCheck> = {
   subject: (spec) => ({ name: isIP(spec.domain) === 0 ? askedName(spec) : spec.domain, pointer: "/domain" }),
   asksAtHome: (spec) => (spec.resolver === null ? { name: askedName(spec), pointer: "/domain" } : null),
   mapSecrets: (spec) => spec,
+  secretsGoTo: () => null,
   shell: {
     subject: "<name>",
     read: (subject) => ({ domain: subject }),

@@ -115,6 +115,7 @@ export const domainExpiry: CheckKind<typeof DomainExpiryCheck> = {
   destination: () => null,
   subject: (spec) => ({ name: canonicalHost(spec.domain), pointer: "/domain" }),
   mapSecrets: (spec) => spec,
+  secretsGoTo: () => null,
   shell: { subject: "<domain>", read: (subject) => ({ domain: subject }) },
   summary: (spec) => `registration of ${spec.domain}`,
 

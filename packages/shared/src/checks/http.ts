@@ -1,5 +1,6 @@
 import Type, { type Static } from "typebox";
 import { AppError } from "../errors.ts";
+import { pointerSegment } from "../secrets.ts";
 import { type CheckKind, Timeout } from "./kind.ts";
 import { ShellError } from "./shell.ts";
 
@@ -79,10 +80,16 @@ export const HttpCheck = Type.Object(
     headers: Type.Record(Type.String(), Type.String({ maxLength: 8192 }), {
       default: {},
       maxProperties: 50,
-      description: "Sent with the request; dropped when a redirect leaves the origin",
+      description:
+        "Sent with the request; dropped when a redirect leaves the origin. Values read as ***, except those of Accept, " +
+        "Content-Type, User-Agent and a few other headers that never authenticate",
     }),
     body: nullableText(65_536, "Sent with the request, UTF-8"),
-    verify_tls: Type.Boolean({ default: true, description: "false accepts any certificate" }),
+    verify_tls: Type.Boolean({
+      default: true,
+      description:
+        "false accepts any certificate; over https not together with basic_auth, bearer_token or an Authorization header",
+    }),
     basic_auth: Type.Union(
       [Type.Tuple([Type.String({ minLength: 1, maxLength: 255 }), Type.String({ maxLength: 1024 })]), Type.Null()],
       {
@@ -113,7 +120,27 @@ const ownHeaders = new Set([
 const headerName = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,128}$/;
 /** Field values: visible ASCII, space, tab and obs-text (RFC 9110 section 5.5), as far as Node sends them. */
 const headerValue = /^[\t\x20-\x7e\x80-\xff]*$/;
-const secretHeader = /authorization|cookie|token|secret|password|api-?key|signature|credential/i;
+/** Headers that carry no credential. The value of any other header is a secret: what a vendor calls its key cannot be guessed. */
+const harmlessHeaders = new Set([
+  "accept",
+  "accept-charset",
+  "accept-encoding",
+  "accept-language",
+  "cache-control",
+  "content-type",
+  "origin",
+  "pragma",
+  "referer",
+  "user-agent",
+  "x-requested-with",
+]);
+/** The headers by which HTTP itself authenticates (RFC 9110 sections 11.6.2 and 11.7.2). */
+const credentialHeaders = new Set(["authorization", "proxy-authorization"]);
+/** The names by which versions up to 0.1 recognised secret values; all others they stored as they came. */
+const sealedBefore = /authorization|cookie|token|secret|password|api-?key|signature|credential/i;
+
+const isSecretHeader = (name: string): boolean => !harmlessHeaders.has(name.toLowerCase());
+const headerPointer = (name: string): string => `/headers/${pointerSegment(name)}`;
 
 /** The URL of an http check, or the AppError that says what is wrong with it. */
 function parseUrl(text: string): URL {
@@ -199,7 +226,7 @@ export const http: CheckKind<typeof HttpCheck> = {
     }
     const seen = new Set<string>();
     for (const [name, value] of Object.entries(spec.headers)) {
-      const field = `/headers/${name.replaceAll("~", "~0").replaceAll("/", "~1")}`;
+      const field = headerPointer(name);
       const lower = name.toLowerCase();
       if (!headerName.test(name))
         throw new AppError("INVALID_HTTP_HEADER", "A header name has 1 to 128 letters, digits and -_.!#$%&'*+^`|~.", {
@@ -233,7 +260,11 @@ export const http: CheckKind<typeof HttpCheck> = {
         field: "/bearer_token",
       });
     }
-    if (!spec.verify_tls && url.protocol === "https:" && (spec.basic_auth !== null || spec.bearer_token !== null)) {
+    const authenticates =
+      spec.basic_auth !== null ||
+      spec.bearer_token !== null ||
+      Object.keys(spec.headers).some((name) => credentialHeaders.has(name.toLowerCase()));
+    if (!spec.verify_tls && url.protocol === "https:" && authenticates) {
       throw new AppError(
         "INVALID_TLS_CRED_COMBO",
         "Credentials are not sent to a server whose certificate is not verified. Set verify_tls to true or remove the credentials.",
@@ -264,7 +295,7 @@ export const http: CheckKind<typeof HttpCheck> = {
     const headers = Object.fromEntries(
       Object.entries(spec.headers).map(([name, value]) => [
         name,
-        secretHeader.test(name) ? change(value, `/headers/${name}`) : value,
+        isSecretHeader(name) ? change(value, headerPointer(name)) : value,
       ]),
     );
     return {
@@ -273,6 +304,17 @@ export const http: CheckKind<typeof HttpCheck> = {
       basic_auth: spec.basic_auth === null ? null : [spec.basic_auth[0], change(spec.basic_auth[1], "/basic_auth/1")],
       bearer_token: spec.bearer_token === null ? null : change(spec.bearer_token, "/bearer_token"),
     };
+  },
+
+  formerlyPlain: (pointer) => pointer.startsWith("/headers/") && !sealedBefore.test(pointer.slice("/headers/".length)),
+
+  secretsGoTo(spec) {
+    const url = parseUrl(spec.url);
+    const host = url.hostname.replace(/(?<=.)\.$/, "");
+    const port = url.port === "" ? (url.protocol === "https:" ? "443" : "80") : url.port;
+    // Behind a shared address (a CDN, an ingress) the Host header decides which server answers.
+    const virtual = Object.entries(spec.headers).find(([name]) => name.toLowerCase() === "host")?.[1] ?? "";
+    return { origin: `${url.protocol}//${host}:${port} ${virtual.toLowerCase()}`, verified: spec.verify_tls };
   },
 
   shell: {

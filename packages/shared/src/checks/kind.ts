@@ -1,5 +1,6 @@
 import Type, { type Static, type TSchema } from "typebox";
 import { AppError } from "../errors.ts";
+import type { SecretsDestination } from "../secrets.ts";
 import type { ShellForm } from "./shell.ts";
 
 /** The details that results of a kind carry, whatever their status. */
@@ -36,6 +37,13 @@ export interface CheckKind<S extends TSchema = TSchema> {
   url?(spec: Static<S>): URL;
   /** Applies `change` to every secret of the check, and returns the copy. `pointer` names the field. */
   mapSecrets(spec: Static<S>, change: (secret: string, pointer: string) => string): Static<S>;
+  /** True for a secret that earlier versions took for none and stored as it came; it is sealed at the next write. */
+  formerlyPlain?(pointer: string): boolean;
+  /**
+   * The server that the secrets are sent to; null for a kind without secrets. An edit that changes it must bring every
+   * stored secret again. Called after {@link rules}.
+   */
+  secretsGoTo(spec: Static<S>): SecretsDestination | null;
   /** One line that says what is checked, without secrets: `GET https://example.org/health`. */
   summary(spec: Static<S>): string;
   /** How it is written in a shell. */

@@ -34,6 +34,7 @@ export const tcp: CheckKind<typeof TcpCheck> = {
   rules: (spec) => void hostOrThrow(spec.host, "/host"),
   destination: (spec) => ({ host: hostOrThrow(spec.host, "/host"), port: spec.port, pointer: "/host" }),
   mapSecrets: (spec) => spec,
+  secretsGoTo: () => null,
   shell: { subject: "<host:port>", read: hostAndPort },
   summary: (spec) => (spec.host.includes(":") ? `[${spec.host}]:${spec.port}` : `${spec.host}:${spec.port}`),
 };

@@ -100,6 +100,7 @@ export const tlsCert: CheckKind<typeof TlsCertCheck> = {
   destination: (spec) => ({ host: hostOrThrow(spec.host, "/host"), port: spec.port, pointer: "/host" }),
   subject: (spec) => (spec.server_name === null ? null : { name: serverName(spec), pointer: "/server_name" }),
   mapSecrets: (spec) => spec,
+  secretsGoTo: () => null,
   shell: { subject: "<host[:port]>", read: hostAndPort },
   summary: (spec) => `certificate of ${spec.server_name ?? spec.host}${spec.port === 443 ? "" : `, port ${spec.port}`}`,
 

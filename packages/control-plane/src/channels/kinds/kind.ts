@@ -1,5 +1,6 @@
 import type { Static, TSchema } from "typebox";
 import { AppError } from "@statusmesh/shared/errors";
+import type { SecretsDestination } from "@statusmesh/shared/secrets";
 import { type Outbound, OutboundError, type OutboundReply, type OutboundRequest } from "../../outbound/client.ts";
 import type { Notice } from "../../incidents/schema.ts";
 
@@ -28,6 +29,11 @@ export interface ChannelKind<S extends TSchema = TSchema> {
   rules(config: Static<S>): void;
   /** Applies `change` to every secret of the config, and returns the copy. `pointer` names the field. */
   mapSecrets(config: Static<S>, change: (secret: string, pointer: string) => string): Static<S>;
+  /**
+   * The server that the secrets are sent to; null for a kind that always sends them to the same one, or while the address
+   * cannot be read. An edit that changes it must bring every stored secret again.
+   */
+  secretsGoTo(config: Static<S>): SecretsDestination | null;
   /** The URLs that the organisation chose and that we would call, for the guard. Called after {@link rules}. */
   urls(config: Static<S>): { url: string; pointer: string }[];
   /** Tells the receiver. Returns when it has accepted; throws {@link DeliveryError} when it has not. */
@@ -88,6 +94,11 @@ function answered({ status, text }: OutboundReply): string {
 /** Throws INVALID_CHANNEL_CONFIG. `field` is relative to the config. */
 export function invalid(message: string, field: string): never {
   throw new AppError("INVALID_CHANNEL_CONFIG", message, { field });
+}
+
+/** {@link ChannelKind.secretsGoTo} of a kind whose address is a URL. Null for a text that is none, as a masked one. */
+export function serverOf(url: string): SecretsDestination | null {
+  return URL.canParse(url) ? { origin: new URL(url).origin, verified: true } : null;
 }
 
 /** The URL of a config field, or INVALID_CHANNEL_CONFIG that says what is wrong: it must be https, and carry no credentials. */

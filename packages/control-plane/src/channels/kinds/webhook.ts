@@ -1,7 +1,8 @@
 import { createHmac } from "node:crypto";
 import { validateHeaderName, validateHeaderValue } from "node:http";
 import Type, { type Static } from "typebox";
-import { type ChannelKind, type ChannelMessage, deliverRequest, httpsUrl, invalid } from "./kind.ts";
+import { pointerSegment } from "@statusmesh/shared/secrets";
+import { type ChannelKind, type ChannelMessage, deliverRequest, httpsUrl, invalid, serverOf } from "./kind.ts";
 
 export const WebhookConfig = Type.Object(
   {
@@ -106,6 +107,7 @@ export const webhook: ChannelKind<typeof WebhookConfig> = {
     secret: config.secret === null ? null : change(config.secret, "/secret"),
   }),
 
+  secretsGoTo: (config) => serverOf(config.url),
   urls: (config) => [{ url: config.url, pointer: "/url" }],
 
   async send(config, message, transport) {
@@ -120,7 +122,7 @@ export const webhook: ChannelKind<typeof WebhookConfig> = {
   },
 };
 
-const headerPointer = (name: string): string => `/headers/${name.replaceAll("~", "~0").replaceAll("/", "~1")}`;
+const headerPointer = (name: string): string => `/headers/${pointerSegment(name)}`;
 
 function throws(check: () => void): boolean {
   try {
