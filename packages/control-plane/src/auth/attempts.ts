@@ -22,7 +22,7 @@ const outcomes: Partial<Record<ErrorCode, string>> = {
   INVITATION_INVALID: "invitation_invalid",
   INVITATION_FOR_ANOTHER: "invitation_for_another",
   QUOTA_EXCEEDED: "member_limit",
-  UNAUTHENTICATED: "method_off",
+  UNAUTHENTICATED: "sign_in_first",
 };
 
 /**

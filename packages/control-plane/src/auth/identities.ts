@@ -39,6 +39,11 @@ export async function accountOf(tx: System, who: Attested): Promise<Account | nu
   return { userId: owner.id, orgId, linkedBy: owner.email };
 }
 
+/** True when the address has an account that can sign in: one that belongs to an organisation. */
+export async function hasAccount(system: System, email: string): Promise<boolean> {
+  return (await identities.selectUserOf(system.sql, [email])) !== null;
+}
+
 /** Links whom a provider knows to an account that has the address. Part of the caller's transaction. */
 export async function linkTo(
   tx: System,

@@ -229,9 +229,12 @@ export async function countSessions(
   return row!.count;
 }
 
-/** Ends whichever session has this secret. */
-export async function deleteSessionBySecret(sql: Db, hash: Buffer): Promise<void> {
-  await sql`delete from sessions where secret_hash = ${hash}`;
+/** Ends the session that has this secret; returns when it would have ended at the latest. */
+export async function deleteSessionBySecret(sql: Db, hash: Buffer): Promise<Date | null> {
+  const [row] = await sql<
+    { expires_at: Date }[]
+  >`delete from sessions where secret_hash = ${hash} returning expires_at`;
+  return row?.expires_at ?? null;
 }
 
 export async function updateSessionOrg(sql: Db, userId: string, id: string, orgId: string): Promise<void> {

@@ -9,7 +9,7 @@ import { makeSignInLink } from "./sessions.ts";
 
 export { type Attempt, noteAttempt, noted, purgeAttempts } from "./attempts.ts";
 export { callerOf, signedInAs } from "./authenticate.ts";
-export { accountOf, type Attested, linkTo, listIdentities, unlinkIdentity } from "./identities.ts";
+export { accountOf, type Attested, hasAccount, linkTo, listIdentities, unlinkIdentity } from "./identities.ts";
 export { requestMagicLink, requireMethod } from "./magic-link.ts";
 export { sessionCookie } from "./session-cookie.ts";
 export {

@@ -16,6 +16,8 @@ export interface Caller {
   ip: string;
   /** Value of the session cookie that came along: that session ends, so that nobody goes on with one from before. */
   previous?: string | null;
+  /** True where the person proves nothing anew: the new session lives no longer than the previous one. */
+  continues?: boolean;
   traceId?: string | null;
 }
 
@@ -74,10 +76,10 @@ export async function openSessionOf(
 ): Promise<OpenedSession> {
   const now = new Date(tx.clock.now());
   const secret = newToken("");
-  const expiresAt = new Date(now.getTime() + absoluteMs);
   const id = newId();
   const userAgent = caller.userAgent?.slice(0, 300) ?? null;
-  if (caller.previous) await queries.deleteSessionBySecret(tx.sql, hashToken(caller.previous));
+  const ended = caller.previous ? await queries.deleteSessionBySecret(tx.sql, hashToken(caller.previous)) : null;
+  const expiresAt = caller.continues && ended !== null ? ended : new Date(now.getTime() + absoluteMs);
   await queries.insertSession(tx.sql, {
     id,
     userId,

@@ -257,7 +257,8 @@ const invitationRoutes: Route[] = [
     door: "public",
     tag,
     summary: "Accept an invitation with the code of its link, and sign in",
-    description: "Sets the session cookie. Who is signed in as somebody else than the invited address is refused.",
+    description:
+      "Sets the session cookie. An address that has an account signs in first; a session of another address is refused.",
     body: schema.InvitationAccept,
     replies: { 201: Session },
     errors: ["INVITATION_INVALID", "INVITATION_FOR_ANOTHER", "QUOTA_EXCEEDED", "UNAUTHENTICATED", "CSRF_REJECTED"],

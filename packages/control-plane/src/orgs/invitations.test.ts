@@ -52,7 +52,7 @@ t.test("an invited person gets a mail, comes in by it, and is a member", async (
   t.match(await ask("GET", path), { body: { total: 1, items: [{ id: made.body.id, email: "nina@example.org" }] } });
   t.match(await ask("POST", path, { email: "nina@example.org" }), refused(409, "ALREADY_INVITED"));
 
-  t.match(await served("GET", `/invitations/${codeIn(mail!)}`), { status: 200 });
+  t.match(await served("GET", `/invitations/${codeIn(mail!)}`), { status: 200, text: /Accept the invitation/ });
   const answer = await served("POST", accept, { code: codeIn(mail!) });
   t.equal(answer.status, 201);
   const nina = asking(served, cookieOf(answer.headers));
@@ -64,6 +64,7 @@ t.test("an invited person gets a mail, comes in by it, and is a member", async (
   t.match(await ask("GET", path), { body: { total: 0 } });
   t.match(await ask("POST", path, { email: "nina@example.org" }), refused(409, "ALREADY_MEMBER"));
   t.match(await served("POST", accept, { code: codeIn(mail!) }), refused(400, "INVITATION_INVALID", "/code"), "once");
+  t.match(await served("GET", `/invitations/${codeIn(mail!)}`), { status: 404, text: /does not work/ });
   const actions = await world.sql`select action, user_email from audit_log order by id`;
   t.match(
     [...actions],
@@ -116,14 +117,29 @@ t.test("only the invited address may accept, and a revoked, late or deleted invi
   t.match(await served("POST", accept, { code: third.code }), { status: 201 });
 });
 
-t.test("somebody who is here already joins with the account they have", async (t) => {
+t.test("an address that has an account signs in first, then joins with it", async (t) => {
   const { mailbox, world, owner, served, ask, path } = await scene(t);
   const other = await newOrg(world.system);
   const email = `${other.userId}@example.org`;
   await ask("POST", path, { email });
+  const code = codeIn(mailbox.mails[0]!);
+  const pageFor = async (headers?: Record<string, string>) =>
+    (await served("GET", `/invitations/${code}`, undefined, { accept: "text/html", ...headers })).text;
+  t.match(await served("POST", accept, { code }), refused(401, "UNAUTHENTICATED"), "the code alone opens no session");
+  t.match(
+    await served("POST", accept, { code }, await withToken(other)),
+    refused(401, "UNAUTHENTICATED"),
+    "nor a token",
+  );
+  t.match(await pageFor(), `href="/sign-in?next=%2Finvitations%2F${code}"`);
+  t.match(await pageFor(await signedIn(owner)), /signed in as .*Sign out/s);
   const before = await signedIn(other);
-  const answer = await served("POST", accept, { code: codeIn(mailbox.mails[0]!) }, before);
+  t.match(await pageFor(before), "Accept the invitation");
+  const [lasts] = await world.sql`select expires_at from sessions where user_id = ${other.userId}`;
+  world.clock.advance(hour);
+  const answer = await served("POST", accept, { code }, before);
   t.equal(answer.status, 201);
+  t.equal(answer.body.expires_at, lasts?.["expires_at"].toISOString(), "the new session lives no longer");
   t.match(await served("GET", "/api/v1/orgs", undefined, cookieOf(answer.headers)), {
     body: { total: 2, items: [{}, {}] },
   });
@@ -172,7 +188,7 @@ t.test("a mail that fails is said; a code alone signs nobody in where magic link
     config: { ...world.system.config, auth: { ...world.system.config.auth, enabled_methods: [] } },
   });
   t.match(await strict("POST", accept, { code }), refused(401, "UNAUTHENTICATED"));
-  t.match(await strict("POST", accept, { code }, await withToken(member)), { status: 201 });
+  t.match(await strict("POST", accept, { code }, await signedIn(member)), { status: 201 });
   t.match(await served("GET", `/api/v1/orgs/${owner.orgId}/members`, undefined, await signedIn(owner)), {
     body: { total: 2 },
   });

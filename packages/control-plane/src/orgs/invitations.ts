@@ -5,6 +5,7 @@ import {
   asSignedIn,
   type Attempt,
   type Caller,
+  hasAccount,
   noted,
   openSession,
   type OpenedSession,
@@ -93,9 +94,9 @@ export async function revokeInvitation(ctx: Ctx, orgId: string, id: string): Pro
 }
 
 /**
- * Accepts an invitation with the code that was mailed to its address, and signs that person in. `caller` is who is signed in
- * already, who must be the one that was invited; without magic links a code alone signs nobody in. Throws
- * INVITATION_INVALID, INVITATION_FOR_ANOTHER, QUOTA_EXCEEDED, UNAUTHENTICATED.
+ * Accepts an invitation with the code that was mailed to its address. An address without an account gets one and is signed
+ * in, because the code proves the mailbox; an address with an account signs in first. `caller` is the session that asks; a
+ * token opens no session. Throws INVITATION_INVALID, INVITATION_FOR_ANOTHER, QUOTA_EXCEEDED, UNAUTHENTICATED.
  */
 export async function acceptInvitation(
   system: System,
@@ -109,26 +110,48 @@ export async function acceptInvitation(
 
 async function accept(
   tx: System,
-  input: { code: string; caller: Ctx | null } & Caller,
+  { code, caller, ...browser }: { code: string; caller: Ctx | null } & Caller,
   attempt: Attempt,
 ): Promise<OpenedSession> {
-  const found = await queries.selectInvitation(tx.sql, hashToken(input.code), new Date(tx.clock.now()));
+  const found = await queries.selectInvitation(tx.sql, hashToken(code), new Date(tx.clock.now()));
   if (found === null) throw invalid();
   const { email } = found;
   attempt.email = email;
-  if (input.caller !== null) {
-    const { email: signedIn } = await userOf(tx, input.caller.userId);
-    if (signedIn !== email)
-      throw new AppError(
-        "INVITATION_FOR_ANOTHER",
-        `This invitation is for ${email}, and you are signed in as ${signedIn}. Sign out first.`,
-      );
-  } else if (!tx.config.auth.enabled_methods.includes("magic_link")) {
+  const step = await nextStep(tx, email, caller);
+  if (step.needs === "sign_out")
+    throw new AppError(
+      "INVITATION_FOR_ANOTHER",
+      `This invitation is for ${email}, and you are signed in as ${step.signedInAs}. Sign out first.`,
+    );
+  if (step.needs === "sign_in")
     throw new AppError("UNAUTHENTICATED", `Sign in as ${email} first, then open the link again.`);
-  }
-  const opened = await join(tx, found, input, "POST /api/v1/invitations/accept");
+  const opened = await join(tx, found, { ...browser, continues: caller !== null }, "POST /api/v1/invitations/accept");
   if (opened === null) throw invalid();
   return opened;
+}
+
+/** What stands between the visitor of an invitation and its acceptance. */
+type Step = { needs: "nothing" | "sign_in" } | { needs: "sign_out"; signedInAs: string };
+
+async function nextStep(system: System, email: string, caller: Ctx | null): Promise<Step> {
+  if (caller !== null) {
+    const signedIn = await userOf(system, caller.userId);
+    if (signedIn.email !== email) return { needs: "sign_out", signedInAs: signedIn.email };
+    return { needs: caller.actor.type === "token" ? "sign_in" : "nothing" };
+  }
+  const byMail = system.config.auth.enabled_methods.includes("magic_link");
+  return { needs: byMail && !(await hasAccount(system, email)) ? "nothing" : "sign_in" };
+}
+
+/** An invitation as its page shows it; null when the code is unknown, used, revoked or too old. */
+export async function getInvitation(
+  system: System,
+  code: string,
+  caller: Ctx | null,
+): Promise<({ email: string; org: string } & Step) | null> {
+  const found = await queries.selectInvitation(system.sql, hashToken(code), new Date(system.clock.now()));
+  if (found === null) return null;
+  return { email: found.email, org: found.org_name, ...(await nextStep(system, found.email, caller)) };
 }
 
 /**

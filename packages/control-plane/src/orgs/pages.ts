@@ -1,7 +1,8 @@
 import { AppError } from "@statusmesh/shared/errors";
+import { signedInAs } from "../auth/service.ts";
 import { page, type Page, wholeNumber } from "../html/pages.ts";
 import { secretAddress } from "../http/security-headers.ts";
-import { getOrg, listAudit, listInvitations, listMembers, listOrgs, usage } from "./service.ts";
+import { getInvitation, getOrg, listAudit, listInvitations, listMembers, listOrgs, usage } from "./service.ts";
 
 const pageSize = 50;
 /** A page for owners only is not there for others: they have no link to it. */
@@ -83,10 +84,15 @@ export const tenancyPages: Page[] = [
     // As with sign-in links: only the button on this page uses the code up.
     path: "/invitations/{code}",
     door: "public",
-    handle: async ({ params }) => ({
-      view: "orgs/invitation",
-      data: { code: params["code"]! },
-      headers: secretAddress,
-    }),
+    async handle({ ctx, params, http }) {
+      const code = params["code"]!;
+      const invitation = await getInvitation(ctx, code, await signedInAs(ctx, http));
+      return {
+        view: "orgs/invitation",
+        data: { code, invitation },
+        status: invitation === null ? 404 : 200,
+        headers: secretAddress,
+      };
+    },
   }),
 ];

@@ -17,6 +17,7 @@ export {
   acceptInvitation,
   acceptInvitationTo,
   createInvitation,
+  getInvitation,
   listInvitations,
   revokeInvitation,
 } from "./invitations.ts";
