@@ -2,7 +2,7 @@
 #   docker build -f infra/docker/agent.Dockerfile -t sm-agent .
 #   docker run --read-only -v sm-agent-spool:/var/lib/sm-agent -e SM_AGENT_URL=https://status.example.org \
 #     -v ./agent-token:/run/secrets/agent-token:ro -e SM_AGENT_TOKEN_FILE=/run/secrets/agent-token sm-agent
-FROM node:20.20.2-bookworm-slim AS build
+FROM node:24.21.0-bookworm-slim AS build
 WORKDIR /src
 RUN npm install --global pnpm@10.34.8
 COPY package.json pnpm-workspace.yaml pnpm-lock.yaml ./
@@ -23,7 +23,7 @@ RUN node_modules/.bin/tsc -b packages/agent \
   && node infra/scripts/pack-agent.mjs --built \
   && npm install --global --prefix /out --omit=dev .build/sm-agent-*.tgz
 
-FROM node:20.20.2-bookworm-slim
+FROM node:24.21.0-bookworm-slim
 COPY --from=build /out /usr/local
 RUN mkdir -p /var/lib/sm-agent && chown node:node /var/lib/sm-agent && chmod 0700 /var/lib/sm-agent
 USER node

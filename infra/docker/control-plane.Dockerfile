@@ -1,7 +1,7 @@
 # The control plane with its built-in agent and the embedded PostgreSQL. From the root of the repository:
 #   docker build -f infra/docker/control-plane.Dockerfile -t statusmesh .
 #   docker run --read-only --tmpfs /tmp -p 8080:8080 -v statusmesh-data:/var/lib/statusmesh -e SM_SERVER__PUBLIC_URL=http://localhost:8080 statusmesh
-FROM node:20.20.2-bookworm-slim AS build
+FROM node:24.21.0-bookworm-slim AS build
 WORKDIR /src
 RUN npm install --global pnpm@10.34.8
 COPY package.json pnpm-workspace.yaml pnpm-lock.yaml ./
@@ -17,11 +17,13 @@ RUN pnpm install --frozen-lockfile
 COPY tsconfig.json ./
 COPY infra/tsconfig.base.json infra/tsconfig.base.json
 COPY packages packages
+# The last command creates the library links of the bundled PostgreSQL, because the final image is read-only.
 RUN node_modules/.bin/tsc -b packages/control-plane packages/agent \
   && rm -rf node_modules packages/*/node_modules packages/*/src \
-  && pnpm install --prod --frozen-lockfile --offline --filter "@statusmesh/control-plane..."
+  && pnpm install --prod --frozen-lockfile --offline --filter "@statusmesh/control-plane..." \
+  && node --input-type=module -e "(await import('/src/packages/control-plane/dist/db/embedded-binaries.js')).findBinaries()"
 
-FROM node:20.20.2-bookworm-slim
+FROM node:24.21.0-bookworm-slim
 COPY --from=build /src /opt/statusmesh
 RUN mkdir -p /var/lib/statusmesh && chown node:node /var/lib/statusmesh && chmod 0700 /var/lib/statusmesh
 USER node

@@ -87,10 +87,10 @@ t.test("an empty folder becomes a running service, and stays one over a second s
 
   t.test("a second service on the same port or the same folder is refused, and disturbs nothing", async (t) => {
     const samePort = await spawnControlPlane(t, { folder: tempFolder(t, "port"), port });
-    await refused(t, samePort, new RegExp(`Something already listens on 127\\.0\\.0\\.1:${port}`));
+    await refused(t, samePort, new RegExp(`Something already listens on 127\\.0\\.0\\.1:${port}`), 75);
     t.strictSame(fs.readdirSync(samePort.folder), [], "and has written nothing");
     const sameFolder = await spawnControlPlane(t, { folder, port: await freePort() });
-    await refused(t, sameFolder, /already uses the data folder/);
+    await refused(t, sameFolder, /already uses the data folder/, 75);
     t.equal((await owner.get("/api/v1/me")).status, 200);
   });
 });
@@ -115,13 +115,23 @@ t.test("npm start stops everything when its own process is asked to", async (t) 
   }
 });
 
-/** One line, beginning with the program's name, and the exit code for a configuration error (sysexits.h, EX_CONFIG). */
+t.test("a signal during the start stops everything", async (t) => {
+  const started = await spawnControlPlane(t, { folder: tempFolder(t, "early") });
+  const starting = async () =>
+    (await fetch(`http://127.0.0.1:${started.port}/healthz`).catch(() => null))?.status === 503;
+  await waitFor("the port, before the service is ready", starting, { ms: 20_000 });
+  t.equal(await started.stop("SIGTERM"), 0);
+  t.equal(postmasterOf(started.folder), null, "the database has stopped");
+});
+
+/** One line, beginning with the program's name, and an exit code: 78 (sysexits.h, EX_CONFIG) or 75 (EX_TEMPFAIL). */
 async function refused(
   t: Test,
   started: { ended: Promise<number | string>; complaints: () => string },
   message: RegExp,
+  exitCode = 78,
 ): Promise<void> {
-  t.equal(await started.ended, 78);
+  t.equal(await started.ended, exitCode);
   t.match(started.complaints(), message);
   t.match(started.complaints(), /^statusmesh: [^\n]+\n$/, "in one line");
 }
@@ -150,6 +160,7 @@ t.test("what is in the way is named in one line, and nothing is left behind", as
     env?: Record<string, string>;
     args?: string[];
     message: RegExp;
+    exitCode?: number;
     left?: string[];
   }[] = [
     {
@@ -168,11 +179,17 @@ t.test("what is in the way is named in one line, and nothing is left behind", as
       title: "no database at the URL",
       env: { SM_DATABASE__URL: `postgres://u:s3cret@127.0.0.1:${closedPort}/sm` },
       message: /^statusmesh: The database sm at 127\.0\.0\.1:\d+ cannot be reached \(ECONNREFUSED\)/,
+      exitCode: 75,
     },
     {
       title: "a URL that is none",
       env: { SM_DATABASE__URL: "mysql://localhost/sm" },
       message: /SM_DATABASE__URL must be a URL like/,
+    },
+    {
+      title: "a secret that is an expression of a compose file",
+      env: { SM_OPERATOR__ADMIN_TOKEN: "${SM_OPERATOR__ADMIN_TOKEN:-}" },
+      message: /SM_OPERATOR__ADMIN_TOKEN is \$\{SM_OPERATOR__ADMIN_TOKEN:-\}, which nothing has replaced/,
     },
     { title: "an unknown variable", env: { SM_SERVER__BNID: "127.0.0.1:1" }, message: /SM_SERVER__BNID/ },
     { title: "an unknown key in the file", folder: noToml, message: /server\.bnid/, left: ["statusmesh.toml"] },
@@ -205,10 +222,10 @@ t.test("what is in the way is named in one line, and nothing is left behind", as
     },
   ];
   // One after the other: each takes a good part of a core while it starts.
-  for (const { title, message, left = [], ...options } of cases) {
+  for (const { title, message, exitCode, left = [], ...options } of cases) {
     await t.test(title, async (t) => {
       const started = await spawnControlPlane(t, { ...options, folder: options.folder ?? tempFolder(t, "no") });
-      await refused(t, started, message);
+      await refused(t, started, message, exitCode);
       t.notMatch(started.complaints(), /s3cret|0123456789/, "no secret in it");
       t.strictSame(fs.readdirSync(started.folder), left, "nothing was written");
     });

@@ -98,6 +98,12 @@ function readVariables(
     }
     // An empty variable is what a compose file passes on for one that nobody set.
     if (text === undefined || text === "") continue;
+    if (entry.setting.schema.secret && text.startsWith("${")) {
+      problems.push(
+        `${variable} is ${text.slice(0, 80)}, which nothing has replaced: set it to a value, or leave it unset`,
+      );
+      continue;
+    }
     const { setting, fromFile } = entry;
     if (!fromFile) {
       keep(setting, coerce(setting.schema, text), variable, values, problems);

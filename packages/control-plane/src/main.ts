@@ -84,7 +84,10 @@ program
 async function runServer(): Promise<void> {
   const config = configuration();
   const log = openLog(config.log.level, config.log.format);
-  const running = await serve(config, clock, log);
+  // Before the first wait, so that a signal during the start also drains.
+  const started = serve(config, clock, log);
+  stopOnSignals(async () => await (await started.catch(() => null))?.stop(), log);
+  const running = await started;
   // The link is a secret for whoever started the program: it goes beside the log, never into it.
   const base = config.server.public_url.endsWith(":0") ? running.url : config.server.public_url;
   const signIn = running.owner.signInPath === null ? null : base + running.owner.signInPath;
@@ -99,7 +102,6 @@ async function runServer(): Promise<void> {
   );
   // A terminal that closes sends SIGHUP too, and means the end.
   if (!process.stdout.isTTY) process.on("SIGHUP", running.reload);
-  stopOnSignals(running.stop, log);
 }
 
 function howToSignIn(owner: string, link: string | null): string {
@@ -138,5 +140,5 @@ try {
 } catch (error) {
   if (!(error instanceof StartupError)) throw error;
   process.stderr.write(`statusmesh: ${error.message.replaceAll("\n", "\nstatusmesh: ")}\n`);
-  process.exitCode = 78;
+  process.exitCode = error.exitCode;
 }

@@ -212,7 +212,7 @@ async function openConfiguredMetrics(system: System): Promise<ServedMetrics | nu
   ]);
   const seen = openMetrics(system, version);
   const port = await serveMetrics(bind, seen, system.log).catch((error: NodeJS.ErrnoException) => {
-    throw new StartupError(cannotListen(error, bind, "server.metrics_bind"), { cause: error });
+    throw cannotListen(error, bind, "server.metrics_bind");
   });
   return { seen, port };
 }
@@ -253,18 +253,24 @@ async function listen(config: Config): Promise<{ server: Server; url: string }> 
   server.requestTimeout = 60_000;
   await new Promise<void>((resolve, reject) => {
     server.once("error", (error: NodeJS.ErrnoException) =>
-      reject(new StartupError(cannotListen(error, config.server.bind, "server.bind"), { cause: error })),
+      reject(cannotListen(error, config.server.bind, "server.bind")),
     );
     server.listen(port, host, resolve);
   });
   return { server, url: publicUrlOf({ host, port: (server.address() as AddressInfo).port }) };
 }
 
-function cannotListen(error: NodeJS.ErrnoException, bind: string, key: string): string {
+function cannotListen(error: NodeJS.ErrnoException, bind: string, key: string): StartupError {
   const setting = `${key} (SM_${key.replace(".", "__").toUpperCase()})`;
   if (error.code === "EADDRINUSE")
-    return `Something already listens on ${bind}: stop it, or set ${setting} to another address.`;
-  if (error.code === "EACCES")
-    return `This user may not listen on ${bind}: ports below 1024 need rights. Set ${setting} to a higher port.`;
-  return `Cannot listen on ${bind} (${error.code ?? error.message}): set ${setting} to an address of this machine.`;
+    return new StartupError(`Something already listens on ${bind}: stop it, or set ${setting} to another address.`, {
+      cause: error,
+      // The process that a restart replaces may still hold the port.
+      temporary: true,
+    });
+  const hint =
+    error.code === "EACCES"
+      ? `This user may not listen on ${bind}: ports below 1024 need rights. Set ${setting} to a higher port.`
+      : `Cannot listen on ${bind} (${error.code ?? error.message}): set ${setting} to an address of this machine.`;
+  return new StartupError(hint, { cause: error });
 }

@@ -102,7 +102,9 @@ export async function openDatabase(address: DatabaseAddress, options: PoolOption
     return sql;
   } catch (error) {
     await sql.end({ timeout: 0 }).catch(() => {});
-    throw error instanceof StartupError ? error : new StartupError(explain(error, address), { cause: error });
+    throw error instanceof StartupError
+      ? error
+      : new StartupError(explain(error, address), { cause: error, temporary: !needsAdministrator.test(codeOf(error)) });
   } finally {
     clearTimeout(timer);
   }
@@ -114,6 +116,11 @@ function nameOf(address: DatabaseAddress): string {
   const { host, pathname } = new URL(address.url);
   return `${pathname.slice(1) || "(no name)"} at ${host || "localhost"}`;
 }
+
+/** Refused credentials, a missing database and missing rights: waiting does not help. */
+const needsAdministrator = /^(?:28|3D|42)/;
+
+const codeOf = (error: unknown): string => String((error as { code?: unknown }).code ?? "");
 
 /** SQLSTATE codes: PostgreSQL manual, appendix A. */
 function explain(error: unknown, address: DatabaseAddress): string {

@@ -74,6 +74,8 @@ export async function startEmbedded({ dataDir, log, join: joins = false }: Embed
     if (joins) return { address: server.address(), stop: async () => {} };
     throw new StartupError(
       `Another StatusMesh${holder === null ? "" : ` (${holder})`} already uses the data folder ${folder.dataDir}: stop it, or set data.dir (SM_DATA__DIR) to another folder.`,
+      // The process that a restart replaces may still hold the folder.
+      { temporary: true },
     );
   }
   const capping = setInterval(() => capLog(folder.logFile), 60_000).unref();
