@@ -1,40 +1,43 @@
 import type { AgentResult, RunReply } from "@statusmesh/shared/agent-protocol";
 import { Queue } from "./spool/queue.ts";
 
-/** What waits to be reported. */
+/** A record that waits to be reported. */
 export type SpoolRecord = { result: AgentResult } | { run: RunReply };
 
-/** Records that are being sent. Exactly one of `ack` and `release` is called, once. */
+/** Records in flight. Exactly one of `ack` and `release` is called, once. */
 export interface Batch {
   readonly records: readonly SpoolRecord[];
-  /** They have arrived, or never will: forget them. */
+  /** They were accepted, or never will be: remove them. */
   ack(): Promise<void>;
-  /** They have not: they are taken again before what is younger. */
+  /** They were not accepted: they are taken again before younger records. */
   release(): void;
 }
 
 /**
- * Two ways out, so that news does not wait behind an hour of history: `fresh` has the newest records, up to
- * {@link freshWindow} of them, and `backlog` all that is older. Each is in order, the oldest first.
+ * Two lanes, so that fresh results do not wait behind a backlog: `fresh` has the newest records, up to {@link
+ * freshWindow}, `backlog` all older ones. Each is ordered, oldest first.
  */
 export type Lane = "fresh" | "backlog";
 
 export const freshWindow = 2000;
 
-/** Results between the run and the control plane's acknowledgement. Bounded: when full, the oldest is dropped and counted. */
+/**
+ * Results between the run and the acknowledgement of the control plane. Bounded: when full, the oldest is dropped and
+ * counted.
+ */
 export interface Spool {
-  /** The region that results are measured in from now on. Results of another region are not given out. */
+  /** Sets the region of results from now on. Results of another region are not taken. */
   serve(region: string): void;
   append(record: SpoolRecord): void;
-  /** The oldest records of the lane that nobody has taken; null when there are none. */
+  /** The oldest records of the lane that are not in flight; null when there are none. */
   take(max: number, lane: Lane): Promise<Batch | null>;
-  /** Records that wait, without those in taken batches. */
+  /** Number of waiting records, without those in flight. */
   readonly waiting: number;
-  /** Those of them that are in the lane `backlog`. */
+  /** Waiting records in the lane `backlog`. */
   readonly backlog: number;
-  /** Records that were dropped, ever: the spool was full, or they could not be read again. */
+  /** Records ever dropped: the spool was full, or they could not be read. */
   readonly dropped: number;
-  /** Resolves when what was appended would survive a crash, as far as this spool can promise that; rejects when it would not. */
+  /** Resolves when appended records survive a crash, as far as this spool can promise; rejects otherwise. */
   flush(): Promise<void>;
   close(): Promise<void>;
 }
@@ -48,7 +51,7 @@ interface Numbered {
 
 const bySeq = (one: Numbered, other: Numbered): number => one.seq - other.seq;
 
-/** A spool in memory. What is in it is lost with the process. */
+/** A spool in memory. Its content is lost with the process. */
 export class MemorySpool implements Spool {
   readonly #capacity: number;
   readonly #window: number;
@@ -75,7 +78,7 @@ export class MemorySpool implements Spool {
     return this.#dropped;
   }
 
-  /** What another region's token brought cannot be reported with this one's, and is dropped. */
+  /** Results of another region cannot be reported with this token and are dropped. */
   serve(region: string): void {
     if (region === this.#region) return;
     if (this.#region !== null)

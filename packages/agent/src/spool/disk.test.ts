@@ -408,7 +408,9 @@ function otherVersion(): Buffer {
   return bytes;
 }
 
-/** Files on a disk that has a given room, takes a part of what does not fit without an error, and fails when told to. */
+/**
+ * Files on a disk that has a given room, takes a part of what does not fit without an error, and fails when told to.
+ */
 function meanDisk(files: Files) {
   const disk = { room: Infinity, fails: null as string | null, written: 0 };
   const check = (): void => {

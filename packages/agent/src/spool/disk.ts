@@ -11,17 +11,17 @@ import { type Recovered, recover } from "./recover.ts";
 import { messageOf, type Segment } from "./segment.ts";
 import { Writer } from "./writer.ts";
 
-/** What was appended is in the file after this long: it survives the end of the process, but not of the machine. */
+/** Appended results are written after this time, ms: they survive the end of the process, not of the machine. */
 const writeMs = 50;
-/** Looked at this often: what is older than one look and not acknowledged is synced. With the write, 500 ms at most. */
+/** Interval of the fsync check, ms. Unacknowledged results older than one interval are synced: 500 ms at most. */
 const syncMs = 200;
-/** How often it is written down what is acknowledged. A process that is killed sends that much twice. */
+/** Interval of writing the acknowledged numbers, ms. A killed process sends at most that much twice. */
 const stateMs = 500;
-/** A disk that refused is tried again after this long. */
+/** Delay before a failed disk is tried again, ms. */
 const retryMs = 2000;
-/** Answers to runs on demand: nobody waits for them after a few seconds, so they are not written. */
+/** Maximum number of on-demand replies. They expire within seconds, so they are never written. */
 const maxRuns = 1000;
-/** Segments are whole files dropped at once; there are at least this many. */
+/** The size limit is divided into at least this many segments, because eviction drops whole segments. */
 const minSegments = 16;
 const maxSegmentBytes = 4_194_304;
 
@@ -29,15 +29,18 @@ export interface DiskSpoolOptions {
   files: Files;
   clock: Clock;
   log: Log;
-  /** The size of all segments together, bytes. */
+  /** Size limit of all segments together, bytes. */
   maxBytes: number;
-  /** Results that may wait in memory because the disk does not take them. */
+  /** Maximum number of results in memory while the disk fails. */
   memoryLimit?: number;
-  /** Results in the lane `fresh`. */
+  /** Maximum number of results in the lane `fresh`. */
   window?: number;
 }
 
-/** Opens the spool in a folder that this process has for itself. What an earlier one left there is given out once its region is served. */
+/**
+ * Opens the spool in a folder that this process has locked. Results of an earlier process are read once their region is
+ * served.
+ */
 export async function openDiskSpool(options: DiskSpoolOptions): Promise<DiskSpool> {
   return new DiskSpool(options, await recover(options.files, options.log));
 }
@@ -46,13 +49,13 @@ const bySeq = (one: Entry, other: Entry): number => one.seq - other.seq;
 
 interface Pending {
   seq: number;
-  /** Null for the state. */
+  /** Null for a state frame. */
   result: AgentResult | null;
 }
 
 /**
- * A spool in segment files. Every result is a numbered frame; the ledger knows which of them are over with, and
- * that is written between the results. A result that waits is in `#recent`, or it is in a file at or after the reader's place.
+ * A spool in segment files. Every result is a numbered frame. The ledger tracks which frames are done, and state frames
+ * between the results record that. A waiting result is in `#recent`, or in a file at or after the reader's position.
  */
 export class DiskSpool implements Spool {
   readonly #options: Required<DiskSpoolOptions>;
@@ -61,16 +64,16 @@ export class DiskSpool implements Spool {
   readonly #writer: Writer;
   readonly #reader: Reader;
   readonly #ledger: Ledger;
-  /** Appended and not in a file yet. */
+  /** Appended and not yet written. */
   readonly #pending = new Queue<Pending>();
-  /** The newest results that nobody has taken; those that are not in a file are all here. */
+  /** The newest results that are not in flight; unwritten ones are always here. */
   readonly #recent = new Queue<Entry>();
   #runs: RunReply[] = [];
   #region: string | null = null;
   #next: number;
   #waiting = 0;
   #stateAt = -Infinity;
-  /** Below this everything is synced or over with. */
+  /** Every frame below this number is synced or done. */
   #safe: number;
   #looked: number;
   #lookedAt = -Infinity;
@@ -233,13 +236,13 @@ export class DiskSpool implements Spool {
     this.#options.log("warn", why, { count });
   }
 
-  /** What the disk does not take waits in memory, but not without bound: the oldest goes. */
+  /** While the disk fails results wait in memory, up to a limit; the oldest is dropped. */
   #bound(): void {
     while (this.#pending.size > this.#options.memoryLimit) {
       const { seq } = this.#pending.take(1)[0]!;
-      // One that is in somebody's hands is counted when it is given back.
+      // A result in flight is counted when it is released.
       if (this.#ledger.done.has(seq) || this.#ledger.inFlight.has(seq)) continue;
-      // Those before it are in a file, and wait there as well.
+      // Older results are also in a file.
       while (this.#recent.first !== undefined && this.#recent.first.seq <= seq) this.#recent.take(1);
       this.#waiting--;
       this.#ledger.giveUp(seq);
@@ -280,7 +283,7 @@ export class DiskSpool implements Spool {
     return this.#work;
   }
 
-  /** One turn: write, sync, remove what is over with. Never rejects. */
+  /** One cycle: write, sync, remove finished segments. Never rejects. */
   async #commit(now: boolean): Promise<void> {
     this.#makeRoom();
     const over = this.#ledger.segments.filter(
@@ -297,7 +300,7 @@ export class DiskSpool implements Spool {
       this.#trouble = messageOf(error);
       this.#condition.say("error", `the spool cannot be written, results wait in memory (${this.#trouble})`);
     }
-    // The state that knows them is safe; and when it could not be, the room that they leave may be what it lacked.
+    // The state that marks them done is synced; after a failure the freed space may be what the disk lacked.
     await this.#remove(over);
     while (this.#recent.size > this.#options.window && this.#recent.first!.seq < (this.#pending.first?.seq ?? Infinity))
       this.#recent.take(1);
@@ -306,7 +309,7 @@ export class DiskSpool implements Spool {
     else if (this.#ledger.changed || this.#safe < this.#next) this.#arm(syncMs);
   }
 
-  /** Drops the oldest segments when another one would not fit. */
+  /** Drops the oldest segments when another one would exceed the limit. */
   #makeRoom(): void {
     const most = this.#options.maxBytes - this.#segmentBytes;
     let size = this.#ledger.segments.reduce((sum, segment) => sum + segment.size, 0);
@@ -314,7 +317,7 @@ export class DiskSpool implements Spool {
       if (size <= most) return;
       if (segment === this.#writer.segment) return;
       this.#lose(segment.base, segment.end, "the spool is full; the oldest results are dropped");
-      // Those that are being sent are no reason to keep it; they are counted when they come back.
+      // Results in flight do not keep the segment; they are counted when they are released.
       for (const seq of this.#ledger.inFlight) if (seq >= segment.base && seq < segment.end) this.#ledger.done.add(seq);
       size -= segment.size;
     }
@@ -331,7 +334,7 @@ export class DiskSpool implements Spool {
     this.#stateAt = time;
   }
 
-  /** A new segment may begin anywhere, and its header has the state: what was acknowledged while the disk refused needs no room on it. */
+  /** A new segment may start at any number, and its header holds the state, so acknowledged results need no space. */
   #skipDone(): void {
     for (
       let first = this.#pending.first;
@@ -353,7 +356,7 @@ export class DiskSpool implements Spool {
         if (frame === undefined || frame.seq !== from + n) return null;
         return frame.result === null ? writeState(into, at, this.#ledger.state) : writeResult(into, at, frame.result);
       });
-      // Meanwhile the front may have been dropped for want of memory.
+      // The front may have been dropped meanwhile for lack of memory.
       const left = this.#pending.first?.seq ?? from + count;
       this.#pending.take(Math.max(0, Math.min(this.#pending.size, from + count - left)));
     }
@@ -363,7 +366,7 @@ export class DiskSpool implements Spool {
     const time = this.#options.clock.monotonic();
     if (!now && time - this.#lookedAt < syncMs) return;
     const written = this.#pending.first?.seq ?? this.#next;
-    // What has been acknowledged meanwhile need not be safe: an agent whose control plane answers never syncs.
+    // Results acknowledged meanwhile skip the fsync: an agent whose control plane answers never syncs.
     const settled = this.#ledger.done.countIn(this.#safe, this.#looked) === this.#looked - this.#safe;
     if (now || !settled) {
       await this.#writer.sync();

@@ -1,25 +1,25 @@
 import { open, readdir, rename, rm, truncate } from "node:fs/promises";
 import { join } from "node:path";
 
-/** A segment that is being written. */
+/** The segment that is being written. */
 export interface SegmentFile {
-  /** Writes at a place and says how many bytes arrived: fewer than given on a full disk, without an error. */
+  /** Writes at an offset and returns the number of bytes written: fewer than given on a full disk, without an error. */
   write(bytes: Buffer, position: number): Promise<number>;
   sync(): Promise<void>;
   close(): Promise<void>;
 }
 
-/** The folder of a spool, as far as the spool needs one. */
+/** The file operations that a spool needs. */
 export interface Files {
   list(): Promise<string[]>;
-  /** Everything from `from` up to but not including `to`; less where the file ends. */
+  /** The bytes from `from` up to but not including `to`; fewer at the end of the file. */
   read(name: string, from: number, to: number): Promise<Buffer>;
   size(name: string): Promise<number>;
-  /** Fails when there is such a file. */
+  /** Fails when the file exists. */
   create(name: string): Promise<SegmentFile>;
   rename(from: string, to: string): Promise<void>;
   truncate(name: string, size: number): Promise<void>;
-  /** Succeeds when there is no such file. */
+  /** Succeeds when the file does not exist. */
   remove(name: string): Promise<void>;
 }
 
@@ -52,7 +52,7 @@ export function folderFiles(folder: string): Files {
     },
     async create(name) {
       const file = await open(at(name), "wx", 0o600);
-      // Without this the new name may be gone after a power failure, and what was synced into it with it.
+      // Without this the new name, and the synced content, may be lost in a power failure.
       await syncFolder(folder);
       return {
         write: async (bytes, position) => (await file.write(bytes, 0, bytes.length, position)).bytesWritten,
@@ -66,7 +66,7 @@ export function folderFiles(folder: string): Files {
   };
 }
 
-/** Where a folder cannot be synced (some network and Windows file systems), its names are as safe as they get. */
+/** Some network and Windows file systems cannot sync a folder; their names are as durable as they get. */
 async function syncFolder(folder: string): Promise<void> {
   try {
     const handle = await open(folder, "r");

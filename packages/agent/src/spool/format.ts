@@ -4,28 +4,29 @@ import { Compile } from "typebox/compile";
 import { AgentResult } from "@statusmesh/shared/agent-protocol";
 
 /*
- * A segment is a header and frames, all numbers big-endian:
+ * A segment is a header followed by frames; all numbers are big-endian:
  *
  *   header   magic (8) · version (4) · length (4) · CRC-32 (4) · JSON {base, region, state}
- *   frame    length (4) · CRC-32 (4) · kind (1) + text, `length` bytes of it
+ *   frame    length (4) · CRC-32 (4) · kind (1) + text of `length` bytes
  *
- * The frames of a segment are numbered without gaps from its `base`, which is also its file name: what is missing shows.
+ * The frames of a segment are numbered without gaps from its `base`, which is also its file name: missing frames are
+ * visible.
  */
 
 const magic = Buffer.from("SMSPOOL\n", "latin1");
 const version = 1;
 const headerPrefix = 20;
 const framePrefix = 8;
-/** The longest frame by far is a result with an error of 2,000 characters, each of which may take six bytes. */
+/** The longest frame is a result with an error of 2,000 characters of up to six bytes each. */
 const maxPayload = 65_536;
-/** Room that any frame fits into. */
+/** Size that any frame fits into, bytes. */
 export const maxFrame = framePrefix + maxPayload;
-/** More runs than this are not written: those left out are sent twice at worst, which changes nothing. */
+/** Maximum number of runs of numbers in a state. Runs left out are sent twice, which changes nothing. */
 const maxRuns = 500;
 
 const Count = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER });
 
-/** What is over with: numbers of frames that need not be sent, and how many results were ever lost. */
+/** Numbers of frames that are done, and the number of results ever lost. */
 const State = Type.Object({ done: Type.Array(Type.Tuple([Count, Count])), dropped: Count });
 export interface State {
   done: [number, number][];
@@ -38,9 +39,9 @@ const validState = Compile(State);
 const validResult = Compile(AgentResult);
 
 export interface SegmentHeader {
-  /** The number of the first frame. */
+  /** Number of the first frame. */
   base: number;
-  /** The region that the results were measured in. */
+  /** Region of the results. */
   region: string;
   state: State;
 }
@@ -58,7 +59,7 @@ export function encodeHeader({ base, region, state }: SegmentHeader): Buffer {
   return Buffer.concat([prefix, text]);
 }
 
-/** The header and where the frames begin, or what is wrong with it. */
+/** The header and the offset of the first frame, or a description of the error. */
 export function decodeHeader(
   bytes: Buffer,
 ): { header: SegmentHeader; size: number } | { problem: "no segment" | "another version" } {
@@ -71,7 +72,7 @@ export function decodeHeader(
   return validHeader.Check(header) ? { header, size } : { problem: "no segment" };
 }
 
-/** Writes a frame into `into`, which has room for {@link maxFrame}; returns where it ends. */
+/** Writes a frame into `into`, which has room for {@link maxFrame}; returns its end offset. */
 function writeFrame(into: Buffer, at: number, kind: string, text: string): number {
   const start = at + framePrefix;
   const end = start + into.write(kind + text, start, maxPayload, "utf8");
@@ -88,14 +89,14 @@ export function writeState(into: Buffer, at: number, state: State): number {
   return writeFrame(into, at, "s", JSON.stringify(shortened(state)));
 }
 
-/** What is at a place: a frame, one whose content is damaged, one that is cut off by the end, or nothing that could be a frame. */
+/** A frame, a frame with damaged content, a frame cut off by the end, or bytes that are no frame. */
 export type Found =
   | { is: "frame"; kind: string; start: number; end: number }
   | { is: "damaged"; end: number }
   | { is: "cut" }
   | { is: "broken" };
 
-/** Reads what is at `at`; with `trusted` the checksum is not computed. */
+/** Reads the frame at `at`; with `trusted` the checksum is not verified. */
 export function frameAt(bytes: Buffer, at: number, trusted = false): Found {
   if (at + framePrefix > bytes.length) return { is: "cut" };
   const length = bytes.readUInt32BE(at);
@@ -107,7 +108,7 @@ export function frameAt(bytes: Buffer, at: number, trusted = false): Found {
   return { is: "frame", kind: String.fromCharCode(bytes[start]!), start: start + 1, end };
 }
 
-/** Half the size of the JSON that goes out, and a third of the time. */
+/** Half the size of the JSON that is sent, and a third of the time. */
 function encodeResult(r: AgentResult): string {
   return JSON.stringify([
     r.target_id,
@@ -128,7 +129,7 @@ function encodeResult(r: AgentResult): string {
   ]);
 }
 
-/** Null for what is no result as this version knows it. */
+/** Null for text that is not a result of this version. */
 export function decodeResult(text: string): AgentResult | null {
   const row = parse(text);
   if (!Array.isArray(row)) return null;

@@ -8,31 +8,31 @@ export interface SegmentReport {
   file: string;
   region: string;
   bytes: number;
-  /** Results that are not acknowledged. */
+  /** Results that are not yet acknowledged. */
   waiting: number;
 }
 
-/** What is in a spool folder. Times are Unix ms: the slots of the oldest and the newest result that waits. */
+/** Content of a spool folder. Times are Unix ms: slots of the oldest and the newest waiting result. */
 export interface SpoolReport {
   segments: SegmentReport[];
   bytes: number;
   waiting: number;
   oldest: number | null;
   newest: number | null;
-  /** Results lost ever, those in `damage` included. */
+  /** Results ever lost, including those in `damage`. */
   dropped: number;
-  /** What is wrong, in words, by file. */
+  /** Damage by file, in words. */
   damage: { file: string; what: string }[];
-  /** Files that an agent has set aside. */
+  /** Files that an agent has renamed to `….bad`. */
   set_aside: string[];
 }
 
-/** Segments come and go under a running agent; a look that met a change is taken again. */
+/** Segments change under a running agent; an inspection that met a change is repeated. */
 const looks = 3;
 
 /**
- * Reads a spool folder without changing anything in it and without taking it from an agent. With `every`, each result that
- * waits is decoded, as reporting it would. `live`: an agent uses the folder, so the end of its newest file may be half written.
+ * Reads a spool folder without changing or locking it. With `every`, each waiting result is decoded as for a report.
+ * `live`: an agent uses the folder, so the end of its newest file may be incomplete.
  */
 export async function inspect(
   folder: string,
@@ -81,7 +81,7 @@ async function lookAt(files: Files, every: boolean, live: boolean): Promise<Spoo
   return report;
 }
 
-/** Takes in the slots of what waits in a segment: of the first and the last result, or of every one. */
+/** Adds the slots of the waiting results of a segment: the first and the last, or every one. */
 async function readSegment(
   files: Files,
   segment: Segment,
@@ -111,7 +111,7 @@ async function readSegment(
   }
 }
 
-/** The same folder, left as it is. */
+/** The same folder, read-only. */
 function readingOnly(files: Files): Files {
   const nothing = (): Promise<void> => Promise.resolve();
   return {

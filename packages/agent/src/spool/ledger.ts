@@ -3,17 +3,17 @@ import type { Ranges } from "./ranges.ts";
 import type { Recovered } from "./recover.ts";
 import type { Segment } from "./segment.ts";
 
-/** What is known of every frame: which file it is in, whether it is over with, and whether somebody has it in his hands. */
+/** Tracks every frame: its file, whether it is done, and whether it is in flight. */
 export class Ledger {
   /** The files, in order. */
   segments: Segment[];
-  /** Acknowledged, given up, or never a result. */
+  /** Acknowledged, given up, or not a result. */
   readonly done: Ranges;
-  /** Taken, and neither acknowledged nor given back. */
+  /** Taken, and neither acknowledged nor released. */
   readonly inFlight = new Set<number>();
-  /** Results that were given up, ever. */
+  /** Results ever given up. */
   dropped: number;
-  /** True when something is over with that is not written down yet. */
+  /** True when a done frame is not yet recorded on disk. */
   changed: boolean;
 
   constructor({ segments, done, dropped, lost }: Recovered) {
@@ -31,7 +31,7 @@ export class Ledger {
     this.segments = [...this.segments.filter(({ name }) => name !== segment.name), segment];
   }
 
-  /** Forgets files, and all frames below `next` that are in none. */
+  /** Removes files, and all frames below `next` that are in no file. */
   removed(gone: readonly Segment[], next: number): void {
     this.segments = this.segments.filter((segment) => !gone.includes(segment));
     this.done.cut(this.segments[0]?.base ?? next);
@@ -45,21 +45,21 @@ export class Ledger {
     return this.done.countIn(base, end) === end - base;
   }
 
-  /** How many results of these frames are neither over with nor in somebody's hands. */
+  /** Counts the results of these frames that are neither done nor in flight. */
   openIn(from: number, to: number): number {
     let open = to - from - this.done.countIn(from, to);
     for (const seq of this.inFlight) if (seq >= from && seq < to && !this.done.has(seq)) open--;
     return open;
   }
 
-  /** A result that is neither in a file nor in memory any more. */
+  /** Marks a result that is neither in a file nor in memory. */
   giveUp(seq: number): void {
     this.done.add(seq);
     this.dropped++;
     this.changed = true;
   }
 
-  /** Gives up the results of these frames which nobody has taken, and says how many. Those that somebody has are his until he gives them back. */
+  /** Gives up the results of these frames that are not in flight, and returns their number. */
   lose(from: number, to: number): number {
     const count = this.openIn(from, to);
     if (count === 0) return 0;

@@ -15,27 +15,29 @@ import { hostname } from "node:os";
 import { join } from "node:path";
 import { messageOf } from "./segment.ts";
 
-/** The folder cannot be a spool's: it cannot be written, or another agent has it. */
+/** The folder cannot be used: it is not writable, or another agent has locked it. */
 export class FolderError extends Error {
   override readonly name = "FolderError";
 }
 
 const lockName = "sm-agent.lock";
-/** The holder touches its lock this often. Whoever cannot see the holder's process goes by that. */
+/** Interval at which the owner touches its lock, ms; for processes that cannot see the owner's process. */
 const touchMs = 2000;
 const staleMs = 10_000;
 
 interface Holder {
   pid: number;
-  /** Where that id means something: the machine and, on Linux, the namespace, which tells containers apart. */
+  /** Scope of the process id: the machine and, on Linux, the PID namespace, which distinguishes containers. */
   host: string;
-  /** When the process began, as the kernel counts; empty where it does not say. A process id is used again, this is not. */
+  /**
+   * Start time of the process in kernel ticks; empty where unavailable. Process ids are reused, start times are not.
+   */
   began: string;
 }
 
 /**
- * Makes the folder if need be and takes it for this process; `now` is Unix ms. Returns what gives it back. The lock of a
- * process that is gone is taken over. Throws {@link FolderError}.
+ * Creates the folder if necessary and locks it for this process; `now` is Unix ms. Returns the unlock function. The
+ * lock of a dead process is taken over. Throws {@link FolderError}.
  */
 export function lockFolder(folder: string, now: () => number): () => void {
   const file = join(folder, lockName);
@@ -45,7 +47,7 @@ export function lockFolder(folder: string, now: () => number): () => void {
     mkdirSync(folder, { recursive: true, mode: 0o700 });
     writeNew(draft, own);
     try {
-      // A link is made whole or not at all, and not over another.
+      // A hard link is created atomically and never replaces another.
       for (let tries = 0; !tryLink(draft, file); tries++) {
         if (tries === 3) throw new FolderError(`the spool folder ${folder} is used by another sm-agent`);
         moveAway(folder, file, now());
@@ -65,7 +67,7 @@ export function lockFolder(folder: string, now: () => number): () => void {
   };
 }
 
-/** Who has the folder now; null when nobody does. Looks only. */
+/** Current owner of the folder, or null. Read-only. */
 export function folderHolder(folder: string, now: number): { pid: number; host: string } | null {
   const file = join(folder, lockName);
   const holder = parse(read(file) ?? "");
@@ -73,7 +75,7 @@ export function folderHolder(folder: string, now: number): { pid: number; host: 
   try {
     return isHeld(file, holder, now) ? { pid: holder.pid, host: holder.host } : null;
   } catch {
-    // Given back meanwhile.
+    // Unlocked meanwhile.
     return null;
   }
 }
@@ -98,7 +100,7 @@ function tryLink(from: string, to: string): boolean {
   }
 }
 
-/** Moves the lock away if nobody holds it; else throws. */
+/** Moves the lock away if its owner is gone; else throws. */
 function moveAway(folder: string, file: string, now: number): void {
   const found = read(file);
   if (found === null) return;
@@ -113,7 +115,7 @@ function moveAway(folder: string, file: string, now: number): void {
   }
   const aside = `${file}.${process.pid}.stale`;
   renameSync(file, aside);
-  // Somebody else may have taken it over in the same moment: then this is his, and he gets it back.
+  // Another process may have taken the lock over in the same moment: give it back.
   if (read(aside) !== found) tryLink(aside, file);
   rmSync(aside, { force: true });
 }
@@ -136,7 +138,7 @@ function here(): string {
   }
 }
 
-/** Field 22 of /proc/<pid>/stat; the second, the program's name in brackets, may contain anything. Empty on other systems. */
+/** Field 22 of /proc/<pid>/stat; the program name in field 2 may contain anything. Empty on other systems. */
 function beganAt(pid: number): string {
   const stat = read(`/proc/${pid}/stat`);
   return stat?.slice(stat.lastIndexOf(")") + 2).split(" ")[19] ?? "";
@@ -146,7 +148,7 @@ function touch(file: string, now: number): void {
   try {
     utimesSync(file, now / 1000, now / 1000);
   } catch {
-    // Only who cannot see this process goes by it.
+    // Only for processes that cannot see this one.
   }
 }
 

@@ -8,8 +8,8 @@ import { FakeClock, mortalFiles } from "../testing.ts";
 import { type DiskSpool, openDiskSpool } from "./disk.ts";
 
 /*
- * The spool against a list, over any course of events: results are appended, taken, acknowledged and given back; the process
- * is killed, the machine loses its power (what was not synced is gone, in whole or in part).
+ * The spool against a list, over any course of events: results are appended, taken, acknowledged and given back; the
+ * process is killed, the machine loses its power (what was not synced is gone, in whole or in part).
  */
 
 const steps = fc.array(

@@ -1,4 +1,4 @@
-/** First in, first out, without moving everything at every step. */
+/** First-in, first-out queue with amortised constant cost. */
 export class Queue<T> {
   #items: T[] = [];
   #head = 0;
@@ -19,16 +19,16 @@ export class Queue<T> {
     this.#items.push(item);
   }
 
-  /** The item at a place, counted from the first. */
+  /** The item at an index, counted from the front. */
   at(index: number): T | undefined {
     return this.#items[this.#head + index];
   }
 
-  /** Takes out the first `max` items, or as many as there are. */
+  /** Removes and returns the first `max` items, or as many as there are. */
   take(max: number): T[] {
     const taken = this.#items.slice(this.#head, this.#head + max);
     this.#head += taken.length;
-    // Cutting the array at every step would copy it at every step.
+    // Slicing the array at every call would copy it every time.
     if (this.#head >= 1024 && this.#head * 2 >= this.#items.length) {
       this.#items = this.#items.slice(this.#head);
       this.#head = 0;
@@ -36,14 +36,14 @@ export class Queue<T> {
     return taken;
   }
 
-  /** Puts items back, each to its place in the order. */
+  /** Puts items back in order. */
   merge(items: readonly T[], compare: (one: T, other: T) => number): void {
     const last = items.at(-1);
     if (last === undefined) return;
     const { first } = this;
     this.#items = [...items, ...this.#items.slice(this.#head)];
     this.#head = 0;
-    // Mostly they were the first, and are again.
+    // Usually they were the first items and are again.
     if (first !== undefined && compare(last, first) > 0) this.#items.sort(compare);
   }
 }

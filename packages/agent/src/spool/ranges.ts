@@ -1,13 +1,13 @@
-/** A set of whole numbers that come in long runs: each run is [first, one past the last]. */
+/** A set of integers in long runs: each run is [first, one past the last]. */
 export class Ranges {
-  // Sorted; no two overlap or touch.
+  // Sorted, without overlaps or adjacent runs.
   #runs: [number, number][] = [];
 
   constructor(runs: readonly (readonly [number, number])[] = []) {
     for (const [from, to] of runs) this.add(from, to);
   }
 
-  /** The runs in order, without those beyond `max`, the lowest of which go first. */
+  /** The highest `max` runs, in order. */
   runs(max = Infinity): [number, number][] {
     return this.#runs.slice(Math.max(0, this.#runs.length - max)).map(([from, to]) => [from, to]);
   }
@@ -35,7 +35,7 @@ export class Ranges {
     return run !== undefined && run[0] <= n;
   }
 
-  /** How many of the numbers from `from` up to but not including `to` are in it. */
+  /** Counts the members from `from` up to but not including `to`. */
   countIn(from: number, to: number): number {
     let count = 0;
     for (let at = this.#firstEndingAtOrAfter(from); ; at++) {
@@ -45,7 +45,7 @@ export class Ranges {
     }
   }
 
-  /** Forgets the numbers below `n`. */
+  /** Removes the numbers below `n`. */
   cut(n: number): void {
     this.#runs.splice(0, this.#firstEndingAtOrAfter(n + 1));
     const first = this.#runs[0];

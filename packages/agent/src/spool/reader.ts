@@ -3,7 +3,7 @@ import type { Files } from "./files.ts";
 import { decodeResult, frameAt } from "./format.ts";
 import { messageOf, type Segment } from "./segment.ts";
 
-/** A result and the number of its frame. */
+/** A result and its frame number. */
 export interface Entry {
   seq: number;
   result: AgentResult;
@@ -11,17 +11,17 @@ export interface Entry {
 
 export interface ReaderOptions {
   files: Files;
-  /** The segments to read, in order; they change under the reader. */
+  /** The segments to read, in order; they change while the reader reads. */
   segments: () => readonly Segment[];
-  /** True for a frame that is not to be read: over with, or in somebody's hands. */
+  /** True for a frame to skip: done or in flight. */
   skip: (seq: number) => boolean;
-  /** True when nothing from `from` up to `to` is to be read. */
+  /** True when every frame from `from` up to `to` is to be skipped. */
   skipAll: (from: number, to: number) => boolean;
-  /** The results from `from` up to `to` cannot be read. */
+  /** Called for results from `from` up to `to` that cannot be read. */
   lost: (from: number, to: number, reason: string) => void;
 }
 
-/** Reads the backlog from the oldest result on. It holds one segment in memory. */
+/** Reads the backlog from the oldest result on. Keeps one segment in memory. */
 export class Reader {
   readonly #options: ReaderOptions;
   #segment: Segment | null = null;
@@ -29,14 +29,14 @@ export class Reader {
   #bytes: Buffer = Buffer.alloc(0);
   #offset = 0;
   #at = 0;
-  /** The frame at `#at`, or, without a segment, the first that may be read. */
+  /** The frame at `#at`, or, without a segment, the first frame to read. */
   #seq = 0;
 
   constructor(options: ReaderOptions) {
     this.#options = options;
   }
 
-  /** Makes sure that the frame `seq` is read again. */
+  /** Rewinds so that the frame `seq` is read again. */
   rewind(seq: number): void {
     if (seq >= this.#seq) return;
     const segment = this.#options.segments().find(({ base, end }) => base <= seq && seq < end);
@@ -44,12 +44,12 @@ export class Reader {
     this.#seq = segment?.base ?? seq;
   }
 
-  /** Gives each result below frame `limit()` to `take` until that says that it is enough, or there are no more. */
+  /** Passes each result below frame `limit()` to `take` until `take` returns false or there are no more. */
   async read(limit: () => number, take: (entry: Entry) => boolean): Promise<void> {
     for (;;) {
       const segment = await this.#load(limit);
       if (segment === null) return;
-      // Nothing is awaited from here on: what is read belongs to the reader before anybody else can take or drop it.
+      // No await from here on: a result that was read is taken before any other code can take or drop it.
       while (this.#seq < segment.end && this.#at < this.#bytes.length) {
         if (this.#seq >= limit()) return;
         const entry = this.#next(segment, limit());
@@ -78,7 +78,7 @@ export class Reader {
       const seq = this.#seq;
       try {
         const bytes = await this.#options.files.read(segment.name, from, segment.size);
-        // Meanwhile the segment may have been dropped, or the reader turned back.
+        // The segment may have been dropped, or the reader rewound, meanwhile.
         if (this.#segment !== segment || this.#seq !== seq || !this.#options.segments().includes(segment)) continue;
         if (bytes.length === 0) throw new Error("the file is shorter than it was");
         this.#bytes = bytes;
@@ -99,7 +99,7 @@ export class Reader {
     this.#seq = segment.base;
   }
 
-  /** Does not hold on to a segment's bytes while there is nothing to read. */
+  /** Releases the bytes of the segment while there is nothing to read. */
   #forget(): void {
     this.#offset += this.#at;
     this.#at = 0;
@@ -122,7 +122,7 @@ export class Reader {
     return result === null ? null : { seq, result };
   }
 
-  /** What is at or above the limit is still in memory, and not lost yet. */
+  /** Frames at or above the limit are still in memory, so they are not lost. */
   #giveUp(segment: Segment, from: number, limit: number, reason: string): void {
     const to = Math.min(segment.end, limit);
     this.#options.lost(from, to, reason);

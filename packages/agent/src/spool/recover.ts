@@ -5,20 +5,20 @@ import { Ranges } from "./ranges.ts";
 import { messageOf, type Segment } from "./segment.ts";
 
 export interface Recovered {
-  /** In order. Segments of which nothing is left to send are among them. */
+  /** In order, including segments without waiting results. */
   segments: Segment[];
   done: Ranges;
-  /** Results that were ever dropped, those included that turn out to be lost now. */
+  /** Results ever dropped, including those found lost now. */
   dropped: number;
-  /** True when some were lost of which no state knows yet. */
+  /** True when results were lost that no state has counted. */
   lost: boolean;
-  /** The number of the next frame. */
+  /** Number of the next frame. */
   next: number;
 }
 
 /**
- * Reads what an earlier process left in the folder. Nothing here fails for what stands in a file: what is cut off, damaged,
- * missing or of another make is logged, counted where results are lost for certain, and left out.
+ * Reads the folder of an earlier process. File content never makes it fail: truncated, damaged, missing or foreign data
+ * is logged, counted where results are certainly lost, and skipped.
  */
 export async function recover(files: Files, log: Log): Promise<Recovered> {
   const names = (await files.list()).filter(isSegmentName).sort();
@@ -37,7 +37,7 @@ export async function recover(files: Files, log: Log): Promise<Recovered> {
   }
   const done = new Ranges([...state.done, ...empty.runs()]);
   for (const { name, at } of damaged) {
-    // The state knows those that an earlier recovery counted, and those that were acknowledged before they were damaged.
+    // The state has the losses of earlier recoveries, and results acknowledged before they were damaged.
     if (done.has(at)) continue;
     done.add(at);
     lost++;
@@ -54,16 +54,16 @@ export async function recover(files: Files, log: Log): Promise<Recovered> {
   }
   const end = segments.at(-1)?.end ?? 0;
   const next = Math.max(1, done.end, end);
-  // What was cut off at the very end was still being written: nobody was told that it is safe.
+  // A truncated end was never acknowledged as durable.
   done.add(end, next);
   return { segments, done, dropped: state.dropped + lost, lost: lost > 0, next };
 }
 
 interface Scanned {
   segment: Segment;
-  /** The newest state in it. */
+  /** The newest state of the segment. */
   state: State;
-  /** Frames that hold no result. */
+  /** Frames without a result. */
   empty: Ranges;
   damaged: { name: string; at: number }[];
 }
@@ -125,7 +125,7 @@ function readFrames(bytes: Buffer, scanned: Scanned): void {
         scanned.state = decodeState(bytes.toString("utf8", found.start, found.end)) ?? scanned.state;
       }
     } else if (found.is === "damaged" && frameAt(bytes, found.end).is === "frame") {
-      // Its length is right, for a whole frame follows: only this one is lost.
+      // The length is right, because a whole frame follows: only this frame is lost.
       scanned.damaged.push({ name: segment.name, at: segment.end });
     } else return;
     segment.end++;

@@ -4,7 +4,7 @@ export interface Segment {
   readonly region: string;
   readonly base: number;
   end: number;
-  /** Where the frames begin in the file, and where the last good one ends. */
+  /** Offset of the first frame, and end of the last valid frame. */
   readonly start: number;
   size: number;
 }

@@ -4,17 +4,20 @@ import type { Segment } from "./segment.ts";
 
 export interface WriterOptions {
   files: Files;
-  /** A segment that has grown to this size gets no more frames. */
+  /** Size at which a segment is closed, bytes. */
   segmentBytes: number;
-  /** What the header of a new segment says beside its base. */
+  /** Header fields of a new segment, besides its base. */
   header: () => Omit<SegmentHeader, "base">;
-  /** A new segment exists. */
+  /** Called for a new segment. */
   opened: (segment: Segment) => void;
 }
 
 const chunkBytes = 1_000_000;
 
-/** Appends frames to the newest segment. After any error that segment is closed as it was before, and the next write begins another. */
+/**
+ * Appends frames to the newest segment. After an error that segment is closed unchanged, and the next write starts a
+ * new one.
+ */
 export class Writer {
   readonly #options: WriterOptions;
   readonly #scratch: Buffer;
@@ -26,14 +29,14 @@ export class Writer {
     this.#scratch = Buffer.allocUnsafe(Math.min(chunkBytes, options.segmentBytes) + maxFrame);
   }
 
-  /** The segment that is being written; null when there is none. */
+  /** The open segment; null when there is none. */
   get segment(): Segment | null {
     return this.#current?.segment ?? null;
   }
 
   /**
-   * Appends frames from number `first` on, as many as fit into one write. `encode` writes frame n after `first` at a place
-   * of the buffer and says where it ends, or null when there is no such frame. Returns how many frames arrived.
+   * Appends frames from number `first` on, as many as fit into one write. `encode` writes frame n after `first` at an
+   * offset of the buffer and returns its end, or null after the last frame. Returns the number of frames written.
    */
   async append(first: number, encode: (n: number, into: Buffer, at: number) => number | null): Promise<number> {
     if (
@@ -63,20 +66,20 @@ export class Writer {
     return count;
   }
 
-  /** What was appended survives a power failure, once this has resolved. */
+  /** Resolves when appended frames survive a power failure. */
   async sync(): Promise<void> {
     if (this.#current === null || !this.#unsynced) return;
     try {
       await this.#current.file.sync();
       this.#unsynced = false;
     } catch (error) {
-      // The kernel may have given up the pages: no later sync of this file would tell.
+      // The kernel may have dropped the dirty pages: a later sync of this file would not report it.
       await this.#abandon();
       throw error;
     }
   }
 
-  /** Ends the segment. The next write begins another. */
+  /** Closes the segment. The next write starts a new one. */
   async close(): Promise<void> {
     await this.sync();
     const file = this.#current?.file;
@@ -84,7 +87,7 @@ export class Writer {
     await file?.close();
   }
 
-  /** Ends the segment as it is, without a promise that it survives. */
+  /** Closes the segment without a sync. */
   leave(): void {
     void this.#abandon();
   }
@@ -94,7 +97,7 @@ export class Writer {
     const name = segmentName(base);
     const about = { base, ...header() };
     const bytes = encodeHeader(about);
-    // One that is already there never became a segment: its numbers would have been counted at the start.
+    // An existing file never became a segment: its numbers would have been counted at the start.
     await files.remove(name);
     const file = await files.create(name);
     try {
@@ -109,7 +112,7 @@ export class Writer {
     return { segment, file };
   }
 
-  /** What was half written is cut off; where that fails too, the checksums tell. */
+  /** Truncates a partial write; if that fails too, the checksums reveal it. */
   async #abandon(): Promise<void> {
     const current = this.#current;
     this.#current = null;
@@ -119,7 +122,7 @@ export class Writer {
   }
 }
 
-/** A full disk takes a part of a write without an error; the error comes with the rest. */
+/** A full disk accepts part of a write without an error; the error comes with the rest. */
 async function writeAll(file: SegmentFile, bytes: Buffer, position: number): Promise<void> {
   for (let written = 0; written < bytes.length;) {
     const count = await file.write(bytes.subarray(written), position + written);
