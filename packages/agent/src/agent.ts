@@ -1,4 +1,4 @@
-import { detailsFeature, type AgentResult, type OnDemandRun, type PullReply } from "@statusmesh/shared/agent-protocol";
+import { type AgentResult, features, type OnDemandRun, type PullReply } from "@statusmesh/shared/agent-protocol";
 import type { Measurement } from "@statusmesh/shared/result";
 import { dial } from "@statusmesh/shared/net/dial";
 import { connectApi } from "./api.ts";
@@ -113,8 +113,9 @@ export function startAgent(settings: AgentSettings): Agent {
     void run.done.then(() => running.delete(run));
     return run;
   };
-  const record = (targetId: string, slot: number, { measurement, timestamp, skip }: Outcome): void => {
-    reporter.add({ result: { target_id: targetId, scheduled_at: slot, timestamp, skip, ...wire(measurement) } });
+  const record = (targetId: string, slot: number, { measurement, timestamp, skip, cause }: Outcome): void => {
+    const result = { target_id: targetId, scheduled_at: slot, timestamp, skip, ...wire(measurement) };
+    reporter.add({ result: cause === null ? result : { ...result, cause } });
   };
   const schedule = new Schedule(clock, stats, (assigned, slot) => {
     const run = watched(runner.run(assigned.org_id, assigned.check));
@@ -157,7 +158,7 @@ export function startAgent(settings: AgentSettings): Agent {
       log("info", "serving a region", { region: reply.region, clock_offset_ms: Math.round(clock.offsetMs()) });
     region = reply.region;
     judgeClock();
-    reporter.takesDetails = reply.features?.includes(detailsFeature) === true;
+    reporter.takes = new Set(features.filter((feature) => reply.features?.includes(feature) === true));
     reporter.serve(region);
     runner.cap.max = reply.per_host_max_inflight;
     // A control plane of an earlier release does not say.

@@ -133,12 +133,18 @@ for (const type of checkTypes) {
     await t.test("the breaker", async (t) => {
       const port = await closedPort(t);
       const refused = /connection refused$/;
-      for (let i = 0; i < 5; i++) t.match(await error(port), refused);
+      const first = (await outcomeOf(runner.run("org", { ...kind.check("127.0.0.1", port) }))).measurement;
+      t.match(first.error, refused);
+      for (let i = 0; i < 4; i++) t.match(await error(port), refused);
       const open = await outcomeOf(runner.run("org", { ...kind.check("127.0.0.1", port) }));
       t.match(
         open,
-        { skip: false, measurement: { status: "error", error: "circuit_open", connect_ms: null, total_ms: 0 } },
-        "open, and evidence",
+        {
+          skip: false,
+          measurement: { status: "error", error: "circuit_open", connect_ms: null, total_ms: 0 },
+          cause: { status: first.status, error: first.error },
+        },
+        "open, and evidence, with the failure that opened it",
       );
       t.equal(runner.breakers.open(clock.monotonic()), 1);
       await clock.pass(29_999);

@@ -1,3 +1,5 @@
+import type { CheckStatus } from "@statusmesh/shared/result";
+
 /** How many runs go on at once for each key (org, host and port). */
 export class InflightCap {
   readonly #counts = new Map<string, number>();
@@ -29,8 +31,16 @@ const openMs = 30_000;
 /** Every key that fails now and then stays in memory; beyond this many the one that failed longest ago is forgotten. */
 const maxBreakers = 10_000;
 
+/** A transport failure, and the kind of the check that met it. */
+export interface Failure {
+  kind: string;
+  status: CheckStatus;
+  error: string;
+}
+
 interface Breaker {
   failures: number;
+  last: Failure;
   /** Ms on the monotonic clock; a breaker with few failures is closed whatever this says. */
   openUntil: number;
 }
@@ -52,14 +62,19 @@ export class CircuitBreakers {
     return true;
   }
 
+  /** The last failure at the destination; null without one since its last success. */
+  lastFailure(key: string): Failure | null {
+    return this.#breakers.get(key)?.last ?? null;
+  }
+
   succeeded(key: string): void {
     this.#breakers.delete(key);
   }
 
-  failed(key: string, now: number): void {
+  failed(key: string, now: number, last: Failure): void {
     const failures = (this.#breakers.get(key)?.failures ?? 0) + 1;
     this.#breakers.delete(key);
-    this.#breakers.set(key, { failures, openUntil: now + openMs });
+    this.#breakers.set(key, { failures, last, openUntil: now + openMs });
     if (this.#breakers.size <= maxBreakers) return;
     for (const oldest of this.#breakers.keys()) {
       this.#breakers.delete(oldest);

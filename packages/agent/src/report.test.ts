@@ -200,7 +200,7 @@ t.test("details are sent to a control plane that takes them, and to no other", a
 
   // During an update an older replica may answer after a newer one has been asked what it takes.
   const mixed = await reporting(t, older);
-  mixed.reporter.takesDetails = true;
+  mixed.reporter.takes = new Set(["details"]);
   mixed.reporter.add({ result: { ...result(2).result, details } });
   mixed.reporter.add({
     run: { run_id: id(3), timestamp: 3, matched_expectations: true, warnings: [], ...measurement, details },
@@ -210,10 +210,21 @@ t.test("details are sent to a control plane that takes them, and to no other", a
   t.notOk(mixed.logged.some(({ level }) => level === "error"));
 
   const newer = await reporting(t, () => ({ body: receipt }));
-  newer.reporter.takesDetails = true;
+  newer.reporter.takes = new Set(["details"]);
   newer.reporter.add({ result: { ...result(4).result, details } });
   await until(() => newer.stats.reported === 1, "the newer control plane takes it");
-  t.strictSame(newer.bodies()[0]?.results, [{ ...result(4).result, details }]);
+  const cause = { status: "down" as const, error: "connection refused" };
+  newer.reporter.add({ result: { ...result(5).result, details, cause } });
+  await until(() => newer.stats.reported === 2, "nor does it refuse a result with a field that it does not name");
+  const sent = newer.bodies().flatMap((body) => body.results);
+  t.strictSame(sent, [
+    { ...result(4).result, details },
+    { ...result(5).result, details },
+  ]);
+  newer.reporter.takes = new Set(["cause"]);
+  newer.reporter.add({ result: { ...result(6).result, details, cause } });
+  await until(() => newer.stats.reported === 3, "the cause alone");
+  t.strictSame(newer.bodies().at(-1)?.results, [{ ...result(6).result, cause }]);
 });
 
 t.test("one bad result does not wedge the rest", async (t) => {

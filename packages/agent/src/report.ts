@@ -3,6 +3,8 @@ import {
   maxBatch,
   protocolVersion,
   type AgentResult,
+  type Feature,
+  features,
   ResultsReply,
   type ResultsRequest,
   type RunReply,
@@ -54,8 +56,8 @@ export class Reporter {
   readonly #condition: Once;
   readonly #abort = new AbortController();
   readonly #lanes: Record<Lane, LaneState> = { fresh: newLane(), backlog: newLane() };
-  /** Set by each pull: a control plane of an earlier release refuses results with `details`. */
-  takesDetails = false;
+  /** Set by each pull: a control plane of an earlier release refuses results with other optional fields. */
+  takes: ReadonlySet<Feature> = new Set();
   #notBefore = -Infinity;
   #failures = 0;
   #draining: (() => void) | null = null;
@@ -187,23 +189,23 @@ export class Reporter {
     return refused.length;
   }
 
-  /** A replica of an earlier release that shares the address refuses results with details; it has them without. */
+  /** A replica of an earlier release that shares the address refuses optional fields, and is sent the results without them. */
   async #post(records: readonly SpoolRecord[]): Promise<void> {
-    if (!this.takesDetails || !records.some(hasDetails)) return await this.#postAs(records, false);
+    if (!records.some(hasExtras)) return await this.#postAs(records, none);
     try {
-      await this.#postAs(records, true);
+      await this.#postAs(records, this.takes);
     } catch (error) {
-      if (!(error instanceof ApiError) || error.trouble !== "rejected") throw error;
-      await this.#postAs(records, false);
+      if (!(error instanceof ApiError) || error.trouble !== "rejected" || this.takes.size === 0) throw error;
+      await this.#postAs(records, none);
     }
   }
 
-  async #postAs(records: readonly SpoolRecord[], details: boolean): Promise<void> {
+  async #postAs(records: readonly SpoolRecord[], takes: ReadonlySet<Feature>): Promise<void> {
     const results: AgentResult[] = [];
     const runs: RunReply[] = [];
     for (const record of records) {
-      if ("result" in record) results.push(details ? record.result : plain(record.result));
-      else runs.push(details ? record.run : plain(record.run));
+      if ("result" in record) results.push(withOnly(takes, record.result));
+      else runs.push(withOnly(takes, record.run));
     }
     const request: ResultsRequest = { protocol: protocolVersion, results, runs };
     const reply = await this.#options.api.post("/api/agent/results", request, {
@@ -242,11 +244,19 @@ export class Reporter {
   }
 }
 
-const hasDetails = (record: SpoolRecord): boolean => ("result" in record ? record.result : record.run).details != null;
+const none: ReadonlySet<Feature> = new Set();
 
-/** The same without details, which were no part of the protocol at first. */
-function plain<T extends { details?: unknown }>({ details: _, ...rest }: T): Omit<T, "details"> {
-  return rest;
+const hasExtras = (record: SpoolRecord): boolean => {
+  const sent: Partial<Record<Feature, unknown>> = "result" in record ? record.result : record.run;
+  return features.some((feature) => feature in sent);
+};
+
+/** The same without the optional fields that the control plane does not take. */
+function withOnly<T extends Partial<Record<Feature, unknown>>>(takes: ReadonlySet<Feature>, sent: T): T {
+  if (!features.some((feature) => feature in sent && !takes.has(feature))) return sent;
+  const plain = { ...sent };
+  for (const feature of features) if (!takes.has(feature)) delete plain[feature];
+  return plain;
 }
 
 function nameOf(record: SpoolRecord): Record<string, string | number> {

@@ -107,15 +107,16 @@ t.test("limits, by themselves", (t) => {
   t.ok(cap.enter("a"));
 
   const breakers = new CircuitBreakers();
-  for (let i = 0; i < 4; i++) breakers.failed("a", 0);
+  const failure = { kind: "tcp", status: "down", error: "connection refused" } as const;
+  for (let i = 0; i < 4; i++) breakers.failed("a", 0, failure);
   breakers.succeeded("a");
-  breakers.failed("a", 0);
+  breakers.failed("a", 0, failure);
   t.ok(breakers.allows("a", 0), "only failures in a row count");
-  for (let i = 0; i < 4; i++) breakers.failed("a", 0);
+  for (let i = 0; i < 4; i++) breakers.failed("a", 0, failure);
   t.notOk(breakers.allows("a", 29_999));
   t.ok(breakers.allows("a", 30_000), "one trial");
   t.notOk(breakers.allows("a", 30_001), "not two");
-  for (let i = 0; i < 20_000; i++) breakers.failed(`host ${i}`, 0);
+  for (let i = 0; i < 20_000; i++) breakers.failed(`host ${i}`, 0, failure);
   t.ok(breakers.allows("a", 0), "what failed longest ago is forgotten first");
   t.end();
 });

@@ -7,11 +7,11 @@ import {
   type CheckSpec,
   type ResultDetails,
 } from "@statusmesh/shared/checks";
-import { circuitOpen, type Measurement } from "@statusmesh/shared/result";
+import { type Cause, circuitOpen, type Measurement } from "@statusmesh/shared/result";
 import { DialError } from "@statusmesh/shared/net/dial-error";
 import type { Lookup } from "@statusmesh/shared/net/resolve";
 import type { Clock } from "./clock.ts";
-import { CircuitBreakers, InflightCap } from "./limits.ts";
+import { CircuitBreakers, type Failure, InflightCap } from "./limits.ts";
 import type { Log } from "./log.ts";
 import type { NetworkGuard } from "./network.ts";
 import { probeOf } from "./probes/index.ts";
@@ -28,6 +28,8 @@ export interface Outcome {
   timestamp: number;
   skip: boolean;
   warnings: string[];
+  /** Where an open circuit breaker refused the run: the last failure at its destination. */
+  cause: Cause | null;
 }
 
 export interface Run {
@@ -105,7 +107,8 @@ export class Runner {
     }
     if (key !== null && !this.breakers.allows(key, now)) {
       this.cap.leave(key);
-      return this.#immediate(prepared.kind, { status: "error", error: circuitOpen });
+      const cause = causeOf(this.breakers.lastFailure(key), prepared);
+      return this.#immediate(prepared.kind, { status: "error", error: circuitOpen }, cause);
     }
     return this.#probe(check, prepared, key, wantWarnings);
   }
@@ -118,7 +121,7 @@ export class Runner {
     return prepared;
   }
 
-  #immediate(kind: string, verdict: Verdict): Run {
+  #immediate(kind: string, verdict: Verdict, cause: Cause | null = null): Run {
     const { clock, stats } = this.#options;
     stats.ran(kind, verdict.status, null);
     const outcome = {
@@ -126,13 +129,15 @@ export class Runner {
       timestamp: Math.round(clock.now()),
       skip: verdict.skip === true,
       warnings: [],
+      cause,
     };
     return { done: Promise.resolve(outcome), abandon: () => undefined };
   }
 
-  #remember(key: string, verdict: Verdict, now: number): void {
-    if (verdict.transportFailed === true) this.breakers.failed(key, now);
-    else if (verdict.status !== "error" && verdict.skip !== true) this.breakers.succeeded(key);
+  #remember(key: string, kind: string, { status, error, ...verdict }: Verdict, now: number): void {
+    if (verdict.transportFailed === true)
+      this.breakers.failed(key, now, { kind, status, error: clean(error ?? "no answer", 2000) });
+    else if (status !== "error" && verdict.skip !== true) this.breakers.succeeded(key);
   }
 
   #probe(
@@ -163,13 +168,14 @@ export class Runner {
         if (verdict === null) return settle(null);
         const endedAt = clock.monotonic();
         const conclude = (final: Verdict): void => {
-          if (key !== null) this.#remember(key, final, endedAt);
+          if (key !== null) this.#remember(key, kind, final, endedAt);
           stats.ran(kind, final.status, endedAt - started);
           settle({
             measurement: measurementOf(kind, final, trace, endedAt - started),
             timestamp,
             skip: final.skip === true,
             warnings,
+            cause: null,
           });
         };
         if (verdict.transportFailed !== true) {
@@ -239,6 +245,15 @@ function prepare(check: WireCheck): Prepared | Verdict {
   } catch (error) {
     return { status: "error", error: error instanceof Error ? error.message : String(error) };
   }
+}
+
+/** The failure as this check would have judged it: kinds differ in whether an unreachable host is down or an error. */
+function causeOf(failure: Failure | null, { kind, probe }: Prepared): Cause | null {
+  if (failure === null) return null;
+  return {
+    status: failure.kind === kind && failure.status === "down" ? "down" : probe.timeoutStatus,
+    error: failure.error,
+  };
 }
 
 function newTrace(): Trace {

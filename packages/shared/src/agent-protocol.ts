@@ -1,6 +1,6 @@
 import Type, { type Static } from "typebox";
 import { idPattern } from "./ids.ts";
-import { Details, measurementFields } from "./result.ts";
+import { Cause, Details, measurementFields } from "./result.ts";
 
 /**
  * What an agent and the control plane say to each other: `POST /api/agent/pull` and `POST /api/agent/results`, JSON,
@@ -10,8 +10,12 @@ import { Details, measurementFields } from "./result.ts";
  */
 export const protocolVersion = 1;
 
-/** A control plane that names it in a pull reply takes results with `details`; one that does not would refuse them. */
-export const detailsFeature = "details";
+/**
+ * Fields of results that came after the first release of this version of the protocol. A control plane names in its pull
+ * replies those that it takes; it refuses results with others.
+ */
+export const features = ["details", "cause"] as const;
+export type Feature = (typeof features)[number];
 
 const Id = Type.String({
   pattern: idPattern,
@@ -140,7 +144,7 @@ export const PullReply = Type.Object(
     features: Type.Optional(
       Type.Array(Type.String({ maxLength: 40 }), {
         description: "What this control plane takes beside what its version of the protocol began with",
-        examples: [[detailsFeature]],
+        examples: [[...features]],
       }),
     ),
     /** True: `checks` is everything this agent runs, and whatever it has beside that is dropped. */
@@ -167,7 +171,7 @@ export const WhoAmIReply = Type.Object(
 );
 export type WhoAmIReply = Static<typeof WhoAmIReply>;
 
-/** Left out where there are none, by agents of earlier releases, and to a control plane that does not name {@link detailsFeature}. */
+/** Left out where there are none, by agents of earlier releases, and to a control plane that does not name the feature. */
 const optionalDetails = { details: Type.Optional(Details) } as const;
 
 /** One result of one slot. The region is not in it: it comes from the token. */
@@ -182,6 +186,8 @@ export const AgentResult = Type.Object(
     skip: Type.Boolean({ description: "True: recorded, but no evidence about the target", examples: [false] }),
     ...measurementFields,
     ...optionalDetails,
+    /** Left out like details. */
+    cause: Type.Optional(Cause),
   },
   { additionalProperties: false },
 );

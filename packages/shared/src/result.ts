@@ -5,8 +5,7 @@ import { ResultDetails } from "./checks/index.ts";
 export const checkStatuses = ["up", "down", "degraded", "error"] as const;
 export type CheckStatus = (typeof checkStatuses)[number];
 
-/** The error of a run that an open circuit breaker refused: it counts as failing, but it is not what is wrong with the target. */
-export const circuitOpen = "circuit_open";
+export { circuitOpen } from "./circuit-open.ts";
 
 const CheckStatusSchema = Type.Enum([...checkStatuses], { description: "What the run found" });
 
@@ -44,6 +43,16 @@ export const Details = Type.Union([...ResultDetails.anyOf, Type.Null()], {
     "What was read of a certificate (tls_cert) or a registration (domain_expiry), whatever the status; null for other kinds, and where it could not be read",
   examples: [null],
 });
+
+/** The last failure at a destination, which an open circuit breaker keeps from being tried again. */
+export const Cause = Type.Object(
+  {
+    status: Type.Enum(["down", "error"], { description: "As the kind of the check judges it" }),
+    error: Type.String({ maxLength: 2000, description: "What that run said", examples: ["connection refused"] }),
+  },
+  { additionalProperties: false, description: "The failure that opened the circuit breaker" },
+);
+export type Cause = Static<typeof Cause>;
 
 const Measurement = Type.Object({ ...measurementFields, details: Details });
 

@@ -270,7 +270,7 @@ t.test("on a terminal", (t) => {
   } as const;
   const words = inWords(
     { type: "tcp", host: "db.example.org", port: 5432, timeout: 1000 },
-    { measurement, timestamp: 0, skip: false, warnings: ["mind\u0007 this"] },
+    { measurement, timestamp: 0, skip: false, warnings: ["mind\u0007 this"], cause: null },
     { allowPrivateTargets: true },
     { tty: true, color: false, width: 60 },
   );

@@ -8,7 +8,7 @@ import type { Batch, SpoolRecord } from "../spool.ts";
 import { FakeClock, mortalFiles } from "../testing.ts";
 import { type DiskSpool, openDiskSpool } from "./disk.ts";
 import type { Files } from "./files.ts";
-import { decodeHeader, decodeResult, encodeHeader, frameAt, segmentName, writeResult } from "./format.ts";
+import { decodeHeader, decodeResult, encodeHeader, frameAt, maxFrame, segmentName, writeResult } from "./format.ts";
 import { FolderError, lockFolder } from "./lock.ts";
 import { Queue } from "./queue.ts";
 import { Ranges } from "./ranges.ts";
@@ -135,9 +135,17 @@ t.test("details outlive a restart, and segments of the release before details ar
     { result: result(2, '{"days_remaining":5}') },
     { result: { ...result(3), details } },
   ]);
-  const into = Buffer.alloc(1000);
+  const into = Buffer.alloc(maxFrame);
   const sizeOf = (one: AgentResult): number => writeResult(into, 0, one);
   t.equal(sizeOf({ ...result(1), details: null }), sizeOf(result(1)), "no details take no room");
+  const cause = { status: "down" as const, error: "connection refused" };
+  for (const one of [
+    { ...result(5, "circuit_open"), cause },
+    { ...result(6), details, cause },
+  ]) {
+    const end = sizeOf(one);
+    t.strictSame(decodeResult(into.subarray(9, end).toString()), one, "nor does a cause depend on details");
+  }
 });
 
 t.test("what was acknowledged does not come again", async (t) => {

@@ -1,7 +1,7 @@
 import { crc32 } from "node:zlib";
 import Type from "typebox";
 import { Compile } from "typebox/compile";
-import { AgentResult } from "@statusmesh/shared/agent-protocol";
+import { AgentResult, type Feature } from "@statusmesh/shared/agent-protocol";
 
 /*
  * A segment is a header followed by frames; all numbers are big-endian:
@@ -125,7 +125,7 @@ function encodeResult(r: AgentResult): string {
     r.ttfb_ms,
     r.total_ms,
     // The first release had the places above: it reads this as well, and passes over what follows them.
-    ...(r.details == null ? [] : [r.details]),
+    ...(r.cause !== undefined ? [r.details ?? null, r.cause] : r.details == null ? [] : [r.details]),
   ]);
 }
 
@@ -148,8 +148,9 @@ export function decodeResult(text: string): AgentResult | null {
     ttfb_ms,
     total_ms,
     details,
+    cause,
   ] = row as unknown[];
-  const result: Record<Exclude<keyof AgentResult, "details">, unknown> & { details?: unknown } = {
+  const result: Record<Exclude<keyof AgentResult, Feature>, unknown> & Partial<Record<Feature, unknown>> = {
     target_id,
     scheduled_at,
     timestamp,
@@ -163,7 +164,8 @@ export function decodeResult(text: string): AgentResult | null {
     tls_ms,
     ttfb_ms,
     total_ms,
-    ...(details === undefined ? {} : { details }),
+    ...(details == null ? {} : { details }),
+    ...(cause === undefined ? {} : { cause }),
   };
   return validResult.Check(result) ? result : null;
 }

@@ -164,7 +164,7 @@ t.test(
       "https://b.example.org/",
     ]) {
       const id = await create(url);
-      await sql`update target_states set status = 'error', status_until = ${new Date(noon + minute)}, last_error = 'circuit_open' where target_id = ${id}`;
+      await sql`update target_states set status = 'error', status_until = ${new Date(noon + minute)}, circuit_open = true where target_id = ${id}`;
     }
     await sql`update target_states set status_until = ${new Date(noon - 1)} where target_id = ${await create("https://stale.example.org/")}`;
 

@@ -28,6 +28,7 @@ export interface StateUpdate {
   since: string | null;
   lastResultAt: string | null;
   lastError: string | null;
+  circuitOpen: boolean;
 }
 
 /** Writes many states in one statement. Times are ISO strings. `lastResultAt` null keeps the stored one. */
@@ -35,9 +36,10 @@ export async function writeStates(sql: Db, updates: readonly StateUpdate[]): Pro
   // The states are many and full of quotes: split by a character that JSON always escapes they need no escaping of ours.
   await sql`
     update target_states s set state = u.state, status = u.status, status_until = u.until, status_since = u.since,
-      last_result_at = greatest(s.last_result_at, u.last_result_at), last_error = u.last_error
+      last_result_at = greatest(s.last_result_at, u.last_result_at), last_error = u.last_error, circuit_open = u.circuit_open
     from unnest(${arrayOf(updates.map((u) => u.targetId))}::uuid[], string_to_array(${updates.map((u) => u.state).join(unitSeparator)}, ${unitSeparator}), ${arrayOf(updates.map((u) => u.status))}::text[],
       ${arrayOf(updates.map((u) => u.until))}::timestamptz[], ${arrayOf(updates.map((u) => u.since))}::timestamptz[], ${arrayOf(updates.map((u) => u.lastResultAt))}::timestamptz[],
-      ${updates.map((u) => u.lastError)}::text[]) as u (target_id, state, status, until, since, last_result_at, last_error)
+      ${updates.map((u) => u.lastError)}::text[],
+      ${arrayOf(updates.map((u) => u.circuitOpen))}::boolean[]) as u (target_id, state, status, until, since, last_result_at, last_error, circuit_open)
     where s.target_id = u.target_id`;
 }

@@ -1,12 +1,13 @@
 import type { Sql, TransactionSql } from "postgres";
 import { newId } from "@statusmesh/shared/ids";
-import { circuitOpen, type CheckStatus } from "@statusmesh/shared/result";
+import { type Cause, circuitOpen, type CheckStatus } from "@statusmesh/shared/result";
 import { inTransaction, type System } from "../context.ts";
 import { evaluate, type Evaluation } from "./evaluate.ts";
 import { lockStates, type LockedState, type StateUpdate, writeStates } from "./evidence-queries.ts";
 import { type EvaluatedTarget, recordEvaluations } from "./record.ts";
 import {
   freshnessMs,
+  type Latest,
   parseState,
   policyOf,
   type PolicyFields,
@@ -108,6 +109,7 @@ async function writeChanges(
       since: goesOn ? (stored.status_since?.toISOString() ?? null) : iso(began),
       lastResultAt: iso(lastResultAt),
       lastError: reading.error,
+      circuitOpen: reading.circuitOpen,
     });
     const { inserted, updated, retracted, notices } = evaluation;
     if (inserted.length + updated.length + retracted.length + notices.length === 0) continue;
@@ -132,6 +134,8 @@ export interface RunEvidence {
   readonly slot: number;
   readonly status: CheckStatus;
   readonly error: string | null;
+  /** The last failure at the destination, where an open circuit breaker refused this run. */
+  readonly cause: Cause | null;
 }
 
 /** Folds the runs of one region into the evidence, at `now` (Unix ms). `lastResultAt` is the caller's. */
@@ -142,15 +146,23 @@ export function foldRuns(
   now: number,
 ): Pick<EvidenceChange, "evaluation" | "latest"> {
   const latest = { ...state.latest };
-  for (const { slot, status, error } of runs) {
-    const known = latest[region];
-    if (slot <= (known?.slot ?? 0)) continue;
-    // An open breaker only says that it is still as bad as it was; people want to read what opened it.
-    const asBefore = error === circuitOpen && known !== undefined && known.status !== "up";
-    latest[region] = asBefore ? { ...known, slot } : { slot, status, error: error?.slice(0, 200) ?? null };
-  }
+  for (const run of runs) if (run.slot > (latest[region]?.slot ?? 0)) latest[region] = latestOf(run, latest[region]);
   const votes = runs.map(({ slot, status }) => ({ slot, region, verdict: verdictOf(status) }));
   return { evaluation: evaluate(policy, state.evaluation, votes, now - freshnessMs(policy), newId), latest };
 }
+
+/**
+ * What people read of a run. One that an open breaker refused shows the failure that keeps it open; where an agent of the
+ * first release leaves that out, the region's last failure stands in.
+ */
+function latestOf({ slot, status, error, cause }: RunEvidence, known: Latest | undefined): Latest {
+  if (error !== circuitOpen) return { slot, status, error: shortened(error) };
+  if (cause !== null) return { slot, status: cause.status, error: shortened(cause.error), refused: true };
+  return known === undefined || known.status === "up"
+    ? { slot, status, error, refused: true }
+    : { ...known, slot, refused: true };
+}
+
+const shortened = (error: string | null): string | null => error?.slice(0, 200) ?? null;
 
 const iso = (ms: number | null): string | null => (ms === null ? null : new Date(ms).toISOString());

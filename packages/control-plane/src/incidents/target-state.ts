@@ -6,8 +6,11 @@ import { type Checkpoint, isLive, type Policy, type RegionPolicy, type Verdict }
 /** The last run of a region that was evidence, for people to read. */
 export interface Latest {
   slot: number;
+  /** Of the last run that was made: status and error of a run that an open circuit breaker refused say nothing. */
   status: CheckStatus;
   error: string | null;
+  /** True when an open circuit breaker refused the run. */
+  refused?: true;
 }
 
 /** What `target_states.state` holds. */
@@ -55,12 +58,16 @@ export interface Reading {
   /** Unix ms; after it the status is unknown. */
   until: number | null;
   newest: number | null;
+  /** Of the newest failing run of a live region. */
   error: string | null;
+  /** True when an open circuit breaker refuses the runs of a live region. */
+  circuitOpen: boolean;
 }
 
 /**
- * A confirmed incident decides; without one a single failing run is not yet an outage, so any live region that passes
- * makes the monitor up, and only when none does is the newest run's status shown.
+ * An open incident decides: degraded when it is minor, else down, whatever its runs say. Without one a single failing run
+ * is not yet an outage, so any live region that passes makes the monitor up, and only when none does is the newest run's
+ * status shown.
  */
 export function read(
   policy: Policy,
@@ -69,16 +76,14 @@ export function read(
 ): Reading {
   const runs = Object.entries(state.latest).sort(([, a], [, b]) => b.slot - a.slot);
   const newest = runs[0]?.[1];
-  if (newest === undefined) return { status: "unknown", until: null, newest: null, error: null };
+  if (newest === undefined) return { status: "unknown", until: null, newest: null, error: null, circuitOpen: false };
   const live = runs.filter(([, run]) => isLive(policy, run.slot, newest.slot)).map(([, run]) => run);
   const failing = live.filter((run) => run.status !== "up");
   const error = failing[0]?.error ?? null;
-  const at = { until: newest.slot + policy.livenessMs, newest: newest.slot };
+  const circuit = live.some((run) => run.refused === true);
+  const at = { until: newest.slot + policy.livenessMs, newest: newest.slot, circuitOpen: circuit };
   const incident = checkpoint.incident;
-  if (incident !== null && incident.closedAt === null) {
-    if (incident.severity === "minor") return { ...at, status: "degraded", error };
-    const onlyErrors = failing.length > 0 && failing.every((run) => run.status === "error");
-    return { ...at, status: onlyErrors ? "error" : "down", error };
-  }
+  if (incident !== null && incident.closedAt === null)
+    return { ...at, status: incident.severity === "minor" ? "degraded" : "down", error };
   return live.length > failing.length ? { ...at, status: "up", error: null } : { ...at, status: newest.status, error };
 }

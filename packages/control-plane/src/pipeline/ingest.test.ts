@@ -7,6 +7,7 @@ import { ensurePartitions } from "../db/partitions.ts";
 import { lockStates } from "../incidents/evidence-queries.ts";
 import { acknowledgeIncident, explainIncident, listIncidents } from "../incidents/service.ts";
 import { sendReminders } from "../jobs/reminders.ts";
+import { listPeriods } from "../results/service.ts";
 import { createTarget, deleteTarget, updateTarget } from "../targets/service.ts";
 import { minute, noon, second, until } from "../testing/clock.ts";
 import { addIncident, agentResult, webhookTo } from "../testing/scene.ts";
@@ -72,9 +73,10 @@ const stateOf = async (id: string) =>
         status_since: Date | null;
         last_result_at: Date | null;
         last_error: string | null;
+        circuit_open: boolean;
       }[]
     >`
-  select status, status_until, status_since, last_result_at, last_error from target_states where target_id = ${id}`
+  select status, status_until, status_since, last_result_at, last_error, circuit_open from target_states where target_id = ${id}`
   )[0]!;
 
 t.beforeEach(() => {
@@ -144,7 +146,7 @@ t.test("what a result holds is stored as it was sent", async (t) => {
   const { scheduled_at: slot, timestamp: at, ...rest } = sent;
   t.strictSame(
     { ...row },
-    { ...rest, scheduled_at: new Date(slot), timestamp: new Date(at), region: "eu", details: null },
+    { ...rest, scheduled_at: new Date(slot), timestamp: new Date(at), region: "eu", details: null, cause: null },
   );
   t.match(await stateOf(id), { last_error: error });
 });
@@ -431,6 +433,58 @@ t.test("an explanation has the votes, and the notices with their attempts", asyn
     "a region that has fallen silent is no live one that fails",
   );
   t.match(await incidentsOf(id), [{ state: "open" }], "and its silence closes nothing");
+});
+
+t.test("what an open breaker refused reads as the failure that opened it, in whatever order it comes", async (t) => {
+  const cause = { status: "down", error: "connection refused" } as const;
+  const refused = { status: "error", error: "circuit_open", cause } as const;
+  const slots = [minute, second, 0].map((ago) => noon - ago);
+  for (const order of [
+    [0, 1, 2],
+    [2, 0, 1],
+  ]) {
+    const id = await newMonitor();
+    for (const at of order) {
+      await send(eu, [agentResult(id, slots[at]!, refused)]);
+      t.match(await stateOf(id), { status: "down", last_error: "connection refused", circuit_open: true });
+    }
+    const [incident] = await incidentsOf(id);
+    t.match(incident, { state: "open", severity: "major", error_sample: "connection refused" });
+    t.match((await explainIncident(ctx, incident!.id)).regions, [{ last_error: "connection refused" }]);
+    const [row] = await sql`select status, error, cause from results where target_id = ${id} limit 1`;
+    t.same(row, { status: "error", error: "circuit_open", cause: "connection refused" }, "the run itself");
+    const [period] = (await listPeriods(ctx, id, { ongoing_only: true, limit: 1, offset: 0 })).items;
+    t.equal(period?.error_sample, "connection refused");
+    clock.advance(minute);
+    await send(eu, runs(id, "P"));
+    t.match(
+      await stateOf(id),
+      { status: "down", last_error: null, circuit_open: false },
+      "down until the incident ends",
+    );
+    await send(eu, [agentResult(id, clock.now() + 1)]);
+    t.match(await stateOf(id), { status: "up" });
+    clock.at = noon;
+  }
+
+  const older = await newMonitor();
+  const bare = { status: "error", error: "circuit_open" } as const;
+  await send(eu, [agentResult(older, noon - minute, { status: "down", error: "no route" })]);
+  await send(eu, [agentResult(older, noon, bare)]);
+  t.match(
+    await stateOf(older),
+    { status: "down", last_error: "no route", circuit_open: true },
+    "an agent without causes",
+  );
+});
+
+t.test("a monitor with an open incident is down, also when all that its runs say is that they failed", async (t) => {
+  const id = await newMonitor();
+  const failed = { status: "error", error: "no certificate was read" } as const;
+  await send(eu, [agentResult(id, noon - minute, failed)]);
+  t.match(await stateOf(id), { status: "error", last_error: failed.error });
+  await send(eu, [agentResult(id, noon, failed)]);
+  t.match(await stateOf(id), { status: "down", last_error: failed.error });
 });
 
 /** A statement of another connection that waits for a lock. */

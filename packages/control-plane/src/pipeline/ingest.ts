@@ -176,13 +176,13 @@ async function insertResults(sql: Db, region: string, batch: readonly AgentResul
   // Which ones were new is only asked for when some were not: in the common case one row comes back.
   const [inserted] = await sql<{ stored: number; keys: string[] | null }[]>`
     with inserted as (
-      insert into results (target_id, scheduled_at, region, "timestamp", status, skip, error, http_status, response_size, dns_ms, connect_ms, tls_ms, ttfb_ms, total_ms, details)
-      select target_id, scheduled_at, ${region}, "timestamp", status, skip, error, http_status, response_size, dns_ms, connect_ms, tls_ms, ttfb_ms, total_ms, details::jsonb
+      insert into results (target_id, scheduled_at, region, "timestamp", status, skip, error, http_status, response_size, dns_ms, connect_ms, tls_ms, ttfb_ms, total_ms, details, cause)
+      select target_id, scheduled_at, ${region}, "timestamp", status, skip, error, http_status, response_size, dns_ms, connect_ms, tls_ms, ttfb_ms, total_ms, details::jsonb, cause
       from unnest(${column((r) => r.target_id)}::uuid[], ${column((r) => new Date(r.scheduled_at).toISOString())}::timestamptz[], ${column((r) => new Date(r.timestamp).toISOString())}::timestamptz[],
         ${column((r) => r.status)}::text[], ${column((r) => r.skip)}::boolean[], ${batch.map((r) => r.error)}::text[], ${column((r) => r.http_status)}::smallint[], ${column((r) => r.response_size)}::integer[],
         ${column((r) => r.dns_ms)}::real[], ${column((r) => r.connect_ms)}::real[], ${column((r) => r.tls_ms)}::real[], ${column((r) => r.ttfb_ms)}::real[], ${column((r) => r.total_ms)}::real[],
-        ${batch.map((r) => (r.details == null ? null : JSON.stringify(r.details)))}::text[])
-        as u (target_id, scheduled_at, "timestamp", status, skip, error, http_status, response_size, dns_ms, connect_ms, tls_ms, ttfb_ms, total_ms, details)
+        ${batch.map((r) => (r.details == null ? null : JSON.stringify(r.details)))}::text[], ${batch.map((r) => r.cause?.error ?? null)}::text[])
+        as u (target_id, scheduled_at, "timestamp", status, skip, error, http_status, response_size, dns_ms, connect_ms, tls_ms, ttfb_ms, total_ms, details, cause)
       on conflict do nothing
       returning target_id, scheduled_at)
     select count(*)::int as stored, case when count(*) < ${batch.length} then array_agg(target_id || '/' || (extract(epoch from scheduled_at) * 1000)::bigint) end as keys from inserted`;
@@ -211,7 +211,7 @@ function fold(
     const runs = locked.target.enabled
       ? results
           .filter((result) => !result.skip)
-          .map(({ scheduled_at, status, error }) => ({ slot: scheduled_at, status, error }))
+          .map(({ scheduled_at, status, error, cause = null }) => ({ slot: scheduled_at, status, error, cause }))
       : [];
     changes.set(id, {
       ...foldRuns(locked, ctx.region, runs, now),

@@ -183,7 +183,7 @@ export async function selectPeriods(
       where p.started_at < ${range.to} and (p.ended_at is null or (p.ended_at > ${range.from} and not ${ongoing}))
     ), page as (
       select s.region, s.slot, s.started_at, s.ended_at, s.status, s.check_count,
-        (select r.error from results r where r.target_id = ${target.id} and r.scheduled_at = s.last_slot and r.region = s.last_region) as error_sample
+        (select coalesce(r.cause, r.error) from results r where r.target_id = ${target.id} and r.scheduled_at = s.last_slot and r.region = s.last_region) as error_sample
       from shown s order by s.started_at desc, s.region limit ${limit} offset ${offset}
     )
     select (select count(*)::int from shown) as total, coalesce((select json_agg(page order by page.started_at desc, page.region) from page), '[]') as rows`;

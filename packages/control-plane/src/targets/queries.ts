@@ -1,6 +1,5 @@
 import type { Sql, TransactionSql } from "postgres";
 import type { CheckSpec } from "@statusmesh/shared/checks";
-import { circuitOpen } from "@statusmesh/shared/result";
 import type { WriteSource } from "../context.ts";
 import { arrayOf } from "../db/array.ts";
 import type { RegionPolicy } from "./schema.ts";
@@ -314,11 +313,11 @@ export async function countTags(sql: Db, orgId: string, prefix: string): Promise
   return row!.count;
 }
 
-/** The checks (secrets sealed) of monitors that read at `now` as not run because of an open circuit. The word stands in the statement because the index has it. */
+/** The checks (secrets sealed) of enabled monitors whose newest runs an open circuit breaker refused. */
 export async function selectCircuitOpenSpecs(sql: Db, orgId: string, now: Date): Promise<CheckSpec[]> {
   const rows = await sql<{ spec: CheckSpec }[]>`
     select t.spec from targets t join target_states s on s.target_id = t.id
-    where t.org_id = ${orgId} and t.enabled and s.status_until >= ${now} and s.last_error = ${sql.unsafe(`'${circuitOpen}'`)}`;
+    where t.org_id = ${orgId} and t.enabled and s.status_until >= ${now} and s.circuit_open`;
   return rows.map((row) => row.spec);
 }
 

@@ -1,5 +1,6 @@
 import Type, { type Static } from "typebox";
 import { Compile, type Validator } from "typebox/compile";
+import { circuitOpen } from "../circuit-open.ts";
 import type { CheckKind, KindDetails } from "./kind.ts";
 import { dns, type DnsCheck } from "./dns.ts";
 import { domainExpiry, type DomainExpiryCheck, RegistrationDetails } from "./domain-expiry.ts";
@@ -51,6 +52,7 @@ export function isCheckType(type: unknown): type is CheckType {
 
 /** The error of a result as people read it: a JSON document becomes the sentence that its kind makes of it, anything else stays as it is. */
 export function errorInWords(error: string): string {
+  if (error === circuitOpen) return "not tried: the last checks of this host and port failed (circuit_open)";
   if (!error.includes("{")) return error;
   for (const type of checkTypes) {
     const words = (checkKinds[type] as Pick<CheckKind, "errorInWords">).errorInWords?.(error) ?? null;
