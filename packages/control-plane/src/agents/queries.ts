@@ -34,7 +34,10 @@ export async function insertAgent(
   return inserted!;
 }
 
-/** The built-in agent of this data folder: the row of its token, made at the first start, moved when the region is renamed. */
+/**
+ * The built-in agent of this data folder: the row of its token, created at the first start, moved when the region is
+ * renamed.
+ */
 export async function upsertBuiltInAgent(
   sql: Db,
   row: { id: string; regionId: string; name: string; hash: Buffer; now: Date },
@@ -45,7 +48,7 @@ export async function upsertBuiltInAgent(
     on conflict (token_hash) do update set region_id = excluded.region_id, name = excluded.name`;
 }
 
-/** Built-in agents of control planes that are gone: without a sign of life for a week. */
+/** Built-in agents of vanished control planes: not seen for a week. */
 export async function deleteStaleBuiltIns(sql: Db, before: Date): Promise<void> {
   await sql`delete from agents where built_in and coalesce(last_seen_at, created_at) < ${before}`;
 }
@@ -75,15 +78,15 @@ export async function deleteAgent(sql: Db, id: string): Promise<boolean> {
   return (await sql`delete from agents where id = ${id}`).count === 1;
 }
 
-/** Notes that the agent is alive. False when there is no such agent any more. */
+/** Updates `last_seen_at`. False when the agent no longer exists. */
 export async function touchAgent(sql: Db, id: string, now: Date): Promise<boolean> {
   return (await sql`update agents set last_seen_at = ${now} where id = ${id}`).count === 1;
 }
 
-/** What was known of an agent before it pulled. */
+/** State of an agent before its pull. */
 export type AgentStateRow = Pick<AgentRow, "last_seen_at" | "impaired_since" | "left_at">;
 
-/** Notes what an agent says of itself when it pulls. Returns what was known before; null when the agent is gone. */
+/** Stores the state that an agent reports in a pull. Returns the previous state; null when the agent is gone. */
 export async function updateAgentState(
   sql: Db,
   id: string,
@@ -96,17 +99,17 @@ export async function updateAgentState(
   return before ?? null;
 }
 
-/** Notes that the agent has stopped. A held pull of its own that ends later is no sign of life any more. */
+/** Marks the agent as left. Its own held pull that ends later does not revive it. */
 export async function markAgentLeft(sql: Db, id: string, now: Date): Promise<void> {
   await sql`update agents set left_at = ${now} where id = ${id}`;
 }
 
-/** Makes the pulls that are held look again who shares their region. */
+/** Wakes held pulls, which then recompute who shares their region. */
 export async function wakePulls(sql: Db): Promise<void> {
   await sql`select pg_notify('sm_targets', '')`;
 }
 
-/** The agents of a region that have pulled since then and have not left, in a stable order. */
+/** Agents of a region that have pulled since then and have not left, in a stable order. */
 export async function selectLiveAgents(
   sql: Db,
   regionId: string,
@@ -116,17 +119,19 @@ export async function selectLiveAgents(
     select id, impaired_since is not null as impaired from agents where region_id = ${regionId} and last_seen_at > ${since} and left_at is null order by id`;
 }
 
-/** A region that is to probe something and has no agent that could. */
+/** A region with targets and without a working agent. */
 export interface SilentRegionRow {
   region_id: string;
   name: string;
-  /** Null where it has live agents, and the network of all of them is down. */
+  /** Null when it has live agents that are all impaired. */
   unserved_since: Date | null;
   impaired_since: Date | null;
   has_agents: boolean;
 }
 
-/** The enabled regions without a live agent whose network works, among those that probe something of the organisation (of any, when null). */
+/**
+ * Enabled regions without a live, unimpaired agent, among those with targets of the organisation (of any, when null).
+ */
 export async function selectSilentRegions(sql: Db, orgId: string | null, since: Date): Promise<SilentRegionRow[]> {
   return await sql<SilentRegionRow[]>`
     select r.id as region_id, r.name,
@@ -142,7 +147,7 @@ export async function selectSilentRegions(sql: Db, orgId: string | null, since: 
     order by r.id`;
 }
 
-/** Live agents whose own network is down. */
+/** Live agents that are impaired. */
 export async function selectImpairedAgents(sql: Db, since: Date): Promise<AgentRow[]> {
   return await sql<
     AgentRow[]
@@ -155,7 +160,7 @@ export interface RegionCoverRow {
   live_agents: number;
 }
 
-/** How many targets each enabled region has to probe, and how many of its agents have pulled since then. */
+/** Targets of each enabled region, and the number of its agents that have pulled since then. */
 export async function selectRegionCover(sql: Db, since: Date): Promise<RegionCoverRow[]> {
   return await sql<RegionCoverRow[]>`
     select r.id as region_id,

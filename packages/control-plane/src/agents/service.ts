@@ -10,8 +10,8 @@ import * as queries from "./queries.ts";
 import type { Agent, AgentCreate, AgentWithToken } from "./schema.ts";
 
 /**
- * An agent counts as live for this long after its last sign of life. While a pull is held open it gives one every few
- * seconds; a connection that died unnoticed is held for at most 25 s, so targets are taken over within 60 s.
+ * An agent expires this long after it was last seen. A held pull updates that every few seconds; a connection that
+ * died unnoticed is held for at most 25 s, so targets are taken over within 60 s.
  */
 export const agentLiveMs = 25_000;
 
@@ -21,14 +21,14 @@ const unknownToken = () =>
     "The agent token is unknown or was deleted. Ask the operator of the control plane for a new one.",
   );
 
-/** The door of `/api/agent`: an `sm_agent_` token and nothing else. */
+/** Authentication of `/api/agent`: an `sm_agent_` token and nothing else. */
 export async function authenticateAgent(system: System, token: string | null): Promise<AgentCtx> {
   const found = token?.startsWith("sm_agent_") ? await queries.selectAgentByToken(system.sql, hashToken(token)) : null;
   if (found == null) throw unknownToken();
   return { ...system, agentId: found.id, region: found.region_id };
 }
 
-/** Whose token it is, and who answers. Gives no sign of life. */
+/** The agent of the token, and this control plane. Does not count as seen. */
 export async function whoAmI(ctx: AgentCtx): Promise<WhoAmIReply> {
   const row = await queries.selectAgent(ctx.sql, ctx.agentId);
   if (row === null) throw unknownToken();
@@ -41,14 +41,14 @@ export async function whoAmI(ctx: AgentCtx): Promise<WhoAmIReply> {
   };
 }
 
-/** Notes a sign of life. Throws UNAUTHENTICATED for an agent that was deleted while its pull was held. */
+/** Marks the agent as seen. Throws UNAUTHENTICATED for an agent that was deleted while its pull was held. */
 export async function agentSeen(ctx: AgentCtx): Promise<void> {
   if (!(await queries.touchAgent(ctx.sql, ctx.agentId, new Date(ctx.clock.now())))) throw unknownToken();
 }
 
 /**
- * Notes what an agent says of itself. `impairedSince` (Unix ms) is null while its own network works. One that comes, or whose
- * word changes who probes what, wakes the others of its region: each target should be two agents' for as short as can be.
+ * Stores the state that an agent reports. `impairedSince` (Unix ms) is null while its own network works. An agent that
+ * joins, or whose state changes the assignment, wakes the other agents of its region, to keep double runs short.
  */
 export async function agentPulls(
   ctx: AgentCtx,
@@ -73,14 +73,14 @@ export async function agentPulls(
   else ctx.log.info(about, "an agent's own network works again");
 }
 
-/** Notes that the agent stops: its targets go to the others of its region at once. */
+/** Deregisters the agent: its targets move to the others of its region at once. */
 export async function agentLeaves(ctx: AgentCtx): Promise<void> {
   await queries.markAgentLeft(ctx.sql, ctx.agentId, new Date(ctx.clock.now()));
   await queries.wakePulls(ctx.sql);
   ctx.log.info({ agent: ctx.agentId, region: ctx.region }, "an agent has stopped");
 }
 
-/** Ids of the agents that share a region's targets: those alive; not those whose own network is down, unless there are no others. */
+/** Ids of the agents that share a region's targets: live ones, without impaired ones unless all are impaired. */
 export async function liveAgents(system: Pick<System, "sql" | "clock">, region: string): Promise<string[]> {
   const live = await queries.selectLiveAgents(system.sql, region, liveSince(system));
   const able = live.filter(({ impaired }) => !impaired);
@@ -96,13 +96,16 @@ const liveSince = ({ clock }: Pick<System, "clock">): Date => new Date(clock.now
 export interface SilentRegion {
   id: string;
   name: string;
-  /** `network`: the network of its agents is down; `agents`: none of them pulls; `none`: it has none. */
+  /** `network`: all its agents are impaired; `agents`: none pulls; `none`: it has none. */
   why: "network" | "agents" | "none";
   /** RFC 3339; null when there never was an agent. */
   since: string | null;
 }
 
-/** The regions that probe something of the caller's organisation and cannot at present. An agent that has just gone away is given a minute. */
+/**
+ * Regions with targets of the caller's organisation that cannot probe at present. An agent that has just gone away has
+ * a minute.
+ */
 export async function silentRegions(ctx: Ctx): Promise<SilentRegion[]> {
   requireScope(ctx, "targets:read");
   return (await queries.selectSilentRegions(ctx.sql, ctx.orgId, new Date(ctx.clock.now() - patienceMs))).map(
@@ -110,10 +113,10 @@ export async function silentRegions(ctx: Ctx): Promise<SilentRegion[]> {
   );
 }
 
-/** Agents come and go when they are updated. */
+/** Agents leave and join when they are updated. */
 const patienceMs = 60_000;
 
-/** What of agents and regions an operator has to see to. For the job that tells them. */
+/** Problems of agents and regions for the operator. Used by the job that sends notices. */
 export async function agentTroubles(
   system: Pick<System, "sql" | "clock">,
 ): Promise<{ regions: SilentRegion[]; impaired: { id: string; name: string; region: string; since: string }[] }> {
@@ -143,7 +146,7 @@ function silentRegion({
   return { id: region_id, name, why: has_agents ? "agents" : "none", since: isoOrNull(unserved_since) };
 }
 
-/** What the agents of each enabled region have to probe, and how many of them are alive. For operators. */
+/** Targets of each enabled region and the number of its live agents. For operators. */
 export async function regionCover(system: Pick<System, "sql" | "clock">): Promise<queries.RegionCoverRow[]> {
   return await queries.selectRegionCover(system.sql, new Date(system.clock.now() - agentLiveMs));
 }
@@ -162,7 +165,7 @@ function present(row: queries.AgentRow, now: number): Agent {
   };
 }
 
-/** Every agent of the instance, by region and name. For operators. */
+/** Every agent of the installation, by region and name. For operators. */
 export async function listAgents(system: System, input: { limit: number; offset: number }): Promise<Page<Agent>> {
   const [rows, total] = await Promise.all([
     queries.selectAgents(system.sql, input.limit, input.offset),
@@ -176,7 +179,7 @@ export async function listAgents(system: System, input: { limit: number; offset:
   };
 }
 
-/** Makes an agent and its token, which is answered this once. For operators. */
+/** Creates an agent and its token, which only this reply has. For operators. */
 export async function createAgent(system: System, input: AgentCreate): Promise<AgentWithToken> {
   if (!(await regionExists(system, input.region)))
     throw new AppError("REGION_NOT_FOUND", `There is no region "${input.region}". Create it first.`, {
@@ -213,11 +216,11 @@ export async function renameAgent(system: System, id: string, name: string): Pro
 /** Deletes an agent; its token fails on its next request. For operators. */
 export async function deleteAgent(system: System, id: string): Promise<void> {
   if (!isId(id) || !(await queries.deleteAgent(system.sql, id))) throw notFound();
-  // A pull of its own that is held ends, and the others of its region take over.
+  // Its own held pull ends, and the others of its region take over.
   await queries.wakePulls(system.sql);
 }
 
-/** Makes sure that the built-in agent of this control plane may pull with `token`. */
+/** Registers the built-in agent of this control plane with `token`. */
 export async function ensureBuiltInAgent(system: System, token: string, name: string): Promise<void> {
   const now = new Date(system.clock.now());
   await queries.upsertBuiltInAgent(system.sql, {

@@ -1,6 +1,6 @@
 import type { Change } from "./service.ts";
 
-/** What every write restamps; the row itself says when and by what. */
+/** Fields that every write changes; the row has its own time and actor. */
 const stamps = new Set(["updated_at", "write_source"]);
 
 type Fields = Record<string, unknown>;
@@ -9,9 +9,8 @@ const isFields = (value: unknown): value is Fields =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 
 /**
- * The fields in which a resource differs before and after, on both sides; of an object within it only the fields that
- * differ. `shown` is what may be read: secrets masked. `real` is the same with the secrets themselves, and decides what
- * differs: a secret that was replaced stands on both sides as `***`.
+ * The changed fields of a resource, before and after; of nested objects only the changed fields. `shown` has secrets
+ * masked. `real` has the secrets themselves and decides what changed: a replaced secret is `***` on both sides.
  */
 export function differences(
   shown: { before: object; after: object },
@@ -54,7 +53,7 @@ function compare(
   }
 }
 
-/** Equal as JSON, in whatever order the keys come: the database keeps its own. */
+/** Equality as JSON, independent of key order: the database stores its own order. */
 function same(a: unknown, b: unknown): boolean {
   if (isFields(a) && isFields(b))
     return [...new Set([...Object.keys(a), ...Object.keys(b)])].every((key) => same(a[key], b[key]));

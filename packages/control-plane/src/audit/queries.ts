@@ -32,7 +32,7 @@ const json = (sql: Db, value: unknown) => (value === null ? null : sql.json(valu
 
 export interface AuditFilter {
   userId: string | null;
-  /** Also finds the bulk requests that the resource was part of. */
+  /** Also matches bulk requests that include the resource. */
   resourceId: string | null;
   /** The collection in the path: `targets`. */
   resourceType: string | null;
@@ -44,7 +44,7 @@ const matching = (sql: Db, orgId: string, { userId, resourceId, resourceType }: 
   ${resourceId === null ? sql`` : sql`and (resource_id = ${resourceId} or (resource_id is null and after -> 'ids' ? ${resourceId}))`}
   ${resourceType === null ? sql`` : sql`and split_part(action, '/', 4) = ${resourceType}`}`;
 
-/** How many ids and names of a bulk request a list shows: its rows would be half a megabyte each. */
+/** Ids and names of a bulk request in a list; complete rows would be half a megabyte each. */
 const shownInList = 100;
 const firstOf = (sql: Db, column: "before" | "after") => sql`
   case when resource_id is null and jsonb_typeof(${sql(column)}) = 'object' then (
@@ -64,7 +64,7 @@ export async function selectEntries(
     from audit_log where ${matching(sql, orgId, filter)} order by id desc limit ${limit} offset ${offset}`;
 }
 
-/** One row with all that it has. */
+/** One complete row. */
 export async function selectEntry(sql: Db, orgId: string, id: string): Promise<AuditRow | null> {
   const [row] = await sql<AuditRow[]>`
     select id, at, user_id, user_email, actor_type, actor_id, action, resource_id, before, after, write_source, ip, user_agent, trace_id
@@ -79,7 +79,7 @@ export async function countEntries(sql: Db, orgId: string, filter: AuditFilter):
   return row!.count;
 }
 
-/** How many rows went. */
+/** Returns the number of deleted rows. */
 export async function deleteEntriesBefore(sql: Db, before: Date): Promise<number> {
   return await deleteInBatches(
     async (limit) =>

@@ -8,10 +8,10 @@ import type { AuditEntry, AuditQuery } from "./schema.ts";
 export { differences } from "./changes.ts";
 
 const day = 86_400_000;
-/** Browsers say more about themselves than anybody reads. */
+/** Limit of a stored User-Agent, characters. */
 const maxAgentLength = 300;
 
-/** What a write did: to which resource, and what that was before and after, without secrets. */
+/** A write: its resource before and after, without secrets. */
 export interface Change {
   resourceId: string | null;
   before?: object | null;
@@ -19,8 +19,8 @@ export interface Change {
 }
 
 /**
- * Writes the row of a change that says what it was before and after. Called in the transaction of the change, so that there
- * is never one without the other; the request then writes no second row.
+ * Writes the row of a change with before and after, in the transaction of the change, so that neither exists without
+ * the other. The request then writes no second row.
  */
 export async function record(ctx: ActorCtx, change: Change): Promise<void> {
   const { trail } = ctx;
@@ -43,8 +43,8 @@ export async function record(ctx: ActorCtx, change: Change): Promise<void> {
 }
 
 /**
- * Writes the row of a request that has changed something and was not recorded by its service. The change is committed by
- * then: a row that cannot be written must not make the caller repeat it, so it goes to the log instead.
+ * Writes the row of a request that its service did not record. The change is committed by then: a failed insert must
+ * not make the caller repeat it, so it is logged instead.
  */
 export async function recordRequest(ctx: Ctx, resourceId: string | null): Promise<void> {
   if (ctx.trail === undefined || ctx.trail.recorded) return;
@@ -59,7 +59,7 @@ export async function recordRequest(ctx: Ctx, resourceId: string | null): Promis
   }
 }
 
-/** What was done in the organisation, newest first. For owners; the door is the organisation's own (orgs/). */
+/** The audit log of the organisation, newest first. For owners; orgs/ is its entry. */
 export async function listAudit(ctx: Ctx, query: AuditQuery): Promise<Page<AuditEntry>> {
   requireScope(ctx, "org:read");
   requireOwner(ctx);
@@ -103,7 +103,7 @@ const present = (row: queries.AuditRow): AuditEntry => ({
   trace_id: row.trace_id,
 });
 
-/** Removes what is older than `retention.audit_days`. Returns how many rows went. */
+/** Deletes rows older than `retention.audit_days`. Returns their number. */
 export async function purgeAudit(system: System): Promise<number> {
   return await queries.deleteEntriesBefore(
     system.sql,

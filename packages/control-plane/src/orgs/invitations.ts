@@ -21,12 +21,12 @@ import * as queries from "./member-queries.ts";
 import { lockOrg, selectOrg } from "./queries.ts";
 import type { Invitation, InvitationCreate, NewInvitation } from "./schema.ts";
 
-/** An invitation can be accepted for this long: a week. */
+/** Lifetime of an invitation: one week. */
 const lifetimeMs = 168 * 3_600_000;
 
 /**
- * Invites an address, and mails it the link. For owners. Only the mailbox gets the link, never the owner: whoever has it is
- * let in as that address. Throws ALREADY_MEMBER, ALREADY_INVITED, INVITATIONS_LIMIT, QUOTA_EXCEEDED.
+ * Invites an address and mails it the link. For owners. Only the mailbox gets the link, because it signs its holder in
+ * as that address. Throws ALREADY_MEMBER, ALREADY_INVITED, INVITATIONS_LIMIT, QUOTA_EXCEEDED.
  */
 export async function createInvitation(ctx: Ctx, orgId: string, input: InvitationCreate): Promise<NewInvitation> {
   requireScope(ctx, "org:write");
@@ -80,7 +80,7 @@ export async function listInvitations(
   return { items: rows.map(present), total, limit, offset };
 }
 
-/** Takes an invitation back; its link is worth nothing from then on. For owners. */
+/** Revokes an invitation; its link is invalid from then on. For owners. */
 export async function revokeInvitation(ctx: Ctx, orgId: string, id: string): Promise<void> {
   requireScope(ctx, "org:write");
   requireEveryScope(ctx);
@@ -94,9 +94,10 @@ export async function revokeInvitation(ctx: Ctx, orgId: string, id: string): Pro
 }
 
 /**
- * Accepts an invitation with the code that was mailed to its address. An address without an account gets one and is signed
- * in, because the code proves the mailbox; an address with an account signs in first. `caller` is the session that asks; a
- * token opens no session. Throws INVITATION_INVALID, INVITATION_FOR_ANOTHER, QUOTA_EXCEEDED, UNAUTHENTICATED.
+ * Accepts an invitation with the code that was mailed to its address. An address without an account gets one and is
+ * signed in, because the code proves the mailbox; an address with an account signs in first. `caller` is the session
+ * that asks; a token opens no session. Throws INVITATION_INVALID, INVITATION_FOR_ANOTHER, QUOTA_EXCEEDED,
+ * UNAUTHENTICATED.
  */
 export async function acceptInvitation(
   system: System,
@@ -130,7 +131,7 @@ async function accept(
   return opened;
 }
 
-/** What stands between the visitor of an invitation and its acceptance. */
+/** What the visitor of an invitation must do before accepting it. */
 type Step = { needs: "nothing" | "sign_in" } | { needs: "sign_out"; signedInAs: string };
 
 async function nextStep(system: System, email: string, caller: Ctx | null): Promise<Step> {
@@ -143,7 +144,7 @@ async function nextStep(system: System, email: string, caller: Ctx | null): Prom
   return { needs: byMail && !(await hasAccount(system, email)) ? "nothing" : "sign_in" };
 }
 
-/** An invitation as its page shows it; null when the code is unknown, used, revoked or too old. */
+/** An invitation for its page; null when the code is unknown, used, revoked or expired. */
 export async function getInvitation(
   system: System,
   code: string,
@@ -155,9 +156,8 @@ export async function getInvitation(
 }
 
 /**
- * Accepts the newest invitation to one of these addresses, which somebody has just proved to be theirs, and signs that
- * person in; null when there is none. `action` is what the audit log calls it. Part of the caller's transaction. Throws
- * QUOTA_EXCEEDED.
+ * Accepts the newest invitation to one of these proven addresses and signs its recipient in; null when there is none.
+ * `action` is the audit action. Part of the caller's transaction. Throws QUOTA_EXCEEDED.
  */
 export async function acceptInvitationTo(
   tx: System,
@@ -170,7 +170,7 @@ export async function acceptInvitationTo(
   return found === null || opened === null ? null : { ...opened, email: found.email };
 }
 
-/** Uses the invitation up; null when somebody else just did. */
+/** Consumes the invitation; null when a concurrent request did. */
 async function join(
   tx: System,
   { id, email, org_id: orgId, role }: queries.InvitationRow,
@@ -207,7 +207,7 @@ async function roomForInvitation(own: Ctx, now: Date): Promise<void> {
   await roomForMember(own, own.orgId, await queries.countMembers(own.sql, own.orgId));
 }
 
-/** `current` counts the members before the new one. */
+/** `current` counts the members without the new one. */
 async function roomForMember(tx: System, orgId: string, current: number): Promise<void> {
   await takeQuota({ sql: tx.sql, orgId }, "max_members", async () => ({ current, adding: 1 }));
 }

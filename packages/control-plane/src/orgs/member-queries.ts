@@ -3,7 +3,7 @@ import type { Role } from "./schema.ts";
 
 type Db = Sql | TransactionSql;
 
-/** False when the user is a member already. */
+/** False when the user is already a member. */
 export async function insertMembership(
   sql: Db,
   row: { orgId: string; userId: string; role: Role; now: Date },
@@ -24,7 +24,7 @@ export interface MemberRow {
 
 const memberColumns = (sql: Db) => sql`u.id as user_id, u.email, u.name, m.role, m.created_at as joined_at`;
 
-/** Who came first stands first. */
+/** Oldest member first. */
 export async function selectMembers(sql: Db, orgId: string, limit: number, offset: number): Promise<MemberRow[]> {
   return await sql<MemberRow[]>`
     select ${memberColumns(sql)} from memberships m join users u on u.id = m.user_id where m.org_id = ${orgId} order by m.created_at, u.id limit ${limit} offset ${offset}`;
@@ -65,7 +65,7 @@ export async function deleteMembership(sql: Db, orgId: string, userId: string): 
   await sql`delete from memberships where org_id = ${orgId} and user_id = ${userId}`;
 }
 
-/** How many invitations the plan lets be pending; null is unlimited. The caller holds the lock of the organisation. */
+/** The plan's limit of pending invitations; null is unlimited. The caller holds the lock of the organisation. */
 export async function selectInvitationLimit(
   sql: Db,
   orgId: string,
@@ -132,7 +132,7 @@ export async function revokeInvitation(sql: Db, orgId: string, id: string, now: 
   return row ?? null;
 }
 
-/** A pending invitation into a live organisation. */
+/** A pending invitation to a live organisation. */
 export async function selectInvitation(
   sql: Db,
   hash: Buffer,
@@ -143,7 +143,7 @@ export async function selectInvitation(
   return row ?? null;
 }
 
-/** The newest pending invitation of one of these addresses into a live organisation; an address that stands before another wins. */
+/** The newest pending invitation of one of these addresses to a live organisation; earlier addresses win. */
 export async function selectInvitationTo(sql: Db, emails: readonly string[], now: Date): Promise<InvitationRow | null> {
   const [row] = await sql<InvitationRow[]>`
     select ${invitationColumns(sql)} from invitations i join orgs o on o.id = i.org_id and o.deleted_at is null
@@ -151,7 +151,7 @@ export async function selectInvitationTo(sql: Db, emails: readonly string[], now
   return row ?? null;
 }
 
-/** Uses up an invitation. Of two callers with one code exactly one gets true. */
+/** Consumes an invitation. Exactly one of two callers with one code gets true. */
 export async function takeInvitation(sql: Db, id: string, now: Date): Promise<boolean> {
   return (
     (await sql`update invitations i set accepted_at = ${now} where i.id = ${id} and ${pending(sql, now)}`).count === 1

@@ -9,7 +9,7 @@ import * as queries from "./member-queries.ts";
 import { lockOrg } from "./queries.ts";
 import type { Member, Role } from "./schema.ts";
 
-/** Who belongs to the organisation, the first ones first. */
+/** The members of the organisation, oldest first. */
 export async function listMembers(
   ctx: Ctx,
   orgId: string,
@@ -24,7 +24,7 @@ export async function listMembers(
   return { items: rows.map(present), total, limit, offset };
 }
 
-/** Makes a member an owner, or an owner a member. For owners. Throws MEMBER_NOT_FOUND, LAST_OWNER. */
+/** Changes the role of a member. For owners. Throws MEMBER_NOT_FOUND, LAST_OWNER. */
 export async function updateMember(ctx: Ctx, orgId: string, userId: string, role: Role): Promise<Member> {
   requireScope(ctx, "org:write");
   requireEveryScope(ctx);
@@ -39,7 +39,7 @@ export async function updateMember(ctx: Ctx, orgId: string, userId: string, role
   });
 }
 
-/** Takes somebody out of the organisation, whose sessions and tokens there fail from their next request on. For owners, and for oneself. */
+/** Removes a member; sessions and tokens fail there from the next request on. For owners, and for the member. */
 export async function removeMember(ctx: Ctx, orgId: string, userId: string): Promise<void> {
   requireScope(ctx, "org:write");
   requireEveryScope(ctx);
@@ -54,7 +54,7 @@ export async function removeMember(ctx: Ctx, orgId: string, userId: string): Pro
   });
 }
 
-/** Reads a member under the lock of the organisation, so that two removals of owners see each other. */
+/** Reads a member under the lock of the organisation, so that concurrent removals of owners see each other. */
 async function lockMember(own: Ctx, userId: string): Promise<queries.MemberRow> {
   await lockOrg(own.sql, own.orgId);
   const row = isId(userId) ? await queries.selectMember(own.sql, own.orgId, userId) : null;

@@ -5,11 +5,11 @@ import { secretAddress } from "../http/security-headers.ts";
 import { getInvitation, getOrg, listAudit, listInvitations, listMembers, listOrgs, usage } from "./service.ts";
 
 const pageSize = 50;
-/** A page for owners only is not there for others: they have no link to it. */
+/** Owner-only pages answer 404 to members, who have no link to them. */
 const notHere = () => new AppError("OWNER_REQUIRED", "Only an owner of the organisation sees this page.");
 const offsetOf = (query: Readonly<Record<string, string>>): number => wholeNumber(query["offset"], 0, 1_000_000);
 
-/** What the audit log can be narrowed to: the collection in the path, and how people call it. */
+/** Resource filter of the audit log: collection in the path, and display name. */
 const auditedTypes = new Map([
   ["targets", "Monitors"],
   ["notification-channels", "Channels"],
@@ -81,7 +81,7 @@ export const tenancyPages: Page[] = [
     },
   }),
   page({
-    // As with sign-in links: only the button on this page uses the code up.
+    // As with sign-in links: only the button on this page consumes the code.
     path: "/invitations/{code}",
     door: "public",
     async handle({ ctx, params, http }) {

@@ -4,8 +4,8 @@ import type { Quota, Role } from "./schema.ts";
 type Db = Sql | TransactionSql;
 
 /**
- * What a user is in an organisation; null for a stranger. Through a token that is bound to another organisation everybody is
- * one. A deleted organisation is only there for its owners, and only when asked for.
+ * Role of a user in an organisation; null for non-members, and through a token that is bound to another organisation.
+ * A deleted organisation is visible to its owners only, and only on request.
  */
 export async function selectRole(
   sql: Db,
@@ -21,7 +21,7 @@ export async function selectRole(
   return row?.role ?? null;
 }
 
-/** True for a token that reaches one organisation only. */
+/** True for a token that is bound to one organisation. */
 export async function isBound(sql: Db, tokenId: string): Promise<boolean> {
   return (await sql`select 1 from api_tokens where id = ${tokenId} and org_id is not null`).length === 1;
 }
@@ -65,13 +65,13 @@ export async function selectOrg(sql: Db, orgId: string): Promise<OrgRow> {
   return row!;
 }
 
-/** {@link selectOrg}, and nobody else changes the organisation, or who belongs to it, until the transaction ends. */
+/** {@link selectOrg} with a lock: nobody else changes the organisation or its members until the transaction ends. */
 export async function lockOrg(sql: Db, orgId: string): Promise<OrgRow | null> {
   const [row] = await sql<OrgRow[]>`select ${orgColumns(sql)} from orgs o where o.id = ${orgId} for no key update`;
   return row ?? null;
 }
 
-/** False when another organisation has the slug. */
+/** False when the slug is taken. */
 export async function insertOrg(sql: Db, row: OrgRow): Promise<boolean> {
   const rows = await sql`
     insert into orgs (id, slug, name, plan_id, created_at, updated_at) values (${row.id}, ${row.slug}, ${row.name}, ${row.plan_id}, ${row.created_at}, ${row.created_at})
@@ -79,12 +79,12 @@ export async function insertOrg(sql: Db, row: OrgRow): Promise<boolean> {
   return rows.length === 1;
 }
 
-/** Another organisation with the slug raises a unique violation. */
+/** A taken slug raises a unique violation. */
 export async function updateOrg(sql: Db, row: OrgRow, now: Date): Promise<void> {
   await sql`update orgs set slug = ${row.slug}, name = ${row.name}, updated_at = ${now}, deleted_at = ${row.deleted_at} where id = ${row.id}`;
 }
 
-/** Locks the user, so that of many parallel creations each counts those before it. */
+/** Locks the user, so that concurrent creations count each other. */
 export async function lockUser(sql: Db, userId: string): Promise<void> {
   await sql`select id from users where id = ${userId} for no key update`;
 }
@@ -95,7 +95,7 @@ export async function countOwnedOrgs(sql: Db, userId: string): Promise<number> {
   return row!.count;
 }
 
-/** Makes all targets of the organisation news for their agents, which ask anew whether they still have them. */
+/** Marks all targets of the organisation as changed, so that their agents are sent updates or tombstones. */
 export async function touchTargets(sql: Db, orgId: string): Promise<void> {
   await sql`update targets set changed_xid = pg_current_xact_id(), version = version + 1 where org_id = ${orgId}`;
   await sql`select pg_notify('sm_targets', '')`;
@@ -108,7 +108,10 @@ export async function selectPurgeable(sql: Db, deletedBefore: Date): Promise<str
   return rows.map(({ id }) => id);
 }
 
-/** Removes an organisation with everything in it, unless it was restored meanwhile. What is kept by target id alone follows the word of deleted targets. */
+/**
+ * Deletes an organisation with everything in it, unless it was restored meanwhile. Rows keyed by target id alone follow
+ * the tombstones.
+ */
 export async function purgeOrg(sql: Db, orgId: string, deletedBefore: Date, now: Date): Promise<boolean> {
   await sql`set local statement_timeout = 0`;
   const [locked] = await sql`select id from orgs where id = ${orgId} and deleted_at <= ${deletedBefore} for update`;
@@ -127,7 +130,7 @@ export interface UsageRow {
   counts: Record<Quota, number>;
 }
 
-/** What the plan allows and what is there: reads the tables of all domains in one statement, and only counts. */
+/** Plan limits and current counts: one statement over the tables of all domains. */
 export async function selectUsage(sql: Db, orgId: string, now: Date): Promise<UsageRow> {
   const [row] = await sql<UsageRow[]>`
     select p.id as plan, p.min_check_interval_secs,

@@ -31,7 +31,7 @@ interface Paging {
 const day = 86_400_000;
 const graceMs = (system: System): number => system.config.tenancy.deletion_grace_period_days * day;
 
-/** The caller's organisations, oldest first. Owners also see those that they can still restore. */
+/** The caller's organisations, oldest first. Owners also see those that they can restore. */
 export async function listOrgs(ctx: Ctx, { limit, offset }: Paging): Promise<Page<Org>> {
   requireScope(ctx, "org:read");
   const token = tokenOf(ctx);
@@ -49,7 +49,10 @@ export async function getOrg(ctx: Ctx, id: string): Promise<Org> {
   return present(ctx, await queries.selectOrg(ctx.sql, id), own.role);
 }
 
-/** Makes an organisation that the caller owns. Throws SLUG_TAKEN, QUOTA_EXCEEDED, and FORBIDDEN for a token that could not use it. */
+/**
+ * Creates an organisation owned by the caller. Throws SLUG_TAKEN, QUOTA_EXCEEDED, and FORBIDDEN for a token that could
+ * not use it.
+ */
 export async function createOrg(ctx: Ctx, input: OrgCreate): Promise<Org> {
   requireScope(ctx, "org:write");
   const { name } = input;
@@ -80,7 +83,7 @@ export async function createOrg(ctx: Ctx, input: OrgCreate): Promise<Org> {
   });
 }
 
-/** Renames an organisation or changes its slug, which holds at once. For owners. */
+/** Changes the name or slug of an organisation, effective at once. For owners. */
 export async function updateOrg(ctx: Ctx, id: string, patch: OrgPatch): Promise<Org> {
   requireScope(ctx, "org:write");
   return await change(ctx, id, false, async (_own, before) => ({
@@ -91,8 +94,8 @@ export async function updateOrg(ctx: Ctx, id: string, patch: OrgPatch): Promise<
 }
 
 /**
- * Deletes an organisation for the time in which it can be restored: its members and tokens are refused, its checks stop, its
- * pages are gone, its notices are held, and what agents still report of it is dropped; nothing of it is lost yet. For owners.
+ * Soft-deletes an organisation for the grace period: members and tokens are refused, checks stop, pages are gone,
+ * deliveries are held, late results are dropped. No data is deleted yet. For owners.
  */
 export async function deleteOrg(ctx: Ctx, id: string): Promise<void> {
   requireScope(ctx, "org:write");
@@ -102,7 +105,7 @@ export async function deleteOrg(ctx: Ctx, id: string): Promise<void> {
   });
 }
 
-/** Takes a deletion back. For owners; ORG_NOT_FOUND once the time is over. */
+/** Restores a deleted organisation. For owners; ORG_NOT_FOUND after the grace period. */
 export async function restoreOrg(ctx: Ctx, id: string): Promise<Org> {
   requireScope(ctx, "org:write");
   return await change(ctx, id, true, async (own, before) => {
@@ -115,7 +118,7 @@ export async function restoreOrg(ctx: Ctx, id: string): Promise<Org> {
   });
 }
 
-/** Lets the session that asks act in another organisation of its user from now on. Throws FORBIDDEN when no session asks. */
+/** Switches the session of the caller to another organisation of its user. Throws FORBIDDEN without a session. */
 export async function switchOrg(ctx: Ctx, id: string): Promise<Org> {
   if (ctx.actor.type !== "session")
     throw new AppError(
@@ -130,7 +133,7 @@ export async function switchOrg(ctx: Ctx, id: string): Promise<Org> {
   return present(own, await queries.selectOrg(ctx.sql, id), own.role);
 }
 
-/** What the plan allows, and how much of it is used. */
+/** Plan limits and current usage. */
 export async function usage(ctx: Ctx, id: string): Promise<Usage> {
   requireScope(ctx, "org:read");
   const own = await inOrg(ctx, id);
@@ -144,19 +147,19 @@ export async function usage(ctx: Ctx, id: string): Promise<Usage> {
   return { plan, min_check_interval_secs, quotas: Object.fromEntries(used) as Usage["quotas"], refused_30d };
 }
 
-/** What was done in an organisation, newest first. For owners. */
+/** The audit log of an organisation, newest first. For owners. */
 export async function listAudit(ctx: Ctx, id: string, query: AuditQuery): Promise<Page<AuditEntry>> {
   requireScope(ctx, "org:read");
   return await listEntries(await asOwner(ctx, id), query);
 }
 
-/** One entry of that log, with every id of a bulk request. For owners. */
+/** One audit entry, with every id of a bulk request. For owners. */
 export async function getAuditEntry(ctx: Ctx, id: string, entryId: string): Promise<AuditEntry> {
   requireScope(ctx, "org:read");
   return await getEntry(await asOwner(ctx, id), entryId);
 }
 
-/** Removes for good what was deleted longer ago than it can be restored. Returns how many organisations went. */
+/** Deletes organisations whose grace period is over. Returns their number. */
 export async function purgeDeletedOrgs(system: System): Promise<number> {
   const now = new Date(system.clock.now());
   const cutoff = new Date(now.getTime() - graceMs(system));
@@ -167,7 +170,7 @@ export async function purgeDeletedOrgs(system: System): Promise<number> {
   return purged;
 }
 
-/** One change of an organisation by an owner, recorded with what it was before. */
+/** A change of an organisation by an owner, recorded with before and after. */
 async function change(
   ctx: Ctx,
   id: string,
@@ -177,7 +180,7 @@ async function change(
   return await inTransaction(ctx, async (tx) => {
     const own = await asOwner(tx, id, deletedToo);
     const before = await queries.lockOrg(tx.sql, id);
-    // Deleted or purged while this waited for its turn.
+    // Deleted or purged while this request waited for the lock.
     if (before === null || (!deletedToo && before.deleted_at !== null)) throw notFound();
     const after = await work(own, before);
     try {
@@ -188,7 +191,7 @@ async function change(
       throw cause;
     }
     const sides = { before: auditable(before), after: auditable(after) };
-    // What is deleted is told whole, as everywhere; also when it is brought back.
+    // A deletion and a restore record the whole organisation.
     await record(own, {
       resourceId: id,
       ...(sides.before.deleted_at === sides.after.deleted_at ? differences(sides) : sides),

@@ -3,11 +3,11 @@ import type { Ctx, System } from "../context.ts";
 import type { RateCategory } from "../http/route.ts";
 import * as queries from "./queries.ts";
 
-/** A changed plan holds after this long. Until then a request costs no query for its budgets. */
+/** Time to live of cached budgets, ms: a changed plan applies after it. */
 const freshMs = 5_000;
 const maxOrgs = 10_000;
 
-/** The requests per minute that the plan of the caller's organisation has for each category; null is any number. */
+/** Requests per minute by category, from the plan of the caller's organisation; null is unlimited. */
 export function openBudgets({
   clock,
 }: Pick<System, "clock">): (ctx: Ctx) => Promise<Readonly<Record<RateCategory, number | null>>> {

@@ -3,7 +3,7 @@ import { deleteInBatches } from "../db/purge.ts";
 
 type Db = Sql | TransactionSql;
 
-/** What a plan allows; null is unlimited. */
+/** Limits of a plan; null is unlimited. */
 export interface PlanRow {
   id: string;
   min_check_interval_secs: number;
@@ -35,7 +35,10 @@ export async function selectPlan(sql: Db, orgId: string): Promise<PlanRow> {
   return row!;
 }
 
-/** {@link selectPlan}; whoever else asks so waits until the transaction ends. Rows that refer to the organisation may still be written. */
+/**
+ * {@link selectPlan} with a lock: concurrent callers wait until the transaction ends. Rows that refer to the
+ * organisation may still be written.
+ */
 export async function lockPlan(sql: Db, orgId: string): Promise<PlanRow> {
   const [row] = await sql<
     PlanRow[]
@@ -55,7 +58,7 @@ export interface RefusalRow {
   at: Date;
 }
 
-/** One row for each minute, user and quota. Nothing is noted of an organisation that is gone. */
+/** One row per minute, user and quota. Writes nothing for a deleted organisation. */
 export async function noteRefusal(sql: Db, row: RefusalRow): Promise<void> {
   await sql`
     insert into quota_events (id, org_id, user_id, quota, minute, at, refusals, "current", "limit", plan)
@@ -74,7 +77,7 @@ export async function countRefusals(
     select quota, sum(refusals)::int as refusals from quota_events where org_id = ${orgId} and minute >= ${since} group by quota order by quota`;
 }
 
-/** How many rows went. */
+/** Returns the number of deleted rows. */
 export async function deleteRefusalsBefore(sql: Db, before: Date): Promise<number> {
   return await deleteInBatches(
     async (limit) =>

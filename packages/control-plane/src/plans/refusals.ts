@@ -5,21 +5,21 @@ import * as queries from "./queries.ts";
 
 const day = 86_400_000;
 const minute = 60_000;
-/** How far back usage counts refusals. */
+/** Period of the refusals in usage, days. */
 const usageDays = 30;
 
-/** What a plan does not allow: `current` was there or asked for where `limit` is the most (for the interval: the least). */
+/** A refusal: `current` exists or was requested, `limit` is the maximum (for the interval the minimum). */
 export interface Refused {
-  /** The column of the plan, or what else limits. */
+  /** Column of the plan, or another limit. */
   readonly quota: string;
   readonly current: number;
   readonly limit: number;
   readonly plan: string;
-  /** Where it is not the organisation that the request acts in. */
+  /** When it is not the organisation that the request acts in. */
   readonly orgId?: string;
 }
 
-/** The AppError of a refusal by a plan; {@link recordRefusal} knows it again. */
+/** The AppError of a refusal by a plan; {@link recordRefusal} recognises it. */
 export class PlanRefusal extends AppError {
   readonly refused: Refused;
 
@@ -30,15 +30,15 @@ export class PlanRefusal extends AppError {
   }
 }
 
-/** The plan's refusal behind an error, which may have been given another field on its way. */
+/** The refusal behind an error, which may have got another field on its way. */
 function refusalIn(error: unknown): Refused | null {
   for (let at = error; at instanceof Error; at = at.cause) if (at instanceof PlanRefusal) return at.refused;
   return null;
 }
 
 /**
- * Notes that a plan refused a request; any other error is none of its business. Called after the refused transaction has
- * been rolled back. Never throws: what cannot be noted goes to the log.
+ * Records that a plan refused a request; ignores any other error. Called after the rollback of the refused
+ * transaction. Never throws: a failure is logged.
  */
 export async function recordRefusal(ctx: System | Ctx, error: unknown): Promise<void> {
   const refused = refusalIn(error);
@@ -64,7 +64,7 @@ export async function recordRefusal(ctx: System | Ctx, error: unknown): Promise<
   }
 }
 
-/** How often each quota refused in the last 30 days; those that never did are not in it. The caller has asked for its scope. */
+/** Refusals per quota in the last 30 days, without zeros. The caller has checked its scope. */
 export async function refusalsOf(ctx: Ctx): Promise<Record<string, number>> {
   return Object.fromEntries(
     (await queries.countRefusals(ctx.sql, ctx.orgId, new Date(ctx.clock.now() - usageDays * day))).map(
@@ -73,7 +73,7 @@ export async function refusalsOf(ctx: Ctx): Promise<Record<string, number>> {
   );
 }
 
-/** Removes what is older than `retention.quota_events_days`. Returns how many rows went. */
+/** Deletes rows older than `retention.quota_events_days`. Returns their number. */
 export async function purgeRefusals(system: System): Promise<number> {
   return await queries.deleteRefusalsBefore(
     system.sql,

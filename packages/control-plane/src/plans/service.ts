@@ -9,7 +9,7 @@ export { PlanRefusal, purgeRefusals, recordRefusal, refusalsOf } from "./refusal
 export type Plan = queries.PlanRow;
 
 interface QuotaWords {
-  /** What it counts: one, and many. */
+  /** Singular and plural of the counted resource. */
   readonly things: readonly [string, string];
   readonly code: ErrorCode;
 }
@@ -25,10 +25,10 @@ const quotas = {
   },
 } as const satisfies Partial<Record<keyof Plan, QuotaWords>>;
 
-/** Something of which a plan allows only so many. */
+/** A quota of the plan. */
 export type Quota = keyof typeof quotas;
 
-/** What there is of something, and how many of it the transaction adds. */
+/** Current number, and how many the transaction adds. */
 export interface Use {
   readonly current: number;
   readonly adding: number;
@@ -40,10 +40,9 @@ export async function planOf(ctx: Ctx): Promise<Plan> {
 }
 
 /**
- * Takes room for what the transaction `tx` is about to add, or has just added, and returns the plan. Throws QUOTA_EXCEEDED
- * (for channels CHANNEL_QUOTA_EXCEEDED) where the plan has none. `use` is called with the organisation locked, so that of
- * many parallel additions each counts those before it; the room is kept until the transaction ends. Where the plan knows
- * no limit nobody waits and nothing is counted.
+ * Takes quota for the resources that the transaction `tx` adds, and returns the plan. Throws QUOTA_EXCEEDED (for
+ * channels CHANNEL_QUOTA_EXCEEDED). `use` runs with the organisation locked, so that concurrent additions count each
+ * other; the lock lasts until the transaction ends. A plan without this limit takes no lock and counts nothing.
  */
 export async function takeQuota(tx: Pick<Ctx, "sql" | "orgId">, quota: Quota, use: () => Promise<Use>): Promise<Plan> {
   const seen = await queries.selectPlan(tx.sql, tx.orgId);

@@ -42,7 +42,7 @@ export async function lockRegion(sql: Db, id: string): Promise<RegionRow | null>
   return row ?? null;
 }
 
-/** The enabled ones among `ids`, which nobody deletes before the transaction ends. */
+/** The enabled regions among `ids`, locked against deletion until the transaction ends. */
 export async function keepEnabledRegions(sql: Db, ids: readonly string[]): Promise<string[]> {
   const rows = await sql<
     { id: string }[]
@@ -55,7 +55,7 @@ export async function selectDisabledRegions(sql: Db): Promise<string[]> {
   return rows.map((row) => row.id);
 }
 
-/** Makes the held pulls of every replica look again whether their region is enabled. */
+/** Wakes the held pulls of every replica, which then check whether their region is enabled. */
 export async function wakePulls(sql: Db): Promise<void> {
   await sql`select pg_notify('sm_targets', '')`;
 }
@@ -82,7 +82,7 @@ export async function updateRegion(
   return updated!;
 }
 
-/** False when there is none. Throws a foreign key violation while targets or agents are in it. */
+/** False when it does not exist. Throws a foreign key violation while targets or agents are in it. */
 export async function deleteRegion(sql: Db, id: string): Promise<boolean> {
   return (await sql`delete from regions where id = ${id}`).count === 1;
 }

@@ -26,7 +26,7 @@ export const RegionParam = Type.Object({
   id: Type.String({ description: "Id of the region", examples: ["frankfurt"] }),
 });
 
-/** A region as tenants see it. */
+/** A region for tenants. */
 export const ProbeRegion = Type.Object(
   { id: RegionId, ...shown },
   { additionalProperties: false, title: "ProbeRegion", description: "A region that probes" },
@@ -34,7 +34,7 @@ export const ProbeRegion = Type.Object(
 export type ProbeRegion = Static<typeof ProbeRegion>;
 export const ProbeRegionPage = PageOf(ProbeRegion);
 
-/** A region as operators see it. */
+/** A region for operators. */
 export const Region = Type.Object(
   {
     id: RegionId,

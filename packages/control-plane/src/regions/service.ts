@@ -7,7 +7,7 @@ import type { ProbeRegion, Region, RegionCreate, RegionPatch } from "./schema.ts
 
 const notFound = () => new AppError("REGION_NOT_FOUND", "There is no such region.");
 
-/** The regions that a target can be probed from. */
+/** The regions that targets can be probed from. */
 export async function listProbeRegions(ctx: Ctx, input: { limit: number; offset: number }): Promise<Page<ProbeRegion>> {
   requireScope(ctx, "targets:read");
   const [rows, total] = await Promise.all([
@@ -22,7 +22,7 @@ export async function listProbeRegions(ctx: Ctx, input: { limit: number; offset:
   };
 }
 
-/** Ids of the enabled regions, oldest first. For the program's own work. */
+/** Ids of the enabled regions, oldest first. For internal use, without a scope. */
 export async function probeRegionIds(system: System): Promise<string[]> {
   return (await queries.selectRegions(system.sql, true, 1000, 0)).map((region) => region.id);
 }
@@ -36,7 +36,7 @@ const present = (row: queries.RegionRow): Region => ({
   updated_at: iso(row.updated_at),
 });
 
-/** Every region of the instance, oldest first. For operators. */
+/** Every region of the installation, oldest first. For operators. */
 export async function listRegions(system: System, input: { limit: number; offset: number }): Promise<Page<Region>> {
   const [rows, total] = await Promise.all([
     queries.selectRegions(system.sql, false, input.limit, input.offset),
@@ -56,17 +56,17 @@ export async function regionExists(system: System, id: string): Promise<boolean>
   return (await queries.selectRegion(system.sql, id)) !== null;
 }
 
-/** The regions among `ids` that targets can be probed from. Called in the transaction that binds them: those found are not deleted before it ends. */
+/** The enabled regions among `ids`, for the transaction that binds them: they are not deleted before it ends. */
 export async function enabledRegionIds(system: System, ids: readonly string[]): Promise<Set<string>> {
   return new Set(await queries.keepEnabledRegions(system.sql, ids));
 }
 
-/** The regions from which nothing is probed, because the operator has disabled them. */
+/** The regions that the operator has disabled. */
 export async function disabledRegionIds(system: Pick<System, "sql">): Promise<Set<string>> {
   return new Set(await queries.selectDisabledRegions(system.sql));
 }
 
-/** Makes a region; targets made from now on are probed from it. For operators. */
+/** Creates a region; targets created from now on are probed from it. For operators. */
 export async function createRegion(system: System, input: RegionCreate): Promise<Region> {
   const row = await queries.insertRegion(system.sql, {
     id: input.id,
@@ -79,8 +79,8 @@ export async function createRegion(system: System, input: RegionCreate): Promise
 }
 
 /**
- * Changes what the patch names. For operators. A region that is disabled is probed from no longer, and one that is enabled is
- * again, as soon as this is committed; incidents stay as they are.
+ * Changes the given fields. For operators. A disabled region stops its probes, an enabled one starts them, at the
+ * commit; incidents stay as they are.
  */
 export async function updateRegion(system: System, id: string, patch: RegionPatch): Promise<Region> {
   return await inTransaction(system, async ({ sql, clock }) => {
@@ -113,7 +113,7 @@ export async function deleteRegion(system: System, id: string): Promise<void> {
   }
 }
 
-/** Makes sure that the control plane's own region exists. */
+/** Creates the control plane's own region if it is absent. */
 export async function ensureRegion(system: System, id: string): Promise<void> {
   await queries.insertRegion(system.sql, { id, name: id, location: null, now: new Date(system.clock.now()) });
 }

@@ -16,8 +16,8 @@ import {
 const usualOrigin = "https://github.com";
 
 /**
- * Where the API of a GitHub is: api.github.com; api.<name>.ghe.com for Enterprise Cloud with data residency; below /api/v3
- * for an Enterprise Server (GitHub REST API, "Using GitHub Enterprise").
+ * API origin of a GitHub: api.github.com; api.<name>.ghe.com for Enterprise Cloud with data residency; /api/v3 for an
+ * Enterprise Server (GitHub REST API, "Using GitHub Enterprise").
  */
 export function apiOf(origin: string): string {
   const url = new URL(origin);
@@ -26,9 +26,9 @@ export function apiOf(origin: string): string {
 }
 
 /**
- * GitHub, or the GitHub Enterprise that `issuer` names: OAuth 2.0 with PKCE, no OpenID Connect, so who somebody is comes
- * from GET /user and GET /user/emails. An `iss` that comes back (RFC 9207) must be <issuer>/login/oauth, which is what
- * GitHub sends; it may be absent.
+ * GitHub, or the GitHub Enterprise of `issuer`: OAuth 2.0 with PKCE, no OpenID Connect, so the identity comes from
+ * GET /user and GET /user/emails. A returned `iss` (RFC 9207) must be <issuer>/login/oauth, as GitHub sends it; it may
+ * be absent.
  */
 export function openGithub({ clientId, clientSecret, issuer, timeoutSecs }: ProviderOptions): Provider {
   const title = "GitHub";
@@ -67,7 +67,7 @@ export function openGithub({ clientId, clientSecret, issuer, timeoutSecs }: Prov
           signal: AbortSignal.timeout(timeoutSecs * 1000),
           headers: { "user-agent": userAgent },
         });
-        // Some servers tell nobody anything who has not signed in.
+        // Some servers require authentication for every request.
         if (status !== 200 && status !== 401 && status !== 403) throw new Error(`GET ${api}/meta answered ${status}`);
         return api;
       }),
@@ -77,14 +77,14 @@ export function openGithub({ clientId, clientSecret, issuer, timeoutSecs }: Prov
           expectedState: flow.state,
           pkceCodeVerifier: verifierOf(flow),
         });
-        // One after the other: a token that is no good is refused once.
+        // Sequential: an invalid token is refused once.
         const user = await ask(token, "/user");
         return personOf(user, await ask(token, "/user/emails?per_page=100"));
       }),
   };
 }
 
-/** The primary address stands first, then the others; what GitHub has not verified counts for nothing. */
+/** The primary address first, then the others. Addresses that GitHub has not verified are ignored. */
 function personOf(user: unknown, emails: unknown): Person {
   const id = (user as { id?: unknown } | null)?.id;
   if (!Number.isSafeInteger(id) || !Array.isArray(emails))

@@ -15,13 +15,13 @@ import {
 } from "./provider.ts";
 
 const usualIssuer = "https://accounts.google.com";
-/** How long the provider's description of itself is believed. */
+/** Time to live of the discovery document, ms. */
 const knownForMs = 3_600_000;
 
 /**
- * Google, or any OpenID Connect provider with discovery that `issuer` names (OpenID Connect Core 1.0 section 3.1, Discovery
- * 1.0 section 4). Its description is fetched when somebody first signs in, so the service starts while it is away; a fetch
- * that failed is tried again by the next who signs in.
+ * Google, or the OpenID Connect provider of `issuer` (OpenID Connect Core 1.0 section 3.1, Discovery 1.0 section 4).
+ * The discovery document is fetched at the first sign-in, so the service starts while the provider is away; a failed
+ * fetch is tried again at the next sign-in.
  */
 export function openGoogle({ clientId, clientSecret, issuer, timeoutSecs }: ProviderOptions, clock: Clock): Provider {
   const title = "Google";
@@ -45,7 +45,7 @@ export function openGoogle({ clientId, clientSecret, issuer, timeoutSecs }: Prov
     try {
       return await asking;
     } catch (error) {
-      // An old description is better than none: what is wrong in it fails by itself.
+      // A stale document is better than none: outdated values fail by themselves.
       if (known !== null) return known.config;
       throw error;
     }
@@ -83,7 +83,7 @@ export function openGoogle({ clientId, clientSecret, issuer, timeoutSecs }: Prov
 
 function personOf(claims: openid.IDToken): Person {
   const email = addressOf(claims["email"]);
-  // Some providers write the claim as text.
+  // Some providers send the claim as a string.
   const verified = claims["email_verified"] === true || claims["email_verified"] === "true";
   return { subject: claims.sub, verified: verified && email !== null ? [email] : [], email };
 }

@@ -10,7 +10,7 @@ import { beginSignIn, finishSignIn, type Providers, requireProvider } from "./se
 
 const flowSecs = 600;
 
-/** The sign-in page, and for each provider the way there and the way back: a browser takes both by GET. */
+/** The sign-in page, and per provider the start and the callback; a browser requests both with GET. */
 export const signInPages = (providers: Providers): Page[] => [
   page({
     path: "/sign-in",
@@ -32,7 +32,7 @@ const begin = (name: ProviderName, providers: Providers): Page =>
     async handle({ ctx, query, http }) {
       const provider = requireProvider(ctx, providers, name);
       const next = localPath(query["next"]);
-      // Another site may lead here, and no farther: the person presses the button. Who only looks at the headers gets no flow.
+      // Another site may link here; the person still presses the button. A HEAD request starts no flow.
       const site = http.get("sec-fetch-site");
       if (http.method !== "GET" || (site !== "" && site !== "same-origin" && site !== "none"))
         return { redirect: `/sign-in?next=${encodeURIComponent(next)}` };
@@ -65,7 +65,7 @@ const comeBack = (name: ProviderName, providers: Providers): Page =>
     },
   });
 
-/** The reply, or the sign-in page with what went wrong in words. */
+/** The reply, or the sign-in page with the error in words. */
 async function shown(
   ctx: System,
   provider: Provider,
@@ -87,7 +87,7 @@ async function shown(
 const cookieName = ({ auth }: Config): string => `${auth.session.cookie_name}_flow`;
 const flowOf = (config: Config, http: Context): string | null => http.cookies.get(cookieName(config)) ?? null;
 
-/** Sent along when the provider sends the browser back (Lax), and nowhere but to the ways back. */
+/** SameSite=Lax: sent when the provider redirects the browser back, and only to the callback paths. */
 function flowCookie(config: Config, value: string, secs = flowSecs): string {
   return `${cookieName(config)}=${value}; Path=/sign-in; HttpOnly; SameSite=Lax; Max-Age=${secs}${config.server.public_url.startsWith("https:") ? "; Secure" : ""}`;
 }

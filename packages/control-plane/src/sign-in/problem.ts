@@ -1,4 +1,4 @@
-/** Why somebody could not sign in with a provider. The reason is stable: it is what the log of attempts has. */
+/** Why a sign-in with a provider failed. The reason is stable: `login_attempts` stores it. */
 export const problems = {
   state_invalid: {
     status: 400,
@@ -39,11 +39,11 @@ export const problems = {
 
 export type Reason = keyof typeof problems;
 
-/** A sign-in with a provider that came to nothing. The message is for the log. */
+/** A failed sign-in with a provider. The message is for the log. */
 export class SignInProblem extends Error {
   override readonly name = "SignInProblem";
   readonly reason: Reason;
-  /** The address that the provider named, to show to the person whose it is. */
+  /** The address that the provider sent, shown to its owner. */
   readonly email: string | null;
 
   constructor(reason: Reason, message: string, options: { email?: string | null; cause?: unknown } = {}) {

@@ -5,54 +5,59 @@ import { type Reason, SignInProblem } from "./problem.ts";
 
 export type ProviderName = "github" | "google";
 
-/** What a provider says of who signed in. */
+/** The identity that the provider attests. */
 export interface Person {
-  /** What the provider calls them for ever; their addresses change. */
+  /** The provider's permanent id of the account; addresses change. */
   subject: string;
-  /** The addresses that it has verified to be theirs, in lower case. The one that they go by stands first. */
+  /** Verified addresses in lower case, the primary one first. */
   verified: readonly string[];
-  /** The address that it names, verified or not; null when it names none. */
+  /** The address in the reply, verified or not; null for none. */
   email: string | null;
 }
 
-/** One sign-in, on our side of it. */
+/** Our parameters of one sign-in flow. */
 export interface Flow {
-  /** Where the provider sends the browser back to. */
+  /** Callback URL. */
   redirectUri: string;
   state: string;
-  /** Only the browser that began has it. */
+  /** Secret of the browser that started the flow. */
   browser: string;
 }
 
-/** Somebody who says who people are. Every verb throws a {@link SignInProblem}. */
+/** An identity provider. Every function throws a {@link SignInProblem}. */
 export interface Provider {
   readonly name: ProviderName;
-  /** As people call it. */
+  /** Display name. */
   readonly title: string;
-  /** Where the browser goes to. */
+  /** Authorization URL for the browser. */
   authorizationUrl(flow: Flow): Promise<string>;
-  /** Asks it for something that everybody may have; returns its address. */
+  /** Requests a public resource of the provider; returns its address. */
   check(): Promise<string>;
-  /** Who came back, by the query that they brought. */
+  /** The identity, from the query of the callback. */
   identify(flow: Flow, query: string): Promise<Person>;
 }
 
 export interface ProviderOptions {
   clientId: string;
   clientSecret: string;
-  /** Empty is the provider's own. */
+  /** Empty: the provider's own. */
   issuer: string;
-  /** For each call of the provider. */
+  /** Timeout of each request to the provider, ms. */
   timeoutSecs: number;
 }
 
-/** The PKCE verifier (RFC 7636 section 4.1: 43 characters) and the nonce are made from what the browser holds, so the database has neither. */
+/**
+ * PKCE verifier (RFC 7636 section 4.1: 43 characters) and nonce derive from the browser's secret, so the database has
+ * neither.
+ */
 const derived = (flow: Flow, what: string): string =>
   createHmac("sha256", flow.browser).update(`${what}:${flow.state}`).digest("base64url");
 export const verifierOf = (flow: Flow): string => derived(flow, "pkce");
 export const nonceOf = (flow: Flow): string => derived(flow, "nonce");
 
-/** What every request for a code has: RFC 6749 section 4.1.1 with PKCE. People with several accounts are asked which one. */
+/**
+ * Parameters of every authorization request: RFC 6749 section 4.1.1 with PKCE. People with several accounts choose one.
+ */
 export const codeRequest = async (flow: Flow, scope: string): Promise<Record<string, string>> => ({
   redirect_uri: flow.redirectUri,
   scope,
@@ -62,14 +67,14 @@ export const codeRequest = async (flow: Flow, scope: string): Promise<Record<str
   prompt: "select_account",
 });
 
-/** Where the browser came back to, as the provider knows it: a proxy may have changed host and scheme of the request. */
+/** The callback URL as the provider knows it: a proxy may have changed host and scheme of the request. */
 export const callbackUrl = (flow: Flow, query: string): URL => new URL(flow.redirectUri + query);
 
-/** Plain http is for an identity provider on this machine; the configuration refuses it anywhere else. */
+/** Plain http is for an identity provider on this machine; the configuration refuses it elsewhere. */
 export const isInsecure = (issuer: URL): boolean =>
   issuer.protocol === "http:" && isLoopback(issuer.hostname.replace(/^\[|\]$/g, ""));
 
-/** An address in lower case; null for what is none, or cannot be stored. */
+/** An address in lower case; null for an invalid one, or one that cannot be stored. */
 export function addressOf(value: unknown): string | null {
   return typeof value === "string" &&
     value.length <= 254 &&
@@ -79,7 +84,7 @@ export function addressOf(value: unknown): string | null {
     : null;
 }
 
-/** Runs a conversation with a provider, and says what went wrong in our terms. */
+/** Runs requests to a provider and maps errors to {@link SignInProblem}. */
 export async function conversation<T>(title: string, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
@@ -89,7 +94,7 @@ export async function conversation<T>(title: string, work: () => Promise<T>): Pr
   }
 }
 
-/** RFC 6749 section 4.1.2.1: the provider, or the person, said no to the browser. */
+/** RFC 6749 section 4.1.2.1: the provider or the person refused. */
 function reasonOf(error: unknown): Reason {
   if (error instanceof openid.AuthorizationResponseError) {
     if (error.error === "access_denied") return "denied";
@@ -110,11 +115,11 @@ function reasonOf(error: unknown): Reason {
 const ofStatus = (status: number): Reason =>
   status >= 500 || status === 429 ? "provider_unavailable" : status >= 300 ? "provider_refused" : "answer_invalid";
 
-/** What fetch and its body throw when there is no answer, no whole one, or none in time. */
+/** Errors of fetch and its body: no reply, an incomplete one, or a timeout. */
 const isSilence = (error: Error): boolean =>
   error.name === "TimeoutError" || (error instanceof TypeError && /^(?:fetch failed|terminated)$/.test(error.message));
 
-/** Without bodies and claims: they name people, and may hold tokens. */
+/** Without bodies and claims: they identify people and may hold tokens. */
 function describe(error: unknown): string {
   const {
     message,

@@ -17,7 +17,10 @@ export async function insertFlow(sql: Db, row: FlowRow): Promise<void> {
     values (${row.stateHash}, ${row.browserHash}, ${row.provider}, ${row.returnTo}, ${row.now}, ${row.expiresAt})`;
 }
 
-/** Uses a flow up, for the browser that began it; returns where that wanted to go. Of two callers exactly one gets it. Another browser uses nothing up. */
+/**
+ * Consumes a flow, for the browser that started it; returns its `return_to`. Exactly one of two callers gets it.
+ * Another browser consumes nothing.
+ */
 export async function takeFlow(
   sql: Db,
   provider: string,

@@ -22,13 +22,13 @@ import { SignInProblem } from "./problem.ts";
 import type { Flow, Person, Provider, ProviderName } from "./provider.ts";
 import * as queries from "./queries.ts";
 
-/** Between leaving for the provider and coming back. */
+/** Lifetime of a flow, ms. */
 const flowMs = 600_000;
 const callTimeoutSecs = 10;
 
 export type Providers = Readonly<Record<ProviderName, Provider | null>>;
 
-/** The providers that are switched on. Asks none of them anything. */
+/** The enabled providers. Sends no request. */
 export function openProviders({ auth }: Config, clock: Clock, timeoutSecs = callTimeoutSecs): Providers {
   const on = (name: ProviderName) => auth.required && auth.enabled_methods.includes(name);
   const options = ({ client_id, client_secret, issuer }: Config["auth"][ProviderName]) => ({
@@ -43,7 +43,7 @@ export function openProviders({ auth }: Config, clock: Clock, timeoutSecs = call
   };
 }
 
-/** For each provider that is switched on: whether it answers from here. A wrong client secret only shows when somebody signs in. */
+/** Whether each enabled provider can be reached. A wrong client secret only shows at a sign-in. */
 export function checkProviders(config: Config, clock: Clock): { title: string; answers(): Promise<string> }[] {
   const { github, google } = openProviders(config, clock);
   return [google, github].flatMap((provider) =>
@@ -59,7 +59,7 @@ export function checkProviders(config: Config, clock: Clock): { title: string; a
   );
 }
 
-/** The provider; NOT_FOUND where it is not switched on. */
+/** The provider; NOT_FOUND when it is not enabled. */
 export function requireProvider(system: System, providers: Providers, name: ProviderName): Provider {
   requireMethod(system, name);
   const provider = providers[name];
@@ -69,13 +69,15 @@ export function requireProvider(system: System, providers: Providers, name: Prov
 }
 
 export interface Begun {
-  /** Where the browser goes. */
+  /** Where the browser is redirected. */
   url: string;
-  /** What the browser keeps until it comes back, and nobody else has. */
+  /** Secret that only the browser keeps, until the callback. */
   browser: string;
 }
 
-/** Begins a sign-in. `returnTo` is a path of ours. Throws a {@link SignInProblem}, and then has left nothing behind. */
+/**
+ * Starts a flow. `returnTo` is a path of this service. Throws a {@link SignInProblem} and then leaves nothing behind.
+ */
 export async function beginSignIn(system: System, provider: Provider, returnTo: string): Promise<Begun> {
   const flow: Flow = { redirectUri: redirectUri(system, provider), state: newToken(""), browser: newToken("") };
   const url = await provider.authorizationUrl(flow);
@@ -92,16 +94,15 @@ export async function beginSignIn(system: System, provider: Provider, returnTo: 
 }
 
 export interface Return extends Caller {
-  /** The query that the browser came back with: `?code=…&state=…`. */
+  /** The query of the callback: `?code=…&state=…`. */
   query: string;
-  /** What it kept; null when it has nothing. */
+  /** The cookie of the browser; null without one. */
   browser: string | null;
 }
 
 /**
- * Signs in whoever comes back from a provider, once: an account that the provider is linked to or that has an address which
- * it attests, or somebody with an invitation to such an address. Throws a {@link SignInProblem}; every end is in the log
- * of attempts.
+ * Completes a flow, once: signs in the account that is linked to the identity or has an attested address, or accepts
+ * an invitation to such an address. Throws a {@link SignInProblem}. Every outcome is in `login_attempts`.
  */
 export async function finishSignIn(
   system: System,
@@ -116,7 +117,7 @@ export async function finishSignIn(
       admit(tx, { ...person, provider: provider.name }, input),
     );
     await noteAttempt(system, { ...attempt, userId: admitted.opened.userId }, input, "ok");
-    // The page of the invitation has nothing more to offer.
+    // The invitation page has nothing more to offer.
     return {
       opened: admitted.opened,
       returnTo: admitted.invited && returnTo.startsWith("/invitations/") ? "/" : returnTo,
@@ -181,7 +182,7 @@ async function admit(
 const redirectUri = ({ config }: Pick<System, "config">, { name }: Provider): string =>
   `${config.server.public_url}/sign-in/${name}/callback`;
 
-/** Forgets sign-ins that nobody came back from. */
+/** Deletes expired flows. */
 export async function sweepFlows(system: System): Promise<void> {
   await queries.deleteFlowsOver(system.sql, new Date(system.clock.now()));
 }

@@ -9,12 +9,12 @@ const titles = { github: "GitHub", google: "Google" } as const;
 export interface SignInState {
   /** Where to go afterwards. */
   next: string;
-  /** A link was just asked for. */
+  /** A link was requested just now. */
   asked: boolean;
   problem?: { error: SignInProblem; provider: Provider };
 }
 
-/** The sign-in page: a button for each provider that is switched on, the address field for links by email, and what went wrong before. */
+/** The sign-in page: a button per enabled provider, the address field for magic links, and the last error. */
 export function signInView({ auth, email }: Config, { next, asked, problem }: SignInState): PageReply {
   const providers = (["google", "github"] as const)
     .filter((name) => auth.enabled_methods.includes(name))
