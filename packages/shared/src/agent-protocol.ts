@@ -51,7 +51,7 @@ export const PullRequest = Type.Object(
     }),
     /** Opaque; from the last answer that was applied. Null asks for everything. */
     cursor: Type.Union([Type.String({ maxLength: 4000 }), Type.Null()], {
-      description: "Opaque; of the last answer that was applied. Null asks for everything",
+      description: "Opaque cursor of the last applied reply. Null requests the complete list",
       examples: [null],
     }),
     /** How many on-demand runs the agent can take now. */
@@ -64,7 +64,7 @@ export const PullRequest = Type.Object(
     impaired_since: Type.Optional(
       Type.Unsafe<number>({
         ...UnixMs,
-        description: "Since when the agent's own network has been down, as far as it can tell; left out while it works",
+        description: "Start of the outage of the agent's own network; absent while it works",
       }),
     ),
     /** Optional: an older agent falls silent instead, and its targets are taken over half a minute later. */
@@ -75,7 +75,7 @@ export const PullRequest = Type.Object(
       }),
     ),
   },
-  { additionalProperties: false, title: "PullRequest", description: "What the agent has and can take" },
+  { additionalProperties: false, title: "PullRequest", description: "State and capacity of the agent" },
 );
 export type PullRequest = Static<typeof PullRequest>;
 
@@ -143,7 +143,7 @@ export const PullReply = Type.Object(
     /** Optional: the first release of this version of the protocol had none to name. */
     features: Type.Optional(
       Type.Array(Type.String({ maxLength: 40 }), {
-        description: "What this control plane takes beside what its version of the protocol began with",
+        description: "Optional features of the protocol that this control plane supports",
         examples: [[...features]],
       }),
     ),
@@ -152,9 +152,9 @@ export const PullReply = Type.Object(
     checks: Type.Array(AssignedCheck, { description: "Checks to run from now on" }),
     /** Targets to run no longer. Empty when `full`. */
     drop: Type.Array(Id, { description: "Targets to run no longer" }),
-    runs: Type.Array(OnDemandRun, { description: "Runs that somebody waits for" }),
+    runs: Type.Array(OnDemandRun, { description: "On-demand runs" }),
   },
-  { title: "PullReply", description: "What the agent runs from now on" },
+  { title: "PullReply", description: "Changes of the checks of the agent" },
 );
 export type PullReply = Static<typeof PullReply>;
 
@@ -167,7 +167,7 @@ export const WhoAmIReply = Type.Object(
     protocol: Protocol,
     server_time: UnixMs,
   },
-  { title: "WhoAmIReply", description: "Whose token it is, and who answers" },
+  { title: "WhoAmIReply", description: "The agent of the token, and the control plane" },
 );
 export type WhoAmIReply = Static<typeof WhoAmIReply>;
 
@@ -201,7 +201,7 @@ export const RunReply = Type.Object(
     matched_expectations: Type.Boolean({ description: "Everything was as the check expects it" }),
     warnings: Type.Array(Type.String({ maxLength: 500 }), {
       maxItems: 20,
-      description: "What is fine now but worth knowing",
+      description: "Warnings that do not change the status",
       examples: [[]],
     }),
     ...measurementFields,
@@ -220,7 +220,7 @@ export const ResultsRequest = Type.Object(
     results: Type.Array(AgentResult, { maxItems: maxBatch, description: "Of the schedule" }),
     runs: Type.Array(RunReply, { maxItems: maxBatch, description: "Of runs on demand" }),
   },
-  { additionalProperties: false, title: "ResultsRequest", description: "What the agent found" },
+  { additionalProperties: false, title: "ResultsRequest", description: "Results of the agent" },
 );
 export type ResultsRequest = Static<typeof ResultsRequest>;
 

@@ -7,7 +7,7 @@ export type CheckStatus = (typeof checkStatuses)[number];
 
 export { circuitOpen } from "./circuit-open.ts";
 
-const CheckStatusSchema = Type.Enum([...checkStatuses], { description: "What the run found" });
+const CheckStatusSchema = Type.Enum([...checkStatuses], { description: "Status of the run" });
 
 const ms = (what: string, example: number) =>
   Type.Union([Type.Number({ minimum: 0, maximum: 86_400_000 }), Type.Null()], {
@@ -19,7 +19,7 @@ const ms = (what: string, example: number) =>
 export const measurementFields = {
   status: CheckStatusSchema,
   error: Type.Union([Type.String({ maxLength: 2000 }), Type.Null()], {
-    description: "What was wrong, in words; null when nothing was",
+    description: "Error in words; null when the status is up",
     examples: [null],
   }),
   http_status: Type.Union([Type.Integer({ minimum: 100, maximum: 999 }), Type.Null()], {
@@ -40,7 +40,7 @@ export const measurementFields = {
 /** What the kind says beside the measurement, whatever the status. */
 export const Details = Type.Union([...ResultDetails.anyOf, Type.Null()], {
   description:
-    "What was read of a certificate (tls_cert) or a registration (domain_expiry), whatever the status; null for other kinds, and where it could not be read",
+    "Data of the certificate (tls_cert) or registration (domain_expiry), for every status; null for other kinds and when it could not be read",
   examples: [null],
 });
 
@@ -48,7 +48,7 @@ export const Details = Type.Union([...ResultDetails.anyOf, Type.Null()], {
 export const Cause = Type.Object(
   {
     status: Type.Enum(["down", "error"], { description: "As the kind of the check judges it" }),
-    error: Type.String({ maxLength: 2000, description: "What that run said", examples: ["connection refused"] }),
+    error: Type.String({ maxLength: 2000, description: "Error of that run", examples: ["connection refused"] }),
   },
   { additionalProperties: false, description: "The failure that opened the circuit breaker" },
 );

@@ -19,7 +19,7 @@ export const agentRoutes: Route[] = [
     path: "/api/agent/whoami",
     door: "agent",
     tag: "Agents",
-    summary: "Whose token it is",
+    summary: "The agent of the token",
     description: "For `sm-agent test-config`. Changes nothing, and gives no sign of life.",
     replies: { 200: WhoAmIReply },
     handle: async ({ ctx }) => ok(await whoAmI(ctx)),

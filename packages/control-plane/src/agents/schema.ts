@@ -11,7 +11,7 @@ const Region = Type.String({ maxLength: 40, description: "Id of its region", exa
 
 export const AgentCreate = Type.Object(
   { name: Name, region: Region },
-  { additionalProperties: false, title: "AgentCreate", description: "An agent to make" },
+  { additionalProperties: false, title: "AgentCreate", description: "A new agent" },
 );
 export type AgentCreate = Static<typeof AgentCreate>;
 export const AgentPatch = Type.Object(

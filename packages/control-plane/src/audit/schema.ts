@@ -4,7 +4,7 @@ import { Id, nullable, PageOf, paging, Timestamp } from "../http/wire.ts";
 
 const Change = Type.Unknown({
   description:
-    "What it was, or became, without secrets: of a change only the fields that differ. Null where the write does not say",
+    "The resource without secrets; of a change only the changed fields. Null where the write does not record it",
   examples: [null],
 });
 
@@ -12,10 +12,10 @@ export const AuditEntry = Type.Object(
   {
     id: Id,
     at: Timestamp,
-    user_id: nullable(Type.Unsafe<string>({ ...Id, description: "Who did it; null for StatusMesh itself" })),
+    user_id: nullable(Type.Unsafe<string>({ ...Id, description: "Acting user; null for StatusMesh itself" })),
     user_email: nullable(Type.String({ description: "As it was then", examples: ["olga@example.org"] })),
     actor_type: Type.Enum(["session", "token", "system"], {
-      description: "What the request came with",
+      description: "Credential of the request",
       examples: ["token"],
     }),
     actor_id: nullable(
@@ -26,18 +26,18 @@ export const AuditEntry = Type.Object(
       examples: ["DELETE /api/v1/targets/{id}"],
     }),
     resource_id: nullable(
-      Type.String({ description: "What it was done to", examples: ["01931f2e-7c1a-7d30-9b5e-2f6a4c8d1e90"] }),
+      Type.String({ description: "Affected resource", examples: ["01931f2e-7c1a-7d30-9b5e-2f6a4c8d1e90"] }),
     ),
     before: Change,
     after: Change,
     write_source: Type.Enum(["ui", "api", "terraform"], { description: "Which kind of client", examples: ["api"] }),
     ip: nullable(Type.String({ description: "Where the request came from", examples: ["192.0.2.17"] })),
-    user_agent: nullable(Type.String({ description: "What the client calls itself", examples: ["curl/8.14.1"] })),
+    user_agent: nullable(Type.String({ description: "User-Agent of the client", examples: ["curl/8.14.1"] })),
     trace_id: nullable(
       Type.String({ description: "Finds the request in the log", examples: ["4bf92f3577b34da6a3ce929d0e0e4736"] }),
     ),
   },
-  { additionalProperties: false, title: "AuditEntry", description: "One write: who, what, when" },
+  { additionalProperties: false, title: "AuditEntry", description: "One write: actor, action, time" },
 );
 export type AuditEntry = Static<typeof AuditEntry>;
 export const AuditPage = PageOf(AuditEntry);
@@ -47,14 +47,14 @@ export const AuditQuery = Type.Object(
     user_id: Type.Optional(
       IdText({
         maxLength: 100,
-        description: "Only what this user did",
+        description: "Entries of this user",
         examples: ["01931f2e-7c1a-7d30-9b5e-2f6a4c8d1e90"],
       }),
     ),
     resource_id: Type.Optional(
       IdText({
         maxLength: 100,
-        description: "Only what was done to this resource, bulk requests included",
+        description: "Entries of this resource, including bulk requests",
         examples: ["01931f2e-7c1a-7d30-9b5e-2f6a4c8d1e90"],
       }),
     ),
@@ -62,7 +62,7 @@ export const AuditQuery = Type.Object(
       Type.String({
         pattern: "^[a-z-]{1,40}$",
         description:
-          "Only what was done to resources of this type, as paths have it: targets, notification-channels, status-pages, incidents, orgs",
+          "Entries of this resource type, as in paths: targets, notification-channels, status-pages, incidents, orgs",
         examples: ["targets"],
       }),
     ),

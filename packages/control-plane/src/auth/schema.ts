@@ -20,7 +20,7 @@ export const SessionCreate = Type.Object(
       examples: ["q8zC0vQy1mJ5s2r7T4xB9nK3wE6uH0aL"],
     }),
   },
-  { additionalProperties: false, title: "SessionCreate", description: "What shows who signs in" },
+  { additionalProperties: false, title: "SessionCreate", description: "Proof of identity" },
 );
 
 export const Session = Type.Object(
@@ -59,9 +59,9 @@ export const Me = Type.Object(
       {
         id: Id,
         email: Type.String({ description: "Where mails go", examples: ["olga@example.org"] }),
-        name: nullable(Type.String({ description: "Null when nobody has said it", examples: ["Olga"] })),
+        name: nullable(Type.String({ description: "Null when not set", examples: ["Olga"] })),
       },
-      { description: "Who asks" },
+      { description: "The caller" },
     ),
     org: Type.Object(
       {
@@ -73,7 +73,7 @@ export const Me = Type.Object(
       { description: "The organisation that this request acts in" },
     ),
     role: Type.Enum(["owner", "member"], { description: "In that organisation" }),
-    scopes: Type.Array(Type.String({ examples: ["targets:read"] }), { description: "What the credential may do" }),
+    scopes: Type.Array(Type.String({ examples: ["targets:read"] }), { description: "Scopes of the credential" }),
   },
   { additionalProperties: false, title: "Me", description: "The caller, and the organisation that it acts in" },
 );
@@ -83,14 +83,14 @@ const scopeList = Type.Array(Type.Enum([...scopes]), {
   minItems: 1,
   uniqueItems: true,
   maxItems: scopes.length,
-  description: "What it may do; X:write and X:execute include X:read",
+  description: "Scopes; X:write and X:execute include X:read",
 });
 
 const tokenFields = {
   name: Line({
     maxLength: 100,
     emptyCode: "EMPTY_NAME",
-    description: "What it is for, 1 to 100 characters",
+    description: "Purpose, 1 to 100 characters",
     examples: ["Deployment pipeline"],
   }),
   scopes: scopeList,
@@ -108,7 +108,7 @@ export const ApiTokenCreate = Type.Object(
     name: tokenFields.name,
     scopes: Type.Unsafe<Scope[]>({
       ...scopeList,
-      description: "What it may do, no more than the caller may; X:write and X:execute include X:read",
+      description: "Scopes, at most those of the caller; X:write and X:execute include X:read",
     }),
     expires_at: Type.Optional(tokenFields.expires_at),
     bound: Type.Optional(
@@ -119,7 +119,7 @@ export const ApiTokenCreate = Type.Object(
       }),
     ),
   },
-  { additionalProperties: false, title: "ApiTokenCreate", description: "A token to make" },
+  { additionalProperties: false, title: "ApiTokenCreate", description: "A new token" },
 );
 export type ApiTokenCreate = Static<typeof ApiTokenCreate>;
 
@@ -154,5 +154,5 @@ export type NewApiToken = Static<typeof NewApiToken>;
 
 export const MagicLinkRequest = Type.Object(
   { email: Email },
-  { additionalProperties: false, title: "MagicLinkRequest", description: "Who wants to sign in" },
+  { additionalProperties: false, title: "MagicLinkRequest", description: "Address that wants to sign in" },
 );

@@ -58,7 +58,7 @@ export const channelRoutes: Route[] = [
     category: "test_now",
     tag,
     summary: "Send a test message by a config that is not stored",
-    description: "Nothing is stored. The message says that it is a test.",
+    description: "Nothing is stored. The message is marked as a test.",
     body: ChannelTest,
     replies: { 200: ChannelTestReply },
     errors: ["CHANNEL_TEST_FAILED", ...configErrors],

@@ -25,7 +25,7 @@ const fields = {
     description: "1 to 100 characters, unique in the organisation",
     examples: ["On call"],
   }),
-  enabled: Type.Boolean({ description: "Only an enabled channel is told anything" }),
+  enabled: Type.Boolean({ description: "A disabled channel receives nothing" }),
 };
 
 /** Fields that a client may send but that the server decides; what is sent is ignored. */
@@ -40,7 +40,7 @@ export const ChannelCreate = Type.Object(
     enabled: Type.Optional(Type.Boolean({ ...fields.enabled, default: true })),
     ...ignored,
   },
-  { additionalProperties: false, title: "ChannelCreate", description: "A channel to make" },
+  { additionalProperties: false, title: "ChannelCreate", description: "A new channel" },
 );
 export type ChannelCreate = Static<typeof ChannelCreate>;
 
@@ -54,7 +54,7 @@ export const ChannelPatch = Type.Object(
   {
     additionalProperties: false,
     title: "ChannelPatch",
-    description: "Fields to change; those left out stay",
+    description: "Fields to change; omitted fields stay unchanged",
     examples: [{ name: "On call, EU", enabled: true }],
   },
 );
@@ -83,7 +83,7 @@ export const Channel = Type.Object(
     created_at: Timestamp,
     updated_at: Timestamp,
   },
-  { additionalProperties: false, title: "Channel", description: "The channel as it is stored; secrets read as ***" },
+  { additionalProperties: false, title: "Channel", description: "A notification channel; secrets are masked as ***" },
 );
 export type Channel = Static<typeof Channel>;
 

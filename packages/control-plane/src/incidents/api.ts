@@ -26,10 +26,10 @@ export const incidentRoutes: Route[] = [
       {
         state: Type.Enum(["open", "closed", "all"], {
           default: "all",
-          description: "Only those that go on, or only those that have ended",
+          description: "Open or closed incidents only",
         }),
         target_id: Type.Optional(
-          IdText({ description: "Only those of this target", examples: ["01931f2e-7c1a-7d30-9b5e-2f6a4c8d1e90"] }),
+          IdText({ description: "Incidents of this target only", examples: ["01931f2e-7c1a-7d30-9b5e-2f6a4c8d1e90"] }),
         ),
         ...paging(100, 1000),
       },
@@ -62,7 +62,7 @@ export const incidentRoutes: Route[] = [
     path: "/api/v1/incidents/{id}/resolve",
     scope: "incidents:write",
     summary: "Close an incident by hand",
-    description: "Its channels are told. Failing runs may open it again by the ordinary rule.",
+    description: "Notifies its channels. Failing runs may open it again.",
     replies: { 200: Incident },
     handle: async ({ ctx, params }) => ok(await resolveIncident(ctx, params.id)),
   }),
@@ -71,7 +71,7 @@ export const incidentRoutes: Route[] = [
     method: "GET",
     path: "/api/v1/incidents/{id}/notifications",
     scope: "incidents:read",
-    summary: "What was sent to whom about the incident",
+    summary: "Notification log of the incident",
     query: Type.Object(paging(100, 1000), { additionalProperties: false }),
     replies: { 200: DeliveryPage },
     handle: async ({ ctx, params, query }) => ok(await listDeliveries(ctx, params.id, query)),

@@ -3,7 +3,7 @@ import { Id, nullable, PageOf, Timestamp } from "../http/wire.ts";
 
 export const severities = ["minor", "major", "critical"] as const;
 export const Severity = Type.Enum([...severities], {
-  description: "How bad it is; minor: degraded, not down",
+  description: "Severity; minor means degraded, not down",
   examples: ["major"],
 });
 export type Severity = (typeof severities)[number];
@@ -39,7 +39,7 @@ export const Incident = Type.Object(
     id: Id,
     target_id: Id,
     monitor_name: Type.String({ description: "Name of the target", examples: ["Shop"] }),
-    state: Type.Enum(["open", "closed"], { description: "Whether it goes on", examples: ["closed"] }),
+    state: Type.Enum(["open", "closed"], { description: "Open while the outage lasts", examples: ["closed"] }),
     severity: Severity,
     started_at: Timestamp,
     ended_at: nullable(
@@ -49,7 +49,7 @@ export const Incident = Type.Object(
     acknowledged_at: nullable(
       Type.Unsafe<string>({
         ...Timestamp,
-        description: "Since then there are no reminders; null when nobody has seen it",
+        description: "Time of the acknowledgement, which stops reminders; null without one",
         examples: ["2026-11-20T09:32:10.000Z"],
       }),
     ),
@@ -59,17 +59,17 @@ export const Incident = Type.Object(
       }),
     ),
     reopened_count: Type.Integer({ description: "How often it came back soon after it had closed", examples: [0] }),
-    error_sample: nullable(Type.String({ description: "What a failing run said", examples: ["connection refused"] })),
+    error_sample: nullable(Type.String({ description: "Error of a failing run", examples: ["connection refused"] })),
     regions_down: Type.Array(Type.String({ examples: ["frankfurt"] }), { description: "Regions that see it failing" }),
     regions_up: Type.Array(Type.String({ examples: ["virginia"] }), { description: "Regions that see it passing" }),
     public_title: nullable(
       Type.String({
-        description: "What visitors read as its title; null: made from the component",
+        description: "Public title; null: derived from the component",
         examples: ["Checkout unavailable"],
       }),
     ),
     public_description: nullable(
-      Type.String({ description: "What visitors read about it", examples: ["We are looking into failing payments."] }),
+      Type.String({ description: "Public description", examples: ["We are looking into failing payments."] }),
     ),
     created_at: Timestamp,
     updated_at: Timestamp,
@@ -77,7 +77,7 @@ export const Incident = Type.Object(
   {
     additionalProperties: false,
     title: "Incident",
-    description: "What went wrong with a target, from when until when",
+    description: "An outage of a target",
   },
 );
 export type Incident = Static<typeof Incident>;
@@ -90,7 +90,7 @@ const Attempt = Type.Object({
   status: nullable(
     Type.Integer({ description: "Status code of the receiver; null when it did not answer", examples: [200] }),
   ),
-  error: nullable(Type.String({ description: "What was wrong", examples: [null] })),
+  error: nullable(Type.String({ description: "Error of the attempt", examples: [null] })),
 });
 
 export const Delivery = Type.Object(
@@ -99,7 +99,7 @@ export const Delivery = Type.Object(
     channel_id: nullable(Type.Unsafe<string>({ ...Id, description: "Null when the channel is gone" })),
     channel_name: Type.String({ description: "As it was then", examples: ["On call"] }),
     channel_type: Type.String({ description: "Kind of the channel", examples: ["webhook"] }),
-    reason: Type.Enum([...reasons], { description: "What the notice is about" }),
+    reason: Type.Enum([...reasons], { description: "Reason of the notification" }),
     state: Type.Enum(["pending", "delivered", "dead"], { description: "dead: given up", examples: ["delivered"] }),
     attempts: Type.Array(Attempt, { description: "Oldest first" }),
     next_attempt_at: nullable(
@@ -132,9 +132,9 @@ const RegionVote = Type.Object({
   consecutive_kind: Type.Enum(["passing", "failing"], { description: "Which kind", examples: ["failing"] }),
   last_slot: Timestamp,
   last_status: nullable(
-    Type.Enum(["up", "down", "degraded", "error"], { description: "What the last run found", examples: ["down"] }),
+    Type.Enum(["up", "down", "degraded", "error"], { description: "Status of the last run", examples: ["down"] }),
   ),
-  last_error: nullable(Type.String({ description: "What the last run said", examples: ["connection refused"] })),
+  last_error: nullable(Type.String({ description: "Error of the last run", examples: ["connection refused"] })),
 });
 
 export const Explanation = Type.Object(
@@ -153,7 +153,7 @@ export const Explanation = Type.Object(
     regions: Type.Array(RegionVote, { description: "Every region of the target" }),
     deliveries: Type.Array(Delivery, {
       description:
-        "The first 100 notices to channels, oldest first; all of them: GET /api/v1/incidents/{id}/notifications",
+        "The first 100 notifications, oldest first; the complete list: GET /api/v1/incidents/{id}/notifications",
     }),
     deliveries_total: Type.Integer({ description: "Number of all notices", examples: [1] }),
   },

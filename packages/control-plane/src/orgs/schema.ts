@@ -4,7 +4,7 @@ import { Email } from "../auth/schema.ts";
 import { Id, nullable, PageOf, Timestamp } from "../http/wire.ts";
 
 const Role = Type.Enum(["owner", "member"], {
-  description: "Owners may do everything; members what is not for owners only",
+  description: "Owners have full access; members have everything except owner-only operations",
 });
 export type Role = Static<typeof Role>;
 
@@ -21,15 +21,15 @@ const orgFields = {
 export const OrgCreate = Type.Object(
   {
     name: orgFields.name,
-    slug: Type.Optional(Type.Unsafe<string>({ ...orgFields.slug, description: "Made from the name when left out" })),
+    slug: Type.Optional(Type.Unsafe<string>({ ...orgFields.slug, description: "Derived from the name by default" })),
   },
-  { additionalProperties: false, title: "OrgCreate", description: "An organisation to make" },
+  { additionalProperties: false, title: "OrgCreate", description: "A new organisation" },
 );
 export type OrgCreate = Static<typeof OrgCreate>;
 
 export const OrgPatch = Type.Object(
   { name: Type.Optional(orgFields.name), slug: Type.Optional(orgFields.slug) },
-  { additionalProperties: false, title: "OrgPatch", description: "Fields to change; those left out stay" },
+  { additionalProperties: false, title: "OrgPatch", description: "Fields to change; omitted fields stay unchanged" },
 );
 export type OrgPatch = Static<typeof OrgPatch>;
 
@@ -42,9 +42,7 @@ export const Org = Type.Object(
     role: Type.Unsafe<Role>({ ...Role, description: "Of the caller" }),
     current: Type.Boolean({ description: "Whether this request acts in it" }),
     created_at: Timestamp,
-    deleted_at: nullable(
-      Type.Unsafe<string>({ ...Timestamp, description: "Null unless it is deleted", examples: [null] }),
-    ),
+    deleted_at: nullable(Type.Unsafe<string>({ ...Timestamp, description: "Null unless deleted", examples: [null] })),
     purged_at: nullable(
       Type.String({
         format: "date-time",
@@ -70,10 +68,10 @@ export type Quota = (typeof quotas)[number];
 
 const Use = Type.Object(
   {
-    current: Type.Integer({ description: "What there is", examples: [12] }),
+    current: Type.Integer({ description: "Current number", examples: [12] }),
     limit: nullable(Type.Integer({ description: "Null is unlimited", examples: [20] })),
   },
-  { description: "What there is and what there may be" },
+  { description: "Current number and limit" },
 );
 export const Usage = Type.Object(
   {
@@ -89,7 +87,7 @@ export const Usage = Type.Object(
       examples: [{ max_targets: 3 }],
     }),
   },
-  { additionalProperties: false, title: "Usage", description: "What the plan allows, and how much of it is used" },
+  { additionalProperties: false, title: "Usage", description: "Plan limits and current usage" },
 );
 export type Usage = Static<typeof Usage>;
 
@@ -103,11 +101,11 @@ export const Member = Type.Object(
   {
     user_id: Id,
     email: Type.String({ description: "Where mails go", examples: ["olga@example.org"] }),
-    name: nullable(Type.String({ description: "Null when nobody has said it", examples: ["Olga"] })),
+    name: nullable(Type.String({ description: "Null when not set", examples: ["Olga"] })),
     role: Role,
     joined_at: Timestamp,
   },
-  { additionalProperties: false, title: "Member", description: "Somebody who belongs to the organisation" },
+  { additionalProperties: false, title: "Member", description: "A member of the organisation" },
 );
 export type Member = Static<typeof Member>;
 export const MemberPage = PageOf(Member);
@@ -127,7 +125,7 @@ export type InvitationCreate = Static<typeof InvitationCreate>;
 
 const invitation = {
   id: Id,
-  email: Type.String({ description: "Who is invited", examples: ["milan@example.org"] }),
+  email: Type.String({ description: "Invited address", examples: ["milan@example.org"] }),
   role: Role,
   invited_by: nullable(Type.String({ description: "Email address", examples: ["olga@example.org"] })),
   created_at: Timestamp,
@@ -136,7 +134,7 @@ const invitation = {
 export const Invitation = Type.Object(invitation, {
   additionalProperties: false,
   title: "Invitation",
-  description: "An invitation that nobody has accepted yet",
+  description: "A pending invitation",
 });
 export type Invitation = Static<typeof Invitation>;
 export const InvitationPage = PageOf(Invitation);
@@ -148,7 +146,7 @@ export const NewInvitation = Type.Object(
       description: "logged: no mail server is configured, the link is in the log. failed: revoke it and invite again",
     }),
   },
-  { additionalProperties: false, title: "NewInvitation", description: "The invitation, and what became of its mail" },
+  { additionalProperties: false, title: "NewInvitation", description: "The invitation and the outcome of its mail" },
 );
 export type NewInvitation = Static<typeof NewInvitation>;
 
@@ -161,5 +159,5 @@ export const InvitationAccept = Type.Object(
       examples: ["q8zC0vQy1mJ5s2r7T4xB9nK3wE6uH0aL"],
     }),
   },
-  { additionalProperties: false, title: "InvitationAccept", description: "What shows who was invited" },
+  { additionalProperties: false, title: "InvitationAccept", description: "Proof of the invited address" },
 );

@@ -27,18 +27,18 @@ const TestResult = Type.Object(
           }),
         ),
       },
-      { additionalProperties: false, description: "What the run found" },
+      { additionalProperties: false, description: "Status of the run" },
     ),
-    matched_expectations: Type.Boolean({ description: "True when the run found everything as the check expects it" }),
+    matched_expectations: Type.Boolean({ description: "True when the result meets every expectation of the check" }),
     warnings: Type.Array(Type.String(), {
-      description: "What is fine now but worth knowing",
+      description: "Warnings that do not change the status",
       examples: [["the certificate expires in 9 days"]],
     }),
   },
   {
     additionalProperties: false,
     title: "TestResult",
-    description: "What the run found, and whether that is what the check expects",
+    description: "The result, and whether it meets the expectations of the check",
   },
 );
 
@@ -69,7 +69,7 @@ export function pipelineRoutes(hub: Hub, ingest: Ingest, draining: AbortSignal):
       path: "/api/agent/pull",
       door: "agent",
       tag: "Agents",
-      summary: "What the agent runs from now on (long poll)",
+      summary: "Checks of the agent (long poll)",
       body: PullRequest,
       misfit: protocolOfMisfit,
       replies: { 200: PullReply },

@@ -8,7 +8,7 @@ import { componentStates } from "./states.ts";
  */
 
 const ComponentStateSchema = Type.Enum([...componentStates], {
-  description: "How it reads to visitors; maintenance goes before trouble",
+  description: "Public state; maintenance takes precedence over an outage",
   examples: ["operational"],
 });
 
@@ -46,7 +46,7 @@ const PublicUpdate = Type.Object(
     phase: Type.Enum(["investigating", "identified", "monitoring", "resolved", "postmortem"], {
       description: "How far the operators are",
     }),
-    message: Type.String({ description: "What the operators say", examples: ["We have found the cause."] }),
+    message: Type.String({ description: "Message of the operators", examples: ["We have found the cause."] }),
     created_at: Timestamp,
   },
   exact,
@@ -56,18 +56,18 @@ export const PublicIncident = Type.Object(
   {
     id: Id,
     title: Type.String({
-      description: "As the operators wrote it, or the component and what happened to it",
+      description: "Title set by the operators, or the component and its state",
       examples: ["Checkout unavailable"],
     }),
     description: nullable(Type.String()),
-    state: Type.Enum(["open", "closed"], { description: "Whether it goes on" }),
+    state: Type.Enum(["open", "closed"], { description: "Open while the outage lasts" }),
     status: Type.Enum(["degraded", "partial_outage", "major_outage"], {
       description: "How the component reads because of it now; at its worst once it has ended",
     }),
-    severity: Type.Enum([...severities], { description: "How bad it is", examples: ["major"] }),
+    severity: Type.Enum([...severities], { description: "Severity", examples: ["major"] }),
     component: Type.Object(
       { id: Id, name: Type.String({ description: "As visitors read it", examples: ["Checkout"] }) },
-      { ...exact, description: "What it is about" },
+      { ...exact, description: "The affected component" },
     ),
     started_at: Timestamp,
     ended_at: nullable(Timestamp),
@@ -84,13 +84,13 @@ export const PublicIncidentPage = PageOf(PublicIncident);
 const PublicMaintenance = Type.Object(
   {
     id: Id,
-    title: Type.String({ description: "What is done", examples: ["Database upgrade"] }),
+    title: Type.String({ description: "Title of the planned work", examples: ["Database upgrade"] }),
     description: nullable(Type.String({ description: "More about it", examples: ["The shop is read-only."] })),
     starts_at: Timestamp,
     ends_at: Timestamp,
     components: Type.Array(
       Type.Object({ id: Id, name: Type.String({ description: "As visitors read it", examples: ["Checkout"] }) }, exact),
-      { description: "What it touches" },
+      { description: "Affected components" },
     ),
   },
   exact,
@@ -112,7 +112,7 @@ export const PublicStatus = Type.Object(
         about: nullable(Type.String({ description: "Markdown", examples: ["How **Acme** is doing."] })),
         logo_url: nullable(Type.String({ description: "Address of the logo; null without one", examples: [null] })),
       },
-      { ...exact, description: "Who publishes it" },
+      { ...exact, description: "Publisher of the page" },
     ),
     groups: Type.Array(
       Type.Object(
@@ -129,7 +129,7 @@ export const PublicStatus = Type.Object(
       ),
       { description: "In the order of the page" },
     ),
-    active_incidents: Type.Array(PublicIncident, { description: "Those that go on, newest first" }),
+    active_incidents: Type.Array(PublicIncident, { description: "Open incidents, newest first" }),
     recent_incidents: Type.Array(PublicIncident, { description: "Ended within the last 30 days, newest first" }),
     active_maintenance: Type.Array(PublicMaintenance, { description: "Windows that are open now" }),
     upcoming_maintenance: Type.Array(PublicMaintenance, { description: "Windows of the next 7 days" }),

@@ -15,7 +15,7 @@ const Name = Line({
 const Location = nullable(
   Line({
     maxLength: 100,
-    description: "Where it is, in words; null when nobody has said it",
+    description: "Location in words; null when not set",
     examples: ["Germany"],
   }),
 );
@@ -50,7 +50,7 @@ export const RegionPage = PageOf(Region);
 
 export const RegionCreate = Type.Object(
   { id: RegionId, name: Name, location: Type.Optional(Location) },
-  { additionalProperties: false, title: "RegionCreate", description: "A region to make" },
+  { additionalProperties: false, title: "RegionCreate", description: "A new region" },
 );
 export type RegionCreate = Static<typeof RegionCreate>;
 export const RegionPatch = Type.Object(
@@ -59,6 +59,6 @@ export const RegionPatch = Type.Object(
     location: Type.Optional(Location),
     enabled: Type.Optional(Type.Boolean({ description: "False: nothing is probed from it" })),
   },
-  { additionalProperties: false, title: "RegionPatch", description: "Fields to change; those left out stay" },
+  { additionalProperties: false, title: "RegionPatch", description: "Fields to change; omitted fields stay unchanged" },
 );
 export type RegionPatch = Static<typeof RegionPatch>;

@@ -10,7 +10,7 @@ export const CheckResult = Type.Object(
     ...measurementFields,
     details: Details,
   },
-  { additionalProperties: false, title: "CheckResult", description: "What one run found" },
+  { additionalProperties: false, title: "CheckResult", description: "Result of one run" },
 );
 export type CheckResult = Static<typeof CheckResult>;
 
@@ -26,7 +26,7 @@ export const LatencyBucket = Type.Object(
   {
     t: Type.Integer({
       description:
-        "Start of the bucket, Unix ms: a whole multiple of bucket_seconds, so the first may begin before the range",
+        "Start of the bucket, Unix ms: a multiple of bucket_seconds, so the first bucket may start before the range",
       examples: [1_795_253_400_000],
     }),
     p50: percentile(50, 98.2),
@@ -54,9 +54,9 @@ export type LatencySeries = Static<typeof LatencySeries>;
 export const Uptime = Type.Object(
   {
     total: Type.Integer({ description: "Runs that were evidence", examples: [1440] }),
-    up: Type.Integer({ description: "Runs that found it up", examples: [1432] }),
-    down: Type.Integer({ description: "Runs that found it down", examples: [5] }),
-    degraded: Type.Integer({ description: "Runs that found it degraded", examples: [2] }),
+    up: Type.Integer({ description: "Runs with status up", examples: [1432] }),
+    down: Type.Integer({ description: "Runs with status down", examples: [5] }),
+    degraded: Type.Integer({ description: "Runs with status degraded", examples: [2] }),
     error: Type.Integer({ description: "Runs that could not check it", examples: [1] }),
     uptime_pct: Type.Number({
       description:
@@ -88,21 +88,23 @@ export const IncidentPeriod = Type.Object(
   {
     id: Type.String({
       format: "uuid",
-      description: "Made from the target and the first failing run, so it is the same at every request",
+      description: "Derived from the target and the first failing run, so it is stable",
     }),
     target_id: Id,
     started_at: Timestamp,
     ended_at: nullable(
       Type.Unsafe<string>({
         ...Timestamp,
-        description: "Null while it goes on",
+        description: "Null while it lasts",
         examples: ["2026-11-20T09:41:30.000Z"],
       }),
     ),
-    status: Type.Enum(["down", "error"], { description: "down when any of its runs found the target down" }),
-    duration_secs: nullable(Type.Integer({ description: "Null while it goes on", examples: [690] })),
-    check_count: Type.Integer({ description: "Runs that found the target down or could not check it", examples: [12] }),
-    error_sample: nullable(Type.String({ description: "What one of them said", examples: ["connection refused"] })),
+    status: Type.Enum(["down", "error"], { description: "down when any of its runs was down" }),
+    duration_secs: nullable(Type.Integer({ description: "Null while it lasts", examples: [690] })),
+    check_count: Type.Integer({ description: "Runs with status down or error", examples: [12] }),
+    error_sample: nullable(
+      Type.String({ description: "Error of one of these runs", examples: ["connection refused"] }),
+    ),
   },
   { additionalProperties: false, title: "IncidentPeriod", description: "A contiguous run of bad results" },
 );

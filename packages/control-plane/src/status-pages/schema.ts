@@ -26,7 +26,7 @@ const brandingFields = {
   ),
   brand_color: nullable(Type.String({ pattern: "^#[0-9A-Fa-f]{6}$", description: "#RRGGBB", examples: ["#2557D6"] })),
   style: Type.Enum(["light", "dark", "auto"], { description: "auto follows the visitor's system", examples: ["auto"] }),
-  show_powered_by: Type.Boolean({ description: "Names StatusMesh at the end of the page" }),
+  show_powered_by: Type.Boolean({ description: 'Shows "Powered by StatusMesh" at the end of the page' }),
   website_url: nullable(WebAddress),
   hide_from_search: Type.Boolean({ description: "Asks search engines not to list the page", examples: [false] }),
 };
@@ -34,7 +34,7 @@ const brandingFields = {
 export const Branding = Type.Object(brandingFields, {
   additionalProperties: false,
   title: "Branding",
-  description: "How the page looks and what it says of itself",
+  description: "Appearance and texts of the page",
 });
 export type Branding = Static<typeof Branding>;
 
@@ -55,7 +55,7 @@ const BrandingInput = Type.Object(
   {
     additionalProperties: false,
     title: "BrandingInput",
-    description: "Replaces the branding whole: what is left out takes its default",
+    description: "Replaces the whole branding: omitted fields take their default",
   },
 );
 export type BrandingInput = Static<typeof BrandingInput>;
@@ -78,7 +78,7 @@ export const StatusPageCreate = Type.Object(
     enabled: withDefault(pageFields.enabled, true),
     branding: Type.Optional(BrandingInput),
   },
-  { additionalProperties: false, title: "StatusPageCreate", description: "A page to make" },
+  { additionalProperties: false, title: "StatusPageCreate", description: "A new page" },
 );
 export type StatusPageCreate = Static<typeof StatusPageCreate>;
 
@@ -92,7 +92,7 @@ export const StatusPagePatch = Type.Object(
   {
     additionalProperties: false,
     title: "StatusPagePatch",
-    description: "Fields to change; branding is replaced as a whole when it is sent",
+    description: "Fields to change; branding is replaced as a whole when present",
     examples: [{ enabled: true, branding: { display_name: "Acme status", brand_color: "#2557D6" } }],
   },
 );
@@ -137,7 +137,7 @@ const bindingFields = {
   public_group: nullable(
     Line({
       maxLength: 80,
-      description: "Components with the same group stand together; those without come last",
+      description: "Components with the same group are shown together; ungrouped components come last",
       examples: ["Shop"],
     }),
   ),
@@ -153,7 +153,7 @@ export const ComponentCreate = Type.Object(
   {
     additionalProperties: false,
     title: "ComponentCreate",
-    description: "A monitor to put on the page, and what visitors read of it",
+    description: "A monitor to add to the page, with its public texts",
   },
 );
 export type ComponentCreate = Static<typeof ComponentCreate>;
@@ -167,7 +167,7 @@ export const ComponentPatch = Type.Object(
   {
     additionalProperties: false,
     title: "ComponentPatch",
-    description: "What is left out stays; null restores the default",
+    description: "Omitted fields stay unchanged; null restores the default",
     examples: [{ public_name: "Checkout", public_group: null }],
   },
 );

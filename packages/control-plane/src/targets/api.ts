@@ -60,9 +60,7 @@ export const targetRoutes: Route[] = [
       {
         ...paging(50, 1000),
         tag: Type.Optional(Type.String({ description: "Only targets with this tag", examples: ["production"] })),
-        enabled: Type.Optional(
-          Type.Boolean({ description: "Only those that are checked, or only those that are paused" }),
-        ),
+        enabled: Type.Optional(Type.Boolean({ description: "Enabled or paused targets only" })),
         q: Type.Optional(
           Type.String({ maxLength: 200, description: "Part of the name, URL or host", examples: ["shop"] }),
         ),
@@ -129,7 +127,7 @@ export const targetRoutes: Route[] = [
     scope: "targets:write",
     summary: "Set the regions that probe a target",
     description:
-      "A region that is taken away stops at once and loses its vote: an incident that only it held open closes.",
+      "A removed region stops at once and loses its vote: an incident that only this region kept open closes.",
     body: TargetRegions,
     errors: ["TARGET_NOT_FOUND", "REGION_INVALID", "INVALID_REGION_POLICY"],
     handle: async ({ ctx, params, body }) => ok(await setTargetRegions(ctx, params.id, body)),
@@ -146,7 +144,7 @@ export const targetRoutes: Route[] = [
       {
         ...paging(50, 1000),
         q: Type.Optional(
-          Type.String({ maxLength: 50, description: "What the tag begins with, in either case", examples: ["prod"] }),
+          Type.String({ maxLength: 50, description: "Prefix of the tag, case-insensitive", examples: ["prod"] }),
         ),
       },
       { additionalProperties: false },

@@ -22,7 +22,7 @@ export const targetBulkRoutes: Route[] = [
     path: "/api/v1/targets/bulk",
     summary: "Create many targets",
     description:
-      "All or none, in one transaction; answered in the order sent. The fields of errors begin with the place in the list: `/3/check/port`.",
+      "All or nothing, in one transaction; the reply keeps the order. Error fields start with the index: `/3/check/port`.",
     body: BulkCreate,
     replies: { 201: Type.Array(Target) },
     errors: ["BULK_EMPTY", "BULK_TOO_LARGE", "QUOTA_EXCEEDED", ...targetErrors],
@@ -33,7 +33,7 @@ export const targetBulkRoutes: Route[] = [
     path: "/api/v1/targets/bulk-action",
     summary: "Enable, disable, delete or tag many targets",
     description:
-      "What cannot be done to one target does not keep it from the others: each id is in one of the two lists, in the order sent. An id that is there twice counts once.",
+      "A failure of one target does not affect the others: each id is in one of the two lists, in the order sent. A duplicate id counts once.",
     body: BulkAction,
     replies: { 200: BulkOutcome },
     errors: ["BULK_EMPTY", "BULK_TOO_LARGE", "INVALID_TAG"],

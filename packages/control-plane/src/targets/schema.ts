@@ -9,7 +9,7 @@ import { Id, PageOf, Timestamp } from "../http/wire.ts";
 export const Check = Type.Unsafe<CheckSpec>(
   Type.Union(
     Object.values(checkKinds).map((kind): TSchema => kind.schema),
-    { discriminator: "type", description: "What is checked, tagged by type" },
+    { discriminator: "type", description: "The check, tagged by type" },
   ),
 );
 
@@ -74,7 +74,7 @@ const fields = {
     minimum: 1,
     maximum: 2_678_400,
     errorCode: "INVALID_INTERVAL",
-    description: "Seconds between two runs; at least what the plan and the kind allow",
+    description: "Check interval in seconds; the minimum depends on plan and kind",
     examples: [60],
   }),
   enabled: Type.Boolean({ description: "False pauses the checks" }),
@@ -83,7 +83,7 @@ const fields = {
     {
       maxItems: 50,
       errorCode: "INVALID_TAG",
-      description: "Words to find it by",
+      description: "Labels",
     },
   ),
   alerts: Type.Array(
@@ -91,7 +91,7 @@ const fields = {
     {
       maxItems: 100,
       errorCode: "INVALID_ALERT_CONFIG",
-      description: "Channels that are told. None: incidents still open and show on status pages",
+      description: "Channels to notify. Without channels incidents still open and show on status pages",
     },
   ),
   alert_confirmations: Type.Integer({
@@ -134,7 +134,7 @@ export const TargetCreate = Type.Object(
     region_policy: optionalWithDefault(fields.region_policy, "majority"),
     ...ignored,
   },
-  { additionalProperties: false, title: "TargetCreate", description: "A target to make" },
+  { additionalProperties: false, title: "TargetCreate", description: "A new target" },
 );
 export type TargetCreate = Static<typeof TargetCreate>;
 
@@ -143,7 +143,8 @@ export const TargetPatch = Type.Object(
     name: Type.Optional(fields.name),
     check: Type.Optional(
       Type.Record(Type.String(), Type.Unknown(), {
-        description: "Fields of the check to change; those left out stay, secrets included. Its type cannot change.",
+        description:
+          "Fields of the check to change; omitted fields stay unchanged, secrets included. The type cannot change.",
       }),
     ),
     interval: Type.Optional(fields.interval),
@@ -159,7 +160,7 @@ export const TargetPatch = Type.Object(
   {
     additionalProperties: false,
     title: "TargetPatch",
-    description: "Fields to change; those left out stay",
+    description: "Fields to change; omitted fields stay unchanged",
     examples: [{ interval: 300, tags: ["production", "shop"], check: { timeout: 5000 } }],
   },
 );
@@ -203,26 +204,26 @@ export const BulkAction = Type.Object(
         tagAction("tag_add", "Adds tags; those that are there already stay"),
         tagAction("tag_remove", "Removes tags; those that are not there are no error"),
       ],
-      { discriminator: "type", description: "What to do, tagged by type" },
+      { discriminator: "type", description: "The action, tagged by type" },
     ),
   },
-  { additionalProperties: false, title: "BulkAction", description: "Targets, and what to do with them" },
+  { additionalProperties: false, title: "BulkAction", description: "Targets and the action" },
 );
 export type BulkAction = Static<typeof BulkAction>;
 
 export const BulkOutcome = Type.Object(
   {
-    succeeded: Type.Array(Id, { description: "Ids of those that it was done to" }),
+    succeeded: Type.Array(Id, { description: "Ids of the changed targets" }),
     failed: Type.Array(
       Type.Object(
         {
           id: Type.String({ description: "As it was sent", examples: ["01931f2e-7c1a-7d30-9b5e-000000000000"] }),
           code: Type.String({ description: "Error code", examples: ["TARGET_NOT_FOUND"] }),
-          message: Type.String({ description: "What was wrong", examples: ["There is no such target."] }),
+          message: Type.String({ description: "Error of the attempt", examples: ["There is no such target."] }),
         },
         { additionalProperties: false },
       ),
-      { description: "Those that it was not done to, and why" },
+      { description: "Targets that were not changed, with the reason" },
     ),
   },
   { additionalProperties: false, title: "BulkOutcome", description: "Every id that was sent, in one of two lists" },
@@ -263,7 +264,7 @@ export const WriteSourceSchema = Type.Enum(["ui", "api", "terraform"], {
 
 export const Target = Type.Object(
   { id: Id, ...fields, check: Check, write_source: WriteSourceSchema, created_at: Timestamp, updated_at: Timestamp },
-  { additionalProperties: false, title: "Target", description: "The target as it is stored; secrets read as ***" },
+  { additionalProperties: false, title: "Target", description: "A target; secrets are masked as ***" },
 );
 export type Target = Static<typeof Target>;
 

@@ -7,7 +7,7 @@ const dayMs = 86_400_000;
 export const DaysRemaining = Type.Integer({
   minimum: -10_000_000,
   maximum: 10_000_000,
-  description: "Whole days to the end at the time of the run, rounded down: -1 on the first day after it",
+  description: "Whole days left at the time of the run, rounded down: -1 on the first day after the expiry",
   examples: [74],
 });
 

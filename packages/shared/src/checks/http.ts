@@ -23,7 +23,7 @@ const ExpectedStatus = Type.Union(
         kind: Type.Literal("range"),
         value: Type.Object(
           { min: statusCode, max: statusCode },
-          { additionalProperties: false, description: "Both ends belong to it" },
+          { additionalProperties: false, description: "Both ends included" },
         ),
       },
       { additionalProperties: false, title: "StatusRange", description: "Every status code of a range" },
@@ -99,7 +99,7 @@ export const HttpCheck = Type.Object(
     ),
     bearer_token: nullableText(8192, "Sent as Authorization: Bearer; reads as ***"),
   },
-  { additionalProperties: false, title: "HttpCheck", description: "Asks for a URL and looks at the answer" },
+  { additionalProperties: false, title: "HttpCheck", description: "Requests a URL and verifies the response" },
 );
 export type HttpCheck = Static<typeof HttpCheck>;
 

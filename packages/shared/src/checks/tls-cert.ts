@@ -27,7 +27,7 @@ export const TlsCertCheck = Type.Object(
     server_name: Type.Union([Type.String({ minLength: 1, maxLength: 253 }), Type.Null()], {
       default: null,
       errorCode: "INVALID_TLS_CERT_PARAMS",
-      description: "Name to ask for (SNI) where it is not the host; null asks for the host",
+      description: "Server name (SNI); defaults to the host",
     }),
     warn_days: days(14, 1, "Fewer whole days left than this: degraded"),
     critical_days: days(7, 0, "Fewer whole days left than this: down; must be below warn_days"),
