@@ -1,8 +1,8 @@
 import axe from "axe-core";
-import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core";
+import { type Browser, type BrowserContext, chromium, type Dialog, type Page } from "playwright-core";
 import t, { type Test } from "tap";
 import { connect } from "../harness/api.ts";
-import { startControlPlane } from "../harness/processes.ts";
+import { freePort, startControlPlane } from "../harness/processes.ts";
 import { findChromium, requires } from "../harness/requires.ts";
 import { startHttpTarget } from "../harness/servers.ts";
 import { waitFor } from "../harness/wait.ts";
@@ -17,6 +17,7 @@ t.setTimeout(240_000);
 /** Everything that a page of the console sends, packed as a browser asks for it. */
 const maxPageBytes = 60_000;
 const token = `sm_live_${"console".repeat(6)}`;
+const operatorSecret = "operator-secret-of-the-console";
 const longName = `${"A name that somebody pasted from a ticket ".repeat(5)}`.slice(0, 199).trim();
 
 const flags = [
@@ -41,9 +42,9 @@ async function openPage(t: Test, context: BrowserContext): Promise<Page> {
   page.setDefaultTimeout(20_000);
   page.on("pageerror", (error) => t.fail(`${page.url()} throws ${error.message}`));
   page.on("console", (message) => {
-    // A browser reports every 4xx; those that the journey provokes are looked at where they happen.
-    if (message.type() === "error" && !message.text().includes("the server responded with a status of 4"))
-      t.fail(`${page.url()} complains: ${message.text()}`);
+    // A browser reports every 4xx and lost connection; those that the journey provokes are looked at where they happen.
+    const provoked = /the server responded with a status of 4|net::ERR_INTERNET_DISCONNECTED/.test(message.text());
+    if (message.type() === "error" && !provoked) t.fail(`${page.url()} complains: ${message.text()}`);
   });
   return page;
 }
@@ -62,12 +63,16 @@ const errorBeside = async (page: Page, label: string): Promise<string> =>
     .locator(".field", { has: page.getByLabel(label, { exact: true }) })
     .locator(".error-note")
     .textContent()) ?? "";
+/** Has the page ask for its live part now instead of within seconds. */
+const poll = (page: Page) => page.evaluate("void document.dispatchEvent(new Event('visibilitychange'))");
 const headline = (page: Page, word: string) => page.locator(".title h1 .state", { hasText: word });
 
 t.test("the console", async (t) => {
   if (!(await requires(t, "chromium"))) return;
   const shop = await startHttpTarget(t);
-  const { url, signInLink } = await startControlPlane(t, { env: { SM_BOOTSTRAP__TOKEN: token } });
+  const { url, signInLink } = await startControlPlane(t, {
+    env: { SM_BOOTSTRAP__TOKEN: token, SM_OPERATOR__ADMIN_TOKEN: operatorSecret },
+  });
   const api = connect(t, url, token);
   const browser = await openBrowser(t);
   const context = await browser.newContext({
@@ -201,8 +206,25 @@ t.test("the console", async (t) => {
       await page.locator("[data-announce]").textContent(),
       /Checkout is down since \d\d:\d\d: connection refused\./,
     );
+    const badge = page.locator("[data-badge]");
+    const favicon = page.locator("link[rel=icon]");
+    await badge.filter({ hasText: "1" }).waitFor({ timeout: 60_000 });
+    t.match(await favicon.getAttribute("href"), "favicon-alert.svg");
+
+    await context.setOffline(true);
+    await poll(page);
+    await poll(page);
+    await page.locator(".stale", { hasText: "showing last known data" }).waitFor();
+    t.match(await page.title(), /^Last known: \(1\) Monitors/, "an old title is marked as old");
+    t.match(await favicon.getAttribute("href"), "favicon-unknown.svg");
+    await context.setOffline(false);
+    await poll(page);
+    await page.locator(".stale").waitFor({ state: "detached" });
+    t.match(await page.title(), /^\(1\) Monitors/);
+    t.match(await favicon.getAttribute("href"), "favicon-alert.svg");
 
     await page.getByRole("link", { name: "Checkout" }).click();
+    t.match(await page.title(), /^Down: Checkout/);
     await page.getByText("No channel is bound to this monitor").waitFor();
     t.same(await findings(page), []);
     await page.getByRole("button", { name: "Acknowledge" }).click();
@@ -210,7 +232,71 @@ t.test("the console", async (t) => {
     await page.getByRole("link", { name: "Explain" }).click();
     t.match(await page.locator("main").textContent(), /Failing.*2 failing|Failing/s);
     t.same(await findings(page), []);
+    await page.goto(`/monitors/${id}`);
+    await headline(page, "Down").waitFor();
     await shop.up();
+    await headline(page, "Up").waitFor({ timeout: 60_000 });
+    t.match(await page.title(), /^Up: Checkout/, "a page that stays open keeps its title true");
+    t.ok(await badge.isHidden(), "and the badge");
+    t.notMatch(await favicon.getAttribute("href"), "alert", "and the favicon");
+  });
+
+  await t.test("one form saves settings and regions, and nothing that was typed is lost", async (t) => {
+    t.equal(
+      (await connect(t, url, operatorSecret).post("/operator/regions", { id: "eu", name: "Europe" })).status,
+      201,
+    );
+    await page.goto(`/monitors/${id}/edit`);
+    await page.getByLabel("Name", { exact: true }).fill("Checkout API");
+    await page.getByRole("checkbox", { name: /Europe/ }).check();
+    const asked: string[] = [];
+    const stay = (dialog: Dialog): void => {
+      asked.push(dialog.type());
+      void dialog.dismiss();
+    };
+    page.on("dialog", stay);
+    await page.locator(".rail").getByRole("link", { name: "Incidents" }).click({ noWaitAfter: true });
+    await waitFor("the question before a link", () => asked.length === 1);
+    await page.evaluate("history.back()");
+    await waitFor("the question before Back", () => asked.length === 2);
+    page.off("dialog", stay);
+    t.same(asked, ["beforeunload", "beforeunload"]);
+
+    const cookies = await context.cookies();
+    await context.clearCookies();
+    await page.getByRole("button", { name: "Save" }).click();
+    const ended = page.getByRole("dialog", { name: "Your session has ended" });
+    await ended.waitFor();
+    t.same(await findings(page), []);
+    t.equal(await ended.getByRole("link", { name: "Sign in" }).getAttribute("target"), "_blank");
+    await context.addCookies(cookies);
+    await page.evaluate("void window.dispatchEvent(new Event('focus'))");
+    await ended.waitFor({ state: "detached" });
+    t.equal(await page.getByLabel("Name", { exact: true }).inputValue(), "Checkout API", "what was typed is there");
+    await page.getByRole("button", { name: "Save" }).click();
+    await page.waitForURL(`**/monitors/${id}`);
+    t.same((await api.get(`/api/v1/targets/${id}/regions`)).body, { regions: ["default", "eu"] });
+    t.match((await api.get(`/api/v1/targets/${id}`)).body, { name: "Checkout API" });
+
+    await page.goto(`/monitors/${id}/edit`);
+    await page.getByLabel("Name", { exact: true }).fill("Checkout");
+    for (const name of [/Europe/, /default/]) await page.getByRole("checkbox", { name }).uncheck();
+    await page.getByRole("button", { name: "Save" }).click();
+    const beside = page.locator("[data-request] .error-note");
+    t.match(
+      await beside.textContent(),
+      /^The settings are saved, the regions are not\. /,
+      "a half says that it is one",
+    );
+    t.match((await api.get(`/api/v1/targets/${id}`)).body, { name: "Checkout" });
+    await page.getByRole("checkbox", { name: /default/ }).check();
+    t.equal(await beside.count(), 0);
+    const sent: string[] = [];
+    page.on("request", (request) => void (request.method() !== "GET" && sent.push(request.method())));
+    await page.getByRole("button", { name: "Save" }).click();
+    await page.waitForURL(`**/monitors/${id}`);
+    t.same(sent, ["PUT"], "what is saved already is not sent again");
+    t.same((await api.get(`/api/v1/targets/${id}/regions`)).body, { regions: ["default"] });
   });
 
   await t.test("a channel: an error first, then bound to the monitor", async (t) => {
@@ -226,6 +312,17 @@ t.test("the console", async (t) => {
     await page.getByRole("button", { name: "Add channel" }).click();
     await page.waitForURL("**/channels");
     await page.getByRole("link", { name: "Ops", exact: true }).click();
+    await page.getByLabel("Replace it").check();
+    await page.getByLabel("Address", { exact: true }).fill(`https://127.0.0.1:${await freePort()}/typed`);
+    const tested = page.waitForRequest("**/api/v1/notification-channels/test");
+    await page.getByRole("button", { name: "Test", exact: true }).click();
+    t.match((await tested).postDataJSON().config.url, /typed$/, "a test tries the address that is typed");
+    await page.locator("[data-form-error]", { hasText: "connection refused" }).waitFor();
+    await page.getByLabel("Keep the stored one").check();
+    const kept = page.waitForRequest(/notification-channels\/[0-9a-f-]{36}\/test/);
+    await page.getByRole("button", { name: "Test", exact: true }).click();
+    t.equal((await kept).postData(), null, "and the stored one where that is kept");
+    await page.locator("[data-form-error]", { hasText: "not delivered" }).waitFor();
     await page.getByLabel("On", { exact: true }).uncheck();
     const sent = page.waitForRequest((request) => request.method() === "PATCH");
     await page.getByRole("button", { name: "Save" }).click();
@@ -395,7 +492,13 @@ t.test("the console", async (t) => {
     await page.waitForURL("**/monitors");
     t.equal((await api.get(`/api/v1/targets/${id}`)).status, 404);
     await page.goto(`/monitors/${id}`);
-    t.match(await page.locator("main").textContent(), "There is nothing here");
+    t.match(await page.locator("h1").textContent(), "Monitor not found");
+    const other = (await api.get("/api/v1/targets")).body.items[0];
+    await page.goto(`/monitors/${other.id}`);
+    await api.delete(`/api/v1/targets/${other.id}`);
+    await poll(page);
+    await page.getByRole("heading", { name: "Monitor not found" }).waitFor();
+    t.match(await page.title(), "Monitor not found", "a page that was open says so too");
   });
 
   await t.test("signing out", async (t) => {

@@ -1,5 +1,6 @@
 import { call, split } from "./api.js";
 import { ask, say } from "./dom.js";
+import { leaveFor } from "./leave.js";
 import { refresh } from "./live.js";
 
 /** One request of a button, and what comes after it. */
@@ -19,7 +20,7 @@ async function send(button) {
   }
   const then = button.dataset.then;
   if (then === "reload") return location.reload();
-  if (then?.startsWith("/")) return location.assign(then);
+  if (then?.startsWith("/")) return leaveFor(then);
   if (button.dataset.said) say(button.dataset.said);
   if (then === "refresh") await refresh(true);
 }

@@ -1,6 +1,9 @@
+import { hasTyped } from "./leave.js";
+import { sessionEnded } from "./session.js";
+
 /**
- * Calls the JSON API. Answers `{ok, data}` or `{ok: false, error: {message, field}}`, and never throws.
- * Who is no longer signed in is sent to sign in and comes back.
+ * Calls the JSON API. Answers `{ok, data}` or `{ok: false, error: {message, field}}`, and never throws. When the
+ * session has ended it leads to the sign-in page and back, or asks in place where the page has unsaved input.
  */
 export async function call(method, path, body) {
   let reply;
@@ -14,13 +17,15 @@ export async function call(method, path, body) {
     return {
       ok: false,
       status: 0,
-      error: { message: "StatusMesh does not answer. Look at the connection and try again.", field: null },
+      error: { message: "StatusMesh does not answer. Check the connection and try again.", field: null },
     };
   }
   const data = await reply.json().catch(() => null);
   if (reply.ok) return { ok: true, status: reply.status, data };
-  if (reply.status === 401 && !location.pathname.startsWith("/sign-in"))
-    location.assign(`/sign-in?next=${encodeURIComponent(location.pathname + location.search)}`);
+  if (reply.status === 401 && !location.pathname.startsWith("/sign-in")) {
+    if (hasTyped()) sessionEnded();
+    else location.assign(`/sign-in?next=${encodeURIComponent(location.pathname + location.search)}`);
+  }
   return {
     ok: false,
     status: reply.status,

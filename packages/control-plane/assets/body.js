@@ -1,3 +1,5 @@
+import { differs } from "./leave.js";
+
 // From the controls of a form to the JSON body of a request. Names are JSON pointers; data-as says how text becomes a value.
 
 /** What a person wrote in a control cannot be read. */
@@ -40,22 +42,15 @@ const readers = {
 
 const items = { channel: (control) => ({ channel_id: control.value }), item: (control) => control.value };
 
-/** The controls of a form that count now: those of hidden alternatives are disabled. */
-export function controlsOf(form) {
-  return [...form.elements].filter((control) => control.name?.startsWith("/") && !control.matches(":disabled"));
-}
-
-function differs(control) {
-  if (control.type === "checkbox" || control.type === "radio") return control.checked !== control.defaultChecked;
-  if (control instanceof HTMLSelectElement)
-    return (
-      control.selectedIndex !==
-      Math.max(
-        0,
-        [...control.options].findIndex((option) => option.defaultSelected),
-      )
-    );
-  return control.value !== control.defaultValue;
+/**
+ * The controls of a form that count now: those of hidden alternatives are disabled. `part` is a fieldset with a
+ * request of its own; without it, the controls outside all such fieldsets.
+ */
+export function controlsOf(form, part = null) {
+  return [...form.elements].filter(
+    (control) =>
+      control.name?.startsWith("/") && !control.matches(":disabled") && control.closest("[data-request]") === part,
+  );
 }
 
 /** True where the control, one of the same name, its alternative's choice, or its whole group was changed. */
@@ -85,11 +80,15 @@ function put(body, pointer, value) {
   at[parts.at(-1)] = value;
 }
 
-/** The body of a form: all of it, or only what was changed, so that stored secrets stay. Null when nothing was. */
-export function bodyOf(form, onlyChanged) {
+/**
+ * The body of a form: all of it, or with `onlyChanged` what was changed, so that stored secrets stay. `part` takes a
+ * fieldset with a request of its own, `under` only the values below a pointer. Null when there is nothing to send.
+ */
+export function bodyOf(form, { onlyChanged = false, part = null, under = "" } = {}) {
   const body = {};
   let any = false;
-  for (const control of controlsOf(form)) {
+  for (const control of controlsOf(form, part)) {
+    if (!control.name.startsWith(under)) continue;
     if (onlyChanged && !changed(form, control)) continue;
     const item = items[control.dataset.as];
     if (control.type === "radio" && !control.checked) continue;

@@ -1,6 +1,7 @@
 import { call, split } from "./api.js";
 import { bodyOf, controlsOf, Unreadable } from "./body.js";
 import { announce, el, say } from "./dom.js";
+import { leaveFor, markSaved } from "./leave.js";
 import { refresh } from "./live.js";
 
 /** Takes the errors off a form. */
@@ -21,9 +22,9 @@ export function clearErrors(form) {
 }
 
 /** Shows an error of the API beside the field that it names, or on top of the form where it names none. */
-export function showError(form, error, prefix = "") {
+export function showError(form, error, prefix = "", part = null) {
   const pointer = error.field ?? error.details?.pointer ?? null;
-  const place = pointer === null ? null : placeOf(form, prefix + pointer);
+  const place = pointer === null ? null : placeOf(form, prefix + pointer, part);
   announce(error.message);
   if (place === null) {
     const general = form.querySelector("[data-form-error]");
@@ -46,22 +47,22 @@ function mark(place, message) {
 }
 
 /** The control of a pointer, or of the nearest one around it: an error in /check/headers/X belongs to the headers. */
-function placeOf(form, pointer) {
-  const controls = controlsOf(form).filter((control) => control.type !== "hidden");
+function placeOf(form, pointer, part) {
+  const controls = controlsOf(form, part).filter((control) => control.type !== "hidden");
   for (let at = pointer; at !== ""; at = at.slice(0, at.lastIndexOf("/"))) {
     const control = controls.find(
       (own) => own.name === at && own.type !== "radio" && own.dataset.as !== "channel" && own.dataset.as !== "item",
     );
-    const group = form.querySelector(`[data-field="${CSS.escape(at)}"]`);
+    const group = form.querySelector(`[data-field~="${CSS.escape(at)}"]`);
     if (control ?? group) return control ?? group;
   }
   return null;
 }
 
-/** The body, or null after showing what cannot be read. */
-export function readForm(form, onlyChanged) {
+/** The body, or null after showing what cannot be read; the options are those of {@link bodyOf}. */
+export function readForm(form, options) {
   try {
-    return { body: bodyOf(form, onlyChanged) };
+    return { body: bodyOf(form, options) };
   } catch (error) {
     if (!(error instanceof Unreadable)) throw error;
     mark(error.control, error.message);
@@ -70,22 +71,55 @@ export function readForm(form, onlyChanged) {
   }
 }
 
+/** The requests of a form: its own, and one for each fieldset with `data-request`. Null after showing what cannot be read. */
+function requestsOf(form) {
+  const requests = [];
+  for (const part of [null, ...form.querySelectorAll("[data-request]")]) {
+    const [method, path] = split(part?.dataset.request ?? form.dataset.api);
+    const read = readForm(form, { onlyChanged: part !== null || method === "PATCH", part });
+    if (read === null) return null;
+    if (read.body !== null) requests.push({ method, path, part, body: read.body });
+  }
+  // A policy may count only regions that are there: new regions are stored before the policy, removed ones after it.
+  const grows = (request) =>
+    [...(request.part?.querySelectorAll("input") ?? [])].some((box) => box.checked && !box.defaultChecked);
+  return requests.sort((a, b) => grows(b) - grows(a));
+}
+
 async function submit(form) {
   clearErrors(form);
-  const [method, path] = split(form.dataset.api);
-  const read = readForm(form, method === "PATCH");
-  if (read === null) return;
+  const requests = requestsOf(form);
+  if (requests === null) return;
   const button = form.querySelector("[type=submit]");
   button.disabled = true;
-  const answer = read.body === null ? { ok: true, data: {} } : await call(method, path, read.body);
+  const outcome = await sendAll(form, requests);
   button.disabled = false;
-  if (!answer.ok) return showError(form, answer.error);
+  if (outcome === null) return;
   if (form.dataset.next === "refresh") {
     say("Saved.");
     await refresh(true);
   } else {
-    location.assign(form.dataset.next.replace("{id}", answer.data?.id ?? ""));
+    leaveFor(form.dataset.next.replace("{id}", outcome?.id ?? ""));
   }
+}
+
+/** Sends one request after the other. Answers the first reply; null after showing an error and what is saved already. */
+async function sendAll(form, requests) {
+  let first;
+  let saved = null;
+  for (const { method, path, part, body } of requests) {
+    const title = (part ?? form).dataset.title;
+    const answer = await call(method, path, body);
+    if (!answer.ok) {
+      const words = saved === null ? "" : `The ${saved} are saved, the ${title} are not. `;
+      showError(form, { ...answer.error, message: words + answer.error.message }, "", part);
+      return null;
+    }
+    first ??= answer.data;
+    saved = title;
+    markSaved([...form.elements].filter((control) => control.closest("[data-request]") === part));
+  }
+  return first ?? {};
 }
 
 async function signIn(form) {
@@ -96,7 +130,7 @@ async function signIn(form) {
     .replace(/^.*\/sign-in\//, "")
     .replace(/[?#].*$/, "");
   const answer = await call("POST", "/api/v1/sessions", { code });
-  if (answer.ok) location.assign(form.dataset.next);
+  if (answer.ok) leaveFor(form.dataset.next);
   else showError(form, answer.error);
 }
 
@@ -127,11 +161,10 @@ export function forms() {
     void (form.matches("[data-sign-in]") ? signIn(form) : submit(form));
   });
   document.addEventListener("input", (event) => {
-    const { target } = event;
-    if (target.getAttribute("aria-invalid")) {
-      target.removeAttribute("aria-invalid");
-      target.closest(".field")?.querySelector(".error-note")?.remove();
-    }
+    const invalid = event.target.closest("[aria-invalid]");
+    if (!invalid) return;
+    invalid.removeAttribute("aria-invalid");
+    (invalid.closest(".field") ?? invalid).querySelector(".error-note")?.remove();
   });
   document.addEventListener("change", (event) => {
     const form = event.target.form;

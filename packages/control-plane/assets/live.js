@@ -1,58 +1,73 @@
 import { announce } from "./dom.js";
+import { headIsStale, showHead } from "./head.js";
+import { keepTyped } from "./leave.js";
 import { localTimes } from "./times.js";
 
 const region = document.getElementById("live");
 const everyMs = Number(region?.dataset.liveEvery ?? 12) * 1000;
+/** A tab in the background still keeps its title and favicon true. */
+const hiddenEveryMs = 60_000;
+const timeoutMs = 10_000;
 let failures = 0;
 let running = null;
+let askedAt = 0;
 
-/** True while replacing the region would take something from under somebody's hands. */
+/** True while replacing the region would disturb a reader: an open dialog, a focused field, selected text. */
 function busy() {
-  if (document.hidden || document.querySelector("dialog[open]")) return true;
+  if (document.querySelector("dialog[open]")) return true;
   const active = document.activeElement;
   if (region.contains(active) && active.matches("input, select, textarea")) return true;
   const selection = getSelection();
   return selection !== null && !selection.isCollapsed && region.contains(selection.anchorNode);
 }
 
-/** Fetches the live part of the page anew. `now` also when somebody is at work in it. */
+/** Fetches the live part of the page again. `now` replaces it even while a reader is busy in it. */
 export async function refresh(now = false) {
-  if (!region || (!now && busy())) return;
+  if (!region) return;
+  if (!now && document.hidden && performance.now() - askedAt < hiddenEveryMs - everyMs / 2) return;
+  askedAt = performance.now();
   running?.abort();
   const own = (running = new AbortController());
+  // A connection that hangs is a lost one: without a deadline it would be neither an answer nor a failure.
+  const deadline = setTimeout(() => own.abort("timeout"), timeoutMs);
   let html;
   try {
     const reply = await fetch(region.dataset.live, { headers: { Accept: "text/html" }, signal: own.signal });
-    // A redirect means that the session has ended: the page itself leads to the sign-in page and back.
-    if (reply.redirected) return location.reload();
+    // A redirect leads to the sign-in page; a 404 means that the thing was deleted. The page itself says either.
+    if (reply.redirected || reply.status === 404) return location.reload();
+    if (reply.status === 429) return lost("Too many requests: showing last known data; retrying.");
     if (!reply.ok) throw new Error(String(reply.status));
     html = await reply.text();
   } catch {
-    if (!own.signal.aborted && ++failures >= 2) stale(true);
+    if (!own.signal.aborted || own.signal.reason === "timeout")
+      lost("StatusMesh does not answer: showing last known data; retrying.");
     return;
+  } finally {
+    clearTimeout(deadline);
   }
   failures = 0;
-  stale(false);
-  if (now || !busy()) replace(html);
+  document.querySelector(".stale")?.remove();
+  const next = document.createElement("div");
+  next.innerHTML = html;
+  showHead(next);
+  if (now || !busy()) replace(next);
 }
 
-function replace(html) {
+function replace(next) {
   const before = region.querySelector("[data-announce]")?.dataset.announce;
   const open = [...region.querySelectorAll("details[open][id]")].map((box) => box.id);
   const scrolled = [...region.querySelectorAll(".scroll")].map((box) => box.scrollTop);
   const focus = focusPath(document.activeElement);
-  const next = document.createElement("div");
-  next.innerHTML = html;
   for (const id of open) next.querySelector(`#${CSS.escape(id)}`)?.setAttribute("open", "");
-  // What a run shows is not the server's to replace.
+  // The result of a run, and forms with unsaved input, stay as they are.
   for (const own of region.querySelectorAll("[data-stay]")) next.querySelector(`#${own.id}`)?.replaceWith(own);
+  keepTyped(region, next);
   localTimes(next);
   region.replaceChildren(...next.childNodes);
   for (const [at, box] of [...region.querySelectorAll(".scroll")].entries()) box.scrollTop = scrolled[at] ?? 0;
   if (focus) region.querySelector(focus)?.focus({ preventScroll: true });
   const said = region.querySelector("[data-announce]");
   if (said && said.dataset.announce !== before) announce(said.dataset.announce);
-  if (said?.dataset.title) document.title = `${said.dataset.title} · StatusMesh`;
   region.dispatchEvent(new Event("refreshed", { bubbles: true }));
 }
 
@@ -69,25 +84,29 @@ function focusPath(element) {
     : null;
 }
 
-function stale(is) {
+/** Says from the second failure on that the page shows old data. */
+function lost(words) {
+  if (++failures < 2) return;
+  headIsStale();
   let note = document.querySelector(".stale");
-  if (is && !note) {
+  if (note === null) {
     note = document.createElement("p");
     note.className = "why unknown stale";
-    note.textContent = "StatusMesh does not answer: what stands here is from before. It is tried again by itself.";
     region.before(note);
-    announce(note.textContent);
-  } else if (!is) {
-    note?.remove();
   }
+  if (note.textContent === words) return;
+  note.textContent = words;
+  announce(words);
 }
 
-/** Keeps the live part of the page fresh, and lets a search narrow it while it is written. */
+/** Keeps the live part of the page fresh, and narrows it while a search is typed. */
 export function live() {
   if (!region) return;
   if (everyMs > 0) {
     setInterval(() => void refresh(), everyMs);
-    document.addEventListener("visibilitychange", () => void refresh());
+    document.addEventListener("visibilitychange", () => document.hidden || void refresh());
+    window.addEventListener("online", () => void refresh());
+    window.addEventListener("pageshow", (event) => event.persisted && void refresh());
   }
   const search = document.querySelector("[data-live-search]");
   if (!search) return;

@@ -5,7 +5,7 @@ import { clearErrors, readForm, showError } from "./form.js";
 async function submit(form) {
   clearErrors(form);
   const [method, path] = split(form.dataset.once);
-  const read = readForm(form, false);
+  const read = readForm(form);
   if (read === null) return;
   const button = form.querySelector("[type=submit]");
   button.disabled = true;

@@ -118,21 +118,23 @@ async function checkNow(button) {
   await refresh(true);
 }
 
-/** Tries what a form says before it is stored. */
+/** Tries what a form says before it is stored; of a channel that keeps its destination, the stored one. */
 async function test(button) {
   const { form } = button;
   clearErrors(form);
-  const read = readForm(form, false);
-  if (read === null) return;
   const part = button.dataset.part;
   const whole = button.dataset.keep !== undefined;
-  const value = read.body[part.slice(1)];
+  const secrets = form.querySelector("[data-stored]:enabled");
+  if (secrets) return showError(form, { message: secrets.dataset.stored, field: secrets.dataset.pointer });
+  const read = readForm(form, { under: part });
+  if (read === null) return;
+  const value = read.body?.[part.slice(1)];
   // The kind of a stored check is no control that can be changed, so it is not among the values.
-  if (value.type === undefined) value.type = form.querySelector(`[name="${part}/type"]:checked`)?.value;
+  if (value && value.type === undefined) value.type = form.querySelector(`[name="${part}/type"]:checked`)?.value;
   button.disabled = true;
   const done = progress("Testing");
-  const [method, path] = split(button.dataset.test);
-  const answer = await call(method, path, whole ? { [part.slice(1)]: value } : value);
+  const [method, path] = split(value ? button.dataset.test : button.dataset.testStored);
+  const answer = await call(method, path, !value ? undefined : whole ? { [part.slice(1)]: value } : value);
   button.disabled = false;
   if (!answer.ok) {
     done();
@@ -141,7 +143,8 @@ async function test(button) {
   if (answer.data.result) done(...finding("Test", answer.data.result, answer.data.warnings));
   else {
     done();
-    say("The test message was accepted.");
+    const which = value ? "destination typed here" : "stored destination";
+    say(button.dataset.testStored ? `Test message accepted by the ${which}.` : "Test message accepted.");
   }
 }
 

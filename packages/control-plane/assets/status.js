@@ -1,8 +1,13 @@
+import { headIsStale, showHead } from "./head.js";
 import { localTimes, tickingTimes } from "./times.js";
 
 const live = document.getElementById("live");
 const region = document.getElementById("live-region");
+const timeoutMs = 10_000;
+/** A tab in the background still keeps its title and favicon true. */
+const hiddenEveryMs = 60_000;
 let failures = 0;
+let askedAt = 0;
 
 /** True while somebody has text of the region selected. */
 function reading() {
@@ -10,24 +15,32 @@ function reading() {
   return selection !== null && !selection.isCollapsed && live.contains(selection.anchorNode);
 }
 
-/** Fetches the dynamic part anew. What a visitor has opened or closed, and where the focus is, stays. */
+/** Fetches the dynamic part again. What a visitor has opened or closed, and the focus, stay. */
 async function refresh() {
-  if (document.hidden || reading()) return;
+  if (document.hidden && performance.now() - askedAt < hiddenEveryMs) return;
+  askedAt = performance.now();
   try {
-    // The copy that this browser keeps may be as old as what is on the screen: caches on the way are still asked.
-    const reply = await fetch(live.dataset.live, { headers: { Accept: "text/html" }, cache: "no-store" });
+    // The browser's own copy may be as old as what is shown; caches on the way are still asked.
+    const reply = await fetch(live.dataset.live, {
+      headers: { Accept: "text/html" },
+      cache: "no-store",
+      signal: AbortSignal.timeout(timeoutMs),
+    });
+    if (reply.status === 404) return location.reload();
     if (!reply.ok) throw new Error(String(reply.status));
-    replace(await reply.text());
+    const next = document.createElement("div");
+    next.innerHTML = await reply.text();
     failures = 0;
+    document.querySelector(".stale")?.remove();
+    showHead(next);
+    if (!reading()) replace(next);
   } catch {
     failures += 1;
+    if (failures >= 2) stale();
   }
-  stale(failures >= 2);
 }
 
-function replace(html) {
-  const next = document.createElement("div");
-  next.innerHTML = html;
+function replace(next) {
   for (const box of live.querySelectorAll("details[id]")) {
     const twin = next.querySelector(`#${CSS.escape(box.id)}`);
     if (twin) twin.open = box.open;
@@ -44,22 +57,17 @@ function replace(html) {
   localTimes(next);
   live.replaceChildren(...next.childNodes);
   if (focus) live.querySelector(focus)?.focus({ preventScroll: true });
-  const now = label(live);
-  if (now !== before) {
-    region.textContent = now;
-    document.title = now === "" ? live.dataset.page : `${now} · ${live.dataset.page}`;
-  }
+  if (label(live) !== before) region.textContent = label(live);
 }
 
 const label = (within) => within.querySelector("[data-label]")?.dataset.label ?? "";
 
-function stale(is) {
-  const note = document.querySelector(".stale");
-  if (!is) return note?.remove();
-  if (note) return;
+function stale() {
+  headIsStale();
+  if (document.querySelector(".stale")) return;
   const added = document.createElement("p");
   added.className = "panel stale";
-  added.textContent = "This page cannot be refreshed at the moment. What stands here is from before.";
+  added.textContent = "This page cannot be refreshed: showing last known data; retrying.";
   live.before(added);
   region.textContent = added.textContent;
 }
@@ -82,6 +90,7 @@ for (const element of document.querySelectorAll("[data-zone]"))
   element.textContent = `Times in your zone${zone ? ` (${zone})` : ""}`;
 if (live) {
   setInterval(refresh, Number(live.dataset.liveEvery) * 1000);
-  document.addEventListener("visibilitychange", refresh);
+  document.addEventListener("visibilitychange", () => document.hidden || void refresh());
+  window.addEventListener("online", refresh);
   live.addEventListener("click", dayNotes);
 }

@@ -22,6 +22,7 @@ export function ago(at, now) {
 
 const words = {
   ago: (date) => ago(date.getTime(), Date.now()),
+  due: (date) => (date > Date.now() ? ago(date.getTime(), Date.now()) : "due now"),
   clock: (date) =>
     date.toDateString() === new Date().toDateString()
       ? formats.hour.format(date)
@@ -48,8 +49,8 @@ export function localTimes(within = document) {
 export function tickingTimes() {
   setInterval(() => {
     if (document.hidden) return;
-    for (const element of document.querySelectorAll('time[data-as="ago"]')) {
-      const text = words.ago(new Date(element.dateTime));
+    for (const element of document.querySelectorAll('time:is([data-as="ago"], [data-as="due"])')) {
+      const text = words[element.dataset.as](new Date(element.dateTime));
       if (element.textContent !== text) element.textContent = text;
     }
   }, 1000);

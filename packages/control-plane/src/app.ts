@@ -152,7 +152,12 @@ export function createApp(options: AppOptions): Koa {
 async function frame(ctx: Ctx): Promise<object> {
   const [who, open] = await Promise.all([me(ctx), listIncidents(ctx, { state: "open", limit: 1, offset: 0 })]);
   // Who is not signed in cannot sign out.
-  return { org: who.org.name, email: ctx.actor.type === "session" ? who.user.email : null, openIncidents: open.total };
+  return {
+    org: who.org.name,
+    orgId: who.org.id,
+    email: ctx.actor.type === "session" ? who.user.email : null,
+    openIncidents: open.total,
+  };
 }
 
 function makeDoors(system: System): Authenticators {

@@ -157,7 +157,7 @@ t.test("who may do what, and on whose channels", async (t) => {
   for (const work of [...foreign, ...absent, ...noId])
     t.match(await refusal(t, work), {
       code: "CHANNEL_NOT_FOUND",
-      message: "There is no such notification channel in this organisation.",
+      message: "Channel not found.",
       field: null,
     });
   t.equal((await listChannels(outsider, { limit: 50, offset: 0 })).total, 0);

@@ -262,7 +262,7 @@ function refuseKeptSecrets(system: System, row: queries.ChannelRow, after: Chann
 /** The stored config as far as its secrets open, to tell what an edit changes. */
 const known = (system: System, row: queries.ChannelRow): ChannelConfig => openConfigPartly(system, row).value;
 
-const notFound = () => new AppError("CHANNEL_NOT_FOUND", "There is no such notification channel in this organisation.");
+const notFound = () => new AppError("CHANNEL_NOT_FOUND", "Channel not found.");
 
 function present(row: queries.ChannelRow): Channel {
   return {

@@ -29,6 +29,8 @@ interface Asset {
 export interface Assets {
   /** The address of an asset. Throws for a name that does not exist: a template's slip must not reach a reader. */
   url(name: string): string;
+  /** The modules that a script imports, directly and through others, in alphabetical order. */
+  modules(name: string): readonly string[];
   readonly serve: Middleware;
 }
 
@@ -54,6 +56,20 @@ export function loadAssets(folder: string = assetsFolder): Assets {
     url(name) {
       if (!files.has(name)) throw new Error(`there is no asset called ${name}`);
       return `/assets/${hash}/${name}`;
+    },
+    modules(name) {
+      const found = new Set<string>();
+      const follow = (at: string): void => {
+        for (const [, next] of files
+          .get(at)!
+          .body.toString()
+          .matchAll(/^import .*"\.\/(.+)";$/gm)) {
+          if (!files.has(next!)) throw new Error(`${at} imports ${next}, which does not exist`);
+          if (!found.has(next!)) follow((found.add(next!), next!));
+        }
+      };
+      follow(name);
+      return [...found].sort();
     },
     serve(http, next) {
       if (!http.path.startsWith("/assets/")) return next();

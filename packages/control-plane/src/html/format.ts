@@ -28,6 +28,9 @@ export function ago(at: number, now: number): string {
   return at <= now ? `${text} ago` : `in ${text}`;
 }
 
+/** `in 20 s`, and `due now` for what should have happened already. Unix ms in. */
+export const due = (at: number, now: number): string => (at > now ? ago(at, now) : "due now");
+
 /** How often something happens: `every 30 s`, `every 5 min`, `every day`. */
 export function every(seconds: number): string {
   if (seconds === 86_400) return "every day";
@@ -73,6 +76,9 @@ export function bytes(value: number | null | undefined): string {
 export function plural(count: number, one: string, many = `${one}s`): string {
   return `${number(count)} ${count === 1 ? one : many}`;
 }
+
+/** `(3) Monitors`: a title with how many need attention, and without a number where none does. */
+export const numbered = (title: string, count: number): string => (count > 0 ? `(${count}) ${title}` : title);
 
 /** `a`, `a and b`, `a, b and c`. */
 export function list(items: readonly string[]): string {

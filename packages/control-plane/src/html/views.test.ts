@@ -50,6 +50,11 @@ t.test("formats", async (t) => {
   t.equal(format.ago(now - 7_500_000, now), "2 h ago", "one unit only");
   t.equal(format.ago(now + 20_000, now), "in 20 s");
   t.equal(format.ago(now - 100, now), "now");
+  t.same(
+    [now + 20_000, now, now - 240_000].map((at) => format.due(at, now)),
+    ["in 20 s", "due now", "due now"],
+    "what is still to come is never in the past",
+  );
   t.same([10, 60, 90, 300, 3600, 86_400].map(format.every), [
     "every 10 s",
     "every minute",
@@ -326,6 +331,8 @@ t.test("assets", async (t) => {
   const { ask, assets } = await open(t);
   const url = assets.url("tokens.css");
   t.match(url, /^\/assets\/[\w-]{12}\/tokens\.css$/);
+  t.match(assets.modules("status.js"), ["head.js", "times.js"], "what a script imports, to be asked for at once");
+  t.ok(assets.modules("console.js").includes("leave.js"), "also through others");
   const plain = await ask(url);
   t.equal(plain.status, 200);
   t.match(plain.headers, {

@@ -48,7 +48,8 @@ export function openViews({ assets, folder = viewsFolder, cache = true }: ViewOp
   };
 }
 
-export type TimeStyle = "ago" | "clock" | "day";
+/** `due` is for what is still to come: `in 20 s`, and `due now` once that is past. */
+export type TimeStyle = "ago" | "clock" | "day" | "due";
 
 const helpers = (assets: Assets, now: number, has: (view: string) => boolean) => ({
   ...format,
@@ -57,6 +58,8 @@ const helpers = (assets: Assets, now: number, has: (view: string) => boolean) =>
   now,
   has,
   asset: (name: string) => assets.url(name),
+  /** What `console.js` imports, so that a page asks for all of it at once. */
+  modules: assets.modules("console.js"),
   icon: (name: string) => (isIcon(name) ? icon(name) : new Markup("")),
   state,
   /** The error of a result or an incident as people read it. Null stays null. */
@@ -85,9 +88,11 @@ export function timeTag(at: Date | string | number | null, style: TimeStyle, now
   const text =
     style === "ago"
       ? format.ago(date.getTime(), now)
-      : style === "clock"
-        ? `${format.clock(date, now)} UTC`
-        : format.day(date);
+      : style === "due"
+        ? format.due(date.getTime(), now)
+        : style === "clock"
+          ? `${format.clock(date, now)} UTC`
+          : format.day(date);
   return html`<time datetime="${date.toISOString()}" data-as="${style}" title="${format.absolute(date)}"
     >${text}</time
   >`;

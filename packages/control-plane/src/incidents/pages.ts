@@ -1,3 +1,4 @@
+import { numbered } from "../html/format.ts";
 import { page, type Page, wholeNumber } from "../html/pages.ts";
 import { explainIncident, getIncident, listIncidents } from "./service.ts";
 
@@ -20,7 +21,7 @@ export const incidentsPages: Page[] = [
       return {
         view: "incidents/list",
         fragment: "incidents/list-live",
-        data: { list, open: open.total, query: { state, monitor, offset } },
+        data: { title: numbered("Incidents", open.total), list, open: open.total, query: { state, monitor, offset } },
       };
     },
   }),
@@ -32,7 +33,8 @@ export const incidentsPages: Page[] = [
       const incident = await getIncident(ctx, id);
       const votes = await explainIncident(ctx, id);
       const deliveries = { items: votes.deliveries, total: votes.deliveries_total };
-      return { view: "incidents/show", fragment: "incidents/show-live", data: { incident, votes, deliveries } };
+      const title = `${incident.state === "open" ? "Open" : "Closed"} incident: ${incident.monitor_name}`;
+      return { view: "incidents/show", fragment: "incidents/show-live", data: { title, incident, votes, deliveries } };
     },
   }),
 ];

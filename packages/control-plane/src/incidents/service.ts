@@ -14,7 +14,7 @@ import { parseState, policyOf, type PolicyFields } from "./target-state.ts";
 /** Deliveries that an explanation shows; the others are a list of their own. */
 const explainedDeliveries = 100;
 
-const notFound = () => new AppError("INCIDENT_NOT_FOUND", "There is no such incident.");
+const notFound = () => new AppError("INCIDENT_NOT_FOUND", "Incident not found.");
 
 function present(row: queries.IncidentRow): Incident {
   return {

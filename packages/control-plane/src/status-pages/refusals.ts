@@ -1,3 +1,3 @@
 import { AppError } from "@statusmesh/shared/errors";
 
-export const notFound = () => new AppError("STATUS_PAGE_NOT_FOUND", "There is no status page with this id.");
+export const notFound = () => new AppError("STATUS_PAGE_NOT_FOUND", "Status page not found.");

@@ -2,6 +2,7 @@ import { checkKinds, checkTypes, isCheckType, kindOf } from "@statusmesh/shared/
 import { silentRegions } from "../agents/service.ts";
 import { listChannels } from "../channels/service.ts";
 import type { Ctx } from "../context.ts";
+import { numbered } from "../html/format.ts";
 import { page, type Page, type PageCall, type PageReply, wholeNumber } from "../html/pages.ts";
 import { explainIncident, getIncident, listDeliveries, listIncidents } from "../incidents/service.ts";
 import { latencyByRegion, latencySeries, listResults, monitorHistory, uptime } from "../results/service.ts";
@@ -56,7 +57,7 @@ async function monitors({ ctx, query }: PageCall<"tenant">): Promise<PageReply> 
       states: shownStates.map((name) => ({ name, word: stateWords[name], count: list.counts[name] })),
       tags: [...new Set([...(tag === "" ? [] : [tag]), ...list.items.flatMap((row) => row.target.tags)])].slice(0, 8),
       overview: overview(all.items, all.counts),
-      troubled: all.counts.down + all.counts.error,
+      title: numbered("Monitors", all.counts.down + all.counts.error),
       everything: shownStates.reduce((sum, name) => sum + all.counts[name], 0),
       lastCheck: all.last_check_at,
       silent: silent.map((region) => ({ ...region, ...silenceWords(region) })),
@@ -103,6 +104,7 @@ async function monitor({ ctx, params, query }: PageCall<"tenant">): Promise<Page
     view: "targets/show",
     fragment: "targets/show-live",
     data: {
+      title: `${shown(row).word}: ${row.target.name}`,
       row: { ...row, ...shown(row) },
       summary: kindOf(row.target.check).summary(row.target.check),
       ranges,

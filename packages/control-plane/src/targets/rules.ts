@@ -17,7 +17,7 @@ import type { RegionPolicy, Target } from "./schema.ts";
 
 const maxTags = 50;
 
-export const notFound = () => new AppError("TARGET_NOT_FOUND", "There is no such target.");
+export const notFound = () => new AppError("TARGET_NOT_FOUND", "Monitor not found.");
 
 /** The target as the API answers it: every secret masked. */
 export function present(row: TargetRow): Target {

@@ -219,7 +219,7 @@ export const BulkOutcome = Type.Object(
         {
           id: Type.String({ description: "As it was sent", examples: ["01931f2e-7c1a-7d30-9b5e-000000000000"] }),
           code: Type.String({ description: "Error code", examples: ["TARGET_NOT_FOUND"] }),
-          message: Type.String({ description: "Error of the attempt", examples: ["There is no such target."] }),
+          message: Type.String({ description: "Error of the attempt", examples: ["Monitor not found."] }),
         },
         { additionalProperties: false },
       ),

@@ -213,7 +213,7 @@ t.test("what is another organisation's is absent, and every verb asks for its sc
     ...verbs(ctx, "x' or 1=1"),
     ...verbs(ctx, id.toUpperCase()),
   ])
-    t.match(await refusal(t, verb), { code: "TARGET_NOT_FOUND", message: "There is no such target.", field: null });
+    t.match(await refusal(t, verb), { code: "TARGET_NOT_FOUND", message: "Monitor not found.", field: null });
   t.equal((await listTargets(outsider, page)).total, 0);
   t.equal((await listMonitors(outsider, page)).total, 0);
   t.equal((await getTarget(ctx, id)).name, "Website");

@@ -71,7 +71,7 @@ export function overview(worst: readonly MonitorRow[], counts: Counts): Overview
       rest: "",
       others: "",
     };
-  if (tone === "up" || first === undefined) {
+  if (tone === "up") {
     const lead =
       counts.paused > 0
         ? `${plural(counts.up, "monitor")} ${counts.up === 1 ? "is" : "are"} up, ${counts.paused} paused.`
@@ -81,7 +81,7 @@ export function overview(worst: readonly MonitorRow[], counts: Counts): Overview
     return { tone: "up", lead, since: null, rest: "", others: "" };
   }
   const others = othersOf(tone, counts);
-  if (counts[tone] === 1) {
+  if (counts[tone] === 1 && first !== undefined) {
     if (isWaiting(first))
       return { tone, lead: `${first.target.name} waits for its first result.`, since: null, rest: "", others };
     const error = tone === "unknown" ? null : (first.open_incident?.error_sample ?? first.last_error);
@@ -98,9 +98,9 @@ export function overview(worst: readonly MonitorRow[], counts: Counts): Overview
   const more = counts[tone] - named.length;
   return {
     tone,
-    lead: `${counts[tone]} monitors ${predicate(tone, 2)}`,
+    lead: `${plural(counts[tone], "monitor")} ${predicate(tone, counts[tone])}`,
     since: null,
-    rest: `: ${list(more > 0 ? [...named, `${more} more`] : named)}.`,
+    rest: named.length === 0 ? "." : `: ${list(more > 0 ? [...named, `${more} more`] : named)}.`,
     others,
   };
 }
