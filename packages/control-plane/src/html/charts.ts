@@ -23,16 +23,8 @@ export function stripPath(cells: readonly string[], state: string): string {
 export function strip(cells: readonly string[], label: string): Markup {
   const width = Math.max(cells.length * (cell.width + cell.gap) - cell.gap, 1);
   const paths = [...new Set(cells)].map((state) => html`<path class="c-${state}" d="${stripPath(cells, state)}" />`);
-  return html`<svg
-    class="strip"
-    viewBox="0 0 ${width} ${cell.height}"
-    preserveAspectRatio="none"
-    role="img"
-    aria-label="${label}"
-  >
-    <title>${label}</title>
-    ${paths}
-  </svg>`;
+  const box = html`viewBox="0 0 ${width} ${cell.height}" preserveAspectRatio="none"`;
+  return html`<svg class="strip" ${box} role="img" aria-label="${label}"><title>${label}</title>${paths}</svg>`;
 }
 
 /** What a strip says in words: `Last 24 hours: down 2 h, degraded 30 min, no data 1 h`. */
@@ -115,9 +107,8 @@ export function sparkline(values: readonly (number | null)[]): Markup {
     (at) => at * step,
     (value) => 27 - (value / top) * 25,
   );
-  return html`<svg class="spark" viewBox="0 0 120 28" preserveAspectRatio="none" aria-hidden="true">
-    <path d="${path}" />
-  </svg>`;
+  const box = html`viewBox="0 0 120 28" preserveAspectRatio="none"`;
+  return html`<svg class="spark" ${box} aria-hidden="true"><path d="${path}" /></svg>`;
 }
 
 /** Round steps of an axis from 0: at most five, the last one at or above `top`. */
@@ -173,27 +164,18 @@ export function latencyChart(
     .filter((span) => span.to > range.from && span.from < range.to)
     .map((span) => {
       const left = Math.max(0, at(span.from));
-      return html`<rect
-        class="shade-${span.kind}"
-        x="${percentOf(left)}"
-        width="${percentOf(Math.max(Math.min(1, at(span.to)) - left, 0.002))}"
-        height="${plot.height}"
-        ><title>${span.title}</title></rect
-      >`;
+      const width = Math.max(Math.min(1, at(span.to)) - left, 0.002);
+      return titledRect(`shade-${span.kind}`, left, width, plot.height, span.title);
     });
   const labels = steps.map(
     (step) => html`<text x="100%" dx="-8" y="${round(y(step) + 4)}" text-anchor="end">${ms(step)}</text>`,
   );
   return html`<div class="chartbox">
-    <svg class="scale axis" aria-hidden="true">${labels}</svg
-    ><svg class="chart" role="img" aria-label="${range.label}">
+    <svg class="scale axis" aria-hidden="true">${labels}</svg>
+    <svg class="chart" role="img" aria-label="${range.label}">
       <title>${range.label}</title>
-      ${shades}<svg
-        width="100%"
-        height="${plot.height}"
-        viewBox="0 0 ${plot.width} ${plot.height}"
-        preserveAspectRatio="none"
-      >
+      ${shades}
+      <svg width="100%" height="${plot.height}" viewBox="0 0 ${plot.width} ${plot.height}" preserveAspectRatio="none">
         <g class="grid">${grid}</g>
         <path class="band" d="${bandPath(p50, p95, x, y)}" />
         <path class="p95" d="${linePath(p95, x, y)}" />
@@ -213,10 +195,15 @@ function timeAxis(range: { from: number; to: number }): Markup[] {
     const anchor = share === 0 ? "start" : share === 1 ? "end" : "middle";
     const text = share === 1 ? "now" : long ? day(t).replace(/ \d{4}$/, "") : clock(t, t.getTime());
     const live = share === 1 ? "" : html` data-at="${t.toISOString()}" data-as="${long ? "date" : "hour"}"`;
-    return html`<text x="${percentOf(share)}" y="${plot.height + 18}" text-anchor="${anchor}" ${live}
-      ><title>${absolute(t)}</title>${text}</text
-    >`;
+    const place = html`x="${percentOf(share)}" y="${plot.height + 18}" text-anchor="${anchor}"`;
+    return html`<text ${place}${live}><title>${absolute(t)}</title>${text}</text>`;
   });
+}
+
+/** A rectangle with a title; place and width are shares of the drawing, 0 to 1. */
+function titledRect(name: string, x: number, width: number, height: number, title: string): Markup {
+  const place = html`x="${percentOf(x)}" width="${percentOf(width)}" height="${height}"`;
+  return html`<rect class="${name}" ${place}><title>${title}</title></rect>`;
 }
 
 /** Shares of a whole as one bar. Widths are attributes of the drawing, which the content policy allows where it forbids styles. */
@@ -225,13 +212,7 @@ export function shareBar(parts: readonly { name: string; value: number; label: s
   if (total <= 0) return new Markup("");
   let left = 0;
   const rects = parts.map((part) => {
-    const rect = html`<rect
-      class="ph-${part.name}"
-      x="${percentOf(left / total)}"
-      width="${percentOf(part.value / total)}"
-      height="12"
-      ><title>${part.label}</title></rect
-    >`;
+    const rect = titledRect(`ph-${part.name}`, left / total, part.value / total, 12, part.label);
     left += part.value;
     return rect;
   });

@@ -29,53 +29,59 @@ export interface Field {
 const idOf = (field: Field): string =>
   `${field.scope ?? "f"}-${field.name.replace(/[^a-z0-9]+/gi, "-").replace(/^-/, "")}`;
 
-const attribute = (name: string, value: unknown): Markup =>
-  value === undefined || value === false || value === null
-    ? new Markup("")
-    : value === true
-      ? new Markup(` ${name}`)
-      : html` ${new Markup(name)}="${value}"`;
+type AttributeValue = string | number | boolean | null | undefined;
+
+/** Attributes with a space before each; false, null and undefined are left out. */
+const attributes = (all: Record<string, AttributeValue>): Markup[] =>
+  Object.entries(all).flatMap(([name, value]) =>
+    value === undefined || value === false || value === null
+      ? []
+      : [value === true ? new Markup(` ${name}`) : html` ${new Markup(name)}="${value}"`],
+  );
 
 /** Label, control and hint of one field, tied together for readers. */
 export function field(it: Field): Markup {
   const id = idOf(it);
-  const described = it.hint === undefined ? undefined : `${id}-hint`;
-  const shared = html`id="${id}"
-  name="${it.name}"${attribute("data-as", it.as)}${attribute("aria-describedby", described)}${attribute("required", it.required)}${attribute("autofocus", it.autofocus)}`;
   const hint = it.hint === undefined ? "" : html`<p class="hint" id="${id}-hint">${it.hint}</p>`;
+  const shared = attributes({
+    id,
+    name: it.name,
+    "data-as": it.as,
+    "aria-describedby": it.hint === undefined ? undefined : `${id}-hint`,
+    required: it.required,
+    autofocus: it.autofocus,
+  });
+  const label = html`<label for="${id}">${it.label}</label>`;
   if (it.type === "checkbox") {
-    return html`<div class="field check">
-      <input type="checkbox" ${shared}${attribute("checked", it.value === true)} /><label for="${id}">${it.label}</label
-      >${hint}
-    </div>`;
+    const checked = attributes({ checked: it.value === true });
+    return html`<div class="field check"><input type="checkbox"${shared}${checked} />${label}${hint}</div>`;
   }
-  return html`<div class="field${it.short ? " short" : ""}">
-    <label for="${id}">${it.label}</label>${control(it, shared)}${hint}
-  </div>`;
+  return html`<div class="field${it.short ? " short" : ""}">${label}${control(it, shared)}${hint}</div>`;
 }
 
-function control(it: Field, shared: Markup): Markup {
+function control(it: Field, shared: Markup[]): Markup {
   const value = it.value ?? "";
   if (it.type === "select") {
-    const options = (it.options ?? []).map(
-      ([key, label]) => html`<option value="${key}" ${attribute("selected", key === String(value))}>${label}</option>`,
-    );
-    return html`<select ${shared}>
-      ${options}
-    </select>`;
+    const options = (it.options ?? []).map(([key, label]) => {
+      const selected = attributes({ selected: key === String(value) });
+      return html`<option value="${key}"${selected}>${label}</option>`;
+    });
+    return html`<select${shared}>${options}</select>`;
   }
+  const text = { maxlength: it.maxLength, placeholder: it.placeholder };
   if (it.type === "lines") {
+    const own = attributes({ rows: it.rows ?? 3, ...text, spellcheck: "false" });
     // A line break right after the tag is dropped by the parser: this one is there to be dropped.
-    return html`<textarea
-      ${shared}${attribute("rows", it.rows ?? 3)}${attribute("maxlength", it.maxLength)}${attribute("placeholder", it.placeholder)}
-      spellcheck="false"
-    >
-${value}</textarea>`;
+    return html`<textarea${shared}${own}>\n${value}</textarea>`;
   }
-  return html`<input
-    type="${it.type ?? "text"}"
-    ${shared}
-    value="${value}"
-    ${attribute("min", it.min)}${attribute("max", it.max)}${attribute("maxlength", it.maxLength)}${attribute("placeholder", it.placeholder)}${attribute("list", it.list)}${attribute("autocomplete", it.type === "password" ? "new-password" : "off")}${it.type === "url" ? new Markup(' spellcheck="false"') : ""}
-  />`;
+  const own = attributes({
+    value: String(value),
+    min: it.min,
+    max: it.max,
+    ...text,
+    list: it.list,
+    autocomplete: it.type === "password" ? "new-password" : "off",
+    spellcheck: it.type === "url" ? "false" : undefined,
+  });
+  return html`<input type="${it.type ?? "text"}"${shared}${own} />`;
 }

@@ -93,7 +93,6 @@ export function timeTag(at: Date | string | number | null, style: TimeStyle, now
         : style === "clock"
           ? `${format.clock(date, now)} UTC`
           : format.day(date);
-  return html`<time datetime="${date.toISOString()}" data-as="${style}" title="${format.absolute(date)}"
-    >${text}</time
-  >`;
+  const title = format.absolute(date);
+  return html`<time datetime="${date.toISOString()}" data-as="${style}" title="${title}">${text}</time>`;
 }

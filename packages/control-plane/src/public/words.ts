@@ -31,15 +31,8 @@ export function dayStrip(component: PublicComponent): Markup {
     (cell, at) =>
       html`<path class="c-${looks[cell.state].cell}" d="M${at * 8} 0h6v28h-6z"><title>${dayTitle(cell)}</title></path>`,
   );
-  return html`<svg
-    class="strip"
-    viewBox="0 0 ${component.history.length * 8 - 2} 28"
-    preserveAspectRatio="none"
-    role="img"
-    aria-label="${stripWords(component)}"
-  >
-    ${cells}
-  </svg>`;
+  const box = html`viewBox="0 0 ${component.history.length * 8 - 2} 28" preserveAspectRatio="none"`;
+  return html`<svg class="strip" ${box} role="img" aria-label="${stripWords(component)}">${cells}</svg>`;
 }
 
 /** Text alternative of the strip. */
