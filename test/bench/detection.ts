@@ -3,7 +3,7 @@ import { agentIn, castIn } from "../harness/cast.ts";
 import { connect } from "../harness/api.ts";
 import { tempFolder } from "../harness/folder.ts";
 import { startControlPlane } from "../harness/processes.ts";
-import { batchOf, runOf } from "../harness/results.ts";
+import { batchOf, runOf, slotIn } from "../harness/results.ts";
 import { startSink } from "../harness/sink.ts";
 import { insertTargets, openEmbedded } from "../harness/targets.ts";
 import { waitFor } from "../harness/wait.ts";
@@ -51,7 +51,7 @@ export async function run(): Promise<Measured> {
     const report = async (some: readonly string[], slot: number): Promise<void> => {
       const { status, text } = await probe.post(
         "/api/agent/results",
-        batchOf(some.map((id) => runOf(id, slot, "down"))),
+        batchOf(some.map((id) => runOf(id, slotIn(id, "bench", 10_000, slot), "down"))),
       );
       if (status !== 200) throw new Error(text);
     };

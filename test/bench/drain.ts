@@ -9,7 +9,7 @@ import { Stats } from "sm-agent/stats";
 import { agentIn, castIn } from "../harness/cast.ts";
 import { tempFolder } from "../harness/folder.ts";
 import { startControlPlane } from "../harness/processes.ts";
-import { runOf } from "../harness/results.ts";
+import { runOf, slotIn } from "../harness/results.ts";
 import { insertTargets, openEmbedded } from "../harness/targets.ts";
 import { type Measured, rounded } from "./measure.ts";
 import { nodeArgs, percentile, withTeardown } from "./scope.ts";
@@ -17,6 +17,7 @@ import { nodeArgs, percentile, withTeardown } from "./scope.ts";
 const region = "bench";
 const targets = 3_000;
 const intervalSecs = 10;
+const intervalMs = intervalSecs * 1000;
 /** Slots of every target that were missed: seven minutes without a control plane. */
 const missed = 40;
 const minTimes = 5;
@@ -47,7 +48,8 @@ export async function run(): Promise<Measured> {
     spool.serve(region);
     const began = Date.now();
     for (let slot = missed; slot > 0; slot--) {
-      for (const [n, id] of ids.entries()) spool.append({ result: runOf(id, began - slot * intervalSecs * 1000 + n) });
+      for (const id of ids)
+        spool.append({ result: runOf(id, slotIn(id, region, intervalMs, began - slot * intervalMs)) });
       await spool.flush();
     }
 
@@ -57,8 +59,8 @@ export async function run(): Promise<Measured> {
       ...real,
       async post(path, body, options) {
         const reply = await real.post(path, body, options);
-        for (const { scheduled_at } of (body as { results: { scheduled_at: number }[] }).results)
-          if (scheduled_at >= began) ages.push(Date.now() - scheduled_at);
+        for (const { timestamp } of (body as { results: { timestamp: number }[] }).results)
+          if (timestamp >= began) ages.push(Date.now() - timestamp);
         return reply;
       },
     };
@@ -70,7 +72,11 @@ export async function run(): Promise<Measured> {
     let due = 0;
     while (spool.backlog > 0) {
       due += (targets / intervalSecs) * (tickMs / 1000);
-      for (; live < due; live++) reporter.add({ result: runOf(ids[live % targets]!, Date.now()) });
+      for (; live < due; live++) {
+        const id = ids[live % targets]!;
+        const slot = slotIn(id, region, intervalMs, began + Math.floor(live / targets) * intervalMs);
+        reporter.add({ result: { ...runOf(id, slot), timestamp: Date.now() } });
+      }
       await sleep(tickMs);
     }
     const seconds = (performance.now() - started) / 1000;

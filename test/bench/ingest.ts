@@ -7,7 +7,7 @@ import { agentIn, castIn } from "../harness/cast.ts";
 import { insertTargets, openEmbedded } from "../harness/targets.ts";
 import { tempFolder } from "../harness/folder.ts";
 import { postmasterOf, startControlPlane } from "../harness/processes.ts";
-import { batchOf, chunked, runOf } from "../harness/results.ts";
+import { batchOf, chunked, runOf, slotIn } from "../harness/results.ts";
 import { memoryOf } from "./memory.ts";
 import { type Measured, rounded } from "./measure.ts";
 import { nodeArgs, percentile, withTeardown } from "./scope.ts";
@@ -105,9 +105,8 @@ export async function run(): Promise<Measured> {
 /** One run of every target, in batches: mostly up; one in a hundred fails alone now and then, one in 500 long enough for an incident. */
 function roundOf(ids: readonly string[], round: number, slot: number): AgentResult[][] {
   const fails = (n: number): boolean => (n % 500 === 0 ? round % 12 >= 6 : n % 100 === 1 && (round + n / 100) % 10 < 1);
-  // Slots of different targets differ, as their phases do.
   return chunked(
-    ids.map((id, n) => runOf(id, slot + (n % (intervalSecs * 1000)), fails(n) ? "down" : "up")),
+    ids.map((id, n) => runOf(id, slotIn(id, region, intervalSecs * 1000, slot), fails(n) ? "down" : "up")),
     batchSize,
   );
 }

@@ -9,7 +9,7 @@ import { connect, type Json } from "../harness/api.ts";
 import { agentIn, castIn, sessionOf } from "../harness/cast.ts";
 import { cloneDatabase } from "../harness/database.ts";
 import { serveHere } from "../harness/in-process.ts";
-import { batchOf, runOf } from "../harness/results.ts";
+import { admit, batchOf, runOf } from "../harness/results.ts";
 import { goodBodies, tcp, webhook } from "./bodies.ts";
 
 /*
@@ -83,6 +83,7 @@ async function scene() {
   await made(`/api/v1/status-pages/${page.id}/components`, { target_id: target.id });
   const invitation = await made(`/api/v1/orgs/${olga.orgId}/invitations`, { email: `invited.${slug}@example.org` });
   const down = [2000, 1000].map((ago) => runOf(target.id, Date.now() - ago, "down"));
+  await admit(sql, "default", down);
   await nobody.with({ authorization: `Bearer ${agent.token}` }).post("/api/agent/results", batchOf(down));
   const incident = (await browser.get(`/api/v1/incidents?target_id=${target.id}`)).body.items[0].id;
   const session = newId();

@@ -8,7 +8,7 @@ import { agentIn, castIn, sessionOf, tokenOf } from "../harness/cast.ts";
 import { cloneDatabase } from "../harness/database.ts";
 import { tempFolder } from "../harness/folder.ts";
 import { serveHere } from "../harness/in-process.ts";
-import { batchOf, runOf } from "../harness/results.ts";
+import { admit, batchOf, runOf } from "../harness/results.ts";
 import { nameOf, routes } from "./declared.ts";
 import { openSnapshots } from "./isolation/snapshot.ts";
 import { provokeOutages } from "./outages.ts";
@@ -752,9 +752,17 @@ t.test("results that cannot be kept are counted, and the rest of the batch lands
     runOf(kept.id, now - 91 * 86_400_000),
     mine,
   ];
-  const { status, body } = await probe.post("/api/agent/results", batchOf(results));
+  await admit(sql, "default", [mine]);
+  const misfits = [runOf(kept.id, now - 1001), { ...mine, timestamp: mine.scheduled_at - 600_000 }];
+  const { status, body } = await probe.post("/api/agent/results", batchOf([...results, ...misfits]));
   t.equal(status, 200);
-  t.strictSame(body, { stored: 1, duplicates: 1, dropped_future: 2, dropped_unassigned: 1 });
+  t.strictSame(body, {
+    stored: 1,
+    duplicates: 1,
+    dropped_future: 2,
+    dropped_unassigned: 1,
+    dropped_off_schedule: 2,
+  });
 });
 
 t.test("every code of the registry was provoked", (t) => {

@@ -4,7 +4,7 @@ import { newId } from "@statusmesh/shared/ids";
 import { allPages } from "@statusmesh/control-plane/app";
 import { type Answer, connect } from "../harness/api.ts";
 import { agentIn } from "../harness/cast.ts";
-import { batchOf, runOf } from "../harness/results.ts";
+import { admit, batchOf, runOf } from "../harness/results.ts";
 import { nameOf, routes } from "./declared.ts";
 import { type Caller } from "./isolation/callers.ts";
 import { type IdPlace, idsOf } from "./isolation/ids.ts";
@@ -271,7 +271,9 @@ t.test("an agent gets and reports what its region has, and nothing of another re
   const own = await pull(home.token);
   t.ok(idsIn(own).includes(target), "its own region has it");
   t.match(own.runs, [{ run_id: run }]);
-  t.match((await as(home.token).post("/api/agent/results", batchOf([runOf(target, now - 1000)]))).body, { stored: 1 });
+  const result = runOf(target, now - 1000);
+  await admit(sql, "default", [result]);
+  t.match((await as(home.token).post("/api/agent/results", batchOf([result]))).body, { stored: 1 });
   for (const route of routes.filter(({ door }) => door !== "public" && door !== "agent")) {
     const { status, body } = await as(home.token).send(route.method, route.path.replaceAll(/\{\w+\}/g, target));
     t.match(

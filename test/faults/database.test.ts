@@ -4,7 +4,7 @@ import { type Answer, connect } from "../harness/api.ts";
 import { agentIn, castIn } from "../harness/cast.ts";
 import { tempFolder } from "../harness/folder.ts";
 import { isAlive, postmasterOf, startControlPlane } from "../harness/processes.ts";
-import { batchOf, runOf } from "../harness/results.ts";
+import { batchOf, runOf, slotIn } from "../harness/results.ts";
 import { startSink } from "../harness/sink.ts";
 import { insertTargets, openEmbedded } from "../harness/targets.ts";
 import { waitFor } from "../harness/wait.ts";
@@ -47,7 +47,10 @@ t.test("a killed database comes back, and nothing that was acknowledged is missi
   /** Sends a batch again until it is acknowledged, as the agent does. */
   const report = (slot: number): Promise<Answer> =>
     waitFor("a batch to be acknowledged", async () => {
-      const answer = await probe.post("/api/agent/results", batchOf(ids.map((id) => runOf(id, slot, "down"))));
+      const answer = await probe.post(
+        "/api/agent/results",
+        batchOf(ids.map((id) => runOf(id, slotIn(id, "default", 10_000, slot), "down"))),
+      );
       if (answer.status === 200) return answer;
       refusals.add(`${answer.status} ${answer.body?.error?.code ?? answer.text}`);
       return null;

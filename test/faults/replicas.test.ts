@@ -8,7 +8,7 @@ import { cloneDatabase } from "../harness/database.ts";
 import { insertTargetsIn } from "../harness/targets.ts";
 import { tempFolder } from "../harness/folder.ts";
 import { type ControlPlane, startAgent, startControlPlane } from "../harness/processes.ts";
-import { batchOf, chunked, runOf, shuffled } from "../harness/results.ts";
+import { admit, batchOf, chunked, runOf, shuffled } from "../harness/results.ts";
 import { startTcpTarget } from "../harness/servers.ts";
 import { startSink } from "../harness/sink.ts";
 import { waitFor } from "../harness/wait.ts";
@@ -58,6 +58,7 @@ async function makeTargets(count: number): Promise<string[]> {
 
 /** Sends a batch as the agent does: again, and to whoever answers, until somebody acknowledges it. */
 async function report(results: AgentResult[], first: number): Promise<Json> {
+  await admit(sql, "default", results);
   return await waitFor("a batch to be taken", async () => {
     for (const to of [agents[first % 2]!, agents[(first + 1) % 2]!]) {
       const answer = await to.post("/api/agent/results", batchOf(results)).catch(() => null);

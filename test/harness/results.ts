@@ -1,3 +1,5 @@
+import { phaseMs } from "@statusmesh/shared/schedule";
+import type { Sql } from "postgres";
 import { type AgentResult, protocolVersion, type ResultsRequest } from "@statusmesh/shared/agent-protocol";
 
 /** One run of a target as an agent reports it. */
@@ -39,4 +41,20 @@ export function shuffled<T>(items: readonly T[], seed: number): T[] {
 /** The items in groups of `size`. */
 export function chunked<T>(items: readonly T[], size: number): T[][] {
   return Array.from({ length: Math.ceil(items.length / size) }, (_, at) => items.slice(at * size, (at + 1) * size));
+}
+
+/** The slot of the target's grid in the interval of `at`, Unix ms: what its agent reports. */
+export const slotIn = (targetId: string, region: string, intervalMs: number, at: number): number =>
+  Math.floor(at / intervalMs) * intervalMs + phaseMs(targetId, region, intervalMs);
+
+/** Makes the results ones that the control plane takes: their slots are issued, and their targets existed at the time. */
+export async function admit(sql: Sql, region: string, results: readonly AgentResult[]): Promise<void> {
+  const rows = results.map((result) => ({ id: result.target_id, slot: new Date(result.scheduled_at) }));
+  await sql`
+    with given as (select id, slot from jsonb_to_recordset(${sql.json(rows as never)}) as g (id uuid, slot timestamptz)),
+      aged as (
+        update targets t set created_at = least(t.created_at, f.first)
+        from (select id, min(slot) as first from given group by id) f where t.id = f.id)
+    insert into issued_slots (target_id, region, scheduled_at) select id, ${region}, slot from given
+    on conflict do nothing`;
 }

@@ -6,12 +6,12 @@ import { openDiskSpool } from "sm-agent/spool/disk";
 import { folderFiles } from "sm-agent/spool/files";
 import { lockFolder } from "sm-agent/spool/lock";
 import { Stats } from "sm-agent/stats";
-import { runOf } from "./results.ts";
+import { runOf, slotIn } from "./results.ts";
 
 /*
  * The half of an agent that comes after the probe, as a process to be killed: it puts results into a spool and reports
- * them, and says on standard output up to which slot a flush has confirmed them ("confirmed 1234").
- * Arguments: folder, URL, token, target ids with commas, first slot, how many slots. Then it reports until nothing waits
+ * them, and says on standard output up to which slot a flush has confirmed them ("confirmed 1234"). Slots are numbered in
+ * intervals of 10 s since the epoch. Arguments: folder, URL, token, target ids with commas, first slot, how many slots. Then it reports until nothing waits
  * and says how much it reported ("reported 123 dropped 0"), if it is let.
  */
 const [folder = "", url = "", token = "", targets = "", from = "", count = ""] = process.argv.slice(2);
@@ -27,7 +27,8 @@ reporter.serve("default");
 
 const end = Number(from) + Number(count);
 for (let slot = Number(from); slot < end; slot++) {
-  for (const id of targets.split(",")) reporter.add({ result: runOf(id, slot) });
+  for (const id of targets.split(","))
+    reporter.add({ result: runOf(id, slotIn(id, "default", 10_000, slot * 10_000)) });
   if (slot % 5 !== 0) continue;
   await spool.flush();
   process.stdout.write(`confirmed ${slot}\n`);

@@ -1,6 +1,7 @@
+import fc from "fast-check";
 import t from "tap";
 import type { AssignedCheck } from "@statusmesh/shared/agent-protocol";
-import { jitterMs, phaseMs, slotAtOrAfter } from "@statusmesh/shared/schedule";
+import { jitterMs, misfitOf, nextSlot, phaseMs, slotAtOrAfter } from "@statusmesh/shared/schedule";
 import { correctedClock } from "./clock.ts";
 import { Heap } from "./heap.ts";
 import { Schedule } from "./schedule.ts";
@@ -154,6 +155,48 @@ t.test("after a standstill only the newest slot is run, and the backlog is sprea
   const perMs = new Map<number, number>();
   for (const { at } of starts) perMs.set(at, (perMs.get(at) ?? 0) + 1);
   t.ok(Math.max(...perMs.values()) <= 4, "a few at a time");
+});
+
+t.test("whatever happens, every run is one that the control plane takes", async () => {
+  const event = fc.oneof(
+    fc.record({ pass: fc.integer({ min: 1, max: 400_000 }) }),
+    fc.record({ stall: fc.integer({ min: 1, max: 400_000 }) }),
+    fc.record({ edit: fc.constantFrom(10, 25, 60, 61, 300), fresh: fc.boolean() }),
+    fc.record({ jitter: fc.constantFrom(0, 10, 100) }),
+  );
+  await fc.assert(
+    fc.asyncProperty(fc.array(event, { minLength: 1, maxLength: 12 }), fc.integer({ max: 50 }), async (events, n) => {
+      const { clock, starts, assigned, apply, schedule } = setup();
+      const createdAt = clock.now();
+      const [intervals, issued] = [[intervalMs], new Set<number>()];
+      let version = 1;
+      let jitter_pct = 10;
+      const give = (interval: number, fresh: boolean): void => {
+        const next_due_at = fresh ? clock.now() : nextSlot(id(n), region, interval, jitter_pct, clock.now());
+        if (fresh) issued.add(next_due_at);
+        else if (next_due_at < createdAt) return;
+        intervals.push(interval);
+        apply([assigned(n, { version: String(version++), interval_ms: interval, next_due_at })], { jitter_pct });
+      };
+      give(intervalMs, true);
+      for (const now of events) {
+        if ("pass" in now) await clock.pass(now.pass);
+        else if ("stall" in now) clock.stall(now.stall);
+        else if ("jitter" in now) apply([], { jitter_pct: (jitter_pct = now.jitter) });
+        else give(now.edit * 1000, now.fresh);
+      }
+      await clock.pass(700_000);
+      schedule.stop();
+      return (
+        starts.length > 0 &&
+        starts.every(({ slot, at }) => {
+          const known = { targetId: id(n), region, createdAt, intervalsMs: intervals };
+          return misfitOf(known, { slotMs: slot, startedMs: at }, () => issued.has(slot)) === null;
+        })
+      );
+    }),
+    { numRuns: 200 },
+  );
 });
 
 t.test("10,000 checks keep their pace", async (t) => {

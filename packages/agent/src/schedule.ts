@@ -14,7 +14,7 @@ export interface Started {
 interface Entry {
   check: AssignedCheck;
   /** Of its slots in the region, ms. */
-  phase: number;
+  readonly phase: number;
   slot: number;
   startAt: number;
   running: Started | null;
@@ -56,8 +56,9 @@ export class Schedule {
   /** Takes in what a pull brought. A check of a higher version replaces the one that is there, its running run included. */
   apply(reply: Pick<PullReply, "region" | "jitter_pct" | "full" | "checks" | "drop">): void {
     if (reply.region !== this.#region) {
+      // The slots of the old region are on no grid of the new one.
+      this.clear();
       this.#region = reply.region;
-      for (const entry of this.#entries.values()) entry.phase = this.#phaseOf(entry.check);
     }
     this.#jitterPct = reply.jitter_pct;
     if (reply.full) {

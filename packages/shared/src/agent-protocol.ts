@@ -224,7 +224,7 @@ export const ResultsRequest = Type.Object(
 );
 export type ResultsRequest = Static<typeof ResultsRequest>;
 
-/** Every result sent is in exactly one of the four counts; the agent forgets the whole batch on a 200. */
+/** Every result sent is in exactly one of the five counts; the agent forgets the whole batch on a 200. */
 export const ResultsReply = Type.Object(
   {
     stored: Type.Integer({ description: "New results", examples: [98] }),
@@ -234,6 +234,14 @@ export const ResultsReply = Type.Object(
       description: "Results of targets that the region does not probe",
       examples: [0],
     }),
+    /** Optional: a control plane of an earlier release stores what fits no schedule. */
+    dropped_off_schedule: Type.Optional(
+      Type.Integer({
+        description:
+          "Results that fit no schedule: of a slot that the target does not have, of before it existed, or of a run that did not start near its slot",
+        examples: [0],
+      }),
+    ),
   },
   { title: "ResultsReply", description: "Every result sent is in exactly one of the counts" },
 );

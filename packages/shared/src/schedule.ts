@@ -58,3 +58,47 @@ export function nextSlot(
 export function livenessMs(intervalMs: number, timeoutMs: number): number {
   return Math.max(2 * intervalMs + timeoutMs, 90_000);
 }
+
+/** How far the clocks of the replicas and the agents of one instance may be apart, with room, ms. */
+const clockSlackMs = 300_000;
+
+/** What is known of a target's schedule in one region. */
+export interface KnownSchedule {
+  targetId: string;
+  region: string;
+  /** Unix ms. */
+  createdAt: number;
+  /** The present interval and those that the target had before, ms. */
+  intervalsMs: readonly number[];
+}
+
+/** The longest time from a slot to the start of its run, ms: the jitter, and a standstill after which the slot is still run. */
+export const longestDelayMs = (longestIntervalMs: number): number => 2 * longestIntervalMs;
+
+/** True for a slot of the grid of one of the intervals. */
+export function isOnGrid(schedule: Omit<KnownSchedule, "createdAt">, slotMs: number): boolean {
+  return schedule.intervalsMs.some((intervalMs) => {
+    const phase = phaseMs(schedule.targetId, schedule.region, intervalMs);
+    return slotAtOrAfter(slotMs, phase, intervalMs) === slotMs;
+  });
+}
+
+/** Why a result cannot be the work of an agent that follows its assignment. */
+export type Misfit = "before_creation" | "wrong_time" | "off_schedule";
+
+/**
+ * Why the result of a run cannot be: its slot lies before the target existed (`before_creation`), the run did not start near
+ * its slot (`wrong_time`: more than 5 minutes before it, or more than two intervals and 5 minutes after it), or the slot is
+ * on no grid of the target (`off_schedule`). Null for a result that can be. `isIssued` tells whether the control plane has
+ * handed out a slot off the grid: a first run, or one on demand.
+ */
+export function misfitOf(
+  schedule: KnownSchedule,
+  { slotMs, startedMs }: { slotMs: number; startedMs: number },
+  isIssued: () => boolean,
+): Misfit | null {
+  if (slotMs < schedule.createdAt) return "before_creation";
+  const latest = slotMs + longestDelayMs(Math.max(...schedule.intervalsMs)) + clockSlackMs;
+  if (startedMs < slotMs - clockSlackMs || startedMs > latest) return "wrong_time";
+  return isOnGrid(schedule, slotMs) || isIssued() ? null : "off_schedule";
+}

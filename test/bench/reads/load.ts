@@ -5,7 +5,7 @@ import { Pool } from "undici";
 import { agentIn, castIn, type Person } from "../../harness/cast.ts";
 import { type Teardown, tempFolder } from "../../harness/folder.ts";
 import { type ControlPlane, startControlPlane } from "../../harness/processes.ts";
-import { batchOf, chunked, runOf } from "../../harness/results.ts";
+import { batchOf, chunked, runOf, slotIn } from "../../harness/results.ts";
 import { insertTargets, openEmbedded } from "../../harness/targets.ts";
 import { waitFor } from "../../harness/wait.ts";
 import { nodeArgs } from "../scope.ts";
@@ -95,7 +95,7 @@ async function dressTargets(sql: Sql, orgId: string, ids: readonly string[]): Pr
     update targets t set name = (array['Shop', 'Login', 'API', 'Docs', 'Billing'])[n % 5 + 1] || ' ' || n, kind = 'http', tags = array['team-' || n % 40, case when n % 4 = 0 then 'staging' else 'production' end],
       spec = jsonb_build_object('type', 'http', 'url', 'https://host-' || n || '.example.org/health', 'method', 'GET', 'timeout', 10000, 'follow_redirects', true, 'max_redirects', 5,
         'expected_status', '{"kind":"exact","value":200}'::jsonb, 'expected_body_contains', null, 'headers', '{}'::jsonb, 'body', null, 'verify_tls', true, 'basic_auth', null, 'bearer_token', null),
-      enabled = n % 50 <> 49, created_at = now() - n * interval '1 minute'
+      enabled = n % 50 <> 49, created_at = now() - interval '60 days' - n * interval '1 minute'
     from unnest(${[...ids]}::uuid[]) with ordinality as u (id, n) where t.id = u.id and t.org_id = ${orgId}`;
   await sql`insert into target_regions (target_id, region_id) select id, ${regions[1]} from unnest(${[...ids]}::uuid[]) with ordinality as u (id, n) where n % 10 = 0 or n <= ${busyTargets}`;
 }
@@ -144,7 +144,11 @@ async function report(url: string, token: string, ids: readonly string[]): Promi
   for (const ago of [90_000, 30_000]) {
     for (const some of chunked(ids, 1000)) {
       const body = JSON.stringify(
-        batchOf(some.map((id, n) => runOf(id, Date.now() - ago, n % 50 === 3 ? "down" : "up"))),
+        batchOf(
+          some.map((id, n) =>
+            runOf(id, slotIn(id, regions[0], 60_000, Date.now() - ago), n % 50 === 3 ? "down" : "up"),
+          ),
+        ),
       );
       const reply = await pool.request({
         method: "POST",

@@ -1,14 +1,15 @@
 import t from "tap";
-import { protocolVersion } from "@statusmesh/shared/agent-protocol";
+import { protocolVersion, type ResultsRequest } from "@statusmesh/shared/agent-protocol";
 import { newId } from "@statusmesh/shared/ids";
 import { validate } from "@statusmesh/shared/validate";
 import { forgetOldRollups } from "../jobs/retention.ts";
+import type { AgentCtx } from "../context.ts";
 import { openIngest } from "../pipeline/ingest.ts";
 import { openLoad, pipelineLoad } from "../pipeline/load.ts";
 import { serve } from "../testing/app.ts";
 import { day, hour, minute, noon, second } from "../testing/clock.ts";
 import { countForOrgs, gatherOrgCounts } from "../results/org-counts.ts";
-import { addIncident, agentResult, newTarget, setStatus } from "../testing/scene.ts";
+import { addIncident, admit, agentResult, newTarget, setStatus } from "../testing/scene.ts";
 import { newAgent, newOrg, openWorld } from "../testing/world.ts";
 import { TargetCreate } from "../targets/schema.ts";
 import { createTarget } from "../targets/service.ts";
@@ -17,7 +18,15 @@ import type { PipelineLoad } from "./service.ts";
 
 const { sql, clock, system } = await openWorld(t);
 const eu = await newAgent(system, "eu");
-const ingest = openIngest(async () => {});
+const take = openIngest(async () => {});
+/** Takes results of slots that the control plane issued. */
+const ingest = Object.assign(
+  async (agent: AgentCtx, request: ResultsRequest) => {
+    await admit(system, agent.region, request.results);
+    return await take(agent, request);
+  },
+  { load: take.load },
+);
 let asked = 0;
 let load: PipelineLoad = pipelineLoad(ingest);
 let caller = await newOrg(system);

@@ -13,7 +13,7 @@ import { startDeliverer } from "../pipeline/deliver.ts";
 import { makeGate, openIngest } from "../pipeline/ingest.ts";
 import { deleteOrg } from "../orgs/service.ts";
 import { hour, minute, noon, until } from "../testing/clock.ts";
-import { addIncident, agentResult, newTarget, openIncident, outboxNotice, webhookTo } from "../testing/scene.ts";
+import { addIncident, admit, agentResult, newTarget, openIncident, outboxNotice, webhookTo } from "../testing/scene.ts";
 import { startSink } from "../testing/sink.ts";
 import { serveWhole, withToken } from "../testing/whole-app.ts";
 import { allowPrivate, newAgent, newOrg, openWorld } from "../testing/world.ts";
@@ -155,7 +155,9 @@ t.test("ingest: every result is in one of the counts, and a full queue is seen",
     agentResult(newId(), now),
     agentResult(id, now + hour),
   ];
-  await ingest(agent, { protocol: protocolVersion, results: batch, runs: [] });
+  await admit(system, "eu", batch);
+  const offGrid = agentResult(id, now - 3000);
+  await ingest(agent, { protocol: protocolVersion, results: [...batch, offGrid], runs: [] });
   await t.rejects(
     ingest(
       { ...agent, sql: { begin: () => Promise.reject(new Error("gone")) } as never },
@@ -165,8 +167,10 @@ t.test("ingest: every result is in one of the counts, and a full queue is seen",
   const samples = await scrape();
   const of = (name: string) => samples.get(`statusmesh_ingest_${name}`);
   t.strictSame(
-    ["stored", "duplicate", "unassigned", "untimely"].map((outcome) => of(`results_total{outcome="${outcome}"}`)),
-    [2, 1, 1, 1],
+    ["stored", "duplicate", "unassigned", "untimely", "off_schedule"].map((outcome) =>
+      of(`results_total{outcome="${outcome}"}`),
+    ),
+    [2, 1, 1, 1, 1],
   );
   t.strictSame(
     ["stored", "busy", "failed"].map((outcome) => of(`batches_total{outcome="${outcome}"}`)),

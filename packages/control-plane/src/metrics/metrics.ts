@@ -100,6 +100,7 @@ export function openMetrics(system: System, version: string): Metrics {
       results.inc({ outcome: "duplicate" }, seen.duplicates);
       results.inc({ outcome: "unassigned" }, seen.dropped_unassigned);
       results.inc({ outcome: "untimely" }, seen.dropped_future);
+      results.inc({ outcome: "off_schedule" }, seen.dropped_off_schedule ?? 0);
     },
     attempt: (kind, outcome) => attempts.inc({ kind, outcome }),
     job(name, outcome, { ms, at }) {

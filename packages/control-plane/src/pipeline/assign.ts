@@ -14,6 +14,7 @@ import { agentLeaves, agentPulls, agentSeen, liveAgents } from "../agents/servic
 import type { AgentCtx } from "../context.ts";
 import type { Hub } from "../db/notify.ts";
 import { disabledRegionIds } from "../regions/service.ts";
+import { issueSlots } from "../results/engine.ts";
 import { openSpec } from "../targets/service.ts";
 import { claimRuns } from "./on-demand.ts";
 import { requireProtocol } from "./protocol.ts";
@@ -47,6 +48,7 @@ interface Assignable {
   spec: CheckSpec;
   assigned: boolean;
   fresh: boolean;
+  created_at: Date;
 }
 
 /** Answers a pull: at once when there is news for the agent, else when some comes, else empty after 25 s or when `signal` fires. */
@@ -122,8 +124,8 @@ async function look(ctx: AgentCtx, cursor: Cursor | null, capacity: number): Pro
     const check = openOrWithhold(ctx, row);
     const intervalMs = row.interval_secs * 1000;
     const next = row.fresh
-      ? now + Math.floor((first++ * 1000) / firstRunsPerSecond)
-      : nextSlot(row.id, ctx.region, intervalMs, ctx.config.scheduler.jitter_pct, now);
+      ? Math.max(now, row.created_at.getTime()) + Math.floor((first++ * 1000) / firstRunsPerSecond)
+      : slotOf(ctx, row, now);
     return [
       {
         target_id: row.id,
@@ -135,6 +137,14 @@ async function look(ctx: AgentCtx, cursor: Cursor | null, capacity: number): Pro
       },
     ];
   });
+  const fresh = new Set(rows.filter((row) => row.fresh).map((row) => row.id));
+  await issueSlots(
+    ctx.sql,
+    ctx.region,
+    checks
+      .filter((check) => fresh.has(check.target_id))
+      .map((check) => ({ targetId: check.target_id, slotMs: check.next_due_at })),
+  );
   // With the same agents as at its cursor, what is not this one's now was not then.
   const drop = full ? [] : [...deleted, ...rows.filter((row) => !row.assigned).map((row) => row.id)].filter(mine);
   const next: Cursor = { snapshot, agents: sharing, at: full ? now : cursor.at };
@@ -147,6 +157,13 @@ async function look(ctx: AgentCtx, cursor: Cursor | null, capacity: number): Pro
     // Last: a run that was taken and not handed over would be waited for in vain.
     runs: disabled || capacity === 0 ? [] : await claimRuns(ctx, capacity),
   };
+}
+
+/** The first slot whose run has not started yet, of those since the target exists. */
+function slotOf(ctx: AgentCtx, row: Assignable, now: number): number {
+  const intervalMs = row.interval_secs * 1000;
+  const slot = nextSlot(row.id, ctx.region, intervalMs, ctx.config.scheduler.jitter_pct, now);
+  return slot < row.created_at.getTime() ? slot + intervalMs : slot;
 }
 
 /** One check that was sealed under a key that is gone must not keep all others of the region from running: its own runs say what is wrong. */
@@ -196,7 +213,7 @@ async function inSnapshot<T>(ctx: AgentCtx, read: (sql: TransactionSql) => Promi
 }
 
 const assignable = (sql: TransactionSql, region: string) => sql`
-  t.id, t.org_id, t.version, t.interval_secs, t.spec, s.last_result_at is null as fresh,
+  t.id, t.org_id, t.version, t.interval_secs, t.spec, t.created_at, s.last_result_at is null as fresh,
   t.enabled and o.deleted_at is null and exists (select 1 from target_regions r where r.target_id = t.id and r.region_id = ${region}) as assigned`;
 
 /** What there is to run in a disabled region. */

@@ -2,19 +2,23 @@ import t from "tap";
 import { setTimeout as sleep } from "node:timers/promises";
 import { type AgentResult, protocolVersion } from "@statusmesh/shared/agent-protocol";
 import { newId } from "@statusmesh/shared/ids";
+import { nextSlot, phaseMs, slotAtOrAfter } from "@statusmesh/shared/schedule";
 import type { AgentCtx, Ctx } from "../context.ts";
+import { openHub } from "../db/notify.ts";
 import { ensurePartitions } from "../db/partitions.ts";
 import { lockStates } from "../incidents/evidence-queries.ts";
 import { acknowledgeIncident, explainIncident, listIncidents } from "../incidents/service.ts";
 import { sendReminders } from "../jobs/reminders.ts";
 import { listPeriods } from "../results/service.ts";
 import { createTarget, deleteTarget, updateTarget } from "../targets/service.ts";
-import { minute, noon, second, until } from "../testing/clock.ts";
-import { addIncident, agentResult, webhookTo } from "../testing/scene.ts";
+import { day, hour, minute, noon, second, until } from "../testing/clock.ts";
+import { addIncident, admit, agentResult, webhookTo } from "../testing/scene.ts";
 import { newAgent, newOrg, openWorld, refusal } from "../testing/world.ts";
-import { makeGate, openIngest, retentionMs } from "./ingest.ts";
+import { pull } from "./assign.ts";
+import { retentionMs } from "./admission.ts";
+import { makeGate, openIngest } from "./ingest.ts";
 
-const { sql, pool, clock, system } = await openWorld(t);
+const { sql, pool, clock, log, system } = await openWorld(t);
 const [eu, us] = [await newAgent(system, "eu"), await newAgent(system, "us")];
 const ctx = await newOrg(system);
 const hook = await webhookTo(ctx, "https://hooks.example.org/");
@@ -24,13 +28,19 @@ const ingest = openIngest(async (days) => {
   prepared.push(...days);
   for (const one of days) await ensurePartitions(sql, new Date(one), new Date(one));
 });
-const send = (agent: AgentCtx, results: readonly AgentResult[]) =>
+const report = (agent: AgentCtx, results: readonly AgentResult[]) =>
   ingest(agent, { protocol: protocolVersion, results: [...results], runs: [] });
+/** Reports results of slots that the control plane issued. */
+const send = async (agent: AgentCtx, results: readonly AgentResult[]) => {
+  await admit(system, agent.region, results);
+  return await report(agent, results);
+};
 const counts = (stored: number, duplicates: number, dropped_future: number, dropped_unassigned: number) => ({
   stored,
   duplicates,
   dropped_future,
   dropped_unassigned,
+  dropped_off_schedule: 0,
 });
 
 async function newMonitor(changes: object = {}): Promise<string> {
@@ -549,3 +559,104 @@ t.test(
     t.match(await send(eu, [agentResult(id, clock.now())]), counts(1, 0, 0, 0));
   },
 );
+
+/** The slot of a grid at or after `from`. */
+const gridSlot = (id: string, region: string, intervalMs: number, from: number) =>
+  slotAtOrAfter(from, phaseMs(id, region, intervalMs), intervalMs);
+
+t.test("only results that fit the schedule are taken, the others are counted and logged once a minute", async (t) => {
+  const id = await newMonitor({ interval: 60 });
+  clock.advance(20 * minute);
+  log.lines.length = 0;
+  const slot = gridSlot(id, "eu", minute, noon + 10 * minute);
+  const reply = (stored: number, dropped_off_schedule: number) => ({
+    ...counts(stored, 0, 0, 0),
+    dropped_off_schedule,
+  });
+  t.strictSame(await report(eu, [agentResult(id, slot), agentResult(id, slot + minute)]), reply(2, 0));
+  t.strictSame(await report(eu, [agentResult(id, slot + 1), agentResult(id, slot - 30 * second)]), reply(0, 2), "off");
+  t.strictSame(await report(us, [agentResult(id, slot)]), reply(0, 1), "the grid of another region");
+  const early = gridSlot(id, "eu", minute, noon) - minute;
+  t.strictSame(await report(eu, [agentResult(id, early)]), reply(0, 1), "before the target existed");
+  t.strictSame(await report(eu, [agentResult(id, early + minute)]), reply(1, 0), "from then on");
+
+  const [next, late] = [slot + 2 * minute, 7 * minute];
+  for (const [start, fits] of [
+    [-5 * minute, true],
+    [-5 * minute - 1, false],
+    [late, true],
+    [late + 1, false],
+  ] as const) {
+    t.strictSame(
+      await report(eu, [agentResult(id, next, { timestamp: next + start })]),
+      reply(fits ? 1 : 0, fits ? 0 : 1),
+    );
+    await sql`delete from results where target_id = ${id} and scheduled_at = ${new Date(next)}`;
+  }
+  t.match(
+    await report(eu, [agentResult(id, next, { timestamp: Date.UTC(2243, 0, 1) })]),
+    { stored: 0, dropped_future: 1 },
+    "a run of the future",
+  );
+
+  const thousand = Array.from({ length: 1000 }, (_, n) => agentResult(id, slot + n));
+  t.match(await report(eu, thousand), { stored: 0, duplicates: 1, dropped_off_schedule: 999 });
+  const lines = () => log.lines.filter((line) => line.message.startsWith("results of an agent are dropped"));
+  const { name } = (await sql<{ name: string }[]>`select name from agents where id = ${eu.agentId}`)[0]!;
+  const mine = () => lines().filter(({ fields }) => (fields as { agent: string }).agent === name);
+  t.match(
+    mine(),
+    [{ level: "warn", fields: { agent: name, region: "eu", dropped: { off_schedule: 2 } } }],
+    "the first",
+  );
+  clock.advance(minute);
+  await report(eu, [agentResult(id, slot + 1)]);
+  t.strictSame(
+    mine().map(({ fields }) => (fields as { dropped: object }).dropped),
+    [{ off_schedule: 2 }, { before_creation: 1, wrong_time: 2, future: 1, off_schedule: 1000 }],
+    "and a minute later all that came since",
+  );
+});
+
+t.test("an edited interval costs an agent nothing that did not hear of it", async (t) => {
+  const id = await newMonitor({ interval: 60 });
+  clock.advance(hour);
+  await updateTarget(ctx, id, { interval: 25 });
+  await updateTarget(ctx, id, { interval: 40 });
+  clock.advance(6 * hour);
+  for (const interval of [60, 25, 40]) {
+    const slots = [noon + 30 * minute, noon + 5 * hour].map((from) => gridSlot(id, "eu", interval * second, from));
+    t.match(
+      await report(
+        eu,
+        slots.map((slot) => agentResult(id, slot)),
+      ),
+      { stored: 2, dropped_off_schedule: 0 },
+      `slots of every ${interval} s, from before and after the edit`,
+    );
+  }
+  const never = gridSlot(id, "eu", 37 * second, noon + hour);
+  t.match(await report(eu, [agentResult(id, never)]), { dropped_off_schedule: 1 }, "an interval that it never had");
+  clock.advance(92 * day);
+  await updateTarget(ctx, id, { interval: 30 });
+  const [row] = await sql`select past_intervals from targets where id = ${id}`;
+  t.strictSame(Object.keys(row!["past_intervals"]), ["40"], "forgotten when there can be no results of it");
+});
+
+t.test("a first run is taken at the slot that a pull gave, however often it was given", async (t) => {
+  const hub = openHub(sql, log);
+  const id = await newMonitor({ interval: 3600 });
+  const given = async () => {
+    const request = { protocol: protocolVersion, agent_version: "1.0.0", cursor: null, capacity: 0 };
+    const { checks } = await pull(eu, hub, request, AbortSignal.abort());
+    return checks.find((check) => check.target_id === id)!.next_due_at;
+  };
+  clock.at = noon - 30 * second;
+  const first = await given();
+  t.ok(first >= noon, "the clock of this replica is behind, and no slot lies before the target");
+  clock.at = noon + minute + 7;
+  const again = await given();
+  t.match(await report(us, [agentResult(id, first)]), { dropped_off_schedule: 1 });
+  t.match(await report(eu, [agentResult(id, first), agentResult(id, again)]), { stored: 2, dropped_off_schedule: 0 });
+  t.equal(await given(), nextSlot(id, "eu", hour, 10, clock.now()), "with a result it has its grid");
+});

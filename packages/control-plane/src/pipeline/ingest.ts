@@ -11,18 +11,14 @@ import {
   foldRuns,
   type LockedEvidence,
 } from "../incidents/engine.ts";
-import { countForOrgs, keepDetails, withOwnDetails } from "../results/engine.ts";
+import { countForOrgs, intervalsOf, keepDetails, withOwnDetails } from "../results/engine.ts";
 import { markLate } from "../results/service.ts";
+import { type Drops, fittingOf, openDropLog, type ScheduledTarget, timelyOf } from "./admission.ts";
 import { type BatchWatch, type IngestLoad, openLoad } from "./load.ts";
 import { recordRunReplies } from "./on-demand.ts";
 import { requireProtocol } from "./protocol.ts";
 
 type Db = Sql | TransactionSql;
-
-/** A slot later than this is not to be believed: the agent's idea of the time is wrong. */
-const futureMs = 300_000;
-/** Raw results are kept for this long; older ones would have nowhere to go. */
-export const retentionMs = 90 * 86_400_000;
 
 /** Batches in the database at once, and batches that may wait for them. */
 const lanes = 4;
@@ -67,36 +63,40 @@ export function openIngest(
 ): Ingest {
   const gate = makeGate(lanes, queueLimit);
   const load = openLoad();
+  const logDrops = openDropLog();
   const take = async (ctx: AgentCtx, request: ResultsRequest): Promise<ResultsReply> => {
     requireProtocol(request.protocol);
     const now = ctx.clock.now();
-    const timely = request.results.filter(
-      (result) => result.scheduled_at <= now + futureMs && result.scheduled_at > now - retentionMs,
-    );
+    const drops: Drops = {};
+    const timely = timelyOf(request.results, now, drops);
     load.queued += timely.length;
     const reply = await gate
       .run(async () => {
-        if (timely.length === 0) return { stored: 0, duplicates: 0, dropped_unassigned: 0 };
+        if (timely.length === 0) return nothing;
         await prepareDays([...new Set(timely.map((result) => dayOf(result.scheduled_at)))]);
-        return await ingestBatch(ctx, timely);
+        return await ingestBatch(ctx, timely, drops);
       })
       .catch((error: unknown) => {
         watch({ outcome: error instanceof AppError && error.code === "INGEST_BUSY" ? "busy" : "failed" });
         throw error;
       })
       .finally(() => (load.queued -= timely.length));
-    const untimely = request.results.length - timely.length;
-    load.drop(untimely + reply.dropped_unassigned, now);
-    watch({ outcome: "stored", ms: ctx.clock.now() - now, ...reply, dropped_future: untimely });
+    const counts = { ...reply, dropped_future: request.results.length - timely.length };
+    load.drop(counts.dropped_future + reply.dropped_unassigned + reply.dropped_off_schedule, now);
+    watch({ outcome: "stored", ms: ctx.clock.now() - now, ...counts });
     await recordRunReplies(ctx, request.runs);
-    return { ...reply, dropped_future: untimely };
+    await logDrops(ctx, drops);
+    return counts;
   };
   return Object.assign(take, { load });
 }
 
 const dayOf = (ms: number): string => new Date(ms).toISOString().slice(0, 10);
 
-interface TargetRow extends EvidenceTarget {
+type BatchCounts = Omit<Required<ResultsReply>, "dropped_future">;
+const nothing: BatchCounts = { stored: 0, duplicates: 0, dropped_unassigned: 0, dropped_off_schedule: 0 };
+
+interface TargetRow extends EvidenceTarget, ScheduledTarget {
   kind: CheckType;
   enabled: boolean;
 }
@@ -105,17 +105,15 @@ interface TargetRow extends EvidenceTarget {
  * One batch, in one transaction: lock the evidence of its targets, store the results that are new, fold those into the
  * evidence, and write what follows from it. A batch sent twice stores nothing the second time and so changes nothing.
  */
-async function ingestBatch(
-  ctx: AgentCtx,
-  batch: readonly AgentResult[],
-): Promise<Omit<ResultsReply, "dropped_future">> {
+async function ingestBatch(ctx: AgentCtx, batch: readonly AgentResult[], drops: Drops): Promise<BatchCounts> {
   const ids = [...new Set(batch.map((result) => result.target_id))];
   const assigned = (sql: Db, locked: readonly string[]) => selectAssigned(sql, locked, ctx.region);
   return await changeEvidence(ctx, ids, assigned, async (evidence, { sql }) => {
-    const mine = batch.flatMap((result) => {
-      const own = evidence.get(result.target_id);
-      return own === undefined ? [] : [withOwnDetails(own.target.kind, result)];
-    });
+    const assignedTo = (id: string) => evidence.get(id)?.target;
+    const unassigned = batch.filter((result) => !evidence.has(result.target_id)).length;
+    const mine = (await fittingOf(sql, ctx.region, batch, assignedTo, drops)).map((result) =>
+      withOwnDetails(assignedTo(result.target_id)!.kind, result),
+    );
     const stored = await insertResults(sql, ctx.region, mine);
     if (stored.length > 0) {
       await markLate(
@@ -147,7 +145,8 @@ async function ingestBatch(
       result: {
         stored: stored.length,
         duplicates: mine.length - stored.length,
-        dropped_unassigned: batch.length - mine.length,
+        dropped_unassigned: unassigned,
+        dropped_off_schedule: batch.length - unassigned - mine.length,
       },
     };
   });
@@ -160,7 +159,7 @@ async function ingestBatch(
 async function selectAssigned(sql: Db, ids: readonly string[], region: string): Promise<TargetRow[]> {
   return await sql<TargetRow[]>`
     select t.id, t.org_id, t.kind, t.name, (t.spec ->> 'timeout')::int as timeout, t.interval_secs,
-      t.enabled and g.enabled as enabled, t.alert_confirmations, t.region_policy, t.renotify_interval_secs,
+      t.created_at, ${intervalsOf(sql)} as intervals, t.enabled and g.enabled as enabled, t.alert_confirmations, t.region_policy, t.renotify_interval_secs,
       t.notify_recovery
     from targets t
     join target_regions r on r.target_id = t.id and r.region_id = ${region}

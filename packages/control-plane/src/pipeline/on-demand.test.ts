@@ -6,9 +6,11 @@ import { agentLiveMs, agentSeen } from "../agents/service.ts";
 import type { Ctx } from "../context.ts";
 import { makeSealer } from "../crypto/seal.ts";
 import { openHub } from "../db/notify.ts";
+import { isOnGrid } from "@statusmesh/shared/schedule";
 import { createTarget } from "../targets/service.ts";
 import { serve } from "../testing/app.ts";
 import { minute, second, until } from "../testing/clock.ts";
+import { agentResult } from "../testing/scene.ts";
 import { newAgent, newOrg, openWorld, refusal } from "../testing/world.ts";
 import { pipelineRoutes } from "./api.ts";
 import { pull } from "./assign.ts";
@@ -150,6 +152,35 @@ t.test(
     t.strictSame(await waiting(), [], "nothing is left in the table");
   },
 );
+
+t.test("parallel runs of one target have slots of their own, on two replicas", async (t) => {
+  const { id } = await createTarget(ctx, { name: "Website", check: spec, interval: 10 });
+  const asked = Array.from({ length: 40 }, (_, n) => run(["eu"], { targetId: id }, n % 2 === 0 ? hub : elsewhere));
+  await waits(40);
+  const taken = await claimRuns(eu, 100);
+  const slots = new Set(taken.map((one) => one.scheduled_at));
+  t.equal(slots.size, 40);
+  t.ok(Math.max(...slots) < clock.now() + second && Math.min(...slots) >= clock.now());
+  t.notOk(
+    [...slots].some((slotMs) => isOnGrid({ targetId: id, region: "eu", intervalsMs: [10_000] }, slotMs)),
+    "none is a slot of the schedule",
+  );
+  const results = taken.map((one) => agentResult(id, one.scheduled_at, { timestamp: clock.now() }));
+  const ingest = openIngest(async () => {});
+  const { stored } = await ingest(eu, {
+    protocol: protocolVersion,
+    results,
+    runs: taken.map(({ run_id }) => replyTo(run_id)),
+  });
+  t.equal(stored, 40, "each result is a row");
+  t.equal((await Promise.all(asked)).length, 40);
+  t.match(
+    await ingest(us, { protocol: protocolVersion, results, runs: [] }),
+    { stored: 0, dropped_off_schedule: 40 },
+    "the slots of one region are not another's",
+  );
+  t.match(await refusal(t, () => run(["eu"], { targetId: newId() })), { code: "TARGET_NOT_FOUND" });
+});
 
 t.test("a pull that waits takes a run of its region as soon as it is asked for", async (t) => {
   const request = { protocol: protocolVersion, agent_version: "1.0.0", capacity: 3 };

@@ -1,3 +1,4 @@
+import type { Sql, TransactionSql } from "postgres";
 import type { CheckSpec } from "@statusmesh/shared/checks";
 import { kindOf } from "@statusmesh/shared/checks";
 import { AppError } from "@statusmesh/shared/errors";
@@ -8,6 +9,7 @@ import { type AgentCtx, type Ctx, inTransaction, type System } from "../context.
 import { type ResealedBatch, resealRows } from "../crypto/reseal.ts";
 import { UnreadableSecret } from "../crypto/seal.ts";
 import type { Hub } from "../db/notify.ts";
+import { issueFreeSlot } from "../results/engine.ts";
 
 /** An agent takes a waiting run with its open pull; this long after its time budget nobody will answer any more. */
 const graceMs = 5_000;
@@ -21,6 +23,8 @@ interface RunRow {
   target_id: string | null;
   spec: CheckSpec;
   requested_at: Date;
+  /** The slot under which the result is stored; null for a run of a check that is not stored. */
+  scheduled_at: Date | null;
 }
 
 const place = (runId: string, pointer: string) => `runs/${runId}${pointer}`;
@@ -40,9 +44,13 @@ export async function runOnDemand(
     ctx.sealer.seal(secret, place(id, pointer)),
   ) as CheckSpec;
   const deadline = ctx.clock.now() + input.spec.timeout + graceMs;
-  await ctx.sql`
-    insert into on_demand_runs (id, org_id, region_id, target_id, spec, requested_at)
-    values (${id}, ${ctx.orgId}, ${region}, ${input.targetId}, ${ctx.sql.json(sealed as never)}, ${new Date(ctx.clock.now())})`;
+  await inTransaction(ctx, async ({ sql, clock }) => {
+    const now = clock.now();
+    const slot = input.targetId === null ? null : await slotFor(sql, input.targetId, region, now);
+    await sql`
+      insert into on_demand_runs (id, org_id, region_id, target_id, spec, requested_at, scheduled_at)
+      values (${id}, ${ctx.orgId}, ${region}, ${input.targetId}, ${sql.json(sealed as never)}, ${new Date(now)}, ${slot})`;
+  });
   const over = new AbortController();
   const answer = (ms: number) =>
     hub.wait("sm_runs_done", ms, { predicate: (payload) => payload === id, signal: over.signal });
@@ -64,6 +72,12 @@ export async function runOnDemand(
     over.abort();
     await ctx.sql`delete from on_demand_runs where id = ${id}`;
   }
+}
+
+async function slotFor(sql: Sql | TransactionSql, targetId: string, region: string, fromMs: number): Promise<Date> {
+  const slot = await issueFreeSlot(sql, { targetId, region, fromMs });
+  if (slot === null) throw new AppError("TARGET_NOT_FOUND", "There is no monitor with this id.");
+  return slot;
 }
 
 async function firstServed(ctx: Ctx, regions: readonly string[]): Promise<string> {
@@ -92,12 +106,12 @@ export async function claimRuns(ctx: AgentCtx, limit: number): Promise<OnDemandR
     where id in (
       select id from on_demand_runs where region_id = ${ctx.region} and claimed_at is null and requested_at > ${new Date(now.getTime() - 60_000)}
       order by requested_at limit ${limit} for update skip locked)
-    returning id, org_id, target_id, spec, requested_at`;
+    returning id, org_id, target_id, spec, requested_at, scheduled_at`;
   return rows.map((row) => ({
     run_id: row.id,
     org_id: row.org_id,
     target_id: row.target_id,
-    scheduled_at: row.requested_at.getTime(),
+    scheduled_at: (row.scheduled_at ?? row.requested_at).getTime(),
     check: openRun(ctx, row),
   }));
 }

@@ -5,3 +5,4 @@ export { keepDetails, withOwnDetails } from "./details.ts";
 export { countForOrgs, dropOldOrgCounts, gatherOrgCounts } from "./org-counts.ts";
 export { latencyColumns, latencyOfRuns } from "./latency-queries.ts";
 export { resultDays } from "./hours.ts";
+export { dropOldSlots, intervalsOf, issuedKey, issueFreeSlot, issueSlots, selectIssued } from "./issued-slots.ts";

@@ -1,16 +1,19 @@
 import type { Sql, TransactionSql } from "postgres";
 import type { ResultDetails } from "@statusmesh/shared/checks";
 import type { CheckStatus } from "@statusmesh/shared/result";
+import { longestDelayMs } from "@statusmesh/shared/schedule";
 import { arrayOf } from "../db/array.ts";
 import type { Sources } from "./hours.ts";
+import { intervalsOf } from "./issued-slots.ts";
 import type { Range } from "./range.ts";
 
 type Db = Sql | TransactionSql;
 
-/** A target that results are asked of, how far apart its slots are, and which hours are summed up. */
+/** A target that results are asked of, how far apart its slots are at most, and which hours are summed up. */
 export interface ResultTarget {
   id: string;
-  interval_secs: number;
+  /** Of the present interval and those before: results of an earlier one are read as well. */
+  longest_interval_secs: number;
   /** Up to here results are counted by the hour; null before the first rollup. */
   counted_to: Date | null;
   /** From here to there latency is summed up by the hour. */
@@ -21,22 +24,26 @@ export interface ResultTarget {
 /** The target, or null when the organisation has none of that id. */
 export async function targetExists(sql: Db, orgId: string, targetId: string): Promise<ResultTarget | null> {
   const [row] = await sql<ResultTarget[]>`
-    select t.id, t.interval_secs, p.next_hour as counted_to, p.latency_from, p.latency_to
+    select t.id, (select max(secs) from unnest(${intervalsOf(sql)}) as i (secs)) as longest_interval_secs,
+      p.next_hour as counted_to, p.latency_from, p.latency_to
     from targets t left join rollup_progress p on true where t.org_id = ${orgId} and t.id = ${targetId}`;
   return row ?? null;
 }
 
-/** What a run may take, and how far a clock may be off: ingest refuses results from further ahead. */
+/** How far clocks may be apart: ingest refuses runs that are off their slot by more. */
 const slackMs = 6 * 60_000;
 
+/** The longest time from a slot to its run, ms. */
+const delayMs = (target: ResultTarget): number => longestDelayMs(target.longest_interval_secs * 1000) + slackMs;
+
 /**
- * Rows of the target whose time is in the range. Partitions and the primary key go by slot, so the slot is bounded too: a
- * run starts at most one interval after its slot (jitter is a part of the interval) and ends within the slack.
+ * Rows of the target whose time is in the range. Partitions and the primary key go by slot, so the slot is bounded too, by
+ * what ingest takes (`misfitOf` of the schedule).
  */
 export const rowsOf = (sql: Db, orgId: string, target: ResultTarget, range: Range, region: string | null) => sql`
   from results r
   where r.target_id = (select t.id from targets t where t.org_id = ${orgId} and t.id = ${target.id})
-    and r.scheduled_at >= ${new Date(range.from.getTime() - target.interval_secs * 1000 - slackMs)}
+    and r.scheduled_at >= ${new Date(range.from.getTime() - delayMs(target))}
     and r.scheduled_at < ${new Date(range.to.getTime() + slackMs)}
     and r."timestamp" >= ${range.from} and r."timestamp" < ${range.to}
     and (${region}::text is null or r.region = ${region})`;
@@ -60,7 +67,7 @@ export interface ResultRow {
 /** The slots in the range whose runs are surely in it as well: {@link rowsOf} read backwards. It may end before it begins. */
 const surelyIn = (target: ResultTarget, range: Range): Range => ({
   from: new Date(range.from.getTime() + slackMs),
-  to: new Date(range.to.getTime() - target.interval_secs * 1000 - slackMs),
+  to: new Date(range.to.getTime() - delayMs(target)),
 });
 
 /** Entries of the index of the target whose slot is surely in the range. */
@@ -88,7 +95,7 @@ export async function selectResults(
     select r.target_id, r.region, r."timestamp", r.status, r.error, r.http_status, r.response_size, r.dns_ms, r.connect_ms, r.tls_ms, r.ttfb_ms, r.total_ms, r.details
     ${rowsOf(sql, orgId, target, range, region)}
       and r.scheduled_at >= coalesce((select r.scheduled_at ${slotsOf(sql, orgId, target, surelyIn(target, range), region)} order by r.scheduled_at desc limit 1 offset ${depth}), '-infinity')
-        - ${`${target.interval_secs + (2 * slackMs) / 1000} s`}::interval
+        - ${`${(delayMs(target) + slackMs) / 1000} s`}::interval
     order by r."timestamp" desc, r.scheduled_at desc, r.region
     limit ${limit} offset ${offset}`;
 }

@@ -6,6 +6,7 @@ import { serve } from "../testing/app.ts";
 import { day, hour, minute, noon, second } from "../testing/clock.ts";
 import { addResults, newTarget, type SceneResult } from "../testing/scene.ts";
 import { newOrg, openWorld } from "../testing/world.ts";
+import { createTarget, updateTarget } from "../targets/service.ts";
 import { hourOf } from "./late.ts";
 import { resultRoutes } from "./api.ts";
 import * as service from "./service.ts";
@@ -81,7 +82,8 @@ t.test(
   async () => {
     const result = fc.record({
       at: fc.integer({ min: 0, max: 40 }),
-      late: fc.integer({ min: 0, max: 65_000 }),
+      // As far as ingest takes it, in parts of the longest delay.
+      late: fc.double({ min: -1, max: 1, noNaN: true }),
       region: fc.constantFrom("eu", "us"),
     });
     const edges = fc.tuple(fc.integer({ min: -2000, max: 2000 }), fc.integer({ min: 1, max: 4000 }));
@@ -92,9 +94,16 @@ t.test(
         fc.option(fc.constantFrom("eu", "us")),
         fc.integer({ min: 1, max: 12 }),
         fc.integer({ min: 0, max: 30 }),
-        async (results, [start, length], region, limit, offset) => {
+        // The interval that the target had when the results came; now it is a minute.
+        fc.constantFrom(60, 300, 3600, 86_400),
+        async (results, [start, length], region, limit, offset, interval) => {
           const id = await newTarget(ctx);
-          const runs = results.map((run) => ({ ...run, at: noon - day + run.at * minute }));
+          await sql`update targets set past_intervals = ${sql.json({ [interval]: iso(noon) })} where id = ${id}`;
+          const runs = results.map((run) => ({
+            ...run,
+            at: noon - day + run.at * minute,
+            late: Math.round(run.late < 0 ? run.late * 5 * minute : run.late * (2000 * interval + 5 * minute)),
+          }));
           await addResults(ctx, id, runs);
           const [from, to] = [noon - day + start * second, noon - day + (start + length) * second];
           const inRange = runs
@@ -129,6 +138,40 @@ t.test("a slow kind's run belongs to its own time, long after its slot", async (
   await addResults(ctx, id, [{ at: noon - 26 * hour, late: 3 * hour }]);
   t.match((await ask("GET", `/api/v1/targets/${id}/uptime`)).body, { total: 1 });
 });
+
+t.test(
+  "after the interval is shortened, total is what paging yields, and periods and sums know the same runs",
+  async (t) => {
+    const { id } = await createTarget(ctx, {
+      name: "Shortened",
+      check: { type: "tcp", host: "db.example.org", port: 5432, timeout: 1000 },
+      interval: 7200,
+    });
+    // Runs more than an hour after their slots: more than the new interval allows for.
+    const runs = Array.from({ length: 12 }, (_, k) => ({ at: noon - (k + 1) * 2 * hour, late: 100 * minute }));
+    await addResults(ctx, id, [...runs, { at: noon - 25 * hour, late: 90 * minute, status: "down" }]);
+    const answers = async () => {
+      const [results, uptime, latency, periods] = await Promise.all(
+        ["results?limit=5&offset=5", "uptime", "latency", "incidents"].map(
+          async (what) => (await ask("GET", `/api/v1/targets/${id}/${what}`)).body,
+        ),
+      );
+      return {
+        total: results.total,
+        page: results.items.length,
+        counted: uptime.total,
+        samples: latency.buckets.reduce((sum: number, bucket: { samples: number }) => sum + bucket.samples, 0),
+        periods: periods.total,
+      };
+    };
+    const before = await answers();
+    t.strictSame(before, { total: 13, page: 5, counted: 13, samples: 12, periods: 1 });
+    await updateTarget(ctx, id, { interval: 60 });
+    t.strictSame(await answers(), before);
+    await updateTarget(ctx, id, { interval: 30 });
+    t.strictSame(await answers(), before, "nor does a second edit");
+  },
+);
 
 t.test("what cannot be asked is refused, and what is another's is absent", async (t) => {
   const id = await newTarget(ctx);

@@ -88,9 +88,19 @@ export async function lockTarget(sql: Db, orgId: string, id: string): Promise<Ta
   return row ?? null;
 }
 
+/** Earlier intervals are kept for as long as an agent may bring results of them, and at most so many. */
+const keptIntervals = { days: 91, most: 50 };
+
+/** Writes the row. An interval that is replaced is kept with the time of the edit: ingest takes results of its slots. */
 export async function updateTarget(sql: Db, row: NewTargetRow): Promise<void> {
   await sql`
-    update targets set name = ${row.name}, spec = ${sql.json(row.spec as never)}, interval_secs = ${row.interval_secs}, enabled = ${row.enabled}, tags = ${row.tags},
+    update targets set past_intervals = case when interval_secs = ${row.interval_secs} then past_intervals else (
+        select jsonb_object_agg(secs, replaced_at) from (
+          select e.key as secs, e.value as replaced_at
+          from jsonb_each(past_intervals || jsonb_build_object(interval_secs::text, ${row.updated_at.toISOString()}::text)) e
+          where (e.value #>> '{}')::timestamptz > ${row.updated_at}::timestamptz - ${`${keptIntervals.days} days`}::interval
+          order by (e.value #>> '{}')::timestamptz desc limit ${keptIntervals.most}) kept) end,
+      name = ${row.name}, spec = ${sql.json(row.spec as never)}, interval_secs = ${row.interval_secs}, enabled = ${row.enabled}, tags = ${row.tags},
       alert_confirmations = ${row.alert_confirmations}, notify_recovery = ${row.notify_recovery}, renotify_interval_secs = ${row.renotify_interval_secs},
       region_policy = ${sql.json(row.region_policy as never)}, write_source = ${row.write_source}, updated_at = ${row.updated_at},
       changed_xid = pg_current_xact_id(), version = version + 1

@@ -10,7 +10,7 @@ import { openIngest } from "../pipeline/ingest.ts";
 import { updateRegion } from "../regions/service.ts";
 import { serve } from "../testing/app.ts";
 import { second } from "../testing/clock.ts";
-import { agentResult, webhookTo } from "../testing/scene.ts";
+import { admit, agentResult, webhookTo } from "../testing/scene.ts";
 import { newAgent, newOrg, openWorld } from "../testing/world.ts";
 import { targetRoutes } from "./api.ts";
 import { TargetCreate } from "./schema.ts";
@@ -19,8 +19,10 @@ import { createTarget, getMonitor, listMonitors, monitorCounts, targetToRun } fr
 const { sql, clock, log, system } = await openWorld(t);
 const [eu, us] = [await newAgent(system, "eu"), await newAgent(system, "us")];
 const ingest = openIngest(async () => {});
-const send = (agent: AgentCtx, results: readonly AgentResult[]) =>
-  ingest(agent, { protocol: protocolVersion, results: [...results], runs: [] });
+const send = async (agent: AgentCtx, results: readonly AgentResult[]) => {
+  await admit(system, agent.region, results);
+  return await ingest(agent, { protocol: protocolVersion, results: [...results], runs: [] });
+};
 
 let caller: Ctx = await newOrg(system);
 const ask = await serve(t, system, targetRoutes, { tenant: () => caller });

@@ -4,7 +4,7 @@ import type { Ctx } from "../context.ts";
 import { fits, validate } from "@statusmesh/shared/validate";
 import { openIngest } from "../pipeline/ingest.ts";
 import { day, minute, second } from "../testing/clock.ts";
-import { agentResult } from "../testing/scene.ts";
+import { admit, agentResult } from "../testing/scene.ts";
 import { newAgent, newOrg, openWorld, refusal } from "../testing/world.ts";
 import { Target, TargetCreate, TargetPage, TargetPatch } from "./schema.ts";
 import {
@@ -249,12 +249,11 @@ t.test("monitors: worst first, paused last, counted over all that match", async 
     await named("paused", { enabled: false, tags: [] }),
   ];
   await named("A never");
-  const report = (id: string, status: "up" | "down" | "error" | "degraded", at = clock.now()) =>
-    ingest(eu, {
-      protocol: 1,
-      results: [agentResult(id, at - second, { status }), agentResult(id, at, { status })],
-      runs: [],
-    });
+  const report = async (id: string, status: "up" | "down" | "error" | "degraded", at = clock.now()) => {
+    const results = [agentResult(id, at - second, { status }), agentResult(id, at, { status })];
+    await admit(system, "eu", results);
+    await ingest(eu, { protocol: 1, results, runs: [] });
+  };
   await report(stale, "down", clock.now() - 10 * minute);
   await report(up, "up");
   await report(down, "down");

@@ -144,6 +144,22 @@ export function outboxNotice(
   return { orgId: ctx.orgId, seq, notice: noticeOf(incident, "shop – Köln", reason, ctx.config.server.public_url) };
 }
 
+/** Makes the results ones that ingest takes: their slots are issued, and their targets existed at the time. */
+export async function admit(
+  { sql }: Pick<System, "sql">,
+  region: string,
+  results: readonly AgentResult[],
+): Promise<void> {
+  const rows = results.map((result) => ({ id: result.target_id, slot: new Date(result.scheduled_at) }));
+  await sql`
+    with given as (select id, slot from jsonb_to_recordset(${sql.json(rows as never)}) as g (id uuid, slot timestamptz)),
+      aged as (
+        update targets t set created_at = least(t.created_at, f.first)
+        from (select id, min(slot) as first from given group by id) f where t.id = f.id)
+    insert into issued_slots (target_id, region, scheduled_at) select id, ${region}, slot from given
+    on conflict do nothing`;
+}
+
 /** What an agent reports of one slot: up, unless it says otherwise. */
 export function agentResult(targetId: string, slot: number, changes: Partial<AgentResult> = {}): AgentResult {
   const status = changes.status ?? "up";
