@@ -1,4 +1,5 @@
 import { AppError } from "@statusmesh/shared/errors";
+import { urlProblem } from "@statusmesh/shared/url";
 import { isId, newId } from "@statusmesh/shared/ids";
 import { differences, record } from "../audit/service.ts";
 import { type Ctx, inTransaction, requireOwner, requireScope, type System, type Visit } from "../context.ts";
@@ -144,13 +145,8 @@ const branding = (input: BrandingInput | undefined): Branding => ({ ...defaultBr
 /** The branding as it is stored. A pattern cannot tell every address that no browser would open. */
 function checkedBranding(input: BrandingInput | undefined): Branding {
   const checked = branding(input);
-  if (checked.website_url !== null && !URL.canParse(checked.website_url)) {
-    throw new AppError(
-      "INVALID_BODY",
-      "website_url is not an address that a browser can open. It looks like https://www.example.org.",
-      { field: "/branding/website_url" },
-    );
-  }
+  const problem = checked.website_url === null ? null : urlProblem(checked.website_url);
+  if (problem !== null) throw new AppError("INVALID_BODY", problem, { field: "/branding/website_url" });
   return checked;
 }
 

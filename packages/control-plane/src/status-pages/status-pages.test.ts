@@ -117,6 +117,9 @@ t.test("what does not fit is refused, and named", async (t) => {
     [{ branding: { style: "neon" } }, 400, "INVALID_BODY", "/branding/style"],
     [{ branding: { website_url: "javascript:alert(1)" } }, 400, "INVALID_BODY", "/branding/website_url"],
     [{ branding: { website_url: "https://%zz" } }, 400, "INVALID_BODY", "/branding/website_url"],
+    [{ branding: { website_url: "https:///acme.example" } }, 400, "INVALID_BODY", "/branding/website_url"],
+    [{ branding: { website_url: "https://acme.example/a\\b" } }, 400, "INVALID_BODY", "/branding/website_url"],
+    [{ branding: { website_url: "https://ac\u200bme.example/" } }, 400, "INVALID_BODY", "/branding/website_url"],
     [{ branding: { logo: "x" } }, 400, "UNKNOWN_FIELD", "/branding/logo"],
     [{ published: true }, 400, "UNKNOWN_FIELD", "/published"],
   ];

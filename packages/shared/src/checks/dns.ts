@@ -2,7 +2,7 @@ import { isIP } from "node:net";
 import { domainToASCII } from "node:url";
 import Type, { type Static } from "typebox";
 import { AppError } from "../errors.ts";
-import { type CheckKind, Timeout } from "./kind.ts";
+import { type CheckKind, refuseUnseen, Timeout } from "./kind.ts";
 
 export const recordTypes = ["A", "AAAA", "CNAME", "MX", "NS", "TXT", "SOA", "PTR", "CAA", "SRV"] as const;
 export type RecordType = (typeof recordTypes)[number];
@@ -93,6 +93,7 @@ export const dns: CheckKind<typeof DnsCheck> = {
   defaultIntervalSecs: 60,
 
   rules(spec) {
+    refuseUnseen(spec.domain, errorCode, "/domain");
     askedName(spec);
     nameServer(spec);
   },

@@ -2,7 +2,7 @@ import Type, { type Static } from "typebox";
 import { AppError } from "../errors.ts";
 import { type RegistrableDomain, registrableDomain } from "../net/registrable-domain.ts";
 import { DaysRemaining, Expiry, expiryInWords } from "./details.ts";
-import { canonicalHost, type CheckKind, daysAgo, documentIn, inDays, Timeout } from "./kind.ts";
+import { canonicalHost, type CheckKind, daysAgo, documentIn, inDays, refuseUnseen, Timeout } from "./kind.ts";
 
 const days = (fallback: number, minimum: number, description: string) =>
   Type.Integer({ minimum, maximum: 3650, default: fallback, errorCode: "INVALID_DOMAIN_PARAMS", description });
@@ -99,6 +99,7 @@ export const domainExpiry: CheckKind<typeof DomainExpiryCheck> = {
   defaultIntervalSecs: 86_400,
 
   rules(spec) {
+    refuseUnseen(spec.domain, "INVALID_DOMAIN_PARAMS", "/domain");
     lookedUpDomain(spec);
     if (spec.warn_days <= spec.critical_days) {
       throw new AppError(

@@ -1,6 +1,7 @@
 import Type, { type Static } from "typebox";
 import { AppError } from "../errors.ts";
 import { pointerSegment } from "../secrets.ts";
+import { urlProblem } from "../url.ts";
 import { type CheckKind, Timeout } from "./kind.ts";
 import { ShellError } from "./shell.ts";
 
@@ -142,35 +143,22 @@ const sealedBefore = /authorization|cookie|token|secret|password|api-?key|signat
 const isSecretHeader = (name: string): boolean => !harmlessHeaders.has(name.toLowerCase());
 const headerPointer = (name: string): string => `/headers/${pointerSegment(name)}`;
 
-/** The URL of an http check, or the AppError that says what is wrong with it. */
-function parseUrl(text: string): URL {
-  let url: URL;
-  try {
-    url = new URL(text);
-  } catch (cause) {
-    throw new AppError(
-      "INVALID_URL_FORMAT",
-      `"${text}" is not a URL. Write it with scheme and host, for example https://example.org/health.`,
-      { field: "/url", cause },
-    );
-  }
-  if (url.protocol !== "http:" && url.protocol !== "https:") {
-    throw new AppError(
-      "INVALID_URL_SCHEME",
-      `The scheme "${url.protocol.slice(0, -1)}" cannot be checked. Use http or https.`,
-      { field: "/url" },
-    );
-  }
-  if (url.hostname === "") throw new AppError("INVALID_URL_FORMAT", "The URL has no host.", { field: "/url" });
-  if (url.port === "0")
-    throw new AppError("INVALID_URL_FORMAT", "Port 0 cannot be connected to. Use 1 to 65535.", { field: "/url" });
-  if (url.username !== "" || url.password !== "") {
-    throw new AppError(
+/** Throws the AppError that says what is wrong with the URL of a check. */
+function urlRule(text: string): URL {
+  const refuse = (code: "INVALID_URL_FORMAT" | "INVALID_URL_SCHEME", message: string) =>
+    new AppError(code, message, { field: "/url" });
+  const scheme = /^([a-z][a-z\d+.-]*):/i.exec(text)?.[1]?.toLowerCase();
+  if (scheme !== undefined && scheme !== "http" && scheme !== "https")
+    throw refuse("INVALID_URL_SCHEME", `The scheme "${scheme}" cannot be checked. Use http or https.`);
+  const problem = urlProblem(text);
+  if (problem !== null) throw refuse("INVALID_URL_FORMAT", problem);
+  const url = new URL(text);
+  if (url.port === "0") throw refuse("INVALID_URL_FORMAT", "Port 0 cannot be connected to. Use 1 to 65535.");
+  if (url.username !== "" || url.password !== "")
+    throw refuse(
       "INVALID_URL_FORMAT",
       "Credentials do not belong in the URL. Put them into basic_auth, where they are masked.",
-      { field: "/url" },
     );
-  }
   return url;
 }
 
@@ -210,7 +198,7 @@ export const http: CheckKind<typeof HttpCheck> = {
   defaultIntervalSecs: 60,
 
   rules(spec) {
-    const url = parseUrl(spec.url);
+    const url = urlRule(spec.url);
     if (!methods.includes(spec.method)) {
       throw new AppError("INVALID_HTTP_METHOD", `"${spec.method}" cannot be sent. Use one of ${methods.join(", ")}.`, {
         field: "/method",
@@ -281,7 +269,7 @@ export const http: CheckKind<typeof HttpCheck> = {
   },
 
   destination(spec) {
-    const url = parseUrl(spec.url);
+    const url = new URL(spec.url);
     return {
       host: url.hostname.replace(/^\[|\]$/g, "").replace(/(?<=.)\.$/, ""),
       port: url.port === "" ? (url.protocol === "https:" ? 443 : 80) : Number(url.port),
@@ -289,7 +277,7 @@ export const http: CheckKind<typeof HttpCheck> = {
     };
   },
 
-  url: (spec) => parseUrl(spec.url),
+  url: (spec) => new URL(spec.url),
 
   mapSecrets(spec, change) {
     const headers = Object.fromEntries(
@@ -309,7 +297,7 @@ export const http: CheckKind<typeof HttpCheck> = {
   formerlyPlain: (pointer) => pointer.startsWith("/headers/") && !sealedBefore.test(pointer.slice("/headers/".length)),
 
   secretsGoTo(spec) {
-    const url = parseUrl(spec.url);
+    const url = new URL(spec.url);
     const host = url.hostname.replace(/(?<=.)\.$/, "");
     const port = url.port === "" ? (url.protocol === "https:" ? "443" : "80") : url.port;
     // Behind a shared address (a CDN, an ingress) the Host header decides which server answers.

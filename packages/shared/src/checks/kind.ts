@@ -1,6 +1,7 @@
 import Type, { type Static, type TSchema } from "typebox";
-import { AppError } from "../errors.ts";
+import { AppError, type ErrorCode } from "../errors.ts";
 import type { SecretsDestination } from "../secrets.ts";
+import { unseenIn } from "../url.ts";
 import type { ShellForm } from "./shell.ts";
 
 /** The details that results of a kind carry, whatever their status. */
@@ -96,6 +97,16 @@ export function hostOrThrow(host: string, pointer: string): string {
       },
     );
   }
+}
+
+/**
+ * Refuses a name or address with a character that cannot be seen: resolvers and URL parsers drop some of them, and the
+ * monitor would show another name than it checks. A rule for what is entered; stored rows of earlier versions keep running.
+ */
+export function refuseUnseen(text: string, code: ErrorCode, pointer: string): void {
+  const found = unseenIn(text);
+  if (found !== null)
+    throw new AppError(code, `The name or address ${found}. Remove that character.`, { field: pointer });
 }
 
 /** The JSON object that a text is; empty for any other text. */

@@ -1,5 +1,5 @@
 import Type, { type Static } from "typebox";
-import { type CheckKind, hostOrThrow, Timeout } from "./kind.ts";
+import { type CheckKind, hostOrThrow, refuseUnseen, Timeout } from "./kind.ts";
 import { hostAndPort } from "./shell.ts";
 
 export const TcpCheck = Type.Object(
@@ -31,7 +31,10 @@ export const tcp: CheckKind<typeof TcpCheck> = {
   schema: TcpCheck,
   minIntervalSecs: 10,
   defaultIntervalSecs: 60,
-  rules: (spec) => void hostOrThrow(spec.host, "/host"),
+  rules(spec) {
+    refuseUnseen(spec.host, "INVALID_TCP_HOST", "/host");
+    hostOrThrow(spec.host, "/host");
+  },
   destination: (spec) => ({ host: hostOrThrow(spec.host, "/host"), port: spec.port, pointer: "/host" }),
   mapSecrets: (spec) => spec,
   secretsGoTo: () => null,

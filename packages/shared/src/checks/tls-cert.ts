@@ -1,7 +1,16 @@
 import Type, { type Static } from "typebox";
 import { AppError } from "../errors.ts";
 import { DaysRemaining, Expiry, expiryInWords } from "./details.ts";
-import { canonicalHost, type CheckKind, daysAgo, documentIn, hostOrThrow, inDays, Timeout } from "./kind.ts";
+import {
+  canonicalHost,
+  type CheckKind,
+  daysAgo,
+  documentIn,
+  hostOrThrow,
+  inDays,
+  refuseUnseen,
+  Timeout,
+} from "./kind.ts";
 import { hostAndPort } from "./shell.ts";
 
 const days = (fallback: number, minimum: number, description: string) =>
@@ -86,6 +95,8 @@ export const tlsCert: CheckKind<typeof TlsCertCheck> = {
   defaultIntervalSecs: 86_400,
 
   rules(spec) {
+    refuseUnseen(spec.host, "INVALID_TCP_HOST", "/host");
+    refuseUnseen(spec.server_name ?? "", "INVALID_TLS_CERT_PARAMS", "/server_name");
     hostOrThrow(spec.host, "/host");
     serverName(spec);
     if (spec.warn_days <= spec.critical_days) {

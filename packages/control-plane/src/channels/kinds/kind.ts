@@ -1,6 +1,7 @@
 import type { Static, TSchema } from "typebox";
 import { AppError } from "@statusmesh/shared/errors";
 import type { SecretsDestination } from "@statusmesh/shared/secrets";
+import { urlProblem } from "@statusmesh/shared/url";
 import { type Outbound, OutboundError, type OutboundReply, type OutboundRequest } from "../../outbound/client.ts";
 import type { Notice } from "../../incidents/schema.ts";
 
@@ -103,8 +104,8 @@ export function serverOf(url: string): SecretsDestination | null {
 
 /** The URL of a config field, or INVALID_CHANNEL_CONFIG that says what is wrong: it must be https, and carry no credentials. */
 export function httpsUrl(text: string, pointer: string): URL {
-  if (!URL.canParse(text))
-    invalid("This is not a URL. Write it with scheme and host, for example https://hooks.example.org/alerts.", pointer);
+  const problem = urlProblem(text);
+  if (problem !== null) invalid(problem, pointer);
   const url = new URL(text);
   if (url.protocol !== "https:")
     invalid("The URL must begin with https://, because what is sent there says what is down.", pointer);

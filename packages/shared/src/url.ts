@@ -1,0 +1,28 @@
+/** Characters that a URL parser drops, or that cannot be seen: blanks, control and format characters. */
+const unseen = /[\p{Cc}\p{Cf}\p{Z}]/u;
+const namesOfUnseen: Readonly<Record<string, string>> = {
+  " ": "a blank",
+  "\t": "a tab",
+  "\n": "a line break",
+  "\r": "a line break",
+};
+
+/** What is wrong with a text that holds a character which cannot be seen, as the end of a sentence: `contains a tab`. Null for nothing. */
+export function unseenIn(text: string): string | null {
+  const found = unseen.exec(text)?.[0];
+  if (found === undefined) return null;
+  const code = found.codePointAt(0)!.toString(16).toUpperCase().padStart(4, "0");
+  return `contains ${namesOfUnseen[found] ?? `the invisible character U+${code}`}`;
+}
+
+/**
+ * What is wrong with an absolute URL with a host, as whole sentences; null for nothing. A URL parser (WHATWG) mends what is
+ * refused here: it drops tabs and blanks, takes backslashes for slashes, and finds a host after one slash or three.
+ */
+export function urlProblem(text: string): string | null {
+  const character = unseenIn(text);
+  if (character !== null) return `The URL ${character}. Remove it, or percent-encode it (a blank is %20).`;
+  if (/^[^?#]*\\/.test(text)) return "The URL has a backslash. Write a slash in its place, or %5C.";
+  if (/^[a-z][a-z\d+.-]*:\/\/[^/?#]/i.test(text) && URL.canParse(text)) return null;
+  return "This is not a URL with a host. Write scheme, two slashes and host, for example https://example.org/health.";
+}
