@@ -52,8 +52,8 @@ function exampleObject(node: Json, schemas: Json): Json {
   return Object.fromEntries(shown.map(([name, child]) => [name, exampleOf(child, schemas, name)]));
 }
 
-/** False for a schema that accepts anything because the server ignores it. */
-const says = (node: Json): boolean => Object.keys(node).some((key) => key !== "description");
+/** False for a schema that accepts anything because the server ignores it, or nothing but null. */
+const says = (node: Json): boolean => node["type"] !== "null" && Object.keys(node).some((key) => key !== "description");
 
 function exampleText(node: Json, name: string): string {
   if (node["format"] === "date-time") return "2026-11-20T09:30:00.000Z";

@@ -43,7 +43,7 @@ export const targetRoutes: Route[] = [
     description: "The first check runs at once; its result is readable within seconds.",
     body: TargetCreate,
     replies: { 201: Target },
-    errors: [...targetErrors, "QUOTA_EXCEEDED"],
+    errors: [...targetErrors, "QUOTA_EXCEEDED", "REGION_INVALID"],
     handle: async ({ ctx, body }) => {
       const target = await createTarget(ctx, body);
       return created(`/api/v1/targets/${target.id}`, target);
@@ -127,7 +127,8 @@ export const targetRoutes: Route[] = [
     scope: "targets:write",
     summary: "Set the regions that probe a target",
     description:
-      "A removed region stops at once and loses its vote: an incident that only this region kept open closes.",
+      "A removed region stops at once and loses its vote: an incident that only this region kept open closes. " +
+      "A disabled region that the target already has may stay.",
     body: TargetRegions,
     errors: ["TARGET_NOT_FOUND", "REGION_INVALID", "INVALID_REGION_POLICY"],
     handle: async ({ ctx, params, body }) => ok(await setTargetRegions(ctx, params.id, body)),

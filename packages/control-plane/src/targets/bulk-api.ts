@@ -25,7 +25,7 @@ export const targetBulkRoutes: Route[] = [
       "All or nothing, in one transaction; the reply keeps the order. Error fields start with the index: `/3/check/port`.",
     body: BulkCreate,
     replies: { 201: Type.Array(Target) },
-    errors: ["BULK_EMPTY", "BULK_TOO_LARGE", "QUOTA_EXCEEDED", ...targetErrors],
+    errors: ["BULK_EMPTY", "BULK_TOO_LARGE", "QUOTA_EXCEEDED", "REGION_INVALID", ...targetErrors],
     handle: async ({ ctx, body }) => ({ status: 201, body: await createTargets(ctx, body) }),
   }),
   route({

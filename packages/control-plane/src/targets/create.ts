@@ -1,4 +1,5 @@
 import { kindOf } from "@statusmesh/shared/checks";
+import { AppError } from "@statusmesh/shared/errors";
 import { newId } from "@statusmesh/shared/ids";
 import { type Change, record } from "../audit/service.ts";
 import { existingChannelIds } from "../channels/service.ts";
@@ -10,7 +11,6 @@ import {
   below,
   checkRules,
   intervalRule,
-  nameRule,
   present,
   regionPolicyRule,
   renotifyRule,
@@ -19,7 +19,7 @@ import {
 import { sealSpec } from "./sealing.ts";
 import type { Target, TargetCreate } from "./schema.ts";
 
-/** Creates a target in every enabled region; its first check runs at once. */
+/** Creates a target in every enabled region; its first check runs at once. REGION_INVALID where no region is enabled. */
 export async function createTarget(ctx: Ctx, input: TargetCreate): Promise<Target> {
   const [target] = await create(
     ctx,
@@ -66,6 +66,11 @@ async function create(
       inputs.flatMap((input) => (input.alerts ?? []).map((alert) => alert.channel_id)),
     );
     const regions = await queries.countEnabledRegions(sql);
+    if (regions === 0)
+      throw new AppError(
+        "REGION_INVALID",
+        "No region is enabled, so nothing would be checked. The operator of this instance can enable one (PATCH /operator/regions/{id}).",
+      );
     const rows = drafts.map((row, at): queries.TargetRow =>
       below(base(at), () => {
         intervalRule(plan, row.spec, row.interval_secs);
@@ -94,7 +99,7 @@ function draft(ctx: Ctx, input: TargetCreate): queries.NewTargetRow {
   return {
     id: newId(),
     org_id: ctx.orgId,
-    name: nameRule(input.name),
+    name: input.name,
     spec,
     interval_secs: input.interval ?? kindOf(spec).defaultIntervalSecs,
     enabled: input.enabled ?? true,

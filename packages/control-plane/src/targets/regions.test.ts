@@ -13,6 +13,7 @@ import { second } from "../testing/clock.ts";
 import { admit, agentResult, webhookTo } from "../testing/scene.ts";
 import { newAgent, newOrg, openWorld } from "../testing/world.ts";
 import { targetRoutes } from "./api.ts";
+import { targetBulkRoutes } from "./bulk-api.ts";
 import { TargetCreate } from "./schema.ts";
 import { createTarget, getMonitor, listMonitors, monitorCounts, targetToRun } from "./service.ts";
 
@@ -25,7 +26,7 @@ const send = async (agent: AgentCtx, results: readonly AgentResult[]) => {
 };
 
 let caller: Ctx = await newOrg(system);
-const ask = await serve(t, system, targetRoutes, { tenant: () => caller });
+const ask = await serve(t, system, [...targetRoutes, ...targetBulkRoutes], { tenant: () => caller });
 const create = async (name: string, changes: object = {}): Promise<string> =>
   (
     await createTarget(
@@ -117,6 +118,31 @@ t.test("the regions of a target: who is taken away stops and loses its vote", as
     for (const other of [id, newId(), "nonsense"])
       t.match(await ask(method, `/api/v1/targets/${other}/regions`, body), error(404, "TARGET_NOT_FOUND"));
   }
+});
+
+t.test("what was read can be sent back while a region is disabled, and without any nothing is created", async (t) => {
+  const path = `/api/v1/targets/${await create("kept")}/regions`;
+  const post = (name: string) => ({ name, check: { type: "tcp", host: "db.example.org", port: 5432 } });
+  await updateRegion(system, "us", { enabled: false });
+  const read = (await ask("GET", path)).body;
+  t.match(read, { regions: ["eu", "us"] });
+  t.match(await ask("PUT", path, read), { status: 200, body: read });
+  t.match(await ask("PUT", path, { regions: ["us"] }), { status: 200, body: { regions: ["us"] } });
+  t.match(await ask("PUT", path, { regions: ["eu"] }), { status: 200 });
+  t.match(await ask("PUT", path, read), error(422, "REGION_INVALID", "/regions/1"), "it cannot be added");
+
+  await updateRegion(system, "eu", { enabled: false });
+  for (const [route, body] of [
+    ["/api/v1/targets", post("none")],
+    ["/api/v1/targets/bulk", [post("none")]],
+  ] as const) {
+    t.match(await ask("POST", route, body), {
+      status: 422,
+      body: { error: { code: "REGION_INVALID", message: /^No region is enabled, so nothing would be checked\. / } },
+    });
+  }
+  for (const region of ["eu", "us"]) await updateRegion(system, region, { enabled: true });
+  t.match(await ask("POST", "/api/v1/targets", post("some")), { status: 201 });
 });
 
 t.test(

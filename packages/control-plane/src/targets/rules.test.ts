@@ -41,6 +41,15 @@ const wrong: [object, string, string][] = [
   [{ region_policy: "most" }, "INVALID_BODY", "/region_policy"],
   [{ enabled: "yes" }, "INVALID_BODY", "/enabled"],
   [{ intervall: 60 }, "UNKNOWN_FIELD", "/intervall"],
+  [{ name: "two\nlines" }, "INVALID_BODY", "/name"],
+  [{ name: "a\u0007b" }, "INVALID_BODY", "/name"],
+  [{ name: "\u200b\ufeff" }, "EMPTY_NAME", "/name"],
+  [{ name: "\u2800" }, "EMPTY_NAME", "/name"],
+  [{ tags: ["a\tb"] }, "INVALID_TAG", "/tags/0"],
+  [{ tags: ["ok", "\u200d"] }, "INVALID_TAG", "/tags/1"],
+  [{ group_name: "web" }, "UNKNOWN_FIELD", "/group_name"],
+  [{ owner_user_id: 7 }, "UNKNOWN_FIELD", "/owner_user_id"],
+  [{ alerts: [{ channel_id: newId(), after_failures: 3 }] }, "UNKNOWN_FIELD", "/alerts/0/after_failures"],
 ];
 
 /** Fields of a check that cannot be, laid over a good one. */
@@ -51,7 +60,21 @@ const wrongHttp: [object, string, string][] = [
   [{ url: "https://user:pw@example.org/" }, "INVALID_URL_FORMAT", "/url"],
   [{ url: 7 }, "INVALID_URL_FORMAT", "/url"],
   [{ url: `https://example.org/${"x".repeat(2048)}` }, "INVALID_URL_FORMAT", "/url"],
+  [{ url: "http:///127.0.0.1" }, "INVALID_URL_FORMAT", "/url"],
+  [{ url: "https:///x" }, "INVALID_URL_FORMAT", "/url"],
+  [{ url: "http:example.org" }, "INVALID_URL_FORMAT", "/url"],
+  [{ url: "http:/example.org" }, "INVALID_URL_FORMAT", "/url"],
+  [{ url: "http:\\\\example.org" }, "INVALID_URL_FORMAT", "/url"],
+  [{ url: "http://example.org\\@127.0.0.1/" }, "INVALID_URL_FORMAT", "/url"],
+  [{ url: "https://?x" }, "INVALID_URL_FORMAT", "/url"],
+  ...[" https://example.org/", "https://example.org/ ", "https://example.org/a b", "https://exa\tmple.org/"].map(
+    (url): [object, string, string] => [{ url }, "INVALID_URL_FORMAT", "/url"],
+  ),
+  ...["\nhttps://example.org/", "https://example.org/\r\n", "https://exam\u00adple.org/", "https://a.org/\u00a0"].map(
+    (url): [object, string, string] => [{ url }, "INVALID_URL_FORMAT", "/url"],
+  ),
   [{ url: "ftp://example.org/" }, "INVALID_URL_SCHEME", "/url"],
+  [{ url: "HTTPX:example.org" }, "INVALID_URL_SCHEME", "/url"],
   [{ url: "file:///etc/passwd" }, "INVALID_URL_SCHEME", "/url"],
   [{ method: "TRACE" }, "INVALID_HTTP_METHOD", "/method"],
   [{ method: "get" }, "INVALID_HTTP_METHOD", "/method"],
@@ -104,6 +127,9 @@ const wrongTcp: [object, string, string][] = [
   [{ host: "db.example.org:5432" }, "INVALID_TCP_HOST", "/host"],
   [{ host: "https://db.example.org" }, "INVALID_TCP_HOST", "/host"],
   [{ host: "a/b" }, "INVALID_TCP_HOST", "/host"],
+  [{ host: " db.example.org" }, "INVALID_TCP_HOST", "/host"],
+  [{ host: "db.example.org\n" }, "INVALID_TCP_HOST", "/host"],
+  [{ host: "d\u200bb.example.org" }, "INVALID_TCP_HOST", "/host"],
   [{ timeout: null }, "INVALID_TIMEOUT", "/timeout"],
 ];
 
@@ -227,4 +253,31 @@ t.test("a domain is kept as it was written, with what was left out filled in", a
     code: "INVALID_DOMAIN_PARAMS",
     field: "/check/warn_days",
   });
+});
+
+t.test("names and tags are stored in one spelling, and found in any", async (t) => {
+  const ctx = await newOrg(system);
+  const nfd = "Su\u0308d";
+  const made = await create(ctx, {
+    name: ` ${nfd}\u200b `,
+    tags: [nfd, "S\u00fcd", " Su\u0308d "],
+    alerts: [],
+    group_name: null,
+    owner_user_id: null,
+  });
+  t.match(made, { name: "S\u00fcd", tags: ["S\u00fcd"] });
+  t.strictSame(
+    Object.keys(made).filter((key) => key === "group_name" || key === "owner_user_id"),
+    [],
+  );
+  t.equal((await listTargets(ctx, { ...page, tag: nfd })).total, 1);
+  t.equal((await listTargets(ctx, { ...page, q: "su\u0308d" })).total, 1);
+  const channel = await webhookTo(ctx, "https://hooks.example.org/");
+  const bound = await patch(ctx, made.id, {
+    tags: ["e\u0301"],
+    alerts: [{ channel_id: channel, after_failures: null }],
+    owner_user_id: null,
+  });
+  t.match(bound, { tags: ["\u00e9"] });
+  t.strictSame(bound.alerts, [{ channel_id: channel }]);
 });

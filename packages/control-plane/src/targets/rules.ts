@@ -119,21 +119,8 @@ function refuseInsideName({ config }: Pick<System, "config">, name: string, fiel
   );
 }
 
-/** The name without white space around it. */
-export function nameRule(name: string): string {
-  const trimmed = name.trim();
-  if (trimmed === "")
-    throw new AppError("EMPTY_NAME", "A target needs a name that is not only white space.", { field: "/name" });
-  return trimmed;
-}
-
-/** The tags without white space around them, each once. */
-export function tagsRule(tags: readonly string[]): string[] {
-  const cleaned = tags.map((tag) => tag.trim());
-  const at = cleaned.findIndex((tag) => tag === "" || tag.length > 50);
-  if (at >= 0) throw new AppError("INVALID_TAG", "A tag has 1 to 50 characters.", { field: `/tags/${at}` });
-  return [...new Set(cleaned)];
-}
+/** The tags, each once. */
+export const tagsRule = (tags: readonly string[]): string[] => [...new Set(tags)];
 
 /** The tags with others added, as many as a target may have. */
 export function addedTags(tags: readonly string[], added: readonly string[]): string[] {

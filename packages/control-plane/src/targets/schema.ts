@@ -1,8 +1,8 @@
-import Type, { type Static, type TSchema } from "typebox";
+import Type, { type Static, type TProperties, type TSchema } from "typebox";
 import { type CheckSpec, checkKinds } from "@statusmesh/shared/checks";
 import type { ErrorCode } from "@statusmesh/shared/errors";
 import { idPatternInAnyCase } from "@statusmesh/shared/ids";
-import { IdText } from "@statusmesh/shared/text";
+import { IdText, Line } from "@statusmesh/shared/text";
 import { Id, PageOf, Timestamp } from "../http/wire.ts";
 
 /** Any check, told apart by its `type`. */
@@ -64,9 +64,23 @@ const AlertChannelId = IdText({
   description: "Id of a channel of the organisation",
 });
 
+/** A field of the wider API that this field's API shares with it, without a meaning here. */
+const onlyNull = Type.Optional(
+  Type.Null({ errorCode: "UNKNOWN_FIELD", description: "No such field here: accepted when null, refused otherwise" }),
+);
+
+const alertsOf = <P extends TProperties>(alert: P) =>
+  Type.Array(Type.Object(alert, { additionalProperties: false, errorCode: "INVALID_ALERT_CONFIG" }), {
+    maxItems: 100,
+    errorCode: "INVALID_ALERT_CONFIG",
+    description: "Channels to notify. Without channels incidents still open and show on status pages",
+  });
+const alertsInput = alertsOf({ channel_id: AlertChannelId, after_failures: onlyNull });
+
 const fields = {
-  name: Type.String({
+  name: Line({
     maxLength: 200,
+    emptyCode: "EMPTY_NAME",
     description: "Shown in the console and, unless the page says otherwise, to visitors",
     examples: ["Shop"],
   }),
@@ -79,21 +93,14 @@ const fields = {
   }),
   enabled: Type.Boolean({ description: "False pauses the checks" }),
   tags: Type.Array(
-    Type.String({ errorCode: "INVALID_TAG", description: "1 to 50 characters", examples: ["production"] }),
+    Line({ maxLength: 50, errorCode: "INVALID_TAG", description: "1 to 50 characters", examples: ["production"] }),
     {
       maxItems: 50,
       errorCode: "INVALID_TAG",
       description: "Labels",
     },
   ),
-  alerts: Type.Array(
-    Type.Object({ channel_id: AlertChannelId }, { additionalProperties: false, errorCode: "INVALID_ALERT_CONFIG" }),
-    {
-      maxItems: 100,
-      errorCode: "INVALID_ALERT_CONFIG",
-      description: "Channels to notify. Without channels incidents still open and show on status pages",
-    },
-  ),
+  alerts: alertsOf({ channel_id: AlertChannelId }),
   alert_confirmations: Type.Integer({
     minimum: 1,
     maximum: 100,
@@ -112,9 +119,11 @@ const fields = {
   region_policy: RegionPolicy,
 };
 
-/** Fields that a client may send but that the server decides; what is sent is ignored. */
+/** Fields that a client may send but that mean nothing here, or that the server decides; what is sent is ignored. */
 const ignored = {
   write_source: Type.Optional(Type.Unknown({ description: "Decided by the server; ignored when sent" })),
+  group_name: onlyNull,
+  owner_user_id: onlyNull,
 };
 
 const optionalWithDefault = <S extends TSchema>(schema: S, value: Static<S>) =>
@@ -127,7 +136,7 @@ export const TargetCreate = Type.Object(
     interval: Type.Optional(fields.interval),
     enabled: optionalWithDefault(fields.enabled, true),
     tags: optionalWithDefault(fields.tags, []),
-    alerts: optionalWithDefault(fields.alerts, []),
+    alerts: optionalWithDefault(alertsInput, []),
     alert_confirmations: optionalWithDefault(fields.alert_confirmations, 2),
     notify_recovery: optionalWithDefault(fields.notify_recovery, true),
     renotify_interval_secs: optionalWithDefault(fields.renotify_interval_secs, 3600),
@@ -150,7 +159,7 @@ export const TargetPatch = Type.Object(
     interval: Type.Optional(fields.interval),
     enabled: Type.Optional(fields.enabled),
     tags: Type.Optional(fields.tags),
-    alerts: Type.Optional(fields.alerts),
+    alerts: Type.Optional(alertsInput),
     alert_confirmations: Type.Optional(fields.alert_confirmations),
     notify_recovery: Type.Optional(fields.notify_recovery),
     renotify_interval_secs: Type.Optional(fields.renotify_interval_secs),

@@ -19,7 +19,6 @@ import {
   below,
   checkRules,
   intervalRule,
-  nameRule,
   notFound,
   present,
   regionPolicyRule,
@@ -40,13 +39,19 @@ export { createTarget } from "./create.ts";
 export { checkRules } from "./rules.ts";
 export { openSpec, resealTargets, unreadableTargets } from "./sealing.ts";
 
+/** Names and tags are stored in NFC, so what is searched for is compared in that form. */
+const textFilter = ({ q, tag }: { q?: string; tag?: string }): Pick<queries.TargetFilter, "q" | "tag"> => ({
+  q: q?.normalize("NFC") ?? null,
+  tag: tag?.normalize("NFC") ?? null,
+});
+
 /** The targets of the organisation, newest first. `q` looks in name, URL and host. */
 export async function listTargets(
   ctx: Ctx,
   input: { q?: string; tag?: string; enabled?: boolean; limit: number; offset: number },
 ): Promise<Page<Target>> {
   requireScope(ctx, "targets:read");
-  const filter = { q: input.q ?? null, tag: input.tag ?? null, enabled: input.enabled ?? null };
+  const filter = { ...textFilter(input), enabled: input.enabled ?? null };
   const [rows, total] = await Promise.all([
     queries.selectTargets(ctx.sql, ctx.orgId, filter, input.limit, input.offset),
     queries.countTargets(ctx.sql, ctx.orgId, filter),
@@ -107,7 +112,7 @@ export async function updateTarget(ctx: Ctx, id: string, patch: TargetPatch): Pr
     if (patch.region_policy !== undefined) regionPolicyRule(patch.region_policy, regions.length);
     const after: queries.NewTargetRow = {
       ...before,
-      name: patch.name === undefined ? before.name : nameRule(patch.name),
+      name: patch.name ?? before.name,
       spec: check === null ? before.spec : sealSpec(ctx, id, check.after),
       interval_secs: interval,
       enabled: patch.enabled ?? before.enabled,
@@ -251,7 +256,7 @@ export async function listMonitors(
 ): Promise<MonitorList> {
   requireScope(ctx, "targets:read");
   const now = new Date(ctx.clock.now());
-  const filter = { q: input.q ?? null, tag: input.tag ?? null, enabled: null };
+  const filter = { ...textFilter(input), enabled: null };
   const [rows, tallies] = await Promise.all([
     queries.selectMonitors(ctx.sql, ctx.orgId, now, filter, input.state ?? null, input.limit, input.offset),
     queries.countMonitors(ctx.sql, ctx.orgId, now, filter),
@@ -323,14 +328,15 @@ export async function setTargetRegions(ctx: Ctx, id: string, { regions }: Target
   return await inTransaction(ctx, async (tx) => {
     const before = await queries.lockTarget(tx.sql, ctx.orgId, id);
     if (before === null) throw notFound();
-    const enabled = await enabledRegionIds(tx, regions);
-    const unknown = regions.findIndex((region) => !enabled.has(region));
+    const old = await queries.selectRegionsOf(tx.sql, id);
+    // A disabled region that the target has already may stay, so that a client can send back what it read.
+    const allowed = new Set([...(await enabledRegionIds(tx, regions)), ...old]);
+    const unknown = regions.findIndex((region) => !allowed.has(region));
     if (unknown >= 0)
       throw new AppError("REGION_INVALID", `There is no enabled region "${regions[unknown]}".`, {
         field: `/regions/${unknown}`,
       });
     regionPolicyRule(before.region_policy, regions.length, "/regions");
-    const old = await queries.selectRegionsOf(tx.sql, id);
     await queries.replaceRegions(tx.sql, id, regions);
     await record(tx, { resourceId: id, before: { regions: old }, after: { regions: regions.toSorted() } });
     // The row itself changes too: that is what agents hear of.
@@ -371,7 +377,7 @@ export async function listTags(
   input: { q?: string; limit: number; offset: number },
 ): Promise<Page<TagCount>> {
   requireScope(ctx, "targets:read");
-  const prefix = input.q ?? "";
+  const prefix = input.q?.normalize("NFC") ?? "";
   const [items, total] = await Promise.all([
     queries.selectTags(ctx.sql, ctx.orgId, prefix, input.limit, input.offset),
     queries.countTags(ctx.sql, ctx.orgId, prefix),
