@@ -14,9 +14,9 @@ export const errorCodes = {
   PAYLOAD_TOO_LARGE: { status: 413, when: "the body is larger than the route takes" },
   RATE_LIMITED: {
     status: 429,
-    when: "too many requests in the last minute; Retry-After says when to come back, details.scope whose budget is used up",
+    when: "too many requests in the last minute; Retry-After has the seconds to wait, details.scope the exceeded budget",
   },
-  // Who is asking
+  // Authentication and access
   UNAUTHENTICATED: { status: 401, when: "no valid session or token came with the request" },
   FORBIDDEN: { status: 403, when: "the caller may not do this" },
   INSUFFICIENT_SCOPE: { status: 403, when: "the token lacks the scope that the route needs" },
@@ -70,9 +70,9 @@ export const errorCodes = {
     when: "domain is no registered domain, or warn_days is not more than critical_days",
   },
   INVALID_ALERT_CONFIG: { status: 400, when: "an alert binding or an alerting number is not valid" },
-  INVALID_REGION_POLICY: { status: 422, when: "the region policy counts no region, or more than there are" },
+  INVALID_REGION_POLICY: { status: 422, when: "the count of the region policy is 0 or exceeds the available regions" },
   REGION_INVALID: { status: 422, when: "a region is unknown, disabled or listed twice, or there is none" },
-  BULK_EMPTY: { status: 400, when: "a bulk request has nothing in it" },
+  BULK_EMPTY: { status: 400, when: "a bulk request is empty" },
   BULK_TOO_LARGE: { status: 413, when: "a bulk request has more than 10,000 items" },
   CHECK_KIND_IMMUTABLE: { status: 400, when: "a PATCH tries to change the kind of a check" },
   SECRET_UNREADABLE: {
@@ -81,16 +81,16 @@ export const errorCodes = {
   },
   CREDENTIALS_REQUIRED: {
     status: 400,
-    when: "an edit would send a stored secret to another server, or to one that need not prove who it is; send every secret again, or remove it",
+    when: "an edit would send a stored secret to another or an unverified server; send every secret again or remove it",
   },
   REDACTION_SENTINEL: { status: 400, when: "a secret field still holds the mask ***" },
   SSRF_BLOCKED: { status: 400, when: "the address is private, local or reserved" },
-  ABUSE_BLOCKED: { status: 400, when: "what is asked for would harm somebody; details.reason says how" },
+  ABUSE_BLOCKED: { status: 400, when: "the request would harm this service or others; details.reason says how" },
   URL_PATTERN_BLOCKED: {
     status: 400,
-    when: "the path of the URL is one that attackers look for, or that the operator has listed",
+    when: "the path of the URL is a recon path or listed by the operator",
   },
-  DOMAIN_DENYLISTED: { status: 400, when: "the operator has listed the domain, or one that it lies below" },
+  DOMAIN_DENYLISTED: { status: 400, when: "the domain or a parent domain is on the operator's deny-list" },
   BAD_TIME_RANGE: { status: 400, when: "to is not after from" },
   // Channels
   CHANNEL_NAME_TAKEN: { status: 422, when: "another channel of the organisation has this name" },
@@ -101,18 +101,18 @@ export const errorCodes = {
   INVALID_CHANNEL_CONFIG: { status: 400, when: "the channel configuration is not valid for its kind" },
   CHANNEL_QUOTA_EXCEEDED: {
     status: 422,
-    when: "the plan allows no more notification channels; details name the limit and what is there",
+    when: "the plan's limit of notification channels is reached; details have the limit and the current number",
   },
   CHANNEL_TEST_FAILED: { status: 422, when: "the test message could not be delivered" },
   QUOTA_EXCEEDED: {
     status: 422,
-    when: "the plan allows no more of this; details name the quota, its limit and what is there",
+    when: "a limit of the plan is reached; details have the quota, its limit and the current number",
   },
   // Organisations and credentials
   INVALID_EXPIRY: { status: 400, when: "expires_at is in the past" },
-  LAST_SIGN_IN_METHOD: { status: 409, when: "without this linked provider the user could not sign in any more" },
-  API_TOKENS_LIMIT: { status: 409, when: "the user has as many live API tokens as one may have" },
-  INVITATIONS_LIMIT: { status: 409, when: "the organisation has as many pending invitations as it may have" },
+  LAST_SIGN_IN_METHOD: { status: 409, when: "the user could no longer sign in without this provider" },
+  API_TOKENS_LIMIT: { status: 409, when: "the user has the maximum number of live API tokens" },
+  INVITATIONS_LIMIT: { status: 409, when: "the organisation has the maximum number of pending invitations" },
   ALREADY_MEMBER: { status: 409, when: "the person is a member of the organisation already" },
   ALREADY_INVITED: { status: 409, when: "the address has a pending invitation already" },
   LAST_OWNER: { status: 409, when: "the organisation would be left without an owner" },
@@ -120,7 +120,7 @@ export const errorCodes = {
   SLUG_TAKEN: { status: 409, when: "another status page, or another organisation, has this slug" },
   INVALID_SLUG: { status: 400, when: "the slug is not 3 to 30 of a-z, 0-9 and -, starting with a letter" },
   COMPONENT_ALREADY_ON_PAGE: { status: 409, when: "the monitor is on this page already" },
-  INVALID_COMPONENT_ID: { status: 400, when: "a listed component is not on the page, or one is missing or doubled" },
+  INVALID_COMPONENT_ID: { status: 400, when: "a listed component is not on the page, or one is missing or repeated" },
   STATUS_DATA_UNAVAILABLE: { status: 503, when: "the status page could not be computed yet" },
   // Regions and agents
   REGION_ID_TAKEN: { status: 409, when: "another region has this id" },
@@ -128,7 +128,7 @@ export const errorCodes = {
   AGENT_PROTOCOL_MISMATCH: { status: 409, when: "the agent speaks another version of the protocol" },
   PROBE_UNAVAILABLE: { status: 503, when: "no agent serves the region" },
   PROBE_BUSY: { status: 503, when: "the agents of the region did not answer in time" },
-  INGEST_BUSY: { status: 503, when: "the control plane takes no more results for the moment" },
+  INGEST_BUSY: { status: 503, when: "the ingest queue is full" },
   // The service itself
   SERVICE_STARTING: { status: 503, when: "the service is starting or draining" },
   DEPENDENCY_DOWN: { status: 503, when: "the database does not answer" },
@@ -142,7 +142,7 @@ export function isErrorCode(value: unknown): value is ErrorCode {
   return typeof value === "string" && Object.hasOwn(errorCodes, value);
 }
 
-/** What an error may carry beside its code and its message. */
+/** Optional parts of an error. */
 export interface ErrorExtras {
   /** RFC 6901 pointer into the body (`/check/url`) or `/query/<name>`. */
   field?: string | null;

@@ -197,7 +197,7 @@ export async function createAgent(system: System, input: AgentCreate): Promise<A
   return { ...present(row, system.clock.now()), token };
 }
 
-const notFound = () => new AppError("AGENT_NOT_FOUND", "There is no such agent.");
+const notFound = () => new AppError("AGENT_NOT_FOUND", "Agent not found.");
 
 /** One agent. For operators. */
 export async function getAgent(system: System, id: string): Promise<Agent> {

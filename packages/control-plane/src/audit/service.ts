@@ -81,8 +81,7 @@ export async function getEntry(ctx: Ctx, id: string): Promise<AuditEntry> {
   requireScope(ctx, "org:read");
   requireOwner(ctx);
   const row = isId(id) ? await queries.selectEntry(ctx.sql, ctx.orgId, id) : null;
-  if (row === null)
-    throw new AppError("AUDIT_ENTRY_NOT_FOUND", "There is no such entry in the audit log of this organisation.");
+  if (row === null) throw new AppError("AUDIT_ENTRY_NOT_FOUND", "Audit entry not found.");
   return present(row);
 }
 

@@ -147,7 +147,7 @@ export async function endSession(ctx: Ctx, id: string): Promise<void> {
   await inTransaction(ctx, async (tx) => {
     const orgId = (await reachOf(tx))?.org_id ?? null;
     const ended = which !== null && isId(which) ? await queries.deleteSession(tx.sql, ctx.userId, orgId, which) : null;
-    if (ended === null) throw new AppError("NOT_FOUND", "There is no such session.");
+    if (ended === null) throw new AppError("NOT_FOUND", "Session not found.");
     const { user_agent, ip, created_at, last_used_at } = ended;
     await record(tx, {
       resourceId: which,

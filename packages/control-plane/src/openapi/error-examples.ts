@@ -53,7 +53,7 @@ export const errorExamples: Partial<Record<ErrorCode, ErrorExample>> = {
   BAD_TIME_RANGE: { field: "/query/to" },
   CHANNEL_NAME_INVALID: { field: "/name" },
   INVALID_CHANNEL_CONFIG: {
-    message: "The URL must begin with https://, because what is sent there says what is down.",
+    message: "Use an https:// URL: notifications must be encrypted.",
     field: "/config/url",
   },
   CHANNEL_QUOTA_EXCEEDED: quota("max_notification_channels", 20),

@@ -87,8 +87,7 @@ export async function revokeInvitation(ctx: Ctx, orgId: string, id: string): Pro
   await inTransaction(ctx, async (tx) => {
     const own = await asOwner(tx, orgId);
     const row = isId(id) ? await queries.revokeInvitation(tx.sql, orgId, id, new Date(ctx.clock.now())) : null;
-    if (row === null)
-      throw new AppError("INVITATION_NOT_FOUND", "There is no such pending invitation in this organisation.");
+    if (row === null) throw new AppError("INVITATION_NOT_FOUND", "Pending invitation not found.");
     await record(own, { resourceId: id, before: auditable(row) });
   });
 }
@@ -215,7 +214,7 @@ async function roomForMember(tx: System, orgId: string, current: number): Promis
 const invalid = () =>
   new AppError(
     "INVITATION_INVALID",
-    "This invitation is unknown, used, revoked or older than a week. Ask for a new one.",
+    "This invitation is unknown, used, revoked or older than a week. Request a new one.",
     { field: "/code" },
   );
 

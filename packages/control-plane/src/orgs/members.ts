@@ -58,7 +58,7 @@ export async function removeMember(ctx: Ctx, orgId: string, userId: string): Pro
 async function lockMember(own: Ctx, userId: string): Promise<queries.MemberRow> {
   await lockOrg(own.sql, own.orgId);
   const row = isId(userId) ? await queries.selectMember(own.sql, own.orgId, userId) : null;
-  if (row === null) throw new AppError("MEMBER_NOT_FOUND", "There is no such member in this organisation.");
+  if (row === null) throw new AppError("MEMBER_NOT_FOUND", "Member not found.");
   return row;
 }
 
@@ -66,7 +66,7 @@ async function notTheLast(own: Ctx): Promise<void> {
   if ((await queries.countOwners(own.sql, own.orgId)) > 1) return;
   throw new AppError(
     "LAST_OWNER",
-    "This is the only owner. Make somebody else an owner first, or delete the organisation.",
+    "This is the only owner. Make another member an owner first, or delete the organisation.",
   );
 }
 

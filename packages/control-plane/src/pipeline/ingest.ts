@@ -33,11 +33,9 @@ export function makeGate(limit: number, waitingLimit: number) {
     async run<T>(work: () => Promise<T>): Promise<T> {
       if (running >= limit) {
         if (waiting.length >= waitingLimit)
-          throw new AppError(
-            "INGEST_BUSY",
-            "The control plane takes no more results for the moment. Keep them and send them again.",
-            { retryAfterSecs: 1 },
-          );
+          throw new AppError("INGEST_BUSY", "The ingest queue is full. Keep the results and send them again.", {
+            retryAfterSecs: 1,
+          });
         await new Promise<void>((resolve) => waiting.push(resolve));
       } else running++;
       try {

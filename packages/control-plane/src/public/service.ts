@@ -52,7 +52,7 @@ export async function publicStatus(system: Visit): Promise<PublicStatus> {
 export async function componentHistory(system: Visit, id: string, days: number): Promise<ComponentHistory> {
   const { status, runs } = await servedStatus(system);
   const component = componentsOf(status).find((candidate) => candidate.id === id);
-  if (component === undefined) throw new AppError("COMPONENT_NOT_FOUND", "There is no such component on this page.");
+  if (component === undefined) throw new AppError("COMPONENT_NOT_FOUND", "Component not found on this page.");
   const history = component.history.slice(-days);
   const counts = history.flatMap((cell) => runs.get(id)?.get(cell.date) ?? []);
   return {
@@ -81,7 +81,7 @@ export async function publicIncident(system: Visit, id: string): Promise<PublicI
   const known = [...status.active_incidents, ...status.recent_incidents].find((incident) => incident.id === id);
   if (known !== undefined) return known;
   const row = isId(id) ? await queries.selectPublicIncident(system.sql, orgId, pageId, id) : null;
-  if (row === null) throw new AppError("INCIDENT_NOT_FOUND", "There is no such incident on this page.");
+  if (row === null) throw new AppError("INCIDENT_NOT_FOUND", "Incident not found on this page.");
   return presentIncident(row);
 }
 

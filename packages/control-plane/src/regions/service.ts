@@ -5,7 +5,7 @@ import { iso, type Page } from "../http/wire.ts";
 import * as queries from "./queries.ts";
 import type { ProbeRegion, Region, RegionCreate, RegionPatch } from "./schema.ts";
 
-const notFound = () => new AppError("REGION_NOT_FOUND", "There is no such region.");
+const notFound = () => new AppError("REGION_NOT_FOUND", "Region not found.");
 
 /** The regions that targets can be probed from. */
 export async function listProbeRegions(ctx: Ctx, input: { limit: number; offset: number }): Promise<Page<ProbeRegion>> {

@@ -18,7 +18,7 @@ export async function resolve(
   input: RangeInput,
 ): Promise<{ target: ResultTarget; range: Range; region: string | null }> {
   const target = isId(targetId) ? await targetExists(ctx.sql, ctx.orgId, targetId) : null;
-  if (target === null) throw new AppError("TARGET_NOT_FOUND", "There is no monitor with this id.");
+  if (target === null) throw new AppError("TARGET_NOT_FOUND", "Monitor not found.");
   return { target, range: parseRange(input, ctx.clock.now()), region: input.region ?? null };
 }
 

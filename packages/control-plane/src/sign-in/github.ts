@@ -88,7 +88,7 @@ export function openGithub({ clientId, clientSecret, issuer, timeoutSecs }: Prov
 function personOf(user: unknown, emails: unknown): Person {
   const id = (user as { id?: unknown } | null)?.id;
   if (!Number.isSafeInteger(id) || !Array.isArray(emails))
-    throw new SignInProblem("answer_invalid", "GitHub: /user or /user/emails is not what it should be");
+    throw new SignInProblem("answer_invalid", "GitHub: unexpected reply of /user or /user/emails");
   const all = (emails as unknown[]).flatMap((entry) => {
     const { email, primary, verified } = (entry ?? {}) as { email?: unknown; primary?: unknown; verified?: unknown };
     const address = addressOf(email);

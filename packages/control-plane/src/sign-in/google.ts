@@ -75,7 +75,7 @@ export function openGoogle({ clientId, clientSecret, issuer, timeoutSecs }: Prov
         const tokens = await openid.authorizationCodeGrant(await configuration(), callbackUrl(flow, query), checks);
         const claims = tokens.claims();
         if (claims === undefined || claims.sub === "" || claims.sub.length > 255)
-          throw new SignInProblem("answer_invalid", "Google: the id_token names nobody");
+          throw new SignInProblem("answer_invalid", "Google: the id_token has no subject");
         return personOf(claims);
       }),
   };

@@ -42,7 +42,7 @@ export async function addComponent(ctx: Ctx, pageId: string, input: ComponentCre
       public_group: input.public_group ?? null,
     };
     if (!(await queries.insertComponent(own.sql, ctx.orgId, pageId, binding)))
-      throw new AppError("TARGET_NOT_FOUND", "There is no monitor with this id.", { field: "/target_id" });
+      throw new AppError("TARGET_NOT_FOUND", "Monitor not found.", { field: "/target_id" });
     // After the insert, so that a monitor that does not exist is told as such whatever the quota.
     await takeQuota(own, "max_public_components", async () => {
       const { others, elsewhere } = await queries.countOtherPublicTargets(own.sql, ctx.orgId, pageId, input.target_id);
@@ -100,7 +100,7 @@ export async function reorderComponents(
     const present = new Set(before);
     const stray = targetIds.findIndex((id, at) => !present.has(id) || targetIds.indexOf(id) !== at);
     if (stray >= 0)
-      throw new AppError("INVALID_COMPONENT_ID", "Each id must be a component of this page, and come once.", {
+      throw new AppError("INVALID_COMPONENT_ID", "List each component of this page exactly once.", {
         field: `/target_ids/${stray}`,
       });
     if (targetIds.length !== present.size) {

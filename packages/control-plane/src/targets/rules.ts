@@ -156,7 +156,7 @@ export function alertRule(alerts: readonly { channel_id: string }[], known: Read
     });
   const unknown = ids.findIndex((id) => !known.has(id));
   if (unknown >= 0)
-    throw new AppError("INVALID_ALERT_CONFIG", "There is no such channel in this organisation.", {
+    throw new AppError("INVALID_ALERT_CONFIG", "Channel not found.", {
       field: `/alerts/${unknown}/channel_id`,
     });
   return ids;
@@ -166,7 +166,7 @@ export function renotifyRule(secs: number): number {
   if (secs !== 0 && secs < 60)
     throw new AppError(
       "INVALID_ALERT_CONFIG",
-      "Reminders come at most once a minute. Use 0 for none, or 60 and more.",
+      "The reminder interval must be 0 (no reminders) or at least 60 seconds.",
       { field: "/renotify_interval_secs" },
     );
   return secs;

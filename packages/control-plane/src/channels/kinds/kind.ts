@@ -107,8 +107,7 @@ export function httpsUrl(text: string, pointer: string): URL {
   const problem = urlProblem(text);
   if (problem !== null) invalid(problem, pointer);
   const url = new URL(text);
-  if (url.protocol !== "https:")
-    invalid("The URL must begin with https://, because what is sent there says what is down.", pointer);
+  if (url.protocol !== "https:") invalid("Use an https:// URL: notifications must be encrypted.", pointer);
   if (url.username !== "" || url.password !== "")
     invalid("Credentials do not belong in the URL. Send them as a header.", pointer);
   if (url.port === "0") invalid("Port 0 cannot be connected to. Use 1 to 65535.", pointer);
