@@ -104,7 +104,9 @@ async function check(t: Test, cell: Cell): Promise<{ answer: Answer; ids: string
     t.equal(answer.body?.error?.details?.scope, missingScope(route, caller), `${title}: the scope that is missing`);
   if (changes) t.equal(await ofBystander(), theirs, `${title}: nothing of anybody else's has changed`);
   if (caller.deleted && outcome === "granted")
-    await sql`update orgs set deleted_at = now() where id = ${caller.home.orgId} and deleted_at is null`;
+    await sql`
+      update orgs set deleted_at = now() where deleted_at is null
+        and id in (select org_id from memberships where user_id = ${caller.home.ownerId})`;
   return { answer, ids };
 }
 

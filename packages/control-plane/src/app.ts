@@ -153,8 +153,8 @@ async function frame(ctx: Ctx): Promise<object> {
   const [who, open] = await Promise.all([me(ctx), listIncidents(ctx, { state: "open", limit: 1, offset: 0 })]);
   // Who is not signed in cannot sign out.
   return {
-    org: who.org.name,
-    orgId: who.org.id,
+    org: who.org?.name ?? "",
+    orgId: ctx.orgId,
     email: ctx.actor.type === "session" ? who.user.email : null,
     openIncidents: open.total,
   };

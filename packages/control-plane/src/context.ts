@@ -77,6 +77,8 @@ export interface ActorCtx extends System {
 export interface Ctx extends ActorCtx {
   readonly role: "owner" | "member";
   readonly scopes: ReadonlySet<string>;
+  /** True for an unbound token that names no organisation: `orgId` and `role` then decide nothing but the rate budget. */
+  readonly unnamedOrg?: boolean;
 }
 
 /** Refuses a caller without the scope. The first line of every service verb. */

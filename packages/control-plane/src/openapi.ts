@@ -29,7 +29,7 @@ const sharedParameters: Json = {
     in: "header",
     required: false,
     description:
-      "Slug of the organisation to act in, for a session or a token that is not bound to one. Left out: the session's current one, or the token's own.",
+      "Slug of the organisation to act in, for a session or a token that is not bound to one. Left out: the session's current one, or the token's own. A token that is not bound must name one where its user has several, but for /me and /orgs.",
     schema: { type: "string" },
     examples: unfilled("acme"),
   },

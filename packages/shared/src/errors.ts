@@ -36,6 +36,10 @@ export const errorCodes = {
   INCIDENT_NOT_FOUND: { status: 404, when: "no such incident in this organisation" },
   STATUS_PAGE_NOT_FOUND: { status: 404, when: "no such status page in this organisation" },
   COMPONENT_NOT_FOUND: { status: 404, when: "the monitor is not on this status page" },
+  ORG_REQUIRED: {
+    status: 400,
+    when: "the token is not bound to an organisation, and the header X-Sm-Org names none",
+  },
   ORG_NOT_FOUND: { status: 404, when: "no such organisation that the caller belongs to" },
   MEMBER_NOT_FOUND: { status: 404, when: "no such member of the organisation" },
   INVITATION_NOT_FOUND: { status: 404, when: "no such pending invitation of the organisation" },

@@ -13,7 +13,7 @@ export interface Caller extends Standing {
   readonly home: Home;
 }
 
-/** The organisations of the matrix: Olga's, Xenia's, another one of Olga's, and one of Olga's that is deleted. Milan is a member of all of Olga's. */
+/** The organisations of the matrix: Olga's, Xenia's, another one of Olga's, and a deleted one of two people who have no other. Milan is a member of both of Olga's. */
 export interface Homes {
   readonly acme: Home;
   readonly other: Home;
@@ -24,7 +24,10 @@ export interface Homes {
 export async function homesOf(sql: Sql, { olga, milan, xenia }: Cast): Promise<Homes> {
   const acme = { orgId: olga.orgId, userId: olga.userId, ownerId: olga.userId, memberId: milan.userId };
   const second = { ...acme, orgId: await make.org(sql, acme, "") };
-  const gone = { ...acme, orgId: await make.org(sql, acme, "") };
+  const [ownerId, memberId] = [await make.member(sql, acme, acme.orgId), await make.member(sql, acme, acme.orgId)];
+  await sql`delete from memberships where user_id in (${ownerId}, ${memberId})`;
+  const formerly = { ...acme, userId: ownerId, ownerId, memberId };
+  const gone = { ...formerly, orgId: await make.org(sql, formerly, "") };
   await sql`update orgs set deleted_at = now() where id = ${gone.orgId}`;
   const colleague = await make.member(sql, acme, xenia.orgId);
   return {
@@ -62,7 +65,7 @@ export async function callersOf(t: Teardown, url: string, sql: Sql, cast: Cast, 
   const signedIn = async (userId: string, orgId: string) =>
     nobody.with({ cookie: `_sm_session=${await sessionOf(sql, { userId, orgId })}`, "sec-fetch-site": "same-origin" });
   const bearing = (token: string) => nobody.with({ authorization: `Bearer ${token}` });
-  const boundTo = async (orgId: string) => bearing(await tokenOf(sql, { userId: olga.userId, orgId }));
+  const boundTo = async (orgId: string, userId = olga.userId) => bearing(await tokenOf(sql, { userId, orgId }));
   const unbound = async (allowed: readonly Scope[]) =>
     bearing(await tokenOf(sql, olga, { scopes: allowed, bound: false })).with({ "x-sm-org": olga.orgSlug });
   const full = {
@@ -136,14 +139,19 @@ export async function callersOf(t: Teardown, url: string, sql: Sql, cast: Cast, 
       },
     ],
     ofGone: [
-      { ...inGone, title: "the owner of a deleted organisation", client: await signedIn(olga.userId, gone.orgId) },
+      { ...inGone, title: "the owner of a deleted organisation", client: await signedIn(gone.ownerId, gone.orgId) },
       {
         ...inGone,
         title: "a member of a deleted organisation",
-        client: await signedIn(milan.userId, gone.orgId),
+        client: await signedIn(gone.memberId, gone.orgId),
         role: "member",
       },
-      { ...inGone, title: "a token of a deleted organisation", client: await boundTo(gone.orgId), by: "bound token" },
+      {
+        ...inGone,
+        title: "a token of a deleted organisation",
+        client: await boundTo(gone.orgId, gone.ownerId),
+        by: "bound token",
+      },
     ],
     without,
     only: Object.fromEntries(only) as Record<Scope, Caller>,

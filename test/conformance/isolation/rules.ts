@@ -49,8 +49,9 @@ export function missingScope(route: Route, caller: Pick<Standing, "scopes">): st
 
 export function outcomeOf(route: Route, caller: Standing, ids: readonly Asked[]): Outcome {
   const name = nameOf(route);
-  if (!caller.admitted || (caller.deleted && (caller.role !== "owner" || !openWhileDeleted.test(route.path))))
-    return "UNAUTHENTICATED";
+  if (!caller.admitted) return "ORG_NOT_FOUND";
+  if (caller.deleted && caller.role !== "owner") return "UNAUTHENTICATED";
+  if (caller.deleted && !openWhileDeleted.test(route.path)) return "ORG_NOT_FOUND";
   if (missingScope(route, caller) !== null) return "INSUFFICIENT_SCOPE";
   if (refusesTokens[name]?.includes(caller.by)) return "FORBIDDEN";
   // A path below an organisation is about that one: a stranger has no role there, and does not learn that there is one.

@@ -254,7 +254,7 @@ t.test("tokens: expired, revoked, unknown, of another kind; bound, unbound, and 
   const other = await slugOf(theirs.orgId);
   t.match(
     await of({}, { "x-sm-org": other }),
-    refused(401, "UNAUTHENTICATED"),
+    refused(404, "ORG_NOT_FOUND"),
     "a bound token stays in its organisation",
   );
   t.match(await of({ bound: false }, { "x-sm-org": other }), {
@@ -265,11 +265,24 @@ t.test("tokens: expired, revoked, unknown, of another kind; bound, unbound, and 
     status: 200,
     body: { org: { slug: own }, role: "owner" },
   });
-  t.match(await of({ bound: false }), refused(401, "UNAUTHENTICATED"), "of two organisations none is guessed");
-  for (const slug of [await slugOf(third.orgId), "no-such"])
-    t.match(await of({ bound: false }, { "x-sm-org": slug }), refused(401, "UNAUTHENTICATED"));
+  const unbound = { authorization: (await tokenOf(owner, { bound: false })).authorization };
+  t.match(await me(unbound), { status: 200, body: { user: { id: owner.userId }, org: null, role: null } });
+  const orgs = (await ask("GET", "/api/v1/orgs", undefined, unbound)).body;
+  t.match(orgs, { total: 2, items: [{ current: false }, { current: false }] }, "where it learns its slugs");
+  for (const path of ["/api/v1/targets", "/api/v1/sessions"])
+    t.match(await ask("GET", path, undefined, unbound), refused(400, "ORG_REQUIRED"), "of two none is guessed");
+  const named = await ask("GET", `/api/v1/orgs/${theirs.orgId}/members`, undefined, unbound);
+  t.match(named, { status: 200 }, "a path below an organisation names it");
+  const unknown = await Promise.all(
+    [await slugOf(third.orgId), "no-such"].map(async (slug) => await of({ bound: false }, { "x-sm-org": slug })),
+  );
+  for (const answer of unknown) t.match(answer, refused(404, "ORG_NOT_FOUND"));
   t.match(await me({ ...session, "x-sm-org": other }), { status: 200, body: { org: { slug: other }, role: "member" } });
-  t.match(await me({ ...session, "x-sm-org": "no-such" }), refused(401, "UNAUTHENTICATED"));
+  t.match(await me({ ...session, "x-sm-org": "no-such" }), refused(404, "ORG_NOT_FOUND"));
+  t.match(
+    await me({ authorization: `Bearer ${newToken("sm_live_")}`, "x-sm-org": own }),
+    refused(401, "UNAUTHENTICATED"),
+  );
   await sql`update orgs set deleted_at = now() where id = ${theirs.orgId}`;
   t.match(await of({ bound: false }), { status: 200, body: { org: { slug: own } } }, "a deleted organisation is none");
 

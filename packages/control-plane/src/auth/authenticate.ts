@@ -4,7 +4,7 @@ import { AppError } from "@statusmesh/shared/errors";
 import { isLoopback } from "@statusmesh/shared/net/bind";
 import { type Ctx, type System, type WriteSource } from "../context.ts";
 import { visitorAddress } from "../http/per-ip.ts";
-import { allScopes, type Credential, findSession, findToken } from "./credentials.ts";
+import { allScopes, type Asked, type Credential, findSession, findToken, type Found } from "./credentials.ts";
 import * as queries from "./queries.ts";
 import type { Caller } from "./sessions.ts";
 
@@ -15,8 +15,10 @@ export function bearerOf(http: Context): string | null {
   return /^Bearer ([\x21-\x7e]+)$/i.exec(http.get("authorization"))?.[1] ?? null;
 }
 
-/** Where owners of a deleted organisation are still let in, to see that it is and to bring it back. */
-const openWhileDeleted = /^\/(?:api\/v1\/(?:me|orgs|sessions)|settings\/organisation)(?:\/|$)/;
+/** Paths on which owners of a deleted organisation are still let in: to see it, to restore it, to go elsewhere. */
+const openWhileDeleted = /^\/(?:api\/v1\/(?:me|orgs|sessions|invitations)|settings\/organisation|invitations)(?:\/|$)/;
+/** Paths on which an unbound token need not name an organisation: they tell which there are, or name one themselves. */
+const openWithoutOrg = /^\/api\/v1\/(?:me|orgs)(?:\/|$)/;
 
 /** Which kind of client writes: a session is the console; Terraform and OpenTofu say so in their User-Agent. */
 function writeSourceOf(http: Context): WriteSource {
@@ -24,31 +26,68 @@ function writeSourceOf(http: Context): WriteSource {
 }
 
 /**
- * The door of the API and the console: tells who asks and for which organisation, by bearer token or session cookie.
- * UNAUTHENTICATED when neither is good; CSRF_REJECTED when a browser was made to write by another site.
+ * Authenticates a request of the API or the console by bearer token or session cookie, and resolves its organisation.
+ * Throws UNAUTHENTICATED when the credential is not good, ORG_REQUIRED or ORG_NOT_FOUND when it is good but not for the
+ * organisation of the request, CSRF_REJECTED for a write that another site made a browser send.
  */
 export async function authenticateTenant(system: System, http: Context): Promise<Ctx> {
   if (!system.config.auth.required) return await asFirstOwner(system, http);
   const slug = http.get("x-sm-org");
-  const asked = { orgSlug: slug === "" ? null : slug, deletedToo: openWhileDeleted.test(http.path) };
+  const asked: Asked = {
+    orgSlug: slug === "" ? null : slug,
+    deletedToo: openWhileDeleted.test(http.path),
+    anyOrg: openWithoutOrg.test(http.path),
+  };
 
   if (http.get("authorization") !== "") {
     const token = bearerOf(http);
     if (token === null) throw unauthenticated("The Authorization header is not of the form Bearer <token>.");
-    const found = token.startsWith("sm_live_") ? await findToken(system, token, asked) : null;
-    if (found === null)
-      throw unauthenticated(
-        "The token is unknown, expired, revoked, or not valid for this organisation. Make a new one in the settings.",
-      );
-    return contextOf(system, http, found, { type: "token", id: found.id }, writeSourceOf(http));
+    const found: Found = token.startsWith("sm_live_") ? await findToken(system, token, asked) : { refused: "unknown" };
+    if ("refused" in found)
+      throw refusalOf(found.refused, slug, "The token is unknown, expired or revoked. Make a new one in the settings.");
+    const ctx = contextOf(system, http, found, { type: "token", id: found.id }, writeSourceOf(http));
+    return found.unnamedOrg === true ? { ...ctx, unnamedOrg: true } : ctx;
   }
 
   const cookie = http.cookies.get(system.config.auth.session.cookie_name);
   if (cookie === undefined) throw unauthenticated("Sign in, or send a token as Authorization: Bearer sm_live_….");
   const found = await findSession(system, cookie, asked);
-  if (found === null) throw unauthenticated("The session has ended. Sign in again.");
+  if ("refused" in found) throw refusalOf(found.refused, slug, "The session has ended. Sign in again.");
   refuseForeignOrigin(http);
+  if (found.strayed === true) await moveOn(system, http, found);
   return contextOf(system, http, found, { type: "session", id: found.id }, "ui");
+}
+
+function refusalOf(refused: Exclude<Found, Credential>["refused"], slug: string, unknown: string): AppError {
+  switch (refused) {
+    case "unknown":
+      return unauthenticated(unknown);
+    case "org_required":
+      return new AppError(
+        "ORG_REQUIRED",
+        "This token is not bound to an organisation. Name one with the header X-Sm-Org; GET /api/v1/orgs lists them.",
+      );
+    case "org_not_found":
+      return new AppError(
+        "ORG_NOT_FOUND",
+        `The header X-Sm-Org names ${JSON.stringify(slug.slice(0, 60))}, which is no organisation that this credential may act in.`,
+      );
+    case "org_deleted":
+      return new AppError(
+        "ORG_NOT_FOUND",
+        "The organisation is deleted. Restore it in the settings, or with POST /api/v1/orgs/{id}/restore.",
+      );
+  }
+}
+
+/**
+ * Moves a session on from an organisation that was deleted, with the first page that it reads. A write is refused: it was
+ * meant for the deleted one.
+ */
+async function moveOn(system: System, http: Context, { userId, id, orgId }: Credential): Promise<void> {
+  if (http.method !== "GET" && http.method !== "HEAD")
+    throw new AppError("ORG_NOT_FOUND", "The organisation was deleted. Reload the page to go on in another one.");
+  await queries.updateSessionOrg(system.sql, userId, id, orgId);
 }
 
 function contextOf(
@@ -111,12 +150,14 @@ function refuseForeignHost({ config }: System, http: Context): void {
   );
 }
 
-/** Who is signed in, for what anybody may ask; null for nobody. */
+const notSignedIn: ReadonlySet<string> = new Set(["UNAUTHENTICATED", "ORG_REQUIRED", "ORG_NOT_FOUND"]);
+
+/** The caller who is signed in, on routes that are open to anybody; null where no credential is good. */
 export async function signedInAs(system: System, http: Context): Promise<Ctx | null> {
   try {
     return await authenticateTenant(system, http);
   } catch (error) {
-    if (error instanceof AppError && error.code === "UNAUTHENTICATED") return null;
+    if (error instanceof AppError && notSignedIn.has(error.code)) return null;
     throw error;
   }
 }

@@ -4,7 +4,7 @@ import { record } from "../audit/service.ts";
 import { type Ctx, inTransaction, requireScope, type System } from "../context.ts";
 import { iso, type Page } from "../http/wire.ts";
 import * as identities from "./identity-queries.ts";
-import { lockUser } from "./queries.ts";
+import { lockUser, selectHome } from "./queries.ts";
 import type { Identity } from "./schema.ts";
 
 /** Who somebody is, by the word of a provider. */
@@ -30,13 +30,13 @@ export interface Account {
  */
 export async function accountOf(tx: System, who: Attested): Promise<Account | null> {
   const linked = await identities.useIdentity(tx.sql, who.provider, who.subject, new Date(tx.clock.now()));
-  const home = linked === null ? null : await identities.selectHome(tx.sql, linked);
-  if (linked !== null && home !== null) return { userId: linked, orgId: home, linkedBy: null };
+  const home = linked === null ? null : await selectHome(tx.sql, linked);
+  if (linked !== null && home !== null) return { userId: linked, orgId: home.org_id, linkedBy: null };
   const owner = await identities.selectUserOf(tx.sql, who.verified);
-  const orgId = owner === null ? null : await identities.selectHome(tx.sql, owner.id);
-  if (owner === null || orgId === null) return null;
+  const at = owner === null ? null : await selectHome(tx.sql, owner.id);
+  if (owner === null || at === null) return null;
   await linkTo(tx, owner.id, who, owner.email);
-  return { userId: owner.id, orgId, linkedBy: owner.email };
+  return { userId: owner.id, orgId: at.org_id, linkedBy: owner.email };
 }
 
 /** True when the address has an account that can sign in: one that belongs to an organisation. */

@@ -20,14 +20,6 @@ export async function linkIdentity(
     on conflict (provider, subject) do update set user_id = excluded.user_id, email = excluded.email, last_used_at = excluded.last_used_at`;
 }
 
-/** Where a user's session begins: in the organisation that they joined first; one that its owner may restore comes after all others. */
-export async function selectHome(sql: Db, userId: string): Promise<string | null> {
-  const [row] = await sql<{ org_id: string }[]>`
-    select m.org_id from memberships m join orgs o on o.id = m.org_id and (o.deleted_at is null or m.role = 'owner')
-    where m.user_id = ${userId} order by (o.deleted_at is not null), m.created_at limit 1`;
-  return row?.org_id ?? null;
-}
-
 /** The user of the first of these addresses that somebody here has. */
 export async function selectUserOf(sql: Db, emails: readonly string[]): Promise<{ id: string; email: string } | null> {
   const [row] = await sql<{ id: string; email: string }[]>`

@@ -129,6 +129,56 @@ export async function selectSession(
   return row ?? null;
 }
 
+/** A token or session that is good by itself, whichever organisation the request names. */
+export interface LiveCredentialRow {
+  id: string;
+  user_id: string;
+  /** The organisation of the session, or the one that the token is bound to. */
+  org_id: string | null;
+}
+
+export async function selectLiveToken(
+  sql: Db,
+  hash: Buffer,
+  now: Date,
+): Promise<(LiveCredentialRow & { scopes: string[] }) | null> {
+  const [row] = await sql<(LiveCredentialRow & { scopes: string[] })[]>`
+    select id, user_id, org_id, scopes from api_tokens
+    where token_hash = ${hash} and revoked_at is null and (expires_at is null or expires_at > ${now})`;
+  return row ?? null;
+}
+
+export async function selectLiveSession(
+  sql: Db,
+  hash: Buffer,
+  now: Date,
+  idleSince: Date,
+): Promise<LiveCredentialRow | null> {
+  const [row] = await sql<LiveCredentialRow[]>`
+    select id, user_id, org_id from sessions where secret_hash = ${hash} and expires_at > ${now} and last_used_at > ${idleSince}`;
+  return row ?? null;
+}
+
+/** The user's membership in the organisation that they joined first; one that they own and may restore comes after all others. */
+export async function selectHome(
+  sql: Db,
+  userId: string,
+): Promise<{ org_id: string; role: "owner" | "member"; deleted: boolean } | null> {
+  const [row] = await sql<{ org_id: string; role: "owner" | "member"; deleted: boolean }[]>`
+    select m.org_id, m.role, o.deleted_at is not null as deleted
+    from memberships m join orgs o on o.id = m.org_id and (o.deleted_at is null or m.role = 'owner')
+    where m.user_id = ${userId} order by (o.deleted_at is not null), m.created_at limit 1`;
+  return row ?? null;
+}
+
+/** True where the user owns the organisation and it is deleted. */
+export async function ownsDeleted(sql: Db, userId: string, orgId: string): Promise<boolean> {
+  const rows = await sql`
+    select 1 from memberships m join orgs o on o.id = m.org_id and o.deleted_at is not null
+    where m.user_id = ${userId} and m.org_id = ${orgId} and m.role = 'owner'`;
+  return rows.length === 1;
+}
+
 /** Notes a use, unless another was noted within `notedMs`. */
 export async function touchToken(sql: Db, id: string, now: Date, notedMs: number): Promise<void> {
   await sql`update api_tokens set last_used_at = ${now} where id = ${id} and (last_used_at is null or last_used_at < ${new Date(now.getTime() - notedMs)})`;

@@ -63,16 +63,18 @@ export const Me = Type.Object(
       },
       { description: "The caller" },
     ),
-    org: Type.Object(
-      {
-        id: Id,
-        name: Type.String({ description: "As people read it", examples: ["Acme"] }),
-        slug: Type.String({ description: "The header X-Sm-Org takes it", examples: ["acme"] }),
-        plan: Type.String({ description: "Id of its plan", examples: ["selfhost"] }),
-      },
-      { description: "The organisation that this request acts in" },
+    org: nullable(
+      Type.Object(
+        {
+          id: Id,
+          name: Type.String({ description: "As people read it", examples: ["Acme"] }),
+          slug: Type.String({ description: "The header X-Sm-Org takes it", examples: ["acme"] }),
+          plan: Type.String({ description: "Id of its plan", examples: ["selfhost"] }),
+        },
+        { description: "The organisation that this request acts in; null for an unbound token that names none" },
+      ),
     ),
-    role: Type.Enum(["owner", "member"], { description: "In that organisation" }),
+    role: nullable(Type.Enum(["owner", "member"], { description: "In that organisation; null with it" })),
     scopes: Type.Array(Type.String({ examples: ["targets:read"] }), { description: "Scopes of the credential" }),
   },
   { additionalProperties: false, title: "Me", description: "The caller, and the organisation that it acts in" },

@@ -33,8 +33,8 @@ export async function me(ctx: Ctx): Promise<Me> {
   if (row === null) throw new AppError("UNAUTHENTICATED", "The session has ended. Sign in again.");
   return {
     user: { id: row.user_id, email: row.email, name: row.name },
-    org: { id: row.org_id, name: row.org_name, slug: row.org_slug, plan: row.plan_id },
-    role: ctx.role,
+    org: ctx.unnamedOrg ? null : { id: row.org_id, name: row.org_name, slug: row.org_slug, plan: row.plan_id },
+    role: ctx.unnamedOrg ? null : ctx.role,
     scopes: [...ctx.scopes].sort(),
   };
 }

@@ -85,7 +85,10 @@ async function serve(
   try {
     ctx = await doors[declared.door](http);
   } catch (thrown) {
-    if (!(thrown instanceof AppError) || thrown.code !== "UNAUTHENTICATED") throw thrown;
+    if (!(thrown instanceof AppError)) throw thrown;
+    // The one page on which the owner of a deleted organisation is let in.
+    if (thrown.code === "ORG_NOT_FOUND" && http.get("x-sm-org") === "") return redirect(http, "/settings/organisation");
+    if (thrown.code !== "UNAUTHENTICATED") throw thrown;
     return redirect(
       http,
       http.path === "/" ? "/sign-in" : `/sign-in?next=${encodeURIComponent(withoutFragment(http))}`,

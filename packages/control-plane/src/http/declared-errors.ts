@@ -21,7 +21,7 @@ function commonErrors(route: Route): ErrorCode[] {
   if (route.category !== null || /^\/api\/(?:public\/)?v1\//.test(route.path)) codes.push("RATE_LIMITED");
   if (route.door === "tenant" && route.method !== "GET") codes.push("CSRF_REJECTED");
   // Where nobody signs in, requests for a foreign host name.
-  if (route.door === "tenant") codes.push("FORBIDDEN");
+  if (route.door === "tenant") codes.push("FORBIDDEN", "ORG_REQUIRED", "ORG_NOT_FOUND");
   // An operator's route where no secret is set, and a path that cannot be decoded.
   if (route.door === "operator" || route.params !== null) codes.push("NOT_FOUND");
   if (route.scope !== null) codes.push("INSUFFICIENT_SCOPE");

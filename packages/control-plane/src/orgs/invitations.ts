@@ -113,7 +113,8 @@ async function accept(
   { code, caller, ...browser }: { code: string; caller: Ctx | null } & Caller,
   attempt: Attempt,
 ): Promise<OpenedSession> {
-  const found = await queries.selectInvitation(tx.sql, hashToken(code), new Date(tx.clock.now()));
+  const pending = async () => await queries.selectInvitation(tx.sql, hashToken(code), new Date(tx.clock.now()));
+  const found = await pending();
   if (found === null) throw invalid();
   const { email } = found;
   attempt.email = email;
@@ -123,8 +124,11 @@ async function accept(
       "INVITATION_FOR_ANOTHER",
       `This invitation is for ${email}, and you are signed in as ${step.signedInAs}. Sign out first.`,
     );
-  if (step.needs === "sign_in")
+  if (step.needs === "sign_in") {
+    // Another request with this code may just have made the account.
+    if ((await pending()) === null) throw invalid();
     throw new AppError("UNAUTHENTICATED", `Sign in as ${email} first, then open the link again.`);
+  }
   const opened = await join(tx, found, { ...browser, continues: caller !== null }, "POST /api/v1/invitations/accept");
   if (opened === null) throw invalid();
   return opened;

@@ -147,8 +147,10 @@ t.test("a deleted organisation refuses everybody and stops its checks; its owner
   const second = await pulled(first.cursor);
   t.match(second, { full: false, checks: [], drop: [targetId] }, "its agents are told to drop the checks");
   t.strictSame((await pulled(null)).checks, [], "and no agent that starts gets them");
-  for (const who of [ask, asMember, program])
-    t.match(await who("GET", "/api/v1/targets"), refused(401, "UNAUTHENTICATED"));
+  for (const who of [ask, program]) t.match(await who("GET", "/api/v1/targets"), refused(404, "ORG_NOT_FOUND"));
+  t.match(await asMember("GET", "/api/v1/targets"), refused(401, "UNAUTHENTICATED"));
+  const page = await ask("GET", "/monitors", undefined, { accept: "text/html" });
+  t.match([page.status, page.headers.get("location")], [302, "/settings/organisation"], "where it can be restored");
   t.match(await asMember("POST", `/api/v1/orgs/${owner.orgId}/restore`), refused(401, "UNAUTHENTICATED"));
   t.match(await ask("GET", `/api/v1/orgs/${owner.orgId}`), {
     body: {
@@ -163,6 +165,31 @@ t.test("a deleted organisation refuses everybody and stops its checks; its owner
   t.match((await pulled(second.cursor)).checks, [{ target_id: targetId }], "and its checks go on");
   for (const who of [ask, asMember, program])
     t.match(await who("GET", "/api/v1/targets"), { status: 200, body: { total: 1 } });
+});
+
+t.test("a session whose organisation is deleted goes on in another one of its person", async (t) => {
+  const world = await openWorld(t);
+  const { system, sql } = world;
+  const [gone, home] = [await newOrg(system), await newOrg(system)];
+  const member = await newMember(gone);
+  for (const { userId } of [gone, member])
+    await sql`insert into memberships (org_id, user_id, role, created_at) values (${home.orgId}, ${userId}, 'member', ${new Date(world.clock.now())})`;
+  const served = await serveWhole(t, world);
+  const [ask, asMember] = [asking(served, await signedIn(gone)), asking(served, await signedIn(member))];
+  const target = { name: "x", check: { type: "tcp", host: "shop.example.org", port: 443 } };
+  await ask("DELETE", `/api/v1/orgs/${gone.orgId}`);
+
+  t.match(await ask("GET", "/settings/organisation"), { status: 200, text: /is deleted/ });
+  for (const who of [ask, asMember]) {
+    const write = await who("POST", "/api/v1/targets", target);
+    t.match(write, refused(404, "ORG_NOT_FOUND"), "a write that was meant for the deleted one goes nowhere else");
+    t.match(await who("GET", "/monitors"), { status: 200 });
+    t.match(await who("GET", "/api/v1/me"), { body: { org: { id: home.orgId }, role: "member" } });
+    t.match(await who("POST", "/api/v1/targets", target), { status: 201 });
+  }
+  t.match(await sql`select distinct org_id from targets`, [{ org_id: home.orgId }]);
+  t.match(await ask("POST", `/api/v1/orgs/${gone.orgId}/restore`), { status: 200 });
+  t.match(await ask("GET", "/api/v1/me"), { body: { org: { id: home.orgId } } }, "until it switches back");
 });
 
 t.test("after its time a deleted organisation is purged with everything in it, once a night", async (t) => {

@@ -226,7 +226,7 @@ function present(ctx: Ctx, row: queries.OrgRow, role: Role): Org {
     slug: row.slug,
     plan: row.plan_id,
     role,
-    current: row.id === ctx.orgId,
+    current: ctx.unnamedOrg !== true && row.id === ctx.orgId,
     created_at: iso(row.created_at),
     deleted_at: isoOrNull(row.deleted_at),
     purged_at: row.deleted_at === null ? null : iso(new Date(row.deleted_at.getTime() + graceMs(ctx))),
