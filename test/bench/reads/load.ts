@@ -129,13 +129,20 @@ async function insertMinutely(sql: Sql, busy: readonly string[], from: number, t
     ) ${runs(sql)}`;
 }
 
-/** What ingest would have counted had these results come through it: per hour, and of the last minute a row per batch. */
+/** What ingest would have counted had these results come through it: gathered, and of the last minute a row per batch. */
 async function countLastDay(sql: Sql, from: Date): Promise<void> {
   await sql`
-    insert into org_hours (org_id, hour, up, down, degraded, error)
-    select t.org_id, date_trunc('hour', r.scheduled_at), count(*) filter (where r.status = 'up'), count(*) filter (where r.status = 'down'), 0, 0
+    insert into org_seconds (org_id, at, up, down, degraded, error)
+    select t.org_id, date_trunc('second', r."timestamp"), count(*) filter (where r.status = 'up'),
+      count(*) filter (where r.status = 'down'), 0, 0
     from results r join targets t on t.id = r.target_id where r.scheduled_at >= ${from} group by 1, 2`;
-  await sql`insert into org_hours_new (org_id, hour, up, down, degraded, error) select o.org_id, o.hour, 100, 1, 0, 0 from org_hours o cross join generate_series(1, 10)`;
+  await sql`
+    insert into org_hours (org_id, hour, up, down, degraded, error)
+    select org_id, date_trunc('hour', at), sum(up), sum(down), 0, 0 from org_seconds group by 1, 2`;
+  await sql`
+    insert into org_hours_new (org_id, hour, at, up, down, degraded, error)
+    select o.org_id, o.hour, o.hour + n * interval '10 s', 100, 1, 0, 0
+    from org_hours o cross join generate_series(1, 100) as n`;
 }
 
 /** Two runs of every target as its agent sends them, so that states and incidents are those of the program; one in fifty fails. */

@@ -8,11 +8,13 @@ import { openIngest } from "../pipeline/ingest.ts";
 import { openLoad, pipelineLoad } from "../pipeline/load.ts";
 import { serve } from "../testing/app.ts";
 import { day, hour, minute, noon, second } from "../testing/clock.ts";
-import { countForOrgs, gatherOrgCounts } from "../results/org-counts.ts";
+import { countForOrgs, gatherOrgCounts, uncountDeleted } from "../results/org-counts.ts";
 import { addIncident, admit, agentResult, newTarget, setStatus } from "../testing/scene.ts";
 import { newAgent, newOrg, openWorld } from "../testing/world.ts";
 import { TargetCreate } from "../targets/schema.ts";
-import { createTarget } from "../targets/service.ts";
+import { uptime } from "../results/service.ts";
+import { bulkAction } from "../targets/bulk.ts";
+import { createTarget, deleteTarget, listTargets } from "../targets/service.ts";
 import { dashboardRoutes } from "./api.ts";
 import type { PipelineLoad } from "./service.ts";
 
@@ -79,13 +81,13 @@ t.test("an organisation without anything, and one with", async (t) => {
   await countForOrgs(
     sql,
     [
-      { orgId: ctx.orgId, scheduledAt: noon - minute, status: "up" },
-      { orgId: ctx.orgId, scheduledAt: noon - hour, status: "up" },
-      { orgId: ctx.orgId, scheduledAt: noon - 2 * hour, status: "degraded" },
-      { orgId: ctx.orgId, scheduledAt: noon - 3 * hour, status: "down" },
-      { orgId: ctx.orgId, scheduledAt: noon - 3 * hour - minute, status: "error" },
-      { orgId: ctx.orgId, scheduledAt: noon - 24 * hour - minute, status: "down" },
-      { orgId: stranger.orgId, scheduledAt: noon - minute, status: "down" },
+      { orgId: ctx.orgId, startedMs: noon - minute, status: "up" },
+      { orgId: ctx.orgId, startedMs: noon - hour, status: "up" },
+      { orgId: ctx.orgId, startedMs: noon - 2 * hour, status: "degraded" },
+      { orgId: ctx.orgId, startedMs: noon - 3 * hour, status: "down" },
+      { orgId: ctx.orgId, startedMs: noon - 3 * hour - minute, status: "error" },
+      { orgId: ctx.orgId, startedMs: noon - 24 * hour - minute, status: "down" },
+      { orgId: stranger.orgId, startedMs: noon - minute, status: "down" },
     ],
     noon,
   );
@@ -98,7 +100,7 @@ t.test("an organisation without anything, and one with", async (t) => {
     ...nothing,
     targets: { total: 8, enabled: 7, disabled: 1 },
     current_status: { up: 3, down: 1, degraded: 1, error: 1, unknown: 1 },
-    last_24h: { checks_total: 5, checks_up: 2, uptime_pct: 60, incidents: 2 },
+    last_24h: { checks_total: 5, checks_up: 3, uptime_pct: 60, incidents: 2 },
   });
 });
 
@@ -125,11 +127,11 @@ t.test(
       batch([
         agentResult(id, noon),
         agentResult(id, noon - 5 * hour, { status: "degraded" }),
-        agentResult(id, noon - 24 * hour),
-        agentResult(id, noon - 25 * hour),
+        agentResult(id, noon - 24 * hour + minute),
+        agentResult(id, noon - 24 * hour - second),
       ]),
     );
-    const expected = { checks_total: 5, checks_up: 3, uptime_pct: 80 };
+    const expected = { checks_total: 5, checks_up: 4, uptime_pct: 80 };
     t.match((await summary()).last_24h, expected);
     await Promise.all([gatherOrgCounts(sql), gatherOrgCounts(sql)]);
     t.equal((await sql`select 1 from org_hours_new`).length, 0);
@@ -140,15 +142,70 @@ t.test(
     clock.advance(6 * second);
     t.match(
       (await summary()).last_24h,
-      { checks_total: 7, checks_up: 5 },
+      { checks_total: 7, checks_up: 6 },
       "what comes later is added to the hours that are there",
     );
     clock.at = noon + 20 * hour;
     await forgetOldRollups(system);
     t.match((await summary()).last_24h, { checks_total: 4, checks_up: 3 }, "hours leave the day");
-    t.equal((await sql`select 1 from org_hours where org_id = ${caller.orgId}`).length, 2, "and the table");
+    for (const table of ["org_hours", "org_seconds"])
+      t.equal((await sql`select 1 from ${sql(table)} where org_id = ${caller.orgId}`).length, 2, "and the table");
   },
 );
+
+t.test("the last 24 hours are exact to the second, of monitors that exist, and the same as their uptime", async (t) => {
+  const ctx = caller;
+  const monitor = async (name: string) =>
+    (
+      await createTarget(
+        ctx,
+        validate(TargetCreate, { name, check: { type: "tcp", host: `${name}.example.org`, port: 1 } }),
+      )
+    ).id;
+  const [kept, gone, bulk] = [await monitor("kept"), await monitor("gone"), await monitor("bulk")];
+  // A run every 97 s around both edges and every hour between; the time of the run counts, not its slot.
+  const times = [-1500, -1400, -1441, -1440, -1439, -700, -60, -1].map((ago) => noon + ago * minute + 30 * second);
+  for (const id of [kept, gone, bulk])
+    await ingest(eu, {
+      protocol: protocolVersion,
+      results: times.map((at, n) =>
+        agentResult(id, at - 20 * second, {
+          timestamp: at,
+          status: (["up", "degraded", "down", "error"] as const)[n % 4]!,
+        }),
+      ),
+      runs: [],
+    });
+  const agrees = async (at: number, what: string) => {
+    clock.at = at;
+    const { checks_total, checks_up, uptime_pct } = (await summary()).last_24h;
+    let [total, up] = [0, 0];
+    for (const { id } of (await listTargets(ctx, { limit: 10, offset: 0 })).items) {
+      const own = await uptime(ctx, id, {});
+      total += own.total;
+      up += own.up + own.degraded;
+    }
+    t.strictSame({ checks_total, checks_up }, { checks_total: total, checks_up: up }, what);
+    t.equal(uptime_pct, total === 0 ? 100 : (100 * up) / total, "one definition of up");
+    return total;
+  };
+  // 29, 30 and 31 s after the minute: the run at the edge leaves when it is a day old.
+  t.equal(await agrees(noon + 29 * second, "before the edge"), 18);
+  t.equal(await agrees(noon + 35 * second, "a run leaves"), 15);
+  await gatherOrgCounts(sql);
+  t.equal(await agrees(noon + 41 * second, "gathered"), 15);
+  await deleteTarget(ctx, gone);
+  t.equal(await agrees(noon + 47 * second, "a deleted monitor counts no more, at once"), 10);
+  await bulkAction(ctx, { ids: [bulk], action: { type: "delete" } });
+  t.equal(await agrees(noon + 53 * second, "nor one deleted in bulk"), 5);
+  await Promise.all([uncountDeleted(sql, clock.now()), uncountDeleted(sql, clock.now())]);
+  t.equal(await agrees(noon + minute, "the job takes them out once"), 5);
+  await gatherOrgCounts(sql);
+  for (const after of [2 * minute, 40 * minute, 41 * minute, 3 * hour, 12 * hour, 13 * hour, 23 * hour, 25 * hour]) {
+    await agrees(noon + after, `${after / minute} minutes later`);
+    await forgetOldRollups(system);
+  }
+});
 
 t.test(
   "what is at work: runs that nobody has answered, results on their way, results dropped, breakers open",

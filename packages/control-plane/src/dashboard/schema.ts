@@ -27,18 +27,15 @@ export const DashboardSummary = Type.Object(
     ),
     last_24h: Type.Object(
       {
-        checks_total: count(
-          "Runs that were evidence, counted by the hour: the begun hour 24 hours ago is counted whole. Runs of targets that have been deleted since are counted",
-          15_840,
-        ),
-        checks_up: count("Runs that found their target up, not degraded", 15_828),
+        checks_total: count("Runs of the monitors that exist, without those that were skipped", 15_840),
+        checks_up: count("Runs that found their target up or degraded", 15_828),
         uptime_pct: Type.Number({
-          description: "Share of runs that found the target up or degraded, percent; 100 without any run",
+          description: "100 × (up + degraded) / total runs: 100 × checks_up / checks_total; 100 without any run",
           examples: [99.92],
         }),
-        incidents: count("Incidents that began in the last 24 hours", 1),
+        incidents: count("Incidents of the monitors that exist that began in these 24 hours", 1),
       },
-      { additionalProperties: false, description: "The last 24 hours" },
+      { additionalProperties: false, description: "The 24 hours before the request, to the second" },
     ),
     system: Type.Object(
       {
@@ -47,7 +44,7 @@ export const DashboardSummary = Type.Object(
         ),
         result_queue_depth: count("Results of the whole instance that have come in here and are not stored yet"),
         dropped_results_last_5m: count(
-          "Results of the whole instance that were not taken here: of a time that cannot be, or of a target that the region does not probe (any more)",
+          "Results of the whole instance that were not taken here: of a time that cannot be, off the schedule of their target, or of a target that the region does not probe (any more)",
         ),
         circuit_breakers_open: count(
           "Hosts (with port) of enabled targets whose last run was not made because the circuit breaker is open",

@@ -56,7 +56,7 @@ async function compute(ctx: Ctx, load: PipelineLoad): Promise<DashboardSummary> 
     current_status,
     last_24h: {
       checks_total: runs.up + runs.down + runs.degraded + runs.error,
-      checks_up: runs.up,
+      checks_up: runs.up + runs.degraded,
       uptime_pct: uptimePct(runs) ?? 100,
       incidents,
     },

@@ -1,5 +1,5 @@
 import { inTransaction, type System } from "../context.ts";
-import { gatherOrgCounts } from "../results/engine.ts";
+import { gatherOrgCounts, uncountDeleted } from "../results/engine.ts";
 import { hourOf, oldestAcceptable } from "../results/service.ts";
 import * as queries from "./rollup-queries.ts";
 
@@ -17,6 +17,7 @@ const backfillAtOnce = 12;
  * undone is done by the next. `signal` ends the work between two steps.
  */
 export async function rollUp(system: System, signal?: AbortSignal): Promise<void> {
+  while (!signal?.aborted && (await uncountDeleted(system.sql, system.clock.now())));
   await gatherOrgCounts(system.sql);
   while (!signal?.aborted && (await rollNextHour(system)));
   // Only as many as there are now: while an agent sends a long backlog, marks come back as fast as they are worked off.

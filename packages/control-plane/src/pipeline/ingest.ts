@@ -125,7 +125,7 @@ async function ingestBatch(ctx: AgentCtx, batch: readonly AgentResult[], drops: 
           .filter((result) => !result.skip)
           .map((result) => ({
             orgId: evidence.get(result.target_id)!.target.org_id,
-            scheduledAt: result.scheduled_at,
+            startedMs: result.timestamp,
             status: result.status,
           })),
         ctx.clock.now(),

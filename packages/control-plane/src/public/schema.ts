@@ -31,7 +31,7 @@ export const PublicComponent = Type.Object(
     status: ComponentStateSchema,
     uptime_pct: nullable(
       Type.Number({
-        description: "Share of the runs of the days shown that found it up or degraded, percent; null without any run",
+        description: "100 × (up + degraded) / total runs of the days shown; null without any run",
         examples: [99.98],
       }),
     ),
@@ -145,7 +145,10 @@ export const ComponentHistory = Type.Object(
     status: ComponentStateSchema,
     days: Type.Integer({ description: "How many days the history has", examples: [90] }),
     uptime_pct: nullable(
-      Type.Number({ description: "Over these days, percent; null without any run", examples: [99.98] }),
+      Type.Number({
+        description: "100 × (up + degraded) / total runs of these days; null without any run",
+        examples: [99.98],
+      }),
     ),
     history: Type.Array(DayCell, { description: "Oldest first" }),
   },

@@ -59,8 +59,7 @@ export const Uptime = Type.Object(
     degraded: Type.Integer({ description: "Runs with status degraded", examples: [2] }),
     error: Type.Integer({ description: "Runs that could not check it", examples: [1] }),
     uptime_pct: Type.Number({
-      description:
-        "Share of runs that found the target up or degraded, percent; 100 without any run, which total tells",
+      description: "100 × (up + degraded) / total; 100 without any run, which total tells",
       examples: [99.583],
     }),
   },

@@ -130,12 +130,12 @@ export async function dailyCounts(
   return byTarget;
 }
 
-/** Runs of all targets of an organisation in the last 24 hours and the begun hour before them. For the dashboard, which asks for its own scope. */
+/** Runs of the targets of an organisation in the last 24 hours. For the dashboard, which asks for its own scope. */
 export async function lastDayCounts(system: System, orgId: string): Promise<Counts> {
   return await selectOrgCounts(system.sql, orgId, system.clock.now());
 }
 
-/** Share of runs that found the target up or degraded, percent; null without a run. */
+/** The one definition of uptime: 100 × (up + degraded) / total runs; null without a run. */
 export function uptimePct({ up, down, degraded, error }: Counts): number | null {
   const total = up + down + degraded + error;
   return total === 0 ? null : (100 * (up + degraded)) / total;
