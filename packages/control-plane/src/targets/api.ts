@@ -62,7 +62,11 @@ export const targetRoutes: Route[] = [
         tag: Type.Optional(Type.String({ description: "Only targets with this tag", examples: ["production"] })),
         enabled: Type.Optional(Type.Boolean({ description: "Enabled or paused targets only" })),
         q: Type.Optional(
-          Type.String({ maxLength: 200, description: "Part of the name, URL or host", examples: ["shop"] }),
+          Type.String({
+            maxLength: 200,
+            description: "Part of the name, or of the URL, host or domain that is checked",
+            examples: ["shop"],
+          }),
         ),
       },
       { additionalProperties: false },

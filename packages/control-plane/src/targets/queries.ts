@@ -1,5 +1,5 @@
 import type { Sql, TransactionSql } from "postgres";
-import type { CheckSpec } from "@statusmesh/shared/checks";
+import { type CheckSpec, kindOf } from "@statusmesh/shared/checks";
 import type { WriteSource } from "../context.ts";
 import { arrayOf } from "../db/array.ts";
 import type { RegionPolicy } from "./schema.ts";
@@ -32,16 +32,19 @@ const columns = (sql: Db) => sql`
 
 export type NewTargetRow = Omit<TargetRow, "channel_ids">;
 
+/** What the kind of the check adds to the text that a search looks in. */
+const searchText = ({ spec }: Pick<TargetRow, "spec">): string => kindOf(spec).searchText(spec);
+
 /** Stores new targets with their blank evidence, and has every enabled region probe them. One statement for any number of them. */
 export async function insertTargets(sql: Db, rows: readonly NewTargetRow[]): Promise<void> {
   await sql`
     with given as (
-      select id, org_id, name, spec, interval_secs, enabled, tags, alert_confirmations, notify_recovery, renotify_interval_secs, region_policy, write_source, created_at, updated_at
-      from jsonb_to_recordset(${sql.json(rows as never)}) as g (id uuid, org_id uuid, name text, spec jsonb, interval_secs integer, enabled boolean, tags text[], alert_confirmations integer,
+      select id, org_id, name, spec, search_text, interval_secs, enabled, tags, alert_confirmations, notify_recovery, renotify_interval_secs, region_policy, write_source, created_at, updated_at
+      from jsonb_to_recordset(${sql.json(rows.map((row) => ({ ...row, search_text: searchText(row) })) as never)}) as g (id uuid, org_id uuid, name text, spec jsonb, search_text text, interval_secs integer, enabled boolean, tags text[], alert_confirmations integer,
         notify_recovery boolean, renotify_interval_secs integer, region_policy jsonb, write_source text, created_at timestamptz, updated_at timestamptz)
     ), stored as (
-      insert into targets (id, org_id, name, kind, spec, interval_secs, enabled, tags, alert_confirmations, notify_recovery, renotify_interval_secs, region_policy, write_source, created_at, updated_at)
-      select id, org_id, name, spec ->> 'type', spec, interval_secs, enabled, tags, alert_confirmations, notify_recovery, renotify_interval_secs, region_policy, write_source, created_at, updated_at
+      insert into targets (id, org_id, name, kind, spec, search_text, interval_secs, enabled, tags, alert_confirmations, notify_recovery, renotify_interval_secs, region_policy, write_source, created_at, updated_at)
+      select id, org_id, name, spec ->> 'type', spec, search_text, interval_secs, enabled, tags, alert_confirmations, notify_recovery, renotify_interval_secs, region_policy, write_source, created_at, updated_at
       from given returning id
     ), blank as (
       insert into target_states (target_id, state, status) select id, '', 'unknown' from stored
@@ -100,7 +103,7 @@ export async function updateTarget(sql: Db, row: NewTargetRow): Promise<void> {
           from jsonb_each(past_intervals || jsonb_build_object(interval_secs::text, ${row.updated_at.toISOString()}::text)) e
           where (e.value #>> '{}')::timestamptz > ${row.updated_at}::timestamptz - ${`${keptIntervals.days} days`}::interval
           order by (e.value #>> '{}')::timestamptz desc limit ${keptIntervals.most}) kept) end,
-      name = ${row.name}, spec = ${sql.json(row.spec as never)}, interval_secs = ${row.interval_secs}, enabled = ${row.enabled}, tags = ${row.tags},
+      name = ${row.name}, spec = ${sql.json(row.spec as never)}, search_text = ${searchText(row)}, interval_secs = ${row.interval_secs}, enabled = ${row.enabled}, tags = ${row.tags},
       alert_confirmations = ${row.alert_confirmations}, notify_recovery = ${row.notify_recovery}, renotify_interval_secs = ${row.renotify_interval_secs},
       region_policy = ${sql.json(row.region_policy as never)}, write_source = ${row.write_source}, updated_at = ${row.updated_at},
       changed_xid = pg_current_xact_id(), version = version + 1

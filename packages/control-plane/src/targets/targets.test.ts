@@ -125,6 +125,9 @@ t.test("lists filter by text, tag and state of enabled, and wildcards are letter
     ["100% up", httpCheck({ url: "https://a.example.org/x_y" }), { tags: ["web"] }],
     ["1000 up", httpCheck({ url: "https://b.example.org/xzy" }), { tags: ["web", "eu"], enabled: false }],
     ["back\\slash", tcpCheck({ host: "Db.internal.example" }), {}],
+    ["Records", { type: "dns", domain: "Mail.dns.example", record_type: "MX", resolver: "9.9.9.9" }, {}],
+    ["Registration", { type: "domain_expiry", domain: "Registered.example.com" }, { interval: 3600 }],
+    ["Certificate", { type: "tls_cert", host: "lb.cert.example", server_name: "sni.cert.example" }, { interval: 3600 }],
   ] as const)
     await create(ctx, { name, check, ...more });
   const names = async (input: object) =>
@@ -135,11 +138,18 @@ t.test("lists filter by text, tag and state of enabled, and wildcards are letter
   t.strictSame(await names({ q: "UP" }), ["100% up", "1000 up"]);
   t.strictSame(await names({ q: "db.INTERNAL" }), ["back\\slash"], "in the host");
   t.strictSame(await names({ q: "example.org" }), ["100% up", "1000 up"], "in the URL");
+  t.strictSame(await names({ q: "mail.DNS.example" }), ["Records"], "by the domain that is asked for");
+  t.strictSame(await names({ q: "registered.example.com" }), ["Registration"], "by the registered domain");
+  for (const q of ["lb.cert", "sni.cert"]) t.strictSame(await names({ q }), ["Certificate"], q);
   t.strictSame(await names({ q: "' or 1=1 --" }), []);
   t.strictSame(await names({ tag: "web" }), ["100% up", "1000 up"]);
   t.strictSame(await names({ tag: "we" }), []);
   t.strictSame(await names({ tag: "web", enabled: false }), ["1000 up"]);
-  t.strictSame(await names({ enabled: true }), ["100% up", "back\\slash"]);
+  t.strictSame(await names({ enabled: true }), ["100% up", "Certificate", "Records", "Registration", "back\\slash"]);
+  const [records] = (await listTargets(ctx, { ...page, q: "Records" })).items;
+  await patch(ctx, records!.id, { name: "Zone", check: { domain: "other.dns.example" } });
+  t.strictSame(await names({ q: "mail.dns" }), [], "not by what it was");
+  t.strictSame([await names({ q: "zone" }), await names({ q: "other.dns" })], [["Zone"], ["Zone"]]);
   t.match(await listTargets(ctx, { limit: 1, offset: 1, tag: "web" }), {
     total: 2,
     limit: 1,

@@ -115,4 +115,5 @@ export const dns: CheckKind<typeof DnsCheck> = {
     },
   },
   summary: (spec) => `${spec.record_type} of ${spec.domain}${spec.resolver === null ? "" : ` at ${spec.resolver}`}`,
+  searchText: (spec) => spec.domain,
 };

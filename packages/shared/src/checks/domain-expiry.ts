@@ -119,6 +119,7 @@ export const domainExpiry: CheckKind<typeof DomainExpiryCheck> = {
   secretsGoTo: () => null,
   shell: { subject: "<domain>", read: (subject) => ({ domain: subject }) },
   summary: (spec) => `registration of ${spec.domain}`,
+  searchText: (spec) => spec.domain,
 
   details: {
     schema: RegistrationDetails,

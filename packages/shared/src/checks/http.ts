@@ -332,4 +332,5 @@ export const http: CheckKind<typeof HttpCheck> = {
   },
 
   summary: (spec) => `${spec.method} ${spec.url}`,
+  searchText: (spec) => spec.url,
 };

@@ -47,6 +47,8 @@ export interface CheckKind<S extends TSchema = TSchema> {
   secretsGoTo(spec: Static<S>): SecretsDestination | null;
   /** One line that says what is checked, without secrets: `GET https://example.org/health`. */
   summary(spec: Static<S>): string;
+  /** What a search of the list finds the check by, beside the name of its target: without secrets, one text a line. */
+  searchText(spec: Static<S>): string;
   /** How it is written in a shell. */
   readonly shell: ShellForm;
   /** For a kind whose results carry details beside the measurement. */

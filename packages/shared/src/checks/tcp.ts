@@ -40,4 +40,5 @@ export const tcp: CheckKind<typeof TcpCheck> = {
   secretsGoTo: () => null,
   shell: { subject: "<host:port>", read: hostAndPort },
   summary: (spec) => (spec.host.includes(":") ? `[${spec.host}]:${spec.port}` : `${spec.host}:${spec.port}`),
+  searchText: (spec) => spec.host,
 };

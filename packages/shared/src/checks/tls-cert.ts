@@ -114,6 +114,7 @@ export const tlsCert: CheckKind<typeof TlsCertCheck> = {
   secretsGoTo: () => null,
   shell: { subject: "<host[:port]>", read: hostAndPort },
   summary: (spec) => `certificate of ${spec.server_name ?? spec.host}${spec.port === 443 ? "" : `, port ${spec.port}`}`,
+  searchText: (spec) => [spec.host, ...(spec.server_name === null ? [] : [spec.server_name])].join("\n"),
 
   details: {
     schema: CertificateDetails,
