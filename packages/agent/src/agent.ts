@@ -11,6 +11,7 @@ import { NetworkGuard, type Place } from "./network.ts";
 import { Puller } from "./pull.ts";
 import { rdapCache } from "./rdap/cache.ts";
 import { RdapLookups } from "./rdap/lookups.ts";
+import { Repetition } from "./repetition.ts";
 import { Reporter } from "./report.ts";
 import { type Outcome, Runner } from "./run.ts";
 import { Schedule } from "./schedule.ts";
@@ -113,13 +114,24 @@ export function startAgent(settings: AgentSettings): Agent {
     void run.done.then(() => running.delete(run));
     return run;
   };
-  const record = (targetId: string, slot: number, { measurement, timestamp, skip, cause }: Outcome): void => {
+  const repetition = new Repetition();
+  const record = (
+    targetId: string,
+    slot: number,
+    { measurement, timestamp, skip, cause }: Outcome,
+    routine: boolean,
+  ): void => {
     const result = { target_id: targetId, scheduled_at: slot, timestamp, skip, ...wire(measurement) };
-    reporter.add({ result: cause === null ? result : { ...result, cause } });
+    reporter.add({ result: cause === null ? result : { ...result, cause } }, routine);
   };
   const schedule = new Schedule(clock, stats, (assigned, slot) => {
     const run = watched(runner.run(assigned.org_id, assigned.check));
-    void run.done.then((outcome) => outcome !== null && record(assigned.target_id, slot, outcome));
+    void run.done.then((outcome) => {
+      if (outcome === null) return;
+      // A skipped run is no evidence, so it changes nothing.
+      const routine = outcome.skip || repetition.notes(assigned, outcome.measurement.status);
+      record(assigned.target_id, slot, outcome, routine);
+    });
     return run;
   });
   const runOnDemand = (asked: OnDemandRun): void => {
@@ -129,7 +141,7 @@ export function startAgent(settings: AgentSettings): Agent {
       onDemand--;
       if (outcome === null) return;
       const { measurement, timestamp, warnings } = outcome;
-      if (asked.target_id !== null) record(asked.target_id, asked.scheduled_at, outcome);
+      if (asked.target_id !== null) record(asked.target_id, asked.scheduled_at, outcome, false);
       reporter.add({
         run: {
           run_id: asked.run_id,

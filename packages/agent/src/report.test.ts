@@ -5,6 +5,7 @@ import type { AgentResult, PullReply, PullRequest, ResultsRequest, RunReply } fr
 import { backoffMs, connectApi } from "./api.ts";
 import { correctedClock } from "./clock.ts";
 import { Puller } from "./pull.ts";
+import { Repetition } from "./repetition.ts";
 import { Reporter } from "./report.ts";
 import { MemorySpool } from "./spool.ts";
 import { Stats } from "./stats.ts";
@@ -225,6 +226,37 @@ t.test("details are sent to a control plane that takes them, and to no other", a
   newer.reporter.add({ result: { ...result(6).result, details, cause } });
   await until(() => newer.stats.reported === 3, "the cause alone");
   t.strictSame(newer.bodies().at(-1)?.results, [{ ...result(6).result, cause }]);
+});
+
+t.test("routine results wait a second for each other, and leave with the first urgent one", async (t) => {
+  const { reporter, stats, bodies } = await reporting(t, () => ({ body: receipt }));
+  reporter.add(result(0));
+  await until(() => stats.reported === 1, "the first result of a target is urgent");
+  const added = performance.now();
+  for (let n = 1; n <= 20; n++) reporter.add(result(n), true);
+  await until(() => stats.reported === 21, "no later than after a second");
+  t.ok(performance.now() - added > 900, "not at once");
+  t.equal(bodies().length, 2, "and together");
+  for (let n = 21; n <= 40; n++) reporter.add(result(n), true);
+  const urgent = performance.now();
+  reporter.add(result(41));
+  await until(() => stats.reported === 42, "all at once");
+  t.ok(performance.now() - urgent < 700);
+  t.equal(bodies().length, 3);
+});
+
+t.test("what repeats", (t) => {
+  const repetition = new Repetition();
+  const [a, b] = [{}, {}];
+  const seen = (check: object, statuses: string) =>
+    [...statuses].map((letter) =>
+      repetition.notes(check, letter === "P" ? "up" : letter === "F" ? "down" : "error") ? "-" : "!",
+    );
+  t.equal(seen(a, "PPPFPP").join(""), "!--!!-");
+  t.equal(seen(b, "P").join(""), "!", "each check by itself");
+  t.equal(seen(a, "FFFFFFFFFFFF").join(""), "!!!!!!!!!!--", "failing runs that may confirm an incident are urgent");
+  t.equal(seen(a, "EF").join(""), "!!");
+  t.end();
 });
 
 t.test("one bad result does not wedge the rest", async (t) => {

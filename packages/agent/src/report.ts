@@ -17,9 +17,11 @@ import type { Lane, Spool, SpoolRecord } from "./spool.ts";
 import type { Stats } from "./stats.ts";
 
 const requestTimeoutMs = 15_000;
-/** A lone result waits this long for company. */
+/** Longest wait of a result that changes nothing. A request costs both sides as much as twenty results. */
+const routineMs = 1000;
+/** Wait of a lone urgent result for others. */
 const gatherMs = 25;
-/** Under load a request goes out this often: each one costs both sides as much as twenty results. */
+/** Interval of requests while many results are urgent. */
 const spacingMs = 200;
 /**
  * Requests under way at once. The backlog has its own, one after the other without a pause: at 1,000 results each that is
@@ -45,10 +47,12 @@ export interface ReporterOptions {
 interface LaneState {
   sending: number;
   lastSentAt: number;
+  /** When the oldest waiting result came; null where that is not known or one of them is urgent. */
+  routineSince: number | null;
   timer: { at: number; cancel: () => void } | null;
 }
 
-const newLane = (): LaneState => ({ sending: 0, lastSentAt: -Infinity, timer: null });
+const newLane = (): LaneState => ({ sending: 0, lastSentAt: -Infinity, routineSince: null, timer: null });
 
 /** Sends what is in the spool, and takes out of it only what the control plane has acknowledged. */
 export class Reporter {
@@ -67,9 +71,17 @@ export class Reporter {
     this.#condition = new Once(options.log);
   }
 
-  /** Puts a record into the spool and sees to it that it is sent. The answer to a run on demand does not wait for company. */
-  add(record: SpoolRecord): void {
-    this.#options.spool.append(record);
+  /**
+   * Puts a record into the spool and sees to it that it is sent: the answer to a run on demand at once, a `routine` result
+   * within a second, any other within {@link gatherMs} or, while there are many, {@link spacingMs}.
+   */
+  add(record: SpoolRecord, routine = false): void {
+    const { spool, clock } = this.#options;
+    const { fresh } = this.#lanes;
+    const alone = spool.waiting === spool.backlog;
+    if (!routine) fresh.routineSince = null;
+    else if (alone) fresh.routineSince = clock.monotonic();
+    spool.append(record);
     this.#plan("fresh", "run" in record);
     this.#plan("backlog");
   }
@@ -117,7 +129,9 @@ export class Reporter {
     if (state.sending >= requestsAtOnce[lane]) return;
     const time = clock.monotonic();
     const eager = now || lane === "backlog" || this.#draining !== null || waiting >= maxBatch;
-    const at = Math.max(eager ? time : Math.max(time + gatherMs, state.lastSentAt + spacingMs), this.#notBefore);
+    const urgentAt = Math.max(time + gatherMs, state.lastSentAt + spacingMs);
+    const due = state.routineSince === null ? urgentAt : Math.max(urgentAt, state.routineSince + routineMs);
+    const at = Math.max(eager ? time : due, this.#notBefore);
     if (state.timer !== null && state.timer.at <= at) return;
     state.timer?.cancel();
     state.timer = {
@@ -147,6 +161,7 @@ export class Reporter {
         this.#succeeded();
       } catch (error) {
         batch.release();
+        state.routineSince = null;
         this.#failed(error);
       }
     }

@@ -13,8 +13,13 @@ import { Writer } from "./writer.ts";
 
 /** Appended results are written after this time, ms: they survive the end of the process, not of the machine. */
 const writeMs = 50;
-/** Interval of the fsync check, ms. Unacknowledged results older than one interval are synced: 500 ms at most. */
-const syncMs = 200;
+/**
+ * Unacknowledged results older than this are synced, ms. Longer than a routine result waits for its request (report.ts), so
+ * that an agent whose control plane answers never syncs.
+ */
+const syncAfterMs = 1200;
+/** Interval of the fsync check, ms. */
+const syncMs = 300;
 /** Interval of writing the acknowledged numbers, ms. A killed process sends at most that much twice. */
 const stateMs = 500;
 /** Delay before a failed disk is tried again, ms. */
@@ -75,7 +80,8 @@ export class DiskSpool implements Spool {
   #stateAt = -Infinity;
   /** Every frame below this number is synced or done. */
   #safe: number;
-  #looked: number;
+  /** What was written at the last fsync checks, oldest first: the first frame number that was not. */
+  #looks: { seq: number; at: number }[] = [];
   #lookedAt = -Infinity;
   #trouble: string | null = null;
   #timer: { at: number; cancel: () => void } | null = null;
@@ -88,7 +94,7 @@ export class DiskSpool implements Spool {
     this.#condition = new Once(options.log);
     this.#segmentBytes = Math.min(maxSegmentBytes, Math.floor(options.maxBytes / minSegments));
     this.#ledger = new Ledger(recovered);
-    this.#next = this.#safe = this.#looked = recovered.next;
+    this.#next = this.#safe = recovered.next;
     this.#writer = new Writer({
       files: options.files,
       segmentBytes: this.#segmentBytes,
@@ -366,13 +372,15 @@ export class DiskSpool implements Spool {
     const time = this.#options.clock.monotonic();
     if (!now && time - this.#lookedAt < syncMs) return;
     const written = this.#pending.first?.seq ?? this.#next;
+    this.#looks.push({ seq: written, at: time });
     // Results acknowledged meanwhile skip the fsync: an agent whose control plane answers never syncs.
-    const settled = this.#ledger.done.countIn(this.#safe, this.#looked) === this.#looked - this.#safe;
+    const aged = this.#looks.findLast(({ at }) => at <= time - syncAfterMs)?.seq ?? this.#safe;
+    const settled = this.#ledger.done.countIn(this.#safe, aged) === aged - this.#safe;
     if (now || !settled) {
       await this.#writer.sync();
       this.#safe = written;
-    } else this.#safe = this.#looked;
-    this.#looked = written;
+    } else this.#safe = Math.max(this.#safe, aged);
+    this.#looks = this.#looks.filter(({ seq }) => seq > this.#safe);
     this.#lookedAt = time;
   }
 
