@@ -7,21 +7,21 @@ import type { DashboardSummary } from "./schema.ts";
 
 const freshMs = 5_000;
 const dayMs = 86_400_000;
-/** Organisations remembered at once; a summary is a dozen numbers. */
+/** Maximum number of cached summaries; each is a dozen numbers. */
 const maxOrgs = 10_000;
 
-/** What the pipeline says of itself when an organisation asks: see the fields of {@link DashboardSummary} that they become. */
+/** Pipeline figures of an organisation; see the fields of {@link DashboardSummary}. */
 export type PipelineLoad = (ctx: Ctx) => Promise<{ inFlight: number; queued: number; dropped: number }>;
 
 type Summaries = LRUCache<string, DashboardSummary, () => Promise<DashboardSummary>>;
 
-/** One per database pool, so that every request of a process meets the same. */
+/** One cache per database pool. */
 const caches = new WeakMap<object, Summaries>();
 
 function cacheOf(ctx: Ctx): Summaries {
   let cache = caches.get(ctx.sql);
   if (cache === undefined) {
-    // Asked for again while it is computed, a key waits for that computation; one that fails is not kept.
+    // Concurrent callers of a key share one computation; failures are not cached.
     cache = new LRUCache({
       max: maxOrgs,
       ttl: freshMs,
@@ -34,7 +34,7 @@ function cacheOf(ctx: Ctx): Summaries {
   return cache;
 }
 
-/** The numbers on top of a dashboard, at most 5 s old. The same for everybody in the organisation. */
+/** The dashboard summary, at most 5 s old, shared by the members of the organisation. */
 export async function dashboardSummary(ctx: Ctx, load: PipelineLoad): Promise<DashboardSummary> {
   requireScope(ctx, "targets:read");
   const cache = cacheOf(ctx);

@@ -35,8 +35,8 @@ export function timelyOf(results: readonly AgentResult[], now: number, drops: Dr
 }
 
 /**
- * The results of targets of the region that fit the schedule of their target; the others are counted in `drops`. Results of
- * other targets are left out. {@link misfitOf} has the rule.
+ * The results of targets of the region that fit the schedule of their target; the others are counted in `drops`.
+ * Results of other targets are left out. {@link misfitOf} has the rule.
  */
 export async function fittingOf(
   sql: Sql | TransactionSql,

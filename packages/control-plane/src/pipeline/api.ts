@@ -61,7 +61,7 @@ function present(reply: RunReply & { region: string }, targetId: string | null) 
   };
 }
 
-/** The routes of the pipeline: what agents speak, and the runs that people ask for. `draining` ends held pulls. */
+/** Routes of the pipeline: the agent protocol and on-demand runs. `draining` ends held pulls. */
 export function pipelineRoutes(hub: Hub, ingest: Ingest, draining: AbortSignal): Route[] {
   return [
     route({

@@ -19,20 +19,20 @@ import { openSpec } from "../targets/service.ts";
 import { claimRuns } from "./on-demand.ts";
 import { requireProtocol } from "./protocol.ts";
 
-/** How long a pull without news is held. */
+/** Duration of a held pull, ms. */
 const holdMs = 25_000;
-/** How often a held pull gives a sign of life and looks whether other agents came or went. */
+/** Interval at which a held pull marks its agent as seen and looks for agents that joined or left, ms. */
 const heartbeatMs = 5_000;
-/** A cursor this old is answered with everything: whatever went wrong in between is mended. */
+/** A cursor older than this is invalidated, which bounds the effect of any error, ms. */
 const cursorLifeMs = 600_000;
-/** Bursts of edits are answered together. */
+/** Debounce of edits, ms. */
 const settleMs = 20;
-/** Targets without a result run at once, this many a second when there are many. */
+/** Targets without a result run at once; with many, this many per second. */
 const firstRunsPerSecond = 200;
 
 /**
- * What an agent had seen: the snapshot of the database that its last answer was read from, and which agents shared the
- * region then, and whether it was enabled. A change is news when that snapshot did not see its transaction, so one that commits late is never skipped.
+ * What an agent has seen: the database snapshot of its last reply, the agents of the region, and whether the region
+ * was enabled. A change is new when the snapshot did not see its transaction, so a late commit is never skipped.
  */
 interface Cursor {
   snapshot: string;
@@ -51,7 +51,9 @@ interface Assignable {
   created_at: Date;
 }
 
-/** Answers a pull: at once when there is news for the agent, else when some comes, else empty after 25 s or when `signal` fires. */
+/**
+ * Answers a pull: at once when there are changes, else when one occurs, else empty after 25 s or when `signal` fires.
+ */
 export async function pull(ctx: AgentCtx, hub: Hub, request: PullRequest, signal: AbortSignal): Promise<PullReply> {
   requireProtocol(request.protocol);
   await agentPulls(ctx, { version: request.agent_version, impairedSince: request.impaired_since ?? null });
@@ -63,7 +65,7 @@ export async function pull(ctx: AgentCtx, hub: Hub, request: PullRequest, signal
   const until = ctx.clock.now() + holdMs;
   for (;;) {
     const left = until - ctx.clock.now();
-    // Listening starts before looking, so that nothing falls between.
+    // Subscribe before the first query, so that no change falls between.
     const waiting = new AbortController();
     const woken = Promise.race([
       hub.wait("sm_targets", Math.min(heartbeatMs, Math.max(0, left)), {
@@ -86,7 +88,7 @@ export async function pull(ctx: AgentCtx, hub: Hub, request: PullRequest, signal
   }
 }
 
-/** The answer to an agent that stops. With no cursor in it everything is said anew, should the agent come back with this. */
+/** The reply to an agent that deregisters. It has no cursor, so an agent that rejoins gets everything. */
 const farewell = (ctx: AgentCtx): PullReply => ({
   ...setting(ctx),
   cursor: "",
@@ -145,7 +147,7 @@ async function look(ctx: AgentCtx, cursor: Cursor | null, capacity: number): Pro
       .filter((check) => fresh.has(check.target_id))
       .map((check) => ({ targetId: check.target_id, slotMs: check.next_due_at })),
   );
-  // With the same agents as at its cursor, what is not this one's now was not then.
+  // With the same agents as at its cursor, a target that is not this agent's now was not then.
   const drop = full ? [] : [...deleted, ...rows.filter((row) => !row.assigned).map((row) => row.id)].filter(mine);
   const next: Cursor = { snapshot, agents: sharing, at: full ? now : cursor.at };
   return {
@@ -154,19 +156,19 @@ async function look(ctx: AgentCtx, cursor: Cursor | null, capacity: number): Pro
     full,
     checks,
     drop,
-    // Last: a run that was taken and not handed over would be waited for in vain.
+    // Last: a claimed run that is not sent would make its caller wait in vain.
     runs: disabled || capacity === 0 ? [] : await claimRuns(ctx, capacity),
   };
 }
 
-/** The first slot whose run has not started yet, of those since the target exists. */
+/** The first slot whose run has not started, not before the target's creation. */
 function slotOf(ctx: AgentCtx, row: Assignable, now: number): number {
   const intervalMs = row.interval_secs * 1000;
   const slot = nextSlot(row.id, ctx.region, intervalMs, ctx.config.scheduler.jitter_pct, now);
   return slot < row.created_at.getTime() ? slot + intervalMs : slot;
 }
 
-/** One check that was sealed under a key that is gone must not keep all others of the region from running: its own runs say what is wrong. */
+/** A check whose secrets cannot be opened does not affect the others: its own runs report the error. */
 function openOrWithhold(ctx: AgentCtx, row: Assignable): CheckSpec | WithheldCheck {
   try {
     return openSpec(ctx, row.id, row.spec);
@@ -192,7 +194,10 @@ function readCursor(text: string | null, now: number): Cursor | null {
   }
 }
 
-/** Rendezvous hashing: each target goes to the live agent that scores highest for it, so a change of agents moves only what it must. */
+/**
+ * Rendezvous hashing: each target belongs to the live agent with the highest score, so a change of agents moves few
+ * targets.
+ */
 export function ownerOf(targetId: string, agents: readonly string[]): string | null {
   let owner: string | null = null;
   let best = -1;
@@ -203,11 +208,11 @@ export function ownerOf(targetId: string, agents: readonly string[]): string | n
   return owner;
 }
 
-/** Changes when other agents share the region than before, and when the region is disabled or enabled. */
+/** Changes with the agents that share the region, and when the region is disabled or enabled. */
 const digest = (agents: readonly string[], disabled: boolean): string =>
   hash32(`${agents.join()}${disabled ? " disabled" : ""}`).toString(36);
 
-/** One snapshot for the list and for the cursor that stands for it. */
+/** One snapshot for the list and its cursor. */
 async function inSnapshot<T>(ctx: AgentCtx, read: (sql: TransactionSql) => Promise<T>): Promise<T> {
   return (await (ctx.sql as Sql).begin("isolation level repeatable read read only", read)) as T;
 }
@@ -216,7 +221,7 @@ const assignable = (sql: TransactionSql, region: string) => sql`
   t.id, t.org_id, t.version, t.interval_secs, t.spec, t.created_at, s.last_result_at is null as fresh,
   t.enabled and o.deleted_at is null and exists (select 1 from target_regions r where r.target_id = t.id and r.region_id = ${region}) as assigned`;
 
-/** What there is to run in a disabled region. */
+/** The assignment of a disabled region. */
 async function readNothing(ctx: AgentCtx): Promise<{ snapshot: string; rows: Assignable[]; deleted: string[] }> {
   return { snapshot: await currentSnapshot(ctx.sql), rows: [], deleted: [] };
 }

@@ -4,7 +4,7 @@ import type { Notice } from "../incidents/schema.ts";
 
 type Db = Sql | TransactionSql;
 
-/** A delivery that this process may send until its lease runs out. */
+/** A delivery leased to this process. */
 export interface ClaimedDelivery {
   id: string;
   org_id: string;
@@ -12,9 +12,9 @@ export interface ClaimedDelivery {
   channel_name: string;
   notice: Notice;
   attempt_count: number;
-  /** Also the proof of holding it: no two leases of one delivery end at the same time, for the next begins after the last has run out. */
+  /** Also the lease token: two leases of one delivery never end at the same time. */
   leased_until: Date;
-  /** The channel as it is now; null when it was deleted. */
+  /** The current channel; null when it was deleted. */
   channel: {
     id: string;
     org_id: string;
@@ -26,11 +26,11 @@ export interface ClaimedDelivery {
 }
 
 export interface ClaimLimits {
-  /** Most deliveries to claim. */
+  /** Maximum number of deliveries to claim. */
   room: number;
-  /** Most deliveries of one channel at once, those in `busy` included. */
+  /** Maximum number per channel, including those in `busy`. */
   perChannel: number;
-  /** The channels of the deliveries in flight, once for each. */
+  /** The channel of each delivery in flight. */
   busy: readonly string[];
   /** Unix ms. */
   now: number;
@@ -38,12 +38,12 @@ export interface ClaimLimits {
 }
 
 /**
- * Takes the deliveries that are due and that nobody else holds, for every organisation. One waits while an older one
- * to the same channel about the same incident is pending, so that the recovery never overtakes the opening. Those of a
- * deleted organisation are held.
+ * Claims deliveries that are due and not leased, for every organisation. A delivery waits while an older one for the
+ * same incident and channel is pending, so a recovery never overtakes the opening. Deliveries of deleted organisations
+ * are held.
  *
- * The conditions stand twice: the ranking reads a snapshot, and a row that another process has finished since is looked
- * at again when it is locked.
+ * The conditions are repeated: the ranking reads a snapshot, and a row that another process has finished since is
+ * checked again when it is locked.
  */
 export async function claimDeliveries(
   sql: Db,
@@ -78,7 +78,7 @@ export async function claimDeliveries(
     returning d.id, d.org_id, d.channel_id, d.channel_name, d.notice, d.attempt_count, d.leased_until, due.channel`;
 }
 
-/** When the next delivery that is not due yet will be; null for none. */
+/** Due time of the next delivery that is not due yet; null for none. */
 export async function nextDueAt(sql: Db, now: number): Promise<Date | null> {
   const [row] = await sql<
     { at: Date | null }[]
@@ -96,7 +96,7 @@ export interface AttemptRow {
   nextAttemptAt: number | null;
 }
 
-/** Writes an attempt down and ends the lease. False, and nothing written, when the lease was lost meanwhile. */
+/** Records an attempt and ends the lease. Returns false, and writes nothing, when the lease was lost. */
 export async function recordAttempt(
   sql: Db,
   { id, leased_until }: Pick<ClaimedDelivery, "id" | "leased_until">,
@@ -117,7 +117,7 @@ export async function recordAttempt(
   return rows.length > 0;
 }
 
-/** Gives a delivery back unsent, if the lease is still held. */
+/** Releases the lease of an unsent delivery, if it is still held. */
 export async function releaseDelivery(
   sql: Db,
   { id, leased_until }: Pick<ClaimedDelivery, "id" | "leased_until">,

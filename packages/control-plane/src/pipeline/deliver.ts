@@ -8,31 +8,31 @@ import { deliveriesChannel } from "../incidents/engine.ts";
 import { claimDeliveries, type ClaimedDelivery, nextDueAt, recordAttempt, releaseDelivery } from "./deliver-queries.ts";
 import { afterAttempt, type Outcome } from "./retry.ts";
 
-/** Six times the deadline of a send: clocks of replicas may differ by most of a minute before two of them send the same. */
+/** Six times the deadline of a send, so that clocks of replicas may differ by most of a minute. */
 const leaseMs = 60_000;
 const maxInFlight = 50;
-/** A receiver that hangs holds this many sends for their ten seconds, and not those of everybody else. */
+/** Limits what a hanging receiver occupies. */
 const maxInFlightPerChannel = 5;
 const longestPauseMs = 5000;
 const stopPatienceMs = 3000;
 
-/** Is told of each attempt that was written down. `kind` is that of the channel, `none` when the channel was deleted. */
+/** Called for each recorded attempt. `kind` is `none` when the channel was deleted. */
 export type AttemptWatch = (kind: string, outcome: "delivered" | "retry" | "dead") => void;
 
 export interface DelivererOptions {
   watch?: AttemptWatch | undefined;
-  /** Certificates (PEM) to trust instead of the system's. */
+  /** CA certificates (PEM) in place of the system's. */
   ca?: string;
 }
 
 export interface Deliverer {
-  /** Claims no more, lets what is being sent finish for 3 s, and gives the rest back. */
+  /** Claims no more, waits 3 s for sends in flight, and releases the rest. */
   stop(): Promise<void>;
 }
 
 /**
- * Sends what the outbox holds. Any number may run on one database: each delivery is held by one of them at a time, and
- * by another when its holder died. Woken by the commit that wrote a delivery, and by a timer for retries.
+ * Sends the deliveries of the outbox. Any number may run on one database: a delivery is leased to one process, and to
+ * another when the lease expires. A commit that wrote a delivery wakes it, and a timer for retries.
  */
 export function startDeliverer(system: System, hub: Hub, options: DelivererOptions = {}): Deliverer {
   const { sql, clock, log, config } = system;
@@ -50,7 +50,7 @@ export function startDeliverer(system: System, hub: Hub, options: DelivererOptio
   let again = false;
   let timer: NodeJS.Timeout | undefined;
 
-  /** One look at the database at a time; a wake-up during it means one more. */
+  /** One pass at a time; a wake-up during a pass causes one more. */
   function wake(): void {
     if (stopping) return;
     if (passing !== null) again = true;
@@ -181,7 +181,7 @@ export function startDeliverer(system: System, hub: Hub, options: DelivererOptio
       };
       await within(stopPatienceMs, finished());
       cut.abort();
-      // What was cut is given back; a database that does not answer is not waited for, as leases run out by themselves.
+      // Interrupted deliveries are released; without a database their leases expire.
       await within(1000, finished());
     },
   };

@@ -20,11 +20,11 @@ import { requireProtocol } from "./protocol.ts";
 
 type Db = Sql | TransactionSql;
 
-/** Batches in the database at once, and batches that may wait for them. */
+/** Concurrent batches in the database, and batches in the queue. */
 const lanes = 4;
 const queueLimit = 32;
 
-/** A first-come queue of fixed size before the database: when it is full, agents keep their results and come again. */
+/** A bounded FIFO queue before the database: when it is full, agents keep their results and retry. */
 export function makeGate(limit: number, waitingLimit: number) {
   let running = 0;
   const waiting: (() => void)[] = [];
@@ -54,7 +54,7 @@ export interface Ingest {
   readonly load: IngestLoad;
 }
 
-/** Opens the ingest of this process. `prepareDays` makes sure that the partitions of some UTC days (`2026-11-20`) exist. */
+/** Opens the ingest of this process. `prepareDays` creates the partitions of UTC days (`2026-11-20`). */
 export function openIngest(
   prepareDays: (days: readonly string[]) => Promise<void>,
   watch: BatchWatch = () => {},
@@ -100,8 +100,8 @@ interface TargetRow extends EvidenceTarget, ScheduledTarget {
 }
 
 /**
- * One batch, in one transaction: lock the evidence of its targets, store the results that are new, fold those into the
- * evidence, and write what follows from it. A batch sent twice stores nothing the second time and so changes nothing.
+ * One batch, in one transaction: lock the evidence of its targets, insert the new results, fold them into the
+ * evidence, and write the consequences. A replayed batch inserts nothing and so changes nothing.
  */
 async function ingestBatch(ctx: AgentCtx, batch: readonly AgentResult[], drops: Drops): Promise<BatchCounts> {
   const ids = [...new Set(batch.map((result) => result.target_id))];
@@ -151,8 +151,8 @@ async function ingestBatch(ctx: AgentCtx, batch: readonly AgentResult[], drops: 
 }
 
 /**
- * The targets that the region probes. Those of a deleted organisation are nobody's; in a disabled region none is enabled, so
- * that what is still under way there opens and closes no incident.
+ * The targets that the region probes, without those of deleted organisations. In a disabled region `enabled` is false,
+ * so that late results open and close no incident.
  */
 async function selectAssigned(sql: Db, ids: readonly string[], region: string): Promise<TargetRow[]> {
   return await sql<TargetRow[]>`
@@ -166,11 +166,11 @@ async function selectAssigned(sql: Db, ids: readonly string[], region: string): 
     where t.id = any(${arrayOf(ids)}::uuid[])`;
 }
 
-/** Stores the results and returns those that were not there before. */
+/** Inserts the results and returns the new ones. */
 async function insertResults(sql: Db, region: string, batch: readonly AgentResult[]): Promise<AgentResult[]> {
   if (batch.length === 0) return [];
   const column = (of: (result: AgentResult) => string | number | boolean | null): string => arrayOf(batch.map(of));
-  // Which ones were new is only asked for when some were not: in the common case one row comes back.
+  // The keys are only returned when there were duplicates: usually one row comes back.
   const [inserted] = await sql<{ stored: number; keys: string[] | null }[]>`
     with inserted as (
       insert into results (target_id, scheduled_at, region, "timestamp", status, skip, error, http_status, response_size, dns_ms, connect_ms, tls_ms, ttfb_ms, total_ms, details, cause)
@@ -189,7 +189,7 @@ async function insertResults(sql: Db, region: string, batch: readonly AgentResul
   return batch.filter((result) => fresh.delete(`${result.target_id}/${result.scheduled_at}`));
 }
 
-/** Folds results into the evidence of their targets. Those of a paused target, or of a disabled region, are history only. */
+/** Folds results into the evidence of their targets. Those of a paused target or a disabled region are history only. */
 function fold(
   ctx: AgentCtx,
   evidence: ReadonlyMap<string, LockedEvidence<TargetRow>>,
@@ -213,7 +213,7 @@ function fold(
     changes.set(id, {
       ...foldRuns(locked, ctx.region, runs, now),
       closedBy: "engine",
-      // The time of a run is the agent's word; one from the future would stand as the last check for good.
+      // The agent reports the time of a run; a time in the future would remain the last check.
       lastResultAt: Math.min(now, Math.max(...results.map((result) => result.timestamp))),
     });
   }

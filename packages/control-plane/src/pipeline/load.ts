@@ -6,22 +6,22 @@ import { countWaitingRuns } from "./on-demand.ts";
 const secondMs = 1000;
 const rememberedSecs = 300;
 
-/** What an ingest has before it, and what it had to drop lately. */
+/** Queue depth and recent drops of an ingest. */
 export interface IngestLoad {
-  /** Results that came in and are not in the database yet: waiting for their turn, or being stored. */
+  /** Results received and not yet stored. */
   queued: number;
-  /** Notes that results were dropped at `now`, Unix ms. */
+  /** Counts results dropped at `now`, Unix ms. */
   drop(results: number, now: number): void;
-  /** How many were dropped in the five minutes before `now`. */
+  /** Results dropped in the five minutes before `now`. */
   droppedLately(now: number): number;
 }
 
-/** Is told of each batch when it is over. `busy`: the queue was full; `ms`: from its arrival to its commit. */
+/** Called after each batch. `busy`: the queue was full; `ms`: from arrival to commit. */
 export type BatchWatch = (
   batch: ({ outcome: "stored"; ms: number } & ResultsReply) | { outcome: "busy" | "failed" },
 ) => void;
 
-/** One count for each of the last seconds in which something was dropped, and so never more than a few hundred. */
+/** One counter per second of the period: at most a few hundred. */
 export function openLoad(): IngestLoad {
   const drops = new Map<number, number>();
   const forget = (second: number) => {
@@ -42,7 +42,9 @@ export function openLoad(): IngestLoad {
   };
 }
 
-/** What the dashboard says about the pipeline: the runs on demand are the organisation's, on every replica; the rest is this process's, for everybody. */
+/**
+ * Pipeline figures of the dashboard: on-demand runs of the organisation over all replicas; the rest of this process.
+ */
 export const pipelineLoad = (ingest: Ingest) => async (ctx: Ctx) => ({
   inFlight: await countWaitingRuns(ctx),
   queued: ingest.load.queued,

@@ -11,9 +11,9 @@ import { UnreadableSecret } from "../crypto/seal.ts";
 import type { Hub } from "../db/notify.ts";
 import { issueFreeSlot } from "../results/engine.ts";
 
-/** An agent takes a waiting run with its open pull; this long after its time budget nobody will answer any more. */
+/** Grace period after the timeout of a run, ms: nobody answers later. */
 const graceMs = 5_000;
-/** The longest that anybody waits: the largest timeout of a check, and the grace. */
+/** The longest wait of a caller: the maximum timeout and the grace period. */
 const longestMs = 60_000 + graceMs;
 
 /** A stored run: its secrets are sealed while it waits. */
@@ -23,15 +23,15 @@ interface RunRow {
   target_id: string | null;
   spec: CheckSpec;
   requested_at: Date;
-  /** The slot under which the result is stored; null for a run of a check that is not stored. */
+  /** Slot of the stored result; null for a test that is not stored. */
   scheduled_at: Date | null;
 }
 
 const place = (runId: string, pointer: string) => `runs/${runId}${pointer}`;
 
 /**
- * Has an agent of one of `regions` run `spec` now, wherever that agent pulls, and waits for the answer.
- * PROBE_UNAVAILABLE when no agent serves any of them, PROBE_BUSY when none answered in the check's time and 5 s.
+ * Runs `spec` now on an agent of one of `regions` and waits for the reply. PROBE_UNAVAILABLE when no agent serves
+ * them, PROBE_BUSY when none replied within the timeout and 5 s.
  */
 export async function runOnDemand(
   ctx: Ctx,
@@ -91,14 +91,14 @@ async function firstServed(ctx: Ctx, regions: readonly string[]): Promise<string
   );
 }
 
-/** Runs of the organisation that are asked for and not answered yet. What a process left behind that was killed while it waited does not count. */
+/** Unanswered runs of the organisation, without those of a killed process. */
 export async function countWaitingRuns(ctx: Ctx): Promise<number> {
   const [row] = await ctx.sql<{ count: number }[]>`
     select count(*)::int as count from on_demand_runs where org_id = ${ctx.orgId} and reply is null and requested_at > ${new Date(ctx.clock.now() - longestMs)}`;
   return row!.count;
 }
 
-/** Takes up to `limit` waiting runs of the agent's region; each is taken once, whichever replica the agent talks to. */
+/** Claims up to `limit` waiting runs of the agent's region; each is claimed once, on whichever replica. */
 export async function claimRuns(ctx: AgentCtx, limit: number): Promise<OnDemandRun[]> {
   const now = new Date(ctx.clock.now());
   const rows = await ctx.sql<RunRow[]>`
@@ -116,7 +116,7 @@ export async function claimRuns(ctx: AgentCtx, limit: number): Promise<OnDemandR
   }));
 }
 
-/** The run's check, or what says why it cannot run: the other runs that were taken with it must not be lost. */
+/** The check of a run, or an error in its place: one bad run must not lose the others. */
 function openRun({ sealer }: AgentCtx, { id, spec }: RunRow): CheckSpec | WithheldCheck {
   try {
     return kindOf(spec).mapSecrets(spec, (secret, pointer) => sealer.open(secret, place(id, pointer))) as CheckSpec;
@@ -129,7 +129,7 @@ function openRun({ sealer }: AgentCtx, { id, spec }: RunRow): CheckSpec | Withhe
   }
 }
 
-/** Stores the answers of an agent to the runs that it took, and wakes whoever waits for them. */
+/** Stores an agent's replies to its runs and wakes the callers. */
 export async function recordRunReplies(ctx: AgentCtx, replies: readonly RunReply[]): Promise<void> {
   for (const reply of replies) {
     await ctx.sql`
@@ -140,7 +140,7 @@ export async function recordRunReplies(ctx: AgentCtx, replies: readonly RunReply
   }
 }
 
-/** Seals up to `limit` runs that wait for an agent, those after `after` in the order of ids, under the key in use. For rotate-kek. */
+/** Seals up to `limit` waiting runs after `after`, by id, under the current key. For rotate-kek. */
 export async function resealWaitingRuns(system: System, after: string | null, limit: number): Promise<ResealedBatch> {
   return await inTransaction(system, async ({ sql, sealer }) =>
     resealRows<Pick<RunRow, "id" | "spec">, CheckSpec>({

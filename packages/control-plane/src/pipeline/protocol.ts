@@ -1,7 +1,7 @@
 import { protocolVersion } from "@statusmesh/shared/agent-protocol";
 import { AppError } from "@statusmesh/shared/errors";
 
-/** Refuses a request of an agent of another release: AGENT_PROTOCOL_MISMATCH, which makes the agent keep what it has. */
+/** Refuses an agent of another protocol version: AGENT_PROTOCOL_MISMATCH, after which the agent keeps its results. */
 export function requireProtocol(theirs: number): void {
   if (theirs === protocolVersion) return;
   const older = theirs < protocolVersion ? "agent" : "control plane";
@@ -12,7 +12,7 @@ export function requireProtocol(theirs: number): void {
   );
 }
 
-/** The same for a body that does not fit: another version may have other fields, and that is what the agent has to be told. */
+/** The same for a body that does not match the schema: another protocol version may have other fields. */
 export function protocolOfMisfit(body: unknown): void {
   const theirs = typeof body === "object" && body !== null && "protocol" in body ? body.protocol : null;
   if (typeof theirs === "number" && Number.isInteger(theirs)) requireProtocol(theirs);

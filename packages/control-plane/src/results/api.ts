@@ -14,7 +14,7 @@ const shared = {
   errors: ["TARGET_NOT_FOUND", "BAD_TIME_RANGE"],
 } as const;
 
-/** What was found: results and what is computed from them. */
+/** Results and statistics computed from them. */
 export const resultRoutes: Route[] = [
   route({
     ...shared,

@@ -4,13 +4,13 @@ import type { AgentResult } from "@statusmesh/shared/agent-protocol";
 
 type Db = Sql | TransactionSql;
 
-/** The result with the details that its kind may carry, else without: they are the agent's word. */
+/** The result with the details that its kind allows, else without: agents are not trusted. */
 export function withOwnDetails(kind: CheckType, result: AgentResult): AgentResult {
   const { details } = result;
   return details == null || areDetailsOf(kind, details) ? result : { ...result, details: null };
 }
 
-/** A result that was stored with details, the kind of its target and its organisation. */
+/** A stored result with details, the kind of its target and its organisation. */
 export interface StoredDetails {
   orgId: string;
   kind: CheckType;
@@ -18,7 +18,7 @@ export interface StoredDetails {
   details: ResultDetails;
 }
 
-/** Keeps the newest details of each target for the list and the monitor's page. The caller holds the lock on their states. */
+/** Stores the newest details of each target for the list and the monitor page. The caller has locked their states. */
 export async function keepDetails(sql: Db, stored: readonly StoredDetails[]): Promise<void> {
   const newest = new Map<string, StoredDetails>();
   for (const one of stored) {
@@ -41,7 +41,7 @@ export async function keepDetails(sql: Db, stored: readonly StoredDetails[]): Pr
       and exists (select from targets t where t.id = n.target_id and t.org_id = n.org_id)`;
 }
 
-/** Forgets the details of a target whose check has changed at `now`, and what runs of before would still bring. */
+/** Clears the details of a target whose check changed at `now`; results of earlier runs no longer set them. */
 export async function forgetDetails(sql: Db, orgId: string, targetId: string, now: Date): Promise<void> {
   await sql`
     update target_states s set details = null, details_slot = ${now}, expires_at = null

@@ -1,5 +1,5 @@
 /*
- * The door of the pipeline and the jobs to this domain: what is counted as results come in, and what the rollup makes its sums with.
+ * Entry for the pipeline and the jobs: counts at ingest, and sums of the rollup.
  */
 export { keepDetails, withOwnDetails } from "./details.ts";
 export { countForOrgs, dropOldOrgCounts, gatherOrgCounts, uncountDeleted } from "./org-counts.ts";

@@ -3,27 +3,27 @@ import type { Range } from "./range.ts";
 const hourMs = 3_600_000;
 const dayMs = 24 * hourMs;
 
-/** How many days single results are kept. */
+/** Retention of raw results, days. */
 export const resultDays = 90;
 
-/** Ranges from here on are answered by the hour: the point where one of 60 slices is an hour. */
+/** From this length on ranges are answered by the hour: one of 60 slices is an hour. */
 const longMs = 60 * hourMs;
 
-/** Whether a range is answered from whole hours: it is long, or begins where single results are gone. `now` is Unix ms. */
+/** Whether a range is answered from whole hours: it is long, or starts before the raw results. `now` is Unix ms. */
 export const isByHour = ({ from, to }: Range, now: number): boolean =>
   to.getTime() - from.getTime() >= longMs || from.getTime() < now - resultDays * dayMs;
 
-/** Where the parts of a range are read, by slot. Together they are the range, and no two of them meet. */
+/** The parts of a range by source, by slot. They cover the range without overlap. */
 export interface Sources {
-  /** Whole hours that are summed up; null when there is none in the range. */
+  /** Whole hours with sums; null for none. */
   hours: Range | null;
-  /** The rest, from the results themselves. */
+  /** The rest, from raw results. */
   runs: Range[];
 }
 
 /**
- * Splits a range into the whole hours that are summed up and what lies around them: begun hours at both ends, and hours
- * that the rollup has not come to yet. `summed` are the hours that have been; null when none has.
+ * Splits a range into whole hours with sums and the rest: partial hours at both ends and hours that are not rolled up
+ * yet. `summed` are the hours with sums; null for none.
  */
 export function sourcesOf(range: Range, summed: Range | null): Sources {
   if (summed === null) return { hours: null, runs: [range] };

@@ -4,7 +4,7 @@ import { arrayOf } from "../db/array.ts";
 
 type Db = Sql | TransactionSql;
 
-/** First half of the two-part advisory lock under which a target's slots on demand are chosen; jobs have 7341. */
+/** First half of the two-part advisory lock under which on-demand slots of a target are chosen; jobs use 7341. */
 const lockSpace = 7_342;
 
 /** A slot of a target in a region, Unix ms. */
@@ -13,7 +13,7 @@ export interface Slot {
   slotMs: number;
 }
 
-/** Notes slots off the grid that the control plane hands out, so that ingest takes their results. */
+/** Records off-grid slots that the control plane issues, so that ingest accepts their results. */
 export async function issueSlots(sql: Db, region: string, slots: readonly Slot[]): Promise<void> {
   if (slots.length === 0) return;
   await sql`
@@ -25,15 +25,15 @@ export async function issueSlots(sql: Db, region: string, slots: readonly Slot[]
 }
 
 /**
- * Issues a slot at or after `fromMs` that no other run of the target has in the region, on demand or by schedule. Call it
- * in the transaction that stores the run. Null when the target is gone.
+ * Issues a slot at or after `fromMs` that no other run of the target has in the region. Call it in the transaction
+ * that stores the run. Null when the target is gone.
  */
 export async function issueFreeSlot(
   sql: Db,
   { targetId, region, fromMs }: { targetId: string; region: string; fromMs: number },
 ): Promise<Date | null> {
   await sql`select pg_advisory_xact_lock(${lockSpace}, hashtext(${targetId}))`;
-  // A statement of its own, so that it sees the slots of the transactions that the lock waited for.
+  // A separate statement, so that it sees the slots of the transactions that the lock waited for.
   const [row] = await sql<{ created_at: Date; intervals: number[]; last: Date | null }[]>`
     select t.created_at, ${intervalsOf(sql)} as intervals,
       (select max(i.scheduled_at) from issued_slots i
@@ -47,12 +47,12 @@ export async function issueFreeSlot(
   return new Date(slotMs);
 }
 
-/** Every interval that the target `t` of a statement has had, in seconds, the present one first. */
+/** SQL: all intervals that the target `t` has had, in seconds, the current one first. */
 export const intervalsOf = (sql: Db) => sql`
   case when t.past_intervals = '{}' then array[t.interval_secs]
     else t.interval_secs || array(select jsonb_object_keys(t.past_intervals)::int) end`;
 
-/** Those of the slots that were issued in the region, as `target/slot`. */
+/** The issued ones among the slots of the region, as `target/slot`. */
 export async function selectIssued(sql: Db, region: string, slots: readonly Slot[]): Promise<Set<string>> {
   if (slots.length === 0) return new Set();
   const rows = await sql<{ target_id: string; scheduled_at: Date }[]>`
@@ -65,7 +65,7 @@ export async function selectIssued(sql: Db, region: string, slots: readonly Slot
 
 export const issuedKey = ({ targetId, slotMs }: Slot): string => `${targetId}/${slotMs}`;
 
-/** Drops slots whose results would have nowhere to go, and those of deleted targets. */
+/** Deletes slots older than the retention of results, and those of deleted targets. */
 export async function dropOldSlots(sql: Db, before: Date): Promise<void> {
   await sql`delete from issued_slots where scheduled_at < ${before}`;
   await sql`delete from issued_slots i using deleted_targets d where i.target_id = d.target_id`;

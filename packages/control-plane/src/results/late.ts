@@ -2,13 +2,13 @@ import type { Sql, TransactionSql } from "postgres";
 
 const hourMs = 3_600_000;
 
-/** Which hour a slot belongs to, Unix ms at its start. */
+/** Start of the hour of a slot, Unix ms. */
 export const hourOf = (atMs: number): number => Math.floor(atMs / hourMs) * hourMs;
 
 /**
- * Marks the hours of results that arrived after their hour had ended, so that the rollup counts them (again). Call it in
- * the transaction that inserts the results, with the rows that were new and the clock that the batch was accepted by; that
- * transaction has to end within 30 s, and with the clocks of replicas up to a minute apart nothing is missed.
+ * Marks the hours of results that arrived after their hour ended, so that the rollup sums them again. Call it in
+ * the transaction that inserts the results, with the new rows and the clock of the batch. That transaction must end
+ * within 30 s; with clocks of replicas up to a minute apart nothing is missed.
  */
 export async function markLate(
   sql: Sql | TransactionSql,
@@ -25,8 +25,8 @@ export async function markLate(
   const marks = [...late.values()].sort((a, b) =>
     a.targetId === b.targetId ? a.hour - b.hour : a.targetId < b.targetId ? -1 : 1,
   );
-  // Sorted, so that two batches wait for each other instead of deadlocking. An update rather than "do nothing": it takes
-  // the lock that keeps the rollup from consuming the mark before these results can be seen.
+  // Sorted, so that two batches wait for each other instead of deadlocking. An update rather than "do nothing": it
+  // takes the lock that keeps the rollup from consuming the mark before these results are visible.
   await sql`
     insert into rollup_dirty (target_id, hour)
     select m.target_id, m.hour from unnest(${marks.map((mark) => mark.targetId)}::uuid[], ${marks.map((mark) => new Date(mark.hour).toISOString())}::timestamptz[]) as m (target_id, hour)
@@ -34,8 +34,8 @@ export async function markLate(
 }
 
 /**
- * The start of the oldest day that has a partition; null when there is none yet. A result of an earlier slot has nowhere
- * to go: ingest drops and counts it, because the insert would refuse the whole batch.
+ * Start of the oldest day with a partition; null for none. Ingest drops and counts results of earlier slots, because
+ * the insert would fail for the whole batch.
  */
 export async function oldestAcceptable(sql: Sql | TransactionSql): Promise<Date | null> {
   const [row] = await sql<{ day: Date | null }[]>`

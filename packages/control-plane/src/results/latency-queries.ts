@@ -8,9 +8,9 @@ type Db = Sql | TransactionSql;
 
 /** One slice of latency. Percentiles and means in ms; a mean is null when no run had the phase. */
 export interface LatencyRow {
-  /** Empty when regions are not told apart. */
+  /** Empty when regions are combined. */
   region: string;
-  /** Unix seconds at the start of the slice. */
+  /** Start of the slice, Unix seconds. */
   t: number;
   /** p50, p95, p99. */
   percentiles: [number, number, number];
@@ -23,8 +23,8 @@ export interface LatencyRow {
 }
 
 /**
- * Latency in slices of `bucketSecs` counted from the Unix epoch; slices without a run are left out. Only runs that got
- * through count: a refused connection takes a millisecond and a timeout the whole budget, and neither is the target's latency.
+ * Latency in slices of `bucketSecs` counted from the Unix epoch, without empty slices. Only successful connections
+ * count: a refused connection takes a millisecond and a timeout the whole budget, and neither is the target's latency.
  */
 export async function selectLatency(
   sql: Db,
@@ -47,12 +47,12 @@ export async function selectLatency(
     order by 1, 2`;
 }
 
-/** Latency of one hour in one region, or of a part of the hour: rows of the same hour and region add up. */
+/** Latency of one hour, or part of it, in one region: rows of the same hour and region add up. */
 export interface LatencyHourRow {
   hour: Date;
   region: string;
   samples: number;
-  /** Sums in ms, and how many runs had the phase. */
+  /** Sums in ms, and the number of runs with the phase. */
   total_sum: number;
   dns_sum: number;
   connect_sum: number;
@@ -71,10 +71,9 @@ const varint = (sql: Db, n: Fragment) =>
   sql`case when ${n} < 128 then set_byte('\\x00'::bytea, 0, ${n}) else set_byte(set_byte('\\x0000'::bytea, 0, ${n} % 128 + 128), 1, ${n} / 128) end`;
 
 /**
- * Latency of one target by the hour of the slot and region, for a lateral join: what {@link LatencyHourRow} says, made from
- * results. `target`, `from` and `to` may name columns of what it is joined with.
- * Adding up in the database keeps the values out of this process: an hour of 10,000 targets with a check a minute is 600,000
- * of them, and 2.1 s there.
+ * Latency of one target by the hour of the slot and region, as {@link LatencyHourRow}, from results; for a lateral
+ * join. `target`, `from` and `to` may name columns of the outer query. Summing in the database keeps the values out of
+ * this process: an hour of 10,000 targets with a check per minute is 600,000 values, and 2.1 s here.
  */
 export const latencyOfRuns = (sql: Db, target: Fragment, from: Fragment, to: Fragment) => sql`
   select s.hour, s.region, sum(s.samples)::int as samples, sum(s.total) as total_sum, coalesce(sum(s.dns), 0) as dns_sum, coalesce(sum(s.connect), 0) as connect_sum,
@@ -94,13 +93,13 @@ export const latencyOfRuns = (sql: Db, target: Fragment, from: Fragment, to: Fra
   ) s
   group by s.hour, s.region`;
 
-/** The columns of latency_hourly that {@link latencyOfRuns} gives, in the order of the table. */
+/** The columns of latency_hourly in table order. */
 export const latencyColumns = (sql: Db) =>
   sql`hour, region, samples, total_sum, dns_sum, connect_sum, tls_sum, ttfb_sum, dns_n, connect_n, tls_n, ttfb_n, sketch`;
 
 /**
- * Latency by hour and region: hours that are summed up as they are, the rest from the results, hours that late results have
- * marked included.
+ * Latency by hour and region: rolled-up hours as they are, the rest from the results, including hours marked by late
+ * results.
  */
 export async function selectLatencyHours(
   sql: Db,

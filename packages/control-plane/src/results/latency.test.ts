@@ -87,7 +87,8 @@ t.test(
 t.test("a sketch without a value, with one, and with many of one", async (t) => {
   t.strictSame(percentiles(emptyHistogram(), [0.5, 0.95, 0.99]), [0, 0, 0]);
   const id = newId();
-  // More of one bucket than a single byte of the stored form can say, and a bucket too far from the one before for a byte.
+  // More of one bucket than a single byte of the stored form can say, and a bucket too far from the one before for a
+  // byte.
   await addResults(
     system,
     id,

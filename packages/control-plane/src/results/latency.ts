@@ -6,11 +6,11 @@ import { type RangeInput, resolve, roundMs } from "./resolve.ts";
 import type { LatencyBucket, LatencySeries, RegionLatency } from "./schema.ts";
 import { addSketch, emptyHistogram, type Histogram, percentiles } from "./sketch.ts";
 
-/** The shares whose percentiles a bucket shows. */
+/** Percentiles of a bucket, as shares. */
 const shares = [0.5, 0.95, 0.99] as const;
 const hourSecs = 3600;
 
-/** Latency over time in about 60 slices. Every slice of the range is there; `samples` 0 marks a gap. */
+/** Latency in about 60 slices. Every slice of the range is present; `samples` 0 marks a gap. */
 export async function latencySeries(ctx: Ctx, targetId: string, input: RangeInput): Promise<LatencySeries> {
   requireScope(ctx, "targets:read");
   const { bucketSecs, range, rows } = await latencyRows(ctx, targetId, input, false);
@@ -33,7 +33,7 @@ export async function latencyByRegion(
   };
 }
 
-/** The slices that have samples. Short ranges are exact and go by the time of the run, long ones by the hour of the slot. */
+/** Slices with samples. Short ranges are exact and go by the time of the run, long ones by the hour of the slot. */
 async function latencyRows(
   ctx: Ctx,
   targetId: string,
@@ -48,7 +48,7 @@ async function latencyRows(
       bucketSecs,
       rows: await selectLatency(ctx.sql, ctx.orgId, target, range, region, bucketSecs, byRegion),
     };
-  // Where single results are gone there is nothing finer than an hour.
+  // Without raw results nothing is finer than an hour.
   const width = Math.max(bucketSecs, hourSecs);
   const { latency_from: from, latency_to: to } = target;
   const sources = sourcesOf(range, from === null || to === null ? null : { from, to });
@@ -64,17 +64,20 @@ function bucketSeconds({ from, to }: Range): number {
   return Math.max(60, Math.floor((to.getTime() - from.getTime()) / 60_000 / 60) * 60);
 }
 
-/** Unix ms of the start of the slice in which a moment lies. Slices count from the epoch, so that they stay put while the range moves on. */
+/** Start of the slice of a time, Unix ms. Slices count from the epoch, so they stay fixed while the range moves. */
 const sliceOf = (atMs: number, bucketSecs: number): number =>
   Math.floor(atMs / (bucketSecs * 1000)) * bucketSecs * 1000;
 
-/** A slice while hours are added to it. */
+/** A slice that hours are added to. */
 interface Slice extends Omit<LatencyHourRow, "hour" | "sketch"> {
   t: number;
   histogram: Histogram;
 }
 
-/** Adds hours up to slices. A slice takes the hours that begin in it, and the first one also the hour in which the range begins. */
+/**
+ * Adds hours to slices. A slice takes the hours that start in it; the first slice also the hour in which the range
+ * starts.
+ */
 function gather(range: Range, bucketSecs: number, hours: readonly LatencyHourRow[], byRegion: boolean): LatencyRow[] {
   const first = sliceOf(range.from.getTime(), bucketSecs);
   const slices = new Map<string, Slice>();
@@ -122,7 +125,7 @@ const sumNames = [
   "ttfb_n",
 ] as const;
 
-/** Every slice that touches the range, in order, those without a row as gaps. */
+/** Every slice that overlaps the range, in order; slices without a row are gaps. */
 function fill(range: Range, bucketSecs: number, rows: readonly LatencyRow[]): LatencyBucket[] {
   const known = new Map(rows.map((row) => [row.t * 1000, row]));
   const buckets: LatencyBucket[] = [];

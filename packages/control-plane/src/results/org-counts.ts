@@ -9,12 +9,16 @@ type Db = Sql | TransactionSql;
 const secondMs = 1000;
 const hourMs = 3_600_000;
 const dayMs = 24 * hourMs;
-/** Slots this much older than the last day are looked at: the longest interval twice, with room. See `misfitOf` of the schedule. */
+/**
+ * Slots this much older than a day are read: twice the longest interval, plus margin. See `misfitOf` in schedule.ts.
+ */
 const longestDelayMs = 2 * dayMs + hourMs;
-/** Deleted targets whose runs a dashboard takes out by itself, until the job has: 4 ms each with a check a minute. */
+/**
+ * Maximum number of deleted targets that a dashboard subtracts before the job has: 4 ms each with a check per minute.
+ */
 const deletedAtOnce = 200;
 
-/** A run as far as it is counted for its organisation. Times are Unix ms. */
+/** A run as counted for its organisation. Times are Unix ms. */
 export interface CountedRun {
   orgId: string;
   startedMs: number;
@@ -22,8 +26,8 @@ export interface CountedRun {
 }
 
 /**
- * Counts new runs for their organisations, in the transaction that stores them: a row per organisation and second of the
- * batch, appended, so that batches do not wait for each other's counter. Runs of more than 24 hours ago are left out.
+ * Counts new runs for their organisations, in the transaction that stores them: one appended row per organisation and
+ * second of the batch, so that batches do not wait for each other. Runs older than 24 hours are left out.
  */
 export async function countForOrgs(sql: Db, runs: readonly CountedRun[], nowMs: number): Promise<void> {
   const rows = new Map<string, Counts & { orgId: string; at: number }>();
@@ -48,8 +52,8 @@ export async function countForOrgs(sql: Db, runs: readonly CountedRun[], nowMs: 
 }
 
 /**
- * Moves what batches have appended into one row per organisation and hour, and one per second. Nothing is counted twice or
- * lost when two processes do it at once: the second waits for the rows that the first deletes.
+ * Moves appended rows into one row per organisation and hour, and one per second. Two concurrent calls lose or double
+ * nothing: the second waits for the rows that the first deletes.
  */
 export async function gatherOrgCounts(sql: Db): Promise<void> {
   await sql`
@@ -66,7 +70,7 @@ export async function gatherOrgCounts(sql: Db): Promise<void> {
       degraded = o.degraded + excluded.degraded, error = o.error + excluded.error`;
 }
 
-/** The runs of one deleted target since `from`, by second; for a lateral join. */
+/** Runs of one deleted target since `from`, by second; for a lateral join. */
 const runsSince = (sql: Db, from: Date) => sql`
   select date_trunc('second', r."timestamp") as at, count(*) filter (where r.status = 'up') as up,
     count(*) filter (where r.status = 'down') as down, count(*) filter (where r.status = 'degraded') as degraded,
@@ -77,11 +81,11 @@ const runsSince = (sql: Db, from: Date) => sql`
   group by 1`;
 
 /**
- * Takes the runs of deleted targets out of the counts of their organisations, some targets at a time; true while there may be
- * more. Counted by the second they were in, so that they leave the last day when the runs would.
+ * Subtracts the runs of deleted targets from the counts, a few targets at a time; returns true while there may be
+ * more. Counted by second, so that they leave the last day when the runs would.
  */
 export async function uncountDeleted(sql: Db, nowMs: number): Promise<boolean> {
-  // Runs that ingest counted a moment later than this clock shows are within the hour.
+  // Runs that ingest counted slightly ahead of this clock are within the hour.
   const from = new Date(nowMs - dayMs - hourMs);
   const [done] = await sql<{ targets: number }[]>`
     with gone as (
@@ -98,7 +102,7 @@ export async function uncountDeleted(sql: Db, nowMs: number): Promise<boolean> {
   return done!.targets === deletedAtOnce;
 }
 
-/** Drops what no dashboard shows any more. */
+/** Deletes counts older than any dashboard shows. */
 export async function dropOldOrgCounts(sql: Db, nowMs: number): Promise<void> {
   const before = new Date(hourOf(nowMs - dayMs));
   await sql`delete from org_hours where hour < ${before}`;
@@ -106,9 +110,9 @@ export async function dropOldOrgCounts(sql: Db, nowMs: number): Promise<void> {
 }
 
 /**
- * Runs of the monitors that the organisation has, in the 24 hours before `nowMs`, to the second: 24 sums by the hour, the
- * seconds of the hour in which the day begins, what the last minute's batches have appended, less the runs of targets deleted
- * since the job ran. Summed from the hourly rows of 10,000 targets instead it took 92 ms.
+ * Runs of the organisation's existing monitors in the 24 hours before `nowMs`, to the second: 24 hourly sums, the
+ * seconds of the first partial hour, and the batches of the last minute, minus the runs of targets deleted since the
+ * last job. Summing hourly rows of 10,000 targets instead took 92 ms.
  */
 export async function selectOrgCounts(sql: Db, orgId: string, nowMs: number): Promise<Counts> {
   const from = new Date(Math.ceil((nowMs - dayMs) / secondMs) * secondMs);

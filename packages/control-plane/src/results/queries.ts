@@ -9,19 +9,19 @@ import type { Range } from "./range.ts";
 
 type Db = Sql | TransactionSql;
 
-/** A target that results are asked of, how far apart its slots are at most, and which hours are summed up. */
+/** A target for result queries: longest distance of its slots, and its rolled-up hours. */
 export interface ResultTarget {
   id: string;
-  /** Of the present interval and those before: results of an earlier one are read as well. */
+  /** Over the current and earlier intervals, because their results are read as well. */
   longest_interval_secs: number;
-  /** Up to here results are counted by the hour; null before the first rollup. */
+  /** Results before this time are counted by the hour; null before the first rollup. */
   counted_to: Date | null;
-  /** From here to there latency is summed up by the hour. */
+  /** Range in which latency is rolled up by the hour. */
   latency_from: Date | null;
   latency_to: Date | null;
 }
 
-/** The target, or null when the organisation has none of that id. */
+/** The target; null when the organisation has none with that id. */
 export async function targetExists(sql: Db, orgId: string, targetId: string): Promise<ResultTarget | null> {
   const [row] = await sql<ResultTarget[]>`
     select t.id, (select max(secs) from unnest(${intervalsOf(sql)}) as i (secs)) as longest_interval_secs,
@@ -30,15 +30,15 @@ export async function targetExists(sql: Db, orgId: string, targetId: string): Pr
   return row ?? null;
 }
 
-/** How far clocks may be apart: ingest refuses runs that are off their slot by more. */
+/** Clock tolerance: ingest refuses runs that are further off their slot. */
 const slackMs = 6 * 60_000;
 
-/** The longest time from a slot to its run, ms. */
+/** Maximum time from a slot to its run, ms. */
 const delayMs = (target: ResultTarget): number => longestDelayMs(target.longest_interval_secs * 1000) + slackMs;
 
 /**
- * Rows of the target whose time is in the range. Partitions and the primary key go by slot, so the slot is bounded too, by
- * what ingest takes (`misfitOf` of the schedule).
+ * Rows of the target whose time is in the range. Partitions and the primary key go by slot, so the slot is bounded
+ * too, by the rule of ingest (`misfitOf` in schedule.ts).
  */
 export const rowsOf = (sql: Db, orgId: string, target: ResultTarget, range: Range, region: string | null) => sql`
   from results r
@@ -64,22 +64,22 @@ export interface ResultRow {
   details: ResultDetails | null;
 }
 
-/** The slots in the range whose runs are surely in it as well: {@link rowsOf} read backwards. It may end before it begins. */
+/** Slots in the range whose runs are certainly in it too; the inverse of {@link rowsOf}. May be empty. */
 const surelyIn = (target: ResultTarget, range: Range): Range => ({
   from: new Date(range.from.getTime() + slackMs),
   to: new Date(range.to.getTime() - delayMs(target)),
 });
 
-/** Entries of the index of the target whose slot is surely in the range. */
+/** Index entries of the target whose slot is certainly in the range. */
 const slotsOf = (sql: Db, orgId: string, target: ResultTarget, inner: Range, region: string | null) => sql`
   from results r
   where r.target_id = (select t.id from targets t where t.org_id = ${orgId} and t.id = ${target.id})
     and r.scheduled_at >= ${inner.from} and r.scheduled_at < ${inner.to} and (${region}::text is null or r.region = ${region})`;
 
 /**
- * One page of results, newest first. They are ordered by the time of the run and found by slot: once there are as many slots
- * as the page reaches down to, no slot that is earlier by more than a run can be late has a run on it. Ten of a month
- * took 350 ms when all 86,000 were sorted.
+ * One page of results, newest first. They are ordered by the time of the run and found by slot: once the page is full,
+ * no slot that is earlier by more than the maximum delay can be on it. Ten results of a month took 350 ms when all
+ * 86,000 were sorted.
  */
 export async function selectResults(
   sql: Db,
@@ -100,7 +100,9 @@ export async function selectResults(
     limit ${limit} offset ${offset}`;
 }
 
-/** How many results there are. All but the ends of the range are counted in the index: 86,000 took 260 ms in the table, 21 there. */
+/**
+ * Number of results. All but the ends of the range are counted in the index: 86,000 took 260 ms in the table, 21 there.
+ */
 export async function countResults(
   sql: Db,
   orgId: string,
@@ -116,9 +118,9 @@ export async function countResults(
   return row!.count;
 }
 
-/** A stretch of time in which regions found the target down or could not check it. */
+/** A period of failing runs. */
 export interface PeriodRow {
-  /** Region and slot of its first failing run, which tell periods apart. */
+  /** Region and slot of its first failing run; they identify the period. */
   region: string;
   slot: Date;
   started_at: Date;
@@ -129,11 +131,11 @@ export interface PeriodRow {
 }
 
 /**
- * The periods with a result in the range; `ongoing` leaves out those that have ended. Within a region a period is a run of
- * failing results in slot order, which the next `up` ends; skipped and degraded runs are not looked at. A run that reaches
- * over an edge of the range is followed to its end, so that a period is the same whatever range it is seen through. Runs
- * of several regions that overlap in time are one period. A run that no `up` has followed goes on, unless the region does not
- * probe the target any more: then its last failing result was its end.
+ * Periods with a result in the range; `ongoing` leaves out ended ones. Within a region a period is a run of failing
+ * results in slot order until the next `up`; skipped and degraded runs are ignored. A period that crosses an edge of
+ * the range is followed to its end, so it does not depend on the range. Overlapping periods of several regions are
+ * one. A period without an `up` is ongoing, unless the region no longer probes the target: then its last failing
+ * result ends it.
  */
 export async function selectPeriods(
   sql: Db,
@@ -213,7 +215,7 @@ type PeriodJson = Omit<PeriodRow, "slot" | "started_at" | "ended_at"> & {
   ended_at: string | null;
 };
 
-/** How many runs ended how. */
+/** Runs by status. */
 export interface Counts {
   up: number;
   down: number;
@@ -236,21 +238,21 @@ export async function countStatuses(
 }
 
 /**
- * Where a query by the hour finds what is not summed up: the parts of the range that {@link Sources} leaves to the results, and
- * the hours of the target that late results have marked; each as "from" and "to".
+ * Ranges that an hourly query reads from raw results: the parts that {@link Sources} leaves to them, and hours of the
+ * target marked by late results; each as "from" and "to".
  */
 export const unsummed = (sql: Db, target: ResultTarget, { hours, runs }: Sources) => sql`
   select u."from", u."to" from unnest(${arrayOf(runs.map(({ from }) => from.toISOString()))}::timestamptz[], ${arrayOf(runs.map(({ to }) => to.toISOString()))}::timestamptz[]) as u ("from", "to")
   union all
   select d.hour, d.hour + interval '1 hour' from rollup_dirty d where d.target_id = ${target.id} and d.hour >= ${hours?.from ?? null} and d.hour < ${hours?.to ?? null}`;
 
-/** Leaves the hours of `h` that are summed up and hold, of the target and, if one is given, the region. */
+/** Selects the valid rolled-up hours of `h`, of the target and, if given, the region. */
 export const summed = (sql: Db, orgId: string, target: ResultTarget, { hours }: Sources, region: string | null) => sql`
   h.target_id = (select t.id from targets t where t.org_id = ${orgId} and t.id = ${target.id}) and h.hour >= ${hours?.from ?? null} and h.hour < ${hours?.to ?? null}
   and (${region}::text is null or h.region = ${region})
   and not exists (select from rollup_dirty d where d.target_id = h.target_id and d.hour = h.hour)`;
 
-/** {@link countStatuses} by slot, and by the hour where the hour is counted: 90 days are 2,160 rows a region instead of 130,000. */
+/** {@link countStatuses} by slot, by the hour where rolled up: 90 days are 2,160 rows per region instead of 130,000. */
 export async function countStatusesByHour(
   sql: Db,
   orgId: string,
@@ -279,16 +281,16 @@ export async function countStatusesByHour(
 
 export interface SliceRow {
   target_id: string;
-  /** Counted from 0 at the start of the range. */
+  /** Index from the start of the range. */
   slice: number;
   status: "up" | "degraded" | "down";
   p95: number | null;
 }
 
 /**
- * The range cut into slices of `sliceMs` by slot, for many targets: the worst that a run found, and the 95th percentile in
- * ms. Slices without evidence are left out. 100 targets with a check a minute over 24 h are 144,000 rows and took 0.23 s;
- * going by slot instead of by the time of the run keeps the planner away from the partitions of other days.
+ * The range cut into slices of `sliceMs` by slot, for many targets: the worst status and the 95th percentile in ms,
+ * without empty slices. 100 targets with a check per minute over 24 h are 144,000 rows and took 0.23 s. Going by slot
+ * keeps the planner away from partitions of other days.
  */
 export async function selectSlices(
   sql: Db,
@@ -318,8 +320,8 @@ export interface DayRow extends Counts {
 }
 
 /**
- * Runs per target and UTC day, from `firstDay` to `now`: days from the rollup, and what is not rolled up yet (at most
- * two hours when all is well) from the results themselves. Days without a run are left out.
+ * Runs per target and UTC day from `firstDay` to `now`: rolled-up days, and the rest (usually at most two hours) from
+ * the results. Days without a run are left out.
  */
 export async function selectDays(
   sql: Db,

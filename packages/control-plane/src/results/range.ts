@@ -22,15 +22,15 @@ export const rangeQuery = {
   ),
 };
 
-/** A half-open span of time: `from` belongs to it, `to` does not. */
+/** A half-open time range: includes `from`, excludes `to`. */
 export interface Range {
   from: Date;
   to: Date;
 }
 
 /**
- * The span that a caller asks for, the last 24 hours (before `to`, or before `now` in Unix ms) unless told otherwise.
- * Throws INVALID_QUERY for a time that no result can have, BAD_TIME_RANGE unless `to` is after `from`.
+ * The requested range; by default the 24 hours before `to` or before `now` (Unix ms). Throws INVALID_QUERY for a time
+ * that no result can have, BAD_TIME_RANGE unless `to` is after `from`.
  */
 export function parseRange(asked: { from?: string | undefined; to?: string | undefined }, now: number): Range {
   const to = asked.to === undefined ? new Date(now) : parseTime(asked.to, "/query/to");
@@ -47,13 +47,13 @@ export function parseRange(asked: { from?: string | undefined; to?: string | und
   return { from, to };
 }
 
-/** Years that PostgreSQL and the ISO format of a Date agree on, with room. */
+/** Years that PostgreSQL and the ISO format of Date agree on. */
 const earliest = Date.UTC(1970, 0, 1);
 const latest = Date.UTC(3000, 0, 1);
 
 function parseTime(text: string, field: string): Date {
   const at = new Date(text);
-  // NaN is neither: a leap second fits the format of RFC 3339, but no Date.
+  // NaN: a leap second matches the format of RFC 3339, but is no Date.
   if (at.getTime() >= earliest && at.getTime() < latest) return at;
   throw new AppError("INVALID_QUERY", `The time ${text} is not one between 1970 and 3000.`, { field });
 }

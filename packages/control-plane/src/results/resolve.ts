@@ -4,14 +4,14 @@ import type { Ctx } from "../context.ts";
 import { type ResultTarget, targetExists } from "./queries.ts";
 import { parseRange, type Range } from "./range.ts";
 
-/** A span and a region as a caller asks for them: RFC 3339, the last 24 hours and every region when left out. */
+/** Range and region of a request: RFC 3339; by default the last 24 hours and every region. */
 export interface RangeInput {
   from?: string | undefined;
   to?: string | undefined;
   region?: string | undefined;
 }
 
-/** The target and the span that a caller means. Throws TARGET_NOT_FOUND and BAD_TIME_RANGE. */
+/** The requested target and range. Throws TARGET_NOT_FOUND and BAD_TIME_RANGE. */
 export async function resolve(
   ctx: Ctx,
   targetId: string,
@@ -22,5 +22,5 @@ export async function resolve(
   return { target, range: parseRange(input, ctx.clock.now()), region: input.region ?? null };
 }
 
-/** To a microsecond: what is stored is no finer, and single precision would show as noise. */
+/** Rounds to a microsecond: single precision would show noise beyond it. */
 export const roundMs = (ms: number): number => Math.round(ms * 1000) / 1000;

@@ -16,7 +16,7 @@ export type { Counts } from "./queries.ts";
 
 const dayMs = 86_400_000;
 
-/** Results of a target, newest first. Throws TARGET_NOT_FOUND and BAD_TIME_RANGE, like every verb here. */
+/** Results of a target, newest first. Throws TARGET_NOT_FOUND and BAD_TIME_RANGE, like every function here. */
 export async function listResults(
   ctx: Ctx,
   targetId: string,
@@ -31,7 +31,7 @@ export async function listResults(
   return { items: rows.map(present), total, limit: input.limit, offset: input.offset };
 }
 
-/** How many runs ended how, and the share that found the target up or degraded. Long ranges go by slot and from hours, as latency does. */
+/** Runs by status, and the share of up and degraded ones. Long ranges go by slot and hour, as latency does. */
 export async function uptime(ctx: Ctx, targetId: string, input: RangeInput): Promise<Uptime> {
   requireScope(ctx, "targets:read");
   const { target, range, region } = await resolve(ctx, targetId, input);
@@ -44,7 +44,10 @@ export async function uptime(ctx: Ctx, targetId: string, input: RangeInput): Pro
   return { total: up + down + degraded + error, up, down, degraded, error, uptime_pct: uptimePct(counts) ?? 100 };
 }
 
-/** Stretches of failing results, newest first. Made from the results alone: confirmations, region policy and decisions of people do not enter. */
+/**
+ * Periods of failing results, newest first, from the results alone: independent of confirmations, region policy and
+ * people.
+ */
 export async function listPeriods(
   ctx: Ctx,
   targetId: string,
@@ -64,19 +67,19 @@ export async function listPeriods(
   return { items: rows.map((row) => presentPeriod(targetId, row)), total, limit: input.limit, offset: input.offset };
 }
 
-/** One monitor's row of the list: what it went through, slice by slice. */
+/** History of one monitor for the list, slice by slice. */
 export interface MonitorHistory {
-  /** Oldest first; `none` where nothing was measured. */
+  /** Oldest first; `none` for slices without runs. */
   strip: ("up" | "degraded" | "down" | "none")[];
-  /** 95th percentile per slice, ms; null where no run got through. */
+  /** 95th percentile per slice, ms; null without successful connections. */
   p95: (number | null)[];
-  /** Of the newest of the last two slices that has one. */
+  /** Of the newest of the last two slices with a value. */
   p95Now: number | null;
-  /** Percent over the last 30 days (30 UTC days and today); null when nothing was measured. */
+  /** Percent over the last 30 days (30 UTC days and today); null without runs. */
   uptime30d: number | null;
 }
 
-/** The history of up to 100 monitors, for the list. Every id that was asked for is in the map, foreign ones as blanks. Two statements. */
+/** History of up to 100 monitors, for the list, with an empty one for foreign ids. Two statements. */
 export async function monitorHistory(
   ctx: Ctx,
   targetIds: readonly string[],
@@ -110,8 +113,8 @@ export async function monitorHistory(
 }
 
 /**
- * Runs per target and UTC day (`2026-11-20`), for today and the `days` days before it; days without a run are left out.
- * For readers without a caller's scopes: the public page, and the verbs above.
+ * Runs per target and UTC day (`2026-11-20`), for today and the `days` days before; days without a run are left out.
+ * Without a scope check, for the public page and the functions above.
  */
 export async function dailyCounts(
   system: System,
@@ -130,7 +133,7 @@ export async function dailyCounts(
   return byTarget;
 }
 
-/** Runs of the targets of an organisation in the last 24 hours. For the dashboard, which asks for its own scope. */
+/** Runs of the organisation in the last 24 hours. For the dashboard, which checks its own scope. */
 export async function lastDayCounts(system: System, orgId: string): Promise<Counts> {
   return await selectOrgCounts(system.sql, orgId, system.clock.now());
 }
@@ -141,7 +144,7 @@ export function uptimePct({ up, down, degraded, error }: Counts): number | null 
   return total === 0 ? null : (100 * (up + degraded)) / total;
 }
 
-/** Everything together. */
+/** Sum of all counts. */
 export function sum(counts: Iterable<Counts>): Counts {
   const all = { up: 0, down: 0, degraded: 0, error: 0 };
   for (const { up, down, degraded, error } of counts) {
@@ -164,7 +167,7 @@ const presentPeriod = (targetId: string, row: queries.PeriodRow): IncidentPeriod
   error_sample: row.error_sample,
 });
 
-/** A UUID made from a name within a namespace: RFC 9562 section 5.5 (version 5). */
+/** A name-based UUID: RFC 9562 section 5.5 (version 5). */
 function derivedId(namespace: string, name: string): string {
   const bytes = createHash("sha1")
     .update(Buffer.from(namespace.replaceAll("-", ""), "hex"))
