@@ -1,5 +1,5 @@
 import { loadConfig } from "@statusmesh/control-plane/config";
-import { silentLog } from "@statusmesh/control-plane/log";
+import { type Log, silentLog } from "@statusmesh/control-plane/log";
 import { serve } from "@statusmesh/control-plane/serve";
 import type { TestDatabase } from "./database.ts";
 import { type Teardown, tempFolder } from "./folder.ts";
@@ -12,6 +12,7 @@ export async function serveHere(
   t: Teardown,
   database: TestDatabase,
   env: Record<string, string> = {},
+  log: Log = silentLog,
 ): Promise<string> {
   const { SM_DATABASE__URL, ...forTheClient } = database.env;
   // The database client looks for these in the process's own environment.
@@ -20,7 +21,7 @@ export async function serveHere(
     env: { SM_SERVER__BIND: "127.0.0.1:0", SM_SCHEDULER__BUILTIN_AGENT: "false", SM_DATABASE__URL, ...env },
     cwd: tempFolder(t, "here"),
   });
-  const running = await serve(config, { now: () => Date.now() }, silentLog, { checkReplies: true });
+  const running = await serve(config, { now: () => Date.now() }, log, { checkReplies: true });
   t.teardown(() => running.stop());
   return running.url;
 }

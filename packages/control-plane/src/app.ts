@@ -57,6 +57,8 @@ export interface AppOptions {
   counter?: Counter;
   /** Who says who people are; left out, those of the configuration. */
   providers?: Providers;
+  /** Returns while the database can serve requests, else throws; left out, one query tells. */
+  ready?: (() => Promise<void>) | undefined;
   /** Is told of every request once its answer stands. */
   seen?: ((request: RequestSeen) => void) | undefined;
   /** Holds every reply against its declaration; for tests. */
@@ -117,7 +119,7 @@ export function createApp(options: AppOptions): Koa {
     }),
   );
   app.use(pageHosts(system.config));
-  app.use(health(system, draining));
+  app.use(health(options.ready ?? (async () => void (await system.sql`select 1 from targets limit 1`)), draining));
   app.use(assets.serve);
   app.use(cors(system.config.api.cors));
   app.use(apiPerIp(system.config.api.rate_limit, system.clock));
@@ -182,12 +184,12 @@ function makeDoors(system: System): Authenticators {
   };
 }
 
-function health(system: System, draining: AbortSignal) {
+function health(ready: () => Promise<void>, draining: AbortSignal) {
   const answer = async (http: Context): Promise<void> => {
     atRoute(http, http.path);
     if (http.path === "/readyz") {
       if (draining.aborted) throw new AppError("SERVICE_STARTING", "The service is stopping.", { retryAfterSecs: 5 });
-      await system.sql`select 1 from targets limit 1`;
+      await ready();
     }
     http.set("Cache-Control", "no-store");
     http.body = { status: http.path === "/healthz" ? "ok" : "ready" };

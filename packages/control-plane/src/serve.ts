@@ -16,10 +16,12 @@ import { makeSealer } from "./crypto/seal.ts";
 import { openDatabase } from "./db/connect.ts";
 import { startEmbedded } from "./db/embedded.ts";
 import { migrate } from "./db/migrate.ts";
+import { watchDatabase } from "./db/watch.ts";
 import { openHub } from "./db/notify.ts";
 import { openRedis } from "./db/redis.ts";
 import { ensurePartitions } from "./db/partitions.ts";
 import { openCounter } from "./http/counter.ts";
+import { startDatabaseNotices } from "./jobs/database-notices.ts";
 import { keepPartitions } from "./jobs/partitions.ts";
 import { nightly } from "./jobs/nightly.ts";
 import { tellOperator } from "./jobs/operator-notices.ts";
@@ -135,6 +137,8 @@ async function run(
 
   const draining = new AbortController();
   const hub = openHub(sql, log);
+  const watch = watchDatabase({ pool: sql, direct: sql, log, clock });
+  startDatabaseNotices(system, watch, draining.signal);
   const ingest = openIngest(preparer(sql), metrics?.seen.batch);
   metrics?.seen.watchQueue(ingest.load);
   const redis = config.redis.url === "" ? null : openRedis(config.redis.url, log);
@@ -145,6 +149,7 @@ async function run(
     ingest,
     counter,
     draining: draining.signal,
+    ready: watch.ready,
     seen: metrics?.seen.request,
     checkReplies: options.checkReplies ?? false,
   }).callback();
@@ -192,6 +197,7 @@ async function run(
     server.closeAllConnections();
     redis?.stop();
     await metrics?.port.stop();
+    await watch.stop();
     await database.stop();
   };
   return { url, owner, reload: () => system.abuse.reload(), stop: () => (stopped ??= stop()) };

@@ -1,4 +1,4 @@
-import postgres, { type Options, type PostgresType, type Sql } from "postgres";
+import postgres, { type ISql, type Options, type PostgresType, type Sql } from "postgres";
 import { StartupError } from "../startup-error.ts";
 
 /** Where a database is: a URL that somebody configured, or the Unix socket of the embedded one. */
@@ -20,6 +20,8 @@ export interface PoolOptions {
 /** The oldest server that SQL and migrations are written for. */
 const oldestServer = 15;
 const startupDeadlineMs = 15_000;
+/** A statement that takes longer is ended by the server. */
+export const statementTimeoutMs = 30_000;
 
 /**
  * A pool that connects when it is first used. Rows come with timestamptz as Date, and bigint and numeric as number; a
@@ -37,7 +39,7 @@ export function openPool(address: DatabaseAddress, { max = 10 }: PoolOptions = {
     connection: {
       application_name: "statusmesh",
       TimeZone: "UTC",
-      statement_timeout: 30_000,
+      statement_timeout: statementTimeoutMs,
       idle_in_transaction_session_timeout: 30_000,
     },
     onnotice: () => {},
@@ -58,7 +60,11 @@ export function openPool(address: DatabaseAddress, { max = 10 }: PoolOptions = {
     throw new StartupError(
       "database.url is not a URL like postgres://user:password@host:5432/name. Write special characters in the password as %XX.",
     );
-  return postgres(address.url, options) as unknown as Sql;
+  // A standby is no use: everything here writes. The address may say otherwise.
+  return postgres(address.url, {
+    ...options,
+    ...(/[?&]target_session_attrs=/.test(address.url) ? {} : { target_session_attrs: "read-write" }),
+  }) as unknown as Sql;
 }
 
 /**
@@ -72,9 +78,19 @@ export function openSession(pool: Sql): Sql {
     ...pool.options,
     max: 1,
     idle_timeout: 0,
+    refusal: undefined,
     connection: { ...pool.options.connection, statement_timeout: 0 },
   };
   return postgres(options as unknown as Options<Record<string, PostgresType>>) as unknown as Sql;
+}
+
+/**
+ * Lets the rest of a transaction take longer than a request may: `ms` for each statement, 0 for no limit. The client waits for a silent
+ * server as long.
+ */
+export async function allowTime(tx: ISql, ms: number): Promise<void> {
+  await tx`select set_config('statement_timeout', ${String(ms)}, true)`;
+  (tx as unknown as { patience?(seconds: number): void }).patience?.(ms === 0 ? 0 : ms / 1000 + 5);
 }
 
 /** {@link openPool}, after a first connection has shown that the server is there, takes the credentials and is new enough. Throws StartupError. */
@@ -141,6 +157,8 @@ function explain(error: unknown, address: DatabaseAddress): string {
     case "ENOTFOUND":
     case "EAI_AGAIN":
       return `The host of the database ${name} cannot be resolved. Check database.url (SM_DATABASE__URL).`;
+    case "TARGET_SESSION_ATTRS":
+      return `The database ${name} takes no writes: it is a standby, or default_transaction_read_only is on. Set the address of the primary in database.url (SM_DATABASE__URL).`;
     case "CONNECT_TIMEOUT":
       return `The database ${name} does not answer as PostgreSQL. Check host and port in database.url (SM_DATABASE__URL), and any firewall between.`;
     case "ECONNREFUSED":

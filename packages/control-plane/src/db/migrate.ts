@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { Sql, TransactionSql } from "postgres";
 import { StartupError } from "../startup-error.ts";
+import { allowTime } from "./connect.ts";
 import { lockKeys } from "./locks.ts";
 
 export interface Migration {
@@ -65,7 +66,7 @@ export async function pendingMigrations(sql: Sql, folder: string = migrationsFol
 }
 
 async function runNext(tx: TransactionSql, migrations: readonly Migration[]): Promise<string | null> {
-  await tx`set local statement_timeout = 0`;
+  await allowTime(tx, 0);
   await tx`select pg_advisory_xact_lock(${lockKeys.migrate})`;
   const next = firstPending(migrations, await recorded(tx));
   if (next === null) return null;

@@ -3,6 +3,7 @@ import type { Context, Middleware } from "koa";
 import postgres from "postgres";
 import { AppError } from "@statusmesh/shared/errors";
 import type { Clock } from "../context.ts";
+import { failureAnswer, failureOf } from "../db/failures.ts";
 import type { Log } from "../log.ts";
 
 /** W3C Trace Context, level 1, section 3.2: version, trace id, parent id, flags. */
@@ -78,7 +79,10 @@ export function exchange(options: {
         throw new AppError("NOT_FOUND", `There is nothing at ${http.path}.`);
     } catch (thrown) {
       const error = asAppError(thrown);
-      if (error.status >= 500)
+      // That the database is away is logged once by its watch, when it begins and when it ends.
+      if (error.code === "DEPENDENCY_DOWN" && (error.cause === undefined || failureOf(error.cause) !== null))
+        options.log.debug({ trace, code: error.code, path: http.path, reason: String(error.cause) }, "request failed");
+      else if (error.status >= 500)
         options.log.error({ trace, code: error.code, path: http.path, err: describe(thrown) }, "request failed");
       answer(http, error, trace, options.page(error, http));
     }
@@ -103,19 +107,11 @@ function answer(http: Context, error: AppError, trace: string, page: string | nu
   }
 }
 
-/** Codes of PostgreSQL and of sockets that mean: the database is away, and trying again later helps. */
-const away = /^(57P0[123]|08[0-9A-Z]{3}|53300|55P03|57014|CONNECT|CONNECTION|ECONN|ENOENT|EPIPE)/;
-
 function asAppError(thrown: unknown): AppError {
   if (thrown instanceof AppError) return thrown;
-  const code = (thrown as { code?: unknown }).code;
-  if (typeof code === "string" && away.test(code)) {
-    return new AppError("DEPENDENCY_DOWN", "The database does not answer. Try again in a moment.", {
-      cause: thrown,
-      retryAfterSecs: 2,
-    });
-  }
-  if (thrown instanceof postgres.PostgresError && (code === "22021" || code === "22P05")) {
+  const failure = failureOf(thrown);
+  if (failure !== null) return failureAnswer(failure, thrown);
+  if (thrown instanceof postgres.PostgresError && (thrown.code === "22021" || thrown.code === "22P05")) {
     return new AppError("INVALID_BODY", "A text has a character that cannot be stored.", { cause: thrown });
   }
   return new AppError("INTERNAL", "Something went wrong on our side. The trace id finds it in the log.", {

@@ -1,7 +1,10 @@
 import t from "tap";
+import type { Trouble } from "../db/watch.ts";
 import { hour, until } from "../testing/clock.ts";
 import { openIncident, webhookTo } from "../testing/scene.ts";
+import { startMailbox } from "../testing/mailbox.ts";
 import { newOrg, openWorld } from "../testing/world.ts";
+import { databaseNotices } from "./database-notices.ts";
 import { sendReminders } from "./reminders.ts";
 import { runAlone, startJobs } from "./runner.ts";
 
@@ -137,4 +140,48 @@ t.test("a job runs on one replica at a time, again and again, whatever happens t
     true,
   );
   t.equal(inner, false, "another replica passes it over");
+});
+
+t.test("a job that the database cannot serve waits for it without a line each", async (t) => {
+  const { log, system } = await openWorld(t);
+  let runs = 0;
+  const failing = {
+    name: "failing",
+    everyMs: 5,
+    async run() {
+      runs++;
+      throw Object.assign(new Error("write CONNECTION_CLOSED"), { code: "CONNECTION_CLOSED" });
+    },
+  };
+  const jobs = startJobs(system, [failing]);
+  await until(() => runs >= 3, "three runs");
+  await jobs.stop();
+  t.strictSame(
+    log.lines.filter(({ level }) => level !== "debug"),
+    [],
+  );
+});
+
+t.test("the operator is told once that the database cannot be used, and once that this is over", async (t) => {
+  const mailbox = await startMailbox(t);
+  const { system, clock } = await openWorld(t, {
+    env: { SM_EMAIL__SMTP_URL: mailbox.url, SM_EMAIL__FROM: "statusmesh@example.org" },
+  });
+  let trouble: Trouble | null = { failure: "full", since: clock.now(), reason: "No space left on device" };
+  const notices = databaseNotices(system, { trouble: () => trouble, ready: () => Promise.reject(new Error("full")) });
+  await notices.look();
+  clock.advance(119_000);
+  await notices.look();
+  t.equal(mailbox.mails.length, 0, "a failover is shorter");
+  clock.advance(2_000);
+  await notices.look();
+  await notices.look();
+  trouble = null;
+  await notices.look();
+  await notices.look();
+  t.match(
+    mailbox.mails.map(({ text }) => /^Subject: (.*)$/m.exec(text)?.[1]?.trim()),
+    ["StatusMesh: the disk of the database is full", "StatusMesh: Over: the disk of the database is full"],
+  );
+  t.match(mailbox.mails[0]?.text, /No space left on device/);
 });

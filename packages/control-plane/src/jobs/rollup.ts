@@ -1,4 +1,5 @@
 import { inTransaction, type System } from "../context.ts";
+import { allowTime } from "../db/connect.ts";
 import { gatherOrgCounts, uncountDeleted } from "../results/engine.ts";
 import { hourOf, oldestAcceptable } from "../results/service.ts";
 import * as queries from "./rollup-queries.ts";
@@ -7,6 +8,8 @@ const hourMs = 3_600_000;
 /** An ingest transaction lasts at most 30 s, and the clocks of two replicas may be a minute apart. */
 const settleMs = 120_000;
 const marksAtOnce = 500;
+/** An hour of 10,000 targets takes seconds, on a slow disk minutes. */
+const statementMs = 600_000;
 
 /** Hours of before there were sketches that one run sums up: 2 to 4 s each with 10,000 targets and a check a minute, and 90 days within four hours. */
 const backfillAtOnce = 12;
@@ -39,7 +42,7 @@ async function rollNextHour(system: System): Promise<boolean> {
     const caughtUp = latency_to.getTime() >= next_hour.getTime();
     const hour = caughtUp ? next_hour : latency_to;
     if (hour.getTime() + hourMs + settleMs > clock.now()) return false;
-    await sql`set local statement_timeout = '10min'`;
+    await allowTime(sql, statementMs);
     if (caughtUp) {
       await queries.rollHour(sql, hour);
       await queries.rollDay(sql, hour.toISOString().slice(0, 10));
@@ -66,7 +69,7 @@ async function rollEarlierLatency(system: System): Promise<boolean> {
     if (progress === null || oldest === null) return false;
     const hour = new Date(progress.latency_from.getTime() - hourMs);
     if (hour < oldest) return false;
-    await sql`set local statement_timeout = '10min'`;
+    await allowTime(sql, statementMs);
     await queries.rollLatency(sql, hour);
     await queries.writeProgress(sql, { ...progress, latency_from: hour });
     return true;

@@ -1,4 +1,5 @@
 import { inTransaction, type System } from "../context.ts";
+import { failureOf } from "../db/failures.ts";
 
 /** Something done over and over. It must be able to run twice: a replica that dies in the middle has done half of it. */
 export interface Job {
@@ -21,6 +22,9 @@ export type JobWatch = (job: string, outcome: "ok" | "failed" | "elsewhere", run
 /** First half of the two-part advisory locks of jobs; the single-part ones are in db/locks.ts and do not meet these. */
 const lockSpace = 7_341;
 
+/** A run that the database could not serve is tried again after this long. */
+const retryMs = 15_000;
+
 /** Runs each job at its interval, at most once at a time among all replicas: a job that another replica is running is passed over. */
 export function startJobs(system: System, jobs: readonly Job[], watch: JobWatch = () => {}): Jobs {
   const stopping = new AbortController();
@@ -36,18 +40,26 @@ export function startJobs(system: System, jobs: readonly Job[], watch: JobWatch 
 async function loop(system: System, job: Job, watch: JobWatch, signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
     const began = system.clock.now();
+    let pauseMs = job.everyMs;
     const over = (outcome: "ok" | "failed" | "elsewhere") =>
       watch(job.name, outcome, { ms: system.clock.now() - began, at: system.clock.now() });
     try {
       over((await runAlone(system, job, signal)) ? "ok" : "elsewhere");
     } catch (error) {
       over("failed");
-      system.log.error(
-        { job: job.name, err: error instanceof Error ? (error.stack ?? error.message) : String(error) },
-        "a job failed",
-      );
+      const failure = failureOf(error);
+      if (failure === null)
+        system.log.error(
+          { job: job.name, err: error instanceof Error ? (error.stack ?? error.message) : String(error) },
+          "a job failed",
+        );
+      else {
+        // That the database is away is logged once, by its watch. A job that runs once an hour does not wait for the next.
+        system.log.debug({ job: job.name, failure, reason: String(error) }, "a job waits for the database");
+        pauseMs = Math.min(pauseMs, retryMs);
+      }
     }
-    await pause(job.everyMs, signal);
+    await pause(pauseMs, signal);
   }
 }
 

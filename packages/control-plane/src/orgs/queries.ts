@@ -1,4 +1,5 @@
 import type { Sql, TransactionSql } from "postgres";
+import { allowTime } from "../db/connect.ts";
 import type { Quota, Role } from "./schema.ts";
 
 type Db = Sql | TransactionSql;
@@ -113,7 +114,7 @@ export async function selectPurgeable(sql: Db, deletedBefore: Date): Promise<str
  * the tombstones.
  */
 export async function purgeOrg(sql: Db, orgId: string, deletedBefore: Date, now: Date): Promise<boolean> {
-  await sql`set local statement_timeout = 0`;
+  await allowTime(sql, 0);
   const [locked] = await sql`select id from orgs where id = ${orgId} and deleted_at <= ${deletedBefore} for update`;
   if (locked === undefined) return false;
   await sql`

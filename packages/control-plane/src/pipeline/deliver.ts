@@ -2,6 +2,7 @@ import { setMaxListeners } from "node:events";
 import { setTimeout as sleep } from "node:timers/promises";
 import { DeliveryError, sendThrough } from "../channels/service.ts";
 import type { System } from "../context.ts";
+import { failureOf } from "../db/failures.ts";
 import type { Hub } from "../db/notify.ts";
 import { createOutbound } from "../outbound/client.ts";
 import { deliveriesChannel } from "../incidents/engine.ts";
@@ -72,7 +73,7 @@ export function startDeliverer(system: System, hub: Hub, options: DelivererOptio
       const next = await nextDueAt(sql, clock.now());
       if (next !== null) pause = Math.min(pause, Math.max(10, next.getTime() - clock.now()));
     } catch (error) {
-      log.warn({ reason: reasonOf(error) }, "deliveries cannot be read");
+      log[failureOf(error) === null ? "warn" : "debug"]({ reason: reasonOf(error) }, "deliveries cannot be read");
     }
     if (!stopping) timer = setTimeout(wake, pause);
   }

@@ -1,0 +1,71 @@
+import { AppError } from "@statusmesh/shared/errors";
+
+/**
+ * What keeps the database from doing what it was asked for, where trying again later helps:
+ * - away: no connection, or it was lost
+ * - readonly: a standby, or a server that takes no writes at the moment
+ * - full: its disk is full
+ * - busy: it was too slow, or is out of connections or memory
+ * - conflict: another transaction came in between
+ */
+export type Failure = "away" | "readonly" | "full" | "busy" | "conflict";
+
+/** By SQLSTATE (PostgreSQL manual, appendix A) or its class, the longer one first. All others are defects of ours. */
+const bySqlState: readonly (readonly [string, Failure])[] = [
+  ["25006", "readonly"], // read_only_sql_transaction
+  ["25P03", "busy"], // idle_in_transaction_session_timeout
+  ["25P04", "busy"], // transaction_timeout
+  ["40001", "conflict"], // serialization_failure
+  ["40P01", "conflict"], // deadlock_detected
+  ["40003", "away"], // statement_completion_unknown
+  ["53100", "full"], // disk_full
+  ["55P03", "busy"], // lock_not_available
+  ["57014", "busy"], // query_canceled, by statement_timeout
+  ["58030", "full"], // io_error: what a file system says that is read-only or broken
+  ["08", "away"], // connection exceptions
+  ["28", "away"], // the password was changed, or pg_hba.conf
+  ["3D000", "away"], // the database was dropped, or renamed for a restore
+  ["53", "busy"], // insufficient resources: memory, connections
+  ["57P", "away"], // shutdown, crash, starting up, database dropped, idle session
+];
+
+/** Codes of the client itself. */
+const byClientCode: Readonly<Record<string, Failure>> = {
+  CONNECT_TIMEOUT: "away",
+  CONNECTION_CLOSED: "away",
+  CONNECTION_DESTROYED: "away",
+  CONNECTION_ENDED: "away",
+  CONNECTION_SILENT: "away",
+  DATABASE_AWAY: "away",
+  TARGET_SESSION_ATTRS: "readonly",
+};
+
+/** Codes of sockets and of the resolver; only where a system call of these came with them, as files have some of them too. */
+const socketCode =
+  /^(?:E(?:CONN(?:REFUSED|RESET|ABORTED)|PIPE|TIMEDOUT|HOSTUNREACH|HOSTDOWN|NETUNREACH|NETDOWN|NOTFOUND|AI_AGAIN|NOENT|ACCES|ADDRNOTAVAIL|MFILE|NOBUFS))$/;
+const socketCalls = new Set(["connect", "read", "write", "getaddrinfo", "queryA", "queryAaaa"]);
+
+/** What an error of the database client means; null when it is none, or a defect of ours. */
+export function failureOf(error: unknown): Failure | null {
+  if (typeof error !== "object" || error === null) return null;
+  const { code, syscall, severity } = error as { code?: unknown; syscall?: unknown; severity?: unknown };
+  if (typeof code !== "string") return null;
+  // PostgreSQL's errors always have a severity; nothing else with a five-letter code has.
+  if (severity !== undefined) return bySqlState.find(([state]) => code.startsWith(state))?.[1] ?? null;
+  if (socketCode.test(code)) return typeof syscall === "string" && socketCalls.has(syscall) ? "away" : null;
+  return byClientCode[code] ?? null;
+}
+
+const answers: Readonly<Record<Failure, { readonly message: string; readonly retryAfterSecs: number }>> = {
+  away: { message: "The database does not answer. Try again in a moment.", retryAfterSecs: 2 },
+  readonly: { message: "The database takes no writes at the moment. Try again in a moment.", retryAfterSecs: 2 },
+  full: { message: "The disk of the database is full or broken: its operator has to make room.", retryAfterSecs: 30 },
+  busy: { message: "The database is too busy to answer in time. Try again in a moment.", retryAfterSecs: 2 },
+  conflict: { message: "Another request changed the same at the same time. Try again.", retryAfterSecs: 1 },
+};
+
+/** DEPENDENCY_DOWN with Retry-After for a failure of the database, the same for every request. */
+export function failureAnswer(failure: Failure, cause?: unknown): AppError {
+  const { message, retryAfterSecs } = answers[failure];
+  return new AppError("DEPENDENCY_DOWN", message, { cause, retryAfterSecs });
+}

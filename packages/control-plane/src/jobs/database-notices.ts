@@ -1,0 +1,71 @@
+import type { System } from "../context.ts";
+import type { DatabaseWatch, Trouble } from "../db/watch.ts";
+import { sendMail } from "../email/mail.ts";
+import { absolute } from "../html/format.ts";
+
+/** A failover or a restart is shorter. */
+const patienceMs = 120_000;
+const everyMs = 15_000;
+
+const texts: Readonly<Record<Trouble["failure"], { about: string; text: string }>> = {
+  away: {
+    about: "the database does not answer",
+    text: "Agents keep their results and bring them later. Until then no incident is opened, and no notice goes out.",
+  },
+  busy: {
+    about: "the database is too busy to answer",
+    text: "Look at its load, its locks and the number of its connections.",
+  },
+  conflict: { about: "the database refuses transactions", text: "Look at the log of the service." },
+  full: {
+    about: "the disk of the database is full",
+    text: "Nothing can be stored: no incident is opened, and no notice goes out. Make room. Agents keep their results and bring them later.",
+  },
+  readonly: {
+    about: "the database takes no writes",
+    text: "It is a standby, or default_transaction_read_only is on. No incident is opened, and no notice goes out.",
+  },
+};
+
+/**
+ * Tells the operator by mail that the database cannot be used, and when that is over. Other notices to the operator are remembered in the
+ * database; this one cannot be, so each replica sends its own. `look` is one round, for tests.
+ */
+export function databaseNotices(
+  system: Pick<System, "config" | "clock" | "log">,
+  watch: Pick<DatabaseWatch, "trouble" | "ready">,
+): { look(): Promise<void> } {
+  let told: Trouble | null = null;
+  const tell = async (subject: string, text: string): Promise<boolean> => {
+    const { operator, bootstrap } = system.config;
+    const to = operator.email || bootstrap.email;
+    const mailed = await sendMail(system, { to, subject: `StatusMesh: ${subject}`, text: `${subject}.\n\n${text}\n` });
+    return mailed !== "failed";
+  };
+  return {
+    async look() {
+      // It asks for a write as well, so that a full disk is noticed where nothing else asks.
+      await watch.ready().catch(() => {});
+      const trouble = watch.trouble();
+      if (trouble === null && told !== null) {
+        if (await tell(`Over: ${texts[told.failure].about}`, "The service works again.")) told = null;
+      } else if (trouble !== null && told === null && system.clock.now() - trouble.since >= patienceMs) {
+        const { about, text } = texts[trouble.failure];
+        const since = `Since ${absolute(new Date(trouble.since))}: ${trouble.reason}.`;
+        if (await tell(about, `${since} ${text}`)) told = trouble;
+      }
+    },
+  };
+}
+
+/** Looks every 15 s until `signal` fires. */
+export function startDatabaseNotices(system: System, watch: DatabaseWatch, signal: AbortSignal): void {
+  const notices = databaseNotices(system, watch);
+  let looking = false;
+  const timer = setInterval(() => {
+    if (looking) return;
+    looking = true;
+    void notices.look().finally(() => (looking = false));
+  }, everyMs);
+  signal.addEventListener("abort", () => clearInterval(timer), { once: true });
+}
