@@ -1,4 +1,4 @@
-import type { AddressInfo } from "node:net";
+import { type AddressInfo, createServer as createTcpServer } from "node:net";
 import { createServer } from "node:tls";
 import { chromium } from "playwright-core";
 import { generate } from "selfsigned";
@@ -94,6 +94,28 @@ t.test(
     await api.delete(`/api/v1/targets/${lax.id}`);
   },
 );
+
+t.test("parallel tests of one host wait for each other, and are busy rather than throttled", async (t) => {
+  const check = { type: "tls_cert", host: "127.0.0.1", port, warn_days: 2, critical_days: 1 };
+  const tests = await Promise.all(Array.from({ length: 20 }, () => api.post("/api/v1/targets/test", check)));
+  t.strictSame(
+    tests.map(({ status, body }) => `${status} ${body.result?.status}`),
+    Array<string>(20).fill("200 up"),
+  );
+  const mute = createTcpServer((socket) => socket.on("error", () => undefined).resume());
+  await new Promise<void>((settle) => mute.listen(0, "127.0.0.1", settle));
+  t.teardown(() => mute.close());
+  const silent = { ...check, port: (mute.address() as AddressInfo).port, timeout: 1000 };
+  const answers = await Promise.all(Array.from({ length: 6 }, () => api.post("/api/v1/targets/test", silent)));
+  const heard = answers.map(({ status, body }) => (status === 200 ? body.result.error : body.error.code));
+  t.ok(heard.includes("TLS handshake timed out after 1.0 s"));
+  t.ok(heard.includes("PROBE_BUSY"));
+  t.strictSame(
+    heard.filter((one) => one !== "PROBE_BUSY" && one !== "TLS handshake timed out after 1.0 s"),
+    [],
+  );
+  t.match(answers.find(({ status }) => status === 503)?.body.error.message, /no place for this run within 1 s/);
+});
 
 t.test("a name, over the agent's wire", async (t) => {
   const check = { type: "dns", domain: "www.example.org.", resolver: names.address };

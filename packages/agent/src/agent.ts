@@ -1,4 +1,10 @@
-import { type AgentResult, features, type OnDemandRun, type PullReply } from "@statusmesh/shared/agent-protocol";
+import {
+  type AgentResult,
+  busyFeature,
+  features,
+  type OnDemandRun,
+  type PullReply,
+} from "@statusmesh/shared/agent-protocol";
 import type { Measurement } from "@statusmesh/shared/result";
 import { dial } from "@statusmesh/shared/net/dial";
 import { connectApi } from "./api.ts";
@@ -108,6 +114,8 @@ export function startAgent(settings: AgentSettings): Agent {
   const reporter = new Reporter({ api, spool, clock, log, stats, contact: contacts.report });
   const running = new Set<{ done: Promise<unknown>; abandon(): void }>();
   let onDemand = 0;
+  /** A control plane of an earlier release refuses the answer `busy`, and says so itself to a caller that had none in time. */
+  let saysBusy = false;
 
   const watched = <T extends { done: Promise<unknown>; abandon(): void }>(run: T): T => {
     running.add(run);
@@ -140,8 +148,9 @@ export function startAgent(settings: AgentSettings): Agent {
     void run.done.then((outcome) => {
       onDemand--;
       if (outcome === null) return;
-      const { measurement, timestamp, warnings } = outcome;
-      if (asked.target_id !== null) record(asked.target_id, asked.scheduled_at, outcome, false);
+      const { measurement, timestamp, warnings, throttled } = outcome;
+      if (throttled === true && !saysBusy) return;
+      if (asked.target_id !== null && throttled !== true) record(asked.target_id, asked.scheduled_at, outcome, false);
       reporter.add({
         run: {
           run_id: asked.run_id,
@@ -149,6 +158,7 @@ export function startAgent(settings: AgentSettings): Agent {
           matched_expectations: measurement.status === "up",
           warnings: warnings.slice(0, 20),
           ...wire(measurement),
+          ...(throttled === true ? { busy: true as const } : {}),
         },
       });
     });
@@ -171,6 +181,7 @@ export function startAgent(settings: AgentSettings): Agent {
     region = reply.region;
     judgeClock();
     reporter.takes = new Set(features.filter((feature) => reply.features?.includes(feature) === true));
+    saysBusy = reply.features?.includes(busyFeature) === true;
     reporter.serve(region);
     runner.cap.max = reply.per_host_max_inflight;
     // A control plane of an earlier release does not say.
@@ -183,7 +194,8 @@ export function startAgent(settings: AgentSettings): Agent {
     clock,
     log,
     version,
-    capacity: () => (memory?.over === true ? 0 : Math.max(0, onDemandCapacity - onDemand)),
+    // Runs that wait for a place take up nothing but a caller's time; {@link Runner} bounds them.
+    capacity: () => (memory?.over === true ? 0 : Math.max(0, onDemandCapacity - (onDemand - runner.waiting))),
     apply,
     refused: () => schedule.clear(),
     ...(settings.newToken === undefined ? {} : { newToken: settings.newToken }),

@@ -1,8 +1,12 @@
 import type { CheckStatus } from "@statusmesh/shared/result";
 
-/** How many runs go on at once for each key (org, host and port). */
+/**
+ * How many runs go on at once for each key (org, host and port). Runs on demand leave the last free place to the schedule
+ * where there are two or more: monitors go on while somebody tests.
+ */
 export class InflightCap {
   readonly #counts = new Map<string, number>();
+  readonly #demanded = new Map<string, number>();
   /** The most runs at once for one key; comes with every pull. */
   max: number;
 
@@ -11,19 +15,25 @@ export class InflightCap {
   }
 
   /** Takes a place. False when all are taken. */
-  enter(key: string): boolean {
-    const count = this.#counts.get(key) ?? 0;
-    if (count >= this.max) return false;
-    this.#counts.set(key, count + 1);
+  enter(key: string, onDemand = false): boolean {
+    if ((this.#counts.get(key) ?? 0) >= this.max) return false;
+    if (onDemand && (this.#demanded.get(key) ?? 0) >= Math.max(1, this.max - 1)) return false;
+    add(this.#counts, key, 1);
+    if (onDemand) add(this.#demanded, key, 1);
     return true;
   }
 
-  /** Gives a place back. */
-  leave(key: string): void {
-    const count = this.#counts.get(key) ?? 0;
-    if (count <= 1) this.#counts.delete(key);
-    else this.#counts.set(key, count - 1);
+  /** Gives a place back, as it was taken. */
+  leave(key: string, onDemand = false): void {
+    add(this.#counts, key, -1);
+    if (onDemand) add(this.#demanded, key, -1);
   }
+}
+
+function add(counts: Map<string, number>, key: string, change: number): void {
+  const count = (counts.get(key) ?? 0) + change;
+  if (count <= 0) counts.delete(key);
+  else counts.set(key, count);
 }
 
 const failuresToOpen = 5;

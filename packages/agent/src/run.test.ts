@@ -63,6 +63,66 @@ t.test("no more runs at once for an organisation's host than allowed", async (t)
   next.abandon();
 });
 
+t.test("a run on demand waits for its place, and is busy without one: never throttled", async (t) => {
+  const clock = new FakeClock();
+  const stats = new Stats();
+  const runner = testRunner({ clock, stats });
+  runner.cap.max = 2;
+  let mute = true;
+  const { port } = await tcpServer(t, (socket) => {
+    if (!mute) socket.once("data", () => socket.end("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"));
+  });
+  const check = () => ({ ...httpCheck(`http://127.0.0.1:${port}/`, { timeout: 5000 }) });
+
+  const slow = runner.run("org", check(), true);
+  const waiting = [1, 2, 3].map(() => runner.run("org", check(), true));
+  t.equal(runner.waiting, 3, "runs on demand leave the last place free");
+  const scheduled = runner.run("org", check());
+  t.equal(stats.inFlight, 2, "to the schedule");
+  t.match(await outcomeOf(runner.run("org", check())), {
+    skip: true,
+    throttled: true,
+    measurement: { status: "degraded", error: "throttled: host concurrency cap" },
+  });
+  scheduled.abandon();
+  waiting[1]!.abandon();
+  t.equal(await waiting[1]!.done, null, "one that is given up leaves the queue");
+  t.equal(runner.waiting, 2);
+
+  mute = false;
+  await clock.pass(4000);
+  slow.abandon();
+  t.match(await outcomeOf(waiting[0]!), { skip: false, throttled: false, measurement: { status: "up", error: null } });
+  t.match(await outcomeOf(waiting[2]!), { measurement: { status: "up" } }, "one after the other");
+  t.equal(runner.waiting, 0);
+
+  mute = true;
+  const [first, second, third] = [1, 2, 3].map(() => runner.run("org", check(), true));
+  await clock.pass(5000);
+  t.match(await outcomeOf(first!), { measurement: { status: "down", error: "no response within 5.0 s" } });
+  t.match(await outcomeOf(third!), {
+    skip: true,
+    throttled: true,
+    measurement: { error: "the agent had no place for this run within 5 s" },
+  });
+  t.equal(stats.inFlight, 1);
+  await clock.pass(5000);
+  t.match(
+    await outcomeOf(second!),
+    { measurement: { status: "down", error: "no response within 5.0 s" } },
+    "a run that waited has its whole time",
+  );
+
+  let reason: string | null = "the agent is over its memory limit";
+  const limited = testRunner({ clock, mayNot: () => reason });
+  const patient = limited.run("org", check(), true);
+  t.match(await outcomeOf(limited.run("org", check())), { skip: true, throttled: true });
+  mute = false;
+  reason = null;
+  await clock.pass(50);
+  t.match(await outcomeOf(patient), { measurement: { status: "up" } }, "also when the agent itself had no room");
+});
+
 t.test("the circuit breaker", async (t) => {
   const clock = new FakeClock();
   const runner = testRunner({ clock });
@@ -105,6 +165,13 @@ t.test("limits, by themselves", (t) => {
   t.ok(cap.enter("b"));
   cap.leave("a");
   t.ok(cap.enter("a"));
+  cap.leave("a");
+  t.ok(cap.enter("a", true), "a single place is for whoever comes first");
+  t.notOk(cap.enter("a"));
+  cap.leave("a", true);
+  cap.max = 3;
+  t.strictSame([cap.enter("a", true), cap.enter("a", true), cap.enter("a", true)], [true, true, false]);
+  t.strictSame([cap.enter("a"), cap.enter("a")], [true, false], "the last of several is the schedule's");
 
   const breakers = new CircuitBreakers();
   const failure = { kind: "tcp", status: "down", error: "connection refused" } as const;

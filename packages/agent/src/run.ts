@@ -7,13 +7,14 @@ import {
   type CheckSpec,
   type ResultDetails,
 } from "@statusmesh/shared/checks";
-import { type Cause, circuitOpen, type Measurement } from "@statusmesh/shared/result";
+import { type Cause, circuitOpen, type Measurement, throttledByCap } from "@statusmesh/shared/result";
 import { DialError } from "@statusmesh/shared/net/dial-error";
 import type { Lookup } from "@statusmesh/shared/net/resolve";
 import type { Clock } from "./clock.ts";
 import { CircuitBreakers, type Failure, InflightCap } from "./limits.ts";
 import type { Log } from "./log.ts";
 import type { NetworkGuard } from "./network.ts";
+import { OnDemandQueue } from "./on-demand-queue.ts";
 import { probeOf } from "./probes/index.ts";
 import type { Probe, Trace, Verdict } from "./probes/probe.ts";
 import type { RdapLookups } from "./rdap/lookups.ts";
@@ -27,6 +28,8 @@ export interface Outcome {
   /** Unix ms on the control plane's clock. */
   timestamp: number;
   skip: boolean;
+  /** True when this agent held the run back; `measurement.error` says why. */
+  throttled?: boolean;
   warnings: string[];
   /** Where an open circuit breaker refused the run: the last failure at its destination. */
   cause: Cause | null;
@@ -40,6 +43,8 @@ export interface Run {
 
 /** More runs at once than this are refused, unless told otherwise: each holds a socket, and a machine that has none left reports every target as down. */
 const defaultMaxInflight = 4000;
+/** More runs on demand than this do not wait for a place: each keeps a caller of the API waiting. */
+const maxWaiting = 1000;
 /** A deadline noticed this much too late means that the agent stood still, and that the silence was its own. */
 const stallMs = 1000;
 
@@ -74,43 +79,83 @@ export class Runner {
   readonly cap = new InflightCap(2);
   readonly breakers = new CircuitBreakers();
   readonly #options: RunnerOptions;
+  readonly #queue: OnDemandQueue;
   // Keyed by the check's own object, which stays the same from run to run.
   readonly #prepared = new WeakMap<WireCheck, Prepared | Verdict>();
 
   constructor(options: RunnerOptions) {
     this.#options = options;
+    this.#queue = new OnDemandQueue(options.clock);
   }
 
-  /** Runs a check now. Warnings are collected only where `wantWarnings` says that somebody reads them. */
-  run(orgId: string, check: WireCheck, wantWarnings = false): Run {
-    const { clock, stats, maxInflight = defaultMaxInflight, mayNot } = this.#options;
-    const now = clock.monotonic();
+  /** Runs that wait for a place. */
+  get waiting(): number {
+    return this.#queue.size;
+  }
+
+  /**
+   * Runs a check now. A run on demand collects warnings, and waits up to its timeout for a place before its time begins,
+   * where one of the schedule is throttled at once.
+   */
+  run(orgId: string, check: WireCheck, onDemand = false): Run {
     const prepared = this.#prepare(check);
     if (!("probe" in prepared)) return this.#immediate(check.type, prepared);
-    const key =
-      prepared.destination === null ? null : `${orgId} ${prepared.destination.host}:${prepared.destination.port}`;
-    const refusal =
+    const { destination } = prepared;
+    const key = destination === null ? null : `${orgId} ${destination.host}:${destination.port}`;
+    const refusal = this.#enter(key, onDemand);
+    if (refusal === null) return this.#start(check, prepared, key, onDemand);
+    if (onDemand && this.#queue.size < maxWaiting) return this.#wait(check, prepared, key);
+    this.#options.stats.throttled++;
+    return this.#immediate(prepared.kind, refusal);
+  }
+
+  /** Takes a place for a run, or says why there is none. */
+  #enter(key: string | null, onDemand: boolean): Verdict | null {
+    const { stats, maxInflight = defaultMaxInflight, mayNot } = this.#options;
+    const error =
       stats.inFlight >= maxInflight
         ? `the agent is overloaded: ${maxInflight} checks are running`
         : (mayNot?.() ?? null);
-    if (refusal !== null) {
-      stats.throttled++;
-      return this.#immediate(prepared.kind, { status: "error", error: refusal, skip: true });
-    }
-    if (key !== null && !this.cap.enter(key)) {
-      stats.throttled++;
-      return this.#immediate(prepared.kind, {
-        status: "degraded",
-        error: "throttled: host concurrency cap",
-        skip: true,
-      });
-    }
-    if (key !== null && !this.breakers.allows(key, now)) {
-      this.cap.leave(key);
-      const cause = causeOf(this.breakers.lastFailure(key), prepared);
-      return this.#immediate(prepared.kind, { status: "error", error: circuitOpen }, cause);
-    }
-    return this.#probe(check, prepared, key, wantWarnings);
+    if (error !== null) return { status: "error", error, skip: true, throttled: true };
+    if (key === null || this.cap.enter(key, onDemand)) return null;
+    return { status: "degraded", error: throttledByCap, skip: true, throttled: true };
+  }
+
+  /** Has a run on demand wait for its place. */
+  #wait(check: WireCheck, prepared: Prepared, key: string | null): Run {
+    let run: Run | null = null;
+    let settle: (outcome: Outcome | null | Promise<Outcome | null>) => void = () => undefined;
+    const done = new Promise<Outcome | null>((resolve) => (settle = resolve));
+    const cancel = this.#queue.add(key ?? "", prepared.timeoutMs, {
+      start: () => {
+        if (this.#enter(key, true) !== null) return false;
+        run = this.#start(check, prepared, key, true);
+        settle(run.done);
+        return true;
+      },
+      giveUp: () => {
+        this.#options.stats.throttled++;
+        const error = `the agent had no place for this run within ${prepared.timeoutMs / 1000} s`;
+        settle(this.#immediate(prepared.kind, { status: "error", error, skip: true, throttled: true }).done);
+      },
+    });
+    return {
+      done,
+      abandon: () => {
+        cancel();
+        if (run === null) settle(null);
+        else run.abandon();
+      },
+    };
+  }
+
+  /** Runs a check that has its place. */
+  #start(check: WireCheck, prepared: Prepared, key: string | null, onDemand: boolean): Run {
+    if (key === null || this.breakers.allows(key, this.#options.clock.monotonic()))
+      return this.#probe(check, prepared, key, onDemand);
+    this.cap.leave(key, onDemand);
+    const cause = causeOf(this.breakers.lastFailure(key), prepared);
+    return this.#immediate(prepared.kind, { status: "error", error: circuitOpen }, cause);
   }
 
   #prepare(check: WireCheck): Prepared | Verdict {
@@ -128,6 +173,7 @@ export class Runner {
       measurement: measurementOf(kind, verdict, newTrace(), 0),
       timestamp: Math.round(clock.now()),
       skip: verdict.skip === true,
+      throttled: verdict.throttled === true,
       warnings: [],
       cause,
     };
@@ -144,7 +190,7 @@ export class Runner {
     check: WireCheck,
     { kind, probe, timeoutMs, destination }: Prepared,
     key: string | null,
-    wantWarnings: boolean,
+    onDemand: boolean,
   ): Run {
     const { clock, stats, log, allowPrivate, userAgent, lookup, rdap, network } = this.#options;
     const timestamp = Math.round(clock.now());
@@ -164,7 +210,8 @@ export class Runner {
         ended = true;
         cancelDeadline();
         stats.inFlight--;
-        if (key !== null) this.cap.leave(key);
+        if (key !== null) this.cap.leave(key, onDemand);
+        this.#queue.freed(key ?? "");
         if (verdict === null) return settle(null);
         const endedAt = clock.monotonic();
         const conclude = (final: Verdict): void => {
@@ -174,6 +221,7 @@ export class Runner {
             measurement: measurementOf(kind, final, trace, endedAt - started),
             timestamp,
             skip: final.skip === true,
+            throttled: final.throttled === true,
             warnings,
             cause: null,
           });
@@ -207,7 +255,7 @@ export class Runner {
       now: () => clock.now(),
       lookup,
       rdap,
-      warn: wantWarnings ? (text: string) => void warnings.push(clean(text, 500)) : undefined,
+      warn: onDemand ? (text: string) => void warnings.push(clean(text, 500)) : undefined,
     };
     probe.run(check, context).then(finish, (error: unknown) => {
       if (!(error instanceof DialError) && !controller.signal.aborted)

@@ -17,6 +17,9 @@ export const protocolVersion = 1;
 export const features = ["details", "cause"] as const;
 export type Feature = (typeof features)[number];
 
+/** A control plane that names it takes the answer `busy`; to one that does not, a run that found no place is not answered. */
+export const busyFeature = "busy";
+
 const Id = Type.String({
   pattern: idPattern,
   description: "UUIDv7",
@@ -144,7 +147,7 @@ export const PullReply = Type.Object(
     features: Type.Optional(
       Type.Array(Type.String({ maxLength: 40 }), {
         description: "Optional features of the protocol that this control plane supports",
-        examples: [[...features]],
+        examples: [[...features, busyFeature]],
       }),
     ),
     /** True: `checks` is everything this agent runs, and whatever it has beside that is dropped. */
@@ -206,6 +209,11 @@ export const RunReply = Type.Object(
     }),
     ...measurementFields,
     ...optionalDetails,
+    busy: Type.Optional(
+      Type.Literal(true, {
+        description: "The agent had no place for the run: nothing was checked, and `error` says why",
+      }),
+    ),
   },
   { additionalProperties: false },
 );

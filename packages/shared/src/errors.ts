@@ -131,7 +131,7 @@ export const errorCodes = {
   RESOURCE_IN_USE: { status: 409, when: "something still depends on the resource" },
   AGENT_PROTOCOL_MISMATCH: { status: 409, when: "the agent speaks another version of the protocol" },
   PROBE_UNAVAILABLE: { status: 503, when: "no agent serves the region" },
-  PROBE_BUSY: { status: 503, when: "the agents of the region did not answer in time" },
+  PROBE_BUSY: { status: 503, when: "the agents of the region had no place for the run, or did not answer, in time" },
   INGEST_BUSY: { status: 503, when: "the ingest queue is full" },
   // The service itself
   SERVICE_STARTING: { status: 503, when: "the service is starting or draining" },

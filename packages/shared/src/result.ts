@@ -7,6 +7,9 @@ export type CheckStatus = (typeof checkStatuses)[number];
 
 export { circuitOpen } from "./circuit-open.ts";
 
+/** The error of a run that the cap per host held back: no evidence, but something for the operator to change. */
+export const throttledByCap = "throttled: host concurrency cap";
+
 const CheckStatusSchema = Type.Enum([...checkStatuses], { description: "Status of the run" });
 
 const ms = (what: string, example: number) =>

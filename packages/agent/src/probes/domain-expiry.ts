@@ -84,11 +84,11 @@ export function judge(
 function withoutAnswer(
   spec: DomainExpiryCheck,
   domain: string,
-  { failure, evidence }: LookupFailure,
+  { failure, evidence, heldBack = false }: LookupFailure,
   known: Registration | null,
   now: number,
 ): Verdict {
-  if (known === null) return { status: "error", error: failure, skip: !evidence };
+  if (known === null) return { status: "error", error: failure, skip: !evidence, throttled: heldBack };
   // One from the future was noted by a clock that was wrong.
   if (Math.abs(now - known.lookedUpAt) <= staleMs) return judge(spec, domain, known, now, failure);
   return {
@@ -106,6 +106,7 @@ function unanswered(stage: Stage, suffix: string, timeoutMs: number): LookupFail
       return {
         failure: `other lookups at the registry of .${suffix} were in line before this one, and it was not asked ${within}`,
         evidence: false,
+        heldBack: true,
       };
     case "registry":
       return { failure: `the registry of .${suffix} did not answer ${within}`, evidence: true };

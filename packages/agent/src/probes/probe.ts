@@ -23,6 +23,8 @@ export interface Verdict {
   details?: ResultDetails | null;
   /** True when the run says nothing about the target. */
   skip?: boolean;
+  /** True when this agent held the run back: one that somebody waits for is answered as busy. Implies `skip`. */
+  throttled?: boolean;
   /** True when the destination could not be talked to: this is what opens a circuit breaker. */
   transportFailed?: boolean;
 }

@@ -138,6 +138,7 @@ export class RdapLookups {
     return {
       failure: `the registry of .${suffix} has had too many questions from this agent and is left alone for now`,
       evidence: false,
+      heldBack: true,
     };
   }
 }

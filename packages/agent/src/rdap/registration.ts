@@ -14,6 +14,8 @@ export interface LookupFailure {
   failure: string;
   /** False when it says nothing about the domain: this agent held the question back, or had trouble of its own. */
   evidence: boolean;
+  /** True when this agent held the question back. */
+  heldBack?: boolean;
 }
 
 export interface Found {

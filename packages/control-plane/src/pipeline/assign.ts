@@ -3,6 +3,7 @@ import type { CheckSpec } from "@statusmesh/shared/checks";
 import { AppError } from "@statusmesh/shared/errors";
 import {
   type AssignedCheck,
+  busyFeature,
   features,
   protocolVersion,
   type PullReply,
@@ -105,7 +106,7 @@ const setting = (ctx: AgentCtx) => ({
   jitter_pct: ctx.config.scheduler.jitter_pct,
   per_host_max_inflight: ctx.config.checker.per_host_max_inflight,
   rdap_max_inflight: ctx.config.checker.rdap_max_inflight,
-  features: [...features],
+  features: [...features, busyFeature],
 });
 
 async function look(ctx: AgentCtx, cursor: Cursor | null, capacity: number): Promise<PullReply> {

@@ -142,13 +142,24 @@ t.test(
 
     const unanswered = refusal(t, () => run(["us"]));
     await waits();
-    clock.advance(spec.timeout + 5 * second - 1);
+    clock.advance(2 * spec.timeout + 5 * second - 1);
     await sql.notify("sm_runs_done", "");
     const [still] = await claimRuns(us, 1);
     t.ok(still, "within its time it waits");
     clock.advance(1);
     await sql.notify("sm_runs_done", "");
     t.match(await unanswered, { code: "PROBE_BUSY", message: /region us/, retryAfterSecs: 5 });
+
+    const busy = refusal(t, () => run(["us"]));
+    await waits();
+    const [held] = await claimRuns(us, 1);
+    const error = "the agent had no place for this run within 2 s";
+    await recordRunReplies(us, [replyTo(held!.run_id, { busy: true, status: "error", error })]);
+    t.match(
+      await busy,
+      { code: "PROBE_BUSY", message: /^The agent had no place .* Nothing was checked\./, retryAfterSecs: 5 },
+      "a run that found no place is not a verdict",
+    );
     t.strictSame(await waiting(), [], "nothing is left in the table");
   },
 );

@@ -11,10 +11,11 @@ import { UnreadableSecret } from "../crypto/seal.ts";
 import type { Hub } from "../db/notify.ts";
 import { issueFreeSlot } from "../results/engine.ts";
 
-/** Grace period after the timeout of a run, ms: nobody answers later. */
+/** What the way to the agent and back may take. */
 const graceMs = 5_000;
-/** The longest wait of a caller: the maximum timeout and the grace period. */
-const longestMs = 60_000 + graceMs;
+/** How long a caller waits: the agent has the check's timeout to find a place for the run, and once more to run it. */
+const waitMs = (timeoutMs: number): number => 2 * timeoutMs + graceMs;
+const longestMs = waitMs(60_000);
 
 /** A stored run: its secrets are sealed while it waits. */
 interface RunRow {
@@ -31,7 +32,7 @@ const place = (runId: string, pointer: string) => `runs/${runId}${pointer}`;
 
 /**
  * Runs `spec` now on an agent of one of `regions` and waits for the reply. PROBE_UNAVAILABLE when no agent serves
- * them, PROBE_BUSY when none replied within the timeout and 5 s.
+ * them, PROBE_BUSY when none had a place for the run within the timeout, or none replied within twice that time and 5 s.
  */
 export async function runOnDemand(
   ctx: Ctx,
@@ -43,7 +44,7 @@ export async function runOnDemand(
   const sealed = kindOf(input.spec).mapSecrets(input.spec, (secret, pointer) =>
     ctx.sealer.seal(secret, place(id, pointer)),
   ) as CheckSpec;
-  const deadline = ctx.clock.now() + input.spec.timeout + graceMs;
+  const deadline = ctx.clock.now() + waitMs(input.spec.timeout);
   await inTransaction(ctx, async ({ sql, clock }) => {
     const now = clock.now();
     const slot = input.targetId === null ? null : await slotFor(sql, input.targetId, region, now);
@@ -62,11 +63,9 @@ export async function runOnDemand(
       const left = deadline - ctx.clock.now();
       answered = answer(Math.max(0, left));
       const [row] = await ctx.sql<{ reply: RunReply | null }[]>`select reply from on_demand_runs where id = ${id}`;
+      if (row?.reply?.busy === true) throw busy(`${capital(row.reply.error ?? "the agent is busy")}. Nothing was checked.`);
       if (row?.reply != null) return { ...row.reply, region };
-      if (left <= 0)
-        throw new AppError("PROBE_BUSY", `No agent of the region ${region} answered in time. Try again in a moment.`, {
-          retryAfterSecs: 5,
-        });
+      if (left <= 0) throw busy(`No agent of the region ${region} answered in time.`);
     }
   } finally {
     over.abort();
@@ -79,6 +78,11 @@ async function slotFor(sql: Sql | TransactionSql, targetId: string, region: stri
   if (slot === null) throw new AppError("TARGET_NOT_FOUND", "There is no monitor with this id.");
   return slot;
 }
+
+const busy = (reason: string): AppError =>
+  new AppError("PROBE_BUSY", `${reason} Try again in a moment.`, { retryAfterSecs: 5 });
+
+const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
 
 async function firstServed(ctx: Ctx, regions: readonly string[]): Promise<string> {
   for (const region of regions) if ((await liveAgents(ctx, region)).length > 0) return region;
