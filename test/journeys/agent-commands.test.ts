@@ -232,6 +232,12 @@ t.test("test-config says what keeps the agent from running, and what merely shou
         spool: /^warn: results wait in memory/,
       },
     ],
+    [
+      "a token over plain http: nothing is connected to",
+      ["--url", "http://192.0.2.1:8080"],
+      64,
+      { url: /^fail: the token would travel unencrypted to 192\.0\.2\.1:8080/ },
+    ],
     ["no token", ["--url", good], 64, { token: /^fail: a token is missing\. Set --token-file or SM_AGENT_TOKEN/ }, {}],
     [
       "a tenant's token",

@@ -82,7 +82,14 @@ export function startAgent(settings: AgentSettings): Agent {
       : new MemoryLimit({ ...settings.memory, clock, log, rss: () => process.memoryUsage.rss() });
   const api = connectApi(settings.url, settings.token, userAgent);
   const cache = rdapCache(settings.stateDir, { clock, log });
-  const rdap = new RdapLookups({ cache, clock, log, userAgent, registriesUrl: settings.rdapBootstrapUrl });
+  const rdap = new RdapLookups({
+    cache,
+    clock,
+    log,
+    userAgent,
+    allowPrivate: settings.allowPrivateTargets,
+    registriesUrl: settings.rdapBootstrapUrl,
+  });
   const network = new NetworkGuard({
     clock,
     log,

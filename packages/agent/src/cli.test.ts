@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import t, { type Test } from "tap";
 import type { PullReply, PullRequest, ResultsRequest } from "@statusmesh/shared/agent-protocol";
+import { completeSwitches } from "./switches.ts";
 import { httpCheck } from "./testing.ts";
 
 const cli = fileURLToPath(new URL("cli.js", import.meta.url));
@@ -33,6 +34,33 @@ function start(
   const ended = new Promise<Ended>((settle) => child.on("close", (code) => settle({ code, stdout, stderr })));
   return { child, ended, output: () => stdout };
 }
+
+t.test("switches are yes without a word, and leave what follows them alone", (t) => {
+  const cases: [string[], string[]][] = [
+    [
+      ["check", "--allow-private-targets", "http", "http://127.0.0.1/"],
+      ["check", "--allow-private-targets=true", "http", "http://127.0.0.1/"],
+    ],
+    [
+      ["run", "--insecure-http", "--allow-private-targets"],
+      ["run", "--insecure-http=true", "--allow-private-targets=true"],
+    ],
+    [
+      ["run", "--allow-private-targets", "no"],
+      ["run", "--allow-private-targets", "no"],
+    ],
+    [
+      ["run", "--allow-private-targets=false"],
+      ["run", "--allow-private-targets=false"],
+    ],
+    [
+      ["check", "--", "--allow-private-targets"],
+      ["check", "--", "--allow-private-targets"],
+    ],
+  ];
+  for (const [given, completed] of cases) t.strictSame(completeSwitches(given), completed);
+  t.end();
+});
 
 t.test("wrong usage is one clear line and exit 64", async (t) => {
   const url = "http://127.0.0.1:1";
@@ -81,6 +109,18 @@ t.test("wrong usage is one clear line and exit 64", async (t) => {
       ["run", "--url", url],
       { SM_AGENT_TOKEN: token, SM_AGENT_RDAP_BOOTSTRAP_URL: "http://mirror.example/dns.json" },
       /must be an https URL/,
+    ],
+    [
+      "a token over plain http",
+      ["run", "--url", "http://192.0.2.1:8080"],
+      { SM_AGENT_TOKEN: token },
+      /the token would travel unencrypted to 192\.0\.2\.1:8080\. Use an https URL, or --insecure-http/,
+    ],
+    [
+      "a name that only begins like this machine",
+      ["run", "--url", "http://127.example.org"],
+      { SM_AGENT_TOKEN: token, SM_AGENT_INSECURE_HTTP: "false" },
+      /would travel unencrypted to 127\.example\.org/,
     ],
     [
       "a canary without a port",

@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 import { Command, CommanderError } from "commander";
 import { exits } from "./exit.ts";
+import { completeSwitches } from "./switches.ts";
 import { version } from "./version.ts";
 
 /** Each command is a file of its own, loaded when it is asked for: the others cost nothing. */
@@ -46,7 +47,7 @@ const [first, second] = process.argv.slice(2);
 const asked = first === "help" ? second : first;
 try {
   const program = await programWith((name) => name === asked);
-  await program.parseAsync();
+  await program.parseAsync(completeSwitches(process.argv.slice(2)), { from: "user" });
 } catch (error) {
   if (!(error instanceof CommanderError)) throw error;
   // What commander finds wrong by itself ends with 1; a command that fails says with which number.

@@ -1,9 +1,10 @@
 import { readFileSync } from "node:fs";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { exits, fail } from "./exit.ts";
-import { bindPattern, parseBind } from "@statusmesh/shared/net/bind";
+import { bindPattern, isLoopback, parseBind } from "@statusmesh/shared/net/bind";
 import type { Place } from "./network.ts";
 import { mayAsk } from "./rdap/may-ask.ts";
+import { yesAndNo } from "./switches.ts";
 
 /** Options that more than one command takes. Each call makes one of its own. */
 export const controlPlane = (): Option =>
@@ -20,6 +21,16 @@ export const spoolDir = (words: string): Option => new Option("--spool-dir <dir>
 export const allowPrivateTargets = (): Option =>
   new Option("--allow-private-targets [yes]", "also check private and local addresses")
     .env("SM_SECURITY__ALLOW_PRIVATE_TARGETS")
+    .argParser(yesOrNo)
+    .preset("true")
+    .default(false);
+
+export const insecureHttp = (): Option =>
+  new Option(
+    "--insecure-http [yes]",
+    "send the token over plain http to another machine; without it only https and this machine will do",
+  )
+    .env("SM_AGENT_INSECURE_HTTP")
     .argParser(yesOrNo)
     .preset("true")
     .default(false);
@@ -112,9 +123,9 @@ function bind(text: string): { host: string; port: number } {
 }
 
 function yesOrNo(text: string): boolean {
-  if (text === "true" || text === "1" || text === "yes") return true;
-  if (text === "false" || text === "0" || text === "no" || text === "") return false;
-  throw new InvalidArgumentError("It must be true or false.");
+  const value = text === "" ? false : yesAndNo.get(text);
+  if (value === undefined) throw new InvalidArgumentError("It must be true or false.");
+  return value;
 }
 
 function wholeNumber(max: number, min = 1): (text: string) => number {
@@ -124,6 +135,13 @@ function wholeNumber(max: number, min = 1): (text: string) => number {
       throw new InvalidArgumentError(`It must be a whole number from ${min} to ${max}.`);
     return value;
   };
+}
+
+/** What is wrong with sending the token to this URL, as a sentence that begins small; null when nothing is. */
+export function tokenInTheClear(url: string): string | null {
+  const { protocol, hostname, host } = new URL(url);
+  if (protocol === "https:" || isLoopback(hostname.replace(/^\[|\]$/g, ""))) return null;
+  return `the token would travel unencrypted to ${host}. Use an https URL, or --insecure-http (SM_AGENT_INSECURE_HTTP=true) on a network that you trust.`;
 }
 
 /** The agent's token, or what is wrong with what was given for it, as a sentence that begins small. */

@@ -11,7 +11,7 @@ import { placeOf } from "./agent.ts";
 import { ApiError, connectApi } from "./api.ts";
 import { exits } from "./exit.ts";
 import type { Place } from "./network.ts";
-import { findToken } from "./options.ts";
+import { findToken, tokenInTheClear } from "./options.ts";
 import { bytes, milliseconds } from "./output.ts";
 import { folderHolder, lockFolder } from "./spool/lock.ts";
 import { messageOf } from "./spool/segment.ts";
@@ -32,6 +32,8 @@ export interface PreflightOptions {
   spoolDir?: string;
   spoolMaxMb: number;
   canaries: readonly Place[];
+  /** True: the token may travel unencrypted. */
+  insecureHttp: boolean;
   version: string;
   /** Time for each step that talks to somebody, ms. */
   timeoutMs: number;
@@ -52,18 +54,23 @@ const dayMs = 86_400_000;
 export async function* preflight(options: PreflightOptions): AsyncGenerator<Finding> {
   const found = findToken(options.tokenFile);
   yield* tokenFindings(options, found);
+  const inTheClear = tokenInTheClear(options.url);
+  const maySend = inTheClear === null || options.insecureHttp;
+  if (maySend) yield* wayFindings(options, found);
+  else yield bad("url", inTheClear, exits.usage);
+  for (const canary of options.canaries) yield await canaryFinding(canary, options.timeoutMs);
+  yield* spoolFindings(options);
+}
+
+/** The way to the control plane, and its answer to the token. */
+async function* wayFindings(options: PreflightOptions, found: ReturnType<typeof findToken>): AsyncGenerator<Finding> {
   const place = placeOf(options.url);
   const name = await nameFinding(place.host, options.timeoutMs);
   yield name;
-  let reachable = name.state !== "fail";
-  if (reachable) {
-    const connection = await connectionFinding(options.url, place, options.timeoutMs);
-    yield connection;
-    reachable = connection.state !== "fail";
-  }
-  if (reachable && "token" in found) yield* await controlPlaneFindings(options, found.token);
-  for (const canary of options.canaries) yield await canaryFinding(canary, options.timeoutMs);
-  yield* spoolFindings(options);
+  if (name.state === "fail") return;
+  const connection = await connectionFinding(options.url, place, options.timeoutMs);
+  yield connection;
+  if (connection.state !== "fail" && "token" in found) yield* await controlPlaneFindings(options, found.token);
 }
 
 function* tokenFindings({ tokenFile, env }: PreflightOptions, found: ReturnType<typeof findToken>): Generator<Finding> {
@@ -94,14 +101,14 @@ async function nameFinding(host: string, timeoutMs: number): Promise<Finding> {
 }
 
 async function connectionFinding(url: string, { host, port }: Place, timeoutMs: number): Promise<Finding> {
-  const { protocol, hostname } = new URL(url);
+  const { protocol } = new URL(url);
   const what = protocol === "https:" ? "tls" : "connection";
   const signal = AbortSignal.timeout(timeoutMs);
   try {
     const { socket, address } = await dial({ host, port, allowPrivate: true, signal });
     if (protocol === "http:") {
       socket.destroy();
-      if (/^(localhost|127\..*|\[::1\])$/.test(hostname)) return ok(what, `${address} port ${port} answers`);
+      if (tokenInTheClear(url) === null) return ok(what, `${address} port ${port} answers`);
       return warn(what, `${address} port ${port} answers, but the token would travel unencrypted. Use an https URL.`);
     }
     const secured = await secure({ socket, host, verify: true, signal });

@@ -111,6 +111,7 @@ export function testLookups(options: Partial<LookupsOptions> & { registriesUrl: 
     clock,
     log,
     userAgent: "StatusMesh/1.2.3",
+    allowPrivate: true,
     cache: rdapCache(null, { clock, log }),
     ...options,
   });

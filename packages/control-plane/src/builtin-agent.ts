@@ -48,6 +48,8 @@ export function startBuiltInAgent(options: {
             PATH: process.env["PATH"],
             SM_AGENT_URL: options.url,
             SM_AGENT_TOKEN: options.token,
+            // The address that the server listens on is this machine's, whichever it is.
+            SM_AGENT_INSECURE_HTTP: "true",
             SM_AGENT_PARENT: "stdin",
             SM_AGENT_SPOOL_DIR: join(options.dataDir, "agent-spool"),
             SM_AGENT_CANARIES: options.canaries,

@@ -79,6 +79,24 @@ t.test("what was found, in words and by the exit code", async (t) => {
   });
 });
 
+t.test("options stand before the kind as well as after it", async (t) => {
+  for (const args of [
+    ["--allow-private-targets", "http", url],
+    ["http", "--allow-private-targets", url],
+    ["http", url, "--allow-private-targets"],
+    ["--allow-private-targets", "yes", "--json", "http", url],
+  ])
+    t.match(
+      await check(args, { SM_SECURITY__ALLOW_PRIVATE_TARGETS: "false" }),
+      { code: 0, stderr: "" },
+      args.join(" "),
+    );
+  t.match(await check(["--allow-private-targets", "no", "http", url]), {
+    code: 1,
+    stdout: /address 127\.0\.0\.1 is blocked/,
+  });
+});
+
 t.test("--json is one object in the wire shape", async (t) => {
   const { code, stdout } = await check(["--json", "http", url, "--expect-status", "201,204"]);
   t.equal(code, 1);

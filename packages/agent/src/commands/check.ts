@@ -57,7 +57,9 @@ export function define(command: Command): void {
       const above = command.opts<RunOptions & { spec?: string }>();
       if (above.spec !== undefined) fail(self, exits.usage, "--spec stands for the whole check: leave the kind out.");
       // Commander hands options that both have to the command above, wherever they stand.
-      const both = { ...given, ...above, allowPrivateTargets: given.allowPrivateTargets || above.allowPrivateTargets };
+      const { allowPrivateTargets } =
+        command.getOptionValueSource("allowPrivateTargets") === "cli" ? above : { ...above, ...given };
+      const both = { ...given, ...above, allowPrivateTargets };
       await check(() => specFrom(type, subject, explicit(given, self), process.env), both, self);
     });
   }
@@ -116,6 +118,7 @@ async function runOnce(spec: CheckSpec, given: RunOptions): Promise<Outcome> {
     clock,
     log,
     userAgent,
+    allowPrivate: given.allowPrivateTargets,
     registriesUrl: given.rdapBootstrapUrl,
   });
   const runner = new Runner({
@@ -152,7 +155,7 @@ export function inWords(
     `  ${tame(found.join(", "))}`,
   ];
   const notes = warnings.map((warning) => `  ${paint(`! ${tame(warning)}`, "warn", screen)}`);
-  if (status === "error" && !given.allowPrivateTargets && error !== null && / is blocked \(/.test(error))
+  if (!given.allowPrivateTargets && error !== null && / is blocked \(|has no public address/.test(error))
     notes.push("  Private and local addresses are checked with --allow-private-targets.");
   return `${lines.join("\n")}\n${phaseBar(phasesOf(measurement), screen)}${notes.map((note) => `${note}\n`).join("")}`;
 }

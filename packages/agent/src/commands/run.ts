@@ -23,6 +23,7 @@ interface RunOptions {
   spoolDir?: string;
   spoolMaxMb: number;
   allowPrivateTargets: boolean;
+  insecureHttp: boolean;
   canaries: readonly Place[];
   statsSecs: number;
   metricsBind?: { host: string; port: number };
@@ -38,6 +39,7 @@ export function define(command: Command): void {
     .addOption(options.tokenFile())
     .addOption(options.spoolDir("folder for results that wait to be reported; without one they wait in memory"))
     .addOption(options.spoolMaxMb())
+    .addOption(options.insecureHttp())
     .addOption(options.allowPrivateTargets())
     .addOption(options.rdapBootstrapUrl())
     .addOption(options.canaries())
@@ -50,6 +52,8 @@ export function define(command: Command): void {
 
 async function run(given: RunOptions, command: Command): Promise<void> {
   const token = options.readToken(command, given.tokenFile);
+  const inTheClear = options.tokenInTheClear(given.url);
+  if (inTheClear !== null && !given.insecureHttp) fail(command, exits.usage, inTheClear);
   // A log that nobody reads any more is no reason to stop.
   process.stdout.on("error", () => undefined);
   const log = jsonLog((line) => process.stdout.write(line), Date.now);
@@ -60,8 +64,7 @@ async function run(given: RunOptions, command: Command): Promise<void> {
     throw error;
   });
   const url = new URL(given.url);
-  if (url.protocol === "http:" && !/^(localhost|127\..*|\[::1\])$/.test(url.hostname))
-    log("warn", "the token travels unencrypted: the control plane's URL is not https");
+  if (inTheClear !== null) log("warn", "the token travels unencrypted: the control plane's URL is not https");
   log("info", "sm-agent starts", {
     version,
     control_plane: url.origin,

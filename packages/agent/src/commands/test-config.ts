@@ -12,6 +12,7 @@ interface Given {
   spoolDir?: string;
   spoolMaxMb: number;
   canaries: readonly Place[];
+  insecureHttp: boolean;
   json?: true;
 }
 
@@ -27,6 +28,7 @@ export function define(command: Command): void {
     .addOption(options.spoolDir("folder for results that wait to be reported"))
     .addOption(options.spoolMaxMb())
     .addOption(options.canaries())
+    .addOption(options.insecureHttp())
     .addOption(options.allowPrivateTargets())
     .addOption(options.rdapBootstrapUrl())
     .addOption(options.statsSecs())

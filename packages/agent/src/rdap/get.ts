@@ -1,5 +1,8 @@
+import type { Socket } from "node:net";
+import { dial } from "@statusmesh/shared/net/dial";
 import { codeOf, DialError, wordsFor } from "@statusmesh/shared/net/dial-error";
-import { Agent, type Dispatcher, request } from "undici";
+import { secure } from "@statusmesh/shared/net/tls";
+import { Agent, type buildConnector, type Dispatcher, request } from "undici";
 import { mayAsk } from "./may-ask.ts";
 
 /** A question that was not answered. The message is for an operator: no capital letter, no full stop. */
@@ -21,6 +24,8 @@ export interface GetOptions {
   signal: AbortSignal;
   /** A longer body is given up where it passes this. */
   maxBytes: number;
+  /** False: a redirect may lead to public addresses only. */
+  allowPrivate: boolean;
 }
 
 export interface GetReply {
@@ -33,31 +38,57 @@ const maxRedirects = 5;
 
 /**
  * Gets a small text from a public registry, redirects followed (RFC 7480 section 5.2), over connections that are gone when
- * this resolves. Rejects with GetError, or with the reason of the signal. The address guard has no part in it: the URLs come
- * from the list of registries and from registries, and mirrors stand on private addresses.
+ * this resolves. Rejects with GetError, or with the reason of the signal. The address guard looks at redirects only: the URL
+ * itself is the operator's or the list's, which may name a mirror on a private address.
  */
 export async function get(start: string, options: GetOptions): Promise<GetReply> {
   // Time is the signal's business alone: a limit of the client's own would end what the check still has time for.
-  const agent = new Agent({ connect: { timeout: 0 }, headersTimeout: 0, bodyTimeout: 0, pipelining: 0 });
+  const limits = { headersTimeout: 0, bodyTimeout: 0, pipelining: 0 };
+  const first = new Agent({ ...limits, connect: { timeout: 0 } });
+  const redirected = options.allowPrivate ? first : new Agent({ ...limits, connect: guarded(options.signal) });
   try {
-    return await follow(agent, start, options);
+    return await follow({ first, redirected }, start, options);
   } catch (error) {
     if (options.signal.aborted) throw options.signal.reason;
     if (error instanceof GetError) throw error;
-    const first: unknown = error instanceof AggregateError ? error.errors[0] : error;
-    throw new GetError(wordsFor(first), new DialError("connect", "", codeOf(first)).local, error);
+    const reason: unknown = error instanceof AggregateError ? error.errors[0] : error;
+    throw new GetError(wordsFor(reason), new DialError("connect", "", codeOf(reason)).local, error);
   } finally {
-    await agent.destroy();
+    await Promise.all([first.destroy(), redirected.destroy()]);
   }
 }
 
-async function follow(agent: Agent, start: string, options: GetOptions): Promise<GetReply> {
+/** Connects past the guard, as checks do. */
+function guarded(signal: AbortSignal): buildConnector.connector {
+  return ({ hostname, protocol, port }, done) => {
+    const host = hostname.replace(/^\[|\]$/g, "").replace(/\.$/, "");
+    const connect = async (): Promise<Socket> => {
+      const { socket } = await dial({
+        host,
+        port: Number(port || (protocol === "https:" ? 443 : 80)),
+        allowPrivate: false,
+        signal,
+      });
+      return protocol === "https:" ? await secure({ socket, host, verify: true, signal }) : socket;
+    };
+    connect().then(
+      (socket) => done(null, socket),
+      (error: Error) => done(error, null),
+    );
+  };
+}
+
+async function follow(
+  agents: { first: Agent; redirected: Agent },
+  start: string,
+  options: GetOptions,
+): Promise<GetReply> {
   let url = new URL(start);
   const first = url;
   for (let redirects = 0; ; redirects++) {
     if (!mayAsk(url, first)) throw new GetError(`${url.origin} is not asked: it is not https`);
     const reply = await request(url, {
-      dispatcher: agent,
+      dispatcher: redirects === 0 ? agents.first : agents.redirected,
       signal: options.signal,
       // Nothing here inflates, so nothing can be a compression bomb.
       headers: { accept: options.accept, "accept-encoding": "identity", "user-agent": options.userAgent },

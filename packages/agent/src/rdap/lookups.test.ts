@@ -16,7 +16,12 @@ const quiet = (): void => undefined;
 
 async function setUp(
   t: Test,
-  options: { cache?: RdapCache; clock?: FakeClock; log?: (level: string, msg: string) => void } = {},
+  options: {
+    cache?: RdapCache;
+    clock?: FakeClock;
+    log?: (level: string, msg: string) => void;
+    allowPrivate?: boolean;
+  } = {},
 ) {
   const registry = await startRegistry(t);
   const clock = options.clock ?? new FakeClock();
@@ -190,6 +195,21 @@ t.test("a redirect leads to another registry", async (t) => {
     void response.writeHead(307, { location: `${other.origin}/elsewhere/${domain}` }).end();
   t.equal(days(await ask("example.org")), 90);
   t.strictSame(other.asked, ["example.org"]);
+
+  const guarded = await setUp(t, { allowPrivate: false });
+  t.equal(days(await guarded.ask("plain.org")), 90, "the list may name a mirror on a private address");
+  const inside = [
+    [`${other.origin}/elsewhere/example.org`, /address 127\.0\.0\.1 is blocked/],
+    [other.origin.replace("127.0.0.1", "localhost"), /address localhost is blocked/],
+    ["https://169.254.169.254/latest/meta-data", /address 169\.254\.169\.254 is blocked/],
+    ["https://[fd00::1]/", /address fd00::1 is blocked/],
+  ] as const;
+  for (const [at, [location, words]] of inside.entries()) {
+    guarded.registry.behave = (_domain, response) => void response.writeHead(302, { location }).end();
+    const answer = await guarded.ask(`name${at}.org`);
+    t.match(answer, { failure: words, evidence: true }, location);
+  }
+  t.strictSame(other.asked, ["example.org"], "a registry cannot lead the agent inside");
 });
 
 t.test("the list is fetched once a day, and an old one serves while there is no new one", async (t) => {

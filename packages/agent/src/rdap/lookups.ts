@@ -21,6 +21,8 @@ export interface LookupsOptions {
   clock: Clock;
   log: Log;
   userAgent: string;
+  /** False: a registry's redirect may lead to public addresses only. */
+  allowPrivate: boolean;
   /** Where the list of registries is, when not at IANA. */
   registriesUrl?: string | undefined;
 }
@@ -92,7 +94,7 @@ export class RdapLookups {
 
   async #ask(name: RegistrableDomain, signal: AbortSignal): Promise<Answer> {
     const { domain, suffix } = name;
-    const { clock, userAgent } = this.#options;
+    const { clock, userAgent, allowPrivate } = this.#options;
     const servers = await this.#registries.serversOf(suffix, signal);
     if (servers.length === 0)
       return { failure: `the registry of .${suffix} offers no RDAP; this domain cannot be checked`, evidence: true };
@@ -111,6 +113,7 @@ export class RdapLookups {
         suffix,
         servers: willing,
         userAgent,
+        allowPrivate,
         signal: AbortSignal.any([signal, limit.signal]),
         now: () => clock.now(),
       });

@@ -18,6 +18,8 @@ export interface Query {
   /** The only limit in time. */
   signal: AbortSignal;
   now: () => number;
+  /** False: a redirect may lead to public addresses only. */
+  allowPrivate: boolean;
 }
 
 /** The answer, and how long which of the servers wants to be left alone. */
@@ -27,7 +29,8 @@ export interface QueryOutcome {
 }
 
 /** Asks the registry's servers about one domain. Rejects with the reason of the signal, and with nothing else that is not a defect. */
-export async function query({ domain, suffix, servers, userAgent, signal, now }: Query): Promise<QueryOutcome> {
+export async function query(options: Query): Promise<QueryOutcome> {
+  const { domain, suffix, servers, userAgent, signal, now, allowPrivate } = options;
   // Loaded when the first domain is looked up: most agents never do.
   const { lookup } = await import("rdapper");
   let local = false;
@@ -35,7 +38,7 @@ export async function query({ domain, suffix, servers, userAgent, signal, now }:
   let open = Promise.resolve();
   const ask = async (url: string, accept: string): Promise<Response> => {
     try {
-      const reply = await get(url, { accept, userAgent, signal, maxBytes });
+      const reply = await get(url, { accept, userAgent, signal, maxBytes, allowPrivate });
       status = reply.status;
       if (status === 200) checkAnswer(reply.text, domain);
       const headers = reply.retryAfter === null ? {} : { "retry-after": reply.retryAfter };

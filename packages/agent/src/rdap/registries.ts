@@ -20,6 +20,8 @@ const retryWithoutMs = 60_000;
 export interface RegistriesOptions {
   url: string;
   userAgent: string;
+  /** False: a redirect may lead to public addresses only. */
+  allowPrivate: boolean;
   cache: RdapCache;
   clock: Clock;
   log: Log;
@@ -73,7 +75,7 @@ export class Registries {
   }
 
   async #fetch(signal: AbortSignal, hasCopy: boolean): Promise<SavedRegistries> {
-    const { url, userAgent, cache, clock } = this.#options;
+    const { url, userAgent, allowPrivate, cache, clock } = this.#options;
     const limit = new AbortController();
     const cancel = hasCopy
       ? clock.after(refreshMs, () =>
@@ -88,6 +90,7 @@ export class Registries {
         userAgent,
         signal: AbortSignal.any([signal, limit.signal]),
         maxBytes,
+        allowPrivate,
       });
       if (status !== 200) throw new GetError(`${new URL(url).host} answered with status ${status}`);
       const fetched: SavedRegistries = { url, fetchedAt: clock.now(), servers: readList(text, new URL(url)) };

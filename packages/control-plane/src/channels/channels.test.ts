@@ -414,7 +414,7 @@ t.test("a name that leads to a private address is refused when it is dialled", a
   const request = { method: "POST", url: `https://hooks.example.org:${port}/`, headers: {}, body: "{}" } as const;
   await t.rejects(
     guardedWay.send(request),
-    new OutboundError("the name leads to an address that is not public (127.0.0.0/8)"),
+    new OutboundError("the name has no public address: it does not exist, or it leads to a network that is not public"),
   );
   t.equal(sink.connections, 0);
   const openWay = createOutbound({ allowPrivate: true, clock, ca: sink.ca, lookup: async () => ["127.0.0.1"] });

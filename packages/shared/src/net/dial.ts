@@ -1,4 +1,5 @@
 import { connect, isIP, type Socket } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
 import { blockedHost, blockedRange } from "./address.ts";
 import { abortError, codeOf, DialError, overdue, wordsFor } from "./dial-error.ts";
 import { type Lookup, resolve } from "./resolve.ts";
@@ -44,11 +45,22 @@ const staggerMs = 250;
 /** A name with more addresses than this is tried at the first ones only; the guard still looks at all. */
 const maxAttempts = 6;
 
+/** "There is no such name" and "it has no address". */
+const absent = new Set(["ENOTFOUND", "ENODATA"]);
+/**
+ * What a check says of a name that is absent and of one that leads inside: two answers, or two times to answer, would
+ * tell the names of this network guess by guess. Refusals come at whole steps of the time below, which hides the rest.
+ */
+const noPublicAddress =
+  "the name has no public address: it does not exist, or it leads to a network that is not public";
+const quietMs = 100;
+
 const noop = (): void => undefined;
 
 /**
  * Connects to a host, past the guard. The name is resolved once; if any of its addresses is blocked, nothing is dialled,
- * because a name with a private address among public ones is how rebinding looks from here.
+ * because a name with a private address among public ones is how rebinding looks from here. Such a name is answered like
+ * one that does not exist.
  *
  * Rejects with {@link DialError}, or with the signal's reason when that is not a timeout.
  */
@@ -61,11 +73,16 @@ export async function dial(options: DialOptions): Promise<Dialled> {
   if (isIP(host) === 0) {
     if (trace !== undefined) trace.overdue = `${overdue.dns} after`;
     const started = performance.now();
-    addresses = await unlessAborted((options.lookup ?? resolve)(host), signal);
+    const found = await unlessAborted(addressesOf(host, options.lookup ?? resolve), signal);
+    const blocked = !allowPrivate && (found instanceof DialError || found.some((it) => blockedRange(it) !== null));
+    if (blocked) {
+      await unlessAborted(sleep(quietMs - ((performance.now() - started) % quietMs)), signal);
+      throw new DialError("dns", noPublicAddress, "NO_PUBLIC_ADDRESS");
+    }
+    if (found instanceof DialError) throw found;
+    addresses = found;
     dnsMs = performance.now() - started;
     if (trace !== undefined) trace.dns_ms = (trace.dns_ms ?? 0) + dnsMs;
-    if (addresses.length === 0) throw new DialError("dns", "name has no address", "ENODATA");
-    if (!allowPrivate) for (const address of addresses) refuse(null, blockedRange(address));
   }
   const first = trace?.connect_ms === null;
   if (trace !== undefined) trace.overdue = `${overdue.connect} after`;
@@ -86,16 +103,19 @@ export async function dial(options: DialOptions): Promise<Dialled> {
   return { socket, address, dnsMs, connectMs };
 }
 
-/** `address` is null where a name led to it: which address a name has inside is nobody's business outside. */
-function refuse(address: string | null, range: string | null): void {
-  if (range === null) return;
-  throw new DialError(
-    "guard",
-    address === null
-      ? `the name leads to an address that is not public (${range})`
-      : `address ${address} is blocked (${range})`,
-    "BLOCKED",
-  );
+/** The addresses of a name, or the error of one that has none. Rejects with what else went wrong. */
+async function addressesOf(name: string, lookup: Lookup): Promise<string[] | DialError> {
+  try {
+    const addresses = await lookup(name);
+    return addresses.length === 0 ? new DialError("dns", "name has no address", "ENODATA") : addresses;
+  } catch (error) {
+    if (error instanceof DialError && absent.has(error.code)) return error;
+    throw error;
+  }
+}
+
+function refuse(address: string, range: string | null): void {
+  if (range !== null) throw new DialError("guard", `address ${address} is blocked (${range})`, "BLOCKED");
 }
 
 function connectFirst(
