@@ -63,7 +63,8 @@ export async function runOnDemand(
       const left = deadline - ctx.clock.now();
       answered = answer(Math.max(0, left));
       const [row] = await ctx.sql<{ reply: RunReply | null }[]>`select reply from on_demand_runs where id = ${id}`;
-      if (row?.reply?.busy === true) throw busy(`${capital(row.reply.error ?? "the agent is busy")}. Nothing was checked.`);
+      if (row?.reply?.busy === true)
+        throw busy(`${capital(row.reply.error ?? "the agent is busy")}. Nothing was checked.`);
       if (row?.reply != null) return { ...row.reply, region };
       if (left <= 0) throw busy(`No agent of the region ${region} answered in time.`);
     }
