@@ -143,22 +143,24 @@ const sealedBefore = /authorization|cookie|token|secret|password|api-?key|signat
 const isSecretHeader = (name: string): boolean => !harmlessHeaders.has(name.toLowerCase());
 const headerPointer = (name: string): string => `/headers/${pointerSegment(name)}`;
 
+/** Throws INVALID_URL_SCHEME for a scheme that no check speaks; a text without one is another rule's business. */
+function schemeRule(scheme: string | undefined): void {
+  if (scheme !== undefined && scheme !== "http" && scheme !== "https")
+    throw new AppError("INVALID_URL_SCHEME", `The scheme "${scheme}" cannot be checked. Use http or https.`, {
+      field: "/url",
+    });
+}
+
 /** Throws the AppError that says what is wrong with the URL of a check. */
 function urlRule(text: string): URL {
-  const refuse = (code: "INVALID_URL_FORMAT" | "INVALID_URL_SCHEME", message: string) =>
-    new AppError(code, message, { field: "/url" });
-  const scheme = /^([a-z][a-z\d+.-]*):/i.exec(text)?.[1]?.toLowerCase();
-  if (scheme !== undefined && scheme !== "http" && scheme !== "https")
-    throw refuse("INVALID_URL_SCHEME", `The scheme "${scheme}" cannot be checked. Use http or https.`);
+  const refuse = (message: string) => new AppError("INVALID_URL_FORMAT", message, { field: "/url" });
+  schemeRule(/^([a-z][a-z\d+.-]*):/i.exec(text)?.[1]?.toLowerCase());
   const problem = urlProblem(text);
-  if (problem !== null) throw refuse("INVALID_URL_FORMAT", problem);
+  if (problem !== null) throw refuse(problem);
   const url = new URL(text);
-  if (url.port === "0") throw refuse("INVALID_URL_FORMAT", "Port 0 cannot be connected to. Use 1 to 65535.");
+  if (url.port === "0") throw refuse("Port 0 cannot be connected to. Use 1 to 65535.");
   if (url.username !== "" || url.password !== "")
-    throw refuse(
-      "INVALID_URL_FORMAT",
-      "Credentials do not belong in the URL. Put them into basic_auth, where they are masked.",
-    );
+    throw refuse("Credentials do not belong in the URL. Put them into basic_auth, where they are masked.");
   return url;
 }
 
@@ -270,6 +272,7 @@ export const http: CheckKind<typeof HttpCheck> = {
 
   destination(spec) {
     const url = new URL(spec.url);
+    schemeRule(url.protocol.slice(0, -1));
     return {
       host: url.hostname.replace(/^\[|\]$/g, "").replace(/(?<=.)\.$/, ""),
       port: url.port === "" ? (url.protocol === "https:" ? 443 : 80) : Number(url.port),
