@@ -1,5 +1,6 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { gzipSync } from "node:zlib";
 import t from "tap";
 import { protocolVersion } from "@statusmesh/shared/agent-protocol";
 import { newId } from "@statusmesh/shared/ids";
@@ -112,9 +113,13 @@ const shapes: Case[] = [
   }),
   raw("a form", "name=Shop", "UNSUPPORTED_MEDIA_TYPE", null, { "content-type": "application/x-www-form-urlencoded" }),
   raw("a body of no kind", JSON.stringify(target), "UNSUPPORTED_MEDIA_TYPE", null, {}),
-  raw("a body that is not compressed as it says", JSON.stringify(target), "INVALID_BODY", null, {
+  raw("a compressed body", gzipSync(JSON.stringify(target)), "UNSUPPORTED_MEDIA_TYPE", null, {
     "content-type": "application/json",
     "content-encoding": "gzip",
+  }),
+  raw("a body that is not compressed as it says", JSON.stringify(target), "UNSUPPORTED_MEDIA_TYPE", null, {
+    "content-type": "application/json",
+    "content-encoding": "identity",
   }),
 ];
 

@@ -1,12 +1,14 @@
+import { request } from "node:http";
 import t from "tap";
 import { scopes } from "@statusmesh/control-plane/context";
 import type { Route } from "@statusmesh/control-plane/http/route";
 import { errorCodes } from "@statusmesh/shared/errors";
 import { newId } from "@statusmesh/shared/ids";
 import { type Client, connect, type Json } from "../harness/api.ts";
-import { agentIn, castIn } from "../harness/cast.ts";
+import { agentIn, castIn, tokenOf } from "../harness/cast.ts";
 import { cloneDatabase } from "../harness/database.ts";
 import { serveHere } from "../harness/in-process.ts";
+import { waitFor } from "../harness/wait.ts";
 import { goodBodies, tcp, webhook } from "./bodies.ts";
 import { nameOf, routes } from "./declared.ts";
 
@@ -124,6 +126,56 @@ t.test("each door takes its own credential only", async (t) => {
       const { status } = await bearing(token).send(route.method, pathOf(route), bodyOf(route));
       t.equal(status, 401, `${nameOf(route)} with the credential of an ${door}`);
     }
+  }
+});
+
+t.test("refusals come in order, and all of them before a byte of the body is read", async (t) => {
+  const { hostname, port } = new URL(url);
+  /** Sends the head of a request that announces a body, and nothing of it. */
+  const announce = async (route: Route, headers: Record<string, string>) =>
+    await new Promise<{ status: number; code: string }>((resolve, reject) => {
+      const sent = request({ hostname, port, method: route.method, path: pathOf(route), headers }, (response) => {
+        let text = "";
+        response.setEncoding("utf8").on("data", (chunk: string) => (text += chunk));
+        response.on("end", () => {
+          sent.destroy();
+          resolve({ status: response.statusCode ?? 0, code: JSON.parse(text).error.code });
+        });
+      });
+      sent.on("error", reject);
+      sent.flushHeaders();
+    });
+  const text = { "content-type": "text/plain", "content-length": "1000" };
+  const packed = { "content-type": "application/json", "content-encoding": "gzip", "content-length": "1000" };
+  const large = { "content-type": "application/json", "content-length": String(33 * 1_048_576) };
+  const bearer = (token: string) => ({ authorization: `Bearer ${token}` });
+  const credentials = { tenant: olga.token, agent: agent.token, operator: operatorSecret, public: "" };
+  const useless = await tokenOf(sql, olga, { scopes: ["incidents:read"] });
+  for (const route of routes.filter(({ body }) => body !== null)) {
+    const name = nameOf(route);
+    const good = bearer(credentials[route.door]);
+    if (route.door !== "public") t.match(await announce(route, large), { code: "UNAUTHENTICATED" }, name);
+    if (route.scope !== null)
+      t.match(await announce(route, { ...large, ...bearer(useless) }), { code: "INSUFFICIENT_SCOPE" }, name);
+    if (route.role === "owner")
+      t.match(await announce(route, { ...large, ...bearer(milan.token) }), { code: "OWNER_REQUIRED" }, name);
+    t.match(await announce(route, { ...text, ...good }), { code: "UNSUPPORTED_MEDIA_TYPE" }, name);
+    t.match(await announce(route, { ...packed, ...good }), { code: "UNSUPPORTED_MEDIA_TYPE" }, name);
+    t.match(await announce(route, { ...large, ...good }), { code: "PAYLOAD_TOO_LARGE" }, name);
+  }
+  const category = "api_writes_per_min";
+  await sql`update plans set ${sql(category)} = 0 where id = (select plan_id from orgs where id = ${milan.orgId})`;
+  t.teardown(
+    () => sql`update plans set ${sql(category)} = null where id = (select plan_id from orgs where id = ${milan.orgId})`,
+  );
+  // A budget is read at most every five seconds.
+  await waitFor("the budget to be used up", async () => (await owner.post("/api/v1/orgs", {})).status === 429, {
+    ms: 10_000,
+  });
+  for (const route of tenantRoutes.filter((it) => it.body !== null && it.category === "api_writes")) {
+    t.match(await announce(route, { ...text, ...bearer(olga.token) }), { code: "RATE_LIMITED" }, nameOf(route));
+    if (route.scope !== null)
+      t.match(await announce(route, { ...text, ...bearer(useless) }), { code: "INSUFFICIENT_SCOPE" }, nameOf(route));
   }
 });
 

@@ -10,7 +10,10 @@ export const errorCodes = {
   INVALID_ID: { status: 400, when: "an id in the body is not a UUID" },
   UNKNOWN_FIELD: { status: 400, when: "the body or the query has a key that the route does not know" },
   INVALID_HOST: { status: 400, when: "the Host header is not a host" },
-  UNSUPPORTED_MEDIA_TYPE: { status: 415, when: "the Content-Type is not application/json" },
+  UNSUPPORTED_MEDIA_TYPE: {
+    status: 415,
+    when: "the Content-Type is not application/json, or the body has a Content-Encoding",
+  },
   PAYLOAD_TOO_LARGE: { status: 413, when: "the body is larger than the route takes" },
   RATE_LIMITED: {
     status: 429,

@@ -2,6 +2,7 @@ import type { Static, TSchema } from "typebox";
 import { Compile, type Validator } from "typebox/compile";
 import { Default } from "typebox/value";
 import { AppError, type ErrorCode, isErrorCode } from "./errors.ts";
+import { suggestion } from "./suggestion.ts";
 import { cleanTexts } from "./text.ts";
 
 /** A schema node as JSON Schema has it, with our own keywords: `errorCode`, `sizeCodes` (of an array with too few items, and with too many), `discriminator` (a union's tag) and `cap` (a silent maximum of a query parameter). */
@@ -50,6 +51,9 @@ function validatorOf(schema: object): Validator {
  * Throws an AppError whose field is a JSON pointer and whose code is the nearest `errorCode` of the schema.
  */
 export function validate<S extends TSchema>(schema: S, value: unknown, base = ""): Static<S> {
+  // Sizes first: filling in defaults takes 18 us for each item of a list, however many there are.
+  const oversize = explainSize(schema as SchemaNode, value, base, "INVALID_BODY");
+  if (oversize !== null) throw refusal(oversize);
   const filled = hasDefaults(schema) ? Default(schema, value) : value;
   if (validatorOf(schema).Check(filled)) return cleanTexts(schema, filled as Static<S>, base);
   const problem = explain(schema as SchemaNode, filled, base, "INVALID_BODY") ?? {
@@ -57,7 +61,15 @@ export function validate<S extends TSchema>(schema: S, value: unknown, base = ""
     message: "The value does not fit.",
     code: "INVALID_BODY" as const,
   };
-  throw new AppError(problem.code, problem.message, { field: problem.pointer });
+  throw refusal(problem);
+}
+
+const refusal = ({ code, message, pointer }: Problem): AppError => new AppError(code, message, { field: pointer });
+
+/** Throws what {@link validate} throws for a list of `length` items where `schema`, that of the list, allows fewer or more. */
+export function refuseLength(schema: TSchema, length: number, base: string): void {
+  const problem = explainLength(schema as SchemaNode, length, base, codeOf(schema as SchemaNode, "INVALID_BODY"));
+  if (problem !== null) throw refusal(problem);
 }
 
 const withDefaults = new WeakMap<object, boolean>();
@@ -77,9 +89,83 @@ export function fits(schema: TSchema, value: unknown): boolean {
   return validatorOf(schema).Check(value);
 }
 
+const codeOf = (node: SchemaNode, outer: ErrorCode): ErrorCode =>
+  isErrorCode(node.errorCode) ? node.errorCode : outer;
+
+/**
+ * The first list or object that is none by its schema, or has more in it than that allows; found without looking at what
+ * is beyond the limit.
+ */
+function explainSize(node: SchemaNode, value: unknown, pointer: string, outer: ErrorCode): Problem | null {
+  if (typeof value !== "object" || value === null) return null;
+  const code = codeOf(node, outer);
+  if (node.anyOf !== undefined) {
+    const meant = branchFor(node, node.anyOf, value);
+    if (meant !== undefined) return explainSize(meant, value, pointer, code);
+    return node.discriminator === undefined && node.anyOf.some((branch) => mayTake(branch, value))
+      ? null
+      : explainUnion(node, node.anyOf, value, pointer, code);
+  }
+  if (node.type === "array") return explainListSize(node, value, pointer, code);
+  if (node.type === "object") return explainObjectSize(node, value, pointer, code);
+  return null;
+}
+
+function explainListSize(node: SchemaNode, value: object, pointer: string, code: ErrorCode): Problem | null {
+  if (!Array.isArray(value)) return notOf("array", pointer, code);
+  const problem = explainLength(node, value.length, pointer, code);
+  const { items } = node;
+  if (problem !== null || items === undefined || (!Array.isArray(items) && isLeaf(items))) return problem;
+  return first(value, (item, at) => {
+    const child = Array.isArray(items) ? items[at] : items;
+    return child === undefined ? null : explainSize(child, item, join(pointer, String(at)), code);
+  });
+}
+
+function explainObjectSize(node: SchemaNode, value: object, pointer: string, code: ErrorCode): Problem | null {
+  if (!isObject(value)) return notOf("object", pointer, code);
+  const keys = Object.keys(value);
+  const problem = explainUnknownKey(node, keys, pointer) ?? explainKeyCount(node, keys.length, pointer, code);
+  if (problem !== null) return problem;
+  return first(Object.entries(node.properties ?? {}), ([key, child]) =>
+    Object.hasOwn(value, key) ? explainSize(child, value[key], join(pointer, key), code) : null,
+  );
+}
+
+const notOf = (type: "array" | "object", pointer: string, code: ErrorCode): Problem => ({
+  pointer,
+  code,
+  message: `${name(pointer)} must be an ${type}.`,
+});
+
+/** True for a schema that says nothing of lists and objects, or that wants what the value is. */
+const mayTake = ({ type, const: only, enum: some }: SchemaNode, value: object): boolean =>
+  type === undefined ? only === undefined && some === undefined : type === typeOf(value);
+
+const isLeaf = (node: SchemaNode): boolean =>
+  node.anyOf === undefined && node.type !== "array" && node.type !== "object";
+
+function first<T>(list: readonly T[], find: (item: T, at: number) => Problem | null): Problem | null {
+  for (const [at, item] of list.entries()) {
+    const problem = find(item, at);
+    if (problem !== null) return problem;
+  }
+  return null;
+}
+
+/** The branch of a union that the value was meant for; undefined where it could be several, or none. */
+function branchFor(node: SchemaNode, branches: SchemaNode[], value: unknown): SchemaNode | undefined {
+  const tag = node.discriminator;
+  if (tag !== undefined && isObject(value))
+    return branches.find((branch) => branch.properties?.[tag]?.const === value[tag]);
+  const real = branches.filter((branch) => branch.type !== "null");
+  const sameType = real.filter((branch) => typeOf(value) === branch.type);
+  return sameType.length === 1 ? sameType[0] : real.length === 1 ? real[0] : undefined;
+}
+
 /** The first thing wrong with the value, found the way a person would read it: outside in, and only in the branch that was meant. */
 function explain(node: SchemaNode, value: unknown, pointer: string, outer: ErrorCode): Problem | null {
-  const code = isErrorCode(node.errorCode) ? node.errorCode : outer;
+  const code = codeOf(node, outer);
   if (node.anyOf !== undefined) return explainUnion(node, node.anyOf, value, pointer, code);
   if (node.type === "object") return explainObject(node, value, pointer, code);
   if (node.type === "array") return explainArray(node, value, pointer, code);
@@ -102,39 +188,24 @@ function explainUnion(
   code: ErrorCode,
 ): Problem | null {
   if (validatorOf(node).Check(value)) return null;
+  const meant = branchFor(node, branches, value);
+  if (meant !== undefined) return explain(meant, value, pointer, code);
   const tag = node.discriminator;
   if (tag !== undefined && isObject(value)) {
     const tags = branches.map((branch) => branch.properties?.[tag]?.const);
-    const at = tags.indexOf(value[tag]);
-    if (at >= 0) return explain(branches[at]!, value, pointer, code);
-    return {
-      pointer: `${pointer}/${tag}`,
-      code,
-      message: `${name(`${pointer}/${tag}`)} must be one of ${tags.join(", ")}.`,
-    };
+    const at = join(pointer, tag);
+    return { pointer: at, code, message: `${name(at)} must be one of ${tags.join(", ")}.` };
   }
-  const real = branches.filter((branch) => branch.type !== "null");
-  const sameType = real.filter((branch) => typeOf(value) === branch.type);
-  const meant = sameType.length === 1 ? sameType[0] : real.length === 1 ? real[0] : undefined;
-  if (meant !== undefined) return explain(meant, value, pointer, code);
   const kinds = branches.map((branch) => (branch.const === undefined ? branch.type : JSON.stringify(branch.const)));
   return { pointer, code, message: `${name(pointer)} must be ${kinds.join(" or ")}.` };
 }
 
 function explainObject(node: SchemaNode, value: unknown, pointer: string, code: ErrorCode): Problem | null {
-  if (!isObject(value)) return { pointer, code, message: `${name(pointer)} must be an object.` };
+  if (!isObject(value)) return notOf("object", pointer, code);
   const properties = node.properties ?? {};
   const keys = Object.keys(value);
-  if (node.additionalProperties === false) {
-    const unknown = keys.find((key) => !Object.hasOwn(properties, key));
-    if (unknown !== undefined) {
-      return {
-        pointer: join(pointer, unknown),
-        code: "UNKNOWN_FIELD",
-        message: `There is no field "${unknown}" here.${suggestion(unknown, Object.keys(properties))}`,
-      };
-    }
-  }
+  const unknown = explainUnknownKey(node, keys, pointer);
+  if (unknown !== null) return unknown;
   for (const key of node.required ?? []) {
     // A union fills in defaults only in a branch that fits, so what has one may still be missing here and is not what is wrong.
     const { errorCode: own, default: fallback } = properties[key] ?? {};
@@ -145,47 +216,76 @@ function explainObject(node: SchemaNode, value: unknown, pointer: string, code: 
         message: `${name(join(pointer, key))} is required.`,
       };
   }
-  if (node.minProperties !== undefined && keys.length < node.minProperties)
-    return {
-      pointer,
-      code,
-      message: `${name(pointer)} must have at least ${node.minProperties} field${node.minProperties === 1 ? "" : "s"}.`,
-    };
-  if (node.maxProperties !== undefined && keys.length > node.maxProperties)
-    return { pointer, code, message: `${name(pointer)} must have at most ${node.maxProperties} fields.` };
+  const count = explainKeyCount(node, keys.length, pointer, code);
+  if (count !== null) return count;
   const any = Object.values(node.patternProperties ?? {})[0];
   for (const key of keys) {
     const child = Object.hasOwn(properties, key) ? properties[key] : any;
-    const problem = child === undefined ? null : explain(child, value[key], join(pointer, key), code);
+    const problem = child === undefined ? null : explainMisfit(child, value[key], join(pointer, key), code);
     if (problem !== null) return problem;
   }
   return null;
 }
 
-function explainArray(node: SchemaNode, value: unknown, pointer: string, code: ErrorCode): Problem | null {
-  if (!Array.isArray(value)) return { pointer, code, message: `${name(pointer)} must be an array.` };
-  const { minItems = 0, maxItems = Array.isArray(node.items) ? node.items.length : Infinity } = node;
-  if (value.length < minItems || value.length > maxItems) {
-    const own = node.sizeCodes?.[value.length < minItems ? 0 : 1];
-    const wanted =
-      minItems === maxItems
-        ? `exactly ${minItems}`
-        : value.length < minItems
-          ? `at least ${minItems}`
-          : `at most ${maxItems}`;
+/** {@link explain} for one of many: most fit, and seeing that is a hundred times cheaper than asking what is wrong. */
+const explainMisfit = (node: SchemaNode, value: unknown, pointer: string, code: ErrorCode): Problem | null =>
+  validatorOf(node).Check(value) ? null : explain(node, value, pointer, code);
+
+function explainUnknownKey(node: SchemaNode, keys: readonly string[], pointer: string): Problem | null {
+  if (node.additionalProperties !== false) return null;
+  const { properties = {} } = node;
+  const unknown = keys.find((key) => !Object.hasOwn(properties, key));
+  if (unknown === undefined) return null;
+  return {
+    pointer: join(pointer, unknown),
+    code: "UNKNOWN_FIELD",
+    message: `There is no field "${unknown}" here.${suggestion(unknown, Object.keys(properties))}`,
+  };
+}
+
+function explainKeyCount(node: SchemaNode, count: number, pointer: string, code: ErrorCode): Problem | null {
+  const { minProperties = 0, maxProperties = Infinity } = node;
+  if (count < minProperties)
     return {
       pointer,
-      code: isErrorCode(own) ? own : code,
-      message: `${name(pointer)} must have ${wanted} item${wanted.endsWith(" 1") ? "" : "s"}.`,
+      code,
+      message: `${name(pointer)} must have at least ${minProperties} field${plural(minProperties)}.`,
     };
-  }
-  for (const [at, item] of value.entries()) {
+  if (count > maxProperties)
+    return {
+      pointer,
+      code,
+      message: `${name(pointer)} must have at most ${maxProperties} field${plural(maxProperties)}.`,
+    };
+  return null;
+}
+
+const plural = (count: number): string => (count === 1 ? "" : "s");
+
+function explainArray(node: SchemaNode, value: unknown, pointer: string, code: ErrorCode): Problem | null {
+  if (!Array.isArray(value)) return notOf("array", pointer, code);
+  const length = explainLength(node, value.length, pointer, code);
+  if (length !== null) return length;
+  const problem = first(value, (item, at) => {
     const child = Array.isArray(node.items) ? node.items[at] : node.items;
-    const problem = child === undefined ? null : explain(child, item, join(pointer, String(at)), code);
-    if (problem !== null) return problem;
-  }
+    return child === undefined ? null : explainMisfit(child, item, join(pointer, String(at)), code);
+  });
+  if (problem !== null) return problem;
   const [error] = validatorOf(node).Errors(value);
   return error === undefined ? null : { pointer, code, message: `${name(pointer)} ${error.message}.` };
+}
+
+function explainLength(node: SchemaNode, length: number, pointer: string, code: ErrorCode): Problem | null {
+  const { minItems = 0, maxItems = Array.isArray(node.items) ? node.items.length : Infinity } = node;
+  if (length >= minItems && length <= maxItems) return null;
+  const own = node.sizeCodes?.[length < minItems ? 0 : 1];
+  const wanted =
+    minItems === maxItems
+      ? `exactly ${minItems} item${plural(minItems)}`
+      : length < minItems
+        ? `at least ${minItems} item${plural(minItems)}`
+        : `at most ${maxItems} item${plural(maxItems)}`;
+  return { pointer, code: isErrorCode(own) ? own : code, message: `${name(pointer)} must have ${wanted}.` };
 }
 
 const isObject = (value: unknown): value is Json =>
@@ -203,24 +303,4 @@ function name(pointer: string): string {
     .replaceAll("~1", "/")
     .replaceAll("~0", "~");
   return path === "" ? "The body" : path;
-}
-
-/** ` Did you mean "url"?` when a known name is one slip away. */
-export function suggestion(wrong: string, known: readonly string[]): string {
-  const near = known.find(
-    (key) =>
-      key.toLowerCase().replaceAll(/[_-]/g, "") === wrong.toLowerCase().replaceAll(/[_-]/g, "") || oneSlip(wrong, key),
-  );
-  return near === undefined ? "" : ` Did you mean "${near}"?`;
-}
-
-function oneSlip(a: string, b: string): boolean {
-  if (Math.abs(a.length - b.length) > 1 || Math.min(a.length, b.length) < 3) return false;
-  let start = 0;
-  while (start < a.length && a[start] === b[start]) start++;
-  return (
-    a.slice(start + 1) === b.slice(start + 1) ||
-    a.slice(start + 1) === b.slice(start) ||
-    a.slice(start) === b.slice(start + 1)
-  );
 }

@@ -1,7 +1,7 @@
 import { type Command, Option } from "commander";
 import { checkTypes, errorInWords, kindOf, type CheckSpec } from "@statusmesh/shared/checks";
 import type { CheckStatus } from "@statusmesh/shared/result";
-import { suggestion } from "@statusmesh/shared/validate";
+import { suggestion } from "@statusmesh/shared/suggestion";
 import { CheckUsage, optionsOf, specFrom, specFromFile } from "../check-options.ts";
 import { correctedClock } from "../clock.ts";
 import { exits, fail } from "../exit.ts";

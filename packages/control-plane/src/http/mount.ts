@@ -1,16 +1,18 @@
 import { Router } from "@koa/router";
 import type { Context, Middleware } from "koa";
 import { AppError } from "@statusmesh/shared/errors";
-import type { Ctx, Doors } from "../context.ts";
-import { readJson } from "./body.ts";
+import { type Ctx, type Doors, requireEveryScope, requireOwner, requireScope } from "../context.ts";
+import { readBody } from "./body.ts";
 import { declaredErrors } from "./declared-errors.ts";
 import { atRoute } from "./exchange.ts";
 import { openReplays, type Replays } from "./idempotency.ts";
+import { maxPiece } from "./json-pieces.ts";
+import { type Lanes, openLanes } from "./lanes.ts";
 import { readParams } from "./path-params.ts";
 import { visitorAddress } from "./per-ip.ts";
-import { locates, type Method, type Reply, type Route, type Sent } from "./route.ts";
+import { written } from "./reply.ts";
+import type { Method, Reply, Route } from "./route.ts";
 import type { Throttle } from "./throttle.ts";
-import { fits, validate } from "@statusmesh/shared/validate";
 import { validateQuery } from "./query.ts";
 
 /** How each door tells who is asking; throws the AppError for who may not. */
@@ -29,10 +31,23 @@ const nobody: Watch = { wrote: async () => {}, refused: async () => {} };
 /** `/a/{id}` as the router writes it. */
 const pattern = (path: string): string => path.replaceAll(/\{(\w+)\}/g, ":$1");
 
+/** What every route is served with. */
+interface Machinery {
+  readonly doors: Authenticators;
+  readonly checkReplies: boolean;
+  readonly watch: Watch;
+  readonly throttle: Throttle;
+  readonly replays: Replays;
+  readonly lanes: Lanes;
+}
+
+/** Large requests of each door that are read and answered at a time: one may take ten times its size in memory. */
+const largeAtOnce = 4;
+
 /**
- * The router of all declared routes. For each: who is asking, then what they ask (path, query, body), then the handler.
- * `checkReplies` also holds every answer against its declared schema, and every refusal against the declared codes, and
- * makes a difference a defect; tests run with it.
+ * The router of all declared routes. For each: who is asking, whether they may (scope, role, budget), what they ask (query,
+ * body), then the handler. No byte of a body is read before the body is due. `checkReplies` also holds every answer against
+ * its declared schema, and every refusal against the declared codes, and makes a difference a defect; tests run with it.
  */
 export function mountRoutes(
   routes: readonly Route[],
@@ -43,10 +58,10 @@ export function mountRoutes(
 ): Middleware {
   // Rate limits and the door of deleted organisations go by the path as it is written.
   const router = new Router({ sensitive: true });
-  const replays = openReplays();
+  const machinery = { doors, checkReplies, watch, throttle, replays: openReplays(), lanes: openLanes(largeAtOnce) };
   const literal = new Map<string, (http: Context) => Promise<void>>();
   for (const route of routes) {
-    const handle = async (http: Context) => serve(route, doors, http, checkReplies, replays, watch, throttle);
+    const handle = async (http: Context) => serve(route, http, machinery);
     // Only a GET route answers HEAD; the router adds it by itself.
     router.register(pattern(route.path), [route.method], handle);
     if (route.params === null) literal.set(`${route.method} ${route.path}`, handle);
@@ -56,20 +71,12 @@ export function mountRoutes(
   return (http, next) => literal.get(`${http.method} ${http.path}`)?.(http) ?? routed(http, next);
 }
 
-async function serve(
-  route: Route,
-  doors: Authenticators,
-  http: Context,
-  checkReplies: boolean,
-  replays: Replays,
-  watch: Watch,
-  throttle: Throttle,
-): Promise<void> {
+async function serve(route: Route, http: Context, machinery: Machinery): Promise<void> {
   atRoute(http, route.path);
   try {
-    await perform(route, doors, http, checkReplies, replays, watch, throttle);
+    await perform(route, http, machinery);
   } catch (error) {
-    if (checkReplies && error instanceof AppError && !declaredErrors(route).has(error.code))
+    if (machinery.checkReplies && error instanceof AppError && !declaredErrors(route).has(error.code))
       throw new Error(`${route.method} ${route.path} answered ${error.code}, which it does not declare`, {
         cause: error,
       });
@@ -77,22 +84,13 @@ async function serve(
   }
 }
 
-async function perform(
-  route: Route,
-  doors: Authenticators,
-  http: Context,
-  checkReplies: boolean,
-  replays: Replays,
-  watch: Watch,
-  throttle: Throttle,
-): Promise<void> {
-  const ctx = withTrail(route, await doors[route.door](http), http);
-  // A tenant's route always has a category, so none is forgotten.
-  if (route.door === "tenant" && route.category !== null) await throttle(ctx as Ctx, route.category);
+async function perform(route: Route, http: Context, machinery: Machinery): Promise<void> {
+  const { doors, checkReplies, watch, throttle, replays, lanes } = machinery;
   const params = readParams(http);
+  const ctx = withTrail(route, await doors[route.door](http), http);
+  if (route.door === "tenant") await admit(route, ctx as Ctx, params, throttle);
   const query = route.query === null ? refuseQuery(http) : validateQuery(route.query, http.URL.searchParams);
-  const body = route.body === null ? undefined : await bodyOf(route, http);
-  const answer = async () => {
+  const answer = async (body: unknown) => {
     const reply = await route.handle({ ctx, params, query, body, http }).catch(async (error: unknown) => {
       await watch.refused(ctx, error);
       throw error;
@@ -101,8 +99,12 @@ async function perform(
     if ("trail" in ctx) await watch.wrote(ctx, resourceOf(reply, params));
     return written(route, reply, checkReplies);
   };
-  // Only a tenant's route is declared idempotent, so this is a tenant's context.
-  const sent = route.idempotent ? await replays(route, ctx as Ctx, http, answer) : await answer();
+  const work = async () => {
+    const body = route.body === null ? undefined : await bodyOf(route, http);
+    // Only a tenant's route is declared idempotent, so this is a tenant's context.
+    return route.idempotent ? await replays(route, ctx as Ctx, http, () => answer(body)) : await answer(body);
+  };
+  const sent = isLarge(route, http) ? await lanes(route.door, work) : await work();
 
   // Regions and agents belong to no organisation, so no audit log has them.
   if (route.door === "operator" && route.method !== "GET")
@@ -116,6 +118,21 @@ async function perform(
   if (sent.text !== null) http.set("Content-Type", "application/json; charset=utf-8");
   http.body = sent.text;
   if (sent.text === null) http.status = sent.status;
+}
+
+/** True where the body may be larger than what is parsed at once. */
+function isLarge({ body, bodyLimit }: Route, http: Context): boolean {
+  return body !== null && bodyLimit > maxPiece && !(Number(http.get("content-length") || NaN) <= maxPiece);
+}
+
+/** Refuses a tenant's caller without the scope or the role that the route declares, then one whose budget is used up. */
+async function admit(route: Route, ctx: Ctx, params: Record<string, string>, throttle: Throttle): Promise<void> {
+  if (route.scope !== null) requireScope(ctx, route.scope);
+  if (route.everyScope) requireEveryScope(ctx);
+  if (route.requireRole !== null) await route.requireRole({ ctx, params });
+  else if (route.role === "owner") requireOwner(ctx);
+  // A tenant's route always has a category, so none is forgotten.
+  if (route.category !== null) await throttle(ctx, route.category);
 }
 
 const nameOf = ({ method, path }: Route): string => `${method} ${path}`;
@@ -144,17 +161,6 @@ function resourceOf({ headers }: Reply, params: Record<string, string>): string 
   return made ?? Object.values(params).at(-1) ?? null;
 }
 
-/** The reply as it goes out. */
-function written(route: Route, { status, body, headers }: Reply, checkReplies: boolean): Sent {
-  if (checkReplies) assertDeclared(route, status, body, headers);
-  const cache = route.method === "GET" && route.cache !== null ? route.cache : "no-store";
-  return {
-    status,
-    headers: { "Cache-Control": cache, ...headers },
-    text: body === undefined ? null : JSON.stringify(body),
-  };
-}
-
 function refuseQuery(http: Context): Record<string, never> {
   if (http.querystring === "") return {};
   const [first] = http.URL.searchParams.keys();
@@ -167,26 +173,7 @@ async function bodyOf(route: Route, http: Context): Promise<unknown> {
   const empty =
     http.get("content-length") === "0" || (http.get("content-length") === "" && http.get("transfer-encoding") === "");
   if (route.bodyOptional && empty) return undefined;
-  const body = await readJson(http, route.bodyLimit);
-  try {
-    return validate(route.body!, body);
-  } catch (error) {
-    route.misfit?.(body);
-    throw error;
-  }
-}
-
-function assertDeclared(route: Route, status: number, body: unknown, headers: Reply["headers"] = {}): void {
-  const located = status === 201 && locates(route);
-  if (Object.hasOwn(headers, "Location") !== located)
-    throw new Error(`${route.method} ${route.path} must${located ? "" : " not"} answer ${status} with Location`);
-  const schema = route.replies[status];
-  if (schema === undefined)
-    throw new Error(`${route.method} ${route.path} answered ${status}, which it does not declare`);
-  if (schema !== null && !fits(schema, JSON.parse(JSON.stringify(body))))
-    throw new Error(
-      `${route.method} ${route.path} answered ${status} with a body that is not what it declares: ${JSON.stringify(body)}`,
-    );
+  return await readBody(http, { schema: route.body!, limit: route.bodyLimit, misfit: route.misfit });
 }
 
 /** The methods that a path answers, or none when no route has it. For 405 with Allow. */

@@ -1,6 +1,7 @@
 import type { Static, TSchema } from "typebox";
 import { AppError } from "@statusmesh/shared/errors";
-import { type SchemaNode, suggestion, validate } from "@statusmesh/shared/validate";
+import { suggestion } from "@statusmesh/shared/suggestion";
+import { type SchemaNode, validate } from "@statusmesh/shared/validate";
 
 /** Reads a query string by a schema of integers, booleans and strings. `cap` on an integer lowers a larger value silently. */
 export function validateQuery<S extends TSchema>(schema: S, query: URLSearchParams): Static<S> {

@@ -1,6 +1,6 @@
 import type { Context } from "koa";
 import type { Static, TObject, TSchema } from "typebox";
-import type { Doors, Scope } from "../context.ts";
+import type { Ctx, Doors, Scope } from "../context.ts";
 import type { ErrorCode } from "@statusmesh/shared/errors";
 
 export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
@@ -17,11 +17,11 @@ export interface Reply {
   headers?: Record<string, string>;
 }
 
-/** An answer as it goes out. `text` null is an empty body. */
+/** An answer as it goes out: its JSON, a large one as UTF-8. `text` null is an empty body. */
 export interface Sent {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
-  readonly text: string | null;
+  readonly text: string | Buffer | null;
 }
 
 /** A request after every check that the declaration asks for. */
@@ -44,6 +44,8 @@ export interface Route {
   /** True where a token needs every scope, because what the route gives others would be more than a narrower token. */
   readonly everyScope: boolean;
   readonly role: RequiredRole;
+  /** Refuses a caller who does not have the role in the organisation that the path names. Null where that is the caller's own. */
+  readonly requireRole: ((call: { ctx: Ctx; params: Record<string, string> }) => Promise<unknown>) | null;
   readonly category: RateCategory | null;
   readonly tag: string;
   readonly summary: string;
@@ -68,12 +70,17 @@ export interface RouteDeclaration<D extends keyof Doors, P extends TObject, Q ex
   method: Method;
   path: string;
   door: D;
-  /** The scope that the service verb asks for; here it is documentation and the tests' list. */
+  /** The scope that the service verb asks for. Also for the documentation, and refused here before the body is read. */
   scope?: Scope;
   /** Invitations, members and roles: a session, or a token that has every scope. The service verb asks for it. */
   everyScope?: boolean;
-  /** The role that the service verb asks for, in the organisation that the path names or else in the caller's; every member's unless said. Documentation and the tests' list as well. */
+  /**
+   * The role that the service verb asks for, in the organisation that the path names or else in the caller's; every
+   * member's unless said. Also for the documentation, and refused here before the body is read.
+   */
   role?: RequiredRole;
+  /** Refuses a caller who does not have the role in the organisation that the path names. */
+  requireRole?: Route["requireRole"];
   category?: RateCategory;
   tag: string;
   summary: string;
@@ -83,7 +90,7 @@ export interface RouteDeclaration<D extends keyof Doors, P extends TObject, Q ex
   body?: B;
   /** True where the whole body may be left out. */
   bodyOptional?: boolean;
-  /** Bytes; 1 MiB unless the route needs more. */
+  /** Bytes; 1 MiB unless the route needs more, and 16 KiB where anybody may send one. */
   bodyLimit?: number;
   /** Looks at a body that does not fit, and throws where something says more than its first fault. */
   misfit?: (body: unknown) => void;
@@ -107,6 +114,7 @@ export function route<D extends keyof Doors, P extends TObject, Q extends TObjec
     scope: declared.scope ?? null,
     everyScope: declared.everyScope ?? false,
     role: declared.role ?? "member",
+    requireRole: declared.requireRole ?? null,
     category:
       declared.category ??
       (declared.door === "tenant" ? (declared.method === "GET" ? "api_reads" : "api_writes") : null),
@@ -117,7 +125,7 @@ export function route<D extends keyof Doors, P extends TObject, Q extends TObjec
     query: declared.query ?? null,
     body: declared.body ?? null,
     bodyOptional: declared.bodyOptional ?? false,
-    bodyLimit: declared.bodyLimit ?? 1_048_576,
+    bodyLimit: declared.bodyLimit ?? (declared.door === "public" ? 16_384 : 1_048_576),
     misfit: declared.misfit ?? null,
     idempotent: declared.idempotent ?? false,
     replies: declared.replies,

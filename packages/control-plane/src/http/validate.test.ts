@@ -3,9 +3,11 @@ import t from "tap";
 import Type, { type TSchema } from "typebox";
 import { AppError } from "@statusmesh/shared/errors";
 import { listen } from "../testing/app.ts";
-import { readJson } from "./body.ts";
+import { readBody } from "./body.ts";
 import { Line, Lines } from "@statusmesh/shared/text";
 import { validate } from "@statusmesh/shared/validate";
+import { parseJson, withoutMark } from "./json.ts";
+import { maxPiece, readPieces } from "./json-pieces.ts";
 import { validateQuery } from "./query.ts";
 import { Id, nullable, paging } from "./wire.ts";
 
@@ -180,7 +182,8 @@ t.test("a body that could not be kept is refused", async (t) => {
   const koa = new Koa();
   koa.use(async (http) => {
     try {
-      http.body = ["accepted", await readJson(http, http.path === "/small" ? 100 : 1_048_576)];
+      const limit = http.path === "/small" ? 100 : 1_048_576;
+      http.body = ["accepted", await readBody(http, { schema: Type.Unknown(), limit, misfit: null })];
     } catch (error) {
       if (!(error instanceof AppError)) throw error;
       http.body = [error.code, error.field];
@@ -287,4 +290,77 @@ t.test("texts that people read are normalised, and refused without anything to s
     problem(() => validate(Thing, { name: `a${"\u0323".repeat(500_000)}\u0007` })),
     ["INVALID_BODY", "/name"],
   );
+});
+
+t.test("a body that is read in pieces is read as it would be at once", async (t) => {
+  const Item = Type.Object(
+    { name: Type.String({ maxLength: 9 }), on: Type.Boolean({ default: true }) },
+    { additionalProperties: false },
+  );
+  const List = Type.Array(Item, { minItems: 1, maxItems: 3, sizeCodes: ["BULK_EMPTY", "BULK_TOO_LARGE"] });
+  const Batch = Type.Object(
+    { version: Type.Integer(), list: List, ids: Type.Array(Type.String(), { maxItems: 2 }) },
+    { additionalProperties: false },
+  );
+  const texts = [
+    '[{"name":"a"}]',
+    ' \ufeff[ {"name" : "a,]}" } ,\n{"name":"\\"\\\\"} ] ',
+    '\ufeff[{"name":"a"}]',
+    "[]",
+    "[ ]",
+    '[{"name":"a"},{"name":"b"},{"name":"c"},{"name":"d"}]',
+    '[{"name":"a"},{"name":7}]',
+    '[{"name":"a"},{"nam":"b"}]',
+    '[{"name":"a"},]',
+    '[,{"name":"a"}]',
+    '[{"name":"a"} {"name":"b"}]',
+    '[{"name":"a"}',
+    '[{"name":"a"}}',
+    '[{"name":"a"]',
+    '[{"name":"a"}]]',
+    '[{"name":"a"}][{"name":"b"}]',
+    '["a',
+    `[${"[".repeat(31)}${"]".repeat(31)}]`,
+    `[${"[".repeat(32)}${"]".repeat(32)}]`,
+    '[{"name":"\\u0000"}]',
+    '[{"name":"a"},{"name":1e999}]',
+    '{"version":1,"list":[{"name":"a"},{"name":"b"}],"ids":["x"]}',
+    '{"ids":[],"version":1,"list":[{"name":"a"}]}',
+    '{"version":1,"list":[{"name":"a"}],"list":[{"name":"b"}],"ids":[]}',
+    '{"version":1,"list":[{"name":"a"}],"list":5,"ids":[]}',
+    '{"version":1,"list":5,"list":[{"name":"a"}],"ids":[]}',
+    '{"version":1,"\\u006cist":[{"name":"a"}],"ids":[]}',
+    '{"version":[1],"list":[{"name":"a"}],"ids":[]}',
+    '{"version":1,"list":[{"name":"a"}],"ids":[],"more":[{"list":[1]}]}',
+    '{"version":1,"list":{"list":[1]},"ids":[]}',
+    '{"version":1,"list":[{"name":"a","on":null}],"ids":[]}',
+    '{"version":1,"list":[],"ids":["x",1]}',
+    '{"version":1,"list":[{"name":"a"}],"ids":["x","y","z"]}',
+    '{"version":1 "list":[]}',
+    "{}",
+    "5",
+    "",
+  ];
+  const outcome = async (read: () => unknown): Promise<unknown> => {
+    try {
+      return await read();
+    } catch (error) {
+      if (!(error instanceof AppError)) throw error;
+      return error.code === "INVALID_JSON" ? error.code : [error.code, error.field];
+    }
+  };
+  for (const schema of [List, Batch])
+    for (const text of texts)
+      t.strictSame(
+        await outcome(() => readPieces(Buffer.from(text), schema, null)),
+        await outcome(() => validate(schema, parseJson(withoutMark(text)))),
+        text,
+      );
+  const large = `"${"x".repeat(maxPiece)}"`;
+  for (const [text, field] of [
+    [`[1,${large}]`, "/1"],
+    [`[${" ".repeat(maxPiece + 1)}]`, "/0"],
+    [large, ""],
+  ] as const)
+    t.strictSame(await outcome(() => readPieces(Buffer.from(text), List, null)), ["PAYLOAD_TOO_LARGE", field]);
 });

@@ -4,11 +4,21 @@ import { Session } from "../auth/schema.ts";
 import { callerOf, sessionCookie, signedInAs } from "../auth/service.ts";
 import { created, noContent, ok, route, type Route } from "../http/route.ts";
 import { IdParam, paging } from "../http/wire.ts";
+import { asOwner } from "./access.ts";
 import * as schema from "./schema.ts";
 import * as orgs from "./service.ts";
 
 const tag = "Organisations";
 const absent = ["ORG_NOT_FOUND"] as const;
+/** For the owners of the organisation that the path names. */
+const ownerOnly = {
+  role: "owner",
+  requireRole: ({ ctx, params }) => asOwner(ctx, params["id"]!),
+} as const satisfies Pick<Route, "role" | "requireRole">;
+const ownerOfDeletedToo = {
+  role: "owner",
+  requireRole: ({ ctx, params }) => asOwner(ctx, params["id"]!, true),
+} as const satisfies Pick<Route, "role" | "requireRole">;
 const page = Type.Object(paging(50, 1000), { additionalProperties: false });
 
 const orgRoutes: Route[] = [
@@ -55,7 +65,7 @@ const orgRoutes: Route[] = [
     path: "/api/v1/orgs/{id}",
     door: "tenant",
     scope: "org:write",
-    role: "owner",
+    ...ownerOnly,
     tag,
     summary: "Rename an organisation or change its slug",
     params: IdParam,
@@ -69,7 +79,7 @@ const orgRoutes: Route[] = [
     path: "/api/v1/orgs/{id}",
     door: "tenant",
     scope: "org:write",
-    role: "owner",
+    ...ownerOnly,
     tag,
     summary: "Delete an organisation",
     description:
@@ -87,7 +97,7 @@ const orgRoutes: Route[] = [
     path: "/api/v1/orgs/{id}/restore",
     door: "tenant",
     scope: "org:write",
-    role: "owner",
+    ...ownerOfDeletedToo,
     tag,
     summary: "Restore a deleted organisation",
     params: IdParam,
@@ -123,7 +133,7 @@ const orgRoutes: Route[] = [
     path: "/api/v1/orgs/{id}/audit",
     door: "tenant",
     scope: "org:read",
-    role: "owner",
+    ...ownerOnly,
     tag,
     summary: "Audit log, newest first",
     description: "One entry for each write, kept for retention.audit_days (730).",
@@ -139,7 +149,7 @@ const orgRoutes: Route[] = [
     path: "/api/v1/orgs/{id}/audit/{entry_id}",
     door: "tenant",
     scope: "org:read",
-    role: "owner",
+    ...ownerOnly,
     tag,
     summary: "One entry of the audit log",
     description: "With every id of a bulk request, of which the list shows the first hundred.",
@@ -171,7 +181,7 @@ const memberRoutes: Route[] = [
     door: "tenant",
     scope: "org:write",
     everyScope: true,
-    role: "owner",
+    ...ownerOnly,
     tag,
     summary: "Change the role of a member",
     params: schema.MemberParams,
@@ -206,7 +216,7 @@ const invitationRoutes: Route[] = [
     path: "/api/v1/orgs/{id}/invitations",
     door: "tenant",
     scope: "org:read",
-    role: "owner",
+    ...ownerOnly,
     tag,
     summary: "List the pending invitations",
     params: IdParam,
@@ -221,7 +231,7 @@ const invitationRoutes: Route[] = [
     door: "tenant",
     scope: "org:write",
     everyScope: true,
-    role: "owner",
+    ...ownerOnly,
     tag,
     summary: "Invite a person by email",
     description: "The link is sent to that address only and is valid for one week (168 h).",
@@ -240,7 +250,7 @@ const invitationRoutes: Route[] = [
     door: "tenant",
     scope: "org:write",
     everyScope: true,
-    role: "owner",
+    ...ownerOnly,
     tag,
     summary: "Revoke a pending invitation",
     params: schema.InvitationParams,

@@ -4,6 +4,7 @@ import { newId } from "@statusmesh/shared/ids";
 import { type Change, record } from "../audit/service.ts";
 import { existingChannelIds } from "../channels/service.ts";
 import { type Ctx, inTransaction, requireScope } from "../context.ts";
+import { mapInTurns } from "../http/turns.ts";
 import { takeQuota } from "../plans/service.ts";
 import * as queries from "./queries.ts";
 import {
@@ -44,7 +45,7 @@ export async function createTargets(ctx: Ctx, inputs: readonly TargetCreate[]): 
   );
 }
 
-/** The same few statements for one target as for ten thousand. */
+/** The same few statements for one target as for hundreds. */
 async function create(
   ctx: Ctx,
   inputs: readonly TargetCreate[],
@@ -53,25 +54,21 @@ async function create(
 ): Promise<Target[]> {
   requireScope(ctx, "targets:write");
   // What needs no database is refused before it is asked.
-  const drafts = inputs.map((input, at) => below(base(at), () => draft(ctx, input)));
+  const drafts = await mapInTurns(inputs, (input, at) => below(base(at), () => draft(ctx, input)));
   return await inTransaction(ctx, async (tx) => {
     const { sql } = tx;
     const plan = await takeQuota(tx, "max_targets", async () => ({
       current: await queries.countTargets(sql, ctx.orgId, { q: null, tag: null, enabled: null }),
       adding: drafts.length,
     }));
-    const channels = await existingChannelIds(
-      tx,
-      ctx.orgId,
-      inputs.flatMap((input) => (input.alerts ?? []).map((alert) => alert.channel_id)),
-    );
+    const channels = await boundChannels(tx, inputs);
     const regions = await queries.countEnabledRegions(sql);
     if (regions === 0)
       throw new AppError(
         "REGION_INVALID",
         "No region is enabled, so nothing would be checked. The operator of this instance can enable one (PATCH /operator/regions/{id}).",
       );
-    const rows = drafts.map((row, at): queries.TargetRow =>
+    const rows = await mapInTurns(drafts, (row, at): queries.TargetRow =>
       below(base(at), () => {
         intervalRule(plan, row.spec, row.interval_secs);
         const channel_ids = alertRule(inputs[at]!.alerts ?? [], channels);
@@ -79,16 +76,51 @@ async function create(
         return { ...row, spec: sealSpec(ctx, row.id, row.spec), channel_ids };
       }),
     );
-    await queries.insertTargets(sql, rows);
-    await queries.insertAlerts(
-      sql,
-      rows.flatMap((row) => row.channel_ids.map((channelId, position) => ({ targetId: row.id, channelId, position }))),
-    );
+    await insert(tx, rows);
     await queries.announceTargets(sql);
-    const made = rows.map(present);
+    const made = await mapInTurns(rows, present);
     await record(tx, changeOf(made));
     return made;
   });
+}
+
+/** Ids and bindings of one statement. */
+const statementRows = 5_000;
+/** Targets of one statement, characters of their JSON; a larger one is written and sent in one piece all the same. */
+const statementLength = 524_288;
+
+/** Those of the channels bound by the inputs that the organisation has. */
+async function boundChannels(ctx: Ctx, inputs: readonly TargetCreate[]): Promise<Set<string>> {
+  const ids = new Set<string>();
+  await mapInTurns(inputs, ({ alerts = [] }) => {
+    for (const { channel_id } of alerts) ids.add(channel_id);
+  });
+  const found = new Set<string>();
+  for (const some of portionsOf([...ids], statementRows))
+    for (const id of await existingChannelIds(ctx, ctx.orgId, some)) found.add(id);
+  return found;
+}
+
+/** Stores the rows and their bindings. */
+async function insert({ sql }: Ctx, rows: readonly queries.TargetRow[]): Promise<void> {
+  let texts: string[] = [];
+  let length = 0;
+  for (const [at, text] of (await mapInTurns(rows, queries.insertable)).entries()) {
+    texts.push(text);
+    length += text.length;
+    if (length < statementLength && at < rows.length - 1) continue;
+    await queries.insertTargets(sql, texts);
+    texts = [];
+    length = 0;
+  }
+  const alerts = await mapInTurns(rows, (row) =>
+    row.channel_ids.map((channelId, position) => ({ targetId: row.id, channelId, position })),
+  );
+  for (const some of portionsOf(alerts.flat(), statementRows)) await queries.insertAlerts(sql, some);
+}
+
+function* portionsOf<T>(list: readonly T[], size: number): Generator<T[]> {
+  for (let at = 0; at < list.length; at += size) yield list.slice(at, at + size);
 }
 
 /** The row of a new target, its secrets still open. */

@@ -35,12 +35,15 @@ export type NewTargetRow = Omit<TargetRow, "channel_ids">;
 /** What the kind of the check adds to the text that a search looks in. */
 const searchText = ({ spec }: Pick<TargetRow, "spec">): string => kindOf(spec).searchText(spec);
 
-/** Stores new targets with their blank evidence, and has every enabled region probe them. One statement for any number of them. */
-export async function insertTargets(sql: Db, rows: readonly NewTargetRow[]): Promise<void> {
+/** A new target as {@link insertTargets} takes it. */
+export const insertable = (row: NewTargetRow): string => JSON.stringify({ ...row, search_text: searchText(row) });
+
+/** Stores new targets, each an {@link insertable}, with their blank evidence, and has every enabled region probe them. */
+export async function insertTargets(sql: Db, rows: readonly string[]): Promise<void> {
   await sql`
     with given as (
       select id, org_id, name, spec, search_text, interval_secs, enabled, tags, alert_confirmations, notify_recovery, renotify_interval_secs, region_policy, write_source, created_at, updated_at
-      from jsonb_to_recordset(${sql.json(rows.map((row) => ({ ...row, search_text: searchText(row) })) as never)}) as g (id uuid, org_id uuid, name text, spec jsonb, search_text text, interval_secs integer, enabled boolean, tags text[], alert_confirmations integer,
+      from jsonb_to_recordset(${`[${rows.join()}]`}::text::jsonb) as g (id uuid, org_id uuid, name text, spec jsonb, search_text text, interval_secs integer, enabled boolean, tags text[], alert_confirmations integer,
         notify_recovery boolean, renotify_interval_secs integer, region_policy jsonb, write_source text, created_at timestamptz, updated_at timestamptz)
     ), stored as (
       insert into targets (id, org_id, name, kind, spec, search_text, interval_secs, enabled, tags, alert_confirmations, notify_recovery, renotify_interval_secs, region_policy, write_source, created_at, updated_at)

@@ -1,0 +1,205 @@
+import Type, { type TSchema } from "typebox";
+import { AppError } from "@statusmesh/shared/errors";
+import { refuseLength, type SchemaNode, validate } from "@statusmesh/shared/validate";
+import {
+  backslash,
+  closeBrace,
+  closeBracket,
+  colon,
+  comma,
+  openBrace,
+  openBracket,
+  parseJson,
+  quote,
+  withoutMark,
+} from "./json.ts";
+import { takeTurns, type Turns } from "./turns.ts";
+
+/*
+ * A body too large to be parsed at once is a list, or an object that holds lists. It is cut at the items of these lists,
+ * and the items are parsed and checked one after the other, in slices.
+ */
+
+/**
+ * Bytes that are parsed at once: a hostile MiB takes 50 ms. As much as the body of one target, so that whatever can be
+ * made alone can be made in bulk.
+ */
+export const maxPiece = 1_048_576;
+
+/** The items of a list: where each begins and ends in the body. */
+type Bounds = number[];
+
+interface Pieces {
+  /** The body with its lists emptied. */
+  skeleton: string;
+  /** By the field that holds it; the body itself is "". */
+  lists: Map<string, Bounds>;
+}
+
+/** The lists that a body of this schema is cut at, by the field that holds them; "" is the body itself. */
+function listsOf(schema: SchemaNode): Map<string, SchemaNode> {
+  if (schema.type === "array") return new Map([["", schema]]);
+  return new Map(Object.entries(schema.properties ?? {}).filter(([, node]) => node.type === "array"));
+}
+
+/**
+ * Parses and checks a body of more than {@link maxPiece} bytes, in slices. Throws what `parseJson` and `validate` throw, and
+ * PAYLOAD_TOO_LARGE for an item, or a rest beside the lists, that is larger than {@link maxPiece}.
+ */
+export async function readPieces(
+  bytes: Buffer,
+  schema: TSchema,
+  misfit: ((body: unknown) => void) | null,
+): Promise<unknown> {
+  const lists = listsOf(schema as SchemaNode);
+  const turns = await takeTurns();
+  const pieces = await cut(bytes, lists, turns);
+  await turns.next();
+  const body = parseJson(pieces.skeleton);
+  for (const [field, bounds] of pieces.lists) {
+    const emptied = listIn(body, field);
+    // A field that is there twice counts as it stands last.
+    if (emptied !== null) await parseItems(bytes, field, bounds, emptied, turns);
+  }
+  await turns.next();
+  try {
+    validate(shellOf(schema), body);
+    for (const [field, list] of lists) await checkItems(listIn(body, field) ?? [], field, list, turns);
+    return body;
+  } catch (error) {
+    misfit?.(body);
+    throw error;
+  }
+}
+
+function listIn(body: unknown, field: string): unknown[] | null {
+  const list = field === "" ? body : (body as Record<string, unknown> | null)?.[field];
+  return Array.isArray(list) ? list : null;
+}
+
+async function parseItems(bytes: Buffer, field: string, bounds: Bounds, into: unknown[], turns: Turns): Promise<void> {
+  const depth = field === "" ? 1 : 2;
+  for (let at = 0; at < bounds.length; at += 2) {
+    if (turns.over()) await turns.next();
+    into.push(parseJson(bytes.toString("utf8", bounds[at], bounds[at + 1]), pointerOf(field, at / 2), depth));
+  }
+}
+
+async function checkItems(items: unknown[], field: string, list: SchemaNode, turns: Turns): Promise<void> {
+  for (const [at, item] of items.entries()) {
+    if (turns.over()) await turns.next();
+    items[at] = validate(list.items as TSchema, item, pointerOf(field, at));
+  }
+}
+
+const pointerOf = (field: string, at: number): string => (field === "" ? `/${at}` : `/${field}/${at}`);
+
+const shells = new WeakMap<TSchema, TSchema>();
+
+/** The schema with lists of anything in it: what a body is held against whose items are checked one by one. */
+function shellOf(schema: TSchema): TSchema {
+  let shell = shells.get(schema);
+  if (shell === undefined) {
+    const open = (list: object): TSchema => ({ ...list, items: Type.Unknown() }) as unknown as TSchema;
+    const lists = [...listsOf(schema as SchemaNode)].map(([field, list]) => [field, open(list)] as const);
+    const { properties } = schema as SchemaNode;
+    shell =
+      properties === undefined
+        ? open(schema)
+        : ({ ...schema, properties: { ...properties, ...Object.fromEntries(lists) } } as unknown as TSchema);
+    shells.set(schema, shell);
+  }
+  return shell;
+}
+
+/** Finds the items of `lists`. What it takes for JSON need not be: the parts are parsed afterwards. */
+async function cut(bytes: Buffer, lists: ReadonlyMap<string, SchemaNode>, turns: Turns): Promise<Pieces> {
+  const found = new Map<string, Bounds>();
+  const skeleton: string[] = [];
+  let skeletonFrom = 0;
+  let skeletonSize = 0;
+  const keep = (to: number): void => {
+    skeletonSize += to - skeletonFrom;
+    if (skeletonSize > maxPiece) throw tooLarge("What the body has beside its lists", "");
+    skeleton.push(bytes.toString("utf8", skeletonFrom, to));
+  };
+
+  let depth = 0;
+  let inText = false;
+  let textFrom = 0;
+  let textTo = 0;
+  /** The field of the outermost object whose value comes next; null within its name. */
+  let field: string | null = null;
+  /** The list whose items come, and where the current one begins. */
+  let list: { field: string; depth: number; bounds: Bounds } | null = null;
+  let itemFrom = 0;
+  const endItem = (to: number): void => {
+    const { field, bounds } = list!;
+    const pointer = pointerOf(field, bounds.length / 2);
+    if (to - itemFrom > maxPiece) throw tooLarge(`The item ${pointer}`, pointer);
+    bounds.push(itemFrom, to);
+    // Beyond the limit nothing is counted: 32 MiB hold eleven million items.
+    if (bounds.length / 2 > (lists.get(field)!.maxItems ?? Infinity))
+      refuseLength(lists.get(field) as TSchema, bounds.length / 2, field === "" ? "" : `/${field}`);
+  };
+
+  let lookAt = 0;
+  for (let at = 0; at < bytes.length; at++) {
+    if (at >= lookAt) {
+      lookAt = at + 65_536;
+      if (turns.over()) await turns.next();
+    }
+    const byte = bytes[at];
+    if (inText) {
+      if (byte === backslash) at++;
+      else if (byte === quote) {
+        inText = false;
+        textTo = at + 1;
+      }
+    } else if (byte === quote) {
+      inText = true;
+      textFrom = at;
+    } else if (byte === openBrace || byte === openBracket) {
+      depth++;
+      const opened: string | null = depth === 1 ? "" : depth === 2 ? field : null;
+      if (list === null && opened !== null && byte === openBracket && lists.has(opened)) {
+        keep(at + 1);
+        list = { field: opened, depth, bounds: [] };
+        itemFrom = at + 1;
+      }
+    } else if (byte === closeBrace || byte === closeBracket) {
+      if (list !== null && depth === list.depth) {
+        if (list.bounds.length > 0 || !isBlank(bytes, itemFrom, at)) endItem(at);
+        found.set(list.field, list.bounds);
+        list = null;
+        skeletonFrom = at;
+      }
+      depth--;
+    } else if (byte === comma) {
+      if (list !== null && depth === list.depth) {
+        endItem(at);
+        itemFrom = at + 1;
+      } else if (depth === 1) field = null;
+    } else if (byte === colon && depth === 1 && list === null) field = fieldOf(bytes, textFrom, textTo);
+  }
+  if (list !== null) throw new AppError("INVALID_JSON", "The body is not JSON: it ends within a list.");
+  keep(bytes.length);
+  return { skeleton: withoutMark(skeleton.join("")), lists: found };
+}
+
+const tooLarge = (what: string, pointer: string): AppError =>
+  new AppError("PAYLOAD_TOO_LARGE", `${what} is larger than ${maxPiece / 1_048_576} MiB.`, { field: pointer });
+
+function isBlank(bytes: Buffer, from: number, to: number): boolean {
+  return to - from <= maxPiece && bytes.toString("latin1", from, to).trim() === "";
+}
+
+/** The name of a field as it is meant; null for what is no name of ours. */
+function fieldOf(bytes: Buffer, from: number, to: number): string | null {
+  if (to - from > 200) return null;
+  try {
+    return String(JSON.parse(bytes.toString("utf8", from, to)));
+  } catch {
+    return null;
+  }
+}

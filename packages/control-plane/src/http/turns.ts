@@ -1,0 +1,54 @@
+/**
+ * Long work in slices, so that it never holds the event loop: at most one slice of about 10 ms for each turn of the loop,
+ * whatever the number of requests that have long work, in the order in which they ask.
+ */
+
+const sliceMs = 10;
+/** Lists up to this long are worked off at once: waiting for a turn would cost more than they do. */
+const shortList = 20;
+
+const waiting: (() => void)[] = [];
+
+function startNext(): void {
+  waiting.shift()?.();
+  if (waiting.length > 0) setImmediate(startNext);
+}
+
+const nextTurn = (): Promise<void> =>
+  new Promise((resolve) => {
+    if (waiting.push(resolve) === 1) setImmediate(startNext);
+  });
+
+/** The slices of one piece of long work. */
+export interface Turns {
+  /** True when the slice is used up: then {@link next} is due. */
+  over(): boolean;
+  /** Waits for the next slice. */
+  next(): Promise<void>;
+}
+
+/** Waits for the first slice of a piece of long work. */
+export async function takeTurns(): Promise<Turns> {
+  let ends = 0;
+  const turns = {
+    over: () => performance.now() >= ends,
+    async next() {
+      await nextTurn();
+      ends = performance.now() + sliceMs;
+    },
+  };
+  await turns.next();
+  return turns;
+}
+
+/** `list.map(work)` in slices. What `work` throws ends it. */
+export async function mapInTurns<T, R>(list: readonly T[], work: (item: T, at: number) => R): Promise<R[]> {
+  if (list.length <= shortList) return list.map(work);
+  const turns = await takeTurns();
+  const made: R[] = [];
+  for (const [at, item] of list.entries()) {
+    if (turns.over()) await turns.next();
+    made.push(work(item, at));
+  }
+  return made;
+}

@@ -1,0 +1,213 @@
+import t from "tap";
+import type { Route } from "@statusmesh/control-plane/http/route";
+import { maxBatch, protocolVersion } from "@statusmesh/shared/agent-protocol";
+import { newId } from "@statusmesh/shared/ids";
+import { nextSlot } from "@statusmesh/shared/schedule";
+import { connect, type Json } from "../harness/api.ts";
+import { agentIn, castIn } from "../harness/cast.ts";
+import { tempFolder } from "../harness/folder.ts";
+import { freePort, startControlPlane } from "../harness/processes.ts";
+import { insertTargets, openEmbedded } from "../harness/targets.ts";
+import { nameOf, routes } from "./declared.ts";
+
+/*
+ * No body holds the event loop: whatever is in it, and on every route that takes one, other requests are answered
+ * meanwhile.
+ */
+
+t.setTimeout(300_000);
+
+/** What a body may add to the longest delay of an idle service, ms. */
+const allowedMs = 200;
+const MiB = 1_048_576;
+const operatorSecret = "a-secret-of-the-operator";
+
+const folder = tempFolder(t, "hostile");
+const loopPort = await freePort();
+const controlPlane = await startControlPlane(t, {
+  folder,
+  nodeArgs: [`--import=${new URL("../harness/event-loop.js", import.meta.url).href}`],
+  env: {
+    SM_TEST_LOOP_PORT: String(loopPort),
+    SM_OPERATOR__ADMIN_TOKEN: operatorSecret,
+    SM_SCHEDULER__BUILTIN_AGENT: "false",
+    SM_AUTH__PER_IP_RATE_LIMIT_PER_MIN: "0",
+    SM_SECURITY__CREDENTIALS_KEK_BASE64: Buffer.alloc(32, 7).toString("base64"),
+  },
+});
+const sql = openEmbedded(t, folder, 2);
+const { olga } = await castIn(sql);
+const agent = await agentIn(sql, "default");
+await sql`update plans set api_writes_per_min = null, bulk_ops_per_min = null, test_now_per_min = null`;
+const nobody = connect(t, controlPlane.url, null);
+const loop = connect(t, `http://127.0.0.1:${loopPort}`, null);
+const credentials = { tenant: olga.token, agent: agent.token, operator: operatorSecret, public: null };
+
+/** How long the event loop was held at most since this was asked last, ms. */
+const longestDelay = async (): Promise<number> => Number((await loop.get("/")).text);
+
+const repeated = (text: string, size: number): string => text.repeat(Math.max(1, Math.floor(size / text.length)));
+const list = (item: string, size: number): string => `[${repeated(`${item},`, size - item.length - 2)}${item}]`;
+const fields = (count: number, value: string): string =>
+  `{${Array.from({ length: count }, (_, at) => `"k${at}":${value}`).join()}}`;
+
+/** Bodies of about `size` bytes that somebody might send who means no good. */
+const hostile: Record<string, (size: number) => string> = {
+  "a list of empty objects": (size) => list("{}", size),
+  "lists in lists": (size) => repeated("[", size / 2) + repeated("]", size / 2),
+  "one text of escapes": (size) => `["${repeated("\\u00e9", size)}"]`,
+  "many fields": (size) => fields(Math.floor(size / 12), "1"),
+  "long digits": (size) => list("123456789012345", size),
+  "a list in a field": (size) => `{"name":"x","tags":${list("{}", size)},"ids":[]}`,
+  "a check with many headers": (size) =>
+    `{"name":"x","check":{"type":"http","url":"https://example.org","headers":${fields(Math.floor(size / 13), '""')}}}`,
+  "lists of what a field may have": (size) =>
+    `{"name":"x","scopes":${list('"targets:read"', size / 3)},"target_ids":${list(`"${newId()}"`, size / 3)},"regions":${list('"default"', size / 3)}}`,
+};
+/** Those that only a body of many MiB makes worse. */
+const hostileInBulk: Record<string, (size: number) => string> = {
+  "a list of empty objects": hostile["a list of empty objects"]!,
+  "lists in lists": hostile["lists in lists"]!,
+  "a text of back slashes": (size) => `["${repeated("\\\\", size)}"]`,
+  "white space": (size) => `[${repeated(" ", size)}]`,
+  "one field over and over": (size) => `{${repeated('"results":[],', size)}"results":[]}`,
+};
+
+const intervalSecs = 10;
+/** The slot of a target that was due before `age` others. */
+function slotOf(targetId: string, age: number) {
+  const slot = nextSlot(targetId, "default", intervalSecs * 1000, 0, Date.now() - 60_000) - age * intervalSecs * 1000;
+  return { scheduled_at: slot, timestamp: slot };
+}
+
+/** A batch of as many results as there may be, of these targets in turn. */
+const results = (ids: readonly string[], text: string) => ({
+  protocol: protocolVersion,
+  results: Array.from({ length: maxBatch }, (_, at) => ({
+    target_id: ids[at % ids.length],
+    ...slotOf(ids[at % ids.length]!, Math.floor(at / ids.length)),
+    skip: false,
+    status: "down",
+    error: text,
+    http_status: null,
+    response_size: null,
+    dns_ms: 1,
+    connect_ms: 1,
+    tls_ms: 1,
+    ttfb_ms: 1,
+    total_ms: 1,
+  })),
+  runs: [] as object[],
+});
+
+let idle = 0;
+
+t.test("idle", async (t) => {
+  await longestDelay();
+  for (let i = 0; i < 200; i++) await nobody.get("/healthz");
+  idle = await longestDelay();
+  t.comment(`idle: ${idle.toFixed(0)} ms`);
+});
+
+async function send(name: string, method: string, path: string, token: string | null, body: string | Buffer) {
+  const asking = token === null ? nobody : nobody.with({ authorization: `Bearer ${token}` });
+  await longestDelay();
+  const answer = await asking.send(method, path, { body, headers: { "content-type": "application/json" } });
+  const delay = await longestDelay();
+  t.comment(`${delay.toFixed(0)} ms  ${answer.status} ${answer.body?.error?.code ?? ""}  ${name}`);
+  return { ...answer, delay };
+}
+
+const bodied = routes.filter((route) => route.body !== null);
+const pathOf = ({ path }: Route): string =>
+  path.replaceAll(/\{\w+\}/g, () => (path.includes("/orgs/") ? olga.orgId : newId()));
+
+t.test("hostile bodies on every route", async (t) => {
+  const worst = new Map<Route, { delay: number; title: string }>();
+  for (const limit of new Set(bodied.map((route) => route.bodyLimit)))
+    for (const [title, make] of Object.entries(limit > MiB ? hostileInBulk : hostile)) {
+      const body = Buffer.from(make(limit - 64));
+      for (const route of bodied.filter((it) => it.bodyLimit === limit)) {
+        const name = `${nameOf(route)}: ${title}`;
+        const answer = await send(name, route.method, pathOf(route), credentials[route.door], body);
+        if (answer.status < 400 || answer.status >= 500) t.fail(`${name} was answered ${answer.status} ${answer.text}`);
+        if (answer.delay >= (worst.get(route)?.delay ?? 0)) worst.set(route, { delay: answer.delay, title });
+      }
+    }
+  for (const [route, { delay, title }] of worst)
+    t.ok(delay < idle + allowedMs, `${nameOf(route)}: ${delay.toFixed(0)} ms (${title})`);
+});
+
+t.test("many at once", async (t) => {
+  const body = Buffer.from(hostile["many fields"]!(MiB - 64));
+  const bulk = Buffer.from(hostileInBulk["white space"]!(32 * MiB - 64));
+  const post = (path: string, content: Buffer) =>
+    nobody
+      .with({ authorization: `Bearer ${olga.token}`, "content-type": "application/json" })
+      .send("POST", path, { body: content });
+  await longestDelay();
+  const answers = await Promise.all([
+    ...Array.from({ length: 12 }, () => post("/api/v1/targets", body)),
+    ...Array.from({ length: 4 }, () => post("/api/v1/targets/bulk", bulk)),
+  ]);
+  const delay = await longestDelay();
+  t.ok(
+    answers.every(({ status }) => status === 400 || status === 413),
+    JSON.stringify(answers.map(({ status }) => status)),
+  );
+  t.ok(delay < idle + allowedMs, `${delay.toFixed(0)} ms`);
+});
+
+t.test("valid ones, as large as they may be", async (t) => {
+  const ids = Array.from({ length: maxBatch }, () => newId());
+  await insertTargets(sql, { ids, orgId: olga.orgId, region: "default", intervalSecs, confirmations: 2 });
+  await sql`update targets set created_at = now() - interval '1 day'`;
+  const padded = (body: unknown, size: number): string => {
+    const text = JSON.stringify(body);
+    return text.slice(0, -1) + " ".repeat(Math.max(0, Math.min(size - text.length, 900_000))) + text.slice(-1);
+  };
+  const targets = Array.from({ length: 10_000 }, (_, at) => ({
+    name: `Shop ${at}`,
+    tags: [`t${at % 7}`],
+    check: {
+      type: "http",
+      url: "https://example.org/",
+      method: "POST",
+      body: "x".repeat(2000),
+      headers: Object.fromEntries(Array.from({ length: 20 }, (_, n) => [`X-Api-Key-${n}`, "0123456789abcdef"])),
+    },
+  }));
+  const cases: [string, string, string, string | null, unknown, number][] = [
+    ["10,000 targets", "POST", "/api/v1/targets/bulk", olga.token, targets, 201],
+    ["1,000 results", "POST", "/api/agent/results", agent.token, results(ids, "é".repeat(2000)), 200],
+    [
+      "as many of one target",
+      "POST",
+      "/api/agent/results",
+      agent.token,
+      results(ids.slice(0, 1), "\u0001".repeat(2000)),
+      200,
+    ],
+  ];
+  for (const [title, method, path, token, body, status] of cases) {
+    const text = padded(body, 32 * MiB - 64);
+    const answer = await send(`${title} (${(text.length / MiB).toFixed(1)} MiB)`, method, path, token, text);
+    t.equal(answer.status, status, `${title}: ${JSON.stringify(answer.body?.error ?? null)}`);
+    t.ok(answer.delay < idle + allowedMs, `${title}: ${answer.delay.toFixed(0)} ms`);
+  }
+  const all = (await sql<{ id: string }[]>`select id from targets where org_id = ${olga.orgId} limit 10000`).map(
+    ({ id }) => id,
+  );
+  for (const action of ["disable", "enable", "tag_add", "delete"]) {
+    const tags = action === "tag_add" ? { tags: ["all"] } : {};
+    const answer: Json = await send(
+      action,
+      "POST",
+      "/api/v1/targets/bulk-action",
+      olga.token,
+      JSON.stringify({ ids: all, action: { type: action, ...tags } }),
+    );
+    t.equal(answer.status, 200, action);
+    t.ok(answer.delay < idle + allowedMs, `${action}: ${answer.delay.toFixed(0)} ms`);
+  }
+});
