@@ -40,6 +40,7 @@ t.test("without a file and without variables everything has its default", async 
     security: { allow_private_targets: false, credentials_kek_base64: "", credentials_kek_previous_base64: "" },
     scheduler: { region: "default", builtin_agent: true, jitter_pct: 10, canaries: "" },
     abuse: { url_patterns_file: "", domain_denylist_file: "" },
+    channels: { allow_http: false, ca_file: "" },
     checker: { per_host_max_inflight: 2, rdap_max_inflight: 1, rdap_bootstrap_url: "" },
     auth: {
       required: true,

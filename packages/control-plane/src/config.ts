@@ -170,6 +170,15 @@ export const ConfigSchema = Type.Object({
       "^[^\\0]*$",
     ),
   }),
+  channels: Type.Object({
+    allow_http: flag(false, "Lets webhooks have http addresses, where security.allow_private_targets is true as well"),
+    ca_file: text(
+      "",
+      "PEM file of certificate authorities to trust beside the usual ones when a notification is sent; empty: none",
+      "a file name",
+      "^[^\\0]*$",
+    ),
+  }),
   checker: Type.Object({
     per_host_max_inflight: whole(
       2,
@@ -381,6 +390,7 @@ export function loadConfig(sources: ConfigSources): Config {
   config.data.dir = resolve(cwd, config.data.dir);
   for (const key of ["url_patterns_file", "domain_denylist_file"] as const)
     if (config.abuse[key] !== "") config.abuse[key] = resolve(cwd, config.abuse[key]);
+  if (config.channels.ca_file !== "") config.channels.ca_file = resolve(cwd, config.channels.ca_file);
   config.server.public_url = (config.server.public_url || publicUrlOf(bind)).replace(/\/$/, "");
   return config;
 }

@@ -1,4 +1,5 @@
 import type { Sql, TransactionSql } from "postgres";
+import type { SecureContext } from "node:tls";
 import type { AbuseLists } from "./abuse/service.ts";
 import type { Sealer } from "./crypto/seal.ts";
 import type { Config } from "./config.ts";
@@ -44,6 +45,8 @@ export interface System {
   readonly config: Config;
   readonly sealer: Sealer;
   readonly abuse: AbuseLists;
+  /** Certificate authorities of `channels.ca_file` beside the usual ones; null for the usual ones alone. */
+  readonly authorities: SecureContext | null;
 }
 
 export type WriteSource = "ui" | "api" | "terraform";

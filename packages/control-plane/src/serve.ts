@@ -19,6 +19,7 @@ import { migrate } from "./db/migrate.ts";
 import { watchDatabase } from "./db/watch.ts";
 import { openHub } from "./db/notify.ts";
 import { openRedis } from "./db/redis.ts";
+import { trustedAuthorities } from "./outbound/authorities.ts";
 import { ensurePartitions } from "./db/partitions.ts";
 import { openCounter } from "./http/counter.ts";
 import { startDatabaseNotices } from "./jobs/database-notices.ts";
@@ -89,6 +90,7 @@ export function makeSystem(config: Config, sql: Sql, clock: Clock, log: Log): Sy
     config,
     sealer: makeSealer(keyOf(key), keyOf(previous)),
     abuse: openAbuseLists(config.abuse, log),
+    authorities: trustedAuthorities(config.channels.ca_file),
   };
 }
 
@@ -130,6 +132,8 @@ async function run(
 ): Promise<Running> {
   const { sql } = database;
   const { config, clock, log } = system;
+  if (config.channels.allow_http && !config.security.allow_private_targets)
+    log.warn({}, "channels.allow_http has no effect without security.allow_private_targets");
   await migrate(sql);
   await keepPartitions(system);
   await ensureRegion(system, config.scheduler.region);

@@ -91,7 +91,7 @@ async function moveOn(system: System, http: Context, { userId, id, orgId }: Cred
 }
 
 function contextOf(
-  { sql, clock, log, config, sealer, abuse }: System,
+  { sql, clock, log, config, sealer, abuse, authorities }: System,
   http: Context,
   { orgId, userId, role, scopes }: Omit<Credential, "id">,
   actor: Ctx["actor"],
@@ -105,6 +105,7 @@ function contextOf(
     config,
     sealer,
     abuse,
+    authorities,
     traceId: traceOf(http),
     orgId,
     userId,

@@ -1,10 +1,15 @@
 import { createHmac } from "node:crypto";
+import { once } from "node:events";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
 import t from "tap";
 import type { TSchema } from "typebox";
 import { newId } from "@statusmesh/shared/ids";
 import { createOutbound, OutboundError, retryAfter, userAgent } from "../outbound/client.ts";
 import { fits, validate } from "@statusmesh/shared/validate";
-import { inTransaction } from "../context.ts";
+import { type Ctx, inTransaction } from "../context.ts";
+import { trustedAuthorities } from "../outbound/authorities.ts";
 import { channelRoutes } from "./api.ts";
 import { isPermanent } from "./kinds/kind.ts";
 import { signature } from "./kinds/webhook.ts";
@@ -130,6 +135,62 @@ t.test("a masked secret is never sent to another address", async (t) => {
     field: "/config/url",
   });
   t.match(await edit({ ...secrets, url: "https://other.example/" }), { config: { url: "***", secret: "***" } });
+});
+
+t.test("http addresses and authorities of one's own, where the instance allows them", async (t) => {
+  const sink = await startSink(t);
+  const received: string[] = [];
+  const plain = createServer((request, reply) => {
+    received.push(request.url ?? "");
+    reply.end("ok");
+  }).listen(0, "127.0.0.1");
+  await once(plain, "listening");
+  t.teardown(() => plain.close());
+  const http = webhook({ url: `http://127.0.0.1:${(plain.address() as AddressInfo).port}/hook` });
+  const files = t.testdir({
+    "ca.pem": `Our CA\n${sink.ca}`,
+    "empty.pem": "none",
+    "bad.pem": sink.ca.replace("MII", "AAA"),
+  });
+  const ctx = await newOrg(system);
+  const by = (changes: object, privateTargets = true) => ({
+    ...ctx,
+    config: {
+      ...ctx.config,
+      security: { ...ctx.config.security, allow_private_targets: privateTargets },
+      channels: { ...ctx.config.channels, ...changes },
+    },
+  });
+  const make = (who: Ctx) => createChannel(who, validate(ChannelCreate, { name: newId(), config: http }));
+
+  const refused = { code: "INVALID_CHANNEL_CONFIG", field: "/config/url" };
+  t.match(await refusal(t, () => make(by({}))), refused, "https is the rule");
+  t.match(await refusal(t, () => make(by({ allow_http: true }, false))), refused, "http is for private networks only");
+  const { id } = await make(by({ allow_http: true }));
+  await testChannel(by({ allow_http: true }), id);
+  t.strictSame(received, ["/hook"]);
+  t.match(await refusal(t, () => testChannel(by({}), id)), {
+    code: "CHANNEL_TEST_FAILED",
+    message: /the URL is not https, and this instance does not allow http \(channels\.allow_http\)/,
+  });
+  const moved = { config: { ...http, url: http.url.replace("http:", "https:"), secret: "***" } };
+  t.match(
+    await refusal(t, () => updateChannel(by({ allow_http: true }), id, validate(ChannelPatch, moved))),
+    { code: "CREDENTIALS_REQUIRED" },
+    "another scheme is another server",
+  );
+
+  const own = await createChannel(ctx, input("own", { url: `${sink.url}/own` }));
+  t.match(await refusal(t, () => testChannel(ctx, own.id)), { code: "CHANNEL_TEST_FAILED" }, "an unknown authority");
+  await testChannel({ ...ctx, authorities: trustedAuthorities(join(files, "ca.pem")) }, own.id);
+  t.equal(sink.received.at(-1)?.path, "/own");
+  for (const [name, reason] of [
+    ["nowhere.pem", /it cannot be read \(ENOENT\)$/],
+    ["empty.pem", /it has no certificate in PEM form/],
+    ["bad.pem", /certificate 1 in it is damaged$/],
+  ] as const)
+    t.throws(() => trustedAuthorities(join(files, name)), { name: "StartupError", message: reason }, name);
+  t.equal(trustedAuthorities(""), null);
 });
 
 t.test("who may do what, and on whose channels", async (t) => {

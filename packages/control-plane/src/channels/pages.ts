@@ -1,6 +1,6 @@
 import { page, type Page, wholeNumber } from "../html/pages.ts";
 import { channelKinds, isChannelType, kindOf } from "./kinds/index.ts";
-import { getChannel, listChannels } from "./service.ts";
+import { allowsHttp, getChannel, listChannels } from "./service.ts";
 
 const pageSize = 50;
 const kinds = Object.values(channelKinds);
@@ -24,9 +24,14 @@ export const channelsPages: Page[] = [
   page({
     path: "/channels/new",
     door: "tenant",
-    handle: async ({ query }) => ({
+    handle: async ({ ctx, query }) => ({
       view: "channels/form",
-      data: { channel: null, kinds, type: isChannelType(query["kind"]) ? query["kind"] : kinds[0]!.type },
+      data: {
+        channel: null,
+        kinds,
+        http: allowsHttp(ctx.config),
+        type: isChannelType(query["kind"]) ? query["kind"] : kinds[0]!.type,
+      },
     }),
   }),
   page({
@@ -34,7 +39,10 @@ export const channelsPages: Page[] = [
     door: "tenant",
     async handle({ ctx, params }) {
       const channel = await getChannel(ctx, params["id"]!);
-      return { view: "channels/form", data: { channel, kinds, type: channel.config.type } };
+      return {
+        view: "channels/form",
+        data: { channel, kinds, http: allowsHttp(ctx.config), type: channel.config.type },
+      };
     },
   }),
 ];

@@ -5,9 +5,10 @@ import { blockedHost } from "@statusmesh/shared/net/address";
 import { mask } from "@statusmesh/shared/secrets";
 import { refuseDeniedHost } from "../abuse/service.ts";
 import { differences, record } from "../audit/service.ts";
+import type { Config } from "../config.ts";
 import { type Ctx, inTransaction, requireScope, type System } from "../context.ts";
 import { refuseMovedSecrets } from "../crypto/kept-secrets.ts";
-import { createOutbound, type Outbound } from "../outbound/client.ts";
+import { createOutbound, type Outbound, type OutboundOptions } from "../outbound/client.ts";
 import { iso, type Page } from "../http/wire.ts";
 import { takeQuota } from "../plans/service.ts";
 import { type ChannelConfig, isChannelType, kindOf } from "./kinds/index.ts";
@@ -111,7 +112,7 @@ export async function deleteChannel(ctx: Ctx, id: string): Promise<void> {
 export async function testConfig(
   ctx: Ctx,
   { config }: ChannelTest,
-  transport: Outbound = outboundOf(ctx),
+  transport: Outbound = channelOutbound(ctx),
 ): Promise<void> {
   requireScope(ctx, "channels:write");
   checkConfig(ctx, config);
@@ -119,7 +120,7 @@ export async function testConfig(
 }
 
 /** Sends a test message by the stored config, also when the channel is disabled. Throws CHANNEL_TEST_FAILED, and DOMAIN_DENYLISTED where the URL has been listed since. */
-export async function testChannel(ctx: Ctx, id: string, transport: Outbound = outboundOf(ctx)): Promise<void> {
+export async function testChannel(ctx: Ctx, id: string, transport: Outbound = channelOutbound(ctx)): Promise<void> {
   requireScope(ctx, "channels:write");
   const row = await stored(ctx, id);
   await sendTest(ctx, () => {
@@ -146,6 +147,24 @@ export interface StoredChannel {
   kind: string;
   config: ChannelConfig;
 }
+
+/** The way to the receivers of channels, by the configuration. */
+export function channelOutbound(
+  { config, clock, authorities }: System,
+  more: Pick<OutboundOptions, "ca" | "signal"> = {},
+): Outbound {
+  return createOutbound({
+    allowPrivate: config.security.allow_private_targets,
+    allowHttp: allowsHttp(config),
+    context: authorities,
+    clock,
+    ...more,
+  });
+}
+
+/** http says to the whole network what is down, so it is for private networks only. */
+export const allowsHttp = ({ channels, security }: Config): boolean =>
+  channels.allow_http && security.allow_private_targets;
 
 /**
  * Sends one message through a stored channel, and returns the HTTP status that accepted it (null where the kind speaks
@@ -238,10 +257,6 @@ function testMessage(ctx: Ctx): ChannelMessage {
   };
 }
 
-function outboundOf(ctx: Ctx): Outbound {
-  return createOutbound({ allowPrivate: ctx.config.security.allow_private_targets, clock: ctx.clock });
-}
-
 async function stored(ctx: Ctx, id: string): Promise<queries.ChannelRow> {
   const row = isId(id) ? await queries.selectChannel(ctx.sql, ctx.orgId, id) : undefined;
   if (row === undefined) throw notFound();
@@ -292,7 +307,7 @@ function checkConfig(ctx: Ctx, config: ChannelConfig): void {
     return secret;
   });
   try {
-    kind.rules(config);
+    kind.rules(config, { http: allowsHttp(ctx.config) });
   } catch (error) {
     if (!(error instanceof AppError) || error.field === null) throw error;
     throw new AppError(error.code, error.message, {

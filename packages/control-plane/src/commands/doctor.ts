@@ -13,6 +13,7 @@ import { pingRedis } from "../db/redis.ts";
 import { checkMailServer } from "../email/mail.ts";
 import { silentLog } from "../log.ts";
 import { unreadableChannels } from "../channels/service.ts";
+import { trustedAuthorities } from "../outbound/authorities.ts";
 import { makeSystem, openConfiguredDatabase } from "../serve.ts";
 import { checkProviders } from "../sign-in/service.ts";
 import { unreadableTargets } from "../targets/service.ts";
@@ -70,6 +71,7 @@ async function examine(load: () => Config, clock: Clock): Promise<Finding[]> {
   try {
     config = load();
     openAbuseLists(config.abuse, silentLog);
+    trustedAuthorities(config.channels.ca_file);
   } catch (error) {
     return [{ check: "configuration", state: "wrong", detail: lineOf(error) }];
   }

@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
-import { createSecureContext, type TLSSocket } from "node:tls";
+import type { Socket } from "node:net";
+import { createSecureContext, type SecureContext } from "node:tls";
 import { Client } from "undici";
 import { dial } from "@statusmesh/shared/net/dial";
 import { wordsFor } from "@statusmesh/shared/net/dial-error";
@@ -19,7 +20,7 @@ const maxReplyBytes = 65_536;
 
 export interface OutboundRequest {
   method: "GET" | "POST";
-  /** https, without credentials. */
+  /** https (or http where the client allows it), without credentials. */
   url: string;
   headers: Record<string, string>;
   /** Sent as UTF-8, byte for byte. */
@@ -49,8 +50,12 @@ export interface OutboundOptions {
   /** True switches the guard against private addresses off. */
   allowPrivate: boolean;
   clock: Clock;
+  /** True also sends to http addresses. */
+  allowHttp?: boolean | undefined;
   /** Certificates (PEM) to trust instead of the system's. */
   ca?: string | undefined;
+  /** Replaces the shared TLS context where `ca` is left out. */
+  context?: SecureContext | null | undefined;
   lookup?: Lookup | undefined;
   /** From the first name lookup to the last byte of the answer; 10 s. */
   deadlineMs?: number | undefined;
@@ -64,23 +69,25 @@ export interface OutboundOptions {
  */
 export function createOutbound(options: OutboundOptions): Outbound {
   const deadlineMs = options.deadlineMs ?? usualDeadlineMs;
-  const context = options.ca === undefined ? undefined : createSecureContext({ ca: options.ca });
+  const context = options.ca === undefined ? (options.context ?? undefined) : createSecureContext({ ca: options.ca });
 
-  async function open(url: URL, signal: AbortSignal): Promise<TLSSocket> {
+  async function open(url: URL, signal: AbortSignal): Promise<Socket> {
     const host = url.hostname.replace(/^\[|\]$/g, "").replace(/\.$/, "");
     const { socket } = await dial({
       host,
-      port: Number(url.port || 443),
+      port: Number(url.port || (url.protocol === "https:" ? 443 : 80)),
       allowPrivate: options.allowPrivate,
       signal,
       lookup: options.lookup,
     });
+    if (url.protocol === "http:") return socket;
     return await secure({ socket, host, verify: true, signal, context, now: () => options.clock.now() });
   }
 
   async function exchange(request: OutboundRequest, signal: AbortSignal): Promise<OutboundReply> {
     const url = new URL(request.url);
-    if (url.protocol !== "https:") throw new OutboundError("the URL is not https");
+    if (url.protocol !== "https:" && !(url.protocol === "http:" && options.allowHttp === true))
+      throw new OutboundError("the URL is not https, and this instance does not allow http (channels.allow_http)");
     // The client neither times out nor gives up a connection that does not come about: the signal ends both, here and in open().
     const client = new Client(url.origin, {
       connect: (_options, done) =>

@@ -1,10 +1,9 @@
 import { setMaxListeners } from "node:events";
 import { setTimeout as sleep } from "node:timers/promises";
-import { DeliveryError, sendThrough } from "../channels/service.ts";
+import { channelOutbound, DeliveryError, sendThrough } from "../channels/service.ts";
 import type { System } from "../context.ts";
 import { failureOf } from "../db/failures.ts";
 import type { Hub } from "../db/notify.ts";
-import { createOutbound } from "../outbound/client.ts";
 import { deliveriesChannel } from "../incidents/engine.ts";
 import { claimDeliveries, type ClaimedDelivery, nextDueAt, recordAttempt, releaseDelivery } from "./deliver-queries.ts";
 import { afterAttempt, type Outcome } from "./retry.ts";
@@ -36,15 +35,10 @@ export interface Deliverer {
  * another when the lease expires. A commit that wrote a delivery wakes it, and a timer for retries.
  */
 export function startDeliverer(system: System, hub: Hub, options: DelivererOptions = {}): Deliverer {
-  const { sql, clock, log, config } = system;
+  const { sql, clock, log } = system;
   const cut = new AbortController();
   setMaxListeners(maxInFlight, cut.signal);
-  const transport = createOutbound({
-    allowPrivate: config.security.allow_private_targets,
-    clock,
-    ca: options.ca,
-    signal: cut.signal,
-  });
+  const transport = channelOutbound(system, { ca: options.ca, signal: cut.signal });
   const inFlight = new Map<string, { channelId: string | null; done: Promise<void> }>();
   let stopping = false;
   let passing: Promise<void> | null = null;

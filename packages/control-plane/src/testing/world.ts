@@ -8,6 +8,7 @@ import { type AgentCtx, type Ctx, scopes, type System } from "../context.ts";
 import { makeSealer } from "../crypto/seal.ts";
 import { hashToken, newToken } from "../crypto/token.ts";
 import type { Log } from "../log.ts";
+import { trustedAuthorities } from "../outbound/authorities.ts";
 import { type FakeClock, fakeClock } from "./clock.ts";
 import { openTestDatabase, type Teardown, type TestDatabase } from "./database.ts";
 
@@ -48,6 +49,7 @@ export async function openWorld(t: Teardown, { env = {} }: { env?: Record<string
       config,
       sealer: makeSealer(testKey),
       abuse: openAbuseLists(config.abuse, log),
+      authorities: trustedAuthorities(config.channels.ca_file),
     },
   };
 }

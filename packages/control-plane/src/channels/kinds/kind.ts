@@ -16,6 +16,12 @@ export interface ChannelMessage {
   sentAt: number;
 }
 
+/** What the instance allows of addresses that the organisation chooses. */
+export interface AllowedUrls {
+  /** True also takes http, for receivers in the own network. */
+  http: boolean;
+}
+
 /** A kind of notification channel: everything about it is in its one file. */
 export interface ChannelKind<S extends TSchema = TSchema> {
   readonly type: string;
@@ -27,7 +33,7 @@ export interface ChannelKind<S extends TSchema = TSchema> {
    */
   readonly schema: S;
   /** Rules that the schema does not say. Throws INVALID_CHANNEL_CONFIG with a pointer relative to the config (`/url`). */
-  rules(config: Static<S>): void;
+  rules(config: Static<S>, allowed: AllowedUrls): void;
   /** Applies `change` to every secret of the config, and returns the copy. `pointer` names the field. */
   mapSecrets(config: Static<S>, change: (secret: string, pointer: string) => string): Static<S>;
   /**
@@ -102,12 +108,16 @@ export function serverOf(url: string): SecretsDestination | null {
   return URL.canParse(url) ? { origin: new URL(url).origin, verified: true } : null;
 }
 
-/** The URL of a config field, or INVALID_CHANNEL_CONFIG that says what is wrong: it must be https, and carry no credentials. */
-export function httpsUrl(text: string, pointer: string): URL {
+/**
+ * The URL of a config field, or INVALID_CHANNEL_CONFIG that says what is wrong: it must be https, or http where that is
+ * `allowed`, and carry no credentials.
+ */
+export function webUrl(text: string, pointer: string, allowed: AllowedUrls): URL {
   const problem = urlProblem(text);
   if (problem !== null) invalid(problem, pointer);
   const url = new URL(text);
-  if (url.protocol !== "https:") invalid("Use an https:// URL: notifications must be encrypted.", pointer);
+  if (url.protocol !== "https:" && !(url.protocol === "http:" && allowed.http))
+    invalid("The URL must begin with https://, because what is sent there says what is down.", pointer);
   if (url.username !== "" || url.password !== "")
     invalid("Credentials do not belong in the URL. Send them as a header.", pointer);
   if (url.port === "0") invalid("Port 0 cannot be connected to. Use 1 to 65535.", pointer);

@@ -2,7 +2,7 @@ import { createHmac } from "node:crypto";
 import { validateHeaderName, validateHeaderValue } from "node:http";
 import Type, { type Static } from "typebox";
 import { pointerSegment } from "@statusmesh/shared/secrets";
-import { type ChannelKind, type ChannelMessage, deliverRequest, httpsUrl, invalid, serverOf } from "./kind.ts";
+import { type ChannelKind, type ChannelMessage, deliverRequest, invalid, serverOf, webUrl } from "./kind.ts";
 
 export const WebhookConfig = Type.Object(
   {
@@ -10,7 +10,7 @@ export const WebhookConfig = Type.Object(
     url: Type.String({
       minLength: 1,
       maxLength: 2048,
-      description: "https; reads as ***",
+      description: "https (or http where channels.allow_http allows it); reads as ***",
       examples: ["https://hooks.example.org/statusmesh"],
     }),
     headers: Type.Record(Type.String(), Type.String({ maxLength: 8192 }), {
@@ -80,8 +80,8 @@ export const webhook: ChannelKind<typeof WebhookConfig> = {
   label: "Webhook",
   schema: WebhookConfig,
 
-  rules(config) {
-    httpsUrl(config.url, "/url");
+  rules(config, allowed) {
+    webUrl(config.url, "/url", allowed);
     if (config.secret !== null && [...config.secret].length < minSecretLength)
       invalid(`The signing secret must have at least ${minSecretLength} characters.`, "/secret");
     const seen = new Set<string>();

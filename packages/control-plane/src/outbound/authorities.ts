@@ -1,0 +1,45 @@
+import { X509Certificate } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { createSecureContext, rootCertificates, type SecureContext } from "node:tls";
+import { StartupError } from "../startup-error.ts";
+
+/**
+ * The TLS context of outbound connections that trusts the certificates of `channels.ca_file` beside the authorities that
+ * Node trusts; null without such a file. Throws StartupError for a file that cannot be used.
+ */
+export function trustedAuthorities(file: string): SecureContext | null {
+  if (file === "") return null;
+  const refuse = (reason: string, cause?: unknown) =>
+    new StartupError(`channels.ca_file: ${file} cannot be used: ${reason}`, { cause });
+  let own: string[];
+  try {
+    own = certificatesIn(readFileSync(file, "utf8"));
+  } catch (error) {
+    throw refuse(`it cannot be read (${(error as NodeJS.ErrnoException).code ?? String(error)})`, error);
+  }
+  if (own.length === 0) throw refuse("it has no certificate in PEM form (-----BEGIN CERTIFICATE-----)");
+  const damaged = own.findIndex((pem) => !isCertificate(pem));
+  if (damaged >= 0) throw refuse(`certificate ${damaged + 1} in it is damaged`);
+  return createSecureContext({ ca: [...rootCertificates, ...extraCertificates(), ...own] });
+}
+
+const certificatesIn = (text: string): string[] =>
+  text.match(/-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g) ?? [];
+
+/** What NODE_EXTRA_CA_CERTS adds: a context with a list of its own does without (Node's documentation, command-line API). */
+function extraCertificates(): string[] {
+  try {
+    return certificatesIn(readFileSync(process.env["NODE_EXTRA_CA_CERTS"] ?? "", "utf8"));
+  } catch {
+    // Node has warned of such a file itself, at its start.
+    return [];
+  }
+}
+
+function isCertificate(pem: string): boolean {
+  try {
+    return new X509Certificate(pem).raw.length > 0;
+  } catch {
+    return false;
+  }
+}
