@@ -26,50 +26,50 @@ import { Stats } from "./stats.ts";
 import { type AgentStatus, keepStatus } from "./status-file.ts";
 
 export interface AgentSettings {
-  /** Where the control plane is; may have a path. */
+  /** URL of the control plane; may have a path. */
   url: string;
   token: string;
-  /** The token as it stands now where it may be replaced, asked for when it is refused; null when there is none. */
+  /** Reads the current token after a refusal; null when there is none. */
   newToken?: () => string | null;
   clock: CorrectedClock;
   version: string;
   allowPrivateTargets: boolean;
-  /** Folder for what outlives a restart; null keeps it in memory. */
+  /** Folder for data that survives a restart; null keeps it in memory. */
   stateDir: string | null;
-  /** Where the list of RDAP registries is; IANA's without one. */
+  /** URL of the list of RDAP registries; IANA's by default. */
   rdapBootstrapUrl: string | undefined;
-  /** Where results wait; closed by {@link Agent.stop}. */
+  /** The spool of results; closed by {@link Agent.stop}. */
   spool: Spool;
-  /** Places that always answer, to tell an outage of this machine's network by; see {@link NetworkGuard}. */
+  /** Canaries: addresses that always answer; see {@link NetworkGuard}. */
   canaries: readonly Place[];
-  /** Size of what the spool has on disk, bytes; null keeps nothing there. */
+  /** Size of the spool on disk, bytes; null without one. */
   spoolBytes: (() => Promise<number>) | null;
-  /** Runs that may be under way at once. */
+  /** Maximum number of concurrent runs. */
   maxConcurrency: number;
-  /** What the process may take before it starts no more runs, and what to do when that does not help. */
+  /** Memory limit above which no run starts, and what to do when that does not help. */
   memory: { limitBytes: number; collect: () => void; hopeless: () => void } | null;
-  /** Who is told of every run; null for nobody. */
+  /** Called for every run; null for none. */
   metrics: AgentMetrics | null;
-  /** How often the agent's numbers are logged, ms. */
+  /** Interval of the statistics in the log, ms. */
   statsMs: number;
   log: Log;
 }
 
-/** On-demand runs that may go on at once. */
+/** Maximum number of concurrent on-demand runs. */
 const onDemandCapacity = 100;
-/** Of the 4 s that a stop may take, what running checks get to end by themselves; the rest is for reporting. */
+/** Share of the 4 s of a stop for running checks to finish; the rest is for reporting. */
 const graceMs = 1500;
 const drainMs = 2000;
 
-/** A clock that is off by more was not set by anything: certificates are judged by it, and log lines bear its time. */
+/** Clock difference that is logged: certificates are judged by this clock, and log lines bear its time. */
 const clockToleranceMs = 30_000;
 
 export interface Agent {
-  /** Starts nothing more, lets what runs end or gives it up, reports what there is, and resolves within 4 s. */
+  /** Starts no more runs, waits for or abandons running ones, reports what is left, and resolves within 4 s. */
   stop(): Promise<void>;
 }
 
-/** Puts the parts together: pull → schedule → run → spool → report. */
+/** Connects the parts: pull → schedule → run → spool → report. */
 export function startAgent(settings: AgentSettings): Agent {
   const { log, version, clock, spool } = settings;
   const contacts = { pull: new Contact(), report: new Contact() };
@@ -121,7 +121,7 @@ export function startAgent(settings: AgentSettings): Agent {
   const reporter = new Reporter({ api, spool, clock, log, stats, contact: contacts.report });
   const running = new Set<{ done: Promise<unknown>; abandon(): void }>();
   let onDemand = 0;
-  /** A control plane of an earlier release refuses the answer `busy`, and says so itself to a caller that had none in time. */
+  /** A control plane of an earlier release refuses the reply `busy`, and tells its caller about the timeout itself. */
   let saysBusy = false;
 
   const watched = <T extends { done: Promise<unknown>; abandon(): void }>(run: T): T => {
@@ -172,7 +172,7 @@ export function startAgent(settings: AgentSettings): Agent {
   };
   let region = "";
   let clockWarned = false;
-  /** Checks go by the control plane's clock, so that a wrong one here changes nothing about them; but it should not stay unnoticed. */
+  /** Checks follow the control plane's clock, so a wrong local clock does not affect them, but it is logged. */
   const judgeClock = (): void => {
     const offset = clock.offsetMs();
     if (clockWarned || Math.abs(offset) <= clockToleranceMs) return;
@@ -191,7 +191,7 @@ export function startAgent(settings: AgentSettings): Agent {
     saysBusy = reply.features?.includes(busyFeature) === true;
     reporter.serve(region);
     runner.cap.max = reply.per_host_max_inflight;
-    // A control plane of an earlier release does not say.
+    // A control plane of an earlier release does not send it.
     rdap.line.max = reply.rdap_max_inflight ?? 1;
     schedule.apply(reply);
     for (const asked of reply.runs) runOnDemand(asked);
@@ -201,7 +201,7 @@ export function startAgent(settings: AgentSettings): Agent {
     clock,
     log,
     version,
-    // Runs that wait for a place take up nothing but a caller's time; {@link Runner} bounds them.
+    // Queued runs cost only their caller's time; {@link Runner} bounds them.
     capacity: () => (memory?.over === true ? 0 : Math.max(0, onDemandCapacity - (onDemand - runner.waiting))),
     apply,
     refused: () => schedule.clear(),
@@ -249,7 +249,7 @@ export function startAgent(settings: AgentSettings): Agent {
     control_plane: new URL(settings.url).origin,
     region: region === "" ? null : region,
     pid: process.pid,
-    // Counted back, because the control plane's time is not known at the start.
+    // Counted back, because the control plane's time is unknown at the start.
     started_at: Math.round(clock.now() - (clock.monotonic() - startedAt)),
     seen_at: Math.round(clock.now()),
     stopped_at: stoppedAt,
@@ -275,7 +275,7 @@ export function startAgent(settings: AgentSettings): Agent {
       puller.stop();
       network.stop();
       await pulling;
-      // Nothing more is started here, so the next slots are the others' from now on, while what runs here still ends.
+      // No run starts here any more, so other agents take the next slots while running checks finish.
       const leaving = puller.leave();
       await Promise.race([
         Promise.all([...running].map((run) => run.done)),
@@ -292,13 +292,13 @@ export function startAgent(settings: AgentSettings): Agent {
   };
 }
 
-/** Only a certificate or a registration has details: all other results are as long as before. */
+/** Only results of certificates and registrations have details; others do not grow. */
 const wire = ({ details, ...measured }: Measurement): Omit<Measurement, "details"> & Pick<AgentResult, "details"> =>
   details === null ? measured : { ...measured, details };
 
 const said = ({ succeededAt, failure }: Contact): AgentStatus["pull"] => ({ succeeded_at: succeededAt, failure });
 
-/** Where a URL leads. */
+/** Host and port of a URL. */
 export function placeOf(url: string): Place {
   const { protocol, hostname, port } = new URL(url);
   return {

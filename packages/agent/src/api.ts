@@ -1,22 +1,22 @@
 import { Pool } from "undici";
 
-/** Why the control plane did not do what was asked, by what the agent should do about it. */
+/** Errors of the control plane, by the reaction of the agent. */
 export type Trouble =
-  /** It cannot be reached, or says that it cannot answer now: try again, more and more slowly. */
+  /** It cannot be reached or is overloaded: retry with backoff. */
   | "away"
-  /** It does not know the token, or not any more: only a person can change that. */
+  /** It refuses the token: only a person can change that. */
   | "refused"
-  /** It speaks another version of the protocol. */
+  /** It speaks another protocol version. */
   | "protocol"
-  /** It will never take this body. */
+  /** It will never accept this body. */
   | "rejected"
-  /** What answered is not a control plane. */
+  /** The reply is not from a control plane. */
   | "unexpected";
 
 export class ApiError extends Error {
   override readonly name = "ApiError";
   readonly trouble: Trouble;
-  /** From Retry-After; null without one. */
+  /** Retry-After in seconds; null without one. */
   readonly retryAfterMs: number | null;
 
   constructor(trouble: Trouble, message: string, retryAfterMs: number | null = null) {
@@ -35,22 +35,22 @@ interface AskOptions {
 
 export interface Api {
   /**
-   * Posts JSON and gives back the parsed body of a 200; `onHead` is called when the head of the answer arrives. `token` is
-   * sent in place of the usual one. Rejects with {@link ApiError}, or with the signal's reason.
+   * Posts JSON and returns the parsed body of a 200; `onHead` is called when the response head arrives. `token`
+   * replaces the usual one. Rejects with {@link ApiError}, or with the signal's reason.
    */
   post(path: string, body: unknown, options: AskOptions): Promise<unknown>;
   /** The same for a GET. */
   get(path: string, options: AskOptions): Promise<unknown>;
-  /** Sends this token from now on. */
+  /** Uses this token from now on. */
   useToken(token: string): void;
   close(): Promise<void>;
 }
 
-/** One long poll, two batches, and one to spare. */
+/** Connections: one long poll, two batches, and one spare. */
 const connections = 4;
 const maxErrorBytes = 10_000;
 
-/** The agent's way to the control plane: connections are kept, the token is sent with every request. */
+/** HTTP client for the control plane: keeps connections and sends the token with every request. */
 export function connectApi(baseUrl: string, token: string, userAgent: string): Api {
   const url = new URL(baseUrl);
   const prefix = url.pathname.replace(/\/+$/, "");
@@ -113,7 +113,7 @@ function refusal(status: number, text: string, retryAfterMs: number | null): Api
   const words = message === null ? `status ${status}` : `status ${status}: ${message}`;
   if (code === "AGENT_PROTOCOL_MISMATCH") return new ApiError("protocol", words);
   if (status === 401 || status === 403) return new ApiError("refused", words);
-  // Only a control plane speaks in its own codes; the same status from a proxy says nothing about the body.
+  // Only a control plane sends its own codes; the same status from a proxy says nothing about the body.
   if (code !== null && (status === 400 || status === 413 || status === 415 || status === 422))
     return new ApiError("rejected", words);
   if (status >= 500 || status === 408 || status === 425 || status === 429)
@@ -121,7 +121,7 @@ function refusal(status: number, text: string, retryAfterMs: number | null): Api
   return status === 413 ? new ApiError("rejected", words) : new ApiError("unexpected", words);
 }
 
-/** Code and message of the control plane's error envelope, as far as this is one. */
+/** Code and message of an error envelope, if the body is one. */
 function envelopeOf(text: string): { code: string | null; message: string | null } {
   try {
     const { error } = JSON.parse(text) as { error?: { code?: unknown; message?: unknown } };
@@ -134,7 +134,7 @@ function envelopeOf(text: string): { code: string | null; message: string | null
   }
 }
 
-/** Retry-After in seconds (RFC 9110 section 10.2.3), at most five minutes; the date form is not used between us. */
+/** Retry-After in seconds (RFC 9110 section 10.2.3), at most five minutes; the date form is not used here. */
 function secondsToMs(header: string | string[] | undefined): number | null {
   const seconds = typeof header === "string" && /^\d{1,9}$/.test(header) ? Number(header) : null;
   return seconds === null ? null : Math.min(seconds, 300) * 1000;
@@ -145,7 +145,7 @@ function reasonOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-/** The wait before attempt `n` (from 0) after a failure: doubling, capped, and spread so that a fleet does not return as one. */
+/** Backoff before attempt `n` (from 0): doubled, capped, with jitter so that a fleet does not return at once. */
 export function backoffMs(attempt: number, firstMs: number, maxMs: number, random: () => number = Math.random): number {
   const full = Math.min(maxMs, firstMs * 2 ** Math.min(attempt, 20));
   return full / 2 + (full / 2) * random();

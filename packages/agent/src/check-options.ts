@@ -9,22 +9,22 @@ import { type SchemaNode, validate } from "@statusmesh/shared/validate";
 /** One field of a kind as an option. */
 interface FieldOption extends ShellOption {
   field: string;
-  /** Name of the option without dashes in front. */
+  /** Name of the option without leading dashes. */
   name: string;
   node: SchemaNode & { description?: string };
 }
 
-/** What every kind has reads the same for every kind. */
+/** Descriptions of fields that every kind has. */
 const common: Readonly<Record<string, ShellOption>> = {
   timeout: { words: "time for the whole check", takes: "10s", read: ([text = ""]) => duration(text) },
 };
 
-/** Wrong usage of `sm-agent check`, in words. */
+/** A usage error of `sm-agent check`. */
 export class CheckUsage extends Error {
   override readonly name = "CheckUsage";
 }
 
-/** The fields of a kind that options set: those that its subject does not. */
+/** The fields of a kind that have options: those not set by the subject. */
 function fieldsOf(kind: CheckKind): FieldOption[] {
   const subject = new Set(["type", ...Object.keys(kind.shell.read("example.org:1"))]);
   return Object.entries((kind.schema as unknown as SchemaNode).properties ?? {})
@@ -40,7 +40,7 @@ function fieldsOf(kind: CheckKind): FieldOption[] {
 const textIn = (node: SchemaNode): SchemaNode => node.anyOf?.find(({ type }) => type !== "null") ?? node;
 const envOf = (name: string): string => `SM_CHECK_${name.replaceAll("-", "_").toUpperCase()}`;
 
-/** The options of a kind, made from its schema. */
+/** The options of a kind, derived from its schema. */
 export function optionsOf(kind: CheckKind): Option[] {
   return fieldsOf(kind).flatMap((option) => {
     const { name, node, takes, repeated, secret } = option;
@@ -48,7 +48,7 @@ export function optionsOf(kind: CheckKind): Option[] {
     const { type } = textIn(node);
     const choices = node.enum === undefined ? "" : `: ${node.enum.join(", ")}`;
     const simple = typeof node.default === "string" || typeof node.default === "number";
-    // The default of a time is shown as it is written.
+    // The default of a duration is shown as it is typed.
     const fallback = !simple
       ? ""
       : ` (default: ${option.read === common["timeout"]?.read ? `${Number(node.default) / 1000}s` : String(node.default)})`;
@@ -68,16 +68,16 @@ export function optionsOf(kind: CheckKind): Option[] {
   });
 }
 
-/** Ends as a part of a sentence begins: small, unless it is a name. */
+/** Lower-cases the first letter, unless it starts a name. */
 const lowered = (text: string): string =>
   /^[A-Z][a-z]/.test(text) ? text.charAt(0).toLowerCase() + text.slice(1) : text;
 
-/** The attribute under which commander keeps an option's value. */
+/** The attribute under which commander stores an option. */
 const keyOf = (name: string): string => name.replaceAll(/-(.)/g, (_, letter: string) => letter.toUpperCase());
 
 /**
- * The check that a command line asks for, held against the schema and the rules of its kind. Secrets come from files and
- * the environment. Throws {@link CheckUsage}.
+ * The check of a command line, validated by the schema and the rules of its kind. Secrets come from files and the
+ * environment. Throws {@link CheckUsage}.
  */
 export function specFrom(
   type: CheckType,
@@ -141,7 +141,7 @@ function fileText(file: string): string {
   }
 }
 
-/** Whoever may list the processes of a machine reads their command lines, and shells remember them. */
+/** Other users can list processes with their command lines, and shells store them. */
 function refuseSecrets(kind: CheckKind, spec: CheckSpec, fields: readonly FieldOption[]): void {
   kind.mapSecrets(spec, (_secret, pointer) => {
     const [, field = "", part = ""] = pointer.split("/");
@@ -152,14 +152,14 @@ function refuseSecrets(kind: CheckKind, spec: CheckSpec, fields: readonly FieldO
   });
 }
 
-/** The check in a file of JSON, or in standard input for `-`. Throws {@link CheckUsage}. */
+/** The check of a JSON file, or of standard input for `-`. Throws {@link CheckUsage}. */
 export function specFromFile(file: string): CheckSpec {
   const text = fileText(file);
   let value: unknown;
   try {
     value = JSON.parse(text);
   } catch {
-    // The parser's own words would repeat a part of the text, which may hold a secret.
+    // The parser's message would repeat part of the text, which may hold a secret.
     throw new CheckUsage(`${file === "-" ? "standard input" : file} is not JSON.`);
   }
   const type = typeof value === "object" && value !== null && "type" in value ? value.type : undefined;

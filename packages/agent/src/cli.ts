@@ -4,7 +4,7 @@ import { exits } from "./exit.ts";
 import { completeSwitches } from "./switches.ts";
 import { version } from "./version.ts";
 
-/** Each command is a file of its own, loaded when it is asked for: the others cost nothing. */
+/** Each command is a separate module, loaded on demand. */
 const commands: readonly {
   name: string;
   summary: string;
@@ -26,7 +26,7 @@ const commands: readonly {
   },
 ];
 
-/** The program with its commands; those that are not `wanted` have their name and summary only. */
+/** The program with its commands; commands that are not `wanted` have name and summary only. */
 async function programWith(wanted: (name: string) => boolean): Promise<Command> {
   const program = new Command("sm-agent")
     .description("Runs the checks of one StatusMesh region and reports their results.")
@@ -50,7 +50,7 @@ try {
   await program.parseAsync(completeSwitches(process.argv.slice(2)), { from: "user" });
 } catch (error) {
   if (!(error instanceof CommanderError)) throw error;
-  // What commander finds wrong by itself ends with 1; a command that fails says with which number.
+  // Usage errors of commander exit with 1; commands set their own exit code.
   const own = error.code === "commander.error" || error.exitCode === 0;
   process.exitCode = own ? error.exitCode : exits.usage;
 }

@@ -1,18 +1,18 @@
-/** Time as the agent's logic sees it. Tests drive their own. */
+/** The clock of the agent's logic. Tests replace it. */
 export interface Clock {
-  /** Unix ms on the control plane's clock, as far as it is known. */
+  /** Unix ms on the control plane's clock, as far as known. */
   now(): number;
-  /** Ms that only ever grow, for measuring. */
+  /** Monotonic ms, for measuring. */
   monotonic(): number;
   /** Calls back after `ms`; the returned function cancels. */
   after(ms: number, callback: () => void): () => void;
 }
 
-/** A clock that can be set right from outside. */
+/** A clock that can be corrected. */
 export interface CorrectedClock extends Clock {
-  /** Takes in the control plane's time as it stood when an answer left there, at the moment when it arrives here. */
+  /** Adds a sample: the control plane's time when a reply left there, at the moment of its arrival. */
   correct(serverTime: number): void;
-  /** How far the control plane's clock is ahead of this machine's, ms. */
+  /** Difference of the control plane's clock to the local one, ms. */
   offsetMs(): number;
 }
 
@@ -20,11 +20,11 @@ const keptSamples = 8;
 const stepMs = 1000;
 
 /**
- * The control plane's clock, kept by this machine's monotonic one: setting the local clock moves no check.
+ * The control plane's clock, kept by the local monotonic clock: a change of the local clock moves no check.
  *
- * A sample says "server time = local time + offset − the time that the answer travelled". Only that last leg counts: how
- * long the control plane held the long poll does not. So every sample is low by its own latency, and the highest of the
- * last few is the truest; when they differ by more than a second, a clock was set, and the newest is right.
+ * A sample is "server time = local time + offset − travel time of the reply". The duration of the long poll does not
+ * matter. So every sample is low by its own latency, and the highest of the last few is the best. When they differ by
+ * more than a second, a clock was changed, and the newest is right.
  */
 export function correctedClock(): CorrectedClock {
   const local = (): number => performance.timeOrigin + performance.now();

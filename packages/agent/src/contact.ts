@@ -1,7 +1,7 @@
-/** How it went to talk to the control plane in one way, and when. Times are Unix ms on its clock. */
+/** Times and last error of one kind of request to the control plane. Times are Unix ms on its clock. */
 export class Contact {
   succeededAt: number | null = null;
-  /** The last failure, also when it is over. */
+  /** The last failure, also after a later success. */
   failure: { at: number; message: string } | null = null;
 
   succeeded(now: number): void {

@@ -1,19 +1,19 @@
 import type { Command } from "commander";
 
-/** How `sm-agent` ends, as far as `sysexits.h` has numbers for it. */
+/** Exit codes of `sm-agent`, from `sysexits.h` where it has one. */
 export const exits = {
   up: 0,
   down: 1,
   degraded: 2,
-  /** Wrong usage, a check that cannot be run included. */
+  /** Wrong usage, including a check that cannot run. */
   usage: 64,
   /** The control plane cannot be reached. */
   unavailable: 69,
-  /** It had better be started anew. */
+  /** A restart helps. */
   again: 75,
-  /** The control plane does not take the token. */
+  /** The control plane refuses the token. */
   refused: 77,
-  /** Something in the configuration is in the way. */
+  /** The configuration is invalid. */
   config: 78,
 } as const;
 

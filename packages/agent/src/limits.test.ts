@@ -6,7 +6,10 @@ import t, { type Test } from "tap";
 import { checkTypes, type CheckType } from "@statusmesh/shared/checks";
 import { FakeClock, httpCheck, outcomeOf, tcpServer, testRunner } from "./testing.ts";
 
-/* The cap per host and the circuit breaker, as every kind meets them. A kind that is added does not compile until it is here. */
+/*
+ * The cap per host and the circuit breaker, as every kind meets them. A kind that is added does not compile until it is
+ * here.
+ */
 
 const dayMs = 86_400_000;
 const expired = await generate([{ name: "commonName", value: "x" }], {
@@ -20,7 +23,10 @@ const timeout = 5000;
 
 interface Kind {
   check: (host: string, port: number) => { type: CheckType; timeout: number };
-  /** Answers at a port in a way that leaves the check failing: a wrong status, an expired certificate, no such name. Null where a connection is all that is asked for. */
+  /**
+   * Answers at a port in a way that leaves the check failing: a wrong status, an expired certificate, no such name.
+   * Null where a connection is all that is asked for.
+   */
   unwelcome: ((t: Test, port: number) => Promise<number>) | null;
   failing: string;
 }

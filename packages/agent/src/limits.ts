@@ -1,20 +1,20 @@
 import type { CheckStatus } from "@statusmesh/shared/result";
 
 /**
- * How many runs go on at once for each key (org, host and port). Runs on demand leave the last free place to the schedule
- * where there are two or more: monitors go on while somebody tests.
+ * Counts concurrent runs per key (organisation, host and port). On-demand runs leave the last free place to scheduled
+ * runs where there are two or more, so that a test does not stop monitoring.
  */
 export class InflightCap {
   readonly #counts = new Map<string, number>();
   readonly #demanded = new Map<string, number>();
-  /** The most runs at once for one key; comes with every pull. */
+  /** Limit of concurrent runs per key; each pull sends it. */
   max: number;
 
   constructor(max: number) {
     this.max = max;
   }
 
-  /** Takes a place. False when all are taken. */
+  /** Takes a place; false when none is free. */
   enter(key: string, onDemand = false): boolean {
     if ((this.#counts.get(key) ?? 0) >= this.max) return false;
     if (onDemand && (this.#demanded.get(key) ?? 0) >= Math.max(1, this.max - 1)) return false;
@@ -23,7 +23,7 @@ export class InflightCap {
     return true;
   }
 
-  /** Gives a place back, as it was taken. */
+  /** Releases a place. */
   leave(key: string, onDemand = false): void {
     add(this.#counts, key, -1);
     if (onDemand) add(this.#demanded, key, -1);
@@ -38,10 +38,10 @@ function add(counts: Map<string, number>, key: string, change: number): void {
 
 const failuresToOpen = 5;
 const openMs = 30_000;
-/** Every key that fails now and then stays in memory; beyond this many the one that failed longest ago is forgotten. */
+/** Maximum number of keys with failures; beyond it the oldest is evicted. */
 const maxBreakers = 10_000;
 
-/** A transport failure, and the kind of the check that met it. */
+/** A transport failure and the kind of its check. */
 export interface Failure {
   kind: string;
   status: CheckStatus;
@@ -51,13 +51,13 @@ export interface Failure {
 interface Breaker {
   failures: number;
   last: Failure;
-  /** Ms on the monotonic clock; a breaker with few failures is closed whatever this says. */
+  /** Ms on the monotonic clock; ignored while a breaker has few failures. */
   openUntil: number;
 }
 
 /**
- * Circuit breakers, one for each key. Five transport failures in a row open one; while it is open, runs are refused. After
- * 30 s one trial is let through: its success closes the breaker, its failure opens it again.
+ * Circuit breakers, one per key. Five consecutive transport failures open one; while it is open, runs are refused.
+ * After 30 s one trial run is allowed: success closes the breaker, failure opens it again.
  */
 export class CircuitBreakers {
   readonly #breakers = new Map<string, Breaker>();
@@ -67,12 +67,12 @@ export class CircuitBreakers {
     const breaker = this.#breakers.get(key);
     if (breaker === undefined || breaker.failures < failuresToOpen) return true;
     if (now < breaker.openUntil) return false;
-    // Taken back by the trial's outcome; a trial that never ends merely delays the next one.
+    // The outcome of the trial resets this; a trial that never ends only delays the next one.
     breaker.openUntil = now + openMs;
     return true;
   }
 
-  /** The last failure at the destination; null without one since its last success. */
+  /** The last failure at the destination; null after a success. */
   lastFailure(key: string): Failure | null {
     return this.#breakers.get(key)?.last ?? null;
   }
@@ -92,7 +92,7 @@ export class CircuitBreakers {
     }
   }
 
-  /** How many are open. */
+  /** Number of open breakers. */
   open(now: number): number {
     let count = 0;
     for (const { failures, openUntil } of this.#breakers.values())

@@ -1,6 +1,9 @@
 type Level = "debug" | "info" | "warn" | "error";
 
-/** One JSON object a line on standard output. Fields are named one by one by the caller: specs, headers and tokens never are. */
+/**
+ * Writes one JSON object per line to standard output. Callers name every field; specs, headers and tokens are never
+ * logged.
+ */
 export type Log = (
   level: Level,
   msg: string,
@@ -13,7 +16,7 @@ export function jsonLog(write: (line: string) => void, now: () => number): Log {
     write(`${JSON.stringify({ time: new Date(now()).toISOString(), level, msg, ...fields })}\n`);
 }
 
-/** Logs a condition once when it begins, and not again until {@link Once.clear}: a control plane that is away for a day is one line. */
+/** Logs a condition once when it starts, and not again until {@link Once.clear}. */
 export class Once {
   #current: string | null = null;
   readonly #log: Log;
@@ -28,7 +31,7 @@ export class Once {
     this.#log(level, msg, fields);
   }
 
-  /** The condition is over. True when there was one. */
+  /** The condition has ended. Returns true when there was one. */
   clear(): boolean {
     const was = this.#current !== null;
     this.#current = null;

@@ -2,11 +2,11 @@ import type { Clock } from "./clock.ts";
 import type { Log } from "./log.ts";
 
 const lookMs = 1000;
-/** Between two collections of garbage: each stops the process for as long as its heap is large. */
+/** Minimum time between garbage collections, ms: each stops the process for a time that grows with the heap. */
 const collectMs = 10_000;
-/** It is not over before this much is free again: else it would come and go at every run. */
+/** Hysteresis: runs start again when this share is free. */
 const lowPart = 0.95;
-/** Memory that does not come back without a single run is lost to this process. */
+/** After this time without recovery, ms, the memory is lost to this process. */
 const patienceMs = 60_000;
 
 export interface MemoryLimitOptions {
@@ -17,13 +17,13 @@ export interface MemoryLimitOptions {
   rss: () => number;
   /** Collects all garbage. */
   collect: () => void;
-  /** It does not help to run nothing: the process had better start anew. Called once. */
+  /** Stopping all runs did not help: the process should restart. Called once. */
   hopeless: () => void;
 }
 
 /**
- * Keeps the process under a limit by its own means: above it garbage is collected, then no run is started until there
- * is room again. A limit from outside (a container's) kills the process instead, in the middle of everything.
+ * Keeps the process under a memory limit: above it garbage is collected, then no run starts until memory is free
+ * again. An external limit (of a container) would kill the process instead.
  */
 export class MemoryLimit {
   readonly #options: MemoryLimitOptions;

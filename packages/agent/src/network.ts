@@ -3,22 +3,22 @@ import { blockedRange } from "@statusmesh/shared/net/address";
 import type { Clock } from "./clock.ts";
 import type { Log } from "./log.ts";
 
-/** Something on the network that may show, by answering, that the agent's own network works. */
+/** A destination whose reply shows that the agent's own network works. */
 export interface Place {
   /** A name or an IP address, without brackets. */
   readonly host: string;
   readonly port: number;
 }
 
-/** A run that did not reach its destination: the address that it dialled, if it came so far, and when it began (monotonic ms). */
+/** A failed run: the dialled address, if any, and its start (monotonic ms). */
 export interface Failure extends Place {
   readonly address: string | null;
   readonly began: number;
 }
 
 /**
- * Connects and hangs up; resolves to the address that answered, rejects when none has by the time the signal aborts.
- * `named` is true for places that the operator of the agent named, which the guard does not stand before.
+ * Connects and closes; resolves to the address that answered, rejects when none has before the signal aborts. `named`
+ * is true for canaries of the operator, which bypass the guard.
  */
 export type Connect = (place: Place, named: boolean, signal: AbortSignal) => Promise<string>;
 
@@ -26,15 +26,15 @@ export interface NetworkGuardOptions {
   clock: Clock;
   log: Log;
   connect: Connect;
-  /** Asked first, and believed alone: a person chose them because they always answer. */
+  /** Asked first and sufficient alone: the operator chose destinations that always answer. */
   canaries: readonly Place[];
-  /** Where the control plane is; shows nothing where it is on this machine or its own network. */
+  /** Address of the control plane; no evidence when it is on this machine or its network. */
   controlPlane: Place;
-  /** The network went down, or works again. */
+  /** Called when the network fails or recovers. */
   changed?: () => void;
 }
 
-/** The internet, or networks of one's own: that one of them answers says nothing about the other. */
+/** Public or private networks: one working says nothing about the other. */
 type Side = "public" | "private";
 
 /** A destination that answered its last run. */
@@ -43,7 +43,7 @@ interface Landmark extends Place {
   readonly side: Side;
   readonly network: string;
   answeredAt: number;
-  /** Runs in a row that it answered. */
+  /** Consecutive successful runs. */
   streak: number;
 }
 
@@ -53,7 +53,7 @@ interface Canary extends Place {
   readonly named: boolean;
 }
 
-/** What the canaries of a side said. `silent` are those that did not answer anybody. */
+/** Outcome of the canaries of a side. */
 interface Round {
   readonly answered: boolean;
   readonly silent: readonly Canary[];
@@ -61,26 +61,26 @@ interface Round {
 
 const canaryTimeoutMs = 3000;
 const recheckMs = 10_000;
-/** So many networks do not fall silent together by chance. */
+/** This many networks are not silent together by chance. */
 const minSilentNetworks = 3;
 const maxLandmarksAsked = 4;
-/** Who answered this long before the newest answer may be gone for good. */
+/** A destination whose answer is older than the newest by this may be gone for good, ms. */
 const landmarkMaxAgeMs = 3_600_000;
 const maxLandmarks = 2000;
 
 /**
- * Keeps the agent from reporting an outage of its own network as one of every target.
+ * Prevents an outage of the agent's own network from being reported as an outage of every target.
  *
- * A run that did not reach its destination is believed with proof that the network worked meanwhile: another destination
- * answered after the run had begun, or a canary answers now. When nobody does, and the silent ones are of enough different
- * networks, the fault is here: such runs are no evidence, and the agent is impaired until something answers. With too few
- * to tell, a run is believed. On private networks only chosen canaries are enough: a rack is down as a whole easily.
+ * A failed run counts as evidence with proof that the network worked meanwhile: another destination answered after the
+ * run started, or a canary answers now. When none does, and the silent ones are in enough different networks, the
+ * fault is local: such runs are no evidence, and the agent is impaired until a destination answers. With too few
+ * destinations the run counts. On private networks only chosen canaries count, because a whole rack can be down.
  */
 export class NetworkGuard {
   readonly #options: NetworkGuardOptions;
-  /** By {@link keyOf}, the one that answered last at the end. */
+  /** By {@link keyOf}, the most recent answer last. */
   readonly #landmarks = new Map<string, Landmark>();
-  /** For each side the newest answer, and the newest one of any other destination. */
+  /** Per side the newest answer, and the newest one of another destination. */
   readonly #newest: Record<Side, { key: string; at: number; other: number }> = {
     public: { key: "", at: -Infinity, other: -Infinity },
     private: { key: "", at: -Infinity, other: -Infinity },
@@ -92,16 +92,16 @@ export class NetworkGuard {
     this.#options = options;
   }
 
-  /** Since when the agent's own network has been down, Unix ms on the control plane's clock; null when it works. */
+  /** Start of the outage of the agent's own network, Unix ms on the control plane's clock; null while it works. */
   get impairedSince(): number | null {
     return this.#impaired?.since ?? null;
   }
 
-  /** Notes that a run reached its destination. */
+  /** Records a run that reached its destination. */
   reached(place: Place, address: string): void {
     const key = keyOf(place);
     const known = this.#landmarks.get(key);
-    // This is done for every run. Where an address lies is found out only when it is another than the last time.
+    // Called for every run. The side of an address is computed only when it differs from the last one.
     const landmark = known?.address === address ? known : landmarkAt(place, address, known?.streak ?? 0);
     if (landmark === null) return;
     const at = this.#options.clock.monotonic();
@@ -117,7 +117,7 @@ export class NetworkGuard {
     this.#works(landmark.side);
   }
 
-  /** False when a failed run says nothing about its destination, because the agent's own network was down. */
+  /** False when a failed run is no evidence, because the agent's own network was down. */
   async believes(failure: Failure): Promise<boolean> {
     const key = keyOf(failure);
     const known = this.#landmarks.get(key);
@@ -125,7 +125,7 @@ export class NetworkGuard {
     if (address !== null && isLoopback(address)) return true;
     const side = address === null ? (known?.side ?? "public") : sideOf(address);
     const network = address === null ? known?.network : networkOf(address);
-    // Where there are too few to convict even if all were silent, nobody is asked and the run need not wait.
+    // With too few destinations even if all were silent, none is asked and the run need not wait.
     if (!this.#answeredElsewhere(side, failure) && convicts(this.#canaries(side), network)) {
       const round = await (this.#rounds[side] ??= this.#ask(side));
       if (!round.answered && !this.#answeredElsewhere(side, failure) && convicts(round.silent, network)) {
@@ -133,12 +133,12 @@ export class NetworkGuard {
         return false;
       }
     }
-    // It fails by itself, so its silence shows nothing about the network from now on.
+    // It fails by itself, so its silence is no evidence from now on.
     this.#landmarks.delete(key);
     return true;
   }
 
-  /** Forgets the impairment's clockwork. */
+  /** Cancels the timers of the impairment. */
   stop(): void {
     this.#impaired?.cancelRecheck();
   }
@@ -148,7 +148,7 @@ export class NetworkGuard {
     return (key === keyOf(failure) ? other : at) >= failure.began;
   }
 
-  /** Asks the canaries of a side all at once; the first answer ends the round. */
+  /** Asks all canaries of a side at once; the first answer ends the round. */
   async #ask(side: Side): Promise<Round> {
     const { clock, connect } = this.#options;
     const over = new AbortController();
@@ -157,7 +157,7 @@ export class NetworkGuard {
     const asked = this.#canaries(side).map(async (canary) => {
       const address = await connect(canary, canary.named, over.signal).catch(() => null);
       if (address === null) silent.push(canary);
-      // One that leads to the other side, or nowhere farther than this machine, shows nothing.
+      // An address of the other side, or of this machine, is no evidence.
       if (address === null || isLoopback(address) || sideOf(address) !== side) throw new Error("no proof");
     });
     const answered = await Promise.any(asked).then(
@@ -171,7 +171,7 @@ export class NetworkGuard {
     return { answered, silent };
   }
 
-  /** The chosen ones; on the public side the control plane and, each of another network, the landmarks that answered best as well. */
+  /** Chosen canaries; on the public side also the control plane and the most reliable targets, one per network. */
   #canaries(side: Side): Canary[] {
     const { canaries, controlPlane } = this.#options;
     const chosen = canaries.map((place) => ({ ...place, network: place.host, chosen: true, named: true }));
@@ -222,7 +222,7 @@ export class NetworkGuard {
   }
 }
 
-/** True when the silence of these canaries, and of the destination in `failed`, is the fault of what they have in common: this agent. */
+/** True when the silence of these canaries and of the destination in `failed` has a common cause: this agent. */
 function convicts(silent: readonly Canary[], failed: string | undefined): boolean {
   if (silent.some(({ chosen }) => chosen)) return true;
   const networks = new Set(silent.map(({ network }) => network));
@@ -230,7 +230,7 @@ function convicts(silent: readonly Canary[], failed: string | undefined): boolea
   return networks.size >= minSilentNetworks;
 }
 
-/** Null for an address of this machine, which shows nothing. */
+/** Null for an address of this machine, which is no evidence. */
 function landmarkAt({ host, port }: Place, address: string, streak: number): Landmark | null {
   if (isLoopback(address)) return null;
   return { host, port, address, side: sideOf(address), network: networkOf(address), answeredAt: -Infinity, streak };
@@ -242,9 +242,9 @@ const isLoopback = (address: string): boolean => /^(127\.|::1$|::ffff:127\.)/.te
 
 const sideOf = (address: string): Side => (blockedRange(address) === null ? "public" : "private");
 
-/** The part of an address that tells one operator's network from another's, roughly: 16 bits of IPv4, 32 of IPv6. */
+/** Prefix that roughly distinguishes networks of operators: 16 bits of IPv4, 32 of IPv6. */
 function networkOf(address: string): string {
   if (isIP(address) === 4) return address.split(".").slice(0, 2).join(".");
-  // The canonical form of a URL has no leading zeros, and global addresses have no gap in their first 32 bits that matters here.
+  // The canonical form of a URL has no leading zeros, and global addresses have no relevant gap in their first 32 bits.
   return new URL(`http://[${address}]/`).hostname.slice(1, -1).split(":").slice(0, 2).join(":");
 }

@@ -1,6 +1,6 @@
 import type { Clock } from "./clock.ts";
 
-/** Places that are given back by other means than the end of a run (memory, sockets) are looked for this often. */
+/** Interval of looking for places released by other means than the end of a run (memory, sockets), ms. */
 const lookMs = 50;
 
 interface Waiting {
@@ -8,7 +8,7 @@ interface Waiting {
   over: () => void;
 }
 
-/** Runs on demand that wait for a place, first come first served for each key. */
+/** On-demand runs that wait for a place, FIFO per key. */
 export class OnDemandQueue {
   readonly #clock: Clock;
   readonly #waiting = new Map<string, Waiting[]>();
@@ -24,8 +24,8 @@ export class OnDemandQueue {
   }
 
   /**
-   * Queues a run. `start` is called when there may be a place, and says whether there was; `giveUp` is called when there
-   * was none for `ms`. Returns what takes the run out of the queue; after either call it does nothing.
+   * Queues a run. `start` is called when a place may be free and returns whether it took one; `giveUp` is called after
+   * `ms` without one. Returns a function that removes the run from the queue; it does nothing after either call.
    */
   add(key: string, ms: number, { start, giveUp }: { start: () => boolean; giveUp: () => void }): () => void {
     const cancelDeadline = this.#clock.after(ms, () => {
@@ -39,7 +39,7 @@ export class OnDemandQueue {
     return () => this.#remove(key, waiting);
   }
 
-  /** Starts the runs of the key for which there is a place now. */
+  /** Starts the queued runs of the key that get a place. */
   freed(key: string): void {
     for (let first = this.#waiting.get(key)?.[0]; first !== undefined; first = this.#waiting.get(key)?.[0]) {
       if (!first.start()) return;

@@ -6,7 +6,7 @@ import type { Place } from "./network.ts";
 import { mayAsk } from "./rdap/may-ask.ts";
 import { yesAndNo } from "./switches.ts";
 
-/** Options that more than one command takes. Each call makes one of its own. */
+/** Options shared by several commands. Each call creates a new one. */
 export const controlPlane = (): Option =>
   new Option("--url <url>", "the control plane, for example https://status.example.org")
     .env("SM_AGENT_URL")
@@ -137,14 +137,14 @@ function wholeNumber(max: number, min = 1): (text: string) => number {
   };
 }
 
-/** What is wrong with sending the token to this URL, as a sentence that begins small; null when nothing is. */
+/** What is wrong with sending the token to this URL, as a lower-case sentence; null when nothing is. */
 export function tokenInTheClear(url: string): string | null {
   const { protocol, hostname, host } = new URL(url);
   if (protocol === "https:" || isLoopback(hostname.replace(/^\[|\]$/g, ""))) return null;
   return `the token would travel unencrypted to ${host}. Use an https URL, or --insecure-http (SM_AGENT_INSECURE_HTTP=true) on a network that you trust.`;
 }
 
-/** The agent's token, or what is wrong with what was given for it, as a sentence that begins small. */
+/** The agent's token, or what is wrong with the given one, as a lower-case sentence. */
 export function findToken(file: string | undefined): { token: string } | { problem: string } {
   const fromEnv = process.env["SM_AGENT_TOKEN"] ?? "";
   if (file === undefined && fromEnv === "")
@@ -166,13 +166,13 @@ export function findToken(file: string | undefined): { token: string } | { probl
   };
 }
 
-/** The agent's token as its file has it now; null when there is no token in it, or no file. */
+/** The token in its file; null when the file or the token is missing. */
 export function tokenNow(file: string | undefined): string | null {
   const found = findToken(file);
   return "token" in found ? found.token : null;
 }
 
-/** The agent's token. A usage error when there is none, or when it is something else. */
+/** The agent's token. A usage error when it is missing or malformed. */
 export function readToken(command: Command, file: string | undefined): string {
   const found = findToken(file);
   return "token" in found ? found.token : fail(command, exits.usage, found.problem);

@@ -1,13 +1,13 @@
-/** Where output goes, as far as that changes how it looks. */
+/** Properties of the output stream. */
 export interface Screen {
-  /** A person watches. */
+  /** True for a terminal. */
   tty: boolean;
   color: boolean;
   /** Columns. */
   width: number;
 }
 
-/** The screen behind a stream. Colours follow the terminal, and NO_COLOR (no-color.org). */
+/** The screen of a stream. Colours depend on the terminal and NO_COLOR (no-color.org). */
 export function screenOf(
   stream: { isTTY?: boolean; columns?: number },
   env: Readonly<Record<string, string | undefined>>,
@@ -34,7 +34,7 @@ const signs: Record<Tone, string> = { good: "✔", warn: "▲", bad: "✖", quie
 export const badge = (word: string, tone: Tone, screen: Screen): string =>
   paint(`${signs[tone]} ${word}`, tone, screen);
 
-/** Text from elsewhere on one line, without anything that a terminal would obey. */
+/** Foreign text on one line, without terminal control sequences. */
 export const tame = (text: string): string => text.replaceAll(/[\p{Cc}\p{Cf}\u2028\u2029]+/gu, " ");
 
 const three = (value: number): string =>
@@ -54,7 +54,7 @@ export function bytes(count: number): string {
   return `${count} B`;
 }
 
-/** `12 s`, `5 min`, `3 h`, `2 days`: how long something lasted, to the largest unit. */
+/** `12 s`, `5 min`, `3 h`, `2 days`: a duration in its largest unit. */
 export function lasted(ms: number): string {
   const secs = Math.max(0, Math.round(ms / 1000));
   if (secs < 120) return `${secs} s`;
@@ -63,19 +63,21 @@ export function lasted(ms: number): string {
   return `${Math.round(secs / 86_400)} days`;
 }
 
-/** Lines of two columns, the first as wide as its widest. */
+/** Two aligned columns. */
 export function table(rows: readonly (readonly [name: string, value: string])[]): string {
   const width = Math.max(...rows.map(([name]) => name.length));
   return rows.map(([name, value]) => `${name.padEnd(width)}  ${value}\n`).join("");
 }
 
-/** `width` cells shared out in proportion to the amounts; what is more than nothing gets one at least, while there are enough. */
+/**
+ * Divides `width` cells in proportion to the amounts; every positive amount gets at least one, while there are enough.
+ */
 export function shares(amounts: readonly number[], width: number): number[] {
   const total = amounts.reduce((sum, amount) => sum + amount, 0);
   if (total <= 0) return amounts.map(() => 0);
   const cells = amounts.map((amount) => (amount > 0 ? Math.max(1, Math.floor((amount / total) * width)) : 0));
   for (let spare = width - cells.reduce((sum, count) => sum + count, 0); spare !== 0; spare -= Math.sign(spare)) {
-    // Given to whom the rounding took most from, taken from whom it gave most to.
+    // Largest-remainder correction.
     const wants = amounts.map((amount, at) => ((amount / total) * width - cells[at]!) * Math.sign(spare));
     const able = wants.map((want, at) => (amounts[at]! > 0 && (spare > 0 || cells[at]! > 1) ? want : -Infinity));
     const best = able.indexOf(Math.max(...able));
@@ -88,7 +90,7 @@ export function shares(amounts: readonly number[], width: number): number[] {
 const patterns = ["░", "▒", "▓", "█", "·"];
 const tints = [36, 34, 35, 32, 2];
 
-/** The phases of a run on one bar and their times below it; without a terminal the times only. */
+/** The phases of a run as one bar with their times below; without a terminal the times only. */
 export function phaseBar(phases: readonly { name: string; ms: number }[], screen: Screen): string {
   if (phases.length === 0) return "";
   if (!screen.tty) return `  ${phases.map(({ name, ms }) => `${name} ${milliseconds(ms)}`).join(", ")}\n`;

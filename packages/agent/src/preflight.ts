@@ -16,13 +16,13 @@ import { bytes, milliseconds } from "./output.ts";
 import { folderHolder, lockFolder } from "./spool/lock.ts";
 import { messageOf } from "./spool/segment.ts";
 
-/** One thing that `run` needs. A `warn` does not keep it from running. */
+/** One requirement of `run`. A `warn` does not prevent it from running. */
 export interface Finding {
   what: string;
   state: "ok" | "warn" | "fail";
   /** What was found and, unless it is fine, what to do. */
   message: string;
-  /** How the command ends because of it. */
+  /** Exit code of the command for this finding. */
   exit?: number;
 }
 
@@ -35,7 +35,7 @@ export interface PreflightOptions {
   /** True: the token may travel unencrypted. */
   insecureHttp: boolean;
   version: string;
-  /** Time for each step that talks to somebody, ms. */
+  /** Timeout of each network step, ms. */
   timeoutMs: number;
   env: Readonly<Record<string, string | undefined>>;
 }
@@ -45,12 +45,12 @@ const warn = (what: string, message: string): Finding => ({ what, state: "warn",
 const bad = (what: string, message: string, exit: number): Finding => ({ what, state: "fail", message, exit });
 
 const validReply = Compile(WhoAmIReply);
-/** A clock that is kept right by the network is some milliseconds off. */
+/** Clocks synchronised over the network differ by some milliseconds. */
 const clockWarningMs = 2000;
 const certificateWarningDays = 14;
 const dayMs = 86_400_000;
 
-/** Looks at everything that `run` needs, and changes nothing but that it takes and gives back the spool folder. */
+/** Verifies everything that `run` needs. Changes nothing, except that it locks and unlocks the spool folder. */
 export async function* preflight(options: PreflightOptions): AsyncGenerator<Finding> {
   const found = findToken(options.tokenFile);
   yield* tokenFindings(options, found);
@@ -62,7 +62,7 @@ export async function* preflight(options: PreflightOptions): AsyncGenerator<Find
   yield* spoolFindings(options);
 }
 
-/** The way to the control plane, and its answer to the token. */
+/** Connects to the control plane and tries the token. */
 async function* wayFindings(options: PreflightOptions, found: ReturnType<typeof findToken>): AsyncGenerator<Finding> {
   const place = placeOf(options.url);
   const name = await nameFinding(place.host, options.timeoutMs);
@@ -163,7 +163,7 @@ function protocolFinding(theirs: number): Finding {
   );
 }
 
-/** `offsetMs`: how far the control plane's clock is ahead, as well as an answer that took `tripMs` can tell. */
+/** `offsetMs`: difference of the control plane's clock, with the precision of a reply that took `tripMs`. */
 function clockFinding(offsetMs: number, tripMs: number): Finding {
   const sure = Math.max(0, Math.abs(offsetMs) - tripMs / 2);
   if (sure <= clockWarningMs)
@@ -243,7 +243,7 @@ function* spoolFindings({ spoolDir, spoolMaxMb }: PreflightOptions): Generator<F
   }
 }
 
-/** The nearest folder above that is there. */
+/** The nearest existing parent folder. */
 function nearest(folder: string): string {
   let at = resolve(folder);
   while (!existsSync(at)) at = dirname(at);

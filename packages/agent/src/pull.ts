@@ -5,14 +5,14 @@ import type { CorrectedClock } from "./clock.ts";
 import type { Contact } from "./contact.ts";
 import { type Log, Once } from "./log.ts";
 
-/** The control plane holds a poll for up to 25 s; what takes longer than this is a dead connection. */
+/** The control plane holds a poll for up to 25 s; after this time the connection is dead. */
 const pollTimeoutMs = 40_000;
 const slowRetryMs = 60_000;
-/** While a token is refused, how often it is looked whether there is another. */
+/** Interval of looking for a new token while the current one is refused, ms. */
 const tokenLookMs = 2000;
-/** An answer without news that came at once is not how a long poll works: do not let it become a busy loop. */
+/** Minimum time between polls, ms: an empty reply at once must not cause a busy loop. */
 const emptyPauseMs = 1000;
-/** Of the 4 s that a stop may take: who is not heard falls silent, which costs half a minute more. */
+/** Share of the 4 s of a stop for the deregistration; without it the agent expires half a minute later. */
 const farewellMs = 1500;
 
 const validReply = Compile(PullReply);
@@ -25,31 +25,31 @@ export interface PullerOptions {
   /** How many on-demand runs can be taken now. */
   capacity: () => number;
   apply: (reply: PullReply) => void;
-  /** The agent's token as it stands now, where it may have been replaced; null when there is none to be read. Asked after a refusal. */
+  /** Reads the current token after a refusal; null when there is none. */
   newToken?: () => string | null;
-  /** The control plane wants nothing more from this agent, until it answers again. */
+  /** The control plane refuses this agent, until it answers again. */
   refused: () => void;
-  /** That other token was accepted: it is to be sent from now on. */
+  /** The new token was accepted: use it from now on. */
   renewed?: (token: string) => void;
-  /** Since when the agent's own network has been down, Unix ms; null while it works. */
+  /** Start of the outage of the agent's own network, Unix ms; null while it works. */
   impairedSince?: () => number | null;
-  /** Kept up to date, for those who ask how it goes. */
+  /** Updated by every poll, for `status` and metrics. */
   contact?: Contact;
 }
 
-/** Keeps asking the control plane what there is to do. Trouble is told once when it begins and once when it is over. */
+/** Polls the control plane. A problem is logged once when it starts and once when it ends. */
 export class Puller {
   readonly #options: PullerOptions;
   readonly #stop = new AbortController();
   readonly #condition: Once;
   #cursor: string | null = null;
   #failures = 0;
-  /** Polls that failed, ever. */
+  /** Failed polls since the start. */
   failed = 0;
-  /** The token of the last pull was refused: another one may be there by now. */
+  /** The token of the last pull was refused: look for another one. */
   #refused = false;
   #lastToken: string | null;
-  /** Ends the poll that is held at present. */
+  /** Aborts the held poll. */
   #again = new AbortController();
 
   constructor(options: PullerOptions) {
@@ -70,7 +70,7 @@ export class Puller {
     this.#stop.abort(new Error("stopping"));
   }
 
-  /** Tells the control plane that this agent stops, so that others take over at once. After {@link Puller.stop}; never rejects. */
+  /** Deregisters this agent, so that others take over at once. After {@link Puller.stop}; never rejects. */
   async leave(): Promise<void> {
     const { api, version } = this.#options;
     const over = new AbortController();
@@ -82,17 +82,17 @@ export class Puller {
       capacity: 0,
       leaving: true,
     };
-    // Away, refused, or of before there were farewells: it finds out by itself.
+    // Away, refused, or an earlier release without deregistration: the agent expires.
     await api.post("/api/agent/pull", request, { timeoutMs: farewellMs, signal: over.signal }).catch(() => null);
     cancel();
   }
 
-  /** Asks anew, because what the agent says of itself has changed. */
+  /** Polls again, because the reported state of the agent changed. */
   askAgain(): void {
     this.#again.abort(new Error("asking anew"));
   }
 
-  /** One poll; how long to wait before the next, ms. */
+  /** One poll; returns the delay before the next, ms. */
   async #once(): Promise<number> {
     const { clock, log } = this.#options;
     const started = clock.monotonic();
@@ -101,7 +101,7 @@ export class Puller {
       this.#lastToken = token ?? this.#lastToken;
       const reply = await this.#pull(token);
       this.#options.apply(reply);
-      // Results only follow when it is known which region the token is for.
+      // Results follow only when the region of the token is known.
       if (token !== null) this.#options.renewed?.(token);
       this.#options.contact?.succeeded(clock.now());
       this.#cursor = reply.cursor;
@@ -149,7 +149,7 @@ export class Puller {
       );
     }
     if (reply.protocol !== protocolVersion) throw otherProtocol(reply.protocol);
-    // A large body takes a while to arrive and to parse; the time in it is that of its head.
+    // A large body takes a while to arrive and parse; its time is that of the response head.
     clock.correct(reply.server_time + (clock.monotonic() - arrived));
     return reply;
   }
@@ -162,14 +162,14 @@ export class Puller {
       `${explanations[error.trouble]} (${error.message})`,
     );
     if (error.trouble === "away") return Math.max(error.retryAfterMs ?? 0, backoffMs(this.#failures++, 500, 30_000));
-    // A cursor that the control plane does not understand would be refused for ever.
+    // A cursor that the control plane cannot read would be refused for ever.
     this.#cursor = null;
     this.#refused = error.trouble === "refused";
     if (this.#refused) this.#options.refused();
     return backoffMs(0, slowRetryMs, slowRetryMs);
   }
 
-  /** Waits; another token in place of a refused one ends that. */
+  /** Waits; a new token in place of a refused one ends the wait. */
   async #pause(ms: number): Promise<void> {
     for (let left = ms; left > 0 && !this.#stop.signal.aborted; left -= tokenLookMs) {
       if (this.#refused && (this.#options.newToken?.() ?? this.#lastToken) !== this.#lastToken) return;

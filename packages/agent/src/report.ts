@@ -24,12 +24,12 @@ const gatherMs = 25;
 /** Interval of requests while many results are urgent. */
 const spacingMs = 200;
 /**
- * Requests under way at once. The backlog has its own, one after the other without a pause: at 1,000 results each that is
- * many times what comes in, and what comes in does not stand behind it.
+ * Requests in flight. The backlog has its own lane, sequential without a pause: at 1,000 results each that is many
+ * times the rate of new results, which do not queue behind it.
  */
 const requestsAtOnce: Record<Lane, number> = { fresh: 2, backlog: 1 };
 const slowRetryMs = 60_000;
-/** When so many results of one batch are refused and none is taken, it is not the results that are wrong. */
+/** When this many results of one batch are refused and none accepted, the results are not the problem. */
 const hopeless = 20;
 
 const validReply = Compile(ResultsReply);
@@ -40,21 +40,21 @@ export interface ReporterOptions {
   clock: Clock;
   log: Log;
   stats: Stats;
-  /** Kept up to date, for those who ask how it goes. */
+  /** Updated by every request, for `status` and metrics. */
   contact?: Contact;
 }
 
 interface LaneState {
   sending: number;
   lastSentAt: number;
-  /** When the oldest waiting result came; null where that is not known or one of them is urgent. */
+  /** Arrival of the oldest waiting result; null when unknown or when one is urgent. */
   routineSince: number | null;
   timer: { at: number; cancel: () => void } | null;
 }
 
 const newLane = (): LaneState => ({ sending: 0, lastSentAt: -Infinity, routineSince: null, timer: null });
 
-/** Sends what is in the spool, and takes out of it only what the control plane has acknowledged. */
+/** Sends the spool, and removes only results that the control plane acknowledged. */
 export class Reporter {
   readonly #options: ReporterOptions;
   readonly #condition: Once;
@@ -72,8 +72,8 @@ export class Reporter {
   }
 
   /**
-   * Puts a record into the spool and sees to it that it is sent: the answer to a run on demand at once, a `routine` result
-   * within a second, any other within {@link gatherMs} or, while there are many, {@link spacingMs}.
+   * Adds a record to the spool and schedules its report: an on-demand reply at once, a `routine` result within a
+   * second, any other within {@link gatherMs} or, while there are many, {@link spacingMs}.
    */
   add(record: SpoolRecord, routine = false): void {
     const { spool, clock } = this.#options;
@@ -86,20 +86,20 @@ export class Reporter {
     this.#plan("backlog");
   }
 
-  /** Says in which region results are measured from now on, and sends what an earlier process left of it. */
+  /** Sets the region of results, and reports results of an earlier process in it. */
   serve(region: string): void {
     this.#options.spool.serve(region);
     this.#plan("backlog");
   }
 
-  /** Sends what waits now: what kept it from being taken is over. */
+  /** Reports now: the obstacle is gone. */
   resume(): void {
     this.#notBefore = -Infinity;
     this.#plan("fresh", true);
     this.#plan("backlog", true);
   }
 
-  /** Sends what waits now, and resolves when nothing does or after `ms`. */
+  /** Reports now; resolves when nothing waits or after `ms`. */
   async drain(ms: number): Promise<void> {
     this.#notBefore = -Infinity;
     const drained = new Promise<void>((settle) => {
@@ -116,7 +116,7 @@ export class Reporter {
 
   #plan(lane: Lane, now = false): void {
     const { clock, spool } = this.#options;
-    // A send that the end of draining cut off comes back here with its records, and must not try them again for ever.
+    // A send aborted by the end of draining releases its records here, and must not retry for ever.
     if (this.#abort.signal.aborted) return;
     const state = this.#lanes[lane];
     const waiting = lane === "backlog" ? spool.backlog : spool.waiting - spool.backlog;
@@ -124,7 +124,7 @@ export class Reporter {
       if (spool.waiting === 0 && this.#lanes.fresh.sending + this.#lanes.backlog.sending === 0) this.#draining?.();
       return;
     }
-    // While the control plane is away one request at a time finds out whether it is back.
+    // While the control plane is away one request at a time probes it.
     if (this.#failures > 0 && this.#lanes.fresh.sending + this.#lanes.backlog.sending > 0) return;
     if (state.sending >= requestsAtOnce[lane]) return;
     const time = clock.monotonic();
@@ -151,7 +151,7 @@ export class Reporter {
     const batch = await spool.take(maxBatch, lane);
     if (batch !== null) {
       state.lastSentAt = clock.monotonic();
-      // More than one batch waits: do not let the first one's round trip hold up the second.
+      // With more than one batch the round trip of the first must not delay the second.
       this.#plan(lane);
       try {
         const refused = await this.#deliver(batch.records);
@@ -166,12 +166,12 @@ export class Reporter {
       }
     }
     state.sending--;
-    // A lane that has nothing to give now is not asked again before something happens.
+    // An empty lane is not read again before an event.
     if (batch !== null || lane === "backlog") this.#plan("fresh");
     if (batch !== null || lane === "fresh") this.#plan("backlog");
   }
 
-  /** Sends the records, and takes a batch that is refused apart until the records that spoil it are alone. Returns how many those were. */
+  /** Sends the records. Splits a refused batch until the invalid records are isolated, and returns their number. */
   async #deliver(records: readonly SpoolRecord[]): Promise<number> {
     const refused: SpoolRecord[] = [];
     let accepted = false;
@@ -204,7 +204,9 @@ export class Reporter {
     return refused.length;
   }
 
-  /** A replica of an earlier release that shares the address refuses optional fields, and is sent the results without them. */
+  /**
+   * A replica of an earlier release behind the same address refuses optional fields, and gets the results without them.
+   */
   async #post(records: readonly SpoolRecord[]): Promise<void> {
     if (!records.some(hasExtras)) return await this.#postAs(records, none);
     try {
@@ -227,7 +229,7 @@ export class Reporter {
       timeoutMs: requestTimeoutMs,
       signal: this.#abort.signal,
     });
-    // Anything may answer 200, a captive portal included; only a receipt is a receipt.
+    // Any server may answer 200, for example a captive portal; only an acknowledgement counts.
     if (!validReply.Check(reply)) throw new ApiError("unexpected", "the answer is not a receipt for results");
     if (reply.dropped_future > 0) {
       this.#options.log("warn", "the control plane dropped results from the future", { count: reply.dropped_future });
@@ -272,7 +274,7 @@ const hasExtras = (record: SpoolRecord): boolean => {
   return features.some((feature) => feature in sent);
 };
 
-/** The same without the optional fields that the control plane does not take. */
+/** The result without optional fields that the control plane does not accept. */
 function withOnly<T extends Partial<Record<Feature, unknown>>>(takes: ReadonlySet<Feature>, sent: T): T {
   if (!features.some((feature) => feature in sent && !takes.has(feature))) return sent;
   const plain = { ...sent };

@@ -20,7 +20,7 @@ import type { Probe, Trace, Verdict } from "./probes/probe.ts";
 import type { RdapLookups } from "./rdap/lookups.ts";
 import type { Stats } from "./stats.ts";
 
-/** A check as it comes from the control plane: the kind is known only by name. */
+/** A check from the control plane: the kind is known by name only. */
 export type WireCheck = { type: string } & Record<string, unknown>;
 
 export interface Outcome {
@@ -28,10 +28,10 @@ export interface Outcome {
   /** Unix ms on the control plane's clock. */
   timestamp: number;
   skip: boolean;
-  /** True when this agent held the run back; `measurement.error` says why. */
+  /** True when this agent did not run the check; `measurement.error` says why. */
   throttled?: boolean;
   warnings: string[];
-  /** Where an open circuit breaker refused the run: the last failure at its destination. */
+  /** For a run refused by an open circuit breaker: the last failure at its destination. */
   cause: Cause | null;
 }
 
@@ -41,11 +41,11 @@ export interface Run {
   abandon(): void;
 }
 
-/** More runs at once than this are refused, unless told otherwise: each holds a socket, and a machine that has none left reports every target as down. */
+/** Default limit of concurrent runs: each holds a socket, and without sockets every target would seem down. */
 const defaultMaxInflight = 4000;
-/** More runs on demand than this do not wait for a place: each keeps a caller of the API waiting. */
+/** Limit of queued on-demand runs: each keeps an API caller waiting. */
 const maxWaiting = 1000;
-/** A deadline noticed this much too late means that the agent stood still, and that the silence was its own. */
+/** A deadline that fires this much too late means that the agent itself stood still, ms. */
 const stallMs = 1000;
 
 const withheldType: WithheldCheck["type"] = "withheld";
@@ -54,7 +54,7 @@ interface Prepared {
   kind: string;
   probe: Probe<unknown>;
   timeoutMs: number;
-  /** Null for a check without one: no limit is kept for it. */
+  /** Null for a check without a destination: no limit applies. */
   destination: { host: string; port: number } | null;
 }
 
@@ -66,21 +66,21 @@ export interface RunnerOptions {
   userAgent: string;
   lookup?: Lookup;
   rdap: RdapLookups;
-  /** Runs that may be under way at once. */
+  /** Maximum number of concurrent runs. */
   maxInflight?: number;
-  /** Why no run may start at present; null when it may. */
+  /** Why no run may start now; null when it may. */
   mayNot?: () => string | null;
-  /** Tells the targets' failures from the network's; left out, every failure is believed. */
+  /** Distinguishes target failures from network failures; absent: every failure is evidence. */
   network?: NetworkGuard;
 }
 
-/** Runs single checks: limits first, then the probe under one deadline, then the outcome in the form that is reported. */
+/** Runs single checks: limits, then the probe under one deadline, then the outcome for the report. */
 export class Runner {
   readonly cap = new InflightCap(2);
   readonly breakers = new CircuitBreakers();
   readonly #options: RunnerOptions;
   readonly #queue: OnDemandQueue;
-  // Keyed by the check's own object, which stays the same from run to run.
+  // Keyed by the check object, which stays the same between runs.
   readonly #prepared = new WeakMap<WireCheck, Prepared | Verdict>();
 
   constructor(options: RunnerOptions) {
@@ -88,14 +88,14 @@ export class Runner {
     this.#queue = new OnDemandQueue(options.clock);
   }
 
-  /** Runs that wait for a place. */
+  /** Number of queued runs. */
   get waiting(): number {
     return this.#queue.size;
   }
 
   /**
-   * Runs a check now. A run on demand collects warnings, and waits up to its timeout for a place before its time begins,
-   * where one of the schedule is throttled at once.
+   * Runs a check now. An on-demand run collects warnings and waits up to its timeout for a place; a scheduled run is
+   * throttled at once.
    */
   run(orgId: string, check: WireCheck, onDemand = false): Run {
     const prepared = this.#prepare(check);
@@ -109,7 +109,7 @@ export class Runner {
     return this.#immediate(prepared.kind, refusal);
   }
 
-  /** Takes a place for a run, or says why there is none. */
+  /** Takes a place for a run, or returns why there is none. */
   #enter(key: string | null, onDemand: boolean): Verdict | null {
     const { stats, maxInflight = defaultMaxInflight, mayNot } = this.#options;
     const error =
@@ -121,7 +121,7 @@ export class Runner {
     return { status: "degraded", error: throttledByCap, skip: true, throttled: true };
   }
 
-  /** Has a run on demand wait for its place. */
+  /** Queues an on-demand run. */
   #wait(check: WireCheck, prepared: Prepared, key: string | null): Run {
     let run: Run | null = null;
     let settle: (outcome: Outcome | null | Promise<Outcome | null>) => void = () => undefined;
@@ -149,7 +149,7 @@ export class Runner {
     };
   }
 
-  /** Runs a check that has its place. */
+  /** Runs a check that has a place. */
   #start(check: WireCheck, prepared: Prepared, key: string | null, onDemand: boolean): Run {
     if (key === null || this.breakers.allows(key, this.#options.clock.monotonic()))
       return this.#probe(check, prepared, key, onDemand);
@@ -199,7 +199,7 @@ export class Runner {
     const trace = newTrace();
     const warnings: string[] = [];
     let finish: (verdict: Verdict | null) => void = () => undefined;
-    /** Gives up a run that has ended and is waiting to be believed. */
+    /** Abandons a run that has ended and waits for the network verdict. */
     let leave = (): void => undefined;
     stats.inFlight++;
 
@@ -285,7 +285,7 @@ function prepare(check: WireCheck): Prepared | Verdict {
       skip: true,
     };
   }
-  // The control plane validated the spec when it was stored; what it could not know, the probe finds out.
+  // The control plane validated the spec when it was stored; the probe finds the rest.
   const spec = check as unknown as CheckSpec;
   try {
     const destination = kindOf(spec).destination(spec);
@@ -295,7 +295,7 @@ function prepare(check: WireCheck): Prepared | Verdict {
   }
 }
 
-/** The failure as this check would have judged it: kinds differ in whether an unreachable host is down or an error. */
+/** The failure as this kind reports it: an unreachable host is down for some kinds and error for others. */
 function causeOf(failure: Failure | null, { kind, probe }: Prepared): Cause | null {
   if (failure === null) return null;
   return {
@@ -338,7 +338,7 @@ function timedOut(probe: Probe<unknown>, timeoutMs: number, trace: Trace): Verdi
   return { status: probe.timeoutStatus, error, transportFailed: probe.answersForOthers !== true };
 }
 
-/** What a thrown error says about the target: nothing, if the trouble is on this side. */
+/** What a thrown error says about the target; nothing when the problem is local. */
 function verdictOf(error: unknown): Verdict {
   if (!(error instanceof DialError))
     return { status: "error", error: "the agent failed to run the check; its log says why", skip: true };
@@ -364,12 +364,12 @@ function measurementOf(kind: string, verdict: Verdict, trace: Trace, totalMs: nu
   };
 }
 
-/** A date that no calendar has would cost the whole result, which counts without it. */
+/** A date that no calendar has would invalidate the whole result, which is sent without it. */
 function detailsIn(kind: string, { details = null }: Verdict): ResultDetails | null {
   return details !== null && isCheckType(kind) && areDetailsOf(kind, details) ? details : null;
 }
 
-/** Parts of a message may come from the other side: no control characters, no half characters, no end of it. */
+/** Messages may contain foreign text: no control characters, no lone surrogates, bounded length. */
 function clean(text: string, maxLength: number): string {
   return text
     .slice(0, maxLength)

@@ -4,33 +4,33 @@ import type { Clock } from "./clock.ts";
 import { Heap } from "./heap.ts";
 import type { Stats } from "./stats.ts";
 
-/** A run that the schedule started. */
+/** A scheduled run. */
 export interface Started {
-  /** Resolves when the run has ended, however it did. */
+  /** Resolves when the run has ended, with any outcome. */
   done: Promise<unknown>;
   abandon(): void;
 }
 
 interface Entry {
   check: AssignedCheck;
-  /** Of its slots in the region, ms. */
+  /** Phase of its slots in the region, ms. */
   readonly phase: number;
   slot: number;
   startAt: number;
   running: Started | null;
-  /** Replaced or dropped; it is still in the heap and is thrown away when it comes up. */
+  /** Replaced or dropped; its heap entry is discarded when it comes up. */
   gone: boolean;
 }
 
 /**
- * Starts that fall into one turn of the timer. Bursts falsify latency: 1,000 starts a second in bursts of 20 ms measured
- * 2.5 ms where single ones measured 0.17. After a standstill the backlog is worked off at this pace.
+ * Maximum starts per timer turn. Bursts falsify latency: 1,000 starts/s in bursts of 20 ms measured 2.5 ms where
+ * single starts measured 0.17. After a standstill the backlog is worked off at this pace.
  */
 const maxStartsPerTurn = 4;
-/** The timer is set anew at least this often, so that a corrected clock takes effect. */
+/** Maximum delay of the timer, ms, so that a corrected clock takes effect. */
 const maxSleepMs = 10_000;
 
-/** The agent's clockwork: knows what is due when, and goes on knowing while the control plane is away. */
+/** Schedules all checks, also while the control plane is away. */
 export class Schedule {
   readonly #entries = new Map<string, Entry>();
   readonly #heap = new Heap<Entry>();
@@ -48,15 +48,15 @@ export class Schedule {
     this.#start = start;
   }
 
-  /** How many checks there are. */
+  /** Number of checks. */
   get size(): number {
     return this.#entries.size;
   }
 
-  /** Takes in what a pull brought. A check of a higher version replaces the one that is there, its running run included. */
+  /** Applies a pull. A check of a higher version replaces the existing one, including its running run. */
   apply(reply: Pick<PullReply, "region" | "jitter_pct" | "full" | "checks" | "drop">): void {
     if (reply.region !== this.#region) {
-      // The slots of the old region are on no grid of the new one.
+      // Slots of the old region are on no grid of the new one.
       this.clear();
       this.#region = reply.region;
     }
@@ -70,7 +70,7 @@ export class Schedule {
       const held = this.#entries.get(check.target_id);
       if (held !== undefined && !isNewer(check.version, held.check.version)) continue;
       this.#drop(check.target_id);
-      // What the old version finds out now would be reported as the new one's.
+      // The outcome of the old version would be reported as the new one's.
       held?.running?.abandon();
       const phase = this.#phaseOf(check);
       const slot = check.next_due_at;
@@ -88,7 +88,7 @@ export class Schedule {
     this.#arm();
   }
 
-  /** Forgets every check and gives up what runs, until the next {@link Schedule.apply}. */
+  /** Removes every check and abandons running ones, until the next {@link Schedule.apply}. */
   clear(): void {
     for (const [id, { running }] of this.#entries) {
       this.#drop(id);
@@ -96,7 +96,7 @@ export class Schedule {
     }
   }
 
-  /** Starts nothing more. Runs that are under way go on. */
+  /** Starts no more runs. Running ones continue. */
   stop(): void {
     this.#stopped = true;
     this.#cancel();
@@ -132,7 +132,7 @@ export class Schedule {
     this.#arm();
   }
 
-  /** After a standstill only the newest of the slots that passed is run. */
+  /** After a standstill only the newest of the missed slots is run. */
   #catchUp(entry: Entry, now: number): void {
     const interval = entry.check.interval_ms;
     if (now - entry.startAt < interval) return;
@@ -151,7 +151,7 @@ export class Schedule {
     });
   }
 
-  /** The next slot on the grid, but at least half an interval away: a first run off the grid is not repeated at once. */
+  /** The next slot on the grid, at least half an interval away: an off-grid first run is not repeated at once. */
   #advance(entry: Entry): void {
     const { check, phase } = entry;
     entry.slot = slotAtOrAfter(entry.slot + check.interval_ms / 2, phase, check.interval_ms);
@@ -163,7 +163,7 @@ export class Schedule {
     return phaseMs(check.target_id, this.#region, check.interval_ms);
   }
 
-  /** A slot off the grid is a first run, which is due at once: it is not jittered. */
+  /** An off-grid slot is a first run, which is due at once and has no jitter. */
   #startOf(check: AssignedCheck, phase: number, slot: number): number {
     const interval = check.interval_ms;
     const onGrid = slotAtOrAfter(slot, phase, interval) === slot;

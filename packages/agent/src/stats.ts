@@ -1,37 +1,37 @@
 import { createHistogram, type RecordableHistogram } from "node:perf_hooks";
 import type { CheckStatus } from "@statusmesh/shared/result";
 
-/** Is told of every run and every start, where somebody wants more than the numbers of the log. */
+/** Called for every run and start, for metrics. */
 export interface StatsWatch {
-  /** `tookMs` is null for a run that came to no probe. */
+  /** `tookMs` is null for a run without a probe. */
   ran(kind: string, status: CheckStatus, tookMs: number | null): void;
   started(lagMs: number): void;
 }
 
 const counted = ["skipped", "missed", "throttled", "reported", "reportFailures", "dropped"] as const;
 
-/** What was counted since the agent started. */
+/** Counters since the start of the agent. */
 export type StatsTotals = Record<(typeof counted)[number], number>;
 
-/** The agent's own numbers since they were last taken. */
+/** Statistics since the last call. */
 export class Stats {
   watch: StatsWatch | null = null;
   readonly #taken: StatsTotals = { skipped: 0, missed: 0, throttled: 0, reported: 0, reportFailures: 0, dropped: 0 };
   #runs: Record<string, number> = {};
   #lag: RecordableHistogram = createHistogram({ lowest: 1, highest: 3_600_000_000, figures: 3 });
-  /** Slots that passed while the check's last run was still going. */
+  /** Slots missed while the check's previous run was still running. */
   skipped = 0;
-  /** Slots that passed while the agent itself could not run them (stalled, suspended, overloaded). */
+  /** Slots missed because the agent stalled, was suspended or overloaded. */
   missed = 0;
   throttled = 0;
   reported = 0;
   reportFailures = 0;
-  /** Results that were given up: the spool was full, or the control plane will never take them. */
+  /** Results given up: the spool was full, or the control plane will never accept them. */
   dropped = 0;
   inFlight = 0;
   #lagBefore = 0;
 
-  /** How much later than planned 99 % of the checks started, ms: since the numbers were taken, or before when nothing has started since. */
+  /** 99th percentile of the scheduling lag, ms: since the last call, or before when nothing has started since. */
   get lagP99Ms(): number {
     return this.#lag.count === 0 ? this.#lagBefore : this.#lag.percentile(99) / 1000;
   }
@@ -42,7 +42,7 @@ export class Stats {
     this.#runs[key] = (this.#runs[key] ?? 0) + 1;
   }
 
-  /** How much later than planned a check started, ms. */
+  /** Scheduling lag of a check, ms. */
   started(lagMs: number): void {
     this.watch?.started(lagMs);
     this.#lag.record(Math.max(1, Math.round(lagMs * 1000)));
@@ -54,7 +54,7 @@ export class Stats {
     return totals;
   }
 
-  /** The numbers for the log, ms where they are times; starts counting anew. */
+  /** Statistics for the log; times in ms. Resets the counters. */
   take(): Record<string, number | Record<string, number>> {
     const starts = this.#lag.count;
     const numbers = {

@@ -6,7 +6,7 @@ import { Compile } from "typebox/compile";
 import { type Log, Once } from "./log.ts";
 
 const name = "status.json";
-/** How often it is written. Who finds it much older than this has found an agent that stands still. */
+/** Interval of writing, ms. A file much older than this belongs to an agent that stands still. */
 const writeMs = 5000;
 
 const Nullable = <S extends Type.TSchema>(schema: S) => Type.Union([schema, Type.Null()]);
@@ -15,7 +15,10 @@ const Contact = Type.Object({
   failure: Nullable(Type.Object({ at: Type.Number(), message: Type.String() })),
 });
 
-/** How a running agent is, for `sm-agent status`. No secrets: nothing of a check is in it. Times are Unix ms on the control plane's clock. */
+/**
+ * State of a running agent for `sm-agent status`. No secrets and no data of checks. Times are Unix ms on the control
+ * plane's clock.
+ */
 const AgentStatus = Type.Object({
   format: Type.Literal(1),
   version: Type.String(),
@@ -38,7 +41,7 @@ const AgentStatus = Type.Object({
 export type AgentStatus = Static<typeof AgentStatus>;
 const validStatus = Compile(AgentStatus);
 
-/** Keeps the file in `folder` up to date with what `read` says, until the returned function writes it a last time. */
+/** Writes the state from `read` to the file in `folder`, until the returned function writes it a last time. */
 export function keepStatus(folder: string, read: () => AgentStatus, log: Log): () => Promise<void> {
   const file = join(folder, name);
   const draft = `${file}.new`;
@@ -68,7 +71,7 @@ export function keepStatus(folder: string, read: () => AgentStatus, log: Log): (
   };
 }
 
-/** What an agent last wrote in the folder; null when none did, or one of another make. Throws when it may not be read. */
+/** The last state written in the folder; null for none or another format. Throws when it cannot be read. */
 export function readStatus(folder: string): AgentStatus | null {
   let text: string;
   try {

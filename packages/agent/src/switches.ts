@@ -1,6 +1,6 @@
-/** Options that may be given a yes or no, and mean yes without. Their environment variables always have one. */
+/** Switches that accept a boolean value and mean true without one. Their environment variables always have a value. */
 const switches = new Set(["--allow-private-targets", "--insecure-http"]);
-/** The texts that mean yes or no. */
+/** Texts for true and false. */
 export const yesAndNo: ReadonlyMap<string, boolean> = new Map([
   ["true", true],
   ["1", true],
@@ -10,7 +10,7 @@ export const yesAndNo: ReadonlyMap<string, boolean> = new Map([
   ["no", false],
 ]);
 
-/** The arguments with `=true` at each switch that no yes or no follows: commander would take the next argument for one. */
+/** Adds `=true` to each switch without a boolean: commander would take the next argument as its value. */
 export function completeSwitches(args: readonly string[]): string[] {
   const end = args.indexOf("--");
   return args.map((arg, at) => {

@@ -152,7 +152,10 @@ export async function outcomeOf(run: { done: Promise<Outcome | null> }): Promise
   return outcome;
 }
 
-/** The files of a spool as those of a process that can be killed: `kill` closes what it had open, and nothing is written any more. */
+/**
+ * The files of a spool as those of a process that can be killed: `kill` closes what it had open, and nothing is written
+ * any more.
+ */
 export function mortalFiles(folder: string): { files: Files; kill(): Promise<void> } {
   const files = folderFiles(folder);
   const opened = new Set<SegmentFile>();

@@ -11,13 +11,16 @@ import { Cause, Details, measurementFields } from "./result.ts";
 export const protocolVersion = 1;
 
 /**
- * Fields of results that came after the first release of this version of the protocol. A control plane names in its pull
- * replies those that it takes; it refuses results with others.
+ * Fields of results that came after the first release of this version of the protocol. A control plane names in its
+ * pull replies those that it takes; it refuses results with others.
  */
 export const features = ["details", "cause"] as const;
 export type Feature = (typeof features)[number];
 
-/** A control plane that names it takes the answer `busy`; to one that does not, a run that found no place is not answered. */
+/**
+ * A control plane that names it takes the answer `busy`; to one that does not, a run that found no place is not
+ * answered.
+ */
 export const busyFeature = "busy";
 
 const Id = Type.String({
@@ -42,7 +45,9 @@ const AnyCheck = Type.Object(
   { additionalProperties: true, description: "A check with its secrets opened" },
 );
 
-/** The agent asks what it is due to run. The control plane answers at once when there is news, else after at most 25 s. */
+/**
+ * The agent asks what it is due to run. The control plane answers at once when there is news, else after at most 25 s.
+ */
 export const PullRequest = Type.Object(
   {
     protocol: Protocol,
@@ -161,7 +166,10 @@ export const PullReply = Type.Object(
 );
 export type PullReply = Static<typeof PullReply>;
 
-/** The answer to `GET /api/agent/whoami`, which changes nothing: an agent that only asks who it is does not count as live. */
+/**
+ * The answer to `GET /api/agent/whoami`, which changes nothing: an agent that only asks who it is does not count as
+ * live.
+ */
 export const WhoAmIReply = Type.Object(
   {
     name: Type.String({ description: "Name of the agent, by its token", examples: ["fra-1"] }),
@@ -174,7 +182,9 @@ export const WhoAmIReply = Type.Object(
 );
 export type WhoAmIReply = Static<typeof WhoAmIReply>;
 
-/** Left out where there are none, by agents of earlier releases, and to a control plane that does not name the feature. */
+/**
+ * Left out where there are none, by agents of earlier releases, and to a control plane that does not name the feature.
+ */
 const optionalDetails = { details: Type.Optional(Details) } as const;
 
 /** One result of one slot. The region is not in it: it comes from the token. */

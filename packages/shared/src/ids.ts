@@ -17,7 +17,9 @@ export const idPattern = uuid.source;
 
 const uuidInAnyCase = new RegExp(uuid.source, "i");
 
-/** The text in lower case where it is a UUID, else as it is: RFC 9562 section 4 compares UUIDs without regard to case. */
+/**
+ * The text in lower case where it is a UUID, else as it is: RFC 9562 section 4 compares UUIDs without regard to case.
+ */
 export function normaliseId(value: string): string {
   return uuidInAnyCase.test(value) ? value.toLowerCase() : value;
 }

@@ -1,7 +1,9 @@
 import Type, { type Static } from "typebox";
 import { ResultDetails } from "./checks/index.ts";
 
-/** What one run of a check found. `unknown` is not a status of a run: it is how a monitor without fresh results reads. */
+/**
+ * What one run of a check found. `unknown` is not a status of a run: it is how a monitor without fresh results reads.
+ */
 export const checkStatuses = ["up", "down", "degraded", "error"] as const;
 export type CheckStatus = (typeof checkStatuses)[number];
 
@@ -18,7 +20,9 @@ const ms = (what: string, example: number) =>
     examples: [example],
   });
 
-/** The measured part of a result, the same on the agent's wire and in the API. Phases are those of a fresh connection. */
+/**
+ * The measured part of a result, the same on the agent's wire and in the API. Phases are those of a fresh connection.
+ */
 export const measurementFields = {
   status: CheckStatusSchema,
   error: Type.Union([Type.String({ maxLength: 2000 }), Type.Null()], {

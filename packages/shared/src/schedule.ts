@@ -3,7 +3,10 @@
  * costs no database write: slot k of a target in a region is `phase + k × interval`, counted from the Unix epoch.
  */
 
-/** FNV-1a, 32 bit, with a final avalanche (the multiplier of Murmur3's finaliser): ids that differ in one digit must land far apart. */
+/**
+ * FNV-1a, 32 bit, with a final avalanche (the multiplier of Murmur3's finaliser): ids that differ in one digit must
+ * land far apart.
+ */
 export function hash32(text: string): number {
   let hash = 0x811c9dc5;
   for (let i = 0; i < text.length; i++) {
@@ -18,7 +21,10 @@ export function hash32(text: string): number {
   return hash >>> 0;
 }
 
-/** Offset of a target's slots within its interval, in ms: spreads the targets of a region evenly, and the regions of a target apart. */
+/**
+ * Offset of a target's slots within its interval, in ms: spreads the targets of a region evenly, and the regions of a
+ * target apart.
+ */
 export function phaseMs(targetId: string, region: string, intervalMs: number): number {
   return Math.floor((hash32(`${targetId}/${region}`) / 0x1_0000_0000) * intervalMs);
 }
@@ -37,8 +43,8 @@ export function jitterMs(targetId: string, slotMs: number, intervalMs: number, j
 }
 
 /**
- * The first slot whose run has not started yet at `nowMs`. Not the first slot from now on: whoever takes a target over between
- * a slot and its jittered start would leave that slot to nobody.
+ * The first slot whose run has not started yet at `nowMs`. Not the first slot from now on: whoever takes a target over
+ * between a slot and its jittered start would leave that slot to nobody.
  */
 export function nextSlot(
   targetId: string,
@@ -72,7 +78,10 @@ export interface KnownSchedule {
   intervalsMs: readonly number[];
 }
 
-/** The longest time from a slot to the start of its run, ms: the jitter, and a standstill after which the slot is still run. */
+/**
+ * The longest time from a slot to the start of its run, ms: the jitter, and a standstill after which the slot is still
+ * run.
+ */
 export const longestDelayMs = (longestIntervalMs: number): number => 2 * longestIntervalMs;
 
 /** True for a slot of the grid of one of the intervals. */
@@ -87,10 +96,10 @@ export function isOnGrid(schedule: Omit<KnownSchedule, "createdAt">, slotMs: num
 export type Misfit = "before_creation" | "wrong_time" | "off_schedule";
 
 /**
- * Why the result of a run cannot be: its slot lies before the target existed (`before_creation`), the run did not start near
- * its slot (`wrong_time`: more than 5 minutes before it, or more than two intervals and 5 minutes after it), or the slot is
- * on no grid of the target (`off_schedule`). Null for a result that can be. `isIssued` tells whether the control plane has
- * handed out a slot off the grid: a first run, or one on demand.
+ * Why the result of a run cannot be: its slot lies before the target existed (`before_creation`), the run did not start
+ * near its slot (`wrong_time`: more than 5 minutes before it, or more than two intervals and 5 minutes after it), or
+ * the slot is on no grid of the target (`off_schedule`). Null for a result that can be. `isIssued` tells whether the
+ * control plane has handed out a slot off the grid: a first run, or one on demand.
  */
 export function misfitOf(
   schedule: KnownSchedule,

@@ -17,7 +17,10 @@ interface TextOptions extends TSchemaOptions {
   emptyCode?: ErrorCode;
 }
 
-/** Schema of a one-line text for people: `validate` trims it, brings it to NFC and refuses control characters and texts without a visible one. */
+/**
+ * Schema of a one-line text for people: `validate` trims it, brings it to NFC and refuses control characters and texts
+ * without a visible one.
+ */
 export const Line = (options: TextOptions) => Type.String({ ...options, text: "line" satisfies TextForm });
 
 /** Like {@link Line}, with line breaks. */
@@ -30,9 +33,15 @@ type Fault = { empty: boolean; message: string };
 
 /** Printable ASCII without white space at its ends is clean as it stands. */
 const plain = /^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/;
-/** Zero-width space, word joiner, byte order mark, soft hyphen, Mongolian vowel separator: invisible, and without a meaning in a name. */
+/**
+ * Zero-width space, word joiner, byte order mark, soft hyphen, Mongolian vowel separator: invisible, and without a
+ * meaning in a name.
+ */
 const zeroWidth = /[\u00ad\u180e\u200b\u2060\ufeff]/gu;
-/** Unicode categories Cc, Zl and Zp, and the controls that turn the direction of the text around a name (UAX #9, section 2). */
+/**
+ * Unicode categories Cc, Zl and Zp, and the controls that turn the direction of the text around a name (UAX #9, section
+ * 2).
+ */
 const controls = /[\p{Cc}\p{Zl}\p{Zp}\u202a-\u202e\u2066-\u2069]/u;
 const controlsButBreaks = /(?![\n\t])[\p{Cc}\p{Zl}\p{Zp}\u202a-\u202e\u2066-\u2069]/u;
 /** Marks need a letter to stand on; U+2800 is the braille pattern without dots. */
@@ -79,8 +88,9 @@ type Cleaner = (value: unknown, pointer: string) => unknown;
 const cleaners = new WeakMap<object, Cleaner | null>();
 
 /**
- * Cleans every text of `value` that its schema declares with {@link Line}, {@link Lines} or {@link IdText}. The value fits the schema.
- * Throws the AppError of the first text with a control character, without a visible character, or too long.
+ * Cleans every text of `value` that its schema declares with {@link Line}, {@link Lines} or {@link IdText}. The value
+ * fits the schema. Throws the AppError of the first text with a control character, without a visible character, or too
+ * long.
  */
 export function cleanTexts<T>(schema: object, value: T, base: string): T {
   let cleaner = cleaners.get(schema);

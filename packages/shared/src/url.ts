@@ -7,7 +7,10 @@ const namesOfUnseen: Readonly<Record<string, string>> = {
   "\r": "a line break",
 };
 
-/** What is wrong with a text that holds a character which cannot be seen, as the end of a sentence: `contains a tab`. Null for nothing. */
+/**
+ * What is wrong with a text that holds a character which cannot be seen, as the end of a sentence: `contains a tab`.
+ * Null for nothing.
+ */
 export function unseenIn(text: string): string | null {
   const found = unseen.exec(text)?.[0];
   if (found === undefined) return null;
@@ -16,8 +19,9 @@ export function unseenIn(text: string): string | null {
 }
 
 /**
- * What is wrong with an absolute URL with a host, as whole sentences; null for nothing. A URL parser (WHATWG) mends what is
- * refused here: it drops tabs and blanks, takes backslashes for slashes, and finds a host after one slash or three.
+ * What is wrong with an absolute URL with a host, as whole sentences; null for nothing. A URL parser (WHATWG) mends
+ * what is refused here: it drops tabs and blanks, takes backslashes for slashes, and finds a host after one slash or
+ * three.
  */
 export function urlProblem(text: string): string | null {
   const character = unseenIn(text);

@@ -5,7 +5,10 @@ import { AppError, type ErrorCode, isErrorCode } from "./errors.ts";
 import { suggestion } from "./suggestion.ts";
 import { cleanTexts } from "./text.ts";
 
-/** A schema node as JSON Schema has it, with our own keywords: `errorCode`, `sizeCodes` (of an array with too few items, and with too many), `discriminator` (a union's tag) and `cap` (a silent maximum of a query parameter). */
+/**
+ * A schema node as JSON Schema has it, with our own keywords: `errorCode`, `sizeCodes` (of an array with too few items,
+ * and with too many), `discriminator` (a union's tag) and `cap` (a silent maximum of a query parameter).
+ */
 export interface SchemaNode {
   type?: string;
   const?: unknown;
@@ -47,8 +50,8 @@ function validatorOf(schema: object): Validator {
 }
 
 /**
- * Checks `value` against `schema`, fills in the defaults of omitted fields and cleans its texts (in place), and returns it typed.
- * Throws an AppError whose field is a JSON pointer and whose code is the nearest `errorCode` of the schema.
+ * Checks `value` against `schema`, fills in the defaults of omitted fields and cleans its texts (in place), and returns
+ * it typed. Throws an AppError whose field is a JSON pointer and whose code is the nearest `errorCode` of the schema.
  */
 export function validate<S extends TSchema>(schema: S, value: unknown, base = ""): Static<S> {
   // Sizes first: filling in defaults takes 18 us for each item of a list, however many there are.
@@ -66,7 +69,10 @@ export function validate<S extends TSchema>(schema: S, value: unknown, base = ""
 
 const refusal = ({ code, message, pointer }: Problem): AppError => new AppError(code, message, { field: pointer });
 
-/** Throws what {@link validate} throws for a list of `length` items where `schema`, that of the list, allows fewer or more. */
+/**
+ * Throws what {@link validate} throws for a list of `length` items where `schema`, that of the list, allows fewer or
+ * more.
+ */
 export function refuseLength(schema: TSchema, length: number, base: string): void {
   const problem = explainLength(schema as SchemaNode, length, base, codeOf(schema as SchemaNode, "INVALID_BODY"));
   if (problem !== null) throw refusal(problem);
@@ -93,8 +99,8 @@ const codeOf = (node: SchemaNode, outer: ErrorCode): ErrorCode =>
   isErrorCode(node.errorCode) ? node.errorCode : outer;
 
 /**
- * The first list or object that is none by its schema, or has more in it than that allows; found without looking at what
- * is beyond the limit.
+ * The first list or object that is none by its schema, or has more in it than that allows; found without looking at
+ * what is beyond the limit.
  */
 function explainSize(node: SchemaNode, value: unknown, pointer: string, outer: ErrorCode): Problem | null {
   if (typeof value !== "object" || value === null) return null;
@@ -163,7 +169,10 @@ function branchFor(node: SchemaNode, branches: SchemaNode[], value: unknown): Sc
   return sameType.length === 1 ? sameType[0] : real.length === 1 ? real[0] : undefined;
 }
 
-/** The first thing wrong with the value, found the way a person would read it: outside in, and only in the branch that was meant. */
+/**
+ * The first thing wrong with the value, found the way a person would read it: outside in, and only in the branch that
+ * was meant.
+ */
 function explain(node: SchemaNode, value: unknown, pointer: string, outer: ErrorCode): Problem | null {
   const code = codeOf(node, outer);
   if (node.anyOf !== undefined) return explainUnion(node, node.anyOf, value, pointer, code);
@@ -207,7 +216,8 @@ function explainObject(node: SchemaNode, value: unknown, pointer: string, code: 
   const unknown = explainUnknownKey(node, keys, pointer);
   if (unknown !== null) return unknown;
   for (const key of node.required ?? []) {
-    // A union fills in defaults only in a branch that fits, so what has one may still be missing here and is not what is wrong.
+    // A union fills in defaults only in a branch that fits, so what has one may still be missing here and is not what
+    // is wrong.
     const { errorCode: own, default: fallback } = properties[key] ?? {};
     if (fallback === undefined && !Object.hasOwn(value, key))
       return {

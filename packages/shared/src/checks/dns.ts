@@ -36,8 +36,8 @@ export type DnsCheck = Static<typeof DnsCheck>;
 const refuse = (message: string, field: string) => new AppError(errorCode, message, { field });
 
 /**
- * The name that is asked for, in ASCII and without the final dot; for an address the name of its PTR record (RFC 1035
- * section 3.5, RFC 3596 section 2.5). Throws AppError for what is no name.
+ * The name to look up, in ASCII and without the trailing dot; for an address its PTR name (RFC 1035 section 3.5, RFC
+ * 3596 section 2.5). Throws AppError for an invalid name.
  */
 export function askedName({ domain, record_type }: Pick<DnsCheck, "domain" | "record_type">): string {
   if (isIP(domain) !== 0) {
@@ -49,7 +49,7 @@ export function askedName({ domain, record_type }: Pick<DnsCheck, "domain" | "re
   }
   const bare = domain.replace(/\.$/, "");
   const name = /^[\x21-\x7e]*$/.test(bare) ? bare.toLowerCase() : domainToASCII(bare);
-  // Underscores are not for host names, but names like _dmarc.example.org are asked for every day.
+  // Underscores are invalid in host names, but names like _dmarc.example.org are looked up every day.
   if (name.length > 253 || !/^(\*\.)?[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*$/.test(name)) {
     throw refuse(
       `"${domain}" is not a domain name. Write it without scheme, port or path, for example example.org.`,
@@ -68,7 +68,7 @@ function reverseName(address: string): string {
   return `${[...all.map((group) => group.padStart(4, "0")).join("")].toReversed().join(".")}.ip6.arpa`;
 }
 
-/** The name server of a check, without brackets; null for that of the agent's machine. Throws AppError for what is no address. */
+/** The resolver of a check, without brackets; null for the system resolver. Throws AppError for an invalid address. */
 export function nameServer({ resolver }: Pick<DnsCheck, "resolver">): { address: string; port: number } | null {
   if (resolver === null) return null;
   if (isIP(resolver) !== 0) return { address: resolver, port: 53 };

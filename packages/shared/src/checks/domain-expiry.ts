@@ -19,17 +19,17 @@ export const DomainExpiryCheck = Type.Object(
     }),
     warn_days: days(30, 1, "Fewer whole days left than this: degraded"),
     critical_days: days(7, 0, "Fewer whole days left than this: down; must be below warn_days"),
-    // Its place in line before a registry counts too, so it gets more time than a check of one host.
+    // Includes waiting for the registry queue, so it is longer than for other kinds.
     timeout: Type.Integer({ ...Timeout, default: 30_000 }),
   },
   { additionalProperties: false, title: "DomainExpiryCheck" },
 );
 export type DomainExpiryCheck = Static<typeof DomainExpiryCheck>;
 
-/** How the error of a verdict begins that goes by an earlier answer of the registry. A {@link RegistrationDocument} follows. */
+/** Prefix of an error from a cached answer. A {@link RegistrationDocument} follows. */
 export const servedStale = "served_stale:";
 
-/** What the registry said about the domain, held against the time of the run. */
+/** The registry's data on the domain at the time of the run. */
 export const RegistrationDetails = Type.Object(
   {
     domain: Type.String({
@@ -52,23 +52,23 @@ export const RegistrationDetails = Type.Object(
 );
 export type RegistrationDetails = Static<typeof RegistrationDetails>;
 
-/** What the error of a result that is not up says, as JSON. */
+/** JSON error of a result that is not up. */
 export interface RegistrationDocument {
   /** The registrable domain, in ASCII. */
   domain: string;
-  /** Whole days, rounded down: -1 on the first day after the end. */
+  /** Whole days, rounded down: -1 on the first day after the expiry. */
   days_remaining: number;
   /** RFC 3339, UTC. */
   expiration_date: string;
-  /** Left out where the registry names none. */
+  /** Absent when the registry names none. */
   registrar?: string;
-  /** When the registry said so; only after {@link servedStale}. */
+  /** Time of the cached answer; only after {@link servedStale}. */
   looked_up_at?: string;
-  /** Why it could not be asked now; only after {@link servedStale}. */
+  /** Why the lookup failed now; only after {@link servedStale}. */
   lookup_error?: string;
 }
 
-/** What the registry is asked about. Throws AppError for a name that no registry registers. */
+/** The name to look up. Throws AppError for a name that no registry registers. */
 export function lookedUpDomain({ domain }: Pick<DomainExpiryCheck, "domain">): RegistrableDomain {
   const refuse = (what: string, cause: unknown): never => {
     throw new AppError(
@@ -112,7 +112,7 @@ export const domainExpiry: CheckKind<typeof DomainExpiryCheck> = {
     }
   },
 
-  // Registries are public, and chosen by their own list: the guard, the cap per host and the breaker have no say.
+  // Registries are public and come from IANA's list: guard, per-host cap and breaker do not apply.
   destination: () => null,
   subject: (spec) => ({ name: canonicalHost(spec.domain), pointer: "/domain" }),
   mapSecrets: (spec) => spec,

@@ -105,7 +105,10 @@ export const HttpCheck = Type.Object(
 export type HttpCheck = Static<typeof HttpCheck>;
 
 const methods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
-/** Headers that the client itself must write, or that change how the message is framed (RFC 9110 section 7.6.1, RFC 9112 section 6). */
+/**
+ * Headers that the client sets itself, or that change the framing of the message (RFC 9110 section 7.6.1, RFC 9112
+ * section 6).
+ */
 const ownHeaders = new Set([
   "connection",
   "content-length",
@@ -119,9 +122,9 @@ const ownHeaders = new Set([
   "upgrade",
 ]);
 const headerName = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,128}$/;
-/** Field values: visible ASCII, space, tab and obs-text (RFC 9110 section 5.5), as far as Node sends them. */
+/** Field values: visible ASCII, space, tab and obs-text (RFC 9110 section 5.5), as Node sends them. */
 const headerValue = /^[\t\x20-\x7e\x80-\xff]*$/;
-/** Headers that carry no credential. The value of any other header is a secret: what a vendor calls its key cannot be guessed. */
+/** Headers without credentials. The value of any other header is a secret: names of vendors' keys cannot be listed. */
 const harmlessHeaders = new Set([
   "accept",
   "accept-charset",
@@ -135,15 +138,17 @@ const harmlessHeaders = new Set([
   "user-agent",
   "x-requested-with",
 ]);
-/** The headers by which HTTP itself authenticates (RFC 9110 sections 11.6.2 and 11.7.2). */
+/** Authentication headers of HTTP (RFC 9110 sections 11.6.2 and 11.7.2). */
 const credentialHeaders = new Set(["authorization", "proxy-authorization"]);
-/** The names by which versions up to 0.1 recognised secret values; all others they stored as they came. */
+/** Names that versions up to 0.1 recognised as secrets; other values they stored unsealed. */
 const sealedBefore = /authorization|cookie|token|secret|password|api-?key|signature|credential/i;
 
 const isSecretHeader = (name: string): boolean => !harmlessHeaders.has(name.toLowerCase());
 const headerPointer = (name: string): string => `/headers/${pointerSegment(name)}`;
 
-/** Throws INVALID_URL_SCHEME for a scheme that no check speaks; a text without one is another rule's business. */
+/**
+ * Throws INVALID_URL_SCHEME for a scheme other than http and https; a text without a scheme is left to another rule.
+ */
 function schemeRule(scheme: string | undefined): void {
   if (scheme !== undefined && scheme !== "http" && scheme !== "https")
     throw new AppError("INVALID_URL_SCHEME", `The scheme "${scheme}" cannot be checked. Use http or https.`, {
@@ -151,7 +156,7 @@ function schemeRule(scheme: string | undefined): void {
     });
 }
 
-/** Throws the AppError that says what is wrong with the URL of a check. */
+/** Throws an AppError for an invalid URL of a check. */
 function urlRule(text: string): URL {
   const refuse = (message: string) => new AppError("INVALID_URL_FORMAT", message, { field: "/url" });
   schemeRule(/^([a-z][a-z\d+.-]*):/i.exec(text)?.[1]?.toLowerCase());
@@ -177,7 +182,7 @@ function headersFrom(lines: readonly string[]): unknown {
   for (const line of lines) {
     const at = line.indexOf(":");
     const name = line.slice(0, Math.max(0, at)).trim();
-    // What a line without a colon says is not repeated: it may be a value that was to be kept secret.
+    // A line without a colon is not repeated in the error: it may be a secret.
     if (name === "")
       throw new ShellError("must have a name and a value with a colon between them, for example 'accept: text/html'");
     if (headers.has(name)) throw new ShellError(`has "${name}" twice`);
@@ -303,7 +308,7 @@ export const http: CheckKind<typeof HttpCheck> = {
     const url = new URL(spec.url);
     const host = url.hostname.replace(/(?<=.)\.$/, "");
     const port = url.port === "" ? (url.protocol === "https:" ? "443" : "80") : url.port;
-    // Behind a shared address (a CDN, an ingress) the Host header decides which server answers.
+    // Behind a shared address (CDN, ingress) the Host header decides which server answers.
     const virtual = Object.entries(spec.headers).find(([name]) => name.toLowerCase() === "host")?.[1] ?? "";
     return { origin: `${url.protocol}//${host}:${port} ${virtual.toLowerCase()}`, verified: spec.verify_tls };
   },

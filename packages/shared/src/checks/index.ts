@@ -8,7 +8,7 @@ import { http, type HttpCheck } from "./http.ts";
 import { tcp, type TcpCheck } from "./tcp.ts";
 import { CertificateDetails, tlsCert, type TlsCertCheck } from "./tls-cert.ts";
 
-/** Every check kind there is. A new kind is one file beside this one, one line here, and one probe in the agent. */
+/** Registry of check kinds. A new kind is one file here, one line in this registry, and one probe in the agent. */
 export const checkKinds = { http, tcp, dns, tls_cert: tlsCert, domain_expiry: domainExpiry } as const;
 
 export type CheckType = keyof typeof checkKinds;
@@ -16,27 +16,27 @@ export type CheckSpec = HttpCheck | TcpCheck | DnsCheck | TlsCertCheck | DomainE
 /** The spec of one kind. */
 export type SpecOf<T extends CheckType> = Extract<CheckSpec, { type: T }>;
 
-/** The names of the kinds, in the order in which they are offered. */
+/** Names of the kinds, in display order. */
 export const checkTypes = Object.keys(checkKinds) as CheckType[];
 
-/** The kind of a spec. The cast says what the registry guarantees and TypeScript cannot follow: the kind matches the spec. */
+/** The kind of a spec. The cast states what the registry guarantees: the kind matches the spec. */
 export function kindOf(spec: { type: CheckType }): CheckKind {
   return checkKinds[spec.type] as unknown as CheckKind;
 }
 
-/** The details of any kind that has some. */
+/** Details of any kind. */
 export const ResultDetails = Type.Union([CertificateDetails, RegistrationDetails]);
 export type ResultDetails = Static<typeof ResultDetails>;
 
-/** How the kind reads its details; null for a kind without. */
+/** Details of the kind; null for a kind without. */
 export function detailsOf(type: CheckType): KindDetails<ResultDetails> | null {
   return (kindOf({ type }).details as KindDetails<ResultDetails> | undefined) ?? null;
 }
 
-// Compiled when the first details come: sm-agent starts without.
+// Compiled with the first details, to keep the start of sm-agent fast.
 const compiled = new Map<CheckType, Validator>();
 
-/** True for details that results of this kind may carry, with a date that exists. */
+/** True for valid details of this kind, with an existing date. */
 export function areDetailsOf(type: CheckType, details: ResultDetails): boolean {
   const own = detailsOf(type);
   if (own === null) return false;
@@ -45,12 +45,12 @@ export function areDetailsOf(type: CheckType, details: ResultDetails): boolean {
   return validator.Check(details) && Number.isFinite(own.expiresAt(details));
 }
 
-/** True for a name that the registry knows. */
+/** True for a registered kind. */
 export function isCheckType(type: unknown): type is CheckType {
   return typeof type === "string" && Object.hasOwn(checkKinds, type);
 }
 
-/** The error of a result as people read it: a JSON document becomes the sentence that its kind makes of it, anything else stays as it is. */
+/** The error of a result for people: the sentence of its kind for a JSON document, any other text unchanged. */
 export function errorInWords(error: string): string {
   if (error === circuitOpen) return "not tried: the last checks of this host and port failed (circuit_open)";
   if (!error.includes("{")) return error;

@@ -4,56 +4,58 @@ import type { SecretsDestination } from "../secrets.ts";
 import { unseenIn } from "../url.ts";
 import type { ShellForm } from "./shell.ts";
 
-/** The details that results of a kind carry, whatever their status. */
+/** Details of the results of a kind, for every status. */
 export interface KindDetails<D = Record<string, unknown>> {
-  /** Strict and bounded: a result of the kind takes a few hundred bytes more. */
+  /** Strict and bounded: a few hundred bytes per result. */
   readonly schema: TSchema;
-  /** The time that the details are about, Unix ms: monitors are sorted by it. */
+  /** The expiry in the details, Unix ms: the sort key of lists. */
   expiresAt(details: D): number;
-  /** One sentence as of `now` (Unix ms), without a full stop: `Expires in 74 days, on 4 February 2027, issued by R11`. */
+  /**
+   * One sentence as of `now` (Unix ms), without a full stop: `Expires in 74 days, on 4 February 2027, issued by R11`.
+   */
   inWords(details: D, now: number): string;
 }
 
 /** The shared half of a check kind. The other half, the probe, is in the agent under the same file name. */
 export interface CheckKind<S extends TSchema = TSchema> {
   readonly type: string;
-  /** How people call it: "HTTP". */
+  /** Display name: "HTTP". */
   readonly label: string;
   /** The wire shape. Fields with a `default` may be omitted on create. */
   readonly schema: S;
   readonly minIntervalSecs: number;
   readonly defaultIntervalSecs: number;
-  /** Rules that a schema cannot say. Throws AppError whose field is a pointer relative to the check (`/url`). */
+  /** Rules beyond the schema. Throws AppError whose field is a pointer relative to the check (`/url`). */
   rules(spec: Static<S>): void;
   /**
-   * The host and port that the check talks to first, for the guard, the per-host cap and the circuit breaker. Null where the
-   * check chooses none (it asks the machine's own resolver, or a public registry): none of the three applies then.
+   * First host and port of the check, for guard, per-host cap and circuit breaker. Null for a check without a chosen
+   * host (the system resolver, a public registry): none of the three applies.
    */
   destination(spec: Static<S>): { host: string; port: number; pointer: string } | null;
-  /** The name that the check asks others about without talking to it, where the kind has one: the lists of what may not be monitored hold for it too. */
+  /** A name that the check looks up without connecting to it: the deny-lists apply to it too. */
   subject?(spec: Static<S>): { name: string; pointer: string } | null;
-  /** The name that the check has the machine's own name server look up, to tell what it answers: where the guard stands it must be one of the public DNS. */
+  /** A name that the system resolver looks up: with the guard on it must be a public name. */
   asksAtHome?(spec: Static<S>): { name: string; pointer: string } | null;
-  /** The URL that the check asks for, where the kind has one. Its field is `/url`. */
+  /** The URL of the check, where the kind has one. Its field is `/url`. */
   url?(spec: Static<S>): URL;
-  /** Applies `change` to every secret of the check, and returns the copy. `pointer` names the field. */
+  /** Returns a copy with `change` applied to every secret. `pointer` names the field. */
   mapSecrets(spec: Static<S>, change: (secret: string, pointer: string) => string): Static<S>;
-  /** True for a secret that earlier versions took for none and stored as it came; it is sealed at the next write. */
+  /** True for a secret that earlier versions stored unsealed; it is sealed at the next write. */
   formerlyPlain?(pointer: string): boolean;
   /**
-   * The server that the secrets are sent to; null for a kind without secrets. An edit that changes it must bring every
-   * stored secret again. Called after {@link rules}.
+   * The server that gets the secrets; null for a kind without secrets. An edit that changes it must send every stored
+   * secret again. Called after {@link rules}.
    */
   secretsGoTo(spec: Static<S>): SecretsDestination | null;
-  /** One line that says what is checked, without secrets: `GET https://example.org/health`. */
+  /** One line without secrets: `GET https://example.org/health`. */
   summary(spec: Static<S>): string;
-  /** What a search of the list finds the check by, beside the name of its target: without secrets, one text a line. */
+  /** Search terms of the list besides the name: without secrets, one per line. */
   searchText(spec: Static<S>): string;
-  /** How it is written in a shell. */
+  /** Shell syntax of the check. */
   readonly shell: ShellForm;
-  /** For a kind whose results carry details beside the measurement. */
+  /** For a kind whose results have details. */
   readonly details?: KindDetails<never>;
-  /** For a kind whose results carry a JSON document as their error: what it says, as a sentence without a full stop. Null for what is no such document. */
+  /** For a kind with a JSON document as error: its sentence without a full stop. Null for any other text. */
   errorInWords?(error: string): string | null;
 }
 
@@ -66,10 +68,10 @@ export const Timeout = Type.Integer({
   description: "Time budget of the whole check, milliseconds",
 });
 
-/** A name or address as a person writes it, in the form that the dialler and the guard understand; throws what URL throws. */
+/** The canonical form of a host name or address, as dialler and guard use it; throws like URL. */
 export function canonicalHost(host: string): string {
   const bare = host.includes(":") && !host.startsWith("[") ? `[${host}]` : host;
-  // A URL parser reads 2130706433, 0x7f.1 and full-width dots the way a resolver would; nothing else does it reliably.
+  // A URL parser reads 2130706433, 0x7f.1 and full-width dots as a resolver does.
   const url = new URL(`http://${bare}/`);
   if (
     url.port !== "" ||
@@ -84,7 +86,7 @@ export function canonicalHost(host: string): string {
   return url.hostname.replace(/^\[|\]$/g, "").replace(/(?<=.)\.$/, "");
 }
 
-/** {@link canonicalHost}, with the error that the API gives. */
+/** {@link canonicalHost} with an API error. */
 export function hostOrThrow(host: string, pointer: string): string {
   try {
     if (/[\s/@?#\\]/.test(host)) throw new TypeError("not a bare host");
@@ -102,8 +104,8 @@ export function hostOrThrow(host: string, pointer: string): string {
 }
 
 /**
- * Refuses a name or address with a character that cannot be seen: resolvers and URL parsers drop some of them, and the
- * monitor would show another name than it checks. A rule for what is entered; stored rows of earlier versions keep running.
+ * Refuses a host with an invisible character: resolvers and URL parsers drop some of them, and the monitor would show
+ * another name than it checks. Applies to input; stored rows of earlier versions keep running.
  */
 export function refuseUnseen(text: string, code: ErrorCode, pointer: string): void {
   const found = unseenIn(text);
@@ -111,7 +113,7 @@ export function refuseUnseen(text: string, code: ErrorCode, pointer: string): vo
     throw new AppError(code, `The name or address ${found}. Remove that character.`, { field: pointer });
 }
 
-/** The JSON object that a text is; empty for any other text. */
+/** The JSON object in a text; empty for any other text. */
 export function documentIn(text: string): Readonly<Record<string, unknown>> {
   if (!text.startsWith("{")) return {};
   try {

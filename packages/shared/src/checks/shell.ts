@@ -1,37 +1,37 @@
-/** How a check is written in a shell: `sm-agent check <type> <subject> --option …`. Options are made from the schema. */
+/** Shell syntax of a check: `sm-agent check <type> <subject> --option …`. Options come from the schema. */
 export interface ShellForm {
-  /** What stands after the kind, for the help: `<host:port>`. */
+  /** The subject in the help: `<host:port>`. */
   readonly subject: string;
-  /** The fields that the subject sets. What is wrong with them, the schema and the rules say. */
+  /** The fields set by the subject. Schema and rules validate them. */
   read(subject: string): Record<string, unknown>;
-  /** Fields whose option is not just its name with dashes and a plain value. */
+  /** Fields whose option is not just the dashed name with a plain value. */
   readonly options?: Readonly<Record<string, ShellOption>>;
 }
 
 export interface ShellOption {
-  /** Name of the option, where it is not the field's. */
+  /** Name of the option, if it differs from the field. */
   readonly name?: string;
-  /** What it is for, where the description of the field does not say it for an option. */
+  /** Description of the option, if it differs from the field's. */
   readonly words?: string;
-  /** What it takes, for the help. */
+  /** Value placeholder in the help. */
   readonly takes?: string;
-  /** The field's value, from the texts of the option: one, or more where it is repeated. Throws ShellError. */
+  /** Parses the values of the option: one, or several when repeated. Throws ShellError. */
   read?(texts: readonly string[]): unknown;
   /** May be given more than once. */
   readonly repeated?: true;
   /**
-   * `always`: the value is a secret, and comes from a file or the environment only. `some`: it may be one, and can come from
-   * there as well, one text a line.
+   * `always`: the value is a secret and comes from a file or the environment only. `some`: it may be one and can also
+   * come from there, one text per line.
    */
   readonly secret?: "always" | "some";
 }
 
-/** A text that cannot be what its option takes. The message follows the option's name: `must be …`. */
+/** An invalid value of an option. The message follows the option's name: `must be …`. */
 export class ShellError extends Error {
   override readonly name = "ShellError";
 }
 
-/** `db.example.org:5432`, `[2001:db8::1]:5432`, or a host alone. A second colon without brackets belongs to an IPv6 address. */
+/** `db.example.org:5432`, `[2001:db8::1]:5432`, or a host alone. Two colons without brackets are an IPv6 address. */
 export function hostAndPort(text: string): { host: string; port?: number | string } {
   const [, v6, host, port] = /^(?:\[([^\]]*)\]|([^:]*))(?::(.*))?$/.exec(text) ?? [];
   const name = v6 ?? host;
@@ -39,7 +39,7 @@ export function hostAndPort(text: string): { host: string; port?: number | strin
   return port === undefined ? { host: name } : { host: name, port: wholeOr(port) };
 }
 
-/** The number that a text is, or the text itself, for the schema to complain about. */
+/** The number in a text, or the text itself, which the schema then refuses. */
 export const wholeOr = (text: string): number | string => (/^-?\d{1,15}$/.test(text) ? Number(text) : text);
 
 const units: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000 };

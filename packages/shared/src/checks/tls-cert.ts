@@ -52,7 +52,7 @@ const CommonName = (whose: string, example: string) =>
     examples: [example],
   });
 
-/** What a run read from the certificate; the error of a result that is not up is the same document as JSON text. */
+/** Data of the certificate; the error of a result that is not up is the same document as JSON. */
 export const CertificateDetails = Type.Object(
   {
     days_remaining: DaysRemaining,
@@ -64,7 +64,7 @@ export const CertificateDetails = Type.Object(
 );
 export type CertificateDetails = Static<typeof CertificateDetails>;
 
-/** The name that is asked for (RFC 6066 section 3); the host's where the check names none. */
+/** Server name (SNI, RFC 6066 section 3); defaults to the host. */
 export function serverName(spec: Pick<TlsCertCheck, "host" | "server_name">): string {
   if (spec.server_name === null) return hostOrThrow(spec.host, "/host");
   const refuse = (cause?: unknown) =>
@@ -82,7 +82,7 @@ export function serverName(spec: Pick<TlsCertCheck, "host" | "server_name">): st
   } catch (cause) {
     throw refuse(cause);
   }
-  // An address cannot be sent as a server name, and a wildcard is what certificates have.
+  // SNI cannot carry an address, and wildcards exist only in certificates.
   if (!/^[a-z0-9_-]+(\.[a-z0-9_-]+)*$/.test(name) || /^[\d.]+$/.test(name)) throw refuse();
   return name;
 }

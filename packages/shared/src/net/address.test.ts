@@ -1,7 +1,8 @@
 import t from "tap";
 import { blockedHost, blockedRange } from "./address.ts";
 
-// range, first and last address, and the neighbours just outside: null where that is blocked for another reason or does not exist.
+// range, first and last address, and the neighbours just outside: null where that is blocked for another reason or does
+// not exist.
 const v4: [string, string, string, string | null, string | null][] = [
   ["0.0.0.0/8", "0.0.0.0", "0.255.255.255", null, "1.0.0.0"],
   ["10.0.0.0/8", "10.0.0.0", "10.255.255.255", "9.255.255.255", "11.0.0.0"],

@@ -1,4 +1,7 @@
-/** Where a connection failed. `guard` means that it was refused here; `certificate`, that the server answered with one that does not hold. */
+/**
+ * Where a connection failed. `guard` means that it was refused here; `certificate`, that the server answered with one
+ * that does not hold.
+ */
 export type DialPhase = "dns" | "guard" | "connect" | "tls" | "certificate";
 
 /** A connection that did not come about. The message is for an operator: no codes, no stack, no capital letter. */

@@ -246,7 +246,9 @@ t.test("an abort ends a dial at once and leaves no socket", async (t) => {
 let silentPort = 0;
 let backlogSockets = 0;
 
-/** An address whose listener accepts no more connections and does not say so; null where the system does not behave so. */
+/**
+ * An address whose listener accepts no more connections and does not say so; null where the system does not behave so.
+ */
 async function fullBacklog(t: Test, port = 0): Promise<string | null> {
   const host = "127.0.0.3";
   const script = `const s=require('net').createServer();s.listen({port:${port},host:'${host}',backlog:1},()=>{process.stdout.write(s.address().port+'\\n');setImmediate(()=>{for(;;);})});`;

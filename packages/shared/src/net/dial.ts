@@ -58,9 +58,9 @@ const quietMs = 100;
 const noop = (): void => undefined;
 
 /**
- * Connects to a host, past the guard. The name is resolved once; if any of its addresses is blocked, nothing is dialled,
- * because a name with a private address among public ones is how rebinding looks from here. Such a name is answered like
- * one that does not exist.
+ * Connects to a host, past the guard. The name is resolved once; if any of its addresses is blocked, nothing is
+ * dialled, because a name with a private address among public ones is how rebinding looks from here. Such a name is
+ * answered like one that does not exist.
  *
  * Rejects with {@link DialError}, or with the signal's reason when that is not a timeout.
  */

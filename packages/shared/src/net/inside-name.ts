@@ -3,8 +3,9 @@ import { parse } from "tldts";
 import { blockedRange } from "./address.ts";
 
 /**
- * Names that a network answers for itself: special use (RFC 6761, 6762, 8375, 9462), the collisions that ICANN keeps out of
- * the root, and what routers hand out. Those of one label are no public top-level domain either; they are here for their words.
+ * Names that a network answers for itself: special use (RFC 6761, 6762, 8375, 9462), the collisions that ICANN keeps
+ * out of the root, and what routers hand out. Those of one label are no public top-level domain either; they are here
+ * for their words.
  */
 const insideSuffixes = [
   "local",
@@ -26,9 +27,9 @@ const insideSuffixes = [
 const nowhere = new Set(["example", "invalid"]);
 
 /**
- * What makes a name one that only the operator's own network may answer, for a person to read: the suffix that says so, the
- * range of addresses whose reverse zone it is, `single label`, or a top-level domain that is not public. Null for a name
- * of the public DNS. The name is in lower-case ASCII, without a final dot.
+ * What makes a name one that only the operator's own network may answer, for a person to read: the suffix that says so,
+ * the range of addresses whose reverse zone it is, `single label`, or a top-level domain that is not public. Null for a
+ * name of the public DNS. The name is in lower-case ASCII, without a final dot.
  */
 export function insideName(name: string): string | null {
   const suffix = insideSuffixes.find((inside) => name === inside || name.endsWith(`.${inside}`));
@@ -39,7 +40,10 @@ export function insideName(name: string): string | null {
   return name.includes(".") ? `.${top}, which is not a public top-level domain` : "single label";
 }
 
-/** The blocked range that the addresses of a reverse zone lie in, from its first to its last; null when one of the two is public. */
+/**
+ * The blocked range that the addresses of a reverse zone lie in, from its first to its last; null when one of the two
+ * is public.
+ */
 function reverseRange(name: string): string | null {
   const v4 = name.endsWith(".in-addr.arpa");
   const labels = name.slice(0, v4 ? -".in-addr.arpa".length : -".ip6.arpa".length).split(".");
@@ -61,9 +65,9 @@ const literal =
 const word = /(?<![\w.-])[\w-]+(?:\.[\w-]+)*(?![\w-])/g;
 
 /**
- * A text from the operator's own name server with every address and name of the inside replaced by words, as strangers may
- * read it. `names` is true where every word is a name, as in the records that point to one. In free text any two words with
- * a dot between look like a name, so only names that say themselves that they are inside count there.
+ * A text from the operator's own name server with every address and name of the inside replaced by words, as strangers
+ * may read it. `names` is true where every word is a name, as in the records that point to one. In free text any two
+ * words with a dot between look like a name, so only names that say themselves that they are inside count there.
  */
 export function withoutInside(text: string, names: boolean): string {
   return text

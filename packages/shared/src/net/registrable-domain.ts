@@ -13,9 +13,9 @@ export interface RegistrableDomain {
 const hostName = /^(?=.{1,253}$)(?!-)[a-z0-9-]{1,63}(?<!-)(?:\.(?!-)[a-z0-9-]{1,63}(?<!-))*$/;
 
 /**
- * The registrable domain of a name in ASCII, by the ICANN part of the public suffix list: `www.example.co.uk` is part of
- * `example.co.uk`. A top-level domain that the list does not know yet is a suffix of its own. Throws an Error that says what
- * the name is instead: an address, a single label, a public suffix, no host name at all.
+ * The registrable domain of a name in ASCII, by the ICANN part of the public suffix list: `www.example.co.uk` is part
+ * of `example.co.uk`. A top-level domain that the list does not know yet is a suffix of its own. Throws an Error that
+ * says what the name is instead: an address, a single label, a public suffix, no host name at all.
  */
 export function registrableDomain(name: string): RegistrableDomain {
   const host = name.toLowerCase();

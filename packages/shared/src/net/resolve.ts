@@ -32,18 +32,18 @@ function namesInHostsFile(): ReadonlySet<string> {
 const queryTimeoutMs = 2500;
 const resolverMaxAgeMs = 30_000;
 
-/** "There is no such name" and "there is no DNS server here". */
+/** Error codes of "no such name" and "no DNS server here". */
 const absent = new Set(["ENOTFOUND", "ENODATA", "ECONNREFUSED"]);
 
 /**
- * Makes a lookup that asks DNS itself, and the operating system only where DNS cannot know: short names, names in the
- * hosts file, `.local`, and names that DNS does not have. `getaddrinfo` runs in a pool of four threads, so four names
- * with a dead name server would hold up every other check of the agent.
+ * Creates a lookup that queries DNS itself, and the operating system only where DNS cannot know: short names, names in
+ * the hosts file, `.local`, and names that DNS does not have. `getaddrinfo` runs in a pool of four threads, so four
+ * names with a dead name server would block every other check.
  *
  * `servers` replaces those of this machine; `system` replaces the operating system's lookup.
  */
 export function createLookup(servers?: readonly string[], system: Lookup = systemAddresses): Lookup {
-  // One for all: a new resolver for each query costs four times as much.
+  // One for all queries: a new resolver per query costs four times as much.
   let resolver: Resolver | null = null;
   let madeAt = 0;
   const shared = (): Resolver => {
@@ -68,7 +68,7 @@ export function createLookup(servers?: readonly string[], system: Lookup = syste
         if (ordered.length > 0) return settle(ordered);
         const failure = failures.find((candidate) => !absent.has(codeOf(candidate)));
         if (failure === undefined) return settle(system(name));
-        // A resolver reads the machine's servers once: a new one sees whether they have changed.
+        // A resolver reads the machine's servers once: a new one picks up changes.
         if (performance.now() - madeAt > resolverMaxAgeMs) resolver = null;
         reject(new DialError("dns", wordsFor(failure), codeOf(failure), failure));
       };
@@ -89,7 +89,7 @@ async function systemAddresses(name: string): Promise<string[]> {
   }
 }
 
-/** Alternates the families (RFC 8305 section 4), IPv4 first: hosts whose IPv6 leads nowhere are the common case. */
+/** Alternates the families (RFC 8305 section 4), IPv4 first: hosts with broken IPv6 are common. */
 function interleave(v4: string[], v6: string[]): string[] {
   const ordered: string[] = [];
   for (let i = 0; i < Math.max(v4.length, v6.length); i++) {

@@ -5,28 +5,28 @@ import type { DialTrace } from "./dial.ts";
 import { abortError, codeOf, DialError, overdue, wordsFor } from "./dial-error.ts";
 
 export interface SecureOptions {
-  /** Connected. It belongs to the TLS socket from now on, and is destroyed when the handshake fails. */
+  /** A connected socket. The TLS socket owns it and destroys it when the handshake fails. */
   socket: Socket;
-  /** The name that the certificate must be for, and that is sent as SNI; an IP address is compared but not sent (RFC 6066 section 3). */
+  /** Name for the certificate and SNI; an IP address is compared but not sent (RFC 6066 section 3). */
   host: string;
-  /** False accepts any certificate, and protocol versions and ciphers that are no longer safe: the connection carries no secret. */
+  /** False accepts any certificate, protocol version and cipher: the connection carries no secret. */
   verify: boolean;
   signal: AbortSignal;
   trace?: DialTrace | undefined;
-  /** Replaces the shared context, for those who trust other authorities than this machine does. */
+  /** Replaces the shared context, to trust other authorities. */
   context?: SecureContext | undefined;
-  /** Application protocols to offer (RFC 7301); none where the list is empty. HTTP/1.1 when absent. */
+  /** ALPN protocols (RFC 7301); an empty list offers none. HTTP/1.1 when absent. */
   protocols?: readonly string[];
   /**
-   * Told of the server's certificate as soon as it is there, whatever becomes of the handshake. Node gives it out once: ask
-   * the socket for it only where this is left out.
+   * Called with the server's certificate as soon as it arrives, whatever the outcome of the handshake. Node returns it
+   * once: ask the socket only without this callback.
    */
   onCertificate?: (leaf: X509Certificate) => void;
   /** Unix ms, for "expired 3 days ago". */
   now?: () => number;
 }
 
-// Shared: making a context for each connection costs a third of the handshake. Handshakes stay full, as no session is kept.
+// Shared: a context per connection costs a third of the handshake. Handshakes stay full, because no session is stored.
 let verifying: SecureContext | undefined;
 let accepting: SecureContext | undefined;
 
@@ -35,12 +35,15 @@ function contextFor(verify: boolean): SecureContext {
   return (accepting ??= createSecureContext({
     minVersion: "TLSv1",
     ciphers: "DEFAULT@SECLEVEL=0",
-    // Servers of before RFC 5746, which cannot renegotiate safely: nothing is renegotiated here.
+    // Servers older than RFC 5746, which cannot renegotiate safely: this client never renegotiates.
     secureOptions: constants.SSL_OP_LEGACY_SERVER_CONNECT,
   }));
 }
 
-/** A TLS handshake over a connected socket. Resolves before any application byte is sent; rejects with {@link DialError}. */
+/**
+ * A TLS handshake over a connected socket. Resolves before any application byte is sent; rejects with {@link
+ * DialError}.
+ */
 export function secure(options: SecureOptions): Promise<TLSSocket> {
   const { socket, host, verify, signal, trace, protocols = ["http/1.1"] } = options;
   return new Promise((settle, reject) => {
@@ -55,7 +58,7 @@ export function secure(options: SecureOptions): Promise<TLSSocket> {
       host,
       secureContext: options.context ?? contextFor(verify),
       ...(protocols.length === 0 ? {} : { ALPNProtocols: [...protocols] }),
-      // The verdict is read below instead: a socket that Node has torn down no longer tells which certificate it was.
+      // Verified below instead: a socket that Node has destroyed no longer has the certificate.
       rejectUnauthorized: false,
       ...(isIP(host) === 0 ? { servername: host } : {}),
     });
@@ -65,8 +68,8 @@ export function secure(options: SecureOptions): Promise<TLSSocket> {
       socket.destroy();
       reject(error);
     };
-    // The session's secret comes after the certificate, and before a server can turn down the client's: after that Node has
-    // torn the socket down, and with it what it knew of the server.
+    // The session secret follows the certificate, before a server can refuse the client's certificate. After that Node
+    // has destroyed the socket and its data.
     if (options.onCertificate !== undefined) {
       const look = (): void => {
         const leaf = secured.getPeerX509Certificate();
@@ -78,7 +81,7 @@ export function secure(options: SecureOptions): Promise<TLSSocket> {
     }
     const onAbort = (): void => fail(abortError(signal, "tls"));
     signal.addEventListener("abort", onAbort, { once: true });
-    // Stays for the socket's life: an error after the handshake is the reader's to see, but must never go unheard.
+    // For the socket's life: an error after the handshake belongs to the reader, but must always have a listener.
     secured.on("error", (error: Error) => fail(new DialError("tls", handshakeWords(error), codeOf(error), error)));
     secured.once("secureConnect", () => {
       if (verify && !secured.authorized) return fail(certificateError(secured, host, (options.now ?? Date.now)()));
@@ -103,7 +106,7 @@ function handshakeWords(error: Error): string {
   if (code === "ERR_SSL_TLSV1_ALERT_NO_APPLICATION_PROTOCOL")
     return "the server does not offer HTTP/1.1 over TLS, only another protocol such as HTTP/2";
   const reason = "reason" in error && typeof error.reason === "string" ? error.reason : null;
-  // OpenSSL names each alert after the version of SSL that brought it in, which says nothing about this connection.
+  // OpenSSL names each alert after the SSL version that introduced it, which says nothing about this connection.
   const alert = /^(?:ssl\/tls|sslv3|tlsv1|tlsv13) (?:alert )?(.+)$/.exec(reason ?? "")?.[1];
   if (alert !== undefined) return `TLS handshake failed: the server sent the alert "${alert}"`;
   return `TLS handshake failed: ${reason ?? wordsFor(error)}`;
@@ -127,7 +130,7 @@ const distrust: Record<string, string> = {
 };
 
 function certificateError(secured: TLSSocket, host: string, now: number): DialError {
-  // Declared as Error, but Node stores the code alone.
+  // Declared as Error, but Node stores only the code.
   const code = String(secured.authorizationError);
   const leaf = secured.getPeerX509Certificate();
   const words = (): string => {
