@@ -16,7 +16,7 @@ interface RunOptions {
   rdapBootstrapUrl?: string;
 }
 
-/** `sm-agent check <kind> <subject>`: every kind is a command of its own, made from its schema. */
+/** `sm-agent check <kind> <subject>`: one subcommand per kind, derived from its schema. */
 export function define(command: Command): void {
   command
     .description(
@@ -72,7 +72,7 @@ function shared(command: Command): Command {
     .addOption(new Option("--json", "print one JSON object, as POST /api/v1/targets/test answers it"));
 }
 
-/** A switch such as --no-verify-tls has a default in commander; only what was given overrides the schema's. */
+/** Switches such as --no-verify-tls have a default in commander; only given options override the schema's. */
 function explicit(given: Record<string, unknown>, command: Command): Record<string, unknown> {
   return Object.fromEntries(Object.entries(given).filter(([name]) => command.getOptionValueSource(name) !== "default"));
 }
@@ -136,7 +136,7 @@ async function runOnce(spec: CheckSpec, given: RunOptions): Promise<Outcome> {
 
 const tones: Record<CheckStatus, Tone> = { up: "good", degraded: "warn", down: "bad", error: "bad" };
 
-/** What a person reads: the state, what happened, where the time went, and what else is worth knowing. */
+/** Output for people: state, outcome, timing and warnings. */
 export function inWords(
   spec: CheckSpec,
   { measurement, warnings }: Outcome,
@@ -160,7 +160,7 @@ export function inWords(
   return `${lines.join("\n")}\n${phaseBar(phasesOf(measurement), screen)}${notes.map((note) => `${note}\n`).join("")}`;
 }
 
-/** The phases in order; what is in none of them is `rest`. */
+/** The phases in order; the remaining time is `rest`. */
 function phasesOf({
   dns_ms,
   connect_ms,

@@ -3,7 +3,7 @@ import { Argument, type Command } from "commander";
 const shells = ["bash", "zsh", "fish"] as const;
 type Shell = (typeof shells)[number];
 
-/** A command as a completion knows it: `sm-agent check http` is `check http`. */
+/** A command for completion: `sm-agent check http` is `check http`. */
 interface Place {
   path: string;
   commands: string[];
@@ -32,7 +32,7 @@ function places(command: Command, path: string): Place[] {
   return [{ path, commands: command.commands.flatMap((one) => [one.name(), ...one.aliases()]), options }, ...below];
 }
 
-/** The words after the program that are commands, as a shell finds the place where it stands. */
+/** The words after the program that are commands. */
 const cases = (found: readonly Place[]): string =>
   found
     .map(({ path, commands, options }) => `    "${path}") words="${[...commands, ...options].join(" ")}" ;;`)

@@ -14,7 +14,7 @@ import type { Spool } from "../spool.ts";
 import { FolderError, lockFolder } from "../spool/lock.ts";
 import { version } from "../version.ts";
 
-/** Who is started again by a parent may meet the one before him, which is just ending. */
+/** Patience for the lock of a predecessor that is just ending, ms. */
 const patienceMs = 10_000;
 
 interface RunOptions {
@@ -54,7 +54,7 @@ async function run(given: RunOptions, command: Command): Promise<void> {
   const token = options.readToken(command, given.tokenFile);
   const inTheClear = options.tokenInTheClear(given.url);
   if (inTheClear !== null && !given.insecureHttp) fail(command, exits.usage, inTheClear);
-  // A log that nobody reads any more is no reason to stop.
+  // A closed log is no reason to stop.
   process.stdout.on("error", () => undefined);
   const log = jsonLog((line) => process.stdout.write(line), Date.now);
   const clock = correctedClock();
@@ -72,10 +72,10 @@ async function run(given: RunOptions, command: Command): Promise<void> {
     spool: given.spoolDir ?? "memory",
     pid: process.pid,
   });
-  // Dead sockets outlive two scavenges and pile up as old garbage, 3 MB a second at 1,000 checks a second. Collected when
-  // the heap has grown by a third instead of fourfold, the agent keeps to 140 MB where it took 190, for 1 % more CPU.
+  // Dead sockets survive two scavenges and accumulate in the old generation, 3 MB/s at 1,000 checks/s. Collecting at a
+  // third instead of fourfold growth keeps the agent at 140 MB instead of 190, for 1 % more CPU.
   setFlagsFromString("--heap-growing-percent=30");
-  // Loaded only here: --version, --help and wrong usage answer three times as fast without it.
+  // Loaded here: --version, --help and usage errors are three times as fast without it.
   const { startAgent } = await import("../agent.ts");
   const agent = startAgent({
     url: given.url,
@@ -108,7 +108,7 @@ async function run(given: RunOptions, command: Command): Promise<void> {
   });
 }
 
-/** The spool that the options ask for, and what gives its folder back. */
+/** The configured spool and its release function. */
 async function openSpool(
   given: RunOptions,
   command: Command,
@@ -148,7 +148,7 @@ async function takeFolder(folder: string, patience: number): Promise<() => void>
 const spoolFolderOf = ({ spoolDir }: RunOptions): string | null =>
   spoolDir === undefined || spoolDir === "" ? null : spoolDir;
 
-/** Measures what the spool has in its folder, bytes. */
+/** Size of the spool folder, bytes. */
 async function folderSize(folder: string): Promise<() => Promise<number>> {
   const [{ folderFiles }, { isSegmentName }] = await Promise.all([
     import("../spool/files.ts"),
@@ -156,13 +156,13 @@ async function folderSize(folder: string): Promise<() => Promise<number>> {
   ]);
   const files = folderFiles(folder);
   return async () => {
-    // One that is gone meanwhile has no size.
+    // Removed meanwhile.
     const sizes = (await files.list()).filter(isSegmentName).map((name) => files.size(name).catch(() => 0));
     return (await Promise.all(sizes)).reduce((sum, size) => sum + size, 0);
   };
 }
 
-/** The port for a monitoring system; null, and nothing loaded, where nobody asks for it. */
+/** The metrics port; null, with nothing loaded, when it is off. */
 async function openMetrics(
   { metricsBind }: RunOptions,
   command: Command,
@@ -177,7 +177,7 @@ async function openMetrics(
   try {
     const port = await openMetricsPort(metricsBind, {
       "/metrics": async () => ({ type: expositionType, text: await metrics.text() }),
-      // Alive is all that it says: an agent whose control plane is away is of use, and starting it anew would not help.
+      // Liveness only: an agent without a control plane is useful, and a restart would not help.
       "/healthz": () => ({ type: "application/json; charset=utf-8", text: '{"status":"ok"}\n' }),
     });
     log("info", "metrics can be read", { url: `${port.url}/metrics` });
@@ -196,13 +196,16 @@ async function openMetrics(
   }
 }
 
-/** What `--expose-gc` would give, without starting Node.js with it. */
+/** Equivalent to `--expose-gc`, without the flag. */
 function garbageCollector(): () => void {
   setFlagsFromString("--expose-gc");
   return runInNewContext("gc") as () => void;
 }
 
-/** Stops on the signals of a terminal and a supervisor, and, for a parent that asked for it, when its end of stdin closes. Returns what stops it for a reason of its own. */
+/**
+ * Stops on signals of a terminal or supervisor, and, on request of the parent, when stdin closes. Returns a function
+ * that stops for another reason.
+ */
 function stopOnRequest(log: Log, stop: () => Promise<void>): (why: string, code: number) => void {
   let stopping = false;
   const request = (why: string, code = 0): void => {

@@ -6,10 +6,10 @@ import { folderHolder } from "../spool/lock.ts";
 import { messageOf } from "../spool/segment.ts";
 import { type AgentStatus, readStatus } from "../status-file.ts";
 
-/** `standing`: the process is there and has written nothing for long. */
+/** `standing`: the process exists but has not written for long. */
 type State = "running" | "impaired" | "cut off" | "standing" | "not running";
 
-/** A state older than this is that of an agent that stands still. */
+/** Maximum age of the state of a working agent, ms. */
 const staleMs = 30_000;
 
 const exitOf: Record<State, number> = {

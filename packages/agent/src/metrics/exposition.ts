@@ -6,7 +6,7 @@ export interface Sample {
   value: number;
 }
 
-/** One metric as text. Nothing at all where there is no sample. */
+/** One metric as text; empty without samples. */
 export function family(type: "counter" | "gauge", name: string, help: string, samples: readonly Sample[]): string {
   if (samples.length === 0) return "";
   return `${head(type, name, help)}${samples.map(({ labels, value }) => line(name, labels, value)).join("")}`;
@@ -47,7 +47,7 @@ export class Histogram {
   readonly #bounds: readonly number[];
   readonly #series = new Map<string, Buckets>();
 
-  /** `bounds` are inclusive upper bounds, ascending; what is above all of them is counted too. */
+  /** `bounds` are inclusive upper bounds, ascending; larger values are counted too. */
   constructor(bounds: readonly number[]) {
     this.#bounds = bounds;
   }

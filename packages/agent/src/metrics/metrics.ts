@@ -2,7 +2,7 @@ import type { CheckStatus } from "@statusmesh/shared/result";
 import type { StatsTotals, StatsWatch } from "../stats.ts";
 import { family, Histogram, type Sample } from "./exposition.ts";
 
-/** What is read from the agent's parts when somebody asks. Times are Unix ms, null for never. */
+/** Values that a scrape reads from the agent. Times are Unix ms, null for never. */
 export interface AgentNumbers {
   version: string;
   totals: StatsTotals;
@@ -27,8 +27,8 @@ const probeBuckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 3
 const lagBuckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5, 30];
 
 /**
- * The agent's metrics, in the text format of Prometheus. Written here rather than with prom-client, which with its three
- * dependencies takes 4.7 MB on disk where the whole installed agent takes 13.
+ * The agent's metrics in the text format of Prometheus. Written here instead of prom-client, which takes 4.7 MB on
+ * disk with its three dependencies; the whole installed agent takes 13.
  */
 export class AgentMetrics implements StatsWatch {
   readonly #checks = new Map<string, Sample & { value: number }>();
@@ -48,7 +48,7 @@ export class AgentMetrics implements StatsWatch {
     this.#lag.observe(Math.max(0, lagMs) / 1000);
   }
 
-  /** Names where the numbers are; before that only the checks are told. */
+  /** Registers the sources of values; before that only runs are counted. */
   watch(read: () => Promise<AgentNumbers>): void {
     this.#read = read;
   }

@@ -1,7 +1,9 @@
 import { Resolver, type CaaRecord, type MxRecord, type SoaRecord, type SrvRecord } from "node:dns";
 import type { RecordType } from "@statusmesh/shared/checks/dns";
 
-/** A lost packet is asked again after this time, and then after twice as long each time, until the check's own deadline. */
+/**
+ * A lost packet is asked again after this time, and then after twice as long each time, until the check's own deadline.
+ */
 const firstRetryMs = 1000;
 /** Enough for the longest deadline: nine tries wait 511 s. */
 const tries = 9;
@@ -11,9 +13,9 @@ const maxAgeMs = 30_000;
 const maxIdle = 64;
 
 /**
- * The resolver of one name server, shared by the questions that are open at it: one for each question costs four times as
- * much. Only all questions of a resolver can be cancelled together. So one that leaves a question behind takes no new ones,
- * and is cancelled as soon as the others that share it are through.
+ * The resolver of one name server, shared by the questions that are open at it: one for each question costs four times
+ * as much. Only all questions of a resolver can be cancelled together. So one that leaves a question behind takes no
+ * new ones, and is cancelled as soon as the others that share it are through.
  */
 class SharedResolver {
   readonly resolver = new Resolver({ timeout: firstRetryMs, tries });
@@ -46,9 +48,9 @@ function resolverOf(server: string | null): SharedResolver {
 }
 
 /**
- * Asks a name server (null: the machine's own) for the records of a name, and answers each as one line of text. UDP, and
- * TCP where the answer was truncated. Rejects with the resolver's error, whose `code` says what is wrong, or with the
- * reason of the signal.
+ * Asks a name server (null: the machine's own) for the records of a name, and answers each as one line of text. UDP,
+ * and TCP where the answer was truncated. Rejects with the resolver's error, whose `code` says what is wrong, or with
+ * the reason of the signal.
  */
 export function ask(
   server: { address: string; port: number } | null,
@@ -93,10 +95,15 @@ export function ask(
 
 type Question = (resolver: Resolver, name: string, done: (error: Error | null, answers: string[]) => void) => void;
 
-/** A name ends without its dot, as people write it; the root, which an MX or SRV record names for "none", is the dot. */
+/**
+ * A name ends without its dot, as people write it; the root, which an MX or SRV record names for "none", is the dot.
+ */
 const nameText = (name: string): string => (name === "" ? "." : name);
 
-/** One question for each record type, and its answers as zone files have them (RFC 1035 section 5.1), names without their final dot. */
+/**
+ * One question for each record type, and its answers as zone files have them (RFC 1035 section 5.1), names without
+ * their final dot.
+ */
 const questions: { readonly [T in RecordType]: Question } = {
   A: (resolver, name, done) => resolver.resolve4(name, (error, found) => done(error, found)),
   AAAA: (resolver, name, done) => resolver.resolve6(name, (error, found) => done(error, found)),

@@ -43,7 +43,10 @@ export const dns: Probe<DnsCheck> = {
 
 const answered = new Set(["ENOTFOUND", "ENODATA", "ESERVFAIL", "EREFUSED", "EFORMERR", "ENOTIMP", "EBADRESP"]);
 
-/** The verdict where strangers have the operator's own name server asked. Judged as it is shown: what an expected text finds would tell as much as what is listed. */
+/**
+ * The verdict where strangers have the operator's own name server asked. Judged as it is shown: what an expected text
+ * finds would tell as much as what is listed.
+ */
 export const judgeAtHome = (spec: DnsCheck, answers: readonly string[]): Verdict =>
   judge(
     spec,
@@ -68,7 +71,9 @@ function judge(
   };
 }
 
-/** Names and addresses read the same in either case, and with or without the final dot; what a TXT record says does not. */
+/**
+ * Names and addresses read the same in either case, and with or without the final dot; what a TXT record says does not.
+ */
 function contains(answer: string, expected: string, type: RecordType): boolean {
   if (answer.includes(expected)) return true;
   if (type === "TXT") return false;
@@ -108,7 +113,7 @@ function failure(spec: DnsCheck, name: string, error: unknown): Verdict {
     case "EBADRESP":
       return { status: "down", error: "the name server sent a malformed answer" };
     case "ECONNREFUSED":
-      // Nobody chose the machine's own name server: that it is not there says nothing about the name.
+      // Nobody chose the system resolver: its absence says nothing about the name.
       if (spec.resolver === null)
         return { status: "error", error: "the agent's machine has no name server that answers", skip: true };
       return {

@@ -196,7 +196,9 @@ const tooBig: Behaviour = (_domain, response) => {
   more();
 };
 
-/** What a registry may do instead of answering; none of it may take the last answer away, and each says what happened. */
+/**
+ * What a registry may do instead of answering; none of it may take the last answer away, and each says what happened.
+ */
 const troubles: [string, Behaviour, RegExp][] = [
   ["404", status(404), /^the registry of \.org does not know example\.org$/],
   [

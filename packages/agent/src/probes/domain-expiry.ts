@@ -11,16 +11,16 @@ import type { LookupFailure, Registration } from "../rdap/registration.ts";
 import type { Probe, Verdict } from "./probe.ts";
 
 const dayMs = 86_400_000;
-/** For how long the last answer stands in for one that does not come. */
+/** How long a cached answer replaces a failed lookup, ms. */
 const staleMs = 7 * dayMs;
 
-/** How long a registration still runs, as the registry says. A lookup that fails leaves the last answer standing for a week. */
+/** Time until a registration expires, from its registry. After a failed lookup a cached answer counts for a week. */
 export const domainExpiry: Probe<DomainExpiryCheck> = {
   timeoutStatus: "error",
   async run(spec, context) {
     const { signal, trace, rdap, now, warn } = context;
     const name = lookedUpDomain(spec);
-    // The deadline takes the verdict that it finds, which is then known as it stands at that moment.
+    // The deadline uses this verdict, which is certain at that moment.
     const onAbort = (): void => {
       trace.verdict = withoutAnswer(
         spec,
@@ -45,7 +45,7 @@ export const domainExpiry: Probe<DomainExpiryCheck> = {
   },
 };
 
-/** The verdict on a registration as of `now`, past dates included: neither threshold is below 0. `stale` says why the registry could not be asked now. */
+/** The verdict on a registration as of `now`, including past dates. `stale` is why the lookup failed now. */
 export function judge(
   spec: Pick<DomainExpiryCheck, "warn_days" | "critical_days">,
   domain: string,
@@ -77,9 +77,9 @@ export function judge(
 }
 
 /**
- * The verdict when the lookup failed. The last answer, up to a week old, is held against the present: a date that has passed
- * since is not up any more. Without one, a question that this agent held back is no evidence, and any other failure is an
- * error; an answer older than a week is an error whatever the reason.
+ * The verdict after a failed lookup. A cached answer of up to a week is compared with the present time: a date that
+ * has passed since is down. Without one, a lookup that this agent held back is no evidence, and any other failure is
+ * an error. An answer older than a week is always an error.
  */
 function withoutAnswer(
   spec: DomainExpiryCheck,
@@ -89,7 +89,7 @@ function withoutAnswer(
   now: number,
 ): Verdict {
   if (known === null) return { status: "error", error: failure, skip: !evidence, throttled: heldBack };
-  // One from the future was noted by a clock that was wrong.
+  // An answer from the future was stored with a wrong clock.
   if (Math.abs(now - known.lookedUpAt) <= staleMs) return judge(spec, domain, known, now, failure);
   return {
     status: "error",

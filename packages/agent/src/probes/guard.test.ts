@@ -7,7 +7,10 @@ import { httpCheck, outcomeOf, testLookups, testRunner } from "../testing.ts";
 import { http } from "./http.ts";
 import type { ProbeContext } from "./probe.ts";
 
-/* The guard against requests forged through a monitor, for whatever kinds there are. A kind that is added does not compile until it is here. */
+/*
+ * The guard against requests forged through a monitor, for whatever kinds there are. A kind that is added does not
+ * compile until it is here.
+ */
 
 interface Dials<S> {
   /** A check that goes to an address. */

@@ -1,15 +1,15 @@
-/** How much of a body is read. More says nothing about the target's health and costs both sides traffic. */
+/** Number of body bytes that are read. More says nothing about the target's health and costs traffic. */
 const maxBodyBytes = 1024 * 1024;
 
-/** Counts the bytes of a body and looks for a text in the first MiB, without keeping the body. */
+/** Counts the bytes of a body and searches its first MiB, without keeping it. */
 export class BodyReader {
   size = 0;
-  /** True when there was more than is read. */
+  /** True when the body was longer than the limit. */
   cut = false;
   readonly #text: string | null;
   readonly #needle: Buffer | null;
   #found: boolean;
-  /** The end of what came before: the text may lie across two chunks. */
+  /** End of the previous chunk: the text may span two chunks. */
   #tail: Buffer = Buffer.alloc(0);
 
   constructor(text: string | null) {
@@ -28,7 +28,7 @@ export class BodyReader {
     this.#tail = this.#needle.length === 1 ? Buffer.alloc(0) : window.subarray(-(this.#needle.length - 1));
   }
 
-  /** What to say when the text is not there; null when it is, or when none was asked for. */
+  /** Error when the expected text is absent; null otherwise. */
   missing(contentEncoding: string | undefined): string | null {
     if (this.#found || this.#text === null) return null;
     const shown = this.#text.length > 100 ? `${this.#text.slice(0, 100)}…` : this.#text;

@@ -1,26 +1,26 @@
 import type { ExpectedStatus, HttpCheck } from "@statusmesh/shared/checks/http";
 
-/** One request of a check: the first, or one that a redirect led to. */
+/** One request of a check: the first one or that of a redirect. */
 export interface Hop {
   secure: boolean;
-  /** Without brackets and without a final dot, which belongs neither into SNI nor into a certificate. */
+  /** Without brackets and trailing dot, which neither SNI nor certificates have. */
   host: string;
   port: number;
   /** Scheme, host and port, for messages: path and query may hold secrets. */
   origin: string;
   method: string;
   path: string;
-  /** Names and values in turn, as they go onto the wire. */
+  /** Alternating names and values, as sent. */
   headers: string[];
   body: Buffer | null;
-  /** What the check adds to its requests; emptied when a redirect leaves the origin. */
+  /** Headers of the check; empty after a redirect to another origin. */
   custom: { name: string; value: string }[];
 }
 
-// A check's first request is the same each time; deriving it anew would cost as much as sending it.
+// Cached: the first request of a check is always the same, and deriving it would cost as much as sending it.
 const firstHops = new WeakMap<HttpCheck, Hop>();
 
-/** The request that a check begins with. */
+/** The first request of a check. */
 export function firstHop(spec: HttpCheck, userAgent: string): Hop {
   const known = firstHops.get(spec);
   if (known !== undefined) return known;
@@ -45,8 +45,8 @@ export function firstHop(spec: HttpCheck, userAgent: string): Hop {
 }
 
 /**
- * The query as it was written: URL would write some characters another way (`'` as %27), and a server that compares a
- * signature over them would refuse. What cannot stand in a request line is left to URL.
+ * The query as written: URL would encode some characters differently (`'` as %27), and a server that verifies a
+ * signature would refuse. Characters that a request line cannot carry are left to URL.
  */
 function queryOf(url: URL, text: string): string {
   const written = /^[^?#]*(\?[^#]*)/.exec(text.trim())?.[1] ?? "";
@@ -70,7 +70,7 @@ function makeHop(
   add("Host", url.host);
   add("User-Agent", userAgent);
   add("Accept", "*/*");
-  // An answer that nobody inflates cannot be a compression bomb.
+  // Without inflation there are no compression bombs.
   add("Accept-Encoding", "identity");
   for (const { name, value } of custom) headers.push(name, value);
   if (body !== null) add("Content-Type", "text/plain; charset=utf-8");
@@ -90,14 +90,14 @@ function makeHop(
   };
 }
 
-/** The statuses whose Location is followed (RFC 9110 section 15.4). */
+/** Statuses whose Location is followed (RFC 9110 section 15.4). */
 export function isRedirect(status: number): boolean {
   return status === 301 || status === 302 || status === 303 || status === 307 || status === 308;
 }
 
 /**
- * The request that a redirect asks for. The method changes as browsers change it (Fetch standard, HTTP-redirect fetch);
- * credentials, custom headers and body do not follow to another origin, and do not come back later.
+ * The request of a redirect. The method changes as in browsers (Fetch standard, HTTP-redirect fetch). Credentials,
+ * custom headers and body are dropped at another origin, and do not return later.
  */
 export function nextHop(from: Hop, location: string, status: number, userAgent: string): Hop | { error: string } {
   let url: URL;
@@ -123,7 +123,7 @@ export function nextHop(from: Hop, location: string, status: number, userAgent: 
   return makeHop(url, location, toGet ? "GET" : from.method, keepBody ? from.body : null, custom, userAgent);
 }
 
-/** True when the check counts this status code as up. */
+/** True when the check accepts this status code. */
 export function accepts(expected: ExpectedStatus, status: number): boolean {
   switch (expected.kind) {
     case "exact":
@@ -135,7 +135,7 @@ export function accepts(expected: ExpectedStatus, status: number): boolean {
   }
 }
 
-/** What was expected, to be read in a sentence: `200`, `200-299`, `200, 204 or 301`. */
+/** The accepted codes for a sentence: `200`, `200-299`, `200, 204 or 301`. */
 export function expectation(expected: ExpectedStatus): string {
   switch (expected.kind) {
     case "exact":

@@ -9,14 +9,14 @@ import { BodyReader } from "./http-body.ts";
 import { accepts, expectation, firstHop, isRedirect, nextHop, type Hop } from "./http-message.ts";
 import type { Probe, ProbeContext, Verdict } from "./probe.ts";
 
-/** Response heads larger than this end the check; browsers stop at 256 KiB, servers of good manners at 8. */
+/** Limit of response heads, bytes; browsers stop at 256 KiB, common servers at 8. */
 const maxHeaderBytes = 64 * 1024;
-/** A server may send a few 1xx responses before the real one (RFC 9110 section 15.2); a flood of them is no answer. */
+/** Limit of 1xx responses before the final one (RFC 9110 section 15.2). */
 const maxInformational = 32;
 const certificateWarningDays = 14;
 const brokenBody = "connection closed in the middle of the body";
 
-/** An HTTP request over a fresh guarded connection for each hop, judged by status code and body. */
+/** An HTTP request over a fresh guarded connection per hop, judged by status code and body. */
 export const http: Probe<HttpCheck> = {
   timeoutStatus: "down",
   async run(spec, context) {
@@ -43,7 +43,7 @@ async function exchange(spec: HttpCheck, hop: Hop, context: ProbeContext, redire
     const { socket } = await dial({ host: hop.host, port: hop.port, allowPrivate, signal, lookup, trace });
     return await converse(spec, hop, hop.secure ? await handshake(spec, hop, socket, context) : socket, context);
   } catch (error) {
-    // A host that another one pointed to must not open the breaker of the first.
+    // A host reached by a redirect must not open the breaker of the first host.
     if (redirected && error instanceof DialError) {
       return {
         status: error.phase === "guard" || error.local ? "error" : "down",
@@ -75,7 +75,7 @@ function warnOfExpiry(socket: TLSSocket, hop: Hop, now: number, warn: (text: str
     warn(`The certificate of ${hop.host} expires in ${daysLeft === 1 ? "1 day" : `${daysLeft} days`}.`);
 }
 
-/** One request and its response over a connected socket, which is destroyed at the end whatever happens. */
+/** One request and its response over a connected socket, which is always destroyed at the end. */
 function converse(spec: HttpCheck, hop: Hop, socket: Socket, context: ProbeContext): Promise<Answer> {
   const { signal, trace } = context;
   trace.overdue = "no response within";
@@ -105,7 +105,7 @@ function converse(spec: HttpCheck, hop: Hop, socket: Socket, context: ProbeConte
       settle(value);
     };
     const fail = (error: Error): void => {
-      // What comes after a response that is whole (a body longer than its length, a second answer) is not part of it.
+      // Bytes after a complete response (a longer body, a second response) are ignored.
       if (done || response?.complete === true) return;
       finish();
       if (trace.verdict !== null) settle(trace.verdict);
@@ -125,7 +125,7 @@ function converse(spec: HttpCheck, hop: Hop, socket: Socket, context: ProbeConte
 
     signal.addEventListener("abort", onAbort, { once: true });
     message.on("error", fail);
-    // A connection that ends in a way that is no error for Node is one for us.
+    // Node reports some premature ends without an error.
     message.on("close", () => {
       if (!done) fail(new Error(response === null ? "connection closed without a response" : brokenBody));
     });
@@ -138,7 +138,7 @@ function converse(spec: HttpCheck, hop: Hop, socket: Socket, context: ProbeConte
       receive(spec, received, context, answer, fail);
     };
     message.on("response", onResponse);
-    // A 101 is the end of HTTP on this connection, and an answer like any other.
+    // A 101 ends HTTP on this connection, and counts like any status.
     message.on("upgrade", onResponse);
     message.end(hop.body ?? undefined);
   });
@@ -164,7 +164,7 @@ function receive(
   const reader = new BodyReader(accepted ? spec.expected_body_contains : null);
   let judged = false;
   const judge = (): void => {
-    // The end may come after the cut, in what had arrived already.
+    // The end may follow the abort, in buffered data.
     if (judged) return;
     judged = true;
     if (reader.cut) warn?.("The response is larger than 1 MiB; the rest of it was not read.");
@@ -180,7 +180,7 @@ function receive(
   response.on("end", judge);
   response.on("error", (error) => fail(codeOf(error) === "ECONNRESET" ? new Error(brokenBody) : error));
   trace.response_size = 0;
-  // After it no HTTP is spoken, so Node would wait for an end of the body that never comes.
+  // No HTTP follows it, so Node would wait for the end of the body.
   if (status === 101) judge();
 }
 
@@ -209,7 +209,7 @@ function conversationWords(error: Error, responded: boolean): string {
   return wordsFor(error);
 }
 
-/** A server's side of HTTP/2 begins with a SETTINGS frame on stream 0 (RFC 9113 section 3.4). */
+/** A server's HTTP/2 starts with a SETTINGS frame on stream 0 (RFC 9113 section 3.4). */
 function isHttp2Preface(bytes: Buffer): boolean {
   return bytes.length >= 9 && bytes[3] === 0x04 && bytes.readUInt32BE(5) === 0;
 }

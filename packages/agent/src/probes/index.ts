@@ -6,7 +6,7 @@ import type { Probe } from "./probe.ts";
 import { tcp } from "./tcp.ts";
 import { tlsCert } from "./tls-cert.ts";
 
-/** The probe of every check kind. A kind without one does not compile. */
+/** Registry of probes. A check kind without one does not compile. */
 const probes: { readonly [T in CheckType]: Probe<SpecOf<T>> } = {
   http,
   tcp,
@@ -15,7 +15,7 @@ const probes: { readonly [T in CheckType]: Probe<SpecOf<T>> } = {
   domain_expiry: domainExpiry,
 };
 
-/** The probe of a kind, for a spec of that kind: the registry guarantees the match, which TypeScript cannot follow. */
+/** The probe of a kind, for a spec of that kind: the registry guarantees the match. */
 export function probeOf(type: CheckType): Probe<unknown> {
   return probes[type] as Probe<unknown>;
 }

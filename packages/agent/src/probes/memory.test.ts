@@ -4,8 +4,9 @@ import type { Socket } from "node:net";
 import { httpCheck, outcomeOf, tcpServer, testRunner } from "../testing.ts";
 
 /*
- * What an agent holds while servers send it more than it asked for. The checks run in a process of their own with a heap of
- * 48 MB; what they hold outside of it (buffers) is measured while they run, against what the process had before.
+ * What an agent holds while servers send it more than it asked for. The checks run in a process of their own with a
+ * heap of 48 MB; what they hold outside of it (buffers) is measured while they run, against what the process had
+ * before.
  */
 
 interface Order {

@@ -8,7 +8,10 @@ import t, { type Test } from "tap";
 import type { HttpCheck } from "@statusmesh/shared/checks/http";
 import { httpCheck, outcomeOf, tcpServer, testRunner } from "../testing.ts";
 
-/* Servers that do what no server should. Whatever it is, the check ends with its time, says what happened, and leaves nothing behind. */
+/*
+ * Servers that do what no server should. Whatever it is, the check ends with its time, says what happened, and leaves
+ * nothing behind.
+ */
 
 const runner = testRunner();
 const timeout = 400;
@@ -62,7 +65,9 @@ async function against(
   t.ok(openSockets() <= before, `${what}: no socket is left`);
 }
 
-/** Answers the first bytes that come. A half-open connection stays open on the server's side until the client is gone. */
+/**
+ * Answers the first bytes that come. A half-open connection stays open on the server's side until the client is gone.
+ */
 const once =
   (...parts: (string | Buffer)[]): Serve =>
   (socket) =>

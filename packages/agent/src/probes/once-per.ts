@@ -1,4 +1,4 @@
-/** A function that works its answer out once for each object: a check keeps its own from run to run, and what throws is tried again. */
+/** Memoises a function per object: a check object stays the same between runs. Exceptions are not cached. */
 export function oncePer<K extends object, V extends NonNullable<unknown>>(work: (key: K) => V): (key: K) => V {
   const known = new WeakMap<K, V>();
   return (key) => {

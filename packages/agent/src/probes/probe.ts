@@ -4,55 +4,58 @@ import type { DialTrace } from "@statusmesh/shared/net/dial";
 import type { Lookup } from "@statusmesh/shared/net/resolve";
 import type { RdapLookups } from "../rdap/lookups.ts";
 
-/** What a probe has measured so far. It is read at the deadline as it stands then. */
+/** Measurements so far; the deadline reads them at that moment. */
 export interface Trace extends DialTrace {
   ttfb_ms: number | null;
   http_status: number | null;
   response_size: number | null;
-  /** Where a redirect led, as an origin: what happens from there on is not the fault of the check's own host. */
+  /** Origin of a redirect: failures there are not the fault of the check's own host. */
   redirectedTo: string | null;
-  /** What is certain already, although the probe is not done: a deadline or a broken connection does not take it back. */
+  /** A verdict that is certain before the probe is done: a deadline or broken connection does not change it. */
   verdict: Verdict | null;
 }
 
 export interface Verdict {
   status: CheckStatus;
-  /** In an operator's words; null when nothing is wrong. */
+  /** In words for operators; null when nothing is wrong. */
   error: string | null;
-  /** What the kind read beside the measurement, whatever the status. */
+  /** Details of the kind, for every status. */
   details?: ResultDetails | null;
-  /** True when the run says nothing about the target. */
+  /** True when the run is no evidence. */
   skip?: boolean;
-  /** True when this agent held the run back: one that somebody waits for is answered as busy. Implies `skip`. */
+  /** True when this agent did not run the check: an on-demand caller gets "busy". Implies `skip`. */
   throttled?: boolean;
-  /** True when the destination could not be talked to: this is what opens a circuit breaker. */
+  /** True for a transport failure, which counts for the circuit breaker. */
   transportFailed?: boolean;
 }
 
 export interface ProbeContext {
-  /** The one deadline over everything. When it aborts, the probe frees what it holds at once; nobody waits for its answer. */
+  /** The deadline of the whole run. When it aborts, the probe releases its resources at once. */
   signal: AbortSignal;
   trace: Trace;
   allowPrivate: boolean;
   /** `StatusMesh/1.2.3` */
   userAgent: string;
-  /** Notes what is not wrong but worth knowing. Absent where nobody would read it. */
+  /** Records a warning. Absent when warnings are not used. */
   warn?: ((text: string) => void) | undefined;
   /** Unix ms. */
   now: () => number;
   lookup?: Lookup | undefined;
-  /** Where registrations are looked up; one for the whole agent. */
+  /** Domain lookups, shared by the whole agent. */
   rdap: RdapLookups;
 }
 
 /**
  * The agent's half of a check kind: one function in one file. The caller owns the deadline and the total time. A
- * DialError that it throws becomes the verdict that fits; anything else it throws is a defect of the agent.
+ * DialError becomes the fitting verdict; any other error is a defect of the agent.
  */
 export interface Probe<Spec> {
-  /** What a run that reached the deadline found: `down` where silence is the target's fault. */
+  /** Status at the deadline: `down` where silence is the target's fault. */
   timeoutStatus: "down" | "error";
-  /** True where the destination answers for others, as a name server does: its silence about one thing is no reason to stop asking it about the rest, so it opens no circuit breaker. */
+  /**
+   * True for a destination that answers for others, such as a name server: its silence about one name opens no circuit
+   * breaker.
+   */
   answersForOthers?: true;
   run(spec: Spec, context: ProbeContext): Promise<Verdict>;
 }

@@ -34,7 +34,10 @@ const certificate = (untilMs: number, name = "www.example.org", now = Date.now()
     notAfterDate: new Date(Math.floor((now + untilMs) / 1000) * 1000),
   });
 
-/** A TLS server that notes the names and the protocols that it was asked for, and whether its clients went away as they should. */
+/**
+ * A TLS server that notes the names and the protocols that it was asked for, and whether its clients went away as they
+ * should.
+ */
 async function serve(
   t: Test,
   options: TlsOptions,
@@ -219,7 +222,10 @@ t.test("old servers are reached: TLS 1.0, a weak key", async (t) => {
   t.match(await run(port), { status: "up", error: null });
 });
 
-/** Stands between client and server up to TLS 1.2, and may change what the server says first. Whatever the client answers to it, it hears the alert `handshake failure`. */
+/**
+ * Stands between client and server up to TLS 1.2, and may change what the server says first. Whatever the client
+ * answers to it, it hears the alert `handshake failure`.
+ */
 async function refusing(t: Test, behind: number, change: (bytes: Buffer) => Buffer = (same) => same): Promise<number> {
   const { port } = await tcpServer(t, (client) => {
     const server = connect(behind, "127.0.0.1");
@@ -234,7 +240,10 @@ async function refusing(t: Test, behind: number, change: (bytes: Buffer) => Buff
   return port;
 }
 
-/** A ServerHello without the extension renegotiation_info (RFC 5746 section 3.2), as servers of before it send: in a record of its own, with the lengths that follow from it. */
+/**
+ * A ServerHello without the extension renegotiation_info (RFC 5746 section 3.2), as servers of before it send: in a
+ * record of its own, with the lengths that follow from it.
+ */
 function withoutRenegotiationInfo(bytes: Buffer): Buffer {
   const info = Buffer.from("ff01000100", "hex");
   const at = bytes.indexOf(info);

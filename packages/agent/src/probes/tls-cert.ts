@@ -8,12 +8,12 @@ import { codeOf, DialError } from "@statusmesh/shared/net/dial-error";
 import { secure } from "@statusmesh/shared/net/tls";
 import type { Probe, ProbeContext, Verdict } from "./probe.ts";
 
-/** A server that does not answer the end of the connection with its own is left after this time. */
+/** How long to wait for the server's close_notify, ms. */
 const hangUpMs = 500;
 
 /**
- * How long the certificate of a server is still valid, whoever issued it and whatever it is for. `down` and `degraded`
- * say something about the certificate; whatever keeps it from being read (no connection, no handshake, silence) is `error`.
+ * Remaining validity of a server's certificate, whoever issued it. `down` and `degraded` come from the certificate;
+ * anything that prevents reading it (no connection, no handshake, timeout) is `error`.
  */
 export const tlsCert: Probe<TlsCertCheck> = {
   timeoutStatus: "error",
@@ -44,7 +44,7 @@ async function certificateOf(
     lookup,
     trace,
   });
-  // Which protocol is spoken afterwards is unknown, so none is offered: a mail server may hang up on one that offers HTTP.
+  // The application protocol is unknown, so none is offered: a mail server may refuse a client that offers HTTP.
   let shown: X509Certificate | undefined;
   try {
     const secured = await secure({
@@ -59,20 +59,21 @@ async function certificateOf(
     hangUp(secured);
     return shown ?? secured.getPeerX509Certificate();
   } catch (error) {
-    // One that wants a certificate of the client says no after it has shown its own, up to TLS 1.2; in 1.3 the handshake is over by then.
+    // Up to TLS 1.2 a server that requires a client certificate refuses after it has sent its own; in 1.3 the handshake
+    // is complete.
     if (shown !== undefined && clientRefused.has(codeOf(error))) return shown;
     throw error;
   }
 }
 
-/** The alerts for a client without a certificate, or with one that will not do (RFC 5246 section 7.2.2, RFC 8446 section 6.2). */
+/** Alerts for a missing or unsuitable client certificate (RFC 5246 section 7.2.2, RFC 8446 section 6.2). */
 const clientRefused = new Set([
   "ERR_SSL_SSLV3_ALERT_HANDSHAKE_FAILURE",
   "ERR_SSL_SSLV3_ALERT_BAD_CERTIFICATE",
   "ERR_SSL_TLSV13_ALERT_CERTIFICATE_REQUIRED",
 ]);
 
-/** Ends the connection as a client does that has what it came for: torn down at once, it would fill the server's log with broken handshakes. */
+/** Closes the connection cleanly: an abrupt close would fill the server's log with broken handshakes. */
 function hangUp(socket: TLSSocket): void {
   const tooLong = setTimeout(() => socket.destroy(), hangUpMs);
   socket.once("close", () => clearTimeout(tooLong));
@@ -97,7 +98,7 @@ function judge({ warn_days, critical_days }: TlsCertCheck, leaf: X509Certificate
   };
 }
 
-/** The most specific common name, at a length that leaves the document whole; null where there is none. */
+/** The most specific common name, shortened so that the document stays complete; null without one. */
 function commonName(name: { CN?: string | string[] } | undefined): string | null {
   const text = [name?.CN ?? []].flat().at(-1) ?? "";
   if (text === "") return null;

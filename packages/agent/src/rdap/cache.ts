@@ -7,14 +7,14 @@ import type { Clock } from "../clock.ts";
 import type { Log } from "../log.ts";
 import type { Registration } from "./registration.ts";
 
-/** What the agent knows about domains and registries, kept over a restart where there is a folder for it. */
+/** Cached data on domains and registries, persistent where a folder is given. */
 export interface RdapCache {
   registration(domain: string): Registration | null;
   remember(domain: string, registration: Registration): void;
-  /** The list that was fetched from this URL; null when there is none, or one from elsewhere. */
+  /** The list fetched from this URL; null for none or one of another URL. */
   registries(url: string): SavedRegistries | null;
   keepRegistries(list: SavedRegistries): void;
-  /** Resolves when all of it is on disk, as far as there is one. */
+  /** Resolves when everything is on disk, if there is a folder. */
   close(): Promise<void>;
 }
 
@@ -30,7 +30,7 @@ const fileVersion = 1;
 const CacheFile = Type.Object({
   version: Type.Literal(fileVersion),
   registries: Type.Union([Registries, Type.Null()]),
-  /** Domain, expiry, lookup (Unix ms both), registrar; the one looked up longest ago first. */
+  /** Domain, expiry, lookup (both Unix ms), registrar; oldest lookup first. */
   domains: Type.Array(
     Type.Tuple([
       Type.String({ maxLength: 253 }),
@@ -42,16 +42,16 @@ const CacheFile = Type.Object({
 });
 const validFile = Compile(CacheFile);
 
-/** More domains than an agent looks up in a week at the pace that registries like; the one looked up longest ago goes first. */
+/** Maximum number of domains: more than an agent looks up in a week at the allowed pace; the oldest is evicted. */
 const maxDomains = 10_000;
-/** Largest file that is read: four times what the domains and a list of registries take. */
+/** Maximum size of the file, bytes: four times the domains and a list of registries. */
 const maxFileBytes = 16_000_000;
-/** A burst of lookups is written once. */
+/** Debounce of writes, ms. */
 const writeDelayMs = 5_000;
 
 /**
- * The cache in `folder` (in memory only for null), in one small file that is replaced as a whole. A file that is torn, too
- * large or of another version is passed over, and replaced by the next write; a folder that cannot be used costs a log line.
+ * The cache in `folder` (in memory for null), in one small file that is replaced atomically. A damaged, oversized or
+ * foreign file is ignored and replaced by the next write; an unusable folder costs a log line.
  */
 export function rdapCache(folder: string | null, options: { clock: Clock; log: Log; maxDomains?: number }): RdapCache {
   const { clock, log } = options;
@@ -134,12 +134,12 @@ function load(file: string | null, log: Log): Loaded {
   }
 }
 
-/** The old file or the new one is there after a crash, never half of one. */
+/** Atomic: after a crash the old or the new file exists. */
 async function replace(file: string, text: string): Promise<void> {
   const temporary = `${file}.${process.pid}.tmp`;
   const handle = await open(temporary, "w", 0o600);
   try {
-    // writeFile goes on after a short write, and a full disk makes it fail.
+    // writeFile continues after a short write, and fails on a full disk.
     await handle.writeFile(text);
     await handle.sync();
   } finally {

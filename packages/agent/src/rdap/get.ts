@@ -5,10 +5,10 @@ import { secure } from "@statusmesh/shared/net/tls";
 import { Agent, type buildConnector, type Dispatcher, request } from "undici";
 import { mayAsk } from "./may-ask.ts";
 
-/** A question that was not answered. The message is for an operator: no capital letter, no full stop. */
+/** A failed request. The message is for operators: lower case, no full stop. */
 export class GetError extends Error {
   override readonly name = "GetError";
-  /** True when this machine ran out of something: nobody else is to blame. */
+  /** True when this machine lacks a resource. */
   readonly local: boolean;
 
   constructor(message: string, local = false, cause?: unknown) {
@@ -20,11 +20,11 @@ export class GetError extends Error {
 export interface GetOptions {
   accept: string;
   userAgent: string;
-  /** The only limit in time. */
+  /** The only timeout. */
   signal: AbortSignal;
-  /** A longer body is given up where it passes this. */
+  /** Maximum length of the body, bytes. */
   maxBytes: number;
-  /** False: a redirect may lead to public addresses only. */
+  /** False: redirects may lead to public addresses only. */
   allowPrivate: boolean;
 }
 
@@ -37,12 +37,12 @@ export interface GetReply {
 const maxRedirects = 5;
 
 /**
- * Gets a small text from a public registry, redirects followed (RFC 7480 section 5.2), over connections that are gone when
- * this resolves. Rejects with GetError, or with the reason of the signal. The address guard looks at redirects only: the URL
- * itself is the operator's or the list's, which may name a mirror on a private address.
+ * GETs a small text from a public registry, following redirects (RFC 7480 section 5.2), over connections that are
+ * closed when this resolves. Rejects with GetError, or with the reason of the signal. The address guard applies to
+ * redirects only: the URL itself comes from the operator or the list, which may name a mirror on a private address.
  */
 export async function get(start: string, options: GetOptions): Promise<GetReply> {
-  // Time is the signal's business alone: a limit of the client's own would end what the check still has time for.
+  // Only the signal limits the time: a timeout of the client would end requests that the check still has time for.
   const limits = { headersTimeout: 0, bodyTimeout: 0, pipelining: 0 };
   const first = new Agent({ ...limits, connect: { timeout: 0 } });
   const redirected = options.allowPrivate ? first : new Agent({ ...limits, connect: guarded(options.signal) });
@@ -58,7 +58,7 @@ export async function get(start: string, options: GetOptions): Promise<GetReply>
   }
 }
 
-/** Connects past the guard, as checks do. */
+/** Connects through the guard, as checks do. */
 function guarded(signal: AbortSignal): buildConnector.connector {
   return ({ hostname, protocol, port }, done) => {
     const host = hostname.replace(/^\[|\]$/g, "").replace(/\.$/, "");
@@ -90,7 +90,7 @@ async function follow(
     const reply = await request(url, {
       dispatcher: redirects === 0 ? agents.first : agents.redirected,
       signal: options.signal,
-      // Nothing here inflates, so nothing can be a compression bomb.
+      // Without inflation there are no compression bombs.
       headers: { accept: options.accept, "accept-encoding": "identity", "user-agent": options.userAgent },
     });
     const { location, "retry-after": retryAfter } = reply.headers;

@@ -1,11 +1,11 @@
-/** Places for each key, and a line of those who wait for one, first come first served. */
+/** A semaphore per key, with a FIFO queue. */
 export class Line {
   readonly #taken = new Map<string, number>();
   readonly #waiting = new Map<string, (() => void)[]>();
-  /** Places of one key. */
+  /** Places per key. */
   max = 1;
 
-  /** Resolves, when there is a place, with the function that gives it back. Rejects with the reason of `signal`. */
+  /** Resolves with the release function when a place is free. Rejects with the reason of `signal`. */
   enter(key: string, signal: AbortSignal): Promise<() => void> {
     if (signal.aborted) return Promise.reject(signal.reason as Error);
     return new Promise((settle, reject) => {

@@ -9,11 +9,11 @@ import { ianaRegistriesUrl, Registries } from "./registries.ts";
 import type { Answer, Registration } from "./registration.ts";
 import { SingleFlight } from "./single-flight.ts";
 
-/** How long an answer, good or bad, is everybody's answer. */
+/** Time to live of an answer, success or failure, ms. */
 const slotMs = 60_000;
-/** A question is given up after this even while somebody waits: a registry that drips must not keep others waiting. */
+/** Timeout of a lookup even while callers wait, ms: a slow registry must not block others. */
 const askMs = 60_000;
-/** How long a registry that says "too many" is left alone: what it asks for within these, or this. */
+/** Pause of a throttling registry: its Retry-After within these bounds, or the default. */
 const pauseMs = { least: 1_000, most: 3_600_000, unsaid: 60_000 };
 
 export interface LookupsOptions {
@@ -21,27 +21,27 @@ export interface LookupsOptions {
   clock: Clock;
   log: Log;
   userAgent: string;
-  /** False: a registry's redirect may lead to public addresses only. */
+  /** False: redirects of a registry may lead to public addresses only. */
   allowPrivate: boolean;
-  /** Where the list of registries is, when not at IANA. */
+  /** URL of the list of registries; IANA's by default. */
   registriesUrl?: string | undefined;
 }
 
-/** What a lookup waits for: the list of registries, its place in line, the registry. */
+/** Stage of a lookup: list of registries, queue, registry. */
 export type Stage = "list" | "line" | "registry";
 
 /**
- * All lookups of registrations that this process makes. Registries are other people's free service: one question for each
- * domain in a minute, a few at once for each top-level domain, silence where one is asked for.
+ * All domain lookups of this process. Registries are a free service of others: one request per domain and minute, a
+ * few at once per top-level domain, a pause where one asks for it.
  */
 export class RdapLookups {
-  /** How many questions go out at once to the registry of one top-level domain. */
+  /** Concurrent requests to the registry of one top-level domain. */
   readonly line = new Line();
   readonly #options: LookupsOptions;
   readonly #registries: Registries;
   readonly #flights = new SingleFlight<Answer>();
   readonly #recent = new Map<string, { answer: Answer; until: number }>();
-  /** Servers that want to be left alone, and until when. */
+  /** Paused servers and the end of the pause. */
   readonly #paused = new Map<string, number>();
   readonly #stages = new Map<string, Stage>();
 
@@ -50,20 +50,23 @@ export class RdapLookups {
     this.#registries = new Registries({ ...options, url: options.registriesUrl ?? ianaRegistriesUrl });
   }
 
-  /** What the registry last said, however long ago. */
+  /** The last answer of the registry, of any age. */
   known(domain: string): Registration | null {
     return this.#options.cache.registration(domain);
   }
 
-  /** How far the lookup of a domain is that is under way. */
+  /** Stage of the running lookup of a domain. */
   stage(domain: string): Stage {
     return this.#stages.get(domain) ?? "list";
   }
 
-  /** Finds out, or says what the last minute found out. Rejects with the reason of the signal, and with nothing else that is not a defect. */
+  /**
+   * Looks a domain up, or returns the answer of the last minute. Rejects only with the reason of the signal, or for a
+   * defect.
+   */
   async lookup(name: RegistrableDomain, signal: AbortSignal): Promise<Answer> {
     const now = this.#options.clock.monotonic();
-    // In the order in which they were put in, which is the order in which they end.
+    // In insertion order, which is the order of expiry.
     for (const [domain, { until }] of this.#recent) {
       if (until > now) break;
       this.#recent.delete(domain);
@@ -85,7 +88,7 @@ export class RdapLookups {
     } finally {
       this.#stages.delete(name.domain);
     }
-    // What this agent held back was not asked: the next may be.
+    // A lookup that was held back is not cached: the next one may succeed.
     if ("registration" in answer || answer.evidence)
       this.#recent.set(name.domain, { answer, until: clock.monotonic() + slotMs });
     if ("registration" in answer) cache.remember(name.domain, answer.registration);
@@ -104,7 +107,7 @@ export class RdapLookups {
     const limit = new AbortController();
     const cancel = clock.after(askMs, () => limit.abort(new Error("limit")));
     try {
-      // Who was before us in line may have been told to wait.
+      // A request ahead in the queue may have been told to pause.
       const willing = this.#willing(servers);
       if (willing.length === 0) return this.#heldBack(suffix);
       this.#stages.set(domain, "registry");

@@ -1,6 +1,6 @@
 /**
- * Whether a URL may be asked, to which `from` led: https, or http on this machine where mirrors and tests are. What is https
- * itself leads to nothing else, so that neither the public list nor a registry can send the agent to services beside it.
+ * Whether a redirect from `from` may lead to a URL: https, or http on this machine for mirrors and tests. An https URL
+ * leads to https only, so that neither the public list nor a registry can send the agent to local services.
  */
 export function mayAsk(url: URL, from: URL = url): boolean {
   if (url.username !== "" || url.password !== "") return false;

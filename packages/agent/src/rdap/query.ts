@@ -4,34 +4,34 @@ import { get, GetError } from "./get.ts";
 import type { Answer } from "./registration.ts";
 
 const maxBytes = 1_000_000;
-/** States of a domain that its owner would want to hear about whatever its expiry date says (RFC 8056 section 2). */
+/** Domain states that matter to the owner whatever the expiry date (RFC 8056 section 2). */
 const concerning = /^(?:redemption period|pending delete|pending restore|client hold|server hold|inactive)$/i;
 
 export interface Query {
-  /** Registrable, in ASCII. */
+  /** Registrable domain, in ASCII. */
   domain: string;
   /** Public suffix of the domain. */
   suffix: string;
   /** RDAP base URLs, tried in order. */
   servers: readonly string[];
   userAgent: string;
-  /** The only limit in time. */
+  /** The only timeout. */
   signal: AbortSignal;
   now: () => number;
-  /** False: a redirect may lead to public addresses only. */
+  /** False: redirects may lead to public addresses only. */
   allowPrivate: boolean;
 }
 
-/** The answer, and how long which of the servers wants to be left alone. */
+/** The answer, and which servers asked for a pause of how long. */
 export interface QueryOutcome {
   answer: Answer;
   pauses: readonly { server: string; ms: number | null }[];
 }
 
-/** Asks the registry's servers about one domain. Rejects with the reason of the signal, and with nothing else that is not a defect. */
+/** Asks the registry's servers about one domain. Rejects only with the reason of the signal, or for a defect. */
 export async function query(options: Query): Promise<QueryOutcome> {
   const { domain, suffix, servers, userAgent, signal, now, allowPrivate } = options;
-  // Loaded when the first domain is looked up: most agents never do.
+  // Loaded with the first domain: most agents never need it.
   const { lookup } = await import("rdapper");
   let local = false;
   let status = 0;
@@ -50,7 +50,7 @@ export async function query(options: Query): Promise<QueryOutcome> {
   };
   const result = await lookup(domain, {
     rdapOnly: true,
-    // The registry is the authority on the date; what links lead to is the registrar and private data.
+    // The registry is the authority on the date; links lead to registrars and private data.
     rdapFollowLinks: false,
     customBootstrapData: { version: "1.0", publication: "", services: [[[suffix], [...servers]]] },
     customFetch: (url, init) => {
@@ -62,11 +62,11 @@ export async function query(options: Query): Promise<QueryOutcome> {
       );
       return asked;
     },
-    // One deadline over everything; 0 turns the library's own off.
+    // One deadline over everything; 0 disables the timeout of the library.
     timeoutMs: 0,
     signal,
   });
-  // The library answers an abort at once; the place in line is given back when the connection is really gone.
+  // The library returns at once on abort; the place is released when the connection is closed.
   await open;
   if (signal.aborted) throw signal.reason;
   const tried = result.attempts.filter((attempt) => attempt.phase === "rdap" && !attempt.ok);
@@ -77,7 +77,7 @@ export async function query(options: Query): Promise<QueryOutcome> {
   };
 }
 
-/** Throws GetError for a 200 that is not about this domain. */
+/** Throws GetError for a 200 about another domain. */
 function checkAnswer(text: string, domain: string): void {
   let answer: unknown;
   try {
@@ -95,7 +95,7 @@ function checkAnswer(text: string, domain: string): void {
 interface Circumstances {
   domain: string;
   suffix: string;
-  /** HTTP status of the last answer; 0 without one. */
+  /** HTTP status of the last reply; 0 without one. */
   status: number;
   local: boolean;
   /** Unix ms. */
@@ -134,7 +134,7 @@ function answerOf(result: LookupResult, { domain, suffix, status, local, at }: C
   };
 }
 
-/** What went wrong, after "the registry of .org": `answered with status 500`. */
+/** The error, to follow "the registry of .org": `answered with status 500`. */
 function words(attempt: LookupAttempt | undefined, status: number): string {
   switch (attempt?.errorCode) {
     case "rate_limited":

@@ -1,26 +1,26 @@
-/** What a registry said about a domain. */
+/** A registry's data on a domain. */
 export interface Registration {
   /** Unix ms. */
   expiresAt: number;
-  /** Who sold it; null where the registry does not say. */
+  /** Registrar; null when the registry names none. */
   registrar: string | null;
-  /** When the registry said so, Unix ms. */
+  /** Time of the answer, Unix ms. */
   lookedUpAt: number;
 }
 
 /** A lookup without an expiry date. */
 export interface LookupFailure {
-  /** For an operator, to be read in a sentence. */
+  /** For operators, as part of a sentence. */
   failure: string;
-  /** False when it says nothing about the domain: this agent held the question back, or had trouble of its own. */
+  /** False when it is no evidence: this agent held the lookup back, or had a problem of its own. */
   evidence: boolean;
-  /** True when this agent held the question back. */
+  /** True when this agent held the lookup back. */
   heldBack?: boolean;
 }
 
 export interface Found {
   registration: Registration;
-  /** What the registry lists as its state and a person should know, for example `redemption period`. */
+  /** A noteworthy state from the registry, for example `redemption period`. */
   concerns: readonly string[];
 }
 

@@ -5,29 +5,29 @@ import { get, GetError } from "./get.ts";
 import { mayAsk } from "./may-ask.ts";
 import { SingleFlight } from "./single-flight.ts";
 
-/** Where IANA says which registry answers for which top-level domain (RFC 9224). */
+/** IANA's list of registries by top-level domain (RFC 9224). */
 export const ianaRegistriesUrl = "https://data.iana.org/rdap/dns.json";
 
 const maxBytes = 2_000_000;
-/** IANA asks to be asked seldom; its file changes a few times a week. */
+/** Time to live of the list, ms: IANA asks for few requests, and it changes a few times a week. */
 const freshMs = 86_400_000;
-/** What the list itself may take of a lookup's time when there is an old copy to go on with. */
+/** Time for the list within a lookup when an old copy exists, ms. */
 const refreshMs = 10_000;
-/** How long an old copy does after a failure, and how long nobody asks again without one. */
+/** Delay after a failed fetch, with and without an old copy, ms. */
 const retryWithCopyMs = 600_000;
 const retryWithoutMs = 60_000;
 
 export interface RegistriesOptions {
   url: string;
   userAgent: string;
-  /** False: a redirect may lead to public addresses only. */
+  /** False: redirects may lead to public addresses only. */
   allowPrivate: boolean;
   cache: RdapCache;
   clock: Clock;
   log: Log;
 }
 
-/** The list of registries: fetched once, kept for a day, and used however old it is while there is no newer one. */
+/** The list of registries: fetched once, cached for a day, and used at any age until there is a newer one. */
 export class Registries {
   readonly #options: RegistriesOptions;
   readonly #flight = new SingleFlight<SavedRegistries>();
@@ -39,12 +39,12 @@ export class Registries {
   }
 
   /**
-   * The RDAP servers that answer for domains under a public suffix, best first; none where the registry offers no RDAP.
-   * Rejects with GetError when there is no list, or with the reason of the signal.
+   * RDAP servers for a public suffix, best first; none where the registry offers no RDAP. Rejects with GetError
+   * without a list, or with the reason of the signal.
    */
   async serversOf(suffix: string, signal: AbortSignal): Promise<readonly string[]> {
     const { servers } = await this.#current(signal);
-    // The longest name that the list has is the one that counts (RFC 9224 section 4).
+    // The longest match counts (RFC 9224 section 4).
     for (let rest = suffix; ; rest = rest.slice(rest.indexOf(".") + 1)) {
       const found = servers[rest];
       if (found !== undefined || !rest.includes(".")) return found ?? [];
@@ -82,7 +82,7 @@ export class Registries {
           limit.abort(new GetError(`${new URL(url).host} did not answer within ${refreshMs / 1000} s`)),
         )
       : () => undefined;
-    // Also for who gives up while this is under way: the next must not wait as long for an old copy that would do.
+    // Also when this caller gives up: the next one must not wait as long while an old copy exists.
     if (hasCopy) this.#notBefore = clock.monotonic() + retryWithCopyMs;
     try {
       const { status, text } = await get(url, {
@@ -110,8 +110,8 @@ export class Registries {
 }
 
 /**
- * The bootstrap file of RFC 9224 section 3: `services` is a list of [names, base URLs]. Entries that are something else are
- * passed over. Plain http servers are left out, except where the file itself is from this machine.
+ * The bootstrap file of RFC 9224 section 3: `services` is a list of [names, base URLs]. Invalid entries are skipped.
+ * Plain http servers are skipped, except in a file from this machine.
  */
 function readList(text: string, from: URL): Record<string, string[]> {
   let file: unknown;

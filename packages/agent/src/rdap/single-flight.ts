@@ -4,11 +4,11 @@ interface Flight<T> {
   result: Promise<T>;
 }
 
-/** Work that several callers want at once, done once for each key. It goes on as long as one of them still waits for it. */
+/** Single-flight: concurrent callers of a key share the work, which continues while at least one of them waits. */
 export class SingleFlight<T> {
   readonly #flights = new Map<string, Flight<T>>();
 
-  /** Joins the work under way for `key`, or starts it. Rejects with the reason of `signal` when the caller gives up. */
+  /** Joins the running work of `key`, or starts it. Rejects with the reason of `signal` when the caller gives up. */
   join(key: string, signal: AbortSignal, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
     if (signal.aborted) return Promise.reject(signal.reason as Error);
     const flight = this.#flights.get(key) ?? this.#start(key, work);
@@ -17,7 +17,7 @@ export class SingleFlight<T> {
       const onAbort = (): void => {
         reject(signal.reason as Error);
         if (--flight.waiters > 0) return;
-        // Whoever comes now starts anew instead of joining what was given up.
+        // Later callers start anew instead of joining cancelled work.
         this.#end(key, flight);
         flight.controller.abort(signal.reason);
       };
