@@ -13,11 +13,13 @@ import { nodeArgs, percentile, withTeardown } from "./scope.ts";
 const incidents = 100;
 /** Incidents come one at a time, as they usually do, and then as many again at once, as when a data centre goes. */
 const pauseMs = 30;
-const maxP99Ms = 1000;
+/** Measured 1.7 to 1.9, on a machine that other work kept busy. */
+const maxTimes = 4;
 
 /**
  * From the confirming result being sent to the control plane until the signed webhook request is complete at its
- * receiver, over https, through real processes: p99 of incidents that come one by one. A burst of as many is reported beside it.
+ * receiver, over https, through real processes, for incidents that come one by one: the median, as a multiple of what a
+ * result takes to be acknowledged that opens none, in turns with it. A burst of as many is printed beside it.
  */
 export async function run(): Promise<Measured> {
   return await withTeardown(async (t) => {
@@ -37,7 +39,7 @@ export async function run(): Promise<Measured> {
       config: { type: "webhook", url: sink.url, secret: sink.secret },
     });
     if (channel.status !== 201) throw new Error(channel.text);
-    const ids = Array.from({ length: 2 * incidents }, newId);
+    const ids = Array.from({ length: 3 * incidents }, newId);
     await insertTargets(sql, {
       ids,
       orgId: olga.orgId,
@@ -56,15 +58,21 @@ export async function run(): Promise<Measured> {
       if (status !== 200) throw new Error(text);
     };
     const now = Date.now();
-    await report(ids, now - 10_000);
+    // The last third fails for the first time below, which opens nothing.
+    const quiet = ids.slice(2 * incidents);
+    await report(ids.slice(0, 2 * incidents), now - 10_000);
     const sentAt = new Map<string, number>();
-    for (const id of ids.slice(0, incidents)) {
+    const bare: number[] = [];
+    for (const [n, id] of ids.slice(0, incidents).entries()) {
+      const began = performance.now();
+      await report([quiet[n]!], now);
+      bare.push(performance.now() - began);
       sentAt.set(id, performance.now());
       await report([id], now);
       await new Promise((settle) => setTimeout(settle, pauseMs));
     }
     await waitFor("all notices", () => sink.received.length === incidents);
-    const burst = ids.slice(incidents);
+    const burst = ids.slice(incidents, 2 * incidents);
     for (const id of burst) sentAt.set(id, performance.now());
     await report(burst, now);
     await waitFor("all notices of the burst", () => sink.received.length === 2 * incidents);
@@ -73,16 +81,18 @@ export async function run(): Promise<Measured> {
 
     const delays = sink.received.map(({ at, notice }) => at - sentAt.get(notice.target_id)!);
     const single = delays.slice(0, incidents);
-    const p99 = percentile(single, 0.99);
+    const [p50, bareP50] = [percentile(single, 0.5), percentile(bare, 0.5)];
     return {
       name: "detection",
-      value: rounded(p99, 0),
-      unit: "ms p99 from result to webhook",
-      limit: maxP99Ms,
+      value: rounded(p50 / bareP50),
+      unit: "x a result without incident, from result to webhook",
+      limit: maxTimes,
       better: "lower",
-      ratio: rounded(p99 / maxP99Ms, 3),
+      ratio: rounded(p50 / bareP50 / maxTimes, 3),
       incidents,
-      p50_ms: rounded(percentile(single, 0.5), 1),
+      p50_ms: rounded(p50, 1),
+      p99_ms: rounded(percentile(single, 0.99), 0),
+      result_p50_ms: rounded(bareP50, 1),
       burst_p50_ms: rounded(percentile(delays.slice(incidents), 0.5), 0),
       burst_p99_ms: rounded(percentile(delays.slice(incidents), 0.99), 0),
     };

@@ -7,7 +7,7 @@ import { requestsPerSecond } from "./overhead/client.ts";
 import { nodeArgs, percentile, withTeardown } from "./scope.ts";
 
 const path = "/api/v1/dashboard/summary";
-const minShare = 0.5;
+const maxTimes = 4;
 const connections = 64;
 const turnMs = 1500;
 /** Turns of each: the first so that the code is compiled, then those that count. */
@@ -16,7 +16,8 @@ const turns = 8;
 
 /**
  * What the control plane adds to a request: a small GET that is answered from memory, with a token, its scope and its
- * rate budgets looked at, against a bare Koa handler that answers the same bytes; requests per second, in turns.
+ * rate budgets looked at, against a bare Koa handler that answers the same bytes; CPU time per request, in turns. Requests per
+ * second are printed: under other work they say more of that than of the code.
  */
 export async function run(): Promise<Measured> {
   return await withTeardown(async (t) => {
@@ -33,34 +34,41 @@ export async function run(): Promise<Measured> {
 
     const ask = (port: number) => requestsPerSecond({ port, path, headers, connections, ms: turnMs });
     const ports = { own: Number(new URL(controlPlane.url).port), bare: Number(bare.firstLine) };
-    const shares: number[] = [];
-    const rates = { own: 0, bare: 0 };
-    let cpu = 0;
+    /** Requests per second, and the CPU microseconds of each. */
+    const measure = async (port: number, pid: number) => {
+      const before = cpuSeconds(pid);
+      const rate = await ask(port);
+      return { rate, cpuUs: ((cpuSeconds(pid) - before) / ((rate * turnMs) / 1000)) * 1e6 };
+    };
+    const bareTurns: { rate: number; cpuUs: number }[] = [];
+    const ownTurns: typeof bareTurns = [];
     for (let turn = -warmUpTurns; turn < turns; turn++) {
-      const bareRate = await ask(ports.bare);
-      const before = cpuSeconds(controlPlane.pid);
-      const ownRate = await ask(ports.own);
+      const least = await measure(ports.bare, bare.pid);
+      const own = await measure(ports.own, controlPlane.pid);
       if (turn < 0) continue;
-      cpu += cpuSeconds(controlPlane.pid) - before;
-      rates.bare += bareRate / turns;
-      rates.own += ownRate / turns;
-      shares.push(ownRate / bareRate);
+      bareTurns.push(least);
+      ownTurns.push(own);
     }
     await controlPlane.stop();
 
-    const share = percentile(shares, 0.5);
+    const middle = (some: typeof bareTurns, of: "rate" | "cpuUs"): number =>
+      percentile(
+        some.map((turn) => turn[of]),
+        0.5,
+      );
+    const times = middle(ownTurns, "cpuUs") / middle(bareTurns, "cpuUs");
     return {
       name: "overhead",
-      value: rounded(share),
-      unit: "x the requests/s of bare Koa",
-      limit: minShare,
-      better: "higher",
-      ratio: rounded(minShare / share, 3),
+      value: rounded(times),
+      unit: "x the CPU of bare Koa, per request",
+      limit: maxTimes,
+      ratio: rounded(times / maxTimes, 3),
       path,
       connections,
-      requests_per_second: rounded(rates.own, 0),
-      bare_requests_per_second: rounded(rates.bare, 0),
-      cpu_us_per_request: rounded((cpu / ((rates.own * turns * turnMs) / 1000)) * 1e6, 0),
+      cpu_us_per_request: rounded(middle(ownTurns, "cpuUs"), 0),
+      bare_cpu_us_per_request: rounded(middle(bareTurns, "cpuUs"), 0),
+      requests_per_second: rounded(middle(ownTurns, "rate"), 0),
+      bare_requests_per_second: rounded(middle(bareTurns, "rate"), 0),
     };
   });
 }

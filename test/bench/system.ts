@@ -17,7 +17,8 @@ const targets = perSecond * intervalSecs;
 /** After the first result of every target: the code is compiled, the plans are made. */
 const warmUpMs = 15_000;
 const windowMs = 60_000;
-const maxMsPerCheck = 1;
+/** Measured 3.6 to 4.2, on a machine that other work kept busy. */
+const maxTimes = 6;
 
 /** CPU of other programs that do the same, ms for each http check, as measured once on two cores of a server: not on this machine. */
 const peers = {
@@ -28,7 +29,7 @@ const peers = {
 
 /**
  * What a check costs from the schedule to the table: CPU time of the control plane, its own agent and its database together, as
- * `npm start` runs them, for each http check. The raw client beside it says how fast the machine is at the moment.
+ * `npm start` runs them, for each http check, as a multiple of what a raw client beside it spends on the same request.
  */
 export async function run(): Promise<Measured> {
   return await withTeardown(async (t) => {
@@ -81,18 +82,19 @@ export async function run(): Promise<Measured> {
       after.postgres - before.cpu.postgres,
       after.controlPlane - before.cpu.controlPlane,
     ];
-    const value = each(total, checks);
+    const [ms, rawMs] = [each(total, checks), each(after.raw - before.cpu.raw, requests)];
     return {
       name: "system",
-      value,
-      unit: "ms CPU per http check, all processes",
-      limit: maxMsPerCheck,
-      ratio: rounded(value / maxMsPerCheck, 3),
+      value: rounded(ms / rawMs),
+      unit: "x the CPU of a raw client, per http check, all processes",
+      limit: maxTimes,
+      ratio: rounded(ms / rawMs / maxTimes, 3),
+      ms_per_check: ms,
       checks_per_second: rounded(checks / seconds, 1),
       control_plane_ms: each(own, checks),
       postgres_ms: each(postgres, checks),
       agent_ms: each(total - own - postgres, checks),
-      raw_ms_per_request: each(after.raw - before.cpu.raw, requests),
+      raw_ms_per_request: rawMs,
       memory_mb: rounded(memory.pss, 0),
       peers_ms_elsewhere: peers,
     };
