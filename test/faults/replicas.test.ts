@@ -135,6 +135,34 @@ t.test("results that race to both, twice and out of order, make one incident eac
   t.ok(sink.received.every(({ signed }) => signed));
 });
 
+t.test("40 check-nows at once, on both replicas, are 40 results", async (t) => {
+  const far = await agentIn(sql, "far");
+  const server = await startTcpTarget(t);
+  startAgent(t, { url: one.url, token: far.token, folder: tempFolder(t, "agent") });
+  const { body: target } = await apis[0]!.post("/api/v1/targets", {
+    name: "Checked often",
+    check: { type: "tcp", host: "127.0.0.1", port: server.port },
+    interval: 3600,
+  });
+  const path = `/api/v1/targets/${target.id}`;
+  await apis[0]!.send("PUT", `${path}/regions`, { json: { regions: ["far"] } });
+  const stored = async () => (await apis[1]!.get(`${path}/results`)).body.total as number;
+  await waitFor("the first run", async () => (await stored()) > 0);
+  const before = await stored();
+  const answers = await Promise.all(
+    Array.from({ length: 40 }, (_, n) => apis[n % 2]!.post(`${path}/check-now`, undefined)),
+  );
+  const succeeded = answers.filter(({ status }) => status === 200).length;
+  t.ok(succeeded > 0);
+  t.strictSame(
+    answers.filter(({ status }) => status !== 200 && status !== 503).map(({ text }) => text),
+    [],
+  );
+  // A run that is refused as busy may have been made all the same.
+  await waitFor("a row for every answer", async () => (await stored()) >= before + succeeded);
+  t.ok((await stored()) <= before + 40);
+});
+
 t.test("an agent's cursor does not skip a target whose transaction commits late", async (t) => {
   const pull = async (from: Client, cursor: string | null): Promise<Json> => {
     const { status, body, text } = await from.post("/api/agent/pull", {
