@@ -84,8 +84,11 @@ interface Replay {
   happenings: Happening[];
 }
 
-const order = (a: readonly [number, string, ...unknown[]], b: readonly [number, string, ...unknown[]]): number =>
-  a[0] - b[0] || (a[1] < b[1] ? -1 : a[1] > b[1] ? 1 : 0);
+/** Orders runs by slot, then region. */
+export const bySlot = (
+  a: readonly [number, string, ...unknown[]],
+  b: readonly [number, string, ...unknown[]],
+): number => a[0] - b[0] || (a[1] < b[1] ? -1 : a[1] > b[1] ? 1 : 0);
 
 const copyIncident = (incident: IncidentState): IncidentState => ({ ...incident });
 
@@ -125,7 +128,7 @@ export function evaluate(
   const added: [number, string, Run["verdict"]][] = [];
   for (const run of runs) {
     const key = `${run.slot}/${run.region}`;
-    if (known.has(key) || order([run.slot, run.region], state.horizon) <= 0) continue;
+    if (known.has(key) || bySlot([run.slot, run.region], state.horizon) <= 0) continue;
     known.add(key);
     added.push([run.slot, run.region, run.verdict]);
   }
@@ -133,7 +136,7 @@ export function evaluate(
     return { state, checkpoint: current(policy, state), inserted: [], updated: [], retracted: [], notices: [] };
 
   const frontier = state.recent.at(-1) ?? state.horizon;
-  const recent = [...state.recent, ...added].sort(order);
+  const recent = [...state.recent, ...added].sort(bySlot);
   const played = replay(policy, state.base, recent);
   const stored = match(state.incidents, played.incidents, newId);
   const news = played.happenings.filter((it) => it.slot > frontier[0] && it.slot >= freshAfter);
@@ -233,7 +236,7 @@ function tell(
   return { notices, told };
 }
 
-/** Moves what is older than the window into the checkpoint. */
+/** Moves what is older than the window into the checkpoint, and drops an incident that is over with from both checkpoints. */
 function compact(
   policy: Policy,
   state: EvaluationState,
@@ -249,8 +252,15 @@ function compact(
   // The replay of a prefix opens the same incidents in the same order, so its last one is the one at the same place.
   const last = folded.incidents.length - 1;
   if (folded.checkpoint.incident !== null) folded.checkpoint.incident.id = played.incidents[last]!.id;
-  const incidents = played.incidents.slice(Math.max(0, last));
   const [slot, region] = old.at(-1)!;
+  // An incident that no run to come could reopen is over with: every such run has a later slot.
+  const closedAt = folded.checkpoint.incident?.closedAt ?? null;
+  const over = closedAt !== null && slot - closedAt >= policy.reopenMs;
+  if (over) {
+    folded.checkpoint.incident = null;
+    if (last === played.incidents.length - 1) played.checkpoint.incident = null;
+  }
+  const incidents = played.incidents.slice(over ? last + 1 : Math.max(0, last));
   return {
     base: folded.checkpoint,
     horizon: [slot, region],

@@ -11,27 +11,44 @@ export interface LockedState {
   status: string;
   status_until: Date | null;
   status_since: Date | null;
+  last_error: string | null;
+  circuit_open: boolean;
 }
 
 /** Locks the evidence of targets, in id order so that two callers cannot wait for each other. Everything that changes an incident holds this lock. */
 export async function lockStates(sql: Db, targetIds: readonly string[]): Promise<LockedState[]> {
   return await sql<LockedState[]>`
-    select target_id, state, status, status_until, status_since from target_states
+    select target_id, state, status, status_until, status_since, last_error, circuit_open from target_states
     where target_id = any(${arrayOf(targetIds)}::uuid[]) order by target_id for update`;
 }
 
-export interface StateUpdate {
+/** The times of a target's newest run, ISO strings. */
+export interface NewerRun {
   targetId: string;
+  until: string | null;
+  /** Null keeps the stored one. */
+  lastResultAt: string | null;
+}
+
+/** Writes the times of the newest run of targets whose evidence goes on as it was. */
+export async function writeNewerRuns(sql: Db, runs: readonly NewerRun[]): Promise<void> {
+  await sql`
+    update target_states s
+    set status_until = u.until, last_result_at = greatest(s.last_result_at, u.last_result_at)
+    from unnest(${arrayOf(runs.map((u) => u.targetId))}::uuid[], ${arrayOf(runs.map((u) => u.until))}::timestamptz[],
+      ${arrayOf(runs.map((u) => u.lastResultAt))}::timestamptz[]) as u (target_id, until, last_result_at)
+    where s.target_id = u.target_id`;
+}
+
+export interface StateUpdate extends NewerRun {
   state: string;
   status: string;
-  until: string | null;
   since: string | null;
-  lastResultAt: string | null;
   lastError: string | null;
   circuitOpen: boolean;
 }
 
-/** Writes many states in one statement. Times are ISO strings. `lastResultAt` null keeps the stored one. */
+/** Writes many states in one statement. */
 export async function writeStates(sql: Db, updates: readonly StateUpdate[]): Promise<void> {
   // The states are many and full of quotes: split by a character that JSON always escapes they need no escaping of ours.
   await sql`

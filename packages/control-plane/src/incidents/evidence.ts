@@ -3,19 +3,18 @@ import { newId } from "@statusmesh/shared/ids";
 import { type Cause, circuitOpen, type CheckStatus } from "@statusmesh/shared/result";
 import { inTransaction, type System } from "../context.ts";
 import { evaluate, type Evaluation } from "./evaluate.ts";
-import { lockStates, type LockedState, type StateUpdate, writeStates } from "./evidence-queries.ts";
-import { type EvaluatedTarget, recordEvaluations } from "./record.ts";
 import {
-  freshnessMs,
-  type Latest,
-  parseState,
-  policyOf,
-  type PolicyFields,
-  read,
-  type TargetState,
-  verdictOf,
-} from "./target-state.ts";
-import type { Policy } from "./votes.ts";
+  lockStates,
+  type LockedState,
+  type NewerRun,
+  type StateUpdate,
+  writeNewerRuns,
+  writeStates,
+} from "./evidence-queries.ts";
+import { type EvaluatedTarget, recordEvaluations } from "./record.ts";
+import { formatState, type Latest, parseState, type TargetState } from "./stored-state.ts";
+import { freshnessMs, policyOf, type PolicyFields, read, type Reading, verdictOf } from "./target-state.ts";
+import type { Checkpoint, Policy } from "./votes.ts";
 
 /** The part of a target that decides about its incidents and their notices. */
 export interface EvidenceTarget extends PolicyFields {
@@ -67,7 +66,8 @@ export async function changeEvidence<T extends EvidenceTarget, R>(
     const evidence = new Map(
       targets.map((target) => {
         const stored = locked.get(target.id)!;
-        return [target.id, { target, policy: policyOf(target), state: parseState(stored.state), stored }];
+        const state = parseState(stored.state, stored.status_until);
+        return [target.id, { target, policy: policyOf(target), state, stored }];
       }),
     );
     const { changes, result } = await decide(evidence, tx);
@@ -88,29 +88,24 @@ async function writeChanges(
   tx: System,
   changes: readonly (readonly [LockedEvidence<EvidenceTarget>, EvidenceChange])[],
 ): Promise<void> {
-  if (changes.length === 0) return;
+  const newer: NewerRun[] = [];
   const updates: StateUpdate[] = [];
   const evaluated: EvaluatedTarget[] = [];
   for (const [{ target, policy, stored }, { evaluation, latest, closedBy, lastResultAt }] of changes) {
     const after: TargetState = { evaluation: evaluation.state, latest };
     const reading = read(policy, after, evaluation.checkpoint);
-    // A status that had gone stale in between begins anew.
-    const goesOn = reading.status === stored.status && (stored.status_until?.getTime() ?? 0) >= (reading.newest ?? 0);
-    const failing = Object.values(evaluation.checkpoint.regions).filter((region) => region.vote === "failing");
-    const began =
-      reading.status === "up" || failing.length === 0
-        ? reading.newest
-        : Math.min(...failing.map((region) => region.since));
-    updates.push({
+    const update = {
       targetId: target.id,
-      state: JSON.stringify(after),
+      state: formatState(policy, after, reading.newest),
       status: reading.status,
       until: iso(reading.until),
-      since: goesOn ? (stored.status_since?.toISOString() ?? null) : iso(began),
+      since: iso(sinceOf(reading, evaluation.checkpoint, stored)),
       lastResultAt: iso(lastResultAt),
       lastError: reading.error,
       circuitOpen: reading.circuitOpen,
-    });
+    };
+    if (hasOnlyNewerRun(stored, update)) newer.push(update);
+    else updates.push(update);
     const { inserted, updated, retracted, notices } = evaluation;
     if (inserted.length + updated.length + retracted.length + notices.length === 0) continue;
     evaluated.push({
@@ -124,10 +119,29 @@ async function writeChanges(
       evaluation,
     });
   }
-  await writeStates(tx.sql, updates);
+  if (newer.length > 0) await writeNewerRuns(tx.sql, newer);
+  if (updates.length > 0) await writeStates(tx.sql, updates);
   if (evaluated.length > 0)
     await recordEvaluations(tx.sql, evaluated, tx.config.server.public_url, new Date(tx.clock.now()));
 }
+
+/** When the status began, Unix ms. One that had gone stale in between begins anew. */
+function sinceOf(reading: Reading, checkpoint: Checkpoint, stored: LockedState): number | null {
+  const goesOn = reading.status === stored.status && (stored.status_until?.getTime() ?? 0) >= (reading.newest ?? 0);
+  if (goesOn) return stored.status_since?.getTime() ?? null;
+  const failing = Object.values(checkpoint.regions).filter((region) => region.vote === "failing");
+  return reading.status === "up" || failing.length === 0
+    ? reading.newest
+    : Math.min(...failing.map((region) => region.since));
+}
+
+/** True when the times of the newest run are all that an update changes. */
+const hasOnlyNewerRun = (stored: LockedState, update: StateUpdate): boolean =>
+  update.state === stored.state &&
+  update.status === stored.status &&
+  update.since === iso(stored.status_since?.getTime() ?? null) &&
+  update.lastError === stored.last_error &&
+  update.circuitOpen === stored.circuit_open;
 
 /** One run as evidence. `slot` is Unix ms. */
 export interface RunEvidence {

@@ -152,10 +152,16 @@ export async function dropPendingDeliveries(sql: Db, orgId: string, reason: stri
   return rows.length;
 }
 
-/** The state of one target, unlocked, for reading. */
-export async function selectState(sql: Db, targetId: string): Promise<string> {
-  const [row] = await sql<{ state: string }[]>`select state from target_states where target_id = ${targetId}`;
-  return row?.state ?? "";
+/** The evidence of one target as stored. */
+export interface StateRow {
+  state: string;
+  status_until: Date | null;
+}
+
+/** The state of one target, unlocked, for reading; null for a target that does not exist. */
+export async function selectState(sql: Db, targetId: string): Promise<StateRow | null> {
+  const [row] = await sql<StateRow[]>`select state, status_until from target_states where target_id = ${targetId}`;
+  return row ?? null;
 }
 
 export interface PolicyRow {

@@ -9,7 +9,8 @@ import { isLive, needed } from "./votes.ts";
 import { disabledRegionIds } from "../regions/service.ts";
 import * as queries from "./queries.ts";
 import type { Delivery, Explanation, Incident } from "./schema.ts";
-import { parseState, policyOf, type PolicyFields } from "./target-state.ts";
+import { parseState } from "./stored-state.ts";
+import { policyOf, type PolicyFields } from "./target-state.ts";
 
 /** Deliveries that an explanation shows; the others are a list of their own. */
 const explainedDeliveries = 100;
@@ -228,7 +229,7 @@ export async function explainIncident(ctx: Ctx, incidentId: string): Promise<Exp
     disabledRegionIds(ctx),
     deliveriesOf(ctx, incidentId, explainedDeliveries, 0),
   ]);
-  if (target === undefined) throw notFound();
+  if (target === undefined || state === null) throw notFound();
   return {
     incident_id: incident.id,
     opened_at: iso(incident.opened_at),
@@ -240,15 +241,15 @@ export async function explainIncident(ctx: Ctx, incidentId: string): Promise<Exp
   };
 }
 
-/** The votes of a target's regions at `now`, for people. `stored` is the text of its state row, `disabled` are region ids. */
+/** The votes of a target's regions at `now`, for people. `stored` is its state row, `disabled` are region ids. */
 export function explainVotes(
   target: PolicyFields,
-  stored: string,
+  stored: queries.StateRow,
   disabled: ReadonlySet<string>,
   now: number,
 ): Pick<Explanation, "regions" | "regions_live" | "regions_failing" | "regions_failing_silent" | "regions_needed"> {
   const policy = policyOf(target);
-  const state = parseState(stored);
+  const state = parseState(stored.state, stored.status_until);
   const checkpoint = current(policy, state.evaluation);
   const regions = Object.entries(checkpoint.regions)
     .sort(([a], [b]) => (a < b ? -1 : 1))

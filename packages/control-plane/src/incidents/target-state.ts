@@ -1,28 +1,8 @@
 import type { CheckStatus } from "@statusmesh/shared/result";
 import { livenessMs } from "@statusmesh/shared/schedule";
-import { current, emptyState, type EvaluationState } from "./evaluate.ts";
+import { current } from "./evaluate.ts";
+import type { TargetState } from "./stored-state.ts";
 import { type Checkpoint, isLive, type Policy, type RegionPolicy, type Verdict } from "./votes.ts";
-
-/** The last run of a region that was evidence, for people to read. */
-export interface Latest {
-  slot: number;
-  /** Of the last run that was made: status and error of a run that an open circuit breaker refused say nothing. */
-  status: CheckStatus;
-  error: string | null;
-  /** True when an open circuit breaker refused the run. */
-  refused?: true;
-}
-
-/** What `target_states.state` holds. */
-export interface TargetState {
-  evaluation: EvaluationState;
-  latest: Record<string, Latest>;
-}
-
-/** Reads a stored state; an empty text is a target without results. */
-export function parseState(text: string): TargetState {
-  return text === "" ? { evaluation: emptyState, latest: {} } : (JSON.parse(text) as TargetState);
-}
 
 /** The part of a target that decides about its incidents. */
 export interface PolicyFields {

@@ -26,6 +26,9 @@ export interface Policy {
   readonly reopenMs: number;
 }
 
+/** Streaks are counted up to here. */
+export const maxStreak = 1000;
+
 export interface RegionState {
   vote: "failing" | "passing" | null;
   /** The current streak: what it is of, how long, since which slot, and whether a failing one has an outright failure. */
@@ -99,7 +102,7 @@ export function step(policy: Policy, checkpoint: Checkpoint, run: Run): Transiti
     region.since = run.slot;
     region.hard = false;
   }
-  region.streak = Math.min(region.streak + 1, 1000);
+  region.streak = Math.min(region.streak + 1, maxStreak);
   region.hard ||= run.verdict === "F";
   region.last = run.slot;
   if (region.streak >= policy.confirmations) region.vote = kind === "P" ? "passing" : "failing";

@@ -265,10 +265,10 @@ export async function selectMonitor(
   orgId: string,
   now: Date,
   id: string,
-): Promise<(MonitorDbRow & { state: string }) | null> {
+): Promise<(MonitorDbRow & { state: string; status_until: Date | null }) | null> {
   const [row] = await sql<
-    (MonitorDbRow & { state: string })[]
-  >`select ${monitorColumns(sql, now)}, s.state from ${monitorTables(sql)} where t.org_id = ${orgId} and t.id = ${id}`;
+    (MonitorDbRow & { state: string; status_until: Date | null })[]
+  >`select ${monitorColumns(sql, now)}, s.state, s.status_until from ${monitorTables(sql)} where t.org_id = ${orgId} and t.id = ${id}`;
   return row ?? null;
 }
 

@@ -296,7 +296,7 @@ export async function getMonitor(ctx: Ctx, id: string): Promise<MonitorRow & { r
   const row = isId(id) ? await queries.selectMonitor(ctx.sql, ctx.orgId, new Date(now), id) : null;
   if (row === null) throw notFound();
   const [own, disabled] = await Promise.all([queries.selectRegionsOf(ctx.sql, id), disabledRegionIds(ctx)]);
-  const votes = explainVotes({ ...row, timeout: row.spec.timeout }, row.state, disabled, now).regions;
+  const votes = explainVotes({ ...row, timeout: row.spec.timeout }, row, disabled, now).regions;
   const regions = own.map((region): MonitorRegion => {
     const enabled = !disabled.has(region);
     const vote = votes.find((it) => it.region === region);

@@ -1,0 +1,150 @@
+import fc from "fast-check";
+import t from "tap";
+import { closeByHand, emptyState, evaluate, reconsider } from "./evaluate.ts";
+import { formatState, parseState, type TargetState } from "./stored-state.ts";
+import { policyOf, read, verdictOf } from "./target-state.ts";
+import type { Policy } from "./votes.ts";
+
+const start = 1_800_000_000_000;
+const policy = policyOf({ timeout: 10_000, interval_secs: 60, alert_confirmations: 2, region_policy: "majority" });
+const blank: TargetState = { evaluation: emptyState, latest: {} };
+let ids = 0;
+const newId = () => `incident-${++ids}`;
+
+interface TestRun {
+  slot: number;
+  region: string;
+  status: "up" | "down";
+}
+
+function after(rules: Policy, state: TargetState, runs: readonly TestRun[]): TargetState {
+  const latest = { ...state.latest };
+  for (const { slot, region, status } of runs)
+    if (slot > (latest[region]?.slot ?? 0))
+      latest[region] = { slot, status, error: status === "up" ? null : "connection refused" };
+  const votes = runs.map(({ slot, region, status }) => ({ slot, region, verdict: verdictOf(status) }));
+  return { evaluation: evaluate(rules, state.evaluation, votes, 0, newId).state, latest };
+}
+
+/** The state as it is stored, and as it is read again. */
+function stored(rules: Policy, state: TargetState): { text: string; again: TargetState } {
+  const { newest, until } = read(rules, state);
+  const text = formatState(rules, state, newest);
+  return { text, again: parseState(text, until === null ? null : new Date(until)) };
+}
+
+/** One region passes at each of `slots`, one after the other; returns the texts. */
+function pass(slots: readonly number[], regions: readonly string[] = ["frankfurt"]): string[] {
+  let state = blank;
+  return slots.map((slot) => {
+    state = after(
+      policy,
+      state,
+      regions.map((region, at) => ({ slot: slot + at * 7001, region, status: "up" as const })),
+    );
+    const { text, again } = stored(policy, state);
+    t.strictSame(again, state, text);
+    return text;
+  });
+}
+
+const grid = (count: number, from = start) => Array.from({ length: count }, (_, n) => from + n * policy.intervalMs);
+
+t.test("a target that is simply up takes a few bytes, which stay the same from run to run", (t) => {
+  const fromTheFirst = pass([start - 17_123, ...grid(40)]);
+  t.equal(new Set(fromTheFirst.slice(12)).size, 1, fromTheFirst.at(-1)!);
+  t.ok(
+    fromTheFirst.every((text) => text.length <= 60),
+    "from its first result on, which is off the grid",
+  );
+  const three = pass(grid(40), ["frankfurt", "singapore", "virginia"]);
+  t.equal(new Set(three.slice(30)).size, 1, three.at(-1)!);
+  t.ok(three.at(-1)!.length <= 120);
+
+  const gap = pass([...grid(20), ...grid(20, start + 25 * policy.intervalMs)]);
+  t.ok(gap[21]!.startsWith("{"), "runs that are not one interval apart are kept one by one");
+  t.notOk(gap.at(-1)!.startsWith("{"), "until they are old");
+  t.not(gap.at(-1), gap[15]);
+
+  pass(grid(1100));
+  t.end();
+});
+
+t.test("an outage is forgotten when it can no longer reopen", (t) => {
+  let state = blank;
+  const at = (n: number, status: "up" | "down") => ({ slot: start + n * policy.intervalMs, region: "eu", status });
+  for (let n = 0; n < 40; n++) {
+    state = after(policy, state, [at(n, n >= 3 && n < 6 ? "down" : "up")]);
+    t.strictSame(stored(policy, state).again, state);
+  }
+  t.notOk(stored(policy, state).text.startsWith("{"), stored(policy, state).text);
+  t.end();
+});
+
+t.test("property: a stored state is read as it was, after whatever came", (t) => {
+  const run = fc.record({
+    minute: fc.integer({ min: 0, max: 40 }),
+    off: fc.constantFrom(0, 0, 0, 0, 0, 1, 30_000),
+    region: fc.constantFrom("a", "b"),
+    status: fc.constantFrom("up" as const, "up" as const, "up" as const, "up" as const, "up" as const, "down" as const),
+  });
+  const step = fc.oneof(
+    { weight: 8, arbitrary: fc.record({ runs: fc.array(run, { minLength: 1, maxLength: 6 }) }) },
+    { weight: 6, arbitrary: fc.record({ passes: fc.integer({ min: 1, max: 20 }) }) },
+    { weight: 1, arbitrary: fc.constant("close" as const) },
+    {
+      weight: 1,
+      arbitrary: fc.record({ confirmations: fc.integer({ min: 1, max: 4 }), seconds: fc.constantFrom(30, 60, 90) }),
+    },
+  );
+  fc.assert(
+    fc.property(fc.array(step, { maxLength: 12 }), (steps) => {
+      let state = blank;
+      let rules = policy;
+      let next = start;
+      const keep = (made: TargetState) => {
+        state = made;
+        const { text, again } = stored(rules, state);
+        t.strictSame(again, state, text);
+      };
+      for (const one of steps) {
+        if (one === "close") keep({ ...state, evaluation: closeByHand(rules, state.evaluation, next, true).state });
+        else if ("passes" in one)
+          for (let n = 0; n < one.passes; n++) {
+            next += rules.intervalMs;
+            keep(
+              after(
+                rules,
+                state,
+                ["a", "b"].map((region, at) => ({ slot: next + at * 999, region, status: "up" })),
+              ),
+            );
+          }
+        else if ("runs" in one)
+          keep(
+            after(
+              rules,
+              state,
+              one.runs.map(({ minute, off, region, status }) => ({
+                slot: next - 10 * 60_000 + minute * 60_000 + off,
+                region,
+                status,
+              })),
+            ),
+          );
+        else {
+          const before = rules;
+          rules = policyOf({
+            timeout: 10_000,
+            interval_secs: one.seconds,
+            alert_confirmations: one.confirmations,
+            region_policy: "any",
+          });
+          keep({ ...state, evaluation: reconsider(before, rules, state.evaluation, ["a", "b"], next, newId).state });
+        }
+      }
+    }),
+    { numRuns: 300 },
+  );
+  t.end();
+});
