@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 import { Command } from "commander";
 import { bootstrapOwner } from "./auth/service.ts";
+import { backup, restore } from "./commands/backup.ts";
 import { doctor } from "./commands/doctor.ts";
 import { rotateKek } from "./commands/rotate-kek.ts";
 import { loadConfig } from "./config.ts";
@@ -65,6 +66,26 @@ program
   .action(
     async () =>
       void (process.exitCode = await rotateKek(configuration(), clock, (line) => process.stdout.write(`${line}\n`))),
+  );
+
+program
+  .command("backup")
+  .argument("<file>", "the file to write; it must not exist")
+  .description("Write everything that the database holds into one file; also beside a running service")
+  .action(
+    async (file: string) =>
+      void (process.exitCode = await backup(configuration(), clock, file, (line) => process.stdout.write(`${line}\n`))),
+  );
+
+program
+  .command("restore")
+  .argument("<file>", "a file that statusmesh backup wrote")
+  .description("Fill the configured database, which must be empty, from a backup, and end")
+  .action(
+    async (file: string) =>
+      void (process.exitCode = await restore(configuration(), clock, file, (line) =>
+        process.stdout.write(`${line}\n`),
+      )),
   );
 
 program

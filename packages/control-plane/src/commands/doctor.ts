@@ -171,6 +171,13 @@ async function agents(sql: Sql, clock: Clock): Promise<string> {
 /** Rows that are read at once: some megabytes at most. */
 const secretsBatch = 500;
 
+/** How many monitors and channels hold secrets that no configured key opens. */
+export async function countUnreadable(system: System): Promise<{ monitors: number; channels: number }> {
+  const { unreadable: monitors } = await tally(system, unreadableTargets);
+  const { unreadable: channels } = await tally(system, unreadableChannels);
+  return { monitors, channels };
+}
+
 async function secrets(system: System): Promise<string> {
   const found = { monitors: await tally(system, unreadableTargets), channels: await tally(system, unreadableChannels) };
   const words = [count(found.monitors.unreadable, "monitor"), count(found.channels.unreadable, "channel")];

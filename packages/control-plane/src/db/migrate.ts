@@ -43,13 +43,13 @@ export function readMigrations(folder: string): Migration[] {
 /**
  * Brings the schema up to date and returns the names of what it ran. Each file is one transaction, which holds an
  * advisory lock and looks again at what is recorded: any number of processes may start at once. Throws StartupError
- * when a file that ran has changed since, or when the database is ahead of this program.
+ * when a file that ran has changed since, or when the database is ahead of this program. It stops after `last`, where that is named.
  */
-export async function migrate(sql: Sql, folder: string = migrationsFolder): Promise<string[]> {
+export async function migrate(sql: Sql, folder: string = migrationsFolder, last?: string): Promise<string[]> {
   const migrations = readMigrations(folder);
   const ran: string[] = [];
   for (;;) {
-    const name = await sql.begin((tx) => runNext(tx, migrations));
+    const name = await sql.begin((tx) => runNext(tx, migrations, last));
     if (name === null) return ran;
     ran.push(name);
   }
@@ -65,11 +65,11 @@ export async function pendingMigrations(sql: Sql, folder: string = migrationsFol
   return migrations.slice(done.length).map(({ name }) => name);
 }
 
-async function runNext(tx: TransactionSql, migrations: readonly Migration[]): Promise<string | null> {
+async function runNext(tx: TransactionSql, migrations: readonly Migration[], last?: string): Promise<string | null> {
   await allowTime(tx, 0);
   await tx`select pg_advisory_xact_lock(${lockKeys.migrate})`;
   const next = firstPending(migrations, await recorded(tx));
-  if (next === null) return null;
+  if (next === null || (last !== undefined && next.name > last)) return null;
   // Better to fail and be started again than to make every request queue behind a lock that does not come.
   await tx`set local lock_timeout = '10s'`;
   try {

@@ -164,6 +164,36 @@ t.test("a change that commits late is not skipped", async (t) => {
   t.match(await glance(mesh, agent, second.cursor), { checks: [], drop: [] }, "and not told twice");
 });
 
+t.test("after a restore into another cluster agents get everything once, and then the news only", async (t) => {
+  const mesh = await openMesh(t);
+  const { ctx, sql } = mesh;
+  const agent = await newAgent(mesh.system);
+  const [a, b] = [await newMonitor(ctx), await newMonitor(ctx)];
+  const { cursor } = await ask(mesh, agent);
+  // Rows of a cluster that has counted far: a dump brings their ids as they are.
+  await sql`update targets set changed_xid = '900000000'`;
+  await sql`insert into deleted_targets (target_id, org_id, deleted_at, changed_xid) values (${newId()}, ${ctx.orgId}, now(), '900000000')`;
+  t.match(await glance(mesh, agent, cursor), { full: false, checks: [], drop: [] }, "what is to come is no news");
+  await updateTarget(ctx, a, { interval: 90 });
+  t.strictSame(ids(await glance(mesh, agent, cursor)), [a], "what changes is");
+
+  const other = (change: (it: { snapshot: string; history: string }) => object): string => {
+    const known = JSON.parse(Buffer.from(cursor, "base64url").toString()) as { snapshot: string; history: string };
+    return Buffer.from(JSON.stringify({ ...known, ...change(known) })).toString("base64url");
+  };
+  const cursors: [string, string][] = [
+    ["of the cluster that the dump is from", other(() => ({ snapshot: "900000001:900000001:" }))],
+    ["of another cluster or timeline", other(({ history }) => ({ history: `${history}1` }))],
+    ["of a version that did not know", other(() => ({ history: undefined }))],
+  ];
+  for (const [title, foreign] of cursors) {
+    const reply = await glance(mesh, agent, foreign);
+    t.ok(reply.full, title);
+    t.strictSame(ids(reply), [a, b].sort(), title);
+    t.match(await glance(mesh, agent, reply.cursor), { full: false, checks: [] }, `${title}: once`);
+  }
+});
+
 t.test("agents of a region share its targets, and only what must moves", async (t) => {
   const mesh = await openMesh(t);
   const { ctx, clock, system } = mesh;

@@ -1,4 +1,4 @@
-import type { Sql, TransactionSql } from "postgres";
+import type { PendingQuery, Row, Sql, TransactionSql } from "postgres";
 import type { CheckSpec } from "@statusmesh/shared/checks";
 import { AppError } from "@statusmesh/shared/errors";
 import {
@@ -37,6 +37,8 @@ const firstRunsPerSecond = 200;
  */
 interface Cursor {
   snapshot: string;
+  /** The history that the snapshot belongs to: in a restored or promoted database the same ids are other transactions. */
+  history: string;
   agents: string;
   at: number;
 }
@@ -114,12 +116,11 @@ async function look(ctx: AgentCtx, cursor: Cursor | null, capacity: number): Pro
   const disabled = disabledRegions.has(ctx.region);
   const sharing = digest(agents, disabled);
   const now = ctx.clock.now();
-  const full = cursor === null || cursor.agents !== sharing;
-  const { snapshot, rows, deleted } = disabled
-    ? await readNothing(ctx)
-    : full
-      ? await readAll(ctx)
-      : await readChanges(ctx, cursor.snapshot);
+  const { full, snapshot, history, rows, deleted } = await read(
+    ctx,
+    cursor?.agents === sharing ? cursor : null,
+    disabled,
+  );
   const mine = (id: string) => ownerOf(id, agents) === ctx.agentId;
   let first = 0;
   const checks = rows.flatMap((row): AssignedCheck[] => {
@@ -150,7 +151,7 @@ async function look(ctx: AgentCtx, cursor: Cursor | null, capacity: number): Pro
   );
   // With the same agents as at its cursor, a target that is not this agent's now was not then.
   const drop = full ? [] : [...deleted, ...rows.filter((row) => !row.assigned).map((row) => row.id)].filter(mine);
-  const next: Cursor = { snapshot, agents: sharing, at: full ? now : cursor.at };
+  const next: Cursor = { snapshot, history, agents: sharing, at: full ? now : cursor!.at };
   return {
     ...setting(ctx),
     cursor: Buffer.from(JSON.stringify(next)).toString("base64url"),
@@ -187,6 +188,7 @@ function readCursor(text: string | null, now: number): Cursor | null {
     const usable =
       typeof cursor.snapshot === "string" &&
       /^\d{1,20}:\d{1,20}:[\d,]*$/.test(cursor.snapshot) &&
+      typeof cursor.history === "string" &&
       typeof cursor.agents === "string" &&
       typeof cursor.at === "number";
     return usable && cursor.at! > now - cursorLifeMs && cursor.at! <= now ? (cursor as Cursor) : null;
@@ -222,42 +224,68 @@ const assignable = (sql: TransactionSql, region: string) => sql`
   t.id, t.org_id, t.version, t.interval_secs, t.spec, t.created_at, s.last_result_at is null as fresh,
   t.enabled and o.deleted_at is null and exists (select 1 from target_regions r where r.target_id = t.id and r.region_id = ${region}) as assigned`;
 
-/** The assignment of a disabled region. */
-async function readNothing(ctx: AgentCtx): Promise<{ snapshot: string; rows: Assignable[]; deleted: string[] }> {
-  return { snapshot: await currentSnapshot(ctx.sql), rows: [], deleted: [] };
+interface Reading extends Place {
+  /** True when `rows` are all of the region's targets; else they are those that changed since the cursor. */
+  full: boolean;
+  rows: Assignable[];
+  deleted: string[];
 }
 
-async function readAll(ctx: AgentCtx): Promise<{ snapshot: string; rows: Assignable[]; deleted: string[] }> {
+/** What changed since the cursor; everything without one, or when it belongs to another history. A disabled region runs nothing. */
+async function read(ctx: AgentCtx, cursor: Cursor | null, disabled: boolean): Promise<Reading> {
   return await inSnapshot(ctx, async (sql) => {
-    const snapshot = await currentSnapshot(sql);
-    const rows = await sql<Assignable[]>`
-      select ${assignable(sql, ctx.region)} from target_regions r
-      join targets t on t.id = r.target_id join orgs o on o.id = t.org_id join target_states s on s.target_id = t.id
-      where r.region_id = ${ctx.region} and t.enabled and o.deleted_at is null`;
-    return { snapshot, rows, deleted: [] };
+    const place = await currentPlace(sql);
+    if (cursor === null || cursor.history !== place.history || isAhead(cursor.snapshot, place.snapshot))
+      return { ...place, full: true, rows: disabled ? [] : await readAll(ctx, sql), deleted: [] };
+    const changes = disabled
+      ? { rows: [], deleted: [] }
+      : await readChanges(ctx, sql, { since: cursor.snapshot, now: place.snapshot });
+    return { ...place, full: false, ...changes };
   });
 }
 
+async function readAll(ctx: AgentCtx, sql: TransactionSql): Promise<Assignable[]> {
+  return await sql<Assignable[]>`
+    select ${assignable(sql, ctx.region)} from target_regions r
+    join targets t on t.id = r.target_id join orgs o on o.id = t.org_id join target_states s on s.target_id = t.id
+    where r.region_id = ${ctx.region} and t.enabled and o.deleted_at is null`;
+}
+
+/** Rows that a dump brought from another cluster may carry ids of transactions that are still to come here: they are no news. */
 async function readChanges(
   ctx: AgentCtx,
-  since: string,
-): Promise<{ snapshot: string; rows: Assignable[]; deleted: string[] }> {
-  return await inSnapshot(ctx, async (sql) => {
-    const snapshot = await currentSnapshot(sql);
-    if (snapshot === since) return { snapshot, rows: [], deleted: [] };
-    const rows = await sql<Assignable[]>`
-      select ${assignable(sql, ctx.region)} from targets t join orgs o on o.id = t.org_id join target_states s on s.target_id = t.id
-      where t.changed_xid >= pg_snapshot_xmin(${since}::pg_snapshot) and not pg_visible_in_snapshot(t.changed_xid, ${since}::pg_snapshot)
-        and (${ctx.region} = any(t.former_regions) or exists (select 1 from target_regions r where r.target_id = t.id and r.region_id = ${ctx.region}))`;
-    const deleted = await sql<{ target_id: string }[]>`
-      select target_id from deleted_targets
-      where changed_xid >= pg_snapshot_xmin(${since}::pg_snapshot) and not pg_visible_in_snapshot(changed_xid, ${since}::pg_snapshot)
-        and (regions is null or ${ctx.region} = any(regions))`;
-    return { snapshot, rows, deleted: deleted.map((row) => row.target_id) };
-  });
+  sql: TransactionSql,
+  { since, now }: { since: string; now: string },
+): Promise<Pick<Reading, "rows" | "deleted">> {
+  if (now === since) return { rows: [], deleted: [] };
+  const isNews = (id: PendingQuery<Row[]>) => sql`
+    ${id} >= pg_snapshot_xmin(${since}::pg_snapshot) and ${id} < pg_snapshot_xmax(${now}::pg_snapshot)
+    and not pg_visible_in_snapshot(${id}, ${since}::pg_snapshot)`;
+  const rows = await sql<Assignable[]>`
+    select ${assignable(sql, ctx.region)} from targets t join orgs o on o.id = t.org_id join target_states s on s.target_id = t.id
+    where ${isNews(sql`t.changed_xid`)}
+      and (${ctx.region} = any(t.former_regions) or exists (select 1 from target_regions r where r.target_id = t.id and r.region_id = ${ctx.region}))`;
+  const deleted = await sql<{ target_id: string }[]>`
+    select target_id from deleted_targets where ${isNews(sql`changed_xid`)} and (regions is null or ${ctx.region} = any(regions))`;
+  return { rows, deleted: deleted.map((row) => row.target_id) };
 }
 
-async function currentSnapshot(sql: Sql | TransactionSql): Promise<string> {
-  const [row] = await sql<{ snapshot: string }[]>`select pg_current_snapshot()::text as snapshot`;
-  return row!.snapshot;
+interface Place {
+  /** xmin:xmax:ids in progress (PostgreSQL manual, "Transaction ID and Snapshot Information Functions"). */
+  snapshot: string;
+  /** Cluster, database, and the timeline, which a restore to a point in time and a promotion change. */
+  history: string;
+}
+
+async function currentPlace(sql: TransactionSql): Promise<Place> {
+  const [row] = await sql<Place[]>`
+    select pg_current_snapshot()::text as snapshot, concat_ws('/', (select system_identifier from pg_control_system()),
+      (select oid from pg_database where datname = current_database()), left(pg_walfile_name(pg_current_wal_lsn()), 8)) as history`;
+  return row!;
+}
+
+/** True when a snapshot has seen transactions that the other has not reached. */
+function isAhead(one: string, other: string): boolean {
+  const xmax = (snapshot: string) => BigInt(snapshot.split(":")[1]!);
+  return xmax(one) > xmax(other);
 }

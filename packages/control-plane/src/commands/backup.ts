@@ -1,0 +1,87 @@
+import { randomBytes } from "node:crypto";
+import * as fs from "node:fs";
+import { dirname } from "node:path";
+import type { Config } from "../config.ts";
+import type { Clock } from "../context.ts";
+import { readArchive, writeArchive } from "../db/archive.ts";
+import { backupEntries, type Summary, summaryName } from "../db/backup.ts";
+import { restoreEntries } from "../db/restore.ts";
+import { silentLog } from "../log.ts";
+import { makeSystem, openConfiguredDatabase } from "../serve.ts";
+import { StartupError } from "../startup-error.ts";
+import { version } from "../version.ts";
+import { countUnreadable } from "./doctor.ts";
+
+/**
+ * `statusmesh backup <file>`: writes everything that the database holds into one file, also beside a running service. The file gets its
+ * name when it is complete and was read back. It may hold secrets, so only its owner can read it. Returns the exit code.
+ */
+export async function backup(config: Config, clock: Clock, file: string, say: (line: string) => void): Promise<number> {
+  if (fs.existsSync(file)) throw new StartupError(`${file} exists already: name another file, or remove it.`);
+  if (!fs.existsSync(dirname(file))) throw new StartupError(`The folder of ${file} does not exist.`);
+  const draft = `${file}.${randomBytes(4).toString("hex")}.part`;
+  const database = await openConfiguredDatabase(config, silentLog, true);
+  try {
+    const at = new Date(clock.now());
+    const output = fs.createWriteStream(draft, { flags: "wx", mode: 0o600, flush: true });
+    await writeArchive(backupEntries(database.sql, { version, at }), output, at);
+    const { tables } = await readBack(draft);
+    await fs.promises.rename(draft, file);
+    const rows = tables.reduce((sum, table) => sum + table.rows, 0);
+    const megabytes = (fs.statSync(file).size / 1e6).toFixed(1);
+    say(`Wrote ${file}: ${tables.length} tables, ${rows} rows, ${megabytes} MB.`);
+    say(
+      config.security.credentials_kek_base64 === ""
+        ? "Stored credentials are in it as plain text, because security.credentials_kek_base64 is not set. Keep the file safe."
+        : "Stored credentials in it are sealed. A restore needs the key too (security.credentials_kek_base64), which is not in it.",
+    );
+    return 0;
+  } catch (error) {
+    throw asStartupError(error, `The backup could not be written to ${file}`);
+  } finally {
+    fs.rmSync(draft, { force: true });
+    await database.stop();
+  }
+}
+
+/** Reads a backup to its end, and returns what it says of itself. */
+async function readBack(file: string): Promise<Summary> {
+  for await (const { name, content } of readArchive(fs.createReadStream(file)))
+    if (name === summaryName) return JSON.parse(content.toString("utf8")) as Summary;
+  throw new Error("its end is missing");
+}
+
+/**
+ * `statusmesh restore <file>`: fills the configured database, which must be empty, with a backup: the embedded one or a PostgreSQL of one's
+ * own, whichever the backup came from. The service must not run. Returns the exit code: 1 when stored credentials cannot be opened.
+ */
+export async function restore(
+  config: Config,
+  clock: Clock,
+  file: string,
+  say: (line: string) => void,
+): Promise<number> {
+  if (!fs.existsSync(file)) throw new StartupError(`There is no file ${file}.`);
+  const database = await openConfiguredDatabase(config, silentLog);
+  try {
+    const { manifest, summary } = await restoreEntries(database.sql, readArchive(fs.createReadStream(file)));
+    const rows = summary.tables.reduce((sum, table) => sum + table.rows, 0);
+    say(`Restored ${summary.tables.length} tables with ${rows} rows, as of ${manifest.created_at}.`);
+    const { monitors, channels } = await countUnreadable(makeSystem(config, database.sql, clock, silentLog));
+    if (monitors + channels === 0) return 0;
+    say(
+      `${monitors} monitors and ${channels} channels hold credentials that cannot be opened: set security.credentials_kek_base64 to the key of the installation that the backup came from.`,
+    );
+    return 1;
+  } catch (error) {
+    throw asStartupError(error, `${file} could not be restored`);
+  } finally {
+    await database.stop();
+  }
+}
+
+function asStartupError(error: unknown, what: string): StartupError {
+  if (error instanceof StartupError) return error;
+  const reason = error instanceof Error ? error.message.replaceAll("\n", "; ") : String(error);
+  return new StartupError(`${what}: ${reason}`, { cause: error });
+}

@@ -1,0 +1,118 @@
+import { createHash } from "node:crypto";
+import type { Readable } from "node:stream";
+import { pipeline } from "node:stream/promises";
+import { createGunzip, createGzip } from "node:zlib";
+
+/**
+ * The file of a backup: a gzipped tar (POSIX.1-1988 ustar), so that other tools can look into it. A table is written in parts, because a
+ * tar entry states its size before its content and memory holds one part only.
+ */
+
+const blockBytes = 512;
+/** A part is about this large; one row may exceed it. */
+export const partBytes = 4 << 20;
+
+export interface Entry {
+  readonly name: string;
+  readonly content: Buffer;
+}
+
+/** Writes the entries as a gzipped tar to `to`, and ends it. `at` is the time of every entry. */
+export async function writeArchive(entries: AsyncIterable<Entry>, to: NodeJS.WritableStream, at: Date): Promise<void> {
+  async function* tar(): AsyncGenerator<Buffer> {
+    for await (const { name, content } of entries) {
+      yield header(name, content.length, at);
+      yield content;
+      const rest = content.length % blockBytes;
+      if (rest > 0) yield Buffer.alloc(blockBytes - rest);
+    }
+    // Two empty blocks end a tar.
+    yield Buffer.alloc(2 * blockBytes);
+  }
+  await pipeline(tar, createGzip({ level: 4 }), to);
+}
+
+/** Reads what {@link writeArchive} wrote, one entry in memory at a time. Throws what is wrong with the file in one sentence. */
+export async function* readArchive(from: Readable): AsyncGenerator<Entry> {
+  const bytes = new Bytes(from.pipe(createGunzip()), from);
+  for (;;) {
+    const head = await bytes.take(blockBytes);
+    if (head.every((byte) => byte === 0)) return;
+    const { name, size } = parseHeader(head);
+    const content = await bytes.take(size);
+    await bytes.take((blockBytes - (size % blockBytes)) % blockBytes);
+    yield { name, content };
+  }
+}
+
+/** SHA-256 in hex of several buffers. */
+export function digest(): { add(bytes: Buffer): void; hex(): string } {
+  const hash = createHash("sha256");
+  return { add: (bytes) => void hash.update(bytes), hex: () => hash.digest("hex") };
+}
+
+const notABackup = "This is no backup of StatusMesh";
+
+function header(name: string, size: number, at: Date): Buffer {
+  if (Buffer.byteLength(name) > 100) throw new Error(`The name ${name} does not fit into a tar.`);
+  const block = Buffer.alloc(blockBytes);
+  const octal = (value: number, digits: number) => `${value.toString(8).padStart(digits, "0")}\0`;
+  block.write(name, 0);
+  block.write(octal(0o600, 7), 100);
+  block.write(octal(0, 7), 108);
+  block.write(octal(0, 7), 116);
+  block.write(octal(size, 11), 124);
+  block.write(octal(Math.floor(at.getTime() / 1000), 11), 136);
+  // The sum is taken with its own field as blanks.
+  block.write(" ".repeat(8), 148);
+  block.write("0", 156);
+  block.write("ustar\u000000", 257);
+  block.write(`${sumOf(block).toString(8).padStart(6, "0")}\0 `, 148);
+  return block;
+}
+
+function parseHeader(block: Buffer): { name: string; size: number } {
+  const text = (from: number, to: number) => block.toString("latin1", from, to).replace(/\0.*$/s, "");
+  const unsummed = Buffer.from(block);
+  unsummed.fill(" ", 148, 156);
+  const size = Number.parseInt(text(124, 136), 8);
+  if (Number.parseInt(text(148, 156), 8) !== sumOf(unsummed) || !(size >= 0 && size <= 1 << 30))
+    throw new Error(`${notABackup}, or it is damaged.`);
+  return { name: text(0, 100), size };
+}
+
+const sumOf = (block: Buffer): number => block.reduce((sum, byte) => sum + byte, 0);
+
+/** Takes exact lengths from a stream. */
+class Bytes {
+  readonly #chunks: AsyncIterator<Buffer>;
+  #rest: Buffer[] = [];
+  #length = 0;
+
+  constructor(unzipped: Readable, source: Readable) {
+    source.on("error", (error) => unzipped.destroy(error));
+    this.#chunks = unzipped[Symbol.asyncIterator]() as AsyncIterator<Buffer>;
+  }
+
+  async take(length: number): Promise<Buffer> {
+    while (this.#length < length) {
+      const next = await this.#chunks.next().catch((error: NodeJS.ErrnoException) => {
+        if (error.code?.startsWith("Z_") === true)
+          throw new Error(
+            error.code === "Z_BUF_ERROR"
+              ? "The backup is cut off: its end is missing."
+              : `${notABackup}, or it is damaged.`,
+            { cause: error },
+          );
+        throw error;
+      });
+      if (next.done === true) throw new Error("The backup is cut off: its end is missing.");
+      this.#rest.push(next.value);
+      this.#length += next.value.length;
+    }
+    const all = this.#rest.length === 1 ? this.#rest[0]! : Buffer.concat(this.#rest);
+    this.#rest = [all.subarray(length)];
+    this.#length = all.length - length;
+    return all.subarray(0, length);
+  }
+}
