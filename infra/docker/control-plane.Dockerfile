@@ -26,9 +26,11 @@ RUN node_modules/.bin/tsc -b packages/control-plane packages/agent \
 FROM node:24.21.0-bookworm-slim
 COPY --from=build /src /opt/statusmesh
 RUN mkdir -p /var/lib/statusmesh && chown node:node /var/lib/statusmesh && chmod 0700 /var/lib/statusmesh
+RUN chmod +x /opt/statusmesh/packages/control-plane/bin/statusmesh.js \
+  && ln -s /opt/statusmesh/packages/control-plane/bin/statusmesh.js /usr/local/bin/statusmesh
 USER node
 WORKDIR /var/lib/statusmesh
-ENV NODE_ENV=production SM_SERVER__BIND=0.0.0.0:8080 SM_DATA__DIR=/var/lib/statusmesh
+ENV NODE_ENV=production SM_COMMAND=statusmesh SM_SERVER__BIND=0.0.0.0:8080 SM_DATA__DIR=/var/lib/statusmesh
 VOLUME /var/lib/statusmesh
 EXPOSE 8080
 HEALTHCHECK --interval=30s --timeout=5s --start-period=60s \

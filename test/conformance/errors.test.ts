@@ -37,7 +37,9 @@ const api = connect(t, url, olga.token);
 const nobody = connect(t, url, null);
 const probe = connect(t, url, agent.token);
 const asking = (token: string) => nobody.with({ authorization: `Bearer ${token}` });
-const cookie = { cookie: `_sm_session=${await sessionOf(sql, olga)}` };
+const secret = await sessionOf(sql, olga);
+// The service has an https address.
+const cookie = { cookie: `__Host-_sm_session=${secret}` };
 
 const target = { name: "Shop", check: { type: "tcp", host: "shop.example.org", port: 443 } };
 const http = (check: object) => ({ ...target, check: { type: "http", url: "https://shop.example.org/", ...check } });
@@ -528,7 +530,7 @@ const doors: Case[] = [
   {
     title: "a cookie that is none",
     ask: "GET /api/v1/targets",
-    as: nobody.with({ cookie: "_sm_session=guess" }),
+    as: nobody.with({ cookie: "__Host-_sm_session=guess" }),
     ...unauthenticated,
   },
   {
@@ -650,7 +652,7 @@ const stage: Stage = {
   olga,
   milan,
   asking: withToken,
-  signedIn: lenient.with({ ...cookie, "sec-fetch-site": "same-origin" }),
+  signedIn: lenient.with({ cookie: `_sm_session=${secret}`, "sec-fetch-site": "same-origin" }),
   nobody: lenient,
   operator: withToken("a-secret-of-the-operator"),
   target: (await api.post("/api/v1/targets", { ...target, name: "Of the stage" })).body,

@@ -75,6 +75,8 @@ t.test("the doctor finds a running service well, and says what is not", async (t
       "configuration ok",
       "database ok",
       "migrations ok",
+      "plan ok",
+      "owner ok",
       "partitions ok",
       "agents ok",
       "secrets ok",
@@ -109,6 +111,23 @@ t.test("the doctor finds a running service well, and says what is not", async (t
     code: 1,
     out: /^WRONG {3}configuration {2}SM_SERVER__BINDD is not a known setting; did you mean SM_SERVER__BIND\?$/,
   });
+});
+
+t.test("bootstrap-owner gives a link that the service takes, and a token only when asked", async (t) => {
+  const here = { ...withOld, SM_SERVER__BIND: `127.0.0.1:${port}` };
+  const tokens = async () => (await api.get("/api/v1/api-tokens")).body.total as number;
+  const before = await tokens();
+  const plain = await run(["bootstrap-owner"], here);
+  t.match(plain, { code: 0, out: /^Owner: owner@localhost\nSign in within 15 minutes: http\S+\/sign-in\/[\w-]+$/ });
+  const [code] = /[\w-]+$/.exec(plain.out)!;
+  t.match(await connect(t, `http://127.0.0.1:${port}`, null).post("/api/v1/sessions", { code }), { status: 201 });
+  t.equal(await tokens(), before, "no token");
+
+  const days = await run(["bootstrap-owner", "--token", "--expires-in-days", "7"], here);
+  const [, until, secret] = /^API token, shown this once, until (\S+): (sm_live_\S+)$/m.exec(days.out)!;
+  t.ok(Math.abs(Date.parse(until!) - Date.now() - 7 * 86_400_000) < 3_600_000);
+  t.match((await connect(t, `http://127.0.0.1:${port}`, secret!).get("/api/v1/me")).body, { role: "owner" });
+  t.match(await run(["bootstrap-owner", "--expires-in-days", "0"], here), { complaints: /from 1 to 365/ });
 });
 
 t.test("SIGHUP reads the abuse lists again", async (t) => {

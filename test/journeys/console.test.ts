@@ -97,7 +97,7 @@ t.test("the console", async (t) => {
     await page.locator(".error-note").waitFor();
     t.match(
       await errorBeside(page, "Sign-in link"),
-      "statusmesh bootstrap-owner",
+      "npm run -s statusmesh -- bootstrap-owner",
       "a wrong link says how to get a right one",
     );
 

@@ -20,7 +20,7 @@ import { waitFor } from "../harness/wait.ts";
 
 /* What somebody meets who starts StatusMesh for the first time, and what they get to read when something is in the way. */
 
-t.setTimeout(120_000);
+t.setTimeout(240_000);
 
 const program = createRequire(import.meta.url).resolve("@statusmesh/control-plane/main");
 
@@ -50,7 +50,7 @@ t.test("an empty folder becomes a running service, and stays one over a second s
   t.equal(page.status, 200, "the cookie opens the console");
   t.match(page.headers["content-type"], /^text\/html/);
 
-  const beside = startProgram(t, program, ["bootstrap-owner"], {
+  const beside = startProgram(t, program, ["bootstrap-owner", "--token"], {
     cwd: folder,
     env: { SM_SERVER__BIND: `127.0.0.1:${port}` },
   });
@@ -101,13 +101,18 @@ t.test("npm start stops everything when its own process is asked to", async (t) 
   for (const signal of ["SIGTERM", "SIGINT"] as const) {
     const folder = tempFolder(t, "npm-start");
     const port = await freePort();
-    const started = startProgram(t, npm, ["start"], {
-      cwd: fileURLToPath(new URL("../../..", import.meta.url)),
-      env: { SM_DATA__DIR: join(folder, "data"), SM_SERVER__BIND: `127.0.0.1:${port}`, HOME: folder },
-    });
+    const clone = fileURLToPath(new URL("../../..", import.meta.url));
+    const env = { SM_DATA__DIR: join(folder, "data"), SM_SERVER__BIND: `127.0.0.1:${port}`, HOME: folder };
+    const started = startProgram(t, npm, ["start"], { cwd: clone, env });
     await waitFor("npm start to be ready", () => /is ready:/.test(started.complaints()), { ms: 60_000 });
     const postmaster = postmasterOf(folder)!;
     reap(postmaster);
+    if (signal === "SIGTERM") {
+      const words = ["run", "-s", "statusmesh", "--", "bootstrap-owner"];
+      const command = startProgram(t, npm, words, { cwd: clone, env });
+      t.equal(await command.ended, 0, "the command that the service prints works as it is typed");
+      t.match(command.log.join("\n"), new RegExp(`http://127\\.0\\.0\\.1:${port}/sign-in/`));
+    }
     await started.stop(signal);
     await waitFor(`the database to end after ${signal}`, () => !isAlive(postmaster), { ms: 10_000 });
     await t.rejects(fetch(`http://127.0.0.1:${port}/healthz`), `nothing listens after ${signal}`);
@@ -180,6 +185,17 @@ t.test("what is in the way is named in one line, and nothing is left behind", as
       env: { SM_DATABASE__URL: `postgres://u:s3cret@127.0.0.1:${closedPort}/sm` },
       message: /^statusmesh: The database sm at 127\.0\.0\.1:\d+ cannot be reached \(ECONNREFUSED\)/,
       exitCode: 75,
+    },
+    {
+      title: "a plan that is none",
+      env: { SM_TENANCY__DEFAULT_PLAN: "gold" },
+      message: /tenancy\.default_plan .* the plan "gold", which does not exist\. Use one of: free, selfhost\./,
+      left: ["data"],
+    },
+    {
+      title: "a way back in where there is no database",
+      args: ["bootstrap-owner"],
+      message: /There is no database in \/.*data, the data folder that this command looks at, and it creates none\./,
     },
     {
       title: "a URL that is none",

@@ -5,12 +5,12 @@ import { authenticateAgent } from "./agents/service.ts";
 import { recordRequest } from "./audit/service.ts";
 import { authRoutes } from "./auth/api.ts";
 import { authenticateTenant, bearerOf } from "./auth/authenticate.ts";
+import { operatorAuthentication } from "./auth/authenticate-operator.ts";
 import { authPages } from "./auth/pages.ts";
-import { me } from "./auth/service.ts";
+import { me, sessionCookieName } from "./auth/service.ts";
 import { channelRoutes } from "./channels/api.ts";
 import { channelsPages } from "./channels/pages.ts";
 import type { Ctx, System } from "./context.ts";
-import { sameSecret } from "./crypto/token.ts";
 import { dashboardRoutes } from "./dashboard/api.ts";
 import type { Hub } from "./db/notify.ts";
 import { addressList } from "./http/address-list.ts";
@@ -101,11 +101,11 @@ export function createApp(options: AppOptions): Koa {
   const { system, draining } = options;
   const counter = options.counter ?? openCounter(null, system.clock);
   const routes = allRoutes(options);
-  const doors = makeDoors(system);
+  const doors = makeDoors(system, counter);
   const assets = loadAssets();
   const views = openViews({ assets });
   const document = JSON.stringify(
-    openApiDocument(routes, system.config.server.public_url, system.config.auth.session.cookie_name),
+    openApiDocument(routes, system.config.server.public_url, sessionCookieName(system.config)),
   );
 
   const app = new Koa();
@@ -162,21 +162,11 @@ async function frame(ctx: Ctx): Promise<object> {
   };
 }
 
-function makeDoors(system: System): Authenticators {
+function makeDoors(system: System, counter: Counter): Authenticators {
   return {
     tenant: (http) => authenticateTenant(system, http),
     agent: (http) => authenticateAgent(system, bearerOf(http)),
-    operator: async (http) => {
-      const secret = system.config.operator.admin_token;
-      if (secret === "") throw new AppError("NOT_FOUND", `There is nothing at ${http.path}.`);
-      const token = bearerOf(http);
-      if (token === null || !sameSecret(token, secret))
-        throw new AppError(
-          "UNAUTHENTICATED",
-          "The operator secret is missing or wrong. Send it as Authorization: Bearer <operator.admin_token>.",
-        );
-      return system;
-    },
+    operator: operatorAuthentication(system, counter),
     public: async (http) => {
       const pageSlug = pageSlugOf(http, system.config);
       return pageSlug === null ? system : { ...system, pageSlug };

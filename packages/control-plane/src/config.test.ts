@@ -191,6 +191,11 @@ t.test("settings that do not go together are refused", async (t) => {
     problemsOf(t, { SM_API__CORS__ALLOW_ANY_ORIGIN: "true", SM_API__CORS__ALLOWED_ORIGINS: "https://app.example.org" }),
     ["api.cors.allow_any_origin and api.cors.allowed_origins exclude each other: keep one of them"],
   );
+  const open = { SM_AUTH__REQUIRED: "false", SM_API__CORS__ENABLED: "true" };
+  t.match(problemsOf(t, { ...open, SM_API__CORS__ALLOW_ANY_ORIGIN: "true" }), [
+    /^auth\.required is false and api\.cors\.allow_any_origin is true, so every page .* would own everything/,
+  ]);
+  t.strictSame(problemsOf(t, { ...open, SM_API__CORS__ALLOWED_ORIGINS: "https://app.example.org" }), []);
   t.strictSame(problemsOf(t, { SM_SERVER__METRICS_BIND: "127.0.0.1:70000" }), [
     "server.metrics_bind asks for port 70000: ports end at 65535",
   ]);

@@ -342,7 +342,7 @@ export interface ConfigSources {
 }
 
 /** Variables under SM_ that others read: the agent, the tests, and the name of the file itself. */
-const foreign = /^SM_(?:CONFIG$|AGENT_|TEST_)/;
+const foreign = /^SM_(?:CONFIG$|COMMAND$|AGENT_|TEST_)/;
 
 /**
  * The configuration from `statusmesh.toml` (or the file that `--config` or SM_CONFIG names) and SM_ variables, which win.
@@ -368,6 +368,10 @@ export function loadConfig(sources: ConfigSources): Config {
   if (!config.auth.required && !config.auth.trusted_proxy && !isLoopback(bind.host))
     problems.push(
       "auth.required is false, so everybody who can reach server.bind owns everything: bind to 127.0.0.1, or set auth.trusted_proxy when a proxy in front decides who comes in",
+    );
+  if (!config.auth.required && config.api.cors.allow_any_origin)
+    problems.push(
+      "auth.required is false and api.cors.allow_any_origin is true, so every page that a browser opens would own everything: list the origins in api.cors.allowed_origins, or set auth.required",
     );
   problems.push(...providerProblems(config));
   if (config.security.credentials_kek_previous_base64 !== "" && config.security.credentials_kek_base64 === "")

@@ -1,15 +1,16 @@
 #!/usr/bin/env node
-import { Command } from "commander";
-import { bootstrapOwner } from "./auth/service.ts";
+import { Command, InvalidArgumentError } from "commander";
 import { backup, restore } from "./commands/backup.ts";
+import { giveAccess } from "./commands/bootstrap-owner.ts";
 import { doctor } from "./commands/doctor.ts";
 import { rotateKek } from "./commands/rotate-kek.ts";
 import { loadConfig } from "./config.ts";
 import type { Clock } from "./context.ts";
 import { migrate } from "./db/migrate.ts";
 import { type Log, openLog, silentLog } from "./log.ts";
+import { ownCommandHere } from "./own-command.ts";
 import { version } from "./version.ts";
-import { makeSystem, openConfiguredDatabase, serve } from "./serve.ts";
+import { openConfiguredDatabase, serve } from "./serve.ts";
 import { StartupError } from "./startup-error.ts";
 
 const clock: Clock = { now: () => Date.now() };
@@ -44,20 +45,14 @@ program
 
 program
   .command("bootstrap-owner")
-  .description("Print a one-time sign-in link and a full-scope API token for an owner; also beside a running service")
+  .description("Print a one-time sign-in link for an owner; also beside a running service")
   .option("--email <address>", "which owner (default: the first)")
-  .action(async ({ email }: { email?: string }) => {
+  .option("--token", "also print an API token with every scope")
+  .option("--expires-in-days <days>", "when that token ends, 1 to 365 days from now", wholeDays, 30)
+  .action(async ({ email, token, expiresInDays }: { email?: string; token?: boolean; expiresInDays: number }) => {
     const config = configuration();
-    const database = await openConfiguredDatabase(config, silentLog, true);
-    try {
-      await migrate(database.sql);
-      const made = await bootstrapOwner(makeSystem(config, database.sql, clock, silentLog), email ?? null);
-      process.stdout.write(
-        `Owner: ${made.email}\nSign in within 15 minutes: ${config.server.public_url}${made.signInPath}\nAPI token, shown this once: ${made.token}\n`,
-      );
-    } finally {
-      await database.stop();
-    }
+    const access = { email: email ?? null, tokenDays: token === true ? expiresInDays : null };
+    await giveAccess(config, clock, access, (line) => process.stdout.write(`${line}\n`));
   });
 
 program
@@ -102,6 +97,12 @@ program
       )),
   );
 
+function wholeDays(text: string): number {
+  const days = /^\d{1,3}$/.test(text) ? Number(text) : 0;
+  if (days < 1 || days > 365) throw new InvalidArgumentError("It is a whole number of days from 1 to 365.");
+  return days;
+}
+
 async function runServer(): Promise<void> {
   const config = configuration();
   const log = openLog(config.log.level, config.log.format);
@@ -117,7 +118,7 @@ async function runServer(): Promise<void> {
     welcome(
       base,
       config.auth.required
-        ? howToSignIn(running.owner.email, signIn)
+        ? howToSignIn(running.owner.email, signIn, ownCommandHere("bootstrap-owner", config.data.dir))
         : "Nobody signs in (auth.required is false): whoever reaches it acts as the owner.",
     ),
   );
@@ -125,9 +126,9 @@ async function runServer(): Promise<void> {
   if (!process.stdout.isTTY) process.on("SIGHUP", running.reload);
 }
 
-function howToSignIn(owner: string, link: string | null): string {
+function howToSignIn(owner: string, link: string | null, command: string): string {
   return link === null
-    ? "You are signed in elsewhere already. A new link: statusmesh bootstrap-owner"
+    ? `You are signed in elsewhere already. A new link: ${command}`
     : `Sign in as ${owner} (once, within 15 minutes): ${link}`;
 }
 

@@ -34,6 +34,7 @@ import { sweep } from "./jobs/sweep.ts";
 import type { Log } from "./log.ts";
 import type { Metrics } from "./metrics/metrics.ts";
 import { version } from "./version.ts";
+import { requireDefaultPlan } from "./plans/service.ts";
 import { startDeliverer } from "./pipeline/deliver.ts";
 import { openIngest } from "./pipeline/ingest.ts";
 import { ensureRegion } from "./regions/service.ts";
@@ -135,6 +136,7 @@ async function run(
   if (config.channels.allow_http && !config.security.allow_private_targets)
     log.warn({}, "channels.allow_http has no effect without security.allow_private_targets");
   await migrate(sql);
+  await requireDefaultPlan(system);
   await keepPartitions(system);
   await ensureRegion(system, config.scheduler.region);
   const owner = await bootstrap(system);

@@ -22,6 +22,7 @@ import {
   me,
   requestMagicLink,
   revokeToken,
+  endedSessionCookie,
   sessionCookie,
   signIn,
   unlinkIdentity,
@@ -91,8 +92,7 @@ export const authRoutes: Route[] = [
     errors: ["NOT_FOUND"],
     handle: async ({ ctx, params, http }) => {
       await endSession(ctx, params.id);
-      if (params.id === "current")
-        http.set("Set-Cookie", `${ctx.config.auth.session.cookie_name}=; Path=/; HttpOnly; SameSite=Lax; Max-Age=0`);
+      if (params.id === "current") http.set("Set-Cookie", endedSessionCookie(ctx.config));
       return noContent();
     },
   }),

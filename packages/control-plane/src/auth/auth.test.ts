@@ -8,7 +8,8 @@ import { day, minute } from "../testing/clock.ts";
 import type { Teardown } from "../testing/database.ts";
 import { serveWhole } from "../testing/whole-app.ts";
 import { newAgent, newOrg, openWorld, refusal, type World } from "../testing/world.ts";
-import { bootstrap, bootstrapOwner, makeSignInLink, signIn } from "./service.ts";
+import { requireDefaultPlan } from "../plans/service.ts";
+import { bootstrap, bootstrapOwner, makeSignInLink, signIn, slugOf as slugFrom } from "./service.ts";
 
 const home = await openWorld(t, { env: { SM_OPERATOR__ADMIN_TOKEN: "operator-secret-0123456789" } });
 const { system, sql, clock } = home;
@@ -33,7 +34,7 @@ async function tokenOf(
 async function sessionOf(ctx: Ctx): Promise<{ id: string; cookie: string }> {
   const code = (await makeSignInLink(system, ctx.userId)).replace("/sign-in/", "");
   const { secret, session } = await signIn(system, { code, userAgent: "Test", ip: "127.0.0.1" });
-  return { id: session.id, cookie: `_sm_session=${secret}` };
+  return { id: session.id, cookie: `__Host-_sm_session=${secret}` };
 }
 const me = (headers: Record<string, string>, of = ask) => of("GET", "/api/v1/me", undefined, headers);
 const joinOrg = (ctx: Ctx, orgId: string) =>
@@ -62,7 +63,7 @@ t.test("the first start makes the owner once, however many replicas start", asyn
         email: "olga@example.org",
         role: "owner",
         name: "Ärzte & Söhne of the Long Valley – Ltd",
-        slug: /^a-rzte-so-hne-of-[a-z-]*[a-z]$/,
+        slug: /^arzte-sohne-of-[a-z-]*[a-z]$/,
         plan_id: "selfhost",
       },
     ],
@@ -81,22 +82,53 @@ t.test("the first start makes the owner once, however many replicas start", asyn
     { created: false, signInPath: null },
     "no link is left about while somebody is signed in",
   );
-  await t.rejects(bootstrap({ ...(await emptyWorld(t, { SM_TENANCY__DEFAULT_PLAN: "gold" })).system }), {
-    message: /plan "gold"/,
+  await t.rejects(requireDefaultPlan((await emptyWorld(t, { SM_TENANCY__DEFAULT_PLAN: "gold" })).system), {
+    message: /the plan "gold", which does not exist\. Use one of: free, selfhost\./,
   });
 });
 
-t.test("bootstrap-owner by hand gives a link and a token, and makes the owner of an empty database", async (t) => {
-  const world = await emptyWorld(t);
-  const by = await bootstrapOwner(world.system, "Milan@example.org");
-  t.match(by, { email: "milan@example.org", signInPath: /^\/sign-in\//, token: /^sm_live_[\w-]{43}$/ });
-  t.match(await bootstrapOwner(world.system, "milan@EXAMPLE.org"), { email: "milan@example.org" });
-  t.match(await bootstrapOwner(world.system, null), { email: "milan@example.org" });
-  t.match(await refusal(t, () => bootstrapOwner(world.system, "nobody@example.org")), { code: "NOT_FOUND" });
-  t.match(await me({ authorization: `Bearer ${by.token}` }, await serveWhole(t, world)), {
-    status: 200,
-    body: { org: { slug: "my-organisation" } },
-  });
+t.test(
+  "bootstrap-owner gives a link, and a token only when asked for; it makes the owner of an empty database",
+  async (t) => {
+    const world = await emptyWorld(t);
+    const access = async (email: string | null, tokenDays: number | null = null) =>
+      await bootstrapOwner(world.system, { email, tokenDays });
+    const by = await access("Milan@example.org", 30);
+    const expiresAt = new Date(world.clock.now() + 30 * day);
+    t.match(by, {
+      email: "milan@example.org",
+      signInPath: /^\/sign-in\//,
+      token: { secret: /^sm_live_[\w-]{43}$/, expiresAt },
+    });
+    t.match(await access("milan@EXAMPLE.org"), { email: "milan@example.org", token: null });
+    t.match(await access(null), { email: "milan@example.org" });
+    t.equal((await world.sql`select 1 from api_tokens`).length, 1);
+    await t.rejects(access("nobody@example.org"), { message: /no owner with the email nobody@example\.org/ });
+    const served = await serveWhole(t, world);
+    const bearer = { authorization: `Bearer ${by.token!.secret}` };
+    t.match(await me(bearer, served), { status: 200, body: { org: { slug: "my-organisation" } } });
+    world.clock.advance(30 * day);
+    t.match(await me(bearer, served), refused(401, "UNAUTHENTICATED"), "at its end");
+  },
+);
+
+t.test("a slug is made from any name", async (t) => {
+  const cases: [name: string, slug: string][] = [
+    ["Söhne", "sohne"],
+    ["So\u0308hne & Töchter", "sohne-tochter"],
+    ["Straße Øst Łódź", "strasse-ost-lodz"],
+    ["Acme & Sons", "acme-sons"],
+    ["  --Acme--  ", "acme"],
+    ["3M", "org-3m"],
+    ["AB", "org-ab"],
+    ["東京", "org"],
+    ["x".repeat(80), "x".repeat(30)],
+    ["a".repeat(29) + " b", "a".repeat(29)],
+  ];
+  for (const [name, slug] of cases) {
+    t.equal(slugFrom(name), slug, name);
+    t.match(slug, /^[a-z][a-z0-9-]{2,29}$/);
+  }
 });
 
 t.test("a sign-in link works once, for a quarter of an hour", async (t) => {
@@ -140,7 +172,9 @@ t.test("the cookie: only for HTTP, for this site, for its time, and secure where
   const cookie = answer.headers.get("set-cookie")!;
   t.match(
     cookie,
-    new RegExp(`^_sm_session=[\\w-]{43}; Path=/; HttpOnly; SameSite=Lax; Expires=${ends.toUTCString()}; Secure$`),
+    new RegExp(
+      `^__Host-_sm_session=[\\w-]{43}; Path=/; HttpOnly; SameSite=Lax; Secure; Expires=${ends.toUTCString()}$`,
+    ),
   );
   const plain = await serveWhole(t, home, {
     ...system,
@@ -210,7 +244,7 @@ t.test("a session ends after thirty idle days, after ninety in any case, and whe
     refused(404, "NOT_FOUND"),
   );
   const out = await ask("DELETE", "/api/v1/sessions/current", undefined, { ...a, ...same });
-  t.match(out.headers.get("set-cookie"), /^_sm_session=; .*Max-Age=0/);
+  t.match(out.headers.get("set-cookie"), /^__Host-_sm_session=; Path=\/; HttpOnly; SameSite=Lax; Secure; Max-Age=0$/);
   t.match(await me(a), refused(401, "UNAUTHENTICATED"));
   const { authorization } = await tokenOf(owner);
   t.match(

@@ -4,8 +4,10 @@ import { AppError } from "@statusmesh/shared/errors";
 import { isLoopback } from "@statusmesh/shared/net/bind";
 import { type Ctx, type System, type WriteSource } from "../context.ts";
 import { visitorAddress } from "../http/per-ip.ts";
+import { ownCommand } from "../own-command.ts";
 import { allScopes, type Asked, type Credential, findSession, findToken, type Found } from "./credentials.ts";
 import * as queries from "./queries.ts";
+import { sessionCookieName } from "./session-cookie.ts";
 import type { Caller } from "./sessions.ts";
 
 const unauthenticated = (message: string) => new AppError("UNAUTHENTICATED", message);
@@ -49,7 +51,7 @@ export async function authenticateTenant(system: System, http: Context): Promise
     return found.unnamedOrg === true ? { ...ctx, unnamedOrg: true } : ctx;
   }
 
-  const cookie = http.cookies.get(system.config.auth.session.cookie_name);
+  const cookie = http.cookies.get(sessionCookieName(system.config));
   if (cookie === undefined) throw unauthenticated("Sign in, or send a token as Authorization: Bearer sm_live_….");
   const found = await findSession(system, cookie, asked);
   if ("refused" in found) throw refusalOf(found.refused, slug, "The session has ended. Sign in again.");
@@ -125,7 +127,9 @@ async function asFirstOwner(system: System, http: Context): Promise<Ctx> {
   if (byBrowser) refuseForeignOrigin(http);
   const owner = await queries.selectFirstOwner(system.sql);
   if (owner === null)
-    throw unauthenticated("There is no organisation. Run statusmesh bootstrap-owner to make its owner.");
+    throw unauthenticated(
+      `There is no organisation. Run "${ownCommand("bootstrap-owner")}" on the server to make its owner.`,
+    );
   return contextOf(
     system,
     http,
@@ -170,7 +174,7 @@ export function callerOf(system: System, http: Context): Caller {
   return {
     userAgent: http.get("user-agent") || null,
     ip,
-    previous: http.cookies.get(system.config.auth.session.cookie_name) ?? null,
+    previous: http.cookies.get(sessionCookieName(system.config)) ?? null,
     traceId: traceOf(http),
   };
 }

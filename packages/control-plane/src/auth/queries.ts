@@ -410,10 +410,6 @@ export async function selectOwner(sql: Db, email: string | null): Promise<OwnerR
   return row ?? null;
 }
 
-export async function planExists(sql: Db, id: string): Promise<boolean> {
-  return (await sql`select 1 from plans where id = ${id}`).length === 1;
-}
-
 /** Lets one process at a time do the first start. Released at the end of the transaction. */
 export async function lockBootstrap(sql: Db): Promise<void> {
   await sql`select pg_advisory_xact_lock(hashtext('statusmesh bootstrap'))`;

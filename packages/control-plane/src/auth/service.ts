@@ -2,6 +2,8 @@ import { AppError } from "@statusmesh/shared/errors";
 import { newId } from "@statusmesh/shared/ids";
 import { type Ctx, inTransaction, scopes, type System } from "../context.ts";
 import { hashToken, newToken } from "../crypto/token.ts";
+import { ownCommand } from "../own-command.ts";
+import { StartupError } from "../startup-error.ts";
 import * as queries from "./queries.ts";
 import type { Me } from "./schema.ts";
 import { idleSince } from "./session-times.ts";
@@ -11,7 +13,7 @@ export { type Attempt, noteAttempt, noted, purgeAttempts } from "./attempts.ts";
 export { callerOf, signedInAs } from "./authenticate.ts";
 export { accountOf, type Attested, hasAccount, linkTo, listIdentities, unlinkIdentity } from "./identities.ts";
 export { requestMagicLink, requireMethod } from "./magic-link.ts";
-export { sessionCookie } from "./session-cookie.ts";
+export { endedSessionCookie, sessionCookie, sessionCookieName } from "./session-cookie.ts";
 export {
   asSignedIn,
   type Caller,
@@ -55,11 +57,6 @@ export async function bootstrap(system: System): Promise<Bootstrapped> {
     await queries.lockBootstrap(tx.sql);
     const created = !(await queries.anyUser(tx.sql));
     if (created) {
-      if (!(await queries.planExists(tx.sql, tenancy.default_plan)))
-        throw new AppError(
-          "INTERNAL",
-          `tenancy.default_plan names the plan "${tenancy.default_plan}", which does not exist. Use selfhost or free.`,
-        );
       const userId = newId();
       const orgId = newId();
       await queries.insertOwner(tx.sql, {
@@ -84,39 +81,69 @@ export async function bootstrap(system: System): Promise<Bootstrapped> {
     }
     const owner = await queries.selectOwner(tx.sql, null);
     if (owner === null)
-      throw new AppError(
-        "INTERNAL",
-        "The database has users but no owner. Make one with: statusmesh bootstrap-owner --email you@example.org",
+      throw new StartupError(
+        `The database has users but no owner. Make one with: ${ownCommand("bootstrap-owner --email you@example.org")}`,
       );
     const signedIn = await queries.countSessions(tx.sql, owner.user_id, null, now, idleSince(now));
     return { email: owner.email, created, signInPath: signedIn > 0 ? null : await makeSignInLink(tx, owner.user_id) };
   });
 }
 
-/** By hand: a sign-in link and a full-scope token for an owner; makes the owner when there is none with this email. */
-export async function bootstrapOwner(
-  system: System,
-  email: string | null,
-): Promise<{ email: string; signInPath: string; token: string }> {
+/** Email address of the first owner; null when nobody owns an organisation. */
+export async function firstOwner({ sql }: Pick<System, "sql">): Promise<string | null> {
+  return (await queries.selectOwner(sql, null))?.email ?? null;
+}
+
+/** How an administrator asks for access on the command line. */
+export interface OwnerAccess {
+  /** The first owner for null. */
+  email: string | null;
+  /** Also a token with every scope, which ends after so many days; null for none. */
+  tokenDays: number | null;
+}
+
+export interface GivenAccess {
+  email: string;
+  signInPath: string;
+  token: { secret: string; expiresAt: Date } | null;
+}
+
+/**
+ * A sign-in link for an owner, and a token where one is asked for. Makes the owner of an empty
+ * database. Throws StartupError when nobody with this email owns an organisation.
+ */
+export async function bootstrapOwner(system: System, { email, tokenDays }: OwnerAccess): Promise<GivenAccess> {
   return await inTransaction(system, async (tx) => {
     if (!(await queries.anyUser(tx.sql)))
       await bootstrap(
         email === null ? tx : { ...tx, config: { ...tx.config, bootstrap: { ...tx.config.bootstrap, email } } },
       );
     const owner = await queries.selectOwner(tx.sql, email?.toLowerCase() ?? null);
-    if (owner === null) throw new AppError("NOT_FOUND", `There is no owner with the email ${email}.`);
-    const token = newToken("sm_live_");
-    await queries.insertToken(tx.sql, {
-      id: newId(),
-      userId: owner.user_id,
-      orgId: owner.org_id,
-      name: "Made by bootstrap-owner",
-      hash: hashToken(token),
-      scopes,
-      now: new Date(tx.clock.now()),
-    });
+    if (owner === null) throw new StartupError(`There is no owner with the email ${email}.`);
+    const token = tokenDays === null ? null : await makeOwnerToken(tx, owner, tokenDays);
     return { email: owner.email, signInPath: await makeSignInLink(tx, owner.user_id), token };
   });
+}
+
+async function makeOwnerToken(
+  tx: System,
+  owner: queries.OwnerRow,
+  days: number,
+): Promise<{ secret: string; expiresAt: Date }> {
+  const secret = newToken("sm_live_");
+  const now = new Date(tx.clock.now());
+  const expiresAt = new Date(now.getTime() + days * 86_400_000);
+  await queries.insertToken(tx.sql, {
+    id: newId(),
+    userId: owner.user_id,
+    orgId: owner.org_id,
+    name: "Made by bootstrap-owner",
+    hash: hashToken(secret),
+    scopes,
+    now,
+    expiresAt,
+  });
+  return { secret, expiresAt };
 }
 
 /** Who a user is. UNAUTHENTICATED when there is no such user any more. */
@@ -126,14 +153,29 @@ export async function userOf(system: System, userId: string): Promise<{ email: s
   return { email };
 }
 
-/** A slug from a name: `Acme & Sons` is `acme-sons`. */
+/** Letters of the Latin script that Unicode does not take apart into a base letter and a mark. */
+const latin: Readonly<Record<string, string>> = {
+  ß: "ss",
+  æ: "ae",
+  œ: "oe",
+  ø: "o",
+  đ: "d",
+  ð: "d",
+  þ: "th",
+  ł: "l",
+  ħ: "h",
+  ı: "i",
+};
+
+/** A slug from a name, 3 to 30 of a-z, 0-9 and -, starting with a letter: `Söhne & Co` is `sohne-co`, `3M` is `org-3m`. */
 export function slugOf(name: string): string {
-  const slug = name
+  const plain = name
     .toLowerCase()
     .normalize("NFKD")
+    .replaceAll(/\p{M}/gu, "")
+    .replaceAll(/[ßæœøđðþłħı]/g, (letter) => latin[letter]!)
     .replaceAll(/[^a-z0-9]+/g, "-")
-    .replace(/^-/, "")
-    .slice(0, 30)
-    .replace(/-$/, "");
-  return slug === "" ? "org" : slug;
+    .replaceAll(/^-|-$/g, "");
+  const slug = /^[a-z].{2}/.test(plain) ? plain : plain === "" ? "org" : `org-${plain}`;
+  return slug.slice(0, 30).replace(/-$/, "");
 }

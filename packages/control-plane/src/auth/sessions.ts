@@ -4,6 +4,7 @@ import { record } from "../audit/service.ts";
 import { type ActorCtx, type Ctx, inTransaction, requireScope, type System } from "../context.ts";
 import { hashToken, newToken } from "../crypto/token.ts";
 import { iso, type Page } from "../http/wire.ts";
+import { ownCommand } from "../own-command.ts";
 import { type Attempt, noted } from "./attempts.ts";
 import * as queries from "./queries.ts";
 import type { Session } from "./schema.ts";
@@ -46,7 +47,7 @@ export async function signIn(system: System, input: { code: string } & Caller): 
       if (found === null)
         throw new AppError(
           "SIGN_IN_LINK_INVALID",
-          "This sign-in link is unknown, used or older than 15 minutes. Ask for a new one, or run statusmesh bootstrap-owner to make one.",
+          `This sign-in link is unknown, used or older than 15 minutes. Ask for a new one, or run "${ownCommand("bootstrap-owner")}" on the server.`,
           {
             field: "/code",
           },

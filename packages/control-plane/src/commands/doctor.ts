@@ -10,8 +10,11 @@ import type { ReadBatch } from "../crypto/opening.ts";
 import { pendingMigrations } from "../db/migrate.ts";
 import { missingPartitions } from "../db/partitions.ts";
 import { pingRedis } from "../db/redis.ts";
+import { firstOwner } from "../auth/service.ts";
 import { checkMailServer } from "../email/mail.ts";
 import { silentLog } from "../log.ts";
+import { ownCommand, ownCommandHere } from "../own-command.ts";
+import { requireDefaultPlan } from "../plans/service.ts";
 import { unreadableChannels } from "../channels/service.ts";
 import { trustedAuthorities } from "../outbound/authorities.ts";
 import { makeSystem, openConfiguredDatabase } from "../serve.ts";
@@ -100,7 +103,7 @@ async function examineDatabase(
   look: (check: string, what: Look) => Promise<void>,
   skip: (check: string, detail: string) => void,
 ): Promise<void> {
-  const rest = ["migrations", "partitions", "agents", "secrets", "clock"];
+  const rest = ["migrations", "plan", "owner", "partitions", "agents", "secrets", "clock"];
   if (config.database.url === "" && !existsSync(join(config.data.dir, "postgres", "PG_VERSION"))) {
     for (const check of ["database", ...rest])
       skip(check, `there is none in ${config.data.dir} yet: the first start makes it`);
@@ -126,12 +129,18 @@ async function examineDatabase(
     await look("migrations", async () => {
       const pending = await pendingMigrations(sql);
       if (pending.length > 0)
-        throw new Error(`${pending.join(", ")} did not run yet: start the service, or run statusmesh migrate`);
+        throw new Error(`${pending.join(", ")} did not run yet: start the service, or run ${ownCommand("migrate")}`);
       current = true;
       return "the database is up to date";
     });
-    if (!current) for (const check of ["partitions", "agents", "secrets"]) skip(check, "needs the migrations");
+    if (!current)
+      for (const check of ["plan", "owner", "partitions", "agents", "secrets"]) skip(check, "needs the migrations");
     else {
+      await look("plan", async () => {
+        await requireDefaultPlan({ sql, config });
+        return `new organisations are on the plan ${config.tenancy.default_plan}`;
+      });
+      await look("owner", () => owner(sql, config));
       await look("partitions", () => partitions(sql, clock));
       await look("agents", () => agents(sql, clock));
       await look("secrets", () => secrets(makeSystem(config, sql, clock, silentLog)));
@@ -140,6 +149,13 @@ async function examineDatabase(
   } finally {
     await opened.stop();
   }
+}
+
+async function owner(sql: Sql, { data }: Config): Promise<string> {
+  const email = await firstOwner({ sql });
+  const command = ownCommandHere("bootstrap-owner", data.dir);
+  if (email === null) throw new Error(`nobody owns an organisation; make an owner: ${command}`);
+  return `${email}; a new sign-in link: ${command}`;
 }
 
 async function partitions(sql: Sql, clock: Clock): Promise<string> {
@@ -183,7 +199,7 @@ async function secrets(system: System): Promise<string> {
   const words = [count(found.monitors.unreadable, "monitor"), count(found.channels.unreadable, "channel")];
   if (found.monitors.unreadable + found.channels.unreadable > 0)
     throw new Error(
-      `${words.join(" and ")} hold secrets that cannot be opened: set the key that they were sealed under as security.credentials_kek_previous_base64 and run statusmesh rotate-kek, or give them new secrets`,
+      `${words.join(" and ")} hold secrets that cannot be opened: set the key that they were sealed under as security.credentials_kek_previous_base64 and run ${ownCommand("rotate-kek")}, or give them new secrets`,
     );
   return `those of ${count(found.monitors.seen, "monitor")} and ${count(found.channels.seen, "channel")} can be opened`;
 }

@@ -6,6 +6,7 @@ import { pendingMigrations } from "../db/migrate.ts";
 import { silentLog } from "../log.ts";
 import { resealWaitingRuns } from "../pipeline/on-demand.ts";
 import { makeSystem, openConfiguredDatabase } from "../serve.ts";
+import { ownCommand } from "../own-command.ts";
 import { StartupError } from "../startup-error.ts";
 import { resealTargets } from "../targets/service.ts";
 
@@ -35,7 +36,7 @@ export async function rotateKek(config: Config, clock: Clock, say: (line: string
   const database = await openConfiguredDatabase(config, silentLog, true);
   try {
     if ((await pendingMigrations(database.sql)).length > 0)
-      throw new StartupError("The database is older than this StatusMesh. Run statusmesh migrate first.");
+      throw new StartupError(`The database is older than this StatusMesh. First run: ${ownCommand("migrate")}`);
     return await resealAll(makeSystem(config, database.sql, clock, silentLog), say);
   } finally {
     await database.stop();

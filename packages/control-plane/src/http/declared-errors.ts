@@ -18,7 +18,8 @@ function commonErrors(route: Route): ErrorCode[] {
   const codes: ErrorCode[] = ["INTERNAL", "DEPENDENCY_DOWN", "INVALID_HOST"];
   if (route.door !== "public") codes.push("UNAUTHENTICATED");
   // The limits per address know paths, not routes.
-  if (route.category !== null || /^\/api\/(?:public\/)?v1\//.test(route.path)) codes.push("RATE_LIMITED");
+  if (route.category !== null || route.door === "operator" || /^\/api\/(?:public\/)?v1\//.test(route.path))
+    codes.push("RATE_LIMITED");
   if (route.door === "tenant" && route.method !== "GET") codes.push("CSRF_REJECTED");
   // Where nobody signs in, requests for a foreign host name.
   if (route.door === "tenant") codes.push("FORBIDDEN", "ORG_REQUIRED", "ORG_NOT_FOUND");

@@ -17,6 +17,26 @@ async function whole(t: Test, env: Env) {
   return { ...world, ask, statuses };
 }
 
+t.test("wrong secrets of an operator block their address for a minute, also for the right one", async (t) => {
+  const secret = "a-secret-of-the-operator";
+  const { statuses } = await whole(t, {
+    SM_OPERATOR__ADMIN_TOKEN: secret,
+    SM_SERVER__TRUSTED_PROXIES: "127.0.0.1",
+  });
+  const as = (token: string, ip: string) => ({ authorization: `Bearer ${token}`, "x-forwarded-for": ip });
+  const path = "/operator/regions";
+  t.strictSame(await statuses(path, 3, { "x-forwarded-for": "203.0.113.7" }), [401, 401, 401], "none is no guess");
+  t.strictSame(await statuses(path, 2, as(secret, "203.0.113.7")), [200, 200]);
+  const wrong = await statuses(path, 12, as("a-guess-at-the-secret", "203.0.113.7"));
+  t.strictSame(wrong, [...Array.from({ length: 10 }, () => 401), 429, 429]);
+  t.strictSame(
+    await statuses(path, 1, as(secret, "203.0.113.7")),
+    [429],
+    "a guesser does not learn which one is right",
+  );
+  t.strictSame(await statuses(path, 1, as(secret, "203.0.113.8")), [200]);
+});
+
 t.test("the limit of /api/v1 is a bucket per TCP peer, and off unless it is asked for", async (t) => {
   const { ask, statuses, clock } = await whole(t, {
     SM_API__RATE_LIMIT__ENABLED: "true",

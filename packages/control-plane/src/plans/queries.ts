@@ -27,6 +27,11 @@ const columns = (sql: Db) => sql`
   p.max_maintenance_windows, p.max_share_links_per_monitor, p.max_shared_monitors, p.api_writes_per_min, p.api_reads_per_min, p.bulk_ops_per_min,
   p.test_now_per_min, p.check_now_per_min`;
 
+export async function selectPlanIds(sql: Db): Promise<string[]> {
+  const rows = await sql<{ id: string }[]>`select id from plans order by id`;
+  return rows.map(({ id }) => id);
+}
+
 /** The plan of an organisation. */
 export async function selectPlan(sql: Db, orgId: string): Promise<PlanRow> {
   const [row] = await sql<

@@ -1,5 +1,6 @@
 import type { ErrorCode } from "@statusmesh/shared/errors";
-import type { Ctx } from "../context.ts";
+import type { Ctx, System } from "../context.ts";
+import { StartupError } from "../startup-error.ts";
 import * as queries from "./queries.ts";
 import { PlanRefusal } from "./refusals.ts";
 
@@ -32,6 +33,16 @@ export type Quota = keyof typeof quotas;
 export interface Use {
   readonly current: number;
   readonly adding: number;
+}
+
+/** Throws StartupError when `tenancy.default_plan` names a plan that does not exist. */
+export async function requireDefaultPlan({ sql, config }: Pick<System, "sql" | "config">): Promise<void> {
+  const plan = config.tenancy.default_plan;
+  const known = await queries.selectPlanIds(sql);
+  if (known.includes(plan)) return;
+  throw new StartupError(
+    `tenancy.default_plan (SM_TENANCY__DEFAULT_PLAN) names the plan "${plan}", which does not exist. Use one of: ${known.join(", ")}.`,
+  );
 }
 
 /** The plan of the caller's organisation. */

@@ -234,7 +234,7 @@ t.test(
     );
     const own = await victim.leave("google");
     t.strictSame(said(await victim.go(planted)), [400, "state"], "a browser that began another");
-    t.equal(victim.cookies["_sm_session"], undefined);
+    t.equal(victim.cookies["__Host-_sm_session"], undefined);
     t.strictSame(said(await mallory.go(own)), [400, "state"], "and the other way round");
     t.match(await victim.go(own), { status: 302 }, "neither used anything up");
     t.match(await victim.me(), { user: { email } });
@@ -272,7 +272,7 @@ t.test("a session from before ends when somebody signs in over it", async (t) =>
   const { served, google, owner, email } = await scene(t);
   google.claims = { sub: "g", email, email_verified: true };
   const before = await signedIn(owner);
-  const browser = openBrowser(served, { _sm_session: before["cookie"]!.split("=")[1]! });
+  const browser = openBrowser(served, { "__Host-_sm_session": before["cookie"]!.split("=")[1]! });
   t.match(await browser.signIn("google"), { status: 302 });
   t.match(await served("GET", "/api/v1/me", undefined, before), { status: 401 });
   t.match(await browser.me(), { user: { email } });
@@ -590,7 +590,7 @@ t.test("links are listed and taken off, but not the last way in", async (t) => {
   await browser.signIn("google");
   await browser.signIn("github");
   const ask = asking(served, {
-    cookie: `_sm_session=${browser.cookies["_sm_session"]}`,
+    cookie: `__Host-_sm_session=${browser.cookies["__Host-_sm_session"]}`,
     "sec-fetch-site": "same-origin",
   });
   const { body } = await ask("GET", "/api/v1/identities");

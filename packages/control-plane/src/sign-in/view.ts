@@ -1,6 +1,7 @@
 import type { Config } from "../config.ts";
 import type { PageReply } from "../html/pages.ts";
 import { secretAddress } from "../http/security-headers.ts";
+import { ownCommand } from "../own-command.ts";
 import { problems, type SignInProblem } from "./problem.ts";
 import type { Provider } from "./provider.ts";
 
@@ -24,6 +25,7 @@ export function signInView({ auth, email }: Config, { next, asked, problem }: Si
     view: "auth/sign-in",
     data: {
       next,
+      command: ownCommand("bootstrap-owner"),
       asked,
       providers,
       byEmail: auth.enabled_methods.includes("magic_link"),

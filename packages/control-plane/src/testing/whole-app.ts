@@ -1,5 +1,6 @@
 import { newId } from "@statusmesh/shared/ids";
 import { type AppOptions, createApp } from "../app.ts";
+import { sessionCookieName } from "../auth/service.ts";
 import { type Ctx, type Scope, scopes, type System } from "../context.ts";
 import { hashToken, newToken } from "../crypto/token.ts";
 import { openHub } from "../db/notify.ts";
@@ -43,7 +44,7 @@ export async function signedIn(ctx: Ctx): Promise<Record<string, string>> {
   await ctx.sql`
     insert into sessions (id, user_id, org_id, secret_hash, created_at, last_used_at, expires_at)
     values (${newId()}, ${ctx.userId}, ${ctx.orgId}, ${hashToken(secret)}, ${new Date(now)}, ${new Date(now)}, ${new Date(now + 90 * day)})`;
-  return { cookie: `${ctx.config.auth.session.cookie_name}=${secret}`, "sec-fetch-site": "same-origin" };
+  return { cookie: `${sessionCookieName(ctx.config)}=${secret}`, "sec-fetch-site": "same-origin" };
 }
 
 /** Headers of a program with a token of this person. */

@@ -1,0 +1,47 @@
+import type { Context } from "koa";
+import { AppError } from "@statusmesh/shared/errors";
+import type { System } from "../context.ts";
+import { sameSecret } from "../crypto/token.ts";
+import type { Counter } from "../http/counter.ts";
+import { visitorAddress } from "../http/per-ip.ts";
+import { rateLimited } from "../http/throttle.ts";
+import { bearerOf } from "./authenticate.ts";
+
+/** Wrong secrets of one address in a minute; nobody types the operator secret by hand. */
+const maxWrong = 10;
+/** Addresses whose wrong secrets are remembered; a guesser that has more of them has no chance against 16 characters. */
+const maxAddresses = 10_000;
+
+type Authenticate = (http: Context) => Promise<System>;
+
+/**
+ * Authenticates an operator by the static secret. After 10 wrong ones from one address within a minute, every request of
+ * that address is refused with RATE_LIMITED until the minute is over, also one with the right secret: guesses stay blind.
+ */
+export function operatorAuthentication(system: System, counter: Counter): Authenticate {
+  const blocked = new Map<string, number>();
+  return async (http) => {
+    const secret = system.config.operator.admin_token;
+    if (secret === "") throw new AppError("NOT_FOUND", `There is nothing at ${http.path}.`);
+    const address = visitorAddress(http, system.config);
+    const until = blocked.get(address) ?? 0;
+    const now = system.clock.now();
+    if (until > now) throw tooManyWrong(until - now);
+    const token = bearerOf(http);
+    if (token !== null && sameSecret(token, secret)) return system;
+    if (token !== null) {
+      const { count, leftMs } = await counter.add(`operator:ip:${address}`);
+      if (count >= maxWrong) {
+        if (blocked.size >= maxAddresses) blocked.clear();
+        blocked.set(address, now + leftMs);
+      }
+      if (count > maxWrong) throw tooManyWrong(leftMs);
+    }
+    throw new AppError(
+      "UNAUTHENTICATED",
+      "The operator secret is missing or wrong. Send it as Authorization: Bearer <operator.admin_token>.",
+    );
+  };
+}
+
+const tooManyWrong = (ms: number): AppError => rateLimited("per_ip_operator", ms, { limit: maxWrong, window_secs: 60 });
