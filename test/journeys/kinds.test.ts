@@ -18,6 +18,8 @@ import { waitFor } from "../harness/wait.ts";
 t.setTimeout(240_000);
 
 const dayMs = 86_400_000;
+const longDate = (date: Date): string =>
+  date.toLocaleDateString("en-GB", { day: "numeric", month: "long", year: "numeric", timeZone: "UTC" });
 const token = `sm_live_${"kinds".repeat(8)}`;
 const notAfter = new Date(Math.floor((Date.now() + 5.5 * dayMs) / 1000) * 1000);
 const words = `certificate of shop.example.org expires in 5 days, on ${notAfter.toISOString().slice(0, 10)}`;
@@ -91,6 +93,15 @@ t.test(
       result: { status: "degraded", details: document },
       matched_expectations: false,
     });
+    const expiry = `Expires in 5 days, on ${longDate(notAfter)}, issued by shop.example.org`;
+    const page = await waitFor("the page that leads with it", async () => {
+      const { text } = await api.get(`/monitors/${lax.id}`);
+      return text.includes(`<strong>${expiry}.</strong>`) ? text : null;
+    });
+    t.match(page, /<strong>Up since/);
+    const list = (await api.get("/monitors?sort=days_left")).text;
+    t.ok(list.includes(`certificate of 127.0.0.1, port ${port} · ${expiry}`), "and so does its row");
+    t.ok(list.includes("Monitors, by days left"));
     await api.delete(`/api/v1/targets/${lax.id}`);
   },
 );

@@ -9,8 +9,7 @@ export type CheckStatus = (typeof checkStatuses)[number];
 
 export { circuitOpen } from "./circuit-open.ts";
 
-/** The error of a run that the cap per host held back: no evidence, but something for the operator to change. */
-export const throttledByCap = "throttled: host concurrency cap";
+export { throttledByCap } from "./throttled.ts";
 
 const CheckStatusSchema = Type.Enum([...checkStatuses], { description: "Status of the run" });
 
@@ -26,7 +25,8 @@ const ms = (what: string, example: number) =>
 export const measurementFields = {
   status: CheckStatusSchema,
   error: Type.Union([Type.String({ maxLength: 2000 }), Type.Null()], {
-    description: "Error in words; null when the status is up",
+    description:
+      "Error in words; null when the status is up. `throttled: host concurrency cap` is no evidence: `checker.per_host_max_inflight` other checks of the host were running",
     examples: [null],
   }),
   http_status: Type.Union([Type.Integer({ minimum: 100, maximum: 999 }), Type.Null()], {

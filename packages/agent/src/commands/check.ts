@@ -1,5 +1,5 @@
 import { type Command, Option } from "commander";
-import { checkTypes, errorInWords, kindOf, type CheckSpec } from "@statusmesh/shared/checks";
+import { checkTypes, detailsOf, errorInWords, kindOf, type CheckSpec } from "@statusmesh/shared/checks";
 import type { CheckStatus } from "@statusmesh/shared/result";
 import { suggestion } from "@statusmesh/shared/suggestion";
 import { CheckUsage, optionsOf, specFrom, specFromFile } from "../check-options.ts";
@@ -139,12 +139,13 @@ const tones: Record<CheckStatus, Tone> = { up: "good", degraded: "warn", down: "
 /** Output for people: state, outcome, timing and warnings. */
 export function inWords(
   spec: CheckSpec,
-  { measurement, warnings }: Outcome,
+  { measurement, timestamp, warnings }: Outcome,
   given: Pick<RunOptions, "allowPrivateTargets">,
   screen: Screen,
 ): string {
-  const { status, error, http_status, response_size, total_ms } = measurement;
+  const { status, error, http_status, response_size, total_ms, details } = measurement;
   const found = [
+    error !== null || details === null ? null : (detailsOf(spec.type)?.inWords(details, timestamp) ?? null),
     error === null ? null : errorInWords(error),
     http_status === null || error !== null ? null : `status ${http_status}`,
     response_size === null || error !== null ? null : bytes(response_size),

@@ -9,8 +9,8 @@ import { ensurePartitions } from "../db/partitions.ts";
 import { lockStates } from "../incidents/evidence-queries.ts";
 import { acknowledgeIncident, explainIncident, listIncidents } from "../incidents/service.ts";
 import { sendReminders } from "../jobs/reminders.ts";
-import { listPeriods } from "../results/service.ts";
-import { createTarget, deleteTarget, updateTarget } from "../targets/service.ts";
+import { listPeriods, throttledTargets } from "../results/service.ts";
+import { createTarget, deleteTarget, listMonitors, updateTarget } from "../targets/service.ts";
 import { day, hour, minute, noon, second, until } from "../testing/clock.ts";
 import { addIncident, admit, agentResult, webhookTo } from "../testing/scene.ts";
 import { newAgent, newOrg, openWorld, refusal } from "../testing/world.ts";
@@ -210,6 +210,20 @@ t.test("details are stored for kinds that have them, and the newest stay with th
   ]);
   t.match(await newest(id), { details: { days_remaining: 74 } }, "nor a date that there is not");
 
+  const sooner = await newMonitor({ name: "Sooner", check, interval: 3600 });
+  const unread = await newMonitor({ name: "Unread", check, interval: 3600 });
+  await send(eu, [agentResult(sooner, clock.now(), { details: details(3) })]);
+  const sorted = await listMonitors(ctx, { q: "shop.example.org", sort: "days_left", limit: 10, offset: 0 });
+  t.strictSame(
+    sorted.items.map((row) => [row.target.id, row.details?.days_remaining ?? null]),
+    [
+      [sooner, 3],
+      [id, 74],
+      [unread, null],
+    ],
+    "what ends next comes first, what was never read last",
+  );
+
   await updateTarget(ctx, id, { check: { warn_days: 20 } });
   t.match(await newest(id), { details: { days_remaining: 74 } }, "another threshold is the same certificate");
   clock.at = noon + minute;
@@ -223,6 +237,21 @@ t.test("details are stored for kinds that have them, and the newest stay with th
   );
   await send(eu, [agentResult(id, noon + 2 * minute, { details: details(50) })]);
   t.match(await newest(id), { details: { days_remaining: 50 } });
+});
+
+t.test("a monitor without data says when its runs are throttled", async (t) => {
+  const [id, fine, other] = [await newMonitor(), await newMonitor(), await newMonitor()];
+  const throttled = { status: "degraded", error: "throttled: host concurrency cap", skip: true } as const;
+  const run = (target: string, ago: number, change: object = {}) => agentResult(target, clock.now() - ago, change);
+  await send(eu, [
+    run(id, 2 * second),
+    run(id, second, throttled),
+    run(other, second, { ...throttled, error: "else" }),
+  ]);
+  await send(eu, [run(fine, 2 * second, throttled), run(fine, second)]);
+  t.strictSame([...(await throttledTargets(ctx, [id, fine, other]))], [id], "the newest run decides");
+  t.strictSame([...(await throttledTargets(await newOrg(system), [id]))], []);
+  t.strictSame([...(await throttledTargets(ctx, []))], []);
 });
 
 t.test("status, since when and until when", async (t) => {

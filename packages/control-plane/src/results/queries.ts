@@ -1,6 +1,6 @@
 import type { Sql, TransactionSql } from "postgres";
 import type { ResultDetails } from "@statusmesh/shared/checks";
-import type { CheckStatus } from "@statusmesh/shared/result";
+import { type CheckStatus, throttledByCap } from "@statusmesh/shared/result";
 import { longestDelayMs } from "@statusmesh/shared/schedule";
 import { arrayOf } from "../db/array.ts";
 import type { Sources } from "./hours.ts";
@@ -277,6 +277,20 @@ export async function countStatusesByHour(
       ) n
     ) c`;
   return row!;
+}
+
+/** Those of the targets whose newest result was held back by the cap per host. */
+export async function selectThrottled(sql: Db, orgId: string, targetIds: readonly string[]): Promise<string[]> {
+  const rows = await sql<{ id: string }[]>`
+    select t.id from targets t join target_states s on s.target_id = t.id
+    cross join lateral (
+      select r.skip, r.error from results r
+      where r.target_id = t.id and r.scheduled_at <= s.last_result_at + interval '10 minutes'
+        and r.scheduled_at >= s.last_result_at - make_interval(secs => t.interval_secs) - interval '10 minutes'
+      order by r.scheduled_at desc limit 1
+    ) newest
+    where t.org_id = ${orgId} and t.id = any(${arrayOf(targetIds)}::uuid[]) and newest.skip and newest.error = ${throttledByCap}`;
+  return rows.map((row) => row.id);
 }
 
 export interface SliceRow {

@@ -67,6 +67,12 @@ export async function listPeriods(
   return { items: rows.map((row) => presentPeriod(targetId, row)), total, limit: input.limit, offset: input.offset };
 }
 
+/** Those of the targets whose newest run was held back by the cap per host: they read as unknown, with a reason. */
+export async function throttledTargets(ctx: Ctx, targetIds: readonly string[]): Promise<ReadonlySet<string>> {
+  requireScope(ctx, "targets:read");
+  return new Set(targetIds.length === 0 ? [] : await queries.selectThrottled(ctx.sql, ctx.orgId, targetIds));
+}
+
 /** History of one monitor for the list, slice by slice. */
 export interface MonitorHistory {
   /** Oldest first; `none` for slices without runs. */

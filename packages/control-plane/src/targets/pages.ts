@@ -5,12 +5,20 @@ import type { Ctx } from "../context.ts";
 import { numbered } from "../html/format.ts";
 import { page, type Page, type PageCall, type PageReply, wholeNumber } from "../html/pages.ts";
 import { explainIncident, getIncident, listDeliveries, listIncidents } from "../incidents/service.ts";
-import { latencyByRegion, latencySeries, listResults, monitorHistory, uptime } from "../results/service.ts";
+import {
+  latencyByRegion,
+  latencySeries,
+  listResults,
+  monitorHistory,
+  throttledTargets,
+  uptime,
+} from "../results/service.ts";
 import { listProbeRegions } from "../regions/service.ts";
 import { latestBucket, phasesOf, rangeOf, ranges, shadesOf } from "./monitor-page.ts";
 import { getMonitor, getTarget, listMonitors, type MonitorRow, targetRegions } from "./service.ts";
 import {
   detail,
+  expiryWords,
   isWaiting,
   overview,
   policyWords,
@@ -18,6 +26,7 @@ import {
   silenceWords,
   shownStates,
   stateWords,
+  throttledWords,
   where,
   why,
 } from "./words.ts";
@@ -31,28 +40,35 @@ async function monitors({ ctx, query }: PageCall<"tenant">): Promise<PageReply> 
   const q = (query["q"] ?? "").trim().slice(0, 200);
   const tag = (query["tag"] ?? "").slice(0, 200);
   const state = shownStates.find((known) => known === query["state"]);
+  const sort = query["sort"] === "days_left" ? query["sort"] : undefined;
   const offset = wholeNumber(query["offset"], 0, 1_000_000);
   const filtered = q !== "" || tag !== "" || state !== undefined;
   const filter = { ...(q === "" ? {} : { q }), ...(tag === "" ? {} : { tag }) };
   const list = await listMonitors(ctx, {
     ...filter,
     ...(state === undefined ? {} : { state }),
+    ...(sort === undefined ? {} : { sort }),
     limit: pageSize,
     offset,
   });
   // The sentence on top speaks of all monitors, whatever the list is narrowed to.
-  const all = filtered || offset > 0 ? await listMonitors(ctx, { limit: 3, offset: 0 }) : list;
+  const all = filtered || sort !== undefined || offset > 0 ? await listMonitors(ctx, { limit: 3, offset: 0 }) : list;
   const now = ctx.clock.now();
   const ids = list.items.map((row) => row.target.id);
-  const [history, silent] = await Promise.all([
+  const [history, silent, throttled] = await Promise.all([
     monitorHistory(ctx, ids, { from: new Date(now - dayMs), to: new Date(now), slices }),
     silentRegions(ctx),
+    throttledOf(ctx, list.items),
   ]);
   return {
     view: "targets/list",
     fragment: "targets/list-live",
     data: {
-      rows: list.items.map((row) => ({ ...row, ...shown(row), history: history.get(row.target.id) ?? null })),
+      rows: list.items.map((row) => ({
+        ...row,
+        ...shown(row, now, throttled(row)),
+        history: history.get(row.target.id) ?? null,
+      })),
       list,
       states: shownStates.map((name) => ({ name, word: stateWords[name], count: list.counts[name] })),
       tags: [...new Set([...(tag === "" ? [] : [tag]), ...list.items.flatMap((row) => row.target.tags)])].slice(0, 8),
@@ -61,7 +77,8 @@ async function monitors({ ctx, query }: PageCall<"tenant">): Promise<PageReply> 
       everything: shownStates.reduce((sum, name) => sum + all.counts[name], 0),
       lastCheck: all.last_check_at,
       silent: silent.map((region) => ({ ...region, ...silenceWords(region) })),
-      query: { q, tag, state: state ?? "", offset },
+      query: { q, tag, state: state ?? "", sort: sort ?? "", offset },
+      canSort: sort !== undefined || list.items.some((row) => row.details !== null),
       sliceSecs: dayMs / slices / 1000,
       origin: ctx.config.server.public_url,
     },
@@ -69,16 +86,29 @@ async function monitors({ ctx, query }: PageCall<"tenant">): Promise<PageReply> 
 }
 
 /** What the templates say about a row, decided here so that they only place it. */
-function shown(row: MonitorRow) {
+function shown(row: MonitorRow, now: number, throttled: string | null) {
   const state = shownState(row);
   const waiting = isWaiting(row);
   return {
     state,
-    word: waiting ? "First check soon" : stateWords[state],
+    word: waiting ? "First check soon" : throttled === null ? stateWords[state] : "Throttled",
+    throttled,
     since: state === "down" || state === "error" ? (row.open_incident?.started_at ?? row.status_since) : null,
-    detail: detail(row),
+    detail: throttled ?? detail(row, now),
+    expiry: expiryWords(row, now),
     kind: kindOf(row.target.check).label,
   };
+}
+
+/** Says for each row why it has no data, where its runs are throttled; null for any other. */
+async function throttledOf(ctx: Ctx, rows: readonly MonitorRow[]): Promise<(row: MonitorRow) => string | null> {
+  const silent = rows.filter((row) => shownState(row) === "unknown" && row.probed && row.last_result_at !== null);
+  const ids = await throttledTargets(
+    ctx,
+    silent.map((row) => row.target.id),
+  );
+  const words = throttledWords(ctx.config.checker.per_host_max_inflight);
+  return (row) => (ids.has(row.target.id) ? words : null);
 }
 
 async function monitor({ ctx, params, query }: PageCall<"tenant">): Promise<PageReply> {
@@ -91,21 +121,23 @@ async function monitor({ ctx, params, query }: PageCall<"tenant">): Promise<Page
   const region = row.regions.find((own) => own.region === query["region"])?.region;
   const span = { from: new Date(now - range.ms).toISOString(), to: new Date(now).toISOString() };
   const ofRegion = region === undefined ? {} : { region };
-  const [series, byRegion, up, results, incidents, silent, trouble] = await Promise.all([
+  const [series, byRegion, up, results, incidents, silent, throttled, trouble] = await Promise.all([
     latencySeries(ctx, id, { ...span, ...ofRegion }),
     latencyByRegion(ctx, id, span),
     uptime(ctx, id, { ...span, ...ofRegion }),
     listResults(ctx, id, { ...span, ...ofRegion, limit: wholeNumber(query["results"], 10, 100) || 10, offset: 0 }),
     listIncidents(ctx, { state: "all", target_id: id, limit: 100, offset: 0 }),
     silentRegions(ctx),
+    throttledOf(ctx, [row]),
     row.open_incident === null ? null : troubleOf(ctx, row.open_incident.id),
   ]);
+  const said = shown(row, now, throttled(row));
   return {
     view: "targets/show",
     fragment: "targets/show-live",
     data: {
-      title: `${shown(row).word}: ${row.target.name}`,
-      row: { ...row, ...shown(row) },
+      title: `${said.word}: ${row.target.name}`,
+      row: { ...row, ...said },
       summary: kindOf(row.target.check).summary(row.target.check),
       ranges,
       range,

@@ -1,5 +1,5 @@
 import type { Sql, TransactionSql } from "postgres";
-import { type CheckSpec, kindOf } from "@statusmesh/shared/checks";
+import { type CheckSpec, kindOf, type ResultDetails } from "@statusmesh/shared/checks";
 import type { WriteSource } from "../context.ts";
 import { arrayOf } from "../db/array.ts";
 import type { RegionPolicy } from "./schema.ts";
@@ -224,6 +224,7 @@ export interface MonitorDbRow extends TargetRow {
   status_since: Date | null;
   last_result_at: Date | null;
   last_error: string | null;
+  details: ResultDetails | null;
   incident_id: string | null;
   incident_started_at: Date | null;
   incident_severity: string | null;
@@ -233,7 +234,7 @@ export interface MonitorDbRow extends TargetRow {
 }
 
 const monitorColumns = (sql: Db, now: Date) => sql`
-  ${columns(sql)}, ${statusAt(sql, now)} as status, ${isProbed(sql)} as probed, s.status_since, s.last_result_at, s.last_error,
+  ${columns(sql)}, ${statusAt(sql, now)} as status, ${isProbed(sql)} as probed, s.status_since, s.last_result_at, s.last_error, s.details,
   i.id as incident_id, i.started_at as incident_started_at, i.severity as incident_severity, i.error_sample as incident_error,
   i.regions_down as incident_regions_down, i.regions_up as incident_regions_up`;
 
@@ -242,21 +243,26 @@ const monitorTables = (sql: Db) => sql`
   join target_states s on s.target_id = t.id
   left join incidents i on i.target_id = t.id and i.ended_at is null and not i.retracted`;
 
-/** The console's list: worst first, paused last. `state` is a status, `paused`, or null for all. */
+/** How the console's list is sorted: worst first, or by what expires next, and then worst first. */
+export type MonitorSort = "state" | "days_left";
+
+/** The console's list: paused last. `state` is a status, `paused`, or null for all. */
 export async function selectMonitors(
   sql: Db,
   orgId: string,
   now: Date,
   filter: TargetFilter,
   state: string | null,
+  sort: MonitorSort,
   limit: number,
   offset: number,
 ): Promise<MonitorDbRow[]> {
+  const first = sort === "days_left" ? sql`s.expires_at nulls last,` : sql``;
   return await sql<MonitorDbRow[]>`
     select ${monitorColumns(sql, now)} from ${monitorTables(sql)}
     where ${matching(sql, orgId, filter)}
       and (${state}::text is null or ${state} = case when not t.enabled then 'paused' else ${statusAt(sql, now)} end)
-    order by not t.enabled, array_position(array['down', 'error', 'degraded', 'unknown', 'up'], ${statusAt(sql, now)}), lower(t.name), t.id
+    order by ${first} not t.enabled, array_position(array['down', 'error', 'degraded', 'unknown', 'up'], ${statusAt(sql, now)}), lower(t.name), t.id
     limit ${limit} offset ${offset}`;
 }
 

@@ -1,4 +1,4 @@
-import { type CheckSpec, detailsOf, isCheckType, kindOf } from "@statusmesh/shared/checks";
+import { type CheckSpec, detailsOf, isCheckType, kindOf, type ResultDetails } from "@statusmesh/shared/checks";
 import { AppError } from "@statusmesh/shared/errors";
 import { isId } from "@statusmesh/shared/ids";
 import { fieldOf, mask } from "@statusmesh/shared/secrets";
@@ -202,6 +202,8 @@ export interface MonitorRow {
   status_since: Date | null;
   last_result_at: Date | null;
   last_error: string | null;
+  /** The newest details that a run read; its check has not been pointed elsewhere since. */
+  details: ResultDetails | null;
   open_incident: {
     id: string;
     started_at: Date;
@@ -221,6 +223,7 @@ function presentMonitor(row: queries.MonitorDbRow): MonitorRow {
     status_since: row.status_since,
     last_result_at: row.last_result_at,
     last_error: row.last_error,
+    details: row.details,
     open_incident:
       row.incident_id === null
         ? null
@@ -249,16 +252,32 @@ function countsOf(tallies: readonly queries.MonitorCounts[]): Record<MonitorStat
   return counts;
 }
 
-/** The console's list of monitors, worst first. */
+/** The console's list of monitors, worst first unless `sort` says otherwise. */
 export async function listMonitors(
   ctx: Ctx,
-  input: { q?: string; tag?: string; state?: MonitorState; limit: number; offset: number },
+  input: {
+    q?: string;
+    tag?: string;
+    state?: MonitorState;
+    sort?: queries.MonitorSort;
+    limit: number;
+    offset: number;
+  },
 ): Promise<MonitorList> {
   requireScope(ctx, "targets:read");
   const now = new Date(ctx.clock.now());
   const filter = { ...textFilter(input), enabled: null };
   const [rows, tallies] = await Promise.all([
-    queries.selectMonitors(ctx.sql, ctx.orgId, now, filter, input.state ?? null, input.limit, input.offset),
+    queries.selectMonitors(
+      ctx.sql,
+      ctx.orgId,
+      now,
+      filter,
+      input.state ?? null,
+      input.sort ?? "state",
+      input.limit,
+      input.offset,
+    ),
     queries.countMonitors(ctx.sql, ctx.orgId, now, filter),
   ]);
   const counts = countsOf(tallies);

@@ -5,15 +5,18 @@ import type { MonitorRow, MonitorState } from "./service.ts";
 import {
   type Counts,
   detail,
+  expiryWords,
   isWaiting,
   overview,
   policyWords,
   shownState,
   silenceWords,
+  throttledWords,
   where,
   why,
 } from "./words.ts";
 
+const now = Date.parse("2026-11-20T15:00:00Z");
 const since = new Date("2026-11-20T14:02:00.000Z");
 
 function row(name: string, status: MonitorRow["status"], more: Partial<MonitorRow> = {}): MonitorRow {
@@ -29,6 +32,7 @@ function row(name: string, status: MonitorRow["status"], more: Partial<MonitorRo
     status_since: since,
     last_result_at: since,
     last_error: null,
+    details: null,
     open_incident: null,
     ...more,
   };
@@ -98,15 +102,35 @@ t.test("a region from which nothing is checked", async (t) => {
 });
 
 t.test("a row", async (t) => {
-  t.equal(detail(row("A", "down", { open_incident: refused })), "connection refused in 2 of 3 regions");
-  t.match(detail(row("A", "error", { last_error: "circuit_open" })), /^not tried: .* failed \(circuit_open\)/);
-  t.equal(detail(row("A", "up", { last_error: "old" })), "db.example.org:5432");
-  t.equal(detail(row("A", "down", { paused: true, last_error: "old" })), "db.example.org:5432");
+  t.equal(detail(row("A", "down", { open_incident: refused }), now), "connection refused in 2 of 3 regions");
+  t.match(detail(row("A", "error", { last_error: "circuit_open" }), now), /^not tried: .* failed \(circuit_open\)/);
+  t.equal(detail(row("A", "up", { last_error: "old" }), now), "db.example.org:5432");
+  t.equal(detail(row("A", "down", { paused: true, last_error: "old" }), now), "db.example.org:5432");
   t.equal(shownState(row("A", "down", { paused: true })), "paused");
   t.ok(isWaiting(row("A", "unknown", { last_result_at: null })));
   t.notOk(isWaiting(row("A", "unknown", { last_result_at: null, paused: true })));
   t.notOk(isWaiting(row("A", "unknown", { last_result_at: null, probed: false })), "nothing checks it");
-  t.match(detail(row("A", "unknown", { probed: false })), /the operator has disabled every region/);
+  t.match(detail(row("A", "unknown", { probed: false }), now), /the operator has disabled every region/);
+  const certificate = row("A", "up", {
+    target: { name: "A", check: { type: "tls_cert", host: "shop.example.org", server_name: null, port: 443 } },
+    details: {
+      days_remaining: 80,
+      not_after: "2027-02-04T12:00:00.000Z",
+      subject_common_name: null,
+      issuer_common_name: "R11",
+    },
+  } as Partial<MonitorRow>);
+  t.equal(
+    detail(certificate, Date.parse("2026-11-22T03:00:00Z")),
+    "certificate of shop.example.org · Expires in 74 days, on 4 February 2027, issued by R11",
+    "counted from now, not from the run",
+  );
+  t.equal(expiryWords(row("A", "up"), 0), null);
+  t.equal(
+    expiryWords(certificate, Date.parse("2027-02-06T13:00:00Z")),
+    "Expired 2 days ago, on 4 February 2027, issued by R11",
+  );
+  t.match(throttledWords(2), /checker\.per_host_max_inflight allows \(2\)/);
   t.equal(where({ regions_down: ["a"], regions_up: [] }), "", "one region needs no words");
 });
 

@@ -1,4 +1,5 @@
-import { errorInWords, kindOf } from "@statusmesh/shared/checks";
+import { detailsOf, errorInWords, kindOf } from "@statusmesh/shared/checks";
+import { capSetting } from "@statusmesh/shared/throttled";
 import type { SilentRegion } from "../agents/service.ts";
 import { list, plural } from "../html/format.ts";
 import type { Explanation } from "../incidents/schema.ts";
@@ -34,14 +35,25 @@ export function where(incident: { regions_down: readonly string[]; regions_up: r
   return all < 2 || incident.regions_down.length === 0 ? "" : `in ${incident.regions_down.length} of ${all} regions`;
 }
 
-/** The second line of a row: what is wrong, or else what is checked. */
-export function detail(row: MonitorRow): string {
+/** The second line of a row: what is wrong, or else what is checked and when it expires, as of `now` (Unix ms). */
+export function detail(row: MonitorRow, now: number): string {
   if (!row.paused && !row.probed) return "Not checked: the operator has disabled every region of it";
   const trouble = row.open_incident?.error_sample ?? row.last_error;
-  if (row.paused || row.status === "up" || row.status === "unknown" || trouble === null)
-    return kindOf(row.target.check).summary(row.target.check);
+  if (row.paused || row.status === "up" || row.status === "unknown" || trouble === null) {
+    const expiry = expiryWords(row, now);
+    const summary = kindOf(row.target.check).summary(row.target.check);
+    return expiry === null ? summary : `${summary} · ${expiry}`;
+  }
   return [errorInWords(trouble), where(row.open_incident)].filter((part) => part !== "").join(" ");
 }
+
+/** Why a monitor without data has none, when its runs are held back by the cap per host. */
+export const throttledWords = (max: number): string =>
+  `More checks of this host are due at once than ${capSetting} allows (${max}). Raise it, or choose longer intervals`;
+
+/** `Expires in 74 days, on 4 February 2027, issued by R11`, as of `now` (Unix ms); null for a monitor without details. */
+export const expiryWords = (row: Pick<MonitorRow, "target" | "details">, now: number): string | null =>
+  row.details === null ? null : (detailsOf(row.target.check.type)?.inWords(row.details, now) ?? null);
 
 export type Counts = Record<ShownState, number>;
 

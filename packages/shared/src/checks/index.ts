@@ -1,6 +1,7 @@
 import Type, { type Static } from "typebox";
 import { Compile, type Validator } from "typebox/compile";
 import { circuitOpen } from "../circuit-open.ts";
+import { capSetting, throttledByCap } from "../throttled.ts";
 import type { CheckKind, KindDetails } from "./kind.ts";
 import { dns, type DnsCheck } from "./dns.ts";
 import { domainExpiry, type DomainExpiryCheck, RegistrationDetails } from "./domain-expiry.ts";
@@ -53,6 +54,7 @@ export function isCheckType(type: unknown): type is CheckType {
 /** The error of a result for people: the sentence of its kind for a JSON document, any other text unchanged. */
 export function errorInWords(error: string): string {
   if (error === circuitOpen) return "not tried: the last checks of this host and port failed (circuit_open)";
+  if (error === throttledByCap) return `throttled: too many checks of this host were running (${capSetting})`;
   if (!error.includes("{")) return error;
   for (const type of checkTypes) {
     const words = (checkKinds[type] as Pick<CheckKind, "errorInWords">).errorInWords?.(error) ?? null;
