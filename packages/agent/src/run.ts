@@ -1,13 +1,7 @@
 import type { WithheldCheck } from "@statusmesh/shared/agent-protocol";
-import {
-  areDetailsOf,
-  checkKinds,
-  isCheckType,
-  kindOf,
-  type CheckSpec,
-  type ResultDetails,
-} from "@statusmesh/shared/checks";
+import { checkKinds, isCheckType, kindOf, type CheckSpec, type ResultDetails } from "@statusmesh/shared/checks";
 import { type Cause, circuitOpen, type Measurement, throttledByCap } from "@statusmesh/shared/result";
+import { areDetailsOf } from "@statusmesh/shared/checks/own-details";
 import { DialError } from "@statusmesh/shared/net/dial-error";
 import type { Lookup } from "@statusmesh/shared/net/resolve";
 import type { Clock } from "./clock.ts";

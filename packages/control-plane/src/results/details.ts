@@ -1,5 +1,6 @@
 import type { Sql, TransactionSql } from "postgres";
-import { areDetailsOf, type CheckType, detailsOf, type ResultDetails } from "@statusmesh/shared/checks";
+import { type CheckType, detailsOf, type ResultDetails } from "@statusmesh/shared/checks";
+import { areDetailsOf } from "@statusmesh/shared/checks/own-details";
 import type { AgentResult } from "@statusmesh/shared/agent-protocol";
 
 type Db = Sql | TransactionSql;

@@ -1,5 +1,4 @@
 import Type, { type Static } from "typebox";
-import { Compile, type Validator } from "typebox/compile";
 import { circuitOpen } from "../circuit-open.ts";
 import { capSetting, throttledByCap } from "../throttled.ts";
 import type { CheckKind, KindDetails } from "./kind.ts";
@@ -32,18 +31,6 @@ export type ResultDetails = Static<typeof ResultDetails>;
 /** Details of the kind; null for a kind without. */
 export function detailsOf(type: CheckType): KindDetails<ResultDetails> | null {
   return (kindOf({ type }).details as KindDetails<ResultDetails> | undefined) ?? null;
-}
-
-// Compiled with the first details, to keep the start of sm-agent fast.
-const compiled = new Map<CheckType, Validator>();
-
-/** True for valid details of this kind, with an existing date. */
-export function areDetailsOf(type: CheckType, details: ResultDetails): boolean {
-  const own = detailsOf(type);
-  if (own === null) return false;
-  const validator = compiled.get(type) ?? Compile(own.schema);
-  compiled.set(type, validator);
-  return validator.Check(details) && Number.isFinite(own.expiresAt(details));
 }
 
 /** True for a registered kind. */
