@@ -7,7 +7,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { newToken } from "./crypto/token.ts";
 import type { Log } from "./log.ts";
 
-/** The token of the agent that belongs to this data folder: made once, readable by the owner only. */
+/** Token of the agent of this data folder: created once, readable by the owner only. */
 export function builtInAgentToken(dataDir: string): string {
   const file = join(dataDir, "agent-token");
   mkdirSync(dataDir, { recursive: true });
@@ -16,13 +16,13 @@ export function builtInAgentToken(dataDir: string): string {
 }
 
 export interface BuiltInAgent {
-  /** Asks the agent to report what it has and end, and waits for it, at most `ms`. */
+  /** Asks the agent to report and exit, and waits for it, at most `ms`. */
   stop(ms: number): Promise<void>;
 }
 
 /**
- * Runs `sm-agent` as a child over the same HTTP interface as any other agent, and starts it again when it dies. Its
- * standard input ends with this process, which the agent takes for a stop: a killed control plane leaves no orphan.
+ * Runs `sm-agent` as a child process over the same HTTP interface as any other agent, and restarts it when it dies.
+ * Its standard input closes with this process, which stops it: a killed control plane leaves no orphan.
  */
 export function startBuiltInAgent(options: {
   url: string;
@@ -48,7 +48,7 @@ export function startBuiltInAgent(options: {
             PATH: process.env["PATH"],
             SM_AGENT_URL: options.url,
             SM_AGENT_TOKEN: options.token,
-            // The address that the server listens on is this machine's, whichever it is.
+            // The address that the server listens on belongs to this machine.
             SM_AGENT_INSECURE_HTTP: "true",
             SM_AGENT_PARENT: "stdin",
             SM_AGENT_SPOOL_DIR: join(options.dataDir, "agent-spool"),
@@ -85,7 +85,7 @@ export function startBuiltInAgent(options: {
   };
 }
 
-/** The agent logs JSON lines; they join ours. */
+/** The agent logs JSON lines, which join this log. */
 function relay(line: string, log: Log): void {
   try {
     const { level, msg, time: _, ...fields } = JSON.parse(line) as { level?: string; msg?: string; time?: string };

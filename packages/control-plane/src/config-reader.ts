@@ -2,17 +2,17 @@ import type { TObject, TSchema } from "typebox";
 import { Value } from "typebox/value";
 
 /**
- * Reads settings for any nested TypeBox schema from a parsed file and from the environment, and reports everything that
- * is wrong at once. It knows no key: those are in config.ts. A leaf carries `default`, `description`, `expects` (how a
- * person would say what is allowed) and, for a value that may not stand in a file, `secret: true`.
+ * Reads the settings of a nested TypeBox schema from a parsed file and the environment, and reports every error at
+ * once. The keys are in config.ts. A leaf carries `default`, `description`, `expects` (the allowed values in words)
+ * and, for a value that may not be in a file, `secret: true`.
  */
 export interface Sources {
-  /** The parsed base file and how to call it in a message; null when there is none. */
+  /** The parsed base file and its name for messages; null without one. */
   file: { name: string; values: Record<string, unknown> } | null;
   env: Record<string, string | undefined>;
-  /** Begins every variable that belongs to the program: `SM_`. */
+  /** Prefix of the program's variables: `SM_`. */
   prefix: string;
-  /** Variables under the prefix that belong to somebody else. */
+  /** Variables with the prefix that belong to other programs. */
   foreign: RegExp;
   /** Reads the file that a `_FILE` variable names; throws what node:fs throws. */
   readText(path: string): string;
@@ -27,7 +27,7 @@ interface Setting {
 
 type Tree = { [key: string]: unknown };
 
-/** Every value of the schema, defaults filled in, and one line for each problem. The values are only valid when there is none. */
+/** Every value of the schema, with defaults, and one line per error. The values are valid only without errors. */
 export function readSettings(schema: TObject, sources: Sources): { values: unknown; problems: string[] } {
   const settings = [...leaves(schema, [], sources.prefix)];
   const values: Tree = {};
@@ -121,7 +121,7 @@ function readVariables(
   }
 }
 
-/** Text from the environment as the type that the schema asks for; text that does not fit stays text, and fails the check. */
+/** Converts text to the type of the schema; invalid text stays text, and fails the validation. */
 function coerce(schema: TSchema, text: string): unknown {
   const { type, items } = schema as { type?: string; items?: TSchema };
   const bare = text.trim();

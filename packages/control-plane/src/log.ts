@@ -1,6 +1,9 @@
 import { pino } from "pino";
 
-/** The log of a process: JSON lines, or one human line each. Secrets never reach it: callers pass named fields, not objects of theirs. */
+/**
+ * The log of a process: JSON lines, or one line per entry for people. Callers pass named fields, never objects, to keep
+ * secrets out.
+ */
 export interface Log {
   debug(fields: object, message: string): void;
   info(fields: object, message: string): void;
@@ -8,7 +11,7 @@ export interface Log {
   error(fields: object, message: string): void;
 }
 
-/** Values that must not be printed even when a caller makes a mistake. */
+/** Values that are redacted even when a caller makes a mistake. */
 const redacted = [
   "*.authorization",
   "*.cookie",
@@ -47,5 +50,5 @@ function pretty(line: string): string {
   return `${time.slice(11, 19)} ${level === "info" ? "" : `${level}: `}${msg ?? ""}${fields.length > 0 ? `  ${fields.join(" ")}` : ""}\n`;
 }
 
-/** A log that says nothing. */
+/** A log without output. */
 export const silentLog: Log = { debug() {}, info() {}, warn() {}, error() {} };

@@ -4,7 +4,7 @@ import type { ChannelConfig } from "./kinds/index.ts";
 
 type Db = Sql | TransactionSql;
 
-/** A channel as it is stored: the secrets of its config are sealed. */
+/** A stored channel: the secrets of its config are sealed. */
 export interface ChannelRow {
   id: string;
   org_id: string;
@@ -35,7 +35,7 @@ export async function selectChannel(sql: Db, orgId: string, id: string): Promise
   return row;
 }
 
-/** {@link selectChannel}, and nobody else writes the row until the transaction ends. */
+/** {@link selectChannel} with a row lock. */
 export async function lockChannel(sql: Db, orgId: string, id: string): Promise<ChannelRow | undefined> {
   const [row] = await sql<
     ChannelRow[]
@@ -65,12 +65,12 @@ export async function updateChannel(sql: Db, row: Omit<ChannelRow, "created_at">
   return updated!;
 }
 
-/** Bindings go with the channel, by foreign key; deliveries stay and keep its name. */
+/** The foreign key deletes bindings; deliveries stay and keep the channel's name. */
 export async function deleteChannel(sql: Db, orgId: string, id: string): Promise<void> {
   await sql`delete from channels where org_id = ${orgId} and id = ${id}`;
 }
 
-/** The channels among `ids`; they stay until the transaction ends. */
+/** The existing channels among `ids`, locked against deletion until the transaction ends. */
 export async function keepChannels(sql: Db, orgId: string, ids: readonly string[]): Promise<string[]> {
   const rows = await sql<
     { id: string }[]
@@ -78,7 +78,7 @@ export async function keepChannels(sql: Db, orgId: string, ids: readonly string[
   return rows.map(({ id }) => id);
 }
 
-/** The configs of channels of all organisations in the order of ids; nobody else writes these rows until the transaction ends. */
+/** Configs of channels of all organisations by id, with row locks. */
 export async function lockConfigs(
   sql: Db,
   after: string | null,
@@ -88,7 +88,7 @@ export async function lockConfigs(
     select id, org_id, config from channels where ${after}::uuid is null or id > ${after}::uuid order by id limit ${limit} for no key update`;
 }
 
-/** {@link lockConfigs} for looking only. */
+/** {@link lockConfigs} without locks. */
 export async function selectConfigs(
   sql: Db,
   after: string | null,
@@ -98,7 +98,7 @@ export async function selectConfigs(
     select id, org_id, config from channels where ${after}::uuid is null or id > ${after}::uuid order by id limit ${limit}`;
 }
 
-/** Writes the config and nothing else. */
+/** Writes only the config. */
 export async function storeConfig(sql: Db, id: string, config: ChannelConfig): Promise<void> {
   await sql`update channels set config = ${sql.json(config)} where id = ${id}`;
 }

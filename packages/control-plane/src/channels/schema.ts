@@ -6,7 +6,7 @@ import { type ChannelConfig, channelKinds } from "./kinds/index.ts";
 
 export type { ChannelConfig } from "./kinds/index.ts";
 
-/** Any config, told apart by its `type`. */
+/** Config of any kind, tagged by `type`. */
 const Config = Type.Unsafe<ChannelConfig>(
   Type.Union(
     Object.values(channelKinds).map((kind): TSchema => kind.schema),
@@ -28,7 +28,7 @@ const fields = {
   enabled: Type.Boolean({ description: "A disabled channel receives nothing" }),
 };
 
-/** Fields that a client may send but that the server decides; what is sent is ignored. */
+/** Fields that the server sets; values in a request are ignored. */
 const ignored = {
   write_source: Type.Optional(Type.Unknown({ description: "Decided by the server; ignored when sent" })),
 };

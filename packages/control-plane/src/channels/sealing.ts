@@ -12,7 +12,7 @@ interface Sealed {
 
 const placeOf = (orgId: string, id: string, pointer: string): string => `${orgId}/channels/${id}${pointer}`;
 
-/** The config as it is stored. */
+/** The config with sealed secrets, for the database. */
 export function sealConfig(
   { sealer }: Pick<System, "sealer">,
   orgId: string,
@@ -24,14 +24,14 @@ export function sealConfig(
   ) as ChannelConfig;
 }
 
-/** The config with its secrets. Throws where they were sealed under a key that is not configured. */
+/** The config with opened secrets. Throws where the key is not configured. */
 export function openConfig({ sealer }: Pick<System, "sealer">, { id, org_id, config }: Sealed): ChannelConfig {
   return kindOf(config).mapSecrets(config, (sealed, pointer) =>
     sealer.open(sealed, placeOf(org_id, id, pointer)),
   ) as ChannelConfig;
 }
 
-/** {@link openConfig} as far as it goes. */
+/** {@link openConfig} as far as possible. */
 export function openConfigPartly(
   { sealer }: Pick<System, "sealer">,
   { id, org_id, config }: Sealed,
@@ -44,7 +44,7 @@ export function openConfigPartly(
   );
 }
 
-/** Of up to `limit` channels of the instance, those after `after`: how many hold a secret that does not open. For the doctor. */
+/** Counts unreadable secrets in up to `limit` channels after `after`. For the doctor. */
 export async function unreadableChannels(
   { sql, sealer }: System,
   after: string | null,
@@ -55,7 +55,7 @@ export async function unreadableChannels(
   });
 }
 
-/** Seals up to `limit` channels of the instance, those after `after` in the order of ids, under the key in use. For rotate-kek. */
+/** Seals up to `limit` channels after `after`, by id, under the current key. For rotate-kek. */
 export async function resealChannels(system: System, after: string | null, limit: number): Promise<ResealedBatch> {
   return await inTransaction(system, async ({ sql, sealer }) =>
     resealRows<Sealed, ChannelConfig>({

@@ -20,7 +20,7 @@ import type { Channel, ChannelCreate, ChannelListQuery, ChannelPatch, ChannelTes
 export { DeliveryError } from "./kinds/kind.ts";
 export { resealChannels, unreadableChannels } from "./sealing.ts";
 
-/** Creates a channel. Throws CHANNEL_NAME_TAKEN, CHANNEL_QUOTA_EXCEEDED, and whatever {@link checkConfig} finds. */
+/** Creates a channel. Throws CHANNEL_NAME_TAKEN, CHANNEL_QUOTA_EXCEEDED, and the errors of {@link checkConfig}. */
 export async function createChannel(ctx: Ctx, input: ChannelCreate): Promise<Channel> {
   requireScope(ctx, "channels:write");
   checkConfig(ctx, input.config);
@@ -65,8 +65,8 @@ export async function getChannel(ctx: Ctx, id: string): Promise<Channel> {
 }
 
 /**
- * Changes what the patch names; a config replaces the old one whole. Enabling clears the reason for which it was disabled.
- * CREDENTIALS_REQUIRED where a config with another address still has a masked secret.
+ * Changes the given fields; a config replaces the stored one as a whole. Enabling clears `disabled_reason`. Throws
+ * CREDENTIALS_REQUIRED for a config with another address and a masked secret.
  */
 export async function updateChannel(ctx: Ctx, id: string, patch: ChannelPatch): Promise<Channel> {
   requireScope(ctx, "channels:write");
@@ -97,7 +97,7 @@ export async function updateChannel(ctx: Ctx, id: string, patch: ChannelPatch): 
   });
 }
 
-/** Deletes a channel and its bindings. What was to be sent through it is given up by the deliverer. */
+/** Deletes a channel and its bindings. Its pending deliveries end as dead. */
 export async function deleteChannel(ctx: Ctx, id: string): Promise<void> {
   requireScope(ctx, "channels:write");
   await inTransaction(ctx, async (tx) => {
@@ -108,7 +108,7 @@ export async function deleteChannel(ctx: Ctx, id: string): Promise<void> {
   });
 }
 
-/** Sends a test message by a config that is not stored. Throws CHANNEL_TEST_FAILED with what the receiver answered. */
+/** Sends a test message with an unsaved config. Throws CHANNEL_TEST_FAILED with the reply of the receiver. */
 export async function testConfig(
   ctx: Ctx,
   { config }: ChannelTest,
@@ -119,7 +119,10 @@ export async function testConfig(
   await sendTest(ctx, () => send(config, testMessage(ctx), transport));
 }
 
-/** Sends a test message by the stored config, also when the channel is disabled. Throws CHANNEL_TEST_FAILED, and DOMAIN_DENYLISTED where the URL has been listed since. */
+/**
+ * Sends a test message with the stored config, also of a disabled channel. Throws CHANNEL_TEST_FAILED,
+ * DOMAIN_DENYLISTED.
+ */
 export async function testChannel(ctx: Ctx, id: string, transport: Outbound = channelOutbound(ctx)): Promise<void> {
   requireScope(ctx, "channels:write");
   const row = await stored(ctx, id);
@@ -131,16 +134,15 @@ export async function testChannel(ctx: Ctx, id: string, transport: Outbound = ch
 }
 
 /**
- * The channels among `ids` that the organisation has; strings that are no ids are none. Called in the transaction that
- * writes bindings to them: the channels found are not deleted before it ends. For other services, which have asked for
- * their own scope.
+ * The organisation's channels among `ids`; invalid ids are ignored. For the transaction that binds them: they are not
+ * deleted before it ends. Without a scope check, for other services.
  */
 export async function existingChannelIds(system: System, orgId: string, ids: readonly string[]): Promise<Set<string>> {
   const asked = [...new Set(ids)].filter(isId);
   return new Set(asked.length === 0 ? [] : await queries.keepChannels(system.sql, orgId, asked));
 }
 
-/** A channel as the deliverer finds it: the secrets of its config are sealed. */
+/** A channel for the deliverer: the secrets of its config are sealed. */
 export interface StoredChannel {
   id: string;
   org_id: string;
@@ -148,7 +150,7 @@ export interface StoredChannel {
   config: ChannelConfig;
 }
 
-/** The way to the receivers of channels, by the configuration. */
+/** HTTP client for receivers, as configured. */
 export function channelOutbound(
   { config, clock, authorities }: System,
   more: Pick<OutboundOptions, "ca" | "signal"> = {},
@@ -162,13 +164,13 @@ export function channelOutbound(
   });
 }
 
-/** http says to the whole network what is down, so it is for private networks only. */
+/** Plain http reveals outages to the whole network, so it is for private networks only. */
 export const allowsHttp = ({ channels, security }: Config): boolean =>
   channels.allow_http && security.allow_private_targets;
 
 /**
- * Sends one message through a stored channel, and returns the HTTP status that accepted it (null where the kind speaks
- * another protocol). Throws DeliveryError, whose message holds none of the channel's secrets.
+ * Sends one message through a stored channel. Returns the HTTP status (null for another protocol). Throws
+ * DeliveryError, whose message holds no secret of the channel.
  */
 export async function sendThrough(
   system: System,
@@ -179,7 +181,7 @@ export async function sendThrough(
   return await send(opened(system, channel), message, transport);
 }
 
-/** The config with its secrets opened; throws DeliveryError where that cannot be done here. */
+/** The config with opened secrets; throws DeliveryError where they cannot be opened. */
 function opened(system: System, channel: StoredChannel): ChannelConfig {
   if (!isChannelType(channel.kind))
     throw new DeliveryError(`this version of StatusMesh has no channels of kind ${channel.kind}`);
@@ -206,7 +208,7 @@ async function send(config: ChannelConfig, message: ChannelMessage, transport: O
     return status;
   } catch (error) {
     if (!(error instanceof DeliveryError)) throw error;
-    // A receiver may echo what it got, and its answer is stored and shown.
+    // A receiver may echo the request, and its reply is stored and shown.
     let text = error.message;
     kindOf(config).mapSecrets(config, (secret) => {
       if (secret.length > 3) text = text.replaceAll(secret, mask);
@@ -263,7 +265,7 @@ async function stored(ctx: Ctx, id: string): Promise<queries.ChannelRow> {
   return row;
 }
 
-/** Throws CREDENTIALS_REQUIRED. Of a config of another kind nothing can be kept. */
+/** Throws CREDENTIALS_REQUIRED. A config of another kind keeps nothing. */
 function refuseKeptSecrets(system: System, row: queries.ChannelRow, after: ChannelConfig): void {
   if (row.kind !== after.type) return;
   refuseMovedSecrets(kindOf(after), {
@@ -274,7 +276,7 @@ function refuseKeptSecrets(system: System, row: queries.ChannelRow, after: Chann
   });
 }
 
-/** The stored config as far as its secrets open, to tell what an edit changes. */
+/** The stored config with the secrets that open, to compute the changes of an edit. */
 const known = (system: System, row: queries.ChannelRow): ChannelConfig => openConfigPartly(system, row).value;
 
 const notFound = () => new AppError("CHANNEL_NOT_FOUND", "Channel not found.");
@@ -292,7 +294,10 @@ function present(row: queries.ChannelRow): Channel {
   };
 }
 
-/** Throws REDACTION_SENTINEL, INVALID_CHANNEL_CONFIG or SSRF_BLOCKED; the field points into a body that holds the config as `config`. */
+/**
+ * Throws REDACTION_SENTINEL, INVALID_CHANNEL_CONFIG or SSRF_BLOCKED; the field points into a body with the config at
+ * `config`.
+ */
 function checkConfig(ctx: Ctx, config: ChannelConfig): void {
   const kind = kindOf(config);
   kind.mapSecrets(config, (secret, pointer) => {
@@ -332,7 +337,7 @@ function checkConfig(ctx: Ctx, config: ChannelConfig): void {
   }
 }
 
-/** Throws DOMAIN_DENYLISTED; `base` is where the body has the config, or null where it has none. */
+/** Throws DOMAIN_DENYLISTED; `base` is the pointer of the config in the body, or null. */
 function refuseDeniedUrls(ctx: Ctx, config: ChannelConfig, base: string | null): void {
   for (const { url, pointer } of kindOf(config).urls(config))
     refuseDeniedHost(ctx, hostOf(url), base === null ? null : base + pointer);

@@ -4,8 +4,8 @@ import { createSecureContext, rootCertificates, type SecureContext } from "node:
 import { StartupError } from "../startup-error.ts";
 
 /**
- * The TLS context of outbound connections that trusts the certificates of `channels.ca_file` beside the authorities that
- * Node trusts; null without such a file. Throws StartupError for a file that cannot be used.
+ * TLS context of outbound connections that also trusts `channels.ca_file`; null without such a file. Throws
+ * StartupError for an invalid file.
  */
 export function trustedAuthorities(file: string): SecureContext | null {
   if (file === "") return null;
@@ -26,12 +26,15 @@ export function trustedAuthorities(file: string): SecureContext | null {
 const certificatesIn = (text: string): string[] =>
   text.match(/-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g) ?? [];
 
-/** What NODE_EXTRA_CA_CERTS adds: a context with a list of its own does without (Node's documentation, command-line API). */
+/**
+ * The certificates of NODE_EXTRA_CA_CERTS: a context with its own list ignores them (Node.js documentation,
+ * command-line API).
+ */
 function extraCertificates(): string[] {
   try {
     return certificatesIn(readFileSync(process.env["NODE_EXTRA_CA_CERTS"] ?? "", "utf8"));
   } catch {
-    // Node has warned of such a file itself, at its start.
+    // Node has warned about this file at its start.
     return [];
   }
 }

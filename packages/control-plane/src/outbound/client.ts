@@ -11,11 +11,11 @@ import type { Clock } from "../context.ts";
 const { version } = JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")) as {
   version: string;
 };
-/** What every request of ours says it is. */
+/** User-Agent of every outbound request. */
 export const userAgent = `StatusMesh/${version}`;
 
 const usualDeadlineMs = 10_000;
-/** What a receiver answers is only ever shown or looked at for a few fields; the rest is not read. */
+/** Maximum number of bytes read from a reply. */
 const maxReplyBytes = 65_536;
 
 export interface OutboundRequest {
@@ -29,43 +29,46 @@ export interface OutboundRequest {
 
 export interface OutboundReply {
   status: number;
-  /** The body as far as it was read: at most 64 KiB. */
+  /** The body, up to 64 KiB. */
   text: string;
-  /** Null when the receiver named no time, or one that cannot be read. */
+  /** Null for an absent or invalid header. */
   retryAfterSecs: number | null;
 }
 
-/** The one way out of the control plane for what an organisation configured. */
+/** HTTP client for addresses chosen by organisations. */
 export interface Outbound {
-  /** Sends one request over a connection of its own. Any answer is a reply, redirects included; none is an {@link OutboundError}. */
+  /**
+   * Sends one request over its own connection. Any response is a reply, also a redirect; without one it throws {@link
+   * OutboundError}.
+   */
   send(request: OutboundRequest): Promise<OutboundReply>;
 }
 
-/** No answer came. The message is for the owner of the receiver, and holds no part of the request. */
+/** No response. The message is for the owner of the receiver, and holds no part of the request. */
 export class OutboundError extends Error {
   override readonly name = "OutboundError";
 }
 
 export interface OutboundOptions {
-  /** True switches the guard against private addresses off. */
+  /** True disables the guard against private addresses. */
   allowPrivate: boolean;
   clock: Clock;
-  /** True also sends to http addresses. */
+  /** True allows http. */
   allowHttp?: boolean | undefined;
-  /** Certificates (PEM) to trust instead of the system's. */
+  /** CA certificates (PEM) in place of the system's. */
   ca?: string | undefined;
-  /** Replaces the shared TLS context where `ca` is left out. */
+  /** Replaces the shared TLS context, without `ca`. */
   context?: SecureContext | null | undefined;
   lookup?: Lookup | undefined;
-  /** From the first name lookup to the last byte of the answer; 10 s. */
+  /** Deadline from name lookup to the last byte of the reply, ms; default 10 s. */
   deadlineMs?: number | undefined;
-  /** Ends whatever is being sent. */
+  /** Aborts requests in flight. */
   signal?: AbortSignal | undefined;
 }
 
 /**
- * Opens the way out. Every request resolves and dials anew past the guard: a pooled socket would never be looked at
- * again. Redirects are not followed and proxies are not used, because both would choose where the request goes.
+ * Opens the client. Every request resolves and dials through the guard: a pooled socket would not be checked again.
+ * Redirects are not followed and proxies are not used, because both would choose the destination.
  */
 export function createOutbound(options: OutboundOptions): Outbound {
   const deadlineMs = options.deadlineMs ?? usualDeadlineMs;
@@ -88,7 +91,7 @@ export function createOutbound(options: OutboundOptions): Outbound {
     const url = new URL(request.url);
     if (url.protocol !== "https:" && !(url.protocol === "http:" && options.allowHttp === true))
       throw new OutboundError("the URL is not https, and this instance does not allow http (channels.allow_http)");
-    // The client neither times out nor gives up a connection that does not come about: the signal ends both, here and in open().
+    // The client has no timeouts of its own: the signal ends both the connection attempt and the request.
     const client = new Client(url.origin, {
       connect: (_options, done) =>
         void open(url, signal).then(
@@ -104,7 +107,7 @@ export function createOutbound(options: OutboundOptions): Outbound {
         path: url.pathname + url.search,
         headers: { "user-agent": userAgent, ...request.headers },
         body: request.body ?? null,
-        // Says Connection: close, as nothing else will come over this one.
+        // Connection: close, because each request has its own connection.
         reset: true,
         signal,
       });
@@ -121,7 +124,7 @@ export function createOutbound(options: OutboundOptions): Outbound {
   return {
     async send(request) {
       if (options.signal?.aborted) throw new OutboundError("the sender is stopping");
-      // Not AbortSignal.any: on Node 20 a signal that lives long keeps something of every signal made from it.
+      // Not AbortSignal.any: on Node 20 a long-lived signal retains memory for every signal derived from it.
       const cut = new AbortController();
       const stop = (): void => cut.abort(new OutboundError("the sender is stopping"));
       options.signal?.addEventListener("abort", stop, { once: true });
@@ -153,11 +156,11 @@ async function readSome(body: AsyncIterable<Buffer>): Promise<string> {
   return Buffer.concat(chunks).toString("utf8");
 }
 
-/** Seconds from now, of a Retry-After in either form (RFC 9110 section 10.2.3); null for none or nonsense. */
+/** Seconds from now of a Retry-After in either form (RFC 9110 section 10.2.3); null for an absent or invalid one. */
 export function retryAfter(header: string | string[] | undefined, now: number): number | null {
   const value = (Array.isArray(header) ? header[0] : header)?.trim() ?? "";
   if (/^\d{1,9}$/.test(value)) return Number(value);
-  // The three forms of an HTTP date all end in GMT or in a year; Date.parse alone takes much more than they.
+  // HTTP dates end in GMT or in a year; Date.parse alone accepts much more.
   const date = /^[A-Z][a-z]+,? .*(GMT|\d{4})$/.test(value) ? Date.parse(value) : Number.NaN;
   return Number.isNaN(date) ? null : Math.max(0, Math.ceil((date - now) / 1000));
 }

@@ -18,7 +18,7 @@ const ComponentParam = Type.Object({ id: Type.String(), target_id: Type.String()
 const read = { door: "tenant", scope: "status_page:read", tag: "Status pages" } as const;
 const write = { door: "tenant", scope: "status_page:write", role: "owner", tag: "Status pages" } as const;
 
-/** Public pages and what stands on them. Every member reads; only owners change. */
+/** Status pages and components. Every member reads them, owners change them. */
 export const statusPageRoutes: Route[] = [
   route({
     ...read,

@@ -8,7 +8,7 @@ import * as queries from "./queries.ts";
 import { notFound } from "./refusals.ts";
 import type { Component, ComponentCreate, ComponentPatch } from "./schema.ts";
 
-/** The monitors on a page in the order of the page. */
+/** The monitors of a page, in page order. */
 export async function listComponents(
   ctx: Ctx,
   pageId: string,
@@ -24,8 +24,8 @@ export async function listComponents(
 }
 
 /**
- * Puts a monitor at the end of a page. Throws TARGET_NOT_FOUND, COMPONENT_ALREADY_ON_PAGE, and QUOTA_EXCEEDED when it is
- * a new public monitor over the plan's limit; one that is on another page already costs nothing.
+ * Adds a monitor at the end of a page. Throws TARGET_NOT_FOUND, COMPONENT_ALREADY_ON_PAGE, and QUOTA_EXCEEDED for a
+ * new public monitor over the plan's limit; a monitor that is already on another page costs nothing.
  */
 export async function addComponent(ctx: Ctx, pageId: string, input: ComponentCreate): Promise<Component> {
   requireScope(ctx, "status_page:write");
@@ -43,7 +43,7 @@ export async function addComponent(ctx: Ctx, pageId: string, input: ComponentCre
     };
     if (!(await queries.insertComponent(own.sql, ctx.orgId, pageId, binding)))
       throw new AppError("TARGET_NOT_FOUND", "Monitor not found.", { field: "/target_id" });
-    // After the insert, so that a monitor that does not exist is told as such whatever the quota.
+    // After the insert, so that an absent monitor is reported first.
     await takeQuota(own, "max_public_components", async () => {
       const { others, elsewhere } = await queries.countOtherPublicTargets(own.sql, ctx.orgId, pageId, input.target_id);
       return elsewhere ? { current: others + 1, adding: 0 } : { current: others, adding: 1 };
@@ -54,7 +54,7 @@ export async function addComponent(ctx: Ctx, pageId: string, input: ComponentCre
   });
 }
 
-/** Changes what was sent; null restores the default. */
+/** Changes the given fields; null restores the default. */
 export async function updateComponent(
   ctx: Ctx,
   pageId: string,
@@ -74,7 +74,7 @@ export async function updateComponent(
   });
 }
 
-/** Takes a monitor off a page. */
+/** Removes a monitor from a page. */
 export async function removeComponent(ctx: Ctx, pageId: string, targetId: string): Promise<void> {
   requireScope(ctx, "status_page:write");
   requireOwner(ctx);
@@ -86,7 +86,7 @@ export async function removeComponent(ctx: Ctx, pageId: string, targetId: string
   });
 }
 
-/** Puts the components in the order of `targetIds`, which names each of them once; anything else is INVALID_COMPONENT_ID. */
+/** Sets the order of components; `targetIds` lists each of them once, otherwise INVALID_COMPONENT_ID. */
 export async function reorderComponents(
   ctx: Ctx,
   pageId: string,
@@ -133,7 +133,7 @@ async function find(ctx: Ctx, pageId: string, targetId: string): Promise<queries
   return row;
 }
 
-/** A component is known by its monitor, which may be on several pages. */
+/** A component is identified by its monitor, which may be on several pages. */
 const auditable = (pageId: string, row: queries.ComponentRow) => ({ page_id: pageId, ...presentRow(row) });
 
 const presentRow = (row: queries.ComponentRow): Component => ({

@@ -17,7 +17,7 @@ export interface StatusPageRow {
 
 const columns = (sql: Db) => sql`p.id, p.org_id, p.slug, p.name, p.enabled, p.branding, p.created_at, p.updated_at`;
 
-/** False when another page, of whichever organisation, has the slug. */
+/** False when the slug is taken, in any organisation. */
 export async function insertPage(sql: Db, row: StatusPageRow): Promise<boolean> {
   const rows = await sql`
     insert into status_pages (id, org_id, slug, name, enabled, branding, created_at, updated_at)
@@ -26,7 +26,7 @@ export async function insertPage(sql: Db, row: StatusPageRow): Promise<boolean> 
   return rows.length === 1;
 }
 
-/** Writes every field that can change. Another page with the slug raises a unique violation. */
+/** Writes every mutable field. A taken slug raises a unique violation. */
 export async function updatePage(sql: Db, row: StatusPageRow): Promise<void> {
   await sql`
     update status_pages set slug = ${row.slug}, name = ${row.name}, enabled = ${row.enabled}, branding = ${sql.json(row.branding)}, updated_at = ${row.updated_at}
@@ -44,7 +44,7 @@ export async function selectPage(sql: Db, orgId: string, id: string): Promise<St
   return row ?? null;
 }
 
-/** Locks the page against other edits of it and of its components. */
+/** Locks the page against concurrent edits of it and its components. */
 export async function lockPage(sql: Db, orgId: string, id: string): Promise<StatusPageRow | null> {
   const [row] = await sql<
     StatusPageRow[]
@@ -63,7 +63,7 @@ export async function countPages(sql: Db, orgId: string): Promise<number> {
   return row!.count;
 }
 
-/** The page that /status serves: the oldest enabled one of the oldest live organisation. */
+/** The page at /status: the oldest enabled one of the oldest live organisation. */
 export async function selectServedPage(sql: Db): Promise<StatusPageRow | null> {
   const [row] = await sql<StatusPageRow[]>`
     select ${columns(sql)} from status_pages p
@@ -122,7 +122,7 @@ export async function selectComponent(
   return row ?? null;
 }
 
-/** How many monitors other than this one the organisation shows on some page, and whether this one is on another page than `pageId`. */
+/** The number of other public monitors of the organisation, and whether this one is on another page than `pageId`. */
 export async function countOtherPublicTargets(
   sql: Db,
   orgId: string,
@@ -135,7 +135,7 @@ export async function countOtherPublicTargets(
   return row!;
 }
 
-/** Adds a monitor of the organisation at the end of the page. False when it has no such monitor. */
+/** Adds a monitor of the organisation at the end of the page. False when the monitor does not exist. */
 export async function insertComponent(
   sql: Db,
   orgId: string,
@@ -174,7 +174,7 @@ export async function orderComponents(
     where c.org_id = ${orgId} and c.page_id = ${pageId} and c.target_id = o.target_id`;
 }
 
-/** A component as visitors may see it, with how its monitor reads. */
+/** A public component with the state of its monitor. */
 export interface PublicComponentRow {
   target_id: string;
   name: string;
@@ -184,7 +184,7 @@ export interface PublicComponentRow {
   last_result_at: Date | null;
 }
 
-/** The components of a page in order. A monitor whose votes are stale at `now`, or that is paused, reads as unknown. */
+/** Components of a page in order. A monitor with stale votes at `now`, or a paused one, is unknown. */
 export async function selectPublicComponents(
   sql: Db,
   orgId: string,

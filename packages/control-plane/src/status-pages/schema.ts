@@ -41,7 +41,7 @@ export type Branding = Static<typeof Branding>;
 const withDefault = <S extends TSchema>(schema: S, value: Static<S>) =>
   Type.Optional(Type.Unsafe<Static<S>>({ ...schema, default: value }));
 
-/** Branding as it is sent: what is left out takes its default. */
+/** Branding in a request: omitted fields take their default. */
 const BrandingInput = Type.Object(
   {
     display_name: withDefault(brandingFields.display_name, null),

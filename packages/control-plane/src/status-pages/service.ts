@@ -43,7 +43,7 @@ export async function getPage(ctx: Ctx, id: string): Promise<StatusPage> {
   return presentOne(ctx, await find(ctx, id, queries.selectPage));
 }
 
-/** Makes a page. Throws SLUG_TAKEN, and QUOTA_EXCEEDED when the plan allows no more pages. */
+/** Creates a page. Throws SLUG_TAKEN, and QUOTA_EXCEEDED at the plan's limit. */
 export async function createPage(ctx: Ctx, input: StatusPageCreate): Promise<StatusPage> {
   requireScope(ctx, "status_page:write");
   requireOwner(ctx);
@@ -69,7 +69,10 @@ export async function createPage(ctx: Ctx, input: StatusPageCreate): Promise<Sta
   });
 }
 
-/** Changes what was sent; `branding` is replaced as a whole. A new slug holds at once, and the old one is free. */
+/**
+ * Changes the given fields; `branding` is replaced as a whole. A new slug is effective at once, and the old one is
+ * free.
+ */
 export async function updatePage(ctx: Ctx, id: string, patch: StatusPagePatch): Promise<StatusPage> {
   requireScope(ctx, "status_page:write");
   requireOwner(ctx);
@@ -106,14 +109,14 @@ export async function deletePage(ctx: Ctx, id: string): Promise<void> {
   });
 }
 
-/** The published page at the host that was asked, or else at /status; null when there is none. Without scopes: it is public. */
+/** The published page of the requested host, else of /status; null for none. Public, without scopes. */
 export async function servedPage(system: Visit): Promise<queries.StatusPageRow | null> {
   if (system.pageSlug !== undefined) return await queries.selectPublishedPage(system.sql, system.pageSlug);
   if (!system.config.tenancy.path_based_public_routes) return null;
   return await queries.selectServedPage(system.sql);
 }
 
-/** The components of a public page in order, as visitors may see them. */
+/** Public components of a page, in order. */
 export async function publicComponents(
   system: System,
   page: queries.StatusPageRow,
@@ -142,7 +145,7 @@ const auditable = ({ slug, name, enabled, branding: stored }: queries.StatusPage
 
 const branding = (input: BrandingInput | undefined): Branding => ({ ...defaultBranding, ...input });
 
-/** The branding as it is stored. A pattern cannot tell every address that no browser would open. */
+/** The branding for the database. A pattern cannot detect every address that browsers refuse. */
 function checkedBranding(input: BrandingInput | undefined): Branding {
   const checked = branding(input);
   const problem = checked.website_url === null ? null : urlProblem(checked.website_url);
@@ -150,7 +153,7 @@ function checkedBranding(input: BrandingInput | undefined): Branding {
   return checked;
 }
 
-/** Where visitors find the page: at its own host, else at /status if it is the one there. */
+/** Public URL of the page: its own host, else /status if it is the page there. */
 function urlOf({ config }: System, row: queries.StatusPageRow, atPath: queries.StatusPageRow | null): string | null {
   if (config.tenancy.subdomain_public_routes && row.enabled) return pageUrl(row.slug, config);
   return row.id === atPath?.id ? `${config.server.public_url}/status` : null;

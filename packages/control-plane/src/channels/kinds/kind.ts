@@ -5,54 +5,54 @@ import { urlProblem } from "@statusmesh/shared/url";
 import { type Outbound, OutboundError, type OutboundReply, type OutboundRequest } from "../../outbound/client.ts";
 import type { Notice } from "../../incidents/schema.ts";
 
-/** One notice on its way to one channel. */
+/** One notification for one channel. */
 export interface ChannelMessage {
-  /** The same at every attempt, so that a receiver can tell a repetition. */
+  /** The same at every attempt, so that receivers can deduplicate. */
   deliveryId: string;
   notice: Notice;
-  /** True for a message that a person sent to try the channel: it must page nobody for longer than that. */
+  /** True for a test message: it must not keep anybody paged. */
   test: boolean;
   /** Unix ms of this attempt. */
   sentAt: number;
 }
 
-/** What the instance allows of addresses that the organisation chooses. */
+/** Addresses that the installation allows. */
 export interface AllowedUrls {
-  /** True also takes http, for receivers in the own network. */
+  /** True allows http, for receivers in a private network. */
   http: boolean;
 }
 
-/** A kind of notification channel: everything about it is in its one file. */
+/** A kind of notification channel, complete in one file. */
 export interface ChannelKind<S extends TSchema = TSchema> {
   readonly type: string;
-  /** How people call it: "Webhook". */
+  /** Display name: "Webhook". */
   readonly label: string;
   /**
-   * The wire shape of the config. Fields with a `default` may be omitted. What a secret must look like is said in
-   * {@link rules}, so that the mask is answered as a mask and not as a malformed secret.
+   * The wire shape of the config. Fields with a `default` may be omitted. {@link rules} holds the format of secrets,
+   * so that a mask is reported as a mask and not as a malformed secret.
    */
   readonly schema: S;
-  /** Rules that the schema does not say. Throws INVALID_CHANNEL_CONFIG with a pointer relative to the config (`/url`). */
+  /** Rules beyond the schema. Throws INVALID_CHANNEL_CONFIG with a pointer relative to the config (`/url`). */
   rules(config: Static<S>, allowed: AllowedUrls): void;
-  /** Applies `change` to every secret of the config, and returns the copy. `pointer` names the field. */
+  /** Returns a copy with `change` applied to every secret. `pointer` names the field. */
   mapSecrets(config: Static<S>, change: (secret: string, pointer: string) => string): Static<S>;
   /**
-   * The server that the secrets are sent to; null for a kind that always sends them to the same one, or while the address
-   * cannot be read. An edit that changes it must bring every stored secret again.
+   * The server that gets the secrets; null for a kind with a fixed server, or while the address cannot be parsed. An
+   * edit that changes it must send every stored secret again.
    */
   secretsGoTo(config: Static<S>): SecretsDestination | null;
-  /** The URLs that the organisation chose and that we would call, for the guard. Called after {@link rules}. */
+  /** URLs chosen by the organisation, for the address guard. Called after {@link rules}. */
   urls(config: Static<S>): { url: string; pointer: string }[];
-  /** Tells the receiver. Returns when it has accepted; throws {@link DeliveryError} when it has not. */
+  /** Sends the message. Returns when the receiver has accepted it; throws {@link DeliveryError} otherwise. */
   send(config: Static<S>, message: ChannelMessage, transport: Outbound): Promise<void>;
 }
 
-/** A notice that was not accepted. The message says in a person's words what happened. */
+/** A message that was not accepted. The error text is for people. */
 export class DeliveryError extends Error {
   override readonly name = "DeliveryError";
-  /** True when sending the same again cannot help. */
+  /** True when a retry cannot help. */
   readonly permanent: boolean;
-  /** What the receiver answered; null when it did not. */
+  /** HTTP status of the reply; null without one. */
   readonly status: number | null;
   readonly retryAfterSecs: number | null;
 
@@ -67,12 +67,12 @@ export class DeliveryError extends Error {
   }
 }
 
-/** True when the receiver will answer the same to the same message: 4xx, except for timeout, too early and too many requests. */
+/** True for a 4xx that a retry will not change: all except request timeout, too early and too many requests. */
 export function isPermanent(status: number): boolean {
   return status >= 400 && status < 500 && status !== 408 && status !== 425 && status !== 429;
 }
 
-/** Sends one request and returns the receiver's reply when it is a 2xx; throws DeliveryError for anything else. */
+/** Sends one request and returns a 2xx reply; throws DeliveryError for anything else. */
 export async function deliverRequest(transport: Outbound, request: OutboundRequest): Promise<OutboundReply> {
   let reply: OutboundReply;
   try {
@@ -87,7 +87,7 @@ export async function deliverRequest(transport: Outbound, request: OutboundReque
   throw new DeliveryError(answered(reply), { permanent: isPermanent(status), status, retryAfterSecs });
 }
 
-/** `the receiver answered 500: out of order`, with the start of what it said. */
+/** `the receiver answered 500: out of order`, with the start of the reply. */
 function answered({ status, text }: OutboundReply): string {
   const said = text
     .toWellFormed()
@@ -103,14 +103,14 @@ export function invalid(message: string, field: string): never {
   throw new AppError("INVALID_CHANNEL_CONFIG", message, { field });
 }
 
-/** {@link ChannelKind.secretsGoTo} of a kind whose address is a URL. Null for a text that is none, as a masked one. */
+/** {@link ChannelKind.secretsGoTo} for a URL. Null for an invalid URL, such as a masked one. */
 export function serverOf(url: string): SecretsDestination | null {
   return URL.canParse(url) ? { origin: new URL(url).origin, verified: true } : null;
 }
 
 /**
- * The URL of a config field, or INVALID_CHANNEL_CONFIG that says what is wrong: it must be https, or http where that is
- * `allowed`, and carry no credentials.
+ * The URL of a config field; throws INVALID_CHANNEL_CONFIG unless it is https (or http where `allowed`) and without
+ * credentials.
  */
 export function webUrl(text: string, pointer: string, allowed: AllowedUrls): URL {
   const problem = urlProblem(text);

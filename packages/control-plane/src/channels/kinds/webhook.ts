@@ -29,7 +29,10 @@ export type WebhookConfig = Static<typeof WebhookConfig>;
 
 const minSecretLength = 16;
 
-/** Headers that are ours, or that change how the message is framed (RFC 9110 section 7.6.1, RFC 9112 section 6). */
+/**
+ * Headers that this client sets, or that change the framing of the message (RFC 9110 section 7.6.1, RFC 9112 section
+ * 6).
+ */
 const ownHeaders = new Set([
   "connection",
   "content-encoding",
@@ -49,7 +52,7 @@ const ownHeaders = new Set([
   "x-service-timestamp",
 ]);
 
-/** What a receiver gets. The fields are a promise: none is renamed or taken away. A test says `test` as its reason. */
+/** Body of a delivery. Its fields are stable: none is renamed or removed. A test has the reason `test`. */
 function webhookBody({ deliveryId, notice, test }: ChannelMessage): string {
   return JSON.stringify({
     delivery_id: deliveryId,
@@ -68,7 +71,7 @@ function webhookBody({ deliveryId, notice, test }: ChannelMessage): string {
   });
 }
 
-/** The headers that prove who sent `body` and when: HMAC-SHA256 over `<unix seconds>.<body>`. `sentAt` is unix ms. */
+/** Signature headers: HMAC-SHA256 over `<unix seconds>.<body>`. `sentAt` is Unix ms. */
 export function signature(secret: string, sentAt: number, body: string): Record<string, string> {
   const timestamp = String(Math.floor(sentAt / 1000));
   const mac = createHmac("sha256", secret).update(`${timestamp}.${body}`).digest("hex");
