@@ -5,7 +5,7 @@ import { normaliseId } from "./ids.ts";
 /** A text that people read: `line` is a name, tag, group or label; `lines` may have line breaks and tabs. */
 type TextForm = "line" | "lines";
 /** Every text that `validate` brings into its stored form. An `id` is a UUID in either case, or any other text. */
-type Form = TextForm | "id";
+type Form = TextForm | "id" | "search";
 
 interface TextOptions extends TSchemaOptions {
   /** Longest text, in code points. */
@@ -25,6 +25,9 @@ export const Line = (options: TextOptions) => Type.String({ ...options, text: "l
 
 /** Like {@link Line}, with line breaks. */
 export const Lines = (options: TextOptions) => Type.String({ ...options, text: "lines" satisfies TextForm });
+
+/** Schema of a text that is looked for in texts of {@link Line}: `validate` brings it into the same form, and refuses nothing. */
+export const SearchText = (options: TSchemaOptions) => Type.String({ ...options, text: "search" satisfies Form });
 
 /** Schema of a text that may be an id: `validate` brings a UUID to lower case. */
 export const IdText = (options: TSchemaOptions) => Type.String({ ...options, text: "id" satisfies Form });
@@ -48,7 +51,7 @@ const controlsButBreaks = /(?![\n\t])[\p{Cc}\p{Zl}\p{Zp}\u202a-\u202e\u2066-\u20
 const visible = /[^\p{Cc}\p{Cf}\p{Z}\p{M}\p{Default_Ignorable_Code_Point}\u2800]/u;
 
 /** The text as it is stored: NFC, trimmed, without zero-width characters. */
-function normaliseText(text: string): string {
+export function normaliseText(text: string): string {
   return plain.test(text) ? text : text.replaceAll(zeroWidth, "").normalize("NFC").trim();
 }
 
@@ -112,6 +115,7 @@ function cleanerOf(node: Node, outer: ErrorCode): Cleaner | null {
 }
 
 function textCleaner(form: Form, node: Node, code: ErrorCode): Cleaner {
+  if (form === "search") return (value) => (typeof value === "string" ? normaliseText(value) : value);
   if (form === "id") return (value) => (typeof value === "string" ? normaliseId(value) : value);
   const { maxLength = Infinity, emptyCode } = node;
   return (value, pointer) => {

@@ -158,6 +158,7 @@ export const authRoutes: Route[] = [
     scope: "org:write",
     tag: "API tokens",
     summary: "Revoke an API token at once",
+    description: "The tokens that it made are revoked with it.",
     params: IdParam,
     replies: { 204: null },
     errors: ["API_TOKEN_NOT_FOUND"],

@@ -60,7 +60,7 @@ export interface TokenReach {
 export async function selectTokenReach(sql: Db, userId: string, id: string): Promise<TokenReach | null> {
   const [row] = await sql<
     TokenReach[]
-  >`select org_id, expires_at from api_tokens where user_id = ${userId} and id = ${id}`;
+  >`select org_id, expires_at from api_tokens where user_id = ${userId} and id = ${id} and revoked_at is null`;
   return row ?? null;
 }
 
@@ -97,17 +97,22 @@ export async function countTokens(sql: Db, userId: string, orgId: string | null)
   return row!.count;
 }
 
+/** Revokes a token with all that it made, and what those made. Returns the token, and how many went with it. */
 export async function revokeToken(
   sql: Db,
   userId: string,
   orgId: string | null,
   id: string,
   now: Date,
-): Promise<ApiTokenRow | null> {
-  const [row] = await sql<ApiTokenRow[]>`
-    update api_tokens set revoked_at = ${now} where ${ownTokens(sql, userId, orgId)} and id = ${id}
+): Promise<{ row: ApiTokenRow; offspring: number } | null> {
+  const rows = await sql<ApiTokenRow[]>`
+    with recursive family as (
+      select id from api_tokens where ${ownTokens(sql, userId, orgId)} and id = ${id}
+      union select t.id from api_tokens t join family f on t.made_by = f.id)
+    update api_tokens set revoked_at = ${now} where id in (select id from family) and revoked_at is null
     returning id, name, org_id, scopes, created_at, expires_at, last_used_at`;
-  return row ?? null;
+  const row = rows.find((one) => one.id === id);
+  return row === undefined ? null : { row, offspring: rows.length - 1 };
 }
 
 /** The live session with this hash: used within the idle limit, not past its end. `orgSlug` names another org of the user. For deleted orgs see {@link selectToken}. */
@@ -375,11 +380,13 @@ export async function insertToken(
     scopes: readonly string[];
     now: Date;
     expiresAt?: Date | null;
+    /** The token that makes it; null where a person does. */
+    madeBy?: string | null;
   },
 ): Promise<void> {
   await sql`
-    insert into api_tokens (id, user_id, org_id, name, token_hash, scopes, created_at, expires_at)
-    values (${row.id}, ${row.userId}, ${row.orgId}, ${row.name}, ${row.hash}, ${row.scopes as string[]}, ${row.now}, ${row.expiresAt ?? null}) on conflict (token_hash) do nothing`;
+    insert into api_tokens (id, user_id, org_id, name, token_hash, scopes, created_at, expires_at, made_by)
+    values (${row.id}, ${row.userId}, ${row.orgId}, ${row.name}, ${row.hash}, ${row.scopes as string[]}, ${row.now}, ${row.expiresAt ?? null}, ${row.madeBy ?? null}) on conflict (token_hash) do nothing`;
 }
 
 export async function insertOwner(

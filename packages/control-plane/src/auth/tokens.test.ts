@@ -1,5 +1,6 @@
 import t from "tap";
 import { type Scope, scopes } from "../context.ts";
+import type { Ask } from "../testing/app.ts";
 import { hour, minute } from "../testing/clock.ts";
 import { asking, newMember, serveWhole, signedIn, withToken } from "../testing/whole-app.ts";
 import { newOrg, openWorld } from "../testing/world.ts";
@@ -82,6 +83,34 @@ t.test("a token makes nothing that reaches farther than itself", async (t) => {
     { body: { items: [{ name: "Test" }, { name: "child" }, { name: "Test" }], total: 3 } },
     "it does not see what is not bound to its organisation",
   );
+});
+
+t.test("a token is revoked with the tokens that it made, also with one that is just being made", async (t) => {
+  const world = await openWorld(t);
+  const owner = await newOrg(world.system);
+  const ask = await serveWhole(t, world);
+  const browser = asking(ask, await signedIn(owner));
+  const made = async (by: Ask, name: string) =>
+    (await by("POST", path, { name, scopes: ["org:write", "org:read"] })).body as { id: string; token: string };
+  const [parent, other] = [await made(browser, "parent"), await made(browser, "other")];
+  const child = await made(asking(ask, bearer(parent.token)), "child");
+  const grandchild = await made(asking(ask, bearer(child.token)), "grandchild");
+  const status = async ({ token }: { token: string }) => (await ask("GET", path, undefined, bearer(token))).status;
+  t.strictSame(await Promise.all([parent, child, grandchild, other].map(status)), [200, 200, 200, 200]);
+
+  const late = Array.from({ length: 5 }, (_, n) => made(asking(ask, bearer(child.token)), `late ${n}`));
+  t.match(await browser("DELETE", `${path}/${parent.id}`), { status: 204 });
+  const born = (await Promise.all(late)).filter(({ token }) => token !== undefined);
+  t.strictSame(await Promise.all([parent, child, grandchild, ...born].map(status)), [
+    401,
+    401,
+    401,
+    ...born.map(() => 401),
+  ]);
+  t.equal(await status(other), 200);
+  const [audit] =
+    await world.sql`select after from audit_log where resource_id = ${parent.id} order by id desc limit 1`;
+  t.ok(audit?.["after"].revoked_with_it >= 2);
 });
 
 t.test("a scope to write or to run implies the one to read, and no other", async (t) => {

@@ -49,6 +49,7 @@ export async function createToken(ctx: Ctx, input: ApiTokenCreate): Promise<NewA
       scopes: row.scopes,
       now,
       expiresAt,
+      madeBy: ctx.actor.type === "token" ? ctx.actor.id : null,
     });
     await record(tx, { resourceId: row.id, after: auditable(row) });
   });
@@ -69,21 +70,32 @@ export async function listTokens(
   return { items: rows.map(present), total, limit, offset };
 }
 
-/** Revokes a token of the caller, which fails from its next request on. */
+/** Revokes a token of the caller with all tokens that it made; they fail from their next request on. */
 export async function revokeToken(ctx: Ctx, id: string): Promise<void> {
   requireScope(ctx, "org:write");
   await inTransaction(ctx, async (tx) => {
+    // A token that is just being made waits, and then finds its maker revoked.
+    await queries.lockUser(tx.sql, ctx.userId);
     const orgId = (await reachOf(tx))?.org_id ?? null;
-    const row = isId(id) ? await queries.revokeToken(tx.sql, ctx.userId, orgId, id, new Date(ctx.clock.now())) : null;
-    if (row === null) throw new AppError("API_TOKEN_NOT_FOUND", "You have no such API token.");
-    await record(tx, { resourceId: id, before: auditable(row) });
+    const revoked = isId(id)
+      ? await queries.revokeToken(tx.sql, ctx.userId, orgId, id, new Date(ctx.clock.now()))
+      : null;
+    if (revoked === null) throw new AppError("API_TOKEN_NOT_FOUND", "You have no such API token.");
+    const { row, offspring } = revoked;
+    await record(tx, {
+      resourceId: id,
+      before: auditable(row),
+      ...(offspring === 0 ? {} : { after: { revoked_with_it: offspring } }),
+    });
   });
 }
 
-/** What the token that asks is bound to; null when a person asks. */
+/** What the token that asks is bound to; null when a person asks. Throws UNAUTHENTICATED when it was revoked meanwhile. */
 export async function reachOf(ctx: Ctx): Promise<queries.TokenReach | null> {
   if (ctx.actor.type !== "token" || ctx.actor.id === null) return null;
-  return await queries.selectTokenReach(ctx.sql, ctx.userId, ctx.actor.id);
+  const reach = await queries.selectTokenReach(ctx.sql, ctx.userId, ctx.actor.id);
+  if (reach === null) throw new AppError("UNAUTHENTICATED", "The token was revoked. Make a new one in the settings.");
+  return reach;
 }
 
 function staysWithin(reach: queries.TokenReach, made: queries.ApiTokenRow): void {

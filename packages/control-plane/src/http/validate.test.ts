@@ -4,7 +4,7 @@ import Type, { type TSchema } from "typebox";
 import { AppError } from "@statusmesh/shared/errors";
 import { listen } from "../testing/app.ts";
 import { readBody } from "./body.ts";
-import { Line, Lines } from "@statusmesh/shared/text";
+import { IdText, Line, Lines, SearchText } from "@statusmesh/shared/text";
 import { validate } from "@statusmesh/shared/validate";
 import { parseJson, withoutMark } from "./json.ts";
 import { maxPiece, readPieces } from "./json-pieces.ts";
@@ -248,6 +248,13 @@ t.test("texts that people read are normalised, and refused without anything to s
       { tags: ["\u00e9", "x"], parts: [{ name: "y" }] },
     ],
   ];
+  const Search = Type.Object({ tag: SearchText({}), id: IdText({}) });
+  t.strictSame(
+    validate(Search, { tag: " e\u0301\u0007", id: "01A2014D-6952-703D-AE42-F4FEBBDEF56C" }),
+    { tag: "\u00e9\u0007", id: "01a2014d-6952-703d-ae42-f4febbdef56c" },
+    "what is looked for is brought into the stored form, and not refused",
+  );
+  t.strictSame(validate(Search, { tag: "", id: "My-Id" }), { tag: "", id: "My-Id" });
   for (const [sent, stored] of kept) t.strictSame(validate(Thing, sent), stored, JSON.stringify(stored));
   const refused: [unknown, ...Problem][] = [
     [{ name: "" }, "EMPTY_NAME", "/name", "name has no visible character."],

@@ -1,3 +1,4 @@
+import { normaliseId } from "@statusmesh/shared/ids";
 import { numbered } from "../html/format.ts";
 import { page, type Page, wholeNumber } from "../html/pages.ts";
 import { explainIncident, getIncident, listIncidents } from "./service.ts";
@@ -11,7 +12,7 @@ export const incidentsPages: Page[] = [
     door: "tenant",
     async handle({ ctx, query }) {
       const state = states.find((known) => known === query["state"]) ?? "all";
-      const monitor = query["monitor"] ?? "";
+      const monitor = normaliseId(query["monitor"] ?? "");
       const offset = wholeNumber(query["offset"], 0, 1_000_000);
       const ofMonitor = monitor === "" ? {} : { target_id: monitor };
       const [list, open] = await Promise.all([

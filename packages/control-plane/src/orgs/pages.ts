@@ -1,4 +1,5 @@
 import { AppError } from "@statusmesh/shared/errors";
+import { normaliseId } from "@statusmesh/shared/ids";
 import { signedInAs } from "../auth/service.ts";
 import { page, type Page, wholeNumber } from "../html/pages.ts";
 import { secretAddress } from "../http/security-headers.ts";
@@ -64,9 +65,9 @@ export const tenancyPages: Page[] = [
     async handle({ ctx, query }) {
       if (ctx.role !== "owner") throw notHere();
       const asked = {
-        user: query["user"] ?? "",
+        user: normaliseId(query["user"] ?? ""),
         type: auditedTypes.has(query["type"] ?? "") ? query["type"]! : "",
-        resource: query["resource"]?.slice(0, 100) ?? "",
+        resource: normaliseId(query["resource"]?.slice(0, 100) ?? ""),
       };
       const filter = {
         ...(asked.user === "" ? {} : { user_id: asked.user }),

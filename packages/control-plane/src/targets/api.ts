@@ -1,4 +1,5 @@
 import Type from "typebox";
+import { SearchText } from "@statusmesh/shared/text";
 import { created, noContent, ok, route, type Route } from "../http/route.ts";
 import { IdParam, paging } from "../http/wire.ts";
 import { checkErrors, TagPage, Target, TargetCreate, TargetPage, TargetPatch, TargetRegions } from "./schema.ts";
@@ -59,10 +60,10 @@ export const targetRoutes: Route[] = [
     query: Type.Object(
       {
         ...paging(50, 1000),
-        tag: Type.Optional(Type.String({ description: "Only targets with this tag", examples: ["production"] })),
+        tag: Type.Optional(SearchText({ description: "Only targets with this tag", examples: ["production"] })),
         enabled: Type.Optional(Type.Boolean({ description: "Enabled or paused targets only" })),
         q: Type.Optional(
-          Type.String({
+          SearchText({
             maxLength: 200,
             description: "Part of the name, or of the URL, host or domain that is checked",
             examples: ["shop"],

@@ -1,4 +1,5 @@
 import { checkKinds, checkTypes, isCheckType, kindOf } from "@statusmesh/shared/checks";
+import { normaliseText } from "@statusmesh/shared/text";
 import { silentRegions } from "../agents/service.ts";
 import { listChannels } from "../channels/service.ts";
 import type { Ctx } from "../context.ts";
@@ -37,8 +38,8 @@ const dayMs = 86_400_000;
 const slices = 48;
 
 async function monitors({ ctx, query }: PageCall<"tenant">): Promise<PageReply> {
-  const q = (query["q"] ?? "").trim().slice(0, 200);
-  const tag = (query["tag"] ?? "").slice(0, 200);
+  const q = normaliseText(query["q"] ?? "").slice(0, 200);
+  const tag = normaliseText(query["tag"] ?? "").slice(0, 200);
   const state = shownStates.find((known) => known === query["state"]);
   const sort = query["sort"] === "days_left" ? query["sort"] : undefined;
   const offset = wholeNumber(query["offset"], 0, 1_000_000);
