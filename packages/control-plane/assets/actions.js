@@ -50,7 +50,7 @@ async function copy(button) {
     say("Copied.");
   } catch {
     getSelection().selectAllChildren(document.getElementById(button.dataset.copy));
-    say("Press Ctrl+C to copy what is marked.");
+    say("Press Ctrl+C to copy the selected text.");
   }
 }
 

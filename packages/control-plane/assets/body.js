@@ -1,8 +1,8 @@
 import { differs } from "./leave.js";
 
-// From the controls of a form to the JSON body of a request. Names are JSON pointers; data-as says how text becomes a value.
+// Builds a JSON body from the controls of a form. Names are JSON pointers; data-as says how text becomes a value.
 
-/** What a person wrote in a control cannot be read. */
+/** Input that cannot be parsed. */
 export class Unreadable extends Error {
   constructor(control, message) {
     super(message);
@@ -25,7 +25,7 @@ const readers = {
     for (const line of control.value.split("\n").filter((text) => text.trim() !== "")) {
       const at = line.indexOf(":");
       if (at < 1)
-        throw new Unreadable(control, `Write each header as name: value. This line has no colon: ${line.slice(0, 60)}`);
+        throw new Unreadable(control, `Enter each header as name: value. This line has no colon: ${line.slice(0, 60)}`);
       headers[line.slice(0, at).trim()] = line.slice(at + 1).trim();
     }
     return headers;
@@ -36,7 +36,7 @@ const readers = {
     if (range) return { kind: "range", value: { min: Number(range[1]), max: Number(range[2]) } };
     if (/^\d{3}$/.test(text)) return { kind: "exact", value: Number(text) };
     if (/^\d{3}(\s*,\s*\d{3})+$/.test(text)) return { kind: "one_of", value: text.split(",").map(Number) };
-    throw new Unreadable(control, "Write a range like 200-299, one code like 200, or several like 200, 204, 301.");
+    throw new Unreadable(control, "Enter a range like 200-299, one code like 200, or several like 200, 204, 301.");
   },
 };
 
@@ -93,7 +93,7 @@ export function bodyOf(form, { onlyChanged = false, part = null, under = "" } = 
     const item = items[control.dataset.as];
     if (control.type === "radio" && !control.checked) continue;
     any = true;
-    if (control.required && control.value.trim() === "") throw new Unreadable(control, "This cannot be empty.");
+    if (control.required && control.value.trim() === "") throw new Unreadable(control, "Required.");
     if (item) {
       body[control.name.slice(1)] ??= [];
       if (control.checked) body[control.name.slice(1)].push(item(control));

@@ -6,14 +6,14 @@ export function el(tag, attributes = {}, ...children) {
   return element;
 }
 
-/** Says something to readers who do not see the page. */
+/** Announces a text to screen readers. */
 export function announce(text) {
   const region = document.getElementById("live-region");
   if (region) region.textContent = text;
 }
 
 let fading;
-/** Says something to everyone, for a few seconds. */
+/** Shows a toast for a few seconds. */
 export function say(text, tone = "up") {
   document.querySelector(".toast")?.remove();
   clearTimeout(fading);
@@ -23,12 +23,15 @@ export function say(text, tone = "up") {
   fading = setTimeout(() => toast.remove(), tone === "up" ? 5000 : 12000);
 }
 
-/** Asks before something that cannot be taken back lightly. */
+/** Asks for a confirmation. True for yes. */
 export function ask(text) {
-  const dialog = el("dialog", { "aria-label": text });
-  dialog.innerHTML =
-    '<form method="dialog"><p></p><div class="actions"><button class="btn primary" value="yes">Yes</button><button class="btn" value="no">Cancel</button></div></form>';
-  dialog.querySelector("p").textContent = text;
+  const buttons = el(
+    "div",
+    { class: "actions" },
+    el("button", { class: "btn primary", value: "yes" }, "Yes"),
+    el("button", { class: "btn", value: "no" }, "Cancel"),
+  );
+  const dialog = el("dialog", { "aria-label": text }, el("form", { method: "dialog" }, el("p", {}, text), buttons));
   document.body.append(dialog);
   dialog.showModal();
   return new Promise((resolve) => {

@@ -71,7 +71,7 @@ export function readForm(form, options) {
   }
 }
 
-/** The requests of a form: its own, and one for each fieldset with `data-request`. Null after showing what cannot be read. */
+/** The requests of a form: its own, and one per fieldset with `data-request`. Null after showing a parse error. */
 function requestsOf(form) {
   const requests = [];
   for (const part of [null, ...form.querySelectorAll("[data-request]")]) {
@@ -103,7 +103,7 @@ async function submit(form) {
   }
 }
 
-/** Sends one request after the other. Answers the first reply; null after showing an error and what is saved already. */
+/** Sends the requests in order. Answers the first reply; null after showing an error and what is saved already. */
 async function sendAll(form, requests) {
   let first;
   let saved = null;

@@ -2,12 +2,12 @@ import { el } from "./dom.js";
 
 const lines = [
   ["/", "Search"],
-  ["n", "Add something new to this list"],
+  ["n", "Add to this list"],
   ["g m", "Monitors"],
   ["g i", "Incidents"],
   ["g c", "Channels"],
   ["g s", "Status pages"],
-  ["?", "This list"],
+  ["?", "Keyboard shortcuts"],
   ["Esc", "Close"],
 ];
 const places = { m: "/monitors", i: "/incidents", c: "/channels", s: "/status-pages" };

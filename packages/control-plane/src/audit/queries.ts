@@ -79,6 +79,19 @@ export async function countEntries(sql: Db, orgId: string, filter: AuditFilter):
   return row!.count;
 }
 
+/** The last recorded name of each resource that has one. */
+export async function selectNames(
+  sql: Db,
+  orgId: string,
+  ids: readonly string[],
+): Promise<{ id: string; name: string }[]> {
+  return await sql<{ id: string; name: string }[]>`
+    select distinct on (a.resource_id) a.resource_id as id, n.name from audit_log a,
+      lateral (select coalesce(a.after ->> 'name', a.before ->> 'name', a.after ->> 'email', a.before ->> 'email') as name) n
+    where a.org_id = ${orgId} and a.resource_id = any(${[...ids]}::text[]) and n.name is not null
+    order by a.resource_id, a.id desc`;
+}
+
 /** Returns the number of deleted rows. */
 export async function deleteEntriesBefore(sql: Db, before: Date): Promise<number> {
   return await deleteInBatches(

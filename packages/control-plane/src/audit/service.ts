@@ -76,6 +76,14 @@ export async function listAudit(ctx: Ctx, query: AuditQuery): Promise<Page<Audit
   return { items: rows.map(present), total, limit, offset };
 }
 
+/** The last recorded name of each of these resources. For owners. */
+export async function recordedNames(ctx: Ctx, ids: readonly string[]): Promise<Map<string, string>> {
+  requireScope(ctx, "org:read");
+  requireOwner(ctx);
+  const rows = ids.length === 0 ? [] : await queries.selectNames(ctx.sql, ctx.orgId, ids);
+  return new Map(rows.map(({ id, name }) => [id, name]));
+}
+
 /** One entry, with every id of a bulk request. For owners. Throws AUDIT_ENTRY_NOT_FOUND. */
 export async function getEntry(ctx: Ctx, id: string): Promise<AuditEntry> {
   requireScope(ctx, "org:read");

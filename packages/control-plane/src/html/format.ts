@@ -85,6 +85,28 @@ export function list(items: readonly string[]): string {
   return items.length < 2 ? (items[0] ?? "") : `${items.slice(0, -1).join(", ")} and ${items.at(-1)!}`;
 }
 
+const browsers = [
+  [/Edg\//, "Edge"],
+  [/Firefox\//, "Firefox"],
+  [/Chrome\//, "Chrome"],
+  [/Safari\//, "Safari"],
+] as const;
+const systems = [
+  [/Android/, "Android"],
+  [/iPhone|iPad/, "iOS"],
+  [/Windows/, "Windows"],
+  [/Mac OS/, "macOS"],
+  [/Linux/, "Linux"],
+] as const;
+
+/** `Firefox on Linux`, from a User-Agent. The first match decides: each later browser and system claims to be an earlier one. */
+export function device(agent: string | null): string {
+  if (agent === null || agent === "") return "Unknown device";
+  const browser = browsers.find(([pattern]) => pattern.test(agent))?.[1] ?? agent.slice(0, 60);
+  const system = systems.find(([pattern]) => pattern.test(agent))?.[1];
+  return system === undefined ? browser : `${browser} on ${system}`;
+}
+
 /** `14:02`, with the day in front when that is not today. In UTC; the reader's browser rewrites it for the reader's zone. */
 export function clock(at: Date, now: number): string {
   const time = `${pad(at.getUTCHours())}:${pad(at.getUTCMinutes())}`;

@@ -9,6 +9,7 @@ import { field } from "./fields.ts";
 import * as format from "./format.ts";
 import { type Icon, icon, isIcon } from "./icons.ts";
 import { escapeHtml, html, Markup } from "./markup.ts";
+import { type StateName, stateWords } from "./states.ts";
 
 /** Where the package keeps its views, seen from the compiled file. */
 export const viewsFolder = fileURLToPath(new URL("../../views", import.meta.url));
@@ -62,6 +63,13 @@ const helpers = (assets: Assets, now: number, has: (view: string) => boolean) =>
   modules: assets.modules("console.js"),
   icon: (name: string) => (isIcon(name) ? icon(name) : new Markup("")),
   state,
+  stateWords,
+  /** ` checked`: an attribute without a value, where `on` is true. */
+  flag: (name: string, on: unknown) => new Markup(on ? ` ${name}` : ""),
+  /** Attributes of an alternative of a form that is not chosen. */
+  hiddenUnless: (chosen: boolean) => new Markup(chosen ? "" : " hidden disabled"),
+  /** The attribute of the chosen link among several. */
+  current: (chosen: boolean) => new Markup(chosen ? ' aria-current="true"' : ""),
   /** The error of a result or an incident as people read it. Null stays null. */
   error: (error: string | null) => (error === null ? null : errorInWords(error)),
   time: (at: Date | string | number | null, style: TimeStyle = "ago") => timeTag(at, style, now),
@@ -76,7 +84,7 @@ const helpers = (assets: Assets, now: number, has: (view: string) => boolean) =>
 });
 
 /** A state as icon and word, in its colour. */
-export function state(name: string, word: string): Markup {
+export function state(name: string, word: string = stateWords[name as StateName]): Markup {
   const shape: Icon = isIcon(name) ? name : "unknown";
   return html`<span class="state ${name}">${icon(shape)}<span>${word}</span></span>`;
 }

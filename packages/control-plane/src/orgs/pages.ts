@@ -3,11 +3,22 @@ import { normaliseId } from "@statusmesh/shared/ids";
 import { signedInAs } from "../auth/service.ts";
 import { page, type Page, wholeNumber } from "../html/pages.ts";
 import { secretAddress } from "../http/security-headers.ts";
-import { getInvitation, getOrg, listAudit, listInvitations, listMembers, listOrgs, usage } from "./service.ts";
+import { changesOf } from "./changes.ts";
+import {
+  getInvitation,
+  getOrg,
+  listAudit,
+  listInvitations,
+  listMembers,
+  listOrgs,
+  recordedNames,
+  usage,
+} from "./service.ts";
+import { entryInWords } from "./words.ts";
 
 const pageSize = 50;
 /** Owner-only pages answer 404 to members, who have no link to them. */
-const notHere = () => new AppError("OWNER_REQUIRED", "Only an owner of the organisation sees this page.");
+const notHere = () => new AppError("OWNER_REQUIRED", "Only owners of the organisation can open this page.");
 const offsetOf = (query: Readonly<Record<string, string>>): number => wholeNumber(query["offset"], 0, 1_000_000);
 
 /** Resource filter of the audit log: collection in the path, and display name. */
@@ -78,7 +89,19 @@ export const tenancyPages: Page[] = [
         listAudit(ctx, ctx.orgId, { ...filter, limit: pageSize, offset: offsetOf(query) }),
         listMembers(ctx, ctx.orgId, { limit: 1000, offset: 0 }),
       ]);
-      return { view: "orgs/audit", data: { list, members: members.items, types: [...auditedTypes], query: asked } };
+      const names = await recordedNames(
+        ctx,
+        list.items.flatMap((entry) => entry.resource_id ?? []),
+      );
+      const entries = list.items.map((entry) => ({
+        ...entry,
+        words: entryInWords(entry, names),
+        changes: changesOf(entry),
+      }));
+      return {
+        view: "orgs/audit",
+        data: { list, entries, members: members.items, types: [...auditedTypes], query: asked },
+      };
     },
   }),
   page({

@@ -1,7 +1,7 @@
 import { randomInt } from "node:crypto";
 import { AppError } from "@statusmesh/shared/errors";
 import { newId } from "@statusmesh/shared/ids";
-import { differences, getEntry, listAudit as listEntries, record } from "../audit/service.ts";
+import { differences, getEntry, listAudit as listEntries, record, recordedNames } from "../audit/service.ts";
 import type { AuditEntry, AuditQuery } from "../audit/schema.ts";
 import { moveSession, slugOf } from "../auth/service.ts";
 import { type Ctx, inTransaction, requireScope, type System } from "../context.ts";
@@ -152,6 +152,8 @@ export async function listAudit(ctx: Ctx, id: string, query: AuditQuery): Promis
   requireScope(ctx, "org:read");
   return await listEntries(await asOwner(ctx, id), query);
 }
+
+export { recordedNames };
 
 /** One audit entry, with every id of a bulk request. For owners. */
 export async function getAuditEntry(ctx: Ctx, id: string, entryId: string): Promise<AuditEntry> {

@@ -67,15 +67,14 @@ async function show(
 function notice(error: AppError): { heading: string; sentence: string } {
   if (error.code === "INCIDENT_NOT_FOUND")
     return {
-      heading: "No such incident",
-      sentence: "It may have been taken off this page. The page itself shows what is known now.",
+      heading: "Incident not found",
+      sentence: "It may have been removed from this page.",
     };
   if (error.status === 404)
-    return { heading: "No status page here", sentence: "Nobody has published a status page at this address yet." };
+    return { heading: "Status page not found", sentence: "No status page is published at this address." };
   return {
-    heading: "The status is not available",
-    sentence:
-      "It cannot be read at the moment. This says nothing about the services themselves. Try again in a moment.",
+    heading: "Status not available",
+    sentence: "It cannot be read at the moment. The services themselves may be fine. Try again in a moment.",
   };
 }
 

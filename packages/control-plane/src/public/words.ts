@@ -50,18 +50,18 @@ export function affected(incidents: readonly PublicIncident[]): { sentence: stri
   const names = [...new Set(incidents.map((incident) => incident.component.name))];
   const shown = names.length > 3 ? [...names.slice(0, 2), plural(names.length - 2, "more component")] : names;
   return {
-    sentence: `${list(shown)} ${names.length === 1 ? "is affected" : "are affected, the first"}`,
+    sentence: `${list(shown)} ${names.length === 1 ? "has" : "have"} been affected`,
     since: incidents.map((incident) => incident.started_at).sort()[0]!,
   };
 }
 
 /** The line under the banner while every component is operational. */
 export function calmSentence(status: PublicStatus, components: readonly PublicComponent[]): string {
-  if (status.overall.state === "no_data") return "No monitor has reported lately.";
+  if (status.overall.state === "no_data") return "No recent data.";
   const silent = components.filter((component) => component.status === "no_data").length;
   const working = components.length - silent;
   const found = `${plural(working, "component")} ${working === 1 ? "works" : "work"}`;
-  return silent === 0 ? `${found}.` : `${found}, ${silent} without data.`;
+  return silent === 0 ? `${found}.` : `${found}, ${silent} without recent data.`;
 }
 
 /** A state in the middle of a sentence. */

@@ -4,6 +4,7 @@ import { silentRegions } from "../agents/service.ts";
 import { listChannels } from "../channels/service.ts";
 import type { Ctx } from "../context.ts";
 import { numbered } from "../html/format.ts";
+import { type StateName, stateWords } from "../html/states.ts";
 import { page, type Page, type PageCall, type PageReply, wholeNumber } from "../html/pages.ts";
 import { explainIncident, getIncident, listDeliveries, listIncidents } from "../incidents/service.ts";
 import {
@@ -16,7 +17,7 @@ import {
 } from "../results/service.ts";
 import { listProbeRegions } from "../regions/service.ts";
 import { latestBucket, phasesOf, rangeOf, ranges, shadesOf } from "./monitor-page.ts";
-import { getMonitor, getTarget, listMonitors, type MonitorRow, targetRegions } from "./service.ts";
+import { getMonitor, getTarget, listMonitors, type MonitorRegion, type MonitorRow, targetRegions } from "./service.ts";
 import {
   detail,
   expiryWords,
@@ -26,7 +27,6 @@ import {
   shownState,
   silenceWords,
   shownStates,
-  stateWords,
   throttledWords,
   where,
   why,
@@ -92,7 +92,7 @@ function shown(row: MonitorRow, now: number, throttled: string | null) {
   const waiting = isWaiting(row);
   return {
     state,
-    word: waiting ? "First check soon" : throttled === null ? stateWords[state] : "Throttled",
+    word: waiting ? "Pending first check" : throttled === null ? stateWords[state] : "Throttled",
     throttled,
     since: state === "down" || state === "error" ? (row.open_incident?.started_at ?? row.status_since) : null,
     detail: throttled ?? detail(row, now),
@@ -151,6 +151,7 @@ async function monitor({ ctx, params, query }: PageCall<"tenant">): Promise<Page
       shades: shadesOf(incidents.items, now),
       regions: row.regions.map((own) => ({
         ...own,
+        state: regionState(own),
         p95: latestBucket(byRegion.regions.find((it) => it.region === own.region)?.buckets ?? [])?.p95 ?? null,
       })),
       up,
@@ -175,7 +176,13 @@ async function monitor({ ctx, params, query }: PageCall<"tenant">): Promise<Page
   };
 }
 
-/** Why the incident is open, and who knows. */
+/** How a region reads: its last run, or no data where it is disabled or silent. A failing vote is never up. */
+function regionState({ enabled, live, vote, status }: MonitorRegion): StateName {
+  if (!live || !enabled || status === null) return "unknown";
+  return vote === "failing" && status === "up" ? "down" : status;
+}
+
+/** Why the incident is open, and which channels were notified. */
 async function troubleOf(ctx: Ctx, incidentId: string) {
   const [votes, deliveries, incident] = await Promise.all([
     explainIncident(ctx, incidentId),

@@ -1,5 +1,6 @@
 import { type CheckSpec, detailsOf, isCheckType, kindOf, type ResultDetails } from "@statusmesh/shared/checks";
 import { AppError } from "@statusmesh/shared/errors";
+import type { CheckStatus } from "@statusmesh/shared/result";
 import { isId } from "@statusmesh/shared/ids";
 import { fieldOf, mask } from "@statusmesh/shared/secrets";
 import { differences, record } from "../audit/service.ts";
@@ -303,7 +304,7 @@ export interface MonitorRegion {
   enabled: boolean;
   vote: "failing" | "passing" | "none";
   live: boolean;
-  status: string | null;
+  status: CheckStatus | null;
   error: string | null;
   last_slot: Date | null;
 }

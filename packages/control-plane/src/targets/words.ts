@@ -6,19 +6,9 @@ import type { Explanation } from "../incidents/schema.ts";
 import type { RegionPolicy } from "./schema.ts";
 import type { MonitorRow } from "./service.ts";
 
-/** Everything a monitor can read as in the console, worst first. */
+/** The states of a monitor in the console, worst first. */
 export const shownStates = ["down", "error", "degraded", "unknown", "up", "paused"] as const;
 export type ShownState = (typeof shownStates)[number];
-
-/** The word for each state. */
-export const stateWords: Record<ShownState, string> = {
-  down: "Down",
-  error: "Error",
-  degraded: "Degraded",
-  unknown: "No data",
-  up: "Up",
-  paused: "Paused",
-};
 
 /** How a monitor reads: paused hides whatever it was before. */
 export const shownState = (row: Pick<MonitorRow, "paused" | "status">): ShownState =>
@@ -37,7 +27,7 @@ export function where(incident: { regions_down: readonly string[]; regions_up: r
 
 /** The second line of a row: what is wrong, or else what is checked and when it expires, as of `now` (Unix ms). */
 export function detail(row: MonitorRow, now: number): string {
-  if (!row.paused && !row.probed) return "Not checked: the operator has disabled every region of it";
+  if (!row.paused && !row.probed) return "Not checked: the operator has disabled all of its regions";
   const trouble = row.open_incident?.error_sample ?? row.last_error;
   if (row.paused || row.status === "up" || row.status === "unknown" || trouble === null) {
     const expiry = expiryWords(row, now);
@@ -95,7 +85,7 @@ export function overview(worst: readonly MonitorRow[], counts: Counts): Overview
   const others = othersOf(tone, counts);
   if (counts[tone] === 1 && first !== undefined) {
     if (isWaiting(first))
-      return { tone, lead: `${first.target.name} waits for its first result.`, since: null, rest: "", others };
+      return { tone, lead: `${first.target.name}: pending first check.`, since: null, rest: "", others };
     const error = tone === "unknown" ? null : (first.open_incident?.error_sample ?? first.last_error);
     const place = where(first.open_incident);
     return {
@@ -117,19 +107,19 @@ export function overview(worst: readonly MonitorRow[], counts: Counts): Overview
   };
 }
 
-/** What a page says of a region from which nothing is checked; the time, if there is one, comes after `lead`. */
+/** A region without checks, in words; the time, if there is one, follows `lead`. */
 export function silenceWords({ name, why }: Pick<SilentRegion, "name" | "why">): { lead: string; rest: string } {
   if (why === "network")
     return {
       lead: `The network of the agent in ${name} is down`,
-      rest: ". What it cannot reach counts for nothing until it is back.",
+      rest: ". Failed checks from there do not count until it is back.",
     };
-  const lead = `Nothing is checked from ${name}`;
+  const lead = `No checks run from ${name}`;
   return why === "none"
-    ? { lead, rest: ": no agent has come for it yet. Start one with sm-agent run." }
+    ? { lead, rest: ": no agent has joined it yet. Start one with sm-agent run." }
     : {
         lead,
-        rest: ": its agent is not heard of. See to the machine that sm-agent runs on, and whether it reaches this control plane.",
+        rest: ": its agent is offline. Check the machine that runs sm-agent and its connection to this control plane.",
       };
 }
 
@@ -168,7 +158,7 @@ export function policyWords(
   return votes === null || votes.regions_live < 2 ? name : `${name} (${votes.regions_needed} of ${votes.regions_live})`;
 }
 
-/** `frankfurt and virginia failed 2 checks in a row: connection refused. singapore still passes.` */
+/** `frankfurt and virginia failed 2 consecutive checks: connection refused. singapore still passes.` */
 export function why(votes: Explanation, errorSample: string | null): string {
   const failing = votes.regions.filter((region) => region.vote === "failing");
   const passing = votes.regions.filter((region) => region.vote === "passing" && region.live);
@@ -177,11 +167,11 @@ export function why(votes: Explanation, errorSample: string | null): string {
   const failed =
     failing.length === 0
       ? ""
-      : `${names(failing)} failed ${plural(votes.alert_confirmations, "check")} in a row${errorSample === null ? "" : `: ${errorInWords(errorSample).replace(/\.$/, "")}`}.`;
+      : `${names(failing)} failed ${plural(votes.alert_confirmations, "consecutive check")}${errorSample === null ? "" : `: ${errorInWords(errorSample).replace(/\.$/, "")}`}.`;
   const passed =
     passing.length === 0
       ? ""
       : `${names(passing)} ${failing.length === 0 ? (passing.length === 1 ? "passes" : "pass") : passing.length === 1 ? "still passes" : "still pass"}.`;
-  const quiet = silent.length === 0 ? "" : `${names(silent)} ${silent.length === 1 ? "is" : "are"} silent.`;
+  const quiet = silent.length === 0 ? "" : `${names(silent)} ${silent.length === 1 ? "has" : "have"} no recent data.`;
   return [failed, passed, quiet].filter((part) => part !== "").join(" ");
 }

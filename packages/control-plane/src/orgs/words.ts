@@ -1,0 +1,51 @@
+import type { AuditEntry } from "../audit/schema.ts";
+
+/** What each write of the API did, in words; the name of its resource follows. */
+export const actionWords: Readonly<Record<string, string>> = {
+  "POST /api/v1/targets/bulk": "Created monitors",
+  "POST /api/v1/targets/bulk-action": "Changed monitors",
+  "POST /api/v1/targets": "Created monitor",
+  "PATCH /api/v1/targets/{id}": "Changed monitor",
+  "DELETE /api/v1/targets/{id}": "Deleted monitor",
+  "PUT /api/v1/targets/{id}/regions": "Changed regions of monitor",
+  "POST /api/v1/incidents/{id}/acknowledge": "Acknowledged incident",
+  "POST /api/v1/incidents/{id}/resolve": "Closed incident",
+  "POST /api/v1/notification-channels": "Created channel",
+  "PATCH /api/v1/notification-channels/{id}": "Changed channel",
+  "DELETE /api/v1/notification-channels/{id}": "Deleted channel",
+  "POST /api/v1/status-pages": "Created status page",
+  "PATCH /api/v1/status-pages/{id}": "Changed status page",
+  "DELETE /api/v1/status-pages/{id}": "Deleted status page",
+  "POST /api/v1/status-pages/{id}/components": "Added to a status page",
+  "POST /api/v1/status-pages/{id}/components/reorder": "Reordered status page",
+  "PATCH /api/v1/status-pages/{id}/components/{target_id}": "Changed public details of",
+  "DELETE /api/v1/status-pages/{id}/components/{target_id}": "Removed from a status page",
+  "POST /api/v1/sessions": "Signed in",
+  "DELETE /api/v1/sessions/{id}": "Ended session",
+  "DELETE /api/v1/identities/{id}": "Unlinked account",
+  "POST /api/v1/api-tokens": "Created API token",
+  "DELETE /api/v1/api-tokens/{id}": "Revoked API token",
+  "POST /api/v1/orgs": "Created organisation",
+  "PATCH /api/v1/orgs/{id}": "Changed organisation",
+  "DELETE /api/v1/orgs/{id}": "Deleted organisation",
+  "POST /api/v1/orgs/{id}/restore": "Restored organisation",
+  "POST /api/v1/orgs/{id}/switch": "Switched to organisation",
+  "PATCH /api/v1/orgs/{id}/members/{user_id}": "Changed role of",
+  "DELETE /api/v1/orgs/{id}/members/{user_id}": "Removed member",
+  "POST /api/v1/orgs/{id}/invitations": "Invited",
+  "DELETE /api/v1/orgs/{id}/invitations/{invitation_id}": "Revoked invitation of",
+  "POST /api/v1/invitations/accept": "Joined",
+};
+
+/** `Changed monitor` and `Checkout API`: an audit entry in words. An action without words reads as its request. */
+export function entryInWords(entry: AuditEntry, names: ReadonlyMap<string, string>): { action: string; name: string } {
+  const name = nameIn(entry.after) ?? nameIn(entry.before) ?? names.get(entry.resource_id ?? "") ?? "";
+  return { action: actionWords[entry.action] ?? entry.action, name };
+}
+
+/** What a recorded resource is called: its name, or the address of a person. */
+function nameIn(side: unknown): string | null {
+  if (typeof side !== "object" || side === null) return null;
+  const { name, email } = side as { name?: unknown; email?: unknown };
+  return typeof name === "string" ? name : typeof email === "string" ? email : null;
+}
