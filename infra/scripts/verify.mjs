@@ -5,6 +5,7 @@ import { runTap, verdict } from "./tap.mjs";
 
 const steps = [
   ["format", "oxfmt", ["--check", "."]],
+  ["columns", process.execPath, ["infra/scripts/columns.mjs"]],
   ["lint", "oxlint", ["--config", "infra/oxlint.json", "--deny-warnings"]],
   [
     "dependencies",

@@ -1,6 +1,7 @@
 import type { Sql } from "postgres";
 import t from "tap";
 import { allRoutes } from "@statusmesh/control-plane/app";
+import { actionWords } from "@statusmesh/control-plane/orgs/words";
 import type { Hub } from "@statusmesh/control-plane/db/notify";
 import type { Route } from "@statusmesh/control-plane/http/route";
 import { openIngest } from "@statusmesh/control-plane/pipeline/ingest";
@@ -202,6 +203,13 @@ t.test("every write leaves exactly one row: who, what, from where, and what it w
     if (before) t.ok(Object.keys(row?.before ?? {}).length > 0, `${name}: before`);
     if (after) t.ok(Object.keys(row?.after ?? {}).length > 0, `${name}: after`);
   }
+});
+
+t.test("the console has words for every write", async (t) => {
+  t.same(
+    writes.map(nameOf).filter((name) => actionWords[name] === undefined),
+    [],
+  );
 });
 
 t.test("a write that is refused leaves none", async (t) => {

@@ -113,7 +113,7 @@ t.test("the console", async (t) => {
 
   await t.test("an empty list teaches the next step", async (t) => {
     await page.goto("/");
-    t.match(await page.locator(".empty").textContent(), /Nothing is watched yet.*curl -X POST/s);
+    t.match(await page.locator(".empty").textContent(), /No monitors yet.*curl -X POST/s);
     t.same(await findings(page), []);
     await page.keyboard.press("n");
     await page.waitForURL("**/monitors/new");
@@ -121,20 +121,20 @@ t.test("the console", async (t) => {
 
   await t.test("adding a monitor, with a slip first", async (t) => {
     await page.getByLabel("Name", { exact: true }).fill("Checkout API");
-    await page.getByLabel("Address", { exact: true }).fill("ftp://shop.example.org/");
+    await page.getByLabel("URL", { exact: true }).fill("ftp://shop.example.org/");
     await page.getByRole("button", { name: "Add monitor" }).click();
     await page.locator(".error-note").waitFor();
     t.match(
-      await errorBeside(page, "Address"),
+      await errorBeside(page, "URL"),
       /ftp.*Use http or https/,
       "the error stands beside the field that it is about",
     );
-    t.equal(await page.getByLabel("Address", { exact: true }).getAttribute("aria-invalid"), "true");
+    t.equal(await page.getByLabel("URL", { exact: true }).getAttribute("aria-invalid"), "true");
     t.equal(await page.evaluate("document.activeElement.name"), "/check/url", "and the field has the focus");
 
-    await page.getByLabel("Address", { exact: true }).fill(shop.url);
+    await page.getByLabel("URL", { exact: true }).fill(shop.url);
     t.equal(await page.locator(".error-note").count(), 0, "it goes when the field is corrected");
-    await page.getByText("Request, expected answer, credentials").click();
+    await page.getByText("Advanced HTTP options").click();
     await page.getByLabel("Accepted status codes").fill("20x");
     await page.getByRole("button", { name: "Test", exact: true }).click();
     t.match(await errorBeside(page, "Accepted status codes"), "200-299");
@@ -143,10 +143,10 @@ t.test("the console", async (t) => {
     await page.getByLabel("User and password").check();
     await page.getByLabel("User", { exact: true }).fill("olga");
     await page.getByLabel("Password", { exact: true }).fill("hush");
-    await page.getByLabel("Seconds between two checks").fill("10");
-    await page.getByText("When, how often, tags").click();
+    await page.getByLabel("Check interval (seconds)").fill("10");
+    await page.getByText("Alerting and tags").click();
     await page.getByLabel("Tags").fill("prod, shop");
-    await page.getByLabel("Reminders, seconds apart").fill("30");
+    await page.getByLabel("Repeat every (seconds)").fill("30");
 
     await page.getByRole("button", { name: "Test", exact: true }).click();
     await page.locator("#run .state.up").waitFor();
@@ -158,7 +158,7 @@ t.test("the console", async (t) => {
       "at most once a minute",
       "an error behind a disclosure is brought to light",
     );
-    await page.getByLabel("Reminders, seconds apart").fill("600");
+    await page.getByLabel("Repeat every (seconds)").fill("600");
     await page.getByRole("button", { name: "Add monitor" }).click();
     await page.waitForURL(/\/monitors\/[0-9a-f-]{36}$/);
     await headline(page, "Up").waitFor();
@@ -225,11 +225,11 @@ t.test("the console", async (t) => {
 
     await page.getByRole("link", { name: "Checkout" }).click();
     t.match(await page.title(), /^Down: Checkout/);
-    await page.getByText("No channel is bound to this monitor").waitFor();
+    await page.getByText("No channel is assigned to this monitor").waitFor();
     t.same(await findings(page), []);
     await page.getByRole("button", { name: "Acknowledge" }).click();
     await page.getByText(/Acknowledged (now|\d+ s ago)/).waitFor();
-    await page.getByRole("link", { name: "Explain" }).click();
+    await page.getByRole("link", { name: "View incident" }).click();
     t.match(await page.locator("main").textContent(), /Failing.*2 failing|Failing/s);
     t.same(await findings(page), []);
     await page.goto(`/monitors/${id}`);
@@ -304,26 +304,26 @@ t.test("the console", async (t) => {
     await page.keyboard.press("n");
     await page.waitForURL("**/channels/new");
     await page.getByLabel("Name", { exact: true }).fill("Ops");
-    await page.getByLabel("Address", { exact: true }).fill("http://hooks.example.org/");
+    await page.getByLabel("URL", { exact: true }).fill("http://hooks.example.org/");
     await page.getByRole("button", { name: "Add channel" }).click();
     await page.locator(".error-note").waitFor();
-    t.match(await errorBeside(page, "Address"), "https://");
-    await page.getByLabel("Address", { exact: true }).fill("https://hooks.example.org/alerts");
+    t.match(await errorBeside(page, "URL"), "https://");
+    await page.getByLabel("URL", { exact: true }).fill("https://hooks.example.org/alerts");
     await page.getByRole("button", { name: "Add channel" }).click();
     await page.waitForURL("**/channels");
     await page.getByRole("link", { name: "Ops", exact: true }).click();
-    await page.getByLabel("Replace it").check();
-    await page.getByLabel("Address", { exact: true }).fill(`https://127.0.0.1:${await freePort()}/typed`);
+    await page.getByLabel("Replace destination").check();
+    await page.getByLabel("URL", { exact: true }).fill(`https://127.0.0.1:${await freePort()}/typed`);
     const tested = page.waitForRequest("**/api/v1/notification-channels/test");
     await page.getByRole("button", { name: "Test", exact: true }).click();
     t.match((await tested).postDataJSON().config.url, /typed$/, "a test tries the address that is typed");
     await page.locator("[data-form-error]", { hasText: "connection refused" }).waitFor();
-    await page.getByLabel("Keep the stored one").check();
+    await page.getByLabel("Keep stored destination").check();
     const kept = page.waitForRequest(/notification-channels\/[0-9a-f-]{36}\/test/);
     await page.getByRole("button", { name: "Test", exact: true }).click();
     t.equal((await kept).postData(), null, "and the stored one where that is kept");
     await page.locator("[data-form-error]", { hasText: "not delivered" }).waitFor();
-    await page.getByLabel("On", { exact: true }).uncheck();
+    await page.getByLabel("Enabled", { exact: true }).uncheck();
     const sent = page.waitForRequest((request) => request.method() === "PATCH");
     await page.getByRole("button", { name: "Save" }).click();
     t.same((await sent).postDataJSON(), { enabled: false }, "the stored address stays");
@@ -356,7 +356,7 @@ t.test("the console", async (t) => {
     const pageId = page.url().split("/").at(-1)!;
     for (const [at, target] of [id, second.id].entries()) {
       await page.getByLabel("Monitor", { exact: true }).selectOption(target);
-      await page.getByRole("button", { name: "Add to the page" }).click();
+      await page.getByRole("button", { name: "Add to page" }).click();
       await page.locator(".components > li").nth(at).waitFor();
     }
     await page.getByRole("button", { name: "Move Checkout down" }).click();
@@ -466,7 +466,7 @@ t.test("the console", async (t) => {
     t.match(await other.locator("table").innerText(), /State[\s\S]*Checkout/);
     await other.getByLabel("Search monitors").fill("nothing like it");
     await other.getByRole("button", { name: "Search" }).click();
-    t.match(await other.locator("main").innerText(), "No monitor fits");
+    t.match(await other.locator("main").innerText(), "No matching monitors");
     await other.goto("/monitors/new");
     t.match(await other.locator("main").innerText(), "Saving needs JavaScript");
     await other.goto(`/monitors/${id}`);

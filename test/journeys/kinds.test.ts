@@ -176,25 +176,25 @@ t.test("in the console", async (t) => {
   await page.getByText(words).first().waitFor();
   t.notMatch(await page.content(), "days_remaining", "nobody has to read a document");
   await noSideways("monitor");
-  await page.getByRole("link", { name: "Explain" }).click();
+  await page.getByRole("link", { name: "View incident" }).click();
   await page.getByText(words).first().waitFor();
   t.notMatch(await page.content(), "days_remaining");
 
   await page.goto("/monitors/new");
   /** A control of the kind that is chosen: those of the others are in the page too, hidden. */
   const control = (label: string) => page.getByLabel(label, { exact: true }).locator("visible=true");
-  const interval = page.getByLabel("Seconds between two checks");
+  const interval = page.getByLabel("Check interval (seconds)");
   await page.getByLabel("TLS certificate", { exact: true }).check();
   t.strictSame([await interval.inputValue(), await interval.getAttribute("min")], ["86400", "3600"]);
-  await page.getByText("Server name, time limit").locator("visible=true").click();
+  await page.getByText("Advanced TLS options").locator("visible=true").click();
   await noSideways("form-tls_cert");
   await page.getByLabel("Name", { exact: true }).fill("Certificate");
-  await control("Host name or address").fill("127.0.0.1");
+  await control("Host").fill("127.0.0.1");
   await control("Port").fill(String(port));
-  await control("Degraded below, days").fill("6");
+  await control("Warn when fewer than (days)").fill("6");
   await page.getByRole("button", { name: "Add monitor" }).click();
   t.match(await page.locator(".error-note").textContent(), "must be more than critical_days");
-  await control("Down below, days").fill("2");
+  await control("Critical when fewer than (days)").fill("2");
   await page.getByRole("button", { name: "Test", exact: true }).click();
   await page.locator("#run .state.degraded").waitFor();
   t.match(
@@ -204,7 +204,7 @@ t.test("in the console", async (t) => {
 
   await page.getByLabel("DNS", { exact: true }).check();
   t.strictSame([await interval.inputValue(), await interval.getAttribute("min")], ["60", "10"]);
-  await page.getByText("Name server, time limit").locator("visible=true").click();
+  await page.getByText("Advanced DNS options").locator("visible=true").click();
   await noSideways("form-dns");
   await control("Domain").fill("www.example.org");
   await control("Name server").fill("dns.example.org");
@@ -216,7 +216,7 @@ t.test("in the console", async (t) => {
   await page.locator(".title h1 .state", { hasText: "Up" }).waitFor();
   await noSideways("monitor-dns");
   await page.getByRole("link", { name: "Edit" }).click();
-  await control("Text that one of the answers must contain").fill("192.0.2.80");
+  await control("Response must contain").fill("192.0.2.80");
   const sent = page.waitForRequest((request) => request.method() === "PATCH");
   await page.getByRole("button", { name: "Save" }).click();
   t.same((await sent).postDataJSON(), { check: { expected_contains: "192.0.2.80" } });

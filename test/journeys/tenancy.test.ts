@@ -61,7 +61,7 @@ t.test("people of an organisation", async (t) => {
     await owner.goto("/settings");
     await owner.getByRole("link", { name: "API tokens", exact: true }).click();
     await owner.getByLabel("Name", { exact: true }).fill("Terraform");
-    await owner.getByRole("button", { name: "Make token" }).click();
+    await owner.getByRole("button", { name: "Create token" }).click();
     t.match(
       await owner.locator("fieldset .error-note").textContent(),
       /scopes/,
@@ -69,7 +69,7 @@ t.test("people of an organisation", async (t) => {
     );
     await owner.getByLabel("targets:read").check();
     t.same(await findings(owner), []);
-    await owner.getByRole("button", { name: "Make token" }).click();
+    await owner.getByRole("button", { name: "Create token" }).click();
     await owner.locator("#made").waitFor();
     const token = (await owner.locator("#token").textContent())!;
     t.match(token, /^sm_live_[\w-]{43}$/);
@@ -79,7 +79,7 @@ t.test("people of an organisation", async (t) => {
     t.notMatch(await owner.content(), token);
     await owner.getByRole("button", { name: "Revoke Terraform" }).click();
     await owner.getByRole("button", { name: "Yes" }).click();
-    await owner.getByText("You have no tokens").waitFor();
+    await owner.getByText("No API tokens yet").waitFor();
     t.equal((await fetch(`${url}/api/v1/targets`, { headers })).status, 401);
   });
 
@@ -88,12 +88,12 @@ t.test("people of an organisation", async (t) => {
     await owner.goto("/settings/members");
     await owner.getByLabel("Email address").fill("nina@example.org");
     t.same(await findings(owner), []);
-    await owner.getByRole("button", { name: "Invite" }).click();
+    await owner.getByRole("button", { name: "Send invitation" }).click();
     await owner.getByRole("button", { name: "Revoke nina@example.org" }).waitFor();
 
     await nina.goto(await linkTo("nina@example.org", "invitations"));
     t.same(await findings(nina), []);
-    await nina.getByRole("button", { name: "Accept the invitation" }).click();
+    await nina.getByRole("button", { name: "Accept invitation" }).click();
     await nina.waitForURL("**/");
     await nina.goto("/settings");
     t.equal(await nina.getByRole("link", { name: "Audit log" }).count(), 0, "a member has no audit log");
@@ -104,7 +104,7 @@ t.test("people of an organisation", async (t) => {
     await nina.waitForURL("**/sign-in");
     await nina.getByLabel("Email address").fill("Nina@example.org");
     t.same(await findings(nina), []);
-    await nina.getByRole("button", { name: "Send me a link" }).click();
+    await nina.getByRole("button", { name: "Send sign-in link" }).click();
     await nina.getByText("a link is on its way").waitFor();
     await nina.goto(await linkTo("nina@example.org", "sign-in"));
     await nina.getByRole("button", { name: "Sign in" }).click();

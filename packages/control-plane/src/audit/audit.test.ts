@@ -173,10 +173,13 @@ t.test(
     t.match(all, /<dt>check\.timeout<\/dt><dd><del>10000<\/del> → <ins>5000<\/ins>/);
     t.match(all, /<dt>check\.bearer_token<\/dt><dd><del>\*\*\*<\/del> → <ins>\*\*\*<\/ins>/);
     t.match(all, /<dt>tags<\/dt><dd><del>none<\/del> → <ins>a, b<\/ins>/);
-    t.match(all, /<summary>4 changes<\/summary>[^]*<summary>What was made<\/summary>/);
+    t.match(
+      all,
+      /<summary>Changed monitor &lt;b&gt;New&lt;\/b&gt;<\/summary>[^]*<summary>Created monitor Shop<\/summary>/,
+    );
+    t.match(all, /<summary>Changed organisation Acme Ltd<\/summary>/);
     t.notMatch(all, /secret-token/);
-    const actions = (text: string) =>
-      [...text.matchAll(/<span class="mono">([A-Z]+ [^<]+)<\/span>/g)].map(([, action]) => action);
+    const actions = (text: string) => [...text.matchAll(/<code>([A-Z]+ [^<]+)<\/code>/g)].map(([, action]) => action);
     t.strictSame(actions(all), ["PATCH /api/v1/orgs/{id}", "PATCH /api/v1/targets/{id}", "POST /api/v1/targets"]);
     t.strictSame(actions(await page("?type=orgs")), ["PATCH /api/v1/orgs/{id}"]);
     t.strictSame(actions(await page(`?user=${owner.userId}`)), ["PATCH /api/v1/targets/{id}", "POST /api/v1/targets"]);
@@ -185,7 +188,7 @@ t.test(
       "POST /api/v1/targets",
     ]);
     t.equal(actions(await page("?type=nonsense")).length, 3);
-    t.match(await page("?user=nonsense"), /Nothing fits/);
+    t.match(await page("?user=nonsense"), /No matching entries/);
   },
 );
 

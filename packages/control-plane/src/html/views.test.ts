@@ -82,6 +82,13 @@ t.test("formats", async (t) => {
   t.equal(format.plural(1, "monitor"), "1 monitor");
   t.equal(format.plural(1000, "monitor"), "1,000 monitors");
   t.same([[], ["a"], ["a", "b"], ["a", "b", "c"]].map(format.list), ["", "a", "a and b", "a, b and c"]);
+  const linux = "Mozilla/5.0 (X11; Linux x86_64)";
+  t.same(
+    [`${linux} AppleWebKit/537.36 Chrome/140.0 Safari/537.36 Edg/140.0`, `${linux} Firefox/140.0`, "curl/8", null].map(
+      format.device,
+    ),
+    ["Edge on Linux", "Firefox on Linux", "curl/8", "Unknown device"],
+  );
   t.equal(format.clock(new Date(now), now), "14:02");
   t.equal(format.clock(new Date(now - 86_400_000), now), "19 Nov 14:02");
 });

@@ -39,13 +39,15 @@ export function openViews({ assets, folder = viewsFolder, cache = true }: ViewOp
     cache,
     autoEscape: true,
     rmWhitespace: true,
+    // The line break after a tag separates words as it does after an element.
+    autoTrim: false,
     escapeFunction: escapeHtml,
     functionHeader: "const h = it.h;",
   });
   const has = (name: string) => existsSync(join(folder, `${name}.eta`));
   return {
     has,
-    render: (name, data, now) => eta.render(`/${name}`, { ...data, h: helpers(assets, now, has) }),
+    render: (name, data, now) => eta.render(`/${name}`, { ...data, h: helpers(assets, now, has) }).trimStart(),
   };
 }
 
@@ -70,6 +72,8 @@ const helpers = (assets: Assets, now: number, has: (view: string) => boolean) =>
   hiddenUnless: (chosen: boolean) => new Markup(chosen ? "" : " hidden disabled"),
   /** The attribute of the chosen link among several. */
   current: (chosen: boolean) => new Markup(chosen ? ' aria-current="true"' : ""),
+  /** A value and what replaced it. */
+  replaced: (was: string | null, is: string | null) => html`<del>${was}</del> → <ins>${is}</ins>`,
   /** The error of a result or an incident as people read it. Null stays null. */
   error: (error: string | null) => (error === null ? null : errorInWords(error)),
   time: (at: Date | string | number | null, style: TimeStyle = "ago") => timeTag(at, style, now),

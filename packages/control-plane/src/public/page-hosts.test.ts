@@ -62,7 +62,7 @@ t.test("each page has a host of its own", async (t) => {
 
 t.test("a host without a published page has nothing", async (t) => {
   for (const host of ["draft.status.example.org", "nobody.status.example.org"]) {
-    t.match(await at(host, "/"), { status: 404, text: /Nobody has published a status page at this address yet/ }, host);
+    t.match(await at(host, "/"), { status: 404, text: /No status page is published at this address/ }, host);
     t.match(await at(host, "/api/public/v1/status"), { status: 404, text: /STATUS_PAGE_NOT_FOUND/ }, host);
   }
   await sql`update orgs set deleted_at = now() where id = ${globex.orgId}`;

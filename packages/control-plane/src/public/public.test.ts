@@ -199,7 +199,7 @@ t.test("what is not on the served page does not exist", async (t) => {
       status: 404,
       body: { error: { code: "INCIDENT_NOT_FOUND" } },
     });
-    t.match(await ask("GET", `/status/incidents/${id}`), { status: 404, text: /No such incident/ });
+    t.match(await ask("GET", `/status/incidents/${id}`), { status: 404, text: /Incident not found/ });
   }
   for (const id of [hidden, foreign, newId(), "nonsense"])
     t.match(await ask("GET", `/api/public/v1/components/${id}/history`), {
@@ -220,7 +220,7 @@ t.test("without a published page there is nothing, and it says so", async (t) =>
       );
     }
     const page = await ask("GET", "/status");
-    t.match(page, { status: 404, text: /Nobody has published a status page at this address yet\./ }, why);
+    t.match(page, { status: 404, text: /No status page is published at this address\./ }, why);
     t.equal(page.headers.get("cache-control"), "no-store");
   };
   await check("no page at all");
@@ -264,7 +264,7 @@ t.test("a crowd makes one computation in ten seconds, and sees the last good pag
     body: { error: { code: "STATUS_DATA_UNAVAILABLE" } },
   });
   const page = await ask("GET", "/status");
-  t.match(page, { status: 503, text: /The status is not available/ });
+  t.match(page, { status: 503, text: /Status not available/ });
   t.equal(page.headers.get("retry-after"), "10");
   fail = false;
   computed = 0;
@@ -326,7 +326,7 @@ t.test("the page as HTML", async (t) => {
   t.match(text, /Major System Outage/);
   t.match(
     text,
-    /&lt;b&gt;Shop&lt;\/b&gt; is affected since <time datetime="2026-11-20T12:22:00.000Z" data-as="clock" title="2026-11-20 12:22:00 UTC">12:22 UTC<\/time>/,
+    /&lt;b&gt;Shop&lt;\/b&gt; has been affected since <time datetime="2026-11-20T12:22:00.000Z" data-as="clock" title="2026-11-20 12:22:00 UTC">12:22 UTC<\/time>/,
   );
   t.match(text, /Checked <time [^>]*>12 s ago<\/time>/);
   t.match(text, /Payments &lt;fail&gt;/);

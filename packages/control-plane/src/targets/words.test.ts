@@ -82,7 +82,7 @@ t.test("the sentence on top of the list", async (t) => {
   );
   t.equal(
     said([row("New", "unknown", { last_result_at: null })], { unknown: 1, up: 1 }),
-    "New waits for its first result. 1 monitor is up.",
+    "New: pending first check. 1 monitor is up.",
   );
   t.equal(said([row("A", "up")], { up: 8 }), "All 8 monitors are up.");
   t.equal(said([row("A", "up")], { up: 1 }), "The only monitor is up.");
@@ -97,8 +97,8 @@ t.test("a region from which nothing is checked", async (t) => {
     said("network"),
     "The network of the agent in Frankfurt is down since 14:02. What it cannot reach counts for nothing until it is back.",
   );
-  t.match(said("agents"), /^Nothing is checked from Frankfurt since 14:02: its agent is not heard of\. /);
-  t.match(said("none"), /no agent has come for it yet\. Start one with sm-agent run\.$/);
+  t.match(said("agents"), /^No checks run from Frankfurt since 14:02: its agent is offline\. /);
+  t.match(said("none"), /no agent has joined it yet\. Start one with sm-agent run\.$/);
 });
 
 t.test("a row", async (t) => {
@@ -151,7 +151,7 @@ t.test("why", async (t) => {
       ]),
       "connection refused.",
     ),
-    "frankfurt and virginia failed 2 checks in a row: connection refused. singapore still passes.",
+    "frankfurt and virginia failed 2 consecutive checks: connection refused. singapore still passes.",
   );
   t.equal(
     why(
