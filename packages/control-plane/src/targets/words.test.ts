@@ -95,7 +95,7 @@ t.test("a region from which nothing is checked", async (t) => {
     Object.values(silenceWords({ name: "Frankfurt", why })).join(" since 14:02");
   t.equal(
     said("network"),
-    "The network of the agent in Frankfurt is down since 14:02. What it cannot reach counts for nothing until it is back.",
+    "The network of the agent in Frankfurt is down since 14:02. Failed checks from there do not count until it is back.",
   );
   t.match(said("agents"), /^No checks run from Frankfurt since 14:02: its agent is offline\. /);
   t.match(said("none"), /no agent has joined it yet\. Start one with sm-agent run\.$/);
@@ -110,7 +110,7 @@ t.test("a row", async (t) => {
   t.ok(isWaiting(row("A", "unknown", { last_result_at: null })));
   t.notOk(isWaiting(row("A", "unknown", { last_result_at: null, paused: true })));
   t.notOk(isWaiting(row("A", "unknown", { last_result_at: null, probed: false })), "nothing checks it");
-  t.match(detail(row("A", "unknown", { probed: false }), now), /the operator has disabled every region/);
+  t.match(detail(row("A", "unknown", { probed: false }), now), /the operator has disabled all of its regions/);
   const certificate = row("A", "up", {
     target: { name: "A", check: { type: "tls_cert", host: "shop.example.org", server_name: null, port: 443 } },
     details: {
@@ -161,7 +161,7 @@ t.test("why", async (t) => {
       ]),
       null,
     ),
-    "a passes. b is silent.",
+    "a passes. b has no recent data.",
   );
   t.equal(policyWords("majority", votes([])), "majority (2 of 3)");
   t.equal(policyWords({ count: 2 }, null), "2 regions");
