@@ -149,8 +149,8 @@ t.test("--version and --help", async (t) => {
   });
 });
 
-/** A control plane with one http check at one second, and a check on demand. */
-async function controlPlane(t: Test) {
+/** A control plane with one http check at one second, and a check on demand. `change` alters its answer. */
+async function controlPlane(t: Test, change: (targetUrl: string) => Partial<PullReply> = () => ({})) {
   const pulls: PullRequest[] = [];
   const reports: ResultsRequest[] = [];
   const held = new Set<ServerResponse>();
@@ -205,6 +205,7 @@ async function controlPlane(t: Test) {
           },
           { run_id: id(51), org_id: id(92), target_id: id(3), scheduled_at: 1234, check: portCheck },
         ],
+        ...change(targetUrl),
       };
       response.end(JSON.stringify(reply));
     });
@@ -258,6 +259,40 @@ t.test("the agent pulls, checks, reports, and stops when asked", async (t) => {
   t.match(lines.at(-1), { msg: "numbers", in_flight: 0, spool_waiting: 0 });
   for (const secret of [token, "also-a-secret"]) t.notOk(stdout.includes(secret), "no secret is in the log");
 });
+
+t.test(
+  "a run on demand without a place is answered as busy, and by a control plane that does not know that not at all",
+  async (t) => {
+    const reported = async (features: string[] | undefined) => {
+      const { url, reports } = await controlPlane(t, (targetUrl) => ({
+        checks: [],
+        ...(features === undefined ? {} : { features }),
+        runs: [1, 2, 3].map((n) => ({
+          run_id: id(50 + n),
+          org_id: id(93),
+          target_id: id(n),
+          scheduled_at: n,
+          check: httpCheck(`${targetUrl}/hangs`, { timeout: 300 }),
+        })),
+      }));
+      const agent = start(["run", "--url", url, "--allow-private-targets"], { SM_AGENT_TOKEN: token });
+      const results = () => reports.flatMap((report) => report.results);
+      await until(() => results().length === 2, "the results of those that had a place");
+      agent.child.kill("SIGTERM");
+      t.equal((await agent.ended).code, 0);
+      t.strictSame(
+        results().map((one) => one.error),
+        ["no response within 0.3 s", "no response within 0.3 s"],
+      );
+      const runs = reports.flatMap((report) => report.runs).sort((a, b) => a.run_id.localeCompare(b.run_id));
+      return runs.map(({ run_id, busy, error }) => [run_id, busy, error]);
+    };
+    const [older, newer] = await Promise.all([reported(undefined), reported(["busy"])]);
+    const answered = [51, 52].map((n) => [id(n), undefined, "no response within 0.3 s"]);
+    t.strictSame(older, answered);
+    t.strictSame(newer, [...answered, [id(53), true, "the agent had no place for this run within 0.3 s"]]);
+  },
+);
 
 t.test("without leave the guard refuses local targets", async (t) => {
   const { url, reports } = await controlPlane(t);

@@ -1,7 +1,6 @@
 import type { WithheldCheck } from "@statusmesh/shared/agent-protocol";
-import { checkKinds, isCheckType, kindOf, type CheckSpec, type ResultDetails } from "@statusmesh/shared/checks";
+import { checkKinds, isCheckType, kindOf, type CheckSpec } from "@statusmesh/shared/checks";
 import { type Cause, circuitOpen, type Measurement, throttledByCap } from "@statusmesh/shared/result";
-import { areDetailsOf } from "@statusmesh/shared/checks/own-details";
 import { DialError } from "@statusmesh/shared/net/dial-error";
 import type { Lookup } from "@statusmesh/shared/net/resolve";
 import type { Clock } from "./clock.ts";
@@ -10,9 +9,10 @@ import type { Log } from "./log.ts";
 import type { NetworkGuard } from "./network.ts";
 import { OnDemandQueue } from "./on-demand-queue.ts";
 import { probeOf } from "./probes/index.ts";
-import type { Probe, Trace, Verdict } from "./probes/probe.ts";
+import type { Probe, Verdict } from "./probes/probe.ts";
 import type { RdapLookups } from "./rdap/lookups.ts";
 import type { Stats } from "./stats.ts";
+import { clean, measurementOf, newTrace, ownNetworkDown, stalled, timedOut, verdictOf } from "./verdicts.ts";
 
 /** A check from the control plane: the kind is known by name only. */
 export type WireCheck = { type: string } & Record<string, unknown>;
@@ -296,77 +296,4 @@ function causeOf(failure: Failure | null, { kind, probe }: Prepared): Cause | nu
     status: failure.kind === kind && failure.status === "down" ? "down" : probe.timeoutStatus,
     error: failure.error,
   };
-}
-
-function newTrace(): Trace {
-  return {
-    overdue: "",
-    dns_ms: null,
-    connect_ms: null,
-    tls_ms: null,
-    ttfb_ms: null,
-    http_status: null,
-    response_size: null,
-    redirectedTo: null,
-    verdict: null,
-  };
-}
-
-const ownNetworkDown = (found: Verdict): Verdict => ({
-  status: "error",
-  error: `the agent's own network is down (${found.error ?? "no answer"})`,
-  skip: true,
-});
-
-const stalled = (lateMs: number): Verdict => ({
-  status: "error",
-  error: `the agent stood still for ${Math.round(lateMs / 1000)} s`,
-  skip: true,
-});
-
-function timedOut(probe: Probe<unknown>, timeoutMs: number, trace: Trace): Verdict {
-  const seconds = timeoutMs < 1000 ? (timeoutMs / 1000).toFixed(2).replace(/0$/, "") : (timeoutMs / 1000).toFixed(1);
-  const error = `${trace.overdue === "" ? "timed out after" : trace.overdue} ${seconds} s`;
-  if (trace.redirectedTo !== null)
-    return { status: probe.timeoutStatus, error: `redirected to ${trace.redirectedTo}: ${error}` };
-  return { status: probe.timeoutStatus, error, transportFailed: probe.answersForOthers !== true };
-}
-
-/** What a thrown error says about the target; nothing when the problem is local. */
-function verdictOf(error: unknown): Verdict {
-  if (!(error instanceof DialError))
-    return { status: "error", error: "the agent failed to run the check; its log says why", skip: true };
-  if (error.phase === "guard") return { status: "error", error: error.message };
-  if (error.local) return { status: "error", error: error.message, skip: true };
-  return { status: "down", error: error.message, transportFailed: error.transport };
-}
-
-const micro = (ms: number | null): number | null => (ms === null ? null : Math.round(ms * 1000) / 1000);
-
-function measurementOf(kind: string, verdict: Verdict, trace: Trace, totalMs: number): Measurement {
-  return {
-    status: verdict.status,
-    error: verdict.error === null ? null : clean(verdict.error, 2000),
-    http_status: trace.http_status,
-    response_size: trace.response_size,
-    dns_ms: micro(trace.dns_ms),
-    connect_ms: micro(trace.connect_ms),
-    tls_ms: micro(trace.tls_ms),
-    ttfb_ms: micro(trace.ttfb_ms),
-    total_ms: micro(totalMs),
-    details: detailsIn(kind, verdict),
-  };
-}
-
-/** A date that no calendar has would invalidate the whole result, which is sent without it. */
-function detailsIn(kind: string, { details = null }: Verdict): ResultDetails | null {
-  return details !== null && isCheckType(kind) && areDetailsOf(kind, details) ? details : null;
-}
-
-/** Messages may contain foreign text: no control characters, no lone surrogates, bounded length. */
-function clean(text: string, maxLength: number): string {
-  return text
-    .slice(0, maxLength)
-    .replaceAll(/\p{Cc}/gu, " ")
-    .replaceAll(/\p{Cs}/gu, "\ufffd");
 }

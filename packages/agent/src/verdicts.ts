@@ -1,0 +1,83 @@
+import { isCheckType, type ResultDetails } from "@statusmesh/shared/checks";
+import { areDetailsOf } from "@statusmesh/shared/checks/own-details";
+import { DialError } from "@statusmesh/shared/net/dial-error";
+import type { Measurement } from "@statusmesh/shared/result";
+import type { Probe, Trace, Verdict } from "./probes/probe.ts";
+
+/** A trace before anything was measured. */
+export function newTrace(): Trace {
+  return {
+    overdue: "",
+    dns_ms: null,
+    connect_ms: null,
+    tls_ms: null,
+    ttfb_ms: null,
+    http_status: null,
+    response_size: null,
+    redirectedTo: null,
+    verdict: null,
+  };
+}
+
+/** The verdict in place of a failure that the agent's own network explains. */
+export const ownNetworkDown = (found: Verdict): Verdict => ({
+  status: "error",
+  error: `the agent's own network is down (${found.error ?? "no answer"})`,
+  skip: true,
+});
+
+/** The verdict of a run whose deadline fired `lateMs` too late. */
+export const stalled = (lateMs: number): Verdict => ({
+  status: "error",
+  error: `the agent stood still for ${Math.round(lateMs / 1000)} s`,
+  skip: true,
+});
+
+/** The verdict of a run that reached its deadline in the phase that the trace names. */
+export function timedOut(probe: Probe<unknown>, timeoutMs: number, trace: Trace): Verdict {
+  const seconds = timeoutMs < 1000 ? (timeoutMs / 1000).toFixed(2).replace(/0$/, "") : (timeoutMs / 1000).toFixed(1);
+  const error = `${trace.overdue === "" ? "timed out after" : trace.overdue} ${seconds} s`;
+  if (trace.redirectedTo !== null)
+    return { status: probe.timeoutStatus, error: `redirected to ${trace.redirectedTo}: ${error}` };
+  return { status: probe.timeoutStatus, error, transportFailed: probe.answersForOthers !== true };
+}
+
+/** What a thrown error says about the target; nothing when the problem is local. */
+export function verdictOf(error: unknown): Verdict {
+  if (!(error instanceof DialError))
+    return { status: "error", error: "the agent failed to run the check; its log says why", skip: true };
+  if (error.phase === "guard") return { status: "error", error: error.message };
+  if (error.local) return { status: "error", error: error.message, skip: true };
+  return { status: "down", error: error.message, transportFailed: error.transport };
+}
+
+const micro = (ms: number | null): number | null => (ms === null ? null : Math.round(ms * 1000) / 1000);
+
+/** Verdict and trace in the form that is reported. */
+export function measurementOf(kind: string, verdict: Verdict, trace: Trace, totalMs: number): Measurement {
+  return {
+    status: verdict.status,
+    error: verdict.error === null ? null : clean(verdict.error, 2000),
+    http_status: trace.http_status,
+    response_size: trace.response_size,
+    dns_ms: micro(trace.dns_ms),
+    connect_ms: micro(trace.connect_ms),
+    tls_ms: micro(trace.tls_ms),
+    ttfb_ms: micro(trace.ttfb_ms),
+    total_ms: micro(totalMs),
+    details: detailsIn(kind, verdict),
+  };
+}
+
+/** A date that no calendar has would invalidate the whole result, which is sent without it. */
+function detailsIn(kind: string, { details = null }: Verdict): ResultDetails | null {
+  return details !== null && isCheckType(kind) && areDetailsOf(kind, details) ? details : null;
+}
+
+/** Messages may contain foreign text: no control characters, no lone surrogates, bounded length. */
+export function clean(text: string, maxLength: number): string {
+  return text
+    .slice(0, maxLength)
+    .replaceAll(/\p{Cc}/gu, " ")
+    .replaceAll(/\p{Cs}/gu, "\ufffd");
+}
