@@ -23,7 +23,7 @@ export interface TargetState {
  * target whose runs have only passed lately, one interval apart. It stays the same while they go on to, because all slots
  * follow from the newest one, which `status_until` tells:
  *
- *   interval " " liveness { " " region ":" fold count ":" since ":" missed ":" phase ":" lag }
+ *   { fold count ":" region ":" since ":" missed ":" phase ":" lag " " } interval " " liveness
  *
  * Numbers are in base 36, times in ms. `status_until` is the newest slot and the liveness. `phase` and `lag` make a region's
  * newest slot of it: the last one of that phase of the interval, less `lag` intervals. `count` runs of the region are kept as
@@ -61,9 +61,9 @@ function shorten(policy: Policy, { evaluation: { base, recent }, latest }: Targe
     const phase = slot % interval;
     const lag = Math.floor((newest - slot) / interval);
     const letter = known?.vote === "passing" ? fold.toUpperCase() : fold;
-    return [name, letter + short(own.length), ...[since, missed, phase, lag].map(short)].join(":");
+    return [letter + short(own.length), name, ...[since, missed, phase, lag].map(short)].join(":");
   });
-  return [short(interval), short(livenessMs), ...regions].join(" ");
+  return [...regions, short(interval), short(livenessMs)].join(" ");
 }
 
 /** How many slots between the first pass in a row and the last one have no run; streaks are not counted beyond {@link maxStreak}. */
@@ -73,15 +73,15 @@ function missedOf({ since, last, streak }: RegionState, interval: number): numbe
 }
 
 function expand(text: string, until: number): TargetState {
-  const [first, second, ...parts] = text.split(" ");
-  const interval = long(first);
-  const newest = until - long(second);
+  const parts = text.split(" ");
+  const newest = until - long(parts.pop());
+  const interval = long(parts.pop());
   const regions: Record<string, RegionState> = {};
   const latest: TargetState["latest"] = {};
   const recent: [number, string, "P"][] = [];
   let horizon: readonly [number, string] = [0, ""];
   for (const part of parts) {
-    const [name = "", folded = "", ...numbers] = part.split(":");
+    const [folded = "", name = "", ...numbers] = part.split(":");
     const [since = 0, missed = 0, phase = 0, lag = 0] = numbers.map(long);
     const fold = folded[0]?.toLowerCase();
     const count = long(folded.slice(1));

@@ -1,4 +1,4 @@
-import type { Sql, TransactionSql } from "postgres";
+import postgres, { type Sql, type TransactionSql } from "postgres";
 import type { CheckType } from "@statusmesh/shared/checks";
 import { AppError } from "@statusmesh/shared/errors";
 import { type AgentResult, type ResultsReply, type ResultsRequest } from "@statusmesh/shared/agent-protocol";
@@ -72,7 +72,7 @@ export function openIngest(
       .run(async () => {
         if (timely.length === 0) return nothing;
         await prepareDays([...new Set(timely.map((result) => dayOf(result.scheduled_at)))]);
-        return await ingestBatch(ctx, timely, drops);
+        return await ingestOnce(ctx, timely, drops);
       })
       .catch((error: unknown) => {
         watch({ outcome: error instanceof AppError && error.code === "INGEST_BUSY" ? "busy" : "failed" });
@@ -100,10 +100,34 @@ interface TargetRow extends EvidenceTarget, ScheduledTarget {
 }
 
 /**
+ * Ingests a batch as one of new results, and where the database has one of them, again as one with duplicates. Duplicates
+ * are rare, and looking for them costs a speculative insertion and 48 bytes of WAL a row.
+ */
+async function ingestOnce(ctx: AgentCtx, batch: readonly AgentResult[], drops: Drops): Promise<BatchCounts> {
+  const before = { ...drops };
+  try {
+    return await ingestBatch(ctx, batch, drops, false);
+  } catch (error) {
+    if (!(error instanceof postgres.PostgresError) || error.code !== uniqueViolation) throw error;
+    for (const reason of Object.keys(drops) as (keyof Drops)[]) delete drops[reason];
+    Object.assign(drops, before);
+    return await ingestBatch(ctx, batch, drops, true);
+  }
+}
+
+/** SQLSTATE of a row whose key is there already. */
+const uniqueViolation = "23505";
+
+/**
  * One batch, in one transaction: lock the evidence of its targets, insert the new results, fold them into the
  * evidence, and write the consequences. A replayed batch inserts nothing and so changes nothing.
  */
-async function ingestBatch(ctx: AgentCtx, batch: readonly AgentResult[], drops: Drops): Promise<BatchCounts> {
+async function ingestBatch(
+  ctx: AgentCtx,
+  batch: readonly AgentResult[],
+  drops: Drops,
+  mayExist: boolean,
+): Promise<BatchCounts> {
   const ids = [...new Set(batch.map((result) => result.target_id))];
   const assigned = (sql: Db, locked: readonly string[]) => selectAssigned(sql, locked, ctx.region);
   return await changeEvidence(ctx, ids, assigned, async (evidence, { sql }) => {
@@ -112,7 +136,12 @@ async function ingestBatch(ctx: AgentCtx, batch: readonly AgentResult[], drops: 
     const mine = (await fittingOf(sql, ctx.region, batch, assignedTo, drops)).map((result) =>
       withOwnDetails(assignedTo(result.target_id)!.kind, result),
     );
-    const stored = await insertResults(sql, ctx.region, mine);
+    const stored = await insertResults(
+      sql,
+      ctx.region,
+      mine,
+      mayExist || mayHaveDuplicates(evidence, ctx.region, mine),
+    );
     if (stored.length > 0) {
       await markLate(
         sql,
@@ -166,8 +195,27 @@ async function selectAssigned(sql: Db, ids: readonly string[], region: string): 
     where t.id = any(${arrayOf(ids)}::uuid[])`;
 }
 
-/** Inserts the results and returns the new ones. */
-async function insertResults(sql: Db, region: string, batch: readonly AgentResult[]): Promise<AgentResult[]> {
+/** False when each result is newer than all evidence of its target from the region, and the batch has none of them twice. */
+function mayHaveDuplicates(
+  evidence: ReadonlyMap<string, LockedEvidence<TargetRow>>,
+  region: string,
+  batch: readonly AgentResult[],
+): boolean {
+  const newest = new Map<string, number>();
+  for (const { target_id: id, scheduled_at: slot } of batch) {
+    if (slot <= (newest.get(id) ?? evidence.get(id)!.state.latest[region]?.slot ?? 0)) return true;
+    newest.set(id, slot);
+  }
+  return false;
+}
+
+/** Inserts the results and returns the new ones. Without `mayExist` all of them must be new. */
+async function insertResults(
+  sql: Db,
+  region: string,
+  batch: readonly AgentResult[],
+  mayExist: boolean,
+): Promise<AgentResult[]> {
   if (batch.length === 0) return [];
   const column = (of: (result: AgentResult) => string | number | boolean | null): string => arrayOf(batch.map(of));
   // The keys are only returned when there were duplicates: usually one row comes back.
@@ -180,7 +228,7 @@ async function insertResults(sql: Db, region: string, batch: readonly AgentResul
         ${column((r) => r.dns_ms)}::real[], ${column((r) => r.connect_ms)}::real[], ${column((r) => r.tls_ms)}::real[], ${column((r) => r.ttfb_ms)}::real[], ${column((r) => r.total_ms)}::real[],
         ${batch.map((r) => (r.details == null ? null : JSON.stringify(r.details)))}::text[], ${batch.map((r) => r.cause?.error ?? null)}::text[])
         as u (target_id, scheduled_at, "timestamp", status, skip, error, http_status, response_size, dns_ms, connect_ms, tls_ms, ttfb_ms, total_ms, details, cause)
-      on conflict do nothing
+      ${mayExist ? sql`on conflict do nothing` : sql``}
       returning target_id, scheduled_at)
     select count(*)::int as stored, case when count(*) < ${batch.length} then array_agg(target_id || '/' || (extract(epoch from scheduled_at) * 1000)::bigint) end as keys from inserted`;
   if (inserted!.stored === batch.length) return [...batch];
