@@ -15,6 +15,7 @@ import { openSnapshots } from "./isolation/snapshot.ts";
 import { provokeOutages } from "./outages.ts";
 import { kinds, people, resources, sealedAway, type Stage } from "./refusals.ts";
 import { type Case, isRefused, neverSeen, refusedBody } from "./refused.ts";
+import { provokeParser } from "./unparsed.ts";
 
 /*
  * What a caller gets who asks for something that cannot be had: always the envelope, with a code that says what to do,
@@ -695,6 +696,8 @@ t.test("an agent that took no run in time", async (t) => {
   const answer = await withToken(olga.token).post("/api/v1/targets/test", { ...target.check, timeout: 100 });
   isRefused(t, answer, { title: "a run that nobody answers", code: "PROBE_BUSY" });
 });
+
+t.test("what never becomes a request", (t) => provokeParser(t, url, database));
 
 t.test("a service that starts, that is overloaded, that lost its database", provokeOutages);
 

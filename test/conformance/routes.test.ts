@@ -1,5 +1,6 @@
 import { request } from "node:http";
 import t from "tap";
+import { allPages } from "@statusmesh/control-plane/app";
 import { scopes } from "@statusmesh/control-plane/context";
 import type { Route } from "@statusmesh/control-plane/http/route";
 import { errorCodes } from "@statusmesh/shared/errors";
@@ -25,6 +26,7 @@ const agent = await agentIn(sql, "default");
 const url = await serveHere(t, database, {
   SM_SECURITY__ALLOW_PRIVATE_TARGETS: "true",
   SM_OPERATOR__ADMIN_TOKEN: operatorSecret,
+  SM_SERVER__TRUSTED_PROXIES: "127.0.0.1",
 });
 const nobody = connect(t, url, null);
 const bearing = (token: string): Client => nobody.with({ authorization: `Bearer ${token}` });
@@ -119,11 +121,14 @@ t.test("without a credential every door but the public one is shut", async (t) =
 
 t.test("each door takes its own credential only", async (t) => {
   const credentials = { tenant: olga.token, agent: agent.token, operator: operatorSecret };
+  let visitors = 0;
   for (const route of routes) {
     if (route.door === "public") continue;
     for (const [door, token] of Object.entries(credentials)) {
       if (door === route.door) continue;
-      const { status } = await bearing(token).send(route.method, pathOf(route), bodyOf(route));
+      // An address may be wrong about the operator's secret ten times a minute.
+      const from = { "x-forwarded-for": `198.51.100.${++visitors % 250}` };
+      const { status } = await bearing(token).with(from).send(route.method, pathOf(route), bodyOf(route));
       t.equal(status, 401, `${nameOf(route)} with the credential of an ${door}`);
     }
   }
@@ -177,6 +182,53 @@ t.test("refusals come in order, and all of them before a byte of the body is rea
     if (route.scope !== null)
       t.match(await announce(route, { ...text, ...bearer(useless) }), { code: "INSUFFICIENT_SCOPE" }, nameOf(route));
   }
+});
+
+t.test("every path says which methods it answers", async (t) => {
+  const providers = { enabled: [], of: () => null } as never;
+  const paths = new Map<string, Set<string>>();
+  const add = (path: string, method: string) => {
+    const methods = paths.get(path) ?? new Set(["OPTIONS"]);
+    methods.add(method);
+    if (method === "GET") methods.add("HEAD");
+    paths.set(path, methods);
+  };
+  for (const route of routes) add(route.path, route.method);
+  for (const page of allPages(providers)) add(page.path, "GET");
+  for (const path of ["/healthz", "/readyz", "/docs", "/api/openapi.json", "/assets/tokens.css"]) add(path, "GET");
+  /** `/targets/test` is also the path of a target whose id is `test`. */
+  const fits = (pattern: string, path: string) => new RegExp(`^${pattern.replaceAll(/\{\w+\}/g, "[^/]+")}$`).test(path);
+  for (const declared of paths.keys()) {
+    const path = declared.replaceAll(/\{\w+\}/g, () => newId());
+    const methods = new Set([...paths].filter(([it]) => fits(it, path)).flatMap(([, all]) => [...all]));
+    const question = await nobody.send("OPTIONS", path);
+    t.equal(question.status, 204, declared);
+    t.same(new Set(String(question.headers.allow).split(", ")), methods, declared);
+    for (const method of ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"].filter((it) => !methods.has(it))) {
+      const { status, headers, body } = await nobody.send(method, path);
+      t.equal(status, 405, `${method} ${declared}`);
+      t.equal(headers.allow, question.headers.allow, `${method} ${declared}`);
+      if (method !== "HEAD") t.equal(body.error.code, "METHOD_NOT_ALLOWED", `${method} ${declared}`);
+    }
+  }
+  t.equal((await nobody.send("OPTIONS", "/api/v1/nothing")).status, 404);
+  t.equal((await bearing("sm_live_nonsense").send("OPTIONS", "/api/v1/targets")).status, 401);
+});
+
+t.test("every reply says what it is, and for whom", async (t) => {
+  for (const route of tenantRoutes.filter(({ method }) => method === "GET"))
+    t.match((await owner.get(pathOf(route))).headers, { vary: "Cookie, Authorization, X-Sm-Org" }, nameOf(route));
+  t.match((await nobody.get("/")).headers, { vary: "Cookie, Authorization, X-Sm-Org" }, "a page of the console");
+  for (const path of ["/", "/healthz", "/docs", "/api/openapi.json", "/assets/tokens.css", "/status", "/nowhere"]) {
+    const { headers } = await nobody.get(path);
+    t.equal(headers["x-content-type-options"], "nosniff", path);
+    t.equal(headers["strict-transport-security"], undefined, "not where the service is reached by http");
+  }
+  const { headers } = await nobody.get("/docs");
+  t.match(headers, {
+    "content-security-policy": /default-src 'self'.*frame-ancestors 'none'/,
+    "x-frame-options": "DENY",
+  });
 });
 
 t.test("every list is an envelope", async (t) => {

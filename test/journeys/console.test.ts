@@ -82,6 +82,20 @@ t.test("the console", async (t) => {
   });
   const page = await openPage(t, context);
 
+  await t.test("the documentation of the API needs nothing that its policy forbids", async (t) => {
+    const said: string[] = [];
+    const docs = await context.newPage();
+    docs.on("console", (message) => said.push(message.text()));
+    docs.on("pageerror", (error) => said.push(error.message));
+    await docs.goto("/docs");
+    await docs.getByText("Create many targets").first().waitFor();
+    t.strictSame(
+      said.filter((text) => /content security policy|refused to/i.test(text)),
+      [],
+    );
+    await docs.close();
+  });
+
   await t.test("signing in by the link that the first start printed", async (t) => {
     await page.goto("/incidents?state=open");
     t.equal(

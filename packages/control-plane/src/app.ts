@@ -13,16 +13,17 @@ import { channelsPages } from "./channels/pages.ts";
 import type { Ctx, System } from "./context.ts";
 import { dashboardRoutes } from "./dashboard/api.ts";
 import type { Hub } from "./db/notify.ts";
-import { addressList } from "./http/address-list.ts";
 import { loadAssets } from "./html/assets.ts";
 import { cors } from "./http/cors.ts";
 import { type Counter, openCounter } from "./http/counter.ts";
 import { atRoute, exchange, type RequestSeen } from "./http/exchange.ts";
-import { allowedMethods, type Authenticators, mountRoutes } from "./http/mount.ts";
+import { type Authenticators, mountRoutes } from "./http/mount.ts";
+import { type Answered, otherMethods } from "./http/methods.ts";
 import { errorPages, mountPages, type Page } from "./html/pages.ts";
 import { pageHosts, pageSlugOf } from "./http/page-host.ts";
-import { apiPerIp, publicPerIp, signInPerIp } from "./http/per-ip.ts";
+import { apiPerIp, proxiesOf, publicPerIp, signInPerIp } from "./http/per-ip.ts";
 import type { Route } from "./http/route.ts";
+import { baseHeaders, securePage } from "./http/security-headers.ts";
 import { openThrottle } from "./http/throttle.ts";
 import { openViews } from "./html/views.ts";
 import { incidentRoutes } from "./incidents/api.ts";
@@ -104,9 +105,10 @@ export function createApp(options: AppOptions): Koa {
   const doors = makeDoors(system, counter);
   const assets = loadAssets();
   const views = openViews({ assets });
-  const document = JSON.stringify(
-    openApiDocument(routes, system.config.server.public_url, sessionCookieName(system.config)),
+  const document = Buffer.from(
+    JSON.stringify(openApiDocument(routes, system.config.server.public_url, sessionCookieName(system.config))),
   );
+  const viewer = Buffer.from(docsPage(assets.url("vendor/rapidoc-min.js"), assets.url("favicon.svg")));
 
   const app = new Koa();
   app.on("error", (error: unknown) => system.log.warn({ err: String(error) }, "a response could not be sent"));
@@ -115,6 +117,7 @@ export function createApp(options: AppOptions): Koa {
       log: system.log,
       clock: system.clock,
       page: errorPages(views, () => system.clock.now()),
+      headers: baseHeaders(system.config.server.public_url),
       seen: options.seen,
     }),
   );
@@ -123,31 +126,40 @@ export function createApp(options: AppOptions): Koa {
   app.use(assets.serve);
   app.use(cors(system.config.api.cors));
   app.use(apiPerIp(system.config.api.rate_limit, system.clock));
-  const proxies = addressList(system.config.server.trusted_proxies);
+  const proxies = proxiesOf(system.config);
   app.use(publicPerIp(system.config.public_status.public_per_ip_rate_limit_per_min, proxies, counter));
   app.use(signInPerIp(system.config.auth.per_ip_rate_limit_per_min, proxies, counter));
-  app.use(documentation(document, docsPage(assets.url("vendor/rapidoc-min.js"), assets.url("favicon.svg"))));
+  app.use(documentation(document, viewer));
+  const throttle = openThrottle(counter, openBudgets(system));
   app.use(
     mountRoutes(
       routes,
       doors,
       options.checkReplies ?? false,
       { wrote: recordRequest, refused: recordRefusal },
-      openThrottle(counter, openBudgets(system)),
+      throttle,
     ),
   );
+  const pages = allPages(options.providers ?? openProviders(system.config, system.clock));
+  app.use(mountPages(pages, doors, views, { frame, throttle }).routes());
   app.use(
-    mountPages(allPages(options.providers ?? openProviders(system.config, system.clock)), doors, views, {
-      frame,
-    }).routes(),
+    otherMethods(answeredPaths(system, routes, pages), async (http) => {
+      const tenant = http.path.startsWith("/api/v1/");
+      // A browser's question has no credential; whoever sends one is charged for the organisation.
+      if (tenant && http.get("authorization") !== "") await throttle(await doors.tenant(http), "api_reads");
+    }),
   );
-  app.use((http) => {
-    const allowed = allowedMethods(routes, http.path);
-    if (allowed.length === 0) return;
-    http.set("Allow", allowed.join(", "));
-    throw new AppError("METHOD_NOT_ALLOWED", `${http.path} answers ${allowed.join(", ")}, not ${http.method}.`);
-  });
   return app;
+}
+
+/** Every path and its methods, for 405 and OPTIONS; assets answer for themselves. */
+function answeredPaths({ config }: System, routes: readonly Route[], pages: readonly Page[]): Answered[] {
+  const documents = ["/healthz", "/readyz", "/docs", "/api/openapi.json"];
+  return [
+    // Without the operator's secret that surface is not there.
+    ...routes.filter(({ door }) => door !== "operator" || config.operator.admin_token !== ""),
+    ...[...documents, ...pages.map((page) => page.path)].map((path) => ({ path, method: "GET" })),
+  ];
 }
 
 /** What every page of the console shows around its content. */
@@ -185,17 +197,22 @@ function health(ready: () => Promise<void>, draining: AbortSignal) {
     http.body = { status: http.path === "/healthz" ? "ok" : "ready" };
   };
   return (http: Context, next: () => Promise<void>) =>
-    http.path === "/healthz" || http.path === "/readyz" ? answer(http) : next();
+    (http.path === "/healthz" || http.path === "/readyz") && isRead(http) ? answer(http) : next();
 }
 
-function documentation(document: string, page: string) {
+const isRead = ({ method }: Context): boolean => method === "GET" || method === "HEAD";
+
+/** The OpenAPI document and its viewer. As bytes, which all connections share. */
+function documentation(document: Buffer, page: Buffer) {
   return (http: Context, next: () => Promise<void>) => {
     const isDocument = http.path === "/api/openapi.json";
-    if ((!isDocument && http.path !== "/docs") || (http.method !== "GET" && http.method !== "HEAD")) return next();
+    if ((!isDocument && http.path !== "/docs") || !isRead(http)) return next();
     atRoute(http, http.path);
     http.set("Cache-Control", "public, max-age=60");
-    http.body = isDocument ? document : page;
+    // The viewer writes styles into its elements.
+    if (!isDocument) securePage(http, { styles: ["'unsafe-inline'"] });
     http.type = isDocument ? "application/json; charset=utf-8" : "text/html; charset=utf-8";
+    http.body = isDocument ? document : page;
     return undefined;
   };
 }

@@ -23,7 +23,14 @@ type Tester = { testdir(files: Record<string, string>): string; match(found: unk
 t.test("without a file and without variables everything has its default", async (t) => {
   const cwd = t.testdir({});
   t.strictSame(loadConfig({ env: { PATH: "/bin" }, cwd }), {
-    server: { bind: "127.0.0.1:8080", public_url: "http://127.0.0.1:8080", trusted_proxies: [], metrics_bind: "" },
+    server: {
+      bind: "127.0.0.1:8080",
+      public_url: "http://127.0.0.1:8080",
+      max_connections: 4000,
+      max_connections_per_address: 400,
+      trusted_proxies: [],
+      metrics_bind: "",
+    },
     api: {
       rate_limit: { enabled: false, per_second: 20, burst: 100 },
       cors: {

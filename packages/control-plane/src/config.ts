@@ -64,6 +64,13 @@ export const ConfigSchema = Type.Object({
       "host:port, for example 127.0.0.1:9463, or nothing",
       `^(?:${bindPattern})?$`,
     ),
+    max_connections: whole(4000, 10, 1_000_000, "Open connections; beyond them only /healthz and /readyz are answered"),
+    max_connections_per_address: whole(
+      400,
+      0,
+      1_000_000,
+      "Open connections of one address (of IPv6, one /64) that is no trusted proxy; 0 is any number",
+    ),
     trusted_proxies: Type.Array(Type.String({ minLength: 1 }), {
       default: [],
       description: "Proxies in front whose X-Forwarded-For says who a visitor of the status page is, and who signs in",

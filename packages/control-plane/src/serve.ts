@@ -1,7 +1,8 @@
-import { createServer, type Server } from "node:http";
+import { createServer, type RequestListener, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { hostname } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
+import { AppError } from "@statusmesh/shared/errors";
 import { parseBind } from "@statusmesh/shared/net/bind";
 import type { MetricsPort } from "@statusmesh/shared/net/metrics-port";
 import type { Sql } from "postgres";
@@ -21,7 +22,10 @@ import { openHub } from "./db/notify.ts";
 import { openRedis } from "./db/redis.ts";
 import { trustedAuthorities } from "./outbound/authorities.ts";
 import { ensurePartitions } from "./db/partitions.ts";
+import { readerPace, serveGuarded } from "./http/connections.ts";
 import { openCounter } from "./http/counter.ts";
+import { proxiesOf } from "./http/per-ip.ts";
+import { refuse } from "./http/raw-answer.ts";
 import { startDatabaseNotices } from "./jobs/database-notices.ts";
 import { keepPartitions } from "./jobs/partitions.ts";
 import { nightly } from "./jobs/nightly.ts";
@@ -103,14 +107,14 @@ export async function serve(
   options: { checkReplies?: boolean } = {},
 ): Promise<Running> {
   // The port first: a second start must not touch the database of the first.
-  const { server, url } = await listen(config);
+  const { server, url, answer } = await listen(config);
   try {
     const database = await openConfiguredDatabase(config, log);
     let metrics: ServedMetrics | null = null;
     try {
       const system = makeSystem(config, database.sql, clock, log);
       metrics = await openConfiguredMetrics(system);
-      return await run(system, database, server, url, metrics, options);
+      return await run(system, database, { server, url, answer }, metrics, options);
     } catch (error) {
       await metrics?.port.stop();
       await database.stop();
@@ -126,8 +130,7 @@ export async function serve(
 async function run(
   system: System,
   database: Database,
-  server: Server,
-  url: string,
+  { server, url, answer }: Listening,
   metrics: ServedMetrics | null,
   options: { checkReplies?: boolean },
 ): Promise<Running> {
@@ -159,8 +162,7 @@ async function run(
     seen: metrics?.seen.request,
     checkReplies: options.checkReplies ?? false,
   }).callback();
-  server.removeAllListeners("request");
-  server.on("request", (request, response) => void handle(request, response));
+  answer.with = (request, response) => void handle(request, response);
 
   const deliverer = startDeliverer(system, hub, { watch: metrics?.seen.attempt });
   const work = [
@@ -241,35 +243,48 @@ function preparer(sql: Sql): (days: readonly string[]) => Promise<void> {
   };
 }
 
-/** Binds the port. Until the application is there, everything is answered 503. */
-async function listen(config: Config): Promise<{ server: Server; url: string }> {
+interface Listening {
+  server: Server;
+  url: string;
+  /** What answers requests; until the application is there, 503. */
+  answer: { with: RequestListener };
+}
+
+/** The headers of a request arrive within this long, its whole within the other; a connection without any traffic ends after the last. */
+const headersMs = 20_000;
+const requestMs = 60_000;
+/** Longer than the longest wait for an answer, that for a run on demand (65 s). */
+const idleMs = 75_000;
+
+/** Binds the port. */
+async function listen(config: Config): Promise<Listening> {
   const { host, port } = parseBind(config.server.bind);
-  const server = createServer((_, response) => {
-    response.writeHead(503, {
-      "Content-Type": "application/json; charset=utf-8",
-      "Cache-Control": "no-store",
-      "Retry-After": "1",
-    });
-    response.end(
-      JSON.stringify({
-        error: {
-          code: "SERVICE_STARTING",
-          message: "The service is starting. Try again in a second.",
-          field: null,
-          details: null,
-          trace_id: null,
-        },
-      }),
-    );
+  const starting = new AppError("SERVICE_STARTING", "The service is starting. Try again in a second.", {
+    retryAfterSecs: 1,
   });
-  server.requestTimeout = 60_000;
+  const answer: Listening["answer"] = { with: (_, response) => refuse(response, starting) };
+  // A request without Host is refused by the application, in the envelope.
+  const server = createServer({ requireHostHeader: false, connectionsCheckingInterval: 5_000 });
+  server.headersTimeout = headersMs;
+  server.requestTimeout = requestMs;
+  server.timeout = idleMs;
+  serveGuarded(
+    server,
+    {
+      max: config.server.max_connections,
+      perAddress: config.server.max_connections_per_address,
+      proxies: proxiesOf(config),
+      ...readerPace,
+    },
+    () => answer.with,
+  );
   await new Promise<void>((resolve, reject) => {
     server.once("error", (error: NodeJS.ErrnoException) =>
       reject(cannotListen(error, config.server.bind, "server.bind")),
     );
     server.listen(port, host, resolve);
   });
-  return { server, url: publicUrlOf({ host, port: (server.address() as AddressInfo).port }) };
+  return { server, answer, url: publicUrlOf({ host, port: (server.address() as AddressInfo).port }) };
 }
 
 function cannotListen(error: NodeJS.ErrnoException, bind: string, key: string): StartupError {

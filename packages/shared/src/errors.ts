@@ -9,7 +9,11 @@ export const errorCodes = {
   INVALID_QUERY: { status: 400, when: "a query parameter has the wrong type or range" },
   INVALID_ID: { status: 400, when: "an id in the body is not a UUID" },
   UNKNOWN_FIELD: { status: 400, when: "the body or the query has a key that the route does not know" },
-  INVALID_HOST: { status: 400, when: "the Host header is not a host" },
+  INVALID_REQUEST: { status: 400, when: "the request is not HTTP as RFC 9112 has it" },
+  REQUEST_TIMEOUT: { status: 408, when: "the request did not arrive in time" },
+  HEADERS_TOO_LARGE: { status: 431, when: "the headers of the request are larger than 16 KiB together" },
+  TOO_MANY_CONNECTIONS: { status: 503, when: "there are too many open connections, in all or from one address" },
+  INVALID_HOST: { status: 400, when: "the Host header is missing, or is not a host" },
   UNSUPPORTED_MEDIA_TYPE: {
     status: 415,
     when: "the Content-Type is not application/json, or the body has a Content-Encoding",

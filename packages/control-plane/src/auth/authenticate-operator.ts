@@ -2,6 +2,7 @@ import type { Context } from "koa";
 import { AppError } from "@statusmesh/shared/errors";
 import type { System } from "../context.ts";
 import { sameSecret } from "../crypto/token.ts";
+import { addressKey } from "../http/address.ts";
 import type { Counter } from "../http/counter.ts";
 import { visitorAddress } from "../http/per-ip.ts";
 import { rateLimited } from "../http/throttle.ts";
@@ -23,7 +24,7 @@ export function operatorAuthentication(system: System, counter: Counter): Authen
   return async (http) => {
     const secret = system.config.operator.admin_token;
     if (secret === "") throw new AppError("NOT_FOUND", `There is nothing at ${http.path}.`);
-    const address = visitorAddress(http, system.config);
+    const address = addressKey(visitorAddress(http, system.config));
     const until = blocked.get(address) ?? 0;
     const now = system.clock.now();
     if (until > now) throw tooManyWrong(until - now);

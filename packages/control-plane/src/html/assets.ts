@@ -6,6 +6,7 @@ import { gzipSync } from "node:zlib";
 import type { Middleware } from "koa";
 import { AppError } from "@statusmesh/shared/errors";
 import { atRoute } from "../http/exchange.ts";
+import { answerOtherMethod } from "../http/methods.ts";
 
 const types: Record<string, string> = {
   ".css": "text/css; charset=utf-8",
@@ -74,15 +75,13 @@ export function loadAssets(folder: string = assetsFolder): Assets {
     serve(http, next) {
       if (!http.path.startsWith("/assets/")) return next();
       atRoute(http, "/assets/{file}");
-      if (http.method !== "GET" && http.method !== "HEAD")
-        throw new AppError("METHOD_NOT_ALLOWED", "Assets can only be read.");
+      if (http.method !== "GET" && http.method !== "HEAD") return answerOtherMethod(http, ["GET", "HEAD", "OPTIONS"]);
       const asked = http.path.slice("/assets/".length);
       const hashed = asked.startsWith(`${hash}/`);
       // A lookup by exact name: no path of the request ever reaches the file system.
       const file = files.get(hashed ? asked.slice(hash.length + 1) : asked);
       if (file === undefined) throw new AppError("NOT_FOUND", `There is nothing at ${http.path}.`);
       http.set("Cache-Control", hashed ? "public, max-age=31536000, immutable" : "no-cache");
-      http.set("X-Content-Type-Options", "nosniff");
       http.set("Vary", "Accept-Encoding");
       http.set("ETag", `"${file.etag}"`);
       http.status = 200;

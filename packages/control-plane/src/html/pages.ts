@@ -7,7 +7,8 @@ import type { Ctx, Doors, System } from "../context.ts";
 import { atRoute } from "../http/exchange.ts";
 import type { Authenticators } from "../http/mount.ts";
 import { readParams } from "../http/path-params.ts";
-import { securePage } from "../http/security-headers.ts";
+import { securePage, varyByCaller } from "../http/security-headers.ts";
+import type { Throttle } from "../http/throttle.ts";
 import type { Views } from "./views.ts";
 
 /** A page to show, or another place to go to. */
@@ -52,6 +53,8 @@ export function page<D extends PageDoor>(declared: {
 }
 
 export interface PageOptions {
+  /** Charges each page of the console as a read of the API. */
+  throttle?: Throttle;
   /** What every page of the console shows around its content: the organisation, the person, how many incidents are open. */
   frame?(ctx: Ctx): Promise<object>;
 }
@@ -80,6 +83,7 @@ async function serve(
   http: Context,
 ): Promise<void> {
   atRoute(http, declared.path);
+  if (declared.door === "tenant") varyByCaller(http);
   const query = Object.fromEntries(http.URL.searchParams);
   let ctx: Ctx | System;
   try {
@@ -94,6 +98,7 @@ async function serve(
       http.path === "/" ? "/sign-in" : `/sign-in?next=${encodeURIComponent(withoutFragment(http))}`,
     );
   }
+  if (declared.door === "tenant") await options.throttle?.(ctx as Ctx, "api_reads");
   const frame = declared.door === "tenant" ? { path: http.path, ...(await options.frame?.(ctx as Ctx)) } : null;
   // An error on the way is shown in the same frame.
   http.state["frame"] = frame;

@@ -23,6 +23,7 @@ import {
   stripPath,
 } from "./charts.ts";
 import { exchange } from "../http/exchange.ts";
+import { baseHeaders } from "../http/security-headers.ts";
 import { field } from "./fields.ts";
 import * as format from "./format.ts";
 import { html, Markup } from "./markup.ts";
@@ -309,7 +310,7 @@ async function open(t: Pick<Test, "teardown">) {
     }),
   ];
   const app = new Koa();
-  app.use(exchange({ log: silentLog, clock, page: errorPages(views, clock.now) }));
+  app.use(exchange({ log: silentLog, clock, page: errorPages(views, clock.now), headers: baseHeaders("http://x") }));
   app.use(assets.serve);
   app.use(mountPages(pages, doors, views, { frame: async () => ({ org: "Acme" }) }).routes());
   const server = app.listen(0, "127.0.0.1");

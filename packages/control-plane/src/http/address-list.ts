@@ -18,3 +18,9 @@ export function addressList(entries: readonly string[]): BlockList {
   }
   return list;
 }
+
+/** True for an address that is in the list; false for what is no address. */
+export function isListed(list: BlockList, address: string): boolean {
+  const family = isIP(address);
+  return family !== 0 && list.check(address, family === 6 ? "ipv6" : "ipv4");
+}

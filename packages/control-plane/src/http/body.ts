@@ -87,6 +87,8 @@ async function readBytes(http: Context, limit: number): Promise<Buffer> {
     });
     readers.set(limit, reader);
   }
+  // The server leaves it to us to ask for a body that is announced, so that what is refused is not sent.
+  if (http.get("expect").toLowerCase() === "100-continue") http.res.writeContinue();
   try {
     await reader(http as never, async () => {});
   } catch (cause) {

@@ -21,9 +21,9 @@ export function cors({
     const allowed = origin === "" ? null : allow_any_origin ? "*" : origins.has(origin.toLowerCase()) ? origin : null;
     if (allowed === null) return next();
     http.set("Access-Control-Allow-Origin", allowed);
-    if (http.method !== "OPTIONS" || http.get("access-control-request-method") === "") return next();
-    http.set({ "Access-Control-Allow-Methods": methods, "Access-Control-Allow-Headers": "content-type" });
-    http.status = 204;
-    return undefined;
+    // A preflight is answered like any OPTIONS, after it has been charged.
+    if (http.method === "OPTIONS" && http.get("access-control-request-method") !== "")
+      http.set({ "Access-Control-Allow-Methods": methods, "Access-Control-Allow-Headers": "content-type" });
+    return next();
   };
 }

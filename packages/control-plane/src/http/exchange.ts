@@ -10,7 +10,7 @@ import type { Log } from "../log.ts";
 const traceparent = /^[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}$/;
 
 /** The trace that the caller started, or a new one. Every log line and every error of the request carries it. */
-function traceId(header: string): string {
+export function traceId(header: string): string {
   const given = traceparent.exec(header)?.[1];
   return given === undefined || /^0+$/.test(given) ? randomUUID().replaceAll("-", "") : given;
 }
@@ -19,7 +19,7 @@ function traceId(header: string): string {
  * The envelope of an error, for the caller. `field` belongs to 400s alone; where another status knows the place as well,
  * `details.pointer` has it. A defect says nothing about itself but its trace.
  */
-function envelope(error: AppError, trace: string | null) {
+export function envelope(error: AppError, trace: string | null) {
   const { code, message, status } = error;
   const details = status === 400 || error.field === null ? error.details : { ...error.details, pointer: error.field };
   return { error: { code, message, field: status === 400 ? error.field : null, details, trace_id: trace } };
@@ -33,6 +33,12 @@ export interface RequestSeen {
   status: number;
   ms: number;
 }
+
+/** Codes of sign-in links, invitations and shares: at least 32 characters, and no id. */
+const secretSegment = /(?<=\/)(?![0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?:\/|$))[^/]{32,}/gi;
+
+/** A path without the secrets in it. */
+const loggedPath = (path: string): string => path.replaceAll(secretSegment, "***");
 
 /** Notes which of the declared paths answers the request. */
 export function atRoute(http: Context, declared: string): void {
@@ -48,8 +54,11 @@ export function exchange(options: {
   log: Log;
   clock: Clock;
   page(error: AppError, http: Context): string | null;
+  /** Of every reply. */
+  headers: Readonly<Record<string, string>>;
   seen?: ((request: RequestSeen) => void) | undefined;
 }): Middleware {
+  const headers = Object.entries(options.headers);
   return async (http, next) => {
     const started = options.clock.now();
     const tell = (ms: number) =>
@@ -61,12 +70,13 @@ export function exchange(options: {
       });
     const trace = traceId(http.get("traceparent"));
     http.state["traceId"] = trace;
-    http.set("X-Request-Id", trace);
+    http.res.setHeader("X-Request-Id", trace);
+    for (const [name, value] of headers) http.res.setHeader(name, value);
     // Koa makes this an empty object when Host or the request target is nonsense; nothing after it could ask for path or query.
-    if (!(http.URL instanceof URL)) {
+    if (!hasHost(http) || !(http.URL instanceof URL)) {
       answer(
         http,
-        new AppError("INVALID_HOST", "The Host header of the request is not a host name or an address."),
+        new AppError("INVALID_HOST", "The Host header of the request is missing, or is not a host name or an address."),
         trace,
         null,
       );
@@ -81,17 +91,26 @@ export function exchange(options: {
       const error = asAppError(thrown);
       // That the database is away is logged once by its watch, when it begins and when it ends.
       if (error.code === "DEPENDENCY_DOWN" && (error.cause === undefined || failureOf(error.cause) !== null))
-        options.log.debug({ trace, code: error.code, path: http.path, reason: String(error.cause) }, "request failed");
+        options.log.debug(
+          { trace, code: error.code, path: loggedPath(http.path), reason: String(error.cause) },
+          "request failed",
+        );
       else if (error.status >= 500)
-        options.log.error({ trace, code: error.code, path: http.path, err: describe(thrown) }, "request failed");
+        options.log.error(
+          { trace, code: error.code, path: loggedPath(http.path), err: describe(thrown) },
+          "request failed",
+        );
       answer(http, error, trace, options.page(error, http));
     }
     const took = options.clock.now() - started;
-    const fields = { trace, method: http.method, path: http.path, status: http.status, ms: took };
+    const fields = { trace, method: http.method, path: loggedPath(http.path), status: http.status, ms: took };
     if (http.path !== "/healthz" && http.path !== "/readyz") options.log.debug(fields, "request");
     tell(took);
   };
 }
+
+/** HTTP/1.0 knows no Host; from 1.1 on every request has one (RFC 9112, section 3.2). */
+const hasHost = ({ req }: Context): boolean => (req.headers.host ?? "") !== "" || req.httpVersion === "1.0";
 
 function answer(http: Context, error: AppError, trace: string, page: string | null): void {
   http.status = error.status;

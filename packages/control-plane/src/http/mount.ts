@@ -11,7 +11,8 @@ import { type Lanes, openLanes } from "./lanes.ts";
 import { readParams } from "./path-params.ts";
 import { visitorAddress } from "./per-ip.ts";
 import { written } from "./reply.ts";
-import type { Method, Reply, Route } from "./route.ts";
+import type { Reply, Route } from "./route.ts";
+import { varyByCaller } from "./security-headers.ts";
 import type { Throttle } from "./throttle.ts";
 import { validateQuery } from "./query.ts";
 
@@ -73,6 +74,7 @@ export function mountRoutes(
 
 async function serve(route: Route, http: Context, machinery: Machinery): Promise<void> {
   atRoute(http, route.path);
+  if (route.door === "tenant") varyByCaller(http);
   try {
     await perform(route, http, machinery);
   } catch (error) {
@@ -174,14 +176,4 @@ async function bodyOf(route: Route, http: Context): Promise<unknown> {
     http.get("content-length") === "0" || (http.get("content-length") === "" && http.get("transfer-encoding") === "");
   if (route.bodyOptional && empty) return undefined;
   return await readBody(http, { schema: route.body!, limit: route.bodyLimit, misfit: route.misfit });
-}
-
-/** The methods that a path answers, or none when no route has it. For 405 with Allow. */
-export function allowedMethods(routes: readonly Route[], path: string): Method[] {
-  const parts = path.split("/");
-  const fitsPath = (declared: string) => {
-    const own = declared.split("/");
-    return own.length === parts.length && own.every((part, at) => part.startsWith("{") || part === parts[at]);
-  };
-  return routes.filter((route) => fitsPath(route.path)).map((route) => route.method);
 }

@@ -2,6 +2,7 @@ import { request } from "node:http";
 import t, { type Test } from "tap";
 import { serveWhole } from "../testing/whole-app.ts";
 import { openWorld } from "../testing/world.ts";
+import { addressKey, canonicalAddress } from "./address.ts";
 
 type Env = Record<string, string>;
 
@@ -108,6 +109,43 @@ t.test("behind a proxy that is named each visitor counts for himself", async (t)
   t.equal(await from("more nonsense"), 429);
 });
 
+t.test("an address has one spelling, and an IPv6 visitor the whole of a /64", async (t) => {
+  for (const [text, canonical, key] of [
+    ["192.0.2.1", "192.0.2.1", "192.0.2.1"],
+    ["192.0.2.1:4711", "192.0.2.1", "192.0.2.1"],
+    ["::ffff:192.0.2.1", "192.0.2.1", "192.0.2.1"],
+    ["::FFFF:c000:0201", "192.0.2.1", "192.0.2.1"],
+    ["0:0:0:0:0:ffff:192.0.2.1", "192.0.2.1", "192.0.2.1"],
+    ["64:ff9b::192.0.2.1", "192.0.2.1", "192.0.2.1"],
+    ["2001:DB8:0:1::7", "2001:db8:0:1::7", "2001:db8:0:1::/64"],
+    ["2001:0db8:0000:0001:0000:0000:0000:0007", "2001:db8:0:1::7", "2001:db8:0:1::/64"],
+    ["[2001:db8:0:1::7]:443", "2001:db8:0:1::7", "2001:db8:0:1::/64"],
+    ["2001:db8:0:1:ffff::%eth0", "2001:db8:0:1:ffff::", "2001:db8:0:1::/64"],
+    ["2001:db8::1", "2001:db8::1", "2001:db8:0:0::/64"],
+    ["::1", "::1", "0:0:0:0::/64"],
+    ["nonsense", "nonsense", "nonsense"],
+    ["", "", ""],
+  ] as const) {
+    t.equal(canonicalAddress(text), canonical, text);
+    t.equal(addressKey(canonicalAddress(text)), key, text);
+  }
+  const { statuses } = await whole(t, {
+    SM_PUBLIC_STATUS__PUBLIC_PER_IP_RATE_LIMIT_PER_MIN: "1",
+    SM_AUTH__PER_IP_RATE_LIMIT_PER_MIN: "1",
+    SM_SERVER__TRUSTED_PROXIES: "127.0.0.1",
+  });
+  for (const path of ["/status", "/sign-in/github"]) {
+    const from = async (address: string) => (await statuses(path, 1, { "x-forwarded-for": address }))[0];
+    t.not(await from("2001:db8:0:1::1"), 429, path);
+    for (const address of ["2001:db8:0:1::2", "2001:0DB8::1:ffff:0:0:1", "[2001:db8:0:1::1]"])
+      t.equal(await from(address), 429, `${path} from ${address}`);
+    t.not(await from("2001:db8:0:2::1"), 429, path);
+    t.not(await from("198.51.100.1"), 429, path);
+    for (const address of ["::ffff:198.51.100.1", "::ffff:c633:6401"])
+      t.equal(await from(address), 429, `${path} from ${address}`);
+  }
+});
+
 t.test("other origins are let in as far as api.cors says", async (t) => {
   const { ask, origin } = await (async () => {
     const world = await whole(t, {
@@ -129,6 +167,18 @@ t.test("other origins are let in as far as api.cors says", async (t) => {
     vary: "Origin",
   });
   t.equal(preflight.headers["access-control-allow-credentials"], undefined);
+  const charged = await whole(t, {
+    SM_API__CORS__ENABLED: "true",
+    SM_API__CORS__ALLOW_ANY_ORIGIN: "true",
+    SM_API__RATE_LIMIT__ENABLED: "true",
+    SM_API__RATE_LIMIT__BURST: "2",
+  });
+  const preflights: unknown[] = [];
+  for (let i = 0; i < 3; i++) {
+    const asked = { origin: "https://app.example.org", "access-control-request-method": "POST" };
+    preflights.push((await options(`${charged.ask.origin}/api/v1/targets`, asked)).status);
+  }
+  t.strictSame(preflights, [204, 204, 429], "preflights are charged per address");
   const actual = await ask("GET", "/api/v1/targets", undefined, { origin: "http://localhost:3000" });
   t.equal(actual.status, 401);
   t.equal(actual.headers.get("access-control-allow-origin"), "http://localhost:3000", "errors can be read too");
@@ -139,7 +189,7 @@ t.test("other origins are let in as far as api.cors says", async (t) => {
   });
   t.match(
     { status: foreign.status, allowed: foreign.headers["access-control-allow-origin"] },
-    { status: 405, allowed: undefined },
+    { status: 204, allowed: undefined },
   );
   t.equal(
     (await ask("GET", "/api/v1/targets", undefined, { origin: "https://evil.example" })).headers.get(
@@ -186,7 +236,7 @@ t.test("any origin, or none", async (t) => {
   });
   t.match(
     { status: refused.status, allowed: refused.headers["access-control-allow-origin"] },
-    { status: 405, allowed: undefined },
+    { status: 204, allowed: undefined },
     "off unless it is enabled",
   );
 });

@@ -3,21 +3,22 @@ import type { Context, Middleware } from "koa";
 import { LRUCache } from "lru-cache";
 import type { Config } from "../config.ts";
 import type { Clock } from "../context.ts";
-import { addressList } from "./address-list.ts";
+import { addressKey, canonicalAddress } from "./address.ts";
+import { addressList, isListed } from "./address-list.ts";
 import type { Counter } from "./counter.ts";
 import { rateLimited, refuseOver } from "./throttle.ts";
 
 /** Buckets of the addresses seen last. One that is forgotten starts full. */
 const maxAddresses = 50_000;
 
-/** Limits what one TCP peer asks of /api/v1 in this process: a bucket of `burst` requests that fills by `per_second`. */
+/** Limits what one TCP peer (of IPv6, one /64) asks of /api/v1 in this process: a bucket of `burst` requests that fills by `per_second`. */
 export function apiPerIp({ enabled, per_second, burst }: Config["api"]["rate_limit"], clock: Clock): Middleware {
   if (!enabled) return (_http, next) => next();
   const buckets = new LRUCache<string, { level: number; at: number }>({ max: maxAddresses });
   return (http, next) => {
     if (!http.path.startsWith("/api/v1/")) return next();
     const now = clock.now();
-    const peer = peerOf(http);
+    const peer = addressKey(peerOf(http));
     const before = buckets.get(peer) ?? { level: burst, at: now };
     const level = Math.min(burst, before.level + (Math.max(0, now - before.at) * per_second) / 1000);
     buckets.set(peer, { level: level < 1 ? level : level - 1, at: now });
@@ -35,7 +36,7 @@ export function signInPerIp(perMinute: number, trusted: BlockList, counter: Coun
   return chargeVisitors(
     (http) => signInPath.test(http.path) && (http.method === "POST" || !http.path.toLowerCase().startsWith("/api/")),
     async (http) =>
-      refuseOver(perMinute, await counter.add(`sign-in:ip:${visitorOf(http, trusted)}`), "per_ip_sign_in"),
+      refuseOver(perMinute, await counter.add(`sign-in:ip:${visitorKey(http, trusted)}`), "per_ip_sign_in"),
   );
 }
 
@@ -46,7 +47,7 @@ export function publicPerIp(perMinute: number, trusted: BlockList, counter: Coun
   if (perMinute === 0) return (_http, next) => next();
   return chargeVisitors(
     (http) => publicPath.test(http.path),
-    async (http) => refuseOver(perMinute, await counter.add(`public:ip:${visitorOf(http, trusted)}`), "per_ip_public"),
+    async (http) => refuseOver(perMinute, await counter.add(`public:ip:${visitorKey(http, trusted)}`), "per_ip_public"),
   );
 }
 
@@ -55,27 +56,32 @@ function chargeVisitors(isFor: (http: Context) => boolean, charge: (http: Contex
   return (http, next) => (isFor(http) ? charge(http).then(next) : next());
 }
 
-/** Who is at the other end of the connection: the visitor, or a proxy. */
-function peerOf(http: Context): string {
-  return plain(http.req.socket.remoteAddress ?? "");
-}
+/** Canonical address of the TCP peer: the visitor, or a proxy. */
+const peerOf = (http: Context): string => canonicalAddress(http.req.socket.remoteAddress ?? "");
 
-/** The last address that a proxy of ours vouches for: each of them adds who it talks to at the end of X-Forwarded-For. */
+/** The last address that a trusted proxy vouches for: each adds its peer at the end of X-Forwarded-For. */
 function visitorOf(http: Context, trusted: BlockList): string {
   let visitor = peerOf(http);
   for (const hop of http.get("x-forwarded-for").split(",").reverse()) {
-    const family = isIP(visitor);
-    if (family === 0 || !trusted.check(visitor, family === 6 ? "ipv6" : "ipv4")) break;
-    const next = plain(hop.trim());
+    if (!isListed(trusted, visitor)) break;
+    const next = canonicalAddress(hop.trim());
     if (isIP(next) === 0) break;
     visitor = next;
   }
   return visitor;
 }
 
-/** {@link visitorOf}, behind the proxies that the configuration names. */
-export const visitorAddress = (http: Context, config: Config): string =>
-  visitorOf(http, addressList(config.server.trusted_proxies));
+/** Canonical address of the visitor, behind the proxies that the configuration names. */
+export const visitorAddress = (http: Context, config: Config): string => visitorOf(http, proxiesOf(config));
 
-/** A dual-stack socket writes IPv4 as ::ffff:192.0.2.1. */
-const plain = (address: string): string => address.replace(/^::ffff:(?=\d+\.)/i, "");
+/** What limits per address count {@link visitorAddress} by: an IPv6 visitor by the /64. */
+const visitorKey = (http: Context, trusted: BlockList): string => addressKey(visitorOf(http, trusted));
+
+const lists = new WeakMap<Config, BlockList>();
+
+/** The proxies that `server.trusted_proxies` names. */
+export function proxiesOf(config: Config): BlockList {
+  let list = lists.get(config);
+  if (list === undefined) lists.set(config, (list = addressList(config.server.trusted_proxies)));
+  return list;
+}

@@ -8,12 +8,14 @@ import { openRedis } from "../db/redis.ts";
 import { openBudgets } from "../plans/service.ts";
 import { serve } from "../testing/app.ts";
 import { until } from "../testing/clock.ts";
+import { serveWhole, signedIn, withToken } from "../testing/whole-app.ts";
 import { keptLog, newOrg, openWorld } from "../testing/world.ts";
 import { openCounter } from "./counter.ts";
 import { noContent, ok, route } from "./route.ts";
 import { openThrottle } from "./throttle.ts";
 
-const { system, sql, clock } = await openWorld(t);
+const world = await openWorld(t);
+const { system, sql, clock } = world;
 /** Library and Redis count real minutes, so this clock moves as the real one does. */
 const realClock = { now: () => performance.now() };
 
@@ -99,6 +101,22 @@ t.test("each category has its own budget of the plan, for the organisation and f
     { code: "RATE_LIMITED", details: { scope: "per_user_api_writes" } },
     "a user's requests in all organisations count together",
   );
+});
+
+t.test("pages of the console and OPTIONS are charged as reads", async (t) => {
+  const olga = await newOrg(system, "tight");
+  const ask = await serveWhole(t, world);
+  const cookie = { ...(await signedIn(olga)), accept: "text/html" };
+  for (const path of ["/", "/?fragment=1", "/incidents"])
+    t.equal((await ask("GET", path, undefined, cookie)).status, 200);
+  const token = await withToken(olga);
+  t.equal((await ask("OPTIONS", "/api/v1/targets", undefined, token)).status, 204);
+  const refused = await ask("GET", "/", undefined, cookie);
+  t.equal(refused.status, 429);
+  t.match(refused.headers.get("content-type"), /^text\/html/);
+  t.match(refused.headers.get("retry-after"), /^([1-9]|[1-5]\d|60)$/);
+  t.equal((await ask("OPTIONS", "/api/v1/targets", undefined, token)).status, 429);
+  t.equal((await ask("GET", "/api/v1/targets", undefined, token)).status, 429, "the budget is the same");
 });
 
 t.test("a changed plan holds within seconds, and costs no query per request", async (t) => {

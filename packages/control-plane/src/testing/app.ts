@@ -50,7 +50,7 @@ export async function serve(
     public: async () => (options.public ?? (() => system))(),
   };
   const koa = new Koa();
-  koa.use(exchange({ log: system.log, clock: system.clock, page: () => null }));
+  koa.use(exchange({ log: system.log, clock: system.clock, page: () => null, headers: {} }));
   if (options.page !== undefined) koa.use(options.page);
   koa.use(mountRoutes(routes, doors, true, undefined, options.throttle));
   return await listen(t, koa);

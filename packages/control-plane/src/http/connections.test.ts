@@ -1,0 +1,153 @@
+import { createServer, type Server } from "node:http";
+import { type AddressInfo, connect, type Socket } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
+import t, { type Test } from "tap";
+import { addressList } from "./address-list.ts";
+import { type ConnectionLimits, serveGuarded } from "./connections.ts";
+
+const large = Buffer.alloc(8_000_000, "x");
+
+/** A server with these limits that answers `/large` with 8 MB, `/slow` after 300 ms, and everything else with its path. */
+async function serve(t: Test, limits: Partial<ConnectionLimits>) {
+  const server: Server = createServer();
+  serveGuarded(
+    server,
+    { max: 1000, perAddress: 0, proxies: addressList([]), stallMs: 1000, minBytesPerSecond: 1000, ...limits },
+    () => (request, response) => {
+      if (request.url === "/large") response.end(large);
+      else if (request.url === "/slow") setTimeout(() => response.end("slow"), 300);
+      else response.end(request.url);
+    },
+  );
+  server.listen(0, "127.0.0.1");
+  await new Promise((resolve) => server.once("listening", resolve));
+  t.teardown(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  const { port } = server.address() as AddressInfo;
+  const sockets: Socket[] = [];
+  t.teardown(() => sockets.forEach((socket) => socket.destroy()));
+  const open = async (localAddress = "127.0.0.1"): Promise<Socket> => {
+    const socket = connect({ port, host: "127.0.0.1", localAddress });
+    socket.on("error", () => {});
+    sockets.push(socket);
+    await new Promise((resolve) => socket.once("connect", resolve));
+    return socket;
+  };
+  return { open };
+}
+
+const get = (path: string): string => `GET ${path} HTTP/1.1\r\nHost: x\r\n\r\n`;
+
+/** What is answered, until it has `count` answers with a body, or the connection ends. */
+async function answerOf(socket: Socket, request: string, count = 1): Promise<string> {
+  let text = "";
+  socket.on("data", (chunk) => (text += chunk.toString()));
+  socket.write(request);
+  while (!socket.closed && (text.match(/\r\n\r\n(?=[^\r])/g)?.length ?? 0) < count) await sleep(10);
+  return text;
+}
+
+const closed = async (socket: Socket): Promise<void> => {
+  if (!socket.closed) await new Promise<void>((resolve) => socket.once("close", () => resolve()));
+};
+
+t.test("beyond the number of connections only the health of the service is answered", async (t) => {
+  const { open } = await serve(t, { max: 3 });
+  const held = await Promise.all([open(), open(), open("127.0.0.2")]);
+  for (const socket of held) t.match(await answerOf(socket, get("/hello")), /^HTTP\/1\.1 200 /);
+  const late = await open("127.0.0.3");
+  const refused = await answerOf(late, get("/hello"));
+  t.match(refused, /^HTTP\/1\.1 503 [^]*Retry-After: [^]*\{"error":\{"code":"TOO_MANY_CONNECTIONS"/);
+  await closed(late);
+  t.match(await answerOf(await open(), get("/healthz")), /^HTTP\/1\.1 200 [^]*Connection: close/);
+  held[0]!.destroy();
+  await closed(held[0]!);
+  await sleep(50);
+  t.match(await answerOf(await open(), get("/hello")), /^HTTP\/1\.1 200 /, "one that ends makes room");
+});
+
+t.test("one address has no more than its share, but for a proxy that is named", async (t) => {
+  const { open } = await serve(t, { perAddress: 2, proxies: addressList(["127.0.0.9"]) });
+  await Promise.all([open(), open()]);
+  t.match(await answerOf(await open(), get("/hello")), /^HTTP\/1\.1 503 /);
+  t.match(await answerOf(await open(), get("/healthz")), /^HTTP\/1\.1 200 /);
+  t.match(await answerOf(await open("127.0.0.2"), get("/hello")), /^HTTP\/1\.1 200 /, "others have their own");
+  for (let i = 0; i < 5; i++)
+    t.match(await answerOf(await open("127.0.0.9"), get("/hello")), /^HTTP\/1\.1 200 /, "a proxy");
+});
+
+t.test("connections beyond the limit make room for each other", async (t) => {
+  const { open } = await serve(t, { max: 1 });
+  await open();
+  const silent = await Promise.all(Array.from({ length: 128 }, async () => await open()));
+  const health = await open();
+  await closed(silent[0]!);
+  t.match(await answerOf(health, get("/healthz")), /^HTTP\/1\.1 200 /);
+  t.equal(silent[100]!.closed, false, "the oldest goes first");
+});
+
+t.test("who reads nothing is gone, who reads slowly is not", async (t) => {
+  const { open } = await serve(t, {});
+  const silent = await open();
+  silent.pause();
+  silent.write(get("/large").repeat(4));
+  const slow = await open();
+  let taken = 0;
+  slow.on("data", (chunk) => {
+    taken += chunk.length;
+    slow.pause();
+    setTimeout(() => slow.resume(), 20);
+  });
+  slow.write(get("/large"));
+  const waiting = await open();
+  const waited = (async () => {
+    for (let i = 0; i < 5; i++) t.match(await answerOf(waiting, get("/slow")), /slow$/);
+  })();
+  await waited;
+  let left = 0;
+  silent.on("data", (chunk) => (left += chunk.length));
+  silent.resume();
+  await closed(silent);
+  t.ok(left < 4 * large.length, "what had been on its way is all that it gets");
+  while (!slow.closed && taken < large.length) await sleep(20);
+  t.ok(taken >= large.length, "slow as it is, it gets everything");
+});
+
+t.test("a connection has no more than 32 requests unanswered", async (t) => {
+  const { open } = await serve(t, {});
+  const polite = await open();
+  const answers = await answerOf(polite, get("/slow").repeat(32), 32);
+  t.equal(answers.match(/HTTP\/1\.1 200 /g)?.length, 32);
+  const flood = await open();
+  flood.write(get("/slow").repeat(2000));
+  await closed(flood);
+  t.match(await answerOf(polite, get("/hello")), /\/hello$/, "others are served");
+});
+
+t.test("what the parser refuses is answered in the envelope", async (t) => {
+  const { open } = await serve(t, {});
+  const cases: [string, number, string][] = [
+    [`GET / HTTP/1.1\r\nHost: x\r\nX-Long: ${"x".repeat(20_000)}\r\n\r\n`, 431, "HEADERS_TOO_LARGE"],
+    ["FROB / HTTP/1.1\r\nHost: x\r\n\r\n", 400, "INVALID_REQUEST"],
+    [
+      "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+      400,
+      "INVALID_REQUEST",
+    ],
+    ["POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nxx", 400, "INVALID_REQUEST"],
+    ["CONNECT x:443 HTTP/1.1\r\nHost: x\r\n\r\n", 400, "INVALID_REQUEST"],
+    ["nonsense\r\n\r\n", 400, "INVALID_REQUEST"],
+  ];
+  for (const [request, status, code] of cases) {
+    const socket = await open();
+    const [head = "", body = ""] = (await answerOf(socket, request)).split("\r\n\r\n");
+    t.match(head, new RegExp(`^HTTP/1\\.1 ${status} `), code);
+    t.match(head, /content-type: application\/json; charset=utf-8/i);
+    const { error } = JSON.parse(body);
+    t.match(error, { code, message: /\.$/, field: null, details: null, trace_id: /^[0-9a-f]{32}$/ });
+    t.match(head, new RegExp(`x-request-id: ${error.trace_id}`, "i"));
+    await closed(socket);
+  }
+});
