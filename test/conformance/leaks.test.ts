@@ -175,25 +175,39 @@ t.test(
 
 t.test("who is not let in sees no page: strangers, agents, operators, and members of what is deleted", async (t) => {
   const agent = await agentIn(sql, "default");
+  const signIn = { status: 302, headers: { location: /^\/sign-in/ } };
+  const notThere = { status: 404, headers: { location: undefined } };
   const strangers = [
-    ...callers.intruders.map(({ title, client }) => ({ title, client, closed: /./ })),
-    { title: "nobody", client: nobody, closed: /./ },
-    { title: "an agent", client: nobody.with({ authorization: `Bearer ${agent.token}` }), closed: /./ },
-    { title: "the operator", client: nobody.with({ authorization: `Bearer ${operatorSecret}` }), closed: /./ },
+    // Good credentials, but not for the organisation that the header names.
+    ...callers.intruders.map(({ title, client }) => ({ title, client, closed: /./, wanted: notThere })),
+    { title: "nobody", client: nobody, closed: /./, wanted: signIn },
+    {
+      title: "an agent",
+      client: nobody.with({ authorization: `Bearer ${agent.token}` }),
+      closed: /./,
+      wanted: signIn,
+    },
+    {
+      title: "the operator",
+      client: nobody.with({ authorization: `Bearer ${operatorSecret}` }),
+      closed: /./,
+      wanted: signIn,
+    },
     // An owner still gets to where a deleted organisation is restored.
     ...callers.ofGone.map(({ title, client, role }) => ({
       title,
       client,
       closed: role === "owner" ? /^(?!\/settings\/organisation)/ : /./,
+      wanted: role === "owner" ? { status: 302, headers: { location: "/settings/organisation" } } : signIn,
     })),
   ];
-  for (const { title, client, closed } of strangers) {
+  for (const { title, client, closed, wanted } of strangers) {
     for (const path of tenantPages.filter((it) => closed.test(it))) {
       const thing = thingOf(path);
       const { status, headers } = await client
         .with({ accept: "text/html" })
         .get(path.replace("{id}", thing === null ? "" : await make[thing](sql, acme, "")));
-      t.match({ status, headers }, { status: 302, headers: { location: /^\/sign-in/ } }, `${path} for ${title}`);
+      t.match({ status, headers }, wanted, `${path} for ${title}`);
     }
   }
 });

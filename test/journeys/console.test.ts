@@ -169,7 +169,7 @@ t.test("the console", async (t) => {
     await page.getByRole("button", { name: "Add monitor" }).click();
     t.match(
       await page.locator(".error-note").textContent(),
-      "at most once a minute",
+      "at least 60 seconds",
       "an error behind a disclosure is brought to light",
     );
     await page.getByLabel("Repeat every (seconds)").fill("600");

@@ -85,6 +85,8 @@ function bodyIds(schema: unknown, at: string): string[] {
   } = schema as { properties?: Record<string, { type?: string }>; items?: unknown; anyOf?: unknown[] };
   const own = Object.entries(properties).flatMap(([name, child]) => {
     const place = `${at}/${name}`;
+    // A field of the wider API that is accepted when null names nothing.
+    if (child.type === "null") return [];
     if (!isIdName(name)) return bodyIds(child, place);
     return [child.type === "array" ? `${place}/0` : place];
   });
