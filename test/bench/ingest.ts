@@ -9,7 +9,7 @@ import { tempFolder } from "../harness/folder.ts";
 import { postmasterOf, startControlPlane } from "../harness/processes.ts";
 import { batchOf, chunked, runOf, slotIn } from "../harness/results.ts";
 import { memoryOf } from "./memory.ts";
-import { type Measured, rounded } from "./measure.ts";
+import { cpuSeconds, cpuSecondsOfAll, type Measured, rounded } from "./measure.ts";
 import { nodeArgs, percentile, withTeardown } from "./scope.ts";
 
 const targetCount = 10_000;
@@ -51,16 +51,32 @@ export async function run(): Promise<Measured> {
 
     // Turn by turn, because the speed of a machine drifts within a minute by more than the difference that counts.
     const took = { bare: 0, parallel: 0, ingest: 0 };
+    const postmaster = postmasterOf(folder)!;
+    const cpu = { bare: [] as number[], postgres: [] as number[], controlPlane: [] as number[] };
+    /** CPU microseconds of a result that `work` takes for all targets: of the database, and of the control plane. */
+    const costOf = async <T>(work: () => Promise<T>): Promise<{ value: T; postgres: number; controlPlane: number }> => {
+      const before = [cpuSecondsOfAll([postmaster]), cpuSeconds(controlPlane.pid)] as const;
+      const value = await work();
+      const us = (seconds: number): number => (seconds / targetCount) * 1e6;
+      return {
+        value,
+        postgres: us(cpuSecondsOfAll([postmaster]) - before[0]),
+        controlPlane: us(cpuSeconds(controlPlane.pid) - before[1]),
+      };
+    };
     const latencies: number[] = [];
     for (const [round, batches] of byRound.entries()) {
-      const bare = await insertAll(sql, shifted(batches, 1), 1);
+      const bare = await costOf(() => insertAll(sql, shifted(batches, 1), 1));
       const parallel = await insertAll(sql, shifted(batches, 2), inFlight);
-      const ingest = await post(pool, agent.token, batches);
+      const ingest = await costOf(() => post(pool, agent.token, batches));
       if (round < warmUpRounds) continue;
-      took.bare += bare;
+      took.bare += bare.value;
       took.parallel += parallel;
-      took.ingest += ingest.seconds;
-      latencies.push(...ingest.latencies);
+      took.ingest += ingest.value.seconds;
+      latencies.push(...ingest.value.latencies);
+      cpu.bare.push(bare.postgres);
+      cpu.postgres.push(ingest.postgres);
+      cpu.controlPlane.push(ingest.controlPlane);
     }
     await pool.close();
     const loaded = memoryOf([controlPlane.pid, postmasterOf(folder)!]);
@@ -88,6 +104,9 @@ export async function run(): Promise<Measured> {
       share_of_parallel_inserts: rounded(took.parallel / took.ingest, 3),
       batch_p50_ms: rounded(percentile(latencies, 0.5), 0),
       batch_p99_ms: rounded(p99, 0),
+      postgres_cpu_us: rounded(percentile(cpu.postgres, 0.5), 1),
+      control_plane_cpu_us: rounded(percentile(cpu.controlPlane, 0.5), 1),
+      bare_postgres_cpu_us: rounded(percentile(cpu.bare, 0.5), 1),
       batches_in_flight: inFlight,
       incidents,
       idle_memory_mb: rounded(idle.pss, 0),
