@@ -101,15 +101,15 @@ t.test("the doctor finds a running service well, and says what is not", async (t
     ...google,
   });
   t.equal(ill.code, 1);
-  t.match(ill.out, /^WRONG {3}redis {10}.*ECONNREFUSED/m);
-  t.match(ill.out, /^WRONG {3}mail {11}.*ECONNREFUSED/m);
-  t.match(ill.out, /^WRONG {3}google {9}Google: fetch failed; .*ECONNREFUSED/m);
+  t.match(ill.out, /^FAIL {4}redis {10}.*ECONNREFUSED/m);
+  t.match(ill.out, /^FAIL {4}mail {11}.*ECONNREFUSED/m);
+  t.match(ill.out, /^FAIL {4}google {9}Google: fetch failed; .*ECONNREFUSED/m);
   t.match(ill.out, /^ok {6}database {7}PostgreSQL 18\.\S+, embedded$/m);
 
   const confused = await run(["doctor"], { SM_SERVER__BINDD: "x" });
   t.match(confused, {
     code: 1,
-    out: /^WRONG {3}configuration {2}SM_SERVER__BINDD is not a known setting; did you mean SM_SERVER__BIND\?$/,
+    out: /^FAIL {4}configuration {2}SM_SERVER__BINDD is not a known setting; did you mean SM_SERVER__BIND\?$/,
   });
 });
 

@@ -11,14 +11,14 @@ const commands: readonly {
   load: () => Promise<{ define(command: Command, whole: () => Promise<Command>): void }>;
 }[] = [
   { name: "run", summary: "run the checks of a region until stopped", load: () => import("./commands/run.ts") },
-  { name: "check", summary: "run one check now and say what it found", load: () => import("./commands/check.ts") },
+  { name: "check", summary: "run one check now and print its result", load: () => import("./commands/check.ts") },
   {
     name: "test-config",
-    summary: "check all that run needs, without running",
+    summary: "test everything that run needs, without running",
     load: () => import("./commands/test-config.ts"),
   },
-  { name: "status", summary: "how a running agent is", load: () => import("./commands/status.ts") },
-  { name: "spool", summary: "what waits in a spool folder", load: () => import("./commands/spool.ts") },
+  { name: "status", summary: "show agent status", load: () => import("./commands/status.ts") },
+  { name: "spool", summary: "show the results waiting in a spool folder", load: () => import("./commands/spool.ts") },
   {
     name: "completion",
     summary: "print completions for bash, zsh or fish",

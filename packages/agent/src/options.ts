@@ -8,18 +8,18 @@ import { yesAndNo } from "./switches.ts";
 
 /** Options shared by several commands. Each call creates a new one. */
 export const controlPlane = (): Option =>
-  new Option("--url <url>", "the control plane, for example https://status.example.org")
+  new Option("--url <url>", "URL of the control plane, for example https://status.example.org")
     .env("SM_AGENT_URL")
     .argParser(controlPlaneUrl)
     .makeOptionMandatory();
 
 export const tokenFile = (): Option =>
-  new Option("--token-file <file>", "file that holds the agent's token").env("SM_AGENT_TOKEN_FILE");
+  new Option("--token-file <file>", "file with the agent token").env("SM_AGENT_TOKEN_FILE");
 
 export const spoolDir = (words: string): Option => new Option("--spool-dir <dir>", words).env("SM_AGENT_SPOOL_DIR");
 
 export const allowPrivateTargets = (): Option =>
-  new Option("--allow-private-targets [yes]", "also check private and local addresses")
+  new Option("--allow-private-targets [yes]", "allow checks of private and local addresses")
     .env("SM_SECURITY__ALLOW_PRIVATE_TARGETS")
     .argParser(yesOrNo)
     .preset("true")
@@ -28,7 +28,7 @@ export const allowPrivateTargets = (): Option =>
 export const insecureHttp = (): Option =>
   new Option(
     "--insecure-http [yes]",
-    "send the token over plain http to another machine; without it only https and this machine will do",
+    "send the token over plain http to another machine; by default only https and loopback are allowed",
   )
     .env("SM_AGENT_INSECURE_HTTP")
     .argParser(yesOrNo)
@@ -36,12 +36,12 @@ export const insecureHttp = (): Option =>
     .default(false);
 
 export const rdapBootstrapUrl = (): Option =>
-  new Option("--rdap-bootstrap-url <url>", "a mirror of IANA's list of RDAP registries, for checks of domains")
+  new Option("--rdap-bootstrap-url <url>", "mirror of the IANA list of RDAP registries, for domain checks")
     .env("SM_AGENT_RDAP_BOOTSTRAP_URL")
     .argParser(registriesUrl);
 
 export const spoolMaxMb = (): Option =>
-  new Option("--spool-max-mb <MB>", "how large that folder may grow; then the oldest results are dropped")
+  new Option("--spool-max-mb <MB>", "maximum size of the spool folder; beyond it the oldest results are dropped")
     .env("SM_AGENT_SPOOL_MAX_MB")
     .argParser(wholeNumber(1_000_000))
     .default(256);
@@ -49,40 +49,31 @@ export const spoolMaxMb = (): Option =>
 export const canaries = (): Option =>
   new Option(
     "--canaries <host:port,...>",
-    "places that always answer, such as the router: when they are silent too, it is the agent's own network that is down",
+    "addresses that always answer, such as the router; when they fail too, the network of the agent is down",
   )
     .env("SM_AGENT_CANARIES")
     .argParser(places)
     .default([], "the control plane and the targets that answer best");
 
 export const statsSecs = (): Option =>
-  new Option("--stats-secs <seconds>", "how often to log the agent's own numbers")
+  new Option("--stats-secs <seconds>", "interval of the agent's statistics in the log")
     .env("SM_AGENT_STATS_SECS")
     .argParser(wholeNumber(86_400))
     .default(60);
 
 export const metricsBind = (): Option =>
-  new Option(
-    "--metrics-bind <host:port>",
-    "where to serve GET /metrics for Prometheus, and /healthz; without it there is none",
-  )
+  new Option("--metrics-bind <host:port>", "address for GET /metrics (Prometheus) and /healthz; default: none")
     .env("SM_AGENT_METRICS_BIND")
     .argParser(bind);
 
 export const maxConcurrency = (): Option =>
-  new Option(
-    "--max-concurrency <runs>",
-    "how many runs may be under way at once; those that are due beyond it are skipped",
-  )
+  new Option("--max-concurrency <runs>", "maximum of concurrent runs; runs due beyond it are skipped")
     .env("SM_AGENT_MAX_CONCURRENCY")
     .argParser(wholeNumber(100_000))
     .default(4000);
 
 export const maxMemoryMb = (): Option =>
-  new Option(
-    "--max-memory-mb <MB>",
-    "resident memory above which no run is started until there is room again; without it there is no limit",
-  )
+  new Option("--max-memory-mb <MB>", "resident memory above which no run starts; default: no limit")
     .env("SM_AGENT_MAX_MEMORY_MB")
     .argParser(wholeNumber(1_000_000, 100));
 

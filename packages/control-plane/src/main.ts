@@ -32,7 +32,7 @@ program.command("serve", { isDefault: true }).description("Run the control plane
 
 program
   .command("migrate")
-  .description("Bring the database to the version of this release, and end")
+  .description("Migrate the database to the schema of this release")
   .action(async () => {
     const database = await openConfiguredDatabase(configuration(), silentLog);
     try {
@@ -46,9 +46,9 @@ program
 program
   .command("bootstrap-owner")
   .description("Print a one-time sign-in link for an owner; also beside a running service")
-  .option("--email <address>", "which owner (default: the first)")
+  .option("--email <address>", "email address of the owner (default: the first)")
   .option("--token", "also print an API token with every scope")
-  .option("--expires-in-days <days>", "when that token ends, 1 to 365 days from now", wholeDays, 30)
+  .option("--expires-in-days <days>", "lifetime of that token in days, 1 to 365", wholeDays, 30)
   .action(async ({ email, token, expiresInDays }: { email?: string; token?: boolean; expiresInDays: number }) => {
     const config = configuration();
     const access = { email: email ?? null, tokenDays: token === true ? expiresInDays : null };
@@ -57,7 +57,7 @@ program
 
 program
   .command("rotate-kek")
-  .description("Seal all stored secrets under the new key; beside a running service that has both keys")
+  .description("Encrypt all stored secrets with the new key; beside a running service that has both keys")
   .action(
     async () =>
       void (process.exitCode = await rotateKek(configuration(), clock, (line) => process.stdout.write(`${line}\n`))),
@@ -66,7 +66,7 @@ program
 program
   .command("backup")
   .argument("<file>", "the file to write; it must not exist")
-  .description("Write everything that the database holds into one file; also beside a running service")
+  .description("Write the whole database to one file; also beside a running service")
   .action(
     async (file: string) =>
       void (process.exitCode = await backup(configuration(), clock, file, (line) => process.stdout.write(`${line}\n`))),
@@ -75,7 +75,7 @@ program
 program
   .command("restore")
   .argument("<file>", "a file that statusmesh backup wrote")
-  .description("Fill the configured database, which must be empty, from a backup, and end")
+  .description("Restore a backup into the configured database, which must be empty")
   .action(
     async (file: string) =>
       void (process.exitCode = await restore(configuration(), clock, file, (line) =>
@@ -85,7 +85,7 @@ program
 
 program
   .command("doctor")
-  .description("Look at everything that the service needs, one line each; exit code 1 when something is wrong")
+  .description("Check everything the service needs, one line each; exit code 1 on a failure")
   .option("--json", "print the findings as JSON")
   .action(
     async ({ json }: { json?: boolean }) =>

@@ -7,7 +7,8 @@ import { cleanTexts } from "./text.ts";
 
 /**
  * A schema node as JSON Schema has it, with our own keywords: `errorCode`, `sizeCodes` (of an array with too few items,
- * and with too many), `discriminator` (a union's tag) and `cap` (a silent maximum of a query parameter).
+ * and with too many), `discriminator` (a union's tag), `cap` (a silent maximum of a query parameter) and `expects` (the
+ * message for a value of the wrong type or pattern).
  */
 export interface SchemaNode {
   type?: string;
@@ -18,6 +19,12 @@ export interface SchemaNode {
   errorCode?: string;
   sizeCodes?: [few: string, many: string];
   cap?: number;
+  expects?: string;
+  minimum?: number;
+  maximum?: number;
+  minLength?: number;
+  maxLength?: number;
+  pattern?: string;
   default?: unknown;
   properties?: Record<string, SchemaNode>;
   patternProperties?: Record<string, SchemaNode>;
@@ -180,12 +187,36 @@ function explain(node: SchemaNode, value: unknown, pointer: string, outer: Error
   if (node.type === "array") return explainArray(node, value, pointer, code);
   const [error] = validatorOf(node).Errors(value);
   if (error === undefined) return null;
-  return { pointer, code, message: `${name(pointer)} ${leafMessage(node, error.message)}.` };
+  const fitsType = node.type === undefined || typeFits(node.type, value);
+  if (node.expects !== undefined && (!fitsType || node.pattern !== undefined))
+    return { pointer, code, message: `${node.expects}.` };
+  return { pointer, code, message: `${name(pointer)} ${leafMessage(node, value, fitsType, error.message)}.` };
 }
 
-function leafMessage(node: SchemaNode, message: string): string {
+const typeWords: Readonly<Record<string, string>> = {
+  string: "a string",
+  integer: "a whole number",
+  number: "a number",
+  boolean: "true or false",
+};
+
+const typeFits = (type: string, value: unknown): boolean =>
+  type === "number" ? typeof value === "number" : typeOf(value) === type;
+
+function leafMessage(node: SchemaNode, value: unknown, fitsType: boolean, message: string): string {
   if (node.const !== undefined) return `must be ${JSON.stringify(node.const)}`;
   if (node.enum !== undefined) return `must be one of ${node.enum.join(", ")}`;
+  if (!fitsType) return `must be ${typeWords[node.type!] ?? node.type!}`;
+  if (typeof value === "number") {
+    if (value < (node.minimum ?? -Infinity)) return `must be at least ${node.minimum}`;
+    if (value > (node.maximum ?? Infinity)) return `must be at most ${node.maximum}`;
+  }
+  if (typeof value === "string") {
+    const { minLength = 0, maxLength = Infinity } = node;
+    const length = [...value].length;
+    if (length < minLength) return `must have at least ${minLength} character${plural(minLength)}`;
+    if (length > maxLength) return `must have at most ${maxLength} character${plural(maxLength)}`;
+  }
   return message;
 }
 

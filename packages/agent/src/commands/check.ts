@@ -20,10 +20,10 @@ interface RunOptions {
 export function define(command: Command): void {
   command
     .description(
-      "Run one check now, as the agent would, and say what it found. Nothing is stored or reported. Ends with 0 for up, 2 for degraded, 1 for down and error.",
+      "Run one check now, as the agent would, and print its result. Nothing is stored or reported. Exit code: 0 up, 2 degraded, 1 down or error.",
     )
     .usage("[options] <kind> <subject> [options of the kind]")
-    .option("--spec <file>", "take the check from a file of JSON, as the API has it; - reads standard input")
+    .option("--spec <file>", "read the check from a JSON file, as the API takes it; - reads standard input")
     .allowUnknownOption()
     .allowExcessArguments()
     .action(async (given: RunOptions & { spec?: string }, self: Command) => {
@@ -50,7 +50,7 @@ export function define(command: Command): void {
     const one = command
       .command(`${type} ${kind.shell.subject}`)
       .summary(`${kind.label} of ${kind.shell.subject}`)
-      .description(`One ${kind.label} check. Ends with 0 for up, 2 for degraded, 1 for down and error.`);
+      .description(`One ${kind.label} check. Exit code: 0 up, 2 degraded, 1 down or error.`);
     if (type.includes("_")) one.alias(type.replaceAll("_", "-"));
     for (const option of optionsOf(kind)) one.addOption(option);
     shared(one).action(async (subject: string, given: RunOptions & Record<string, unknown>, self: Command) => {

@@ -37,7 +37,7 @@ export function define(command: Command): void {
     .description("Run until stopped. The token comes from a file or from SM_AGENT_TOKEN, never from the command line.")
     .addOption(options.controlPlane())
     .addOption(options.tokenFile())
-    .addOption(options.spoolDir("folder for results that wait to be reported; without one they wait in memory"))
+    .addOption(options.spoolDir("folder for results waiting to be reported; default: memory"))
     .addOption(options.spoolMaxMb())
     .addOption(options.insecureHttp())
     .addOption(options.allowPrivateTargets())

@@ -9,10 +9,10 @@ import { messageOf } from "../spool/segment.ts";
 export function define(command: Command): void {
   command
     .description(
-      "What waits in a spool folder. Only reads, also beside a running agent. Ends with 1 when something in it is damaged.",
+      "Show the results waiting in a spool folder. Read-only, also beside a running agent. Exit code: 1 when something is damaged.",
     )
-    .addOption(options.spoolDir("the spool folder").makeOptionMandatory())
-    .option("--verify", "also decode every result that waits, as reporting it would; checksums are always compared")
+    .addOption(options.spoolDir("spool folder").makeOptionMandatory())
+    .option("--verify", "also decode every waiting result, as reporting would; checksums are always verified")
     .option("--json", "print one JSON object")
     .action(async ({ spoolDir, verify, json }: { spoolDir: string; verify?: true; json?: true }, self: Command) => {
       const holder = folderHolder(spoolDir, Date.now());

@@ -30,9 +30,9 @@ const tones: Record<State, Tone> = {
 export function define(command: Command): void {
   command
     .description(
-      "How the agent that uses this spool folder is. Ends with 0 when it runs, 2 when it runs and something is in its way, 1 when it does not run.",
+      "Show the status of the agent that uses this spool folder. Exit code: 0 running, 2 running with a problem, 1 not running.",
     )
-    .addOption(options.spoolDir("the spool folder of the agent").makeOptionMandatory())
+    .addOption(options.spoolDir("spool folder of the agent").makeOptionMandatory())
     .option("--json", "print one JSON object")
     .action(({ spoolDir, json }: { spoolDir: string; json?: true }, self: Command) => {
       let status: AgentStatus | null;

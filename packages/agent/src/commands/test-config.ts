@@ -21,11 +21,11 @@ const tones: Record<Finding["state"], Tone> = { ok: "good", warn: "warn", fail: 
 export function define(command: Command): void {
   command
     .description(
-      "Check all that run needs, with the same options and environment, without running: no check is claimed, and the agent does not count as live. Ends with 0 when it can run, 69 when the control plane cannot be reached, 77 when it refuses the token, 78 when the spool folder cannot be used.",
+      "Test everything that run needs, with the same options and environment, without running: no check is claimed and the agent does not join. Exit code: 0 ready, 69 control plane unreachable, 77 token refused, 78 spool folder unusable.",
     )
     .addOption(options.controlPlane())
     .addOption(options.tokenFile())
-    .addOption(options.spoolDir("folder for results that wait to be reported"))
+    .addOption(options.spoolDir("folder for results waiting to be reported"))
     .addOption(options.spoolMaxMb())
     .addOption(options.canaries())
     .addOption(options.insecureHttp())

@@ -53,7 +53,7 @@ export async function doctor(
   else
     for (const { check, state, detail } of findings)
       say(
-        `${state === "wrong" ? "WRONG" : state.padEnd(5)} ${state === "skipped" ? "" : "  "}${check.padEnd(14)} ${detail}`,
+        `${state === "wrong" ? "FAIL " : state.padEnd(5)} ${state === "skipped" ? "" : "  "}${check.padEnd(14)} ${detail}`,
       );
   return findings.some(({ state }) => state === "wrong") ? 1 : 0;
 }

@@ -76,7 +76,7 @@ export const ErrorEnvelope = Type.Object(
         code: Type.String({ description: "Stable, upper case with underscores", examples: ["INVALID_TCP_PORT"] }),
         message: Type.String({
           description: "What was wrong and what would be right, for people",
-          examples: ["check.port must be <= 65535."],
+          examples: ["check.port must be at most 65535."],
         }),
         field: nullable(
           Type.String({

@@ -13,7 +13,7 @@ const quota = (name: string, limit: number): ErrorExample => ({
 /** Field and details of example errors. A code without an entry uses the text of the registry. */
 export const errorExamples: Partial<Record<ErrorCode, ErrorExample>> = {
   INVALID_BODY: { message: "name is required.", field: "/name" },
-  INVALID_QUERY: { message: "limit must be integer.", field: "/query/limit" },
+  INVALID_QUERY: { message: "limit must be a whole number.", field: "/query/limit" },
   INVALID_ID: { field: "/target_id" },
   UNKNOWN_FIELD: { message: 'There is no field "intervall" here. Did you mean "interval"?', field: "/intervall" },
   UNSUPPORTED_MEDIA_TYPE: { message: "Send the body as JSON, with the header Content-Type: application/json." },

@@ -17,7 +17,7 @@ export interface Schemas {
 }
 
 /** Keywords of our own validator. */
-const own = new Set(["errorCode", "emptyCode", "sizeCodes", "cap", "discriminator", "text"]);
+const own = new Set(["errorCode", "emptyCode", "sizeCodes", "cap", "discriminator", "expects", "text"]);
 /** Keywords whose value is data, not a schema. */
 const data = new Set(["default", "const", "enum", "examples", "required"]);
 

@@ -12,6 +12,7 @@ const orgFields = {
   name: Line({ maxLength: 80, emptyCode: "EMPTY_NAME", description: "1 to 80 characters", examples: ["Acme"] }),
   slug: Type.String({
     pattern: "^[a-z][a-z0-9-]{2,29}$",
+    expects: "Use 3 to 30 letters, digits or hyphens, starting with a letter",
     errorCode: "INVALID_SLUG",
     description: "3 to 30 of a-z, 0-9 and -, starting with a letter; the header X-Sm-Org takes it",
     examples: ["acme"],

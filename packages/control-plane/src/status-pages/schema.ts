@@ -63,6 +63,7 @@ export type BrandingInput = Static<typeof BrandingInput>;
 const pageFields = {
   slug: Type.String({
     pattern: "^[a-z][a-z0-9-]{2,29}$",
+    expects: "Use 3 to 30 letters, digits or hyphens, starting with a letter",
     errorCode: "INVALID_SLUG",
     description: "3 to 30 of a-z, 0-9 and -, starting with a letter; no other page has it",
     examples: ["acme"],

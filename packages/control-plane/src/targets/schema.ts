@@ -85,6 +85,7 @@ const fields = {
     examples: ["Shop"],
   }),
   interval: Type.Integer({
+    expects: "Enter whole seconds",
     minimum: 1,
     maximum: 2_678_400,
     errorCode: "INVALID_INTERVAL",
@@ -110,6 +111,7 @@ const fields = {
   }),
   notify_recovery: Type.Boolean({ description: "False: the recovery is silent" }),
   renotify_interval_secs: Type.Integer({
+    expects: "Enter whole seconds",
     minimum: 0,
     maximum: 2_678_400,
     errorCode: "INVALID_ALERT_CONFIG",

@@ -165,7 +165,7 @@ function urlRule(text: string): URL {
   const url = new URL(text);
   if (url.port === "0") throw refuse("Port 0 cannot be connected to. Use 1 to 65535.");
   if (url.username !== "" || url.password !== "")
-    throw refuse("Credentials do not belong in the URL. Put them into basic_auth, where they are masked.");
+    throw refuse("Credentials do not belong in the URL. Use the Credentials section (basic_auth).");
   return url;
 }
 
