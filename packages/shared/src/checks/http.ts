@@ -164,9 +164,18 @@ function urlRule(text: string): URL {
   if (problem !== null) throw refuse(problem);
   const url = new URL(text);
   if (url.port === "0") throw refuse("Port 0 cannot be connected to. Use 1 to 65535.");
-  if (url.username !== "" || url.password !== "")
-    throw refuse("Credentials do not belong in the URL. Use the Credentials section (basic_auth).");
+  credentialsRule(url);
   return url;
+}
+
+/** Throws INVALID_URL_FORMAT for a URL with credentials, which would appear in lists and logs. */
+function credentialsRule(url: URL): void {
+  if (url.username === "" && url.password === "") return;
+  throw new AppError(
+    "INVALID_URL_FORMAT",
+    "Credentials do not belong in the URL. Use the Credentials section (basic_auth).",
+    { field: "/url" },
+  );
 }
 
 function statusFrom(text: string): unknown {
@@ -278,6 +287,7 @@ export const http: CheckKind<typeof HttpCheck> = {
   destination(spec) {
     const url = new URL(spec.url);
     schemeRule(url.protocol.slice(0, -1));
+    credentialsRule(url);
     return {
       host: url.hostname.replace(/^\[|\]$/g, "").replace(/(?<=.)\.$/, ""),
       port: url.port === "" ? (url.protocol === "https:" ? 443 : 80) : Number(url.port),
