@@ -217,7 +217,7 @@ t.test(
       run(ctx.orgId, second, null),
       run(ctx.orgId, 30 * second, null),
       run(ctx.orgId, second, { status: "up" }),
-      run(ctx.orgId, 2 * minute, null),
+      run(ctx.orgId, 3 * minute, null),
       run((await newOrg(system)).orgId, second, null),
     ]);
 
