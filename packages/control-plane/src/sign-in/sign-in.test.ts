@@ -335,7 +335,7 @@ t.test("nobody signs up: an unknown or unverified address is told so, and nothin
   google.claims = { sub: "g", email: "a&amp@example.org", email_verified: true };
   const unknown = await openBrowser(served).signIn("google");
   t.strictSame(said(unknown), [403, "nobody"]);
-  t.match(unknown.text, "Google names the address <strong>a&amp;amp@example.org</strong>");
+  t.match(unknown.text, "Google reports the address <strong>a&amp;amp@example.org</strong>");
   t.notMatch(unknown.text, "Acme");
   t.match(unknown.headers.get("referrer-policy"), "no-referrer");
   google.claims = { sub: "g", email, email_verified: false };
