@@ -33,6 +33,8 @@ interface Connection {
   /** Over the limits: answered only about the health of the service, and closed soon. */
   readonly over: boolean;
   unanswered: number;
+  /** Requests that wait for the answer to the one before them. */
+  readonly next: (() => void)[];
   /** Since when something waits to be read, and how much had been read then. */
   stall: { since: number; taken: number } | null;
 }
@@ -57,6 +59,7 @@ export function serveGuarded(server: Server, limits: ConnectionLimits, listener:
       key,
       over: crowded || connections.size - over.size >= limits.max,
       unanswered: 0,
+      next: [],
       stall: null,
     };
     connections.set(socket, connection);
@@ -90,8 +93,11 @@ export function serveGuarded(server: Server, limits: ConnectionLimits, listener:
     if (++connection.unanswered > maxPipelined) return void request.socket.resetAndDestroy();
     response.once("close", () => {
       if (--connection.unanswered === 0) connection.stall = null;
+      connection.next.shift()?.();
     });
-    listener()(request, response);
+    // One at a time: the parser hands over all that was pipelined in one turn of the event loop.
+    if (connection.unanswered === 1) listener()(request, response);
+    else connection.next.push(() => void (request.socket.destroyed || listener()(request, response)));
   };
 
   // Milliseconds of the process: a wall clock that is set must close nobody's connection.
