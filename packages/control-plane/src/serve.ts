@@ -14,7 +14,7 @@ import { builtInAgentToken, startBuiltInAgent } from "./builtin-agent.ts";
 import { type Config, publicUrlOf } from "./config.ts";
 import type { Clock, System } from "./context.ts";
 import { makeSealer } from "./crypto/seal.ts";
-import { openDatabase, setDirect } from "./db/connect.ts";
+import { openDatabase } from "./db/connect.ts";
 import { startEmbedded } from "./db/embedded.ts";
 import { migrate } from "./db/migrate.ts";
 import { watchDatabase } from "./db/watch.ts";
@@ -48,9 +48,6 @@ import { StartupError } from "./startup-error.ts";
 const agentPatienceMs = 2_500;
 const drainMs = 1_000;
 
-/** Past a pooler there are migrations and the locks of jobs, besides the listening connection. */
-const directConnections = 8;
-
 export interface Running {
   /** Where the server listens, with the port that it really has. */
   readonly url: string;
@@ -62,22 +59,20 @@ export interface Running {
 
 export interface Database {
   readonly sql: Sql;
-  /** Where sessions last: for LISTEN, migrations and locks. The same as `sql` unless a pooler stands before the database. */
-  readonly direct: Sql;
   stop(): Promise<void>;
 }
 
 /** Opens the configured database, or starts the embedded one. `join` shares one that a running service holds. */
 export async function openConfiguredDatabase(config: Config, log: Log, join = false): Promise<Database> {
   if (config.database.url !== "") {
-    return await openOwnDatabase(config.database);
+    const sql = await openDatabase({ url: config.database.url });
+    return { sql, stop: async () => await sql.end({ timeout: 1 }) };
   }
   const embedded = await startEmbedded({ dataDir: config.data.dir, log, join });
   try {
     const sql = await openDatabase(embedded.address);
     return {
       sql,
-      direct: sql,
       async stop() {
         await sql.end({ timeout: 1 });
         await embedded.stop();
@@ -85,33 +80,6 @@ export async function openConfiguredDatabase(config: Config, log: Log, join = fa
     };
   } catch (error) {
     await embedded.stop();
-    throw error;
-  }
-}
-
-/** Opens the PostgreSQL that is configured, by a pooler and past it where both addresses are. */
-async function openOwnDatabase(settings: Config["database"]): Promise<Database> {
-  const { url, listen_url: listenUrl, prepare, pool_size: max } = settings;
-  if (!prepare && listenUrl === "")
-    throw new StartupError(
-      "database.prepare is false, which is for a pooler, and database.listen_url (SM_DATABASE__LISTEN_URL) is empty: set it to the address of the PostgreSQL itself.",
-    );
-  const options = { max, prepare, connectMs: settings.connect_timeout_ms, statementMs: settings.statement_timeout_ms };
-  const sql = await openDatabase({ url }, options);
-  if (listenUrl === "") return { sql, direct: sql, stop: async () => await sql.end({ timeout: 1 }) };
-  try {
-    const direct = await openDatabase(
-      { url: listenUrl, key: "database.listen_url" },
-      { ...options, prepare: true, max: directConnections },
-    );
-    setDirect(sql, direct);
-    return {
-      sql,
-      direct,
-      stop: async () => void (await Promise.all([sql, direct].map((it) => it.end({ timeout: 1 })))),
-    };
-  } catch (error) {
-    await sql.end({ timeout: 0 });
     throw error;
   }
 }
@@ -166,24 +134,23 @@ async function run(
   metrics: ServedMetrics | null,
   options: { checkReplies?: boolean },
 ): Promise<Running> {
-  const { sql, direct } = database;
+  const { sql } = database;
   const { config, clock, log } = system;
   if (config.channels.allow_http && !config.security.allow_private_targets)
     log.warn({}, "channels.allow_http has no effect without security.allow_private_targets");
-  await migrate(direct);
+  await migrate(sql);
   await requireDefaultPlan(system);
   await keepPartitions(system);
   await ensureRegion(system, config.scheduler.region);
   const owner = await bootstrap(system);
 
   const draining = new AbortController();
-  const hub = openHub(direct, log);
-  const watch = watchDatabase({ pool: sql, direct, log, clock }, { statementMs: config.database.statement_timeout_ms });
+  const hub = openHub(sql, log);
+  const watch = watchDatabase({ pool: sql, direct: sql, log, clock });
   startDatabaseNotices(system, watch, draining.signal);
   const ingest = openIngest(preparer(sql), metrics?.seen.batch);
   metrics?.seen.watchQueue(ingest.load);
   const redis = config.redis.url === "" ? null : openRedis(config.redis.url, log);
-  metrics?.seen.watchSharedLimits(() => redis?.client.isReady ?? false);
   const counter = openCounter(redis?.client ?? null, clock);
   const handle = createApp({
     system,

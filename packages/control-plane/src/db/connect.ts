@@ -1,25 +1,25 @@
 import postgres, { type ISql, type Options, type PostgresType, type Sql } from "postgres";
 import { StartupError } from "../startup-error.ts";
-import { type DatabaseAddress, nameOf, parseUrl } from "./address.ts";
 
-export type { DatabaseAddress } from "./address.ts";
+/** Where a database is: a URL that somebody configured, or the Unix socket of the embedded one. */
+export type DatabaseAddress =
+  | { readonly url: string }
+  | {
+      readonly path: string;
+      readonly database: string;
+      readonly username: string;
+      /** A function is asked for every connection. */
+      readonly password?: string | (() => string);
+    };
 
 export interface PoolOptions {
   /** Most connections at once. */
   max?: number;
-  /** False behind a pooler that gives each transaction another connection: nothing is left behind on one, neither statements nor settings. */
-  prepare?: boolean;
-  /** Time limit of a connection, ms; that of several hosts together. */
-  connectMs?: number;
-  /** Time limit of a statement, ms. */
-  statementMs?: number;
 }
 
 /** The oldest server that SQL and migrations are written for. */
 const oldestServer = 15;
 const startupDeadlineMs = 15_000;
-/** Requests are answered within 5 s, also by a server that accepts connections and then says nothing. */
-const defaultConnectMs = 4_000;
 /** A statement that takes longer is ended by the server. */
 export const statementTimeoutMs = 30_000;
 
@@ -27,23 +27,20 @@ export const statementTimeoutMs = 30_000;
  * A pool that connects when it is first used. Rows come with timestamptz as Date, and bigint and numeric as number; a
  * bigint outside the safe integers stays a string. Sessions run in UTC, and a statement ends after 30 s.
  */
-export function openPool(
-  address: DatabaseAddress,
-  { max = 10, prepare = true, connectMs = defaultConnectMs, statementMs = statementTimeoutMs }: PoolOptions = {},
-): Sql {
+export function openPool(address: DatabaseAddress, { max = 10 }: PoolOptions = {}): Sql {
   const options: Options<Record<string, PostgresType>> = {
     max,
     // A backend holds up to 20 MB, and the pool takes turns, so that the few queries of an idle service would keep all of
     // them alive: at 30 s the whole product idled at 370 to 510 MB, at 3 s at 220. Connecting again takes 3 ms.
     idle_timeout: 3,
-    connect_timeout: connectMs / 1000,
-    prepare,
+    // Requests are answered within 5 s, also by a server that accepts connections and then says nothing.
+    connect_timeout: 4,
     backoff: (retries: number) => Math.min(0.05 * 2 ** retries, 1),
     connection: {
       application_name: "statusmesh",
       TimeZone: "UTC",
-      // PgBouncer refuses these, and would set them for others too.
-      ...(prepare ? { statement_timeout: statementMs, idle_in_transaction_session_timeout: 30_000 } : {}),
+      statement_timeout: statementTimeoutMs,
+      idle_in_transaction_session_timeout: 30_000,
     },
     onnotice: () => {},
     types: {
@@ -59,45 +56,30 @@ export function openPool(
   };
   // The helpers that the type parameter would add for custom types are not used: a plain Sql is all that callers need.
   if ("path" in address) return postgres({ ...options, ...address }) as unknown as Sql;
-  const { single, hosts } = parseUrl(address);
-  return postgres(single.href, {
+  if (!URL.canParse(address.url))
+    throw new StartupError(
+      "database.url is not a URL like postgres://user:password@host:5432/name. Write special characters in the password as %XX.",
+    );
+  // A standby is no use: everything here writes. The address may say otherwise.
+  return postgres(address.url, {
     ...options,
-    ...(hosts.length === 0 ? {} : { host: hosts.map(({ host }) => host), port: hosts.map(({ port }) => port) }),
-    connect_timeout: connectMs / 1000 / Math.max(1, hosts.length),
-    // A standby is no use: everything here writes. The address may say otherwise.
-    ...(single.searchParams.has("target_session_attrs") ? {} : { target_session_attrs: "read-write" }),
-  } as unknown as typeof options) as unknown as Sql;
+    ...(/[?&]target_session_attrs=/.test(address.url) ? {} : { target_session_attrs: "read-write" }),
+  }) as unknown as Sql;
 }
-
-/** The pool whose connections are sessions of the server, where it is another one. */
-const directs = new WeakMap<Sql, Sql>();
-
-/** Says that `pool` goes through a pooler, and `direct` past it. */
-export function setDirect(pool: Sql, direct: Sql): void {
-  directs.set(pool, direct);
-}
-
-/** The pool past the pooler; the same one where there is none. */
-export const directOf = (pool: Sql): Sql => directs.get(pool) ?? pool;
 
 /**
- * A client with one connection of its own to where `pool` leads, past a pooler, without a time limit: for what needs a session but may
+ * A client with one connection of its own to where `pool` leads, without a time limit: for what needs a session but may
  * not be in a transaction. The caller ends it. It stands in for `sql.reserve()`, which in postgres 3.4.9 never resolves
  * when it meets a connection that is being closed (13 of 460 calls with a short idle_timeout; queries and begin are safe).
  */
 export function openSession(pool: Sql): Sql {
-  return openLikewise(directOf(pool));
-}
-
-/** A client with one connection of its own to where `pool` leads, by the same way, without a time limit. The caller ends it. */
-export function openLikewise({ options: own }: Sql): Sql {
   // The client takes its own parsed options back, as its `listen` does; the declared types do not know that.
   const options = {
-    ...own,
+    ...pool.options,
     max: 1,
     idle_timeout: 0,
     refusal: undefined,
-    connection: { ...own.connection, statement_timeout: 0 },
+    connection: { ...pool.options.connection, statement_timeout: 0 },
   };
   return postgres(options as unknown as Options<Record<string, PostgresType>>) as unknown as Sql;
 }
@@ -133,8 +115,6 @@ export async function openDatabase(address: DatabaseAddress, options: PoolOption
         `The database ${nameOf(address)} is PostgreSQL ${version}. StatusMesh needs ${oldestServer} or newer.`,
       );
     }
-    if ("url" in address && options.prepare !== false && (await isPooled(sql)))
-      throw new StartupError(behindPooler(address));
     return sql;
   } catch (error) {
     await sql.end({ timeout: 0 }).catch(() => {});
@@ -146,27 +126,15 @@ export async function openDatabase(address: DatabaseAddress, options: PoolOption
   }
 }
 
-/**
- * True when two sessions have one server process: a pooler hands it on from transaction to transaction. What a session leaves behind,
- * prepared statements, LISTEN and locks, is then found by others, or lost.
- */
-async function isPooled(sql: Sql): Promise<boolean> {
-  const sessions = [openLikewise(sql), openLikewise(sql)] as const;
-  try {
-    const pids = await sessions[0].unsafe<{ pid: number }[]>("select pg_backend_pid() as pid");
-    // In the simple protocol, as nothing may be prepared.
-    const others = await sessions[1].unsafe<{ pid: number }[]>("select pg_backend_pid() as pid");
-    return pids[0]?.pid === others[0]?.pid;
-  } finally {
-    await Promise.all(sessions.map((session) => session.end({ timeout: 1 })));
-  }
+/** Host, port and name, never the password. */
+function nameOf(address: DatabaseAddress): string {
+  if ("path" in address) return `at ${address.path}`;
+  const { host, pathname } = new URL(address.url);
+  return `${pathname.slice(1) || "(no name)"} at ${host || "localhost"}`;
 }
 
-const behindPooler = (address: DatabaseAddress): string =>
-  `The database ${nameOf(address)} is behind a pooler like PgBouncer. Set database.prepare = false (SM_DATABASE__PREPARE) and, in database.listen_url (SM_DATABASE__LISTEN_URL), the address of the PostgreSQL itself.`;
-
 /** Refused credentials, a missing database and missing rights: waiting does not help. */
-const needsAdministrator = /^(?:08P01|28|3D|42)/;
+const needsAdministrator = /^(?:28|3D|42)/;
 
 const codeOf = (error: unknown): string => String((error as { code?: unknown }).code ?? "");
 
@@ -174,17 +142,12 @@ const codeOf = (error: unknown): string => String((error as { code?: unknown }).
 function explain(error: unknown, address: DatabaseAddress): string {
   const { code = "", message = String(error) } = error as { code?: string; message?: string };
   const name = nameOf(address);
-  const key = ("url" in address && address.key) || "database.url";
-  const setting = `${key} (SM_${key.replace(".", "__").toUpperCase()})`;
   switch (code) {
-    case "08P01":
-      if (/unsupported startup parameter/.test(message)) return behindPooler(address);
-      break;
     case "28P01":
     case "28000":
-      return `The database ${name} refused the user or the password (${message}). Check ${setting}.`;
+      return `The database ${name} refused the user or the password (${message}). Check database.url (SM_DATABASE__URL).`;
     case "3D000":
-      return `The database ${name} does not exist. Create it, or correct the name at the end of ${setting}.`;
+      return `The database ${name} does not exist. Create it, or correct the name at the end of database.url (SM_DATABASE__URL).`;
     case "42501":
       return `The database ${name} does not let this user in (${message}).`;
     case "53300":
@@ -193,11 +156,11 @@ function explain(error: unknown, address: DatabaseAddress): string {
       return `The database ${name} is starting or stopping (${message}). Try again in a moment.`;
     case "ENOTFOUND":
     case "EAI_AGAIN":
-      return `The host of the database ${name} cannot be resolved. Check ${setting}.`;
+      return `The host of the database ${name} cannot be resolved. Check database.url (SM_DATABASE__URL).`;
     case "TARGET_SESSION_ATTRS":
-      return `The database ${name} takes no writes: it is a standby, or default_transaction_read_only is on. Set the address of the primary in ${setting}.`;
+      return `The database ${name} takes no writes: it is a standby, or default_transaction_read_only is on. Set the address of the primary in database.url (SM_DATABASE__URL).`;
     case "CONNECT_TIMEOUT":
-      return `The database ${name} does not answer as PostgreSQL. Check host and port in ${setting}, and any firewall between.`;
+      return `The database ${name} does not answer as PostgreSQL. Check host and port in database.url (SM_DATABASE__URL), and any firewall between.`;
     case "ECONNREFUSED":
     case "ECONNRESET":
     case "EHOSTUNREACH":
@@ -205,7 +168,8 @@ function explain(error: unknown, address: DatabaseAddress): string {
     case "ENOENT":
     case "ETIMEDOUT":
     case "EACCES":
-      return `The database ${name} cannot be reached (${code}). Check that it runs, and host and port in ${setting}.`;
+      return `The database ${name} cannot be reached (${code}). Check that it runs, and host and port in database.url (SM_DATABASE__URL).`;
+    default:
+      return `The database ${name} cannot be used: ${message.split("\n", 1)[0]}`;
   }
-  return `The database ${name} cannot be used: ${message.split("\n", 1)[0]}`;
 }

@@ -12,18 +12,15 @@ export interface Redis {
 
 const connectMs = 2_000;
 const slowestRetryMs = 2_000;
-const silentMs = 5_000;
 
 // Without disableOfflineQueue a command would wait for a server that is down, instead of failing.
 const clientOf = (url: string) =>
   createClient({
     url,
     disableOfflineQueue: true,
-    // A Redis that is silent is away, and is logged as such, once no ping has been answered for this long.
-    pingInterval: 2_000,
+    pingInterval: 10_000,
     socket: {
       connectTimeout: connectMs,
-      socketTimeout: silentMs,
       reconnectStrategy: (retries: number) => Math.min(50 * 2 ** Math.min(retries, 10), slowestRetryMs),
     },
   });

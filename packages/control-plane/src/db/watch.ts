@@ -2,7 +2,7 @@ import type { Sql } from "postgres";
 import type { Clock } from "../context.ts";
 import type { Log } from "../log.ts";
 import { type Beat, beat, connectionsOf, listenerOf, silent } from "./beats.ts";
-import { openLikewise, statementTimeoutMs } from "./connect.ts";
+import { openSession, statementTimeoutMs } from "./connect.ts";
 import { type Failure, failureAnswer, failureOf } from "./failures.ts";
 
 /** Why the database cannot be used, and since when (Unix ms). */
@@ -26,8 +26,6 @@ export interface WatchOptions {
   beatMs?: number;
   /** A server that is gone for less is one that restarts: its requests try for themselves. */
   graceMs?: number;
-  /** Time limit of a statement, ms. */
-  statementMs?: number;
 }
 
 const tickMs = 500;
@@ -35,8 +33,8 @@ const tickMs = 500;
 const silentTicks = 6;
 /** Connections that are silent for this long when a beat fails go the same way. */
 const suspectMs = 2_000;
-/** The server ends a statement itself; a connection that is silent for longer than that and this is dead. */
-const deadMs = 5_000;
+/** The server ends a statement itself; a connection that is silent for longer is dead. */
+const deadMs = statementTimeoutMs + 5_000;
 const readyMs = 1_500;
 const writableFreshMs = 10_000;
 
@@ -47,7 +45,7 @@ const writableFreshMs = 10_000;
  */
 export function watchDatabase(
   { pool, direct, log, clock }: { pool: Sql; direct: Sql; log: Log; clock: Clock },
-  { beatMs = 1_000, graceMs = 1_000, statementMs = statementTimeoutMs }: WatchOptions = {},
+  { beatMs = 1_000, graceMs = 1_000 }: WatchOptions = {},
 ): DatabaseWatch {
   const options = { everyMs: beatMs, ticks: silentTicks, tickMs };
   const stopping = new AbortController();
@@ -75,11 +73,9 @@ export function watchDatabase(
     }
   }
 
-  const all = () => [...new Set([pool, direct])].flatMap(connectionsOf);
-
   /** What is silent together with a beat is lost with it; what is idle is not trusted. */
   function cut(): void {
-    for (const connection of all()) {
+    for (const connection of connectionsOf(pool)) {
       if (connection.silence() >= suspectMs) connection.sever(silent());
       else connection.retire();
     }
@@ -87,9 +83,9 @@ export function watchDatabase(
 
   /** Closes single connections that died while the others live. After a pause of this process what came in is read first. */
   function cutDead(): void {
-    for (const connection of all()) {
+    for (const connection of connectionsOf(pool)) {
       const { patience } = connection;
-      const limit = patience === null ? statementMs + deadMs : patience * 1000;
+      const limit = patience === null ? deadMs : patience * 1000;
       if (limit > 0 && connection.silence() > limit) {
         log.warn({ silent_secs: Math.round(limit / 1000) }, "a connection to the database is silent and given up");
         connection.sever(silent());
@@ -98,7 +94,7 @@ export function watchDatabase(
   }
 
   // The listening connection is there anyway. Behind a pooler the way of the requests needs a beat of its own.
-  const own = pool === direct ? null : openLikewise(pool);
+  const own = pool === direct ? null : openSession(pool);
   const loops = [
     beating(async () => {
       const sql = listenerOf(direct);

@@ -1,6 +1,4 @@
-import type { Sql } from "postgres";
 import { inTransaction, type System } from "../context.ts";
-import { directOf } from "../db/connect.ts";
 import { failureOf } from "../db/failures.ts";
 
 /** Something done over and over. It must be able to run twice: a replica that dies in the middle has done half of it. */
@@ -71,9 +69,7 @@ export async function runAlone(
   job: Job,
   signal: AbortSignal = new AbortController().signal,
 ): Promise<boolean> {
-  // Past a pooler, whose few connections are for work: jobs that each hold one would wait for each other for ever.
-  const direct = directOf(system.sql as Sql);
-  return await inTransaction({ ...system, sql: direct }, async ({ sql }) => {
+  return await inTransaction(system, async ({ sql }) => {
     const [lock] = await sql<
       { held: boolean }[]
     >`select pg_try_advisory_xact_lock(${lockSpace}, hashtext(${job.name})) as held`;
