@@ -122,7 +122,7 @@ t.test("a row", async (t) => {
   } as Partial<MonitorRow>);
   t.equal(
     detail(certificate, Date.parse("2026-11-22T03:00:00Z")),
-    "Expires in 74 days · certificate of shop.example.org",
+    "certificate of shop.example.org · Expires in 74 days, on 4 February 2027, issued by R11",
     "counted from now, not from the run",
   );
   t.equal(expiryWords(row("A", "up"), 0), null);

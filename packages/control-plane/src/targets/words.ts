@@ -1,5 +1,4 @@
 import { detailsOf, errorInWords, kindOf } from "@statusmesh/shared/checks";
-import { expiryInDays } from "@statusmesh/shared/checks/details";
 import { capSetting } from "@statusmesh/shared/throttled";
 import type { SilentRegion } from "../agents/service.ts";
 import { list, plural } from "../html/format.ts";
@@ -31,10 +30,9 @@ export function detail(row: MonitorRow, now: number): string {
   if (!row.paused && !row.probed) return "Not checked: the operator has disabled all of its regions";
   const trouble = row.open_incident?.error_sample ?? row.last_error;
   if (row.paused || row.status === "up" || row.status === "unknown" || trouble === null) {
+    const expiry = expiryWords(row, now);
     const summary = kindOf(row.target.check).summary(row.target.check);
-    const details = detailsOf(row.target.check.type);
-    if (details === null || row.details === null) return summary;
-    return `${expiryInDays(details.expiresAt(row.details), now)} · ${summary}`;
+    return expiry === null ? summary : `${summary} · ${expiry}`;
   }
   return [errorInWords(trouble), where(row.open_incident)].filter((part) => part !== "").join(" ");
 }

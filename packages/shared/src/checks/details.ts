@@ -25,14 +25,10 @@ let longDate: Intl.DateTimeFormat | null = null;
 /** Whole days from `now` to `expiresAt` (both Unix ms), rounded down. */
 export const daysLeft = (expiresAt: number, now: number): number => Math.floor((expiresAt - now) / dayMs);
 
-/** `Expires in 74 days`, or `Expired 3 days ago`. Times are Unix ms. */
-export function expiryInDays(expiresAt: number, now: number): string {
-  const left = daysLeft(expiresAt, now);
-  return left < 0 ? `Expired ${daysAgo(left)}` : `Expires ${inDays(left)}`;
-}
-
-/** {@link expiryInDays} with the date in UTC: `Expires in 74 days, on 4 February 2027`. */
+/** `Expires in 74 days, on 4 February 2027`, or `Expired 3 days ago, on …`. Times are Unix ms, the date is UTC. */
 export function expiryInWords(expiresAt: number, now: number): string {
+  const left = daysLeft(expiresAt, now);
   longDate ??= new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "long", year: "numeric", timeZone: "UTC" });
-  return `${expiryInDays(expiresAt, now)}, on ${longDate.format(expiresAt)}`;
+  const when = left < 0 ? `Expired ${daysAgo(left)}` : `Expires ${inDays(left)}`;
+  return `${when}, on ${longDate.format(expiresAt)}`;
 }
