@@ -98,7 +98,7 @@ t.test(
       const { text } = await api.get(`/monitors/${lax.id}`);
       return text.includes(`<strong>${expiry}.</strong>`) ? text : null;
     });
-    t.match(page, /<strong>Up since/);
+    t.match(page, /<strong>\s*Up\s+since/);
     const list = (await api.get("/monitors?sort=days_left")).text;
     t.ok(list.includes(`certificate of 127.0.0.1, port ${port} · ${expiry}`), "and so does its row");
     t.ok(list.includes("Monitors, by days left"));
