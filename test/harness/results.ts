@@ -1,3 +1,4 @@
+import { admit as admitResults } from "@statusmesh/control-plane/testing/scene";
 import { phaseMs } from "@statusmesh/shared/schedule";
 import type { Sql } from "postgres";
 import { type AgentResult, protocolVersion, type ResultsRequest } from "@statusmesh/shared/agent-protocol";
@@ -48,16 +49,5 @@ export const slotIn = (targetId: string, region: string, intervalMs: number, at:
   Math.floor(at / intervalMs) * intervalMs + phaseMs(targetId, region, intervalMs);
 
 /** Makes the results ones that the control plane takes: their slots are issued, and their targets existed at the time. */
-export async function admit(sql: Sql, region: string, results: readonly AgentResult[]): Promise<void> {
-  const rows = results.map((result) => ({ id: result.target_id, slot: new Date(result.scheduled_at) }));
-  await sql`
-    with given as (select id, slot from jsonb_to_recordset(${sql.json(rows as never)}) as g (id uuid, slot timestamptz)),
-      -- In the order of ids, so that callers at the same time wait for each other instead of deadlocking.
-      locked as (
-        select t.id, f.first from targets t join (select id, min(slot) as first from given group by id) f on f.id = t.id
-        where t.created_at > f.first order by t.id for update of t),
-      aged as (update targets t set created_at = l.first from locked l where t.id = l.id)
-    insert into issued_slots (target_id, region, scheduled_at)
-    select id, ${region}, slot from given order by id, slot
-    on conflict do nothing`;
-}
+export const admit = (sql: Sql, region: string, results: readonly AgentResult[]): Promise<void> =>
+  admitResults({ sql }, region, results);

@@ -153,10 +153,13 @@ export async function admit(
   const rows = results.map((result) => ({ id: result.target_id, slot: new Date(result.scheduled_at) }));
   await sql`
     with given as (select id, slot from jsonb_to_recordset(${sql.json(rows as never)}) as g (id uuid, slot timestamptz)),
-      aged as (
-        update targets t set created_at = least(t.created_at, f.first)
-        from (select id, min(slot) as first from given group by id) f where t.id = f.id)
-    insert into issued_slots (target_id, region, scheduled_at) select id, ${region}, slot from given
+      -- In the order of ids, so that callers at the same time wait for each other instead of deadlocking.
+      locked as (
+        select t.id, f.first from targets t join (select id, min(slot) as first from given group by id) f on f.id = t.id
+        where t.created_at > f.first order by t.id for update of t),
+      aged as (update targets t set created_at = l.first from locked l where t.id = l.id)
+    insert into issued_slots (target_id, region, scheduled_at)
+    select id, ${region}, slot from given order by id, slot
     on conflict do nothing`;
 }
 
