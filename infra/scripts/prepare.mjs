@@ -18,6 +18,9 @@ const patches = fs.readdirSync(join(root, "infra/patches")).map((name) => `infra
 /** The path of a development tool's program. */
 export const tool = (name) => join(root, "node_modules/.bin", name);
 
+/** TypeScript 7 compiles in a quarter of the time of 5.9, which tap and the linters still import. */
+const compiler = join(root, "node_modules/typescript7/bin/tsc");
+
 /** Brings dependencies and compiled output up to date; `tests` also compiles what only tests need. Ends the process when that fails. */
 export function prepare({ tests = true } = {}) {
   const files = [
@@ -35,7 +38,7 @@ export function prepare({ tests = true } = {}) {
   const built = digest([installed, process.version, ...sources.map(statLine)]);
   const complete = projects.every((dir) => fs.existsSync(join(root, dir, "dist/.tsbuildinfo")));
   once(tests ? "build-all" : "build", built, complete, "compiling", () => {
-    run(tool("tsc"), ["-b", ...projects]);
+    run(compiler, ["-b", ...projects]);
     for (const dir of projects) removeOrphans(dir);
   });
 }
