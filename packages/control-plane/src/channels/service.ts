@@ -8,11 +8,12 @@ import { differences, record } from "../audit/service.ts";
 import type { Config } from "../config.ts";
 import { type Ctx, inTransaction, requireScope, type System } from "../context.ts";
 import { refuseMovedSecrets } from "../crypto/kept-secrets.ts";
+import { deliverMail } from "../email/mail.ts";
 import { createOutbound, type Outbound, type OutboundOptions } from "../outbound/client.ts";
 import { iso, type Page } from "../http/wire.ts";
 import { takeQuota } from "../plans/service.ts";
 import { type ChannelConfig, isChannelType, kindOf } from "./kinds/index.ts";
-import { type ChannelMessage, DeliveryError } from "./kinds/kind.ts";
+import { type ChannelMail, type ChannelMessage, DeliveryError } from "./kinds/kind.ts";
 import * as queries from "./queries.ts";
 import { openConfig, openConfigPartly, sealConfig } from "./sealing.ts";
 import type { Channel, ChannelCreate, ChannelListQuery, ChannelPatch, ChannelTest } from "./schema.ts";
@@ -116,7 +117,7 @@ export async function testConfig(
 ): Promise<void> {
   requireScope(ctx, "channels:write");
   checkConfig(ctx, config);
-  await sendTest(ctx, () => send(config, testMessage(ctx), transport));
+  await sendTest(ctx, () => send(ctx, config, testMessage(ctx), transport));
 }
 
 /**
@@ -129,7 +130,7 @@ export async function testChannel(ctx: Ctx, id: string, transport: Outbound = ch
   await sendTest(ctx, () => {
     const config = opened(ctx, row);
     refuseDeniedUrls(ctx, config, null);
-    return send(config, testMessage(ctx), transport);
+    return send(ctx, config, testMessage(ctx), transport);
   });
 }
 
@@ -178,7 +179,7 @@ export async function sendThrough(
   message: ChannelMessage,
   transport: Outbound,
 ): Promise<number | null> {
-  return await send(opened(system, channel), message, transport);
+  return await send(system, opened(system, channel), message, transport);
 }
 
 /** The config with opened secrets; throws DeliveryError where they cannot be opened. */
@@ -194,7 +195,12 @@ function opened(system: System, channel: StoredChannel): ChannelConfig {
   }
 }
 
-async function send(config: ChannelConfig, message: ChannelMessage, transport: Outbound): Promise<number | null> {
+async function send(
+  system: System,
+  config: ChannelConfig,
+  message: ChannelMessage,
+  transport: Outbound,
+): Promise<number | null> {
   let status: number | null = null;
   const noting: Outbound = {
     async send(request) {
@@ -204,7 +210,7 @@ async function send(config: ChannelConfig, message: ChannelMessage, transport: O
     },
   };
   try {
-    await kindOf(config).send(config, message, noting);
+    await kindOf(config).send(config, message, { http: noting, mail: (mail) => mailTo(system, mail) });
     return status;
   } catch (error) {
     if (!(error instanceof DeliveryError)) throw error;
@@ -219,6 +225,19 @@ async function send(config: ChannelConfig, message: ChannelMessage, transport: O
       status: error.status,
       retryAfterSecs: error.retryAfterSecs,
       cause: error,
+    });
+  }
+}
+
+async function mailTo({ config }: System, mail: ChannelMail): Promise<void> {
+  try {
+    await deliverMail(config.email, mail);
+  } catch (cause) {
+    const { responseCode } = cause as { responseCode?: number };
+    throw new DeliveryError(cause instanceof Error ? cause.message : "the mail server did not accept the mail", {
+      // RFC 5321 section 4.2.1: 5yz is a permanent refusal.
+      permanent: responseCode !== undefined && responseCode >= 500,
+      cause,
     });
   }
 }
@@ -240,21 +259,23 @@ function testMessage(ctx: Ctx): ChannelMessage {
   const now = ctx.clock.now();
   return {
     deliveryId: newId(),
-    test: true,
     sentAt: now,
-    notice: {
-      incident_id: newId(),
-      target_id: newId(),
-      monitor_name: "Test monitor",
-      reason: "opened",
-      severity: "minor",
-      urgency: "low",
-      started_at: new Date(now).toISOString(),
-      ended_at: null,
-      error_sample: "This is a test message. Nothing is wrong.",
-      regions_down: [],
-      regions_up: [],
-      url: ctx.config.server.public_url,
+    content: {
+      kind: "test",
+      notice: {
+        incident_id: newId(),
+        target_id: newId(),
+        monitor_name: "Test monitor",
+        reason: "opened",
+        severity: "minor",
+        urgency: "low",
+        started_at: new Date(now).toISOString(),
+        ended_at: null,
+        error_sample: "This is a test message. Nothing is wrong.",
+        regions_down: [],
+        regions_up: [],
+        url: ctx.config.server.public_url,
+      },
     },
   };
 }

@@ -1,4 +1,5 @@
 import { createTransport } from "nodemailer";
+import type { Config } from "../config.ts";
 import type { System } from "../context.ts";
 
 export interface Mail {
@@ -27,20 +28,8 @@ export async function sendMail({ config, log }: Pick<System, "config" | "log">, 
     );
     return "logged";
   }
-  // One connection per mail: mails are rare, and servers close idle connections.
-  const transport = transportTo(config.email.smtp_url);
   try {
-    await transport.sendMail({
-      from: config.email.from,
-      to: { name: "", address: mail.to },
-      subject: mail.subject,
-      text: mail.text,
-      // RFC 3834 section 5: suppresses automatic replies.
-      headers: { "Auto-Submitted": "auto-generated" },
-      // Mails have no attachments.
-      disableFileAccess: true,
-      disableUrlAccess: true,
-    });
+    await deliverMail(config.email, mail);
     return "sent";
   } catch (error) {
     // The text may hold a sign-in link, so it is not logged.
@@ -49,6 +38,33 @@ export async function sendMail({ config, log }: Pick<System, "config" | "log">, 
       "a mail could not be sent",
     );
     return "failed";
+  }
+}
+
+/**
+ * Returns when the configured server has accepted the mail; throws the error of nodemailer otherwise, also when no
+ * server is configured.
+ */
+export async function deliverMail(
+  { smtp_url, from }: Config["email"],
+  { to, subject, text, html, headers }: Mail & { html?: string; headers?: Record<string, string> },
+): Promise<void> {
+  if (smtp_url === "") throw new Error("no mail server is configured (email.smtp_url)");
+  // One connection per mail: mails are rare, and servers close idle connections.
+  const transport = transportTo(smtp_url);
+  try {
+    await transport.sendMail({
+      from,
+      to: { name: "", address: to },
+      subject,
+      text,
+      ...(html === undefined ? {} : { html }),
+      // RFC 3834 section 5: suppresses automatic replies.
+      headers: { "Auto-Submitted": "auto-generated", ...headers },
+      // Mails have no attachments.
+      disableFileAccess: true,
+      disableUrlAccess: true,
+    });
   } finally {
     transport.close();
   }

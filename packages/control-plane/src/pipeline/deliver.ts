@@ -141,7 +141,7 @@ export function startDeliverer(system: System, hub: Hub, options: DelivererOptio
         status: await sendThrough(
           system,
           channel,
-          { deliveryId: id, notice, test: false, sentAt: clock.now() },
+          { deliveryId: id, content: { kind: "notice", notice }, sentAt: clock.now() },
           transport,
         ),
       };

@@ -1,9 +1,10 @@
 import type { Static } from "typebox";
 import type { ChannelKind } from "./kind.ts";
+import { slack } from "./slack.ts";
 import { webhook } from "./webhook.ts";
 
 /** Registry of channel kinds. A new kind is one file here and one line in this registry. */
-export const channelKinds = { webhook } as const;
+export const channelKinds = { slack, webhook } as const;
 
 export type ChannelType = keyof typeof channelKinds;
 /** Config of any kind. */

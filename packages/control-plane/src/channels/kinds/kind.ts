@@ -3,17 +3,33 @@ import { AppError } from "@statusmesh/shared/errors";
 import type { SecretsDestination } from "@statusmesh/shared/secrets";
 import { urlProblem } from "@statusmesh/shared/url";
 import { type Outbound, OutboundError, type OutboundReply, type OutboundRequest } from "../../outbound/client.ts";
-import type { Notice } from "../../incidents/schema.ts";
+import type { Content } from "../message.ts";
 
 /** One notification for one channel. */
 export interface ChannelMessage {
   /** The same at every attempt, so that receivers can deduplicate. */
   deliveryId: string;
-  notice: Notice;
-  /** True for a test message: it must not keep anybody paged. */
-  test: boolean;
+  content: Content;
   /** Unix ms of this attempt. */
   sentAt: number;
+}
+
+/** A mail of a channel. */
+export interface ChannelMail {
+  /** One address. */
+  to: string;
+  subject: string;
+  text: string;
+  html: string;
+  /** Beside the usual ones: List-Unsubscribe and the like. */
+  headers?: Record<string, string>;
+}
+
+/** What a kind sends with. */
+export interface Transports {
+  http: Outbound;
+  /** Returns when the mail server has accepted the mail; throws {@link DeliveryError} otherwise. */
+  mail(mail: ChannelMail): Promise<void>;
 }
 
 /** Addresses that the installation allows. */
@@ -43,8 +59,15 @@ export interface ChannelKind<S extends TSchema = TSchema> {
   secretsGoTo(config: Static<S>): SecretsDestination | null;
   /** URLs chosen by the organisation, for the address guard. Called after {@link rules}. */
   urls(config: Static<S>): { url: string; pointer: string }[];
+  /** True when a digest of many incidents replaces one message for each. False for kinds that machines read. */
+  readonly digests: boolean;
+  /**
+   * The server that messages go to, such as `hooks.slack.com`: at most a few sends to it run at once, so that a hanging
+   * one delays no other.
+   */
+  host(config: Static<S>): string;
   /** Sends the message. Returns when the receiver has accepted it; throws {@link DeliveryError} otherwise. */
-  send(config: Static<S>, message: ChannelMessage, transport: Outbound): Promise<void>;
+  send(config: Static<S>, message: ChannelMessage, transports: Transports): Promise<void>;
 }
 
 /** A message that was not accepted. The error text is for people. */

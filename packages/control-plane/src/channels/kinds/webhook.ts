@@ -53,13 +53,16 @@ const ownHeaders = new Set([
 ]);
 
 /** Body of a delivery. Its fields are stable: none is renamed or removed. A test has the reason `test`. */
-function webhookBody({ deliveryId, notice, test }: ChannelMessage): string {
+function webhookBody({ deliveryId, content }: ChannelMessage): string {
+  // `digests` is false, so there is no digest to send.
+  if (content.kind === "digest") throw new Error("a webhook takes no digest");
+  const { notice } = content;
   return JSON.stringify({
     delivery_id: deliveryId,
     incident_id: notice.incident_id,
     target_id: notice.target_id,
     monitor_name: notice.monitor_name,
-    reason: test ? "test" : notice.reason,
+    reason: content.kind === "test" ? "test" : notice.reason,
     severity: notice.severity,
     urgency: notice.urgency,
     started_at: notice.started_at,
@@ -113,10 +116,13 @@ export const webhook: ChannelKind<typeof WebhookConfig> = {
   secretsGoTo: (config) => serverOf(config.url),
   urls: (config) => [{ url: config.url, pointer: "/url" }],
 
-  async send(config, message, transport) {
+  digests: false,
+  host: (config) => new URL(config.url).host,
+
+  async send(config, message, { http }) {
     const body = webhookBody(message);
     const signed = config.secret === null ? {} : signature(config.secret, message.sentAt, body);
-    await deliverRequest(transport, {
+    await deliverRequest(http, {
       method: "POST",
       url: config.url,
       headers: { ...config.headers, "content-type": "application/json", ...signed },
