@@ -59,6 +59,7 @@ t.test("from the embedded database to a PostgreSQL of one's own", async (t) => {
   const target = (await api.post("/api/v1/targets", { name: "Söhne \\N", check, interval: 3600 })).body;
   await isUp(target.id);
   const sql = openEmbedded(t, folder, 1);
+  await waitFor("the first scheduled run beside the one on demand", async () => (await counts(sql))["results"] === 2);
   // Several parts, and rows of many days.
   await sql.unsafe(`
     insert into audit_log (id, org_id, at, action, actor_type, write_source, after)
