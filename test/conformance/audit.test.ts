@@ -31,8 +31,8 @@ const routes = allRoutes({
 const nameOf = (route: Route): string => `${route.method} ${route.path}`;
 /** Runs on demand and test messages change nothing. */
 const writes = routes.filter(
-  ({ door, method, category }) =>
-    door === "tenant" && method !== "GET" && category !== "test_now" && category !== "check_now",
+  ({ auth, method, category }) =>
+    auth === "tenant" && method !== "GET" && category !== "test_now" && category !== "check_now",
 );
 
 const database = await cloneDatabase(t);

@@ -479,7 +479,7 @@ const reader = await tokenOf(sql, olga, { scopes: ["targets:read"] });
 const unauthenticated = { code: "UNAUTHENTICATED" as const, headers: { "www-authenticate": "Bearer" } };
 const json = { json: target };
 
-const doors: Case[] = [
+const authenticators: Case[] = [
   { title: "no token", ask: "GET /api/v1/targets", as: nobody, ...unauthenticated },
   {
     title: "no token, and a body that would be refused",
@@ -676,12 +676,12 @@ function refuses(chapter: string, cases: readonly Case[], caller: Client): void 
     t.equal(await snapshots.whole(), before, "nothing was written");
   });
 }
-for (const [chapter, cases] of Object.entries({ shapes, values, queries, places, doors, agents }))
+for (const [chapter, cases] of Object.entries({ shapes, values, queries, places, authenticators, agents }))
   refuses(chapter, cases, api);
 for (const [chapter, cases] of Object.entries(elsewhere)) refuses(chapter, cases, withToken(olga.token));
 
 t.test("without the secret of an operator none of the operator's routes is there", async (t) => {
-  for (const route of routes.filter(({ door }) => door === "operator")) {
+  for (const route of routes.filter(({ auth }) => auth === "operator")) {
     const answer = await asking("a-secret-of-the-operator").send(
       route.method,
       route.path.replaceAll(/\{\w+\}/g, "x"),

@@ -129,7 +129,7 @@ t.test("hostile bodies on every route", async (t) => {
       const body = Buffer.from(make(limit - 64));
       for (const route of bodied.filter((it) => it.bodyLimit === limit)) {
         const name = `${nameOf(route)}: ${title}`;
-        const answer = await send(name, route.method, pathOf(route), credentials[route.door], body);
+        const answer = await send(name, route.method, pathOf(route), credentials[route.auth], body);
         if (answer.status < 400 || answer.status >= 500) t.fail(`${name} was answered ${answer.status} ${answer.text}`);
         if (answer.delay >= (worst.get(route)?.delay ?? 0)) worst.set(route, { delay: answer.delay, title });
       }

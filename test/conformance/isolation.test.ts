@@ -8,7 +8,7 @@ import type { Caller } from "./isolation/callers.ts";
 import { type IdPlace, idsOf } from "./isolation/ids.ts";
 import { openMatrix } from "./isolation/matrix.ts";
 import { ask, comparable } from "./isolation/requests.ts";
-import { behindTheDoor, missingScope, outcomeOf, type Outcome, type Whose } from "./isolation/rules.ts";
+import { afterAuthentication, missingScope, outcomeOf, type Outcome, type Whose } from "./isolation/rules.ts";
 import { openSnapshots } from "./isolation/snapshot.ts";
 
 /*
@@ -57,7 +57,7 @@ async function idsFor(
 }
 
 function wanted(route: Route, outcome: Outcome): { status: number; code?: string } {
-  const code = outcome === "granted" ? behindTheDoor[nameOf(route)] : outcome;
+  const code = outcome === "granted" ? afterAuthentication[nameOf(route)] : outcome;
   if (code !== undefined) return { status: errorCodes[code].status, code };
   return { status: Number(Object.keys(route.replies)[0]) };
 }
@@ -123,7 +123,7 @@ async function checkTwins(t: Test, cell: Omit<Cell, "whose">, shape: (whose: Who
   );
 }
 
-const tenantRoutes = routes.filter(({ door }) => door === "tenant");
+const tenantRoutes = routes.filter(({ auth }) => auth === "tenant");
 
 for (const route of tenantRoutes) {
   t.test(nameOf(route), async (t) => {

@@ -14,7 +14,7 @@ import { openSnapshots } from "./isolation/snapshot.ts";
 import { type Home, make, type Thing } from "./isolation/things.ts";
 
 /*
- * What is read holds nothing of another organisation, through whichever door: the API, the pages of the console, the public
+ * What is read holds nothing of another organisation, through whichever auth: the API, the pages of the console, the public
  * page, and the agents of another region.
  */
 
@@ -33,7 +33,7 @@ const pageIds: Readonly<Record<string, Thing>> = {
 };
 
 const tenantPages = allPages({ github: null, google: null })
-  .filter(({ door }) => door === "tenant")
+  .filter(({ auth }) => auth === "tenant")
   .map(({ path }) => path);
 
 /** The thing that the id of a page names, or null for a page without one. */
@@ -94,7 +94,7 @@ function holdsNothingOf(
 }
 
 t.test("no answer of the API holds an id or an address of another organisation", async (t) => {
-  const reads = routes.filter(({ door, method }) => door === "tenant" && method === "GET");
+  const reads = routes.filter(({ auth, method }) => auth === "tenant" && method === "GET");
   for (const [caller, stranger] of [
     [callers.owner, other],
     [callers.member, other],
@@ -288,7 +288,7 @@ t.test("an agent gets and reports what its region has, and nothing of another re
   const result = runOf(target, now - 1000);
   await admit(sql, "default", [result]);
   t.match((await as(home.token).post("/api/agent/results", batchOf([result]))).body, { stored: 1 });
-  for (const route of routes.filter(({ door }) => door !== "public" && door !== "agent")) {
+  for (const route of routes.filter(({ auth }) => auth !== "public" && auth !== "agent")) {
     const { status, body } = await as(home.token).send(route.method, route.path.replaceAll(/\{\w+\}/g, target));
     t.match(
       { status, code: body?.error?.code },

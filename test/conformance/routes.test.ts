@@ -77,7 +77,7 @@ const pathOf = (route: Route, id?: string): string => {
     name === "id" ? (id ?? own ?? newId()) : (parts[name] ?? newId()),
   );
 };
-const tenantRoutes = routes.filter((route) => route.door === "tenant");
+const tenantRoutes = routes.filter((route) => route.auth === "tenant");
 
 t.test("every route says what it is", (t) => {
   const seen = new Set<string>();
@@ -112,24 +112,24 @@ t.test("every route says what it is", (t) => {
   t.end();
 });
 
-t.test("without a credential every door but the public one is shut", async (t) => {
-  for (const route of routes.filter(({ door }) => door !== "public")) {
+t.test("every route but the public ones refuses a request without credentials", async (t) => {
+  for (const route of routes.filter(({ auth }) => auth !== "public")) {
     const { status, body } = await nobody.send(route.method, pathOf(route), bodyOf(route));
     t.match({ status, code: body?.error?.code }, { status: 401, code: "UNAUTHENTICATED" }, nameOf(route));
   }
 });
 
-t.test("each door takes its own credential only", async (t) => {
+t.test("each route takes only its own kind of credential", async (t) => {
   const credentials = { tenant: olga.token, agent: agent.token, operator: operatorSecret };
   let visitors = 0;
   for (const route of routes) {
-    if (route.door === "public") continue;
-    for (const [door, token] of Object.entries(credentials)) {
-      if (door === route.door) continue;
+    if (route.auth === "public") continue;
+    for (const [auth, token] of Object.entries(credentials)) {
+      if (auth === route.auth) continue;
       // An address may be wrong about the operator's secret ten times a minute.
       const from = { "x-forwarded-for": `198.51.100.${++visitors % 250}` };
       const { status } = await bearing(token).with(from).send(route.method, pathOf(route), bodyOf(route));
-      t.equal(status, 401, `${nameOf(route)} with the credential of an ${door}`);
+      t.equal(status, 401, `${nameOf(route)} with the credential of an ${auth}`);
     }
   }
 });
@@ -158,8 +158,8 @@ t.test("refusals come in order, and all of them before a byte of the body is rea
   const useless = await tokenOf(sql, olga, { scopes: ["incidents:read"] });
   for (const route of routes.filter(({ body }) => body !== null)) {
     const name = nameOf(route);
-    const good = bearer(credentials[route.door]);
-    if (route.door !== "public") t.match(await announce(route, large), { code: "UNAUTHENTICATED" }, name);
+    const good = bearer(credentials[route.auth]);
+    if (route.auth !== "public") t.match(await announce(route, large), { code: "UNAUTHENTICATED" }, name);
     if (route.scope !== null)
       t.match(await announce(route, { ...large, ...bearer(useless) }), { code: "INSUFFICIENT_SCOPE" }, name);
     if (route.role === "owner")

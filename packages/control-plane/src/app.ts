@@ -102,7 +102,7 @@ export function createApp(options: AppOptions): Koa {
   const { system, draining } = options;
   const counter = options.counter ?? openCounter(null, system.clock);
   const routes = allRoutes(options);
-  const doors = makeDoors(system, counter);
+  const authenticators = makeAuthenticators(system, counter);
   const assets = loadAssets();
   const views = openViews({ assets });
   const document = Buffer.from(
@@ -134,19 +134,19 @@ export function createApp(options: AppOptions): Koa {
   app.use(
     mountRoutes(
       routes,
-      doors,
+      authenticators,
       options.checkReplies ?? false,
       { wrote: recordRequest, refused: recordRefusal },
       throttle,
     ),
   );
   const pages = allPages(options.providers ?? openProviders(system.config, system.clock));
-  app.use(mountPages(pages, doors, views, { frame, throttle }).routes());
+  app.use(mountPages(pages, authenticators, views, { frame, throttle }).routes());
   app.use(
     otherMethods(answeredPaths(system, routes, pages), async (http) => {
       const tenant = http.path.startsWith("/api/v1/");
       // A browser's question has no credential; whoever sends one is charged for the organisation.
-      if (tenant && http.get("authorization") !== "") await throttle(await doors.tenant(http), "api_reads");
+      if (tenant && http.get("authorization") !== "") await throttle(await authenticators.tenant(http), "api_reads");
     }),
   );
   return app;
@@ -157,7 +157,7 @@ function answeredPaths({ config }: System, routes: readonly Route[], pages: read
   const documents = ["/healthz", "/readyz", "/docs", "/api/openapi.json"];
   return [
     // Without the operator's secret that surface is not there.
-    ...routes.filter(({ door }) => door !== "operator" || config.operator.admin_token !== ""),
+    ...routes.filter(({ auth }) => auth !== "operator" || config.operator.admin_token !== ""),
     ...[...documents, ...pages.map((page) => page.path)].map((path) => ({ path, method: "GET" })),
   ];
 }
@@ -174,7 +174,7 @@ async function frame(ctx: Ctx): Promise<object> {
   };
 }
 
-function makeDoors(system: System, counter: Counter): Authenticators {
+function makeAuthenticators(system: System, counter: Counter): Authenticators {
   return {
     tenant: (http) => authenticateTenant(system, http),
     agent: (http) => authenticateAgent(system, bearerOf(http)),

@@ -130,8 +130,8 @@ export interface Visit extends System {
   readonly pageSlug?: string;
 }
 
-/** The doors into the service, and the context that each of them hands to a handler. */
-export interface Doors {
+/** The authenticators into the service, and the context that each of them hands to a handler. */
+export interface AuthContexts {
   /** A person or a program of an organisation: session cookie or `sm_live_` token. */
   tenant: Ctx;
   /** An agent: `sm_agent_` token. */

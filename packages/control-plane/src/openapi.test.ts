@@ -111,7 +111,7 @@ t.test("what is for owners only says so, and nothing else does", async (t) => {
       { documented: route.role !== "member", refuses: route.role !== "member" },
       `${route.method} ${route.path}`,
     );
-    t.ok(route.role === "member" || route.door === "tenant", `${route.method} ${route.path}: only members have a role`);
+    t.ok(route.role === "member" || route.auth === "tenant", `${route.method} ${route.path}: only members have a role`);
   }
 });
 

@@ -76,7 +76,7 @@ function parameters(route: Route, schemas: Schemas): Json[] {
       ...("default" in rest ? { example } : { examples: unfilled(example) }),
     };
   });
-  const headers = [...(route.door === "tenant" ? ["Org"] : []), ...(route.idempotent ? ["IdempotencyKey"] : [])];
+  const headers = [...(route.auth === "tenant" ? ["Org"] : []), ...(route.idempotent ? ["IdempotencyKey"] : [])];
   return [...path, ...query, ...headers.map((name) => ({ $ref: `#/components/parameters/${name}` }))];
 }
 
@@ -148,7 +148,7 @@ function requestBody(route: Route, schemas: Schemas): Json {
   };
 }
 
-const security: Record<Route["door"], Json[]> = {
+const security: Record<Route["auth"], Json[]> = {
   tenant: [{ token: [] }, { session: [] }],
   agent: [{ agent: [] }],
   operator: [{ operator: [] }],
@@ -177,9 +177,9 @@ export function openApiDocument(routes: readonly Route[], publicUrl: string, coo
       parameters: parameters(route, schemas),
       ...requestBody(route, schemas),
       responses: { ...replies(route, schemas), ...errorResponses(declaredErrors(route), used) },
-      security: security[route.door],
+      security: security[route.auth],
       ...(route.category === null ? {} : { "x-rate-category": route.category }),
-      ...(route.door === "tenant" ? { "x-role": route.role } : {}),
+      ...(route.auth === "tenant" ? { "x-role": route.role } : {}),
     };
   }
   const shown = new Set(["Service", ...routes.map((route) => route.tag)]);

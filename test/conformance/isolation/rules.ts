@@ -65,7 +65,7 @@ export function outcomeOf(route: Route, caller: Standing, ids: readonly Asked[])
 }
 
 /** What a request that is let in meets in the matrix, where no agent runs and no receiver listens, instead of a success. */
-export const behindTheDoor: Readonly<Record<string, ErrorCode>> = {
+export const afterAuthentication: Readonly<Record<string, ErrorCode>> = {
   "POST /api/v1/targets/test": "PROBE_UNAVAILABLE",
   "POST /api/v1/targets/{id}/check-now": "PROBE_UNAVAILABLE",
   "POST /api/v1/notification-channels/test": "CHANNEL_TEST_FAILED",

@@ -7,7 +7,7 @@ import { createAgent, deleteAgent, getAgent, listAgents, renameAgent, whoAmI } f
 
 const one = {
   path: "/operator/agents/{id}",
-  door: "operator",
+  auth: "operator",
   tag: "Operator",
   params: IdParam,
   errors: ["AGENT_NOT_FOUND"],
@@ -17,7 +17,7 @@ export const agentRoutes: Route[] = [
   route({
     method: "GET",
     path: "/api/agent/whoami",
-    door: "agent",
+    auth: "agent",
     tag: "Agents",
     summary: "The agent of the token",
     description: "For `sm-agent test-config`. Changes nothing, and gives no sign of life.",
@@ -27,7 +27,7 @@ export const agentRoutes: Route[] = [
   route({
     method: "GET",
     path: "/operator/agents",
-    door: "operator",
+    auth: "operator",
     tag: "Operator",
     summary: "List agents",
     query: Type.Object(paging(50, 1000), { additionalProperties: false }),
@@ -37,7 +37,7 @@ export const agentRoutes: Route[] = [
   route({
     method: "POST",
     path: "/operator/agents",
-    door: "operator",
+    auth: "operator",
     tag: "Operator",
     summary: "Create an agent; its token is shown this once",
     body: AgentCreate,

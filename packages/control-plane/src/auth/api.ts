@@ -32,7 +32,7 @@ export const authRoutes: Route[] = [
   route({
     method: "GET",
     path: "/api/v1/me",
-    door: "tenant",
+    auth: "tenant",
     tag: "Sign-in",
     summary: "The caller and its organisation",
     replies: { 200: Me },
@@ -42,7 +42,7 @@ export const authRoutes: Route[] = [
   route({
     method: "POST",
     path: "/api/v1/auth/magic-link",
-    door: "public",
+    auth: "public",
     tag: "Sign-in",
     summary: "Ask for a one-time sign-in link by email",
     description: "The reply is the same for known and unknown addresses. An address gets a link at most once a minute.",
@@ -57,7 +57,7 @@ export const authRoutes: Route[] = [
   route({
     method: "POST",
     path: "/api/v1/sessions",
-    door: "public",
+    auth: "public",
     tag: "Sign-in",
     summary: "Sign in with the code of a one-time link",
     description: "Sets the session cookie. The link is used up by this call, not by opening it.",
@@ -72,7 +72,7 @@ export const authRoutes: Route[] = [
   route({
     method: "GET",
     path: "/api/v1/sessions",
-    door: "tenant",
+    auth: "tenant",
     scope: "org:read",
     tag: "Sign-in",
     summary: "List the live sessions of the caller",
@@ -83,7 +83,7 @@ export const authRoutes: Route[] = [
   route({
     method: "DELETE",
     path: "/api/v1/sessions/{id}",
-    door: "tenant",
+    auth: "tenant",
     scope: "org:write",
     tag: "Sign-in",
     summary: "End a session; `current` is the caller's own",
@@ -99,7 +99,7 @@ export const authRoutes: Route[] = [
   route({
     method: "GET",
     path: "/api/v1/identities",
-    door: "tenant",
+    auth: "tenant",
     scope: "org:read",
     tag: "Sign-in",
     summary: "List the GitHub and Google accounts that the caller signs in with",
@@ -110,7 +110,7 @@ export const authRoutes: Route[] = [
   route({
     method: "DELETE",
     path: "/api/v1/identities/{id}",
-    door: "tenant",
+    auth: "tenant",
     scope: "org:write",
     tag: "Sign-in",
     summary: "Unlink a GitHub or Google account",
@@ -127,7 +127,7 @@ export const authRoutes: Route[] = [
   route({
     method: "GET",
     path: "/api/v1/api-tokens",
-    door: "tenant",
+    auth: "tenant",
     scope: "org:read",
     tag: "API tokens",
     summary: "List the caller's API tokens",
@@ -139,7 +139,7 @@ export const authRoutes: Route[] = [
   route({
     method: "POST",
     path: "/api/v1/api-tokens",
-    door: "tenant",
+    auth: "tenant",
     scope: "org:write",
     tag: "API tokens",
     summary: "Create an API token; only this reply shows it",
@@ -154,7 +154,7 @@ export const authRoutes: Route[] = [
   route({
     method: "DELETE",
     path: "/api/v1/api-tokens/{id}",
-    door: "tenant",
+    auth: "tenant",
     scope: "org:write",
     tag: "API tokens",
     summary: "Revoke an API token at once",

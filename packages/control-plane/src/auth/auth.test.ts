@@ -371,7 +371,7 @@ t.test("a write by cookie must come from the console itself", async (t) => {
   }
 });
 
-t.test("the doors of agents and operators", async (t) => {
+t.test("authentication of agents and operators", async (t) => {
   t.match(await authenticateAgent(system, agent.token), { agentId: agent.agentId, region: "eu" });
   const { authorization } = await tokenOf(await newOrg(system));
   for (const token of [null, "", "sm_agent_x", authorization.slice(7), `${agent.token} `])

@@ -15,7 +15,7 @@ export const authPages: Page[] = [
   page({
     // Mail scanners open links: only the button on this page uses the code up.
     path: "/sign-in/{code}",
-    door: "public",
+    auth: "public",
     handle: async ({ params, query }) => ({
       view: "auth/sign-in-link",
       data: { code: params["code"]!, next: localPath(query["next"]) },
@@ -24,7 +24,7 @@ export const authPages: Page[] = [
   }),
   page({
     path: "/settings/tokens",
-    door: "tenant",
+    auth: "tenant",
     async handle({ ctx, query }) {
       const list = await listTokens(ctx, { limit: 50, offset: wholeNumber(query["offset"], 0, 1_000_000) });
       return {
@@ -35,7 +35,7 @@ export const authPages: Page[] = [
   }),
   page({
     path: "/settings",
-    door: "tenant",
+    auth: "tenant",
     async handle({ ctx }) {
       const [who, sessions, identities] = await Promise.all([me(ctx), listSessions(ctx), listIdentities(ctx)]);
       return {

@@ -27,7 +27,7 @@ export const channelRoutes: Route[] = [
   route({
     method: "POST",
     path,
-    door: "tenant",
+    auth: "tenant",
     scope: "channels:write",
     tag,
     summary: "Create a channel",
@@ -42,7 +42,7 @@ export const channelRoutes: Route[] = [
   route({
     method: "GET",
     path,
-    door: "tenant",
+    auth: "tenant",
     scope: "channels:read",
     tag,
     summary: "List the channels",
@@ -53,7 +53,7 @@ export const channelRoutes: Route[] = [
   route({
     method: "POST",
     path: `${path}/test`,
-    door: "tenant",
+    auth: "tenant",
     scope: "channels:write",
     category: "test_now",
     tag,
@@ -70,7 +70,7 @@ export const channelRoutes: Route[] = [
   route({
     method: "GET",
     path: `${path}/{id}`,
-    door: "tenant",
+    auth: "tenant",
     scope: "channels:read",
     tag,
     summary: "Read a channel",
@@ -82,7 +82,7 @@ export const channelRoutes: Route[] = [
   route({
     method: "PATCH",
     path: `${path}/{id}`,
-    door: "tenant",
+    auth: "tenant",
     scope: "channels:write",
     tag,
     summary: "Change a channel",
@@ -97,7 +97,7 @@ export const channelRoutes: Route[] = [
   route({
     method: "DELETE",
     path: `${path}/{id}`,
-    door: "tenant",
+    auth: "tenant",
     scope: "channels:write",
     tag,
     summary: "Delete a channel and its bindings",
@@ -112,7 +112,7 @@ export const channelRoutes: Route[] = [
   route({
     method: "POST",
     path: `${path}/{id}/test`,
-    door: "tenant",
+    auth: "tenant",
     scope: "channels:write",
     category: "test_now",
     tag,

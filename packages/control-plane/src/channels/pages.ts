@@ -8,7 +8,7 @@ const kinds = Object.values(channelKinds);
 export const channelsPages: Page[] = [
   page({
     path: "/channels",
-    door: "tenant",
+    auth: "tenant",
     async handle({ ctx, query }) {
       const list = await listChannels(ctx, { limit: pageSize, offset: wholeNumber(query["offset"], 0, 1_000_000) });
       return {
@@ -23,7 +23,7 @@ export const channelsPages: Page[] = [
   }),
   page({
     path: "/channels/new",
-    door: "tenant",
+    auth: "tenant",
     handle: async ({ ctx, query }) => ({
       view: "channels/form",
       data: {
@@ -36,7 +36,7 @@ export const channelsPages: Page[] = [
   }),
   page({
     path: "/channels/{id}/edit",
-    door: "tenant",
+    auth: "tenant",
     async handle({ ctx, params }) {
       const channel = await getChannel(ctx, params["id"]!);
       return {

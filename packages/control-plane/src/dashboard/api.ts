@@ -6,7 +6,7 @@ export const dashboardRoutes = (load: PipelineLoad): Route[] => [
   route({
     method: "GET",
     path: "/api/v1/dashboard/summary",
-    door: "tenant",
+    auth: "tenant",
     scope: "targets:read",
     tag: "Dashboard",
     summary: "The organisation in numbers",

@@ -3,7 +3,7 @@ import { gzip } from "node:zlib";
 import { Router } from "@koa/router";
 import type { Context } from "koa";
 import { AppError } from "@statusmesh/shared/errors";
-import type { Ctx, Doors, System } from "../context.ts";
+import type { Ctx, AuthContexts, System } from "../context.ts";
 import { atRoute } from "../http/exchange.ts";
 import type { Authenticators } from "../http/mount.ts";
 import { readParams } from "../http/path-params.ts";
@@ -25,31 +25,31 @@ export type PageReply =
     }
   | { redirect: string; headers?: Record<string, string | string[]> };
 
-export interface PageCall<D extends PageDoor> {
-  ctx: Doors[D];
+export interface PageCall<D extends PageAuth> {
+  ctx: AuthContexts[D];
   params: Readonly<Record<string, string>>;
   /** The query as it came, the last value of each name. Pages are lenient: what makes no sense is left out. */
   query: Readonly<Record<string, string>>;
   http: Context;
 }
 
-export type PageDoor = "tenant" | "public";
+export type PageAuth = "tenant" | "public";
 
 /** One page: where it is, who may see it, and what it shows. Pages only read; every change goes through the JSON API, but for the two steps of a sign-in with a provider (sign-in/pages.ts). */
 export interface Page {
   readonly path: string;
-  readonly door: PageDoor;
-  handle(call: PageCall<PageDoor>): Promise<PageReply>;
+  readonly auth: PageAuth;
+  handle(call: PageCall<PageAuth>): Promise<PageReply>;
 }
 
 /** Declares a page. */
-export function page<D extends PageDoor>(declared: {
+export function page<D extends PageAuth>(declared: {
   path: string;
-  door: D;
+  auth: D;
   handle(call: PageCall<D>): Promise<PageReply>;
 }): Page {
-  // Erases which door the handler was checked with; mountPages hands over the context of that very door.
-  return { path: declared.path, door: declared.door, handle: declared.handle as Page["handle"] };
+  // Erases which auth the handler was checked with; mountPages hands over the context of that very auth.
+  return { path: declared.path, auth: declared.auth, handle: declared.handle as Page["handle"] };
 }
 
 export interface PageOptions {
@@ -62,14 +62,14 @@ export interface PageOptions {
 /** The router of all pages, for GET and HEAD. Who is not signed in is sent to the sign-in page and comes back afterwards. */
 export function mountPages(
   pages: readonly Page[],
-  doors: Pick<Authenticators, PageDoor>,
+  authenticators: Pick<Authenticators, PageAuth>,
   views: Views,
   options: PageOptions = {},
 ): Router {
   const router = new Router({ sensitive: true });
   for (const declared of pages) {
     router.get(declared.path.replaceAll(/\{(\w+)\}/g, ":$1"), async (http: Context) =>
-      serve(declared, doors, views, options, http),
+      serve(declared, authenticators, views, options, http),
     );
   }
   return router;
@@ -77,17 +77,17 @@ export function mountPages(
 
 async function serve(
   declared: Page,
-  doors: Pick<Authenticators, PageDoor>,
+  authenticators: Pick<Authenticators, PageAuth>,
   views: Views,
   options: PageOptions,
   http: Context,
 ): Promise<void> {
   atRoute(http, declared.path);
-  if (declared.door === "tenant") varyByCaller(http);
+  if (declared.auth === "tenant") varyByCaller(http);
   const query = Object.fromEntries(http.URL.searchParams);
   let ctx: Ctx | System;
   try {
-    ctx = await doors[declared.door](http);
+    ctx = await authenticators[declared.auth](http);
   } catch (thrown) {
     if (!(thrown instanceof AppError)) throw thrown;
     // The one page on which the owner of a deleted organisation is let in.
@@ -98,8 +98,8 @@ async function serve(
       http.path === "/" ? "/sign-in" : `/sign-in?next=${encodeURIComponent(withoutFragment(http))}`,
     );
   }
-  if (declared.door === "tenant") await options.throttle?.(ctx as Ctx, "api_reads");
-  const frame = declared.door === "tenant" ? { path: http.path, ...(await options.frame?.(ctx as Ctx)) } : null;
+  if (declared.auth === "tenant") await options.throttle?.(ctx as Ctx, "api_reads");
+  const frame = declared.auth === "tenant" ? { path: http.path, ...(await options.frame?.(ctx as Ctx)) } : null;
   // An error on the way is shown in the same frame.
   http.state["frame"] = frame;
 
@@ -113,7 +113,7 @@ async function serve(
   http.status = reply.status ?? 200;
   http.set("Cache-Control", "no-store");
   securePage(http);
-  if (declared.door === "tenant") http.set("X-Robots-Tag", "noindex");
+  if (declared.auth === "tenant") http.set("X-Robots-Tag", "noindex");
   for (const [name, value] of Object.entries(reply.headers ?? {})) http.set(name, value);
 }
 

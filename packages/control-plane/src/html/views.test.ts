@@ -280,7 +280,7 @@ async function open(t: Pick<Test, "teardown">) {
   const clock = { now: () => now };
   const assets = loadAssets();
   const views = openViews({ assets, folder });
-  const doors = {
+  const authenticators = {
     tenant: async (http: Context) => {
       if (http.get("cookie") === "") throw new AppError("UNAUTHENTICATED", "Sign in first.");
       return { clock, orgId: "o" } as Ctx;
@@ -290,17 +290,17 @@ async function open(t: Pick<Test, "teardown">) {
   const pages = [
     page({
       path: "/list",
-      door: "tenant",
+      auth: "tenant",
       handle: async ({ query }) => ({ view: "list", fragment: "part", data: { name: query["name"] ?? "<none>" } }),
     }),
     page({
       path: "/list/{id}",
-      door: "tenant",
+      auth: "tenant",
       handle: async ({ params }) => Promise.reject(new AppError("TARGET_NOT_FOUND", `no ${params["id"]}`)),
     }),
     page({
       path: "/open",
-      door: "public",
+      auth: "public",
       handle: async () => ({
         view: "part",
         data: { name: "open" },
@@ -312,7 +312,7 @@ async function open(t: Pick<Test, "teardown">) {
   const app = new Koa();
   app.use(exchange({ log: silentLog, clock, page: errorPages(views, clock.now), headers: baseHeaders("http://x") }));
   app.use(assets.serve);
-  app.use(mountPages(pages, doors, views, { frame: async () => ({ org: "Acme" }) }).routes());
+  app.use(mountPages(pages, authenticators, views, { frame: async () => ({ org: "Acme" }) }).routes());
   const server = app.listen(0, "127.0.0.1");
   await new Promise((resolve) => server.once("listening", resolve));
   t.teardown(() => {

@@ -16,15 +16,15 @@ function codesOn(schema: unknown): ErrorCode[] {
 
 function commonErrors(route: Route): ErrorCode[] {
   const codes: ErrorCode[] = ["INTERNAL", "DEPENDENCY_DOWN", "INVALID_HOST"];
-  if (route.door !== "public") codes.push("UNAUTHENTICATED");
+  if (route.auth !== "public") codes.push("UNAUTHENTICATED");
   // The limits per address know paths, not routes.
-  if (route.category !== null || route.door === "operator" || /^\/api\/(?:public\/)?v1\//.test(route.path))
+  if (route.category !== null || route.auth === "operator" || /^\/api\/(?:public\/)?v1\//.test(route.path))
     codes.push("RATE_LIMITED");
-  if (route.door === "tenant" && route.method !== "GET") codes.push("CSRF_REJECTED");
+  if (route.auth === "tenant" && route.method !== "GET") codes.push("CSRF_REJECTED");
   // Where nobody signs in, requests for a foreign host name.
-  if (route.door === "tenant") codes.push("FORBIDDEN", "ORG_REQUIRED", "ORG_NOT_FOUND");
+  if (route.auth === "tenant") codes.push("FORBIDDEN", "ORG_REQUIRED", "ORG_NOT_FOUND");
   // An operator's route where no secret is set, and a path that cannot be decoded.
-  if (route.door === "operator" || route.params !== null) codes.push("NOT_FOUND");
+  if (route.auth === "operator" || route.params !== null) codes.push("NOT_FOUND");
   if (route.scope !== null) codes.push("INSUFFICIENT_SCOPE");
   if (route.role !== "member") codes.push("OWNER_REQUIRED");
   if (route.query !== null) codes.push("INVALID_QUERY");

@@ -22,7 +22,7 @@ const declared = (path: string) =>
   route({
     method: "POST",
     path,
-    door: "tenant",
+    auth: "tenant",
     scope: "targets:write",
     tag: "Test",
     summary: "Counts its calls",

@@ -1,7 +1,7 @@
 import { Router } from "@koa/router";
 import type { Context, Middleware } from "koa";
 import { AppError } from "@statusmesh/shared/errors";
-import { type Ctx, type Doors, requireEveryScope, requireOwner, requireScope } from "../context.ts";
+import { type Ctx, type AuthContexts, requireEveryScope, requireOwner, requireScope } from "../context.ts";
 import { readBody } from "./body.ts";
 import { declaredErrors } from "./declared-errors.ts";
 import { atRoute } from "./exchange.ts";
@@ -16,15 +16,15 @@ import { varyByCaller } from "./security-headers.ts";
 import type { Throttle } from "./throttle.ts";
 import { validateQuery } from "./query.ts";
 
-/** How each door tells who is asking; throws the AppError for who may not. */
-export type Authenticators = { [D in keyof Doors]: (http: Context) => Promise<Doors[D]> };
+/** How each auth tells who is asking; throws the AppError for who may not. */
+export type Authenticators = { [D in keyof AuthContexts]: (http: Context) => Promise<AuthContexts[D]> };
 
 /** Who is told of requests before their replies go out. */
 export interface Watch {
   /** A tenant's request has changed something, and which resource. */
   wrote(ctx: Ctx, resourceId: string | null): Promise<void>;
   /** A request was refused by what handles it. */
-  refused(ctx: Doors[keyof Doors], error: unknown): Promise<void>;
+  refused(ctx: AuthContexts[keyof AuthContexts], error: unknown): Promise<void>;
 }
 
 const nobody: Watch = { wrote: async () => {}, refused: async () => {} };
@@ -34,7 +34,7 @@ const pattern = (path: string): string => path.replaceAll(/\{(\w+)\}/g, ":$1");
 
 /** What every route is served with. */
 interface Machinery {
-  readonly doors: Authenticators;
+  readonly authenticators: Authenticators;
   readonly checkReplies: boolean;
   readonly watch: Watch;
   readonly throttle: Throttle;
@@ -42,7 +42,7 @@ interface Machinery {
   readonly lanes: Lanes;
 }
 
-/** Large requests of each door that are read and answered at a time: one may take ten times its size in memory. */
+/** Large requests of each auth that are read and answered at a time: one may take ten times its size in memory. */
 const largeAtOnce = 4;
 
 /**
@@ -52,14 +52,21 @@ const largeAtOnce = 4;
  */
 export function mountRoutes(
   routes: readonly Route[],
-  doors: Authenticators,
+  authenticators: Authenticators,
   checkReplies: boolean,
   watch: Watch = nobody,
   throttle: Throttle = async () => {},
 ): Middleware {
-  // Rate limits and the door of deleted organisations go by the path as it is written.
+  // Rate limits and the auth of deleted organisations go by the path as it is written.
   const router = new Router({ sensitive: true });
-  const machinery = { doors, checkReplies, watch, throttle, replays: openReplays(), lanes: openLanes(largeAtOnce) };
+  const machinery = {
+    authenticators,
+    checkReplies,
+    watch,
+    throttle,
+    replays: openReplays(),
+    lanes: openLanes(largeAtOnce),
+  };
   const literal = new Map<string, (http: Context) => Promise<void>>();
   for (const route of routes) {
     const handle = async (http: Context) => serve(route, http, machinery);
@@ -74,7 +81,7 @@ export function mountRoutes(
 
 async function serve(route: Route, http: Context, machinery: Machinery): Promise<void> {
   atRoute(http, route.path);
-  if (route.door === "tenant") varyByCaller(http);
+  if (route.auth === "tenant") varyByCaller(http);
   try {
     await perform(route, http, machinery);
   } catch (error) {
@@ -87,10 +94,10 @@ async function serve(route: Route, http: Context, machinery: Machinery): Promise
 }
 
 async function perform(route: Route, http: Context, machinery: Machinery): Promise<void> {
-  const { doors, checkReplies, watch, throttle, replays, lanes } = machinery;
+  const { authenticators, checkReplies, watch, throttle, replays, lanes } = machinery;
   const params = readParams(http);
-  const ctx = withTrail(route, await doors[route.door](http), http);
-  if (route.door === "tenant") await admit(route, ctx as Ctx, params, throttle);
+  const ctx = withTrail(route, await authenticators[route.auth](http), http);
+  if (route.auth === "tenant") await admit(route, ctx as Ctx, params, throttle);
   const query = route.query === null ? refuseQuery(http) : validateQuery(route.query, http.URL.searchParams);
   const answer = async (body: unknown) => {
     const reply = await route.handle({ ctx, params, query, body, http }).catch(async (error: unknown) => {
@@ -106,10 +113,10 @@ async function perform(route: Route, http: Context, machinery: Machinery): Promi
     // Only a tenant's route is declared idempotent, so this is a tenant's context.
     return route.idempotent ? await replays(route, ctx as Ctx, http, () => answer(body)) : await answer(body);
   };
-  const sent = isLarge(route, http) ? await lanes(route.door, work) : await work();
+  const sent = isLarge(route, http) ? await lanes(route.auth, work) : await work();
 
   // Regions and agents belong to no organisation, so no audit log has them.
-  if (route.door === "operator" && route.method !== "GET")
+  if (route.auth === "operator" && route.method !== "GET")
     ctx.log.info(
       { action: nameOf(route), path: http.path, ip: visitorAddress(http, ctx.config), trace: http.state["traceId"] },
       "the operator has changed something",
@@ -140,11 +147,15 @@ async function admit(route: Route, ctx: Ctx, params: Record<string, string>, thr
 const nameOf = ({ method, path }: Route): string => `${method} ${path}`;
 
 /** Runs on demand change nothing that the audit log is about. */
-const isWrite = ({ door, method, category }: Route): boolean =>
-  door === "tenant" && method !== "GET" && category !== "test_now" && category !== "check_now";
+const isWrite = ({ auth, method, category }: Route): boolean =>
+  auth === "tenant" && method !== "GET" && category !== "test_now" && category !== "check_now";
 
 /** The context with what the audit log wants to know of a tenant's write. */
-function withTrail(route: Route, ctx: Doors[keyof Doors], http: Context): Doors[keyof Doors] {
+function withTrail(
+  route: Route,
+  ctx: AuthContexts[keyof AuthContexts],
+  http: Context,
+): AuthContexts[keyof AuthContexts] {
   if (!isWrite(route)) return ctx;
   return {
     ...ctx,

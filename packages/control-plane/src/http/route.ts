@@ -1,6 +1,6 @@
 import type { Context } from "koa";
 import type { Static, TObject, TSchema } from "typebox";
-import type { Ctx, Doors, Scope } from "../context.ts";
+import type { Ctx, AuthContexts, Scope } from "../context.ts";
 import type { ErrorCode } from "@statusmesh/shared/errors";
 
 export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
@@ -25,8 +25,8 @@ export interface Sent {
 }
 
 /** A request after every check that the declaration asks for. */
-export interface Call<D extends keyof Doors, P extends TSchema, Q extends TSchema, B extends TSchema> {
-  ctx: Doors[D];
+export interface Call<D extends keyof AuthContexts, P extends TSchema, Q extends TSchema, B extends TSchema> {
+  ctx: AuthContexts[D];
   params: Static<P>;
   query: Static<Q>;
   body: Static<B>;
@@ -39,7 +39,7 @@ export interface Route {
   readonly method: Method;
   /** As OpenAPI writes it: `/api/v1/targets/{id}`. */
   readonly path: string;
-  readonly door: keyof Doors;
+  readonly auth: keyof AuthContexts;
   readonly scope: Scope | null;
   /** True where a token needs every scope, because what the route gives others would be more than a narrower token. */
   readonly everyScope: boolean;
@@ -63,13 +63,18 @@ export interface Route {
   readonly errors: readonly ErrorCode[];
   /** Cache-Control of a successful GET. */
   readonly cache: string | null;
-  handle(call: Call<keyof Doors, TSchema, TSchema, TSchema>): Promise<Reply>;
+  handle(call: Call<keyof AuthContexts, TSchema, TSchema, TSchema>): Promise<Reply>;
 }
 
-export interface RouteDeclaration<D extends keyof Doors, P extends TObject, Q extends TObject, B extends TSchema> {
+export interface RouteDeclaration<
+  D extends keyof AuthContexts,
+  P extends TObject,
+  Q extends TObject,
+  B extends TSchema,
+> {
   method: Method;
   path: string;
-  door: D;
+  auth: D;
   /** The scope that the service verb asks for. Also for the documentation, and refused here before the body is read. */
   scope?: Scope;
   /** Invitations, members and roles: a session, or a token that has every scope. The service verb asks for it. */
@@ -104,20 +109,20 @@ export interface RouteDeclaration<D extends keyof Doors, P extends TObject, Q ex
 }
 
 /** Declares a route. */
-export function route<D extends keyof Doors, P extends TObject, Q extends TObject, B extends TSchema>(
+export function route<D extends keyof AuthContexts, P extends TObject, Q extends TObject, B extends TSchema>(
   declared: RouteDeclaration<D, P, Q, B>,
 ): Route {
   return {
     method: declared.method,
     path: declared.path,
-    door: declared.door,
+    auth: declared.auth,
     scope: declared.scope ?? null,
     everyScope: declared.everyScope ?? false,
     role: declared.role ?? "member",
     requireRole: declared.requireRole ?? null,
     category:
       declared.category ??
-      (declared.door === "tenant" ? (declared.method === "GET" ? "api_reads" : "api_writes") : null),
+      (declared.auth === "tenant" ? (declared.method === "GET" ? "api_reads" : "api_writes") : null),
     tag: declared.tag,
     summary: declared.summary,
     description: declared.description ?? null,
@@ -125,24 +130,24 @@ export function route<D extends keyof Doors, P extends TObject, Q extends TObjec
     query: declared.query ?? null,
     body: declared.body ?? null,
     bodyOptional: declared.bodyOptional ?? false,
-    bodyLimit: declared.bodyLimit ?? (declared.door === "public" ? 16_384 : 1_048_576),
+    bodyLimit: declared.bodyLimit ?? (declared.auth === "public" ? 16_384 : 1_048_576),
     misfit: declared.misfit ?? null,
     idempotent: declared.idempotent ?? false,
     replies: declared.replies,
     errors: declared.errors ?? [],
-    cache: declared.cache ?? (declared.door === "tenant" ? "private, max-age=10" : null),
+    cache: declared.cache ?? (declared.auth === "tenant" ? "private, max-age=10" : null),
     // Erases the types that the declaration was checked with; the router hands over what the schemas have checked.
     handle: declared.handle as Route["handle"],
   };
 }
 
 /** True where a 201 says in `Location` where the new thing is: it has an id, and was not made to sign in with. */
-export function locates({ door, replies }: Route): boolean {
-  return door !== "public" && (replies[201] as { properties?: object } | null | undefined)?.properties !== undefined;
+export function locates({ auth, replies }: Route): boolean {
+  return auth !== "public" && (replies[201] as { properties?: object } | null | undefined)?.properties !== undefined;
 }
 
 /** True where a 201 signs the caller in. */
-export const setsCookie = ({ door, replies }: Route): boolean => door === "public" && replies[201] !== undefined;
+export const setsCookie = ({ auth, replies }: Route): boolean => auth === "public" && replies[201] !== undefined;
 
 export const ok = (body: unknown, headers?: Record<string, string>): Reply => ({
   status: 200,

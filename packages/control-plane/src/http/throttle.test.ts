@@ -23,7 +23,7 @@ await sql`
   insert into plans (id, name, min_check_interval_secs, api_writes_per_min, api_reads_per_min, bulk_ops_per_min, test_now_per_min, check_now_per_min)
   values ('tight', 'Tight', 60, 2, 4, 1, null, 1)`;
 
-const shared = { door: "tenant", tag: "Test", summary: "Test" } as const;
+const shared = { auth: "tenant", tag: "Test", summary: "Test" } as const;
 const routes = [
   route({
     ...shared,

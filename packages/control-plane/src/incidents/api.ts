@@ -12,13 +12,13 @@ import {
   resolveIncident,
 } from "./service.ts";
 
-const one = { door: "tenant", tag: "Incidents", params: IdParam, errors: ["INCIDENT_NOT_FOUND"] } as const;
+const one = { auth: "tenant", tag: "Incidents", params: IdParam, errors: ["INCIDENT_NOT_FOUND"] } as const;
 
 export const incidentRoutes: Route[] = [
   route({
     method: "GET",
     path: "/api/v1/incidents",
-    door: "tenant",
+    auth: "tenant",
     scope: "incidents:read",
     tag: "Incidents",
     summary: "List incidents, open ones first",

@@ -9,7 +9,7 @@ const states = ["all", "open", "closed"] as const;
 export const incidentsPages: Page[] = [
   page({
     path: "/incidents",
-    door: "tenant",
+    auth: "tenant",
     async handle({ ctx, query }) {
       const state = states.find((known) => known === query["state"]) ?? "all";
       const monitor = normaliseId(query["monitor"] ?? "");
@@ -28,7 +28,7 @@ export const incidentsPages: Page[] = [
   }),
   page({
     path: "/incidents/{id}",
-    door: "tenant",
+    auth: "tenant",
     async handle({ ctx, params }) {
       const id = params["id"]!;
       const incident = await getIncident(ctx, id);

@@ -25,7 +25,7 @@ const orgRoutes: Route[] = [
   route({
     method: "GET",
     path: "/api/v1/orgs",
-    door: "tenant",
+    auth: "tenant",
     scope: "org:read",
     tag,
     summary: "List the caller's organisations",
@@ -36,7 +36,7 @@ const orgRoutes: Route[] = [
   route({
     method: "POST",
     path: "/api/v1/orgs",
-    door: "tenant",
+    auth: "tenant",
     scope: "org:write",
     tag,
     summary: "Create an organisation, owned by the caller",
@@ -51,7 +51,7 @@ const orgRoutes: Route[] = [
   route({
     method: "GET",
     path: "/api/v1/orgs/{id}",
-    door: "tenant",
+    auth: "tenant",
     scope: "org:read",
     tag,
     summary: "One organisation",
@@ -63,7 +63,7 @@ const orgRoutes: Route[] = [
   route({
     method: "PATCH",
     path: "/api/v1/orgs/{id}",
-    door: "tenant",
+    auth: "tenant",
     scope: "org:write",
     ...ownerOnly,
     tag,
@@ -77,7 +77,7 @@ const orgRoutes: Route[] = [
   route({
     method: "DELETE",
     path: "/api/v1/orgs/{id}",
-    door: "tenant",
+    auth: "tenant",
     scope: "org:write",
     ...ownerOnly,
     tag,
@@ -95,7 +95,7 @@ const orgRoutes: Route[] = [
   route({
     method: "POST",
     path: "/api/v1/orgs/{id}/restore",
-    door: "tenant",
+    auth: "tenant",
     scope: "org:write",
     ...ownerOfDeletedToo,
     tag,
@@ -108,7 +108,7 @@ const orgRoutes: Route[] = [
   route({
     method: "POST",
     path: "/api/v1/orgs/{id}/switch",
-    door: "tenant",
+    auth: "tenant",
     tag,
     summary: "Let the session that asks act in this organisation",
     params: IdParam,
@@ -119,7 +119,7 @@ const orgRoutes: Route[] = [
   route({
     method: "GET",
     path: "/api/v1/orgs/{id}/usage",
-    door: "tenant",
+    auth: "tenant",
     scope: "org:read",
     tag,
     summary: "Plan limits and current usage",
@@ -131,7 +131,7 @@ const orgRoutes: Route[] = [
   route({
     method: "GET",
     path: "/api/v1/orgs/{id}/audit",
-    door: "tenant",
+    auth: "tenant",
     scope: "org:read",
     ...ownerOnly,
     tag,
@@ -147,7 +147,7 @@ const orgRoutes: Route[] = [
   route({
     method: "GET",
     path: "/api/v1/orgs/{id}/audit/{entry_id}",
-    door: "tenant",
+    auth: "tenant",
     scope: "org:read",
     ...ownerOnly,
     tag,
@@ -165,7 +165,7 @@ const memberRoutes: Route[] = [
   route({
     method: "GET",
     path: "/api/v1/orgs/{id}/members",
-    door: "tenant",
+    auth: "tenant",
     scope: "org:read",
     tag,
     summary: "List the members",
@@ -178,7 +178,7 @@ const memberRoutes: Route[] = [
   route({
     method: "PATCH",
     path: "/api/v1/orgs/{id}/members/{user_id}",
-    door: "tenant",
+    auth: "tenant",
     scope: "org:write",
     everyScope: true,
     ...ownerOnly,
@@ -193,7 +193,7 @@ const memberRoutes: Route[] = [
   route({
     method: "DELETE",
     path: "/api/v1/orgs/{id}/members/{user_id}",
-    door: "tenant",
+    auth: "tenant",
     scope: "org:write",
     everyScope: true,
     role: "owner_or_self",
@@ -214,7 +214,7 @@ const invitationRoutes: Route[] = [
   route({
     method: "GET",
     path: "/api/v1/orgs/{id}/invitations",
-    door: "tenant",
+    auth: "tenant",
     scope: "org:read",
     ...ownerOnly,
     tag,
@@ -228,7 +228,7 @@ const invitationRoutes: Route[] = [
   route({
     method: "POST",
     path: "/api/v1/orgs/{id}/invitations",
-    door: "tenant",
+    auth: "tenant",
     scope: "org:write",
     everyScope: true,
     ...ownerOnly,
@@ -247,7 +247,7 @@ const invitationRoutes: Route[] = [
   route({
     method: "DELETE",
     path: "/api/v1/orgs/{id}/invitations/{invitation_id}",
-    door: "tenant",
+    auth: "tenant",
     scope: "org:write",
     everyScope: true,
     ...ownerOnly,
@@ -264,7 +264,7 @@ const invitationRoutes: Route[] = [
   route({
     method: "POST",
     path: "/api/v1/invitations/accept",
-    door: "public",
+    auth: "public",
     tag,
     summary: "Accept an invitation with the code of its link, and sign in",
     description:

@@ -35,7 +35,7 @@ const auditedTypes = new Map([
 export const tenancyPages: Page[] = [
   page({
     path: "/settings/members",
-    door: "tenant",
+    auth: "tenant",
     async handle({ ctx, query }) {
       const owner = ctx.role === "owner";
       const none = { items: [], total: 0, limit: 0, offset: 0 };
@@ -52,7 +52,7 @@ export const tenancyPages: Page[] = [
   }),
   page({
     path: "/settings/organisation",
-    door: "tenant",
+    auth: "tenant",
     async handle({ ctx }) {
       const [org, orgs] = await Promise.all([getOrg(ctx, ctx.orgId), listOrgs(ctx, { limit: 1000, offset: 0 })]);
       const used = org.deleted_at === null ? await usage(ctx, ctx.orgId) : null;
@@ -72,7 +72,7 @@ export const tenancyPages: Page[] = [
   }),
   page({
     path: "/settings/audit",
-    door: "tenant",
+    auth: "tenant",
     async handle({ ctx, query }) {
       if (ctx.role !== "owner") throw notHere();
       const asked = {
@@ -107,7 +107,7 @@ export const tenancyPages: Page[] = [
   page({
     // As with sign-in links: only the button on this page consumes the code.
     path: "/invitations/{code}",
-    door: "public",
+    auth: "public",
     async handle({ ctx, params, http }) {
       const code = params["code"]!;
       const invitation = await getInvitation(ctx, code, await signedInAs(ctx, http));

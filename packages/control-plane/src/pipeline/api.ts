@@ -67,7 +67,7 @@ export function pipelineRoutes(hub: Hub, ingest: Ingest, draining: AbortSignal):
     route({
       method: "POST",
       path: "/api/agent/pull",
-      door: "agent",
+      auth: "agent",
       tag: "Agents",
       summary: "Checks of the agent (long poll)",
       body: PullRequest,
@@ -83,7 +83,7 @@ export function pipelineRoutes(hub: Hub, ingest: Ingest, draining: AbortSignal):
     route({
       method: "POST",
       path: "/api/agent/results",
-      door: "agent",
+      auth: "agent",
       tag: "Agents",
       summary: "Report results",
       bodyLimit: 32 * 1_048_576,
@@ -96,7 +96,7 @@ export function pipelineRoutes(hub: Hub, ingest: Ingest, draining: AbortSignal):
     route({
       method: "POST",
       path: "/api/v1/targets/test",
-      door: "tenant",
+      auth: "tenant",
       scope: "targets:execute",
       category: "test_now",
       tag: "Targets",
@@ -121,7 +121,7 @@ export function pipelineRoutes(hub: Hub, ingest: Ingest, draining: AbortSignal):
     route({
       method: "POST",
       path: "/api/v1/targets/{id}/check-now",
-      door: "tenant",
+      auth: "tenant",
       scope: "targets:execute",
       category: "check_now",
       tag: "Targets",

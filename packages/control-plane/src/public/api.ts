@@ -6,7 +6,7 @@ import { ComponentHistory, PublicIncident, PublicIncidentPage, PublicStatus } fr
 import * as service from "./service.ts";
 
 const shared = {
-  door: "public",
+  auth: "public",
   tag: "Public",
   method: "GET",
   cache: "public, max-age=10, stale-while-revalidate=30",

@@ -19,7 +19,7 @@ const words = { tone, stateMark, stateWord, dayStrip };
 export const publicPages: Page[] = [
   page({
     path: "/status",
-    door: "public",
+    auth: "public",
     handle: ({ ctx }) =>
       show(ctx, async (served) => ({
         view: "public/status",
@@ -29,7 +29,7 @@ export const publicPages: Page[] = [
   }),
   page({
     path: "/status/incidents/{id}",
-    door: "public",
+    auth: "public",
     handle: ({ ctx, params }) =>
       show(ctx, async (served) => ({
         view: "public/incident",

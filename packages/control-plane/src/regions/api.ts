@@ -4,14 +4,14 @@ import { paging } from "../http/wire.ts";
 import { ProbeRegionPage, Region, RegionCreate, RegionPage, RegionParam, RegionPatch } from "./schema.ts";
 import { createRegion, deleteRegion, getRegion, listProbeRegions, listRegions, updateRegion } from "./service.ts";
 
-const one = { path: "/operator/regions/{id}", door: "operator", tag: "Operator", params: RegionParam } as const;
+const one = { path: "/operator/regions/{id}", auth: "operator", tag: "Operator", params: RegionParam } as const;
 const Paging = Type.Object(paging(50, 1000), { additionalProperties: false });
 
 export const regionRoutes: Route[] = [
   route({
     method: "GET",
     path: "/api/v1/regions",
-    door: "tenant",
+    auth: "tenant",
     scope: "targets:read",
     tag: "Targets",
     summary: "List the regions that probe",
@@ -22,7 +22,7 @@ export const regionRoutes: Route[] = [
   route({
     method: "GET",
     path: "/operator/regions",
-    door: "operator",
+    auth: "operator",
     tag: "Operator",
     summary: "List all regions",
     query: Paging,
@@ -32,7 +32,7 @@ export const regionRoutes: Route[] = [
   route({
     method: "POST",
     path: "/operator/regions",
-    door: "operator",
+    auth: "operator",
     tag: "Operator",
     summary: "Create a region",
     body: RegionCreate,

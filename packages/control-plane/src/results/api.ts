@@ -7,7 +7,7 @@ import * as service from "./service.ts";
 
 const region = Type.Optional(Type.String({ maxLength: 40, description: "Only this region", examples: ["frankfurt"] }));
 const shared = {
-  door: "tenant",
+  auth: "tenant",
   scope: "targets:read",
   tag: "Results",
   params: IdParam,

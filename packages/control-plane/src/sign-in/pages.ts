@@ -14,7 +14,7 @@ const flowSecs = 600;
 export const signInPages = (providers: Providers): Page[] => [
   page({
     path: "/sign-in",
-    door: "public",
+    auth: "public",
     async handle({ ctx, query }) {
       const next = localPath(query["next"]);
       return ctx.config.auth.required
@@ -28,7 +28,7 @@ export const signInPages = (providers: Providers): Page[] => [
 const begin = (name: ProviderName, providers: Providers): Page =>
   page({
     path: `/sign-in/${name}`,
-    door: "public",
+    auth: "public",
     async handle({ ctx, query, http }) {
       const provider = requireProvider(ctx, providers, name);
       const next = localPath(query["next"]);
@@ -46,7 +46,7 @@ const begin = (name: ProviderName, providers: Providers): Page =>
 const comeBack = (name: ProviderName, providers: Providers): Page =>
   page({
     path: `/sign-in/${name}/callback`,
-    door: "public",
+    auth: "public",
     async handle({ ctx, http }) {
       const provider = requireProvider(ctx, providers, name);
       if (http.method !== "GET") return { redirect: "/sign-in" };

@@ -15,8 +15,8 @@ import {
 import * as service from "./service.ts";
 
 const ComponentParam = Type.Object({ id: Type.String(), target_id: Type.String() });
-const read = { door: "tenant", scope: "status_page:read", tag: "Status pages" } as const;
-const write = { door: "tenant", scope: "status_page:write", role: "owner", tag: "Status pages" } as const;
+const read = { auth: "tenant", scope: "status_page:read", tag: "Status pages" } as const;
+const write = { auth: "tenant", scope: "status_page:write", role: "owner", tag: "Status pages" } as const;
 
 /** Status pages and components. Every member reads them, owners change them. */
 export const statusPageRoutes: Route[] = [

@@ -7,7 +7,7 @@ const pageSize = 50;
 export const statusPagesPages: Page[] = [
   page({
     path: "/status-pages",
-    door: "tenant",
+    auth: "tenant",
     async handle({ ctx, query }) {
       const list = await listPages(ctx, { limit: pageSize, offset: wholeNumber(query["offset"], 0, 1_000_000) });
       return {
@@ -18,12 +18,12 @@ export const statusPagesPages: Page[] = [
   }),
   page({
     path: "/status-pages/new",
-    door: "tenant",
+    auth: "tenant",
     handle: async ({ ctx }) => ({ view: "status-pages/form", data: { page: null, owner: ctx.role === "owner" } }),
   }),
   page({
     path: "/status-pages/{id}/edit",
-    door: "tenant",
+    auth: "tenant",
     handle: async ({ ctx, params }) => ({
       view: "status-pages/form",
       data: { page: await getPage(ctx, params["id"]!), owner: ctx.role === "owner" },
@@ -31,7 +31,7 @@ export const statusPagesPages: Page[] = [
   }),
   page({
     path: "/status-pages/{id}",
-    door: "tenant",
+    auth: "tenant",
     async handle({ ctx, params }) {
       const id = params["id"]!;
       const [own, components, targets] = await Promise.all([

@@ -26,7 +26,7 @@ export const targetErrors = [
 ] as const;
 
 const regions = {
-  door: "tenant",
+  auth: "tenant",
   tag: "Targets",
   path: "/api/v1/targets/{id}/regions",
   params: IdParam,
@@ -37,7 +37,7 @@ export const targetRoutes: Route[] = [
   route({
     method: "POST",
     path: "/api/v1/targets",
-    door: "tenant",
+    auth: "tenant",
     scope: "targets:write",
     tag: "Targets",
     summary: "Create a target",
@@ -53,7 +53,7 @@ export const targetRoutes: Route[] = [
   route({
     method: "GET",
     path: "/api/v1/targets",
-    door: "tenant",
+    auth: "tenant",
     scope: "targets:read",
     tag: "Targets",
     summary: "List targets",
@@ -78,7 +78,7 @@ export const targetRoutes: Route[] = [
   route({
     method: "GET",
     path: "/api/v1/targets/{id}",
-    door: "tenant",
+    auth: "tenant",
     scope: "targets:read",
     tag: "Targets",
     summary: "Get one target",
@@ -90,7 +90,7 @@ export const targetRoutes: Route[] = [
   route({
     method: "PATCH",
     path: "/api/v1/targets/{id}",
-    door: "tenant",
+    auth: "tenant",
     scope: "targets:write",
     tag: "Targets",
     summary: "Change a target",
@@ -106,7 +106,7 @@ export const targetRoutes: Route[] = [
   route({
     method: "DELETE",
     path: "/api/v1/targets/{id}",
-    door: "tenant",
+    auth: "tenant",
     scope: "targets:write",
     tag: "Targets",
     summary: "Delete a target with its results",
@@ -139,7 +139,7 @@ export const targetRoutes: Route[] = [
     handle: async ({ ctx, params, body }) => ok(await setTargetRegions(ctx, params.id, body)),
   }),
   route({
-    door: "tenant",
+    auth: "tenant",
     tag: "Targets",
     method: "GET",
     path: "/api/v1/tags",

@@ -6,7 +6,7 @@ import { createTargets } from "./create.ts";
 import { BulkAction, BulkCreate, BulkOutcome, Target } from "./schema.ts";
 
 const bulk = {
-  door: "tenant",
+  auth: "tenant",
   tag: "Targets",
   method: "POST",
   scope: "targets:write",

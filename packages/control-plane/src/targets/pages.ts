@@ -214,9 +214,9 @@ async function editMonitor({ ctx, params }: PageCall<"tenant">): Promise<PageRep
 }
 
 export const targetsPages: Page[] = [
-  page({ path: "/", door: "tenant", handle: monitors }),
-  page({ path: "/monitors", door: "tenant", handle: monitors }),
-  page({ path: "/monitors/new", door: "tenant", handle: newMonitor }),
-  page({ path: "/monitors/{id}/edit", door: "tenant", handle: editMonitor }),
-  page({ path: "/monitors/{id}", door: "tenant", handle: monitor }),
+  page({ path: "/", auth: "tenant", handle: monitors }),
+  page({ path: "/monitors", auth: "tenant", handle: monitors }),
+  page({ path: "/monitors/new", auth: "tenant", handle: newMonitor }),
+  page({ path: "/monitors/{id}/edit", auth: "tenant", handle: editMonitor }),
+  page({ path: "/monitors/{id}", auth: "tenant", handle: monitor }),
 ];

@@ -18,7 +18,7 @@ export interface Answer {
 }
 
 export interface ServeOptions {
-  /** Who has come in by each door; a door left out refuses to open. */
+  /** Who has come in by each auth; a auth left out refuses to open. */
   tenant?: (http: Context) => Ctx | Promise<Ctx>;
   agent?: (http: Context) => AgentCtx | Promise<AgentCtx>;
   operator?: (http: Context) => System | Promise<System>;
@@ -41,9 +41,9 @@ export async function serve(
   options: ServeOptions = {},
 ): Promise<Served> {
   const shut = (): never => {
-    throw new Error("no such door in this test");
+    throw new Error("no such auth in this test");
   };
-  const doors = {
+  const authenticators = {
     tenant: async (http: Context) => await (options.tenant ?? shut)(http),
     agent: async (http: Context) => await (options.agent ?? shut)(http),
     operator: async (http: Context) => await (options.operator ?? shut)(http),
@@ -52,7 +52,7 @@ export async function serve(
   const koa = new Koa();
   koa.use(exchange({ log: system.log, clock: system.clock, page: () => null, headers: {} }));
   if (options.page !== undefined) koa.use(options.page);
-  koa.use(mountRoutes(routes, doors, true, undefined, options.throttle));
+  koa.use(mountRoutes(routes, authenticators, true, undefined, options.throttle));
   return await listen(t, koa);
 }
 

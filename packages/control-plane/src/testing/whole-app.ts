@@ -10,7 +10,7 @@ import { day } from "./clock.ts";
 import type { Teardown } from "./database.ts";
 import type { World } from "./world.ts";
 
-/** The whole application with its real doors on a socket, every reply held against its declaration. */
+/** The whole application with its real authenticators on a socket, every reply held against its declaration. */
 export async function serveWhole(
   t: Teardown,
   world: World,

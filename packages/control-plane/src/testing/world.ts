@@ -32,7 +32,7 @@ export interface World extends TestDatabase {
 /** The key under which secrets are sealed unless a test brings its own sealer. */
 const testKey = Buffer.alloc(32, 7);
 
-/** A control plane without its doors: a database of its own, a clock that stands, a log that is kept. `env` are settings as in the environment. */
+/** A control plane without its authenticators: a database of its own, a clock that stands, a log that is kept. `env` are settings as in the environment. */
 export async function openWorld(t: Teardown, { env = {} }: { env?: Record<string, string> } = {}): Promise<World> {
   const database = await openTestDatabase(t);
   const clock = fakeClock();
