@@ -12,7 +12,16 @@ import {
   writeStates,
 } from "./evidence-queries.ts";
 import { type EvaluatedTarget, recordEvaluations } from "./record.ts";
-import { formatState, type Latest, parseState, type TargetState } from "./stored-state.ts";
+import {
+  formatState,
+  type Latest,
+  newestSlot,
+  parsePassing,
+  parseState,
+  type Passing,
+  passesOn,
+  type TargetState,
+} from "./stored-state.ts";
 import { freshnessMs, policyOf, type PolicyFields, read, type Reading, verdictOf } from "./target-state.ts";
 import type { Checkpoint, Policy } from "./votes.ts";
 
@@ -25,24 +34,51 @@ export interface EvidenceTarget extends PolicyFields {
   notify_recovery: boolean;
 }
 
-/** The evidence of a target, locked until the transaction ends. */
-export interface LockedEvidence<T extends EvidenceTarget> {
+/** The evidence of a target, locked until the transaction ends. What it holds is read when it is asked for. */
+export class LockedEvidence<T extends EvidenceTarget> {
   readonly target: T;
   readonly policy: Policy;
-  readonly state: TargetState;
   /** The row as it is stored. */
   readonly stored: LockedState;
+  /** The short form of a target that has only passed lately, or null. */
+  readonly passing: Passing | null;
+  #state: TargetState | null = null;
+
+  constructor(target: T, stored: LockedState) {
+    this.target = target;
+    this.policy = policyOf(target);
+    this.stored = stored;
+    this.passing = parsePassing(stored.state);
+  }
+
+  get state(): TargetState {
+    return (this.#state ??= parseState(this.stored.state, this.stored.status_until));
+  }
+
+  /** The newest slot of evidence from a region, Unix ms; 0 without any. */
+  newestSlot(region: string): number {
+    if (this.passing !== null) return newestSlot(this.passing, this.stored.status_until, region) ?? 0;
+    return this.state.latest[region]?.slot ?? 0;
+  }
 }
 
 /** New evidence of one target, and what follows from it. */
-export interface EvidenceChange {
+export interface Reevaluated {
   readonly evaluation: Evaluation;
   readonly latest: TargetState["latest"];
+}
+
+/** Evidence that goes on as it was, up to the slot `newest`, Unix ms. */
+export interface GoingOn {
+  readonly newest: number;
+}
+
+export type EvidenceChange = (Reevaluated | GoingOn) & {
   /** What closes incidents that this change closes. */
   readonly closedBy: "engine" | "person" | "pause";
   /** Unix ms of the newest run; null for a change that is no result. */
   readonly lastResultAt: number | null;
-}
+};
 
 /**
  * The only path by which evidence changes, for results and for people's decisions: locks the evidence of the targets in id
@@ -64,11 +100,7 @@ export async function changeEvidence<T extends EvidenceTarget, R>(
     // A statement of its own, so that it sees the policy edits whose locks the first one waited for.
     const targets = locked.size === 0 ? [] : await select(tx.sql, [...locked.keys()]);
     const evidence = new Map(
-      targets.map((target) => {
-        const stored = locked.get(target.id)!;
-        const state = parseState(stored.state, stored.status_until);
-        return [target.id, { target, policy: policyOf(target), state, stored }];
-      }),
+      targets.map((target) => [target.id, new LockedEvidence(target, locked.get(target.id)!)] as const),
     );
     const { changes, result } = await decide(evidence, tx);
     await writeChanges(
@@ -91,7 +123,13 @@ async function writeChanges(
   const newer: NewerRun[] = [];
   const updates: StateUpdate[] = [];
   const evaluated: EvaluatedTarget[] = [];
-  for (const [{ target, policy, stored }, { evaluation, latest, closedBy, lastResultAt }] of changes) {
+  for (const [{ target, policy, stored }, change] of changes) {
+    if ("newest" in change) {
+      const { newest, lastResultAt } = change;
+      newer.push({ targetId: target.id, until: iso(newest + policy.livenessMs), lastResultAt: iso(lastResultAt) });
+      continue;
+    }
+    const { evaluation, latest, closedBy, lastResultAt } = change;
     const after: TargetState = { evaluation: evaluation.state, latest };
     const reading = read(policy, after, evaluation.checkpoint);
     const update = {
@@ -152,17 +190,33 @@ export interface RunEvidence {
   readonly cause: Cause | null;
 }
 
-/** Folds the runs of one region into the evidence, at `now` (Unix ms). `lastResultAt` is the caller's. */
+/** Folds the runs of one region into the evidence, at `now` (Unix ms). */
 export function foldRuns(
-  { policy, state }: Pick<LockedEvidence<EvidenceTarget>, "policy" | "state">,
+  locked: LockedEvidence<EvidenceTarget>,
   region: string,
   runs: readonly RunEvidence[],
   now: number,
-): Pick<EvidenceChange, "evaluation" | "latest"> {
+): Reevaluated | GoingOn {
+  const newest = runs.length === 1 ? goesOnTo(locked, region, runs[0]!) : null;
+  if (newest !== null) return { newest };
+  const { policy, state } = locked;
   const latest = { ...state.latest };
   for (const run of runs) if (run.slot > (latest[region]?.slot ?? 0)) latest[region] = latestOf(run, latest[region]);
   const votes = runs.map(({ slot, status }) => ({ slot, region, verdict: verdictOf(status) }));
   return { evaluation: evaluate(policy, state.evaluation, votes, now - freshnessMs(policy), newId), latest };
+}
+
+/** The newest slot, where the run is one more pass of a target that reads as up and goes on to; null where it is not. */
+function goesOnTo(
+  { passing, stored, policy }: LockedEvidence<EvidenceTarget>,
+  region: string,
+  { slot, status }: RunEvidence,
+): number | null {
+  const { status_until: until } = stored;
+  if (status !== "up" || passing === null || until === null || stored.status !== "up") return null;
+  if (stored.last_error !== null || stored.circuit_open) return null;
+  const newest = passesOn(policy, passing, until, region, slot);
+  return newest !== null && newest <= until.getTime() ? newest : null;
 }
 
 /**

@@ -4,7 +4,13 @@ import { differences, record } from "../audit/service.ts";
 import { type Ctx, inTransaction, requireScope, type System } from "../context.ts";
 import { iso, isoOrNull, type Page } from "../http/wire.ts";
 import { closeByHand, current, reconsider } from "./evaluate.ts";
-import { changeEvidence, type EvidenceChange, type LockedEvidence, lockEvidence } from "./evidence.ts";
+import {
+  changeEvidence,
+  type EvidenceChange,
+  type LockedEvidence,
+  lockEvidence,
+  type Reevaluated,
+} from "./evidence.ts";
 import { isLive, needed } from "./votes.ts";
 import { disabledRegionIds } from "../regions/service.ts";
 import * as queries from "./queries.ts";
@@ -153,7 +159,7 @@ async function decideOn(
   ctx: Ctx,
   targetIds: readonly string[],
   closedBy: EvidenceChange["closedBy"],
-  decision: (evidence: LockedEvidence<queries.PolicyRow>) => Pick<EvidenceChange, "evaluation" | "latest"> | null,
+  decision: (evidence: LockedEvidence<queries.PolicyRow>) => Reevaluated | null,
 ): Promise<void> {
   await changeEvidence(
     ctx,

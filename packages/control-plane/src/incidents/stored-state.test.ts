@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import t from "tap";
 import { closeByHand, emptyState, evaluate, reconsider } from "./evaluate.ts";
-import { formatState, parseState, type TargetState } from "./stored-state.ts";
+import { formatState, parsePassing, parseState, passesOn, type TargetState } from "./stored-state.ts";
 import { policyOf, read, verdictOf } from "./target-state.ts";
 import type { Policy } from "./votes.ts";
 
@@ -31,6 +31,25 @@ function stored(rules: Policy, state: TargetState): { text: string; again: Targe
   const { newest, until } = read(rules, state);
   const text = formatState(rules, state, newest);
   return { text, again: parseState(text, until === null ? null : new Date(until)) };
+}
+
+/** The state after one pass; where that is said to change nothing but the newest slot, it does. */
+function afterPass(
+  rules: Policy,
+  state: TargetState,
+  region: string,
+  slot: number,
+): { state: TargetState; quick: boolean } {
+  const { newest, until } = read(rules, state);
+  const text = formatState(rules, state, newest);
+  const passing = parsePassing(text);
+  const quick = passing === null ? null : passesOn(rules, passing, new Date(until!), region, slot);
+  const made = after(rules, state, [{ slot, region, status: "up" }]);
+  if (quick !== null) {
+    const reading = read(rules, made);
+    t.strictSame([formatState(rules, made, reading.newest), reading.newest, reading.status], [text, quick, "up"]);
+  }
+  return { state: made, quick: quick !== null };
 }
 
 /** One region passes at each of `slots`, one after the other; returns the texts. */
@@ -67,6 +86,33 @@ t.test("a target that is simply up takes a few bytes, which stay the same from r
   t.not(gap.at(-1), gap[15]);
 
   pass(grid(1100));
+  t.end();
+});
+
+t.test("one more pass of a target that is up needs no evaluation", (t) => {
+  for (const regions of [["frankfurt"], ["frankfurt", "singapore", "virginia"]]) {
+    let state = blank;
+    const quick: boolean[] = [];
+    for (const slot of grid(1100))
+      for (const [at, region] of regions.entries()) {
+        const made = afterPass(policy, state, region, slot + at * 7001);
+        state = made.state;
+        quick.push(made.quick);
+      }
+    const first = quick.indexOf(true);
+    t.ok(first < 36, `from the run ${first} on`);
+    t.notOk(quick.slice(first).includes(false));
+  }
+  t.end();
+});
+
+t.test("streaks of the greatest length are stored as they are, after a gap too", (t) => {
+  let state = blank;
+  for (const slot of [...grid(20), ...grid(1050, start + 23 * policy.intervalMs)]) {
+    state = afterPass(policy, state, "eu", slot).state;
+    t.strictSame(stored(policy, state).again, state);
+  }
+  t.equal(state.evaluation.base.regions["eu"]?.streak, 1000);
   t.end();
 });
 
@@ -112,13 +158,11 @@ t.test("property: a stored state is read as it was, after whatever came", (t) =>
         else if ("passes" in one)
           for (let n = 0; n < one.passes; n++) {
             next += rules.intervalMs;
-            keep(
-              after(
-                rules,
-                state,
-                ["a", "b"].map((region, at) => ({ slot: next + at * 999, region, status: "up" })),
-              ),
-            );
+            for (const [at, region] of (n % 9 === 7 ? ["b", "a"] : ["a", "b"]).entries())
+              if (n % 11 !== 10 || region === "a")
+                keep(
+                  afterPass(rules, state, region, next + (region === "a" ? 0 : 999) + (n % 13 === 12 ? at : 0)).state,
+                );
           }
         else if ("runs" in one)
           keep(

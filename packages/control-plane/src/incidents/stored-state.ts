@@ -1,5 +1,5 @@
 import type { CheckStatus } from "@statusmesh/shared/result";
-import { bySlot, emptyState, type EvaluationState } from "./evaluate.ts";
+import { bySlot, emptyState, type EvaluationState, window } from "./evaluate.ts";
 import { maxStreak, type Policy, type RegionState } from "./votes.ts";
 
 /** The last run of a region that was evidence, for people to read. */
@@ -31,39 +31,135 @@ export interface TargetState {
  * M). `since` is the slot of the first pass in a row, and `missed` how many slots from there on have no run.
  */
 
+/** The short form. */
+export interface Passing {
+  readonly interval: number;
+  readonly liveness: number;
+  readonly regions: readonly PassingRegion[];
+}
+
+interface PassingRegion {
+  readonly name: string;
+  readonly fold: "n" | "f" | "m";
+  readonly votes: boolean;
+  readonly count: number;
+  readonly since: number;
+  readonly missed: number;
+  readonly phase: number;
+  readonly lag: number;
+}
+
+/** Reads the short form; null for any other text. */
+export function parsePassing(text: string): Passing | null {
+  if (text === "" || text.startsWith("{")) return null;
+  const parts = text.split(" ");
+  const liveness = long(parts.pop());
+  const interval = long(parts.pop());
+  const regions = parts.map((part): PassingRegion => {
+    const [folded = "", name = "", since, missed, phase, lag] = part.split(":");
+    const fold = folded[0]!.toLowerCase() as PassingRegion["fold"];
+    const count = long(folded.slice(1));
+    const votes = folded[0] !== fold;
+    return { name, fold, votes, count, since: long(since), missed: long(missed), phase: long(phase), lag: long(lag) };
+  });
+  return { interval, liveness, regions };
+}
+
+/** The newest slot of a region, where `newest` is that of all regions. */
+const slotOf = ({ phase, lag }: PassingRegion, interval: number, newest: number): number =>
+  newest - ((newest - phase) % interval) - lag * interval;
+
+/** The newest slot of evidence from a region, Unix ms; null without any. */
+export function newestSlot(passing: Passing, until: Date | null, region: string): number | null {
+  const own = passing.regions.find(({ name }) => name === region);
+  return own === undefined || until === null ? null : slotOf(own, passing.interval, until.getTime() - passing.liveness);
+}
+
+/**
+ * What evaluating one more pass comes to where it changes nothing but the newest slot: that slot, Unix ms. Null where the
+ * pass has to be evaluated, because it is not in the region's next slot or the stored form does not stay the same.
+ */
+export function passesOn(
+  policy: Policy,
+  { interval, liveness, regions }: Passing,
+  until: Date,
+  region: string,
+  slot: number,
+): number | null {
+  if (interval !== policy.intervalMs || liveness !== policy.livenessMs) return null;
+  const before = until.getTime() - liveness;
+  const newest = Math.max(before, slot);
+  let kept = 0;
+  let oldest: readonly [number, string] | null = null;
+  for (const one of regions) {
+    const own = slotOf(one, interval, before);
+    const now = one.name === region ? slot : own;
+    if (one.fold !== "m" || !one.votes || Math.floor((newest - now) / interval) !== one.lag) return null;
+    kept += one.count;
+    const first = [own - (one.count - 1) * interval, one.name] as const;
+    if (oldest === null || bySlot(first, oldest) < 0) oldest = first;
+    if (one.name !== region) continue;
+    if (slot !== own + interval) return null;
+    const slots = Math.floor((own - one.count * interval - one.since) / interval) + 1;
+    if (one.missed !== 0 && slots - one.missed + 1 >= maxStreak) return null;
+  }
+  // One run more than is kept, and the oldest one, of the same region, moves into the checkpoint.
+  return oldest?.[1] === region && kept === window(policy.confirmations, regions.length) ? newest : null;
+}
+
 /** Reads a stored state. `until` is `status_until`. */
 export function parseState(text: string, until: Date | null): TargetState {
   if (text === "") return { evaluation: emptyState, latest: {} };
-  if (text.startsWith("{")) return JSON.parse(text) as TargetState;
-  return expand(text, until?.getTime() ?? 0);
+  const passing = parsePassing(text);
+  return passing === null ? (JSON.parse(text) as TargetState) : expand(passing, until?.getTime() ?? 0);
 }
 
 /** The stored form of a state whose newest slot is `newest` (Unix ms); {@link parseState} makes the same state of it. */
 export function formatState(policy: Policy, state: TargetState, newest: number | null): string {
   if (newest !== null && hasOnlyPasses(state)) {
-    const text = shorten(policy, state, newest);
-    if (isSame(expand(text, newest + policy.livenessMs), state)) return text;
+    const passing = shorten(policy, state, newest);
+    if (isSame(expand(passing, newest + policy.livenessMs), state)) return formatPassing(passing);
   }
   return JSON.stringify(state);
 }
 
-const hasOnlyPasses = ({ evaluation: { base, incidents, recent } }: TargetState): boolean =>
-  base.incident === null && incidents.length === 0 && recent.every(([, , verdict]) => verdict === "P");
+/** Region ids of this form divide a text in the short form where they should. */
+const plainId = /^[a-z0-9-]+$/;
 
-function shorten(policy: Policy, { evaluation: { base, recent }, latest }: TargetState, newest: number): string {
-  const { intervalMs: interval, livenessMs } = policy;
-  const regions = Object.entries(latest).map(([name, { slot }]) => {
+const hasOnlyPasses = ({ evaluation: { base, incidents, recent }, latest }: TargetState): boolean =>
+  base.incident === null &&
+  incidents.length === 0 &&
+  recent.every(([, , verdict]) => verdict === "P") &&
+  Object.keys(latest).every((name) => plainId.test(name));
+
+const formatPassing = ({ interval, liveness, regions }: Passing): string =>
+  [
+    ...regions.map(({ name, fold, votes, count, since, missed, phase, lag }) =>
+      [(votes ? fold.toUpperCase() : fold) + short(count), name, ...[since, missed, phase, lag].map(short)].join(":"),
+    ),
+    short(interval),
+    short(liveness),
+  ].join(" ");
+
+/** The short form of a state of passes; it tells the state only where {@link expand} makes the same of it. */
+function shorten(policy: Policy, { evaluation: { base, recent }, latest }: TargetState, newest: number): Passing {
+  const interval = policy.intervalMs;
+  const regions = Object.entries(latest).map(([name, { slot }]): PassingRegion => {
     const own = recent.filter(([, region]) => region === name);
     const known = base.regions[name];
     const fold = known === undefined ? "n" : known.streak === 1 ? "f" : "m";
-    const since = known?.since ?? own[0]?.[0] ?? slot;
-    const missed = fold === "m" ? missedOf(known!, interval) : 0;
-    const phase = slot % interval;
-    const lag = Math.floor((newest - slot) / interval);
-    const letter = known?.vote === "passing" ? fold.toUpperCase() : fold;
-    return [letter + short(own.length), name, ...[since, missed, phase, lag].map(short)].join(":");
+    return {
+      name,
+      fold,
+      votes: known?.vote === "passing",
+      count: own.length,
+      since: known?.since ?? own[0]?.[0] ?? slot,
+      missed: fold === "m" ? missedOf(known!, interval) : 0,
+      phase: slot % interval,
+      lag: Math.floor((newest - slot) / interval),
+    };
   });
-  return [...regions, short(interval), short(livenessMs)].join(" ");
+  return { interval, liveness: policy.livenessMs, regions };
 }
 
 /** How many slots between the first pass in a row and the last one have no run; streaks are not counted beyond {@link maxStreak}. */
@@ -72,34 +168,22 @@ function missedOf({ since, last, streak }: RegionState, interval: number): numbe
   return streak === maxStreak && slots >= maxStreak ? 0 : slots - streak;
 }
 
-function expand(text: string, until: number): TargetState {
-  const parts = text.split(" ");
-  const newest = until - long(parts.pop());
-  const interval = long(parts.pop());
+function expand({ interval, liveness, regions: parts }: Passing, until: number): TargetState {
+  const newest = until - liveness;
   const regions: Record<string, RegionState> = {};
   const latest: TargetState["latest"] = {};
   const recent: [number, string, "P"][] = [];
   let horizon: readonly [number, string] = [0, ""];
   for (const part of parts) {
-    const [folded = "", name = "", ...numbers] = part.split(":");
-    const [since = 0, missed = 0, phase = 0, lag = 0] = numbers.map(long);
-    const fold = folded[0]?.toLowerCase();
-    const count = long(folded.slice(1));
-    const slot = newest - ((newest - phase) % interval) - lag * interval;
+    const { name, fold, votes, count, since, missed } = part;
+    const slot = slotOf(part, interval, newest);
     for (let back = count - 1; back >= 0; back--)
       recent.push([fold === "n" && back === count - 1 ? since : slot - back * interval, name, "P"]);
     latest[name] = { slot, status: "up", error: null };
     if (fold === "n") continue;
     const last = fold === "f" ? since : slot - count * interval;
     const streak = fold === "f" ? 1 : Math.min(maxStreak, Math.floor((last - since) / interval) + 1 - missed);
-    regions[name] = {
-      vote: folded[0] === fold ? null : "passing",
-      kind: "P",
-      streak,
-      since,
-      hard: false,
-      last,
-    };
+    regions[name] = { vote: votes ? "passing" : null, kind: "P", streak, since, hard: false, last };
     if (bySlot([last, name], horizon) > 0) horizon = [last, name];
   }
   recent.sort(bySlot);

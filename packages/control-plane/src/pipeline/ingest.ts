@@ -203,7 +203,7 @@ function mayHaveDuplicates(
 ): boolean {
   const newest = new Map<string, number>();
   for (const { target_id: id, scheduled_at: slot } of batch) {
-    if (slot <= (newest.get(id) ?? evidence.get(id)!.state.latest[region]?.slot ?? 0)) return true;
+    if (slot <= (newest.get(id) ?? evidence.get(id)!.newestSlot(region))) return true;
     newest.set(id, slot);
   }
   return false;
