@@ -19,6 +19,7 @@ const steps = [
       "test",
     ],
   ],
+  ["sql", process.execPath, ["infra/scripts/sql-rules.mjs"]],
   ["unused", "knip", ["--config", "infra/knip.json"]],
   ["openapi", process.execPath, ["infra/scripts/lint-openapi.mjs"]],
 ];

@@ -1,0 +1,131 @@
+// The owner of each table among the folders of packages/control-plane/src. infra/scripts/sql-rules.mjs enforces it.
+
+/**
+ * owns: only this folder writes these tables. joins: tables of others that its statements read, with the reason;
+ * a list of 50 rows that asked each domain by itself would take 50 statements. writes: exceptions, with the reason.
+ */
+export const folders = {
+  agents: {
+    owns: ["agents"],
+    joins: { "how many targets wait for an agent, per region": ["orgs", "regions", "target_regions", "targets"] },
+  },
+  audit: { owns: ["audit_log"], joins: { "email of the actor": ["users"] } },
+  auth: {
+    owns: [
+      "api_tokens",
+      "login_attempts",
+      "magic_link_requests",
+      "sessions",
+      "sign_in_links",
+      "user_identities",
+      "users",
+    ],
+    joins: { "one statement finds caller, organisation and role": ["memberships", "orgs"] },
+    writes: { "a new user gets an organisation in the same transaction": ["memberships", "orgs"] },
+  },
+  channels: { owns: ["channels"] },
+  db: {
+    owns: ["write_probe"],
+    joins: { "a restore asks whether the database is empty": ["orgs", "targets", "users"] },
+  },
+  incidents: {
+    owns: ["incident_updates", "incidents", "target_states"],
+    joins: {
+      "name of the monitor": ["targets"],
+      "notification log of an incident": ["deliveries", "delivery_attempts"],
+      "channels that an outbox row is for": ["channels", "target_alerts"],
+    },
+    writes: {
+      "outbox rows are written by the transaction that changes the incident": ["deliveries", "delivery_attempts"],
+    },
+  },
+  jobs: {
+    owns: ["latency_hourly", "nightly_runs", "operator_notices", "results_daily", "results_hourly", "rollup_progress"],
+    joins: {
+      "source of the rollups": ["deleted_targets", "results", "rollup_dirty", "targets"],
+      "incidents that are due for a reminder": ["incidents", "orgs", "targets"],
+    },
+    writes: {
+      "a rollup takes the days that late results marked": ["rollup_dirty"],
+      "the claim of a reminder": ["incidents"],
+      "one sweep for every table of expiring rows": [
+        "deleted_targets",
+        "magic_link_requests",
+        "on_demand_runs",
+        "sessions",
+        "sign_in_links",
+      ],
+    },
+  },
+  metrics: {
+    owns: [],
+    joins: {
+      "counts of the whole instance": ["agents", "deliveries", "incidents", "operator_notices", "orgs", "targets"],
+    },
+  },
+  orgs: {
+    owns: ["invitations", "memberships", "orgs"],
+    joins: {
+      "the token's organisation": ["api_tokens"],
+      "email of a member": ["users"],
+      "quotas against what there is": ["channels", "plans", "status_page_components", "status_pages", "targets"],
+      "tombstones of a purged organisation": ["target_regions", "targets"],
+    },
+    writes: { "deletion and restoration reach the agents": ["deleted_targets", "targets"] },
+  },
+  pipeline: {
+    owns: ["deliveries", "delivery_attempts", "on_demand_runs"],
+    joins: {
+      "what an agent runs": ["deleted_targets", "orgs", "target_regions", "target_states", "targets"],
+      "what a result belongs to": ["orgs", "regions", "target_regions", "targets"],
+      "a claimed delivery with its channel": ["channels", "orgs"],
+    },
+    writes: { "one statement per batch inserts the results": ["results"] },
+  },
+  plans: { owns: ["plans", "quota_events"], joins: { "plan of the organisation": ["orgs"] } },
+  public: {
+    owns: [],
+    joins: { "a page in one statement": ["incident_updates", "incidents", "status_page_components", "targets"] },
+  },
+  regions: { owns: ["regions"] },
+  results: {
+    owns: ["issued_slots", "org_hours", "org_hours_new", "org_seconds", "results", "rollup_dirty"],
+    joins: {
+      "organisation and interval of the target": ["deleted_targets", "target_regions", "targets"],
+      "days, hours and percentiles": ["latency_hourly", "results_daily", "results_hourly", "rollup_progress"],
+      "newest result of a target": ["target_states"],
+    },
+    writes: { "details of the newest result": ["target_states"], "counts of deleted targets": ["deleted_targets"] },
+  },
+  "sign-in": { owns: ["sign_in_flows"] },
+  "status-pages": {
+    owns: ["status_page_components", "status_pages"],
+    joins: { "name, state and organisation of a component": ["orgs", "target_states", "targets"] },
+  },
+  targets: {
+    owns: ["deleted_targets", "target_alerts", "target_regions", "targets"],
+    joins: { "state, open incident and regions in a list": ["incidents", "regions", "target_states"] },
+    writes: { "the state row lives as long as its target": ["target_states"] },
+  },
+};
+
+/** Files that may have SQL though they are no queries file, with the reason. The folders db and testing may, too. */
+export const filesWithSql = {
+  "app.ts": "the readiness probe",
+  "commands/doctor.ts": "asks the server for its version and clock",
+  "incidents/outbox.ts": "to be moved",
+  "incidents/record.ts": "to be moved",
+  "jobs/nightly.ts": "to be moved",
+  "jobs/operator-notices.ts": "to be moved",
+  "jobs/reminders.ts": "to be moved",
+  "jobs/runner.ts": "setting of a transaction",
+  "jobs/sweep.ts": "to be moved",
+  "metrics/instance.ts": "the connection probe",
+  "pipeline/assign.ts": "to be moved",
+  "pipeline/ingest.ts": "to be moved",
+  "pipeline/on-demand.ts": "to be moved",
+  "results/details.ts": "to be moved",
+  "results/issued-slots.ts": "to be moved",
+  "results/late.ts": "to be moved",
+  "results/org-counts.ts": "to be moved",
+};
