@@ -22,6 +22,18 @@ export async function listProbeRegions(ctx: Ctx, input: { limit: number; offset:
   };
 }
 
+/** The enabled regions and, of the disabled ones, those in `own`, oldest first: what a form lets people choose from. */
+export async function listRegionChoices(
+  ctx: Ctx,
+  own: readonly string[],
+): Promise<(ProbeRegion & { enabled: boolean })[]> {
+  requireScope(ctx, "targets:read");
+  const rows = await queries.selectRegions(ctx.sql, false, 10_000, 0);
+  return rows
+    .filter((row) => row.enabled || own.includes(row.id))
+    .map(({ id, name, location, enabled }) => ({ id, name, location, enabled }));
+}
+
 /** Ids of the enabled regions, oldest first. For internal use, without a scope. */
 export async function probeRegionIds(system: System): Promise<string[]> {
   return (await queries.selectRegions(system.sql, true, 1000, 0)).map((region) => region.id);

@@ -15,7 +15,7 @@ import {
   throttledTargets,
   uptime,
 } from "../results/service.ts";
-import { listProbeRegions } from "../regions/service.ts";
+import { listRegionChoices } from "../regions/service.ts";
 import { latestBucket, phasesOf, rangeOf, ranges, shadesOf } from "./monitor-page.ts";
 import { getMonitor, getTarget, listMonitors, type MonitorRegion, type MonitorRow, targetRegions } from "./service.ts";
 import {
@@ -193,24 +193,31 @@ async function troubleOf(ctx: Ctx, incidentId: string) {
   return { votes, told, acknowledged: incident.acknowledged_at };
 }
 
-/** Everything that the form of a monitor needs beside the monitor. */
-async function formData(ctx: Ctx) {
+/**
+ * Channels, regions and kinds for the form. `ownRegions` are the regions of the monitor: those that the operator has
+ * disabled are listed too, so that saving the regions keeps them.
+ */
+async function formData(ctx: Ctx, ownRegions: readonly string[]) {
   const [channels, regions] = await Promise.all([
     listChannels(ctx, { limit: 1000, offset: 0 }),
-    listProbeRegions(ctx, { limit: 1000, offset: 0 }),
+    listRegionChoices(ctx, ownRegions),
   ]);
-  return { kinds: checkTypes.map((type) => checkKinds[type]), channels: channels.items, regions: regions.items };
+  return {
+    kinds: checkTypes.map((type) => checkKinds[type]),
+    channels: channels.items,
+    regions: regions.map((region) => ({ ...region, chosen: ownRegions.includes(region.id) })),
+  };
 }
 
 async function newMonitor({ ctx, query }: PageCall<"tenant">): Promise<PageReply> {
   const type = isCheckType(query["kind"]) ? query["kind"] : checkTypes[0]!;
-  return { view: "targets/form", data: { ...(await formData(ctx)), target: null, type } };
+  return { view: "targets/form", data: { ...(await formData(ctx, [])), target: null, type } };
 }
 
 async function editMonitor({ ctx, params }: PageCall<"tenant">): Promise<PageReply> {
   const target = await getTarget(ctx, params["id"]!);
-  const { regions: probedFrom } = await targetRegions(ctx, target.id);
-  return { view: "targets/form", data: { ...(await formData(ctx)), target, type: target.check.type, probedFrom } };
+  const { regions } = await targetRegions(ctx, target.id);
+  return { view: "targets/form", data: { ...(await formData(ctx, regions)), target, type: target.check.type } };
 }
 
 export const targetsPages: Page[] = [
