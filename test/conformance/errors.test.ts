@@ -465,6 +465,12 @@ const places: Case[] = [
     code: "METHOD_NOT_ALLOWED",
     headers: { allow: /GET, PATCH, DELETE/ },
   },
+  {
+    title: "a method that a path next to ids does not answer",
+    ask: "GET /api/v1/targets/test",
+    code: "METHOD_NOT_ALLOWED",
+    headers: { allow: /^POST, OPTIONS$/ },
+  },
   { title: "a method that nothing answers", ask: "PROPFIND /api/v1/targets", code: "METHOD_NOT_ALLOWED" },
   { title: "an operator's route where no secret is set", ask: "GET /operator/regions", code: "NOT_FOUND" },
 ];

@@ -196,11 +196,9 @@ t.test("every path says which methods it answers", async (t) => {
   for (const route of routes) add(route.path, route.method);
   for (const page of allPages(providers)) add(page.path, "GET");
   for (const path of ["/healthz", "/readyz", "/docs", "/api/openapi.json", "/assets/tokens.css"]) add(path, "GET");
-  /** `/targets/test` is also the path of a target whose id is `test`. */
-  const fits = (pattern: string, path: string) => new RegExp(`^${pattern.replaceAll(/\{\w+\}/g, "[^/]+")}$`).test(path);
-  for (const declared of paths.keys()) {
+  // `/targets/test` is the path of a test, not a target with the id `test`: it answers its own methods only.
+  for (const [declared, methods] of paths) {
     const path = declared.replaceAll(/\{\w+\}/g, () => newId());
-    const methods = new Set([...paths].filter(([it]) => fits(it, path)).flatMap(([, all]) => [...all]));
     const question = await nobody.send("OPTIONS", path);
     t.equal(question.status, 204, declared);
     t.same(new Set(String(question.headers.allow).split(", ")), methods, declared);

@@ -121,7 +121,7 @@ t.test("what earlier versions stored is found, spelled and masked as of today", 
   const before = Object.fromEntries(Object.entries(all).filter(([name]) => name < "0011"));
   await migrate(sql, migrationFolder(before));
   const id = (n: number) => `00000000-0000-7000-8000-00000000000${n}`;
-  await sql`insert into orgs (id, slug, name, plan_id, created_at, updated_at) values (${id(0)}, 'acme', 'Acme', 'selfhost', now(), now())`;
+  await sql`insert into orgs (id, slug, name, plan_id, created_at, updated_at) values (${id(0)}, 'acme', ${"Acme\u0301"}, 'selfhost', now(), now())`;
   const specs = [
     { type: "http", url: "https://Shop.example/" },
     { type: "tcp", host: "db.example", port: 5432 },
@@ -148,7 +148,18 @@ t.test("what earlier versions stored is found, spelled and masked as of today", 
       insert into audit_log (id, org_id, at, actor_type, action, before, after, write_source)
       values (${id(n)}, ${id(0)}, now(), 'token', 'x', ${was === null ? null : sql.json(was)}, ${is === null ? null : sql.json(is)}, 'api')`;
   }
+  const channels = ["Te\u0301l", "Cafe\u0301", "Caf\u00e9", "a\u0308\u0323", "a\u0323\u0308"];
+  for (const [n, name] of channels.entries())
+    await sql`
+      insert into channels (id, org_id, name, kind, config, enabled, write_source, created_at, updated_at)
+      values (${id(n)}, ${id(0)}, ${name}, 'webhook', '{}', true, 'api', now(), now())`;
   await migrate(sql);
+  t.strictSame(
+    (await sql<{ name: string }[]>`select name from channels order by id`).map(({ name }) => name),
+    ["T\u00e9l", ...channels.slice(1)],
+    "channels whose names differ in the spelling only keep them",
+  );
+  t.strictSame((await sql<{ name: string }[]>`select name from orgs`)[0]!.name, "Acm\u00e9");
   t.strictSame(
     (await sql`select search, name, tags from targets order by id`).map((row) => ({ ...row })),
     ["https://shop.example/", "db.example", "zone.example", "registered.example", "lb.example\nsni.example"].map(

@@ -1,24 +1,55 @@
 import type { Context, Middleware } from "koa";
 import { AppError } from "@statusmesh/shared/errors";
 
-/** A path, with `{…}` for a segment that varies, and a method that it answers. */
+/** A declared path, with `{…}` for each parameter, and a method that it answers. */
 export interface Answered {
   readonly path: string;
   readonly method: string;
 }
 
-/** The methods that a path answers, HEAD where GET is one of them; none for a path that there is not. */
-function methodsAt(answered: readonly Answered[], path: string): string[] {
-  const parts = path.split("/");
-  const fitsPath = (declared: string) => {
-    const own = declared.split("/");
-    return own.length === parts.length && own.every((part, at) => part.startsWith("{") || part === parts[at]);
-  };
-  const methods = new Set(answered.filter((it) => fitsPath(it.path)).map((it) => it.method));
+const isParameter = (segment: string): boolean => segment.startsWith("{");
+
+/** Matches the paths of a declared one; null for a path without parameters, which matches itself. */
+const patternOf = (declared: string): RegExp | null =>
+  declared.includes("{")
+    ? new RegExp(`^${declared.replaceAll(/[.*+?^$()|[\]\\]/g, "\\$&").replaceAll(/\{\w+\}/g, "[^/]+")}$`)
+    : null;
+
+/** True where both declared paths match some path, and `left` names a segment literally where `right` first differs. */
+function isMoreSpecific(left: string, right: string): boolean {
+  const others = right.split("/");
+  const pairs = left.split("/").map((own, at): [string, string | undefined] => [own, others[at]]);
+  const overlap = pairs.every(
+    ([own, other]) => other !== undefined && (own === other || isParameter(own) || isParameter(other)),
+  );
+  if (!overlap || pairs.length !== others.length) return false;
+  const [own, other] = pairs.find(([a, b]) => a !== b && isParameter(a) !== isParameter(b!)) ?? ["{", ""];
+  return !isParameter(own) && isParameter(other!);
+}
+
+/**
+ * The requests that match `of` and belong to a more specific path that does not answer its method: `/targets/test` is
+ * the path of a test, not a target with the id `test`. Returns null where there are none.
+ */
+export function shadowed(of: Answered, answered: readonly Answered[]): ((path: string) => boolean) | null {
+  const specific = [...new Set(answered.map(({ path }) => path))]
+    .filter((path) => isMoreSpecific(path, of.path))
+    .filter((path) => !answered.some((it) => it.path === path && it.method === of.method));
+  if (specific.length === 0) return null;
+  const literal = new Set(specific);
+  const patterns = specific.map(patternOf).filter((pattern) => pattern !== null);
+  return (path) => literal.has(path) || patterns.some((pattern) => pattern.test(path));
+}
+
+/** Methods of the most specific declared path that matches, with HEAD for GET; empty where no path matches. */
+function methodsAt(answered: readonly (Answered & { pattern: RegExp | null })[], path: string): string[] {
+  const fitting = answered.filter((it) => it.pattern?.test(path) ?? it.path === path);
+  const nearest = fitting.filter((it) => !fitting.some((other) => isMoreSpecific(other.path, it.path)));
+  const methods = new Set(nearest.map(({ method }) => method));
   return methods.size === 0 ? [] : [...methods, ...(methods.has("GET") ? ["HEAD"] : []), "OPTIONS"];
 }
 
-/** Answers a method that the path does not have: OPTIONS with 204 (RFC 9110, section 9.3.7), any other with 405; both with Allow. */
+/** Answers OPTIONS with 204 (RFC 9110, section 9.3.7) and every other method with 405; both with Allow. */
 export function answerOtherMethod(http: Context, methods: readonly string[]): void {
   const allowed = methods.join(", ");
   http.set("Allow", allowed);
@@ -28,10 +59,11 @@ export function answerOtherMethod(http: Context, methods: readonly string[]): vo
   http.status = 204;
 }
 
-/** What comes after every route: {@link answerOtherMethod} for the paths that there are. `charge` is called for OPTIONS first. */
+/** Middleware after all routes: {@link answerOtherMethod} for every declared path. `charge` runs before OPTIONS. */
 export function otherMethods(answered: readonly Answered[], charge: (http: Context) => Promise<void>): Middleware {
+  const compiled = answered.map((it) => ({ ...it, pattern: patternOf(it.path) }));
   return async (http) => {
-    const methods = methodsAt(answered, http.path);
+    const methods = methodsAt(compiled, http.path);
     if (methods.length === 0) return;
     if (http.method === "OPTIONS") await charge(http);
     answerOtherMethod(http, methods);

@@ -8,6 +8,7 @@ import { atRoute } from "./exchange.ts";
 import { openReplays, type Replays } from "./idempotency.ts";
 import { maxPiece } from "./json-pieces.ts";
 import { type Lanes, openLanes } from "./lanes.ts";
+import { shadowed } from "./methods.ts";
 import { readParams } from "./path-params.ts";
 import { visitorAddress } from "./per-ip.ts";
 import { written } from "./reply.ts";
@@ -70,8 +71,11 @@ export function mountRoutes(
   const literal = new Map<string, (http: Context) => Promise<void>>();
   for (const route of routes) {
     const handle = async (http: Context) => serve(route, http, machinery);
+    const belongsElsewhere = shadowed(route, routes);
     // Only a GET route answers HEAD; the router adds it by itself.
-    router.register(pattern(route.path), [route.method], handle);
+    router.register(pattern(route.path), [route.method], (http, next) =>
+      belongsElsewhere?.(http.path) ? next() : handle(http as Context),
+    );
     if (route.params === null) literal.set(`${route.method} ${route.path}`, handle);
   }
   // The router tries the pattern of one route after the other; a path without parameters needs none.

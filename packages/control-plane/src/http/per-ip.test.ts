@@ -36,6 +36,11 @@ t.test("wrong secrets of an operator block their address for a minute, also for 
     "a guesser does not learn which one is right",
   );
   t.strictSame(await statuses(path, 1, as(secret, "203.0.113.8")), [200]);
+  const guesses: number[] = [];
+  for (let host = 1; host <= 11; host++)
+    guesses.push(...(await statuses(path, 1, as("a-guess-at-the-secret", `2001:db8:0:7::${host}`))));
+  t.strictSame(guesses, [...Array.from({ length: 10 }, () => 401), 429], "one IPv6 host has a whole /64");
+  t.strictSame(await statuses(path, 1, as(secret, "2001:db8:0:8::1")), [200]);
 });
 
 t.test("the limit of /api/v1 is a bucket per TCP peer, and off unless it is asked for", async (t) => {

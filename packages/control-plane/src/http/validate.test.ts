@@ -68,6 +68,8 @@ t.test("what is wrong is said with its code, its place and in words", async (t) 
     [{ name: 7 }, "INVALID_BODY", "/name", /^name must be a string\.$/],
     [{ name: "" }, "INVALID_BODY", "/name", /^name must /],
     [{ name: "toolong" }, "INVALID_BODY", "/name", /^name must /],
+    // Lengths are code points, here and in texts for people: one grapheme may have any number of them.
+    [{ name: `a${"\u0301".repeat(5)}` }, "INVALID_BODY", "/name", "name must have at most 5 characters."],
     [{ name: "a", nam: 1 }, "UNKNOWN_FIELD", "/nam", 'There is no field "nam" here. Did you mean "name"?'],
     [
       { name: "a", maxWidth: 1 },
@@ -127,6 +129,7 @@ t.test("what is wrong is said with its code, its place and in words", async (t) 
 });
 
 t.test("what fits comes back with its defaults", async (t) => {
+  t.strictSame(validate(Drawing, { name: "\u{1f9ed}".repeat(5) }), { name: "\u{1f9ed}".repeat(5) }, "five code points");
   const fine = { name: "a", note: null, pair: ["x", 1], meta: { toString: 1 }, style: "bold", tags: [] };
   t.strictSame(validate(Drawing, { ...fine }), fine);
   t.strictSame(

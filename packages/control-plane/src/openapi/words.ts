@@ -27,7 +27,7 @@ in one organisation. An unbound token and a session choose theirs with the heade
 cookie must be same-origin.
 
 **Bodies** are JSON in UTF-8 and strict: an unknown field is an error that names it. Times are RFC 3339 in UTC with
-milliseconds, ids are UUIDv7.
+milliseconds, ids are UUIDv7. The length of a text is its number of Unicode code points.
 
 **Lists** answer \`{items, total, limit, offset}\`. A limit above the maximum is silently capped.
 
