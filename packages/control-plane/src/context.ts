@@ -1,8 +1,8 @@
-import type { Sql, TransactionSql } from "postgres";
 import type { SecureContext } from "node:tls";
 import type { AbuseLists } from "./abuse/service.ts";
 import type { Sealer } from "./crypto/seal.ts";
 import type { Config } from "./config.ts";
+import type { Db } from "./db/sql.ts";
 import type { Log } from "./log.ts";
 import { AppError } from "@statusmesh/shared/errors";
 
@@ -39,7 +39,7 @@ export interface Clock {
 /** What is the same for every request of a process. */
 export interface System {
   /** The pool; or, inside {@link inTransaction}, the one connection that holds the transaction. */
-  readonly sql: Sql | TransactionSql;
+  readonly sql: Db;
   readonly clock: Clock;
   readonly log: Log;
   readonly config: Config;

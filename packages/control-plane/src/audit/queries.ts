@@ -1,8 +1,6 @@
-import type { Sql, TransactionSql } from "postgres";
 import type { WriteSource } from "../context.ts";
 import { deleteInBatches } from "../db/purge.ts";
-
-type Db = Sql | TransactionSql;
+import type { Db } from "../db/sql.ts";
 
 export interface AuditRow {
   id: string;

@@ -1,6 +1,4 @@
-import type { Sql, TransactionSql } from "postgres";
-
-type Db = Sql | TransactionSql;
+import type { Db } from "../db/sql.ts";
 
 /** Whom an identity belongs to; the use is noted. */
 export async function useIdentity(sql: Db, provider: string, subject: string, now: Date): Promise<string | null> {

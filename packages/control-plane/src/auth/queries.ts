@@ -1,7 +1,5 @@
-import type { Sql, TransactionSql } from "postgres";
 import type { Scope } from "../context.ts";
-
-type Db = Sql | TransactionSql;
+import type { Db } from "../db/sql.ts";
 
 /** Who a credential speaks for. */
 export interface CredentialRow {

@@ -1,8 +1,6 @@
-import type { Sql, TransactionSql } from "postgres";
 import type { WriteSource } from "../context.ts";
+import type { Db } from "../db/sql.ts";
 import type { ChannelConfig } from "./kinds/index.ts";
-
-type Db = Sql | TransactionSql;
 
 /** A stored channel: the secrets of its config are sealed. */
 export interface ChannelRow {

@@ -1,7 +1,5 @@
-import type { Sql, TransactionSql } from "postgres";
 import { arrayOf } from "../db/array.ts";
-
-type Db = Sql | TransactionSql;
+import type { Db } from "../db/sql.ts";
 
 const unitSeparator = "\u001f";
 

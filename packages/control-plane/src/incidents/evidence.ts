@@ -1,7 +1,7 @@
-import type { Sql, TransactionSql } from "postgres";
 import { newId } from "@statusmesh/shared/ids";
 import { type Cause, circuitOpen, type CheckStatus } from "@statusmesh/shared/result";
 import { inTransaction, type System } from "../context.ts";
+import type { Db } from "../db/sql.ts";
 import { evaluate, type Evaluation } from "./evaluate.ts";
 import {
   lockStates,
@@ -89,7 +89,7 @@ export type EvidenceChange = (Reevaluated | GoingOn) & {
 export async function changeEvidence<T extends EvidenceTarget, R>(
   system: System,
   targetIds: readonly string[],
-  select: (sql: Sql | TransactionSql, ids: readonly string[]) => Promise<T[]>,
+  select: (sql: Db, ids: readonly string[]) => Promise<T[]>,
   decide: (
     evidence: ReadonlyMap<string, LockedEvidence<T>>,
     tx: System,

@@ -1,6 +1,6 @@
-import type { Sql, TransactionSql } from "postgres";
 import { errorInWords } from "@statusmesh/shared/checks";
 import { newId } from "@statusmesh/shared/ids";
+import type { Db } from "../db/sql.ts";
 import type { Notice, Reason, Severity } from "./schema.ts";
 
 /** What wakes the deliverers, sent with every commit that wrote deliveries. */
@@ -51,11 +51,7 @@ export function noticeOf(incident: TellableIncident, monitorName: string, reason
  * told of the opening; an opening that was given up has not been told. A notice that was written before is left alone.
  * `now` is unix ms. Returns how many deliveries were written. Two statements for any number of notices; one when nobody listens.
  */
-export async function writeDeliveries(
-  sql: Sql | TransactionSql,
-  now: number,
-  notices: readonly OutboxNotice[],
-): Promise<number> {
+export async function writeDeliveries(sql: Db, now: number, notices: readonly OutboxNotice[]): Promise<number> {
   if (notices.length === 0) return 0;
   const rows = addressed(notices, await recipients(sql, notices), now);
   return rows.length === 0 ? 0 : await insertDeliveries(sql, now, rows);
@@ -114,7 +110,7 @@ function addressed(notices: readonly OutboxNotice[], found: readonly Recipient[]
 const opening: readonly Reason[] = ["opened", "reopened"];
 
 /** The channels stay until the transaction ends: one deleted between the two statements would fail the foreign key, and the whole batch with it. */
-async function recipients(sql: Sql | TransactionSql, notices: readonly OutboxNotice[]): Promise<Recipient[]> {
+async function recipients(sql: Db, notices: readonly OutboxNotice[]): Promise<Recipient[]> {
   return await sql<Recipient[]>`
     select n.at::integer - 1 as at, c.id as channel_id, c.name as channel_name, c.kind as channel_kind,
            exists (select from deliveries d
@@ -129,7 +125,7 @@ async function recipients(sql: Sql | TransactionSql, notices: readonly OutboxNot
     for key share of c`;
 }
 
-async function insertDeliveries(sql: Sql | TransactionSql, now: number, rows: readonly DeliveryRow[]): Promise<number> {
+async function insertDeliveries(sql: Db, now: number, rows: readonly DeliveryRow[]): Promise<number> {
   const created = rows.map(({ createdAt }) => new Date(createdAt).toISOString());
   const [done] = await sql<{ written: number }[]>`
     with written as (

@@ -1,8 +1,6 @@
-import type { Sql, TransactionSql } from "postgres";
 import { arrayOf } from "../db/array.ts";
+import type { Db } from "../db/sql.ts";
 import type { Incident, Severity } from "./schema.ts";
-
-type Db = Sql | TransactionSql;
 
 export interface IncidentRow {
   id: string;

@@ -1,9 +1,7 @@
-import type { Sql, TransactionSql } from "postgres";
+import type { Db } from "../db/sql.ts";
 import type { Evaluation } from "./evaluate.ts";
 import { noticeOf, type TellableIncident, writeDeliveries } from "./outbox.ts";
 import type { IncidentState } from "./votes.ts";
-
-type Db = Sql | TransactionSql;
 
 /** The outcome of an evaluation and the target it belongs to. */
 export interface EvaluatedTarget {

@@ -1,5 +1,5 @@
-import type { Sql, TransactionSql } from "postgres";
 import { inTransaction, type System } from "../context.ts";
+import type { Db } from "../db/sql.ts";
 import { noticeOf, type TellableIncident, writeDeliveries } from "../incidents/engine.ts";
 
 /** Few enough that one transaction is short. */
@@ -40,7 +40,7 @@ interface DueIncident extends TellableIncident {
 }
 
 /** Moves each due incident to its next reminder; who changed the row reminds. Keeps the rhythm, unless a whole period was missed. */
-async function takeDueReminders(sql: Sql | TransactionSql, now: number, limit: number): Promise<DueIncident[]> {
+async function takeDueReminders(sql: Db, now: number, limit: number): Promise<DueIncident[]> {
   const at = new Date(now);
   return await sql<DueIncident[]>`
     with due as (

@@ -1,7 +1,6 @@
-import type { Fragment, Sql, TransactionSql } from "postgres";
+import type { Fragment } from "postgres";
+import type { Db } from "../db/sql.ts";
 import { latencyColumns, latencyOfRuns } from "../results/engine.ts";
-
-type Db = Sql | TransactionSql;
 
 /** Writes where the rollup begins, unless it has begun. */
 export async function startProgress(sql: Db, hour: Date): Promise<void> {

@@ -1,7 +1,5 @@
-import type { Sql, TransactionSql } from "postgres";
+import type { Db } from "../db/sql.ts";
 import type { Role } from "./schema.ts";
-
-type Db = Sql | TransactionSql;
 
 /** False when the user is already a member. */
 export async function insertMembership(

@@ -1,8 +1,6 @@
-import type { Sql, TransactionSql } from "postgres";
 import { allowTime } from "../db/connect.ts";
+import type { Db } from "../db/sql.ts";
 import type { Quota, Role } from "./schema.ts";
-
-type Db = Sql | TransactionSql;
 
 /**
  * Role of a user in an organisation; null for non-members, and through a token that is bound to another organisation.

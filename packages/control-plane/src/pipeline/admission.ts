@@ -1,8 +1,8 @@
 import type { AgentResult } from "@statusmesh/shared/agent-protocol";
 import { isOnGrid, type KnownSchedule, type Misfit, misfitOf } from "@statusmesh/shared/schedule";
-import type { Sql, TransactionSql } from "postgres";
 import { getAgent } from "../agents/service.ts";
 import type { AgentCtx } from "../context.ts";
+import type { Db } from "../db/sql.ts";
 import { issuedKey, selectIssued } from "../results/engine.ts";
 
 const dayMs = 86_400_000;
@@ -39,7 +39,7 @@ export function timelyOf(results: readonly AgentResult[], now: number, drops: Dr
  * Results of other targets are left out. {@link misfitOf} has the rule.
  */
 export async function fittingOf(
-  sql: Sql | TransactionSql,
+  sql: Db,
   region: string,
   results: readonly AgentResult[],
   targetOf: (id: string) => ScheduledTarget | undefined,

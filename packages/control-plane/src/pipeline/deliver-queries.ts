@@ -1,8 +1,6 @@
-import type { Sql, TransactionSql } from "postgres";
 import type { ChannelConfig } from "../channels/schema.ts";
+import type { Db } from "../db/sql.ts";
 import type { Notice } from "../incidents/schema.ts";
-
-type Db = Sql | TransactionSql;
 
 /** A delivery leased to this process. */
 export interface ClaimedDelivery {

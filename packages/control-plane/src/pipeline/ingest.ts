@@ -1,4 +1,4 @@
-import postgres, { type Sql, type TransactionSql } from "postgres";
+import postgres from "postgres";
 import type { CheckType } from "@statusmesh/shared/checks";
 import { AppError } from "@statusmesh/shared/errors";
 import { type AgentResult, type ResultsReply, type ResultsRequest } from "@statusmesh/shared/agent-protocol";
@@ -11,14 +11,13 @@ import {
   foldRuns,
   type LockedEvidence,
 } from "../incidents/engine.ts";
+import type { Db } from "../db/sql.ts";
 import { countForOrgs, intervalsOf, keepDetails, withOwnDetails } from "../results/engine.ts";
 import { markLate } from "../results/service.ts";
 import { type Drops, fittingOf, openDropLog, type ScheduledTarget, timelyOf } from "./admission.ts";
 import { type BatchWatch, type IngestLoad, openLoad } from "./load.ts";
 import { recordRunReplies } from "./on-demand.ts";
 import { requireProtocol } from "./protocol.ts";
-
-type Db = Sql | TransactionSql;
 
 /** Concurrent batches in the database, and batches in the queue. */
 const lanes = 4;

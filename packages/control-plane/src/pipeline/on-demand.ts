@@ -1,4 +1,3 @@
-import type { Sql, TransactionSql } from "postgres";
 import type { CheckSpec } from "@statusmesh/shared/checks";
 import { kindOf } from "@statusmesh/shared/checks";
 import { AppError } from "@statusmesh/shared/errors";
@@ -9,6 +8,7 @@ import { type AgentCtx, type Ctx, inTransaction, type System } from "../context.
 import { type ResealedBatch, resealRows } from "../crypto/reseal.ts";
 import { UnreadableSecret } from "../crypto/seal.ts";
 import type { Hub } from "../db/notify.ts";
+import type { Db } from "../db/sql.ts";
 import { issueFreeSlot } from "../results/engine.ts";
 
 /** What the way to the agent and back may take. */
@@ -74,7 +74,7 @@ export async function runOnDemand(
   }
 }
 
-async function slotFor(sql: Sql | TransactionSql, targetId: string, region: string, fromMs: number): Promise<Date> {
+async function slotFor(sql: Db, targetId: string, region: string, fromMs: number): Promise<Date> {
   const slot = await issueFreeSlot(sql, { targetId, region, fromMs });
   if (slot === null) throw new AppError("TARGET_NOT_FOUND", "There is no monitor with this id.");
   return slot;

@@ -1,7 +1,5 @@
-import type { Sql, TransactionSql } from "postgres";
 import { deleteInBatches } from "../db/purge.ts";
-
-type Db = Sql | TransactionSql;
+import type { Db } from "../db/sql.ts";
 
 /** Limits of a plan; null is unlimited. */
 export interface PlanRow {

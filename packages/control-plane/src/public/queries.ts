@@ -1,7 +1,5 @@
-import type { Sql, TransactionSql } from "postgres";
+import type { Db } from "../db/sql.ts";
 import type { Impact, Severity } from "../incidents/schema.ts";
-
-type Db = Sql | TransactionSql;
 
 /** Incident fields for the day cells. */
 export interface IncidentSpanRow {

@@ -1,9 +1,7 @@
-import type { Sql, TransactionSql } from "postgres";
 import { type CheckType, detailsOf, type ResultDetails } from "@statusmesh/shared/checks";
 import { areDetailsOf } from "@statusmesh/shared/checks/own-details";
 import type { AgentResult } from "@statusmesh/shared/agent-protocol";
-
-type Db = Sql | TransactionSql;
+import type { Db } from "../db/sql.ts";
 
 /** The result with the details that its kind allows, else without: agents are not trusted. */
 export function withOwnDetails(kind: CheckType, result: AgentResult): AgentResult {

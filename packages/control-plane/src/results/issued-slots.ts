@@ -1,8 +1,6 @@
 import { isOnGrid } from "@statusmesh/shared/schedule";
-import type { Sql, TransactionSql } from "postgres";
 import { arrayOf } from "../db/array.ts";
-
-type Db = Sql | TransactionSql;
+import type { Db } from "../db/sql.ts";
 
 /** First half of the two-part advisory lock under which on-demand slots of a target are chosen; jobs use 7341. */
 const lockSpace = 7_342;

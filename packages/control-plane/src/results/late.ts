@@ -1,4 +1,4 @@
-import type { Sql, TransactionSql } from "postgres";
+import type { Db } from "../db/sql.ts";
 
 const hourMs = 3_600_000;
 
@@ -11,7 +11,7 @@ export const hourOf = (atMs: number): number => Math.floor(atMs / hourMs) * hour
  * within 30 s; with clocks of replicas up to a minute apart nothing is missed.
  */
 export async function markLate(
-  sql: Sql | TransactionSql,
+  sql: Db,
   rows: readonly { targetId: string; scheduledAt: Date }[],
   nowMs: number,
 ): Promise<void> {
@@ -37,7 +37,7 @@ export async function markLate(
  * Start of the oldest day with a partition; null for none. Ingest drops and counts results of earlier slots, because
  * the insert would fail for the whole batch.
  */
-export async function oldestAcceptable(sql: Sql | TransactionSql): Promise<Date | null> {
+export async function oldestAcceptable(sql: Db): Promise<Date | null> {
   const [row] = await sql<{ day: Date | null }[]>`
     select substring(min(c.relname) from '[0-9]{8}$')::date::timestamp at time zone 'UTC' as day
     from pg_inherits i join pg_class c on c.oid = i.inhrelid where i.inhparent = 'results'::regclass and not i.inhdetachpending`;

@@ -1,10 +1,9 @@
-import type { Fragment, Sql, TransactionSql } from "postgres";
+import type { Fragment } from "postgres";
+import type { Db } from "../db/sql.ts";
 import type { Sources } from "./hours.ts";
 import { type ResultTarget, rowsOf, summed, unsummed } from "./queries.ts";
 import type { Range } from "./range.ts";
 import { lastBucket, least, logGrowth } from "./sketch.ts";
-
-type Db = Sql | TransactionSql;
 
 /** One slice of latency. Percentiles and means in ms; a mean is null when no run had the phase. */
 export interface LatencyRow {

@@ -1,10 +1,8 @@
-import type { Sql, TransactionSql } from "postgres";
 import type { CheckStatus } from "@statusmesh/shared/result";
 import { arrayOf } from "../db/array.ts";
+import type { Db } from "../db/sql.ts";
 import { hourOf } from "./late.ts";
 import type { Counts } from "./queries.ts";
-
-type Db = Sql | TransactionSql;
 
 const secondMs = 1000;
 const hourMs = 3_600_000;

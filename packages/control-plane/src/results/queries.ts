@@ -1,13 +1,11 @@
-import type { Sql, TransactionSql } from "postgres";
 import type { ResultDetails } from "@statusmesh/shared/checks";
 import { type CheckStatus, throttledByCap } from "@statusmesh/shared/result";
 import { longestDelayMs } from "@statusmesh/shared/schedule";
 import { arrayOf } from "../db/array.ts";
+import type { Db } from "../db/sql.ts";
 import type { Sources } from "./hours.ts";
 import { intervalsOf } from "./issued-slots.ts";
 import type { Range } from "./range.ts";
-
-type Db = Sql | TransactionSql;
 
 /** A target for result queries: longest distance of its slots, and its rolled-up hours. */
 export interface ResultTarget {

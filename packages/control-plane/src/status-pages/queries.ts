@@ -1,8 +1,6 @@
-import type { Sql, TransactionSql } from "postgres";
+import type { Db } from "../db/sql.ts";
 import type { MonitorStatus } from "../targets/schema.ts";
 import type { Branding } from "./schema.ts";
-
-type Db = Sql | TransactionSql;
 
 export interface StatusPageRow {
   id: string;

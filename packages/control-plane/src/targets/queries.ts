@@ -1,10 +1,8 @@
-import type { Sql, TransactionSql } from "postgres";
 import { type CheckSpec, kindOf, type ResultDetails } from "@statusmesh/shared/checks";
 import type { WriteSource } from "../context.ts";
 import { arrayOf } from "../db/array.ts";
+import type { Db } from "../db/sql.ts";
 import type { RegionPolicy } from "./schema.ts";
-
-type Db = Sql | TransactionSql;
 
 /** A row of `targets` with its bindings. `spec` has its secrets sealed. */
 export interface TargetRow {
