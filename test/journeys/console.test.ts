@@ -318,6 +318,7 @@ t.test("the console", async (t) => {
     await page.keyboard.press("n");
     await page.waitForURL("**/channels/new");
     await page.getByLabel("Name", { exact: true }).fill("Ops");
+    await page.getByRole("radio", { name: "Webhook" }).check();
     await page.getByLabel("URL", { exact: true }).fill("http://hooks.example.org/");
     await page.getByRole("button", { name: "Add channel" }).click();
     await page.locator(".error-note").waitFor();

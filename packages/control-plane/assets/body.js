@@ -14,6 +14,7 @@ const readers = {
   text: (control) => control.value,
   int: (control) => (control.value.trim() === "" ? null : Number(control.value)),
   nullable: (control) => (control.value === "" ? null : control.value),
+  optional: (control) => (control.value === "" ? undefined : control.value),
   null: () => null,
   tags: (control) =>
     control.value
@@ -98,11 +99,8 @@ export function bodyOf(form, { onlyChanged = false, part = null, under = "" } = 
       body[control.name.slice(1)] ??= [];
       if (control.checked) body[control.name.slice(1)].push(item(control));
     } else {
-      put(
-        body,
-        control.name,
-        control.type === "checkbox" ? control.checked : readers[control.dataset.as ?? "text"](control),
-      );
+      const value = control.type === "checkbox" ? control.checked : readers[control.dataset.as ?? "text"](control);
+      if (value !== undefined) put(body, control.name, value);
     }
   }
   return any ? body : null;

@@ -140,7 +140,7 @@ function choose(form) {
     const [name, wanted] = box.dataset.when.split("=");
     const controls = [...form.elements].filter((control) => control.name === name);
     const value = controls.find((control) => control.type !== "radio" || control.checked)?.value;
-    box.hidden = box.disabled = value !== wanted;
+    box.hidden = box.disabled = !wanted.split("|").includes(value);
   }
 }
 

@@ -3,6 +3,7 @@ import { relative, resolve } from "node:path";
 import { parse, TomlError } from "smol-toml";
 import Type, { type Static, type TObject } from "typebox";
 import { bindPattern, isLoopback, parseBind } from "@statusmesh/shared/net/bind";
+import { endpointNames } from "./channels/kinds/index.ts";
 import { readSettings } from "./config-reader.ts";
 import { addressList } from "./http/address-list.ts";
 import { StartupError } from "./startup-error.ts";
@@ -184,6 +185,19 @@ export const ConfigSchema = Type.Object({
       "PEM file of certificate authorities to trust beside the usual ones when a notification is sent; empty: none",
       "a file name",
       "^[^\\0]*$",
+    ),
+    endpoints: Type.Object(
+      Object.fromEntries(
+        endpointNames.map((name) => [
+          name,
+          text(
+            "",
+            `Origin and base path that messages to ${name} go to in place of those of the channel, such as a relay; empty: none`,
+            "an http or https URL like https://relay.example.org/slack, without a query",
+            "^(?:https?://[^\\s?#@]+)?$",
+          ),
+        ]),
+      ),
     ),
   }),
   checker: Type.Object({

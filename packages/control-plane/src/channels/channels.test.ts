@@ -492,6 +492,33 @@ t.test("a name that leads to a private address is refused when it is dialled", a
   );
 });
 
+t.test("channels.endpoints replaces origin and base path, after the address of the channel was checked", async (t) => {
+  const received: string[] = [];
+  const relay = createServer((request, reply) => {
+    received.push(`${request.headers.host} ${request.url}`);
+    reply.end("ok");
+  }).listen(0, "127.0.0.1");
+  await once(relay, "listening");
+  t.teardown(() => relay.close());
+  const host = `127.0.0.1:${(relay.address() as AddressInfo).port}`;
+  const relayed = (endpoint: string) => ({
+    ...guarded,
+    config: { ...guarded.config, channels: { ...guarded.config.channels, endpoints: { webhook: endpoint } } },
+  });
+  const owner = await newOrg(relayed(`http://${host}/relay/`));
+  await testConfig(owner, input("x", { url: "https://hooks.example.org/a/b?c=d" }));
+  t.strictSame(received, [`${host} /relay/a/b?c=d`], "http and a private address, which the guard refuses elsewhere");
+  t.match(await refusal(t, () => testConfig(owner, input("x", { url: "https://127.0.0.1/" }))), {
+    code: "SSRF_BLOCKED",
+  });
+  t.match(await refusal(t, () => testConfig(owner, input("x", { url: `http://${host}/` }))), {
+    code: "INVALID_CHANNEL_CONFIG",
+  });
+  const { id } = await createChannel(owner, input("Relayed"));
+  await testChannel(owner, id);
+  t.equal(received.length, 2, "also for a stored channel");
+});
+
 t.test("which answers are final, and when to come back", async (t) => {
   const final = [400, 401, 403, 404, 405, 409, 410, 413, 415, 422, 426, 451, 499];
   const passing = [302, 308, 408, 425, 429, 500, 502, 503, 504, 599];

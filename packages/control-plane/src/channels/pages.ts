@@ -1,9 +1,10 @@
 import { page, type Page, wholeNumber } from "../html/pages.ts";
+import { formOf } from "./form.ts";
 import { channelKinds, isChannelType, kindOf } from "./kinds/index.ts";
-import { allowsHttp, getChannel, listChannels } from "./service.ts";
+import { getChannel, listChannels } from "./service.ts";
 
 const pageSize = 50;
-const kinds = Object.values(channelKinds);
+const kinds = Object.values(channelKinds).map((kind) => ({ ...kind, form: formOf(kind) }));
 
 export const channelsPages: Page[] = [
   page({
@@ -24,12 +25,11 @@ export const channelsPages: Page[] = [
   page({
     path: "/channels/new",
     auth: "tenant",
-    handle: async ({ ctx, query }) => ({
+    handle: async ({ query }) => ({
       view: "channels/form",
       data: {
         channel: null,
         kinds,
-        http: allowsHttp(ctx.config),
         type: isChannelType(query["kind"]) ? query["kind"] : kinds[0]!.type,
       },
     }),
@@ -41,7 +41,7 @@ export const channelsPages: Page[] = [
       const channel = await getChannel(ctx, params["id"]!);
       return {
         view: "channels/form",
-        data: { channel, kinds, http: allowsHttp(ctx.config), type: channel.config.type },
+        data: { channel, kinds, type: channel.config.type },
       };
     },
   }),

@@ -166,8 +166,7 @@ export function channelOutbound(
 }
 
 /** Plain http reveals outages to the whole network, so it is for private networks only. */
-export const allowsHttp = ({ channels, security }: Config): boolean =>
-  channels.allow_http && security.allow_private_targets;
+const allowsHttp = ({ channels, security }: Config): boolean => channels.allow_http && security.allow_private_targets;
 
 /**
  * Sends one message through a stored channel. Returns the HTTP status (null for another protocol). Throws
@@ -202,9 +201,10 @@ async function send(
   transport: Outbound,
 ): Promise<number | null> {
   let status: number | null = null;
+  const endpoint = system.config.channels.endpoints[kindOf(config).endpoint(config)] || undefined;
   const noting: Outbound = {
     async send(request) {
-      const reply = await transport.send(request);
+      const reply = await transport.send({ ...request, endpoint });
       status = reply.status;
       return reply;
     },

@@ -17,7 +17,17 @@ export interface Schemas {
 }
 
 /** Keywords of our own validator. */
-const own = new Set(["errorCode", "emptyCode", "sizeCodes", "cap", "discriminator", "expects", "text"]);
+const own = new Set([
+  "errorCode",
+  "emptyCode",
+  "sizeCodes",
+  "cap",
+  "discriminator",
+  "expects",
+  "text",
+  "form",
+  "secret",
+]);
 /** Keywords whose value is data, not a schema. */
 const data = new Set(["default", "const", "enum", "examples", "required"]);
 

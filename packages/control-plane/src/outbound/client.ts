@@ -22,6 +22,10 @@ export interface OutboundRequest {
   method: "GET" | "POST";
   /** https (or http where the client allows it), without credentials. */
   url: string;
+  /**
+   * Origin and base path to dial in place of those of `url`. The operator chooses it, so it may be http and private.
+   */
+  endpoint?: string | undefined;
   headers: Record<string, string>;
   /** Sent as UTF-8, byte for byte. */
   body?: string;
@@ -74,12 +78,12 @@ export function createOutbound(options: OutboundOptions): Outbound {
   const deadlineMs = options.deadlineMs ?? usualDeadlineMs;
   const context = options.ca === undefined ? (options.context ?? undefined) : createSecureContext({ ca: options.ca });
 
-  async function open(url: URL, signal: AbortSignal): Promise<Socket> {
+  async function open(url: URL, trusted: boolean, signal: AbortSignal): Promise<Socket> {
     const host = url.hostname.replace(/^\[|\]$/g, "").replace(/\.$/, "");
     const { socket } = await dial({
       host,
       port: Number(url.port || (url.protocol === "https:" ? 443 : 80)),
-      allowPrivate: options.allowPrivate,
+      allowPrivate: trusted || options.allowPrivate,
       signal,
       lookup: options.lookup,
     });
@@ -88,13 +92,14 @@ export function createOutbound(options: OutboundOptions): Outbound {
   }
 
   async function exchange(request: OutboundRequest, signal: AbortSignal): Promise<OutboundReply> {
-    const url = new URL(request.url);
-    if (url.protocol !== "https:" && !(url.protocol === "http:" && options.allowHttp === true))
+    const trusted = request.endpoint !== undefined;
+    const url = trusted ? atEndpoint(request.url, request.endpoint!) : new URL(request.url);
+    if (!trusted && url.protocol !== "https:" && !(url.protocol === "http:" && options.allowHttp === true))
       throw new OutboundError("the URL is not https, and this instance does not allow http (channels.allow_http)");
     // The client has no timeouts of its own: the signal ends both the connection attempt and the request.
     const client = new Client(url.origin, {
       connect: (_options, done) =>
-        void open(url, signal).then(
+        void open(url, trusted, signal).then(
           (socket) => done(null, socket),
           (error: Error) => done(error, null),
         ),
@@ -143,6 +148,15 @@ export function createOutbound(options: OutboundOptions): Outbound {
       }
     },
   };
+}
+
+/** The URL at another origin, with the path of `endpoint` before its own. */
+function atEndpoint(url: string, endpoint: string): URL {
+  const { pathname, search } = new URL(url);
+  const base = new URL(endpoint);
+  base.pathname = base.pathname.replace(/\/$/, "") + pathname;
+  base.search = search;
+  return base;
 }
 
 async function readSome(body: AsyncIterable<Buffer>): Promise<string> {

@@ -19,3 +19,6 @@ export function kindOf(config: { type: ChannelType }): ChannelKind {
 export function isChannelType(type: unknown): type is ChannelType {
   return typeof type === "string" && Object.hasOwn(channelKinds, type);
 }
+
+/** Keys of `channels.endpoints`. */
+export const endpointNames: readonly string[] = Object.values(channelKinds).flatMap(({ endpoints }) => endpoints);

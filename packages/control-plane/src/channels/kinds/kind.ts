@@ -4,6 +4,30 @@ import type { SecretsDestination } from "@statusmesh/shared/secrets";
 import { urlProblem } from "@statusmesh/shared/url";
 import { type Outbound, OutboundError, type OutboundReply, type OutboundRequest } from "../../outbound/client.ts";
 import type { Content } from "../message.ts";
+import { mapSecretsOf } from "./secrets.ts";
+
+/** How the form of a kind shows a field; the keyword `form` of the field's schema. */
+export interface FieldForm {
+  label: string;
+  hint?: string;
+  placeholder?: string;
+  /** Default: `password` for secrets, `lines` for records, `select` for enums, `checkbox` for booleans, else `text`. */
+  control?: "url" | "text" | "password";
+  /** Display names of an enum's values. */
+  options?: Readonly<Record<string, string>>;
+  /** Title of the collapsed section that holds the field. */
+  section?: string;
+  /** Shows the field only while another field of the config has one of these values. */
+  when?: { field: string; is: readonly string[] };
+}
+
+declare module "typebox" {
+  interface TSchemaOptions {
+    form?: FieldForm;
+    /** True for a text, or the values of a record, that is sealed at rest and reads as ***. */
+    secret?: boolean;
+  }
+}
 
 /** One notification for one channel. */
 export interface ChannelMessage {
@@ -66,8 +90,51 @@ export interface ChannelKind<S extends TSchema = TSchema> {
    * one delays no other.
    */
   host(config: Static<S>): string;
+  /** Keys of `channels.endpoints` for this kind. */
+  readonly endpoints: readonly string[];
+  /** The one of {@link endpoints} that replaces the server of this config. */
+  endpoint(config: Static<S>): string;
   /** Sends the message. Returns when the receiver has accepted it; throws {@link DeliveryError} otherwise. */
   send(config: Static<S>, message: ChannelMessage, transports: Transports): Promise<void>;
+}
+
+/** What a kind's file says of it; {@link channelKind} derives the rest of {@link ChannelKind} from the schema. */
+export interface KindDeclaration<S extends TSchema> extends Pick<
+  ChannelKind<S>,
+  "type" | "label" | "schema" | "digests" | "send"
+> {
+  /** See {@link ChannelKind.rules}; left out where the schema has every rule. */
+  rules?: ChannelKind<S>["rules"];
+  /** Left out by a kind with one vendor: the key is its type. */
+  endpoints?: readonly string[];
+  endpoint?: ChannelKind<S>["endpoint"];
+  /**
+   * URL of the server that gets the messages. `pointer` names the field that chooses it, and is null for a server that
+   * the kind fixes: only a chosen one is checked by the address guard and moves secrets when it changes.
+   */
+  address(config: Static<S>): { url: string; pointer: string | null };
+}
+
+/** Completes a declaration. Secrets are the fields whose schema has `secret: true`. */
+export function channelKind<S extends TSchema>({
+  address,
+  rules = () => undefined,
+  ...rest
+}: KindDeclaration<S>): ChannelKind<S> {
+  const chosen = (config: Static<S>) => {
+    const { url, pointer } = address(config);
+    return pointer === null ? [] : [{ url, pointer }];
+  };
+  return {
+    endpoints: [rest.type],
+    endpoint: () => rest.type,
+    ...rest,
+    rules,
+    mapSecrets: mapSecretsOf<Static<S>>(rest.schema),
+    secretsGoTo: (config) => chosen(config).map(({ url }) => serverOf(url))[0] ?? null,
+    urls: chosen,
+    host: (config) => new URL(address(config).url).host,
+  };
 }
 
 /** A message that was not accepted. The error text is for people. */
@@ -127,7 +194,7 @@ export function invalid(message: string, field: string): never {
 }
 
 /** {@link ChannelKind.secretsGoTo} for a URL. Null for an invalid URL, such as a masked one. */
-export function serverOf(url: string): SecretsDestination | null {
+function serverOf(url: string): SecretsDestination | null {
   return URL.canParse(url) ? { origin: new URL(url).origin, verified: true } : null;
 }
 

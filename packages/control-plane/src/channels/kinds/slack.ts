@@ -1,8 +1,8 @@
-import Type, { type Static } from "typebox";
-import { type ChannelKind, deliverRequest, invalid, serverOf, webUrl } from "./kind.ts";
+import Type from "typebox";
+import { channelKind, deliverRequest, invalid, webUrl } from "./kind.ts";
 import { messageText, textLines } from "../message.ts";
 
-export const SlackConfig = Type.Object(
+const SlackConfig = Type.Object(
   {
     type: Type.Literal("slack"),
     webhook_url: Type.String({
@@ -10,6 +10,13 @@ export const SlackConfig = Type.Object(
       maxLength: 2048,
       description: "Incoming webhook of Slack; reads as ***",
       examples: ["https://hooks.slack.com/services/T000/B000/XXXX"],
+      secret: true,
+      form: {
+        label: "Webhook URL",
+        control: "url",
+        placeholder: "https://hooks.slack.com/services/…",
+        hint: "An incoming webhook of Slack. Encrypted; reads as ***.",
+      },
     }),
   },
   { additionalProperties: false, title: "SlackConfig", description: "Posts to a Slack channel" },
@@ -19,25 +26,22 @@ export const SlackConfig = Type.Object(
 const escaped = (text: string): string => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
 
 /** Slack incoming webhook: https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks. */
-export const slack: ChannelKind<typeof SlackConfig> = {
+export const slack = channelKind({
   type: "slack",
   label: "Slack",
   schema: SlackConfig,
-  rules(config: Static<typeof SlackConfig>) {
-    const url = webUrl(config.webhook_url, "/webhook_url", { http: false });
+  address: ({ webhook_url }) => ({ url: webhook_url, pointer: "/webhook_url" }),
+  rules({ webhook_url }) {
+    const url = webUrl(webhook_url, "/webhook_url", { http: false });
     if (url.search !== "") invalid("A webhook of Slack has no query.", "/webhook_url");
   },
-  mapSecrets: (config, change) => ({ ...config, webhook_url: change(config.webhook_url, "/webhook_url") }),
-  secretsGoTo: (config) => serverOf(config.webhook_url),
-  urls: (config) => [{ url: config.webhook_url, pointer: "/webhook_url" }],
   digests: true,
-  host: (config) => new URL(config.webhook_url).host,
-  async send(config, { content }, { http }) {
+  async send({ webhook_url }, { content }, { http }) {
     await deliverRequest(http, {
       method: "POST",
-      url: config.webhook_url,
+      url: webhook_url,
       headers: { "content-type": "application/json" },
       body: JSON.stringify({ text: escaped(textLines(messageText(content))), unfurl_links: false }),
     });
   },
-};
+});

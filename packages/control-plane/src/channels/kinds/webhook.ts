@@ -1,10 +1,10 @@
 import { createHmac } from "node:crypto";
 import { validateHeaderName, validateHeaderValue } from "node:http";
-import Type, { type Static } from "typebox";
+import Type from "typebox";
 import { pointerSegment } from "@statusmesh/shared/secrets";
-import { type ChannelKind, type ChannelMessage, deliverRequest, invalid, serverOf, webUrl } from "./kind.ts";
+import { channelKind, type ChannelMessage, deliverRequest, invalid, webUrl } from "./kind.ts";
 
-export const WebhookConfig = Type.Object(
+const WebhookConfig = Type.Object(
   {
     type: Type.Literal("webhook"),
     url: Type.String({
@@ -12,21 +12,39 @@ export const WebhookConfig = Type.Object(
       maxLength: 2048,
       description: "https (or http where channels.allow_http allows it); reads as ***",
       examples: ["https://hooks.example.org/statusmesh"],
+      secret: true,
+      form: {
+        label: "URL",
+        control: "url",
+        placeholder: "https://hooks.example.org/alerts",
+        hint: "Receives a JSON POST per notification. Encrypted; reads as ***.",
+      },
     }),
     headers: Type.Record(Type.String(), Type.String({ maxLength: 8192 }), {
       default: {},
       maxProperties: 50,
       description: "Sent with every delivery; values read as ***",
+      secret: true,
+      form: {
+        label: "Headers",
+        section: "Headers and signature",
+        placeholder: "X-Api-Key: …",
+        hint: "One per line, name and value.",
+      },
     }),
     secret: Type.Union([Type.String({ maxLength: 1024 }), Type.Null()], {
       default: null,
       description: "At least 16 characters; signs every delivery (X-Service-Signature). Reads as ***",
+      secret: true,
+      form: {
+        label: "Signing secret",
+        section: "Headers and signature",
+        hint: "16 characters or more. Adds X-Service-Timestamp and X-Service-Signature (HMAC-SHA256).",
+      },
     }),
   },
   { additionalProperties: false, title: "WebhookConfig", description: "Posts every notice as JSON" },
 );
-export type WebhookConfig = Static<typeof WebhookConfig>;
-
 const minSecretLength = 16;
 
 /**
@@ -81,7 +99,7 @@ export function signature(secret: string, sentAt: number, body: string): Record<
   return { "x-service-timestamp": timestamp, "x-service-signature": `sha256=${mac}` };
 }
 
-export const webhook: ChannelKind<typeof WebhookConfig> = {
+export const webhook = channelKind({
   type: "webhook",
   label: "Webhook",
   schema: WebhookConfig,
@@ -104,20 +122,8 @@ export const webhook: ChannelKind<typeof WebhookConfig> = {
     }
   },
 
-  mapSecrets: (config, change) => ({
-    ...config,
-    url: change(config.url, "/url"),
-    headers: Object.fromEntries(
-      Object.entries(config.headers).map(([name, value]) => [name, change(value, headerPointer(name))]),
-    ),
-    secret: config.secret === null ? null : change(config.secret, "/secret"),
-  }),
-
-  secretsGoTo: (config) => serverOf(config.url),
-  urls: (config) => [{ url: config.url, pointer: "/url" }],
-
+  address: ({ url }) => ({ url, pointer: "/url" }),
   digests: false,
-  host: (config) => new URL(config.url).host,
 
   async send(config, message, { http }) {
     const body = webhookBody(message);
@@ -129,7 +135,7 @@ export const webhook: ChannelKind<typeof WebhookConfig> = {
       body,
     });
   },
-};
+});
 
 const headerPointer = (name: string): string => `/headers/${pointerSegment(name)}`;
 
