@@ -19,12 +19,12 @@ export function fakeClock(start = noon): FakeClock {
   return clock;
 }
 
-/** Waits until `condition` gives something true, at most 15 s. */
-export async function until<T>(condition: () => T | Promise<T>, what: string): Promise<T> {
-  for (let tries = 0; tries < 750; tries++) {
+/** Waits until `condition` returns a true value, and returns it; throws after `ms`. */
+export async function until<T>(condition: () => T | Promise<T>, what: string, ms = 15_000): Promise<NonNullable<T>> {
+  for (let tries = 0; tries < ms / 20; tries++) {
     const value = await condition();
     if (value) return value;
     await sleep(20);
   }
-  throw new Error(`never came: ${what}`);
+  throw new Error(`timed out after ${ms / 1000} s: ${what}`);
 }

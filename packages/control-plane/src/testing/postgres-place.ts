@@ -3,21 +3,21 @@ import { tmpdir, userInfo } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
-/** Advisory lock in the server's own database: shared by its users, exclusive for its end. */
+/** Advisory lock in the server's own database: test processes share it, the server's end takes it alone. */
 export const usersLock = 7_341_001;
-/** Advisory lock for making a template. */
+/** Advisory lock for creating a template database. */
 export const templateLock = 7_341_002;
 
-const checkout = fileURLToPath(new URL("../../../", import.meta.url));
+const checkout = fileURLToPath(new URL("../../../../", import.meta.url));
 
-/** The folder of this checkout's test server: two checkouts, or two users, do not meet. */
+/** Folder of this checkout's test server; another checkout and another user have their own. */
 export const testFolder = join(
   tmpdir(),
   `sm-test-${createHash("sha256").update(`${userInfo().uid} ${checkout}`).digest("hex").slice(0, 10)}`,
 );
 
-/** Where the address of the running server stands. */
+/** The file with the address of the running server. */
 export const addressFile = (folder: string): string => join(folder, "address.json");
 
-/** There while somebody starts a server. */
+/** The file that exists while a process starts a server. */
 export const startingFile = (folder: string): string => join(folder, "starting");

@@ -1,28 +1,28 @@
 import * as fs from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { openPool } from "@statusmesh/control-plane/db/connect";
-import { startEmbedded } from "@statusmesh/control-plane/db/embedded";
-import { silentLog } from "@statusmesh/control-plane/log";
-import { addressFile, startingFile, usersLock } from "./database-place.ts";
+import { openPool } from "../db/connect.ts";
+import { startEmbedded } from "../db/embedded.ts";
+import { silentLog } from "../log.ts";
+import { addressFile, startingFile, usersLock } from "./postgres-place.ts";
 
 /*
- * The program that holds the PostgreSQL of a test run, started by the first test file that needs it. Every test process
- * holds a shared lock while it uses the server; once the exclusive one is to be had, nobody does, and the server ends
- * with all that it stored. It needs no supervisor, and two of them do each other no harm.
+ * The program that runs the PostgreSQL of a test run. The first test file that needs it starts it. Every test process
+ * holds a shared lock while it uses the server; when the exclusive lock is free for {@link idleMs}, the server ends and
+ * removes its data. Two servers at once do no harm.
  */
 
-/** How long the server waits for the next test file. */
+/** Wait for the next test file. */
 const idleMs = 4_000;
 
 const [base] = process.argv.slice(2);
-if (base === undefined) throw new Error("which folder?");
+if (base === undefined) throw new Error("usage: postgres-server <folder>");
 
 const folder = join(base, `pg-${process.pid}`);
 fs.mkdirSync(folder, { recursive: true });
 fs.chmodSync(base, 0o711);
 fs.chmodSync(folder, 0o711);
-// Nothing of a test run is worth a disk flush, and several control planes with full pools share the server.
+// Test data needs no disk flush. Several control planes with full pools share the server.
 fs.writeFileSync(
   join(folder, "postgres.conf"),
   "fsync = off\nsynchronous_commit = off\nfull_page_writes = off\nmax_connections = 200\n",
@@ -45,7 +45,7 @@ for (let idleSince = performance.now(); ; await sleep(250)) {
   if (performance.now() - idleSince > idleMs) break;
   await sql`select pg_advisory_unlock(${usersLock})`;
 }
-// The lock is kept to the end: who comes now is turned away, and starts the next server.
+// The lock is kept to the end: a process that connects now is refused and starts the next server.
 if (fs.readFileSync(addressFile(base), "utf8") === address) fs.rmSync(addressFile(base), { force: true });
 await sql.end({ timeout: 1 });
 await server.stop();
