@@ -42,6 +42,7 @@ import { regionRoutes } from "./regions/api.ts";
 import { resultRoutes } from "./results/api.ts";
 import { signInPages } from "./sign-in/pages.ts";
 import { openProviders, type Providers } from "./sign-in/service.ts";
+import { shareRoutes } from "./shares/api.ts";
 import { statusPageRoutes } from "./status-pages/api.ts";
 import { statusPagesPages } from "./status-pages/pages.ts";
 import { targetRoutes } from "./targets/api.ts";
@@ -76,6 +77,7 @@ export function allRoutes({ hub, ingest, draining }: Pick<AppOptions, "hub" | "i
     ...dashboardRoutes(pipelineLoad(ingest)),
     ...incidentRoutes,
     ...channelRoutes,
+    ...shareRoutes,
     ...statusPageRoutes,
     ...publicRoutes,
     ...authRoutes,

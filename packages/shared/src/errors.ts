@@ -133,6 +133,12 @@ export const errorCodes = {
   COMPONENT_ALREADY_ON_PAGE: { status: 409, when: "the monitor is on this page already" },
   INVALID_COMPONENT_ID: { status: 400, when: "a listed component is not on the page, or one is missing or repeated" },
   STATUS_DATA_UNAVAILABLE: { status: 503, when: "the status page could not be computed yet" },
+  // Share links
+  SHARE_NOT_FOUND: { status: 404, when: "no live share link is there, or it is another organisation's" },
+  SHARE_LABEL_INVALID: {
+    status: 400,
+    when: "the label has no visible character, a control character, or over 80 characters",
+  },
   // Regions and agents
   REGION_ID_TAKEN: { status: 409, when: "another region has this id" },
   RESOURCE_IN_USE: { status: 409, when: "something still depends on the resource" },

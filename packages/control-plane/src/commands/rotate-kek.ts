@@ -7,6 +7,7 @@ import { silentLog } from "../log.ts";
 import { resealWaitingRuns } from "../pipeline/on-demand.ts";
 import { makeSystem, openConfiguredDatabase } from "../serve.ts";
 import { ownCommand } from "../own-command.ts";
+import { resealShares } from "../shares/service.ts";
 import { StartupError } from "../startup-error.ts";
 import { resealTargets } from "../targets/service.ts";
 
@@ -20,6 +21,7 @@ const stores: readonly {
 }[] = [
   { name: "targets", reseal: resealTargets },
   { name: "channels", reseal: resealChannels },
+  { name: "share links", reseal: resealShares },
   { name: "waiting runs", reseal: resealWaitingRuns },
 ];
 

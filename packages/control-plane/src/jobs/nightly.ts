@@ -4,6 +4,7 @@ import { purgeAttempts } from "../auth/service.ts";
 import type { System } from "../context.ts";
 import { purgeDeletedOrgs } from "../orgs/service.ts";
 import { purgeRefusals } from "../plans/service.ts";
+import { purgeShares } from "../shares/service.ts";
 
 /** UTC. */
 const startsAtHour = 3;
@@ -24,9 +25,10 @@ export async function nightly(system: System): Promise<boolean> {
   const entries = await purgeAudit(system);
   const refusals = await purgeRefusals(system);
   const attempts = await purgeAttempts(system);
+  const shares = await purgeShares(system);
   // Last: a purge that broke off is done again.
   await sql`insert into nightly_runs (name, day) values (${name}, ${today}::date) on conflict (name) do update set day = excluded.day`;
-  if (orgs + entries + refusals + attempts > 0)
-    system.log.info({ orgs, entries, refusals, attempts }, "purged for the night");
+  if (orgs + entries + refusals + attempts + shares > 0)
+    system.log.info({ orgs, entries, refusals, attempts, shares }, "purged for the night");
   return true;
 }

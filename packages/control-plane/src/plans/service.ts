@@ -24,6 +24,11 @@ const quotas = {
     things: ["notification channel", "notification channels"],
     code: "CHANNEL_QUOTA_EXCEEDED",
   },
+  max_share_links_per_monitor: {
+    things: ["share link for each monitor", "share links for each monitor"],
+    code: "QUOTA_EXCEEDED",
+  },
+  max_shared_monitors: { things: ["shared monitor", "shared monitors"], code: "QUOTA_EXCEEDED" },
 } as const satisfies Partial<Record<keyof Plan, QuotaWords>>;
 
 /** A quota of the plan. */
