@@ -97,6 +97,10 @@ export const folders = {
     },
     writes: { "details of the newest result": ["target_states"], "counts of deleted targets": ["deleted_targets"] },
   },
+  shares: {
+    owns: ["shares"],
+    joins: { "a link of a deleted organisation leads nowhere": ["orgs"], "the shared monitor, locked": ["targets"] },
+  },
   "sign-in": { owns: ["sign_in_flows"] },
   "status-pages": {
     owns: ["status_page_components", "status_pages"],

@@ -79,6 +79,7 @@ async function scene() {
     await made("/api/v1/targets", { name: "Old", check: tcp }),
     await made("/api/v1/targets", { name: "Bare", check: tcp }),
   ];
+  const share = await made(`/api/v1/targets/${target.id}/shares`, { label: "Old" });
   const channel = await made("/api/v1/notification-channels", { name: "Old", config: webhook });
   const page = await made("/api/v1/status-pages", { slug, name: "Old" });
   await made(`/api/v1/status-pages/${page.id}/components`, { target_id: target.id });
@@ -101,6 +102,7 @@ async function scene() {
     slug,
     target,
     bare,
+    share,
     channel,
     page,
     incident,
@@ -131,6 +133,7 @@ function pathOf(route: Route, s: Scene): string {
     id: own ?? newId(),
     target_id: s.target.id,
     user_id: s.milan.userId,
+    share_id: s.share.id,
     invitation_id: s.invitation.id,
   };
   return route.path.replaceAll(/\{(\w+)\}/g, (_, name: string) => parts[name] ?? newId());

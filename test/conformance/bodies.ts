@@ -11,6 +11,7 @@ export const goodBodies = ({ targetId, mark = "" }: { targetId: string; mark?: s
   "POST /api/v1/targets": { name: "Shop", check: tcp },
   "POST /api/v1/targets/test": tcp,
   "PATCH /api/v1/targets/{id}": { name: "Shop" },
+  "POST /api/v1/targets/{id}/shares": { label: "For Acme" },
   "POST /api/v1/notification-channels": { name: `Other${mark}`, config: webhook },
   "POST /api/v1/notification-channels/test": { config: webhook },
   "PATCH /api/v1/notification-channels/{id}": { name: `Duty${mark}` },

@@ -35,6 +35,13 @@ export function resources({ target, page, operator }: Stage): Case[] {
   return [
     missing("GET", `/api/v1/targets/${id}`, "TARGET_NOT_FOUND"),
     missing("GET", `/api/v1/notification-channels/${id}`, "CHANNEL_NOT_FOUND"),
+    missing("DELETE", `/api/v1/targets/${target.id}/shares/${id}`, "SHARE_NOT_FOUND"),
+    refusedBody(`POST /api/v1/targets/${target.id}/shares`)(
+      "a label that is too long",
+      { label: "x".repeat(81) },
+      "SHARE_LABEL_INVALID",
+      "/label",
+    ),
     missing("GET", `/api/v1/incidents/${id}`, "INCIDENT_NOT_FOUND"),
     missing("GET", `/api/v1/status-pages/${id}`, "STATUS_PAGE_NOT_FOUND"),
     missing("PATCH", `/api/v1/status-pages/${page.id}/components/${id}`, "COMPONENT_NOT_FOUND", {}),

@@ -38,6 +38,8 @@ import { pipelineLoad } from "./pipeline/load.ts";
 import { openBudgets, recordRefusal } from "./plans/service.ts";
 import { publicRoutes } from "./public/api.ts";
 import { publicPages } from "./public/pages.ts";
+import { shareViewRoutes } from "./public/share-api.ts";
+import { shareViewPages } from "./public/share-pages.ts";
 import { regionRoutes } from "./regions/api.ts";
 import { resultRoutes } from "./results/api.ts";
 import { signInPages } from "./sign-in/pages.ts";
@@ -80,6 +82,7 @@ export function allRoutes({ hub, ingest, draining }: Pick<AppOptions, "hub" | "i
     ...shareRoutes,
     ...statusPageRoutes,
     ...publicRoutes,
+    ...shareViewRoutes,
     ...authRoutes,
     ...tenancyRoutes,
     ...regionRoutes,
@@ -97,6 +100,7 @@ export const allPages = (providers: Providers): Page[] => [
   ...authPages,
   ...tenancyPages,
   ...publicPages,
+  ...shareViewPages,
 ];
 
 /** The application: API, console, public pages, documentation and health, behind one error exit. */

@@ -61,6 +61,11 @@ export interface Trail {
   recorded: boolean;
 }
 
+/** Reads data of one organisation where access was decided by something else than scopes, such as a share link. */
+export interface OrgReader extends System {
+  readonly orgId: string;
+}
+
 /** Who did something in an organisation, for the audit log. It allows nothing: it has no role and no scopes. */
 export interface ActorCtx extends System {
   readonly orgId: string;

@@ -19,6 +19,7 @@ export interface IdPlace {
 
 const pathIds: Readonly<Record<string, { thing: Thing; refusal: ErrorCode }>> = {
   "/api/v1/targets/{id}": { thing: "target", refusal: "TARGET_NOT_FOUND" },
+  "/api/v1/targets/{id}/shares/{share_id}": { thing: "share", refusal: "SHARE_NOT_FOUND" },
   "/api/v1/notification-channels/{id}": { thing: "channel", refusal: "CHANNEL_NOT_FOUND" },
   "/api/v1/status-pages/{id}": { thing: "page", refusal: "STATUS_PAGE_NOT_FOUND" },
   "/api/v1/status-pages/{id}/components/{target_id}": { thing: "component", refusal: "COMPONENT_NOT_FOUND" },

@@ -1,4 +1,5 @@
 import type { Sql } from "postgres";
+import { inPlain } from "@statusmesh/control-plane/crypto/seal";
 import { newToken } from "@statusmesh/control-plane/crypto/token";
 import { newId } from "@statusmesh/shared/ids";
 import { insertTargetsIn } from "../../harness/targets.ts";
@@ -7,6 +8,7 @@ import { webhook } from "../bodies.ts";
 /** What an id can name. */
 export type Thing =
   | "target"
+  | "share"
   | "channel"
   | "page"
   | "component"
@@ -35,6 +37,13 @@ export const make: Readonly<Record<Thing, Make>> = {
   async target(sql, { orgId }) {
     const id = newId();
     await insertTargetsIn(sql, { ids: [id], orgId, region: "default", intervalSecs: 60, confirmations: 2 });
+    return id;
+  },
+  async share(sql, { orgId }, targetId) {
+    const id = newId();
+    await sql`
+      insert into shares (id, org_id, target_id, token_hash, token_sealed, created_at)
+      values (${id}, ${orgId}, ${targetId}, ${Buffer.from(id)}, ${inPlain(id)}, now())`;
     return id;
   },
   async channel(sql, { orgId }) {

@@ -83,9 +83,10 @@ t.test("everything comes under the new key, and nothing else changes", async (t)
     await sql`select id, version, changed_xid::text, updated_at, spec - 'bearer_token' - 'headers' as rest from targets order by id`;
   const lines: string[] = [];
   t.equal(await resealAll(under(system, both), (line) => lines.push(line), 2), 0);
-  t.strictSame(lines.slice(0, 3), [
+  t.strictSame(lines.slice(0, 4), [
     "targets: 5 of 6 sealed anew",
     "channels: 1 of 1 sealed anew",
+    "share links: 0 of 0 sealed anew",
     "waiting runs: 1 of 1 sealed anew",
   ]);
 
@@ -111,9 +112,10 @@ t.test("everything comes under the new key, and nothing else changes", async (t)
 
   const again: string[] = [];
   t.equal(await resealAll(under(system, both), (line) => again.push(line)), 0);
-  t.strictSame(again.slice(0, 3), [
+  t.strictSame(again.slice(0, 4), [
     "targets: 0 of 6 sealed anew",
     "channels: 0 of 1 sealed anew",
+    "share links: 0 of 0 sealed anew",
     "waiting runs: 0 of 1 sealed anew",
   ]);
 });

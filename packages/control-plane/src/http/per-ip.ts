@@ -40,7 +40,7 @@ export function signInPerIp(perMinute: number, trusted: BlockList, counter: Coun
   );
 }
 
-const publicPath = /^\/(?:status(?:\/|$)|api\/public\/v1\/)/;
+const publicPath = /^\/(?:status(?:\/|$)|api\/public\/v1\/|m\/)/;
 
 /** Limits what one visitor asks of the public status page and its JSON in a minute; 0 is no limit. Assets cost nothing. */
 export function publicPerIp(perMinute: number, trusted: BlockList, counter: Counter): Middleware {

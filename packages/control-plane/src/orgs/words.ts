@@ -8,6 +8,8 @@ export const actionWords: Readonly<Record<string, string>> = {
   "PATCH /api/v1/targets/{id}": "Changed monitor",
   "DELETE /api/v1/targets/{id}": "Deleted monitor",
   "PUT /api/v1/targets/{id}/regions": "Changed regions of monitor",
+  "POST /api/v1/targets/{id}/shares": "Created a share link of a monitor",
+  "DELETE /api/v1/targets/{id}/shares/{share_id}": "Revoked a share link of a monitor",
   "POST /api/v1/incidents/{id}/acknowledge": "Acknowledged incident",
   "POST /api/v1/incidents/{id}/resolve": "Closed incident",
   "POST /api/v1/notification-channels": "Created channel",

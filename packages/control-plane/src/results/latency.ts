@@ -1,4 +1,4 @@
-import { type Ctx, requireScope } from "../context.ts";
+import { type Ctx, type OrgReader, requireScope } from "../context.ts";
 import { isByHour, sourcesOf } from "./hours.ts";
 import { type LatencyHourRow, type LatencyRow, selectLatency, selectLatencyHours } from "./latency-queries.ts";
 import type { Range } from "./range.ts";
@@ -13,7 +13,12 @@ const hourSecs = 3600;
 /** Latency in about 60 slices. Every slice of the range is present; `samples` 0 marks a gap. */
 export async function latencySeries(ctx: Ctx, targetId: string, input: RangeInput): Promise<LatencySeries> {
   requireScope(ctx, "targets:read");
-  const { bucketSecs, range, rows } = await latencyRows(ctx, targetId, input, false);
+  return await readLatency(ctx, targetId, input);
+}
+
+/** {@link latencySeries} without a scope check. */
+export async function readLatency(reader: OrgReader, targetId: string, input: RangeInput): Promise<LatencySeries> {
+  const { bucketSecs, range, rows } = await latencyRows(reader, targetId, input, false);
   return { bucket_seconds: bucketSecs, buckets: fill(range, bucketSecs, rows) };
 }
 
@@ -24,7 +29,16 @@ export async function latencyByRegion(
   input: Omit<RangeInput, "region">,
 ): Promise<RegionLatency> {
   requireScope(ctx, "targets:read");
-  const { bucketSecs, range, rows } = await latencyRows(ctx, targetId, input, true);
+  return await readLatencyByRegion(ctx, targetId, input);
+}
+
+/** {@link latencyByRegion} without a scope check. */
+export async function readLatencyByRegion(
+  reader: OrgReader,
+  targetId: string,
+  input: Omit<RangeInput, "region">,
+): Promise<RegionLatency> {
+  const { bucketSecs, range, rows } = await latencyRows(reader, targetId, input, true);
   const regions = [...new Set(rows.map((row) => row.region))].sort();
   const of = (region: string) => rows.filter((row) => row.region === region);
   return {
@@ -35,7 +49,7 @@ export async function latencyByRegion(
 
 /** Slices with samples. Short ranges are exact and go by the time of the run, long ones by the hour of the slot. */
 async function latencyRows(
-  ctx: Ctx,
+  ctx: OrgReader,
   targetId: string,
   input: RangeInput,
   byRegion: boolean,

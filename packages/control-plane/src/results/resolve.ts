@@ -1,6 +1,6 @@
 import { AppError } from "@statusmesh/shared/errors";
 import { isId } from "@statusmesh/shared/ids";
-import type { Ctx } from "../context.ts";
+import type { OrgReader } from "../context.ts";
 import { type ResultTarget, targetExists } from "./queries.ts";
 import { parseRange, type Range } from "./range.ts";
 
@@ -13,7 +13,7 @@ export interface RangeInput {
 
 /** The requested target and range. Throws TARGET_NOT_FOUND and BAD_TIME_RANGE. */
 export async function resolve(
-  ctx: Ctx,
+  ctx: OrgReader,
   targetId: string,
   input: RangeInput,
 ): Promise<{ target: ResultTarget; range: Range; region: string | null }> {

@@ -2,6 +2,8 @@ import Type, { type Static } from "typebox";
 import { Details, measurementFields } from "@statusmesh/shared/result";
 import { Id, nullable, PageOf, Timestamp } from "../http/wire.ts";
 
+export { rangeQuery } from "./range.ts";
+
 export const CheckResult = Type.Object(
   {
     target_id: Id,

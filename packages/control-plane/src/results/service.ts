@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { type Ctx, requireScope, type System } from "../context.ts";
+import { type Ctx, type OrgReader, requireScope, type System } from "../context.ts";
 import type { Page } from "../http/wire.ts";
 import { isByHour, sourcesOf } from "./hours.ts";
 import { selectOrgCounts } from "./org-counts.ts";
@@ -11,7 +11,8 @@ import type { CheckResult, IncidentPeriod, Uptime } from "./schema.ts";
 
 export { forgetDetails } from "./details.ts";
 export { hourOf, markLate, oldestAcceptable } from "./late.ts";
-export { latencyByRegion, latencySeries } from "./latency.ts";
+export { latencyByRegion, latencySeries, readLatency, readLatencyByRegion } from "./latency.ts";
+export { latestBucket, phasesOf } from "./phases.ts";
 export type { Counts } from "./queries.ts";
 
 const dayMs = 86_400_000;
@@ -23,10 +24,20 @@ export async function listResults(
   input: RangeInput & { limit: number; offset: number },
 ): Promise<Page<CheckResult>> {
   requireScope(ctx, "targets:read");
-  const { target, range, region } = await resolve(ctx, targetId, input);
+  return await readResults(ctx, targetId, input);
+}
+
+/** {@link listResults} without a scope check. */
+export async function readResults(
+  reader: OrgReader,
+  targetId: string,
+  input: RangeInput & { limit: number; offset: number },
+): Promise<Page<CheckResult>> {
+  const { target, range, region } = await resolve(reader, targetId, input);
+  const { sql, orgId } = reader;
   const [rows, total] = await Promise.all([
-    queries.selectResults(ctx.sql, ctx.orgId, target, range, region, input.limit, input.offset),
-    queries.countResults(ctx.sql, ctx.orgId, target, range, region),
+    queries.selectResults(sql, orgId, target, range, region, input.limit, input.offset),
+    queries.countResults(sql, orgId, target, range, region),
   ]);
   return { items: rows.map(present), total, limit: input.limit, offset: input.offset };
 }
@@ -34,10 +45,15 @@ export async function listResults(
 /** Runs by status, and the share of up and degraded ones. Long ranges go by slot and hour, as latency does. */
 export async function uptime(ctx: Ctx, targetId: string, input: RangeInput): Promise<Uptime> {
   requireScope(ctx, "targets:read");
-  const { target, range, region } = await resolve(ctx, targetId, input);
-  const { sql, orgId } = ctx;
+  return await readUptime(ctx, targetId, input);
+}
+
+/** {@link uptime} without a scope check. */
+export async function readUptime(reader: OrgReader, targetId: string, input: RangeInput): Promise<Uptime> {
+  const { target, range, region } = await resolve(reader, targetId, input);
+  const { sql, orgId } = reader;
   const counted = target.counted_to === null ? null : { from: new Date(0), to: target.counted_to };
-  const counts = isByHour(range, ctx.clock.now())
+  const counts = isByHour(range, reader.clock.now())
     ? await queries.countStatusesByHour(sql, orgId, target, sourcesOf(range, counted), region)
     : await queries.countStatuses(sql, orgId, target, range, region);
   const { up, down, degraded, error } = counts;
@@ -54,10 +70,19 @@ export async function listPeriods(
   input: Omit<RangeInput, "region"> & { ongoing_only: boolean; limit: number; offset: number },
 ): Promise<Page<IncidentPeriod>> {
   requireScope(ctx, "targets:read");
-  const { target, range } = await resolve(ctx, targetId, input);
+  return await readPeriods(ctx, targetId, input);
+}
+
+/** {@link listPeriods} without a scope check. */
+export async function readPeriods(
+  reader: OrgReader,
+  targetId: string,
+  input: Omit<RangeInput, "region"> & { ongoing_only: boolean; limit: number; offset: number },
+): Promise<Page<IncidentPeriod>> {
+  const { target, range } = await resolve(reader, targetId, input);
   const { rows, total } = await queries.selectPeriods(
-    ctx.sql,
-    ctx.orgId,
+    reader.sql,
+    reader.orgId,
     target,
     range,
     input.ongoing_only,

@@ -91,7 +91,8 @@ export async function selectLiveShare(sql: Db, tokenHash: Buffer, now: Date): Pr
 /** Records a view, unless another request recorded one after `since`. */
 export async function touchShare(sql: Db, id: string, now: Date, since: Date): Promise<void> {
   await sql`
-    update shares set last_viewed_at = ${now} where id = ${id} and (last_viewed_at is null or last_viewed_at < ${since})`;
+    update shares set last_viewed_at = ${now}
+    where id = ${id} and (last_viewed_at is null or last_viewed_at < ${since})`;
 }
 
 /** Removes shares that expired before a time. Returns how many. */

@@ -10,13 +10,15 @@ import { explainIncident, getIncident, listDeliveries, listIncidents } from "../
 import {
   latencyByRegion,
   latencySeries,
+  latestBucket,
   listResults,
   monitorHistory,
+  phasesOf,
   throttledTargets,
   uptime,
 } from "../results/service.ts";
 import { listRegionChoices } from "../regions/service.ts";
-import { latestBucket, phasesOf, rangeOf, ranges, shadesOf } from "./monitor-page.ts";
+import { rangeOf, ranges, shadesOf } from "./monitor-page.ts";
 import { getMonitor, getTarget, listMonitors, type MonitorRegion, type MonitorRow, targetRegions } from "./service.ts";
 import {
   detail,

@@ -5,7 +5,7 @@ import { isId } from "@statusmesh/shared/ids";
 import { fieldOf, mask } from "@statusmesh/shared/secrets";
 import { differences, record } from "../audit/service.ts";
 import { existingChannelIds } from "../channels/service.ts";
-import { type Ctx, inTransaction, requireScope } from "../context.ts";
+import { type Ctx, inTransaction, type OrgReader, requireScope } from "../context.ts";
 import { refuseMovedSecrets } from "../crypto/kept-secrets.ts";
 import { unreadable } from "../crypto/opening.ts";
 import { validate } from "@statusmesh/shared/validate";
@@ -312,10 +312,15 @@ export interface MonitorRegion {
 /** One monitor with the vote of each of its regions. */
 export async function getMonitor(ctx: Ctx, id: string): Promise<MonitorRow & { regions: MonitorRegion[] }> {
   requireScope(ctx, "targets:read");
-  const now = ctx.clock.now();
-  const row = isId(id) ? await queries.selectMonitor(ctx.sql, ctx.orgId, new Date(now), id) : null;
+  return await readMonitor(ctx, id);
+}
+
+/** {@link getMonitor} without a scope check. */
+export async function readMonitor(reader: OrgReader, id: string): Promise<MonitorRow & { regions: MonitorRegion[] }> {
+  const now = reader.clock.now();
+  const row = isId(id) ? await queries.selectMonitor(reader.sql, reader.orgId, new Date(now), id) : null;
   if (row === null) throw notFound();
-  const [own, disabled] = await Promise.all([queries.selectRegionsOf(ctx.sql, id), disabledRegionIds(ctx)]);
+  const [own, disabled] = await Promise.all([queries.selectRegionsOf(reader.sql, id), disabledRegionIds(reader)]);
   const votes = explainVotes({ ...row, timeout: row.spec.timeout }, row, disabled, now).regions;
   const regions = own.map((region): MonitorRegion => {
     const enabled = !disabled.has(region);

@@ -1,6 +1,7 @@
 import t from "tap";
 import type { Explanation } from "../incidents/schema.ts";
-import { latestBucket, phasesOf, rangeOf, shadesOf } from "./monitor-page.ts";
+import { latestBucket, phasesOf } from "../results/service.ts";
+import { rangeOf, shadesOf } from "./monitor-page.ts";
 import type { MonitorRow, MonitorState } from "./service.ts";
 import {
   type Counts,

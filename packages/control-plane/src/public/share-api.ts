@@ -1,0 +1,83 @@
+import Type from "typebox";
+import { AppError } from "@statusmesh/shared/errors";
+import { ok, route, type Route } from "../http/route.ts";
+import { paging } from "../http/wire.ts";
+
+import { CheckResultPage, IncidentPeriodPage, LatencySeries, rangeQuery } from "../results/schema.ts";
+import { readLatency, readPeriods, readResults } from "../results/service.ts";
+import { publicPeriod, publicResult } from "./share-redaction.ts";
+import { SharedStatus } from "./share-schema.ts";
+import { sharedMonitor, sharedStatus } from "./share-view.ts";
+
+/** A visitor may not make the service read more than this at a time. */
+const maxRangeDays = 90;
+const region = Type.Optional(Type.String({ maxLength: 40, description: "Only this region", examples: ["frankfurt"] }));
+const shared = {
+  auth: "public",
+  method: "GET",
+  tag: "Share links",
+  // Nothing on the way may keep a copy: a revoked link ends with its next request.
+  cache: "no-store",
+  params: Type.Object({ token: Type.String({ description: "Token of the link" }) }),
+} as const;
+
+/** The data of a shared monitor, for whoever has the link. */
+export const shareViewRoutes: Route[] = [
+  route({
+    ...shared,
+    path: "/m/{token}/live",
+    summary: "State of a shared monitor",
+    replies: { 200: SharedStatus },
+    errors: ["SHARE_NOT_FOUND", "STATUS_DATA_UNAVAILABLE"],
+    handle: async ({ ctx, params }) => ok(await sharedStatus(ctx, params.token)),
+  }),
+  route({
+    ...shared,
+    path: "/m/{token}/results",
+    summary: "Results of a shared monitor",
+    description: "Newest first. Errors that name a host read as `check failed`.",
+    query: Type.Object({ ...rangeQuery, region, ...paging(100, 1000) }),
+    replies: { 200: CheckResultPage },
+    errors: ["SHARE_NOT_FOUND", "BAD_TIME_RANGE"],
+    async handle({ ctx, params, query }) {
+      const { reader, targetId } = await sharedMonitor(ctx, params.token);
+      const page = await readResults(reader, targetId, bounded(query, ctx.clock.now()));
+      return ok({ ...page, items: page.items.map(publicResult) });
+    },
+  }),
+  route({
+    ...shared,
+    path: "/m/{token}/latency",
+    summary: "Latency of a shared monitor",
+    query: Type.Object({ ...rangeQuery, region }),
+    replies: { 200: LatencySeries },
+    errors: ["SHARE_NOT_FOUND", "BAD_TIME_RANGE"],
+    async handle({ ctx, params, query }) {
+      const { reader, targetId } = await sharedMonitor(ctx, params.token);
+      return ok(await readLatency(reader, targetId, bounded(query, ctx.clock.now())));
+    },
+  }),
+  route({
+    ...shared,
+    path: "/m/{token}/incidents",
+    summary: "Incident periods of a shared monitor",
+    query: Type.Object({ ...rangeQuery, ...paging(100, 1000) }),
+    replies: { 200: IncidentPeriodPage },
+    errors: ["SHARE_NOT_FOUND", "BAD_TIME_RANGE"],
+    async handle({ ctx, params, query }) {
+      const { reader, targetId } = await sharedMonitor(ctx, params.token);
+      const page = await readPeriods(reader, targetId, { ...bounded(query, ctx.clock.now()), ongoing_only: false });
+      return ok({ ...page, items: page.items.map(publicPeriod) });
+    },
+  }),
+];
+
+/** The query, unless its range is longer than 90 days. Throws BAD_TIME_RANGE. */
+function bounded<Q extends { from?: string | undefined; to?: string | undefined }>(query: Q, now: number): Q {
+  const to = query.to === undefined ? now : Date.parse(query.to);
+  if (query.from !== undefined && to - Date.parse(query.from) > maxRangeDays * 86_400_000)
+    throw new AppError("BAD_TIME_RANGE", `A shared monitor is read in ranges of up to ${maxRangeDays} days.`, {
+      field: "/query/from",
+    });
+  return query;
+}
