@@ -1,10 +1,13 @@
 import { page, type Page, wholeNumber } from "../html/pages.ts";
-import { formOf } from "./form.ts";
+import { formOf } from "../html/schema-fields.ts";
 import { channelKinds, isChannelType, kindOf } from "./kinds/index.ts";
 import { getChannel, listChannels } from "./service.ts";
 
 const pageSize = 50;
-const kinds = Object.values(channelKinds).map((kind) => ({ ...kind, form: formOf(kind) }));
+const kinds = Object.values(channelKinds).map((kind) => ({
+  ...kind,
+  form: formOf(kind.schema, { base: "/config", scope: kind.type }),
+}));
 
 export const channelsPages: Page[] = [
   page({

@@ -1,5 +1,6 @@
 import type Koa from "koa";
 import t from "tap";
+import { checkKinds, checkTypes, type CheckType } from "@statusmesh/shared/checks";
 import type { Ctx } from "../context.ts";
 import { loadAssets } from "../html/assets.ts";
 import { mountPages } from "../html/pages.ts";
@@ -59,4 +60,59 @@ t.test("the form lists a disabled region of the monitor, so that saving the regi
     ["ap", "eu"],
     "a disabled region of another monitor is no choice",
   );
+});
+
+/** One check of each kind. Does not compile without one for a new kind. */
+const checks: Record<CheckType, object> = {
+  http: { url: "https://example.org/", headers: { "X-Key": "hush" }, expected_status: { kind: "exact", value: 204 } },
+  tcp: { host: "db.example.org", port: 5432 },
+  dns: { domain: "example.org", record_type: "MX" },
+  tls_cert: { host: "www.example.org", warn_days: 21 },
+  domain_expiry: { domain: "example.org", critical_days: 3 },
+};
+
+/** The part of a form that belongs to a kind. */
+const partOf = (html: string, type: string): string =>
+  html.split('<fieldset class="kind"').find((part) => part.includes(`data-when="/check/type=${type}"`)) ?? "";
+/** `value` of each control in a part of a form, by name. */
+const valuesIn = (part: string) =>
+  Object.fromEntries(
+    [...part.matchAll(/<input [^>]*name="([^"]+)"[^>]* value="([^"]*)"/g)].map(([, name, value]) => [name, value]),
+  );
+
+t.test("the form has a control for every field of every kind, from its schema", async (t) => {
+  const { text: blank } = await ask("GET", "/monitors/new");
+  for (const type of checkTypes) {
+    const { body: made } = await ask("POST", "/api/v1/targets", { name: type, check: { type, ...checks[type] } });
+    const { text: stored } = await ask("GET", `/monitors/${made.id}/edit`);
+    t.match(blank, `name="/check/type" value="${type}"`, `${type} can be chosen`);
+    t.match(stored, new RegExp(`value="${type}"[^>]* checked disabled`), `a ${type} check is edited as one`);
+    for (const [title, html] of Object.entries({ blank, stored })) {
+      const part = partOf(html, type);
+      for (const field of Object.keys(checkKinds[type].schema.properties).filter((name) => name !== "type"))
+        t.ok(part.includes(`name="/check/${field}`), `${title} ${type}: ${field}`);
+    }
+  }
+  t.match(valuesIn(partOf(blank, "tls_cert")), {
+    "/check/port": "443",
+    "/check/warn_days": "14",
+    "/check/timeout": "10000",
+  });
+  t.match(valuesIn(partOf(blank, "http")), { "/check/expected_status": "200-299", "/check/max_redirects": "5" });
+});
+
+t.test("a stored check is in the form, its secrets masked and explained", async (t) => {
+  const { items } = (await ask("GET", "/api/v1/targets?limit=100")).body;
+  const edit = async (type: string): Promise<string> => {
+    const { id } = items.find((item: { name: string }) => item.name === type);
+    return partOf((await ask("GET", `/monitors/${id}/edit`)).text, type);
+  };
+  const http = await edit("http");
+  t.match(valuesIn(http), { "/check/expected_status": "204" });
+  t.match(http, /<textarea[^>]*name="\/check\/headers"[^>]*>\nX-Key: \*\*\*</);
+  t.match(http, "leave the list unchanged to keep it");
+  t.match(http, "enter stored credentials and headers again");
+  t.notMatch(await edit("tcp"), "stored credentials");
+  t.match(await edit("dns"), /<option value="MX" selected/);
+  t.match(valuesIn(await edit("tls_cert")), { "/check/warn_days": "21", "/check/critical_days": "7" });
 });

@@ -1,4 +1,4 @@
-import { checkKinds, checkTypes, isCheckType, kindOf } from "@statusmesh/shared/checks";
+import { checkTypes, isCheckType, kindOf } from "@statusmesh/shared/checks";
 import { normaliseText } from "@statusmesh/shared/text";
 import { silentRegions } from "../agents/service.ts";
 import { listChannels } from "../channels/service.ts";
@@ -18,7 +18,9 @@ import {
   uptime,
 } from "../results/service.ts";
 import { listRegionChoices } from "../regions/service.ts";
+import { kindForms, startPolicy, targetFields } from "./form.ts";
 import { rangeOf, ranges, shadesOf } from "./monitor-page.ts";
+import type { Target } from "./schema.ts";
 import { getMonitor, getTarget, listMonitors, type MonitorRegion, type MonitorRow, targetRegions } from "./service.ts";
 import {
   detail,
@@ -199,13 +201,16 @@ async function troubleOf(ctx: Ctx, incidentId: string) {
  * Channels, regions and kinds for the form. `ownRegions` are the regions of the monitor: those that the operator has
  * disabled are listed too, so that saving the regions keeps them.
  */
-async function formData(ctx: Ctx, ownRegions: readonly string[]) {
+async function formData(ctx: Ctx, target: Target | null, ownRegions: readonly string[]) {
   const [channels, regions] = await Promise.all([
     listChannels(ctx, { limit: 1000, offset: 0 }),
     listRegionChoices(ctx, ownRegions),
   ]);
   return {
-    kinds: checkTypes.map((type) => checkKinds[type]),
+    target,
+    kinds: kindForms(target?.check ?? null),
+    fields: targetFields(target),
+    policy: startPolicy(target),
     channels: channels.items,
     regions: regions.map((region) => ({ ...region, chosen: ownRegions.includes(region.id) })),
   };
@@ -213,13 +218,13 @@ async function formData(ctx: Ctx, ownRegions: readonly string[]) {
 
 async function newMonitor({ ctx, query }: PageCall<"tenant">): Promise<PageReply> {
   const type = isCheckType(query["kind"]) ? query["kind"] : checkTypes[0]!;
-  return { view: "targets/form", data: { ...(await formData(ctx, [])), target: null, type } };
+  return { view: "targets/form", data: { ...(await formData(ctx, null, [])), type } };
 }
 
 async function editMonitor({ ctx, params }: PageCall<"tenant">): Promise<PageReply> {
   const target = await getTarget(ctx, params["id"]!);
   const { regions } = await targetRegions(ctx, target.id);
-  return { view: "targets/form", data: { ...(await formData(ctx, regions)), target, type: target.check.type } };
+  return { view: "targets/form", data: { ...(await formData(ctx, target, regions)), type: target.check.type } };
 }
 
 export const targetsPages: Page[] = [

@@ -83,6 +83,7 @@ const fields = {
     emptyCode: "EMPTY_NAME",
     description: "Shown in the console and, unless the page says otherwise, to visitors",
     examples: ["Shop"],
+    form: { placeholder: "Checkout API" },
   }),
   interval: Type.Integer({
     expects: "Enter whole seconds",
@@ -91,8 +92,9 @@ const fields = {
     errorCode: "INVALID_INTERVAL",
     description: "Check interval in seconds; the minimum depends on plan and kind",
     examples: [60],
+    form: { label: "Check interval (seconds)", placeholder: "" },
   }),
-  enabled: Type.Boolean({ description: "False pauses the checks" }),
+  enabled: Type.Boolean({ description: "False pauses the checks", form: {} }),
   tags: Type.Array(
     Line({ maxLength: 50, errorCode: "INVALID_TAG", description: "1 to 50 characters", examples: ["production"] }),
     {
@@ -106,10 +108,17 @@ const fields = {
     minimum: 1,
     maximum: 100,
     errorCode: "INVALID_ALERT_CONFIG",
-    description: "Failing runs in a row before an incident opens, and passing runs before it closes",
+    description: "Consecutive failing runs that open an incident, and passing runs that close it",
     examples: [2],
+    form: {
+      label: "Confirmations",
+      hint: "Consecutive failing checks that open an incident, and passing ones that close it.",
+    },
   }),
-  notify_recovery: Type.Boolean({ description: "False: the recovery is silent" }),
+  notify_recovery: Type.Boolean({
+    description: "False: the recovery is silent",
+    form: { label: "Notify on recovery" },
+  }),
   renotify_interval_secs: Type.Integer({
     expects: "Enter whole seconds",
     minimum: 0,
@@ -117,6 +126,11 @@ const fields = {
     errorCode: "INVALID_ALERT_CONFIG",
     description: "Seconds between reminders: 0 sends none; else at least 60",
     examples: [3600],
+    form: {
+      label: "Repeat every (seconds)",
+      hint: "Reminders while an incident is open: 60 or more, or 0 for none.",
+      beside: true,
+    },
   }),
   region_policy: RegionPolicy,
 };

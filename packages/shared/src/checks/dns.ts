@@ -2,14 +2,17 @@ import { isIP } from "node:net";
 import { domainToASCII } from "node:url";
 import Type, { type Static } from "typebox";
 import { AppError } from "../errors.ts";
-import { type CheckKind, refuseUnseen, Timeout } from "./kind.ts";
+import type { FieldForm } from "../form.ts";
+import { type CheckKind, refuseUnseen, timeout } from "./kind.ts";
 
 export const recordTypes = ["A", "AAAA", "CNAME", "MX", "NS", "TXT", "SOA", "PTR", "CAA", "SRV"] as const;
 export type RecordType = (typeof recordTypes)[number];
 
 const errorCode = "INVALID_DNS_PARAMS";
-const nullable = (maxLength: number, description: string) =>
-  Type.Union([Type.String({ minLength: 1, maxLength }), Type.Null()], { default: null, errorCode, description });
+const nullable = (maxLength: number, description: string, form: FieldForm) =>
+  Type.Union([Type.String({ minLength: 1, maxLength }), Type.Null()], { default: null, errorCode, description, form });
+/** Title of the collapsed part of the form. */
+const section = "Advanced DNS options";
 
 export const DnsCheck = Type.Object(
   {
@@ -20,14 +23,26 @@ export const DnsCheck = Type.Object(
       errorCode,
       description: "Name to look up, with or without a trailing dot; for PTR also an IP address",
       examples: ["shop.example.org"],
+      form: {},
     }),
-    record_type: Type.Enum([...recordTypes], { default: "A", errorCode, description: "Record type to look up" }),
-    resolver: nullable(60, "Resolver: ip, ip:port or [ipv6]:port; null uses the system resolver of the agent"),
+    record_type: Type.Enum([...recordTypes], {
+      default: "A",
+      errorCode,
+      description: "Record type to look up",
+      form: { beside: true },
+    }),
+    resolver: nullable(60, "Resolver: ip, ip:port or [ipv6]:port; null uses the system resolver of the agent", {
+      section,
+      label: "Name server",
+      placeholder: "9.9.9.9",
+      hint: "IP address, with a port unless it is 53. Empty uses the agent's resolver.",
+    }),
     expected_contains: nullable(
       1000,
       "Text that one of the answers must contain; the case of letters counts in TXT only",
+      { label: "Response must contain", hint: "An address, a name or part of a TXT record. Empty accepts any answer." },
     ),
-    timeout: Timeout,
+    timeout: timeout({ section, beside: true, hint: "Includes retries of lost packets." }),
   },
   { additionalProperties: false, title: "DnsCheck" },
 );

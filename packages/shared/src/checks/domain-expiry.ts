@@ -1,11 +1,12 @@
 import Type, { type Static } from "typebox";
 import { AppError } from "../errors.ts";
+import type { FieldForm } from "../form.ts";
 import { type RegistrableDomain, registrableDomain } from "../net/registrable-domain.ts";
 import { DaysRemaining, Expiry, expiryInWords } from "./details.ts";
-import { canonicalHost, type CheckKind, daysAgo, documentIn, inDays, refuseUnseen, Timeout } from "./kind.ts";
+import { canonicalHost, type CheckKind, daysAgo, documentIn, inDays, refuseUnseen, timeout } from "./kind.ts";
 
-const days = (fallback: number, minimum: number, description: string) =>
-  Type.Integer({ minimum, maximum: 3650, default: fallback, errorCode: "INVALID_DOMAIN_PARAMS", description });
+const days = (fallback: number, minimum: number, description: string, form: FieldForm) =>
+  Type.Integer({ minimum, maximum: 3650, default: fallback, errorCode: "INVALID_DOMAIN_PARAMS", description, form });
 
 export const DomainExpiryCheck = Type.Object(
   {
@@ -16,11 +17,22 @@ export const DomainExpiryCheck = Type.Object(
       errorCode: "INVALID_DOMAIN_PARAMS",
       description: "Domain name, or a name below it",
       examples: ["example.org"],
+      form: { hint: "The registered domain. Looked up over RDAP, which a few country domains do not offer." },
     }),
-    warn_days: days(30, 1, "Fewer whole days left than this: degraded"),
-    critical_days: days(7, 0, "Fewer whole days left than this: down; must be below warn_days"),
+    warn_days: days(30, 1, "Fewer whole days left than this: degraded", {
+      label: "Warn when fewer than (days)",
+      hint: "Degraded below this many days of registration left.",
+    }),
+    critical_days: days(7, 0, "Fewer whole days left than this: down; must be below warn_days", {
+      label: "Critical when fewer than (days)",
+      hint: "Down below this. Less than the warning.",
+      beside: true,
+    }),
     // Includes waiting for the registry queue, so it is longer than for other kinds.
-    timeout: Type.Integer({ ...Timeout, default: 30_000 }),
+    timeout: timeout(
+      { section: "Advanced domain options", hint: "Includes waiting for the registry's rate limit." },
+      30_000,
+    ),
   },
   { additionalProperties: false, title: "DomainExpiryCheck" },
 );

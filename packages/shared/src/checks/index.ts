@@ -2,19 +2,20 @@ import Type, { type Static } from "typebox";
 import { circuitOpen } from "../circuit-open.ts";
 import { capSetting, throttledByCap } from "../throttled.ts";
 import type { CheckKind, KindDetails } from "./kind.ts";
-import { dns, type DnsCheck } from "./dns.ts";
-import { domainExpiry, type DomainExpiryCheck, RegistrationDetails } from "./domain-expiry.ts";
-import { http, type HttpCheck } from "./http.ts";
-import { tcp, type TcpCheck } from "./tcp.ts";
-import { CertificateDetails, tlsCert, type TlsCertCheck } from "./tls-cert.ts";
+import { dns } from "./dns.ts";
+import { domainExpiry, RegistrationDetails } from "./domain-expiry.ts";
+import { http } from "./http.ts";
+import { tcp } from "./tcp.ts";
+import { CertificateDetails, tlsCert } from "./tls-cert.ts";
 
 /** Registry of check kinds. A new kind is one file here, one line in this registry, and one probe in the agent. */
 export const checkKinds = { http, tcp, dns, tls_cert: tlsCert, domain_expiry: domainExpiry } as const;
 
 export type CheckType = keyof typeof checkKinds;
-export type CheckSpec = HttpCheck | TcpCheck | DnsCheck | TlsCertCheck | DomainExpiryCheck;
 /** The spec of one kind. */
-export type SpecOf<T extends CheckType> = Extract<CheckSpec, { type: T }>;
+export type SpecOf<T extends CheckType> = Static<(typeof checkKinds)[T]["schema"]>;
+/** The spec of any kind. */
+export type CheckSpec = { [T in CheckType]: SpecOf<T> }[CheckType];
 
 /** Names of the kinds, in display order. */
 export const checkTypes = Object.keys(checkKinds) as CheckType[];

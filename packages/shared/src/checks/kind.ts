@@ -1,5 +1,6 @@
 import Type, { type Static, type TSchema } from "typebox";
 import { AppError, type ErrorCode } from "../errors.ts";
+import type { FieldForm } from "../form.ts";
 import type { SecretsDestination } from "../secrets.ts";
 import { unseenIn } from "../url.ts";
 import type { ShellForm } from "./shell.ts";
@@ -59,14 +60,16 @@ export interface CheckKind<S extends TSchema = TSchema> {
   errorInWords?(error: string): string | null;
 }
 
-/** Total time budget of a check, ms. The same for every kind. */
-export const Timeout = Type.Integer({
-  minimum: 100,
-  maximum: 60_000,
-  default: 10_000,
-  errorCode: "INVALID_TIMEOUT",
-  description: "Time budget of the whole check, milliseconds",
-});
+/** Total time budget of a check, ms. Its bounds are the same for every kind. */
+export const timeout = (form: Pick<FieldForm, "hint" | "section" | "beside">, fallback = 10_000) =>
+  Type.Integer({
+    minimum: 100,
+    maximum: 60_000,
+    default: fallback,
+    errorCode: "INVALID_TIMEOUT",
+    description: "Time budget of the whole check, milliseconds",
+    form: { label: "Timeout (ms)", ...form },
+  });
 
 /** The canonical form of a host name or address, as dialler and guard use it; throws like URL. */
 export function canonicalHost(host: string): string {

@@ -1,5 +1,5 @@
 import Type, { type Static } from "typebox";
-import { type CheckKind, hostOrThrow, refuseUnseen, Timeout } from "./kind.ts";
+import { type CheckKind, hostOrThrow, refuseUnseen, timeout } from "./kind.ts";
 import { hostAndPort } from "./shell.ts";
 
 export const TcpCheck = Type.Object(
@@ -11,6 +11,7 @@ export const TcpCheck = Type.Object(
       errorCode: "INVALID_TCP_HOST",
       description: "Host name or IP address",
       examples: ["db.example.org"],
+      form: { hint: "A host name or an IP address." },
     }),
     port: Type.Integer({
       minimum: 1,
@@ -18,8 +19,9 @@ export const TcpCheck = Type.Object(
       errorCode: "INVALID_TCP_PORT",
       description: "TCP port",
       examples: [5432],
+      form: { beside: true },
     }),
-    timeout: Timeout,
+    timeout: timeout({ section: "Advanced TCP options", hint: "Includes name resolution and connect." }),
   },
   { additionalProperties: false, title: "TcpCheck", description: "Connects to a port" },
 );

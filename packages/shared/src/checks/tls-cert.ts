@@ -1,5 +1,6 @@
 import Type, { type Static } from "typebox";
 import { AppError } from "../errors.ts";
+import type { FieldForm } from "../form.ts";
 import { DaysRemaining, Expiry, expiryInWords } from "./details.ts";
 import {
   canonicalHost,
@@ -9,12 +10,14 @@ import {
   hostOrThrow,
   inDays,
   refuseUnseen,
-  Timeout,
+  timeout,
 } from "./kind.ts";
 import { hostAndPort } from "./shell.ts";
 
-const days = (fallback: number, minimum: number, description: string) =>
-  Type.Integer({ minimum, maximum: 3650, default: fallback, errorCode: "INVALID_TLS_CERT_PARAMS", description });
+const days = (fallback: number, minimum: number, description: string, form: FieldForm) =>
+  Type.Integer({ minimum, maximum: 3650, default: fallback, errorCode: "INVALID_TLS_CERT_PARAMS", description, form });
+/** Title of the collapsed part of the form. */
+const section = "Advanced TLS options";
 
 export const TlsCertCheck = Type.Object(
   {
@@ -25,6 +28,7 @@ export const TlsCertCheck = Type.Object(
       errorCode: "INVALID_TCP_HOST",
       description: "Host name or IP address",
       examples: ["shop.example.org"],
+      form: { hint: "A host name or an IP address." },
     }),
     port: Type.Integer({
       minimum: 1,
@@ -32,15 +36,24 @@ export const TlsCertCheck = Type.Object(
       default: 443,
       errorCode: "INVALID_TCP_PORT",
       description: "TCP port",
+      form: { beside: true },
     }),
     server_name: Type.Union([Type.String({ minLength: 1, maxLength: 253 }), Type.Null()], {
       default: null,
       errorCode: "INVALID_TLS_CERT_PARAMS",
       description: "Server name (SNI); defaults to the host",
+      form: { section, label: "Server name (SNI)", hint: "Empty uses the host." },
     }),
-    warn_days: days(14, 1, "Fewer whole days left than this: degraded"),
-    critical_days: days(7, 0, "Fewer whole days left than this: down; must be below warn_days"),
-    timeout: Timeout,
+    warn_days: days(14, 1, "Fewer whole days left than this: degraded", {
+      label: "Warn when fewer than (days)",
+      hint: "Degraded below this many days of certificate left.",
+    }),
+    critical_days: days(7, 0, "Fewer whole days left than this: down; must be below warn_days", {
+      label: "Critical when fewer than (days)",
+      hint: "Down below this. Less than the warning.",
+      beside: true,
+    }),
+    timeout: timeout({ section, beside: true, hint: "Includes name resolution, connect and handshake." }),
   },
   { additionalProperties: false, title: "TlsCertCheck" },
 );

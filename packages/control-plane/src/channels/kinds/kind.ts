@@ -6,24 +6,8 @@ import { type Outbound, OutboundError, type OutboundReply, type OutboundRequest 
 import type { Content } from "../message.ts";
 import { mapSecretsOf } from "./secrets.ts";
 
-/** How the form of a kind shows a field; the keyword `form` of the field's schema. */
-export interface FieldForm {
-  label: string;
-  hint?: string;
-  placeholder?: string;
-  /** Default: `password` for secrets, `lines` for records, `select` for enums, `checkbox` for booleans, else `text`. */
-  control?: "url" | "text" | "password";
-  /** Display names of an enum's values. */
-  options?: Readonly<Record<string, string>>;
-  /** Title of the collapsed section that holds the field. */
-  section?: string;
-  /** Shows the field only while another field of the config has one of these values. */
-  when?: { field: string; is: readonly string[] };
-}
-
 declare module "typebox" {
   interface TSchemaOptions {
-    form?: FieldForm;
     /** True for a text, or the values of a record, that is sealed at rest and reads as ***. */
     secret?: boolean;
   }
