@@ -23,7 +23,10 @@ export const folders = {
     joins: { "one statement finds caller, organisation and role": ["memberships", "orgs"] },
     writes: { "a new user gets an organisation in the same transaction": ["memberships", "orgs"] },
   },
-  channels: { owns: ["channels"] },
+  channels: {
+    owns: ["channels"],
+    writes: { "a new config ends a failing spell": ["channel_health"] },
+  },
   db: {
     owns: ["write_probe"],
     joins: { "a restore asks whether the database is empty": ["orgs", "targets", "users"] },
@@ -40,7 +43,15 @@ export const folders = {
     },
   },
   jobs: {
-    owns: ["latency_hourly", "nightly_runs", "operator_notices", "results_daily", "results_hourly", "rollup_progress"],
+    owns: [
+      "heartbeat",
+      "latency_hourly",
+      "nightly_runs",
+      "operator_notices",
+      "results_daily",
+      "results_hourly",
+      "rollup_progress",
+    ],
     joins: {
       "source of the rollups": ["deleted_targets", "results", "rollup_dirty", "targets"],
       "incidents that are due for a reminder": ["incidents", "orgs", "targets"],
@@ -74,11 +85,12 @@ export const folders = {
     writes: { "deletion and restoration reach the agents": ["deleted_targets", "targets"] },
   },
   pipeline: {
-    owns: ["deliveries", "delivery_attempts", "on_demand_runs"],
+    owns: ["channel_health", "deliveries", "delivery_attempts", "on_demand_runs"],
     joins: {
       "what an agent runs": ["deleted_targets", "orgs", "target_regions", "target_states", "targets"],
       "what a result belongs to": ["orgs", "regions", "target_regions", "targets"],
       "a claimed delivery with its channel": ["channels", "orgs"],
+      "a digest with its monitors": ["incidents", "targets"],
     },
     writes: { "one statement per batch inserts the results": ["results"] },
   },

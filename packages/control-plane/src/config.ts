@@ -178,6 +178,20 @@ export const ConfigSchema = Type.Object({
       "^[^\\0]*$",
     ),
   }),
+  alerts: Type.Object({
+    digest_threshold: whole(
+      20,
+      0,
+      100_000,
+      "A chat, mail or SMS channel gets one digest when more incidents than this open within a minute; 0: never",
+    ),
+    heartbeat_url: text(
+      "",
+      "URL that is requested every minute while monitoring and alerting work, for a dead-man's switch; empty: none",
+      "an http or https URL like https://hc-ping.example.org/abc, or nothing",
+      "^(?:https?://[^\\s/?#@]+(?:[/?]\\S*)?)?$",
+    ),
+  }),
   channels: Type.Object({
     allow_http: flag(false, "Lets webhooks have http addresses, where security.allow_private_targets is true as well"),
     ca_file: text(

@@ -2,6 +2,14 @@ import type { WriteSource } from "../context.ts";
 import type { Db } from "../db/sql.ts";
 import type { ChannelConfig } from "./kinds/index.ts";
 
+/** Outcome of the deliveries of a channel; times as PostgreSQL writes them in JSON. */
+interface ChannelHealth {
+  at: string | null;
+  state: "pending" | "delivered" | "dead" | null;
+  error: string | null;
+  failing_since: string | null;
+}
+
 /** A stored channel: the secrets of its config are sealed. */
 export interface ChannelRow {
   id: string;
@@ -11,16 +19,20 @@ export interface ChannelRow {
   config: ChannelConfig;
   enabled: boolean;
   disabled_reason: string | null;
+  health: ChannelHealth | null;
   write_source: WriteSource;
   created_at: Date;
   updated_at: Date;
 }
 
 const columns = (sql: Db) =>
-  sql`id, org_id, name, kind, config, enabled, disabled_reason, write_source, created_at, updated_at`;
+  sql`id, org_id, name, kind, config, enabled, disabled_reason, write_source, created_at, updated_at,
+    (select jsonb_build_object('at', h.last_at, 'state', h.last_state, 'error', h.last_error,
+                               'failing_since', h.failing_since)
+     from channel_health h where h.channel_id = channels.id) as health`;
 
 /** Fails with 23505 on `channels_org_id_name_key` when the name is taken. */
-export async function insertChannel(sql: Db, row: Omit<ChannelRow, "disabled_reason">): Promise<ChannelRow> {
+export async function insertChannel(sql: Db, row: Omit<ChannelRow, "disabled_reason" | "health">): Promise<ChannelRow> {
   const [inserted] = await sql<ChannelRow[]>`
     insert into channels (id, org_id, name, kind, config, enabled, write_source, created_at, updated_at)
     values (${row.id}, ${row.org_id}, ${row.name}, ${row.kind}, ${sql.json(row.config)}, ${row.enabled}, ${row.write_source}, ${row.created_at}, ${row.updated_at})
@@ -54,7 +66,7 @@ export async function countChannels(sql: Db, orgId: string): Promise<number> {
 }
 
 /** Fails with 23505 on `channels_org_id_name_key` when the name is taken. */
-export async function updateChannel(sql: Db, row: Omit<ChannelRow, "created_at">): Promise<ChannelRow> {
+export async function updateChannel(sql: Db, row: Omit<ChannelRow, "created_at" | "health">): Promise<ChannelRow> {
   const [updated] = await sql<ChannelRow[]>`
     update channels set name = ${row.name}, kind = ${row.kind}, config = ${sql.json(row.config)}, enabled = ${row.enabled},
            disabled_reason = ${row.disabled_reason}, write_source = ${row.write_source}, updated_at = ${row.updated_at}
@@ -99,4 +111,11 @@ export async function selectConfigs(
 /** Writes only the config. */
 export async function storeConfig(sql: Db, id: string, config: ChannelConfig): Promise<void> {
   await sql`update channels set config = ${sql.json(config)} where id = ${id}`;
+}
+
+/** Ends the failing spell of a channel whose config was replaced. */
+export async function resetHealth(sql: Db, id: string): Promise<void> {
+  await sql`
+    update channel_health set failing_since = null, failing_mailed_at = null, paused_until = null, host_key = null
+    where channel_id = ${id}`;
 }

@@ -5,6 +5,7 @@ import { WriteSourceSchema } from "../targets/schema.ts";
 import { type ChannelConfig, channelKinds } from "./kinds/index.ts";
 
 export type { ChannelConfig } from "./kinds/index.ts";
+export type { Content, Digest } from "./message.ts";
 
 /** Config of any kind, tagged by `type`. */
 const Config = Type.Unsafe<ChannelConfig>(
@@ -78,6 +79,26 @@ export const Channel = Type.Object(
     config: Config,
     disabled_reason: nullable(
       Type.String({ description: "Why StatusMesh has disabled the channel; null when it has not", examples: [null] }),
+    ),
+    last_delivery: nullable(
+      Type.Object(
+        {
+          at: Timestamp,
+          state: Type.Enum(["pending", "delivered", "dead"], {
+            description: "State of the delivery after the attempt; pending: another attempt follows",
+            examples: ["delivered"],
+          }),
+          error: nullable(Type.String({ description: "Why the attempt failed; null when accepted", examples: [null] })),
+        },
+        { additionalProperties: false, title: "LastDelivery", description: "The last attempt; null before the first" },
+      ),
+    ),
+    failing_since: nullable(
+      Type.Unsafe<string>({
+        ...Timestamp,
+        description: "Time of the first failed attempt since the last accepted one; null while deliveries succeed",
+        examples: [null],
+      }),
     ),
     write_source: WriteSourceSchema,
     created_at: Timestamp,

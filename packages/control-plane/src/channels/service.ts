@@ -12,7 +12,7 @@ import { deliverMail } from "../email/mail.ts";
 import { createOutbound, type Outbound, type OutboundOptions } from "../outbound/client.ts";
 import { iso, type Page } from "../http/wire.ts";
 import { takeQuota } from "../plans/service.ts";
-import { type ChannelConfig, isChannelType, kindOf } from "./kinds/index.ts";
+import { type ChannelConfig, channelKinds, isChannelType, kindOf } from "./kinds/index.ts";
 import { type ChannelMail, type ChannelMessage, DeliveryError } from "./kinds/kind.ts";
 import * as queries from "./queries.ts";
 import { openConfig, openConfigPartly, sealConfig } from "./sealing.ts";
@@ -88,6 +88,7 @@ export async function updateChannel(ctx: Ctx, id: string, patch: ChannelPatch): 
       write_source: tx.writeSource,
       updated_at: new Date(tx.clock.now()),
     };
+    if (patch.config !== undefined) await queries.resetHealth(tx.sql, id);
     const [before, after] = [present(row), present(await nameTaken(() => queries.updateChannel(tx.sql, changed)))];
     const real = patch.config && {
       before: { ...before, config: known(tx, row) },
@@ -180,6 +181,23 @@ export async function sendThrough(
 ): Promise<number | null> {
   return await send(system, opened(system, channel), message, transport);
 }
+
+/** Host that a stored channel sends to, and whether it takes digests. Null where its config cannot be opened. */
+export function receiverOf(system: System, channel: StoredChannel): { host: string; digests: boolean } | null {
+  try {
+    const config = opened(system, channel);
+    const kind = kindOf(config);
+    return { host: kind.host(config), digests: kind.digests };
+  } catch {
+    return null;
+  }
+}
+
+/** Kinds whose channels take a digest of many incidents. */
+export const digestingKinds = (): string[] =>
+  Object.values(channelKinds)
+    .filter(({ digests }) => digests)
+    .map(({ type }) => type);
 
 /** The config with opened secrets; throws DeliveryError where they cannot be opened. */
 function opened(system: System, channel: StoredChannel): ChannelConfig {
@@ -309,6 +327,11 @@ function present(row: queries.ChannelRow): Channel {
     enabled: row.enabled,
     config: kindOf(row.config).mapSecrets(row.config, () => mask) as ChannelConfig,
     disabled_reason: row.disabled_reason,
+    last_delivery:
+      row.health?.at == null || row.health.state === null
+        ? null
+        : { at: new Date(row.health.at).toISOString(), state: row.health.state, error: row.health.error },
+    failing_since: row.health?.failing_since == null ? null : new Date(row.health.failing_since).toISOString(),
     write_source: row.write_source,
     created_at: iso(row.created_at),
     updated_at: iso(row.updated_at),

@@ -30,3 +30,12 @@ export function afterAttempt(outcome: Outcome, attempt: number, now: number, ran
   const asked = Math.min(maxRetryAfterMs, Math.max(1, outcome.retryAfterSecs) * 1000);
   return { state: "pending", nextAttemptAt: now + (attempt > patientAttempts ? Math.max(asked, backoff) : asked) };
 }
+
+/** Limit of a pause of a whole channel: an error of the receiver must not silence it for a day. */
+const maxPauseMs = 300_000;
+
+/** Until when the receiver wants no request at all, Unix ms: 429 or 503 with Retry-After; null without such a wish. */
+export function pauseOf(outcome: Outcome, now: number): number | null {
+  if (outcome.ok || outcome.retryAfterSecs === null || (outcome.status !== 429 && outcome.status !== 503)) return null;
+  return now + Math.min(maxPauseMs, Math.max(1, outcome.retryAfterSecs) * 1000);
+}

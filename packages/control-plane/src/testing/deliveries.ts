@@ -1,0 +1,76 @@
+import type { Ctx } from "../context.ts";
+import { openHub } from "../db/notify.ts";
+import { type OutboxNotice, writeDeliveries } from "../incidents/outbox.ts";
+import { startDeliverer } from "../pipeline/deliver.ts";
+import type { Teardown } from "./database.ts";
+import { type SinkAnswer, startSink } from "./sink.ts";
+import { allowPrivate, newOrg, openWorld, type World } from "./world.ts";
+
+export interface OwnedWorld extends World {
+  owner: Ctx;
+}
+
+interface Row {
+  id: string;
+  state: string;
+  reason: string;
+  attempt_count: number;
+  next_attempt_at: Date | null;
+  leased_until: Date | null;
+  delivered_at: Date | null;
+  channel_id: string | null;
+  channel_name: string;
+  digest_id: string | null;
+}
+
+const fine: SinkAnswer = (_request, reply) => void reply.writeHead(200).end("ok");
+
+/** A sink, and what tests of deliveries do with it. */
+export async function deliveryScene(t: Teardown) {
+  const sink = await startSink(t);
+  return {
+    sink,
+
+    /** An empty database with one organisation, and a sink that accepts everything. */
+    async world(t: Teardown, env: Record<string, string> = {}): Promise<OwnedWorld> {
+      const empty = await openWorld(t, { env });
+      sink.received.length = 0;
+      sink.answer = fine;
+      const system = allowPrivate(empty.system);
+      return { ...empty, system, owner: await newOrg(system) };
+    },
+
+    /** A deliverer on a pool of its own, as on another replica. */
+    deliverer(t: Teardown, { pool, system }: OwnedWorld) {
+      const sql = pool();
+      const running = startDeliverer({ ...system, sql }, openHub(sql, system.log), { ca: sink.ca });
+      t.teardown(() => running.stop());
+      return running;
+    },
+
+    write: ({ owner }: OwnedWorld, notices: readonly OutboxNotice[]) =>
+      writeDeliveries(owner.sql, owner.clock.now(), notices),
+
+    /** Moves the clock, and wakes the deliverers. */
+    async later({ sql, clock }: OwnedWorld, ms: number): Promise<void> {
+      clock.advance(ms);
+      await sql.notify("sm_deliveries", "");
+    },
+
+    rows,
+    row: async (world: OwnedWorld): Promise<Row> => (await rows(world))[0]!,
+
+    attempts: async ({ sql }: OwnedWorld) => [
+      ...(await sql<{ number: number; ok: boolean; status: number | null; error: string | null }[]>`
+        select number, ok, status, error from delivery_attempts order by delivery_id, number`),
+    ],
+
+    /** Reasons of the notices that the sink got, in order. */
+    told: (): string[] => sink.received.map(({ body }) => (JSON.parse(body.toString()) as { reason: string }).reason),
+  };
+}
+
+const rows = ({ sql }: OwnedWorld) => sql<Row[]>`
+  select id, state, reason, attempt_count, next_attempt_at, leased_until, delivered_at, channel_id, channel_name,
+    digest_id
+  from deliveries order by created_at, id`;
