@@ -45,6 +45,7 @@ import { resultRoutes } from "./results/api.ts";
 import { signInPages } from "./sign-in/pages.ts";
 import { openProviders, type Providers } from "./sign-in/service.ts";
 import { shareRoutes } from "./shares/api.ts";
+import { sharesPages } from "./shares/pages.ts";
 import { statusPageRoutes } from "./status-pages/api.ts";
 import { statusPagesPages } from "./status-pages/pages.ts";
 import { targetRoutes } from "./targets/api.ts";
@@ -93,6 +94,7 @@ export function allRoutes({ hub, ingest, draining }: Pick<AppOptions, "hub" | "i
 /** Every page, of the console and of the public. As with the routes, one with a parameter comes after its literal siblings. */
 export const allPages = (providers: Providers): Page[] => [
   ...targetsPages,
+  ...sharesPages,
   ...incidentsPages,
   ...channelsPages,
   ...statusPagesPages,
