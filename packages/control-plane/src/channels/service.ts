@@ -14,6 +14,7 @@ import { iso, type Page } from "../http/wire.ts";
 import { takeQuota } from "../plans/service.ts";
 import { type ChannelConfig, channelKinds, isChannelType, kindOf } from "./kinds/index.ts";
 import { type ChannelMail, type ChannelMessage, DeliveryError } from "./kinds/kind.ts";
+import { secretMask } from "./masking.ts";
 import * as queries from "./queries.ts";
 import { openConfig, openConfigPartly, sealConfig } from "./sealing.ts";
 import type { Channel, ChannelCreate, ChannelListQuery, ChannelPatch, ChannelTest } from "./schema.ts";
@@ -224,7 +225,8 @@ async function send(
     async send(request) {
       const reply = await transport.send({ ...request, endpoint });
       status = reply.status;
-      return reply;
+      // A reply is stored and shown. It is masked before a kind shortens it, or the rest of a secret would stay.
+      return { ...reply, text: secretMask(config, request)(reply.text) };
     },
   };
   try {
@@ -232,13 +234,7 @@ async function send(
     return status;
   } catch (error) {
     if (!(error instanceof DeliveryError)) throw error;
-    // A receiver may echo the request, and its reply is stored and shown.
-    let text = error.message;
-    kindOf(config).mapSecrets(config, (secret) => {
-      if (secret.length > 3) text = text.replaceAll(secret, mask);
-      return secret;
-    });
-    throw new DeliveryError(text, {
+    throw new DeliveryError(secretMask(config)(error.message), {
       permanent: error.permanent,
       status: error.status,
       retryAfterSecs: error.retryAfterSecs,

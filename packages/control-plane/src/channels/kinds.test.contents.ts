@@ -1,0 +1,102 @@
+import type { Notice } from "../incidents/schema.ts";
+import type { Content } from "./message.ts";
+
+/*
+ * What the conformance suite sends through every kind.
+ */
+
+const notice: Notice = {
+  incident_id: "01931f2e-7c1a-7d30-9b5e-2f6a4c8d1e90",
+  target_id: "01931f2e-7c1a-7d30-9b5e-2f6a4c8d1e91",
+  monitor_name: "Checkout API",
+  reason: "opened",
+  severity: "major",
+  urgency: "high",
+  started_at: "2026-11-22T14:02:31.000Z",
+  ended_at: null,
+  error_sample: "HTTP 503: upstream connect error (prod_db_1 <primary> & standby)",
+  regions_down: ["frankfurt", "virginia"],
+  regions_up: ["singapore"],
+  url: "https://status.example.org/incidents/01931f2e-7c1a-7d30-9b5e-2f6a4c8d1e90?tab=a&all=1",
+};
+
+const minor = { ...notice, severity: "minor", urgency: "low", monitor_name: "Search" } as const;
+const group = (cause: string | null, total: number, worst: Notice) => ({ cause, total, worst });
+
+/** One content of every kind of message that a channel gets. */
+export const contents: Record<string, Content> = {
+  opened: { kind: "notice", notice },
+  "opened, minor": { kind: "notice", notice: minor },
+  reminder: { kind: "notice", notice: { ...notice, reason: "reminder" } },
+  escalated: { kind: "notice", notice: { ...notice, reason: "escalated", severity: "critical" } },
+  reopened: { kind: "notice", notice: { ...notice, reason: "reopened" } },
+  resolved: {
+    kind: "notice",
+    notice: { ...notice, reason: "resolved", ended_at: "2026-11-22T15:10:00.000Z", regions_up: [] },
+  },
+  test: {
+    kind: "test",
+    notice: {
+      ...minor,
+      monitor_name: "Test monitor",
+      error_sample: "This is a test message. Nothing is wrong.",
+      regions_down: [],
+      regions_up: [],
+      url: "https://status.example.org",
+    },
+  },
+};
+
+/** Digests, for kinds that take them. */
+export const digests: Record<string, Content> = {
+  digest: {
+    kind: "digest",
+    digest: {
+      reason: "opened",
+      total: 904,
+      groups: [group("db-1.example.org", 880, notice), group("eu-west", 20, minor), group(null, 4, minor)],
+      url: "https://status.example.org/incidents",
+    },
+  },
+  "digest, resolved": {
+    kind: "digest",
+    digest: {
+      reason: "resolved",
+      total: 2,
+      groups: [group("db-1.example.org", 2, { ...notice, reason: "resolved" })],
+      url: "https://status.example.org/incidents",
+    },
+  },
+};
+
+/** A name that tries to mention people, to format text, to hide a link, to close a tag and to turn the direction. */
+const hostileName = "<!channel> @everyone <https://evil|click> *x* _y_ ~z~ `c` [a](https://evil) </b> \u202e";
+const longText = `<b>${"&<users/all>*\\_`@here|<@U123>\u202e\u0007\n😀".repeat(500)}`;
+const longRegions = Array.from({ length: 40 }, (_, at) => `${hostileName} ${at}`);
+const hostile = {
+  ...notice,
+  monitor_name: hostileName,
+  error_sample: longText,
+  regions_down: longRegions,
+  regions_up: longRegions,
+};
+
+/** Contents with texts of customers that are hostile, and as long as anything that a control plane stores. */
+export const hostileContents: Record<string, Content> = {
+  opened: { kind: "notice", notice: hostile },
+  "opened, of a name of 200 emoji": { kind: "notice", notice: { ...hostile, monitor_name: "🧪".repeat(200) } },
+  resolved: { kind: "notice", notice: { ...hostile, reason: "resolved", ended_at: "2026-11-23T15:10:00.000Z" } },
+};
+
+/** {@link hostileContents} for kinds that take digests. */
+export const hostileDigests: Record<string, Content> = {
+  digest: {
+    kind: "digest",
+    digest: {
+      reason: "opened",
+      total: 10_000,
+      groups: Array.from({ length: 50 }, (_, at) => group(`${hostileName} ${at}`, 200, hostile)),
+      url: notice.url,
+    },
+  },
+};
