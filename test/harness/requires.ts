@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 
 /** What a test may need beside Node. */
-export type Requirement = "chromium" | "redis" | "mount";
+export type Requirement = "chromium" | "redis" | "mount" | "pgbouncer";
 
 /** What this asks of a test of tap. */
 interface Skippable {
@@ -25,6 +25,10 @@ export function findChromium(): string | null {
   const named = process.env["SM_TEST_CHROMIUM"];
   return [...(named === undefined ? [] : [named]), ...chromiumPlaces].find((place) => existsSync(place)) ?? null;
 }
+
+/** Where distributions put PgBouncer. */
+export const findPgbouncer = (): string | null =>
+  ["/usr/sbin/pgbouncer", "/usr/bin/pgbouncer", "/usr/local/bin/pgbouncer"].find((place) => existsSync(place)) ?? null;
 
 /** The Redis to test with: what SM_TEST_REDIS says, or the usual one of this machine. */
 const redisUrl = process.env["SM_TEST_REDIS"] ?? "redis://127.0.0.1:6379";
@@ -67,6 +71,7 @@ function mountTrouble(): string | null {
 const missing: Record<Requirement, () => Promise<string | null>> = {
   chromium: async () =>
     findChromium() === null ? "there is no Chromium: install it, or name it in SM_TEST_CHROMIUM" : null,
+  pgbouncer: async () => (findPgbouncer() === null ? "there is no PgBouncer: install it" : null),
   mount: () => Promise.resolve(mountTrouble()),
   redis: async () =>
     (await redisAnswers()) ? null : `no Redis answers at ${redisUrl}: start one, or name it in SM_TEST_REDIS`,

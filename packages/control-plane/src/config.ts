@@ -108,6 +108,15 @@ export const ConfigSchema = Type.Object({
       "a URL like postgres://user:password@host:5432/name",
       "^(?:postgres(?:ql)?://\\S+)?$",
     ),
+    listen_url: secret(
+      "Direct URL of the database behind a pooler, for LISTEN, migrations and locks; empty: database.url",
+      "a URL like postgres://user:password@host:5432/name",
+      "^(?:postgres(?:ql)?://\\S+)?$",
+    ),
+    prepare: flag(true, "False behind a pooler in transaction mode; needs listen_url"),
+    pool_size: whole(10, 10, 200, "Largest number of connections, besides the one that listens; jobs hold up to seven"),
+    connect_timeout_ms: whole(4000, 200, 60_000, "Time limit for connecting, of several hosts together"),
+    statement_timeout_ms: whole(30_000, 1000, 600_000, "Time limit of a statement; jobs may take longer"),
   }),
   redis: Type.Object({
     url: secret(

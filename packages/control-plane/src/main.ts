@@ -36,7 +36,7 @@ program
   .action(async () => {
     const database = await openConfiguredDatabase(configuration(), silentLog);
     try {
-      const ran = await migrate(database.sql);
+      const ran = await migrate(database.direct);
       process.stdout.write(ran.length === 0 ? "The database is up to date.\n" : `Ran ${ran.join(", ")}.\n`);
     } finally {
       await database.stop();

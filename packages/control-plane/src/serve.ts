@@ -14,9 +14,9 @@ import { builtInAgentToken, startBuiltInAgent } from "./builtin-agent.ts";
 import { type Config, publicUrlOf } from "./config.ts";
 import type { Clock, System } from "./context.ts";
 import { makeSealer } from "./crypto/seal.ts";
-import { openDatabase } from "./db/connect.ts";
 import { startEmbedded } from "./db/embedded.ts";
 import { migrate } from "./db/migrate.ts";
+import { closeDatabase, type OpenDatabase, openConfigured, openDatabase } from "./db/open-database.ts";
 import { watchDatabase } from "./db/watch.ts";
 import { openHub } from "./db/notify.ts";
 import { openRedis } from "./db/redis.ts";
@@ -57,24 +57,24 @@ export interface Running {
   stop(): Promise<void>;
 }
 
-export interface Database {
-  readonly sql: Sql;
+export interface Database extends OpenDatabase {
   stop(): Promise<void>;
 }
 
 /** Opens the configured database, or starts the embedded one. `join` shares one that a running service holds. */
 export async function openConfiguredDatabase(config: Config, log: Log, join = false): Promise<Database> {
   if (config.database.url !== "") {
-    const sql = await openDatabase({ url: config.database.url });
-    return { sql, stop: async () => await sql.end({ timeout: 1 }) };
+    const open = await openConfigured(config.database);
+    return { ...open, stop: () => closeDatabase(open) };
   }
   const embedded = await startEmbedded({ dataDir: config.data.dir, log, join });
   try {
     const sql = await openDatabase(embedded.address);
+    const open = { sql, direct: sql };
     return {
-      sql,
+      ...open,
       async stop() {
-        await sql.end({ timeout: 1 });
+        await closeDatabase(open);
         await embedded.stop();
       },
     };
@@ -134,23 +134,24 @@ async function run(
   metrics: ServedMetrics | null,
   options: { checkReplies?: boolean },
 ): Promise<Running> {
-  const { sql } = database;
+  const { sql, direct } = database;
   const { config, clock, log } = system;
   if (config.channels.allow_http && !config.security.allow_private_targets)
     log.warn({}, "channels.allow_http has no effect without security.allow_private_targets");
-  await migrate(sql);
+  await migrate(direct);
   await requireDefaultPlan(system);
   await keepPartitions(system);
   await ensureRegion(system, config.scheduler.region);
   const owner = await bootstrap(system);
 
   const draining = new AbortController();
-  const hub = openHub(sql, log);
-  const watch = watchDatabase({ pool: sql, direct: sql, log, clock });
+  const hub = openHub(direct, log);
+  const watch = watchDatabase({ pool: sql, direct, log, clock }, { statementMs: config.database.statement_timeout_ms });
   startDatabaseNotices(system, watch, draining.signal);
   const ingest = openIngest(preparer(sql), metrics?.seen.batch);
   metrics?.seen.watchQueue(ingest.load);
   const redis = config.redis.url === "" ? null : openRedis(config.redis.url, log);
+  metrics?.seen.watchSharedLimits(() => redis?.client.isReady ?? false);
   const counter = openCounter(redis?.client ?? null, clock);
   const handle = createApp({
     system,

@@ -23,7 +23,7 @@ export async function giveAccess(
   requireDatabase(config);
   const database = await openConfiguredDatabase(config, silentLog, true);
   try {
-    await migrate(database.sql);
+    await migrate(database.direct);
     const system = makeSystem(config, database.sql, clock, silentLog);
     await requireDefaultPlan(system);
     const { email, signInPath, token } = await bootstrapOwner(system, access);

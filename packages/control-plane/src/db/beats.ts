@@ -1,14 +1,16 @@
 import type { Sql } from "postgres";
 
-/** What the patched client (infra/patches) tells of its connections. */
+/** A connection of the patched client (infra/patches). */
 export interface Connection {
-  /** Time without a byte from the server while an answer is waited for, ms; 0 when none is. */
+  /** Time without a byte from the server while a reply is outstanding, ms; otherwise 0. */
   silence(): number;
-  /** Fails what runs on it, and closes it. */
+  /** Fails its queries, and closes it. */
   sever(error: Error): void;
-  /** Closes it once nothing runs on it. */
+  /** Sends a cancel request for the running query, on a separate connection. */
+  cancelRunning(): void;
+  /** Closes it after its running queries. */
   retire(): void;
-  /** Deadline of a transaction that may take longer, seconds; 0 for none, null for the usual one. */
+  /** Time limit of a transaction that has its own, seconds; 0 for none, null for the default. */
   readonly patience: number | null;
 }
 
@@ -16,16 +18,16 @@ export interface Connection {
 export const connectionsOf = (sql: Sql): readonly Connection[] =>
   (sql as unknown as { connections(): Connection[] }).connections();
 
-/** The client of one connection that listens for a pool; undefined before it is asked to. */
+/** The single-connection client that runs LISTEN for a pool; undefined before the first listener. */
 export const listenerOf = (sql: Sql): Sql | undefined => (sql as unknown as { listener(): Sql | undefined }).listener();
 
 export const silent = (): Error =>
   Object.assign(new Error("the database does not answer"), { code: "CONNECTION_SILENT" });
 
 export interface BeatOptions {
-  /** Time from one beat to the next, ms. */
+  /** Time between two heartbeats, ms. */
   everyMs: number;
-  /** Ticks of `tickMs` without an answer that make a connection silent. */
+  /** Ticks of `tickMs` without an answer after which a connection is silent. */
   ticks: number;
   tickMs: number;
 }
@@ -33,8 +35,8 @@ export interface BeatOptions {
 export type Beat = "answered" | "silent" | Error;
 
 /**
- * Asks for a sign of life on a client of one connection. Counts ticks instead of comparing times: after a pause of the whole process, a
- * laptop's sleep or a virtual machine that was moved, one tick passes and the answer that came meanwhile is read.
+ * Sends a heartbeat on a client of one connection. Counts ticks instead of comparing times: after a pause of the process
+ * (suspend, migration of a virtual machine) one tick passes, and an answer that arrived during the pause is read.
  */
 export async function beat(sql: Sql, { ticks, tickMs }: BeatOptions): Promise<Beat> {
   let timer: NodeJS.Timeout | undefined;
@@ -52,7 +54,7 @@ export async function beat(sql: Sql, { ticks, tickMs }: BeatOptions): Promise<Be
   );
   const outcome = await Promise.race([answer, late]);
   clearTimeout(timer);
-  // The connection is given up, and with it what was missed on it: a new one is made at once.
+  // A new connection is made at once; notifications that the old one missed are read then.
   if (outcome === "silent") for (const connection of connectionsOf(sql)) connection.sever(silent());
   return outcome;
 }

@@ -6,13 +6,11 @@ import t from "tap";
 import { openTestDatabase, type Teardown } from "../testing/database.ts";
 import { openPool } from "./connect.ts";
 
-/*
- * What infra/patches changes in the database client. Each of these fails with the client as it is published.
- */
+/* Changes of infra/patches to the database client. Each test fails with the published client. */
 
 t.setTimeout(60_000);
 
-/** A port of this machine where `onSocket` has every connection. Counts them. */
+/** Listens on a loopback port; `onSocket` gets every connection. Returns the port and the number of connections. */
 async function listen(t: Teardown, onSocket: (socket: net.Socket) => void) {
   const sockets = new Set<net.Socket>();
   const seen = { port: 0, connections: 0, cut: () => sockets.forEach((socket) => socket.destroy()) };
@@ -30,7 +28,7 @@ async function listen(t: Teardown, onSocket: (socket: net.Socket) => void) {
 
 const codeOf = (error: unknown): string => String((error as { code?: unknown }).code);
 
-t.test("a proxy that accepts and closes fails queries at once, and costs a connection each at most", async (t) => {
+t.test("a proxy that accepts and closes fails queries at once, with few connections", async (t) => {
   const proxy = await listen(t, (socket) => socket.destroy());
   const sql = openPool({ url: `postgres://u:p@127.0.0.1:${proxy.port}/sm` }, { max: 3 });
   t.teardown(() => sql.end({ timeout: 0 }));
@@ -46,7 +44,7 @@ t.test("a proxy that accepts and closes fails queries at once, and costs a conne
   t.ok(proxy.connections <= 10, `${proxy.connections} connections`);
 });
 
-t.test("a silent server is given up, also while the pool ends", async (t) => {
+t.test("a query to a silent server ends, also while the pool ends", async (t) => {
   const proxy = await listen(t, () => {});
   const sql = openPool({ url: `postgres://u:p@127.0.0.1:${proxy.port}/sm` }, { max: 2 });
   const failed = Array.from({ length: 5 }, () => sql`select 1`.then(() => "ok", codeOf));
@@ -57,7 +55,22 @@ t.test("a silent server is given up, also while the pool ends", async (t) => {
   t.equal(await last, "CONNECTION_DESTROYED");
 });
 
-t.test("a lost transaction ends nobody else's", async (t) => {
+t.test("a transaction that begins behind a hundred queries has its connection", async (t) => {
+  const { sql, pool } = await openTestDatabase(t);
+  await sql`create table written (by text)`;
+  const one = pool(1);
+  await one`select 1`;
+  const queries = Array.from({ length: 100 }, () => one`select 1 as one`.execute());
+  const rolledBack = one.begin(async (tx) => {
+    await tx`insert into written values ('undone')`;
+    throw new Error("changed its mind");
+  });
+  await t.rejects(rolledBack, { message: "changed its mind" });
+  t.equal((await Promise.all(queries)).length, 100);
+  t.strictSame([...(await one`select * from written`)], []);
+});
+
+t.test("a lost transaction does not end another one", async (t) => {
   const { sql, pool } = await openTestDatabase(t);
   await sql`create table written (by text)`;
   const one = pool(1);
@@ -71,7 +84,7 @@ t.test("a lost transaction ends nobody else's", async (t) => {
   t.match(codeOf(await lost.catch((error: unknown) => error)), /^(57P01|CONNECTION_CLOSED)$/);
   const other = one.begin(async (tx) => {
     await tx`insert into written values ('other')`;
-    // The function of the lost transaction comes to its end, and would commit.
+    // The function of the lost transaction returns, and would send COMMIT.
     proceed();
     await sleep(50);
     throw new Error("changed its mind");
@@ -80,7 +93,7 @@ t.test("a lost transaction ends nobody else's", async (t) => {
   t.strictSame([...(await sql`select * from written`)], []);
 });
 
-t.test("an error that a server said while it ended the connection is not the next query's", async (t) => {
+t.test("an error that ends a connection does not fail the next query", async (t) => {
   const { sql, pool } = await openTestDatabase(t);
   const one = pool(1);
   for (let n = 0; n < 5; n++) {
@@ -93,7 +106,7 @@ t.test("an error that a server said while it ended the connection is not the nex
   }
 });
 
-t.test("of several hosts the first that takes writes serves, and comes first from then on", async (t) => {
+t.test("of several hosts the first that takes writes is used, and tried first from then on", async (t) => {
   const { sql } = await openTestDatabase(t);
   const { path, database, user: username, pass } = sql.options as unknown as Record<string, string>;
   const through = (socket: net.Socket): void => {

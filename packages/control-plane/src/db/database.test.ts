@@ -6,7 +6,9 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { Sql } from "postgres";
 import t from "tap";
 import { silentLog } from "../log.ts";
-import { openDatabase, openPool, type DatabaseAddress } from "./connect.ts";
+import { parseUrl } from "./address.ts";
+import { type DatabaseAddress, openPool } from "./connect.ts";
+import { openDatabase } from "./open-database.ts";
 import { startEmbedded } from "./embedded.ts";
 import { migrate, migrationsFolder } from "./migrate.ts";
 import { openHub } from "./notify.ts";
@@ -80,6 +82,13 @@ t.test("a database that cannot be used says why in one line, without the passwor
       /^The host of the database sm at no-such-host\.invalid cannot be resolved/,
     ],
     [{ url: "postgres://u:s3cret@[half/sm" }, /^database\.url is not a URL/],
+    [{ url: "postgres://u:s3cret@one,,two/sm" }, /^database\.url is not a URL/],
+    [{ url: "postgres://u:s3cret@one:1:2/sm", key: "database.listen_url" }, /^database\.listen_url is not a URL/],
+    [
+      { url: "postgres://u:s3cret@127.0.0.1:1,[::1]:2/sm", key: "database.listen_url" },
+      /^The database sm at 127\.0\.0\.1:1, \[::1\]:2 cannot be reached .*database\.listen_url \(SM_DATABASE__LISTEN_URL\)/,
+    ],
+    [{ url: `postgres://u:s3cret@127.0.0.1:${(silent.address() as net.AddressInfo).port}/sm` }, /^The database sm at /],
     [{ ...own, database: "absent" }, /^The database .* does not exist/],
     [{ ...own, username: "nobody" }, /^The database .* refused the user or the password/],
   ];
@@ -91,6 +100,29 @@ t.test("a database that cannot be used says why in one line, without the passwor
     t.match(error, { name: "StartupError", message });
     t.notMatch((error as Error).message, /s3cret|\n/);
   }
+});
+
+t.test("addresses of one host and of several are read", (t) => {
+  const cases: [string, [string, number][]][] = [
+    ["postgres://u:p@db.example.org/sm", [["db.example.org", 5432]]],
+    ["postgresql://u:p%40ss@db:6000/sm?sslmode=require", [["db", 6000]]],
+    [
+      "postgres://u:p@one:1,two,[fd00::1]:3/sm",
+      [
+        ["one", 1],
+        ["two", 5432],
+        ["fd00::1", 3],
+      ],
+    ],
+    ["postgres:///sm", []],
+  ];
+  for (const [url, hosts] of cases)
+    t.strictSame(
+      parseUrl({ url }).hosts.map(({ host, port }) => [host, port]),
+      hosts,
+      url,
+    );
+  t.end();
 });
 
 t.test("migrations run once, in order, also when several processes start at once", async (t) => {

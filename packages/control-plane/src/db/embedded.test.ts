@@ -1,12 +1,14 @@
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
+import { connect } from "node:net";
 import * as fs from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import t from "tap";
 import { silentLog } from "../log.ts";
-import { type DatabaseAddress, openDatabase, openPool } from "./connect.ts";
+import { type DatabaseAddress, openPool } from "./connect.ts";
+import { openDatabase } from "./open-database.ts";
 import { findBinaries } from "./embedded-binaries.ts";
 import { startEmbedded } from "./embedded.ts";
 
@@ -72,25 +74,28 @@ t.test("the socket is in a folder that only its owner can enter", async (t) => {
   t.ok("path" in server.address && server.address.path.startsWith(dataDir));
 });
 
-/** What the server asks for from a process of its own user: 0 for nothing, 10 for SCRAM, "E" when it refuses (protocol, "Message Formats"). */
-async function askedFor(dataDir: string): Promise<string> {
+/** What the server asks of a process of its own user: 0 is nothing, 10 is SCRAM (protocol, "Message Formats", AuthenticationSASL). */
+async function askedFor(dataDir: string): Promise<number> {
   const { uid, gid } = fs.statSync(join(dataDir, "postgres"));
-  const script = `const { connect } = await import("node:net");
-    const text = Buffer.from("user\\0statusmesh\\0database\\0postgres\\0\\0");
-    const head = Buffer.alloc(8); head.writeInt32BE(8 + text.length, 0); head.writeInt32BE(196608, 4);
-    const socket = connect(process.argv[1]);
-    socket.on("data", (x) => { console.log(x[0] === 82 ? x.readInt32BE(5) : String.fromCharCode(x[0])); socket.destroy(); });
-    socket.write(Buffer.concat([head, text]));`;
-  const args = ["--input-type=module", "-e", script, join(dataDir, "postgres", ".s.PGSQL.5432")];
-  const child = spawn(process.execPath, args, {
-    stdio: ["ignore", "pipe", "inherit"],
-    uid,
-    gid,
-    cwd: "/",
-    env: { PATH: process.env["PATH"] },
-  });
-  const [answer] = (await once(child.stdout, "data")) as [Buffer];
-  return answer.toString().trim();
+  const text = Buffer.from("user\0statusmesh\0database\0postgres\0\0");
+  const head = Buffer.alloc(8);
+  head.writeInt32BE(8 + text.length, 0);
+  head.writeInt32BE(196_608, 4);
+  const [self, group] = [process.getuid!(), process.getgid!()];
+  if (self === 0) {
+    process.setegid!(gid);
+    process.seteuid!(uid);
+  }
+  // The socket is connected before connect() returns: that is all that the other user does.
+  const socket = connect(join(dataDir, "postgres", ".s.PGSQL.5432"));
+  if (self === 0) {
+    process.seteuid!(self);
+    process.setegid!(group);
+  }
+  socket.write(Buffer.concat([head, text]));
+  const [answer] = (await once(socket, "data")) as [Buffer];
+  socket.destroy();
+  return answer.readInt32BE(5);
 }
 
 t.test("only the password lets a process in, and only the account of StatusMesh can read it", async (t) => {
@@ -101,7 +106,7 @@ t.test("only the password lets a process in, and only the account of StatusMesh 
   t.equal(fs.statSync(file).mode & 0o777, 0o600);
   t.equal(fs.statSync(file).uid, process.getuid?.());
   t.match(fs.readFileSync(file, "utf8"), /^[\w-]{43}\n$/);
-  t.equal(await askedFor(dataDir), "10");
+  t.equal(await askedFor(dataDir), 10);
   await t.rejects(query({ ...server.address, password: "wrong" } as DatabaseAddress, "select 1"), /refused the user/);
   t.strictSame(await query(server.address, "select distinct type, auth_method as method from pg_hba_file_rules"), [
     { type: "local", method: "scram-sha-256" },
@@ -146,7 +151,7 @@ t.test("a data folder from before passwords gets one, wherever an earlier attemp
     if (!state.file) fs.rmSync(password);
     const server = await startEmbedded({ dataDir, log });
     t.strictSame(await query(server.address, "select word from kept"), [{ word: "ätsch" }], title);
-    t.equal(await askedFor(dataDir), "10", title);
+    t.equal(await askedFor(dataDir), 10, title);
     await server.stop();
   }
   const kept = fs.readFileSync(password);
@@ -167,19 +172,19 @@ t.test(
     fs.writeFileSync(join(dataDir, "postgres", "pg_hba.conf"), "local all all trust\n");
     await query(address, "alter role statusmesh password null; select pg_reload_conf()");
     fs.rmSync(join(dataDir, "postgres.password"));
-    while ((await askedFor(dataDir)) !== "0") await sleep(20);
+    while ((await askedFor(dataDir)) !== 0) await sleep(20);
 
     const beside = await startEmbedded({ dataDir, log, join: true });
     const pool = openPool(beside.address, { max: 1 });
     t.teardown(() => pool.end({ timeout: 0 }));
     await pool`select 1`;
-    t.equal(await askedFor(dataDir), "0", "its owner could not connect any more");
+    t.equal(await askedFor(dataDir), 0, "its owner could not connect any more");
 
     child.kill("SIGKILL");
     await once(child, "exit");
     const server = await startEmbedded({ dataDir, log });
     t.teardown(() => server.stop());
-    t.equal(await askedFor(dataDir), "10");
+    t.equal(await askedFor(dataDir), 10);
     t.strictSame(await query(server.address, "select word from kept"), [{ word: "ätsch" }]);
     await pool`select pg_terminate_backend(pg_backend_pid())`.catch(() => null);
     t.strictSame(

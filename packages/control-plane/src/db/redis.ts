@@ -3,29 +3,32 @@ import type { Log } from "../log.ts";
 
 export type RedisClient = ReturnType<typeof clientOf>;
 
-/** A connection to Redis that comes back by itself. */
+/** A connection to Redis that reconnects by itself. */
 export interface Redis {
   readonly client: RedisClient;
-  /** Ends it at once. */
+  /** Closes it at once. */
   stop(): void;
 }
 
 const connectMs = 2_000;
 const slowestRetryMs = 2_000;
+const silentMs = 5_000;
 
-// Without disableOfflineQueue a command would wait for a server that is down, instead of failing.
+// With the offline queue a command would wait for a server that is down, instead of failing.
 const clientOf = (url: string) =>
   createClient({
     url,
     disableOfflineQueue: true,
-    pingInterval: 10_000,
+    // Without a reply to a ping for silentMs the client closes the connection, which is logged as away.
+    pingInterval: 2_000,
     socket: {
       connectTimeout: connectMs,
+      socketTimeout: silentMs,
       reconnectStrategy: (retries: number) => Math.min(50 * 2 ** Math.min(retries, 10), slowestRetryMs),
     },
   });
 
-/** Starts to connect and returns at once: a command fails while the server is away. What happens to the connection is logged once per change. */
+/** Starts to connect and returns at once. A command fails while the server is away. Each change is logged once. */
 export function openRedis(url: string, log: Log): Redis {
   const client = clientOf(url);
   let state: "unknown" | "ready" | "away" = "unknown";
@@ -42,12 +45,12 @@ export function openRedis(url: string, log: Log): Redis {
       );
     state = "away";
   });
-  // It only fails when it is stopped before it ever succeeded; everything else is an error event and a next try.
+  // It rejects only when stopped before the first connection; every other failure is an error event and a retry.
   client.connect().catch(() => {});
   return { client, stop: () => void (client.isOpen && client.destroy()) };
 }
 
-/** Connects, asks once and leaves. Throws what went wrong. */
+/** Connects, sends one PING and disconnects. Throws the client's error. */
 export async function pingRedis(url: string): Promise<void> {
   const client = createClient({
     url,

@@ -2,7 +2,7 @@ import type { Sql } from "postgres";
 import type { Clock } from "../context.ts";
 import type { Log } from "../log.ts";
 import { type Beat, beat, connectionsOf, listenerOf, silent } from "./beats.ts";
-import { openSession, statementTimeoutMs } from "./connect.ts";
+import { openLikewise, statementTimeoutMs } from "./connect.ts";
 import { type Failure, failureAnswer, failureOf } from "./failures.ts";
 
 /** Why the database cannot be used, and since when (Unix ms). */
@@ -12,40 +12,42 @@ export interface Trouble {
   readonly reason: string;
 }
 
-/** Watches the database, so that a request learns at once what a connection learns after its time limit. */
+/** State of the database, known before a query would wait for its time limit. */
 export interface DatabaseWatch {
   /** Null while the database answers and takes writes. */
   trouble(): Trouble | null;
-  /** Returns when the database answers, and took writes at most 10 s ago. Throws DEPENDENCY_DOWN, within 2 s. */
+  /** Resolves when the database answers, and took writes at most 10 s ago. Throws DEPENDENCY_DOWN within 2 s. */
   ready(): Promise<void>;
   stop(): Promise<void>;
 }
 
 export interface WatchOptions {
-  /** Time between two signs of life, ms. */
+  /** Time between two heartbeats, ms. */
   beatMs?: number;
-  /** A server that is gone for less is one that restarts: its requests try for themselves. */
+  /** Queries are not refused before the database is away for this long, ms: a restart is shorter. */
   graceMs?: number;
+  /** Time limit of a statement, ms. */
+  statementMs?: number;
 }
 
 const tickMs = 500;
-/** 3 s without an answer: a stall of the disk is shorter, and a request waits 5 s at most. */
+/** 3 s without an answer: a disk stalls for less, and a request waits 5 s at most. */
 const silentTicks = 6;
-/** Connections that are silent for this long when a beat fails go the same way. */
+/** When a heartbeat fails, connections that are silent for this long are closed too. */
 const suspectMs = 2_000;
-/** The server ends a statement itself; a connection that is silent for longer is dead. */
-const deadMs = statementTimeoutMs + 5_000;
+/** The server cancels a statement at its time limit. A connection that is silent for this much longer is dead. */
+const deadMs = 5_000;
 const readyMs = 1_500;
 const writableFreshMs = 10_000;
 
 /**
- * Starts to watch `pool`. While the database is away the pool refuses queries at once instead of letting each wait for its own time
- * limit, and connections that went silent are closed: their queries fail, and the pool makes new ones. `direct` is where the pool's
- * listening connection is; it is the same pool unless a pooler stands in between.
+ * Starts to watch `pool`. While the database is away the pool refuses queries at once, instead of letting each wait for
+ * its time limit. Silent connections are closed: their queries fail, and the pool opens new ones. `direct` has the
+ * listening connection; it is the same pool unless `pool` goes through a pooler.
  */
 export function watchDatabase(
   { pool, direct, log, clock }: { pool: Sql; direct: Sql; log: Log; clock: Clock },
-  { beatMs = 1_000, graceMs = 1_000 }: WatchOptions = {},
+  { beatMs = 1_000, graceMs = 1_000, statementMs = statementTimeoutMs }: WatchOptions = {},
 ): DatabaseWatch {
   const options = { everyMs: beatMs, ticks: silentTicks, tickMs };
   const stopping = new AbortController();
@@ -54,7 +56,7 @@ export function watchDatabase(
   let unwritable: Trouble | null = null;
 
   const refuse = () => (away === null ? null : Object.assign(new Error(away.reason), { code: "DATABASE_AWAY" }));
-  // The client asks before it takes a query.
+  // The client calls it before each query.
   (pool.options as unknown as { refusal: typeof refuse }).refusal = refuse;
 
   function judge(outcome: Beat): void {
@@ -73,28 +75,36 @@ export function watchDatabase(
     }
   }
 
-  /** What is silent together with a beat is lost with it; what is idle is not trusted. */
+  const all = () => [...new Set([pool, direct])].flatMap(connectionsOf);
+
+  /** After a failed heartbeat: closes silent connections at once, and idle ones because they may be dead too. */
   function cut(): void {
-    for (const connection of connectionsOf(pool)) {
+    for (const connection of all()) {
       if (connection.silence() >= suspectMs) connection.sever(silent());
       else connection.retire();
     }
   }
 
-  /** Closes single connections that died while the others live. After a pause of this process what came in is read first. */
+  /** A pooler's sessions have no statement timeout of their own. PgBouncer forwards the cancel request to the server. */
+  function cancelOverdue(): void {
+    for (const connection of connectionsOf(pool))
+      if (connection.patience === null && connection.silence() > statementMs) connection.cancelRunning();
+  }
+
+  /** Closes single dead connections. It runs from a timer, after input that arrived during a pause has been read. */
   function cutDead(): void {
-    for (const connection of connectionsOf(pool)) {
+    for (const connection of all()) {
       const { patience } = connection;
-      const limit = patience === null ? deadMs : patience * 1000;
+      const limit = patience === null ? statementMs + deadMs : patience * 1000;
       if (limit > 0 && connection.silence() > limit) {
-        log.warn({ silent_secs: Math.round(limit / 1000) }, "a connection to the database is silent and given up");
+        log.warn({ silent_secs: Math.round(limit / 1000) }, "a database connection is silent and was closed");
         connection.sever(silent());
       }
     }
   }
 
-  // The listening connection is there anyway. Behind a pooler the way of the requests needs a beat of its own.
-  const own = pool === direct ? null : openSession(pool);
+  // The heartbeat uses the listening connection; requests that go through a pooler need one there too.
+  const own = pool === direct ? null : openLikewise(pool);
   const loops = [
     beating(async () => {
       const sql = listenerOf(direct);
@@ -104,7 +114,9 @@ export function watchDatabase(
     }),
     beating(async () => {
       cutDead();
-      if (own !== null) judge(await beat(own, options));
+      if (own === null) return;
+      cancelOverdue();
+      judge(await beat(own, options));
     }),
   ];
 
@@ -118,7 +130,7 @@ export function watchDatabase(
   let writableAt = Number.NEGATIVE_INFINITY;
   let probing: Promise<void> | null = null;
 
-  /** Single-flight, and an answer counts for ten seconds. */
+  /** Single-flight. */
   function probe(): Promise<void> {
     probing ??= writeSomething(pool)
       .then(
@@ -164,8 +176,8 @@ export function watchDatabase(
 }
 
 /**
- * Fails when the database takes no writes. An update would succeed on a full disk, in space that is allocated already, while results
- * cannot be stored: this allocates a new file of 256 KiB each time. The table is unlogged and never holds more than that.
+ * Throws when the database takes no writes. An update can succeed on a full disk, in allocated space; this allocates a
+ * new file of 256 KiB each time. The table is unlogged and never holds more than that.
  */
 async function writeSomething(sql: Sql): Promise<void> {
   await sql.begin(async (tx) => {

@@ -193,7 +193,8 @@ t.test("replicas share the budgets on Redis, and each goes on by itself while it
   // Silent, not gone: the socket stays open, and nothing comes back.
   first.kill("SIGSTOP");
   t.equal((await replicas[0]!.counter.add("silent")).count, 1, "a Redis that hangs holds nobody up");
-  first.kill("SIGCONT");
+  const warnings = () => log.lines.filter(({ level }) => level === "warn").length;
+  await until(() => warnings() === 2, "both say that it is silent");
   first.kill("SIGKILL");
   await until(() => replicas.every(({ redis }) => !redis.client.isReady), "both notice");
   const alone = await Promise.all([

@@ -1,4 +1,6 @@
+import type { Sql } from "postgres";
 import { inTransaction, type System } from "../context.ts";
+import { directOf } from "../db/connect.ts";
 import { failureOf } from "../db/failures.ts";
 
 /** Something done over and over. It must be able to run twice: a replica that dies in the middle has done half of it. */
@@ -69,7 +71,9 @@ export async function runAlone(
   job: Job,
   signal: AbortSignal = new AbortController().signal,
 ): Promise<boolean> {
-  return await inTransaction(system, async ({ sql }) => {
+  // Direct connections: a pooler may have fewer than there are jobs, and jobs that hold all of them would block.
+  const direct = directOf(system.sql as Sql);
+  return await inTransaction({ ...system, sql: direct }, async ({ sql }) => {
     const [lock] = await sql<
       { held: boolean }[]
     >`select pg_try_advisory_xact_lock(${lockSpace}, hashtext(${job.name})) as held`;

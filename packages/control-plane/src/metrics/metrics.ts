@@ -14,6 +14,8 @@ export interface Metrics {
   readonly job: JobWatch;
   /** Registers the ingest queue, whose depth each scrape reads. */
   watchQueue(load: IngestLoad): void;
+  /** `shared` is called at each scrape: true while rate limits are counted for all replicas together. */
+  watchSharedLimits(shared: () => boolean): void;
   /** Prometheus text exposition format, version 0.0.4. */
   text(): Promise<string>;
 }
@@ -79,6 +81,11 @@ export function openMetrics(system: System, version: string): Metrics {
   for (const outcome of ["stored", "busy", "failed"]) batches.inc({ outcome }, 0);
   const queued = gauge("ingest_queued_results", "Results that came in and are not in the database yet");
   let queue: Pick<IngestLoad, "queued"> = { queued: 0 };
+  const shared = gauge(
+    "rate_limits_shared",
+    "1 while Redis counts rate limits for all replicas; 0 while each replica counts its own, so that limits apply per replica",
+  );
+  let isShared = (): boolean => false;
   const refresh = instanceGauges(registry, system);
 
   return {
@@ -112,8 +119,12 @@ export function openMetrics(system: System, version: string): Metrics {
     watchQueue(load) {
       queue = load;
     },
+    watchSharedLimits(of) {
+      isShared = of;
+    },
     async text() {
       await refresh();
+      shared.set(isShared() ? 1 : 0);
       queued.set(queue.queued);
       return await registry.metrics();
     },
