@@ -32,8 +32,17 @@ export const folders = {
     joins: { "a restore asks whether the database is empty": ["orgs", "targets", "users"] },
   },
   incidents: {
-    owns: ["incident_updates", "incidents", "target_states"],
+    owns: [
+      "incident_events",
+      "incident_updates",
+      "incidents",
+      "maintenance_window_targets",
+      "maintenance_windows",
+      "target_states",
+    ],
     joins: {
+      "name of the actor of an event": ["api_tokens", "users"],
+      "held notices of a deleted organisation stay held": ["orgs"],
       "name of the monitor": ["targets"],
       "notification log of an incident": ["deliveries", "delivery_attempts"],
       "channels that an outbox row is for": ["channels", "target_alerts"],
@@ -129,8 +138,6 @@ export const folders = {
 export const filesWithSql = {
   "app.ts": "the readiness probe",
   "commands/doctor.ts": "asks the server for its version and clock",
-  "incidents/outbox.ts": "to be moved",
-  "incidents/record.ts": "to be moved",
   "jobs/nightly.ts": "to be moved",
   "jobs/operator-notices.ts": "to be moved",
   "jobs/reminders.ts": "to be moved",

@@ -145,11 +145,16 @@ const bodyOf = (route: Route, s: Scene): object | undefined => {
     "PATCH /api/v1/orgs/{id}": { name: "New" },
     "POST /api/v1/status-pages": { slug: `t-${s.slug.slice(2)}`, name: "Other" },
     "POST /api/v1/status-pages/{id}/components": { target_id: s.bare.id },
+    "POST /api/v1/incidents/bulk-action": { ids: [s.incident], action: { type: "acknowledge" } },
   };
   return route.body === null ? undefined : (own[nameOf(route)] ?? goodBodies({ targetId: s.target.id })[nameOf(route)]);
 };
 
 const prepared: Record<string, (s: Scene) => Promise<unknown>> = {
+  "DELETE /api/v1/incidents/{id}/acknowledgement": async ({ browser, incident, olga }) => {
+    await browser.post(`/api/v1/incidents/${incident}/acknowledge`);
+    await sql`delete from audit_log where org_id = ${olga.orgId}`;
+  },
   "POST /api/v1/orgs/{id}/restore": async ({ browser, olga }) => {
     await browser.delete(`/api/v1/orgs/${olga.orgId}`);
     await sql`delete from audit_log where org_id = ${olga.orgId}`;

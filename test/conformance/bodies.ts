@@ -5,7 +5,15 @@ export const tcp = { type: "tcp", host: "127.0.0.1", port: 9 };
 export const webhook = { type: "webhook", url: "https://127.0.0.1:9/hook" };
 
 /** A body that each route with one takes, by method and path. A new route gets its line here. `mark` makes what has to be unique so: a-z, 0-9 and -. */
-export const goodBodies = ({ targetId, mark = "" }: { targetId: string; mark?: string }): Record<string, object> => ({
+export const goodBodies = ({
+  targetId,
+  incidentId = targetId,
+  mark = "",
+}: {
+  targetId: string;
+  incidentId?: string;
+  mark?: string;
+}): Record<string, object> => ({
   "POST /api/agent/pull": { protocol: protocolVersion, agent_version: "0.0.0", cursor: null, capacity: 0 },
   "POST /api/agent/results": batchOf([]),
   "POST /api/v1/targets": { name: "Shop", check: tcp },
@@ -15,6 +23,9 @@ export const goodBodies = ({ targetId, mark = "" }: { targetId: string; mark?: s
   "POST /api/v1/notification-channels": { name: `Other${mark}`, config: webhook },
   "POST /api/v1/notification-channels/test": { config: webhook },
   "PATCH /api/v1/notification-channels/{id}": { name: `Duty${mark}` },
+  "PATCH /api/v1/incidents/{id}": { public_title: "Checkout unavailable", severity: "critical" },
+  "POST /api/v1/incidents/{id}/updates": { phase: "identified", message: "We have found the cause." },
+  "POST /api/v1/incidents/bulk-action": { ids: [incidentId], action: { type: "acknowledge" } },
   "POST /api/v1/status-pages": { slug: `other${mark}`, name: "Other" },
   "PATCH /api/v1/status-pages/{id}": { name: "Shop" },
   "POST /api/v1/status-pages/{id}/components": { target_id: targetId },

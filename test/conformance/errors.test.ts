@@ -11,6 +11,7 @@ import { tempFolder } from "../harness/folder.ts";
 import { serveHere } from "../harness/in-process.ts";
 import { admit, batchOf, runOf } from "../harness/results.ts";
 import { nameOf, routes } from "./declared.ts";
+import { make } from "./isolation/things.ts";
 import { openSnapshots } from "./isolation/snapshot.ts";
 import { provokeOutages } from "./outages.ts";
 import { kinds, people, resources, sealedAway, type Stage } from "./refusals.ts";
@@ -664,6 +665,11 @@ const stage: Stage = {
   operator: withToken("a-secret-of-the-operator"),
   target: (await api.post("/api/v1/targets", { ...target, name: "Of the stage" })).body,
   page,
+  incident: await make.incident(
+    sql,
+    { orgId: olga.orgId, userId: olga.userId, ownerId: olga.userId, memberId: milan.userId },
+    "",
+  ),
 };
 const elsewhere = {
   resources: resources(stage),

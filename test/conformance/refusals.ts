@@ -20,6 +20,7 @@ export interface Stage {
   operator: Client;
   target: Json;
   page: Json;
+  incident: string;
 }
 
 const missing = (method: string, path: string, code: Case["code"], json?: unknown): Case => ({
@@ -29,8 +30,30 @@ const missing = (method: string, path: string, code: Case["code"], json?: unknow
   code,
 });
 
+/** Texts of an incident that cannot be shown. */
+function narration(incident: string): Case[] {
+  const change = refusedBody(`PATCH /api/v1/incidents/${incident}`);
+  const post = refusedBody(`POST /api/v1/incidents/${incident}/updates`);
+  return [
+    change("a title of spaces", { public_title: " \u200b " }, "EMPTY_TITLE", "/public_title"),
+    change("a title of 201 characters", { public_title: "é".repeat(201) }, "TITLE_TOO_LONG", "/public_title"),
+    change(
+      "a long description",
+      { public_description: "x".repeat(5001) },
+      "DESCRIPTION_TOO_LONG",
+      "/public_description",
+    ),
+    change("a title with a direction mark", { public_title: "a\u202eb" }, "INVALID_BODY", "/public_title"),
+    change("a title that is a number", { public_title: 5 }, "INVALID_BODY", "/public_title"),
+    change("an unknown severity", { severity: "huge" }, "INVALID_BODY", "/severity"),
+    post("an empty message", { phase: "identified", message: "\n" }, "EMPTY_MESSAGE", "/message"),
+    post("a long message", { phase: "identified", message: "x".repeat(2001) }, "MESSAGE_TOO_LONG", "/message"),
+    post("an unknown phase", { phase: "fixed", message: "x" }, "INVALID_BODY", "/phase"),
+  ];
+}
+
 /** Things that there are not, and things that cannot be as they are asked for. */
-export function resources({ target, page, operator }: Stage): Case[] {
+export function resources({ target, page, incident, operator }: Stage): Case[] {
   const id = newId();
   return [
     missing("GET", `/api/v1/targets/${id}`, "TARGET_NOT_FOUND"),
@@ -51,6 +74,7 @@ export function resources({ target, page, operator }: Stage): Case[] {
       "INVALID_ID",
       "/target_id",
     ),
+    ...narration(incident),
     refusedBody("POST /api/v1/targets/bulk")("nothing in bulk", [], "BULK_EMPTY", ""),
     refusedBody("POST /api/v1/targets/bulk-action")(
       "ten thousand and one",

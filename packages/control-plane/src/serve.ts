@@ -30,6 +30,7 @@ import { startDatabaseNotices } from "./jobs/database-notices.ts";
 import { keepPartitions } from "./jobs/partitions.ts";
 import { nightly } from "./jobs/nightly.ts";
 import { tellOperator } from "./jobs/operator-notices.ts";
+import { followMaintenance } from "./incidents/engine.ts";
 import { sendReminders } from "./jobs/reminders.ts";
 import { forgetOldRollups } from "./jobs/retention.ts";
 import { rollUp } from "./jobs/rollup.ts";
@@ -168,6 +169,7 @@ async function run(
   const deliverer = startDeliverer(system, hub, { watch: metrics?.seen.attempt });
   const work = [
     { name: "reminders", everyMs: 5_000, run: sendReminders },
+    { name: "maintenance", everyMs: 5_000, run: followMaintenance },
     { name: "operator-notices", everyMs: 15_000, run: tellOperator },
     { name: "rollup", everyMs: 60_000, run: rollUp },
     { name: "partitions", everyMs: 3_600_000, run: keepPartitions },

@@ -41,6 +41,11 @@ export const errorCodes = {
   TARGET_NOT_FOUND: { status: 404, when: "no such target in this organisation" },
   CHANNEL_NOT_FOUND: { status: 404, when: "no such notification channel in this organisation" },
   INCIDENT_NOT_FOUND: { status: 404, when: "no such incident in this organisation" },
+  EMPTY_TITLE: { status: 400, when: "a title has no visible character" },
+  TITLE_TOO_LONG: { status: 400, when: "a title has more than 200 characters" },
+  DESCRIPTION_TOO_LONG: { status: 400, when: "a description has more than 5000 characters" },
+  EMPTY_MESSAGE: { status: 400, when: "the message of an update has no visible character" },
+  MESSAGE_TOO_LONG: { status: 400, when: "the message of an update has more than 2000 characters" },
   STATUS_PAGE_NOT_FOUND: { status: 404, when: "no such status page in this organisation" },
   COMPONENT_NOT_FOUND: { status: 404, when: "the monitor is not on this status page" },
   ORG_REQUIRED: {

@@ -15,6 +15,8 @@ interface TextOptions extends TSchemaOptions {
   errorCode?: ErrorCode;
   /** Code of a text without a visible character, where it is another one. */
   emptyCode?: ErrorCode;
+  /** Code of a text that is too long, where it is another one. */
+  longCode?: ErrorCode;
 }
 
 /**
@@ -32,7 +34,7 @@ export const SearchText = (options: TSchemaOptions) => Type.String({ ...options,
 /** Schema of a text that may be an id: `validate` brings a UUID to lower case. */
 export const IdText = (options: TSchemaOptions) => Type.String({ ...options, text: "id" satisfies Form });
 
-type Fault = { empty: boolean; message: string };
+type Fault = { kind: "control" | "empty" | "long"; message: string };
 
 /** Printable ASCII without white space at its ends is clean as it stands. */
 const plain = /^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/;
@@ -62,10 +64,11 @@ export function normaliseText(text: string): string {
 function cleanText(text: string, form: TextForm, maxLength: number): string | Fault {
   const clean = normaliseText(form === "line" ? text : text.replaceAll("\r\n", "\n"));
   const control = (form === "line" ? controls : controlsButBreaks).exec(clean)?.[0];
-  if (control !== undefined) return { empty: false, message: `contains the control character ${codePoint(control)}` };
-  if (!visible.test(clean)) return { empty: true, message: "has no visible character" };
+  if (control !== undefined)
+    return { kind: "control", message: `contains the control character ${codePoint(control)}` };
+  if (!visible.test(clean)) return { kind: "empty", message: "has no visible character" };
   if (clean.length > maxLength && [...clean].length > maxLength)
-    return { empty: false, message: `must have at most ${maxLength} characters` };
+    return { kind: "long", message: `must have at most ${maxLength} characters` };
   return clean;
 }
 
@@ -79,6 +82,7 @@ interface Node {
   maxLength?: number;
   errorCode?: string;
   emptyCode?: string;
+  longCode?: string;
   discriminator?: string;
   anyOf?: Node[];
   properties?: Record<string, Node & { const?: unknown }>;
@@ -117,7 +121,7 @@ function cleanerOf(node: Node, outer: ErrorCode): Cleaner | null {
 function textCleaner(form: Form, node: Node, code: ErrorCode): Cleaner {
   if (form === "search") return (value) => (typeof value === "string" ? normaliseText(value) : value);
   if (form === "id") return (value) => (typeof value === "string" ? normaliseId(value) : value);
-  const { maxLength = Infinity, emptyCode } = node;
+  const { maxLength = Infinity, emptyCode, longCode } = node;
   return (value, pointer) => {
     if (typeof value !== "string") return value;
     const clean = cleanText(value, form, maxLength);
@@ -126,9 +130,8 @@ function textCleaner(form: Form, node: Node, code: ErrorCode): Cleaner {
       .replace(/^\/query/, "")
       .slice(1)
       .replaceAll("/", ".");
-    throw new AppError(clean.empty && isErrorCode(emptyCode) ? emptyCode : code, `${place} ${clean.message}.`, {
-      field: pointer,
-    });
+    const own = clean.kind === "empty" ? emptyCode : clean.kind === "long" ? longCode : undefined;
+    throw new AppError(isErrorCode(own) ? own : code, `${place} ${clean.message}.`, { field: pointer });
   };
 }
 

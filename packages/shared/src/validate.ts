@@ -17,6 +17,7 @@ export interface SchemaNode {
   anyOf?: SchemaNode[];
   discriminator?: string;
   errorCode?: string;
+  longCode?: string;
   sizeCodes?: [few: string, many: string];
   cap?: number;
   expects?: string;
@@ -190,7 +191,9 @@ function explain(node: SchemaNode, value: unknown, pointer: string, outer: Error
   const fitsType = node.type === undefined || typeFits(node.type, value);
   if (node.expects !== undefined && (!fitsType || node.pattern !== undefined))
     return { pointer, code, message: `${node.expects}.` };
-  return { pointer, code, message: `${name(pointer)} ${leafMessage(node, value, fitsType, error.message)}.` };
+  const long = typeof value === "string" && [...value].length > (node.maxLength ?? Infinity);
+  const own = long && isErrorCode(node.longCode) ? node.longCode : code;
+  return { pointer, code: own, message: `${name(pointer)} ${leafMessage(node, value, fitsType, error.message)}.` };
 }
 
 const typeWords: Readonly<Record<string, string>> = {

@@ -6,11 +6,11 @@ export function declaredErrors(route: Route): ReadonlySet<ErrorCode> {
   return new Set([...commonErrors(route), ...codesOn(route.body), ...codesOn(route.query), ...route.errors]);
 }
 
-/** The codes that `validate` reads from a schema: `errorCode`, `emptyCode` and `sizeCodes` of its nodes. */
+/** The codes that `validate` reads from a schema: `errorCode`, `emptyCode`, `longCode` and `sizeCodes` of its nodes. */
 function codesOn(schema: unknown): ErrorCode[] {
   if (typeof schema !== "object" || schema === null) return [];
-  const { errorCode, emptyCode, sizeCodes } = schema as Record<string, unknown>;
-  const own = [errorCode, emptyCode, ...(Array.isArray(sizeCodes) ? sizeCodes : [])].filter(isErrorCode);
+  const { errorCode, emptyCode, longCode, sizeCodes } = schema as Record<string, unknown>;
+  const own = [errorCode, emptyCode, longCode, ...(Array.isArray(sizeCodes) ? sizeCodes : [])].filter(isErrorCode);
   return [...own, ...Object.values(schema).flatMap(codesOn)];
 }
 

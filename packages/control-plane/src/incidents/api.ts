@@ -1,18 +1,21 @@
 import Type from "typebox";
-import { IdText } from "@statusmesh/shared/text";
 import { IdParam, paging } from "../http/wire.ts";
-import { ok, route, type Route } from "../http/route.ts";
-import { DeliveryPage, Explanation, Incident, IncidentPage } from "./schema.ts";
+import { created, noContent, ok, route, type Route } from "../http/route.ts";
+import { IncidentEventPage } from "./event-schema.ts";
+import { IncidentUpdate, IncidentUpdatePage, Narration, NewUpdate } from "./narration-schema.ts";
 import {
-  acknowledgeIncident,
-  explainIncident,
-  getIncident,
-  listDeliveries,
-  listIncidents,
-  resolveIncident,
-} from "./service.ts";
+  BulkIncidentAction,
+  BulkIncidentOutcome,
+  DeliveryPage,
+  Explanation,
+  Incident,
+  IncidentPage,
+  IncidentQuery,
+} from "./schema.ts";
+import * as service from "./service.ts";
 
 const one = { auth: "tenant", tag: "Incidents", params: IdParam, errors: ["INCIDENT_NOT_FOUND"] } as const;
+const page = Type.Object(paging(100, 1000), { additionalProperties: false });
 
 export const incidentRoutes: Route[] = [
   route({
@@ -22,21 +25,27 @@ export const incidentRoutes: Route[] = [
     scope: "incidents:read",
     tag: "Incidents",
     summary: "List incidents, open ones first",
-    query: Type.Object(
-      {
-        state: Type.Enum(["open", "closed", "all"], {
-          default: "all",
-          description: "Open or closed incidents only",
-        }),
-        target_id: Type.Optional(
-          IdText({ description: "Incidents of this target only", examples: ["01931f2e-7c1a-7d30-9b5e-2f6a4c8d1e90"] }),
-        ),
-        ...paging(100, 1000),
-      },
-      { additionalProperties: false },
-    ),
+    description: "Open incidents first, then by start, newest first.",
+    query: IncidentQuery,
     replies: { 200: IncidentPage },
-    handle: async ({ ctx, query }) => ok(await listIncidents(ctx, query)),
+    errors: ["BAD_TIME_RANGE"],
+    handle: async ({ ctx, query }) => ok(await service.listIncidents(ctx, query)),
+  }),
+  route({
+    method: "POST",
+    path: "/api/v1/incidents/bulk-action",
+    auth: "tenant",
+    scope: "incidents:write",
+    category: "bulk_ops",
+    idempotent: true,
+    tag: "Incidents",
+    summary: "Acknowledge many incidents",
+    description:
+      "A failure of one incident does not affect the others: each id is in one of the two lists, in the order sent. A duplicate id counts once.",
+    body: BulkIncidentAction,
+    replies: { 200: BulkIncidentOutcome },
+    errors: ["BULK_EMPTY", "BULK_TOO_LARGE"],
+    handle: async ({ ctx, body }) => ok(await service.bulkIncidentAction(ctx, body)),
   }),
   route({
     ...one,
@@ -45,7 +54,54 @@ export const incidentRoutes: Route[] = [
     scope: "incidents:read",
     summary: "Get one incident",
     replies: { 200: Incident },
-    handle: async ({ ctx, params }) => ok(await getIncident(ctx, params.id)),
+    handle: async ({ ctx, params }) => ok(await service.getIncident(ctx, params.id)),
+  }),
+  route({
+    ...one,
+    method: "PATCH",
+    path: "/api/v1/incidents/{id}",
+    scope: "incidents:write",
+    summary: "Change public title, public description or severity",
+    description:
+      "A field that is left out stays, null clears it. A severity pins it; null brings the severity by check results back.",
+    body: Narration,
+    replies: { 200: Incident },
+    handle: async ({ ctx, params, body }) => ok(await service.narrateIncident(ctx, params.id, body)),
+  }),
+  route({
+    ...one,
+    method: "GET",
+    path: "/api/v1/incidents/{id}/events",
+    scope: "incidents:read",
+    summary: "Timeline of the incident, oldest first",
+    query: page,
+    replies: { 200: IncidentEventPage },
+    handle: async ({ ctx, params, query }) => ok(await service.listEvents(ctx, params.id, query)),
+  }),
+  route({
+    ...one,
+    method: "GET",
+    path: "/api/v1/incidents/{id}/updates",
+    scope: "incidents:read",
+    summary: "List public updates, newest first",
+    query: page,
+    replies: { 200: IncidentUpdatePage },
+    handle: async ({ ctx, params, query }) => ok(await service.listUpdates(ctx, params.id, query)),
+  }),
+  route({
+    ...one,
+    method: "POST",
+    path: "/api/v1/incidents/{id}/updates",
+    scope: "incidents:write",
+    summary: "Post a public update",
+    description:
+      "Appears on the status pages of the monitor, also after the end. Phase `resolved` is advisory: check results close an incident.",
+    body: NewUpdate,
+    replies: { 201: IncidentUpdate },
+    handle: async ({ ctx, params, body }) => {
+      const update = await service.postUpdate(ctx, params.id, body);
+      return created(`/api/v1/incidents/${params.id}/updates/${update.id}`, update);
+    },
   }),
   route({
     ...one,
@@ -54,7 +110,19 @@ export const incidentRoutes: Route[] = [
     scope: "incidents:write",
     summary: "Acknowledge an incident: reminders stop",
     replies: { 200: Incident },
-    handle: async ({ ctx, params }) => ok(await acknowledgeIncident(ctx, params.id)),
+    handle: async ({ ctx, params }) => ok(await service.acknowledgeIncident(ctx, params.id)),
+  }),
+  route({
+    ...one,
+    method: "DELETE",
+    path: "/api/v1/incidents/{id}/acknowledgement",
+    scope: "incidents:write",
+    summary: "Undo the acknowledgement: reminders resume",
+    replies: { 204: null },
+    handle: async ({ ctx, params }) => {
+      await service.unacknowledgeIncident(ctx, params.id);
+      return noContent();
+    },
   }),
   route({
     ...one,
@@ -64,7 +132,7 @@ export const incidentRoutes: Route[] = [
     summary: "Close an incident by hand",
     description: "Notifies its channels. Failing runs may open it again.",
     replies: { 200: Incident },
-    handle: async ({ ctx, params }) => ok(await resolveIncident(ctx, params.id)),
+    handle: async ({ ctx, params }) => ok(await service.resolveIncident(ctx, params.id)),
   }),
   route({
     ...one,
@@ -72,9 +140,9 @@ export const incidentRoutes: Route[] = [
     path: "/api/v1/incidents/{id}/notifications",
     scope: "incidents:read",
     summary: "Notification log of the incident",
-    query: Type.Object(paging(100, 1000), { additionalProperties: false }),
+    query: page,
     replies: { 200: DeliveryPage },
-    handle: async ({ ctx, params, query }) => ok(await listDeliveries(ctx, params.id, query)),
+    handle: async ({ ctx, params, query }) => ok(await service.listDeliveries(ctx, params.id, query)),
   }),
   route({
     ...one,
@@ -83,6 +151,6 @@ export const incidentRoutes: Route[] = [
     scope: "incidents:read",
     summary: "Why the incident is open: votes, confirmations, policy and notices",
     replies: { 200: Explanation },
-    handle: async ({ ctx, params }) => ok(await explainIncident(ctx, params.id)),
+    handle: async ({ ctx, params }) => ok(await service.explainIncident(ctx, params.id)),
   }),
 ];

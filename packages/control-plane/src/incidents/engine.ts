@@ -2,4 +2,7 @@
  * What ingest, delivery and jobs use of this domain, and no other domain does.
  */
 export { changeEvidence, type EvidenceChange, type EvidenceTarget, foldRuns, type LockedEvidence } from "./evidence.ts";
-export { deliveriesChannel, noticeOf, type TellableIncident, writeDeliveries } from "./outbox.ts";
+export { followMaintenance } from "./maintenance.ts";
+export { inActiveWindow } from "./maintenance-queries.ts";
+export { noticeOf, type NoticeSubject, writeDeliveries } from "./outbox.ts";
+export { deliveriesChannel } from "./outbox-queries.ts";

@@ -11,6 +11,7 @@ import {
   writeNewerRuns,
   writeStates,
 } from "./evidence-queries.ts";
+import type { Actor } from "./event-schema.ts";
 import { type EvaluatedTarget, recordEvaluations } from "./record.ts";
 import {
   formatState,
@@ -76,6 +77,8 @@ export interface GoingOn {
 export type EvidenceChange = (Reevaluated | GoingOn) & {
   /** What closes incidents that this change closes. */
   readonly closedBy: "engine" | "person" | "pause";
+  /** The cause of the change on the timeline; the engine where left out. */
+  readonly actor?: Actor;
   /** Unix ms of the newest run; null for a change that is no result. */
   readonly lastResultAt: number | null;
 };
@@ -129,7 +132,7 @@ async function writeChanges(
       newer.push({ targetId: target.id, until: iso(newest + policy.livenessMs), lastResultAt: iso(lastResultAt) });
       continue;
     }
-    const { evaluation, latest, closedBy, lastResultAt } = change;
+    const { evaluation, latest, closedBy, actor, lastResultAt } = change;
     const after: TargetState = { evaluation: evaluation.state, latest };
     const reading = read(policy, after, evaluation.checkpoint);
     const update = {
@@ -154,6 +157,7 @@ async function writeChanges(
       notifyRecovery: target.notify_recovery,
       errorSample: reading.error,
       closedBy,
+      actor,
       evaluation,
     });
   }

@@ -1,6 +1,17 @@
 import type { Db } from "../db/sql.ts";
+import { newId } from "@statusmesh/shared/ids";
 import type { Evaluation } from "./evaluate.ts";
-import { noticeOf, type TellableIncident, writeDeliveries } from "./outbox.ts";
+import { insertEvents, type NewEvent } from "./event-queries.ts";
+import { type Actor, engineActor, type EventKind } from "./event-schema.ts";
+import { passGate } from "./maintenance.ts";
+import { noticeOf, type NoticeSubject, type OutboxNotice, writeDeliveries } from "./outbox.ts";
+import {
+  type IncidentBefore,
+  type IncidentFacts,
+  insertIncident,
+  retractIncidents,
+  updateIncident,
+} from "./record-queries.ts";
 import type { IncidentState } from "./votes.ts";
 
 /** The outcome of an evaluation and the target it belongs to. */
@@ -12,12 +23,15 @@ export interface EvaluatedTarget {
   notifyRecovery: boolean;
   errorSample: string | null;
   closedBy: "engine" | "person" | "pause";
+  /** The cause of the change; the engine where left out. */
+  actor?: Actor | undefined;
   evaluation: Evaluation;
 }
 
 /**
- * Writes what evaluations found: incidents first closed, then opened (there is only ever one open per target), then the
- * notices into the outbox. Runs in the caller's transaction, which holds the state rows of the targets.
+ * Writes the outcome of evaluations: incidents first closed, then opened (a target never has two open ones), then the
+ * events in one statement, then the notices into the outbox. Runs in the caller's transaction, which holds the state rows
+ * of the targets.
  */
 export async function recordEvaluations(
   sql: Db,
@@ -28,77 +42,92 @@ export async function recordEvaluations(
   const updated = evaluated.flatMap((target) => target.evaluation.updated.map((incident) => ({ target, incident })));
   const inserted = evaluated.flatMap((target) => target.evaluation.inserted.map((incident) => ({ target, incident })));
   const retracted = evaluated.flatMap((target) => target.evaluation.retracted);
-  if (retracted.length > 0) await retractIncidents(sql, retracted, now);
+  const events: NewEvent[] = [];
+  if (retracted.length > 0) {
+    await retractIncidents(sql, retracted, now);
+    for (const target of evaluated)
+      for (const id of target.evaluation.retracted) events.push(eventOf(target, id, "retracted", {}));
+  }
   // One at a time: an incident changes rarely, and a closing one must be written before the next one opens.
-  for (const it of updated.toSorted(
+  for (const { target, incident } of updated.toSorted(
     (a, b) => Number(a.incident.closedAt === null) - Number(b.incident.closedAt === null),
-  ))
-    await updateIncident(sql, it.target, it.incident, now);
-  for (const it of inserted) await insertIncident(sql, it.target, it.incident, now);
+  )) {
+    const before = await updateIncident(sql, factsOf(target, incident, now), incident, now);
+    if (before !== null) events.push(...transitionsOf(target, before, incident));
+  }
+  for (const { target, incident } of inserted) {
+    await insertIncident(sql, factsOf(target, incident, now), incident, now);
+    events.push(...transitionsOf(target, null, incident));
+  }
+  if (events.length > 0) await insertEvents(sql, events, now);
+  await writeDeliveries(sql, now.getTime(), await passGate(sql, planNotices(evaluated, publicUrl), now));
+}
 
-  const notices = evaluated.flatMap((target) =>
+/** The notices of evaluations: a recovery only where the target wants it. */
+function planNotices(evaluated: readonly EvaluatedTarget[], publicUrl: string): OutboxNotice[] {
+  return evaluated.flatMap((target) =>
     target.evaluation.notices
-      .filter((it) => it.reason !== "resolved" || target.notifyRecovery)
-      .map((it) => ({
+      .filter(({ reason }) => reason !== "resolved" || target.notifyRecovery)
+      .map(({ reason, seq, incident }) => ({
         orgId: target.orgId,
-        seq: it.seq,
-        notice: noticeOf(tellable(target, it.incident), target.name, it.reason, publicUrl),
+        seq,
+        notice: noticeOf(subjectOf(target, incident), target.name, reason, publicUrl),
       })),
   );
-  await writeDeliveries(sql, now.getTime(), notices);
 }
 
-function tellable(target: EvaluatedTarget, incident: IncidentState): TellableIncident {
-  return {
-    id: incident.id,
-    target_id: target.targetId,
-    severity: incident.severity,
-    started_at: new Date(incident.startedAt),
-    ended_at: at(incident.endedAt),
-    error_sample: target.errorSample,
-    regions_down: incident.regionsDown,
-    regions_up: incident.regionsUp,
-  };
+const subjectOf = (target: EvaluatedTarget, incident: IncidentState): NoticeSubject => ({
+  id: incident.id,
+  target_id: target.targetId,
+  severity: incident.severity,
+  started_at: new Date(incident.startedAt),
+  ended_at: incident.endedAt === null ? null : new Date(incident.endedAt),
+  error_sample: target.errorSample,
+  regions_down: incident.regionsDown,
+  regions_up: incident.regionsUp,
+});
+
+const factsOf = (target: EvaluatedTarget, incident: IncidentState, now: Date): IncidentFacts => ({
+  orgId: target.orgId,
+  targetId: target.targetId,
+  errorSample: target.errorSample,
+  closedBy: target.closedBy,
+  reminderDueAt:
+    incident.closedAt !== null || target.renotifyIntervalSecs === 0
+      ? null
+      : new Date(now.getTime() + target.renotifyIntervalSecs * 1000),
+});
+
+/** The events between a stored incident (null: none) and its new state, in order. */
+function transitionsOf(target: EvaluatedTarget, before: IncidentBefore | null, incident: IncidentState): NewEvent[] {
+  const event = (kind: EventKind, detail: object) => eventOf(target, incident.id, kind, detail);
+  const { severity, regionsDown: regions_down, regionsUp: regions_up, closedAt, reopened } = incident;
+  const facts = { severity, error: target.errorSample, regions_down, regions_up };
+  const time = (ms: number) => new Date(ms).toISOString();
+  const events: NewEvent[] = [];
+  let open = before?.was_open ?? true;
+  if (before === null) events.push(event("opened", { ...facts, confirmed_at: time(incident.openedAt) }));
+  const reopenings = reopened - (before?.reopened_count ?? 0);
+  // Several transitions in one batch: the closings between two reopenings are events as well.
+  for (let left = Math.max(reopenings, !open && closedAt === null ? 1 : 0); left > 0; left--) {
+    if (open) events.push(event("resolved", { closed_by: "engine" }));
+    events.push(event("reopened", facts));
+    open = true;
+  }
+  if (before !== null && before.engine_severity === "minor" && severity === "major")
+    events.push(event("escalated", { severity, regions_down, regions_up }));
+  if (open && closedAt !== null)
+    events.push(
+      event("resolved", { closed_by: target.closedBy, regions_down, regions_up, confirmed_at: time(closedAt) }),
+    );
+  return events;
 }
 
-const dueAt = (target: EvaluatedTarget, incident: IncidentState, now: Date): Date | null =>
-  incident.closedAt !== null || target.renotifyIntervalSecs === 0
-    ? null
-    : new Date(now.getTime() + target.renotifyIntervalSecs * 1000);
-
-const at = (ms: number | null): Date | null => (ms === null ? null : new Date(ms));
-
-async function insertIncident(sql: Db, target: EvaluatedTarget, incident: IncidentState, now: Date): Promise<void> {
-  await sql`
-    insert into incidents (id, org_id, target_id, started_at, opened_at, ended_at, severity, impact, peak_impact, error_sample, regions_down, regions_up,
-      reopened_count, closed_by, reminder_due_at, created_at, updated_at)
-    values (${incident.id}, ${target.orgId}, ${target.targetId}, ${at(incident.startedAt)}, ${at(incident.openedAt)}, ${at(incident.endedAt)}, ${incident.severity},
-      ${incident.impact}, ${incident.peakImpact}, ${target.errorSample}, ${incident.regionsDown}, ${incident.regionsUp}, ${incident.reopened},
-      ${incident.closedAt === null ? null : target.closedBy}, ${dueAt(target, incident, now)}, ${now}, ${now})`;
-}
-
-/** A severity that a person has set stays. Reminders start anew when an incident reopens, and so does its acknowledgement. */
-async function updateIncident(sql: Db, target: EvaluatedTarget, incident: IncidentState, now: Date): Promise<void> {
-  await sql`
-    update incidents set started_at = ${at(incident.startedAt)}, opened_at = ${at(incident.openedAt)}, ended_at = ${at(incident.endedAt)},
-      severity = case when severity_pinned then severity else ${incident.severity} end,
-      impact = ${incident.impact}, peak_impact = ${incident.peakImpact}, regions_down = ${incident.regionsDown}, regions_up = ${incident.regionsUp},
-      error_sample = coalesce(${incident.closedAt === null ? target.errorSample : null}, error_sample),
-      reopened_count = ${incident.reopened},
-      closed_by = ${incident.closedAt === null ? null : target.closedBy},
-      acknowledged_at = case when reopened_count = ${incident.reopened} then acknowledged_at end,
-      acknowledged_by = case when reopened_count = ${incident.reopened} then acknowledged_by end,
-      reminder_due_at = case
-        when ${incident.closedAt !== null} then null
-        when reopened_count = ${incident.reopened} then reminder_due_at
-        else ${dueAt(target, incident, now)} end,
-      updated_at = ${now}
-    where id = ${incident.id} and org_id = ${target.orgId}`;
-}
-
-/** What late results took back. The row stays for the record, closed at the moment at which it opened. */
-async function retractIncidents(sql: Db, ids: readonly string[], now: Date): Promise<void> {
-  await sql`
-    update incidents set retracted = true, ended_at = coalesce(ended_at, opened_at), closed_by = coalesce(closed_by, 'engine'), reminder_due_at = null, updated_at = ${now}
-    where id = any(${ids as string[]}::uuid[])`;
-}
+const eventOf = (target: EvaluatedTarget, incidentId: string, kind: EventKind, detail: object): NewEvent => ({
+  id: newId(),
+  orgId: target.orgId,
+  incidentId,
+  kind,
+  actor: target.actor ?? engineActor,
+  detail,
+});

@@ -1,5 +1,7 @@
 import Type, { type Static } from "typebox";
-import { Id, nullable, PageOf, Timestamp } from "../http/wire.ts";
+import { IdText } from "@statusmesh/shared/text";
+import { Id, nullable, PageOf, paging, Timestamp } from "../http/wire.ts";
+import { Actor } from "./event-schema.ts";
 
 export const severities = ["minor", "major", "critical"] as const;
 export const Severity = Type.Enum([...severities], {
@@ -8,13 +10,13 @@ export const Severity = Type.Enum([...severities], {
 });
 export type Severity = (typeof severities)[number];
 
-/** How much of the mesh sees the trouble. */
+/** How many of the regions see the outage. */
 export type Impact = "degraded" | "partial_outage" | "major_outage";
 
 export const reasons = ["opened", "reminder", "escalated", "reopened", "resolved"] as const;
 export type Reason = (typeof reasons)[number];
 
-/** What a channel is told. Stored with the delivery as it was when it happened; every channel kind renders from this. */
+/** The content of a notification. Stored with the delivery as it was then; every channel kind renders from it. */
 export interface Notice {
   incident_id: string;
   target_id: string;
@@ -41,6 +43,10 @@ export const Incident = Type.Object(
     monitor_name: Type.String({ description: "Name of the target", examples: ["Shop"] }),
     state: Type.Enum(["open", "closed"], { description: "Open while the outage lasts", examples: ["closed"] }),
     severity: Severity,
+    severity_pinned: Type.Boolean({
+      description: "True when a person has set the severity: check results no longer raise it",
+      examples: [false],
+    }),
     started_at: Timestamp,
     ended_at: nullable(
       Type.Unsafe<string>({ ...Timestamp, description: "Null while open", examples: ["2026-11-20T09:41:30.000Z"] }),
@@ -53,6 +59,7 @@ export const Incident = Type.Object(
         examples: ["2026-11-20T09:32:10.000Z"],
       }),
     ),
+    acknowledged_by: nullable(Actor),
     closed_by: nullable(
       Type.Enum(["engine", "person", "pause"], {
         description: "engine: passing runs; person: resolved by hand; pause: the target was paused. Null while open",
@@ -130,6 +137,7 @@ const RegionVote = Type.Object({
   live: Type.Boolean({ description: "False when the region has not reported lately" }),
   consecutive: Type.Integer({ description: "Runs in a row of one kind", examples: [4] }),
   consecutive_kind: Type.Enum(["passing", "failing"], { description: "Which kind", examples: ["failing"] }),
+  consecutive_since: Type.Unsafe<string>({ ...Timestamp, description: "Scheduled time of the first of them" }),
   last_slot: Timestamp,
   last_status: nullable(
     Type.Enum(["up", "down", "degraded", "error"], { description: "Status of the last run", examples: ["down"] }),
@@ -151,11 +159,24 @@ export const Explanation = Type.Object(
     }),
     regions_needed: Type.Integer({ description: "How many of the live regions must fail", examples: [2] }),
     regions: Type.Array(RegionVote, { description: "Every region of the target" }),
+    maintenance: nullable(
+      Type.Object(
+        {
+          id: Id,
+          title: Type.String({ description: "Title of the window", examples: ["Database upgrade"] }),
+          ends_at: Timestamp,
+        },
+        { description: "Active maintenance window of the target: notifications are held until it ends" },
+      ),
+    ),
     deliveries: Type.Array(Delivery, {
       description:
         "The first 100 notifications, oldest first; the complete list: GET /api/v1/incidents/{id}/notifications",
     }),
     deliveries_total: Type.Integer({ description: "Number of all notices", examples: [1] }),
+    in_words: Type.Array(Type.String({ examples: ["2 of 3 live regions fail; the policy (majority) needs 2."] }), {
+      description: "The same as sentences: opening, votes, quorum, maintenance, deliveries. Times are UTC",
+    }),
   },
   {
     additionalProperties: false,
@@ -164,3 +185,72 @@ export const Explanation = Type.Object(
   },
 );
 export type Explanation = Static<typeof Explanation>;
+
+export const IncidentQuery = Type.Object(
+  {
+    state: Type.Enum(["open", "closed", "all"], { default: "all", description: "Open or closed incidents only" }),
+    target_id: Type.Optional(
+      IdText({ description: "Incidents of this target only", examples: ["01931f2e-7c1a-7d30-9b5e-2f6a4c8d1e90"] }),
+    ),
+    severity: Type.Optional(
+      Type.Enum([...severities], { description: "Incidents of this severity only", examples: ["major"] }),
+    ),
+    from: Type.Optional(
+      Type.Unsafe<string>({
+        ...Timestamp,
+        description: "Incidents that were not over before this time",
+        examples: ["2026-11-19T09:30:00.000Z"],
+      }),
+    ),
+    to: Type.Optional(
+      Type.Unsafe<string>({
+        ...Timestamp,
+        description: "Incidents that began before this time",
+        examples: ["2026-11-20T09:30:00.000Z"],
+      }),
+    ),
+    ...paging(100, 1000),
+  },
+  { additionalProperties: false },
+);
+export type IncidentQuery = Static<typeof IncidentQuery>;
+
+export const BulkIncidentAction = Type.Object(
+  {
+    ids: Type.Array(IdText({ maxLength: 200, examples: ["01931f2e-7c1a-7d30-9b5e-2f6a4c8d1e90"] }), {
+      minItems: 1,
+      maxItems: 10_000,
+      sizeCodes: ["BULK_EMPTY", "BULK_TOO_LARGE"],
+      description: "Ids of incidents",
+    }),
+    action: Type.Object(
+      { type: Type.Literal("acknowledge", { description: "Acknowledges open incidents" }) },
+      { additionalProperties: false, description: "The action, tagged by type" },
+    ),
+  },
+  { additionalProperties: false, title: "BulkIncidentAction", description: "Incidents and the action" },
+);
+export type BulkIncidentAction = Static<typeof BulkIncidentAction>;
+
+export const BulkIncidentOutcome = Type.Object(
+  {
+    succeeded: Type.Array(Id, { description: "Ids of the incidents that are acknowledged or closed now" }),
+    failed: Type.Array(
+      Type.Object(
+        {
+          id: Type.String({ description: "As it was sent", examples: ["01931f2e-7c1a-7d30-9b5e-000000000000"] }),
+          code: Type.String({ description: "Error code", examples: ["INCIDENT_NOT_FOUND"] }),
+          message: Type.String({ description: "Error of the attempt", examples: ["Incident not found."] }),
+        },
+        { additionalProperties: false },
+      ),
+      { description: "Ids without an incident, with the reason" },
+    ),
+  },
+  {
+    additionalProperties: false,
+    title: "BulkIncidentOutcome",
+    description: "Every id that was sent, in one of two lists",
+  },
+);
+export type BulkIncidentOutcome = Static<typeof BulkIncidentOutcome>;

@@ -1,6 +1,6 @@
-import { inTransaction, type System } from "../context.ts";
 import type { Db } from "../db/sql.ts";
-import { noticeOf, type TellableIncident, writeDeliveries } from "../incidents/engine.ts";
+import { inTransaction, type System } from "../context.ts";
+import { inActiveWindow, noticeOf, type NoticeSubject, writeDeliveries } from "../incidents/engine.ts";
 
 /** Few enough that one transaction is short. */
 const batch = 200;
@@ -30,7 +30,7 @@ export async function sendReminders(system: System): Promise<number> {
   }
 }
 
-interface DueIncident extends TellableIncident {
+interface DueIncident extends NoticeSubject {
   org_id: string;
   monitor_name: string;
   /** This one included. */
@@ -49,6 +49,8 @@ async function takeDueReminders(sql: Db, now: number, limit: number): Promise<Du
       join targets t on t.id = i.target_id
       join orgs o on o.id = i.org_id and o.deleted_at is null
       where i.reminder_due_at <= ${at} and i.ended_at is null and i.acknowledged_at is null and not i.retracted
+        -- Under maintenance a reminder waits for the end of the window, behind the notice that is held.
+        and i.held_reason is null and not ${inActiveWindow(sql, at)}
       order by i.reminder_due_at
       limit ${limit}
       for update of i skip locked

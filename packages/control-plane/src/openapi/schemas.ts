@@ -20,6 +20,7 @@ export interface Schemas {
 const own = new Set([
   "errorCode",
   "emptyCode",
+  "longCode",
   "sizeCodes",
   "cap",
   "discriminator",

@@ -1,5 +1,6 @@
 import Type from "typebox";
 import { AppError } from "@statusmesh/shared/errors";
+import { parseTime } from "../http/query-time.ts";
 import { Timestamp } from "../http/wire.ts";
 
 const dayMs = 86_400_000;
@@ -45,15 +46,4 @@ export function parseRange(asked: { from?: string | undefined; to?: string | und
     );
   }
   return { from, to };
-}
-
-/** Years that PostgreSQL and the ISO format of Date agree on. */
-const earliest = Date.UTC(1970, 0, 1);
-const latest = Date.UTC(3000, 0, 1);
-
-function parseTime(text: string, field: string): Date {
-  const at = new Date(text);
-  // NaN: a leap second matches the format of RFC 3339, but is no Date.
-  if (at.getTime() >= earliest && at.getTime() < latest) return at;
-  throw new AppError("INVALID_QUERY", `The time ${text} is not one between 1970 and 3000.`, { field });
 }

@@ -1,0 +1,53 @@
+import type { Db } from "../db/sql.ts";
+import type { Reason } from "./schema.ts";
+
+export interface DeliveryRow {
+  id: string;
+  channel_id: string | null;
+  channel_name: string;
+  channel_kind: string;
+  reason: Reason;
+  state: "pending" | "delivered" | "dead";
+  next_attempt_at: Date | null;
+  created_at: Date;
+  delivered_at: Date | null;
+  attempts: { at: string; ok: boolean; status: number | null; error: string | null }[];
+}
+
+export async function selectDeliveries(
+  sql: Db,
+  orgId: string,
+  incidentId: string,
+  limit: number,
+  offset: number,
+): Promise<DeliveryRow[]> {
+  return await sql<DeliveryRow[]>`
+    select d.id, d.channel_id, d.channel_name, d.channel_kind, d.reason, d.state, d.next_attempt_at, d.created_at,
+      d.delivered_at,
+      coalesce((select jsonb_agg(jsonb_build_object('at', a.at, 'ok', a.ok, 'status', a.status, 'error', a.error)
+        order by a.number) from delivery_attempts a where a.delivery_id = d.id), '[]') as attempts
+    from deliveries d where d.org_id = ${orgId} and d.incident_id = ${incidentId}
+    order by d.created_at, d.id limit ${limit} offset ${offset}`;
+}
+
+export async function countDeliveries(sql: Db, orgId: string, incidentId: string): Promise<number> {
+  const [row] = await sql<{ count: number }[]>`
+    select count(*)::int as count from deliveries where org_id = ${orgId} and incident_id = ${incidentId}`;
+  return row!.count;
+}
+
+/**
+ * Moves unsent deliveries of the organisation to dead letter, with the reason as their last attempt. Those in flight are
+ * left to their deliverer. Returns their number.
+ */
+export async function dropPendingDeliveries(sql: Db, orgId: string, reason: string, now: Date): Promise<number> {
+  const rows = await sql`
+    with dropped as (
+      update deliveries set state = 'dead', next_attempt_at = null, leased_until = null, attempt_count = attempt_count + 1
+      where org_id = ${orgId} and state = 'pending' and (leased_until is null or leased_until <= ${now})
+      returning id, attempt_count
+    )
+    insert into delivery_attempts (delivery_id, number, at, ok, error)
+    select id, attempt_count, ${now}, false, ${reason} from dropped returning 1`;
+  return rows.length;
+}

@@ -1,0 +1,71 @@
+import { errorInWords } from "@statusmesh/shared/checks";
+import type { IncidentRow } from "./queries.ts";
+import type { Delivery, Explanation } from "./schema.ts";
+
+const reasonWords: Readonly<Record<Delivery["reason"], string>> = {
+  opened: "opening",
+  reminder: "reminder",
+  escalated: "escalation",
+  reopened: "reopening",
+  resolved: "recovery",
+};
+
+const closings = {
+  engine: "Passing checks closed it",
+  person: "A person closed it",
+  pause: "Pausing the monitor closed it",
+} as const;
+
+const time = (text: string): string => `${text.slice(0, 19).replace("T", " ")} UTC`;
+const count = (number: number, one: string): string => `${number} ${one}${number === 1 ? "" : "s"}`;
+
+type Facts = Omit<Explanation, "in_words">;
+
+/** The explanation as sentences: the opening, the votes, the quorum, maintenance, then every delivery. Times are UTC. */
+export function inWords(facts: Facts, incident: IncidentRow): string[] {
+  const checks = count(facts.alert_confirmations, "consecutive failing check");
+  return [
+    `Opened at ${time(facts.opened_at)}: enough regions had ${checks}.`,
+    ...facts.regions.map(voteInWords),
+    quorumInWords(facts),
+    ...(incident.ended_at !== null && incident.closed_by !== null
+      ? [`${closings[incident.closed_by]} at ${time(incident.ended_at.toISOString())}.`]
+      : []),
+    ...(facts.maintenance === null
+      ? []
+      : [`Notifications are held until ${time(facts.maintenance.ends_at)}: maintenance "${facts.maintenance.title}".`]),
+    ...(facts.deliveries.length === 0 ? ["No channel was notified."] : facts.deliveries.map(deliveryInWords)),
+  ];
+}
+
+function voteInWords(region: Facts["regions"][number]): string {
+  const vote = region.vote === "none" ? "has no vote yet" : `votes ${region.vote}`;
+  const streak = `${count(region.consecutive, `${region.consecutive_kind} check`)} since ${time(region.consecutive_since)}`;
+  const error = region.last_error === null ? "" : ` Last error: ${errorInWords(region.last_error)}.`;
+  const silent = region.live ? "" : ` No data since ${time(region.last_slot)}: the vote does not count as live.`;
+  return `${region.region} ${vote}: ${streak}.${silent}${error}`;
+}
+
+function quorumInWords({
+  region_policy: policy,
+  regions_failing: failing,
+  regions_live: live,
+  ...facts
+}: Facts): string {
+  const rule = typeof policy === "string" ? policy : `count ${(policy as { count: number }).count}`;
+  const verb = failing === 1 ? "fails" : "fail";
+  return `${failing} of ${count(live, "live region")} ${verb}; the policy (${rule}) needs ${facts.regions_needed}.`;
+}
+
+function deliveryInWords(delivery: Delivery): string {
+  const what = `${reasonWords[delivery.reason]} to ${delivery.channel_name} (${delivery.channel_type})`;
+  const tried = count(delivery.attempts.length, "attempt");
+  const last = delivery.attempts.at(-1)?.error ?? "no answer";
+  if (delivery.state === "delivered")
+    return `Delivered: ${what} at ${time(delivery.delivered_at ?? delivery.created_at)}, after ${tried}.`;
+  if (delivery.state === "dead") return `Failed: ${what}, after ${tried}. Last error: ${last}.`;
+  const next = delivery.next_attempt_at === null ? "" : ` Next attempt at ${time(delivery.next_attempt_at)}.`;
+  return delivery.attempts.length === 0
+    ? `Pending: ${what}.${next}`
+    : `Pending: ${what}, after ${tried}. Last error: ${last}.${next}`;
+}
