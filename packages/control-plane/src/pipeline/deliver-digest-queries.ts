@@ -16,23 +16,21 @@ export interface HeldGroup {
   newest_at: Date;
 }
 
-const open = (sql: Db, at: Date) => sql`
-  join channels c on c.id = d.channel_id and c.enabled
-  join orgs o on o.id = c.org_id and o.deleted_at is null
-  left join channel_health h on h.channel_id = c.id
-  where coalesce(h.paused_until <= ${at}, true)`;
-
 /** The groups of notices that a storm holds back from being sent one by one. */
 export async function heldGroups(sql: Db, rules: StormRules, now: number): Promise<HeldGroup[]> {
   const at = new Date(now);
   return await sql<HeldGroup[]>`
     with recursive ${waitingAndStorms(sql, at, rules)}
-    select d.channel_id, s.resolved, s.incidents::int, min(d.created_at) as oldest_at, max(d.created_at) as newest_at
+    select g.id as channel_id, s.resolved, s.incidents::int, held.oldest_at, held.newest_at
     from storms s
-    join digesting on digesting.org_id = s.org_id
-    join deliveries d on d.channel_id = digesting.id and (d.reason = 'resolved') = s.resolved
-    ${open(sql, at)} and ${isDue(sql, at)} and ${isFresh(sql)} and ${isNext(sql)}
-    group by d.channel_id, s.resolved, s.incidents`;
+    join digesting g on g.org_id = s.org_id
+    cross join lateral (
+      select min(d.created_at) as oldest_at, max(d.created_at) as newest_at
+      from deliveries d
+      where d.channel_id = g.id and (d.reason = 'resolved') = s.resolved
+        and ${isDue(sql, at)} and ${isFresh(sql)} and ${isNext(sql)}
+    ) held
+    where held.oldest_at is not null`;
 }
 
 /** First half of the two-part advisory lock under which digests are formed; the single-part ones are in db/locks.ts. */
@@ -54,7 +52,7 @@ export async function formDigests(sql: Db, groups: readonly HeldGroup[], now: nu
     ), held as (
       select d.id, d.channel_id, ripe.resolved, d.created_at
       from ripe join deliveries d on d.channel_id = ripe.channel_id and (d.reason = 'resolved') = ripe.resolved
-      ${open(sql, at)} and ${isDue(sql, at)} and ${isFresh(sql)} and ${isNext(sql)}
+      where ${isDue(sql, at)} and ${isFresh(sql)} and ${isNext(sql)}
       order by d.id
       for update of d skip locked
     ), led as (

@@ -79,8 +79,8 @@ export const isFresh = (sql: Db) => sql`
 
 /**
  * Common table expressions `waiting` (ids of channels with pending deliveries, by one index probe each, however many
- * deliveries wait) and `storms` (organisations with at least `near` incidents that opened, or closed, within the last
- * minute or whose first notices still wait).
+ * deliveries wait), `digesting` (those that take digests now) and `storms` (organisations with at least `near` incidents
+ * that opened, or closed, within the last minute or whose first notices still wait).
  */
 export const waitingAndStorms = (sql: Db, at: Date, { kinds, near }: StormRules) => sql`
   waiting as (
@@ -90,8 +90,12 @@ export const waitingAndStorms = (sql: Db, at: Date, { kinds, near }: StormRules)
             where d.state = 'pending' and d.channel_id > w.channel_id order by d.channel_id limit 1)
     from waiting w where w.channel_id is not null
   ), digesting as materialized (
-    select c.id, c.org_id from waiting w join channels c on c.id = w.channel_id
-    where c.enabled and c.kind = any(${[...kinds]}::text[])
+    select c.id, c.org_id
+    from waiting w
+    join channels c on c.id = w.channel_id
+    join orgs o on o.id = c.org_id and o.deleted_at is null
+    left join channel_health h on h.channel_id = c.id
+    where c.enabled and c.kind = any(${[...kinds]}::text[]) and coalesce(h.paused_until <= ${at}, true)
   ), storms as materialized (
     select org_id, resolved, count(distinct incident_id) as incidents
     from (select d.org_id, d.incident_id, d.reason = 'resolved' as resolved

@@ -57,6 +57,8 @@ export function startDeliverer(system: System, hub: Hub, options: DelivererOptio
   /** Sends that have ended since the last claim. */
   let freed = 0;
   let claimedAt: number | null = null;
+  /** When the next digest can be complete, Unix ms; null when no notice is held back. */
+  let gatherAt: number | null = null;
   let timer: NodeJS.Timeout | undefined;
 
   /** One pass at a time; a wake-up during a pass causes one more. */
@@ -74,17 +76,14 @@ export function startDeliverer(system: System, hub: Hub, options: DelivererOptio
     clearTimeout(timer);
     let pauseMs = maxPauseMs;
     try {
-      let nextLookAt: number | null;
       do {
         again = false;
         await claim();
-        const look = await gatherDigests(system, storms);
-        if (look.formed) again = true;
-        nextLookAt = look.nextAt;
+        await gather();
       } while (again && !stopping);
       const now = clock.now();
       const dueAt = (await nextDueAt(sql, now))?.getTime() ?? Number.POSITIVE_INFINITY;
-      pauseMs = Math.min(maxPauseMs, Math.max(10, Math.min(dueAt, nextLookAt ?? dueAt) - now));
+      pauseMs = Math.min(maxPauseMs, Math.max(10, Math.min(dueAt, gatherAt ?? dueAt) - now));
     } catch (error) {
       log[failureOf(error) === null ? "warn" : "debug"]({ reason: reasonOf(error) }, "deliveries cannot be read");
     }
@@ -108,6 +107,14 @@ export function startDeliverer(system: System, hub: Hub, options: DelivererOptio
     freed = 0;
     backlog = claimed.length >= Math.min(portion, room);
     for (const delivery of claimed) start(delivery);
+  }
+
+  /** Forms digests, if one can be complete by now. */
+  async function gather(): Promise<void> {
+    if (gatherAt !== null && clock.now() < gatherAt) return;
+    const { formed, nextAt } = await gatherDigests(system, storms);
+    gatherAt = nextAt;
+    if (formed) again = true;
   }
 
   /** Sends a claimed delivery if its host has a place, and releases it otherwise. */
