@@ -1,10 +1,8 @@
 import { createHmac, timingSafeEqual } from "node:crypto";
 import * as fs from "node:fs";
 import type { IncomingHttpHeaders } from "node:http";
-import { createServer } from "node:https";
-import type { AddressInfo } from "node:net";
 import { join } from "node:path";
-import { generate } from "selfsigned";
+import { type Received as ReceivedRequest, startSink as startServer } from "@statusmesh/control-plane/testing/sink";
 import { type Teardown, tempFolder } from "./folder.ts";
 
 /** A notice as a webhook receives it (decisions, Deliveries). */
@@ -25,16 +23,15 @@ export interface ReceivedNotice {
 }
 
 export interface Received {
-  /** When the request was complete, `performance.now()` of this process. */
+  /** Time at which the request was complete, `performance.now()` of this process. */
   readonly at: number;
   readonly path: string;
   readonly headers: IncomingHttpHeaders;
   readonly notice: ReceivedNotice;
-  /** Whether the signature is that of {@link Sink.secret} over exactly these bytes. */
+  /** True when the signature is that of {@link Sink.secret} over exactly these bytes. */
   readonly signed: boolean;
 }
 
-/** What a request is answered with. */
 export interface SinkAnswer {
   status: number;
   headers?: Record<string, string>;
@@ -44,58 +41,37 @@ type Answering = (path: string, notice: ReceivedNotice) => SinkAnswer | Promise<
 
 export interface Sink {
   readonly url: string;
-  /** The secret that channels to this sink are to sign with. */
+  /** The signing secret for channels to this sink. */
   readonly secret: string;
   /** PEM file of the authority that signed the sink's certificate, for NODE_EXTRA_CA_CERTS. */
   readonly caFile: string;
   readonly received: readonly Received[];
   /** Notices received about a target, in the order of their arrival. */
   about(targetId: string): Received[];
-  /** Decides the answers from now on; a promise holds the request until it is kept. */
+  /** Decides the answers from now on; a promise holds the request until it resolves. */
   answer(how: Answering): void;
-  /** Calls back for each request, at its end. */
+  /** Calls back at the end of each request. */
   onReceived(listener: (received: Received) => void): void;
 }
 
-/** A receiver of webhooks: https on loopback under an authority of its own, which keeps what it gets. */
+/** A webhook receiver over the recording sink of the control plane's tests: it parses each notice and checks its signature. */
 export async function startSink(t: Teardown): Promise<Sink> {
-  const { authority, key, cert } = await certificates();
-  const caFile = join(tempFolder(t, "sink"), "ca.pem");
-  fs.writeFileSync(caFile, authority);
   const secret = "a secret of the sink";
   const received: Received[] = [];
   const listeners: ((received: Received) => void)[] = [];
   let how: Answering = () => ({ status: 200 });
-
-  const server = createServer({ key, cert }, (request, response) => {
-    const chunks: Buffer[] = [];
-    request.on("data", (chunk: Buffer) => chunks.push(chunk));
-    request.on("end", () => {
-      const body = Buffer.concat(chunks);
-      const path = request.url ?? "";
-      const notice = JSON.parse(body.toString("utf8")) as ReceivedNotice;
-      const got: Received = {
-        at: performance.now(),
-        path,
-        headers: request.headers,
-        notice,
-        signed: isSigned(secret, request.headers, body),
-      };
-      received.push(got);
-      for (const listener of listeners) listener(got);
-      void Promise.resolve(how(path, notice)).then(({ status, headers }) => response.writeHead(status, headers).end());
-    });
+  const server = await startServer(t, (request, response) => {
+    const got = parsed(request, secret);
+    received.push(got);
+    for (const listener of listeners) listener(got);
+    void Promise.resolve(how(got.path, got.notice)).then(({ status, headers }) =>
+      response.writeHead(status, headers).end(),
+    );
   });
-  server.on("tlsClientError", () => undefined);
-  // A sender that is killed while it waits.
-  server.on("clientError", (_error, socket) => socket.destroy());
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  t.teardown(() => {
-    server.close();
-    server.closeAllConnections();
-  });
+  const caFile = join(tempFolder(t, "sink"), "ca.pem");
+  fs.writeFileSync(caFile, server.ca);
   return {
-    url: `https://127.0.0.1:${(server.address() as AddressInfo).port}/hook`,
+    url: `${server.url}/hook`,
     secret,
     caFile,
     received,
@@ -105,7 +81,15 @@ export async function startSink(t: Teardown): Promise<Sink> {
   };
 }
 
-/** HMAC-SHA256 over `<unix seconds>.<body>`, as the specification of the webhook has it; worked out here a second time on purpose. */
+const parsed = ({ path, headers, body }: ReceivedRequest, secret: string): Received => ({
+  at: performance.now(),
+  path,
+  headers,
+  notice: JSON.parse(body.toString("utf8")) as ReceivedNotice,
+  signed: isSigned(secret, headers, body),
+});
+
+/** HMAC-SHA256 over `<unix seconds>.<body>`, as documented for webhooks; computed here independently of the sender. */
 function isSigned(secret: string, headers: IncomingHttpHeaders, body: Buffer): boolean {
   const timestamp = String(headers["x-service-timestamp"] ?? "");
   const given = Buffer.from(String(headers["x-service-signature"] ?? ""));
@@ -117,21 +101,4 @@ function isSigned(secret: string, headers: IncomingHttpHeaders, body: Buffer): b
     timingSafeEqual(given, wanted) &&
     Math.abs(Date.now() / 1000 - Number(timestamp)) < 300
   );
-}
-
-async function certificates(): Promise<{ authority: string; key: string; cert: string }> {
-  const shared = { keyType: "ec", algorithm: "sha256" } as const;
-  const ca = await generate([{ name: "commonName", value: "Authority of the tests" }], {
-    ...shared,
-    extensions: [
-      { name: "basicConstraints", cA: true, critical: true },
-      { name: "keyUsage", keyCertSign: true, critical: true },
-    ],
-  });
-  const own = await generate([{ name: "commonName", value: "127.0.0.1" }], {
-    ...shared,
-    extensions: [{ name: "subjectAltName", altNames: [{ type: 7, ip: "127.0.0.1" }] }],
-    ca: { key: ca.private, cert: ca.cert },
-  });
-  return { authority: ca.cert, key: own.private, cert: own.cert };
 }

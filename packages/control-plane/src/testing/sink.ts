@@ -7,13 +7,13 @@ import type { Teardown } from "./database.ts";
 export interface Received {
   path: string;
   headers: IncomingMessage["headers"];
-  /** The bytes of the body, as they came. */
+  /** The raw bytes of the body. */
   body: Buffer;
 }
 
 export type SinkAnswer = (request: Received, reply: ServerResponse) => void;
 
-/** An https server on loopback with a certificate of its own authority `ca`, which keeps what it gets. */
+/** An https server on loopback that records its requests. Its own authority `ca` signs its certificate. */
 export async function startSink(
   t: Teardown,
   first: SinkAnswer = (_request, reply) => void reply.writeHead(200).end("ok"),
@@ -53,6 +53,8 @@ export async function startSink(
   });
   server.on("secureConnection", () => void sink.connections++);
   server.on("tlsClientError", () => undefined);
+  // A sender may be killed while it waits.
+  server.on("clientError", (_error, socket) => socket.destroy());
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   t.teardown(() => {
     server.closeAllConnections();
