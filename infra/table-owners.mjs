@@ -68,13 +68,7 @@ export const folders = {
     writes: {
       "a rollup takes the days that late results marked": ["rollup_dirty"],
       "the claim of a reminder": ["incidents"],
-      "one sweep for every table of expiring rows": [
-        "deleted_targets",
-        "magic_link_requests",
-        "on_demand_runs",
-        "sessions",
-        "sign_in_links",
-      ],
+      "one sweep for tables of expiring rows": ["deleted_targets", "on_demand_runs"],
     },
   },
   metrics: {

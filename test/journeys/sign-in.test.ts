@@ -66,7 +66,7 @@ t.test("from the sign-in page to the console with Google", async (t) => {
   t.match(page.url(), /\/sign-in\?next=%2Fsettings$/);
   t.same(await findings(page), []);
   await page.getByRole("link", { name: "Continue with Google" }).click();
-  await page.getByText("Nobody here has that address").waitFor();
+  await page.getByText("There is no account with this address").waitFor();
   t.ok(await page.getByText("stranger@example.com").isVisible());
   t.same(await findings(page), []);
 

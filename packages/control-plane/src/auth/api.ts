@@ -60,7 +60,7 @@ export const authRoutes: Route[] = [
     auth: "public",
     tag: "Sign-in",
     summary: "Sign in with the code of a one-time link",
-    description: "Sets the session cookie. The link is used up by this call, not by opening it.",
+    description: "Sets the session cookie. This call consumes the link; opening it does not.",
     body: SessionCreate,
     replies: { 201: Session },
     errors: ["SIGN_IN_LINK_INVALID", "CSRF_REJECTED"],
@@ -115,7 +115,7 @@ export const authRoutes: Route[] = [
     tag: "Sign-in",
     summary: "Unlink a GitHub or Google account",
     description:
-      "Not with an API token. Signing in with it again links it again, if it still has the address of the account.",
+      "Not with an API token. The next sign-in with it links it again, if it still has the address of the account.",
     params: IdParam,
     replies: { 204: null },
     errors: ["NOT_FOUND", "FORBIDDEN", "LAST_SIGN_IN_METHOD"],
@@ -147,8 +147,8 @@ export const authRoutes: Route[] = [
     replies: { 201: NewApiToken },
     errors: ["API_TOKENS_LIMIT", "INVALID_EXPIRY", "FORBIDDEN"],
     handle: async ({ ctx, body }) => {
-      const made = await createToken(ctx, body);
-      return created(`/api/v1/api-tokens/${made.id}`, made);
+      const token = await createToken(ctx, body);
+      return created(`/api/v1/api-tokens/${token.id}`, token);
     },
   }),
   route({
@@ -158,7 +158,7 @@ export const authRoutes: Route[] = [
     scope: "org:write",
     tag: "API tokens",
     summary: "Revoke an API token at once",
-    description: "The tokens that it made are revoked with it.",
+    description: "The tokens that it created are revoked with it.",
     params: IdParam,
     replies: { 204: null },
     errors: ["API_TOKEN_NOT_FOUND"],

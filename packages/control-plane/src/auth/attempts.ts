@@ -5,18 +5,18 @@ import * as queries from "./attempt-queries.ts";
 import type { Caller, OpenedSession } from "./sessions.ts";
 
 const day = 86_400_000;
-/** Browsers say more about themselves than anybody reads. */
+/** User-Agent headers are cut to this length. */
 const maxAgentLength = 300;
 
-/** What an attempt to sign in was, for the log that operators read. */
+/** An attempt to sign in, for the log of attempts. */
 export interface Attempt {
   method: "magic_link" | "bootstrap_link" | "invitation" | "github" | "google" | "unknown";
-  /** As it was typed, or as a provider attests it. */
+  /** As typed, or as the identity provider attests it. */
   email: string | null;
   userId: string | null;
 }
 
-/** Why a service did not let somebody in, as the log calls it. */
+/** Outcome in the log of each error that refuses a sign-in. */
 const outcomes: Partial<Record<ErrorCode, string>> = {
   SIGN_IN_LINK_INVALID: "link_invalid",
   INVITATION_INVALID: "invitation_invalid",
@@ -26,10 +26,10 @@ const outcomes: Partial<Record<ErrorCode, string>> = {
 };
 
 /**
- * Writes a row of `login_attempts`. It never throws: nobody is kept out, and nobody let in, because the log cannot be
- * written. Call it when the attempt is decided and committed, never inside its transaction.
+ * Writes a row of `login_attempts`. It never throws: a failure of the log changes no sign-in. Call it after the commit
+ * of the attempt, never inside its transaction.
  */
-export async function noteAttempt(system: System, attempt: Attempt, caller: Caller, outcome: string): Promise<void> {
+export async function recordAttempt(system: System, attempt: Attempt, caller: Caller, outcome: string): Promise<void> {
   const { method, email, userId } = attempt;
   try {
     await queries.insertAttempt(system.sql, {
@@ -50,8 +50,8 @@ export async function noteAttempt(system: System, attempt: Attempt, caller: Call
   }
 }
 
-/** Lets `work` sign somebody in, and writes what became of it. `attempt` is filled in by `work` as it finds out who it is. */
-export async function noted<T extends OpenedSession>(
+/** Runs a sign-in and records its outcome. `work` fills in `attempt` as it identifies the user. */
+export async function withAttemptRecorded<T extends OpenedSession>(
   system: System,
   attempt: Attempt,
   caller: Caller,
@@ -61,7 +61,7 @@ export async function noted<T extends OpenedSession>(
   try {
     opened = await work();
   } catch (error) {
-    await noteAttempt(
+    await recordAttempt(
       system,
       attempt,
       caller,
@@ -69,11 +69,11 @@ export async function noted<T extends OpenedSession>(
     );
     throw error;
   }
-  await noteAttempt(system, { ...attempt, userId: opened.userId }, caller, "ok");
+  await recordAttempt(system, { ...attempt, userId: opened.userId }, caller, "ok");
   return opened;
 }
 
-/** Removes what is older than `retention.login_attempts_days`. Returns how many rows went. */
+/** Deletes attempts older than `retention.login_attempts_days`; returns their number. */
 export async function purgeAttempts(system: System): Promise<number> {
   return await queries.deleteAttemptsBefore(
     system.sql,

@@ -28,7 +28,9 @@ async function tokenOf(
   const at = new Date(clock.now());
   await sql`
     insert into api_tokens (id, user_id, org_id, name, token_hash, scopes, created_at, expires_at, revoked_at)
-    values (${id}, ${ctx.userId}, ${row.bound === false ? null : ctx.orgId}, 'Test', ${hashToken(token)}, ${row.scopes ?? [...scopes]}, ${at}, ${row.expires === undefined ? null : new Date(row.expires)}, ${row.revoked ? at : null})`;
+    values (${id}, ${ctx.userId}, ${row.bound === false ? null : ctx.orgId}, 'Test', ${hashToken(token)},
+      ${row.scopes ?? [...scopes]}, ${at}, ${row.expires === undefined ? null : new Date(row.expires)},
+      ${row.revoked ? at : null})`;
   return { id, authorization: `Bearer ${token}` };
 }
 async function sessionOf(ctx: Ctx): Promise<{ id: string; cookie: string }> {
@@ -38,14 +40,16 @@ async function sessionOf(ctx: Ctx): Promise<{ id: string; cookie: string }> {
 }
 const me = (headers: Record<string, string>, of = ask) => of("GET", "/api/v1/me", undefined, headers);
 const joinOrg = (ctx: Ctx, orgId: string) =>
-  sql`insert into memberships (org_id, user_id, role, created_at) values (${orgId}, ${ctx.userId}, 'member', ${new Date(clock.now())})`;
+  sql`
+    insert into memberships (org_id, user_id, role, created_at)
+    values (${orgId}, ${ctx.userId}, 'member', ${new Date(clock.now())})`;
 
-/** A database that nobody has started on. */
+/** A database before the first start. */
 async function emptyWorld(t: Teardown, env: Record<string, string> = {}): Promise<World> {
   return await openWorld(t, { env: { SM_BOOTSTRAP__EMAIL: "Olga@Example.org", ...env } });
 }
 
-t.test("the first start makes the owner once, however many replicas start", async (t) => {
+t.test("concurrent first starts create one owner", async (t) => {
   const token = `sm_live_${"x".repeat(32)}`;
   const world = await emptyWorld(t, {
     SM_BOOTSTRAP__ORG_NAME: "Ärzte & Söhne of the Long Valley – Ltd",
@@ -57,7 +61,9 @@ t.test("the first start makes the owner once, however many replicas start", asyn
   for (const { email, signInPath } of starts)
     t.match({ email, signInPath }, { email: "olga@example.org", signInPath: /^\/sign-in\/[\w-]{43}$/ });
   t.match(
-    await world.sql`select u.email, m.role, o.name, o.slug, o.plan_id from users u join memberships m on m.user_id = u.id join orgs o on o.id = m.org_id`,
+    await world.sql`
+      select u.email, m.role, o.name, o.slug, o.plan_id
+      from users u join memberships m on m.user_id = u.id join orgs o on o.id = m.org_id`,
     [
       {
         email: "olga@example.org",
@@ -77,18 +83,14 @@ t.test("the first start makes the owner once, however many replicas start", asyn
 
   const { signInPath } = await bootstrap(world.system);
   t.match(await other("POST", "/api/v1/sessions", { code: signInPath!.slice("/sign-in/".length) }), { status: 201 });
-  t.match(
-    await bootstrap(world.system),
-    { created: false, signInPath: null },
-    "no link is left about while somebody is signed in",
-  );
+  t.match(await bootstrap(world.system), { created: false, signInPath: null }, "no link while the owner has a session");
   await t.rejects(requireDefaultPlan((await emptyWorld(t, { SM_TENANCY__DEFAULT_PLAN: "gold" })).system), {
     message: /the plan "gold", which does not exist\. Use one of: free, selfhost\./,
   });
 });
 
 t.test(
-  "bootstrap-owner gives a link, and a token only when asked for; it makes the owner of an empty database",
+  "bootstrap-owner prints a link, and a token on request; it creates the owner of an empty database",
   async (t) => {
     const world = await emptyWorld(t);
     const access = async (email: string | null, tokenDays: number | null = null) =>
@@ -108,11 +110,11 @@ t.test(
     const bearer = { authorization: `Bearer ${by.token!.secret}` };
     t.match(await me(bearer, served), { status: 200, body: { org: { slug: "my-organisation" } } });
     world.clock.advance(30 * day);
-    t.match(await me(bearer, served), refused(401, "UNAUTHENTICATED"), "at its end");
+    t.match(await me(bearer, served), refused(401, "UNAUTHENTICATED"), "after its expiry");
   },
 );
 
-t.test("a slug is made from any name", async (t) => {
+t.test("every name yields a slug", async (t) => {
   const cases: [name: string, slug: string][] = [
     ["Söhne", "sohne"],
     ["So\u0308hne & Töchter", "sohne-tochter"],
@@ -131,7 +133,7 @@ t.test("a slug is made from any name", async (t) => {
   }
 });
 
-t.test("a sign-in link works once, for a quarter of an hour", async (t) => {
+t.test("a sign-in link works once, for 15 minutes", async (t) => {
   const owner = await newOrg(system);
   const code = async () => (await makeSignInLink(system, owner.userId)).slice("/sign-in/".length);
   const one = await code();
@@ -154,7 +156,7 @@ t.test("a sign-in link works once, for a quarter of an hour", async (t) => {
   );
 });
 
-t.test("the cookie: only for HTTP, for this site, for its time, and secure where the site is", async (t) => {
+t.test("the session cookie is HttpOnly, SameSite, limited in time, and Secure over TLS", async (t) => {
   const owner = await newOrg(system);
   const signed = async (of: Ask, headers = {}) =>
     of(
@@ -188,19 +190,15 @@ t.test("the cookie: only for HTTP, for this site, for its time, and secure where
   t.match(other, /^other=/);
   t.notMatch(other, /Secure/);
   t.match(await me({ cookie: cookie.split(";")[0]! }), { status: 200, body: { role: "owner" } });
-  t.match(
-    await me({ cookie: cookie.split(";")[0]! }, plain),
-    refused(401, "UNAUTHENTICATED"),
-    "by its configured name",
-  );
+  t.match(await me({ cookie: cookie.split(";")[0]! }, plain), refused(401, "UNAUTHENTICATED"), "the configured name");
   t.match(
     await signed(ask, { origin: "https://evil.example" }),
     refused(403, "CSRF_REJECTED"),
-    "nobody is signed in as somebody else by another site",
+    "another site cannot sign a visitor in",
   );
 });
 
-t.test("a session ends after thirty idle days, after ninety in any case, and when it is revoked", async (t) => {
+t.test("a session ends after 30 idle days, after 90 days, and when it is revoked", async (t) => {
   const owner = await newOrg(system);
   const [idle, used] = [await sessionOf(owner), await sessionOf(owner)];
   for (let week = 0; week < 12; week++) {
@@ -221,7 +219,7 @@ t.test("a session ends after thirty idle days, after ninety in any case, and whe
   await me(a);
   const lastUse = async () =>
     (await sql<{ at: Date }[]>`select last_used_at as at from sessions where id = ${a.id}`)[0]!.at.getTime();
-  t.equal(await lastUse(), clock.now() - 59_999, "a use within the minute is not written down");
+  t.equal(await lastUse(), clock.now() - 59_999, "uses within a minute are recorded once");
   clock.advance(2);
   await me(a);
   t.equal(await lastUse(), clock.now());
@@ -237,7 +235,7 @@ t.test("a session ends after thirty idle days, after ninety in any case, and whe
     },
   });
   t.match(await ask("DELETE", `/api/v1/sessions/${b.id}`, undefined, { ...a, ...same }), { status: 204 });
-  t.match(await me(b), refused(401, "UNAUTHENTICATED"), "at its next request");
+  t.match(await me(b), refused(401, "UNAUTHENTICATED"), "from its next request");
   const stranger = await sessionOf(await newOrg(system));
   t.match(
     await ask("DELETE", `/api/v1/sessions/${a.id}`, undefined, { ...stranger, ...same }),
@@ -255,10 +253,10 @@ t.test("a session ends after thirty idle days, after ninety in any case, and whe
 
   const gone = await sessionOf(owner);
   await sql`delete from memberships where user_id = ${owner.userId}`;
-  t.match(await me(gone), refused(401, "UNAUTHENTICATED"), "somebody who is no longer a member");
+  t.match(await me(gone), refused(401, "UNAUTHENTICATED"), "a former member");
 });
 
-t.test("tokens: expired, revoked, unknown, of another kind; bound, unbound, and for which organisation", async (t) => {
+t.test("tokens: expired, revoked, unknown, of another kind, bound and unbound", async (t) => {
   const owner = await newOrg(system);
   const [own, theirs, third] = [await slugOf(owner.orgId), await newOrg(system), await newOrg(system)];
   const of = async (row: Parameters<typeof tokenOf>[1], headers: Record<string, string> = {}) =>
@@ -280,7 +278,7 @@ t.test("tokens: expired, revoked, unknown, of another kind; bound, unbound, and 
   t.match(
     await me({ ...session, authorization: "Bearer x" }),
     refused(401, "UNAUTHENTICATED"),
-    "a bad token is not made good by a session",
+    "a valid session does not help a bad token",
   );
 
   t.match(await of({}, { "x-sm-org": own }), { status: 200 });
@@ -302,9 +300,9 @@ t.test("tokens: expired, revoked, unknown, of another kind; bound, unbound, and 
   const unbound = { authorization: (await tokenOf(owner, { bound: false })).authorization };
   t.match(await me(unbound), { status: 200, body: { user: { id: owner.userId }, org: null, role: null } });
   const orgs = (await ask("GET", "/api/v1/orgs", undefined, unbound)).body;
-  t.match(orgs, { total: 2, items: [{ current: false }, { current: false }] }, "where it learns its slugs");
+  t.match(orgs, { total: 2, items: [{ current: false }, { current: false }] }, "the list names the slugs");
   for (const path of ["/api/v1/targets", "/api/v1/sessions"])
-    t.match(await ask("GET", path, undefined, unbound), refused(400, "ORG_REQUIRED"), "of two none is guessed");
+    t.match(await ask("GET", path, undefined, unbound), refused(400, "ORG_REQUIRED"), "no organisation is guessed");
   const named = await ask("GET", `/api/v1/orgs/${theirs.orgId}/members`, undefined, unbound);
   t.match(named, { status: 200 }, "a path below an organisation names it");
   const unknown = await Promise.all(
@@ -318,7 +316,11 @@ t.test("tokens: expired, revoked, unknown, of another kind; bound, unbound, and 
     refused(401, "UNAUTHENTICATED"),
   );
   await sql`update orgs set deleted_at = now() where id = ${theirs.orgId}`;
-  t.match(await of({ bound: false }), { status: 200, body: { org: { slug: own } } }, "a deleted organisation is none");
+  t.match(
+    await of({ bound: false }),
+    { status: 200, body: { org: { slug: own } } },
+    "a deleted organisation does not count",
+  );
 
   const { id, authorization } = await tokenOf(owner, { scopes: ["targets:read"] });
   t.match(await me({ authorization }), { body: { scopes: ["targets:read"] } });
@@ -328,7 +330,7 @@ t.test("tokens: expired, revoked, unknown, of another kind; bound, unbound, and 
     refused(403, "INSUFFICIENT_SCOPE"),
   );
   await sql`update api_tokens set revoked_at = now() where id = ${id}`;
-  t.match(await me({ authorization }), refused(401, "UNAUTHENTICATED"), "at its next request");
+  t.match(await me({ authorization }), refused(401, "UNAUTHENTICATED"), "from its next request");
 });
 
 t.test("a write by cookie must come from the console itself", async (t) => {
@@ -355,7 +357,7 @@ t.test("a write by cookie must come from the console itself", async (t) => {
     if (status === 403) t.equal(answer.body.error.code, "CSRF_REJECTED");
     else t.equal(answer.body.write_source, "ui");
   }
-  t.match(await me({ ...session, "sec-fetch-site": "cross-site" }), { status: 200 }, "reading needs none of it");
+  t.match(await me({ ...session, "sec-fetch-site": "cross-site" }), { status: 200 }, "reads are allowed");
   const { authorization } = await tokenOf(owner);
   for (const agent of ["curl/8", "Terraform/1.9 (+https://www.terraform.io)", "OpenTofu/1.8"]) {
     const answer = await ask("POST", "/api/v1/targets", target, {
@@ -366,7 +368,7 @@ t.test("a write by cookie must come from the console itself", async (t) => {
     t.match(
       answer,
       { status: 201, body: { write_source: agent.startsWith("curl") ? "api" : "terraform" } },
-      "a token needs none of it",
+      "a token needs no origin",
     );
   }
 });
@@ -380,7 +382,7 @@ t.test("authentication of agents and operators", async (t) => {
   t.match(
     await ask("POST", "/api/agent/pull", pull, { authorization }),
     refused(401, "UNAUTHENTICATED"),
-    "a tenant's token is none of an agent",
+    "a tenant's token is refused",
   );
   t.match(await ask("POST", "/api/agent/pull", pull, { authorization: `Bearer ${agent.token}` }), {
     status: 200,
@@ -397,7 +399,7 @@ t.test("authentication of agents and operators", async (t) => {
     config: { ...system.config, operator: { email: "", admin_token: "" } },
   });
   for (const token of ["", "operator-secret-0123456789"])
-    t.match(await operator(token, unset), refused(404, "NOT_FOUND"), "there is no such surface");
+    t.match(await operator(token, unset), refused(404, "NOT_FOUND"), "the operator surface is off");
   const made = await ask(
     "POST",
     "/operator/agents",
@@ -411,6 +413,6 @@ t.test("authentication of agents and operators", async (t) => {
   t.match(
     await refusal(t, () => authenticateAgent(system, made.body.token)),
     { code: "UNAUTHENTICATED" },
-    "at its next request",
+    "from its next request",
   );
 });

@@ -8,16 +8,16 @@ import { visitorAddress } from "../http/per-ip.ts";
 import { rateLimited } from "../http/throttle.ts";
 import { bearerOf } from "./authenticate.ts";
 
-/** Wrong secrets of one address in a minute; nobody types the operator secret by hand. */
+/** Wrong secrets of one address (of IPv6, one /64) per minute before it is blocked. */
 const maxWrong = 10;
-/** Addresses whose wrong secrets are remembered; a guesser that has more of them has no chance against 16 characters. */
+/** Blocked addresses kept in memory. A guesser with more addresses cannot guess 16 characters either. */
 const maxAddresses = 10_000;
 
 type Authenticate = (http: Context) => Promise<System>;
 
 /**
- * Authenticates an operator by the static secret. After 10 wrong ones from one address within a minute, every request of
- * that address is refused with RATE_LIMITED until the minute is over, also one with the right secret: guesses stay blind.
+ * Authenticates an operator by the static secret. After 10 wrong secrets from one address within a minute, the address
+ * gets RATE_LIMITED until the minute is over, for the right secret too: a guesser cannot tell which one is right.
  */
 export function operatorAuthentication(system: System, counter: Counter): Authenticate {
   const blocked = new Map<string, number>();
@@ -45,7 +45,7 @@ export function operatorAuthentication(system: System, counter: Counter): Authen
   };
 }
 
-/** A token of an organisation or an agent came to the wrong address; it is no guess, unless the secret looks like one. */
+/** A token of an organisation or an agent is a mistake, not a guess, unless the secret looks like such a token. */
 const isGuess = (token: string, secret: string): boolean => !ourTokens.test(token) || ourTokens.test(secret);
 const ourTokens = /^sm_(?:live|agent)_/;
 

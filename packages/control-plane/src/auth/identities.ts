@@ -7,35 +7,35 @@ import * as identities from "./identity-queries.ts";
 import { lockUser, selectHome } from "./queries.ts";
 import type { Identity } from "./schema.ts";
 
-/** Who somebody is, by the word of a provider. */
+/** A person as an identity provider attests them. */
 export interface Attested {
   provider: "github" | "google";
-  /** What the provider calls them for ever; their addresses change. */
+  /** The permanent id at the provider; addresses change. */
   subject: string;
-  /** The addresses that it has verified to be theirs, in lower case. The one that they go by stands first. */
+  /** Verified addresses in lower case, the primary one first. */
   verified: readonly string[];
 }
 
 export interface Account {
   userId: string;
-  /** Where the session begins. */
+  /** Organisation in which the session starts. */
   orgId: string;
-  /** The address by which the provider was linked just now; null when it was before. */
+  /** The address by which this call linked the identity; null when it was linked before. */
   linkedBy: string | null;
 }
 
 /**
- * The account of whom a provider knows: the one that it is linked to, else the one that has an address of theirs, which is
- * linked from now on. Null when there is none that belongs to an organisation. Part of the caller's transaction.
+ * The account of an attested person: the one that the identity is linked to, else the one with a verified address,
+ * which this call links. Null when none of them belongs to an organisation. Part of the caller's transaction.
  */
-export async function accountOf(tx: System, who: Attested): Promise<Account | null> {
-  const linked = await identities.useIdentity(tx.sql, who.provider, who.subject, new Date(tx.clock.now()));
+export async function accountOf(tx: System, person: Attested): Promise<Account | null> {
+  const linked = await identities.useIdentity(tx.sql, person.provider, person.subject, new Date(tx.clock.now()));
   const home = linked === null ? null : await selectHome(tx.sql, linked);
   if (linked !== null && home !== null) return { userId: linked, orgId: home.org_id, linkedBy: null };
-  const owner = await identities.selectUserOf(tx.sql, who.verified);
+  const owner = await identities.selectUserOf(tx.sql, person.verified);
   const at = owner === null ? null : await selectHome(tx.sql, owner.id);
   if (owner === null || at === null) return null;
-  await linkTo(tx, owner.id, who, owner.email);
+  await linkTo(tx, owner.id, person, owner.email);
   return { userId: owner.id, orgId: at.org_id, linkedBy: owner.email };
 }
 
@@ -44,7 +44,7 @@ export async function hasAccount(system: System, email: string): Promise<boolean
   return (await identities.selectUserOf(system.sql, [email])) !== null;
 }
 
-/** Links whom a provider knows to an account that has the address. Part of the caller's transaction. */
+/** Links an attested identity to the account with the address. Part of the caller's transaction. */
 export async function linkTo(
   tx: System,
   userId: string,
@@ -61,7 +61,7 @@ export async function linkTo(
   });
 }
 
-/** The providers that the caller's user can sign in with. */
+/** The linked identities of the caller's user. */
 export async function listIdentities(
   ctx: Ctx,
   input: { limit: number; offset: number } = { limit: 50, offset: 0 },
@@ -82,23 +82,23 @@ export async function listIdentities(
 }
 
 /**
- * Takes a provider off the caller's user; its next sign-in is that of somebody new. Sessions go on. Throws FORBIDDEN for a token, NOT_FOUND, and
- * LAST_SIGN_IN_METHOD where nothing that is switched on would let the user in afterwards.
+ * Unlinks an identity of the caller's user. Sessions stay. Throws FORBIDDEN for a token, NOT_FOUND, and
+ * LAST_SIGN_IN_METHOD when no enabled method would be left.
  */
 export async function unlinkIdentity(ctx: Ctx, id: string): Promise<void> {
   requireScope(ctx, "org:write");
   if (ctx.actor.type === "token")
-    throw new AppError("FORBIDDEN", "How a person signs in is changed in the console, by that person; a token cannot.");
+    throw new AppError("FORBIDDEN", "A token cannot change sign-in methods. Do it in the console, with a session.");
   const { enabled_methods: methods } = ctx.config.auth;
   await inTransaction(ctx, async (tx) => {
-    // Two at once would each count the other.
+    // Two concurrent calls would each count the identity that the other deletes.
     await lockUser(tx.sql, ctx.userId);
     const row = isId(id) ? await identities.deleteIdentity(tx.sql, ctx.userId, id) : null;
-    if (row === null) throw new AppError("NOT_FOUND", "You have no such linked provider.");
+    if (row === null) throw new AppError("NOT_FOUND", "Linked provider not found.");
     if (!methods.includes("magic_link") && (await identities.countIdentities(tx.sql, ctx.userId, methods)) === 0)
       throw new AppError(
         "LAST_SIGN_IN_METHOD",
-        "This is the last way in that you have. Link another provider first, by signing in with it.",
+        "This is your last sign-in method. Link another provider first, by signing in with it.",
       );
     await record(tx, { resourceId: id, before: { provider: row.provider, email: row.email } });
   });

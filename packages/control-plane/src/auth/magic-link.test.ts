@@ -16,7 +16,7 @@ const cookieOf = (headers: Headers) => ({
   "sec-fetch-site": "same-origin",
 });
 
-t.test("a link by email signs in once, within fifteen minutes, and only by the button", async (t) => {
+t.test("a mailed link signs in once, within 15 minutes, only by the button", async (t) => {
   const mailbox = await startMailbox(t, { user: { name: "status", password: "letmein" } });
   const world = await openWorld(t, {
     env: {
@@ -36,7 +36,11 @@ t.test("a link by email signs in once, within fifteen minutes, and only by the b
   t.match(mail.text, /^Auto-Submitted: auto-generated/m);
   t.match(mail.text, /https:\/\/status\.example\.org\/sign-in\/[\w-]{43}/);
   const code = codeIn(mail);
-  t.match(await ask("GET", `/sign-in/${code}`), { status: 200 }, "a scanner that opens the link burns nothing");
+  t.match(
+    await ask("GET", `/sign-in/${code}`),
+    { status: 200 },
+    "a mail scanner that opens the link does not consume it",
+  );
   const before = await signedIn(owner);
   const answer = await ask("POST", "/api/v1/sessions", { code }, before);
   t.equal(answer.status, 201);
@@ -44,7 +48,7 @@ t.test("a link by email signs in once, within fifteen minutes, and only by the b
   t.match(
     await ask("GET", "/api/v1/me", undefined, before),
     { status: 401 },
-    "the session that the browser had before is over",
+    "the previous session of the browser has ended",
   );
   t.match(await ask("POST", "/api/v1/sessions", { code }), refused(400, "SIGN_IN_LINK_INVALID", "/code"));
 
@@ -56,7 +60,7 @@ t.test("a link by email signs in once, within fifteen minutes, and only by the b
   t.match(audit, { action: "POST /api/v1/sessions", user_id: owner.userId });
 });
 
-t.test("whoever asks for a link learns nothing about who is here", async (t) => {
+t.test("a link request does not reveal which addresses have accounts", async (t) => {
   const mailbox = await startMailbox(t);
   const world = await openWorld(t, { env: { SM_EMAIL__SMTP_URL: mailbox.url } });
   const owner = await newOrg(world.system);
@@ -85,7 +89,7 @@ t.test("whoever asks for a link learns nothing about who is here", async (t) => 
   t.equal(mailbox.mails.length, 1);
 });
 
-t.test("an address gets one link a minute, also when it is asked for many times at once", async (t) => {
+t.test("an address gets one link a minute, also for concurrent requests", async (t) => {
   const mailbox = await startMailbox(t);
   const world = await openWorld(t, { env: { SM_EMAIL__SMTP_URL: mailbox.url } });
   const email = `${(await newOrg(world.system)).userId}@example.org`;
@@ -128,13 +132,13 @@ t.test("without a mail server the link is in the log; a refusal is logged withou
   t.notMatch(JSON.stringify(error.fields), /\/sign-in\//);
 });
 
-t.test("a method that is not enabled is not there", async (t) => {
+t.test("a disabled sign-in method is 404", async (t) => {
   const world = await openWorld(t, { env: { SM_AUTH__ENABLED_METHODS: "," } });
   const ask = await serveWhole(t, world);
   t.match(await ask("POST", path, { email: "a@example.org" }), refused(404, "NOT_FOUND"));
 });
 
-t.test("without sign-in everybody is the owner of the first organisation, but no other site is", async (t) => {
+t.test("without sign-in every caller is the first owner, except other sites", async (t) => {
   const world = await openWorld(t, { env: { SM_AUTH__REQUIRED: "false" } });
   const first = await newOrg(world.system);
   world.clock.advance(second);
@@ -148,7 +152,7 @@ t.test("without sign-in everybody is the owner of the first organisation, but no
   t.match(
     await ask("GET", "/api/v1/me", undefined, { authorization: "Bearer sm_live_nonsense" }),
     { status: 200 },
-    "no credential is looked at",
+    "credentials are ignored",
   );
   t.match(await ask("GET", "/monitors"), { status: 200 });
   t.match(await ask("GET", "/sign-in"), { status: 302 });
@@ -165,7 +169,7 @@ t.test("without sign-in everybody is the owner of the first organisation, but no
   t.match(audit, { actor_type: "system", user_id: first.userId });
 });
 
-t.test("no sign-in is refused where others could reach it", async (t) => {
+t.test("auth.required = false is refused on a public address", async (t) => {
   const cwd = t.testdir({});
   const load = (env: Record<string, string>) => loadConfig({ cwd, env: { SM_AUTH__REQUIRED: "false", ...env } });
   for (const bind of ["127.0.0.1:8080", "127.8.8.8:1", "[::1]:8080", "localhost:80"])

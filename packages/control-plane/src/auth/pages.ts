@@ -2,8 +2,8 @@ import { localPath, page, type Page, wholeNumber } from "../html/pages.ts";
 import { secretAddress } from "../http/security-headers.ts";
 import { listIdentities, listSessions, listTokens, me } from "./service.ts";
 
-/** Ends of a token to choose from, as a form sends them. */
-const ends = (now: number): [value: string, label: string][] => [
+/** Options of the field "Expires" of a token. */
+const expiryOptions = (now: number): [value: string, label: string][] => [
   ["", "Never"],
   ...[30, 90, 365].map((days): [string, string] => [
     new Date(now + days * 86_400_000).toISOString(),
@@ -13,7 +13,7 @@ const ends = (now: number): [value: string, label: string][] => [
 
 export const authPages: Page[] = [
   page({
-    // Mail scanners open links: only the button on this page uses the code up.
+    // Mail scanners open links: only the button on this page consumes the code.
     path: "/sign-in/{code}",
     auth: "public",
     handle: async ({ params, query }) => ({
@@ -29,7 +29,7 @@ export const authPages: Page[] = [
       const list = await listTokens(ctx, { limit: 50, offset: wholeNumber(query["offset"], 0, 1_000_000) });
       return {
         view: "auth/tokens",
-        data: { list, scopes: [...ctx.scopes], orgId: ctx.orgId, ends: ends(ctx.clock.now()) },
+        data: { list, scopes: [...ctx.scopes], orgId: ctx.orgId, ends: expiryOptions(ctx.clock.now()) },
       };
     },
   }),

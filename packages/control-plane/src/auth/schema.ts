@@ -3,7 +3,7 @@ import { Line } from "@statusmesh/shared/text";
 import { type Scope, scopes } from "../context.ts";
 import { Id, nullable, PageOf, Timestamp } from "../http/wire.ts";
 
-/** An address as people write it; services compare it in lower case. RFC 5321 section 4.5.3.1 ends it at 254. */
+/** An address as typed; services compare it in lower case. At most 254 characters: RFC 5321, section 4.5.3.1. */
 export const Email = Type.String({
   maxLength: 254,
   pattern: '^[^\\s\\x00-\\x1f\\x7f@<>,;"]+@[^\\s\\x00-\\x1f\\x7f@<>,;"]+$',
@@ -30,12 +30,12 @@ export const Session = Type.Object(
       Type.String({ description: "Browser that signed in", examples: ["Mozilla/5.0 (X11; Linux x86_64; rv:145.0)"] }),
     ),
     ip: nullable(Type.String({ description: "Address that signed in", examples: ["192.0.2.17"] })),
-    current: Type.Boolean({ description: "Whether this request came with it" }),
+    current: Type.Boolean({ description: "True for the session of this request" }),
     created_at: Timestamp,
     last_used_at: Timestamp,
     expires_at: Timestamp,
   },
-  { additionalProperties: false, title: "Session", description: "A browser that is signed in" },
+  { additionalProperties: false, title: "Session", description: "A signed-in browser" },
 );
 export type Session = Static<typeof Session>;
 export const SessionPage = PageOf(Session);
@@ -58,7 +58,7 @@ export const Me = Type.Object(
     user: Type.Object(
       {
         id: Id,
-        email: Type.String({ description: "Where mails go", examples: ["olga@example.org"] }),
+        email: Type.String({ description: "Address of mails to the user", examples: ["olga@example.org"] }),
         name: nullable(Type.String({ description: "Null when not set", examples: ["Olga"] })),
       },
       { description: "The caller" },
@@ -67,14 +67,14 @@ export const Me = Type.Object(
       Type.Object(
         {
           id: Id,
-          name: Type.String({ description: "As people read it", examples: ["Acme"] }),
-          slug: Type.String({ description: "The header X-Sm-Org takes it", examples: ["acme"] }),
+          name: Type.String({ description: "Display name", examples: ["Acme"] }),
+          slug: Type.String({ description: "Value of the header X-Sm-Org", examples: ["acme"] }),
           plan: Type.String({ description: "Id of its plan", examples: ["selfhost"] }),
         },
         { description: "The organisation that this request acts in; null for an unbound token that names none" },
       ),
     ),
-    role: nullable(Type.Enum(["owner", "member"], { description: "In that organisation; null with it" })),
+    role: nullable(Type.Enum(["owner", "member"], { description: "Role in that organisation; null without one" })),
     scopes: Type.Array(Type.String({ examples: ["targets:read"] }), { description: "Scopes of the credential" }),
   },
   { additionalProperties: false, title: "Me", description: "The caller, and the organisation that it acts in" },
@@ -99,7 +99,7 @@ const tokenFields = {
   expires_at: nullable(
     Type.Unsafe<string>({
       ...Timestamp,
-      description: "Refused from then on; null: never",
+      description: "The token is refused from then on; null: never",
       examples: ["2027-11-20T00:00:00.000Z"],
     }),
   ),
@@ -117,7 +117,7 @@ export const ApiTokenCreate = Type.Object(
       Type.Boolean({
         default: true,
         description:
-          "True: it acts in the organisation of this request only. False: in any of the user's, named by the header X-Sm-Org",
+          "True: acts in the organisation of this request only. False: in any of its user's, named by X-Sm-Org",
       }),
     ),
   },
@@ -130,7 +130,9 @@ const stored = {
   ...tokenFields,
   org_id: nullable(Type.String({ format: "uuid", description: "Null: not bound to one organisation" })),
   created_at: Timestamp,
-  last_used_at: nullable(Type.String({ format: "date-time", description: "To the minute; null when it never was" })),
+  last_used_at: nullable(
+    Type.String({ format: "date-time", description: "Last use, to the minute; null: never used" }),
+  ),
 };
 
 export const ApiToken = Type.Object(stored, {
@@ -144,17 +146,20 @@ export const ApiTokenPage = PageOf(ApiToken);
 export const NewApiToken = Type.Object(
   {
     ...stored,
-    token: Type.String({ description: "Shown this once", examples: ["sm_live_Kp3vX9dQ2mZ7rT1sB5nY8wC4hJ6fL0gA"] }),
+    token: Type.String({
+      description: "Shown only in this reply",
+      examples: ["sm_live_Kp3vX9dQ2mZ7rT1sB5nY8wC4hJ6fL0gA"],
+    }),
   },
   {
     additionalProperties: false,
     title: "NewApiToken",
-    description: "The token with its secret, which is shown this once",
+    description: "The token with its secret, which only this reply shows",
   },
 );
 export type NewApiToken = Static<typeof NewApiToken>;
 
 export const MagicLinkRequest = Type.Object(
   { email: Email },
-  { additionalProperties: false, title: "MagicLinkRequest", description: "Address that wants to sign in" },
+  { additionalProperties: false, title: "MagicLinkRequest", description: "Address that requests a sign-in link" },
 );

@@ -5,11 +5,15 @@ import { hashToken, newToken } from "../crypto/token.ts";
 import { ownCommand } from "../own-command.ts";
 import { StartupError } from "../startup-error.ts";
 import * as queries from "./queries.ts";
+import * as sessionQueries from "./session-queries.ts";
+import * as tokenQueries from "./token-queries.ts";
 import type { Me } from "./schema.ts";
 import { idleSince } from "./session-times.ts";
 import { makeSignInLink } from "./sessions.ts";
 
-export { type Attempt, noteAttempt, noted, purgeAttempts } from "./attempts.ts";
+const day = 86_400_000;
+
+export { type Attempt, recordAttempt, purgeAttempts, withAttemptRecorded } from "./attempts.ts";
 export { callerOf, signedInAs } from "./authenticate.ts";
 export { accountOf, type Attested, hasAccount, linkTo, listIdentities, unlinkIdentity } from "./identities.ts";
 export { requestMagicLink, requireMethod } from "./magic-link.ts";
@@ -29,7 +33,19 @@ export {
 } from "./sessions.ts";
 export { createToken, listTokens, revokeToken } from "./tokens.ts";
 
-/** Who asks, for which organisation, with which rights. */
+/** Deletes sign-in links, sessions and link requests that are over. Run it about hourly. */
+export async function sweepSignIn({ sql, clock }: System): Promise<void> {
+  const now = clock.now();
+  await sessionQueries.deleteExpired(sql, {
+    links: new Date(now - day),
+    sessions: new Date(now),
+    idle: idleSince(new Date(now)),
+    // Longer than the longest throttle.
+    requests: new Date(now - 2 * day),
+  });
+}
+
+/** The caller: user, organisation, role and scopes. */
 export async function me(ctx: Ctx): Promise<Me> {
   const row = await queries.selectMe(ctx.sql, ctx.userId, ctx.orgId);
   if (row === null) throw new AppError("UNAUTHENTICATED", "The session has ended. Sign in again.");
@@ -43,13 +59,13 @@ export async function me(ctx: Ctx): Promise<Me> {
 
 export interface Bootstrapped {
   email: string;
-  /** True when this call made the owner. */
+  /** True when this call created the owner. */
   created: boolean;
-  /** Path of a sign-in link; null while an owner is signed in somewhere. */
+  /** Path of a sign-in link; null while the owner has a session. */
   signInPath: string | null;
 }
 
-/** Makes the owner and the organisation of an empty database, with the token of `bootstrap.token` if there is one. */
+/** Creates the owner and the organisation of an empty database, with the token of `bootstrap.token` if it is set. */
 export async function bootstrap(system: System): Promise<Bootstrapped> {
   const { bootstrap: wanted, tenancy } = system.config;
   const now = new Date(system.clock.now());
@@ -69,7 +85,7 @@ export async function bootstrap(system: System): Promise<Bootstrapped> {
         now,
       });
       if (wanted.token !== "")
-        await queries.insertToken(tx.sql, {
+        await tokenQueries.insertToken(tx.sql, {
           id: newId(),
           userId,
           orgId,
@@ -82,23 +98,24 @@ export async function bootstrap(system: System): Promise<Bootstrapped> {
     const owner = await queries.selectOwner(tx.sql, null);
     if (owner === null)
       throw new StartupError(
-        `The database has users but no owner. Make one with: ${ownCommand("bootstrap-owner --email you@example.org")}`,
+        "The database has users but no owner. Create one with: " +
+          `${ownCommand("bootstrap-owner --email you@example.org")}`,
       );
-    const signedIn = await queries.countSessions(tx.sql, owner.user_id, null, now, idleSince(now));
+    const signedIn = await sessionQueries.countSessions(tx.sql, owner.user_id, null, now, idleSince(now));
     return { email: owner.email, created, signInPath: signedIn > 0 ? null : await makeSignInLink(tx, owner.user_id) };
   });
 }
 
-/** Email address of the first owner; null when nobody owns an organisation. */
+/** Email address of the first owner; null without any owner. */
 export async function firstOwner({ sql }: Pick<System, "sql">): Promise<string | null> {
   return (await queries.selectOwner(sql, null))?.email ?? null;
 }
 
-/** How an administrator asks for access on the command line. */
+/** Options of the command bootstrap-owner. */
 export interface OwnerAccess {
-  /** The first owner for null. */
+  /** Null: the first owner. */
   email: string | null;
-  /** Also a token with every scope, which ends after so many days; null for none. */
+  /** Lifetime in days of a token with every scope; null: no token. */
   tokenDays: number | null;
 }
 
@@ -109,8 +126,8 @@ export interface GivenAccess {
 }
 
 /**
- * A sign-in link for an owner, and a token where one is asked for. Makes the owner of an empty
- * database. Throws StartupError when nobody with this email owns an organisation.
+ * A sign-in link for an owner, and a token on request. Creates the owner of an empty database. Throws StartupError when
+ * no owner has this email.
  */
 export async function bootstrapOwner(system: System, { email, tokenDays }: OwnerAccess): Promise<GivenAccess> {
   return await inTransaction(system, async (tx) => {
@@ -133,11 +150,11 @@ async function makeOwnerToken(
   const secret = newToken("sm_live_");
   const now = new Date(tx.clock.now());
   const expiresAt = new Date(now.getTime() + days * 86_400_000);
-  await queries.insertToken(tx.sql, {
+  await tokenQueries.insertToken(tx.sql, {
     id: newId(),
     userId: owner.user_id,
     orgId: owner.org_id,
-    name: "Made by bootstrap-owner",
+    name: "Created by bootstrap-owner",
     hash: hashToken(secret),
     scopes,
     now,
@@ -146,14 +163,14 @@ async function makeOwnerToken(
   return { secret, expiresAt };
 }
 
-/** Who a user is. UNAUTHENTICATED when there is no such user any more. */
+/** Email of a user. Throws UNAUTHENTICATED when the user no longer exists. */
 export async function userOf(system: System, userId: string): Promise<{ email: string }> {
   const email = await queries.selectEmail(system.sql, userId);
   if (email === null) throw new AppError("UNAUTHENTICATED", "The session has ended. Sign in again.");
   return { email };
 }
 
-/** Letters of the Latin script that Unicode does not take apart into a base letter and a mark. */
+/** Latin letters that Unicode does not decompose into a base letter and a mark. */
 const latin: Readonly<Record<string, string>> = {
   ß: "ss",
   æ: "ae",
@@ -167,7 +184,9 @@ const latin: Readonly<Record<string, string>> = {
   ı: "i",
 };
 
-/** A slug from a name, 3 to 30 of a-z, 0-9 and -, starting with a letter: `Söhne & Co` is `sohne-co`, `3M` is `org-3m`. */
+/**
+ * A slug from a name, 3 to 30 of a-z, 0-9 and -, starting with a letter: `Söhne & Co` is `sohne-co`, `3M` is `org-3m`.
+ */
 export function slugOf(name: string): string {
   const plain = name
     .toLowerCase()

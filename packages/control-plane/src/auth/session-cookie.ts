@@ -2,24 +2,24 @@ import type { Config } from "../config.ts";
 
 const defaultName = "_sm_session";
 
-/** True where browsers reach the service over TLS. */
+/** True when browsers reach the service over TLS. */
 const isSecure = ({ server }: Config): boolean => server.public_url.startsWith("https:");
 
 /**
- * Name of the session cookie. Over TLS the default name has the prefix `__Host-`, with which browsers refuse a cookie that
- * another host below the same domain set (RFC 6265bis, section 4.1.3.2).
+ * Name of the session cookie. Over TLS the default name has the prefix `__Host-`: browsers refuse such a cookie from
+ * another host of the same domain (RFC 6265bis, section 4.1.3.2).
  */
 export function sessionCookieName(config: Config): string {
   const { cookie_name: name } = config.auth.session;
   return name === defaultName && isSecure(config) ? `__Host-${name}` : name;
 }
 
-/** The Set-Cookie header of a session: for HTTP only, for this site, until its end, and over TLS only where the site has it. */
+/** The Set-Cookie header of a session: HttpOnly, SameSite=Lax, until its expiry, Secure where the site has TLS. */
 export function sessionCookie(config: Config, { secret, expiresAt }: { secret: string; expiresAt: Date }): string {
   return `${sessionCookieName(config)}=${secret}; ${attributesOf(config)}; Expires=${expiresAt.toUTCString()}`;
 }
 
-/** The Set-Cookie header that removes the session. Browsers ignore it for a `__Host-` name without the same attributes. */
+/** The Set-Cookie header that removes the session. A `__Host-` name needs the same attributes. */
 export function endedSessionCookie(config: Config): string {
   return `${sessionCookieName(config)}=; ${attributesOf(config)}; Max-Age=0`;
 }

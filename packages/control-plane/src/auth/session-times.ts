@@ -1,11 +1,11 @@
 const day = 86_400_000;
 
-/** A session ends after this long without a request, and after this long in any case. */
+/** Idle and absolute lifetime of a session. */
 const idleMs = 30 * day;
 export const absoluteMs = 90 * day;
 
-/** A sign-in link works for this long, once. */
+/** Lifetime of a sign-in link. */
 export const signInLinkMs = 15 * 60_000;
 
-/** Sessions not used since then have ended. */
+/** Sessions without a request since then have ended. */
 export const idleSince = (now: Date): Date => new Date(now.getTime() - idleMs);

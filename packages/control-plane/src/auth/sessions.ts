@@ -5,8 +5,10 @@ import { type ActorCtx, type Ctx, inTransaction, requireScope, type System } fro
 import { hashToken, newToken } from "../crypto/token.ts";
 import { iso, type Page } from "../http/wire.ts";
 import { ownCommand } from "../own-command.ts";
-import { type Attempt, noted } from "./attempts.ts";
+import { type Attempt, withAttemptRecorded } from "./attempts.ts";
 import * as queries from "./queries.ts";
+import * as sessionQueries from "./session-queries.ts";
+import * as tokenQueries from "./token-queries.ts";
 import type { Session } from "./schema.ts";
 import { absoluteMs, idleSince, signInLinkMs } from "./session-times.ts";
 import { reachOf } from "./tokens.ts";
@@ -15,42 +17,41 @@ import { reachOf } from "./tokens.ts";
 export interface Caller {
   userAgent: string | null;
   ip: string;
-  /** Value of the session cookie that came along: that session ends, so that nobody goes on with one from before. */
+  /** The session cookie that the browser sent: that session ends (session fixation). */
   previous?: string | null;
-  /** True where the person proves nothing anew: the new session lives no longer than the previous one. */
+  /** True when nothing was proved anew: the new session keeps the absolute expiry of the previous one. */
   continues?: boolean;
   traceId?: string | null;
 }
 
 export interface OpenedSession {
-  /** Value of the cookie. */
+  /** Value of the session cookie. */
   secret: string;
   session: Session;
-  /** When the session ends at the latest. */
+  /** Absolute expiry. */
   expiresAt: Date;
   userId: string;
 }
 
-/** Signs in with the code of a link, which is used up by it. Throws SIGN_IN_LINK_INVALID. */
+/** Signs in with the code of a link and consumes the link. Throws SIGN_IN_LINK_INVALID. */
 export async function signIn(system: System, input: { code: string } & Caller): Promise<OpenedSession> {
   const hash = hashToken(input.code);
-  // Also a link that is used or too old says whose it was.
-  const link = await queries.selectSignInLink(system.sql, hash);
+  // The log names the user of a consumed or expired link, too.
+  const link = await sessionQueries.selectSignInLink(system.sql, hash);
   const attempt: Attempt = {
     method: link?.method ?? "unknown",
     email: link?.email ?? null,
     userId: link?.user_id ?? null,
   };
-  return await noted(system, attempt, input, async () =>
+  return await withAttemptRecorded(system, attempt, input, async () =>
     inTransaction(system, async (tx) => {
-      const found = await queries.consumeSignInLink(tx.sql, hash, new Date(tx.clock.now()));
+      const found = await sessionQueries.consumeSignInLink(tx.sql, hash, new Date(tx.clock.now()));
       if (found === null)
         throw new AppError(
           "SIGN_IN_LINK_INVALID",
-          `This sign-in link is unknown, used or older than 15 minutes. Ask for a new one, or run "${ownCommand("bootstrap-owner")}" on the server.`,
-          {
-            field: "/code",
-          },
+          "This sign-in link is unknown, used or older than 15 minutes. " +
+            `Request a new one, or run "${ownCommand("bootstrap-owner")}" on the server.`,
+          { field: "/code" },
         );
       const opened = await openSessionOf(tx, { userId: found.user_id, orgId: found.org_id, ...input });
       await record(asSignedIn(tx, found.org_id, opened, input, "POST /api/v1/sessions"), {
@@ -61,7 +62,7 @@ export async function signIn(system: System, input: { code: string } & Caller): 
   );
 }
 
-/** Opens a session for the owner of a mailbox who has just proved to read it, and makes the user if there is none. Part of the caller's transaction. */
+/** Opens a session for the user of a verified address; creates the user if needed. Part of the caller's transaction. */
 export async function openSession(
   tx: System,
   input: { email: string; orgId: string } & Caller,
@@ -70,7 +71,9 @@ export async function openSession(
   return await openSessionOf(tx, { ...input, userId });
 }
 
-/** Opens a session for a user in an organisation of theirs; the one that the browser had before ends. Part of the caller's transaction. */
+/**
+ * Opens a session in an organisation of the user and ends the browser's previous one. Part of the caller's transaction.
+ */
 export async function openSessionOf(
   tx: System,
   { userId, orgId, ...caller }: { userId: string; orgId: string } & Caller,
@@ -79,9 +82,9 @@ export async function openSessionOf(
   const secret = newToken("");
   const id = newId();
   const userAgent = caller.userAgent?.slice(0, 300) ?? null;
-  const ended = caller.previous ? await queries.deleteSessionBySecret(tx.sql, hashToken(caller.previous)) : null;
+  const ended = caller.previous ? await sessionQueries.deleteSessionBySecret(tx.sql, hashToken(caller.previous)) : null;
   const expiresAt = caller.continues && ended !== null ? ended : new Date(now.getTime() + absoluteMs);
-  await queries.insertSession(tx.sql, {
+  await sessionQueries.insertSession(tx.sql, {
     id,
     userId,
     orgId,
@@ -103,7 +106,7 @@ export async function openSessionOf(
   return { secret, session, expiresAt, userId };
 }
 
-/** The user who has just signed in, for the audit log. */
+/** The newly signed-in user as an actor of the audit log. */
 export function asSignedIn(tx: System, orgId: string, opened: OpenedSession, caller: Caller, action: string): ActorCtx {
   const trail = { action, ip: caller.ip, userAgent: caller.userAgent, recorded: false };
   return {
@@ -117,7 +120,7 @@ export function asSignedIn(tx: System, orgId: string, opened: OpenedSession, cal
   };
 }
 
-/** The live sessions of the caller's user, the latest used first. A token that is bound to an organisation sees those that act in that one. */
+/** Live sessions of the caller's user, most recently used first. A bound token sees those of its organisation only. */
 export async function listSessions(
   ctx: Ctx,
   input: { limit: number; offset: number } = { limit: 50, offset: 0 },
@@ -126,8 +129,8 @@ export async function listSessions(
   const now = new Date(ctx.clock.now());
   const orgId = (await reachOf(ctx))?.org_id ?? null;
   const [rows, total] = await Promise.all([
-    queries.selectSessions(ctx.sql, ctx.userId, orgId, now, idleSince(now), input.limit, input.offset),
-    queries.countSessions(ctx.sql, ctx.userId, orgId, now, idleSince(now)),
+    sessionQueries.selectSessions(ctx.sql, ctx.userId, orgId, now, idleSince(now), input.limit, input.offset),
+    sessionQueries.countSessions(ctx.sql, ctx.userId, orgId, now, idleSince(now)),
   ]);
   const items = rows.map((row) => ({
     id: row.id,
@@ -141,13 +144,14 @@ export async function listSessions(
   return { items, total, limit: input.limit, offset: input.offset };
 }
 
-/** Ends a session of the caller's user; `current` is the one that asks. It fails on its next request, on every replica. */
+/** Ends a session of the caller's user; `current` is the caller's. It fails from its next request on every replica. */
 export async function endSession(ctx: Ctx, id: string): Promise<void> {
   requireScope(ctx, "org:write");
   const which = id === "current" ? (ctx.actor.type === "session" ? ctx.actor.id : null) : id;
   await inTransaction(ctx, async (tx) => {
     const orgId = (await reachOf(tx))?.org_id ?? null;
-    const ended = which !== null && isId(which) ? await queries.deleteSession(tx.sql, ctx.userId, orgId, which) : null;
+    const ended =
+      which !== null && isId(which) ? await sessionQueries.deleteSession(tx.sql, ctx.userId, orgId, which) : null;
     if (ended === null) throw new AppError("NOT_FOUND", "Session not found.");
     const { user_agent, ip, created_at, last_used_at } = ended;
     await record(tx, {
@@ -157,15 +161,15 @@ export async function endSession(ctx: Ctx, id: string): Promise<void> {
   });
 }
 
-/** Lets the session that asks act in another organisation of its user, who belongs to it. */
+/** Switches the caller's session to another organisation. The caller checks the membership first. */
 export async function moveSession(ctx: Ctx, orgId: string): Promise<void> {
-  if (ctx.actor.id !== null) await queries.updateSessionOrg(ctx.sql, ctx.userId, ctx.actor.id, orgId);
+  if (ctx.actor.id !== null) await sessionQueries.updateSessionOrg(ctx.sql, ctx.userId, ctx.actor.id, orgId);
 }
 
-/** Ends what a user had in an organisation that they no longer belong to: sessions there, and tokens bound to it. Coming back brings none of them back. */
+/** Ends the sessions and tokens of a former member in the organisation, for good: a later rejoin restores none. */
 export async function endAccess(system: System, userId: string, orgId: string): Promise<void> {
-  await queries.deleteSessionsIn(system.sql, userId, orgId);
-  await queries.revokeTokensIn(system.sql, userId, orgId, new Date(system.clock.now()));
+  await sessionQueries.deleteSessionsIn(system.sql, userId, orgId);
+  await tokenQueries.revokeTokensIn(system.sql, userId, orgId, new Date(system.clock.now()));
 }
 
 /** A new one-time sign-in link: the path under the public URL. */
@@ -176,7 +180,7 @@ export async function makeSignInLink(
 ): Promise<string> {
   const code = newToken("");
   const now = new Date(system.clock.now());
-  await queries.insertSignInLink(system.sql, {
+  await sessionQueries.insertSignInLink(system.sql, {
     id: newId(),
     userId,
     method,

@@ -39,7 +39,7 @@ t.test("a token is shown once, works within its scopes, and fails as soon as it 
   world.clock.advance(minute);
   const list = await browser("GET", path);
   t.match(list, { status: 200, body: { total: 1, items: [{ id: made.body.id, name: "CI", last_used_at: /T/ }] } });
-  t.notMatch(list.text, /sm_live_/, "no list shows it again");
+  t.notMatch(list.text, /sm_live_/, "the list does not show it");
 
   t.match(await browser("DELETE", `${path}/${made.body.id}`), { status: 204 });
   t.match(await program("GET", "/api/v1/targets"), refused(401, "UNAUTHENTICATED"));
@@ -54,7 +54,7 @@ t.test("a token is shown once, works within its scopes, and fails as soon as it 
   });
 });
 
-t.test("a token makes nothing that reaches farther than itself", async (t) => {
+t.test("a token creates no token with more access than its own", async (t) => {
   const world = await openWorld(t);
   const owner = await newOrg(world.system);
   const ask = await serveWhole(t, world);
@@ -70,7 +70,7 @@ t.test("a token makes nothing that reaches farther than itself", async (t) => {
   t.match(await narrow("POST", path, { ...inTime, expires_at: null }), refused(403, "FORBIDDEN"));
   t.match(await narrow("POST", path, inTime), { status: 201 });
   world.clock.advance(hour);
-  t.match(await narrow("GET", path), refused(401, "UNAUTHENTICATED"), "at its end");
+  t.match(await narrow("GET", path), refused(401, "UNAUTHENTICATED"), "after its expiry");
 
   const browser = asking(ask, await signedIn(owner));
   t.match(await browser("POST", path, { name: "loose", scopes: ["org:read"], bound: false }), {
@@ -81,11 +81,11 @@ t.test("a token makes nothing that reaches farther than itself", async (t) => {
   t.match(
     await bound("GET", path),
     { body: { items: [{ name: "Test" }, { name: "child" }, { name: "Test" }], total: 3 } },
-    "it does not see what is not bound to its organisation",
+    "it lists only tokens bound to its organisation",
   );
 });
 
-t.test("a token is revoked with the tokens that it made, also with one that is just being made", async (t) => {
+t.test("a token is revoked with the tokens that it created, also with one in creation", async (t) => {
   const world = await openWorld(t);
   const owner = await newOrg(world.system);
   const ask = await serveWhole(t, world);
@@ -113,7 +113,7 @@ t.test("a token is revoked with the tokens that it made, also with one that is j
   t.ok(audit?.["after"].revoked_with_it >= 2);
 });
 
-t.test("a scope to write or to run implies the one to read, and no other", async (t) => {
+t.test("write and execute scopes imply the read scope, and no other", async (t) => {
   const world = await openWorld(t);
   const owner = await newOrg(world.system);
   const ask = await serveWhole(t, world);
@@ -131,7 +131,7 @@ t.test("a scope to write or to run implies the one to read, and no other", async
 
   const writer = asking(ask, await withToken(owner, { scopes: ["org:write", "targets:execute"] }));
   const made = await writer("POST", path, { name: "child", scopes: ["targets:read", "org:read"] });
-  t.match(made, { status: 201, body: { scopes: ["targets:read", "org:read"] } }, "what is implied can be passed on");
+  t.match(made, { status: 201, body: { scopes: ["targets:read", "org:read"] } }, "implied scopes can be passed on");
   t.match(await writer("GET", "/api/v1/me"), {
     body: { scopes: ["org:read", "org:write", "targets:execute", "targets:read"] },
   });
@@ -155,7 +155,7 @@ t.test("a token that lacks a scope changes no invitation, member or role", async
   t.match(await narrow("DELETE", `${org}/members/${owner.userId}`), lacks);
   t.match(await narrow("GET", `${org}/members`), { status: 200 });
 
-  // Every scope to write or run implies the rest.
+  // All write and execute scopes together imply the rest.
   const whole = asking(ask, await withToken(owner, { scopes: scopes.filter((scope) => !scope.endsWith(":read")) }));
   const invited = await whole("POST", `${org}/invitations`, { email: "b@example.org" });
   t.match(invited, { status: 201 });
@@ -164,7 +164,7 @@ t.test("a token that lacks a scope changes no invitation, member or role", async
   t.match(await whole("PATCH", `${org}/members/${member.userId}`, { role: "owner" }), { status: 200 });
 });
 
-t.test("what cannot be a token is refused with its place", async (t) => {
+t.test("an invalid token request is refused with its field", async (t) => {
   const world = await openWorld(t);
   const ask = asking(await serveWhole(t, world), await signedIn(await newOrg(world.system)));
   const good = { name: "CI", scopes: ["targets:read"] };
@@ -184,7 +184,7 @@ t.test("what cannot be a token is refused with its place", async (t) => {
   t.match(await ask("DELETE", `${path}/nonsense`), refused(404, "API_TOKEN_NOT_FOUND"));
 });
 
-t.test("nobody sees or revokes the tokens of somebody else", async (t) => {
+t.test("users neither see nor revoke tokens of others", async (t) => {
   const world = await openWorld(t);
   const owner = await newOrg(world.system);
   const ask = await serveWhole(t, world);
@@ -197,7 +197,7 @@ t.test("nobody sees or revokes the tokens of somebody else", async (t) => {
 });
 
 t.test(
-  "of many parallel creations at one below the cap exactly one wins; expired and revoked tokens count no more",
+  "one below the cap exactly one of many concurrent creations succeeds; expired and revoked tokens do not count",
   async (t) => {
     const world = await openWorld(t, { env: { SM_AUTH__API_TOKENS__MAX_PER_USER: "3" } });
     const ask = asking(await serveWhole(t, world), await signedIn(await newOrg(world.system)));

@@ -5,12 +5,12 @@ import { type Ctx, inTransaction, requireScope } from "../context.ts";
 import { hashToken, newToken } from "../crypto/token.ts";
 import { iso, isoOrNull, type Page } from "../http/wire.ts";
 import * as queries from "./queries.ts";
+import * as tokenQueries from "./token-queries.ts";
 import type { ApiToken, ApiTokenCreate, NewApiToken } from "./schema.ts";
 
 /**
- * Makes an API token for the caller, and shows it this once. It may do no more than the caller: no scope beyond theirs,
- * and a token that makes one gives it neither another organisation nor a longer life. Throws API_TOKENS_LIMIT,
- * INVALID_EXPIRY, FORBIDDEN.
+ * Creates an API token for the caller and returns its secret, once. The token has at most the caller's scopes; created
+ * by a token, also at most its organisation and lifetime. Throws API_TOKENS_LIMIT, INVALID_EXPIRY, FORBIDDEN.
  */
 export async function createToken(ctx: Ctx, input: ApiTokenCreate): Promise<NewApiToken> {
   requireScope(ctx, "org:write");
@@ -19,7 +19,7 @@ export async function createToken(ctx: Ctx, input: ApiTokenCreate): Promise<NewA
   const expiresAt = checkedExpiry(input.expires_at ?? null, now);
   const orgId = (input.bound ?? true) ? ctx.orgId : null;
   const token = newToken("sm_live_");
-  const row: queries.ApiTokenRow = {
+  const row: tokenQueries.ApiTokenRow = {
     id: newId(),
     name: input.name,
     org_id: orgId,
@@ -31,16 +31,16 @@ export async function createToken(ctx: Ctx, input: ApiTokenCreate): Promise<NewA
   await inTransaction(ctx, async (tx) => {
     await queries.lockUser(tx.sql, ctx.userId);
     const reach = await reachOf(tx);
-    if (reach !== null) staysWithin(reach, row);
+    if (reach !== null) requireWithin(reach, row);
     const limit = ctx.config.auth.api_tokens.max_per_user;
-    const current = await queries.countLiveTokens(tx.sql, ctx.userId, now);
+    const current = await tokenQueries.countLiveTokens(tx.sql, ctx.userId, now);
     if (current >= limit)
       throw new AppError(
         "API_TOKENS_LIMIT",
         `You have ${current} API tokens, and ${limit} are allowed. Revoke one that is no longer used.`,
         { details: { current, limit } },
       );
-    await queries.insertToken(tx.sql, {
+    await tokenQueries.insertToken(tx.sql, {
       id: row.id,
       userId: ctx.userId,
       orgId,
@@ -56,7 +56,7 @@ export async function createToken(ctx: Ctx, input: ApiTokenCreate): Promise<NewA
   return { ...present(row), token };
 }
 
-/** The caller's tokens that were not revoked, newest first. A token that is bound to an organisation sees those of that one. */
+/** The caller's tokens that were not revoked, newest first. A bound token sees those of its organisation only. */
 export async function listTokens(
   ctx: Ctx,
   { limit, offset }: { limit: number; offset: number },
@@ -64,23 +64,23 @@ export async function listTokens(
   requireScope(ctx, "org:read");
   const orgId = (await reachOf(ctx))?.org_id ?? null;
   const [rows, total] = await Promise.all([
-    queries.selectTokens(ctx.sql, ctx.userId, orgId, limit, offset),
-    queries.countTokens(ctx.sql, ctx.userId, orgId),
+    tokenQueries.selectTokens(ctx.sql, ctx.userId, orgId, limit, offset),
+    tokenQueries.countTokens(ctx.sql, ctx.userId, orgId),
   ]);
   return { items: rows.map(present), total, limit, offset };
 }
 
-/** Revokes a token of the caller with all tokens that it made; they fail from their next request on. */
+/** Revokes a token of the caller with all tokens that it created; they fail from their next request on. */
 export async function revokeToken(ctx: Ctx, id: string): Promise<void> {
   requireScope(ctx, "org:write");
   await inTransaction(ctx, async (tx) => {
-    // A token that is just being made waits, and then finds its maker revoked.
+    // A concurrent creation waits for this lock, and then finds its creator revoked.
     await queries.lockUser(tx.sql, ctx.userId);
     const orgId = (await reachOf(tx))?.org_id ?? null;
     const revoked = isId(id)
-      ? await queries.revokeToken(tx.sql, ctx.userId, orgId, id, new Date(ctx.clock.now()))
+      ? await tokenQueries.revokeToken(tx.sql, ctx.userId, orgId, id, new Date(ctx.clock.now()))
       : null;
-    if (revoked === null) throw new AppError("API_TOKEN_NOT_FOUND", "You have no such API token.");
+    if (revoked === null) throw new AppError("API_TOKEN_NOT_FOUND", "API token not found.");
     const { row, offspring } = revoked;
     await record(tx, {
       resourceId: id,
@@ -90,39 +90,42 @@ export async function revokeToken(ctx: Ctx, id: string): Promise<void> {
   });
 }
 
-/** What the token that asks is bound to; null when a person asks. Throws UNAUTHENTICATED when it was revoked meanwhile. */
-export async function reachOf(ctx: Ctx): Promise<queries.TokenReach | null> {
+/** Limits of the calling token; null for a session. Throws UNAUTHENTICATED when it was revoked meanwhile. */
+export async function reachOf(ctx: Ctx): Promise<tokenQueries.TokenReach | null> {
   if (ctx.actor.type !== "token" || ctx.actor.id === null) return null;
-  const reach = await queries.selectTokenReach(ctx.sql, ctx.userId, ctx.actor.id);
-  if (reach === null) throw new AppError("UNAUTHENTICATED", "The token was revoked. Make a new one in the settings.");
+  const reach = await tokenQueries.selectTokenReach(ctx.sql, ctx.userId, ctx.actor.id);
+  if (reach === null) throw new AppError("UNAUTHENTICATED", "The token was revoked. Create a new one in the settings.");
   return reach;
 }
 
-function staysWithin(reach: queries.TokenReach, made: queries.ApiTokenRow): void {
+function requireWithin(reach: tokenQueries.TokenReach, made: tokenQueries.ApiTokenRow): void {
   if (reach.org_id !== null && made.org_id !== reach.org_id)
     throw new AppError(
       "FORBIDDEN",
-      "A token that is bound to an organisation can only make tokens that are bound to it.",
+      "A token that is bound to an organisation can only create tokens that are bound to it.",
     );
   if (reach.expires_at !== null && (made.expires_at === null || made.expires_at > reach.expires_at))
-    throw new AppError("FORBIDDEN", `This token ends at ${iso(reach.expires_at)}: what it makes must not live longer.`);
+    throw new AppError(
+      "FORBIDDEN",
+      `This token expires at ${iso(reach.expires_at)}: a token that it creates must not live longer.`,
+    );
 }
 
 function checkedExpiry(text: string | null, now: Date): Date | null {
   if (text === null) return null;
   const at = new Date(text);
   if (at > now) return at;
-  throw new AppError("INVALID_EXPIRY", "expires_at is in the past, or is no time at all.", { field: "/expires_at" });
+  throw new AppError("INVALID_EXPIRY", "expires_at must be a time in the future.", { field: "/expires_at" });
 }
 
-const auditable = ({ name, org_id, scopes, expires_at }: queries.ApiTokenRow) => ({
+const auditable = ({ name, org_id, scopes, expires_at }: tokenQueries.ApiTokenRow) => ({
   name,
   org_id,
   scopes,
   expires_at: isoOrNull(expires_at),
 });
 
-function present(row: queries.ApiTokenRow): ApiToken {
+function present(row: tokenQueries.ApiTokenRow): ApiToken {
   return {
     id: row.id,
     name: row.name,

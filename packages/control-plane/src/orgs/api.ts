@@ -83,7 +83,8 @@ const orgRoutes: Route[] = [
     tag,
     summary: "Delete an organisation",
     description:
-      "Members and tokens are refused and checks stop at once. Owners can restore it for tenancy.deletion_grace_period_days (30); then it is deleted with all its data.",
+      "Members and tokens are refused and checks stop at once. Owners can restore it for " +
+      "tenancy.deletion_grace_period_days (30); then it is deleted with all its data.",
     params: IdParam,
     replies: { 204: null },
     errors: absent,
@@ -110,7 +111,7 @@ const orgRoutes: Route[] = [
     path: "/api/v1/orgs/{id}/switch",
     auth: "tenant",
     tag,
-    summary: "Let the session that asks act in this organisation",
+    summary: "Switch the caller's session to this organisation",
     params: IdParam,
     replies: { 200: schema.Org },
     errors: [...absent, "FORBIDDEN"],
@@ -268,7 +269,8 @@ const invitationRoutes: Route[] = [
     tag,
     summary: "Accept an invitation with the code of its link, and sign in",
     description:
-      "Sets the session cookie. An address that has an account signs in first; a session of another address is refused.",
+      "Sets the session cookie. An address that has an account signs in first; a session of another address " +
+      "is refused.",
     body: schema.InvitationAccept,
     replies: { 201: Session },
     errors: ["INVITATION_INVALID", "INVITATION_FOR_ANOTHER", "QUOTA_EXCEEDED", "UNAUTHENTICATED", "CSRF_REJECTED"],

@@ -7,7 +7,10 @@ export interface FieldChange {
   is: string | null;
 }
 
-/** Every field that either side of an audit entry has. A secret reads the same before and after: it is listed because it changed. */
+/**
+ * Every field that either side of an audit entry has. A secret reads the same before and after: it is listed because it
+ * changed.
+ */
 export function changesOf({ before, after }: Pick<AuditEntry, "before" | "after">): FieldChange[] {
   const [was, is] = [new Map(flat(before)), new Map(flat(after))];
   return [...new Set([...was.keys(), ...is.keys()])].map((field) => ({

@@ -33,7 +33,7 @@ async function scene(
   };
 }
 
-t.test("an invited person gets a mail, comes in by it, and is a member", async (t) => {
+t.test("an invited person gets a mail, signs in by its link, and is a member", async (t) => {
   const { mailbox, world, owner, served, ask, path } = await scene(t);
   const made = await ask("POST", path, { email: "Nina@Example.org" });
   t.match(made, {
@@ -75,7 +75,7 @@ t.test("an invited person gets a mail, comes in by it, and is a member", async (
   );
 });
 
-t.test("of two who accept one invitation at once one comes in", async (t) => {
+t.test("one of two concurrent accepts succeeds", async (t) => {
   const { mailbox, world, owner, served, ask, path } = await scene(t);
   await ask("POST", path, { email: "nina@example.org", role: "owner" });
   const code = codeIn(mailbox.mails[0]!);
@@ -85,7 +85,7 @@ t.test("of two who accept one invitation at once one comes in", async (t) => {
   t.equal((await world.sql`select 1 from memberships where org_id = ${owner.orgId}`).length, 2);
 });
 
-t.test("only the invited address may accept, and a revoked, late or deleted invitation is worth nothing", async (t) => {
+t.test("only the invited address accepts; a revoked, expired or deleted invitation is invalid", async (t) => {
   const { mailbox, world, owner, served, ask, path } = await scene(t);
   const stranger = asking(served, await signedIn(await newOrg(world.system)));
   const invite = async (email: string) => {
@@ -117,7 +117,7 @@ t.test("only the invited address may accept, and a revoked, late or deleted invi
   t.match(await served("POST", accept, { code: third.code }), { status: 201 });
 });
 
-t.test("an address that has an account signs in first, then joins with it", async (t) => {
+t.test("an address with an account signs in first, then joins", async (t) => {
   const { mailbox, world, owner, served, ask, path } = await scene(t);
   const other = await newOrg(world.system);
   const email = `${other.userId}@example.org`;
@@ -149,7 +149,7 @@ t.test("an address that has an account signs in first, then joins with it", asyn
   t.match(await served("GET", "/api/v1/me", undefined, before), { status: 401 }, "with a new session");
 });
 
-t.test("pending invitations have a cap and the plan has one of members, also for many at once", async (t) => {
+t.test("caps of pending invitations and of members hold for concurrent requests", async (t) => {
   const { mailbox, owner, served, ask, path } = await scene(t, {
     plan: "free",
     env: { SM_AUTH__INVITATIONS__MAX_PENDING_PER_ORG: "4" },
@@ -162,7 +162,7 @@ t.test("pending invitations have a cap and the plan has one of members, also for
   t.equal(race.filter(({ body }) => body.error?.code === "INVITATIONS_LIMIT").length, 9);
   t.match(race.find(({ status }) => status === 409)?.body.error.details, { current: 4, limit: 4, plan: "free" });
 
-  // The plan has room for three, and one is there.
+  // The plan allows three members, and there is one.
   const codes = mailbox.mails.map(codeIn);
   const accepted = await Promise.all(codes.map((code) => served("POST", accept, { code })));
   t.equal(accepted.filter(({ status }) => status === 201).length, 2);
@@ -175,7 +175,7 @@ t.test("pending invitations have a cap and the plan has one of members, also for
   t.match(await ask("GET", `/api/v1/orgs/${owner.orgId}/members`), { body: { total: 3 } });
 });
 
-t.test("a mail that fails is said; a code alone signs nobody in where magic links are off", async (t) => {
+t.test("a failed mail is reported; without magic links a code alone does not sign in", async (t) => {
   const { mailbox, world, owner, served, ask, path } = await scene(t);
   mailbox.refusal = "full";
   t.match(await ask("POST", path, { email: "a@example.org" }), { status: 201, body: { mail: "failed" } });

@@ -6,7 +6,7 @@ import {
   type Attempt,
   type Caller,
   hasAccount,
-  noted,
+  withAttemptRecorded,
   openSession,
   type OpenedSession,
   userOf,
@@ -59,7 +59,10 @@ export async function createInvitation(ctx: Ctx, orgId: string, input: Invitatio
   const mail = await sendMail(ctx, {
     to: row.email,
     subject: `${row.invited_by} invites you to ${org.name} on StatusMesh`,
-    text: `${row.invited_by} invites you to ${org.name}, which watches its services with StatusMesh.\n\nTo accept, open this link within a week:\n\n${ctx.config.server.public_url}/invitations/${code}\n\nIf you do not know what this is about, ignore it: nothing happens.\n`,
+    text:
+      `${row.invited_by} invites you to ${org.name}, which watches its services with StatusMesh.\n\nTo ` +
+      `accept, open this link within a week:\n\n${ctx.config.server.public_url}/invitations/${code}\n\nIf ` +
+      `you do not know what this is about, ignore it: nothing happens.\n`,
   });
   return { ...present(row), mail };
 }
@@ -103,7 +106,7 @@ export async function acceptInvitation(
   input: { code: string; caller: Ctx | null } & Caller,
 ): Promise<OpenedSession> {
   const attempt: Attempt = { method: "invitation", email: null, userId: input.caller?.userId ?? null };
-  return await noted(system, attempt, input, async () =>
+  return await withAttemptRecorded(system, attempt, input, async () =>
     inTransaction(system, async (tx) => accept(tx, input, attempt)),
   );
 }
@@ -134,7 +137,7 @@ async function accept(
   return opened;
 }
 
-/** What the visitor of an invitation must do before accepting it. */
+/** Step of the visitor of an invitation before accepting it. */
 type Step = { needs: "nothing" | "sign_in" } | { needs: "sign_out"; signedInAs: string };
 
 async function nextStep(system: System, email: string, caller: Ctx | null): Promise<Step> {

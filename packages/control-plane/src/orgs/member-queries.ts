@@ -7,7 +7,8 @@ export async function insertMembership(
   row: { orgId: string; userId: string; role: Role; now: Date },
 ): Promise<boolean> {
   const rows = await sql`
-    insert into memberships (org_id, user_id, role, created_at) values (${row.orgId}, ${row.userId}, ${row.role}, ${row.now})
+    insert into memberships (org_id, user_id, role, created_at)
+    values (${row.orgId}, ${row.userId}, ${row.role}, ${row.now})
     on conflict (org_id, user_id) do nothing returning user_id`;
   return rows.length === 1;
 }
@@ -25,7 +26,8 @@ const memberColumns = (sql: Db) => sql`u.id as user_id, u.email, u.name, m.role,
 /** Oldest member first. */
 export async function selectMembers(sql: Db, orgId: string, limit: number, offset: number): Promise<MemberRow[]> {
   return await sql<MemberRow[]>`
-    select ${memberColumns(sql)} from memberships m join users u on u.id = m.user_id where m.org_id = ${orgId} order by m.created_at, u.id limit ${limit} offset ${offset}`;
+    select ${memberColumns(sql)} from memberships m join users u on u.id = m.user_id where m.org_id = ${orgId}
+    order by m.created_at, u.id limit ${limit} offset ${offset}`;
 }
 
 export async function countMembers(sql: Db, orgId: string): Promise<number> {
@@ -34,16 +36,17 @@ export async function countMembers(sql: Db, orgId: string): Promise<number> {
 }
 
 export async function selectMember(sql: Db, orgId: string, userId: string): Promise<MemberRow | null> {
-  const [row] = await sql<
-    MemberRow[]
-  >`select ${memberColumns(sql)} from memberships m join users u on u.id = m.user_id where m.org_id = ${orgId} and m.user_id = ${userId}`;
+  const [row] = await sql<MemberRow[]>`
+    select ${memberColumns(sql)} from memberships m join users u on u.id = m.user_id
+    where m.org_id = ${orgId} and m.user_id = ${userId}`;
   return row ?? null;
 }
 
 export async function isMember(sql: Db, orgId: string, email: string): Promise<boolean> {
   return (
     (
-      await sql`select 1 from memberships m join users u on u.id = m.user_id where m.org_id = ${orgId} and u.email = ${email}`
+      await sql`
+        select 1 from memberships m join users u on u.id = m.user_id where m.org_id = ${orgId} and u.email = ${email}`
     ).length === 1
   );
 }
@@ -84,7 +87,9 @@ export interface InvitationRow {
 }
 
 const invitationColumns = (sql: Db) =>
-  sql`i.id, i.org_id, i.email, i.role, (select u.email from users u where u.id = i.invited_by) as invited_by, i.created_at, i.expires_at`;
+  sql`
+    i.id, i.org_id, i.email, i.role, (select u.email from users u where u.id = i.invited_by) as invited_by,
+    i.created_at, i.expires_at`;
 const pending = (sql: Db, now: Date) => sql`i.accepted_at is null and i.revoked_at is null and i.expires_at > ${now}`;
 
 export async function insertInvitation(
@@ -93,7 +98,8 @@ export async function insertInvitation(
 ): Promise<void> {
   await sql`
     insert into invitations (id, org_id, email, role, code_hash, invited_by, created_at, expires_at)
-    values (${row.id}, ${row.org_id}, ${row.email}, ${row.role}, ${row.hash}, ${row.invitedBy}, ${row.created_at}, ${row.expires_at})`;
+    values (${row.id}, ${row.org_id}, ${row.email}, ${row.role}, ${row.hash}, ${row.invitedBy}, ${row.created_at},
+      ${row.expires_at})`;
 }
 
 /** Newest first. */
@@ -104,9 +110,9 @@ export async function selectInvitations(
   limit: number,
   offset: number,
 ): Promise<InvitationRow[]> {
-  return await sql<
-    InvitationRow[]
-  >`select ${invitationColumns(sql)} from invitations i where i.org_id = ${orgId} and ${pending(sql, now)} order by i.id desc limit ${limit} offset ${offset}`;
+  return await sql<InvitationRow[]>`
+    select ${invitationColumns(sql)} from invitations i where i.org_id = ${orgId} and ${pending(sql, now)}
+    order by i.id desc limit ${limit} offset ${offset}`;
 }
 
 export async function countInvitations(sql: Db, orgId: string, now: Date): Promise<number> {
@@ -124,9 +130,9 @@ export async function isInvited(sql: Db, orgId: string, email: string, now: Date
 }
 
 export async function revokeInvitation(sql: Db, orgId: string, id: string, now: Date): Promise<InvitationRow | null> {
-  const [row] = await sql<
-    InvitationRow[]
-  >`update invitations i set revoked_at = ${now} where i.org_id = ${orgId} and i.id = ${id} and ${pending(sql, now)} returning ${invitationColumns(sql)}`;
+  const [row] = await sql<InvitationRow[]>`
+    update invitations i set revoked_at = ${now} where i.org_id = ${orgId} and i.id = ${id} and ${pending(sql, now)}
+    returning ${invitationColumns(sql)}`;
   return row ?? null;
 }
 
@@ -137,7 +143,8 @@ export async function selectInvitation(
   now: Date,
 ): Promise<(InvitationRow & { org_name: string }) | null> {
   const [row] = await sql<(InvitationRow & { org_name: string })[]>`
-    select ${invitationColumns(sql)}, o.name as org_name from invitations i join orgs o on o.id = i.org_id and o.deleted_at is null where i.code_hash = ${hash} and ${pending(sql, now)}`;
+    select ${invitationColumns(sql)}, o.name as org_name from invitations i
+    join orgs o on o.id = i.org_id and o.deleted_at is null where i.code_hash = ${hash} and ${pending(sql, now)}`;
   return row ?? null;
 }
 
@@ -145,7 +152,8 @@ export async function selectInvitation(
 export async function selectInvitationTo(sql: Db, emails: readonly string[], now: Date): Promise<InvitationRow | null> {
   const [row] = await sql<InvitationRow[]>`
     select ${invitationColumns(sql)} from invitations i join orgs o on o.id = i.org_id and o.deleted_at is null
-    where i.email = any(${[...emails]}::text[]) and ${pending(sql, now)} order by array_position(${[...emails]}::text[], i.email), i.id desc limit 1`;
+    where i.email = any(${[...emails]}::text[]) and ${pending(sql, now)}
+    order by array_position(${[...emails]}::text[], i.email), i.id desc limit 1`;
   return row ?? null;
 }
 

@@ -14,7 +14,7 @@ const refused = (status: number, code: string, field: string | null = null) => (
   body: { error: { code, field } },
 });
 
-t.test("who makes an organisation owns it, and a session moves between its user's organisations", async (t) => {
+t.test("the creator owns an organisation; a session switches between its user's organisations", async (t) => {
   const world = await openWorld(t);
   const owner = await newOrg(world.system);
   const served = await serveWhole(t, world);
@@ -36,7 +36,7 @@ t.test("who makes an organisation owns it, and a session moves between its user'
   t.match(
     await ask("POST", "/api/v1/orgs", { name: "Zweite GmbH" }),
     { status: 201, body: { slug: /^zweite-gmbh-\d{5}$/ } },
-    "a slug that is taken gets a number",
+    "a taken slug gets a number",
   );
   t.match(await ask("GET", "/api/v1/orgs"), {
     body: { total: 3, items: [{ id: owner.orgId, current: true }, { id: made.body.id }, {}] },
@@ -50,7 +50,7 @@ t.test("who makes an organisation owns it, and a session moves between its user'
   t.match(
     await ask("GET", "/api/v1/me", undefined, { "x-sm-org": `org-${owner.orgId}` }),
     { body: { org: { id: owner.orgId } } },
-    "a header chooses for one request",
+    "a header selects it for one request",
   );
 
   t.match(await ask("PATCH", `/api/v1/orgs/${made.body.id}`, { name: "Second", slug: "second" }), {
@@ -77,7 +77,7 @@ t.test("who makes an organisation owns it, and a session moves between its user'
   t.match(await bound("POST", `/api/v1/orgs/${owner.orgId}/switch`), refused(403, "FORBIDDEN"));
 });
 
-t.test("of many parallel creations at one below the limit of owned organisations exactly one wins", async (t) => {
+t.test("one below the limit of owned organisations exactly one of many concurrent creations succeeds", async (t) => {
   const world = await openWorld(t);
   const ask = asking(await serveWhole(t, world), await signedIn(await newOrg(world.system)));
   await ask("POST", "/api/v1/orgs", { name: "Two" });
@@ -90,7 +90,7 @@ t.test("of many parallel creations at one below the limit of owned organisations
   t.equal(race.filter(({ status }) => status === 422).length, 11);
 });
 
-t.test("a foreign organisation reads like one that is not there, for everything", async (t) => {
+t.test("every route answers a foreign organisation like an absent one", async (t) => {
   const world = await openWorld(t);
   const foreign = await newOrg(world.system);
   const ask = asking(await serveWhole(t, world), await signedIn(await newOrg(world.system)));
@@ -121,7 +121,7 @@ t.test("a foreign organisation reads like one that is not there, for everything"
   }
 });
 
-t.test("a deleted organisation refuses everybody and stops its checks; its owner brings it back", async (t) => {
+t.test("a deleted organisation refuses access and stops its checks; its owner restores it", async (t) => {
   const world = await openWorld(t);
   const owner = await newOrg(world.system);
   const member = await newMember(owner);
@@ -133,7 +133,9 @@ t.test("a deleted organisation refuses everybody and stops its checks; its owner
   ];
   const targetId = await newTarget(owner);
   await setStatus(owner, targetId, "up");
-  await world.sql`update targets set kind = 'tcp', spec = ${world.sql.json({ type: "tcp", host: "shop.example.org", port: 443, timeout: 1000 })}`;
+  await world.sql`
+    update targets
+    set kind = 'tcp', spec = ${world.sql.json({ type: "tcp", host: "shop.example.org", port: 443, timeout: 1000 })}`;
   await world.sql`insert into target_regions (target_id, region_id) values (${targetId}, 'eu')`;
   const agent = await newAgent(world.system);
   const hub = openHub(world.sql, world.log);
@@ -167,13 +169,15 @@ t.test("a deleted organisation refuses everybody and stops its checks; its owner
     t.match(await who("GET", "/api/v1/targets"), { status: 200, body: { total: 1 } });
 });
 
-t.test("a session whose organisation is deleted goes on in another one of its person", async (t) => {
+t.test("a session of a deleted organisation continues in another one of its user", async (t) => {
   const world = await openWorld(t);
   const { system, sql } = world;
   const [gone, home] = [await newOrg(system), await newOrg(system)];
   const member = await newMember(gone);
   for (const { userId } of [gone, member])
-    await sql`insert into memberships (org_id, user_id, role, created_at) values (${home.orgId}, ${userId}, 'member', ${new Date(world.clock.now())})`;
+    await sql`
+      insert into memberships (org_id, user_id, role, created_at)
+      values (${home.orgId}, ${userId}, 'member', ${new Date(world.clock.now())})`;
   const served = await serveWhole(t, world);
   const [ask, asMember] = [asking(served, await signedIn(gone)), asking(served, await signedIn(member))];
   const target = { name: "x", check: { type: "tcp", host: "shop.example.org", port: 443 } };
@@ -192,7 +196,7 @@ t.test("a session whose organisation is deleted goes on in another one of its pe
   t.match(await ask("GET", "/api/v1/me"), { body: { org: { id: home.orgId } } }, "until it switches back");
 });
 
-t.test("after its time a deleted organisation is purged with everything in it, once a night", async (t) => {
+t.test("after the grace period the nightly job purges a deleted organisation with all its data", async (t) => {
   const world = await openWorld(t);
   const { system, sql, clock } = world;
   const [gone, kept] = [await newOrg(system), await newOrg(system)];
@@ -212,22 +216,23 @@ t.test("after its time a deleted organisation is purged with everything in it, o
   clock.advance(day);
   t.match(await ask("POST", `/api/v1/orgs/${gone.orgId}/restore`), { status: 404 }, "the time is over, purged or not");
   t.equal(await nightly(system), true);
-  const left = await sql<
-    { org_id: string }[]
-  >`select org_id from targets union all select org_id from incidents union all select org_id from channels union all select id from orgs`;
+  const left = await sql<{ org_id: string }[]>`
+    select org_id from targets union all select org_id from incidents union all select org_id from channels union all
+    select id from orgs`;
   t.strictSame(new Set(left.map((row) => row.org_id)), new Set([kept.orgId]));
   t.equal(
     (await sql`select 1 from deleted_targets where org_id = ${gone.orgId}`).length,
     1,
-    "agents and rollups hear of it",
+    "tombstones for agents and rollups",
   );
 
-  const loose =
-    await sql`select conrelid::regclass as table from pg_constraint where confrelid = 'orgs'::regclass and contype = 'f' and confdeltype <> 'c'`;
+  const loose = await sql`
+      select conrelid::regclass as table from pg_constraint
+      where confrelid = 'orgs'::regclass and contype = 'f' and confdeltype <> 'c'`;
   t.strictSame([...loose], [], "whatever refers to an organisation goes with it");
 });
 
-t.test("the last owner cannot go, nor two at once; who goes loses everything at once", async (t) => {
+t.test("the last owner cannot leave, nor two concurrently; a removed member loses access at once", async (t) => {
   const world = await openWorld(t);
   const owner = await newOrg(world.system);
   const [second, member] = [await newMember(owner, "owner"), await newMember(owner)];
@@ -276,11 +281,13 @@ t.test("the last owner cannot go, nor two at once; who goes loses everything at 
   t.match(await stays("DELETE", `${path}/${member.userId}`), { status: 204 });
   t.match(await asMember("GET", "/api/v1/me"), refused(401, "UNAUTHENTICATED"));
   t.match(await program("GET", "/api/v1/me"), refused(401, "UNAUTHENTICATED"));
-  await world.sql`insert into memberships (org_id, user_id, role, created_at) values (${owner.orgId}, ${member.userId}, 'member', now())`;
+  await world.sql`
+    insert into memberships (org_id, user_id, role, created_at)
+    values (${owner.orgId}, ${member.userId}, 'member', now())`;
   t.match(await program("GET", "/api/v1/me"), refused(401, "UNAUTHENTICATED"), "coming back brings no old token back");
 });
 
-t.test("usage says for every quota what is there and what is allowed", async (t) => {
+t.test("usage has the current number and the limit of every quota", async (t) => {
   const world = await openWorld(t);
   const owner = await newOrg(world.system, "free");
   const ask = asking(await serveWhole(t, world), await signedIn(owner));

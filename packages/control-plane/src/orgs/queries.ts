@@ -15,8 +15,10 @@ export async function selectRole(
 ): Promise<Role | null> {
   const [row] = await sql<{ role: Role }[]>`
     select m.role from memberships m join orgs o on o.id = m.org_id
-    where m.user_id = ${userId} and m.org_id = ${orgId} and (o.deleted_at is null or (${deletedToo} and m.role = 'owner'))
-      and (${tokenId}::uuid is null or exists (select 1 from api_tokens t where t.id = ${tokenId} and (t.org_id is null or t.org_id = m.org_id)))`;
+    where m.user_id = ${userId} and m.org_id = ${orgId}
+      and (o.deleted_at is null or (${deletedToo} and m.role = 'owner'))
+      and (${tokenId}::uuid is null
+        or exists (select 1 from api_tokens t where t.id = ${tokenId} and (t.org_id is null or t.org_id = m.org_id)))`;
   return row?.role ?? null;
 }
 
@@ -39,7 +41,8 @@ const orgColumns = (sql: Db) => sql`o.id, o.slug, o.name, o.plan_id, o.created_a
 const orgsOf = (sql: Db, userId: string, tokenId: string | null) => sql`
   from memberships m join orgs o on o.id = m.org_id
   where m.user_id = ${userId} and (o.deleted_at is null or m.role = 'owner')
-    and (${tokenId}::uuid is null or exists (select 1 from api_tokens t where t.id = ${tokenId} and (t.org_id is null or t.org_id = m.org_id)))`;
+    and (${tokenId}::uuid is null
+      or exists (select 1 from api_tokens t where t.id = ${tokenId} and (t.org_id is null or t.org_id = m.org_id)))`;
 
 /** The user's organisations, oldest first; deleted ones for their owners. */
 export async function selectOrgs(
@@ -49,9 +52,9 @@ export async function selectOrgs(
   limit: number,
   offset: number,
 ): Promise<(OrgRow & { role: Role })[]> {
-  return await sql<
-    (OrgRow & { role: Role })[]
-  >`select ${orgColumns(sql)}, m.role ${orgsOf(sql, userId, tokenId)} order by o.created_at, o.id limit ${limit} offset ${offset}`;
+  return await sql<(OrgRow & { role: Role })[]>`
+    select ${orgColumns(sql)}, m.role ${orgsOf(sql, userId, tokenId)} order by o.created_at, o.id
+    limit ${limit} offset ${offset}`;
 }
 
 export async function countOrgs(sql: Db, userId: string, tokenId: string | null): Promise<number> {
@@ -64,7 +67,7 @@ export async function selectOrg(sql: Db, orgId: string): Promise<OrgRow> {
   return row!;
 }
 
-/** {@link selectOrg} with a lock: nobody else changes the organisation or its members until the transaction ends. */
+/** {@link selectOrg} with a lock against other changes of the organisation or its members. */
 export async function lockOrg(sql: Db, orgId: string): Promise<OrgRow | null> {
   const [row] = await sql<OrgRow[]>`select ${orgColumns(sql)} from orgs o where o.id = ${orgId} for no key update`;
   return row ?? null;
@@ -73,14 +76,17 @@ export async function lockOrg(sql: Db, orgId: string): Promise<OrgRow | null> {
 /** False when the slug is taken. */
 export async function insertOrg(sql: Db, row: OrgRow): Promise<boolean> {
   const rows = await sql`
-    insert into orgs (id, slug, name, plan_id, created_at, updated_at) values (${row.id}, ${row.slug}, ${row.name}, ${row.plan_id}, ${row.created_at}, ${row.created_at})
+    insert into orgs (id, slug, name, plan_id, created_at, updated_at)
+    values (${row.id}, ${row.slug}, ${row.name}, ${row.plan_id}, ${row.created_at}, ${row.created_at})
     on conflict (slug) do nothing returning id`;
   return rows.length === 1;
 }
 
 /** A taken slug raises a unique violation. */
 export async function updateOrg(sql: Db, row: OrgRow, now: Date): Promise<void> {
-  await sql`update orgs set slug = ${row.slug}, name = ${row.name}, updated_at = ${now}, deleted_at = ${row.deleted_at} where id = ${row.id}`;
+  await sql`
+    update orgs set slug = ${row.slug}, name = ${row.name}, updated_at = ${now}, deleted_at = ${row.deleted_at}
+    where id = ${row.id}`;
 }
 
 /** Locks the user, so that concurrent creations count each other. */
@@ -90,7 +96,8 @@ export async function lockUser(sql: Db, userId: string): Promise<void> {
 
 export async function countOwnedOrgs(sql: Db, userId: string): Promise<number> {
   const [row] = await sql<{ count: number }[]>`
-    select count(*)::int as count from memberships m join orgs o on o.id = m.org_id and o.deleted_at is null where m.user_id = ${userId} and m.role = 'owner'`;
+    select count(*)::int as count from memberships m join orgs o on o.id = m.org_id and o.deleted_at is null
+    where m.user_id = ${userId} and m.role = 'owner'`;
   return row!.count;
 }
 
@@ -117,7 +124,9 @@ export async function purgeOrg(sql: Db, orgId: string, deletedBefore: Date, now:
   if (locked === undefined) return false;
   await sql`
     insert into deleted_targets (target_id, org_id, deleted_at, regions)
-    select id, org_id, ${now}, former_regions || array(select region_id from target_regions r where r.target_id = t.id) from targets t where org_id = ${orgId} on conflict do nothing`;
+    select id, org_id, ${now},
+      former_regions || array(select region_id from target_regions r where r.target_id = t.id)
+    from targets t where org_id = ${orgId} on conflict do nothing`;
   await sql`delete from orgs where id = ${orgId}`;
   return true;
 }
@@ -133,14 +142,18 @@ export interface UsageRow {
 export async function selectUsage(sql: Db, orgId: string, now: Date): Promise<UsageRow> {
   const [row] = await sql<UsageRow[]>`
     select p.id as plan, p.min_check_interval_secs,
-      jsonb_build_object('max_targets', p.max_targets, 'max_members', p.max_members, 'max_pending_invitations', p.max_pending_invitations,
-        'max_status_pages', p.max_status_pages, 'max_public_components', p.max_public_components, 'max_notification_channels', p.max_notification_channels) as limits,
+      jsonb_build_object('max_targets', p.max_targets, 'max_members', p.max_members,
+        'max_pending_invitations', p.max_pending_invitations, 'max_status_pages', p.max_status_pages,
+        'max_public_components', p.max_public_components,
+        'max_notification_channels', p.max_notification_channels) as limits,
       jsonb_build_object(
         'max_targets', (select count(*) from targets t where t.org_id = o.id),
         'max_members', (select count(*) from memberships m where m.org_id = o.id),
-        'max_pending_invitations', (select count(*) from invitations i where i.org_id = o.id and i.accepted_at is null and i.revoked_at is null and i.expires_at > ${now}),
+        'max_pending_invitations', (select count(*) from invitations i
+          where i.org_id = o.id and i.accepted_at is null and i.revoked_at is null and i.expires_at > ${now}),
         'max_status_pages', (select count(*) from status_pages s where s.org_id = o.id),
-        'max_public_components', (select count(distinct c.target_id) from status_page_components c where c.org_id = o.id),
+        'max_public_components', (select count(distinct c.target_id) from status_page_components c
+          where c.org_id = o.id),
         'max_notification_channels', (select count(*) from channels c where c.org_id = o.id)) as counts
     from orgs o join plans p on p.id = o.plan_id where o.id = ${orgId}`;
   return row!;

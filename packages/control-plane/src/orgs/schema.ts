@@ -14,7 +14,7 @@ const orgFields = {
     pattern: "^[a-z][a-z0-9-]{2,29}$",
     expects: "Use 3 to 30 letters, digits or hyphens, starting with a letter",
     errorCode: "INVALID_SLUG",
-    description: "3 to 30 of a-z, 0-9 and -, starting with a letter; the header X-Sm-Org takes it",
+    description: "3 to 30 of a-z, 0-9 and -, starting with a letter; the value of the header X-Sm-Org",
     examples: ["acme"],
   }),
 };
@@ -37,11 +37,11 @@ export type OrgPatch = Static<typeof OrgPatch>;
 export const Org = Type.Object(
   {
     id: Id,
-    name: Type.String({ description: "As people read it", examples: ["Acme"] }),
-    slug: Type.String({ description: "The header X-Sm-Org takes it", examples: ["acme"] }),
+    name: Type.String({ description: "Display name", examples: ["Acme"] }),
+    slug: Type.String({ description: "Value of the header X-Sm-Org", examples: ["acme"] }),
     plan: Type.String({ description: "Id of its plan", examples: ["selfhost"] }),
-    role: Type.Unsafe<Role>({ ...Role, description: "Of the caller" }),
-    current: Type.Boolean({ description: "Whether this request acts in it" }),
+    role: Type.Unsafe<Role>({ ...Role, description: "Role of the caller" }),
+    current: Type.Boolean({ description: "True for the organisation of this request" }),
     created_at: Timestamp,
     deleted_at: nullable(Type.Unsafe<string>({ ...Timestamp, description: "Null unless deleted", examples: [null] })),
     purged_at: nullable(
@@ -84,7 +84,8 @@ export const Usage = Type.Object(
     }),
     refused_30d: Type.Record(Type.String(), Type.Integer(), {
       description:
-        "How often the plan refused something in the last 30 days, by quota (min_check_interval_secs and owned_orgs are among them); one that never did is left out",
+        "How often the plan refused something in the last 30 days, by quota (min_check_interval_secs and " +
+        "owned_orgs are among them); one that never did is left out",
       examples: [{ max_targets: 3 }],
     }),
   },
@@ -101,7 +102,7 @@ export const MemberParams = Type.Object({ id: Type.String(), user_id: Type.Strin
 export const Member = Type.Object(
   {
     user_id: Id,
-    email: Type.String({ description: "Where mails go", examples: ["olga@example.org"] }),
+    email: Type.String({ description: "Address of mails to the user", examples: ["olga@example.org"] }),
     name: nullable(Type.String({ description: "Null when not set", examples: ["Olga"] })),
     role: Role,
     joined_at: Timestamp,
@@ -120,7 +121,7 @@ export const InvitationParams = Type.Object({ id: Type.String(), invitation_id: 
 
 export const InvitationCreate = Type.Object(
   { email: Email, role: Type.Optional(Type.Unsafe<Role>({ ...Role, default: "member" })) },
-  { additionalProperties: false, title: "InvitationCreate", description: "Whom to invite" },
+  { additionalProperties: false, title: "InvitationCreate", description: "A new invitation" },
 );
 export type InvitationCreate = Static<typeof InvitationCreate>;
 

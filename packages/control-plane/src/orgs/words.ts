@@ -1,6 +1,6 @@
 import type { AuditEntry } from "../audit/schema.ts";
 
-/** What each write of the API did, in words; the name of its resource follows. */
+/** Words for each write of the API; the name of its resource follows. */
 export const actionWords: Readonly<Record<string, string>> = {
   "POST /api/v1/targets/bulk": "Created monitors",
   "POST /api/v1/targets/bulk-action": "Changed monitors",
@@ -49,7 +49,7 @@ export function entryInWords(entry: AuditEntry, names: ReadonlyMap<string, strin
   return { action: actionWords[entry.action] ?? entry.action, name };
 }
 
-/** What a recorded resource is called: its name, or the address of a person. */
+/** Name of a recorded resource, or the email address of a person. */
 function nameIn(side: unknown): string | null {
   if (typeof side !== "object" || side === null) return null;
   const { name, email } = side as { name?: unknown; email?: unknown };

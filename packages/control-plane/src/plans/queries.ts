@@ -21,9 +21,9 @@ export interface PlanRow {
 }
 
 const columns = (sql: Db) => sql`
-  p.id, p.min_check_interval_secs, p.max_targets, p.max_members, p.max_status_pages, p.max_public_components, p.max_notification_channels,
-  p.max_maintenance_windows, p.max_share_links_per_monitor, p.max_shared_monitors, p.api_writes_per_min, p.api_reads_per_min, p.bulk_ops_per_min,
-  p.test_now_per_min, p.check_now_per_min`;
+  p.id, p.min_check_interval_secs, p.max_targets, p.max_members, p.max_status_pages, p.max_public_components,
+  p.max_notification_channels, p.max_maintenance_windows, p.max_share_links_per_monitor, p.max_shared_monitors,
+  p.api_writes_per_min, p.api_reads_per_min, p.bulk_ops_per_min, p.test_now_per_min, p.check_now_per_min`;
 
 export async function selectPlanIds(sql: Db): Promise<string[]> {
   const rows = await sql<{ id: string }[]>`select id from plans order by id`;
@@ -32,9 +32,8 @@ export async function selectPlanIds(sql: Db): Promise<string[]> {
 
 /** The plan of an organisation. */
 export async function selectPlan(sql: Db, orgId: string): Promise<PlanRow> {
-  const [row] = await sql<
-    PlanRow[]
-  >`select ${columns(sql)} from orgs o join plans p on p.id = o.plan_id where o.id = ${orgId}`;
+  const [row] = await sql<PlanRow[]>`
+    select ${columns(sql)} from orgs o join plans p on p.id = o.plan_id where o.id = ${orgId}`;
   return row!;
 }
 
@@ -43,9 +42,9 @@ export async function selectPlan(sql: Db, orgId: string): Promise<PlanRow> {
  * organisation may still be written.
  */
 export async function lockPlan(sql: Db, orgId: string): Promise<PlanRow> {
-  const [row] = await sql<
-    PlanRow[]
-  >`select ${columns(sql)} from orgs o join plans p on p.id = o.plan_id where o.id = ${orgId} for no key update of o`;
+  const [row] = await sql<PlanRow[]>`
+    select ${columns(sql)} from orgs o join plans p on p.id = o.plan_id where o.id = ${orgId}
+    for no key update of o`;
   return row!;
 }
 
@@ -62,13 +61,15 @@ export interface RefusalRow {
 }
 
 /** One row per minute, user and quota. Writes nothing for a deleted organisation. */
-export async function noteRefusal(sql: Db, row: RefusalRow): Promise<void> {
+export async function upsertRefusal(sql: Db, row: RefusalRow): Promise<void> {
   await sql`
     insert into quota_events (id, org_id, user_id, quota, minute, at, refusals, "current", "limit", plan)
-    select ${row.id}, o.id, ${row.userId}::uuid, ${row.quota}, ${row.minute}::timestamptz, ${row.at}::timestamptz, 1, ${row.current}::integer, ${row.limit}::integer, ${row.plan}
+    select ${row.id}, o.id, ${row.userId}::uuid, ${row.quota}, ${row.minute}::timestamptz, ${row.at}::timestamptz, 1,
+      ${row.current}::integer, ${row.limit}::integer, ${row.plan}
     from orgs o where o.id = ${row.orgId}
     on conflict (org_id, minute, quota, user_id) do update
-    set refusals = quota_events.refusals + 1, at = excluded.at, "current" = excluded."current", "limit" = excluded."limit", plan = excluded.plan`;
+    set refusals = quota_events.refusals + 1, at = excluded.at, "current" = excluded."current",
+      "limit" = excluded."limit", plan = excluded.plan`;
 }
 
 export async function countRefusals(
@@ -77,7 +78,8 @@ export async function countRefusals(
   since: Date,
 ): Promise<{ quota: string; refusals: number }[]> {
   return await sql<{ quota: string; refusals: number }[]>`
-    select quota, sum(refusals)::int as refusals from quota_events where org_id = ${orgId} and minute >= ${since} group by quota order by quota`;
+    select quota, sum(refusals)::int as refusals from quota_events
+    where org_id = ${orgId} and minute >= ${since} group by quota order by quota`;
 }
 
 /** Returns the number of deleted rows. */
@@ -85,7 +87,8 @@ export async function deleteRefusalsBefore(sql: Db, before: Date): Promise<numbe
   return await deleteInBatches(
     async (limit) =>
       (
-        await sql`delete from quota_events where id in (select id from quota_events where at < ${before} limit ${limit})`
+        await sql`
+          delete from quota_events where id in (select id from quota_events where at < ${before} limit ${limit})`
       ).count,
   );
 }

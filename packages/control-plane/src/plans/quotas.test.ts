@@ -20,7 +20,7 @@ const many = (count: number) => Array.from({ length: count }, (_, at) => target(
 const stored = async (ctx: Ctx) =>
   (await sql<{ count: number }[]>`select count(*)::int as count from targets where org_id = ${ctx.orgId}`)[0]!.count;
 
-t.test("at one below the limit exactly one of fifty parallel creations wins", async (t) => {
+t.test("one below the limit exactly one of fifty concurrent creations succeeds", async (t) => {
   const ctx = await newOrg(system, "free");
   await createTargets(ctx, many(limit - 1));
   const race = await Promise.allSettled(Array.from({ length: 50 }, () => createTarget(ctx, target())));
@@ -31,7 +31,7 @@ t.test("at one below the limit exactly one of fifty parallel creations wins", as
   t.equal(await stored(ctx), limit);
 });
 
-t.test("bulk creations take their room at once, or none of it", async (t) => {
+t.test("a bulk creation takes its whole quota or none", async (t) => {
   const ctx = await newOrg(system, "free");
   const race = await Promise.allSettled(Array.from({ length: 6 }, () => createTargets(ctx, many(7))));
   t.equal(race.filter((one) => one.status === "fulfilled").length, 2);
@@ -45,7 +45,7 @@ t.test("bulk creations take their room at once, or none of it", async (t) => {
   t.equal(await stored(ctx), limit);
 });
 
-t.test("one organisation's room is not another's, and a plan without a limit has room for all", async (t) => {
+t.test("organisations have separate quotas; a plan without a limit allows any number", async (t) => {
   const [full, other, free] = [
     await newOrg(system, "free"),
     await newOrg(system, "free"),
@@ -58,7 +58,7 @@ t.test("one organisation's room is not another's, and a plan without a limit has
   t.match(await planOf(free), { id: "selfhost", max_targets: null, min_check_interval_secs: 10 });
 });
 
-t.test("a quota that is lowered below what there is only stops additions", async (t) => {
+t.test("a quota below the current number only stops additions", async (t) => {
   const ctx = await newOrg(system, "selfhost");
   await createTargets(ctx, many(limit + 2));
   await sql`update orgs set plan_id = 'free' where id = ${ctx.orgId}`;
@@ -68,11 +68,12 @@ t.test("a quota that is lowered below what there is only stops additions", async
   });
 });
 
-t.test("channels have a code of their own", async (t) => {
+t.test("channels have their own code", async (t) => {
   const ctx = await newOrg(system, "free");
   await sql`
     insert into channels (id, org_id, name, kind, config, enabled, write_source, created_at, updated_at)
-    select gen_random_uuid(), ${ctx.orgId}, 'Channel ' || n, 'webhook', '{}', true, 'api', now(), now() from generate_series(1, 20) n`;
+    select gen_random_uuid(), ${ctx.orgId}, 'Channel ' || n, 'webhook', '{}', true, 'api', now(), now()
+    from generate_series(1, 20) n`;
   const config = { type: "webhook" as const, url: "https://hooks.example.org/", headers: {}, secret: null };
   t.match(await refusal(t, () => createChannel(ctx, { name: newId(), config })), {
     code: "CHANNEL_QUOTA_EXCEEDED",

@@ -8,7 +8,7 @@ import { PlanRefusal, recordRefusal } from "./service.ts";
 const tcp = { type: "tcp", host: "example.org", port: 443 };
 const target = (name: string, interval = 60) => ({ name, check: tcp, interval });
 
-t.test("what a plan refuses is noted, whatever it is, and what others refuse is not", async (t) => {
+t.test("every refusal by a plan is recorded, other refusals are not", async (t) => {
   const world = await openWorld(t, { env: { SM_TENANCY__FREE_TIER_OWNER_ORG_LIMIT: "1" } });
   const { sql, clock } = world;
   const owner = await newOrg(world.system, "free");
@@ -20,7 +20,9 @@ t.test("what a plan refuses is noted, whatever it is, and what others refuse is 
     t.match((await ask(method, to, body)).body, { error: { code } }, `${method} ${to}`);
   const events = async () =>
     (
-      await sql`select user_id, quota, refusals, "current", "limit", plan, at from quota_events where org_id = ${owner.orgId} order by at, quota`
+      await sql`
+        select user_id, quota, refusals, "current", "limit", plan, at from quota_events where org_id = ${owner.orgId}
+        order by at, quota`
     ).map((row) => ({ ...row }));
 
   await ask(
@@ -43,7 +45,7 @@ t.test("what a plan refuses is noted, whatever it is, and what others refuse is 
       { quota: "max_targets", refusals: 2, at: new Date(clock.now() - minute) },
       { quota: "max_targets", refusals: 1, at: new Date(clock.now()) },
     ],
-    "one row a minute, however often",
+    "one row per minute for any number",
   );
 
   await sql`delete from quota_events`;
@@ -51,7 +53,10 @@ t.test("what a plan refuses is noted, whatever it is, and what others refuse is 
   await refused("PATCH", `/api/v1/targets/${id}`, { interval: 30 }, "MIN_CHECK_INTERVAL");
   await refused("PATCH", `/api/v1/targets/${id}`, { interval: 5 }, "MIN_CHECK_INTERVAL");
   await refused("POST", "/api/v1/orgs", { name: "Second" }, "QUOTA_EXCEEDED");
-  await sql`update plans set max_pending_invitations = 0, max_notification_channels = 0, max_status_pages = 0, max_public_components = 0 where id = 'free'`;
+  await sql`
+    update plans
+    set max_pending_invitations = 0, max_notification_channels = 0, max_status_pages = 0, max_public_components = 0
+    where id = 'free'`;
   await refused("POST", `${path}/invitations`, { email: "new@example.org" }, "INVITATIONS_LIMIT");
   await refused(
     "POST",
@@ -78,7 +83,7 @@ t.test("what a plan refuses is noted, whatever it is, and what others refuse is 
       "min_check_interval_secs 30/60",
       "owned_orgs 1/1",
     ],
-    "an interval that no plan allows is none of them",
+    "an interval below the global minimum is no refusal by the plan",
   );
 
   const asMember = asking(served, await signedIn(member));
@@ -90,7 +95,7 @@ t.test("what a plan refuses is noted, whatever it is, and what others refuse is 
   t.strictSame((await later("GET", `${path}/usage`)).body.refused_30d, {}, "only of the last 30 days");
 });
 
-t.test("an invitation that finds no room is noted for its organisation, though nobody is signed in", async (t) => {
+t.test("a full organisation records the refused invitation of a visitor without a session", async (t) => {
   const world = await openWorld(t);
   const owner = await newOrg(world.system, "free");
   await recordRefusal(
@@ -120,7 +125,7 @@ t.test("an invitation that finds no room is noted for its organisation, though n
   ]);
 });
 
-t.test("many refusals at once are all counted, and a note that cannot be written is no other refusal", async (t) => {
+t.test("concurrent refusals are all counted; a failed record does not change the reply", async (t) => {
   const world = await openWorld(t);
   const owner = await newOrg(world.system, "free");
   const ask = asking(await serveWhole(t, world), await signedIn(owner));
@@ -134,23 +139,29 @@ t.test("many refusals at once are all counted, and a note that cannot be written
   });
   t.match(
     world.log.lines.filter(({ level }) => level === "warn"),
-    [{ message: "a refusal by the plan could not be noted" }],
+    [{ message: "a refusal by the plan could not be recorded" }],
   );
 });
 
-t.test("they go after their time, from 03:00 UTC on", async (t) => {
+t.test("the nightly job deletes old refusals from 03:00 UTC on", async (t) => {
   const world = await openWorld(t, { env: { SM_RETENTION__QUOTA_EVENTS_DAYS: "40" } });
   const { sql, clock, system } = world;
   const owner = await newOrg(system, "free");
-  // More than one batch, and of each two that are to stay.
+  // More than one batch, and two rows of each that stay.
   await sql`
     insert into quota_events (id, org_id, user_id, quota, minute, at, refusals, "current", "limit", plan)
-    select gen_random_uuid(), ${owner.orgId}, gen_random_uuid(), 'max_targets', at, at, 1, 20, 20, 'free' from generate_series(1, 6000) n, lateral (select ${new Date(clock.now())}::timestamptz - n * interval '1 second' as at) t`;
+    select gen_random_uuid(), ${owner.orgId}, gen_random_uuid(), 'max_targets', at, at, 1, 20, 20, 'free'
+    from generate_series(1, 6000) n,
+      lateral (select ${new Date(clock.now())}::timestamptz - n * interval '1 second' as at) t`;
   clock.at = Date.UTC(2026, 10, 21, 3);
   await nightly(system);
   t.equal((await sql`select 1 from quota_events`).length, 6000);
   clock.at = Date.UTC(2026, 11, 30, 2, 59);
-  await sql`insert into quota_events values (gen_random_uuid(), ${owner.orgId}, null, 'max_targets', ${new Date(clock.now())}, ${new Date(clock.now())}, 1, 20, 20, 'free')`;
+  await sql`
+    insert into quota_events
+    values
+      (gen_random_uuid(), ${owner.orgId}, null, 'max_targets', ${new Date(clock.now())}, ${new Date(clock.now())}, 1,
+        20, 20, 'free')`;
   await nightly(system);
   t.equal((await sql`select 1 from quota_events`).length, 6001, "39 days are not 40");
   clock.at = Date.UTC(2026, 11, 31, 3);

@@ -30,7 +30,7 @@ export class PlanRefusal extends AppError {
   }
 }
 
-/** The refusal behind an error, which may have got another field on its way. */
+/** The refusal behind an error; a service may have wrapped it to set another field. */
 function refusalIn(error: unknown): Refused | null {
   for (let at = error; at instanceof Error; at = at.cause) if (at instanceof PlanRefusal) return at.refused;
   return null;
@@ -48,7 +48,7 @@ export async function recordRefusal(ctx: System | Ctx, error: unknown): Promise<
   const [orgId, userId] = "orgId" in ctx ? [refused.orgId ?? ctx.orgId, ctx.userId] : [refused.orgId, null];
   if (orgId === undefined) return;
   try {
-    await queries.noteRefusal(ctx.sql, {
+    await queries.upsertRefusal(ctx.sql, {
       id: newId(),
       orgId,
       userId,
@@ -60,7 +60,7 @@ export async function recordRefusal(ctx: System | Ctx, error: unknown): Promise<
       at: new Date(now),
     });
   } catch (cause) {
-    ctx.log.warn({ org: orgId, quota, err: String(cause) }, "a refusal by the plan could not be noted");
+    ctx.log.warn({ org: orgId, quota, err: String(cause) }, "a refusal by the plan could not be recorded");
   }
 }
 

@@ -46,7 +46,8 @@ export async function requireDefaultPlan({ sql, config }: Pick<System, "sql" | "
   const known = await queries.selectPlanIds(sql);
   if (known.includes(plan)) return;
   throw new StartupError(
-    `tenancy.default_plan (SM_TENANCY__DEFAULT_PLAN) names the plan "${plan}", which does not exist. Use one of: ${known.join(", ")}.`,
+    `tenancy.default_plan (SM_TENANCY__DEFAULT_PLAN) names the plan "${plan}", which does not exist. ` +
+      `Use one of: ${known.join(", ")}.`,
   );
 }
 
@@ -73,15 +74,7 @@ export async function takeQuota(tx: Pick<Ctx, "sql" | "orgId">, quota: Quota, us
 
 function exceeded(orgId: string, quota: Quota, current: number, limit: number, plan: string): PlanRefusal {
   const { things, code } = quotas[quota];
-  return new PlanRefusal(
-    code,
-    `The plan ${plan} allows ${limit} ${things[limit === 1 ? 0 : 1]}, and there ${current === 1 ? "is" : "are"} ${current} already.`,
-    {
-      quota,
-      current,
-      limit,
-      plan,
-      orgId,
-    },
-  );
+  const allowed = `The plan ${plan} allows ${limit} ${things[limit === 1 ? 0 : 1]}`;
+  const there = `there ${current === 1 ? "is" : "are"} ${current} already`;
+  return new PlanRefusal(code, `${allowed}, and ${there}.`, { quota, current, limit, plan, orgId });
 }

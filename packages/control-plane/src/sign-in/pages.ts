@@ -78,7 +78,7 @@ async function shown(
     if (!(error instanceof SignInProblem)) throw error;
     ctx.log.warn(
       { provider: provider.name, reason: error.reason, err: error.message },
-      "a sign-in with a provider came to nothing",
+      "a sign-in with a provider failed",
     );
     return signInView(ctx.config, { next, asked: false, problem: { error, provider } });
   }
@@ -89,6 +89,9 @@ const flowOf = (config: Config, http: Context): string | null => http.cookies.ge
 
 /** SameSite=Lax: sent when the provider redirects the browser back, and only to the callback paths. */
 function flowCookie(config: Config, value: string, secs = flowSecs): string {
-  return `${cookieName(config)}=${value}; Path=/sign-in; HttpOnly; SameSite=Lax; Max-Age=${secs}${config.server.public_url.startsWith("https:") ? "; Secure" : ""}`;
+  return (
+    `${cookieName(config)}=${value}; Path=/sign-in; HttpOnly; SameSite=Lax; ` +
+    `Max-Age=${secs}${config.server.public_url.startsWith("https:") ? "; Secure" : ""}`
+  );
 }
 const endOfFlow = (config: Config): string => flowCookie(config, "", 0);

@@ -3,37 +3,37 @@ export const problems = {
   state_invalid: {
     status: 400,
     words: (title: string) =>
-      `This sign-in with ${title} was begun in another browser, more than ten minutes ago, or is over already. Begin again.`,
+      `This sign-in with ${title} is over, older than ten minutes, or was started in another browser. Start again.`,
   },
-  denied: { status: 403, words: (title: string) => `${title} says that you did not allow it. Nothing has changed.` },
+  denied: { status: 403, words: (title: string) => `You did not allow the sign-in at ${title}. Nothing has changed.` },
   provider_unavailable: {
     status: 503,
-    words: (title: string) => `${title} does not answer as it should. Try again in a moment, or sign in another way.`,
+    words: (title: string) => `${title} does not respond. Try again in a moment, or use another sign-in method.`,
   },
   provider_refused: {
     status: 502,
     words: (title: string) =>
-      `${title} refused the sign-in. Begin again; if that does not help, tell whoever runs StatusMesh: the reason is in its log.`,
+      `${title} refused the sign-in. Start again; if it fails again, ask your administrator to look into the log.`,
   },
   answer_invalid: {
     status: 502,
     words: (title: string) =>
-      `What ${title} answered cannot be trusted, so nobody was signed in. Begin again; if that does not help, tell whoever runs StatusMesh.`,
+      `The reply of ${title} is invalid. Start again; if it fails again, ask your administrator to look into the log.`,
   },
   email_unverified: {
     status: 403,
     words: (title: string) =>
-      `${title} has no verified email address of yours. Verify the address there, then sign in again.`,
+      `${title} has no verified email address for you. Verify the address there, then sign in again.`,
   },
   no_account: {
     status: 403,
     words: (_title: string) =>
-      "Nobody here has that address. Ask an owner of your organisation to invite it, or sign in with the account that you were invited with.",
+      "There is no account with this address. Ask an owner of your organisation to invite it, " +
+      "or sign in with the account that was invited.",
   },
   member_limit: {
     status: 403,
-    words: (_title: string) =>
-      "You are invited, but the organisation has no room for another member. Ask one of its owners.",
+    words: (_title: string) => "You are invited, but the organisation is full. Ask one of its owners.",
   },
 } as const;
 

@@ -27,7 +27,8 @@ export async function takeFlow(
   now: Date,
 ): Promise<string | null> {
   const [row] = await sql<{ return_to: string }[]>`
-    delete from sign_in_flows where state_hash = ${stateHash} and browser_hash = ${browserHash} and provider = ${provider} and expires_at > ${now}
+    delete from sign_in_flows
+    where state_hash = ${stateHash} and browser_hash = ${browserHash} and provider = ${provider} and expires_at > ${now}
     returning return_to`;
   return row?.return_to ?? null;
 }

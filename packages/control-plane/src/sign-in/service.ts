@@ -7,7 +7,7 @@ import {
   type Attested,
   type Caller,
   linkTo,
-  noteAttempt,
+  recordAttempt,
   type OpenedSession,
   openSessionOf,
   requireMethod,
@@ -53,7 +53,7 @@ export function checkProviders(config: Config, clock: Clock): { title: string; a
           {
             title: provider.title,
             answers: async () =>
-              `${await provider.check()} answers; people come back to ${redirectUri({ config }, provider)}`,
+              `${await provider.check()} responds; the callback URL is ${redirectUri({ config }, provider)}`,
           },
         ],
   );
@@ -63,8 +63,7 @@ export function checkProviders(config: Config, clock: Clock): { title: string; a
 export function requireProvider(system: System, providers: Providers, name: ProviderName): Provider {
   requireMethod(system, name);
   const provider = providers[name];
-  if (provider === null)
-    throw new AppError("NOT_FOUND", "This way to sign in is not switched on (auth.enabled_methods).");
+  if (provider === null) throw new AppError("NOT_FOUND", "This sign-in method is not enabled (auth.enabled_methods).");
   return provider;
 }
 
@@ -116,7 +115,7 @@ export async function finishSignIn(
     const admitted = await inTransaction(system, async (tx) =>
       admit(tx, { ...person, provider: provider.name }, input),
     );
-    await noteAttempt(system, { ...attempt, userId: admitted.opened.userId }, input, "ok");
+    await recordAttempt(system, { ...attempt, userId: admitted.opened.userId }, input, "ok");
     // The invitation page has nothing more to offer.
     return {
       opened: admitted.opened,
@@ -127,7 +126,7 @@ export async function finishSignIn(
       error instanceof AppError && error.code === "QUOTA_EXCEEDED"
         ? new SignInProblem("member_limit", error.message, { cause: error })
         : error;
-    await noteAttempt(system, attempt, input, problem instanceof SignInProblem ? problem.reason : "error");
+    await recordAttempt(system, attempt, input, problem instanceof SignInProblem ? problem.reason : "error");
     throw problem;
   }
 }
@@ -139,7 +138,7 @@ async function identify(
 ): Promise<{ returnTo: string; person: Person }> {
   const state = new URLSearchParams(query).get("state");
   if (state === null || browser === null)
-    throw new SignInProblem("state_invalid", "the browser came back without a state or without its cookie");
+    throw new SignInProblem("state_invalid", "the callback has no state or no cookie");
   const returnTo = await queries.takeFlow(
     system.sql,
     provider.name,
@@ -148,7 +147,7 @@ async function identify(
     new Date(system.clock.now()),
   );
   if (returnTo === null)
-    throw new SignInProblem("state_invalid", "the browser came back with a state that is not its own, used or too old");
+    throw new SignInProblem("state_invalid", "the state of the callback is foreign, used or expired");
   return {
     returnTo,
     person: await provider.identify({ redirectUri: redirectUri(system, provider), state, browser }, query),
@@ -157,25 +156,25 @@ async function identify(
 
 async function admit(
   tx: System,
-  who: Attested & Person,
+  person: Attested & Person,
   caller: Caller,
 ): Promise<{ opened: OpenedSession; invited: boolean }> {
-  const action = `GET /sign-in/${who.provider}/callback`;
-  const account = await accountOf(tx, who);
+  const action = `GET /sign-in/${person.provider}/callback`;
+  const account = await accountOf(tx, person);
   if (account !== null) {
     const opened = await openSessionOf(tx, { ...account, ...caller });
-    const linked = account.linkedBy === null ? {} : { after: { linked: who.provider, email: account.linkedBy } };
+    const linked = account.linkedBy === null ? {} : { after: { linked: person.provider, email: account.linkedBy } };
     await record(asSignedIn(tx, account.orgId, opened, caller, action), { resourceId: opened.session.id, ...linked });
     return { opened, invited: false };
   }
-  const opened = await acceptInvitationTo(tx, who.verified, caller, action);
+  const opened = await acceptInvitationTo(tx, person.verified, caller, action);
   if (opened !== null) {
-    await linkTo(tx, opened.userId, who, opened.email);
+    await linkTo(tx, opened.userId, person, opened.email);
     return { opened, invited: true };
   }
-  if (who.verified.length === 0)
-    throw new SignInProblem("email_unverified", "the provider attests no address", { email: who.email });
-  throw new SignInProblem("no_account", "nobody here has an address that the provider attests", { email: who.email });
+  if (person.verified.length === 0)
+    throw new SignInProblem("email_unverified", "the provider attests no verified address", { email: person.email });
+  throw new SignInProblem("no_account", "no account has an attested address", { email: person.email });
 }
 
 /** Registered with the provider, which compares it byte by byte. */

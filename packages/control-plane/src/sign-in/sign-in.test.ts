@@ -83,19 +83,23 @@ const attempts = async ({ sql }: World) =>
   >`select method, email, user_id, outcome, ip, user_agent from login_attempts order by id`;
 const left = async ({ sql }: World) =>
   (
-    await sql`select (select count(*)::int from sign_in_flows) as flows, (select count(*)::int from sessions) as sessions, (select count(*)::int from user_identities) as identities, (select count(*)::int from users) as users`
+    await sql`
+      select (select count(*)::int from sign_in_flows) as flows,
+        (select count(*)::int from sessions) as sessions,
+        (select count(*)::int from user_identities) as identities,
+        (select count(*)::int from users) as users`
   )[0];
 /** Signed in nobody and left nothing: only the owner of the scene is there. */
 const nothing = { flows: 0, sessions: 0, identities: 0, users: 1 };
 const word = {
-  state: /begun in another browser, more than ten minutes ago, or is over already/,
-  denied: /says that you did not allow it/,
-  away: /does not answer as it should/,
+  state: /is over, older than ten minutes, or was started in another browser/,
+  denied: /did not allow the sign-in/,
+  away: /does not respond/,
   refused: /refused the sign-in/,
-  untrusted: /cannot be trusted, so nobody was signed in/,
-  unverified: /has no verified email address of yours/,
-  nobody: /Nobody here has that address/,
-  full: /no room for another member/,
+  untrusted: /is invalid\. Start again/,
+  unverified: /has no verified email address for you/,
+  nobody: /There is no account with this address/,
+  full: /the organisation is full/,
 };
 /** What a page says, by its word. */
 const said = ({ status, text }: Answer): [number, string] => [
@@ -103,7 +107,7 @@ const said = ({ status, text }: Answer): [number, string] => [
   Object.entries(word).find(([, words]) => words.test(text))?.[0] ?? "",
 ];
 
-t.test("with Google: an account is found by its address, linked, and found by the link from then on", async (t) => {
+t.test("Google: an account is found by address and linked; later sign-ins use the link", async (t) => {
   const { world, served, google, owner, email } = await scene(t);
   google.claims = { sub: "g-7", email: email.toUpperCase(), email_verified: true };
   const browser = openBrowser(served);
@@ -140,7 +144,7 @@ t.test("with Google: an account is found by its address, linked, and found by th
     { action: "GET /sign-in/google/callback", after: { linked: "google", email }, user_id: owner.userId },
   ]);
 
-  // Their address at Google changes, to one that is somebody else's here: the subject decides.
+  // The address at Google changes to another user's address here: the subject decides.
   const other = await newMember(owner);
   google.claims = { sub: "g-7", email: `${other.userId}@example.org`, email_verified: true };
   const again = openBrowser(served);
@@ -156,7 +160,7 @@ t.test("with Google: an account is found by its address, linked, and found by th
   ]);
 });
 
-t.test("with GitHub: the primary verified address, else another verified one that somebody here has", async (t) => {
+t.test("GitHub: the primary verified address, else another verified one with an account", async (t) => {
   const { world, served, github, owner, email } = await scene(t);
   github.user = { id: 77, login: "olga" };
   github.emails = [
@@ -166,7 +170,7 @@ t.test("with GitHub: the primary verified address, else another verified one tha
   t.strictSame(
     said(await openBrowser(served).signIn("github")),
     [403, "nobody"],
-    "an address that is not verified lets nobody in",
+    "an unverified address does not sign in",
   );
   github.emails = [
     { email: "77+olga@users.noreply.github.com", primary: false, verified: true },
@@ -190,7 +194,7 @@ t.test("with GitHub: the primary verified address, else another verified one tha
     { provider: "github", subject: "77", email },
   ]);
 
-  // The account that has the primary address comes before the one that has another.
+  // The account with the primary address wins over one with another address.
   const other = await newMember(owner);
   github.user = { id: 78, login: "milan" };
   github.emails = [
@@ -208,7 +212,7 @@ t.test("with GitHub: the primary verified address, else another verified one tha
   t.match(await browser.me(), { user: { id: other.userId } }, "whom GitHub is linked to needs no address");
 });
 
-t.test("the API of each kind of GitHub", async (t) => {
+t.test("API origin of each GitHub edition", async (t) => {
   t.equal(apiOf("https://github.com"), "https://api.github.com");
   t.equal(apiOf("https://acme.ghe.com"), "https://api.acme.ghe.com");
   t.equal(apiOf("https://github.example.org"), "https://github.example.org/api/v3");
@@ -217,7 +221,7 @@ t.test("the API of each kind of GitHub", async (t) => {
 });
 
 t.test(
-  "a callback counts once, in the browser that began, for ten minutes, with its own state and provider",
+  "a callback works once, in the browser of the start, for ten minutes, with its state and provider",
   async (t) => {
     const { world, served, google, github, email } = await scene(t);
     google.claims = { sub: "g", email, email_verified: true };
@@ -225,12 +229,12 @@ t.test(
     const victim = openBrowser(served);
     const mallory = openBrowser(served);
 
-    // Login CSRF: the victim's browser is sent to a callback that Mallory began.
+    // Login CSRF: the victim's browser is sent to the callback of a flow that Mallory started.
     const planted = await mallory.leave("google");
     t.strictSame(
       said(await victim.go(planted, { "sec-fetch-site": "cross-site" })),
       [400, "state"],
-      "a browser that began nothing",
+      "a browser without a flow",
     );
     const own = await victim.leave("google");
     t.strictSame(said(await victim.go(planted)), [400, "state"], "a browser that began another");
@@ -250,7 +254,7 @@ t.test(
     t.strictSame(
       said(await mallory.go(wrong.replace("/google/", "/github/"))),
       [400, "state"],
-      "a state of one provider at the other",
+      "a state of another provider",
     );
     t.match(await mallory.go(`${wrong}&state=again`), { status: 502 }, "two states");
 
@@ -268,7 +272,7 @@ t.test(
   },
 );
 
-t.test("a session from before ends when somebody signs in over it", async (t) => {
+t.test("a new sign-in ends the browser's previous session", async (t) => {
   const { served, google, owner, email } = await scene(t);
   google.claims = { sub: "g", email, email_verified: true };
   const before = await signedIn(owner);
@@ -278,59 +282,52 @@ t.test("a session from before ends when somebody signs in over it", async (t) =>
   t.match(await browser.me(), { user: { email } });
 });
 
-t.test(
-  "an answer of Google that is not for us, not now, not signed or not for this sign-in lets nobody in",
-  async (t) => {
-    const { world, served, google, email } = await scene(t);
-    const good = { sub: "g", email, email_verified: true };
-    const now = Math.floor(Date.now() / 1000);
-    const cases: Record<string, Record<string, unknown>> = {
-      "another nonce": { nonce: "x".repeat(43) },
-      "another audience": { aud: "somebody-else" },
-      "another issuer": { iss: "https://accounts.google.com" },
-      "an id_token that is over": { iat: now - 7200, exp: now - 3600 },
-      "no subject": { sub: "" },
-    };
-    for (const [name, claims] of Object.entries(cases)) {
-      google.claims = { ...good, ...claims };
-      t.strictSame(said(await openBrowser(served).signIn("google")), [502, "untrusted"], name);
-    }
-    google.claims = good;
-    // A code that was stolen from another sign-in: its PKCE challenge does not fit.
-    const browser = openBrowser(served);
-    const stolen = new URL(await openBrowser(served).leave("google"), "https://x").searchParams.get("code")!;
-    t.strictSame(
-      said(await browser.go((await browser.leave("google")).replace(/code=[^&]+/, `code=${stolen}`))),
-      [502, "refused"],
-      "PKCE",
-    );
-    google.misbehave = ({ path, response }) => {
-      if (path !== "/jwks") return false;
-      response.setHeader("content-type", "application/json").end('{"keys":[]}');
-      return true;
-    };
-    const fresh = await serveWhole(t, world);
-    t.strictSame(
-      said(await openBrowser(fresh).signIn("google")),
-      [502, "untrusted"],
-      "a signature by a key that the provider does not have",
-    );
-    await world.sql`delete from sign_in_flows`;
-    t.match(await left(world), nothing);
-    const outcomes = (await attempts(world)).map(({ outcome }) => outcome);
-    t.strictSame(outcomes, [
-      "answer_invalid",
-      "answer_invalid",
-      "answer_invalid",
-      "answer_invalid",
-      "answer_invalid",
-      "provider_refused",
-      "answer_invalid",
-    ]);
-  },
-);
+t.test("an id_token for another audience, time, key or flow does not sign in", async (t) => {
+  const { world, served, google, email } = await scene(t);
+  const good = { sub: "g", email, email_verified: true };
+  const now = Math.floor(Date.now() / 1000);
+  const cases: Record<string, Record<string, unknown>> = {
+    "another nonce": { nonce: "x".repeat(43) },
+    "another audience": { aud: "somebody-else" },
+    "another issuer": { iss: "https://accounts.google.com" },
+    "an id_token that is over": { iat: now - 7200, exp: now - 3600 },
+    "no subject": { sub: "" },
+  };
+  for (const [name, claims] of Object.entries(cases)) {
+    google.claims = { ...good, ...claims };
+    t.strictSame(said(await openBrowser(served).signIn("google")), [502, "untrusted"], name);
+  }
+  google.claims = good;
+  // A code of another sign-in: its PKCE challenge does not match.
+  const browser = openBrowser(served);
+  const stolen = new URL(await openBrowser(served).leave("google"), "https://x").searchParams.get("code")!;
+  t.strictSame(
+    said(await browser.go((await browser.leave("google")).replace(/code=[^&]+/, `code=${stolen}`))),
+    [502, "refused"],
+    "PKCE",
+  );
+  google.misbehave = ({ path, response }) => {
+    if (path !== "/jwks") return false;
+    response.setHeader("content-type", "application/json").end('{"keys":[]}');
+    return true;
+  };
+  const fresh = await serveWhole(t, world);
+  t.strictSame(said(await openBrowser(fresh).signIn("google")), [502, "untrusted"], "a signature by an unknown key");
+  await world.sql`delete from sign_in_flows`;
+  t.match(await left(world), nothing);
+  const outcomes = (await attempts(world)).map(({ outcome }) => outcome);
+  t.strictSame(outcomes, [
+    "answer_invalid",
+    "answer_invalid",
+    "answer_invalid",
+    "answer_invalid",
+    "answer_invalid",
+    "provider_refused",
+    "answer_invalid",
+  ]);
+});
 
-t.test("nobody signs up: an unknown or unverified address is told so, and nothing else", async (t) => {
+t.test("there is no sign-up: an unknown or unverified address gets a refusal that says so", async (t) => {
   const { world, served, google, github, email } = await scene(t);
   google.claims = { sub: "g", email: "a&amp@example.org", email_verified: true };
   const unknown = await openBrowser(served).signIn("google");
@@ -356,7 +353,7 @@ t.test("nobody signs up: an unknown or unverified address is told so, and nothin
   ]);
 });
 
-t.test("who was invited comes in with a verified address, and who was taken out does not", async (t) => {
+t.test("an invited person signs in with a verified address, a removed member does not", async (t) => {
   const mailbox = await startMailbox(t);
   const { world, served, google, github, owner } = await scene(t, { SM_EMAIL__SMTP_URL: mailbox.url });
   const ask = asking(served, await signedIn(owner));
@@ -378,7 +375,7 @@ t.test("who was invited comes in with a verified address, and who was taken out 
   t.match(await ask("DELETE", `/api/v1/orgs/${owner.orgId}/members/${user.id}`), { status: 204 });
   t.strictSame(said(await nina.signIn("google")), [403, "nobody"], "the link alone is no way in");
 
-  // Invited again by another address, with another provider and with the one that knew her before.
+  // Invited again with another address: by another provider, and by the one that was linked before.
   t.match(await ask("POST", invitations, { email: "n@work.example" }), { status: 201 });
   google.claims = { sub: "nina", email: "n@work.example", email_verified: true };
   t.match(await nina.signIn("google"), { status: 302 });
@@ -397,7 +394,7 @@ t.test("who was invited comes in with a verified address, and who was taken out 
   t.strictSame(said(await openBrowser(served).signIn("google")), [403, "nobody"], "a week is over");
 });
 
-t.test("an organisation without room says so, and the invitation stays", async (t) => {
+t.test("a full organisation refuses the sign-in and keeps the invitation", async (t) => {
   const mailbox = await startMailbox(t);
   const { world, served, google, owner } = await scene(t, { SM_EMAIL__SMTP_URL: mailbox.url });
   await world.sql`update orgs set plan_id = 'free' where id = ${owner.orgId}`;
@@ -412,7 +409,7 @@ t.test("an organisation without room says so, and the invitation stays", async (
 });
 
 t.test(
-  "a provider that is away, slow or talks nonsense keeps nobody waiting for long, and is asked again by the next",
+  "an unavailable, slow or broken provider fails within the timeout, and the next sign-in asks it again",
   async (t) => {
     const { world, served, google, github, email } = await scene(t);
     google.claims = { sub: "g", email, email_verified: true };
@@ -441,7 +438,7 @@ t.test(
       ["429", 503, "away", (response) => void response.writeHead(429).end()],
       ["nothing, for ever", 503, "away", () => {}],
       [
-        "half an answer",
+        "an incomplete reply",
         503,
         "away",
         (response) => void response.writeHead(200, { "content-type": "application/json" }).write('{"access'),
@@ -513,7 +510,7 @@ t.test(
     t.match(
       world.log.lines.find(({ fields }) => JSON.stringify(fields).includes("invalid_client")),
       { level: "warn", fields: { provider: "google", reason: "provider_refused" } },
-      "who runs it reads why",
+      "the log has the reason",
     );
     t.notMatch(JSON.stringify(world.log.lines), /our-g\w+-secret|access_token":"|eyJ/, "and no secret");
 
@@ -522,12 +519,12 @@ t.test(
     t.match(
       await openBrowser(served).go("/sign-in/google"),
       { status: 302 },
-      "what is known of Google is good enough while Google is away",
+      "a stale discovery document serves while Google is away",
     );
   },
 );
 
-t.test("a way to sign in that is not switched on is not there", async (t) => {
+t.test("a disabled provider is 404", async (t) => {
   const { served, github, email } = await scene(t, { SM_AUTH__ENABLED_METHODS: "github" });
   for (const path of ["/sign-in/google", "/sign-in/google/callback?code=1&state=2", "/sign-in/gitlab/callback"])
     t.match(await served("GET", path), { status: 404 }, path);
@@ -548,7 +545,7 @@ t.test("a way to sign in that is not switched on is not there", async (t) => {
   t.match(await (await serveWhole(t, open))("GET", "/sign-in/github"), { status: 404 }, "where nobody signs in");
 });
 
-t.test("afterwards it goes to a path of ours and nowhere else; another site does not begin a sign-in", async (t) => {
+t.test("the sign-in returns to a local path only; another site cannot start one", async (t) => {
   const { world, served, google, email } = await scene(t);
   google.claims = { sub: "g", email, email_verified: true };
   for (const evil of [
@@ -582,7 +579,7 @@ t.test("afterwards it goes to a path of ours and nowhere else; another site does
   t.match(await left(world), { flows: 0 });
 });
 
-t.test("links are listed and taken off, but not the last way in", async (t) => {
+t.test("identities are listed and unlinked, except the last sign-in method", async (t) => {
   const { world, served, google, github, owner, email } = await scene(t, { SM_AUTH__ENABLED_METHODS: "google,github" });
   google.claims = { sub: "g", email, email_verified: true };
   github.emails = [{ email, primary: true, verified: true }];
@@ -617,7 +614,7 @@ t.test("links are listed and taken off, but not the last way in", async (t) => {
   t.match(await left(world), { identities: 0 });
 });
 
-t.test("two tries at once link one account, and a visitor tries only so often", async (t) => {
+t.test("concurrent sign-ins link one account; attempts per visitor are limited", async (t) => {
   const { world, served, google, email } = await scene(t, { SM_AUTH__PER_IP_RATE_LIMIT_PER_MIN: "20" });
   google.claims = { sub: "g", email, email_verified: true };
   const backs = await Promise.all(
