@@ -27,6 +27,7 @@ const url = await serveHere(t, database, {
   SM_SECURITY__ALLOW_PRIVATE_TARGETS: "true",
   SM_OPERATOR__ADMIN_TOKEN: operatorSecret,
   SM_SERVER__TRUSTED_PROXIES: "127.0.0.1",
+  SM_PUBLIC_STATUS__PUBLIC_PER_IP_RATE_LIMIT_PER_MIN: "0",
 });
 const nobody = connect(t, url, null);
 const bearing = (token: string): Client => nobody.with({ authorization: `Bearer ${token}` });

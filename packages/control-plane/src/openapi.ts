@@ -123,7 +123,7 @@ function replies(route: Route, schemas: Schemas): Json {
         {
           description: describeReply(status, published, schemas.components),
           headers,
-          content: { "application/json": { schema: published, examples } },
+          content: { [route.mediaType]: { schema: published, examples } },
         },
       ];
     }),

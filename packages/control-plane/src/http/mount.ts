@@ -128,7 +128,7 @@ async function perform(route: Route, http: Context, machinery: Machinery): Promi
   http.status = sent.status;
   http.set(sent.headers);
   // Before the body: Koa would guess a type first, at a price.
-  if (sent.text !== null) http.set("Content-Type", "application/json; charset=utf-8");
+  if (sent.text !== null) http.set("Content-Type", `${route.mediaType}; charset=utf-8`);
   http.body = sent.text;
   if (sent.text === null) http.status = sent.status;
 }

@@ -1,5 +1,5 @@
 import { fits } from "@statusmesh/shared/validate";
-import { locates, type Reply, type Route, type Sent } from "./route.ts";
+import { json, locates, type Reply, type Route, type Sent } from "./route.ts";
 import { takeTurns, type Turns } from "./turns.ts";
 
 /** A reply with more items than that in its lists is written in slices: a thousand targets can be 65 MB. */
@@ -15,7 +15,14 @@ export async function written(route: Route, reply: Reply, checkReplies: boolean)
   return {
     status,
     headers: { "Cache-Control": cache, ...headers },
-    text: body === undefined ? null : itemsIn(body) > manyItems ? await stringifyInTurns(body) : JSON.stringify(body),
+    text:
+      body === undefined
+        ? null
+        : route.mediaType !== json
+          ? String(body)
+          : itemsIn(body) > manyItems
+            ? await stringifyInTurns(body)
+            : JSON.stringify(body),
   };
 }
 

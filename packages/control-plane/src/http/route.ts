@@ -61,6 +61,8 @@ export interface Route {
   readonly idempotent: boolean;
   readonly replies: Readonly<Record<number, TSchema | null>>;
   readonly errors: readonly ErrorCode[];
+  /** Media type of a successful reply. Another one than JSON is sent as the text that the handler gives. */
+  readonly mediaType: string;
   /** Cache-Control of a successful GET. */
   readonly cache: string | null;
   handle(call: Call<keyof AuthContexts, TSchema, TSchema, TSchema>): Promise<Reply>;
@@ -104,9 +106,13 @@ export interface RouteDeclaration<
   replies: Record<number, TSchema | null>;
   /** Codes of its own, beside those that every route can answer. */
   errors?: readonly ErrorCode[];
+  /** JSON unless said. */
+  mediaType?: string;
   cache?: string;
   handle(call: Call<D, P, Q, B>): Promise<Reply>;
 }
+
+export const json = "application/json";
 
 /** Declares a route. */
 export function route<D extends keyof AuthContexts, P extends TObject, Q extends TObject, B extends TSchema>(
@@ -135,6 +141,7 @@ export function route<D extends keyof AuthContexts, P extends TObject, Q extends
     idempotent: declared.idempotent ?? false,
     replies: declared.replies,
     errors: declared.errors ?? [],
+    mediaType: declared.mediaType ?? json,
     cache: declared.cache ?? (declared.auth === "tenant" ? "private, max-age=10" : null),
     // Erases the types that the declaration was checked with; the router hands over what the schemas have checked.
     handle: declared.handle as Route["handle"],
@@ -159,4 +166,6 @@ export const created = (location: string, body: unknown): Reply => ({
   body,
   headers: { Location: location },
 });
+/** A reply of a route with a `mediaType` of its own. */
+export const text = (body: string): Reply => ({ status: 200, body });
 export const noContent = (): Reply => ({ status: 204 });

@@ -1,8 +1,12 @@
 import Type from "typebox";
-import { ok, route, type Route } from "../http/route.ts";
-import { IdParam, paging } from "../http/wire.ts";
+import { ok, route, type Route, text } from "../http/route.ts";
+import { Id, IdParam, paging } from "../http/wire.ts";
+import { pageUrl } from "../http/page-host.ts";
+import type { Visit } from "../context.ts";
 import { historyDays } from "./compute.ts";
-import { ComponentHistory, PublicIncident, PublicIncidentPage, PublicStatus } from "./schema.ts";
+import { componentBadge, pageBadge } from "./badge.ts";
+import { incidentsFeed } from "./rss.ts";
+import { ComponentHistory, PublicIncident, PublicIncidentPage, PublicMaintenanceList, PublicStatus } from "./schema.ts";
 import * as service from "./service.ts";
 
 const shared = {
@@ -60,4 +64,50 @@ export const publicRoutes: Route[] = [
     errors: [...unavailable, "INCIDENT_NOT_FOUND"],
     handle: async ({ ctx, params }) => ok(await service.publicIncident(ctx, params.id)),
   }),
+  route({
+    ...shared,
+    path: "/api/public/v1/incidents.rss",
+    summary: "Incidents as RSS 2.0",
+    description: "Those of GET /api/public/v1/incidents. The description of an item is its latest update.",
+    mediaType: "application/rss+xml",
+    replies: { 200: Type.String({ description: "RSS 2.0", examples: ['<rss version="2.0">…</rss>'] }) },
+    errors: unavailable,
+    handle: async ({ ctx }) => text(incidentsFeed(await service.publicStatus(ctx), pageAddress(ctx))),
+  }),
+  route({
+    ...shared,
+    path: "/api/public/v1/maintenance",
+    summary: "Active maintenance and that of the next 7 days",
+    replies: { 200: PublicMaintenanceList },
+    errors: unavailable,
+    handle: async ({ ctx }) => {
+      const { active_maintenance: active, upcoming_maintenance: upcoming } = await service.publicStatus(ctx);
+      return ok({ active, upcoming });
+    },
+  }),
+  route({
+    ...shared,
+    path: "/api/public/v1/badge.svg",
+    summary: "Badge of the page or of a component",
+    mediaType: "image/svg+xml",
+    query: Type.Object({
+      component: Type.Optional(
+        Type.Unsafe<string>({ ...Id, description: "Id of a component; the whole page when left out" }),
+      ),
+      style: Type.Enum(["flat"], { default: "flat", description: "Look of the badge" }),
+    }),
+    replies: { 200: Type.String({ description: "SVG", examples: ["<svg>…</svg>"] }) },
+    errors: [...unavailable, "COMPONENT_NOT_FOUND"],
+    handle: async ({ ctx, query }) => text(await badge(ctx, query.component)),
+  }),
 ];
+
+async function badge(ctx: Visit, component: string | undefined): Promise<string> {
+  return component === undefined
+    ? pageBadge(await service.publicStatus(ctx))
+    : componentBadge(await service.publicComponent(ctx, component));
+}
+
+/** Address of the page that is asked for. */
+const pageAddress = ({ config, pageSlug }: Visit): string =>
+  `${pageSlug === undefined ? config.server.public_url : pageUrl(pageSlug, config)}/status`;

@@ -344,3 +344,34 @@ t.test("the page as HTML", async (t) => {
     text: /Payments &lt;fail&gt;[\s\S]*Identified/,
   });
 });
+
+t.test("the feed and the badges say what the page says, whatever its texts hold", async (t) => {
+  const pageId = await publish(ctx.orgId, { display_name: "A <b> & ]]> co" });
+  const web = await newTarget(ctx, "Shop </svg> ]]>\u202e");
+  await show(pageId, web);
+  await setStatus(system, web, "up");
+  const feed = await ask("GET", "/api/public/v1/incidents.rss");
+  t.match(feed, { status: 200, text: /<title>A &lt;b&gt; &amp; \]\]&gt; co status<\/title>/ });
+  t.equal(feed.headers.get("content-type"), "application/rss+xml; charset=utf-8");
+  t.equal(feed.headers.get("cache-control"), "public, max-age=10, stale-while-revalidate=30");
+  t.notMatch(feed.text, "<item>");
+  const badge = async (query = "") => await ask("GET", `/api/public/v1/badge.svg${query}`);
+  t.match(await badge(), { status: 200, text: /<title>status: All Systems Operational<\/title>/ });
+  t.equal((await badge()).headers.get("content-type"), "image/svg+xml; charset=utf-8");
+
+  const id = await addIncident(ctx, web, { started: noon - hour, title: "Payments fail", impact: "major_outage" });
+  await addUpdate(ctx, id, noon - minute, "identified", "Cause \u0007 <found> & fixed");
+  forget();
+  const { text } = await ask("GET", "/api/public/v1/incidents.rss");
+  t.match(text, "<title>Payments fail</title>");
+  t.match(text, `<link>https://status.example.org/status/incidents/${id}</link>`);
+  t.match(text, `<guid isPermaLink="false">${id}</guid>`);
+  t.match(text, `<pubDate>${new Date(noon - hour).toUTCString()}</pubDate>`);
+  t.match(text, "<description>Cause  &lt;found&gt; &amp; fixed</description>");
+  const own = await badge(`?component=${web}&style=flat`);
+  t.match(own.text, /<title>Shop &lt;\/svg&gt; \]\]&gt;: major outage<\/title>/);
+  t.match(await badge("?style=plastic"), { status: 400, body: { error: { field: "/query/style" } } });
+  t.match(await badge(`?component=${newId()}`), { status: 404, body: { error: { code: "COMPONENT_NOT_FOUND" } } });
+  t.match(await badge("?component=shop"), { status: 400, body: { error: { field: "/query/component" } } });
+  t.strictSame((await ask("GET", "/api/public/v1/maintenance")).body, { active: [], upcoming: [] });
+});

@@ -96,6 +96,14 @@ const PublicMaintenance = Type.Object(
   exact,
 );
 
+export const PublicMaintenanceList = Type.Object(
+  {
+    active: Type.Array(PublicMaintenance, { description: "Windows that are open now" }),
+    upcoming: Type.Array(PublicMaintenance, { description: "Windows of the next 7 days" }),
+  },
+  { ...exact, title: "PublicMaintenanceList" },
+);
+
 export const PublicStatus = Type.Object(
   {
     overall: Type.Object(

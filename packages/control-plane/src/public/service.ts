@@ -48,11 +48,21 @@ export async function publicStatus(system: Visit): Promise<PublicStatus> {
   return (await servedStatus(system)).status;
 }
 
+/** A component of the page. COMPONENT_NOT_FOUND for a monitor that is not on it. */
+export async function publicComponent(system: Visit, id: string): Promise<PublicComponent> {
+  return componentIn(await publicStatus(system), id);
+}
+
+function componentIn(status: PublicStatus, id: string): PublicComponent {
+  const component = componentsOf(status).find((candidate) => candidate.id === id);
+  if (component === undefined) throw new AppError("COMPONENT_NOT_FOUND", "Component not found on this page.");
+  return component;
+}
+
 /** The last `days` days (1 to 90) of a component. COMPONENT_NOT_FOUND for a monitor that is not on the page. */
 export async function componentHistory(system: Visit, id: string, days: number): Promise<ComponentHistory> {
   const { status, runs } = await servedStatus(system);
-  const component = componentsOf(status).find((candidate) => candidate.id === id);
-  if (component === undefined) throw new AppError("COMPONENT_NOT_FOUND", "Component not found on this page.");
+  const component = componentIn(status, id);
   const history = component.history.slice(-days);
   const counts = history.flatMap((cell) => runs.get(id)?.get(cell.date) ?? []);
   return {

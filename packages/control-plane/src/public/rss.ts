@@ -1,0 +1,60 @@
+import type { PublicIncident, PublicStatus } from "./schema.ts";
+import { stateWord } from "./words.ts";
+
+/** Minutes that a reader may keep the feed. */
+const ttlMinutes = 5;
+
+/**
+ * The incidents of a page as RSS 2.0 (https://www.rssboard.org/rss-specification), open ones first. `pageUrl` is the
+ * address of the page, without a slash at its end.
+ */
+export function incidentsFeed(status: PublicStatus, pageUrl: string): string {
+  const { page, overall, generated_at, active_incidents, recent_incidents } = status;
+  const items = [...active_incidents, ...recent_incidents].map((incident) => itemOf(incident, pageUrl));
+  return [
+    '<?xml version="1.0" encoding="UTF-8"?>',
+    '<rss version="2.0">',
+    "<channel>",
+    element("title", `${page.name} status`),
+    element("link", pageUrl),
+    element("description", overall.label),
+    element("lastBuildDate", rfc822(generated_at)),
+    element("ttl", String(ttlMinutes)),
+    ...items,
+    "</channel>",
+    "</rss>",
+    "",
+  ].join("\n");
+}
+
+function itemOf(incident: PublicIncident, pageUrl: string): string {
+  const [latest] = incident.updates;
+  return [
+    "<item>",
+    element("title", incident.state === "open" ? incident.title : `Resolved: ${incident.title}`),
+    element("link", `${pageUrl}/incidents/${incident.id}`),
+    `<guid isPermaLink="false">${incident.id}</guid>`,
+    element("pubDate", rfc822(incident.started_at)),
+    element("description", latest?.message ?? incident.description ?? summaryOf(incident)),
+    "</item>",
+  ].join("\n");
+}
+
+const summaryOf = ({ component, status, state }: PublicIncident): string =>
+  state === "open"
+    ? `${component.name}: ${stateWord(status)}.`
+    : `${component.name} has recovered. At its worst: ${stateWord(status)}.`;
+
+/** A date as RFC 822 section 5 writes it, with a year of four digits, from RFC 3339. */
+const rfc822 = (time: string): string => new Date(time).toUTCString();
+
+const element = (name: string, text: string): string => `<${name}>${escaped(text)}</${name}>`;
+
+/** Text for XML 1.0, without the characters that it does not allow (section 2.2). */
+const escaped = (text: string): string =>
+  text
+    .toWellFormed()
+    .replaceAll(/[^\t\n\r\u0020-\uD7FF\uE000-\uFFFD\u{10000}-\u{10FFFF}]/gu, "")
+    .replaceAll("&", "&amp;")
+    .replaceAll("<", "&lt;")
+    .replaceAll(">", "&gt;");
