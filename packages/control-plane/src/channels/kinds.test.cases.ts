@@ -42,6 +42,13 @@ function allTexts(value: unknown): string[] {
   return typeof value === "object" && value !== null ? Object.values(value).flatMap(allTexts) : [];
 }
 
+/** Every object in a JSON value. */
+function elementsOf(value: unknown): Json[] {
+  if (typeof value !== "object" || value === null) return [];
+  const own = Array.isArray(value) ? [] : [value as Json];
+  return [...own, ...Object.values(value).flatMap(elementsOf)];
+}
+
 export const kindCases: Record<ChannelType, KindCase> = {
   slack: {
     config: { type: "slack", webhook_url: "https://hooks.slack.com/services/T000/B000/SECRET-OF-SLACK" },
@@ -51,8 +58,62 @@ export const kindCases: Record<ChannelType, KindCase> = {
       [{ webhook_url: "hooks.slack.com" }, "/webhook_url", /not a URL/],
     ],
     texts: (body) => [String(json(body)["text"])],
-    markup: /<(?!https:\/\/status\.example\.org\/)|<!/,
-    overLimit: (body) => ([...String(json(body)["text"])].length > 40_000 ? "text" : null),
+    markup: /<(?!https:\/\/status\.example\.org\b)/,
+    overLimit: (body) => ([...String(json(body)["text"])].length > 4000 ? "text" : null),
+    errorsIn200: [
+      { body: '{"ok":false,"error":"invalid_token"}', error: /Slack answered invalid_token/, permanent: true },
+    ],
+  },
+  discord: {
+    config: { type: "discord", webhook_url: "https://discord.com/api/webhooks/123456789012/SECRET-OF-DISCORD" },
+    refused: [
+      [{ webhook_url: "http://discord.com/api/webhooks/1/abc" }, "/webhook_url", /https/],
+      [{ webhook_url: "https://discord.com.evil.example/api/webhooks/1/abc" }, "/webhook_url", /begins with https/],
+      [{ webhook_url: "https://discord.com:8443/api/webhooks/1/abc" }, "/webhook_url", /begins with https/],
+      [{ webhook_url: "https://discord.com/channels/1/2" }, "/webhook_url", /begins with https/],
+      [{ webhook_url: "https://discord.com/api/webhooks/1/abc/slack" }, "/webhook_url", /ends with \/slack/],
+    ],
+    texts: (body) => [String(json(body)["content"]).replaceAll(/\\[\p{P}\p{S}]/gu, "")],
+    markup: /[*_~`|@[\]]|<(?!https:\/\/status\.example\.org\b)|:\/\/(?!status\.example\.org)/,
+    overLimit: (body) => (String(json(body)["content"]).length > 2000 ? "content" : null),
+  },
+  msteams: {
+    config: {
+      type: "msteams",
+      webhook_url:
+        "https://default1234.ae.environment.api.powerplatform.com:443/powerautomate/automations/direct/workflows/1234abcd5678/triggers/manual/paths/invoke?api-version=1&sp=%2Ftriggers%2Fmanual%2Frun&sv=1.0&sig=SECRET-OF-TEAMS",
+    },
+    refused: [
+      [{ webhook_url: "https://acme.webhook.office.com/webhookb2/x/IncomingWebhook/y" }, "/webhook_url", /retired/],
+      [{ webhook_url: "https://outlook.office.com/webhook/x" }, "/webhook_url", /retired.*Workflows/],
+      [{ webhook_url: "https://prod-1.westeurope.logic.azure.com/workflows/x" }, "/webhook_url", /no sig parameter/],
+      [{ webhook_url: "https://logic.azure.com.evil.example/?sig=x" }, "/webhook_url", /not the URL of a Teams/],
+      [{ webhook_url: "https://evillogic.azure.com/?sig=x" }, "/webhook_url", /not the URL of a Teams/],
+      [{ webhook_url: "http://prod-1.westeurope.logic.azure.com/?sig=x" }, "/webhook_url", /https/],
+      [{ webhook_url: "no URL" }, "/webhook_url", /URL/],
+    ],
+    // TextRun is the only element that shows text as it is.
+    texts: (body) =>
+      elementsOf(json(body))
+        .flatMap((it) => (it["type"] === "TextRun" ? [] : [it["text"], it["title"]]))
+        .map(String),
+    markup: /[*_~`<>[\]]/,
+    overLimit: (body) => (Buffer.byteLength(body) > 28_000 ? "28 KB" : null),
+  },
+  google_chat: {
+    config: {
+      type: "google_chat",
+      webhook_url:
+        "https://chat.googleapis.com/v1/spaces/AAAA1234/messages?key=SECRET-KEY-OF-CHAT&token=SECRET-OF-CHAT",
+    },
+    refused: [
+      [{ webhook_url: "https://chat.google.com/v1/spaces/A/messages?key=a&token=b" }, "/webhook_url", /begins with/],
+      [{ webhook_url: "https://chat.googleapis.com/v1/spaces/A/messages" }, "/webhook_url", /key and token/],
+      [{ webhook_url: "http://chat.googleapis.com/v1/spaces/A/messages?key=a&token=b" }, "/webhook_url", /https/],
+    ],
+    texts: (body) => [String(json(body)["text"])],
+    markup: /[*~`<>]|(?<![\p{L}\p{N}])_|_(?![\p{L}\p{N}])/u,
+    overLimit: (body) => (String(json(body)["text"]).length > 4096 || Buffer.byteLength(body) > 32_000 ? "text" : null),
   },
   webhook: {
     config: {
@@ -68,5 +129,69 @@ export const kindCases: Record<ChannelType, KindCase> = {
     texts: (body) => allTexts(json(body)),
     markup: null,
     overLimit: () => null,
+  },
+  pagerduty: {
+    config: { type: "pagerduty", routing_key: "SECRET0OF0PAGERDUTY0000123456789" },
+    accepts: '{"status":"success","message":"Event processed","dedup_key":"a"}',
+    refused: [
+      [{ routing_key: "SECRET0OF0PAGERDUTY000012345678" }, "/routing_key", /32 letters and digits/],
+      [{ routing_key: "SECRET-OF-PAGERDUTY-000012345678" }, "/routing_key", /32 letters and digits/],
+    ],
+    texts: (body) => allTexts(json(body)),
+    markup: null,
+    overLimit: (body) =>
+      [...allTexts((json(body)["payload"] as Json | undefined)?.["summary"] ?? "")].join("").length > 1024
+        ? "summary"
+        : null,
+  },
+  ntfy: {
+    config: {
+      type: "ntfy",
+      topic: "ops_Alerts-1",
+      server_url: "https://ntfy.example.org",
+      access_token: "tk_SECRET-OF-NTFY",
+    },
+    refused: [
+      [{ topic: "a b" }, "/topic", /1 to 64/],
+      [{ topic: "a".repeat(65) }, "/topic", /1 to 64/],
+      [{ topic: "" }, "/topic", /1 to 64/],
+      [{ server_url: "http://ntfy.example.org" }, "/server_url", /https/],
+      [{ server_url: "https://ntfy.example.org/ops" }, "/server_url", /root of the server/],
+      [{ server_url: "https://ntfy.example.org/?a=b" }, "/server_url", /root of the server/],
+      [{ access_token: "tk_\u00e4" }, "/access_token", /ASCII/],
+      [{ access_token: "tk_\r\nx-evil: 1" }, "/access_token", /ASCII/],
+    ],
+    // Neither title nor message is Markdown, and nobody can be mentioned.
+    texts: (body) => allTexts(json(body)),
+    markup: /^$/,
+    overLimit: (body) => (Buffer.byteLength(String(json(body)["message"])) > 4096 ? "message" : null),
+  },
+  pushover: {
+    config: {
+      type: "pushover",
+      token: "SECRETxTOKENxOFxPUSHOVER123456",
+      user: "SECRETxUSERxKEYxPUSHOVER123456",
+      device: "phone",
+    },
+    accepts: '{"status":1,"request":"e460545a8b333d0da2f3602aff3133d6"}',
+    refused: [
+      [{ token: "short" }, "/token", /API token of Pushover has 30/],
+      [{ user: "SECRET-USER-KEY-PUSHOVER123456" }, "/user", /user key of Pushover has 30/],
+      [{ device: "my phone" }, "/device", /1 to 25/],
+    ],
+    errorsIn200: [
+      {
+        body: '{"status":0,"errors":["user identifier is invalid"]}',
+        error: /user identifier is invalid/,
+        permanent: true,
+      },
+    ],
+    texts: (body) => [...new URLSearchParams(body).values()],
+    markup: /^$/,
+    overLimit(body) {
+      const limits = { title: 250, message: 1024, url: 512, url_title: 100 };
+      const form = new URLSearchParams(body);
+      return Object.entries(limits).find(([name, most]) => [...(form.get(name) ?? "")].length > most)?.[0] ?? null;
+    },
   },
 };

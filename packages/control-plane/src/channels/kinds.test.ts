@@ -18,7 +18,7 @@ import { createChannel, sendThrough, testConfig } from "./service.ts";
 
 /*
  * The conformance suite of channel kinds: every registered kind passes every test here. Its case is in
- * kinds.test.cases.ts, its messages are in messages/<kind>.md; SM_TEST_SNAPSHOT=write writes that file.
+ * kinds.test.cases.ts, its messages are in messages/<kind>.txt; SM_TEST_SNAPSHOT=write writes that file.
  */
 
 const { system, clock } = await openWorld(t);
@@ -220,7 +220,7 @@ t.test("hostile texts neither mention nor format, and stay within the vendor's l
 
 t.test("every message of every kind is the one of its snapshot", async (t) => {
   for (const type of types) {
-    const file = new URL(`../../src/channels/messages/${type}.md`, import.meta.url);
+    const file = new URL(`../../src/channels/messages/${type}.txt`, import.meta.url);
     const parts: string[] = [];
     for (const [name, content] of Object.entries(contentsOf(type)))
       parts.push(`## ${name}\n\n${(await sentFor(type, content)).map(readable).join("\n")}`);
@@ -249,6 +249,9 @@ function outline(value: unknown, indent = ""): string[] {
       return [`${indent}${name} |`, ...child.split("\n").map((line) => `${indent}  ${line}`)];
     if (typeof child !== "object" || child === null || Object.keys(child).length === 0)
       return [`${indent}${name} ${typeof child === "string" ? child : JSON.stringify(child)}`];
-    return [`${indent}${name}`, ...outline(child, `${indent}  `)];
+    const inner = outline(child, `${indent}  `);
+    return Array.isArray(value)
+      ? [`${indent}- ${inner[0]!.trim()}`, ...inner.slice(1)]
+      : [`${indent}${name}`, ...inner];
   });
 }

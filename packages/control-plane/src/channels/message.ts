@@ -21,6 +21,9 @@ export type Content =
 /** How bad the content is, for colours, icons and priorities of vendors. */
 export type Tone = "down" | "degraded" | "up" | "test";
 
+/** Icons of chat messages. */
+export const toneIcon: Readonly<Record<Tone, string>> = { down: "🔴", degraded: "🟠", up: "🟢", test: "🔵" };
+
 /** A message in words that every kind formats in its vendor's way. All texts are plain: see {@link plain}. */
 export interface MessageText {
   tone: Tone;
@@ -35,7 +38,7 @@ export interface MessageText {
   linkLabel: string;
 }
 
-const maxNameLength = 200;
+export const maxNameLength = 200;
 const maxCauseLength = 500;
 const maxGroups = 10;
 
@@ -44,7 +47,7 @@ const maxGroups = 10;
  * (Unicode categories Cc, Cf, Cs, Co, Zl, Zp), white space collapsed, at most `maxLength` characters. Kinds escape markup
  * on top of it.
  */
-function plain(text: string, maxLength: number): string {
+export function plain(text: string, maxLength: number): string {
   const line = text
     .toWellFormed()
     .replaceAll(/\s+/gu, " ")
@@ -81,6 +84,31 @@ export function messageText(content: Content): MessageText {
 /** The message as lines of text, for kinds without markup: title, facts, link. */
 export function textLines({ title, facts, url }: MessageText): string {
   return [title, ...facts.map(({ label, value }) => `${label}: ${value}`), url].join("\n");
+}
+
+/** Lengths of fact values that {@link fitted} tries, in code points. */
+const fittingLengths = [240, 120, 60, 30, 15];
+
+/**
+ * The message as `render` writes it, with values that are shortened until `fits` accepts it; without facts where
+ * nothing else fits. A vendor counts its limit after escaping, in its own unit.
+ */
+export function fitted(
+  message: MessageText,
+  render: (message: MessageText) => string,
+  fits: (rendered: string) => boolean,
+): string {
+  const whole = render(message);
+  if (fits(whole)) return whole;
+  for (const length of fittingLengths) {
+    const facts = message.facts.map(({ label, value }) => ({
+      label: shorten(label, 2 * length),
+      value: shorten(value, length),
+    }));
+    const rendered = render({ ...message, title: shorten(message.title, Math.max(60, length)), facts });
+    if (fits(rendered)) return rendered;
+  }
+  return render({ ...message, title: shorten(message.title, 60), facts: [] });
 }
 
 function noticeText(notice: Notice): MessageText {

@@ -1,10 +1,25 @@
 import type { Static } from "typebox";
+import { discord } from "./discord.ts";
+import { googleChat } from "./google_chat.ts";
 import type { ChannelKind } from "./kind.ts";
+import { msteams } from "./msteams.ts";
+import { ntfy } from "./ntfy.ts";
+import { pagerduty } from "./pagerduty.ts";
+import { pushover } from "./pushover.ts";
 import { slack } from "./slack.ts";
 import { webhook } from "./webhook.ts";
 
 /** Registry of channel kinds. A new kind is one file here and one line in this registry. */
-export const channelKinds = { slack, webhook } as const;
+export const channelKinds = {
+  slack,
+  discord,
+  msteams,
+  google_chat: googleChat,
+  webhook,
+  pagerduty,
+  ntfy,
+  pushover,
+} as const;
 
 export type ChannelType = keyof typeof channelKinds;
 /** Config of any kind. */

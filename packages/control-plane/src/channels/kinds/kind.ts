@@ -161,6 +161,21 @@ export async function deliverRequest(transport: Outbound, request: OutboundReque
   throw new DeliveryError(answered(reply), { permanent: isPermanent(status), status, retryAfterSecs });
 }
 
+/** Sends a JSON body with {@link deliverRequest}. */
+export async function deliverJson(
+  transport: Outbound,
+  url: string,
+  body: object,
+  headers: Record<string, string> = {},
+): Promise<OutboundReply> {
+  return await deliverRequest(transport, {
+    method: "POST",
+    url,
+    headers: { "content-type": "application/json", ...headers },
+    body: JSON.stringify(body),
+  });
+}
+
 /** `the receiver answered 500: out of order`, with the start of the reply. */
 function answered({ status, text }: OutboundReply): string {
   const said = text
@@ -170,6 +185,16 @@ function answered({ status, text }: OutboundReply): string {
   const start = said.length > 200 ? `${said.slice(0, 200).toWellFormed()}…` : said;
   const hint = status >= 300 && status < 400 ? " (redirects are not followed)" : "";
   return `the receiver answered ${status}${hint}${start === "" ? "" : `: ${start}`}`;
+}
+
+/** The fields of a reply in JSON; none for another reply. */
+export function replyFields({ text }: OutboundReply): Readonly<Record<string, unknown>> {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === "object" && value !== null ? (value as Record<string, unknown>) : {};
+  } catch {
+    return {};
+  }
 }
 
 /** Throws INVALID_CHANNEL_CONFIG. `field` is relative to the config. */
@@ -195,5 +220,16 @@ export function webUrl(text: string, pointer: string, allowed: AllowedUrls): URL
   if (url.username !== "" || url.password !== "")
     invalid("Credentials do not belong in the URL. Send them as a header.", pointer);
   if (url.port === "0") invalid("Port 0 cannot be connected to. Use 1 to 65535.", pointer);
+  return url;
+}
+
+/**
+ * {@link webUrl} on a host of the vendor: one of `hosts`, or below one that begins with a dot. `wanted` is the sentence
+ * that says which URL is right.
+ */
+export function vendorUrl(text: string, pointer: string, hosts: readonly string[], wanted: string): URL {
+  const url = webUrl(text, pointer, { http: false });
+  const known = hosts.some((host) => (host.startsWith(".") ? url.hostname.endsWith(host) : url.hostname === host));
+  if (!known || url.port !== "") invalid(wanted, pointer);
   return url;
 }

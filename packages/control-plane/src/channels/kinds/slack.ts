@@ -1,6 +1,9 @@
 import Type from "typebox";
-import { channelKind, deliverRequest, invalid, webUrl } from "./kind.ts";
-import { messageText, textLines } from "../message.ts";
+import { fitted, messageText, textLines, toneIcon } from "../message.ts";
+import { channelKind, DeliveryError, deliverJson, invalid, replyFields, webUrl } from "./kind.ts";
+
+/** Slack recommends at most 4,000 characters and cuts at 40,000 (https://docs.slack.dev/changelog/2018-truncating-really-long-messages). */
+const maxTextLength = 4000;
 
 const SlackConfig = Type.Object(
   {
@@ -8,24 +11,27 @@ const SlackConfig = Type.Object(
     webhook_url: Type.String({
       minLength: 1,
       maxLength: 2048,
-      description: "Incoming webhook of Slack; reads as ***",
+      description: "Incoming webhook of Slack, or of a server that takes the same requests; reads as ***",
       examples: ["https://hooks.slack.com/services/T000/B000/XXXX"],
       secret: true,
       form: {
         label: "Webhook URL",
         control: "url",
         placeholder: "https://hooks.slack.com/services/…",
-        hint: "An incoming webhook of Slack. Encrypted; reads as ***.",
+        hint: "In Slack: Apps, Incoming Webhooks, Add to Slack. Encrypted; reads as ***.",
       },
     }),
   },
   { additionalProperties: false, title: "SlackConfig", description: "Posts to a Slack channel" },
 );
 
-/** Slack reads &, < and > as markup; @ alone mentions nobody (https://docs.slack.dev/messaging/formatting-message-text). */
+/** The characters that begin markup and mentions (https://docs.slack.dev/messaging/formatting-message-text). */
 const escaped = (text: string): string => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
 
-/** Slack incoming webhook: https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks. */
+/**
+ * Slack incoming webhook: https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks. `mrkdwn: false`
+ * and `parse: "none"` turn off formatting and links in the texts of customers; the link of the incident is explicit.
+ */
 export const slack = channelKind({
   type: "slack",
   label: "Slack",
@@ -33,15 +39,19 @@ export const slack = channelKind({
   address: ({ webhook_url }) => ({ url: webhook_url, pointer: "/webhook_url" }),
   rules({ webhook_url }) {
     const url = webUrl(webhook_url, "/webhook_url", { http: false });
-    if (url.search !== "") invalid("A webhook of Slack has no query.", "/webhook_url");
+    if (url.search !== "") invalid("A webhook of Slack has no query. Copy the URL again.", "/webhook_url");
   },
   digests: true,
   async send({ webhook_url }, { content }, { http }) {
-    await deliverRequest(http, {
-      method: "POST",
-      url: webhook_url,
-      headers: { "content-type": "application/json" },
-      body: JSON.stringify({ text: escaped(textLines(messageText(content))), unfurl_links: false }),
-    });
+    const message = messageText(content);
+    const text = fitted(
+      { ...message, title: `${toneIcon[message.tone]} ${message.title}`, url: "" },
+      (part) => `${escaped(textLines(part))}<${escaped(message.url)}>`,
+      (rendered) => rendered.length <= maxTextLength,
+    );
+    const layout = { mrkdwn: false, parse: "none", link_names: false, unfurl_links: false, unfurl_media: false };
+    const { ok, error } = replyFields(await deliverJson(http, webhook_url, { text, ...layout }));
+    // Webhooks of Slack's workflow builder answer errors with 200 and {"ok": false}.
+    if (ok === false) throw new DeliveryError(`Slack answered ${String(error)}`, { permanent: true, status: 200 });
   },
 });

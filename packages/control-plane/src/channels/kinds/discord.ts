@@ -1,0 +1,63 @@
+import Type from "typebox";
+import { fitted, messageText, textLines, toneIcon } from "../message.ts";
+import { channelKind, deliverJson, invalid, vendorUrl } from "./kind.ts";
+
+/** https://docs.discord.com/developers/resources/webhook#execute-webhook. UTF-16 units, which are never fewer than characters. */
+const maxContentLength = 2000;
+/** No previews of links (https://docs.discord.com/developers/resources/message#message-object-message-flags). */
+const suppressEmbeds = 4;
+const wanted =
+  "This is not a webhook of Discord. Its URL begins with https://discord.com/api/webhooks/, and is copied in the settings of the channel.";
+
+const DiscordConfig = Type.Object(
+  {
+    type: Type.Literal("discord"),
+    webhook_url: Type.String({
+      minLength: 1,
+      maxLength: 2048,
+      description: "Webhook of a Discord channel; reads as ***",
+      examples: ["https://discord.com/api/webhooks/1234567890/XXXX"],
+      secret: true,
+      form: {
+        label: "Webhook URL",
+        control: "url",
+        placeholder: "https://discord.com/api/webhooks/…",
+        hint: "In Discord: Edit channel, Integrations, Webhooks. Encrypted; reads as ***.",
+      },
+    }),
+  },
+  { additionalProperties: false, title: "DiscordConfig", description: "Posts to a Discord channel" },
+);
+
+/**
+ * Escapes Markdown and mentions (https://docs.discord.com/developers/reference#message-formatting). A backslash
+ * between the slashes of a URL keeps it from becoming a link.
+ */
+const escaped = (text: string): string => text.replaceAll(/[\\*_~`|<>@[\]]/g, "\\$&").replaceAll("://", ":\\//");
+
+/** Discord webhook; `wait=true` answers with the outcome of the message, `allowed_mentions` notifies nobody by name. */
+export const discord = channelKind({
+  type: "discord",
+  label: "Discord",
+  schema: DiscordConfig,
+  address: ({ webhook_url }) => ({ url: webhook_url, pointer: "/webhook_url" }),
+  rules({ webhook_url }) {
+    const { pathname } = vendorUrl(webhook_url, "/webhook_url", ["discord.com", "discordapp.com"], wanted);
+    const [, token, suffix] = /^\/api\/webhooks\/\d+\/([\w-]+)(\/.*)?$/.exec(pathname) ?? [];
+    if (token === undefined) invalid(wanted, "/webhook_url");
+    if (suffix !== undefined)
+      invalid(`The URL ends with ${suffix}, which is for other senders. Leave it out.`, "/webhook_url");
+  },
+  digests: true,
+  async send({ webhook_url }, { content }, { http }) {
+    const message = messageText(content);
+    const text = fitted(
+      { ...message, url: "" },
+      (part) => `${toneIcon[part.tone]} ${escaped(textLines(part))}<${message.url}>`,
+      (rendered) => rendered.length <= maxContentLength,
+    );
+    const url = new URL(webhook_url);
+    url.searchParams.set("wait", "true");
+    await deliverJson(http, url.href, { content: text, flags: suppressEmbeds, allowed_mentions: { parse: [] } });
+  },
+});

@@ -1,0 +1,64 @@
+import Type from "typebox";
+import { fitted, messageText, textLines, toneIcon } from "../message.ts";
+import { channelKind, deliverJson, invalid, vendorUrl } from "./kind.ts";
+
+/** UTF-16 units, which are never fewer than characters; a message has at most 32,000 bytes (https://developers.google.com/workspace/chat/api/reference/rest/v1/spaces.messages/create). */
+const maxTextLength = 4096;
+const wanted =
+  "This is not a webhook of Google Chat. Its URL begins with https://chat.googleapis.com/v1/spaces/ and ends with key and token. Copy it under Apps & integrations of the space.";
+
+const GoogleChatConfig = Type.Object(
+  {
+    type: Type.Literal("google_chat"),
+    webhook_url: Type.String({
+      minLength: 1,
+      maxLength: 2048,
+      description: "Webhook of a Google Chat space; reads as ***",
+      examples: ["https://chat.googleapis.com/v1/spaces/AAAA/messages?key=XXXX&token=YYYY"],
+      secret: true,
+      form: {
+        label: "Webhook URL",
+        control: "url",
+        placeholder: "https://chat.googleapis.com/v1/spaces/…",
+        hint: "In Google Chat: Apps & integrations, Webhooks. Encrypted; reads as ***.",
+      },
+    }),
+  },
+  { additionalProperties: false, title: "GoogleChatConfig", description: "Posts to a Google Chat space" },
+);
+
+/**
+ * Google Chat has no escape character (https://developers.google.com/workspace/chat/format-messages), so that the
+ * characters of its formatting become their nearest kin. An underscore inside a word formats nothing and stays.
+ */
+const unformatted = (text: string): string =>
+  text
+    .replaceAll("<", "‹")
+    .replaceAll(">", "›")
+    .replaceAll("*", "∗")
+    .replaceAll("~", "∼")
+    .replaceAll("`", "ˋ")
+    .replaceAll(/(?<![\p{L}\p{N}])_|_(?![\p{L}\p{N}])/gu, "ˍ");
+
+/** Google Chat webhook: https://developers.google.com/workspace/chat/quickstart/webhooks. */
+export const googleChat = channelKind({
+  type: "google_chat",
+  label: "Google Chat",
+  schema: GoogleChatConfig,
+  address: ({ webhook_url }) => ({ url: webhook_url, pointer: "/webhook_url" }),
+  rules({ webhook_url }) {
+    const { pathname, searchParams } = vendorUrl(webhook_url, "/webhook_url", ["chat.googleapis.com"], wanted);
+    const isWebhook = /^\/v1\/spaces\/[^/]+\/messages$/.test(pathname);
+    if (!isWebhook || !searchParams.get("key") || !searchParams.get("token")) invalid(wanted, "/webhook_url");
+  },
+  digests: true,
+  async send({ webhook_url }, { content }, { http }) {
+    const message = messageText(content);
+    const text = fitted(
+      { ...message, url: "" },
+      (part) => `${toneIcon[part.tone]} ${unformatted(textLines(part))}${message.url}`,
+      (rendered) => rendered.length <= maxTextLength,
+    );
+    await deliverJson(http, webhook_url, { text }, { "content-type": "application/json; charset=UTF-8" });
+  },
+});

@@ -1,0 +1,104 @@
+import Type from "typebox";
+import { fitted, messageText, type MessageText, type Tone } from "../message.ts";
+import { channelKind, deliverJson, invalid, vendorUrl } from "./kind.ts";
+
+/** A post of the Teams connector has about 28 KB (https://learn.microsoft.com/connectors/teams/#known-issues-and-limitations-with-actions). */
+const maxCardBytes = 24_000;
+/**
+ * Hosts of workflow triggers. Those on logic.azure.com moved to api.powerplatform.com in 2025; the others are the
+ * national clouds of the Power Platform (https://learn.microsoft.com/power-platform/admin/online-requirements).
+ */
+const hosts = [
+  ".logic.azure.com",
+  ".logic.azure.us",
+  ".logic.azure.cn",
+  ".api.powerplatform.com",
+  ".api.gov.powerplatform.microsoft.us",
+  ".api.high.powerplatform.microsoft.us",
+  ".api.appsplatform.us",
+  ".api.powerplatform.partner.microsoftonline.cn",
+];
+const retiredHosts = [".webhook.office.com", "outlook.office.com", "outlook.office365.com"];
+const howTo = 'In Teams, open Workflows, add "Send webhook alerts to a channel" and copy its URL.';
+
+const TeamsConfig = Type.Object(
+  {
+    type: Type.Literal("msteams"),
+    webhook_url: Type.String({
+      minLength: 1,
+      maxLength: 2048,
+      description: "URL of a Teams workflow that posts webhook alerts to a channel; reads as ***",
+      examples: [
+        "https://default0000.00.environment.api.powerplatform.com/powerautomate/automations/direct/workflows/0000/triggers/manual/paths/invoke?api-version=1&sig=XXXX",
+      ],
+      secret: true,
+      form: {
+        label: "Workflow URL",
+        control: "url",
+        placeholder: "https://….environment.api.powerplatform.com/…",
+        hint: `${howTo} Encrypted; reads as ***.`,
+      },
+    }),
+  },
+  { additionalProperties: false, title: "TeamsConfig", description: "Posts an adaptive card to Microsoft Teams" },
+);
+
+/** Colours of text (https://adaptivecards.io/explorer/TextRun.html). */
+const colours: Readonly<Record<Tone, string>> = { down: "Attention", degraded: "Warning", up: "Good", test: "Accent" };
+
+/**
+ * The message as an adaptive card. A TextRun shows its text as it is; TextBlock and FactSet would read Markdown
+ * (https://learn.microsoft.com/adaptive-cards/authoring-cards/text-features).
+ */
+function card({ tone, title, facts, url, linkLabel }: MessageText): string {
+  const lines = facts.map(({ label, value }) => ({
+    type: "RichTextBlock",
+    spacing: "Small",
+    inlines: [
+      { type: "TextRun", text: `${label}: `, weight: "Bolder" },
+      { type: "TextRun", text: value },
+    ],
+  }));
+  const heading = { type: "TextRun", text: title, weight: "Bolder", size: "Large", color: colours[tone] };
+  return JSON.stringify({
+    $schema: "http://adaptivecards.io/schemas/adaptive-card.json",
+    type: "AdaptiveCard",
+    version: "1.4",
+    msteams: { width: "Full" },
+    body: [{ type: "RichTextBlock", inlines: [heading] }, ...lines],
+    actions: [{ type: "Action.OpenUrl", title: linkLabel, url }],
+  });
+}
+
+/** Teams workflow: https://support.microsoft.com/office/create-incoming-webhooks-with-workflows-for-microsoft-teams-8ae491c7-0394-4861-ba59-055e33f75498. */
+export const msteams = channelKind({
+  type: "msteams",
+  label: "Microsoft Teams",
+  schema: TeamsConfig,
+  address: ({ webhook_url }) => ({ url: webhook_url, pointer: "/webhook_url" }),
+  rules({ webhook_url }) {
+    const { hostname } = URL.canParse(webhook_url) ? new URL(webhook_url) : { hostname: "" };
+    if (retiredHosts.some((host) => hostname.endsWith(host)))
+      invalid(`Microsoft has retired the connectors of this URL. ${howTo}`, "/webhook_url");
+    const url = vendorUrl(webhook_url, "/webhook_url", hosts, `This is not the URL of a Teams workflow. ${howTo}`);
+    if (!url.searchParams.get("sig"))
+      invalid(
+        "The URL has no sig parameter, so that Microsoft would refuse the request. Let anyone trigger the workflow, and copy its whole URL.",
+        "/webhook_url",
+      );
+  },
+  digests: true,
+  async send({ webhook_url }, { content }, { http }) {
+    const text = fitted(messageText(content), card, (rendered) => Buffer.byteLength(rendered) <= maxCardBytes);
+    await deliverJson(http, webhook_url, {
+      type: "message",
+      attachments: [
+        {
+          contentType: "application/vnd.microsoft.card.adaptive",
+          contentUrl: null,
+          content: JSON.parse(text) as object,
+        },
+      ],
+    });
+  },
+});

@@ -1,0 +1,80 @@
+import Type from "typebox";
+import { fitted, messageText, type MessageText } from "../message.ts";
+import { channelKind, deliverJson, invalid, webUrl } from "./kind.ts";
+
+/** A longer message becomes an attachment (https://docs.ntfy.sh/publish/#limitations). */
+const maxMessageBytes = 4096;
+
+const NtfyConfig = Type.Object(
+  {
+    type: Type.Literal("ntfy"),
+    topic: Type.String({
+      pattern: "^[A-Za-z0-9_-]{1,64}$",
+      expects: "The topic has 1 to 64 letters, digits, _ and -",
+      description: "Topic to publish to: 1 to 64 letters, digits, _ and -",
+      examples: ["ops-alerts-x7Kp2"],
+      form: {
+        label: "Topic",
+        placeholder: "ops-alerts-x7Kp2",
+        hint: "On a public server everybody who knows the topic reads it: choose one that nobody guesses.",
+      },
+    }),
+    server_url: Type.String({
+      minLength: 1,
+      maxLength: 2048,
+      default: "https://ntfy.sh",
+      description: "Root of the ntfy server",
+      form: { label: "Server URL", control: "url", placeholder: "https://ntfy.sh", hint: "Empty: https://ntfy.sh" },
+    }),
+    access_token: Type.Union([Type.String({ minLength: 1, maxLength: 1024 }), Type.Null()], {
+      default: null,
+      description: "For a protected topic, sent as Authorization: Bearer; reads as ***",
+      secret: true,
+      form: { label: "Access token", hint: "For a protected topic. Encrypted; reads as ***." },
+    }),
+  },
+  { additionalProperties: false, title: "NtfyConfig", description: "Publishes to a topic of ntfy" },
+);
+
+const body = ({ facts }: MessageText): string => facts.map(({ label, value }) => `${label}: ${value}`).join("\n");
+
+/**
+ * ntfy, published as JSON because headers are ASCII only: https://docs.ntfy.sh/publish/#publish-as-json. Text is not
+ * Markdown unless asked for.
+ */
+export const ntfy = channelKind({
+  type: "ntfy",
+  label: "ntfy",
+  schema: NtfyConfig,
+  address: ({ server_url }) => ({ url: server_url, pointer: "/server_url" }),
+  rules({ server_url, access_token }, allowed) {
+    const { pathname, search, hash } = webUrl(server_url, "/server_url", allowed);
+    if (pathname !== "/" || search !== "" || hash !== "")
+      invalid(
+        "The server URL is the root of the server, such as https://ntfy.sh. The topic is a field of its own.",
+        "/server_url",
+      );
+    if (access_token !== null && !/^[\x21-\x7e]+$/.test(access_token))
+      invalid("An access token has printable ASCII characters only, without blanks.", "/access_token");
+  },
+  digests: true,
+  async send({ server_url, topic, access_token }, { content }, { http }) {
+    const message = messageText(content);
+    const text = fitted(message, body, (rendered) => Buffer.byteLength(rendered) <= maxMessageBytes);
+    const authorization = access_token === null ? {} : { authorization: `Bearer ${access_token}` };
+    await deliverJson(
+      http,
+      `${new URL(server_url).origin}/`,
+      {
+        topic,
+        title: message.title,
+        message: text,
+        priority: message.urgent ? 4 : 3,
+        tags: [message.tone === "test" ? "bell" : message.tone === "up" ? "white_check_mark" : "rotating_light"],
+        click: message.url,
+        actions: [{ action: "view", label: message.linkLabel, url: message.url }],
+      },
+      authorization,
+    );
+  },
+});

@@ -1,0 +1,94 @@
+import Type from "typebox";
+import { fitted, messageText, type MessageText } from "../message.ts";
+import { channelKind, DeliveryError, deliverRequest, invalid, replyFields } from "./kind.ts";
+
+const origin = "https://api.pushover.net";
+/** Limits in characters, of up to 4 bytes in UTF-8 (https://pushover.net/api#limits). */
+const maxTitleLength = 250;
+const maxMessageLength = 1024;
+const maxUrlLength = 512;
+
+/** `rules` checks the format of secrets, so that a mask is reported as one. */
+const key = (label: string, where: string) =>
+  Type.String({
+    minLength: 1,
+    maxLength: 100,
+    description: `${label}, 30 letters and digits; reads as ***`,
+    examples: [label.startsWith("API") ? "azGDORePK8gMaC0QOYAMyEEuzJnyUi" : "uQiRzpo4DXghDmr9QzzfQu27cmVRsG"],
+    secret: true,
+    form: { label, hint: `${where} 30 letters and digits. Encrypted; reads as ***.` },
+  });
+
+const PushoverConfig = Type.Object(
+  {
+    type: Type.Literal("pushover"),
+    token: key("API token", "Of the application that you have created at pushover.net."),
+    user: key("User key", "Of the user or group that is notified."),
+    device: Type.Union(
+      [
+        Type.String({
+          pattern: "^[A-Za-z0-9_-]{1,25}(?:,[A-Za-z0-9_-]{1,25})*$",
+          maxLength: 250,
+          expects: "A device name has 1 to 25 letters, digits, _ and -; commas separate several",
+        }),
+        Type.Null(),
+      ],
+      {
+        default: null,
+        description: "Names of devices, separated by commas; null: all devices of the user",
+        examples: ["phone"],
+        form: { label: "Device", placeholder: "phone", hint: "Empty: all devices. Several are separated by commas." },
+      },
+    ),
+  },
+  { additionalProperties: false, title: "PushoverConfig", description: "Notifies devices through Pushover" },
+);
+
+const body = ({ facts }: MessageText): string => facts.map(({ label, value }) => `${label}: ${value}`).join("\n");
+const length = (text: string): number => [...text].length;
+
+/** Pushover message API: https://pushover.net/api. Text is plain unless `html` is set. */
+export const pushover = channelKind({
+  type: "pushover",
+  label: "Pushover",
+  schema: PushoverConfig,
+  address: () => ({ url: origin, pointer: null }),
+  rules(config) {
+    for (const [field, name] of [
+      ["token", "An API token"],
+      ["user", "A user key"],
+    ] as const)
+      if (!/^[A-Za-z0-9]{30}$/.test(config[field]))
+        invalid(`${name} of Pushover has 30 letters and digits.`, `/${field}`);
+  },
+  digests: true,
+  async send({ token, user, device }, { content }, { http }) {
+    const message = messageText(content);
+    const high = message.urgent || (content.kind === "notice" && content.notice.urgency === "high");
+    const form = new URLSearchParams({
+      token,
+      user,
+      ...(device === null ? {} : { device }),
+      title: [...message.title].slice(0, maxTitleLength).join(""),
+      message: fitted(message, body, (rendered) => length(rendered) <= maxMessageLength),
+      priority: message.tone === "up" ? "-1" : high ? "1" : "0",
+      ...(length(message.url) > maxUrlLength ? {} : { url: message.url, url_title: message.linkLabel }),
+    });
+    const reply = await deliverRequest(http, {
+      method: "POST",
+      url: `${origin}/1/messages.json`,
+      headers: { "content-type": "application/x-www-form-urlencoded" },
+      body: form.toString(),
+    });
+    const { status, errors } = replyFields(reply);
+    // A status other than 1 is an error of the input, which a retry repeats.
+    if (status !== undefined && status !== 1)
+      throw new DeliveryError(
+        `Pushover answered ${Array.isArray(errors) ? errors.join(", ") : `status ${String(status)}`}`,
+        {
+          permanent: true,
+          status: reply.status,
+        },
+      );
+  },
+});
