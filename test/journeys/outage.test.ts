@@ -1,4 +1,5 @@
 import t from "tap";
+import { nextSlot } from "@statusmesh/shared/schedule";
 import { type Answer, connect, type Json } from "../harness/api.ts";
 import { tempFolder } from "../harness/folder.ts";
 import { type ControlPlane, isAlive, startControlPlane } from "../harness/processes.ts";
@@ -87,6 +88,27 @@ const smtp = await create({
   check: { type: "tcp", host: "127.0.0.1", port: mail.port },
   alert_confirmations: 1,
 });
+
+/** Down from its first run on; examined at the end. */
+const closed = await startTcpTarget(t);
+await closed.down();
+const daily = {
+  name: "Legacy",
+  check: { type: "tcp", host: "127.0.0.1", port: closed.port },
+  interval: 86_400,
+  alert_confirmations: 2,
+  alerts: [],
+};
+let dead = await create(daily);
+// Not one whose daily run comes while this file runs.
+const isDueSoon = (id: string, now = Date.now()) => {
+  const due = nextSlot(id, "default", daily.interval * 1000, 10, now);
+  return due < now + 600_000;
+};
+while (isDueSoon(dead.id)) {
+  await good(api.delete(`/api/v1/targets/${dead.id}`), 204);
+  dead = await create(daily);
+}
 
 t.test("the first results have every phase that the kind has", async (t) => {
   t.match(web.first, {
@@ -255,6 +277,14 @@ t.test("the recovery closes both and is told once, also when the control plane i
     ],
   );
   t.strictSame([(await incidentsOf(web.id)).length, (await incidentsOf(smtp.id)).length], [1, 1]);
+});
+
+t.test("the outage of a daily check is confirmed by a recheck, between two runs of its schedule", async (t) => {
+  t.match(await incidentIn(dead.id, "open"), { severity: "major" });
+  const results = await resultsOf(dead.id);
+  t.match(results.toReversed(), [{ recheck: false }, { recheck: true }], "the first run and one recheck");
+  t.equal(results.length, 2, "and no more of them");
+  t.match(await good(api.get(`/api/v1/targets/${dead.id}/uptime`), 200), { total: 1, down: 1 }, "which does not count");
 });
 
 t.test("an ordinary stop ends everything", async (t) => {

@@ -118,7 +118,18 @@ export function startAgent(settings: AgentSettings): Agent {
     maxInflight: settings.maxConcurrency,
     mayNot: () => (memory?.over === true ? "the agent is over its memory limit" : null),
   });
-  const reporter = new Reporter({ api, spool, clock, log, stats, contact: contacts.report });
+  const reporter = new Reporter({
+    api,
+    spool,
+    clock,
+    log,
+    stats,
+    contact: contacts.report,
+    onReceipt: (targetIds, rechecks) => {
+      for (const id of targetIds) if (!rechecks.has(id)) schedule.settled(id);
+      for (const id of rechecks) schedule.recheck(id);
+    },
+  });
   const running = new Set<{ done: Promise<unknown>; abandon(): void }>();
   let onDemand = 0;
   /** A control plane of an earlier release refuses the reply `busy`, and tells its caller about the timeout itself. */
@@ -139,12 +150,16 @@ export function startAgent(settings: AgentSettings): Agent {
     const result = { target_id: targetId, scheduled_at: slot, timestamp, skip, ...wire(measurement) };
     reporter.add({ result: cause === null ? result : { ...result, cause } }, routine);
   };
-  const schedule = new Schedule(clock, stats, (assigned, slot) => {
-    const run = watched(runner.run(assigned.org_id, assigned.check));
+  const schedule = new Schedule(clock, stats, (assigned, slot, isRecheck) => {
+    const { org_id: orgId, check } = assigned;
+    const started = isRecheck ? runner.recheck(orgId, check) : runner.run(orgId, check);
+    if (started === null) return null;
+    const run = watched(started);
     void run.done.then((outcome) => {
       if (outcome === null) return;
       // A skipped run is no evidence, so it changes nothing.
-      const routine = outcome.skip || repetition.notes(assigned, outcome.measurement.status);
+      const repeats = outcome.skip || repetition.notes(assigned, outcome.measurement.status);
+      const routine = repeats && !isRecheck;
       record(assigned.target_id, slot, outcome, routine);
     });
     return run;
@@ -194,6 +209,7 @@ export function startAgent(settings: AgentSettings): Agent {
     // A control plane of an earlier release does not send it.
     rdap.line.max = reply.rdap_max_inflight ?? 1;
     schedule.apply(reply);
+    for (const id of reply.rechecks ?? []) schedule.recheck(id);
     for (const asked of reply.runs) runOnDemand(asked);
   };
   const puller = new Puller({

@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import t, { type Test } from "tap";
 import type { PullReply, PullRequest, ResultsRequest } from "@statusmesh/shared/agent-protocol";
+import { nextRecheck, phaseMs } from "@statusmesh/shared/schedule";
 import { completeSwitches } from "./switches.ts";
 import { httpCheck } from "./testing.ts";
 
@@ -149,8 +150,15 @@ t.test("--version and --help", async (t) => {
   });
 });
 
-/** A control plane with one http check at one second, and a check on demand. `change` alters its answer. */
-async function controlPlane(t: Test, change: (targetUrl: string) => Partial<PullReply> = () => ({})) {
+/**
+ * A control plane with one http check at one second, and a check on demand. `change` alters its answer, `rechecksOf` names
+ * the rechecks in the receipt of a report.
+ */
+async function controlPlane(
+  t: Test,
+  change: (targetUrl: string) => Partial<PullReply> = () => ({}),
+  rechecksOf: (report: ResultsRequest) => string[] = () => [],
+) {
   const pulls: PullRequest[] = [];
   const reports: ResultsRequest[] = [];
   const held = new Set<ServerResponse>();
@@ -171,8 +179,10 @@ async function controlPlane(t: Test, change: (targetUrl: string) => Partial<Pull
         return response.end(JSON.stringify({ error: { code: "UNAUTHENTICATED", message: "The token was revoked." } }));
       }
       if (request.url === "/api/agent/results") {
-        reports.push(body as ResultsRequest);
-        return response.end(JSON.stringify({ stored: 1, duplicates: 0, dropped_future: 0, dropped_unassigned: 0 }));
+        const report = body as ResultsRequest;
+        reports.push(report);
+        const counts = { stored: report.results.length, duplicates: 0, dropped_future: 0, dropped_unassigned: 0 };
+        return response.end(JSON.stringify({ ...counts, rechecks: rechecksOf(report) }));
       }
       pulls.push(body as PullRequest);
       if ((body as PullRequest).cursor !== null) return held.add(response);
@@ -292,6 +302,46 @@ t.test(
     const answered = [51, 52].map((n) => [id(n), undefined, "down"]);
     t.strictSame(older, answered);
     t.strictSame(newer, [...answered, [id(53), true, "error"]]);
+  },
+);
+
+t.test(
+  "a run that contradicts the vote is repeated between two slots, for as long as the control plane asks",
+  async (t) => {
+    const [daily, other] = [id(1), id(2)];
+    const [interval_ms, recheck_ms] = [86_400_000, 1000];
+    let wanted = 2;
+    const { url, reports } = await controlPlane(
+      t,
+      (targetUrl) => {
+        const assigned = { org_id: id(90), version: "1", recheck_ms, next_due_at: Date.now() };
+        const check = httpCheck(`${targetUrl}/`, { expected_status: { kind: "exact", value: 201 } });
+        return {
+          checks: [
+            { ...assigned, target_id: daily, interval_ms, check },
+            { ...assigned, target_id: other, interval_ms: 1000, check },
+          ],
+          runs: [],
+        };
+      },
+      ({ results }) => (results.some((one) => one.target_id === daily) && wanted-- > 0 ? [daily] : []),
+    );
+    const agent = start(["run", "--url", url, "--allow-private-targets"], { SM_AGENT_TOKEN: token });
+    const slotsOf = (target: string) =>
+      reports
+        .flatMap(({ results }) => results.filter((one) => one.target_id === target))
+        .map((one) => one.scheduled_at);
+    await until(() => slotsOf(daily).length >= 3, "two rechecks");
+    const runs = slotsOf(other).length;
+    await until(() => slotsOf(other).length >= runs + 3, "three seconds more");
+    agent.child.kill("SIGTERM");
+    t.equal((await agent.ended).code, 0);
+    const [first, ...rechecks] = slotsOf(daily);
+    t.equal(rechecks.length, 2, "none without being asked");
+    const grid = { phase: phaseMs(daily, "default", interval_ms), intervalMs: interval_ms, recheckMs: recheck_ms };
+    for (const slot of rechecks)
+      t.equal(nextRecheck(grid, slot), slot, "on the grid that the control plane computes too");
+    t.ok(rechecks[0]! > first! && rechecks[1] === rechecks[0]! + recheck_ms);
   },
 );
 

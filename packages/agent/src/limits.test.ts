@@ -129,6 +129,7 @@ for (const type of checkTypes) {
           "running",
           "another port and another organisation have places of their own",
         );
+      t.equal(runner.recheck("org", { ...kind.check(host, port) }), null, "a recheck without a place leaves no result");
       for (const run of [...running, ...others]) run.abandon();
       t.equal(runner.breakers.open(clock.monotonic()), 0, "and none of this opens a breaker");
       runner.cap.max = 1000;
@@ -153,8 +154,11 @@ for (const type of checkTypes) {
         "open, and evidence, with the failure that opened it",
       );
       t.equal(runner.breakers.open(clock.monotonic()), 1);
+      const recheck = () => runner.recheck("org", { ...kind.check("127.0.0.1", port) });
+      t.equal(recheck(), null, "it refuses rechecks: as failures they would confirm what lasted a second");
       await clock.pass(29_999);
       t.equal(await error(port), "circuit_open");
+      t.equal(recheck(), null);
       await clock.pass(1);
       const [trial, beside] = await Promise.all([error(port), error(port)]);
       t.match(trial, refused, "one trial");

@@ -72,6 +72,12 @@ export class CircuitBreakers {
     return true;
   }
 
+  /** True while runs are refused. Unlike {@link CircuitBreakers.allows} it uses up no trial. */
+  isOpen(key: string, now: number): boolean {
+    const breaker = this.#breakers.get(key);
+    return breaker !== undefined && breaker.failures >= failuresToOpen && now < breaker.openUntil;
+  }
+
   /** The last failure at the destination; null after a success. */
   lastFailure(key: string): Failure | null {
     return this.#breakers.get(key)?.last ?? null;

@@ -42,6 +42,8 @@ export interface ReporterOptions {
   stats: Stats;
   /** Updated by every request, for `status` and metrics. */
   contact?: Contact;
+  /** Called with the targets of stored results, and those of them to recheck. */
+  onReceipt?: (targetIds: readonly string[], rechecks: ReadonlySet<string>) => void;
 }
 
 interface LaneState {
@@ -231,6 +233,11 @@ export class Reporter {
     });
     // Any server may answer 200, for example a captive portal; only an acknowledgement counts.
     if (!validReply.Check(reply)) throw new ApiError("unexpected", "the answer is not a receipt for results");
+    if (reply.rechecks !== undefined)
+      this.#options.onReceipt?.(
+        results.map((result) => result.target_id),
+        new Set(reply.rechecks),
+      );
     if (reply.dropped_future > 0) {
       this.#options.log("warn", "the control plane dropped results from the future", { count: reply.dropped_future });
     }

@@ -94,13 +94,24 @@ export class Runner {
   run(orgId: string, check: WireCheck, onDemand = false): Run {
     const prepared = this.#prepare(check);
     if (!("probe" in prepared)) return this.#immediate(check.type, prepared);
-    const { destination } = prepared;
-    const key = destination === null ? null : `${orgId} ${destination.host}:${destination.port}`;
+    const key = keyOf(orgId, prepared);
     const refusal = this.#enter(key, onDemand);
     if (refusal === null) return this.#start(check, prepared, key, onDemand);
     if (onDemand && this.#queue.size < maxWaiting) return this.#wait(check, prepared, key);
     this.#options.stats.throttled++;
     return this.#immediate(prepared.kind, refusal);
+  }
+
+  /**
+   * Rechecks a check now. Null when it has no place or its circuit breaker is open: a run that is refused says nothing new
+   * about the target, and counted as a failure it would confirm one that may have lasted a second.
+   */
+  recheck(orgId: string, check: WireCheck): Run | null {
+    const prepared = this.#prepare(check);
+    if (!("probe" in prepared)) return null;
+    const key = keyOf(orgId, prepared);
+    if (key !== null && this.breakers.isOpen(key, this.#options.clock.monotonic())) return null;
+    return this.#enter(key, false) === null ? this.#start(check, prepared, key, false) : null;
   }
 
   /** Takes a place for a run, or returns why there is none. */
@@ -269,6 +280,10 @@ export class Runner {
     };
   }
 }
+
+/** The key of limits per destination; null without one. */
+const keyOf = (orgId: string, { destination }: Prepared): string | null =>
+  destination === null ? null : `${orgId} ${destination.host}:${destination.port}`;
 
 function prepare(check: WireCheck): Prepared | Verdict {
   if (check.type === withheldType) return { status: "error", error: String(check["reason"]), skip: true };

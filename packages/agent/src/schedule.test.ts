@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import t from "tap";
 import type { AssignedCheck } from "@statusmesh/shared/agent-protocol";
-import { jitterMs, misfitOf, nextSlot, phaseMs, slotAtOrAfter } from "@statusmesh/shared/schedule";
+import { jitterMs, misfitOf, nextSlot, phaseMs, recheckMs, slotAtOrAfter } from "@statusmesh/shared/schedule";
 import { correctedClock } from "./clock.ts";
 import { Heap } from "./heap.ts";
 import { Schedule } from "./schedule.ts";
@@ -15,12 +15,15 @@ const id = (n: number): string => `00000000-0000-7000-8000-${String(n).padStart(
 function setup() {
   const clock = new FakeClock();
   const stats = new Stats();
-  const starts: { id: string; version: string; slot: number; at: number }[] = [];
+  const starts: { id: string; version: string; slot: number; at: number; isRecheck: boolean }[] = [];
   const ends: (() => void)[] = [];
   const abandoned: string[] = [];
   const slow = new Set<string>();
-  const schedule = new Schedule(clock, stats, (check, slot) => {
-    starts.push({ id: check.target_id, version: check.version, slot, at: clock.now() });
+  /** Checks whose rechecks cannot start. */
+  const blocked = new Set<string>();
+  const schedule = new Schedule(clock, stats, (check, slot, isRecheck) => {
+    if (isRecheck && blocked.has(check.target_id)) return null;
+    starts.push({ id: check.target_id, version: check.version, slot, at: clock.now(), isRecheck });
     const done = slow.has(check.target_id) ? new Promise<void>((settle) => ends.push(settle)) : Promise.resolve();
     return { done, abandon: () => void abandoned.push(check.version) };
   });
@@ -35,7 +38,7 @@ function setup() {
   });
   const apply = (checks: AssignedCheck[], rest: { full?: boolean; drop?: string[]; jitter_pct?: number } = {}): void =>
     schedule.apply({ region, jitter_pct: 0, full: false, drop: [], ...rest, checks });
-  return { clock, stats, starts, ends, abandoned, slow, schedule, assigned, apply };
+  return { clock, stats, starts, ends, abandoned, slow, blocked, schedule, assigned, apply };
 }
 
 t.test("a check runs at its slots, to the millisecond", async (t) => {
@@ -115,6 +118,89 @@ t.test("an edit takes effect at once, an old version not at all", async (t) => {
   t.equal(schedule.size, 1);
 });
 
+const recheck_ms = 10_000;
+
+t.test("a recheck runs once, in the next slot of its grid", async (t) => {
+  const { clock, starts, schedule, assigned, apply } = setup();
+  const check = assigned(1, { recheck_ms });
+  const rechecks = () => starts.filter(({ isRecheck }) => isRecheck).map(({ slot }) => slot - check.next_due_at);
+  apply([check]);
+  await clock.pass(check.next_due_at - clock.now() + 100);
+  schedule.recheck(id(1));
+  schedule.recheck(id(1));
+  await clock.pass(50_000);
+  t.strictSame(rechecks(), [10_000]);
+  schedule.recheck(id(1));
+  await clock.pass(40_000);
+  t.strictSame(rechecks(), [10_000], "none where the next run comes first");
+  t.equal(starts.length, 3);
+  schedule.recheck(id(1));
+  schedule.settled(id(1));
+  await clock.pass(20_000);
+  t.strictSame(rechecks(), [10_000], "none when the vote is settled");
+  schedule.recheck(id(2));
+  apply([assigned(3)]);
+  await clock.pass(intervalMs);
+  starts.length = 0;
+  schedule.recheck(id(3));
+  await clock.pass(intervalMs);
+  t.strictSame(rechecks(), [], "none without their distance: the control plane is of an earlier release");
+});
+
+t.test("a recheck comes some time after the start of the last run, however late that was", async (t) => {
+  for (let n = 10; n < 60; n++) {
+    const { clock, starts, schedule, assigned, apply } = setup();
+    apply([assigned(n, { next_due_at: clock.now(), recheck_ms })], { jitter_pct: 10 });
+    await clock.pass(10);
+    schedule.recheck(id(n));
+    await clock.pass(25_000);
+    const [first, second] = starts;
+    t.match(second, { isRecheck: true });
+    const gap = second!.at - first!.at;
+    t.ok(gap > recheck_ms / 3 && gap < 2.5 * recheck_ms, `${gap} ms`);
+  }
+});
+
+t.test("a recheck that cannot start is tried in its next slots, after ten of them in every tenth", async (t) => {
+  const { clock, starts, blocked, schedule, assigned, apply } = setup();
+  const day = 86_400_000;
+  const slot = slotAtOrAfter(clock.now(), phaseMs(id(1), region, day), day);
+  apply([assigned(1, { interval_ms: day, next_due_at: slot, recheck_ms: 60_000 })]);
+  await clock.pass(slot - clock.now() + 100);
+  blocked.add(id(1));
+  schedule.recheck(id(1));
+  await clock.pass(145_000);
+  t.equal(starts.length, 1);
+  blocked.clear();
+  await clock.pass(60_000);
+  t.match(starts.at(-1), { slot: slot + 180_000, isRecheck: true }, "the next one");
+  blocked.add(id(1));
+  schedule.recheck(id(1));
+  await clock.pass(12 * 60_000);
+  blocked.clear();
+  await clock.pass(10 * 60_000);
+  t.equal(((starts.at(-1)?.slot ?? 0) - slot) % 600_000, 0);
+  t.equal(starts.length, 3);
+});
+
+t.test("a recheck costs no run of the schedule", async (t) => {
+  const { clock, stats, starts, abandoned, slow, schedule, assigned, apply } = setup();
+  const check = assigned(1, { recheck_ms });
+  apply([check]);
+  await clock.pass(check.next_due_at - clock.now() + 45_000);
+  slow.add(id(1));
+  schedule.recheck(id(1));
+  await clock.pass(10_000);
+  t.match(starts.at(-1), { slot: check.next_due_at + 50_000, isRecheck: true });
+  await clock.pass(10_000);
+  t.match(starts.at(-1), { slot: check.next_due_at + intervalMs, isRecheck: false });
+  t.equal(abandoned.length, 1, "the recheck that still ran was abandoned");
+  t.equal(stats.skipped, 0);
+  schedule.recheck(id(1));
+  await clock.pass(15_000);
+  t.equal(starts.length, 3, "while a run of the schedule is under way it waits for what that finds");
+});
+
 t.test("dropped checks stop; a full answer drops what is not in it", async (t) => {
   const { clock, starts, schedule, assigned, apply } = setup();
   apply([assigned(1), assigned(2), assigned(3)]);
@@ -163,10 +249,12 @@ t.test("whatever happens, every run is one that the control plane takes", async 
     fc.record({ stall: fc.integer({ min: 1, max: 400_000 }) }),
     fc.record({ edit: fc.constantFrom(10, 25, 60, 61, 300), fresh: fc.boolean() }),
     fc.record({ jitter: fc.constantFrom(0, 10, 100) }),
+    fc.constant("recheck" as const),
+    fc.constant("block" as const),
   );
   await fc.assert(
     fc.asyncProperty(fc.array(event, { minLength: 1, maxLength: 12 }), fc.integer({ max: 50 }), async (events, n) => {
-      const { clock, starts, assigned, apply, schedule } = setup();
+      const { clock, starts, blocked, assigned, apply, schedule } = setup();
       const createdAt = clock.now();
       const [intervals, issued] = [[intervalMs], new Set<number>()];
       let version = 1;
@@ -176,11 +264,19 @@ t.test("whatever happens, every run is one that the control plane takes", async 
         if (fresh) issued.add(next_due_at);
         else if (next_due_at < createdAt) return;
         intervals.push(interval);
-        apply([assigned(n, { version: String(version++), interval_ms: interval, next_due_at })], { jitter_pct });
+        const change = {
+          version: String(version++),
+          interval_ms: interval,
+          recheck_ms: recheckMs(interval),
+          next_due_at,
+        };
+        apply([assigned(n, change)], { jitter_pct });
       };
       give(intervalMs, true);
       for (const now of events) {
-        if ("pass" in now) await clock.pass(now.pass);
+        if (now === "recheck") schedule.recheck(id(n));
+        else if (now === "block") blocked[blocked.has(id(n)) ? "delete" : "add"](id(n));
+        else if ("pass" in now) await clock.pass(now.pass);
         else if ("stall" in now) clock.stall(now.stall);
         else if ("jitter" in now) apply([], { jitter_pct: (jitter_pct = now.jitter) });
         else give(now.edit * 1000, now.fresh);
@@ -189,8 +285,9 @@ t.test("whatever happens, every run is one that the control plane takes", async 
       schedule.stop();
       return (
         starts.length > 0 &&
+        starts.every(({ slot }, at) => at === 0 || slot > starts[at - 1]!.slot || !starts[at]!.isRecheck) &&
         starts.every(({ slot, at }) => {
-          const known = { targetId: id(n), region, createdAt, intervalsMs: intervals };
+          const known = { targetId: id(n), region, createdAt, intervalsMs: intervals, leastRecheckMs: 0 };
           return misfitOf(known, { slotMs: slot, startedMs: at }, () => issued.has(slot)) === null;
         })
       );

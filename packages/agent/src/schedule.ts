@@ -1,5 +1,5 @@
 import type { AssignedCheck, PullReply } from "@statusmesh/shared/agent-protocol";
-import { jitterMs, phaseMs, slotAtOrAfter } from "@statusmesh/shared/schedule";
+import { jitterMs, nextRecheck, phaseMs, slotAtOrAfter } from "@statusmesh/shared/schedule";
 import type { Clock } from "./clock.ts";
 import { Heap } from "./heap.ts";
 import type { Stats } from "./stats.ts";
@@ -11,14 +11,36 @@ export interface Started {
   abandon(): void;
 }
 
-interface Entry {
-  check: AssignedCheck;
+/** Starts a run. Null for a recheck that cannot run now and is to be tried again in its next slot. */
+export type Start = (check: AssignedCheck, slot: number, isRecheck: boolean) => Started | null;
+
+/** A check and its runs. */
+class Entry {
+  readonly check: AssignedCheck;
   /** Phase of its slots in the region, ms. */
   readonly phase: number;
+  readonly next: Due;
+  recheck: Due | null = null;
+  /** Rechecks since the vote of the region was last settled. */
+  rechecks = 0;
+  running: { run: Started; isRecheck: boolean } | null = null;
+  /** Start of the last run; -Infinity before the first. */
+  startedAt = -Infinity;
+
+  constructor(check: AssignedCheck, phase: number, startAt: number) {
+    this.check = check;
+    this.phase = phase;
+    this.next = { entry: this, isRecheck: false, slot: check.next_due_at, startAt, gone: false };
+  }
+}
+
+/** A run that is due at a time. */
+interface Due {
+  readonly entry: Entry;
+  readonly isRecheck: boolean;
   slot: number;
   startAt: number;
-  running: Started | null;
-  /** Replaced or dropped; its heap entry is discarded when it comes up. */
+  /** Replaced or dropped; discarded when it comes up. */
   gone: boolean;
 }
 
@@ -27,22 +49,27 @@ interface Entry {
  * single starts measured 0.17. After a standstill the backlog is worked off at this pace.
  */
 const maxStartsPerTurn = 4;
+/**
+ * Rechecks in a row at their usual distance; after them only every tenth slot is used. An outage or recovery takes at most
+ * 9 of them to confirm. More are needed only where runs are skipped, for as long as that lasts.
+ */
+const closeRechecks = 10;
 /** Maximum delay of the timer, ms, so that a corrected clock takes effect. */
 const maxSleepMs = 10_000;
 
 /** Schedules all checks, also while the control plane is away. */
 export class Schedule {
   readonly #entries = new Map<string, Entry>();
-  readonly #heap = new Heap<Entry>();
+  readonly #heap = new Heap<Due>();
   readonly #clock: Clock;
   readonly #stats: Stats;
-  readonly #start: (check: AssignedCheck, slot: number) => Started;
+  readonly #start: Start;
   #region = "";
   #jitterPct = 0;
   #cancel: () => void = () => undefined;
   #stopped = false;
 
-  constructor(clock: Clock, stats: Stats, start: (check: AssignedCheck, slot: number) => Started) {
+  constructor(clock: Clock, stats: Stats, start: Start) {
     this.#clock = clock;
     this.#stats = stats;
     this.#start = start;
@@ -71,28 +98,36 @@ export class Schedule {
       if (held !== undefined && !isNewer(check.version, held.check.version)) continue;
       this.#drop(check.target_id);
       // The outcome of the old version would be reported as the new one's.
-      held?.running?.abandon();
-      const phase = this.#phaseOf(check);
-      const slot = check.next_due_at;
-      const entry: Entry = {
-        check,
-        phase,
-        slot,
-        startAt: this.#startOf(check, phase, slot),
-        running: null,
-        gone: false,
-      };
-      this.#entries.set(check.target_id, entry);
-      this.#heap.push(entry.startAt, entry);
+      held?.running?.run.abandon();
+      this.#add(check);
     }
     this.#arm();
+  }
+
+  /**
+   * Plans one recheck of a target, in the next slot of its recheck grid; nothing where its next run comes first. The last
+   * run contradicts the vote of the region, and one more confirms or refutes it.
+   */
+  recheck(targetId: string): void {
+    const entry = this.#entries.get(targetId);
+    if (entry === undefined || entry.recheck !== null) return;
+    this.#planRecheck(entry, this.#clock.now());
+    this.#arm();
+  }
+
+  /** Cancels the recheck of a target: the vote of the region is settled. */
+  settled(targetId: string): void {
+    const entry = this.#entries.get(targetId);
+    if (entry === undefined) return;
+    entry.rechecks = 0;
+    cancelRecheck(entry);
   }
 
   /** Removes every check and abandons running ones, until the next {@link Schedule.apply}. */
   clear(): void {
     for (const [id, { running }] of this.#entries) {
       this.#drop(id);
-      running?.abandon();
+      running?.run.abandon();
     }
   }
 
@@ -102,10 +137,19 @@ export class Schedule {
     this.#cancel();
   }
 
+  #add(check: AssignedCheck): void {
+    const phase = phaseMs(check.target_id, this.#region, check.interval_ms);
+    const startAt = this.#startOf(check, phase, check.next_due_at);
+    const entry = new Entry(check, phase, startAt);
+    this.#entries.set(check.target_id, entry);
+    this.#heap.push(startAt, entry.next);
+  }
+
   #drop(id: string): void {
     const entry = this.#entries.get(id);
     if (entry === undefined) return;
-    entry.gone = true;
+    entry.next.gone = true;
+    cancelRecheck(entry);
     this.#entries.delete(id);
   }
 
@@ -119,48 +163,88 @@ export class Schedule {
   #turn(): void {
     const now = this.#clock.now();
     for (let starts = 0; starts < maxStartsPerTurn && this.#heap.nextKey <= now;) {
-      const entry = this.#heap.pop();
-      if (entry === undefined || entry.gone) continue;
-      this.#catchUp(entry, now);
-      if (entry.running !== null) this.#stats.skipped++;
-      else {
-        starts++;
-        this.#begin(entry, now);
-      }
-      this.#advance(entry);
+      const due = this.#heap.pop();
+      if (due === undefined || due.gone) continue;
+      if (due.isRecheck ? this.#beginRecheck(due, now) : this.#beginNext(due, now)) starts++;
     }
     this.#arm();
   }
 
-  /** After a standstill only the newest of the missed slots is run. */
-  #catchUp(entry: Entry, now: number): void {
-    const interval = entry.check.interval_ms;
-    if (now - entry.startAt < interval) return;
-    const newest = slotAtOrAfter(Math.floor(now) - interval + 1, entry.phase, interval);
-    this.#stats.missed += Math.max(1, Math.round((newest - entry.slot) / interval));
-    entry.slot = newest;
-    entry.startAt = now;
+  /** Starts the run of a slot, and plans the next one. Returns false when it is skipped. */
+  #beginNext(due: Due, now: number): boolean {
+    const { entry } = due;
+    this.#catchUp(due, now);
+    // A recheck does not cost a run of the schedule: those count.
+    if (entry.running?.isRecheck === true) this.#endRun(entry);
+    const begins = entry.running === null;
+    if (begins) this.#begin(due, now);
+    else this.#stats.skipped++;
+    this.#advance(due);
+    return begins;
   }
 
-  #begin(entry: Entry, now: number): void {
-    this.#stats.started(now - entry.startAt);
-    const running = this.#start(entry.check, entry.slot);
+  /** Starts a recheck. Returns false where none is needed any more, or where it has to wait for its next slot. */
+  #beginRecheck(due: Due, now: number): boolean {
+    const { entry } = due;
+    entry.recheck = null;
+    // The reply to the run in flight decides.
+    if (entry.running !== null) return false;
+    entry.rechecks++;
+    const late = now - due.startAt > entry.check.recheck_ms! / 2;
+    if (!late && this.#begin(due, now)) return true;
+    this.#planRecheck(entry, late ? now : due.slot + 1);
+    return false;
+  }
+
+  /** After a standstill only the newest of the missed slots is run. */
+  #catchUp(due: Due, now: number): void {
+    const { check, phase } = due.entry;
+    const interval = check.interval_ms;
+    if (now - due.startAt < interval) return;
+    const newest = slotAtOrAfter(Math.floor(now) - interval + 1, phase, interval);
+    this.#stats.missed += Math.max(1, Math.round((newest - due.slot) / interval));
+    due.slot = newest;
+    due.startAt = now;
+  }
+
+  #begin({ entry, slot, startAt, isRecheck }: Due, now: number): boolean {
+    const run = this.#start(entry.check, slot, isRecheck);
+    if (run === null) return false;
+    this.#stats.started(now - startAt);
+    const running = { run, isRecheck };
     entry.running = running;
-    void running.done.then(() => {
-      entry.running = null;
+    entry.startedAt = now;
+    void run.done.then(() => {
+      if (entry.running === running) entry.running = null;
     });
+    return true;
+  }
+
+  #endRun(entry: Entry): void {
+    entry.running?.run.abandon();
+    entry.running = null;
   }
 
   /** The next slot on the grid, at least half an interval away: an off-grid first run is not repeated at once. */
-  #advance(entry: Entry): void {
-    const { check, phase } = entry;
-    entry.slot = slotAtOrAfter(entry.slot + check.interval_ms / 2, phase, check.interval_ms);
-    entry.startAt = this.#startOf(check, phase, entry.slot);
-    this.#heap.push(entry.startAt, entry);
+  #advance(due: Due): void {
+    const { check, phase } = due.entry;
+    due.slot = slotAtOrAfter(due.slot + check.interval_ms / 2, phase, check.interval_ms);
+    due.startAt = this.#startOf(check, phase, due.slot);
+    this.#heap.push(due.startAt, due);
   }
 
-  #phaseOf(check: AssignedCheck): number {
-    return phaseMs(check.target_id, this.#region, check.interval_ms);
+  /** Plans the next recheck from `fromMs` on, at least a third of their distance after the start of the last run. */
+  #planRecheck(entry: Entry, fromMs: number): void {
+    const { check, phase, next, startedAt, rechecks } = entry;
+    const { target_id: id, interval_ms: intervalMs, recheck_ms: usual } = check;
+    if (usual === undefined) return;
+    const recheckMs = rechecks < closeRechecks ? usual : closeRechecks * usual;
+    const slot = nextRecheck({ phase, intervalMs, recheckMs }, Math.max(fromMs, startedAt + usual / 3));
+    if (slot === null) return;
+    const startAt = slot + jitterMs(id, slot, usual, this.#jitterPct);
+    if (startAt >= next.startAt) return;
+    entry.recheck = { entry, isRecheck: true, slot, startAt, gone: false };
+    this.#heap.push(startAt, entry.recheck);
   }
 
   /** An off-grid slot is a first run, which is due at once and has no jitter. */
@@ -169,6 +253,11 @@ export class Schedule {
     const onGrid = slotAtOrAfter(slot, phase, interval) === slot;
     return onGrid ? slot + jitterMs(check.target_id, slot, interval, this.#jitterPct) : slot;
   }
+}
+
+function cancelRecheck(entry: Entry): void {
+  if (entry.recheck !== null) entry.recheck.gone = true;
+  entry.recheck = null;
 }
 
 /** Versions are decimal numbers of up to 20 digits, more than a JS number holds. */

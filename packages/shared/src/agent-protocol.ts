@@ -100,6 +100,14 @@ export const AssignedCheck = Type.Object({
   interval_ms: Type.Integer({ minimum: 1000, description: "Time between two runs, milliseconds", examples: [60_000] }),
   /** When to run next. Off the target's grid only for a target without any result yet, which runs at once. */
   next_due_at: UnixMs,
+  /** Optional: a control plane of an earlier release asks for no rechecks. */
+  recheck_ms: Type.Optional(
+    Type.Integer({
+      minimum: 1000,
+      description: "Time between rechecks, milliseconds: they run at `slot + j × recheck_ms` until the next slot",
+      examples: [10_000],
+    }),
+  ),
   check: AnyCheck,
 });
 export type AssignedCheck = Static<typeof AssignedCheck>;
@@ -161,6 +169,15 @@ export const PullReply = Type.Object(
     /** Targets to run no longer. Empty when `full`. */
     drop: Type.Array(Id, { description: "Targets to run no longer" }),
     runs: Type.Array(OnDemandRun, { description: "On-demand runs" }),
+    /**
+     * Those of all targets of the agent, so that an agent that restarts or takes targets over knows them. Optional: an
+     * agent or control plane of an earlier release does without.
+     */
+    rechecks: Type.Optional(
+      Type.Array(Id, {
+        description: "Targets whose last run contradicts the vote of the region: to run once more soon",
+      }),
+    ),
   },
   { title: "PullReply", description: "Changes of the checks of the agent" },
 );
@@ -258,6 +275,14 @@ export const ResultsReply = Type.Object(
         description:
           "Results that fit no schedule: of a slot that the target does not have, of before it existed, or of a run that did not start near its slot",
         examples: [0],
+      }),
+    ),
+    /** Also for duplicates: the reply to the first attempt may have been lost. Optional like that of {@link PullReply}. */
+    rechecks: Type.Optional(
+      Type.Array(Id, {
+        description:
+          "Those targets of the batch whose last run contradicts the vote of the region: to run once more in their next recheck slot",
+        examples: [[]],
       }),
     ),
   },

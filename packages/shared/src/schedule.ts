@@ -1,6 +1,6 @@
 /**
- * When a check is due. Control plane and agent compute the same slots without talking about them, so that scheduling
- * costs no database write: slot k of a target in a region is `phase + k × interval`, counted from the Unix epoch.
+ * When a check is due. Control plane and agent compute the same slots independently, so that scheduling costs no
+ * database write: slot k of a target in a region is `phase + k × interval`, counted from the Unix epoch.
  */
 
 /**
@@ -43,8 +43,8 @@ export function jitterMs(targetId: string, slotMs: number, intervalMs: number, j
 }
 
 /**
- * The first slot whose run has not started yet at `nowMs`. Not the first slot from now on: whoever takes a target over
- * between a slot and its jittered start would leave that slot to nobody.
+ * The first slot whose run has not started yet at `nowMs`. Not the first slot from now on: with an agent that takes a
+ * target over between a slot and its jittered start, no agent would run that slot.
  */
 export function nextSlot(
   targetId: string,
@@ -65,6 +65,33 @@ export function livenessMs(intervalMs: number, timeoutMs: number): number {
   return Math.max(2 * intervalMs + timeoutMs, 90_000);
 }
 
+/**
+ * Time between rechecks, ms: a sixth of the interval, at least 10 s and at most a minute. `leastMs` is a longer minimum
+ * of the kind.
+ */
+export function recheckMs(intervalMs: number, leastMs = 0): number {
+  return Math.max(leastMs, Math.min(Math.max(Math.floor(intervalMs / 6), 10_000), 60_000));
+}
+
+/** The slots of a target in a region, and the grid of rechecks between them. Times in ms. */
+export interface RecheckGrid {
+  phase: number;
+  intervalMs: number;
+  recheckMs: number;
+}
+
+/**
+ * The first recheck slot at or after `fromMs`: `slot + j × recheck`, j from 1, up to half a recheck before the next slot
+ * of the schedule. Null for an interval that is too short for one.
+ */
+export function nextRecheck({ phase, intervalMs, recheckMs: step }: RecheckGrid, fromMs: number): number | null {
+  const last = intervalMs - step / 2;
+  if (step > last) return null;
+  const slot = Math.floor((fromMs - phase) / intervalMs) * intervalMs + phase;
+  const after = Math.max(1, Math.ceil((fromMs - slot) / step)) * step;
+  return after <= last ? slot + after : slot + intervalMs + step;
+}
+
 /** How far the clocks of the replicas and the agents of one instance may be apart, with room, ms. */
 const clockSlackMs = 300_000;
 
@@ -76,6 +103,8 @@ export interface KnownSchedule {
   createdAt: number;
   /** The present interval and those that the target had before, ms. */
   intervalsMs: readonly number[];
+  /** Minimum time between rechecks of the kind, ms. */
+  leastRecheckMs: number;
 }
 
 /**
@@ -85,10 +114,22 @@ export interface KnownSchedule {
 export const longestDelayMs = (longestIntervalMs: number): number => 2 * longestIntervalMs;
 
 /** True for a slot of the grid of one of the intervals. */
-export function isOnGrid(schedule: Omit<KnownSchedule, "createdAt">, slotMs: number): boolean {
+export function isOnGrid(
+  schedule: Pick<KnownSchedule, "targetId" | "region" | "intervalsMs">,
+  slotMs: number,
+): boolean {
   return schedule.intervalsMs.some((intervalMs) => {
     const phase = phaseMs(schedule.targetId, schedule.region, intervalMs);
     return slotAtOrAfter(slotMs, phase, intervalMs) === slotMs;
+  });
+}
+
+/** True for a recheck slot of one of the intervals. */
+export function isOnRecheckGrid(schedule: Omit<KnownSchedule, "createdAt">, slotMs: number): boolean {
+  return schedule.intervalsMs.some((intervalMs) => {
+    const phase = phaseMs(schedule.targetId, schedule.region, intervalMs);
+    const grid = { phase, intervalMs, recheckMs: recheckMs(intervalMs, schedule.leastRecheckMs) };
+    return nextRecheck(grid, slotMs) === slotMs;
   });
 }
 
@@ -98,7 +139,7 @@ export type Misfit = "before_creation" | "wrong_time" | "off_schedule";
 /**
  * Why the result of a run cannot be: its slot lies before the target existed (`before_creation`), the run did not start
  * near its slot (`wrong_time`: more than 5 minutes before it, or more than two intervals and 5 minutes after it), or
- * the slot is on no grid of the target (`off_schedule`). Null for a result that can be. `isIssued` tells whether the
+ * the slot is on no grid of the target (`off_schedule`). Null for a result that can be. `isIssued` returns whether the
  * control plane has handed out a slot off the grid: a first run, or one on demand.
  */
 export function misfitOf(
@@ -109,5 +150,5 @@ export function misfitOf(
   if (slotMs < schedule.createdAt) return "before_creation";
   const latest = slotMs + longestDelayMs(Math.max(...schedule.intervalsMs)) + clockSlackMs;
   if (startedMs < slotMs - clockSlackMs || startedMs > latest) return "wrong_time";
-  return isOnGrid(schedule, slotMs) || isIssued() ? null : "off_schedule";
+  return isOnGrid(schedule, slotMs) || isIssued() || isOnRecheckGrid(schedule, slotMs) ? null : "off_schedule";
 }

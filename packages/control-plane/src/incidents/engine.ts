@@ -1,7 +1,15 @@
 /*
  * What ingest, delivery and jobs use of this domain, and no other domain does.
  */
-export { changeEvidence, type EvidenceChange, type EvidenceTarget, foldRuns, type LockedEvidence } from "./evidence.ts";
+export {
+  changeEvidence,
+  type EvidenceChange,
+  type EvidenceTarget,
+  foldRuns,
+  type LockedEvidence,
+  selectRechecks,
+  wantsRecheck,
+} from "./evidence.ts";
 export { followMaintenance } from "./maintenance.ts";
 export { inActiveWindow } from "./maintenance-queries.ts";
 export { noticeOf, type NoticeSubject, writeDeliveries } from "./outbox.ts";

@@ -12,7 +12,15 @@ import {
   settle,
   window,
 } from "./evaluate.ts";
-import { type IncidentState, needed, type Policy, type RegionPolicy, type Run, type Verdict } from "./votes.ts";
+import {
+  type IncidentState,
+  isUnsettled,
+  needed,
+  type Policy,
+  type RegionPolicy,
+  type Run,
+  type Verdict,
+} from "./votes.ts";
 
 const interval = 60_000;
 const start = 1_800_000_000_000;
@@ -312,11 +320,19 @@ const anyPolicy = fc.record({
 const regionNames = ["a", "b", "c"];
 const anyRun = fc.record({
   at: fc.integer({ min: 0, max: 20 }),
+  /** Rechecks between two slots. */
+  recheck: fc.constantFrom(0, 0, 0, 1, 2, 5),
   region: fc.constantFrom(...regionNames),
   verdict: fc.constantFrom<Verdict>("P", "P", "D", "F", "F"),
 });
-const toRun = ({ at, region, verdict }: { at: number; region: string; verdict: Verdict }): Run => ({
-  slot: start + at * interval + regionNames.indexOf(region) * 7,
+interface AnyRun {
+  at: number;
+  recheck: number;
+  region: string;
+  verdict: Verdict;
+}
+const toRun = ({ at, recheck, region, verdict }: AnyRun): Run => ({
+  slot: start + at * interval + recheck * 10_000 + regionNames.indexOf(region) * 7,
   region,
   verdict,
 });
@@ -433,6 +449,56 @@ t.test("property: in a long history, too, as long as no run is overtaken by more
       },
     ),
     { numRuns: 500 },
+  );
+  t.end();
+});
+
+t.test("a recheck confirms an outage or a recovery as any other run does", (t) => {
+  const at = (secs: number, verdict: Verdict): Run => ({ slot: start + secs * 1000, region: "a", verdict });
+  const list = [at(0, "P"), at(60, "F"), at(70, "P"), at(120, "F"), at(130, "F"), at(180, "P"), at(190, "P")];
+  const asked: number[] = [];
+  let state = emptyState;
+  for (const run of list) {
+    const outcome = evaluate(policy(), state, [run], 0, ids());
+    state = outcome.state;
+    if (isUnsettled(outcome.checkpoint.regions["a"]!)) asked.push((run.slot - start) / 1000);
+  }
+  t.strictSame(asked, [60, 120, 180], "asked for after the runs that contradict the vote");
+  t.strictSame(
+    play([list], policy()).incidents.map((it) =>
+      [it.startedAt, it.openedAt, it.endedAt, it.closedAt].map((ms) => (ms! - start) / 1000),
+    ),
+    [[120, 130, 180, 190]],
+    "one failure that a recheck refutes opens nothing",
+  );
+  t.notOk(
+    isUnsettled(current(policy(), play([runs("P")], policy()).state).regions["a"]!),
+    "a first pass confirms nothing",
+  );
+  t.ok(isUnsettled(current(policy(), play([runs("F")], policy()).state).regions["a"]!));
+  const closed = closeByHand(policy(), play([runs("FF")], policy()).state, start, false).state;
+  t.notOk(isUnsettled(current(policy(), closed).regions["a"]!));
+  t.end();
+});
+
+t.test("property: rechecks are asked for until one status has as many runs in a row as it needs", (t) => {
+  fc.assert(
+    fc.property(anyPolicy, fc.array(anyRun, { maxLength: 40 }), (rules, list) => {
+      // The reference: votes of one region, counted by hand.
+      let [vote, last, streak]: [Verdict | null, Verdict | null, number] = [null, null, 0];
+      let state = emptyState;
+      const own = distinct(list.map(toRun)).filter(({ region }) => region === "a");
+      return own.every((run) => {
+        const kind = run.verdict === "P" ? "P" : "F";
+        streak = kind === last ? streak + 1 : 1;
+        last = kind;
+        if (streak >= rules.confirmations) vote = kind;
+        const outcome = evaluate(policy(rules), state, [run], 0, ids());
+        state = outcome.state;
+        return isUnsettled(outcome.checkpoint.regions["a"]!) === (kind !== vote && !(kind === "P" && vote === null));
+      });
+    }),
+    { numRuns: 300 },
   );
   t.end();
 });

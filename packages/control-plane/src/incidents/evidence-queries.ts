@@ -11,13 +11,28 @@ export interface LockedState {
   status_since: Date | null;
   last_error: string | null;
   circuit_open: boolean;
+  /** Regions whose last run contradicts their vote; null for none. */
+  recheck_regions: string[] | null;
 }
 
-/** Locks the evidence of targets, in id order so that two callers cannot wait for each other. Everything that changes an incident holds this lock. */
+/**
+ * Locks the evidence of targets, in id order to avoid deadlocks. Everything that changes an incident holds this lock.
+ */
 export async function lockStates(sql: Db, targetIds: readonly string[]): Promise<LockedState[]> {
   return await sql<LockedState[]>`
-    select target_id, state, status, status_until, status_since, last_error, circuit_open from target_states
-    where target_id = any(${arrayOf(targetIds)}::uuid[]) order by target_id for update`;
+    select target_id, state, status, status_until, status_since, last_error, circuit_open, recheck_regions
+    from target_states where target_id = any(${arrayOf(targetIds)}::uuid[]) order by target_id for update`;
+}
+
+/** The enabled targets whose last run in the region contradicts its vote, in id order. */
+export async function selectRechecks(sql: Db, region: string): Promise<string[]> {
+  const rows = await sql<{ target_id: string }[]>`
+    select s.target_id from target_states s
+    join targets t on t.id = s.target_id and t.enabled
+    join orgs o on o.id = t.org_id and o.deleted_at is null
+    join target_regions r on r.target_id = s.target_id and r.region_id = ${region}
+    where s.recheck_regions is not null and ${region} = any(s.recheck_regions) order by s.target_id`;
+  return rows.map((row) => row.target_id);
 }
 
 /** The times of a target's newest run, ISO strings. */
@@ -44,17 +59,24 @@ export interface StateUpdate extends NewerRun {
   since: string | null;
   lastError: string | null;
   circuitOpen: boolean;
+  /** Region ids. */
+  recheckRegions: readonly string[];
 }
 
 /** Writes many states in one statement. */
 export async function writeStates(sql: Db, updates: readonly StateUpdate[]): Promise<void> {
-  // The states are many and full of quotes: split by a character that JSON always escapes they need no escaping of ours.
+  const times = (of: (update: StateUpdate) => string | null) => sql`${arrayOf(updates.map(of))}::timestamptz[]`;
+  // States are full of quotes: joined by a character that JSON always escapes, they need no escaping here.
   await sql`
     update target_states s set state = u.state, status = u.status, status_until = u.until, status_since = u.since,
-      last_result_at = greatest(s.last_result_at, u.last_result_at), last_error = u.last_error, circuit_open = u.circuit_open
-    from unnest(${arrayOf(updates.map((u) => u.targetId))}::uuid[], string_to_array(${updates.map((u) => u.state).join(unitSeparator)}, ${unitSeparator}), ${arrayOf(updates.map((u) => u.status))}::text[],
-      ${arrayOf(updates.map((u) => u.until))}::timestamptz[], ${arrayOf(updates.map((u) => u.since))}::timestamptz[], ${arrayOf(updates.map((u) => u.lastResultAt))}::timestamptz[],
-      ${updates.map((u) => u.lastError)}::text[],
-      ${arrayOf(updates.map((u) => u.circuitOpen))}::boolean[]) as u (target_id, state, status, until, since, last_result_at, last_error, circuit_open)
+      last_result_at = greatest(s.last_result_at, u.last_result_at), last_error = u.last_error,
+      circuit_open = u.circuit_open, recheck_regions = string_to_array(u.recheck_regions, ',')
+    from unnest(${arrayOf(updates.map((u) => u.targetId))}::uuid[],
+      string_to_array(${updates.map((u) => u.state).join(unitSeparator)}, ${unitSeparator}),
+      ${arrayOf(updates.map((u) => u.status))}::text[], ${times((u) => u.until)}, ${times((u) => u.since)},
+      ${times((u) => u.lastResultAt)}, ${updates.map((u) => u.lastError)}::text[],
+      ${arrayOf(updates.map((u) => u.circuitOpen))}::boolean[],
+      ${updates.map(({ recheckRegions: names }) => (names.length === 0 ? null : names.join()))}::text[])
+      as u (target_id, state, status, until, since, last_result_at, last_error, circuit_open, recheck_regions)
     where s.target_id = u.target_id`;
 }

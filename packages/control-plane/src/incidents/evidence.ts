@@ -24,7 +24,9 @@ import {
   type TargetState,
 } from "./stored-state.ts";
 import { freshnessMs, policyOf, type PolicyFields, read, type Reading, verdictOf } from "./target-state.ts";
-import type { Checkpoint, Policy } from "./votes.ts";
+import { type Checkpoint, isUnsettled, type Policy } from "./votes.ts";
+
+export { selectRechecks } from "./evidence-queries.ts";
 
 /** The part of a target that decides about its incidents and their notices. */
 export interface EvidenceTarget extends PolicyFields {
@@ -144,6 +146,7 @@ async function writeChanges(
       lastResultAt: iso(lastResultAt),
       lastError: reading.error,
       circuitOpen: reading.circuitOpen,
+      recheckRegions: unsettledRegions(evaluation.checkpoint),
     };
     if (hasOnlyNewerRun(stored, update)) newer.push(update);
     else updates.push(update);
@@ -183,7 +186,25 @@ const hasOnlyNewerRun = (stored: LockedState, update: StateUpdate): boolean =>
   update.status === stored.status &&
   update.since === iso(stored.status_since?.getTime() ?? null) &&
   update.lastError === stored.last_error &&
-  update.circuitOpen === stored.circuit_open;
+  update.circuitOpen === stored.circuit_open &&
+  update.recheckRegions.join() === (stored.recheck_regions ?? []).join();
+
+/** Regions whose last run contradicts their vote, in the order of their names. */
+const unsettledRegions = ({ regions }: Checkpoint): string[] =>
+  Object.keys(regions)
+    .filter((name) => isUnsettled(regions[name]!))
+    .sort();
+
+/** True when the region should run the check once more soon: its last run contradicts its vote. */
+export function wantsRecheck(
+  { stored }: LockedEvidence<EvidenceTarget>,
+  change: EvidenceChange | undefined,
+  region: string,
+): boolean {
+  if (change === undefined) return stored.recheck_regions?.includes(region) === true;
+  const own = "newest" in change ? undefined : change.evaluation.checkpoint.regions[region];
+  return own !== undefined && isUnsettled(own);
+}
 
 /** One run as evidence. `slot` is Unix ms. */
 export interface RunEvidence {
@@ -218,7 +239,7 @@ function goesOnTo(
 ): number | null {
   const { status_until: until } = stored;
   if (status !== "up" || passing === null || until === null || stored.status !== "up") return null;
-  if (stored.last_error !== null || stored.circuit_open) return null;
+  if (stored.last_error !== null || stored.circuit_open || stored.recheck_regions !== null) return null;
   const newest = passesOn(policy, passing, until, region, slot);
   return newest !== null && newest <= until.getTime() ? newest : null;
 }

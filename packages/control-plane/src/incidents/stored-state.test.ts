@@ -116,6 +116,23 @@ t.test("streaks of the greatest length are stored as they are, after a gap too",
   t.end();
 });
 
+t.test("a recheck keeps a target out of the short form no longer than the failure that it refutes", (t) => {
+  const runsToShort = (failing: readonly ("up" | "down")[]): number => {
+    let state = blank;
+    const add = (slot: number, status: "up" | "down") => {
+      state = after(policy, state, [{ slot, region: "eu", status }]);
+      const { text, again } = stored(policy, state);
+      t.strictSame(again, state, text);
+      return !text.startsWith("{");
+    };
+    for (const slot of grid(20)) add(slot, "up");
+    failing.forEach((status, at) => add(start + 20 * policy.intervalMs + at * 10_000, status));
+    return 1 + grid(40, start + 21 * policy.intervalMs).findIndex((slot) => add(slot, "up"));
+  };
+  t.ok(runsToShort(["down", "up"]) <= runsToShort(["down"]));
+  t.end();
+});
+
 t.test("an outage is forgotten when it can no longer reopen", (t) => {
   let state = blank;
   const at = (n: number, status: "up" | "down") => ({ slot: start + n * policy.intervalMs, region: "eu", status });
@@ -130,7 +147,8 @@ t.test("an outage is forgotten when it can no longer reopen", (t) => {
 t.test("property: a stored state is read as it was, after whatever came", (t) => {
   const run = fc.record({
     minute: fc.integer({ min: 0, max: 40 }),
-    off: fc.constantFrom(0, 0, 0, 0, 0, 1, 30_000),
+    // Late runs, and rechecks between two slots.
+    off: fc.constantFrom(0, 0, 0, 0, 0, 1, 10_000, 20_000, 30_000),
     region: fc.constantFrom("a", "b"),
     status: fc.constantFrom("up" as const, "up" as const, "up" as const, "up" as const, "up" as const, "down" as const),
   });

@@ -85,6 +85,13 @@ export function isLive(policy: Policy, last: number, at: number): boolean {
   return last > at - policy.livenessMs;
 }
 
+/**
+ * True while the last run of a region contradicts its vote: a failure is not yet confirmed, or a recovery. A region without
+ * a vote that passes confirms nothing.
+ */
+export const isUnsettled = ({ streak, kind, vote }: RegionState): boolean =>
+  streak > 0 && (kind === "F" ? vote !== "failing" : vote === "failing");
+
 /** Folds one run into the checkpoint, in place; returns what happened to the incident, or null. */
 export function step(policy: Policy, checkpoint: Checkpoint, run: Run): Transition | null {
   const region = (checkpoint.regions[run.region] ??= {

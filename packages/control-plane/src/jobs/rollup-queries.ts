@@ -32,7 +32,7 @@ const hourOfRuns = (sql: Db, target: Fragment, hour: Fragment) => sql`
   select r.region, count(*) filter (where r.status = 'up') as up, count(*) filter (where r.status = 'down') as down,
     count(*) filter (where r.status = 'degraded') as degraded, count(*) filter (where r.status = 'error') as error
   from results r
-  where r.target_id = ${target} and r.scheduled_at >= ${hour} and r.scheduled_at < ${hour} + interval '1 hour' and not r.skip
+  where r.target_id = ${target} and r.scheduled_at >= ${hour} and r.scheduled_at < ${hour} + interval '1 hour' and not r.skip and not r.recheck
   group by r.region`;
 
 /** The hours of one target in one UTC day; for a lateral join. No row without hours. */

@@ -1,21 +1,29 @@
 import type { AgentResult } from "@statusmesh/shared/agent-protocol";
-import { isOnGrid, type KnownSchedule, type Misfit, misfitOf } from "@statusmesh/shared/schedule";
+import type { CheckType } from "@statusmesh/shared/checks";
+import { isOnGrid, isOnRecheckGrid, type KnownSchedule, type Misfit, misfitOf } from "@statusmesh/shared/schedule";
 import { getAgent } from "../agents/service.ts";
 import type { AgentCtx } from "../context.ts";
 import type { Db } from "../db/sql.ts";
-import { issuedKey, selectIssued } from "../results/engine.ts";
+import { issuedKey, leastRecheckMs, selectIssued } from "../results/engine.ts";
 
 const dayMs = 86_400_000;
 const quietMs = 60_000;
 
-/** A slot or a run later than this ahead of this clock cannot be: the agent's time is wrong. */
+/** A slot or run further than this in the future is refused: the agent's clock is wrong. */
 const futureMs = 300_000;
-/** Raw results are kept for this long; older ones would have nowhere to go. */
+/** Retention of raw results: older ones have no partition. */
 export const retentionMs = 90 * dayMs;
 
-/** What of a target decides which slots it has. */
+/** A result that is admitted. */
+export interface AdmittedResult extends AgentResult {
+  /** Set for a run between two slots of the schedule: evidence that counts in neither uptime nor latency. */
+  readonly recheck?: true;
+}
+
+/** The part of a target that decides which slots it has. */
 export interface ScheduledTarget {
   id: string;
+  kind: CheckType;
   created_at: Date;
   /** The present interval and the earlier ones, in seconds. */
   intervals: readonly number[];
@@ -24,7 +32,7 @@ export interface ScheduledTarget {
 /** Why results are dropped, and how many. */
 export type Drops = Partial<Record<Misfit | "future" | "too_old", number>>;
 
-/** The results of a time that can be; the others are counted in `drops`. `now` is Unix ms. */
+/** The results with a possible time; the others are counted in `drops`. `now` is Unix ms. */
 export function timelyOf(results: readonly AgentResult[], now: number, drops: Drops): AgentResult[] {
   return results.filter(({ scheduled_at: slot, timestamp }) => {
     if (slot <= now - retentionMs) count(drops, "too_old");
@@ -44,13 +52,19 @@ export async function fittingOf(
   results: readonly AgentResult[],
   targetOf: (id: string) => ScheduledTarget | undefined,
   drops: Drops,
-): Promise<AgentResult[]> {
+): Promise<AdmittedResult[]> {
   const schedules = new Map<string, KnownSchedule>();
   const scheduleOf = (target: ScheduledTarget): KnownSchedule => {
     let schedule = schedules.get(target.id);
     if (schedule === undefined) {
       const intervalsMs = target.intervals.map((secs) => secs * 1000);
-      schedule = { targetId: target.id, region, createdAt: target.created_at.getTime(), intervalsMs };
+      schedule = {
+        targetId: target.id,
+        region,
+        createdAt: target.created_at.getTime(),
+        intervalsMs,
+        leastRecheckMs: leastRecheckMs(target.kind),
+      };
       schedules.set(target.id, schedule);
     }
     return schedule;
@@ -59,14 +73,23 @@ export async function fittingOf(
     const target = targetOf(result.target_id);
     return target === undefined ? [] : [{ result, schedule: scheduleOf(target) }];
   });
-  const offGrid = known
-    .filter(({ result, schedule }) => !isOnGrid(schedule, result.scheduled_at))
-    .map(({ result }) => ({ targetId: result.target_id, slotMs: result.scheduled_at }));
-  const issued = await selectIssued(sql, region, offGrid);
-  return known.flatMap(({ result, schedule }) => {
+  const offGrid = known.filter(({ result, schedule }) => !isOnGrid(schedule, result.scheduled_at));
+  const issued = await selectIssued(
+    sql,
+    region,
+    offGrid.map(({ result }) => ({ targetId: result.target_id, slotMs: result.scheduled_at })),
+  );
+  const isIssued = (result: AgentResult) =>
+    issued.has(issuedKey({ targetId: result.target_id, slotMs: result.scheduled_at }));
+  const rechecks = new Set(
+    offGrid
+      .filter(({ result, schedule }) => !isIssued(result) && isOnRecheckGrid(schedule, result.scheduled_at))
+      .map(({ result }) => result),
+  );
+  return known.flatMap(({ result, schedule }): AdmittedResult[] => {
     const run = { slotMs: result.scheduled_at, startedMs: result.timestamp };
-    const misfit = misfitOf(schedule, run, () => issued.has(issuedKey({ ...run, targetId: result.target_id })));
-    if (misfit === null) return [result];
+    const misfit = misfitOf(schedule, run, () => isIssued(result));
+    if (misfit === null) return [rechecks.has(result) ? { ...result, recheck: true } : result];
     count(drops, misfit);
     return [];
   });

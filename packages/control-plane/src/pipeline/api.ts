@@ -58,6 +58,7 @@ function present(reply: RunReply & { region: string }, targetId: string | null) 
     ttfb_ms,
     total_ms,
     details: reply.details ?? null,
+    recheck: false,
   };
 }
 

@@ -116,6 +116,29 @@ t.test(
   },
 );
 
+t.test("an agent that missed the reply to a failing result learns of the recheck from a pull", async (t) => {
+  const mesh = await openMesh(t);
+  const { sql, ctx, system } = mesh;
+  const agent = await newAgent(system);
+  const [a, b] = [await newMonitor(ctx), await newMonitor(ctx)];
+  const { cursor, rechecks } = await ask(mesh, agent);
+  t.strictSame(rechecks, []);
+  const unsettle = (id: string) => sql`update target_states set recheck_regions = '{eu}' where target_id = ${id}`;
+  await unsettle(a);
+  t.strictSame((await glance(mesh, agent)).rechecks, [a], "all of them in a first pull");
+  const held = await hold(mesh, agent, cursor);
+  await sql.notify("sm_targets", "");
+  const reply = await held.reply;
+  t.match(reply, { full: false, checks: [], rechecks: [a] }, "and a pull that waits ends with them");
+  const again = await hold(mesh, agent, reply.cursor);
+  await sql.notify("sm_targets", "");
+  await sleep(100);
+  t.notOk(again.answered(), "once");
+  await unsettle(b);
+  await sql.notify("sm_targets", "");
+  t.strictSame((await again.reply).rechecks, [a, b].sort());
+});
+
 t.test("a pull that waits ends after 25 s, and at once when the process drains", async (t) => {
   const mesh = await openMesh(t);
   const agent = await newAgent(mesh.system);
@@ -226,8 +249,10 @@ t.test("agents of a region share its targets, and only what must moves", async (
   t.strictSame([...ids(nextB), ...ofC.filter((id) => ids(ofB).includes(id))].sort(), ids(ofB));
 
   const held = await hold(mesh, a, nextA.cursor);
+  // Both are seen at that time already: the pull may look at any moment.
+  const later = { now: () => clock.at + agentLiveMs };
+  for (const agent of [a, b]) await agentSeen({ ...agent, clock: later });
   clock.advance(agentLiveMs);
-  await agentSeen(b);
   await mesh.sql.notify("sm_targets", "");
   const after = await held.reply;
   t.ok(after.full);

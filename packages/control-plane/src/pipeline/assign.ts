@@ -10,12 +10,13 @@ import {
   type PullRequest,
   type WithheldCheck,
 } from "@statusmesh/shared/agent-protocol";
-import { hash32, nextSlot } from "@statusmesh/shared/schedule";
+import { hash32, nextSlot, recheckMs } from "@statusmesh/shared/schedule";
 import { agentLeaves, agentPulls, agentSeen, liveAgents } from "../agents/service.ts";
 import type { AgentCtx } from "../context.ts";
 import type { Hub } from "../db/notify.ts";
+import { selectRechecks } from "../incidents/engine.ts";
 import { disabledRegionIds } from "../regions/service.ts";
-import { issueSlots } from "../results/engine.ts";
+import { issueSlots, leastRecheckMs } from "../results/engine.ts";
 import { openSpec } from "../targets/service.ts";
 import { claimRuns } from "./on-demand.ts";
 import { requireProtocol } from "./protocol.ts";
@@ -40,6 +41,8 @@ interface Cursor {
   /** The history that the snapshot belongs to: in a restored or promoted database the same ids are other transactions. */
   history: string;
   agents: string;
+  /** Digest of the targets to recheck; absent in cursors of an earlier release. */
+  rechecks?: string;
   at: number;
 }
 
@@ -66,7 +69,7 @@ export async function pull(ctx: AgentCtx, hub: Hub, request: PullRequest, signal
   }
   const cursor = readCursor(request.cursor, ctx.clock.now());
   const until = ctx.clock.now() + holdMs;
-  for (;;) {
+  for (let held = false; ; held = true) {
     const left = until - ctx.clock.now();
     // Subscribe before the first query, so that no change falls between.
     const waiting = new AbortController();
@@ -80,8 +83,11 @@ export async function pull(ctx: AgentCtx, hub: Hub, request: PullRequest, signal
       }),
     ]);
     try {
-      const reply = await look(ctx, cursor, request.capacity);
-      const news = reply.full || reply.checks.length > 0 || reply.drop.length > 0 || reply.runs.length > 0;
+      const { reply, otherRechecks } = await look(ctx, cursor, request.capacity);
+      const changes = reply.full || reply.checks.length > 0 || reply.drop.length > 0 || reply.runs.length > 0;
+      // Replies to results name rechecks at once. Those here are for an agent that missed one, and can wait: in an outage
+      // of many targets they change all the time.
+      const news = changes || (held && otherRechecks);
       if (news || left <= 0 || signal.aborted) return reply;
       if (await woken) await new Promise((resolve) => setTimeout(resolve, settleMs));
       await agentSeen(ctx);
@@ -99,6 +105,7 @@ const farewell = (ctx: AgentCtx): PullReply => ({
   checks: [],
   drop: [],
   runs: [],
+  rechecks: [],
 });
 
 const setting = (ctx: AgentCtx) => ({
@@ -111,12 +118,18 @@ const setting = (ctx: AgentCtx) => ({
   features: [...features, busyFeature],
 });
 
-async function look(ctx: AgentCtx, cursor: Cursor | null, capacity: number): Promise<PullReply> {
+interface Look {
+  reply: PullReply;
+  /** True when there are targets to recheck, and other ones than at the cursor. */
+  otherRechecks: boolean;
+}
+
+async function look(ctx: AgentCtx, cursor: Cursor | null, capacity: number): Promise<Look> {
   const [agents, disabledRegions] = await Promise.all([liveAgents(ctx, ctx.region), disabledRegionIds(ctx)]);
   const disabled = disabledRegions.has(ctx.region);
   const sharing = digest(agents, disabled);
   const now = ctx.clock.now();
-  const { full, snapshot, history, rows, deleted } = await read(
+  const { full, snapshot, history, rows, deleted, unsettled } = await read(
     ctx,
     cursor?.agents === sharing ? cursor : null,
     disabled,
@@ -137,6 +150,7 @@ async function look(ctx: AgentCtx, cursor: Cursor | null, capacity: number): Pro
         version: String(row.version),
         interval_ms: intervalMs,
         next_due_at: next,
+        recheck_ms: recheckMs(intervalMs, leastRecheckMs(row.spec.type)),
         check,
       },
     ];
@@ -151,8 +165,10 @@ async function look(ctx: AgentCtx, cursor: Cursor | null, capacity: number): Pro
   );
   // With the same agents as at its cursor, a target that is not this agent's now was not then.
   const drop = full ? [] : [...deleted, ...rows.filter((row) => !row.assigned).map((row) => row.id)].filter(mine);
-  const next: Cursor = { snapshot, history, agents: sharing, at: full ? now : cursor!.at };
-  return {
+  const rechecks = unsettled.filter(mine);
+  const asked = hash32(rechecks.join()).toString(36);
+  const next: Cursor = { snapshot, history, agents: sharing, rechecks: asked, at: full ? now : cursor!.at };
+  const reply = {
     ...setting(ctx),
     cursor: Buffer.from(JSON.stringify(next)).toString("base64url"),
     full,
@@ -160,7 +176,9 @@ async function look(ctx: AgentCtx, cursor: Cursor | null, capacity: number): Pro
     drop,
     // Last: a claimed run that is not sent would make its caller wait in vain.
     runs: disabled || capacity === 0 ? [] : await claimRuns(ctx, capacity),
+    rechecks,
   };
+  return { reply, otherRechecks: rechecks.length > 0 && asked !== cursor?.rechecks };
 }
 
 /** The first slot whose run has not started, not before the target's creation. */
@@ -229,18 +247,21 @@ interface Reading extends Place {
   full: boolean;
   rows: Assignable[];
   deleted: string[];
+  /** Targets of the region whose last run contradicts its vote, of all agents. */
+  unsettled: string[];
 }
 
 /** What changed since the cursor; everything without one, or when it belongs to another history. A disabled region runs nothing. */
 async function read(ctx: AgentCtx, cursor: Cursor | null, disabled: boolean): Promise<Reading> {
   return await inSnapshot(ctx, async (sql) => {
     const place = await currentPlace(sql);
+    const unsettled = disabled ? [] : await selectRechecks(sql, ctx.region);
     if (cursor === null || cursor.history !== place.history || isAhead(cursor.snapshot, place.snapshot))
-      return { ...place, full: true, rows: disabled ? [] : await readAll(ctx, sql), deleted: [] };
+      return { ...place, full: true, rows: disabled ? [] : await readAll(ctx, sql), deleted: [], unsettled };
     const changes = disabled
       ? { rows: [], deleted: [] }
       : await readChanges(ctx, sql, { since: cursor.snapshot, now: place.snapshot });
-    return { ...place, full: false, ...changes };
+    return { ...place, full: false, ...changes, unsettled };
   });
 }
 

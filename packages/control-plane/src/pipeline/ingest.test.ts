@@ -9,7 +9,8 @@ import { ensurePartitions } from "../db/partitions.ts";
 import { lockStates } from "../incidents/evidence-queries.ts";
 import { acknowledgeIncident, explainIncident, listIncidents } from "../incidents/service.ts";
 import { sendReminders } from "../jobs/reminders.ts";
-import { listPeriods, throttledTargets } from "../results/service.ts";
+import { issueFreeSlot } from "../results/engine.ts";
+import { latencySeries, listPeriods, listResults, throttledTargets, uptime } from "../results/service.ts";
 import { createTarget, deleteTarget, listMonitors, updateTarget } from "../targets/service.ts";
 import { day, hour, minute, noon, second, until } from "../testing/clock.ts";
 import { addIncident, admit, agentResult, webhookTo } from "../testing/scene.ts";
@@ -41,6 +42,7 @@ const counts = (stored: number, duplicates: number, dropped_future: number, drop
   dropped_future,
   dropped_unassigned,
   dropped_off_schedule: 0,
+  rechecks: [] as string[],
 });
 
 async function newMonitor(changes: object = {}): Promise<string> {
@@ -156,7 +158,15 @@ t.test("what a result holds is stored as it was sent", async (t) => {
   const { scheduled_at: slot, timestamp: at, ...rest } = sent;
   t.strictSame(
     { ...row },
-    { ...rest, scheduled_at: new Date(slot), timestamp: new Date(at), region: "eu", details: null, cause: null },
+    {
+      ...rest,
+      scheduled_at: new Date(slot),
+      timestamp: new Date(at),
+      region: "eu",
+      details: null,
+      cause: null,
+      recheck: false,
+    },
   );
   t.match(await stateOf(id), { last_error: error });
 });
@@ -603,7 +613,7 @@ t.test("only results that fit the schedule are taken, the others are counted and
     dropped_off_schedule,
   });
   t.strictSame(await report(eu, [agentResult(id, slot), agentResult(id, slot + minute)]), reply(2, 0));
-  t.strictSame(await report(eu, [agentResult(id, slot + 1), agentResult(id, slot - 30 * second)]), reply(0, 2), "off");
+  t.strictSame(await report(eu, [agentResult(id, slot + 1), agentResult(id, slot - 29 * second)]), reply(0, 2), "off");
   t.strictSame(await report(us, [agentResult(id, slot)]), reply(0, 1), "the grid of another region");
   const early = gridSlot(id, "eu", minute, noon) - minute;
   t.strictSame(await report(eu, [agentResult(id, early)]), reply(0, 1), "before the target existed");
@@ -646,6 +656,90 @@ t.test("only results that fit the schedule are taken, the others are counted and
     "and a minute later all that came since",
   );
 });
+
+t.test("rechecks: the reply asks for them until the vote is settled, and they count as evidence only", async (t) => {
+  const id = await newMonitor({ interval: 60 });
+  clock.advance(3 * hour);
+  const slot = gridSlot(id, "eu", minute, noon + 2 * hour);
+  const [recheck, next] = [slot + 10 * second, slot + minute];
+  const down = (at: number, changes: Partial<AgentResult> = {}) => agentResult(id, at, { status: "down", ...changes });
+  const rechecksOf = async (...results: AgentResult[]) => (await report(eu, results)).rechecks;
+
+  t.strictSame(await rechecksOf(agentResult(id, slot - minute)), [], "a first pass confirms nothing");
+  t.strictSame(await rechecksOf(down(slot)), [id], "a failure that is not confirmed");
+  t.strictSame(await rechecksOf(down(slot)), [id], "again for a duplicate: the first reply may have been lost");
+  t.strictSame(await rechecksOf(agentResult(id, slot + minute, { skip: true, status: "error" })), [id], "skipped");
+  t.strictSame(await incidentsOf(id), []);
+  await sql`delete from results where target_id = ${id} and skip`;
+  t.strictSame(await rechecksOf(down(recheck)), [], "confirmed");
+  t.match(await incidentsOf(id), [{ started_at: new Date(slot).toISOString() }], "ten seconds after the first");
+
+  t.strictSame(await rechecksOf(agentResult(id, next)), [id], "a recovery that is not confirmed");
+  t.strictSame(await rechecksOf(down(next + 10 * second)), [], "refuted");
+  t.strictSame(await rechecksOf(agentResult(id, next + minute)), [id]);
+  t.match(await incidentsOf(id), [{ ended_at: null }]);
+  t.strictSame(await rechecksOf(agentResult(id, next + 70 * second)), [], "confirmed");
+  t.match(await incidentsOf(id), [{ ended_at: new Date(next + minute).toISOString() }]);
+
+  const range = { from: new Date(noon).toISOString(), to: new Date(noon + 4 * hour).toISOString() };
+  const listed = await listResults(ctx, id, { ...range, limit: 10, offset: 0 });
+  t.strictSame(
+    listed.items.map((it) => [Date.parse(it.timestamp) - slot, it.recheck]),
+    [
+      [130 * second, true],
+      [120 * second, false],
+      [70 * second, true],
+      [minute, false],
+      [10 * second, true],
+      [0, false],
+      [-minute, false],
+    ],
+    "all are listed",
+  );
+  t.match(await uptime(ctx, id, range), { total: 4, up: 3, down: 1 }, "and only runs of the schedule count");
+  t.match(await uptime(ctx, id, { from: "2026-09-01T00:00:00Z" }), { total: 4, up: 3 }, "by the hour, too");
+  const { buckets } = await latencySeries(ctx, id, range);
+  t.equal(
+    buckets.reduce((sum, { samples }) => sum + samples, 0),
+    3,
+  );
+  t.match(await listPeriods(ctx, id, { ...range, ongoing_only: false, limit: 10, offset: 0 }), {
+    items: [{ check_count: 1 }, { check_count: 2 }],
+  });
+
+  t.match(await report(us, [down(recheck)]), { dropped_off_schedule: 1 }, "of another region's grid");
+  t.match(await report(eu, [down(slot + 9 * second)]), { dropped_off_schedule: 1 }, "of no grid");
+  const domain = { type: "domain_expiry", domain: "example.org", warn_days: 30, critical_days: 7, timeout: 30_000 };
+  const registration = await newMonitor({ check: domain, interval: 86_400 });
+  clock.advance(2 * day);
+  const daily = gridSlot(registration, "eu", day, clock.now() - day);
+  const [soon, later] = [agentResult(registration, daily + minute), agentResult(registration, daily + 10 * minute)];
+  t.match(await report(eu, [soon, later]), { stored: 1, dropped_off_schedule: 1 }, "registries are asked less often");
+});
+
+t.test(
+  "rechecks are for the enabled monitors of a region, and no on-demand run takes one of their slots",
+  async (t) => {
+    const hub = openHub(sql, log);
+    const id = await newMonitor({ interval: 60 });
+    const given = async (agent: AgentCtx) => {
+      const request = { protocol: protocolVersion, agent_version: "1.0.0", cursor: null, capacity: 0 };
+      const { rechecks, checks } = await pull(agent, hub, request, AbortSignal.abort());
+      return [rechecks!.includes(id), checks.find((check) => check.target_id === id)?.recheck_ms];
+    };
+    clock.advance(10 * minute);
+    const slot = gridSlot(id, "eu", minute, noon + 5 * minute);
+    await report(eu, [agentResult(id, slot, { status: "down" })]);
+    t.strictSame(await given(eu), [true, 10_000], "a pull says so too, for agents that restart or take over");
+    t.strictSame(await given(us), [false, 10_000]);
+    const free = await issueFreeSlot(sql, { targetId: id, region: "eu", fromMs: slot + 20 * second });
+    t.equal(free?.getTime(), slot + 20 * second + 1);
+    await updateTarget(ctx, id, { enabled: false });
+    t.strictSame(await given(eu), [false, undefined]);
+    await updateTarget(ctx, id, { enabled: true });
+    t.strictSame(await given(eu), [false, 10_000], "a pause ends the streak");
+  },
+);
 
 t.test("an edited interval costs an agent nothing that did not hear of it", async (t) => {
   const id = await newMonitor({ interval: 60 });

@@ -1,5 +1,4 @@
 import postgres from "postgres";
-import type { CheckType } from "@statusmesh/shared/checks";
 import { AppError } from "@statusmesh/shared/errors";
 import { type AgentResult, type ResultsReply, type ResultsRequest } from "@statusmesh/shared/agent-protocol";
 import type { AgentCtx } from "../context.ts";
@@ -10,11 +9,19 @@ import {
   type EvidenceTarget,
   foldRuns,
   type LockedEvidence,
+  wantsRecheck,
 } from "../incidents/engine.ts";
 import type { Db } from "../db/sql.ts";
 import { countForOrgs, intervalsOf, keepDetails, withOwnDetails } from "../results/engine.ts";
 import { markLate } from "../results/service.ts";
-import { type Drops, fittingOf, openDropLog, type ScheduledTarget, timelyOf } from "./admission.ts";
+import {
+  type AdmittedResult,
+  type Drops,
+  fittingOf,
+  openDropLog,
+  type ScheduledTarget,
+  timelyOf,
+} from "./admission.ts";
 import { type BatchWatch, type IngestLoad, openLoad } from "./load.ts";
 import { recordRunReplies } from "./on-demand.ts";
 import { requireProtocol } from "./protocol.ts";
@@ -90,11 +97,16 @@ export function openIngest(
 
 const dayOf = (ms: number): string => new Date(ms).toISOString().slice(0, 10);
 
-type BatchCounts = Omit<Required<ResultsReply>, "dropped_future">;
-const nothing: BatchCounts = { stored: 0, duplicates: 0, dropped_unassigned: 0, dropped_off_schedule: 0 };
+type BatchReply = Omit<Required<ResultsReply>, "dropped_future">;
+const nothing: BatchReply = {
+  stored: 0,
+  duplicates: 0,
+  dropped_unassigned: 0,
+  dropped_off_schedule: 0,
+  rechecks: [],
+};
 
 interface TargetRow extends EvidenceTarget, ScheduledTarget {
-  kind: CheckType;
   enabled: boolean;
 }
 
@@ -102,7 +114,7 @@ interface TargetRow extends EvidenceTarget, ScheduledTarget {
  * Ingests a batch as one of new results, and where the database has one of them, again as one with duplicates. Duplicates
  * are rare, and looking for them costs a speculative insertion and 48 bytes of WAL a row.
  */
-async function ingestOnce(ctx: AgentCtx, batch: readonly AgentResult[], drops: Drops): Promise<BatchCounts> {
+async function ingestOnce(ctx: AgentCtx, batch: readonly AgentResult[], drops: Drops): Promise<BatchReply> {
   const before = { ...drops };
   try {
     return await ingestBatch(ctx, batch, drops, false);
@@ -126,7 +138,7 @@ async function ingestBatch(
   batch: readonly AgentResult[],
   drops: Drops,
   mayExist: boolean,
-): Promise<BatchCounts> {
+): Promise<BatchReply> {
   const ids = [...new Set(batch.map((result) => result.target_id))];
   const assigned = (sql: Db, locked: readonly string[]) => selectAssigned(sql, locked, ctx.region);
   return await changeEvidence(ctx, ids, assigned, async (evidence, { sql }) => {
@@ -142,20 +154,19 @@ async function ingestBatch(
       mayExist || mayHaveDuplicates(evidence, ctx.region, mine),
     );
     if (stored.length > 0) {
+      const counted = stored.filter((result) => !result.skip && result.recheck !== true);
       await markLate(
         sql,
-        stored.map((result) => ({ targetId: result.target_id, scheduledAt: new Date(result.scheduled_at) })),
+        counted.map((result) => ({ targetId: result.target_id, scheduledAt: new Date(result.scheduled_at) })),
         ctx.clock.now(),
       );
       await countForOrgs(
         sql,
-        stored
-          .filter((result) => !result.skip)
-          .map((result) => ({
-            orgId: evidence.get(result.target_id)!.target.org_id,
-            startedMs: result.timestamp,
-            status: result.status,
-          })),
+        counted.map((result) => ({
+          orgId: evidence.get(result.target_id)!.target.org_id,
+          startedMs: result.timestamp,
+          status: result.status,
+        })),
         ctx.clock.now(),
       );
       await keepDetails(
@@ -166,13 +177,17 @@ async function ingestBatch(
         }),
       );
     }
+    const changes = fold(ctx, evidence, stored);
     return {
-      changes: fold(ctx, evidence, stored),
+      changes,
       result: {
         stored: stored.length,
         duplicates: mine.length - stored.length,
         dropped_unassigned: unassigned,
         dropped_off_schedule: batch.length - unassigned - mine.length,
+        rechecks: [...evidence.values()]
+          .filter((locked) => locked.target.enabled && wantsRecheck(locked, changes.get(locked.target.id), ctx.region))
+          .map((locked) => locked.target.id),
       },
     };
   });
@@ -185,8 +200,8 @@ async function ingestBatch(
 async function selectAssigned(sql: Db, ids: readonly string[], region: string): Promise<TargetRow[]> {
   return await sql<TargetRow[]>`
     select t.id, t.org_id, t.kind, t.name, (t.spec ->> 'timeout')::int as timeout, t.interval_secs,
-      t.created_at, ${intervalsOf(sql)} as intervals, t.enabled and g.enabled as enabled, t.alert_confirmations, t.region_policy, t.renotify_interval_secs,
-      t.notify_recovery
+      t.created_at, ${intervalsOf(sql)} as intervals, t.enabled and g.enabled as enabled, t.alert_confirmations,
+      t.region_policy, t.renotify_interval_secs, t.notify_recovery
     from targets t
     join target_regions r on r.target_id = t.id and r.region_id = ${region}
     join regions g on g.id = r.region_id
@@ -212,24 +227,33 @@ function mayHaveDuplicates(
 async function insertResults(
   sql: Db,
   region: string,
-  batch: readonly AgentResult[],
+  batch: readonly AdmittedResult[],
   mayExist: boolean,
-): Promise<AgentResult[]> {
+): Promise<AdmittedResult[]> {
   if (batch.length === 0) return [];
-  const column = (of: (result: AgentResult) => string | number | boolean | null): string => arrayOf(batch.map(of));
+  const column = (of: (result: AdmittedResult) => string | number | boolean | null): string => arrayOf(batch.map(of));
   // The keys are only returned when there were duplicates: usually one row comes back.
+  const times = (of: (result: AdmittedResult) => number) =>
+    sql`${column((result) => new Date(of(result)).toISOString())}::timestamptz[]`;
+  const details = batch.map((r) => (r.details == null ? null : JSON.stringify(r.details)));
+  const columns = sql`target_id, scheduled_at, "timestamp", status, skip, recheck, error, http_status, response_size,
+    dns_ms, connect_ms, tls_ms, ttfb_ms, total_ms, cause`;
   const [inserted] = await sql<{ stored: number; keys: string[] | null }[]>`
     with inserted as (
-      insert into results (target_id, scheduled_at, region, "timestamp", status, skip, error, http_status, response_size, dns_ms, connect_ms, tls_ms, ttfb_ms, total_ms, details, cause)
-      select target_id, scheduled_at, ${region}, "timestamp", status, skip, error, http_status, response_size, dns_ms, connect_ms, tls_ms, ttfb_ms, total_ms, details::jsonb, cause
-      from unnest(${column((r) => r.target_id)}::uuid[], ${column((r) => new Date(r.scheduled_at).toISOString())}::timestamptz[], ${column((r) => new Date(r.timestamp).toISOString())}::timestamptz[],
-        ${column((r) => r.status)}::text[], ${column((r) => r.skip)}::boolean[], ${batch.map((r) => r.error)}::text[], ${column((r) => r.http_status)}::smallint[], ${column((r) => r.response_size)}::integer[],
-        ${column((r) => r.dns_ms)}::real[], ${column((r) => r.connect_ms)}::real[], ${column((r) => r.tls_ms)}::real[], ${column((r) => r.ttfb_ms)}::real[], ${column((r) => r.total_ms)}::real[],
-        ${batch.map((r) => (r.details == null ? null : JSON.stringify(r.details)))}::text[], ${batch.map((r) => r.cause?.error ?? null)}::text[])
-        as u (target_id, scheduled_at, "timestamp", status, skip, error, http_status, response_size, dns_ms, connect_ms, tls_ms, ttfb_ms, total_ms, details, cause)
+      insert into results (${columns}, region, details)
+      select ${columns}, ${region}, details::jsonb
+      from unnest(${column((r) => r.target_id)}::uuid[], ${times((r) => r.scheduled_at)}, ${times((r) => r.timestamp)},
+        ${column((r) => r.status)}::text[], ${column((r) => r.skip)}::boolean[],
+        ${column((r) => r.recheck === true)}::boolean[], ${batch.map((r) => r.error)}::text[],
+        ${column((r) => r.http_status)}::smallint[], ${column((r) => r.response_size)}::integer[],
+        ${column((r) => r.dns_ms)}::real[], ${column((r) => r.connect_ms)}::real[], ${column((r) => r.tls_ms)}::real[],
+        ${column((r) => r.ttfb_ms)}::real[], ${column((r) => r.total_ms)}::real[],
+        ${batch.map((r) => r.cause?.error ?? null)}::text[], ${details}::text[]) as u (${columns}, details)
       ${mayExist ? sql`on conflict do nothing` : sql``}
       returning target_id, scheduled_at)
-    select count(*)::int as stored, case when count(*) < ${batch.length} then array_agg(target_id || '/' || (extract(epoch from scheduled_at) * 1000)::bigint) end as keys from inserted`;
+    select count(*)::int as stored, case when count(*) < ${batch.length}
+      then array_agg(target_id || '/' || (extract(epoch from scheduled_at) * 1000)::bigint) end as keys
+    from inserted`;
   if (inserted!.stored === batch.length) return [...batch];
   const fresh = new Set(inserted!.keys);
   // The same key twice in one batch was stored once: the first counts.
@@ -240,7 +264,7 @@ async function insertResults(
 function fold(
   ctx: AgentCtx,
   evidence: ReadonlyMap<string, LockedEvidence<TargetRow>>,
-  stored: readonly AgentResult[],
+  stored: readonly AdmittedResult[],
 ): Map<string, EvidenceChange> {
   const now = ctx.clock.now();
   const byTarget = new Map<string, AgentResult[]>();

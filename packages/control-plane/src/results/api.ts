@@ -22,7 +22,7 @@ export const resultRoutes: Route[] = [
     path: "/api/v1/targets/{id}/results",
     summary: "List results",
     description:
-      "Newest first. Runs that were throttled or failed inside the agent are listed, and count neither in uptime nor in latency.",
+      "Newest first. Runs that were throttled or failed inside the agent, and rechecks, are listed and count neither in uptime nor in latency.",
     query: Type.Object({ ...rangeQuery, region, ...paging(1000, 10_000) }),
     replies: { 200: CheckResultPage },
     handle: async ({ ctx, params, query }) => ok(await service.listResults(ctx, params.id, query)),

@@ -4,7 +4,7 @@ import type { AgentResult } from "@statusmesh/shared/agent-protocol";
 import type { Db } from "../db/sql.ts";
 
 /** The result with the details that its kind allows, else without: agents are not trusted. */
-export function withOwnDetails(kind: CheckType, result: AgentResult): AgentResult {
+export function withOwnDetails<R extends AgentResult>(kind: CheckType, result: R): R {
   const { details } = result;
   return details == null || areDetailsOf(kind, details) ? result : { ...result, details: null };
 }

@@ -5,4 +5,12 @@ export { keepDetails, withOwnDetails } from "./details.ts";
 export { countForOrgs, dropOldOrgCounts, gatherOrgCounts, uncountDeleted } from "./org-counts.ts";
 export { latencyColumns, latencyOfRuns } from "./latency-queries.ts";
 export { resultDays } from "./hours.ts";
-export { dropOldSlots, intervalsOf, issuedKey, issueFreeSlot, issueSlots, selectIssued } from "./issued-slots.ts";
+export {
+  dropOldSlots,
+  intervalsOf,
+  issuedKey,
+  issueFreeSlot,
+  issueSlots,
+  leastRecheckMs,
+  selectIssued,
+} from "./issued-slots.ts";

@@ -1,4 +1,5 @@
-import { isOnGrid } from "@statusmesh/shared/schedule";
+import { type CheckType, checkKinds } from "@statusmesh/shared/checks";
+import { isOnGrid, isOnRecheckGrid } from "@statusmesh/shared/schedule";
 import { arrayOf } from "../db/array.ts";
 import type { Db } from "../db/sql.ts";
 
@@ -10,6 +11,9 @@ export interface Slot {
   targetId: string;
   slotMs: number;
 }
+
+/** Minimum time between rechecks of the kind, ms. */
+export const leastRecheckMs = (kind: CheckType): number => (checkKinds[kind].minRecheckSecs ?? 0) * 1000;
 
 /** Records off-grid slots that the control plane issues, so that ingest accepts their results. */
 export async function issueSlots(sql: Db, region: string, slots: readonly Slot[]): Promise<void> {
@@ -32,15 +36,16 @@ export async function issueFreeSlot(
 ): Promise<Date | null> {
   await sql`select pg_advisory_xact_lock(${lockSpace}, hashtext(${targetId}))`;
   // A separate statement, so that it sees the slots of the transactions that the lock waited for.
-  const [row] = await sql<{ created_at: Date; intervals: number[]; last: Date | null }[]>`
-    select t.created_at, ${intervalsOf(sql)} as intervals,
+  const [row] = await sql<{ kind: CheckType; created_at: Date; intervals: number[]; last: Date | null }[]>`
+    select t.kind, t.created_at, ${intervalsOf(sql)} as intervals,
       (select max(i.scheduled_at) from issued_slots i
         where i.target_id = t.id and i.region = ${region} and i.scheduled_at >= ${new Date(fromMs)}) as last
     from targets t where t.id = ${targetId}`;
   if (row === undefined) return null;
   let slotMs = Math.max(fromMs, row.created_at.getTime(), (row.last?.getTime() ?? 0) + 1);
   const intervalsMs = row.intervals.map((secs) => secs * 1000);
-  while (isOnGrid({ targetId, region, intervalsMs }, slotMs)) slotMs++;
+  const grid = { targetId, region, intervalsMs, leastRecheckMs: leastRecheckMs(row.kind) };
+  while (isOnGrid(grid, slotMs) || isOnRecheckGrid(grid, slotMs)) slotMs++;
   await issueSlots(sql, region, [{ targetId, slotMs }]);
   return new Date(slotMs);
 }

@@ -41,7 +41,7 @@ export async function selectLatency(
       avg(r.total_ms) as avg, avg(r.dns_ms) as dns, avg(r.connect_ms) as connect, avg(r.tls_ms) as tls, avg(r.ttfb_ms) as ttfb,
       count(*)::int as samples
     ${rowsOf(sql, orgId, target, range, region)}
-      and not r.skip and r.status in ('up', 'degraded') and r.total_ms is not null
+      and not r.skip and not r.recheck and r.status in ('up', 'degraded') and r.total_ms is not null
     group by 1, 2
     order by 1, 2`;
 }
@@ -86,7 +86,7 @@ export const latencyOfRuns = (sql: Db, target: Fragment, from: Fragment, to: Fra
         count(*)::int as samples, sum(r.total_ms::float8) as total, sum(r.dns_ms::float8) as dns, sum(r.connect_ms::float8) as connect, sum(r.tls_ms::float8) as tls, sum(r.ttfb_ms::float8) as ttfb,
         count(r.dns_ms) as dns_n, count(r.connect_ms) as connect_n, count(r.tls_ms) as tls_n, count(r.ttfb_ms) as ttfb_n
       from results r
-      where r.target_id = ${target} and r.scheduled_at >= ${from} and r.scheduled_at < ${to} and not r.skip and r.status in ('up', 'degraded') and r.total_ms is not null
+      where r.target_id = ${target} and r.scheduled_at >= ${from} and r.scheduled_at < ${to} and not r.skip and not r.recheck and r.status in ('up', 'degraded') and r.total_ms is not null
       group by 1, 2, 3
     ) g
   ) s

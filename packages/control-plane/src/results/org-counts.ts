@@ -75,7 +75,7 @@ const runsSince = (sql: Db, from: Date) => sql`
     count(*) filter (where r.status = 'error') as error
   from results r
   where r.target_id = d.target_id and r.scheduled_at >= ${new Date(from.getTime() - longestDelayMs)}
-    and r."timestamp" >= ${from} and not r.skip
+    and r."timestamp" >= ${from} and not r.skip and not r.recheck
   group by 1`;
 
 /**

@@ -60,6 +60,7 @@ export interface ResultRow {
   ttfb_ms: number | null;
   total_ms: number | null;
   details: ResultDetails | null;
+  recheck: boolean;
 }
 
 /** Slots in the range whose runs are certainly in it too; the inverse of {@link rowsOf}. May be empty. */
@@ -90,7 +91,8 @@ export async function selectResults(
 ): Promise<ResultRow[]> {
   const depth = offset + limit - 1;
   return await sql<ResultRow[]>`
-    select r.target_id, r.region, r."timestamp", r.status, r.error, r.http_status, r.response_size, r.dns_ms, r.connect_ms, r.tls_ms, r.ttfb_ms, r.total_ms, r.details
+    select r.target_id, r.region, r."timestamp", r.status, r.error, r.http_status, r.response_size,
+      r.dns_ms, r.connect_ms, r.tls_ms, r.ttfb_ms, r.total_ms, r.details, r.recheck
     ${rowsOf(sql, orgId, target, range, region)}
       and r.scheduled_at >= coalesce((select r.scheduled_at ${slotsOf(sql, orgId, target, surelyIn(target, range), region)} order by r.scheduled_at desc limit 1 offset ${depth}), '-infinity')
         - ${`${(delayMs(target) + slackMs) / 1000} s`}::interval
@@ -231,7 +233,7 @@ export async function countStatuses(
   const [row] = await sql<Counts[]>`
     select count(*) filter (where r.status = 'up')::int as up, count(*) filter (where r.status = 'down')::int as down,
       count(*) filter (where r.status = 'degraded')::int as degraded, count(*) filter (where r.status = 'error')::int as error
-    ${rowsOf(sql, orgId, target, range, region)} and not r.skip`;
+    ${rowsOf(sql, orgId, target, range, region)} and not r.skip and not r.recheck`;
   return row!;
 }
 
@@ -271,7 +273,7 @@ export async function countStatusesByHour(
           count(*) filter (where r.status = 'degraded') as degraded, count(*) filter (where r.status = 'error') as error
         from results r
         where r.target_id = (select t.id from targets t where t.org_id = ${orgId} and t.id = ${target.id}) and r.scheduled_at >= part."from" and r.scheduled_at < part."to"
-          and (${region}::text is null or r.region = ${region}) and not r.skip
+          and (${region}::text is null or r.region = ${region}) and not r.skip and not r.recheck
       ) n
     ) c`;
   return row!;
@@ -319,7 +321,7 @@ export async function selectSlices(
         case when bool_or(r.status in ('down', 'error')) then 'down' when bool_or(r.status = 'degraded') then 'degraded' else 'up' end as status,
         percentile_cont(0.95) within group (order by r.total_ms) filter (where r.status in ('up', 'degraded')) as p95
       from results r
-      where r.target_id = t.id and r.scheduled_at >= ${range.from} and r.scheduled_at < ${range.to} and not r.skip
+      where r.target_id = t.id and r.scheduled_at >= ${range.from} and r.scheduled_at < ${range.to} and not r.skip and not r.recheck
       group by 1
     ) h
     where t.org_id = ${orgId} and t.id = any(${targetIds as string[]}::uuid[])`;
@@ -353,7 +355,7 @@ export async function selectDays(
       select (r.scheduled_at at time zone 'UTC')::date as day, count(*) filter (where r.status = 'up') as up, count(*) filter (where r.status = 'down') as down,
         count(*) filter (where r.status = 'degraded') as degraded, count(*) filter (where r.status = 'error') as error
       from results r
-      where r.target_id = t.id and not r.skip
+      where r.target_id = t.id and not r.skip and not r.recheck
         and r.scheduled_at >= greatest((select p.next_hour from rollup_progress p), ${`${firstDay}T00:00:00Z`}::timestamptz)
         and r.scheduled_at < ${new Date(now.getTime() + slackMs)}
       group by 1

@@ -55,6 +55,7 @@ t.test("results come newest first, a page at a time, with the exact total", asyn
     ttfb_ms: 30,
     total_ms: 100,
     details: null,
+    recheck: false,
   });
   t.match((await ask("GET", `/api/v1/targets/${id}/results?limit=1&offset=1`)).body, {
     total: 3,

@@ -11,6 +11,11 @@ export const CheckResult = Type.Object(
     timestamp: Timestamp,
     ...measurementFields,
     details: Details,
+    recheck: Type.Boolean({
+      description:
+        "True for a run between two checks that confirms or refutes the one before it. It decides about incidents, and counts in neither uptime nor latency",
+      examples: [false],
+    }),
   },
   { additionalProperties: false, title: "CheckResult", description: "Result of one run" },
 );

@@ -224,4 +224,5 @@ const present = (row: queries.ResultRow): CheckResult => ({
   ttfb_ms: row.ttfb_ms,
   total_ms: row.total_ms,
   details: row.details,
+  recheck: row.recheck,
 });

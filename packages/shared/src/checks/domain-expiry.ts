@@ -109,6 +109,8 @@ export const domainExpiry: CheckKind<typeof DomainExpiryCheck> = {
   schema: DomainExpiryCheck,
   minIntervalSecs: 3600,
   defaultIntervalSecs: 86_400,
+  // Registries limit requests per client, some to a few an hour.
+  minRecheckSecs: 600,
 
   rules(spec) {
     refuseUnseen(spec.domain, "INVALID_DOMAIN_PARAMS", "/domain");

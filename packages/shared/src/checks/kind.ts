@@ -26,6 +26,8 @@ export interface CheckKind<S extends TSchema = TSchema> {
   readonly schema: S;
   readonly minIntervalSecs: number;
   readonly defaultIntervalSecs: number;
+  /** Minimum time between rechecks, for a kind whose servers must not be asked every minute. */
+  readonly minRecheckSecs?: number;
   /** Rules beyond the schema. Throws AppError whose field is a pointer relative to the check (`/url`). */
   rules(spec: Static<S>): void;
   /**
