@@ -792,6 +792,7 @@ t.test("results that cannot be kept are counted, and the rest of the batch lands
     dropped_future: 2,
     dropped_unassigned: 1,
     dropped_off_schedule: 2,
+    rechecks: [],
   });
 });
 
