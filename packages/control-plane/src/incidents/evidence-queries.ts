@@ -24,14 +24,14 @@ export async function lockStates(sql: Db, targetIds: readonly string[]): Promise
     from target_states where target_id = any(${arrayOf(targetIds)}::uuid[]) order by target_id for update`;
 }
 
-/** The enabled targets whose last run in the region contradicts its vote, in id order. */
+/**
+ * The targets whose last run in the region contradicts its vote, in id order. Agents ignore those that they do not run:
+ * of a deleted organisation, for example.
+ */
 export async function selectRechecks(sql: Db, region: string): Promise<string[]> {
   const rows = await sql<{ target_id: string }[]>`
-    select s.target_id from target_states s
-    join targets t on t.id = s.target_id and t.enabled
-    join orgs o on o.id = t.org_id and o.deleted_at is null
-    join target_regions r on r.target_id = s.target_id and r.region_id = ${region}
-    where s.recheck_regions is not null and ${region} = any(s.recheck_regions) order by s.target_id`;
+    select target_id from target_states
+    where recheck_regions is not null and ${region} = any(recheck_regions) order by target_id`;
   return rows.map((row) => row.target_id);
 }
 
