@@ -1,5 +1,5 @@
--- A recheck is a run between two slots of the schedule that confirms or refutes the run before it. It is evidence and is
--- listed, and counts in neither uptime nor latency.
+-- A recheck is a run between two slots of the schedule that confirms or refutes the run before it. It is evidence and
+-- is listed, and counts in neither uptime nor latency.
 alter table results add column recheck boolean not null default false;
 
 -- The regions whose last run contradicts their vote: their agents run the check once more. Null for none.
