@@ -6,6 +6,7 @@ import { runTap, verdict } from "./tap.mjs";
 const steps = [
   ["format", "oxfmt", ["--check", "."]],
   ["columns", process.execPath, ["infra/scripts/columns.mjs"]],
+  ["views", process.execPath, ["infra/scripts/check-views.mjs"]],
   ["lint", "oxlint", ["--config", "infra/oxlint.json", "--deny-warnings"]],
   [
     "dependencies",

@@ -1,5 +1,5 @@
-import { execFileSync } from "node:child_process";
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { execFileSync, spawnSync } from "node:child_process";
+import { cpSync, existsSync, readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import { loadConfig } from "@statusmesh/control-plane/config";
@@ -271,4 +271,28 @@ t.test("the chart of the agent", async (t) => {
   });
   t.match(pod, { automountServiceAccountToken: false, securityContext: { runAsNonRoot: true } });
   t.match(container.livenessProbe, { httpGet: { path: "/healthz" } });
+});
+
+t.test("a template is checked against the data of its page", async (t) => {
+  const folder = join(t.testdir(), "views");
+  cpSync(join(root, "packages/control-plane/views"), folder, { recursive: true });
+  const spoil = (view: string, right: string, wrong: string): void => {
+    const file = join(folder, `${view}.eta`);
+    const text = readFileSync(file, "utf8");
+    if (!text.includes(right)) throw new Error(`${view} has no ${right}`);
+    writeFileSync(file, text.replace(right, wrong));
+  };
+  spoil("targets/list-live", "row.target.name", "row.target.nmae");
+  spoil("status-pages/list", 'noun: "status page"', 'nuon: "status page"');
+  spoil("incidents/show", "/incidents/show-live", "/incidents/show-lvie");
+  // The test runner loads hooks into every Node.js process that it sees, and the compiler does not start with them.
+  const script = join(root, "infra/scripts/check-views.mjs");
+  const { stdout, status } = spawnSync("env", ["-u", "NODE_OPTIONS", process.execPath, script, folder], {
+    encoding: "utf8",
+  });
+  t.not(status, 0);
+  t.match(stdout, /targets\/list-live\.eta\(\d+,\d+\): .*'nmae' does not exist/);
+  t.match(stdout, /status-pages\/list\.eta\(\d+,\d+\): error TS\d+: .*nuon/);
+  t.match(stdout, /incidents\/show\.eta\(\d+,\d+\): .*show-lvie/);
+  t.equal(stdout.match(/: error TS/g)?.length, 3, stdout);
 });

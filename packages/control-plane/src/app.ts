@@ -19,7 +19,7 @@ import { type Counter, openCounter } from "./http/counter.ts";
 import { atRoute, exchange, type RequestSeen } from "./http/exchange.ts";
 import { type Authenticators, mountRoutes } from "./http/mount.ts";
 import { type Answered, otherMethods } from "./http/methods.ts";
-import { errorPages, mountPages, type Page } from "./html/pages.ts";
+import { errorPages, type Frame, mountPages, type Page, type ViewData } from "./html/pages.ts";
 import { pageHosts, pageSlugOf } from "./http/page-host.ts";
 import { apiPerIp, proxiesOf, publicPerIp, signInPerIp } from "./http/per-ip.ts";
 import type { Route } from "./http/route.ts";
@@ -91,19 +91,25 @@ export function allRoutes({ hub, ingest, draining }: Pick<AppOptions, "hub" | "i
   ];
 }
 
-/** Every page, of the console and of the public. As with the routes, one with a parameter comes after its literal siblings. */
-export const allPages = (providers: Providers): Page[] => [
-  ...targetsPages,
-  ...sharesPages,
-  ...incidentsPages,
-  ...channelsPages,
-  ...statusPagesPages,
-  ...signInPages(providers),
-  ...authPages,
-  ...tenancyPages,
-  ...publicPages,
-  ...shareViewPages,
-];
+/** The pages of each domain, of the console and of the public. One with a parameter comes after its literal siblings. */
+const pageLists = (providers: Providers) =>
+  [
+    targetsPages,
+    sharesPages,
+    incidentsPages,
+    channelsPages,
+    statusPagesPages,
+    signInPages(providers),
+    authPages,
+    tenancyPages,
+    publicPages,
+    shareViewPages,
+  ] as const;
+
+export const allPages = (providers: Providers): Page[] => pageLists(providers).flat();
+
+/** View and data of every page: `infra/scripts/check-views.mjs` checks the templates against it. @public */
+export type AppViews = ViewData<ReturnType<typeof pageLists>[number][number]>;
 
 /** The application: API, console, public pages, documentation and health, behind one error exit. */
 export function createApp(options: AppOptions): Koa {
@@ -171,9 +177,8 @@ function answeredPaths({ config }: System, routes: readonly Route[], pages: read
 }
 
 /** What every page of the console shows around its content. */
-async function frame(ctx: Ctx): Promise<object> {
+async function frame(ctx: Ctx): Promise<Omit<Frame, "path">> {
   const [who, open] = await Promise.all([me(ctx), listIncidents(ctx, { state: "open", limit: 1, offset: 0 })]);
-  // Who is not signed in cannot sign out.
   return {
     org: who.org?.name ?? "",
     orgId: ctx.orgId,

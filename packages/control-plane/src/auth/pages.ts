@@ -1,4 +1,4 @@
-import { localPath, page, type Page, wholeNumber } from "../html/pages.ts";
+import { localPath, page, wholeNumber } from "../html/pages.ts";
 import { secretAddress } from "../http/security-headers.ts";
 import { listIdentities, listSessions, listTokens, me } from "./service.ts";
 
@@ -11,7 +11,7 @@ const expiryOptions = (now: number): [value: string, label: string][] => [
   ]),
 ];
 
-export const authPages: Page[] = [
+export const authPages = [
   page({
     // Mail scanners open links: only the button on this page consumes the code.
     path: "/sign-in/{code}",

@@ -1,4 +1,4 @@
-import { page, type Page, wholeNumber } from "../html/pages.ts";
+import { page, wholeNumber } from "../html/pages.ts";
 import { formOf } from "../html/schema-fields.ts";
 import { channelKinds, isChannelType, kindOf } from "./kinds/index.ts";
 import { getChannel, listChannels } from "./service.ts";
@@ -9,7 +9,7 @@ const kinds = Object.values(channelKinds).map((kind) => ({
   form: formOf(kind.schema, { base: "/config", scope: kind.type }),
 }));
 
-export const channelsPages: Page[] = [
+export const channelsPages = [
   page({
     path: "/channels",
     auth: "tenant",

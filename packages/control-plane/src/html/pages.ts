@@ -11,6 +11,11 @@ import { securePage, varyByCaller } from "../http/security-headers.ts";
 import type { Throttle } from "../http/throttle.ts";
 import type { Views } from "./views.ts";
 
+export interface Redirect {
+  redirect: string;
+  headers?: Record<string, string | string[]>;
+}
+
 /** A page to show, or another place to go to. */
 export type PageReply =
   | {
@@ -23,7 +28,7 @@ export type PageReply =
       /** Set last, so that they may replace the default Cache-Control and Content-Security-Policy. */
       headers?: Record<string, string>;
     }
-  | { redirect: string; headers?: Record<string, string | string[]> };
+  | Redirect;
 
 export interface PageCall<D extends PageAuth> {
   ctx: AuthContexts[D];
@@ -42,21 +47,48 @@ export interface Page {
   handle(call: PageCall<PageAuth>): Promise<PageReply>;
 }
 
-/** Declares a page. */
-export function page<D extends PageAuth>(declared: {
+/** A page with the type of its replies, against which its templates are checked. */
+export interface DeclaredPage<A, R> extends Page {
+  /** Carries the type only; never set. */
+  readonly replies?: (auth: A, reply: R) => R;
+}
+
+/** What the templates of pages get as `it`, by view: the data of the replies that name the view or its fragment. */
+export type ViewData<P> = P extends DeclaredPage<infer A, infer R> ? DataByView<A, R> : never;
+type DataByView<A, R> = R extends { view: infer V extends string; data: infer D }
+  ? {
+      view: V | (R extends { fragment: infer F extends string } ? F : never);
+      data: D & { frame: A extends "tenant" ? Frame : null };
+    }
+  : never;
+
+/**
+ * Declares a page. A handler that stands alone has no return type and marks its view `as const`, so that the template is
+ * checked against its data.
+ */
+export function page<A extends PageAuth, const R extends PageReply>(declared: {
   path: string;
-  auth: D;
-  handle(call: PageCall<D>): Promise<PageReply>;
-}): Page {
+  auth: A;
+  handle(call: PageCall<A>): Promise<R>;
+}): DeclaredPage<A, R> {
   // Erases which auth the handler was checked with; mountPages hands over the context of that very auth.
   return { path: declared.path, auth: declared.auth, handle: declared.handle as Page["handle"] };
+}
+
+/** What every page of the console shows around its content. */
+export interface Frame {
+  path: string;
+  org: string;
+  orgId: string;
+  /** Null where nobody is signed in, who could sign out. */
+  email: string | null;
+  openIncidents: number;
 }
 
 export interface PageOptions {
   /** Charges each page of the console as a read of the API. */
   throttle?: Throttle;
-  /** What every page of the console shows around its content: the organisation, the person, how many incidents are open. */
-  frame?(ctx: Ctx): Promise<object>;
+  frame?(ctx: Ctx): Promise<Omit<Frame, "path">>;
 }
 
 /** The router of all pages, for GET and HEAD. Who is not signed in is sent to the sign-in page and comes back afterwards. */

@@ -106,7 +106,9 @@ t.test("sections, rows, conditions and stored values", async (t) => {
 t.test("a value without a control is refused when the form is made", async (t) => {
   const List = Type.Object({ names: Type.Array(Type.String()) });
   t.throws(() => formOf(List, options), /"names" has no control/);
-  const Own = Type.Object({ names: Type.Array(Type.String(), { form: { view: { name: "names" } } }) });
-  t.match(formOf(Own, options)[0]!.rows, [[{ view: "names", name: "/check/names" }]]);
+  const Own = Type.Object({
+    names: Type.Array(Type.String(), { form: { view: { name: "targets/fields/credentials" } } }),
+  });
+  t.match(formOf(Own, options)[0]!.rows, [[{ view: "targets/fields/credentials", name: "/check/names" }]]);
   t.throws(() => fieldsOf(Own, ["names"], options), /has a view of its own/);
 });

@@ -16,7 +16,7 @@ interface FormNode extends SchemaNode {
 
 /** A field that a view of its own shows. */
 export interface ViewField {
-  view: string;
+  view: NonNullable<FieldForm["view"]>["name"];
   name: string;
   label: string;
 }

@@ -312,7 +312,11 @@ async function open(t: Pick<Test, "teardown">) {
   const app = new Koa();
   app.use(exchange({ log: silentLog, clock, page: errorPages(views, clock.now), headers: baseHeaders("http://x") }));
   app.use(assets.serve);
-  app.use(mountPages(pages, authenticators, views, { frame: async () => ({ org: "Acme" }) }).routes());
+  app.use(
+    mountPages(pages, authenticators, views, {
+      frame: async () => ({ org: "Acme", orgId: "o", email: null, openIncidents: 0 }),
+    }).routes(),
+  );
   const server = app.listen(0, "127.0.0.1");
   await new Promise((resolve) => server.once("listening", resolve));
   t.teardown(() => {

@@ -54,6 +54,9 @@ export function openViews({ assets, folder = viewsFolder, cache = true }: ViewOp
 /** `due` is for what is still to come: `in 20 s`, and `due now` once that is past. */
 export type TimeStyle = "ago" | "clock" | "day" | "due";
 
+/** `h` of the templates. @public */
+export type Helpers = ReturnType<typeof helpers>;
+
 const helpers = (assets: Assets, now: number, has: (view: string) => boolean) => ({
   ...format,
   ...charts,

@@ -1,12 +1,13 @@
 import { normaliseId } from "@statusmesh/shared/ids";
 import { numbered } from "../html/format.ts";
-import { page, type Page, wholeNumber } from "../html/pages.ts";
+import { page, wholeNumber } from "../html/pages.ts";
+import type { RegionPolicy } from "../targets/schema.ts";
 import { explainIncident, getIncident, listIncidents } from "./service.ts";
 
 const pageSize = 50;
 const states = ["all", "open", "closed"] as const;
 
-export const incidentsPages: Page[] = [
+export const incidentsPages = [
   page({
     path: "/incidents",
     auth: "tenant",
@@ -32,7 +33,8 @@ export const incidentsPages: Page[] = [
     async handle({ ctx, params }) {
       const id = params["id"]!;
       const incident = await getIncident(ctx, id);
-      const votes = await explainIncident(ctx, id);
+      const explained = await explainIncident(ctx, id);
+      const votes = { ...explained, region_policy: explained.region_policy as RegionPolicy };
       const deliveries = { items: votes.deliveries, total: votes.deliveries_total };
       const title = `${incident.state === "open" ? "Open" : "Closed"} incident: ${incident.monitor_name}`;
       return { view: "incidents/show", fragment: "incidents/show-live", data: { title, incident, votes, deliveries } };

@@ -1,7 +1,7 @@
 import { AppError } from "@statusmesh/shared/errors";
 import { normaliseId } from "@statusmesh/shared/ids";
 import { signedInAs } from "../auth/service.ts";
-import { page, type Page, wholeNumber } from "../html/pages.ts";
+import { page, wholeNumber } from "../html/pages.ts";
 import { secretAddress } from "../http/security-headers.ts";
 import { changesOf } from "./changes.ts";
 import {
@@ -32,7 +32,7 @@ const auditedTypes = new Map([
   ["sessions", "Sessions"],
 ]);
 
-export const tenancyPages: Page[] = [
+export const tenancyPages = [
   page({
     path: "/settings/members",
     auth: "tenant",

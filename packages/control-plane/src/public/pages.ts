@@ -1,6 +1,6 @@
 import { AppError } from "@statusmesh/shared/errors";
 import type { Visit } from "../context.ts";
-import { page, type Page, type PageReply } from "../html/pages.ts";
+import { page } from "../html/pages.ts";
 import type { ServedStatus } from "./compute.ts";
 import { aboutHtml } from "./markdown.ts";
 import { componentsOf, publicIncident, servedStatus } from "./service.ts";
@@ -16,7 +16,7 @@ const shownIncidents = 30;
 const words = { tone, stateMark, stateWord, dayStrip };
 
 /** Public pages. */
-export const publicPages: Page[] = [
+export const publicPages = [
   page({
     path: "/status",
     auth: "public",
@@ -39,10 +39,10 @@ export const publicPages: Page[] = [
 ];
 
 /** Renders `view`, or a page of one sentence when there is nothing to show. */
-async function show(
+async function show<const R extends { view: string; fragment?: string; data: object }>(
   system: Visit,
-  view: (served: ServedStatus) => Promise<{ view: string; fragment?: string; data: object }>,
-): Promise<PageReply> {
+  view: (served: ServedStatus) => Promise<R>,
+) {
   let served: ServedStatus | null = null;
   try {
     served = await servedStatus(system);
@@ -55,7 +55,7 @@ async function show(
     const retry: Record<string, string> =
       error.retryAfterSecs === null ? {} : { "Retry-After": String(error.retryAfterSecs) };
     return {
-      view: "public/notice",
+      view: "public/notice" as const,
       status: error.status,
       data: { ...(served === null ? blankFrame : frameOf(served)), ...notice(error) },
       headers: retry,

@@ -1,11 +1,11 @@
 import { AppError } from "@statusmesh/shared/errors";
-import { page, type Page } from "../html/pages.ts";
+import { page } from "../html/pages.ts";
 import { stateWords } from "../html/states.ts";
 import { secretAddress } from "../http/security-headers.ts";
 import { shareRanges, sharedPage } from "./share-view.ts";
 
 /** The page of a shared monitor. */
-export const shareViewPages: Page[] = [
+export const shareViewPages = [
   page({
     path: "/m/{token}",
     auth: "public",

@@ -1,4 +1,4 @@
-import { page, type Page, wholeNumber } from "../html/pages.ts";
+import { page, wholeNumber } from "../html/pages.ts";
 import { getTarget } from "../targets/service.ts";
 import { listShares } from "./service.ts";
 
@@ -11,7 +11,7 @@ const ends = (now: number): [value: string, label: string][] => [
   ]),
 ];
 
-export const sharesPages: Page[] = [
+export const sharesPages = [
   page({
     path: "/monitors/{id}/shares",
     auth: "tenant",

@@ -2,7 +2,7 @@ import type { Context } from "koa";
 import { callerOf, sessionCookie } from "../auth/service.ts";
 import type { Config } from "../config.ts";
 import type { System } from "../context.ts";
-import { localPath, page, type Page, type PageReply } from "../html/pages.ts";
+import { localPath, page, type Redirect } from "../html/pages.ts";
 import { signInView } from "./view.ts";
 import { SignInProblem } from "./problem.ts";
 import type { Provider, ProviderName } from "./provider.ts";
@@ -11,7 +11,7 @@ import { beginSignIn, finishSignIn, type Providers, requireProvider } from "./se
 const flowSecs = 600;
 
 /** The sign-in page, and per provider the start and the callback; a browser requests both with GET. */
-export const signInPages = (providers: Providers): Page[] => [
+export const signInPages = (providers: Providers) => [
   page({
     path: "/sign-in",
     auth: "public",
@@ -25,7 +25,7 @@ export const signInPages = (providers: Providers): Page[] => [
   ...(["github", "google"] as const).flatMap((name) => [begin(name, providers), comeBack(name, providers)]),
 ];
 
-const begin = (name: ProviderName, providers: Providers): Page =>
+const begin = (name: ProviderName, providers: Providers) =>
   page({
     path: `/sign-in/${name}`,
     auth: "public",
@@ -43,7 +43,7 @@ const begin = (name: ProviderName, providers: Providers): Page =>
     },
   });
 
-const comeBack = (name: ProviderName, providers: Providers): Page =>
+const comeBack = (name: ProviderName, providers: Providers) =>
   page({
     path: `/sign-in/${name}/callback`,
     auth: "public",
@@ -66,12 +66,7 @@ const comeBack = (name: ProviderName, providers: Providers): Page =>
   });
 
 /** The reply, or the sign-in page with the error in words. */
-async function shown(
-  ctx: System,
-  provider: Provider,
-  next: string,
-  work: () => Promise<PageReply>,
-): Promise<PageReply> {
+async function shown(ctx: System, provider: Provider, next: string, work: () => Promise<Redirect>) {
   try {
     return await work();
   } catch (error) {

@@ -1,5 +1,4 @@
 import type { Config } from "../config.ts";
-import type { PageReply } from "../html/pages.ts";
 import { secretAddress } from "../http/security-headers.ts";
 import { ownCommand } from "../own-command.ts";
 import { problems, type SignInProblem } from "./problem.ts";
@@ -16,13 +15,13 @@ export interface SignInState {
 }
 
 /** The sign-in page: a button per enabled provider, the address field for magic links, and the last error. */
-export function signInView({ auth, email }: Config, { next, asked, problem }: SignInState): PageReply {
+export function signInView({ auth, email }: Config, { next, asked, problem }: SignInState) {
   const providers = (["google", "github"] as const)
     .filter((name) => auth.enabled_methods.includes(name))
     .map((name) => ({ name, title: titles[name] }));
   const said = problem === undefined ? null : problems[problem.error.reason];
   return {
-    view: "auth/sign-in",
+    view: "auth/sign-in" as const,
     data: {
       next,
       command: ownCommand("bootstrap-owner"),

@@ -1,10 +1,10 @@
-import { page, type Page, wholeNumber } from "../html/pages.ts";
+import { page, wholeNumber } from "../html/pages.ts";
 import { listTargets } from "../targets/service.ts";
 import { getPage, listComponents, listPages } from "./service.ts";
 
 const pageSize = 50;
 
-export const statusPagesPages: Page[] = [
+export const statusPagesPages = [
   page({
     path: "/status-pages",
     auth: "tenant",

@@ -5,7 +5,7 @@ import { listChannels } from "../channels/service.ts";
 import type { Ctx } from "../context.ts";
 import { numbered } from "../html/format.ts";
 import { type StateName, stateWords } from "../html/states.ts";
-import { page, type Page, type PageCall, type PageReply, wholeNumber } from "../html/pages.ts";
+import { page, type PageCall, wholeNumber } from "../html/pages.ts";
 import { explainIncident, getIncident, listDeliveries, listIncidents } from "../incidents/service.ts";
 import {
   latencyByRegion,
@@ -41,7 +41,7 @@ const dayMs = 86_400_000;
 /** Half an hour each over a day: fine enough to see an outage of one check interval, few enough to count. */
 const slices = 48;
 
-async function monitors({ ctx, query }: PageCall<"tenant">): Promise<PageReply> {
+async function monitors({ ctx, query }: PageCall<"tenant">) {
   const q = normaliseText(query["q"] ?? "").slice(0, 200);
   const tag = normaliseText(query["tag"] ?? "").slice(0, 200);
   const state = shownStates.find((known) => known === query["state"]);
@@ -66,8 +66,8 @@ async function monitors({ ctx, query }: PageCall<"tenant">): Promise<PageReply> 
     throttledOf(ctx, list.items),
   ]);
   return {
-    view: "targets/list",
-    fragment: "targets/list-live",
+    view: "targets/list" as const,
+    fragment: "targets/list-live" as const,
     data: {
       rows: list.items.map((row) => ({
         ...row,
@@ -116,7 +116,7 @@ async function throttledOf(ctx: Ctx, rows: readonly MonitorRow[]): Promise<(row:
   return (row) => (ids.has(row.target.id) ? words : null);
 }
 
-async function monitor({ ctx, params, query }: PageCall<"tenant">): Promise<PageReply> {
+async function monitor({ ctx, params, query }: PageCall<"tenant">) {
   const id = params["id"]!;
   const row = await getMonitor(ctx, id);
   const now = ctx.clock.now();
@@ -138,8 +138,8 @@ async function monitor({ ctx, params, query }: PageCall<"tenant">): Promise<Page
   ]);
   const said = shown(row, now, throttled(row));
   return {
-    view: "targets/show",
-    fragment: "targets/show-live",
+    view: "targets/show" as const,
+    fragment: "targets/show-live" as const,
     data: {
       title: `${said.word}: ${row.target.name}`,
       row: { ...row, ...said },
@@ -216,18 +216,21 @@ async function formData(ctx: Ctx, target: Target | null, ownRegions: readonly st
   };
 }
 
-async function newMonitor({ ctx, query }: PageCall<"tenant">): Promise<PageReply> {
+async function newMonitor({ ctx, query }: PageCall<"tenant">) {
   const type = isCheckType(query["kind"]) ? query["kind"] : checkTypes[0]!;
-  return { view: "targets/form", data: { ...(await formData(ctx, null, [])), type } };
+  return { view: "targets/form" as const, data: { ...(await formData(ctx, null, [])), type } };
 }
 
-async function editMonitor({ ctx, params }: PageCall<"tenant">): Promise<PageReply> {
+async function editMonitor({ ctx, params }: PageCall<"tenant">) {
   const target = await getTarget(ctx, params["id"]!);
   const { regions } = await targetRegions(ctx, target.id);
-  return { view: "targets/form", data: { ...(await formData(ctx, target, regions)), type: target.check.type } };
+  return {
+    view: "targets/form" as const,
+    data: { ...(await formData(ctx, target, regions)), type: target.check.type },
+  };
 }
 
-export const targetsPages: Page[] = [
+export const targetsPages = [
   page({ path: "/", auth: "tenant", handle: monitors }),
   page({ path: "/monitors", auth: "tenant", handle: monitors }),
   page({ path: "/monitors/new", auth: "tenant", handle: newMonitor }),
