@@ -1,7 +1,8 @@
 import * as fs from "node:fs";
 import { join } from "node:path";
 import t, { type Test } from "tap";
-import { createChannel, testChannel, testConfig, updateChannel } from "../channels/service.ts";
+import { sealConfig } from "../channels/sealing.ts";
+import { createChannel, sendThrough, testChannel, testConfig, updateChannel } from "../channels/service.ts";
 import { validate } from "@statusmesh/shared/validate";
 import { createTargets } from "../targets/create.ts";
 import { Check } from "../targets/schema.ts";
@@ -129,6 +130,14 @@ t.test("channels: refused at create, at update and at both tests", async (t) => 
   t.match(await refusal(t, () => testChannel(stricter, channel.id, transport)), {
     code: "DOMAIN_DENYLISTED",
     field: null,
+  });
+  const config = webhook("https://hooks.later.example/");
+  const stored = { id: channel.id, org_id: ctx.orgId, kind: "webhook", config };
+  const sealed = { ...stored, config: sealConfig(ctx, ctx.orgId, channel.id, config) };
+  await t.rejects(sendThrough(stricter, sealed, {} as never, transport), {
+    name: "DeliveryError",
+    permanent: true,
+    message: /does not allow later\.example/,
   });
   t.strictSame(calls, ["https://hooks.later.example/"], "nothing was sent to who is listed");
 });

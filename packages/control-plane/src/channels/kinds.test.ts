@@ -172,6 +172,34 @@ t.test("a config is refused at its field, and told what would be right", async (
   }
 });
 
+t.test("an address that a customer chooses is neither private nor on the deny-list", async (t) => {
+  const owner = await newOrg({
+    ...system,
+    abuse: { ...system.abuse, domain: (host) => (host === "evil.example" ? host : null) },
+  });
+  for (const type of types) {
+    const config = configOf(type);
+    for (const { pointer } of kindOf(config).urls(config)) {
+      const refusedFor = async (url: string) => {
+        const changed = { ...kindCases[type].config, [pointer.slice(1)]: url };
+        const found = await refusal(t, async () =>
+          createChannel(owner, validate(ChannelCreate, { name: newId(), config: changed })),
+        );
+        t.equal(found.field, `/config${pointer}`);
+        return found.code;
+      };
+      const pinned = (await refusedFor("https://evil.example/")) === "INVALID_CHANNEL_CONFIG";
+      for (const host of ["127.0.0.1", "[::ffff:10.0.0.1]", "169.254.169.254", "2130706433", "localhost"])
+        t.equal(
+          await refusedFor(`https://${host}/`),
+          pinned ? "INVALID_CHANNEL_CONFIG" : "SSRF_BLOCKED",
+          `${type} ${host}`,
+        );
+      if (!pinned) t.equal(await refusedFor("https://evil.example/"), "DOMAIN_DENYLISTED");
+    }
+  }
+});
+
 t.test("secrets are sealed, masked, and refused as ***", async (t) => {
   const owner = await newOrg(system);
   for (const type of types) {

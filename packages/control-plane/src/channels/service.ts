@@ -180,7 +180,15 @@ export async function sendThrough(
   message: ChannelMessage,
   transport: Outbound,
 ): Promise<number | null> {
-  return await send(system, opened(system, channel), message, transport);
+  const config = opened(system, channel);
+  try {
+    refuseDeniedUrls(system, config, null);
+  } catch (cause) {
+    if (!(cause instanceof AppError)) throw cause;
+    // A domain may be listed after the channel was saved.
+    throw new DeliveryError(cause.message.replace(/\.$/, ""), { permanent: true, cause });
+  }
+  return await send(system, config, message, transport);
 }
 
 /** Host that a stored channel sends to, and whether it takes digests. Null where its config cannot be opened. */
@@ -378,7 +386,7 @@ function checkConfig(ctx: Ctx, config: ChannelConfig): void {
 }
 
 /** Throws DOMAIN_DENYLISTED; `base` is the pointer of the config in the body, or null. */
-function refuseDeniedUrls(ctx: Ctx, config: ChannelConfig, base: string | null): void {
+function refuseDeniedUrls(ctx: Pick<System, "abuse">, config: ChannelConfig, base: string | null): void {
   for (const { url, pointer } of kindOf(config).urls(config))
     refuseDeniedHost(ctx, hostOf(url), base === null ? null : base + pointer);
 }

@@ -22,7 +22,7 @@ const DiscordConfig = Type.Object(
         label: "Webhook URL",
         control: "url",
         placeholder: "https://discord.com/api/webhooks/…",
-        hint: "In Discord: Edit channel, Integrations, Webhooks. Encrypted; reads as ***.",
+        hint: "In Discord: Edit channel, Integrations, Webhooks. Stored encrypted.",
       },
     }),
   },

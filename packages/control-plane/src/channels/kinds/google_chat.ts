@@ -20,7 +20,7 @@ const GoogleChatConfig = Type.Object(
         label: "Webhook URL",
         control: "url",
         placeholder: "https://chat.googleapis.com/v1/spaces/…",
-        hint: "In Google Chat: Apps & integrations, Webhooks. Encrypted; reads as ***.",
+        hint: "In Google Chat: Apps & integrations, Webhooks. Stored encrypted.",
       },
     }),
   },

@@ -36,7 +36,7 @@ const TeamsConfig = Type.Object(
         label: "Workflow URL",
         control: "url",
         placeholder: "https://….environment.api.powerplatform.com/…",
-        hint: `${howTo} Encrypted; reads as ***.`,
+        hint: `${howTo} Stored encrypted.`,
       },
     }),
   },

@@ -19,7 +19,7 @@ const PagerDutyConfig = Type.Object(
       secret: true,
       form: {
         label: "Integration key",
-        hint: "In PagerDuty: the service, Integrations, Events API v2. 32 letters and digits. Encrypted; reads as ***.",
+        hint: "In PagerDuty: the service, Integrations, Events API v2. 32 letters and digits. Stored encrypted.",
       },
     }),
   },

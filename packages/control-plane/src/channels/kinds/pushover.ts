@@ -16,7 +16,7 @@ const key = (label: string, where: string) =>
     description: `${label}, 30 letters and digits; reads as ***`,
     examples: [label.startsWith("API") ? "azGDORePK8gMaC0QOYAMyEEuzJnyUi" : "uQiRzpo4DXghDmr9QzzfQu27cmVRsG"],
     secret: true,
-    form: { label, hint: `${where} 30 letters and digits. Encrypted; reads as ***.` },
+    form: { label, hint: `${where} 30 letters and digits. Stored encrypted.` },
   });
 
 const PushoverConfig = Type.Object(

@@ -18,7 +18,7 @@ const SlackConfig = Type.Object(
         label: "Webhook URL",
         control: "url",
         placeholder: "https://hooks.slack.com/services/…",
-        hint: "In Slack: Apps, Incoming Webhooks, Add to Slack. Encrypted; reads as ***.",
+        hint: "In Slack: Apps, Incoming Webhooks, Add to Slack. Stored encrypted.",
       },
     }),
   },

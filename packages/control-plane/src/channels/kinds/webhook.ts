@@ -17,7 +17,7 @@ const WebhookConfig = Type.Object(
         label: "URL",
         control: "url",
         placeholder: "https://hooks.example.org/alerts",
-        hint: "Receives a JSON POST per notification. Encrypted; reads as ***.",
+        hint: "Receives a JSON POST per notification. Stored encrypted.",
       },
     }),
     headers: Type.Record(Type.String(), Type.String({ maxLength: 8192 }), {
