@@ -56,21 +56,21 @@ export interface AppOptions {
   system: System;
   hub: Hub;
   ingest: Ingest;
-  /** Fires when the process drains: held requests are answered, and /readyz says no. */
+  /** Fires when the process drains: held requests are answered, and /readyz fails. */
   draining: AbortSignal;
-  /** Counts requests for the rate limits; left out, this process counts for itself. */
+  /** Counts requests for the rate limits; default: in this process. */
   counter?: Counter;
-  /** Who says who people are; left out, those of the configuration. */
+  /** Identity providers; default: those of the configuration. */
   providers?: Providers;
-  /** Returns while the database can serve requests, else throws; left out, one query tells. */
+  /** Throws while the database cannot serve requests; default: one query. */
   ready?: (() => Promise<void>) | undefined;
-  /** Is told of every request once its answer stands. */
-  seen?: ((request: RequestSeen) => void) | undefined;
-  /** Holds every reply against its declaration; for tests. */
+  /** Called with every request after its reply is set. */
+  onReply?: ((request: RequestSeen) => void) | undefined;
+  /** Compares every reply with its declaration; for tests. */
   checkReplies?: boolean;
 }
 
-/** Every route of the service, in the order in which the documentation shows them. A path with a parameter comes after its literal siblings. */
+/** Every route, in the order of the documentation. */
 export function allRoutes({ hub, ingest, draining }: Pick<AppOptions, "hub" | "ingest" | "draining">): Route[] {
   return [
     ...pipelineRoutes(hub, ingest, draining),
@@ -91,7 +91,7 @@ export function allRoutes({ hub, ingest, draining }: Pick<AppOptions, "hub" | "i
   ];
 }
 
-/** The pages of each domain, of the console and of the public. One with a parameter comes after its literal siblings. */
+/** Pages of each domain, of the console and of the public. A path with a parameter comes after its literal siblings. */
 const pageLists = (providers: Providers) =>
   [
     targetsPages,
@@ -132,7 +132,7 @@ export function createApp(options: AppOptions): Koa {
       clock: system.clock,
       page: errorPages(views, () => system.clock.now()),
       headers: baseHeaders(system.config.server.public_url),
-      seen: options.seen,
+      onReply: options.onReply,
     }),
   );
   app.use(pageHosts(system.config));
@@ -159,30 +159,31 @@ export function createApp(options: AppOptions): Koa {
   app.use(
     otherMethods(answeredPaths(system, routes, pages), async (http) => {
       const tenant = http.path.startsWith("/api/v1/");
-      // A browser's question has no credential; whoever sends one is charged for the organisation.
+      // A preflight has no credential; a request with one is charged to the organisation.
       if (tenant && http.get("authorization") !== "") await throttle(await authenticators.tenant(http), "api_reads");
     }),
   );
   return app;
 }
 
-/** Every path and its methods, for 405 and OPTIONS; assets answer for themselves. */
+/** Every path and its methods, for 405 and OPTIONS; assets handle theirs. */
 function answeredPaths({ config }: System, routes: readonly Route[], pages: readonly Page[]): Answered[] {
   const documents = ["/healthz", "/readyz", "/docs", "/api/openapi.json"];
   return [
-    // Without the operator's secret that surface is not there.
+    // Without operator.admin_token these routes are 404.
     ...routes.filter(({ auth }) => auth !== "operator" || config.operator.admin_token !== ""),
     ...[...documents, ...pages.map((page) => page.path)].map((path) => ({ path, method: "GET" })),
   ];
 }
 
-/** What every page of the console shows around its content. */
+/** Data of the frame around every console page. */
 async function frame(ctx: Ctx): Promise<Omit<Frame, "path">> {
-  const [who, open] = await Promise.all([me(ctx), listIncidents(ctx, { state: "open", limit: 1, offset: 0 })]);
+  const [caller, open] = await Promise.all([me(ctx), listIncidents(ctx, { state: "open", limit: 1, offset: 0 })]);
   return {
-    org: who.org?.name ?? "",
+    org: caller.org?.name ?? "",
     orgId: ctx.orgId,
-    email: ctx.actor.type === "session" ? who.user.email : null,
+    // Null hides the sign-out button, which only a session has.
+    email: ctx.actor.type === "session" ? caller.user.email : null,
     openIncidents: open.total,
   };
 }

@@ -161,7 +161,7 @@ async function run(
     counter,
     draining: draining.signal,
     ready: watch.ready,
-    seen: metrics?.seen.request,
+    onReply: metrics?.seen.request,
     checkReplies: options.checkReplies ?? false,
   }).callback();
   answer.with = (request, response) => void handle(request, response);

@@ -28,7 +28,8 @@ export async function insertAgent(
 ): Promise<AgentRow> {
   const [inserted] = await sql<AgentRow[]>`
     insert into agents (id, region_id, name, token_hash, built_in, created_at)
-    values (${row.id}, ${row.regionId}, ${row.name}, ${row.hash}, ${row.builtIn}, ${row.now}) returning ${columns(sql)}`;
+    values (${row.id}, ${row.regionId}, ${row.name}, ${row.hash}, ${row.builtIn}, ${row.now})
+    returning ${columns(sql)}`;
   return inserted!;
 }
 
@@ -91,7 +92,8 @@ export async function updateAgentState(
   state: { version: string; impairedSince: Date | null; now: Date },
 ): Promise<AgentStateRow | null> {
   const [before] = await sql<AgentStateRow[]>`
-    update agents a set last_seen_at = ${state.now}, version = ${state.version}, impaired_since = ${state.impairedSince}, left_at = null
+    update agents a
+    set last_seen_at = ${state.now}, version = ${state.version}, impaired_since = ${state.impairedSince}, left_at = null
     from (select last_seen_at, impaired_since, left_at from agents where id = ${id} for update) before
     where a.id = ${id} returning before.last_seen_at, before.impaired_since, before.left_at`;
   return before ?? null;
@@ -114,7 +116,8 @@ export async function selectLiveAgents(
   since: Date,
 ): Promise<{ id: string; impaired: boolean }[]> {
   return await sql<{ id: string; impaired: boolean }[]>`
-    select id, impaired_since is not null as impaired from agents where region_id = ${regionId} and last_seen_at > ${since} and left_at is null order by id`;
+    select id, impaired_since is not null as impaired from agents
+    where region_id = ${regionId} and last_seen_at > ${since} and left_at is null order by id`;
 }
 
 /** A region with targets and without a working agent. */
@@ -138,7 +141,8 @@ export async function selectSilentRegions(sql: Db, orgId: string | null, since: 
       count(a.id) > 0 as has_agents
     from regions r left join agents a on a.region_id = r.id
     where r.enabled and exists (
-      select 1 from target_regions tr join targets t on t.id = tr.target_id and t.enabled join orgs o on o.id = t.org_id and o.deleted_at is null
+      select 1 from target_regions tr join targets t on t.id = tr.target_id and t.enabled
+      join orgs o on o.id = t.org_id and o.deleted_at is null
       where tr.region_id = r.id and (${orgId}::uuid is null or t.org_id = ${orgId}))
     group by r.id
     having count(a.id) filter (where a.last_seen_at > ${since} and a.impaired_since is null) = 0
@@ -162,7 +166,9 @@ export interface RegionCoverRow {
 export async function selectRegionCover(sql: Db, since: Date): Promise<RegionCoverRow[]> {
   return await sql<RegionCoverRow[]>`
     select r.id as region_id,
-      (select count(*)::int from target_regions tr join targets t on t.id = tr.target_id and t.enabled where tr.region_id = r.id) as targets,
-      (select count(*)::int from agents a where a.region_id = r.id and a.last_seen_at > ${since} and a.left_at is null) as live_agents
+      (select count(*)::int from target_regions tr join targets t on t.id = tr.target_id and t.enabled
+        where tr.region_id = r.id) as targets,
+      (select count(*)::int from agents a
+        where a.region_id = r.id and a.last_seen_at > ${since} and a.left_at is null) as live_agents
     from regions r where r.enabled order by r.id`;
 }

@@ -1,6 +1,6 @@
 import { BlockList, isIP } from "node:net";
 
-/** `192.0.2.1`, `10.0.0.0/8`, `2001:db8::/32`: the addresses of a list. Throws for anything else. */
+/** The list of addresses and ranges: `192.0.2.1`, `10.0.0.0/8`, `2001:db8::/32`. Throws TypeError for anything else. */
 export function addressList(entries: readonly string[]): BlockList {
   const list = new BlockList();
   for (const entry of entries) {
@@ -19,7 +19,7 @@ export function addressList(entries: readonly string[]): BlockList {
   return list;
 }
 
-/** True for an address that is in the list; false for what is no address. */
+/** True for an address in the list; false for a text that is no address. */
 export function isListed(list: BlockList, address: string): boolean {
   const family = isIP(address);
   return family !== 0 && list.check(address, family === 6 ? "ipv6" : "ipv4");

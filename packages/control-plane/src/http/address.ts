@@ -4,8 +4,8 @@ import { isIP } from "node:net";
 const embedded = /^(?:::ffff|64:ff9b:):([0-9a-f]{1,4}):([0-9a-f]{1,4})$/;
 
 /**
- * The one spelling of an address: as RFC 5952 has it, without brackets, port or zone; an IPv4 address within IPv6 as IPv4.
- * What is no address stays as it is.
+ * The canonical spelling of an address: RFC 5952, without brackets, port or zone; IPv4 within IPv6 as IPv4. Returns any
+ * other text unchanged.
  */
 export function canonicalAddress(text: string): string {
   const bare = /^\[(.*)\](?::\d+)?$/.exec(text)?.[1] ?? /^([\d.]+):\d+$/.exec(text)?.[1] ?? text;
@@ -20,7 +20,7 @@ export function canonicalAddress(text: string): string {
   return bits.flatMap((group) => [group >> 8, group & 0xff]).join(".");
 }
 
-/** What is counted of a canonical address: an IPv4 address itself, the /64 of an IPv6 one, which one host has to itself. */
+/** Key under which limits count a canonical address: IPv4 itself, the /64 of IPv6, because one host has a whole /64. */
 export function addressKey(address: string): string {
   if (isIP(address) !== 6) return address;
   const [head = "", tail] = address.split("::");

@@ -9,40 +9,40 @@ import { parseJson, withoutMark } from "./json.ts";
 import { maxPiece, readPieces } from "./json-pieces.ts";
 import { takeTurns } from "./turns.ts";
 
-/** Parsing and checking a smaller body takes under 5 ms, whatever is in it. */
+/** Bytes; parsing and validating a smaller body takes under 5 ms. */
 const smallBody = 65_536;
 
-/** What a route takes as its body. */
+/** The body of a route. */
 export interface BodyShape {
   readonly schema: TSchema;
   /** Bytes. */
   readonly limit: number;
-  /** Looks at a body that does not fit, and throws where something says more than its first fault. */
-  readonly misfit: ((body: unknown) => void) | null;
+  /** Called with an invalid body; may throw an error that explains more than the first problem. */
+  readonly onInvalidBody: ((body: unknown) => void) | null;
 }
 
 /**
- * Reads the JSON body of a request and checks it: content type, size, syntax, then shape. Refuses what the database could
- * not keep: invalid UTF-8, NUL, lone surrogates, numbers outside the safe range, nesting over 32 levels. A large body is
- * parsed and checked in slices.
+ * Reads and validates the JSON body of a request: content type, size, syntax, then shape. Refuses values that cannot be
+ * stored: invalid UTF-8, NUL, lone surrogates, numbers outside the safe range, nesting over 32 levels. A large body is
+ * parsed and validated in slices.
  */
-export async function readBody(http: Context, { schema, limit, misfit }: BodyShape): Promise<unknown> {
+export async function readBody(http: Context, { schema, limit, onInvalidBody }: BodyShape): Promise<unknown> {
   refuseOtherTypes(http);
   const bytes = await readBytes(http, limit);
   if (!isUtf8(bytes)) throw new AppError("INVALID_BODY", "The body is not valid UTF-8.");
-  if (bytes.length > maxPiece) return await readPieces(bytes, schema, misfit);
+  if (bytes.length > maxPiece) return await readPieces(bytes, schema, onInvalidBody);
   const turns = bytes.length > smallBody ? await takeTurns() : null;
   const body = parseJson(withoutMark(bytes.toString("utf8")));
   await turns?.next();
   try {
     return validate(schema, body);
   } catch (error) {
-    misfit?.(body);
+    onInvalidBody?.(body);
     throw error;
   }
 }
 
-/** SHA-256 of the body that {@link readBody} has read from this request, byte for byte. */
+/** SHA-256 of the bytes that {@link readBody} has read, base64. */
 export async function bodyDigest(http: Context): Promise<string> {
   const bytes = (http.state["body"] as Buffer | undefined) ?? Buffer.alloc(0);
   const hash = createHash("sha256");
@@ -59,7 +59,7 @@ function refuseOtherTypes(http: Context): void {
   if (encoding !== "")
     throw new AppError(
       "UNSUPPORTED_MEDIA_TYPE",
-      `A body with Content-Encoding: ${encoding} is not taken. Send it without compression.`,
+      `Content-Encoding: ${encoding} is not supported. Send the body without compression.`,
     );
   // False for another type, null without a body.
   if (http.is("application/json") !== "application/json")
@@ -71,7 +71,7 @@ function refuseOtherTypes(http: Context): void {
 
 const readers = new Map<number, ReturnType<typeof koaBody>>();
 
-/** koa-body is asked for bytes (latin1), because it would turn invalid UTF-8 into U+FFFD silently. */
+/** Reads bytes (latin1): koa-body would silently replace invalid UTF-8 by U+FFFD. */
 async function readBytes(http: Context, limit: number): Promise<Buffer> {
   let reader = readers.get(limit);
   if (reader === undefined) {
@@ -87,19 +87,19 @@ async function readBytes(http: Context, limit: number): Promise<Buffer> {
     });
     readers.set(limit, reader);
   }
-  // The server leaves it to us to ask for a body that is announced, so that what is refused is not sent.
+  // Only now, so that the client sends no body of a refused request.
   if (http.get("expect").toLowerCase() === "100-continue") http.res.writeContinue();
   try {
     await reader(http as never, async () => {});
   } catch (cause) {
     if ((cause as { status?: number }).status === 413)
-      throw new AppError("PAYLOAD_TOO_LARGE", `The body is larger than the ${sizeOf(limit)} that this route takes.`, {
+      throw new AppError("PAYLOAD_TOO_LARGE", `The body is larger than ${sizeOf(limit)}, the limit of this route.`, {
         cause,
       });
     throw new AppError("INVALID_BODY", "The body could not be read to its end.", { cause });
   }
   const bytes = Buffer.from(typeof http.request.body === "string" ? http.request.body : "", "latin1");
-  // The text would be kept as long as the request, beside its bytes.
+  // Frees the text: the bytes stay for the digest.
   http.request.body = "";
   http.state["body"] = bytes;
   return bytes;

@@ -7,7 +7,9 @@ import { type ConnectionLimits, serveGuarded } from "./connections.ts";
 
 const large = Buffer.alloc(8_000_000, "x");
 
-/** A server with these limits that answers `/large` with 8 MB, `/slow` after 300 ms, and everything else with its path. */
+/**
+ * A server with these limits that answers `/large` with 8 MB, `/slow` after 300 ms, and everything else with its path.
+ */
 async function serve(t: Test, limits: Partial<ConnectionLimits>) {
   const server: Server = createServer();
   serveGuarded(
@@ -53,7 +55,7 @@ const closed = async (socket: Socket): Promise<void> => {
   if (!socket.closed) await new Promise<void>((resolve) => socket.once("close", () => resolve()));
 };
 
-t.test("beyond the number of connections only the health of the service is answered", async (t) => {
+t.test("beyond the limit of connections only health checks are answered", async (t) => {
   const { open } = await serve(t, { max: 3 });
   const held = await Promise.all([open(), open(), open("127.0.0.2")]);
   for (const socket of held) t.match(await answerOf(socket, get("/hello")), /^HTTP\/1\.1 200 /);
@@ -65,30 +67,34 @@ t.test("beyond the number of connections only the health of the service is answe
   held[0]!.destroy();
   await closed(held[0]!);
   await sleep(50);
-  t.match(await answerOf(await open(), get("/hello")), /^HTTP\/1\.1 200 /, "one that ends makes room");
+  t.match(await answerOf(await open(), get("/hello")), /^HTTP\/1\.1 200 /, "a closed connection frees its place");
 });
 
-t.test("one address has no more than its share, but for a proxy that is named", async (t) => {
+t.test("connections per address are limited, except for trusted proxies", async (t) => {
   const { open } = await serve(t, { perAddress: 2, proxies: addressList(["127.0.0.9"]) });
   await Promise.all([open(), open()]);
   t.match(await answerOf(await open(), get("/hello")), /^HTTP\/1\.1 503 /);
   t.match(await answerOf(await open(), get("/healthz")), /^HTTP\/1\.1 200 /);
-  t.match(await answerOf(await open("127.0.0.2"), get("/hello")), /^HTTP\/1\.1 200 /, "others have their own");
+  t.match(
+    await answerOf(await open("127.0.0.2"), get("/hello")),
+    /^HTTP\/1\.1 200 /,
+    "other addresses have their own limit",
+  );
   for (let i = 0; i < 5; i++)
     t.match(await answerOf(await open("127.0.0.9"), get("/hello")), /^HTTP\/1\.1 200 /, "a proxy");
 });
 
-t.test("connections beyond the limit make room for each other", async (t) => {
+t.test("connections beyond the limit evict the oldest of them", async (t) => {
   const { open } = await serve(t, { max: 1 });
   await open();
   const silent = await Promise.all(Array.from({ length: 128 }, async () => await open()));
   const health = await open();
   await closed(silent[0]!);
   t.match(await answerOf(health, get("/healthz")), /^HTTP\/1\.1 200 /);
-  t.equal(silent[100]!.closed, false, "the oldest goes first");
+  t.equal(silent[100]!.closed, false, "the oldest is evicted first");
 });
 
-t.test("who reads nothing is gone, who reads slowly is not", async (t) => {
+t.test("a stalled reader is disconnected, a slow one is not", async (t) => {
   const { open } = await serve(t, {});
   const silent = await open();
   silent.pause();
@@ -110,12 +116,12 @@ t.test("who reads nothing is gone, who reads slowly is not", async (t) => {
   silent.on("data", (chunk) => (left += chunk.length));
   silent.resume();
   await closed(silent);
-  t.ok(left < 4 * large.length, "what had been on its way is all that it gets");
+  t.ok(left < 4 * large.length, "it gets only what was in flight");
   while (!slow.closed && taken < large.length) await sleep(20);
-  t.ok(taken >= large.length, "slow as it is, it gets everything");
+  t.ok(taken >= large.length, "the slow reader gets the whole reply");
 });
 
-t.test("a connection has no more than 32 requests unanswered", async (t) => {
+t.test("a connection has at most 32 unanswered requests", async (t) => {
   const { open } = await serve(t, {});
   const polite = await open();
   const answers = await answerOf(polite, get("/slow").repeat(32), 32);
@@ -126,7 +132,7 @@ t.test("a connection has no more than 32 requests unanswered", async (t) => {
   t.match(await answerOf(polite, get("/hello")), /\/hello$/, "others are served");
 });
 
-t.test("what the parser refuses is answered in the envelope", async (t) => {
+t.test("requests that the parser refuses get the error envelope", async (t) => {
   const { open } = await serve(t, {});
   const cases: [string, number, string][] = [
     [`GET / HTTP/1.1\r\nHost: x\r\nX-Long: ${"x".repeat(20_000)}\r\n\r\n`, 431, "HEADERS_TOO_LARGE"],

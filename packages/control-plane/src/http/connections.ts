@@ -5,44 +5,44 @@ import { addressKey, canonicalAddress } from "./address.ts";
 import { isListed } from "./address-list.ts";
 import { answerRaw, parserError, refuse } from "./raw-answer.ts";
 
-/** Requests that a connection may have unanswered; browsers and agents send one at a time. */
+/** Unanswered requests per connection; browsers and agents send one at a time. */
 const maxPipelined = 32;
-/** Connections over the limits that are kept long enough to be answered; the oldest makes room for the next. */
+/** Connections beyond the limits that stay open for a 503; the oldest is evicted for the next. */
 const maxOver = 128;
 const overLifeMs = 3_000;
 
 export interface ConnectionLimits {
-  /** Connections in all. */
+  /** Connections in total. */
   readonly max: number;
-  /** Connections of one address, or of one /64 of IPv6; 0 is any number. */
+  /** Connections per address, of IPv6 per /64; 0 is unlimited. */
   readonly perAddress: number;
-  /** Addresses that {@link perAddress} is not for: one proxy stands for many visitors. */
+  /** Addresses without the limit {@link perAddress}: a proxy serves many visitors. */
   readonly proxies: BlockList;
-  /** How long a reader may take nothing of what is there for it. From then on it is held to {@link minBytesPerSecond}. */
+  /** Stall time of a reader, ms, before {@link minBytesPerSecond} applies. */
   readonly stallMs: number;
-  /** A connection is closed that takes less than this on average. */
+  /** A reader below this average is disconnected. */
   readonly minBytesPerSecond: number;
 }
 
-/** Figures that are no configuration: a phone on the slowest network reads more than a KiB a second. */
+/** Not configurable: a phone on the slowest network reads more than 1 KiB/s. */
 export const readerPace = { stallMs: 30_000, minBytesPerSecond: 1024 };
 
 interface Connection {
   readonly socket: Socket;
   readonly key: string;
-  /** Over the limits: answered only about the health of the service, and closed soon. */
+  /** Beyond the limits: only /healthz and /readyz are answered, and the connection closes soon. */
   readonly over: boolean;
   unanswered: number;
-  /** Requests that wait for the answer to the one before them. */
+  /** Pipelined requests that wait for the previous reply. */
   readonly next: (() => void)[];
-  /** Since when something waits to be read, and how much had been read then. */
+  /** Start of the current stall and the bytes read until then. */
   stall: { since: number; taken: number } | null;
 }
 
 /**
- * Keeps connections within limits: in all, for each address, in unanswered requests and in how slowly a reader may read.
- * Beyond the number limits only /healthz and /readyz are answered. Also answers what the parser refuses, in the envelope.
- * `listener` gets the other requests. Stops with the server.
+ * Enforces the limits of connections: in total, per address, of unanswered requests, and of slow readers. Beyond the
+ * number limits only /healthz and /readyz are answered. Requests that the parser refuses get the error envelope.
+ * `listener` gets all other requests. Stops with the server.
  */
 export function serveGuarded(server: Server, limits: ConnectionLimits, listener: () => RequestListener): void {
   const connections = new Map<Socket, Connection>();
@@ -84,7 +84,7 @@ export function serveGuarded(server: Server, limits: ConnectionLimits, listener:
 
   const take = (request: IncomingMessage, response: ServerResponse): void => {
     const connection = connections.get(request.socket);
-    // What was pipelined behind the request that closed it.
+    // Pipelined behind the request that closed the connection.
     if (connection === undefined || request.socket.destroyed) return;
     if (connection.over) {
       response.setHeader("Connection", "close");
@@ -95,12 +95,12 @@ export function serveGuarded(server: Server, limits: ConnectionLimits, listener:
       if (--connection.unanswered === 0) connection.stall = null;
       connection.next.shift()?.();
     });
-    // One at a time: the parser hands over all that was pipelined in one turn of the event loop.
+    // One at a time: the parser emits all pipelined requests in one turn of the event loop.
     if (connection.unanswered === 1) listener()(request, response);
     else connection.next.push(() => void (request.socket.destroyed || listener()(request, response)));
   };
 
-  // Milliseconds of the process: a wall clock that is set must close nobody's connection.
+  // Monotonic time: a change of the wall clock closes no connection.
   const sweep = setInterval(() => {
     const now = performance.now();
     for (const connection of connections.values())
@@ -109,7 +109,7 @@ export function serveGuarded(server: Server, limits: ConnectionLimits, listener:
 
   server.on("connection", admit);
   server.on("request", take);
-  // Bodies that are announced are asked for when they are read; other expectations are ignored (RFC 9110, section 10.1.1).
+  // `readBody` sends 100 Continue; other expectations are ignored (RFC 9110, section 10.1.1).
   server.on("checkContinue", take);
   server.on("checkExpectation", take);
   server.on("connect", (_request, socket) => answerRaw(socket as Socket, parserError({ code: "HPE_INVALID_METHOD" })));
@@ -121,7 +121,7 @@ export function serveGuarded(server: Server, limits: ConnectionLimits, listener:
   server.on("close", () => clearInterval(sweep));
 }
 
-/** True for a reader that has taken too little of what waits for it. Notes since when it waits. */
+/** True for a reader below the minimum rate. Records the start of a stall. */
 function tooSlow(connection: Connection, now: number, { stallMs, minBytesPerSecond }: ConnectionLimits): boolean {
   const { waiting, taken } = flowOf(connection.socket);
   if (waiting === 0) connection.stall = null;
@@ -133,7 +133,7 @@ function tooSlow(connection: Connection, now: number, { stallMs, minBytesPerSeco
   return false;
 }
 
-/** Bytes that wait for the reader, and those that the system has taken for it. Node has the size of the system's queue nowhere else. */
+/** Bytes that wait for the reader and bytes that the kernel has accepted; only the handle has the size of its queue. */
 function flowOf(socket: Socket): { waiting: number; taken: number } {
   const { _handle: handle } = socket as unknown as { _handle?: { writeQueueSize?: number; bytesWritten?: number } };
   const queued = handle?.writeQueueSize ?? 0;

@@ -2,8 +2,8 @@ import type { Middleware } from "koa";
 import type { Config } from "../config.ts";
 
 /**
- * Lets pages of other origins call what is under /api, as far as `api.cors` says (Fetch standard, section 3.2). Requests
- * of other origins never carry the cookie: Access-Control-Allow-Credentials is not sent, so they need a token, or what is public.
+ * Allows pages of other origins to call /api as configured in `api.cors` (Fetch standard, section 3.2). Such requests
+ * carry no cookie, because Access-Control-Allow-Credentials is not sent: they need a token or a public route.
  */
 export function cors({
   enabled,
@@ -21,7 +21,7 @@ export function cors({
     const allowed = origin === "" ? null : allow_any_origin ? "*" : origins.has(origin.toLowerCase()) ? origin : null;
     if (allowed === null) return next();
     http.set("Access-Control-Allow-Origin", allowed);
-    // A preflight is answered like any OPTIONS, after it has been charged.
+    // A preflight is answered and charged like any OPTIONS.
     if (http.method === "OPTIONS" && http.get("access-control-request-method") !== "")
       http.set({ "Access-Control-Allow-Methods": methods, "Access-Control-Allow-Headers": "content-type" });
     return next();

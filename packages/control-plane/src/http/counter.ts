@@ -2,10 +2,10 @@ import { RateLimiterMemory, RateLimiterRedis, type RateLimiterRes } from "rate-l
 import type { Clock } from "../context.ts";
 import type { RedisClient } from "../db/redis.ts";
 
-/** What a key has come to within the minute that its first event began. */
+/** Events of a key within its current minute, which starts with the first event. */
 export interface Tally {
   readonly count: number;
-  /** Until the minute is over, ms. */
+  /** Rest of the minute, ms. */
   readonly leftMs: number;
 }
 
@@ -14,14 +14,14 @@ export interface Counter {
   add(key: string): Promise<Tally>;
 }
 
-/** The limits differ by key and are held against the count by the caller, so the library's own is out of reach. */
+/** Callers compare the count with limits of their own, so the library's limit is unreachable. */
 const window = { points: Number.MAX_SAFE_INTEGER, duration: 60, keyPrefix: "sm:rate" };
-/** A request waits this long for Redis at most. */
-const patienceMs = 250;
-/** A Redis that failed is not asked again for as long. */
-const restMs = 1_000;
+/** Timeout of Redis per request. */
+const timeoutMs = 250;
+/** Pause after a failure of Redis. */
+const pauseMs = 1_000;
 
-/** A counter on Redis; each process counts for itself while Redis is away, or where `redis` is null. */
+/** A counter on Redis. Without Redis, or while it is unavailable, each process counts for itself. */
 export function openCounter(redis: RedisClient | null, clock: Clock): Counter {
   const own = new RateLimiterMemory(window);
   if (redis === null) return { add: async (key) => tally(await own.consume(key)) };
@@ -36,10 +36,10 @@ export function openCounter(redis: RedisClient | null, clock: Clock): Counter {
     async add(key) {
       if (clock.now() >= askAfter) {
         try {
-          return tally(await within(patienceMs, shared.consume(key)));
+          return tally(await within(timeoutMs, shared.consume(key)));
         } catch {
-          // Openly down or silent: what the connection knows of it is logged there.
-          askAfter = clock.now() + restMs;
+          // The connection logs the reason.
+          askAfter = clock.now() + pauseMs;
         }
       }
       return tally(await own.consume(key));
@@ -53,11 +53,11 @@ const tally = ({ consumedPoints, msBeforeNext }: RateLimiterRes): Tally => ({
 });
 
 async function within<T>(ms: number, work: Promise<T>): Promise<T> {
-  // When the time is over nobody is left to hear of a later failure.
+  // A failure after the timeout is no unhandled rejection.
   work.catch(() => {});
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`no answer within ${ms} ms`)), ms);
+    timer = setTimeout(() => reject(new Error(`no reply within ${ms} ms`)), ms);
   });
   try {
     return await Promise.race([work, late]);

@@ -1,7 +1,10 @@
 import { type ErrorCode, isErrorCode } from "@statusmesh/shared/errors";
 import type { Route } from "./route.ts";
 
-/** Every code that a route may answer: what its declaration names, what rides on the schemas of its body and query, and what follows from what it takes and who may call it. */
+/**
+ * Every code that a route may answer: declared codes, codes of its body and query schemas, and those of its auth and
+ * method.
+ */
 export function declaredErrors(route: Route): ReadonlySet<ErrorCode> {
   return new Set([...commonErrors(route), ...codesOn(route.body), ...codesOn(route.query), ...route.errors]);
 }
@@ -17,13 +20,13 @@ function codesOn(schema: unknown): ErrorCode[] {
 function commonErrors(route: Route): ErrorCode[] {
   const codes: ErrorCode[] = ["INTERNAL", "DEPENDENCY_DOWN", "INVALID_HOST"];
   if (route.auth !== "public") codes.push("UNAUTHENTICATED");
-  // The limits per address know paths, not routes.
+  // Limits per address apply to paths, not routes.
   if (route.category !== null || route.auth === "operator" || /^\/api\/(?:public\/)?v1\//.test(route.path))
     codes.push("RATE_LIMITED");
   if (route.auth === "tenant" && route.method !== "GET") codes.push("CSRF_REJECTED");
-  // Where nobody signs in, requests for a foreign host name.
+  // FORBIDDEN: a foreign host name with auth.required = false.
   if (route.auth === "tenant") codes.push("FORBIDDEN", "ORG_REQUIRED", "ORG_NOT_FOUND");
-  // An operator's route where no secret is set, and a path that cannot be decoded.
+  // An operator's route without operator.admin_token, and a path that cannot be decoded.
   if (route.auth === "operator" || route.params !== null) codes.push("NOT_FOUND");
   if (route.scope !== null) codes.push("INSUFFICIENT_SCOPE");
   if (route.role !== "member") codes.push("OWNER_REQUIRED");

@@ -8,7 +8,7 @@ import { keptLog } from "../testing/world.ts";
 import { exchange } from "./exchange.ts";
 import { baseHeaders } from "./security-headers.ts";
 
-t.test("codes of links are in no line of the log", async (t) => {
+t.test("codes of links are masked in the log", async (t) => {
   const log = keptLog();
   const koa = new Koa();
   koa.use(exchange({ log, clock: { now: () => 0 }, page: () => null, headers: {} }));
@@ -27,11 +27,11 @@ t.test("codes of links are in no line of the log", async (t) => {
   t.notMatch(said, code);
   t.match(said, "/sign-in/***");
   t.match(said, "/invitations/***/broken");
-  t.match(said, `/monitors/${id}`, "ids are said");
+  t.match(said, `/monitors/${id}`, "ids are logged");
   t.match(said, id.toUpperCase());
 });
 
-t.test("https alone is asked for where the service is reached by it", async (t) => {
+t.test("HSTS is set when the service uses https", async (t) => {
   for (const [url, expected] of [
     ["https://status.example.org", "max-age=31536000"],
     ["http://127.0.0.1:8080", null],

@@ -9,15 +9,15 @@ import type { Log } from "../log.ts";
 /** W3C Trace Context, level 1, section 3.2: version, trace id, parent id, flags. */
 const traceparent = /^[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}$/;
 
-/** The trace that the caller started, or a new one. Every log line and every error of the request carries it. */
+/** Trace id of the caller, or a new one; every log line and error of the request has it. */
 export function traceId(header: string): string {
   const given = traceparent.exec(header)?.[1];
   return given === undefined || /^0+$/.test(given) ? randomUUID().replaceAll("-", "") : given;
 }
 
 /**
- * The envelope of an error, for the caller. `field` belongs to 400s alone; where another status knows the place as well,
- * `details.pointer` has it. A defect says nothing about itself but its trace.
+ * The envelope of an error. Only a 400 has `field`; other statuses have the pointer in `details.pointer`. An internal
+ * error reveals only its trace id.
  */
 export function envelope(error: AppError, trace: string | null) {
   const { code, message, status } = error;
@@ -25,44 +25,44 @@ export function envelope(error: AppError, trace: string | null) {
   return { error: { code, message, field: status === 400 ? error.field : null, details, trace_id: trace } };
 }
 
-/** A request that has been answered. */
+/** A request with its reply. */
 export interface RequestSeen {
-  /** The path as the route declares it, `/api/v1/targets/{id}`; null when the request met none. */
+  /** Path of the route, `/api/v1/targets/{id}`; null without a route. */
   route: string | null;
   method: string;
   status: number;
   ms: number;
 }
 
-/** Codes of sign-in links, invitations and shares: at least 32 characters, and no id. */
+/** Codes of sign-in links, invitations and shares: at least 32 characters that are no UUID. */
 const secretSegment = /(?<=\/)(?![0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?:\/|$))[^/]{32,}/gi;
 
-/** A path without the secrets in it. */
+/** The path with secrets masked. */
 const loggedPath = (path: string): string => path.replaceAll(secretSegment, "***");
 
-/** Notes which of the declared paths answers the request. */
+/** Records the declared path of the request. */
 export function atRoute(http: Context, declared: string): void {
   http.state["route"] = declared;
 }
 
 /**
- * The outermost middleware: gives the request its trace id, writes one log line for it, and turns whatever is thrown
- * into the error envelope. `page` renders an error for a browser that asked for a page, or returns null; `seen` is told of every
- * request once its answer stands.
+ * The outermost middleware: sets the trace id, writes one log line per request, and turns errors into the envelope.
+ * `page` renders an error for a browser that requested a page, or returns null. `onReply` is called with every request
+ * after its reply is set.
  */
 export function exchange(options: {
   log: Log;
   clock: Clock;
   page(error: AppError, http: Context): string | null;
-  /** Of every reply. */
+  /** Headers of every reply. */
   headers: Readonly<Record<string, string>>;
-  seen?: ((request: RequestSeen) => void) | undefined;
+  onReply?: ((request: RequestSeen) => void) | undefined;
 }): Middleware {
   const headers = Object.entries(options.headers);
   return async (http, next) => {
     const started = options.clock.now();
-    const tell = (ms: number) =>
-      options.seen?.({
+    const report = (ms: number) =>
+      options.onReply?.({
         route: (http.state["route"] as string | undefined) ?? null,
         method: http.method,
         status: http.status,
@@ -72,7 +72,7 @@ export function exchange(options: {
     http.state["traceId"] = trace;
     http.res.setHeader("X-Request-Id", trace);
     for (const [name, value] of headers) http.res.setHeader(name, value);
-    // Koa makes this an empty object when Host or the request target is nonsense; nothing after it could ask for path or query.
+    // Koa sets an empty object for an invalid Host or request target: path and query are unavailable then.
     if (!hasHost(http) || !(http.URL instanceof URL)) {
       answer(
         http,
@@ -80,16 +80,16 @@ export function exchange(options: {
         trace,
         null,
       );
-      return tell(0);
+      return report(0);
     }
     try {
       await next();
-      // Koa's own idea of a miss is a plain-text 404 without a body.
+      // Koa would answer a plain-text 404.
       if (http.status === 404 && http.body === undefined)
         throw new AppError("NOT_FOUND", `There is nothing at ${http.path}.`);
     } catch (thrown) {
       const error = asAppError(thrown);
-      // That the database is away is logged once by its watch, when it begins and when it ends.
+      // The database watch logs an outage once, at its start and its end.
       if (error.code === "DEPENDENCY_DOWN" && (error.cause === undefined || failureOf(error.cause) !== null))
         options.log.debug(
           { trace, code: error.code, path: loggedPath(http.path), reason: String(error.cause) },
@@ -105,11 +105,11 @@ export function exchange(options: {
     const took = options.clock.now() - started;
     const fields = { trace, method: http.method, path: loggedPath(http.path), status: http.status, ms: took };
     if (http.path !== "/healthz" && http.path !== "/readyz") options.log.debug(fields, "request");
-    tell(took);
+    report(took);
   };
 }
 
-/** HTTP/1.0 knows no Host; from 1.1 on every request has one (RFC 9112, section 3.2). */
+/** Host is required from HTTP/1.1 on (RFC 9112, section 3.2). */
 const hasHost = ({ req }: Context): boolean => (req.headers.host ?? "") !== "" || req.httpVersion === "1.0";
 
 function answer(http: Context, error: AppError, trace: string, page: string | null): void {
@@ -131,7 +131,7 @@ function asAppError(thrown: unknown): AppError {
   const failure = failureOf(thrown);
   if (failure !== null) return failureAnswer(failure, thrown);
   if (thrown instanceof postgres.PostgresError && (thrown.code === "22021" || thrown.code === "22P05")) {
-    return new AppError("INVALID_BODY", "A text has a character that cannot be stored.", { cause: thrown });
+    return new AppError("INVALID_BODY", "A text contains a character that cannot be stored.", { cause: thrown });
   }
   return new AppError("INTERNAL", "Something went wrong on our side. The trace id finds it in the log.", {
     cause: thrown,
@@ -139,7 +139,7 @@ function asAppError(thrown: unknown): AppError {
 }
 
 function describe(thrown: unknown): string {
-  return thrown instanceof Error
-    ? `${thrown.stack ?? thrown.message}${thrown.cause instanceof Error ? `\ncaused by ${thrown.cause.stack ?? thrown.cause.message}` : ""}`
-    : String(thrown);
+  if (!(thrown instanceof Error)) return String(thrown);
+  const cause = thrown.cause instanceof Error ? `\ncaused by ${thrown.cause.stack ?? thrown.cause.message}` : "";
+  return `${thrown.stack ?? thrown.message}${cause}`;
 }

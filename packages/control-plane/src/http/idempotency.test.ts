@@ -45,7 +45,7 @@ t.beforeEach(() => {
   work = async () => created("/here", { call: calls });
 });
 
-t.test("the first answer is given again, with its headers", async (t) => {
+t.test("the first reply is replayed with its headers", async (t) => {
   const first = await send("a");
   const again = await send("a");
   t.strictSame(
@@ -61,7 +61,7 @@ t.test("the first answer is given again, with its headers", async (t) => {
   t.equal(calls, 1);
 });
 
-t.test("another key, body, route or organisation is another request, and so is none", async (t) => {
+t.test("another key, body, route or organisation is another request, and so is a missing key", async (t) => {
   await send("b");
   for (const [key, body, path] of [
     ["c", { of: 1 }],
@@ -80,7 +80,7 @@ t.test("another key, body, route or organisation is another request, and so is n
   t.equal(calls, 10);
 });
 
-t.test("while the first is at work the others wait for it", async (t) => {
+t.test("duplicates wait while the first request is in flight", async (t) => {
   let finish = (_reply: Reply) => {};
   work = () => new Promise((resolve) => (finish = resolve));
   const answers = Array.from({ length: 5 }, () => send("d"));
@@ -90,7 +90,7 @@ t.test("while the first is at work the others wait for it", async (t) => {
   t.equal(calls, 1);
 });
 
-t.test("a refusal is for everybody who waited, and is not kept", async (t) => {
+t.test("a refusal reaches all waiting duplicates and is not stored", async (t) => {
   work = async () => {
     throw new AppError("QUOTA_EXCEEDED", "There is no room.");
   };
@@ -100,7 +100,7 @@ t.test("a refusal is for everybody who waited, and is not kept", async (t) => {
   t.equal(calls, 2);
 });
 
-t.test("answers are kept for 24 hours", async (t) => {
+t.test("replies are stored for 24 hours", async (t) => {
   await send("f");
   clock.advance(24 * hour - 1);
   await send("f");
@@ -110,19 +110,19 @@ t.test("answers are kept for 24 hours", async (t) => {
   t.equal(calls, 2);
 });
 
-t.test("who may not ask does not get what another was answered", async (t) => {
+t.test("an unauthorised caller gets no stored reply", async (t) => {
   await send("g");
   caller = ctxOf(org, "targets:read");
   t.match(await send("g"), { status: 403, body: { error: { code: "INSUFFICIENT_SCOPE" } } });
 });
 
-t.test("the memory has a bound: the oldest answers go first", async (t) => {
+t.test("the memory is bounded: the oldest replies are evicted", async (t) => {
   const mebibyte = "x".repeat(1_048_576);
   work = async () => created("/here", { mebibyte });
   for (let at = 0; at < 70; at++) await send(`large ${at}`);
   t.equal(calls, 70);
   await send("large 69");
-  t.equal(calls, 70, "still there");
+  t.equal(calls, 70, "still stored");
   await send("large 0");
   t.equal(calls, 71, "gone");
 });

@@ -6,18 +6,21 @@ import { bodyDigest } from "./body.ts";
 import type { Route, Sent } from "./route.ts";
 
 const lifetimeMs = 24 * 3_600_000;
-/** What all kept answers may weigh together: a dozen of the largest, which create ten thousand targets each. The oldest go first. */
+/**
+ * Memory of all stored replies: a dozen of the largest, which create ten thousand targets each. Least recently used
+ * first out.
+ */
 const maxBytes = 64 * 1_048_576;
-/** What a kept answer weighs beside its text. */
+/** Overhead of a stored reply beside its text. */
 const overheadBytes = 500;
 
-/** Answers a request, or gives the answer that the same request got before. */
+/** Answers a request, or replays the reply of an earlier request with the same key. */
 export type Replays = (route: Route, ctx: Ctx, http: Context, answer: () => Promise<Sent>) => Promise<Sent>;
 
 /**
- * The memory behind `Idempotency-Key`: of this process, lost when it ends. The same key with the same body, for the same
- * route and organisation, gets the first answer for 24 hours, and waits for it while the first is still at work. Only
- * answers are kept: what was refused or failed has changed nothing, and is tried again.
+ * Replies by `Idempotency-Key`, in memory of this process. The same key with the same body, route and organisation gets
+ * the first reply for 24 hours, and waits while the first request is in flight. Errors are not stored: they changed
+ * nothing, and a retry runs again.
  */
 export function openReplays(): Replays {
   const kept = new LRUCache<string, { sent: Sent; until: number }>({
@@ -49,5 +52,5 @@ export function openReplays(): Replays {
   };
 }
 
-/** The same answer, which says of itself that nothing was done for it. */
+/** The same reply, marked as a replay. */
 const replayed = (sent: Sent): Sent => ({ ...sent, headers: { ...sent.headers, "Idempotent-Replayed": "true" } });

@@ -16,40 +16,40 @@ import {
 import { takeTurns, type Turns } from "./turns.ts";
 
 /*
- * A body too large to be parsed at once is a list, or an object that holds lists. It is cut at the items of these lists,
- * and the items are parsed and checked one after the other, in slices.
+ * A body that is too large to parse in one step is a list, or an object with lists. It is cut at the items of these
+ * lists, which are parsed and validated one after the other, in slices.
  */
 
 /**
- * Bytes that are parsed at once: a hostile MiB takes 50 ms. As much as the body of one target, so that whatever can be
- * made alone can be made in bulk.
+ * Bytes parsed in one step: a hostile MiB takes 50 ms. Equals the body limit of one target, so that every valid target
+ * also fits into a bulk request.
  */
 export const maxPiece = 1_048_576;
 
-/** The items of a list: where each begins and ends in the body. */
+/** Start and end offsets of the items of a list, alternating. */
 type Bounds = number[];
 
 interface Pieces {
   /** The body with its lists emptied. */
   skeleton: string;
-  /** By the field that holds it; the body itself is "". */
+  /** By field; "" is the body itself. */
   lists: Map<string, Bounds>;
 }
 
-/** The lists that a body of this schema is cut at, by the field that holds them; "" is the body itself. */
+/** The lists at which a body of this schema is cut, by field; "" is the body itself. */
 function listsOf(schema: SchemaNode): Map<string, SchemaNode> {
   if (schema.type === "array") return new Map([["", schema]]);
   return new Map(Object.entries(schema.properties ?? {}).filter(([, node]) => node.type === "array"));
 }
 
 /**
- * Parses and checks a body of more than {@link maxPiece} bytes, in slices. Throws what `parseJson` and `validate` throw, and
- * PAYLOAD_TOO_LARGE for an item, or a rest beside the lists, that is larger than {@link maxPiece}.
+ * Parses and validates a body of more than {@link maxPiece} bytes, in slices. Throws like `parseJson` and `validate`,
+ * and PAYLOAD_TOO_LARGE for an item, or the rest beside the lists, above {@link maxPiece}.
  */
 export async function readPieces(
   bytes: Buffer,
   schema: TSchema,
-  misfit: ((body: unknown) => void) | null,
+  onInvalidBody: ((body: unknown) => void) | null,
 ): Promise<unknown> {
   const lists = listsOf(schema as SchemaNode);
   const turns = await takeTurns();
@@ -58,7 +58,7 @@ export async function readPieces(
   const body = parseJson(pieces.skeleton);
   for (const [field, bounds] of pieces.lists) {
     const emptied = listIn(body, field);
-    // A field that is there twice counts as it stands last.
+    // Of a repeated field the last value counts.
     if (emptied !== null) await parseItems(bytes, field, bounds, emptied, turns);
   }
   await turns.next();
@@ -67,7 +67,7 @@ export async function readPieces(
     for (const [field, list] of lists) await checkItems(listIn(body, field) ?? [], field, list, turns);
     return body;
   } catch (error) {
-    misfit?.(body);
+    onInvalidBody?.(body);
     throw error;
   }
 }
@@ -96,7 +96,7 @@ const pointerOf = (field: string, at: number): string => (field === "" ? `/${at}
 
 const shells = new WeakMap<TSchema, TSchema>();
 
-/** The schema with lists of anything in it: what a body is held against whose items are checked one by one. */
+/** The schema with lists of unknown items, for a body whose items are validated one by one. */
 function shellOf(schema: TSchema): TSchema {
   let shell = shells.get(schema);
   if (shell === undefined) {
@@ -112,7 +112,7 @@ function shellOf(schema: TSchema): TSchema {
   return shell;
 }
 
-/** Finds the items of `lists`. What it takes for JSON need not be: the parts are parsed afterwards. */
+/** Finds the items of `lists`. It does not validate JSON: the parts are parsed afterwards. */
 async function cut(bytes: Buffer, lists: ReadonlyMap<string, SchemaNode>, turns: Turns): Promise<Pieces> {
   const found = new Map<string, Bounds>();
   const skeleton: string[] = [];
@@ -120,7 +120,7 @@ async function cut(bytes: Buffer, lists: ReadonlyMap<string, SchemaNode>, turns:
   let skeletonSize = 0;
   const keep = (to: number): void => {
     skeletonSize += to - skeletonFrom;
-    if (skeletonSize > maxPiece) throw tooLarge("What the body has beside its lists", "");
+    if (skeletonSize > maxPiece) throw tooLarge("The body without its lists", "");
     skeleton.push(bytes.toString("utf8", skeletonFrom, to));
   };
 
@@ -128,9 +128,9 @@ async function cut(bytes: Buffer, lists: ReadonlyMap<string, SchemaNode>, turns:
   let inText = false;
   let textFrom = 0;
   let textTo = 0;
-  /** The field of the outermost object whose value comes next; null within its name. */
+  /** Current field of the outermost object; null before its name is complete. */
   let field: string | null = null;
-  /** The list whose items come, and where the current one begins. */
+  /** The open list; `itemFrom` is the start of its current item. */
   let list: { field: string; depth: number; bounds: Bounds } | null = null;
   let itemFrom = 0;
   const endItem = (to: number): void => {
@@ -138,7 +138,7 @@ async function cut(bytes: Buffer, lists: ReadonlyMap<string, SchemaNode>, turns:
     const pointer = pointerOf(field, bounds.length / 2);
     if (to - itemFrom > maxPiece) throw tooLarge(`The item ${pointer}`, pointer);
     bounds.push(itemFrom, to);
-    // Beyond the limit nothing is counted: 32 MiB hold eleven million items.
+    // Stop at the limit: 32 MiB hold eleven million items.
     if (bounds.length / 2 > (lists.get(field)!.maxItems ?? Infinity))
       refuseLength(lists.get(field) as TSchema, bounds.length / 2, field === "" ? "" : `/${field}`);
   };
@@ -182,7 +182,7 @@ async function cut(bytes: Buffer, lists: ReadonlyMap<string, SchemaNode>, turns:
       } else if (depth === 1) field = null;
     } else if (byte === colon && depth === 1 && list === null) field = fieldOf(bytes, textFrom, textTo);
   }
-  if (list !== null) throw new AppError("INVALID_JSON", "The body is not JSON: it ends within a list.");
+  if (list !== null) throw new AppError("INVALID_JSON", "The body is not JSON: it ends inside a list.");
   keep(bytes.length);
   return { skeleton: withoutMark(skeleton.join("")), lists: found };
 }
@@ -194,7 +194,7 @@ function isBlank(bytes: Buffer, from: number, to: number): boolean {
   return to - from <= maxPiece && bytes.toString("latin1", from, to).trim() === "";
 }
 
-/** The name of a field as it is meant; null for what is no name of ours. */
+/** The decoded field name; null for one that no schema has. */
 function fieldOf(bytes: Buffer, from: number, to: number): string | null {
   if (to - from > 200) return null;
   try {

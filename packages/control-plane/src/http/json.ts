@@ -2,15 +2,15 @@ import { AppError } from "@statusmesh/shared/errors";
 
 const maxDepth = 32;
 
-/** The characters that give JSON its shape. */
+/** Structural characters of JSON. */
 export const [quote, comma, colon, openBracket, backslash, closeBracket, openBrace, closeBrace] = [
   0x22, 0x2c, 0x3a, 0x5b, 0x5c, 0x5d, 0x7b, 0x7d,
 ] as const;
 
 /**
- * Parses JSON. Throws INVALID_JSON, or INVALID_BODY for what the database could not keep: NUL, lone surrogates, numbers
- * outside the safe range, nesting over 32 levels. A part of a larger text says where in it it stands: `base` is the
- * pointer of the errors, `depth` the levels around it.
+ * Parses JSON. Throws INVALID_JSON, or INVALID_BODY for values that cannot be stored: NUL, lone surrogates, numbers
+ * outside the safe range, nesting over 32 levels. For a part of a larger text, `base` is its pointer and `depth` the
+ * number of levels around it.
  */
 export function parseJson(text: string, base = "", depth = 0): unknown {
   let value: unknown;
@@ -30,13 +30,13 @@ export function parseJson(text: string, base = "", depth = 0): unknown {
   return value;
 }
 
-/** The text without a byte order mark before it, which is no part of it (RFC 8259, section 8.1). */
+/** The text without a leading byte order mark (RFC 8259, section 8.1). */
 export const withoutMark = (text: string): string => (text.startsWith("\ufeff") ? text.slice(1) : text);
 
-/** Anything that cannot be stored needs one of these in the text: an escape, a long or scaled number, the forbidden name. */
+/** Every value that cannot be stored has one of these in its text: an escape, a long or scaled number, __proto__. */
 const suspicious = /\\u|[0-9]{16}|[0-9][eE]|__proto__/;
 
-/** True for a text whose brackets nest deeper than `most` levels. Five times cheaper than a walk through what is parsed. */
+/** True for a text that nests deeper than `most` levels. Costs a fifth of a walk through the parsed value. */
 function isDeep(text: string, most: number): boolean {
   let depth = 0;
   let inText = false;
@@ -53,7 +53,7 @@ function isDeep(text: string, most: number): boolean {
   return false;
 }
 
-/** What cannot be stored, and the keys that lead to it, innermost first. */
+/** A value that cannot be stored; `path` has its keys, innermost first. */
 interface Unstorable {
   message: string;
   path: string[];
@@ -64,7 +64,7 @@ const unstorable = (message: string, ...path: string[]): Unstorable => ({ messag
 function findUnstorable(value: unknown, depth: number): Unstorable | null {
   if (typeof value === "string") return findInText(value);
   if (typeof value === "number")
-    return Math.abs(value) > Number.MAX_SAFE_INTEGER ? unstorable("A number is too large to be kept exactly.") : null;
+    return Math.abs(value) > Number.MAX_SAFE_INTEGER ? unstorable("A number is too large to be stored exactly.") : null;
   if (typeof value !== "object" || value === null) return null;
   if (depth >= maxDepth) return unstorable(`The body is nested over ${maxDepth} levels deep.`);
   if (Array.isArray(value)) {
@@ -75,7 +75,7 @@ function findUnstorable(value: unknown, depth: number): Unstorable | null {
     return null;
   }
   for (const key in value) {
-    if (key === "__proto__") return unstorable("A field cannot be called __proto__.", key);
+    if (key === "__proto__") return unstorable("A field must not be named __proto__.", key);
     const fault = findInText(key) ?? below(key, findUnstorable((value as Record<string, unknown>)[key], depth + 1));
     if (fault !== null) return fault;
   }

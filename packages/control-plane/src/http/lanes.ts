@@ -1,7 +1,7 @@
-/** Runs `work` when fewer than `most` others of the same `name` are at work; the others wait in the order in which they came. */
+/** Runs `work` when fewer than `most` works of the same `name` run; the others queue in order (FIFO). */
 export type Lanes = <T>(name: string, work: () => Promise<T>) => Promise<T>;
 
-/** Opens lanes for `most` at a time of each name. */
+/** Opens lanes with `most` concurrent works per name. */
 export function openLanes(most: number): Lanes {
   const lanes = new Map<string, { running: number; waiting: (() => void)[] }>();
   return async (name, work) => {

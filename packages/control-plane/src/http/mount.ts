@@ -17,53 +17,53 @@ import { varyByCaller } from "./security-headers.ts";
 import type { Throttle } from "./throttle.ts";
 import { validateQuery } from "./query.ts";
 
-/** How each auth tells who is asking; throws the AppError for who may not. */
+/** Authenticates a request, per auth; throws the AppError of a refused caller. */
 export type Authenticators = { [D in keyof AuthContexts]: (http: Context) => Promise<AuthContexts[D]> };
 
-/** Who is told of requests before their replies go out. */
-export interface Watch {
-  /** A tenant's request has changed something, and which resource. */
+/** Request hooks, called before the reply is sent. */
+export interface RequestHooks {
+  /** A tenant's write has succeeded; `resourceId` names the resource. */
   wrote(ctx: Ctx, resourceId: string | null): Promise<void>;
-  /** A request was refused by what handles it. */
+  /** A handler has refused a request. */
   refused(ctx: AuthContexts[keyof AuthContexts], error: unknown): Promise<void>;
 }
 
-const nobody: Watch = { wrote: async () => {}, refused: async () => {} };
+const noHooks: RequestHooks = { wrote: async () => {}, refused: async () => {} };
 
-/** `/a/{id}` as the router writes it. */
+/** `/a/{id}` in the router's notation. */
 const pattern = (path: string): string => path.replaceAll(/\{(\w+)\}/g, ":$1");
 
-/** What every route is served with. */
+/** Shared by all routes. */
 interface Machinery {
   readonly authenticators: Authenticators;
   readonly checkReplies: boolean;
-  readonly watch: Watch;
+  readonly hooks: RequestHooks;
   readonly throttle: Throttle;
   readonly replays: Replays;
   readonly lanes: Lanes;
 }
 
-/** Large requests of each auth that are read and answered at a time: one may take ten times its size in memory. */
+/** Large requests per auth in flight: one may take ten times its size in memory. */
 const largeAtOnce = 4;
 
 /**
- * The router of all declared routes. For each: who is asking, whether they may (scope, role, budget), what they ask (query,
- * body), then the handler. No byte of a body is read before the body is due. `checkReplies` also holds every answer against
- * its declared schema, and every refusal against the declared codes, and makes a difference a defect; tests run with it.
+ * The router of all declared routes. Steps of each request: credential, scope, role, rate budget, query, body, handler.
+ * No byte of a body is read before its step. With `checkReplies`, which tests use, an undeclared reply or error code is
+ * an internal error.
  */
 export function mountRoutes(
   routes: readonly Route[],
   authenticators: Authenticators,
   checkReplies: boolean,
-  watch: Watch = nobody,
+  hooks: RequestHooks = noHooks,
   throttle: Throttle = async () => {},
 ): Middleware {
-  // Rate limits and the auth of deleted organisations go by the path as it is written.
+  // Case-sensitive: rate limits and the access to deleted organisations match the path as written.
   const router = new Router({ sensitive: true });
   const machinery = {
     authenticators,
     checkReplies,
-    watch,
+    hooks,
     throttle,
     replays: openReplays(),
     lanes: openLanes(largeAtOnce),
@@ -78,7 +78,7 @@ export function mountRoutes(
     );
     if (route.params === null) literal.set(`${route.method} ${route.path}`, handle);
   }
-  // The router tries the pattern of one route after the other; a path without parameters needs none.
+  // The router tries patterns one after the other; a path without parameters needs none.
   const routed = router.routes() as unknown as Middleware;
   return (http, next) => literal.get(`${http.method} ${http.path}`)?.(http) ?? routed(http, next);
 }
@@ -98,23 +98,23 @@ async function serve(route: Route, http: Context, machinery: Machinery): Promise
 }
 
 async function perform(route: Route, http: Context, machinery: Machinery): Promise<void> {
-  const { authenticators, checkReplies, watch, throttle, replays, lanes } = machinery;
+  const { authenticators, checkReplies, hooks, throttle, replays, lanes } = machinery;
   const params = readParams(http);
   const ctx = withTrail(route, await authenticators[route.auth](http), http);
   if (route.auth === "tenant") await admit(route, ctx as Ctx, params, throttle);
   const query = route.query === null ? refuseQuery(http) : validateQuery(route.query, http.URL.searchParams);
   const answer = async (body: unknown) => {
     const reply = await route.handle({ ctx, params, query, body, http }).catch(async (error: unknown) => {
-      await watch.refused(ctx, error);
+      await hooks.refused(ctx, error);
       throw error;
     });
-    // A tenant's context has a trail where the request is a write; a reply that is given again never comes here.
-    if ("trail" in ctx) await watch.wrote(ctx, resourceOf(reply, params));
+    // Only a tenant's write has a trail. A replayed reply does not get here.
+    if ("trail" in ctx) await hooks.wrote(ctx, resourceOf(reply, params));
     return written(route, reply, checkReplies);
   };
   const work = async () => {
     const body = route.body === null ? undefined : await bodyOf(route, http);
-    // Only a tenant's route is declared idempotent, so this is a tenant's context.
+    // Only tenant routes are idempotent, so the context is a tenant's.
     return route.idempotent ? await replays(route, ctx as Ctx, http, () => answer(body)) : await answer(body);
   };
   const sent = isLarge(route, http) ? await lanes(route.auth, work) : await work();
@@ -123,38 +123,38 @@ async function perform(route: Route, http: Context, machinery: Machinery): Promi
   if (route.auth === "operator" && route.method !== "GET")
     ctx.log.info(
       { action: nameOf(route), path: http.path, ip: visitorAddress(http, ctx.config), trace: http.state["traceId"] },
-      "the operator has changed something",
+      "operator write",
     );
   http.status = sent.status;
   http.set(sent.headers);
-  // Before the body: Koa would guess a type first, at a price.
+  // Before the body: otherwise Koa guesses a type first, at a cost.
   if (sent.text !== null) http.set("Content-Type", `${route.mediaType}; charset=utf-8`);
   http.body = sent.text;
   if (sent.text === null) http.status = sent.status;
 }
 
-/** True where the body may be larger than what is parsed at once. */
+/** True when the body may exceed one piece. */
 function isLarge({ body, bodyLimit }: Route, http: Context): boolean {
   return body !== null && bodyLimit > maxPiece && !(Number(http.get("content-length") || NaN) <= maxPiece);
 }
 
-/** Refuses a tenant's caller without the scope or the role that the route declares, then one whose budget is used up. */
+/** Requires the declared scope and role of a tenant's caller, then charges the budget. */
 async function admit(route: Route, ctx: Ctx, params: Record<string, string>, throttle: Throttle): Promise<void> {
   if (route.scope !== null) requireScope(ctx, route.scope);
   if (route.everyScope) requireEveryScope(ctx);
   if (route.requireRole !== null) await route.requireRole({ ctx, params });
   else if (route.role === "owner") requireOwner(ctx);
-  // A tenant's route always has a category, so none is forgotten.
+  // Every tenant route has a category.
   if (route.category !== null) await throttle(ctx, route.category);
 }
 
 const nameOf = ({ method, path }: Route): string => `${method} ${path}`;
 
-/** Runs on demand change nothing that the audit log is about. */
+/** On-demand runs change nothing, so they are not audited. */
 const isWrite = ({ auth, method, category }: Route): boolean =>
   auth === "tenant" && method !== "GET" && category !== "test_now" && category !== "check_now";
 
-/** The context with what the audit log wants to know of a tenant's write. */
+/** The context of a tenant's write with the request data of the audit log. */
 function withTrail(
   route: Route,
   ctx: AuthContexts[keyof AuthContexts],
@@ -172,10 +172,10 @@ function withTrail(
   };
 }
 
-/** What a write was about: what it made, else what its path names last. */
+/** Resource of a write: the created one, else the last id of the path. */
 function resourceOf({ headers }: Reply, params: Record<string, string>): string | null {
-  const made = headers?.["Location"]?.split("/").at(-1);
-  return made ?? Object.values(params).at(-1) ?? null;
+  const createdId = headers?.["Location"]?.split("/").at(-1);
+  return createdId ?? Object.values(params).at(-1) ?? null;
 }
 
 function refuseQuery(http: Context): Record<string, never> {
@@ -190,5 +190,5 @@ async function bodyOf(route: Route, http: Context): Promise<unknown> {
   const empty =
     http.get("content-length") === "0" || (http.get("content-length") === "" && http.get("transfer-encoding") === "");
   if (route.bodyOptional && empty) return undefined;
-  return await readBody(http, { schema: route.body!, limit: route.bodyLimit, misfit: route.misfit });
+  return await readBody(http, { schema: route.body!, limit: route.bodyLimit, onInvalidBody: route.onInvalidBody });
 }

@@ -2,10 +2,10 @@ import type { Context, Middleware } from "koa";
 import { AppError } from "@statusmesh/shared/errors";
 import type { Config } from "../config.ts";
 
-/** What a status page's own host answers; everything else is of the console's host alone. */
+/** Paths of a status page's own host; all others belong to the console's host. */
 const visitorPath = /^\/(?:status|assets|m|c|api\/public\/v1)(?:\/|$)|^\/(?:healthz|readyz|favicon\.ico|robots\.txt)$/;
 
-/** The slug that the host of a request names, as `{slug}.{public_status.base_domain}`; null for any other host. */
+/** Slug of a request to `{slug}.{public_status.base_domain}`; null for any other host. */
 export function pageSlugOf(http: Context, config: Pick<Config, "tenancy" | "public_status">): string | null {
   if (!config.tenancy.subdomain_public_routes) return null;
   const host = http.hostname.toLowerCase();
@@ -14,13 +14,13 @@ export function pageSlugOf(http: Context, config: Pick<Config, "tenancy" | "publ
   return slug === "" || slug.includes(".") ? null : slug;
 }
 
-/** Where a page is at a host of its own: the scheme and port are those by which the service is reached. */
+/** URL of a page on its own host, with the scheme and port of `server.public_url`. */
 export function pageUrl(slug: string, config: Pick<Config, "server" | "public_status">): string {
   const { protocol, port } = new URL(config.server.public_url);
   return `${protocol}//${slug}.${config.public_status.base_domain}${port === "" ? "" : `:${port}`}`;
 }
 
-/** Gives a status page's own host its front page, and nothing of the console: whoever owns a slug owns no more than a page. */
+/** Serves the status page at `/` of its own host and refuses console paths there. */
 export function pageHosts(config: Config): Middleware {
   if (!config.tenancy.subdomain_public_routes) return (_http, next) => next();
   return (http, next) => {

@@ -3,8 +3,8 @@ import { AppError } from "@statusmesh/shared/errors";
 import { normaliseId } from "@statusmesh/shared/ids";
 
 /**
- * The parameters of the path that the router has matched, ids in lower case. Throws NOT_FOUND for a bad percent escape,
- * which the router hands through raw, and for NUL, which the database refuses: both name nothing that exists.
+ * Path parameters of the matched route, ids in lower case. Throws NOT_FOUND for a bad percent escape, which the router
+ * passes raw, and for NUL, which the database refuses: no resource has such an id.
  */
 export function readParams(http: Context): Record<string, string> {
   const params = Object.entries((http["params"] ?? {}) as Record<string, string>);

@@ -18,7 +18,7 @@ async function whole(t: Test, env: Env) {
   return { ...world, ask, statuses };
 }
 
-t.test("wrong secrets of an operator block their address for a minute, also for the right one", async (t) => {
+t.test("ten wrong operator secrets block an address for a minute, for the right secret too", async (t) => {
   const secret = "a-secret-of-the-operator";
   const { statuses } = await whole(t, {
     SM_OPERATOR__ADMIN_TOKEN: secret,
@@ -26,15 +26,15 @@ t.test("wrong secrets of an operator block their address for a minute, also for 
   });
   const as = (token: string, ip: string) => ({ authorization: `Bearer ${token}`, "x-forwarded-for": ip });
   const path = "/operator/regions";
-  t.strictSame(await statuses(path, 3, { "x-forwarded-for": "203.0.113.7" }), [401, 401, 401], "none is no guess");
+  t.strictSame(
+    await statuses(path, 3, { "x-forwarded-for": "203.0.113.7" }),
+    [401, 401, 401],
+    "a missing secret is no guess",
+  );
   t.strictSame(await statuses(path, 2, as(secret, "203.0.113.7")), [200, 200]);
   const wrong = await statuses(path, 12, as("a-guess-at-the-secret", "203.0.113.7"));
   t.strictSame(wrong, [...Array.from({ length: 10 }, () => 401), 429, 429]);
-  t.strictSame(
-    await statuses(path, 1, as(secret, "203.0.113.7")),
-    [429],
-    "a guesser does not learn which one is right",
-  );
+  t.strictSame(await statuses(path, 1, as(secret, "203.0.113.7")), [429], "a guesser cannot tell the right secret");
   t.strictSame(await statuses(path, 1, as(secret, "203.0.113.8")), [200]);
   const guesses: number[] = [];
   for (let host = 1; host <= 11; host++)
@@ -43,7 +43,7 @@ t.test("wrong secrets of an operator block their address for a minute, also for 
   t.strictSame(await statuses(path, 1, as(secret, "2001:db8:0:8::1")), [200]);
 });
 
-t.test("the limit of /api/v1 is a bucket per TCP peer, and off unless it is asked for", async (t) => {
+t.test("the limit of /api/v1 is a token bucket per TCP peer, off by default", async (t) => {
   const { ask, statuses, clock } = await whole(t, {
     SM_API__RATE_LIMIT__ENABLED: "true",
     SM_API__RATE_LIMIT__PER_SECOND: "2",
@@ -57,11 +57,11 @@ t.test("the limit of /api/v1 is a bucket per TCP peer, and off unless it is aske
       status: 429,
       body: { error: { code: "RATE_LIMITED", details: { scope: "per_ip_api", per_second: 2, burst: 3 } } },
     },
-    "a header does not make another peer",
+    "X-Forwarded-For does not change the peer",
   );
   t.equal(refused.headers.get("retry-after"), "1");
   clock.advance(1000);
-  t.strictSame(await statuses("/api/v1/targets", 3), [401, 401, 429], "two come back in a second");
+  t.strictSame(await statuses("/api/v1/targets", 3), [401, 401, 429], "two tokens refill in a second");
   t.strictSame(await statuses("/healthz", 5), [200, 200, 200, 200, 200]);
   t.strictSame(await statuses("/readyz", 5), [200, 200, 200, 200, 200]);
   t.strictSame(await statuses("/api/openapi.json", 5), [200, 200, 200, 200, 200]);
@@ -70,7 +70,7 @@ t.test("the limit of /api/v1 is a bucket per TCP peer, and off unless it is aske
   t.strictSame(await open.statuses("/api/v1/targets", 150), Array<number>(150).fill(401));
 });
 
-t.test("a visitor of the status page has a budget a minute", async (t) => {
+t.test("a visitor of the status page has a budget per minute", async (t) => {
   const { ask, statuses } = await whole(t, { SM_PUBLIC_STATUS__PUBLIC_PER_IP_RATE_LIMIT_PER_MIN: "4" });
   t.strictSame(
     [...(await statuses("/status", 2)), ...(await statuses("/api/public/v1/status", 3))],
@@ -84,12 +84,12 @@ t.test("a visitor of the status page has a budget a minute", async (t) => {
   const page = await ask("GET", "/status", undefined, { accept: "text/html" });
   t.equal(page.status, 429);
   t.match(page.headers.get("content-type"), /^text\/html/);
-  t.equal((await ask("GET", "/assets/favicon.svg")).status, 200, "assets cost nothing");
+  t.equal((await ask("GET", "/assets/favicon.svg")).status, 200, "assets do not count");
   t.equal((await ask("GET", "/api/v1/targets")).status, 401);
   t.equal(
     (await ask("GET", "/status", undefined, { "x-forwarded-for": "203.0.113.7" })).status,
     429,
-    "nobody is believed who has not been named as a proxy",
+    "X-Forwarded-For of an untrusted peer is ignored",
   );
 
   const unlimited = await whole(t, { SM_PUBLIC_STATUS__PUBLIC_PER_IP_RATE_LIMIT_PER_MIN: "0" });
@@ -98,7 +98,7 @@ t.test("a visitor of the status page has a budget a minute", async (t) => {
   t.strictSame((await usual.statuses("/status", 61)).slice(-2), [404, 429], "60 unless it is set");
 });
 
-t.test("behind a proxy that is named each visitor counts for himself", async (t) => {
+t.test("behind a trusted proxy each visitor counts separately", async (t) => {
   const { statuses } = await whole(t, {
     SM_PUBLIC_STATUS__PUBLIC_PER_IP_RATE_LIMIT_PER_MIN: "1",
     SM_SERVER__TRUSTED_PROXIES: "127.0.0.0/8,2001:db8::1",
@@ -107,14 +107,18 @@ t.test("behind a proxy that is named each visitor counts for himself", async (t)
   t.equal(await from("203.0.113.7"), 404);
   t.equal(await from("203.0.113.7"), 429);
   t.equal(await from("203.0.113.8"), 404);
-  t.equal(await from("198.51.100.1, 203.0.113.8"), 429, "what the visitor wrote himself counts for nothing");
-  t.equal(await from("203.0.113.9, 2001:db8::1"), 404, "a chain of proxies is followed back to its first stranger");
+  t.equal(await from("198.51.100.1, 203.0.113.8"), 429, "entries of the visitor are ignored");
+  t.equal(
+    await from("203.0.113.9, 2001:db8::1"),
+    404,
+    "a chain of proxies is followed back to the first untrusted address",
+  );
   t.equal(await from("203.0.113.9, 127.0.0.2"), 429);
-  t.equal(await from("nonsense"), 404, "then the proxy itself is the visitor");
+  t.equal(await from("nonsense"), 404, "the proxy itself is the visitor");
   t.equal(await from("more nonsense"), 429);
 });
 
-t.test("an address has one spelling, and an IPv6 visitor the whole of a /64", async (t) => {
+t.test("an address has one canonical spelling; IPv6 visitors count by /64", async (t) => {
   for (const [text, canonical, key] of [
     ["192.0.2.1", "192.0.2.1", "192.0.2.1"],
     ["192.0.2.1:4711", "192.0.2.1", "192.0.2.1"],
@@ -151,7 +155,7 @@ t.test("an address has one spelling, and an IPv6 visitor the whole of a /64", as
   }
 });
 
-t.test("other origins are let in as far as api.cors says", async (t) => {
+t.test("api.cors decides which origins may call the API", async (t) => {
   const { ask, origin } = await (async () => {
     const world = await whole(t, {
       SM_API__CORS__ENABLED: "true",
@@ -186,7 +190,7 @@ t.test("other origins are let in as far as api.cors says", async (t) => {
   t.strictSame(preflights, [204, 204, 429], "preflights are charged per address");
   const actual = await ask("GET", "/api/v1/targets", undefined, { origin: "http://localhost:3000" });
   t.equal(actual.status, 401);
-  t.equal(actual.headers.get("access-control-allow-origin"), "http://localhost:3000", "errors can be read too");
+  t.equal(actual.headers.get("access-control-allow-origin"), "http://localhost:3000", "errors are readable, too");
 
   const foreign = await options(`${origin}/api/v1/targets`, {
     origin: "https://evil.example",
@@ -242,7 +246,7 @@ t.test("any origin, or none", async (t) => {
   t.match(
     { status: refused.status, allowed: refused.headers["access-control-allow-origin"] },
     { status: 204, allowed: undefined },
-    "off unless it is enabled",
+    "off by default",
   );
 });
 

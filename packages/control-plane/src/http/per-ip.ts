@@ -8,10 +8,13 @@ import { addressList, isListed } from "./address-list.ts";
 import type { Counter } from "./counter.ts";
 import { rateLimited, refuseOver } from "./throttle.ts";
 
-/** Buckets of the addresses seen last. One that is forgotten starts full. */
+/** Buckets of the most recent addresses. An evicted one starts full again. */
 const maxAddresses = 50_000;
 
-/** Limits what one TCP peer (of IPv6, one /64) asks of /api/v1 in this process: a bucket of `burst` requests that fills by `per_second`. */
+/**
+ * Limits requests of one TCP peer (of IPv6, one /64) to /api/v1 in this process: a token bucket of `burst` with
+ * `per_second`.
+ */
 export function apiPerIp({ enabled, per_second, burst }: Config["api"]["rate_limit"], clock: Clock): Middleware {
   if (!enabled) return (_http, next) => next();
   const buckets = new LRUCache<string, { level: number; at: number }>({ max: maxAddresses });
@@ -30,7 +33,9 @@ export function apiPerIp({ enabled, per_second, burst }: Config["api"]["rate_lim
 const signInPath =
   /^\/(?:sign-in\/(?:github|google)(?:\/callback)?|api\/v1\/(?:auth\/magic-link|sessions|invitations\/accept))\/?$/i;
 
-/** Limits what one visitor tries in a minute to be signed in, by whatever method; 0 is no limit. Reading a list of sessions is none of it. */
+/**
+ * Limits sign-in attempts of a visitor per minute over all methods; 0 is unlimited. Reads of /sessions do not count.
+ */
 export function signInPerIp(perMinute: number, trusted: BlockList, counter: Counter): Middleware {
   if (perMinute === 0) return (_http, next) => next();
   return chargeVisitors(
@@ -42,7 +47,7 @@ export function signInPerIp(perMinute: number, trusted: BlockList, counter: Coun
 
 const publicPath = /^\/(?:status(?:\/|$)|api\/public\/v1\/|m\/)/;
 
-/** Limits what one visitor asks of the public status page and its JSON in a minute; 0 is no limit. Assets cost nothing. */
+/** Limits requests of a visitor to the status page and its JSON per minute; 0 is unlimited. Assets do not count. */
 export function publicPerIp(perMinute: number, trusted: BlockList, counter: Counter): Middleware {
   if (perMinute === 0) return (_http, next) => next();
   return chargeVisitors(
@@ -51,7 +56,7 @@ export function publicPerIp(perMinute: number, trusted: BlockList, counter: Coun
   );
 }
 
-/** Charges the requests that it is for, and costs the others no turn of their own: every request comes through here. */
+/** Charges requests that match `isFor`; others pass without an extra promise, because every request passes here. */
 function chargeVisitors(isFor: (http: Context) => boolean, charge: (http: Context) => Promise<void>): Middleware {
   return (http, next) => (isFor(http) ? charge(http).then(next) : next());
 }
@@ -59,7 +64,7 @@ function chargeVisitors(isFor: (http: Context) => boolean, charge: (http: Contex
 /** Canonical address of the TCP peer: the visitor, or a proxy. */
 const peerOf = (http: Context): string => canonicalAddress(http.req.socket.remoteAddress ?? "");
 
-/** The last address that a trusted proxy vouches for: each adds its peer at the end of X-Forwarded-For. */
+/** The last address in X-Forwarded-For that a trusted proxy appended: each proxy appends its peer. */
 function visitorOf(http: Context, trusted: BlockList): string {
   let visitor = peerOf(http);
   for (const hop of http.get("x-forwarded-for").split(",").reverse()) {
@@ -71,15 +76,15 @@ function visitorOf(http: Context, trusted: BlockList): string {
   return visitor;
 }
 
-/** Canonical address of the visitor, behind the proxies that the configuration names. */
+/** Canonical address of the visitor, behind `server.trusted_proxies`. */
 export const visitorAddress = (http: Context, config: Config): string => visitorOf(http, proxiesOf(config));
 
-/** What limits per address count {@link visitorAddress} by: an IPv6 visitor by the /64. */
+/** Rate limit key of a visitor: the address, of IPv6 the /64. */
 const visitorKey = (http: Context, trusted: BlockList): string => addressKey(visitorOf(http, trusted));
 
 const lists = new WeakMap<Config, BlockList>();
 
-/** The proxies that `server.trusted_proxies` names. */
+/** The list of `server.trusted_proxies`. */
 export function proxiesOf(config: Config): BlockList {
   let list = lists.get(config);
   if (list === undefined) lists.set(config, (list = addressList(config.server.trusted_proxies)));

@@ -3,7 +3,7 @@ import { AppError } from "@statusmesh/shared/errors";
 import { suggestion } from "@statusmesh/shared/suggestion";
 import { type SchemaNode, validate } from "@statusmesh/shared/validate";
 
-/** Reads a query string by a schema of integers, booleans and strings. `cap` on an integer lowers a larger value silently. */
+/** Parses and validates a query string of integers, booleans and strings. `cap` silently lowers a larger integer. */
 export function validateQuery<S extends TSchema>(schema: S, query: URLSearchParams): Static<S> {
   const properties = (schema as SchemaNode).properties ?? {};
   const value: Record<string, unknown> = {};
@@ -17,7 +17,7 @@ export function validateQuery<S extends TSchema>(schema: S, query: URLSearchPara
         { field },
       );
     if (Object.hasOwn(value, name))
-      throw new AppError("INVALID_QUERY", `The query parameter "${name}" is there twice.`, { field });
+      throw new AppError("INVALID_QUERY", `The query parameter "${name}" is repeated.`, { field });
     if (text.includes("\0"))
       throw new AppError("INVALID_QUERY", `The query parameter "${name}" contains the character NUL.`, { field });
     value[name] = fromText(node, text);

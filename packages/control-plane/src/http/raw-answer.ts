@@ -3,13 +3,13 @@ import type { Socket } from "node:net";
 import { AppError } from "@statusmesh/shared/errors";
 import { envelope, traceId } from "./exchange.ts";
 
-/** What Node's parser says of a request that it refuses. `reason` is a text of the parser's own. */
+/** Error of Node's HTTP parser; `reason` is its text. */
 interface ParserFault {
   readonly code?: string | undefined;
   readonly reason?: string;
 }
 
-/** The error for a request that never became one. */
+/** The error for a request that could not be parsed. */
 export function parserError({ code, reason }: ParserFault): AppError {
   if (code === "HPE_HEADER_OVERFLOW")
     return new AppError("HEADERS_TOO_LARGE", "The headers of the request are larger than 16 KiB together.");
@@ -20,8 +20,7 @@ export function parserError({ code, reason }: ParserFault): AppError {
       "REQUEST_TIMEOUT",
       "The request did not arrive in time. Send its headers within 20 s and all of it within 60 s.",
     );
-  if (code === "HPE_INVALID_METHOD")
-    return new AppError("INVALID_REQUEST", "The method of the request is none that this service knows.");
+  if (code === "HPE_INVALID_METHOD") return new AppError("INVALID_REQUEST", "The method of the request is unknown.");
   return new AppError("INVALID_REQUEST", `The request is not HTTP${reason === undefined ? "" : `: ${reason}`}.`);
 }
 
@@ -35,7 +34,7 @@ const headersOf = (error: AppError, body: string, trace: string): Record<string,
   Connection: "close",
 });
 
-/** Answers on a socket that has no request, and closes it. */
+/** Answers on a socket without a parsed request, and closes it. */
 export function answerRaw(socket: Socket, error: AppError): void {
   const trace = traceId("");
   const body = JSON.stringify(envelope(error, trace));
@@ -45,7 +44,7 @@ export function answerRaw(socket: Socket, error: AppError): void {
   );
 }
 
-/** Answers a request before the application is asked. */
+/** Answers a request before it reaches the application. */
 export function refuse(response: ServerResponse, error: AppError): void {
   const trace = traceId("");
   const body = JSON.stringify(envelope(error, trace));

@@ -2,12 +2,12 @@ import { fits } from "@statusmesh/shared/validate";
 import { json, locates, type Reply, type Route, type Sent } from "./route.ts";
 import { takeTurns, type Turns } from "./turns.ts";
 
-/** A reply with more items than that in its lists is written in slices: a thousand targets can be 65 MB. */
+/** A reply with more list items is serialised in slices: a thousand targets can be 65 MB. */
 const manyItems = 100;
-/** Texts are joined and encoded when they are this long together, characters. */
+/** Characters that are encoded together. */
 const chunkLength = 65_536;
 
-/** The reply as it goes out. `checkReplies` holds it against the declaration, and makes a difference a defect. */
+/** The serialised reply. With `checkReplies` a reply that differs from the declaration is an error. */
 export async function written(route: Route, reply: Reply, checkReplies: boolean): Promise<Sent> {
   const { status, body, headers } = reply;
   if (checkReplies) assertDeclared(route, reply);
@@ -35,11 +35,11 @@ function assertDeclared(route: Route, { status, body, headers = {} }: Reply): vo
     throw new Error(`${route.method} ${route.path} answered ${status}, which it does not declare`);
   if (schema !== null && !fits(schema, JSON.parse(JSON.stringify(body))))
     throw new Error(
-      `${route.method} ${route.path} answered ${status} with a body that is not what it declares: ${JSON.stringify(body)}`,
+      `${route.method} ${route.path} answered ${status} with an undeclared body: ${JSON.stringify(body)}`,
     );
 }
 
-/** How many items the lists of a reply have: the reply itself, or the fields of it. */
+/** Number of list items of a reply: of the reply itself, or of its fields. */
 function itemsIn(body: unknown): number {
   if (typeof body !== "object" || body === null) return 0;
   if (Array.isArray(body)) return body.length;

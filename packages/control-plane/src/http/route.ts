@@ -4,47 +4,47 @@ import type { Ctx, AuthContexts, Scope } from "../context.ts";
 import type { ErrorCode } from "@statusmesh/shared/errors";
 
 export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
-/** The budget that a request is charged to; null is never throttled. */
+/** Rate budget of a request. */
 export type RateCategory = "api_writes" | "api_reads" | "bulk_ops" | "test_now" | "check_now";
 
-/** Which members of the organisation may do it; `owner_or_self` is for what everybody may do to themselves. */
+/** Required role; `owner_or_self`: owners, and every member for themselves. */
 export type RequiredRole = "member" | "owner" | "owner_or_self";
 
-/** What a handler answers. `body` undefined is an empty body. */
+/** Reply of a handler. `body` undefined is an empty body. */
 export interface Reply {
   status: number;
   body?: unknown;
   headers?: Record<string, string>;
 }
 
-/** An answer as it goes out: its JSON, a large one as UTF-8. `text` null is an empty body. */
+/** A serialised reply: JSON text, a large one as UTF-8 bytes. `text` null is an empty body. */
 export interface Sent {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
   readonly text: string | Buffer | null;
 }
 
-/** A request after every check that the declaration asks for. */
+/** A request that has passed all declared checks. */
 export interface Call<D extends keyof AuthContexts, P extends TSchema, Q extends TSchema, B extends TSchema> {
   ctx: AuthContexts[D];
   params: Static<P>;
   query: Static<Q>;
   body: Static<B>;
-  /** The raw exchange, for cookies and the like. */
+  /** The Koa context, for cookies and the like. */
   http: Context;
 }
 
-/** One route: what it takes, what it gives and who may call it. The router, the OpenAPI document and the tests read this. */
+/** A route: input, replies, access. The router, the OpenAPI document and the conformance tests are derived from it. */
 export interface Route {
   readonly method: Method;
-  /** As OpenAPI writes it: `/api/v1/targets/{id}`. */
+  /** In OpenAPI notation: `/api/v1/targets/{id}`. */
   readonly path: string;
   readonly auth: keyof AuthContexts;
   readonly scope: Scope | null;
-  /** True where a token needs every scope, because what the route gives others would be more than a narrower token. */
+  /** True when a token needs every scope, because the route gives access to others. */
   readonly everyScope: boolean;
   readonly role: RequiredRole;
-  /** Refuses a caller who does not have the role in the organisation that the path names. Null where that is the caller's own. */
+  /** Requires the role in the organisation of the path. Null: the caller's organisation. */
   readonly requireRole: ((call: { ctx: Ctx; params: Record<string, string> }) => Promise<unknown>) | null;
   readonly category: RateCategory | null;
   readonly tag: string;
@@ -55,9 +55,9 @@ export interface Route {
   readonly body: TSchema | null;
   readonly bodyOptional: boolean;
   readonly bodyLimit: number;
-  /** Looks at a body that does not fit, and throws where something says more than its first fault. */
-  readonly misfit: ((body: unknown) => void) | null;
-  /** True where the header `Idempotency-Key` makes a repeated request harmless. */
+  /** Called with an invalid body; may throw an error that explains more than the first problem. */
+  readonly onInvalidBody: ((body: unknown) => void) | null;
+  /** True when the header `Idempotency-Key` makes the request idempotent. */
   readonly idempotent: boolean;
   readonly replies: Readonly<Record<number, TSchema | null>>;
   readonly errors: readonly ErrorCode[];
@@ -77,16 +77,16 @@ export interface RouteDeclaration<
   method: Method;
   path: string;
   auth: D;
-  /** The scope that the service verb asks for. Also for the documentation, and refused here before the body is read. */
+  /** Scope, also required by the service. Documented, and checked here before the body is read. */
   scope?: Scope;
-  /** Invitations, members and roles: a session, or a token that has every scope. The service verb asks for it. */
+  /** Invitations, members and roles: a session, or a token with every scope. Also required by the service. */
   everyScope?: boolean;
   /**
-   * The role that the service verb asks for, in the organisation that the path names or else in the caller's; every
-   * member's unless said. Also for the documentation, and refused here before the body is read.
+   * Role in the organisation of the path, or else of the caller; default: every member. Also required by the service.
+   * Documented, and checked here before the body is read.
    */
   role?: RequiredRole;
-  /** Refuses a caller who does not have the role in the organisation that the path names. */
+  /** Requires the role in the organisation of the path. */
   requireRole?: Route["requireRole"];
   category?: RateCategory;
   tag: string;
@@ -95,16 +95,16 @@ export interface RouteDeclaration<
   params?: P;
   query?: Q;
   body?: B;
-  /** True where the whole body may be left out. */
+  /** True when the body is optional. */
   bodyOptional?: boolean;
-  /** Bytes; 1 MiB unless the route needs more, and 16 KiB where anybody may send one. */
+  /** Bytes; default 1 MiB, 16 KiB for public routes. */
   bodyLimit?: number;
-  /** Looks at a body that does not fit, and throws where something says more than its first fault. */
-  misfit?: (body: unknown) => void;
-  /** Takes the header `Idempotency-Key`; for a tenant's route with a body. */
+  /** Called with an invalid body; may throw an error that explains more than the first problem. */
+  onInvalidBody?: (body: unknown) => void;
+  /** Supports the header `Idempotency-Key`; for a tenant's route with a body. */
   idempotent?: D extends "tenant" ? boolean : false;
   replies: Record<number, TSchema | null>;
-  /** Codes of its own, beside those that every route can answer. */
+  /** Codes in addition to those that every route can answer. */
   errors?: readonly ErrorCode[];
   /** JSON unless said. */
   mediaType?: string;
@@ -137,23 +137,23 @@ export function route<D extends keyof AuthContexts, P extends TObject, Q extends
     body: declared.body ?? null,
     bodyOptional: declared.bodyOptional ?? false,
     bodyLimit: declared.bodyLimit ?? (declared.auth === "public" ? 16_384 : 1_048_576),
-    misfit: declared.misfit ?? null,
+    onInvalidBody: declared.onInvalidBody ?? null,
     idempotent: declared.idempotent ?? false,
     replies: declared.replies,
     errors: declared.errors ?? [],
     mediaType: declared.mediaType ?? json,
     cache: declared.cache ?? (declared.auth === "tenant" ? "private, max-age=10" : null),
-    // Erases the types that the declaration was checked with; the router hands over what the schemas have checked.
+    // Erases the types of the declaration; the router passes values that its schemas have validated.
     handle: declared.handle as Route["handle"],
   };
 }
 
-/** True where a 201 says in `Location` where the new thing is: it has an id, and was not made to sign in with. */
+/** True when a 201 has `Location`: the new resource has an id and is no session. */
 export function locates({ auth, replies }: Route): boolean {
   return auth !== "public" && (replies[201] as { properties?: object } | null | undefined)?.properties !== undefined;
 }
 
-/** True where a 201 signs the caller in. */
+/** True when a 201 signs the caller in. */
 export const setsCookie = ({ auth, replies }: Route): boolean => auth === "public" && replies[201] !== undefined;
 
 export const ok = (body: unknown, headers?: Record<string, string>): Reply => ({

@@ -1,6 +1,6 @@
 import type { Context } from "koa";
 
-/** What a page may load: our own files and nothing else. `styles` are further sources of styles. */
+/** A page loads its own origin only. `styles` are additional style sources. */
 function contentSecurityPolicy(extra: { styles?: readonly string[] } = {}): string {
   return [
     "default-src 'self'",
@@ -13,10 +13,10 @@ function contentSecurityPolicy(extra: { styles?: readonly string[] } = {}): stri
   ].join("; ");
 }
 
-/** For a page whose address is a secret, like that of a sign-in link: nothing outside may learn it, and nothing may keep it. */
+/** For a page with a secret in its URL, like a sign-in link: no referrer, no index. */
 export const secretAddress = { "Referrer-Policy": "no-referrer", "X-Robots-Tag": "noindex" };
 
-/** The headers of every reply: a year of https alone where the service is reached by https (RFC 6797), and no guess at types. */
+/** Headers of every reply: HSTS for a year when the service uses https (RFC 6797), and no type sniffing. */
 export function baseHeaders(publicUrl: string): Readonly<Record<string, string>> {
   return {
     "X-Content-Type-Options": "nosniff",
@@ -26,18 +26,18 @@ export function baseHeaders(publicUrl: string): Readonly<Record<string, string>>
 
 const caller = "Cookie, Authorization, X-Sm-Org";
 
-/** Says that a reply is for this caller alone: a cache that keeps it must not give it to another. */
+/** Sets Vary: a cache must not serve the reply to another caller. */
 export function varyByCaller(http: Context): void {
-  // Most replies vary by nothing else, and reading what is there costs more than the rest.
+  // Most replies vary by nothing else, and http.vary() costs more than this check.
   if (http.res.hasHeader("Vary")) http.vary(caller.split(", "));
   else http.res.setHeader("Vary", caller);
 }
 
-/** The headers of every HTML answer. A page that needs another policy sets its own afterwards. */
+/** Headers of every HTML reply. A page with another policy sets it afterwards. */
 export function securePage(http: Context, extra: Parameters<typeof contentSecurityPolicy>[0] = {}): void {
   http.set("Content-Security-Policy", contentSecurityPolicy(extra));
   http.set("X-Frame-Options", "DENY");
-  // Same origin only: the address of a sign-in or share page is a secret that no linked site may learn.
+  // Same origin only: the URL of a sign-in or share page is a secret.
   http.set("Referrer-Policy", "same-origin");
   http.set("Cross-Origin-Opener-Policy", "same-origin");
 }

@@ -20,7 +20,9 @@ const { system, sql, clock } = world;
 const realClock = { now: () => performance.now() };
 
 await sql`
-  insert into plans (id, name, min_check_interval_secs, api_writes_per_min, api_reads_per_min, bulk_ops_per_min, test_now_per_min, check_now_per_min)
+  insert into plans
+    (id, name, min_check_interval_secs, api_writes_per_min, api_reads_per_min, bulk_ops_per_min, test_now_per_min,
+      check_now_per_min)
   values ('tight', 'Tight', 60, 2, 4, 1, null, 1)`;
 
 const shared = { auth: "tenant", tag: "Test", summary: "Test" } as const;
@@ -64,7 +66,7 @@ const routes = [
   }),
 ];
 
-t.test("each category has its own budget of the plan, for the organisation and for the user", async (t) => {
+t.test("each category has its own budget per organisation and per user", async (t) => {
   const [olga, other] = [await newOrg(system, "tight"), await newOrg(system, "tight")];
   let caller = olga;
   const throttle = openThrottle(openCounter(null, realClock), openBudgets(system));
@@ -91,10 +93,10 @@ t.test("each category has its own budget of the plan, for the organisation and f
     "writes share a budget",
   );
   t.strictSame(await statuses("POST", "/api/v1/things/bulk", 2), [204, 429]);
-  t.strictSame(await statuses("POST", "/api/v1/things/test", 8), Array<number>(8).fill(204), "null is any number");
+  t.strictSame(await statuses("POST", "/api/v1/things/test", 8), Array<number>(8).fill(204), "null is unlimited");
 
   caller = other;
-  t.equal((await ask("GET", "/api/v1/things")).status, 200, "another organisation has its own");
+  t.equal((await ask("GET", "/api/v1/things")).status, 200, "another organisation has its own budget");
   caller = { ...other, userId: olga.userId };
   t.match(
     (await ask("DELETE", "/api/v1/things")).body.error,
@@ -116,10 +118,10 @@ t.test("pages of the console and OPTIONS are charged as reads", async (t) => {
   t.match(refused.headers.get("content-type"), /^text\/html/);
   t.match(refused.headers.get("retry-after"), /^([1-9]|[1-5]\d|60)$/);
   t.equal((await ask("OPTIONS", "/api/v1/targets", undefined, token)).status, 429);
-  t.equal((await ask("GET", "/api/v1/targets", undefined, token)).status, 429, "the budget is the same");
+  t.equal((await ask("GET", "/api/v1/targets", undefined, token)).status, 429, "they share the budget");
 });
 
-t.test("a changed plan holds within seconds, and costs no query per request", async (t) => {
+t.test("a changed plan applies within seconds, without a query per request", async (t) => {
   const ctx = await newOrg(system, "tight");
   let queries = 0;
   const counted = new Proxy(sql, {
@@ -171,7 +173,7 @@ function startRedis(t: Test, port: number): ChildProcess {
   return child;
 }
 
-t.test("replicas share the budgets on Redis, and each goes on by itself while it is away", async (t) => {
+t.test("replicas share budgets on Redis; each counts for itself while it is unavailable", async (t) => {
   if (!redisThere(t)) return;
   const port = await freePort();
   const first = startRedis(t, port);
@@ -186,17 +188,17 @@ t.test("replicas share the budgets on Redis, and each goes on by itself while it
 
   const counts: number[] = [];
   for (let i = 0; i < 6; i++) counts.push((await replicas[i % 2]!.counter.add("shared")).count);
-  t.strictSame(counts, [1, 2, 3, 4, 5, 6], "two replicas count as one");
+  t.strictSame(counts, [1, 2, 3, 4, 5, 6], "replicas count together");
   const { leftMs } = await replicas[0]!.counter.add("shared");
   t.ok(leftMs > 0 && leftMs <= 60_000);
 
   // Silent, not gone: the socket stays open, and nothing comes back.
   first.kill("SIGSTOP");
-  t.equal((await replicas[0]!.counter.add("silent")).count, 1, "a Redis that hangs holds nobody up");
+  t.equal((await replicas[0]!.counter.add("silent")).count, 1, "a hanging Redis delays no request");
   const warnings = () => log.lines.filter(({ level }) => level === "warn").length;
-  await until(() => warnings() === 2, "both say that it is silent");
+  await until(() => warnings() === 2, "both log the timeout");
   first.kill("SIGKILL");
-  await until(() => replicas.every(({ redis }) => !redis.client.isReady), "both notice");
+  await until(() => replicas.every(({ redis }) => !redis.client.isReady), "both disconnect");
   const alone = await Promise.all([
     replicas[0]!.counter.add("away"),
     replicas[0]!.counter.add("away"),
@@ -210,7 +212,7 @@ t.test("replicas share the budgets on Redis, and each goes on by itself while it
   t.match(
     log.lines.filter((line) => line.level === "warn").map((line) => line.message),
     Array<string>(2).fill("Redis is away: rate limits are counted in this process until it is back"),
-    "each says so once",
+    "each logs it once",
   );
 
   startRedis(t, port);
@@ -224,7 +226,7 @@ t.test("replicas share the budgets on Redis, and each goes on by itself while it
   }, "both count together again");
 });
 
-t.test("a Redis that was never there is no reason not to start", async (t) => {
+t.test("the service starts without a reachable Redis", async (t) => {
   const redis = openRedis(`redis://127.0.0.1:${await freePort()}`, keptLog());
   t.teardown(() => redis.stop());
   const counter = openCounter(redis.client, realClock);

@@ -3,15 +3,15 @@ import type { Ctx } from "../context.ts";
 import type { Counter, Tally } from "./counter.ts";
 import type { RateCategory } from "./route.ts";
 
-/** Requests per minute of each category; null is any number. */
+/** Requests per minute of each category; null is unlimited. */
 export type Budgets = Readonly<Record<RateCategory, number | null>>;
 
-/** Charges a tenant's request to its budgets; throws RATE_LIMITED when one of them is used up. */
+/** Charges a tenant's request to its budgets; throws RATE_LIMITED when one is exceeded. */
 export type Throttle = (ctx: Ctx, category: RateCategory) => Promise<void>;
 
 /**
- * Charges each request twice: to its organisation and to its user, who may act in several. Both have the budget that the
- * organisation's plan has for the category.
+ * Charges each request to its organisation and to its user, who may act in several. Both have the budget of the
+ * organisation's plan for the category.
  */
 export function openThrottle(counter: Counter, budgetsOf: (ctx: Ctx) => Promise<Budgets>): Throttle {
   return async (ctx, category) => {
@@ -26,12 +26,12 @@ export function openThrottle(counter: Counter, budgetsOf: (ctx: Ctx) => Promise<
   };
 }
 
-/** Throws RATE_LIMITED where more was counted than the budget of a minute has. */
+/** Throws RATE_LIMITED when the count exceeds the budget of the minute. */
 export function refuseOver(budget: number, { count, leftMs }: Tally, scope: string): void {
   if (count > budget) throw rateLimited(scope, leftMs, { limit: budget, window_secs: 60 });
 }
 
-/** RATE_LIMITED; `waitMs` is how long to wait. */
+/** RATE_LIMITED; `waitMs` becomes Retry-After. */
 export function rateLimited(scope: string, waitMs: number, details: Record<string, number>): AppError {
   const secs = Math.max(1, Math.ceil(waitMs / 1000));
   return new AppError("RATE_LIMITED", `Too many requests. Try again in ${secs} s.`, {

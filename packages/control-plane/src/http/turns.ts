@@ -1,10 +1,10 @@
 /**
- * Long work in slices, so that it never holds the event loop: at most one slice of about 10 ms for each turn of the loop,
- * whatever the number of requests that have long work, in the order in which they ask.
+ * Long work in slices that never block the event loop: one slice of about 10 ms per turn of the loop, shared by all
+ * requests in FIFO order.
  */
 
 const sliceMs = 10;
-/** Lists up to this long are worked off at once: waiting for a turn would cost more than they do. */
+/** Lists up to this length run without slices: waiting would cost more. */
 const shortList = 20;
 
 const waiting: (() => void)[] = [];
@@ -21,7 +21,7 @@ const nextTurn = (): Promise<void> =>
 
 /** The slices of one piece of long work. */
 export interface Turns {
-  /** True when the slice is used up: then {@link next} is due. */
+  /** True when the slice is over and {@link next} is due. */
   over(): boolean;
   /** Waits for the next slice. */
   next(): Promise<void>;
@@ -41,7 +41,7 @@ export async function takeTurns(): Promise<Turns> {
   return turns;
 }
 
-/** `list.map(work)` in slices. What `work` throws ends it. */
+/** `list.map(work)` in slices. An error of `work` ends it. */
 export async function mapInTurns<T, R>(list: readonly T[], work: (item: T, at: number) => R): Promise<R[]> {
   if (list.length <= shortList) return list.map(work);
   const turns = await takeTurns();

@@ -13,7 +13,7 @@ export const Id = IdText({
 /** A time: RFC 3339 in UTC with milliseconds. */
 export const Timestamp = Type.String({ format: "date-time", description: "RFC 3339, UTC, milliseconds" });
 
-/** The schema or null. What it says for readers it says of both. */
+/** The schema or null; description and examples move to the union. */
 export const nullable = <S extends TSchema>(schema: S) => {
   const { title, description, examples, ...rest } = schema as S & {
     title?: string;
@@ -28,22 +28,22 @@ export const nullable = <S extends TSchema>(schema: S) => {
   return Type.Union([Type.Unsafe<Static<S>>(rest), Type.Null()], words);
 };
 
-/** `{id}` in a path. Anything that is not an id is answered like an absent one, so it is any string here. */
+/** `{id}` in a path. Any string: an invalid id is answered like an absent one. */
 export const IdParam = Type.Object({ id: Type.String() });
 
-/** What every list answers with. `total` counts the rows that match, whatever limit and offset say. */
+/** Reply of every list. `total` counts all matching rows, regardless of limit and offset. */
 export const PageOf = <S extends TSchema>(item: S) =>
   Type.Object(
     {
       items: Type.Array(item, { description: "The rows of this page" }),
-      total: Type.Integer({ description: "Rows that match, whatever limit and offset say", examples: [1] }),
-      limit: Type.Integer({ description: "As asked for, or capped", examples: [50] }),
-      offset: Type.Integer({ description: "As asked for", examples: [0] }),
+      total: Type.Integer({ description: "Matching rows, regardless of limit and offset", examples: [1] }),
+      limit: Type.Integer({ description: "As requested, or capped", examples: [50] }),
+      offset: Type.Integer({ description: "As requested", examples: [0] }),
     },
-    { description: "One page of the list, and how many rows there are", ...pageTitle(item) },
+    { description: "One page of the list, and the number of rows", ...pageTitle(item) },
   );
 
-/** A page of titled things is called after them. */
+/** Title of a page of titled items: `TargetPage`. */
 const pageTitle = (item: TSchema): { title?: string } => {
   const { title } = item as { title?: string };
   return title === undefined ? {} : { title: `${title}Page` };
@@ -75,12 +75,12 @@ export const ErrorEnvelope = Type.Object(
       {
         code: Type.String({ description: "Stable, upper case with underscores", examples: ["INVALID_TCP_PORT"] }),
         message: Type.String({
-          description: "What was wrong and what would be right, for people",
+          description: "What is wrong and what would be right, for people",
           examples: ["check.port must be at most 65535."],
         }),
         field: nullable(
           Type.String({
-            description: "Of a 400: JSON pointer into the body, or /query/<name>; else null",
+            description: "For a 400: JSON pointer into the body, or /query/<name>; else null",
             examples: ["/check/port"],
           }),
         ),
@@ -94,12 +94,12 @@ export const ErrorEnvelope = Type.Object(
           Type.String({ description: "Finds the request in the log", examples: ["4bf92f3577b34da6a3ce929d0e0e4736"] }),
         ),
       },
-      { additionalProperties: false, description: "What went wrong" },
+      { additionalProperties: false, description: "The error" },
     ),
   },
   { additionalProperties: false, title: "Error", description: "The shape of every error" },
 );
 
-/** A Date as the API writes it. */
+/** A Date in the format of the API. */
 export const iso = (date: Date): string => date.toISOString();
 export const isoOrNull = (date: Date | null): string | null => date?.toISOString() ?? null;

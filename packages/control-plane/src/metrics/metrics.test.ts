@@ -87,7 +87,7 @@ t.test(
   async (t) => {
     const { system, metrics, scrape, clock, log, ...world } = await metered(t);
     const ctx = await newOrg(system);
-    const ask = await serveWhole(t, { ...world, system, clock, log }, system, { seen: metrics.request });
+    const ask = await serveWhole(t, { ...world, system, clock, log }, system, { onReply: metrics.request });
     const token = await withToken(ctx);
     const made = await ask(
       "POST",

@@ -17,7 +17,7 @@ export const errorExamples: Partial<Record<ErrorCode, ErrorExample>> = {
   INVALID_ID: { field: "/target_id" },
   UNKNOWN_FIELD: { message: 'There is no field "intervall" here. Did you mean "interval"?', field: "/intervall" },
   UNSUPPORTED_MEDIA_TYPE: { message: "Send the body as JSON, with the header Content-Type: application/json." },
-  PAYLOAD_TOO_LARGE: { message: "The body is larger than the 1 MiB that this route takes." },
+  PAYLOAD_TOO_LARGE: { message: "The body is larger than 1 MiB, the limit of this route." },
   RATE_LIMITED: {
     message: "Too many requests. Try again in 17 s.",
     details: { scope: "per_org_api_writes", limit: 600, window_secs: 60 },

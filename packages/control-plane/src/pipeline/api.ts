@@ -72,7 +72,7 @@ export function pipelineRoutes(hub: Hub, ingest: Ingest, draining: AbortSignal):
       tag: "Agents",
       summary: "Checks of the agent (long poll)",
       body: PullRequest,
-      misfit: protocolOfMisfit,
+      onInvalidBody: protocolOfMisfit,
       replies: { 200: PullReply },
       errors: ["AGENT_PROTOCOL_MISMATCH"],
       handle: async ({ ctx, body, http }) => {
@@ -89,7 +89,7 @@ export function pipelineRoutes(hub: Hub, ingest: Ingest, draining: AbortSignal):
       summary: "Report results",
       bodyLimit: 32 * 1_048_576,
       body: ResultsRequest,
-      misfit: protocolOfMisfit,
+      onInvalidBody: protocolOfMisfit,
       replies: { 200: ResultsReply },
       errors: ["AGENT_PROTOCOL_MISMATCH", "INGEST_BUSY"],
       handle: async ({ ctx, body }) => ok(await ingest(ctx, body)),

@@ -17,9 +17,9 @@ export async function selectRegions(
   limit: number,
   offset: number,
 ): Promise<RegionRow[]> {
-  return await sql<
-    RegionRow[]
-  >`select ${columns(sql)} from regions where enabled or not ${onlyEnabled} order by created_at, id limit ${limit} offset ${offset}`;
+  return await sql<RegionRow[]>`
+    select ${columns(sql)} from regions where enabled or not ${onlyEnabled} order by created_at, id
+    limit ${limit} offset ${offset}`;
 }
 
 export async function countRegions(sql: Db, onlyEnabled: boolean): Promise<number> {
@@ -64,7 +64,8 @@ export async function insertRegion(
   row: { id: string; name: string; location: string | null; now: Date },
 ): Promise<RegionRow | null> {
   const [inserted] = await sql<RegionRow[]>`
-    insert into regions (id, name, location, created_at, updated_at) values (${row.id}, ${row.name}, ${row.location}, ${row.now}, ${row.now})
+    insert into regions (id, name, location, created_at, updated_at)
+    values (${row.id}, ${row.name}, ${row.location}, ${row.now}, ${row.now})
     on conflict (id) do nothing returning ${columns(sql)}`;
   return inserted ?? null;
 }
