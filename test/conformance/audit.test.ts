@@ -88,6 +88,10 @@ async function scene() {
   await admit(sql, "default", down);
   await nobody.with({ authorization: `Bearer ${agent.token}` }).post("/api/agent/results", batchOf(down));
   const incident = (await browser.get(`/api/v1/incidents?target_id=${target.id}`)).body.items[0].id;
+  const delivery = newId();
+  await sql`
+    insert into deliveries (id, org_id, incident_id, channel_name, channel_kind, reason, seq, notice, state, created_at)
+    values (${delivery}, ${olga.orgId}, ${incident}, 'Gone', 'webhook', 'opened', 0, '{}', 'dead', now())`;
   const session = newId();
   await sql`insert into sessions (id, user_id, org_id, secret_hash, created_at, last_used_at, expires_at) values (${session}, ${olga.userId}, ${olga.orgId}, ${Buffer.from(session)}, now(), now(), now() + interval '1 hour')`;
   const identity = newId();
@@ -106,6 +110,7 @@ async function scene() {
     channel,
     page,
     incident,
+    delivery,
     session,
     identity,
     token: token!.id,
@@ -134,6 +139,7 @@ function pathOf(route: Route, s: Scene): string {
     target_id: s.target.id,
     user_id: s.milan.userId,
     share_id: s.share.id,
+    delivery_id: s.delivery,
     invitation_id: s.invitation.id,
   };
   return route.path.replaceAll(/\{(\w+)\}/g, (_, name: string) => parts[name] ?? newId());

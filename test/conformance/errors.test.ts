@@ -655,6 +655,11 @@ const lenient = connect(
   null,
 );
 const withToken = (token: string) => lenient.with({ authorization: `Bearer ${token}` });
+const incident = await make.incident(
+  sql,
+  { orgId: olga.orgId, userId: olga.userId, ownerId: olga.userId, memberId: milan.userId },
+  "",
+);
 const stage: Stage = {
   sql,
   olga,
@@ -665,12 +670,22 @@ const stage: Stage = {
   operator: withToken("a-secret-of-the-operator"),
   target: (await api.post("/api/v1/targets", { ...target, name: "Of the stage" })).body,
   page,
-  incident: await make.incident(
-    sql,
-    { orgId: olga.orgId, userId: olga.userId, ownerId: olga.userId, memberId: milan.userId },
-    "",
-  ),
+  incident,
+  deliveries: await deliveriesOf(incident, foreignChannel.id),
 };
+
+/** A delivery in dead letter, and a later one that was accepted. */
+async function deliveriesOf(incidentId: string, channelId: string) {
+  const [superseded, delivered] = [newId(), newId()];
+  await sql`
+    insert into deliveries (id, org_id, incident_id, channel_id, channel_name, channel_kind, reason, seq, notice, state,
+      created_at)
+    select d.id, ${olga.orgId}, ${incidentId}, ${channelId}, 'Kept', 'webhook', d.reason, 0, '{}', d.state, d.at
+    from (values (${superseded}::uuid, 'opened', 'dead', now()),
+                 (${delivered}::uuid, 'reminder', 'delivered', now() + interval '1 s')) as d (id, reason, state, at)`;
+  return { superseded, delivered };
+}
+
 const elsewhere = {
   resources: resources(stage),
   people: await people(stage),

@@ -21,6 +21,8 @@ export interface Stage {
   target: Json;
   page: Json;
   incident: string;
+  /** Deliveries of the incident: one that was accepted, and one in dead letter before it. */
+  deliveries: { delivered: string; superseded: string };
 }
 
 const missing = (method: string, path: string, code: Case["code"], json?: unknown): Case => ({
@@ -53,8 +55,9 @@ function narration(incident: string): Case[] {
 }
 
 /** Things that there are not, and things that cannot be as they are asked for. */
-export function resources({ target, page, incident, operator }: Stage): Case[] {
+export function resources({ target, page, incident, deliveries, operator }: Stage): Case[] {
   const id = newId();
+  const retry = (delivery: string) => `/api/v1/incidents/${incident}/notifications/${delivery}/retry`;
   return [
     missing("GET", `/api/v1/targets/${id}`, "TARGET_NOT_FOUND"),
     missing("GET", `/api/v1/notification-channels/${id}`, "CHANNEL_NOT_FOUND"),
@@ -66,6 +69,17 @@ export function resources({ target, page, incident, operator }: Stage): Case[] {
       "/label",
     ),
     missing("GET", `/api/v1/incidents/${id}`, "INCIDENT_NOT_FOUND"),
+    missing("POST", retry(id), "DELIVERY_NOT_FOUND"),
+    {
+      title: "a notification that has arrived, again",
+      ask: `POST ${retry(deliveries.delivered)}`,
+      code: "DELIVERY_NOT_DEAD",
+    },
+    {
+      title: "a notification after a newer one",
+      ask: `POST ${retry(deliveries.superseded)}`,
+      code: "DELIVERY_SUPERSEDED",
+    },
     missing("GET", `/api/v1/status-pages/${id}`, "STATUS_PAGE_NOT_FOUND"),
     missing("PATCH", `/api/v1/status-pages/${page.id}/components/${id}`, "COMPONENT_NOT_FOUND", {}),
     refusedBody(`POST /api/v1/status-pages/${page.id}/components`)(

@@ -46,6 +46,9 @@ export const errorCodes = {
   DESCRIPTION_TOO_LONG: { status: 400, when: "a description has more than 5000 characters" },
   EMPTY_MESSAGE: { status: 400, when: "the message of an update has no visible character" },
   MESSAGE_TOO_LONG: { status: 400, when: "the message of an update has more than 2000 characters" },
+  DELIVERY_NOT_FOUND: { status: 404, when: "the incident has no such notification" },
+  DELIVERY_NOT_DEAD: { status: 409, when: "a notification is to be sent again that has not failed" },
+  DELIVERY_SUPERSEDED: { status: 409, when: "the channel has received a newer notification of the incident" },
   STATUS_PAGE_NOT_FOUND: { status: 404, when: "no such status page in this organisation" },
   COMPONENT_NOT_FOUND: { status: 404, when: "the monitor is not on this status page" },
   ORG_REQUIRED: {

@@ -23,6 +23,7 @@ const pathIds: Readonly<Record<string, { thing: Thing; refusal: ErrorCode }>> = 
   "/api/v1/notification-channels/{id}": { thing: "channel", refusal: "CHANNEL_NOT_FOUND" },
   "/api/v1/status-pages/{id}": { thing: "page", refusal: "STATUS_PAGE_NOT_FOUND" },
   "/api/v1/status-pages/{id}/components/{target_id}": { thing: "component", refusal: "COMPONENT_NOT_FOUND" },
+  "/api/v1/incidents/{id}/notifications/{delivery_id}": { thing: "delivery", refusal: "DELIVERY_NOT_FOUND" },
   "/api/v1/incidents/{id}": { thing: "incident", refusal: "INCIDENT_NOT_FOUND" },
   "/api/v1/sessions/{id}": { thing: "session", refusal: "NOT_FOUND" },
   "/api/v1/identities/{id}": { thing: "identity", refusal: "NOT_FOUND" },

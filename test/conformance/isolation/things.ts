@@ -13,6 +13,7 @@ export type Thing =
   | "page"
   | "component"
   | "incident"
+  | "delivery"
   | "session"
   | "identity"
   | "apiToken"
@@ -81,6 +82,18 @@ export const make: Readonly<Record<Thing, Make>> = {
     await sql`
       insert into incidents (id, org_id, target_id, started_at, opened_at, severity, impact, peak_impact, regions_down, regions_up, created_at, updated_at)
       values (${id}, ${home.orgId}, ${targetId}, now(), now(), 'major', 'major_outage', 'major_outage', '{default}', '{}', now(), now())`;
+    return id;
+  },
+  async delivery(sql, home, incidentId) {
+    const id = newId();
+    // Its channel pauses, so that no deliverer changes the row while the test compares rows.
+    const channelId = await make.channel(sql, home, "");
+    await sql`insert into channel_health (channel_id, paused_until) values (${channelId}, now() + interval '1 day')`;
+    await sql`
+      insert into deliveries (id, org_id, incident_id, channel_id, channel_name, channel_kind, reason, seq, notice,
+        state, created_at)
+      select ${id}, i.org_id, i.id, ${channelId}, 'Paused', 'webhook', 'reminder', 0, '{}', 'dead', now()
+      from incidents i where i.id = ${incidentId}`;
     return id;
   },
   async session(sql, { userId, orgId }) {

@@ -6,6 +6,7 @@ import { IncidentUpdate, IncidentUpdatePage, Narration, NewUpdate } from "./narr
 import {
   BulkIncidentAction,
   BulkIncidentOutcome,
+  Delivery,
   DeliveryPage,
   Explanation,
   Incident,
@@ -143,6 +144,18 @@ export const incidentRoutes: Route[] = [
     query: page,
     replies: { 200: DeliveryPage },
     handle: async ({ ctx, params, query }) => ok(await service.listDeliveries(ctx, params.id, query)),
+  }),
+  route({
+    ...one,
+    method: "POST",
+    path: "/api/v1/incidents/{id}/notifications/{delivery_id}/retry",
+    scope: "incidents:write",
+    summary: "Send a failed notification again",
+    description: "The delivery becomes pending and is attempted at once. Only one in state `dead` can be sent again.",
+    params: Type.Object({ id: Type.String(), delivery_id: Type.String() }),
+    replies: { 200: Delivery },
+    errors: ["INCIDENT_NOT_FOUND", "DELIVERY_NOT_FOUND", "DELIVERY_NOT_DEAD", "DELIVERY_SUPERSEDED"],
+    handle: async ({ ctx, params }) => ok(await service.retryDelivery(ctx, params.id, params.delivery_id)),
   }),
   route({
     ...one,

@@ -1,6 +1,11 @@
-import { type Ctx, requireScope, type System } from "../context.ts";
+import { AppError } from "@statusmesh/shared/errors";
+import { isId } from "@statusmesh/shared/ids";
+import { differences, record } from "../audit/service.ts";
+import { type Ctx, inTransaction, requireScope, type System } from "../context.ts";
 import { iso, isoOrNull, type Page } from "../http/wire.ts";
 import * as queries from "./delivery-queries.ts";
+import { appendEvents } from "./events.ts";
+import { lockEvidence } from "./evidence.ts";
 import { findIncident } from "./find.ts";
 import type { Delivery } from "./schema.ts";
 
@@ -26,7 +31,11 @@ export async function deliveriesOf(
     queries.selectDeliveries(ctx.sql, ctx.orgId, incidentId, limit, offset),
     queries.countDeliveries(ctx.sql, ctx.orgId, incidentId),
   ]);
-  const items = rows.map((row) => ({
+  return { items: rows.map(present), total, limit, offset };
+}
+
+function present(row: queries.DeliveryRow): Delivery {
+  return {
     id: row.id,
     channel_id: row.channel_id,
     channel_name: row.channel_name,
@@ -37,8 +46,41 @@ export async function deliveriesOf(
     next_attempt_at: isoOrNull(row.next_attempt_at),
     created_at: iso(row.created_at),
     delivered_at: isoOrNull(row.delivered_at),
-  }));
-  return { items, total, limit, offset };
+    digest_id: row.digest_id,
+  };
+}
+
+/**
+ * Sends a delivery of dead letter again, once, however often it is asked at the same time. Throws INCIDENT_NOT_FOUND,
+ * DELIVERY_NOT_FOUND, DELIVERY_NOT_DEAD, and DELIVERY_SUPERSEDED where it would come after a newer notice.
+ */
+export async function retryDelivery(ctx: Ctx, incidentId: string, deliveryId: string): Promise<Delivery> {
+  requireScope(ctx, "incidents:write");
+  return await inTransaction(ctx, async (tx) => {
+    const { target_id: targetId } = await findIncident(tx, incidentId);
+    await lockEvidence(tx, [targetId]);
+    const find = async () =>
+      isId(deliveryId) ? await queries.selectDelivery(tx.sql, tx.orgId, incidentId, deliveryId) : null;
+    const before = await find();
+    if (before === null) throw new AppError("DELIVERY_NOT_FOUND", "This incident has no such notification.");
+    if (!(await queries.reviveDelivery(tx.sql, tx.orgId, incidentId, deliveryId, new Date(tx.clock.now()))))
+      throw before.state === "dead"
+        ? new AppError("DELIVERY_SUPERSEDED", "The channel has received a newer notification of this incident.")
+        : new AppError(
+            "DELIVERY_NOT_DEAD",
+            `Only a failed notification can be sent again; this one is ${before.state}.`,
+          );
+    const after = present((await find())!);
+    const { channel_id, channel_name, reason } = after;
+    await appendEvents(tx, [incidentId], "notification_retried", {
+      delivery_id: deliveryId,
+      channel_id,
+      channel_name,
+      reason,
+    });
+    await record(tx, { resourceId: incidentId, ...differences({ before: present(before), after }) });
+    return after;
+  });
 }
 
 /**

@@ -1,4 +1,5 @@
 import type { Db } from "../db/sql.ts";
+import { deliveriesChannel } from "./outbox-queries.ts";
 import type { Reason } from "./schema.ts";
 
 export interface DeliveryRow {
@@ -11,8 +12,16 @@ export interface DeliveryRow {
   next_attempt_at: Date | null;
   created_at: Date;
   delivered_at: Date | null;
+  digest_id: string | null;
   attempts: { at: string; ok: boolean; status: number | null; error: string | null }[];
 }
+
+const columns = (sql: Db) => sql`
+  d.id, d.channel_id, d.channel_name, d.channel_kind, d.reason, d.state, d.next_attempt_at, d.created_at,
+  d.delivered_at, d.digest_id,
+  coalesce((select jsonb_agg(jsonb_build_object('at', a.at, 'ok', a.ok, 'status', a.status, 'error', a.error)
+                             order by a.number)
+            from delivery_attempts a where a.delivery_id = d.id), '[]') as attempts`;
 
 export async function selectDeliveries(
   sql: Db,
@@ -22,12 +31,47 @@ export async function selectDeliveries(
   offset: number,
 ): Promise<DeliveryRow[]> {
   return await sql<DeliveryRow[]>`
-    select d.id, d.channel_id, d.channel_name, d.channel_kind, d.reason, d.state, d.next_attempt_at, d.created_at,
-      d.delivered_at,
-      coalesce((select jsonb_agg(jsonb_build_object('at', a.at, 'ok', a.ok, 'status', a.status, 'error', a.error)
-        order by a.number) from delivery_attempts a where a.delivery_id = d.id), '[]') as attempts
+    select ${columns(sql)}
     from deliveries d where d.org_id = ${orgId} and d.incident_id = ${incidentId}
     order by d.created_at, d.id limit ${limit} offset ${offset}`;
+}
+
+/** One delivery of an incident; null for an absent or foreign id. */
+export async function selectDelivery(
+  sql: Db,
+  orgId: string,
+  incidentId: string,
+  id: string,
+): Promise<DeliveryRow | null> {
+  const [row] = await sql<DeliveryRow[]>`
+    select ${columns(sql)} from deliveries d
+    where d.org_id = ${orgId} and d.incident_id = ${incidentId} and d.id = ${id}`;
+  return row ?? null;
+}
+
+/**
+ * Makes a dead delivery pending again, with all its attempts to come, unless a newer notice of the incident has reached
+ * the channel. Wakes the deliverers at the commit. False when nothing was changed.
+ */
+export async function reviveDelivery(
+  sql: Db,
+  orgId: string,
+  incidentId: string,
+  id: string,
+  now: Date,
+): Promise<boolean> {
+  const rows = await sql`
+    with revived as (
+      update deliveries d
+      set state = 'pending', next_attempt_at = ${now}, attempts_before = attempt_count, digest_id = null
+      where d.org_id = ${orgId} and d.incident_id = ${incidentId} and d.id = ${id} and d.state = 'dead'
+        and not exists (select from deliveries newer
+                        where newer.incident_id = d.incident_id and newer.channel_id = d.channel_id
+                          and newer.state = 'delivered' and (newer.created_at, newer.id) > (d.created_at, d.id))
+      returning 1
+    )
+    select pg_notify(${deliveriesChannel}, '') from revived`;
+  return rows.length > 0;
 }
 
 export async function countDeliveries(sql: Db, orgId: string, incidentId: string): Promise<number> {

@@ -36,6 +36,7 @@ export const eventKinds = [
   "severity_changed",
   "maintenance_started",
   "maintenance_ended",
+  "notification_retried",
 ] as const;
 export type EventKind = (typeof eventKinds)[number];
 
@@ -45,7 +46,7 @@ export const IncidentEvent = Type.Object(
     at: Timestamp,
     kind: Type.Enum([...eventKinds], {
       description:
-        "unacknowledged: the acknowledgement was undone; retracted: late results showed that there was no outage; updated: title, description or a posted update; maintenance_started: notifications are held from then on",
+        "unacknowledged: the acknowledgement was undone; retracted: late results showed that there was no outage; updated: title, description or a posted update; maintenance_started: notifications are held from then on; notification_retried: a person had a failed one sent again",
       examples: ["opened"],
     }),
     actor: Actor,

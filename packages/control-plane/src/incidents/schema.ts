@@ -120,6 +120,13 @@ export const Delivery = Type.Object(
         examples: ["2026-11-20T09:30:00.400Z"],
       }),
     ),
+    digest_id: nullable(
+      Type.Unsafe<string>({
+        ...Id,
+        description: "The same in all deliveries that one message tells of; null for a message of its own",
+        examples: [null],
+      }),
+    ),
   },
   { additionalProperties: false, title: "Delivery", description: "One notice on its way to one channel" },
 );

@@ -6,7 +6,7 @@ import * as queries from "./queries.ts";
 import { parseIncidentRange } from "./range.ts";
 import type { Incident, IncidentQuery } from "./schema.ts";
 
-export { dropHeldNotices, listDeliveries } from "./deliveries.ts";
+export { dropHeldNotices, listDeliveries, retryDelivery } from "./deliveries.ts";
 export { closeSilently, reevaluate, rescheduleReminders } from "./evidence-decisions.ts";
 export { listEvents } from "./events.ts";
 export { explainIncident, explainVotes } from "./explain.ts";

@@ -1,10 +1,13 @@
 import { type AddressInfo, createServer, type Socket } from "node:net";
 import t from "tap";
+import { newId } from "@statusmesh/shared/ids";
 import { getChannel, updateChannel } from "../channels/service.ts";
+import type { Ctx } from "../context.ts";
+import { listEvents, retryDelivery } from "../incidents/service.ts";
 import { until } from "../testing/clock.ts";
 import { deliveryScene, type OwnedWorld } from "../testing/deliveries.ts";
 import { openIncident, outboxNotice, webhookTo } from "../testing/scene.ts";
-import { newOrg } from "../testing/world.ts";
+import { newOrg, refusal } from "../testing/world.ts";
 import { hostLimit, maxInFlight, orgLimit, openPlaces } from "./deliver-limits.ts";
 
 /* Deliveries by channel: its health, its pauses, and places in flight that hosts and organisations share. */
@@ -66,6 +69,61 @@ t.test("a new config ends the failing spell; a new name does not", async (t) => 
   t.not((await updateChannel(w.owner, id, { name: "Renamed" })).failing_since, null);
   const config = { type: "webhook", url: `${sink.url}/y`, headers: {}, secret: null } as const;
   t.match(await updateChannel(w.owner, id, { config }), { failing_since: null, last_delivery: { state: "dead" } });
+});
+
+t.test("a person has a failed notification sent again, once, with all its attempts", async (t) => {
+  const w = await world(t);
+  const channel = await webhookTo(w.owner, sink.url);
+  let status = 410;
+  sink.answer = (_request, reply) => void reply.writeHead(status).end();
+  deliverer(t, w);
+  const incident = await openIncident(w.owner, [channel]);
+  await write(w, [outboxNotice(w.owner, incident, "opened")]);
+  await until(async () => (await rows(w))[0]!.state === "dead", "the refusal");
+  const { id } = (await rows(w))[0]!;
+  const retry = (ctx: Ctx = w.owner, of = incident.incidentId, delivery = id) => retryDelivery(ctx, of, delivery);
+
+  const other = await openIncident(w.owner, [channel]);
+  const outsider = await newOrg(w.system);
+  t.match(await refusal(t, () => retry(w.owner, incident.incidentId, newId())), { code: "DELIVERY_NOT_FOUND" });
+  t.match(await refusal(t, () => retry(w.owner, incident.incidentId, "x")), { code: "DELIVERY_NOT_FOUND" });
+  t.match(await refusal(t, () => retry(w.owner, other.incidentId)), { code: "DELIVERY_NOT_FOUND" });
+  t.match(await refusal(t, () => retry(outsider)), { code: "INCIDENT_NOT_FOUND" });
+  t.match(await refusal(t, () => retry({ ...w.owner, scopes: new Set(["incidents:read"]) })), {
+    code: "INSUFFICIENT_SCOPE",
+  });
+  t.equal(sink.received.length, 1);
+
+  status = 500;
+  const replica = { ...w.owner, sql: w.pool() };
+  const outcomes = await Promise.allSettled(Array.from({ length: 8 }, (_, n) => retry(n % 2 ? w.owner : replica)));
+  t.equal(outcomes.filter((one) => one.status === "fulfilled").length, 1, "one of eight at once");
+  t.ok(outcomes.every((one) => one.status === "fulfilled" || one.reason.code === "DELIVERY_NOT_DEAD"));
+  await until(async () => (await attempts(w)).length === 2, "the second attempt");
+  t.match(await rows(w), [{ id, state: "pending", attempt_count: 2 }], "it has its own attempts before it");
+  const { items } = await listEvents(w.owner, incident.incidentId, { limit: 10, offset: 0 });
+  t.match(items, [{ kind: "notification_retried", actor: { type: "user" }, detail: { delivery_id: id } }]);
+  t.equal(items.length, 1);
+  const [entries] =
+    await w.sql`select count(*)::int as count from audit_log where resource_id = ${incident.incidentId}`;
+  t.equal(entries!["count"], 1);
+
+  status = 200;
+  await later(w, 40_000);
+  await until(async () => (await rows(w))[0]!.state === "delivered", "the third attempt");
+  const ids = sink.received.map(({ body }) => (JSON.parse(body.toString()) as { delivery_id: string }).delivery_id);
+  t.strictSame(ids, [id, id, id], "always the same delivery_id");
+  t.match(await refusal(t, retry), { code: "DELIVERY_NOT_DEAD" });
+});
+
+t.test("a failed notification is not sent after a newer one", async (t) => {
+  const w = await world(t);
+  const channel = await webhookTo(w.owner, sink.url);
+  const incident = await openIncident(w.owner, [channel]);
+  await write(w, [outboxNotice(w.owner, incident, "opened"), outboxNotice(w.owner, incident, "reminder")]);
+  await w.sql`update deliveries set state = case reason when 'opened' then 'dead' else 'delivered' end`;
+  const { id } = (await rows(w))[0]!;
+  t.match(await refusal(t, () => retryDelivery(w.owner, incident.incidentId, id)), { code: "DELIVERY_SUPERSEDED" });
 });
 
 t.test("Retry-After pauses the whole channel, and then one message goes at a time", async (t) => {
