@@ -1,25 +1,17 @@
 import { isDeepStrictEqual } from "node:util";
 import fc from "fast-check";
 import t from "tap";
-import {
-  closeByHand,
-  current,
-  emptyState,
-  evaluate,
-  type EvaluationState,
-  type NoticeToSend,
-  reconsider,
-  settle,
-  window,
-} from "./evaluate.ts";
+import { current, emptyState, evaluate, type EvaluationState, window } from "./evaluate.ts";
+import type { NoticeToSend } from "./notices.ts";
+import { closeByHand, foldAll, reconsider } from "./overrides.ts";
 import {
   type IncidentState,
   isUnsettled,
-  needed,
+  quorum,
   type Policy,
   type RegionPolicy,
   type Run,
-  type Verdict,
+  type Grade,
 } from "./votes.ts";
 
 const interval = 60_000;
@@ -38,8 +30,8 @@ function policy(changes: Partial<Policy> = {}): Policy {
 
 /** `runs("FFP")` is three runs of one region, a minute apart; a dot is a slot without a run. */
 function runs(text: string, region = "a", from = 0): Run[] {
-  return [...text].flatMap((verdict, at) =>
-    verdict === "." ? [] : [{ slot: start + (from + at) * interval, region, verdict: verdict as Verdict }],
+  return [...text].flatMap((grade, at) =>
+    grade === "." ? [] : [{ slot: start + (from + at) * interval, region, grade: grade as Grade }],
   );
 }
 
@@ -137,8 +129,8 @@ t.test("one region, run by run", (t) => {
   t.end();
 });
 
-t.test("how many regions must agree", (t) => {
-  const table: [RegionPolicy, voters: number, needed: number][] = [
+t.test("the quorum of each region policy", (t) => {
+  const table: [RegionPolicy, voters: number, quorum: number][] = [
     ["any", 3, 1],
     ["majority", 1, 1],
     ["majority", 2, 2],
@@ -152,7 +144,7 @@ t.test("how many regions must agree", (t) => {
     [{ count: 2 }, 0, 1],
   ];
   for (const [rule, voters, expected] of table)
-    t.equal(needed(rule, voters), expected, `${JSON.stringify(rule)} of ${voters}`);
+    t.equal(quorum(rule, voters), expected, `${JSON.stringify(rule)} of ${voters}`);
   t.end();
 });
 
@@ -219,7 +211,7 @@ t.test("an open incident closes when a silent failing minority is outvoted", (t)
 
 t.test("late runs", (t) => {
   const [f0, f1, p2, f3] = runs("FFPF") as [Run, Run, Run, Run];
-  t.test("a pass between two failures takes the false alarm back, and says so", (t) => {
+  t.test("a late pass between two failures retracts the incident, with a notice", (t) => {
     const outcome = play([[f1], [f3], [p2]], policy());
     t.same(outcome.incidents, []);
     t.equal(said(outcome.notices), "opened resolved");
@@ -248,13 +240,13 @@ t.test("late runs", (t) => {
 
 t.test("news and history", (t) => {
   const all = runs("PFFFPP");
-  t.test("an outage that came and went unseen is recorded, and nobody is told", (t) => {
+  t.test("an outage that ended before its results arrived is recorded without a notice", (t) => {
     const outcome = play([all.slice(0, 4), all.slice(4)], policy(), start + 3_600_000);
     t.equal(outcome.incidents.length, 1);
     t.equal(said(outcome.notices), "");
     t.end();
   });
-  t.test("one that still goes on is told with the first fresh run", (t) => {
+  t.test("one that still lasts is notified with the first fresh run", (t) => {
     const outcome = play([all.slice(0, 3), all.slice(3, 4)], policy(), start + 3 * interval);
     t.equal(said(outcome.notices), "opened");
     t.end();
@@ -262,9 +254,9 @@ t.test("news and history", (t) => {
   t.end();
 });
 
-t.test("a person's word", (t) => {
+t.test("decisions of people", (t) => {
   const opened = play([runs("FF")], policy()).state;
-  t.test("resolving closes and tells, and it takes a whole streak to open again", (t) => {
+  t.test("resolving closes with a notice, and opening again takes a whole streak", (t) => {
     const closed = closeByHand(policy(), opened, start + 90_000, false);
     t.equal(said(closed.notices), "resolved");
     t.not(closed.updated[0]?.closedAt, null);
@@ -275,21 +267,21 @@ t.test("a person's word", (t) => {
     t.equal(again.updated[0]?.id, "incident-1");
     t.end();
   });
-  t.test("pausing closes and tells nobody", (t) => {
+  t.test("pausing closes without a notice", (t) => {
     const closed = closeByHand(policy(), opened, start + 90_000, true);
     t.equal(closed.updated.length, 1);
     t.equal(said(closed.notices), "");
     t.equal(current(policy(), closed.state).incident?.closedAt, start + 90_000);
     t.end();
   });
-  t.test("closing what is closed does nothing", (t) => {
+  t.test("closing a closed incident does nothing", (t) => {
     t.same(closeByHand(policy(), emptyState, start, false).updated, []);
     t.end();
   });
   t.end();
 });
 
-t.test("an edited policy is held against the evidence at once", (t) => {
+t.test("an edited policy is applied to the evidence at once", (t) => {
   const three = policy({ confirmations: 3 });
   const { state } = play([runs("FF")], three);
   const outcome = reconsider(three, policy(), state, ["a"], start + 2 * interval, ids());
@@ -304,9 +296,9 @@ t.test("an edited policy is held against the evidence at once", (t) => {
   t.end();
 });
 
-t.test("settling keeps the outcome", (t) => {
+t.test("folding every run into the checkpoint keeps the outcome", (t) => {
   const { state } = play([runs("PPFF")], policy());
-  t.same(current(policy(), settle(policy(), state)), current(policy(), state));
+  t.same(current(policy(), foldAll(policy(), state)), current(policy(), state));
   t.end();
 });
 
@@ -323,18 +315,18 @@ const anyRun = fc.record({
   /** Rechecks between two slots. */
   recheck: fc.constantFrom(0, 0, 0, 1, 2, 5),
   region: fc.constantFrom(...regionNames),
-  verdict: fc.constantFrom<Verdict>("P", "P", "D", "F", "F"),
+  grade: fc.constantFrom<Grade>("P", "P", "D", "F", "F"),
 });
 interface AnyRun {
   at: number;
   recheck: number;
   region: string;
-  verdict: Verdict;
+  grade: Grade;
 }
-const toRun = ({ at, recheck, region, verdict }: AnyRun): Run => ({
+const toRun = ({ at, recheck, region, grade }: AnyRun): Run => ({
   slot: start + at * interval + recheck * 10_000 + regionNames.indexOf(region) * 7,
   region,
-  verdict,
+  grade,
 });
 const distinct = (list: readonly Run[]): Run[] =>
   [...new Map(list.map((run) => [`${run.slot}/${run.region}`, run])).values()].sort((x, y) => x.slot - y.slot);
@@ -353,7 +345,7 @@ function cut<T>(list: readonly T[], cuts: readonly boolean[]): T[][] {
   return batches;
 }
 
-t.test("property: batches and copies change nothing, not even what is said", (t) => {
+t.test("property: batching and duplicates change neither incidents nor notices", (t) => {
   fc.assert(
     fc.property(
       anyPolicy,
@@ -382,7 +374,7 @@ t.test("property: batches and copies change nothing, not even what is said", (t)
   t.end();
 });
 
-t.test("property: in any order within the window the incidents are the same", (t) => {
+t.test("property: any order within the window gives the same incidents", (t) => {
   fc.assert(
     fc.property(
       anyPolicy.chain((rules) => {
@@ -419,7 +411,7 @@ t.test("property: in any order within the window the incidents are the same", (t
   t.end();
 });
 
-t.test("property: in a long history, too, as long as no run is overtaken by more than the window", (t) => {
+t.test("property: so does a long history in which the window overtakes no run", (t) => {
   fc.assert(
     fc.property(
       anyPolicy,
@@ -454,7 +446,7 @@ t.test("property: in a long history, too, as long as no run is overtaken by more
 });
 
 t.test("a recheck confirms an outage or a recovery as any other run does", (t) => {
-  const at = (secs: number, verdict: Verdict): Run => ({ slot: start + secs * 1000, region: "a", verdict });
+  const at = (secs: number, grade: Grade): Run => ({ slot: start + secs * 1000, region: "a", grade });
   const list = [at(0, "P"), at(60, "F"), at(70, "P"), at(120, "F"), at(130, "F"), at(180, "P"), at(190, "P")];
   const asked: number[] = [];
   let state = emptyState;
@@ -485,11 +477,11 @@ t.test("property: rechecks are asked for until one status has as many runs in a 
   fc.assert(
     fc.property(anyPolicy, fc.array(anyRun, { maxLength: 40 }), (rules, list) => {
       // The reference: votes of one region, counted by hand.
-      let [vote, last, streak]: [Verdict | null, Verdict | null, number] = [null, null, 0];
+      let [vote, last, streak]: [Grade | null, Grade | null, number] = [null, null, 0];
       let state = emptyState;
       const own = distinct(list.map(toRun)).filter(({ region }) => region === "a");
       return own.every((run) => {
-        const kind = run.verdict === "P" ? "P" : "F";
+        const kind = run.grade === "P" ? "P" : "F";
         streak = kind === last ? streak + 1 : 1;
         last = kind;
         if (streak >= rules.confirmations) vote = kind;
@@ -503,7 +495,7 @@ t.test("property: rechecks are asked for until one status has as many runs in a 
   t.end();
 });
 
-t.test("property: whoever was told that it is down is told when it is over", (t) => {
+t.test("property: every notice of an opening is followed by one of the recovery", (t) => {
   fc.assert(
     fc.property(anyPolicy, fc.array(anyRun, { maxLength: 40 }), (rules, list) => {
       const outcome = play(

@@ -1,9 +1,10 @@
 import { newId } from "@statusmesh/shared/ids";
 import type { Ctx } from "../context.ts";
-import { closeByHand, current, reconsider } from "./evaluate.ts";
+import { current } from "./evaluate.ts";
 import type { Actor } from "./event-schema.ts";
 import { actorOf } from "./events.ts";
 import { changeEvidence, type EvidenceChange, type LockedEvidence, type Reevaluated } from "./evidence.ts";
+import { closeByHand, reconsider } from "./overrides.ts";
 import * as lifecycleQueries from "./lifecycle-queries.ts";
 import { type PolicyRow, selectPolicies } from "./queries.ts";
 import { policyOf, type PolicyFields } from "./target-state.ts";

@@ -23,7 +23,7 @@ import {
   passesOn,
   type TargetState,
 } from "./stored-state.ts";
-import { freshnessMs, policyOf, type PolicyFields, read, type Reading, verdictOf } from "./target-state.ts";
+import { freshnessMs, policyOf, type PolicyFields, gradeOf, read, type Reading } from "./target-state.ts";
 import { type Checkpoint, isUnsettled, type Policy } from "./votes.ts";
 
 export { selectRechecks } from "./evidence-queries.ts";
@@ -227,7 +227,7 @@ export function foldRuns(
   const { policy, state } = locked;
   const latest = { ...state.latest };
   for (const run of runs) if (run.slot > (latest[region]?.slot ?? 0)) latest[region] = latestOf(run, latest[region]);
-  const votes = runs.map(({ slot, status }) => ({ slot, region, verdict: verdictOf(status) }));
+  const votes = runs.map(({ slot, status }) => ({ slot, region, grade: gradeOf(status) }));
   return { evaluation: evaluate(policy, state.evaluation, votes, now - freshnessMs(policy), newId), latest };
 }
 

@@ -11,7 +11,7 @@ import { incidentNotFound } from "./refusals.ts";
 import type { Explanation } from "./schema.ts";
 import { parseState } from "./stored-state.ts";
 import { policyOf, type PolicyFields } from "./target-state.ts";
-import { isLive, needed } from "./votes.ts";
+import { isLive, quorum } from "./votes.ts";
 
 /** Deliveries that an explanation shows; the others are a list of their own. */
 const explainedDeliveries = 100;
@@ -79,6 +79,6 @@ export function explainVotes(
     regions_live: live,
     regions_failing: failingLive,
     regions_failing_silent: failing.length - failingLive,
-    regions_needed: needed(policy.regionPolicy, live),
+    regions_needed: quorum(policy.regionPolicy, live),
   };
 }

@@ -1,8 +1,9 @@
 import fc from "fast-check";
 import t from "tap";
-import { closeByHand, emptyState, evaluate, reconsider } from "./evaluate.ts";
+import { emptyState, evaluate } from "./evaluate.ts";
+import { closeByHand, reconsider } from "./overrides.ts";
 import { formatState, parsePassing, parseState, passesOn, type TargetState } from "./stored-state.ts";
-import { policyOf, read, verdictOf } from "./target-state.ts";
+import { policyOf, read, gradeOf } from "./target-state.ts";
 import type { Policy } from "./votes.ts";
 
 const start = 1_800_000_000_000;
@@ -22,7 +23,7 @@ function after(rules: Policy, state: TargetState, runs: readonly TestRun[]): Tar
   for (const { slot, region, status } of runs)
     if (slot > (latest[region]?.slot ?? 0))
       latest[region] = { slot, status, error: status === "up" ? null : "connection refused" };
-  const votes = runs.map(({ slot, region, status }) => ({ slot, region, verdict: verdictOf(status) }));
+  const votes = runs.map(({ slot, region, status }) => ({ slot, region, grade: gradeOf(status) }));
   return { evaluation: evaluate(rules, state.evaluation, votes, 0, newId).state, latest };
 }
 

@@ -129,7 +129,7 @@ const plainId = /^[a-z0-9-]+$/;
 const hasOnlyPasses = ({ evaluation: { base, incidents, recent }, latest }: TargetState): boolean =>
   base.incident === null &&
   incidents.length === 0 &&
-  recent.every(([, , verdict]) => verdict === "P") &&
+  recent.every(([, , grade]) => grade === "P") &&
   Object.keys(latest).every((name) => plainId.test(name));
 
 const formatPassing = ({ interval, liveness, regions }: Passing): string =>

@@ -2,7 +2,7 @@ import type { CheckStatus } from "@statusmesh/shared/result";
 import { livenessMs } from "@statusmesh/shared/schedule";
 import { current } from "./evaluate.ts";
 import type { TargetState } from "./stored-state.ts";
-import { type Checkpoint, isLive, type Policy, type RegionPolicy, type Verdict } from "./votes.ts";
+import { type Checkpoint, type Grade, isLive, type Policy, type RegionPolicy } from "./votes.ts";
 
 /** The part of a target that decides about its incidents. */
 export interface PolicyFields {
@@ -28,7 +28,7 @@ export function policyOf(target: PolicyFields): Policy {
 /** Older than this, a slot is history and no news: the time in which an incident would reopen. */
 export const freshnessMs = (policy: Policy): number => policy.reopenMs;
 
-export function verdictOf(status: CheckStatus): Verdict {
+export function gradeOf(status: CheckStatus): Grade {
   return status === "up" ? "P" : status === "degraded" ? "D" : "F";
 }
 

@@ -3,19 +3,19 @@
  * Everything here is a pure function of its arguments; times are slots in Unix ms, never a clock.
  */
 
-/** P passes, D fails by being degraded, F fails outright. A skipped run is no evidence and never gets here. */
-export type Verdict = "P" | "D" | "F";
+/** The grade of a run: passed, degraded (a failure of minor severity), failed. A skipped run is no evidence and has none. */
+export type Grade = "P" | "D" | "F";
 
 /** One run of one region, by its slot. */
 export interface Run {
   readonly slot: number;
   readonly region: string;
-  readonly verdict: Verdict;
+  readonly grade: Grade;
 }
 
 export type RegionPolicy = "any" | "majority" | "all" | { readonly count: number };
 
-/** What of a target decides about its incidents. */
+/** The settings of a target that decide about its incidents. */
 export interface Policy {
   readonly confirmations: number;
   readonly intervalMs: number;
@@ -31,7 +31,7 @@ export const maxStreak = 1000;
 
 export interface RegionState {
   vote: "failing" | "passing" | null;
-  /** The current streak: what it is of, how long, since which slot, and whether a failing one has an outright failure. */
+  /** The current streak: its kind, length and first slot, and whether a failing one has a run that failed. */
   kind: "P" | "F";
   streak: number;
   since: number;
@@ -61,19 +61,22 @@ export interface IncidentState {
   regionsUp: string[];
 }
 
-/** Everything known after the last folded run. */
+/** The votes and the incident after a run. */
 export interface Checkpoint {
   regions: Record<string, RegionState>;
   /** The latest incident, open or closed. */
   incident: IncidentState | null;
 }
 
+/** A copy that {@link step} may change. */
+export const copyIncident = (incident: IncidentState): IncidentState => ({ ...incident });
+
 export type Transition = "opened" | "reopened" | "resolved" | "escalated";
 
 const impacts: readonly Impact[] = ["degraded", "partial_outage", "major_outage"];
 
 /** How many of `voters` regions must fail. At least 1. */
-export function needed(policy: RegionPolicy, voters: number): number {
+export function quorum(policy: RegionPolicy, voters: number): number {
   if (policy === "any") return 1;
   if (policy === "majority") return Math.floor(voters / 2) + 1;
   if (policy === "all") return Math.max(1, voters);
@@ -102,7 +105,7 @@ export function step(policy: Policy, checkpoint: Checkpoint, run: Run): Transiti
     hard: false,
     last: run.slot,
   });
-  const kind = run.verdict === "P" ? "P" : "F";
+  const kind = run.grade === "P" ? "P" : "F";
   if (region.streak === 0 || region.kind !== kind) {
     region.kind = kind;
     region.streak = 0;
@@ -110,14 +113,14 @@ export function step(policy: Policy, checkpoint: Checkpoint, run: Run): Transiti
     region.hard = false;
   }
   region.streak = Math.min(region.streak + 1, maxStreak);
-  region.hard ||= run.verdict === "F";
+  region.hard ||= run.grade === "F";
   region.last = run.slot;
   if (region.streak >= policy.confirmations) region.vote = kind === "P" ? "passing" : "failing";
-  // A passing run is never what an outage is confirmed by, even when other votes have gone stale meanwhile.
+  // A passing run confirms no outage, even when other votes have gone stale since.
   return decide(policy, checkpoint, run.slot, { recoverySince: region.since, mayOpen: kind === "F" });
 }
 
-/** Holds the votes against the policy at time `at`, in place. `recoverySince` is when a recovery, if this is one, began. */
+/** Applies the policy to the votes at time `at`, in place. `recoverySince` is the start of a recovery, if this is one. */
 export function decide(
   policy: Policy,
   checkpoint: Checkpoint,
@@ -141,13 +144,13 @@ export function decide(
 
   const incident = checkpoint.incident;
   if (incident === null || incident.closedAt !== null) {
-    if (!mayOpen || failingLive.length === 0 || failingLive.length < needed(policy.regionPolicy, live)) return null;
+    if (!mayOpen || failingLive.length === 0 || failingLive.length < quorum(policy.regionPolicy, live)) return null;
     return open(policy, checkpoint, at, failingLive, failing, passing);
   }
 
-  // Regions that fell silent while failing still have a say: silence closes nothing.
+  // Stale failing votes count: silence closes nothing.
   const voters = live + failing.length - failingLive.length;
-  if (passing.length > 0 && failing.length < needed(policy.regionPolicy, voters)) {
+  if (passing.length > 0 && failing.length < quorum(policy.regionPolicy, voters)) {
     incident.endedAt = Math.max(incident.startedAt, Math.min(recoverySince, at));
     incident.closedAt = at;
     incident.regionsDown = failing.sort();
