@@ -23,14 +23,17 @@ export const folders = {
     joins: { "one statement finds caller, organisation and role": ["memberships", "orgs"] },
     writes: { "a new user gets an organisation in the same transaction": ["memberships", "orgs"] },
   },
+  "channel-links": { owns: ["channel_links"] },
   channels: {
-    owns: ["channels"],
+    owns: ["channel_verifications", "channels"],
+    joins: { "organisation of a verification mail": ["orgs"] },
     writes: { "a new config ends a failing spell": ["channel_health"] },
   },
   db: {
     owns: ["write_probe"],
     joins: { "a restore asks whether the database is empty": ["orgs", "targets", "users"] },
   },
+  hooks: { owns: ["hook_events"] },
   incidents: {
     owns: [
       "incident_events",

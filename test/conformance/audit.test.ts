@@ -161,6 +161,9 @@ const prepared: Record<string, (s: Scene) => Promise<unknown>> = {
     await browser.post(`/api/v1/incidents/${incident}/acknowledge`);
     await sql`delete from audit_log where org_id = ${olga.orgId}`;
   },
+  "POST /api/v1/notification-channels/{id}/resend-verification": async ({ channel }) => sql`
+    update channels set kind = 'email', config = ${sql.json({ type: "email", to: "ops@example.org" })}
+    where id = ${channel.id}`,
   "POST /api/v1/orgs/{id}/restore": async ({ browser, olga }) => {
     await browser.delete(`/api/v1/orgs/${olga.orgId}`);
     await sql`delete from audit_log where org_id = ${olga.orgId}`;

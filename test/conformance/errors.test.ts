@@ -15,6 +15,7 @@ import { make } from "./isolation/things.ts";
 import { openSnapshots } from "./isolation/snapshot.ts";
 import { provokeOutages } from "./outages.ts";
 import { kinds, people, resources, sealedAway, type Stage } from "./refusals.ts";
+import { gatedChannels } from "./refused-channels.ts";
 import { type Case, isRefused, neverSeen, refusedBody } from "./refused.ts";
 import { provokeParser } from "./unparsed.ts";
 
@@ -689,6 +690,7 @@ async function deliveriesOf(incidentId: string, channelId: string) {
 const elsewhere = {
   resources: resources(stage),
   people: await people(stage),
+  channels: await gatedChannels(stage),
   kinds: kinds(),
   secrets: await sealedAway(stage),
 };

@@ -8,6 +8,8 @@ import { authenticateTenant, bearerOf } from "./auth/authenticate.ts";
 import { operatorAuthentication } from "./auth/authenticate-operator.ts";
 import { authPages } from "./auth/pages.ts";
 import { me, sessionCookieName } from "./auth/service.ts";
+import { mailLinkRoutes } from "./channel-links/mail-links-api.ts";
+import { mailLinkPages } from "./channel-links/mail-links-pages.ts";
 import { channelRoutes } from "./channels/api.ts";
 import { channelsPages } from "./channels/pages.ts";
 import type { Ctx, System } from "./context.ts";
@@ -81,6 +83,7 @@ export function allRoutes({ hub, ingest, draining }: Pick<AppOptions, "hub" | "i
     ...incidentRoutes,
     ...channelRoutes,
     ...shareRoutes,
+    ...mailLinkRoutes,
     ...statusPageRoutes,
     ...publicRoutes,
     ...shareViewRoutes,
@@ -98,6 +101,7 @@ const pageLists = (providers: Providers) =>
     sharesPages,
     incidentsPages,
     channelsPages,
+    mailLinkPages,
     statusPagesPages,
     signInPages(providers),
     authPages,
@@ -110,7 +114,6 @@ export const allPages = (providers: Providers): Page[] => pageLists(providers).f
 
 /** View and data of every page: `infra/scripts/check-views.mjs` checks the templates against it. @public */
 export type AppViews = ViewData<ReturnType<typeof pageLists>[number][number]>;
-
 /** The application: API, console, public pages, documentation and health, behind one error exit. */
 export function createApp(options: AppOptions): Koa {
   const { system, draining } = options;

@@ -69,7 +69,8 @@ export interface OrgReader extends System {
 /** Who did something in an organisation, for the audit log. It allows nothing: it has no role and no scopes. */
 export interface ActorCtx extends System {
   readonly orgId: string;
-  readonly userId: string;
+  /** Null where nobody is signed in: events of vendors, and visitors with a code. */
+  readonly userId: string | null;
   /** How the caller proved who they are: `session`, `token`, or `system` for the program's own work. */
   readonly actor: { readonly type: "session" | "token" | "system"; readonly id: string | null };
   readonly writeSource: WriteSource;
@@ -83,10 +84,32 @@ export interface ActorCtx extends System {
  * one; the program's own work takes a {@link System} or an {@link ActorCtx}.
  */
 export interface Ctx extends ActorCtx {
+  readonly userId: string;
   readonly role: "owner" | "member";
   readonly scopes: ReadonlySet<string>;
   /** True for an unbound token that names no organisation: `orgId` and `role` then decide nothing but the rate budget. */
   readonly unnamedOrg?: boolean;
+}
+
+/**
+ * An actor without an account, for the audit log. `action` names what happened, like `POST /hooks/telegram`; `userId`
+ * is the member on whose behalf it happens.
+ */
+export function asSystem(
+  system: System,
+  orgId: string,
+  action: string,
+  { userId = null, ip = null, userAgent = null }: { userId?: string | null } & Partial<Omit<Trail, "action">> = {},
+): ActorCtx {
+  return {
+    ...system,
+    orgId,
+    userId,
+    actor: { type: "system", id: null },
+    writeSource: "api",
+    traceId: null,
+    trail: { action, ip, userAgent, recorded: false },
+  };
 }
 
 /** Refuses a caller without the scope. The first line of every service verb. */

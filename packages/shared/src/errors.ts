@@ -123,6 +123,13 @@ export const errorCodes = {
     when: "the plan's limit of notification channels is reached; details have the limit and the current number",
   },
   CHANNEL_TEST_FAILED: { status: 422, when: "the test message could not be delivered" },
+  CHANNEL_UNVERIFIED: { status: 422, when: "the address of the email channel has not been confirmed" },
+  CHANNEL_VERIFICATION_LIMIT: { status: 422, when: "too many verification mails were sent within a day" },
+  CHANNEL_NOT_VERIFIABLE: { status: 422, when: "the kind of the channel needs no verification" },
+  CHANNEL_LINK_INVALID: {
+    status: 404,
+    when: "a link of a mail or of an invitation to connect is unknown, used, revoked or expired",
+  },
   QUOTA_EXCEEDED: {
     status: 422,
     when: "a limit of the plan is reached; details have the quota, its limit and the current number",

@@ -70,4 +70,5 @@ export const afterAuthentication: Readonly<Record<string, ErrorCode>> = {
   "POST /api/v1/targets/{id}/check-now": "PROBE_UNAVAILABLE",
   "POST /api/v1/notification-channels/test": "CHANNEL_TEST_FAILED",
   "POST /api/v1/notification-channels/{id}/test": "CHANNEL_TEST_FAILED",
+  "POST /api/v1/notification-channels/{id}/resend-verification": "CHANNEL_NOT_VERIFIABLE",
 };

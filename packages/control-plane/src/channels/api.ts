@@ -8,12 +8,14 @@ import {
   ChannelPatch,
   ChannelTest,
   ChannelTestReply,
+  ResendReply,
 } from "./schema.ts";
 import {
   createChannel,
   deleteChannel,
   getChannel,
   listChannels,
+  resendVerification,
   testChannel,
   testConfig,
   updateChannel,
@@ -33,7 +35,7 @@ export const channelRoutes: Route[] = [
     summary: "Create a channel",
     body: ChannelCreate,
     replies: { 201: Channel },
-    errors: ["CHANNEL_NAME_TAKEN", "CHANNEL_QUOTA_EXCEEDED", ...configErrors],
+    errors: ["CHANNEL_NAME_TAKEN", "CHANNEL_QUOTA_EXCEEDED", "CHANNEL_VERIFICATION_LIMIT", ...configErrors],
     async handle({ ctx, body }) {
       const channel = await createChannel(ctx, body);
       return created(`${path}/${channel.id}`, channel);
@@ -61,7 +63,7 @@ export const channelRoutes: Route[] = [
     description: "Nothing is stored. The message is marked as a test.",
     body: ChannelTest,
     replies: { 200: ChannelTestReply },
-    errors: ["CHANNEL_TEST_FAILED", ...configErrors],
+    errors: ["CHANNEL_TEST_FAILED", "CHANNEL_UNVERIFIED", ...configErrors],
     async handle({ ctx, body }) {
       await testConfig(ctx, body);
       return ok({ ok: true });
@@ -91,7 +93,13 @@ export const channelRoutes: Route[] = [
     params: IdParam,
     body: ChannelPatch,
     replies: { 200: Channel },
-    errors: ["CHANNEL_NOT_FOUND", "CHANNEL_NAME_TAKEN", "CREDENTIALS_REQUIRED", ...configErrors],
+    errors: [
+      "CHANNEL_NOT_FOUND",
+      "CHANNEL_NAME_TAKEN",
+      "CREDENTIALS_REQUIRED",
+      "CHANNEL_VERIFICATION_LIMIT",
+      ...configErrors,
+    ],
     handle: async ({ ctx, params, body }) => ok(await updateChannel(ctx, params.id, body)),
   }),
   route({
@@ -120,10 +128,23 @@ export const channelRoutes: Route[] = [
     description: "Works on a disabled channel too.",
     params: IdParam,
     replies: { 200: ChannelTestReply },
-    errors: ["CHANNEL_NOT_FOUND", "CHANNEL_TEST_FAILED", "DOMAIN_DENYLISTED"],
+    errors: ["CHANNEL_NOT_FOUND", "CHANNEL_TEST_FAILED", "CHANNEL_UNVERIFIED", "DOMAIN_DENYLISTED"],
     async handle({ ctx, params }) {
       await testChannel(ctx, params.id);
       return ok({ ok: true });
     },
+  }),
+  route({
+    method: "POST",
+    path: `${path}/{id}/resend-verification`,
+    auth: "tenant",
+    scope: "channels:write",
+    tag,
+    summary: "Send the verification mail of an email channel again",
+    description: "At most 5 times a day for a channel, and 20 times a day for an organisation.",
+    params: IdParam,
+    replies: { 200: ResendReply },
+    errors: ["CHANNEL_NOT_FOUND", "CHANNEL_NOT_VERIFIABLE", "CHANNEL_VERIFICATION_LIMIT"],
+    handle: async ({ ctx, params }) => ok(await resendVerification(ctx, params.id)),
   }),
 ];

@@ -555,6 +555,7 @@ t.test("every route says what it asks for and what it can answer", async (t) => 
       "PATCH /{id} channels:write api_writes",
       "DELETE /{id} channels:write api_writes",
       "POST /{id}/test channels:write test_now",
+      "POST /{id}/resend-verification channels:write api_writes",
     ],
   );
   const owner = await newOrg(system);

@@ -1,4 +1,5 @@
 import type { ChannelType } from "./kinds/index.ts";
+import { segmentsOf } from "./kinds/sms/segments.ts";
 
 /*
  * One case per kind for the conformance suite (kinds.test.ts). A kind without a case does not compile.
@@ -193,5 +194,90 @@ export const kindCases: Record<ChannelType, KindCase> = {
       const form = new URLSearchParams(body);
       return Object.entries(limits).find(([name, most]) => [...(form.get(name) ?? "")].length > most)?.[0] ?? null;
     },
+  },
+  telegram: {
+    config: { type: "telegram", bot_token: "123456789:SECRET-OF-TELEGRAM", chat_id: "-1001234567890" },
+    refused: [
+      [{ bot_token: "123/../x" }, "/bot_token", /bot token/],
+      [{ chat_id: "ops" }, "/chat_id", /whole number/],
+    ],
+    accepts: '{"ok":true,"result":{"message_id":1}}',
+    errorsIn200: [
+      {
+        body: '{"ok":false,"error_code":400,"description":"Bad Request: chat not found"}',
+        error: /chat not found/,
+        permanent: true,
+      },
+      { body: '{"ok":false,"error_code":429,"parameters":{"retry_after":9}}', error: /error 429/, permanent: false },
+      { body: '{"ok":false,"parameters":{"migrate_to_chat_id":-1009}}', error: /-1009/, permanent: true },
+      { body: "<html>", error: /no confirmation/, permanent: false },
+    ],
+    texts: (body) => [String(json(body)["text"])],
+    markup: /@\w/,
+    overLimit: (body) => (String(json(body)["text"]).length > 4096 ? "text" : null),
+  },
+  whatsapp: {
+    config: {
+      type: "whatsapp",
+      access_token: "EAAG-SECRET-OF-WHATSAPP",
+      phone_number_id: "106540352242922",
+      to: "+4915112345678",
+      template_name: "statusmesh_alert",
+      language_code: "en_US",
+    },
+    refused: [
+      [{ access_token: "two words" }, "/access_token", /no spaces/],
+      [{ phone_number_id: "+49151" }, "/phone_number_id", /digits/],
+      [{ to: "015112345678" }, "/to", /international/],
+      [{ template_name: "Status-Mesh" }, "/template_name", /lower-case/],
+      [{ language_code: "English" }, "/language_code", /en_US/],
+    ],
+    accepts: '{"messaging_product":"whatsapp","messages":[{"id":"wamid.1"}]}',
+    errorsIn200: [
+      { body: '{"error":{"message":"(#132001) Template","code":132001}}', error: /132001/, permanent: true },
+      { body: '{"error":{"message":"(#130429) Rate limit","code":130429}}', error: /Rate limit/, permanent: false },
+      { body: "{}", error: /no message id/, permanent: false },
+    ],
+    texts: (body) => allTexts((json(body)["template"] as Json)["components"]).filter((text) => text !== "text"),
+    markup: /[\n\t]| {5}/,
+    overLimit: (body) =>
+      allTexts((json(body)["template"] as Json)["components"]).join("").length > 1024 ? "1024 characters" : null,
+  },
+  sms: {
+    config: {
+      type: "sms",
+      provider: "twilio",
+      to: "+4915112345678",
+      from: "+15005550006",
+      account_sid: "AC0123456789abcdef0123456789abcdef",
+      auth_token: "SECRET-OF-TWILIO-0123",
+    },
+    refused: [
+      [{ to: "015112345678" }, "/to", /international/],
+      [{ from: "a sender that is long" }, "/from", /11 letters/],
+      [{ account_sid: "AC12" }, "/account_sid", /32 hexadecimal/],
+      [{ auth_token: "two words" }, "/auth_token", /without spaces/],
+      [{ api_key: "a1b2c3d4" }, "/api_key", /Twilio has no api_key/],
+      [{ provider: "telnyx", account_sid: undefined, auth_token: undefined }, "/api_key", /Telnyx needs api_key/],
+      [{ provider: "sinch", account_sid: undefined, auth_token: undefined }, "/service_plan_id", /Sinch needs/],
+    ],
+    accepts: '{"sid":"SM1","status":"queued"}',
+    errorsIn200: [
+      { body: '{"status":"failed","error_code":30008,"error_message":"Unknown"}', error: /30008/, permanent: true },
+    ],
+    texts: (body) => [new URLSearchParams(body).get("Body")!],
+    markup: /[…“”–]/,
+    overLimit: (body) => (segmentsOf(new URLSearchParams(body).get("Body")!) > 3 ? "three segments" : null),
+  },
+  email: {
+    config: { type: "email", to: "oncall@example.org" },
+    refused: [
+      [{ to: "Oncall@example.org" }, "/to", /lower case/],
+      [{ to: "a@example.org,b@example.org" }, "/to", /one email address/],
+    ],
+    mail: true,
+    texts: (body) => [body.slice(body.indexOf("\n---\n"))],
+    markup: /<\/?b>|<!channel|<@|<U123|href="https:\/\/evil/,
+    overLimit: () => null,
   },
 };

@@ -232,7 +232,7 @@ t.test("hostile texts neither mention nor format, and stay within the vendor's l
     const { texts, markup, overLimit } = kindCases[type];
     const all = channelKinds[type].digests ? { ...hostileContents, ...hostileDigests } : hostileContents;
     for (const [name, content] of Object.entries(all))
-      for (const { body, headers } of await sentFor(type, content)) {
+      for (const { method, body, headers } of await sentFor(type, content)) {
         const shown = texts(body);
         t.ok(shown.length > 0, `${type}, ${name}: there is text`);
         for (const text of markup === null ? [] : shown) {
@@ -241,7 +241,9 @@ t.test("hostile texts neither mention nor format, and stay within the vendor's l
         }
         t.equal(overLimit(body), null, `${type}, ${name}: within limits`);
         t.ok(body.isWellFormed());
-        for (const value of Object.values(headers)) t.match(value, /^[\x20-\x7e]*$/, "headers are ASCII");
+        // The mail client encodes headers (RFC 2047).
+        for (const value of method === "MAIL" ? [] : Object.values(headers))
+          t.match(value, /^[\x20-\x7e]*$/, "headers are ASCII");
       }
   }
 });

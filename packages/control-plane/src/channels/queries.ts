@@ -20,19 +20,24 @@ export interface ChannelRow {
   enabled: boolean;
   disabled_reason: string | null;
   health: ChannelHealth | null;
+  /** When the receiver confirmed; null for unconfirmed ones and for kinds that need no confirmation. */
+  verified_at: Date | null;
   write_source: WriteSource;
   created_at: Date;
   updated_at: Date;
 }
 
 const columns = (sql: Db) =>
-  sql`id, org_id, name, kind, config, enabled, disabled_reason, write_source, created_at, updated_at,
+  sql`id, org_id, name, kind, config, enabled, disabled_reason, verified_at, write_source, created_at, updated_at,
     (select jsonb_build_object('at', h.last_at, 'state', h.last_state, 'error', h.last_error,
                                'failing_since', h.failing_since)
      from channel_health h where h.channel_id = channels.id) as health`;
 
 /** Fails with 23505 on `channels_org_id_name_key` when the name is taken. */
-export async function insertChannel(sql: Db, row: Omit<ChannelRow, "disabled_reason" | "health">): Promise<ChannelRow> {
+export async function insertChannel(
+  sql: Db,
+  row: Omit<ChannelRow, "disabled_reason" | "health" | "verified_at">,
+): Promise<ChannelRow> {
   const [inserted] = await sql<ChannelRow[]>`
     insert into channels (id, org_id, name, kind, config, enabled, write_source, created_at, updated_at)
     values (${row.id}, ${row.org_id}, ${row.name}, ${row.kind}, ${sql.json(row.config)}, ${row.enabled}, ${row.write_source}, ${row.created_at}, ${row.updated_at})
@@ -69,7 +74,7 @@ export async function countChannels(sql: Db, orgId: string): Promise<number> {
 export async function updateChannel(sql: Db, row: Omit<ChannelRow, "created_at" | "health">): Promise<ChannelRow> {
   const [updated] = await sql<ChannelRow[]>`
     update channels set name = ${row.name}, kind = ${row.kind}, config = ${sql.json(row.config)}, enabled = ${row.enabled},
-           disabled_reason = ${row.disabled_reason}, write_source = ${row.write_source}, updated_at = ${row.updated_at}
+           disabled_reason = ${row.disabled_reason}, verified_at = ${row.verified_at}, write_source = ${row.write_source}, updated_at = ${row.updated_at}
     where org_id = ${row.org_id} and id = ${row.id}
     returning ${columns(sql)}`;
   return updated!;
@@ -118,4 +123,22 @@ export async function resetHealth(sql: Db, id: string): Promise<void> {
   await sql`
     update channel_health set failing_since = null, failing_mailed_at = null, paused_until = null, host_key = null
     where channel_id = ${id}`;
+}
+
+/** Marks the address of a channel as confirmed. */
+export async function setVerified(sql: Db, orgId: string, id: string, at: Date): Promise<void> {
+  await sql`update channels set verified_at = ${at}, updated_at = ${at} where org_id = ${orgId} and id = ${id}`;
+}
+
+/** Disables a channel with a reason; `verified` false also takes back the confirmation. */
+export async function disableChannel(
+  sql: Db,
+  { id, org_id }: Pick<ChannelRow, "id" | "org_id">,
+  { reason, at, verified }: { reason: string; at: Date; verified: boolean },
+): Promise<ChannelRow> {
+  const [row] = await sql<ChannelRow[]>`
+    update channels set enabled = false, disabled_reason = ${reason}, updated_at = ${at},
+           verified_at = case when ${verified} then verified_at end
+    where org_id = ${org_id} and id = ${id} returning ${columns(sql)}`;
+  return row!;
 }

@@ -72,6 +72,16 @@ export const ChannelTestReply = Type.Object(
   { additionalProperties: false, title: "ChannelTestReply", description: "The receiver has accepted the test message" },
 );
 
+export const ResendReply = Type.Object(
+  {
+    mail: Type.Enum(["sent", "logged", "failed"], {
+      description: "sent: the mail server has it; logged: none is configured; failed: it was refused",
+      examples: ["sent"],
+    }),
+  },
+  { additionalProperties: false, title: "VerificationSent", description: "What became of the verification mail" },
+);
+
 export const Channel = Type.Object(
   {
     id: Id,
@@ -98,6 +108,12 @@ export const Channel = Type.Object(
         ...Timestamp,
         description: "Time of the first failed attempt since the last accepted one; null while deliveries succeed",
         examples: [null],
+      }),
+    ),
+    verified: nullable(
+      Type.Boolean({
+        description: "Whether the receiver has confirmed; null for kinds that need no confirmation",
+        examples: [true],
       }),
     ),
     write_source: WriteSourceSchema,

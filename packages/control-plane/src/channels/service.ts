@@ -8,21 +8,33 @@ import { differences, record } from "../audit/service.ts";
 import type { Config } from "../config.ts";
 import { type Ctx, inTransaction, requireScope, type System } from "../context.ts";
 import { refuseMovedSecrets } from "../crypto/kept-secrets.ts";
-import { deliverMail } from "../email/mail.ts";
+import { deliverMail, type Mail } from "../email/mail.ts";
 import { createOutbound, type Outbound, type OutboundOptions } from "../outbound/client.ts";
-import { iso, type Page } from "../http/wire.ts";
+import type { Page } from "../http/wire.ts";
 import { takeQuota } from "../plans/service.ts";
 import { type ChannelConfig, channelKinds, isChannelType, kindOf } from "./kinds/index.ts";
-import { type ChannelMail, type ChannelMessage, DeliveryError } from "./kinds/kind.ts";
+import { type ChannelMessage, DeliveryError } from "./kinds/kind.ts";
 import { secretMask } from "./masking.ts";
+import { present } from "./presenting.ts";
 import * as queries from "./queries.ts";
 import { openConfig, openConfigPartly, sealConfig } from "./sealing.ts";
 import type { Channel, ChannelCreate, ChannelListQuery, ChannelPatch, ChannelTest } from "./schema.ts";
+import { addressToConfirm, beginVerification, confirmedMailHeaders, sendVerificationMail } from "./verification.ts";
 
 export { DeliveryError } from "./kinds/kind.ts";
 export { resealChannels, unreadableChannels } from "./sealing.ts";
+export {
+  confirmAddress,
+  pendingVerification,
+  resendVerification,
+  subscribedAddress,
+  unsubscribe,
+} from "./verification.ts";
 
-/** Creates a channel. Throws CHANNEL_NAME_TAKEN, CHANNEL_QUOTA_EXCEEDED, and the errors of {@link checkConfig}. */
+/**
+ * Creates a channel; an email channel sends its verification mail. Throws CHANNEL_NAME_TAKEN, CHANNEL_QUOTA_EXCEEDED,
+ * CHANNEL_VERIFICATION_LIMIT, and the errors of {@link checkConfig}.
+ */
 export async function createChannel(ctx: Ctx, input: ChannelCreate): Promise<Channel> {
   requireScope(ctx, "channels:write");
   checkConfig(ctx, input.config);
@@ -35,19 +47,24 @@ export async function createChannel(ctx: Ctx, input: ChannelCreate): Promise<Cha
     kind: input.config.type,
     config: sealConfig(ctx, ctx.orgId, id, input.config),
     enabled: input.enabled ?? true,
+    disabled_reason: null,
+    verified_at: null,
     write_source: ctx.writeSource,
     created_at: at,
     updated_at: at,
   };
-  return await inTransaction(ctx, async (tx) => {
+  const { made, mail } = await inTransaction(ctx, async (tx) => {
     await takeQuota(tx, "max_notification_channels", async () => ({
       current: await queries.countChannels(tx.sql, ctx.orgId),
       adding: 1,
     }));
-    const made = present(await nameTaken(() => queries.insertChannel(tx.sql, row)));
-    await record(tx, { resourceId: id, after: made });
-    return made;
+    const verification = await beginVerification(tx, row, input.config);
+    const channel = present(await nameTaken(() => queries.insertChannel(tx.sql, row)));
+    await record(tx, { resourceId: id, after: channel });
+    return { made: channel, mail: verification };
   });
+  if (mail !== null) await sendVerificationMail(ctx, mail);
+  return made;
 }
 
 /** A page of the organisation's channels, oldest first, secrets masked. */
@@ -67,12 +84,12 @@ export async function getChannel(ctx: Ctx, id: string): Promise<Channel> {
 }
 
 /**
- * Changes the given fields; a config replaces the stored one as a whole. Enabling clears `disabled_reason`. Throws
- * CREDENTIALS_REQUIRED for a config with another address and a masked secret.
+ * Changes the given fields; a config replaces the stored one as a whole, and its address has to confirm anew. Enabling
+ * clears `disabled_reason`. Throws CREDENTIALS_REQUIRED for a config with another address and a masked secret.
  */
 export async function updateChannel(ctx: Ctx, id: string, patch: ChannelPatch): Promise<Channel> {
   requireScope(ctx, "channels:write");
-  return await inTransaction(ctx, async (tx) => {
+  const { channel, mail } = await inTransaction(ctx, async (tx) => {
     const row = isId(id) ? await queries.lockChannel(tx.sql, tx.orgId, id) : undefined;
     if (row === undefined) throw notFound();
     if (patch.config !== undefined) {
@@ -86,18 +103,22 @@ export async function updateChannel(ctx: Ctx, id: string, patch: ChannelPatch): 
       disabled_reason: patch.enabled === true ? null : row.disabled_reason,
       kind: patch.config?.type ?? row.kind,
       config: patch.config === undefined ? row.config : sealConfig(tx, tx.orgId, id, patch.config),
+      verified_at: patch.config === undefined ? row.verified_at : null,
       write_source: tx.writeSource,
       updated_at: new Date(tx.clock.now()),
     };
     if (patch.config !== undefined) await queries.resetHealth(tx.sql, id);
+    const verification = patch.config === undefined ? null : await beginVerification(tx, changed, patch.config);
     const [before, after] = [present(row), present(await nameTaken(() => queries.updateChannel(tx.sql, changed)))];
     const real = patch.config && {
       before: { ...before, config: known(tx, row) },
       after: { ...after, config: patch.config },
     };
     await record(tx, { resourceId: id, ...differences({ before, after }, real) });
-    return after;
+    return { channel: after, mail: verification };
   });
+  if (mail !== null) await sendVerificationMail(ctx, mail);
+  return channel;
 }
 
 /** Deletes a channel and its bindings. Its pending deliveries end as dead. */
@@ -119,6 +140,7 @@ export async function testConfig(
 ): Promise<void> {
   requireScope(ctx, "channels:write");
   checkConfig(ctx, config);
+  if (addressToConfirm(config) !== null) throw unverified();
   await sendTest(ctx, () => send(ctx, config, testMessage(ctx), transport));
 }
 
@@ -129,10 +151,11 @@ export async function testConfig(
 export async function testChannel(ctx: Ctx, id: string, transport: Outbound = channelOutbound(ctx)): Promise<void> {
   requireScope(ctx, "channels:write");
   const row = await stored(ctx, id);
-  await sendTest(ctx, () => {
+  if (isChannelType(row.kind) && addressToConfirm(row.config) !== null && row.verified_at === null) throw unverified();
+  await sendTest(ctx, async () => {
     const config = opened(ctx, row);
     refuseDeniedUrls(ctx, config, null);
-    return send(ctx, config, testMessage(ctx), transport);
+    await send(ctx, config, testMessage(ctx), transport, await mailHeaders(ctx, id, config));
   });
 }
 
@@ -188,7 +211,16 @@ export async function sendThrough(
     // A domain may be listed after the channel was saved.
     throw new DeliveryError(cause.message.replace(/\.$/, ""), { permanent: true, cause });
   }
-  return await send(system, config, message, transport);
+  return await send(system, config, message, transport, await mailHeaders(system, channel.id, config));
+}
+
+/** Headers of a mail to a stored channel, none for other kinds. Throws DeliveryError for an unconfirmed address. */
+async function mailHeaders(system: System, id: string, config: ChannelConfig): Promise<Record<string, string>> {
+  const address = addressToConfirm(config);
+  const headers = address === null ? {} : await confirmedMailHeaders(system, id, address);
+  // Not permanent: what waits is sent once the address is confirmed.
+  if (headers === null) throw new DeliveryError("email address not verified");
+  return headers;
 }
 
 /** Host that a stored channel sends to, and whether it takes digests. Null where its config cannot be opened. */
@@ -226,6 +258,7 @@ async function send(
   config: ChannelConfig,
   message: ChannelMessage,
   transport: Outbound,
+  headers: Record<string, string> = {},
 ): Promise<number | null> {
   let status: number | null = null;
   const endpoint = system.config.channels.endpoints[kindOf(config).endpoint(config)] || undefined;
@@ -238,7 +271,10 @@ async function send(
     },
   };
   try {
-    await kindOf(config).send(config, message, { http: noting, mail: (mail) => mailTo(system, mail) });
+    await kindOf(config).send(config, message, {
+      http: noting,
+      mail: (mail) => mailTo(system, { ...mail, headers: { ...mail.headers, ...headers } }),
+    });
     return status;
   } catch (error) {
     if (!(error instanceof DeliveryError)) throw error;
@@ -251,14 +287,14 @@ async function send(
   }
 }
 
-async function mailTo({ config }: System, mail: ChannelMail): Promise<void> {
+async function mailTo({ config }: System, mail: Mail): Promise<void> {
   try {
     await deliverMail(config.email, mail);
   } catch (cause) {
-    const { responseCode } = cause as { responseCode?: number };
+    const { code, responseCode = 0 } = cause as { code?: string; responseCode?: number };
     throw new DeliveryError(cause instanceof Error ? cause.message : "the mail server did not accept the mail", {
-      // RFC 5321 section 4.2.1: 5yz is a permanent refusal.
-      permanent: responseCode !== undefined && responseCode >= 500,
+      // RFC 5321 section 4.2.1: 5yz is a permanent refusal. A refused login is not: the operator can repair it.
+      permanent: responseCode >= 500 && (code === "EENVELOPE" || code === "EMESSAGE"),
       cause,
     });
   }
@@ -324,23 +360,11 @@ const known = (system: System, row: queries.ChannelRow): ChannelConfig => openCo
 
 const notFound = () => new AppError("CHANNEL_NOT_FOUND", "Channel not found.");
 
-function present(row: queries.ChannelRow): Channel {
-  return {
-    id: row.id,
-    name: row.name,
-    enabled: row.enabled,
-    config: kindOf(row.config).mapSecrets(row.config, () => mask) as ChannelConfig,
-    disabled_reason: row.disabled_reason,
-    last_delivery:
-      row.health?.at == null || row.health.state === null
-        ? null
-        : { at: new Date(row.health.at).toISOString(), state: row.health.state, error: row.health.error },
-    failing_since: row.health?.failing_since == null ? null : new Date(row.health.failing_since).toISOString(),
-    write_source: row.write_source,
-    created_at: iso(row.created_at),
-    updated_at: iso(row.updated_at),
-  };
-}
+const unverified = () =>
+  new AppError(
+    "CHANNEL_UNVERIFIED",
+    "email address not verified: open the link in the mail that creating the channel has sent.",
+  );
 
 /**
  * Throws REDACTION_SENTINEL, INVALID_CHANNEL_CONFIG or SSRF_BLOCKED; the field points into a body with the config at

@@ -6,8 +6,11 @@ export interface Mail {
   /** One address. */
   to: string;
   subject: string;
-  /** Plain text: nothing in it needs more, and every reader shows it. */
   text: string;
+  /** The same as HTML; left out, the mail is plain text. */
+  html?: string;
+  /** Beside the usual ones. */
+  headers?: Record<string, string>;
 }
 
 /** Outcome: accepted by the mail server, logged because none is configured, or refused. */
@@ -47,7 +50,7 @@ export async function sendMail({ config, log }: Pick<System, "config" | "log">, 
  */
 export async function deliverMail(
   { smtp_url, from }: Config["email"],
-  { to, subject, text, html, headers }: Mail & { html?: string; headers?: Record<string, string> },
+  { to, subject, text, html, headers }: Mail,
 ): Promise<void> {
   if (smtp_url === "") throw new Error("no mail server is configured (email.smtp_url)");
   // One connection per mail: mails are rare, and servers close idle connections.

@@ -45,9 +45,10 @@ export function signInPerIp(perMinute: number, trusted: BlockList, counter: Coun
   );
 }
 
-const publicPath = /^\/(?:status(?:\/|$)|api\/public\/v1\/|m\/)/;
+/** Status pages and their JSON, share links, and the pages of codes: connect, confirm, unsubscribe. */
+const publicPath = /^\/(?:status(?:\/|$)|api\/public\/v1\/|(?:m|c|confirm|unsubscribe)\/)/;
 
-/** Limits requests of a visitor to the status page and its JSON per minute; 0 is unlimited. Assets do not count. */
+/** Limits requests of a visitor to the public pages and their JSON per minute; 0 is unlimited. Assets do not count. */
 export function publicPerIp(perMinute: number, trusted: BlockList, counter: Counter): Middleware {
   if (perMinute === 0) return (_http, next) => next();
   return chargeVisitors(

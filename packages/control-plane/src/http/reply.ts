@@ -27,7 +27,7 @@ export async function written(route: Route, reply: Reply, checkReplies: boolean)
 }
 
 function assertDeclared(route: Route, { status, body, headers = {} }: Reply): void {
-  const located = status === 201 && locates(route);
+  const located = (status === 201 && locates(route)) || status === 303;
   if (Object.hasOwn(headers, "Location") !== located)
     throw new Error(`${route.method} ${route.path} must${located ? "" : " not"} answer ${status} with Location`);
   const schema = route.replies[status];

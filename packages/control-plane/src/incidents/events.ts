@@ -2,12 +2,13 @@ import { isId, newId } from "@statusmesh/shared/ids";
 import { type ActorCtx, type Ctx, requireScope } from "../context.ts";
 import { iso, type Page } from "../http/wire.ts";
 import { type EventRow, countEvents, insertEvents, selectActorName, selectEvents } from "./event-queries.ts";
-import type { Actor, EventKind, IncidentEvent } from "./event-schema.ts";
+import { type Actor, engineActor, type EventKind, type IncidentEvent } from "./event-schema.ts";
 import { incidentNotFound } from "./refusals.ts";
 import { selectIncident } from "./queries.ts";
 
 /** The caller as the timeline names them. */
 export async function actorOf(ctx: ActorCtx): Promise<Actor> {
+  if (ctx.userId === null) return engineActor;
   const [type, id] =
     ctx.actor.type === "token" && ctx.actor.id !== null
       ? (["token", ctx.actor.id] as const)

@@ -56,6 +56,7 @@ export const errorExamples: Partial<Record<ErrorCode, ErrorExample>> = {
     message: "Use an https:// URL: notifications must be encrypted.",
     field: "/config/url",
   },
+  CHANNEL_VERIFICATION_LIMIT: { details: { limit: 5, scope: "channel" } },
   CHANNEL_QUOTA_EXCEEDED: quota("max_notification_channels", 20),
   QUOTA_EXCEEDED: quota("max_targets", 20),
   EMPTY_TITLE: { field: "/public_title" },

@@ -2,12 +2,16 @@ import type { Static } from "typebox";
 import { discord } from "./discord.ts";
 import { googleChat } from "./google_chat.ts";
 import type { ChannelKind } from "./kind.ts";
+import { email } from "./email.ts";
 import { msteams } from "./msteams.ts";
 import { ntfy } from "./ntfy.ts";
 import { pagerduty } from "./pagerduty.ts";
 import { pushover } from "./pushover.ts";
 import { slack } from "./slack.ts";
+import { sms } from "./sms/index.ts";
+import { telegram } from "./telegram.ts";
 import { webhook } from "./webhook.ts";
+import { whatsapp } from "./whatsapp.ts";
 
 /** Registry of channel kinds. A new kind is one file here and one line in this registry. */
 export const channelKinds = {
@@ -19,6 +23,10 @@ export const channelKinds = {
   pagerduty,
   ntfy,
   pushover,
+  telegram,
+  whatsapp,
+  sms,
+  email,
 } as const;
 
 export type ChannelType = keyof typeof channelKinds;

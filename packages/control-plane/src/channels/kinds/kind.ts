@@ -29,7 +29,7 @@ export interface ChannelMail {
   subject: string;
   text: string;
   html: string;
-  /** Beside the usual ones: List-Unsubscribe and the like. */
+  /** Beside the usual ones. */
   headers?: Record<string, string>;
 }
 
@@ -74,6 +74,10 @@ export interface ChannelKind<S extends TSchema = TSchema> {
    * one delays no other.
    */
   host(config: Static<S>): string;
+  /**
+   * The address whose owner must confirm before anything is sent to it; left out by kinds that need no confirmation.
+   */
+  confirms?(config: Static<S>): string;
   /** Keys of `channels.endpoints` for this kind. */
   readonly endpoints: readonly string[];
   /** The one of {@link endpoints} that replaces the server of this config. */
@@ -85,7 +89,7 @@ export interface ChannelKind<S extends TSchema = TSchema> {
 /** What a kind's file says of it; {@link channelKind} derives the rest of {@link ChannelKind} from the schema. */
 export interface KindDeclaration<S extends TSchema> extends Pick<
   ChannelKind<S>,
-  "type" | "label" | "schema" | "digests" | "send"
+  "type" | "label" | "schema" | "digests" | "confirms" | "send"
 > {
   /** See {@link ChannelKind.rules}; left out where the schema has every rule. */
   rules?: ChannelKind<S>["rules"];
@@ -177,7 +181,7 @@ export async function deliverJson(
 }
 
 /** `the receiver answered 500: out of order`, with the start of the reply. */
-function answered({ status, text }: OutboundReply): string {
+export function answered({ status, text }: Pick<OutboundReply, "status" | "text">): string {
   const said = text
     .toWellFormed()
     .replaceAll(/[\s\p{C}]+/gu, " ")

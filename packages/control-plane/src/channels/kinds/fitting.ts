@@ -1,0 +1,39 @@
+import type { MessageText } from "../message.ts";
+
+/**
+ * Lines of a message that fit a vendor's limit: title, facts, link. The longest texts are cut first, then the last
+ * facts are left out; the link stays whole. `fits` decides with the vendor's way of counting.
+ */
+export function fittingLines(
+  { title, facts, url }: Pick<MessageText, "title" | "facts" | "url">,
+  fits: (text: string) => boolean,
+): string {
+  const lines = [title, ...facts.map(({ label, value }) => `${label}: ${value}`)];
+  const longest = Math.max(...lines.map((line) => [...line].length));
+  for (let count = lines.length; count >= 1; count--) {
+    const least = count === 1 ? 1 : Math.min(leastLine, longest);
+    const at = (length: number): string => [...lines.slice(0, count).map((line) => cut(line, length)), url].join("\n");
+    if (!fits(at(least))) continue;
+    let [low, high] = [least, longest];
+    while (low < high) {
+      const middle = Math.ceil((low + high) / 2);
+      if (fits(at(middle))) low = middle;
+      else high = middle - 1;
+    }
+    return at(low);
+  }
+  // Only a link longer than the limit comes here: half of it is of no use.
+  let length = longest;
+  while (length > 1 && !fits(cut(title, length))) length--;
+  return cut(title, length);
+}
+
+/** Code points of a line below which the last fact is left out instead. */
+const leastLine = 60;
+
+/** At most `length` code points, with `...` at the end where something is missing. */
+function cut(line: string, length: number): string {
+  const points = [...line];
+  if (points.length <= length) return line;
+  return length <= 3 ? points.slice(0, length).join("") : `${points.slice(0, length - 3).join("")}...`;
+}

@@ -1,0 +1,184 @@
+import Type, { type Static } from "typebox";
+import type { FieldForm } from "@statusmesh/shared/form";
+import { type Content, messageText } from "../../message.ts";
+import { fittingLines } from "../fitting.ts";
+import { type ChannelKind, channelKind, invalid } from "../kind.ts";
+import { deliverTo } from "../vendor-reply.ts";
+import { plivo } from "./plivo.ts";
+import { type Credential, e164, type SmsProvider } from "./provider.ts";
+import { needsUnicode, segmentsOf, simplified } from "./segments.ts";
+import { sinch } from "./sinch.ts";
+import { telnyx } from "./telnyx.ts";
+import { twilio } from "./twilio.ts";
+import { vonage } from "./vonage.ts";
+
+/** Registry of providers. A new one is one file here, one line in this registry, and its credentials in the schema. */
+const smsProviders = { twilio, telnyx, vonage, plivo, sinch } as const satisfies Record<string, SmsProvider>;
+type ProviderName = keyof typeof smsProviders;
+const providerNames = Object.keys(smsProviders) as ProviderName[];
+
+const credential = (
+  description: string,
+  example: string,
+  label: string,
+  providers: ProviderName[],
+  more: { control?: "password" } = {},
+) =>
+  Type.Optional(
+    Type.String({
+      minLength: 1,
+      maxLength: 200,
+      description,
+      examples: [example],
+      form: { label, when: { field: "provider", is: providers }, ...more } satisfies FieldForm,
+    }),
+  );
+const secret = { control: "password" } as const;
+
+export const SmsConfig = Type.Object(
+  {
+    type: Type.Literal("sms"),
+    provider: Type.Enum(providerNames, {
+      description: "Provider of text messages",
+      examples: ["twilio"],
+      form: {
+        label: "Provider",
+        options: Object.fromEntries(Object.entries(smsProviders).map(([name, { label }]) => [name, label])),
+      },
+    }),
+    to: Type.String({
+      minLength: 1,
+      maxLength: 32,
+      description: "Receiving number in international format",
+      examples: ["+4915112345678"],
+      form: { label: "Send to", placeholder: "+4915112345678", hint: "International format." },
+    }),
+    from: Type.String({
+      minLength: 1,
+      maxLength: 32,
+      description: "Your number at the provider, or a sender id of at most 11 characters",
+      examples: ["+15005550006"],
+      form: { label: "Send from", placeholder: "+15005550006", hint: "Your number, short code or sender id." },
+    }),
+    account_sid: credential(
+      "Twilio: AC and 32 hexadecimal digits",
+      "AC00000000000000000000000000000000",
+      "Account SID",
+      ["twilio"],
+    ),
+    auth_id: credential("Plivo", "MAXXXXXXXXXXXXXXXXXX", "Auth id", ["plivo"]),
+    auth_token: credential(
+      "Twilio and Plivo; reads as ***",
+      "0123456789abcdef0123456789abcdef",
+      "Auth token",
+      ["twilio", "plivo"],
+      secret,
+    ),
+    // Secret at Telnyx only, where it is the credential; at Vonage it is the name of the account.
+    api_key: credential("Telnyx (reads as ***) and Vonage", "a1b2c3d4", "API key", ["telnyx", "vonage"], {
+      control: "password",
+    }),
+    api_secret: credential("Vonage; reads as ***", "0123456789abcdef", "API secret", ["vonage"], secret),
+    messaging_profile_id: credential(
+      "Telnyx, optional",
+      "40000000-0000-4000-8000-000000000000",
+      "Messaging profile id (optional)",
+      ["telnyx"],
+    ),
+    service_plan_id: credential("Sinch", "0123456789abcdef0123456789abcdef", "Service plan id", ["sinch"]),
+    api_token: credential("Sinch; reads as ***", "0123456789abcdef0123456789abcdef", "API token", ["sinch"], secret),
+    region: Type.Optional(
+      Type.Enum(["us", "eu", "au", "br", "ca"], {
+        description: "Sinch: region of the account; us when left out",
+        examples: ["eu"],
+        form: { label: "Region", when: { field: "provider", is: ["sinch"] } } satisfies FieldForm,
+      }),
+    ),
+  },
+  {
+    additionalProperties: false,
+    title: "SmsConfig",
+    description: "Sends one text message for each notification through your account at a provider",
+  },
+);
+type SmsConfig = Static<typeof SmsConfig>;
+
+/** Segments of a text message at most: each is charged. */
+const maxSegments = 3;
+const maxFacts = 4;
+
+/** The message as a text of at most three segments. */
+export function smsText(content: Content): string {
+  const { title, facts, url } = messageText(content);
+  return fittingLines(
+    {
+      title: simplified(title),
+      facts: facts
+        .slice(0, maxFacts)
+        .map(({ label, value }) => ({ label: simplified(label), value: simplified(value) })),
+      url,
+    },
+    (text) => segmentsOf(text) <= maxSegments,
+  );
+}
+
+const providerOf = ({ provider }: SmsConfig): SmsProvider => smsProviders[provider];
+
+const isSenderId = (text: string): boolean => /^(?=.*[A-Za-z])[A-Za-z0-9 ._&-]{1,11}$/.test(text);
+
+const declared = channelKind({
+  type: "sms",
+  label: "SMS",
+  schema: SmsConfig,
+  rules(config) {
+    const { to, from } = config;
+    const { label, required, optional } = providerOf(config);
+    if (!e164.test(to)) invalid("Write the number in international format, like +4915112345678.", "/to");
+    if (!e164.test(from) && !/^\d{3,15}$/.test(from) && !isSenderId(from))
+      invalid(
+        "The sender is a number like +15005550006, a short code, or a name of at most 11 letters and digits.",
+        "/from",
+      );
+    const formats = { ...required, ...optional };
+    for (const [field, format] of Object.entries(formats)) {
+      const value = config[field as Credential];
+      if (value === undefined && field in required) invalid(`${label} needs ${field}.`, `/${field}`);
+      if (value !== undefined && !format.pattern.test(value))
+        invalid(`${label}: ${field} ${format.expects}.`, `/${field}`);
+    }
+    const foreign = Object.keys(config).find((field) => !own.has(field) && !(field in formats));
+    if (foreign !== undefined) invalid(`${label} has no ${foreign}.`, `/${foreign}`);
+  },
+  address: (config) => ({ url: providerOf(config).origin(credentialsOf(config)), pointer: null }),
+  endpoints: providerNames,
+  endpoint: ({ provider }) => provider,
+  digests: true,
+  async send(config, { content }, { http }) {
+    const provider = providerOf(config);
+    const text = smsText(content);
+    const request = provider.request(credentialsOf(config), {
+      to: config.to,
+      from: config.from,
+      text,
+      unicode: needsUnicode(text),
+    });
+    await deliverTo(http, request, (reply) => provider.failure(reply));
+  },
+});
+
+/** One text message for each notification. The provider decides which credential is secret, and where it goes. */
+export const sms: ChannelKind<typeof SmsConfig> = {
+  ...declared,
+  mapSecrets(config, change) {
+    const { secret: name } = providerOf(config);
+    const value = config[name];
+    return value === undefined ? { ...config } : { ...config, [name]: change(value, `/${name}`) };
+  },
+  secretsGoTo: (config) => ({ origin: providerOf(config).origin(credentialsOf(config)), verified: true }),
+};
+
+const own = new Set(["type", "provider", "to", "from"]);
+
+function credentialsOf({ type: _type, provider: _provider, to: _to, from: _from, ...credentials }: SmsConfig) {
+  return credentials;
+}

@@ -1,0 +1,25 @@
+import { jsonObject, wordOf } from "../vendor-reply.ts";
+import { alphanumeric, basic, jsonType, opaque, type SmsProvider, withoutPlus } from "./provider.ts";
+
+/** Send a message: https://docs.plivo.com/docs/messaging/api/message/send-a-message. */
+export const plivo: SmsProvider = {
+  label: "Plivo",
+  required: { auth_id: alphanumeric, auth_token: opaque },
+  secret: "auth_token",
+  origin: () => "https://api.plivo.com",
+  request({ auth_id = "", auth_token = "" }, { to, from, text }) {
+    return {
+      method: "POST",
+      url: `${this.origin({})}/v1/Account/${auth_id}/Message/`,
+      headers: { ...jsonType, authorization: basic(auth_id, auth_token) },
+      body: JSON.stringify({ src: withoutPlus(from), dst: withoutPlus(to), text, type: "sms" }),
+    };
+  },
+  failure(reply) {
+    const body = jsonObject(reply);
+    const error = wordOf(body["error"]);
+    if (reply.status < 300 && error === "" && !Array.isArray(body["message_uuid"]))
+      return { reason: "no message id in the reply", permanent: false };
+    return error === "" ? null : { reason: error };
+  },
+};

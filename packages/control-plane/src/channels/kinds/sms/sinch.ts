@@ -1,0 +1,25 @@
+import { joined, jsonObject, wordOf } from "../vendor-reply.ts";
+import { alphanumeric, jsonType, opaque, type SmsProvider, withoutPlus } from "./provider.ts";
+
+/** Batches: https://developers.sinch.com/docs/sms/api-reference/sms/batches. The account lives in one region. */
+export const sinch: SmsProvider = {
+  label: "Sinch",
+  required: { service_plan_id: alphanumeric, api_token: opaque },
+  optional: { region: { pattern: /^(?:us|eu|au|br|ca)$/, expects: "is us, eu, au, br or ca" } },
+  secret: "api_token",
+  origin: ({ region = "us" }) => `https://${region}.sms.api.sinch.com`,
+  request(credentials, { to, from, text }) {
+    return {
+      method: "POST",
+      url: `${this.origin(credentials)}/xms/v1/${credentials.service_plan_id}/batches`,
+      headers: { ...jsonType, authorization: `Bearer ${credentials.api_token}` },
+      // ${name} would be a parameter of the batch; a monitor name is no template.
+      body: JSON.stringify({ from: withoutPlus(from), to: [withoutPlus(to)], body: text.replaceAll("${", "$ {") }),
+    };
+  },
+  failure(reply) {
+    if (reply.status < 300) return null;
+    const body = jsonObject(reply);
+    return { reason: joined([wordOf(body["code"]), wordOf(body["text"]) || reply.text]) };
+  },
+};

@@ -1,0 +1,30 @@
+import { joined, jsonObject, wordOf } from "../vendor-reply.ts";
+import { basic, formType, opaque, type SmsProvider } from "./provider.ts";
+
+/** Messages resource: https://www.twilio.com/docs/messaging/api/message-resource#create-a-message-resource. */
+export const twilio: SmsProvider = {
+  label: "Twilio",
+  required: {
+    account_sid: { pattern: /^AC[0-9a-fA-F]{32}$/, expects: "is AC and 32 hexadecimal digits" },
+    auth_token: opaque,
+  },
+  secret: "auth_token",
+  origin: () => "https://api.twilio.com",
+  request({ account_sid = "", auth_token = "" }, { to, from, text }) {
+    return {
+      method: "POST",
+      url: `${this.origin({})}/2010-04-01/Accounts/${account_sid}/Messages.json`,
+      headers: { ...formType, authorization: basic(account_sid, auth_token) },
+      body: new URLSearchParams({ To: to, From: from, Body: text }).toString(),
+    };
+  },
+  failure(reply) {
+    const body = jsonObject(reply);
+    if (reply.status >= 400)
+      return { reason: joined([wordOf(body["code"]), wordOf(body["message"]) || reply.text], " ") };
+    // A message that fails at once is created with 201 (https://www.twilio.com/docs/messaging/api/message-resource#message-status-values).
+    if (body["status"] === "failed" || body["status"] === "undelivered")
+      return { reason: joined([wordOf(body["error_code"]), wordOf(body["error_message"])]), permanent: true };
+    return null;
+  },
+};

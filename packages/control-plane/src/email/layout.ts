@@ -1,0 +1,103 @@
+/** Colours of a mail: mail readers have no style sheets of ours. The contrast on white is at least 4.5. */
+const colours = { down: "#b42318", degraded: "#8f4a00", up: "#067647", test: "#344054", plain: "#175cd3" } as const;
+
+/** How bad the subject of a mail is. */
+export type MailTone = keyof typeof colours;
+
+/** A mail in words. All texts are plain; {@link mailHtml} escapes them. */
+export interface MailWords {
+  tone: MailTone;
+  title: string;
+  /** Sentences below the title. */
+  paragraphs?: readonly string[];
+  /** Shown as a table, in reading order. */
+  facts?: readonly { label: string; value: string }[];
+  /** The one thing to do. */
+  link: { label: string; url: string };
+  /** Why the reader gets the mail. */
+  footer: string;
+}
+
+const escapes: Readonly<Record<string, string>> = {
+  "&": "&amp;",
+  "<": "&lt;",
+  ">": "&gt;",
+  '"': "&quot;",
+  "'": "&#39;",
+};
+const escaped = (text: string): string => text.replaceAll(/[&<>"']/g, (character) => escapes[character]!);
+
+/** Invisible characters that keep the preview of a mail reader from going on with the body. */
+const filler = "&#847;&zwnj;&nbsp;".repeat(60);
+
+const font = "font-family:-apple-system,BlinkMacSystemFont,'Segoe UI',Roboto,Helvetica,Arial,sans-serif";
+
+/**
+ * The mail as HTML for mail readers: tables and inline styles, nothing loaded from anywhere, readable from 320 px and
+ * in dark mode. A hidden first line is what a phone shows as the preview.
+ */
+export function mailHtml({ tone, title, paragraphs = [], facts = [], link, footer }: MailWords): string {
+  const colour = colours[tone];
+  const preview = [...facts.map(({ label, value }) => `${label}: ${value}`), ...paragraphs].join(" · ");
+  const rows = facts
+    .map(
+      ({ label, value }) =>
+        `<tr><td class="label" style="padding:4px 16px 4px 0;color:#475467;font-size:14px;line-height:20px;` +
+        `vertical-align:top;white-space:nowrap">${escaped(label)}</td><td class="text" style="padding:4px 0;` +
+        `color:#101828;font-size:14px;line-height:20px;word-break:break-word">${escaped(value)}</td></tr>`,
+    )
+    .join("\n");
+  const sentences = paragraphs
+    .map(
+      (text) =>
+        `<p class="text" style="margin:0 0 12px;color:#101828;font-size:16px;line-height:24px">${escaped(text)}</p>`,
+    )
+    .join("\n");
+  return `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width,initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta name="supported-color-schemes" content="light dark">
+<title>${escaped(title)}</title>
+<style>
+@media (prefers-color-scheme: dark) {
+  .page { background: #0c111d !important }
+  .card { background: #161b26 !important; border-color: #333741 !important }
+  .text { color: #f5f5f6 !important }
+  .label { color: #b0b5c0 !important }
+}
+</style>
+</head>
+<body class="page" style="margin:0;padding:0;background:#f2f4f7">
+<div style="display:none;max-height:0;overflow:hidden;mso-hide:all">${escaped(preview)}${filler}</div>
+<table role="presentation" class="page" width="100%" cellpadding="0" cellspacing="0" style="background:#f2f4f7">
+<tr><td align="center" style="padding:16px">
+<table role="presentation" class="card" width="100%" cellpadding="0" cellspacing="0"
+ style="max-width:560px;background:#ffffff;border:1px solid #d0d5dd;border-top:4px solid ${colour};
+border-radius:8px;${font}">
+<tr><td style="padding:20px;text-align:left">
+<h1 class="text" style="margin:0 0 12px;color:#101828;font-size:20px;line-height:28px;word-break:break-word">
+${escaped(title)}</h1>
+${sentences}
+${rows === "" ? "" : `<table cellpadding="0" cellspacing="0" style="margin:0 0 16px">\n${rows}\n</table>`}
+<a href="${escaped(link.url)}" style="display:inline-block;padding:12px 20px;background:${colour};color:#ffffff;
+font-size:16px;line-height:20px;text-decoration:none;border-radius:8px">${escaped(link.label)}</a>
+</td></tr>
+</table>
+<p class="label" style="max-width:560px;margin:12px 0 0;color:#475467;font-size:12px;line-height:18px;${font};
+word-break:break-word">${escaped(footer)}</p>
+</td></tr>
+</table>
+</body>
+</html>
+`;
+}
+
+/** The same mail as plain text. */
+export function mailText({ title, paragraphs = [], facts = [], link, footer }: MailWords): string {
+  const rows = facts.map(({ label, value }) => `${label}: ${value}`);
+  const blocks = [title, paragraphs.join("\n\n"), rows.join("\n"), `${link.label}:\n${link.url}`, `-- \n${footer}`];
+  return `${blocks.filter((block) => block !== "").join("\n\n")}\n`;
+}

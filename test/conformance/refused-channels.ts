@@ -1,0 +1,53 @@
+import type { Sql } from "postgres";
+import { newId } from "@statusmesh/shared/ids";
+import { make } from "./isolation/things.ts";
+import type { Stage } from "./refusals.ts";
+import type { Case } from "./refused.ts";
+
+/** An email channel whose address is not confirmed. */
+async function emailChannel(sql: Sql, orgId: string): Promise<string> {
+  const id = newId();
+  await sql`
+    insert into channels (id, org_id, name, kind, config, enabled, write_source, created_at, updated_at)
+    values (${id}, ${orgId}, ${id}, 'email', ${sql.json({ type: "email", to: "ops@example.org" })}, true, 'api', now(), now())`;
+  return id;
+}
+
+/** Channels that wait for their receiver, and links that do not hold. */
+export async function gatedChannels({ sql, olga, milan, nobody }: Stage): Promise<Case[]> {
+  const path = "/api/v1/notification-channels";
+  const home = { orgId: olga.orgId, userId: olga.userId, ownerId: olga.userId, memberId: milan.userId };
+  const webhook = await make.channel(sql, home, "");
+  const email = await emailChannel(sql, olga.orgId);
+  const tired = await emailChannel(sql, olga.orgId);
+  for (let sent = 0; sent < 5; sent++)
+    await sql`
+      insert into channel_verifications (id, org_id, channel_id, address, code_hash, resent, created_at, expires_at)
+      values (${newId()}, ${olga.orgId}, ${tired}, 'ops@example.org', ${Buffer.from(newId())}, true, now(), now())`;
+  return [
+    { title: "a test of an unconfirmed address", ask: `POST ${path}/${email}/test`, code: "CHANNEL_UNVERIFIED" },
+    {
+      title: "a test of an email config that is not stored",
+      ask: `POST ${path}/test`,
+      send: { json: { config: { type: "email", to: "ops@example.org" } } },
+      code: "CHANNEL_UNVERIFIED",
+    },
+    {
+      title: "a verification of a webhook",
+      ask: `POST ${path}/${webhook}/resend-verification`,
+      code: "CHANNEL_NOT_VERIFIABLE",
+    },
+    {
+      title: "one verification mail too many",
+      ask: `POST ${path}/${tired}/resend-verification`,
+      code: "CHANNEL_VERIFICATION_LIMIT",
+    },
+    { title: "a code that was never sent", ask: "POST /confirm/guess", as: nobody, code: "CHANNEL_LINK_INVALID" },
+    {
+      title: "a link to unsubscribe that is forged",
+      ask: `POST /unsubscribe/${email}/guess`,
+      as: nobody,
+      code: "CHANNEL_LINK_INVALID",
+    },
+  ];
+}
