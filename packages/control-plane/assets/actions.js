@@ -5,14 +5,15 @@ import { refresh } from "./live.js";
 
 /** One request of a button, and what comes after it. */
 async function send(button) {
+  const body = button.dataset.body === undefined ? undefined : JSON.parse(button.dataset.body);
+  if (button.dataset.checked) {
+    body.ids = [...document.querySelectorAll(`[name="${button.dataset.checked}"]:checked`)].map((box) => box.value);
+    if (body.ids.length === 0) return say(button.dataset.none, "down");
+  }
   if (button.dataset.ask && !(await ask(button.dataset.ask))) return;
   button.disabled = true;
   const [method, path] = split(button.dataset.send);
-  const answer = await call(
-    method,
-    path,
-    button.dataset.body === undefined ? undefined : JSON.parse(button.dataset.body),
-  );
+  const answer = await call(method, path, body);
   button.disabled = false;
   if (!answer.ok) {
     button.closest("dialog")?.close();

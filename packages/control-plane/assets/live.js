@@ -59,6 +59,10 @@ function replace(next) {
   const scrolled = [...region.querySelectorAll(".scroll")].map((box) => box.scrollTop);
   const focus = focusPath(document.activeElement);
   for (const id of open) next.querySelector(`#${CSS.escape(id)}`)?.setAttribute("open", "");
+  for (const box of region.querySelectorAll("[type=checkbox][id]:checked")) {
+    const twin = next.querySelector(`#${CSS.escape(box.id)}`);
+    if (twin) twin.checked = true;
+  }
   // The result of a run, and forms with unsaved input, stay as they are.
   for (const own of region.querySelectorAll("[data-stay]")) next.querySelector(`#${own.id}`)?.replaceWith(own);
   keepTyped(region, next);

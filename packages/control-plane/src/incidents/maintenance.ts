@@ -78,7 +78,7 @@ function withReason(planned: OutboxNotice, { reason, seq }: HeldNotice, severity
 
 /**
  * Follows the starts and ends of maintenance windows: appends their events to open incidents, and at the end sends the held
- * notices that are still true. Returns how many it sent. Any number of replicas may run it at once: each incident is
+ * notices that are still true. Returns how many deliveries it wrote. Any number of replicas may run it at once: each incident is
  * taken by one of them.
  */
 export async function followMaintenance(system: System): Promise<number> {
@@ -98,8 +98,8 @@ export async function followMaintenance(system: System): Promise<number> {
       ];
       if (events.length > 0) await insertEvents(tx.sql, events, now);
       const notices = left.flatMap((one) => heldNotice(one, tx.config.server.public_url));
-      await writeDeliveries(tx.sql, now.getTime(), notices);
-      return { taken: Math.max(entered.length, left.length), released: notices.length };
+      const released = await writeDeliveries(tx.sql, now.getTime(), notices);
+      return { taken: Math.max(entered.length, left.length), released };
     });
     sent += released;
     if (taken < batch) return sent;

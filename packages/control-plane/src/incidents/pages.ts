@@ -1,29 +1,67 @@
 import { normaliseId } from "@statusmesh/shared/ids";
+import type { Ctx } from "../context.ts";
 import { numbered } from "../html/format.ts";
 import { page, wholeNumber } from "../html/pages.ts";
 import type { RegionPolicy } from "../targets/schema.ts";
-import { explainIncident, getIncident, listIncidents } from "./service.ts";
+import { severities } from "./schema.ts";
+import * as service from "./service.ts";
+import { timelineOf } from "./timeline.ts";
 
 const pageSize = 50;
 const states = ["all", "open", "closed"] as const;
+/** Ranges of the list, in hours before now. */
+const ranges: Readonly<Record<string, number>> = { "24h": 24, "7d": 168, "30d": 720 };
+/** Events that the page of an incident shows. */
+const maxEvents = 1000;
+
+export interface ListQuery {
+  state: (typeof states)[number];
+  monitor: string;
+  severity: string;
+  since: string;
+  offset: number;
+}
+
+/** The query of the list as far as it makes sense. */
+function readQuery(query: Readonly<Record<string, string>>): ListQuery {
+  const { severity = "", since = "" } = query;
+  return {
+    state: states.find((known) => known === query["state"]) ?? "all",
+    monitor: normaliseId(query["monitor"] ?? ""),
+    severity: (severities as readonly string[]).includes(severity) ? severity : "",
+    since: Object.hasOwn(ranges, since) ? since : "",
+    offset: wholeNumber(query["offset"], 0, 1_000_000),
+  };
+}
+
+async function listOf(ctx: Ctx, asked: ListQuery) {
+  const { state, monitor, offset } = asked;
+  const severity = severities.find((known) => known === asked.severity);
+  const hours = ranges[asked.since];
+  const filter = {
+    ...(monitor === "" ? {} : { target_id: monitor }),
+    ...(severity === undefined ? {} : { severity }),
+    ...(hours === undefined ? {} : { from: new Date(ctx.clock.now() - hours * 3_600_000).toISOString() }),
+  };
+  const [list, open, monitors] = await Promise.all([
+    service.listIncidents(ctx, { state, ...filter, limit: pageSize, offset }),
+    service.listIncidents(ctx, { state: "open", ...filter, limit: 1, offset: 0 }),
+    service.monitorsWithIncidents(ctx),
+  ]);
+  return { list, open: open.total, monitors };
+}
 
 export const incidentsPages = [
   page({
     path: "/incidents",
     auth: "tenant",
     async handle({ ctx, query }) {
-      const state = states.find((known) => known === query["state"]) ?? "all";
-      const monitor = normaliseId(query["monitor"] ?? "");
-      const offset = wholeNumber(query["offset"], 0, 1_000_000);
-      const ofMonitor = monitor === "" ? {} : { target_id: monitor };
-      const [list, open] = await Promise.all([
-        listIncidents(ctx, { state, ...ofMonitor, limit: pageSize, offset }),
-        listIncidents(ctx, { state: "open", ...ofMonitor, limit: 1, offset: 0 }),
-      ]);
+      const asked = readQuery(query);
+      const data = await listOf(ctx, asked);
       return {
         view: "incidents/list",
         fragment: "incidents/list-live",
-        data: { title: numbered("Incidents", open.total), list, open: open.total, query: { state, monitor, offset } },
+        data: { title: numbered("Incidents", data.open), ...data, query: asked },
       };
     },
   }),
@@ -32,12 +70,20 @@ export const incidentsPages = [
     auth: "tenant",
     async handle({ ctx, params }) {
       const id = params["id"]!;
-      const incident = await getIncident(ctx, id);
-      const explained = await explainIncident(ctx, id);
+      const incident = await service.getIncident(ctx, id);
+      const [explained, events] = await Promise.all([
+        service.explainIncident(ctx, id),
+        service.listEvents(ctx, id, { limit: maxEvents, offset: 0 }),
+      ]);
       const votes = { ...explained, region_policy: explained.region_policy as RegionPolicy };
       const deliveries = { items: votes.deliveries, total: votes.deliveries_total };
+      const timeline = timelineOf(events.items, deliveries.items);
       const title = `${incident.state === "open" ? "Open" : "Closed"} incident: ${incident.monitor_name}`;
-      return { view: "incidents/show", fragment: "incidents/show-live", data: { title, incident, votes, deliveries } };
+      return {
+        view: "incidents/show",
+        fragment: "incidents/show-live",
+        data: { title, incident, votes, deliveries, timeline },
+      };
     },
   }),
 ];

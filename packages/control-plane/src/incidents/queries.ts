@@ -115,3 +115,15 @@ export async function selectPolicies(sql: Db, orgId: string, targetIds: readonly
       renotify_interval_secs, notify_recovery
     from targets where org_id = ${orgId} and id = any(${arrayOf(targetIds)}::uuid[])`;
 }
+
+/** Monitors that have had an incident, by name. */
+export async function selectMonitorsWithIncidents(
+  sql: Db,
+  orgId: string,
+  limit: number,
+): Promise<{ id: string; name: string }[]> {
+  return await sql<{ id: string; name: string }[]>`
+    select t.id, t.name from targets t
+    where t.org_id = ${orgId} and exists (select from incidents i where i.target_id = t.id and not i.retracted)
+    order by lower(t.name), t.id limit ${limit}`;
+}

@@ -37,3 +37,9 @@ export async function getIncident(ctx: Ctx, id: string): Promise<Incident> {
 export async function incidentsSince(system: System, orgId: string, since: Date): Promise<number> {
   return await queries.countIncidentsSince(system.sql, orgId, since);
 }
+
+/** The first 500 monitors that have had an incident, by name, for a filter. */
+export async function monitorsWithIncidents(ctx: Ctx): Promise<{ id: string; name: string }[]> {
+  requireScope(ctx, "incidents:read");
+  return await queries.selectMonitorsWithIncidents(ctx.sql, ctx.orgId, 500);
+}

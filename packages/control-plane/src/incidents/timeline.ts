@@ -1,0 +1,93 @@
+import type { IncidentEvent } from "./event-schema.ts";
+import type { Delivery } from "./schema.ts";
+
+/** One line of the timeline of the console. */
+export interface TimelineEntry {
+  /** RFC 3339. */
+  at: string;
+  tone: "up" | "degraded" | "down" | "maintenance" | "unknown";
+  title: string;
+  /** Name of the person or the program; null for StatusMesh itself. */
+  by: string | null;
+  text: string | null;
+}
+
+type Words = Pick<TimelineEntry, "tone" | "title" | "text">;
+type Detail = Readonly<Record<string, unknown>>;
+
+const textOf = (value: unknown): string | null => (typeof value === "string" && value !== "" ? value : null);
+const listOf = (value: unknown): string => (Array.isArray(value) ? value.join(", ") : "");
+
+const closings: Readonly<Record<string, string>> = {
+  engine: "Closed by passing checks",
+  person: "Closed by hand",
+  pause: "Closed by pausing the monitor",
+};
+
+const phases: Readonly<Record<string, string>> = {
+  investigating: "Investigating",
+  identified: "Identified",
+  monitoring: "Monitoring",
+  resolved: "Resolved",
+  postmortem: "Post-mortem",
+};
+
+const outage = (title: string, detail: Detail): Words => ({
+  tone: detail["severity"] === "minor" ? "degraded" : "down",
+  title: listOf(detail["regions_down"]) === "" ? title : `${title} in ${listOf(detail["regions_down"])}`,
+  text: textOf(detail["error"]),
+});
+
+const plain = (title: string, text: string | null = null): Words => ({ tone: "unknown", title, text });
+
+const words: Readonly<Record<IncidentEvent["kind"], (detail: Detail) => Words>> = {
+  opened: (detail) => outage("Opened", detail),
+  reopened: (detail) => outage("Reopened", detail),
+  escalated: (detail) => outage("Escalated to major", detail),
+  acknowledged: () => plain("Acknowledged"),
+  unacknowledged: () => plain("Acknowledgement undone"),
+  resolved: (detail) => ({ tone: "up", title: closings[String(detail["closed_by"])] ?? "Closed", text: null }),
+  notification_retried: (detail) => plain("Notification sent again", textOf(detail["channel_name"])),
+  retracted: () => plain("Retracted: late results showed no outage"),
+  updated: (detail) =>
+    textOf(detail["phase"]) === null
+      ? plain("Public text changed", textOf(detail["public_title"]))
+      : plain(`Update: ${phases[String(detail["phase"])]}`, textOf(detail["message"])),
+  severity_changed: ({ after, pinned }) =>
+    plain(pinned === true ? `Severity set to ${String(after)}` : `Severity follows checks again: ${String(after)}`),
+  maintenance_started: ({ title }) => ({
+    tone: "maintenance",
+    title: `Maintenance started: ${String(title)}`,
+    text: "Notifications are held until it ends.",
+  }),
+  maintenance_ended: () => ({ tone: "maintenance", title: "Maintenance ended", text: null }),
+};
+
+const reasons: Readonly<Record<Delivery["reason"], string>> = {
+  opened: "opening",
+  reminder: "reminder",
+  escalated: "escalation",
+  reopened: "reopening",
+  resolved: "recovery",
+};
+const states = { delivered: "delivered", dead: "failed", pending: "pending" } as const;
+
+/** Events and deliveries as one list, newest first. Deliveries of one notice are one entry. */
+export function timelineOf(events: readonly IncidentEvent[], deliveries: readonly Delivery[]): TimelineEntry[] {
+  const entries: TimelineEntry[] = events.map(({ at, kind, actor, detail }) => ({
+    at,
+    by: actor.type === "engine" ? null : (actor.name ?? "a deleted user"),
+    ...words[kind](detail),
+  }));
+  const notices = new Map<string, { at: string; reason: Delivery["reason"]; sent: string[] }>();
+  for (const { created_at, reason, channel_name, state } of deliveries) {
+    const key = `${reason} ${created_at.slice(0, 19)}`;
+    const notice = notices.get(key) ?? { at: created_at, reason, sent: [] };
+    notice.sent.push(`${channel_name}: ${states[state]}`);
+    notices.set(key, notice);
+  }
+  for (const { at, reason, sent } of notices.values())
+    entries.push({ at, by: null, ...plain(`Notification of the ${reasons[reason]}`, sent.join(" · ")) });
+  // Stable: of the same time, the notification comes after its event.
+  return entries.sort((a, b) => Date.parse(a.at) - Date.parse(b.at)).reverse();
+}
