@@ -364,9 +364,23 @@ t.test("the console", async (t) => {
 
     await page.goto(`/monitors/${id}/edit`);
     await page.getByRole("checkbox", { name: /Ops/ }).check();
+    await page.getByRole("link", { name: "Add a channel" }).click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByRole("radio", { name: "ntfy" }).check();
+    t.same(await findings(page), [], "the dialog");
+    await dialog.getByLabel("Channel name").fill("Phone");
+    await dialog.getByLabel("Topic").fill("no topic");
+    await dialog.getByRole("button", { name: "Add channel" }).click();
+    t.match(await dialog.locator(".error-note").textContent(), "1 to 64 letters");
+    await dialog.getByLabel("Topic").fill("ops-alerts");
+    await dialog.getByRole("button", { name: "Add channel" }).click();
+    t.ok(
+      await page.getByRole("checkbox", { name: /Phone/ }).isChecked(),
+      "a channel is added without leaving the form",
+    );
     await page.getByRole("button", { name: "Save" }).click();
     await page.waitForURL(`**/monitors/${id}`);
-    t.equal((await api.get(`/api/v1/targets/${id}`)).body.alerts.length, 1);
+    t.equal((await api.get(`/api/v1/targets/${id}`)).body.alerts.length, 2);
   });
 
   await t.test("a status page with two monitors in order", async (t) => {

@@ -1,4 +1,5 @@
 import { actions } from "./actions.js";
+import { channelDialogs } from "./add-channel.js";
 import { charts } from "./chart.js";
 import { forms } from "./form.js";
 import { keys } from "./keys.js";
@@ -17,6 +18,7 @@ warnOnLeave();
 onceForms();
 actions();
 runs();
+channelDialogs();
 charts();
 keys();
 live();

@@ -98,6 +98,8 @@ async function submit(form) {
   if (form.dataset.next === "refresh") {
     say("Saved.");
     await refresh(true);
+  } else if (form.dataset.next === "added") {
+    form.dispatchEvent(new CustomEvent("added", { bubbles: true, detail: outcome }));
   } else {
     leaveFor(form.dataset.next.replace("{id}", outcome?.id ?? ""));
   }

@@ -30,6 +30,7 @@ export const channelsPages = [
     auth: "tenant",
     handle: async ({ query }) => ({
       view: "channels/form",
+      fragment: "channels/add",
       data: {
         channel: null,
         kinds,

@@ -1,0 +1,40 @@
+import { el, say } from "./dom.js";
+
+/**
+ * Opens the form of a new channel in a dialog. The added channel becomes a ticked choice of the list before the link.
+ * Without an answer the link leads to the page of the form.
+ */
+async function open(link) {
+  const reply = await fetch(`${link.pathname}?fragment=1`, { headers: { Accept: "text/html" } }).catch(() => null);
+  if (!reply?.ok || reply.redirected) return location.assign(link.href);
+  const dialog = el("dialog", { class: "wide", "aria-labelledby": "add-channel-title" });
+  dialog.innerHTML = await reply.text();
+  dialog.addEventListener("added", (event) => {
+    dialog.close();
+    tick(link, event.detail);
+  });
+  dialog.addEventListener("click", (event) => event.target.closest("[data-close]") && dialog.close());
+  dialog.addEventListener("close", () => dialog.remove());
+  document.body.append(dialog);
+  dialog.showModal();
+}
+
+function tick(link, { id, name, config }) {
+  const list = document.getElementById(link.dataset.addChannel);
+  const box = el("input", { type: "checkbox", name: "/alerts", "data-as": "channel", value: id });
+  box.checked = true;
+  const label = el("span", { class: "clip" }, name);
+  list.append(el("label", { class: "radio" }, box, label, el("span", { class: "muted xs" }, config.type)));
+  box.focus();
+  say(`Channel ${name} added. Save the monitor to use it.`);
+}
+
+/** Lets `[data-add-channel]` links add a channel without leaving the page. */
+export function channelDialogs() {
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest("a[data-add-channel]");
+    if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    void open(link);
+  });
+}
