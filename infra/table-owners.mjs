@@ -35,17 +35,11 @@ export const folders = {
   },
   hooks: { owns: ["hook_events"] },
   incidents: {
-    owns: [
-      "incident_events",
-      "incident_updates",
-      "incidents",
-      "maintenance_window_targets",
-      "maintenance_windows",
-      "target_states",
-    ],
+    owns: ["incident_events", "incident_updates", "incidents", "target_states"],
     joins: {
       "name of the actor of an event": ["api_tokens", "users"],
       "held notices of a deleted organisation stay held": ["orgs"],
+      "active maintenance windows": ["maintenance_window_targets", "maintenance_windows"],
       "name of the monitor": ["targets"],
       "notification log of an incident": ["deliveries", "delivery_attempts"],
       "channels that an outbox row is for": ["channels", "target_alerts"],
@@ -73,6 +67,10 @@ export const folders = {
       "the claim of a reminder": ["incidents"],
       "one sweep for tables of expiring rows": ["deleted_targets", "on_demand_runs"],
     },
+  },
+  maintenance: {
+    owns: ["maintenance_window_targets", "maintenance_windows"],
+    joins: { "the targets of a new window, locked": ["targets"] },
   },
   metrics: {
     owns: [],

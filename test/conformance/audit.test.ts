@@ -80,6 +80,8 @@ async function scene() {
     await made("/api/v1/targets", { name: "Bare", check: tcp }),
   ];
   const share = await made(`/api/v1/targets/${target.id}/shares`, { label: "Old" });
+  const body = goodBodies({ targetId: target.id })["POST /api/v1/maintenance"]!;
+  const window = await made("/api/v1/maintenance", body);
   const channel = await made("/api/v1/notification-channels", { name: "Old", config: webhook });
   const page = await made("/api/v1/status-pages", { slug, name: "Old" });
   await made(`/api/v1/status-pages/${page.id}/components`, { target_id: target.id });
@@ -106,6 +108,7 @@ async function scene() {
     slug,
     target,
     bare,
+    window,
     share,
     channel,
     page,
@@ -124,6 +127,7 @@ type Scene = Awaited<ReturnType<typeof scene>>;
 const belongings = (s: Scene): Record<string, string> => ({
   "/api/v1/targets": s.target.id,
   "/api/v1/notification-channels": s.channel.id,
+  "/api/v1/maintenance": s.window.id,
   "/api/v1/status-pages": s.page.id,
   "/api/v1/incidents": s.incident,
   "/api/v1/sessions": s.session,

@@ -26,6 +26,13 @@ export const goodBodies = ({
   "PATCH /api/v1/incidents/{id}": { public_title: "Checkout unavailable", severity: "critical" },
   "POST /api/v1/incidents/{id}/updates": { phase: "identified", message: "We have found the cause." },
   "POST /api/v1/incidents/bulk-action": { ids: [incidentId], action: { type: "acknowledge" } },
+  "POST /api/v1/maintenance": {
+    title: "Upgrade",
+    starts_at: "2126-11-20T22:00:00.000Z",
+    ends_at: "2126-11-21T02:00:00.000Z",
+    component_ids: [targetId],
+  },
+  "PATCH /api/v1/maintenance/{id}": { title: "Other upgrade", component_ids: [targetId] },
   "POST /api/v1/status-pages": { slug: `other${mark}`, name: "Other" },
   "PATCH /api/v1/status-pages/{id}": { name: "Shop" },
   "POST /api/v1/status-pages/{id}/components": { target_id: targetId },

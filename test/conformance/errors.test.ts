@@ -58,6 +58,8 @@ const kept = (await api.post("/api/v1/targets", { ...target, name: "Kept" })).bo
 const channel = (await api.post("/api/v1/notification-channels", { ...webhook({}), name: "Kept" })).body;
 const page = (await api.post("/api/v1/status-pages", { slug: "kept", name: "Kept" })).body;
 await api.post(`/api/v1/status-pages/${page.id}/components`, { target_id: kept.id });
+const over = { starts_at: "2026-01-01T00:00:00Z", ends_at: "2026-01-01T01:00:00Z", component_ids: [kept.id] };
+const pastWindow = (await api.post("/api/v1/maintenance", { title: "Over", ...over })).body;
 const foreignTarget = (await asking(xenia.token).post("/api/v1/targets", target)).body;
 const foreignChannel = (await asking(xenia.token).post("/api/v1/notification-channels", webhook({}))).body;
 
@@ -662,6 +664,7 @@ const incident = await make.incident(
   "",
 );
 const stage: Stage = {
+  pastWindow,
   sql,
   olga,
   milan,

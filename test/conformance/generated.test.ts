@@ -9,7 +9,7 @@ import { agentIn, castIn } from "../harness/cast.ts";
 import { cloneDatabase } from "../harness/database.ts";
 import { serveHere } from "../harness/in-process.ts";
 import { fitting, type Node, resolve, spoilt, unreadable } from "./arbitraries.ts";
-import { tcp, webhook } from "./bodies.ts";
+import { goodBodies, tcp, webhook } from "./bodies.ts";
 
 /*
  * Requests made from the OpenAPI document itself, good and bad, sent to the real service: each answer is one that the
@@ -44,6 +44,7 @@ const callers: Record<string, Client> = {
 const made = async (path: string, json: object): Promise<Json> => (await callers["token"]!.post(path, json)).body;
 const target = await made("/api/v1/targets", { name: "Shop", check: tcp });
 const channel = await made("/api/v1/notification-channels", { name: "Duty", config: webhook });
+const window = await made("/api/v1/maintenance", goodBodies({ targetId: target.id })["POST /api/v1/maintenance"]!);
 const page = await made("/api/v1/status-pages", { slug: "shop", name: "Shop" });
 await made(`/api/v1/status-pages/${page.id}/components`, { target_id: target.id });
 const incident = newId();
@@ -56,6 +57,7 @@ await callers["operator"]!.post("/operator/regions", { id: "frankfurt", name: "F
 const belongings: Record<string, string> = {
   "/api/v1/targets/{id}": target.id,
   "/api/v1/notification-channels/{id}": channel.id,
+  "/api/v1/maintenance/{id}": window.id,
   "/api/v1/status-pages/{id}": page.id,
   "/api/v1/incidents/{id}": incident,
   "/api/public/v1/incidents/{id}": incident,

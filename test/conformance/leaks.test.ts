@@ -47,7 +47,17 @@ function thingOf(path: string): Thing | null {
 }
 
 // One of everything in both organisations, on one page each.
-const things = ["target", "channel", "page", "incident", "session", "apiToken", "member", "invitation"] as const;
+const things = [
+  "target",
+  "window",
+  "channel",
+  "page",
+  "incident",
+  "session",
+  "apiToken",
+  "member",
+  "invitation",
+] as const;
 for (const home of [acme, other]) {
   for (const thing of things) {
     const id = await make[thing](sql, home, home.orgId);

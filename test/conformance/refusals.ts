@@ -6,6 +6,7 @@ import { newId } from "@statusmesh/shared/ids";
 import type { Client, Json } from "../harness/api.ts";
 import { castIn, type Person, tokenOf } from "../harness/cast.ts";
 import { type Home, make } from "./isolation/things.ts";
+import { goodBodies } from "./bodies.ts";
 import { type Case, refusedBody } from "./refused.ts";
 
 /** What the cases below have to do with. */
@@ -20,6 +21,8 @@ export interface Stage {
   operator: Client;
   target: Json;
   page: Json;
+  /** A maintenance window that is over. */
+  pastWindow: Json;
   incident: string;
   /** Deliveries of the incident: one that was accepted, and one in dead letter before it. */
   deliveries: { delivered: string; superseded: string };
@@ -54,8 +57,18 @@ function narration(incident: string): Case[] {
   ];
 }
 
+/** Maintenance windows that cannot be as they are asked for. */
+function windows(targetId: string): Case[] {
+  const create = refusedBody("POST /api/v1/maintenance");
+  const good = goodBodies({ targetId })["POST /api/v1/maintenance"]!;
+  return [
+    create("an end before the start", { ...good, ends_at: "2126-11-20T21:00:00Z" }, "INVALID_TIME_RANGE", "/ends_at"),
+    create("two months", { ...good, ends_at: "2127-01-20T21:00:00Z" }, "INVALID_DURATION", "/ends_at"),
+  ];
+}
+
 /** Things that there are not, and things that cannot be as they are asked for. */
-export function resources({ target, page, incident, deliveries, operator }: Stage): Case[] {
+export function resources({ target, page, pastWindow, incident, deliveries, operator }: Stage): Case[] {
   const id = newId();
   const retry = (delivery: string) => `/api/v1/incidents/${incident}/notifications/${delivery}/retry`;
   return [
@@ -80,6 +93,9 @@ export function resources({ target, page, incident, deliveries, operator }: Stag
       ask: `POST ${retry(deliveries.superseded)}`,
       code: "DELIVERY_SUPERSEDED",
     },
+    missing("GET", `/api/v1/maintenance/${id}`, "MAINTENANCE_NOT_FOUND"),
+    ...windows(target.id),
+    missing("PATCH", `/api/v1/maintenance/${pastWindow.id}`, "MAINTENANCE_COMPLETED", { title: "Late" }),
     missing("GET", `/api/v1/status-pages/${id}`, "STATUS_PAGE_NOT_FOUND"),
     missing("PATCH", `/api/v1/status-pages/${page.id}/components/${id}`, "COMPONENT_NOT_FOUND", {}),
     refusedBody(`POST /api/v1/status-pages/${page.id}/components`)(

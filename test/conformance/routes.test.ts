@@ -40,6 +40,7 @@ async function made(path: string, json: object): Promise<Json> {
 }
 const target = await made("/api/v1/targets", { name: "Shop", check: tcp });
 const channel = await made("/api/v1/notification-channels", { name: "Duty", config: webhook });
+const window = await made("/api/v1/maintenance", goodBodies({ targetId: target.id })["POST /api/v1/maintenance"]!);
 const page = await made("/api/v1/status-pages", { slug: "shop", name: "Shop" });
 await made(`/api/v1/status-pages/${page.id}/components`, { target_id: target.id });
 const incident = newId();
@@ -61,6 +62,7 @@ const parts: Record<string, string> = { target_id: target.id, user_id: milan.use
 const belongings: Record<string, string> = {
   "/api/v1/targets": target.id,
   "/api/v1/notification-channels": channel.id,
+  "/api/v1/maintenance": window.id,
   "/api/v1/status-pages": page.id,
   "/api/v1/incidents": incident,
   "/api/v1/sessions": session,

@@ -39,6 +39,7 @@ import type { Ingest } from "./pipeline/ingest.ts";
 import { pipelineLoad } from "./pipeline/load.ts";
 import { openBudgets, recordRefusal } from "./plans/service.ts";
 import { publicRoutes } from "./public/api.ts";
+import { maintenanceRoutes } from "./maintenance/api.ts";
 import { publicPages } from "./public/pages.ts";
 import { shareViewRoutes } from "./public/share-api.ts";
 import { shareViewPages } from "./public/share-pages.ts";
@@ -82,6 +83,7 @@ export function allRoutes({ hub, ingest, draining }: Pick<AppOptions, "hub" | "i
     ...dashboardRoutes(pipelineLoad(ingest)),
     ...incidentRoutes,
     ...channelRoutes,
+    ...maintenanceRoutes,
     ...shareRoutes,
     ...mailLinkRoutes,
     ...statusPageRoutes,

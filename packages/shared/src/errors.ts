@@ -146,7 +146,10 @@ export const errorCodes = {
   SLUG_TAKEN: { status: 409, when: "another status page, or another organisation, has this slug" },
   INVALID_SLUG: { status: 400, when: "the slug is not 3 to 30 of a-z, 0-9 and -, starting with a letter" },
   COMPONENT_ALREADY_ON_PAGE: { status: 409, when: "the monitor is on this page already" },
-  INVALID_COMPONENT_ID: { status: 400, when: "a listed component is not on the page, or one is missing or repeated" },
+  INVALID_COMPONENT_ID: {
+    status: 400,
+    when: "a listed component is unknown, missing or repeated, or those of a running maintenance window are changed",
+  },
   STATUS_DATA_UNAVAILABLE: { status: 503, when: "the status page could not be computed yet" },
   // Share links
   SHARE_NOT_FOUND: { status: 404, when: "no live share link is there, or it is another organisation's" },
@@ -154,6 +157,14 @@ export const errorCodes = {
     status: 400,
     when: "the label has no visible character, a control character, or over 80 characters",
   },
+  // Maintenance
+  MAINTENANCE_NOT_FOUND: { status: 404, when: "no maintenance window has this id, or it is another organisation's" },
+  MAINTENANCE_COMPLETED: { status: 422, when: "the maintenance window has ended and can no longer be changed" },
+  INVALID_TIME_RANGE: {
+    status: 400,
+    when: "a maintenance window ends before it starts, or the start of a running one is changed",
+  },
+  INVALID_DURATION: { status: 400, when: "a maintenance window is longer than 30 days" },
   // Regions and agents
   REGION_ID_TAKEN: { status: 409, when: "another region has this id" },
   RESOURCE_IN_USE: { status: 409, when: "something still depends on the resource" },

@@ -21,6 +21,7 @@ const pathIds: Readonly<Record<string, { thing: Thing; refusal: ErrorCode }>> = 
   "/api/v1/targets/{id}": { thing: "target", refusal: "TARGET_NOT_FOUND" },
   "/api/v1/targets/{id}/shares/{share_id}": { thing: "share", refusal: "SHARE_NOT_FOUND" },
   "/api/v1/notification-channels/{id}": { thing: "channel", refusal: "CHANNEL_NOT_FOUND" },
+  "/api/v1/maintenance/{id}": { thing: "window", refusal: "MAINTENANCE_NOT_FOUND" },
   "/api/v1/status-pages/{id}": { thing: "page", refusal: "STATUS_PAGE_NOT_FOUND" },
   "/api/v1/status-pages/{id}/components/{target_id}": { thing: "component", refusal: "COMPONENT_NOT_FOUND" },
   "/api/v1/incidents/{id}/notifications/{delivery_id}": { thing: "delivery", refusal: "DELIVERY_NOT_FOUND" },
@@ -43,6 +44,8 @@ const otherIds: Readonly<Record<string, readonly IdPlace[]>> = {
   "POST /api/v1/targets/bulk": [{ ...alerts, place: `/0${alerts.place}` }],
   "POST /api/v1/targets/bulk-action": [{ place: "/ids/0", thing: "target", refusal: "none" }],
   "PUT /api/v1/targets/{id}/regions": [{ place: "/regions/0", thing: "region", refusal: "REGION_INVALID" }],
+  "POST /api/v1/maintenance": [{ place: "/component_ids/0", thing: "target", refusal: "INVALID_COMPONENT_ID" }],
+  "PATCH /api/v1/maintenance/{id}": [{ place: "/component_ids/0", thing: "target", refusal: "INVALID_COMPONENT_ID" }],
   "POST /api/v1/status-pages/{id}/components": [{ place: "/target_id", thing: "target", refusal: "TARGET_NOT_FOUND" }],
   "POST /api/v1/status-pages/{id}/components/reorder": [
     { place: "/target_ids/0", thing: "component", refusal: "INVALID_COMPONENT_ID" },

@@ -1,7 +1,7 @@
 import type { Sql } from "postgres";
 
 /** What is written beside requests: by jobs, by every use of a credential, of refusals by a plan, and of attempts to sign in. */
-const beside = /^(?:results|write_probe|rollup|nightly|quota_events|login_attempts|operator_notices)/;
+const beside = /^(?:results|write_probe|rollup|nightly|quota_events|login_attempts|operator_notices|heartbeat)/;
 const volatile = ["last_used_at", "last_seen_at"];
 
 /** Hashes every row of the database, or those of one organisation. */

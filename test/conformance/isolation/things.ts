@@ -10,6 +10,7 @@ export type Thing =
   | "target"
   | "share"
   | "channel"
+  | "window"
   | "page"
   | "component"
   | "incident"
@@ -53,6 +54,13 @@ export const make: Readonly<Record<Thing, Make>> = {
     await sql`
       insert into channels (id, org_id, name, kind, config, enabled, write_source, created_at, updated_at)
       values (${id}, ${orgId}, ${id}, 'webhook', ${config}, true, 'api', now(), now())`;
+    return id;
+  },
+  async window(sql, { orgId }) {
+    const id = newId();
+    await sql`
+      insert into maintenance_windows (id, org_id, title, starts_at, ends_at, write_source, created_at, updated_at)
+      values (${id}, ${orgId}, 'Upgrade', now() + interval '1 day', now() + interval '2 days', 'api', now(), now())`;
     return id;
   },
   async page(sql, { orgId }) {

@@ -15,6 +15,7 @@ export const tags: Record<string, string> = {
   Public: "The published status page, without authentication.",
   Results: "Check results, and statistics computed from them.",
   Service: "Health of the process, and this document.",
+  Maintenance: "Planned work: notifications of its targets are held, and status pages show it.",
   "Share links": "Links that show one monitor, read-only, to whoever has them.",
   "Sign-in": "The caller, sign-in and sessions.",
   "Status pages": "Public status pages. Every member reads them, owners change them.",

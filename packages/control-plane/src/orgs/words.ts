@@ -23,6 +23,9 @@ export const actionWords: Readonly<Record<string, string>> = {
   "POST /api/v1/notification-channels/{id}/resend-verification": "Sent the verification mail of channel",
   "POST /confirm/{code}": "Confirmed the address of channel",
   "POST /unsubscribe/{id}/{code}": "Unsubscribed from channel",
+  "POST /api/v1/maintenance": "Planned maintenance",
+  "PATCH /api/v1/maintenance/{id}": "Changed maintenance",
+  "DELETE /api/v1/maintenance/{id}": "Cancelled maintenance",
   "POST /api/v1/status-pages": "Created status page",
   "PATCH /api/v1/status-pages/{id}": "Changed status page",
   "DELETE /api/v1/status-pages/{id}": "Deleted status page",
@@ -56,6 +59,6 @@ export function entryInWords(entry: AuditEntry, names: ReadonlyMap<string, strin
 /** Name of a recorded resource, or the email address of a person. */
 function nameIn(side: unknown): string | null {
   if (typeof side !== "object" || side === null) return null;
-  const { name, email } = side as { name?: unknown; email?: unknown };
-  return typeof name === "string" ? name : typeof email === "string" ? email : null;
+  const { name, title, email } = side as { name?: unknown; title?: unknown; email?: unknown };
+  return [name, title, email].find((text) => typeof text === "string") ?? null;
 }

@@ -28,6 +28,10 @@ const quotas = {
     things: ["share link for each monitor", "share links for each monitor"],
     code: "QUOTA_EXCEEDED",
   },
+  max_maintenance_windows: {
+    things: ["unfinished maintenance window", "unfinished maintenance windows"],
+    code: "QUOTA_EXCEEDED",
+  },
   max_shared_monitors: { things: ["shared monitor", "shared monitors"], code: "QUOTA_EXCEEDED" },
 } as const satisfies Partial<Record<keyof Plan, QuotaWords>>;
 

@@ -1,15 +1,17 @@
 import type { Visit } from "../context.ts";
 import { iso, isoOrNull } from "../http/wire.ts";
 import { type Counts, dailyCounts, sum, uptimePct } from "../results/service.ts";
+import { type PageWindowRow, windowsOf } from "../maintenance/service.ts";
 import { publicComponents, servedPage } from "../status-pages/service.ts";
 import type { Branding } from "../status-pages/schema.ts";
 import * as queries from "./queries.ts";
-import type { PublicComponent, PublicIncident, PublicStatus } from "./schema.ts";
+import type { PublicComponent, PublicIncident, PublicMaintenance, PublicStatus } from "./schema.ts";
 import { banner, componentState, dayCells, incidentState } from "./states.ts";
 
 const dayMs = 86_400_000;
 export const historyDays = 90;
 const recentDays = 30;
+const upcomingDays = 7;
 /** Limits the page of a flapping monitor. Open incidents come first. */
 const maxIncidents = 500;
 
@@ -25,13 +27,14 @@ export interface ServedStatus {
   status: PublicStatus;
 }
 
-/** Computes the requested page with four queries. Null when no page is published there. */
+/** Computes the requested page with five queries. Null when no page is published there. */
 export async function computeStatus(system: Visit): Promise<ServedStatus | null> {
   const page = await servedPage(system);
   if (page === null) return null;
   const now = system.clock.now();
   const rows = await publicComponents(system, page);
-  const [counts, spans, incidents] = await Promise.all([
+  const range = { from: new Date(now - historyDays * dayMs), to: new Date(now + upcomingDays * dayMs) };
+  const [counts, spans, incidents, windows] = await Promise.all([
     dailyCounts(
       system,
       page.org_id,
@@ -40,7 +43,16 @@ export async function computeStatus(system: Visit): Promise<ServedStatus | null>
     ),
     queries.selectIncidentSpans(system.sql, page.org_id, page.id, new Date(now - historyDays * dayMs)),
     queries.selectPublicIncidents(system.sql, page.org_id, page.id, new Date(now - recentDays * dayMs), maxIncidents),
+    windowsOf(
+      system,
+      page.org_id,
+      rows.map((row) => row.target_id),
+      range,
+    ),
   ]);
+  const names = new Map(rows.map((row) => [row.target_id, row.name]));
+  const active = windows.filter((window) => window.starts_at.getTime() <= now && window.ends_at.getTime() > now);
+  const upcoming = windows.filter((window) => window.starts_at.getTime() > now);
 
   const open = new Map(
     incidents.filter((incident) => incident.ended_at === null).map((incident) => [incident.target_id, incident]),
@@ -52,7 +64,11 @@ export async function computeStatus(system: Visit): Promise<ServedStatus | null>
       id: row.target_id,
       name: row.name,
       description: row.description,
-      status: componentState({ inMaintenance: false, incident: open.get(row.target_id) ?? null, status: row.status }),
+      status: componentState({
+        inMaintenance: active.some((window) => window.target_ids.includes(row.target_id)),
+        incident: open.get(row.target_id) ?? null,
+        status: row.status,
+      }),
       uptime_pct: shownPct(uptimePct(sum(days.values()))),
       history: dayCells(now, historyDays, {
         incidents: own.map((span) => ({
@@ -61,7 +77,9 @@ export async function computeStatus(system: Visit): Promise<ServedStatus | null>
           severity: span.severity,
           impact: span.peak_impact,
         })),
-        maintenance: [],
+        maintenance: windows
+          .filter((window) => window.target_ids.includes(row.target_id))
+          .map((window) => ({ start: window.starts_at.getTime(), end: window.ends_at.getTime() })),
         checkedDays: new Set(days.keys()),
       }),
     };
@@ -85,8 +103,8 @@ export async function computeStatus(system: Visit): Promise<ServedStatus | null>
       groups: grouped(components),
       active_incidents: incidents.filter((incident) => incident.ended_at === null).map(presentIncident),
       recent_incidents: incidents.filter((incident) => incident.ended_at !== null).map(presentIncident),
-      active_maintenance: [],
-      upcoming_maintenance: [],
+      active_maintenance: active.map((window) => presentWindow(window, names)),
+      upcoming_maintenance: upcoming.map((window) => presentWindow(window, names)),
     },
   };
 }
@@ -101,6 +119,17 @@ function grouped(components: readonly { group: string | null; component: PublicC
     name,
     components: own,
   }));
+}
+
+function presentWindow(window: PageWindowRow, names: ReadonlyMap<string, string>): PublicMaintenance {
+  return {
+    id: window.id,
+    title: window.title,
+    description: window.description,
+    starts_at: iso(window.starts_at),
+    ends_at: iso(window.ends_at),
+    components: window.target_ids.map((id) => ({ id, name: names.get(id)! })),
+  };
 }
 
 /** Four decimals, rounded down: 100 means no failure. */

@@ -96,6 +96,8 @@ const PublicMaintenance = Type.Object(
   exact,
 );
 
+export type PublicMaintenance = Static<typeof PublicMaintenance>;
+
 export const PublicMaintenanceList = Type.Object(
   {
     active: Type.Array(PublicMaintenance, { description: "Windows that are open now" }),

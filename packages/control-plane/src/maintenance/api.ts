@@ -1,0 +1,72 @@
+import { created, noContent, ok, route, type Route } from "../http/route.ts";
+import { IdParam } from "../http/wire.ts";
+import { Maintenance, MaintenanceCreate, MaintenanceListQuery, MaintenancePage, MaintenancePatch } from "./schema.ts";
+import { createWindow, deleteWindow, getWindow, listWindows, updateWindow } from "./service.ts";
+
+const path = "/api/v1/maintenance";
+const read = { auth: "tenant", scope: "maintenance:read", tag: "Maintenance" } as const;
+const write = { auth: "tenant", scope: "maintenance:write", tag: "Maintenance" } as const;
+const narration = ["EMPTY_TITLE", "TITLE_TOO_LONG", "DESCRIPTION_TOO_LONG"] as const;
+const rules = [...narration, "INVALID_TIME_RANGE", "INVALID_DURATION", "INVALID_COMPONENT_ID"] as const;
+
+/** Maintenance windows. */
+export const maintenanceRoutes: Route[] = [
+  route({
+    ...write,
+    method: "POST",
+    path,
+    summary: "Create a maintenance window",
+    body: MaintenanceCreate,
+    replies: { 201: Maintenance },
+    errors: [...rules, "QUOTA_EXCEEDED"],
+    async handle({ ctx, body }) {
+      const made = await createWindow(ctx, body);
+      return created(`${path}/${made.id}`, made);
+    },
+  }),
+  route({
+    ...read,
+    method: "GET",
+    path,
+    summary: "List maintenance windows",
+    description: "Newest start first.",
+    query: MaintenanceListQuery,
+    replies: { 200: MaintenancePage },
+    handle: async ({ ctx, query }) => ok(await listWindows(ctx, query)),
+  }),
+  route({
+    ...read,
+    method: "GET",
+    path: `${path}/{id}`,
+    summary: "Read a maintenance window",
+    params: IdParam,
+    replies: { 200: Maintenance },
+    errors: ["MAINTENANCE_NOT_FOUND"],
+    handle: async ({ ctx, params }) => ok(await getWindow(ctx, params.id)),
+  }),
+  route({
+    ...write,
+    method: "PATCH",
+    path: `${path}/{id}`,
+    summary: "Change a maintenance window",
+    description: "An active window keeps its start and its components; `ends_at` may be now. A past one is final.",
+    params: IdParam,
+    body: MaintenancePatch,
+    replies: { 200: Maintenance },
+    errors: [...rules, "MAINTENANCE_NOT_FOUND", "MAINTENANCE_COMPLETED"],
+    handle: async ({ ctx, params, body }) => ok(await updateWindow(ctx, params.id, body)),
+  }),
+  route({
+    ...write,
+    method: "DELETE",
+    path: `${path}/{id}`,
+    summary: "Cancel a maintenance window",
+    params: IdParam,
+    replies: { 204: null },
+    errors: ["MAINTENANCE_NOT_FOUND"],
+    async handle({ ctx, params }) {
+      await deleteWindow(ctx, params.id);
+      return noContent();
+    },
+  }),
+];
