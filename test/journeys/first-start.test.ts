@@ -205,7 +205,7 @@ t.test("what is in the way is named in one line, and nothing is left behind", as
     {
       title: "a secret that is an expression of a compose file",
       env: { SM_OPERATOR__ADMIN_TOKEN: "${SM_OPERATOR__ADMIN_TOKEN:-}" },
-      message: /SM_OPERATOR__ADMIN_TOKEN is \$\{SM_OPERATOR__ADMIN_TOKEN:-\}, which nothing has replaced/,
+      message: /SM_OPERATOR__ADMIN_TOKEN is \$\{SM_OPERATOR__ADMIN_TOKEN:-\}, a placeholder that was not replaced/,
     },
     { title: "an unknown variable", env: { SM_SERVER__BNID: "127.0.0.1:1" }, message: /SM_SERVER__BNID/ },
     { title: "an unknown key in the file", folder: noToml, message: /server\.bnid/, left: ["statusmesh.toml"] },

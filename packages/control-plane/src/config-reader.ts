@@ -71,7 +71,8 @@ function readFileValues(
   const accept = (setting: Setting, value: unknown, where: string, into: Tree, found: string[]): void => {
     if (setting.schema.secret)
       found.push(
-        `${where} is a secret: set it as ${setting.variable} in the environment, or name a file that holds it in ${setting.variable}_FILE`,
+        `${where} is a secret: set it as ${setting.variable} in the environment, or name a file that holds it ` +
+          `in ${setting.variable}_FILE`,
       );
     else keep(setting, value, where, into, found);
   };
@@ -96,11 +97,12 @@ function readVariables(
       problems.push(`${variable} is not a known setting${didYouMean(variable, [...known.keys()])}`);
       continue;
     }
-    // An empty variable is what a compose file passes on for one that nobody set.
+    // A compose file passes an unset variable as an empty one.
     if (text === undefined || text === "") continue;
     if (entry.setting.schema.secret && text.startsWith("${")) {
       problems.push(
-        `${variable} is ${text.slice(0, 80)}, which nothing has replaced: set it to a value, or leave it unset`,
+        `${variable} is ${text.slice(0, 80)}, a placeholder that was not replaced: set it to a value, or ` +
+          "leave it unset",
       );
       continue;
     }
@@ -114,7 +116,8 @@ function readVariables(
         keep(setting, coerce(setting.schema, readText(text).trim()), `the file named by ${variable}`, values, problems);
       } catch (error) {
         problems.push(
-          `${variable} names ${text}, which cannot be read (${error instanceof Error && "code" in error ? String(error.code) : String(error)})`,
+          `${variable} names ${text}, which cannot be read ` +
+            `(${error instanceof Error && "code" in error ? String(error.code) : String(error)})`,
         );
       }
     }
@@ -136,11 +139,11 @@ function coerce(schema: TSchema, text: string): unknown {
 
 function keep({ path, schema }: Setting, value: unknown, where: string, values: Tree, problems: string[]): void {
   if (Value.Check(schema, value)) put(values, path, value);
-  else
-    problems.push(
-      `${where} must be ${schema.expects ?? `a valid ${String((schema as { type?: string }).type)}`}${schema.secret ? "" : `, not ${shown(value)}`}`,
-    );
+  else problems.push(`${where} must be ${expectationOf(schema)}${schema.secret ? "" : `, not ${shown(value)}`}`);
 }
+
+const expectationOf = ({ expects, ...schema }: Setting["schema"]): string =>
+  expects ?? `a valid ${String((schema as { type?: string }).type)}`;
 
 function shown(value: unknown): string {
   const text = JSON.stringify(value, (_key, item: unknown) => (typeof item === "bigint" ? String(item) : item));

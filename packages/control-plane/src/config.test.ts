@@ -21,7 +21,7 @@ function problemsOf(t: Tester, env: Env, file = ""): string[] {
 }
 type Tester = { testdir(files: Record<string, string>): string; match(found: unknown, wanted: object): unknown };
 
-t.test("without a file and without variables everything has its default", async (t) => {
+t.test("without a file and variables every key has its default", async (t) => {
   const cwd = t.testdir({});
   t.strictSame(loadConfig({ env: { PATH: "/bin" }, cwd }), {
     server: {
@@ -122,9 +122,10 @@ t.test("the environment wins over the file, and the file over the defaults", asy
   t.strictSame(parseBind("[::1]:8080"), { host: "::1", port: 8080 });
 });
 
-t.test("all problems come at once, one line each, with the nearest known name", async (t) => {
+t.test("all problems are reported together, one line each, with the nearest known name", async (t) => {
   const file =
-    'owner = 1\nlog = "debug"\n[scheduler]\njitter_pct = 10.5\nregoin = "eu"\n[sheduler]\nregion = "eu"\n[operator]\nadmin_token = "a-secret-in-the-file"\n';
+    'owner = 1\nlog = "debug"\n[scheduler]\njitter_pct = 10.5\nregoin = "eu"\n[sheduler]\nregion = ' +
+    '"eu"\n[operator]\nadmin_token = "a-secret-in-the-file"\n';
   t.strictSame(
     problemsOf(
       t,
@@ -143,7 +144,8 @@ t.test("all problems come at once, one line each, with the nearest known name", 
       "scheduler.jitter_pct in statusmesh.toml must be a whole number from 0 to 100, not 10.5",
       "scheduler.regoin in statusmesh.toml is not a known key; did you mean scheduler.region?",
       "sheduler in statusmesh.toml is not a known key; did you mean scheduler?",
-      "operator.admin_token in statusmesh.toml is a secret: set it as SM_OPERATOR__ADMIN_TOKEN in the environment, or name a file that holds it in SM_OPERATOR__ADMIN_TOKEN_FILE",
+      "operator.admin_token in statusmesh.toml is a secret: set it as SM_OPERATOR__ADMIN_TOKEN in the " +
+        "environment, or name a file that holds it in SM_OPERATOR__ADMIN_TOKEN_FILE",
       "SM_DATABSE__URL is not a known setting; did you mean SM_DATABASE__URL?",
       'SM_SERVER__BIND must be host:port, for example 127.0.0.1:8080 or [::1]:8080, not "localhost"',
       "SM_SERVER__PORT is not a known setting; did you mean SM_SERVER__BIND?",
@@ -153,7 +155,7 @@ t.test("all problems come at once, one line each, with the nearest known name", 
   );
 });
 
-t.test("secrets come from the environment or from a file that it names, and never reach a message", async (t) => {
+t.test("secrets come from the environment or a file named there, and are in no message", async (t) => {
   const cwd = t.testdir({ key: `${Buffer.alloc(32, 7).toString("base64")}\n` });
   t.equal(
     loadConfig({ env: { SM_SECURITY__CREDENTIALS_KEK_BASE64_FILE: "key" }, cwd }).security.credentials_kek_base64,
@@ -202,22 +204,22 @@ t.test("values out of range are refused", async (t) => {
     t.ok(problems[0]?.startsWith(`${variable} must be `), problems[0] ?? "");
   }
   t.strictSame(problemsOf(t, { SM_SERVER__BIND: "127.0.0.1:70000" }), [
-    "server.bind asks for port 70000: ports end at 65535",
+    "server.bind has port 70000, and the largest is 65535",
   ]);
 });
 
-t.test("settings that do not go together are refused", async (t) => {
+t.test("contradicting settings are refused", async (t) => {
   t.strictSame(
     problemsOf(t, { SM_API__CORS__ALLOW_ANY_ORIGIN: "true", SM_API__CORS__ALLOWED_ORIGINS: "https://app.example.org" }),
     ["api.cors.allow_any_origin and api.cors.allowed_origins exclude each other: keep one of them"],
   );
   const open = { SM_AUTH__REQUIRED: "false", SM_API__CORS__ENABLED: "true" };
   t.match(problemsOf(t, { ...open, SM_API__CORS__ALLOW_ANY_ORIGIN: "true" }), [
-    /^auth\.required is false and api\.cors\.allow_any_origin is true, so every page .* would own everything/,
+    /^auth\.required is false and api\.cors\.allow_any_origin is true, so every web page could act as the owner/,
   ]);
   t.strictSame(problemsOf(t, { ...open, SM_API__CORS__ALLOWED_ORIGINS: "https://app.example.org" }), []);
   t.strictSame(problemsOf(t, { SM_SERVER__METRICS_BIND: "127.0.0.1:70000" }), [
-    "server.metrics_bind asks for port 70000: ports end at 65535",
+    "server.metrics_bind has port 70000, and the largest is 65535",
   ]);
   t.match(problemsOf(t, { SM_SERVER__METRICS_BIND: "9463" }), [/^SM_SERVER__METRICS_BIND must be host:port/]);
   t.match(problemsOf(t, { SM_API__CORS__ALLOWED_ORIGINS: "https://app.example.org/path" }), [
@@ -233,11 +235,12 @@ t.test("settings that do not go together are refused", async (t) => {
     ]);
   for (const entry of ["10.0.0.0/33", "proxy.example.org", "10.0.0.0/8/8", "::1/129"])
     t.match(problemsOf(t, { SM_SERVER__TRUSTED_PROXIES: `127.0.0.1,${entry}` }), [
-      `server.trusted_proxies: ${entry} is not an address or a range of addresses; write 127.0.0.1, 10.0.0.0/8 or the like`,
+      `server.trusted_proxies: ${entry} is not an address or a range of addresses; write 127.0.0.1, ` +
+        "10.0.0.0/8 or the like",
     ]);
 });
 
-t.test("a file that is missing or is not TOML says where", async (t) => {
+t.test("a missing or invalid file is reported with its position", async (t) => {
   const cwd = t.testdir({ "statusmesh.toml": "[server]\nbind = \n" });
   t.throws(() => loadConfig({ env: {}, cwd }), {
     name: "StartupError",
@@ -281,11 +284,13 @@ t.test("the example file documents every key, and is valid", async (t) => {
   t.ok(loadConfig({ env: {}, cwd }), "also with every commented default written out");
 });
 
-t.test("a provider that is switched on needs what it was registered with, and TLS", async (t) => {
+t.test("an enabled provider needs its client id and secret, and TLS", async (t) => {
   const on = { SM_AUTH__ENABLED_METHODS: "google,github" };
   t.strictSame(problemsOf(t, on), [
-    "auth.enabled_methods has github, which needs auth.github.client_id and auth.github.client_secret (SM_AUTH__GITHUB__CLIENT_SECRET or …_FILE)",
-    "auth.enabled_methods has google, which needs auth.google.client_id and auth.google.client_secret (SM_AUTH__GOOGLE__CLIENT_SECRET or …_FILE)",
+    "auth.enabled_methods has github, which needs auth.github.client_id and auth.github.client_secret " +
+      "(SM_AUTH__GITHUB__CLIENT_SECRET or …_FILE)",
+    "auth.enabled_methods has google, which needs auth.google.client_id and auth.google.client_secret " +
+      "(SM_AUTH__GOOGLE__CLIENT_SECRET or …_FILE)",
   ]);
   const google = {
     SM_AUTH__ENABLED_METHODS: "google",

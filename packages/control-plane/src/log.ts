@@ -11,7 +11,7 @@ export interface Log {
   error(fields: object, message: string): void;
 }
 
-/** Values that are redacted even when a caller makes a mistake. */
+/** Fields that are redacted in any case. */
 const redacted = [
   "*.authorization",
   "*.cookie",
@@ -25,7 +25,7 @@ const redacted = [
   "password",
 ];
 
-/** Opens the log. `pretty` is for people at a terminal. */
+/** Opens the log; `pretty` is for terminals. */
 export function openLog(level: string, format: "json" | "pretty"): Log {
   const options = {
     level,
@@ -47,7 +47,8 @@ function pretty(line: string): string {
   const fields = Object.entries(rest).map(
     ([key, value]) => `${key}=${typeof value === "string" ? value : JSON.stringify(value)}`,
   );
-  return `${time.slice(11, 19)} ${level === "info" ? "" : `${level}: `}${msg ?? ""}${fields.length > 0 ? `  ${fields.join(" ")}` : ""}\n`;
+  const message = `${level === "info" ? "" : `${level}: `}${msg ?? ""}`;
+  return `${time.slice(11, 19)} ${message}${fields.length > 0 ? `  ${fields.join(" ")}` : ""}\n`;
 }
 
 /** A log without output. */

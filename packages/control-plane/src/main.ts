@@ -99,18 +99,18 @@ program
 
 function wholeDays(text: string): number {
   const days = /^\d{1,3}$/.test(text) ? Number(text) : 0;
-  if (days < 1 || days > 365) throw new InvalidArgumentError("It is a whole number of days from 1 to 365.");
+  if (days < 1 || days > 365) throw new InvalidArgumentError("Use a whole number of days from 1 to 365.");
   return days;
 }
 
 async function runServer(): Promise<void> {
   const config = configuration();
   const log = openLog(config.log.level, config.log.format);
-  // Before the first wait, so that a signal during the start also drains.
+  // Before the first await, so that a signal during the start drains, too.
   const started = serve(config, clock, log);
   stopOnSignals(async () => await (await started.catch(() => null))?.stop(), log);
   const running = await started;
-  // The link is a secret for whoever started the program: it goes beside the log, never into it.
+  // The link is a secret of the administrator: standard error only, never the log.
   const base = config.server.public_url.endsWith(":0") ? running.url : config.server.public_url;
   const signIn = running.owner.signInPath === null ? null : base + running.owner.signInPath;
   if (config.log.format === "json") log.info({ url: base, version }, "ready");
@@ -119,35 +119,40 @@ async function runServer(): Promise<void> {
       base,
       config.auth.required
         ? howToSignIn(running.owner.email, signIn, ownCommandHere("bootstrap-owner", config.data.dir))
-        : "Nobody signs in (auth.required is false): whoever reaches it acts as the owner.",
+        : "Sign-in is off (auth.required is false): every visitor acts as the owner.",
     ),
   );
-  // A terminal that closes sends SIGHUP too, and means the end.
+  // A closing terminal sends SIGHUP, too; there it stops the service.
   if (!process.stdout.isTTY) process.on("SIGHUP", running.reload);
 }
 
 function howToSignIn(owner: string, link: string | null, command: string): string {
   return link === null
-    ? `You are signed in elsewhere already. A new link: ${command}`
+    ? `The owner has a session already. New sign-in link: ${command}`
     : `Sign in as ${owner} (once, within 15 minutes): ${link}`;
 }
 
 function welcome(url: string, how: string): string {
-  return `\n  StatusMesh ${version} is ready: ${url}\n  ${how}\n  Status page: ${url}/status   API: ${url}/docs   Stop: Ctrl-C\n\n`;
+  const lines = [
+    `StatusMesh ${version} is ready: ${url}`,
+    how,
+    `Status page: ${url}/status   API: ${url}/docs   Stop: Ctrl-C`,
+  ];
+  return `\n  ${lines.join("\n  ")}\n\n`;
 }
 
 function stopOnSignals(stop: () => Promise<void>, log: Log): void {
-  let asked: number | null = null;
+  let stopAt: number | null = null;
   const onSignal = (signal: NodeJS.Signals) => {
-    // Ctrl-C reaches the whole group of processes, and npm and its like pass it on: the same wish arrives several times.
-    if (asked !== null && clock.now() - asked > 1000) process.exit(130);
-    if (asked !== null) return;
-    asked = clock.now();
+    // Ctrl-C reaches the whole process group, and npm forwards it: one stop arrives several times.
+    if (stopAt !== null && clock.now() - stopAt > 1000) process.exit(130);
+    if (stopAt !== null) return;
+    stopAt = clock.now();
     log.info({ signal }, "stopping");
     stop().then(
       () => process.exit(0),
       (error: unknown) => {
-        log.error({ err: String(error) }, "could not stop cleanly");
+        log.error({ err: String(error) }, "stop failed");
         process.exit(1);
       },
     );

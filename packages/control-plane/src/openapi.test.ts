@@ -100,7 +100,7 @@ t.test("every route is in the document, once", async (t) => {
   });
 });
 
-t.test("what is for owners only says so, and nothing else does", async (t) => {
+t.test("exactly the owner-only operations say so", async (t) => {
   for (const route of routes) {
     const operation = document.paths[route.path]![route.method.toLowerCase()]!;
     const documented = operation.description?.match(/Owners only|Owners, or/) != null;
@@ -115,7 +115,7 @@ t.test("what is for owners only says so, and nothing else does", async (t) => {
   }
 });
 
-t.test("a path with a parameter comes after its literal siblings, or it would take their requests", async (t) => {
+t.test("a path with a parameter comes after its literal siblings", async (t) => {
   const shadows = (first: string[], then: string[]) =>
     first.length === then.length &&
     first.some((part) => part.startsWith("{")) &&
@@ -128,7 +128,7 @@ t.test("a path with a parameter comes after its literal siblings, or it would ta
   }
 });
 
-t.test("nothing of the validator's own shows, and every reference leads somewhere", async (t) => {
+t.test("no keyword of the validator is published, and every reference resolves", async (t) => {
   for (const [place, node] of nodes(document)) {
     for (const key of Object.keys(node)) {
       if (place.endsWith("/properties") || /\/(?:examples?|default)(?:\/|$)/.test(place)) continue;
@@ -143,7 +143,7 @@ t.test("nothing of the validator's own shows, and every reference leads somewher
   t.ok(Object.keys(document.components.schemas).includes("Target"));
 });
 
-t.test("two schemas of one name are the same schema", async (t) => {
+t.test("schemas with the same name are equal", async (t) => {
   const texts = new Map<string, string>();
   const seen = (schema: unknown) => {
     for (const [, node] of nodes(schema)) {
@@ -158,7 +158,7 @@ t.test("two schemas of one name are the same schema", async (t) => {
     for (const schema of [route.body, route.query, ...Object.values(route.replies)]) seen(schema);
 });
 
-t.test("each operation says what it takes, what it answers and what it asks for", async (t) => {
+t.test("each operation documents input, replies and access", async (t) => {
   for (const route of routes) {
     const operation = document.paths[route.path]![route.method.toLowerCase()]!;
     const name = `${route.method} ${route.path}`;
@@ -183,7 +183,7 @@ t.test("each operation says what it takes, what it answers and what it asks for"
   }
 });
 
-t.test("every body, reply, parameter, header and error has an example that is one", async (t) => {
+t.test("every body, reply, parameter, header and error has a valid example", async (t) => {
   const holds = (schema: object, example: unknown, name: string) =>
     t.equal(faults(schema, example), null, `${name}: ${JSON.stringify(example).slice(0, 200)}`);
   let bodies = 0;
@@ -219,14 +219,14 @@ t.test("every body, reply, parameter, header and error has an example that is on
   }
 });
 
-t.test("every example on a node of a schema fits the node", async (t) => {
+t.test("every example of a schema node is valid", async (t) => {
   for (const [place, node] of nodes(document.components.schemas)) {
     if (!Array.isArray(node["examples"]) || place.endsWith("/properties")) continue;
     for (const example of node["examples"]) t.equal(faults(node, example), null, place);
   }
 });
 
-t.test("what a tag chooses between has names, and only one of them fits", async (t) => {
+t.test("the branches of a discriminator have titles, and exactly one is valid", async (t) => {
   let seen = 0;
   for (const [place, node] of nodes(document.components.schemas)) {
     if (node["oneOf"] === undefined || place.endsWith("/properties")) continue;
@@ -242,7 +242,7 @@ t.test("what a tag chooses between has names, and only one of them fits", async 
   t.ok(seen >= 4);
 });
 
-t.test("what a client may leave out is not asked for, and what is always there is promised", async (t) => {
+t.test("optional input is not required, and fields of every reply are", async (t) => {
   t.strictSame(document.components.schemas["TcpCheckInput"]?.["required"], ["type", "host", "port"]);
   t.strictSame(document.components.schemas["TcpCheck"]?.["required"], ["type", "host", "port", "timeout"]);
   t.strictSame(document.components.schemas["TargetCreate"]?.["required"], ["name", "check"]);
@@ -266,7 +266,7 @@ t.test("what a client may leave out is not asked for, and what is always there i
   t.notOk("maximum" in limit!.schema, "a capped value is not a wrong one");
 });
 
-t.test("every property says what it is", async (t) => {
+t.test("every property has a description", async (t) => {
   for (const [place, node] of nodes(document.components.schemas)) {
     if (!place.endsWith("/properties")) continue;
     for (const [name, child] of Object.entries(node as Record<string, Json>)) {

@@ -20,7 +20,8 @@ const sharedParameters: Json = {
     in: "header",
     required: false,
     description:
-      "Any text of yours. For 24 hours the same key with the same body gets the first answer again, marked `Idempotent-Replayed: true`, and nothing is done twice.",
+      "Any text. For 24 hours the same key with the same body gets the first reply again, marked " +
+      "`Idempotent-Replayed: true`, and nothing runs twice.",
     schema: { type: "string" },
     examples: unfilled("import-2026-11-20"),
   },
@@ -29,7 +30,8 @@ const sharedParameters: Json = {
     in: "header",
     required: false,
     description:
-      "Slug of the organisation to act in, for a session or a token that is not bound to one. Left out: the session's current one, or the token's own. A token that is not bound must name one where its user has several, but for /me and /orgs.",
+      "Slug of the organisation, for a session or an unbound token. Default: the session's current organisation, or " +
+      "the token's own. An unbound token of a user with several organisations needs it, except for /me and /orgs.",
     schema: { type: "string" },
     examples: unfilled("acme"),
   },
@@ -42,7 +44,7 @@ const sharedHeaders: Json = {
     schema: { type: "string" },
     example: "4bf92f3577b34da6a3ce929d0e0e4736",
   },
-  NoStore: { description: "Not to be kept", required: true, schema: { type: "string", const: "no-store" } },
+  NoStore: { description: "Not to be cached", required: true, schema: { type: "string", const: "no-store" } },
   RetryAfter: {
     description: "Seconds to wait before the next try",
     required: true,
@@ -50,7 +52,7 @@ const sharedHeaders: Json = {
     example: 17,
   },
   Authenticate: {
-    description: "How to say who is asking (RFC 6750)",
+    description: "Authentication scheme (RFC 6750)",
     required: true,
     schema: { type: "string", const: "Bearer" },
   },
@@ -88,14 +90,14 @@ function replyHeaders(route: Route, status: string): Json {
       cache === null
         ? { $ref: "#/components/headers/NoStore" }
         : {
-            description: "How long the answer may be kept, and by whom",
+            description: "Caching rules of the reply",
             required: true,
             schema: { type: "string", const: cache },
           },
   };
   if (status === "201" && locates(route))
     headers["Location"] = {
-      description: "Path of what was made",
+      description: "Path of the created resource",
       required: true,
       schema: { type: "string" },
       example: `${route.path}/${exampleId}`,
@@ -104,7 +106,7 @@ function replyHeaders(route: Route, status: string): Json {
     headers["Set-Cookie"] = { description: "The session", required: true, schema: { type: "string" } };
   if (route.idempotent)
     headers["Idempotent-Replayed"] = {
-      description: "`true` where this is the first answer again",
+      description: "`true` on a replayed reply",
       schema: { type: "string", const: "true" },
     };
   return headers;
@@ -114,8 +116,7 @@ function replies(route: Route, schemas: Schemas): Json {
   return Object.fromEntries(
     Object.entries(route.replies).map(([status, schema]) => {
       const headers = replyHeaders(route, status);
-      if (schema === null)
-        return [status, { description: status === "202" ? "Taken; what comes of it is not said" : "Done", headers }];
+      if (schema === null) return [status, { description: status === "202" ? "Accepted" : "Done", headers }];
       const published = schemas.publish(schema, "out");
       const examples = { typical: { summary: "Typical", value: exampleOf(published, schemas.components) } };
       return [
@@ -223,11 +224,20 @@ export function openApiDocument(routes: readonly Route[], publicUrl: string, coo
 
 /** The interactive viewer at /docs. `viewer` and `icon` are our own assets; there are no third-party requests. */
 export function docsPage(viewer: string, icon: string): string {
+  const attributes = [
+    'spec-url="/api/openapi.json" load-fonts="false" show-header="false" render-style="read" schema-style="table"',
+    'theme="light" primary-color="#2557d6" nav-bg-color="#f7f8fa" nav-text-color="#14181f"',
+    'allow-server-selection="false" allow-spec-url-load="false" allow-spec-file-load="false"',
+    'regular-font="system-ui" mono-font="ui-monospace"',
+  ];
   return `<!doctype html>
 <html lang="en">
-<head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><title>StatusMesh API</title>
-<link rel="icon" href="${icon}" type="image/svg+xml"><script type="module" src="${viewer}"></script></head>
-<body style="margin:0"><rapi-doc spec-url="/api/openapi.json" load-fonts="false" show-header="false" render-style="read" schema-style="table" theme="light" primary-color="#2557d6" nav-bg-color="#f7f8fa" nav-text-color="#14181f" allow-server-selection="false" regular-font="system-ui" mono-font="ui-monospace" allow-spec-url-load="false" allow-spec-file-load="false"></rapi-doc></body>
+<head>
+<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<title>StatusMesh API</title>
+<link rel="icon" href="${icon}" type="image/svg+xml"><script type="module" src="${viewer}"></script>
+</head>
+<body style="margin:0"><rapi-doc ${attributes.join(" ")}></rapi-doc></body>
 </html>
 `;
 }

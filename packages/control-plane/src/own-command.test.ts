@@ -4,7 +4,7 @@ import { ownCommand, ownCommandHere } from "./own-command.ts";
 
 const clone = fileURLToPath(new URL("../../..", import.meta.url)).replace(/\/$/, "");
 
-t.test("a command is printed as it has to be typed in this installation", async (t) => {
+t.test("a command is printed as typed in this installation", async (t) => {
   t.equal(ownCommand("doctor", {}), "npm run -s statusmesh -- doctor");
   t.equal(ownCommand("doctor", { SM_COMMAND: "statusmesh" }), "statusmesh doctor");
 

@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 
-/** The script behind `npm run statusmesh`: a clone has it, an image has not. */
+/** The script behind `npm run statusmesh`; only a clone has it. */
 const cloneScript = fileURLToPath(new URL("../../../infra/scripts/statusmesh.mjs", import.meta.url));
 const cloneRoot = fileURLToPath(new URL("../../..", import.meta.url)).replace(/\/$/, "");
 
@@ -11,8 +11,8 @@ type Env = Readonly<Record<string, string | undefined>>;
 const decisive = ["SM_CONFIG", "SM_DATA__DIR", "SM_SERVER__BIND", "SM_SERVER__PUBLIC_URL"];
 
 /**
- * A command of this program as people type it in this installation: `npm run -s statusmesh -- doctor` in a clone,
- * `statusmesh doctor` elsewhere, or what SM_COMMAND says. Without folders, so pages may show it.
+ * A command of this program as typed in this installation: `npm run -s statusmesh -- doctor` in a clone, else
+ * `statusmesh doctor`; SM_COMMAND replaces the program. Without folders, so pages may show it.
  */
 export function ownCommand(args: string, env: Env = process.env): string {
   const program = env["SM_COMMAND"] || (existsSync(cloneScript) ? "npm run -s statusmesh --" : "statusmesh");
@@ -20,8 +20,8 @@ export function ownCommand(args: string, env: Env = process.env): string {
 }
 
 /**
- * {@link ownCommand} for the terminal of a running service, with the settings that its environment has and another shell
- * has not. npm runs scripts in the folder of the clone, so a service that runs elsewhere also names its data folder.
+ * {@link ownCommand} for another shell than that of the service: with the settings of its environment. npm runs scripts
+ * in the folder of the clone, so a service that runs elsewhere also names its data folder.
  */
 export function ownCommandHere(args: string, dataDir: string, env: Env = process.env, cwd = process.cwd()): string {
   const command = ownCommand(args, env);

@@ -45,15 +45,15 @@ import { openIngest } from "./pipeline/ingest.ts";
 import { ensureRegion } from "./regions/service.ts";
 import { StartupError } from "./startup-error.ts";
 
-/** Everything is down within this long after a stop is asked for. */
-const agentPatienceMs = 2_500;
+/** A stop takes at most these two together. */
+const agentStopMs = 2_500;
 const drainMs = 1_000;
 
 export interface Running {
-  /** Where the server listens, with the port that it really has. */
+  /** URL of the server, with the bound port. */
   readonly url: string;
   readonly owner: Bootstrapped;
-  /** Reads again what may change without a restart: the abuse lists. */
+  /** Reloads what changes without a restart: the abuse lists. */
   reload(): void;
   stop(): Promise<void>;
 }
@@ -85,7 +85,7 @@ export async function openConfiguredDatabase(config: Config, log: Log, join = fa
   }
 }
 
-/** What services need, over an open database. */
+/** The dependencies of services, over an open database. */
 export function makeSystem(config: Config, sql: Sql, clock: Clock, log: Log): System {
   const { credentials_kek_base64: key, credentials_kek_previous_base64: previous } = config.security;
   const keyOf = (base64: string) => (base64 === "" ? null : Buffer.from(base64, "base64"));
@@ -100,14 +100,14 @@ export function makeSystem(config: Config, sql: Sql, clock: Clock, log: Log): Sy
   };
 }
 
-/** Starts the whole control plane and returns when it answers. Throws StartupError with what to do about it. */
+/** Starts the control plane; resolves when it serves requests. Throws StartupError with a remedy. */
 export async function serve(
   config: Config,
   clock: Clock,
   log: Log,
   options: { checkReplies?: boolean } = {},
 ): Promise<Running> {
-  // The port first: a second start must not touch the database of the first.
+  // The port first: a second instance must not touch the database of the first.
   const { server, url, answer } = await listen(config);
   try {
     const database = await openConfiguredDatabase(config, log);
@@ -195,8 +195,8 @@ async function run(
 
   let stopped: Promise<void> | null = null;
   const stop = async () => {
-    // The agent first: it hands over its last results while there is still somebody to take them.
-    await agent?.stop(agentPatienceMs);
+    // The agent first: it reports its last results while the API is up.
+    await agent?.stop(agentStopMs);
     draining.abort();
     const closed = new Promise<void>((resolve) => server.close(() => resolve()));
     server.closeIdleConnections();
@@ -219,7 +219,7 @@ interface ServedMetrics {
   port: MetricsPort;
 }
 
-/** Null, and nothing loaded or counted, where nobody asks for metrics. */
+/** Null without `server.metrics_bind`: nothing is loaded or counted. */
 async function openConfiguredMetrics(system: System): Promise<ServedMetrics | null> {
   const bind = system.config.server.metrics_bind;
   if (bind === "") return null;
@@ -234,7 +234,7 @@ async function openConfiguredMetrics(system: System): Promise<ServedMetrics | nu
   return { seen, port };
 }
 
-/** Partitions that were seen need no second look. */
+/** Creates missing partitions; remembers those that exist. */
 function preparer(sql: Sql): (days: readonly string[]) => Promise<void> {
   const ready = new Set<string>();
   return async (days) => {
@@ -249,14 +249,14 @@ function preparer(sql: Sql): (days: readonly string[]) => Promise<void> {
 interface Listening {
   server: Server;
   url: string;
-  /** What answers requests; until the application is there, 503. */
+  /** The request listener; 503 until the application is up. */
   answer: { with: RequestListener };
 }
 
-/** The headers of a request arrive within this long, its whole within the other; a connection without any traffic ends after the last. */
+/** Timeouts of the headers and of the whole request; an idle connection closes after `idleMs`. */
 const headersMs = 20_000;
 const requestMs = 60_000;
-/** Longer than the longest wait for an answer, that for a run on demand (65 s). */
+/** Longer than the slowest reply, that of an on-demand run (65 s). */
 const idleMs = 75_000;
 
 /** Binds the port. */
@@ -266,7 +266,7 @@ async function listen(config: Config): Promise<Listening> {
     retryAfterSecs: 1,
   });
   const answer: Listening["answer"] = { with: (_, response) => refuse(response, starting) };
-  // A request without Host is refused by the application, in the envelope.
+  // The application refuses a request without Host, in the envelope.
   const server = createServer({ requireHostHeader: false, connectionsCheckingInterval: 5_000 });
   server.headersTimeout = headersMs;
   server.requestTimeout = requestMs;

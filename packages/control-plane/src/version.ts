@@ -4,5 +4,5 @@ const packageJson = JSON.parse(readFileSync(new URL("../package.json", import.me
   version: string;
 };
 
-/** The version of this release, as its package has it. */
+/** Version of this release, from its package.json. */
 export const version = packageJson.version;

@@ -20,7 +20,9 @@ export function errorResponses(codes: Iterable<ErrorCode>, used: Set<ErrorCode>)
   );
 }
 
-/** Components of the codes in use: an example each, and a response for codes that are alone under a status in `paths`. */
+/**
+ * Components of the codes in use: an example each, and a response for codes that are alone under a status in `paths`.
+ */
 export function errorComponents(used: ReadonlySet<ErrorCode>, paths: Json): { examples: Json; responses: Json } {
   const codes = [...used].sort();
   const text = JSON.stringify(paths);

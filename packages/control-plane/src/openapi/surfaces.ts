@@ -35,7 +35,8 @@ const surfaces: Surface[] = [
     tag: "Service",
     summary: "Whether the process is up",
     description:
-      "Answers 200 whenever the process does. Never throttled; looks at nothing else, so restart what does not answer it.",
+      "Answers 200 whenever the process does. Never throttled; looks at nothing else, so restart what does " +
+      "not answer it.",
     type: "application/json",
     schema: state("ok"),
     example: { status: "ok" },
