@@ -61,10 +61,13 @@ export const folders = {
     joins: {
       "source of the rollups": ["deleted_targets", "results", "rollup_dirty", "targets"],
       "incidents that are due for a reminder": ["incidents", "orgs", "targets"],
+      "signs of life for the heartbeat": ["channel_health", "deliveries", "orgs", "target_states", "targets"],
+      "owners of a failing channel": ["channels", "memberships", "orgs", "users"],
     },
     writes: {
       "a rollup takes the days that late results marked": ["rollup_dirty"],
       "the claim of a reminder": ["incidents"],
+      "one mail for a failing spell": ["channel_health"],
       "one sweep for tables of expiring rows": ["deleted_targets", "on_demand_runs"],
     },
   },

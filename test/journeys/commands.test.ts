@@ -83,6 +83,7 @@ t.test("the doctor finds a running service well, and says what is not", async (t
       "clock ok",
       "redis skipped",
       "mail skipped",
+      "heartbeat skipped",
       "sign-in skipped",
     ],
   );

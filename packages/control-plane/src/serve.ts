@@ -34,6 +34,8 @@ import { followMaintenance } from "./incidents/engine.ts";
 import { sendReminders } from "./jobs/reminders.ts";
 import { forgetOldRollups } from "./jobs/retention.ts";
 import { rollUp } from "./jobs/rollup.ts";
+import { mailChannelFailures } from "./jobs/channel-failures.ts";
+import { heartbeatJob } from "./jobs/heartbeat.ts";
 import { startJobs } from "./jobs/runner.ts";
 import { sweep } from "./jobs/sweep.ts";
 import type { Log } from "./log.ts";
@@ -170,6 +172,8 @@ async function run(
   const work = [
     { name: "reminders", everyMs: 5_000, run: sendReminders },
     { name: "maintenance", everyMs: 5_000, run: followMaintenance },
+    { name: "heartbeat", everyMs: 15_000, run: heartbeatJob(deliverer.claimedAt) },
+    { name: "channel-failures", everyMs: 60_000, run: mailChannelFailures },
     { name: "operator-notices", everyMs: 15_000, run: tellOperator },
     { name: "rollup", everyMs: 60_000, run: rollUp },
     { name: "partitions", everyMs: 3_600_000, run: keepPartitions },

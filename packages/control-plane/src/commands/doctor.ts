@@ -12,6 +12,7 @@ import { missingPartitions } from "../db/partitions.ts";
 import { pingRedis } from "../db/redis.ts";
 import { firstOwner } from "../auth/service.ts";
 import { checkMailServer } from "../email/mail.ts";
+import { checkHeartbeat } from "../jobs/heartbeat.ts";
 import { silentLog } from "../log.ts";
 import { ownCommand, ownCommandHere } from "../own-command.ts";
 import { requireDefaultPlan } from "../plans/service.ts";
@@ -89,6 +90,7 @@ async function examine(load: () => Config, clock: Clock): Promise<Finding[]> {
   if (config.email.smtp_url === "") skip("mail", "email.smtp_url is not set: mail is written to the log");
   else
     await look("mail", async () => (await checkMailServer(config.email.smtp_url), "the server answers and lets us in"));
+  if (config.alerts.heartbeat_url === "") skip("heartbeat", "alerts.heartbeat_url is not set");
   const providers = checkProviders(config, clock);
   if (providers.length === 0) skip("sign-in", "neither google nor github is in auth.enabled_methods");
   for (const { title, answers } of providers) await look(title.toLowerCase(), answers);
@@ -144,6 +146,7 @@ async function examineDatabase(
       await look("partitions", () => partitions(sql, clock));
       await look("agents", () => agents(sql, clock));
       await look("secrets", () => secrets(makeSystem(config, sql, clock, silentLog)));
+      if (config.alerts.heartbeat_url !== "") await look("heartbeat", () => checkHeartbeat({ sql, config }));
     }
     await look("clock", () => clocks(sql, clock));
   } finally {
