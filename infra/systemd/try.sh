@@ -1,0 +1,190 @@
+#!/usr/bin/env bash
+# Runs the systemd units under a systemd in a container, and checks how they start, stop and restart. On Debian as root:
+#   infra/systemd/try.sh
+# Needs what infra/docker/try.sh needs. Takes three minutes, with the build of the images thirteen.
+#   SM_TRY_BUILT=1 uses images of an earlier run; SM_TRY_FRESH=1 makes the base images again.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+work=$(mktemp -d)
+name=sm-try-units
+cleanup() {
+  podman rm --force "$name" >/dev/null 2>&1 || true
+  rm -rf "$work"
+}
+trap cleanup EXIT
+. infra/docker/lib.sh
+
+# Debian with systemd; kept for the next run.
+systemd_image() {
+  if buildah inspect --type image localhost/sm-try-systemd >/dev/null 2>&1 && [ -z "${SM_TRY_FRESH:-}" ]; then return; fi
+  local container packages=systemd,systemd-sysv,procps,ca-certificates,tzdata
+  mmdebstrap --quiet --variant=minbase --include=$packages bookworm "$work/systemd.tar"
+  container=$(buildah from scratch)
+  tar -xf "$work/systemd.tar" -C "$(buildah mount "$container")"
+  buildah commit --quiet --rm "$container" sm-try-systemd >/dev/null
+}
+
+# The programs of both images, and the units as their headers say.
+units_image() {
+  local container mount from image
+  container=$(buildah from --pull-never localhost/sm-try-systemd)
+  mount=$(buildah mount "$container")
+  for image in statusmesh sm-agent; do
+    from=$(buildah from --pull-never "localhost/$image")
+    cp -a "$(buildah mount "$from")/opt/." "$mount/opt/"
+    # Node.js and the links of the commands.
+    cp -a "$(buildah mount "$from")/usr/local/." "$mount/usr/local/"
+    buildah rm "$from" >/dev/null
+  done
+  install -m 0644 infra/systemd/*.service -t "$mount/etc/systemd/system/"
+  install -D -m 0644 infra/systemd/statusmesh.sysusers.conf "$mount/etc/sysusers.d/statusmesh.conf"
+  install -m 0755 infra/systemd/statusmesh.sh "$mount/usr/local/bin/statusmesh"
+  install -d -m 0755 "$mount/etc/statusmesh"
+  install -m 0600 /dev/stdin "$mount/etc/statusmesh/kek" <<<"$(head -c 32 /dev/urandom | base64)"
+  configure "$mount/etc/statusmesh/statusmesh.toml"
+  echo 'SM_AGENT_URL=http://127.0.0.1:8080' >"$mount/etc/statusmesh/agent.env"
+  # The secret of the operator's API, which makes the agent's token.
+  install -D -m 0644 /dev/stdin "$mount/etc/systemd/system/statusmesh.service.d/try.conf" <<<"[Service]
+Environment=SM_OPERATOR__ADMIN_TOKEN=operator-secret-of-the-try"
+  # Neither hardware nor a console is there.
+  rm -f "$mount"/etc/systemd/system/getty.target.wants/*
+  buildah umount "$container" >/dev/null
+  buildah commit --quiet --rm "$container" sm-try-units >/dev/null
+}
+
+configure() { printf '[server]\npublic_url = "http://localhost:8080"\n' >"$1"; }
+
+inside() { run exec "$name" "$@"; }
+property() { inside systemctl show --value --property "$2" "$1"; }
+answers() {
+  inside node -e "fetch('http://127.0.0.1:8080$1').then((r) => process.exit(r.ok ? 0 : 1), () => process.exit(1))"
+}
+is() { [ "$(property "$1" "$2")" = "$3" ]; }
+more() { [ "$(property "$1" "$2")" -ge "$3" ]; }
+explain() {
+  inside journalctl --no-pager --lines 30 --unit "$1" || true
+  fail "$2"
+}
+
+check_start() {
+  inside systemd-analyze verify /etc/systemd/system/statusmesh.service /etc/systemd/system/sm-agent.service ||
+    fail "systemd-analyze verify finds mistakes"
+  step "ok  systemd-analyze verify"
+  inside systemd-sysusers
+  inside systemctl start statusmesh
+  await 90 answers /readyz || explain statusmesh "the control plane does not become ready"
+  inside sh -c '! ls /lib/*/libnss_systemd.so.2 2>/dev/null' || fail "libnss-systemd is installed"
+  [ "$(inside stat -c %U "/proc/$(property statusmesh MainPID)")" = statusmesh ] || fail "it runs as another user"
+  inside pgrep -u statusmesh -f /var/lib/statusmesh/postgres >/dev/null || fail "there is no embedded PostgreSQL"
+  step "ok  starts as user statusmesh, with the embedded PostgreSQL and without libnss-systemd"
+  inside statusmesh doctor >/dev/null || explain statusmesh "the command statusmesh does not work"
+  step "ok  statusmesh doctor, from root"
+}
+
+check_kill() { # check_kill UNIT TEST…
+  local unit=$1 restarts; shift
+  restarts=$(property "$unit" NRestarts)
+  inside kill -9 "$(property "$unit" MainPID)"
+  await 60 more "$unit" NRestarts $((restarts + 1)) || explain "$unit" "$unit is not restarted after kill -9"
+  await 60 "$@" || explain "$unit" "$unit is not ready after kill -9"
+  step "ok  $unit is restarted after kill -9, and ready"
+}
+
+check_stop() { # check_stop UNIT: SIGTERM, as systemctl stop sends it
+  local started ended
+  started=$(date +%s%3N)
+  inside systemctl stop "$1"
+  ended=$(date +%s%3N)
+  is "$1" Result success || explain "$1" "$1 ends with $(property "$1" Result)"
+  is "$1" ExecMainStatus 0 || explain "$1" "$1 ends with $(property "$1" ExecMainStatus)"
+  step "ok  $1 stopped in $((ended - started)) ms, exit 0"
+}
+
+check_stop_during_start() {
+  local delay
+  for delay in 0 0.2 0.5 1; do
+    inside systemctl start --no-block statusmesh
+    sleep "$delay"
+    inside systemctl stop statusmesh
+    is statusmesh Result success || explain statusmesh "stopped $delay s after its start it ends with $(property statusmesh Result)"
+  done
+  inside sh -c '! pgrep -u statusmesh' || fail "processes are left after a stop during the start"
+  step "ok  a stop during the start"
+}
+
+check_invalid_configuration() {
+  local restarts
+  inside sh -c 'echo "unknown = 1" >/etc/statusmesh/statusmesh.toml'
+  inside systemctl start statusmesh || true
+  await 30 is statusmesh ActiveState failed || explain statusmesh "an invalid configuration does not fail the unit"
+  is statusmesh ExecMainStatus 78 || explain statusmesh "the exit code is $(property statusmesh ExecMainStatus), not 78"
+  restarts=$(property statusmesh NRestarts)
+  # More than RestartSec.
+  sleep 6
+  is statusmesh NRestarts "$restarts" || explain statusmesh "it is restarted after exit 78"
+  is statusmesh ActiveState failed || explain statusmesh "it does not stay failed after exit 78"
+  step "ok  exit 78 for an invalid configuration, no restart"
+  configure "$work/toml"
+  run cp "$work/toml" "$name:/etc/statusmesh/statusmesh.toml"
+  inside systemctl reset-failed statusmesh
+}
+
+check_database_away() {
+  local dropin=/etc/systemd/system/statusmesh.service.d/away.conf restarts
+  inside sh -c "printf '[Service]\nEnvironment=SM_DATABASE__URL=postgres://u:p@127.0.0.1:1/sm\n' >$dropin"
+  inside systemctl daemon-reload
+  restarts=$(property statusmesh NRestarts)
+  inside systemctl start statusmesh || true
+  await 60 more statusmesh NRestarts $((restarts + 2)) || explain statusmesh "it is not restarted while the database is away"
+  inside journalctl --no-pager --unit statusmesh | grep -q 'status=75' || explain statusmesh "the exit code is not 75"
+  inside rm "$dropin"
+  inside systemctl daemon-reload
+  await 60 answers /readyz || explain statusmesh "it does not come back with the database"
+  step "ok  exit 75 while the database is away, restarted until it is back"
+}
+
+check_agent() {
+  local token
+  token=$(inside node -e '
+    const ask = async (path, json) => {
+      const headers = { authorization: "Bearer operator-secret-of-the-try", "content-type": "application/json" };
+      const reply = await fetch(`http://127.0.0.1:8080/operator/${path}`, { method: "POST", headers, body: JSON.stringify(json) });
+      return await reply.json();
+    };
+    await ask("regions", { id: "second", name: "Second" });
+    console.log((await ask("agents", { name: "try", region: "second" })).token);
+  ' --input-type=module)
+  inside sh -c "umask 077; echo '$token' >/etc/statusmesh/agent-token"
+  inside systemctl start sm-agent
+  await 30 agent_reports || explain sm-agent "the agent does not run"
+  step "ok  sm-agent starts as a dynamic user, with its token as a credential"
+}
+agent_reports() { inside sm-agent status --spool-dir /var/lib/sm-agent; }
+
+if [ -z "${SM_TRY_BUILT:-}" ]; then
+  step "building the images"
+  base_image
+  build statusmesh infra/docker/control-plane.Dockerfile
+  build sm-agent infra/docker/agent.Dockerfile
+fi
+step "image with systemd"
+systemd_image
+units_image
+podman rm --force "$name" >/dev/null 2>&1 || true
+# Privileged: systemd sets up namespaces and control groups for the units. Shared mounts: credentials are mounted by a
+# helper process in a namespace of its own, and in a container systemd leaves the propagation as it is.
+run run -d "${limits[@]}" --privileged --systemd always --network host --name "$name" localhost/sm-try-units \
+  sh -c 'mount --make-rshared / && exec /sbin/init' >/dev/null
+await 60 inside systemctl is-system-running --wait || inside systemctl is-system-running | grep -q degraded || fail "systemd does not start"
+step "$(inside systemctl --version | head -1), $(podman --version), $(runc --version | head -1)"
+check_start
+check_agent
+check_kill statusmesh answers /readyz
+check_kill sm-agent agent_reports
+check_stop sm-agent
+check_stop statusmesh
+check_stop_during_start
+check_invalid_configuration
+check_database_away
+check_stop statusmesh
