@@ -1,7 +1,6 @@
-// npm run bench: runs the benchmarks of test/bench, or those named after --. With --json one line of JSON each. A
-// benchmark exports run(), which resolves to {name, value, unit, limit, better, ratio, …}: `better` is lower (when it is
-// left out) or higher and says on which side of the limit the value must be; `ratio` is the share of the limit that was
-// used up, so that above 1 is a failure whatever the direction.
+// npm run bench: runs the benchmarks of test/bench, or those named after --. With --json one line of JSON each.
+// A benchmark exports run(), which resolves to {name, value, unit, limit, better, ratio, …}: `better` is "lower"
+// (default) or "higher"; `ratio` is the used share of the limit, and above 1 a failure in both directions.
 import * as fs from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
@@ -25,9 +24,8 @@ const modules = await Promise.all(
 const benches = modules.filter(({ run }) => typeof run === "function");
 const unknown = positionals.filter((name) => !benches.some((bench) => bench.name === name));
 if (unknown.length > 0 || benches.length === 0) {
-  console.error(
-    `${unknown.length > 0 ? `There is no benchmark ${unknown.join(", ")}. ` : ""}There are: ${benches.map(({ name }) => name).join(", ") || "none"}`,
-  );
+  const names = benches.map(({ name }) => name).join(", ") || "none";
+  console.error(`${unknown.length > 0 ? `There is no benchmark ${unknown.join(", ")}. ` : ""}There are: ${names}`);
   process.exit(2);
 }
 
@@ -37,7 +35,7 @@ for (const bench of benches) {
   if (!values.json) process.stderr.write(`${bench.name} ...\n`);
   const row = await bench.run();
   row.better ??= "lower";
-  // Written so that a value that is not a number is never within its limit.
+  // NaN is never within its limit.
   row.ok = row.ratio <= 1 && (row.better === "lower" ? row.value <= row.limit : row.value >= row.limit);
   rows.push(row);
   if (values.json) console.log(JSON.stringify(row));

@@ -1,4 +1,4 @@
-// `npm run demo`: the whole product beside three small servers, for someone who has five minutes. Ctrl-C removes all of it.
+// `npm run demo`: the product with three small servers to monitor, in temporary folders. Ctrl-C removes everything.
 import { spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { chmodSync, mkdtempSync, rmSync } from "node:fs";
@@ -24,7 +24,7 @@ const answer = (text, afterMs) => createServer((_, response) => setTimeout(() =>
 
 const healthy = answer("ok\n", () => 0);
 const slow = answer("sorry, it takes a while\n", () => 400 + Math.random() * 1200);
-// Half a minute well, half a minute not.
+// Healthy and failing for half a minute each.
 const isWell = () => Math.floor((Date.now() - started) / 30_000) % 2 === 0;
 const started = Date.now();
 const flapping = createServer((_, response) => {
@@ -34,7 +34,7 @@ const flapping = createServer((_, response) => {
 const servers = [healthy, slow, flapping];
 const [healthyPort, slowPort, flappingPort] = await Promise.all(servers.map((server) => listen(server)));
 
-/** 8080 when it is free, else any port. */
+/** Returns 8080 when it is free, otherwise any port. */
 async function freePort() {
   for (const wanted of [8080, 0]) {
     const probe = createServer();
@@ -49,7 +49,7 @@ async function freePort() {
 }
 
 const folder = mkdtempSync(join(tmpdir(), "statusmesh-demo-"));
-// The embedded database runs under another user when we are root, and must get in.
+// As root the embedded database runs as another user, which must enter the folder.
 chmodSync(folder, 0o755);
 const port = await freePort();
 const url = `http://127.0.0.1:${port}`;
@@ -153,9 +153,11 @@ async function tell() {
       const state = `${incident.state}${incident.reopened_count}`;
       if (seen.get(incident.id) === state) continue;
       seen.set(incident.id, state);
-      say(
-        `  ${clock()}  ${incident.monitor_name} ${incident.state === "open" ? `is down: ${incident.error_sample}` : `is up again after ${incident.duration_secs} s`}`,
-      );
+      const change =
+        incident.state === "open"
+          ? `is down: ${incident.error_sample}`
+          : `is up again after ${incident.duration_secs} s`;
+      say(`  ${clock()}  ${incident.monitor_name} ${change}`);
     }
   }
 }

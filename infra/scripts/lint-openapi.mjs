@@ -1,4 +1,4 @@
-// Lints the OpenAPI document that the program itself makes, by infra/redocly.yaml. Needs compiled output and no network.
+// Lints the OpenAPI document of the program by infra/redocly.yaml. Needs compiled output and no network.
 import { spawnSync } from "node:child_process";
 import * as fs from "node:fs";
 import { join } from "node:path";
@@ -7,7 +7,7 @@ import { root, tool } from "./prepare.mjs";
 const { allRoutes } = await import("../../packages/control-plane/dist/app.js");
 const { openApiDocument } = await import("../../packages/control-plane/dist/openapi.js");
 
-// The document is about what the routes declare; none of them is called.
+// Routes are declared and never called.
 const silent = {
   hub: { on: () => () => {}, wait: async () => false, ready: async () => {} },
   ingest: async () => {},
@@ -18,7 +18,7 @@ const file = join(root, ".build/openapi.json");
 fs.mkdirSync(join(root, ".build"), { recursive: true });
 fs.writeFileSync(file, JSON.stringify(document, null, 2));
 
-// The settings file says so too; nobody is told that we lint, and nobody is asked for a newer version.
+// No telemetry and no search for updates, as in the settings file.
 const quiet = { REDOCLY_TELEMETRY: "off", REDOCLY_SUPPRESS_UPDATE_NOTICE: "true" };
 const { status, error, stdout, stderr } = spawnSync(
   tool("redocly"),

@@ -1,5 +1,5 @@
-// Packs sm-agent for publishing: one tarball in .build/ that installs by itself on a machine that has nothing of this
-// workspace. What is shared with the control plane is bundled in; published libraries stay dependencies.
+// Packs sm-agent for publishing: a tarball in .build/ that installs without this workspace. The shared package is
+// bundled; published libraries stay dependencies.
 import { execFileSync } from "node:child_process";
 import { chmodSync, copyFileSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -7,7 +7,7 @@ import { pathToFileURL } from "node:url";
 import { build } from "esbuild";
 import { prepare, root } from "./prepare.mjs";
 
-/** Makes the tarball from compiled output and returns its path. */
+/** Creates the tarball from compiled output and returns its path. */
 export async function packAgent() {
   const source = join(root, "packages/agent");
   const {
@@ -24,7 +24,7 @@ export async function packAgent() {
   await build({
     entryPoints: { "sm-agent": join(source, "dist/cli.js") },
     outdir: join(out, "bin"),
-    // What the program loads late stays a file of its own.
+    // Dynamic imports stay separate files.
     splitting: true,
     bundle: true,
     format: "esm",
@@ -34,10 +34,8 @@ export async function packAgent() {
     logLevel: "warning",
   });
   chmodSync(join(out, "bin/sm-agent.js"), 0o755);
-  writeFileSync(
-    join(out, "package.json"),
-    `${JSON.stringify({ ...described, bin: { "sm-agent": "bin/sm-agent.js" }, files: ["bin"], dependencies }, null, 2)}\n`,
-  );
+  const packed = { ...described, bin: { "sm-agent": "bin/sm-agent.js" }, files: ["bin"], dependencies };
+  writeFileSync(join(out, "package.json"), `${JSON.stringify(packed, null, 2)}\n`);
   copyFileSync(join(root, "LICENSE"), join(out, "LICENSE"));
   copyFileSync(join(source, "README.md"), join(out, "README.md"));
 
@@ -52,7 +50,7 @@ export async function packAgent() {
 }
 
 if (import.meta.url === pathToFileURL(process.argv[1]).href) {
-  // An image builds the agent alone, and has done so before.
+  // The build of an image has compiled the agent already.
   if (!process.argv.includes("--built")) prepare({ tests: false });
   process.stdout.write(`${await packAgent()}\n`);
 }

@@ -1,4 +1,4 @@
-// Installs and builds what has changed since the last time, and nothing else. Every other script begins with it.
+// Installs dependencies and compiles, when something changed. Every other script calls it first.
 import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import * as fs from "node:fs";
@@ -21,7 +21,7 @@ export const tool = (name) => join(root, "node_modules/.bin", name);
 /** TypeScript 7 compiles in a quarter of the time of 5.9, which tap and the linters still import. */
 const compiler = join(root, "node_modules/typescript7/bin/tsc");
 
-/** Brings dependencies and compiled output up to date; `tests` also compiles what only tests need. Ends the process when that fails. */
+/** Updates dependencies and compiled output, with `tests` also of the tests. Ends the process after a failure. */
 export function prepare({ tests = true } = {}) {
   const files = [
     "package.json",
@@ -43,7 +43,7 @@ export function prepare({ tests = true } = {}) {
   });
 }
 
-/** Does `work` unless the stamp of that name says that it was done for the same input. */
+/** Calls `work` unless the stamp of that name has the same input. */
 function once(name, input, complete, title, work) {
   const stamp = join(stamps, name);
   if (complete && fs.existsSync(stamp) && fs.readFileSync(stamp, "utf8") === input) return;
@@ -59,7 +59,7 @@ function install() {
   try {
     fs.accessSync(homedir(), fs.constants.W_OK);
   } catch {
-    // Caches go to the home folder; where that cannot be written they go beside the stamps. Settings are still read from the real one.
+    // Where the home folder is read-only, caches are beside the stamps. Settings are read from the real home folder.
     Object.assign(env, {
       HOME: join(stamps, "home"),
       npm_config_userconfig: env.npm_config_userconfig ?? join(homedir(), ".npmrc"),
@@ -69,7 +69,7 @@ function install() {
   run("npx", ["--yes", manifest.packageManager, "install", "--frozen-lockfile"], env);
 }
 
-/** Runs a program, and shows what it says only when it fails. */
+/** Runs a program, and shows its output only when it fails. */
 function run(program, args, env = process.env) {
   const { status, error, stdout, stderr } = spawnSync(program, args, {
     cwd: root,
@@ -98,7 +98,7 @@ function statLine(path) {
   return `${path} ${mtimeMs} ${size}`;
 }
 
-/** The compiler leaves the output of a deleted source behind, and a deleted test would go on running. */
+/** Removes the output of deleted sources, which the compiler keeps: a deleted test would still run. */
 function removeOrphans(dir) {
   const dist = join(root, dir, "dist");
   const source = (file) => join(root, dir, dir === "test" ? "" : "src", file.replace(/\.js$/, ".ts"));

@@ -1,4 +1,4 @@
-// npm start: brings everything up to date and runs the control plane. Arguments after -- are passed on.
+// npm start: builds and runs the control plane. Arguments after -- are passed on.
 import { spawn } from "node:child_process";
 import { join } from "node:path";
 import { prepare, root } from "./prepare.mjs";
@@ -24,8 +24,8 @@ child.on("exit", (code, signal) => {
 });
 
 /**
- * A package manager that is killed, or whose shell dies of the signal, forwards nothing: its end is noticed here.
- * A hangup under nohup ends npm too (Node resets an ignored SIGHUP), but must not end the service.
+ * Stops the service when the package manager was killed, or its shell ended by a signal, and forwards nothing. A hangup
+ * under nohup also ends npm (Node resets an ignored SIGHUP), but must not end the service.
  */
 function stopWithPackageManager() {
   if (process.env.npm_lifecycle_event === undefined) return;

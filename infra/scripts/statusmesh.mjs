@@ -1,4 +1,4 @@
-// npm run -s statusmesh -- <command>: a command of the control plane in a clone, brought up to date first.
+// npm run -s statusmesh -- <command>: builds, and runs a command of the control plane.
 import { spawn } from "node:child_process";
 import { join } from "node:path";
 import { prepare, root } from "./prepare.mjs";

@@ -1,4 +1,4 @@
-// Runs tap over compiled tests and shows one line for each file, and the whole story of those that fail.
+// Runs tap on compiled tests. Shows one line per file, and the whole output of failed files.
 import { spawn } from "node:child_process";
 import * as fs from "node:fs";
 import { join } from "node:path";
@@ -42,7 +42,7 @@ export async function runTap(files = testFiles()) {
     const [, failed, name, time] = file;
     if (failed) {
       brokenFiles++;
-      // Passed assertions say nothing here.
+      // Without the passed assertions.
       for (const told of block) if (told.trim() !== "" && !/^\s+ok \d+/.test(told)) console.log(told);
     }
     console.log(`${failed ? "FAILED" : "ok"}  ${name}${time ? `  ${(time / 1000).toFixed(1)} s` : ""}`);
@@ -50,11 +50,11 @@ export async function runTap(files = testFiles()) {
   }
   const code = (await ended) ?? 1;
   const passed = totals.pass ?? 0;
-  // A file that dies without an assertion is a failure too.
+  // A file that ends without an assertion is a failure too.
   const failed = Math.max(totals.fail ?? 0, brokenFiles, code === 0 ? 0 : 1);
   if (failed > 0 && brokenFiles === 0) console.log(block.join("\n"));
   return { code: code === 0 && failed > 0 ? 1 : code, passed, failed, skipped: totals.skip ?? 0 };
 }
 
-/** The line that ends a run of the tests. */
+/** Last line of a test run. */
 export const verdict = ({ passed, failed }) => `${passed} passed, ${failed} failed`;

@@ -1,5 +1,5 @@
-// npm test: every test, or those whose path contains one of the words after --. SM_TEST_REQUIRE=redis,chromium,mount makes it
-// a failure that the machine lacks one of them, where a test would be left out otherwise.
+// npm test: all tests, or those whose path contains one of the words after --. A program of SM_TEST_REQUIRE
+// (redis,chromium,pgbouncer,mount) that is missing is a failure; otherwise its tests are skipped.
 import { prepare } from "./prepare.mjs";
 import { runTap, testFiles, verdict } from "./tap.mjs";
 

@@ -1,4 +1,4 @@
-// npm run verify: everything that must hold before a change is done. Stops at the first thing that does not.
+// npm run verify: all checks and tests. Stops at the first failure.
 import { spawnSync } from "node:child_process";
 import { prepare, root, tool } from "./prepare.mjs";
 import { runTap, verdict } from "./tap.mjs";
@@ -48,8 +48,7 @@ for (const [title, program, args] of steps) {
 }
 started = performance.now();
 const outcome = await runTap();
-console.log(
-  `${outcome.code === 0 ? "ok" : "FAILED"}  tests  ${seconds(started)}${outcome.skipped > 0 ? `, ${outcome.skipped} left out` : ""}`,
-);
+const skipped = outcome.skipped > 0 ? `, ${outcome.skipped} left out` : "";
+console.log(`${outcome.code === 0 ? "ok" : "FAILED"}  tests  ${seconds(started)}${skipped}`);
 console.log(verdict(outcome));
 process.exit(outcome.code);

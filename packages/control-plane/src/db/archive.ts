@@ -4,12 +4,12 @@ import { pipeline } from "node:stream/promises";
 import { createGunzip, createGzip } from "node:zlib";
 
 /**
- * The file of a backup: a gzipped tar (POSIX.1-1988 ustar), so that other tools can look into it. A table is written in parts, because a
- * tar entry states its size before its content and memory holds one part only.
+ * File format of a backup: a gzipped tar (POSIX.1-1988 ustar), which other tools can read. A table is written in parts,
+ * because a tar entry has its size before its content, and memory holds one part.
  */
 
 const blockBytes = 512;
-/** A part is about this large; one row may exceed it. */
+/** Approximate size of a part; one row may exceed it. */
 export const partBytes = 4 << 20;
 
 export interface Entry {
@@ -17,7 +17,7 @@ export interface Entry {
   readonly content: Buffer;
 }
 
-/** Writes the entries as a gzipped tar to `to`, and ends it. `at` is the time of every entry. */
+/** Writes the entries to `to` as a gzipped tar, and ends the stream. `at` is the time of every entry. */
 export async function writeArchive(entries: AsyncIterable<Entry>, to: NodeJS.WritableStream, at: Date): Promise<void> {
   async function* tar(): AsyncGenerator<Buffer> {
     for await (const { name, content } of entries) {
@@ -32,7 +32,7 @@ export async function writeArchive(entries: AsyncIterable<Entry>, to: NodeJS.Wri
   await pipeline(tar, createGzip({ level: 4 }), to);
 }
 
-/** Reads what {@link writeArchive} wrote, one entry in memory at a time. Throws what is wrong with the file in one sentence. */
+/** Reads a file of {@link writeArchive}, one entry in memory at a time. Throws one sentence when it is damaged. */
 export async function* readArchive(from: Readable): AsyncGenerator<Entry> {
   const bytes = new Bytes(from.pipe(createGunzip()), from);
   for (;;) {
@@ -45,7 +45,7 @@ export async function* readArchive(from: Readable): AsyncGenerator<Entry> {
   }
 }
 
-/** SHA-256 in hex of several buffers. */
+/** Computes the SHA-256 of several buffers, in hex. */
 export function digest(): { add(bytes: Buffer): void; hex(): string } {
   const hash = createHash("sha256");
   return { add: (bytes) => void hash.update(bytes), hex: () => hash.digest("hex") };
@@ -63,7 +63,7 @@ function header(name: string, size: number, at: Date): Buffer {
   block.write(octal(0, 7), 116);
   block.write(octal(size, 11), 124);
   block.write(octal(Math.floor(at.getTime() / 1000), 11), 136);
-  // The sum is taken with its own field as blanks.
+  // The checksum is computed with blanks in its own field.
   block.write(" ".repeat(8), 148);
   block.write("0", 156);
   block.write("ustar\u000000", 257);
@@ -83,7 +83,7 @@ function parseHeader(block: Buffer): { name: string; size: number } {
 
 const sumOf = (block: Buffer): number => block.reduce((sum, byte) => sum + byte, 0);
 
-/** Takes exact lengths from a stream. */
+/** Reads exact numbers of bytes from a stream. */
 class Bytes {
   readonly #chunks: AsyncIterator<Buffer>;
   #rest: Buffer[] = [];

@@ -4,40 +4,40 @@ import { digest, type Entry, partBytes } from "./archive.ts";
 import { openSession } from "./connect.ts";
 import { columnList, quoted, type SequenceState, sequencesOf, type Table, tablesInOrder } from "./tables.ts";
 
-/** Format of the archive; another number is another format. */
+/** Version of the format of the archive. */
 export const backupFormat = 1;
 export const manifestName = "manifest.json";
 export const summaryName = "summary.json";
 
-/** First entry of a backup: what the rest is. */
+/** First entry of a backup: describes the others. */
 export interface Manifest {
   readonly format: typeof backupFormat;
-  /** Of the program that wrote it. */
+  /** Version of the program that wrote it. */
   readonly version: string;
   readonly created_at: string;
-  /** The schema of the rows. */
+  /** Migrations that define the schema of the rows. */
   readonly migrations: readonly { readonly name: string; readonly sha256: string }[];
   readonly tables: readonly Table[];
-  /** UTC days that have a partition of results, as 20261122. */
+  /** UTC days that have a partition of results, like 20261122. */
   readonly result_days: readonly string[];
 }
 
-/** Last entry: without it the backup is cut off. */
+/** Last entry. A backup without it is incomplete. */
 export interface Summary {
   readonly tables: readonly { readonly name: string; readonly rows: number; readonly sha256: string }[];
   readonly sequences: readonly SequenceState[];
 }
 
-/** Where the rows of a table are in the archive. */
+/** Name of the archive entry with a part of a table. */
 export const partName = (table: string, part: number): string =>
   `tables/${table}/${String(part).padStart(6, "0")}.copy`;
 
 /**
- * The entries of a backup of the whole database, as of one moment: everything is read in one repeatable-read transaction, beside a
- * service that goes on. Memory holds one part. The embedded PostgreSQL has no pg_dump, and this works with any.
+ * Yields the entries of a backup of the whole database: one snapshot, read in one repeatable-read transaction while the
+ * service runs. Memory holds one part. The embedded PostgreSQL has no pg_dump; this works with every PostgreSQL.
  */
 export async function* backupEntries(pool: Sql, about: { version: string; at: Date }): AsyncGenerator<Entry> {
-  // One connection: a transaction cannot be held open between the steps of a generator by the pool.
+  // The pool cannot keep a transaction open between the steps of a generator.
   const sql = openSession(pool);
   try {
     await sql`set idle_in_transaction_session_timeout = 0`;
@@ -69,7 +69,8 @@ async function readManifest(sql: ISql, { version, at }: { version: string; at: D
     select name, sha256 from schema_migrations order by name`;
   const days = await sql<{ day: string }[]>`
     select substr(c.relname, 9) as day from pg_inherits i join pg_class c on c.oid = i.inhrelid
-    where i.inhparent = to_regclass('results') and c.relname ~ '^results_[0-9]{8}$' and not i.inhdetachpending order by 1`;
+    where i.inhparent = to_regclass('results') and c.relname ~ '^results_[0-9]{8}$' and not i.inhdetachpending
+    order by 1`;
   return {
     format: backupFormat,
     version,
@@ -80,7 +81,7 @@ async function readManifest(sql: ISql, { version, at }: { version: string; at: D
   };
 }
 
-/** The rows of a table in COPY's text format, cut anywhere. */
+/** Yields the rows of a table in COPY's text format, split at any byte. */
 async function* partsOf(sql: Sql, table: Table): AsyncGenerator<Buffer> {
   const query = `copy (select ${columnList(table)} from ${quoted(table.name)}) to stdout`;
   let chunks: Buffer[] = [];
@@ -95,7 +96,7 @@ async function* partsOf(sql: Sql, table: Table): AsyncGenerator<Buffer> {
   if (length > 0) yield Buffer.concat(chunks);
 }
 
-/** Each row ends with one; those within a value are escaped (PostgreSQL manual, COPY, "Text Format"). */
+/** Counts rows: each ends with a newline, and newlines in values are escaped (manual, COPY, "Text Format"). */
 export function newlines(bytes: Buffer): number {
   let count = 0;
   for (let at = bytes.indexOf(10); at !== -1; at = bytes.indexOf(10, at + 1)) count++;

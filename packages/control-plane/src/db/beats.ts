@@ -35,8 +35,8 @@ export interface BeatOptions {
 export type Beat = "answered" | "silent" | Error;
 
 /**
- * Sends a heartbeat on a client of one connection. Counts ticks instead of comparing times: after a pause of the process
- * (suspend, migration of a virtual machine) one tick passes, and an answer that arrived during the pause is read.
+ * Sends a heartbeat on a client of one connection. Counts ticks instead of comparing times: after a pause of the
+ * process (suspend, migration of a virtual machine) one tick passes, and an answer that arrived meanwhile is read.
  */
 export async function beat(sql: Sql, { ticks, tickMs }: BeatOptions): Promise<Beat> {
   let timer: NodeJS.Timeout | undefined;

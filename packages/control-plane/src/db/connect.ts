@@ -20,9 +20,9 @@ const defaultConnectMs = 4_000;
 export const statementTimeoutMs = 30_000;
 
 /**
- * Returns a pool that connects at its first query. Rows have timestamptz as Date, bigint and numeric as number; a bigint
- * outside the safe integers stays a string. Sessions run in UTC. The server cancels a statement after `statementMs`;
- * behind a pooler the database watch does.
+ * Returns a pool that connects at its first query. Rows have timestamptz as Date, bigint and numeric as number; a
+ * bigint outside the safe integers stays a string. Sessions run in UTC. The server cancels a statement after
+ * `statementMs`; behind a pooler the database watch does.
  */
 export function openPool(
   address: DatabaseAddress,

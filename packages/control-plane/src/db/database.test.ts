@@ -15,7 +15,7 @@ import { openHub } from "./notify.ts";
 import { dropOldPartitions, ensurePartitions } from "./partitions.ts";
 
 const root = fs.mkdtempSync(join(tmpdir(), "sm-database-"));
-// As root the server runs under another user, who has to pass through.
+// As root the server runs as another user, which must enter the folder.
 fs.chmodSync(root, 0o711);
 const server = await startEmbedded({ dataDir: join(root, "data"), log: silentLog });
 const admin = openPool(server.address, { max: 1 });
@@ -46,9 +46,9 @@ function migrationFolder(files: Record<string, string>): string {
 
 t.test("values come in the types that the code counts on", async (t) => {
   const { sql } = await emptyDatabase(t);
-  const [row] =
-    await sql`select 5::int8 as small, 9007199254740993::int8 as large, sum(n) as total, '2026-11-20T13:00:00.123+02'::timestamptz as at,
-    array[1, 2]::int8[] as list, current_setting('TimeZone') as zone, current_setting('statement_timeout') as timeout from (values (1::int8), (2)) as v (n)`;
+  const [row] = await sql`select 5::int8 as small, 9007199254740993::int8 as large, sum(n) as total,
+    '2026-11-20T13:00:00.123+02'::timestamptz as at, array[1, 2]::int8[] as list, current_setting('TimeZone') as zone,
+    current_setting('statement_timeout') as timeout from (values (1::int8), (2)) as v (n)`;
   t.strictSame(
     { ...row },
     {
@@ -86,7 +86,7 @@ t.test("a database that cannot be used says why in one line, without the passwor
     [{ url: "postgres://u:s3cret@one:1:2/sm", key: "database.listen_url" }, /^database\.listen_url is not a URL/],
     [
       { url: "postgres://u:s3cret@127.0.0.1:1,[::1]:2/sm", key: "database.listen_url" },
-      /^The database sm at 127\.0\.0\.1:1, \[::1\]:2 cannot be reached .*database\.listen_url \(SM_DATABASE__LISTEN_URL\)/,
+      /^The database sm at 127\.0\.0\.1:1, \[::1\]:2 cannot be reached .*\(SM_DATABASE__LISTEN_URL\)/,
     ],
     [{ url: `postgres://u:s3cret@127.0.0.1:${(silent.address() as net.AddressInfo).port}/sm` }, /^The database sm at /],
     [{ ...own, database: "absent" }, /^The database .* does not exist/],
@@ -153,7 +153,8 @@ t.test("what earlier versions stored is found, spelled and masked as of today", 
   const before = Object.fromEntries(Object.entries(all).filter(([name]) => name < "0011"));
   await migrate(sql, migrationFolder(before));
   const id = (n: number) => `00000000-0000-7000-8000-00000000000${n}`;
-  await sql`insert into orgs (id, slug, name, plan_id, created_at, updated_at) values (${id(0)}, 'acme', ${"Acme\u0301"}, 'selfhost', now(), now())`;
+  await sql`insert into orgs (id, slug, name, plan_id, created_at, updated_at)
+    values (${id(0)}, 'acme', ${"Acme\u0301"}, 'selfhost', now(), now())`;
   const specs = [
     { type: "http", url: "https://Shop.example/" },
     { type: "tcp", host: "db.example", port: 5432 },
@@ -163,7 +164,8 @@ t.test("what earlier versions stored is found, spelled and masked as of today", 
   ];
   for (const [n, spec] of specs.entries()) {
     await sql`
-      insert into targets (id, org_id, name, kind, spec, interval_secs, enabled, tags, alert_confirmations, notify_recovery,
+      insert into targets
+        (id, org_id, name, kind, spec, interval_secs, enabled, tags, alert_confirmations, notify_recovery,
         renotify_interval_secs, region_policy, write_source, created_at, updated_at)
       values (${id(n)}, ${id(0)}, ${"Su\u0308d"}, ${spec.type}, ${sql.json(spec)}, 60, true,
         ${["z", "e\u0301", "a", "\u00e9"]}, 2, true, 3600, '"any"', 'api', now(), now())`;
@@ -178,7 +180,8 @@ t.test("what earlier versions stored is found, spelled and masked as of today", 
   for (const [n, [was, is]] of entries.entries()) {
     await sql`
       insert into audit_log (id, org_id, at, actor_type, action, before, after, write_source)
-      values (${id(n)}, ${id(0)}, now(), 'token', 'x', ${was === null ? null : sql.json(was)}, ${is === null ? null : sql.json(is)}, 'api')`;
+      values (${id(n)}, ${id(0)}, now(), 'token', 'x', ${was === null ? null : sql.json(was)},
+        ${is === null ? null : sql.json(is)}, 'api')`;
   }
   const channels = ["Te\u0301l", "Cafe\u0301", "Caf\u00e9", "a\u0308\u0323", "a\u0323\u0308"];
   for (const [n, name] of channels.entries())
@@ -270,7 +273,8 @@ t.test("the hub passes notifications on, and wakes everybody after a lost connec
   t.equal(await hub.wait("news", 5000, { signal: stop.signal }), false);
 
   const woken = hub.wait("news", 10_000, { predicate: () => false });
-  await sql`select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and query like 'listen%'`;
+  await sql`select pg_terminate_backend(pid) from pg_stat_activity
+    where datname = current_database() and query like 'listen%'`;
   t.equal(await woken, true);
   t.equal(heard.at(-1), "");
   const eight = hub.wait("news", 5000, { predicate: (payload) => payload === "8" });
@@ -312,7 +316,8 @@ function deferred(): { promise: Promise<void>; resolve: () => void } {
 }
 
 const resultsTable =
-  "create table results (target_id uuid, scheduled_at timestamptz, region text, primary key (target_id, scheduled_at, region)) partition by range (scheduled_at)";
+  "create table results (target_id uuid, scheduled_at timestamptz, region text, " +
+  "primary key (target_id, scheduled_at, region)) partition by range (scheduled_at)";
 
 t.test("day partitions are made ahead, once, and take a day in UTC each", async (t) => {
   const { sql } = await emptyDatabase(t);
@@ -323,7 +328,8 @@ t.test("day partitions are made ahead, once, and take a day in UTC each", async 
   t.strictSame(made.flat().sort(), ["results_20261129", "results_20261130", "results_20261201", "results_20261202"]);
   t.strictSame(await ensurePartitions(sql, from, to), []);
 
-  await sql`insert into results select gen_random_uuid(), at, 'x' from unnest(${["2026-11-30T00:00:00Z", "2026-11-30T23:59:59.999Z", "2026-12-01T00:00:00Z"]}::timestamptz[]) as at`;
+  const times = ["2026-11-30T00:00:00Z", "2026-11-30T23:59:59.999Z", "2026-12-01T00:00:00Z"];
+  await sql`insert into results select gen_random_uuid(), at, 'x' from unnest(${times}::timestamptz[]) as at`;
   t.strictSame(
     [...(await sql`select tableoid::regclass::text as part, count(*) as n from results group by 1 order by 1`)],
     [
@@ -352,7 +358,8 @@ t.test("old partitions go without stopping readers, also after an interrupted re
   const dropping = dropOldPartitions(sql, now, 3);
   // The detach itself waits for the reader; before that there is nothing to see.
   const waiting = () =>
-    sql`select 1 from pg_stat_activity where datname = current_database() and query like '%concurrently' and wait_event_type = 'Lock'`;
+    sql`select 1 from pg_stat_activity where datname = current_database() and query like '%concurrently'
+      and wait_event_type = 'Lock'`;
   for (let tries = 0; (await waiting()).length === 0 && tries < 200; tries++) await sleep(25);
   t.strictSame(await dropOldPartitions(sql, now, 3), [], "a second removal leaves it to the first");
   await sql`insert into results values (gen_random_uuid(), ${now}, 'x')`;

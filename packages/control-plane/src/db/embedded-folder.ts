@@ -8,9 +8,9 @@ import { writeAccess } from "./embedded-access.ts";
 import { ensurePassword, scramSecret, superuser } from "./embedded-password.ts";
 import { replaceFile, run } from "./embedded-tools.ts";
 
-/** The user that PostgreSQL runs as when StatusMesh runs as root: PostgreSQL refuses root. This is "nobody". */
+/** User id of "nobody". PostgreSQL refuses to run as root, and runs as this user then. */
 const unprivileged = 65_534;
-/** sun_path holds 108 bytes on Linux and 104 on macOS, with the zero at its end. */
+/** sun_path has 108 bytes on Linux and 104 on macOS, with the final zero. */
 const socketPathLimit = 103;
 const socketName = ".s.PGSQL.5432";
 
@@ -19,25 +19,26 @@ export interface Folder {
   readonly dataDir: string;
   readonly pgdata: string;
   readonly logFile: string;
-  /** Ids that PostgreSQL must run under; empty when it is the own user. */
+  /** Ids to run PostgreSQL with; empty for the own user. */
   readonly owner: { readonly uid?: number; readonly gid?: number };
-  /** User id that the password file belongs to; null when it is the own user. */
+  /** Owner of the password file; null for the own user. */
   readonly keeper: number | null;
 }
 
-/** Makes the data folder if needed, decides who owns the cluster in it, and checks that this user can get there. Throws StartupError. */
+/** Creates the data folder if needed, chooses the user of PostgreSQL and checks its access. Throws StartupError. */
 export function prepareFolder(dir: string, binaries: Binaries): Folder {
   let dataDir: string;
   try {
     makeFolder(dir);
     dataDir = fs.realpathSync(dir);
-    // Permission bits say nothing on a read-only file system, or to root: only writing does.
+    // Permission bits do not show a read-only file system, and do not apply to root.
     const probe = join(dataDir, `.write-${randomBytes(6).toString("hex")}`);
     fs.writeFileSync(probe, "");
     fs.rmSync(probe);
   } catch (error) {
     throw new StartupError(
-      `The data folder ${dir} cannot be written (${(error as NodeJS.ErrnoException).code}): set data.dir (SM_DATA__DIR) to a folder that this user may write.`,
+      `The data folder ${dir} cannot be written (${(error as NodeJS.ErrnoException).code}): ` +
+        "set data.dir (SM_DATA__DIR) to a folder that this user may write.",
       { cause: error },
     );
   }
@@ -46,7 +47,8 @@ export function prepareFolder(dir: string, binaries: Binaries): Folder {
   const self = process.getuid?.() ?? 0;
   if (self !== 0 && holder !== undefined && holder.uid !== self) {
     throw new StartupError(
-      `The folder ${pgdata} belongs to user id ${holder.uid}, and StatusMesh runs as ${self}: run it as that user, or as root give the folder away with "chown -R ${self} ${pgdata}".`,
+      `The folder ${pgdata} belongs to user id ${holder.uid}, and StatusMesh runs as ${self}: ` +
+        `run it as that user, or as root give the folder away with "chown -R ${self} ${pgdata}".`,
     );
   }
   const owner =
@@ -64,15 +66,15 @@ export function prepareFolder(dir: string, binaries: Binaries): Folder {
 }
 
 /**
- * A command that root runs in the data folder of a service account leaves a password file that this account can read. The
- * account of the database server itself is shared with other programs and never gets it.
+ * When root runs a command in the data folder of a service account, the password file belongs to that account. It never
+ * belongs to "nobody", which other programs use too.
  */
 function keeperOf(dataDir: string, self: number): number | null {
   const holder = fs.statSync(dataDir).uid;
   return self !== 0 || holder === 0 || holder === unprivileged ? null : holder;
 }
 
-/** Like mkdir -p. Node 20's own never returns when a parent is a dangling link, for example to a disk that is not mounted. */
+/** Like mkdir -p. The one of Node 20 never returns when a parent is a dangling link, as to an unmounted disk. */
 function makeFolder(dir: string): void {
   if (fs.existsSync(dir)) return;
   if (dirname(dir) !== dir) makeFolder(dirname(dir));
@@ -88,19 +90,20 @@ function mayEnter(dir: string, { uid, gid }: { uid: number; gid: number }): bool
   return (mode & (user === uid ? 0o100 : group === gid ? 0o010 : 0o001)) !== 0;
 }
 
-/** PostgreSQL needs to pass through every folder above its own. */
+/** Throws when PostgreSQL cannot enter a folder above its own. */
 function requireWay(dir: string, owner: { uid: number; gid: number }, advice: string): void {
   for (let here = dir; ; here = dirname(here)) {
     if (!mayEnter(here, owner)) {
       throw new StartupError(
-        `PostgreSQL cannot run as root, so it runs as user id ${owner.uid}, which may not pass through ${here}. ${advice}, run StatusMesh as another user, or run "chmod o+x ${here}".`,
+        `PostgreSQL cannot run as root, so it runs as user id ${owner.uid}, which may not pass through ${here}. ` +
+          `${advice}, run StatusMesh as another user, or run "chmod o+x ${here}".`,
       );
     }
     if (here === dirname(here)) return;
   }
 }
 
-/** Makes the cluster if there is none. A process that is killed half-way, or beaten by another, leaves none behind that looks complete. */
+/** Creates the cluster if there is none. A kill, or another process at the same time, leaves no incomplete one. */
 export async function ensureCluster(folder: Folder, { initdb, major }: Binaries): Promise<void> {
   const { dataDir, pgdata, owner, keeper } = folder;
   const versionFile = join(pgdata, "PG_VERSION");
@@ -108,7 +111,7 @@ export async function ensureCluster(folder: Folder, { initdb, major }: Binaries)
     const fresh = join(dataDir, `postgres.new-${process.pid}-${randomBytes(4).toString("hex")}`);
     const secretFile = `${fresh}.secret`;
     try {
-      // initdb stores a SCRAM secret as it is. It cannot be logged in with, so the user of the database may read it.
+      // initdb stores a SCRAM secret unchanged. It is no password, so that the user of the database may read it.
       fs.writeFileSync(secretFile, scramSecret(ensurePassword(dataDir, keeper)), { flag: "wx", mode: 0o644 });
       fs.mkdirSync(fresh, { mode: 0o700 });
       if (owner.uid !== undefined) fs.chownSync(fresh, owner.uid, owner.gid!);
@@ -145,11 +148,12 @@ export async function ensureCluster(folder: Folder, { initdb, major }: Binaries)
   const version = fs.readFileSync(versionFile, "utf8").trim();
   if (version !== major)
     throw new StartupError(
-      `The database in ${pgdata} was made by PostgreSQL ${version}, and this StatusMesh brings ${major}: start the version that made it, and move the data by dump and restore.`,
+      `The database in ${pgdata} was made by PostgreSQL ${version}, and this StatusMesh brings ${major}: ` +
+        "start the version that made it, and move the data by dump and restore.",
     );
 }
 
-/** Removes what killed initdb runs left. Only for the process that holds the data folder. */
+/** Removes folders of killed initdb runs. Only for the process that holds the data folder. */
 export function removeLeftovers(dataDir: string): void {
   for (const name of fs.readdirSync(dataDir)) {
     if (name.startsWith("postgres.new-")) fs.rmSync(join(dataDir, name), { recursive: true, force: true });
@@ -157,8 +161,8 @@ export function removeLeftovers(dataDir: string): void {
 }
 
 /**
- * The folder of the socket: the cluster's own, which nobody else can enter; or, when that path is too long for a socket,
- * one under the system's temporary folder, named after the data folder.
+ * Returns the folder of the socket: the cluster's own, which other users cannot enter; or, when that path is too long
+ * for a socket, one in the system's temporary folder, named after the data folder.
  */
 export function socketFolder({ dataDir, pgdata, owner }: Folder): string {
   if (Buffer.byteLength(join(pgdata, socketName)) <= socketPathLimit) return pgdata;
@@ -178,22 +182,23 @@ export function socketFolder({ dataDir, pgdata, owner }: Folder): string {
       );
   }
   const found = fs.lstatSync(dir);
-  // Whoever owns that folder could pose as the database.
+  // The owner of that folder could impersonate the database.
   if (!found.isDirectory() || (found.uid !== uid && found.uid !== 0) || (found.mode & 0o077) !== 0) {
     throw new StartupError(
-      `The folder ${dir} for the database socket belongs to somebody else or is open to others: remove it, or set data.dir (SM_DATA__DIR) to a shorter path.`,
+      `The folder ${dir} for the database socket belongs to somebody else or is open to others: ` +
+        "remove it, or set data.dir (SM_DATA__DIR) to a shorter path.",
     );
   }
   if (found.uid !== uid) fs.chownSync(dir, owner.uid!, owner.gid!);
   return dir;
 }
 
-/** Where the socket of a server with this socket folder is. */
+/** Path of the socket in a socket folder. */
 export function socketPath(dir: string): string {
   return join(dir, socketName);
 }
 
-/** Writes postgresql.conf for a small machine. `<data.dir>/postgres.conf`, when somebody writes one, has the last word. */
+/** Writes postgresql.conf for a small machine. Settings in `<data.dir>/postgres.conf` override it. */
 export function writeSettings({ pgdata, owner }: Folder, socketDir: string): void {
   const quoted = `'"${socketDir.replaceAll("'", "''").replaceAll('"', '""')}"'`;
   const text = `# Written by StatusMesh at every start. Put settings of yours into ../postgres.conf instead.

@@ -7,7 +7,7 @@ import { StartupError } from "../startup-error.ts";
 export const superuser = "statusmesh";
 const fileName = "postgres.password";
 
-/** The password of the embedded database, or null where the file does not exist yet. Throws StartupError when it cannot be read. */
+/** Returns the password of the embedded database; null before the file exists. Throws StartupError. */
 export function readPassword(dataDir: string): string | null {
   const file = join(dataDir, fileName);
   try {
@@ -17,7 +17,8 @@ export function readPassword(dataDir: string): string | null {
     const { code } = error as NodeJS.ErrnoException;
     if (code === "ENOENT") return null;
     throw new StartupError(
-      `The password of the embedded database in ${file} cannot be read (${code}): run StatusMesh as the owner of that file.`,
+      `The password of the embedded database in ${file} cannot be read (${code}): ` +
+        "run StatusMesh as the owner of that file.",
       { cause: error },
     );
   }
@@ -25,8 +26,8 @@ export function readPassword(dataDir: string): string | null {
 }
 
 /**
- * The password of the embedded database; 256 random bits are written to `<data.dir>/postgres.password` where there is none.
- * Only `owner`, the account that runs the control plane, can read the file. Processes that call this at once get the same password.
+ * Returns the password of the embedded database. Writes 256 random bits to `<data.dir>/postgres.password` if there is
+ * none, readable for `owner` alone, the account of the control plane. Concurrent calls return the same password.
  */
 export function ensurePassword(dataDir: string, owner: number | null): string {
   const file = join(dataDir, fileName);
@@ -45,7 +46,7 @@ export function ensurePassword(dataDir: string, owner: number | null): string {
     fs.closeSync(fd);
   }
   try {
-    // Unlike rename, link leaves the file of another process that was first.
+    // Unlike rename, link does not replace the file of another process.
     fs.linkSync(draft, file);
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
@@ -55,7 +56,7 @@ export function ensurePassword(dataDir: string, owner: number | null): string {
   return readPassword(dataDir)!;
 }
 
-/** What PostgreSQL stores of a password (RFC 5803). One iteration: 256 random bits need no stretching, and every connection repeats it. */
+/** Returns the SCRAM secret that PostgreSQL stores (RFC 5803). One iteration: 256 random bits need no stretching. */
 export function scramSecret(password: string, salt = randomBytes(16), iterations = 1): string {
   const salted = pbkdf2Sync(password, salt, iterations, 32, "sha256");
   const key = (name: string) => createHmac("sha256", salted).update(name).digest();
@@ -63,10 +64,10 @@ export function scramSecret(password: string, salt = randomBytes(16), iterations
   return `SCRAM-SHA-256$${iterations}:${salt.toString("base64")}$${storedKey}:${key("Server Key").toString("base64")}`;
 }
 
-/** The statement that gives the superuser its password; `secret` is from {@link scramSecret}, which holds no quote. */
+/** Statement that sets the superuser's password. `secret` is from {@link scramSecret} and has no quote. */
 export const setPassword = (secret: string): string => `alter role ${superuser} password '${secret}'`;
 
-/** True when `secret`, as PostgreSQL stores it, is that of `password`. */
+/** Returns whether `secret`, as stored by PostgreSQL, belongs to `password`. */
 export function isSecretOf(secret: string | null, password: string): boolean {
   const parts = /^SCRAM-SHA-256\$(\d{1,7}):([A-Za-z0-9+/=]+)\$/.exec(secret ?? "");
   return parts !== null && scramSecret(password, Buffer.from(parts[2]!, "base64"), Number(parts[1])) === secret;

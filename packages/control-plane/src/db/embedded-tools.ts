@@ -4,11 +4,11 @@ import * as fs from "node:fs";
 import { basename } from "node:path";
 import { StartupError } from "../startup-error.ts";
 
-/** What PostgreSQL sees of the environment: nothing of ours may change how it sorts, speaks or finds its files. */
+/** Environment of PostgreSQL: variables of this process must not change its locale or its files. */
 export const serverEnv: NodeJS.ProcessEnv = { PATH: process.env["PATH"], LC_ALL: "C", TZ: "UTC" };
 
 /**
- * Runs a program of PostgreSQL to its end, with `input` on its standard input. Returns what it said on standard error. Throws the
+ * Runs a program of PostgreSQL to its end, with `input` on standard input, and returns its standard error. Throws the
  * first line of that when it fails, and StartupError when it cannot run at all.
  */
 export function run(
@@ -19,14 +19,15 @@ export function run(
   return new Promise((resolve, reject) => {
     const child = spawn(program, args, { ...options, env: serverEnv, stdio: ["pipe", "ignore", "pipe"] });
     let complaint = "";
-    // A program that ends before it has read its input is judged by its exit code.
+    // A program may end before it has read its input; its exit code counts.
     child.stdin.on("error", () => {});
     child.stdin.end(input);
     child.stderr.setEncoding("utf8").on("data", (text: string) => (complaint = (complaint + text).slice(-2000)));
     child.on("error", (error) =>
       reject(
         new StartupError(
-          `The bundled PostgreSQL cannot run here: ${error.message}. It needs glibc on Linux; otherwise set database.url (SM_DATABASE__URL) to a server of yours.`,
+          `The bundled PostgreSQL cannot run here: ${error.message}. It needs glibc on Linux; ` +
+            "otherwise set database.url (SM_DATABASE__URL) to a server of yours.",
         ),
       ),
     );
@@ -39,8 +40,8 @@ export function run(
 }
 
 /**
- * Writes a file of the cluster whole or not at all, and returns whether it was another one before. The folder belongs to the user of the
- * server: root must not follow a link in it, neither when it writes nor when it gives the file away.
+ * Replaces a file of the cluster atomically, and returns whether it changed. The folder belongs to the user of the
+ * server: root must not follow a link in it when it writes the file or changes its owner.
  */
 export function replaceFile(file: string, text: string, owner: { uid?: number; gid?: number }): boolean {
   if (fs.existsSync(file) && fs.readFileSync(file, "utf8") === text) return false;

@@ -14,7 +14,7 @@ import { startEmbedded } from "./embedded.ts";
 
 const log = silentLog;
 const root = fs.mkdtempSync(join(tmpdir(), "sm-embedded-"));
-// As root the server runs under another user, who has to pass through.
+// As root the server runs as another user, which must enter the folder.
 fs.chmodSync(root, 0o711);
 t.teardown(() => fs.rmSync(root, { recursive: true, force: true }));
 /** Making a cluster takes the longest: tests that need no fresh one take turns on "usual". */
@@ -37,8 +37,10 @@ async function query<T>(address: DatabaseAddress, text: string): Promise<T[]> {
 /** A process of its own that starts the database and then waits to be killed. */
 async function startElsewhere(dataDir: string): Promise<ChildProcess> {
   const modules = ["./embedded.js", "../log.js"].map((file) => JSON.stringify(new URL(file, import.meta.url)));
-  const script = `const { startEmbedded } = await import(${modules[0]}); const { silentLog } = await import(${modules[1]});
-    await startEmbedded({ dataDir: ${JSON.stringify(dataDir)}, log: silentLog }); console.log("up"); setInterval(() => {}, 1000);`;
+  const script = `const { startEmbedded } = await import(${modules[0]});
+    const { silentLog } = await import(${modules[1]});
+    await startEmbedded({ dataDir: ${JSON.stringify(dataDir)}, log: silentLog });
+    console.log("up"); setInterval(() => {}, 1000);`;
   const child = spawn(process.execPath, ["--input-type=module", "-e", script], {
     stdio: ["ignore", "pipe", "inherit"],
   });
@@ -53,7 +55,8 @@ t.test("a first start makes the cluster, and a second one finds what was written
   t.strictSame(
     await query(
       first.address,
-      "select current_setting('server_encoding') as encoding, current_setting('listen_addresses') as tcp, current_setting('fsync') as fsync",
+      "select current_setting('server_encoding') as encoding, current_setting('listen_addresses') as tcp, " +
+        "current_setting('fsync') as fsync",
     ),
     [{ encoding: "UTF8", tcp: "", fsync: "on" }],
   );
@@ -74,7 +77,7 @@ t.test("the socket is in a folder that only its owner can enter", async (t) => {
   t.ok("path" in server.address && server.address.path.startsWith(dataDir));
 });
 
-/** What the server asks of a process of its own user: 0 is nothing, 10 is SCRAM (protocol, "Message Formats", AuthenticationSASL). */
+/** Authentication that the server requests from its own user: 0 none, 10 SCRAM (protocol, AuthenticationSASL). */
 async function askedFor(dataDir: string): Promise<number> {
   const { uid, gid } = fs.statSync(join(dataDir, "postgres"));
   const text = Buffer.from("user\0statusmesh\0database\0postgres\0\0");
@@ -86,7 +89,7 @@ async function askedFor(dataDir: string): Promise<number> {
     process.setegid!(gid);
     process.seteuid!(uid);
   }
-  // The socket is connected before connect() returns: that is all that the other user does.
+  // connect() connects a Unix socket before it returns, so that only this call needs the other user.
   const socket = connect(join(dataDir, "postgres", ".s.PGSQL.5432"));
   if (self === 0) {
     process.seteuid!(self);
@@ -227,7 +230,7 @@ t.test("a pid file that is empty or names somebody else's process does not stop 
   const text = fs.readFileSync(pidFile, "utf8");
   const { uid, gid } = fs.statSync(pidFile);
   await before.stop();
-  // What a power cut leaves, with the id in use again: an ordinary process of the same user, so that PostgreSQL itself would give up.
+  // After a power failure another process of the same user may have the recorded id; PostgreSQL refuses to start then.
   const stranger = spawn(process.execPath, ["-e", "setInterval(() => {}, 1000)"], { uid, gid, cwd: "/" });
   t.teardown(() => stranger.kill("SIGKILL"));
   await once(stranger, "spawn");

@@ -21,9 +21,9 @@ import { ensurePassword, isSecretOf, readPassword, scramSecret, setPassword, sup
 import { serverEnv } from "./embedded-tools.ts";
 import { lockKeys } from "./locks.ts";
 
-/** Crash recovery of a large write-ahead log comes before the first connection. */
+/** Crash recovery of a large write-ahead log precedes the first connection. */
 const startDeadlineMs = 60_000;
-/** A killed owner's connection lets go of the lock as soon as the server reads the end of its socket. */
+/** The server releases the lock of a killed process when it reads the end of its socket. */
 const lockPatienceMs = 1500;
 const stopDeadlineMs = 5000;
 const logLimitBytes = 5_000_000;
@@ -32,7 +32,7 @@ const database = "statusmesh";
 export interface Embedded {
   /** For openPool and openDatabase. */
   readonly address: DatabaseAddress;
-  /** Shuts the server down within 5 s: connections are ended, what is committed stays. */
+  /** Shuts the server down within 5 s; open connections are ended. */
   stop(): Promise<void>;
 }
 
@@ -40,13 +40,13 @@ export interface EmbeddedOptions {
   /** `data.dir`; the cluster is in its folder `postgres`. */
   dataDir: string;
   log: Log;
-  /** Share a server that another StatusMesh holds, instead of refusing: for commands beside a running service. */
+  /** Use the server of a running StatusMesh instead of refusing: for commands. */
   join?: boolean;
 }
 
 /**
- * Starts the bundled PostgreSQL on a data folder, or adopts the one that a killed process left running, and keeps it
- * running until `stop`. One process at a time holds a data folder. Throws StartupError with one line to act on.
+ * Starts the bundled PostgreSQL on a data folder, or adopts one that a killed process left running. Restarts it after a
+ * crash, until `stop`. One process at a time holds a data folder. Throws StartupError.
  */
 export async function startEmbedded({ dataDir, log, join: joins = false }: EmbeddedOptions): Promise<Embedded> {
   const binaries = findBinaries();
@@ -73,8 +73,9 @@ export async function startEmbedded({ dataDir, log, join: joins = false }: Embed
     await session.sql.end({ timeout: 0 });
     if (joins) return { address: server.address(), stop: async () => {} };
     throw new StartupError(
-      `Another StatusMesh${holder === null ? "" : ` (${holder})`} already uses the data folder ${folder.dataDir}: stop it, or set data.dir (SM_DATA__DIR) to another folder.`,
-      // The process that a restart replaces may still hold the folder.
+      `Another StatusMesh${holder === null ? "" : ` (${holder})`} already uses the data folder ${folder.dataDir}: ` +
+        "stop it, or set data.dir (SM_DATA__DIR) to another folder.",
+      // During a restart the previous process may still hold the folder.
       { temporary: true },
     );
   }
@@ -91,10 +92,10 @@ export async function startEmbedded({ dataDir, log, join: joins = false }: Embed
     },
   };
 
-  /** The lock connection lives as long as the server does: its end is how a crash is noticed, also of a server that is not our child. */
+  /** The connection with the lock ends with the server, which shows a crash, also of an adopted server. */
   async function recover(): Promise<void> {
     while (!stopping) {
-      log.error({ log: folder.logFile }, "the embedded PostgreSQL went away, starting it again");
+      log.error({ log: folder.logFile }, "the embedded PostgreSQL ended, starting it again");
       try {
         session = await server.open(onLoss, () => stopping);
         if (!(await takeLock(session.sql)))
@@ -124,15 +125,13 @@ export async function startEmbedded({ dataDir, log, join: joins = false }: Embed
 }
 
 /**
- * Gives a running server that another version started with trust a password, and only then demands it: a process that is killed in
- * between leaves a server that still lets the next one in. The rules are loaded again in any case, as a killed process may have written
- * them and not said so.
+ * Sets the password of a running server before requiring it, so that a kill in between leaves a server that the next
+ * process can use. Earlier versions used trust. Always reloads the rules: a killed process may have written them only.
  */
 async function secureRunning(sql: Sql, folder: Folder): Promise<void> {
   const password = ensurePassword(folder.dataDir, folder.keeper);
-  const [role] = await sql<
-    { secret: string | null }[]
-  >`select rolpassword as secret from pg_authid where rolname = ${superuser}`;
+  const [role] = await sql<{ secret: string | null }[]>`
+    select rolpassword as secret from pg_authid where rolname = ${superuser}`;
   if (!isSecretOf(role?.secret ?? null, password)) await sql.unsafe(setPassword(scramSecret(password)));
   writeAccess(folder, "scram-sha-256");
   await sql`select pg_reload_conf()`;
@@ -152,10 +151,10 @@ async function lockHolder(sql: Sql): Promise<string | null> {
 
 function makeServer(folder: Folder, binaries: Binaries, log: Log) {
   const { dataDir, pgdata, logFile, owner } = folder;
-  // Read for every connection: a pool outlives the moment at which another process sets the password.
+  // Read for every connection, because another process may set the password while a pool is open.
   const password = (): string => readPassword(dataDir) ?? "";
   let socketDir = pgdata;
-  /** The last server that this process launched. */
+  /** The last server that this process started. */
   let launched: { pid: number | undefined; ended: boolean } | null = null;
 
   function launch(): void {
@@ -163,8 +162,8 @@ function makeServer(folder: Folder, binaries: Binaries, log: Log) {
     writeSettings(folder, socketDir);
     capLog(logFile);
     const output = fs.openSync(logFile, "a", 0o600);
-    // Detached: Ctrl-C goes to the whole terminal group, and the database must outlive what still writes to it.
-    // On the command line, where postgres.conf cannot change it: connections come over the socket only.
+    // Detached: Ctrl-C signals the whole process group, and the database must end last.
+    // listen_addresses is on the command line, where postgres.conf cannot change it.
     const child = spawn(binaries.postgres, ["-D", pgdata, "-c", "listen_addresses="], {
       ...owner,
       detached: true,
@@ -180,13 +179,13 @@ function makeServer(folder: Folder, binaries: Binaries, log: Log) {
     launched = state;
   }
 
-  /** Connects to the running server, and starts one when none runs. The connection is to the maintenance database and has no time limits. */
+  /** Connects to the maintenance database, without time limits. Starts a server when none runs. */
   async function open(onLoss: () => void, unwanted: () => boolean): Promise<{ sql: Sql }> {
     const deadline = performance.now() + startDeadlineMs;
     let failures = 0;
     let adopted = true;
     for (let pause = 5; performance.now() < deadline; await sleep(pause)) {
-      if (unwanted()) throw new StartupError("The embedded PostgreSQL is not wanted any more.");
+      if (unwanted()) throw new StartupError("The start of the embedded PostgreSQL was cancelled.");
       const running = runningServer(pgdata);
       if (running !== null) socketDir = running.socketDir;
       else if (launched === null || launched.ended) {
@@ -205,18 +204,19 @@ function makeServer(folder: Folder, binaries: Binaries, log: Log) {
       pause = Math.min(pause * 1.2, 100);
     }
     throw new StartupError(
-      `The embedded PostgreSQL did not answer within ${startDeadlineMs / 1000} s: ${lastComplaint(logFile)} (${logFile})`,
+      `The embedded PostgreSQL did not answer within ${startDeadlineMs / 1000} s: ` +
+        `${lastComplaint(logFile)} (${logFile})`,
     );
   }
 
   async function stop(): Promise<void> {
-    // A server that has just been launched has not written its file yet.
+    // A server that has just started may not have written postmaster.pid yet.
     const own = launched !== null && !launched.ended ? launched : null;
     const pid = runningServer(pgdata)?.pid ?? own?.pid;
     if (pid === undefined) return;
     const gone = () => (own?.pid === pid ? own.ended : runningServer(pgdata)?.pid !== pid);
     const started = performance.now();
-    // What pg_ctl does for -m fast and then -m immediate; a committed transaction survives both.
+    // The signals of pg_ctl stop -m fast and -m immediate. Committed transactions survive both.
     for (const [signal, until] of [
       ["SIGINT", stopDeadlineMs - 1000],
       ["SIGQUIT", stopDeadlineMs],
@@ -237,7 +237,7 @@ function makeServer(folder: Folder, binaries: Binaries, log: Log) {
   };
 }
 
-/** A connection, or null when the server is not there yet, is starting, or is stopping. */
+/** Returns a connection; null when the server does not run, is starting or is stopping. */
 async function tryConnect(path: string, password: () => string, onLoss: () => void): Promise<Sql | null> {
   let established = false;
   const sql = postgres({
@@ -269,8 +269,8 @@ async function tryConnect(path: string, password: () => string, onLoss: () => vo
       return null;
     if (code === "28P01")
       throw new StartupError(
-        "The embedded PostgreSQL refuses the password in postgres.password of the data folder. Put the right file back; " +
-          "or stop StatusMesh and that server, remove the file, and start again: a new password is set.",
+        "The embedded PostgreSQL refuses the password in postgres.password of the data folder. Put the right file " +
+          "back; or stop StatusMesh and that server, remove the file, and start again: a new password is set.",
       );
     throw new StartupError(
       `The embedded PostgreSQL refuses connections: ${error instanceof Error ? error.message : String(error)}`,
@@ -279,7 +279,7 @@ async function tryConnect(path: string, password: () => string, onLoss: () => vo
   }
 }
 
-/** First lines of postmaster.pid: process id, data folder, start time, port, socket folder (PostgreSQL source, miscadmin.h). */
+/** Lines of postmaster.pid: process id, data folder, start time, port, socket folder (PostgreSQL, miscadmin.h). */
 function readPidFile(pgdata: string): { pid: number; socketDir: string } | null {
   try {
     const [pid, , , , socketDir = ""] = fs.readFileSync(join(pgdata, "postmaster.pid"), "utf8").split("\n");
@@ -290,7 +290,7 @@ function readPidFile(pgdata: string): { pid: number; socketDir: string } | null 
   }
 }
 
-/** The live server of a cluster, or null. A process id alone proves nothing: after a restart it may be anybody's. */
+/** Returns the running server of a cluster, or null. After a reboot another process may have the recorded id. */
 function runningServer(pgdata: string): { pid: number; socketDir: string } | null {
   const found = readPidFile(pgdata);
   return found !== null && found.socketDir !== "" && isServerOf(found.pid, pgdata) ? found : null;
@@ -300,7 +300,7 @@ function isServerOf(pid: number, pgdata: string): boolean {
   return signalTo(pid, 0) && (process.platform !== "linux" || commandLine(pid).includes(pgdata));
 }
 
-/** The words of a process's command line; none for a zombie. Linux lets everybody read this, also in a container without extra capabilities. */
+/** Returns the arguments of a process; none for a zombie. Readable by every user, also without capabilities. */
 function commandLine(pid: number): string[] {
   try {
     return fs.readFileSync(`/proc/${pid}/cmdline`, "utf8").split("\0");
@@ -319,8 +319,8 @@ function signalTo(pid: number, signal: NodeJS.Signals | 0): boolean {
 }
 
 /**
- * PostgreSQL takes any live process with the recorded id for its server, and an empty file for one that is about to be
- * written: either way it would refuse to start. A file that is still empty after a failed start is what a power cut left.
+ * Removes a postmaster.pid that keeps PostgreSQL from starting: one with the id of another program, or one that is
+ * still empty after a failed start, as after a power failure.
  */
 function removeForeignPid(pgdata: string, again: boolean): void {
   const file = join(pgdata, "postmaster.pid");
@@ -328,11 +328,11 @@ function removeForeignPid(pgdata: string, again: boolean): void {
   if (found === null && again && fs.statSync(file, { throwIfNoEntry: false })?.size === 0)
     fs.rmSync(file, { force: true });
   if (found === null || process.platform !== "linux") return;
-  // Some other PostgreSQL program may really work on this folder: it keeps its file.
+  // Another PostgreSQL program may use this folder.
   if (basename(commandLine(found.pid)[0] ?? "") !== "postgres") fs.rmSync(file, { force: true });
 }
 
-/** Keeps one older part. The server appends, so cutting the file under it loses nothing. */
+/** Moves a large log to `<file>.1`. The server appends, so that truncating the file is safe. */
 function capLog(file: string): void {
   if ((fs.statSync(file, { throwIfNoEntry: false })?.size ?? 0) <= logLimitBytes) return;
   fs.copyFileSync(file, `${file}.1`);

@@ -1,16 +1,16 @@
 import { AppError } from "@statusmesh/shared/errors";
 
 /**
- * What keeps the database from doing what it was asked for, where trying again later helps:
- * - away: no connection, or it was lost
- * - readonly: a standby, or a server that takes no writes at the moment
- * - full: its disk is full
- * - busy: it was too slow, or is out of connections or memory
- * - conflict: another transaction came in between
+ * Kinds of temporary failures of the database:
+ * - away: no connection, or a lost one
+ * - readonly: a standby, or a server that takes no writes
+ * - full: no disk space
+ * - busy: a timeout, or no connection or memory left
+ * - conflict: a concurrent transaction
  */
 export type Failure = "away" | "readonly" | "full" | "busy" | "conflict";
 
-/** By SQLSTATE (PostgreSQL manual, appendix A) or its class, the longer one first. All others are defects of ours. */
+/** By SQLSTATE (PostgreSQL manual, appendix A) or its class, the longer one first. All others are defects. */
 const bySqlState: readonly (readonly [string, Failure])[] = [
   ["25006", "readonly"], // read_only_sql_transaction
   ["25P03", "busy"], // idle_in_transaction_session_timeout
@@ -21,7 +21,7 @@ const bySqlState: readonly (readonly [string, Failure])[] = [
   ["53100", "full"], // disk_full
   ["55P03", "busy"], // lock_not_available
   ["57014", "busy"], // query_canceled, by statement_timeout
-  ["58030", "full"], // io_error: what a file system says that is read-only or broken
+  ["58030", "full"], // io_error: a read-only or broken file system
   ["08", "away"], // connection exceptions
   ["28", "away"], // the password was changed, or pg_hba.conf
   ["3D000", "away"], // the database was dropped, or renamed for a restore
@@ -29,7 +29,7 @@ const bySqlState: readonly (readonly [string, Failure])[] = [
   ["57P", "away"], // shutdown, crash, starting up, database dropped, idle session
 ];
 
-/** Codes of the client itself. */
+/** Codes of the client. */
 const byClientCode: Readonly<Record<string, Failure>> = {
   CONNECT_TIMEOUT: "away",
   CONNECTION_CLOSED: "away",
@@ -40,19 +40,23 @@ const byClientCode: Readonly<Record<string, Failure>> = {
   TARGET_SESSION_ATTRS: "readonly",
 };
 
-/** Codes of sockets and of the resolver; only where a system call of these came with them, as files have some of them too. */
-const socketCode =
-  /^(?:E(?:CONN(?:REFUSED|RESET|ABORTED)|PIPE|TIMEDOUT|HOSTUNREACH|HOSTDOWN|NETUNREACH|NETDOWN|NOTFOUND|AI_AGAIN|NOENT|ACCES|ADDRNOTAVAIL|MFILE|NOBUFS))$/;
+/** Codes of sockets and of the resolver. Files have some of them too, so that the system call counts as well. */
+const socketCodes = new Set(
+  (
+    "ECONNREFUSED ECONNRESET ECONNABORTED EPIPE ETIMEDOUT EHOSTUNREACH EHOSTDOWN ENETUNREACH ENETDOWN ENOTFOUND " +
+    "EAI_AGAIN ENOENT EACCES EADDRNOTAVAIL EMFILE ENOBUFS"
+  ).split(" "),
+);
 const socketCalls = new Set(["connect", "read", "write", "getaddrinfo", "queryA", "queryAaaa"]);
 
-/** What an error of the database client means; null when it is none, or a defect of ours. */
+/** Returns the kind of an error of the database client; null for any other error, and for a defect. */
 export function failureOf(error: unknown): Failure | null {
   if (typeof error !== "object" || error === null) return null;
   const { code, syscall, severity } = error as { code?: unknown; syscall?: unknown; severity?: unknown };
   if (typeof code !== "string") return null;
-  // PostgreSQL's errors always have a severity; nothing else with a five-letter code has.
+  // Errors of PostgreSQL have a severity; no other errors with a code of five characters have one.
   if (severity !== undefined) return bySqlState.find(([state]) => code.startsWith(state))?.[1] ?? null;
-  if (socketCode.test(code)) return typeof syscall === "string" && socketCalls.has(syscall) ? "away" : null;
+  if (socketCodes.has(code)) return typeof syscall === "string" && socketCalls.has(syscall) ? "away" : null;
   return byClientCode[code] ?? null;
 }
 
@@ -64,7 +68,7 @@ const answers: Readonly<Record<Failure, { readonly message: string; readonly ret
   conflict: { message: "Another request changed the same at the same time. Try again.", retryAfterSecs: 1 },
 };
 
-/** DEPENDENCY_DOWN with Retry-After for a failure of the database, the same for every request. */
+/** Returns DEPENDENCY_DOWN with Retry-After for a failure of the database. */
 export function failureAnswer(failure: Failure, cause?: unknown): AppError {
   const { message, retryAfterSecs } = answers[failure];
   return new AppError("DEPENDENCY_DOWN", message, { cause, retryAfterSecs });

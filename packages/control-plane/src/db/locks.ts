@@ -1,4 +1,4 @@
-/** Keys of session and transaction advisory locks, one list so that no two meanings share a number. */
+/** Keys of advisory locks of sessions and transactions; each number has one meaning. */
 export const lockKeys = {
   /** Held by the control plane that owns an embedded data folder. */
   dataFolder: 7_340_001,

@@ -23,7 +23,7 @@ interface Recorded {
 /** The migrations that come with this package. */
 export const migrationsFolder = fileURLToPath(new URL("../../migrations/", import.meta.url));
 
-/** The files `NNNN_name.sql` of a folder in order. Throws when a name has another form or a number comes twice. */
+/** Returns the files `NNNN_name.sql` of a folder in order. Throws for another form of name or a repeated number. */
 export function readMigrations(folder: string): Migration[] {
   const files = readdirSync(folder)
     .filter((file) => file.endsWith(".sql"))
@@ -34,16 +34,16 @@ export function readMigrations(folder: string): Migration[] {
     if (number === undefined) throw new StartupError(`The migration ${file} is not named NNNN_name.sql.`);
     if (numbers.has(number)) throw new StartupError(`Two migrations have the number ${number}.`);
     numbers.add(number);
-    // A checkout may have turned the line ends; the statements are the same.
+    // A checkout may have changed the line ends.
     const text = readFileSync(join(folder, file), "utf8").replaceAll("\r\n", "\n");
     return { name: file.slice(0, -".sql".length), text, sha256: createHash("sha256").update(text).digest("hex") };
   });
 }
 
 /**
- * Brings the schema up to date and returns the names of what it ran. Each file is one transaction, which holds an
- * advisory lock and looks again at what is recorded: any number of processes may start at once. Throws StartupError
- * when a file that ran has changed since, or when the database is ahead of this program. It stops after `last`, where that is named.
+ * Brings the schema up to date, up to the migration `last` if given, and returns the names of the migrations that ran.
+ * Each is one transaction, which takes an advisory lock and reads the recorded migrations: any number of processes may
+ * start at once. Throws StartupError for a changed migration, or a database that is newer than this program.
  */
 export async function migrate(sql: Sql, folder: string = migrationsFolder, last?: string): Promise<string[]> {
   const migrations = readMigrations(folder);
@@ -55,7 +55,7 @@ export async function migrate(sql: Sql, folder: string = migrationsFolder, last?
   }
 }
 
-/** The migrations of this program that have not run on the database. Changes nothing. Throws StartupError like {@link migrate}. */
+/** Returns the names of the migrations that have not run. Throws StartupError like {@link migrate}. */
 export async function pendingMigrations(sql: Sql, folder: string = migrationsFolder): Promise<string[]> {
   const migrations = readMigrations(folder);
   const [table] = await sql<{ there: boolean }[]>`select to_regclass('schema_migrations') is not null as there`;
@@ -70,7 +70,7 @@ async function runNext(tx: TransactionSql, migrations: readonly Migration[], las
   await tx`select pg_advisory_xact_lock(${lockKeys.migrate})`;
   const next = firstPending(migrations, await recorded(tx));
   if (next === null || (last !== undefined && next.name > last)) return null;
-  // Better to fail and be started again than to make every request queue behind a lock that does not come.
+  // A wait for a lock blocks all later queries of that table: fail, and be started again.
   await tx`set local lock_timeout = '10s'`;
   try {
     await tx.unsafe(next.text);
@@ -90,7 +90,7 @@ async function recorded(tx: TransactionSql): Promise<Recorded[]> {
   return await tx<Recorded[]>`select name, sha256 from schema_migrations order by name`;
 }
 
-/** Which migration runs next, null for none. Pure; throws StartupError when the two histories do not fit. */
+/** Returns the next migration, null for none. Throws StartupError when the two histories do not match. */
 function firstPending(migrations: readonly Migration[], done: readonly Recorded[]): Migration | null {
   for (const [index, { name, sha256 }] of done.entries()) {
     const own = migrations[index];
@@ -101,11 +101,12 @@ function firstPending(migrations: readonly Migration[], done: readonly Recorded[
     }
     if (own?.name !== name)
       throw new StartupError(
-        `The migration ${own?.name} comes before ${name}, which has run already. Migrations only go forward: give it a later number.`,
+        `The migration ${own?.name} comes before ${name}, which has run already. Give it a later number.`,
       );
     if (own.sha256 !== sha256)
       throw new StartupError(
-        `The migration ${name} was changed after it had run on this database. Put the file back, and write the change as a new migration.`,
+        `The migration ${name} was changed after it had run on this database. ` +
+          "Restore the file, and write the change as a new migration.",
       );
   }
   return migrations[done.length] ?? null;

@@ -1,30 +1,31 @@
 import type { Sql } from "postgres";
 import type { Log } from "../log.ts";
 
-/** Payload of a wake-up that stands for "something may have been missed". */
+/** Payload for "a notification may have been missed". */
 const missed = "";
 
 /**
- * Wake-ups across processes over LISTEN and NOTIFY, on one connection of its own. A notification is a hint to look, never
- * the news itself: whenever listening starts or starts again, every listener of the channel is called with {@link missed}.
+ * Notifications between processes over LISTEN and NOTIFY, on a separate connection. A notification is a hint to read
+ * the database: each time listening starts again, every listener of the channel is called with {@link missed}.
  */
 export interface Hub {
-  /** Calls `listener` with each payload until the function that comes back is called. Channels are a small fixed set: they stay listened to. */
+  /** Calls `listener` with each payload, until the returned function is called. LISTEN stays: channels are few. */
   on(channel: string, listener: (payload: string) => void): () => void;
   /**
-   * Waits at most `ms` milliseconds for a payload that `predicate` likes (a missed one always counts). True when it
-   * came, false when the time ran out or `signal` fired. Ask for it before looking at the database, so that nothing falls between.
+   * Waits at most `ms` milliseconds for a payload that `predicate` accepts; a missed one always counts. Returns true
+   * for a payload, false after the time or when `signal` fires. Call it before reading the database, so that no change
+   * is lost in between.
    */
   wait(
     channel: string,
     ms: number,
     options?: { predicate?: (payload: string) => boolean; signal?: AbortSignal },
   ): Promise<boolean>;
-  /** Resolves when the server has confirmed that it listens on all channels asked for so far. */
+  /** Resolves when the server has confirmed LISTEN for all channels so far. */
   ready(): Promise<void>;
 }
 
-/** A hub over the pool's listening connection, which reconnects by itself and ends with `sql.end()`. */
+/** Opens a hub on the pool's listening connection, which reconnects by itself and ends with `sql.end()`. */
 export function openHub(sql: Sql, log: Log): Hub {
   const channels = new Map<string, { listeners: Set<(payload: string) => void>; listening: Promise<void> }>();
 
@@ -41,7 +42,7 @@ export function openHub(sql: Sql, log: Log): Hub {
         }
       }
     };
-    // The client asks again after every loss, and calls back each time; a first refusal is only the first of those tries.
+    // The client repeats LISTEN after each loss, and calls back each time. A rejection is its first attempt only.
     const listening = new Promise<void>((resolve) => {
       const listen = sql.listen(name, tell, () => {
         resolve();
@@ -50,7 +51,7 @@ export function openHub(sql: Sql, log: Log): Hub {
       listen.catch((error: unknown) =>
         log.warn(
           { channel: name, reason: error instanceof Error ? error.message : String(error) },
-          "cannot listen for wake-ups yet",
+          "cannot listen for notifications yet",
         ),
       );
     });

@@ -25,7 +25,7 @@ const oldestServer = 15;
 const startupDeadlineMs = 15_000;
 /** Migrations and the locks of jobs use direct connections, besides the one that listens. */
 const directConnections = 8;
-/** Pairs of queries that look for a pooler: it reuses the last connection first, so that the first pair mostly tells. */
+/** Pairs of queries that detect a pooler. An idle one reuses the last connection first, and shows at the first pair. */
 const poolerProbes = 5;
 
 /** Opens the configured PostgreSQL, through a pooler and directly where two URLs are set. Throws StartupError. */
@@ -90,8 +90,8 @@ async function checkServer(sql: Sql, address: DatabaseAddress, pooled: boolean):
 }
 
 /**
- * Returns true when a session changes its server process, or two sessions share one: a pooler assigns it per transaction.
- * Prepared statements, LISTEN and locks of a session would then reach other clients, or be lost.
+ * Returns true when a session changes its server process, or two sessions share one: a pooler assigns it per
+ * transaction. Prepared statements, LISTEN and locks of a session would then reach other clients, or be lost.
  */
 async function isPooled(sql: Sql): Promise<boolean> {
   const sessions = [openLikewise(sql), openLikewise(sql)];

@@ -5,14 +5,14 @@ import { lockKeys } from "./locks.ts";
 const parent = "results";
 const dayMs = 86_400_000;
 
-/** The partition that holds the UTC day of `at`: `results_20261120`. */
+/** Name of the partition for the UTC day of `at`: `results_20261120`. */
 function partitionName(at: Date): string {
   return `${parent}_${at.toISOString().slice(0, 10).replaceAll("-", "")}`;
 }
 
 /**
- * Makes the day partitions of `results` from the UTC day of `from` to that of `to`, both included, and returns the names of
- * the new ones. Inserts and reads go on meanwhile: attaching takes no lock that they would wait for, unlike `create … partition of`.
+ * Creates the day partitions of `results` from the UTC day of `from` to that of `to`, inclusive. Returns the names of
+ * new ones. Inserts and reads continue: unlike `create table … partition of`, attach takes no lock that they wait for.
  */
 export async function ensurePartitions(sql: Sql, from: Date, to: Date): Promise<string[]> {
   const days = daysBetween(from, to);
@@ -23,10 +23,12 @@ export async function ensurePartitions(sql: Sql, from: Date, to: Date): Promise<
     const made: string[] = [];
     for (const day of await missing(tx, days)) {
       const name = partitionName(day);
-      // A table of that name may be left from an interrupted removal; it is the same shape.
+      // An interrupted removal may have left a table of that name, with the same columns.
       await tx`create table if not exists ${tx(name)} (like ${tx(parent)} including all)`;
+      const end = new Date(day.getTime() + dayMs);
       await tx.unsafe(
-        `alter table ${parent} attach partition ${name} for values from ('${day.toISOString()}') to ('${new Date(day.getTime() + dayMs).toISOString()}')`,
+        `alter table ${parent} attach partition ${name}
+         for values from ('${day.toISOString()}') to ('${end.toISOString()}')`,
       );
       made.push(name);
     }
@@ -34,19 +36,19 @@ export async function ensurePartitions(sql: Sql, from: Date, to: Date): Promise<
   });
 }
 
-/** The day partitions of `results` that are not there, from the UTC day of `from` to that of `to`. */
+/** Returns the names of missing day partitions of `results`, from the UTC day of `from` to that of `to`. */
 export async function missingPartitions(sql: Sql, from: Date, to: Date): Promise<string[]> {
   return (await missing(sql, daysBetween(from, to))).map(partitionName);
 }
 
 /**
- * Removes the partitions whose day ended more than `keepDays` days before `now`, and returns their names. Each is first
- * detached concurrently, which lets reads and inserts of `results` go on, and only then dropped. Call it from one job at a
- * time; a call that was killed half-way is finished by the next.
+ * Removes the partitions whose day ended more than `keepDays` days before `now`, and returns their names. Each is
+ * detached concurrently first, so that reads and inserts of `results` continue. Call it from one job at a time. The
+ * next call completes one that was killed.
  */
 export async function dropOldPartitions(sql: Sql, now: Date, keepDays: number): Promise<string[]> {
   const oldest = partitionName(new Date(now.getTime() - keepDays * dayMs));
-  // Detaching concurrently is not allowed in a transaction, and waits for those that can still see the partition.
+  // Detach concurrently is not allowed in a transaction, and waits for transactions that see the partition.
   const connection = openSession(sql);
   const dropped: string[] = [];
   try {
@@ -56,7 +58,7 @@ export async function dropOldPartitions(sql: Sql, now: Date, keepDays: number): 
     if (lock?.held !== true) return [];
     for (const { name, attached, pending } of await dayTables(connection)) {
       if (name >= oldest) continue;
-      // These statements take no parameters; the name is one that the query below has matched.
+      // These statements take no parameters; dayTables has checked the form of the name.
       if (pending) await connection.unsafe(`alter table ${parent} detach partition ${name} finalize`);
       else if (attached) await connection.unsafe(`alter table ${parent} detach partition ${name} concurrently`);
       await connection.unsafe(`drop table ${name}`);
@@ -82,7 +84,7 @@ async function missing(sql: ISql, days: readonly Date[]): Promise<Date[]> {
 interface DayTable {
   name: string;
   attached: boolean;
-  /** An interrupted detach: the partition is out of sight already, and has to be finished before another can begin. */
+  /** True for an interrupted detach, which must be finished before another one can begin. */
   pending: boolean;
 }
 
@@ -91,6 +93,7 @@ async function dayTables(sql: ISql): Promise<DayTable[]> {
     select c.relname as name, i.inhrelid is not null as attached, coalesce(i.inhdetachpending, false) as pending
     from pg_class c
     left join pg_inherits i on i.inhrelid = c.oid and i.inhparent = 'results'::regclass
-    where c.relkind = 'r' and c.relname ~ '^results_[0-9]{8}$' and c.relnamespace = (select relnamespace from pg_class where oid = 'results'::regclass)
+    where c.relkind = 'r' and c.relname ~ '^results_[0-9]{8}$'
+      and c.relnamespace = (select relnamespace from pg_class where oid = 'results'::regclass)
     order by pending desc, name`;
 }

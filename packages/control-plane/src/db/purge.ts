@@ -1,7 +1,7 @@
-/** Few enough that no statement holds its locks for long, nor meets the statement timeout. */
+/** Keeps locks short and each statement below its time limit. */
 const batch = 5_000;
 
-/** Deletes in batches until there is no more: `step` deletes up to so many rows and says how many went. Returns how many that were. */
+/** Calls `step`, which deletes at most `limit` rows and returns their number, until it deletes fewer. Returns all. */
 export async function deleteInBatches(step: (limit: number) => Promise<number>, limit = batch): Promise<number> {
   for (let total = 0; ;) {
     const gone = await step(limit);

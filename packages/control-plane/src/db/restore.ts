@@ -9,9 +9,9 @@ import { ensurePartitions } from "./partitions.ts";
 import { columnList, quoted, type Table, tablesInOrder } from "./tables.ts";
 
 /**
- * Fills an empty database with a backup, in one transaction: a backup that is damaged or cut off leaves nothing. The schema is made as it
- * was when the backup was written, and brought to that of this program afterwards. Returns the manifest and what was stored.
- * Throws StartupError with one sentence to act on.
+ * Loads a backup into an empty database, in one transaction: a damaged or incomplete backup changes no rows. Creates
+ * the schema of the backup first and runs the later migrations at the end. Returns the manifest and the summary. Throws
+ * StartupError.
  */
 export async function restoreEntries(
   pool: Sql,
@@ -33,7 +33,7 @@ export async function restoreEntries(
     await sql`set idle_in_transaction_session_timeout = 0`;
     await sql`begin`;
     await requireEmpty(sql);
-    // Some tables have rows that migrations wrote, and the backup has them as they are.
+    // The backup also has the rows that migrations insert.
     const own = await tablesInOrder(sql);
     await sql.unsafe(`truncate ${own.map(({ name }) => quoted(name)).join(", ")}`);
     const summary = await load(sql, manifest, own, input);
@@ -54,23 +54,25 @@ function parseManifest(entry: Entry | null): Manifest {
   try {
     if (entry?.name === manifestName) manifest = JSON.parse(entry.content.toString("utf8")) as Partial<Manifest>;
   } catch {
-    // Not JSON: the same as none.
+    // Not JSON: no backup.
   }
   if (typeof manifest?.format !== "number") throw new StartupError("This is no backup of StatusMesh.");
   if (manifest.format !== backupFormat)
     throw new StartupError(
-      `The backup was written by StatusMesh ${manifest.version} in a format that this version does not know. Restore it with that version.`,
+      `The backup was written by StatusMesh ${manifest.version} in a format that this version does not know. ` +
+        "Restore it with that version.",
     );
   return manifest as Manifest;
 }
 
-/** Runs the migrations that the backup was made with. */
+/** Runs the migrations that the backup names. */
 async function prepareSchema(pool: Sql, { migrations, version }: Manifest, folder: string): Promise<void> {
   const own = readMigrations(folder);
   for (const [index, { name, sha256 }] of migrations.entries()) {
     if (own[index]?.name === name && own[index].sha256 === sha256) continue;
     throw new StartupError(
-      `The backup was written by StatusMesh ${version}, whose schema this version does not have (${name}). Restore it with that version or a later one.`,
+      `The backup was written by StatusMesh ${version}, whose schema this version does not have (${name}). ` +
+        "Restore it with that version or a later one.",
     );
   }
   const last = migrations.at(-1)?.name ?? "";
@@ -78,16 +80,19 @@ async function prepareSchema(pool: Sql, { migrations, version }: Manifest, folde
   const [newer] = await pool<{ name: string }[]>`select name from schema_migrations where name > ${last} limit 1`;
   if (newer !== undefined)
     throw new StartupError(
-      `The database has a newer schema than the backup (${newer.name}). Restore into a database that nothing has used yet.`,
+      `The database has a newer schema than the backup (${newer.name}). ` +
+        "Restore into a database that nothing has used yet.",
     );
 }
 
 async function requireEmpty(sql: Sql): Promise<void> {
   const [row] = await sql<{ orgs: number; users: number; targets: number }[]>`
-    select (select count(*)::int from orgs) as orgs, (select count(*)::int from users) as users, (select count(*)::int from targets) as targets`;
+    select (select count(*)::int from orgs) as orgs, (select count(*)::int from users) as users,
+      (select count(*)::int from targets) as targets`;
   if (row!.orgs + row!.users + row!.targets > 0)
     throw new StartupError(
-      `The database is not empty: it has ${row!.orgs} organisations, ${row!.users} users and ${row!.targets} monitors. Nothing was changed. Restore into an empty database.`,
+      `The database is not empty: it has ${row!.orgs} organisations, ${row!.users} users and ${row!.targets} ` +
+        "monitors. Nothing was changed. Restore into an empty database.",
     );
 }
 
@@ -129,11 +134,11 @@ async function load(
 
 async function copyInto(sql: Sql, table: Table): Promise<Writable> {
   const stream = await sql.unsafe(`copy ${quoted(table.name)} (${columnList(table)}) from stdin`).writable();
-  // Errors are those of the writes; one more comes when the connection ends with the copy unfinished.
+  // Writes report their errors; the stream emits one more when the connection ends before the copy.
   return stream.on("error", () => {});
 }
 
-/** Resolves when the socket has taken the bytes, so that memory holds one part. */
+/** Resolves when the socket has accepted the bytes, so that memory holds one part. */
 function write(stream: Writable, bytes: Buffer): Promise<void> {
   return new Promise((resolve, reject) => {
     stream.once("error", reject);

@@ -1,18 +1,18 @@
 import { setImmediate } from "node:timers/promises";
 
-/** Reads `key` by `read`, or waits for a read of it that begins from now on. */
+/** Reads `key` by `read`, or waits for a read of it that has not begun yet. */
 export type SharedReads<T> = (key: string, read: () => Promise<T>) => Promise<T>;
 
 interface Line<T> {
   readonly running: Promise<T>;
-  /** Begins when `running` has ended; those who come meanwhile wait for it. */
+  /** Begins when `running` has ended; later callers share it. */
   next: Promise<T> | null;
 }
 
 /**
- * Whoever asks for a key while a read of it is on its way waits for the next one, together with all who come meanwhile.
- * So what a caller gets was read after it asked, as if it had asked alone, and any number of callers cost one read at a
- * time. Nothing is remembered. A read that fails, fails for those who waited for it and for nobody else.
+ * Coalesces reads by key. A caller during a running read waits for the next one, which all callers until then share. So
+ * a caller gets what was read after its call, and any number of callers cost one read at a time. Nothing is cached; a
+ * failed read rejects its own callers only.
  */
 export function sharedReads<T>(): SharedReads<T> {
   const lines = new Map<string, Line<T>>();
@@ -30,7 +30,7 @@ export function sharedReads<T>(): SharedReads<T> {
   return (key, read) => {
     const line = lines.get(key);
     if (line === undefined) return begin(key, read);
-    // A turn of the event loop later: whoever is on the doorstep comes along.
+    // One turn of the event loop later, so that callers of this turn join the read.
     const then = async (): Promise<T> => {
       await setImmediate();
       return await begin(key, read);

@@ -85,7 +85,7 @@ export function watchDatabase(
     }
   }
 
-  /** A pooler's sessions have no statement timeout of their own. PgBouncer forwards the cancel request to the server. */
+  /** Sessions of a pooler have no statement timeout. PgBouncer forwards the cancel request to the server. */
   function cancelOverdue(): void {
     for (const connection of connectionsOf(pool))
       if (connection.patience === null && connection.silence() > statementMs) connection.cancelRunning();
