@@ -1,8 +1,8 @@
 // Checks the templates like code: each becomes a TypeScript function of `it` and `h`, and the compiler reads them all.
 //
-// The type of `it` is, in this order: the one that the template declares in a comment of its first tag, `/* it: { … } */`
-// (types are imported from the compiled control plane as `import("#src/…")`); the data of the pages that name the view;
-// what the templates have that include it without data of their own.
+// The type of `it` is, in this order: the one that the template declares in a comment of its first tag,
+// `/* it: { … } */` (types are imported from the compiled control plane as `import("#src/…")`); the data of the pages
+// that name the view; what the templates have that include it without data of their own.
 import { spawnSync } from "node:child_process";
 import * as fs from "node:fs";
 import { dirname, join, relative, resolve } from "node:path";
@@ -64,7 +64,9 @@ ${map.join("\n")}
 type Given<It, D> = D & Omit<It, keyof D>;
 /** Data of an include, which are laid over those of the including template. */
 export type Fitting<It, D, N extends keyof Its> = Given<It, D> extends Its[N] ? D : Lacking<Its[N], Given<It, D>>;
-export type Lacking<Wanted, Got> = { [K in keyof Wanted as K extends keyof Got ? (Got[K] extends Wanted[K] ? never : K) : K]: Wanted[K] };
+export type Lacking<Wanted, Got> = {
+  [K in keyof Wanted as K extends keyof Got ? (Got[K] extends Wanted[K] ? never : K) : K]: Wanted[K];
+};
 /** Without the body, which the engine adds. */
 export type FittingLayout<It, D, N extends keyof Its> =
   Given<It, D> & { body: string } extends Its[N] ? D : Lacking<Its[N], Given<It, D> & { body: string }>;
@@ -73,14 +75,19 @@ export type Printable = string | number | Markup | null | undefined;
 }
 
 /** One line, in front of the first line of the template. */
-const head = (name) =>
-  [
-    `import type { Fitting, FittingLayout, Helpers, It_${identifier(name)} as It, Its, Printable } from "#views/types";`,
-    `declare function ª(text: Printable): void; declare function º(markup: string): void;`,
-    `declare function include<N extends keyof Its, D extends object = object>(name: \`/\${N}\`, data?: Fitting<It, D, N> & D): string;`,
-    `declare function layout<N extends keyof Its, D extends object>(name: \`/\${N}\`, data: FittingLayout<It, D, N> & D): void;`,
-    `export function view(it: It, h: Helpers): void { void it; void h; void ª; void º; void include; void layout; { `,
+const head = (name) => {
+  const fitting = (kind) => `${kind}<It, D, N> & D`;
+  const include = `name: \`/\${N}\`, data?: ${fitting("Fitting")}`;
+  const layout = `name: \`/\${N}\`, data: ${fitting("FittingLayout")}`;
+  return [
+    'import type { Fitting, FittingLayout, Helpers, Its, Printable } from "#views/types";',
+    `import type { It_${identifier(name)} as It } from "#views/types";`,
+    "declare function ª(text: Printable): void; declare function º(markup: string): void;",
+    `declare function include<N extends keyof Its, D extends object = object>(${include}): string;`,
+    `declare function layout<N extends keyof Its, D extends object>(${layout}): void;`,
+    "export function view(it: It, h: Helpers): void { void it; void h; void ª; void º; void include; void layout; { ",
   ].join(" ");
+};
 
 /** `views/x.eta(line,column): error …` for each mistake. */
 function check() {
