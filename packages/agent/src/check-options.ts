@@ -165,7 +165,8 @@ export function specFromFile(file: string): CheckSpec {
   const type = typeof value === "object" && value !== null && "type" in value ? value.type : undefined;
   if (!isCheckType(type))
     throw new CheckUsage(
-      `a check is an object whose type is one of those that sm-agent check --help lists, for example {"type": "tcp", "host": "db.example.org", "port": 5432}.`,
+      `a check is an object whose type is one of those that sm-agent check --help lists, for example {"type": ` +
+        `"tcp", "host": "db.example.org", "port": 5432}.`,
     );
   return checked(kindOf({ type }), value);
 }

@@ -151,8 +151,8 @@ t.test("--version and --help", async (t) => {
 });
 
 /**
- * A control plane with one http check at one second, and a check on demand. `change` alters its answer, `rechecksOf` names
- * the rechecks in the receipt of a report.
+ * A control plane with one http check at one second, and a check on demand. `change` alters its answer, `rechecksOf`
+ * returns the rechecks in the receipt of a report.
  */
 async function controlPlane(
   t: Test,

@@ -132,7 +132,10 @@ function wholeNumber(max: number, min = 1): (text: string) => number {
 export function tokenInTheClear(url: string): string | null {
   const { protocol, hostname, host } = new URL(url);
   if (protocol === "https:" || isLoopback(hostname.replace(/^\[|\]$/g, ""))) return null;
-  return `the token would travel unencrypted to ${host}. Use an https URL, or --insecure-http (SM_AGENT_INSECURE_HTTP=true) on a network that you trust.`;
+  return (
+    `the token would travel unencrypted to ${host}. Use an https URL, or --insecure-http ` +
+    "(SM_AGENT_INSECURE_HTTP=true) on a network that you trust."
+  );
 }
 
 /** The agent's token, or what is wrong with the given one, as a lower-case sentence. */

@@ -7,7 +7,8 @@ import { Compile } from "typebox/compile";
 import { protocolVersion, WhoAmIReply } from "@statusmesh/shared/agent-protocol";
 import { dial } from "@statusmesh/shared/net/dial";
 import { secure } from "@statusmesh/shared/net/tls";
-import { placeOf } from "./agent.ts";
+import { within } from "@statusmesh/shared/within";
+import { placeOf } from "./agent-parts.ts";
 import { ApiError, connectApi } from "./api.ts";
 import { exits } from "./exit.ts";
 import type { Place } from "./network.ts";
@@ -171,7 +172,8 @@ function clockFinding(offsetMs: number, tripMs: number): Finding {
   const side = offsetMs > 0 ? "behind" : "ahead of";
   return warn(
     "clock",
-    `${milliseconds(Math.abs(offsetMs))} ${side} the control plane's. Checks run all the same, by that one; have this machine's clock set by NTP.`,
+    `${milliseconds(Math.abs(offsetMs))} ${side} the control plane's. Checks run all the same, by that one; ` +
+      "have this machine's clock set by NTP.",
   );
 }
 
@@ -188,7 +190,8 @@ function refusal(error: unknown, url: string): Finding {
   if (error.trouble === "away") return bad(what, `it does not answer now (${error.message}).`, exits.unavailable);
   return bad(
     what,
-    `what answers at ${url} is not a StatusMesh control plane of this release (${error.message}). Look at --url, or update the control plane.`,
+    `what answers at ${url} is not a StatusMesh control plane of this release (${error.message}). Look at ` +
+      "--url, or update the control plane.",
     exits.unavailable,
   );
 }
@@ -202,7 +205,8 @@ async function canaryFinding({ host, port }: Place, timeoutMs: number): Promise<
   } catch (error) {
     return warn(
       what,
-      `${messageOf(error)}. One that never answers makes the agent take failures for its own network's: leave it out, or name another.`,
+      `${messageOf(error)}. One that never answers makes the agent take failures for its own network's: leave ` +
+        "it out, or name another.",
     );
   }
 }
@@ -248,12 +252,4 @@ function nearest(folder: string): string {
   let at = resolve(folder);
   while (!existsSync(at)) at = dirname(at);
   return at;
-}
-
-async function within<T>(ms: number, work: Promise<T>): Promise<T> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`no answer within ${ms / 1000} s`)), ms);
-  });
-  return await Promise.race([work, late]).finally(() => clearTimeout(timer));
 }

@@ -199,9 +199,11 @@ function otherProtocol(theirs: unknown): ApiError {
 const explanations: Record<Trouble, string> = {
   away: "the control plane cannot be reached; checks go on, results are kept",
   refused:
-    "the control plane does not accept this agent's token; nothing is checked, results are kept, trying again every minute. Put the token of a new agent in place of it",
+    "the control plane does not accept this agent's token; nothing is checked, results are kept, trying again " +
+    "every minute. Put the token of a new agent in place of it",
   protocol:
-    "the control plane speaks another version of the agent protocol; checks go on as they are, results are kept. Update the older of the two",
+    "the control plane speaks another version of the agent protocol; checks go on as they are, results are " +
+    "kept. Update the older of the two",
   rejected: "the control plane does not understand this agent's request",
   unexpected: "what answers at this URL is not a StatusMesh control plane; trying again every minute",
 };

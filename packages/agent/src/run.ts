@@ -49,7 +49,7 @@ interface Prepared {
   probe: Probe<unknown>;
   timeoutMs: number;
   /** Null for a check without a destination: no limit applies. */
-  destination: { host: string; port: number } | null;
+  destination: { host: string; port?: number } | null;
 }
 
 export interface RunnerOptions {
@@ -103,7 +103,8 @@ export class Runner {
   }
 
   /**
-   * Rechecks a check now. Null when it has no place or its circuit breaker is open: a run that is refused says nothing new
+   * Rechecks a check now. Null when it has no place or its circuit breaker is open: a run that is refused says
+   * nothing new
    * about the target, and counted as a failure it would confirm one that may have lasted a second.
    */
   recheck(orgId: string, check: WireCheck): Run | null {
@@ -233,7 +234,7 @@ export class Runner {
         };
         if (verdict.transportFailed !== true) {
           if (destination !== null && trace.address !== undefined && trace.connect_ms !== null)
-            network?.reached(destination, trace.address);
+            network?.reached({ host: destination.host, port: destination.port ?? 0 }, trace.address);
           return conclude(verdict);
         }
         if (network === undefined) return conclude(verdict);
@@ -283,7 +284,7 @@ export class Runner {
 
 /** The key of limits per destination; null without one. */
 const keyOf = (orgId: string, { destination }: Prepared): string | null =>
-  destination === null ? null : `${orgId} ${destination.host}:${destination.port}`;
+  destination === null ? null : `${orgId} ${destination.host}:${destination.port ?? "any"}`;
 
 function prepare(check: WireCheck): Prepared | Verdict {
   if (check.type === withheldType) return { status: "error", error: String(check["reason"]), skip: true };

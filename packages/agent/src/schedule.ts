@@ -50,7 +50,8 @@ interface Due {
  */
 const maxStartsPerTurn = 4;
 /**
- * Rechecks in a row at their usual distance; after them only every tenth slot is used. An outage or recovery takes at most
+ * Rechecks in a row at their usual distance; after them only every tenth slot is used. An outage or recovery takes at
+ * most
  * 9 of them to confirm. More are needed only where runs are skipped, for as long as that lasts.
  */
 const closeRechecks = 10;
@@ -105,7 +106,8 @@ export class Schedule {
   }
 
   /**
-   * Plans one recheck of a target, in the next slot of its recheck grid; nothing where its next run comes first. The last
+   * Plans one recheck of a target, in the next slot of its recheck grid; nothing where its next run comes first. The
+   * last
    * run contradicts the vote of the region, and one more confirms or refutes it.
    */
   recheck(targetId: string): void {

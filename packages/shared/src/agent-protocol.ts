@@ -273,15 +273,20 @@ export const ResultsReply = Type.Object(
     dropped_off_schedule: Type.Optional(
       Type.Integer({
         description:
-          "Results that fit no schedule: of a slot that the target does not have, of before it existed, or of a run that did not start near its slot",
+          "Results that fit no schedule: of a slot that the target does not have, of before it existed, or of a" +
+          " run that did not start near its slot",
         examples: [0],
       }),
     ),
-    /** Also for duplicates: the reply to the first attempt may have been lost. Optional like that of {@link PullReply}. */
+    /**
+     * Also for duplicates: the reply to the first attempt may have been lost. Optional like that of {@link
+     * PullReply}.
+     */
     rechecks: Type.Optional(
       Type.Array(Id, {
         description:
-          "Those targets of the batch whose last run contradicts the vote of the region: to run once more in their next recheck slot",
+          "Those targets of the batch whose last run contradicts the vote of the region: to run once more in " +
+          "their next recheck slot",
         examples: [[]],
       }),
     ),

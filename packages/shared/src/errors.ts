@@ -21,7 +21,9 @@ export const errorCodes = {
   PAYLOAD_TOO_LARGE: { status: 413, when: "the body is larger than the route takes" },
   RATE_LIMITED: {
     status: 429,
-    when: "too many requests in the last minute; Retry-After has the seconds to wait, details.scope the exceeded budget",
+    when:
+      "too many requests in the last minute; Retry-After has the seconds to wait, details.scope the exceeded " +
+      "budget",
   },
   // Authentication and access
   UNAUTHENTICATED: { status: 401, when: "no valid session or token came with the request" },

@@ -1,5 +1,6 @@
 /**
- * How a form shows a field: the keyword `form` of the field's schema. Bounds and defaults come from the schema itself; a
+ * How a form shows a field: the keyword `form` of the field's schema. Bounds and defaults come from the schema
+ * itself; a
  * field without the keyword is shown with its name and its description.
  */
 export interface FieldForm {
@@ -11,7 +12,10 @@ export interface FieldForm {
   maskedHint?: string;
   /** Default: the first example of the schema. */
   placeholder?: string;
-  /** Default: `password` for secrets, `lines` for records, `select` for enums, else by the type. `status` is a range, one or several status codes as one text. */
+  /**
+   * Default: `password` for secrets, `lines` for records, `select` for enums, else by the type. `status` is a range,
+   * one or several status codes as one text.
+   */
   control?: "text" | "url" | "password" | "lines" | "status";
   /** Choices of a text whose values are not in the schema, or display names of an enum's values. */
   options?: Readonly<Record<string, string>>;

@@ -26,7 +26,8 @@ export const measurementFields = {
   status: CheckStatusSchema,
   error: Type.Union([Type.String({ maxLength: 2000 }), Type.Null()], {
     description:
-      "Error in words; null when the status is up. `throttled: host concurrency cap` is no evidence: `checker.per_host_max_inflight` other checks of the host were running",
+      "Error in words; null when the status is up. `throttled: host concurrency cap` is no evidence: " +
+      "`checker.per_host_max_inflight` other checks of the host were running",
     examples: [null],
   }),
   http_status: Type.Union([Type.Integer({ minimum: 100, maximum: 999 }), Type.Null()], {
@@ -47,7 +48,8 @@ export const measurementFields = {
 /** What the kind says beside the measurement, whatever the status. */
 export const Details = Type.Union([...ResultDetails.anyOf, Type.Null()], {
   description:
-    "Data of the certificate (tls_cert) or registration (domain_expiry), for every status; null for other kinds and when it could not be read",
+    "Data of the certificate (tls_cert) or registration (domain_expiry), for every status; null for other kinds" +
+    " and when it could not be read",
   examples: [null],
 });
 
@@ -60,6 +62,14 @@ export const Cause = Type.Object(
   { additionalProperties: false, description: "The failure that opened the circuit breaker" },
 );
 export type Cause = Static<typeof Cause>;
+
+const Measured = Type.Object(measurementFields);
+type Measured = Static<typeof Measured>;
+const measuredNames = Object.keys(measurementFields) as (keyof Measured)[];
+
+/** The measured fields of a longer record. */
+export const measuredPart = (from: Measured): Measured =>
+  Object.fromEntries(measuredNames.map((name) => [name, from[name]])) as Measured;
 
 const Measurement = Type.Object({ ...measurementFields, details: Details });
 

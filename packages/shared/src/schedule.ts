@@ -81,7 +81,8 @@ export interface RecheckGrid {
 }
 
 /**
- * The first recheck slot at or after `fromMs`: `slot + j × recheck`, j from 1, up to half a recheck before the next slot
+ * The first recheck slot at or after `fromMs`: `slot + j × recheck`, j from 1, up to half a recheck before the next
+ * slot
  * of the schedule. Null for an interval that is too short for one.
  */
 export function nextRecheck({ phase, intervalMs, recheckMs: step }: RecheckGrid, fromMs: number): number | null {

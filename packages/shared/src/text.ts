@@ -28,7 +28,10 @@ export const Line = (options: TextOptions) => Type.String({ ...options, text: "l
 /** Like {@link Line}, with line breaks. */
 export const Lines = (options: TextOptions) => Type.String({ ...options, text: "lines" satisfies TextForm });
 
-/** Schema of a text that is looked for in texts of {@link Line}: `validate` brings it into the same form, and refuses nothing. */
+/**
+ * Schema of a text that is looked for in texts of {@link Line}: `validate` brings it into the same form, and refuses
+ * nothing.
+ */
 export const SearchText = (options: TSchemaOptions) => Type.String({ ...options, text: "search" satisfies Form });
 
 /** Schema of a text that may be an id: `validate` brings a UUID to lower case. */

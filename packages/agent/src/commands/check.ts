@@ -20,7 +20,8 @@ interface RunOptions {
 export function define(command: Command): void {
   command
     .description(
-      "Run one check now, as the agent would, and print its result. Nothing is stored or reported. Exit code: 0 up, 2 degraded, 1 down or error.",
+      "Run one check now, as the agent would, and print its result. Nothing is stored or reported. Exit code: 0" +
+        " up, 2 degraded, 1 down or error.",
     )
     .usage("[options] <kind> <subject> [options of the kind]")
     .option("--spec <file>", "read the check from a JSON file, as the API takes it; - reads standard input")

@@ -9,7 +9,8 @@ import { messageOf } from "../spool/segment.ts";
 export function define(command: Command): void {
   command
     .description(
-      "Show the results waiting in a spool folder. Read-only, also beside a running agent. Exit code: 1 when something is damaged.",
+      "Show the results waiting in a spool folder. Read-only, also beside a running agent. Exit code: 1 when " +
+        "something is damaged.",
     )
     .addOption(options.spoolDir("spool folder").makeOptionMandatory())
     .option("--verify", "also decode every waiting result, as reporting would; checksums are always verified")

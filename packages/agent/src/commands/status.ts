@@ -30,7 +30,8 @@ const tones: Record<State, Tone> = {
 export function define(command: Command): void {
   command
     .description(
-      "Show the status of the agent that uses this spool folder. Exit code: 0 running, 2 running with a problem, 1 not running.",
+      "Show the status of the agent that uses this spool folder. Exit code: 0 running, 2 running with a " +
+        "problem, 1 not running.",
     )
     .addOption(options.spoolDir("spool folder of the agent").makeOptionMandatory())
     .option("--json", "print one JSON object")
@@ -100,7 +101,8 @@ function inWords(state: State, status: AgentStatus | null, now: number, screen: 
   const offset =
     Math.abs(status.clock_offset_ms) < 1
       ? "0 ms"
-      : `${milliseconds(Math.abs(status.clock_offset_ms))} ${status.clock_offset_ms > 0 ? "behind" : "ahead of"} the control plane's`;
+      : `${milliseconds(Math.abs(status.clock_offset_ms))} ${status.clock_offset_ms > 0 ? "behind" : "ahead of"} ` +
+        "the control plane's";
   const rows: [string, string][] = [
     ["version", status.version],
     ["control plane", status.control_plane],

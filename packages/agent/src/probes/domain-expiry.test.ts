@@ -101,7 +101,8 @@ t.test("the document reads as a sentence", (t) => {
   t.equal(words(-3, null), "example.org expired 2 days ago, on 2027-01-12");
   t.equal(
     words(5, null, "the registry of .org answered with status 500"),
-    "example.org expires in 5 days, on 2027-01-20, as the registry said on 2027-01-14; now the registry of .org answered with status 500",
+    "example.org expires in 5 days, on 2027-01-20, as the registry said on 2027-01-14; now the registry of .org" +
+      " answered with status 500",
   );
   for (const other of ["served_stale:", "served_stale: {}", '{"domain":"example.org"}'])
     t.equal(errorInWords(other), other, "anything else stays as it is");

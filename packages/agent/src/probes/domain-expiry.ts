@@ -93,7 +93,9 @@ function withoutAnswer(
   if (Math.abs(now - known.lookedUpAt) <= staleMs) return judge(spec, domain, known, now, failure);
   return {
     status: "error",
-    error: `${failure}; the last answer is of ${new Date(known.lookedUpAt).toISOString().slice(0, 10)}, too old to go by`,
+    error:
+      `${failure}; the last answer is of ${new Date(known.lookedUpAt).toISOString().slice(0, 10)}, too old to go ` +
+      "by",
   };
 }
 
@@ -104,7 +106,9 @@ function unanswered(stage: Stage, suffix: string, timeoutMs: number): LookupFail
       return { failure: `the list of registries could not be read ${within}`, evidence: true };
     case "line":
       return {
-        failure: `other lookups at the registry of .${suffix} were in line before this one, and it was not asked ${within}`,
+        failure:
+          `other lookups at the registry of .${suffix} were in line before this one, and it was not asked ` +
+          `${within}`,
         evidence: false,
         heldBack: true,
       };

@@ -396,7 +396,9 @@ t.test("TLS", async (t) => {
 
 t.test("a host that drops connection requests", async (t) => {
   const host = "127.0.0.4";
-  const script = `const s=require("net").createServer();s.listen({port:0,host:"${host}",backlog:1},()=>console.log(s.address().port))`;
+  const script =
+    "const " +
+    `s=require("net").createServer();s.listen({port:0,host:"${host}",backlog:1},()=>console.log(s.address().port))`;
   const listener = spawn(process.execPath, ["-e", script], { stdio: ["ignore", "pipe", "inherit"] });
   t.teardown(() => listener.kill("SIGKILL"));
   const port = await new Promise<number>((settle) =>

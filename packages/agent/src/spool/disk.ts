@@ -14,7 +14,8 @@ import { Writer } from "./writer.ts";
 /** Appended results are written after this time, ms: they survive the end of the process, not of the machine. */
 const writeMs = 50;
 /**
- * Unacknowledged results older than this are synced, ms. Longer than a routine result waits for its request (report.ts), so
+ * Unacknowledged results older than this are synced, ms. Longer than a routine result waits for its request
+ * (report.ts), so
  * that an agent whose control plane answers never syncs.
  */
 const syncAfterMs = 1200;

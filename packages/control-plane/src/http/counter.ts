@@ -1,4 +1,5 @@
 import { RateLimiterMemory, RateLimiterRedis, type RateLimiterRes } from "rate-limiter-flexible";
+import { within } from "@statusmesh/shared/within";
 import type { Clock } from "../context.ts";
 import type { RedisClient } from "../db/redis.ts";
 
@@ -51,17 +52,3 @@ const tally = ({ consumedPoints, msBeforeNext }: RateLimiterRes): Tally => ({
   count: consumedPoints,
   leftMs: msBeforeNext,
 });
-
-async function within<T>(ms: number, work: Promise<T>): Promise<T> {
-  // A failure after the timeout is no unhandled rejection.
-  work.catch(() => {});
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`no reply within ${ms} ms`)), ms);
-  });
-  try {
-    return await Promise.race([work, late]);
-  } finally {
-    clearTimeout(timer);
-  }
-}

@@ -1,6 +1,7 @@
 import Type from "typebox";
 import type { CheckSpec } from "@statusmesh/shared/checks";
 import { PullReply, PullRequest, ResultsReply, ResultsRequest, type RunReply } from "@statusmesh/shared/agent-protocol";
+import { measuredPart } from "@statusmesh/shared/result";
 import { requireScope } from "../context.ts";
 import type { Hub } from "../db/notify.ts";
 import { ok, route, type Route } from "../http/route.ts";
@@ -43,20 +44,11 @@ const TestResult = Type.Object(
 );
 
 function present(reply: RunReply & { region: string }, targetId: string | null) {
-  const { status, error, http_status, response_size, dns_ms, connect_ms, tls_ms, ttfb_ms, total_ms } = reply;
   return {
     target_id: targetId,
     region: reply.region,
     timestamp: new Date(reply.timestamp).toISOString(),
-    status,
-    error,
-    http_status,
-    response_size,
-    dns_ms,
-    connect_ms,
-    tls_ms,
-    ttfb_ms,
-    total_ms,
+    ...measuredPart(reply),
     details: reply.details ?? null,
     recheck: false,
   };

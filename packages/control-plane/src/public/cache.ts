@@ -1,5 +1,6 @@
 import { LRUCache } from "lru-cache";
 import { AppError } from "@statusmesh/shared/errors";
+import { within } from "@statusmesh/shared/within";
 import type { Clock } from "../context.ts";
 
 export interface LastGoodOptions {
@@ -59,20 +60,5 @@ export class LastGoodCache<T extends object> {
       this.#options.onFallback(error);
       return lastGood;
     }
-  }
-}
-
-/** The promise, or an error after the deadline. The work itself continues. */
-async function within<T>(ms: number, promise: Promise<T>): Promise<T> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`no answer within ${ms} ms`)), ms);
-  });
-  // After the deadline a later rejection has no handler.
-  promise.catch(() => {});
-  try {
-    return await Promise.race([promise, late]);
-  } finally {
-    clearTimeout(timer);
   }
 }

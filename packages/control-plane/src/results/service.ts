@@ -1,4 +1,5 @@
 import { createHash } from "node:crypto";
+import { measuredPart } from "@statusmesh/shared/result";
 import { type Ctx, type OrgReader, requireScope, type System } from "../context.ts";
 import type { Page } from "../http/wire.ts";
 import { isByHour, sourcesOf } from "./hours.ts";
@@ -214,15 +215,7 @@ const present = (row: queries.ResultRow): CheckResult => ({
   target_id: row.target_id,
   region: row.region,
   timestamp: row.timestamp.toISOString(),
-  status: row.status,
-  error: row.error,
-  http_status: row.http_status,
-  response_size: row.response_size,
-  dns_ms: row.dns_ms,
-  connect_ms: row.connect_ms,
-  tls_ms: row.tls_ms,
-  ttfb_ms: row.ttfb_ms,
-  total_ms: row.total_ms,
+  ...measuredPart(row),
   details: row.details,
   recheck: row.recheck,
 });

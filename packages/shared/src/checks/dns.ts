@@ -92,7 +92,8 @@ export function nameServer({ resolver }: Pick<DnsCheck, "resolver">): { address:
   const port = digits === undefined ? 53 : Number(digits);
   if (isIP(address) !== (v6 === undefined ? 4 : 6)) {
     throw refuse(
-      `"${resolver}" is not the address of a name server. Write an IP address, with a port where it is not 53: 9.9.9.9, 9.9.9.9:5353 or [2620:fe::fe]:53.`,
+      `"${resolver}" is not the address of a name server. Write an IP address, with a port where it is not 53: ` +
+        "9.9.9.9, 9.9.9.9:5353 or [2620:fe::fe]:53.",
       "/resolver",
     );
   }

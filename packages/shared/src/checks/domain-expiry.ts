@@ -118,7 +118,8 @@ export const domainExpiry: CheckKind<typeof DomainExpiryCheck> = {
     if (spec.warn_days <= spec.critical_days) {
       throw new AppError(
         "INVALID_DOMAIN_PARAMS",
-        `warn_days (${spec.warn_days}) must be more than critical_days (${spec.critical_days}): a domain is degraded first and down later.`,
+        `warn_days (${spec.warn_days}) must be more than critical_days (${spec.critical_days}): a domain is ` +
+          "degraded first and down later.",
         {
           field: "/warn_days",
         },

@@ -125,7 +125,8 @@ export const HttpCheck = Type.Object(
     verify_tls: Type.Boolean({
       default: true,
       description:
-        "false accepts any certificate; over https not together with basic_auth, bearer_token or an Authorization header",
+        "false accepts any certificate; over https not together with basic_auth, bearer_token or an " +
+        "Authorization header",
       form: {
         section,
         label: "Verify the certificate",
@@ -312,7 +313,8 @@ export const http: CheckKind<typeof HttpCheck> = {
     if (!spec.verify_tls && url.protocol === "https:" && authenticates) {
       throw new AppError(
         "INVALID_TLS_CRED_COMBO",
-        "Credentials are not sent to a server whose certificate is not verified. Set verify_tls to true or remove the credentials.",
+        "Credentials are not sent to a server whose certificate is not verified. Set verify_tls to true or " +
+          "remove the credentials.",
         {
           field: "/verify_tls",
         },

@@ -31,10 +31,10 @@ export interface CheckKind<S extends TSchema = TSchema> {
   /** Rules beyond the schema. Throws AppError whose field is a pointer relative to the check (`/url`). */
   rules(spec: Static<S>): void;
   /**
-   * First host and port of the check, for guard, per-host cap and circuit breaker. Null for a check without a chosen
-   * host (the system resolver, a public registry): none of the three applies.
+   * First host and port of the check, for guard, per-host cap and circuit breaker; no port for a kind that does not use
+   * one. Null for a check without a chosen host (the system resolver, a public registry): none of the three applies.
    */
-  destination(spec: Static<S>): { host: string; port: number; pointer: string } | null;
+  destination(spec: Static<S>): { host: string; port?: number; pointer: string } | null;
   /** A name that the check looks up without connecting to it: the deny-lists apply to it too. */
   subject?(spec: Static<S>): { name: string; pointer: string } | null;
   /** A name that the system resolver looks up: with the guard on it must be a public name. */
@@ -99,7 +99,8 @@ export function hostOrThrow(host: string, pointer: string): string {
   } catch (cause) {
     throw new AppError(
       "INVALID_TCP_HOST",
-      `"${host}" is not a host name or an IP address. Write it without scheme, port or path, for example db.example.org.`,
+      `"${host}" is not a host name or an IP address. Write it without scheme, port or path, for example ` +
+        "db.example.org.",
       {
         field: pointer,
         cause,

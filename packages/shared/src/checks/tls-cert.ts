@@ -83,7 +83,8 @@ export function serverName(spec: Pick<TlsCertCheck, "host" | "server_name">): st
   const refuse = (cause?: unknown) =>
     new AppError(
       "INVALID_TLS_CERT_PARAMS",
-      `"${spec.server_name}" is not a host name that a server can be asked for. Write it without scheme or port, or null for the host.`,
+      `"${spec.server_name}" is not a host name that a server can be asked for. Write it without scheme or ` +
+        "port, or null for the host.",
       {
         field: "/server_name",
         cause,
@@ -115,7 +116,8 @@ export const tlsCert: CheckKind<typeof TlsCertCheck> = {
     if (spec.warn_days <= spec.critical_days) {
       throw new AppError(
         "INVALID_TLS_CERT_PARAMS",
-        `warn_days (${spec.warn_days}) must be more than critical_days (${spec.critical_days}): a certificate is degraded first and down later.`,
+        `warn_days (${spec.warn_days}) must be more than critical_days (${spec.critical_days}): a certificate ` +
+          "is degraded first and down later.",
         { field: "/warn_days" },
       );
     }

@@ -46,7 +46,8 @@ t.test("what a check asks about, as people write it", (t) => {
     code: "INVALID_DOMAIN_PARAMS",
     field: "/domain",
     message:
-      "co.uk is a public suffix, under which domains are registered, and not itself a domain that expires. Write a registered domain with its dot, for example example.org.",
+      "co.uk is a public suffix, under which domains are registered, and not itself a domain that expires. " +
+      "Write a registered domain with its dot, for example example.org.",
   });
   t.end();
 });
