@@ -41,15 +41,3 @@ export function ask(text) {
     });
   });
 }
-
-/** Draws `name` (`up`, `down`) as the page does. */
-export function state(name, word) {
-  return el("span", { class: `state ${name}` }, word);
-}
-
-/** `412 ms`, as the server writes it. */
-export function ms(value) {
-  if (value === null || value === undefined) return "—";
-  if (value >= 1000) return `${(value / 1000).toFixed(value >= 10000 ? 1 : 2)} s`;
-  return `${value >= 10 ? Math.round(value) : Number(value.toFixed(1))} ms`;
-}

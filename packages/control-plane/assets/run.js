@@ -1,15 +1,7 @@
 import { call, split } from "./api.js";
-import { announce, el, ms, say, state } from "./dom.js";
+import { announce, el, say } from "./dom.js";
 import { clearErrors, readForm, showError } from "./form.js";
 import { refresh } from "./live.js";
-
-const words = { up: "Up", down: "Down", degraded: "Degraded", error: "Error" };
-const phases = [
-  ["dns", "DNS", "dns_ms"],
-  ["connect", "Connect", "connect_ms"],
-  ["tls", "TLS", "tls_ms"],
-  ["ttfb", "First byte", "ttfb_ms"],
-];
 
 /** Shows that something runs, for how long already, until `done` is called. */
 function progress(title) {
@@ -33,76 +25,23 @@ function progress(title) {
   };
 }
 
-const svg = (tag, attributes) => {
-  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
-  return element;
-};
+/** Longest error that is sent to be put into words: an address has room for about 16 kB. */
+const maxError = 1000;
 
-/** An error as a person reads it: the JSON document that some kinds write becomes `days remaining 5, …`. */
-function readable(error) {
-  if (!error?.startsWith("{")) return error;
+/** A result as the server draws it. `of` is `test` or `now`. */
+async function finding(of, result, warnings = []) {
+  const known = { ...result, error: result.error?.slice(0, maxError) };
+  const query = new URLSearchParams({ of, result: JSON.stringify(known), fragment: "1" });
+  const box = el("div");
   try {
-    return Object.entries(JSON.parse(error))
-      .filter(([, value]) => value !== null)
-      .map(([key, value]) => `${key.replaceAll("_", " ")} ${value}`)
-      .join(", ");
+    const reply = await fetch(`/monitors/finding?${query}`, { headers: { Accept: "text/html" } });
+    if (!reply.ok) throw new Error(String(reply.status));
+    box.innerHTML = await reply.text();
   } catch {
-    return error;
+    box.append(el("p", {}, `${result.status} ${result.error ?? ""}`));
   }
-}
-
-/** A finding as state, words and phases. */
-function finding(title, result, warnings = []) {
-  const known = phases
-    .map(([name, label, key]) => ({ name, label, value: result[key] }))
-    .filter((part) => part.value !== null && part.value !== undefined);
-  const rest = (result.total_ms ?? 0) - known.reduce((sum, part) => sum + part.value, 0);
-  if (rest > 0.005 && known.length > 0) known.push({ name: "rest", label: "Body and rest", value: rest });
-  const total = known.reduce((sum, part) => sum + part.value, 0);
-  const bar = svg("svg", { class: "bar", "aria-hidden": "true" });
-  let left = 0;
-  for (const part of known) {
-    bar.append(
-      svg("rect", {
-        class: `ph-${part.name}`,
-        x: `${(left / total) * 100}%`,
-        width: `${(part.value / total) * 100}%`,
-        height: 12,
-      }),
-    );
-    left += part.value;
-  }
-  const answer = [result.http_status, readable(result.error)]
-    .filter((part) => part !== null && part !== undefined)
-    .join(" ");
-  announce(`${title}: ${words[result.status]}. ${answer}`);
-  return [
-    el(
-      "p",
-      {},
-      el("strong", {}, `${title}: `),
-      state(result.status, words[result.status]),
-      ` ${answer} `,
-      el("span", { class: "muted" }, `${ms(result.total_ms)}${result.region ? ` from ${result.region}` : ""}`),
-    ),
-    total > 0 ? bar : null,
-    total > 0
-      ? el(
-          "dl",
-          { class: "legend across" },
-          ...known.map((part) =>
-            el(
-              "div",
-              {},
-              el("dt", {}, el("i", { class: `dot ph-${part.name}` }), part.label),
-              el("dd", {}, ms(part.value)),
-            ),
-          ),
-        )
-      : null,
-    ...warnings.map((text) => el("p", { class: "muted" }, text)),
-  ].filter((node) => node !== null);
+  announce(box.querySelector("[data-said]")?.dataset.said ?? box.textContent);
+  return [...box.childNodes, ...warnings.map((text) => el("p", { class: "muted" }, text))];
 }
 
 async function checkNow(button) {
@@ -114,7 +53,7 @@ async function checkNow(button) {
     done();
     return say(answer.error.message, "down");
   }
-  done(...finding("Checked now", answer.data));
+  done(...(await finding("now", answer.data)));
   await refresh(true);
 }
 
@@ -140,7 +79,7 @@ async function test(button) {
     done();
     return showError(form, answer.error, whole ? "" : part);
   }
-  if (answer.data.result) done(...finding("Test", answer.data.result, answer.data.warnings));
+  if (answer.data.result) done(...(await finding("test", answer.data.result, answer.data.warnings)));
   else {
     done();
     const which = value ? "destination typed here" : "stored destination";

@@ -30,13 +30,15 @@ interface Asset {
 export interface Assets {
   /** The address of an asset. Throws for a name that does not exist: a template's slip must not reach a reader. */
   url(name: string): string;
+  /** The text of an asset. */
+  text(name: string): string;
   /** The modules that a script imports, directly and through others, in alphabetical order. */
   modules(name: string): readonly string[];
   readonly serve: Middleware;
 }
 
 /** Where the package keeps its assets, seen from the compiled file. */
-export const assetsFolder = fileURLToPath(new URL("../../assets", import.meta.url));
+const assetsFolder = fileURLToPath(new URL("../../assets", import.meta.url));
 
 /**
  * Reads and compresses every file of the folder once. All of them share one hash, which is a folder in their address
@@ -44,13 +46,7 @@ export const assetsFolder = fileURLToPath(new URL("../../assets", import.meta.ur
  */
 export function loadAssets(folder: string = assetsFolder): Assets {
   const files = new Map<string, Asset>();
-  for (const entry of readdirSync(folder, { recursive: true, withFileTypes: true }).sort((a, b) =>
-    join(a.parentPath, a.name) < join(b.parentPath, b.name) ? -1 : 1,
-  )) {
-    if (!entry.isFile() || entry.name.startsWith(".")) continue;
-    const path = join(entry.parentPath, entry.name);
-    files.set(relative(folder, path).split(sep).join("/"), read(path));
-  }
+  for (const [name, parts] of partsOf(folder)) files.set(name, read(name, parts));
   const hash = fingerprint([...files].map(([name, file]) => `${name} ${file.etag}`).join("\n"));
 
   return {
@@ -58,6 +54,7 @@ export function loadAssets(folder: string = assetsFolder): Assets {
       if (!files.has(name)) throw new Error(`there is no asset called ${name}`);
       return `/assets/${hash}/${name}`;
     },
+    text: (name) => files.get(name)!.body.toString(),
     modules(name) {
       const found = new Set<string>();
       const follow = (at: string): void => {
@@ -100,14 +97,39 @@ export function loadAssets(folder: string = assetsFolder): Assets {
   };
 }
 
-function read(path: string): Asset {
-  const body = readFileSync(path);
+/** The files of each asset in the order of their names. A folder `x.css` is one sheet: its files are its sections. */
+function partsOf(folder: string): Map<string, string[]> {
+  const parts = new Map<string, string[]>();
+  const paths = readdirSync(folder, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile() && !entry.name.startsWith("."))
+    .map((entry) => join(entry.parentPath, entry.name));
+  for (const path of paths.sort()) {
+    const name = relative(folder, path)
+      .split(sep)
+      .join("/")
+      .replace(/(\.css)\/.*$/, "$1");
+    parts.set(name, [...(parts.get(name) ?? []), path]);
+  }
+  return parts;
+}
+
+/** Repeats the dark theme that a reader chooses for those whose system asks for it, so that its colours exist once. */
+const withSystemTheme = (sheet: string): string =>
+  sheet.replace(
+    /^:root\[data-theme="dark"\] \{(.*?)^\}\n/ms,
+    (block, colours: string) =>
+      `${block}@media (prefers-color-scheme: dark) {\n:root:not([data-theme="light"]) {${colours}}\n}\n`,
+  );
+
+function read(name: string, paths: readonly string[]): Asset {
+  const whole = Buffer.concat(paths.map((path) => readFileSync(path)));
+  const body = name === "tokens.css" ? Buffer.from(withSystemTheme(whole.toString())) : whole;
   const packed = gzipSync(body, { level: 9 });
   return {
     body,
     gzip: packed.length < body.length ? packed : null,
     etag: fingerprint(body),
-    type: types[extname(path)] ?? "application/octet-stream",
+    type: types[extname(name)] ?? "application/octet-stream",
   };
 }
 

@@ -9,7 +9,7 @@ import t, { type Test } from "tap";
 import { AppError } from "@statusmesh/shared/errors";
 import type { Ctx, System } from "../context.ts";
 import { silentLog } from "../log.ts";
-import { assetsFolder, loadAssets } from "./assets.ts";
+import { loadAssets } from "./assets.ts";
 import {
   axisSteps,
   bandPath,
@@ -181,12 +181,13 @@ t.test("the latency chart", async (t) => {
 });
 
 t.test("tokens", async (t) => {
-  const css = readFileSync(join(assetsFolder, "tokens.css"), "utf8");
+  const css = loadAssets().text("tokens.css");
   const names = (block: string) =>
     Object.fromEntries([...block.matchAll(/--([\w-]+): (#[0-9a-f]{6})/g)].map((found) => [found[1]!, found[2]!]));
-  const light = names(css.slice(0, css.indexOf("@media")));
-  const asked = names(css.slice(css.indexOf("@media"), css.indexOf(':root[data-theme="dark"]')));
-  const chosen = names(css.slice(css.indexOf(':root[data-theme="dark"]')));
+  const dark = css.indexOf(':root[data-theme="dark"]');
+  const light = names(css.slice(0, dark));
+  const chosen = names(css.slice(dark, css.indexOf("@media")));
+  const asked = names(css.slice(css.indexOf("@media (prefers-color-scheme: dark)")));
   t.same(asked, chosen, "dark by the system and dark by choice are the same");
   t.same(Object.keys(asked), Object.keys(light), "every colour has both");
 
@@ -229,8 +230,10 @@ t.test("tokens", async (t) => {
 });
 
 t.test("no sheet but the tokens names a colour, and no view a style", async (t) => {
+  const assets = loadAssets();
+  t.match(assets.text("console.css"), /\.app \{.*\.form \{/s, "a folder is one sheet, in the order of its files");
   for (const name of ["base.css", "console.css"]) {
-    const css = readFileSync(join(assetsFolder, name), "utf8").replaceAll(/\/\*.*?\*\//gs, "");
+    const css = assets.text(name).replaceAll(/\/\*.*?\*\//gs, "");
     t.notMatch(css, /#[0-9a-f]{3,8}\b(?![^{]*\{)|rgb\(|hsl\(/i, name);
   }
   const views = readdirSync(viewsFolder, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
@@ -353,7 +356,7 @@ t.test("assets", async (t) => {
     "x-content-type-options": "nosniff",
     vary: "Accept-Encoding",
   });
-  t.same(plain.body, readFileSync(join(assetsFolder, "tokens.css")));
+  t.equal(plain.body.toString(), assets.text("tokens.css"));
   const packed = await ask(url, { "accept-encoding": "br, gzip" });
   t.equal(packed.headers["content-encoding"], "gzip");
   t.same(gunzipSync(packed.body), plain.body);

@@ -116,3 +116,21 @@ t.test("a stored check is in the form, its secrets masked and explained", async 
   t.match(await edit("dns"), /<option value="MX" selected/);
   t.match(valuesIn(await edit("tls_cert")), { "/check/warn_days": "21", "/check/critical_days": "7" });
 });
+
+t.test("a run that was made in the console reads as every other", async (t) => {
+  const shown = async (result: unknown, of = "test") =>
+    await ask("GET", `/monitors/finding?of=${of}&result=${encodeURIComponent(JSON.stringify(result))}`);
+  const words = ({ text }: { text: string }) =>
+    text.replaceAll(/<svg.*?<\/svg>|<[^>]+>/gs, " ").replaceAll(/\s+/g, " ");
+  const document = JSON.stringify({ not_after: "2026-11-30T00:00:00Z", days_remaining: 5, subject_common_name: "x.y" });
+  t.match(
+    words(await shown({ status: "down", error: document, total_ms: 41.2, region: "eu" })),
+    /^ ?Test: Down certificate of x\.y expires in 5 days, on 2026-11-30 41 ms from eu/,
+  );
+  const up = await shown({ status: "up", http_status: 200, total_ms: 30, connect_ms: 10, ttfb_ms: 15 }, "now");
+  t.match(words(up), /Checked now: Up 200 30 ms .*Connect 10 ms First byte 15 ms Body 5 ms/);
+  t.match((await shown({ status: "down", error: "<b>&" })).text, "&lt;b&gt;&amp;");
+  for (const wrong of [null, { status: "fine" }, { status: "up", total_ms: "1" }])
+    t.equal((await shown(wrong)).status, 400, JSON.stringify(wrong));
+  t.match(await ask("GET", "/monitors/finding", undefined, { "sec-fetch-dest": "document" }), { status: 302 });
+});

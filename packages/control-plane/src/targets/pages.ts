@@ -18,6 +18,7 @@ import {
   uptime,
 } from "../results/service.ts";
 import { listRegionChoices } from "../regions/service.ts";
+import { findingOf } from "./finding.ts";
 import { kindForms, startPolicy, targetFields } from "./form.ts";
 import { rangeOf, ranges, shadesOf } from "./monitor-page.ts";
 import type { Target } from "./schema.ts";
@@ -233,6 +234,15 @@ async function editMonitor({ ctx, params }: PageCall<"tenant">) {
 export const targetsPages = [
   page({ path: "/", auth: "tenant", handle: monitors }),
   page({ path: "/monitors", auth: "tenant", handle: monitors }),
+  page({
+    // The console asks for it after a test or a check, so that their words are those of every page.
+    path: "/monitors/finding",
+    auth: "tenant",
+    handle: async ({ query, http }) =>
+      http.get("sec-fetch-dest") === "document"
+        ? { redirect: "/monitors" }
+        : { view: "targets/finding", data: findingOf(query) },
+  }),
   page({ path: "/monitors/new", auth: "tenant", handle: newMonitor }),
   page({ path: "/monitors/{id}/edit", auth: "tenant", handle: editMonitor }),
   page({ path: "/monitors/{id}", auth: "tenant", handle: monitor }),

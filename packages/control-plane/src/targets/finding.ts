@@ -1,0 +1,62 @@
+import Type from "typebox";
+import { errorInWords } from "@statusmesh/shared/checks";
+import { checkStatuses } from "@statusmesh/shared/result";
+import { validate } from "@statusmesh/shared/validate";
+import type { Phases } from "../results/phases.ts";
+
+const milliseconds = Type.Optional(Type.Union([Type.Number({ minimum: 0, maximum: 1e7 }), Type.Null()]));
+const text = (maxLength: number) => Type.Optional(Type.Union([Type.String({ maxLength }), Type.Null()]));
+
+/** The parts of a result of `POST /targets/test` and `check-now` that the console shows. */
+const Finding = Type.Object({
+  status: Type.Enum([...checkStatuses]),
+  error: text(4000),
+  http_status: Type.Optional(Type.Union([Type.Integer({ minimum: 0, maximum: 999 }), Type.Null()])),
+  region: text(40),
+  total_ms: milliseconds,
+  dns_ms: milliseconds,
+  connect_ms: milliseconds,
+  tls_ms: milliseconds,
+  ttfb_ms: milliseconds,
+});
+
+const titles = { test: "Test", now: "Checked now" } as const;
+
+/**
+ * What the console shows of a run that it has just made: state, answer and phases, in the words of every other page.
+ * `result` is the JSON of the result. Throws INVALID_BODY for any other text.
+ */
+export function findingOf(query: Readonly<Record<string, string>>) {
+  const result = validate(Finding, parsed(query["result"] ?? ""), "/result");
+  const { status, total_ms: total = null, region = null, error = null, http_status: code = null } = result;
+  return {
+    title: query["of"] === "now" ? titles.now : titles.test,
+    status,
+    answer: [code, error === null ? null : errorInWords(error)].filter((part) => part !== null).join(" "),
+    total,
+    region,
+    phases: phasesIn(result),
+  };
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}
+
+/** Time of each phase; null for a run without phases. */
+function phasesIn(result: {
+  total_ms?: number | null;
+  dns_ms?: number | null;
+  connect_ms?: number | null;
+  tls_ms?: number | null;
+  ttfb_ms?: number | null;
+}): Phases | null {
+  const { dns_ms, connect_ms, tls_ms, ttfb_ms, total_ms } = result;
+  const parts = { dns: dns_ms ?? 0, connect: connect_ms ?? 0, tls: tls_ms ?? 0, ttfb: ttfb_ms ?? 0 };
+  const known = parts.dns + parts.connect + parts.tls + parts.ttfb;
+  return known > 0 ? { ...parts, rest: Math.max(0, (total_ms ?? 0) - known) } : null;
+}
