@@ -324,6 +324,13 @@ const values: Case[] = [
     "INVALID_TLS_CRED_COMBO",
     "/check/verify_tls",
   ),
+  {
+    title: "a patch of an older state",
+    ask: `PATCH /api/v1/targets/${kept.id}`,
+    send: { body: '{"interval":120}', headers: { "content-type": "application/json", "if-match": '"older"' } },
+    code: "PRECONDITION_FAILED",
+    field: null,
+  },
   patch("another kind", { check: { type: "http" } }, "CHECK_KIND_IMMUTABLE", "/check/type"),
   patch("a patch with an unknown key", { colour: 1 }, "UNKNOWN_FIELD", "/colour"),
   patch("a patch of the check with an unknown key", { check: { colour: 1 } }, "UNKNOWN_FIELD", "/check/colour"),

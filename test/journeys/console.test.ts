@@ -331,6 +331,26 @@ t.test("the console", async (t) => {
     t.same((await api.get(`/api/v1/targets/${id}/regions`)).body, { regions: ["default"] });
   });
 
+  await t.test("two tabs edit one monitor: the second is told, and nothing is overwritten", async (t) => {
+    const other = await openPage(t, context);
+    for (const tab of [page, other]) await tab.goto(`/monitors/${id}/edit`);
+    await page.getByLabel("Name", { exact: true }).fill("Checkout of the first tab");
+    await page.getByRole("button", { name: "Save" }).click();
+    await page.waitForURL(`**/monitors/${id}`);
+    await other.getByLabel("Name", { exact: true }).fill("Checkout of the second tab");
+    await other.getByRole("button", { name: "Save" }).click();
+    await other.locator("[data-form-error]", { hasText: "Somebody else has changed this" }).waitFor();
+    t.equal(await other.getByLabel("Name", { exact: true }).inputValue(), "Checkout of the second tab");
+    t.match((await api.get(`/api/v1/targets/${id}`)).body, { name: "Checkout of the first tab" });
+    t.same(await findings(other), []);
+    await other.reload();
+    await other.getByLabel("Name", { exact: true }).fill("Checkout");
+    await other.getByRole("button", { name: "Save" }).click();
+    await other.waitForURL(`**/monitors/${id}`);
+    t.match((await api.get(`/api/v1/targets/${id}`)).body, { name: "Checkout" });
+    await other.close();
+  });
+
   await t.test("a channel: an error first, then bound to the monitor", async (t) => {
     await page.goto("/channels");
     await page.keyboard.press("n");

@@ -5,12 +5,12 @@ import { sessionEnded } from "./session.js";
  * Calls the JSON API. Answers `{ok, data}` or `{ok: false, error: {message, field}}`, and never throws. When the
  * session has ended it leads to the sign-in page and back, or asks in place where the page has unsaved input.
  */
-export async function call(method, path, body) {
+export async function call(method, path, body, headers = {}) {
   let reply;
   try {
     reply = await fetch(path, {
       method,
-      headers: body === undefined ? {} : { "Content-Type": "application/json" },
+      headers: body === undefined ? headers : { ...headers, "Content-Type": "application/json" },
       body: body === undefined ? undefined : JSON.stringify(body),
     });
   } catch {
@@ -31,6 +31,13 @@ export async function call(method, path, body) {
     status: reply.status,
     error: data?.error ?? { message: `StatusMesh answered ${reply.status}. Try again in a moment.`, field: null },
   };
+}
+
+/** The entity tag of what is at a path now; null where it cannot be read. */
+export async function tagOf(path) {
+  const reply = await fetch(path, { method: "HEAD", cache: "no-store" }).catch(() => null);
+  // A proxy that compresses replies marks the tag as weak.
+  return reply?.ok ? (reply.headers.get("etag")?.replace(/^W\//, "") ?? null) : null;
 }
 
 /** `POST /api/v1/targets` in its two parts. */

@@ -1,4 +1,4 @@
-import { call, split } from "./api.js";
+import { call, split, tagOf } from "./api.js";
 import { bodyOf, controlsOf, Unreadable } from "./body.js";
 import { announce, el, say } from "./dom.js";
 import { leaveFor, markSaved } from "./leave.js";
@@ -105,13 +105,31 @@ async function submit(form) {
   }
 }
 
+/** Says that somebody else has saved the same thing meanwhile. What was typed stays. */
+function outdated(form) {
+  const message =
+    "Somebody else has changed this since you opened it, and nothing of yours was saved. " +
+    "Copy what you need, then reload the page.";
+  showError(form, { message });
+  return null;
+}
+
 /** Sends the requests in order. Answers the first reply; null after showing an error and what is saved already. */
 async function sendAll(form, requests) {
+  const [, whole] = split(form.dataset.api);
+  // Two people may edit the same thing: the second is told, and nothing is overwritten without a word.
+  if (form.dataset.match && requests.some(({ path }) => path !== whole)) {
+    const now = await tagOf(whole);
+    if (now !== null && now !== form.dataset.match) return outdated(form);
+  }
   let first;
   let saved = null;
   for (const { method, path, part, body } of requests) {
     const title = (part ?? form).dataset.title;
-    const answer = await call(method, path, body);
+    const condition = form.dataset.match && path === whole ? { "If-Match": form.dataset.match } : {};
+    const answer = await call(method, path, body, condition);
+    if (answer.ok && form.dataset.match) form.dataset.match = (await tagOf(whole)) ?? "";
+    if (answer.status === 412) return outdated(form);
     if (!answer.ok) {
       const words = saved === null ? "" : `The ${saved} are saved, the ${title} are not. `;
       showError(form, { ...answer.error, message: words + answer.error.message }, "", part);

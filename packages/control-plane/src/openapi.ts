@@ -25,6 +25,22 @@ const sharedParameters: Json = {
     schema: { type: "string" },
     examples: unfilled("import-2026-11-20"),
   },
+  IfMatch: {
+    name: "If-Match",
+    in: "header",
+    required: false,
+    description: "The `ETag` of the state that the change is made to: PRECONDITION_FAILED where there is a newer one",
+    schema: { type: "string" },
+    examples: unfilled('"Qk1FTo9wPtpP3xXWv7uT0g"'),
+  },
+  IfNoneMatch: {
+    name: "If-None-Match",
+    in: "header",
+    required: false,
+    description: "The `ETag` of the copy that the client has: 304 without a body where it is still current",
+    schema: { type: "string" },
+    examples: unfilled('"Qk1FTo9wPtpP3xXWv7uT0g"'),
+  },
   Org: {
     name: "X-Sm-Org",
     in: "header",
@@ -78,7 +94,11 @@ function parameters(route: Route, schemas: Schemas): Json[] {
       ...("default" in rest ? { example } : { examples: unfilled(example) }),
     };
   });
-  const headers = [...(route.auth === "tenant" ? ["Org"] : []), ...(route.idempotent ? ["IdempotencyKey"] : [])];
+  const headers = [
+    ...(route.auth === "tenant" ? ["Org"] : []),
+    ...(route.idempotent ? ["IdempotencyKey"] : []),
+    ...(!route.etag ? [] : [route.method === "GET" ? "IfNoneMatch" : "IfMatch"]),
+  ];
   return [...path, ...query, ...headers.map((name) => ({ $ref: `#/components/parameters/${name}` }))];
 }
 
@@ -104,6 +124,13 @@ function replyHeaders(route: Route, status: string): Json {
     };
   if (setsCookie(route))
     headers["Set-Cookie"] = { description: "The session", required: true, schema: { type: "string" } };
+  if (route.etag)
+    headers["ETag"] = {
+      description: "Changes with the answer",
+      required: true,
+      schema: { type: "string" },
+      example: '"Qk1FTo9wPtpP3xXWv7uT0g"',
+    };
   if (route.idempotent)
     headers["Idempotent-Replayed"] = {
       description: "`true` on a replayed reply",
@@ -111,6 +138,12 @@ function replyHeaders(route: Route, status: string): Json {
     };
   return headers;
 }
+
+/** The reply to a GET with a current `If-None-Match`. */
+const notModified = (route: Route): Json =>
+  route.etag && route.method === "GET"
+    ? { 304: { description: "The copy that the client has is current", headers: replyHeaders(route, "304") } }
+    : {};
 
 function replies(route: Route, schemas: Schemas): Json {
   return Object.fromEntries(
@@ -177,7 +210,7 @@ export function openApiDocument(routes: readonly Route[], publicUrl: string, coo
       description: describeOperation(route),
       parameters: parameters(route, schemas),
       ...requestBody(route, schemas),
-      responses: { ...replies(route, schemas), ...errorResponses(declaredErrors(route), used) },
+      responses: { ...replies(route, schemas), ...notModified(route), ...errorResponses(declaredErrors(route), used) },
       security: security[route.auth],
       ...(route.category === null ? {} : { "x-rate-category": route.category }),
       ...(route.auth === "tenant" ? { "x-role": route.role } : {}),

@@ -95,6 +95,7 @@ export const errorCodes = {
   REGION_INVALID: { status: 422, when: "a region is unknown, disabled or listed twice, or there is none" },
   BULK_EMPTY: { status: 400, when: "a bulk request is empty" },
   BULK_TOO_LARGE: { status: 413, when: "a bulk request has more than 10,000 items" },
+  PRECONDITION_FAILED: { status: 412, when: "If-Match names an older state of what is changed" },
   CHECK_KIND_IMMUTABLE: { status: 400, when: "a PATCH tries to change the kind of a check" },
   SECRET_UNREADABLE: {
     status: 409,

@@ -4,6 +4,7 @@ import { AppError } from "@statusmesh/shared/errors";
 import { type Ctx, type AuthContexts, requireEveryScope, requireOwner, requireScope } from "../context.ts";
 import { readBody } from "./body.ts";
 import { declaredErrors } from "./declared-errors.ts";
+import { etagOf, namesTag } from "./etag.ts";
 import { atRoute } from "./exchange.ts";
 import { openReplays, type Replays } from "./idempotency.ts";
 import { maxPiece } from "./json-pieces.ts";
@@ -127,6 +128,16 @@ async function perform(route: Route, http: Context, machinery: Machinery): Promi
     );
   http.status = sent.status;
   http.set(sent.headers);
+  if (route.etag && sent.text !== null) {
+    const tag = etagOf(sent.text);
+    http.set("ETag", tag);
+    if (route.method === "GET" && namesTag(http.get("if-none-match"), tag)) {
+      http.status = 304;
+      http.body = null;
+      http.status = 304;
+      return;
+    }
+  }
   // Before the body: otherwise Koa guesses a type first, at a cost.
   if (sent.text !== null) http.set("Content-Type", `${route.mediaType}; charset=utf-8`);
   http.body = sent.text;

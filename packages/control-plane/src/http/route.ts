@@ -59,6 +59,8 @@ export interface Route {
   readonly onInvalidBody: ((body: unknown) => void) | null;
   /** True when the header `Idempotency-Key` makes the request idempotent. */
   readonly idempotent: boolean;
+  /** True where a GET sends `ETag` and answers 304 to If-None-Match, and a PATCH takes `If-Match`. */
+  readonly etag: boolean;
   readonly replies: Readonly<Record<number, TSchema | null>>;
   readonly errors: readonly ErrorCode[];
   /** Media type of a successful reply. Another one than JSON is sent as the text that the handler gives. */
@@ -103,6 +105,8 @@ export interface RouteDeclaration<
   onInvalidBody?: (body: unknown) => void;
   /** Supports the header `Idempotency-Key`; for a tenant's route with a body. */
   idempotent?: D extends "tenant" ? boolean : false;
+  /** Sends `ETag`; a GET answers 304 to If-None-Match, a PATCH hands `If-Match` to its service verb. */
+  etag?: boolean;
   replies: Record<number, TSchema | null>;
   /** Codes in addition to those that every route can answer. */
   errors?: readonly ErrorCode[];
@@ -139,6 +143,7 @@ export function route<D extends keyof AuthContexts, P extends TObject, Q extends
     bodyLimit: declared.bodyLimit ?? (declared.auth === "public" ? 16_384 : 1_048_576),
     onInvalidBody: declared.onInvalidBody ?? null,
     idempotent: declared.idempotent ?? false,
+    etag: declared.etag ?? false,
     replies: declared.replies,
     errors: declared.errors ?? [],
     mediaType: declared.mediaType ?? json,

@@ -2,7 +2,7 @@ import Type from "typebox";
 import { errorInWords } from "@statusmesh/shared/checks";
 import { checkStatuses } from "@statusmesh/shared/result";
 import { validate } from "@statusmesh/shared/validate";
-import type { Phases } from "../results/phases.ts";
+import type { phasesOf } from "../results/service.ts";
 
 const milliseconds = Type.Optional(Type.Union([Type.Number({ minimum: 0, maximum: 1e7 }), Type.Null()]));
 const text = (maxLength: number) => Type.Optional(Type.Union([Type.String({ maxLength }), Type.Null()]));
@@ -54,7 +54,7 @@ function phasesIn(result: {
   connect_ms?: number | null;
   tls_ms?: number | null;
   ttfb_ms?: number | null;
-}): Phases | null {
+}): ReturnType<typeof phasesOf> {
   const { dns_ms, connect_ms, tls_ms, ttfb_ms, total_ms } = result;
   const parts = { dns: dns_ms ?? 0, connect: connect_ms ?? 0, tls: tls_ms ?? 0, ttfb: ttfb_ms ?? 0 };
   const known = parts.dns + parts.connect + parts.tls + parts.ttfb;

@@ -134,3 +134,33 @@ t.test("a run that was made in the console reads as every other", async (t) => {
     t.equal((await shown(wrong)).status, 400, JSON.stringify(wrong));
   t.match(await ask("GET", "/monitors/finding", undefined, { "sec-fetch-dest": "document" }), { status: 302 });
 });
+
+t.test("an entity tag: unchanged is 304, and an edit of an older state changes nothing", async (t) => {
+  const path = `/api/v1/targets/${await create("Tagged")}`;
+  const tagOf = ({ headers }: { headers: Headers }): string => headers.get("etag")!;
+  const first = await ask("GET", path);
+  const tag = tagOf(first);
+  for (const same of [tag, `W/${tag}`, `"other", ${tag}`, "*"])
+    t.match(await ask("GET", path, undefined, { "if-none-match": same }), { status: 304, text: "" }, same);
+  t.match(await ask("GET", path, undefined, { "if-none-match": '"other"' }), { status: 200 });
+  const list = tagOf(await ask("GET", "/api/v1/targets"));
+  t.match(await ask("GET", "/api/v1/targets", undefined, { "if-none-match": list }), { status: 304 });
+  t.match((await ask("GET", `/monitors/${first.body.id}/edit`)).text, `data-match="${tag.replaceAll('"', "&quot;")}"`);
+
+  const changed = await ask("PATCH", path, { interval: 120 }, { "if-match": tag });
+  t.match(changed, { status: 200, body: { interval: 120 } });
+  t.equal(tagOf(changed), tagOf(await ask("GET", path)), "the reply carries the tag of the new state");
+  t.match(await ask("GET", path, undefined, { "if-none-match": tag }), { status: 200 });
+  t.match(await ask("GET", "/api/v1/targets", undefined, { "if-none-match": list }), { status: 200 });
+  t.match(await ask("PATCH", path, { name: "Lost" }, { "if-match": tag }), {
+    status: 412,
+    body: { error: { code: "PRECONDITION_FAILED", field: null } },
+  });
+  t.match((await ask("GET", path)).body, { name: "Tagged", interval: 120 });
+  t.match(await ask("PATCH", path, { name: "Kept" }, { "if-match": "*" }), { status: 200 });
+  t.match(await ask("PATCH", path, { name: "Free" }), { status: 200 }, "without the header any state will do");
+  const [, other] = await Promise.all(
+    ["A", "B"].map(async (name) => ask("PATCH", path, { name }, { "if-match": tagOf(await ask("GET", path)) })),
+  );
+  t.ok([200, 412].includes(other!.status));
+});

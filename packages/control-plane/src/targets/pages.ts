@@ -22,7 +22,15 @@ import { findingOf } from "./finding.ts";
 import { kindForms, startPolicy, targetFields } from "./form.ts";
 import { rangeOf, ranges, shadesOf } from "./monitor-page.ts";
 import type { Target } from "./schema.ts";
-import { getMonitor, getTarget, listMonitors, type MonitorRegion, type MonitorRow, targetRegions } from "./service.ts";
+import {
+  getMonitor,
+  getTarget,
+  listMonitors,
+  type MonitorRegion,
+  type MonitorRow,
+  targetRegions,
+  targetTag,
+} from "./service.ts";
 import {
   detail,
   expiryWords,
@@ -209,6 +217,7 @@ async function formData(ctx: Ctx, target: Target | null, ownRegions: readonly st
   ]);
   return {
     target,
+    etag: target === null ? null : targetTag(target),
     kinds: kindForms(target?.check ?? null),
     fields: targetFields(target),
     policy: startPolicy(target),

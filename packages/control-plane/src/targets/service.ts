@@ -9,6 +9,7 @@ import { type Ctx, inTransaction, type OrgReader, requireScope } from "../contex
 import { refuseMovedSecrets } from "../crypto/kept-secrets.ts";
 import { unreadable } from "../crypto/opening.ts";
 import { validate } from "@statusmesh/shared/validate";
+import { etagOf, requireMatch } from "../http/etag.ts";
 import type { Page } from "../http/wire.ts";
 import { closeSilently, explainVotes, reevaluate, rescheduleReminders } from "../incidents/service.ts";
 import { planOf } from "../plans/service.ts";
@@ -60,6 +61,9 @@ export async function listTargets(
   return { items: rows.map(present), total, limit: input.limit, offset: input.offset };
 }
 
+/** Entity tag of a target, as `GET /targets/{id}` sends it. */
+export const targetTag = (target: Target): string => etagOf(JSON.stringify(target));
+
 /** One target. TARGET_NOT_FOUND for an absent or foreign id. */
 export async function getTarget(ctx: Ctx, id: string): Promise<Target> {
   requireScope(ctx, "targets:read");
@@ -83,14 +87,16 @@ export async function targetToRun(ctx: Ctx, id: string): Promise<{ spec: CheckSp
 
 /**
  * Changes what the patch names. Fields of `check` that it leaves out stay, secrets included: SECRET_UNREADABLE where one
- * of those cannot be opened, CREDENTIALS_REQUIRED where one would be sent to another server.
+ * of those cannot be opened, CREDENTIALS_REQUIRED where one would be sent to another server. PRECONDITION_FAILED where
+ * `ifMatch` names an older state than the stored one (empty: any).
  */
-export async function updateTarget(ctx: Ctx, id: string, patch: TargetPatch): Promise<Target> {
+export async function updateTarget(ctx: Ctx, id: string, patch: TargetPatch, ifMatch = ""): Promise<Target> {
   requireScope(ctx, "targets:write");
   if (!isId(id)) throw notFound();
   return await inTransaction(ctx, async (tx) => {
     const before = await queries.lockTarget(tx.sql, ctx.orgId, id);
     if (before === null) throw notFound();
+    requireMatch(ifMatch, targetTag(present(before)));
     const check = patch.check === undefined ? null : mergeCheck(ctx, id, before.spec, patch.check);
     const interval = patch.interval ?? before.interval_secs;
     if (patch.interval !== undefined) intervalRule(await planOf(tx), check?.after ?? before.spec, interval);

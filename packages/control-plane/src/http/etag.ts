@@ -1,0 +1,22 @@
+import { createHash } from "node:crypto";
+import { AppError } from "@statusmesh/shared/errors";
+
+/** Entity tag of a representation, quoted (RFC 9110 section 8.8.3). */
+export const etagOf = (text: string | Buffer): string =>
+  `"${createHash("sha256").update(text).digest("base64url").slice(0, 22)}"`;
+
+/**
+ * True where the list of a conditional header names the tag, or is `*`. Weak tags count: a proxy that compresses
+ * replies makes tags weak.
+ */
+export const namesTag = (header: string, tag: string): boolean =>
+  header.split(",").some((one) => one.trim() === "*" || one.trim().replace(/^W\//, "") === tag);
+
+/** Throws PRECONDITION_FAILED where `ifMatch` (the header; empty for none) does not name the current `tag`. */
+export function requireMatch(ifMatch: string, tag: string): void {
+  if (ifMatch === "" || namesTag(ifMatch, tag)) return;
+  throw new AppError(
+    "PRECONDITION_FAILED",
+    "It was changed since it was read, and nothing was saved. Load it again and repeat the change.",
+  );
+}
