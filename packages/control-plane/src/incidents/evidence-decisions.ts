@@ -15,7 +15,8 @@ const portion = 500;
 /** Closes the incident, if it is the open one of the target, as a decision of the caller. Notifies its channels. */
 export async function closeAsPerson(ctx: Ctx, targetId: string, incidentId: string): Promise<void> {
   await decideOn(ctx, [targetId], { closedBy: "person", actor: await actorOf(ctx) }, ({ policy, state }) => {
-    if (current(policy, state.evaluation).incident?.id !== incidentId) return null;
+    const { incident } = current(policy, state.evaluation);
+    if (incident?.id !== incidentId || incident.closedAt !== null) return null;
     return { evaluation: closeByHand(policy, state.evaluation, ctx.clock.now(), false), latest: state.latest };
   });
 }

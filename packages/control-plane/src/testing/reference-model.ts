@@ -1,0 +1,179 @@
+/*
+ * A reference of the incident engine for tests: one target, results in slot order, one channel. Written from the rules and
+ * not from the code: no replay, no database, one step after another. Times are Unix ms.
+ */
+
+export type Verdict = "P" | "D" | "F";
+type Reason = "opened" | "reminder" | "escalated" | "reopened" | "resolved";
+
+interface Region {
+  vote: "failing" | "passing" | null;
+  kind: "P" | "F";
+  streak: number;
+  hard: boolean;
+  last: number;
+}
+
+interface Notice {
+  reason: Reason;
+  at: number;
+}
+
+interface ModelIncident {
+  open: boolean;
+  closedAt: number;
+  createdAt: number;
+  /** By the evidence. */
+  severity: "minor" | "major";
+  pinned: "minor" | "major" | "critical" | null;
+  reopened: number;
+  acknowledged: boolean;
+  reminderDue: number | null;
+  held: Exclude<Reason, "reminder"> | null;
+  notices: Notice[];
+}
+
+const livenessMs = 130_000;
+const reopenMs = 300_000;
+const renotifyMs = 60_000;
+
+/** The rules as a machine. */
+export class ReferenceModel {
+  confirmations = 2;
+  policy: "any" | "all" = "any";
+  regions = new Map<string, Region>();
+  incidents: ModelIncident[] = [];
+  window = { from: 0, to: 0 };
+
+  get last(): ModelIncident | undefined {
+    return this.incidents.at(-1);
+  }
+
+  run(region: string, verdict: Verdict, slot: number, now: number): void {
+    const kind = verdict === "P" ? "P" : "F";
+    const before = this.regions.get(region) ?? { vote: null, kind, streak: 0, hard: false, last: slot };
+    const goesOn = before.kind === kind && before.streak > 0;
+    const streak = goesOn ? before.streak + 1 : 1;
+    const hard = (goesOn && before.hard) || verdict === "F";
+    const vote = streak >= this.confirmations ? (kind === "P" ? "passing" : "failing") : before.vote;
+    this.regions.set(region, { vote, kind, streak, hard, last: slot });
+    this.decide(slot, now, kind === "F");
+  }
+
+  edit(confirmations: number, policy: "any" | "all", now: number): void {
+    Object.assign(this, { confirmations, policy });
+    for (const region of this.regions.values())
+      if (region.streak >= confirmations) region.vote = region.kind === "P" ? "passing" : "failing";
+    this.decide(now, now, true);
+  }
+
+  private decide(at: number, now: number, mayOpen: boolean): void {
+    const isLive = (region: Region) => region.last > at - livenessMs;
+    const all = [...this.regions.values()];
+    const failing = all.filter(({ vote }) => vote === "failing");
+    const failingLive = failing.filter(isLive);
+    const passing = all.filter((region) => region.vote === "passing" && isLive(region));
+    const live = all.filter(isLive).length;
+    const needed = (voters: number) => (this.policy === "any" ? 1 : Math.max(1, voters));
+    const incident = this.last;
+    if (incident === undefined || !incident.open) {
+      if (!mayOpen || failingLive.length === 0 || failingLive.length < needed(live)) return;
+      const hard = failingLive.some((region) => region.hard);
+      if (incident !== undefined && at - incident.closedAt < reopenMs) this.reopen(incident, hard, now);
+      else this.open(hard, now);
+    } else if (passing.length > 0 && failing.length < needed(live + failing.length - failingLive.length))
+      this.close(incident, at, now, true);
+    else if (incident.severity === "minor" && failing.some((region) => region.hard)) {
+      incident.severity = "major";
+      if (incident.pinned === null) this.notify(incident, "escalated", now);
+    }
+  }
+
+  private open(hard: boolean, now: number): void {
+    const incident: ModelIncident = {
+      open: true,
+      closedAt: 0,
+      createdAt: now,
+      severity: hard ? "major" : "minor",
+      pinned: null,
+      reopened: 0,
+      acknowledged: false,
+      reminderDue: now + renotifyMs,
+      held: null,
+      notices: [],
+    };
+    this.incidents.push(incident);
+    this.notify(incident, "opened", now);
+  }
+
+  private reopen(incident: ModelIncident, hard: boolean, now: number): void {
+    Object.assign(incident, { open: true, acknowledged: false, reminderDue: now + renotifyMs });
+    incident.reopened++;
+    if (hard) incident.severity = "major";
+    this.notify(incident, "reopened", now);
+  }
+
+  private close(incident: ModelIncident, at: number, now: number, notify: boolean): void {
+    Object.assign(incident, { open: false, closedAt: at, reminderDue: null });
+    if (notify) this.notify(incident, "resolved", now);
+  }
+
+  /** By hand, or by a pause, which notifies nobody: streaks start anew. */
+  closeByHand(now: number, notify: boolean): void {
+    for (const region of this.regions.values()) Object.assign(region, { vote: null, streak: 0 });
+    if (this.last?.open === true) this.close(this.last, now, now, notify);
+  }
+
+  acknowledge(): void {
+    if (this.last?.open === true && !this.last.acknowledged)
+      Object.assign(this.last, { acknowledged: true, reminderDue: null });
+  }
+
+  unacknowledge(now: number): void {
+    const incident = this.last;
+    if (incident?.acknowledged !== true) return;
+    incident.acknowledged = false;
+    if (incident.open)
+      incident.reminderDue = Math.max(now, renotifyMs + (incident.notices.at(-1)?.at ?? incident.createdAt));
+  }
+
+  inWindow(now: number): boolean {
+    return this.window.from <= now && now < this.window.to;
+  }
+
+  private notify(incident: ModelIncident, reason: Exclude<Reason, "reminder">, now: number): void {
+    const unheard = incident.held === "opened" || incident.held === "reopened";
+    const one = reason === "escalated" && unheard ? incident.held! : reason;
+    incident.held = this.inWindow(now) ? one : null;
+    if (incident.held === null) this.send(incident, one, now);
+  }
+
+  private send(incident: ModelIncident, reason: Reason, now: number): void {
+    const last = incident.notices.at(-1);
+    const heard = incident.notices.some((notice) => notice.reason === "opened" || notice.reason === "reopened");
+    if (reason === "resolved" && (!heard || last?.reason === "resolved")) return;
+    if (reason === "escalated" && incident.notices.some((notice) => notice.reason === "escalated")) return;
+    incident.notices.push({ reason, at: Math.max(now, (last?.at ?? -1) + 1) });
+  }
+
+  remind(now: number): void {
+    for (const incident of this.incidents) {
+      const due = incident.reminderDue;
+      if (due === null || due > now || !incident.open || incident.held !== null || this.inWindow(now)) continue;
+      this.send(incident, "reminder", now);
+      incident.reminderDue = due + renotifyMs > now ? due + renotifyMs : now + renotifyMs;
+    }
+  }
+
+  /** The job that follows maintenance windows. */
+  follow(now: number): void {
+    if (this.inWindow(now)) return;
+    for (const incident of this.incidents) {
+      const { held } = incident;
+      if (held === null) continue;
+      incident.held = null;
+      if (incident.reminderDue !== null) incident.reminderDue = Math.max(incident.reminderDue, now + renotifyMs);
+      if ((held === "resolved") !== incident.open) this.send(incident, held, now);
+    }
+  }
+}
