@@ -62,7 +62,7 @@ export const kindCases: Record<ChannelType, KindCase> = {
     markup: /<(?!https:\/\/status\.example\.org\b)/,
     overLimit: (body) => ([...String(json(body)["text"])].length > 4000 ? "text" : null),
     errorsIn200: [
-      { body: '{"ok":false,"error":"invalid_token"}', error: /Slack answered invalid_token/, permanent: true },
+      { body: '{"ok":false,"error":"invalid_token"}', error: /answered 200: invalid_token/, permanent: true },
     ],
   },
   discord: {

@@ -1,28 +1,26 @@
 import postgres from "postgres";
 import { AppError } from "@statusmesh/shared/errors";
 import { isId, newId } from "@statusmesh/shared/ids";
-import { blockedHost } from "@statusmesh/shared/net/address";
 import { mask } from "@statusmesh/shared/secrets";
-import { refuseDeniedHost } from "../abuse/service.ts";
 import { differences, record } from "../audit/service.ts";
-import type { Config } from "../config.ts";
 import { type Ctx, inTransaction, requireScope, type System } from "../context.ts";
 import { refuseMovedSecrets } from "../crypto/kept-secrets.ts";
-import { deliverMail, type Mail } from "../email/mail.ts";
-import { createOutbound, type Outbound, type OutboundOptions } from "../outbound/client.ts";
+import type { Outbound } from "../outbound/client.ts";
 import type { Page } from "../http/wire.ts";
 import { takeQuota } from "../plans/service.ts";
-import { type ChannelConfig, channelKinds, isChannelType, kindOf } from "./kinds/index.ts";
+import { checkConfig, refuseDeniedUrls } from "./config-rules.ts";
+import { type ChannelConfig, isChannelType, kindOf } from "./kinds/index.ts";
 import { type ChannelMessage, DeliveryError } from "./kinds/kind.ts";
-import { secretMask } from "./masking.ts";
 import { present } from "./presenting.ts";
 import * as queries from "./queries.ts";
-import { openConfig, openConfigPartly, sealConfig } from "./sealing.ts";
+import { openConfigPartly, sealConfig } from "./sealing.ts";
+import { channelOutbound, mailHeaders, opened, send } from "./sending.ts";
 import type { Channel, ChannelCreate, ChannelListQuery, ChannelPatch, ChannelTest } from "./schema.ts";
-import { addressToConfirm, beginVerification, confirmedMailHeaders, sendVerificationMail } from "./verification.ts";
+import { addressToConfirm, beginVerification, sendVerificationMail } from "./verification.ts";
 
 export { DeliveryError } from "./kinds/kind.ts";
 export { resealChannels, unreadableChannels } from "./sealing.ts";
+export { channelOutbound, digestingKinds, receiverOf, sendThrough } from "./sending.ts";
 export {
   confirmAddress,
   pendingVerification,
@@ -168,138 +166,6 @@ export async function existingChannelIds(system: System, orgId: string, ids: rea
   return new Set(asked.length === 0 ? [] : await queries.keepChannels(system.sql, orgId, asked));
 }
 
-/** A channel for the deliverer: the secrets of its config are sealed. */
-export interface StoredChannel {
-  id: string;
-  org_id: string;
-  kind: string;
-  config: ChannelConfig;
-}
-
-/** HTTP client for receivers, as configured. */
-export function channelOutbound(
-  { config, clock, authorities }: System,
-  more: Pick<OutboundOptions, "ca" | "signal"> = {},
-): Outbound {
-  return createOutbound({
-    allowPrivate: config.security.allow_private_targets,
-    allowHttp: allowsHttp(config),
-    context: authorities,
-    clock,
-    ...more,
-  });
-}
-
-/** Plain http reveals outages to the whole network, so it is for private networks only. */
-const allowsHttp = ({ channels, security }: Config): boolean => channels.allow_http && security.allow_private_targets;
-
-/**
- * Sends one message through a stored channel. Returns the HTTP status (null for another protocol). Throws
- * DeliveryError, whose message holds no secret of the channel.
- */
-export async function sendThrough(
-  system: System,
-  channel: StoredChannel,
-  message: ChannelMessage,
-  transport: Outbound,
-): Promise<number | null> {
-  const config = opened(system, channel);
-  try {
-    refuseDeniedUrls(system, config, null);
-  } catch (cause) {
-    if (!(cause instanceof AppError)) throw cause;
-    // A domain may be listed after the channel was saved.
-    throw new DeliveryError(cause.message.replace(/\.$/, ""), { permanent: true, cause });
-  }
-  return await send(system, config, message, transport, await mailHeaders(system, channel.id, config));
-}
-
-/** Headers of a mail to a stored channel, none for other kinds. Throws DeliveryError for an unconfirmed address. */
-async function mailHeaders(system: System, id: string, config: ChannelConfig): Promise<Record<string, string>> {
-  const address = addressToConfirm(config);
-  const headers = address === null ? {} : await confirmedMailHeaders(system, id, address);
-  // Not permanent: what waits is sent once the address is confirmed.
-  if (headers === null) throw new DeliveryError("email address not verified");
-  return headers;
-}
-
-/** Host that a stored channel sends to, and whether it takes digests. Null where its config cannot be opened. */
-export function receiverOf(system: System, channel: StoredChannel): { host: string; digests: boolean } | null {
-  try {
-    const config = opened(system, channel);
-    const kind = kindOf(config);
-    return { host: kind.host(config), digests: kind.digests };
-  } catch {
-    return null;
-  }
-}
-
-/** Kinds whose channels take a digest of many incidents. */
-export const digestingKinds = (): string[] =>
-  Object.values(channelKinds)
-    .filter(({ digests }) => digests)
-    .map(({ type }) => type);
-
-/** The config with opened secrets; throws DeliveryError where they cannot be opened. */
-function opened(system: System, channel: StoredChannel): ChannelConfig {
-  if (!isChannelType(channel.kind))
-    throw new DeliveryError(`this version of StatusMesh has no channels of kind ${channel.kind}`);
-  try {
-    return openConfig(system, channel);
-  } catch (cause) {
-    throw new DeliveryError("the secrets of the channel were sealed under a key that is not configured here", {
-      cause,
-    });
-  }
-}
-
-async function send(
-  system: System,
-  config: ChannelConfig,
-  message: ChannelMessage,
-  transport: Outbound,
-  headers: Record<string, string> = {},
-): Promise<number | null> {
-  let status: number | null = null;
-  const endpoint = system.config.channels.endpoints[kindOf(config).endpoint(config)] || undefined;
-  const noting: Outbound = {
-    async send(request) {
-      const reply = await transport.send({ ...request, endpoint });
-      status = reply.status;
-      // A reply is stored and shown. It is masked before a kind shortens it, or the rest of a secret would stay.
-      return { ...reply, text: secretMask(config, request)(reply.text) };
-    },
-  };
-  try {
-    await kindOf(config).send(config, message, {
-      http: noting,
-      mail: (mail) => mailTo(system, { ...mail, headers: { ...mail.headers, ...headers } }),
-    });
-    return status;
-  } catch (error) {
-    if (!(error instanceof DeliveryError)) throw error;
-    throw new DeliveryError(secretMask(config)(error.message), {
-      permanent: error.permanent,
-      status: error.status,
-      retryAfterSecs: error.retryAfterSecs,
-      cause: error,
-    });
-  }
-}
-
-async function mailTo({ config }: System, mail: Mail): Promise<void> {
-  try {
-    await deliverMail(config.email, mail);
-  } catch (cause) {
-    const { code, responseCode = 0 } = cause as { code?: string; responseCode?: number };
-    throw new DeliveryError(cause instanceof Error ? cause.message : "the mail server did not accept the mail", {
-      // RFC 5321 section 4.2.1: 5yz is a permanent refusal. A refused login is not: the operator can repair it.
-      permanent: responseCode >= 500 && (code === "EENVELOPE" || code === "EMESSAGE"),
-      cause,
-    });
-  }
-}
-
 async function sendTest(ctx: Ctx, work: () => unknown): Promise<void> {
   try {
     await work();
@@ -365,57 +231,6 @@ const unverified = () =>
     "CHANNEL_UNVERIFIED",
     "email address not verified: open the link in the mail that creating the channel has sent.",
   );
-
-/**
- * Throws REDACTION_SENTINEL, INVALID_CHANNEL_CONFIG or SSRF_BLOCKED; the field points into a body with the config at
- * `config`.
- */
-function checkConfig(ctx: Ctx, config: ChannelConfig): void {
-  const kind = kindOf(config);
-  kind.mapSecrets(config, (secret, pointer) => {
-    if (secret === mask)
-      throw new AppError(
-        "REDACTION_SENTINEL",
-        `${mask} is how a secret reads, not what it is. Send the secret itself, or leave config out to keep what is stored.`,
-        {
-          field: `/config${pointer}`,
-        },
-      );
-    return secret;
-  });
-  try {
-    kind.rules(config, { http: allowsHttp(ctx.config) });
-  } catch (error) {
-    if (!(error instanceof AppError) || error.field === null) throw error;
-    throw new AppError(error.code, error.message, {
-      field: `/config${error.field}`,
-      details: error.details,
-      cause: error,
-    });
-  }
-  refuseDeniedUrls(ctx, config, "/config");
-  if (ctx.config.security.allow_private_targets) return;
-  for (const { url, pointer } of kind.urls(config)) {
-    const range = blockedHost(hostOf(url));
-    if (range !== null)
-      throw new AppError(
-        "SSRF_BLOCKED",
-        "The URL leads to a private or reserved address. Use one that is reachable from the internet.",
-        {
-          field: `/config${pointer}`,
-          details: { range },
-        },
-      );
-  }
-}
-
-/** Throws DOMAIN_DENYLISTED; `base` is the pointer of the config in the body, or null. */
-function refuseDeniedUrls(ctx: Pick<System, "abuse">, config: ChannelConfig, base: string | null): void {
-  for (const { url, pointer } of kindOf(config).urls(config))
-    refuseDeniedHost(ctx, hostOf(url), base === null ? null : base + pointer);
-}
-
-const hostOf = (url: string): string => new URL(url).hostname.replace(/^\[|\]$/g, "");
 
 async function nameTaken<T>(write: () => Promise<T>): Promise<T> {
   try {

@@ -191,16 +191,6 @@ export function answered({ status, text }: Pick<OutboundReply, "status" | "text"
   return `the receiver answered ${status}${hint}${start === "" ? "" : `: ${start}`}`;
 }
 
-/** The fields of a reply in JSON; none for another reply. */
-export function replyFields({ text }: OutboundReply): Readonly<Record<string, unknown>> {
-  try {
-    const value: unknown = JSON.parse(text);
-    return typeof value === "object" && value !== null ? (value as Record<string, unknown>) : {};
-  } catch {
-    return {};
-  }
-}
-
 /** Throws INVALID_CHANNEL_CONFIG. `field` is relative to the config. */
 export function invalid(message: string, field: string): never {
   throw new AppError("INVALID_CHANNEL_CONFIG", message, { field });

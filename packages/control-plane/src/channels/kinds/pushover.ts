@@ -1,6 +1,7 @@
 import Type from "typebox";
 import { fitted, messageText, type MessageText } from "../message.ts";
-import { channelKind, DeliveryError, deliverRequest, invalid, replyFields } from "./kind.ts";
+import { channelKind, invalid } from "./kind.ts";
+import { deliverTo, jsonObject, joined, wordOf } from "./vendor-reply.ts";
 
 const origin = "https://api.pushover.net";
 /** Limits in characters, of up to 4 bytes in UTF-8 (https://pushover.net/api#limits). */
@@ -74,21 +75,18 @@ export const pushover = channelKind({
       priority: message.tone === "up" ? "-1" : high ? "1" : "0",
       ...(length(message.url) > maxUrlLength ? {} : { url: message.url, url_title: message.linkLabel }),
     });
-    const reply = await deliverRequest(http, {
+    const request = {
       method: "POST",
       url: `${origin}/1/messages.json`,
       headers: { "content-type": "application/x-www-form-urlencoded" },
       body: form.toString(),
+    } as const;
+    await deliverTo(http, request, (reply) => {
+      const { status, errors } = jsonObject(reply);
+      // A status other than 1 is an error of the input, which a retry repeats.
+      if (status === undefined || status === 1) return null;
+      const reason = joined(Array.isArray(errors) ? errors.map(wordOf) : [], ", ");
+      return reply.status < 300 ? { reason, permanent: true } : { reason };
     });
-    const { status, errors } = replyFields(reply);
-    // A status other than 1 is an error of the input, which a retry repeats.
-    if (status !== undefined && status !== 1)
-      throw new DeliveryError(
-        `Pushover answered ${Array.isArray(errors) ? errors.join(", ") : `status ${String(status)}`}`,
-        {
-          permanent: true,
-          status: reply.status,
-        },
-      );
   },
 });

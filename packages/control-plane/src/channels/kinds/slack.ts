@@ -1,6 +1,7 @@
 import Type from "typebox";
 import { fitted, messageText, textLines, toneIcon } from "../message.ts";
-import { channelKind, DeliveryError, deliverJson, invalid, replyFields, webUrl } from "./kind.ts";
+import { channelKind, invalid, webUrl } from "./kind.ts";
+import { deliverTo, jsonObject, jsonRequest, wordOf } from "./vendor-reply.ts";
 
 /** Slack recommends at most 4,000 characters and cuts at 40,000 (https://docs.slack.dev/changelog/2018-truncating-really-long-messages). */
 const maxTextLength = 4000;
@@ -50,8 +51,10 @@ export const slack = channelKind({
       (rendered) => rendered.length <= maxTextLength,
     );
     const layout = { mrkdwn: false, parse: "none", link_names: false, unfurl_links: false, unfurl_media: false };
-    const { ok, error } = replyFields(await deliverJson(http, webhook_url, { text, ...layout }));
-    // Webhooks of Slack's workflow builder answer errors with 200 and {"ok": false}.
-    if (ok === false) throw new DeliveryError(`Slack answered ${String(error)}`, { permanent: true, status: 200 });
+    await deliverTo(http, jsonRequest(webhook_url, { text, ...layout }), (reply) => {
+      const { ok, error } = jsonObject(reply);
+      // Webhooks of Slack's workflow builder answer errors with 200 and {"ok": false}.
+      return ok === false ? { reason: wordOf(error), permanent: true } : null;
+    });
   },
 });

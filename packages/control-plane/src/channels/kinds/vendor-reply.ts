@@ -39,6 +39,14 @@ export async function deliverTo(
   });
 }
 
+/** A POST of a JSON body. */
+export const jsonRequest = (url: string, body: object): OutboundRequest => ({
+  method: "POST",
+  url,
+  headers: { "content-type": "application/json" },
+  body: JSON.stringify(body),
+});
+
 /** The reply as a JSON object; empty for anything else. */
 export function jsonObject({ text }: Pick<OutboundReply, "text">): Record<string, unknown> {
   try {

@@ -1,0 +1,62 @@
+import { AppError } from "@statusmesh/shared/errors";
+import { blockedHost } from "@statusmesh/shared/net/address";
+import { mask } from "@statusmesh/shared/secrets";
+import { refuseDeniedHost } from "../abuse/service.ts";
+import type { Config } from "../config.ts";
+import type { System } from "../context.ts";
+import { type ChannelConfig, kindOf } from "./kinds/index.ts";
+
+/** Plain http reveals outages to the whole network, so it is for private networks only. */
+export const allowsHttp = ({ channels, security }: Config): boolean =>
+  channels.allow_http && security.allow_private_targets;
+
+/**
+ * Throws REDACTION_SENTINEL, INVALID_CHANNEL_CONFIG or SSRF_BLOCKED; the field points into a body with the config at
+ * `config`.
+ */
+export function checkConfig(ctx: Pick<System, "abuse" | "config">, config: ChannelConfig): void {
+  const kind = kindOf(config);
+  kind.mapSecrets(config, (secret, pointer) => {
+    if (secret === mask)
+      throw new AppError(
+        "REDACTION_SENTINEL",
+        `${mask} is how a secret reads, not what it is. Send the secret itself, or leave config out to keep what is stored.`,
+        {
+          field: `/config${pointer}`,
+        },
+      );
+    return secret;
+  });
+  try {
+    kind.rules(config, { http: allowsHttp(ctx.config) });
+  } catch (error) {
+    if (!(error instanceof AppError) || error.field === null) throw error;
+    throw new AppError(error.code, error.message, {
+      field: `/config${error.field}`,
+      details: error.details,
+      cause: error,
+    });
+  }
+  refuseDeniedUrls(ctx, config, "/config");
+  if (ctx.config.security.allow_private_targets) return;
+  for (const { url, pointer } of kind.urls(config)) {
+    const range = blockedHost(hostOf(url));
+    if (range !== null)
+      throw new AppError(
+        "SSRF_BLOCKED",
+        "The URL leads to a private or reserved address. Use one that is reachable from the internet.",
+        {
+          field: `/config${pointer}`,
+          details: { range },
+        },
+      );
+  }
+}
+
+/** Throws DOMAIN_DENYLISTED; `base` is the pointer of the config in the body, or null. */
+export function refuseDeniedUrls(ctx: Pick<System, "abuse">, config: ChannelConfig, base: string | null): void {
+  for (const { url, pointer } of kindOf(config).urls(config))
+    refuseDeniedHost(ctx, hostOf(url), base === null ? null : base + pointer);
+}
+
+const hostOf = (url: string): string => new URL(url).hostname.replace(/^\[|\]$/g, "");
