@@ -20,8 +20,6 @@ const pending = [
   "packages/shared/",
   "packages/control-plane/src/audit/",
   "packages/control-plane/src/channels/",
-  "packages/control-plane/src/commands/",
-  "packages/control-plane/src/crypto/",
   "packages/control-plane/src/dashboard/",
   "packages/control-plane/src/html/",
   "packages/control-plane/src/incidents/",
@@ -32,7 +30,6 @@ const pending = [
   "packages/control-plane/src/results/",
   "packages/control-plane/src/status-pages/",
   "packages/control-plane/src/targets/",
-  "packages/control-plane/src/testing/",
   "test/",
 ];
 

@@ -25,7 +25,7 @@ const tcp = (host: string) => ({
 });
 const webhook = (url: string) => ({ type: "webhook" as const, url, headers: {}, secret: null });
 
-t.test("patterns fit whole names at any depth, however the path is written", async (t) => {
+t.test("patterns match whole names at any depth in any spelling of the path", async (t) => {
   const fits = compilePatterns([...defaultUrlPatterns, "/backup*.zip"]);
   const found = (path: string) => fits(new URL(path, "https://example.org"));
   for (const [path, pattern] of [
@@ -61,7 +61,7 @@ t.test("patterns fit whole names at any depth, however the path is written", asy
   });
 });
 
-t.test("a listed domain stands for all that lies below it", async (t) => {
+t.test("a listed domain includes its subdomains", async (t) => {
   const denied = compileDomains(["evil.example", "*.bad.example", "bücher.example", "198.51.100.7", "2001:db8::1"]);
   for (const [host, domain] of [
     ["evil.example", "evil.example"],
@@ -142,7 +142,7 @@ t.test("channels: refused at create, at update and at both tests", async (t) => 
   t.strictSame(calls, ["https://hooks.later.example/"], "nothing was sent to who is listed");
 });
 
-t.test("files are YAML or TOML, and one that cannot be used stops the start", async (t) => {
+t.test("files are YAML or TOML; an invalid one prevents the start", async (t) => {
   const files = t.testdir({
     "list.yaml": "- evil.example\n",
     "list.toml": 'domains = ["evil.example"]\n',
@@ -176,7 +176,7 @@ t.test("files are YAML or TOML, and one that cannot be used stops the start", as
   }
 });
 
-t.test("a reload takes what is good, and keeps the old list where the file is broken", async (t: Test) => {
+t.test("a reload replaces valid lists and keeps the old one of a broken file", async (t: Test) => {
   const file = join(t.testdir({ "list.yaml": "domains: [evil.example]\n" }), "list.yaml");
   const log = keptLog();
   const lists = openAbuseLists({ domain_denylist_file: file, url_patterns_file: "" }, log);

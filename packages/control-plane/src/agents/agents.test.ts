@@ -24,7 +24,7 @@ async function probedTarget(name = "Shop"): Promise<string> {
   return id;
 }
 
-t.test("who only asks who it is gives no sign of life", async (t) => {
+t.test("whoami is no heartbeat", async (t) => {
   clock.at = noon;
   const agent = await newAgent(system);
   const before = await sql`select * from agents`;
@@ -35,7 +35,7 @@ t.test("who only asks who it is gives no sign of life", async (t) => {
   await t.rejects(whoAmI(agent), { code: "UNAUTHENTICATED" }, "deleted meanwhile");
 });
 
-t.test("an agent whose network is down leaves its targets to the others, if there are any", async (t) => {
+t.test("an impaired agent leaves its targets to other agents, if there are any", async (t) => {
   clock.at = noon;
   const [one, two] = [await newAgent(system), await newAgent(system)];
   for (const agent of [one, two]) await agentPulls(agent, { version, impairedSince: null });
@@ -59,7 +59,7 @@ t.test("an agent whose network is down leaves its targets to the others, if ther
   await sql`delete from agents`;
 });
 
-t.test("a region from which nothing is checked, for those who have monitors there", async (t) => {
+t.test("a silent region is shown to organisations with monitors there", async (t) => {
   clock.at = noon;
   t.strictSame(await silentRegions(owner), [], "nobody misses a region without monitors");
   const target = await probedTarget();
@@ -88,7 +88,7 @@ t.test("a region from which nothing is checked, for those who have monitors ther
   await sql`delete from targets`;
 });
 
-t.test("the operator gets one mail when it lasts and one when it is over, however many look", async (t) => {
+t.test("the operator gets one mail at the start and one at the end, with any number of replicas", async (t) => {
   clock.at = noon;
   for (let n = 0; n < 5; n++) await probedTarget(`shop ${n}`);
   const agent = await newAgent(system);
@@ -125,7 +125,7 @@ t.test("the operator gets one mail when it lasts and one when it is over, howeve
   await sql`delete from operator_notices`;
 });
 
-t.test("a mail that cannot be sent is sent later; a time when nobody looked does not count", async (t) => {
+t.test("a failed mail is retried; a gap in the checks does not count", async (t) => {
   await tellOperator(system);
   clock.advance(10 * minute);
   await tellOperator(system);

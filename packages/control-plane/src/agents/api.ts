@@ -1,8 +1,7 @@
-import Type from "typebox";
 import { WhoAmIReply } from "@statusmesh/shared/agent-protocol";
 import { created, noContent, ok, route, type Route } from "../http/route.ts";
-import { IdParam, paging } from "../http/wire.ts";
-import { Agent, AgentCreate, AgentPage, AgentPatch, AgentWithToken } from "./schema.ts";
+import { IdParam } from "../http/wire.ts";
+import { Agent, AgentCreate, AgentPage, AgentPatch, AgentWithToken, ListQuery } from "./schema.ts";
 import { createAgent, deleteAgent, getAgent, listAgents, renameAgent, whoAmI } from "./service.ts";
 
 const one = {
@@ -20,7 +19,7 @@ export const agentRoutes: Route[] = [
     auth: "agent",
     tag: "Agents",
     summary: "The agent of the token",
-    description: "For `sm-agent test-config`. Changes nothing, and gives no sign of life.",
+    description: "For `sm-agent test-config`. Changes nothing and is no heartbeat.",
     replies: { 200: WhoAmIReply },
     handle: async ({ ctx }) => ok(await whoAmI(ctx)),
   }),
@@ -30,7 +29,7 @@ export const agentRoutes: Route[] = [
     auth: "operator",
     tag: "Operator",
     summary: "List agents",
-    query: Type.Object(paging(50, 1000), { additionalProperties: false }),
+    query: ListQuery,
     replies: { 200: AgentPage },
     handle: async ({ ctx, query }) => ok(await listAgents(ctx, query)),
   }),

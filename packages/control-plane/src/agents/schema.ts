@@ -1,6 +1,9 @@
 import Type, { type Static } from "typebox";
 import { Line } from "@statusmesh/shared/text";
-import { Id, nullable, PageOf, Timestamp } from "../http/wire.ts";
+import { Id, nullable, PageOf, Timestamp, paging } from "../http/wire.ts";
+
+/** `limit` and `offset` of a list. */
+export const ListQuery = Type.Object(paging(50, 1000), { additionalProperties: false });
 
 const Name = Line({
   maxLength: 100,

@@ -1,10 +1,10 @@
-import Type from "typebox";
 import { created, noContent, ok, route, type Route } from "../http/route.ts";
-import { IdParam, paging } from "../http/wire.ts";
+import { IdParam } from "../http/wire.ts";
 import {
   ApiTokenCreate,
   ApiTokenPage,
   IdentityPage,
+  ListQuery,
   MagicLinkRequest,
   Me,
   NewApiToken,
@@ -76,7 +76,7 @@ export const authRoutes: Route[] = [
     scope: "org:read",
     tag: "Sign-in",
     summary: "List the live sessions of the caller",
-    query: Type.Object(paging(50, 1000), { additionalProperties: false }),
+    query: ListQuery,
     replies: { 200: SessionPage },
     handle: async ({ ctx, query }) => ok(await listSessions(ctx, query)),
   }),
@@ -103,7 +103,7 @@ export const authRoutes: Route[] = [
     scope: "org:read",
     tag: "Sign-in",
     summary: "List the GitHub and Google accounts that the caller signs in with",
-    query: Type.Object(paging(50, 1000), { additionalProperties: false }),
+    query: ListQuery,
     replies: { 200: IdentityPage },
     handle: async ({ ctx, query }) => ok(await listIdentities(ctx, query)),
   }),
@@ -131,7 +131,7 @@ export const authRoutes: Route[] = [
     scope: "org:read",
     tag: "API tokens",
     summary: "List the caller's API tokens",
-    query: Type.Object(paging(50, 1000), { additionalProperties: false }),
+    query: ListQuery,
     replies: { 200: ApiTokenPage },
     cache: "no-store",
     handle: async ({ ctx, query }) => ok(await listTokens(ctx, query)),

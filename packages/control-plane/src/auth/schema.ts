@@ -1,7 +1,10 @@
 import Type, { type Static } from "typebox";
 import { Line } from "@statusmesh/shared/text";
 import { type Scope, scopes } from "../context.ts";
-import { Id, nullable, PageOf, Timestamp } from "../http/wire.ts";
+import { Id, nullable, PageOf, Timestamp, paging } from "../http/wire.ts";
+
+/** `limit` and `offset` of a list. */
+export const ListQuery = Type.Object(paging(50, 1000), { additionalProperties: false });
 
 /** An address as typed; services compare it in lower case. At most 254 characters: RFC 5321, section 4.5.3.1. */
 export const Email = Type.String({

@@ -13,8 +13,8 @@ import { version } from "../version.ts";
 import { countUnreadable } from "./doctor.ts";
 
 /**
- * `statusmesh backup <file>`: writes everything that the database holds into one file, also beside a running service. The file gets its
- * name when it is complete and was read back. It may hold secrets, so only its owner can read it. Returns the exit code.
+ * `statusmesh backup <file>`: writes the whole database to one file, also beside a running service. The file gets its
+ * name once it is complete and verified. It may hold secrets, so only its owner can read it. Returns the exit code.
  */
 export async function backup(config: Config, clock: Clock, file: string, say: (line: string) => void): Promise<number> {
   if (fs.existsSync(file)) throw new StartupError(`${file} exists already: name another file, or remove it.`);
@@ -32,8 +32,10 @@ export async function backup(config: Config, clock: Clock, file: string, say: (l
     say(`Wrote ${file}: ${tables.length} tables, ${rows} rows, ${megabytes} MB.`);
     say(
       config.security.credentials_kek_base64 === ""
-        ? "Stored credentials are in it as plain text, because security.credentials_kek_base64 is not set. Keep the file safe."
-        : "Stored credentials in it are sealed. A restore needs the key too (security.credentials_kek_base64), which is not in it.",
+        ? "Stored credentials are in it as plain text, because security.credentials_kek_base64 is not set. Keep " +
+            "the file safe."
+        : "Stored credentials in it are sealed. A restore needs the key too (security.credentials_kek_base64), " +
+            "which is not in it.",
     );
     return 0;
   } catch (error) {
@@ -44,7 +46,7 @@ export async function backup(config: Config, clock: Clock, file: string, say: (l
   }
 }
 
-/** Reads a backup to its end, and returns what it says of itself. */
+/** Reads a backup to its end, and returns its summary. */
 async function readBack(file: string): Promise<Summary> {
   for await (const { name, content } of readArchive(fs.createReadStream(file)))
     if (name === summaryName) return JSON.parse(content.toString("utf8")) as Summary;
@@ -52,8 +54,8 @@ async function readBack(file: string): Promise<Summary> {
 }
 
 /**
- * `statusmesh restore <file>`: fills the configured database, which must be empty, with a backup: the embedded one or a PostgreSQL of one's
- * own, whichever the backup came from. The service must not run. Returns the exit code: 1 when stored credentials cannot be opened.
+ * `statusmesh restore <file>`: restores a backup into the configured database, embedded or external, which must be
+ * empty. The service must not run. Returns the exit code: 1 when stored credentials cannot be opened.
  */
 export async function restore(
   config: Config,
@@ -70,7 +72,8 @@ export async function restore(
     const { monitors, channels } = await countUnreadable(makeSystem(config, database.sql, clock, silentLog));
     if (monitors + channels === 0) return 0;
     say(
-      `${monitors} monitors and ${channels} channels hold credentials that cannot be opened: set security.credentials_kek_base64 to the key of the installation that the backup came from.`,
+      `${monitors} monitors and ${channels} channels hold credentials that cannot be opened: set ` +
+        "security.credentials_kek_base64 to the key of the installation that the backup came from.",
     );
     return 1;
   } catch (error) {

@@ -11,8 +11,8 @@ import { makeSystem, openConfiguredDatabase } from "../serve.ts";
 import { StartupError } from "../startup-error.ts";
 
 /**
- * `statusmesh bootstrap-owner`: prints a sign-in link for an owner, and a token where `access` asks for one. Works beside a
- * running service. Throws StartupError where there is no database: a link into a new one would let nobody in.
+ * `statusmesh bootstrap-owner`: prints a sign-in link for an owner, and a token on request. Works beside a running
+ * service. Throws StartupError without a database: a link into a new one would be useless.
  */
 export async function giveAccess(
   config: Config,
@@ -39,7 +39,9 @@ function requireDatabase({ database, data }: Config): void {
   if (database.url !== "" || existsSync(join(data.dir, "postgres", "PG_VERSION"))) return;
   throw new StartupError(
     `There is no database in ${data.dir}, the data folder that this command looks at, and it creates none. ` +
-      "If StatusMesh keeps its data elsewhere, name that folder: set SM_DATA__DIR (data.dir), or SM_DATABASE__URL for " +
-      `a database of its own. Otherwise start StatusMesh first; its first start prints a sign-in link. Then: ${ownCommand("bootstrap-owner")}`,
+      "If StatusMesh keeps its data elsewhere, name that folder: set SM_DATA__DIR (data.dir), or " +
+      "SM_DATABASE__URL for " +
+      "a database of its own. Otherwise start StatusMesh first; its first start prints a sign-in link. " +
+      `Then: ${ownCommand("bootstrap-owner")}`,
   );
 }

@@ -22,7 +22,7 @@ import { makeSystem, openConfiguredDatabase } from "../serve.ts";
 import { checkProviders } from "../sign-in/service.ts";
 import { unreadableTargets } from "../targets/service.ts";
 
-/** What was looked at, and what was found. */
+/** Result of one check. */
 export interface Finding {
   readonly check: string;
   readonly state: "ok" | "wrong" | "skipped";
@@ -30,18 +30,18 @@ export interface Finding {
 }
 
 const dayMs = 86_400_000;
-/** Agents put their slots on the control plane's clock; replicas have only the database in common. */
+/** Agents schedule on the control plane's clock; replicas share only the database. */
 const clockToleranceMs = 2_000;
 const leastFreeBytes = 1024 ** 3;
 const leastFreeShare = 0.05;
 
-/** What a check has to say: that all is well, or by throwing what is wrong. */
+/** A check returns its detail, or throws what is wrong. */
 type Look = () => Promise<string> | string;
 
 /**
- * `statusmesh doctor`: looks at everything that the service needs, beside a running one or without, and changes nothing (an
- * embedded database that is not running is started for it, and stopped). Prints a line for each check, or all of them as
- * JSON. Returns the exit code: 1 when something is wrong.
+ * `statusmesh doctor`: checks everything that the service needs, also beside a running one, and changes nothing. It
+ * starts a stopped embedded database for the checks. Prints one line per check, or JSON. Returns the exit code: 1 when
+ * a check fails.
  */
 export async function doctor(
   load: () => Config,
@@ -54,12 +54,13 @@ export async function doctor(
   else
     for (const { check, state, detail } of findings)
       say(
-        `${state === "wrong" ? "FAIL " : state.padEnd(5)} ${state === "skipped" ? "" : "  "}${check.padEnd(14)} ${detail}`,
+        `${state === "wrong" ? "FAIL " : state.padEnd(5)} ` +
+          `${state === "skipped" ? "" : "  "}${check.padEnd(14)} ${detail}`,
       );
   return findings.some(({ state }) => state === "wrong") ? 1 : 0;
 }
 
-/** Every finding, in the order in which one thing needs the other. */
+/** All results, dependencies first. */
 async function examine(load: () => Config, clock: Clock): Promise<Finding[]> {
   const findings: Finding[] = [];
   const look = async (check: string, what: Look): Promise<void> => {
@@ -122,11 +123,7 @@ async function examineDatabase(
   const { sql } = opened;
   const kind = config.database.url === "" ? "embedded" : "external";
   try {
-    await look(
-      "database",
-      async () =>
-        `PostgreSQL ${(await sql<{ version: string }[]>`select current_setting('server_version') as version`)[0]!.version}, ${kind}`,
-    );
+    await look("database", async () => `PostgreSQL ${await serverVersion(sql)}, ${kind}`);
     let current = false;
     await look("migrations", async () => {
       const pending = await pendingMigrations(sql);
@@ -171,13 +168,16 @@ async function partitions(sql: Sql, clock: Clock): Promise<string> {
   return "there for today and tomorrow";
 }
 
+async function serverVersion(sql: Sql): Promise<string> {
+  const [row] = await sql<{ version: string }[]>`select current_setting('server_version') as version`;
+  return row!.version;
+}
+
 async function agents(sql: Sql, clock: Clock): Promise<string> {
   const regions = await regionCover({ sql, clock });
   const bare = regions.filter(({ targets, live_agents }) => targets > 0 && live_agents === 0);
-  if (bare.length > 0)
-    throw new Error(
-      `no agent is alive in ${bare.map(({ region_id, targets }) => `${region_id} (${count(targets, "monitor")})`).join(", ")}`,
-    );
+  const without = bare.map(({ region_id, targets }) => `${region_id} (${count(targets, "monitor")})`);
+  if (without.length > 0) throw new Error(`no agent is alive in ${without.join(", ")}`);
   return regions.length === 0
     ? "there is no region yet"
     : regions
@@ -187,10 +187,10 @@ async function agents(sql: Sql, clock: Clock): Promise<string> {
         .join("; ");
 }
 
-/** Rows that are read at once: some megabytes at most. */
+/** Rows per read: some megabytes. */
 const secretsBatch = 500;
 
-/** How many monitors and channels hold secrets that no configured key opens. */
+/** Number of monitors and channels with secrets that no configured key opens. */
 export async function countUnreadable(system: System): Promise<{ monitors: number; channels: number }> {
   const { unreadable: monitors } = await tally(system, unreadableTargets);
   const { unreadable: channels } = await tally(system, unreadableChannels);
@@ -202,7 +202,9 @@ async function secrets(system: System): Promise<string> {
   const words = [count(found.monitors.unreadable, "monitor"), count(found.channels.unreadable, "channel")];
   if (found.monitors.unreadable + found.channels.unreadable > 0)
     throw new Error(
-      `${words.join(" and ")} hold secrets that cannot be opened: set the key that they were sealed under as security.credentials_kek_previous_base64 and run ${ownCommand("rotate-kek")}, or give them new secrets`,
+      `${words.join(" and ")} hold secrets that cannot be opened: set the key that they were sealed under ` +
+        `as security.credentials_kek_previous_base64 and run ${ownCommand("rotate-kek")}, or give them new ` +
+        "secrets",
     );
   return `those of ${count(found.monitors.seen, "monitor")} and ${count(found.channels.seen, "channel")} can be opened`;
 }
@@ -236,12 +238,13 @@ async function clocks(sql: Sql, clock: Clock): Promise<string> {
 async function freeSpace(folder: string): Promise<string> {
   const { bavail, blocks, bsize } = await statfs(folder);
   const free = bavail * bsize;
-  const words = `${(free / 1024 ** 3).toFixed(1)} GiB of ${((blocks * bsize) / 1024 ** 3).toFixed(1)} free at ${folder}`;
+  const gib = (bytes: number) => (bytes / 1024 ** 3).toFixed(1);
+  const words = `${gib(free)} GiB of ${gib(blocks * bsize)} free at ${folder}`;
   if (free < leastFreeBytes || bavail < blocks * leastFreeShare) throw new Error(`only ${words}`);
   return words;
 }
 
-/** One line that says what is wrong, without a stack. */
+/** The error in one line, without a stack. */
 function lineOf(error: unknown): string {
   const text =
     error instanceof Error

@@ -37,9 +37,9 @@ const tokenOf = async (ctx: Ctx, id: string) =>
 /** Everything that is stored, as text. */
 const stored = async () =>
   (
-    await sql<
-      { text: string }[]
-    >`select spec::text as text from targets union all select config::text from channels union all select spec::text from on_demand_runs`
+    await sql<{ text: string }[]>`
+      select spec::text as text from targets union all select config::text from channels union all select spec::text
+      from on_demand_runs`
   )
     .map(({ text }) => text)
     .join("\n");
@@ -73,14 +73,17 @@ async function scene() {
     basic_auth: null,
     bearer_token: ctx.sealer.seal("waits", `runs/${run}/bearer_token`),
   };
-  await sql`insert into on_demand_runs (id, org_id, region_id, spec, requested_at) values (${run}, ${ctx.orgId}, 'eu', ${sql.json(spec)}, now())`;
+  await sql`
+    insert into on_demand_runs (id, org_id, region_id, spec, requested_at)
+    values (${run}, ${ctx.orgId}, 'eu', ${sql.json(spec)}, now())`;
   return { ctx, targets, channel, run };
 }
 
-t.test("everything comes under the new key, and nothing else changes", async (t) => {
+t.test("every secret is sealed under the new key, and nothing else changes", async (t) => {
   const { ctx, targets, channel } = await scene();
-  const before =
-    await sql`select id, version, changed_xid::text, updated_at, spec - 'bearer_token' - 'headers' as rest from targets order by id`;
+  const before = await sql`
+      select id, version, changed_xid::text, updated_at, spec - 'bearer_token' - 'headers' as rest from targets
+      order by id`;
   const lines: string[] = [];
   t.equal(await resealAll(under(system, both), (line) => lines.push(line), 2), 0);
   t.strictSame(lines.slice(0, 4), [
@@ -105,7 +108,9 @@ t.test("everything comes under the new key, and nothing else changes", async (t)
   });
   t.match(sent, [{ url: "https://hooks.example.org/a", headers: { "x-token": "t" } }]);
   t.strictSame(
-    await sql`select id, version, changed_xid::text, updated_at, spec - 'bearer_token' - 'headers' as rest from targets order by id`,
+    await sql`
+      select id, version, changed_xid::text, updated_at, spec - 'bearer_token' - 'headers' as rest from targets
+      order by id`,
     before,
     "agents hear nothing of it",
   );
@@ -120,7 +125,7 @@ t.test("everything comes under the new key, and nothing else changes", async (t)
   ]);
 });
 
-t.test("stopped half-way it is taken up again, and a service with both keys opens everything meanwhile", async (t) => {
+t.test("an interrupted rotation continues; a service with both keys opens everything meanwhile", async (t) => {
   const { ctx, targets } = await scene();
   const first = await resealTargets(under(system, both), null, 2);
   t.match(first, { seen: 2, changed: 2, failed: [], last: targets[1] });
@@ -131,7 +136,7 @@ t.test("stopped half-way it is taken up again, and a service with both keys open
   t.equal(lines[0], "targets: 3 of 6 sealed anew");
 });
 
-t.test("edits beside it are not lost", async (t) => {
+t.test("concurrent edits are not lost", async (t) => {
   const { ctx, targets } = await scene();
   const service = under(ctx, both);
   const edits = targets.flatMap((id, n) => [
@@ -145,7 +150,7 @@ t.test("edits beside it are not lost", async (t) => {
   t.equal(names.length, 5);
 });
 
-t.test("what cannot be opened stays, is named without its secret, and makes the command fail", async (t) => {
+t.test("an unreadable secret stays, is named without its value, and fails the command", async (t) => {
   const { ctx } = await scene();
   const lost = await secretTarget(under(ctx, makeSealer(strangeKey)), "lost");
   const lines: string[] = [];
@@ -153,7 +158,8 @@ t.test("what cannot be opened stays, is named without its secret, and makes the 
   t.match(
     lines[0],
     new RegExp(
-      `^targets: ${lost} stays as it is: a secret of targets/${lost}/[\\w/-]+ is sealed under key ${idOf(makeSealer(strangeKey))}, which is not configured$`,
+      `^targets: ${lost} stays as it is: a secret of targets/${lost}/[\\w/-]+ is sealed under key ` +
+        `${idOf(makeSealer(strangeKey))}, which is not configured$`,
     ),
   );
   t.equal(lines[1], "targets: 5 of 7 sealed anew", "the others are done");
@@ -161,7 +167,7 @@ t.test("what cannot be opened stays, is named without its secret, and makes the 
   t.match(await tokenOf(under(ctx, makeSealer(newKey, strangeKey)), lost), { bearer_token: "lost" });
 });
 
-t.test("a run that an agent has taken is left alone", async (t) => {
+t.test("an on-demand run that an agent has taken is skipped", async (t) => {
   const { run } = await scene();
   await sql`update on_demand_runs set claimed_at = now() where id = ${run}`;
   t.match(await resealWaitingRuns(under(system, both), null, 10), { seen: 0, changed: 0, last: null });

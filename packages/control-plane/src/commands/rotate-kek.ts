@@ -11,7 +11,7 @@ import { resealShares } from "../shares/service.ts";
 import { StartupError } from "../startup-error.ts";
 import { resealTargets } from "../targets/service.ts";
 
-/** Rows that one transaction locks: an edit of one of them waits for some milliseconds. */
+/** Rows locked per transaction: a concurrent edit waits some milliseconds. */
 const batchSize = 200;
 
 /** Every table that holds sealed secrets. */
@@ -26,14 +26,15 @@ const stores: readonly {
 ];
 
 /**
- * `statusmesh rotate-kek`: brings every stored secret under `security.credentials_kek_base64`, from the previous key or from
- * plain text. It may be stopped and started again at any time: what is under the new key already is left alone. Returns
- * the exit code: 1 when something could not be opened.
+ * `statusmesh rotate-kek`: seals every stored secret under `security.credentials_kek_base64`, from the previous key or
+ * from plain text. It can be interrupted and repeated: sealed rows are skipped. Returns the exit code: 1 when a secret
+ * could not be opened.
  */
 export async function rotateKek(config: Config, clock: Clock, say: (line: string) => void): Promise<number> {
   if (config.security.credentials_kek_base64 === "")
     throw new StartupError(
-      "There is no key to seal under: set security.credentials_kek_base64 (SM_SECURITY__CREDENTIALS_KEK_BASE64), and the old key as security.credentials_kek_previous_base64.",
+      "There is no key to seal under: set security.credentials_kek_base64 " +
+        "(SM_SECURITY__CREDENTIALS_KEK_BASE64), and the old key as security.credentials_kek_previous_base64.",
     );
   const database = await openConfiguredDatabase(config, silentLog, true);
   try {
@@ -67,8 +68,10 @@ export async function resealAll(
   }
   say(
     failures === 0
-      ? "Everything is sealed under security.credentials_kek_base64. Once every replica runs with it, the previous key can go."
-      : `${failures} could not be opened: keep the key that they were sealed under, name it as security.credentials_kek_previous_base64, and run this again.`,
+      ? "Everything is sealed under security.credentials_kek_base64. Once every replica runs with it, the " +
+          "previous key can go."
+      : `${failures} could not be opened: keep the key that they were sealed under, name it as ` +
+          "security.credentials_kek_previous_base64, and run this again.",
   );
   return failures === 0 ? 0 : 1;
 }

@@ -1,7 +1,7 @@
 import { AppError } from "@statusmesh/shared/errors";
 import type { SecretsDestination } from "@statusmesh/shared/secrets";
 
-/** What a kind of check or channel says of its secrets. */
+/** The secrets of a check or channel kind. */
 interface SecretsKind<Value> {
   mapSecrets(value: Value, change: (secret: string, pointer: string) => string): Value;
   secretsGoTo(value: Value): SecretsDestination | null;

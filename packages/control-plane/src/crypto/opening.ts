@@ -12,7 +12,9 @@ export interface PartlyOpened<Value> {
   isClosed(secret: string): boolean;
 }
 
-/** Opens the secrets that can be opened; a random placeholder replaces the others. `placeOf` names the place of each. */
+/**
+ * Opens the secrets that can be opened; a random placeholder replaces the others. `placeOf` names the place of each.
+ */
 export function openPartly<Value>(
   sealer: Sealer,
   value: Value,
@@ -37,7 +39,9 @@ export function openPartly<Value>(
 export const unreadable = (field: string, what: string, cause?: unknown): AppError =>
   new AppError(
     "SECRET_UNREADABLE",
-    `The stored secret ${field} was sealed under a key that is not configured here, so ${what}. Send it anew or set it to null with a PATCH, or configure the key (security.credentials_kek_previous_base64).`,
+    `The stored secret ${field} was sealed under a key that is not configured here, so ${what}. Send it ` +
+      "anew or set it to null with a PATCH, or configure the key " +
+      "(security.credentials_kek_previous_base64).",
     { field, cause },
   );
 

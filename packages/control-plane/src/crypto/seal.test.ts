@@ -15,7 +15,7 @@ const flip = (at: number) => (body: Buffer) => {
   return body;
 };
 
-t.test("what was sealed opens, and says nothing meanwhile", async (t) => {
+t.test("a sealed value opens, and does not reveal its secret", async (t) => {
   for (const secret of [
     "",
     "pässwörd – 秘密 🔑",
@@ -32,7 +32,7 @@ t.test("what was sealed opens, and says nothing meanwhile", async (t) => {
   t.not(sealer.seal("same", place), sealer.seal("same", place), "equal secrets are not to be seen to be equal");
 });
 
-t.test("what does not belong does not open", async (t) => {
+t.test("a value of another key or place does not open", async (t) => {
   const sealed = sealer.seal("secret", place);
   t.throws(() => sealer.open(sealed, "targets/2/bearer_token"), "another row");
   t.throws(() => sealer.open(sealed, "targets/1/basic_auth/1"), "another field");
@@ -56,13 +56,13 @@ t.test("what does not belong does not open", async (t) => {
     t.throws(() => sealer.open(text, place), { message: /has no known form|not configured/ }, text);
 });
 
-t.test("without a key secrets are kept as they are, and a key that comes later still reads them", async (t) => {
+t.test("without a key secrets are stored in plain text, which a later key still reads", async (t) => {
   t.equal(plain.seal("secret", place), "plain:secret");
   for (const reader of [plain, sealer]) t.equal(reader.open("plain:secret", place), "secret");
   t.equal(plain.open(plain.seal("plain:x", place), place), "plain:x");
 });
 
-t.test("tokens are 256 random bits, known by their hash", async (t) => {
+t.test("tokens are 256 random bits, stored as a hash", async (t) => {
   const tokens = ["sm_live_", "sm_agent_", ""].map((prefix) => newToken(prefix as "sm_live_"));
   t.match(tokens, [/^sm_live_[\w-]{43}$/, /^sm_agent_[\w-]{43}$/, /^[\w-]{43}$/]);
   t.equal(new Set(Array.from({ length: 100 }, () => newToken(""))).size, 100);
@@ -74,7 +74,7 @@ t.test("tokens are 256 random bits, known by their hash", async (t) => {
   );
 });
 
-t.test("while keys are changed both open, and only the new one seals", async (t) => {
+t.test("during a rotation both keys open, and only the new one seals", async (t) => {
   const [old, fresh] = [makeSealer(Buffer.alloc(32, 2)), makeSealer(Buffer.alloc(32, 1), Buffer.alloc(32, 2))];
   const before = old.seal("secret", place);
   t.equal(fresh.open(before, place), "secret");

@@ -1,9 +1,8 @@
-import Type from "typebox";
 import { AuditEntry, AuditPage, AuditQuery } from "../audit/schema.ts";
 import { Session } from "../auth/schema.ts";
 import { callerOf, sessionCookie, signedInAs } from "../auth/service.ts";
 import { created, noContent, ok, route, type Route } from "../http/route.ts";
-import { IdParam, paging } from "../http/wire.ts";
+import { IdParam } from "../http/wire.ts";
 import { asOwner } from "./access.ts";
 import * as schema from "./schema.ts";
 import * as orgs from "./service.ts";
@@ -19,7 +18,6 @@ const ownerOfDeletedToo = {
   role: "owner",
   requireRole: ({ ctx, params }) => asOwner(ctx, params["id"]!, true),
 } as const satisfies Pick<Route, "role" | "requireRole">;
-const page = Type.Object(paging(50, 1000), { additionalProperties: false });
 
 const orgRoutes: Route[] = [
   route({
@@ -29,7 +27,7 @@ const orgRoutes: Route[] = [
     scope: "org:read",
     tag,
     summary: "List the caller's organisations",
-    query: page,
+    query: schema.ListQuery,
     replies: { 200: schema.OrgPage },
     handle: async ({ ctx, query }) => ok(await orgs.listOrgs(ctx, query)),
   }),
@@ -171,7 +169,7 @@ const memberRoutes: Route[] = [
     tag,
     summary: "List the members",
     params: IdParam,
-    query: page,
+    query: schema.ListQuery,
     replies: { 200: schema.MemberPage },
     errors: absent,
     handle: async ({ ctx, params, query }) => ok(await orgs.listMembers(ctx, params.id, query)),
@@ -221,7 +219,7 @@ const invitationRoutes: Route[] = [
     tag,
     summary: "List the pending invitations",
     params: IdParam,
-    query: page,
+    query: schema.ListQuery,
     replies: { 200: schema.InvitationPage },
     errors: absent,
     handle: async ({ ctx, params, query }) => ok(await orgs.listInvitations(ctx, params.id, query)),

@@ -1,7 +1,10 @@
 import Type, { type Static } from "typebox";
 import { Line } from "@statusmesh/shared/text";
 import { Email } from "../auth/schema.ts";
-import { Id, nullable, PageOf, Timestamp } from "../http/wire.ts";
+import { Id, nullable, PageOf, Timestamp, paging } from "../http/wire.ts";
+
+/** `limit` and `offset` of a list. */
+export const ListQuery = Type.Object(paging(50, 1000), { additionalProperties: false });
 
 const Role = Type.Enum(["owner", "member"], {
   description: "Owners have full access; members have everything except owner-only operations",

@@ -1,11 +1,8 @@
-import Type from "typebox";
 import { created, noContent, ok, route, type Route } from "../http/route.ts";
-import { paging } from "../http/wire.ts";
-import { ProbeRegionPage, Region, RegionCreate, RegionPage, RegionParam, RegionPatch } from "./schema.ts";
+import { ListQuery, ProbeRegionPage, Region, RegionCreate, RegionPage, RegionParam, RegionPatch } from "./schema.ts";
 import { createRegion, deleteRegion, getRegion, listProbeRegions, listRegions, updateRegion } from "./service.ts";
 
 const one = { path: "/operator/regions/{id}", auth: "operator", tag: "Operator", params: RegionParam } as const;
-const Paging = Type.Object(paging(50, 1000), { additionalProperties: false });
 
 export const regionRoutes: Route[] = [
   route({
@@ -15,7 +12,7 @@ export const regionRoutes: Route[] = [
     scope: "targets:read",
     tag: "Targets",
     summary: "List the regions that probe",
-    query: Paging,
+    query: ListQuery,
     replies: { 200: ProbeRegionPage },
     handle: async ({ ctx, query }) => ok(await listProbeRegions(ctx, query)),
   }),
@@ -25,7 +22,7 @@ export const regionRoutes: Route[] = [
     auth: "operator",
     tag: "Operator",
     summary: "List all regions",
-    query: Paging,
+    query: ListQuery,
     replies: { 200: RegionPage },
     handle: async ({ ctx, query }) => ok(await listRegions(ctx, query)),
   }),

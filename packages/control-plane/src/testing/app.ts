@@ -18,7 +18,7 @@ export interface Answer {
 }
 
 export interface ServeOptions {
-  /** Who has come in by each auth; a auth left out refuses to open. */
+  /** Context per auth; a request of another auth is refused. */
   tenant?: (http: Context) => Ctx | Promise<Ctx>;
   agent?: (http: Context) => AgentCtx | Promise<AgentCtx>;
   operator?: (http: Context) => System | Promise<System>;

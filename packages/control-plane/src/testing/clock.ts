@@ -7,7 +7,7 @@ export const minute = 60 * second;
 export const hour = 60 * minute;
 export const day = 24 * hour;
 
-/** A clock that stands until it is moved. */
+/** A clock that only tests advance. */
 export interface FakeClock {
   at: number;
   now(): number;

@@ -6,7 +6,7 @@ export interface ReceivedMail {
   to: string[];
   /** The message with its transfer encoding taken off. */
   text: string;
-  /** Whom the sender said they are when they signed in to the server; null when they did not. */
+  /** SMTP user of the sender; null without authentication. */
   user: string | null;
 }
 
@@ -14,11 +14,11 @@ export interface Mailbox {
   /** For email.smtp_url. */
   readonly url: string;
   readonly mails: ReceivedMail[];
-  /** What the server says to the next messages; null takes them. */
+  /** Refusal of the next messages; null accepts them. */
   refusal: string | null;
 }
 
-/** A mail server of this machine that keeps what it gets. With `users` it takes mail from those who sign in only. */
+/** A local mail server that records messages. With `user` it requires authentication. */
 export async function startMailbox(
   t: Teardown,
   { user }: { user?: { name: string; password: string } } = {},

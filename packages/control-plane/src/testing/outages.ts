@@ -18,7 +18,10 @@ export interface Outages extends World {
   readonly channelId: string;
   /** A monitor that every run of `any` region can open an incident of, unless `changes` say otherwise. */
   monitor(changes?: object): Promise<string>;
-  /** Moves the clock by a second for each run and reports them, the last one now: `F` is down, `P` is up, `D` is degraded. */
+  /**
+   * Moves the clock by a second for each run and reports them, the last one now: `F` is down, `P` is up, `D` is
+   * degraded.
+   */
   report(targetId: string, verdicts: string, agent?: AgentCtx): Promise<void>;
   /** Ingests results as they are; `system` is another replica. */
   send(agent: AgentCtx, results: readonly AgentResult[], system?: System): Promise<void>;

@@ -47,7 +47,7 @@ const sessionOptions = {
 let server: Promise<Server> | null = null;
 let users = 0;
 
-/** What a template database has beside the schema. */
+/** Content of a template database beside the schema. */
 export interface Fixture {
   fill(sql: Sql): Promise<void>;
   /** Connections of a pool unless the caller says otherwise. */
@@ -58,7 +58,7 @@ const schemaOnly: Fixture = { fill: async () => {}, poolSize: 4 };
 
 /**
  * A fresh migrated database, filled by `fixture`, dropped after the test. All test files of a run share one PostgreSQL,
- * which the first of them starts and which ends by itself a few seconds after the last.
+ * which the first of them starts and which ends a few seconds after the last.
  */
 export async function cloneDatabase(t: Teardown, fixture: Fixture = schemaOnly): Promise<TestDatabase> {
   users++;
@@ -118,7 +118,7 @@ async function connect(): Promise<Server | null> {
 /** A start that takes longer is tried again by another process. */
 const startingMs = 20_000;
 
-/** Starts the server in a process of its own, unless another test process has just done so. */
+/** Starts the server in its own process, unless another test process is starting it. */
 function startServer(): void {
   const mark = startingFile(testFolder);
   fs.mkdirSync(testFolder, { recursive: true });

@@ -7,9 +7,9 @@ import type { Teardown } from "./database.ts";
 export interface MockProvider {
   /** For auth.<provider>.issuer. */
   readonly issuer: string;
-  /** What it puts into its tokens instead of what it would. */
+  /** Claims that replace those of its tokens. */
   claims: Record<string, unknown>;
-  /** What it sends the browser back with instead of a code: `error=access_denied`. Null sends a code. */
+  /** Query of the callback instead of a code: `error=access_denied`. Null: a code. */
   refusal: string | null;
   /** Takes a request over by answering true, to answer it as it should not. */
   misbehave: (http: { path: string; request: IncomingMessage; response: ServerResponse }) => boolean;

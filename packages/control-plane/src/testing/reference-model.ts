@@ -1,6 +1,6 @@
 /*
- * A reference of the incident engine for tests: one target, results in slot order, one channel. Written from the rules and
- * not from the code: no replay, no database, one step after another. Times are Unix ms.
+ * A reference of the incident engine for tests: one target, results in slot order, one channel. Written from the rules
+ * and not from the code: no replay, no database, one step after another. Times are Unix ms.
  */
 
 export type Verdict = "P" | "D" | "F";

@@ -7,7 +7,7 @@ import { noticeOf, type OutboxNotice } from "../incidents/outbox.ts";
 import type { Reason } from "../incidents/schema.ts";
 import { minute } from "./clock.ts";
 
-/** A row of a target as it is, without any of the rules of the service, and without a state. */
+/** Inserts a target without the rules of the service and without a state. */
 export async function newTarget(
   ctx: Ctx,
   name = "Website",
@@ -17,19 +17,25 @@ export async function newTarget(
   const { sql, orgId } = ctx;
   const at = new Date(ctx.clock.now());
   await sql`
-    insert into targets (id, org_id, name, kind, spec, interval_secs, enabled, tags, alert_confirmations, notify_recovery, renotify_interval_secs, region_policy, write_source, created_at, updated_at)
-    values (${id}, ${orgId}, ${name}, 'http', ${sql.json({ type: "http", url: "https://secret.test/", bearer_token: "sealed" })}, ${row.interval ?? 60}, ${row.enabled ?? true}, '{}', 2, true,
+    insert into targets
+      (id, org_id, name, kind, spec, interval_secs, enabled, tags, alert_confirmations, notify_recovery,
+        renotify_interval_secs, region_policy, write_source, created_at, updated_at)
+    values
+      (${id}, ${orgId}, ${name}, 'http',
+        ${sql.json({ type: "http", url: "https://secret.test/", bearer_token: "sealed" })}, ${row.interval ?? 60},
+          ${row.enabled ?? true}, '{}', 2, true,
       ${row.renotifySecs ?? 3600}, '"majority"', 'api', ${at}, ${at})`;
   return id;
 }
 
-/** How a monitor reads: live for ten minutes from now on. */
+/** Sets the status of a monitor, live for ten minutes. */
 export async function setStatus(system: System, targetId: string, status: string, live = true): Promise<void> {
   const now = system.clock.now();
   await system.sql`
     insert into target_states (target_id, state, status, status_until, last_result_at)
     values (${targetId}, '', ${status}, ${new Date(now + (live ? 10 * minute : -1))}, ${new Date(now - 12_000)})
-    on conflict (target_id) do update set status = excluded.status, status_until = excluded.status_until, last_result_at = excluded.last_result_at`;
+    on conflict (target_id) do update
+    set status = excluded.status, status_until = excluded.status_until, last_result_at = excluded.last_result_at`;
 }
 
 export interface SceneResult {
@@ -86,8 +92,12 @@ export async function addIncident({ sql, orgId }: Ctx, targetId: string, inciden
   const at = (ms: number | null | undefined) => (ms === null || ms === undefined ? null : new Date(ms));
   const started = new Date(incident.started);
   await sql`
-    insert into incidents (id, org_id, target_id, started_at, opened_at, ended_at, severity, impact, peak_impact, error_sample, regions_down, regions_up, retracted, public_title, public_description, reminder_due_at, created_at, updated_at)
-    values (${id}, ${orgId}, ${targetId}, ${started}, ${started}, ${at(incident.ended)}, ${severity}, ${impact}, ${peak}, 'connect ECONNREFUSED 10.1.2.3:443', '{eu}', '{us}', ${incident.retracted ?? false},
+    insert into incidents
+      (id, org_id, target_id, started_at, opened_at, ended_at, severity, impact, peak_impact, error_sample,
+        regions_down, regions_up, retracted, public_title, public_description, reminder_due_at, created_at, updated_at)
+    values
+      (${id}, ${orgId}, ${targetId}, ${started}, ${started}, ${at(incident.ended)}, ${severity}, ${impact}, ${peak},
+        'connect ECONNREFUSED 10.1.2.3:443', '{eu}', '{us}', ${incident.retracted ?? false},
       ${incident.title ?? null}, ${incident.description ?? null}, ${at(incident.reminderDue)}, ${started}, ${started})`;
   return id;
 }
@@ -99,7 +109,9 @@ export async function addUpdate(
   phase: string,
   message: string,
 ): Promise<void> {
-  await sql`insert into incident_updates (id, org_id, incident_id, phase, message, created_at) values (${newId()}, ${orgId}, ${incidentId}, ${phase}, ${message}, ${new Date(at)})`;
+  await sql`
+    insert into incident_updates (id, org_id, incident_id, phase, message, created_at)
+    values (${newId()}, ${orgId}, ${incidentId}, ${phase}, ${message}, ${new Date(at)})`;
 }
 
 /** A webhook channel that sends to `url`. */
@@ -115,7 +127,8 @@ export async function openIncident(
 ): Promise<{ targetId: string; incidentId: string }> {
   const targetId = await newTarget(ctx, name, { renotifySecs });
   for (const [position, channelId] of channelIds.entries())
-    await ctx.sql`insert into target_alerts (target_id, channel_id, position) values (${targetId}, ${channelId}, ${position})`;
+    await ctx.sql`
+      insert into target_alerts (target_id, channel_id, position) values (${targetId}, ${channelId}, ${position})`;
   const now = ctx.clock.now();
   return {
     targetId,
@@ -144,7 +157,7 @@ export function outboxNotice(
   return { orgId: ctx.orgId, seq, notice: noticeOf(incident, "shop – Köln", reason, ctx.config.server.public_url) };
 }
 
-/** Makes the results ones that ingest takes: their slots are issued, and their targets existed at the time. */
+/** Makes results acceptable to ingest: issues their slots and backdates their targets. */
 export async function admit(
   { sql }: Pick<System, "sql">,
   region: string,
@@ -152,8 +165,9 @@ export async function admit(
 ): Promise<void> {
   const rows = results.map((result) => ({ id: result.target_id, slot: new Date(result.scheduled_at) }));
   await sql`
-    with given as (select id, slot from jsonb_to_recordset(${sql.json(rows as never)}) as g (id uuid, slot timestamptz)),
-      -- In the order of ids, so that callers at the same time wait for each other instead of deadlocking.
+    with given as (select id, slot
+      from jsonb_to_recordset(${sql.json(rows as never)}) as g (id uuid, slot timestamptz)),
+      -- Ordered by id, so that concurrent callers do not deadlock.
       locked as (
         select t.id, f.first from targets t join (select id, min(slot) as first from given group by id) f on f.id = t.id
         where t.created_at > f.first order by t.id for update of t),
@@ -163,7 +177,7 @@ export async function admit(
     on conflict do nothing`;
 }
 
-/** What an agent reports of one slot: up, unless it says otherwise. */
+/** A result of an agent for one slot; default: up. */
 export function agentResult(targetId: string, slot: number, changes: Partial<AgentResult> = {}): AgentResult {
   const status = changes.status ?? "up";
   const phases = { dns_ms: 1, connect_ms: 2, tls_ms: null, ttfb_ms: 3, total_ms: 6 };

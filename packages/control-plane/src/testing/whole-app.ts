@@ -10,7 +10,7 @@ import { day } from "./clock.ts";
 import type { Teardown } from "./database.ts";
 import type { World } from "./world.ts";
 
-/** The whole application with its real authenticators on a socket, every reply held against its declaration. */
+/** The whole application with its real authenticators on a socket; replies are compared with their declarations. */
 export async function serveWhole(
   t: Teardown,
   world: World,
@@ -31,23 +31,25 @@ export async function serveWhole(
   );
 }
 
-/** Asks as somebody: every request carries these headers. */
+/** Adds these headers to every request. */
 export const asking =
   (ask: Ask, headers: Record<string, string>): Ask =>
   async (method, path, body, more = {}) =>
     await ask(method, path, body, { ...headers, ...more });
 
-/** Headers of a browser in which this person is signed in. */
+/** Headers of a browser with a session of this person. */
 export async function signedIn(ctx: Ctx): Promise<Record<string, string>> {
   const secret = newToken("");
   const now = ctx.clock.now();
   await ctx.sql`
     insert into sessions (id, user_id, org_id, secret_hash, created_at, last_used_at, expires_at)
-    values (${newId()}, ${ctx.userId}, ${ctx.orgId}, ${hashToken(secret)}, ${new Date(now)}, ${new Date(now)}, ${new Date(now + 90 * day)})`;
+    values
+      (${newId()}, ${ctx.userId}, ${ctx.orgId}, ${hashToken(secret)}, ${new Date(now)}, ${new Date(now)},
+        ${new Date(now + 90 * day)})`;
   return { cookie: `${sessionCookieName(ctx.config)}=${secret}`, "sec-fetch-site": "same-origin" };
 }
 
-/** Headers of a program with a token of this person. */
+/** Headers of a client with a token of this person. */
 export async function withToken(
   ctx: Ctx,
   options: { scopes?: readonly Scope[]; bound?: boolean; expiresAt?: Date } = {},
@@ -55,7 +57,9 @@ export async function withToken(
   const token = newToken("sm_live_");
   await ctx.sql`
     insert into api_tokens (id, user_id, org_id, name, token_hash, scopes, created_at, expires_at)
-    values (${newId()}, ${ctx.userId}, ${options.bound === false ? null : ctx.orgId}, 'Test', ${hashToken(token)}, ${[...(options.scopes ?? scopes)]}, ${new Date(ctx.clock.now())}, ${options.expiresAt ?? null})`;
+    values
+      (${newId()}, ${ctx.userId}, ${options.bound === false ? null : ctx.orgId}, 'Test', ${hashToken(token)},
+        ${[...(options.scopes ?? scopes)]}, ${new Date(ctx.clock.now())}, ${options.expiresAt ?? null})`;
   return { authorization: `Bearer ${token}` };
 }
 
@@ -64,6 +68,7 @@ export async function newMember(owner: Ctx, role: "owner" | "member" = "member")
   const userId = newId();
   const at = new Date(owner.clock.now());
   await owner.sql`insert into users (id, email, created_at) values (${userId}, ${`${userId}@example.org`}, ${at})`;
-  await owner.sql`insert into memberships (org_id, user_id, role, created_at) values (${owner.orgId}, ${userId}, ${role}, ${at})`;
+  await owner.sql`
+    insert into memberships (org_id, user_id, role, created_at) values (${owner.orgId}, ${userId}, ${role}, ${at})`;
   return { ...owner, userId, role };
 }

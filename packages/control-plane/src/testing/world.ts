@@ -12,7 +12,7 @@ import { trustedAuthorities } from "../outbound/authorities.ts";
 import { type FakeClock, fakeClock } from "./clock.ts";
 import { openTestDatabase, type Teardown, type TestDatabase } from "./database.ts";
 
-/** A log that keeps what is said. */
+/** A log that records its lines. */
 export interface KeptLog extends Log {
   readonly lines: { level: string; message: string; fields: object }[];
 }
@@ -29,10 +29,12 @@ export interface World extends TestDatabase {
   readonly system: System;
 }
 
-/** The key under which secrets are sealed unless a test brings its own sealer. */
+/** Default key of the sealer in tests. */
 const testKey = Buffer.alloc(32, 7);
 
-/** A control plane without its authenticators: a database of its own, a clock that stands, a log that is kept. `env` are settings as in the environment. */
+/**
+ * A control plane without HTTP: own database, fake clock, recorded log. `env` has settings as environment variables.
+ */
 export async function openWorld(t: Teardown, { env = {} }: { env?: Record<string, string> } = {}): Promise<World> {
   const database = await openTestDatabase(t);
   const clock = fakeClock();
@@ -54,18 +56,21 @@ export async function openWorld(t: Teardown, { env = {} }: { env?: Record<string
   };
 }
 
-/** The same control plane, but checks and channels may reach this machine. */
+/** The same control plane with checks and channels allowed to reach this machine. */
 export const allowPrivate = (system: System): System => ({
   ...system,
   config: { ...system.config, security: { ...system.config.security, allow_private_targets: true } },
 });
 
-/** An organisation of its own with an owner, and the context in which that owner has every scope. */
+/** A new organisation, as the context of its owner with every scope. */
 export async function newOrg(system: System, plan = "selfhost"): Promise<Ctx> {
   const [orgId, userId, at] = [newId(), newId(), new Date(system.clock.now())];
-  await system.sql`insert into orgs (id, slug, name, plan_id, created_at, updated_at) values (${orgId}, ${`org-${orgId}`}, 'Acme', ${plan}, ${at}, ${at})`;
+  await system.sql`
+    insert into orgs (id, slug, name, plan_id, created_at, updated_at)
+    values (${orgId}, ${`org-${orgId}`}, 'Acme', ${plan}, ${at}, ${at})`;
   await system.sql`insert into users (id, email, created_at) values (${userId}, ${`${userId}@example.org`}, ${at})`;
-  await system.sql`insert into memberships (org_id, user_id, role, created_at) values (${orgId}, ${userId}, 'owner', ${at})`;
+  await system.sql`
+    insert into memberships (org_id, user_id, role, created_at) values (${orgId}, ${userId}, 'owner', ${at})`;
   return {
     ...system,
     orgId,
@@ -78,10 +83,12 @@ export async function newOrg(system: System, plan = "selfhost"): Promise<Ctx> {
   };
 }
 
-/** An agent of a region, and what it is to the services; it has not pulled yet. */
+/** A new agent of a region, as its context; it has not pulled yet. */
 export async function newAgent(system: System, region = "eu"): Promise<AgentCtx & { token: string }> {
   const [agentId, token] = [newId(), newToken("sm_agent_")];
-  await system.sql`insert into agents (id, region_id, name, token_hash, created_at) values (${agentId}, ${region}, ${`agent ${agentId}`}, ${hashToken(token)}, ${new Date(system.clock.now())})`;
+  await system.sql`
+    insert into agents (id, region_id, name, token_hash, created_at)
+    values (${agentId}, ${region}, ${`agent ${agentId}`}, ${hashToken(token)}, ${new Date(system.clock.now())})`;
   return { ...system, agentId, region, token };
 }
 
@@ -93,7 +100,7 @@ export interface Refusal {
   retryAfterSecs: number | null;
 }
 
-/** What the AppError says that `work` throws. Anything else fails the test. */
+/** The AppError that `work` throws. Any other outcome fails the test. */
 export async function refusal(t: Test, work: () => unknown): Promise<Refusal> {
   try {
     await work();
