@@ -16,8 +16,6 @@ const exempt = [
 ];
 /** Starts of paths that have long lines and are being wrapped. Only ever shorter. */
 const pending = [
-  "packages/agent/",
-  "packages/shared/",
   "packages/control-plane/src/audit/",
   "packages/control-plane/src/channels/",
   "packages/control-plane/src/dashboard/",

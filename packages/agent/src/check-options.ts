@@ -51,7 +51,9 @@ export function optionsOf(kind: CheckKind): Option[] {
     // The default of a duration is shown as it is typed.
     const fallback = !simple
       ? ""
-      : ` (default: ${option.read === common["timeout"]?.read ? `${Number(node.default) / 1000}s` : String(node.default)})`;
+      : option.read === common["timeout"]?.read
+        ? ` (default: ${Number(node.default) / 1000}s)`
+        : ` (default: ${String(node.default)})`;
     const made: Option[] = [];
     if (secret !== "always") {
       const flags =
@@ -136,7 +138,8 @@ function fileText(file: string): string {
     return readFileSync(file === "-" ? 0 : file, "utf8");
   } catch (error) {
     throw new CheckUsage(
-      `${file === "-" ? "standard input" : file} cannot be read (${error instanceof Error && "code" in error ? String(error.code) : "unknown reason"}).`,
+      `${file === "-" ? "standard input" : file} cannot be read ` +
+        `(${error instanceof Error && "code" in error ? String(error.code) : "unknown reason"}).`,
     );
   }
 }
@@ -147,7 +150,8 @@ function refuseSecrets(kind: CheckKind, spec: CheckSpec, fields: readonly FieldO
     const [, field = "", part = ""] = pointer.split("/");
     const name = fields.find((option) => option.field === field)?.name ?? field;
     throw new CheckUsage(
-      `--${name} ${part === "" ? "" : `"${part}" `}is a secret, and a command line is no place for one. Write it into a file for --${name}-file, or into ${envOf(name)}.`,
+      `--${name} ${part === "" ? "" : `"${part}" `}is a secret, and a command line is no place for one. ` +
+        `Write it into a file for --${name}-file, or into ${envOf(name)}.`,
     );
   });
 }

@@ -149,14 +149,18 @@ export function findToken(file: string | undefined): { token: string } | { probl
       token = readFileSync(file, "utf8");
     } catch (error) {
       return {
-        problem: `the token file ${file} cannot be read (${error instanceof Error && "code" in error ? String(error.code) : String(error)}).`,
+        problem:
+          `the token file ${file} cannot be read ` +
+          `(${error instanceof Error && "code" in error ? String(error.code) : String(error)}).`,
       };
     }
   }
   token = token.trim();
   if (/^sm_agent_[\x21-\x7e]+$/.test(token)) return { token };
   return {
-    problem: `the token ${file === undefined ? "in SM_AGENT_TOKEN" : `in ${file}`} is not an agent's token, which begins with sm_agent_.`,
+    problem:
+      `the token ${file === undefined ? "in SM_AGENT_TOKEN" : `in ${file}`} is not an agent's token, ` +
+      "which begins with sm_agent_.",
   };
 }
 

@@ -53,7 +53,10 @@ t.test("what was found, in words and by the exit code", async (t) => {
   t.match(up, { code: 0, stderr: "" });
   t.match(
     up.stdout,
-    /^✔ up  GET http:\/\/127\.0\.0\.1:\d+\/\n  status 200, 5 B, [\d.]+ m?s\n  connect [\d.]+ m?s, ttfb [\d.]+ m?s(, rest [\d.]+ m?s)?\n$/,
+    new RegExp(
+      String.raw`^✔ up  GET http://127\.0\.0\.1:\d+/\n  status 200, 5 B, [\d.]+ m?s\n` +
+        String.raw`  connect [\d.]+ m?s, ttfb [\d.]+ m?s(, rest [\d.]+ m?s)?\n$`,
+    ),
     "plain without a terminal",
   );
   const down = await check(["http", `${url}gone`, "--expect-status", "200-299"]);
@@ -193,7 +196,8 @@ t.test("secrets come from files and the environment, and are never shown", async
   t.match(
     wrong.map(({ stderr }) => stderr),
     [
-      '"X-Api-Key" is a secret, and a command line is no place for one. Write it into a file for --header-file, or into SM_CHECK_HEADER.',
+      '"X-Api-Key" is a secret, and a command line is no place for one. ' +
+        "Write it into a file for --header-file, or into SM_CHECK_HEADER.",
       "Credentials are not sent to a server whose certificate is not verified.",
       "SM_CHECK_BASIC_AUTH must have a user and a password",
       "SM_CHECK_HEADER must have a name and a value",
@@ -260,7 +264,7 @@ t.test("on a terminal", (t) => {
   ];
   t.equal(
     phaseBar(phases, { tty: true, color: false, width: 20 }),
-    `  ${"░".repeat(2)}${"▒".repeat(4)}${"▓".repeat(10)}\n  ░ dns 1.00 ms  ▒ connect 2.00 ms  ▓ ttfb 5.00 ms\n`,
+    `  ${"░".repeat(2)}${"▒".repeat(4)}${"▓".repeat(10)}\n` + "  ░ dns 1.00 ms  ▒ connect 2.00 ms  ▓ ttfb 5.00 ms\n",
   );
   t.match(phaseBar(phases, { tty: true, color: true, width: 20 }), "\u001b[36m░░\u001b[0m");
   t.equal(phaseBar([], { tty: true, color: true, width: 20 }), "");

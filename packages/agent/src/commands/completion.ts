@@ -44,6 +44,9 @@ const known = (found: readonly Place[]): string =>
     .map(({ path }) => `"${path}"`)
     .join("|");
 
+const fishCase = ({ path, commands, options }: Place): string =>
+  `    case "${path}"\n      string split " " "${[...commands, ...options].join(" ")}"`;
+
 const scripts: Record<Shell, (found: readonly Place[]) => string> = {
   bash: (found) => `_sm_agent() {
   local path="" word words="" next
@@ -90,7 +93,7 @@ compdef _sm_agent sm-agent
     end
   end
   switch "$at_path"
-${found.map(({ path, commands, options }) => `    case "${path}"\n      string split " " "${[...commands, ...options].join(" ")}"`).join("\n")}
+${found.map(fishCase).join("\n")}
   end
 end
 complete -c sm-agent -a "(__sm_agent_words)"

@@ -191,7 +191,8 @@ async function openMetrics(
     return fail(
       command,
       exits.config,
-      `--metrics-bind ${metricsBind.host}:${metricsBind.port} cannot be listened on (${(error as NodeJS.ErrnoException).code ?? String(error)}).`,
+      `--metrics-bind ${metricsBind.host}:${metricsBind.port} cannot be listened on ` +
+        `(${(error as NodeJS.ErrnoException).code ?? String(error)}).`,
     );
   }
 }

@@ -85,8 +85,10 @@ function inJson(state: State, status: AgentStatus | null): object {
 }
 
 function inWords(state: State, status: AgentStatus | null, now: number, screen: Screen): string {
-  if (status === null)
-    return `${badge(state, tones[state], screen)} (${state === "not running" ? "never seen here" : "it has said nothing yet"})\n`;
+  if (status === null) {
+    const why = state === "not running" ? "never seen here" : "it has said nothing yet";
+    return `${badge(state, tones[state], screen)} (${why})\n`;
+  }
   const there = now + status.clock_offset_ms;
   const ago = (at: number | null): string => (at === null ? "never" : `${lasted(there - at)} ago`);
   const contact = ({ succeeded_at, failure }: AgentStatus["pull"]): string =>
@@ -96,7 +98,9 @@ function inWords(state: State, status: AgentStatus | null, now: number, screen: 
     impaired: `its own network is down since ${iso(status.impaired_since) ?? ""}`,
     "cut off": "it does not reach the control plane, or is not let in",
     standing: `its process is there, last seen ${ago(status.seen_at)}`,
-    "not running": `last seen ${ago(status.seen_at)}${status.stopped_at === null ? ", it did not stop in order" : ", stopped in order"}`,
+    "not running":
+      `last seen ${ago(status.seen_at)}` +
+      (status.stopped_at === null ? ", it did not stop in order" : ", stopped in order"),
   };
   const offset =
     Math.abs(status.clock_offset_ms) < 1
@@ -121,5 +125,7 @@ function inWords(state: State, status: AgentStatus | null, now: number, screen: 
     ["clock", offset],
     ["pid", String(status.pid)],
   ];
-  return `${badge(state, tones[state], screen)} (${how[state]})\n${paint(table(rows), state === "not running" ? "quiet" : "good", { color: screen.color && state === "not running" })}`;
+  const isOver = state === "not running";
+  const numbers = paint(table(rows), isOver ? "quiet" : "good", { color: screen.color && isOver });
+  return `${badge(state, tones[state], screen)} (${how[state]})\n${numbers}`;
 }

@@ -21,7 +21,9 @@ const tones: Record<Finding["state"], Tone> = { ok: "good", warn: "warn", fail: 
 export function define(command: Command): void {
   command
     .description(
-      "Test everything that run needs, with the same options and environment, without running: no check is claimed and the agent does not join. Exit code: 0 ready, 69 control plane unreachable, 77 token refused, 78 spool folder unusable.",
+      "Test everything that run needs, with the same options and environment, without running: no check is claimed " +
+        "and the agent does not join. Exit code: 0 ready, 69 control plane unreachable, 77 token refused, 78 spool " +
+        "folder unusable.",
     )
     .addOption(options.controlPlane())
     .addOption(options.tokenFile())
@@ -48,7 +50,10 @@ export function define(command: Command): void {
       const able = !findings.some(({ state }) => state === "fail");
       if (given.json === true)
         process.stdout.write(
-          `${JSON.stringify({ ok: able, findings: findings.map(({ what, state, message }) => ({ what, state, message })) })}\n`,
+          JSON.stringify({
+            ok: able,
+            findings: findings.map(({ what, state, message }) => ({ what, state, message })),
+          }) + "\n",
         );
       process.exitCode = findings.find(({ exit }) => exit !== undefined)?.exit ?? exits.up;
     });

@@ -20,7 +20,8 @@ const escaped = (value: string): string =>
 
 function line(name: string, labels: Labels = {}, value: number): string {
   const pairs = Object.entries(labels).map(([key, text]) => `${key}="${escaped(text)}"`);
-  return `${name}${pairs.length === 0 ? "" : `{${pairs.join(",")}}`} ${value === Infinity ? "+Inf" : value === -Infinity ? "-Inf" : value}\n`;
+  const labelled = pairs.length === 0 ? name : `${name}{${pairs.join(",")}}`;
+  return `${labelled} ${value === Infinity ? "+Inf" : value === -Infinity ? "-Inf" : value}\n`;
 }
 
 /** Counts by upper bound, of one series. */

@@ -12,7 +12,8 @@ t.test("the text of a metric: escapes as the format asks, nothing without a samp
       { labels: { x: 'a"b\\c\nd', y: "é" }, value: 0 },
       { labels: { x: "", y: "1" }, value: Infinity },
     ]),
-    '# HELP b_total One\\\\two\\nthree\n# TYPE b_total counter\nb_total{x="a\\"b\\\\c\\nd",y="é"} 0\nb_total{x="",y="1"} +Inf\n',
+    "# HELP b_total One\\\\two\\nthree\n# TYPE b_total counter\n" +
+      'b_total{x="a\\"b\\\\c\\nd",y="é"} 0\nb_total{x="",y="1"} +Inf\n',
   );
   t.equal(family("gauge", "c", "None", []), "");
   t.end();

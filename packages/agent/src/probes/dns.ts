@@ -21,7 +21,8 @@ export const dns: Probe<DnsCheck> = {
     const guardedAtHome = server === null && !allowPrivate;
     const inside = guardedAtHome ? insideName(name) : null;
     if (inside !== null) throw new DialError("guard", `${name} is not a name of the public DNS (${inside})`, "BLOCKED");
-    trace.overdue = `no answer from ${server === null ? "the agent's name server" : `the name server ${spec.resolver}`} within`;
+    const asked = server === null ? "the agent's name server" : `the name server ${spec.resolver}`;
+    trace.overdue = `no answer from ${asked} within`;
     const started = performance.now();
     try {
       const answers = await ask(server, name, spec.record_type, signal);

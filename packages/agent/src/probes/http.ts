@@ -202,8 +202,10 @@ function conversationWords(error: Error, responded: boolean): string {
   if (code === "HPE_CHUNK_EXTENSIONS_OVERFLOW") return "the response body has chunk extensions larger than 16 KiB";
   if (!responded && "rawPacket" in error && Buffer.isBuffer(error.rawPacket) && isHttp2Preface(error.rawPacket))
     return "the server speaks HTTP/2 only, and was asked in HTTP/1.1";
-  if (code.startsWith("HPE_"))
-    return `the answer is not valid HTTP: ${"reason" in error && typeof error.reason === "string" ? error.reason : error.message}`;
+  if (code.startsWith("HPE_")) {
+    const reason = "reason" in error && typeof error.reason === "string" ? error.reason : error.message;
+    return `the answer is not valid HTTP: ${reason}`;
+  }
   if (code === "ECONNRESET" && error.message === "socket hang up") return "connection closed without a response";
   if (code === "ECONNRESET") return "connection reset before the response was complete";
   return wordsFor(error);

@@ -141,7 +141,9 @@ function words(attempt: LookupAttempt | undefined, status: number): string {
       return "has had too many questions from this agent (429)";
     case "http_error":
       return `answered with status ${status}`;
-    default:
-      return `gave no usable answer: ${(attempt?.error ?? "nothing could be asked").slice(0, 300).replaceAll(/\p{Cc}/gu, " ")}`;
+    default: {
+      const error = (attempt?.error ?? "nothing could be asked").slice(0, 300);
+      return `gave no usable answer: ${error.replaceAll(/\p{Cc}/gu, " ")}`;
+    }
   }
 }

@@ -108,9 +108,12 @@ t.test("what was flushed is there after a crash, in order and whole", async (t) 
 /** Two results as the release before details wrote them. */
 const olderSegment = Buffer.from(
   [
-    "U01TUE9PTAoAAAABAAAAORyOOfl7ImJhc2UiOjEsInJlZ2lvbiI6ImZyYSIsInN0YXRlIjp7ImRvbmUiOltdLCJkcm9wcGVkIjowfX0AAABcfFitgX",
-    "JbIjAwMDAwMDAwLTAwMDAtNzAwMC04MDAwLTAwMDAwMDAwMDAwMSIsMSw0LDAsInVwIixudWxsLDIwMCw1MTIsMC4yLDAuNDEzLG51bGwsMTIuNSwx",
-    "My4yMDhdAAAAcNcGfNZyWyIwMDAwMDAwMC0wMDAwLTcwMDAtODAwMC0wMDAwMDAwMDAwMDIiLDIsNSwwLCJ1cCIsIntcImRheXNfcmVtYWluaW5nXC",
+    "U01TUE9PTAoAAAABAAAAORyOOfl7ImJhc2UiOjEsInJlZ2lvbiI6ImZyYSIs",
+    "InN0YXRlIjp7ImRvbmUiOltdLCJkcm9wcGVkIjowfX0AAABcfFitgX",
+    "JbIjAwMDAwMDAwLTAwMDAtNzAwMC04MDAwLTAwMDAwMDAwMDAwMSIsMSw0LD",
+    "AsInVwIixudWxsLDIwMCw1MTIsMC4yLDAuNDEzLG51bGwsMTIuNSwx",
+    "My4yMDhdAAAAcNcGfNZyWyIwMDAwMDAwMC0wMDAwLTcwMDAtODAwMC0wMDAw",
+    "MDAwMDAwMDIiLDIsNSwwLCJ1cCIsIntcImRheXNfcmVtYWluaW5nXC",
     "I6NX0iLDIwMCw1MTIsMC4yLDAuNDEzLG51bGwsMTIuNSwxMy4yMDhd",
   ].join(""),
   "base64",

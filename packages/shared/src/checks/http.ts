@@ -107,8 +107,8 @@ export const HttpCheck = Type.Object(
       default: {},
       maxProperties: 50,
       description:
-        "Sent with the request; dropped when a redirect leaves the origin. Values read as ***, except those of Accept, " +
-        "Content-Type, User-Agent and a few other headers that never authenticate",
+        "Sent with the request; dropped when a redirect leaves the origin. Values read as ***, except those of " +
+        "Accept, Content-Type, User-Agent and a few other headers that never authenticate",
       form: {
         section,
         placeholder: "Accept: application/json",

@@ -252,8 +252,8 @@ let backlogSockets = 0;
 async function fullBacklog(t: Test, port = 0): Promise<string | null> {
   const host = "127.0.0.3";
   const script =
-    "const " +
-    `s=require('net').createServer();s.listen({port:${port},host:'${host}',backlog:1},()=>{process.stdout.write(s.address().port+'\\n');setImmediate(()=>{for(;;);})});`;
+    `const s=require('net').createServer();s.listen({port:${port},host:'${host}',backlog:1},()=>{` +
+    "process.stdout.write(s.address().port+'\\n');setImmediate(()=>{for(;;);})});";
   const listener = spawn(process.execPath, ["-e", script], { stdio: ["ignore", "pipe", "inherit"] });
   t.teardown(() => listener.kill("SIGKILL"));
   silentPort = await new Promise<number>((settle) =>

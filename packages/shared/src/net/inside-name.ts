@@ -60,8 +60,9 @@ function reverseRange(name: string): string | null {
 }
 
 /** Addresses, also after the words of an SPF record (RFC 7208 section 5.6). */
-const literal =
-  /(?:(?<=\bip[46]:)|(?<![\w.:]))(?:\d{1,3}(?:\.\d{1,3}){3}|[0-9a-f]{0,4}(?::[0-9a-f]{0,4}){2,7}(?:\d{0,3}(?:\.\d{1,3}){3})?)(?![\w:]|\.\w)/gi;
+const v4 = String.raw`\d{1,3}(?:\.\d{1,3}){3}`;
+const v6 = String.raw`[0-9a-f]{0,4}(?::[0-9a-f]{0,4}){2,7}(?:\d{0,3}(?:\.\d{1,3}){3})?`;
+const literal = new RegExp(String.raw`(?:(?<=\bip[46]:)|(?<![\w.:]))(?:${v4}|${v6})(?![\w:]|\.\w)`, "gi");
 const word = /(?<![\w.-])[\w-]+(?:\.[\w-]+)*(?![\w-])/g;
 
 /**
