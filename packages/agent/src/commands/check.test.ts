@@ -264,7 +264,11 @@ t.test("on a terminal", (t) => {
   ];
   t.equal(
     phaseBar(phases, { tty: true, color: false, width: 20 }),
-    `  ${"░".repeat(2)}${"▒".repeat(4)}${"▓".repeat(10)}\n` + "  ░ dns 1.00 ms  ▒ connect 2.00 ms  ▓ ttfb 5.00 ms\n",
+    [
+      `  ${"░".repeat(2)}${"▒".repeat(4)}${"▓".repeat(10)}`,
+      "  ░ dns 1.00 ms  ▒ connect 2.00 ms  ▓ ttfb 5.00 ms",
+      "",
+    ].join("\n"),
   );
   t.match(phaseBar(phases, { tty: true, color: true, width: 20 }), "\u001b[36m░░\u001b[0m");
   t.equal(phaseBar([], { tty: true, color: true, width: 20 }), "");
