@@ -33,7 +33,7 @@ export async function call(method, path, body, headers = {}) {
   };
 }
 
-/** The entity tag of what is at a path now; null where it cannot be read. */
+/** The current entity tag of a resource; null where it cannot be read. */
 export async function tagOf(path) {
   const reply = await fetch(path, { method: "HEAD", cache: "no-store" }).catch(() => null);
   // A proxy that compresses replies marks the tag as weak.

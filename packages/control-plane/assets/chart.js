@@ -1,4 +1,4 @@
-// What the chart says at the pointer. The numbers are those of the table behind the disclosure: they are sent once.
+// Values at the pointer. The numbers come from the table behind the disclosure, so they are sent once.
 
 function readout(box) {
   let note = box.querySelector(".readout");

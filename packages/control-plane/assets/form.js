@@ -105,7 +105,7 @@ async function submit(form) {
   }
 }
 
-/** Says that somebody else has saved the same thing meanwhile. What was typed stays. */
+/** Reports a newer state saved by another person. The input stays. */
 function outdated(form) {
   const message =
     "Somebody else has changed this since you opened it, and nothing of yours was saved. " +
@@ -114,10 +114,10 @@ function outdated(form) {
   return null;
 }
 
-/** Sends the requests in order. Answers the first reply; null after showing an error and what is saved already. */
+/** Sends the requests in order. Returns the first reply; null after showing an error and the part already saved. */
 async function sendAll(form, requests) {
   const [, whole] = split(form.dataset.api);
-  // Two people may edit the same thing: the second is told, and nothing is overwritten without a word.
+  // Two people may edit the same monitor: the second save is refused instead of overwriting the first.
   if (form.dataset.match && requests.some(({ path }) => path !== whole)) {
     const now = await tagOf(whole);
     if (now !== null && now !== form.dataset.match) return outdated(form);
@@ -164,7 +164,7 @@ function choose(form) {
   }
 }
 
-/** The interval that fits a kind, until somebody has chosen one. */
+/** Suggests the default interval of a kind until the person enters one. */
 function suggestInterval(form, radio) {
   const interval = form.elements["/interval"];
   if (!interval || radio.dataset.interval === undefined) return;

@@ -1,6 +1,6 @@
 import { el, say } from "./dom.js";
 
-/** Says that the session has ended, and offers to sign in in another tab: what was typed here stays. */
+/** Reports the end of the session and offers to sign in in another tab; the input stays. */
 export function sessionEnded() {
   if (document.getElementById("session-ended")) return;
   const dialog = el(

@@ -9,7 +9,7 @@ const hiddenEveryMs = 60_000;
 let failures = 0;
 let askedAt = 0;
 
-/** True while somebody has text of the region selected. */
+/** True while text of the region is selected. */
 function reading() {
   const selection = getSelection();
   return selection !== null && !selection.isCollapsed && live.contains(selection.anchorNode);
@@ -20,7 +20,7 @@ async function refresh() {
   if (document.hidden && performance.now() - askedAt < hiddenEveryMs) return;
   askedAt = performance.now();
   try {
-    // The browser's own copy may be as old as what is shown; caches on the way are still asked.
+    // The browser's own copy may be as old as the page; shared caches may still answer.
     const reply = await fetch(live.dataset.live, {
       headers: { Accept: "text/html" },
       cache: "no-store",

@@ -37,12 +37,12 @@ export interface Assets {
   readonly serve: Middleware;
 }
 
-/** Where the package keeps its assets, seen from the compiled file. */
+/** Folder of the assets, relative to the compiled file. */
 const assetsFolder = fileURLToPath(new URL("../../assets", import.meta.url));
 
 /**
  * Reads and compresses every file of the folder once. All of them share one hash, which is a folder in their address
- * (`/assets/<hash>/console.js`): what they import or refer to relatively carries it too, so all may be kept for a year.
+ * (`/assets/<hash>/console.js`): relative imports and references carry it too, so all may be cached for a year.
  */
 export function loadAssets(folder: string = assetsFolder): Assets {
   const files = new Map<string, Asset>();

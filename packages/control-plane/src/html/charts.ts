@@ -27,7 +27,7 @@ export function strip(cells: readonly string[], label: string): Markup {
   return html`<svg class="strip" ${box} role="img" aria-label="${label}"><title>${label}</title>${paths}</svg>`;
 }
 
-/** What a strip says in words: `Last 24 hours: down 2 h, degraded 30 min, no data 1 h`. */
+/** Text alternative of a strip: `Last 24 hours: down 2 h, degraded 30 min, no data 1 h`. */
 export function stripLabel(cells: readonly string[], sliceSecs: number): string {
   const words: Record<string, string> = { down: "down", degraded: "degraded", none: "no data" };
   const parts = Object.entries(words).flatMap(([state, word]) => {

@@ -2,7 +2,7 @@ import { html, Markup } from "./markup.ts";
 
 /** A control of a form whose values become a JSON body. `assets/form.js` reads these attributes. */
 export interface Field {
-  /** Where the value goes, and what an error of the API calls it: a JSON pointer, `/check/url`. */
+  /** JSON pointer of the value in the body, as errors of the API name it: `/check/url`. */
   name: string;
   label: string;
   value?: unknown;

@@ -1,7 +1,7 @@
 const months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 const pad = (value: number): string => String(value).padStart(2, "0");
 
-/** What stands where there is no value. */
+/** Shown in place of a missing value. */
 export const none = "—";
 
 /** `45 s`, `38 min`, `2 h 5 min`, `3 d 4 h`: the two largest units that say something. Seconds in. */
@@ -20,7 +20,7 @@ export function brief(seconds: number): string {
   return /^\d+ \w+/.exec(duration(seconds))![0];
 }
 
-/** `3 s ago`, and `in 20 s` for what is still to come; one unit only. Unix ms in. */
+/** `3 s ago`, and `in 20 s` for a time in the future; one unit only. Unix ms in. */
 export function ago(at: number, now: number): string {
   const secs = Math.round(Math.abs(now - at) / 1000);
   if (secs === 0) return "now";

@@ -33,14 +33,17 @@ export type PageReply =
 export interface PageCall<D extends PageAuth> {
   ctx: AuthContexts[D];
   params: Readonly<Record<string, string>>;
-  /** The query as it came, the last value of each name. Pages are lenient: what makes no sense is left out. */
+  /** The raw query, the last value of each name. Pages are lenient: an invalid value is ignored. */
   query: Readonly<Record<string, string>>;
   http: Context;
 }
 
 export type PageAuth = "tenant" | "public";
 
-/** One page: where it is, who may see it, and what it shows. Pages only read; every change goes through the JSON API, but for the two steps of a sign-in with a provider (sign-in/pages.ts). */
+/**
+ * One page: path, access and content. Pages only read; every change goes through the JSON API, except the two steps of a
+ * sign-in with a provider (sign-in/pages.ts).
+ */
 export interface Page {
   readonly path: string;
   readonly auth: PageAuth;
@@ -53,7 +56,7 @@ export interface DeclaredPage<A, R> extends Page {
   readonly replies?: (auth: A, reply: R) => R;
 }
 
-/** What the templates of pages get as `it`, by view: the data of the replies that name the view or its fragment. */
+/** Type of `it` in the templates of pages, by view: the data of the replies that name the view or its fragment. */
 export type ViewData<P> = P extends DeclaredPage<infer A, infer R> ? DataByView<A, R> : never;
 type DataByView<A, R> = R extends { view: infer V extends string; data: infer D }
   ? {
@@ -75,12 +78,12 @@ export function page<A extends PageAuth, const R extends PageReply>(declared: {
   return { path: declared.path, auth: declared.auth, handle: declared.handle as Page["handle"] };
 }
 
-/** What every page of the console shows around its content. */
+/** Data of the frame around every page of the console. */
 export interface Frame {
   path: string;
   org: string;
   orgId: string;
-  /** Null where nobody is signed in, who could sign out. */
+  /** Null for a caller without a session, who cannot sign out. */
   email: string | null;
   openIncidents: number;
 }
@@ -91,7 +94,7 @@ export interface PageOptions {
   frame?(ctx: Ctx): Promise<Omit<Frame, "path">>;
 }
 
-/** The router of all pages, for GET and HEAD. Who is not signed in is sent to the sign-in page and comes back afterwards. */
+/** The router of all pages, for GET and HEAD. A caller without a session is redirected to sign in, and back afterwards. */
 export function mountPages(
   pages: readonly Page[],
   authenticators: Pick<Authenticators, PageAuth>,
@@ -132,7 +135,7 @@ async function serve(
   }
   if (declared.auth === "tenant") await options.throttle?.(ctx as Ctx, "api_reads");
   const frame = declared.auth === "tenant" ? { path: http.path, ...(await options.frame?.(ctx as Ctx)) } : null;
-  // An error on the way is shown in the same frame.
+  // An error is shown in the same frame.
   http.state["frame"] = frame;
 
   const reply = await declared.handle({ ctx, params: readParams(http), query, http });
@@ -168,7 +171,7 @@ function redirect(http: Context, to: string): void {
   http.redirect(to);
 }
 
-/** Where the reader wanted to go: never a fragment, which is no page by itself. */
+/** The requested address without `fragment`, which is no page by itself. */
 function withoutFragment(http: Context): string {
   const url = new URL(http.URL);
   url.searchParams.delete("fragment");

@@ -144,7 +144,7 @@ function control(name: string, node: FormNode, value: unknown, required: boolean
   throw new Error(`"${name}" has no control for a value of this type. Give its schema form.control or form.view.`);
 }
 
-/** What a select shows before anything is chosen. */
+/** The first value of a select. */
 const startOf = (node: FormNode): unknown => node.default ?? choicesOf(node, node.form?.options)?.[0]?.[0];
 
 /** Values and display names of an enum, a union of literals, or a text with `form.options`; null for another schema. */

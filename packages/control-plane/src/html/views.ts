@@ -11,7 +11,7 @@ import { type Icon, icon, isIcon } from "./icons.ts";
 import { escapeHtml, html, Markup } from "./markup.ts";
 import { type StateName, stateWords } from "./states.ts";
 
-/** Where the package keeps its views, seen from the compiled file. */
+/** Folder of the views, relative to the compiled file. */
 export const viewsFolder = fileURLToPath(new URL("../../views", import.meta.url));
 
 /** Renders the files of `views/`. */
@@ -51,7 +51,7 @@ export function openViews({ assets, folder = viewsFolder, cache = true }: ViewOp
   };
 }
 
-/** `due` is for what is still to come: `in 20 s`, and `due now` once that is past. */
+/** `due` is for a planned time: `in 20 s`, and `due now` once it has passed. */
 export type TimeStyle = "ago" | "clock" | "day" | "due";
 
 /** `h` of the templates. @public */
@@ -64,7 +64,7 @@ const helpers = (assets: Assets, now: number, has: (view: string) => boolean) =>
   now,
   has,
   asset: (name: string) => assets.url(name),
-  /** What `console.js` imports, so that a page asks for all of it at once. */
+  /** The imports of `console.js`, so that a page requests all of them at once. */
   modules: assets.modules("console.js"),
   icon: (name: string) => (isIcon(name) ? icon(name) : new Markup("")),
   state,

@@ -14,7 +14,7 @@ import {
   updateTarget,
 } from "./service.ts";
 
-/** What can be wrong with a target that is written. */
+/** Error codes of every write of a target. */
 export const targetErrors = [
   ...checkErrors,
   "EMPTY_NAME",
@@ -65,7 +65,7 @@ export const targetRoutes: Route[] = [
         q: Type.Optional(
           SearchText({
             maxLength: 200,
-            description: "Part of the name, or of the URL, host or domain that is checked",
+            description: "Words: each is part of the name, of the checked URL, host or domain, or of a tag",
             examples: ["shop"],
           }),
         ),

@@ -33,7 +33,7 @@ export async function bulkAction(ctx: Ctx, { ids, action }: BulkAction): Promise
   });
 }
 
-/** One row of the audit log for the request: what was done to which targets, and what cannot be seen any more when it is done. */
+/** One row of the audit log per request: the action, the targets, and the previous values that the action removes. */
 function changeOf(
   rows: readonly queries.LockedTarget[],
   ids: readonly string[],

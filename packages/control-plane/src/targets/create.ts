@@ -53,7 +53,7 @@ async function create(
   changeOf: (made: Target[]) => Change,
 ): Promise<Target[]> {
   requireScope(ctx, "targets:write");
-  // What needs no database is refused before it is asked.
+  // Rules that need no database are checked first.
   const drafts = await mapInTurns(inputs, (input, at) => below(base(at), () => draft(ctx, input)));
   return await inTransaction(ctx, async (tx) => {
     const { sql } = tx;

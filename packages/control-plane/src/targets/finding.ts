@@ -23,7 +23,7 @@ const Finding = Type.Object({
 const titles = { test: "Test", now: "Checked now" } as const;
 
 /**
- * What the console shows of a run that it has just made: state, answer and phases, in the words of every other page.
+ * A run made in the console as its pages show it: state, answer and phases, in the words of every other page.
  * `result` is the JSON of the result. Throws INVALID_BODY for any other text.
  */
 export function findingOf(query: Readonly<Record<string, string>>) {

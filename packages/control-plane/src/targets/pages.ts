@@ -99,7 +99,7 @@ async function monitors({ ctx, query }: PageCall<"tenant">) {
   };
 }
 
-/** What the templates say about a row, decided here so that they only place it. */
+/** Words and state of a row, decided here so that templates only place them. */
 function shown(row: MonitorRow, now: number, throttled: string | null) {
   const state = shownState(row);
   const waiting = isWaiting(row);

@@ -30,7 +30,7 @@ const columns = (sql: Db) => sql`
 
 export type NewTargetRow = Omit<TargetRow, "channel_ids">;
 
-/** What the kind of the check adds to the text that a search looks in. */
+/** Search terms of the check, beside the name. */
 const searchText = ({ spec }: Pick<TargetRow, "spec">): string => kindOf(spec).searchText(spec);
 
 /** A new target as {@link insertTargets} takes it. */
@@ -111,7 +111,7 @@ export async function updateTarget(sql: Db, row: NewTargetRow): Promise<void> {
     where org_id = ${row.org_id} and id = ${row.id}`;
 }
 
-/** What a bulk action decides by. */
+/** The columns that a bulk action needs. */
 export interface LockedTarget {
   id: string;
   name: string;
@@ -128,7 +128,7 @@ export async function lockTargets(sql: Db, orgId: string, ids: readonly string[]
     select id, name, enabled, tags from targets where org_id = ${orgId} and id = any(${arrayOf(ids)}::uuid[]) order by id for no key update`;
 }
 
-/** Who writes, and when. */
+/** Client and time of a write. */
 export interface Stamp {
   write_source: WriteSource;
   updated_at: Date;
@@ -173,14 +173,27 @@ export interface TargetFilter {
   enabled: boolean | null;
 }
 
+/** A target matches a search that has every word of it in its name, address or tags, in any order. */
 const matching = (sql: Db, orgId: string, { q, tag, enabled }: TargetFilter) => sql`
   t.org_id = ${orgId}
-  and (${q}::text is null or t.search like '%' || lower(${likeText(q)}) || '%')
+  ${wordsOf(q).reduce(
+    (before, word) => sql`${before} and (t.search like '%' || lower(${likeText(word)}) || '%'
+      or exists (select 1 from unnest(t.tags) own where lower(own) like '%' || lower(${likeText(word)}) || '%'))`,
+    sql``,
+  )}
   and (${tag}::text is null or t.tags @> array[${tag}]::text[])
   and (${enabled}::boolean is null or t.enabled = ${enabled})`;
 
+/** Longest search in words: each is a condition of its own. */
+const mostWords = 10;
+const wordsOf = (q: string | null): string[] =>
+  (q ?? "")
+    .split(/\s+/)
+    .filter((word) => word !== "")
+    .slice(0, mostWords);
+
 /** The text with the wildcards of LIKE taken literally. */
-const likeText = (text: string | null): string => (text ?? "").replaceAll(/[\\%_]/g, "\\$&");
+const likeText = (text: string): string => text.replaceAll(/[\\%_]/g, "\\$&");
 
 /**
  * A page, newest first. The page is found before its columns are fetched: they cost the rows that are passed over as well, and

@@ -11,7 +11,7 @@ import type { TargetRow } from "./queries.ts";
 import type { RegionPolicy, Target } from "./schema.ts";
 
 /*
- * What holds for every target, however it is written: one at a time, in bulk, by an edit. Nothing here asks the database,
+ * Rules of every write of a target: create, bulk create, edit. Nothing here queries the database,
  * so that ten thousand targets are held against what was asked for once.
  */
 
@@ -136,7 +136,7 @@ export function intervalRule(plan: Plan, spec: CheckSpec, interval: number): voi
   if (interval >= floor) return;
   const message = `The shortest interval for this kind of check on the plan ${plan.id} is ${floor} seconds.`;
   const extras = { field: "/interval", details: { interval, minimum: floor, plan: plan.id } };
-  // What no plan would allow says nothing about this one.
+  // A value outside of every plan is not a matter of this plan.
   if (interval < ofKind) throw new AppError("MIN_CHECK_INTERVAL", message, extras);
   throw new PlanRefusal(
     "MIN_CHECK_INTERVAL",

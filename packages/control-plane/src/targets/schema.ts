@@ -13,7 +13,7 @@ export const Check = Type.Unsafe<CheckSpec>(
   ),
 );
 
-/** What the rules of the kinds, the guard and the abuse lists say about a check. Codes that ride on a schema need no line here. */
+/** Error codes of the rules of the kinds, the guard and the abuse lists. `errorCode`s of schemas need no line here. */
 export const checkErrors = [
   "INVALID_URL_SCHEME",
   "INVALID_URL_FORMAT",
@@ -56,7 +56,7 @@ export const RegionPolicy = Type.Union(
 );
 export type RegionPolicy = Static<typeof RegionPolicy>;
 
-/** An id like any other, but what is wrong with it is wrong with the alert binding. */
+/** An id whose errors carry the code of the alert binding. */
 const AlertChannelId = IdText({
   pattern: idPatternInAnyCase,
   format: "uuid",
@@ -135,7 +135,7 @@ const fields = {
   region_policy: RegionPolicy,
 };
 
-/** Fields that a client may send but that mean nothing here, or that the server decides; what is sent is ignored. */
+/** Accepted and ignored: fields without a meaning here, and fields that the server decides. */
 const ignored = {
   write_source: Type.Optional(Type.Unknown({ description: "Decided by the server; ignored when sent" })),
   group_name: onlyNull,

@@ -5,7 +5,7 @@ import { inPlain, isStoredForm, UnreadableSecret } from "../crypto/seal.ts";
 import { inTransaction, type System } from "../context.ts";
 import * as queries from "./queries.ts";
 
-/** What a secret is sealed for. The place has the field's name as it is, not escaped as in a pointer: stored rows do. */
+/** Additional data of the seal. The field's name is not escaped as in a pointer, because stored rows have it so. */
 const placeOf = (targetId: string, pointer: string): string =>
   `targets/${targetId}${pointer.replaceAll("~1", "/").replaceAll("~0", "~")}`;
 

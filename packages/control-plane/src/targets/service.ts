@@ -41,7 +41,7 @@ export { createTarget } from "./create.ts";
 export { checkRules } from "./rules.ts";
 export { openSpec, resealTargets, unreadableTargets } from "./sealing.ts";
 
-/** Names and tags are stored in NFC, so what is searched for is compared in that form. */
+/** Search text and tag in NFC, as names and tags are stored. */
 const textFilter = ({ q, tag }: { q?: string; tag?: string }): Pick<queries.TargetFilter, "q" | "tag"> => ({
   q: q?.normalize("NFC") ?? null,
   tag: tag?.normalize("NFC") ?? null,
@@ -187,7 +187,7 @@ function isElsewhere({ before, after }: { before: CheckSpec; after: CheckSpec })
   return about(before) !== about(after);
 }
 
-/** Deletes the target with its results and incidents. Its agents stop at once; nobody is told. */
+/** Deletes the target with its results and incidents. Its agents stop at once; no notification is sent. */
 export async function deleteTarget(ctx: Ctx, id: string): Promise<void> {
   requireScope(ctx, "targets:write");
   await inTransaction(ctx, async (tx) => {

@@ -141,6 +141,9 @@ t.test("lists filter by text, tag and state of enabled, and wildcards are letter
   t.strictSame(await names({ q: "mail.DNS.example" }), ["Records"], "by the domain that is asked for");
   t.strictSame(await names({ q: "registered.example.com" }), ["Registration"], "by the registered domain");
   for (const q of ["lb.cert", "sni.cert"]) t.strictSame(await names({ q }), ["Certificate"], q);
+  t.strictSame(await names({ q: "up  WEB" }), ["100% up", "1000 up"], "every word, in any order, also in tags");
+  t.strictSame(await names({ q: "eu example 1000" }), ["1000 up"]);
+  t.strictSame(await names({ q: "eu 100%" }), [], "one word that is nowhere");
   t.strictSame(await names({ q: "' or 1=1 --" }), []);
   t.strictSame(await names({ tag: "web" }), ["100% up", "1000 up"]);
   t.strictSame(await names({ tag: "we" }), []);

@@ -25,7 +25,7 @@ export function where(incident: { regions_down: readonly string[]; regions_up: r
   return all < 2 || incident.regions_down.length === 0 ? "" : `in ${incident.regions_down.length} of ${all} regions`;
 }
 
-/** The second line of a row: what is wrong, or else what is checked and when it expires, as of `now` (Unix ms). */
+/** The second line of a row: the error, else the subject of the check and its expiry, as of `now` (Unix ms). */
 export function detail(row: MonitorRow, now: number): string {
   if (!row.paused && !row.probed) return "Not checked: the operator has disabled all of its regions";
   const trouble = row.open_incident?.error_sample ?? row.last_error;
@@ -59,7 +59,10 @@ export interface Overview {
   others: string;
 }
 
-/** What is broken, or that nothing is. `worst` are the first rows of the whole list, worst first; `counts` count all of it. */
+/**
+ * The sentence on top of the list: the failing monitors, or that all are up. `worst` are the first rows of the whole
+ * list, worst first; `counts` count all of it.
+ */
 export function overview(worst: readonly MonitorRow[], counts: Counts): Overview {
   const total = shownStates.reduce((sum, state) => sum + counts[state], 0);
   const tone = shownStates.find((state) => counts[state] > 0) ?? "up";
