@@ -74,6 +74,8 @@ export interface LeftIncident extends NoticeSubject {
   was_in_maintenance: boolean;
   was_held_reason: HeldReason | null;
   was_held_seq: number | null;
+  /** True when any channel has been notified of the incident. */
+  notified: boolean;
 }
 
 /**
@@ -97,7 +99,8 @@ export async function takeLeft(sql: Db, at: Date, limit: number): Promise<LeftIn
     from over where i.id = over.id
     returning i.id, i.org_id, i.target_id, i.severity, i.started_at, i.ended_at, i.error_sample, i.regions_down,
       i.regions_up, i.retracted, over.name as monitor_name, over.notify_recovery,
-      over.in_maintenance as was_in_maintenance, over.held_reason as was_held_reason, over.held_seq as was_held_seq`;
+      over.in_maintenance as was_in_maintenance, over.held_reason as was_held_reason, over.held_seq as was_held_seq,
+      exists (select from deliveries d where d.incident_id = i.id) as notified`;
 }
 
 /** The active window of a target that ends last; null for none. */

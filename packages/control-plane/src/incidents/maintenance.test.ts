@@ -52,6 +52,15 @@ t.test("opened and closed inside the window: nothing", async (t) => {
   t.strictSame(await events(await idOf(target)), ["opened", "maintenance_started", "resolved"]);
 });
 
+t.test("opened, closed and reopened inside the window: the opening", async (t) => {
+  const target = await monitor();
+  await maintain(target, -minute, hour);
+  await report(target, "FFPPFF");
+  clock.advance(2 * hour);
+  t.equal(await followMaintenance(system), 1);
+  t.strictSame(await notices(target), ["opened"]);
+});
+
 t.test("what channels were notified of before the window", async (t) => {
   t.test("a recovery inside the window goes out at its end", async (t) => {
     const target = await monitor();

@@ -119,5 +119,8 @@ function heldNotice(one: LeftIncident, publicUrl: string): OutboxNotice[] {
   const { was_held_reason: reason, was_held_seq: seq, ended_at, retracted, notify_recovery: notifyRecovery } = one;
   if (reason === null || seq === null) return [];
   if (!stillTrue(reason, { ended: ended_at !== null, retracted, notifyRecovery })) return [];
-  return [{ orgId: one.org_id, seq, notice: noticeOf(one, one.monitor_name, reason, publicUrl) }];
+  // Opened, closed and reopened inside the window: the channels hear of the opening.
+  const first = reason === "reopened" && !one.notified;
+  const notice = noticeOf(one, one.monitor_name, first ? "opened" : reason, publicUrl);
+  return [{ orgId: one.org_id, seq: first ? 0 : seq, notice }];
 }

@@ -173,7 +173,8 @@ export class ReferenceModel {
       if (held === null) continue;
       incident.held = null;
       if (incident.reminderDue !== null) incident.reminderDue = Math.max(incident.reminderDue, now + renotifyMs);
-      if ((held === "resolved") !== incident.open) this.send(incident, held, now);
+      const first = held === "reopened" && incident.notices.length === 0;
+      if ((held === "resolved") !== incident.open) this.send(incident, first ? "opened" : held, now);
     }
   }
 }
