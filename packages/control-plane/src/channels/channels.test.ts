@@ -121,7 +121,11 @@ t.test("a masked secret is never sent to another address", async (t) => {
       field: "/config/secret",
     });
   }
-  t.match(await refusal(t, () => edit(masked)), { code: "REDACTION_SENTINEL" }, "at the same address it is the mask");
+  t.match(
+    await refusal(t, () => edit(masked)),
+    { code: "REDACTION_SENTINEL" },
+    "with the same address the mask is refused",
+  );
   t.match(await refusal(t, () => edit({ ...masked, url: "***" })), {
     code: "REDACTION_SENTINEL",
     field: "/config/url",
@@ -173,7 +177,7 @@ t.test("access needs a scope and a channel of the own organisation", async (t) =
   t.equal((await getChannel(reader, id)).id, id);
 });
 
-t.test("names are 1 to 100 characters and unique in the organisation, also for eight at once", async (t) => {
+t.test("names are 1 to 100 characters and unique in the organisation, also with eight parallel creates", async (t) => {
   const owner = await newOrg(system);
   for (const name of ["", " \t ", "x".repeat(101)])
     t.match(await refusal(t, async () => createChannel(owner, input(name))), {
@@ -199,7 +203,7 @@ t.test("names are 1 to 100 characters and unique in the organisation, also for e
   await createChannel(await newOrg(system), input("Ops"));
 });
 
-t.test("the plan's limit holds when many are created at once", async (t) => {
+t.test("parallel creates stay within the plan's limit", async (t) => {
   const owner = await newOrg(system);
   await sql`update orgs set plan_id = 'free' where id = ${owner.orgId}`;
   for (let made = 0; made < 19; made++) await createChannel(owner, input(`channel ${made}`));

@@ -20,7 +20,7 @@ export function checkConfig(ctx: Pick<System, "abuse" | "config">, config: Chann
     if (secret === mask)
       throw new AppError(
         "REDACTION_SENTINEL",
-        `${mask} is how a secret reads, not what it is. Send the secret itself, or leave config out to keep what is stored.`,
+        `${mask} stands for a stored secret. Send the secret itself, or leave config out to keep the stored one.`,
         {
           field: `/config${pointer}`,
         },

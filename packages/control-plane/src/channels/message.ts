@@ -1,7 +1,7 @@
 import { duration } from "../html/format.ts";
 import type { Notice } from "../incidents/schema.ts";
 
-/** Incidents that opened or closed together, told in one message instead of one each. */
+/** Incidents that opened or closed together, in one message instead of one each. */
 export interface Digest {
   reason: "opened" | "resolved";
   /** Incidents in all groups. */
@@ -12,13 +12,13 @@ export interface Digest {
   url: string;
 }
 
-/** What a message is about. `test` is sent by a person who tries the channel. */
+/** Content of a message. `test` is sent by a person who tests the channel. */
 export type Content =
   | { kind: "notice"; notice: Notice }
   | { kind: "digest"; digest: Digest }
   | { kind: "test"; notice: Notice };
 
-/** How bad the content is, for colours, icons and priorities of vendors. */
+/** State that decides colours, icons and priorities. */
 export type Tone = "down" | "degraded" | "up" | "test";
 
 /** Icons of chat messages. */
@@ -27,14 +27,14 @@ export const toneIcon: Readonly<Record<Tone, string>> = { down: "🔴", degraded
 /** A message in words that every kind formats in its vendor's way. All texts are plain: see {@link plain}. */
 export interface MessageText {
   tone: Tone;
-  /** True for what must wake somebody up: an opened, reopened or escalated incident of high urgency. */
+  /** True for an opened, reopened or escalated incident of high urgency. */
   urgent: boolean;
   /** One line: `Down: Checkout API`. */
   title: string;
   /** `Cause`, `Since` and the like, in reading order. */
   facts: { label: string; value: string }[];
   url: string;
-  /** What the link says: `View incident`. */
+  /** Text of the link: `View incident`. */
   linkLabel: string;
 }
 
@@ -43,9 +43,8 @@ const maxCauseLength = 500;
 const maxGroups = 10;
 
 /**
- * Text of customers as one line that no reader mistakes for anything else: no control, format and bidirectional characters
- * (Unicode categories Cc, Cf, Cs, Co, Zl, Zp), white space collapsed, at most `maxLength` characters. Kinds escape markup
- * on top of it.
+ * Text of customers on one line of at most `maxLength` characters: white space collapsed, without control, format and
+ * bidirectional characters (Unicode category C). A kind then escapes the markup of its vendor.
  */
 export function plain(text: string, maxLength: number): string {
   const line = text

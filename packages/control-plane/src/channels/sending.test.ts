@@ -49,7 +49,7 @@ t.test("http addresses and private certificate authorities work where the instan
   const make = (who: Ctx) => createChannel(who, validate(ChannelCreate, { name: newId(), config: http }));
 
   const refused = { code: "INVALID_CHANNEL_CONFIG", field: "/config/url" };
-  t.match(await refusal(t, () => make(by({}))), refused, "https is the rule");
+  t.match(await refusal(t, () => make(by({}))), refused, "https is required");
   t.match(await refusal(t, () => make(by({ allow_http: true }, false))), refused, "http is for private networks only");
   const { id } = await make(by({ allow_http: true }));
   await testChannel(by({ allow_http: true }), id);
@@ -157,12 +157,12 @@ t.test("a failed test shows the reply of the receiver, and no secret", async (t)
     flood();
   };
   const flooded = await failure();
-  t.match(flooded.message, /answered 400: x{200}…\.$/, "an answer without end is read at its start");
+  t.match(flooded.message, /answered 400: x{200}…\.$/, "a reply without end is read up to a limit");
   t.notMatch(
     sink.received.map(({ path }) => path),
     ["/elsewhere"],
   );
-  t.equal(sink.connections, sink.received.length, "each over a connection of its own");
+  t.equal(sink.connections, sink.received.length, "one connection per request");
 
   const distrusting = createOutbound({ allowPrivate: true, clock });
   t.match(await refusal(t, () => testConfig(owner, config, distrusting)), { message: /certificate/ });
@@ -172,7 +172,7 @@ t.test("a failed test shows the reply of the receiver, and no secret", async (t)
     code: "CHANNEL_TEST_FAILED",
     message: /sealed under a key that is not configured here/,
   });
-  t.match(await getChannel(owner, id), { config: { url: "***" } }, "it can still be read and repaired");
+  t.match(await getChannel(owner, id), { config: { url: "***" } }, "the channel can still be read and edited");
 });
 
 t.test("a name that leads to a private address is refused when it is dialled", async (t) => {

@@ -28,8 +28,8 @@ const GoogleChatConfig = Type.Object(
 );
 
 /**
- * Google Chat has no escape character (https://developers.google.com/workspace/chat/format-messages), so that the
- * characters of its formatting become their nearest kin. An underscore inside a word formats nothing and stays.
+ * Google Chat has no escape character (https://developers.google.com/workspace/chat/format-messages), so the
+ * characters of its formatting become look-alikes. An underscore inside a word formats nothing and stays.
  */
 const unformatted = (text: string): string =>
   text

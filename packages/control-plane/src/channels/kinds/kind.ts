@@ -86,7 +86,7 @@ export interface ChannelKind<S extends TSchema = TSchema> {
   send(config: Static<S>, message: ChannelMessage, transports: Transports): Promise<void>;
 }
 
-/** What a kind's file says of it; {@link channelKind} derives the rest of {@link ChannelKind} from the schema. */
+/** Declaration of a kind; {@link channelKind} derives the rest of {@link ChannelKind} from the schema. */
 export interface KindDeclaration<S extends TSchema> extends Pick<
   ChannelKind<S>,
   "type" | "label" | "schema" | "digests" | "confirms" | "send"
@@ -98,7 +98,8 @@ export interface KindDeclaration<S extends TSchema> extends Pick<
   endpoint?: ChannelKind<S>["endpoint"];
   /**
    * URL of the server that gets the messages. `pointer` names the field that chooses it, and is null for a server that
-   * the kind fixes: only a chosen one is checked by the address guard and moves secrets when it changes.
+   * the kind fixes: only a chosen one is checked by the address guard, and a change of it needs
+   * every secret again.
    */
   address(config: Static<S>): { url: string; pointer: string | null };
 }
@@ -210,7 +211,7 @@ export function webUrl(text: string, pointer: string, allowed: AllowedUrls): URL
   if (problem !== null) invalid(problem, pointer);
   const url = new URL(text);
   if (url.protocol !== "https:" && !(url.protocol === "http:" && allowed.http))
-    invalid("The URL must begin with https://, because what is sent there says what is down.", pointer);
+    invalid("The URL must begin with https://, because notifications say what is down.", pointer);
   if (url.username !== "" || url.password !== "")
     invalid("Credentials do not belong in the URL. Send them as a header.", pointer);
   if (url.port === "0") invalid("Port 0 cannot be connected to. Use 1 to 65535.", pointer);
