@@ -6,6 +6,7 @@ import { doctor } from "./commands/doctor.ts";
 import { rotateKek } from "./commands/rotate-kek.ts";
 import { loadConfig } from "./config.ts";
 import type { Clock } from "./context.ts";
+import { asStartupError } from "./db/failures.ts";
 import { migrate } from "./db/migrate.ts";
 import { type Log, openLog, silentLog } from "./log.ts";
 import { ownCommandHere } from "./own-command.ts";
@@ -164,7 +165,8 @@ function stopOnSignals(stop: () => Promise<void>, log: Log): void {
 
 try {
   await program.parseAsync();
-} catch (error) {
+} catch (thrown) {
+  const error = asStartupError(thrown);
   if (!(error instanceof StartupError)) throw error;
   process.stderr.write(`statusmesh: ${error.message.replaceAll("\n", "\nstatusmesh: ")}\n`);
   process.exitCode = error.exitCode;

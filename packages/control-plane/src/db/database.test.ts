@@ -249,6 +249,12 @@ t.test("a history that does not fit is refused, and a failing migration leaves n
   );
 });
 
+t.test("a migration that loses its connection may be tried again", async (t) => {
+  const { sql } = await emptyDatabase(t);
+  const folder = migrationFolder({ "0001_one.sql": "select pg_terminate_backend(pg_backend_pid());" });
+  await t.rejects(migrate(sql, folder), { message: /^The migration 0001_one failed/, exitCode: 75 });
+});
+
 t.test("the hub passes notifications on, and wakes everybody after a lost connection", async (t) => {
   const { sql } = await emptyDatabase(t);
   const hub = openHub(sql, silentLog);

@@ -1,5 +1,6 @@
 import t from "tap";
-import { failureAnswer, failureOf } from "./failures.ts";
+import { StartupError } from "../startup-error.ts";
+import { asStartupError, failureAnswer, failureOf } from "./failures.ts";
 
 /** As the client makes them of what the server says. */
 const said = (code: string) => Object.assign(new Error(code), { name: "PostgresError", severity: "ERROR", code });
@@ -58,4 +59,18 @@ t.test("every failure is an answer that says when to come again", async (t) => {
     t.match(error, { code: "DEPENDENCY_DOWN", status: 503 }, failure);
     t.ok((error.retryAfterSecs ?? 0) >= 1);
   }
+});
+
+t.test("a failure of the database during a start is temporary, and no other error is", (t) => {
+  const lost = Object.assign(new Error("read ECONNRESET"), { code: "ECONNRESET", syscall: "read" });
+  t.match(asStartupError(lost), {
+    name: "StartupError",
+    exitCode: 75,
+    message: /does not answer.*\(read ECONNRESET\)$/,
+  });
+  const defect = new TypeError("x is not a function");
+  t.equal(asStartupError(defect), defect);
+  const told = new StartupError("Set database.url.", { cause: lost });
+  t.equal(asStartupError(told), told);
+  t.end();
 });

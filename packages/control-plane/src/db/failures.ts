@@ -1,4 +1,5 @@
 import { AppError } from "@statusmesh/shared/errors";
+import { StartupError } from "../startup-error.ts";
 
 /**
  * Kinds of temporary failures of the database:
@@ -72,4 +73,12 @@ const answers: Readonly<Record<Failure, { readonly message: string; readonly ret
 export function failureAnswer(failure: Failure, cause?: unknown): AppError {
   const { message, retryAfterSecs } = answers[failure];
   return new AppError("DEPENDENCY_DOWN", message, { cause, retryAfterSecs });
+}
+
+/** Returns a temporary StartupError for a failure of the database, and any other error unchanged. */
+export function asStartupError(error: unknown): unknown {
+  const failure = error instanceof StartupError ? null : failureOf(error);
+  if (failure === null) return error;
+  const detail = error instanceof Error ? ` (${error.message.split("\n", 1)[0]})` : "";
+  return new StartupError(`${answers[failure].message}${detail}`, { cause: error, temporary: true });
 }

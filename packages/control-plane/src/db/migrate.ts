@@ -5,6 +5,7 @@ import { fileURLToPath } from "node:url";
 import type { Sql, TransactionSql } from "postgres";
 import { StartupError } from "../startup-error.ts";
 import { allowTime } from "./connect.ts";
+import { failureOf } from "./failures.ts";
 import { lockKeys } from "./locks.ts";
 
 export interface Migration {
@@ -77,7 +78,7 @@ async function runNext(tx: TransactionSql, migrations: readonly Migration[], las
   } catch (error) {
     throw new StartupError(
       `The migration ${next.name} failed and was undone: ${error instanceof Error ? error.message : String(error)}`,
-      { cause: error },
+      { cause: error, temporary: failureOf(error) !== null },
     );
   }
   await tx`insert into schema_migrations (name, sha256) values (${next.name}, ${next.sha256})`;
