@@ -123,13 +123,13 @@ t.test("of several hosts the first that takes writes is used, and tried first fr
   const closing = await listen(t, (socket) => socket.destroy());
   const silent = await listen(t, () => {});
   const good = await listen(t, through);
-  const open = (...ports: number[]) => {
+  const openWith = (max: number, ...ports: number[]) => {
     // The declared options know one port only.
     const options = {
       database,
       username,
       password: pass,
-      max: 1,
+      max,
       connect_timeout: 1,
       host: ports.map(() => "127.0.0.1"),
       port: ports,
@@ -139,12 +139,19 @@ t.test("of several hosts the first that takes writes is used, and tried first fr
     t.teardown(() => client.end({ timeout: 0 }));
     return client;
   };
+  const open = (...ports: number[]) => openWith(1, ...ports);
   const client = open(1, closing.port, silent.port, good.port);
   t.strictSame([...(await client`select 1 as one`)], [{ one: 1 }]);
   good.cut();
   await sleep(20);
   t.strictSame([...(await client`select 2 as two`)], [{ two: 2 }]);
   t.strictSame([closing.connections, silent.connections, good.connections], [1, 1, 2]);
+  // The second connection learns that the first host is wrong only after the first connection has found the right one.
+  const late = await listen(t, (socket) => void setTimeout(() => socket.destroy(), late.connections === 1 ? 0 : 300));
+  const pair = openWith(2, late.port, good.port);
+  const rows = await Promise.all([pair`select 1 as n`, pair`select 2 as n`]);
+  t.strictSame(rows.flat(), [{ n: 1 }, { n: 2 }]);
+
   const failed = await open(closing.port, 1)`select 1`.then(() => "ok", codeOf);
   t.match(failed, /^(CONNECTION_CLOSED|ECONNREFUSED)$/, "without a good one the query fails");
 
