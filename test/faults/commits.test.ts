@@ -1,0 +1,172 @@
+import t from "tap";
+import { newId } from "@statusmesh/shared/ids";
+import type { AgentResult } from "@statusmesh/shared/agent-protocol";
+import { connect } from "../harness/api.ts";
+import { agentIn, castIn } from "../harness/cast.ts";
+import { type CommitPoint, openCommitFaults } from "../harness/commit-faults.ts";
+import { cloneDatabase } from "../harness/database.ts";
+import { type ControlPlane, startControlPlane } from "../harness/processes.ts";
+import { admit, batchOf, runOf } from "../harness/results.ts";
+import { startSink } from "../harness/sink.ts";
+import { insertTargetsIn } from "../harness/targets.ts";
+import { waitFor } from "../harness/wait.ts";
+
+/*
+ * A control plane is killed before and after every commit on the way from a result to the receiver, while another one
+ * runs. Whatever the moment: one incident, one delivery row for each notice, and at least one request with its
+ * delivery_id.
+ */
+
+t.setTimeout(300_000);
+
+const points: readonly CommitPoint[] = [
+  { name: "evidence", table: "target_states", event: "update" },
+  { name: "opening", table: "deliveries", event: "insert", when: "new.reason = 'opened'" },
+  { name: "recovery", table: "deliveries", event: "insert", when: "new.reason = 'resolved'" },
+  { name: "claim", table: "deliveries", event: "update", when: "new.leased_until is not null" },
+  { name: "attempt", table: "delivery_attempts", event: "insert" },
+  {
+    name: "digest",
+    table: "deliveries",
+    event: "update",
+    when: "new.digest_id is not null and old.digest_id is null",
+  },
+];
+const moments = ["before the commit", "after the commit"] as const;
+
+const database = await cloneDatabase(t);
+const { sql } = database;
+const { olga } = await castIn(sql);
+const agent = await agentIn(sql, "default");
+const sink = await startSink(t);
+const faults = await openCommitFaults(database.pool(2), points);
+const intervalMs = 10_000;
+
+/** Each replica has a database user of its own, so that a held commit tells whose it is. */
+const users = await Promise.all(
+  ["one", "two"].map(async (name) => {
+    const user = `${name}_${newId().slice(-12).replaceAll("-", "")}`;
+    await sql.unsafe(`create role ${user} superuser login password '${user}'`);
+    return user;
+  }),
+);
+t.teardown(async () => {
+  for (const user of users) await sql.unsafe(`reassign owned by ${user} to current_user; drop role ${user}`);
+});
+const running = new Map<string, ControlPlane>();
+async function start(user: string): Promise<void> {
+  const env = {
+    ...database.env,
+    PGUSER: user,
+    PGPASSWORD: user,
+    SM_SCHEDULER__BUILTIN_AGENT: "false",
+    SM_ALERTS__DIGEST_THRESHOLD: "4",
+    SM_CHANNELS__ENDPOINTS__SLACK: new URL(sink.url).origin,
+  };
+  running.set(user, await startControlPlane(t, { caFile: sink.caFile, env }));
+}
+await Promise.all(users.map(start));
+
+const api = () => connect(t, [...running.values()][0]!.url, olga.token);
+const channel = async (config: object): Promise<string> => {
+  const { status, body, text } = await api().post("/api/v1/notification-channels", { name: `C ${newId()}`, config });
+  if (status !== 201) throw new Error(text);
+  return body.id;
+};
+const webhook = await channel({ type: "webhook", url: sink.url, secret: sink.secret });
+const chat = await channel({ type: "slack", webhook_url: "https://hooks.slack.com/services/T0/B0/X" });
+
+/** Sends a batch as an agent does: to any replica, until one acknowledges it. */
+async function report(results: AgentResult[]): Promise<void> {
+  await admit(sql, "default", results);
+  await waitFor("a batch to be stored", async () => {
+    for (const { url } of running.values()) {
+      const answer = await connect(t, url, agent.token)
+        .post("/api/agent/results", batchOf(results))
+        .catch(() => null);
+      if (answer?.status === 200) return true;
+    }
+    return false;
+  });
+}
+
+async function targets(count: number, channelId: string): Promise<string[]> {
+  const ids = Array.from({ length: count }, () => newId());
+  await sql.begin((tx) =>
+    insertTargetsIn(tx, {
+      ids,
+      orgId: olga.orgId,
+      region: "default",
+      intervalSecs: intervalMs / 1000,
+      confirmations: 2,
+      channelId,
+    }),
+  );
+  return ids;
+}
+
+/** The outage of the targets, from the first failing run to the recovery; a slot of 10 s each, the last one now. */
+async function outage(ids: readonly string[]): Promise<void> {
+  const last = Math.floor(Date.now() / 1000) * 1000;
+  for (const [at, status] of (["up", "down", "down", "up", "up"] as const).entries())
+    await report(ids.map((id) => runOf(id, last - (4 - at) * intervalMs, status)));
+}
+
+/** Kills the process whose commit is held, and starts it anew. */
+async function crash(moment: (typeof moments)[number]): Promise<void> {
+  const user = await faults.held();
+  const victim = running.get(user)!;
+  running.delete(user);
+  process.kill(victim.pid, "SIGKILL");
+  await victim.ended;
+  if (moment === "before the commit") await faults.abort(user);
+  else await faults.release();
+  // The leases of a killed process expire after a minute, which nobody waits for here.
+  await sql`update deliveries set leased_until = now() - interval '1 s' where leased_until is not null`;
+  await start(user);
+}
+
+interface Row {
+  id: string;
+  reason: string;
+  state: string;
+}
+
+for (const point of points)
+  for (const moment of moments)
+    t.test(`killed ${moment} of: ${point.name}`, async (t) => {
+      const digest = point.name === "digest";
+      const ids = await targets(digest ? 8 : 1, digest ? chat : webhook);
+      await faults.arm(point);
+      await Promise.all([outage(ids), crash(moment)]);
+      const rows = await waitFor("every delivery", async () => {
+        const found = await sql<Row[]>`
+          select d.id, d.reason, d.state from deliveries d join incidents i on i.id = d.incident_id
+          where i.target_id = any(${ids}::uuid[]) order by d.created_at, d.id`;
+        const done = found.length === 2 * ids.length && found.every(({ state }) => state === "delivered");
+        return done ? found : null;
+      });
+      const [incidents] = await sql`
+        select count(*)::int as count from incidents where target_id = any(${ids}::uuid[]) and not retracted`;
+      t.equal(incidents!["count"], ids.length, "one incident for each target");
+      for (const reason of ["opened", "resolved"])
+        t.equal(rows.filter((row) => row.reason === reason).length, ids.length, `one row for each: ${reason}`);
+      if (digest) {
+        const texts = sink.received.flatMap(({ notice }) => (notice as unknown as { text?: string }).text ?? []);
+        t.ok(
+          texts.some((text) => text.includes("8 monitors are down")),
+          "one digest tells of all openings",
+        );
+        t.ok(
+          texts.some((text) => text.includes("8 monitors recovered")),
+          "and one of all recoveries",
+        );
+        return;
+      }
+      const received = sink.about(ids[0]!).map(({ notice }) => `${notice.reason} ${notice.delivery_id}`);
+      t.strictSame(
+        [...new Set(received)],
+        rows.map(({ id, reason }) => `${reason} ${id}`),
+        "requests with the ids of the rows, in order",
+      );
+    });

@@ -1,0 +1,73 @@
+import type { Sql } from "postgres";
+import { waitFor } from "./wait.ts";
+
+/** A kind of transaction of the control plane, by a row that it writes. */
+export interface CommitPoint {
+  name: string;
+  table: string;
+  event: "insert" | "update";
+  /** SQL condition on the row (`new`, and `old` of an update). */
+  when?: string;
+}
+
+/** Stops a control plane at the commits of one kind of transaction. */
+export interface CommitFaults {
+  /** Holds the next transactions of this kind at their commit. */
+  arm(point: CommitPoint): Promise<void>;
+  /** Waits until one is held, and returns the database user that it runs as. */
+  held(): Promise<string>;
+  /** Ends the held transactions of that user as a crash before the commit does; everybody else goes on. */
+  abort(user: string): Promise<void>;
+  /** Lets the held transactions commit. */
+  release(): Promise<void>;
+}
+
+const lock = 918_273;
+
+/**
+ * A deferred constraint trigger fires at the commit, where it waits for an advisory lock that the test holds. A process
+ * that is killed while it waits was killed before its commit when its backend is terminated, and after the commit but
+ * before the reply when the lock is released. `sql` needs a connection of its own.
+ */
+export async function openCommitFaults(sql: Sql, points: readonly CommitPoint[]): Promise<CommitFaults> {
+  await sql.unsafe(`
+    create table armed_commits (name text primary key);
+    create function hold_commit() returns trigger language plpgsql as $$
+    begin
+      if exists (select from armed_commits where name = tg_argv[0]) then
+        perform pg_advisory_xact_lock_shared(${lock});
+      end if;
+      return null;
+    end $$;`);
+  for (const { name, table, event, when } of points)
+    await sql.unsafe(`
+      create constraint trigger "commit ${name}" after ${event} on ${table} deferrable initially deferred
+      for each row ${when === undefined ? "" : `when (${when})`} execute function hold_commit('${name}')`);
+  const session = await sql.reserve();
+
+  const disarm = async (): Promise<void> => void (await sql`delete from armed_commits`);
+  const waiting = async (): Promise<{ pid: number; usename: string }[]> =>
+    await sql<{ pid: number; usename: string }[]>`
+      select a.pid, a.usename from pg_locks l join pg_stat_activity a on a.pid = l.pid
+      where l.locktype = 'advisory' and l.objid = ${lock} and not l.granted and a.datname = current_database()`;
+  const unlock = async (): Promise<void> => {
+    await session`select pg_advisory_unlock(${lock})`;
+  };
+  return {
+    async arm({ name }) {
+      await session`select pg_advisory_lock(${lock})`;
+      await sql`insert into armed_commits (name) values (${name})`;
+    },
+    held: async () => (await waitFor("a held commit", async () => (await waiting())[0]?.usename)) as string,
+    async abort(user) {
+      await disarm();
+      await sql`select pg_terminate_backend(pid) from pg_stat_activity where usename = ${user}`;
+      await waitFor("the backends to end", async () => (await waiting()).every(({ usename }) => usename !== user));
+      await unlock();
+    },
+    async release() {
+      await disarm();
+      await unlock();
+    },
+  };
+}
