@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { createServer } from "node:https";
 import type { AddressInfo } from "node:net";
@@ -18,7 +19,8 @@ export async function startSink(
   t: Teardown,
   first: SinkAnswer = (_request, reply) => void reply.writeHead(200).end("ok"),
 ) {
-  const authority = await generate([{ name: "commonName", value: "Test authority" }], {
+  // A name of its own: of two authorities with one name, a client that trusts both finds only one.
+  const authority = await generate([{ name: "commonName", value: `Test authority ${randomUUID()}` }], {
     keyType: "ec",
     algorithm: "sha256",
     extensions: [
