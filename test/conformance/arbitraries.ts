@@ -15,7 +15,10 @@ export function resolve(document: Json, node: Node): Node {
   return resolve(document, target);
 }
 
-/** Values that fit the schema. Half of the texts and numbers are the schema's own examples, so that many get past the rules that no schema says. */
+/**
+ * Values that fit the schema. Half of the texts and numbers are the schema's own examples, so that many get past the
+ * rules that no schema says.
+ */
 export function fitting(document: Json, schema: Node): Arbitrary<Json> {
   const node = resolve(document, schema);
   if ("const" in node) return fc.constant(node["const"]);

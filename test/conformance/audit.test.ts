@@ -95,9 +95,14 @@ async function scene() {
     insert into deliveries (id, org_id, incident_id, channel_name, channel_kind, reason, seq, notice, state, created_at)
     values (${delivery}, ${olga.orgId}, ${incident}, 'Gone', 'webhook', 'opened', 0, '{}', 'dead', now())`;
   const session = newId();
-  await sql`insert into sessions (id, user_id, org_id, secret_hash, created_at, last_used_at, expires_at) values (${session}, ${olga.userId}, ${olga.orgId}, ${Buffer.from(session)}, now(), now(), now() + interval '1 hour')`;
+  await sql`
+    insert into sessions (id, user_id, org_id, secret_hash, created_at, last_used_at, expires_at)
+    values (${session}, ${olga.userId}, ${olga.orgId}, ${Buffer.from(session)}, now(), now(),
+      now() + interval '1 hour')`;
   const identity = newId();
-  await sql`insert into user_identities (id, user_id, provider, subject, email, created_at, last_used_at) values (${identity}, ${olga.userId}, 'google', ${identity}, ${olga.email}, now(), now())`;
+  await sql`
+    insert into user_identities (id, user_id, provider, subject, email, created_at, last_used_at)
+    values (${identity}, ${olga.userId}, 'google', ${identity}, ${olga.email}, now(), now())`;
   const [token] = await sql<{ id: string }[]>`select id from api_tokens where user_id = ${olga.userId}`;
   await sql`update memberships set role = 'owner' where user_id = ${milan.userId}`;
   await sql`delete from audit_log where org_id = ${olga.orgId}`;

@@ -4,7 +4,10 @@ import { batchOf } from "../harness/results.ts";
 export const tcp = { type: "tcp", host: "127.0.0.1", port: 9 };
 export const webhook = { type: "webhook", url: "https://127.0.0.1:9/hook" };
 
-/** A body that each route with one takes, by method and path. A new route gets its line here. `mark` makes what has to be unique so: a-z, 0-9 and -. */
+/**
+ * A body that each route with one takes, by method and path. A new route gets its line here. `mark` makes what has to
+ * be unique so: a-z, 0-9 and -.
+ */
 export const goodBodies = ({
   targetId,
   incidentId = targetId,

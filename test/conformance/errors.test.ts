@@ -490,7 +490,9 @@ const revoked = await tokenOf(sql, olga, { revokedAt: new Date() });
 const expired = await tokenOf(sql, olga, { expiresAt: new Date(Date.now() - 1000) });
 const unbound = await tokenOf(sql, olga, { bound: false });
 const { olga: abroad } = await castIn(sql);
-await sql`insert into memberships (org_id, user_id, role, created_at) values (${olga.orgId}, ${abroad.userId}, 'member', now())`;
+await sql`
+  insert into memberships (org_id, user_id, role, created_at)
+  values (${olga.orgId}, ${abroad.userId}, 'member', now())`;
 const ofTwo = await tokenOf(sql, abroad, { bound: false });
 const reader = await tokenOf(sql, olga, { scopes: ["targets:read"] });
 const unauthenticated = { code: "UNAUTHENTICATED" as const, headers: { "www-authenticate": "Bearer" } };
@@ -742,7 +744,8 @@ t.test("a service that starts, that is overloaded, that lost its database", prov
 
 t.test("what a plan gives is given once: quotas are 422, budgets 429 with the time to wait", async (t) => {
   await sql`
-    insert into plans (id, name, min_check_interval_secs, max_targets, api_writes_per_min, api_reads_per_min) values ('small', 'Small', 60, 1, 3, null)`;
+    insert into plans (id, name, min_check_interval_secs, max_targets, api_writes_per_min, api_reads_per_min)
+    values ('small', 'Small', 60, 1, 3, null)`;
   const { olga: poor } = await castIn(sql, { plan: "small" });
   const mine = asking(poor.token);
   t.equal((await mine.post("/api/v1/targets", target)).status, 201);

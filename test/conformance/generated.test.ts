@@ -23,7 +23,10 @@ const operatorSecret = "a-secret-of-the-operator";
 const database = await cloneDatabase(t);
 const { sql } = database;
 const { olga, milan } = await castIn(sql);
-await sql`update plans set api_writes_per_min = null, api_reads_per_min = null, bulk_ops_per_min = null, test_now_per_min = null, check_now_per_min = null`;
+await sql`
+  update plans
+  set api_writes_per_min = null, api_reads_per_min = null, bulk_ops_per_min = null, test_now_per_min = null,
+    check_now_per_min = null`;
 // Its region is off: it is given nothing to do, and nobody waits for it.
 const agent = await agentIn(sql, "idle");
 await sql`update regions set enabled = false where id = 'idle'`;
@@ -49,8 +52,12 @@ const page = await made("/api/v1/status-pages", { slug: "shop", name: "Shop" });
 await made(`/api/v1/status-pages/${page.id}/components`, { target_id: target.id });
 const incident = newId();
 await sql`
-  insert into incidents (id, org_id, target_id, started_at, opened_at, severity, impact, peak_impact, regions_down, regions_up, created_at, updated_at)
-  values (${incident}, ${olga.orgId}, ${target.id}, now(), now(), 'major', 'major_outage', 'major_outage', '{default}', '{}', now(), now())`;
+  insert into incidents
+    (id, org_id, target_id, started_at, opened_at, severity, impact, peak_impact, regions_down, regions_up,
+      created_at, updated_at)
+  values
+    (${incident}, ${olga.orgId}, ${target.id}, now(), now(), 'major', 'major_outage', 'major_outage', '{default}',
+      '{}', now(), now())`;
 // The region of the document's examples.
 await callers["operator"]!.post("/operator/regions", { id: "frankfurt", name: "Frankfurt" });
 /** What of Olga's stands for a parameter of a path; what is deleted or left is somebody else's. */
@@ -159,9 +166,16 @@ function leadsSomewhere(pointer: string, body: Json): boolean {
 
 /** Codes that say that a request does not fit its schema. */
 const misfits = new Set(["INVALID_BODY", "INVALID_JSON", "UNKNOWN_FIELD", "INVALID_QUERY", "INVALID_ID"]);
-/** Where a rule is stricter than a schema can say: which credentials and which body go together, and the fields of a partial check. */
-const beyondSchemas =
-  /^POST .*\/targets.* INVALID_BODY .*\/(?:bearer_token|basic_auth\/0|body|name)$|^PATCH \/api\/v1\/targets\/\{id\} \w+ \/check/;
+/**
+ * Where a rule is stricter than a schema can say: which credentials and which body go together, and the fields of a
+ * partial check.
+ */
+const beyondSchemas = new RegExp(
+  [
+    "^POST .*/targets.* INVALID_BODY .*/(?:bearer_token|basic_auth/0|body|name)$",
+    String.raw`^PATCH /api/v1/targets/\{id\} \w+ /check`,
+  ].join("|"),
+);
 
 const callerOf = ({ security }: Operation): Client => callers[Object.keys(security[0] ?? {})[0] ?? ""] ?? nobody;
 
@@ -205,7 +219,9 @@ async function probe(
   const fault = broken(operation, answer, body) ?? wanted(answer);
   if (fault !== null)
     failures.push(
-      `${fault}: ${operation.method} ${path} ${JSON.stringify(body ?? String(send.body ?? "")).slice(0, 600)} -> ${answer.status} ${answer.text.slice(0, 300)}`,
+      `${fault}: ${operation.method} ${path} ` +
+        `${JSON.stringify(body ?? String(send.body ?? "")).slice(0, 600)} -> ${answer.status} ` +
+        `${answer.text.slice(0, 300)}`,
     );
 }
 

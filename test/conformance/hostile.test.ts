@@ -61,8 +61,10 @@ const hostile: Record<string, (size: number) => string> = {
   "a list in a field": (size) => `{"name":"x","tags":${list("{}", size)},"ids":[]}`,
   "a check with many headers": (size) =>
     `{"name":"x","check":{"type":"http","url":"https://example.org","headers":${fields(Math.floor(size / 13), '""')}}}`,
-  "lists of what a field may have": (size) =>
-    `{"name":"x","scopes":${list('"targets:read"', size / 3)},"target_ids":${list(`"${newId()}"`, size / 3)},"regions":${list('"default"', size / 3)}}`,
+  "lists of valid items": (size) => {
+    const [scopes, ids] = [list('"targets:read"', size / 3), list(`"${newId()}"`, size / 3)];
+    return `{"name":"x","scopes":${scopes},"target_ids":${ids},"regions":${list('"default"', size / 3)}}`;
+  },
 };
 /** Those that only a body of many MiB makes worse. */
 const hostileInBulk: Record<string, (size: number) => string> = {

@@ -12,9 +12,9 @@ import { afterAuthentication, missingScope, outcomeOf, type Outcome, type Whose 
 import { openSnapshots } from "./isolation/snapshot.ts";
 
 /*
- * Every route of tenants, asked by everybody with ids of their own, of others and of nobody. What must come out follows from
- * the declarations (isolation/rules.ts). What is not somebody's own is answered to the byte like what there is not, and a
- * request that is refused changes not a row of the database.
+ * Every route of tenants, asked by everybody with ids of their own, of others and of nobody. What must come out follows
+ * from the declarations (isolation/rules.ts). What is not somebody's own is answered to the byte like what there is
+ * not, and a request that is refused changes not a row of the database.
  */
 
 t.setTimeout(300_000);
@@ -81,7 +81,8 @@ async function check(t: Test, cell: Cell): Promise<{ answer: Answer; ids: string
     caller,
     places.map((place, at) => ({ ...place, whose: whose[at]! })),
   );
-  const title = `${nameOf(route)} by ${caller.title}${whose.length === 0 ? "" : `, ids ${whose.join(" and ")}`}${cell.capitals ? " in capitals" : ""}`;
+  const named = whose.length === 0 ? "" : `, ids ${whose.join(" and ")}`;
+  const title = `${nameOf(route)} by ${caller.title}${named}${cell.capitals ? " in capitals" : ""}`;
   const planned = await idsFor(cell, outcome);
   const ids = planned.map((id, at) => (cell.capitals && places[at]!.thing !== "region" ? id.toUpperCase() : id));
   const ofBystander = () =>

@@ -14,8 +14,8 @@ import { openSnapshots } from "./isolation/snapshot.ts";
 import { type Home, make, type Thing } from "./isolation/things.ts";
 
 /*
- * What is read holds nothing of another organisation, through whichever auth: the API, the pages of the console, the public
- * page, and the agents of another region.
+ * What is read holds nothing of another organisation, through whichever auth: the API, the pages of the console, the
+ * public page, and the agents of another region.
  */
 
 t.setTimeout(300_000);

@@ -11,8 +11,8 @@ import { tcp, webhook } from "./bodies.ts";
 import { type Home, make } from "./isolation/things.ts";
 
 /*
- * What a plan gives is given once: of fifty requests that come together at one below the limit exactly one wins, whichever
- * way they come. The organisations have the free plan.
+ * What a plan gives is given once: of fifty requests that come together at one below the limit exactly one wins,
+ * whichever way they come. The organisations have the free plan.
  */
 
 t.setTimeout(240_000);
@@ -140,7 +140,8 @@ t.test("members, by invitations that were made under a larger plan", async (t) =
   const { home, api } = await onFree();
   const codes = times(50, () => newId());
   for (const code of codes)
-    await sql`update invitations set code_hash = ${hashToken(code)} where id = ${await make.invitation(sql, home, home.orgId)}`;
+    await sql`
+      update invitations set code_hash = ${hashToken(code)} where id = ${await make.invitation(sql, home, home.orgId)}`;
   const race = codes.map((code) => nobody.post("/api/v1/invitations/accept", { code }));
   await oneWins(t, race, "QUOTA_EXCEEDED", { quota: "max_members", current: 3, limit: 3, plan: "free" });
   t.equal((await api.get(`/api/v1/orgs/${home.orgId}/members`)).body.total, 3);

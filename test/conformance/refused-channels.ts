@@ -9,7 +9,9 @@ async function emailChannel(sql: Sql, orgId: string): Promise<string> {
   const id = newId();
   await sql`
     insert into channels (id, org_id, name, kind, config, enabled, write_source, created_at, updated_at)
-    values (${id}, ${orgId}, ${id}, 'email', ${sql.json({ type: "email", to: "ops@example.org" })}, true, 'api', now(), now())`;
+    values
+      (${id}, ${orgId}, ${id}, 'email', ${sql.json({ type: "email", to: "ops@example.org" })}, true, 'api', now(),
+        now())`;
   return id;
 }
 

@@ -39,7 +39,10 @@ const promised: Partial<Record<ErrorCode, object>> = {
 
 const seen = new Set<ErrorCode>();
 
-/** Holds an answer against its code: status, envelope, a message in whole sentences, the pointer of 400s and of nothing else, what details promise, when to come again. */
+/**
+ * Holds an answer against its code: status, envelope, a message in whole sentences, the pointer of 400s and of nothing
+ * else, what details promise, when to come again.
+ */
 export function isRefused(
   t: Test,
   answer: Answer,

@@ -45,12 +45,20 @@ const page = await made("/api/v1/status-pages", { slug: "shop", name: "Shop" });
 await made(`/api/v1/status-pages/${page.id}/components`, { target_id: target.id });
 const incident = newId();
 await sql`
-  insert into incidents (id, org_id, target_id, started_at, opened_at, severity, impact, peak_impact, regions_down, regions_up, created_at, updated_at)
-  values (${incident}, ${olga.orgId}, ${target.id}, now(), now(), 'major', 'major_outage', 'major_outage', '{default}', '{}', now(), now())`;
+  insert into incidents
+    (id, org_id, target_id, started_at, opened_at, severity, impact, peak_impact, regions_down, regions_up,
+      created_at, updated_at)
+  values
+    (${incident}, ${olga.orgId}, ${target.id}, now(), now(), 'major', 'major_outage', 'major_outage', '{default}',
+      '{}', now(), now())`;
 const session = newId();
-await sql`insert into sessions (id, user_id, org_id, secret_hash, created_at, last_used_at, expires_at) values (${session}, ${olga.userId}, ${olga.orgId}, ${Buffer.from(session)}, now(), now(), now() + interval '1 hour')`;
+await sql`
+  insert into sessions (id, user_id, org_id, secret_hash, created_at, last_used_at, expires_at)
+  values (${session}, ${olga.userId}, ${olga.orgId}, ${Buffer.from(session)}, now(), now(), now() + interval '1 hour')`;
 const identity = newId();
-await sql`insert into user_identities (id, user_id, provider, subject, email, created_at, last_used_at) values (${identity}, ${olga.userId}, 'google', ${identity}, ${olga.email}, now(), now())`;
+await sql`
+  insert into user_identities (id, user_id, provider, subject, email, created_at, last_used_at)
+  values (${identity}, ${olga.userId}, 'google', ${identity}, ${olga.email}, now(), now())`;
 const [apiToken] = await sql<{ id: string }[]>`select id from api_tokens where user_id = ${olga.userId}`;
 
 const [entry] = await sql<{ id: string }[]>`select id from audit_log where org_id = ${olga.orgId} limit 1`;

@@ -91,7 +91,9 @@ async function lostWrites({ sql, traffic }: Evidence): Promise<string[]> {
   return traffic.written.filter((id) => !there.has(id));
 }
 
-/** Neighbouring slots with a missing one between them. First runs are off the grid, less than two intervals before it. */
+/**
+ * Neighbouring slots with a missing one between them. First runs are off the grid, less than two intervals before it.
+ */
 async function gaps(evidence: Evidence): Promise<string[]> {
   const slots = await storedSlots(evidence);
   return slots.flatMap(({ target, region, slot }, n) => {

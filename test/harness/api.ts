@@ -33,7 +33,10 @@ export interface Client {
   with(headers: Record<string, string>): Client;
 }
 
-/** A client of the service at `baseUrl` with a bearer token, or with none for null. Its connections are kept until the test ends. */
+/**
+ * A client of the service at `baseUrl` with a bearer token, or with none for null. Its connections are kept until the
+ * test ends.
+ */
 export function connect(t: Teardown, baseUrl: string, token: string | null): Client {
   const agent = new Agent({ keepAlive: true });
   t.teardown(() => agent.destroy());

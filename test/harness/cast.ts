@@ -12,7 +12,10 @@ export interface Person {
   readonly token: string;
 }
 
-/** The people of every test: Olga owns an organisation, Milan is a member of it, Xenia is an outsider with one of her own. */
+/**
+ * The people of every test: Olga owns an organisation, Milan is a member of it, Xenia is an outsider with one of her
+ * own.
+ */
 export interface Cast {
   readonly olga: Person;
   readonly milan: Person;
@@ -41,7 +44,9 @@ export async function castIn(sql: Sql, { plan = "selfhost" }: { plan?: string } 
 
 async function org(sql: Sql, slug: string, name: string, plan: string): Promise<{ id: string; slug: string }> {
   const id = newId();
-  await sql`insert into orgs (id, slug, name, plan_id, created_at, updated_at) values (${id}, ${slug}, ${name}, ${plan}, now(), now())`;
+  await sql`
+    insert into orgs (id, slug, name, plan_id, created_at, updated_at)
+    values (${id}, ${slug}, ${name}, ${plan}, now(), now())`;
   return { id, slug };
 }
 
@@ -53,7 +58,9 @@ async function person(
   role: "owner" | "member",
 ): Promise<Person> {
   const userId = newId();
-  await sql`insert into users (id, email, name, email_verified_at, created_at) values (${userId}, ${email}, ${name}, now(), now())`;
+  await sql`
+    insert into users (id, email, name, email_verified_at, created_at)
+    values (${userId}, ${email}, ${name}, now(), now())`;
   await sql`insert into memberships (org_id, user_id, role, created_at) values (${orgId}, ${userId}, ${role}, now())`;
   return { userId, orgId, orgSlug, email, token: await tokenOf(sql, { userId, orgId }) };
 }
@@ -67,7 +74,9 @@ export async function tokenOf(
   const token = newToken("sm_live_");
   await sql`
     insert into api_tokens (id, user_id, org_id, name, token_hash, scopes, created_at, expires_at, revoked_at)
-    values (${newId()}, ${who.userId}, ${options.bound === false ? null : who.orgId}, 'Test', ${hashToken(token)}, ${[...(options.scopes ?? scopes)]}, now(),
+    values
+      (${newId()}, ${who.userId}, ${options.bound === false ? null : who.orgId}, 'Test', ${hashToken(token)},
+        ${[...(options.scopes ?? scopes)]}, now(),
       ${options.expiresAt ?? null}, ${options.revokedAt ?? null})`;
   return token;
 }
@@ -85,7 +94,11 @@ export async function sessionOf(sql: Sql, who: Pick<Person, "userId" | "orgId">)
 export async function agentIn(sql: Sql, region: string): Promise<{ id: string; token: string }> {
   const token = newToken("sm_agent_");
   const id = newId();
-  await sql`insert into regions (id, name, created_at, updated_at) values (${region}, ${region}, now(), now()) on conflict do nothing`;
-  await sql`insert into agents (id, region_id, name, token_hash, created_at) values (${id}, ${region}, ${`agent ${id}`}, ${hashToken(token)}, now())`;
+  await sql`
+    insert into regions (id, name, created_at, updated_at) values (${region}, ${region}, now(), now())
+    on conflict do nothing`;
+  await sql`
+    insert into agents (id, region_id, name, token_hash, created_at)
+    values (${id}, ${region}, ${`agent ${id}`}, ${hashToken(token)}, now())`;
   return { id, token };
 }

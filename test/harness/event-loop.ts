@@ -10,7 +10,10 @@ let longest = 0;
 let lastAt = performance.now();
 let lastCpu = process.cpuUsage();
 
-/** The loop is held no longer than the clock says, and no longer than the process has computed: on a busy machine the first is too much. */
+/**
+ * The loop is held no longer than the clock says, and no longer than the process has computed: on a busy machine the
+ * first is too much.
+ */
 setInterval(() => {
   const now = performance.now();
   const { user, system } = process.cpuUsage(lastCpu);

@@ -82,7 +82,10 @@ export interface ControlPlaneOptions {
   /** Working and data folder; a new one by default. */
   folder?: string;
   port?: number;
-  /** Environment beside the usual: no private targets are refused, and nothing of the caller's environment comes through. */
+  /**
+   * Environment beside the usual: no private targets are refused, and nothing of the caller's environment comes
+   * through.
+   */
   env?: Record<string, string | undefined>;
   /** File with a certificate to trust, for sinks. */
   caFile?: string;

@@ -47,7 +47,10 @@ async function redisAnswers(): Promise<boolean> {
   });
 }
 
-/** Mounts an empty file system of `bytes` at an existing folder and returns what unmounts it; throws where that is not allowed. */
+/**
+ * Mounts an empty file system of `bytes` at an existing folder and returns what unmounts it; throws where that is not
+ * allowed.
+ */
 export function mountSmall(folder: string, bytes: number): () => void {
   const { status, stderr, error } = spawnSync("mount", ["-t", "tmpfs", "-o", `size=${bytes}`, "tmpfs", folder], {
     encoding: "utf8",
@@ -62,7 +65,10 @@ function mountTrouble(): string | null {
     mountSmall(folder, 65_536)();
     return null;
   } catch (error) {
-    return `no file system can be mounted (${error instanceof Error ? error.message : String(error)}): run as root on Linux`;
+    return (
+      `no file system can be mounted (${error instanceof Error ? error.message : String(error)}): run as ` +
+      "root on Linux"
+    );
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
@@ -78,8 +84,9 @@ const missing: Record<Requirement, () => Promise<string | null>> = {
 };
 
 /**
- * False, and the test skipped with the reason, when something that it needs is not there. Where SM_TEST_REQUIRE names it
- * (`chromium,redis`), its absence is a failure: a pipeline must not turn green because it forgot to install something.
+ * False, and the test skipped with the reason, when something that it needs is not there. Where SM_TEST_REQUIRE names
+ * it (`chromium,redis`), its absence is a failure: a pipeline must not turn green because it forgot to install
+ * something.
  */
 export async function requires(t: Skippable, ...needed: Requirement[]): Promise<boolean> {
   const demanded = (process.env["SM_TEST_REQUIRE"] ?? "").split(",").map((name) => name.trim());

@@ -48,6 +48,8 @@ export function chunked<T>(items: readonly T[], size: number): T[][] {
 export const slotIn = (targetId: string, region: string, intervalMs: number, at: number): number =>
   Math.floor(at / intervalMs) * intervalMs + phaseMs(targetId, region, intervalMs);
 
-/** Makes the results ones that the control plane takes: their slots are issued, and their targets existed at the time. */
+/**
+ * Makes the results ones that the control plane takes: their slots are issued, and their targets existed at the time.
+ */
 export const admit = (sql: Sql, region: string, results: readonly AgentResult[]): Promise<void> =>
   admitResults({ sql }, region, results);

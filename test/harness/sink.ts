@@ -54,7 +54,10 @@ export interface Sink {
   onReceived(listener: (received: Received) => void): void;
 }
 
-/** A webhook receiver over the recording sink of the control plane's tests: it parses each notice and checks its signature. */
+/**
+ * A webhook receiver over the recording sink of the control plane's tests: it parses each notice and checks its
+ * signature.
+ */
 export async function startSink(t: Teardown): Promise<Sink> {
   const secret = "a secret of the sink";
   const received: Received[] = [];

@@ -10,9 +10,9 @@ import { runOf, slotIn } from "./results.ts";
 
 /*
  * The half of an agent that comes after the probe, as a process to be killed: it puts results into a spool and reports
- * them, and says on standard output up to which slot a flush has confirmed them ("confirmed 1234"). Slots are numbered in
- * intervals of 10 s since the epoch. Arguments: folder, URL, token, target ids with commas, first slot, how many slots. Then it reports until nothing waits
- * and says how much it reported ("reported 123 dropped 0"), if it is let.
+ * them, and says on standard output up to which slot a flush has confirmed them ("confirmed 1234"). Slots are numbered
+ * in intervals of 10 s since the epoch. Arguments: folder, URL, token, target ids with commas, first slot, how many
+ * slots. Then it reports until nothing waits and says how much it reported ("reported 123 dropped 0"), if it is let.
  */
 const [folder = "", url = "", token = "", targets = "", from = "", count = ""] = process.argv.slice(2);
 const clock = correctedClock();

@@ -44,11 +44,20 @@ export async function insertTargetsIn(tx: Sql | TransactionSql, input: NewTarget
   const ids = [...input.ids];
   const specs = ids.map((_, n) => JSON.stringify((input.spec ?? (() => nothing))(n)));
   await tx`
-    insert into targets (id, org_id, name, kind, spec, search_text, interval_secs, enabled, tags, alert_confirmations, notify_recovery, renotify_interval_secs, region_policy, write_source, created_at, updated_at)
-    select id, ${input.orgId}, 'Target ' || n, spec::jsonb ->> 'type', spec::jsonb, coalesce(spec::jsonb ->> 'url', spec::jsonb ->> 'host', ''), ${input.intervalSecs}, true, '{}', ${input.confirmations}, true, 3600, '"majority"', 'api', now() - interval '60 days', now()
+    insert into targets
+      (id, org_id, name, kind, spec, search_text, interval_secs, enabled, tags, alert_confirmations, notify_recovery,
+        renotify_interval_secs, region_policy, write_source, created_at, updated_at)
+    select id, ${input.orgId}, 'Target ' || n, spec::jsonb ->> 'type', spec::jsonb,
+      coalesce(spec::jsonb ->> 'url', spec::jsonb ->> 'host', ''), ${input.intervalSecs}, true, '{}',
+        ${input.confirmations}, true, 3600, '"majority"', 'api', now() - interval '60 days', now()
     from unnest(${ids}::uuid[], ${specs}::text[]) with ordinality as t (id, spec, n)`;
-  await tx`insert into target_states (target_id, state, status) select id, '', 'unknown' from unnest(${ids}::uuid[]) as t (id)`;
-  await tx`insert into target_regions (target_id, region_id) select id, ${input.region} from unnest(${ids}::uuid[]) as t (id)`;
+  await tx`
+    insert into target_states (target_id, state, status)
+    select id, '', 'unknown' from unnest(${ids}::uuid[]) as t (id)`;
+  await tx`
+    insert into target_regions (target_id, region_id) select id, ${input.region} from unnest(${ids}::uuid[]) as t (id)`;
   if (input.channelId !== undefined)
-    await tx`insert into target_alerts (target_id, channel_id, position) select id, ${input.channelId}, 0 from unnest(${ids}::uuid[]) as t (id)`;
+    await tx`
+      insert into target_alerts (target_id, channel_id, position) select id, ${input.channelId}, 0
+      from unnest(${ids}::uuid[]) as t (id)`;
 }

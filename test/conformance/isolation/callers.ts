@@ -13,7 +13,10 @@ export interface Caller extends Standing {
   readonly home: Home;
 }
 
-/** The organisations of the matrix: Olga's, Xenia's, another one of Olga's, and a deleted one of two people who have no other. Milan is a member of both of Olga's. */
+/**
+ * The organisations of the matrix: Olga's, Xenia's, another one of Olga's, and a deleted one of two people who have no
+ * other. Milan is a member of both of Olga's.
+ */
 export interface Homes {
   readonly acme: Home;
   readonly other: Home;

@@ -37,7 +37,10 @@ const pathIds: Readonly<Record<string, { thing: Thing; refusal: ErrorCode }>> = 
 
 const alerts: IdPlace = { place: "/alerts/0/channel_id", thing: "channel", refusal: "INVALID_ALERT_CONFIG" };
 
-/** Ids in bodies (JSON pointers) and queries (`?name`), by route. Regions belong to the instance, so there are none of somebody else's. */
+/**
+ * Ids in bodies (JSON pointers) and queries (`?name`), by route. Regions belong to the instance, so there are none of
+ * somebody else's.
+ */
 const otherIds: Readonly<Record<string, readonly IdPlace[]>> = {
   "POST /api/v1/targets": [alerts],
   "PATCH /api/v1/targets/{id}": [alerts],
@@ -58,14 +61,18 @@ const otherIds: Readonly<Record<string, readonly IdPlace[]>> = {
   "GET /api/v1/incidents": [{ place: "?target_id", thing: "target", refusal: "none" }],
 };
 
-/** The ids of a route in the order in which they are looked up: those of the path, then those of the body or query. Throws for one that is not declared above. */
+/**
+ * The ids of a route in the order in which they are looked up: those of the path, then those of the body or query.
+ * Throws for one that is not declared above.
+ */
 export function idsOf(route: Route): IdPlace[] {
   const inPath = [...route.path.matchAll(/\{\w+\}/g)].map((match): IdPlace => {
     const prefix = route.path.slice(0, match.index + match[0].length);
     const known = pathIds[prefix];
     if (known === undefined)
       throw new Error(
-        `Add "${prefix}" to pathIds in test/conformance/isolation/ids.ts: what the id names, and the code for one that there is not.`,
+        `Add "${prefix}" to pathIds in test/conformance/isolation/ids.ts: what the id names, and the code for ` +
+          "one that there is not.",
       );
     return { place: match[0], ...known };
   });
@@ -74,7 +81,8 @@ export function idsOf(route: Route): IdPlace[] {
   const missing = [...bodyIds(route.body, ""), ...queryIds(route)].find((place) => !known.has(place));
   if (missing !== undefined)
     throw new Error(
-      `Add "${missing}" of ${nameOf(route)} to otherIds in test/conformance/isolation/ids.ts: what the id names, and how one that there is not is answered.`,
+      `Add "${missing}" of ${nameOf(route)} to otherIds in test/conformance/isolation/ids.ts: what the id ` +
+        "names, and how one that there is not is answered.",
     );
   return [...inPath, ...others];
 }

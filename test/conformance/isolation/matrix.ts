@@ -30,7 +30,10 @@ export async function openMatrix(t: Test): Promise<Matrix> {
     SM_AUTH__INVITATIONS__MAX_PENDING_PER_ORG: "10000",
     SM_PUBLIC_STATUS__PUBLIC_PER_IP_RATE_LIMIT_PER_MIN: "0",
   });
-  await sql`update plans set api_writes_per_min = null, api_reads_per_min = null, bulk_ops_per_min = null, test_now_per_min = null, check_now_per_min = null`;
+  await sql`
+    update plans
+    set api_writes_per_min = null, api_reads_per_min = null, bulk_ops_per_min = null, test_now_per_min = null,
+      check_now_per_min = null`;
   const homes = await homesOf(sql, cast);
   return { sql, url, cast, homes, callers: await callersOf(t, url, sql, cast, homes), planted: new Planted(sql) };
 }

@@ -5,8 +5,8 @@ import { nameOf } from "../declared.ts";
 import type { IdPlace } from "./ids.ts";
 
 /*
- * What a request is answered, told from the declaration of its route alone: there is no line for a single route but where
- * the declaration cannot say it.
+ * What a request is answered, told from the declaration of its route alone: there is no line for a single route but
+ * where the declaration cannot say it.
  */
 
 /** Who asks, as far as the rules care. */
@@ -34,7 +34,10 @@ const openWhileDeleted = /^\/api\/v1\/(?:me|orgs|sessions)(?:\/|$)/;
 /** What can be asked of a deleted organisation itself. */
 const knowsDeleted: ReadonlySet<string> = new Set(["GET /api/v1/orgs/{id}", "POST /api/v1/orgs/{id}/restore"]);
 
-/** What no declaration says: a token has no organisation to switch from, a bound one could not use the organisation that it makes, and none says how its person signs in. */
+/**
+ * What no declaration says: a token has no organisation to switch from, a bound one could not use the organisation that
+ * it makes, and none says how its person signs in.
+ */
 const refusesTokens: Readonly<Record<string, readonly Standing["by"][]>> = {
   "POST /api/v1/orgs/{id}/switch": ["token", "bound token"],
   "POST /api/v1/orgs": ["bound token"],
@@ -64,7 +67,9 @@ export function outcomeOf(route: Route, caller: Standing, ids: readonly Asked[])
   return "granted";
 }
 
-/** What a request that is let in meets in the matrix, where no agent runs and no receiver listens, instead of a success. */
+/**
+ * What a request that is let in meets in the matrix, where no agent runs and no receiver listens, instead of a success.
+ */
 export const afterAuthentication: Readonly<Record<string, ErrorCode>> = {
   "POST /api/v1/targets/test": "PROBE_UNAVAILABLE",
   "POST /api/v1/targets/{id}/check-now": "PROBE_UNAVAILABLE",

@@ -1,6 +1,9 @@
 import type { Sql } from "postgres";
 
-/** What is written beside requests: by jobs, by every use of a credential, of refusals by a plan, and of attempts to sign in. */
+/**
+ * What is written beside requests: by jobs, by every use of a credential, of refusals by a plan, and of attempts to
+ * sign in.
+ */
 const beside = /^(?:results|write_probe|rollup|nightly|quota_events|login_attempts|operator_notices|heartbeat)/;
 const volatile = ["last_used_at", "last_seen_at"];
 
@@ -10,7 +13,10 @@ export interface Snapshots {
   of(orgId: string): Promise<string>;
 }
 
-/** Reads from the catalogue which tables there are and how they belong to an organisation, so that a new one is watched from its first day. */
+/**
+ * Reads from the catalogue which tables there are and how they belong to an organisation, so that a new one is watched
+ * from its first day.
+ */
 export async function openSnapshots(sql: Sql): Promise<Snapshots> {
   const rows = await sql<{ name: string; columns: string[] }[]>`
     select table_name as name, array_agg(column_name::text) as columns from information_schema.columns
@@ -35,7 +41,10 @@ export async function openSnapshots(sql: Sql): Promise<Snapshots> {
 /** The rows without what is volatile, in an order of their own. */
 function hashOf(table: string, where: string): string {
   const row = `(to_jsonb(t)${volatile.map((column) => ` - '${column}'`).join("")})::text`;
-  return `select '${table} ' || count(*) || ' ' || coalesce(md5(string_agg(${row}, '' order by ${row})), '') as line from ${table} t ${where}`;
+  return (
+    `select '${table} ' || count(*) || ' ' || coalesce(md5(string_agg(${row}, '' order by ${row})), '') ` +
+    `as line from ${table} t ${where}`
+  );
 }
 
 /** One line for each table, so that a difference names it. */

@@ -81,15 +81,21 @@ export const make: Readonly<Record<Thing, Make>> = {
   },
   async component(sql, home, pageId) {
     const id = await make.target(sql, home, "");
-    await sql`insert into status_page_components (page_id, target_id, org_id, sort_order) values (${pageId}, ${id}, ${home.orgId}, 0)`;
+    await sql`
+      insert into status_page_components (page_id, target_id, org_id, sort_order)
+      values (${pageId}, ${id}, ${home.orgId}, 0)`;
     return id;
   },
   async incident(sql, home) {
     const id = newId();
     const targetId = await make.target(sql, home, "");
     await sql`
-      insert into incidents (id, org_id, target_id, started_at, opened_at, severity, impact, peak_impact, regions_down, regions_up, created_at, updated_at)
-      values (${id}, ${home.orgId}, ${targetId}, now(), now(), 'major', 'major_outage', 'major_outage', '{default}', '{}', now(), now())`;
+      insert into incidents
+        (id, org_id, target_id, started_at, opened_at, severity, impact, peak_impact, regions_down, regions_up,
+          created_at, updated_at)
+      values
+        (${id}, ${home.orgId}, ${targetId}, now(), now(), 'major', 'major_outage', 'major_outage', '{default}', '{}',
+          now(), now())`;
     return id;
   },
   async delivery(sql, home, incidentId) {
@@ -127,9 +133,12 @@ export const make: Readonly<Record<Thing, Make>> = {
   },
   async org(sql, { ownerId, memberId }) {
     const id = newId();
-    await sql`insert into orgs (id, slug, name, plan_id, created_at, updated_at) values (${id}, ${`o-${id.slice(-12)}`}, 'Fresh', 'selfhost', now(), now())`;
     await sql`
-      insert into memberships (org_id, user_id, role, created_at) values (${id}, ${ownerId}, 'owner', now()), (${id}, ${memberId}, 'member', now())`;
+      insert into orgs (id, slug, name, plan_id, created_at, updated_at)
+      values (${id}, ${`o-${id.slice(-12)}`}, 'Fresh', 'selfhost', now(), now())`;
+    await sql`
+      insert into memberships (org_id, user_id, role, created_at)
+      values (${id}, ${ownerId}, 'owner', now()), (${id}, ${memberId}, 'member', now())`;
     return id;
   },
   async member(sql, _home, orgId) {
@@ -147,7 +156,9 @@ export const make: Readonly<Record<Thing, Make>> = {
   },
   async auditEntry(sql, _home, orgId) {
     const id = newId();
-    await sql`insert into audit_log (id, org_id, at, actor_type, action, write_source) values (${id}, ${orgId}, now(), 'system', 'POST /api/v1/targets', 'api')`;
+    await sql`
+      insert into audit_log (id, org_id, at, actor_type, action, write_source)
+      values (${id}, ${orgId}, now(), 'system', 'POST /api/v1/targets', 'api')`;
     return id;
   },
   region: () => Promise.resolve("default"),
