@@ -10,7 +10,7 @@ import { openAbuseLists } from "./abuse/service.ts";
 import { ensureBuiltInAgent } from "./agents/service.ts";
 import { createApp } from "./app.ts";
 import { bootstrap, type Bootstrapped } from "./auth/service.ts";
-import { builtInAgentToken, startBuiltInAgent } from "./builtin-agent.ts";
+import { type BuiltInAgent, builtInAgentToken, startBuiltInAgent } from "./builtin-agent.ts";
 import { type Config, publicUrlOf } from "./config.ts";
 import type { Clock, System } from "./context.ts";
 import { makeSealer } from "./crypto/seal.ts";
@@ -36,13 +36,13 @@ import { forgetOldRollups } from "./jobs/retention.ts";
 import { rollUp } from "./jobs/rollup.ts";
 import { mailChannelFailures } from "./jobs/channel-failures.ts";
 import { heartbeatJob } from "./jobs/heartbeat.ts";
-import { startJobs } from "./jobs/runner.ts";
+import { type Job, startJobs } from "./jobs/runner.ts";
 import { sweep } from "./jobs/sweep.ts";
 import type { Log } from "./log.ts";
 import type { Metrics } from "./metrics/metrics.ts";
 import { version } from "./version.ts";
 import { requireDefaultPlan } from "./plans/service.ts";
-import { startDeliverer } from "./pipeline/deliver.ts";
+import { type Deliverer, startDeliverer } from "./pipeline/deliver.ts";
 import { openIngest } from "./pipeline/ingest.ts";
 import { ensureRegion } from "./regions/service.ts";
 import { StartupError } from "./startup-error.ts";
@@ -130,6 +130,20 @@ export async function serve(
   }
 }
 
+/** Periodic jobs; each runs on one replica at a time. */
+const periodicJobs = (deliverer: Deliverer): Job[] => [
+  { name: "reminders", everyMs: 5_000, run: sendReminders },
+  { name: "maintenance", everyMs: 5_000, run: followMaintenance },
+  { name: "heartbeat", everyMs: 15_000, run: heartbeatJob(deliverer.claimedAt) },
+  { name: "channel-failures", everyMs: 60_000, run: mailChannelFailures },
+  { name: "operator-notices", everyMs: 15_000, run: tellOperator },
+  { name: "rollup", everyMs: 60_000, run: rollUp },
+  { name: "partitions", everyMs: 3_600_000, run: keepPartitions },
+  { name: "retention", everyMs: 3_600_000, run: forgetOldRollups },
+  { name: "nightly", everyMs: 60_000, run: nightly },
+  { name: "sweep", everyMs: 600_000, run: sweep },
+];
+
 async function run(
   system: System,
   database: Database,
@@ -169,33 +183,8 @@ async function run(
   answer.with = (request, response) => void handle(request, response);
 
   const deliverer = startDeliverer(system, hub, { watch: metrics?.seen.attempt });
-  const work = [
-    { name: "reminders", everyMs: 5_000, run: sendReminders },
-    { name: "maintenance", everyMs: 5_000, run: followMaintenance },
-    { name: "heartbeat", everyMs: 15_000, run: heartbeatJob(deliverer.claimedAt) },
-    { name: "channel-failures", everyMs: 60_000, run: mailChannelFailures },
-    { name: "operator-notices", everyMs: 15_000, run: tellOperator },
-    { name: "rollup", everyMs: 60_000, run: rollUp },
-    { name: "partitions", everyMs: 3_600_000, run: keepPartitions },
-    { name: "retention", everyMs: 3_600_000, run: forgetOldRollups },
-    { name: "nightly", everyMs: 60_000, run: nightly },
-    { name: "sweep", everyMs: 600_000, run: sweep },
-  ];
-  const jobs = startJobs(system, work, metrics?.seen.job);
-  let agent: ReturnType<typeof startBuiltInAgent> | null = null;
-  if (config.scheduler.builtin_agent) {
-    const token = builtInAgentToken(config.data.dir);
-    await ensureBuiltInAgent(system, token, `built-in on ${hostname()}`);
-    agent = startBuiltInAgent({
-      url,
-      token,
-      dataDir: config.data.dir,
-      allowPrivate: config.security.allow_private_targets,
-      canaries: config.scheduler.canaries,
-      rdapBootstrapUrl: config.checker.rdap_bootstrap_url,
-      log,
-    });
-  }
+  const jobs = startJobs(system, periodicJobs(deliverer), metrics?.seen.job);
+  const agent = config.scheduler.builtin_agent ? await startOwnAgent(system, url) : null;
 
   let stopped: Promise<void> | null = null;
   const stop = async () => {
@@ -216,6 +205,22 @@ async function run(
     await database.stop();
   };
   return { url, owner, reload: () => system.abuse.reload(), stop: () => (stopped ??= stop()) };
+}
+
+/** Registers the built-in agent of this data folder and starts it. */
+async function startOwnAgent(system: System, url: string): Promise<BuiltInAgent> {
+  const { config, log } = system;
+  const token = builtInAgentToken(config.data.dir);
+  await ensureBuiltInAgent(system, token, `built-in on ${hostname()}`);
+  return startBuiltInAgent({
+    url,
+    token,
+    dataDir: config.data.dir,
+    allowPrivate: config.security.allow_private_targets,
+    canaries: config.scheduler.canaries,
+    rdapBootstrapUrl: config.checker.rdap_bootstrap_url,
+    log,
+  });
 }
 
 interface ServedMetrics {
