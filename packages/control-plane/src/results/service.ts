@@ -4,6 +4,7 @@ import { type Ctx, type OrgReader, requireScope, type System } from "../context.
 import type { Page } from "../http/wire.ts";
 import { isByHour, sourcesOf } from "./hours.ts";
 import { selectOrgCounts } from "./org-counts.ts";
+import { type PeriodRow, selectPeriods } from "./period-queries.ts";
 import * as queries from "./queries.ts";
 import type { Counts } from "./queries.ts";
 import type { Range } from "./range.ts";
@@ -81,7 +82,7 @@ export async function readPeriods(
   input: Omit<RangeInput, "region"> & { ongoing_only: boolean; limit: number; offset: number },
 ): Promise<Page<IncidentPeriod>> {
   const { target, range } = await resolve(reader, targetId, input);
-  const { rows, total } = await queries.selectPeriods(
+  const { rows, total } = await selectPeriods(
     reader.sql,
     reader.orgId,
     target,
@@ -188,7 +189,7 @@ export function sum(counts: Iterable<Counts>): Counts {
   return all;
 }
 
-const presentPeriod = (targetId: string, row: queries.PeriodRow): IncidentPeriod => ({
+const presentPeriod = (targetId: string, row: PeriodRow): IncidentPeriod => ({
   id: derivedId(targetId, `${row.region} ${row.slot.toISOString()}`),
   target_id: targetId,
   started_at: row.started_at.toISOString(),
