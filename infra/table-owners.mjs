@@ -78,7 +78,16 @@ export const folders = {
   metrics: {
     owns: [],
     joins: {
-      "counts of the whole instance": ["agents", "deliveries", "incidents", "operator_notices", "orgs", "targets"],
+      "counts of the whole instance": [
+        "agents",
+        "channel_health",
+        "channels",
+        "deliveries",
+        "incidents",
+        "operator_notices",
+        "orgs",
+        "targets",
+      ],
     },
   },
   orgs: {

@@ -38,6 +38,7 @@ export function instanceGauges(registry: Registry, system: System): () => Promis
     "outbox_overdue_seconds",
     "How long the next attempt of a notice has been due; more than seconds means that nobody sends",
   );
+  const failing = gauge("channels_failing", "Enabled notification channels whose last delivery attempt failed");
   const incidents = gauge("incidents_open", "Open incidents by severity", "severity");
   const targets = gauge("targets_enabled", "Monitors that are switched on");
   const agents = gauge(
@@ -52,7 +53,7 @@ export function instanceGauges(registry: Registry, system: System): () => Promis
   );
   const forget = () => {
     // Without labels a reset means 0; only removal makes a metric absent.
-    for (const single of [ping, overdue, targets, silent, notices]) single.remove();
+    for (const single of [ping, overdue, failing, targets, silent, notices]) single.remove();
     for (const labelled of [connections, pending, oldest, incidents, agents]) labelled.reset();
   };
 
@@ -61,8 +62,9 @@ export function instanceGauges(registry: Registry, system: System): () => Promis
     await sql`select 1`;
     const answered = clock.now();
     const at = new Date(answered);
-    const [outbox, open, enabled, counts, troubles, told, connected] = await Promise.all([
+    const [outbox, failingCount, open, enabled, counts, troubles, told, connected] = await Promise.all([
       queries.outbox(sql, at),
+      queries.failingChannels(sql),
       queries.openIncidents(sql),
       queries.enabledTargets(sql),
       queries.agentCounts(sql, new Date(answered - agentLiveMs)),
@@ -83,6 +85,7 @@ export function instanceGauges(registry: Registry, system: System): () => Promis
     );
     for (const severity of severities)
       incidents.set({ severity }, open.find((row) => row.severity === severity)?.count ?? 0);
+    failing.set(failingCount);
     targets.set(enabled);
     for (const state of ["live", "impaired", "silent"] as const) agents.set({ state }, counts[state]);
     silent.set(troubles.regions.length);

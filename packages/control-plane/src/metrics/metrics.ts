@@ -65,6 +65,7 @@ export function openMetrics(system: System, version: string): Metrics {
     "kind",
     "outcome",
   );
+  const digests = counter("delivery_digests_total", "Delivered digests of several notices, by channel kind", "kind");
   const runs = counter(
     "job_runs_total",
     "Runs of a background job by outcome; elsewhere: another replica was at it",
@@ -109,7 +110,10 @@ export function openMetrics(system: System, version: string): Metrics {
       results.inc({ outcome: "untimely" }, seen.dropped_future);
       results.inc({ outcome: "off_schedule" }, seen.dropped_off_schedule ?? 0);
     },
-    attempt: (kind, outcome) => attempts.inc({ kind, outcome }),
+    attempt(kind, outcome, notices) {
+      attempts.inc({ kind, outcome });
+      if (notices > 1 && outcome === "delivered") digests.inc({ kind });
+    },
     job(name, outcome, { ms, at }) {
       runs.inc({ name, outcome });
       if (outcome === "elsewhere") return;

@@ -28,6 +28,16 @@ export async function openIncidents(sql: Db): Promise<{ severity: string; count:
     select i.severity, count(*)::int as count from incidents i join orgs o on o.id = i.org_id and o.deleted_at is null where i.ended_at is null group by i.severity`;
 }
 
+/** Enabled channels whose last delivery attempt failed. */
+export async function failingChannels(sql: Db): Promise<number> {
+  const [row] = await sql<{ count: number }[]>`
+    select count(*)::int as count from channel_health h
+    join channels c on c.id = h.channel_id and c.enabled
+    join orgs o on o.id = c.org_id and o.deleted_at is null
+    where h.failing_since is not null`;
+  return row!.count;
+}
+
 /** Enabled targets of all organisations that are not deleted. */
 export async function enabledTargets(sql: Db): Promise<number> {
   const [row] = await sql<
