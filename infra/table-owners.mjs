@@ -23,7 +23,7 @@ export const folders = {
     joins: { "one statement finds caller, organisation and role": ["memberships", "orgs"] },
     writes: { "a new user gets an organisation in the same transaction": ["memberships", "orgs"] },
   },
-  "channel-links": { owns: ["channel_links"] },
+  "channel-links": { owns: ["channel_links"], joins: { "a code of a deleted organisation": ["orgs"] } },
   channels: {
     owns: ["channel_verifications", "channels"],
     joins: { "organisation of a verification mail": ["orgs"] },

@@ -11,7 +11,7 @@ import { agentIn, castIn, sessionOf } from "../harness/cast.ts";
 import { cloneDatabase } from "../harness/database.ts";
 import { serveHere } from "../harness/in-process.ts";
 import { admit, batchOf, runOf } from "../harness/results.ts";
-import { goodBodies, tcp, webhook } from "./bodies.ts";
+import { centralAccounts, goodBodies, tcp, webhook } from "./bodies.ts";
 
 /*
  * What the audit log has of every write there is, read from the declarations: a new route is tested here from its first
@@ -38,7 +38,10 @@ const writes = routes.filter(
 const database = await cloneDatabase(t);
 const { sql } = database;
 const agent = await agentIn(sql, "default");
-const url = await serveHere(t, database, { SM_SECURITY__ALLOW_PRIVATE_TARGETS: "true" });
+const url = await serveHere(t, database, {
+  SM_SECURITY__ALLOW_PRIVATE_TARGETS: "true",
+  ...centralAccounts,
+});
 const nobody = connect(t, url, null);
 const traceId = "ab".repeat(16);
 
@@ -83,6 +86,7 @@ async function scene() {
   const body = goodBodies({ targetId: target.id })["POST /api/v1/maintenance"]!;
   const window = await made("/api/v1/maintenance", body);
   const channel = await made("/api/v1/notification-channels", { name: "Old", config: webhook });
+  const delegation = await made("/api/v1/notification-channels/delegate", { name: "Old" });
   const page = await made("/api/v1/status-pages", { slug, name: "Old" });
   await made(`/api/v1/status-pages/${page.id}/components`, { target_id: target.id });
   const invitation = await made(`/api/v1/orgs/${olga.orgId}/invitations`, { email: `invited.${slug}@example.org` });
@@ -116,6 +120,7 @@ async function scene() {
     window,
     share,
     channel,
+    delegation,
     page,
     incident,
     delivery,
@@ -131,6 +136,7 @@ type Scene = Awaited<ReturnType<typeof scene>>;
 /** What of the scene stands for `{id}` under a path. */
 const belongings = (s: Scene): Record<string, string> => ({
   "/api/v1/targets": s.target.id,
+  "/api/v1/notification-channels/delegate": s.delegation.id,
   "/api/v1/notification-channels": s.channel.id,
   "/api/v1/maintenance": s.window.id,
   "/api/v1/status-pages": s.page.id,

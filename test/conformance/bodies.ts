@@ -4,6 +4,18 @@ import { batchOf } from "../harness/results.ts";
 export const tcp = { type: "tcp", host: "127.0.0.1", port: 9 };
 export const webhook = { type: "webhook", url: "https://127.0.0.1:9/hook" };
 
+/** A Telegram bot and a WhatsApp number of the installation, for services whose tests create link codes. */
+export const centralAccounts = {
+  SM_CHANNELS__TELEGRAM__BOT_TOKEN: "987654321:SECRET-OF-THE-BOT",
+  SM_CHANNELS__TELEGRAM__BOT_USERNAME: "statusmesh_bot",
+  SM_CHANNELS__TELEGRAM__WEBHOOK_SECRET: "secret-of-telegram-0001",
+  SM_CHANNELS__WHATSAPP__ACCESS_TOKEN: "EAAG-SECRET",
+  SM_CHANNELS__WHATSAPP__PHONE_NUMBER_ID: "106540352242922",
+  SM_CHANNELS__WHATSAPP__APP_SECRET: "secret-of-the-app",
+  SM_CHANNELS__WHATSAPP__VERIFY_TOKEN: "token-of-the-handshake",
+  SM_CHANNELS__WHATSAPP__NUMBER: "+15550001111",
+};
+
 /**
  * A body that each route with one takes, by method and path. A new route gets its line here. `mark` makes what has to
  * be unique so: a-z, 0-9 and -.
@@ -25,6 +37,10 @@ export const goodBodies = ({
   "POST /api/v1/targets/{id}/shares": { label: "For Acme" },
   "POST /api/v1/notification-channels": { name: `Other${mark}`, config: webhook },
   "POST /api/v1/notification-channels/test": { config: webhook },
+  "POST /api/v1/notification-channels/telegram-link": { name: "Ops chat" },
+  "POST /api/v1/notification-channels/whatsapp-link": { name: "Ops phone" },
+  "POST /api/v1/notification-channels/delegate": { name: "Ops of Acme", kind: "slack" },
+  "POST /c/{code}": { config: webhook },
   "PATCH /api/v1/notification-channels/{id}": { name: `Duty${mark}` },
   "PATCH /api/v1/incidents/{id}": { public_title: "Checkout unavailable", severity: "critical" },
   "POST /api/v1/incidents/{id}/updates": { phase: "identified", message: "We have found the cause." },

@@ -10,6 +10,7 @@ import { cloneDatabase } from "../harness/database.ts";
 import { tempFolder } from "../harness/folder.ts";
 import { serveHere } from "../harness/in-process.ts";
 import { admit, batchOf, runOf } from "../harness/results.ts";
+import { centralAccounts } from "./bodies.ts";
 import { nameOf, routes } from "./declared.ts";
 import { make } from "./isolation/things.ts";
 import { openSnapshots } from "./isolation/snapshot.ts";
@@ -662,6 +663,7 @@ const lenient = connect(
   await serveHere(t, database, {
     SM_SECURITY__ALLOW_PRIVATE_TARGETS: "true",
     SM_OPERATOR__ADMIN_TOKEN: "a-secret-of-the-operator",
+    ...centralAccounts,
     ...google,
   }),
   null,

@@ -82,6 +82,8 @@ interface Operation {
   security: Record<string, unknown>[];
   parameters: { name: string; in: string; description: string; schema: Node }[];
   body: Node | null;
+  /** True where a request without a body is valid. */
+  bodyOptional: boolean;
   responses: Record<string, Node>;
 }
 
@@ -94,6 +96,7 @@ const operations: Operation[] = Object.entries<Json>(document.paths).flatMap(([p
     security: it.security,
     parameters: it.parameters.map((parameter: Node) => resolve(document, parameter)),
     body: it.requestBody?.content["application/json"].schema ?? null,
+    bodyOptional: it.requestBody?.required === false,
     responses: Object.fromEntries(
       Object.entries<Json>(it.responses).map(([status, response]) => [status, resolve(document, response)]),
     ),
@@ -286,6 +289,7 @@ t.test("a body with something wrong in it is refused as the document says, or ta
     }
     const [good] = sample(bodiesOf(operation), 1);
     for (const { title, body, headers } of unreadable(good)) {
+      if (title === "nothing" && operation.bodyOptional) continue;
       const sent = { "content-type": "application/json", ...headers };
       await probe(
         operation,

@@ -1,8 +1,9 @@
 import type { Sql } from "postgres";
 import { newId } from "@statusmesh/shared/ids";
+import { castIn } from "../harness/cast.ts";
 import { make } from "./isolation/things.ts";
 import type { Stage } from "./refusals.ts";
-import type { Case } from "./refused.ts";
+import { type Case, refusedBody } from "./refused.ts";
 
 /** An email channel whose address is not confirmed. */
 async function emailChannel(sql: Sql, orgId: string): Promise<string> {
@@ -16,7 +17,7 @@ async function emailChannel(sql: Sql, orgId: string): Promise<string> {
 }
 
 /** Channels that wait for their receiver, and links that do not hold. */
-export async function gatedChannels({ sql, olga, milan, nobody }: Stage): Promise<Case[]> {
+export async function gatedChannels({ sql, olga, milan, nobody, asking }: Stage): Promise<Case[]> {
   const path = "/api/v1/notification-channels";
   const home = { orgId: olga.orgId, userId: olga.userId, ownerId: olga.userId, memberId: milan.userId };
   const webhook = await make.channel(sql, home, "");
@@ -26,7 +27,40 @@ export async function gatedChannels({ sql, olga, milan, nobody }: Stage): Promis
     await sql`
       insert into channel_verifications (id, org_id, channel_id, address, code_hash, resent, created_at, expires_at)
       values (${newId()}, ${olga.orgId}, ${tired}, 'ops@example.org', ${Buffer.from(newId())}, true, now(), now())`;
+  const { olga: busy } = await castIn(sql);
+  const full = { ...home, orgId: busy.orgId };
+  for (let n = 0; n < 50; n++) {
+    await make.delegation(sql, full, "");
+    if (n < 20) await make.telegramCode(sql, full, "");
+    if (n < 20) await make.whatsappCode(sql, full, "");
+  }
+  const absent = newId();
+  const tooMany = (route: string, code: Case["code"]): Case => ({
+    title: `one code too many at ${route}`,
+    ask: `POST ${path}/${route}`,
+    send: { json: {} },
+    as: asking(busy.token),
+    code,
+  });
   return [
+    tooMany("telegram-link", "TELEGRAM_LINK_LIMIT"),
+    tooMany("whatsapp-link", "WHATSAPP_LINK_LIMIT"),
+    tooMany("delegate", "DELEGATE_LINK_LIMIT"),
+    { title: "a Telegram code of nobody", ask: `GET ${path}/telegram-link/${absent}`, code: "TELEGRAM_LINK_NOT_FOUND" },
+    { title: "a WhatsApp code of nobody", ask: `GET ${path}/whatsapp-link/${absent}`, code: "WHATSAPP_LINK_NOT_FOUND" },
+    {
+      title: "a delegation link of nobody",
+      ask: `DELETE ${path}/delegate/${absent}`,
+      code: "DELEGATE_LINK_NOT_FOUND",
+    },
+    refusedBody(`POST ${path}/delegate`)("a kind without a form", { kind: "sms" }, "DELEGATE_KIND_INVALID", "/kind"),
+    refusedBody(`POST ${path}`)(
+      "a kind that codes create",
+      { name: "App", config: { type: "telegram_app", chat_id: "1", chat_title: "x" } },
+      "CHANNEL_KIND_MANAGED",
+    ),
+    { title: "a forged update of Telegram", ask: "POST /hooks/telegram", as: nobody, code: "UNAUTHENTICATED" },
+    { title: "a hook that is not configured", ask: "POST /hooks/resend", as: nobody, code: "NOT_FOUND" },
     { title: "a test of an unconfirmed address", ask: `POST ${path}/${email}/test`, code: "CHANNEL_UNVERIFIED" },
     {
       title: "a test of an email config that is not stored",

@@ -10,7 +10,7 @@ import { agentIn, castIn, tokenOf } from "../harness/cast.ts";
 import { cloneDatabase } from "../harness/database.ts";
 import { serveHere } from "../harness/in-process.ts";
 import { waitFor } from "../harness/wait.ts";
-import { goodBodies, tcp, webhook } from "./bodies.ts";
+import { centralAccounts, goodBodies, tcp, webhook } from "./bodies.ts";
 import { nameOf, routes } from "./declared.ts";
 
 /*
@@ -28,6 +28,7 @@ const url = await serveHere(t, database, {
   SM_OPERATOR__ADMIN_TOKEN: operatorSecret,
   SM_SERVER__TRUSTED_PROXIES: "127.0.0.1",
   SM_PUBLIC_STATUS__PUBLIC_PER_IP_RATE_LIMIT_PER_MIN: "0",
+  ...centralAccounts,
 });
 const nobody = connect(t, url, null);
 const bearing = (token: string): Client => nobody.with({ authorization: `Bearer ${token}` });
@@ -41,6 +42,8 @@ async function made(path: string, json: object): Promise<Json> {
 const target = await made("/api/v1/targets", { name: "Shop", check: tcp });
 const channel = await made("/api/v1/notification-channels", { name: "Duty", config: webhook });
 const window = await made("/api/v1/maintenance", goodBodies({ targetId: target.id })["POST /api/v1/maintenance"]!);
+const telegramCode = await made("/api/v1/notification-channels/telegram-link", {});
+const whatsappCode = await made("/api/v1/notification-channels/whatsapp-link", {});
 const page = await made("/api/v1/status-pages", { slug: "shop", name: "Shop" });
 await made(`/api/v1/status-pages/${page.id}/components`, { target_id: target.id });
 const incident = newId();
@@ -69,6 +72,8 @@ const parts: Record<string, string> = { target_id: target.id, user_id: milan.use
 /** What of Olga's stands for `{id}` under a path. */
 const belongings: Record<string, string> = {
   "/api/v1/targets": target.id,
+  "/api/v1/notification-channels/telegram-link": telegramCode.id,
+  "/api/v1/notification-channels/whatsapp-link": whatsappCode.id,
   "/api/v1/notification-channels": channel.id,
   "/api/v1/maintenance": window.id,
   "/api/v1/status-pages": page.id,

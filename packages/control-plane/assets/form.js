@@ -101,7 +101,7 @@ async function submit(form) {
   } else if (form.dataset.next === "added") {
     form.dispatchEvent(new CustomEvent("added", { bubbles: true, detail: outcome }));
   } else {
-    leaveFor(form.dataset.next.replace("{id}", outcome?.id ?? ""));
+    leaveFor(form.dataset.next.replaceAll(/\{(\w+)\}/g, (_, field) => outcome?.[field] ?? ""));
   }
 }
 

@@ -13,7 +13,7 @@ async function submit(form) {
   button.disabled = false;
   if (!answer.ok) return showError(form, answer.error);
   const box = document.getElementById(form.dataset.shows);
-  box.querySelector("pre").textContent = answer.data.token;
+  box.querySelector("pre").textContent = answer.data.token ?? answer.data.url;
   form.hidden = true;
   box.hidden = false;
   box.focus();

@@ -8,6 +8,8 @@ import { authenticateTenant, bearerOf } from "./auth/authenticate.ts";
 import { operatorAuthentication } from "./auth/authenticate-operator.ts";
 import { authPages } from "./auth/pages.ts";
 import { me, sessionCookieName } from "./auth/service.ts";
+import { channelLinkRoutes } from "./channel-links/api.ts";
+import { channelLinkPages } from "./channel-links/pages.ts";
 import { mailLinkRoutes } from "./channel-links/mail-links-api.ts";
 import { mailLinkPages } from "./channel-links/mail-links-pages.ts";
 import { channelRoutes } from "./channels/api.ts";
@@ -28,6 +30,8 @@ import type { Route } from "./http/route.ts";
 import { baseHeaders, securePage } from "./http/security-headers.ts";
 import { openThrottle } from "./http/throttle.ts";
 import { openViews } from "./html/views.ts";
+import { hookRoutes } from "./hooks/api.ts";
+import { whatsappHandshake } from "./hooks/handshake.ts";
 import { incidentRoutes } from "./incidents/api.ts";
 import { incidentsPages } from "./incidents/pages.ts";
 import { listIncidents } from "./incidents/service.ts";
@@ -82,10 +86,12 @@ export function allRoutes({ hub, ingest, draining }: Pick<AppOptions, "hub" | "i
     ...resultRoutes,
     ...dashboardRoutes(pipelineLoad(ingest)),
     ...incidentRoutes,
+    ...channelLinkRoutes,
     ...channelRoutes,
     ...maintenanceRoutes,
     ...shareRoutes,
     ...mailLinkRoutes,
+    ...hookRoutes,
     ...statusPageRoutes,
     ...publicRoutes,
     ...shareViewRoutes,
@@ -102,6 +108,7 @@ const pageLists = (providers: Providers) =>
     targetsPages,
     sharesPages,
     incidentsPages,
+    channelLinkPages,
     channelsPages,
     mailLinkPages,
     statusPagesPages,
@@ -149,6 +156,7 @@ export function createApp(options: AppOptions): Koa {
   app.use(publicPerIp(system.config.public_status.public_per_ip_rate_limit_per_min, proxies, counter));
   app.use(signInPerIp(system.config.auth.per_ip_rate_limit_per_min, proxies, counter));
   app.use(documentation(document, viewer));
+  app.use(whatsappHandshake(system));
   const throttle = openThrottle(counter, openBudgets(system));
   app.use(
     mountRoutes(

@@ -1,6 +1,7 @@
 import Type from "typebox";
 import { bindPattern } from "@statusmesh/shared/net/bind";
 import { endpointNames } from "./channels/kinds/index.ts";
+import { linkedChannels } from "./config-channels.ts";
 import { flag, secret, text, whole } from "./config-fields.ts";
 
 /** 32 bytes in base64: 42 full characters, one that ends on two zero bits, one of padding. */
@@ -144,6 +145,7 @@ export const channels = Type.Object({
     "a file name",
     "^[^\\0]*$",
   ),
+  ...linkedChannels,
   endpoints: Type.Object(
     Object.fromEntries(
       endpointNames.map((name) => [

@@ -59,6 +59,17 @@ t.test("without a file and variables every key has its default", async (t) => {
     channels: {
       allow_http: false,
       ca_file: "",
+      telegram: { bot_token: "", bot_username: "", webhook_secret: "" },
+      whatsapp: {
+        access_token: "",
+        phone_number_id: "",
+        app_secret: "",
+        verify_token: "",
+        number: "",
+        template_name: "statusmesh_alert",
+        template_language: "en",
+      },
+      resend: { signing_secret: "" },
       endpoints: Object.fromEntries(endpointNames.map((name) => [name, ""])),
     },
     checker: { per_host_max_inflight: 2, rdap_max_inflight: 1, rdap_bootstrap_url: "" },

@@ -81,6 +81,7 @@ function contradictions(config: Config): string[] {
     ...serverProblems(config),
     ...openAccessProblems(config),
     ...providerProblems(config),
+    ...linkProblems(config),
     ...corsProblems(config.api.cors),
     ...(config.security.credentials_kek_previous_base64 !== "" && config.security.credentials_kek_base64 === ""
       ? ["security.credentials_kek_previous_base64 needs a key that follows it in security.credentials_kek_base64"]
@@ -132,6 +133,18 @@ function subdomainProblems({ tenancy: { subdomain_public_routes }, public_status
     "tenancy.subdomain_public_routes needs public_status.base_domain, a domain with a dot like status.example.org" +
       (base_domain === "" ? "" : `, not ${base_domain}`),
   ];
+}
+
+/** A central bot or number works only with all of its keys. */
+function linkProblems({ channels: { telegram, whatsapp } }: Config): string[] {
+  const { access_token, phone_number_id, app_secret, verify_token, number } = whatsapp;
+  const groups = { telegram, whatsapp: { access_token, phone_number_id, app_secret, verify_token, number } };
+  return Object.entries(groups).flatMap(([name, keys]) => {
+    const missing = Object.entries(keys).flatMap(([key, value]) => (value === "" ? [key] : []));
+    return missing.length === 0 || missing.length === Object.keys(keys).length
+      ? []
+      : [`channels.${name} needs all of its keys, and lacks ${missing.join(" and ")}`];
+  });
 }
 
 /** An enabled provider needs its client id and secret, and TLS. */

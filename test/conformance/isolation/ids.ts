@@ -20,6 +20,9 @@ export interface IdPlace {
 const pathIds: Readonly<Record<string, { thing: Thing; refusal: ErrorCode }>> = {
   "/api/v1/targets/{id}": { thing: "target", refusal: "TARGET_NOT_FOUND" },
   "/api/v1/targets/{id}/shares/{share_id}": { thing: "share", refusal: "SHARE_NOT_FOUND" },
+  "/api/v1/notification-channels/telegram-link/{id}": { thing: "telegramCode", refusal: "TELEGRAM_LINK_NOT_FOUND" },
+  "/api/v1/notification-channels/whatsapp-link/{id}": { thing: "whatsappCode", refusal: "WHATSAPP_LINK_NOT_FOUND" },
+  "/api/v1/notification-channels/delegate/{id}": { thing: "delegation", refusal: "DELEGATE_LINK_NOT_FOUND" },
   "/api/v1/notification-channels/{id}": { thing: "channel", refusal: "CHANNEL_NOT_FOUND" },
   "/api/v1/maintenance/{id}": { thing: "window", refusal: "MAINTENANCE_NOT_FOUND" },
   "/api/v1/status-pages/{id}": { thing: "page", refusal: "STATUS_PAGE_NOT_FOUND" },

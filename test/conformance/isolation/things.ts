@@ -11,6 +11,9 @@ export type Thing =
   | "share"
   | "channel"
   | "window"
+  | "telegramCode"
+  | "whatsappCode"
+  | "delegation"
   | "page"
   | "component"
   | "incident"
@@ -33,6 +36,14 @@ export interface Home {
 }
 
 type Make = (sql: Sql, home: Home, parent: string) => Promise<string>;
+
+async function linkCode(sql: Sql, orgId: string, purpose: string): Promise<string> {
+  const id = newId();
+  await sql`
+    insert into channel_links (id, org_id, purpose, code_hash, created_at, expires_at)
+    values (${id}, ${orgId}, ${purpose}, ${Buffer.from(id)}, now(), now() + interval '1 hour')`;
+  return id;
+}
 
 /** Makes a new one straight in the database and returns its id; `parent` is the id before it in a path. */
 export const make: Readonly<Record<Thing, Make>> = {
@@ -63,6 +74,9 @@ export const make: Readonly<Record<Thing, Make>> = {
       values (${id}, ${orgId}, 'Upgrade', now() + interval '1 day', now() + interval '2 days', 'api', now(), now())`;
     return id;
   },
+  telegramCode: (sql, { orgId }) => linkCode(sql, orgId, "telegram"),
+  whatsappCode: (sql, { orgId }) => linkCode(sql, orgId, "whatsapp"),
+  delegation: (sql, { orgId }) => linkCode(sql, orgId, "delegation"),
   async page(sql, { orgId }) {
     const id = newId();
     const branding = sql.json({

@@ -1,5 +1,7 @@
+import { AppError } from "@statusmesh/shared/errors";
 import { created, noContent, ok, route, type Route } from "../http/route.ts";
 import { IdParam } from "../http/wire.ts";
+import { isChannelType, kindOf } from "./kinds/index.ts";
 import {
   Channel,
   ChannelCreate,
@@ -23,7 +25,23 @@ import {
 
 const path = "/api/v1/notification-channels";
 const tag = "Notification channels";
-const configErrors = ["INVALID_CHANNEL_CONFIG", "REDACTION_SENTINEL", "SSRF_BLOCKED", "DOMAIN_DENYLISTED"] as const;
+const configErrors = [
+  "CHANNEL_KIND_MANAGED",
+  "INVALID_CHANNEL_CONFIG",
+  "REDACTION_SENTINEL",
+  "SSRF_BLOCKED",
+  "DOMAIN_DENYLISTED",
+] as const;
+
+/** Throws CHANNEL_KIND_MANAGED for a body with a config of a managed kind, whatever else is wrong with it. */
+function refuseManaged(body: unknown): void {
+  const type = (body as { config?: { type?: unknown } } | null)?.config?.type;
+  if (!isChannelType(type) || kindOf({ type }).managed !== true) return;
+  throw new AppError(
+    "CHANNEL_KIND_MANAGED",
+    `Channels of kind ${type} are created by a link code. See POST ${path}/${type.replace("_app", "-link")}.`,
+  );
+}
 
 export const channelRoutes: Route[] = [
   route({
@@ -34,6 +52,7 @@ export const channelRoutes: Route[] = [
     tag,
     summary: "Create a channel",
     body: ChannelCreate,
+    onInvalidBody: refuseManaged,
     replies: { 201: Channel },
     errors: ["CHANNEL_NAME_TAKEN", "CHANNEL_QUOTA_EXCEEDED", "CHANNEL_VERIFICATION_LIMIT", ...configErrors],
     async handle({ ctx, body }) {
@@ -62,6 +81,7 @@ export const channelRoutes: Route[] = [
     summary: "Send a test message by a config that is not stored",
     description: "Nothing is stored. The message is marked as a test.",
     body: ChannelTest,
+    onInvalidBody: refuseManaged,
     replies: { 200: ChannelTestReply },
     errors: ["CHANNEL_TEST_FAILED", "CHANNEL_UNVERIFIED", ...configErrors],
     async handle({ ctx, body }) {
@@ -92,6 +112,7 @@ export const channelRoutes: Route[] = [
       "A config replaces the stored one whole; left out, it stays with its secrets. Enabling clears disabled_reason.",
     params: IdParam,
     body: ChannelPatch,
+    onInvalidBody: refuseManaged,
     replies: { 200: Channel },
     errors: [
       "CHANNEL_NOT_FOUND",

@@ -216,6 +216,25 @@ export const kindCases: Record<ChannelType, KindCase> = {
     markup: /@\w/,
     overLimit: (body) => (String(json(body)["text"]).length > 4096 ? "text" : null),
   },
+  telegram_app: {
+    config: { type: "telegram_app", chat_id: "-1001234567890", chat_title: "Ops" },
+    managed: true,
+    refused: [],
+    accepts: '{"ok":true,"result":{"message_id":1}}',
+    texts: (body) => [String(json(body)["text"])],
+    markup: /@\w/,
+    overLimit: (body) => (String(json(body)["text"]).length > 4096 ? "text" : null),
+  },
+  whatsapp_app: {
+    config: { type: "whatsapp_app", phone: "+4915112345678", profile_name: "Olga" },
+    managed: true,
+    refused: [],
+    accepts: '{"messaging_product":"whatsapp","messages":[{"id":"wamid.1"}]}',
+    texts: (body) => allTexts((json(body)["template"] as Json)["components"]).filter((text) => text !== "text"),
+    markup: /[\n\t]| {5}/,
+    overLimit: (body) =>
+      allTexts((json(body)["template"] as Json)["components"]).join("").length > 1024 ? "1024 characters" : null,
+  },
   whatsapp: {
     config: {
       type: "whatsapp",

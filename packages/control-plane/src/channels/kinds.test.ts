@@ -25,6 +25,16 @@ const { system, clock } = await openWorld(t);
 const sink = await startSink(t);
 const types = Object.keys(channelKinds) as ChannelType[];
 
+/** Accounts of the installation, for managed kinds. */
+const central = {
+  telegram: { bot_token: "987654321:SECRET-OF-THE-BOT", bot_username: "statusmesh_bot", webhook_secret: "" },
+  whatsapp: {
+    ...system.config.channels.whatsapp,
+    access_token: "EAAG-SECRET-OF-THE-NUMBER",
+    phone_number_id: "106540352242922",
+  },
+};
+
 /** The control plane with every vendor replaced by the sink. */
 const relayed: System = {
   ...system,
@@ -32,6 +42,7 @@ const relayed: System = {
     ...system.config,
     channels: {
       ...system.config.channels,
+      ...central,
       endpoints: Object.fromEntries(
         Object.values(channelKinds).flatMap((kind) => kind.endpoints.map((name) => [name, `${sink.url}/${name}`])),
       ),
@@ -67,6 +78,7 @@ async function sentFor(type: ChannelType, content: Content): Promise<Sent[]> {
   const sent: Sent[] = [];
   const config = configOf(type);
   await kindOf(config).send(config, messageOf(content), {
+    central,
     http: {
       async send({ method, url, headers, body = "" }) {
         sent.push({ method, url, headers, body });

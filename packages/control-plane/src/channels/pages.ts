@@ -1,13 +1,9 @@
 import { page, wholeNumber } from "../html/pages.ts";
-import { formOf } from "../html/schema-fields.ts";
-import { channelKinds, isChannelType, kindOf } from "./kinds/index.ts";
-import { getChannel, listChannels } from "./service.ts";
+import { isChannelType, kindOf } from "./kinds/index.ts";
+import { channelForms, getChannel, listChannels } from "./service.ts";
 
 const pageSize = 50;
-const kinds = Object.values(channelKinds).map((kind) => ({
-  ...kind,
-  form: formOf(kind.schema, { base: "/config", scope: kind.type }),
-}));
+const kinds = channelForms();
 
 export const channelsPages = [
   page({

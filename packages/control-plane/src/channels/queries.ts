@@ -130,6 +130,17 @@ export async function setVerified(sql: Db, orgId: string, id: string, at: Date):
   await sql`update channels set verified_at = ${at}, updated_at = ${at} where org_id = ${orgId} and id = ${id}`;
 }
 
+/** Fields of a managed config or of an email config that an event of a vendor names. */
+export type Place = { kind: string; field: "chat_id" | "phone" | "to"; value: string };
+
+/** Locks the channels of all organisations at a place, in the order of ids. */
+export async function lockChannelsAt(sql: Db, { kind, field, value }: Place): Promise<ChannelRow[]> {
+  // A literal path, so that the index of the field is used.
+  const path = { chat_id: sql`config ->> 'chat_id'`, phone: sql`config ->> 'phone'`, to: sql`config ->> 'to'` }[field];
+  return await sql<ChannelRow[]>`
+    select ${columns(sql)} from channels where kind = ${kind} and ${path} = ${value} order by id for update`;
+}
+
 /** Disables a channel with a reason; `verified` false also takes back the confirmation. */
 export async function disableChannel(
   sql: Db,
@@ -141,4 +152,18 @@ export async function disableChannel(
            verified_at = case when ${verified} then verified_at end
     where org_id = ${org_id} and id = ${id} returning ${columns(sql)}`;
   return row!;
+}
+
+/** Writes the chat id of a managed channel whose group moved. */
+export async function moveChat(sql: Db, orgId: string, id: string, chatId: string, at: Date): Promise<void> {
+  await sql`
+    update channels set config = jsonb_set(config, '{chat_id}', to_jsonb(${chatId}::text)), updated_at = ${at}
+    where org_id = ${orgId} and id = ${id}`;
+}
+
+/** Names of the organisation's channels that begin with a text. */
+export async function selectNames(sql: Db, orgId: string, start: string): Promise<string[]> {
+  const rows = await sql<{ name: string }[]>`
+    select name from channels where org_id = ${orgId} and starts_with(name, ${start})`;
+  return rows.map(({ name }) => name);
 }

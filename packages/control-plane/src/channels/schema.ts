@@ -3,19 +3,30 @@ import { Line } from "@statusmesh/shared/text";
 import { Id, nullable, PageOf, paging, Timestamp } from "../http/wire.ts";
 import { WriteSourceSchema } from "../targets/schema.ts";
 import { type ChannelConfig, channelKinds } from "./kinds/index.ts";
+import type { ChannelKind } from "./kinds/kind.ts";
 
 export type { ChannelConfig } from "./kinds/index.ts";
 export type { Content, Digest } from "./message.ts";
+
+const tagged = {
+  discriminator: "type",
+  errorCode: "INVALID_CHANNEL_CONFIG",
+  description: "How the channel is reached, tagged by type; secrets read as ***",
+} as const;
 
 /** Config of any kind, tagged by `type`. */
 const Config = Type.Unsafe<ChannelConfig>(
   Type.Union(
     Object.values(channelKinds).map((kind): TSchema => kind.schema),
-    {
-      discriminator: "type",
-      errorCode: "INVALID_CHANNEL_CONFIG",
-      description: "How the channel is reached, tagged by type; secrets read as ***",
-    },
+    tagged,
+  ),
+);
+
+/** {@link Config} of the kinds that a request may create; the others are created by link codes. */
+export const ConfigInput = Type.Unsafe<ChannelConfig>(
+  Type.Union(
+    Object.values(channelKinds).flatMap((kind: ChannelKind): TSchema[] => (kind.managed === true ? [] : [kind.schema])),
+    tagged,
   ),
 );
 
@@ -37,7 +48,7 @@ const ignored = {
 export const ChannelCreate = Type.Object(
   {
     name: fields.name,
-    config: Config,
+    config: ConfigInput,
     enabled: Type.Optional(Type.Boolean({ ...fields.enabled, default: true })),
     ...ignored,
   },
@@ -49,7 +60,7 @@ export const ChannelPatch = Type.Object(
   {
     name: Type.Optional(fields.name),
     enabled: Type.Optional(fields.enabled),
-    config: Type.Optional(Config),
+    config: Type.Optional(ConfigInput),
     ...ignored,
   },
   {
@@ -62,7 +73,7 @@ export const ChannelPatch = Type.Object(
 export type ChannelPatch = Static<typeof ChannelPatch>;
 
 export const ChannelTest = Type.Object(
-  { config: Config },
+  { config: ConfigInput },
   { additionalProperties: false, title: "ChannelTest", description: "A config to try" },
 );
 export type ChannelTest = Static<typeof ChannelTest>;

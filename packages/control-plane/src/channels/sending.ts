@@ -112,6 +112,7 @@ export async function send(
   try {
     await kindOf(config).send(config, message, {
       http: noting,
+      central: system.config.channels,
       mail: (mail) => mailTo(system, { ...mail, headers: { ...mail.headers, ...headers } }),
     });
     return status;

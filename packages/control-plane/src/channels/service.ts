@@ -3,7 +3,7 @@ import { AppError } from "@statusmesh/shared/errors";
 import { isId, newId } from "@statusmesh/shared/ids";
 import { mask } from "@statusmesh/shared/secrets";
 import { differences, record } from "../audit/service.ts";
-import { type Ctx, inTransaction, requireScope, type System } from "../context.ts";
+import { type ActorCtx, asSystem, type Ctx, inTransaction, requireScope, type System } from "../context.ts";
 import { refuseMovedSecrets } from "../crypto/kept-secrets.ts";
 import type { Outbound } from "../outbound/client.ts";
 import type { Page } from "../http/wire.ts";
@@ -16,8 +16,9 @@ import * as queries from "./queries.ts";
 import { openConfigPartly, sealConfig } from "./sealing.ts";
 import { channelOutbound, mailHeaders, opened, send } from "./sending.ts";
 import type { Channel, ChannelCreate, ChannelListQuery, ChannelPatch, ChannelTest } from "./schema.ts";
-import { addressToConfirm, beginVerification, sendVerificationMail } from "./verification.ts";
+import { addressToConfirm, beginVerification, sendVerificationMail, type VerificationMail } from "./verification.ts";
 
+export { channelForms, kindLabel } from "./forms.ts";
 export { DeliveryError } from "./kinds/kind.ts";
 export { resealChannels, unreadableChannels } from "./sealing.ts";
 export { channelOutbound, digestingKinds, receiverOf, sendThrough } from "./sending.ts";
@@ -25,6 +26,7 @@ export {
   confirmAddress,
   pendingVerification,
   resendVerification,
+  sendVerificationMail,
   subscribedAddress,
   unsubscribe,
 } from "./verification.ts";
@@ -36,33 +38,86 @@ export {
 export async function createChannel(ctx: Ctx, input: ChannelCreate): Promise<Channel> {
   requireScope(ctx, "channels:write");
   checkConfig(ctx, input.config);
+  const { channel, mail } = await inTransaction(ctx, async (tx) => insertNew(tx, input));
+  if (mail !== null) await sendVerificationMail(ctx, mail);
+  return channel;
+}
+
+/** A channel that a link code creates. `config` is checked by {@link checkConfig} unless its kind is managed. */
+export interface Connected {
+  name: string;
+  config: ChannelConfig;
+}
+
+/**
+ * Creates a channel in the transaction of a link code, which is the authority; a taken name gets a number. Returns it
+ * with the verification mail to send after the commit. Throws CHANNEL_QUOTA_EXCEEDED and the errors of
+ * {@link createChannel}.
+ */
+export async function connectChannel(
+  tx: ActorCtx,
+  { name, config }: Connected,
+): Promise<{ channel: Channel; mail: VerificationMail | null }> {
+  if (kindOf(config).managed !== true) checkConfig(tx, config);
+  const start = [...name].slice(0, 95).join("");
+  const taken = new Set(await queries.selectNames(tx.sql, tx.orgId, start));
+  let free = taken.has(name) ? `${start} 2` : name;
+  for (let number = 3; taken.has(free); number++) free = `${start} ${number}`;
+  return await insertNew(tx, { name: free, config });
+}
+
+async function insertNew(
+  tx: ActorCtx,
+  input: Pick<ChannelCreate, "name" | "config" | "enabled">,
+): Promise<{ channel: Channel; mail: VerificationMail | null }> {
   const id = newId();
-  const at = new Date(ctx.clock.now());
+  const at = new Date(tx.clock.now());
   const row = {
     id,
-    org_id: ctx.orgId,
+    org_id: tx.orgId,
     name: input.name,
     kind: input.config.type,
-    config: sealConfig(ctx, ctx.orgId, id, input.config),
+    config: sealConfig(tx, tx.orgId, id, input.config),
     enabled: input.enabled ?? true,
-    disabled_reason: null,
-    verified_at: null,
-    write_source: ctx.writeSource,
+    write_source: tx.writeSource,
     created_at: at,
     updated_at: at,
   };
-  const { made, mail } = await inTransaction(ctx, async (tx) => {
-    await takeQuota(tx, "max_notification_channels", async () => ({
-      current: await queries.countChannels(tx.sql, ctx.orgId),
-      adding: 1,
-    }));
-    const verification = await beginVerification(tx, row, input.config);
-    const channel = present(await nameTaken(() => queries.insertChannel(tx.sql, row)));
-    await record(tx, { resourceId: id, after: channel });
-    return { made: channel, mail: verification };
-  });
-  if (mail !== null) await sendVerificationMail(ctx, mail);
-  return made;
+  await takeQuota(tx, "max_notification_channels", async () => ({
+    current: await queries.countChannels(tx.sql, tx.orgId),
+    adding: 1,
+  }));
+  const mail = await beginVerification(tx, row, input.config);
+  const channel = present(await nameTaken(() => queries.insertChannel(tx.sql, row)));
+  await record(tx, { resourceId: id, after: channel });
+  return { channel, mail };
+}
+
+/**
+ * Disables the channels of every organisation at a place, with the reason, in the transaction of an event of a vendor.
+ * Those that are disabled already stay as they are. Returns their number.
+ */
+export async function disableAt(tx: System, place: queries.Place, reason: string, action: string): Promise<number> {
+  const rows = (await queries.lockChannelsAt(tx.sql, place)).filter(({ enabled }) => enabled);
+  for (const row of rows) {
+    const at = new Date(tx.clock.now());
+    const after = await queries.disableChannel(tx.sql, row, { reason, at, verified: true });
+    const changes = differences({ before: present(row), after: present(after) });
+    await record(asSystem(tx, row.org_id, action), { resourceId: row.id, ...changes });
+  }
+  return rows.length;
+}
+
+/** Writes the new id of a Telegram group that became a supergroup into its channels. */
+export async function moveTelegramChat(tx: System, from: string, to: string, action: string): Promise<void> {
+  for (const row of await queries.lockChannelsAt(tx.sql, { kind: "telegram_app", field: "chat_id", value: from })) {
+    await queries.moveChat(tx.sql, row.org_id, row.id, to, new Date(tx.clock.now()));
+    await record(asSystem(tx, row.org_id, action), {
+      resourceId: row.id,
+      before: { config: { chat_id: from } },
+      after: { config: { chat_id: to } },
+    });
+  }
 }
 
 /** A page of the organisation's channels, oldest first, secrets masked. */

@@ -57,6 +57,7 @@ export const errorExamples: Partial<Record<ErrorCode, ErrorExample>> = {
     field: "/config/url",
   },
   CHANNEL_VERIFICATION_LIMIT: { details: { limit: 5, scope: "channel" } },
+  DELEGATE_KIND_INVALID: { field: "/kind" },
   CHANNEL_QUOTA_EXCEEDED: quota("max_notification_channels", 20),
   QUOTA_EXCEEDED: quota("max_targets", 20),
   EMPTY_TITLE: { field: "/public_title" },

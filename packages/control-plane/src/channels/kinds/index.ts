@@ -10,8 +10,10 @@ import { pushover } from "./pushover.ts";
 import { slack } from "./slack.ts";
 import { sms } from "./sms/index.ts";
 import { telegram } from "./telegram.ts";
+import { telegramApp } from "./telegram_app.ts";
 import { webhook } from "./webhook.ts";
 import { whatsapp } from "./whatsapp.ts";
+import { whatsappApp } from "./whatsapp_app.ts";
 
 /** Registry of channel kinds. A new kind is one file here and one line in this registry. */
 export const channelKinds = {
@@ -24,7 +26,9 @@ export const channelKinds = {
   ntfy,
   pushover,
   telegram,
+  telegram_app: telegramApp,
   whatsapp,
+  whatsapp_app: whatsappApp,
   sms,
   email,
 } as const;

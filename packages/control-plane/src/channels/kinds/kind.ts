@@ -38,6 +38,19 @@ export interface Transports {
   http: Outbound;
   /** Returns when the mail server has accepted the mail; throws {@link DeliveryError} otherwise. */
   mail(mail: ChannelMail): Promise<void>;
+  /** The bot and the number of the installation, for managed kinds. */
+  readonly central: CentralAccounts;
+}
+
+/** `channels.telegram` and `channels.whatsapp` of the configuration; empty texts where they are off. */
+export interface CentralAccounts {
+  readonly telegram: { readonly bot_token: string };
+  readonly whatsapp: {
+    readonly access_token: string;
+    readonly phone_number_id: string;
+    readonly template_name: string;
+    readonly template_language: string;
+  };
 }
 
 /** Addresses that the installation allows. */
@@ -78,6 +91,8 @@ export interface ChannelKind<S extends TSchema = TSchema> {
    * The address whose owner must confirm before anything is sent to it; left out by kinds that need no confirmation.
    */
   confirms?(config: Static<S>): string;
+  /** True for a kind whose channels are created by link codes only. */
+  readonly managed?: true;
   /** Keys of `channels.endpoints` for this kind. */
   readonly endpoints: readonly string[];
   /** The one of {@link endpoints} that replaces the server of this config. */
@@ -89,7 +104,7 @@ export interface ChannelKind<S extends TSchema = TSchema> {
 /** Declaration of a kind; {@link channelKind} derives the rest of {@link ChannelKind} from the schema. */
 export interface KindDeclaration<S extends TSchema> extends Pick<
   ChannelKind<S>,
-  "type" | "label" | "schema" | "digests" | "confirms" | "send"
+  "type" | "label" | "schema" | "digests" | "confirms" | "managed" | "send"
 > {
   /** See {@link ChannelKind.rules}; left out where the schema has every rule. */
   rules?: ChannelKind<S>["rules"];

@@ -35,7 +35,7 @@ const TelegramConfig = Type.Object(
   },
 );
 
-const origin = "https://api.telegram.org";
+export const telegramOrigin = "https://api.telegram.org";
 /** UTF-16 code units of a message (https://core.telegram.org/bots/api#sendmessage, #messageentity). */
 const maxUnits = 4096;
 
@@ -60,7 +60,7 @@ export function telegramText(content: Content): string {
  * Sends with a bot: sendMessage, https://core.telegram.org/bots/api#sendmessage. The token is part of the URL; errors
  * never contain the URL.
  */
-async function sendTelegram(
+export async function sendTelegram(
   { http }: Transports,
   to: { botToken: string; chatId: string },
   content: Content,
@@ -69,7 +69,7 @@ async function sendTelegram(
     http,
     {
       method: "POST",
-      url: `${origin}/bot${to.botToken}/sendMessage`,
+      url: `${telegramOrigin}/bot${to.botToken}/sendMessage`,
       headers: { "content-type": "application/json" },
       body: JSON.stringify({
         chat_id: to.chatId,
@@ -111,7 +111,7 @@ export const telegram = channelKind({
     if (!/^(?:-?\d{1,20}|@[A-Za-z]\w{0,62})$/.test(chat_id))
       invalid("The chat id is a whole number, negative for a group, or @name of a public channel.", "/chat_id");
   },
-  address: () => ({ url: origin, pointer: null }),
+  address: () => ({ url: telegramOrigin, pointer: null }),
   digests: true,
   send: async ({ bot_token: botToken, chat_id: chatId }, { content }, transports) =>
     sendTelegram(transports, { botToken, chatId }, content),

@@ -57,9 +57,9 @@ const WhatsappConfig = Type.Object(
   },
 );
 
-const origin = "https://graph.facebook.com";
+export const whatsappOrigin = "https://graph.facebook.com";
 /** Versions end about two years after their release; this one is of October 2025. */
-const version = "v24.0";
+const graphVersion = "v24.0";
 
 const maxSummaryLength = 230;
 const maxDetailsLength = 500;
@@ -79,7 +79,7 @@ function oneLine(text: string, maxLength: number): string {
   return points.length <= maxLength ? points.join("") : `${points.slice(0, maxLength - 1).join("")}…`;
 }
 
-interface WhatsappSender {
+export interface WhatsappSender {
   accessToken: string;
   phoneNumberId: string;
   template: string;
@@ -87,7 +87,7 @@ interface WhatsappSender {
 }
 
 /** Sends a template message: https://developers.facebook.com/docs/whatsapp/cloud-api/guides/send-message-templates. */
-async function sendWhatsapp(
+export async function sendWhatsapp(
   { http }: Transports,
   { accessToken, phoneNumberId, template, language }: WhatsappSender,
   to: string,
@@ -97,7 +97,7 @@ async function sendWhatsapp(
     http,
     {
       method: "POST",
-      url: `${origin}/${version}/${phoneNumberId}/messages`,
+      url: `${whatsappOrigin}/${graphVersion}/${phoneNumberId}/messages`,
       headers: { authorization: `Bearer ${accessToken}`, "content-type": "application/json" },
       body: JSON.stringify({
         messaging_product: "whatsapp",
@@ -152,7 +152,7 @@ export const whatsapp = channelKind({
     if (!/^[a-z]{2,3}(?:_[A-Za-z0-9]{2,4})?$/.test(language_code))
       invalid("A language code looks like en or en_US.", "/language_code");
   },
-  address: () => ({ url: origin, pointer: null }),
+  address: () => ({ url: whatsappOrigin, pointer: null }),
   digests: true,
   async send(config, { content }, transports) {
     const sender = {

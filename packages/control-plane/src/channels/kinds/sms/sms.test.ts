@@ -157,6 +157,10 @@ t.test("each provider gets the request that it documents, and its errors are rea
       bad: [400, '{"code":"syntax_invalid_parameter_format","text":"Invalid number"}', /Invalid number/, true],
     },
   ] as const;
+  const central = {
+    telegram: { bot_token: "" },
+    whatsapp: { access_token: "", phone_number_id: "", template_name: "", template_language: "" },
+  };
   for (const { config, request, good, bad } of cases) {
     sms.rules(config, { http: false });
     const asked: OutboundRequest[] = [];
@@ -168,7 +172,11 @@ t.test("each provider gets the request that it documents, and its errors are rea
       },
     };
     const send = () =>
-      sms.send(config, { deliveryId: "1", content: content(), sentAt: 0 }, { http, mail: async () => undefined });
+      sms.send(
+        config,
+        { deliveryId: "1", content: content(), sentAt: 0 },
+        { http, central, mail: async () => undefined },
+      );
     await send();
     const [url, authorization, part] = request;
     t.equal(asked[0]?.url, url);

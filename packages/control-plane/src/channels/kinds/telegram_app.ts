@@ -1,0 +1,33 @@
+import Type from "typebox";
+import { channelKind, DeliveryError } from "./kind.ts";
+import { sendTelegram, telegramOrigin } from "./telegram.ts";
+
+const TelegramAppConfig = Type.Object(
+  {
+    type: Type.Literal("telegram_app"),
+    chat_id: Type.String({ description: "Id of the connected chat", examples: ["-1001234567890"] }),
+    chat_title: Type.String({ description: "Name of the chat when it was connected", examples: ["Ops"] }),
+  },
+  {
+    additionalProperties: false,
+    title: "TelegramAppConfig",
+    description: "A chat that was connected to the Telegram bot of the installation with a link code",
+  },
+);
+
+/** A chat with the bot of the installation (`channels.telegram`). */
+export const telegramApp = channelKind({
+  type: "telegram_app",
+  label: "Telegram",
+  schema: TelegramAppConfig,
+  managed: true,
+  address: () => ({ url: telegramOrigin, pointer: null }),
+  endpoints: [],
+  endpoint: () => "telegram",
+  digests: true,
+  async send({ chat_id: chatId }, { content }, transports) {
+    const botToken = transports.central.telegram.bot_token;
+    if (botToken === "") throw new DeliveryError("no Telegram bot is configured (channels.telegram)");
+    await sendTelegram(transports, { botToken, chatId }, content);
+  },
+});

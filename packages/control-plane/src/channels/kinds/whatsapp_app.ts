@@ -1,0 +1,40 @@
+import Type from "typebox";
+import { channelKind, DeliveryError } from "./kind.ts";
+import { sendWhatsapp, whatsappOrigin } from "./whatsapp.ts";
+
+const WhatsappAppConfig = Type.Object(
+  {
+    type: Type.Literal("whatsapp_app"),
+    phone: Type.String({ description: "Number of the connected phone", examples: ["+4915112345678"] }),
+    profile_name: Type.String({ description: "Name of the profile when it was connected", examples: ["Olga"] }),
+  },
+  {
+    additionalProperties: false,
+    title: "WhatsappAppConfig",
+    description: "A phone that was connected to the WhatsApp number of the installation with a link code",
+  },
+);
+
+/** A phone that wrote to the number of the installation (`channels.whatsapp`). */
+export const whatsappApp = channelKind({
+  type: "whatsapp_app",
+  label: "WhatsApp (connected phone)",
+  schema: WhatsappAppConfig,
+  managed: true,
+  address: () => ({ url: whatsappOrigin, pointer: null }),
+  endpoints: [],
+  endpoint: () => "whatsapp",
+  digests: true,
+  async send({ phone }, { content }, transports) {
+    const central = transports.central.whatsapp;
+    if (central.access_token === "") throw new DeliveryError("no WhatsApp number is configured (channels.whatsapp)");
+    // A template, because Meta delivers other texts within 24 hours of a message of the person only.
+    const sender = {
+      accessToken: central.access_token,
+      phoneNumberId: central.phone_number_id,
+      template: central.template_name,
+      language: central.template_language,
+    };
+    await sendWhatsapp(transports, sender, phone, content);
+  },
+});

@@ -1,0 +1,37 @@
+import type { IncomingMessage } from "node:http";
+import { AppError } from "@statusmesh/shared/errors";
+
+export type Json = Record<string, unknown>;
+
+export const asObject = (value: unknown): Json =>
+  typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Json) : {};
+
+export const listOf = (value: unknown): unknown[] => (Array.isArray(value) ? value.slice(0, 1000) : []);
+
+/** A text, or a whole number as text; empty for anything else. */
+export const textOf = (value: unknown): string =>
+  typeof value === "string" ? value : Number.isSafeInteger(value) ? String(value) : "";
+
+/** Bytes of a request that are read at most. */
+const maxBytes = 1_048_576;
+
+/** The body byte for byte, because signatures are made over the bytes. Throws PAYLOAD_TOO_LARGE. */
+export async function rawBody(request: IncomingMessage): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of request as AsyncIterable<Buffer>) {
+    size += chunk.length;
+    if (size > maxBytes) throw new AppError("PAYLOAD_TOO_LARGE", "The body is larger than the 1 MiB that is read.");
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks);
+}
+
+/** The object of a body; empty for anything else, because vendors repeat what is refused. */
+export function objectIn(body: Buffer): Json {
+  try {
+    return asObject(JSON.parse(body.toString("utf8")));
+  } catch {
+    return {};
+  }
+}
