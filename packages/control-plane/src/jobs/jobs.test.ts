@@ -142,6 +142,23 @@ t.test("a job runs on one replica at a time, again and again, whatever happens t
   t.equal(inner, false, "another replica passes it over");
 });
 
+t.test("more jobs than connections do not block each other", async (t) => {
+  const { system, pool } = await openWorld(t);
+  const own = { ...system, sql: pool(10) };
+  const done = new Set<string>();
+  const list = Array.from({ length: 12 }, (_, n) => ({
+    name: `job ${n}`,
+    everyMs: 60_000,
+    run: async () => {
+      await own.sql`select pg_sleep(0.05)`;
+      done.add(`job ${n}`);
+    },
+  }));
+  const jobs = startJobs(own, list);
+  await until(() => done.size === list.length, "every job has run");
+  await jobs.stop();
+});
+
 t.test("a job that the database cannot serve waits for it without a line each", async (t) => {
   const { log, system } = await openWorld(t);
   let runs = 0;

@@ -27,10 +27,17 @@ const lockSpace = 7_341;
 /** A run that the database could not serve is tried again after this long. */
 const retryMs = 15_000;
 
+/**
+ * Jobs at a time. Each holds one connection for its lock and needs another one for its work: jobs that held all
+ * connections would wait for ever. database.pool_size is at least 10, and there are 8 direct connections.
+ */
+const maxRunning = 6;
+
 /** Runs each job at its interval, at most once at a time among all replicas: a job that another replica is running is passed over. */
 export function startJobs(system: System, jobs: readonly Job[], watch: JobWatch = () => {}): Jobs {
   const stopping = new AbortController();
-  const loops = jobs.map((job) => loop(system, job, watch, stopping.signal));
+  const turns = openTurns(maxRunning);
+  const loops = jobs.map((job) => loop(system, job, watch, { turns, signal: stopping.signal }));
   return {
     async stop() {
       stopping.abort();
@@ -39,8 +46,37 @@ export function startJobs(system: System, jobs: readonly Job[], watch: JobWatch 
   };
 }
 
-async function loop(system: System, job: Job, watch: JobWatch, signal: AbortSignal): Promise<void> {
+interface Turns {
+  /** Resolves when fewer than the limit have entered and not left. */
+  enter(): Promise<void>;
+  leave(): void;
+}
+
+function openTurns(limit: number): Turns {
+  const waiting: (() => void)[] = [];
+  let entered = 0;
+  return {
+    async enter() {
+      if (entered < limit) entered++;
+      else await new Promise<void>((resolve) => waiting.push(resolve));
+    },
+    leave() {
+      const next = waiting.shift();
+      if (next === undefined) entered--;
+      else next();
+    },
+  };
+}
+
+async function loop(
+  system: System,
+  job: Job,
+  watch: JobWatch,
+  { turns, signal }: { turns: Turns; signal: AbortSignal },
+): Promise<void> {
   while (!signal.aborted) {
+    await turns.enter();
+    if (signal.aborted) return turns.leave();
     const began = system.clock.now();
     let pauseMs = job.everyMs;
     const over = (outcome: "ok" | "failed" | "elsewhere") =>
@@ -60,6 +96,8 @@ async function loop(system: System, job: Job, watch: JobWatch, signal: AbortSign
         system.log.debug({ job: job.name, failure, reason: String(error) }, "a job waits for the database");
         pauseMs = Math.min(pauseMs, retryMs);
       }
+    } finally {
+      turns.leave();
     }
     await pause(pauseMs, signal);
   }
