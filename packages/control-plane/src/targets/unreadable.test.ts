@@ -126,7 +126,7 @@ t.test("the fields of a check come in the order of its schema", async (t) => {
       check: { timeout: 1000, url: "https://example.org/", type: "http" },
     })
   ).body;
-  const order = ["type", "url", "method", "timeout", "follow_redirects", "max_redirects", "expected_status"];
+  const order = ["type", "url", "method", "timeout", "expected_status", "expected_body_contains", "follow_redirects"];
   t.strictSame(Object.keys(check).slice(0, 7), order);
   t.strictSame(
     Object.keys((await ask("GET", `/api/v1/targets/${id}`)).body.check).slice(0, 7),
