@@ -64,7 +64,8 @@ export function mailHtml({ tone, title, paragraphs = [], facts = [], link, foote
 <style>
 @media (prefers-color-scheme: dark) {
   .page { background: #0c111d !important }
-  .card { background: #161b26 !important; border-color: #333741 !important }
+  .card { background: #161b26 !important; border-left-color: #333741 !important; border-right-color: #333741 !important;
+    border-bottom-color: #333741 !important }
   .text { color: #f5f5f6 !important }
   .label { color: #b0b5c0 !important }
 }
