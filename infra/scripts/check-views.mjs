@@ -6,12 +6,11 @@
 import { spawnSync } from "node:child_process";
 import * as fs from "node:fs";
 import { dirname, join, relative, resolve } from "node:path";
-import { prepare, root } from "./prepare.mjs";
+import { compiler, prepare, root } from "./prepare.mjs";
 
 /** The argument is another folder of templates, for tests. */
 const folder = resolve(root, process.argv[2] ?? "packages/control-plane/views");
 const out = join(root, ".build", `views-${process.pid}`);
-const compiler = join(root, "node_modules/typescript7/bin/tsc");
 const tag = /<%([=~]?)(.*?)%>/gs;
 
 /** Name of a template as an identifier. */
@@ -113,7 +112,7 @@ function check() {
     paths: { "#src/*": ["../../packages/control-plane/dist/*.d.ts"], "#views/*": ["./*.d.ts"] },
   };
   fs.writeFileSync(join(out, "tsconfig.json"), JSON.stringify({ compilerOptions: options, include: ["**/*.ts"] }));
-  const { status, stdout, stderr } = spawnSync(compiler, ["-p", out, "--pretty", "false"], {
+  const { status, stdout, stderr } = spawnSync(process.execPath, [compiler, "-p", out, "--pretty", "false"], {
     cwd: root,
     encoding: "utf8",
     maxBuffer: 64 << 20,
