@@ -320,7 +320,7 @@ const values: Case[] = [
   create("the mask as a token", http({ bearer_token: "***" }), "REDACTION_SENTINEL", "/check/bearer_token"),
   create("the mask as a password", http({ basic_auth: ["user", "***"] }), "REDACTION_SENTINEL", "/check/basic_auth/1"),
   create(
-    "credentials to whoever answers",
+    "credentials to an unverified server",
     http({ verify_tls: false, bearer_token: "secret" }),
     "INVALID_TLS_CRED_COMBO",
     "/check/verify_tls",

@@ -56,7 +56,7 @@ async function makeTargets(count: number): Promise<string[]> {
   return ids;
 }
 
-/** Sends a batch as the agent does: again, and to whoever answers, until somebody acknowledges it. */
+/** Sends a batch as the agent does: again, to either replica, until it is acknowledged. */
 async function report(results: AgentResult[], first: number): Promise<Json> {
   await admit(sql, "default", results);
   return await waitFor("a batch to be taken", async () => {

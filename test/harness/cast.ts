@@ -30,7 +30,7 @@ export interface TokenOptions {
   revokedAt?: Date;
 }
 
-/** Puts the cast into a migrated database, beside whoever is there. */
+/** Puts the cast into a migrated database, beside existing users. */
 export async function castIn(sql: Sql, { plan = "selfhost" }: { plan?: string } = {}): Promise<Cast> {
   const salt = newId().slice(-6);
   const acme = await org(sql, `acme-${salt}`, "Acme", plan);

@@ -101,7 +101,7 @@ t.test("the console", async (t) => {
     t.equal(
       new URL(page.url()).searchParams.get("next"),
       "/incidents?state=open",
-      "whoever is not signed in is sent to sign in",
+      "a visitor without a session is redirected to sign-in",
     );
     for (let scans = 0; scans < 2; scans++)
       t.equal((await fetch(signInLink!)).status, 200, "a mail scanner may open the link");

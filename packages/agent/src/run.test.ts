@@ -166,7 +166,7 @@ t.test("limits, by themselves", (t) => {
   cap.leave("a");
   t.ok(cap.enter("a"));
   cap.leave("a");
-  t.ok(cap.enter("a", true), "a single place is for whoever comes first");
+  t.ok(cap.enter("a", true), "the first run takes the only place");
   t.notOk(cap.enter("a"));
   cap.leave("a", true);
   cap.max = 3;

@@ -273,7 +273,7 @@ t.test("the last answer stands in for one that does not come", async (t) => {
       { skip: false, measurement: { status: "up", error: null, details: { domain: "up.org", days_remaining: 89 } } },
       what,
     );
-    t.equal(up.warnings.length, 1, `${what}: whoever asked by hand is told`);
+    t.equal(up.warnings.length, 1, `${what}: a run on demand carries the warning`);
     for (const [domain, status, left] of [
       ["degraded.org", "degraded", 19],
       ["down.org", "down", 2],

@@ -6,6 +6,7 @@ import { checkTypes, type CheckType, type SpecOf } from "@statusmesh/shared/chec
 import { httpCheck, outcomeOf, testLookups, testRunner } from "../testing.ts";
 import { http } from "./http.ts";
 import type { ProbeContext } from "./probe.ts";
+import { newTrace } from "../verdicts.ts";
 
 /*
  * The guard against requests forged through a monitor, for whatever kinds there are. A kind that is added does not
@@ -207,17 +208,7 @@ t.test("http: a redirect to the inside is refused at its hop", async (t) => {
     let hops = 0;
     const context: ProbeContext = {
       signal: AbortSignal.timeout(5000),
-      trace: {
-        overdue: "",
-        dns_ms: null,
-        connect_ms: null,
-        tls_ms: null,
-        ttfb_ms: null,
-        http_status: null,
-        response_size: null,
-        redirectedTo: null,
-        verdict: null,
-      },
+      trace: newTrace(),
       // The first hop stands for a public server.
       get allowPrivate() {
         return hops++ === 0;

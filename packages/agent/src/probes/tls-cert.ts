@@ -12,7 +12,7 @@ import type { Probe, ProbeContext, Verdict } from "./probe.ts";
 const hangUpMs = 500;
 
 /**
- * Remaining validity of a server's certificate, whoever issued it. `down` and `degraded` come from the certificate;
+ * Remaining validity of a server's certificate, of any issuer. `down` and `degraded` come from the certificate;
  * anything that prevents reading it (no connection, no handshake, timeout) is `error`.
  */
 export const tlsCert: Probe<TlsCertCheck> = {

@@ -249,7 +249,7 @@ t.test(
       circuit_breakers_open: 3,
     });
 
-    // Whoever holds the evidence of the target keeps the next batch waiting.
+    // A lock on the evidence of the target blocks the next batch.
     await sql
       .begin(async (held) => {
         await held`select 1 from target_states where target_id = ${id} for update`;

@@ -79,7 +79,7 @@ t.test("OpenStatus #2530: no recovery goes to a channel that was not notified of
   clock.advance(minute);
   await report(target, "FF");
   await report(target, "PP");
-  t.strictSame(await received(late), ["reopened", "resolved"], "it hears of the next outage from its start");
+  t.strictSame(await received(late), ["reopened", "resolved"], "it is notified of the next outage from its start");
 });
 
 t.test("Prometheus #14085: no data is not recovery", async (t) => {

@@ -17,7 +17,7 @@ export const tags: Record<string, string> = {
   Results: "Check results, and statistics computed from them.",
   Service: "Health of the process, and this document.",
   Maintenance: "Planned work: notifications of its targets are held, and status pages show it.",
-  "Share links": "Links that show one monitor, read-only, to whoever has them.",
+  "Share links": "Links that show one monitor, read-only, to anyone who has them.",
   "Sign-in": "The caller, sign-in and sessions.",
   "Status pages": "Public status pages. Every member reads them, owners change them.",
   Targets: "Monitors: check, interval, regions and alerting policy.",

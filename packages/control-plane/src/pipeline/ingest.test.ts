@@ -347,7 +347,7 @@ t.test("two replicas that are sent the same batches at once store them once and 
   t.equal(
     totals.reduce((sum, one) => sum + one, 0),
     50,
-    "whoever came first, each result was stored by one",
+    "each result was stored by one batch",
   );
   for (const id of ids) {
     t.match(await incidentsOf(id), [{ state: "closed", reopened_count: 1 }]);

@@ -21,7 +21,7 @@ const shared = {
   params: Type.Object({ token: Type.String({ description: "Token of the link" }) }),
 } as const;
 
-/** The data of a shared monitor, for whoever has the link. */
+/** The data of a shared monitor, for anyone with the link. */
 export const shareViewRoutes: Route[] = [
   route({
     ...shared,
