@@ -70,6 +70,12 @@ export const auth = Type.Object({
     "https://accounts.google.com, for any provider with OpenID Connect discovery",
     "https://login.example.org",
   ),
+  public_base_url: text(
+    "",
+    "Origin of the authorization server for MCP clients, its issuer; empty: server.public_url",
+    "an http or https origin without a path, for example https://status.example.org",
+    "^(?:https?://[^\\s/?#@]+/?)?$",
+  ),
   per_ip_rate_limit_per_min: whole(60, 0, 1_000_000, "Sign-in attempts per visitor and minute; 0: unlimited"),
   session: Type.Object({
     cookie_name: text(

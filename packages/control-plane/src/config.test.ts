@@ -77,6 +77,7 @@ t.test("without a file and variables every key has its default", async (t) => {
       required: true,
       trusted_proxy: false,
       enabled_methods: ["magic_link"],
+      public_base_url: "http://127.0.0.1:8080",
       github: { client_id: "", client_secret: "", issuer: "" },
       google: { client_id: "", client_secret: "", issuer: "" },
       per_ip_rate_limit_per_min: 60,
@@ -84,6 +85,13 @@ t.test("without a file and variables every key has its default", async (t) => {
       magic_link: { throttle_secs: 60 },
       api_tokens: { max_per_user: 25 },
       invitations: { max_pending_per_org: 50 },
+    },
+    mcp: {
+      enabled: false,
+      oauth_enabled: false,
+      resource_uri: "",
+      allowed_origins: [],
+      access_token_ttl_secs: 3600,
     },
     email: { smtp_url: "", from: "StatusMesh <statusmesh@localhost>" },
     operator: { admin_token: "", email: "" },
@@ -324,4 +332,39 @@ t.test("an enabled provider needs its client id and secret, and TLS", async (t) 
   t.match(problemsOf(t, { ...google, SM_AUTH__GOOGLE__ISSUER: "http://login.example.org" }), [/must be https/]);
   t.match(problemsOf(t, { ...google, SM_AUTH__GOOGLE__ISSUER: "http://127.0.0.1.example.org" }), [/must be https/]);
   t.match(problemsOf(t, { ...google, SM_AUTH__GOOGLE__ISSUER: "login.example.org" }), [/an https URL/]);
+});
+
+t.test("MCP: OAuth needs https origins for the resource and the issuer", async (t) => {
+  const resource = "SM_MCP__RESOURCE_URI";
+  const issuer = "SM_AUTH__PUBLIC_BASE_URL";
+  const on = { SM_MCP__ENABLED: "true", SM_MCP__OAUTH_ENABLED: "true" };
+  const good = { ...on, [resource]: "https://MCP.example.org:443/", [issuer]: "https://status.example.org/" };
+  t.strictSame(problemsOf(t, good), []);
+  t.match(loadConfig({ env: good, cwd: t.testdir({}) }), {
+    mcp: { resource_uri: "https://mcp.example.org" },
+    auth: { public_base_url: "https://status.example.org" },
+  });
+  const fromPublicUrl = { ...on, [resource]: good[resource]!, SM_SERVER__PUBLIC_URL: "https://status.example.org" };
+  t.equal(
+    loadConfig({ env: fromPublicUrl, cwd: t.testdir({}) }).auth.public_base_url,
+    "https://status.example.org",
+    "server.public_url is the issuer by default",
+  );
+
+  for (const [env, wanted] of [
+    [{ SM_MCP__OAUTH_ENABLED: "true", [resource]: good[resource]!, [issuer]: good[issuer]! }, /needs mcp\.enabled/],
+    [{ ...good, [resource]: "" }, /needs mcp\.resource_uri/],
+    [{ ...good, [resource]: "http://127.0.0.1:8080" }, /needs mcp\.resource_uri.*not http:\/\/127/],
+    [{ ...good, [resource]: "https://mcp.example.org/mcp" }, /^SM_MCP__RESOURCE_URI must be an http or https origin/],
+    [{ ...good, [resource]: "https://mcp.example.org?a=b" }, /^SM_MCP__RESOURCE_URI must be/],
+    [{ ...good, [resource]: "https://user@mcp.example.org" }, /^SM_MCP__RESOURCE_URI must be/],
+    [{ ...good, [resource]: "https://mcp.example.org:99999" }, /^mcp\.resource_uri is not a URL/],
+    [{ ...good, [issuer]: "" }, /needs auth\.public_base_url.*server\.public_url is no https origin/],
+    [{ ...good, [issuer]: "http://localhost:8080" }, /needs auth\.public_base_url.*not http:\/\/localhost/],
+    [{ ...good, [issuer]: "https://status.example.org/a" }, /^SM_AUTH__PUBLIC_BASE_URL must be/],
+    [{ SM_MCP__ACCESS_TOKEN_TTL_SECS: "0" }, /^SM_MCP__ACCESS_TOKEN_TTL_SECS must be a whole number from 1 to 86400/],
+    [{ SM_MCP__ACCESS_TOKEN_TTL_SECS: "86401" }, /^SM_MCP__ACCESS_TOKEN_TTL_SECS must be/],
+    [{ SM_MCP__ALLOWED_ORIGINS: "https://a.example/p" }, /^SM_MCP__ALLOWED_ORIGINS must be a list of origins/],
+  ] as const)
+    t.match(problemsOf(t, env as Env)[0], wanted, JSON.stringify(env));
 });

@@ -4,6 +4,7 @@ import { parse, TomlError } from "smol-toml";
 import Type, { type Static, type TObject } from "typebox";
 import { isLoopback, parseBind } from "@statusmesh/shared/net/bind";
 import { readSettings } from "./config-reader.ts";
+import { mcp, mcpProblems, settleMcp } from "./config-mcp.ts";
 import * as service from "./config-service.ts";
 import * as tenancy from "./config-tenancy.ts";
 import { addressList } from "./http/address-list.ts";
@@ -24,6 +25,7 @@ export const ConfigSchema = Type.Object({
   channels: service.channels,
   checker: service.checker,
   auth: tenancy.auth,
+  mcp,
   email: service.email,
   operator: tenancy.operator,
   retention: tenancy.retention,
@@ -72,6 +74,7 @@ export function loadConfig(sources: ConfigSources): Config {
     /\/$/,
     "",
   );
+  settleMcp(config);
   return config;
 }
 
@@ -87,6 +90,7 @@ function contradictions(config: Config): string[] {
       ? ["security.credentials_kek_previous_base64 needs a key that follows it in security.credentials_kek_base64"]
       : []),
     ...subdomainProblems(config),
+    ...mcpProblems(config),
   ];
 }
 
