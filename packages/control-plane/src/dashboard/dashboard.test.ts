@@ -212,7 +212,11 @@ t.test(
   async (t) => {
     const ctx = caller;
     const run = (orgId: string, age: number, reply: object | null) =>
-      sql`insert into on_demand_runs (id, org_id, region_id, spec, requested_at, reply) values (${newId()}, ${orgId}, 'eu', '{}', ${new Date(noon - age)}, ${reply === null ? null : sql.json(reply as never)})`;
+      sql`
+        insert into on_demand_runs (id, org_id, region_id, spec, requested_at, reply)
+        values
+          (${newId()}, ${orgId}, 'eu', '{}', ${new Date(noon - age)},
+            ${reply === null ? null : sql.json(reply as never)})`;
     await Promise.all([
       run(ctx.orgId, second, null),
       run(ctx.orgId, 30 * second, null),
@@ -230,9 +234,13 @@ t.test(
       "https://b.example.org/",
     ]) {
       const id = await create(url);
-      await sql`update target_states set status = 'error', status_until = ${new Date(noon + minute)}, circuit_open = true where target_id = ${id}`;
+      await sql`
+        update target_states set status = 'error', status_until = ${new Date(noon + minute)}, circuit_open = true
+        where target_id = ${id}`;
     }
-    await sql`update target_states set status_until = ${new Date(noon - 1)} where target_id = ${await create("https://stale.example.org/")}`;
+    await sql`
+      update target_states set status_until = ${new Date(noon - 1)}
+      where target_id = ${await create("https://stale.example.org/")}`;
 
     const id = await create("https://c.example.org/");
     const results = [

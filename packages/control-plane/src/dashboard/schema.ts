@@ -40,11 +40,13 @@ export const DashboardSummary = Type.Object(
     system: Type.Object(
       {
         in_flight_checks: count(
-          "Runs on demand of the organisation that no agent has answered yet. Scheduled runs are not counted: agents report what they found, not what they are at",
+          "Runs on demand of the organisation that no agent has answered yet. Scheduled runs are not counted: " +
+            "agents report what they found, not what they are at",
         ),
         result_queue_depth: count("Results of the whole instance that have come in here and are not stored yet"),
         dropped_results_last_5m: count(
-          "Results of the whole instance that were not taken here: of a time that cannot be, off the schedule of their target, or of a target that the region does not probe (any more)",
+          "Results of the whole instance that were not taken here: of a time that cannot be, off the schedule " +
+            "of their target, or of a target that the region does not probe (any more)",
         ),
         circuit_breakers_open: count(
           "Hosts (with port) of enabled targets whose last run was not made because the circuit breaker is open",

@@ -7,7 +7,10 @@ const round = (value: number): number => Math.round(value * 10) / 10;
 /** Width and gap of a strip's cells in its own units; the drawing is stretched to the place it has. */
 const cell = { width: 6, gap: 2, height: 18 } as const;
 
-/** The path of the cells in one state: `M0 0h6v18h-6z` for each. Neighbours stay apart, so that each slice can be counted. */
+/**
+ * The path of the cells in one state: `M0 0h6v18h-6z` for each. Neighbours stay apart, so that each slice can be
+ * counted.
+ */
 export function stripPath(cells: readonly string[], state: string): string {
   return cells
     .map((own, at) =>
@@ -206,7 +209,10 @@ function titledRect(name: string, x: number, width: number, height: number, titl
   return html`<rect class="${name}" ${place}><title>${title}</title></rect>`;
 }
 
-/** Shares of a whole as one bar. Widths are attributes of the drawing, which the content policy allows where it forbids styles. */
+/**
+ * Shares of a whole as one bar. Widths are attributes of the drawing, which the content policy allows where it forbids
+ * styles.
+ */
 export function shareBar(parts: readonly { name: string; value: number; label: string }[]): Markup {
   const total = parts.reduce((sum, part) => sum + part.value, 0);
   if (total <= 0) return new Markup("");

@@ -8,7 +8,10 @@ export interface Field {
   value?: unknown;
   hint?: string;
   type?: "text" | "url" | "number" | "password" | "color" | "lines" | "select" | "checkbox";
-  /** How the text becomes a value: text (as it is), int, tags, headers, status, nullable (empty is null), optional (empty is left out). */
+  /**
+   * How the text becomes a value: text (as it is), int, tags, headers, status, nullable (empty is null), optional
+   * (empty is left out).
+   */
   as?: "text" | "int" | "tags" | "headers" | "status" | "nullable" | "optional";
   options?: readonly (readonly [value: string, label: string])[];
   placeholder?: string;

@@ -99,7 +99,10 @@ const systems = [
   [/Linux/, "Linux"],
 ] as const;
 
-/** `Firefox on Linux`, from a User-Agent. The first match decides: each later browser and system claims to be an earlier one. */
+/**
+ * `Firefox on Linux`, from a User-Agent. The first match decides: each later browser and system claims to be an earlier
+ * one.
+ */
 export function device(agent: string | null): string {
   if (agent === null || agent === "") return "Unknown device";
   const browser = browsers.find(([pattern]) => pattern.test(agent))?.[1] ?? agent.slice(0, 60);
@@ -107,7 +110,10 @@ export function device(agent: string | null): string {
   return system === undefined ? browser : `${browser} on ${system}`;
 }
 
-/** `14:02`, with the day in front when that is not today. In UTC; the reader's browser rewrites it for the reader's zone. */
+/**
+ * `14:02`, with the day in front when that is not today. In UTC; the reader's browser rewrites it for the reader's
+ * zone.
+ */
 export function clock(at: Date, now: number): string {
   const time = `${pad(at.getUTCHours())}:${pad(at.getUTCMinutes())}`;
   return new Date(now).toISOString().slice(0, 10) === at.toISOString().slice(0, 10)

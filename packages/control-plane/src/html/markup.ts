@@ -7,7 +7,10 @@ export function escapeHtml(value: unknown): string {
   return String(value).replace(/[&<>"']/g, (char) => entities[char]!);
 }
 
-/** HTML that our own code made. Templates print it as it is; everything else is escaped, so no template needs a raw tag for it. */
+/**
+ * HTML that our own code made. Templates print it as it is; everything else is escaped, so no template needs a raw tag
+ * for it.
+ */
 export class Markup {
   readonly html: string;
   constructor(html: string) {

@@ -41,8 +41,8 @@ export interface PageCall<D extends PageAuth> {
 export type PageAuth = "tenant" | "public";
 
 /**
- * One page: path, access and content. Pages only read; every change goes through the JSON API, except the two steps of a
- * sign-in with a provider (sign-in/pages.ts).
+ * One page: path, access and content. Pages only read; every change goes through the JSON API, except the two steps of
+ * a sign-in with a provider (sign-in/pages.ts).
  */
 export interface Page {
   readonly path: string;
@@ -66,8 +66,8 @@ type DataByView<A, R> = R extends { view: infer V extends string; data: infer D 
   : never;
 
 /**
- * Declares a page. A handler that stands alone has no return type and marks its view `as const`, so that the template is
- * checked against its data.
+ * Declares a page. A handler that stands alone has no return type and marks its view `as const`, so that the template
+ * is checked against its data.
  */
 export function page<A extends PageAuth, const R extends PageReply>(declared: {
   path: string;
@@ -94,7 +94,9 @@ export interface PageOptions {
   frame?(ctx: Ctx): Promise<Omit<Frame, "path">>;
 }
 
-/** The router of all pages, for GET and HEAD. A caller without a session is redirected to sign in, and back afterwards. */
+/**
+ * The router of all pages, for GET and HEAD. A caller without a session is redirected to sign in, and back afterwards.
+ */
 export function mountPages(
   pages: readonly Page[],
   authenticators: Pick<Authenticators, PageAuth>,

@@ -98,7 +98,8 @@ t.test("markup escapes whatever our own code did not make", async (t) => {
   const nasty = `<img src=x onerror="alert('1')">&`;
   t.equal(
     html`<b title="${nasty}">${[nasty, new Markup("<i>")]}</b>`.html,
-    `<b title="&lt;img src=x onerror=&quot;alert(&#39;1&#39;)&quot;&gt;&amp;">&lt;img src=x onerror=&quot;alert(&#39;1&#39;)&quot;&gt;&amp;<i></b>`,
+    `<b title="&lt;img src=x onerror=&quot;alert(&#39;1&#39;)&quot;&gt;&amp;">&lt;img src=x ` +
+      "onerror=&quot;alert(&#39;1&#39;)&quot;&gt;&amp;<i></b>",
   );
   t.equal(html`${null}${undefined}${0}`.html, "0");
   t.notMatch(field({ name: "/check/url", label: nasty, value: nasty, hint: nasty, placeholder: nasty }).html, /<img/);

@@ -31,7 +31,8 @@ export interface ViewOptions {
 
 /**
  * Opens the views. Inside a template `it` is the data, and `h` has the helpers: `h.asset(name)`, `h.icon(name)`,
- * `h.time(at, style)`, `h.state(state, word)`, `h.error(error)`, the formats and the charts. Everything printed is escaped unless a helper made it.
+ * `h.time(at, style)`, `h.state(state, word)`, `h.error(error)`, the formats and the charts. Everything printed is
+ * escaped unless a helper made it.
  */
 export function openViews({ assets, folder = viewsFolder, cache = true }: ViewOptions): Views {
   const eta = new Eta({

@@ -97,7 +97,8 @@ export const targetRoutes: Route[] = [
     tag: "Targets",
     summary: "Change a target",
     description:
-      "Fields left out stay as they are. An edited policy is held against the evidence at once; enabled=false closes an open incident silently. " +
+      "Fields left out stay as they are. An edited policy is held against the evidence at once; " +
+      "enabled=false closes an open incident silently. " +
       "An edit of scheme, host or port, or of verify_tls to false, must bring every stored secret of the check again.",
     params: IdParam,
     body: TargetPatch,

@@ -22,7 +22,8 @@ export const targetBulkRoutes: Route[] = [
     path: "/api/v1/targets/bulk",
     summary: "Create many targets",
     description:
-      "All or nothing, in one transaction; the reply keeps the order. Error fields start with the index: `/3/check/port`.",
+      "All or nothing, in one transaction; the reply keeps the order. Error fields start with the index: " +
+      "`/3/check/port`.",
     body: BulkCreate,
     replies: { 201: Type.Array(Target) },
     errors: ["BULK_EMPTY", "BULK_TOO_LARGE", "QUOTA_EXCEEDED", "REGION_INVALID", ...targetErrors],
@@ -33,7 +34,8 @@ export const targetBulkRoutes: Route[] = [
     path: "/api/v1/targets/bulk-action",
     summary: "Enable, disable, delete or tag many targets",
     description:
-      "A failure of one target does not affect the others: each id is in one of the two lists, in the order sent. A duplicate id counts once.",
+      "A failure of one target does not affect the others: each id is in one of the two lists, in the order " +
+      "sent. A duplicate id counts once.",
     body: BulkAction,
     replies: { 200: BulkOutcome },
     errors: ["BULK_EMPTY", "BULK_TOO_LARGE", "INVALID_TAG"],

@@ -209,7 +209,9 @@ t.test("10,000 targets in one transaction, changed and deleted by one action eac
   t.equal(await total(), 10_000);
   const ids: string[] = made.body.map((target: { id: string }) => target.id);
   t.match(
-    await sql`select count(*)::int as count, count(distinct xmin::text)::int as transactions from targets where org_id = ${caller.orgId}`,
+    await sql`
+      select count(*)::int as count, count(distinct xmin::text)::int as transactions from targets
+      where org_id = ${caller.orgId}`,
     [{ count: 10_000, transactions: 1 }],
   );
   for (const [what, action] of [
@@ -307,7 +309,8 @@ t.test("disabling closes incidents and tells nobody, as a PATCH does", async (t)
   ]);
   t.strictSame(
     [
-      ...(await sql`select d.reason from deliveries d join incidents i on i.id = d.incident_id where i.target_id = ${broken}`),
+      ...(await sql`
+        select d.reason from deliveries d join incidents i on i.id = d.incident_id where i.target_id = ${broken}`),
     ],
     [{ reason: "opened" }],
   );

@@ -11,8 +11,9 @@ type Action = BulkAction["action"];
 type Refusals = Map<string, AppError>;
 
 /**
- * Does one thing to many targets, in one transaction. What cannot be done to one of them does not keep it from the others:
- * it is listed as failed with its reason. An id that is there twice counts once; both lists keep the order of `ids`.
+ * Does one thing to many targets, in one transaction. What cannot be done to one of them does not keep it from the
+ * others: it is listed as failed with its reason. An id that is there twice counts once; both lists keep the order of
+ * `ids`.
  */
 export async function bulkAction(ctx: Ctx, { ids, action }: BulkAction): Promise<BulkOutcome> {
   requireScope(ctx, "targets:write");

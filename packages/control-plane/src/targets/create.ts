@@ -20,7 +20,9 @@ import {
 import { sealSpec } from "./sealing.ts";
 import type { Target, TargetCreate } from "./schema.ts";
 
-/** Creates a target in every enabled region; its first check runs at once. REGION_INVALID where no region is enabled. */
+/**
+ * Creates a target in every enabled region; its first check runs at once. REGION_INVALID where no region is enabled.
+ */
 export async function createTarget(ctx: Ctx, input: TargetCreate): Promise<Target> {
   const [target] = await create(
     ctx,
@@ -31,9 +33,13 @@ export async function createTarget(ctx: Ctx, input: TargetCreate): Promise<Targe
   return target!;
 }
 
-/** Creates many targets, all or none, and returns them in the order given. The fields of errors begin with the place in the list: `/3/check/port`. */
+/**
+ * Creates many targets, all or none, and returns them in the order given. The fields of errors begin with the place in
+ * the list: `/3/check/port`.
+ */
 export async function createTargets(ctx: Ctx, inputs: readonly TargetCreate[]): Promise<Target[]> {
-  // One row of the audit log for the request: a row for each of ten thousand would cost as much as the targets themselves.
+  // One row of the audit log for the request: a row for each of ten thousand would cost as much as the targets
+  // themselves.
   return await create(
     ctx,
     inputs,
@@ -66,7 +72,8 @@ async function create(
     if (regions === 0)
       throw new AppError(
         "REGION_INVALID",
-        "No region is enabled, so nothing would be checked. The operator of this instance can enable one (PATCH /operator/regions/{id}).",
+        "No region is enabled, so nothing would be checked. The operator of this instance can enable one " +
+          "(PATCH /operator/regions/{id}).",
       );
     const rows = await mapInTurns(drafts, (row, at): queries.TargetRow =>
       below(base(at), () => {

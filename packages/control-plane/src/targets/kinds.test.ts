@@ -268,7 +268,9 @@ t.test("open circuits count each name server once, and checks without a destinat
     const { id } = await create(ctx, check);
     const at = new Date(system.clock.now());
     await system.sql`
-      update target_states set status = 'error', status_until = ${new Date(at.getTime() + 60_000)}, status_since = ${at}, circuit_open = true where target_id = ${id}`;
+      update target_states
+      set status = 'error', status_until = ${new Date(at.getTime() + 60_000)}, status_since = ${at},
+        circuit_open = true where target_id = ${id}`;
   }
   t.equal(await openCircuits(ctx), 2);
 });

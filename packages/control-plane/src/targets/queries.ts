@@ -36,21 +36,31 @@ const searchText = ({ spec }: Pick<TargetRow, "spec">): string => kindOf(spec).s
 /** A new target as {@link insertTargets} takes it. */
 export const insertable = (row: NewTargetRow): string => JSON.stringify({ ...row, search_text: searchText(row) });
 
-/** Stores new targets, each an {@link insertable}, with their blank evidence, and has every enabled region probe them. */
+/**
+ * Stores new targets, each an {@link insertable}, with their blank evidence, and has every enabled region probe them.
+ */
 export async function insertTargets(sql: Db, rows: readonly string[]): Promise<void> {
   await sql`
     with given as (
-      select id, org_id, name, spec, search_text, interval_secs, enabled, tags, alert_confirmations, notify_recovery, renotify_interval_secs, region_policy, write_source, created_at, updated_at
-      from jsonb_to_recordset(${`[${rows.join()}]`}::text::jsonb) as g (id uuid, org_id uuid, name text, spec jsonb, search_text text, interval_secs integer, enabled boolean, tags text[], alert_confirmations integer,
-        notify_recovery boolean, renotify_interval_secs integer, region_policy jsonb, write_source text, created_at timestamptz, updated_at timestamptz)
+      select id, org_id, name, spec, search_text, interval_secs, enabled, tags, alert_confirmations, notify_recovery,
+        renotify_interval_secs, region_policy, write_source, created_at, updated_at
+      from jsonb_to_recordset(${`[${rows.join()}]`}::text::jsonb) as g
+        (id uuid, org_id uuid, name text, spec jsonb, search_text text, interval_secs integer, enabled boolean,
+          tags text[], alert_confirmations integer,
+        notify_recovery boolean, renotify_interval_secs integer, region_policy jsonb, write_source text,
+          created_at timestamptz, updated_at timestamptz)
     ), stored as (
-      insert into targets (id, org_id, name, kind, spec, search_text, interval_secs, enabled, tags, alert_confirmations, notify_recovery, renotify_interval_secs, region_policy, write_source, created_at, updated_at)
-      select id, org_id, name, spec ->> 'type', spec, search_text, interval_secs, enabled, tags, alert_confirmations, notify_recovery, renotify_interval_secs, region_policy, write_source, created_at, updated_at
+      insert into targets
+        (id, org_id, name, kind, spec, search_text, interval_secs, enabled, tags, alert_confirmations,
+          notify_recovery, renotify_interval_secs, region_policy, write_source, created_at, updated_at)
+      select id, org_id, name, spec ->> 'type', spec, search_text, interval_secs, enabled, tags, alert_confirmations,
+        notify_recovery, renotify_interval_secs, region_policy, write_source, created_at, updated_at
       from given returning id
     ), blank as (
       insert into target_states (target_id, state, status) select id, '', 'unknown' from stored
     )
-    insert into target_regions (target_id, region_id) select s.id, r.id from stored s cross join regions r where r.enabled`;
+    insert into target_regions (target_id, region_id) select s.id, r.id from stored s cross join regions r
+    where r.enabled`;
 }
 
 /** Binds new targets to their channels. */
@@ -62,7 +72,9 @@ export async function insertAlerts(
   await sql`
     insert into target_alerts (target_id, channel_id, position)
     select target_id, channel_id, position
-    from unnest(${arrayOf(alerts.map((it) => it.targetId))}::uuid[], ${arrayOf(alerts.map((it) => it.channelId))}::uuid[], ${arrayOf(alerts.map((it) => it.position))}::integer[]) as a (target_id, channel_id, position)`;
+    from unnest(${arrayOf(alerts.map((it) => it.targetId))}::uuid[],
+      ${arrayOf(alerts.map((it) => it.channelId))}::uuid[],
+        ${arrayOf(alerts.map((it) => it.position))}::integer[]) as a (target_id, channel_id, position)`;
 }
 
 export async function replaceAlerts(sql: Db, targetId: string, channelIds: readonly string[]): Promise<void> {
@@ -70,7 +82,8 @@ export async function replaceAlerts(sql: Db, targetId: string, channelIds: reado
   if (channelIds.length === 0) return;
   await sql`
     insert into target_alerts (target_id, channel_id, position)
-    select ${targetId}, c.id, c.position from unnest(${channelIds as string[]}::uuid[]) with ordinality as c (id, position)`;
+    select ${targetId}, c.id, c.position
+    from unnest(${channelIds as string[]}::uuid[]) with ordinality as c (id, position)`;
 }
 
 export async function selectTarget(sql: Db, orgId: string, id: string): Promise<TargetRow | null> {
@@ -85,7 +98,9 @@ export async function selectTarget(sql: Db, orgId: string, id: string): Promise<
  * writes incidents, whose foreign key asks for the target, and two orders would end in a deadlock.
  */
 export async function lockTarget(sql: Db, orgId: string, id: string): Promise<TargetRow | null> {
-  await sql`select 1 from target_states where target_id = (select id from targets where org_id = ${orgId} and id = ${id}) for update`;
+  await sql`
+    select 1 from target_states
+    where target_id = (select id from targets where org_id = ${orgId} and id = ${id}) for update`;
   const [row] = await sql<
     TargetRow[]
   >`select ${columns(sql)} from targets t where t.org_id = ${orgId} and t.id = ${id} for no key update of t`;
@@ -95,18 +110,25 @@ export async function lockTarget(sql: Db, orgId: string, id: string): Promise<Ta
 /** Earlier intervals are kept for as long as an agent may bring results of them, and at most so many. */
 const keptIntervals = { days: 91, most: 50 };
 
-/** Writes the row. An interval that is replaced is kept with the time of the edit: ingest takes results of its slots. */
+/**
+ * Writes the row. An interval that is replaced is kept with the time of the edit: ingest takes results of its slots.
+ */
 export async function updateTarget(sql: Db, row: NewTargetRow): Promise<void> {
   await sql`
     update targets set past_intervals = case when interval_secs = ${row.interval_secs} then past_intervals else (
         select jsonb_object_agg(secs, replaced_at) from (
           select e.key as secs, e.value as replaced_at
-          from jsonb_each(past_intervals || jsonb_build_object(interval_secs::text, ${row.updated_at.toISOString()}::text)) e
-          where (e.value #>> '{}')::timestamptz > ${row.updated_at}::timestamptz - ${`${keptIntervals.days} days`}::interval
+          from jsonb_each(past_intervals || jsonb_build_object(interval_secs::text,
+            ${row.updated_at.toISOString()}::text)) e
+          where
+            (e.value #>> '{}')::timestamptz > ${row.updated_at}::timestamptz - ${`${keptIntervals.days} days`}::interval
           order by (e.value #>> '{}')::timestamptz desc limit ${keptIntervals.most}) kept) end,
-      name = ${row.name}, spec = ${sql.json(row.spec as never)}, search_text = ${searchText(row)}, interval_secs = ${row.interval_secs}, enabled = ${row.enabled}, tags = ${row.tags},
-      alert_confirmations = ${row.alert_confirmations}, notify_recovery = ${row.notify_recovery}, renotify_interval_secs = ${row.renotify_interval_secs},
-      region_policy = ${sql.json(row.region_policy as never)}, write_source = ${row.write_source}, updated_at = ${row.updated_at},
+      name = ${row.name}, spec = ${sql.json(row.spec as never)}, search_text = ${searchText(row)},
+        interval_secs = ${row.interval_secs}, enabled = ${row.enabled}, tags = ${row.tags},
+      alert_confirmations = ${row.alert_confirmations}, notify_recovery = ${row.notify_recovery},
+        renotify_interval_secs = ${row.renotify_interval_secs},
+      region_policy = ${sql.json(row.region_policy as never)}, write_source = ${row.write_source},
+        updated_at = ${row.updated_at},
       changed_xid = pg_current_xact_id(), version = version + 1
     where org_id = ${row.org_id} and id = ${row.id}`;
 }
@@ -119,13 +141,18 @@ export interface LockedTarget {
   tags: string[];
 }
 
-/** {@link lockTarget} for many: those that the organisation has, in id order, so that two callers cannot wait for each other. */
+/**
+ * {@link lockTarget} for many: those that the organisation has, in id order, so that two callers cannot wait for each
+ * other.
+ */
 export async function lockTargets(sql: Db, orgId: string, ids: readonly string[]): Promise<LockedTarget[]> {
   await sql`
-    select 1 from target_states where target_id in (select id from targets where org_id = ${orgId} and id = any(${arrayOf(ids)}::uuid[]))
+    select 1 from target_states
+    where target_id in (select id from targets where org_id = ${orgId} and id = any(${arrayOf(ids)}::uuid[]))
     order by target_id for update`;
   return await sql<LockedTarget[]>`
-    select id, name, enabled, tags from targets where org_id = ${orgId} and id = any(${arrayOf(ids)}::uuid[]) order by id for no key update`;
+    select id, name, enabled, tags from targets where org_id = ${orgId} and id = any(${arrayOf(ids)}::uuid[])
+    order by id for no key update`;
 }
 
 /** Client and time of a write. */
@@ -142,7 +169,9 @@ export async function setEnabled(
   stamp: Stamp,
 ): Promise<void> {
   await sql`
-    update targets set enabled = ${enabled}, write_source = ${stamp.write_source}, updated_at = ${stamp.updated_at}, changed_xid = pg_current_xact_id(), version = version + 1
+    update targets
+    set enabled = ${enabled}, write_source = ${stamp.write_source}, updated_at = ${stamp.updated_at},
+      changed_xid = pg_current_xact_id(), version = version + 1
     where org_id = ${orgId} and id = any(${arrayOf(ids)}::uuid[])`;
 }
 
@@ -162,9 +191,11 @@ export async function setTags(
 /** Deletes targets, which the caller has locked, and leaves word for the agents that run them. */
 export async function deleteTargets(sql: Db, orgId: string, ids: readonly string[], at: Date): Promise<void> {
   await sql`
-    with gone as (delete from targets where org_id = ${orgId} and id = any(${arrayOf(ids)}::uuid[]) returning id, org_id, former_regions)
+    with gone as (delete from targets where org_id = ${orgId} and id = any(${arrayOf(ids)}::uuid[])
+      returning id, org_id, former_regions)
     insert into deleted_targets (target_id, org_id, deleted_at, regions)
-    select id, org_id, ${at}, former_regions || array(select region_id from target_regions r where r.target_id = gone.id) from gone`;
+    select id, org_id, ${at}, former_regions || array(select region_id from target_regions r
+      where r.target_id = gone.id) from gone`;
 }
 
 export interface TargetFilter {
@@ -196,8 +227,8 @@ const wordsOf = (q: string | null): string[] =>
 const likeText = (text: string): string => text.replaceAll(/[\\%_]/g, "\\$&");
 
 /**
- * A page, newest first. The page is found before its columns are fetched: they cost the rows that are passed over as well, and
- * the last page of 10,000 targets took 69 ms so, 6 ms now.
+ * A page, newest first. The page is found before its columns are fetched: they cost the rows that are passed over as
+ * well, and the last page of 10,000 targets took 69 ms so, 6 ms now.
  */
 export async function selectTargets(
   sql: Db,
@@ -208,7 +239,8 @@ export async function selectTargets(
 ): Promise<TargetRow[]> {
   return await sql<TargetRow[]>`
     select ${columns(sql)}
-    from (select t.id from targets t where ${matching(sql, orgId, filter)} order by t.created_at desc, t.id desc limit ${limit} offset ${offset}) page
+    from (select t.id from targets t where ${matching(sql, orgId, filter)} order by t.created_at desc, t.id desc
+      limit ${limit} offset ${offset}) page
     join targets t on t.id = page.id order by t.created_at desc, t.id desc`;
 }
 
@@ -245,8 +277,10 @@ export interface MonitorDbRow extends TargetRow {
 }
 
 const monitorColumns = (sql: Db, now: Date) => sql`
-  ${columns(sql)}, ${statusAt(sql, now)} as status, ${isProbed(sql)} as probed, s.status_since, s.last_result_at, s.last_error, s.details,
-  i.id as incident_id, i.started_at as incident_started_at, i.severity as incident_severity, i.error_sample as incident_error,
+  ${columns(sql)}, ${statusAt(sql, now)} as status, ${isProbed(sql)} as probed, s.status_since, s.last_result_at,
+    s.last_error, s.details,
+  i.id as incident_id, i.started_at as incident_started_at, i.severity as incident_severity,
+    i.error_sample as incident_error,
   i.regions_down as incident_regions_down, i.regions_up as incident_regions_up`;
 
 const monitorTables = (sql: Db) => sql`
@@ -273,7 +307,8 @@ export async function selectMonitors(
     select ${monitorColumns(sql, now)} from ${monitorTables(sql)}
     where ${matching(sql, orgId, filter)}
       and (${state}::text is null or ${state} = case when not t.enabled then 'paused' else ${statusAt(sql, now)} end)
-    order by ${first} not t.enabled, array_position(array['down', 'error', 'degraded', 'unknown', 'up'], ${statusAt(sql, now)}), lower(t.name), t.id
+    order by ${first} not t.enabled,
+      array_position(array['down', 'error', 'degraded', 'unknown', 'up'], ${statusAt(sql, now)}), lower(t.name), t.id
     limit ${limit} offset ${offset}`;
 }
 
@@ -283,9 +318,9 @@ export async function selectMonitor(
   now: Date,
   id: string,
 ): Promise<(MonitorDbRow & { state: string; status_until: Date | null }) | null> {
-  const [row] = await sql<
-    (MonitorDbRow & { state: string; status_until: Date | null })[]
-  >`select ${monitorColumns(sql, now)}, s.state, s.status_until from ${monitorTables(sql)} where t.org_id = ${orgId} and t.id = ${id}`;
+  const [row] = await sql<(MonitorDbRow & { state: string; status_until: Date | null })[]>`
+    select ${monitorColumns(sql, now)}, s.state, s.status_until from ${monitorTables(sql)}
+    where t.org_id = ${orgId} and t.id = ${id}`;
   return row ?? null;
 }
 
@@ -295,10 +330,14 @@ export interface MonitorCounts {
   last_check_at: Date | null;
 }
 
-/** How many monitors that match there are in each state (`paused` is one of them), and when any of them was checked last. */
+/**
+ * How many monitors that match there are in each state (`paused` is one of them), and when any of them was checked
+ * last.
+ */
 export async function countMonitors(sql: Db, orgId: string, now: Date, filter: TargetFilter): Promise<MonitorCounts[]> {
   return await sql<MonitorCounts[]>`
-    select case when not t.enabled then 'paused' else ${statusAt(sql, now)} end as state, count(*)::int as count, max(s.last_result_at) as last_check_at
+    select case when not t.enabled then 'paused'
+      else ${statusAt(sql, now)} end as state, count(*)::int as count, max(s.last_result_at) as last_check_at
     from targets t join target_states s on s.target_id = t.id
     where ${matching(sql, orgId, filter)} group by 1`;
 }
@@ -313,10 +352,13 @@ export async function selectRegionsOf(sql: Db, targetId: string): Promise<string
 /** Has exactly these regions probe the target. */
 export async function replaceRegions(sql: Db, targetId: string, regions: readonly string[]): Promise<void> {
   await sql`
-    with gone as (delete from target_regions where target_id = ${targetId} and region_id <> all(${[...regions]}::text[]) returning region_id)
+    with gone as (delete from target_regions
+      where target_id = ${targetId} and region_id <> all(${[...regions]}::text[]) returning region_id)
     update targets set former_regions = array(select unnest(former_regions) union select region_id from gone)
     where id = ${targetId} and exists (select 1 from gone)`;
-  await sql`insert into target_regions (target_id, region_id) select ${targetId}, r.id from unnest(${[...regions]}::text[]) as r (id) on conflict do nothing`;
+  await sql`
+    insert into target_regions (target_id, region_id) select ${targetId}, r.id
+    from unnest(${[...regions]}::text[]) as r (id) on conflict do nothing`;
 }
 
 export async function countEnabledRegions(sql: Db): Promise<number> {
@@ -325,7 +367,9 @@ export async function countEnabledRegions(sql: Db): Promise<number> {
 }
 
 const tagged = (sql: Db, orgId: string, prefix: string) =>
-  sql`from targets t cross join unnest(t.tags) as tag (name) where t.org_id = ${orgId} and tag.name ilike ${likeText(prefix)} || '%'`;
+  sql`
+    from targets t cross join unnest(t.tags) as tag (name)
+    where t.org_id = ${orgId} and tag.name ilike ${likeText(prefix)} || '%'`;
 
 /** The tags that begin with `prefix` in either case, most used first. */
 export async function selectTags(
@@ -336,7 +380,8 @@ export async function selectTags(
   offset: number,
 ): Promise<{ name: string; count: number }[]> {
   return await sql<{ name: string; count: number }[]>`
-    select tag.name, count(*)::int as count ${tagged(sql, orgId, prefix)} group by tag.name order by count(*) desc, tag.name collate "C" limit ${limit} offset ${offset}`;
+    select tag.name, count(*)::int as count ${tagged(sql, orgId, prefix)} group by tag.name
+    order by count(*) desc, tag.name collate "C" limit ${limit} offset ${offset}`;
 }
 
 export async function countTags(sql: Db, orgId: string, prefix: string): Promise<number> {
@@ -354,14 +399,18 @@ export async function selectCircuitOpenSpecs(sql: Db, orgId: string, now: Date):
   return rows.map((row) => row.spec);
 }
 
-/** The checks of targets of all organisations, secrets sealed, in the order of ids; nobody else writes these rows until the transaction ends. */
+/**
+ * The checks of targets of all organisations, secrets sealed, in the order of ids; nobody else writes these rows until
+ * the transaction ends.
+ */
 export async function lockSpecs(
   sql: Db,
   after: string | null,
   limit: number,
 ): Promise<{ id: string; spec: CheckSpec }[]> {
   return await sql<{ id: string; spec: CheckSpec }[]>`
-    select id, spec from targets where ${after}::uuid is null or id > ${after}::uuid order by id limit ${limit} for no key update`;
+    select id, spec from targets where ${after}::uuid is null or id > ${after}::uuid order by id
+    limit ${limit} for no key update`;
 }
 
 /** {@link lockSpecs} for looking only. */

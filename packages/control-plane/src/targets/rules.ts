@@ -67,7 +67,10 @@ export function below<T>(base: string, rules: () => T): T {
   }
 }
 
-/** Runs the rules of the kind, the mask rule, the address guard and the abuse lists over a check; pointers of errors start at `base`. */
+/**
+ * Runs the rules of the kind, the mask rule, the address guard and the abuse lists over a check; pointers of errors
+ * start at `base`.
+ */
 export function checkRules(system: Pick<System, "config" | "abuse">, spec: CheckSpec, base: string): void {
   const kind = kindOf(spec);
   below(base, () => {
@@ -75,7 +78,8 @@ export function checkRules(system: Pick<System, "config" | "abuse">, spec: Check
       if (secret === mask)
         throw new AppError(
           "REDACTION_SENTINEL",
-          "This secret still reads ***, which is how secrets are shown. Send the real value, or leave the field out to keep the stored one.",
+          "This secret still reads ***, which is how secrets are shown. Send the real value, or leave the field " +
+            "out to keep the stored one.",
           { field: pointer },
         );
       return secret;
@@ -100,7 +104,8 @@ function refusePrivateHost({ config }: Pick<System, "config">, host: string, fie
   if (range === null) return;
   throw new AppError(
     "SSRF_BLOCKED",
-    `${host} is not a public address (${range}). Check a public one, or set security.allow_private_targets on an instance that may reach it.`,
+    `${host} is not a public address (${range}). Check a public one, or set ` +
+      "security.allow_private_targets on an instance that may reach it.",
     {
       field,
       details: { range },
@@ -114,7 +119,9 @@ function refuseInsideName({ config }: Pick<System, "config">, name: string, fiel
   if (range === null) return;
   throw new AppError(
     "SSRF_BLOCKED",
-    `${name} is not a name of the public DNS (${range}). Ask for a public one, name a resolver to ask instead of the agent's own, or set security.allow_private_targets on an instance that may look inside.`,
+    `${name} is not a name of the public DNS (${range}). Ask for a public one, name a resolver to ask ` +
+      "instead of the agent's own, or set security.allow_private_targets on an instance that may look " +
+      "inside.",
     { field, details: { range } },
   );
 }

@@ -9,7 +9,10 @@ import * as queries from "./queries.ts";
 const placeOf = (targetId: string, pointer: string): string =>
   `targets/${targetId}${pointer.replaceAll("~1", "/").replaceAll("~0", "~")}`;
 
-/** The stored check with every secret in a form that a sealer knows, also where an earlier version took it for no secret. */
+/**
+ * The stored check with every secret in a form that a sealer knows, also where an earlier version took it for no
+ * secret.
+ */
 function stored(spec: CheckSpec): CheckSpec {
   const kind = kindOf(spec);
   if (kind.formerlyPlain === undefined) return spec;
@@ -25,7 +28,10 @@ export function sealSpec({ sealer }: Pick<System, "sealer">, targetId: string, s
   ) as CheckSpec;
 }
 
-/** The check as the agent runs it: every secret opened. Never logged, never answered to a person. Throws SECRET_UNREADABLE. */
+/**
+ * The check as the agent runs it: every secret opened. Never logged, never answered to a person. Throws
+ * SECRET_UNREADABLE.
+ */
 export function openSpec({ sealer }: Pick<System, "sealer">, targetId: string, spec: CheckSpec): CheckSpec {
   return kindOf(spec).mapSecrets(stored(spec), (secret, pointer) => {
     try {
@@ -51,7 +57,10 @@ export function openSpecPartly(
   );
 }
 
-/** Of up to `limit` targets of the instance, those after `after`: how many hold a secret that does not open. For the doctor. */
+/**
+ * Of up to `limit` targets of the instance, those after `after`: how many hold a secret that does not open. For the
+ * doctor.
+ */
 export async function unreadableTargets(
   { sql, sealer }: System,
   after: string | null,

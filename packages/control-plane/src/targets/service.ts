@@ -73,8 +73,8 @@ export async function getTarget(ctx: Ctx, id: string): Promise<Target> {
 }
 
 /**
- * The stored check of a target with its secrets opened, and the enabled regions that probe it; for runs on demand. Throws
- * SECRET_UNREADABLE.
+ * The stored check of a target with its secrets opened, and the enabled regions that probe it; for runs on demand.
+ * Throws SECRET_UNREADABLE.
  */
 export async function targetToRun(ctx: Ctx, id: string): Promise<{ spec: CheckSpec; regions: string[] }> {
   requireScope(ctx, "targets:execute");
@@ -86,9 +86,9 @@ export async function targetToRun(ctx: Ctx, id: string): Promise<{ spec: CheckSp
 }
 
 /**
- * Changes what the patch names. Fields of `check` that it leaves out stay, secrets included: SECRET_UNREADABLE where one
- * of those cannot be opened, CREDENTIALS_REQUIRED where one would be sent to another server. PRECONDITION_FAILED where
- * `ifMatch` names an older state than the stored one (empty: any).
+ * Changes what the patch names. Fields of `check` that it leaves out stay, secrets included: SECRET_UNREADABLE where
+ * one of those cannot be opened, CREDENTIALS_REQUIRED where one would be sent to another server. PRECONDITION_FAILED
+ * where `ifMatch` names an older state than the stored one (empty: any).
  */
 export async function updateTarget(ctx: Ctx, id: string, patch: TargetPatch, ifMatch = ""): Promise<Target> {
   requireScope(ctx, "targets:write");
@@ -352,7 +352,10 @@ export async function targetRegions(ctx: Ctx, id: string): Promise<TargetRegions
   return { regions: await queries.selectRegionsOf(ctx.sql, id) };
 }
 
-/** Has exactly these regions probe a target. One that is taken away stops at once and loses its vote; one that is new runs its first check at its next slot. */
+/**
+ * Has exactly these regions probe a target. One that is taken away stops at once and loses its vote; one that is new
+ * runs its first check at its next slot.
+ */
 export async function setTargetRegions(ctx: Ctx, id: string, { regions }: TargetRegions): Promise<TargetRegions> {
   requireScope(ctx, "targets:write");
   if (!isId(id)) throw notFound();
@@ -390,7 +393,10 @@ export async function monitorCounts(ctx: Ctx): Promise<Record<MonitorState, numb
   );
 }
 
-/** Destinations (host and port) of enabled targets that an agent's circuit breaker keeps from being checked. Read from the last runs: agents report no breakers. For the dashboard. */
+/**
+ * Destinations (host and port) of enabled targets that an agent's circuit breaker keeps from being checked. Read from
+ * the last runs: agents report no breakers. For the dashboard.
+ */
 export async function openCircuits(ctx: Ctx): Promise<number> {
   requireScope(ctx, "targets:read");
   const specs = await queries.selectCircuitOpenSpecs(ctx.sql, ctx.orgId, new Date(ctx.clock.now()));

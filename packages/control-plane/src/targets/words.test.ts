@@ -66,7 +66,8 @@ t.test("the sentence on top of the list", async (t) => {
   const down = row("Checkout API", "down", { open_incident: refused });
   t.equal(
     said([down], { down: 1, degraded: 1, unknown: 1, up: 5 }),
-    "Checkout API is down since 14:02 in 2 of 3 regions: connection refused. 1 monitor is degraded, 1 has no data, 5 are up.",
+    "Checkout API is down since 14:02 in 2 of 3 regions: connection refused. 1 monitor is degraded, 1 has " +
+      "no data, 5 are up.",
   );
   t.equal(
     said([down, row("B", "down"), row("C", "down")], { down: 5, up: 2, paused: 1 }),
@@ -96,7 +97,8 @@ t.test("a region from which nothing is checked", async (t) => {
     Object.values(silenceWords({ name: "Frankfurt", why })).join(" since 14:02");
   t.equal(
     said("network"),
-    "The network of the agent in Frankfurt is down since 14:02. Failed checks from there do not count until it is back.",
+    "The network of the agent in Frankfurt is down since 14:02. Failed checks from there do not count " +
+      "until it is back.",
   );
   t.match(said("agents"), /^No checks run from Frankfurt since 14:02: its agent is offline\. /);
   t.match(said("none"), /no agent has joined it yet\. Start one with sm-agent run\.$/);

@@ -41,7 +41,9 @@ export function detail(row: MonitorRow, now: number): string {
 export const throttledWords = (max: number): string =>
   `More checks of this host are due at once than ${capSetting} allows (${max}). Raise it, or choose longer intervals`;
 
-/** `Expires in 74 days, on 4 February 2027, issued by R11`, as of `now` (Unix ms); null for a monitor without details. */
+/**
+ * `Expires in 74 days, on 4 February 2027, issued by R11`, as of `now` (Unix ms); null for a monitor without details.
+ */
 export const expiryWords = (row: Pick<MonitorRow, "target" | "details">, now: number): string | null =>
   row.details === null ? null : (detailsOf(row.target.check.type)?.inWords(row.details, now) ?? null);
 
