@@ -18,8 +18,6 @@ const exempt = [
 const pending = [
   "packages/control-plane/src/audit/",
   "packages/control-plane/src/channels/",
-  "packages/control-plane/src/dashboard/",
-  "packages/control-plane/src/html/",
   "packages/control-plane/src/incidents/",
   "packages/control-plane/src/jobs/",
   "packages/control-plane/src/metrics/",
@@ -27,7 +25,6 @@ const pending = [
   "packages/control-plane/src/public/",
   "packages/control-plane/src/results/",
   "packages/control-plane/src/status-pages/",
-  "packages/control-plane/src/targets/",
   "test/bench/",
   "test/faults/",
   "test/journeys/",

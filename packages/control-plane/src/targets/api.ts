@@ -1,8 +1,7 @@
-import Type from "typebox";
-import { SearchText } from "@statusmesh/shared/text";
 import { created, noContent, ok, route, type Route } from "../http/route.ts";
-import { IdParam, paging } from "../http/wire.ts";
-import { checkErrors, TagPage, Target, TargetCreate, TargetPage, TargetPatch, TargetRegions } from "./schema.ts";
+import { IdParam } from "../http/wire.ts";
+import { TagPage, TagQuery, TargetPage, TargetQuery } from "./list-schema.ts";
+import { checkErrors, Target, TargetCreate, TargetPatch, TargetRegions } from "./schema.ts";
 import {
   createTarget,
   deleteTarget,
@@ -57,21 +56,7 @@ export const targetRoutes: Route[] = [
     scope: "targets:read",
     tag: "Targets",
     summary: "List targets",
-    query: Type.Object(
-      {
-        ...paging(50, 1000),
-        tag: Type.Optional(SearchText({ description: "Only targets with this tag", examples: ["production"] })),
-        enabled: Type.Optional(Type.Boolean({ description: "Enabled or paused targets only" })),
-        q: Type.Optional(
-          SearchText({
-            maxLength: 200,
-            description: "Words: each is part of the name, of the checked URL, host or domain, or of a tag",
-            examples: ["shop"],
-          }),
-        ),
-      },
-      { additionalProperties: false },
-    ),
+    query: TargetQuery,
     etag: true,
     replies: { 200: TargetPage },
     handle: async ({ ctx, query }) => ok(await listTargets(ctx, query)),
@@ -157,15 +142,7 @@ export const targetRoutes: Route[] = [
     scope: "targets:read",
     summary: "List the tags in use",
     description: "Most used first, then by name.",
-    query: Type.Object(
-      {
-        ...paging(50, 1000),
-        q: Type.Optional(
-          Type.String({ maxLength: 50, description: "Prefix of the tag, case-insensitive", examples: ["prod"] }),
-        ),
-      },
-      { additionalProperties: false },
-    ),
+    query: TagQuery,
     replies: { 200: TagPage },
     handle: async ({ ctx, query }) => ok(await listTags(ctx, query)),
   }),

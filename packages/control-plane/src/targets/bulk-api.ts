@@ -3,7 +3,8 @@ import { ok, route, type Route } from "../http/route.ts";
 import { targetErrors } from "./api.ts";
 import { bulkAction } from "./bulk.ts";
 import { createTargets } from "./create.ts";
-import { BulkAction, BulkCreate, BulkOutcome, Target } from "./schema.ts";
+import { BulkAction, BulkCreate, BulkOutcome } from "./bulk-schema.ts";
+import { Target } from "./schema.ts";
 
 const bulk = {
   auth: "tenant",

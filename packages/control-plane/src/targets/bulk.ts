@@ -5,7 +5,7 @@ import { type Ctx, inTransaction, requireScope } from "../context.ts";
 import { closeSilently } from "../incidents/service.ts";
 import * as queries from "./queries.ts";
 import { addedTags, below, notFound, tagsRule } from "./rules.ts";
-import type { BulkAction, BulkOutcome } from "./schema.ts";
+import type { BulkAction, BulkOutcome } from "./bulk-schema.ts";
 
 type Action = BulkAction["action"];
 type Refusals = Map<string, AppError>;

@@ -80,7 +80,7 @@ const written: [string, string][] = [
 for (const type of checkTypes) {
   const kind = kinds[type];
   t.test(
-    `${type}: ${"never" in kind ? `no address to guard, because ${kind.never}` : "refused by create, edit, bulk and test"}`,
+    `${type}: ${"never" in kind ? `no address: ${kind.never}` : "refused by create, edit, bulk and test"}`,
     async (t) => {
       if ("never" in kind) {
         const { destination } = checkKinds[type] as { destination: (spec: object) => unknown };

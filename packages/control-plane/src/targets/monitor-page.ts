@@ -19,10 +19,13 @@ export const rangeOf = (key: string | undefined): RangeChoice => ranges.find((ra
 
 /** Incidents as the chart shades them. */
 export function shadesOf(incidents: readonly Incident[], now: number): Span[] {
-  return incidents.map((incident) => ({
-    from: Date.parse(incident.started_at),
-    to: incident.ended_at === null ? now : Date.parse(incident.ended_at),
-    kind: incident.severity === "minor" ? "degraded" : "down",
-    title: `${incident.severity === "minor" ? "Degraded" : "Down"}${incident.error_sample === null ? "" : `: ${errorInWords(incident.error_sample)}`}`,
-  }));
+  return incidents.map(({ started_at, ended_at, severity, error_sample }) => {
+    const word = severity === "minor" ? "Degraded" : "Down";
+    return {
+      from: Date.parse(started_at),
+      to: ended_at === null ? now : Date.parse(ended_at),
+      kind: severity === "minor" ? "degraded" : "down",
+      title: error_sample === null ? word : `${word}: ${errorInWords(error_sample)}`,
+    };
+  });
 }

@@ -3,7 +3,7 @@ import { type CheckSpec, checkKinds } from "@statusmesh/shared/checks";
 import type { ErrorCode } from "@statusmesh/shared/errors";
 import { idPatternInAnyCase } from "@statusmesh/shared/ids";
 import { IdText, Line } from "@statusmesh/shared/text";
-import { Id, PageOf, Timestamp } from "../http/wire.ts";
+import { Id, Timestamp } from "../http/wire.ts";
 
 /** Any check, told apart by its `type`. */
 export const Check = Type.Unsafe<CheckSpec>(
@@ -77,7 +77,8 @@ const alertsOf = <P extends TProperties>(alert: P) =>
   });
 const alertsInput = alertsOf({ channel_id: AlertChannelId, after_failures: onlyNull });
 
-const fields = {
+/** The fields of a target that clients set. */
+export const fields = {
   name: Line({
     maxLength: 200,
     emptyCode: "EMPTY_NAME",
@@ -191,70 +192,6 @@ export const TargetPatch = Type.Object(
 );
 export type TargetPatch = Static<typeof TargetPatch>;
 
-/** How many targets one request may create or act on. */
-const bulkLimit = 10_000;
-const bulkOf = <S extends TSchema>(item: S) =>
-  Type.Array(item, { minItems: 1, maxItems: bulkLimit, sizeCodes: ["BULK_EMPTY", "BULK_TOO_LARGE"] });
-
-export const BulkCreate = bulkOf(TargetCreate);
-
-const ActionTags = Type.Array(fields.tags.items, {
-  minItems: 1,
-  maxItems: 50,
-  errorCode: "INVALID_TAG",
-  description: "The tags",
-});
-/** `tag_add` is the schema `BulkTagAdd`. */
-const actionTitle = (type: string): string =>
-  `Bulk_${type}`.replaceAll(/_([a-z])/g, (_, first: string) => first.toUpperCase());
-const plainAction = <T extends string>(type: T, description: string) =>
-  Type.Object({ type: Type.Literal(type) }, { additionalProperties: false, title: actionTitle(type), description });
-const tagAction = <T extends string>(type: T, description: string) =>
-  Type.Object(
-    { type: Type.Literal(type), tags: ActionTags },
-    { additionalProperties: false, title: actionTitle(type), description },
-  );
-
-export const BulkAction = Type.Object(
-  {
-    ids: Type.Unsafe<string[]>({
-      ...bulkOf(IdText({ maxLength: 200, examples: ["01931f2e-7c1a-7d30-9b5e-2f6a4c8d1e90"] })),
-      description: "Ids of targets",
-    }),
-    action: Type.Union(
-      [
-        plainAction("enable", "Checks run again"),
-        plainAction("disable", "Checks pause; open incidents close silently"),
-        plainAction("delete", "Deletes the targets with their results"),
-        tagAction("tag_add", "Adds tags; those that are there already stay"),
-        tagAction("tag_remove", "Removes tags; those that are not there are no error"),
-      ],
-      { discriminator: "type", description: "The action, tagged by type" },
-    ),
-  },
-  { additionalProperties: false, title: "BulkAction", description: "Targets and the action" },
-);
-export type BulkAction = Static<typeof BulkAction>;
-
-export const BulkOutcome = Type.Object(
-  {
-    succeeded: Type.Array(Id, { description: "Ids of the changed targets" }),
-    failed: Type.Array(
-      Type.Object(
-        {
-          id: Type.String({ description: "As it was sent", examples: ["01931f2e-7c1a-7d30-9b5e-000000000000"] }),
-          code: Type.String({ description: "Error code", examples: ["TARGET_NOT_FOUND"] }),
-          message: Type.String({ description: "Error of the attempt", examples: ["Monitor not found."] }),
-        },
-        { additionalProperties: false },
-      ),
-      { description: "Targets that were not changed, with the reason" },
-    ),
-  },
-  { additionalProperties: false, title: "BulkOutcome", description: "Every id that was sent, in one of two lists" },
-);
-export type BulkOutcome = Static<typeof BulkOutcome>;
-
 export const TargetRegions = Type.Object(
   {
     regions: Type.Array(
@@ -272,16 +209,6 @@ export const TargetRegions = Type.Object(
 );
 export type TargetRegions = Static<typeof TargetRegions>;
 
-export const TagCount = Type.Object(
-  {
-    name: Type.String({ description: "The tag", examples: ["production"] }),
-    count: Type.Integer({ description: "Targets that have the tag", examples: [12] }),
-  },
-  { additionalProperties: false, title: "TagCount" },
-);
-export type TagCount = Static<typeof TagCount>;
-export const TagPage = PageOf(TagCount);
-
 export const WriteSourceSchema = Type.Enum(["ui", "api", "terraform"], {
   description: "Which kind of client wrote it last",
   examples: ["api"],
@@ -292,8 +219,6 @@ export const Target = Type.Object(
   { additionalProperties: false, title: "Target", description: "A target; secrets are masked as ***" },
 );
 export type Target = Static<typeof Target>;
-
-export const TargetPage = PageOf(Target);
 
 /** How a monitor reads now. `unknown`: no region has reported lately. */
 export const monitorStatuses = ["up", "degraded", "down", "error", "unknown"] as const;

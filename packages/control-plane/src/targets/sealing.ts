@@ -3,7 +3,7 @@ import { type ResealedBatch, resealRows } from "../crypto/reseal.ts";
 import { countUnreadable, openPartly, type PartlyOpened, type ReadBatch, unreadable } from "../crypto/opening.ts";
 import { inPlain, isStoredForm, UnreadableSecret } from "../crypto/seal.ts";
 import { inTransaction, type System } from "../context.ts";
-import * as queries from "./queries.ts";
+import * as queries from "./sealing-queries.ts";
 
 /** Additional data of the seal. The field's name is not escaped as in a pointer, because stored rows have it so. */
 const placeOf = (targetId: string, pointer: string): string =>

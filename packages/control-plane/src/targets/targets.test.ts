@@ -6,7 +6,8 @@ import { openIngest } from "../pipeline/ingest.ts";
 import { day, minute, second } from "../testing/clock.ts";
 import { admit, agentResult } from "../testing/scene.ts";
 import { newAgent, newOrg, openWorld, refusal } from "../testing/world.ts";
-import { Target, TargetCreate, TargetPage, TargetPatch } from "./schema.ts";
+import { TargetPage } from "./list-schema.ts";
+import { Target, TargetCreate, TargetPatch } from "./schema.ts";
 import {
   createTarget,
   deleteTarget,

@@ -2,7 +2,7 @@ import t from "tap";
 import type { Explanation } from "../incidents/schema.ts";
 import { latestBucket, phasesOf } from "../results/service.ts";
 import { rangeOf, shadesOf } from "./monitor-page.ts";
-import type { MonitorRow, MonitorState } from "./service.ts";
+import type { MonitorRow, MonitorState } from "./monitors.ts";
 import {
   type Counts,
   detail,

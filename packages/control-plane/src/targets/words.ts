@@ -97,7 +97,7 @@ export function overview(worst: readonly MonitorRow[], counts: Counts): Overview
       tone,
       lead: `${first.target.name} ${predicate(tone, 1)}`,
       since: first.open_incident?.started_at ?? first.status_since,
-      rest: `${place === "" ? "" : ` ${place}`}${error === null ? "." : `: ${errorInWords(error).replace(/\.$/, "")}.`}`,
+      rest: `${place === "" ? "" : ` ${place}`}${causeWords(error)}.`,
       others,
     };
   }
@@ -111,6 +111,10 @@ export function overview(worst: readonly MonitorRow[], counts: Counts): Overview
     others,
   };
 }
+
+/** `: connection refused`, without a full stop; nothing without an error. */
+const causeWords = (error: string | null): string =>
+  error === null ? "" : `: ${errorInWords(error).replace(/\.$/, "")}`;
 
 /** A region without checks, in words; the time, if there is one, follows `lead`. */
 export function silenceWords({ name, why }: Pick<SilentRegion, "name" | "why">): { lead: string; rest: string } {
@@ -172,11 +176,9 @@ export function why(votes: Explanation, errorSample: string | null): string {
   const failed =
     failing.length === 0
       ? ""
-      : `${names(failing)} failed ${plural(votes.alert_confirmations, "consecutive check")}${errorSample === null ? "" : `: ${errorInWords(errorSample).replace(/\.$/, "")}`}.`;
-  const passed =
-    passing.length === 0
-      ? ""
-      : `${names(passing)} ${failing.length === 0 ? (passing.length === 1 ? "passes" : "pass") : passing.length === 1 ? "still passes" : "still pass"}.`;
+      : `${names(failing)} failed ${plural(votes.alert_confirmations, "consecutive check")}${causeWords(errorSample)}.`;
+  const still = failing.length === 0 ? "" : "still ";
+  const passed = passing.length === 0 ? "" : `${names(passing)} ${still}${passing.length === 1 ? "passes" : "pass"}.`;
   const quiet = silent.length === 0 ? "" : `${names(silent)} ${silent.length === 1 ? "has" : "have"} no recent data.`;
   return [failed, passed, quiet].filter((part) => part !== "").join(" ");
 }

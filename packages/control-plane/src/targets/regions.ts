@@ -1,0 +1,50 @@
+import { AppError } from "@statusmesh/shared/errors";
+import { isId } from "@statusmesh/shared/ids";
+import { record } from "../audit/service.ts";
+import { type Ctx, inTransaction, requireScope } from "../context.ts";
+import { reevaluate } from "../incidents/service.ts";
+import { enabledRegionIds } from "../regions/service.ts";
+import * as queries from "./queries.ts";
+import { notFound, regionPolicyRule } from "./rules.ts";
+import type { TargetRegions } from "./schema.ts";
+
+/** The regions that probe a target, in the order of their ids. */
+export async function targetRegions(ctx: Ctx, id: string): Promise<TargetRegions> {
+  requireScope(ctx, "targets:read");
+  const target = isId(id) ? await queries.selectTarget(ctx.sql, ctx.orgId, id) : null;
+  if (target === null) throw notFound();
+  return { regions: await queries.selectRegionsOf(ctx.sql, id) };
+}
+
+/**
+ * Has exactly these regions probe a target. One that is taken away stops at once and loses its vote; one that is new
+ * runs its first check at its next slot.
+ */
+export async function setTargetRegions(ctx: Ctx, id: string, { regions }: TargetRegions): Promise<TargetRegions> {
+  requireScope(ctx, "targets:write");
+  if (!isId(id)) throw notFound();
+  return await inTransaction(ctx, async (tx) => {
+    const before = await queries.lockTarget(tx.sql, ctx.orgId, id);
+    if (before === null) throw notFound();
+    const old = await queries.selectRegionsOf(tx.sql, id);
+    // A disabled region that the target has already may stay, so that a client can send back what it read.
+    const allowed = new Set([...(await enabledRegionIds(tx, regions)), ...old]);
+    const unknown = regions.findIndex((region) => !allowed.has(region));
+    if (unknown >= 0)
+      throw new AppError("REGION_INVALID", `There is no enabled region "${regions[unknown]}".`, {
+        field: `/regions/${unknown}`,
+      });
+    regionPolicyRule(before.region_policy, regions.length, "/regions");
+    await queries.replaceRegions(tx.sql, id, regions);
+    await record(tx, { resourceId: id, before: { regions: old }, after: { regions: regions.toSorted() } });
+    // The row itself changes too: agents are sent targets whose row changed.
+    await queries.updateTarget(tx.sql, {
+      ...before,
+      write_source: ctx.writeSource,
+      updated_at: new Date(ctx.clock.now()),
+    });
+    await reevaluate(tx, id, { ...before, timeout: before.spec.timeout }, regions);
+    await queries.announceTargets(tx.sql);
+    return { regions: regions.toSorted() };
+  });
+}
