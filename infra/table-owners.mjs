@@ -20,7 +20,10 @@ export const folders = {
       "user_identities",
       "users",
     ],
-    joins: { "one statement finds caller, organisation and role": ["memberships", "orgs"] },
+    joins: {
+      "one statement finds caller, organisation and role": ["memberships", "orgs"],
+      "connection and client of an access token": ["oauth_connections"],
+    },
     writes: { "a new user gets an organisation in the same transaction": ["memberships", "orgs"] },
   },
   "channel-links": { owns: ["channel_links"], joins: { "a code of a deleted organisation": ["orgs"] } },
@@ -89,6 +92,9 @@ export const folders = {
         "targets",
       ],
     },
+  },
+  oauth: {
+    owns: ["oauth_clients", "oauth_codes", "oauth_connections", "oauth_consents", "oauth_refresh_tokens"],
   },
   orgs: {
     owns: ["invitations", "memberships", "orgs"],

@@ -31,6 +31,7 @@ export {
   openSessionOf,
   signIn,
 } from "./sessions.ts";
+export { findResourceToken, makeAccessToken } from "./resource-tokens.ts";
 export { createToken, listTokens, revokeToken } from "./tokens.ts";
 
 /** Deletes sign-in links, sessions and link requests that are over. Run it about hourly. */

@@ -5,9 +5,9 @@ import type { CredentialRow, LiveCredentialRow } from "./session-queries.ts";
 export type TokenCredentialRow = CredentialRow & { scopes: string[] };
 
 /**
- * The live token with this hash, in the organisation that it is bound to. An unbound token acts in the organisation
- * with the slug of the request, or in its user's only one. Null: unknown, expired, revoked, or no longer a member. A
- * deleted organisation counts with `deletedToo` and for its owners only.
+ * The live token of the REST API with this hash, in the organisation that it is bound to. An unbound token acts in the
+ * organisation with the slug of the request, or in its user's only one. Null: unknown, expired, revoked, or no longer a
+ * member. A deleted organisation counts with `deletedToo` and for its owners only.
  */
 export async function selectToken(
   sql: Db,
@@ -22,18 +22,20 @@ export async function selectToken(
     join memberships m on m.user_id = t.user_id and m.org_id = coalesce(t.org_id, m.org_id)
     join orgs o on o.id = m.org_id
       and (o.deleted_at is null or (${deletedToo} and m.role = 'owner' and t.org_id is not null))
-    where t.token_hash = ${hash} and t.revoked_at is null and (t.expires_at is null or t.expires_at > ${now})
+    where t.token_hash = ${hash} and t.audience is null and t.revoked_at is null
+      and (t.expires_at is null or t.expires_at > ${now})
       and (${orgSlug}::text is null or o.slug = ${orgSlug})
     order by o.created_at limit 2`;
   // Two organisations and no slug: a guess would write into the wrong one.
   return rows.length === 1 ? rows[0]! : null;
 }
 
-/** Number of live tokens of a user; expired ones do not count. */
+/** Number of live tokens of a user; expired ones and access tokens of connected apps do not count. */
 export async function countLiveTokens(sql: Db, userId: string, now: Date): Promise<number> {
   const [row] = await sql<{ count: number }[]>`
     select count(*)::int as count from api_tokens
-    where user_id = ${userId} and revoked_at is null and (expires_at is null or expires_at > ${now})`;
+    where user_id = ${userId} and connection_id is null and revoked_at is null
+      and (expires_at is null or expires_at > ${now})`;
   return row!.count;
 }
 
@@ -60,9 +62,13 @@ export interface ApiTokenRow {
 }
 
 const ownTokens = (sql: Db, userId: string, orgId: string | null) =>
-  sql`user_id = ${userId} and revoked_at is null and (${orgId}::uuid is null or org_id = ${orgId})`;
+  sql`user_id = ${userId} and connection_id is null and revoked_at is null
+    and (${orgId}::uuid is null or org_id = ${orgId})`;
 
-/** Tokens that were not revoked, newest first, expired ones included. With `orgId` only those bound to it. */
+/**
+ * Tokens that were not revoked, newest first, expired ones included, without access tokens of connected apps. With
+ * `orgId` only those bound to it.
+ */
 export async function selectTokens(
   sql: Db,
   userId: string,
@@ -99,7 +105,7 @@ export async function revokeToken(
   return row === undefined ? null : { row, offspring: rows.length - 1 };
 }
 
-/** The live token with this hash, whatever organisation the request names. */
+/** The live token of the REST API with this hash, whatever organisation the request names. */
 export async function selectLiveToken(
   sql: Db,
   hash: Buffer,
@@ -107,7 +113,8 @@ export async function selectLiveToken(
 ): Promise<(LiveCredentialRow & { scopes: string[] }) | null> {
   const [row] = await sql<(LiveCredentialRow & { scopes: string[] })[]>`
     select id, user_id, org_id, scopes from api_tokens
-    where token_hash = ${hash} and revoked_at is null and (expires_at is null or expires_at > ${now})`;
+    where token_hash = ${hash} and audience is null and revoked_at is null
+      and (expires_at is null or expires_at > ${now})`;
   return row ?? null;
 }
 
@@ -139,11 +146,16 @@ export async function insertToken(
     expiresAt?: Date | null;
     /** The token that creates it; null when a person does. */
     madeBy?: string | null;
+    /** The resource that it is for; null: the REST API. */
+    audience?: string | null;
+    /** The connection of an access token of OAuth. */
+    connectionId?: string | null;
   },
 ): Promise<void> {
   await sql`
-    insert into api_tokens (id, user_id, org_id, name, token_hash, scopes, created_at, expires_at, made_by)
+    insert into api_tokens (id, user_id, org_id, name, token_hash, scopes, created_at, expires_at, made_by, audience,
+      connection_id)
     values (${row.id}, ${row.userId}, ${row.orgId}, ${row.name}, ${row.hash}, ${row.scopes as string[]}, ${row.now},
-      ${row.expiresAt ?? null}, ${row.madeBy ?? null})
+      ${row.expiresAt ?? null}, ${row.madeBy ?? null}, ${row.audience ?? null}, ${row.connectionId ?? null})
     on conflict (token_hash) do nothing`;
 }

@@ -4,6 +4,8 @@ import type { Ask } from "../testing/app.ts";
 import { hour, minute } from "../testing/clock.ts";
 import { asking, newMember, serveWhole, signedIn, withToken } from "../testing/whole-app.ts";
 import { newOrg, openWorld } from "../testing/world.ts";
+import { newId } from "@statusmesh/shared/ids";
+import { createToken, findResourceToken, makeAccessToken } from "./service.ts";
 
 const path = "/api/v1/api-tokens";
 const refused = (status: number, code: string, field: string | null = null) => ({
@@ -216,3 +218,80 @@ t.test(
     t.match(await make(), refused(409, "API_TOKENS_LIMIT"));
   },
 );
+
+t.test("a token for another resource does not open the REST API, is in no list and under no cap", async (t) => {
+  const world = await openWorld(t);
+  const { system, sql, clock } = world;
+  const owner = await newOrg(system);
+  const ask = await serveWhole(t, world);
+  const browser = asking(ask, await signedIn(owner));
+  const uri = "https://mcp.example.org";
+  const [client, connection] = [newId(), newId()];
+  const [now, later] = [new Date(clock.now()), new Date(clock.now() + hour)];
+  await sql`
+    insert into oauth_clients (id, name, redirect_uris, created_at, expires_at)
+    values (${client}, 'App', '{https://app.example/cb}', ${now}, ${later})`;
+  await sql`
+    insert into oauth_connections (id, client_id, user_id, org_id, redirect_host, scopes, audience, created_at,
+      expires_at)
+    values (${connection}, ${client}, ${owner.userId}, ${owner.orgId}, 'app.example', '{targets:write}', ${uri},
+      ${now}, ${later})`;
+  const made = await makeAccessToken(system, {
+    connectionId: connection,
+    userId: owner.userId,
+    orgId: owner.orgId,
+    audience: uri,
+    scopes: ["targets:write"],
+    name: "App",
+    expiresAt: later,
+  });
+  t.match(await ask("GET", "/api/v1/targets", undefined, bearer(made)), refused(401, "UNAUTHENTICATED"));
+  t.match(await ask("GET", "/api/v1/me", undefined, bearer(made)), refused(401, "UNAUTHENTICATED"));
+  t.match(await browser("GET", path), { body: { total: 0 } });
+  const found = await findResourceToken(system, made, uri);
+  t.match(found, { userId: owner.userId, orgId: owner.orgId, role: "owner", clientId: client, audience: uri });
+  t.strictSame([...found!.scopes].sort(), ["targets:read", "targets:write"]);
+  t.match(await browser("DELETE", `${path}/${found!.tokenId}`), refused(404, "API_TOKEN_NOT_FOUND"));
+  const tight = { ...system.config.auth, api_tokens: { max_per_user: 1 } };
+  const strict = { ...owner, config: { ...system.config, auth: tight } };
+  await createToken(strict, { name: "One", scopes: ["targets:read"] });
+
+  const cases: [title: string, change: () => Promise<unknown>, undo: () => Promise<unknown>][] = [
+    [
+      "an ended connection",
+      async () => sql`update oauth_connections set revoked_at = ${now}`,
+      async () => sql`update oauth_connections set revoked_at = null`,
+    ],
+    [
+      "a deleted organisation",
+      async () => sql`update orgs set deleted_at = ${now} where id = ${owner.orgId}`,
+      async () => sql`update orgs set deleted_at = null`,
+    ],
+    [
+      "a revoked token",
+      async () => sql`update api_tokens set revoked_at = ${now} where audience is not null`,
+      async () => sql`update api_tokens set revoked_at = null`,
+    ],
+    [
+      "a former member",
+      async () => sql`delete from memberships where user_id = ${owner.userId}`,
+      async () => sql`
+        insert into memberships (org_id, user_id, role, created_at)
+        values (${owner.orgId}, ${owner.userId}, 'owner', ${now})`,
+    ],
+  ];
+  for (const [title, change, undo] of cases) {
+    await change();
+    t.equal(await findResourceToken(system, made, uri), null, title);
+    await undo();
+  }
+  t.equal(await findResourceToken(system, made, "https://other.example.org"), null, "another audience");
+  t.ok(await findResourceToken(system, made, ""), "binding is off");
+  const plain = async (more: object) =>
+    (await withToken(owner, { scopes: ["targets:read"], ...more }))["authorization"]!.slice("Bearer ".length);
+  t.ok(await findResourceToken(system, await plain({}), ""), "a token of the REST API where binding is off");
+  t.equal(await findResourceToken(system, await plain({}), uri), null, "and not where it is on");
+  t.equal(await findResourceToken(system, await plain({ bound: false }), ""), null, "an unbound token");
+  clock.advance(2 * hour);
+  t.equal(await findResourceToken(system, made, uri), null, "an expired token");
+});

@@ -1,0 +1,32 @@
+import type { Db } from "../db/sql.ts";
+import type { TokenCredentialRow } from "./token-queries.ts";
+
+type ResourceTokenRow = TokenCredentialRow & {
+  audience: string | null;
+  expires_at: Date | null;
+  client_id: string | null;
+  connection_id: string | null;
+};
+
+/**
+ * The live, bound token with this hash whose audience is `audience`; of any audience for an empty one. Null: unknown,
+ * expired, revoked, not bound, for another audience, no longer a member, or the organisation is deleted.
+ */
+export async function selectResourceToken(
+  sql: Db,
+  hash: Buffer,
+  now: Date,
+  audience: string,
+): Promise<ResourceTokenRow | null> {
+  const [row] = await sql<ResourceTokenRow[]>`
+    select t.id, t.user_id, m.org_id, m.role, t.scopes, t.last_used_at, t.audience, t.expires_at, t.connection_id,
+      c.client_id
+    from api_tokens t
+    join memberships m on m.user_id = t.user_id and m.org_id = t.org_id
+    join orgs o on o.id = m.org_id and o.deleted_at is null
+    left join oauth_connections c on c.id = t.connection_id
+    where t.token_hash = ${hash} and t.revoked_at is null and (t.expires_at is null or t.expires_at > ${now})
+      and (${audience} = '' or t.audience = ${audience})
+      and (t.connection_id is null or (c.revoked_at is null and c.expires_at > ${now}))`;
+  return row ?? null;
+}
