@@ -132,7 +132,7 @@ class RunningAgent implements Agent {
   }
 
   #openPuller(): Puller {
-    const { clock, log, version, newToken } = this.#settings;
+    const { clock, log, version, newToken, spool } = this.#settings;
     return new Puller({
       api: this.#api,
       clock,
@@ -147,6 +147,10 @@ class RunningAgent implements Agent {
         this.#reporter.resume();
       },
       impairedSince: () => this.#network.impairedSince,
+      load: () => ({
+        waiting: spool.waiting,
+        lag_ms: Math.min(3_600_000, Math.round(this.#stats.lagP99Ms)),
+      }),
       contact: this.#contacts.pull,
     });
   }

@@ -1,5 +1,5 @@
 import { Compile } from "typebox/compile";
-import { type PullRequest, PullReply, protocolVersion } from "@statusmesh/shared/agent-protocol";
+import { loadFeature, type PullRequest, PullReply, protocolVersion } from "@statusmesh/shared/agent-protocol";
 import { type Api, ApiError, backoffMs, type Trouble } from "./api.ts";
 import type { CorrectedClock } from "./clock.ts";
 import type { Contact } from "./contact.ts";
@@ -33,6 +33,8 @@ export interface PullerOptions {
   renewed?: (token: string) => void;
   /** Start of the outage of the agent's own network, Unix ms; null while it works. */
   impairedSince?: () => number | null;
+  /** Load of the agent, sent to a control plane that takes it. */
+  load?: () => NonNullable<PullRequest["load"]>;
   /** Updated by every poll, for `status` and metrics. */
   contact?: Contact;
 }
@@ -49,6 +51,7 @@ export class Puller {
   /** The token of the last pull was refused: look for another one. */
   #refused = false;
   #lastToken: string | null;
+  #takesLoad = false;
   /** Aborts the held poll. */
   #again = new AbortController();
 
@@ -105,6 +108,7 @@ export class Puller {
       if (token !== null) this.#options.renewed?.(token);
       this.#options.contact?.succeeded(clock.now());
       this.#cursor = reply.cursor;
+      this.#takesLoad = reply.features?.includes(loadFeature) === true;
       this.#failures = 0;
       this.#refused = false;
       if (this.#condition.clear()) log("info", "the control plane answers again");
@@ -112,6 +116,11 @@ export class Puller {
       return empty && clock.monotonic() - started < emptyPauseMs ? emptyPauseMs : 0;
     } catch (error) {
       if (this.#stop.signal.aborted || this.#again.signal.aborted) return 0;
+      // Another replica, or the same one after a downgrade, may be of a release that refuses the field.
+      if (this.#takesLoad && error instanceof ApiError && error.trouble === "rejected") {
+        this.#takesLoad = false;
+        return emptyPauseMs;
+      }
       return this.#failed(
         error instanceof ApiError
           ? error
@@ -121,7 +130,7 @@ export class Puller {
   }
 
   async #pull(token: string | null): Promise<PullReply> {
-    const { api, clock, version, capacity, impairedSince } = this.#options;
+    const { api, clock, version, capacity, impairedSince, load } = this.#options;
     this.#again = new AbortController();
     const since = impairedSince?.() ?? null;
     const request: PullRequest = {
@@ -130,6 +139,7 @@ export class Puller {
       cursor: this.#cursor,
       capacity: capacity(),
       ...(since === null ? {} : { impaired_since: since }),
+      ...(this.#takesLoad && load !== undefined ? { load: load() } : {}),
     };
     let arrived = 0;
     const signal = AbortSignal.any([this.#stop.signal, this.#again.signal]);

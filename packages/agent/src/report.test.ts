@@ -378,6 +378,7 @@ async function pulling(
   t: Test,
   answer: (body: PullRequest, n: number, token: string) => Answer | Promise<Answer>,
   newToken?: () => string | null,
+  load?: () => { waiting: number; lag_ms: number },
 ) {
   let n = 0;
   const applied: PullReply[] = [];
@@ -395,6 +396,7 @@ async function pulling(
     capacity: () => 7,
     apply: (r) => void applied.push(r),
     refused: () => refusals++,
+    ...(load === undefined ? {} : { load }),
     ...(newToken === undefined ? {} : { newToken, renewed: (token: string) => api.useToken(token) }),
   });
   const done = puller.run();
@@ -423,6 +425,30 @@ t.test("pulls with the cursor of the last answer that was applied", async (t) =>
   t.ok(Math.abs(clock.offsetMs() - 3_600_000) < 1000, "the clock is the control plane's");
   await stop();
   t.pass("a stop ends the poll that is held");
+});
+
+t.test("the load is sent to a control plane that takes it, and no longer to one that refuses it", async (t) => {
+  const { applied, requests } = await pulling(
+    t,
+    (body, n) => {
+      if (n >= 4) return new Promise(() => undefined);
+      if (n === 2 && body.load !== undefined) return { status: 400, body: { error: { code: "UNKNOWN_FIELD" } } };
+      return { body: reply({ full: true, cursor: `${n}`, ...(n < 2 ? { features: ["load"] } : {}) }) };
+    },
+    undefined,
+    () => ({ waiting: 3, lag_ms: 4 }),
+  );
+  await until(() => requests.length === 5, "five polls");
+  t.strictSame(
+    requests.map(({ body }) => (body as PullRequest).load ?? null),
+    [null, { waiting: 3, lag_ms: 4 }, { waiting: 3, lag_ms: 4 }, null, null],
+  );
+  t.strictSame(
+    requests.map(({ body }) => (body as PullRequest).cursor),
+    [null, "0", "1", "1", "3"],
+    "the cursor stays",
+  );
+  t.equal(applied.length, 3);
 });
 
 t.test("a control plane that is away comes back", async (t) => {

@@ -22,3 +22,5 @@ channelDialogs();
 charts();
 keys();
 live();
+// Modules of one page are loaded there only.
+if (document.querySelector("[data-operator]")) void import("./operator.js").then((module) => module.operator());

@@ -18,7 +18,8 @@ export function say(text, tone = "up") {
   document.querySelector(".toast")?.remove();
   clearTimeout(fading);
   const toast = el("p", { class: `toast ${tone}` }, text);
-  document.body.append(toast);
+  // Inside the landmark of the content, where screen readers look for it.
+  (document.querySelector("main") ?? document.body).append(toast);
   announce(text);
   fading = setTimeout(() => toast.remove(), tone === "up" ? 5000 : 12000);
 }

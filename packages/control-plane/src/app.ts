@@ -1,6 +1,7 @@
 import Koa, { type Context } from "koa";
 import { AppError } from "@statusmesh/shared/errors";
 import { agentRoutes } from "./agents/api.ts";
+import { agentPages } from "./agents/pages.ts";
 import { authenticateAgent } from "./agents/service.ts";
 import { recordRequest } from "./audit/service.ts";
 import { authRoutes } from "./auth/api.ts";
@@ -115,6 +116,7 @@ const pageLists = (providers: Providers) =>
     signInPages(providers),
     authPages,
     tenancyPages,
+    agentPages,
     publicPages,
     shareViewPages,
   ] as const;

@@ -23,6 +23,9 @@ export type Feature = (typeof features)[number];
  */
 export const busyFeature = "busy";
 
+/** A control plane that names it takes `load` in pulls; one that does not refuses a pull with it. */
+export const loadFeature = "load";
+
 const Id = Type.String({
   pattern: idPattern,
   description: "UUIDv7",
@@ -74,6 +77,25 @@ export const PullRequest = Type.Object(
         ...UnixMs,
         description: "Start of the outage of the agent's own network; absent while it works",
       }),
+    ),
+    load: Type.Optional(
+      Type.Object(
+        {
+          waiting: Type.Integer({
+            minimum: 0,
+            maximum: 1_000_000_000,
+            description: "Results that wait in the spool",
+            examples: [12],
+          }),
+          lag_ms: Type.Integer({
+            minimum: 0,
+            maximum: 3_600_000,
+            description: "99th percentile of the scheduling lag, milliseconds",
+            examples: [4],
+          }),
+        },
+        { additionalProperties: false, description: "Load of the agent, shown to operators" },
+      ),
     ),
     /** Optional: an older agent falls silent instead, and its targets are taken over half a minute later. */
     leaving: Type.Optional(
@@ -160,7 +182,7 @@ export const PullReply = Type.Object(
     features: Type.Optional(
       Type.Array(Type.String({ maxLength: 40 }), {
         description: "Optional features of the protocol that this control plane supports",
-        examples: [[...features, busyFeature]],
+        examples: [[...features, busyFeature, loadFeature]],
       }),
     ),
     /** True: `checks` is everything this agent runs, and whatever it has beside that is dropped. */

@@ -4,7 +4,9 @@ import { minute, noon, second } from "../testing/clock.ts";
 import { startMailbox } from "../testing/mailbox.ts";
 import { newTarget } from "../testing/scene.ts";
 import { newAgent, newOrg, openWorld } from "../testing/world.ts";
-import { agentPulls, agentSeen, liveAgents, silentRegions, whoAmI } from "./service.ts";
+import { version as release } from "../version.ts";
+import { installCommands } from "./pages.ts";
+import { agentPulls, agentSeen, isOlder, liveAgents, regionsWithAgents, silentRegions, whoAmI } from "./service.ts";
 
 const world = await openWorld(t, { env: { SM_OPERATOR__EMAIL: "ops@example.org" } });
 const { sql, clock, log } = world;
@@ -86,6 +88,50 @@ t.test("a silent region is shown to organisations with monitors there", async (t
   await sql`delete from agents`;
   t.strictSame(await silentRegions(owner), [], "paused monitors miss nothing");
   await sql`delete from targets`;
+});
+
+t.test("regions with their agents: state, release, load and the organisation's own monitors", async (t) => {
+  clock.at = noon;
+  const agent = await newAgent(system);
+  const stranger = await newOrg(system);
+  const target = await probedTarget("Counted");
+  const eu = async (ctx = owner) => (await regionsWithAgents(ctx)).find(({ id }) => id === "eu")!;
+  t.match(await eu(), { name: "Frankfurt", targets: 1, agents: [{ live: false, last_seen_at: null, version: null }] });
+  t.equal((await eu(stranger)).targets, 0, "monitors of others are not counted");
+  await agentPulls(agent, { version: "0.0.9", impairedSince: null, load: { waiting: 7, lag_ms: 3 } });
+  t.match((await eu()).agents, [{ live: true, is_behind: true, waiting: 7, lag_ms: 3, has_left: false }]);
+  await agentPulls(agent, { version: release, impairedSince: null });
+  t.match((await eu()).agents, [{ is_behind: false, waiting: null, lag_ms: null }], "an agent that reports no load");
+  clock.advance(minute);
+  t.match((await eu()).agents, [{ live: false, last_seen_at: new Date(noon).toISOString() }]);
+  const scopeless = { ...owner, scopes: new Set<string>() };
+  await t.rejects(regionsWithAgents(scopeless), { code: "INSUFFICIENT_SCOPE" });
+  await sql`delete from agents`;
+  await sql`delete from targets where id = ${target}`;
+});
+
+t.test("releases compare by their numbers", (t) => {
+  for (const [a, b, older] of [
+    ["0.1.0", "0.1.0", false],
+    ["0.1.0", "0.2.0", true],
+    ["0.9.0", "0.10.0", true],
+    ["1.0.0", "0.9.9", false],
+    ["0.1.0-rc.1", "0.1.1", true],
+    ["unknown", "0.1.0", true],
+  ] as const)
+    t.equal(isOlder(a, b), older, `${a} and ${b}`);
+  t.end();
+});
+
+t.test("install commands allow plain http only where the address needs it", (t) => {
+  const commands = (url: string) =>
+    installCommands({ config: { ...system.config, server: { ...system.config.server, public_url: url } } })
+      .map(({ text }) => text)
+      .join("\n");
+  t.notMatch(commands("https://status.example.org"), /insecure/i);
+  t.notMatch(commands("http://127.0.0.1:8080"), /insecure/i);
+  t.match(commands("http://status.internal:8080"), /--insecure-http[^]*SM_AGENT_INSECURE_HTTP=true/);
+  t.end();
 });
 
 t.test("the operator gets one mail at the start and one at the end, with any number of replicas", async (t) => {

@@ -10,10 +10,12 @@ export interface AgentRow {
   last_seen_at: Date | null;
   impaired_since: Date | null;
   left_at: Date | null;
+  waiting: number | null;
+  lag_ms: number | null;
 }
 
 const columns = (sql: Db) =>
-  sql`id, region_id, name, built_in, version, created_at, last_seen_at, impaired_since, left_at`;
+  sql`id, region_id, name, built_in, version, created_at, last_seen_at, impaired_since, left_at, waiting, lag_ms`;
 
 export async function selectAgentByToken(sql: Db, hash: Buffer): Promise<{ id: string; region_id: string } | null> {
   const [row] = await sql<
@@ -85,15 +87,19 @@ export async function touchAgent(sql: Db, id: string, now: Date): Promise<boolea
 /** State of an agent before its pull. */
 export type AgentStateRow = Pick<AgentRow, "last_seen_at" | "impaired_since" | "left_at">;
 
+/** Results in its spool, and its scheduling lag. */
+type AgentLoad = Record<"waiting" | "lag_ms", number>;
+
 /** Stores the state that an agent reports in a pull. Returns the previous state; null when the agent is gone. */
 export async function updateAgentState(
   sql: Db,
   id: string,
-  state: { version: string; impairedSince: Date | null; now: Date },
+  state: { version: string; impairedSince: Date | null; load: AgentLoad | null; now: Date },
 ): Promise<AgentStateRow | null> {
   const [before] = await sql<AgentStateRow[]>`
     update agents a
-    set last_seen_at = ${state.now}, version = ${state.version}, impaired_since = ${state.impairedSince}, left_at = null
+    set last_seen_at = ${state.now}, version = ${state.version}, impaired_since = ${state.impairedSince},
+      left_at = null, waiting = ${state.load?.waiting ?? null}, lag_ms = ${state.load?.lag_ms ?? null}
     from (select last_seen_at, impaired_since, left_at from agents where id = ${id} for update) before
     where a.id = ${id} returning before.last_seen_at, before.impaired_since, before.left_at`;
   return before ?? null;
@@ -154,6 +160,13 @@ export async function selectImpairedAgents(sql: Db, since: Date): Promise<AgentR
   return await sql<
     AgentRow[]
   >`select ${columns(sql)} from agents where impaired_since is not null and last_seen_at > ${since} order by id`;
+}
+
+/** Enabled targets of an organisation per region. */
+export async function countTargetsByRegion(sql: Db, orgId: string): Promise<{ region_id: string; targets: number }[]> {
+  return await sql<{ region_id: string; targets: number }[]>`
+    select tr.region_id, count(*)::int as targets from target_regions tr join targets t on t.id = tr.target_id
+    where t.org_id = ${orgId} and t.enabled group by tr.region_id`;
 }
 
 export interface RegionCoverRow {

@@ -37,6 +37,15 @@ const fields = {
       examples: ["2026-11-20T09:30:00.000Z"],
     }),
   ),
+  waiting: nullable(
+    Type.Integer({ description: "Results in its spool; null where it does not report them", examples: [12] }),
+  ),
+  lag_ms: nullable(
+    Type.Integer({
+      description: "99th percentile of how late its checks start, milliseconds; null where it does not report it",
+      examples: [4],
+    }),
+  ),
   impaired_since: nullable(
     Type.Unsafe<string>({
       ...Timestamp,

@@ -1,10 +1,11 @@
-import { protocolVersion, type WhoAmIReply } from "@statusmesh/shared/agent-protocol";
+import { protocolVersion, type PullRequest, type WhoAmIReply } from "@statusmesh/shared/agent-protocol";
 import { AppError } from "@statusmesh/shared/errors";
 import { isId, newId } from "@statusmesh/shared/ids";
 import { type AgentCtx, type Ctx, requireScope, type System } from "../context.ts";
 import { hashToken, newToken } from "../crypto/token.ts";
 import { iso, isoOrNull, type Page } from "../http/wire.ts";
-import { regionExists } from "../regions/service.ts";
+import type { Region } from "../regions/schema.ts";
+import { listRegions, regionExists } from "../regions/service.ts";
 import { version } from "../version.ts";
 import * as queries from "./queries.ts";
 import type { Agent, AgentCreate, AgentWithToken } from "./schema.ts";
@@ -52,12 +53,13 @@ export async function agentSeen(ctx: AgentCtx): Promise<void> {
  */
 export async function agentPulls(
   ctx: AgentCtx,
-  says: { version: string; impairedSince: number | null },
+  says: { version: string; impairedSince: number | null; load?: PullRequest["load"] },
 ): Promise<void> {
   const impairedSince = says.impairedSince === null ? null : new Date(says.impairedSince);
   const before = await queries.updateAgentState(ctx.sql, ctx.agentId, {
     version: says.version,
     impairedSince,
+    load: says.load ?? null,
     now: new Date(ctx.clock.now()),
   });
   if (before === null) return;
@@ -146,6 +148,51 @@ function silentRegion({
   return { id: region_id, name, why: has_agents ? "agents" : "none", since: isoOrNull(unserved_since) };
 }
 
+/** A region and its agents, for the members of an organisation. */
+export interface RegionWithAgents extends Pick<Region, "id" | "name" | "location" | "enabled"> {
+  /** Enabled monitors of the organisation that are probed from it. */
+  targets: number;
+  agents: (Agent & { is_behind: boolean; has_left: boolean })[];
+}
+
+/** Every region of the installation with its agents. `is_behind`: an older release than this control plane. */
+export async function regionsWithAgents(ctx: Ctx): Promise<RegionWithAgents[]> {
+  requireScope(ctx, "targets:read");
+  const [regions, agents, counts] = await Promise.all([
+    listRegions(ctx, { limit: 1000, offset: 0 }),
+    queries.selectAgents(ctx.sql, 1000, 0),
+    queries.countTargetsByRegion(ctx.sql, ctx.orgId),
+  ]);
+  const targets = new Map(counts.map((row) => [row.region_id, row.targets]));
+  const now = ctx.clock.now();
+  return regions.items.map(({ id, name, location, enabled }) => ({
+    id,
+    name,
+    location,
+    enabled,
+    targets: targets.get(id) ?? 0,
+    agents: agents
+      .filter((row) => row.region_id === id)
+      .map((row) => ({
+        ...present(row, now),
+        is_behind: row.version !== null && isOlder(row.version, version),
+        has_left: row.left_at !== null,
+      })),
+  }));
+}
+
+/** True when release `a` is older than `b`: compares the numbers of `1.2.3`, and ignores what follows them. */
+export function isOlder(a: string, b: string): boolean {
+  const [left, right] = [numbersOf(a), numbersOf(b)];
+  const at = left.findIndex((number, index) => number !== right[index]);
+  return at >= 0 && left[at]! < right[at]!;
+}
+
+const numbersOf = (release: string): number[] => {
+  const [, ...parts] = /^(\d+)\.(\d+)\.(\d+)/.exec(release) ?? [];
+  return [0, 1, 2].map((at) => Number(parts[at] ?? 0));
+};
+
 /** Targets of each enabled region and the number of its live agents. For operators. */
 export async function regionCover(system: Pick<System, "sql" | "clock">): Promise<queries.RegionCoverRow[]> {
   return await queries.selectRegionCover(system.sql, new Date(system.clock.now() - agentLiveMs));
@@ -162,6 +209,8 @@ function present(row: queries.AgentRow, now: number): Agent {
     created_at: iso(row.created_at),
     last_seen_at: isoOrNull(row.last_seen_at),
     impaired_since: isoOrNull(row.impaired_since),
+    waiting: row.waiting,
+    lag_ms: row.lag_ms,
   };
 }
 

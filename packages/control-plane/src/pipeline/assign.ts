@@ -5,6 +5,7 @@ import {
   type AssignedCheck,
   busyFeature,
   features,
+  loadFeature,
   protocolVersion,
   type PullReply,
   type PullRequest,
@@ -62,7 +63,11 @@ interface Assignable {
  */
 export async function pull(ctx: AgentCtx, hub: Hub, request: PullRequest, signal: AbortSignal): Promise<PullReply> {
   requireProtocol(request.protocol);
-  await agentPulls(ctx, { version: request.agent_version, impairedSince: request.impaired_since ?? null });
+  await agentPulls(ctx, {
+    version: request.agent_version,
+    impairedSince: request.impaired_since ?? null,
+    load: request.load,
+  });
   if (request.leaving === true) {
     await agentLeaves(ctx);
     return farewell(ctx);
@@ -115,7 +120,7 @@ const setting = (ctx: AgentCtx) => ({
   jitter_pct: ctx.config.scheduler.jitter_pct,
   per_host_max_inflight: ctx.config.checker.per_host_max_inflight,
   rdap_max_inflight: ctx.config.checker.rdap_max_inflight,
-  features: [...features, busyFeature],
+  features: [...features, busyFeature, loadFeature],
 });
 
 interface Look {

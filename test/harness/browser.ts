@@ -1,0 +1,40 @@
+import axe from "axe-core";
+import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core";
+import type { Test } from "tap";
+import { findChromium } from "./requires.ts";
+
+const flags = [
+  "--headless",
+  "--no-sandbox",
+  "--disable-gpu",
+  "--no-first-run",
+  "--disable-background-networking",
+  "--disable-component-update",
+  "--disable-sync",
+];
+
+export async function openBrowser(t: Test): Promise<Browser> {
+  const browser = await chromium.launch({ executablePath: findChromium()!, args: flags });
+  t.teardown(async () => await browser.close());
+  return browser;
+}
+
+/** A page whose exceptions, refused styles or scripts, and missing files fail the test. */
+export async function openPage(t: Test, context: BrowserContext): Promise<Page> {
+  const page = await context.newPage();
+  page.setDefaultTimeout(20_000);
+  page.on("pageerror", (error) => t.fail(`${page.url()} throws ${error.message}`));
+  page.on("console", (message) => {
+    // A browser reports every 4xx; tests that provoke one look at what the page shows.
+    const provoked = /the server responded with a status of 4/.test(message.text());
+    if (message.type() === "error" && !provoked) t.fail(`${page.url()} complains: ${message.text()}`);
+  });
+  return page;
+}
+
+/** Findings of axe-core on the page as it is now, one line each. */
+export async function findings(page: Page): Promise<string[]> {
+  await page.evaluate(axe.source);
+  const found = (await page.evaluate("axe.run(document, { resultTypes: ['violations'] })")) as axe.AxeResults;
+  return found.violations.map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html.slice(0, 150)).join(" | ")}`);
+}

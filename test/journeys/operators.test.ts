@@ -1,0 +1,78 @@
+import type { BrowserContext, Page } from "playwright-core";
+import t from "tap";
+import { connect } from "../harness/api.ts";
+import { findings, openBrowser, openPage } from "../harness/browser.ts";
+import { startControlPlane } from "../harness/processes.ts";
+import { requires } from "../harness/requires.ts";
+import { waitFor } from "../harness/wait.ts";
+
+/* Setup, regions and agents, and search, as the operator of a new installation meets them in a browser. */
+
+t.setTimeout(240_000);
+
+const token = `sm_live_${"setting".repeat(6)}`;
+const operatorSecret = "operator-secret-of-the-setup";
+
+t.test("the first hour", async (t) => {
+  if (!(await requires(t, "chromium"))) return;
+  const { url, signInLink } = await startControlPlane(t, {
+    env: { SM_BOOTSTRAP__TOKEN: token, SM_OPERATOR__ADMIN_TOKEN: operatorSecret },
+  });
+  const api = connect(t, url, token);
+  const operator = connect(t, url, operatorSecret);
+  const browser = await openBrowser(t);
+  const context: BrowserContext = await browser.newContext({
+    baseURL: url,
+    viewport: { width: 1280, height: 800 },
+    colorScheme: "light",
+  });
+  const page: Page = await openPage(t, context);
+
+  await t.test("a link into the console survives the sign-in", async (t) => {
+    await page.goto("/settings/regions");
+    await page.getByLabel("Sign-in link").fill(signInLink!);
+    await page.getByRole("button", { name: "Sign in" }).click();
+    await page.waitForURL("**/settings/regions");
+    t.same(await page.getByRole("heading", { level: 1 }).textContent(), "Regions and agents");
+  });
+
+  await t.test("a region and its agent", async (t) => {
+    await page.locator("[data-live]").getByText("Checking").first().waitFor();
+    t.same(await findings(page), []);
+    await page.getByRole("button", { name: "Add region" }).click();
+    const region = page.getByRole("dialog", { name: "Add region" });
+    await region.getByLabel("Region id").fill("frankfurt");
+    await region.getByLabel("Region name").fill("Frankfurt");
+    await region.getByLabel("Operator secret").fill("not the secret of this one");
+    await region.getByRole("button", { name: "Add region" }).click();
+    await region.getByText("The operator secret is wrong").waitFor();
+    t.same(await findings(page), [], "the dialog with its error");
+    await region.getByLabel("Operator secret").fill(operatorSecret);
+    await region.getByRole("button", { name: "Add region" }).click();
+
+    const agent = page.getByRole("dialog", { name: "Add agent" });
+    await agent.waitFor();
+    t.equal(await agent.getByLabel("Region", { exact: true }).inputValue(), "frankfurt", "the new region is chosen");
+    t.equal(await agent.getByLabel("Operator secret").isVisible(), false, "the tab keeps the secret");
+    await agent.getByLabel("Agent name").fill("fra-1");
+    await agent.getByRole("button", { name: "Add agent" }).click();
+    const commands = page.getByRole("region", { name: "Start the agent" });
+    await commands.waitFor();
+    const agentToken = (await commands.locator("#agent-token").textContent())!;
+    t.match(agentToken, /^sm_agent_/);
+    for (const way of ["npm", "systemd", "docker"])
+      t.ok((await commands.locator(`#agent-${way}`).textContent())!.includes(agentToken), way);
+    t.same(await findings(page), [], "the token and the commands");
+    t.match((await connect(t, url, agentToken).get("/api/agent/whoami")).body, { region: "frankfurt", name: "fra-1" });
+
+    await commands.getByRole("button", { name: "Done" }).click();
+    t.notMatch(await page.content(), agentToken, "the token is gone");
+    await page.getByText("Never connected").waitFor();
+    await page.getByRole("button", { name: "Delete fra-1" }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "Delete agent" }).click();
+    await waitFor("the agent to be deleted", async () =>
+      (await operator.get("/operator/agents")).body.items.every(({ name }: { name: string }) => name !== "fra-1"),
+    );
+    t.equal((await api.get("/api/v1/regions")).body.total, 2);
+  });
+});
