@@ -142,7 +142,10 @@ export const folders = {
   },
   targets: {
     owns: ["deleted_targets", "target_alerts", "target_regions", "targets"],
-    joins: { "state, open incident and regions in a list": ["incidents", "regions", "target_states"] },
+    joins: {
+      "state, open incident and regions in a list": ["incidents", "regions", "target_states"],
+      "uptime and latency as sort keys": ["results", "results_daily"],
+    },
     writes: { "the state row lives as long as its target": ["target_states"] },
   },
 };

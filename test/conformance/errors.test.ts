@@ -428,6 +428,18 @@ const queries: Case[] = [
     code: "INVALID_QUERY",
     field: "/query/limit",
   },
+  {
+    title: "a sort key that does not exist",
+    ask: "GET /api/v1/targets?sort=created",
+    code: "INVALID_QUERY",
+    field: "/query/sort",
+  },
+  {
+    title: "a cause without a kind",
+    ask: "GET /api/v1/targets?cause=db-1.example.org",
+    code: "INVALID_QUERY",
+    field: "/query/cause",
+  },
   { title: "a page size of 0", ask: "GET /api/v1/targets?limit=0", code: "INVALID_QUERY", field: "/query/limit" },
   { title: "a negative offset", ask: "GET /api/v1/targets?offset=-1", code: "INVALID_QUERY", field: "/query/offset" },
   {

@@ -6,6 +6,7 @@ import { existingChannelIds } from "../channels/service.ts";
 import { type Ctx, inTransaction, requireScope } from "../context.ts";
 import { mapInTurns } from "../http/turns.ts";
 import { takeQuota } from "../plans/service.ts";
+import { everything } from "./filter-queries.ts";
 import { countTargets } from "./list-queries.ts";
 import * as queries from "./queries.ts";
 import {
@@ -65,7 +66,7 @@ async function create(
   return await inTransaction(ctx, async (tx) => {
     const { sql } = tx;
     const plan = await takeQuota(tx, "max_targets", async () => ({
-      current: await countTargets(sql, ctx.orgId, { q: null, tag: null, enabled: null }),
+      current: await countTargets(sql, ctx.orgId, new Date(ctx.clock.now()), everything),
       adding: drafts.length,
     }));
     const channels = await boundChannels(tx, inputs);

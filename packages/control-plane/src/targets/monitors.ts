@@ -2,13 +2,17 @@ import { kindOf, type ResultDetails } from "@statusmesh/shared/checks";
 import type { CheckStatus } from "@statusmesh/shared/result";
 import { isId } from "@statusmesh/shared/ids";
 import { type Ctx, type OrgReader, requireScope } from "../context.ts";
+import type { Cause } from "../db/causes.ts";
 import type { Page } from "../http/wire.ts";
 import { explainVotes } from "../incidents/service.ts";
 import { disabledRegionIds } from "../regions/service.ts";
+import { type MonitorCauseRow, selectMonitorCauses } from "./cause-queries.ts";
+import { everything, filterOf } from "./filter-queries.ts";
 import * as queries from "./list-queries.ts";
+import type { MonitorOrder, MonitorSort } from "./list-schema.ts";
 import { selectRegionsOf } from "./queries.ts";
 import { notFound, present } from "./rules.ts";
-import type { MonitorStatus, Target } from "./schema.ts";
+import type { MonitorState, MonitorStatus, Target } from "./schema.ts";
 
 /** A target as the console lists it: with how it reads now. */
 export interface MonitorRow {
@@ -22,6 +26,7 @@ export interface MonitorRow {
   last_error: string | null;
   /** The newest details that a run read; its check has not been pointed elsewhere since. */
   details: ResultDetails | null;
+  expires_at: Date | null;
   open_incident: {
     id: string;
     started_at: Date;
@@ -42,6 +47,7 @@ function presentMonitor(row: queries.MonitorDbRow): MonitorRow {
     last_result_at: row.last_result_at,
     last_error: row.last_error,
     details: row.details,
+    expires_at: row.expires_at,
     open_incident:
       row.incident_id === null
         ? null
@@ -56,9 +62,35 @@ function presentMonitor(row: queries.MonitorDbRow): MonitorRow {
   };
 }
 
-export type MonitorState = MonitorStatus | "paused";
+/** Failing monitors that share a cause, as one line of the list. */
+export interface MonitorCause {
+  cause: Cause;
+  count: number;
+  /** Worst state of the members. */
+  state: "down" | "error" | "degraded";
+  since: Date | null;
+  error: string | null;
+  /** True where all members have the error, not only most of them. */
+  sameError: boolean;
+  /** The first three names. */
+  names: string[];
+}
+
+const presentCause = (row: MonitorCauseRow): MonitorCause => ({
+  cause: { kind: row.kind, value: row.value },
+  count: row.count,
+  state: row.down > 0 ? "down" : row.error > 0 ? "error" : "degraded",
+  since: row.since,
+  error: row.error_sample,
+  sameError: row.same_error,
+  names: row.names,
+});
 
 export interface MonitorList extends Page<MonitorRow> {
+  /** The lines of failing monitors that share a cause; their members are not among the items. */
+  causes: MonitorCause[];
+  /** Lines of all pages: causes, and monitors that are not behind one. */
+  lines: number;
   /** Of all that match, whatever `state` says. */
   counts: Record<MonitorState, number>;
   last_check_at: Date | null;
@@ -70,50 +102,61 @@ function countsOf(tallies: readonly queries.MonitorCounts[]): Record<MonitorStat
   return counts;
 }
 
-/** The console's list of monitors, worst first unless `sort` says otherwise. */
-export async function listMonitors(
-  ctx: Ctx,
-  input: {
-    q?: string;
-    tag?: string;
-    state?: MonitorState;
-    sort?: queries.MonitorSort;
-    limit: number;
-    offset: number;
-  },
-): Promise<MonitorList> {
+export interface MonitorsInput {
+  q?: string;
+  tag?: string;
+  kind?: string;
+  state?: MonitorState;
+  cause?: Cause;
+  sort?: MonitorSort;
+  order?: MonitorOrder;
+  /** True: failing monitors that share a cause are one line. */
+  grouped?: boolean;
+  limit: number;
+  offset: number;
+}
+
+/** The console's list of monitors, worst first unless `sort` says otherwise. `limit` and `offset` count lines. */
+export async function listMonitors(ctx: Ctx, input: MonitorsInput): Promise<MonitorList> {
   requireScope(ctx, "targets:read");
+  const { sort = "state", order = null, grouped = false, limit, offset, ...narrowing } = input;
   const now = new Date(ctx.clock.now());
-  const filter = { ...queries.textFilter(input), enabled: null };
-  const [rows, tallies] = await Promise.all([
-    queries.selectMonitors(
-      ctx.sql,
-      ctx.orgId,
-      now,
-      filter,
-      input.state ?? null,
-      input.sort ?? "state",
-      input.limit,
-      input.offset,
-    ),
-    queries.countMonitors(ctx.sql, ctx.orgId, now, filter),
+  const filter = filterOf(narrowing);
+  const { sql, orgId } = ctx;
+  // The first row carries the totals, so it is read on every page.
+  const [first, tallies] = await Promise.all([
+    grouped ? selectMonitorCauses(sql, orgId, now, filter, { limit: Math.max(limit, 1), offset: 0 }) : [],
+    queries.countMonitors(sql, orgId, now, { ...filter, state: null }),
   ]);
+  const { causes: causeCount = 0, monitors: inCauses = 0 } = first[0] ?? {};
+  const causes =
+    offset === 0
+      ? first.slice(0, limit)
+      : offset < causeCount
+        ? await selectMonitorCauses(sql, orgId, now, filter, { limit, offset })
+        : [];
+  const rows = await queries.selectMonitors(sql, orgId, now, filter, {
+    sorting: { sort, order },
+    grouped: causeCount > 0,
+    limit: limit - causes.length,
+    offset: Math.max(0, offset - causeCount),
+  });
   const counts = countsOf(tallies);
-  let last: Date | null = null;
-  for (const tally of tallies) {
-    if (tally.last_check_at !== null && (last === null || tally.last_check_at > last)) last = tally.last_check_at;
-  }
-  const total =
-    input.state === undefined ? Object.values(counts).reduce((sum, count) => sum + count, 0) : counts[input.state];
+  const total = input.state === undefined ? sumOf(Object.values(counts)) : counts[input.state];
+  const checks = tallies.flatMap(({ last_check_at }) => (last_check_at === null ? [] : [last_check_at.getTime()]));
   return {
     items: rows.map(presentMonitor),
+    causes: causes.map(presentCause),
+    lines: total - inCauses + causeCount,
     total,
-    limit: input.limit,
-    offset: input.offset,
+    limit,
+    offset,
     counts,
-    last_check_at: last,
+    last_check_at: checks.length === 0 ? null : new Date(Math.max(...checks)),
   };
 }
+
+const sumOf = (numbers: readonly number[]): number => numbers.reduce((sum, one) => sum + one, 0);
 
 export interface MonitorRegion {
   region: string;
@@ -160,9 +203,7 @@ export async function readMonitor(reader: OrgReader, id: string): Promise<Monito
 /** How many targets of the organisation read how, and how many are paused. For the dashboard. */
 export async function monitorCounts(ctx: Ctx): Promise<Record<MonitorState, number>> {
   requireScope(ctx, "targets:read");
-  return countsOf(
-    await queries.countMonitors(ctx.sql, ctx.orgId, new Date(ctx.clock.now()), { q: null, tag: null, enabled: null }),
-  );
+  return countsOf(await queries.countMonitors(ctx.sql, ctx.orgId, new Date(ctx.clock.now()), everything));
 }
 
 /**

@@ -33,8 +33,18 @@ export type NewTargetRow = Omit<TargetRow, "channel_ids">;
 /** Search terms of the check, beside the name. */
 const searchText = ({ spec }: Pick<TargetRow, "spec">): string => kindOf(spec).searchText(spec);
 
+/** The host that the check connects to first; null without one, and for a spec that cannot be read any more. */
+function hostOf({ spec }: Pick<TargetRow, "spec">): string | null {
+  try {
+    return kindOf(spec).destination(spec)?.host ?? null;
+  } catch {
+    return null;
+  }
+}
+
 /** A new target as {@link insertTargets} takes it. */
-export const insertable = (row: NewTargetRow): string => JSON.stringify({ ...row, search_text: searchText(row) });
+export const insertable = (row: NewTargetRow): string =>
+  JSON.stringify({ ...row, search_text: searchText(row), host: hostOf(row) });
 
 /**
  * Stores new targets, each an {@link insertable}, with their blank evidence, and has every enabled region probe them.
@@ -42,19 +52,21 @@ export const insertable = (row: NewTargetRow): string => JSON.stringify({ ...row
 export async function insertTargets(sql: Db, rows: readonly string[]): Promise<void> {
   await sql`
     with given as (
-      select id, org_id, name, spec, search_text, interval_secs, enabled, tags, alert_confirmations, notify_recovery,
+      select id, org_id, name, spec, search_text, host, interval_secs, enabled, tags, alert_confirmations,
+        notify_recovery,
         renotify_interval_secs, region_policy, write_source, created_at, updated_at
       from jsonb_to_recordset(${`[${rows.join()}]`}::text::jsonb) as g
-        (id uuid, org_id uuid, name text, spec jsonb, search_text text, interval_secs integer, enabled boolean,
-          tags text[], alert_confirmations integer,
-        notify_recovery boolean, renotify_interval_secs integer, region_policy jsonb, write_source text,
-          created_at timestamptz, updated_at timestamptz)
+        (id uuid, org_id uuid, name text, spec jsonb, search_text text, host text, interval_secs integer,
+          enabled boolean, tags text[], alert_confirmations integer, notify_recovery boolean,
+          renotify_interval_secs integer, region_policy jsonb, write_source text, created_at timestamptz,
+            updated_at timestamptz)
     ), stored as (
       insert into targets
-        (id, org_id, name, kind, spec, search_text, interval_secs, enabled, tags, alert_confirmations,
+        (id, org_id, name, kind, spec, search_text, host, interval_secs, enabled, tags, alert_confirmations,
           notify_recovery, renotify_interval_secs, region_policy, write_source, created_at, updated_at)
-      select id, org_id, name, spec ->> 'type', spec, search_text, interval_secs, enabled, tags, alert_confirmations,
-        notify_recovery, renotify_interval_secs, region_policy, write_source, created_at, updated_at
+      select id, org_id, name, spec ->> 'type', spec, search_text, host, interval_secs, enabled, tags,
+        alert_confirmations, notify_recovery, renotify_interval_secs, region_policy, write_source, created_at,
+          updated_at
       from given returning id
     ), blank as (
       insert into target_states (target_id, state, status) select id, '', 'unknown' from stored
@@ -124,6 +136,7 @@ export async function updateTarget(sql: Db, row: NewTargetRow): Promise<void> {
             (e.value #>> '{}')::timestamptz > ${row.updated_at}::timestamptz - ${`${keptIntervals.days} days`}::interval
           order by (e.value #>> '{}')::timestamptz desc limit ${keptIntervals.most}) kept) end,
       name = ${row.name}, spec = ${sql.json(row.spec as never)}, search_text = ${searchText(row)},
+        host = ${hostOf(row)},
         interval_secs = ${row.interval_secs}, enabled = ${row.enabled}, tags = ${row.tags},
       alert_confirmations = ${row.alert_confirmations}, notify_recovery = ${row.notify_recovery},
         renotify_interval_secs = ${row.renotify_interval_secs},

@@ -220,6 +220,9 @@ export const Target = Type.Object(
 );
 export type Target = Static<typeof Target>;
 
-/** How a monitor reads now. `unknown`: no region has reported lately. */
+/** Status of a monitor. `unknown`: no region has reported lately. */
 export const monitorStatuses = ["up", "degraded", "down", "error", "unknown"] as const;
 export type MonitorStatus = (typeof monitorStatuses)[number];
+/** State of a monitor: its status, or `paused` while it is not enabled. */
+export const monitorStates = [...monitorStatuses, "paused"] as const;
+export type MonitorState = (typeof monitorStates)[number];

@@ -2,13 +2,16 @@ import type { CheckSpec } from "@statusmesh/shared/checks";
 import { isId } from "@statusmesh/shared/ids";
 import { record } from "../audit/service.ts";
 import { type Ctx, inTransaction, requireScope } from "../context.ts";
-import type { Page } from "../http/wire.ts";
+import { readCause } from "../db/causes.ts";
+import { isoOrNull, type Page } from "../http/wire.ts";
 import { disabledRegionIds } from "../regions/service.ts";
+import { filterOf } from "./filter-queries.ts";
 import * as lists from "./list-queries.ts";
 import * as queries from "./queries.ts";
 import { notFound, present } from "./rules.ts";
+import * as tags from "./tag-queries.ts";
 import { openSpec } from "./sealing.ts";
-import type { TagCount, TagQuery } from "./list-schema.ts";
+import type { ListedTarget, TagCount, TagQuery, TargetQuery } from "./list-schema.ts";
 import type { Target } from "./schema.ts";
 
 export { createTarget } from "./create.ts";
@@ -26,18 +29,24 @@ export { checkRules } from "./rules.ts";
 export { openSpec, resealTargets, unreadableTargets } from "./sealing.ts";
 export { targetTag, updateTarget } from "./update.ts";
 
-/** The targets of the organisation, newest first. `q` looks in name, URL and host. */
-export async function listTargets(
-  ctx: Ctx,
-  input: { q?: string; tag?: string; enabled?: boolean; limit: number; offset: number },
-): Promise<Page<Target>> {
+/** The targets of the organisation with their status, newest first unless `sort` says otherwise. */
+export async function listTargets(ctx: Ctx, query: TargetQuery): Promise<Page<ListedTarget>> {
   requireScope(ctx, "targets:read");
-  const filter = { ...lists.textFilter(input), enabled: input.enabled ?? null };
+  const { limit, offset, sort, order, cause, ...narrowing } = query;
+  const filter = filterOf({ ...narrowing, cause: cause === undefined ? null : readCause(cause) });
+  const now = new Date(ctx.clock.now());
+  const sorting = sort === undefined ? null : { sort, order: order ?? null };
   const [rows, total] = await Promise.all([
-    lists.selectTargets(ctx.sql, ctx.orgId, filter, input.limit, input.offset),
-    lists.countTargets(ctx.sql, ctx.orgId, filter),
+    lists.selectTargets(ctx.sql, ctx.orgId, now, filter, { sorting, limit, offset }),
+    lists.countTargets(ctx.sql, ctx.orgId, now, filter),
   ]);
-  return { items: rows.map(present), total, limit: input.limit, offset: input.offset };
+  const items = rows.map((row) => ({
+    ...present(row),
+    status: row.status,
+    status_since: isoOrNull(row.status_since),
+    last_checked_at: isoOrNull(row.last_result_at),
+  }));
+  return { items, total, limit, offset };
 }
 
 /** One target. TARGET_NOT_FOUND for an absent or foreign id. */
@@ -78,8 +87,8 @@ export async function listTags(ctx: Ctx, input: TagQuery): Promise<Page<TagCount
   requireScope(ctx, "targets:read");
   const prefix = input.q?.normalize("NFC") ?? "";
   const [items, total] = await Promise.all([
-    lists.selectTags(ctx.sql, ctx.orgId, prefix, input.limit, input.offset),
-    lists.countTags(ctx.sql, ctx.orgId, prefix),
+    tags.selectTags(ctx.sql, ctx.orgId, prefix, input.limit, input.offset),
+    tags.countTags(ctx.sql, ctx.orgId, prefix),
   ]);
   return { items, total, limit: input.limit, offset: input.offset };
 }

@@ -2,7 +2,8 @@ import t from "tap";
 import type { Explanation } from "../incidents/schema.ts";
 import { latestBucket, phasesOf } from "../results/service.ts";
 import { rangeOf, shadesOf } from "./monitor-page.ts";
-import type { MonitorRow, MonitorState } from "./monitors.ts";
+import type { MonitorRow } from "./monitors.ts";
+import type { MonitorState } from "./schema.ts";
 import {
   type Counts,
   detail,
@@ -34,6 +35,7 @@ function row(name: string, status: MonitorRow["status"], more: Partial<MonitorRo
     last_result_at: since,
     last_error: null,
     details: null,
+    expires_at: null,
     open_incident: null,
     ...more,
   };
