@@ -32,8 +32,8 @@ const least = { host: 2, tag: 3, region: 5 } as const;
 
 /**
  * Common table expressions that end in `caused (id, kind, value)`: the cause of each member that has one. `members` is
- * a query of the columns id, host, tags and regions. A member belongs to its host, else to the most frequent of its tags,
- * else to the most frequent of its regions.
+ * a query of the columns id, host, tags and regions. A member belongs to its host, else to the most frequent of its
+ * tags, else to the most frequent of its regions.
  */
 export const causeTables = (sql: Db, members: PendingQuery<Row[]>) => sql`
   members as materialized (${members}),
