@@ -2,7 +2,7 @@ import { kindOf, type ResultDetails } from "@statusmesh/shared/checks";
 import type { CheckStatus } from "@statusmesh/shared/result";
 import { isId } from "@statusmesh/shared/ids";
 import { type Ctx, type OrgReader, requireScope } from "../context.ts";
-import type { Cause } from "../db/causes.ts";
+import { type Cause, causeKey } from "../db/causes.ts";
 import type { Page } from "../http/wire.ts";
 import { explainVotes } from "../incidents/service.ts";
 import { disabledRegionIds } from "../regions/service.ts";
@@ -65,6 +65,8 @@ function presentMonitor(row: queries.MonitorDbRow): MonitorRow {
 /** Failing monitors that share a cause, as one line of the list. */
 export interface MonitorCause {
   cause: Cause;
+  /** The cause as filters name it. */
+  key: string;
   count: number;
   /** Worst state of the members. */
   state: "down" | "error" | "degraded";
@@ -78,6 +80,7 @@ export interface MonitorCause {
 
 const presentCause = (row: MonitorCauseRow): MonitorCause => ({
   cause: { kind: row.kind, value: row.value },
+  key: causeKey(row),
   count: row.count,
   state: row.down > 0 ? "down" : row.error > 0 ? "error" : "degraded",
   since: row.since,
