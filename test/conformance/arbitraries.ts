@@ -1,11 +1,11 @@
 import fc, { type Arbitrary } from "fast-check";
 import type { Json } from "../harness/api.ts";
 
-/* Values by the schemas of the OpenAPI document: such that fit, and such that are wrong in one way. */
+/* Values generated from the schemas of the OpenAPI document: valid ones, and ones with a single defect. */
 
 export type Node = Record<string, Json>;
 
-/** Follows a reference of the document. */
+/** Resolves a `$ref` of the document. */
 export function resolve(document: Json, node: Node): Node {
   if (typeof node["$ref"] !== "string") return node;
   const target = node["$ref"]
@@ -17,7 +17,7 @@ export function resolve(document: Json, node: Node): Node {
 
 /**
  * Values that fit the schema. Half of the texts and numbers are the schema's own examples, so that many get past the
- * rules that no schema says.
+ * rules that no schema expresses.
  */
 export function fitting(document: Json, schema: Node): Arbitrary<Json> {
   const node = resolve(document, schema);
@@ -96,7 +96,7 @@ function fittingText(node: Node): Arbitrary<string> {
     .filter((text) => [...text].length <= maxLength && text.isWellFormed() && !text.includes("\0"));
 }
 
-/** A place in a value: the keys that lead there. */
+/** Path to a place in a value: its keys. */
 type Place = (string | number)[];
 
 function* placesOf(value: Json, at: Place = []): Generator<Place> {
@@ -115,7 +115,7 @@ function put(value: Json, [key, ...rest]: Place, change: (old: Json) => Json): J
 
 const nested = (depth: number): Json => JSON.parse(`${'{"a":'.repeat(depth)}1${"}".repeat(depth)}`);
 
-/** One thing to be wrong about any value. Whether the result still fits is for the caller to see. */
+/** One defect for any value. The caller checks whether the result is still valid. */
 const faults: ((old: Json) => Json)[] = [
   () => null,
   () => [],
@@ -137,13 +137,13 @@ const faults: ((old: Json) => Json)[] = [
   (old) => (typeof old === "string" ? `${old}\u{1f9ea}\u202e'"<%${old}` : 1e9),
 ];
 
-/** A value with one thing wrong, or at least odd, somewhere in it. */
+/** A value with one invalid or unusual part. */
 export const spoilt = (value: Json): Arbitrary<Json> =>
   fc
     .tuple(fc.constantFrom(...placesOf(value)), fc.constantFrom(...faults))
     .map(([place, fault]) => put(value, place, fault));
 
-/** Bodies that no route takes, whatever its schema, as they go over the wire. The text of `value` is what is spoilt. */
+/** Raw bodies that every route refuses, whatever its schema, made by corrupting the text of `value`. */
 export function unreadable(value: Json): { title: string; body: string | Buffer; headers?: Record<string, string> }[] {
   const text = JSON.stringify(value);
   const within = (json: string): string =>

@@ -14,8 +14,8 @@ import { admit, batchOf, runOf } from "../harness/results.ts";
 import { centralAccounts, goodBodies, tcp, webhook } from "./bodies.ts";
 
 /*
- * What the audit log has of every write there is, read from the declarations: a new route is tested here from its first
- * day. Each is asked in an organisation of its own, by a browser, with something there to change.
+ * Audit entries of every write. The list of writes is derived from the declarations, so a new route is covered at once.
+ * Each request runs in its own organisation, with a session and existing data to change.
  */
 
 const silentHub: Hub = {
@@ -61,7 +61,7 @@ interface AuditRow {
 }
 const rowsOf = (db: Sql, user: string) => db<AuditRow[]>`select * from audit_log where user_id = ${user}`;
 
-/** An organisation with one of everything, and a browser of its owner. */
+/** An organisation with one thing of each type, and a session of its owner. */
 async function scene() {
   const { olga, milan } = await castIn(sql);
   const cookie = await sessionOf(sql, olga);
@@ -133,7 +133,7 @@ async function scene() {
 }
 type Scene = Awaited<ReturnType<typeof scene>>;
 
-/** What of the scene stands for `{id}` under a path. */
+/** The thing that replaces `{id}` below a path. */
 const belongings = (s: Scene): Record<string, string> => ({
   "/api/v1/targets": s.target.id,
   "/api/v1/notification-channels/delegate": s.delegation.id,
@@ -160,7 +160,7 @@ function pathOf(route: Route, s: Scene): string {
   return route.path.replaceAll(/\{(\w+)\}/g, (_, name: string) => parts[name] ?? newId());
 }
 
-/** Where the good body of bodies.ts is not what succeeds here. */
+/** Bodies that replace those of bodies.ts, which would be refused here. */
 const bodyOf = (route: Route, s: Scene): object | undefined => {
   const own: Record<string, object> = {
     "PATCH /api/v1/orgs/{id}": { name: "New" },
@@ -185,14 +185,14 @@ const prepared: Record<string, (s: Scene) => Promise<unknown>> = {
   },
 };
 
-/** What a successful write says of its resource: before, after, or both. */
+/** States that a successful write records: before, after, or both. */
 function sidesOf(route: Route): { before: boolean; after: boolean } {
   if (route.method === "DELETE") return { before: true, after: false };
   if (route.method === "PATCH" || route.method === "PUT") return { before: true, after: true };
   return { before: false, after: true };
 }
 
-t.test("every write leaves exactly one row: who, what, from where, and what it was and became", async (t) => {
+t.test("every write leaves exactly one row: actor, action, address, states before and after", async (t) => {
   t.ok(writes.length >= 25);
   for (const route of writes) {
     const name = nameOf(route);

@@ -17,8 +17,8 @@ export const centralAccounts = {
 };
 
 /**
- * A body that each route with one takes, by method and path. A new route gets its line here. `mark` makes what has to
- * be unique so: a-z, 0-9 and -.
+ * A valid body for each route that takes one, by method and path. A new route gets its line here. `mark` (a-z, 0-9 and
+ * -) makes values unique that must be.
  */
 export const goodBodies = ({
   targetId,

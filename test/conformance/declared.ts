@@ -9,7 +9,7 @@ const silentHub: Hub = {
   ready: () => Promise.resolve(),
 };
 
-/** Every route that there is, for its declaration only: nothing is behind these. */
+/** Declarations of all routes. Their handlers have no services and are never called. */
 export const routes: readonly Route[] = allRoutes({
   hub: silentHub,
   ingest: openIngest(() => Promise.resolve()),

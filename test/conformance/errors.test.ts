@@ -21,8 +21,8 @@ import { type Case, isRefused, neverSeen, refusedBody } from "./refused.ts";
 import { provokeParser } from "./unparsed.ts";
 
 /*
- * What a caller gets who asks for something that cannot be had: always the envelope, with a code that says what to do,
- * the place in the request, and nothing changed.
+ * Refused requests: each is answered with the error envelope, a specific code and the place in the request, and changes
+ * nothing.
  */
 
 const database = await cloneDatabase(t);
@@ -92,7 +92,7 @@ const shapes: Case[] = [
   create("no name", { check: target.check }, "INVALID_BODY", "/name"),
   create("no check", { name: "Shop" }, "INVALID_BODY", "/check"),
   create("a check that is a list", { name: "Shop", check: [] }, "INVALID_BODY", "/check"),
-  create("a kind that there is not", { name: "Shop", check: { type: "telnet" } }, "INVALID_BODY", "/check/type"),
+  create("an unknown check kind", { name: "Shop", check: { type: "telnet" } }, "INVALID_BODY", "/check/type"),
   create("a list as the body", [target], "INVALID_BODY", ""),
   create("null as the body", null, "INVALID_BODY", ""),
   raw("half a JSON", '{"name":', "INVALID_JSON"),
@@ -152,13 +152,13 @@ const values: Case[] = [
     "/alerts/0/channel_id",
   ),
   create(
-    "a channel that there is not",
+    "an unknown channel",
     { ...target, alerts: [{ channel_id: newId() }] },
     "INVALID_ALERT_CONFIG",
     "/alerts/0/channel_id",
   ),
   create(
-    "a channel of somebody else",
+    "a channel of another organisation",
     { ...target, alerts: [{ channel_id: foreignChannel.id }] },
     "INVALID_ALERT_CONFIG",
     "/alerts/0/channel_id",
@@ -273,7 +273,7 @@ const values: Case[] = [
   ...["127.0.0.53", "[::1]:53", "169.254.169.253:53"].map((resolver) =>
     create(`name server ${resolver}`, dns({ resolver }), "SSRF_BLOCKED", "/check/resolver"),
   ),
-  create("a certificate of nobody", tls({ host: "" }), "INVALID_TCP_HOST", "/check/host"),
+  create("a certificate without a host", tls({ host: "" }), "INVALID_TCP_HOST", "/check/host"),
   create("a certificate at port 0", tls({ port: 0 }), "INVALID_TCP_PORT", "/check/port"),
   create(
     "a server name that is an address",
@@ -289,7 +289,7 @@ const values: Case[] = [
   ),
   create("a certificate every minute", { ...tls({}), interval: 60 }, "MIN_CHECK_INTERVAL", "/interval"),
   create("a domain that is a URL", dns({ domain: "https://shop.example.org" }), "INVALID_DNS_PARAMS", "/check/domain"),
-  create("a record type that there is not", dns({ record_type: "ANY" }), "INVALID_DNS_PARAMS", "/check/record_type"),
+  create("an unknown record type", dns({ record_type: "ANY" }), "INVALID_DNS_PARAMS", "/check/record_type"),
   create("a name server by name", dns({ resolver: "dns.example.org" }), "INVALID_DNS_PARAMS", "/check/resolver"),
   create("no text to look for", dns({ expected_contains: "" }), "INVALID_DNS_PARAMS", "/check/expected_contains"),
   create("a method that cannot be sent", http({ method: "CONNECT" }), "INVALID_HTTP_METHOD", "/check/method"),
@@ -394,7 +394,7 @@ const values: Case[] = [
   createChannel("a short secret", webhook({ secret: "short" }), "INVALID_CHANNEL_CONFIG", "/config/secret"),
   createChannel("the mask as a secret", webhook({ secret: "***" }), "REDACTION_SENTINEL", "/config/secret"),
   createChannel(
-    "a kind of channel that there is not",
+    "an unknown channel kind",
     { name: "Pigeon", config: { type: "pigeon" } },
     "INVALID_CHANNEL_CONFIG",
     "/config/type",
@@ -408,7 +408,7 @@ const values: Case[] = [
     "/target_id",
   ),
   refusedBody(`POST /api/v1/status-pages/${page.id}/components`)(
-    "a monitor of somebody else",
+    "a monitor of another organisation",
     { target_id: foreignTarget.id },
     "TARGET_NOT_FOUND",
     "/target_id",
@@ -471,7 +471,7 @@ const queries: Case[] = [
 ];
 
 const places: Case[] = [
-  { title: "a route that there is not", ask: "GET /api/v1/nothing", code: "NOT_FOUND" },
+  { title: "an unknown route", ask: "GET /api/v1/nothing", code: "NOT_FOUND" },
   { title: "an id that is none", ask: "GET /api/v1/targets/shop", code: "TARGET_NOT_FOUND" },
   { title: "a broken escape in a path", ask: "GET /api/v1/targets/%zz", code: "NOT_FOUND" },
   { title: "half a character in a path", ask: "GET /api/v1/targets/%ff", code: "NOT_FOUND" },
@@ -549,13 +549,13 @@ const authenticators: Case[] = [
     code: "ORG_NOT_FOUND",
   },
   {
-    title: "an unbound token, used for somebody else's organisation",
+    title: "an unbound token, used for an organisation of others",
     ask: "GET /api/v1/targets",
     as: asking(unbound).with({ "x-sm-org": xenia.orgSlug }),
     code: "ORG_NOT_FOUND",
   },
   {
-    title: "an unbound token of somebody in two organisations that names none",
+    title: "an unbound token of a member of two organisations, without X-Sm-Org",
     ask: "GET /api/v1/targets",
     as: asking(ofTwo),
     code: "ORG_REQUIRED",
@@ -749,7 +749,7 @@ t.test("without the secret of an operator none of the operator's routes is there
 t.test("an agent that took no run in time", async (t) => {
   await sql`update agents set last_seen_at = now() where id = ${agent.id}`;
   const answer = await withToken(olga.token).post("/api/v1/targets/test", { ...target.check, timeout: 100 });
-  isRefused(t, answer, { title: "a run that nobody answers", code: "PROBE_BUSY" });
+  isRefused(t, answer, { title: "a run that no agent answers", code: "PROBE_BUSY" });
 });
 
 t.test("what never becomes a request", (t) => provokeParser(t, url, database));

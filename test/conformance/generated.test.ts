@@ -12,8 +12,8 @@ import { fitting, type Node, resolve, spoilt, unreadable } from "./arbitraries.t
 import { goodBodies, tcp, webhook } from "./bodies.ts";
 
 /*
- * Requests made from the OpenAPI document itself, good and bad, sent to the real service: each answer is one that the
- * document promises for the operation. SM_TEST_SEED tries other values than those of every day.
+ * Valid and invalid requests, generated from the OpenAPI document and sent to the real service: each reply is one that
+ * the document declares for the operation. SM_TEST_SEED changes the generated values.
  */
 
 const seed = Number(process.env["SM_TEST_SEED"] ?? 20_261_121);
@@ -27,7 +27,7 @@ await sql`
   update plans
   set api_writes_per_min = null, api_reads_per_min = null, bulk_ops_per_min = null, test_now_per_min = null,
     check_now_per_min = null`;
-// Its region is off: it is given nothing to do, and nobody waits for it.
+// Its region is disabled: no target is assigned to it, and no request waits for it.
 const agent = await agentIn(sql, "idle");
 await sql`update regions set enabled = false where id = 'idle'`;
 const url = await serveHere(t, database, {
@@ -60,7 +60,7 @@ await sql`
       '{}', now(), now())`;
 // The region of the document's examples.
 await callers["operator"]!.post("/operator/regions", { id: "frankfurt", name: "Frankfurt" });
-/** What of Olga's stands for a parameter of a path; what is deleted or left is somebody else's. */
+/** Olga's thing for each path parameter; operations that delete or leave get a thing of another user. */
 const belongings: Record<string, string> = {
   "/api/v1/targets/{id}": target.id,
   "/api/v1/notification-channels/{id}": channel.id,
@@ -114,7 +114,7 @@ function validatorOf(schema: Node): ValidateFunction {
   return validator;
 }
 
-/** What the answer breaks of what the document promises for the operation; null when it keeps all of it. */
+/** The first difference between a reply and the declared replies of the operation; null without one. */
 function broken(operation: Operation, answer: Answer, body: Json): string | null {
   const response = operation.responses[answer.status];
   if (response === undefined) return "a status that is not declared";
@@ -167,11 +167,11 @@ function leadsSomewhere(pointer: string, body: Json): boolean {
   return true;
 }
 
-/** Codes that say that a request does not fit its schema. */
+/** Codes of requests that violate their schema. */
 const misfits = new Set(["INVALID_BODY", "INVALID_JSON", "UNKNOWN_FIELD", "INVALID_QUERY", "INVALID_ID"]);
 /**
- * Where a rule is stricter than a schema can say: which credentials and which body go together, and the fields of a
- * partial check.
+ * Rules that are stricter than a schema can express: combinations of credentials and body, and the fields of a partial
+ * check.
  */
 const beyondSchemas = new RegExp(
   [
@@ -191,7 +191,7 @@ function pathOf({ method, path }: Operation, id: string | null): string {
   );
 }
 
-/** Good bodies, and nothing among them that would send something off this machine or hold the test up. */
+/** Valid bodies that neither send anything off this machine nor delay the test. */
 function bodiesOf(operation: Operation): Arbitrary<Json> {
   if (operation.body === null) return fc.constant(undefined);
   const good = fitting(document, operation.body);
@@ -209,7 +209,7 @@ const queryOf = (query: Record<string, Json>): string => {
   return pairs.length === 0 ? "" : `?${pairs.join("&")}`;
 };
 
-/** Asks, and notes what is wrong with the answer. `wanted` looks at what the document does not say. */
+/** Sends the request and records each difference from the document. `wanted` checks what the document leaves open. */
 async function probe(
   operation: Operation,
   path: string,
@@ -228,7 +228,7 @@ async function probe(
     );
 }
 
-/** A body of another protocol version is refused for that, whatever else is wrong in it. */
+/** A body of another protocol version is refused for its version first. */
 const refused = (answer: Answer): string | null =>
   [400, 413, 415, 422].includes(answer.status) || answer.body?.error?.code === "AGENT_PROTOCOL_MISMATCH"
     ? null
@@ -283,7 +283,7 @@ t.test("a body with something wrong in it is refused as the document says, or ta
         operation.path === "/api/v1/notification-channels/test" ||
         operation.name === "PATCH /api/v1/notification-channels/{id}";
       const fits = validator(body);
-      // What still fits was asked for above, where it is made sure that it does no harm.
+      // Values that are still valid are covered above, where their effects are bounded.
       if (held && fits) continue;
       await probe(operation, path, { json: body }, body, failures, (answer) => (fits ? null : refused(answer)));
     }
@@ -353,7 +353,7 @@ t.test("odd paths and queries are answered as the document says", async (t) => {
     const send = good === undefined ? {} : { json: good };
     if (operation.path.includes("{"))
       for (const id of ids) await probe(operation, pathOf(operation, id), send, good, failures, () => null);
-    // The others take any query: they are asked by probes and browsers.
+    // The other routes ignore unknown parameters, because health checks and browsers call them.
     if (operation.method === "GET" && /^\/(?:api\/(?:public\/)?v1|operator)\//.test(operation.path)) {
       const own = pathOf(operation, null);
       await probe(operation, `${own}?intervall=1`, send, good, failures, (answer) =>

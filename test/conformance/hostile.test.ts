@@ -11,13 +11,12 @@ import { insertTargets, openEmbedded } from "../harness/targets.ts";
 import { nameOf, routes } from "./declared.ts";
 
 /*
- * No body holds the event loop: whatever is in it, and on every route that takes one, other requests are answered
- * meanwhile.
+ * No body blocks the event loop: on every route that takes one, other requests are answered meanwhile.
  */
 
 t.setTimeout(300_000);
 
-/** What a body may add to the longest delay of an idle service, ms. */
+/** Longest event-loop delay that a body may add to that of an idle service, ms. */
 const allowedMs = 200;
 const MiB = 1_048_576;
 const operatorSecret = "a-secret-of-the-operator";
@@ -43,7 +42,7 @@ const nobody = connect(t, controlPlane.url, null);
 const loop = connect(t, `http://127.0.0.1:${loopPort}`, null);
 const credentials = { tenant: olga.token, agent: agent.token, operator: operatorSecret, public: null };
 
-/** How long the event loop was held at most since this was asked last, ms. */
+/** Longest event-loop delay since the last call, ms. */
 const longestDelay = async (): Promise<number> => Number((await loop.get("/")).text);
 
 const repeated = (text: string, size: number): string => text.repeat(Math.max(1, Math.floor(size / text.length)));
@@ -51,7 +50,7 @@ const list = (item: string, size: number): string => `[${repeated(`${item},`, si
 const fields = (count: number, value: string): string =>
   `{${Array.from({ length: count }, (_, at) => `"k${at}":${value}`).join()}}`;
 
-/** Bodies of about `size` bytes that somebody might send who means no good. */
+/** Hostile bodies of about `size` bytes. */
 const hostile: Record<string, (size: number) => string> = {
   "a list of empty objects": (size) => list("{}", size),
   "lists in lists": (size) => repeated("[", size / 2) + repeated("]", size / 2),
@@ -66,7 +65,7 @@ const hostile: Record<string, (size: number) => string> = {
     return `{"name":"x","scopes":${scopes},"target_ids":${ids},"regions":${list('"default"', size / 3)}}`;
   },
 };
-/** Those that only a body of many MiB makes worse. */
+/** Hostile bodies whose cost grows only with many MiB. */
 const hostileInBulk: Record<string, (size: number) => string> = {
   "a list of empty objects": hostile["a list of empty objects"]!,
   "lists in lists": hostile["lists in lists"]!,
@@ -76,13 +75,13 @@ const hostileInBulk: Record<string, (size: number) => string> = {
 };
 
 const intervalSecs = 10;
-/** The slot of a target that was due before `age` others. */
+/** Slot of a target, `age` slots before the newest. */
 function slotOf(targetId: string, age: number) {
   const slot = nextSlot(targetId, "default", intervalSecs * 1000, 0, Date.now() - 60_000) - age * intervalSecs * 1000;
   return { scheduled_at: slot, timestamp: slot };
 }
 
-/** A batch of as many results as there may be, of these targets in turn. */
+/** A batch with the maximum number of results, of these targets in turn. */
 const results = (ids: readonly string[], text: string) => ({
   protocol: protocolVersion,
   results: Array.from({ length: maxBatch }, (_, at) => ({
@@ -103,7 +102,7 @@ const results = (ids: readonly string[], text: string) => ({
 });
 
 let idle = 0;
-/** A body that stalls the process does so each time; a busy machine does not. */
+/** A body that blocks the process does so in each try; a busy machine does not. */
 const attempts = 3;
 
 t.test("idle", async (t) => {

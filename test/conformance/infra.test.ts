@@ -6,7 +6,7 @@ import { loadConfig } from "@statusmesh/control-plane/config";
 import t, { type Test } from "tap";
 import { parse } from "yaml";
 
-/* What infra/ offers for running the service elsewhere: it names only files, options and settings that there are. */
+/* Files in infra/ for running the service elsewhere name only existing files, options and settings. */
 
 const root = join(import.meta.dirname, "../../..");
 const read = (file: string): string => readFileSync(join(root, file), "utf8");
@@ -17,7 +17,7 @@ const help = execFileSync(process.execPath, [createRequire(import.meta.url).reso
 const agentVariables = new Set([...help.matchAll(/SM_\w+/g)].map(([name]) => name).concat("SM_AGENT_TOKEN_FILE"));
 const agentOptions = new Set([...help.matchAll(/--[a-z-]+/g)].map(([name]) => name));
 
-/** What the control plane finds wrong with settings; a secret's file is replaced by one that is there. */
+/** Configuration errors of these settings; files of secrets are replaced by an existing one. */
 function problemsOf(t: Test, env: Record<string, string>): string {
   const cwd = t.testdir({ kek: Buffer.alloc(32, 7).toString("base64"), url: "postgres://user@host/name" });
   const files = Object.entries(env).map(([name, value]) => [
@@ -60,7 +60,7 @@ function stagesOf(file: string): Instruction[][] {
 const ignored = read(".dockerignore")
   .split("\n")
   .filter((line) => line !== "" && !line.startsWith("#"));
-/** Whether .dockerignore keeps a path out, as far as our own patterns go. */
+/** True where .dockerignore excludes the path (supports the patterns that our file uses). */
 function isIgnored(path: string): boolean {
   let out = false;
   for (const line of ignored) {
@@ -216,7 +216,7 @@ t.test("systemd units are shut tight, and name what there is", async (t) => {
   }
 });
 
-/** A template as YAML with every branch taken and every value an "x". */
+/** A chart template as YAML, with every branch included and every value "x". */
 const flattened = (template: string): unknown =>
   parse(template.replaceAll(/^\s*\{\{-? .*\}\}\n/gm, "").replaceAll(/"?\{\{-? [^}]*\}\}"?/g, "x"));
 

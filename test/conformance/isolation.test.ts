@@ -12,9 +12,9 @@ import { afterAuthentication, missingScope, outcomeOf, type Outcome, type Whose 
 import { openSnapshots } from "./isolation/snapshot.ts";
 
 /*
- * Every route of tenants, asked by everybody with ids of their own, of others and of nobody. What must come out follows
- * from the declarations (isolation/rules.ts). What is not somebody's own is answered to the byte like what there is
- * not, and a request that is refused changes not a row of the database.
+ * Every tenant route, called by each caller with own, foreign and absent ids. The expected reply is derived from the
+ * declarations (isolation/rules.ts). A foreign id is answered byte for byte like an absent one, and a refused request
+ * changes no row.
  */
 
 t.setTimeout(300_000);
@@ -27,18 +27,18 @@ interface Cell {
   route: Route;
   places: readonly IdPlace[];
   whose: readonly Whose[];
-  /** Where the foreign things of this request are from. */
+  /** Organisation that owns the foreign things of this request. */
   foreign?: Caller["home"];
-  /** Sends the ids in capitals, which name the same things. */
+  /** Sends the ids in upper case, which name the same things. */
   capitals?: boolean;
 }
 
-/** The ids of a cell: own ones are fresh where the request is let in and changes something. */
+/** The ids of a cell. Own things are created anew where the request is allowed and changes them. */
 async function idsFor(
   { caller, route, places, whose, foreign = homes.other }: Cell,
   outcome: Outcome,
 ): Promise<string[]> {
-  // Who acts in the deleted organisation asks for that very one.
+  // Callers in the deleted organisation name that organisation.
   const own = await planted.ids(
     places,
     caller.home,
@@ -63,11 +63,11 @@ function wanted(route: Route, outcome: Outcome): { status: number; code?: string
 }
 
 let asked = 0;
-/** The requests since the last look at the database, none of which may have changed a row. */
+/** Refused requests since the last snapshot of the database; none may have changed a row. */
 let refused: string[] = [];
 let before = "";
 
-/** Holds the database against what it was before the refused requests; what is made for the next ones comes after. */
+/** Compares the database with the snapshot before the refused requests; later fixtures are created after it. */
 async function nothingChanged(t: Test): Promise<void> {
   if (refused.length > 0)
     t.equal(await snapshots.whole(), before, `not a row has changed by any of: ${refused.join("; ")}`);
@@ -111,7 +111,7 @@ async function check(t: Test, cell: Cell): Promise<{ answer: Answer; ids: string
   return { answer, ids };
 }
 
-/** Asks with the foreign id and then with one that there is not, which is the same to the byte. */
+/** Sends the foreign id and then an absent one: the replies are equal byte for byte. */
 async function checkTwins(t: Test, cell: Omit<Cell, "whose">, shape: (whose: Whose) => Whose[]): Promise<void> {
   const [foreign, absent] = [
     await check(t, { ...cell, whose: shape("foreign") }),
@@ -138,10 +138,10 @@ for (const route of tenantRoutes) {
     for (const caller of [owner, member, ...(route.scope === null ? [] : [only[route.scope]])])
       await check(t, { ...all, caller, whose: own });
     if (places.length > 0) await check(t, { ...all, caller: owner, whose: own, capitals: true });
-    // What is made anew below an organisation is in another one, which a bound token does not reach.
+    // New things below an organisation path belong to another organisation, which a bound token does not reach.
     if (places[0]?.thing !== "org" || route.method === "GET") await check(t, { ...all, caller: bound, whose: own });
     for (const caller of without) {
-      // Past the scope an absent id says as much as an own one, and spares making one.
+      // Where the scope is missing, an absent id tests as much as an own one and needs no fixture.
       await check(t, {
         ...all,
         caller,

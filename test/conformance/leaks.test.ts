@@ -14,8 +14,7 @@ import { openSnapshots } from "./isolation/snapshot.ts";
 import { type Home, make, type Thing } from "./isolation/things.ts";
 
 /*
- * What is read holds nothing of another organisation, through whichever auth: the API, the pages of the console, the
- * public page, and the agents of another region.
+ * No reply contains data of another organisation: API, console pages, public pages, and agents of another region.
  */
 
 t.setTimeout(300_000);
@@ -24,7 +23,7 @@ const { acme, other } = homes;
 const snapshots = await openSnapshots(sql);
 const nobody = connect(t, url, null);
 
-/** What stands for the ids in the path of a page. */
+/** The thing that each id in the path of a page names. */
 const pageIds: Readonly<Record<string, Thing>> = {
   "/monitors/{id}": "target",
   "/incidents/{id}": "incident",
@@ -69,7 +68,7 @@ for (const home of [acme, other]) {
 
 const uuids = /[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/g;
 
-/** Every id that stands in a row of the organisation, and the addresses of its people. */
+/** All ids in the rows of the organisation, and the email addresses of its members. */
 async function wordsOf({ orgId }: Home): Promise<Set<string>> {
   const tables = await sql<
     { name: string }[]
@@ -90,7 +89,7 @@ async function wordsOf({ orgId }: Home): Promise<Set<string>> {
   return words;
 }
 
-/** Fails for each word of the other organisation in an answer, beside what was asked for. */
+/** Fails for each word of the other organisation in a reply, except those of the request. */
 function holdsNothingOf(
   t: Test,
   words: ReadonlySet<string>,
@@ -118,7 +117,7 @@ t.test("no answer of the API holds an id or an address of another organisation",
       const places = idsOf(route).filter(({ place }) => place.startsWith("{"));
       const answer = await ask(caller.client, route, places, await planted.ids(places, caller.home, false));
       holdsNothingOf(t, words, answer, [], `${nameOf(route)} for ${caller.title}`);
-      // A filter by something of theirs finds nothing, and counts nothing.
+      // A filter by a foreign id finds and counts nothing.
       for (const filter of idsOf(route).filter(({ place }) => place.startsWith("?")))
         await filtered(t, caller, route, [...places, filter], stranger, words);
     }
@@ -167,7 +166,7 @@ t.test(
         for (const query of ["", "?fragment=1"]) {
           const own = await browser.get(at(thing === null ? "" : await make[thing](sql, caller.home, "")) + query);
           const closed = path === "/settings/audit" && caller.role !== "owner";
-          // The words of a run are asked for with the run.
+          // The request itself contains the words of the run.
           const status = closed ? 403 : path === "/monitors/finding" ? 400 : 200;
           t.equal(own.status, status, `${path}${query} for ${caller.title}`);
           holdsNothingOf(t, words, own, [], `${path}${query} for ${caller.title}`);
@@ -192,7 +191,7 @@ t.test("who is not let in sees no page: strangers, agents, operators, and member
   const signIn = { status: 302, headers: { location: /^\/sign-in/ } };
   const notThere = { status: 404, headers: { location: undefined } };
   const strangers = [
-    // Good credentials, but not for the organisation that the header names.
+    // Valid credentials without access to the organisation that the header names.
     ...callers.intruders.map(({ title, client }) => ({ title, client, closed: /./, wanted: notThere })),
     { title: "nobody", client: nobody, closed: /./, wanted: signIn },
     {
@@ -207,7 +206,7 @@ t.test("who is not let in sees no page: strangers, agents, operators, and member
       closed: /./,
       wanted: signIn,
     },
-    // An owner still gets to where a deleted organisation is restored.
+    // An owner may still open the page that restores a deleted organisation.
     ...callers.ofGone.map(({ title, client, role }) => ({
       title,
       client,

@@ -11,7 +11,7 @@ import { waitFor } from "../harness/wait.ts";
 import { make } from "./isolation/things.ts";
 import { isRefused } from "./refused.ts";
 
-/** What a service answers that starts, that has too much to do, that has lost its database, and that has a defect. */
+/** Replies of a service that is starting, overloaded, without a database, or defective. */
 export async function provokeOutages(t: Test): Promise<void> {
   const database = await cloneDatabase(t);
   const { sql } = database;
@@ -35,7 +35,7 @@ export async function provokeOutages(t: Test): Promise<void> {
     "",
   );
 
-  // More batches than may be at work and wait, while the first ones cannot go on.
+  // More batches than may run and queue, while the first ones are blocked.
   const now = Date.now();
   let busy: Awaited<ReturnType<typeof probe.post>> | undefined;
   let batches: Promise<void>[] = [];
@@ -67,7 +67,7 @@ export async function provokeOutages(t: Test): Promise<void> {
   await waitFor("the service to be well again", async () => (await api.get("/api/v1/targets")).status === 200);
 }
 
-/** A port that nobody listens on for the moment. */
+/** A free port. */
 async function freePort(): Promise<number> {
   const server = createServer();
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));

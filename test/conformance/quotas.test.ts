@@ -11,8 +11,8 @@ import { tcp, webhook } from "./bodies.ts";
 import { type Home, make } from "./isolation/things.ts";
 
 /*
- * What a plan gives is given once: of fifty requests that come together at one below the limit exactly one wins,
- * whichever way they come. The organisations have the free plan.
+ * Quotas hold under concurrency: of fifty concurrent requests at one below the limit exactly one succeeds, through
+ * every route. The organisations have the free plan.
  */
 
 t.setTimeout(240_000);
@@ -34,7 +34,7 @@ async function onFree(): Promise<{ home: Home; api: Client }> {
 
 const times = <T>(count: number, work: (n: number) => T): T[] => Array.from({ length: count }, (_, n) => work(n));
 
-/** Holds that exactly one of the answers is a success, and all others are the refusal with these details. */
+/** Asserts that exactly one reply is a success, and all others are the refusal with these details. */
 async function oneWins(t: Test, asked: Promise<Answer>[], code: ErrorCode, details: object): Promise<void> {
   const answers = await Promise.all(asked);
   t.equal(answers.length, 50);
@@ -65,7 +65,7 @@ t.test("targets, one by one and in bulk together", async (t) => {
   const { body } = await api.get("/api/v1/targets?limit=1000");
   t.equal(body.total, limit);
 
-  // What is paused still counts, so that enabling it takes no room.
+  // Paused targets count, so that enabling one needs no quota.
   const ids = body.items.map((item: { id: string }) => item.id);
   t.equal(
     (await api.post("/api/v1/targets/bulk-action", { ids, action: { type: "disable" } })).body.succeeded.length,
@@ -113,7 +113,7 @@ t.test("status pages, and monitors on them", async (t) => {
     "one that is not published still counts",
   );
 
-  // A second page, as from a larger plan: both draw on the same number.
+  // A second page, as from a larger plan: both share one limit.
   const second = await make.page(sql, home, "");
   for (let n = 0; n < 14; n++) await make.component(sql, home, n % 2 === 0 ? page.id : second);
   const ids = times(50, newId);

@@ -9,7 +9,7 @@ import { type Home, make } from "./isolation/things.ts";
 import { goodBodies } from "./bodies.ts";
 import { type Case, refusedBody } from "./refused.ts";
 
-/** What the cases below have to do with. */
+/** Fixtures of the cases below. */
 export interface Stage {
   sql: Sql;
   olga: Person;
@@ -35,7 +35,7 @@ const missing = (method: string, path: string, code: Case["code"], json?: unknow
   code,
 });
 
-/** Texts of an incident that cannot be shown. */
+/** Invalid texts of incidents. */
 function narration(incident: string): Case[] {
   const change = refusedBody(`PATCH /api/v1/incidents/${incident}`);
   const post = refusedBody(`POST /api/v1/incidents/${incident}/updates`);
@@ -57,7 +57,7 @@ function narration(incident: string): Case[] {
   ];
 }
 
-/** Maintenance windows that cannot be as they are asked for. */
+/** Invalid maintenance windows. */
 function windows(targetId: string): Case[] {
   const create = refusedBody("POST /api/v1/maintenance");
   const good = goodBodies({ targetId })["POST /api/v1/maintenance"]!;
@@ -67,7 +67,7 @@ function windows(targetId: string): Case[] {
   ];
 }
 
-/** Things that there are not, and things that cannot be as they are asked for. */
+/** Absent things and invalid values. */
 export function resources({ target, page, pastWindow, incident, deliveries, operator }: Stage): Case[] {
   const id = newId();
   const retry = (delivery: string) => `/api/v1/incidents/${incident}/notifications/${delivery}/retry`;
@@ -112,7 +112,7 @@ export function resources({ target, page, pastWindow, incident, deliveries, oper
       "BULK_TOO_LARGE",
     ),
     refusedBody(`PUT /api/v1/targets/${target.id}/regions`)(
-      "a region that there is not",
+      "an unknown region",
       { regions: ["nowhere"] },
       "REGION_INVALID",
     ),
@@ -124,7 +124,7 @@ export function resources({ target, page, pastWindow, incident, deliveries, oper
     },
     { title: "a run where no agent is", ask: `POST /api/v1/targets/${target.id}/check-now`, code: "PROBE_UNAVAILABLE" },
     refusedBody("POST /api/v1/notification-channels/test")(
-      "a test message to where nobody listens",
+      "a test message to a closed port",
       { config: { type: "webhook", url: "https://127.0.0.1:9/hook" } },
       "CHANNEL_TEST_FAILED",
     ),
@@ -138,7 +138,7 @@ export function resources({ target, page, pastWindow, incident, deliveries, oper
   ];
 }
 
-/** What concerns people, their organisations and their credentials. */
+/** Users, organisations and credentials. */
 export async function people({ sql, olga, milan, asking, signedIn, nobody }: Stage): Promise<Case[]> {
   const org = `/api/v1/orgs/${olga.orgId}`;
   const home: Home = { orgId: olga.orgId, userId: olga.userId, ownerId: olga.userId, memberId: milan.userId };
@@ -207,7 +207,7 @@ export async function people({ sql, olga, milan, asking, signedIn, nobody }: Sta
   ];
 }
 
-/** What the kinds of checks refuse beside the rules of http and tcp. */
+/** Rules of the check kinds other than http and tcp. */
 export function kinds(): Case[] {
   const create = refusedBody("POST /api/v1/targets");
   const check = (spec: object) => ({ name: "Shop", check: spec });
@@ -220,12 +220,7 @@ export function kinds(): Case[] {
       "INVALID_DNS_PARAMS",
       "/check/domain",
     ),
-    create(
-      "records that there are not",
-      check({ ...dns, record_type: "ANY" }),
-      "INVALID_DNS_PARAMS",
-      "/check/record_type",
-    ),
+    create("unknown records", check({ ...dns, record_type: "ANY" }), "INVALID_DNS_PARAMS", "/check/record_type"),
     create(
       "a resolver with a name",
       check({ ...dns, resolver: "dns.example.org" }),
@@ -247,7 +242,7 @@ export function kinds(): Case[] {
   ];
 }
 
-/** A target whose token was sealed under a key that nobody has, which cannot be run. */
+/** A target whose token is sealed under a lost key, so that it cannot be run. */
 export async function sealedAway({ sql, olga, milan }: Stage): Promise<Case[]> {
   const id = await make.target(
     sql,

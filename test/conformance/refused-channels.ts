@@ -16,7 +16,7 @@ async function emailChannel(sql: Sql, orgId: string): Promise<string> {
   return id;
 }
 
-/** Channels that wait for their receiver, and links that do not hold. */
+/** Unconfirmed channels and invalid links. */
 export async function gatedChannels({ sql, olga, milan, nobody, asking }: Stage): Promise<Case[]> {
   const path = "/api/v1/notification-channels";
   const home = { orgId: olga.orgId, userId: olga.userId, ownerId: olga.userId, memberId: milan.userId };
@@ -46,10 +46,10 @@ export async function gatedChannels({ sql, olga, milan, nobody, asking }: Stage)
     tooMany("telegram-link", "TELEGRAM_LINK_LIMIT"),
     tooMany("whatsapp-link", "WHATSAPP_LINK_LIMIT"),
     tooMany("delegate", "DELEGATE_LINK_LIMIT"),
-    { title: "a Telegram code of nobody", ask: `GET ${path}/telegram-link/${absent}`, code: "TELEGRAM_LINK_NOT_FOUND" },
-    { title: "a WhatsApp code of nobody", ask: `GET ${path}/whatsapp-link/${absent}`, code: "WHATSAPP_LINK_NOT_FOUND" },
+    { title: "an unknown Telegram code", ask: `GET ${path}/telegram-link/${absent}`, code: "TELEGRAM_LINK_NOT_FOUND" },
+    { title: "an unknown WhatsApp code", ask: `GET ${path}/whatsapp-link/${absent}`, code: "WHATSAPP_LINK_NOT_FOUND" },
     {
-      title: "a delegation link of nobody",
+      title: "an unknown delegation link",
       ask: `DELETE ${path}/delegate/${absent}`,
       code: "DELEGATE_LINK_NOT_FOUND",
     },

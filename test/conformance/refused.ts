@@ -2,7 +2,7 @@ import type { Test } from "tap";
 import { type ErrorCode, errorCodes } from "@statusmesh/shared/errors";
 import type { Answer, Client, RequestOptions } from "../harness/api.ts";
 
-/** A request that is refused, and how. */
+/** A refused request with its expected reply. */
 export interface Case {
   title: string;
   /** `POST /api/v1/targets` */
@@ -15,7 +15,7 @@ export interface Case {
   headers?: Record<string, string | RegExp>;
 }
 
-/** Shorthand for what most cases do: a body that is refused. */
+/** Shorthand for the common case: a refused body. */
 export const refusedBody =
   (ask: string) =>
   (title: string, json: unknown, code: ErrorCode, field: string | null = null): Case => ({
@@ -26,7 +26,7 @@ export const refusedBody =
     field,
   });
 
-/** What the specification promises in the details of some codes. */
+/** Details that the specification promises for some codes. */
 const quota = { quota: String, current: Number, limit: Number, plan: String };
 const promised: Partial<Record<ErrorCode, object>> = {
   SSRF_BLOCKED: { range: String },
@@ -40,8 +40,8 @@ const promised: Partial<Record<ErrorCode, object>> = {
 const seen = new Set<ErrorCode>();
 
 /**
- * Holds an answer against its code: status, envelope, a message in whole sentences, the pointer of 400s and of nothing
- * else, what details promise, when to come again.
+ * Checks a reply against its code: status, envelope, a message in whole sentences, the pointer (400 only), promised
+ * details, Retry-After.
  */
 export function isRefused(
   t: Test,
@@ -71,5 +71,5 @@ export function isRefused(
   if (answer.status === status && error.code === code) seen.add(code);
 }
 
-/** The codes of the registry that nothing has provoked so far. */
+/** Codes of the registry that no case has provoked so far. */
 export const neverSeen = (): ErrorCode[] => (Object.keys(errorCodes) as ErrorCode[]).filter((code) => !seen.has(code));

@@ -14,8 +14,8 @@ import { centralAccounts, goodBodies, tcp, webhook } from "./bodies.ts";
 import { nameOf, routes } from "./declared.ts";
 
 /*
- * What holds for every route there is, read from the declarations: a new one is tested here from its first day, and has
- * to say in bodies.ts what a good body for it is.
+ * Rules for every route, derived from the declarations: a new route is covered at once and needs a valid body in
+ * bodies.ts.
  */
 
 const operatorSecret = "a-secret-of-the-operator";
@@ -66,10 +66,10 @@ const [apiToken] = await sql<{ id: string }[]>`select id from api_tokens where u
 
 const [entry] = await sql<{ id: string }[]>`select id from audit_log where org_id = ${olga.orgId} limit 1`;
 
-/** What stands for the other parameters of a path. */
+/** Values of the other path parameters. */
 const parts: Record<string, string> = { target_id: target.id, user_id: milan.userId, entry_id: entry!.id };
 
-/** What of Olga's stands for `{id}` under a path. */
+/** Olga's thing that replaces `{id}` below a path. */
 const belongings: Record<string, string> = {
   "/api/v1/targets": target.id,
   "/api/v1/notification-channels/telegram-link": telegramCode.id,
@@ -142,7 +142,7 @@ t.test("each route takes only its own kind of credential", async (t) => {
     if (route.auth === "public") continue;
     for (const [auth, token] of Object.entries(credentials)) {
       if (auth === route.auth) continue;
-      // An address may be wrong about the operator's secret ten times a minute.
+      // The limit is ten wrong operator secrets a minute per address.
       const from = { "x-forwarded-for": `198.51.100.${++visitors % 250}` };
       const { status } = await bearing(token).with(from).send(route.method, pathOf(route), bodyOf(route));
       t.equal(status, 401, `${nameOf(route)} with the credential of an ${auth}`);
@@ -152,7 +152,7 @@ t.test("each route takes only its own kind of credential", async (t) => {
 
 t.test("refusals come in order, and all of them before a byte of the body is read", async (t) => {
   const { hostname, port } = new URL(url);
-  /** Sends the head of a request that announces a body, and nothing of it. */
+  /** Sends the headers of a request with a body, but no body. */
   const announce = async (route: Route, headers: Record<string, string>) =>
     await new Promise<{ status: number; code: string }>((resolve, reject) => {
       const sent = request({ hostname, port, method: route.method, path: pathOf(route), headers }, (response) => {
@@ -229,7 +229,7 @@ t.test("every path says which methods it answers", async (t) => {
   t.equal((await bearing("sm_live_nonsense").send("OPTIONS", "/api/v1/targets")).status, 401);
 });
 
-t.test("every reply says what it is, and for whom", async (t) => {
+t.test("every reply has a content type and cache headers", async (t) => {
   for (const route of tenantRoutes.filter(({ method }) => method === "GET"))
     t.match((await owner.get(pathOf(route))).headers, { vary: "Cookie, Authorization, X-Sm-Org" }, nameOf(route));
   t.match((await nobody.get("/")).headers, { vary: "Cookie, Authorization, X-Sm-Org" }, "a page of the console");
@@ -267,7 +267,7 @@ t.test("reads say how long they may be kept, and errors that they may not", asyn
   }
 });
 
-t.test("the OpenAPI document is whole", async (t) => {
+t.test("the OpenAPI document is complete", async (t) => {
   const { status, body: document } = await nobody.get("/api/openapi.json");
   t.equal(status, 200);
   t.equal(document.openapi, "3.1.0");

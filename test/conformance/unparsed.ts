@@ -24,13 +24,13 @@ async function sendRaw(port: number, bytes: string): Promise<Answer> {
   return { status: Number(first.split(" ")[1]), headers, text, body: text === "" ? null : JSON.parse(text) };
 }
 
-/** What never becomes a request of the application: it is refused like any other all the same. */
+/** Input that never becomes a request of the application is refused with the same envelope. */
 export async function provokeParser(t: Test, url: string, database: TestDatabase): Promise<void> {
   const port = Number(new URL(url).port);
   const end = "Connection: close\r\n\r\n";
   const cases: [string, string, ErrorCode][] = [
     ["headers of 20 KB", `GET / HTTP/1.1\r\nHost: x\r\nX-Long: ${"x".repeat(20_000)}\r\n${end}`, "HEADERS_TOO_LARGE"],
-    ["a method that there is not", `FROB / HTTP/1.1\r\nHost: x\r\n${end}`, "INVALID_REQUEST"],
+    ["an unknown method", `FROB / HTTP/1.1\r\nHost: x\r\n${end}`, "INVALID_REQUEST"],
     [
       "two lengths",
       `POST /api/v1/targets HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n${end}0\r\n\r\n`,

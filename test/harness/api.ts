@@ -6,7 +6,7 @@ export interface Answer {
   status: number;
   headers: IncomingHttpHeaders;
   text: string;
-  /** The body when it is JSON, else null. What a test looks into, it checks. */
+  /** The body when it is JSON, else null. Tests check its shape themselves. */
   body: Json;
 }
 

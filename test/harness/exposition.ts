@@ -1,4 +1,4 @@
-/** What stands in a text for Prometheus: samples by `name{labels}`, and the names that were declared. */
+/** A parsed Prometheus exposition: samples by `name{labels}`, and the declared names. */
 export interface Exposition {
   samples: Map<string, number>;
   types: Map<string, string>;

@@ -21,7 +21,7 @@ export interface Program {
   readonly pid: number;
   /** Lines of its log (standard output) so far. */
   readonly log: readonly string[];
-  /** What it said on standard error so far. */
+  /** Standard error so far. */
   readonly complaints: () => string;
   readonly ended: Promise<Ending>;
   /** Sends a signal and waits for the end. */

@@ -27,7 +27,7 @@ const unplugged = process.env["SM_TEST_UNPLUGGED"] ?? "";
 // oxlint-disable-next-line typescript/unbound-method
 const connect = Socket.prototype.connect as (this: Socket, ...args: unknown[]) => Socket;
 Socket.prototype.connect = function (this: Socket, ...args: unknown[]): Socket {
-  // What net.connect hands over is a list with the options in it.
+  // net.connect passes a list that contains the options.
   const options = (Array.isArray(args[0]) ? args[0][0] : args[0]) as SocketConnectOpts;
   if (unplugged === "" || !("host" in options) || options.host?.startsWith("10.99.") !== true)
     return connect.apply(this, args);

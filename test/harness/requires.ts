@@ -4,10 +4,10 @@ import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-/** What a test may need beside Node. */
+/** Programs that a test may need beside Node.js. */
 export type Requirement = "chromium" | "redis" | "mount" | "pgbouncer";
 
-/** What this asks of a test of tap. */
+/** The part of a tap test that this module uses. */
 interface Skippable {
   fail(message: string): unknown;
   pass(message: string, extra: { skip: string }): unknown;

@@ -68,7 +68,7 @@ async function switchable(t: Teardown, server: Server): Promise<Pick<TestServer,
   return { port, down, up: async () => void (server.listening || (await listen(server, port))) };
 }
 
-/** An http server that is healthy until it is told otherwise. */
+/** An HTTP server, healthy until a test changes its answer. */
 export async function startHttpTarget(t: Teardown, first: Behaviour = { status: 200 }): Promise<HttpTarget> {
   let how = first;
   let requests = 0;

@@ -33,7 +33,7 @@ export interface NewTargets {
   intervalSecs: number;
   confirmations: number;
   channelId?: string;
-  /** What the nth target checks; a port where nothing answers without one. Has no secrets, as nothing is sealed. */
+  /** Check of the nth target; default: a closed port. Secrets are not supported, because nothing is sealed. */
   spec?: (n: number) => CheckSpec;
 }
 

@@ -24,7 +24,7 @@ import { insertTargets } from "../harness/targets.ts";
 import { waitFor } from "../harness/wait.ts";
 
 /*
- * What an operator asks sm-agent on the machine where it runs: whether it can start, how it is, what waits in its spool.
+ * Commands of sm-agent for operators on its machine: doctor, status, spool.
  */
 
 t.setTimeout(180_000);

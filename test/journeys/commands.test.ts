@@ -10,7 +10,7 @@ import { freePort, startControlPlane, startProgram } from "../harness/processes.
 import { waitFor } from "../harness/wait.ts";
 
 /*
- * What an administrator does beside the running service: changing the key of the secrets, asking the doctor, reading the
+ * Commands for administrators beside the running service: rotating the encryption key, running the doctor, reading the
  * abuse lists again. Through the real program, on one data folder.
  */
 

@@ -18,7 +18,7 @@ import {
 import { reap, spare } from "../harness/reaper.ts";
 import { waitFor } from "../harness/wait.ts";
 
-/* What somebody meets who starts StatusMesh for the first time, and what they get to read when something is in the way. */
+/* The first start of StatusMesh, and the messages of failed starts. */
 
 t.setTimeout(240_000);
 

@@ -9,7 +9,7 @@ import { freePort, startControlPlane, startProgram } from "../harness/processes.
 import { startHttpTarget } from "../harness/servers.ts";
 import { waitFor } from "../harness/wait.ts";
 
-/* What whoever runs the service reads from it: the control plane and an agent of its own region, scraped over HTTP. */
+/* Metrics for operators: the control plane and an agent of its own region, scraped over HTTP. */
 
 t.setTimeout(180_000);
 
@@ -64,7 +64,7 @@ t.test("a check is seen on both sides", async (t) => {
   const agents = (
     await waitFor("the agent to have heard of it", async () => {
       const { samples } = await scrape(ports.agent);
-      // What is reported may be written to the spool a moment later.
+      // The spool is written shortly after the report.
       return (samples.get("sm_agent_results_reported_total") ?? 0) > 0 && samples.get("sm_agent_spool_bytes") !== 0
         ? { samples }
         : null;

@@ -229,7 +229,7 @@ t.test("an outage is one incident and one notice for each target, whatever is re
   t.strictSame([(await incidentsOf(web.id)).length, (await incidentsOf(smtp.id)).length], [1, 1]);
 });
 
-t.test("the recovery closes both and is told once, also when the control plane is killed on the way", async (t) => {
+t.test("the recovery closes both and is notified once, also when the control plane is killed meanwhile", async (t) => {
   const wentUp = new Date().toISOString();
   shop.behave({ status: 200 });
   await mail.up();

@@ -57,7 +57,7 @@ const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
   Object.entries(methods).map(([method, operation]) => ({ name: `${method.toUpperCase()} ${path}`, operation })),
 );
 
-/** What a reference of the document leads to. */
+/** Resolves a `$ref` of the document. */
 const follow = (reference: string): unknown =>
   reference
     .slice(2)

@@ -6,7 +6,7 @@ import type { Teardown } from "../../harness/folder.ts";
 import type { Standing } from "./rules.ts";
 import { type Home, make } from "./things.ts";
 
-/** Somebody who asks, with what the rules know of them and the organisation that they act in. */
+/** A caller: its client, its organisation and the properties that the rules use. */
 export interface Caller extends Standing {
   readonly title: string;
   readonly client: Client;
@@ -48,11 +48,11 @@ export interface Callers {
   readonly bound: Caller;
   /** Owner of another organisation. */
   readonly outsider: Caller;
-  /** The owner herself, with a token that is bound to another organisation of hers. */
+  /** The owner, with a token bound to another organisation of hers. */
   readonly elsewhere: Caller;
-  /** Those whose credential is not good for the organisation that they name. */
+  /** Callers whose credential has no access to the organisation that they name. */
   readonly intruders: readonly Caller[];
-  /** Those who act in the deleted organisation. */
+  /** Callers in the deleted organisation. */
   readonly ofGone: readonly Caller[];
   /** A token for each scope, with all but that one and those that imply it. */
   readonly without: readonly Caller[];

@@ -4,10 +4,10 @@ import { nameOf } from "../declared.ts";
 import type { Thing } from "./things.ts";
 
 /*
- * What the ids of each route name. A new route with an id that is not here fails the matrix, which says what to add.
+ * Things that the ids of each route name. A new route with an unlisted id fails the matrix, which says what to add.
  */
 
-/** What another's id, and one that there is not, is answered with; `none` is an ordinary answer without it. */
+/** Reply to a foreign or absent id; `none`: a success that ignores it. */
 type Refusal = ErrorCode | "none";
 
 export interface IdPlace {
@@ -41,8 +41,7 @@ const pathIds: Readonly<Record<string, { thing: Thing; refusal: ErrorCode }>> = 
 const alerts: IdPlace = { place: "/alerts/0/channel_id", thing: "channel", refusal: "INVALID_ALERT_CONFIG" };
 
 /**
- * Ids in bodies (JSON pointers) and queries (`?name`), by route. Regions belong to the instance, so there are none of
- * somebody else's.
+ * Ids in bodies (JSON pointers) and queries (`?name`), by route. Regions belong to the instance, so none is foreign.
  */
 const otherIds: Readonly<Record<string, readonly IdPlace[]>> = {
   "POST /api/v1/targets": [alerts],
@@ -65,8 +64,7 @@ const otherIds: Readonly<Record<string, readonly IdPlace[]>> = {
 };
 
 /**
- * The ids of a route in the order in which they are looked up: those of the path, then those of the body or query.
- * Throws for one that is not declared above.
+ * The ids of a route in lookup order: path, then body or query. Throws for an id that is not declared above.
  */
 export function idsOf(route: Route): IdPlace[] {
   const inPath = [...route.path.matchAll(/\{\w+\}/g)].map((match): IdPlace => {

@@ -8,7 +8,7 @@ import { Planted } from "./requests.ts";
 
 export const operatorSecret = "a-secret-of-the-operator";
 
-/** One service and one database for a whole test file, without any limit that many requests would meet. */
+/** One service and one database for a whole test file, without rate limits. */
 export interface Matrix {
   readonly sql: Sql;
   readonly url: string;

@@ -7,17 +7,17 @@ import { nameOf } from "../declared.ts";
 import type { IdPlace } from "./ids.ts";
 import { type Home, make, type Thing } from "./things.ts";
 
-/** One of each thing for each organisation, for requests that change nothing; whatever is changed is made anew. */
+/** Fixtures of each organisation: shared ones for requests that change nothing, new ones for the others. */
 export class Planted {
   readonly #sql: Sql;
   readonly #kept = new Map<string, string>();
-  /** Called before anything is made. */
+  /** Called before a fixture is created. */
   beforeMaking: () => Promise<void> = () => Promise.resolve();
   constructor(sql: Sql) {
     this.#sql = sql;
   }
 
-  /** The ids of `home` for these places: kept ones, or new ones that nobody else uses. */
+  /** The ids of `home` for these places: shared ones, or new ones for this request only. */
   async ids(places: readonly IdPlace[], home: Home, fresh: boolean): Promise<string[]> {
     const ids: string[] = [];
     for (const { thing } of places)
@@ -26,7 +26,7 @@ export class Planted {
   }
 
   async #keep(thing: Thing, home: Home, parent: string): Promise<string> {
-    // Everybody asks about the organisation that they act in.
+    // Each caller names the organisation in which it acts.
     if (thing === "org") return home.orgId;
     const key = `${thing} ${home.orgId} ${home.userId} ${parent}`;
     const id = this.#kept.get(key) ?? (await this.#make(thing, home, parent));
@@ -42,7 +42,7 @@ export class Planted {
 
 let count = 0;
 
-/** Asks `route` with these ids at these places, and otherwise with a good body. */
+/** Calls `route` with these ids at these places, in an otherwise valid request. */
 export async function ask(
   client: Client,
   route: Route,
@@ -64,7 +64,7 @@ export async function ask(
   );
 }
 
-/** Sets a value by its JSON pointer, and makes the lists and objects on the way. */
+/** Sets a value by its JSON pointer and creates missing lists and objects. */
 function putAt(root: unknown, pointer: string, value: string): void {
   const keys = pointer.slice(1).split("/");
   let node = root as Record<string, unknown>;
@@ -73,7 +73,7 @@ function putAt(root: unknown, pointer: string, value: string): void {
   node[keys.at(-1)!] = value;
 }
 
-/** An answer without what differs from one request to the next, and without the ids that were asked for. */
+/** A reply without the parts that vary between requests, and without the requested ids. */
 export function comparable({ status, headers, text }: Answer, ids: readonly string[]): object {
   const { date: _, ...rest } = headers;
   return { status, headers: rest, text: ids.reduce((out, id) => out.replaceAll(id, "<id>"), text) };

@@ -5,38 +5,38 @@ import { nameOf } from "../declared.ts";
 import type { IdPlace } from "./ids.ts";
 
 /*
- * What a request is answered, told from the declaration of its route alone: there is no line for a single route but
- * where the declaration cannot say it.
+ * Expected reply to a request, derived from the declaration of its route. Single routes have a line only where the
+ * declaration cannot express the rule.
  */
 
-/** Who asks, as far as the rules care. */
+/** Properties of the caller that decide the reply. */
 export interface Standing {
-  /** False: the credential is not good for the organisation that the request names. */
+  /** False: the credential has no access to the organisation that the request names. */
   readonly admitted: boolean;
-  /** True where the organisation that the request acts in is deleted, and can be restored. */
+  /** True where the organisation of the request is deleted and can be restored. */
   readonly deleted: boolean;
   readonly role: "owner" | "member";
   readonly scopes: ReadonlySet<string>;
   readonly by: "session" | "bound token" | "token";
 }
 
-/** Whose thing an id names, seen from the caller. */
+/** Owner of the named thing, as seen by the caller. */
 export type Whose = "own" | "foreign" | "absent";
 
 /** An id of a request. */
 export type Asked = Pick<IdPlace, "thing" | "refusal"> & { readonly whose: Whose };
 
-/** Let in, or refused with a code. */
+/** Allowed, or refused with a code. */
 export type Outcome = "granted" | ErrorCode;
 
-/** Where owners of a deleted organisation are still let in: to see that it is, to bring it back, to go elsewhere. */
+/** Routes that owners of a deleted organisation may still call: their user, organisations and sessions. */
 const openWhileDeleted = /^\/api\/v1\/(?:me|orgs|sessions)(?:\/|$)/;
-/** What can be asked of a deleted organisation itself. */
+/** Routes about a deleted organisation itself. */
 const knowsDeleted: ReadonlySet<string> = new Set(["GET /api/v1/orgs/{id}", "POST /api/v1/orgs/{id}/restore"]);
 
 /**
- * What no declaration says: a token has no organisation to switch from, a bound one could not use the organisation that
- * it makes, and none says how its person signs in.
+ * Exceptions that no declaration expresses: a token cannot switch organisations, a bound token cannot use the
+ * organisation that it creates, and no token may remove a sign-in method of its user.
  */
 const refusesTokens: Readonly<Record<string, readonly Standing["by"][]>> = {
   "POST /api/v1/orgs/{id}/switch": ["token", "bound token"],
@@ -57,7 +57,7 @@ export function outcomeOf(route: Route, caller: Standing, ids: readonly Asked[])
   if (caller.deleted && !openWhileDeleted.test(route.path)) return "ORG_NOT_FOUND";
   if (missingScope(route, caller) !== null) return "INSUFFICIENT_SCOPE";
   if (refusesTokens[name]?.includes(caller.by)) return "FORBIDDEN";
-  // A path below an organisation is about that one: a stranger has no role there, and does not learn that there is one.
+  // A path below an organisation names it: to a caller without a role there it is absent.
   const [first] = ids;
   const belowOrg = first?.thing === "org";
   if (belowOrg && (first.whose !== "own" || (caller.deleted && !knowsDeleted.has(name)))) return "ORG_NOT_FOUND";
@@ -68,7 +68,7 @@ export function outcomeOf(route: Route, caller: Standing, ids: readonly Asked[])
 }
 
 /**
- * What a request that is let in meets in the matrix, where no agent runs and no receiver listens, instead of a success.
+ * Codes of allowed requests that cannot succeed in the matrix, where no agent runs and no receiver listens.
  */
 export const afterAuthentication: Readonly<Record<string, ErrorCode>> = {
   "POST /api/v1/targets/test": "PROBE_UNAVAILABLE",

@@ -1,8 +1,8 @@
 import type { Sql } from "postgres";
 
 /**
- * What is written beside requests: by jobs, by every use of a credential, of refusals by a plan, and of attempts to
- * sign in.
+ * Tables and columns that are written independently of the request: by jobs, by each use of a credential, by quota
+ * refusals and by sign-in attempts.
  */
 const beside = /^(?:results|write_probe|rollup|nightly|quota_events|login_attempts|operator_notices|heartbeat)/;
 const volatile = ["last_used_at", "last_seen_at"];
@@ -14,8 +14,7 @@ export interface Snapshots {
 }
 
 /**
- * Reads from the catalogue which tables there are and how they belong to an organisation, so that a new one is watched
- * from its first day.
+ * Reads from the catalogue the tables and how each belongs to an organisation, so that a new table is covered at once.
  */
 export async function openSnapshots(sql: Sql): Promise<Snapshots> {
   const rows = await sql<{ name: string; columns: string[] }[]>`
@@ -38,7 +37,7 @@ export async function openSnapshots(sql: Sql): Promise<Snapshots> {
   return { whole: () => read(sql, whole, []), of: (orgId) => read(sql, ofOrg, [orgId]) };
 }
 
-/** The rows without what is volatile, in an order of their own. */
+/** The rows without volatile columns, in a stable order. */
 function hashOf(table: string, where: string): string {
   const row = `(to_jsonb(t)${volatile.map((column) => ` - '${column}'`).join("")})::text`;
   return (

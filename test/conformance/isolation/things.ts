@@ -5,7 +5,7 @@ import { newId } from "@statusmesh/shared/ids";
 import { insertTargetsIn } from "../../harness/targets.ts";
 import { webhook } from "../bodies.ts";
 
-/** What an id can name. */
+/** Kinds of things that ids name. */
 export type Thing =
   | "target"
   | "share"
@@ -27,7 +27,7 @@ export type Thing =
   | "auditEntry"
   | "region";
 
-/** Whose things are made: an organisation with its owner and a member, and who of them has the sessions and tokens. */
+/** Owner of new fixtures: an organisation with its owner and a member, one of whom has the sessions and tokens. */
 export interface Home {
   readonly orgId: string;
   readonly userId: string;
@@ -45,7 +45,7 @@ async function linkCode(sql: Sql, orgId: string, purpose: string): Promise<strin
   return id;
 }
 
-/** Makes a new one straight in the database and returns its id; `parent` is the id before it in a path. */
+/** Inserts a new thing and returns its id; `parent` is the preceding id of the path. */
 export const make: Readonly<Record<Thing, Make>> = {
   async target(sql, { orgId }) {
     const id = newId();

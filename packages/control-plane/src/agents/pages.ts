@@ -25,7 +25,7 @@ function regionState({ enabled, agents }: RegionWithAgents): { state: StateName;
     : { state: "down", word: "Not checking" };
 }
 
-/** What stands for the token in the install commands until an agent has one. */
+/** Placeholder of the token in the install commands. */
 const tokenPlace = "{token}";
 
 /** Commands that install and start an agent, per way of running it. `{token}` stands for its token. */

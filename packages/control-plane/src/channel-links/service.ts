@@ -107,7 +107,7 @@ function stateOf(row: queries.LinkRow, now: number): "pending" | "consumed" | "e
   return row.revoked_at !== null || row.expires_at.getTime() <= now ? "expired" : "pending";
 }
 
-/** What became of a code. Throws TELEGRAM_LINK_NOT_FOUND or WHATSAPP_LINK_NOT_FOUND. */
+/** State of a link code. Throws TELEGRAM_LINK_NOT_FOUND or WHATSAPP_LINK_NOT_FOUND. */
 export async function codeState(ctx: Ctx, purpose: "telegram" | "whatsapp", id: string) {
   requireScope(ctx, "channels:read");
   requireOn(ctx, purpose);
@@ -166,7 +166,7 @@ const present = (row: queries.LinkRow, now: number): DelegationLink => ({
   ...dates(row),
 });
 
-/** What the public page of a delegation link shows; null unless it is pending. It tells nothing of the organisation. */
+/** Data of the public page of a delegation link; null unless it is pending. Contains nothing of the organisation. */
 export async function pendingDelegation(
   system: System,
   code: string,

@@ -73,7 +73,7 @@ async function deliver(type: ChannelType, deadlineMs?: number): Promise<number |
   }
 }
 
-/** What a kind sends for a content, without a network. */
+/** Requests of a kind for a content, captured without a network. */
 async function sentFor(type: ChannelType, content: Content): Promise<Sent[]> {
   const sent: Sent[] = [];
   const config = configOf(type);

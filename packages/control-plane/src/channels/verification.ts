@@ -124,7 +124,7 @@ export async function resendVerification(ctx: Ctx, id: string): Promise<{ mail: 
   return { mail: await sendVerificationMail(ctx, mail) };
 }
 
-/** What the page of a link shows; null for an unknown, used or expired one. */
+/** Data of the page of a confirmation link; null for an unknown, used or expired one. */
 export async function pendingVerification(
   system: System,
   code: string,

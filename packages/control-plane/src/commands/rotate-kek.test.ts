@@ -44,7 +44,7 @@ const stored = async () =>
     .map(({ text }) => text)
     .join("\n");
 
-/** What the organisation can use with the new key alone. */
+/** Secrets of the organisation that open with the new key alone. */
 async function scene() {
   await sql`truncate targets, channels, on_demand_runs cascade`;
   const ctx = under(await newOrg(system), makeSealer(oldKey));

@@ -2,7 +2,7 @@ import t from "tap";
 import { setImmediate as turn } from "node:timers/promises";
 import { sharedReads } from "./shared-reads.ts";
 
-/** A source whose reads end when they are told to; each answers with what `state` was when it began. */
+/** A source whose reads end on command; each returns the `state` at its begin. */
 function source() {
   const begun: { value: string; end: (error?: Error) => void }[] = [];
   const self = {
@@ -35,7 +35,11 @@ t.test("callers share a read that began after they asked", async (t) => {
   it.state = "later";
   const latest = shared("key", it.read);
   it.begun[1]!.end();
-  t.strictSame(await Promise.all(late), ["revoked", "revoked", "revoked"], "nobody is told what was before they asked");
+  t.strictSame(
+    await Promise.all(late),
+    ["revoked", "revoked", "revoked"],
+    "no caller gets a state from before its call",
+  );
   await turn();
   await turn();
   it.begun[2]!.end();

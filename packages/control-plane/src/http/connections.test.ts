@@ -42,7 +42,7 @@ async function serve(t: Test, limits: Partial<ConnectionLimits>) {
 
 const get = (path: string): string => `GET ${path} HTTP/1.1\r\nHost: x\r\n\r\n`;
 
-/** What is answered, until it has `count` answers with a body, or the connection ends. */
+/** Received text, read until it holds `count` replies with a body or the connection ends. */
 async function answerOf(socket: Socket, request: string, count = 1): Promise<string> {
   let text = "";
   socket.on("data", (chunk) => (text += chunk.toString()));

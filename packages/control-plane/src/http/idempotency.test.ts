@@ -9,7 +9,7 @@ import { keptLog } from "../testing/world.ts";
 import { created, type Reply, route } from "./route.ts";
 
 const clock = fakeClock();
-// What these routes do needs no database, and of the settings one.
+// These routes need no database and a single setting.
 const system = { clock, log: keptLog(), config: { server: { trusted_proxies: [] } } } as unknown as System;
 const ctxOf = (orgId: string, scope = "targets:write") =>
   ({ ...system, orgId, scopes: new Set([scope]) }) as unknown as Ctx;

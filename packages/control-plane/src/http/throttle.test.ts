@@ -145,7 +145,7 @@ const redisServer = (process.env["PATH"] ?? "")
   .map((folder) => join(folder, "redis-server"))
   .find((place) => existsSync(place));
 
-/** What a test without a Redis says, and whether it is a failure. */
+/** Message of a test without Redis, and whether it is a failure. */
 function redisThere(t: Test): boolean {
   if (redisServer !== undefined) return true;
   const why = "there is no redis-server on the PATH";

@@ -13,7 +13,7 @@ import { Id, nullable, paging } from "./wire.ts";
 
 type Problem = [code: string, field: string | null, message: string | RegExp];
 
-/** What is wrong with it, as a caller is told. */
+/** The message of the refusal. */
 function problem(work: () => unknown): unknown[] {
   try {
     return ["accepted", work()];

@@ -147,7 +147,7 @@ t.test("a deleted organisation refuses access and stops its checks; its owner re
   t.match(await asMember("DELETE", `/api/v1/orgs/${owner.orgId}`), refused(403, "OWNER_REQUIRED"));
   t.match(await ask("DELETE", `/api/v1/orgs/${owner.orgId}`), { status: 204 });
   const second = await pulled(first.cursor);
-  t.match(second, { full: false, checks: [], drop: [targetId] }, "its agents are told to drop the checks");
+  t.match(second, { full: false, checks: [], drop: [targetId] }, "its agents drop the checks");
   t.strictSame((await pulled(null)).checks, [], "and no agent that starts gets them");
   for (const who of [ask, program]) t.match(await who("GET", "/api/v1/targets"), refused(404, "ORG_NOT_FOUND"));
   t.match(await asMember("GET", "/api/v1/targets"), refused(401, "UNAUTHENTICATED"));

@@ -71,7 +71,7 @@ export async function deleteShare(sql: Db, orgId: string, targetId: string, id: 
   return row ?? null;
 }
 
-/** What a link leads to. */
+/** Target and options of a share link. */
 export interface LiveShareRow {
   id: string;
   org_id: string;

@@ -44,7 +44,7 @@ async function scene(t: Test, env: Record<string, string> = {}): Promise<Scene> 
   return { world, served, google, github, owner, email: `${owner.userId}@example.org` };
 }
 
-/** What of a browser matters here: it keeps cookies, and shows where it is. */
+/** A minimal browser: keeps cookies and exposes its address. */
 function openBrowser(served: Served, cookies: Record<string, string> = {}) {
   const go = async (path: string, headers: Record<string, string> = {}): Promise<Answer> => {
     const cookie = Object.entries(cookies).map(([name, value]) => `${name}=${value}`);
@@ -101,7 +101,7 @@ const word = {
   nobody: /There is no account with this address/,
   full: /the organisation is full/,
 };
-/** What a page says, by its word. */
+/** Text of a page by its notice code. */
 const said = ({ status, text }: Answer): [number, string] => [
   status,
   Object.entries(word).find(([, words]) => words.test(text))?.[0] ?? "",
