@@ -42,7 +42,7 @@ export const folders = {
     joins: {
       "name of the actor of an event": ["api_tokens", "users"],
       "held notices of a deleted organisation stay held": ["orgs"],
-      "active maintenance windows": ["maintenance_window_targets", "maintenance_windows"],
+      "active maintenance windows": ["maintenance_occurrences", "maintenance_window_targets", "maintenance_windows"],
       "name of the monitor": ["targets"],
       "notification log of an incident": ["deliveries", "delivery_attempts"],
       "channels that an outbox row is for": ["channels", "target_alerts"],
@@ -75,7 +75,7 @@ export const folders = {
     },
   },
   maintenance: {
-    owns: ["maintenance_window_targets", "maintenance_windows"],
+    owns: ["maintenance_occurrences", "maintenance_window_targets", "maintenance_windows"],
     joins: { "the targets of a new window, locked": ["targets"] },
   },
   metrics: {

@@ -155,6 +155,7 @@ function pathOf(route: Route, s: Scene): string {
     user_id: s.milan.userId,
     share_id: s.share.id,
     delivery_id: s.delivery,
+    occurrence_id: s.window.occurrence.id,
     invitation_id: s.invitation.id,
   };
   return route.path.replaceAll(/\{(\w+)\}/g, (_, name: string) => parts[name] ?? newId());

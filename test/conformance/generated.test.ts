@@ -73,7 +73,11 @@ const belongings: Record<string, string> = {
   "/operator/agents/{id}": agent.id,
   "/api/public/v1/components/{id}": target.id,
 };
-const parts: Record<string, string> = { target_id: target.id, user_id: milan.userId };
+const parts: Record<string, string> = {
+  target_id: target.id,
+  user_id: milan.userId,
+  occurrence_id: window.occurrence.id,
+};
 
 interface Operation {
   name: string;

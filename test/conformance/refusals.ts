@@ -61,8 +61,22 @@ function narration(incident: string): Case[] {
 function windows(targetId: string): Case[] {
   const create = refusedBody("POST /api/v1/maintenance");
   const good = goodBodies({ targetId })["POST /api/v1/maintenance"]!;
+  const zone = { time_zone: "Europe/Berlin" };
+  const wrongRule = (field: string) => ["INVALID_RECURRENCE", `/recurrence/${field}`] as const;
   return [
     create("an end before the start", { ...good, ends_at: "2126-11-20T21:00:00Z" }, "INVALID_TIME_RANGE", "/ends_at"),
+    create("a rule by hours", { ...good, recurrence: { ...zone, rule: "FREQ=HOURLY" } }, ...wrongRule("rule")),
+    create(
+      "31 February",
+      { ...good, recurrence: { ...zone, rule: "FREQ=DAILY;UNTIL=20270231" } },
+      ...wrongRule("rule"),
+    ),
+    create(
+      "a zone of nowhere",
+      { ...good, recurrence: { rule: "FREQ=DAILY", time_zone: "X" } },
+      ...wrongRule("time_zone"),
+    ),
+    create("a start on 31 February", { ...good, starts_at: "2126-02-31T22:00:00Z" }, "INVALID_BODY", "/starts_at"),
     create("two months", { ...good, ends_at: "2127-01-20T21:00:00Z" }, "INVALID_DURATION", "/ends_at"),
   ];
 }
@@ -95,6 +109,7 @@ export function resources({ target, page, pastWindow, incident, deliveries, oper
     },
     missing("GET", `/api/v1/maintenance/${id}`, "MAINTENANCE_NOT_FOUND"),
     ...windows(target.id),
+    missing("PATCH", `/api/v1/maintenance/${pastWindow.id}/occurrences/${id}`, "OCCURRENCE_NOT_FOUND", {}),
     missing("PATCH", `/api/v1/maintenance/${pastWindow.id}`, "MAINTENANCE_COMPLETED", { title: "Late" }),
     missing("GET", `/api/v1/status-pages/${id}`, "STATUS_PAGE_NOT_FOUND"),
     missing("PATCH", `/api/v1/status-pages/${page.id}/components/${id}`, "COMPONENT_NOT_FOUND", {}),

@@ -67,7 +67,12 @@ const [apiToken] = await sql<{ id: string }[]>`select id from api_tokens where u
 const [entry] = await sql<{ id: string }[]>`select id from audit_log where org_id = ${olga.orgId} limit 1`;
 
 /** Values of the other path parameters. */
-const parts: Record<string, string> = { target_id: target.id, user_id: milan.userId, entry_id: entry!.id };
+const parts: Record<string, string> = {
+  target_id: target.id,
+  user_id: milan.userId,
+  entry_id: entry!.id,
+  occurrence_id: window.occurrence.id,
+};
 
 /** Olga's thing that replaces `{id}` below a path. */
 const belongings: Record<string, string> = {

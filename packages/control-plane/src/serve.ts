@@ -31,6 +31,7 @@ import { keepPartitions } from "./jobs/partitions.ts";
 import { nightly } from "./jobs/nightly.ts";
 import { tellOperator } from "./jobs/operator-notices.ts";
 import { followMaintenance } from "./incidents/engine.ts";
+import { generateOccurrences } from "./maintenance/engine.ts";
 import { sendReminders } from "./jobs/reminders.ts";
 import { forgetOldRollups } from "./jobs/retention.ts";
 import { rollUp } from "./jobs/rollup.ts";
@@ -134,6 +135,7 @@ export async function serve(
 const periodicJobs = (deliverer: Deliverer): Job[] => [
   { name: "reminders", everyMs: 5_000, run: sendReminders },
   { name: "maintenance", everyMs: 5_000, run: followMaintenance },
+  { name: "maintenance-occurrences", everyMs: 600_000, run: generateOccurrences },
   { name: "heartbeat", everyMs: 15_000, run: heartbeatJob(deliverer.claimedAt) },
   { name: "channel-failures", everyMs: 60_000, run: mailChannelFailures },
   { name: "operator-notices", everyMs: 15_000, run: tellOperator },

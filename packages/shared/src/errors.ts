@@ -178,7 +178,15 @@ export const errorCodes = {
     status: 400,
     when: "a maintenance window ends before it starts, or the start of a running one is changed",
   },
-  INVALID_DURATION: { status: 400, when: "a maintenance window is longer than 30 days" },
+  INVALID_DURATION: {
+    status: 400,
+    when: "a maintenance window is longer than 30 days, or than the time between two occurrences",
+  },
+  INVALID_RECURRENCE: {
+    status: 400,
+    when: "the recurrence rule is malformed or unsupported, its time zone is unknown, or it excludes the first start",
+  },
+  OCCURRENCE_NOT_FOUND: { status: 404, when: "the maintenance window has no occurrence with this id" },
   // Regions and agents
   REGION_ID_TAKEN: { status: 409, when: "another region has this id" },
   RESOURCE_IN_USE: { status: 409, when: "something still depends on the resource" },

@@ -11,6 +11,7 @@ export type Thing =
   | "share"
   | "channel"
   | "window"
+  | "occurrence"
   | "telegramCode"
   | "whatsappCode"
   | "delegation"
@@ -70,9 +71,20 @@ export const make: Readonly<Record<Thing, Make>> = {
   async window(sql, { orgId }) {
     const id = newId();
     await sql`
-      insert into maintenance_windows (id, org_id, title, starts_at, ends_at, write_source, created_at, updated_at)
-      values (${id}, ${orgId}, 'Upgrade', now() + interval '1 day', now() + interval '2 days', 'api', now(), now())`;
+      insert into maintenance_windows
+        (id, org_id, title, starts_at, ends_at, over_at, write_source, created_at, updated_at)
+      values (${id}, ${orgId}, 'Upgrade', now() + interval '1 day', now() + interval '2 days',
+        now() + interval '2 days', 'api', now(), now())`;
+    await sql`
+      insert into maintenance_occurrences (id, window_id, org_id, starts_at, ends_at)
+      select id, id, org_id, starts_at, ends_at from maintenance_windows where id = ${id}`;
     return id;
+  },
+  async occurrence(sql, _home, windowId) {
+    await sql`
+      update maintenance_windows set recurrence_rule = 'FREQ=WEEKLY', recurrence_time_zone = 'UTC', over_at = null,
+        generated_until = now() + interval '60 days' where id = ${windowId}`;
+    return windowId;
   },
   telegramCode: (sql, { orgId }) => linkCode(sql, orgId, "telegram"),
   whatsappCode: (sql, { orgId }) => linkCode(sql, orgId, "whatsapp"),

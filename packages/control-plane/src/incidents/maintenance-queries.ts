@@ -12,8 +12,8 @@ export interface HeldNotice {
 
 /** Condition on `i` (incidents): a maintenance window of its target is active at `at`. */
 export const inActiveWindow = (sql: Db, at: Date) => sql`
-  exists (select from maintenance_window_targets wt join maintenance_windows w on w.id = wt.window_id
-          where wt.target_id = i.target_id and w.starts_at <= ${at} and w.ends_at > ${at})`;
+  exists (select from maintenance_window_targets wt join maintenance_occurrences o on o.window_id = wt.window_id
+          where wt.target_id = i.target_id and o.starts_at <= ${at} and o.ends_at > ${at} and not o.cancelled)`;
 
 /** The parts of an incident that decide about a notice. */
 export interface NoticeState {
@@ -54,14 +54,16 @@ export interface EnteredIncident {
 export async function takeEntered(sql: Db, at: Date, limit: number): Promise<EnteredIncident[]> {
   return await sql<EnteredIncident[]>`
     with entered as (
-      select i.id, w.id as window_id, w.title, w.ends_at
-      from maintenance_windows w
+      select i.id, w.id as window_id, w.title, o.ends_at
+      from maintenance_occurrences o
+      join maintenance_windows w on w.id = o.window_id
       join maintenance_window_targets wt on wt.window_id = w.id
       join incidents i on i.target_id = wt.target_id and i.ended_at is null and not i.retracted and not i.in_maintenance
-      where w.starts_at <= ${at} and w.ends_at > ${at}
+      where o.starts_at <= ${at} and o.ends_at > ${at} and not o.cancelled
       limit ${limit} for update of i skip locked
     )
-    update incidents i set in_maintenance = true from (select distinct on (id) * from entered order by id, ends_at desc) e
+    update incidents i set in_maintenance = true
+    from (select distinct on (id) * from entered order by id, ends_at desc) e
     where i.id = e.id returning i.id, i.org_id, e.window_id, e.title, e.ends_at`;
 }
 
@@ -79,8 +81,8 @@ export interface LeftIncident extends NoticeSubject {
 }
 
 /**
- * Unmarks incidents whose windows are over and takes their held notices. Each is returned once, to one caller. Where one
- * was held, the next reminder is due a whole interval later.
+ * Unmarks incidents whose windows are over and takes their held notices. Each is returned once, to one caller. Where
+ * one was held, the next reminder is due a whole interval later.
  */
 export async function takeLeft(sql: Db, at: Date, limit: number): Promise<LeftIncident[]> {
   return await sql<LeftIncident[]>`
@@ -111,9 +113,11 @@ export async function selectActiveWindow(
   at: Date,
 ): Promise<{ id: string; title: string; ends_at: Date } | null> {
   const [row] = await sql<{ id: string; title: string; ends_at: Date }[]>`
-    select w.id, w.title, w.ends_at from maintenance_windows w
+    select w.id, w.title, o.ends_at from maintenance_windows w
+    join maintenance_occurrences o on o.window_id = w.id
     join maintenance_window_targets wt on wt.window_id = w.id
-    where w.org_id = ${orgId} and wt.target_id = ${targetId} and w.starts_at <= ${at} and w.ends_at > ${at}
-    order by w.ends_at desc limit 1`;
+    where w.org_id = ${orgId} and wt.target_id = ${targetId}
+      and o.starts_at <= ${at} and o.ends_at > ${at} and not o.cancelled
+    order by o.ends_at desc limit 1`;
   return row ?? null;
 }

@@ -159,7 +159,7 @@ t.test("windows that overlap hold as one; one that is ended early releases at on
   clock.advance(2 * minute);
   await followMaintenance(system);
   t.strictSame(await notices(target), []);
-  await sql`update maintenance_windows set ends_at = ${new Date(clock.now())} where id = ${longer}`;
+  await sql`update maintenance_occurrences set ends_at = ${new Date(clock.now())} where id = ${longer}`;
   t.equal(await followMaintenance(system), 1);
   t.strictSame(await events(await idOf(target)), ["opened", "maintenance_started", "maintenance_ended"]);
 });

@@ -14,9 +14,9 @@ import { ReferenceModel, type Verdict } from "../testing/reference-model.ts";
 import { acknowledgeIncident, narrateIncident, resolveIncident, unacknowledgeIncident } from "./service.ts";
 
 /*
- * Random histories against the reference model: results (shuffled, duplicated, sent to both replicas at once, sent again
- * later), region loss, edits, restarts, maintenance, acknowledgements, reminders. After every step the database has the
- * incidents and the notices of the model, and a timeline that is possible.
+ * Random histories against the reference model: results (shuffled, duplicated, sent to both replicas at once, sent
+ * again later), region loss, edits, restarts, maintenance, acknowledgements, reminders. After every step the database
+ * has the incidents and the notices of the model, and a timeline that is possible.
  */
 
 const world = await openOutages(t);
@@ -133,8 +133,8 @@ const acts: Record<string, (model: Model, real: Real) => Promise<unknown>> = {
     if (!model.inWindow(clock.now())) return;
     model.window.to = clock.now();
     await sql`
-      update maintenance_windows w set ends_at = ${new Date(clock.now())} from maintenance_window_targets wt
-      where wt.window_id = w.id and wt.target_id = ${target} and w.ends_at > ${new Date(clock.now())}`;
+      update maintenance_occurrences o set ends_at = ${new Date(clock.now())} from maintenance_window_targets wt
+      where wt.window_id = o.window_id and wt.target_id = ${target} and o.ends_at > ${new Date(clock.now())}`;
   },
 };
 
@@ -175,7 +175,10 @@ async function compare(model: Model, { target }: Real, step: string): Promise<vo
   for (const { id, open } of rows) await holdTimeline(id, open, step);
 }
 
-/** Throws where a timeline cannot be: it opens once, closings and reopenings alternate, times rise, the end is the state. */
+/**
+ * Throws where a timeline cannot be: it opens once, closings and reopenings alternate, times rise, the end is the
+ * state.
+ */
 async function holdTimeline(id: string, open: boolean, step: string): Promise<void> {
   const events = await sql<{ kind: EventKind; at: Date }[]>`
     select kind, at from incident_events where incident_id = ${id} order by at, id`;

@@ -1,13 +1,33 @@
 import { created, noContent, ok, route, type Route } from "../http/route.ts";
 import { IdParam } from "../http/wire.ts";
-import { Maintenance, MaintenanceCreate, MaintenanceListQuery, MaintenancePage, MaintenancePatch } from "./schema.ts";
-import { createWindow, deleteWindow, getWindow, listWindows, updateWindow } from "./service.ts";
+import {
+  Maintenance,
+  MaintenanceCreate,
+  MaintenanceListQuery,
+  MaintenancePage,
+  MaintenancePatch,
+  Occurrence,
+  OccurrenceListQuery,
+  OccurrencePage,
+  OccurrenceParams,
+  OccurrencePatch,
+} from "./schema.ts";
+import {
+  createWindow,
+  deleteWindow,
+  getWindow,
+  listOccurrences,
+  listWindows,
+  updateOccurrence,
+  updateWindow,
+} from "./service.ts";
 
 const path = "/api/v1/maintenance";
 const read = { auth: "tenant", scope: "maintenance:read", tag: "Maintenance" } as const;
 const write = { auth: "tenant", scope: "maintenance:write", tag: "Maintenance" } as const;
 const narration = ["EMPTY_TITLE", "TITLE_TOO_LONG", "DESCRIPTION_TOO_LONG"] as const;
-const rules = [...narration, "INVALID_TIME_RANGE", "INVALID_DURATION", "INVALID_COMPONENT_ID"] as const;
+const times = ["INVALID_TIME_RANGE", "INVALID_DURATION", "INVALID_RECURRENCE"] as const;
+const rules = [...narration, ...times, "INVALID_COMPONENT_ID"] as const;
 
 /** Maintenance windows. */
 export const maintenanceRoutes: Route[] = [
@@ -49,7 +69,10 @@ export const maintenanceRoutes: Route[] = [
     method: "PATCH",
     path: `${path}/{id}`,
     summary: "Change a maintenance window",
-    description: "An active window keeps its start and its components; `ends_at` may be now. A past one is final.",
+    description:
+      "While an occurrence is in progress, start and components stay as they are; `ends_at` of a window that happens " +
+      "once may be now. Changes of times and recurrence apply to occurrences that have not started. A past window is " +
+      "final.",
     params: IdParam,
     body: MaintenancePatch,
     replies: { 200: Maintenance },
@@ -68,5 +91,29 @@ export const maintenanceRoutes: Route[] = [
       await deleteWindow(ctx, params.id);
       return noContent();
     },
+  }),
+  route({
+    ...read,
+    method: "GET",
+    path: `${path}/{id}/occurrences`,
+    summary: "List the occurrences of a maintenance window",
+    description: "Those that are not over, by start. Occurrences of a recurring window are listed two months ahead.",
+    params: IdParam,
+    query: OccurrenceListQuery,
+    replies: { 200: OccurrencePage },
+    errors: ["MAINTENANCE_NOT_FOUND"],
+    handle: async ({ ctx, params, query }) => ok(await listOccurrences(ctx, params.id, query)),
+  }),
+  route({
+    ...write,
+    method: "PATCH",
+    path: `${path}/{id}/occurrences/{occurrence_id}`,
+    summary: "Change one occurrence of a maintenance window",
+    description: "Extends it, ends it now, skips it or brings it back. The other occurrences stay as they are.",
+    params: OccurrenceParams,
+    body: OccurrencePatch,
+    replies: { 200: Occurrence },
+    errors: [...times, "MAINTENANCE_NOT_FOUND", "OCCURRENCE_NOT_FOUND", "MAINTENANCE_COMPLETED"],
+    handle: async ({ ctx, params, body }) => ok(await updateOccurrence(ctx, params.id, params.occurrence_id, body)),
   }),
 ];

@@ -6,6 +6,7 @@ import { day, hour, minute, noon } from "../testing/clock.ts";
 import { newTarget } from "../testing/scene.ts";
 import { newOrg, openWorld } from "../testing/world.ts";
 import { maintenanceRoutes } from "./api.ts";
+import { generateOccurrences } from "./engine.ts";
 import { windowsOf } from "./service.ts";
 
 const { sql, clock, system } = await openWorld(t);
@@ -98,4 +99,138 @@ t.test("lists are filtered by state, newest start first; another organisation se
   t.strictSame(await listed(), []);
   for (const method of ["GET", "PATCH", "DELETE"] as const)
     t.equal((await ask(method, `${path}/${active.id}`, method === "PATCH" ? {} : undefined)).status, 404, method);
+});
+
+/** A weekly window on the night to Sunday, in local time of Berlin; noon is 20 November 2026, a Friday. */
+const weekly = (more: object = {}) =>
+  input({
+    starts_at: "2026-11-21T22:00:00.000Z",
+    ends_at: "2026-11-22T02:00:00.000Z",
+    recurrence: { rule: "FREQ=WEEKLY;BYDAY=SA", time_zone: "Europe/Berlin" },
+    ...more,
+  });
+const plan = async (more: object = {}) => {
+  const made = await ask("POST", path, weekly(more));
+  if (made.status !== 201) throw new Error(JSON.stringify(made.body));
+  return made.body;
+};
+const occurrences = async (id: string) => (await ask("GET", `${path}/${id}/occurrences`)).body.items;
+const startsOf = async (id: string) =>
+  (await occurrences(id)).map((one: { starts_at: string }) => one.starts_at.slice(0, 16));
+
+t.test("a recurring window is stored ahead, and the job keeps it so on any number of replicas", async (t) => {
+  const made = await plan();
+  t.match(made, {
+    state: "upcoming",
+    recurrence: { rule: "FREQ=WEEKLY;BYDAY=SA", time_zone: "Europe/Berlin" },
+    occurrence: { starts_at: "2026-11-21T22:00:00.000Z", ends_at: "2026-11-22T02:00:00.000Z" },
+  });
+  const first = await startsOf(made.id);
+  t.strictSame(first.slice(0, 3), ["2026-11-21T22:00", "2026-11-28T22:00", "2026-12-05T22:00"]);
+  t.equal(first.length, 9, "two months");
+  t.equal(await generateOccurrences(system), 0);
+  clock.at = Date.parse("2027-02-28T00:00:00Z");
+  const extended = await Promise.all([generateOccurrences(system), generateOccurrences(system)]);
+  t.strictSame(extended.sort(), [0, 1]);
+  t.strictSame((await startsOf(made.id)).slice(0, 6), [
+    "2027-02-27T22:00",
+    "2027-03-06T22:00",
+    "2027-03-13T22:00",
+    "2027-03-20T22:00",
+    "2027-03-27T22:00",
+    // Summer time: the same local time.
+    "2027-04-03T21:00",
+  ]);
+  t.match((await ask("GET", `${path}/${made.id}`)).body, {
+    state: "active",
+    starts_at: "2026-11-21T22:00:00.000Z",
+    occurrence: { starts_at: "2027-02-27T22:00:00.000Z" },
+  });
+});
+
+t.test("a rule with an end is over after its last occurrence; a sparse one has its next occurrence", async (t) => {
+  const { id } = await plan({ recurrence: { rule: "FREQ=WEEKLY;COUNT=2", time_zone: "Europe/Berlin" } });
+  const sparse = await plan({ recurrence: { rule: "FREQ=MONTHLY;INTERVAL=12", time_zone: "UTC" } });
+  clock.at = Date.parse("2026-11-29T01:59:00Z");
+  t.match((await ask("GET", `${path}/${id}`)).body, { state: "active" });
+  t.match((await ask("GET", `${path}?status=active`)).body, { total: 1 });
+  clock.at = Date.parse("2026-11-29T02:00:00Z");
+  t.match((await ask("GET", `${path}/${id}`)).body, { state: "past" });
+  t.match((await ask("GET", `${path}?status=past`)).body, { total: 1 });
+  t.match((await ask("GET", `${path}?status=upcoming`)).body, { total: 1 });
+  t.equal((await ask("PATCH", `${path}/${id}`, { title: "Late" })).status, 422);
+  clock.at = Date.parse("2027-10-01T00:00:00Z");
+  t.equal(await generateOccurrences(system), 1);
+  t.strictSame(await startsOf(sparse.id), ["2027-11-21T22:00"]);
+});
+
+t.test("one occurrence is skipped, brought back, extended and ended; the others stay", async (t) => {
+  const { id, occurrence } = await plan();
+  const own = `${path}/${id}/occurrences/${occurrence.id}`;
+  t.match(await ask("PATCH", own, { cancelled: true }), { status: 200, body: { cancelled: true } });
+  t.match((await ask("GET", `${path}/${id}`)).body.occurrence, { starts_at: "2026-11-28T22:00:00.000Z" });
+  t.strictSame(
+    (await windowsOf(system, ctx.orgId, [web], { from: new Date(noon), to: new Date(noon + 9 * day) })).map(
+      ({ starts_at }) => starts_at.toISOString(),
+    ),
+    ["2026-11-28T22:00:00.000Z"],
+  );
+  // A changed length keeps what is skipped.
+  t.equal((await ask("PATCH", `${path}/${id}`, { ends_at: "2026-11-22T03:00:00.000Z" })).status, 200);
+  const listed = await occurrences(id);
+  t.match(listed[0], { id: occurrence.id, cancelled: true, ends_at: "2026-11-22T02:00:00.000Z" });
+  t.match(listed[1], { cancelled: false, ends_at: "2026-11-29T03:00:00.000Z" });
+  t.match(await ask("PATCH", own, { cancelled: false }), { status: 200, body: { cancelled: false } });
+
+  clock.at = Date.parse("2026-11-21T23:00:00Z");
+  t.match(await ask("PATCH", own, { cancelled: true }), {
+    status: 400,
+    body: { error: { code: "INVALID_RECURRENCE", field: "/cancelled" } },
+  });
+  t.match(await ask("PATCH", own, { ends_at: "2026-11-22T05:00:00.000Z" }), { body: { state: "active" } });
+  t.match(await ask("PATCH", own, { ends_at: at(0) }), {
+    body: { ends_at: "2026-11-21T23:00:00.000Z", state: "past" },
+  });
+  t.match(await ask("PATCH", own, {}), { status: 422, body: { error: { code: "MAINTENANCE_COMPLETED" } } });
+  t.match((await ask("GET", `${path}/${id}`)).body, { state: "upcoming" });
+  caller = stranger;
+  t.match(await ask("PATCH", own, {}), { status: 404 });
+  t.match(await ask("GET", `${path}/${id}/occurrences`), { status: 404 });
+});
+
+t.test("times and rule of a recurring window change what has not started", async (t) => {
+  const { id } = await plan({ starts_at: "2026-11-14T22:00:00.000Z", ends_at: "2026-11-15T02:00:00.000Z" });
+  const changed = await ask("PATCH", `${path}/${id}`, {
+    recurrence: { rule: "RRULE:freq=daily;count=10", time_zone: "europe/berlin" },
+  });
+  t.match(changed, {
+    status: 200,
+    body: { recurrence: { rule: "FREQ=DAILY;COUNT=10", time_zone: "Europe/Berlin" } },
+  });
+  t.strictSame(await startsOf(id), ["2026-11-20T22:00", "2026-11-21T22:00", "2026-11-22T22:00", "2026-11-23T22:00"]);
+  const range = { from: new Date(noon - 10 * day), to: new Date(noon) };
+  t.equal((await windowsOf(system, ctx.orgId, [web], range)).length, 1, "the past stays");
+  t.equal((await ask("PATCH", `${path}/${id}`, { title: "Other words" })).status, 200);
+  t.equal((await occurrences(id)).length, 4);
+  const once = await ask("PATCH", `${path}/${id}`, { recurrence: null, ends_at: "2026-11-30T02:00:00.000Z" });
+  t.match(once, { status: 200, body: { recurrence: null, state: "active" } });
+  t.equal((await occurrences(id)).length, 1);
+  t.equal((await ask("PATCH", `${path}/${id}/occurrences/${id}`, { cancelled: true })).status, 400, "the only one");
+});
+
+t.test("a rule that its window does not fit is refused", async (t) => {
+  const refused = async (more: object, code: string, field: string) =>
+    t.match(await ask("POST", path, weekly(more)), { status: 400, body: { error: { code, field } } });
+  const rule = (text: string) => ({ recurrence: { rule: text, time_zone: "Europe/Berlin" } });
+  await refused(rule("FREQ=WEEKLY;BYDAY=SU"), "INVALID_RECURRENCE", "/recurrence/rule");
+  await refused(rule("FREQ=DAILY;UNTIL=20270231"), "INVALID_RECURRENCE", "/recurrence/rule");
+  await refused(rule("x".repeat(201)), "INVALID_RECURRENCE", "/recurrence/rule");
+  await refused({ recurrence: { rule: "FREQ=DAILY" } }, "INVALID_RECURRENCE", "/recurrence/time_zone");
+  await refused({ ...rule("FREQ=DAILY"), ends_at: "2026-11-23T22:00:01.000Z" }, "INVALID_DURATION", "/ends_at");
+  await refused(
+    { ...rule("FREQ=DAILY"), starts_at: at(-32 * day), ends_at: at(-32 * day + hour) },
+    "INVALID_TIME_RANGE",
+    "/starts_at",
+  );
+  await refused({ starts_at: "2026-02-31T22:00:00.000Z" }, "INVALID_BODY", "/starts_at");
 });

@@ -4,21 +4,19 @@ import { differences, record } from "../audit/service.ts";
 import { type Ctx, inTransaction, requireScope, type System } from "../context.ts";
 import { iso, type Page } from "../http/wire.ts";
 import { takeQuota } from "../plans/service.ts";
+import { type PageWindowRow, selectWindowsOf } from "./occurrence-queries.ts";
+import { planOccurrences, writeOccurrences } from "./occurrences.ts";
 import * as queries from "./queries.ts";
-import {
-  type Maintenance,
-  type MaintenanceCreate,
-  type MaintenanceListQuery,
-  type MaintenancePatch,
-  maxDays,
-  type WindowState,
-} from "./schema.ts";
+import { formatRule, parseRule, parseZone } from "./recurrence.ts";
+import { checkTimes, keepRunning, notFound, stateOf } from "./rules.ts";
+import type { Maintenance, MaintenanceCreate, MaintenanceListQuery, MaintenancePatch } from "./schema.ts";
 
-export type { PageWindowRow } from "./queries.ts";
+export type { PageWindowRow } from "./occurrence-queries.ts";
+export { listOccurrences, updateOccurrence } from "./occurrences.ts";
 
 /**
- * Creates a maintenance window. Throws INVALID_TIME_RANGE, INVALID_DURATION, INVALID_COMPONENT_ID, and QUOTA_EXCEEDED
- * for windows that have not ended.
+ * Creates a maintenance window. Throws INVALID_TIME_RANGE, INVALID_DURATION, INVALID_RECURRENCE, INVALID_COMPONENT_ID,
+ * and QUOTA_EXCEEDED for windows that have not ended.
  */
 export async function createWindow(ctx: Ctx, input: MaintenanceCreate): Promise<Maintenance> {
   requireScope(ctx, "maintenance:write");
@@ -30,35 +28,41 @@ export async function createWindow(ctx: Ctx, input: MaintenanceCreate): Promise<
     description: input.description ?? null,
     starts_at: new Date(input.starts_at),
     ends_at: new Date(input.ends_at),
+    ...recurrenceColumns(input.recurrence ?? null),
+    over_at: null,
+    generated_until: null,
     write_source: ctx.writeSource,
     created_at: now,
     updated_at: now,
     target_ids: input.component_ids,
   };
-  checkTimes(row);
+  checkTimes(row, now);
+  planOccurrences(row);
   return await inTransaction(ctx, async (tx) => {
     await checkTargets(tx, row.target_ids);
-    if (row.ends_at > now)
+    if (row.over_at === null || row.over_at > now)
       await takeQuota(tx, "max_maintenance_windows", async () => ({
         current: await queries.countUnfinished(tx.sql, ctx.orgId, now),
         adding: 1,
       }));
     await queries.insertWindow(tx.sql, row);
-    const made = present(row, now);
+    await writeOccurrences(tx, row, true, now);
+    const made = await readWindow(tx, row.id, now);
     await record(tx, { resourceId: row.id, after: made });
     return made;
   });
 }
 
-/** Windows of the organisation, newest start first. */
+/** Windows of the organisation by the start of their current, next or last occurrence. */
 export async function listWindows(
   ctx: Ctx,
   { status, limit, offset }: MaintenanceListQuery,
+  order: queries.WindowOrder = "newest",
 ): Promise<Page<Maintenance>> {
   requireScope(ctx, "maintenance:read");
   const now = new Date(ctx.clock.now());
   const [rows, total] = await Promise.all([
-    queries.selectWindows(ctx.sql, ctx.orgId, { status, now, limit, offset }),
+    queries.selectWindows(ctx.sql, ctx.orgId, { status, now, order, limit, offset }),
     queries.countWindows(ctx.sql, ctx.orgId, status, now),
   ]);
   return { items: rows.map((row) => present(row, now)), total, limit, offset };
@@ -67,14 +71,20 @@ export async function listWindows(
 /** One window. Throws MAINTENANCE_NOT_FOUND. */
 export async function getWindow(ctx: Ctx, id: string): Promise<Maintenance> {
   requireScope(ctx, "maintenance:read");
-  const row = isId(id) ? await queries.selectWindow(ctx.sql, ctx.orgId, id) : null;
+  if (!isId(id)) throw notFound();
+  return await readWindow(ctx, id, new Date(ctx.clock.now()));
+}
+
+async function readWindow(ctx: Ctx, id: string, now: Date): Promise<Maintenance> {
+  const row = await queries.selectWindow(ctx.sql, ctx.orgId, id, now);
   if (row === null) throw notFound();
-  return present(row, new Date(ctx.clock.now()));
+  return present(row, now);
 }
 
 /**
- * Changes the given fields. An active window keeps its start and its components, and may end now; a past one throws
- * MAINTENANCE_COMPLETED. Otherwise throws like {@link createWindow}.
+ * Changes the given fields. While an occurrence is in progress, start and components stay as they are; one that happens
+ * once may end now, a recurring one through its occurrence. A past window throws MAINTENANCE_COMPLETED. Otherwise
+ * throws like {@link createWindow}. Changes of times and recurrence apply to occurrences that have not started.
  */
 export async function updateWindow(ctx: Ctx, id: string, patch: MaintenancePatch): Promise<Maintenance> {
   requireScope(ctx, "maintenance:write");
@@ -82,8 +92,8 @@ export async function updateWindow(ctx: Ctx, id: string, patch: MaintenancePatch
     const now = new Date(tx.clock.now());
     const row = isId(id) ? await queries.lockWindow(tx.sql, ctx.orgId, id) : null;
     if (row === null) throw notFound();
-    const state = stateOf(row, now);
-    if (state === "past")
+    const before = await readWindow(tx, id, now);
+    if (before.state === "past")
       throw new AppError("MAINTENANCE_COMPLETED", "This maintenance window has ended and can no longer be changed.");
     const changed: queries.WindowRow = {
       ...row,
@@ -91,23 +101,30 @@ export async function updateWindow(ctx: Ctx, id: string, patch: MaintenancePatch
       description: patch.description === undefined ? row.description : patch.description,
       starts_at: patch.starts_at === undefined ? row.starts_at : new Date(patch.starts_at),
       ends_at: patch.ends_at === undefined ? row.ends_at : new Date(patch.ends_at),
+      ...(patch.recurrence === undefined ? {} : recurrenceColumns(patch.recurrence)),
       target_ids: patch.component_ids ?? row.target_ids,
       write_source: tx.writeSource,
       updated_at: now,
     };
-    if (state === "active") {
+    if (before.state === "active") {
       keepRunning(row, changed);
       // The past of a running window stays: it ends now at the earliest.
-      if (changed.ends_at < now) changed.ends_at = now;
+      if (changed.recurrence_rule === null && changed.ends_at < now) changed.ends_at = now;
     }
-    checkTimes(changed);
+    checkTimes(changed, now, row.starts_at);
     await checkTargets(tx, changed.target_ids);
+    const planned = timesOf(changed) !== timesOf(row);
+    if (planned) planOccurrences(changed);
     await queries.updateWindow(tx.sql, changed);
-    const after = present(changed, now);
-    await record(tx, { resourceId: id, ...differences({ before: present(row, now), after }) });
+    if (planned) await writeOccurrences(tx, changed, false, now);
+    const after = await readWindow(tx, id, now);
+    await record(tx, { resourceId: id, ...differences({ before, after }) });
     return after;
   });
 }
+
+const timesOf = (row: queries.WindowRow): string =>
+  [row.starts_at.getTime(), row.ends_at.getTime(), row.recurrence_rule, row.recurrence_time_zone].join();
 
 /** Cancels a window; held notices of incidents that are still open go out. Throws MAINTENANCE_NOT_FOUND. */
 export async function deleteWindow(ctx: Ctx, id: string): Promise<void> {
@@ -115,45 +132,33 @@ export async function deleteWindow(ctx: Ctx, id: string): Promise<void> {
   await inTransaction(ctx, async (tx) => {
     const row = isId(id) ? await queries.lockWindow(tx.sql, ctx.orgId, id) : null;
     if (row === null) throw notFound();
+    const before = await readWindow(tx, id, new Date(tx.clock.now()));
     await queries.deleteWindow(tx.sql, ctx.orgId, id);
-    await record(tx, { resourceId: id, before: present(row, new Date(tx.clock.now())) });
+    await record(tx, { resourceId: id, before });
   });
 }
 
-/** Windows of the targets of a status page that overlap a time range, by start. Without a scope check. */
+/**
+ * Occurrences of windows of the targets of a status page that overlap a time range, by start. Without a scope check.
+ */
 export async function windowsOf(
   system: System,
   orgId: string,
   targetIds: readonly string[],
   range: { from: Date; to: Date },
-): Promise<queries.PageWindowRow[]> {
+): Promise<PageWindowRow[]> {
   if (targetIds.length === 0) return [];
-  return await queries.selectWindowsOf(system.sql, orgId, targetIds, range.from, range.to);
+  return await selectWindowsOf(system.sql, orgId, targetIds, range.from, range.to);
 }
 
-function stateOf({ starts_at, ends_at }: Pick<queries.WindowRow, "starts_at" | "ends_at">, now: Date): WindowState {
-  if (ends_at <= now) return "past";
-  return starts_at <= now ? "active" : "upcoming";
-}
-
-function checkTimes({ starts_at, ends_at }: queries.WindowRow): void {
-  if (ends_at <= starts_at)
-    throw new AppError("INVALID_TIME_RANGE", "The end must be after the start.", { field: "/ends_at" });
-  if (ends_at.getTime() - starts_at.getTime() > maxDays * 86_400_000)
-    throw new AppError("INVALID_DURATION", `A maintenance window lasts at most ${maxDays} days.`, {
-      field: "/ends_at",
-    });
-}
-
-function keepRunning(row: queries.WindowRow, changed: queries.WindowRow): void {
-  if (changed.starts_at.getTime() !== row.starts_at.getTime())
-    throw new AppError("INVALID_TIME_RANGE", "This window has started: its start can no longer be changed.", {
-      field: "/starts_at",
-    });
-  if (changed.target_ids.join() !== row.target_ids.join())
-    throw new AppError("INVALID_COMPONENT_ID", "This window has started: its components can no longer be changed.", {
-      field: "/component_ids",
-    });
+function recurrenceColumns(
+  recurrence: Maintenance["recurrence"],
+): Pick<queries.WindowRow, "recurrence_rule" | "recurrence_time_zone"> {
+  if (recurrence === null) return { recurrence_rule: null, recurrence_time_zone: null };
+  return {
+    recurrence_rule: formatRule(parseRule(recurrence.rule)),
+    recurrence_time_zone: parseZone(recurrence.time_zone),
+  };
 }
 
 async function checkTargets(tx: Ctx, ids: readonly string[]): Promise<void> {
@@ -164,17 +169,29 @@ async function checkTargets(tx: Ctx, ids: readonly string[]): Promise<void> {
   throw new AppError("INVALID_COMPONENT_ID", `${ids[wrong]} ${words}.`, { field: `/component_ids/${wrong}` });
 }
 
-const notFound = () => new AppError("MAINTENANCE_NOT_FOUND", "Maintenance window not found.");
-
-const present = (row: queries.WindowRow, now: Date): Maintenance => ({
-  id: row.id,
-  title: row.title,
-  description: row.description,
-  starts_at: iso(row.starts_at),
-  ends_at: iso(row.ends_at),
-  component_ids: row.target_ids,
-  state: stateOf(row, now),
-  write_source: row.write_source,
-  created_at: iso(row.created_at),
-  updated_at: iso(row.updated_at),
-});
+function present(row: queries.WindowView, now: Date): Maintenance {
+  const { recurrence_rule: rule, recurrence_time_zone: zone } = row;
+  const occurrence =
+    row.occurrence_id === null
+      ? null
+      : { id: row.occurrence_id, starts_at: row.occurrence_starts_at!, ends_at: row.occurrence_ends_at! };
+  const active = occurrence !== null && stateOf(occurrence, now) === "active";
+  const over = row.over_at !== null && row.over_at <= now;
+  return {
+    id: row.id,
+    title: row.title,
+    description: row.description,
+    starts_at: iso(row.starts_at),
+    ends_at: iso(row.ends_at),
+    recurrence: rule === null || zone === null ? null : { rule, time_zone: zone },
+    occurrence:
+      occurrence === null
+        ? null
+        : { id: occurrence.id, starts_at: iso(occurrence.starts_at), ends_at: iso(occurrence.ends_at) },
+    component_ids: row.target_ids,
+    state: over ? "past" : active ? "active" : "upcoming",
+    write_source: row.write_source,
+    created_at: iso(row.created_at),
+    updated_at: iso(row.updated_at),
+  };
+}

@@ -34,6 +34,7 @@ export const actionWords: Readonly<Record<string, string>> = {
   "POST /api/v1/maintenance": "Planned maintenance",
   "PATCH /api/v1/maintenance/{id}": "Changed maintenance",
   "DELETE /api/v1/maintenance/{id}": "Cancelled maintenance",
+  "PATCH /api/v1/maintenance/{id}/occurrences/{occurrence_id}": "Changed an occurrence of maintenance",
   "POST /api/v1/status-pages": "Created status page",
   "PATCH /api/v1/status-pages/{id}": "Changed status page",
   "DELETE /api/v1/status-pages/{id}": "Deleted status page",

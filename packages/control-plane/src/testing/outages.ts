@@ -81,9 +81,14 @@ export async function openOutages(t: Teardown): Promise<Outages> {
     async maintain(targetId, from, to) {
       const id = newId();
       const now = clock.now();
+      const [starts, ends] = [new Date(now + from), new Date(now + to)];
       await sql`
-        insert into maintenance_windows (id, org_id, title, starts_at, ends_at, write_source, created_at, updated_at)
-        values (${id}, ${owner.orgId}, 'Upgrade', ${new Date(now + from)}, ${new Date(now + to)}, 'api', now(), now())`;
+        insert into maintenance_windows
+          (id, org_id, title, starts_at, ends_at, over_at, write_source, created_at, updated_at)
+        values (${id}, ${owner.orgId}, 'Upgrade', ${starts}, ${ends}, ${ends}, 'api', now(), now())`;
+      await sql`
+        insert into maintenance_occurrences (id, window_id, org_id, starts_at, ends_at)
+        values (${id}, ${id}, ${owner.orgId}, ${starts}, ${ends})`;
       await sql`insert into maintenance_window_targets (window_id, target_id, position) values (${id}, ${targetId}, 0)`;
       return id;
     },

@@ -1,0 +1,4 @@
+/*
+ * What jobs use of this domain, and no other domain does.
+ */
+export { generateOccurrences } from "./occurrences.ts";

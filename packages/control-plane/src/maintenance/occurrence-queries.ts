@@ -1,0 +1,132 @@
+import { newId } from "@statusmesh/shared/ids";
+import type { Db } from "../db/sql.ts";
+import type { WindowRow } from "./queries.ts";
+
+export interface OccurrenceRow {
+  id: string;
+  starts_at: Date;
+  ends_at: Date;
+  cancelled: boolean;
+}
+
+interface Span {
+  starts_at: Date;
+  ends_at: Date;
+}
+
+/** Adds occurrences of a recurring window; those that are stored, cancelled ones too, stay as they are. */
+export async function addOccurrences(sql: Db, row: Pick<WindowRow, "id" | "org_id">, spans: Span[]): Promise<void> {
+  if (spans.length === 0) return;
+  await sql`
+    insert into maintenance_occurrences (id, window_id, org_id, starts_at, ends_at)
+    select u.id, ${row.id}, ${row.org_id}, u.starts_at, u.ends_at
+    from unnest(${spans.map(() => newId())}::uuid[],
+      ${spans.map((span) => span.starts_at.toISOString())}::timestamptz[],
+      ${spans.map((span) => span.ends_at.toISOString())}::timestamptz[]) as u (id, starts_at, ends_at)
+    on conflict (window_id, starts_at) do nothing`;
+}
+
+/** Writes the only occurrence of a window without a rule. It has the id of the window. */
+export async function writeOnlyOccurrence(sql: Db, row: WindowRow): Promise<void> {
+  // One that the window had by a rule before.
+  await sql`
+    delete from maintenance_occurrences
+    where window_id = ${row.id} and starts_at = ${row.starts_at} and id <> ${row.id}`;
+  await sql`
+    insert into maintenance_occurrences (id, window_id, org_id, starts_at, ends_at)
+    values (${row.id}, ${row.id}, ${row.org_id}, ${row.starts_at}, ${row.ends_at})
+    on conflict (id) do update set starts_at = excluded.starts_at, ends_at = excluded.ends_at`;
+}
+
+/** Removes the occurrences that start after `at`. Cancelled ones stay, so that the rule does not bring them back. */
+export async function deleteUpcoming(sql: Db, orgId: string, windowId: string, at: Date): Promise<void> {
+  await sql`
+    delete from maintenance_occurrences
+    where org_id = ${orgId} and window_id = ${windowId} and starts_at > ${at} and not cancelled`;
+}
+
+/** Occurrences of a window that end after `from`, by start. */
+export async function selectOccurrences(
+  sql: Db,
+  orgId: string,
+  windowId: string,
+  { from, limit, offset }: { from: Date; limit: number; offset: number },
+): Promise<OccurrenceRow[]> {
+  return await sql<OccurrenceRow[]>`
+    select id, starts_at, ends_at, cancelled from maintenance_occurrences
+    where org_id = ${orgId} and window_id = ${windowId} and ends_at > ${from}
+    order by starts_at limit ${limit} offset ${offset}`;
+}
+
+export async function countOccurrences(sql: Db, orgId: string, windowId: string, from: Date): Promise<number> {
+  const [row] = await sql<{ count: number }[]>`
+    select count(*)::integer as count from maintenance_occurrences
+    where org_id = ${orgId} and window_id = ${windowId} and ends_at > ${from}`;
+  return row!.count;
+}
+
+export async function selectOccurrence(
+  sql: Db,
+  orgId: string,
+  windowId: string,
+  id: string,
+): Promise<OccurrenceRow | null> {
+  const [row] = await sql<OccurrenceRow[]>`
+    select id, starts_at, ends_at, cancelled from maintenance_occurrences
+    where org_id = ${orgId} and window_id = ${windowId} and id = ${id}`;
+  return row ?? null;
+}
+
+export async function updateOccurrence(sql: Db, orgId: string, row: OccurrenceRow): Promise<void> {
+  await sql`
+    update maintenance_occurrences set ends_at = ${row.ends_at}, cancelled = ${row.cancelled}
+    where org_id = ${orgId} and id = ${row.id}`;
+}
+
+/** A recurring window whose stored occurrences reach to `generated_until`. */
+export type ShortWindow = Pick<
+  WindowRow,
+  "id" | "org_id" | "starts_at" | "ends_at" | "recurrence_rule" | "recurrence_time_zone" | "generated_until"
+>;
+
+/** Locks recurring windows that are not over and whose occurrences are stored up to before `until`. */
+export async function lockShortWindows(sql: Db, now: Date, until: Date, limit: number): Promise<ShortWindow[]> {
+  return await sql<ShortWindow[]>`
+    select id, org_id, starts_at, ends_at, recurrence_rule, recurrence_time_zone, generated_until
+    from maintenance_windows
+    where generated_until < ${until} and (over_at is null or over_at > ${now})
+    order by generated_until limit ${limit} for update skip locked`;
+}
+
+export async function updateGenerated(sql: Db, orgId: string, id: string, until: Date): Promise<void> {
+  await sql`update maintenance_windows set generated_until = ${until} where org_id = ${orgId} and id = ${id}`;
+}
+
+/** One occurrence of a window, and those of its targets that were asked for. */
+export interface PageWindowRow {
+  id: string;
+  title: string;
+  description: string | null;
+  starts_at: Date;
+  ends_at: Date;
+  target_ids: string[];
+}
+
+/** Occurrences of windows that touch one of the targets and overlap the time from `from` to `to`, by start. */
+export async function selectWindowsOf(
+  sql: Db,
+  orgId: string,
+  targetIds: readonly string[],
+  from: Date,
+  to: Date,
+): Promise<PageWindowRow[]> {
+  return await sql<PageWindowRow[]>`
+    select w.id, w.title, w.description, o.starts_at, o.ends_at,
+      array_agg(wt.target_id order by wt.position) as target_ids
+    from maintenance_occurrences o
+    join maintenance_windows w on w.id = o.window_id
+    join maintenance_window_targets wt on wt.window_id = w.id
+    where o.org_id = ${orgId} and wt.target_id = any(${[...targetIds]}::uuid[])
+      and not o.cancelled and o.ends_at > ${from} and o.starts_at < ${to}
+    group by w.id, o.id order by o.starts_at, w.id`;
+}

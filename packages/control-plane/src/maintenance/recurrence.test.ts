@@ -1,0 +1,216 @@
+import fc from "fast-check";
+// oxlint-disable-next-line import/default -- CommonJS: its exports are the default import.
+import rrule from "rrule";
+import t from "tap";
+import { AppError } from "@statusmesh/shared/errors";
+import {
+  checkStart,
+  formatRule,
+  lastStart,
+  parseRule,
+  parseZone,
+  type Series,
+  starts,
+  weekdays,
+} from "./recurrence.ts";
+import { instantOf, localOf } from "./zoned.ts";
+
+const day = 86_400_000;
+const series = (start: string, rule: string, zone = "UTC"): Series => ({
+  start: Date.parse(start),
+  rule: parseRule(rule),
+  zone,
+});
+const shown = (of: Series, limit = 5, years = 12) =>
+  starts(of, { from: of.start, to: of.start + years * 365 * day, limit }).map((at) =>
+    new Date(at).toISOString().replace(":00.000Z", "Z"),
+  );
+
+t.test("the same dates as rrule", (t) => {
+  // rrule reads a mixture of numbered and plain days as their intersection, so a rule has one kind.
+  const days = (nth: number[]) =>
+    fc.uniqueArray(
+      fc.tuple(fc.constantFrom(...nth), fc.constantFrom(...weekdays)).map((pair) => pair.join("")),
+      { maxLength: 4 },
+    );
+  const rules = fc
+    .record({
+      frequency: fc.constantFrom("DAILY", "WEEKLY", "MONTHLY"),
+      interval: fc.integer({ min: 1, max: 14 }),
+      plain: fc.uniqueArray(fc.constantFrom(...weekdays), { maxLength: 4 }),
+      numbered: days([1, 2, 4, 5, -1, -2]),
+      end: fc.oneof(
+        fc.constant(""),
+        fc.integer({ min: 1, max: 40 }).map((count) => `;COUNT=${count}`),
+        fc.integer({ min: 0, max: 900 }).map((days) => ({ days })),
+      ),
+      start: fc.integer({ min: Date.UTC(2023, 0, 1) / day, max: Date.UTC(2029, 0, 1) / day }),
+    })
+    .map(({ frequency, interval, plain, numbered, end, start }) => {
+      const byDay = frequency === "MONTHLY" && numbered.length > 1 ? numbered : plain;
+      const until = (days: number) =>
+        `;UNTIL=${new Date((start + days) * day).toISOString().slice(0, 10).replaceAll("-", "")}T235959Z`;
+      return {
+        start: start * day + 8_100_000,
+        rule:
+          `FREQ=${frequency};INTERVAL=${interval}` +
+          (byDay.length === 0 ? "" : `;BYDAY=${byDay.join()}`) +
+          (typeof end === "string" ? end : until(end.days)),
+      };
+    });
+  fc.assert(
+    fc.property(rules, ({ start, rule }) => {
+      const own = { start, rule: parseRule(rule), zone: "UTC" };
+      const [middle, to] = [start + 200 * day, start + 3 * 365 * day];
+      const options = { ...rrule.RRule.parseString(rule), dtstart: new Date(start) };
+      const theirs = new rrule.RRule(options).between(new Date(start), new Date(to), true).map(Number);
+      t.equal(starts(own, { from: start, to }).join(), theirs.join(), rule);
+      t.equal(starts(own, { from: middle, to }).join(), theirs.filter((at) => at >= middle).join(), `${rule}, later`);
+      t.equal(formatRule(parseRule(formatRule(own.rule))), formatRule(own.rule));
+    }),
+    { numRuns: 150 },
+  );
+  t.end();
+});
+
+t.test("a window keeps its local time when the clocks change", (t) => {
+  t.strictSame(shown(series("2026-10-23T20:00:00Z", "FREQ=DAILY", "Europe/Berlin")), [
+    "2026-10-23T20:00Z",
+    "2026-10-24T20:00Z",
+    "2026-10-25T21:00Z",
+    "2026-10-26T21:00Z",
+    "2026-10-27T21:00Z",
+  ]);
+  // 02:30 does not exist on 28 March 2027 in Berlin: 03:30 instead.
+  t.strictSame(shown(series("2027-03-27T01:30:00Z", "FREQ=DAILY;COUNT=3", "Europe/Berlin")), [
+    "2027-03-27T01:30Z",
+    "2027-03-28T01:30Z",
+    "2027-03-29T00:30Z",
+  ]);
+  // 02:30 comes twice on 31 October 2027: the first of the two.
+  t.strictSame(shown(series("2027-10-30T00:30:00Z", "FREQ=DAILY;COUNT=3", "Europe/Berlin")), [
+    "2027-10-30T00:30Z",
+    "2027-10-31T00:30Z",
+    "2027-11-01T01:30Z",
+  ]);
+  // Lord Howe Island moves its clocks by half an hour; the date is another one than in UTC.
+  t.strictSame(shown(series("2027-04-02T15:30:00Z", "FREQ=WEEKLY;BYDAY=SA", "Australia/Lord_Howe"), 2), [
+    "2027-04-02T15:30Z",
+    "2027-04-09T16:00Z",
+  ]);
+  t.end();
+});
+
+t.test("local times and instants are inverse, except where clocks skip", (t) => {
+  const zones = [
+    "UTC",
+    "Europe/Berlin",
+    "America/St_Johns",
+    "Australia/Lord_Howe",
+    "Africa/Casablanca",
+    "Asia/Kolkata",
+  ];
+  fc.assert(
+    fc.property(
+      fc.constantFrom(...zones),
+      fc.integer({ min: Date.UTC(2020, 0), max: Date.UTC(2035, 0) }),
+      (zone, instant) => {
+        const local = localOf(instant, zone);
+        const back = instantOf(local, zone);
+        t.ok(back <= instant && localOf(back, zone) === local, `${zone} ${instant}`);
+      },
+    ),
+    { numRuns: 150 },
+  );
+  t.end();
+});
+
+t.test("months", (t) => {
+  t.strictSame(shown(series("2027-01-31T02:00:00Z", "FREQ=MONTHLY"), 4), [
+    "2027-01-31T02:00Z",
+    "2027-03-31T02:00Z",
+    "2027-05-31T02:00Z",
+    "2027-07-31T02:00Z",
+  ]);
+  t.strictSame(shown(series("2028-02-29T02:00:00Z", "FREQ=MONTHLY;INTERVAL=12"), 3), [
+    "2028-02-29T02:00Z",
+    "2032-02-29T02:00Z",
+    "2036-02-29T02:00Z",
+  ]);
+  t.strictSame(shown(series("2026-11-29T02:00:00Z", "FREQ=MONTHLY;BYDAY=-1SU"), 3), [
+    "2026-11-29T02:00Z",
+    "2026-12-27T02:00Z",
+    "2027-01-31T02:00Z",
+  ]);
+  t.end();
+});
+
+t.test("the last start", (t) => {
+  const last = (rule: string) => lastStart(series("2026-11-22T02:00:00Z", rule));
+  t.equal(last("FREQ=DAILY"), null);
+  t.equal(last("FREQ=DAILY;COUNT=3"), Date.parse("2026-11-24T02:00:00Z"));
+  t.equal(last("FREQ=DAILY;UNTIL=20261124"), Date.parse("2026-11-24T02:00:00Z"));
+  t.equal(last("FREQ=DAILY;UNTIL=20261124T015959Z"), Date.parse("2026-11-23T02:00:00Z"));
+  t.equal(last("FREQ=MONTHLY;INTERVAL=99;COUNT=1000"), null, "too far away to matter");
+  t.equal(last("FREQ=DAILY;UNTIL=99991231"), null);
+  t.end();
+});
+
+t.test("what is not a rule is refused with the reason", (t) => {
+  const reason = (work: () => unknown) => {
+    try {
+      work();
+    } catch (error) {
+      if (error instanceof AppError) return `${error.code} ${error.field}: ${error.message}`;
+      throw error;
+    }
+    return "nothing";
+  };
+  const cases: [string, RegExp][] = [
+    ["", /An empty part is not supported/],
+    ["FREQ=HOURLY", /DAILY, WEEKLY or MONTHLY/],
+    ["INTERVAL=2", /FREQ is missing/],
+    ["FREQ=DAILY;INTERVAL=0", /from 1 to 99/],
+    ["FREQ=DAILY;INTERVAL=-1", /from 1 to 99/],
+    ["FREQ=DAILY;COUNT=1001", /from 1 to 1000/],
+    ["FREQ=DAILY;COUNT=2;UNTIL=20270101", /not both/],
+    ["FREQ=DAILY;COUNT=2;COUNT=3", /given twice/],
+    ["FREQ=DAILY;UNTIL=20270231", /no such date/],
+    ["FREQ=DAILY;UNTIL=20270228T250000Z", /no such date/],
+    ["FREQ=DAILY;UNTIL=tomorrow", /UNTIL is a date/],
+    ["FREQ=MONTHLY;BYMONTHDAY=31", /BYMONTHDAY is not supported/],
+    ["FREQ=DAILY;__proto__=1", /not supported/],
+    ["FREQ=WEEKLY;BYDAY=1MO", /monthly rule only/],
+    ["FREQ=WEEKLY;BYDAY=XX", /BYDAY lists days/],
+    ["FREQ=WEEKLY;BYDAY=MO,MO", /twice/],
+  ];
+  for (const [rule, words] of cases)
+    t.match(
+      reason(() => parseRule(rule)),
+      words,
+      rule,
+    );
+  t.match(
+    reason(() => parseZone("Mars/Olympus")),
+    /^INVALID_RECURRENCE \/recurrence\/time_zone: .*Europe\/Berlin/,
+  );
+  t.match(
+    reason(() => parseZone("+02:00")),
+    /IANA/,
+  );
+  t.equal(parseZone("europe/berlin"), "Europe/Berlin");
+  const start = "2026-11-22T23:30:00Z";
+  t.match(
+    reason(() => checkStart(series(start, "FREQ=WEEKLY;BYDAY=SU", "Europe/Berlin"))),
+    /2026-11-23 in Europe/,
+  );
+  t.match(
+    reason(() => checkStart(series(start, "FREQ=DAILY;UNTIL=20261121"))),
+    /ends before the first start/,
+  );
+  t.equal(
+    reason(() => checkStart(series(start, "FREQ=WEEKLY;BYDAY=MO", "Europe/Berlin"))),
+    "nothing",
+  );
+  t.end();
+});

@@ -1,0 +1,59 @@
+const formats = new Map<string, Intl.DateTimeFormat>();
+
+function formatOf(zone: string): Intl.DateTimeFormat {
+  let format = formats.get(zone);
+  if (format === undefined) {
+    format = new Intl.DateTimeFormat("en-US-u-ca-iso8601-nu-latn", {
+      timeZone: zone,
+      hourCycle: "h23",
+      year: "numeric",
+      month: "numeric",
+      day: "numeric",
+      hour: "numeric",
+      minute: "numeric",
+      second: "numeric",
+    });
+    formats.set(zone, format);
+  }
+  return format;
+}
+
+/** The name of an IANA time zone as it is usually written; null for an unknown one, and for an offset like `+02:00`. */
+export function zoneName(name: string): string | null {
+  if (!/^[A-Za-z]/.test(name)) return null;
+  try {
+    return new Intl.DateTimeFormat("en-US", { timeZone: name }).resolvedOptions().timeZone;
+  } catch {
+    return null;
+  }
+}
+
+/** Local time of an instant, as Unix ms of the same digits in UTC. Milliseconds are kept. */
+export function localOf(instant: number, zone: string): number {
+  const parts: Record<string, number> = {};
+  for (const { type, value } of formatOf(zone).formatToParts(instant)) parts[type] = Number(value);
+  const seconds = Date.UTC(
+    parts["year"]!,
+    parts["month"]! - 1,
+    parts["day"]!,
+    parts["hour"]!,
+    parts["minute"]!,
+    parts["second"]!,
+  );
+  return seconds + (((instant % 1000) + 1000) % 1000);
+}
+
+const dayMs = 86_400_000;
+
+/**
+ * Instant of a local time (Unix ms of the same digits in UTC). A time that occurs twice is the first of the two; one
+ * that clocks skip is read with the offset before the gap, so 02:30 becomes 03:30 (RFC 5545, section 3.3.5).
+ */
+export function instantOf(local: number, zone: string): number {
+  const offsetAt = (instant: number) => localOf(instant, zone) - instant;
+  // No zone changes its offset twice within two days.
+  const before = local - offsetAt(local - dayMs);
+  const after = local - offsetAt(local + dayMs);
+  const fitting = [before, after].filter((instant) => localOf(instant, zone) === local);
+  return fitting.length === 0 ? before : Math.min(...fitting);
+}
