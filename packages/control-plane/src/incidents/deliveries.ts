@@ -51,7 +51,7 @@ function present(row: queries.DeliveryRow): Delivery {
 }
 
 /**
- * Sends a delivery of dead letter again, once, however often it is asked at the same time. Throws INCIDENT_NOT_FOUND,
+ * Sends a dead delivery again; of several requests at the same time, one succeeds. Throws INCIDENT_NOT_FOUND,
  * DELIVERY_NOT_FOUND, DELIVERY_NOT_DEAD, and DELIVERY_SUPERSEDED where it would come after a newer notice.
  */
 export async function retryDelivery(ctx: Ctx, incidentId: string, deliveryId: string): Promise<Delivery> {
@@ -59,9 +59,10 @@ export async function retryDelivery(ctx: Ctx, incidentId: string, deliveryId: st
   return await inTransaction(ctx, async (tx) => {
     const { target_id: targetId } = await findIncident(tx, incidentId);
     await lockEvidence(tx, [targetId]);
-    const find = async () =>
-      isId(deliveryId) ? await queries.selectDelivery(tx.sql, tx.orgId, incidentId, deliveryId) : null;
-    const before = await find();
+    const find = async () => await queries.selectDelivery(tx.sql, tx.orgId, incidentId, deliveryId);
+    // A statement of its own: the next one reads what the transaction that held the lock has committed.
+    const exists = isId(deliveryId) && (await queries.lockDelivery(tx.sql, tx.orgId, incidentId, deliveryId));
+    const before = exists ? await find() : null;
     if (before === null) throw new AppError("DELIVERY_NOT_FOUND", "This incident has no such notification.");
     if (!(await queries.reviveDelivery(tx.sql, tx.orgId, incidentId, deliveryId, new Date(tx.clock.now()))))
       throw before.state === "dead"
@@ -84,8 +85,8 @@ export async function retryDelivery(ctx: Ctx, incidentId: string, deliveryId: st
 }
 
 /**
- * Moves notices that waited while the organisation was deleted to dead letter: they are out of date, and what still lasts
- * gets its next reminder. Call it in the transaction that restores the organisation. Returns their number.
+ * Marks notices that waited while the organisation was deleted as dead: they are out of date, and an incident that is
+ * still open gets its next reminder. Call it in the transaction that restores the organisation. Returns their number.
  */
 export async function dropHeldNotices(tx: System, orgId: string): Promise<number> {
   const reason = "the organisation was deleted when this was to be sent";

@@ -49,6 +49,13 @@ export async function selectDelivery(
   return row ?? null;
 }
 
+/** Locks a delivery of an incident until the transaction ends. False for an absent or foreign id. */
+export async function lockDelivery(sql: Db, orgId: string, incidentId: string, id: string): Promise<boolean> {
+  const rows = await sql`
+    select 1 from deliveries where org_id = ${orgId} and incident_id = ${incidentId} and id = ${id} for update`;
+  return rows.length > 0;
+}
+
 /**
  * Makes a dead delivery pending again, with all its attempts to come, unless a newer notice of the incident has reached
  * the channel. Wakes the deliverers at the commit. False when nothing was changed.
@@ -81,13 +88,14 @@ export async function countDeliveries(sql: Db, orgId: string, incidentId: string
 }
 
 /**
- * Moves unsent deliveries of the organisation to dead letter, with the reason as their last attempt. Those in flight are
- * left to their deliverer. Returns their number.
+ * Marks unsent deliveries of the organisation as dead, with the reason as their last attempt. Those in flight are left
+ * to their deliverer. Returns their number.
  */
 export async function dropPendingDeliveries(sql: Db, orgId: string, reason: string, now: Date): Promise<number> {
   const rows = await sql`
     with dropped as (
-      update deliveries set state = 'dead', next_attempt_at = null, leased_until = null, attempt_count = attempt_count + 1
+      update deliveries
+      set state = 'dead', next_attempt_at = null, leased_until = null, attempt_count = attempt_count + 1
       where org_id = ${orgId} and state = 'pending' and (leased_until is null or leased_until <= ${now})
       returning id, attempt_count
     )
