@@ -19,12 +19,16 @@ export function fakeClock(start = noon): FakeClock {
   return clock;
 }
 
-/** Waits until `condition` returns a true value, and returns it; throws after `ms`. */
-export async function until<T>(condition: () => T | Promise<T>, what: string, ms = 15_000): Promise<NonNullable<T>> {
-  for (let tries = 0; tries < ms / 20; tries++) {
+/**
+ * Waits until `condition` returns a true value, and returns it; throws after `ms`. The limit is generous, because a
+ * loaded machine is slow and a wait that succeeds costs only the time that it needs.
+ */
+export async function until<T>(condition: () => T | Promise<T>, what: string, ms = 90_000): Promise<NonNullable<T>> {
+  const deadline = performance.now() + ms;
+  do {
     const value = await condition();
     if (value) return value;
     await sleep(20);
-  }
+  } while (performance.now() < deadline);
   throw new Error(`timed out after ${ms / 1000} s: ${what}`);
 }

@@ -1,4 +1,5 @@
 import { createHash } from "node:crypto";
+import * as fs from "node:fs";
 import { tmpdir, userInfo } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -21,3 +22,12 @@ export const addressFile = (folder: string): string => join(folder, "address.jso
 
 /** The file that exists while a process starts a server. */
 export const startingFile = (folder: string): string => join(folder, "starting");
+
+/** Removes the address of a server that is gone; the address of another server, which has come since, stays. */
+export function removeAddress(folder: string, address: string): void {
+  try {
+    if (fs.readFileSync(addressFile(folder), "utf8") === address) fs.rmSync(addressFile(folder), { force: true });
+  } catch {
+    // Another process has removed it.
+  }
+}

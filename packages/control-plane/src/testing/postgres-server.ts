@@ -1,22 +1,21 @@
 import * as fs from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { openPool } from "../db/connect.ts";
+import { openLikewise, openPool } from "../db/connect.ts";
 import { startEmbedded } from "../db/embedded.ts";
 import { silentLog } from "../log.ts";
-import { addressFile, startingFile, usersLock } from "./postgres-place.ts";
+import { addressFile, removeAddress, startingFile, usersLock } from "./postgres-place.ts";
 
 /*
  * The program that runs the PostgreSQL of a test run. The first test file that needs it starts it. Every test process
- * holds a shared lock while it uses the server; when the exclusive lock is free for {@link idleMs}, the server ends and
- * removes its data. Two servers at once do no harm.
+ * holds a shared lock while it uses the server. When nobody has held it for the idle time, this program takes the
+ * exclusive lock, removes the address, ends the server and removes its data. A process that has the shared lock and
+ * still finds the address keeps the server alive; any other starts the next server. Two servers at once do no harm.
  */
 
-/** Wait for the next test file. */
-const idleMs = 4_000;
-
-const [base] = process.argv.slice(2);
-if (base === undefined) throw new Error("usage: postgres-server <folder>");
+/** Usage: postgres-server <folder> [<idle time, ms>] */
+const [base, idleMs = "4000"] = process.argv.slice(2);
+if (base === undefined) throw new Error("usage: postgres-server <folder> [<idle time, ms>]");
 
 const folder = join(base, `pg-${process.pid}`);
 fs.mkdirSync(folder, { recursive: true });
@@ -28,7 +27,8 @@ fs.writeFileSync(
   "fsync = off\nsynchronous_commit = off\nfull_page_writes = off\nmax_connections = 200\n",
 );
 const server = await startEmbedded({ dataDir: folder, log: silentLog });
-const sql = openPool(server.address, { max: 1 });
+// One session for good: the exclusive lock ends with it.
+const sql = openLikewise(openPool(server.address));
 const password = fs.readFileSync(join(folder, "postgres.password"), "utf8").trim();
 const address = JSON.stringify({ ...server.address, password });
 const fresh = join(folder, "address.json");
@@ -42,11 +42,10 @@ for (let idleSince = performance.now(); ; await sleep(250)) {
     idleSince = performance.now();
     continue;
   }
-  if (performance.now() - idleSince > idleMs) break;
+  if (performance.now() - idleSince > Number(idleMs)) break;
   await sql`select pg_advisory_unlock(${usersLock})`;
 }
-// The lock is kept to the end: a process that connects now is refused and starts the next server.
-if (fs.readFileSync(addressFile(base), "utf8") === address) fs.rmSync(addressFile(base), { force: true });
-await sql.end({ timeout: 1 });
+removeAddress(base, address);
 await server.stop();
+await sql.end({ timeout: 0 });
 fs.rmSync(folder, { recursive: true, force: true });
