@@ -14,8 +14,6 @@ import { nameOf, routes } from "./declared.ts";
  * No body blocks the event loop: on every route that takes one, other requests are answered meanwhile.
  */
 
-t.setTimeout(300_000);
-
 /** Longest event-loop delay that a body may add to that of an idle service, ms. */
 const allowedMs = 200;
 const MiB = 1_048_576;

@@ -17,7 +17,6 @@ import { openSnapshots } from "./isolation/snapshot.ts";
  * changes no row.
  */
 
-t.setTimeout(300_000);
 const { sql, homes, callers, planted } = await openMatrix(t);
 const snapshots = await openSnapshots(sql);
 

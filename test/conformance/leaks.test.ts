@@ -17,7 +17,6 @@ import { type Home, make, type Thing } from "./isolation/things.ts";
  * No reply contains data of another organisation: API, console pages, public pages, and agents of another region.
  */
 
-t.setTimeout(300_000);
 const { sql, url, homes, callers, planted } = await openMatrix(t);
 const { acme, other } = homes;
 const snapshots = await openSnapshots(sql);

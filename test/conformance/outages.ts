@@ -1,11 +1,10 @@
-import { createServer } from "node:net";
-import type { AddressInfo } from "node:net";
 import type { Test } from "tap";
 import { connect } from "../harness/api.ts";
 import { agentIn, castIn } from "../harness/cast.ts";
 import { cloneDatabase } from "../harness/database.ts";
 import { gateTo } from "../harness/database-gate.ts";
 import { serveHere } from "../harness/in-process.ts";
+import { freePort } from "../harness/processes.ts";
 import { batchOf, runOf } from "../harness/results.ts";
 import { waitFor } from "../harness/wait.ts";
 import { make } from "./isolation/things.ts";
@@ -65,13 +64,4 @@ export async function provokeOutages(t: Test): Promise<void> {
   });
   await gate.open();
   await waitFor("the service to be well again", async () => (await api.get("/api/v1/targets")).status === 200);
-}
-
-/** A free port. */
-async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const { port } = server.address() as AddressInfo;
-  await new Promise<void>((resolve) => server.close(() => resolve()));
-  return port;
 }

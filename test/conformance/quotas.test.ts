@@ -15,7 +15,6 @@ import { type Home, make } from "./isolation/things.ts";
  * every route. The organisations have the free plan.
  */
 
-t.setTimeout(240_000);
 const database = await cloneDatabase(t);
 const { sql } = database;
 const url = await serveHere(t, database, {

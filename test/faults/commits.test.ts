@@ -17,8 +17,6 @@ import { waitFor } from "../harness/wait.ts";
  * delivery_id.
  */
 
-t.setTimeout(300_000);
-
 const points: readonly CommitPoint[] = [
   { name: "evidence", table: "target_states", event: "update" },
   { name: "opening", table: "deliveries", event: "insert", when: "new.reason = 'opened'" },
@@ -120,8 +118,8 @@ async function crash(moment: (typeof moments)[number]): Promise<void> {
   process.kill(victim.pid, "SIGKILL");
   await victim.ended;
   if (moment === "before the commit") await faults.abort(user);
-  else await faults.release();
-  // The leases of a killed process expire after a minute, which nobody waits for here.
+  else await faults.release(user);
+  // The leases of a killed process expire after a minute. Its last transactions have ended by now.
   await sql`update deliveries set leased_until = now() - interval '1 s' where leased_until is not null`;
   await start(user);
 }

@@ -14,8 +14,6 @@ import { waitFor } from "../harness/wait.ts";
  * there, and everything that hung on a connection goes on.
  */
 
-t.setTimeout(120_000);
-
 t.test("a killed database comes back, and nothing that was acknowledged is missing", async (t) => {
   const folder = tempFolder(t, "db");
   const sink = await startSink(t);

@@ -12,8 +12,6 @@ import { waitFor } from "../harness/wait.ts";
  * told to come again, visitors get the page of before, the log says it once, and the service recovers by itself.
  */
 
-t.setTimeout(240_000);
-
 t.test("a database that goes away", async (t) => {
   const database = await cloneDatabase(t);
   const gate = await gateTo(t, database);

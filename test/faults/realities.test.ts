@@ -16,8 +16,6 @@ import { waitFor } from "../harness/wait.ts";
  * Agents whose machine is wrong about the time, and agents whose network is down while that of their neighbour works.
  */
 
-t.setTimeout(180_000);
-
 const hour = 3_600_000;
 const linesOf = ({ log }: Program, level: string): { msg: string }[] =>
   log.map((line) => JSON.parse(line) as { level: string; msg: string }).filter((it) => it.level === level);

@@ -20,8 +20,6 @@ import { waitFor } from "../harness/wait.ts";
  * A control plane that refuses an agent: its token is gone, or the two speak different versions. Nothing is lost, and both say why.
  */
 
-t.setTimeout(180_000);
-
 const complaints = ({ log }: Program): string[] =>
   log
     .map((line) => JSON.parse(line) as { level: string; msg: string })

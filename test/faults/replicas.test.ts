@@ -18,8 +18,6 @@ import { waitFor } from "../harness/wait.ts";
  * neither do again nor leave undone.
  */
 
-t.setTimeout(180_000);
-
 const database = await cloneDatabase(t);
 const { sql } = database;
 const { olga } = await castIn(sql);
@@ -257,10 +255,8 @@ t.test("a replica that is killed loses nothing, and only what it held is sent ag
 
   // What the clock would do within a minute.
   await sql`update deliveries set leased_until = now() where id = any(${held}::uuid[]) and state = 'pending'`;
-  await waitFor(
-    "the rest to be delivered",
-    async () => (await deliveriesOf(targets)).every(({ state }) => state === "delivered"),
-    { ms: 60_000 },
+  await waitFor("the rest to be delivered", async () =>
+    (await deliveriesOf(targets)).every(({ state }) => state === "delivered"),
   );
   const twice = requests()
     .map(({ notice }) => notice.delivery_id)

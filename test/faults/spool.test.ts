@@ -26,8 +26,6 @@ import { waitFor } from "../harness/wait.ts";
  * the table once, the history has no gap, and nobody is told of what is long over.
  */
 
-t.setTimeout(180_000);
-
 const writer = fileURLToPath(new URL("../harness/spool-writer.js", import.meta.url));
 
 t.test("an agent that is killed twenty times loses nothing that was confirmed, and stores nothing twice", async (t) => {

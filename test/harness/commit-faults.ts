@@ -16,10 +16,10 @@ export interface CommitFaults {
   arm(point: CommitPoint): Promise<void>;
   /** Waits until one is held, and returns the database user that it runs as. */
   held(): Promise<string>;
-  /** Ends the held transactions of that user as a crash before the commit does; everybody else goes on. */
+  /** Ends the transactions of a killed process as a crash before the commit does; the other processes go on. */
   abort(user: string): Promise<void>;
-  /** Lets the held transactions commit. */
-  release(): Promise<void>;
+  /** Lets the held transactions commit. Resolves when those of a killed process have, and nothing of it is left. */
+  release(user: string): Promise<void>;
 }
 
 const lock = 918_273;
@@ -53,6 +53,12 @@ export async function openCommitFaults(sql: Sql, points: readonly CommitPoint[])
   const unlock = async (): Promise<void> => {
     await session`select pg_advisory_unlock(${lock})`;
   };
+  /** The backends of a killed process finish their statement, and with it perhaps a commit, before they end. */
+  const gone = async (user: string): Promise<void> =>
+    void (await waitFor("the backends of the killed process to end", async () => {
+      const rows = await sql`select from pg_stat_activity where usename = ${user}`;
+      return rows.length === 0;
+    }));
   return {
     async arm({ name }) {
       await session`select pg_advisory_lock(${lock})`;
@@ -62,12 +68,13 @@ export async function openCommitFaults(sql: Sql, points: readonly CommitPoint[])
     async abort(user) {
       await disarm();
       await sql`select pg_terminate_backend(pid) from pg_stat_activity where usename = ${user}`;
-      await waitFor("the backends to end", async () => (await waiting()).every(({ usename }) => usename !== user));
+      await gone(user);
       await unlock();
     },
-    async release() {
+    async release(user) {
       await disarm();
       await unlock();
+      await gone(user);
     },
   };
 }

@@ -1,17 +1,22 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import * as fs from "node:fs";
 import { createRequire } from "node:module";
-import { createServer, type AddressInfo } from "node:net";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
+import { freePort } from "@statusmesh/control-plane/testing/ports";
 import { type Teardown, tempFolder } from "./folder.ts";
 import { reap, spare } from "./reaper.ts";
 import { Hopeless, waitFor } from "./wait.ts";
 
+export { freePort };
+
 const require = createRequire(import.meta.url);
 const controlPlaneProgram = require.resolve("@statusmesh/control-plane/main");
 const agentProgram = require.resolve("sm-agent/cli");
+
+/** Generous, because a loaded machine is slow. */
+const stopMs = 90_000;
 
 /** How a process ended: its exit code, or the signal. */
 export type Ending = number | NodeJS.Signals;
@@ -56,26 +61,19 @@ export function startProgram(
   const stop = async (signal: NodeJS.Signals = "SIGTERM"): Promise<Ending> => {
     child.kill(signal);
     const late = new AbortController();
-    const ending = await Promise.race([ended, sleep(20_000, null, { signal: late.signal }).catch(() => null)]);
+    const ending = await Promise.race([ended, sleep(stopMs, null, { signal: late.signal }).catch(() => null)]);
     late.abort();
     if (ending !== null) return ending;
     child.kill("SIGKILL");
-    throw new Error(`${program} did not end within 20 s of ${signal}:\n${log.slice(-20).join("\n")}\n${complaints}`);
+    throw new Error(
+      `${program} did not end within ${stopMs / 1000} s of ${signal}:\n${log.slice(-20).join("\n")}\n${complaints}`,
+    );
   };
   t.teardown(async () => {
     if (child.exitCode === null && child.signalCode === null) child.kill("SIGKILL");
     await ended;
   });
   return { pid, log, complaints: () => complaints, ended, stop };
-}
-
-/** A port of 127.0.0.1 that was free a moment ago, for what must come back on the same one. */
-export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await new Promise((settle) => server.once("listening", settle));
-  const { port } = server.address() as AddressInfo;
-  await new Promise((settle) => server.close(settle));
-  return port;
 }
 
 export interface ControlPlaneOptions {
@@ -131,15 +129,11 @@ export async function startControlPlane(t: Teardown, options: ControlPlaneOption
   const url = `http://127.0.0.1:${started.port}`;
   let ended: Ending | null = null;
   void started.ended.then((ending) => (ended = ending));
-  await waitFor(
-    "the control plane to be ready",
-    async () => {
-      if (ended !== null) throw new Hopeless(`the control plane ended with ${ended}: ${started.complaints()}`);
-      // The welcome comes after the port answers, and has the link that a test may want.
-      return /is ready:/.test(started.complaints()) && (await fetch(`${url}/readyz`)).ok;
-    },
-    { ms: 60_000 },
-  );
+  await waitFor("the control plane to be ready", async () => {
+    if (ended !== null) throw new Hopeless(`the control plane ended with ${ended}: ${started.complaints()}`);
+    // The welcome comes after the port answers, and has the link that a test may want.
+    return /is ready:/.test(started.complaints()) && (await fetch(`${url}/readyz`)).ok;
+  });
   const signInLink = /http:\/\/\S+\/sign-in\/\S+/.exec(started.complaints())?.[0] ?? null;
   const embedded = postmasterOf(started.folder);
   if (embedded !== null) reap(embedded);
@@ -170,7 +164,7 @@ async function endPostmaster(folder: string): Promise<void> {
   const pid = postmasterOf(folder);
   if (pid === null) return;
   if (isAlive(pid)) process.kill(pid, "SIGQUIT");
-  await waitFor("the embedded PostgreSQL to end", () => !isAlive(pid), { ms: 10_000 });
+  await waitFor("the embedded PostgreSQL to end", () => !isAlive(pid));
   spare(pid);
 }
 

@@ -1,6 +1,7 @@
 import { createServer as createHttpServer, type ServerResponse } from "node:http";
-import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
+import { createServer, type Server, type Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
+import { freePort } from "@statusmesh/control-plane/testing/ports";
 import type { Teardown } from "./folder.ts";
 
 /**
@@ -30,8 +31,7 @@ export interface HttpTarget extends TestServer {
 
 const host = "127.0.0.1";
 
-/** Starts listening, on the port that the server had before if it had one. */
-async function listen(server: Server, port: number): Promise<number> {
+async function listen(server: Server, port: number): Promise<void> {
   for (let tries = 0; ; tries++) {
     try {
       await new Promise<void>((resolve, reject) => {
@@ -41,9 +41,9 @@ async function listen(server: Server, port: number): Promise<number> {
           resolve();
         });
       });
-      return (server.address() as AddressInfo).port;
+      return;
     } catch (error) {
-      // Somebody's outgoing connection may hold the port for a moment.
+      // Connections of the last time may hold the port for a moment.
       if (tries === 50) throw error;
       await sleep(100);
     }
@@ -57,7 +57,8 @@ async function switchable(t: Teardown, server: Server): Promise<Pick<TestServer,
     socket.on("error", () => undefined);
     socket.on("close", () => sockets.delete(socket));
   });
-  const port = await listen(server, 0);
+  const port = await freePort();
+  await listen(server, port);
   const down = async (): Promise<void> => {
     if (!server.listening) return;
     const closed = new Promise<void>((resolve) => server.close(() => resolve()));

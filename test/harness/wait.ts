@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 
 /** Generous, because a loaded machine is slow and a wait that succeeds costs only the time that it needs. */
-const defaultDeadlineMs = 30_000;
+const defaultDeadlineMs = 120_000;
 
 /** Thrown by a condition that can never come true: no use to wait on. */
 export class Hopeless extends Error {}

@@ -27,8 +27,6 @@ import { waitFor } from "../harness/wait.ts";
  * Commands of sm-agent for operators on its machine: doctor, status, spool.
  */
 
-t.setTimeout(180_000);
-
 const program = createRequire(import.meta.url).resolve("sm-agent/cli");
 const secret = `sm_agent_${"hush".repeat(10)}`;
 

@@ -16,8 +16,6 @@ import { waitFor } from "../harness/wait.ts";
  * service goes on; and into another embedded one.
  */
 
-t.setTimeout(240_000);
-
 const program = createRequire(import.meta.url).resolve("@statusmesh/control-plane/main");
 const token = `sm_live_${"backups!".repeat(5).replaceAll("!", "0")}`;
 const env = {

@@ -14,8 +14,6 @@ import { waitFor } from "../harness/wait.ts";
  * abuse lists again. Through the real program, on one data folder.
  */
 
-t.setTimeout(180_000);
-
 const program = createRequire(import.meta.url).resolve("@statusmesh/control-plane/main");
 const token = `sm_live_${"commands".repeat(5)}`;
 const [oldKey, newKey] = [Buffer.alloc(32, 1).toString("base64"), Buffer.alloc(32, 2).toString("base64")];

@@ -12,8 +12,6 @@ import { waitFor } from "../harness/wait.ts";
  * monitor through the form after a slip, see it come up, go down and come back, tell a channel, publish a page, clean up.
  */
 
-t.setTimeout(240_000);
-
 /** Everything that a page of the console sends, packed as a browser asks for it. */
 const maxPageBytes = 60_000;
 const token = `sm_live_${"console".repeat(6)}`;

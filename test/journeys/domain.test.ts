@@ -9,8 +9,6 @@ import { waitFor } from "../harness/wait.ts";
  * machine, of which it hears by the control plane's settings.
  */
 
-t.setTimeout(120_000);
-
 const dayMs = 86_400_000;
 const registry = await startRegistry(t);
 // To the second, as registries say it.

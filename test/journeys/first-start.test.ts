@@ -20,8 +20,6 @@ import { waitFor } from "../harness/wait.ts";
 
 /* The first start of StatusMesh, and the messages of failed starts. */
 
-t.setTimeout(240_000);
-
 const program = createRequire(import.meta.url).resolve("@statusmesh/control-plane/main");
 
 t.test("an empty folder becomes a running service, and stays one over a second start", async (t) => {
@@ -104,7 +102,7 @@ t.test("npm start stops everything when its own process is asked to", async (t) 
     const clone = fileURLToPath(new URL("../../..", import.meta.url));
     const env = { SM_DATA__DIR: join(folder, "data"), SM_SERVER__BIND: `127.0.0.1:${port}`, HOME: folder };
     const started = startProgram(t, npm, ["start"], { cwd: clone, env });
-    await waitFor("npm start to be ready", () => /is ready:/.test(started.complaints()), { ms: 60_000 });
+    await waitFor("npm start to be ready", () => /is ready:/.test(started.complaints()));
     const postmaster = postmasterOf(folder)!;
     reap(postmaster);
     if (signal === "SIGTERM") {
@@ -114,7 +112,7 @@ t.test("npm start stops everything when its own process is asked to", async (t) 
       t.match(command.log.join("\n"), new RegExp(`http://127\\.0\\.0\\.1:${port}/sign-in/`));
     }
     await started.stop(signal);
-    await waitFor(`the database to end after ${signal}`, () => !isAlive(postmaster), { ms: 10_000 });
+    await waitFor(`the database to end after ${signal}`, () => !isAlive(postmaster));
     await t.rejects(fetch(`http://127.0.0.1:${port}/healthz`), `nothing listens after ${signal}`);
     spare(postmaster);
   }
@@ -124,7 +122,7 @@ t.test("a signal during the start stops everything", async (t) => {
   const started = await spawnControlPlane(t, { folder: tempFolder(t, "early") });
   const starting = async () =>
     (await fetch(`http://127.0.0.1:${started.port}/healthz`).catch(() => null))?.status === 503;
-  await waitFor("the port, before the service is ready", starting, { ms: 20_000 });
+  await waitFor("the port, before the service is ready", starting);
   t.equal(await started.stop("SIGTERM"), 0);
   t.equal(postmasterOf(started.folder), null, "the database has stopped");
 });

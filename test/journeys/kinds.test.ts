@@ -15,8 +15,6 @@ import { waitFor } from "../harness/wait.ts";
  * sentence.
  */
 
-t.setTimeout(240_000);
-
 const dayMs = 86_400_000;
 const longDate = (date: Date): string =>
   date.toLocaleDateString("en-GB", { day: "numeric", month: "long", year: "numeric", timeZone: "UTC" });

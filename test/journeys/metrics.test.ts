@@ -11,8 +11,6 @@ import { waitFor } from "../harness/wait.ts";
 
 /* Metrics for operators: the control plane and an agent of its own region, scraped over HTTP. */
 
-t.setTimeout(180_000);
-
 const token = `sm_live_${"metrics0".repeat(5)}`;
 const operator = { authorization: `Bearer ${"operator".repeat(3)}` };
 const ports = { controlPlane: await freePort(), agent: await freePort() };

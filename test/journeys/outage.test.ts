@@ -13,8 +13,6 @@ import { waitFor } from "../harness/wait.ts";
  * one incident each, and each notice once.
  */
 
-t.setTimeout(180_000);
-
 const token = `sm_live_${"journey".repeat(6)}`;
 
 const folder = tempFolder(t, "outage");
@@ -67,20 +65,14 @@ const resultsOf = async (id: string): Promise<Json[]> =>
 const incidentsOf = async (id: string): Promise<Json[]> =>
   (await good(api.get(`/api/v1/incidents?target_id=${id}`), 200)).items;
 const incidentIn = (id: string, state: "open" | "closed") =>
-  waitFor(
-    `the incident to be ${state}`,
-    async () => (await incidentsOf(id)).find((incident) => incident.state === state),
-    { ms: 60_000 },
+  waitFor(`the incident to be ${state}`, async () =>
+    (await incidentsOf(id)).find((incident) => incident.state === state),
   );
 const noticesAbout = (id: string) => sink.about(id).map(({ notice }) => notice.reason);
 
 /** Waits for a result of the target that is newer than `after`, and says how it went. */
 const nextResult = (id: string, status: (it: string) => boolean, after = "") =>
-  waitFor(
-    "the next result",
-    async () => (await resultsOf(id)).find((it) => status(it.status) && it.timestamp > after),
-    { ms: 60_000 },
-  );
+  waitFor("the next result", async () => (await resultsOf(id)).find((it) => status(it.status) && it.timestamp > after));
 
 const web = await create({ name: "Shop", check: { type: "http", url: shop.url }, alert_confirmations: 2 });
 const smtp = await create({

@@ -10,8 +10,6 @@ import { findChromium, requires } from "../harness/requires.ts";
  * and is sent on to where they wanted to go. The Google is one of this machine.
  */
 
-t.setTimeout(240_000);
-
 const flags = [
   "--headless",
   "--no-sandbox",

@@ -11,8 +11,6 @@ import { waitFor } from "../harness/wait.ts";
  * No mail server is set up, so the links are where the console says they are: in the log.
  */
 
-t.setTimeout(240_000);
-
 const flags = [
   "--headless",
   "--no-sandbox",

@@ -12,8 +12,6 @@ import { httpCheck } from "./testing.ts";
 
 const cli = fileURLToPath(new URL("cli.js", import.meta.url));
 const id = (n: number): string => `00000000-0000-7000-8000-${String(n).padStart(12, "0")}`;
-t.setTimeout(120_000);
-
 const token = "sm_agent_not-to-be-seen-anywhere";
 
 interface Ended {

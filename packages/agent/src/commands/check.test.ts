@@ -10,8 +10,6 @@ import { tcpServer } from "../testing.ts";
 import { inWords } from "./check.ts";
 
 const cli = fileURLToPath(new URL("../cli.js", import.meta.url));
-t.setTimeout(120_000);
-
 interface Ended {
   code: number | null;
   stdout: string;

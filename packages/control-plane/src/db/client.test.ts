@@ -8,8 +8,6 @@ import { openPool } from "./connect.ts";
 
 /* Changes of infra/patches to the database client. Each test fails with the published client. */
 
-t.setTimeout(60_000);
-
 /** Listens on a loopback port; `onSocket` gets every connection. Returns the port and the number of connections. */
 async function listen(t: Teardown, onSocket: (socket: net.Socket) => void) {
   const sockets = new Set<net.Socket>();

@@ -1,6 +1,5 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { existsSync } from "node:fs";
-import { type AddressInfo, createServer } from "node:net";
 import { delimiter, join } from "node:path";
 import t, { type Test } from "tap";
 import Type from "typebox";
@@ -8,6 +7,7 @@ import { openRedis } from "../db/redis.ts";
 import { openBudgets } from "../plans/service.ts";
 import { serve } from "../testing/app.ts";
 import { until } from "../testing/clock.ts";
+import { freePort } from "../testing/ports.ts";
 import { serveWhole, signedIn, withToken } from "../testing/whole-app.ts";
 import { keptLog, newOrg, openWorld } from "../testing/world.ts";
 import { openCounter } from "./counter.ts";
@@ -153,14 +153,6 @@ function redisThere(t: Test): boolean {
   if (demanded.includes("redis")) t.fail(`redis is required: ${why}`);
   else t.pass("needs redis", { skip: why });
   return false;
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await new Promise((resolve) => server.once("listening", resolve));
-  const { port } = server.address() as AddressInfo;
-  await new Promise((resolve) => server.close(resolve));
-  return port;
 }
 
 function startRedis(t: Test, port: number): ChildProcess {

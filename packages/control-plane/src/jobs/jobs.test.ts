@@ -143,6 +143,10 @@ t.test("a job runs on one replica at a time, again and again, whatever happens t
 });
 
 t.test("more jobs than connections do not block each other", async (t) => {
+  const warnings: string[] = [];
+  const onWarning = ({ message }: Error): void => void warnings.push(message);
+  process.on("warning", onWarning);
+  t.teardown(() => process.off("warning", onWarning));
   const { system, pool } = await openWorld(t);
   const own = { ...system, sql: pool(10) };
   const done = new Set<string>();
@@ -157,6 +161,7 @@ t.test("more jobs than connections do not block each other", async (t) => {
   const jobs = startJobs(own, list);
   await until(() => done.size === list.length, "every job has run");
   await jobs.stop();
+  t.strictSame(warnings, [], "without a warning of the runtime");
 });
 
 t.test("a job that the database cannot serve waits for it without a line each", async (t) => {

@@ -1,3 +1,4 @@
+import { setMaxListeners } from "node:events";
 import type { Sql } from "postgres";
 import { inTransaction, type System } from "../context.ts";
 import { directOf } from "../db/connect.ts";
@@ -36,6 +37,8 @@ const maxRunning = 6;
 /** Runs each job at its interval, at most once at a time among all replicas: a job that another replica is running is passed over. */
 export function startJobs(system: System, jobs: readonly Job[], watch: JobWatch = () => {}): Jobs {
   const stopping = new AbortController();
+  // Each loop listens to it, and so does each run.
+  setMaxListeners(2 * jobs.length, stopping.signal);
   const turns = openTurns(maxRunning);
   const loops = jobs.map((job) => loop(system, job, watch, { turns, signal: stopping.signal }));
   return {
