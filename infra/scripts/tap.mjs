@@ -15,8 +15,30 @@ export function testFiles() {
     .sort();
 }
 
-/** Resolves to the exit code of tap and to the numbers of assertions that passed and failed. */
+/** Files that are run again when they fail; when more fail, the reason is not chance. */
+const mostRepeated = 3;
+
+/**
+ * Resolves to the exit code and to the numbers of assertions that passed and failed. A file that fails is run again,
+ * alone, after the others; when it passes then, its first failure does not count, and a line FLAKY names it.
+ */
 export async function runTap(files = testFiles()) {
+  const { broken, ...first } = await runOnce(files);
+  if (broken.length === 0 || broken.length > mostRepeated) return first;
+  const total = { ...first, failed: 0, code: 0 };
+  const flaky = [];
+  for (const file of broken) {
+    console.log(`again  ${file}`);
+    const again = await runOnce([file]);
+    for (const key of ["passed", "failed", "skipped"]) total[key] += again[key];
+    if (again.code === 0) flaky.push(file);
+    else total.code = again.code;
+  }
+  for (const file of flaky) console.log(`FLAKY  ${file}: failed once, passed when repeated`);
+  return total;
+}
+
+async function runOnce(files) {
   const child = spawn(tool("tap"), ["run", "--reporter=tap", ...files], {
     cwd: root,
     stdio: ["ignore", "pipe", "inherit"],
@@ -24,7 +46,7 @@ export async function runTap(files = testFiles()) {
   const ended = new Promise((resolve) => child.on("close", resolve));
   let block = [];
   let totals = {};
-  let brokenFiles = 0;
+  const broken = [];
   for await (const line of createInterface({ input: child.stdout })) {
     const file = /^(not )?ok \d+ - (\S+\.test\.js)(?: # time=([\d.]+)ms)?/.exec(line);
     const summary = /^# \{ (total: .*) \}$/.exec(line);
@@ -41,9 +63,9 @@ export async function runTap(files = testFiles()) {
     }
     const [, failed, name, time] = file;
     if (failed) {
-      brokenFiles++;
+      broken.push(name);
       // Without the passed assertions.
-      for (const told of block) if (told.trim() !== "" && !/^\s+ok \d+/.test(told)) console.log(told);
+      for (const text of block) if (text.trim() !== "" && !/^\s+ok \d+/.test(text)) console.log(text);
     }
     console.log(`${failed ? "FAILED" : "ok"}  ${name}${time ? `  ${(time / 1000).toFixed(1)} s` : ""}`);
     block = [];
@@ -51,9 +73,9 @@ export async function runTap(files = testFiles()) {
   const code = (await ended) ?? 1;
   const passed = totals.pass ?? 0;
   // A file that ends without an assertion is a failure too.
-  const failed = Math.max(totals.fail ?? 0, brokenFiles, code === 0 ? 0 : 1);
-  if (failed > 0 && brokenFiles === 0) console.log(block.join("\n"));
-  return { code: code === 0 && failed > 0 ? 1 : code, passed, failed, skipped: totals.skip ?? 0 };
+  const failed = Math.max(totals.fail ?? 0, broken.length, code === 0 ? 0 : 1);
+  if (failed > 0 && broken.length === 0) console.log(block.join("\n"));
+  return { broken, code: code === 0 && failed > 0 ? 1 : code, passed, failed, skipped: totals.skip ?? 0 };
 }
 
 /** Last line of a test run. */

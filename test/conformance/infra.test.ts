@@ -296,3 +296,34 @@ t.test("a template is checked against the data of its page", async (t) => {
   t.match(stdout, /incidents\/show\.eta\(\d+,\d+\): .*show-lvie/);
   t.equal(stdout.match(/: error TS/g)?.length, 3, stdout);
 });
+
+t.test("a test file that fails is run again, and counts as flaky when it passes then", async (t) => {
+  // Plain TAP, so that the files need nothing of this project. `once` fails until its mark is there.
+  const folder = t.testdir({
+    "once.test.js": `
+      import { existsSync, writeFileSync } from "node:fs";
+      const mark = new URL("mark", import.meta.url);
+      console.log(existsSync(mark) ? "ok 1 - it" : "not ok 1 - it");
+      console.log("ok 2 - the rest\\n1..2");
+      process.exitCode = existsSync(mark) ? 0 : 1;
+      writeFileSync(mark, "");`,
+    "always.test.js": 'console.log("not ok 1 - never\\n1..1"); process.exitCode = 1;',
+    "fine.test.js": 'console.log("ok 1 - fine\\n1..1");',
+  });
+  const run = (...names: string[]) => {
+    const files = names.map((name) => join(folder, `${name}.test.js`));
+    const program = `
+      import { runTap } from ${JSON.stringify(join(root, "infra/scripts/tap.mjs"))};
+      console.log(JSON.stringify(await runTap(${JSON.stringify(files)})));`;
+    // Without the variables by which tap recognises that it runs inside itself.
+    const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith("TAP")));
+    const { stdout } = spawnSync(process.execPath, ["--input-type=module", "-e", program], { env, encoding: "utf8" });
+    return { stdout, outcome: JSON.parse(stdout.trimEnd().split("\n").at(-1)!) as object };
+  };
+  const flaky = run("fine", "once");
+  t.match(flaky.outcome, { code: 0, failed: 0, passed: 4 }, "the assertions of the repeated run count too");
+  t.match(flaky.stdout, /not ok 1 - it[^]*FAILED {2}\S*once\.test\.js[^]*FLAKY {2}\S*once\.test\.js: failed once/);
+  const broken = run("fine", "always");
+  t.match(broken.outcome, { code: 1, failed: 1, passed: 1 });
+  t.notMatch(broken.stdout, "FLAKY");
+});

@@ -17,14 +17,16 @@ t.test("a process that has the lock and still finds the address keeps the server
   t.equal(other.path, address.path, "two processes share a server");
   await other.session.end({ timeout: 0 });
 
-  // Advisory locks belong to a database. It asks for the lock whenever the server is about to end, as a process that joins at the worst moment.
+  // Asks for the lock whenever the server is about to end, as a process that joins at the worst moment. Advisory locks
+  // belong to a database, that of the server's own session.
   const late = postgres({ ...address, database: "statusmesh", max: 1, fetch_types: false });
   const ask = async (query: string): Promise<boolean | null> =>
     (await late.unsafe<{ it: boolean }[]>(query).catch(() => null))?.[0]!.it ?? null;
   await session.end({ timeout: 0 });
   let lost = 0;
   for (let alive = true; alive;) {
-    const ending = await ask(`select exists (select from pg_locks
+    const ending = await ask(`
+      select exists (select from pg_locks
       where locktype = 'advisory' and objid = ${usersLock} and mode = 'ExclusiveLock' and granted) as it`);
     if (ending === null) break;
     if (!ending) continue;
