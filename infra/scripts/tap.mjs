@@ -20,16 +20,17 @@ const mostRepeated = 3;
 
 /**
  * Resolves to the exit code and to the numbers of assertions that passed and failed. A file that fails is run again,
- * alone, after the others; when it passes then, its first failure does not count, and a line FLAKY names it.
+ * alone, after the others; when it passes then, its first failure does not count, and a line FLAKY names it. `cwd` is
+ * the folder of the project, where tap keeps its own files.
  */
-export async function runTap(files = testFiles()) {
-  const { broken, ...first } = await runOnce(files);
+export async function runTap(files = testFiles(), cwd = root) {
+  const { broken, ...first } = await runOnce(files, cwd);
   if (broken.length === 0 || broken.length > mostRepeated) return first;
   const total = { ...first, failed: 0, code: 0 };
   const flaky = [];
   for (const file of broken) {
     console.log(`again  ${file}`);
-    const again = await runOnce([file]);
+    const again = await runOnce([file], cwd);
     for (const key of ["passed", "failed", "skipped"]) total[key] += again[key];
     if (again.code === 0) flaky.push(file);
     else total.code = again.code;
@@ -38,9 +39,9 @@ export async function runTap(files = testFiles()) {
   return total;
 }
 
-async function runOnce(files) {
+async function runOnce(files, cwd) {
   const child = spawn(tool("tap"), ["run", "--reporter=tap", ...files], {
-    cwd: root,
+    cwd,
     stdio: ["ignore", "pipe", "inherit"],
   });
   const ended = new Promise((resolve) => child.on("close", resolve));
