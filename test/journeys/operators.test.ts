@@ -16,7 +16,11 @@ const operatorSecret = "operator-secret-of-the-setup";
 t.test("the first hour", async (t) => {
   if (!(await requires(t, "chromium"))) return;
   const { url, signInLink } = await startControlPlane(t, {
-    env: { SM_BOOTSTRAP__TOKEN: token, SM_OPERATOR__ADMIN_TOKEN: operatorSecret },
+    env: {
+      SM_BOOTSTRAP__TOKEN: token,
+      SM_OPERATOR__ADMIN_TOKEN: operatorSecret,
+      SM_SECURITY__ALLOW_PRIVATE_TARGETS: "true",
+    },
   });
   const api = connect(t, url, token);
   const operator = connect(t, url, operatorSecret);
@@ -36,7 +40,26 @@ t.test("the first hour", async (t) => {
     t.same(await page.getByRole("heading", { level: 1 }).textContent(), "Regions and agents");
   });
 
+  await t.test("the setup checklist on an empty console", async (t) => {
+    await page.goto("/");
+    const setup = page.getByRole("region", { name: "Set up StatusMesh" });
+    t.match(await setup.textContent(), /0 of 4 done/);
+    t.same(await findings(page), []);
+    await setup.getByLabel("Name", { exact: true }).fill("Checkout API");
+    await setup.getByLabel("URL", { exact: true }).fill("ftp://shop.example.org/");
+    await setup.getByRole("button", { name: "Add monitor" }).click();
+    await setup.locator(".error-note").waitFor();
+    await setup.getByLabel("URL", { exact: true }).fill(`${url}/healthz`);
+    await setup.getByRole("button", { name: "Add monitor" }).click();
+    await page.waitForURL(/\/monitors\/[0-9a-f-]{36}$/);
+    await page.goto("/");
+    t.match(await setup.textContent(), /1 of 4 done.*Done:/s);
+    await setup.getByRole("button", { name: "Dismiss" }).click();
+    await setup.waitFor({ state: "detached" });
+  });
+
   await t.test("a region and its agent", async (t) => {
+    await page.goto("/settings/regions");
     await page.locator("[data-live]").getByText("Checking").first().waitFor();
     t.same(await findings(page), []);
     await page.getByRole("button", { name: "Add region" }).click();

@@ -169,6 +169,11 @@ export async function countTargetsByRegion(sql: Db, orgId: string): Promise<{ re
     where t.org_id = ${orgId} and t.enabled group by tr.region_id`;
 }
 
+/** True when an agent that the control plane did not start itself has connected. */
+export async function hasJoinedAgent(sql: Db): Promise<boolean> {
+  return (await sql`select 1 from agents where not built_in and last_seen_at is not null limit 1`).length === 1;
+}
+
 export interface RegionCoverRow {
   region_id: string;
   targets: number;

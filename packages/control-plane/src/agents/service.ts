@@ -181,6 +181,11 @@ export async function regionsWithAgents(ctx: Ctx): Promise<RegionWithAgents[]> {
   }));
 }
 
+/** True once an agent that the control plane did not start itself has connected. For the setup checklist. */
+export async function hasJoinedAgent(system: Pick<System, "sql">): Promise<boolean> {
+  return await queries.hasJoinedAgent(system.sql);
+}
+
 /** True when release `a` is older than `b`: compares the numbers of `1.2.3`, and ignores what follows them. */
 export function isOlder(a: string, b: string): boolean {
   const [left, right] = [numbersOf(a), numbersOf(b)];

@@ -6,12 +6,44 @@ import { pull } from "../pipeline/assign.ts";
 import { protocolVersion } from "@statusmesh/shared/agent-protocol";
 import { day } from "../testing/clock.ts";
 import { addIncident, newTarget, setStatus, webhookTo } from "../testing/scene.ts";
+import { agentPulls } from "../agents/service.ts";
+import { createPage } from "../status-pages/service.ts";
+import { setupSteps, updateOrg } from "./service.ts";
 import { asking, newMember, serveWhole, signedIn, withToken } from "../testing/whole-app.ts";
 import { newAgent, newOrg, openWorld } from "../testing/world.ts";
 
 const refused = (status: number, code: string, field: string | null = null) => ({
   status,
   body: { error: { code, field } },
+});
+
+t.test("the setup checklist ticks what is there, and ends when all is done or an owner dismisses it", async (t) => {
+  const { system, sql } = await openWorld(t);
+  const owner = await newOrg(system);
+  const stranger = await newOrg(system);
+  const done = async (ctx = owner) =>
+    (await setupSteps(ctx))?.filter((step) => step.done).map(({ name }) => name) ?? null;
+  t.strictSame(await done(), []);
+  await newTarget(owner);
+  await webhookTo(owner, "https://hooks.example.org/");
+  t.strictSame(await done(), ["monitor", "channel"]);
+  t.strictSame(await done(stranger), [], "things of others do not count");
+  await sql`insert into agents (id, region_id, name, token_hash, built_in, created_at, last_seen_at)
+    values (${newId()}, 'eu', 'built-in', ${Buffer.alloc(32)}, true, now(), now())`;
+  await newAgent(system);
+  t.strictSame(await done(), ["monitor", "channel"], "nor does the built-in agent, or one that never connected");
+  await agentPulls(await newAgent(system), { version: "1.0.0", impairedSince: null });
+  t.strictSame(await done(), ["monitor", "channel", "agent"]);
+  await createPage(owner, { slug: "acme", name: "Acme" });
+  t.equal(await done(), null, "complete");
+
+  t.strictSame(await done(stranger), ["agent"]);
+  t.equal(await done({ ...stranger, scopes: new Set(["targets:read"]) }), null, "a caller that cannot take the steps");
+  t.match(await updateOrg(stranger, stranger.orgId, { setup_dismissed: true }), { setup_dismissed: true });
+  t.equal(await done(stranger), null);
+  t.match(await updateOrg(stranger, stranger.orgId, { name: "Other" }), { setup_dismissed: true });
+  await updateOrg(stranger, stranger.orgId, { setup_dismissed: false });
+  t.strictSame(await done(stranger), ["agent"]);
 });
 
 t.test("the creator owns an organisation; a session switches between its user's organisations", async (t) => {

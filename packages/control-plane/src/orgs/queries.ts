@@ -34,9 +34,10 @@ export interface OrgRow {
   plan_id: string;
   created_at: Date;
   deleted_at: Date | null;
+  setup_dismissed_at: Date | null;
 }
 
-const orgColumns = (sql: Db) => sql`o.id, o.slug, o.name, o.plan_id, o.created_at, o.deleted_at`;
+const orgColumns = (sql: Db) => sql`o.id, o.slug, o.name, o.plan_id, o.created_at, o.deleted_at, o.setup_dismissed_at`;
 
 const orgsOf = (sql: Db, userId: string, tokenId: string | null) => sql`
   from memberships m join orgs o on o.id = m.org_id
@@ -85,7 +86,8 @@ export async function insertOrg(sql: Db, row: OrgRow): Promise<boolean> {
 /** A taken slug raises a unique violation. */
 export async function updateOrg(sql: Db, row: OrgRow, now: Date): Promise<void> {
   await sql`
-    update orgs set slug = ${row.slug}, name = ${row.name}, updated_at = ${now}, deleted_at = ${row.deleted_at}
+    update orgs set slug = ${row.slug}, name = ${row.name}, updated_at = ${now}, deleted_at = ${row.deleted_at},
+      setup_dismissed_at = ${row.setup_dismissed_at}
     where id = ${row.id}`;
 }
 
@@ -129,6 +131,24 @@ export async function purgeOrg(sql: Db, orgId: string, deletedBefore: Date, now:
     from targets t where org_id = ${orgId} on conflict do nothing`;
   await sql`delete from orgs where id = ${orgId}`;
   return true;
+}
+
+export interface SetupRow {
+  dismissed: boolean;
+  monitor: boolean;
+  channel: boolean;
+  status_page: boolean;
+}
+
+/** Which of the first things the organisation has, and whether an owner dismissed the checklist. */
+export async function selectSetup(sql: Db, orgId: string): Promise<SetupRow> {
+  const [row] = await sql<SetupRow[]>`
+    select o.setup_dismissed_at is not null as dismissed,
+      exists (select from targets t where t.org_id = o.id) as monitor,
+      exists (select from channels c where c.org_id = o.id) as channel,
+      exists (select from status_pages s where s.org_id = o.id) as status_page
+    from orgs o where o.id = ${orgId}`;
+  return row!;
 }
 
 export interface UsageRow {

@@ -31,8 +31,14 @@ export const OrgCreate = Type.Object(
 );
 export type OrgCreate = Static<typeof OrgCreate>;
 
+const setupDismissed = "True: the console no longer shows the setup checklist";
+
 export const OrgPatch = Type.Object(
-  { name: Type.Optional(orgFields.name), slug: Type.Optional(orgFields.slug) },
+  {
+    name: Type.Optional(orgFields.name),
+    slug: Type.Optional(orgFields.slug),
+    setup_dismissed: Type.Optional(Type.Boolean({ description: setupDismissed })),
+  },
   { additionalProperties: false, title: "OrgPatch", description: "Fields to change; omitted fields stay unchanged" },
 );
 export type OrgPatch = Static<typeof OrgPatch>;
@@ -44,6 +50,7 @@ export const Org = Type.Object(
     slug: Type.String({ description: "Value of the header X-Sm-Org", examples: ["acme"] }),
     plan: Type.String({ description: "Id of its plan", examples: ["selfhost"] }),
     role: Type.Unsafe<Role>({ ...Role, description: "Role of the caller" }),
+    setup_dismissed: Type.Boolean({ description: setupDismissed, examples: [false] }),
     current: Type.Boolean({ description: "True for the organisation of this request" }),
     created_at: Timestamp,
     deleted_at: nullable(Type.Unsafe<string>({ ...Timestamp, description: "Null unless deleted", examples: [null] })),

@@ -21,6 +21,7 @@ export {
   listInvitations,
   revokeInvitation,
 } from "./invitations.ts";
+export { setupSteps } from "./setup.ts";
 export { listMembers, removeMember, updateMember } from "./members.ts";
 
 interface Paging {
@@ -64,6 +65,7 @@ export async function createOrg(ctx: Ctx, input: OrgCreate): Promise<Org> {
     plan_id: ctx.config.tenancy.default_plan,
     created_at: now,
     deleted_at: null,
+    setup_dismissed_at: null,
   };
   const token = tokenOf(ctx);
   if (token !== null && (await queries.isBound(ctx.sql, token)))
@@ -83,13 +85,19 @@ export async function createOrg(ctx: Ctx, input: OrgCreate): Promise<Org> {
   });
 }
 
-/** Changes the name or slug of an organisation, effective at once. For owners. */
+/** Changes the given fields of an organisation, effective at once. For owners. */
 export async function updateOrg(ctx: Ctx, id: string, patch: OrgPatch): Promise<Org> {
   requireScope(ctx, "org:write");
-  return await change(ctx, id, false, async (_own, before) => ({
+  return await change(ctx, id, false, async (own, before) => ({
     ...before,
     name: patch.name ?? before.name,
     slug: patch.slug ?? before.slug,
+    setup_dismissed_at:
+      patch.setup_dismissed === undefined
+        ? before.setup_dismissed_at
+        : patch.setup_dismissed
+          ? (before.setup_dismissed_at ?? new Date(own.clock.now()))
+          : null,
   }));
 }
 
@@ -214,10 +222,11 @@ async function withinOwnerLimit(tx: Ctx): Promise<void> {
 const slugTaken = (slug: string, cause?: unknown) =>
   new AppError("SLUG_TAKEN", `The slug ${slug} belongs to another organisation. Choose a different one.`, { cause });
 
-const auditable = ({ name, slug, plan_id, deleted_at }: queries.OrgRow) => ({
+const auditable = ({ name, slug, plan_id, deleted_at, setup_dismissed_at }: queries.OrgRow) => ({
   name,
   slug,
   plan: plan_id,
+  setup_dismissed: setup_dismissed_at !== null,
   deleted_at: isoOrNull(deleted_at),
 });
 
@@ -228,6 +237,7 @@ function present(ctx: Ctx, row: queries.OrgRow, role: Role): Org {
     slug: row.slug,
     plan: row.plan_id,
     role,
+    setup_dismissed: row.setup_dismissed_at !== null,
     current: ctx.unnamedOrg !== true && row.id === ctx.orgId,
     created_at: iso(row.created_at),
     deleted_at: isoOrNull(row.deleted_at),

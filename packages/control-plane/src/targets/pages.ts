@@ -17,6 +17,7 @@ import {
   throttledTargets,
   uptime,
 } from "../results/service.ts";
+import { setupSteps } from "../orgs/service.ts";
 import { listRegionChoices } from "../regions/service.ts";
 import { findingOf } from "./finding.ts";
 import { kindForms, startPolicy, targetFields } from "./form.ts";
@@ -69,10 +70,11 @@ async function monitors({ ctx, query }: PageCall<"tenant">) {
   const all = filtered || sort !== undefined || offset > 0 ? await listMonitors(ctx, { limit: 3, offset: 0 }) : list;
   const now = ctx.clock.now();
   const ids = list.items.map((row) => row.target.id);
-  const [history, silent, throttled] = await Promise.all([
+  const [history, silent, throttled, setup] = await Promise.all([
     monitorHistory(ctx, ids, { from: new Date(now - dayMs), to: new Date(now), slices }),
     silentRegions(ctx),
     throttledOf(ctx, list.items),
+    setupSteps(ctx),
   ]);
   return {
     view: "targets/list" as const,
@@ -93,6 +95,8 @@ async function monitors({ ctx, query }: PageCall<"tenant">) {
       silent: silent.map((region) => ({ ...region, ...silenceWords(region) })),
       query: { q, tag, state: state ?? "", sort: sort ?? "", offset },
       canSort: sort !== undefined || list.items.some((row) => row.details !== null),
+      setup,
+      isOwner: ctx.role === "owner",
       sliceSecs: dayMs / slices / 1000,
       origin: ctx.config.server.public_url,
     },
