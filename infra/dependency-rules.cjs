@@ -6,7 +6,7 @@ const sources = path.join(__dirname, "../packages/control-plane/src");
 /** Folders that know no domain. */
 const mechanisms = ["crypto", "db", "email", "html", "http", "outbound"];
 /** Folders that use every domain and that no domain imports. */
-const entries = ["commands", "jobs", "mcp", "metrics", "oauth", "openapi", "pipeline", "public"];
+const entries = ["commands", "jobs", "mcp", "metrics", "openapi", "pipeline", "public"];
 /** Every other folder is a domain, so that a new one is guarded from its first file. */
 const folders = fs
   .readdirSync(sources, { withFileTypes: true })
@@ -66,13 +66,13 @@ module.exports = {
       severity: "error",
       comment: "Mechanisms serve every domain and import none.",
       from: { path: `${src}/(?:${mechanisms.join("|")})/`, pathNot: tests },
-      to: { path: `${src}/(?:${domains}|pipeline|public|mcp|oauth|jobs)/` },
+      to: { path: `${src}/(?:${domains}|pipeline|public|mcp|jobs)/` },
     },
     {
       name: "one-door-per-domain",
       severity: "error",
       comment: "A domain is entered by its service.ts or its schema.ts.",
-      from: { path: `${src}/(${domains}|public|mcp|oauth)/`, pathNot: tests },
+      from: { path: `${src}/(${domains}|public|mcp)/`, pathNot: tests },
       to: { path: `${src}/${domains}/`, pathNot: [`${src}/$1/`, `${src}/${domains}/(?:service|schema)\\.ts$`] },
     },
     {
@@ -93,24 +93,19 @@ module.exports = {
     {
       name: "pipeline-and-doors-are-on-top",
       severity: "error",
-      comment:
-        "Only app.ts, main.ts, commands and what starts the program import pipeline, public, mcp, oauth and jobs.",
+      comment: "Only app.ts, main.ts, commands and what starts the program import pipeline, public, mcp and jobs.",
       from: {
         path: `${src}/`,
-        pathNot: [
-          `${src}/(?:app|main|serve)\\.ts$`,
-          `${src}/(?:commands|metrics|pipeline|public|mcp|oauth|jobs)/`,
-          tests,
-        ],
+        pathNot: [`${src}/(?:app|main|serve)\\.ts$`, `${src}/(?:commands|metrics|pipeline|public|mcp|jobs)/`, tests],
       },
-      to: { path: `${src}/(?:metrics|pipeline|public|mcp|oauth|jobs)/` },
+      to: { path: `${src}/(?:metrics|pipeline|public|mcp|jobs)/` },
     },
     {
       name: "top-folders-are-apart",
       severity: "error",
-      comment: "pipeline, public, mcp, oauth and jobs meet in services, not in each other.",
-      from: { path: `${src}/(pipeline|public|mcp|oauth|jobs)/`, pathNot: tests },
-      to: { path: `${src}/(?:pipeline|public|mcp|oauth|jobs)/`, pathNot: `${src}/$1/` },
+      comment: "pipeline, public, mcp and jobs meet in services, not in each other.",
+      from: { path: `${src}/(pipeline|public|mcp|jobs)/`, pathNot: tests },
+      to: { path: `${src}/(?:pipeline|public|mcp|jobs)/`, pathNot: `${src}/$1/` },
     },
     {
       name: "app-is-the-top",

@@ -95,6 +95,10 @@ export const folders = {
   },
   oauth: {
     owns: ["oauth_clients", "oauth_codes", "oauth_connections", "oauth_consents", "oauth_refresh_tokens"],
+    joins: {
+      "a grant needs a member of an organisation that is not deleted": ["memberships", "orgs"],
+      "last use of the access tokens of a connection": ["api_tokens"],
+    },
   },
   orgs: {
     owns: ["invitations", "memberships", "orgs"],

@@ -12,6 +12,7 @@ import { cloneDatabase } from "../harness/database.ts";
 import { serveHere } from "../harness/in-process.ts";
 import { admit, batchOf, runOf } from "../harness/results.ts";
 import { centralAccounts, goodBodies, tcp, webhook } from "./bodies.ts";
+import { make } from "./isolation/things.ts";
 
 /*
  * Audit entries of every write. The list of writes is derived from the declarations, so a new route is covered at once.
@@ -108,6 +109,7 @@ async function scene() {
     insert into user_identities (id, user_id, provider, subject, email, created_at, last_used_at)
     values (${identity}, ${olga.userId}, 'google', ${identity}, ${olga.email}, now(), now())`;
   const [token] = await sql<{ id: string }[]>`select id from api_tokens where user_id = ${olga.userId}`;
+  const connectedApp = await make.connectedApp(sql, { ...olga, ownerId: olga.userId, memberId: milan.userId }, "");
   await sql`update memberships set role = 'owner' where user_id = ${milan.userId}`;
   await sql`delete from audit_log where org_id = ${olga.orgId}`;
   return {
@@ -127,6 +129,7 @@ async function scene() {
     session,
     identity,
     token: token!.id,
+    connectedApp,
     invitation,
     milan,
   };
@@ -144,6 +147,7 @@ const belongings = (s: Scene): Record<string, string> => ({
   "/api/v1/sessions": s.session,
   "/api/v1/identities": s.identity,
   "/api/v1/api-tokens": s.token,
+  "/api/v1/connected-apps": s.connectedApp,
   "/api/v1/orgs": s.olga.orgId,
 });
 

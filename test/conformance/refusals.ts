@@ -153,6 +153,8 @@ export function resources({ target, page, pastWindow, incident, deliveries, oper
   ];
 }
 
+const inDays = (days: number): string => new Date(Date.now() + days * 86_400_000).toISOString();
+
 /** Users, organisations and credentials. */
 export async function people({ sql, olga, milan, asking, signedIn, nobody }: Stage): Promise<Case[]> {
   const org = `/api/v1/orgs/${olga.orgId}`;
@@ -162,7 +164,9 @@ export async function people({ sql, olga, milan, asking, signedIn, nobody }: Sta
   const invited = await make.invitation(sql, home, olga.orgId);
   await sql`update invitations set code_hash = ${hashToken("a-code")} where id = ${invited}`;
   for (let n = 0; n < 25; n++) await tokenOf(sql, milan);
-  const { olga: poor } = await castIn(sql, { plan: "free" });
+  const { olga: poor, milan: unverified } = await castIn(sql, { plan: "free" });
+  await sql`update users set email_verified_at = null where id = ${unverified.userId}`;
+  const mcpToken = { name: "Claude", scopes: ["targets:read"], audience: "mcp", expires_at: inDays(30) };
   for (let n = 0; n < 10; n++) await make.invitation(sql, home, poor.orgId);
   for (let n = 0; n < 20; n++) await make.channel(sql, { ...home, orgId: poor.orgId }, "");
   const identity = await make.identity(sql, home, "");
@@ -178,6 +182,7 @@ export async function people({ sql, olga, milan, asking, signedIn, nobody }: Sta
     missing("PATCH", `${org}/members/${id}`, "MEMBER_NOT_FOUND", { role: "member" }),
     missing("DELETE", `${org}/invitations/${id}`, "INVITATION_NOT_FOUND"),
     missing("DELETE", `/api/v1/api-tokens/${id}`, "API_TOKEN_NOT_FOUND"),
+    missing("DELETE", `/api/v1/connected-apps/${id}`, "CONNECTED_APP_NOT_FOUND"),
     missing("GET", `${org}/audit/${id}`, "AUDIT_ENTRY_NOT_FOUND"),
     refusedBody("POST /api/v1/orgs")(
       "another organisation by a token that is bound to one",
@@ -211,6 +216,37 @@ export async function people({ sql, olga, milan, asking, signedIn, nobody }: Sta
       "INVALID_EXPIRY",
       "/expires_at",
     ),
+    refusedBody("POST /api/v1/api-tokens")(
+      "a token for MCP that writes",
+      { ...mcpToken, scopes: ["targets:read", "targets:write"] },
+      "MCP_TOKEN_READ_ONLY",
+    ),
+    refusedBody("POST /api/v1/api-tokens")(
+      "a token for MCP without an end",
+      { ...mcpToken, expires_at: null },
+      "INVALID_EXPIRY",
+      "/expires_at",
+    ),
+    refusedBody("POST /api/v1/api-tokens")(
+      "a token for MCP that lives too long",
+      { ...mcpToken, expires_at: inDays(366) },
+      "INVALID_EXPIRY",
+      "/expires_at",
+    ),
+    refusedBody("POST /api/v1/api-tokens")(
+      "a token for MCP that is not bound",
+      { ...mcpToken, bound: false },
+      "INVALID_BODY",
+      "/bound",
+    ),
+    {
+      ...refusedBody("POST /api/v1/api-tokens")(
+        "a token for MCP by an unverified user",
+        mcpToken,
+        "EMAIL_NOT_VERIFIED",
+      ),
+      as: asking(unverified.token),
+    },
     {
       ...refusedBody("POST /api/v1/api-tokens")(
         "one token too many",

@@ -12,6 +12,7 @@ import { serveHere } from "../harness/in-process.ts";
 import { waitFor } from "../harness/wait.ts";
 import { centralAccounts, goodBodies, tcp, webhook } from "./bodies.ts";
 import { nameOf, routes } from "./declared.ts";
+import { make } from "./isolation/things.ts";
 
 /*
  * Rules for every route, derived from the declarations: a new route is covered at once and needs a valid body in
@@ -63,6 +64,7 @@ await sql`
   insert into user_identities (id, user_id, provider, subject, email, created_at, last_used_at)
   values (${identity}, ${olga.userId}, 'google', ${identity}, ${olga.email}, now(), now())`;
 const [apiToken] = await sql<{ id: string }[]>`select id from api_tokens where user_id = ${olga.userId}`;
+const connectedApp = await make.connectedApp(sql, { ...olga, ownerId: olga.userId, memberId: milan.userId }, "");
 
 const [entry] = await sql<{ id: string }[]>`select id from audit_log where org_id = ${olga.orgId} limit 1`;
 
@@ -86,6 +88,7 @@ const belongings: Record<string, string> = {
   "/api/v1/sessions": session,
   "/api/v1/identities": identity,
   "/api/v1/api-tokens": apiToken!.id,
+  "/api/v1/connected-apps": connectedApp,
   "/api/v1/orgs": olga.orgId,
 };
 
@@ -215,6 +218,9 @@ t.test("every path says which methods it answers", async (t) => {
   for (const route of routes) add(route.path, route.method);
   for (const page of allPages(providers)) add(page.path, "GET");
   for (const path of ["/healthz", "/readyz", "/docs", "/api/openapi.json", "/assets/tokens.css"]) add(path, "GET");
+  // Absent until mcp.oauth_enabled is on; oauth/oauth.test.ts has its methods.
+  t.ok(paths.delete("/oauth/authorize"));
+  t.equal((await nobody.send("OPTIONS", "/oauth/authorize")).status, 404);
   // `/targets/test` is the path of a test, not a target with the id `test`: it answers its own methods only.
   for (const [declared, methods] of paths) {
     const path = declared.replaceAll(/\{\w+\}/g, () => newId());

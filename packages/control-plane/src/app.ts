@@ -50,6 +50,9 @@ import { shareViewRoutes } from "./public/share-api.ts";
 import { shareViewPages } from "./public/share-pages.ts";
 import { regionRoutes } from "./regions/api.ts";
 import { resultRoutes } from "./results/api.ts";
+import { oauthRoutes } from "./oauth/api.ts";
+import { oauthEndpoints } from "./oauth/endpoints.ts";
+import { oauthPages } from "./oauth/pages.ts";
 import { signInPages } from "./sign-in/pages.ts";
 import { openProviders, type Providers } from "./sign-in/service.ts";
 import { shareRoutes } from "./shares/api.ts";
@@ -97,6 +100,7 @@ export function allRoutes({ hub, ingest, draining }: Pick<AppOptions, "hub" | "i
     ...publicRoutes,
     ...shareViewRoutes,
     ...authRoutes,
+    ...oauthRoutes,
     ...tenancyRoutes,
     ...regionRoutes,
     ...agentRoutes,
@@ -115,6 +119,7 @@ const pageLists = (providers: Providers) =>
     statusPagesPages,
     signInPages(providers),
     authPages,
+    oauthPages,
     tenancyPages,
     agentPages,
     publicPages,
@@ -156,6 +161,7 @@ export function createApp(options: AppOptions): Koa {
   app.use(apiPerIp(system.config.api.rate_limit, system.clock));
   const proxies = proxiesOf(system.config);
   app.use(publicPerIp(system.config.public_status.public_per_ip_rate_limit_per_min, proxies, counter));
+  app.use(oauthEndpoints(system, { views, counter, proxies }));
   app.use(signInPerIp(system.config.auth.per_ip_rate_limit_per_min, proxies, counter));
   app.use(documentation(document, viewer));
   app.use(whatsappHandshake(system));

@@ -20,7 +20,7 @@ export const mcp = Type.Object({
 
 interface McpSettings {
   mcp: Static<typeof mcp>;
-  auth: { public_base_url: string };
+  auth: { public_base_url: string; required: boolean };
   server: { public_url: string };
 }
 
@@ -36,6 +36,10 @@ export function mcpProblems({ mcp: settings, auth, server }: McpSettings): strin
     if (value !== "" && !URL.canParse(value)) problems.push(`${key} is not a URL: ${value}`);
   if (!oauth_enabled) return problems;
   if (!enabled) problems.push("mcp.oauth_enabled needs mcp.enabled: set it to true, or switch OAuth off");
+  if (!auth.required)
+    problems.push(
+      "mcp.oauth_enabled needs auth.required: without sign-in everybody who opens the consent page could approve it",
+    );
   if (!isHttps(resource_uri))
     problems.push(
       `mcp.oauth_enabled needs mcp.resource_uri, an https origin like https://mcp.example.org${not(resource_uri)}`,

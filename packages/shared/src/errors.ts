@@ -149,8 +149,11 @@ export const errorCodes = {
     when: "a limit of the plan is reached; details have the quota, its limit and the current number",
   },
   // Organisations and credentials
-  INVALID_EXPIRY: { status: 400, when: "expires_at is in the past" },
+  INVALID_EXPIRY: { status: 400, when: "expires_at is in the past, or too far ahead" },
   LAST_SIGN_IN_METHOD: { status: 409, when: "the user could no longer sign in without this provider" },
+  MCP_TOKEN_READ_ONLY: { status: 422, when: "a token for MCP asks for a scope that is no read scope" },
+  EMAIL_NOT_VERIFIED: { status: 403, when: "the address of the user is not verified, and the token needs that" },
+  CONNECTED_APP_NOT_FOUND: { status: 404, when: "the id names no connected app of the caller in the organisation" },
   API_TOKENS_LIMIT: { status: 409, when: "the user has the maximum number of live API tokens" },
   INVITATIONS_LIMIT: { status: 409, when: "the organisation has the maximum number of pending invitations" },
   ALREADY_MEMBER: { status: 409, when: "the person is a member of the organisation already" },

@@ -33,6 +33,7 @@ const pathIds: Readonly<Record<string, { thing: Thing; refusal: ErrorCode }>> = 
   "/api/v1/sessions/{id}": { thing: "session", refusal: "NOT_FOUND" },
   "/api/v1/identities/{id}": { thing: "identity", refusal: "NOT_FOUND" },
   "/api/v1/api-tokens/{id}": { thing: "apiToken", refusal: "API_TOKEN_NOT_FOUND" },
+  "/api/v1/connected-apps/{id}": { thing: "connectedApp", refusal: "CONNECTED_APP_NOT_FOUND" },
   "/api/v1/orgs/{id}": { thing: "org", refusal: "ORG_NOT_FOUND" },
   "/api/v1/orgs/{id}/audit/{entry_id}": { thing: "auditEntry", refusal: "AUDIT_ENTRY_NOT_FOUND" },
   "/api/v1/orgs/{id}/members/{user_id}": { thing: "member", refusal: "MEMBER_NOT_FOUND" },

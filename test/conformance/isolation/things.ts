@@ -22,6 +22,7 @@ export type Thing =
   | "session"
   | "identity"
   | "apiToken"
+  | "connectedApp"
   | "org"
   | "member"
   | "invitation"
@@ -155,6 +156,18 @@ export const make: Readonly<Record<Thing, Make>> = {
     await sql`
       insert into api_tokens (id, user_id, org_id, name, token_hash, scopes, created_at)
       values (${id}, ${userId}, ${orgId}, 'Planted', ${Buffer.from(newToken(""))}, '{targets:read}', now())`;
+    return id;
+  },
+  async connectedApp(sql, { userId, orgId }) {
+    const id = newId();
+    await sql`
+      insert into oauth_clients (id, name, redirect_uris, created_at, expires_at)
+      values (${id}, 'App', '{https://app.example/cb}', now(), now() + interval '1 day')`;
+    await sql`
+      insert into oauth_connections (id, client_id, user_id, org_id, redirect_host, scopes, audience, created_at,
+        expires_at)
+      values (${id}, ${id}, ${userId}, ${orgId}, 'app.example', '{targets:read}', 'https://mcp.example.org', now(),
+        now() + interval '1 day')`;
     return id;
   },
   async org(sql, { ownerId, memberId }) {

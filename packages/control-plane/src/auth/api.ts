@@ -145,7 +145,7 @@ export const authRoutes: Route[] = [
     summary: "Create an API token; only this reply shows it",
     body: ApiTokenCreate,
     replies: { 201: NewApiToken },
-    errors: ["API_TOKENS_LIMIT", "INVALID_EXPIRY", "FORBIDDEN"],
+    errors: ["API_TOKENS_LIMIT", "INVALID_EXPIRY", "FORBIDDEN", "MCP_TOKEN_READ_ONLY", "EMAIL_NOT_VERIFIED"],
     handle: async ({ ctx, body }) => {
       const token = await createToken(ctx, body);
       return created(`/api/v1/api-tokens/${token.id}`, token);

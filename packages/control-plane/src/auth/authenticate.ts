@@ -169,6 +169,39 @@ function refuseForeignHost({ config }: System, http: Context): void {
   );
 }
 
+/** A browser's session, acting in an organisation of its user. */
+export interface BrowserSession {
+  readonly ctx: Ctx;
+  /** Value of the session cookie. */
+  readonly secret: string;
+  /** The organisation of the session. */
+  readonly homeOrgId: string;
+}
+
+/**
+ * The session of a browser, in the organisation with this id if its user is a member. Null without a live session; a
+ * token is none. Throws ORG_NOT_FOUND when the organisation of the session is deleted and there is no other.
+ */
+export async function browserSession(
+  system: System,
+  http: Context,
+  orgId: string | null,
+): Promise<BrowserSession | null> {
+  const secret = http.cookies.get(sessionCookieName(system.config));
+  if (secret === undefined || !system.config.auth.required) return null;
+  const home = await findSession(system, secret, { orgSlug: null, deletedToo: false, anyOrg: false });
+  if ("refused" in home) {
+    if (home.refused === "unknown") return null;
+    throw refusalOf(home.refused, "", "");
+  }
+  const slug = orgId === null || orgId === home.orgId ? null : await queries.selectSlug(system.sql, orgId);
+  const found =
+    slug === null ? home : await findSession(system, secret, { orgSlug: slug, deletedToo: false, anyOrg: false });
+  const chosen = "refused" in found ? home : found;
+  const ctx = contextOf(system, http, chosen, { type: "session", id: home.id }, "ui");
+  return { ctx, secret, homeOrgId: home.orgId };
+}
+
 const notSignedIn: ReadonlySet<string> = new Set(["UNAUTHENTICATED", "ORG_REQUIRED", "ORG_NOT_FOUND"]);
 
 /** The signed-in caller of a public route; null without a good credential. */

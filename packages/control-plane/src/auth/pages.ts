@@ -1,5 +1,6 @@
 import { localPath, page, wholeNumber } from "../html/pages.ts";
 import { secretAddress } from "../http/security-headers.ts";
+import { returnPath } from "./return-cookie.ts";
 import { listIdentities, listSessions, listTokens, me } from "./service.ts";
 
 /** Options of the field "Expires" of a token. */
@@ -16,9 +17,9 @@ export const authPages = [
     // Mail scanners open links: only the button on this page consumes the code.
     path: "/sign-in/{code}",
     auth: "public",
-    handle: async ({ params, query }) => ({
+    handle: async ({ ctx, params, query, http }) => ({
       view: "auth/sign-in-link",
-      data: { code: params["code"]!, next: localPath(query["next"]) },
+      data: { code: params["code"]!, next: localPath(query["next"] ?? returnPath(ctx.config, http)) },
       headers: secretAddress,
     }),
   }),

@@ -59,6 +59,16 @@ export async function selectFirstOwner(sql: Db): Promise<{ user_id: string; org_
   return row ?? null;
 }
 
+export async function hasVerifiedEmail(sql: Db, userId: string): Promise<boolean> {
+  const rows = await sql`select 1 from users where id = ${userId} and email_verified_at is not null`;
+  return rows.length === 1;
+}
+
+export async function selectSlug(sql: Db, orgId: string): Promise<string | null> {
+  const [row] = await sql<{ slug: string }[]>`select slug from orgs where id::text = ${orgId}`;
+  return row?.slug ?? null;
+}
+
 export interface MeRow {
   user_id: string;
   email: string;

@@ -30,3 +30,33 @@ export async function selectResourceToken(
       and (t.connection_id is null or (c.revoked_at is null and c.expires_at > ${now}))`;
   return row ?? null;
 }
+
+/** Revokes the live access tokens of a connection. */
+export async function revokeTokensOf(sql: Db, connectionId: string, now: Date): Promise<void> {
+  await sql`
+    update api_tokens set revoked_at = ${now} where connection_id = ${connectionId} and revoked_at is null`;
+}
+
+export interface AccessTokenRow {
+  id: string;
+  connection_id: string;
+  client_id: string;
+}
+
+/** The access token with this hash, with its connection and client. */
+export async function selectAccessToken(sql: Db, hash: Buffer): Promise<AccessTokenRow | null> {
+  const [row] = await sql<AccessTokenRow[]>`
+    select t.id, t.connection_id, c.client_id
+    from api_tokens t join oauth_connections c on c.id = t.connection_id where t.token_hash = ${hash}`;
+  return row ?? null;
+}
+
+/** Revokes one access token; false when it was revoked before. */
+export async function revokeAccessToken(sql: Db, id: string, now: Date): Promise<boolean> {
+  return (await sql`update api_tokens set revoked_at = ${now} where id = ${id} and revoked_at is null`).count === 1;
+}
+
+/** Deletes access tokens of connected apps that expired before `at`. */
+export async function deleteAccessTokensBefore(sql: Db, at: Date): Promise<void> {
+  await sql`delete from api_tokens where connection_id is not null and expires_at < ${at}`;
+}

@@ -79,3 +79,23 @@ export async function makeAccessToken(tx: System, grant: Grant): Promise<string>
   });
   return token;
 }
+
+/** Revokes the live access tokens of a connection. Part of the caller's transaction. */
+export async function revokeAccessTokens(tx: System, connectionId: string): Promise<void> {
+  await queries.revokeTokensOf(tx.sql, connectionId, new Date(tx.clock.now()));
+}
+
+/** An access token of a connection, live or not; null for every other token. */
+export async function accessTokenOf(system: System, token: string): Promise<queries.AccessTokenRow | null> {
+  return await queries.selectAccessToken(system.sql, hashToken(token));
+}
+
+/** Revokes one access token; false when it was revoked before. */
+export async function revokeAccessToken(system: System, id: string): Promise<boolean> {
+  return await queries.revokeAccessToken(system.sql, id, new Date(system.clock.now()));
+}
+
+/** Deletes access tokens of connected apps that expired before `at`. */
+export async function purgeAccessTokens(system: System, at: Date): Promise<void> {
+  await queries.deleteAccessTokensBefore(system.sql, at);
+}

@@ -123,6 +123,15 @@ export const ApiTokenCreate = Type.Object(
           "True: acts in the organisation of this request only. False: in any of its user's, named by X-Sm-Org",
       }),
     ),
+    audience: Type.Optional(
+      nullable(
+        Type.Enum(["mcp"], {
+          description:
+            "mcp: only for the MCP server, not for this API; bound, with read scopes, for at most 365 days. " +
+            "Null: for this API",
+        }),
+      ),
+    ),
   },
   { additionalProperties: false, title: "ApiTokenCreate", description: "A new token" },
 );
@@ -132,6 +141,7 @@ const stored = {
   id: Id,
   ...tokenFields,
   org_id: nullable(Type.String({ format: "uuid", description: "Null: not bound to one organisation" })),
+  audience: nullable(Type.Enum(["mcp"], { description: "mcp: only for the MCP server; null: for this API" })),
   created_at: Timestamp,
   last_used_at: nullable(
     Type.String({ format: "date-time", description: "Last use, to the minute; null: never used" }),

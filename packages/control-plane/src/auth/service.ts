@@ -14,9 +14,10 @@ import { makeSignInLink } from "./sessions.ts";
 const day = 86_400_000;
 
 export { type Attempt, recordAttempt, purgeAttempts, withAttemptRecorded } from "./attempts.ts";
-export { callerOf, signedInAs } from "./authenticate.ts";
+export { type BrowserSession, browserSession, callerOf, signedInAs } from "./authenticate.ts";
 export { accountOf, type Attested, hasAccount, linkTo, listIdentities, unlinkIdentity } from "./identities.ts";
 export { requestMagicLink, requireMethod } from "./magic-link.ts";
+export { returnCookie } from "./return-cookie.ts";
 export { endedSessionCookie, sessionCookie, sessionCookieName } from "./session-cookie.ts";
 export {
   asSignedIn,
@@ -31,7 +32,14 @@ export {
   openSessionOf,
   signIn,
 } from "./sessions.ts";
-export { findResourceToken, makeAccessToken } from "./resource-tokens.ts";
+export {
+  accessTokenOf,
+  findResourceToken,
+  makeAccessToken,
+  purgeAccessTokens,
+  revokeAccessToken,
+  revokeAccessTokens,
+} from "./resource-tokens.ts";
 export { createToken, listTokens, revokeToken } from "./tokens.ts";
 
 /** Deletes sign-in links, sessions and link requests that are over. Run it about hourly. */

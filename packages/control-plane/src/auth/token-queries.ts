@@ -56,6 +56,8 @@ export interface ApiTokenRow {
   name: string;
   org_id: string | null;
   scopes: Scope[];
+  /** The resource that it is for; null: the REST API. */
+  audience: string | null;
   created_at: Date;
   expires_at: Date | null;
   last_used_at: Date | null;
@@ -77,7 +79,7 @@ export async function selectTokens(
   offset: number,
 ): Promise<ApiTokenRow[]> {
   return await sql<ApiTokenRow[]>`
-    select id, name, org_id, scopes, created_at, expires_at, last_used_at from api_tokens
+    select id, name, org_id, scopes, audience, created_at, expires_at, last_used_at from api_tokens
     where ${ownTokens(sql, userId, orgId)} order by id desc limit ${limit} offset ${offset}`;
 }
 
@@ -100,7 +102,7 @@ export async function revokeToken(
       select id from api_tokens where ${ownTokens(sql, userId, orgId)} and id = ${id}
       union select t.id from api_tokens t join family f on t.made_by = f.id)
     update api_tokens set revoked_at = ${now} where id in (select id from family) and revoked_at is null
-    returning id, name, org_id, scopes, created_at, expires_at, last_used_at`;
+    returning id, name, org_id, scopes, audience, created_at, expires_at, last_used_at`;
   const row = rows.find((one) => one.id === id);
   return row === undefined ? null : { row, offspring: rows.length - 1 };
 }

@@ -8,9 +8,12 @@ import * as queries from "./queries.ts";
 import * as tokenQueries from "./token-queries.ts";
 import type { ApiToken, ApiTokenCreate, NewApiToken } from "./schema.ts";
 
+const maxMcpLifetimeMs = 365 * 86_400_000;
+
 /**
  * Creates an API token for the caller and returns its secret, once. The token has at most the caller's scopes; created
- * by a token, also at most its organisation and lifetime. Throws API_TOKENS_LIMIT, INVALID_EXPIRY, FORBIDDEN.
+ * by a token, also at most its organisation and lifetime. A token for MCP reads only, in one organisation, for at most
+ * a year. Throws API_TOKENS_LIMIT, INVALID_EXPIRY, FORBIDDEN, MCP_TOKEN_READ_ONLY, EMAIL_NOT_VERIFIED.
  */
 export async function createToken(ctx: Ctx, input: ApiTokenCreate): Promise<NewApiToken> {
   requireScope(ctx, "org:write");
@@ -18,12 +21,15 @@ export async function createToken(ctx: Ctx, input: ApiTokenCreate): Promise<NewA
   const now = new Date(ctx.clock.now());
   const expiresAt = checkedExpiry(input.expires_at ?? null, now);
   const orgId = (input.bound ?? true) ? ctx.orgId : null;
+  const forMcp = input.audience === "mcp";
+  if (forMcp) await requireMcpToken(ctx, input, expiresAt);
   const token = newToken("sm_live_");
   const row: tokenQueries.ApiTokenRow = {
     id: newId(),
     name: input.name,
     org_id: orgId,
     scopes: input.scopes,
+    audience: forMcp ? ctx.config.mcp.resource_uri || "mcp" : null,
     created_at: now,
     expires_at: expiresAt,
     last_used_at: null,
@@ -49,6 +55,7 @@ export async function createToken(ctx: Ctx, input: ApiTokenCreate): Promise<NewA
       scopes: row.scopes,
       now,
       expiresAt,
+      audience: row.audience,
       madeBy: ctx.actor.type === "token" ? ctx.actor.id : null,
     });
     await record(tx, { resourceId: row.id, after: auditable(row) });
@@ -118,10 +125,35 @@ function checkedExpiry(text: string | null, now: Date): Date | null {
   throw new AppError("INVALID_EXPIRY", "expires_at must be a time in the future.", { field: "/expires_at" });
 }
 
-const auditable = ({ name, org_id, scopes, expires_at }: tokenQueries.ApiTokenRow) => ({
+/** A token for MCP without a person's consent: verified owner, one organisation, read scopes, an end within a year. */
+async function requireMcpToken(ctx: Ctx, input: ApiTokenCreate, expiresAt: Date | null): Promise<void> {
+  if (input.bound === false)
+    throw new AppError("INVALID_BODY", "A token for MCP is bound to one organisation: bound must be true.", {
+      field: "/bound",
+    });
+  const at = input.scopes.findIndex((scope) => !scope.endsWith(":read"));
+  if (at !== -1)
+    throw new AppError(
+      "MCP_TOKEN_READ_ONLY",
+      `${input.scopes[at]} is no read scope. A token for MCP can only read; connect the app by OAuth to let it write.`,
+      { field: `/scopes/${at}` },
+    );
+  if (expiresAt === null || expiresAt.getTime() > ctx.clock.now() + maxMcpLifetimeMs)
+    throw new AppError("INVALID_EXPIRY", "A token for MCP needs an expires_at within 365 days.", {
+      field: "/expires_at",
+    });
+  if (!(await queries.hasVerifiedEmail(ctx.sql, ctx.userId)))
+    throw new AppError(
+      "EMAIL_NOT_VERIFIED",
+      "A token for MCP needs a verified email address. Sign in with a link by email, GitHub or Google to verify it.",
+    );
+}
+
+const auditable = ({ name, org_id, scopes, audience, expires_at }: tokenQueries.ApiTokenRow) => ({
   name,
   org_id,
   scopes,
+  ...(audience === null ? {} : { audience }),
   expires_at: isoOrNull(expires_at),
 });
 
@@ -132,6 +164,7 @@ function present(row: tokenQueries.ApiTokenRow): ApiToken {
     scopes: row.scopes,
     expires_at: isoOrNull(row.expires_at),
     org_id: row.org_id,
+    audience: row.audience === null ? null : "mcp",
     created_at: iso(row.created_at),
     last_used_at: isoOrNull(row.last_used_at),
   };

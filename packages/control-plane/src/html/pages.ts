@@ -181,7 +181,7 @@ function withoutFragment(http: Context): string {
 }
 
 /** Paths that programs ask, whatever they say they accept. */
-const notForPeople = /^\/(?:api|operator|assets|mcp|oauth|hooks|healthz|readyz|metrics)(?:\/|$)/;
+const notForPeople = /^\/(?:api|operator|assets|mcp|oauth(?!\/authorize)|hooks|healthz|readyz|metrics)(?:\/|$)/;
 
 /** Renders an error for a browser that asked for a page, or answers null: then it is the JSON envelope. */
 export function errorPages(views: Views, now: () => number): (error: AppError, http: Context) => string | null {

@@ -42,6 +42,14 @@ export async function readBody(http: Context, { schema, limit, onInvalidBody }: 
   }
 }
 
+/** Reads the body of an HTML form; `limit` in bytes. Values are as sent: a bad escape becomes U+FFFD. */
+export async function readForm(http: Context, limit: number): Promise<URLSearchParams> {
+  refuseOtherTypes(http, "application/x-www-form-urlencoded");
+  const bytes = await readBytes(http, limit, "application/x-www-form-urlencoded");
+  if (!isUtf8(bytes)) throw new AppError("INVALID_BODY", "The body is not valid UTF-8.");
+  return new URLSearchParams(bytes.toString("utf8"));
+}
+
 /** SHA-256 of the bytes that {@link readBody} has read, base64. */
 export async function bodyDigest(http: Context): Promise<string> {
   const bytes = (http.state["body"] as Buffer | undefined) ?? Buffer.alloc(0);
@@ -54,7 +62,9 @@ export async function bodyDigest(http: Context): Promise<string> {
   return hash.digest("base64");
 }
 
-function refuseOtherTypes(http: Context): void {
+const jsonType = "application/json";
+
+function refuseOtherTypes(http: Context, type = jsonType): void {
   const encoding = http.get("content-encoding");
   if (encoding !== "")
     throw new AppError(
@@ -62,30 +72,31 @@ function refuseOtherTypes(http: Context): void {
       `Content-Encoding: ${encoding} is not supported. Send the body without compression.`,
     );
   // False for another type, null without a body.
-  if (http.is("application/json") !== "application/json")
+  if (http.is(type) !== type)
     throw new AppError(
       "UNSUPPORTED_MEDIA_TYPE",
-      "Send the body as JSON, with the header Content-Type: application/json.",
+      `Send the body as ${type === jsonType ? "JSON" : "a form"}, with the header Content-Type: ${type}.`,
     );
 }
 
-const readers = new Map<number, ReturnType<typeof koaBody>>();
+const readers = new Map<string, ReturnType<typeof koaBody>>();
 
 /** Reads bytes (latin1): koa-body would silently replace invalid UTF-8 by U+FFFD. */
-async function readBytes(http: Context, limit: number): Promise<Buffer> {
-  let reader = readers.get(limit);
+async function readBytes(http: Context, limit: number, type = jsonType): Promise<Buffer> {
+  const key = `${limit} ${type}`;
+  let reader = readers.get(key);
   if (reader === undefined) {
     reader = koaBody({
       json: false,
       urlencoded: false,
       multipart: false,
       text: true,
-      textTypes: ["application/json"],
+      textTypes: [type],
       encoding: "latin1",
       textLimit: limit,
       parsedMethods: ["POST", "PUT", "PATCH", "DELETE"] as never,
     });
-    readers.set(limit, reader);
+    readers.set(key, reader);
   }
   // Only now, so that the client sends no body of a refused request.
   if (http.get("expect").toLowerCase() === "100-continue") http.res.writeContinue();

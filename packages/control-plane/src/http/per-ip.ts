@@ -57,6 +57,20 @@ export function publicPerIp(perMinute: number, trusted: BlockList, counter: Coun
   );
 }
 
+/** Limits registrations of OAuth clients of a visitor per minute; 0 is unlimited. */
+export function registrationsPerIp(perMinute: number, trusted: BlockList, counter: Counter): Middleware {
+  if (perMinute === 0) return (_http, next) => next();
+  return chargeVisitors(
+    (http) => http.path === "/oauth/register" && http.method === "POST",
+    async (http) =>
+      refuseOver(
+        perMinute,
+        await counter.add(`oauth-register:ip:${visitorKey(http, trusted)}`),
+        "per_ip_oauth_register",
+      ),
+  );
+}
+
 /** Charges requests that match `isFor`; others pass without an extra promise, because every request passes here. */
 function chargeVisitors(isFor: (http: Context) => boolean, charge: (http: Context) => Promise<void>): Middleware {
   return (http, next) => (isFor(http) ? charge(http).then(next) : next());

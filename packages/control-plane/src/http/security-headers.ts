@@ -1,14 +1,19 @@
 import type { Context } from "koa";
 
-/** A page loads its own origin only. `styles` are additional style sources. */
-function contentSecurityPolicy(extra: { styles?: readonly string[] } = {}): string {
+/**
+ * A page loads its own origin only. `styles` and `formActions` are additional sources; browsers apply form-action also
+ * to the redirect that answers a form.
+ */
+export function contentSecurityPolicy(
+  extra: { styles?: readonly string[]; formActions?: readonly string[] } = {},
+): string {
   return [
     "default-src 'self'",
     "img-src 'self' data:",
     ["style-src 'self'", ...(extra.styles ?? [])].join(" "),
     "object-src 'none'",
     "base-uri 'none'",
-    "form-action 'self'",
+    ["form-action 'self'", ...(extra.formActions ?? [])].join(" "),
     "frame-ancestors 'none'",
   ].join("; ");
 }

@@ -65,6 +65,10 @@ export const errorExamples: Partial<Record<ErrorCode, ErrorExample>> = {
   DESCRIPTION_TOO_LONG: { field: "/public_description" },
   EMPTY_MESSAGE: { field: "/message" },
   MESSAGE_TOO_LONG: { field: "/message" },
+  MCP_TOKEN_READ_ONLY: {
+    message: "targets:write is no read scope. A token for MCP can only read.",
+    details: { pointer: "/scopes/1" },
+  },
   INVALID_EXPIRY: { field: "/expires_at" },
   INVALID_SLUG: { field: "/slug" },
   INVALID_COMPONENT_ID: { field: "/target_ids/0" },

@@ -7,6 +7,7 @@ import type { Route } from "../http/route.ts";
 export const tags: Record<string, string> = {
   "API tokens": "Credentials for programs: created here, shown once, with scopes and an expiry.",
   Agents: "The protocol between sm-agent and the control plane. Times are Unix milliseconds here.",
+  "Connected apps": "MCP clients that a user connected by OAuth.",
   Dashboard: "Summary of the organisation.",
   Incidents: "Outages: opened and closed by the engine, acknowledged and resolved by people.",
   "Notification channels": "Destinations of notifications about incidents.",
@@ -44,6 +45,7 @@ them. Over the budget: 429 \`RATE_LIMITED\` with \`Retry-After\` in seconds. 503
 const things: Record<string, string> = {
   orgs: "organisation",
   "api-tokens": "API token",
+  "connected-apps": "connected app",
   "status-pages": "status page",
   "notification-channels": "channel",
 };

@@ -2,6 +2,7 @@ import { AppError } from "@statusmesh/shared/errors";
 import { isId } from "@statusmesh/shared/ids";
 import { differences, record } from "../audit/service.ts";
 import { endAccess } from "../auth/service.ts";
+import { endConnectionsOf } from "../oauth/service.ts";
 import { type Ctx, inTransaction, requireEveryScope, requireOwner, requireScope } from "../context.ts";
 import { iso, type Page } from "../http/wire.ts";
 import { asOwner, inOrg } from "./access.ts";
@@ -50,6 +51,7 @@ export async function removeMember(ctx: Ctx, orgId: string, userId: string): Pro
     if (before.role === "owner") await notTheLast(own);
     await queries.deleteMembership(tx.sql, orgId, userId);
     await endAccess(tx, userId, orgId);
+    await endConnectionsOf(tx, userId, orgId);
     await record(own, { resourceId: userId, before: auditable(before) });
   });
 }

@@ -1,0 +1,48 @@
+import { newId } from "@statusmesh/shared/ids";
+import type { System } from "../context.ts";
+import { OAuthProblem } from "./problem.ts";
+import * as queries from "./queries.ts";
+import { checkRedirects } from "./redirects.ts";
+
+/** Lifetime of a client that gets no grant. */
+const unusedMs = 86_400_000;
+const maxNameLength = 80;
+
+/** Control and format characters (bidi marks among them), private ones, unassigned ones, line and paragraph breaks. */
+const invisible = /[\p{C}\p{Zl}\p{Zp}]+/gu;
+
+/** A client's name for itself, fit to be shown: one line of at most 80 characters; null without a visible one. */
+function shownName(name: unknown): string | null {
+  if (name === undefined || name === null) return null;
+  if (typeof name !== "string") throw new OAuthProblem("invalid_client_metadata", "client_name must be a text.");
+  const clean = name.toWellFormed().normalize("NFC").replaceAll(invisible, " ").replaceAll(/\s+/g, " ").trim();
+  const cut = [...clean].slice(0, maxNameLength).join("").trim();
+  return cut === "" ? null : cut;
+}
+
+/**
+ * Registers a public client (RFC 7591) and returns its information response. Unknown metadata is ignored. Throws
+ * invalid_redirect_uri and invalid_client_metadata.
+ */
+export async function register(system: System, metadata: Readonly<Record<string, unknown>>): Promise<object> {
+  const redirects = checkRedirects(metadata["redirect_uris"]);
+  const name = shownName(metadata["client_name"]);
+  const now = new Date(system.clock.now());
+  const id = newId();
+  await queries.insertClient(system.sql, {
+    id,
+    name,
+    redirect_uris: redirects,
+    now,
+    expiresAt: new Date(now.getTime() + unusedMs),
+  });
+  return {
+    client_id: id,
+    client_id_issued_at: Math.floor(now.getTime() / 1000),
+    ...(name === null ? {} : { client_name: name }),
+    redirect_uris: redirects,
+    grant_types: ["authorization_code", "refresh_token"],
+    response_types: ["code"],
+    token_endpoint_auth_method: "none",
+  };
+}

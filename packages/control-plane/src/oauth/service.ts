@@ -1,0 +1,1 @@
+export { disconnectApp, endConnectionsOf, listConnectedApps, sweepOAuth } from "./connections.ts";
