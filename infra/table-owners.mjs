@@ -78,6 +78,10 @@ export const folders = {
     owns: ["maintenance_occurrences", "maintenance_window_targets", "maintenance_windows"],
     joins: { "the targets of a new window, locked": ["targets"] },
   },
+  mcp: {
+    owns: ["mcp_audit", "mcp_elicitations", "mcp_keys", "mcp_sessions"],
+    joins: { "email of the user of a call": ["users"] },
+  },
   metrics: {
     owns: [],
     joins: {

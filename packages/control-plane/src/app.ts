@@ -42,6 +42,9 @@ import { docsPage, openApiDocument } from "./openapi.ts";
 import { pipelineRoutes } from "./pipeline/api.ts";
 import type { Ingest } from "./pipeline/ingest.ts";
 import { pipelineLoad } from "./pipeline/load.ts";
+import { mcpRoutes } from "./mcp/api.ts";
+import { resourceHost } from "./mcp/hosts.ts";
+import { mcpEndpoint } from "./mcp/mount.ts";
 import { openBudgets, recordRefusal } from "./plans/service.ts";
 import { publicRoutes } from "./public/api.ts";
 import { maintenanceRoutes } from "./maintenance/api.ts";
@@ -102,6 +105,7 @@ export function allRoutes({ hub, ingest, draining }: Pick<AppOptions, "hub" | "i
     ...authRoutes,
     ...oauthRoutes,
     ...tenancyRoutes,
+    ...mcpRoutes,
     ...regionRoutes,
     ...agentRoutes,
   ];
@@ -154,6 +158,9 @@ export function createApp(options: AppOptions): Koa {
       onReply: options.onReply,
     }),
   );
+  app.use(resourceHost(system.config));
+  const throttle = openThrottle(counter, openBudgets(system));
+  app.use(mcpEndpoint({ system, hub: options.hub, throttle, draining }, []));
   app.use(pageHosts(system.config));
   app.use(health(options.ready ?? (async () => void (await system.sql`select 1 from targets limit 1`)), draining));
   app.use(assets.serve);
@@ -165,7 +172,6 @@ export function createApp(options: AppOptions): Koa {
   app.use(signInPerIp(system.config.auth.per_ip_rate_limit_per_min, proxies, counter));
   app.use(documentation(document, viewer));
   app.use(whatsappHandshake(system));
-  const throttle = openThrottle(counter, openBudgets(system));
   app.use(
     mountRoutes(
       routes,

@@ -71,8 +71,8 @@ export interface ActorCtx extends System {
   readonly orgId: string;
   /** Null for an actor without an account: events of vendors, and visitors with a code. */
   readonly userId: string | null;
-  /** Credential of the caller: `session`, `token`, or `system` for the program itself. */
-  readonly actor: { readonly type: "session" | "token" | "system"; readonly id: string | null };
+  /** Credential of the caller: `session`, `token`, `mcp` (the token of an MCP client), `system` for the program. */
+  readonly actor: { readonly type: "session" | "token" | "mcp" | "system"; readonly id: string | null };
   readonly writeSource: WriteSource;
   readonly traceId: string | null;
   /** Absent outside a request. */

@@ -7,7 +7,7 @@ export interface AuditRow {
   at: Date;
   user_id: string | null;
   user_email: string | null;
-  actor_type: "session" | "token" | "system";
+  actor_type: "session" | "token" | "mcp" | "system";
   actor_id: string | null;
   action: string;
   resource_id: string | null;

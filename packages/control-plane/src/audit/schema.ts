@@ -14,15 +14,17 @@ export const AuditEntry = Type.Object(
     at: Timestamp,
     user_id: nullable(Type.Unsafe<string>({ ...Id, description: "Acting user; null for StatusMesh itself" })),
     user_email: nullable(Type.String({ description: "As it was then", examples: ["olga@example.org"] })),
-    actor_type: Type.Enum(["session", "token", "system"], {
-      description: "Credential of the request",
+    actor_type: Type.Enum(["session", "token", "mcp", "system"], {
+      description: "Credential of the request; mcp: the token of an MCP client",
       examples: ["token"],
     }),
     actor_id: nullable(
       Type.String({ description: "The session or the API token", examples: ["01931f2e-7c1a-7d30-9b5e-2f6a4c8d1e90"] }),
     ),
     action: Type.String({
-      description: "Method and path as this document has them: DELETE /api/v1/targets/{id}",
+      description:
+        "Method and path as this document has them: DELETE /api/v1/targets/{id}; of an MCP call those of the " +
+        "equivalent route",
       examples: ["DELETE /api/v1/targets/{id}"],
     }),
     resource_id: nullable(

@@ -14,7 +14,7 @@ import { makeSignInLink } from "./sessions.ts";
 const day = 86_400_000;
 
 export { type Attempt, recordAttempt, purgeAttempts, withAttemptRecorded } from "./attempts.ts";
-export { type BrowserSession, browserSession, callerOf, signedInAs } from "./authenticate.ts";
+export { bearerOf, type BrowserSession, browserSession, callerOf, signedInAs } from "./authenticate.ts";
 export { accountOf, type Attested, hasAccount, linkTo, listIdentities, unlinkIdentity } from "./identities.ts";
 export { requestMagicLink, requireMethod } from "./magic-link.ts";
 export { returnCookie } from "./return-cookie.ts";

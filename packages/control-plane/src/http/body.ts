@@ -27,9 +27,7 @@ export interface BodyShape {
  * parsed and validated in slices.
  */
 export async function readBody(http: Context, { schema, limit, onInvalidBody }: BodyShape): Promise<unknown> {
-  refuseOtherTypes(http);
-  const bytes = await readBytes(http, limit);
-  if (!isUtf8(bytes)) throw new AppError("INVALID_BODY", "The body is not valid UTF-8.");
+  const bytes = await readUtf8(http, limit);
   if (bytes.length > maxPiece) return await readPieces(bytes, schema, onInvalidBody);
   const turns = bytes.length > smallBody ? await takeTurns() : null;
   const body = parseJson(withoutMark(bytes.toString("utf8")));
@@ -44,10 +42,24 @@ export async function readBody(http: Context, { schema, limit, onInvalidBody }: 
 
 /** Reads the body of an HTML form; `limit` in bytes. Values are as sent: a bad escape becomes U+FFFD. */
 export async function readForm(http: Context, limit: number): Promise<URLSearchParams> {
-  refuseOtherTypes(http, "application/x-www-form-urlencoded");
-  const bytes = await readBytes(http, limit, "application/x-www-form-urlencoded");
-  if (!isUtf8(bytes)) throw new AppError("INVALID_BODY", "The body is not valid UTF-8.");
+  const bytes = await readUtf8(http, limit, "application/x-www-form-urlencoded");
   return new URLSearchParams(bytes.toString("utf8"));
+}
+
+/** {@link readBody} for a body of up to 1 MiB whose shape the caller checks. */
+export async function readJson(http: Context, limit: number): Promise<unknown> {
+  const bytes = await readUtf8(http, limit);
+  const turns = bytes.length > smallBody ? await takeTurns() : null;
+  const body = parseJson(withoutMark(bytes.toString("utf8")));
+  await turns?.next();
+  return body;
+}
+
+async function readUtf8(http: Context, limit: number, type = jsonType): Promise<Buffer> {
+  refuseOtherTypes(http, type);
+  const bytes = await readBytes(http, limit, type);
+  if (!isUtf8(bytes)) throw new AppError("INVALID_BODY", "The body is not valid UTF-8.");
+  return bytes;
 }
 
 /** SHA-256 of the bytes that {@link readBody} has read, base64. */

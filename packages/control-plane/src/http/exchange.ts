@@ -89,17 +89,7 @@ export function exchange(options: {
         throw new AppError("NOT_FOUND", `There is nothing at ${http.path}.`);
     } catch (thrown) {
       const error = asAppError(thrown);
-      // The database watch logs an outage once, at its start and its end.
-      if (error.code === "DEPENDENCY_DOWN" && (error.cause === undefined || failureOf(error.cause) !== null))
-        options.log.debug(
-          { trace, code: error.code, path: loggedPath(http.path), reason: String(error.cause) },
-          "request failed",
-        );
-      else if (error.status >= 500)
-        options.log.error(
-          { trace, code: error.code, path: loggedPath(http.path), err: describe(thrown) },
-          "request failed",
-        );
+      reportFailure(http, error, thrown, options.log);
       answer(http, error, trace, options.page(error, http));
     }
     const took = options.clock.now() - started;
@@ -126,7 +116,17 @@ function answer(http: Context, error: AppError, trace: string, page: string | nu
   }
 }
 
-function asAppError(thrown: unknown): AppError {
+/** Logs a request that failed inside the service. */
+export function reportFailure(http: Context, error: AppError, thrown: unknown, log: Log): void {
+  const fields = { trace: http.state["traceId"] as string, code: error.code, path: loggedPath(http.path) };
+  // The database watch logs an outage once, at its start and its end.
+  if (error.code === "DEPENDENCY_DOWN" && (error.cause === undefined || failureOf(error.cause) !== null))
+    log.debug({ ...fields, reason: String(error.cause) }, "request failed");
+  else if (error.status >= 500) log.error({ ...fields, err: describe(thrown) }, "request failed");
+}
+
+/** The AppError that anything thrown stands for. */
+export function asAppError(thrown: unknown): AppError {
   if (thrown instanceof AppError) return thrown;
   const failure = failureOf(thrown);
   if (failure !== null) return failureAnswer(failure, thrown);
@@ -138,7 +138,8 @@ function asAppError(thrown: unknown): AppError {
   });
 }
 
-function describe(thrown: unknown): string {
+/** An error with its stack and cause, for the log. */
+export function describe(thrown: unknown): string {
   if (!(thrown instanceof Error)) return String(thrown);
   const cause = thrown.cause instanceof Error ? `\ncaused by ${thrown.cause.stack ?? thrown.cause.message}` : "";
   return `${thrown.stack ?? thrown.message}${cause}`;

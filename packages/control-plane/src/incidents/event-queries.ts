@@ -67,8 +67,8 @@ export async function countEvents(sql: Db, orgId: string, incidentId: string): P
 }
 
 /** The name of a user without their address, or of an API token. Null for one that is gone. */
-export async function selectActorName(sql: Db, type: "user" | "token", id: string): Promise<string | null> {
-  const [row] = await (type === "token"
+export async function selectActorName(sql: Db, type: "user" | "token" | "mcp", id: string): Promise<string | null> {
+  const [row] = await (type !== "user"
     ? sql<{ name: string }[]>`select name from api_tokens where id = ${id}`
     : sql<{ name: string }[]>`select coalesce(name, split_part(email, '@', 1)) as name from users where id = ${id}`);
   return row?.name ?? null;

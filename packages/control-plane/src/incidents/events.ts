@@ -10,8 +10,8 @@ import { selectIncident } from "./queries.ts";
 export async function actorOf(ctx: ActorCtx): Promise<Actor> {
   if (ctx.userId === null) return engineActor;
   const [type, id] =
-    ctx.actor.type === "token" && ctx.actor.id !== null
-      ? (["token", ctx.actor.id] as const)
+    (ctx.actor.type === "token" || ctx.actor.type === "mcp") && ctx.actor.id !== null
+      ? ([ctx.actor.type, ctx.actor.id] as const)
       : (["user", ctx.userId] as const);
   return { type, id, name: await selectActorName(ctx.sql, type, id) };
 }

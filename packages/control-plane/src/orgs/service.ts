@@ -22,6 +22,7 @@ export {
   revokeInvitation,
 } from "./invitations.ts";
 export { setupSteps } from "./setup.ts";
+export { asOwner };
 export { listMembers, removeMember, updateMember } from "./members.ts";
 
 interface Paging {

@@ -1,0 +1,50 @@
+import Type from "typebox";
+
+/** A field with text of customers or of monitored servers: clients take it as data, never as instructions. */
+export const customerText = (description: string, more: { maxLength?: number } = {}) =>
+  Type.String({ description: `Customer text: ${description}`, ...more });
+
+/** Longest text of a customer in a result, characters. */
+const maxText = 1_000;
+
+/** The text, cut with a mark beyond `max` characters (code points). */
+export function clipped(text: string, max: number = maxText): string {
+  if (text.length <= max) return text;
+  const characters = [...text];
+  return characters.length <= max ? text : `${characters.slice(0, max - 1).join("")}…`;
+}
+
+export const clippedOrNull = (text: string | null, max?: number): string | null =>
+  text === null ? null : clipped(text, max);
+
+/** Control sequences of terminals: ECMA-48 section 5.4, and operating system commands (section 8.3.89). */
+const terminal =
+  // oxlint-disable-next-line no-control-regex -- these characters are what it removes
+  /(?:\u001b\[|\u009b)[0-?]*[ -/]*[@-~]|(?:\u001b\]|\u009d)[^\u0007\u001b\u009c]*(?:\u0007|\u001b\\|\u009c)?/g;
+/** White space, control and format characters; the latter include those that turn the direction of text. */
+const invisible = /[\s\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]+/gu;
+
+/** The text on one line, without control, format and terminal characters. */
+export const oneLine = (text: string): string => text.replaceAll(terminal, "").replaceAll(invisible, " ").trim();
+
+/** Text of a customer within a question: on one line, in quotation marks that the text itself cannot close. */
+export function quoted(text: string, max = 120): string {
+  const plain = oneLine(text).replaceAll(/[“”„‟"]/g, "'");
+  const rest = [...plain].length - max;
+  return rest <= 0 ? `“${plain}”` : `“${[...plain].slice(0, max).join("")}…” (and ${rest} more characters)`;
+}
+
+/** Bytes of JSON of the rows of one list: a result stays under 25 kB. */
+const listBytes = 20_000;
+
+/** The first rows whose JSON fits `bytes`, and the number of those left out. */
+export function fitting<T>(rows: readonly T[], bytes: number = listBytes): { rows: T[]; leftOut: number } {
+  let used = 2;
+  let count = 0;
+  for (const row of rows) {
+    used += Buffer.byteLength(JSON.stringify(row)) + 1;
+    if (used > bytes) break;
+    count++;
+  }
+  return { rows: rows.slice(0, count), leftOut: rows.length - count };
+}

@@ -1,0 +1,71 @@
+import { newId } from "@statusmesh/shared/ids";
+import { type Ctx, requireScope, type System } from "../context.ts";
+import { iso, type Page } from "../http/wire.ts";
+import { asOwner } from "../orgs/service.ts";
+import * as queries from "./audit-queries.ts";
+import type { Caller } from "./callers.ts";
+import type { McpCall, Outcome } from "./schema.ts";
+
+const day = 86_400_000;
+/** Limit of a recorded argument, characters. */
+const maxArgument = 2_000;
+
+/**
+ * Records a call of a write tool in the table and the log. The call has had its effect by then: a failed insert must
+ * not make the client repeat it, so it is logged instead.
+ */
+export async function recordCall(
+  { ctx, tokenId }: Pick<Caller, "ctx" | "tokenId">,
+  call: { tool: string; arguments: Record<string, unknown>; outcome: Outcome; detail: string | null },
+): Promise<void> {
+  const { sql, clock, log, orgId, userId, traceId } = ctx;
+  const fields = { trace: traceId, org: orgId, user: userId, token: tokenId, ...call };
+  try {
+    await queries.insertCall(sql, {
+      ...call,
+      id: newId(),
+      at: new Date(clock.now()),
+      token_id: tokenId,
+      user_id: userId,
+      org_id: orgId,
+    });
+    log.info(fields, "MCP write");
+  } catch (error) {
+    log.error({ ...fields, err: String(error) }, "an MCP write could not be recorded");
+  }
+}
+
+/** Arguments that the tool declares, as they came; whatever is no short scalar is cut. */
+export function recordedArguments(
+  args: Readonly<Record<string, unknown>>,
+  declared: readonly string[],
+): Record<string, unknown> {
+  const known = declared.filter((name) => Object.hasOwn(args, name));
+  return Object.fromEntries(
+    known.map((name) => {
+      const value = args[name];
+      if (typeof value === "string") return [name, value.slice(0, maxArgument).toWellFormed()];
+      return [name, typeof value === "object" && value !== null ? "(not a single value)" : value];
+    }),
+  );
+}
+
+/** The calls of write tools in an organisation, newest first. For owners. */
+export async function listMcpAudit(
+  ctx: Ctx,
+  orgId: string,
+  { limit, offset }: { limit: number; offset: number },
+): Promise<Page<McpCall>> {
+  requireScope(ctx, "org:read");
+  const own = await asOwner(ctx, orgId);
+  const [rows, total] = await Promise.all([
+    queries.selectCalls(own.sql, own.orgId, limit, offset),
+    queries.countCalls(own.sql, own.orgId),
+  ]);
+  return { items: rows.map((row) => ({ ...row, at: iso(row.at) })), total, limit, offset };
+}
+
+/** Deletes calls that are older than the audit log is kept. Returns their number. */
+export async function purgeMcpAudit({ sql, clock, config }: System): Promise<number> {
+  return await queries.deleteCallsBefore(sql, new Date(clock.now() - config.retention.audit_days * day));
+}

@@ -1,0 +1,52 @@
+import { findResourceToken } from "../auth/service.ts";
+import type { Ctx, Scope, System } from "../context.ts";
+import type { SessionOwner } from "./session-queries.ts";
+
+/** Scopes of the tools. */
+export const mcpScopes = [
+  "targets:read",
+  "status_page:read",
+  "incidents:read",
+  "targets:write",
+  "targets:execute",
+  "incidents:write",
+] as const satisfies readonly Scope[];
+
+/** Request data of a caller, for logs. */
+export interface Origin {
+  readonly traceId: string | null;
+  readonly ip: string | null;
+  readonly userAgent: string | null;
+}
+
+/** An authenticated MCP client. */
+export interface Caller {
+  readonly ctx: Ctx;
+  readonly owner: SessionOwner;
+  readonly tokenId: string;
+  /** Looks the token, its membership and its scopes up again; null when the access has ended. */
+  again(): Promise<Caller | null>;
+}
+
+/** The caller of a bearer token: live, bound to an organisation, of a member, and made for this resource. */
+export async function callerOf(system: System, token: string, origin: Origin): Promise<Caller | null> {
+  const found = await findResourceToken(system, token, system.config.mcp.resource_uri);
+  if (found === null) return null;
+  const { tokenId, userId, orgId, role, scopes, clientId } = found;
+  return {
+    ctx: {
+      ...system,
+      orgId,
+      userId,
+      role,
+      scopes,
+      actor: { type: "mcp", id: tokenId },
+      writeSource: "api",
+      traceId: origin.traceId,
+      trail: { action: "MCP", ip: origin.ip, userAgent: origin.userAgent, recorded: false },
+    },
+    owner: { userId, orgId, client: clientId ?? tokenId },
+    tokenId,
+    again: async () => await callerOf(system, token, origin),
+  };
+}

@@ -1,0 +1,92 @@
+import { isId, newId } from "@statusmesh/shared/ids";
+import type { System } from "../context.ts";
+import type { Hub } from "../db/notify.ts";
+import * as queries from "./confirmation-queries.ts";
+import type { RpcAnswer } from "./message.ts";
+import type { SendRequest } from "./server.ts";
+import { announce } from "./session-queries.ts";
+import type { Session } from "./sessions.ts";
+
+/** Time for a person to answer. */
+export const answerMs = 120_000;
+
+/** A form with one required field: the title of the field says what a tick means. */
+const requestedSchema = {
+  type: "object",
+  properties: {
+    confirm: { type: "boolean", title: "Yes, do this now", description: "Leave it off to change nothing." },
+  },
+  required: ["confirm"],
+};
+
+/**
+ * Asks the person at the client and waits. True for a yes within two minutes; false for any other answer, for silence,
+ * and when the client is gone (`signal`). The answer may come in on any replica. No connection or transaction of the
+ * database is held meanwhile.
+ */
+export async function isConfirmed(
+  { sql, clock }: System,
+  hub: Hub,
+  {
+    session,
+    requestId,
+    question,
+    send,
+    signal,
+  }: { session: Session; requestId: string | number; question: string; send: SendRequest; signal: AbortSignal },
+): Promise<boolean> {
+  const id = newId();
+  const deadline = clock.now() + answerMs;
+  const over = new AbortController();
+  const ends = AbortSignal.any([signal, over.signal]);
+  // Listens before the question is out, so that no answer is lost.
+  const answered = () =>
+    hub.wait("sm_mcp", Math.max(0, deadline - clock.now()), {
+      predicate: (payload) => payload === id || payload === session.id,
+      signal: ends,
+    });
+  let next = answered();
+  const kept = await queries.insertConfirmation(sql, {
+    id,
+    sessionId: session.id,
+    requestId: JSON.stringify(requestId),
+    now: new Date(clock.now()),
+    expiresAt: new Date(deadline),
+  });
+  try {
+    if (!kept) return false;
+    await send({ id, method: "elicitation/create", params: { message: question, requestedSchema } });
+    for (;;) {
+      await next;
+      next = answered();
+      const answer = await queries.selectAnswer(sql, id);
+      if (answer !== "open" || signal.aborted || clock.now() >= deadline) break;
+    }
+    // One statement decides between an answer and the end of the waiting.
+    return (await queries.closeConfirmation(sql, id)) === "accepted";
+  } catch (error) {
+    await queries.closeConfirmation(sql, id);
+    throw error;
+  } finally {
+    over.abort();
+  }
+}
+
+/** Takes the answer to a question. Only `accept` with `confirm: true` is a yes; it counts once, in its own session. */
+export async function answerConfirmation(
+  { sql, clock }: System,
+  session: Session,
+  { id, result }: RpcAnswer,
+): Promise<void> {
+  if (typeof id !== "string" || !isId(id)) return;
+  const content = result?.["content"] as { confirm?: unknown } | null | undefined;
+  const isYes = result?.["action"] === "accept" && typeof content === "object" && content?.confirm === true;
+  const now = new Date(clock.now());
+  if (await queries.answerOpen(sql, session.id, id, isYes ? "accepted" : "refused", now)) await announce(sql, id);
+}
+
+/** The client has cancelled the call: its question has no answer any more. */
+export async function withdrawConfirmations({ sql }: System, session: Session, requestId: unknown): Promise<void> {
+  if (typeof requestId !== "string" && typeof requestId !== "number") return;
+  for (const id of await queries.withdrawCall(sql, session.id, JSON.stringify(requestId))) await announce(sql, id);
+}

@@ -1,0 +1,200 @@
+import type { Context } from "koa";
+import { AppError } from "@statusmesh/shared/errors";
+import { bearerOf } from "../auth/service.ts";
+import type { System } from "../context.ts";
+import type { Hub } from "../db/notify.ts";
+import { asAppError, reportFailure } from "../http/exchange.ts";
+import { visitorAddress } from "../http/per-ip.ts";
+import type { RateCategory } from "../http/route.ts";
+import type { Throttle } from "../http/throttle.ts";
+import { callTool } from "./calls.ts";
+import { answerConfirmation, withdrawConfirmations } from "./confirmation.ts";
+import { type Caller, callerOf, mcpScopes } from "./callers.ts";
+import { notAcceptable, readMessage, type RpcRequest, toolCallOf } from "./message.ts";
+import { answerRefusal, insufficientScope, refusalOf, RpcRefusal, rpcCodes, unauthorised } from "./refusals.ts";
+import type { Registry } from "./registry.ts";
+import { exchangeOnce, isInitialize, revisions } from "./server.ts";
+import { endSession, findSession, openSession, type Session } from "./sessions.ts";
+import { openStreams } from "./streams.ts";
+
+export interface EndpointOptions {
+  readonly system: System;
+  readonly hub: Hub;
+  readonly throttle: Throttle;
+  readonly registry: Registry;
+  /** Fires when the process drains. */
+  readonly draining: AbortSignal;
+}
+
+const methods = "GET, POST, DELETE";
+
+/** Serves `/mcp`: Streamable HTTP of the Model Context Protocol, with sessions that any replica serves. */
+export function openEndpoint(options: EndpointOptions): (http: Context) => Promise<void> {
+  const { system } = options;
+  const streams = openStreams(system, options.hub, options.draining);
+
+  async function serve(http: Context): Promise<void> {
+    refuseForeignOrigin(http, system);
+    if (!methods.split(", ").includes(http.method))
+      throw new RpcRefusal(405, rpcCodes.server, `/mcp answers ${methods}.`, { headers: { Allow: methods } });
+    const caller = await authenticate(http, system);
+    if (http.method === "POST") return await post(http, caller);
+    if (http.method === "GET" && !http.get("accept").includes("text/event-stream"))
+      throw notAcceptable("text/event-stream");
+    const session = await sessionOf(http, caller);
+    await options.throttle(caller.ctx, "api_reads");
+    if (http.method === "DELETE") {
+      await endSession(system, caller.owner, session.id);
+      http.status = 204;
+      return;
+    }
+    http.set({ "Cache-Control": "no-cache, no-transform", "X-Accel-Buffering": "no", "Mcp-Session-Id": session.id });
+    http.type = "text/event-stream";
+    http.body = streams.open(session.id);
+  }
+
+  async function post(http: Context, caller: Caller): Promise<void> {
+    const { message, raw } = await readMessage(http).catch(async (error: unknown) => {
+      // Refused messages cost a read too: they are not free.
+      await options.throttle(caller.ctx, "api_reads");
+      throw error;
+    });
+    if (message.kind === "request" && message.method === "initialize")
+      return await initialize(http, caller, raw, message);
+    const session = await sessionOf(http, caller);
+    if (message.kind === "request") return await answer(http, caller, session, raw, message);
+    if (message.kind === "answer") await answerConfirmation(system, session, message);
+    else if (message.method === "notifications/cancelled")
+      await withdrawConfirmations(system, session, message.params?.["requestId"]);
+    http.status = 202;
+    http.body = null;
+    http.status = 202;
+  }
+
+  async function initialize(http: Context, caller: Caller, raw: unknown, { id, params }: RpcRequest): Promise<void> {
+    await options.throttle(caller.ctx, "api_reads");
+    if (!isInitialize(raw))
+      throw new RpcRefusal(200, rpcCodes.invalidParams, "Invalid params: protocolVersion, capabilities, clientInfo.", {
+        id,
+      });
+    const { clientInfo, capabilities, protocolVersion } = params as {
+      clientInfo: { name: string };
+      capabilities: { elicitation?: { form?: object; url?: object } };
+      protocolVersion: string;
+    };
+    const { elicitation } = capabilities;
+    const session = await openSession(system, caller.owner, {
+      name: clientInfo.name,
+      protocol: protocolVersion,
+      // An empty capability means forms (MCP 2025-11-25, elicitation).
+      canConfirm: elicitation !== undefined && (elicitation.form !== undefined || elicitation.url === undefined),
+    });
+    await reply(http, { raw, streamed: false, call: refuseCall });
+    http.set("Mcp-Session-Id", session.id);
+  }
+
+  async function answer(
+    http: Context,
+    caller: Caller,
+    session: Session,
+    raw: unknown,
+    request: RpcRequest,
+  ): Promise<void> {
+    if (request.method !== "tools/call") {
+      await options.throttle(caller.ctx, "api_reads");
+      return await reply(http, { raw, streamed: false, call: refuseCall });
+    }
+    const { entry, args } = await charged(caller, "api_reads", () => toolCallOf(request, options.registry));
+    await options.throttle(caller.ctx, entry.category);
+    const { tool } = entry;
+    const call = callTool({ system, hub: options.hub, caller, session, tool, args, requestId: request.id });
+    if (!caller.ctx.scopes.has(tool.scope)) {
+      await call.denied("insufficient_scope");
+      const granted = mcpScopes.filter((scope) => caller.ctx.scopes.has(scope));
+      throw insufficientScope(system.config, granted, tool.scope, request.id);
+    }
+    const gone = new AbortController();
+    http.res.once("close", () => gone.abort());
+    const signal = AbortSignal.any([gone.signal, options.draining]);
+    await reply(http, { raw, streamed: tool.confirm !== null, call: async (send) => await call.run(send, signal) });
+  }
+
+  /** Charges the caller when `work` refuses. */
+  async function charged<T>(caller: Caller, category: RateCategory, work: () => T): Promise<T> {
+    try {
+      return work();
+    } catch (error) {
+      await options.throttle(caller.ctx, category);
+      throw error;
+    }
+  }
+
+  async function reply(
+    http: Context,
+    exchange: Pick<Parameters<typeof exchangeOnce>[0], "raw" | "streamed" | "call">,
+  ): Promise<void> {
+    const { status, headers, body } = await exchangeOnce({
+      ...exchange,
+      headers: { accept: "application/json, text/event-stream", "content-type": "application/json" },
+      registry: options.registry,
+    });
+    http.status = status;
+    http.set(headers);
+    http.body = body;
+  }
+
+  /** The session of a request. 400 without one or without a served revision, 404 for one that is not the caller's. */
+  async function sessionOf(http: Context, caller: Caller): Promise<Session> {
+    const id = http.get("mcp-session-id");
+    if (id === "")
+      throw new RpcRefusal(400, rpcCodes.server, "Bad request: send Mcp-Session-Id, which initialize has answered.");
+    const revision = http.get("mcp-protocol-version");
+    if (!revisions.some((served) => served === revision))
+      throw new RpcRefusal(
+        400,
+        rpcCodes.server,
+        `Bad request: send MCP-Protocol-Version with one of ${revisions.join(", ")}.`,
+      );
+    const session = await findSession(system, caller.owner, id);
+    if (session === null)
+      throw new RpcRefusal(404, rpcCodes.noSession, "The session has ended or is unknown: initialize again.");
+    return session;
+  }
+
+  return async (http) => {
+    try {
+      await serve(http);
+    } catch (thrown) {
+      if (thrown instanceof RpcRefusal) return answerRefusal(http, thrown);
+      const error = asAppError(thrown);
+      reportFailure(http, error, thrown, system.log);
+      answerRefusal(http, refusalOf(error, system.config));
+    }
+  };
+}
+
+const refuseCall = async (): Promise<never> => {
+  throw new AppError("INTERNAL", "This is no tools/call.");
+};
+
+/** Origin check against DNS rebinding. A client that is no browser sends none. */
+function refuseForeignOrigin(http: Context, { config }: System): void {
+  const origin = http.get("origin");
+  const allowed = config.mcp.allowed_origins;
+  if (origin === "" || allowed.length === 0 || allowed.includes(origin.toLowerCase())) return;
+  throw new RpcRefusal(403, rpcCodes.server, "Requests of this Origin are not allowed.");
+}
+
+async function authenticate(http: Context, system: System): Promise<Caller> {
+  const token = bearerOf(http);
+  const caller =
+    token === null
+      ? null
+      : await callerOf(system, token, {
+          traceId: (http.state["traceId"] as string | undefined) ?? null,
+          ip: visitorAddress(http, system.config),
+          userAgent: http.get("user-agent") || null,
+        });
+  if (caller === null) throw unauthorised(system.config, http.get("authorization") !== "");
+  return caller;
+}

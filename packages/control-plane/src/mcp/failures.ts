@@ -1,0 +1,68 @@
+import type { CallToolResult } from "@modelcontextprotocol/sdk/types.js";
+import type { AppError, ErrorCode } from "@statusmesh/shared/errors";
+import { asAppError } from "../http/exchange.ts";
+
+/** A failed call, as the client reads it. */
+export interface Failure {
+  readonly code: string;
+  readonly message: string;
+  /** What the client can do. */
+  readonly hint: string;
+}
+
+const notFound = (code: string, thing: string, tool: string) => ({
+  code,
+  message: `There is no ${thing} with this id.`,
+  hint: `Take the id from a result of ${tool}.`,
+});
+
+/** Failures that an error of a service stands for. An absent and a foreign id read the same. */
+const known: Partial<Record<ErrorCode, Failure>> = {
+  TARGET_NOT_FOUND: notFound("monitor_not_found", "monitor", "list_monitors"),
+  INCIDENT_NOT_FOUND: notFound("incident_not_found", "incident", "list_incidents"),
+  STATUS_PAGE_NOT_FOUND: notFound("status_page_not_found", "status page", "list_status_pages"),
+};
+
+/** Argument errors that are about the message as a text have other codes than INVALID_BODY. */
+const isAboutArguments = ({ status }: AppError): boolean => status === 400;
+
+/** The failure of a call that threw. */
+export function failureOf(thrown: unknown): Failure {
+  const error = asAppError(thrown);
+  const failure = known[error.code];
+  if (failure !== undefined) return failure;
+  if (isAboutArguments(error))
+    return {
+      code: "invalid_arguments",
+      message: error.message,
+      hint: "Correct the arguments by the input schema of the tool; it takes no other ones.",
+    };
+  if (error.code === "PROBE_UNAVAILABLE" || error.code === "PROBE_BUSY")
+    return {
+      code: "probe_unavailable",
+      message: error.message,
+      hint: "Nothing was checked. Try again in a minute, or read the last result with get_monitor.",
+    };
+  return {
+    code: "internal",
+    message: "The server could not complete the call.",
+    hint: "Read the state again before you repeat a write. If it persists, tell the operator of StatusMesh.",
+  };
+}
+
+export const notConfirmed: Failure = {
+  code: "not_confirmed",
+  message: "The action was not confirmed. Nothing was changed.",
+  hint: "Ask the user what they want. A client without support for elicitation forms cannot confirm actions.",
+};
+
+export const accessEnded: Failure = {
+  code: "not_confirmed",
+  message: "The access of this client ended before the action was confirmed. Nothing was changed.",
+  hint: "Tell the user to connect the client again.",
+};
+
+export const failed = (failure: Failure): CallToolResult => ({
+  isError: true,
+  content: [{ type: "text", text: JSON.stringify(failure) }],
+});

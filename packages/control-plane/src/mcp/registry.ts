@@ -1,0 +1,86 @@
+import type { TSchema } from "typebox";
+import type { RateCategory } from "../http/route.ts";
+import type { Tool } from "../http/tool.ts";
+
+/** A tool with what is derived from its declaration. */
+export interface ToolEntry {
+  readonly tool: Tool;
+  readonly category: RateCategory;
+  /** As tools/list shows it. */
+  readonly listed: ListedTool;
+}
+
+interface ListedTool {
+  name: string;
+  title: string;
+  description: string;
+  inputSchema: { type: "object" } & Record<string, unknown>;
+  outputSchema: { type: "object" } & Record<string, unknown>;
+  annotations: Record<string, unknown>;
+}
+
+export type Registry = ReadonlyMap<string, ToolEntry>;
+
+/** The registry of all tools, in their order. Throws for a declaration that clients could not rely on. */
+export function registryOf(tools: readonly Tool[]): Registry {
+  const entries = new Map<string, ToolEntry>();
+  for (const tool of tools) {
+    if (entries.has(tool.name)) throw new Error(`the tool ${tool.name} is declared twice`);
+    if (tool.scope.endsWith(":read") !== (tool.confirm === null))
+      throw new Error(`the tool ${tool.name} must ask for a confirmation if and only if it writes`);
+    entries.set(tool.name, { tool, category: categoryOf(tool), listed: listed(tool) });
+  }
+  return entries;
+}
+
+/** The budget of the equivalent REST call. */
+const categoryOf = ({ scope, confirm }: Tool): RateCategory =>
+  scope.endsWith(":execute") ? "check_now" : confirm === null ? "api_reads" : "api_writes";
+
+function listed({ name, title, description, input, output, confirm }: Tool): ListedTool {
+  return {
+    name,
+    title,
+    description,
+    inputSchema: plainSchema(input),
+    outputSchema: plainSchema(output),
+    annotations: {
+      title,
+      readOnlyHint: confirm === null,
+      destructiveHint: confirm?.destructive ?? false,
+      idempotentHint: confirm?.idempotent ?? true,
+      openWorldHint: confirm?.openWorld ?? false,
+    },
+  };
+}
+
+/** Keywords of our own, which a strict validator of a client refuses. */
+const ownKeywords = new Set([
+  "errorCode",
+  "emptyCode",
+  "longCode",
+  "sizeCodes",
+  "discriminator",
+  "cap",
+  "expects",
+  "text",
+  "form",
+  "secret",
+]);
+
+/** The schema in JSON Schema vocabulary only. */
+function plainSchema(schema: TSchema): ListedTool["inputSchema"] {
+  const strip = (node: unknown, isSchema: boolean): unknown => {
+    if (Array.isArray(node)) return node.map((item) => strip(item, isSchema));
+    if (typeof node !== "object" || node === null) return node;
+    return Object.fromEntries(
+      Object.entries(node).flatMap(([key, value]) => {
+        if (isSchema && ownKeywords.has(key)) return [];
+        // Below `properties` the keys are names of fields.
+        const below = isSchema ? key !== "properties" : true;
+        return [[key, key === "examples" || key === "default" || key === "enum" ? value : strip(value, below)]];
+      }),
+    );
+  };
+  return strip(JSON.parse(JSON.stringify(schema)), true) as ListedTool["inputSchema"];
+}
