@@ -153,6 +153,7 @@ export const folders = {
     joins: {
       "state, open incident and regions in a list": ["incidents", "regions", "target_states"],
       "uptime and latency as sort keys": ["results", "results_daily"],
+      "whether an incident is on a status page": ["status_page_components"],
     },
     writes: { "the state row lives as long as its target": ["target_states"] },
   },

@@ -30,6 +30,7 @@ import { apiPerIp, proxiesOf, publicPerIp, signInPerIp } from "./http/per-ip.ts"
 import type { Route } from "./http/route.ts";
 import { baseHeaders, securePage } from "./http/security-headers.ts";
 import { openThrottle } from "./http/throttle.ts";
+import type { Tool } from "./http/tool.ts";
 import { openViews } from "./html/views.ts";
 import { hookRoutes } from "./hooks/api.ts";
 import { whatsappHandshake } from "./hooks/handshake.ts";
@@ -65,6 +66,7 @@ import { statusPagesPages } from "./status-pages/pages.ts";
 import { targetRoutes } from "./targets/api.ts";
 import { targetBulkRoutes } from "./targets/bulk-api.ts";
 import { targetsPages } from "./targets/pages.ts";
+import { targetTools } from "./targets/tools.ts";
 
 export interface AppOptions {
   system: System;
@@ -109,6 +111,11 @@ export function allRoutes({ hub, ingest, draining }: Pick<AppOptions, "hub" | "i
     ...regionRoutes,
     ...agentRoutes,
   ];
+}
+
+/** Every MCP tool, in the order of tools/list. */
+function allTools(_options: Pick<AppOptions, "hub">): Tool[] {
+  return [...targetTools];
 }
 
 /** Pages of each domain, of the console and of the public. A path with a parameter comes after its literal siblings. */
@@ -160,7 +167,7 @@ export function createApp(options: AppOptions): Koa {
   );
   app.use(resourceHost(system.config));
   const throttle = openThrottle(counter, openBudgets(system));
-  app.use(mcpEndpoint({ system, hub: options.hub, throttle, draining }, []));
+  app.use(mcpEndpoint({ system, hub: options.hub, throttle, draining }, allTools(options)));
   app.use(pageHosts(system.config));
   app.use(health(options.ready ?? (async () => void (await system.sql`select 1 from targets limit 1`)), draining));
   app.use(assets.serve);

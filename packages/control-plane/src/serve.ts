@@ -40,6 +40,7 @@ import { heartbeatJob } from "./jobs/heartbeat.ts";
 import { type Job, startJobs } from "./jobs/runner.ts";
 import { sweep } from "./jobs/sweep.ts";
 import type { Log } from "./log.ts";
+import { sweepMcp } from "./mcp/audit.ts";
 import type { Metrics } from "./metrics/metrics.ts";
 import { version } from "./version.ts";
 import { requireDefaultPlan } from "./plans/service.ts";
@@ -144,6 +145,7 @@ const periodicJobs = (deliverer: Deliverer): Job[] => [
   { name: "retention", everyMs: 3_600_000, run: forgetOldRollups },
   { name: "nightly", everyMs: 60_000, run: nightly },
   { name: "sweep", everyMs: 600_000, run: sweep },
+  { name: "mcp", everyMs: 600_000, run: sweepMcp },
 ];
 
 async function run(

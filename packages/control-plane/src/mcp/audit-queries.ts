@@ -37,9 +37,8 @@ export async function countCalls(sql: Db, orgId: string): Promise<number> {
   return row!.count;
 }
 
-/** Returns the number of deleted rows. */
-export async function deleteCallsBefore(sql: Db, before: Date): Promise<number> {
-  return await deleteInBatches(
+export async function deleteCallsBefore(sql: Db, before: Date): Promise<void> {
+  await deleteInBatches(
     async (limit) =>
       (await sql`delete from mcp_audit where id in (select id from mcp_audit where at < ${before} limit ${limit})`)
         .count,

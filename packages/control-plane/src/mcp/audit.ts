@@ -4,7 +4,9 @@ import { iso, type Page } from "../http/wire.ts";
 import { asOwner } from "../orgs/service.ts";
 import * as queries from "./audit-queries.ts";
 import type { Caller } from "./callers.ts";
+import { deleteExpiredConfirmations } from "./confirmation-queries.ts";
 import type { McpCall, Outcome } from "./schema.ts";
+import { deleteExpiredSessions } from "./session-queries.ts";
 
 const day = 86_400_000;
 /** Limit of a recorded argument, characters. */
@@ -65,7 +67,10 @@ export async function listMcpAudit(
   return { items: rows.map((row) => ({ ...row, at: iso(row.at) })), total, limit, offset };
 }
 
-/** Deletes calls that are older than the audit log is kept. Returns their number. */
-export async function purgeMcpAudit({ sql, clock, config }: System): Promise<number> {
-  return await queries.deleteCallsBefore(sql, new Date(clock.now() - config.retention.audit_days * day));
+/** Deletes ended sessions, confirmations of killed processes, and calls older than the audit log is kept. */
+export async function sweepMcp({ sql, clock, config }: System): Promise<void> {
+  const now = clock.now();
+  await deleteExpiredConfirmations(sql, new Date(now));
+  await deleteExpiredSessions(sql, new Date(now));
+  await queries.deleteCallsBefore(sql, new Date(now - config.retention.audit_days * day));
 }

@@ -8,7 +8,7 @@ import { announce } from "./session-queries.ts";
 import type { Session } from "./sessions.ts";
 
 /** Time for a person to answer. */
-export const answerMs = 120_000;
+const answerMs = 120_000;
 
 /** A form with one required field: the title of the field says what a tick means. */
 const requestedSchema = {

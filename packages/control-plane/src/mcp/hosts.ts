@@ -20,7 +20,7 @@ function requestedHost(http: Context, origin: string): string {
 }
 
 /** Origin of the resource: `mcp.resource_uri`, else `server.public_url`. */
-export const resourceOrigin = (config: Config): string => config.mcp.resource_uri || config.server.public_url;
+const resourceOrigin = (config: Config): string => config.mcp.resource_uri || config.server.public_url;
 
 /** True when the request names the resource host, port included. */
 export const atResourceHost = (http: Context, config: Config): boolean =>

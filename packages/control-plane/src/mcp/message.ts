@@ -74,7 +74,7 @@ export function toolCallOf<T extends { readonly tool: { readonly name: string } 
 ): { entry: T; args: Json } {
   const invalid = (why: string) => new RpcRefusal(200, rpcCodes.invalidParams, `Invalid params: ${why}.`, { id });
   const name = params?.["name"];
-  const args = params?.["arguments"] ?? {};
+  const { arguments: args = {} } = params ?? {};
   if (typeof name !== "string") throw invalid("name must be the name of a tool");
   const entry = tools.get(name);
   if (entry === undefined) throw invalid(`there is no tool ${JSON.stringify(name.slice(0, 60))}; see tools/list`);

@@ -6,7 +6,7 @@ import { answerRefusal, RpcRefusal, rpcCodes } from "./refusals.ts";
 import type { EndpointOptions } from "./endpoint.ts";
 import { registryOf } from "./registry.ts";
 
-export const mcpPath = "/mcp";
+const mcpPath = "/mcp";
 
 /** The middleware of `/mcp`; falls through while MCP is off. The Host is checked before anything else. */
 export function mcpEndpoint(options: Omit<EndpointOptions, "registry">, tools: readonly Tool[]): Middleware {

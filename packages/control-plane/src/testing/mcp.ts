@@ -16,7 +16,7 @@ import { openWorld, type World } from "./world.ts";
 /** Origin of the MCP server in tests; its host resolves to the replicas. */
 export const resource = "http://mcp.example.org";
 
-export const mcpEnv = { SM_MCP__ENABLED: "true", SM_MCP__RESOURCE_URI: resource };
+const mcpEnv = { SM_MCP__ENABLED: "true", SM_MCP__RESOURCE_URI: resource };
 
 export interface Reply {
   status: number;

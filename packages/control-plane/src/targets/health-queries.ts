@@ -1,0 +1,25 @@
+import type { Db } from "../db/sql.ts";
+import { monitorTables, statusAt } from "./filter-queries.ts";
+
+export interface FailingRow {
+  id: string;
+  name: string;
+  state: "down" | "error" | "degraded";
+  since: Date | null;
+  error: string | null;
+  /** The open incident; null for a monitor that is on no status page. */
+  incident_id: string | null;
+}
+
+/** Failing monitors: worst state first, then the longest failure. */
+export async function selectFailing(sql: Db, orgId: string, now: Date, limit: number): Promise<FailingRow[]> {
+  return await sql<FailingRow[]>`
+    select t.id, t.name, ${statusAt(sql, now)} as state, coalesce(i.started_at, s.status_since) as since,
+      coalesce(i.error_sample, s.last_error) as error,
+      case when exists (select from status_page_components c where c.target_id = t.id) then i.id end as incident_id
+    from ${monitorTables(sql)}
+    where t.org_id = ${orgId} and t.enabled and ${statusAt(sql, now)} in ('down', 'error', 'degraded')
+    order by array_position(array['down', 'error', 'degraded'], ${statusAt(sql, now)}),
+      coalesce(i.started_at, s.status_since), t.id
+    limit ${limit}`;
+}
