@@ -13,7 +13,10 @@ async function submit(form) {
   button.disabled = false;
   if (!answer.ok) return showError(form, answer.error);
   const box = document.getElementById(form.dataset.shows);
-  box.querySelector("pre").textContent = answer.data.token ?? answer.data.url;
+  const secret = answer.data.token ?? answer.data.url;
+  box.querySelector("pre").textContent = secret;
+  for (const place of box.querySelectorAll("[data-with-secret] :is(pre, dd)"))
+    place.textContent = place.textContent.replace("<token>", secret);
   form.hidden = true;
   box.hidden = false;
   box.focus();

@@ -28,9 +28,22 @@ export const authPages = [
     auth: "tenant",
     async handle({ ctx, query }) {
       const list = await listTokens(ctx, { limit: 50, offset: wholeNumber(query["offset"], 0, 1_000_000) });
+      const { mcp, server } = ctx.config;
+      const ends = expiryOptions(ctx.clock.now());
+      const endpoint = mcp.enabled ? `${mcp.resource_uri || server.public_url}/mcp` : null;
+      const forMcp = endpoint !== null && query["for"] === "mcp";
       return {
         view: "auth/tokens",
-        data: { list, scopes: [...ctx.scopes], orgId: ctx.orgId, ends: expiryOptions(ctx.clock.now()) },
+        data: {
+          list,
+          scopes: [...ctx.scopes],
+          orgId: ctx.orgId,
+          // A token for MCP always expires.
+          ends: forMcp ? ends.slice(1) : ends,
+          endpoint,
+          forMcp,
+          byOAuth: mcp.oauth_enabled,
+        },
       };
     },
   }),

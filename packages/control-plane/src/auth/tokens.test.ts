@@ -295,3 +295,35 @@ t.test("a token for another resource does not open the REST API, is in no list a
   clock.advance(2 * hour);
   t.equal(await findResourceToken(system, made, uri), null, "an expired token");
 });
+
+t.test("a token for MCP is made by hand: it reads, expires, and does not open the REST API", async (t) => {
+  for (const uri of ["", "https://mcp.example.org"]) {
+    const env = { SM_MCP__ENABLED: "true", ...(uri === "" ? {} : { SM_MCP__RESOURCE_URI: uri }) };
+    const world = await openWorld(t, { env });
+    const owner = await newOrg(world.system);
+    const ask = await serveWhole(t, world);
+    const browser = asking(ask, await signedIn(owner));
+    await world.sql`update users set email_verified_at = now() where id = ${owner.userId}`;
+    const inDays = (days: number): string => new Date(world.clock.now() + days * 24 * hour).toISOString();
+    const wanted = { name: "Claude", scopes: ["targets:read"], audience: "mcp", expires_at: inDays(365) };
+    const made = await browser("POST", path, wanted);
+    t.match(made, { status: 201, body: { audience: "mcp", org_id: owner.orgId, scopes: ["targets:read"] } });
+    t.match(await ask("GET", "/api/v1/targets", undefined, bearer(made.body.token)), refused(401, "UNAUTHENTICATED"));
+    t.match(await findResourceToken(world.system, made.body.token, uri), { clientId: null, orgId: owner.orgId });
+    t.match(await browser("GET", path), { body: { items: [{ audience: "mcp" }] } }, "its owner can find and revoke it");
+    t.match(await browser("POST", path, { ...wanted, audience: null }), { status: 201, body: { audience: null } });
+    const cases: [change: object, status: number, code: string][] = [
+      [{ scopes: ["targets:read", "targets:execute"] }, 422, "MCP_TOKEN_READ_ONLY"],
+      [{ expires_at: null }, 400, "INVALID_EXPIRY"],
+      [{ expires_at: new Date(Date.parse(inDays(365)) + 1).toISOString() }, 400, "INVALID_EXPIRY"],
+      [{ bound: false }, 400, "INVALID_BODY"],
+      [{ audience: "other" }, 400, "INVALID_BODY"],
+    ];
+    for (const [change, status, code] of cases)
+      t.match(await browser("POST", path, { ...wanted, ...change }), { status, body: { error: { code } } }, code);
+    await world.sql`update users set email_verified_at = null where id = ${owner.userId}`;
+    t.match(await browser("POST", path, wanted), { status: 403, body: { error: { code: "EMAIL_NOT_VERIFIED" } } });
+    t.match(await browser("DELETE", `${path}/${made.body.id}`), { status: 204 });
+    t.equal(await findResourceToken(world.system, made.body.token, uri), null);
+  }
+});
