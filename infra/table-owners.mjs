@@ -76,7 +76,10 @@ export const folders = {
   },
   maintenance: {
     owns: ["maintenance_occurrences", "maintenance_window_targets", "maintenance_windows"],
-    joins: { "the targets of a new window, locked": ["targets"] },
+    joins: {
+      "the targets of a new window, locked, and their names": ["targets"],
+      "status pages that show a window": ["status_page_components", "status_pages"],
+    },
   },
   mcp: {
     owns: ["mcp_audit", "mcp_elicitations", "mcp_keys", "mcp_sessions"],

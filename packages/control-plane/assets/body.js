@@ -1,4 +1,5 @@
 import { differs } from "./leave.js";
+import { instantOf, readLocal } from "./zoned.js";
 
 // Builds a JSON body from the controls of a form. Names are JSON pointers; data-as says how text becomes a value.
 
@@ -16,6 +17,8 @@ const readers = {
   nullable: (control) => (control.value === "" ? null : control.value),
   optional: (control) => (control.value === "" ? undefined : control.value),
   null: () => null,
+  // A local time in the zone that the form names.
+  instant: (control) => new Date(instantOf(readLocal(control.value), control.form.elements.zone.value)).toISOString(),
   tags: (control) =>
     control.value
       .split(",")

@@ -5,6 +5,7 @@ import { forms } from "./form.js";
 import { keys } from "./keys.js";
 import { warnOnLeave } from "./leave.js";
 import { live } from "./live.js";
+import { maintenance } from "./maintenance.js";
 import { onceForms } from "./once.js";
 import { runs } from "./run.js";
 import { localTimes, tickingTimes } from "./times.js";
@@ -21,6 +22,7 @@ runs();
 channelDialogs();
 charts();
 keys();
+maintenance();
 live();
 // Modules of one page are loaded there only.
 if (document.querySelector("[data-operator]")) void import("./operator.js").then((module) => module.operator());

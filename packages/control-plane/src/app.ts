@@ -49,6 +49,7 @@ import { mcpEndpoint } from "./mcp/mount.ts";
 import { openBudgets, recordRefusal } from "./plans/service.ts";
 import { publicRoutes } from "./public/api.ts";
 import { maintenanceRoutes } from "./maintenance/api.ts";
+import { maintenancePages } from "./maintenance/pages.ts";
 import { publicPages } from "./public/pages.ts";
 import { shareViewRoutes } from "./public/share-api.ts";
 import { shareViewPages } from "./public/share-pages.ts";
@@ -124,6 +125,7 @@ const pageLists = (providers: Providers) =>
     targetsPages,
     sharesPages,
     incidentsPages,
+    maintenancePages,
     channelLinkPages,
     channelsPages,
     mailLinkPages,

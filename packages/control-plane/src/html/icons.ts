@@ -31,6 +31,10 @@ const drawings = {
   incidents:
     '<path d="M7 1.4 13 12.2H1Z" fill="none" stroke="currentColor" stroke-width="1.3" ' +
     'stroke-linejoin="round"/><path d="M7 5.4v3M7 9.8v1" stroke="currentColor" stroke-width="1.3"/>',
+  planned:
+    '<rect x="1.6" y="2.6" width="10.8" height="9.8" rx="1.5" fill="none" stroke="currentColor" ' +
+    'stroke-width="1.3"/><path d="M1.8 5.6h10.4M4.4 1v3M9.6 1v3" stroke="currentColor" stroke-width="1.3"/>' +
+    '<path d="M7 7.2v2l1.4.9" fill="none" stroke="currentColor" stroke-width="1.2"/>',
   channels:
     '<path d="M2.8 9.6c.8-.8 1-1.7 1-3.2a3.2 3.2 0 0 1 6.4 0c0 1.5.2 2.4 1 3.2ZM5.8 11.4a1.3 1.3 0 0 0 ' +
     '2.4 0" fill="none" stroke="currentColor" stroke-width="1.3" stroke-linejoin="round"/>',

@@ -53,7 +53,7 @@ export function openViews({ assets, folder = viewsFolder, cache = true }: ViewOp
 }
 
 /** `due` is for a planned time: `in 20 s`, and `due now` once it has passed. */
-export type TimeStyle = "ago" | "clock" | "day" | "due";
+export type TimeStyle = "ago" | "clock" | "day" | "due" | "hour";
 
 /** `h` of the templates. @public */
 export type Helpers = ReturnType<typeof helpers>;
@@ -108,7 +108,9 @@ export function timeTag(at: Date | string | number | null, style: TimeStyle, now
         ? format.due(date.getTime(), now)
         : style === "clock"
           ? `${format.clock(date, now)} UTC`
-          : format.day(date);
+          : style === "hour"
+            ? `${date.toISOString().slice(11, 16)} UTC`
+            : format.day(date);
   const title = format.absolute(date);
   return html`<time datetime="${date.toISOString()}" data-as="${style}" title="${title}">${text}</time>`;
 }

@@ -130,3 +130,71 @@ export async function selectWindowsOf(
       and not o.cancelled and o.ends_at > ${from} and o.starts_at < ${to}
     group by w.id, o.id order by o.starts_at, w.id`;
 }
+
+/** An occurrence in a calendar. */
+export interface CalendarRow extends OccurrenceRow {
+  window_id: string;
+  title: string;
+  recurring: boolean;
+}
+
+/** Occurrences of the organisation that overlap the time from `from` to `to`, by start; at most `limit`. */
+export async function selectCalendar(
+  sql: Db,
+  orgId: string,
+  { from, to, limit }: { from: Date; to: Date; limit: number },
+): Promise<CalendarRow[]> {
+  return await sql<CalendarRow[]>`
+    select o.id, o.starts_at, o.ends_at, o.cancelled, w.id as window_id, w.title,
+      w.recurrence_rule is not null as recurring
+    from maintenance_occurrences o join maintenance_windows w on w.id = o.window_id
+    where o.org_id = ${orgId} and not o.cancelled and o.ends_at > ${from} and o.starts_at < ${to}
+    order by o.starts_at, o.id limit ${limit}`;
+}
+
+/** A monitor that is or will be under maintenance. */
+export interface TargetWindowRow {
+  id: string;
+  title: string;
+  starts_at: Date;
+  ends_at: Date;
+}
+
+/** The occurrence of a target that is in progress or starts next before `until`; null for none. */
+export async function selectTargetWindow(
+  sql: Db,
+  orgId: string,
+  targetId: string,
+  { now, until }: { now: Date; until: Date },
+): Promise<TargetWindowRow | null> {
+  const [row] = await sql<TargetWindowRow[]>`
+    select w.id, w.title, o.starts_at, o.ends_at
+    from maintenance_window_targets wt
+    join maintenance_occurrences o on o.window_id = wt.window_id
+    join maintenance_windows w on w.id = o.window_id
+    where o.org_id = ${orgId} and wt.target_id = ${targetId}
+      and o.ends_at > ${now} and o.starts_at < ${until} and not o.cancelled
+    order by o.starts_at, o.ends_at desc limit 1`;
+  return row ?? null;
+}
+
+/** The monitors of a window, in its order. */
+export async function selectMonitorsOf(
+  sql: Db,
+  orgId: string,
+  windowId: string,
+): Promise<{ id: string; name: string }[]> {
+  return await sql<{ id: string; name: string }[]>`
+    select t.id, t.name from maintenance_window_targets wt join targets t on t.id = wt.target_id
+    where t.org_id = ${orgId} and wt.window_id = ${windowId} order by wt.position`;
+}
+
+/** Published status pages with a monitor of the window. */
+export async function selectPagesOf(sql: Db, orgId: string, windowId: string): Promise<{ id: string; name: string }[]> {
+  return await sql<{ id: string; name: string }[]>`
+    select p.id, p.name from status_pages p
+    where p.org_id = ${orgId} and p.enabled and exists (
+      select from status_page_components c join maintenance_window_targets wt on wt.target_id = c.target_id
+      where c.page_id = p.id and wt.window_id = ${windowId})
+    order by p.name, p.id`;
+}

@@ -12,6 +12,7 @@ import { checkTimes, keepRunning, notFound, stateOf } from "./rules.ts";
 import type { Maintenance, MaintenanceCreate, MaintenanceListQuery, MaintenancePatch } from "./schema.ts";
 
 export type { PageWindowRow } from "./occurrence-queries.ts";
+export { activeWindows, calendar, targetWindow, windowScope } from "./reads.ts";
 export { listOccurrences, updateOccurrence } from "./occurrences.ts";
 
 /**

@@ -30,6 +30,7 @@ export function zoneName(name: string): string | null {
 
 /** Local time of an instant, as Unix ms of the same digits in UTC. Milliseconds are kept. */
 export function localOf(instant: number, zone: string): number {
+  if (zone === "UTC") return instant;
   const parts: Record<string, number> = {};
   for (const { type, value } of formatOf(zone).formatToParts(instant)) parts[type] = Number(value);
   const seconds = Date.UTC(

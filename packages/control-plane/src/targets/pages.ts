@@ -6,6 +6,7 @@ import type { Ctx } from "../context.ts";
 import { numbered } from "../html/format.ts";
 import { type StateName, stateWords } from "../html/states.ts";
 import { page, type PageCall, wholeNumber } from "../html/pages.ts";
+import { activeWindows, targetWindow } from "../maintenance/service.ts";
 import { explainIncident, getIncident, listDeliveries, listIncidents } from "../incidents/service.ts";
 import {
   latencyByRegion,
@@ -70,11 +71,12 @@ async function monitors({ ctx, query }: PageCall<"tenant">) {
   const all = filtered || sort !== undefined || offset > 0 ? await listMonitors(ctx, { limit: 3, offset: 0 }) : list;
   const now = ctx.clock.now();
   const ids = list.items.map((row) => row.target.id);
-  const [history, silent, throttled, setup] = await Promise.all([
+  const [history, silent, throttled, setup, maintenance] = await Promise.all([
     monitorHistory(ctx, ids, { from: new Date(now - dayMs), to: new Date(now), slices }),
     silentRegions(ctx),
     throttledOf(ctx, list.items),
     setupSteps(ctx),
+    activeWindows(ctx),
   ]);
   return {
     view: "targets/list" as const,
@@ -93,6 +95,7 @@ async function monitors({ ctx, query }: PageCall<"tenant">) {
       everything: shownStates.reduce((sum, name) => sum + all.counts[name], 0),
       lastCheck: all.last_check_at,
       silent: silent.map((region) => ({ ...region, ...silenceWords(region) })),
+      maintenance,
       query: { q, tag, state: state ?? "", sort: sort ?? "", offset },
       canSort: sort !== undefined || list.items.some((row) => row.details !== null),
       setup,
@@ -139,7 +142,7 @@ async function monitor({ ctx, params, query }: PageCall<"tenant">) {
   const region = row.regions.find((own) => own.region === query["region"])?.region;
   const span = { from: new Date(now - range.ms).toISOString(), to: new Date(now).toISOString() };
   const ofRegion = region === undefined ? {} : { region };
-  const [series, byRegion, up, results, incidents, silent, throttled, trouble] = await Promise.all([
+  const [series, byRegion, up, results, incidents, silent, throttled, trouble, window] = await Promise.all([
     latencySeries(ctx, id, { ...span, ...ofRegion }),
     latencyByRegion(ctx, id, span),
     uptime(ctx, id, { ...span, ...ofRegion }),
@@ -148,6 +151,7 @@ async function monitor({ ctx, params, query }: PageCall<"tenant">) {
     silentRegions(ctx),
     throttledOf(ctx, [row]),
     row.open_incident === null ? null : troubleOf(ctx, row.open_incident.id),
+    targetWindow(ctx, id),
   ]);
   const said = shown(row, now, throttled(row));
   return {
@@ -174,6 +178,7 @@ async function monitor({ ctx, params, query }: PageCall<"tenant">) {
       up,
       results,
       incidents: incidents.items.slice(0, 10),
+      window: window === null ? null : { ...window, active: window.starts_at.getTime() <= now },
       incidentsTotal: incidents.total,
       incidents30d: incidents.items.filter((incident) => Date.parse(incident.started_at) > now - 30 * dayMs).length,
       trouble:
