@@ -26,6 +26,7 @@ const nobody = connect(t, url, null);
 const pageIds: Readonly<Record<string, Thing>> = {
   "/monitors/{id}": "target",
   "/incidents/{id}": "incident",
+  "/maintenance/{id}": "window",
   "/channels/{id}": "channel",
   "/status-pages/{id}": "page",
 };

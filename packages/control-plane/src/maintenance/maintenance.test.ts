@@ -198,6 +198,25 @@ t.test("one occurrence is skipped, brought back, extended and ended; the others 
   t.match(await ask("GET", `${path}/${id}/occurrences`), { status: 404 });
 });
 
+t.test("the end of the only and of the last occurrence is the end of the window", async (t) => {
+  const once = (await ask("POST", path, input({ starts_at: at(-hour) }))).body;
+  const last = await plan({
+    starts_at: at(-hour),
+    ends_at: at(hour),
+    recurrence: { rule: "FREQ=DAILY;COUNT=1", time_zone: "UTC" },
+  });
+  for (const { id, occurrence } of [once, last]) {
+    const own = `${path}/${id}/occurrences/${occurrence.id}`;
+    t.match(await ask("PATCH", own, { ends_at: at(3 * hour) }), { status: 200 });
+    clock.at = noon + 2.5 * hour;
+    t.match((await ask("GET", `${path}/${id}`)).body, { state: "active", occurrence: { ends_at: at(3 * hour) } });
+    t.match(await ask("PATCH", own, { ends_at: at(0) }), { status: 200 });
+    t.match((await ask("GET", `${path}/${id}`)).body, { state: "past" });
+    clock.at = noon;
+  }
+  t.match((await ask("GET", `${path}/${once.id}`)).body, { ends_at: at(2.5 * hour) });
+});
+
 t.test("times and rule of a recurring window change what has not started", async (t) => {
   const { id } = await plan({ starts_at: "2026-11-14T22:00:00.000Z", ends_at: "2026-11-15T02:00:00.000Z" });
   const changed = await ask("PATCH", `${path}/${id}`, {

@@ -83,6 +83,16 @@ export async function updateOccurrence(sql: Db, orgId: string, row: OccurrenceRo
     where org_id = ${orgId} and id = ${row.id}`;
 }
 
+export async function updateEnd(
+  sql: Db,
+  orgId: string,
+  id: string,
+  { ends_at, over_at }: { ends_at: Date; over_at: Date },
+): Promise<void> {
+  await sql`
+    update maintenance_windows set ends_at = ${ends_at}, over_at = ${over_at} where org_id = ${orgId} and id = ${id}`;
+}
+
 /** A recurring window whose stored occurrences reach to `generated_until`. */
 export type ShortWindow = Pick<
   WindowRow,

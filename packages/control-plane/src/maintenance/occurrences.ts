@@ -142,6 +142,7 @@ export async function updateOccurrence(
     }
     if (patch.ends_at !== undefined) changed.ends_at = newEnd(row, new Date(patch.ends_at), now);
     await queries.updateOccurrence(tx.sql, tx.orgId, changed);
+    await followEnd(tx, window, { was: row.ends_at, is: changed.ends_at });
     const after = present(changed, now);
     await record(tx, {
       resourceId: windowId,
@@ -150,6 +151,14 @@ export async function updateOccurrence(
     });
     return after;
   });
+}
+
+/** Keeps the end of the window true: that of its only occurrence, and that of its last one. */
+async function followEnd(tx: Ctx, window: WindowRow, { was, is }: { was: Date; is: Date }): Promise<void> {
+  const last = window.over_at !== null && (window.over_at.getTime() === was.getTime() || window.over_at < is);
+  if (window.recurrence_rule === null)
+    await queries.updateEnd(tx.sql, tx.orgId, window.id, { ends_at: is, over_at: is });
+  else if (last) await queries.updateEnd(tx.sql, tx.orgId, window.id, { ends_at: window.ends_at, over_at: is });
 }
 
 const cannotSkip = (message: string): AppError => new AppError("INVALID_RECURRENCE", message, { field: "/cancelled" });

@@ -1,0 +1,105 @@
+import type { BrowserContext, Page } from "playwright-core";
+import t from "tap";
+import { connect } from "../harness/api.ts";
+import { findings, openBrowser, openPage } from "../harness/browser.ts";
+import { startControlPlane } from "../harness/processes.ts";
+import { requires } from "../harness/requires.ts";
+
+/* Planned and unplanned interruptions as an operator announces them, in a browser in another zone than the server's. */
+
+t.setTimeout(240_000);
+
+const token = `sm_live_${"announce".repeat(6)}`;
+
+t.test("communication", async (t) => {
+  if (!(await requires(t, "chromium"))) return;
+  const { url, signInLink } = await startControlPlane(t, {
+    env: { SM_BOOTSTRAP__TOKEN: token, SM_SECURITY__ALLOW_PRIVATE_TARGETS: "true" },
+  });
+  const api = connect(t, url, token);
+  const check = { type: "http", url: `${url}/healthz` };
+  for (const name of ["Checkout API", "Search"])
+    await api.post("/api/v1/targets", { name, check, interval: 60, tags: ["shop"] });
+  const browser = await openBrowser(t);
+  const context: BrowserContext = await browser.newContext({
+    baseURL: url,
+    viewport: { width: 1280, height: 800 },
+    colorScheme: "light",
+    timezoneId: "Asia/Kolkata",
+  });
+  const page: Page = await openPage(t, context);
+  await page.goto("/maintenance");
+  await page.getByLabel("Sign-in link").fill(signInLink!);
+  await page.getByRole("button", { name: "Sign in" }).click();
+  await page.waitForURL("**/maintenance");
+
+  await t.test("a weekly window is scheduled in the reader's zone, by search and by tag", async (t) => {
+    await page.getByRole("link", { name: "Schedule maintenance" }).first().click();
+    await page.waitForURL("**/maintenance/new");
+    t.equal(await page.getByLabel("Time zone").inputValue(), "Asia/Calcutta");
+    t.same(await findings(page), []);
+    await page.getByLabel("Title").fill("Database upgrade");
+    await page.getByLabel("Search monitors").fill("check");
+    await page.getByRole("button", { name: "Add Checkout API" }).click();
+    await page.getByRole("button", { name: "Add all" }).click();
+    await page.getByText("2 monitors", { exact: true }).waitFor();
+    await page.getByLabel("Start", { exact: true }).fill("2126-11-21T23:30");
+    await page.getByLabel("End", { exact: true }).fill("2126-11-22T01:30");
+    await page.getByLabel("Repeats").selectOption("weekly");
+    await page.getByText("Lasts 2 h.").waitFor();
+    await page.getByLabel("Ends").selectOption("count");
+    await page.getByLabel("Occurrences").fill("3");
+    await page.getByRole("button", { name: "Schedule maintenance" }).click();
+    await page.waitForURL(/\/maintenance\/[0-9a-f-]{36}$/);
+    const [made] = (await api.get("/api/v1/maintenance")).body.items;
+    t.match(made, {
+      starts_at: "2126-11-21T18:00:00.000Z",
+      ends_at: "2126-11-21T20:00:00.000Z",
+      recurrence: { rule: "FREQ=WEEKLY;BYDAY=TH;COUNT=3", time_zone: "Asia/Calcutta" },
+    });
+    t.equal(made.component_ids.length, 2);
+    t.match(await page.locator("main").textContent(), /Every week on Thursday, 3 times \(Asia\/Calcutta\)/);
+  });
+
+  await t.test("one occurrence is skipped and brought back; an edit keeps what it does not touch", async (t) => {
+    const first = page.locator("tbody tr").first();
+    await first.getByRole("button", { name: "Skip" }).click();
+    await first.getByText("Skipped").waitFor();
+    t.same(await findings(page), []);
+    await first.getByRole("button", { name: "Bring back" }).click();
+    await first.getByText("Upcoming").waitFor();
+    await page.getByRole("link", { name: "Edit" }).click();
+    await page.waitForURL("**/edit");
+    t.equal(await page.getByLabel("Start", { exact: true }).inputValue(), "2126-11-21T23:30");
+    await page.getByLabel("Title").fill("Database upgrade of the shop");
+    await page.getByLabel("Search", { exact: true }).uncheck();
+    await page.getByRole("button", { name: "Save" }).click();
+    await page.waitForURL(/\/maintenance\/[0-9a-f-]{36}$/);
+    const [changed] = (await api.get("/api/v1/maintenance")).body.items;
+    t.match(changed, { title: "Database upgrade of the shop", starts_at: "2126-11-21T18:00:00.000Z" });
+    t.equal(changed.component_ids.length, 1);
+  });
+
+  await t.test("a window in progress is on the overview and on its monitor, and ends now", async (t) => {
+    const [monitor] = (await api.get("/api/v1/targets?q=Checkout")).body.items;
+    const at = (ms: number) => new Date(Date.now() + ms).toISOString();
+    await api.post("/api/v1/maintenance", {
+      title: "Network switch",
+      starts_at: at(-60_000),
+      ends_at: at(3_600_000),
+      component_ids: [monitor.id],
+    });
+    await page.goto("/monitors");
+    await page.getByText("Maintenance in progress:").waitFor();
+    await page.goto(`/monitors/${monitor.id}`);
+    t.match(await page.locator(".why.maintenance").textContent(), /Network switch,\s+ends in/);
+    await page.goto("/maintenance?view=calendar");
+    await page.locator(".event", { hasText: "Network switch" }).first().click();
+    await page.getByRole("button", { name: "End now" }).click();
+    await page.getByRole("button", { name: "Yes" }).click();
+    await page.locator(".title .state", { hasText: "Completed" }).waitFor();
+    await page.goto("/maintenance?view=past");
+    t.match(await page.locator("main").textContent(), /Network switch/);
+    t.same(await findings(page), []);
+  });
+});
