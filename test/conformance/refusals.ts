@@ -236,8 +236,7 @@ export async function people({ sql, olga, milan, asking, signedIn, nobody }: Sta
     refusedBody("POST /api/v1/api-tokens")(
       "a token for MCP that is not bound",
       { ...mcpToken, bound: false },
-      "INVALID_BODY",
-      "/bound",
+      "FORBIDDEN",
     ),
     {
       ...refusedBody("POST /api/v1/api-tokens")(

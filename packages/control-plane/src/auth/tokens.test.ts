@@ -316,7 +316,7 @@ t.test("a token for MCP is made by hand: it reads, expires, and does not open th
       [{ scopes: ["targets:read", "targets:execute"] }, 422, "MCP_TOKEN_READ_ONLY"],
       [{ expires_at: null }, 400, "INVALID_EXPIRY"],
       [{ expires_at: new Date(Date.parse(inDays(365)) + 1).toISOString() }, 400, "INVALID_EXPIRY"],
-      [{ bound: false }, 400, "INVALID_BODY"],
+      [{ bound: false }, 403, "FORBIDDEN"],
       [{ audience: "other" }, 400, "INVALID_BODY"],
     ];
     for (const [change, status, code] of cases)

@@ -128,9 +128,7 @@ function checkedExpiry(text: string | null, now: Date): Date | null {
 /** A token for MCP without a person's consent: verified owner, one organisation, read scopes, an end within a year. */
 async function requireMcpToken(ctx: Ctx, input: ApiTokenCreate, expiresAt: Date | null): Promise<void> {
   if (input.bound === false)
-    throw new AppError("INVALID_BODY", "A token for MCP is bound to one organisation: bound must be true.", {
-      field: "/bound",
-    });
+    throw new AppError("FORBIDDEN", "A token for MCP is bound to one organisation: bound must be true.");
   const at = input.scopes.findIndex((scope) => !scope.endsWith(":read"));
   if (at !== -1)
     throw new AppError(
