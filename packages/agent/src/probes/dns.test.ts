@@ -304,17 +304,18 @@ t.test("a question that is given up leaves the others alone, and nothing behind"
   t.match(await run(address, "quick.example.org"), { status: "up" }, "the next question is asked at once");
   t.match(await slow, { status: "up" }, "a question asked before is still answered");
   const abandoned = runner.run("org", { ...check(address, "silent.example.org") });
-  await sleep(50);
+  const silentQuestions = (): number => asked.filter((question) => question.includes("silent")).length;
+  while (silentQuestions() < 2) await sleep(5);
   abandoned.abandon();
   t.equal(await abandoned.done, null);
   await sleep(1500);
-  t.equal(asked.filter((question) => question.includes("silent")).length, 2, "nobody asks again for what was given up");
+  t.equal(silentQuestions(), 2, "a question that was given up is not repeated");
 });
 
 t.test("a lost packet is asked for again within the deadline", async (t) => {
   const { address, asked, zone } = await nameServer(t, { "lossy.example.org": { silent: true } });
   const result = run(address, "lossy.example.org");
-  await sleep(300);
+  while (asked.length < 1) await sleep(5);
   zone["lossy.example.org"] = a("lossy.example.org", "192.0.2.1");
   t.match(await result, { status: "up", error: null });
   t.equal(asked.length, 2);

@@ -255,7 +255,7 @@ t.test("a server that dies is started again, and the pool goes on", async (t) =>
   process.kill(pid, "SIGKILL");
   let answer: { n: number; started: Date } | null = null;
   const started = new Date();
-  for (let tries = 0; (answer === null || answer.started < started) && tries < 200; tries++) {
+  for (let tries = 0; (answer === null || answer.started < started) && tries < 1800; tries++) {
     answer = await sql<
       { n: number; started: Date }[]
     >`select count(*) as n, pg_postmaster_start_time() as started from counted`.then(
