@@ -4,9 +4,11 @@ import { extname, join, relative, sep } from "node:path";
 import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
 import type { Middleware } from "koa";
+import { LRUCache } from "lru-cache";
 import { AppError } from "@statusmesh/shared/errors";
 import { atRoute } from "../http/exchange.ts";
 import { answerOtherMethod } from "../http/methods.ts";
+import { brandSheet } from "./brand.ts";
 
 const types: Record<string, string> = {
   ".css": "text/css; charset=utf-8",
@@ -40,6 +42,16 @@ export interface Assets {
 /** Folder of the assets, relative to the compiled file. */
 const assetsFolder = fileURLToPath(new URL("../../assets", import.meta.url));
 
+/** Sheets of the public pages, made of others: one request each, without comments. */
+const composed: Readonly<Record<string, readonly string[]>> = {
+  "status.css": ["tokens.css", "base.css", "public.css"],
+  "share.css": ["tokens.css", "base.css", "public.css", "share-view.css"],
+};
+/** The sheet of a status page with a brand colour: an inline style would need an exception in the security policy. */
+const branded = /^status-([0-9a-f]{6})\.css$/;
+/** A branded sheet is made in a millisecond; anybody may ask for any colour. */
+const keptBrands = 100;
+
 /**
  * Reads and compresses every file of the folder once. All of them share one hash, which is a folder in their address
  * (`/assets/<hash>/console.js`): relative imports and references carry it too, so all may be cached for a year.
@@ -47,11 +59,28 @@ const assetsFolder = fileURLToPath(new URL("../../assets", import.meta.url));
 export function loadAssets(folder: string = assetsFolder): Assets {
   const files = new Map<string, Asset>();
   for (const [name, parts] of partsOf(folder)) files.set(name, read(name, parts));
+  for (const [name, parts] of Object.entries(composed))
+    if (parts.every((part) => files.has(part)))
+      files.set(name, asset(name, Buffer.from(compact(parts.map((part) => files.get(part)!.body).join("")))));
+  const brands = new LRUCache<string, Asset>({ max: keptBrands });
+  const find = (name: string): Asset | undefined => {
+    const color = branded.exec(name)?.[1];
+    const base = files.get("status.css");
+    if (color === undefined || base === undefined) return files.get(name);
+    let sheet = brands.get(name);
+    if (sheet === undefined) {
+      const tokens = files.get("tokens.css")!.body.toString();
+      const [light, dark] = tokens.split('[data-theme="dark"]').map(backgroundsOf) as [string[], string[]];
+      sheet = asset(name, Buffer.from(base.body + brandSheet(`#${color}`, light, dark)));
+      brands.set(name, sheet);
+    }
+    return sheet;
+  };
   const hash = fingerprint([...files].map(([name, file]) => `${name} ${file.etag}`).join("\n"));
 
   return {
     url(name) {
-      if (!files.has(name)) throw new Error(`there is no asset called ${name}`);
+      if (!files.has(name) && !branded.test(name)) throw new Error(`there is no asset called ${name}`);
       return `/assets/${hash}/${name}`;
     },
     text: (name) => files.get(name)!.body.toString(),
@@ -76,7 +105,7 @@ export function loadAssets(folder: string = assetsFolder): Assets {
       const asked = http.path.slice("/assets/".length);
       const hashed = asked.startsWith(`${hash}/`);
       // A lookup by exact name: no path of the request ever reaches the file system.
-      const file = files.get(hashed ? asked.slice(hash.length + 1) : asked);
+      const file = find(hashed ? asked.slice(hash.length + 1) : asked);
       if (file === undefined) throw new AppError("NOT_FOUND", `There is nothing at ${http.path}.`);
       http.set("Cache-Control", hashed ? "public, max-age=31536000, immutable" : "no-cache");
       http.set("Vary", "Accept-Encoding");
@@ -123,7 +152,23 @@ const withSystemTheme = (sheet: string): string =>
 
 function read(name: string, paths: readonly string[]): Asset {
   const whole = Buffer.concat(paths.map((path) => readFileSync(path)));
-  const body = name === "tokens.css" ? Buffer.from(withSystemTheme(whole.toString())) : whole;
+  return asset(name, name === "tokens.css" ? Buffer.from(withSystemTheme(whole.toString())) : whole);
+}
+
+/** A sheet without comments, and without spaces that mean nothing. Values with operators keep theirs. */
+const compact = (sheet: string): string =>
+  sheet
+    .replaceAll(/\/\*[^]*?\*\//g, "")
+    .replaceAll(/\s+/g, " ")
+    .replaceAll(/ ?([{};,]) ?/g, "$1")
+    .replaceAll(/: /g, ":")
+    .replaceAll(";}", "}");
+
+/** Colours of page and panel in a part of the tokens. */
+const backgroundsOf = (tokens: string): string[] =>
+  [...tokens.matchAll(/--(?:bg|panel): (#[0-9a-f]{6});/g)].slice(0, 2).map(([, color]) => color!);
+
+function asset(name: string, body: Buffer): Asset {
   const packed = gzipSync(body, { level: 9 });
   return {
     body,

@@ -4,6 +4,7 @@ import { Router } from "@koa/router";
 import type { Context } from "koa";
 import { AppError } from "@statusmesh/shared/errors";
 import type { Ctx, AuthContexts, System } from "../context.ts";
+import { etagOf, namesTag } from "../http/etag.ts";
 import { atRoute } from "../http/exchange.ts";
 import type { Authenticators } from "../http/mount.ts";
 import { readParams } from "../http/path-params.ts";
@@ -25,6 +26,11 @@ export type PageReply =
       fragment?: string;
       data: object;
       status?: number;
+      /**
+       * Set where everybody is shown the same: the view is rendered and compressed once for this object, and has an
+       * `ETag`.
+       */
+      shared?: object;
       /** Set last, so that they may replace the default Cache-Control and Content-Security-Policy. */
       headers?: Record<string, string>;
     }
@@ -146,8 +152,10 @@ async function serve(
     return redirect(http, reply.redirect);
   }
   const view = query["fragment"] === "1" ? (reply.fragment ?? reply.view) : reply.view;
-  await answer(http, views.render(view, { ...reply.data, frame }, ctx.clock.now()));
+  const render = () => views.render(view, { ...reply.data, frame }, ctx.clock.now());
   http.status = reply.status ?? 200;
+  if (reply.shared === undefined) await answer(http, render());
+  else answerShared(http, await renderedFor(reply.shared, view, render));
   http.set("Cache-Control", "no-store");
   securePage(http);
   if (declared.auth === "tenant") http.set("X-Robots-Tag", "noindex");
@@ -166,6 +174,41 @@ async function answer(http: Context, text: string): Promise<void> {
   } else {
     http.body = text;
   }
+}
+
+/** A page as bytes. */
+interface Rendered {
+  plain: Buffer;
+  packed: Buffer;
+  etag: string;
+}
+
+const rendered = new WeakMap<object, Map<string, Promise<Rendered>>>();
+
+function renderedFor(shared: object, view: string, render: () => string): Promise<Rendered> {
+  let views = rendered.get(shared);
+  if (views === undefined) rendered.set(shared, (views = new Map<string, Promise<Rendered>>()));
+  let page = views.get(view);
+  if (page === undefined) {
+    const plain = Buffer.from(render());
+    page = packed(plain, { level: 9 }).then((bytes) => ({ plain, packed: bytes, etag: etagOf(plain) }));
+    views.set(view, page);
+  }
+  return page;
+}
+
+function answerShared(http: Context, { plain, packed: bytes, etag }: Rendered): void {
+  http.vary("Accept-Encoding");
+  // A weak tag: it is the same for the compressed bytes and the others (RFC 9110 section 8.8.1).
+  http.set("ETag", `W/${etag}`);
+  if (namesTag(http.get("if-none-match"), etag)) {
+    http.status = 304;
+    return;
+  }
+  http.type = "text/html; charset=utf-8";
+  const zipped = http.acceptsEncodings("gzip") === "gzip";
+  if (zipped) http.set("Content-Encoding", "gzip");
+  http.body = zipped ? bytes : plain;
 }
 
 function redirect(http: Context, to: string): void {

@@ -9,6 +9,7 @@ import t, { type Test } from "tap";
 import { AppError } from "@statusmesh/shared/errors";
 import type { Ctx, System } from "../context.ts";
 import { silentLog } from "../log.ts";
+import { contrast, readable } from "./brand.ts";
 import { loadAssets } from "./assets.ts";
 import {
   axisSteps,
@@ -343,11 +344,29 @@ async function open(t: Pick<Test, "teardown">) {
   return { ask, assets };
 }
 
+t.test("a brand colour is readable in both themes", async (t) => {
+  const { ask, assets } = await open(t);
+  const light = ["#f7f8fa", "#ffffff"];
+  const dark = ["#0e1116", "#161a21"];
+  for (const color of ["#ffdd00", "#000000", "#ffffff", "#2557d6", "#7f7f7f", "#ff0000"])
+    for (const backgrounds of [light, dark])
+      for (const background of backgrounds)
+        t.ok(contrast(readable(color, backgrounds), background) >= 4.5, `${color} on ${background}`);
+  t.equal(readable("#2557d6", light), "#2557d6", "a readable colour stays");
+  const sheet = await ask(assets.url("status-ffdd00.css"));
+  t.match(sheet, { status: 200, headers: { "cache-control": "public, max-age=31536000, immutable" } });
+  t.match(sheet.body, /:root\{--brand:#ffdd00\}/);
+  t.notMatch(sheet.body, /\/\*/);
+  t.throws(() => assets.url("status-yellow.css"));
+  t.equal((await ask("/assets/status-xyz.css")).status, 404);
+});
+
 t.test("assets", async (t) => {
   const { ask, assets } = await open(t);
   const url = assets.url("tokens.css");
   t.match(url, /^\/assets\/[\w-]{12}\/tokens\.css$/);
-  t.match(assets.modules("status.js"), ["head.js", "times.js"], "what a script imports, to be asked for at once");
+  t.strictSame(assets.modules("status.js"), [], "public pages load one script");
+  t.match(assets.modules("live.js"), ["dom.js", "head.js"], "what a script imports, to be asked for at once");
   t.ok(assets.modules("console.js").includes("leave.js"), "also through others");
   const plain = await ask(url);
   t.equal(plain.status, 200);

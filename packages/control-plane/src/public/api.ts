@@ -14,6 +14,7 @@ const shared = {
   tag: "Public",
   method: "GET",
   cache: "public, max-age=10, stale-while-revalidate=30",
+  etag: true,
 } as const;
 const unavailable = ["STATUS_PAGE_NOT_FOUND", "STATUS_DATA_UNAVAILABLE"] as const;
 
@@ -72,7 +73,7 @@ export const publicRoutes: Route[] = [
     mediaType: "application/rss+xml",
     replies: { 200: Type.String({ description: "RSS 2.0", examples: ['<rss version="2.0">…</rss>'] }) },
     errors: unavailable,
-    handle: async ({ ctx }) => text(incidentsFeed(await service.publicStatus(ctx), pageAddress(ctx))),
+    handle: async ({ ctx }) => text(incidentsFeed(await service.servedStatus(ctx), pageAddress(ctx))),
   }),
   route({
     ...shared,
@@ -103,9 +104,10 @@ export const publicRoutes: Route[] = [
 ];
 
 async function badge(ctx: Visit, component: string | undefined): Promise<string> {
+  const { branding } = await service.servedStatus(ctx);
   return component === undefined
     ? pageBadge(await service.publicStatus(ctx))
-    : componentBadge(await service.publicComponent(ctx, component));
+    : componentBadge(await service.publicComponent(ctx, component), branding.language);
 }
 
 /** Address of the page that is asked for. */

@@ -1,12 +1,15 @@
-import type { Visit } from "../context.ts";
+import type { System } from "../context.ts";
 import { iso, isoOrNull } from "../http/wire.ts";
-import { type Counts, dailyCounts, sum, uptimePct } from "../results/service.ts";
+import { dailyCounts, probedSpans } from "../results/service.ts";
 import { type PageWindowRow, windowsOf } from "../maintenance/service.ts";
-import { publicComponents, servedPage } from "../status-pages/service.ts";
+import { type PageRow, publicComponents, type PublicComponentRow } from "../status-pages/service.ts";
 import type { Branding } from "../status-pages/schema.ts";
+import { type Day, daysUntil } from "./days.ts";
+import { union } from "./intervals.ts";
 import * as queries from "./queries.ts";
 import type { PublicComponent, PublicIncident, PublicMaintenance, PublicStatus } from "./schema.ts";
-import { banner, componentState, dayCells, incidentState } from "./states.ts";
+import { componentState, dayCells, type History, incidentState, uptimeOf, worst } from "./states.ts";
+import { type Texts, textsOf } from "./texts.ts";
 
 const dayMs = 86_400_000;
 export const historyDays = 90;
@@ -22,44 +25,55 @@ export interface ServedStatus {
   branding: Branding;
   /** Time of the newest result of any component; null before the first. */
   checkedAt: Date | null;
-  /** Runs per component and UTC day, for uptime over fewer days than the page shows. */
-  runs: Map<string, Map<string, Counts>>;
+  /** Uptime of a component over the last days, 0 to 100; null without checks. */
+  uptime(componentId: string, days: number): number | null;
   status: PublicStatus;
 }
 
-/** Computes the requested page with five queries. Null when no page is published there. */
-export async function computeStatus(system: Visit): Promise<ServedStatus | null> {
-  const page = await servedPage(system);
-  if (page === null) return null;
+/** Computes a page with six queries. */
+export async function computeStatus(system: System, page: PageRow): Promise<ServedStatus> {
   const now = system.clock.now();
   const rows = await publicComponents(system, page);
-  const range = { from: new Date(now - historyDays * dayMs), to: new Date(now + upcomingDays * dayMs) };
-  const [counts, spans, incidents, windows] = await Promise.all([
-    dailyCounts(
-      system,
-      page.org_id,
-      rows.map((row) => row.target_id),
-      historyDays - 1,
-    ),
-    queries.selectIncidentSpans(system.sql, page.org_id, page.id, new Date(now - historyDays * dayMs)),
+  const days = daysUntil(now, historyDays, page.branding.timezone);
+  const since = new Date(days[0]!.start);
+  const ids = rows.map((row) => row.target_id);
+  const [probed, spans, incidents, windows] = await Promise.all([
+    probedTime(system, page.org_id, rows),
+    queries.selectIncidentSpans(system.sql, page.org_id, page.id, since),
     queries.selectPublicIncidents(system.sql, page.org_id, page.id, new Date(now - recentDays * dayMs), maxIncidents),
-    windowsOf(
-      system,
-      page.org_id,
-      rows.map((row) => row.target_id),
-      range,
-    ),
+    windowsOf(system, page.org_id, ids, { from: since, to: new Date(now + upcomingDays * dayMs) }),
   ]);
+  const texts = textsOf(page.branding.language);
   const names = new Map(rows.map((row) => [row.target_id, row.name]));
   const active = windows.filter((window) => window.starts_at.getTime() <= now && window.ends_at.getTime() > now);
   const upcoming = windows.filter((window) => window.starts_at.getTime() > now);
-
   const open = new Map(
     incidents.filter((incident) => incident.ended_at === null).map((incident) => [incident.target_id, incident]),
   );
+  const spansOf = new Map<string, queries.IncidentSpanRow[]>();
+  for (const span of spans) spansOf.set(span.target_id, [...(spansOf.get(span.target_id) ?? []), span]);
+  const histories = new Map<string, History>(
+    ids.map((id) => [
+      id,
+      {
+        incidents: (spansOf.get(id) ?? []).map((span) => ({
+          start: span.started_at.getTime(),
+          end: span.ended_at?.getTime() ?? now,
+          severity: span.severity,
+          impact: span.peak_impact,
+        })),
+        maintenance: union(
+          windows
+            .filter((window) => window.target_ids.includes(id))
+            .map((window) => ({ start: window.starts_at.getTime(), end: window.ends_at.getTime() })),
+        ),
+        probed: probed.get(id) ?? [],
+      },
+    ]),
+  );
+  const uptime = (id: string, of: readonly Day[]) => shownPct(uptimeOf(of, histories.get(id)!));
+
   const components = rows.map((row) => {
-    const days = counts.get(row.target_id) ?? new Map<string, Counts>();
-    const own = spans.filter((span) => span.target_id === row.target_id);
     const component: PublicComponent = {
       id: row.target_id,
       name: row.name,
@@ -69,22 +83,12 @@ export async function computeStatus(system: Visit): Promise<ServedStatus | null>
         incident: open.get(row.target_id) ?? null,
         status: row.status,
       }),
-      uptime_pct: shownPct(uptimePct(sum(days.values()))),
-      history: dayCells(now, historyDays, {
-        incidents: own.map((span) => ({
-          start: span.started_at.getTime(),
-          end: span.ended_at?.getTime() ?? null,
-          severity: span.severity,
-          impact: span.peak_impact,
-        })),
-        maintenance: windows
-          .filter((window) => window.target_ids.includes(row.target_id))
-          .map((window) => ({ start: window.starts_at.getTime(), end: window.ends_at.getTime() })),
-        checkedDays: new Set(days.keys()),
-      }),
+      uptime_pct: uptime(row.target_id, days),
+      history: dayCells(days, histories.get(row.target_id)!),
     };
     return { group: row.group, component };
   });
+  const overall = worst(components.map(({ component }) => component.status));
 
   return {
     orgId: page.org_id,
@@ -95,18 +99,33 @@ export async function computeStatus(system: Visit): Promise<ServedStatus | null>
         row.last_result_at !== null && (newest === null || row.last_result_at > newest) ? row.last_result_at : newest,
       null,
     ),
-    runs: counts,
+    uptime: (id, count) => uptime(id, days.slice(-count)),
     status: {
-      overall: banner(components.map(({ component }) => component.status)),
+      overall: { state: overall, label: texts.banner[overall] },
       generated_at: new Date(now).toISOString(),
       page: { name: page.branding.display_name ?? page.name, about: page.branding.about, logo_url: null },
       groups: grouped(components),
-      active_incidents: incidents.filter((incident) => incident.ended_at === null).map(presentIncident),
-      recent_incidents: incidents.filter((incident) => incident.ended_at !== null).map(presentIncident),
+      active_incidents: incidents
+        .filter((incident) => incident.ended_at === null)
+        .map((row) => presentIncident(row, texts)),
+      recent_incidents: incidents
+        .filter((incident) => incident.ended_at !== null)
+        .map((row) => presentIncident(row, texts)),
       active_maintenance: active.map((window) => presentWindow(window, names)),
       upcoming_maintenance: upcoming.map((window) => presentWindow(window, names)),
     },
   };
+}
+
+/** Time in which each component was checked. A monitor with live votes is checked until now. */
+async function probedTime(system: System, orgId: string, rows: readonly PublicComponentRow[]) {
+  const now = system.clock.now();
+  const ids = rows.map((row) => row.target_id);
+  const counts = await dailyCounts(system, orgId, ids, historyDays);
+  const ends = new Map(
+    rows.map((row) => [row.target_id, row.status === "unknown" ? (row.last_result_at?.getTime() ?? 0) : now]),
+  );
+  return await probedSpans(system, orgId, counts, (id) => ends.get(id) ?? now);
 }
 
 /** Groups components: groups in the order of their first component, ungrouped components last. */
@@ -133,17 +152,15 @@ function presentWindow(window: PageWindowRow, names: ReadonlyMap<string, string>
 }
 
 /** Four decimals, rounded down: 100 means no failure. */
-export const shownPct = (pct: number | null): number | null =>
+const shownPct = (pct: number | null): number | null =>
   pct === null ? null : Math.floor(pct * 10_000 + 1e-6) / 10_000;
 
-const stateWords = { degraded: "degraded", partial_outage: "partial outage", major_outage: "major outage" } as const;
-
 /** The public view of an incident. */
-export function presentIncident(row: queries.PublicIncidentRow): PublicIncident {
+export function presentIncident(row: queries.PublicIncidentRow, texts: Texts): PublicIncident {
   const peak = incidentState(row.severity, row.peak_impact);
   return {
     id: row.id,
-    title: row.public_title ?? `${row.component_name} ${stateWords[peak]}`,
+    title: row.public_title ?? texts.outage[peak](row.component_name),
     description: row.public_description,
     state: row.ended_at === null ? "open" : "closed",
     status: row.ended_at === null ? incidentState(row.severity, row.impact) : peak,

@@ -1,19 +1,20 @@
 import { AppError } from "@statusmesh/shared/errors";
 import type { Visit } from "../context.ts";
 import { page } from "../html/pages.ts";
-import type { ServedStatus } from "./compute.ts";
+import { pageToPreview } from "../status-pages/service.ts";
+import { computeStatus, type ServedStatus } from "./compute.ts";
 import { aboutHtml } from "./markdown.ts";
 import { componentsOf, publicIncident, servedStatus } from "./service.ts";
 import { worst } from "./states.ts";
-import { affected, calmSentence, dayStrip, stateMark, stateWord, tone } from "./words.ts";
+import { textsOf } from "./texts.ts";
+import { affectedSentence, affectedSince, calmSentence, type PageWords, wordsOf } from "./words.ts";
 
 const cacheControl = "public, max-age=10, stale-while-revalidate=30";
 /** Up to this many components all groups are open. */
 const fewComponents = 12;
-const fullIncidents = 5;
-const shownIncidents = 30;
-/** Helpers of the public views. */
-const words = { tone, stateMark, stateWord, dayStrip };
+/** Incidents above the components: with more of them, visitors would have to scroll past them to the components. */
+const shownIncidents = 3;
+const shownPast = 30;
 
 /** Public pages. */
 export const publicPages = [
@@ -24,22 +25,48 @@ export const publicPages = [
       show(ctx, async (served) => ({
         view: "public/status",
         fragment: "public/status-fragment",
-        data: { ...frameOf(served), ...statusData(served) },
+        data: statusData(served),
+        shared: served,
       })),
   }),
   page({
     path: "/status/incidents/{id}",
     auth: "public",
     handle: ({ ctx, params }) =>
-      show(ctx, async (served) => ({
-        view: "public/incident",
-        data: { ...frameOf(served), incident: await publicIncident(ctx, params["id"] ?? ""), words },
-      })),
+      show(ctx, async (served) => {
+        const incident = await publicIncident(ctx, params["id"] ?? "");
+        return {
+          view: "public/incident",
+          data: { ...frameOf(served), incident },
+          shared: incident,
+        };
+      }),
+  }),
+  page({
+    path: "/status-pages/{id}/preview",
+    auth: "tenant",
+    async handle({ ctx, params }) {
+      const served = await computeStatus(ctx, await pageToPreview(ctx, params["id"] ?? ""));
+      return {
+        view: "public/status" as const,
+        fragment: "public/status-fragment" as const,
+        data: { ...statusData(served), live: `${ctx.config.server.public_url}/status-pages/${served.pageId}/preview` },
+        headers: framedByUs,
+      };
+    },
   }),
 ];
 
+/** The builder shows the preview in a frame of its own origin. */
+const framedByUs = {
+  "X-Frame-Options": "SAMEORIGIN",
+  "Content-Security-Policy":
+    "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; form-action 'self'; " +
+    "frame-ancestors 'self'",
+};
+
 /** Renders `view`, or a page of one sentence when there is nothing to show. */
-async function show<const R extends { view: string; fragment?: string; data: object }>(
+async function show<const R extends { view: string; fragment?: string; data: object; shared: object }>(
   system: Visit,
   view: (served: ServedStatus) => Promise<R>,
 ) {
@@ -57,28 +84,31 @@ async function show<const R extends { view: string; fragment?: string; data: obj
     return {
       view: "public/notice" as const,
       status: error.status,
-      data: { ...(served === null ? blankFrame : frameOf(served)), ...notice(error) },
+      data: { ...(served === null ? blankFrame : frameOf(served)), ...notice(error, served) },
       headers: retry,
     };
   }
 }
 
 /** Heading and sentence of an error page. */
-function notice(error: AppError): { heading: string; sentence: string } {
-  if (error.code === "INCIDENT_NOT_FOUND")
-    return {
-      heading: "Incident not found",
-      sentence: "It may have been removed from this page.",
-    };
-  if (error.status === 404)
-    return { heading: "Status page not found", sentence: "No status page is published at this address." };
-  return {
-    heading: "Status not available",
-    sentence: "It cannot be read at the moment. The services themselves may be fine. Try again in a moment.",
-  };
+function notice(error: AppError, served: ServedStatus | null): { heading: string; sentence: string } {
+  const texts = textsOf(served?.branding.language ?? "en");
+  const [heading, sentence] =
+    error.code === "INCIDENT_NOT_FOUND"
+      ? texts.missingIncident
+      : error.status === 404
+        ? texts.missingPage
+        : texts.unavailable;
+  return { heading, sentence };
 }
 
-const blankFrame = { pageName: "Status", about: null, branding: null };
+/** Layout data of a page without a publisher. */
+export const blankFrame = {
+  pageName: "Status",
+  about: null,
+  branding: null,
+  words: wordsOf({ language: "en", timezone: "UTC" }),
+};
 
 /** Layout data of every page: an allow-list of the branding. */
 const frameOf = ({ status, branding }: ServedStatus) => ({
@@ -91,10 +121,23 @@ const frameOf = ({ status, branding }: ServedStatus) => ({
     website:
       branding.website_url === null ? null : { url: branding.website_url, host: new URL(branding.website_url).host },
     hidden: branding.hide_from_search,
+    logo: status.page.logo_url,
   },
+  words: wordsOf(branding),
 });
 
-function statusData({ status, checkedAt }: ServedStatus) {
+const datas = new WeakMap<ServedStatus, ReturnType<typeof computeData>>();
+
+/** The data of the page's view, made once per computation. */
+function statusData(served: ServedStatus): ReturnType<typeof computeData> {
+  let data = datas.get(served);
+  if (data === undefined) datas.set(served, (data = computeData(served)));
+  return data;
+}
+
+function computeData(served: ServedStatus) {
+  const { status, checkedAt } = served;
+  const words: PageWords = wordsOf(served.branding);
   const components = componentsOf(status);
   const groups = status.groups.map((group, at) => {
     const state = worst(group.components.map((component) => component.status));
@@ -104,22 +147,23 @@ function statusData({ status, checkedAt }: ServedStatus) {
       open: at === 0 || components.length <= fewComponents || !["operational", "no_data"].includes(state),
     };
   });
-  // Incidents with updates come first and in full; the others get one line each.
-  const told = status.active_incidents.filter(
-    (incident) =>
-      incident.updates.length > 0 || incident.description !== null || status.active_incidents.length <= fullIncidents,
-  );
+  // Incidents without a word of the operators say no more than the states of their components.
+  const active = status.active_incidents;
+  const narrated = active.filter((incident) => incident.updates.length > 0 || incident.description !== null);
+  const shown = (narrated.length > 0 ? narrated : active).slice(0, shownIncidents);
   return {
+    ...frameOf(served),
+    live: "/status",
     status,
-    told,
-    untold: status.active_incidents.filter((incident) => !told.includes(incident)),
+    shown,
+    others: active.filter((incident) => !shown.includes(incident)),
     checkedAt,
     groups,
     empty: components.length === 0,
-    affected: affected(status.active_incidents),
-    calm: calmSentence(status, components),
-    recent: status.recent_incidents.slice(0, shownIncidents),
-    more: Math.max(0, status.recent_incidents.length - shownIncidents),
-    words,
+    affected: affectedSentence(components, words),
+    since: affectedSince(active),
+    calm: calmSentence(status, components, words),
+    recent: status.recent_incidents.slice(0, shownPast),
+    more: Math.max(0, status.recent_incidents.length - shownPast),
   };
 }

@@ -37,7 +37,7 @@ const forget = () => {
 async function publish(orgId: string, branding: Partial<Branding> = {}, enabled = true): Promise<string> {
   const id = newId();
   await sql`insert into status_pages (id, org_id, slug, name, enabled, branding, created_at, updated_at)
-    values (${id}, ${orgId}, ${`s-${id.slice(-12)}`}, 'Acme status', ${enabled}, ${sql.json({ display_name: null, about: null, brand_color: null, style: "auto", show_powered_by: true, website_url: null, hide_from_search: false, ...branding })}, ${new Date(clock.at)}, ${new Date(clock.at)})`;
+    values (${id}, ${orgId}, ${`s-${id.slice(-12)}`}, 'Acme status', ${enabled}, ${sql.json({ display_name: null, about: null, brand_color: null, style: "auto", show_powered_by: true, website_url: null, hide_from_search: false, timezone: "UTC", language: "en", ...branding })}, ${new Date(clock.at)}, ${new Date(clock.at)})`;
   return id;
 }
 
@@ -120,8 +120,8 @@ t.test("the page as JSON shows what it may, and nothing else", async (t) => {
   t.strictSame(Object.keys(website).sort(), ["description", "history", "id", "name", "status", "uptime_pct"]);
   t.match(
     website,
-    { id: web, description: "The shop", uptime_pct: 87.5 },
-    "7 of the 8 runs of 90 days; what is older does not count",
+    { id: web, description: "The shop", uptime_pct: 100 },
+    "a failing run is no confirmed outage, and a minor incident counts as up",
   );
   t.equal(website.history.length, 90);
   t.strictSame(website.history.slice(-3), [
@@ -160,7 +160,7 @@ t.test("the page as JSON shows what it may, and nothing else", async (t) => {
   const history = await ask("GET", `/api/public/v1/components/${web}/history?days=2`);
   t.match(history, {
     status: 200,
-    body: { id: web, name: "Website", days: 2, uptime_pct: 87.5, history: website.history.slice(-2) },
+    body: { id: web, name: "Website", days: 2, uptime_pct: 100, history: website.history.slice(-2) },
   });
   t.equal((await ask("GET", `/api/public/v1/components/${web}/history`)).body.history.length, 90);
   t.equal((await ask("GET", `/api/public/v1/components/${web}/history?days=400`)).body.history.length, 90);
@@ -326,13 +326,17 @@ t.test("the page as HTML", async (t) => {
   t.match(text, /Major System Outage/);
   t.match(
     text,
-    /&lt;b&gt;Shop&lt;\/b&gt; has been affected since <time datetime="2026-11-20T12:22:00.000Z" data-as="clock" title="2026-11-20 12:22:00 UTC">12:22 UTC<\/time>/,
+    new RegExp(
+      "1 of 1 component affected: &lt;b&gt;Shop&lt;/b&gt;, since " +
+        '<time datetime="2026-11-20T12:22:00.000Z" data-as="clock" title="2026-11-20 12:22:00 UTC">12:22 UTC</time>',
+    ),
   );
-  t.match(text, /Checked <time [^>]*>12 s ago<\/time>/);
+  t.match(text, /Checked <time [^>]*data-as="ago"[^>]*>12:59 UTC<\/time>/);
   t.match(text, /Payments &lt;fail&gt;/);
   t.match(text, /Line one\n&lt;img src=x&gt;/);
-  t.match(text, /<title>20 Nov 2026: Major outage, down 38 min<\/title>/);
-  t.equal(text.match(/<path class="c-/g)?.length, 90, "a cell a day");
+  t.match(text, `data-from="2026-08-23" data-days="${"n".repeat(89)}m2280"`, "a letter a day, and the downtime");
+  t.match(text, /aria-label="Last 90 days: Major outage on 1 day, No data on 89 days; 20 Nov 2026: down 38 min"/);
+  t.equal(text.match(/<path class="c-/g)?.length, 2, "a path per state");
   t.notMatch(text, /secret\.test|ECONNREFUSED/);
   t.ok(gzipSync(text).length < 10_000);
 
@@ -343,6 +347,61 @@ t.test("the page as HTML", async (t) => {
     status: 200,
     text: /Payments &lt;fail&gt;[\s\S]*Identified/,
   });
+});
+
+t.test("replies have entity tags, and a copy that is current is not sent again", async (t) => {
+  const pageId = await publish(ctx.orgId);
+  await show(pageId, await newTarget(ctx));
+  for (const path of ["/status", "/status?fragment=1", "/api/public/v1/status", "/api/public/v1/badge.svg"]) {
+    const first = await ask("GET", path);
+    const tag = first.headers.get("etag");
+    t.match(tag, /^(?:W\/)?"[\w-]{22}"$/, path);
+    const again = await ask("GET", path, undefined, { "if-none-match": tag! });
+    t.match([again.status, again.text], [304, ""], path);
+    t.equal(again.headers.get("cache-control"), "public, max-age=10, stale-while-revalidate=30", path);
+    t.equal((await ask("GET", path, undefined, { "if-none-match": '"other"' })).status, 200, path);
+  }
+});
+
+t.test("a page in German, with days of its own time zone", async (t) => {
+  const pageId = await publish(ctx.orgId, { language: "de", timezone: "Europe/Berlin" });
+  const id = await newTarget(ctx, "Kasse");
+  await show(pageId, id);
+  await setStatus(system, id, "down");
+  await sql`insert into results_daily values (${id}, '2026-11-19', 5, 0, 0, 0)`;
+  const midnight = Date.UTC(2026, 10, 19, 23);
+  await sql`insert into results_hourly values (${id}, ${new Date(midnight - hour)}, 'eu', 5, 0, 0, 0)`;
+  await addResults(ctx, id, [{ at: noon - minute, status: "down" }]);
+  await addIncident(ctx, id, { started: midnight - 10 * minute, ended: midnight + 5 * minute });
+  await addIncident(ctx, id, { started: noon - minute });
+  const page = await ask("GET", "/status");
+  t.match(page.text, /<html lang="de">/);
+  t.match(page.text, "1 von 1 Komponente betroffen: Kasse, seit");
+  t.match(page.text, "Zeiten in Europe/Berlin");
+  t.match(page.text, />13:59 MEZ<\/time>/);
+  const { body } = await ask("GET", "/api/public/v1/status");
+  t.strictSame(body.overall, { state: "major_outage", label: "Schwerer Systemausfall" });
+  t.match(body.active_incidents, [{ title: "Kasse: Ausfall" }]);
+  const [component] = body.groups[0].components;
+  t.strictSame(component.history.slice(-3), [
+    { date: "2026-11-18", state: "no_data", downtime_secs: 0 },
+    { date: "2026-11-19", state: "major_outage", downtime_secs: 600 },
+    { date: "2026-11-20", state: "major_outage", downtime_secs: 360 },
+  ]);
+  t.match((await ask("GET", "/api/public/v1/incidents.rss")).text, "<language>de</language>");
+});
+
+t.test("a page is previewed before it is published, by its organisation alone", async (t) => {
+  const pageId = await publish(ctx.orgId, { brand_color: "#FFDD00" }, false);
+  await show(pageId, await newTarget(ctx), { name: "Till" });
+  const preview = await ask("GET", `/status-pages/${pageId}/preview`);
+  t.match(preview, { status: 200, text: /Till/ });
+  t.match(preview.text, /\/status-ffdd00\.css"/);
+  t.match(preview.headers.get("content-security-policy"), /frame-ancestors 'self'$/);
+  t.equal(preview.headers.get("cache-control"), "no-store");
+  t.match((await ask("GET", "/status")).headers.get("content-security-policy"), /frame-ancestors 'none'/);
+  for (const id of [await publish(stranger.orgId), newId(), "nonsense"])
+    t.equal((await ask("GET", `/status-pages/${id}/preview`)).status, 404, id);
 });
 
 t.test("the feed and the badges say what the page says, whatever its texts hold", async (t) => {

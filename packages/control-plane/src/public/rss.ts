@@ -1,5 +1,6 @@
-import type { PublicIncident, PublicStatus } from "./schema.ts";
-import { stateWord } from "./words.ts";
+import type { ServedStatus } from "./compute.ts";
+import type { PublicIncident } from "./schema.ts";
+import { stateInSentence, type Texts, textsOf } from "./texts.ts";
 
 /** Minutes that a reader may keep the feed. */
 const ttlMinutes = 5;
@@ -8,9 +9,10 @@ const ttlMinutes = 5;
  * The incidents of a page as RSS 2.0 (https://www.rssboard.org/rss-specification), open ones first. `pageUrl` is the
  * address of the page, without a slash at its end.
  */
-export function incidentsFeed(status: PublicStatus, pageUrl: string): string {
+export function incidentsFeed({ status, branding }: ServedStatus, pageUrl: string): string {
   const { page, overall, generated_at, active_incidents, recent_incidents } = status;
-  const items = [...active_incidents, ...recent_incidents].map((incident) => itemOf(incident, pageUrl));
+  const texts = textsOf(branding.language);
+  const items = [...active_incidents, ...recent_incidents].map((incident) => itemOf(incident, pageUrl, texts));
   return [
     '<?xml version="1.0" encoding="UTF-8"?>',
     '<rss version="2.0">',
@@ -18,6 +20,7 @@ export function incidentsFeed(status: PublicStatus, pageUrl: string): string {
     element("title", `${page.name} status`),
     element("link", pageUrl),
     element("description", overall.label),
+    element("language", branding.language),
     element("lastBuildDate", rfc822(generated_at)),
     element("ttl", String(ttlMinutes)),
     ...items,
@@ -27,23 +30,23 @@ export function incidentsFeed(status: PublicStatus, pageUrl: string): string {
   ].join("\n");
 }
 
-function itemOf(incident: PublicIncident, pageUrl: string): string {
+function itemOf(incident: PublicIncident, pageUrl: string, texts: Texts): string {
   const [latest] = incident.updates;
   return [
     "<item>",
-    element("title", incident.state === "open" ? incident.title : `Resolved: ${incident.title}`),
+    element("title", incident.state === "open" ? incident.title : `${texts.resolved}: ${incident.title}`),
     element("link", `${pageUrl}/incidents/${incident.id}`),
     `<guid isPermaLink="false">${incident.id}</guid>`,
     element("pubDate", rfc822(incident.started_at)),
-    element("description", latest?.message ?? incident.description ?? summaryOf(incident)),
+    element("description", latest?.message ?? incident.description ?? summaryOf(incident, texts)),
     "</item>",
   ].join("\n");
 }
 
-const summaryOf = ({ component, status, state }: PublicIncident): string =>
-  state === "open"
-    ? `${component.name}: ${stateWord(status)}.`
-    : `${component.name} has recovered. At its worst: ${stateWord(status)}.`;
+function summaryOf({ component, status, state }: PublicIncident, texts: Texts): string {
+  const word = stateInSentence(texts, status);
+  return state === "open" ? `${component.name}: ${word}.` : texts.recovered(component.name, word);
+}
 
 /** A date as RFC 822 section 5 writes it, with a year of four digits, from RFC 3339. */
 const rfc822 = (time: string): string => new Date(time).toUTCString();

@@ -16,9 +16,12 @@ const exact = { additionalProperties: false };
 
 const DayCell = Type.Object(
   {
-    date: Type.String({ description: "UTC day", examples: ["2026-11-20"] }),
+    date: Type.String({ description: "Day in the page's time zone", examples: ["2026-11-20"] }),
     state: ComponentStateSchema,
-    downtime_secs: Type.Integer({ description: "Seconds inside incidents that were more than minor", examples: [0] }),
+    downtime_secs: Type.Integer({
+      description: "Seconds inside incidents that were more than minor, outside maintenance windows",
+      examples: [0],
+    }),
   },
   exact,
 );
@@ -31,11 +34,13 @@ export const PublicComponent = Type.Object(
     status: ComponentStateSchema,
     uptime_pct: nullable(
       Type.Number({
-        description: "100 × (up + degraded) / total runs of the days shown; null without any run",
+        description:
+          "Share of the checked time of the days shown without a confirmed outage, in percent; minor incidents count " +
+          "as up, maintenance windows are left out; null without checks",
         examples: [99.98],
       }),
     ),
-    history: Type.Array(DayCell, { description: "90 UTC days, oldest first" }),
+    history: Type.Array(DayCell, { description: "90 days, oldest first" }),
   },
   exact,
 );
@@ -111,7 +116,10 @@ export const PublicStatus = Type.Object(
     overall: Type.Object(
       {
         state: ComponentStateSchema,
-        label: Type.String({ description: "The banner", examples: ["All Systems Operational"] }),
+        label: Type.String({
+          description: "The banner, in the language of the page",
+          examples: ["All Systems Operational"],
+        }),
       },
       { ...exact, description: "The worst of all components" },
     ),
@@ -156,7 +164,7 @@ export const ComponentHistory = Type.Object(
     days: Type.Integer({ description: "How many days the history has", examples: [90] }),
     uptime_pct: nullable(
       Type.Number({
-        description: "100 × (up + degraded) / total runs of these days; null without any run",
+        description: "As on the page, for these days; null without checks",
         examples: [99.98],
       }),
     ),

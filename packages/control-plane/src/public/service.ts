@@ -2,11 +2,12 @@ import { AppError } from "@statusmesh/shared/errors";
 import { isId } from "@statusmesh/shared/ids";
 import type { System, Visit } from "../context.ts";
 import type { Page } from "../http/wire.ts";
-import { sum, uptimePct } from "../results/service.ts";
+import { servedPage } from "../status-pages/service.ts";
 import { LastGoodCache } from "./cache.ts";
-import { computeStatus, presentIncident, type ServedStatus, shownPct } from "./compute.ts";
+import { computeStatus, presentIncident, type ServedStatus } from "./compute.ts";
 import * as queries from "./queries.ts";
 import type { ComponentHistory, PublicComponent, PublicIncident, PublicStatus } from "./schema.ts";
+import { textsOf } from "./texts.ts";
 
 /** One cache per database pool. */
 const caches = new WeakMap<object, LastGoodCache<{ served: ServedStatus | null }>>();
@@ -36,9 +37,10 @@ function cacheOf(system: System): LastGoodCache<{ served: ServedStatus | null }>
  * when none is published, STATUS_DATA_UNAVAILABLE when there is no copy.
  */
 export async function servedStatus(system: Visit): Promise<ServedStatus> {
-  const { served } = await cacheOf(system).get(system.pageSlug ?? "/status", async () => ({
-    served: await computeStatus(system),
-  }));
+  const { served } = await cacheOf(system).get(system.pageSlug ?? "/status", async () => {
+    const page = await servedPage(system);
+    return { served: page === null ? null : await computeStatus(system, page) };
+  });
   if (served === null) throw new AppError("STATUS_PAGE_NOT_FOUND", "No status page is published here.");
   return served;
 }
@@ -61,17 +63,15 @@ function componentIn(status: PublicStatus, id: string): PublicComponent {
 
 /** The last `days` days (1 to 90) of a component. COMPONENT_NOT_FOUND for a monitor that is not on the page. */
 export async function componentHistory(system: Visit, id: string, days: number): Promise<ComponentHistory> {
-  const { status, runs } = await servedStatus(system);
+  const { status, uptime } = await servedStatus(system);
   const component = componentIn(status, id);
-  const history = component.history.slice(-days);
-  const counts = history.flatMap((cell) => runs.get(id)?.get(cell.date) ?? []);
   return {
     id: component.id,
     name: component.name,
     status: component.status,
     days,
-    uptime_pct: shownPct(uptimePct(sum(counts))),
-    history,
+    uptime_pct: uptime(id, days),
+    history: component.history.slice(-days),
   };
 }
 
@@ -87,12 +87,12 @@ export async function listPublicIncidents(
 
 /** One incident of a component of the page, of any age. INCIDENT_NOT_FOUND for every other id. */
 export async function publicIncident(system: Visit, id: string): Promise<PublicIncident> {
-  const { status, orgId, pageId } = await servedStatus(system);
+  const { status, orgId, pageId, branding } = await servedStatus(system);
   const known = [...status.active_incidents, ...status.recent_incidents].find((incident) => incident.id === id);
   if (known !== undefined) return known;
   const row = isId(id) ? await queries.selectPublicIncident(system.sql, orgId, pageId, id) : null;
   if (row === null) throw new AppError("INCIDENT_NOT_FOUND", "Incident not found on this page.");
-  return presentIncident(row);
+  return presentIncident(row, textsOf(branding.language));
 }
 
 /** The components of all groups in order. */

@@ -2,6 +2,7 @@ import { AppError } from "@statusmesh/shared/errors";
 import { page } from "../html/pages.ts";
 import { stateWords } from "../html/states.ts";
 import { secretAddress } from "../http/security-headers.ts";
+import { blankFrame } from "./pages.ts";
 import { shareRanges, sharedPage } from "./share-view.ts";
 
 /** The page of a shared monitor. */
@@ -40,4 +41,4 @@ export const shareViewPages = [
   }),
 ];
 
-const frame = { pageName: "Shared monitor", about: null, branding: null };
+const frame = { ...blankFrame, pageName: "Shared monitor" };

@@ -3,25 +3,24 @@ import t from "tap";
 import { day, fakeClock, hour, minute, noon } from "../testing/clock.ts";
 import { LastGoodCache } from "./cache.ts";
 import { aboutHtml } from "./markdown.ts";
-import { banner, componentState, dayCells, type IncidentSpan } from "./states.ts";
+import { daysUntil } from "./days.ts";
+import { difference, intersection, union } from "./intervals.ts";
+import { componentState, dayCells, type History, type IncidentSpan, uptimeOf, worst } from "./states.ts";
+import { textsOf } from "./texts.ts";
 
 const clock = fakeClock();
 
 t.test("how states are named and which one wins", async (t) => {
-  t.strictSame(banner(["operational", "operational"]), { state: "operational", label: "All Systems Operational" });
-  t.strictSame(banner(["operational", "maintenance"]), { state: "maintenance", label: "Maintenance in progress" });
-  t.strictSame(banner(["degraded", "maintenance"]), { state: "degraded", label: "Minor Service Disruption" });
-  t.strictSame(banner(["degraded", "partial_outage", "operational"]), {
-    state: "partial_outage",
-    label: "Partial System Outage",
-  });
-  t.strictSame(banner(["maintenance", "major_outage", "no_data"]), {
-    state: "major_outage",
-    label: "Major System Outage",
-  });
-  t.strictSame(banner(["no_data", "operational"]), { state: "operational", label: "All Systems Operational" });
-  t.strictSame(banner(["no_data", "no_data"]), { state: "no_data", label: "No Monitoring Data" });
-  t.strictSame(banner([]), { state: "no_data", label: "No Monitoring Data" });
+  const banner = (...states: Parameters<typeof worst>[0] extends Iterable<infer S> ? S[] : never) =>
+    textsOf("en").banner[worst(states)];
+  t.equal(banner("operational", "operational"), "All Systems Operational");
+  t.equal(banner("operational", "maintenance"), "Maintenance in progress");
+  t.equal(banner("degraded", "maintenance"), "Minor Service Disruption");
+  t.equal(banner("degraded", "partial_outage", "operational"), "Partial System Outage");
+  t.equal(banner("maintenance", "major_outage", "no_data"), "Major System Outage");
+  t.equal(banner("no_data", "operational"), "All Systems Operational");
+  t.equal(banner("no_data", "no_data"), "No Monitoring Data");
+  t.equal(banner(), "No Monitoring Data");
 
   const state = (
     severity: "minor" | "major" | "critical" | null,
@@ -43,23 +42,18 @@ t.test("how states are named and which one wins", async (t) => {
 
 t.test("the cells of days", async (t) => {
   const midnight = Date.UTC(2026, 10, 20);
-  const all = new Set(["2026-11-18", "2026-11-19", "2026-11-20"]);
-  const cells = (
-    incidents: IncidentSpan[],
-    options: { checked?: Set<string>; maintenance?: { start: number; end: number | null }[] } = {},
-  ) =>
-    dayCells(noon, 3, { incidents, maintenance: options.maintenance ?? [], checkedDays: options.checked ?? all }).map(
-      (cell) => [cell.state, cell.downtime_secs],
-    );
+  const days = daysUntil(noon, 3, "UTC");
+  const cells = (incidents: IncidentSpan[], { probed = days, maintenance = [] }: Partial<History> = {}) =>
+    dayCells(days, { incidents, maintenance, probed }).map((cell) => [cell.state, cell.downtime_secs]);
   const major = (start: number, end: number | null, impact: IncidentSpan["impact"] = "major_outage"): IncidentSpan => ({
     start,
-    end,
+    end: end ?? noon,
     severity: "major",
     impact,
   });
 
   t.strictSame(
-    dayCells(noon, 3, { incidents: [], maintenance: [], checkedDays: all }).map((cell) => cell.date),
+    days.map((day) => day.date),
     ["2026-11-18", "2026-11-19", "2026-11-20"],
     "oldest first, today last",
   );
@@ -68,7 +62,7 @@ t.test("the cells of days", async (t) => {
     ["operational", 0],
     ["operational", 0],
   ]);
-  t.strictSame(cells([], { checked: new Set(["2026-11-20"]) }), [
+  t.strictSame(cells([], { probed: days.slice(2) }), [
     ["no_data", 0],
     ["no_data", 0],
     ["operational", 0],
@@ -140,6 +134,80 @@ t.test("the cells of days", async (t) => {
     ],
     "maintenance dominates",
   );
+});
+
+t.test("days of a time zone", (t) => {
+  const hours = (timeZone: string, now: string, count: number) =>
+    daysUntil(Date.parse(now), count, timeZone).map((one) => [
+      one.date,
+      new Date(one.start).toISOString().slice(5, 16),
+      (one.end - one.start) / hour,
+    ]);
+  t.strictSame(hours("Europe/Berlin", "2026-10-26T12:00:00Z", 3), [
+    ["2026-10-24", "10-23T22:00", 24],
+    ["2026-10-25", "10-24T22:00", 25],
+    ["2026-10-26", "10-25T23:00", 13],
+  ]);
+  t.strictSame(hours("Europe/Berlin", "2026-03-30T00:00:00Z", 2), [
+    ["2026-03-29", "03-28T23:00", 23],
+    ["2026-03-30", "03-29T22:00", 2],
+  ]);
+  t.strictSame(
+    hours("America/Santiago", "2026-09-07T12:00:00Z", 3),
+    [
+      ["2026-09-05", "09-05T04:00", 24],
+      ["2026-09-06", "09-06T04:00", 23],
+      ["2026-09-07", "09-07T03:00", 9],
+    ],
+    "a zone whose clock skips midnight",
+  );
+  t.strictSame(hours("Pacific/Kiritimati", "2026-11-20T11:00:00Z", 1), [["2026-11-21", "11-20T10:00", 1]]);
+  t.equal(daysUntil(noon, 90, "Asia/Kolkata").length, 90);
+  t.end();
+});
+
+t.test("uptime is checked time without confirmed incidents, maintenance left out", (t) => {
+  const end = Date.UTC(2026, 10, 20, 12);
+  const days = daysUntil(end, 2, "UTC");
+  const start = days[0]!.start;
+  const major = { severity: "major", impact: "major_outage" } as const;
+  const uptime = (history: Partial<History>) =>
+    uptimeOf(days, { incidents: [], maintenance: [], probed: union(days), ...history });
+  t.equal(uptime({}), 100);
+  t.equal(uptime({ probed: [] }), null);
+  t.equal(uptime({ incidents: [{ start, end: start + 9 * hour, ...major }] }), 75, "9 of 36 hours");
+  t.equal(uptime({ incidents: [{ start, end: start + 9 * hour, ...major, severity: "minor" }] }), 100);
+  t.equal(
+    uptime({
+      incidents: [{ start, end: start + 9 * hour, ...major }],
+      maintenance: [{ start, end: start + 6 * hour }],
+    }),
+    90,
+    "3 of the 30 hours outside the window",
+  );
+  t.equal(
+    uptime({
+      incidents: [{ start: start - day, end, ...major }],
+      probed: [{ start, end: start + hour }],
+    }),
+    0,
+    "an incident counts while there were checks",
+  );
+  t.equal(uptime({ maintenance: [{ start: start - day, end: end + day }] }), null);
+  t.end();
+});
+
+t.test("unions of ranges", (t) => {
+  const range = (text: string) =>
+    text
+      .split(" ")
+      .map((one) => one.split("-").map(Number))
+      .map(([start, end]) => ({ start: start!, end: end! }));
+  t.strictSame(union(range("5-7 1-3 2-4 4-4 7-9 3-3")), range("1-4 5-9"));
+  t.strictSame(intersection(range("1-4 6-9"), range("0-2 3-7")), range("1-2 3-4 6-7"));
+  t.strictSame(difference(range("1-4 6-9"), range("0-2 3-7")), range("2-3 7-9"));
+  t.strictSame(difference(range("1-4"), []), range("1-4"));
+  t.end();
 });
 
 t.test("a computation that hangs does not keep visitors who have a copy waiting", async (t) => {

@@ -1,5 +1,7 @@
 import type { Impact, Severity } from "../incidents/schema.ts";
 import type { MonitorStatus } from "../targets/schema.ts";
+import type { Day } from "./days.ts";
+import { difference, intersection, type Interval, length, union } from "./intervals.ts";
 
 /** Public state of a component. */
 export const componentStates = [
@@ -30,21 +32,6 @@ export function worst(states: Iterable<ComponentState>): ComponentState {
   return found;
 }
 
-const labels: Record<ComponentState, string> = {
-  operational: "All Systems Operational",
-  maintenance: "Maintenance in progress",
-  degraded: "Minor Service Disruption",
-  partial_outage: "Partial System Outage",
-  major_outage: "Major System Outage",
-  no_data: "No Monitoring Data",
-};
-
-/** The banner: the worst state and its label. A component without data hides no other. */
-export function banner(states: Iterable<ComponentState>): { state: ComponentState; label: string } {
-  const state = worst(states);
-  return { state, label: labels[state] };
-}
-
 /** The component state during an incident. `impact` is the share of regions that see it: now, or at its peak. */
 export function incidentState(severity: Severity, impact: Impact): "degraded" | "partial_outage" | "major_outage" {
   if (severity === "minor") return "degraded";
@@ -63,67 +50,64 @@ export function componentState(now: {
   return now.status === "unknown" ? "no_data" : "operational";
 }
 
-/** A time range, Unix ms; `end` is null while it lasts. */
-export interface Span {
-  start: number;
-  end: number | null;
-}
-
-export interface IncidentSpan extends Span {
+/** A confirmed incident of a component. */
+export interface IncidentSpan extends Interval {
   severity: Severity;
   /** Share of regions that saw it at its peak. */
   impact: Impact;
 }
 
-/** One UTC day of a component. */
+/** One day of a component. */
 export interface DayCell {
   /** `2026-11-20` */
   date: string;
   state: ComponentState;
-  /** Seconds of the day inside incidents that were more than minor. */
+  /** Seconds of the day inside incidents that were more than minor, outside maintenance windows. */
   downtime_secs: number;
 }
 
-const dayMs = 86_400_000;
+/** The past of a component. Ranges that last end at the time of the computation. */
+export interface History {
+  incidents: readonly IncidentSpan[];
+  /** Maintenance windows, a union. */
+  maintenance: readonly Interval[];
+  /** Time in which the monitor was checked, a union. */
+  probed: readonly Interval[];
+}
 
 /**
- * The cells of the last `days` UTC days up to that of `now`, oldest first. A day has the worst state of its incidents; a
- * maintenance window replaces it; a day that is not in `checkedDays` has no data.
+ * A cell for each day. A day has the worst state of its incidents; a maintenance window replaces it; a day without
+ * checks has no data.
  */
-export function dayCells(
-  now: number,
-  days: number,
-  history: { incidents: readonly IncidentSpan[]; maintenance: readonly Span[]; checkedDays: ReadonlySet<string> },
-): DayCell[] {
-  const today = Math.floor(now / dayMs) * dayMs;
-  return Array.from({ length: days }, (_, index) => {
-    const day: Span & { end: number } = {
-      start: today - (days - 1 - index) * dayMs,
-      end: Math.min(today - (days - 2 - index) * dayMs, now),
+export function dayCells(days: readonly Day[], { incidents, maintenance, probed }: History): DayCell[] {
+  return days.map((day) => {
+    const own = incidents.filter((incident) => touches(incident, day));
+    const down = difference(union(own.filter(({ severity }) => severity !== "minor")), maintenance);
+    return {
+      date: day.date,
+      state: maintenance.some((window) => touches(window, day))
+        ? "maintenance"
+        : probed.some((span) => touches(span, day))
+          ? worst(["operational", ...own.map((incident) => incidentState(incident.severity, incident.impact))])
+          : "no_data",
+      downtime_secs: Math.round(length(intersection(down, [day])) / 1000),
     };
-    const date = new Date(day.start).toISOString().slice(0, 10);
-    const own = history.incidents.filter((incident) => touches(incident, day));
-    const downtime = own
-      .filter((incident) => incident.severity !== "minor")
-      .reduce((total, incident) => total + overlap(incident, day), 0);
-    return { date, state: dayState(date, day, own, history), downtime_secs: Math.round(downtime / 1000) };
   });
 }
 
-function dayState(
-  date: string,
-  day: Span & { end: number },
-  incidents: readonly IncidentSpan[],
-  history: { maintenance: readonly Span[]; checkedDays: ReadonlySet<string> },
-): ComponentState {
-  if (history.maintenance.some((window) => touches(window, day))) return "maintenance";
-  if (!history.checkedDays.has(date)) return "no_data";
-  return worst(["operational", ...incidents.map((incident) => incidentState(incident.severity, incident.impact))]);
+/**
+ * Share of the checked time of the days without a confirmed incident, 0 to 100: minor incidents count as up, planned
+ * maintenance is left out. Null without checked time.
+ */
+export function uptimeOf(days: readonly Day[], { incidents, maintenance, probed }: History): number | null {
+  const range = { start: days[0]!.start, end: days.at(-1)!.end };
+  const counted = difference(intersection(probed, [range]), maintenance);
+  const total = length(counted);
+  if (total === 0) return null;
+  const down = union(incidents.filter(({ severity }) => severity !== "minor"));
+  return 100 - (100 * length(intersection(counted, down))) / total;
 }
 
-/** An incident without duration still counts for its day. */
-const touches = (span: Span, day: Span & { end: number }): boolean =>
-  span.start < day.end && (span.end === null || span.end > day.start || span.start >= day.start);
-
-const overlap = (span: Span, day: Span & { end: number }): number =>
-  Math.max(0, Math.min(span.end ?? day.end, day.end) - Math.max(span.start, day.start));
+/** A range without duration still counts for its day. */
+const touches = (span: Interval, day: Day): boolean =>
+  span.start < day.end && (span.end > day.start || span.start >= day.start);

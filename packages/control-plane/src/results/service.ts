@@ -15,6 +15,7 @@ export { forgetDetails } from "./details.ts";
 export { hourOf, markLate, oldestAcceptable } from "./late.ts";
 export { latencyByRegion, latencySeries, readLatency, readLatencyByRegion } from "./latency.ts";
 export { latestBucket, phasesOf } from "./phases.ts";
+export { probedSpans } from "./probed.ts";
 export type { Counts } from "./queries.ts";
 
 const dayMs = 86_400_000;

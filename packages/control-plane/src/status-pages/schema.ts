@@ -29,6 +29,13 @@ const brandingFields = {
   show_powered_by: Type.Boolean({ description: 'Shows "Powered by StatusMesh" at the end of the page' }),
   website_url: nullable(WebAddress),
   hide_from_search: Type.Boolean({ description: "Asks search engines not to list the page", examples: [false] }),
+  timezone: Type.String({
+    pattern: "^[A-Za-z][A-Za-z0-9_+/-]*$",
+    maxLength: 64,
+    description: "IANA time zone in which a day of the history begins",
+    examples: ["Europe/Berlin"],
+  }),
+  language: Type.Enum(["en", "de"], { description: "Language of the page's own texts", examples: ["en"] }),
 };
 
 export const Branding = Type.Object(brandingFields, {
@@ -51,6 +58,8 @@ const BrandingInput = Type.Object(
     show_powered_by: withDefault(brandingFields.show_powered_by, true),
     website_url: withDefault(brandingFields.website_url, null),
     hide_from_search: withDefault(brandingFields.hide_from_search, false),
+    timezone: withDefault(brandingFields.timezone, "UTC"),
+    language: withDefault(brandingFields.language, "en"),
   },
   {
     additionalProperties: false,

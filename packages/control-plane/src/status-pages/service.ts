@@ -25,6 +25,8 @@ const defaultBranding: Branding = {
   show_powered_by: true,
   website_url: null,
   hide_from_search: false,
+  timezone: "UTC",
+  language: "en",
 };
 
 /** The organisation's pages, oldest first. */
@@ -109,18 +111,29 @@ export async function deletePage(ctx: Ctx, id: string): Promise<void> {
   });
 }
 
+/** A page with every field of the branding. */
+export type PageRow = queries.StatusPageRow;
+export type { PublicComponentRow } from "./queries.ts";
+
 /** The published page of the requested host, else of /status; null for none. Public, without scopes. */
-export async function servedPage(system: Visit): Promise<queries.StatusPageRow | null> {
-  if (system.pageSlug !== undefined) return await queries.selectPublishedPage(system.sql, system.pageSlug);
+export async function servedPage(system: Visit): Promise<PageRow | null> {
+  if (system.pageSlug !== undefined) return complete(await queries.selectPublishedPage(system.sql, system.pageSlug));
   if (!system.config.tenancy.path_based_public_routes) return null;
-  return await queries.selectServedPage(system.sql);
+  return complete(await queries.selectServedPage(system.sql));
 }
 
+/** A page of the organisation, published or not. STATUS_PAGE_NOT_FOUND for an absent or foreign id. */
+export async function pageToPreview(ctx: Ctx, id: string): Promise<PageRow> {
+  requireScope(ctx, "status_page:read");
+  return complete(await find(ctx, id, queries.selectPage))!;
+}
+
+/** Rows of earlier versions lack newer fields of the branding. */
+const complete = (row: queries.StatusPageRow | null): PageRow | null =>
+  row === null ? null : { ...row, branding: branding(row.branding) };
+
 /** Public components of a page, in order. */
-export async function publicComponents(
-  system: System,
-  page: queries.StatusPageRow,
-): Promise<queries.PublicComponentRow[]> {
+export async function publicComponents(system: System, page: PageRow): Promise<queries.PublicComponentRow[]> {
   return await queries.selectPublicComponents(system.sql, page.org_id, page.id, new Date(system.clock.now()));
 }
 
@@ -150,7 +163,19 @@ function checkedBranding(input: BrandingInput | undefined): Branding {
   const checked = branding(input);
   const problem = checked.website_url === null ? null : urlProblem(checked.website_url);
   if (problem !== null) throw new AppError("INVALID_BODY", problem, { field: "/branding/website_url" });
+  if (!isTimeZone(checked.timezone))
+    throw new AppError("INVALID_BODY", `${checked.timezone} is no IANA time zone. Use a name like Europe/Berlin.`, {
+      field: "/branding/timezone",
+    });
   return checked;
+}
+
+function isTimeZone(name: string): boolean {
+  try {
+    return new Intl.DateTimeFormat("en", { timeZone: name }).resolvedOptions().timeZone !== "";
+  } catch {
+    return false;
+  }
 }
 
 /** Public URL of the page: its own host, else /status if it is the page there. */

@@ -50,6 +50,8 @@ t.test("a page is made, read, changed and deleted", async (t) => {
     show_powered_by: true,
     website_url: null,
     hide_from_search: false,
+    timezone: "UTC",
+    language: "en",
   };
   t.strictSame(made.body, {
     id: made.body.id,
@@ -73,6 +75,8 @@ t.test("a page is made, read, changed and deleted", async (t) => {
     show_powered_by: false,
     website_url: "https://acme.test/x?y#z",
     hide_from_search: true,
+    timezone: "Europe/Berlin",
+    language: "de",
   };
   const changed = await ask("PATCH", `${pages}/${made.body.id}`, { slug: "acme-2", branding });
   t.match(changed, {
@@ -113,6 +117,9 @@ t.test("what does not fit is refused, and named", async (t) => {
     [{ name: "  " }, 400, "EMPTY_NAME", "/name"],
     [{ name: "x".repeat(81) }, 400, "INVALID_BODY", "/name"],
     [{ branding: { brand_color: "red" } }, 400, "INVALID_BODY", "/branding/brand_color"],
+    [{ branding: { timezone: "Mars/Olympus" } }, 400, "INVALID_BODY", "/branding/timezone"],
+    [{ branding: { timezone: "+01:00" } }, 400, "INVALID_BODY", "/branding/timezone"],
+    [{ branding: { language: "fr" } }, 400, "INVALID_BODY", "/branding/language"],
     [{ branding: { about: "x".repeat(501) } }, 400, "INVALID_BODY", "/branding/about"],
     [{ branding: { style: "neon" } }, 400, "INVALID_BODY", "/branding/style"],
     [{ branding: { website_url: "javascript:alert(1)" } }, 400, "INVALID_BODY", "/branding/website_url"],
