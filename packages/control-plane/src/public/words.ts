@@ -1,5 +1,5 @@
 import { absolute, duration, percent } from "../html/format.ts";
-import { html, Markup } from "../html/markup.ts";
+import { html, type Markup } from "../html/markup.ts";
 import { state } from "../html/views.ts";
 import type { PublicComponent, PublicIncident, PublicStatus } from "./schema.ts";
 import type { ComponentState } from "./states.ts";
