@@ -16,7 +16,7 @@ const looks: Record<ComponentState, { tone: string; cell: string; letter: string
 };
 
 /** The colour family of a state: up, degraded, down, maintenance or unknown. */
-export const tone = (of: ComponentState): string => looks[of].tone;
+const tone = (of: ComponentState): string => looks[of].tone;
 
 /** Cell width and distance of the strip, in its own units. */
 const cell = { step: 8, width: 6, height: 28 };

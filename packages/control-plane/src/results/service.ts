@@ -179,7 +179,7 @@ export function uptimePct({ up, down, degraded, error }: Counts): number | null 
 }
 
 /** Sum of all counts. */
-export function sum(counts: Iterable<Counts>): Counts {
+function sum(counts: Iterable<Counts>): Counts {
   const all = { up: 0, down: 0, degraded: 0, error: 0 };
   for (const { up, down, degraded, error } of counts) {
     all.up += up;
