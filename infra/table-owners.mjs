@@ -148,7 +148,7 @@ export const folders = {
   },
   "sign-in": { owns: ["sign_in_flows"] },
   "status-pages": {
-    owns: ["status_page_components", "status_pages"],
+    owns: ["status_page_components", "status_page_domains", "status_page_logos", "status_pages"],
     joins: { "name, state and organisation of a component": ["orgs", "target_states", "targets"] },
   },
   targets: {

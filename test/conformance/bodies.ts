@@ -4,6 +4,10 @@ import { batchOf } from "../harness/results.ts";
 export const tcp = { type: "tcp", host: "127.0.0.1", port: 9 };
 export const webhook = { type: "webhook", url: "https://127.0.0.1:9/hook" };
 
+/** A PNG of one pixel. */
+const pixel =
+  "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg==";
+
 /** A Telegram bot and a WhatsApp number of the installation, for services whose tests create link codes. */
 export const centralAccounts = {
   SM_CHANNELS__TELEGRAM__BOT_TOKEN: "987654321:SECRET-OF-THE-BOT",
@@ -56,6 +60,8 @@ export const goodBodies = ({
   "PATCH /api/v1/maintenance/{id}/occurrences/{occurrence_id}": { cancelled: true },
   "POST /api/v1/status-pages": { slug: `other${mark}`, name: "Other" },
   "PATCH /api/v1/status-pages/{id}": { name: "Shop" },
+  "POST /api/v1/status-pages/{id}/logo": { image: pixel },
+  "PUT /api/v1/status-pages/{id}/logo": { image: pixel },
   "POST /api/v1/status-pages/{id}/components": { target_id: targetId },
   "POST /api/v1/status-pages/{id}/components/reorder": { target_ids: [targetId] },
   "PATCH /api/v1/status-pages/{id}/components/{target_id}": { public_name: "Shop" },

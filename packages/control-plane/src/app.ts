@@ -50,6 +50,7 @@ import { openBudgets, recordRefusal } from "./plans/service.ts";
 import { publicRoutes } from "./public/api.ts";
 import { maintenanceRoutes } from "./maintenance/api.ts";
 import { maintenancePages } from "./maintenance/pages.ts";
+import { logoFiles } from "./public/logo-files.ts";
 import { publicPages } from "./public/pages.ts";
 import { shareViewRoutes } from "./public/share-api.ts";
 import { shareViewPages } from "./public/share-pages.ts";
@@ -178,6 +179,7 @@ export function createApp(options: AppOptions): Koa {
   const proxies = proxiesOf(system.config);
   app.use(publicPerIp(system.config.public_status.public_per_ip_rate_limit_per_min, proxies, counter));
   app.use(oauthEndpoints(system, { views, counter, proxies }));
+  app.use(logoFiles(system));
   app.use(signInPerIp(system.config.auth.per_ip_rate_limit_per_min, proxies, counter));
   app.use(documentation(document, viewer));
   app.use(whatsappHandshake(system));

@@ -146,4 +146,12 @@ export const public_status = Type.Object({
     1_000_000,
     "Requests per visitor and minute to the status page and its JSON; 0: unlimited",
   ),
+  max_logo_size_bytes: whole(1_048_576, 1024, 4_194_304, "Largest logo that may be uploaded, bytes"),
+  max_logo_dimension_px: whole(1200, 16, 4000, "Longest side of a stored logo, pixels; a larger one is scaled down"),
+  dns_resolver: text(
+    "",
+    "Name server that proves custom domains, ip or ip:port; empty: that of the system",
+    "an address like 9.9.9.9 or 127.0.0.1:5353",
+    "^(?:[0-9.]+(?::\\d{1,5})?|\\[[0-9a-fA-F:.]+\\](?::\\d{1,5})?)?$",
+  ),
 });

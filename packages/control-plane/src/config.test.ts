@@ -103,7 +103,14 @@ t.test("without a file and variables every key has its default", async (t) => {
       path_based_public_routes: true,
       subdomain_public_routes: false,
     },
-    public_status: { base_domain: "", last_good_ttl_secs: 3600, public_per_ip_rate_limit_per_min: 60 },
+    public_status: {
+      base_domain: "",
+      last_good_ttl_secs: 3600,
+      public_per_ip_rate_limit_per_min: 60,
+      max_logo_size_bytes: 1_048_576,
+      max_logo_dimension_px: 1200,
+      dns_resolver: "",
+    },
     log: { level: "info", format: "json" },
   });
   t.equal(loadConfig({ env: {}, cwd, tty: true }).log.format, "pretty");

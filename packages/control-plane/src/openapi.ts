@@ -164,6 +164,23 @@ function replies(route: Route, schemas: Schemas): Json {
   );
 }
 
+/** Other bodies of a route that takes a file. */
+const fileContent: Json = {
+  "multipart/form-data": {
+    schema: {
+      type: "object",
+      description: "A form with one file",
+      required: ["file"],
+      properties: { file: { type: "string", description: "The file", contentMediaType: "application/octet-stream" } },
+    },
+    examples: { typical: { summary: "Typical", value: { file: "…" } } },
+  },
+  "image/*": {
+    schema: { type: "string", description: "The bytes of the file", contentMediaType: "application/octet-stream" },
+    examples: { typical: { summary: "Typical", value: "…" } },
+  },
+};
+
 function requestBody(route: Route, schemas: Schemas): Json {
   if (route.body === null) return {};
   const schema = schemas.publish(route.body, "in");
@@ -172,6 +189,7 @@ function requestBody(route: Route, schemas: Schemas): Json {
       schema,
       examples: { typical: { summary: "Typical", value: exampleOf(schema, schemas.components) } },
     },
+    ...(route.upload === null ? {} : fileContent),
   };
   return {
     requestBody: {

@@ -168,6 +168,10 @@ export const errorCodes = {
     when: "a listed component is unknown, missing or repeated, or those of a running maintenance window are changed",
   },
   STATUS_DATA_UNAVAILABLE: { status: 503, when: "the status page could not be computed yet" },
+  INVALID_TIME_ZONE: { status: 400, when: "the time zone of the page is no IANA name" },
+  LOGO_FORMAT_UNSUPPORTED: { status: 415, when: "the logo is no PNG, JPEG or WebP image" },
+  LOGO_TOO_MANY_PIXELS: { status: 413, when: "the logo has more pixels than are decoded" },
+  LOGO_UNREADABLE: { status: 400, when: "the logo is damaged or incomplete" },
   // Share links
   SHARE_NOT_FOUND: { status: 404, when: "no live share link is there, or it is another organisation's" },
   SHARE_LABEL_INVALID: {

@@ -16,6 +16,7 @@ import { written } from "./reply.ts";
 import type { Reply, Route } from "./route.ts";
 import { varyByCaller } from "./security-headers.ts";
 import type { Throttle } from "./throttle.ts";
+import { isUpload, readUpload } from "./upload.ts";
 import { validateQuery } from "./query.ts";
 
 /** Authenticates a request, per auth; throws the AppError of a refused caller. */
@@ -145,8 +146,8 @@ async function perform(route: Route, http: Context, machinery: Machinery): Promi
 }
 
 /** True when the body may exceed one piece. */
-function isLarge({ body, bodyLimit }: Route, http: Context): boolean {
-  return body !== null && bodyLimit > maxPiece && !(Number(http.get("content-length") || NaN) <= maxPiece);
+function isLarge({ body, bodyLimit, upload }: Route, http: Context): boolean {
+  return body !== null && Math.max(bodyLimit, upload?.limit ?? 0) > maxPiece && !(Number(http.get("content-length") || NaN) <= maxPiece);
 }
 
 /** Requires the declared scope and role of a tenant's caller, then charges the budget. */
@@ -201,5 +202,6 @@ async function bodyOf(route: Route, http: Context): Promise<unknown> {
   const empty =
     http.get("content-length") === "0" || (http.get("content-length") === "" && http.get("transfer-encoding") === "");
   if (route.bodyOptional && empty) return undefined;
+  if (route.upload !== null && isUpload(http)) return await readUpload(http, route.upload);
   return await readBody(http, { schema: route.body!, limit: route.bodyLimit, onInvalidBody: route.onInvalidBody });
 }

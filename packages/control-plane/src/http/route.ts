@@ -2,6 +2,7 @@ import type { Context } from "koa";
 import type { Static, TObject, TSchema } from "typebox";
 import type { Ctx, AuthContexts, Scope } from "../context.ts";
 import type { ErrorCode } from "@statusmesh/shared/errors";
+import type { Upload } from "./upload.ts";
 
 export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
 /** Rate budget of a request. */
@@ -55,6 +56,8 @@ export interface Route {
   readonly body: TSchema | null;
   readonly bodyOptional: boolean;
   readonly bodyLimit: number;
+  /** A file that may be sent in place of the JSON body; null for none. */
+  readonly upload: Upload | null;
   /** Called with an invalid body; may throw an error that explains more than the first problem. */
   readonly onInvalidBody: ((body: unknown) => void) | null;
   /** True when the header `Idempotency-Key` makes the request idempotent. */
@@ -101,6 +104,8 @@ export interface RouteDeclaration<
   bodyOptional?: boolean;
   /** Bytes; default 1 MiB, 16 KiB for public routes. */
   bodyLimit?: number;
+  /** A file that may be sent in place of the JSON body. */
+  upload?: Upload;
   /** Called with an invalid body; may throw an error that explains more than the first problem. */
   onInvalidBody?: (body: unknown) => void;
   /** Supports the header `Idempotency-Key`; for a tenant's route with a body. */
@@ -141,6 +146,7 @@ export function route<D extends keyof AuthContexts, P extends TObject, Q extends
     body: declared.body ?? null,
     bodyOptional: declared.bodyOptional ?? false,
     bodyLimit: declared.bodyLimit ?? (declared.auth === "public" ? 16_384 : 1_048_576),
+    upload: declared.upload ?? null,
     onInvalidBody: declared.onInvalidBody ?? null,
     idempotent: declared.idempotent ?? false,
     etag: declared.etag ?? false,

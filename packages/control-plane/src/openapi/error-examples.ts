@@ -26,6 +26,7 @@ export const errorExamples: Partial<Record<ErrorCode, ErrorExample>> = {
   INSUFFICIENT_SCOPE: { details: { scope: "targets:write" } },
   EMPTY_NAME: { field: "/name" },
   INVALID_TAG: { field: "/tags/1" },
+  INVALID_TIME_ZONE: { field: "/branding/timezone" },
   INVALID_URL_SCHEME: { message: 'The scheme "ftp" cannot be checked. Use http or https.', field: "/check/url" },
   INVALID_URL_FORMAT: {
     message: '"shop" is not a URL. Write it with scheme and host, for example https://example.org/health.',

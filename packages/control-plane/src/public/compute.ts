@@ -2,7 +2,7 @@ import type { System } from "../context.ts";
 import { iso, isoOrNull } from "../http/wire.ts";
 import { dailyCounts, probedSpans } from "../results/service.ts";
 import { type PageWindowRow, windowsOf } from "../maintenance/service.ts";
-import { type PageRow, publicComponents, type PublicComponentRow } from "../status-pages/service.ts";
+import { logoPath, type PageRow, publicComponents, type PublicComponentRow } from "../status-pages/service.ts";
 import type { Branding } from "../status-pages/schema.ts";
 import { type Day, daysUntil } from "./days.ts";
 import { union } from "./intervals.ts";
@@ -23,6 +23,8 @@ export interface ServedStatus {
   orgId: string;
   pageId: string;
   branding: Branding;
+  /** Path of the logo on every host; null for none. */
+  logo: string | null;
   /** Time of the newest result of any component; null before the first. */
   checkedAt: Date | null;
   /** Uptime of a component over the last days, 0 to 100; null without checks. */
@@ -88,12 +90,14 @@ export async function computeStatus(system: System, page: PageRow): Promise<Serv
     };
     return { group: row.group, component };
   });
+  const logo = page.logo_hash === null ? null : logoPath(page.logo_hash);
   const overall = worst(components.map(({ component }) => component.status));
 
   return {
     orgId: page.org_id,
     pageId: page.id,
     branding: page.branding,
+    logo,
     checkedAt: rows.reduce<Date | null>(
       (newest, row) =>
         row.last_result_at !== null && (newest === null || row.last_result_at > newest) ? row.last_result_at : newest,
@@ -103,7 +107,7 @@ export async function computeStatus(system: System, page: PageRow): Promise<Serv
     status: {
       overall: { state: overall, label: texts.banner[overall] },
       generated_at: new Date(now).toISOString(),
-      page: { name: page.branding.display_name ?? page.name, about: page.branding.about, logo_url: null },
+      page: { name: page.branding.display_name ?? page.name, about: page.branding.about, logo_url: logo && `${system.config.server.public_url}${logo}` },
       groups: grouped(components),
       active_incidents: incidents
         .filter((incident) => incident.ended_at === null)

@@ -1,4 +1,5 @@
 import Type from "typebox";
+import type { Ctx } from "../context.ts";
 import { created, noContent, ok, route, type Route } from "../http/route.ts";
 import { IdParam, paging } from "../http/wire.ts";
 import {
@@ -7,6 +8,7 @@ import {
   ComponentOrder,
   ComponentPage,
   ComponentPatch,
+  LogoUpload,
   StatusPage,
   StatusPageCreate,
   StatusPagePage,
@@ -17,6 +19,24 @@ import * as service from "./service.ts";
 const ComponentParam = Type.Object({ id: Type.String(), target_id: Type.String() });
 const read = { auth: "tenant", scope: "status_page:read", tag: "Status pages" } as const;
 const write = { auth: "tenant", scope: "status_page:write", role: "owner", tag: "Status pages" } as const;
+
+/** POST and PUT are the same: forms of browsers send POST, files are put. */
+const setLogo = {
+  ...write,
+  path: "/api/v1/status-pages/{id}/logo",
+  summary: "Set the logo of a page",
+  description:
+    "Takes a form with one file, the bytes of the image, or base64 in JSON. The image is encoded again and scaled down.",
+  params: IdParam,
+  body: LogoUpload,
+  upload: { field: "image", limit: 4_194_304 },
+  replies: { 200: StatusPage },
+  errors: ["STATUS_PAGE_NOT_FOUND", "LOGO_FORMAT_UNSUPPORTED", "LOGO_TOO_MANY_PIXELS", "LOGO_UNREADABLE"],
+  async handle({ ctx, params, body }: { ctx: Ctx; params: { id: string }; body: { image: string } }) {
+    await service.setLogo(ctx, params.id, body.image);
+    return ok(await service.getPage(ctx, params.id));
+  },
+} as const;
 
 /** Status pages and components. Every member reads them, owners change them. */
 export const statusPageRoutes: Route[] = [
@@ -73,6 +93,21 @@ export const statusPageRoutes: Route[] = [
     errors: ["STATUS_PAGE_NOT_FOUND"],
     handle: async ({ ctx, params }) => {
       await service.deletePage(ctx, params.id);
+      return noContent();
+    },
+  }),
+  route({ ...setLogo, method: "POST" }),
+  route({ ...setLogo, method: "PUT" }),
+  route({
+    ...write,
+    method: "DELETE",
+    path: "/api/v1/status-pages/{id}/logo",
+    summary: "Remove the logo of a page",
+    params: IdParam,
+    replies: { 204: null },
+    errors: ["STATUS_PAGE_NOT_FOUND"],
+    handle: async ({ ctx, params }) => {
+      await service.removeLogo(ctx, params.id);
       return noContent();
     },
   }),

@@ -4,8 +4,8 @@ import { differences, record } from "../audit/service.ts";
 import { type Ctx, inTransaction, requireOwner, requireScope } from "../context.ts";
 import type { Page } from "../http/wire.ts";
 import { takeQuota } from "../plans/service.ts";
+import { findPage, lockedPage } from "./find.ts";
 import * as queries from "./queries.ts";
-import { notFound } from "./refusals.ts";
 import type { Component, ComponentCreate, ComponentPatch } from "./schema.ts";
 
 /** The monitors of a page, in page order. */
@@ -15,7 +15,7 @@ export async function listComponents(
   { limit, offset }: { limit: number; offset: number },
 ): Promise<Page<Component>> {
   requireScope(ctx, "status_page:read");
-  await findPage(ctx, pageId, queries.selectPage);
+  await findPage(ctx, pageId);
   const [rows, total] = await Promise.all([
     queries.selectComponents(ctx.sql, ctx.orgId, pageId, limit, offset),
     queries.countComponents(ctx.sql, ctx.orgId, pageId),
@@ -31,7 +31,7 @@ export async function addComponent(ctx: Ctx, pageId: string, input: ComponentCre
   requireScope(ctx, "status_page:write");
   requireOwner(ctx);
   return await inTransaction(ctx, async (own) => {
-    await findPage(own, pageId, queries.lockPage);
+    await lockedPage(own, pageId);
     if ((await queries.selectComponent(own.sql, ctx.orgId, pageId, input.target_id)) !== null) {
       throw new AppError("COMPONENT_ALREADY_ON_PAGE", "This monitor is on the page already.", { field: "/target_id" });
     }
@@ -64,7 +64,7 @@ export async function updateComponent(
   requireScope(ctx, "status_page:write");
   requireOwner(ctx);
   return await inTransaction(ctx, async (own) => {
-    await findPage(own, pageId, queries.lockPage);
+    await lockedPage(own, pageId);
     const before = await find(own, pageId, targetId);
     await queries.updateComponent(own.sql, ctx.orgId, pageId, { ...before, ...patch });
     const after = await find(own, pageId, targetId);
@@ -79,7 +79,7 @@ export async function removeComponent(ctx: Ctx, pageId: string, targetId: string
   requireScope(ctx, "status_page:write");
   requireOwner(ctx);
   await inTransaction(ctx, async (own) => {
-    await findPage(own, pageId, queries.lockPage);
+    await lockedPage(own, pageId);
     const before = await find(own, pageId, targetId);
     await queries.deleteComponent(own.sql, ctx.orgId, pageId, targetId);
     await record(own, { resourceId: targetId, before: auditable(pageId, before) });
@@ -95,7 +95,7 @@ export async function reorderComponents(
   requireScope(ctx, "status_page:write");
   requireOwner(ctx);
   return await inTransaction(ctx, async (own) => {
-    await findPage(own, pageId, queries.lockPage);
+    await lockedPage(own, pageId);
     const before = (await allComponents(own, pageId)).map((row) => row.target_id);
     const present = new Set(before);
     const stray = targetIds.findIndex((id, at) => !present.has(id) || targetIds.indexOf(id) !== at);
@@ -122,10 +122,6 @@ export async function reorderComponents(
 const allComponents = (ctx: Ctx, pageId: string) => queries.selectComponents(ctx.sql, ctx.orgId, pageId, 1_000_000, 0);
 
 const componentNotFound = () => new AppError("COMPONENT_NOT_FOUND", "This monitor is not on the page.");
-
-async function findPage(ctx: Ctx, pageId: string, select: typeof queries.selectPage): Promise<void> {
-  if (!isId(pageId) || (await select(ctx.sql, ctx.orgId, pageId)) === null) throw notFound();
-}
 
 async function find(ctx: Ctx, pageId: string, targetId: string): Promise<queries.ComponentRow> {
   const row = isId(targetId) ? await queries.selectComponent(ctx.sql, ctx.orgId, pageId, targetId) : null;

@@ -9,11 +9,15 @@ export interface StatusPageRow {
   name: string;
   enabled: boolean;
   branding: Branding;
+  /** Null without a logo. */
+  logo_hash: string | null;
   created_at: Date;
   updated_at: Date;
 }
 
-const columns = (sql: Db) => sql`p.id, p.org_id, p.slug, p.name, p.enabled, p.branding, p.created_at, p.updated_at`;
+const columns = (sql: Db) => sql`
+  p.id, p.org_id, p.slug, p.name, p.enabled, p.branding, p.created_at, p.updated_at,
+  (select l.hash from status_page_logos l where l.page_id = p.id) as logo_hash`;
 
 /** False when the slug is taken, in any organisation. */
 export async function insertPage(sql: Db, row: StatusPageRow): Promise<boolean> {

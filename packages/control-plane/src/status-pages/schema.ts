@@ -32,6 +32,8 @@ const brandingFields = {
   timezone: Type.String({
     pattern: "^[A-Za-z][A-Za-z0-9_+/-]*$",
     maxLength: 64,
+    errorCode: "INVALID_TIME_ZONE",
+    expects: "Use the name of an IANA time zone, like Europe/Berlin or UTC",
     description: "IANA time zone in which a day of the history begins",
     examples: ["Europe/Berlin"],
   }),
@@ -128,6 +130,18 @@ export const StatusPage = Type.Object(
 export type StatusPage = Static<typeof StatusPage>;
 
 export const StatusPagePage = PageOf(StatusPage);
+
+export const LogoUpload = Type.Object(
+  {
+    image: Type.String({
+      maxLength: 1_000_000,
+      pattern: "^[A-Za-z0-9+/]+={0,2}$",
+      description: "PNG, JPEG or WebP, base64. A larger file is sent as multipart/form-data or as it is",
+      examples: ["iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="],
+    }),
+  },
+  { additionalProperties: false, title: "LogoUpload", description: "A logo for the page" },
+);
 
 const bindingFields = {
   public_name: nullable(

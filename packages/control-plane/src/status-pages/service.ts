@@ -1,16 +1,18 @@
 import { AppError } from "@statusmesh/shared/errors";
 import { urlProblem } from "@statusmesh/shared/url";
-import { isId, newId } from "@statusmesh/shared/ids";
+import { newId } from "@statusmesh/shared/ids";
 import { differences, record } from "../audit/service.ts";
 import { type Ctx, inTransaction, requireOwner, requireScope, type System, type Visit } from "../context.ts";
 import { pageUrl } from "../http/page-host.ts";
 import { iso, type Page } from "../http/wire.ts";
 import { takeQuota } from "../plans/service.ts";
+import { findPage, lockedPage } from "./find.ts";
+import { logoPath } from "./logos.ts";
 import * as queries from "./queries.ts";
-import { notFound } from "./refusals.ts";
 import type { Branding, BrandingInput, StatusPage, StatusPageCreate, StatusPagePatch } from "./schema.ts";
 
 export { addComponent, listComponents, removeComponent, reorderComponents, updateComponent } from "./components.ts";
+export { logoFile, logoPath, removeLogo, setLogo } from "./logos.ts";
 
 interface Paging {
   limit: number;
@@ -42,7 +44,7 @@ export async function listPages(ctx: Ctx, { limit, offset }: Paging): Promise<Pa
 /** One page. STATUS_PAGE_NOT_FOUND for an absent or foreign id. */
 export async function getPage(ctx: Ctx, id: string): Promise<StatusPage> {
   requireScope(ctx, "status_page:read");
-  return presentOne(ctx, await find(ctx, id, queries.selectPage));
+  return presentOne(ctx, await findPage(ctx, id));
 }
 
 /** Creates a page. Throws SLUG_TAKEN, and QUOTA_EXCEEDED at the plan's limit. */
@@ -57,6 +59,7 @@ export async function createPage(ctx: Ctx, input: StatusPageCreate): Promise<Sta
     name: input.name,
     enabled: input.enabled ?? true,
     branding: checkedBranding(input.branding),
+    logo_hash: null,
     created_at: now,
     updated_at: now,
   };
@@ -79,7 +82,7 @@ export async function updatePage(ctx: Ctx, id: string, patch: StatusPagePatch): 
   requireScope(ctx, "status_page:write");
   requireOwner(ctx);
   return await inTransaction(ctx, async (own) => {
-    const before = await find(own, id, queries.lockPage);
+    const before = await lockedPage(own, id);
     const after: queries.StatusPageRow = {
       ...before,
       slug: patch.slug ?? before.slug,
@@ -105,7 +108,7 @@ export async function deletePage(ctx: Ctx, id: string): Promise<void> {
   requireScope(ctx, "status_page:write");
   requireOwner(ctx);
   await inTransaction(ctx, async (own) => {
-    const before = await find(own, id, queries.lockPage);
+    const before = await lockedPage(own, id);
     await queries.deletePage(own.sql, ctx.orgId, id);
     await record(own, { resourceId: id, before: auditable(before) });
   });
@@ -125,7 +128,7 @@ export async function servedPage(system: Visit): Promise<PageRow | null> {
 /** A page of the organisation, published or not. STATUS_PAGE_NOT_FOUND for an absent or foreign id. */
 export async function pageToPreview(ctx: Ctx, id: string): Promise<PageRow> {
   requireScope(ctx, "status_page:read");
-  return complete(await find(ctx, id, queries.selectPage))!;
+  return complete(await findPage(ctx, id))!;
 }
 
 /** Rows of earlier versions lack newer fields of the branding. */
@@ -135,12 +138,6 @@ const complete = (row: queries.StatusPageRow | null): PageRow | null =>
 /** Public components of a page, in order. */
 export async function publicComponents(system: System, page: PageRow): Promise<queries.PublicComponentRow[]> {
   return await queries.selectPublicComponents(system.sql, page.org_id, page.id, new Date(system.clock.now()));
-}
-
-async function find(ctx: Ctx, id: string, select: typeof queries.selectPage): Promise<queries.StatusPageRow> {
-  const row = isId(id) ? await select(ctx.sql, ctx.orgId, id) : null;
-  if (row === null) throw notFound();
-  return row;
 }
 
 const slugTaken = (slug: string, cause?: unknown) =>
@@ -164,9 +161,11 @@ function checkedBranding(input: BrandingInput | undefined): Branding {
   const problem = checked.website_url === null ? null : urlProblem(checked.website_url);
   if (problem !== null) throw new AppError("INVALID_BODY", problem, { field: "/branding/website_url" });
   if (!isTimeZone(checked.timezone))
-    throw new AppError("INVALID_BODY", `${checked.timezone} is no IANA time zone. Use a name like Europe/Berlin.`, {
-      field: "/branding/timezone",
-    });
+    throw new AppError(
+      "INVALID_TIME_ZONE",
+      `${checked.timezone} is no IANA time zone. Use a name like Europe/Berlin or UTC.`,
+      { field: "/branding/timezone" },
+    );
   return checked;
 }
 
@@ -193,7 +192,7 @@ async function present(ctx: Ctx, rows: readonly queries.StatusPageRow[]): Promis
     enabled: row.enabled,
     branding: branding(row.branding),
     status_url: urlOf(ctx, row, served),
-    logo_url: null,
+    logo_url: row.logo_hash === null ? null : `${ctx.config.server.public_url}${logoPath(row.logo_hash)}`,
     created_at: iso(row.created_at),
     updated_at: iso(row.updated_at),
   }));

@@ -1,3 +1,4 @@
+import { crc32, deflateSync } from "node:zlib";
 import t from "tap";
 import { newId } from "@statusmesh/shared/ids";
 import type { Ctx } from "../context.ts";
@@ -117,8 +118,8 @@ t.test("what does not fit is refused, and named", async (t) => {
     [{ name: "  " }, 400, "EMPTY_NAME", "/name"],
     [{ name: "x".repeat(81) }, 400, "INVALID_BODY", "/name"],
     [{ branding: { brand_color: "red" } }, 400, "INVALID_BODY", "/branding/brand_color"],
-    [{ branding: { timezone: "Mars/Olympus" } }, 400, "INVALID_BODY", "/branding/timezone"],
-    [{ branding: { timezone: "+01:00" } }, 400, "INVALID_BODY", "/branding/timezone"],
+    [{ branding: { timezone: "Mars/Olympus" } }, 400, "INVALID_TIME_ZONE", "/branding/timezone"],
+    [{ branding: { timezone: "+01:00" } }, 400, "INVALID_TIME_ZONE", "/branding/timezone"],
     [{ branding: { language: "fr" } }, 400, "INVALID_BODY", "/branding/language"],
     [{ branding: { about: "x".repeat(501) } }, 400, "INVALID_BODY", "/branding/about"],
     [{ branding: { style: "neon" } }, 400, "INVALID_BODY", "/branding/style"],
@@ -283,6 +284,78 @@ t.test("monitors are put on a page, described, ordered and taken off", async (t)
   t.equal((await ask("DELETE", `${path}/${web}`)).status, 204);
   t.match(await ask("DELETE", `${path}/${web}`), refused(404, "COMPONENT_NOT_FOUND"));
   t.match((await ask("GET", `${path}?limit=1`)).body, { total: 2, limit: 1, items: [{ target_id: search }] });
+});
+
+t.test("a logo is encoded again, and served under its hash", async (t) => {
+  const page = await makePage();
+  const path = `${pages}/${page.id}/logo`;
+  const { default: sharp } = await import("sharp");
+  const color = { r: 10, g: 120, b: 200 };
+  const wide = sharp({ create: { width: 2400, height: 600, channels: 3, background: color } });
+  const files = {
+    png: await wide.png().withExif({ IFD0: { Copyright: "secret owner" } }).toBuffer(),
+    jpeg: await wide.jpeg().toBuffer(),
+    webp: await wide.webp().toBuffer(),
+  };
+  const base64 = (bytes: Buffer) => ({ image: bytes.toString("base64") });
+  const urls = new Set<string>();
+  for (const bytes of Object.values(files)) {
+    const set = await ask("PUT", path, base64(bytes));
+    t.match(set, { status: 200, body: { logo_url: /^https:\/\/status\.example\.org\/status-assets\/[\w-]{43}$/ } });
+    urls.add(set.body.logo_url);
+  }
+  t.equal(urls.size, 3);
+  const form = new FormData();
+  form.append("title", "no file");
+  form.append("file", new Blob([new Uint8Array(files.png)], { type: "image/svg+xml" }), "logo.svg");
+  const sent = await fetch(`${ask.origin}${path}`, { method: "POST", body: form });
+  const { logo_url: url } = (await sent.json()) as { logo_url: string };
+  t.equal(sent.status, 200);
+  const raw = { method: "PUT", body: new Uint8Array(files.png), headers: { "content-type": "image/png" } };
+  t.match(await (await fetch(`${ask.origin}${path}`, raw)).json(), { logo_url: url }, "the same bytes, the same address");
+  const [row] = await sql`select hash, media_type, width, height, bytes from status_page_logos`;
+  t.match(row, { media_type: "image/png", width: 1200, height: 300, hash: url.split("/").at(-1) });
+  t.notMatch(String(row!["bytes"]), /secret owner/, "no metadata");
+  t.strictSame((await ask("GET", `${pages}/${page.id}`)).body.logo_url, url);
+
+  // A header that promises 16,000 by 16,000 pixels.
+  const chunk = (type: string, data: Buffer) => {
+    const own = Buffer.concat([Buffer.from(type), data]);
+    const [size, sum] = [Buffer.alloc(4), Buffer.alloc(4)];
+    size.writeUInt32BE(data.length);
+    sum.writeUInt32BE(crc32(own));
+    return Buffer.concat([size, own, sum]);
+  };
+  const size = Buffer.alloc(13);
+  size.writeUInt32BE(16_000, 0);
+  size.writeUInt32BE(16_000, 4);
+  size.set([8, 2, 0, 0, 0], 8);
+  const bomb = Buffer.concat([
+    files.png.subarray(0, 8),
+    chunk("IHDR", size),
+    chunk("IDAT", deflateSync(Buffer.alloc(48_001))),
+    chunk("IEND", Buffer.alloc(0)),
+  ]);
+  const cases: [string, Buffer, number, string][] = [
+    ["an SVG named .png", Buffer.from('<svg xmlns="http://www.w3.org/2000/svg"/>'), 415, "LOGO_FORMAT_UNSUPPORTED"],
+    ["a GIF", Buffer.from("GIF89a________________"), 415, "LOGO_FORMAT_UNSUPPORTED"],
+    ["half a JPEG", files.jpeg.subarray(0, files.jpeg.length / 2), 400, "LOGO_UNREADABLE"],
+    ["a PNG of nothing", files.png.subarray(0, 20), 400, "LOGO_UNREADABLE"],
+    ["256 million pixels", bomb, 413, "LOGO_TOO_MANY_PIXELS"],
+    ["over 1 MiB", Buffer.concat([files.png, Buffer.alloc(1_048_576)]), 413, "PAYLOAD_TOO_LARGE"],
+    ["20 MB", Buffer.alloc(20_000_000), 413, "PAYLOAD_TOO_LARGE"],
+  ];
+  for (const [title, bytes, status, code] of cases) {
+    const body = new Uint8Array(bytes);
+    const answer = await fetch(`${ask.origin}${path}`, { ...raw, body });
+    t.match([answer.status, await answer.json()], [status, { error: { code } }], title);
+  }
+  const empty = new FormData();
+  empty.append("file", "text");
+  t.equal((await fetch(`${ask.origin}${path}`, { method: "POST", body: empty })).status, 400, "a form without a file");
+  t.equal((await ask("DELETE", path)).status, 204);
+  t.equal((await ask("DELETE", path)).status, 204, "again");
+  t.equal((await ask("GET", `${pages}/${page.id}`)).body.logo_url, null);
 });
 
 t.test("quotas hold under concurrency: at one below the limit exactly one of many wins", async (t) => {
