@@ -5,8 +5,7 @@ export const tcp = { type: "tcp", host: "127.0.0.1", port: 9 };
 export const webhook = { type: "webhook", url: "https://127.0.0.1:9/hook" };
 
 /** A PNG of one pixel. */
-const pixel =
-  "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg==";
+const pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg==";
 
 /** A Telegram bot and a WhatsApp number of the installation, for services whose tests create link codes. */
 export const centralAccounts = {

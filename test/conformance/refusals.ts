@@ -1,4 +1,5 @@
 import { randomBytes } from "node:crypto";
+import { crc32, deflateSync } from "node:zlib";
 import type { Sql } from "postgres";
 import { makeSealer } from "@statusmesh/control-plane/crypto/seal";
 import { hashToken } from "@statusmesh/control-plane/crypto/token";
@@ -54,6 +55,39 @@ function narration(incident: string): Case[] {
     post("an empty message", { phase: "identified", message: "\n" }, "EMPTY_MESSAGE", "/message"),
     post("a long message", { phase: "identified", message: "x".repeat(2001) }, "MESSAGE_TOO_LONG", "/message"),
     post("an unknown phase", { phase: "fixed", message: "x" }, "INVALID_BODY", "/phase"),
+  ];
+}
+
+/** Logos that are none. */
+function logos(pageId: string): Case[] {
+  const refuse = refusedBody(`POST /api/v1/status-pages/${pageId}/logo`);
+  const image = (bytes: Buffer) => ({ image: bytes.toString("base64") });
+  const text = (type: string, data: Buffer) => Buffer.concat([Buffer.from(type), data]);
+  const chunk = (type: string, data: Buffer) => {
+    const [size, sum] = [Buffer.alloc(4), Buffer.alloc(4)];
+    size.writeUInt32BE(data.length);
+    sum.writeUInt32BE(crc32(text(type, data)));
+    return Buffer.concat([size, text(type, data), sum]);
+  };
+  const header = Buffer.alloc(13);
+  header.writeUInt32BE(16_000, 0);
+  header.writeUInt32BE(16_000, 4);
+  header.set([8, 2, 0, 0, 0], 8);
+  const start = Buffer.from("89504e470d0a1a0a", "hex");
+  return [
+    refuse("an SVG", image(Buffer.from('<svg xmlns="http://www.w3.org/2000/svg"/>')), "LOGO_FORMAT_UNSUPPORTED"),
+    refuse("a PNG without an end", image(Buffer.concat([start, Buffer.alloc(8)])), "LOGO_UNREADABLE"),
+    refuse(
+      "a PNG of 256 million pixels",
+      image(Buffer.concat([start, chunk("IHDR", header), chunk("IDAT", deflateSync(Buffer.alloc(48_001)))])),
+      "LOGO_TOO_MANY_PIXELS",
+    ),
+    refusedBody(`PATCH /api/v1/status-pages/${pageId}`)(
+      "a time zone that is none",
+      { branding: { timezone: "Mars/Olympus" } },
+      "INVALID_TIME_ZONE",
+      "/branding/timezone",
+    ),
   ];
 }
 
@@ -119,6 +153,7 @@ export function resources({ target, page, pastWindow, incident, deliveries, oper
       "INVALID_ID",
       "/target_id",
     ),
+    ...logos(page.id),
     ...narration(incident),
     refusedBody("POST /api/v1/targets/bulk")("nothing in bulk", [], "BULK_EMPTY", ""),
     refusedBody("POST /api/v1/targets/bulk-action")(

@@ -147,7 +147,11 @@ async function perform(route: Route, http: Context, machinery: Machinery): Promi
 
 /** True when the body may exceed one piece. */
 function isLarge({ body, bodyLimit, upload }: Route, http: Context): boolean {
-  return body !== null && Math.max(bodyLimit, upload?.limit ?? 0) > maxPiece && !(Number(http.get("content-length") || NaN) <= maxPiece);
+  return (
+    body !== null &&
+    Math.max(bodyLimit, upload?.limit ?? 0) > maxPiece &&
+    !(Number(http.get("content-length") || NaN) <= maxPiece)
+  );
 }
 
 /** Requires the declared scope and role of a tenant's caller, then charges the budget. */

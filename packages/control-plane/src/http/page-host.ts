@@ -3,7 +3,8 @@ import { AppError } from "@statusmesh/shared/errors";
 import type { Config } from "../config.ts";
 
 /** Paths of a status page's own host; all others belong to the console's host. */
-const visitorPath = /^\/(?:status|status-assets|assets|m|c|api\/public\/v1)(?:\/|$)|^\/(?:healthz|readyz|favicon\.ico|robots\.txt)$/;
+const visitorPath =
+  /^\/(?:status|status-assets|assets|m|c|api\/public\/v1)(?:\/|$)|^\/(?:healthz|readyz|favicon\.ico|robots\.txt)$/;
 
 /** Slug of a request to `{slug}.{public_status.base_domain}`; null for any other host. */
 export function pageSlugOf(http: Context, config: Pick<Config, "tenancy" | "public_status">): string | null {

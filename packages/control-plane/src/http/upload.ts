@@ -52,7 +52,9 @@ async function fileOf(http: Context, bytes: Buffer): Promise<Buffer> {
   const none = "The form has no file. Send one part with a file name.";
   let form: FormData;
   try {
-    form = await new Response(new Uint8Array(bytes), { headers: { "Content-Type": http.get("content-type") } }).formData();
+    form = await new Response(new Uint8Array(bytes), {
+      headers: { "Content-Type": http.get("content-type") },
+    }).formData();
   } catch (cause) {
     throw new AppError("INVALID_BODY", none, { cause });
   }

@@ -107,7 +107,11 @@ export async function computeStatus(system: System, page: PageRow): Promise<Serv
     status: {
       overall: { state: overall, label: texts.banner[overall] },
       generated_at: new Date(now).toISOString(),
-      page: { name: page.branding.display_name ?? page.name, about: page.branding.about, logo_url: logo && `${system.config.server.public_url}${logo}` },
+      page: {
+        name: page.branding.display_name ?? page.name,
+        about: page.branding.about,
+        logo_url: logo && `${system.config.server.public_url}${logo}`,
+      },
       groups: grouped(components),
       active_incidents: incidents
         .filter((incident) => incident.ended_at === null)

@@ -21,8 +21,7 @@ const signatures = [
   {
     format: "webp",
     mediaType: "image/webp",
-    fits: (bytes: Buffer) =>
-      bytes.toString("latin1", 0, 4) === "RIFF" && bytes.toString("latin1", 8, 12) === "WEBP",
+    fits: (bytes: Buffer) => bytes.toString("latin1", 0, 4) === "RIFF" && bytes.toString("latin1", 8, 12) === "WEBP",
   },
 ] as const;
 const pngStart = Buffer.from("89504e470d0a1a0a", "hex");

@@ -293,7 +293,10 @@ t.test("a logo is encoded again, and served under its hash", async (t) => {
   const color = { r: 10, g: 120, b: 200 };
   const wide = sharp({ create: { width: 2400, height: 600, channels: 3, background: color } });
   const files = {
-    png: await wide.png().withExif({ IFD0: { Copyright: "secret owner" } }).toBuffer(),
+    png: await wide
+      .png()
+      .withExif({ IFD0: { Copyright: "secret owner" } })
+      .toBuffer(),
     jpeg: await wide.jpeg().toBuffer(),
     webp: await wide.webp().toBuffer(),
   };
@@ -312,7 +315,11 @@ t.test("a logo is encoded again, and served under its hash", async (t) => {
   const { logo_url: url } = (await sent.json()) as { logo_url: string };
   t.equal(sent.status, 200);
   const raw = { method: "PUT", body: new Uint8Array(files.png), headers: { "content-type": "image/png" } };
-  t.match(await (await fetch(`${ask.origin}${path}`, raw)).json(), { logo_url: url }, "the same bytes, the same address");
+  t.match(
+    await (await fetch(`${ask.origin}${path}`, raw)).json(),
+    { logo_url: url },
+    "the same bytes, the same address",
+  );
   const [row] = await sql`select hash, media_type, width, height, bytes from status_page_logos`;
   t.match(row, { media_type: "image/png", width: 1200, height: 300, hash: url.split("/").at(-1) });
   t.notMatch(String(row!["bytes"]), /secret owner/, "no metadata");
