@@ -44,6 +44,7 @@ export const folders = {
       "held notices of a deleted organisation stay held": ["orgs"],
       "active maintenance windows": ["maintenance_occurrences", "maintenance_window_targets", "maintenance_windows"],
       "name of the monitor": ["targets"],
+      "incidents on status pages": ["status_page_components"],
       "notification log of an incident": ["deliveries", "delivery_attempts"],
       "channels that an outbox row is for": ["channels", "target_alerts"],
     },

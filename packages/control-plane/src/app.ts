@@ -37,12 +37,15 @@ import { whatsappHandshake } from "./hooks/handshake.ts";
 import { incidentRoutes } from "./incidents/api.ts";
 import { incidentsPages } from "./incidents/pages.ts";
 import { listIncidents } from "./incidents/service.ts";
+import { incidentTools } from "./incidents/tools.ts";
 import { tenancyRoutes } from "./orgs/api.ts";
 import { tenancyPages } from "./orgs/pages.ts";
+import { orgTools } from "./orgs/tools.ts";
 import { docsPage, openApiDocument } from "./openapi.ts";
 import { pipelineRoutes } from "./pipeline/api.ts";
 import type { Ingest } from "./pipeline/ingest.ts";
 import { pipelineLoad } from "./pipeline/load.ts";
+import { pipelineTools } from "./pipeline/tools.ts";
 import { mcpRoutes } from "./mcp/api.ts";
 import { resourceHost } from "./mcp/hosts.ts";
 import { mcpEndpoint } from "./mcp/mount.ts";
@@ -56,6 +59,7 @@ import { shareViewRoutes } from "./public/share-api.ts";
 import { shareViewPages } from "./public/share-pages.ts";
 import { regionRoutes } from "./regions/api.ts";
 import { resultRoutes } from "./results/api.ts";
+import { resultTools } from "./results/tools.ts";
 import { oauthRoutes } from "./oauth/api.ts";
 import { oauthEndpoints } from "./oauth/endpoints.ts";
 import { oauthPages } from "./oauth/pages.ts";
@@ -64,6 +68,7 @@ import { openProviders, type Providers } from "./sign-in/service.ts";
 import { shareRoutes } from "./shares/api.ts";
 import { sharesPages } from "./shares/pages.ts";
 import { statusPageRoutes } from "./status-pages/api.ts";
+import { statusPageTools } from "./status-pages/tools.ts";
 import { statusPagesPages } from "./status-pages/pages.ts";
 import { targetRoutes } from "./targets/api.ts";
 import { targetBulkRoutes } from "./targets/bulk-api.ts";
@@ -116,8 +121,8 @@ export function allRoutes({ hub, ingest, draining }: Pick<AppOptions, "hub" | "i
 }
 
 /** Every MCP tool, in the order of tools/list. */
-function allTools(_options: Pick<AppOptions, "hub">): Tool[] {
-  return [...targetTools];
+function allTools({ hub }: Pick<AppOptions, "hub">): Tool[] {
+  return [...targetTools, ...resultTools, ...incidentTools, ...statusPageTools, ...orgTools, ...pipelineTools(hub)];
 }
 
 /** Pages of each domain, of the console and of the public. A path with a parameter comes after its literal siblings. */

@@ -86,8 +86,8 @@ export interface UpdateRow extends NewUpdate {
   created_at: Date;
 }
 
-export async function insertUpdate(sql: Db, orgId: string, row: UpdateRow): Promise<void> {
-  await sql`insert into incident_updates ${sql({ ...row, org_id: orgId } as never)}`;
+export async function insertUpdate(sql: Db, orgId: string, row: UpdateRow, notify: boolean): Promise<void> {
+  await sql`insert into incident_updates ${sql({ ...row, org_id: orgId, notify_subscribers: notify } as never)}`;
 }
 
 /** Newest first. */

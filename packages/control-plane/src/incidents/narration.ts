@@ -45,8 +45,16 @@ const present = ({ author_type, author_id, author_name, created_at, ...row }: qu
   created_at: iso(created_at),
 });
 
-/** Posts a public update, also after the end. Phase `resolved` closes nothing: results do. */
-export async function postUpdate(ctx: Ctx, incidentId: string, update: NewUpdate): Promise<IncidentUpdate> {
+/**
+ * Posts a public update, also after the end. Phase `resolved` closes nothing: results do. Without `notify` the
+ * subscribers of the status pages get no message of it.
+ */
+export async function postUpdate(
+  ctx: Ctx,
+  incidentId: string,
+  update: NewUpdate,
+  { notify = true }: { notify?: boolean } = {},
+): Promise<IncidentUpdate> {
   requireScope(ctx, "incidents:write");
   return await inTransaction(ctx, async (tx) => {
     await lockEvidence(tx, [(await findIncident(tx, incidentId)).target_id]);
@@ -61,7 +69,7 @@ export async function postUpdate(ctx: Ctx, incidentId: string, update: NewUpdate
       author_name: author.name,
       created_at: new Date(ctx.clock.now()),
     };
-    await queries.insertUpdate(tx.sql, ctx.orgId, row);
+    await queries.insertUpdate(tx.sql, ctx.orgId, row, notify);
     const detail = { update_id: row.id, phase: row.phase, message: row.message };
     await appendEvents(tx, [incidentId], "updated", detail, author);
     const after = present(row);

@@ -146,14 +146,19 @@ export async function switchOrg(ctx: Ctx, id: string): Promise<Org> {
 export async function usage(ctx: Ctx, id: string): Promise<Usage> {
   requireScope(ctx, "org:read");
   const own = await inOrg(ctx, id);
-  const { plan, min_check_interval_secs, limits, counts } = await queries.selectUsage(
-    own.sql,
-    id,
-    new Date(own.clock.now()),
-  );
+  const row = await queries.selectUsage(own.sql, id, new Date(own.clock.now()));
+  return { ...presentUsage(row), refused_30d: await refusalsOf(own) };
+}
+
+/** Plan limits and current usage of the caller's organisation, for readers of its monitors. */
+export async function ownUsage(ctx: Ctx): Promise<Pick<Usage, "plan" | "min_check_interval_secs" | "quotas">> {
+  requireScope(ctx, "targets:read");
+  return presentUsage(await queries.selectUsage(ctx.sql, ctx.orgId, new Date(ctx.clock.now())));
+}
+
+function presentUsage({ plan, min_check_interval_secs, limits, counts }: queries.UsageRow) {
   const used = quotas.map((quota) => [quota, { current: counts[quota], limit: limits[quota] }]);
-  const refused_30d = await refusalsOf(own);
-  return { plan, min_check_interval_secs, quotas: Object.fromEntries(used) as Usage["quotas"], refused_30d };
+  return { plan, min_check_interval_secs, quotas: Object.fromEntries(used) as Usage["quotas"] };
 }
 
 /** The audit log of an organisation, newest first. For owners. */

@@ -9,10 +9,10 @@ import { IdParam, nullable } from "../http/wire.ts";
 import { probeRegionIds } from "../regions/service.ts";
 import { CheckResult } from "../results/schema.ts";
 import { Check, checkErrors } from "../targets/schema.ts";
-import { checkRules, targetToRun } from "../targets/service.ts";
+import { checkRules } from "../targets/service.ts";
 import { pull } from "./assign.ts";
 import type { Ingest } from "./ingest.ts";
-import { runOnDemand } from "./on-demand.ts";
+import { checkNow, runOnDemand } from "./on-demand.ts";
 import { protocolOfMisfit } from "./protocol.ts";
 
 const TestResult = Type.Object(
@@ -124,10 +124,7 @@ export function pipelineRoutes(hub: Hub, ingest: Ingest, draining: AbortSignal):
       params: IdParam,
       replies: { 200: CheckResult },
       errors: ["TARGET_NOT_FOUND", "SECRET_UNREADABLE", "PROBE_UNAVAILABLE", "PROBE_BUSY"],
-      handle: async ({ ctx, params }) => {
-        const { spec, regions } = await targetToRun(ctx, params.id);
-        return ok(present(await runOnDemand(ctx, hub, { spec, targetId: params.id, regions }), params.id));
-      },
+      handle: async ({ ctx, params }) => ok(present(await checkNow(ctx, hub, params.id), params.id)),
     }),
   ];
 }

@@ -10,6 +10,7 @@ import { UnreadableSecret } from "../crypto/seal.ts";
 import type { Hub } from "../db/notify.ts";
 import type { Db } from "../db/sql.ts";
 import { issueFreeSlot } from "../results/engine.ts";
+import { targetToRun } from "../targets/service.ts";
 
 /** What the way to the agent and back may take. */
 const graceMs = 5_000;
@@ -72,6 +73,12 @@ export async function runOnDemand(
     over.abort();
     await ctx.sql`delete from on_demand_runs where id = ${id}`;
   }
+}
+
+/** Runs the check of a target now; the result is stored. Throws also TARGET_NOT_FOUND and SECRET_UNREADABLE. */
+export async function checkNow(ctx: Ctx, hub: Hub, targetId: string): Promise<RunReply & { region: string }> {
+  const { spec, regions } = await targetToRun(ctx, targetId);
+  return await runOnDemand(ctx, hub, { spec, targetId, regions });
 }
 
 async function slotFor(sql: Db, targetId: string, region: string, fromMs: number): Promise<Date> {

@@ -100,6 +100,20 @@ export async function selectResults(
     limit ${limit} offset ${offset}`;
 }
 
+/** Failing and degraded runs in the range, newest first; not those that count in no figure. */
+export async function selectFailures(
+  sql: Db,
+  orgId: string,
+  target: ResultTarget,
+  range: Range,
+  limit: number,
+): Promise<Pick<ResultRow, "region" | "timestamp" | "status" | "error" | "http_status">[]> {
+  return await sql<Pick<ResultRow, "region" | "timestamp" | "status" | "error" | "http_status">[]>`
+    select r.region, r."timestamp", r.status, r.error, r.http_status
+    ${rowsOf(sql, orgId, target, range, null)} and r.status <> 'up' and not r.skip and not r.recheck
+    order by r."timestamp" desc, r.scheduled_at desc, r.region limit ${limit}`;
+}
+
 /**
  * Number of results. All but the ends of the range are counted in the index: 86,000 took 260 ms in the table, 21 there.
  */

@@ -95,6 +95,18 @@ export async function readPeriods(
   return { items: rows.map((row) => presentPeriod(targetId, row)), total, limit: input.limit, offset: input.offset };
 }
 
+/** Failing and degraded runs in the range, newest first. */
+export async function listFailures(
+  ctx: Ctx,
+  targetId: string,
+  input: Omit<RangeInput, "region"> & { limit: number },
+): Promise<Pick<CheckResult, "region" | "timestamp" | "status" | "error" | "http_status">[]> {
+  requireScope(ctx, "targets:read");
+  const { target, range } = await resolve(ctx, targetId, input);
+  const rows = await queries.selectFailures(ctx.sql, ctx.orgId, target, range, input.limit);
+  return rows.map((row) => ({ ...row, timestamp: row.timestamp.toISOString() }));
+}
+
 /** Those of the targets whose newest run was held back by the cap per host: they read as unknown, with a reason. */
 export async function throttledTargets(ctx: Ctx, targetIds: readonly string[]): Promise<ReadonlySet<string>> {
   requireScope(ctx, "targets:read");

@@ -1,5 +1,7 @@
+import { arrayOf } from "../db/array.ts";
 import type { Db } from "../db/sql.ts";
-import { monitorTables, statusAt } from "./filter-queries.ts";
+import { monitorTables, stateAt, statusAt } from "./filter-queries.ts";
+import type { MonitorState } from "./schema.ts";
 
 export interface FailingRow {
   id: string;
@@ -22,4 +24,16 @@ export async function selectFailing(sql: Db, orgId: string, now: Date, limit: nu
     order by array_position(array['down', 'error', 'degraded'], ${statusAt(sql, now)}),
       coalesce(i.started_at, s.status_since), t.id
     limit ${limit}`;
+}
+
+/** States of the given monitors of the organisation. */
+export async function selectStates(
+  sql: Db,
+  orgId: string,
+  now: Date,
+  ids: readonly string[],
+): Promise<{ id: string; state: MonitorState }[]> {
+  return await sql<{ id: string; state: MonitorState }[]>`
+    select t.id, ${stateAt(sql, now)} as state from targets t join target_states s on s.target_id = t.id
+    where t.org_id = ${orgId} and t.id = any(${arrayOf(ids)}::uuid[])`;
 }

@@ -29,17 +29,19 @@ export interface Reply {
 export type Headers = Record<string, string | undefined>;
 
 /** Headers that every request of a client has; `undefined` leaves one out. */
-export const usual = {
+export const usual: Headers = {
   host: "mcp.example.org",
   accept: "application/json, text/event-stream",
   "content-type": "application/json",
-} as const;
+};
+
+const written = (headers: Headers): Record<string, string> =>
+  Object.fromEntries(Object.entries(headers).filter((entry): entry is [string, string] => entry[1] !== undefined));
 
 /** Sends a request as it is written, `Host` included. A text body is sent unchanged. */
 export function send(served: Served, method: string, path: string, headers: Headers, body?: unknown): Promise<Reply> {
-  const sent = Object.entries(headers).filter((entry): entry is [string, string] => entry[1] !== undefined);
   return new Promise((resolve, reject) => {
-    const outgoing = request(`${served.origin}${path}`, { method, headers: Object.fromEntries(sent) }, (response) => {
+    const outgoing = request(`${served.origin}${path}`, { method, headers: written(headers) }, (response) => {
       const chunks: Buffer[] = [];
       response.on("data", (chunk: Buffer) => chunks.push(chunk));
       response.on("error", reject);
@@ -61,8 +63,7 @@ export function send(served: Served, method: string, path: string, headers: Head
 
 /** An event stream: its status when its headers are here, and its text when it has ended. */
 export function openStream(served: Served, headers: Headers): { opened: Promise<number>; ended: Promise<string> } {
-  const sent = Object.entries(headers).filter((entry): entry is [string, string] => entry[1] !== undefined);
-  const outgoing = request(`${served.origin}/mcp`, { headers: Object.fromEntries(sent) }).end();
+  const outgoing = request(`${served.origin}/mcp`, { headers: written(headers) }).end();
   const response = new Promise<IncomingMessage>((resolve, reject) => {
     outgoing.once("response", resolve);
     outgoing.once("error", reject);
@@ -77,6 +78,53 @@ export function openStream(served: Served, headers: Headers): { opened: Promise<
   };
 }
 
+/** A call of a write tool that waits for an answer to its question. */
+export interface Asking {
+  /** Id of the question; the answer names it. */
+  id: string;
+  params: { message: string; requestedSchema: { required: string[] } };
+  /** The result of the call. */
+  result: Promise<Reply["body"]>;
+  /** Closes the connection of the call. */
+  hangUp(): void;
+}
+
+/** Calls a tool and waits for its question. */
+export async function askedBy(served: Served, headers: Headers, name: string, args: unknown, id = 7): Promise<Asking> {
+  const outgoing = request(`${served.origin}/mcp`, { method: "POST", headers: written({ ...usual, ...headers }) });
+  const call = { jsonrpc: "2.0", id, method: "tools/call", params: { name, arguments: args } };
+  outgoing.on("error", () => {});
+  const response = await new Promise<IncomingMessage>((resolve) => {
+    outgoing.once("response", resolve);
+    outgoing.end(JSON.stringify(call));
+  });
+  const messages = messagesOf(response);
+  const first = (await messages.next()).value;
+  if (first?.method !== "elicitation/create") throw new Error(`no question, but ${JSON.stringify(first)}`);
+  return {
+    id: first.id,
+    params: first.params,
+    result: messages.next().then(
+      ({ value }) => value?.result,
+      () => null,
+    ),
+    hangUp: () => void outgoing.destroy(),
+  };
+}
+
+/** The JSON-RPC messages of an event stream. */
+async function* messagesOf(response: IncomingMessage): AsyncGenerator<Reply["body"]> {
+  let text = "";
+  for await (const chunk of response) {
+    text += String(chunk);
+    for (let end = text.indexOf("\n\n"); end >= 0; end = text.indexOf("\n\n")) {
+      const data = /^data: (.*)$/m.exec(text.slice(0, end))?.[1];
+      text = text.slice(end + 2);
+      if (data !== undefined) yield JSON.parse(data);
+    }
+  }
+}
+
 export interface McpWorld {
   readonly world: World;
   /** Two replicas on one database. */
@@ -87,7 +135,7 @@ export interface McpWorld {
   token(ctx: Ctx, options?: { scopes?: readonly Scope[]; audience?: string | null; expiresAt?: Date }): Promise<string>;
   /** Headers of an initialised session of the token. */
   session(token: string, capabilities?: object): Promise<Headers>;
-  /** Calls a tool in that session. */
+  /** Calls a tool in that session; the body is the JSON-RPC reply, also of an event stream. */
   call(headers: Headers, name: string, args?: unknown): Promise<Reply>;
   /** The SDK client, connected; its requests alternate between the replicas. */
   client(token: string, onElicit?: (request: ElicitRequest) => ElicitResult | Promise<ElicitResult>): Promise<Client>;
@@ -132,8 +180,16 @@ export async function openMcp(
     return headers;
   };
 
-  const call: McpWorld["call"] = async (headers, name, args = {}) =>
-    await post(headers, { jsonrpc: "2.0", id: ++rpcId, method: "tools/call", params: { name, arguments: args } });
+  const call: McpWorld["call"] = async (headers, name, args = {}) => {
+    const reply = await post(headers, {
+      jsonrpc: "2.0",
+      id: ++rpcId,
+      method: "tools/call",
+      params: { name, arguments: args },
+    });
+    const streamed = /^data: (.*)$/m.exec(reply.text)?.[1];
+    return reply.body === undefined && streamed !== undefined ? { ...reply, body: JSON.parse(streamed) } : reply;
+  };
 
   const client: McpWorld["client"] = async (secret, onElicit) => {
     const made = new Client(

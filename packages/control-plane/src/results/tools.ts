@@ -1,0 +1,148 @@
+import Type from "typebox";
+import { IdText } from "@statusmesh/shared/text";
+import { tool, type Tool } from "../http/tool.ts";
+import { clippedOrNull, customerText, fitting } from "../http/tool-texts.ts";
+import { nullable, Timestamp } from "../http/wire.ts";
+import { latencySeries, listFailures, listPeriods, uptime } from "./service.ts";
+
+const hourMs = 3_600_000;
+const windows = { "1h": hourMs, "24h": 24 * hourMs, "7d": 168 * hourMs, "30d": 720 * hourMs } as const;
+const maxRows = 50;
+/** Longest error of a row, characters; bytes of a list. The latency takes 8 kB of the 25. */
+const shortText = 300;
+const failureBytes = 9_000;
+const periodBytes = 5_000;
+
+const closed = { additionalProperties: false } as const;
+const time = (description: string) => Type.Unsafe<string>({ ...Timestamp, description });
+const ms = (description: string) =>
+  nullable(Type.Number({ description: `${description}, milliseconds; null: no samples` }));
+
+const History = Type.Object(
+  {
+    monitor_id: Type.String({ description: "Id of the monitor" }),
+    window: Type.Enum(Object.keys(windows), { type: "string", description: "As asked" }),
+    checks: Type.Integer({ description: "Checks in the window" }),
+    uptime_pct: nullable(Type.Number({ description: "Share of successful checks, percent; null without checks" })),
+    latency: Type.Object(
+      {
+        bucket_secs: Type.Integer({ description: "Length of a bucket, seconds" }),
+        buckets: Type.Array(
+          Type.Object(
+            {
+              t: time("Start of the bucket"),
+              p50: ms("Median"),
+              p95: ms("95th percentile"),
+              p99: ms("99th percentile"),
+              samples: Type.Integer({ description: "Successful checks in it" }),
+            },
+            closed,
+          ),
+          { description: "Oldest first" },
+        ),
+      },
+      { ...closed, description: "Duration of successful checks over time" },
+    ),
+    failures: Type.Array(
+      Type.Object(
+        {
+          at: time("Time of the check"),
+          region: Type.String({ description: "Region that ran it" }),
+          status: Type.Enum(["down", "degraded", "error"], { type: "string", description: "Result" }),
+          error: nullable(customerText("what failed")),
+          http_status: nullable(Type.Integer({ description: "Status code; null without one" })),
+        },
+        closed,
+      ),
+      { description: "Failing and degraded checks, newest first" },
+    ),
+    failures_left_out: Type.Integer({ description: "Older failures that are not in the list" }),
+    incidents: Type.Array(
+      Type.Object(
+        {
+          started_at: time("First failing check"),
+          ended_at: nullable(time("End; null while it goes on")),
+          status: Type.Enum(["down", "error"], { type: "string", description: "Worst result" }),
+          failed_checks: Type.Integer({ description: "Failing checks" }),
+          error: nullable(customerText("what failed")),
+        },
+        closed,
+      ),
+      { description: "Periods of failing checks in the window, newest first" },
+    ),
+    incidents_left_out: Type.Integer({ description: "Older periods that are not in the list" }),
+  },
+  closed,
+);
+
+export const resultTools: Tool[] = [
+  tool({
+    name: "get_monitor_history",
+    title: "History of a monitor",
+    description:
+      "Uptime, latency over time, failures with their errors and periods of failure of one monitor over the last " +
+      "hour, day, 7 or 30 days. Use it to see when and why a monitor failed, and whether it has become slower.",
+    scope: "targets:read",
+    input: Type.Object(
+      {
+        monitor_id: IdText({ maxLength: 100, description: "Id of the monitor, from list_monitors" }),
+        window: Type.Enum(Object.keys(windows) as (keyof typeof windows)[], {
+          type: "string",
+          default: "24h",
+          description: "How far back",
+        }),
+      },
+      closed,
+    ),
+    output: History,
+    async handle({ ctx, args: { monitor_id: id, window } }) {
+      const to = new Date(ctx.clock.now());
+      const range = { from: new Date(to.getTime() - windows[window]).toISOString(), to: to.toISOString() };
+      const [counted, latency] = await Promise.all([uptime(ctx, id, range), latencySeries(ctx, id, range)]);
+      const [failed, periods] = await Promise.all([
+        listFailures(ctx, id, { ...range, limit: maxRows }),
+        listPeriods(ctx, id, { ...range, ongoing_only: false, limit: maxRows, offset: 0 }),
+      ]);
+      const failures = fitting(
+        failed.map(({ timestamp, region, status, error, http_status }) => ({
+          at: timestamp,
+          region,
+          status: status as "down" | "degraded" | "error",
+          error: clippedOrNull(error, shortText),
+          http_status,
+        })),
+        failureBytes,
+      );
+      const incidents = fitting(
+        periods.items.map(({ started_at, ended_at, status, check_count, error_sample }) => ({
+          started_at,
+          ended_at,
+          status,
+          failed_checks: check_count,
+          error: clippedOrNull(error_sample, shortText),
+        })),
+        periodBytes,
+      );
+      return {
+        monitor_id: id,
+        window,
+        checks: counted.total,
+        uptime_pct: counted.total === 0 ? null : counted.uptime_pct,
+        latency: {
+          bucket_secs: latency.bucket_seconds,
+          buckets: latency.buckets.map(({ t, p50, p95, p99, samples }) => ({
+            t: new Date(t).toISOString(),
+            p50: samples === 0 ? null : p50,
+            p95: samples === 0 ? null : p95,
+            p99: samples === 0 ? null : p99,
+            samples,
+          })),
+        },
+        failures: failures.rows,
+        failures_left_out: Math.max(0, counted.total - counted.up - failures.rows.length),
+        incidents: incidents.rows,
+        incidents_left_out: periods.total - incidents.rows.length,
+      };
+    },
+  }),
+];
