@@ -1,4 +1,5 @@
 import { call, split } from "./api.js";
+import { collect } from "./collect.js";
 import { ask, say } from "./dom.js";
 import { leaveFor } from "./leave.js";
 import { refresh } from "./live.js";
@@ -8,6 +9,14 @@ async function send(button) {
   const body = button.dataset.body === undefined ? undefined : JSON.parse(button.dataset.body);
   if (button.dataset.checked) {
     body.ids = [...document.querySelectorAll(`[name="${button.dataset.checked}"]:checked`)].map((box) => box.value);
+    if (body.ids.length === 0) return say(button.dataset.none, "down");
+  }
+  if (button.dataset.collect) {
+    button.disabled = true;
+    const found = await collect(button.dataset.collect, (item) => !item[button.dataset.unless]);
+    button.disabled = false;
+    if (!found.ok) return say(found.error.message, "down");
+    body.ids = found.items.map(({ id }) => id);
     if (body.ids.length === 0) return say(button.dataset.none, "down");
   }
   if (button.dataset.ask && !(await ask(button.dataset.ask))) return;

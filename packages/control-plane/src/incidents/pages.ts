@@ -1,6 +1,9 @@
 import { normaliseId } from "@statusmesh/shared/ids";
+import { normaliseText } from "@statusmesh/shared/text";
 import type { Ctx } from "../context.ts";
-import { numbered } from "../html/format.ts";
+import { readCause } from "../db/causes.ts";
+import { causeError, causeName, namesOf } from "../html/causes.ts";
+import { numbered, plural } from "../html/format.ts";
 import { page, wholeNumber } from "../html/pages.ts";
 import type { RegionPolicy } from "../targets/schema.ts";
 import { severities } from "./schema.ts";
@@ -19,6 +22,8 @@ export interface ListQuery {
   monitor: string;
   severity: string;
   since: string;
+  /** Key of the cause whose incidents are listed. */
+  cause: string;
   offset: number;
 }
 
@@ -30,12 +35,13 @@ function readQuery(query: Readonly<Record<string, string>>): ListQuery {
     monitor: normaliseId(query["monitor"] ?? ""),
     severity: (severities as readonly string[]).includes(severity) ? severity : "",
     since: Object.hasOwn(ranges, since) ? since : "",
+    cause: readCause(query["cause"] ?? "") === null ? "" : normaliseText(query["cause"]!),
     offset: wholeNumber(query["offset"], 0, 1_000_000),
   };
 }
 
 async function listOf(ctx: Ctx, asked: ListQuery) {
-  const { state, monitor, offset } = asked;
+  const { state, monitor, cause, offset } = asked;
   const severity = severities.find((known) => known === asked.severity);
   const hours = ranges[asked.since];
   const filter = {
@@ -43,12 +49,25 @@ async function listOf(ctx: Ctx, asked: ListQuery) {
     ...(severity === undefined ? {} : { severity }),
     ...(hours === undefined ? {} : { from: new Date(ctx.clock.now() - hours * 3_600_000).toISOString() }),
   };
+  const page = { state, ...filter, limit: pageSize, offset };
   const [list, open, monitors] = await Promise.all([
-    service.listIncidents(ctx, { state, ...filter, limit: pageSize, offset }),
+    cause === ""
+      ? service.listIncidentLines(ctx, page)
+      : { ...(await service.listIncidents(ctx, { ...page, cause })), causes: [] },
     service.listIncidents(ctx, { state: "open", ...filter, limit: 1, offset: 0 }),
     service.monitorsWithIncidents(ctx),
   ]);
-  return { list, open: open.total, monitors };
+  return {
+    list,
+    causes: list.causes.map((one) => ({
+      ...one,
+      lead: `${causeName(one.cause)}: ${plural(one.count, "open incident")}`,
+      detail: [causeError(one), namesOf(one.names, one.count)].filter((part) => part !== null).join(" · "),
+    })),
+    open: open.total,
+    monitors,
+    causeName: cause === "" ? "" : causeName(readCause(cause)!),
+  };
 }
 
 export const incidentsPages = [

@@ -1,5 +1,6 @@
 import type { Db } from "../db/sql.ts";
 import { arrayOf } from "../db/array.ts";
+import { type Cause, causeTables } from "../db/causes.ts";
 import type { Actor } from "./event-schema.ts";
 import type { Incident, Severity } from "./schema.ts";
 
@@ -41,27 +42,57 @@ export interface IncidentFilter {
   /** Incidents that lasted into the range: not over before `from`, begun before `to`. */
   from: Date | null;
   to: Date | null;
+  /** Open incidents whose monitors fail together. */
+  cause: Cause | null;
 }
 
-const matching = (sql: Db, orgId: string, { state, targetId, severity, from, to }: IncidentFilter) => sql`
+/** The CTEs of {@link causeTables} for the open incidents of the organisation. */
+const incidentCauses = (sql: Db, orgId: string) =>
+  causeTables(
+    sql,
+    sql`
+      select i.id, t.host, t.tags, i.regions_down as regions from incidents i join targets t on t.id = i.target_id
+      where i.org_id = ${orgId} and i.ended_at is null and not i.retracted`,
+  );
+
+/** The members of causes that match, with the number of those that share their cause. */
+export const causeMembers = (sql: Db, orgId: string, filter: IncidentFilter) => sql`
+  with ${incidentCauses(sql, orgId)}, matched as (
+    select c.id, c.kind, c.value, count(*) over (partition by c.kind, c.value) as n
+    from caused c join incidents i on i.id = c.id where ${matching(sql, orgId, filter)}
+  )`;
+
+const matching = (sql: Db, orgId: string, { state, targetId, severity, from, to, cause }: IncidentFilter) => sql`
   i.org_id = ${orgId} and not i.retracted
   ${state === "all" ? sql`` : state === "open" ? sql`and i.ended_at is null` : sql`and i.ended_at is not null`}
   ${targetId === null ? sql`` : sql`and i.target_id = ${targetId}`}
   ${severity === null ? sql`` : sql`and i.severity = ${severity}`}
   ${from === null ? sql`` : sql`and (i.ended_at is null or i.ended_at >= ${from})`}
-  ${to === null ? sql`` : sql`and i.started_at < ${to}`}`;
+  ${to === null ? sql`` : sql`and i.started_at < ${to}`}
+  ${
+    cause === null
+      ? sql``
+      : sql`and i.id in (with ${incidentCauses(sql, orgId)}
+          select id from caused where kind = ${cause.kind} and value = ${cause.value})`
+  }`;
 
-/** Open ones first, then by start, newest first. */
+/**
+ * Open ones first, then by start, newest first. With `grouped`, without the incidents that share a line of
+ * `selectIncidentCauses`.
+ */
 export async function selectIncidents(
   sql: Db,
   orgId: string,
   filter: IncidentFilter,
-  limit: number,
-  offset: number,
+  { grouped = false, limit, offset }: { grouped?: boolean; limit: number; offset: number },
 ): Promise<IncidentRow[]> {
+  if (limit === 0) return [];
+  const alone = grouped
+    ? sql`and i.id not in (${causeMembers(sql, orgId, filter)} select id from matched where n > 1)`
+    : sql``;
   return await sql<IncidentRow[]>`
     select ${columns(sql)} from incidents i join targets t on t.id = i.target_id
-    where ${matching(sql, orgId, filter)}
+    where ${matching(sql, orgId, filter)} ${alone}
     order by i.ended_at is not null, i.started_at desc, i.id desc limit ${limit} offset ${offset}`;
 }
 

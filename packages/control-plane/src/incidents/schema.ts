@@ -1,5 +1,6 @@
 import Type, { type Static } from "typebox";
-import { IdText } from "@statusmesh/shared/text";
+import { IdText, SearchText } from "@statusmesh/shared/text";
+import { causePattern } from "../db/causes.ts";
 import { Id, nullable, PageOf, paging, Timestamp } from "../http/wire.ts";
 import { Actor } from "./event-schema.ts";
 
@@ -214,6 +215,16 @@ export const IncidentQuery = Type.Object(
         ...Timestamp,
         description: "Incidents that began before this time",
         examples: ["2026-11-20T09:30:00.000Z"],
+      }),
+    ),
+    cause: Type.Optional(
+      SearchText({
+        pattern: causePattern,
+        maxLength: 300,
+        description:
+          "Only open incidents whose targets share this cause: `host:` and the destination host, `tag:` and a tag, " +
+          "or `region:` and the id of a region",
+        examples: ["host:db-1.example.org"],
       }),
     ),
     ...paging(100, 1000),

@@ -1,6 +1,8 @@
 import { isId } from "@statusmesh/shared/ids";
 import { type Ctx, requireScope, type System } from "../context.ts";
+import { type Cause, causeKey, readCause } from "../db/causes.ts";
 import type { Page } from "../http/wire.ts";
+import { type IncidentCauseRow, selectIncidentCauses } from "./cause-queries.ts";
 import { findIncident, presentIncident } from "./find.ts";
 import * as queries from "./queries.ts";
 import { parseIncidentRange } from "./range.ts";
@@ -14,18 +16,93 @@ export { acknowledgeIncident, bulkIncidentAction, resolveIncident, unacknowledge
 export { acknowledgeWithUpdate, incidentMetrics, incidentReport, incidentsOnPages } from "./reports.ts";
 export { listUpdates, narrateIncident, postUpdate } from "./narration.ts";
 
+/** The filter of a query; null where it names a target that cannot exist. */
+function filterOf(query: Omit<IncidentQuery, "limit" | "offset">): queries.IncidentFilter | null {
+  const { state, target_id: targetId = null, severity = null, cause } = query;
+  const range = parseIncidentRange(query);
+  if (targetId !== null && !isId(targetId)) return null;
+  return { state, targetId, severity, cause: cause === undefined ? null : readCause(cause), ...range };
+}
+
 /** The incidents of the organisation: open ones first, then by start, newest first. */
 export async function listIncidents(ctx: Ctx, query: IncidentQuery): Promise<Page<Incident>> {
   requireScope(ctx, "incidents:read");
-  const { state, target_id: targetId = null, severity = null, limit, offset } = query;
-  const range = parseIncidentRange(query);
-  if (targetId !== null && !isId(targetId)) return { items: [], total: 0, limit, offset };
-  const filter = { state, targetId, severity, ...range };
+  const { limit, offset } = query;
+  const filter = filterOf(query);
+  if (filter === null) return { items: [], total: 0, limit, offset };
   const [rows, total] = await Promise.all([
-    queries.selectIncidents(ctx.sql, ctx.orgId, filter, limit, offset),
+    queries.selectIncidents(ctx.sql, ctx.orgId, filter, { limit, offset }),
     queries.countIncidents(ctx.sql, ctx.orgId, filter),
   ]);
   return { items: rows.map(presentIncident), total, limit, offset };
+}
+
+/** Open incidents of monitors that share a cause, as one line of the list. */
+export interface IncidentCause {
+  cause: Cause;
+  /** The cause as filters name it. */
+  key: string;
+  count: number;
+  /** Not acknowledged yet. */
+  waiting: number;
+  /** `degraded` where all of them are minor. */
+  state: "down" | "degraded";
+  critical: boolean;
+  since: Date;
+  error: string | null;
+  /** True where all incidents have the error, not only most of them. */
+  sameError: boolean;
+  /** Names of the first three monitors. */
+  names: string[];
+}
+
+const presentCause = (row: IncidentCauseRow): IncidentCause => ({
+  cause: { kind: row.kind, value: row.value },
+  key: causeKey(row),
+  count: row.count,
+  waiting: row.waiting,
+  state: row.minor === row.count ? "degraded" : "down",
+  critical: row.critical > 0,
+  since: row.since,
+  error: row.error_sample,
+  sameError: row.same_error,
+  names: row.names,
+});
+
+/** {@link listIncidents} with open incidents of a common cause as one line. `limit`, `offset` and `total` count lines. */
+export async function listIncidentLines(
+  ctx: Ctx,
+  query: IncidentQuery,
+): Promise<Page<Incident> & { causes: IncidentCause[] }> {
+  requireScope(ctx, "incidents:read");
+  const { limit, offset } = query;
+  const filter = filterOf(query);
+  if (filter === null) return { items: [], causes: [], total: 0, limit, offset };
+  // The first row carries the totals, so it is read on every page.
+  const first = await selectIncidentCauses(ctx.sql, ctx.orgId, filter, { limit, offset: 0 });
+  const { causes: causeCount = 0, incidents: inCauses = 0 } = first[0] ?? {};
+  const causes =
+    offset === 0
+      ? first
+      : offset < causeCount
+        ? await selectIncidentCauses(ctx.sql, ctx.orgId, filter, { limit, offset })
+        : [];
+  const page = {
+    grouped: causeCount > 0,
+    limit: limit - causes.length,
+    offset: Math.max(0, offset - causeCount),
+  };
+  const [rows, total] = await Promise.all([
+    queries.selectIncidents(ctx.sql, ctx.orgId, filter, page),
+    queries.countIncidents(ctx.sql, ctx.orgId, filter),
+  ]);
+  return {
+    items: rows.map(presentIncident),
+    causes: causes.map(presentCause),
+    total: total - inCauses + causeCount,
+    limit,
+    offset,
+  };
 }
 
 /** One incident. Throws INCIDENT_NOT_FOUND for an absent or foreign id. */

@@ -10,9 +10,19 @@ export interface TargetFilter {
   kind: string | null;
   state: MonitorState | null;
   cause: Cause | null;
+  /** Only targets without a tag that begins with this prefix and a slash. */
+  lacksPrefix: string | null;
 }
 
-export const everything: TargetFilter = { q: null, tag: null, enabled: null, kind: null, state: null, cause: null };
+export const everything: TargetFilter = {
+  q: null,
+  tag: null,
+  enabled: null,
+  kind: null,
+  state: null,
+  cause: null,
+  lacksPrefix: null,
+};
 
 /** The filter of an input. Search text and tag in NFC, as names and tags are stored. */
 export const filterOf = (input: { q?: string; tag?: string } & Partial<Omit<TargetFilter, "q" | "tag">>) => ({
@@ -67,25 +77,26 @@ export const monitorCauses = (sql: Db, orgId: string, now: Date) =>
  * Condition on `targets t` joined with `target_states s`. A search matches a target that has every word of it in its
  * name, address or tags, in any order.
  */
-export const matching = (
-  sql: Db,
-  orgId: string,
-  now: Date,
-  { q, tag, enabled, kind, state, cause }: TargetFilter,
-) => sql`
+export const matching = (sql: Db, orgId: string, now: Date, filter: TargetFilter) => sql`
   t.org_id = ${orgId}
-  ${wordsOf(q).reduce(
+  ${wordsOf(filter.q).reduce(
     (before, word) => sql`${before} and (t.search like '%' || lower(${likeText(word)}) || '%'
       or exists (select 1 from unnest(t.tags) own where lower(own) like '%' || lower(${likeText(word)}) || '%'))`,
     sql``,
   )}
-  ${tag === null ? sql`` : sql`and t.tags @> array[${tag}]::text[]`}
-  ${enabled === null ? sql`` : sql`and t.enabled = ${enabled}`}
-  ${kind === null ? sql`` : sql`and t.kind = ${kind}`}
-  ${state === null ? sql`` : sql`and ${stateAt(sql, now)} = ${state}`}
+  ${filter.tag === null ? sql`` : sql`and t.tags @> array[${filter.tag}]::text[]`}
+  ${filter.enabled === null ? sql`` : sql`and t.enabled = ${filter.enabled}`}
+  ${filter.kind === null ? sql`` : sql`and t.kind = ${filter.kind}`}
+  ${filter.state === null ? sql`` : sql`and ${stateAt(sql, now)} = ${filter.state}`}
   ${
-    cause === null
+    filter.cause === null
       ? sql``
       : sql`and t.id in (with ${monitorCauses(sql, orgId, now)}
-          select id from caused where kind = ${cause.kind} and value = ${cause.value})`
+          select id from caused where kind = ${filter.cause.kind} and value = ${filter.cause.value})`
+  }
+  ${
+    filter.lacksPrefix === null
+      ? sql``
+      : sql`and not exists (
+          select from unnest(t.tags) own (tag) where starts_with(own.tag, ${`${filter.lacksPrefix}/`}))`
   }`;

@@ -5,6 +5,7 @@ import { validate } from "@statusmesh/shared/validate";
 import { hour, minute, noon } from "../testing/clock.ts";
 import { addIncident, addResults, setStatus } from "../testing/scene.ts";
 import { newOrg, openWorld, refusal } from "../testing/world.ts";
+import { bulkIncidentAction, listIncidentLines, listIncidents } from "../incidents/service.ts";
 import { TargetQuery } from "./list-schema.ts";
 import { TargetCreate } from "./schema.ts";
 import { createTarget, listMonitors, listTargets, updateTarget } from "./service.ts";
@@ -126,6 +127,19 @@ t.test("failing monitors that share a host, else a tag, else a region, are one l
   t.strictSame(await listed(ctx, { cause: "tag:gone" }), []);
   t.match(await listMonitors(ctx, { ...page, tag: "pay", grouped: true }), { lines: 1, causes: [{ count: 3 }] });
   t.strictSame((await listMonitors(await newOrg(system), { ...page, grouped: true })).causes, []);
+
+  const incidents = await listIncidentLines(ctx, { ...page, state: "all" });
+  t.match(incidents.causes, [
+    { key: "host:db-1.example.org", count: 3, waiting: 3, state: "down", names: ["db 1", "db 2", "db 3"] },
+    { key: "tag:pay", count: 3, since: new Date(noon - 23 * minute) },
+  ]);
+  t.strictSame([incidents.items.map((one) => one.monitor_name), incidents.total], [["newest", "alone"], 4]);
+  const behind = await listIncidents(ctx, { ...page, state: "open", cause: "tag:pay" });
+  await bulkIncidentAction(ctx, { ids: behind.items.map(({ id }) => id), action: { type: "acknowledge" } });
+  const lines = await listIncidentLines(ctx, { ...page, state: "all" });
+  t.match(lines.causes, [{ waiting: 3 }, { waiting: 0 }], "a cause is acknowledged as a whole");
+  const closed = await listIncidentLines(ctx, { ...page, state: "closed" });
+  t.match(closed, { causes: [], items: [], total: 0 }, "only open incidents share a line");
 
   for (const n of [1, 2, 3]) await failing(ctx, `site ${n}`, `site-${n}.example.org`, 40);
   const { causes } = await listMonitors(ctx, { ...page, grouped: true });

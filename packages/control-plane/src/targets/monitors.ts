@@ -92,6 +92,8 @@ const presentCause = (row: MonitorCauseRow): MonitorCause => ({
 export interface MonitorList extends Page<MonitorRow> {
   /** The lines of failing monitors that share a cause; their members are not among the items. */
   causes: MonitorCause[];
+  /** Causes of all pages, and their monitors. */
+  grouped: { causes: number; monitors: number };
   /** Lines of all pages: causes, and monitors that are not behind one. */
   lines: number;
   /** Of all that match, whatever `state` says. */
@@ -111,6 +113,8 @@ export interface MonitorsInput {
   kind?: string;
   state?: MonitorState;
   cause?: Cause;
+  /** Only monitors without a tag below this prefix. */
+  lacksPrefix?: string;
   sort?: MonitorSort;
   order?: MonitorOrder;
   /** True: failing monitors that share a cause are one line. */
@@ -150,6 +154,7 @@ export async function listMonitors(ctx: Ctx, input: MonitorsInput): Promise<Moni
   return {
     items: rows.map(presentMonitor),
     causes: causes.map(presentCause),
+    grouped: { causes: causeCount, monitors: inCauses },
     lines: total - inCauses + causeCount,
     total,
     limit,

@@ -1,136 +1,23 @@
 import { checkTypes, isCheckType, kindOf } from "@statusmesh/shared/checks";
-import { normaliseText } from "@statusmesh/shared/text";
 import { silentRegions } from "../agents/service.ts";
 import { listChannels } from "../channels/service.ts";
 import type { Ctx } from "../context.ts";
-import { numbered } from "../html/format.ts";
-import { type StateName, stateWords } from "../html/states.ts";
+import type { StateName } from "../html/states.ts";
 import { page, type PageCall, wholeNumber } from "../html/pages.ts";
-import { activeWindows, targetWindow } from "../maintenance/service.ts";
+import { targetWindow } from "../maintenance/service.ts";
 import { explainIncident, getIncident, listDeliveries, listIncidents } from "../incidents/service.ts";
-import {
-  latencyByRegion,
-  latencySeries,
-  latestBucket,
-  listResults,
-  monitorHistory,
-  phasesOf,
-  throttledTargets,
-  uptime,
-} from "../results/service.ts";
-import { setupSteps } from "../orgs/service.ts";
+import { latencyByRegion, latencySeries, latestBucket, listResults, phasesOf, uptime } from "../results/service.ts";
 import { listRegionChoices } from "../regions/service.ts";
 import { findingOf } from "./finding.ts";
 import { kindForms, startPolicy, targetFields } from "./form.ts";
+import { monitorsPage } from "./list-page.ts";
 import { rangeOf, ranges, shadesOf } from "./monitor-page.ts";
+import { shown, throttledOf } from "./rows.ts";
 import type { Target } from "./schema.ts";
-import {
-  getMonitor,
-  getTarget,
-  listMonitors,
-  type MonitorRegion,
-  type MonitorRow,
-  targetRegions,
-  targetTag,
-} from "./service.ts";
-import {
-  detail,
-  expiryWords,
-  isWaiting,
-  overview,
-  policyWords,
-  shownState,
-  silenceWords,
-  shownStates,
-  throttledWords,
-  where,
-  why,
-} from "./words.ts";
+import { getMonitor, getTarget, type MonitorRegion, targetRegions, targetTag } from "./service.ts";
+import { policyWords, silenceWords, where, why } from "./words.ts";
 
-const pageSize = 50;
 const dayMs = 86_400_000;
-/** Half an hour each over a day: fine enough to see an outage of one check interval, few enough to count. */
-const slices = 48;
-
-async function monitors({ ctx, query }: PageCall<"tenant">) {
-  const q = normaliseText(query["q"] ?? "").slice(0, 200);
-  const tag = normaliseText(query["tag"] ?? "").slice(0, 200);
-  const state = shownStates.find((known) => known === query["state"]);
-  const sort = query["sort"] === "days_left" ? query["sort"] : undefined;
-  const offset = wholeNumber(query["offset"], 0, 1_000_000);
-  const filtered = q !== "" || tag !== "" || state !== undefined;
-  const filter = { ...(q === "" ? {} : { q }), ...(tag === "" ? {} : { tag }) };
-  const list = await listMonitors(ctx, {
-    ...filter,
-    ...(state === undefined ? {} : { state }),
-    ...(sort === undefined ? {} : { sort }),
-    limit: pageSize,
-    offset,
-  });
-  // The sentence on top speaks of all monitors, whatever the list is narrowed to.
-  const all = filtered || sort !== undefined || offset > 0 ? await listMonitors(ctx, { limit: 3, offset: 0 }) : list;
-  const now = ctx.clock.now();
-  const ids = list.items.map((row) => row.target.id);
-  const [history, silent, throttled, setup, maintenance] = await Promise.all([
-    monitorHistory(ctx, ids, { from: new Date(now - dayMs), to: new Date(now), slices }),
-    silentRegions(ctx),
-    throttledOf(ctx, list.items),
-    setupSteps(ctx),
-    activeWindows(ctx),
-  ]);
-  return {
-    view: "targets/list" as const,
-    fragment: "targets/list-live" as const,
-    data: {
-      rows: list.items.map((row) => ({
-        ...row,
-        ...shown(row, now, throttled(row)),
-        history: history.get(row.target.id) ?? null,
-      })),
-      list,
-      states: shownStates.map((name) => ({ name, word: stateWords[name], count: list.counts[name] })),
-      tags: [...new Set([...(tag === "" ? [] : [tag]), ...list.items.flatMap((row) => row.target.tags)])].slice(0, 8),
-      overview: overview(all.items, all.counts),
-      title: numbered("Monitors", all.counts.down + all.counts.error),
-      everything: shownStates.reduce((sum, name) => sum + all.counts[name], 0),
-      lastCheck: all.last_check_at,
-      silent: silent.map((region) => ({ ...region, ...silenceWords(region) })),
-      maintenance,
-      query: { q, tag, state: state ?? "", sort: sort ?? "", offset },
-      canSort: sort !== undefined || list.items.some((row) => row.details !== null),
-      setup,
-      isOwner: ctx.role === "owner",
-      sliceSecs: dayMs / slices / 1000,
-      origin: ctx.config.server.public_url,
-    },
-  };
-}
-
-/** Words and state of a row, decided here so that templates only place them. */
-function shown(row: MonitorRow, now: number, throttled: string | null) {
-  const state = shownState(row);
-  const waiting = isWaiting(row);
-  return {
-    state,
-    word: waiting ? "Pending first check" : throttled === null ? stateWords[state] : "Throttled",
-    throttled,
-    since: state === "down" || state === "error" ? (row.open_incident?.started_at ?? row.status_since) : null,
-    detail: throttled ?? detail(row, now),
-    expiry: expiryWords(row, now),
-    kind: kindOf(row.target.check).label,
-  };
-}
-
-/** Says for each row why it has no data, where its runs are throttled; null for any other. */
-async function throttledOf(ctx: Ctx, rows: readonly MonitorRow[]): Promise<(row: MonitorRow) => string | null> {
-  const silent = rows.filter((row) => shownState(row) === "unknown" && row.probed && row.last_result_at !== null);
-  const ids = await throttledTargets(
-    ctx,
-    silent.map((row) => row.target.id),
-  );
-  const words = throttledWords(ctx.config.checker.per_host_max_inflight);
-  return (row) => (ids.has(row.target.id) ? words : null);
-}
 
 async function monitor({ ctx, params, query }: PageCall<"tenant">) {
   const id = params["id"]!;
@@ -250,8 +137,8 @@ async function editMonitor({ ctx, params }: PageCall<"tenant">) {
 }
 
 export const targetsPages = [
-  page({ path: "/", auth: "tenant", handle: monitors }),
-  page({ path: "/monitors", auth: "tenant", handle: monitors }),
+  page({ path: "/", auth: "tenant", handle: monitorsPage }),
+  page({ path: "/monitors", auth: "tenant", handle: monitorsPage }),
   page({
     // The console asks for it after a test or a check, so that their words are those of every page.
     path: "/monitors/finding",

@@ -16,10 +16,13 @@ import type { Target } from "./schema.ts";
 
 export { createTarget } from "./create.ts";
 export { monitorStates, orgHealth } from "./health.ts";
+export { orgHealth } from "./health.ts";
+export { tagGroups, tagPrefixes } from "./groups.ts";
 export {
   getMonitor,
   listMonitors,
   monitorCounts,
+  type MonitorCause,
   type MonitorRegion,
   type MonitorRow,
   openCircuits,

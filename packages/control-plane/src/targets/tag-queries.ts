@@ -1,5 +1,6 @@
 import type { Db } from "../db/sql.ts";
-import { likeText } from "./filter-queries.ts";
+import { likeText, matching, stateAt, type TargetFilter } from "./filter-queries.ts";
+import type { MonitorState } from "./schema.ts";
 
 const tagged = (sql: Db, orgId: string, prefix: string) => sql`
   from targets t cross join unnest(t.tags) as tag (name)
@@ -22,4 +23,39 @@ export async function countTags(sql: Db, orgId: string, prefix: string): Promise
   const [row] = await sql<{ count: number }[]>`
     select count(distinct tag.name)::int as count ${tagged(sql, orgId, prefix)}`;
   return row!.count;
+}
+
+/** The first parts of tags like `team/payments`, those of the most targets first. */
+export async function selectTagPrefixes(sql: Db, orgId: string, limit: number): Promise<string[]> {
+  const rows = await sql<{ prefix: string }[]>`
+    select split_part(tag.name, '/', 1) as prefix from targets t cross join unnest(t.tags) as tag (name)
+    where t.org_id = ${orgId} and tag.name like '_%/_%' and tag.name not like '/%'
+    group by 1 order by count(distinct t.id) desc, prefix limit ${limit}`;
+  return rows.map(({ prefix }) => prefix);
+}
+
+/** Monitors of one tag, or of none with the prefix (`tag` null), in one state. */
+export interface TagGroupRow {
+  tag: string | null;
+  state: MonitorState;
+  count: number;
+  last_result_at: Date | null;
+}
+
+/** The monitors that match, counted by their tags below `prefix` and by state. One with two such tags counts twice. */
+export async function selectTagGroups(
+  sql: Db,
+  orgId: string,
+  now: Date,
+  filter: TargetFilter,
+  prefix: string,
+): Promise<TagGroupRow[]> {
+  return await sql<TagGroupRow[]>`
+    select g.tag, ${stateAt(sql, now)} as state, count(*)::int as count, max(s.last_result_at) as last_result_at
+    from targets t join target_states s on s.target_id = t.id
+    left join lateral (
+      select own.tag from unnest(t.tags) as own (tag) where starts_with(own.tag, ${`${prefix}/`})
+    ) g on true
+    where ${matching(sql, orgId, now, filter)}
+    group by 1, 2`;
 }

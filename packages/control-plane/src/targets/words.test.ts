@@ -2,7 +2,7 @@ import t from "tap";
 import type { Explanation } from "../incidents/schema.ts";
 import { latestBucket, phasesOf } from "../results/service.ts";
 import { rangeOf, shadesOf } from "./monitor-page.ts";
-import type { MonitorRow } from "./monitors.ts";
+import type { MonitorCause, MonitorRow } from "./monitors.ts";
 import type { MonitorState } from "./schema.ts";
 import {
   type Counts,
@@ -60,9 +60,54 @@ const counts = (some: Partial<Record<MonitorState, number>>): Counts => ({
 });
 
 const said = (worst: MonitorRow[], some: Partial<Counts>) => {
-  const { lead, since: at, rest, others } = overview(worst, counts(some));
+  const {
+    lead,
+    since: at,
+    rest,
+    others,
+  } = overview({
+    items: worst,
+    causes: [],
+    grouped: { causes: 0, monitors: 0 },
+    counts: counts(some),
+  });
   return [`${lead}${at === null ? "" : " since 14:02"}${rest}`, others].filter((part) => part !== "").join(" ");
 };
+
+t.test("the sentence on top names what failing monitors share", async (t) => {
+  const cause = (value: string, count: number, more: Partial<MonitorCause> = {}): MonitorCause => ({
+    cause: { kind: "host", value },
+    key: `host:${value}`,
+    count,
+    state: "down",
+    since,
+    error: "connection refused",
+    sameError: true,
+    names: ["A", "B", "C"],
+    ...more,
+  });
+  const words = (causes: MonitorCause[], items: MonitorRow[], some: Partial<Counts>, all = causes.length): string => {
+    const monitors = causes.reduce((sum, one) => sum + one.count, 0);
+    const it = overview({ items, causes, grouped: { causes: all, monitors }, counts: counts(some) });
+    return `${it.lead} since 14:02${it.rest} ${it.others}`;
+  };
+  t.equal(
+    words([cause("db-1.example.org", 880)], [], { down: 880, up: 1120 }),
+    "db-1.example.org: 880 monitors are down since 14:02: connection refused. 1,120 monitors are up.",
+  );
+  const payments = cause("payments", 5, { cause: { kind: "tag", value: "payments" }, state: "degraded", error: null });
+  t.equal(
+    words([cause("db-1", 9, { sameError: false }), payments], [row("Docs", "down"), row("Up", "up")], {
+      down: 10,
+      degraded: 5,
+      up: 1,
+      paused: 2,
+    }),
+    "db-1: 9 monitors are down since 14:02: mostly connection refused. Tag payments: 5 monitors are degraded. " +
+      "1 other monitor fails: Docs. 1 monitor is up, 2 are paused.",
+  );
+  t.match(words([cause("a", 2), cause("b", 2), cause("c", 2), cause("d", 2)], [], { down: 20 }, 9), "6 more causes.");
+});
 
 t.test("the sentence on top of the list", async (t) => {
   const down = row("Checkout API", "down", { open_incident: refused });

@@ -1,10 +1,11 @@
 import { detailsOf, errorInWords, kindOf } from "@statusmesh/shared/checks";
 import { capSetting } from "@statusmesh/shared/throttled";
 import type { SilentRegion } from "../agents/service.ts";
-import { list, plural } from "../html/format.ts";
+import { causeError, causeName, namesOf } from "../html/causes.ts";
+import { list, number, plural } from "../html/format.ts";
 import type { Explanation } from "../incidents/schema.ts";
 import type { RegionPolicy } from "./schema.ts";
-import type { MonitorRow } from "./service.ts";
+import type { MonitorCause, MonitorRow } from "./service.ts";
 
 /** The states of a monitor in the console, worst first. */
 export const shownStates = ["down", "error", "degraded", "unknown", "up", "paused"] as const;
@@ -61,19 +62,27 @@ export interface Overview {
   others: string;
 }
 
-/**
- * The sentence on top of the list: the failing monitors, or that all are up. `worst` are the first rows of the whole
- * list, worst first; `counts` count all of it.
- */
-export function overview(worst: readonly MonitorRow[], counts: Counts): Overview {
+/** `880 monitors are down`. */
+export const causeLead = ({ cause, count, state }: Pick<MonitorCause, "cause" | "count" | "state">): string =>
+  `${causeName(cause)}: ${plural(count, "monitor")} ${predicate(state, count)}`;
+
+/** What the sentence on top is made from: the first lines of the whole list, and the counts of all of it. */
+export interface OverviewInput {
+  items: readonly MonitorRow[];
+  causes: readonly MonitorCause[];
+  grouped: { causes: number; monitors: number };
+  counts: Counts;
+}
+
+/** The sentence on top of the list: what fails and what does not, or that all are up. */
+export function overview({ items, causes, grouped, counts }: OverviewInput): Overview {
   const total = shownStates.reduce((sum, state) => sum + counts[state], 0);
   const tone = shownStates.find((state) => counts[state] > 0) ?? "up";
-  const affected = worst.filter((row) => shownState(row) === tone);
-  const [first] = affected;
+  if (causes.length > 0) return causesOverview({ items, causes, grouped, counts }, tone);
   if (tone === "paused")
     return {
       tone,
-      lead: total === 1 ? "The only monitor is paused." : `All ${total} monitors are paused.`,
+      lead: total === 1 ? "The only monitor is paused." : `All ${number(total)} monitors are paused.`,
       since: null,
       rest: "",
       others: "",
@@ -81,12 +90,19 @@ export function overview(worst: readonly MonitorRow[], counts: Counts): Overview
   if (tone === "up") {
     const lead =
       counts.paused > 0
-        ? `${plural(counts.up, "monitor")} ${counts.up === 1 ? "is" : "are"} up, ${counts.paused} paused.`
+        ? `${plural(counts.up, "monitor")} ${counts.up === 1 ? "is" : "are"} up, ${number(counts.paused)} paused.`
         : total === 1
           ? "The only monitor is up."
-          : `All ${total} monitors are up.`;
+          : `All ${number(total)} monitors are up.`;
     return { tone: "up", lead, since: null, rest: "", others: "" };
   }
+  return namedOverview(items, counts, tone);
+}
+
+/** The sentence where the monitors in the worst state have nothing in common: the one, or the first names. */
+function namedOverview(worst: readonly MonitorRow[], counts: Counts, tone: ShownState): Overview {
+  const affected = worst.filter((row) => shownState(row) === tone);
+  const [first] = affected;
   const others = othersOf(tone, counts);
   if (counts[tone] === 1 && first !== undefined) {
     if (isWaiting(first))
@@ -101,14 +117,49 @@ export function overview(worst: readonly MonitorRow[], counts: Counts): Overview
       others,
     };
   }
-  const named = affected.slice(0, 3).map((row) => row.target.name);
-  const more = counts[tone] - named.length;
+  const names = affected.length === 0 ? "" : firstNames(affected, counts[tone]);
   return {
     tone,
     lead: `${plural(counts[tone], "monitor")} ${predicate(tone, counts[tone])}`,
     since: null,
-    rest: named.length === 0 ? "." : `: ${list(more > 0 ? [...named, `${more} more`] : named)}.`,
+    rest: names === "" ? "." : `: ${names}.`,
     others,
+  };
+}
+
+/** The first three names, and how many more there are of `total`. */
+const firstNames = (rows: readonly MonitorRow[], total: number): string =>
+  namesOf(
+    rows.slice(0, 3).map((row) => row.target.name),
+    total,
+  );
+
+const failingStates = ["down", "error", "degraded"] as const;
+
+/** `db-1.example.org: 880 monitors are down since 14:02: connection refused. 2 others fail: A and B. 118 are up.` */
+function causesOverview({ items, causes, grouped, counts }: OverviewInput, tone: ShownState): Overview {
+  const [first, ...next] = causes.slice(0, 3);
+  const unnamed = grouped.causes - 1 - next.length;
+  const rest = [
+    first!.error === null ? "." : `: ${causeError(first!)}.`,
+    ...next.map((cause) => `${causeLead(cause)}.`),
+    ...(unnamed > 0 ? [`${plural(unnamed, "more cause")}.`] : []),
+  ];
+  const alone = failingStates.reduce((sum, state) => sum + counts[state], 0) - grouped.monitors;
+  const failing = items.filter((row) => (failingStates as readonly string[]).includes(shownState(row)));
+  const named = firstNames(failing, alone);
+  const fine = othersOf(tone, { ...counts, down: 0, error: 0, degraded: 0 });
+  return {
+    tone,
+    lead: causeLead(first!),
+    since: first!.since,
+    rest: rest.join(" "),
+    others: [
+      ...(alone > 0 ? [`${plural(alone, "other monitor")} ${alone === 1 ? "fails" : "fail"}: ${named}.`] : []),
+      fine,
+    ]
+      .filter((part) => part !== "")
+      .join(" "),
   };
 }
 
@@ -150,7 +201,7 @@ function othersOf(tone: ShownState, counts: Counts): string {
     .filter((state) => state !== tone && counts[state] > 0)
     .map(
       (state, at) =>
-        `${at === 0 ? plural(counts[state], "monitor") : counts[state]} ${predicate(state, counts[state])}`,
+        `${at === 0 ? plural(counts[state], "monitor") : number(counts[state])} ${predicate(state, counts[state])}`,
     );
   return parts.length === 0 ? "" : `${parts.join(", ")}.`;
 }
