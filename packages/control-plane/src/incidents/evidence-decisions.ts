@@ -34,21 +34,26 @@ export async function closeSilently(ctx: Ctx, targetIds: readonly string[]): Pro
     }));
 }
 
+/** A target before an edit, and the regions that probe it afterwards. */
+export interface PolicyEdit extends PolicyFields {
+  regions: readonly string[];
+}
+
 /**
- * Evaluates the evidence by an edited policy, with the votes of `regions` only. Call it in the transaction of the edit,
- * after the row is written; `before` is the old row.
+ * Evaluates the evidence of targets by their edited policies, with the votes of their regions only. Call it in the
+ * transaction of the edit, after the rows are written.
  */
-export async function reevaluate(
-  ctx: Ctx,
-  targetId: string,
-  before: PolicyFields,
-  regions: readonly string[],
-): Promise<void> {
-  const old = policyOf(before);
-  await decideOn(ctx, [targetId], { closedBy: "engine" }, ({ policy, state }) => ({
-    evaluation: reconsider(old, policy, state.evaluation, regions, ctx.clock.now(), newId),
-    latest: Object.fromEntries(Object.entries(state.latest).filter(([region]) => regions.includes(region))),
-  }));
+export async function reevaluate(ctx: Ctx, edits: ReadonlyMap<string, PolicyEdit>): Promise<void> {
+  const sorted = [...edits.keys()].sort();
+  for (let at = 0; at < sorted.length; at += portion)
+    await decideOn(ctx, sorted.slice(at, at + portion), { closedBy: "engine" }, ({ policy, state }, id) => {
+      const edit = edits.get(id)!;
+      const { regions } = edit;
+      return {
+        evaluation: reconsider(policyOf(edit), policy, state.evaluation, regions, ctx.clock.now(), newId),
+        latest: Object.fromEntries(Object.entries(state.latest).filter(([region]) => regions.includes(region))),
+      };
+    });
 }
 
 /**
@@ -65,7 +70,7 @@ async function decideOn(
   ctx: Ctx,
   targetIds: readonly string[],
   cause: { closedBy: EvidenceChange["closedBy"]; actor?: Actor },
-  decision: (evidence: LockedEvidence<PolicyRow>) => Reevaluated | null,
+  decision: (evidence: LockedEvidence<PolicyRow>, targetId: string) => Reevaluated | null,
 ): Promise<void> {
   await changeEvidence(
     ctx,
@@ -74,7 +79,7 @@ async function decideOn(
     async (evidence) => {
       const changes = new Map<string, EvidenceChange>();
       for (const [id, locked] of evidence) {
-        const change = decision(locked);
+        const change = decision(locked, id);
         if (change !== null) changes.set(id, { ...change, ...cause, lastResultAt: null });
       }
       return { changes, result: undefined };

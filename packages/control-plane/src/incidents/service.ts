@@ -9,7 +9,7 @@ import { parseIncidentRange } from "./range.ts";
 import type { Incident, IncidentQuery } from "./schema.ts";
 
 export { dropHeldNotices, listDeliveries, retryDelivery } from "./deliveries.ts";
-export { closeSilently, reevaluate, rescheduleReminders } from "./evidence-decisions.ts";
+export { closeSilently, type PolicyEdit, reevaluate, rescheduleReminders } from "./evidence-decisions.ts";
 export { listEvents } from "./events.ts";
 export { explainIncident, explainVotes } from "./explain.ts";
 export { acknowledgeIncident, bulkIncidentAction, resolveIncident, unacknowledgeIncident } from "./lifecycle.ts";

@@ -33,13 +33,20 @@ export const targetBulkRoutes: Route[] = [
   route({
     ...bulk,
     path: "/api/v1/targets/bulk-action",
-    summary: "Enable, disable, delete or tag many targets",
+    summary: "Change or delete many targets",
     description:
       "A failure of one target does not affect the others: each id is in one of the two lists, in the order " +
       "sent. A duplicate id counts once.",
     body: BulkAction,
     replies: { 200: BulkOutcome },
-    errors: ["BULK_EMPTY", "BULK_TOO_LARGE", "INVALID_TAG"],
+    errors: [
+      "BULK_EMPTY",
+      "BULK_TOO_LARGE",
+      "INVALID_TAG",
+      "INVALID_INTERVAL",
+      "INVALID_ALERT_CONFIG",
+      "REGION_INVALID",
+    ],
     handle: async ({ ctx, body }) => ok(await bulkAction(ctx, body)),
   }),
 ];

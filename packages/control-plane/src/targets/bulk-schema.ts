@@ -1,7 +1,7 @@
 import Type, { type Static, type TSchema } from "typebox";
 import { IdText } from "@statusmesh/shared/text";
 import { Id } from "../http/wire.ts";
-import { fields, TargetCreate } from "./schema.ts";
+import { AlertChannelId, fields, maxAlerts, TargetCreate, TargetRegions } from "./schema.ts";
 
 /** How many targets one request may create or act on. */
 const bulkLimit = 10_000;
@@ -27,6 +27,21 @@ const tagAction = <T extends string>(type: T, description: string) =>
     { additionalProperties: false, title: actionTitle(type), description },
   );
 
+const channelAction = <T extends string>(type: T, description: string) =>
+  Type.Object(
+    {
+      type: Type.Literal(type),
+      channel_ids: Type.Array(AlertChannelId, {
+        minItems: 1,
+        maxItems: maxAlerts,
+        uniqueItems: true,
+        errorCode: "INVALID_ALERT_CONFIG",
+        description: "Ids of channels of the organisation",
+      }),
+    },
+    { additionalProperties: false, title: actionTitle(type), description },
+  );
+
 export const BulkAction = Type.Object(
   {
     ids: Type.Unsafe<string[]>({
@@ -40,6 +55,20 @@ export const BulkAction = Type.Object(
         plainAction("delete", "Deletes the targets with their results"),
         tagAction("tag_add", "Adds tags; those that are there already stay"),
         tagAction("tag_remove", "Removes tags; those that are not there are no error"),
+        channelAction("channel_add", "Binds channels; those that are bound already stay"),
+        channelAction("channel_remove", "Unbinds channels; those that are not bound are no error"),
+        Type.Object(
+          { type: Type.Literal("interval_set"), interval: fields.interval },
+          { additionalProperties: false, title: actionTitle("interval_set"), description: "Sets the check interval" },
+        ),
+        Type.Object(
+          { type: Type.Literal("regions_set"), regions: TargetRegions.properties.regions },
+          {
+            additionalProperties: false,
+            title: actionTitle("regions_set"),
+            description: "Sets the regions that probe the targets; each must be enabled",
+          },
+        ),
       ],
       { discriminator: "type", description: "The action, tagged by type" },
     ),

@@ -3,12 +3,13 @@ import { isId } from "@statusmesh/shared/ids";
 import { type Change, record } from "../audit/service.ts";
 import { type Ctx, inTransaction, requireScope } from "../context.ts";
 import { closeSilently } from "../incidents/service.ts";
-import * as queries from "./queries.ts";
+import * as queries from "./bulk-queries.ts";
+import { changeChannels, changeInterval, changeRegions, refusalsOf, type Refusals } from "./bulk-settings.ts";
+import { announceTargets, deleteTargets } from "./queries.ts";
 import { addedTags, below, notFound, tagsRule } from "./rules.ts";
 import type { BulkAction, BulkOutcome } from "./bulk-schema.ts";
 
 type Action = BulkAction["action"];
-type Refusals = Map<string, AppError>;
 
 /**
  * Does one thing to many targets, in one transaction. What cannot be done to one of them does not keep it from the
@@ -48,6 +49,12 @@ function changeOf(
       before: { enabled: rows.filter((row) => row.enabled).map((row) => row.id) },
       after: done,
     };
+  if (action.type === "interval_set")
+    return {
+      resourceId: null,
+      before: { intervals: Object.fromEntries(rows.map((row) => [row.id, row.interval_secs])) },
+      after: done,
+    };
   if (action.type !== "delete") return { resourceId: null, after: done };
   const names = new Map(rows.map((row) => [row.id, row.name]));
   return { resourceId: null, before: { names: ids.map((id) => names.get(id)) }, after: done };
@@ -56,8 +63,12 @@ function changeOf(
 /** Does the action to the rows, which are locked. Returns those that it refused. */
 async function act(tx: Ctx, rows: readonly queries.LockedTarget[], action: Action): Promise<Refusals> {
   if (action.type === "tag_add" || action.type === "tag_remove") return await changeTags(tx, rows, action);
+  if (action.type === "channel_add" || action.type === "channel_remove")
+    return await changeChannels(tx, rows, action, stampOf(tx));
+  if (action.type === "interval_set") return await changeInterval(tx, rows, action.interval, stampOf(tx));
+  if (action.type === "regions_set") return await changeRegions(tx, rows, action.regions, stampOf(tx));
   const ids = rows.map((row) => row.id);
-  if (action.type === "delete") await queries.deleteTargets(tx.sql, tx.orgId, ids, new Date(tx.clock.now()));
+  if (action.type === "delete") await deleteTargets(tx.sql, tx.orgId, ids, new Date(tx.clock.now()));
   else {
     await queries.setEnabled(tx.sql, tx.orgId, ids, action.type === "enable", stampOf(tx));
     // Enabling needs no look at the evidence: the pause has ended all streaks, and what came meanwhile was no evidence.
@@ -67,7 +78,7 @@ async function act(tx: Ctx, rows: readonly queries.LockedTarget[], action: Actio
         rows.filter((row) => row.enabled).map((row) => row.id),
       );
   }
-  await queries.announceTargets(tx.sql);
+  await announceTargets(tx.sql);
   return new Map();
 }
 
@@ -77,17 +88,10 @@ async function changeTags(
   action: Extract<Action, { tags: string[] }>,
 ): Promise<Refusals> {
   const tags = below("/action", () => tagsRule(action.tags));
-  const refused: Refusals = new Map();
-  const changed = rows.flatMap(({ id, tags: before }) => {
-    try {
-      return [
-        { id, tags: action.type === "tag_add" ? addedTags(before, tags) : before.filter((tag) => !tags.includes(tag)) },
-      ];
-    } catch (error) {
-      if (!(error instanceof AppError)) throw error;
-      refused.set(id, error);
-      return [];
-    }
+  const changed: Pick<queries.LockedTarget, "id" | "tags">[] = [];
+  const refused = refusalsOf(rows, ({ id, tags: before }) => {
+    const after = action.type === "tag_add" ? addedTags(before, tags) : before.filter((tag) => !tags.includes(tag));
+    changed.push({ id, tags: after });
   });
   await queries.setTags(tx.sql, tx.orgId, changed, stampOf(tx));
   return refused;

@@ -122,19 +122,21 @@ export async function lockTarget(sql: Db, orgId: string, id: string): Promise<Ta
 /** Earlier intervals are kept for as long as an agent may bring results of them, and at most so many. */
 const keptIntervals = { days: 91, most: 50 };
 
+/** Assignment that keeps a replaced interval with the time of the edit. */
+export const pastIntervals = (sql: Db, interval: number, at: Date) => sql`
+  past_intervals = case when interval_secs = ${interval} then past_intervals else (
+    select jsonb_object_agg(secs, replaced_at) from (
+      select e.key as secs, e.value as replaced_at
+      from jsonb_each(past_intervals || jsonb_build_object(interval_secs::text, ${at.toISOString()}::text)) e
+      where (e.value #>> '{}')::timestamptz > ${at}::timestamptz - ${`${keptIntervals.days} days`}::interval
+      order by (e.value #>> '{}')::timestamptz desc limit ${keptIntervals.most}) kept) end`;
+
 /**
  * Writes the row. An interval that is replaced is kept with the time of the edit: ingest takes results of its slots.
  */
 export async function updateTarget(sql: Db, row: NewTargetRow): Promise<void> {
   await sql`
-    update targets set past_intervals = case when interval_secs = ${row.interval_secs} then past_intervals else (
-        select jsonb_object_agg(secs, replaced_at) from (
-          select e.key as secs, e.value as replaced_at
-          from jsonb_each(past_intervals || jsonb_build_object(interval_secs::text,
-            ${row.updated_at.toISOString()}::text)) e
-          where
-            (e.value #>> '{}')::timestamptz > ${row.updated_at}::timestamptz - ${`${keptIntervals.days} days`}::interval
-          order by (e.value #>> '{}')::timestamptz desc limit ${keptIntervals.most}) kept) end,
+    update targets set ${pastIntervals(sql, row.interval_secs, row.updated_at)},
       name = ${row.name}, spec = ${sql.json(row.spec as never)}, search_text = ${searchText(row)},
         host = ${hostOf(row)},
         interval_secs = ${row.interval_secs}, enabled = ${row.enabled}, tags = ${row.tags},
@@ -144,61 +146,6 @@ export async function updateTarget(sql: Db, row: NewTargetRow): Promise<void> {
         updated_at = ${row.updated_at},
       changed_xid = pg_current_xact_id(), version = version + 1
     where org_id = ${row.org_id} and id = ${row.id}`;
-}
-
-/** The columns that a bulk action needs. */
-export interface LockedTarget {
-  id: string;
-  name: string;
-  enabled: boolean;
-  tags: string[];
-}
-
-/**
- * {@link lockTarget} for many: those that the organisation has, in id order, so that two callers cannot wait for each
- * other.
- */
-export async function lockTargets(sql: Db, orgId: string, ids: readonly string[]): Promise<LockedTarget[]> {
-  await sql`
-    select 1 from target_states
-    where target_id in (select id from targets where org_id = ${orgId} and id = any(${arrayOf(ids)}::uuid[]))
-    order by target_id for update`;
-  return await sql<LockedTarget[]>`
-    select id, name, enabled, tags from targets where org_id = ${orgId} and id = any(${arrayOf(ids)}::uuid[])
-    order by id for no key update`;
-}
-
-/** Client and time of a write. */
-export interface Stamp {
-  write_source: WriteSource;
-  updated_at: Date;
-}
-
-export async function setEnabled(
-  sql: Db,
-  orgId: string,
-  ids: readonly string[],
-  enabled: boolean,
-  stamp: Stamp,
-): Promise<void> {
-  await sql`
-    update targets
-    set enabled = ${enabled}, write_source = ${stamp.write_source}, updated_at = ${stamp.updated_at},
-      changed_xid = pg_current_xact_id(), version = version + 1
-    where org_id = ${orgId} and id = any(${arrayOf(ids)}::uuid[])`;
-}
-
-/** Writes the tags of each target. Agents do not know tags, so it is no change to them. */
-export async function setTags(
-  sql: Db,
-  orgId: string,
-  rows: readonly Pick<LockedTarget, "id" | "tags">[],
-  stamp: Stamp,
-): Promise<void> {
-  await sql`
-    update targets t set tags = n.tags, write_source = ${stamp.write_source}, updated_at = ${stamp.updated_at}
-    from jsonb_to_recordset(${sql.json(rows.map(({ id, tags }) => ({ id, tags })))}) as n (id uuid, tags text[])
-    where t.org_id = ${orgId} and t.id = n.id`;
 }
 
 /** Deletes targets, which the caller has locked, and leaves word for the agents that run them. */

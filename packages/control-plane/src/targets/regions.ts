@@ -43,7 +43,7 @@ export async function setTargetRegions(ctx: Ctx, id: string, { regions }: Target
       write_source: ctx.writeSource,
       updated_at: new Date(ctx.clock.now()),
     });
-    await reevaluate(tx, id, { ...before, timeout: before.spec.timeout }, regions);
+    await reevaluate(tx, new Map([[id, { ...before, timeout: before.spec.timeout, regions }]]));
     await queries.announceTargets(tx.sql);
     return { regions: regions.toSorted() };
   });

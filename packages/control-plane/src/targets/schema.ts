@@ -57,7 +57,7 @@ export const RegionPolicy = Type.Union(
 export type RegionPolicy = Static<typeof RegionPolicy>;
 
 /** An id whose errors carry the code of the alert binding. */
-const AlertChannelId = IdText({
+export const AlertChannelId = IdText({
   pattern: idPatternInAnyCase,
   format: "uuid",
   errorCode: "INVALID_ALERT_CONFIG",
@@ -69,9 +69,12 @@ const onlyNull = Type.Optional(
   Type.Null({ errorCode: "UNKNOWN_FIELD", description: "No such field here: accepted when null, refused otherwise" }),
 );
 
+/** Channels of one target. */
+export const maxAlerts = 100;
+
 const alertsOf = <P extends TProperties>(alert: P) =>
   Type.Array(Type.Object(alert, { additionalProperties: false, errorCode: "INVALID_ALERT_CONFIG" }), {
-    maxItems: 100,
+    maxItems: maxAlerts,
     errorCode: "INVALID_ALERT_CONFIG",
     description: "Channels to notify. Without channels incidents still open and show on status pages",
   });

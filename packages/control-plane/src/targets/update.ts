@@ -80,7 +80,7 @@ export async function updateTarget(ctx: Ctx, id: string, patch: TargetPatch, ifM
     if (patch.alerts !== undefined) await queries.replaceAlerts(tx.sql, id, channels);
     if (check !== null && isElsewhere(check)) await forgetDetails(tx.sql, ctx.orgId, id, after.updated_at);
     if (before.enabled && !after.enabled) await closeSilently(tx, [id]);
-    else if (after.enabled) await reevaluate(tx, id, { ...before, timeout: before.spec.timeout }, regions);
+    else if (after.enabled) await reevaluate(tx, new Map([[id, { ...before, timeout: before.spec.timeout, regions }]]));
     if (renotify !== before.renotify_interval_secs) await rescheduleReminders(tx, id, renotify);
     await queries.announceTargets(tx.sql);
     const [old, fresh] = [present(before), present({ ...after, channel_ids: channels })];
