@@ -92,6 +92,14 @@ function filtersInWords({ q, tag, kind, state, cause, group, in: open }: ListQue
   ];
 }
 
+/** `GET /targets` with the same filters; empty where the API has no such filter. */
+function apiAddress(asked: ListQuery): string {
+  if (asked.in === untagged) return "";
+  const { q, kind, state, cause } = asked;
+  const params = Object.entries({ q, kind, state, cause, tag: asked.in === "" ? asked.tag : asked.in });
+  return `/api/v1/targets?${new URLSearchParams(params.filter(([, value]) => value !== "")).toString()}`;
+}
+
 /** Figures of the last day for the rows of a page. */
 async function figuresOf(ctx: Ctx, ids: readonly string[]) {
   const now = ctx.clock.now();
@@ -137,6 +145,7 @@ export async function monitorsPage({ ctx, query }: PageCall<"tenant">) {
       causes: grouping ? [] : list.causes.map(shownCause),
       list: { total: list.lines, limit: list.limit, offset: list.offset },
       matching: list.total,
+      allTargets: apiAddress(asked),
       grouping,
       groups,
       prefixes: [...new Set([...(asked.group === "" ? [] : [asked.group]), ...prefixes])],
