@@ -76,7 +76,7 @@ async function remove() {
   const undo = el("button", { class: "link", type: "button" }, "Undo");
   const words = `${count(ids.length)} will be deleted in 10 s. Leaving this page keeps them. `;
   const toast = el("p", { class: "toast down", id: "undo" }, words, undo);
-  document.body.append(toast);
+  document.querySelector("main").append(toast);
   announce(words);
   const end = () => {
     clearTimeout(deletion?.timer);
@@ -98,7 +98,7 @@ async function remove() {
   undo.focus();
 }
 
-/** Greys the rows that are about to be deleted. */
+/** Marks the rows that are about to be deleted. */
 function mark() {
   for (const box of boxes()) box.closest("tr").classList.toggle("leaving", deletion?.ids.has(box.value) ?? false);
 }
