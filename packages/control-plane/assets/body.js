@@ -5,10 +5,21 @@ import { instantOf, readLocal } from "./zoned.js";
 
 /** Input that cannot be parsed. */
 export class Unreadable extends Error {
-  constructor(control, message) {
+  /** All controls of the form that are wrong, in order, each with its message. */
+  faults;
+  constructor(control, message, faults = [{ control, message }]) {
     super(message);
-    this.control = control;
+    this.faults = faults;
   }
+}
+
+/** Throws for a control that is empty though required, or whose number is out of its bounds. */
+function checkControl(control) {
+  if (control.required && control.value.trim() === "") throw new Unreadable(control, "Required.");
+  if (control.type !== "number" || control.validity.valid) return;
+  const { min, max } = control;
+  const bounds = min !== "" && max !== "" ? ` from ${min} to ${max}` : min !== "" ? ` of at least ${min}` : "";
+  throw new Unreadable(control, `Enter a whole number${bounds}.`);
 }
 
 const readers = {
@@ -90,6 +101,7 @@ function put(body, pointer, value) {
  */
 export function bodyOf(form, { onlyChanged = false, part = null, under = "" } = {}) {
   const body = {};
+  const faults = [];
   let any = false;
   for (const control of controlsOf(form, part)) {
     if (!control.name.startsWith(under)) continue;
@@ -97,14 +109,21 @@ export function bodyOf(form, { onlyChanged = false, part = null, under = "" } = 
     const item = items[control.dataset.as];
     if (control.type === "radio" && !control.checked) continue;
     any = true;
-    if (control.required && control.value.trim() === "") throw new Unreadable(control, "Required.");
-    if (item) {
-      body[control.name.slice(1)] ??= [];
-      if (control.checked) body[control.name.slice(1)].push(item(control));
-    } else {
-      const value = control.type === "checkbox" ? control.checked : readers[control.dataset.as ?? "text"](control);
-      if (value !== undefined) put(body, control.name, value);
+    try {
+      checkControl(control);
+      if (item) {
+        body[control.name.slice(1)] ??= [];
+        if (control.checked) body[control.name.slice(1)].push(item(control));
+      } else {
+        const value = control.type === "checkbox" ? control.checked : readers[control.dataset.as ?? "text"](control);
+        if (value !== undefined) put(body, control.name, value);
+      }
+    } catch (error) {
+      if (!(error instanceof Unreadable)) throw error;
+      faults.push(...error.faults);
     }
   }
+  // All at once, so that nobody has to save as often as there are mistakes.
+  if (faults.length > 0) throw new Unreadable(faults[0].control, faults[0].message, faults);
   return any ? body : null;
 }

@@ -65,8 +65,9 @@ export function readForm(form, options) {
     return { body: bodyOf(form, options) };
   } catch (error) {
     if (!(error instanceof Unreadable)) throw error;
-    mark(error.control, error.message);
-    announce(error.message);
+    // The first one last, which leaves the focus on it.
+    for (const { control, message } of error.faults.toReversed()) mark(control, message);
+    announce(error.faults.length === 1 ? error.message : `${error.faults.length} fields have errors. ${error.message}`);
     return null;
   }
 }
@@ -105,12 +106,18 @@ async function submit(form) {
   }
 }
 
-/** Reports a newer state saved by another person. The input stays. */
+/** Reports a newer state saved by another person, and offers both ways on. The input stays. */
 function outdated(form) {
-  const message =
-    "Somebody else has changed this since you opened it, and nothing of yours was saved. " +
-    "Copy what you need, then reload the page.";
+  const message = "Somebody else has changed this since you opened it, and nothing of yours was saved. ";
   showError(form, { message });
+  const reload = el("button", { class: "btn", type: "button" }, "Reload and discard mine");
+  reload.addEventListener("click", () => leaveFor(location.href));
+  const overwrite = el("button", { class: "btn", type: "button" }, "Save my changes anyway");
+  overwrite.addEventListener("click", () => {
+    form.dataset.match = "";
+    form.requestSubmit(form.querySelector("[type=submit]"));
+  });
+  form.querySelector("[data-form-error]").append(el("span", { class: "actions" }, reload, overwrite));
   return null;
 }
 

@@ -4,8 +4,8 @@ import { clearErrors, readForm, showError } from "./form.js";
 import { refresh } from "./live.js";
 
 /** Shows that something runs, for how long already, until `done` is called. */
-function progress(title) {
-  const panel = document.getElementById("run");
+function progress(title, form = null) {
+  const panel = form?.querySelector("[data-run]") ?? document.getElementById("run");
   const clock = el("span", { class: "muted" });
   panel.replaceChildren(
     el("p", {}, el("strong", {}, `${title}… `), clock),
@@ -71,7 +71,7 @@ async function test(button) {
   // The kind of a stored check is no control that can be changed, so it is not among the values.
   if (value && value.type === undefined) value.type = form.querySelector(`[name="${part}/type"]:checked`)?.value;
   button.disabled = true;
-  const done = progress("Testing");
+  const done = progress("Testing", form);
   const [method, path] = split(value ? button.dataset.test : button.dataset.testStored);
   const answer = await call(method, path, !value ? undefined : whole ? { [part.slice(1)]: value } : value);
   button.disabled = false;
@@ -81,9 +81,12 @@ async function test(button) {
   }
   if (answer.data.result) done(...(await finding("test", answer.data.result, answer.data.warnings)));
   else {
-    done();
     const which = value ? "destination typed here" : "stored destination";
-    say(button.dataset.testStored ? `Test message accepted by the ${which}.` : "Test message accepted.");
+    const words = button.dataset.testStored ? `Test message accepted by the ${which}.` : "Test message accepted.";
+    // A toast would stand behind the dialog.
+    if (form.closest("dialog")) return done(el("p", { role: "status" }, words));
+    done();
+    say(words);
   }
 }
 

@@ -13,11 +13,12 @@ export interface KindForm {
   sections: FormSection[];
 }
 
-/** The forms of all kinds; with a stored check, only that of its kind has its fields. */
-export const kindForms = (check: CheckSpec | null): KindForm[] =>
+/** The forms of all kinds; with a `stored` check, only that of its kind has its fields. */
+export const kindForms = (check: CheckSpec | null, stored = check !== null): KindForm[] =>
   checkTypes.map((type) => {
     const { label, defaultIntervalSecs, minIntervalSecs } = checkKinds[type];
-    const sections = check === null || check.type === type ? kindForm(kindOf({ type }), check) : [];
+    const own = check?.type === type ? check : null;
+    const sections = stored && own === null ? [] : kindForm(kindOf({ type }), own);
     return { type, label, defaultIntervalSecs, minIntervalSecs, sections };
   });
 
@@ -56,3 +57,22 @@ export const targetFields = (target: Target | null) =>
 /** The region policy that a form starts with. */
 export const startPolicy = (target: Target | null): RegionPolicy =>
   target?.region_policy ?? (validate(TargetCreate.properties.region_policy, undefined) as RegionPolicy);
+
+/** A target as the start of a new one: its secrets are not copied. `lost` says whether it has any. */
+export function copyOf(target: Target): { copy: Target; lost: boolean } {
+  const check = structuredClone(target.check) as Record<string, unknown>;
+  let lost = false;
+  kindOf(target.check).mapSecrets(target.check, (secret, pointer) => {
+    lost = true;
+    const [field, key] = pointer.slice(1).split("/").map(decodePointer) as [string, string | undefined];
+    const value = check[field];
+    if (key !== undefined && typeof value === "object" && !Array.isArray(value) && value !== null)
+      delete (value as Record<string, unknown>)[key];
+    else check[field] = null;
+    return secret;
+  });
+  return { copy: { ...target, name: `${target.name.slice(0, 190)} (copy)`, check: check as CheckSpec }, lost };
+}
+
+/** RFC 6901, section 4. */
+const decodePointer = (part: string): string => part.replaceAll("~1", "/").replaceAll("~0", "~");

@@ -9,7 +9,7 @@ import { explainIncident, getIncident, listDeliveries, listIncidents } from "../
 import { latencyByRegion, latencySeries, latestBucket, listResults, phasesOf, uptime } from "../results/service.ts";
 import { listRegionChoices } from "../regions/service.ts";
 import { findingOf } from "./finding.ts";
-import { kindForms, startPolicy, targetFields } from "./form.ts";
+import { copyOf, kindForms, startPolicy, targetFields } from "./form.ts";
 import { monitorsPage } from "./list-page.ts";
 import { rangeOf, ranges, shadesOf } from "./monitor-page.ts";
 import { shown, throttledOf } from "./rows.ts";
@@ -106,25 +106,32 @@ async function troubleOf(ctx: Ctx, incidentId: string) {
  * Channels, regions and kinds for the form. `ownRegions` are the regions of the monitor: those that the operator has
  * disabled are listed too, so that saving the regions keeps them.
  */
-async function formData(ctx: Ctx, target: Target | null, ownRegions: readonly string[]) {
+async function formData(ctx: Ctx, target: Target | null, ownRegions: readonly string[], source: Target | null = null) {
   const [channels, regions] = await Promise.all([
     listChannels(ctx, { limit: 1000, offset: 0 }),
     listRegionChoices(ctx, ownRegions),
   ]);
+  const copied = source === null ? null : copyOf(source);
+  const start = target ?? copied?.copy ?? null;
   return {
     target,
+    /** Values that the form starts with: of the target, or of the one that is cloned. */
+    start,
+    cloned: source,
+    lostSecrets: copied?.lost ?? false,
     etag: target === null ? null : targetTag(target),
-    kinds: kindForms(target?.check ?? null),
-    fields: targetFields(target),
-    policy: startPolicy(target),
+    kinds: kindForms(start?.check ?? null, target !== null),
+    fields: targetFields(start),
+    policy: startPolicy(start),
     channels: channels.items,
     regions: regions.map((region) => ({ ...region, chosen: ownRegions.includes(region.id) })),
   };
 }
 
 async function newMonitor({ ctx, query }: PageCall<"tenant">) {
-  const type = isCheckType(query["kind"]) ? query["kind"] : checkTypes[0]!;
-  return { view: "targets/form" as const, data: { ...(await formData(ctx, null, [])), type } };
+  const source = query["from"] === undefined ? null : await getTarget(ctx, query["from"]);
+  const type = source?.check.type ?? (isCheckType(query["kind"]) ? query["kind"] : checkTypes[0]!);
+  return { view: "targets/form" as const, data: { ...(await formData(ctx, null, [], source)), type } };
 }
 
 async function editMonitor({ ctx, params }: PageCall<"tenant">) {
