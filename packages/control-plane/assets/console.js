@@ -25,5 +25,6 @@ keys();
 maintenance();
 live();
 // Modules of one page are loaded there only.
+if (document.getElementById("import")) void import("./import.js").then((module) => module.importing());
 if (document.getElementById("bulk")) void import("./bulk.js").then((module) => module.bulk());
 if (document.querySelector("[data-operator]")) void import("./operator.js").then((module) => module.operator());

@@ -1,4 +1,4 @@
-import { checkTypes, isCheckType, kindOf } from "@statusmesh/shared/checks";
+import { checkKinds, checkTypes, isCheckType, kindOf } from "@statusmesh/shared/checks";
 import { silentRegions } from "../agents/service.ts";
 import { listChannels } from "../channels/service.ts";
 import type { Ctx } from "../context.ts";
@@ -7,6 +7,7 @@ import { page, type PageCall, wholeNumber } from "../html/pages.ts";
 import { targetWindow } from "../maintenance/service.ts";
 import { explainIncident, getIncident, listDeliveries, listIncidents } from "../incidents/service.ts";
 import { latencyByRegion, latencySeries, latestBucket, listResults, phasesOf, uptime } from "../results/service.ts";
+import { planOf } from "../plans/service.ts";
 import { listRegionChoices } from "../regions/service.ts";
 import { findingOf } from "./finding.ts";
 import { copyOf, kindForms, startPolicy, targetFields } from "./form.ts";
@@ -156,6 +157,17 @@ export const targetsPages = [
         : { view: "targets/finding", data: findingOf(query) },
   }),
   page({ path: "/monitors/new", auth: "tenant", handle: newMonitor }),
+  page({
+    path: "/monitors/import",
+    auth: "tenant",
+    handle: async ({ ctx }) => ({
+      view: "targets/import",
+      data: {
+        title: "Import monitors",
+        minIntervalSecs: Math.max(checkKinds.http.minIntervalSecs, (await planOf(ctx)).min_check_interval_secs),
+      },
+    }),
+  }),
   page({ path: "/monitors/{id}/edit", auth: "tenant", handle: editMonitor }),
   page({ path: "/monitors/{id}", auth: "tenant", handle: monitor }),
 ];
