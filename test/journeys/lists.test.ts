@@ -1,0 +1,240 @@
+import type { Page } from "playwright-core";
+import t, { type Test } from "tap";
+import { type Client, connect } from "../harness/api.ts";
+import { findings, openBrowser, openPage } from "../harness/browser.ts";
+import { startControlPlane } from "../harness/processes.ts";
+import { requires } from "../harness/requires.ts";
+import { openEmbedded } from "../harness/targets.ts";
+import { waitFor } from "../harness/wait.ts";
+
+/*
+ * Many monitors in a browser: an outage of one host is one line, lists are sorted and grouped, monitors are changed
+ * together, imported and cloned.
+ */
+
+t.setTimeout(240_000);
+
+const token = `sm_live_${"outages".repeat(6)}`;
+
+/** Rows of the list that are monitors, by name. */
+const names = async (page: Page): Promise<string[]> =>
+  await page.locator("tbody tr:not(.cause) th .name").allTextContents();
+const chosen = (page: Page) => page.getByRole("region", { name: "Selected monitors" });
+const toast = (page: Page, text: string) => page.locator(".toast", { hasText: text });
+
+/** The states of the page at the width of a phone and of a desk, in light and in dark. */
+async function isReadable(t: Test, page: Page, what: string): Promise<void> {
+  for (const colorScheme of ["light", "dark"] as const) {
+    for (const width of [1280, 390]) {
+      await page.emulateMedia({ colorScheme });
+      await page.setViewportSize({ width, height: 800 });
+      t.same(await findings(page), [], `${what} ${colorScheme} ${width}`);
+      const over = await page.evaluate("document.documentElement.scrollWidth - innerWidth");
+      t.equal(over, 0, `${what} ${colorScheme} ${width} has no sideways scroll`);
+    }
+  }
+  await page.emulateMedia({ colorScheme: "light" });
+  await page.setViewportSize({ width: 1280, height: 800 });
+}
+
+const total = async (api: Client, query = ""): Promise<number> =>
+  (await api.get(`/api/v1/targets?limit=1${query}`)).body.total;
+
+t.test("many monitors", async (t) => {
+  if (!(await requires(t, "chromium"))) return;
+  const controlPlane = await startControlPlane(t, {
+    env: { SM_BOOTSTRAP__TOKEN: token, SM_SCHEDULER__BUILTIN_AGENT: "false" },
+  });
+  const { url, signInLink, folder } = controlPlane;
+  const api = connect(t, url, token);
+  const sql = openEmbedded(t, folder, 1);
+  const http = (name: string, host: string, tags: string[]) => ({
+    name,
+    tags,
+    check: { type: "http", url: `https://${host}/${name}`, headers: { "X-Api-Key": "hush" } },
+  });
+  const made = await api.post("/api/v1/targets/bulk", [
+    ...Array.from({ length: 60 }, (_, n) => http(`db-${n}`, "db-1.example.org", ["team/core"])),
+    ...["alpha", "beta"].map((name) => http(name, `${name}.example.org`, ["team/web", "shop"])),
+    http("solo", "solo.example.org", []),
+  ]);
+  const ids: string[] = made.body.map(({ id }: { id: string }) => id);
+  const down = [...ids.slice(0, 60), ids.at(-1)!];
+  await sql`
+    update target_states set status_until = now() + interval '1 day', last_result_at = now(),
+      status_since = now() - interval '5 minutes', status = case when target_id = any(${down}) then 'down' else 'up' end`;
+  await sql`
+    insert into incidents (id, org_id, target_id, started_at, opened_at, severity, impact, peak_impact, error_sample,
+      regions_down, regions_up, retracted, created_at, updated_at)
+    select t.id, t.org_id, t.id, now() - interval '5 minutes', now(), 'major', 'major_outage', 'major_outage',
+      'connection refused', '{default}', '{}', false, now(), now()
+    from targets t where t.id = any(${down})`;
+
+  const browser = await openBrowser(t);
+  const context = await browser.newContext({ baseURL: url, viewport: { width: 1280, height: 800 } });
+  const page = await openPage(t, context);
+  await page.goto(signInLink!);
+  await page.getByRole("button", { name: "Sign in" }).click();
+  await page.waitForURL(`${url}/`);
+
+  await t.test("an outage of one host is one line, which opens to its monitors", async (t) => {
+    const said = await page.locator(".why.down[data-announce]").textContent();
+    t.match(
+      said?.replaceAll(/\s+/g, " "),
+      /db-1.example.org: 60 monitors are down since .*: connection refused. 1 other monitor fails: solo. 2 monitors are up./,
+    );
+    t.strictSame(await names(page), ["solo", "alpha", "beta"]);
+    await isReadable(t, page, "the list in an outage");
+    await page.getByRole("link", { name: "db-1.example.org: 60 monitors are down" }).click();
+    await page.waitForURL(/cause=host%3Adb-1.example.org/);
+    t.equal((await names(page)).length, 50);
+    await page.getByRole("link", { name: "Next" }).click();
+    await page.waitForURL(/offset=50/);
+    t.equal((await names(page)).length, 10);
+    await page.goto("/monitors?cause=host:gone.example.org&tag=nothing");
+    await page.getByText("A filter of a saved link may name").waitFor();
+    await page.locator(".empty").getByRole("link", { name: "Clear filters" }).click();
+    await page.waitForURL("**/monitors");
+  });
+
+  await t.test("its incidents are acknowledged together", async (t) => {
+    await page.goto("/incidents");
+    await isReadable(t, page, "incidents in an outage");
+    await page.getByRole("button", { name: "Acknowledge all 60" }).click();
+    await toast(page, "Acknowledged. Reminders stop.").waitFor();
+    t.same(await findings(page), [], "a toast");
+    await page.locator(".cause").getByText("acknowledged").waitFor();
+    const open = (await api.get("/api/v1/incidents?state=open&limit=100")).body.items;
+    t.equal(open.filter((one: { acknowledged_at: string | null }) => one.acknowledged_at !== null).length, 60);
+  });
+
+  await t.test("heads sort in both directions, groups collapse, both stand in the address", async (t) => {
+    await page.goto("/monitors");
+    await page.locator("thead").getByRole("link", { name: "Monitor" }).click();
+    await page.waitForURL(/sort=name$/);
+    t.strictSame((await names(page)).slice(0, 3), ["alpha", "beta", "db-0"]);
+    t.equal(await page.locator('[aria-sort="ascending"]').innerText(), "Monitor ↑");
+    await page.locator("thead").getByRole("link", { name: "Monitor" }).click();
+    await page.waitForURL(/order=desc/);
+    t.equal((await names(page))[0], "solo");
+    await page.goto("/monitors");
+    await page.getByRole("link", { name: "Group by team/" }).click();
+    await page.waitForURL(/group=team/);
+    t.strictSame(await page.locator("tbody .name").allTextContents(), ["team/core", "team/web", "No tag team/…"]);
+    await isReadable(t, page, "groups");
+    await page.getByRole("link", { name: "team/web", exact: true }).click();
+    await page.waitForURL(/in=team%2Fweb/);
+    t.strictSame(await names(page), ["alpha", "beta"]);
+  });
+
+  await t.test(
+    "monitors are changed together; a deletion can be undone, and is lost when the page is left",
+    async (t) => {
+      await page.goto("/monitors");
+      await page.getByLabel("Select alpha").check();
+      await page.getByLabel("Select beta").check();
+      t.match(await chosen(page).textContent(), "2 selected");
+      await isReadable(t, page, "the selection");
+      await chosen(page).getByRole("button", { name: "Tags" }).click();
+      const dialog = page.getByRole("dialog", { name: "Tags" });
+      await dialog.getByLabel("Tags").fill("x".repeat(51));
+      await dialog.getByRole("button", { name: "Change tags" }).click();
+      await dialog.locator(".error-note").waitFor();
+      t.same(await findings(page), [], "a refused dialog");
+      await dialog.getByLabel("Tags").fill("vip");
+      await dialog.getByRole("button", { name: "Change tags" }).click();
+      await toast(page, "2 monitors tagged anew.").waitFor();
+      t.equal(await total(api, "&tag=vip"), 2);
+
+      await page.goto("/monitors?tag=team/core");
+      await page.getByRole("link", { name: /60 monitors are down/ }).click();
+      await page.waitForURL(/cause=/);
+      await page.getByLabel("Select all on this page").check();
+      await chosen(page).getByRole("button", { name: "Select all 60 matching" }).click();
+      await chosen(page).getByRole("button", { name: "Pause" }).click();
+      await toast(page, "60 monitors paused.").waitFor();
+      t.equal(await total(api, "&state=paused"), 60);
+
+      await page.goto("/monitors");
+      const remove = async () => {
+        await page.getByLabel("Select solo").check();
+        await chosen(page).getByRole("button", { name: "Delete" }).click();
+        await page.getByRole("dialog").getByRole("button", { name: "Yes" }).click();
+        await toast(page, "1 monitor will be deleted in 10 s").waitFor();
+      };
+      await remove();
+      t.same(await findings(page), [], "a deletion that waits");
+      await page.getByRole("button", { name: "Undo" }).click();
+      await toast(page, "Nothing was deleted.").waitFor();
+      await remove();
+      await page.goto("/incidents");
+      await page.goto("/monitors");
+      t.equal(await total(api), 63, "neither has deleted anything");
+      await remove();
+      await toast(page, "1 monitor deleted.").waitFor();
+      t.equal(await total(api), 62);
+    },
+  );
+
+  await t.test("a list is imported after a look at what is wrong in it", async (t) => {
+    await page.goto("/monitors/import");
+    await page
+      .getByLabel("URLs, one per line, or CSV")
+      .fill("\ufeffname;url;tags\r\nOne;https://one.example.org/;a\r\nTwo;ftp://two.example.org/;b\r\n");
+    const summary = page.locator("[data-summary]");
+    await summary.filter({ hasText: "1 monitor can be added, 1 line with errors." }).waitFor();
+    await isReadable(t, page, "the preview");
+    const add = page.getByRole("button", { name: "Add 1 monitor" });
+    t.ok(await add.isDisabled());
+    await page.getByLabel("Leave out the lines with errors").check();
+    await add.click();
+    await page.waitForURL("**/monitors");
+    t.match((await api.get("/api/v1/targets?q=one")).body.items, [{ name: "One", tags: ["a"], write_source: "ui" }]);
+  });
+
+  await t.test("a clone starts with the settings and without the secrets; all mistakes show at once", async (t) => {
+    await page.goto(`/monitors/${ids[60]}`);
+    await page.getByRole("link", { name: "Clone" }).click();
+    await page.getByText("are not copied").waitFor();
+    t.equal(await page.getByLabel("Name", { exact: true }).inputValue(), "alpha (copy)");
+    await page.getByLabel("Name", { exact: true }).fill("");
+    await page.getByLabel("Check interval (seconds)").fill("1");
+    await page.getByRole("button", { name: "Add monitor" }).click();
+    await page.locator(".error-note").nth(1).waitFor();
+    t.equal(await page.locator(".error-note").count(), 2);
+    t.equal(await page.evaluate("document.activeElement.name"), "/name", "the first has the focus");
+    await isReadable(t, page, "a form with errors");
+    await page.getByLabel("Name", { exact: true }).fill("gamma");
+    await page.getByLabel("Check interval (seconds)").fill("60");
+    await page.getByRole("button", { name: "Add monitor" }).click();
+    await page.waitForURL(/\/monitors\/[0-9a-f-]{36}$/);
+    const { items } = (await api.get("/api/v1/targets?q=gamma")).body;
+    t.match(items, [
+      { tags: ["team/web", "shop", "vip"], check: { headers: {}, url: "https://alpha.example.org/alpha" } },
+    ]);
+  });
+
+  await t.test("of two tabs that edit one monitor the second chooses", async (t) => {
+    const other = await openPage(t, context);
+    const path = `/monitors/${ids[61]}/edit`;
+    const title = (tab: Page) => tab.getByLabel("Name", { exact: true });
+    for (const tab of [page, other]) await tab.goto(path);
+    await title(page).fill("first");
+    await page.getByRole("button", { name: "Save" }).click();
+    await page.waitForURL(`**/monitors/${ids[61]}`);
+    await title(other).fill("second");
+    await other.getByRole("button", { name: "Save" }).click();
+    await other.getByRole("button", { name: "Reload and discard mine" }).click();
+    await waitFor("the other's name", async () => (await title(other).inputValue()) === "first");
+    await page.goto(path);
+    await title(page).fill("third");
+    await page.getByRole("button", { name: "Save" }).click();
+    await page.waitForURL(`**/monitors/${ids[61]}`);
+    await title(other).fill("second");
+    await other.getByRole("button", { name: "Save" }).click();
+    await other.getByRole("button", { name: "Save my changes anyway" }).click();
+    await other.waitForURL(`**/monitors/${ids[61]}`);
+    t.equal((await api.get(`/api/v1/targets/${ids[61]}`)).body.name, "second");
+    await other.close();
+  });
+});
