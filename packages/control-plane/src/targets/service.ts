@@ -16,7 +16,6 @@ import type { Target } from "./schema.ts";
 
 export { createTarget } from "./create.ts";
 export { monitorStates, orgHealth } from "./health.ts";
-export { orgHealth } from "./health.ts";
 export { tagGroups, tagPrefixes } from "./groups.ts";
 export {
   getMonitor,
