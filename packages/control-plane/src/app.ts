@@ -47,6 +47,7 @@ import type { Ingest } from "./pipeline/ingest.ts";
 import { pipelineLoad } from "./pipeline/load.ts";
 import { pipelineTools } from "./pipeline/tools.ts";
 import { mcpRoutes } from "./mcp/api.ts";
+import { mcpPages } from "./mcp/pages.ts";
 import { resourceHost } from "./mcp/hosts.ts";
 import { mcpEndpoint } from "./mcp/mount.ts";
 import { openBudgets, recordRefusal } from "./plans/service.ts";
@@ -139,6 +140,7 @@ const pageLists = (providers: Providers) =>
     signInPages(providers),
     authPages,
     oauthPages,
+    mcpPages,
     tenancyPages,
     agentPages,
     publicPages,

@@ -29,6 +29,7 @@ const auditedTypes = new Map([
   ["incidents", "Incidents"],
   ["orgs", "Organisation and members"],
   ["api-tokens", "API tokens"],
+  ["connected-apps", "Connected apps"],
   ["sessions", "Sessions"],
 ]);
 
@@ -100,7 +101,14 @@ export const tenancyPages = [
       }));
       return {
         view: "orgs/audit",
-        data: { list, entries, members: members.items, types: [...auditedTypes], query: asked },
+        data: {
+          list,
+          entries,
+          members: members.items,
+          types: [...auditedTypes],
+          query: asked,
+          mcp: ctx.config.mcp.enabled,
+        },
       };
     },
   }),
