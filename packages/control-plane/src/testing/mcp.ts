@@ -217,7 +217,7 @@ export const initialize = (capabilities: object = {}, protocolVersion = "2025-11
 });
 
 /** A fetch whose connections go to each replica in turn, whatever host the URL names. */
-function alternating(t: Test, replicas: readonly Served[]): typeof fetch {
+export function alternating(t: Test, replicas: readonly Served[]): typeof fetch {
   const connect = buildConnector({});
   const agents = replicas.map(
     ({ origin }) =>
