@@ -171,6 +171,7 @@ const bodyOf = (route: Route, s: Scene): object | undefined => {
     "PATCH /api/v1/orgs/{id}": { name: "New" },
     "POST /api/v1/status-pages": { slug: `t-${s.slug.slice(2)}`, name: "Other" },
     "POST /api/v1/status-pages/{id}/components": { target_id: s.bare.id },
+    "POST /api/v1/incidents": { ...goodBodies({ targetId: s.bare.id })["POST /api/v1/incidents"] },
     "POST /api/v1/incidents/bulk-action": { ids: [s.incident], action: { type: "acknowledge" } },
   };
   return route.body === null ? undefined : (own[nameOf(route)] ?? goodBodies({ targetId: s.target.id })[nameOf(route)]);

@@ -47,6 +47,12 @@ export const goodBodies = ({
   "PATCH /api/v1/notification-channels/{id}": { name: `Duty${mark}` },
   "PATCH /api/v1/incidents/{id}": { public_title: "Checkout unavailable", severity: "critical" },
   "POST /api/v1/incidents/{id}/updates": { phase: "identified", message: "We have found the cause." },
+  "POST /api/v1/incidents": {
+    target_id: targetId,
+    severity: "major",
+    public_title: "Payments are declined",
+    message: "We are looking into it.",
+  },
   "POST /api/v1/incidents/bulk-action": { ids: [incidentId], action: { type: "acknowledge" } },
   "POST /api/v1/maintenance": {
     title: "Upgrade",

@@ -61,6 +61,9 @@ const page = (await api.post("/api/v1/status-pages", { slug: "kept", name: "Kept
 await api.post(`/api/v1/status-pages/${page.id}/components`, { target_id: kept.id });
 const over = { starts_at: "2026-01-01T00:00:00Z", ends_at: "2026-01-01T01:00:00Z", component_ids: [kept.id] };
 const pastWindow = (await api.post("/api/v1/maintenance", { title: "Over", ...over })).body;
+const struck = (await api.post("/api/v1/targets", { ...target, name: "Struck" })).body;
+const report = { target_id: struck.id, severity: "major", public_title: "Down", message: "We look into it." };
+await api.post("/api/v1/incidents", report);
 const foreignTarget = (await asking(xenia.token).post("/api/v1/targets", target)).body;
 const foreignChannel = (await asking(xenia.token).post("/api/v1/notification-channels", webhook({}))).body;
 
@@ -688,6 +691,7 @@ const incident = await make.incident(
 );
 const stage: Stage = {
   pastWindow,
+  struck,
   sql,
   olga,
   milan,

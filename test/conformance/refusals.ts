@@ -24,11 +24,14 @@ export interface Stage {
   page: Json;
   /** A maintenance window that is over. */
   pastWindow: Json;
+  /** A target with an incident that was reported by hand. */
+  struck: Json;
   incident: string;
   /** Deliveries of the incident: one that was accepted, and one in dead letter before it. */
   deliveries: { delivered: string; superseded: string };
 }
 
+const reporting = "POST /api/v1/incidents";
 const missing = (method: string, path: string, code: Case["code"], json?: unknown): Case => ({
   title: `${method} of what there is not`,
   ask: `${method} ${path}`,
@@ -116,7 +119,7 @@ function windows(targetId: string): Case[] {
 }
 
 /** Absent things and invalid values. */
-export function resources({ target, page, pastWindow, incident, deliveries, operator }: Stage): Case[] {
+export function resources({ target, page, pastWindow, struck, incident, deliveries, operator }: Stage): Case[] {
   const id = newId();
   const retry = (delivery: string) => `/api/v1/incidents/${incident}/notifications/${delivery}/retry`;
   return [
@@ -130,6 +133,8 @@ export function resources({ target, page, pastWindow, incident, deliveries, oper
       "/label",
     ),
     missing("GET", `/api/v1/incidents/${id}`, "INCIDENT_NOT_FOUND"),
+    missing("POST", "/api/v1/incidents", "INCIDENT_ALREADY_OPEN", goodBodies({ targetId: struck.id })[reporting]),
+    missing("POST", "/api/v1/incidents", "TARGET_NOT_FOUND", goodBodies({ targetId: id })[reporting]),
     missing("POST", retry(id), "DELIVERY_NOT_FOUND"),
     {
       title: "a notification that has arrived, again",

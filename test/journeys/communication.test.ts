@@ -102,4 +102,31 @@ t.test("communication", async (t) => {
     t.match(await page.locator("main").textContent(), /Network switch/);
     t.same(await findings(page), []);
   });
+
+  await t.test("an incident is reported by hand, with a preview, and closed by hand", async (t) => {
+    const [monitor] = (await api.get("/api/v1/targets?q=Search")).body.items;
+    await page.goto("/incidents");
+    await page.getByRole("link", { name: "Report an incident" }).click();
+    await page.waitForURL("**/incidents/new");
+    await page.getByLabel("Title").fill("Results are stale");
+    await page.getByRole("button", { name: "Report incident" }).click();
+    await page.locator(".error-note").first().waitFor();
+    await page.getByLabel("First update").fill("The index is being rebuilt.\nNext update at noon.");
+    await page.getByLabel("Search monitors").fill("sear");
+    await page.getByRole("button", { name: "Choose Search" }).click();
+    t.match(await page.locator(".preview").textContent(), /Results are stale.*Investigating.*being rebuilt/s);
+    t.same(await findings(page), []);
+    await page.getByRole("button", { name: "Report incident" }).click();
+    await page.waitForURL(/\/incidents\/[0-9a-f-]{36}$/);
+    t.match(await page.locator("main").textContent(), /Reported by hand/);
+    t.match((await api.get("/api/v1/incidents")).body.items[0], {
+      target_id: monitor.id,
+      opened_by: "person",
+      public_title: "Results are stale",
+    });
+    t.same(await findings(page), []);
+    await page.getByRole("button", { name: "Resolve" }).click();
+    await page.getByRole("button", { name: "Yes" }).click();
+    await page.locator(".title .state", { hasText: "Closed" }).waitFor();
+  });
 });

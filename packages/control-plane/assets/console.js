@@ -6,6 +6,7 @@ import { keys } from "./keys.js";
 import { warnOnLeave } from "./leave.js";
 import { live } from "./live.js";
 import { maintenance } from "./maintenance.js";
+import { previews } from "./preview.js";
 import { onceForms } from "./once.js";
 import { runs } from "./run.js";
 import { localTimes, tickingTimes } from "./times.js";
@@ -23,6 +24,7 @@ channelDialogs();
 charts();
 keys();
 maintenance();
+previews();
 live();
 // Modules of one page are loaded there only.
 if (document.getElementById("import")) void import("./import.js").then((module) => module.importing());

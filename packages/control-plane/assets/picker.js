@@ -4,24 +4,28 @@ import { announce, el, say } from "./dom.js";
 const shown = 8;
 const most = 1000;
 
-/** Chooses monitors by search and by tag. Chosen ones are ticked boxes of the form. */
+/** Chooses monitors by search and by tag. Chosen ones are ticked boxes of the form, a single one a radio. */
 function picker(box) {
   const list = box.querySelector("[data-chosen]");
   const found = box.querySelector("[data-found]");
   const search = box.querySelector("[data-search]");
+  const single = list.dataset.single !== undefined;
   const has = (id) => list.querySelector(`[value="${CSS.escape(id)}"]`);
 
   function add({ id, name }) {
     const known = has(id);
     if (known) return void (known.checked = true);
-    const input = el("input", { type: "checkbox", name: list.dataset.chosen, "data-as": "item", value: id });
+    const kind = single ? { type: "radio" } : { type: "checkbox", "data-as": "item" };
+    const input = el("input", { ...kind, name: list.dataset.chosen, value: id });
     input.checked = true;
+    if (single) list.replaceChildren();
     list.append(el("label", { class: "radio" }, input, el("span", { class: "clip" }, name)));
   }
 
   function changed(words) {
     const count = list.querySelectorAll("[name]:checked").length;
-    box.querySelector("[data-count]").textContent = count === 1 ? "1 monitor" : `${count} monitors`;
+    const shownCount = box.querySelector("[data-count]");
+    if (shownCount) shownCount.textContent = count === 1 ? "1 monitor" : `${count} monitors`;
     if (words) announce(words);
     box.dispatchEvent(new Event("input", { bubbles: true }));
   }
@@ -33,7 +37,7 @@ function picker(box) {
     if (search.value.trim() !== q) return;
     if (!answer.ok) return say(answer.error.message, "down");
     const buttons = answer.data.items.map((target) => {
-      const button = el("button", { class: "btn", type: "button" }, `Add ${target.name}`);
+      const button = el("button", { class: "btn", type: "button" }, `${single ? "Choose" : "Add"} ${target.name}`);
       button.addEventListener("click", () => {
         add(target);
         changed(`${target.name} added.`);

@@ -2,7 +2,7 @@ import Type from "typebox";
 import { IdParam, paging } from "../http/wire.ts";
 import { created, noContent, ok, route, type Route } from "../http/route.ts";
 import { IncidentEventPage } from "./event-schema.ts";
-import { IncidentUpdate, IncidentUpdatePage, Narration, NewUpdate } from "./narration-schema.ts";
+import { IncidentCreate, IncidentUpdate, IncidentUpdatePage, Narration, NewUpdate } from "./narration-schema.ts";
 import {
   BulkIncidentAction,
   BulkIncidentOutcome,
@@ -31,6 +31,32 @@ export const incidentRoutes: Route[] = [
     replies: { 200: IncidentPage },
     errors: ["BAD_TIME_RANGE"],
     handle: async ({ ctx, query }) => ok(await service.listIncidents(ctx, query)),
+  }),
+  route({
+    method: "POST",
+    path: "/api/v1/incidents",
+    auth: "tenant",
+    scope: "incidents:write",
+    tag: "Incidents",
+    summary: "Report an incident by hand",
+    description:
+      "Opens an incident of a target with its first public update and notifies its channels. Check results do not " +
+      "close it: a person does. While it is open, failing runs join it instead of opening another.",
+    body: IncidentCreate,
+    replies: { 201: Incident },
+    errors: [
+      "EMPTY_TITLE",
+      "TITLE_TOO_LONG",
+      "EMPTY_MESSAGE",
+      "MESSAGE_TOO_LONG",
+      "INVALID_ID",
+      "TARGET_NOT_FOUND",
+      "INCIDENT_ALREADY_OPEN",
+    ],
+    handle: async ({ ctx, body }) => {
+      const made = await service.reportIncident(ctx, body);
+      return created(`/api/v1/incidents/${made.id}`, made);
+    },
   }),
   route({
     method: "POST",

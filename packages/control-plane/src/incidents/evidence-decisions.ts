@@ -4,7 +4,8 @@ import { current } from "./evaluate.ts";
 import type { Actor } from "./event-schema.ts";
 import { actorOf } from "./events.ts";
 import { changeEvidence, type EvidenceChange, type LockedEvidence, type Reevaluated } from "./evidence.ts";
-import { closeByHand, reconsider } from "./overrides.ts";
+import { closeByHand, openByHand, reconsider } from "./overrides.ts";
+import type { ManualFacts } from "./record-queries.ts";
 import * as lifecycleQueries from "./lifecycle-queries.ts";
 import { type PolicyRow, selectPolicies } from "./queries.ts";
 import { policyOf, type PolicyFields } from "./target-state.ts";
@@ -19,6 +20,18 @@ export async function closeAsPerson(ctx: Ctx, targetId: string, incidentId: stri
     if (incident?.id !== incidentId || incident.closedAt !== null) return null;
     return { evaluation: closeByHand(policy, state.evaluation, ctx.clock.now(), false), latest: state.latest };
   });
+}
+
+/** Opens an incident of a target as a decision of the caller and notifies its channels. False when one is open. */
+export async function openAsPerson(ctx: Ctx, targetId: string, id: string, manual: ManualFacts): Promise<boolean> {
+  let opened = false;
+  const severity = manual.severity === "minor" ? ("minor" as const) : ("major" as const);
+  await decideOn(ctx, [targetId], { closedBy: "person", actor: await actorOf(ctx), manual }, ({ policy, state }) => {
+    const evaluation = openByHand(policy, state.evaluation, { id, at: ctx.clock.now(), severity });
+    opened = evaluation !== null;
+    return evaluation === null ? null : { evaluation, latest: state.latest };
+  });
+  return opened;
 }
 
 /** Closes the open incidents of targets that are paused, without a notice. Call it in the transaction of the pause. */
@@ -69,7 +82,7 @@ export async function rescheduleReminders(ctx: Ctx, targetId: string, intervalSe
 async function decideOn(
   ctx: Ctx,
   targetIds: readonly string[],
-  cause: { closedBy: EvidenceChange["closedBy"]; actor?: Actor },
+  cause: { closedBy: EvidenceChange["closedBy"]; actor?: Actor; manual?: ManualFacts },
   decision: (evidence: LockedEvidence<PolicyRow>, targetId: string) => Reevaluated | null,
 ): Promise<void> {
   await changeEvidence(

@@ -13,6 +13,7 @@ import {
 } from "./evidence-queries.ts";
 import type { Actor } from "./event-schema.ts";
 import { type EvaluatedTarget, recordEvaluations } from "./record.ts";
+import type { ManualFacts } from "./record-queries.ts";
 import {
   formatState,
   type Latest,
@@ -81,6 +82,8 @@ export type EvidenceChange = (Reevaluated | GoingOn) & {
   readonly closedBy: "engine" | "person" | "pause";
   /** The cause of the change on the timeline; the engine where left out. */
   readonly actor?: Actor;
+  /** What a person states of the incident that the change opens. */
+  readonly manual?: ManualFacts;
   /** Unix ms of the newest run; null for a change that is no result. */
   readonly lastResultAt: number | null;
 };
@@ -134,7 +137,7 @@ async function writeChanges(
       newer.push({ targetId: target.id, until: iso(newest + policy.livenessMs), lastResultAt: iso(lastResultAt) });
       continue;
     }
-    const { evaluation, latest, closedBy, actor, lastResultAt } = change;
+    const { evaluation, latest, closedBy, actor, manual, lastResultAt } = change;
     const after: TargetState = { evaluation: evaluation.state, latest };
     const reading = read(policy, after, evaluation.checkpoint);
     const update = {
@@ -158,9 +161,10 @@ async function writeChanges(
       name: target.name,
       renotifyIntervalSecs: target.renotify_interval_secs,
       notifyRecovery: target.notify_recovery,
-      errorSample: reading.error,
+      errorSample: manual?.publicTitle ?? reading.error,
       closedBy,
       actor,
+      manual,
       evaluation,
     });
   }

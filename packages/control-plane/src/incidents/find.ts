@@ -26,6 +26,7 @@ export function presentIncident(row: IncidentRow): Incident {
     duration_secs: lasted === null ? null : Math.round(lasted / 1000),
     acknowledged_at: isoOrNull(row.acknowledged_at),
     acknowledged_by: row.acknowledged_by,
+    opened_by: row.opened_by,
     closed_by: row.closed_by,
     reopened_count: row.reopened_count,
     error_sample: row.error_sample,

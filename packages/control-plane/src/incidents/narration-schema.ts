@@ -1,5 +1,5 @@
 import Type, { type Static } from "typebox";
-import { Lines, Line } from "@statusmesh/shared/text";
+import { IdText, Lines, Line } from "@statusmesh/shared/text";
 import { Id, nullable, PageOf, Timestamp } from "../http/wire.ts";
 import { Actor } from "./event-schema.ts";
 import { severities } from "./schema.ts";
@@ -66,6 +66,37 @@ export const NewUpdate = Type.Object(
   { additionalProperties: false, title: "NewIncidentUpdate", description: "A public update of an incident" },
 );
 export type NewUpdate = Static<typeof NewUpdate>;
+
+export const IncidentCreate = Type.Object(
+  {
+    target_id: IdText({
+      errorCode: "INVALID_ID",
+      format: "uuid",
+      description: "Target",
+      examples: ["01939f6d-4f2a-7b3c-9a52-8f0e6d1c2b3a"],
+    }),
+    severity: Type.Enum([...severities], {
+      description: "Severity; check results do not change it",
+      examples: ["major"],
+    }),
+    public_title: Line({
+      maxLength: 200,
+      emptyCode: "EMPTY_TITLE",
+      longCode: "TITLE_TOO_LONG",
+      description: "Title on status pages and in notifications, at most 200 characters",
+      examples: ["Payments are declined"],
+    }),
+    message: Lines({
+      maxLength: 2000,
+      emptyCode: "EMPTY_MESSAGE",
+      longCode: "MESSAGE_TOO_LONG",
+      description: "First public update, at most 2000 characters",
+      examples: ["We are looking into declined payments."],
+    }),
+  },
+  { additionalProperties: false, title: "IncidentCreate", description: "An incident that is reported by hand" },
+);
+export type IncidentCreate = Static<typeof IncidentCreate>;
 
 export const IncidentUpdate = Type.Object(
   {

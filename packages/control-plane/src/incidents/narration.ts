@@ -59,23 +59,33 @@ export async function postUpdate(
   return await inTransaction(ctx, async (tx) => {
     await lockEvidence(tx, [(await findIncident(tx, incidentId)).target_id]);
     await findIncident(tx, incidentId);
-    const author = await actorOf(tx);
-    const row: queries.UpdateRow = {
-      id: newId(),
-      incident_id: incidentId,
-      ...update,
-      author_type: author.type === "engine" ? "user" : author.type,
-      author_id: author.id,
-      author_name: author.name,
-      created_at: new Date(ctx.clock.now()),
-    };
-    await queries.insertUpdate(tx.sql, ctx.orgId, row, notify);
-    const detail = { update_id: row.id, phase: row.phase, message: row.message };
-    await appendEvents(tx, [incidentId], "updated", detail, author);
-    const after = present(row);
-    await record(tx, { resourceId: row.id, after });
+    const after = await writeUpdate(tx, incidentId, update, notify);
+    await record(tx, { resourceId: after.id, after });
     return after;
   });
+}
+
+/** Writes a public update and its event. Call it in a transaction that holds the evidence of the target. */
+export async function writeUpdate(
+  tx: Ctx,
+  incidentId: string,
+  update: NewUpdate,
+  notify: boolean,
+): Promise<IncidentUpdate> {
+  const author = await actorOf(tx);
+  const row: queries.UpdateRow = {
+    id: newId(),
+    incident_id: incidentId,
+    ...update,
+    author_type: author.type === "engine" ? "user" : author.type,
+    author_id: author.id,
+    author_name: author.name,
+    created_at: new Date(tx.clock.now()),
+  };
+  await queries.insertUpdate(tx.sql, tx.orgId, row, notify);
+  const detail = { update_id: row.id, phase: row.phase, message: row.message };
+  await appendEvents(tx, [incidentId], "updated", detail, author);
+  return present(row);
 }
 
 /** The public updates of an incident, newest first. Throws INCIDENT_NOT_FOUND. */

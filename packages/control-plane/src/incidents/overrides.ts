@@ -1,9 +1,9 @@
 import { copyCheckpoint, current, type Evaluation, type EvaluationState } from "./evaluate.ts";
 import { closedSilently, keepNotified, planNotices } from "./notices.ts";
-import { decide, type Policy } from "./votes.ts";
+import { decide, type EngineSeverity, manualIncident, type Policy } from "./votes.ts";
 
 /*
- * Changes of the evidence that are no runs: a person closes the incident, or edits the policy.
+ * Changes of the evidence that are no runs: a person opens or closes the incident, or edits the policy.
  */
 
 /** The state with every run folded into the checkpoint: later runs can no longer change what a person decided on. */
@@ -33,6 +33,7 @@ export function closeByHand(policy: Policy, state: EvaluationState, at: number, 
     region.streak = 0;
   }
   if (incident === null || incident.closedAt !== null) return { ...unchanged, state: folded, checkpoint };
+  delete incident.manual;
   incident.closedAt = at;
   incident.endedAt = Math.max(at, incident.startedAt);
   const { notices, notified } = silent
@@ -40,6 +41,22 @@ export function closeByHand(policy: Policy, state: EvaluationState, at: number, 
     : planNotices(folded.told, [incident], [], [], false);
   const closed = { ...folded, incidents: [incident], told: notified };
   return { ...unchanged, state: closed, checkpoint, updated: [incident], notices };
+}
+
+/** Opens an incident as a person's decision; null when one is open. */
+export function openByHand(
+  policy: Policy,
+  state: EvaluationState,
+  opening: { id: string; at: number; severity: EngineSeverity },
+): Evaluation | null {
+  const folded = foldAll(policy, state);
+  const before = folded.base.incident;
+  if (before !== null && before.closedAt === null) return null;
+  const incident = manualIncident(policy, folded.base, opening);
+  const base = { ...folded.base, incident };
+  const { notices, notified } = planNotices(folded.told, [incident], [], [], true);
+  const opened = { ...folded, base, incidents: [incident], told: notified };
+  return { ...unchanged, state: opened, checkpoint: base, inserted: [incident], notices };
 }
 
 /** Evaluates the evidence so far by an edited policy. `regions` are those that probe the target from now on. */

@@ -85,6 +85,15 @@ export const incidentsPages = [
     },
   }),
   page({
+    path: "/incidents/new",
+    auth: "tenant",
+    async handle({ ctx, query }) {
+      const id = normaliseId(query["monitor"] ?? "");
+      const monitors = await service.monitorNames(ctx, id === "" ? [] : [id]);
+      return { view: "incidents/report", data: { chosen: monitors[0] ?? null } };
+    },
+  }),
+  page({
     path: "/incidents/{id}",
     auth: "tenant",
     async handle({ ctx, params }) {

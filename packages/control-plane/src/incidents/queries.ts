@@ -16,6 +16,7 @@ export interface IncidentRow {
   acknowledged_at: Date | null;
   /** Null without an acknowledgement. */
   acknowledged_by: Actor | null;
+  opened_by: Incident["opened_by"];
   closed_by: Incident["closed_by"];
   reopened_count: number;
   error_sample: string | null;
@@ -29,8 +30,8 @@ export interface IncidentRow {
 
 const columns = (sql: Db) => sql`
   i.id, i.target_id, t.name as monitor_name, i.severity, i.severity_pinned, i.started_at, i.opened_at, i.ended_at,
-  i.acknowledged_at, i.closed_by, i.reopened_count, i.error_sample, i.regions_down, i.regions_up, i.public_title,
-  i.public_description, i.created_at, i.updated_at,
+  i.acknowledged_at, i.opened_by, i.closed_by, i.reopened_count, i.error_sample, i.regions_down, i.regions_up,
+  i.public_title, i.public_description, i.created_at, i.updated_at,
   case when i.acknowledged_at is not null then (
     select jsonb_build_object('type', e.actor_type, 'id', e.actor_id, 'name', e.actor_name) from incident_events e
     where e.incident_id = i.id and e.kind = 'acknowledged' order by e.at desc, e.id desc limit 1) end as acknowledged_by`;
@@ -157,4 +158,21 @@ export async function selectMonitorsWithIncidents(
     select t.id, t.name from targets t
     where t.org_id = ${orgId} and exists (select from incidents i where i.target_id = t.id and not i.retracted)
     order by lower(t.name), t.id limit ${limit}`;
+}
+
+/** Id of the open incident of a target; null for none. */
+export async function selectOpenIncident(sql: Db, orgId: string, targetId: string): Promise<string | null> {
+  const [row] = await sql<{ id: string }[]>`
+    select id from incidents where org_id = ${orgId} and target_id = ${targetId} and ended_at is null and not retracted`;
+  return row?.id ?? null;
+}
+
+export async function selectMonitorNames(
+  sql: Db,
+  orgId: string,
+  ids: readonly string[],
+): Promise<{ id: string; name: string }[]> {
+  if (ids.length === 0) return [];
+  return await sql<{ id: string; name: string }[]>`
+    select id, name from targets where org_id = ${orgId} and id = any(${[...ids]}::uuid[])`;
 }

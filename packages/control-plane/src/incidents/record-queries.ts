@@ -2,12 +2,20 @@ import type { Db } from "../db/sql.ts";
 import type { Incident, Severity } from "./schema.ts";
 import type { IncidentState } from "./votes.ts";
 
+/** What a person states of an incident: the severity is pinned. */
+export interface ManualFacts {
+  severity: Severity;
+  publicTitle: string;
+}
+
 /** What an incident row has beside the state of the evaluation. */
 export interface IncidentFacts {
   orgId: string;
   targetId: string;
   errorSample: string | null;
   closedBy: Exclude<Incident["closed_by"], null>;
+  /** Of an incident that a person opens; null otherwise. */
+  manual: ManualFacts | null;
   /** When the next reminder is due; null for none. */
   reminderDueAt: Date | null;
 }
@@ -16,13 +24,16 @@ const at = (ms: number | null): Date | null => (ms === null ? null : new Date(ms
 
 export async function insertIncident(sql: Db, facts: IncidentFacts, incident: IncidentState, now: Date): Promise<void> {
   const closedBy = incident.closedAt === null ? null : facts.closedBy;
+  const { manual } = facts;
   await sql`
-    insert into incidents (id, org_id, target_id, started_at, opened_at, ended_at, severity, engine_severity, impact,
-      peak_impact, error_sample, regions_down, regions_up, reopened_count, closed_by, reminder_due_at, created_at, updated_at)
+    insert into incidents (id, org_id, target_id, started_at, opened_at, ended_at, severity, severity_pinned,
+      engine_severity, impact, peak_impact, error_sample, regions_down, regions_up, reopened_count, opened_by,
+      closed_by, reminder_due_at, public_title, created_at, updated_at)
     values (${incident.id}, ${facts.orgId}, ${facts.targetId}, ${at(incident.startedAt)}, ${at(incident.openedAt)},
-      ${at(incident.endedAt)}, ${incident.severity}, ${incident.severity}, ${incident.impact}, ${incident.peakImpact},
-      ${facts.errorSample}, ${incident.regionsDown}, ${incident.regionsUp}, ${incident.reopened}, ${closedBy},
-      ${facts.reminderDueAt}, ${now}, ${now})`;
+      ${at(incident.endedAt)}, ${manual?.severity ?? incident.severity}, ${manual !== null}, ${incident.severity},
+      ${incident.impact}, ${incident.peakImpact}, ${facts.errorSample}, ${incident.regionsDown},
+      ${incident.regionsUp}, ${incident.reopened}, ${manual === null ? "engine" : "person"}, ${closedBy},
+      ${facts.reminderDueAt}, ${manual?.publicTitle ?? null}, ${now}, ${now})`;
 }
 
 /** An incident as it was before an update. */

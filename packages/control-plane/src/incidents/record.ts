@@ -9,6 +9,7 @@ import {
   type IncidentBefore,
   type IncidentFacts,
   insertIncident,
+  type ManualFacts,
   retractIncidents,
   updateIncident,
 } from "./record-queries.ts";
@@ -25,6 +26,8 @@ export interface EvaluatedTarget {
   closedBy: "engine" | "person" | "pause";
   /** The cause of the change; the engine where left out. */
   actor?: Actor | undefined;
+  /** Of incidents that a person opens. */
+  manual?: ManualFacts | undefined;
   evaluation: Evaluation;
 }
 
@@ -92,6 +95,7 @@ const factsOf = (target: EvaluatedTarget, incident: IncidentState, now: Date): I
   targetId: target.targetId,
   errorSample: target.errorSample,
   closedBy: target.closedBy,
+  manual: target.manual ?? null,
   reminderDueAt:
     incident.closedAt !== null || target.renotifyIntervalSecs === 0
       ? null
@@ -102,7 +106,8 @@ const factsOf = (target: EvaluatedTarget, incident: IncidentState, now: Date): I
 function transitionsOf(target: EvaluatedTarget, before: IncidentBefore | null, incident: IncidentState): NewEvent[] {
   const event = (kind: EventKind, detail: object) => eventOf(target, incident.id, kind, detail);
   const { severity, regionsDown: regions_down, regionsUp: regions_up, closedAt, reopened } = incident;
-  const facts = { severity, error: target.errorSample, regions_down, regions_up };
+  const shown = target.manual?.severity ?? severity;
+  const facts = { severity: shown, error: target.errorSample, regions_down, regions_up };
   const time = (ms: number) => new Date(ms).toISOString();
   const events: NewEvent[] = [];
   let open = before?.was_open ?? true;

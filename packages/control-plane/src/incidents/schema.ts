@@ -61,6 +61,10 @@ export const Incident = Type.Object(
       }),
     ),
     acknowledged_by: nullable(Actor),
+    opened_by: Type.Enum(["engine", "person"], {
+      description: "engine: failing runs; person: reported by hand, which check results do not close",
+      examples: ["engine"],
+    }),
     closed_by: nullable(
       Type.Enum(["engine", "person", "pause"], {
         description: "engine: passing runs; person: resolved by hand; pause: the target was paused. Null while open",

@@ -13,6 +13,7 @@ export { closeSilently, type PolicyEdit, reevaluate, rescheduleReminders } from 
 export { listEvents } from "./events.ts";
 export { explainIncident, explainVotes } from "./explain.ts";
 export { acknowledgeIncident, bulkIncidentAction, resolveIncident, unacknowledgeIncident } from "./lifecycle.ts";
+export { reportIncident } from "./manual.ts";
 export { acknowledgeWithUpdate, incidentMetrics, incidentReport, incidentsOnPages } from "./reports.ts";
 export { listUpdates, narrateIncident, postUpdate } from "./narration.ts";
 
@@ -114,6 +115,12 @@ export async function getIncident(ctx: Ctx, id: string): Promise<Incident> {
 /** Number of incidents that began at `since` or later. For the dashboard, which asks for its own scope. */
 export async function incidentsSince(system: System, orgId: string, since: Date): Promise<number> {
   return await queries.countIncidentsSince(system.sql, orgId, since);
+}
+
+/** Names of those of the ids that are monitors of the organisation. */
+export async function monitorNames(ctx: Ctx, ids: readonly string[]): Promise<{ id: string; name: string }[]> {
+  requireScope(ctx, "incidents:read");
+  return await queries.selectMonitorNames(ctx.sql, ctx.orgId, ids.filter(isId));
 }
 
 /** The first 500 monitors that have had an incident, by name, for a filter. */

@@ -59,6 +59,8 @@ export interface IncidentState {
   reopened: number;
   regionsDown: string[];
   regionsUp: string[];
+  /** Present while a person keeps it open: passing runs do not close it. */
+  manual?: true;
 }
 
 /** The votes and the incident after a run. */
@@ -150,7 +152,7 @@ export function decide(
 
   // Stale failing votes count: silence closes nothing.
   const voters = live + failing.length - failingLive.length;
-  if (passing.length > 0 && failing.length < quorum(policy.regionPolicy, voters)) {
+  if (!incident.manual && passing.length > 0 && failing.length < quorum(policy.regionPolicy, voters)) {
     incident.endedAt = Math.max(incident.startedAt, Math.min(recoverySince, at));
     incident.closedAt = at;
     incident.regionsDown = failing.sort();
@@ -197,6 +199,35 @@ function open(
   };
   describe(checkpoint.incident, failing, passing);
   return "opened";
+}
+
+/** The incident that a person opens at `at`, Unix ms. It stays open until a person closes it. */
+export function manualIncident(
+  policy: Policy,
+  { regions }: Checkpoint,
+  { id, at, severity }: { id: string; at: number; severity: EngineSeverity },
+): IncidentState {
+  const voting = (vote: RegionState["vote"]) =>
+    Object.keys(regions).filter((name) => {
+      const region = regions[name]!;
+      return region.vote === vote && (vote === "failing" || isLive(policy, region.last, at));
+    });
+  const incident: IncidentState = {
+    id,
+    startedAt: at,
+    openedAt: at,
+    endedAt: null,
+    closedAt: null,
+    severity,
+    impact: "degraded",
+    peakImpact: "degraded",
+    reopened: 0,
+    regionsDown: [],
+    regionsUp: [],
+    manual: true,
+  };
+  describe(incident, voting("failing"), voting("passing"));
+  return incident;
 }
 
 function describe(incident: IncidentState, failing: string[], passing: string[]): void {

@@ -10,6 +10,7 @@ export const actionWords: Readonly<Record<string, string>> = {
   "PUT /api/v1/targets/{id}/regions": "Changed regions of monitor",
   "POST /api/v1/targets/{id}/shares": "Created a share link of a monitor",
   "DELETE /api/v1/targets/{id}/shares/{share_id}": "Revoked a share link of a monitor",
+  "POST /api/v1/incidents": "Reported incident",
   "POST /api/v1/incidents/{id}/acknowledge": "Acknowledged incident",
   "DELETE /api/v1/incidents/{id}/acknowledgement": "Undid acknowledgement of incident",
   "POST /api/v1/incidents/{id}/resolve": "Closed incident",
