@@ -57,7 +57,7 @@ async function answerOf(system: System, http: Context, limit: number): Promise<s
   };
   const days = sent.getAll("days");
   return await answerForm({ ...session.ctx, trail }, form, {
-    approved: sent.getAll("decision").join() === "approve",
+    decision: sent.getAll("decision").join(),
     days: days.length === 1 ? days[0]! : null,
     ticked: sent.getAll("scope"),
   });

@@ -91,7 +91,7 @@ export function orgIn(field: string): string | null {
 
 /** What the user chose. */
 export interface Choice {
-  readonly approved: boolean;
+  readonly decision: string;
   /** Lifetime in days, as sent. */
   readonly days: string | null;
   /** Write scopes whose boxes are ticked. */
@@ -106,7 +106,7 @@ export async function answerForm(ctx: Ctx, form: Form, choice: Choice): Promise<
   const offered = form.scopes.filter((scope) => !isReadScope(scope));
   if (choice.ticked.some((scope) => !offered.includes(scope))) throw over();
   const days = lifetimes.find((one) => String(one) === choice.days);
-  if (choice.approved && days === undefined)
+  if (choice.decision !== "deny" && days === undefined)
     throw new ConsentProblem(
       400,
       "No such lifetime",
@@ -114,7 +114,7 @@ export async function answerForm(ctx: Ctx, form: Form, choice: Choice): Promise<
     );
   return await inTransaction(ctx, async (tx) => {
     if (!(await queries.takeConsent(tx.sql, form.id, new Date(form.until)))) throw over();
-    if (days === undefined || !choice.approved)
+    if (days === undefined || choice.decision !== "approve")
       return refusalAt(
         tx.config,
         { redirectUri: form.to, state: form.state },

@@ -294,8 +294,7 @@ t.test("a consent form is answered once, as it is, by its own user, organisation
   t.match(Object.fromEntries(approved.to), { code: /^[\w-]{43}$/, state: "a b&c=ö", iss: app, from: "statusmesh" });
   t.equal(approved.headers.get("referrer-policy"), "no-referrer");
   t.equal(approved.headers.get("cache-control"), "no-store");
-  const [entry] =
-    await world.sql`
+  const [entry] = await world.sql`
       select action, after from audit_log where action = 'POST /oauth/authorize' and org_id = ${owner.orgId}`;
   t.match(entry, { after: { name: "Test app", scopes: ["targets:read"], lifetime_days: 30 } });
 
@@ -306,6 +305,7 @@ t.test("a consent form is answered once, as it is, by its own user, organisation
 
   for (const days of ["&days=never", "&days=31", "&days=", "", "&days=0030", "&days=30&days=365"]) {
     const page = await answer(flow, await signedField(flow), `${days}&decision=approve`);
+    t.equal((await answer(flow, await signedField(flow), days)).status, 400, `${days} without a decision`);
     t.equal(page.status, 400, days);
     t.match(page.headers.get("content-type"), /text\/html/);
   }
