@@ -71,7 +71,11 @@ t.test("many monitors", async (t) => {
     from targets t where t.id = any(${down})`;
 
   const browser = await openBrowser(t);
-  const context = await browser.newContext({ baseURL: url, viewport: { width: 1280, height: 800 } });
+  const context = await browser.newContext({
+    baseURL: url,
+    viewport: { width: 1280, height: 800 },
+    timezoneId: "Asia/Tokyo",
+  });
   const page = await openPage(t, context);
   await page.goto(signInLink!);
   await page.getByRole("button", { name: "Sign in" }).click();
@@ -212,6 +216,45 @@ t.test("many monitors", async (t) => {
     t.match(items, [
       { tags: ["team/web", "shop", "vip"], check: { headers: {}, url: "https://alpha.example.org/alpha" } },
     ]);
+  });
+
+  await t.test("a range of time is chosen in the zone of the reader, or by dragging over the chart", async (t) => {
+    const path = `/monitors/${ids[60]}`;
+    const hour = 3_600_000;
+    const begin = Math.floor(Date.now() / hour) * hour - 2 * hour;
+    await sql`
+      insert into results (target_id, scheduled_at, region, "timestamp", status, skip, total_ms)
+      select ${ids[60]!}, at, 'default', at, 'up', false, 80
+      from generate_series(${new Date(begin)}::timestamptz, now(), '1 minute') as at on conflict do nothing`;
+    await page.goto(path);
+    const custom = page.locator("#latency-range");
+    await custom.locator("summary").click();
+    await custom.getByText("Times are in Asia/Tokyo.").waitFor();
+    await isReadable(t, page, "the choice of a range");
+    const local = (at: number) => new Date(at + 9 * hour).toISOString().slice(0, 16);
+    await custom.getByLabel("From").fill(local(begin));
+    await custom.getByLabel("To").fill(local(begin + hour));
+    await custom.getByRole("button", { name: "Show" }).click();
+    await page.waitForURL(/from=/);
+    const asked = () => {
+      const { searchParams } = new URL(page.url());
+      return ["from", "to"].map((name) => Date.parse(searchParams.get(name)!));
+    };
+    t.strictSame(asked(), [begin, begin + hour]);
+    t.match(await page.locator(".kpis").textContent(), "Checks in range60");
+    const box = (await page.locator(".chart[data-from]").boundingBox())!;
+    await page.mouse.move(box.x + box.width * 0.25, box.y + 50);
+    await page.mouse.down();
+    await page.mouse.move(box.x + box.width * 0.5, box.y + 60, { steps: 4 });
+    await page.mouse.move(box.x + box.width * 0.75, box.y + 60, { steps: 4 });
+    await page.mouse.up();
+    await page.waitForURL((address) => Date.parse(address.searchParams.get("from") ?? "") > begin);
+    const [from, to] = asked() as [number, number];
+    t.ok(from > begin && to < begin + hour && to - from > hour / 3, "the dragged half of the chart");
+    await page.goto(`/incidents?from=${new Date(begin).toISOString()}&to=${new Date(begin + hour).toISOString()}`);
+    await page.getByText("No matching incidents").waitFor();
+    await page.locator(".empty").getByRole("link", { name: "Clear filters" }).click();
+    await page.waitForURL("**/incidents");
   });
 
   await t.test("of two tabs that edit one monitor the second chooses", async (t) => {

@@ -149,7 +149,7 @@ const percentOf = (share: number): string => `${Math.round(Math.min(1, Math.max(
 export function latencyChart(
   points: readonly LatencyPoint[],
   spans: readonly Span[],
-  range: { from: number; to: number; label: string },
+  range: { from: number; to: number; label: string; live?: boolean },
 ): Markup {
   const length = Math.max(range.to - range.from, 1);
   const at = (t: number) => (t - range.from) / length;
@@ -175,7 +175,7 @@ export function latencyChart(
   );
   return html`<div class="chartbox">
     <svg class="scale axis" aria-hidden="true">${labels}</svg>
-    <svg class="chart" role="img" aria-label="${range.label}">
+    <svg class="chart" data-from="${range.from}" data-to="${range.to}" role="img" aria-label="${range.label}">
       <title>${range.label}</title>
       ${shades}
       <svg width="100%" height="${plot.height}" viewBox="0 0 ${plot.width} ${plot.height}" preserveAspectRatio="none">
@@ -190,14 +190,15 @@ export function latencyChart(
   </div>`;
 }
 
-/** Five times along the foot, the last one being now. */
-function timeAxis(range: { from: number; to: number }): Markup[] {
+/** Five times along the foot; the last one is now unless the range is fixed. */
+function timeAxis(range: { from: number; to: number; live?: boolean }): Markup[] {
   const long = range.to - range.from > 3 * 86_400_000;
   return [0, 0.25, 0.5, 0.75, 1].map((share) => {
     const t = new Date(range.from + share * (range.to - range.from));
     const anchor = share === 0 ? "start" : share === 1 ? "end" : "middle";
-    const text = share === 1 ? "now" : long ? day(t).replace(/ \d{4}$/, "") : clock(t, t.getTime());
-    const live = share === 1 ? "" : html` data-at="${t.toISOString()}" data-as="${long ? "date" : "hour"}"`;
+    const isNow = share === 1 && range.live !== false;
+    const text = isNow ? "now" : long ? day(t).replace(/ \d{4}$/, "") : clock(t, t.getTime());
+    const live = isNow ? "" : html` data-at="${t.toISOString()}" data-as="${long ? "date" : "hour"}"`;
     const place = html`x="${percentOf(share)}" y="${plot.height + 18}" text-anchor="${anchor}"`;
     return html`<text ${place}${live}><title>${absolute(t)}</title>${text}</text>`;
   });

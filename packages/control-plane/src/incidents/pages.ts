@@ -5,6 +5,7 @@ import { readCause } from "../db/causes.ts";
 import { causeError, causeName, namesOf } from "../html/causes.ts";
 import { numbered, plural } from "../html/format.ts";
 import { page, wholeNumber } from "../html/pages.ts";
+import { readTimeRange, type TimeRange } from "../html/time-range.ts";
 import type { RegionPolicy } from "../targets/schema.ts";
 import { severities } from "./schema.ts";
 import * as service from "./service.ts";
@@ -24,17 +25,21 @@ export interface ListQuery {
   since: string;
   /** Key of the cause whose incidents are listed. */
   cause: string;
+  /** A chosen range of time; null where `since` decides. */
+  range: TimeRange | null;
   offset: number;
 }
 
 /** The query of the list as far as it makes sense. */
-function readQuery(query: Readonly<Record<string, string>>): ListQuery {
+function readQuery(query: Readonly<Record<string, string>>, now: number): ListQuery {
   const { severity = "", since = "" } = query;
+  const range = readTimeRange(query, now);
   return {
+    range,
     state: states.find((known) => known === query["state"]) ?? "all",
     monitor: normaliseId(query["monitor"] ?? ""),
     severity: (severities as readonly string[]).includes(severity) ? severity : "",
-    since: Object.hasOwn(ranges, since) ? since : "",
+    since: range === null && Object.hasOwn(ranges, since) ? since : "",
     cause: readCause(query["cause"] ?? "") === null ? "" : normaliseText(query["cause"]!),
     offset: wholeNumber(query["offset"], 0, 1_000_000),
   };
@@ -47,6 +52,9 @@ async function listOf(ctx: Ctx, asked: ListQuery) {
   const filter = {
     ...(monitor === "" ? {} : { target_id: monitor }),
     ...(severity === undefined ? {} : { severity }),
+    ...(asked.range === null
+      ? {}
+      : { from: new Date(asked.range.from).toISOString(), to: new Date(asked.range.to).toISOString() }),
     ...(hours === undefined ? {} : { from: new Date(ctx.clock.now() - hours * 3_600_000).toISOString() }),
   };
   const page = { state, ...filter, limit: pageSize, offset };
@@ -75,7 +83,7 @@ export const incidentsPages = [
     path: "/incidents",
     auth: "tenant",
     async handle({ ctx, query }) {
-      const asked = readQuery(query);
+      const asked = readQuery(query, ctx.clock.now());
       const data = await listOf(ctx, asked);
       return {
         view: "incidents/list",

@@ -1,5 +1,6 @@
 import { errorInWords } from "@statusmesh/shared/checks";
 import type { Span } from "../html/charts.ts";
+import { readTimeRange, type TimeRange } from "../html/time-range.ts";
 import type { Incident } from "../incidents/schema.ts";
 
 const hourMs = 3_600_000;
@@ -12,10 +13,23 @@ export const ranges = [
   { key: "30d", label: "30 d", words: "last 30 days", ms: 30 * 24 * hourMs },
   { key: "90d", label: "90 d", words: "last 90 days", ms: 90 * 24 * hourMs },
 ] as const;
-export type RangeChoice = (typeof ranges)[number];
 
-/** The chosen span, or 24 hours for anything that is not one. */
-export const rangeOf = (key: string | undefined): RangeChoice => ranges.find((range) => range.key === key) ?? ranges[1];
+/** The range of a page. `from` and `to` are fixed where a person has chosen them, else they move with the time. */
+export interface RangeChoice extends TimeRange {
+  /** Key of a preset, or empty. */
+  key: string;
+  label: string;
+  words: string;
+  fixed: boolean;
+}
+
+/** The range that a query chooses: `from` and `to`, a preset, or 24 hours for anything else. */
+export function rangeOf(query: Readonly<Record<string, string>>, now: number): RangeChoice {
+  const chosen = readTimeRange(query, now);
+  if (chosen !== null) return { key: "", label: "in range", words: "chosen time range", fixed: true, ...chosen };
+  const { key, label, words, ms } = ranges.find((range) => range.key === query["range"]) ?? ranges[1];
+  return { key, label, words, fixed: false, from: now - ms, to: now };
+}
 
 /** Incidents as the chart shades them. */
 export function shadesOf(incidents: readonly Incident[], now: number): Span[] {

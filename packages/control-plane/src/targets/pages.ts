@@ -26,9 +26,9 @@ async function monitor({ ctx, params, query }: PageCall<"tenant">) {
   const now = ctx.clock.now();
   // A monitor made this hour would be a dot at the end of an empty day.
   const young = now - Date.parse(row.target.created_at) < 2 * 3_600_000;
-  const range = rangeOf(query["range"] ?? (young ? "1h" : "24h"));
+  const range = rangeOf({ range: young ? "1h" : "24h", ...query }, now);
   const region = row.regions.find((own) => own.region === query["region"])?.region;
-  const span = { from: new Date(now - range.ms).toISOString(), to: new Date(now).toISOString() };
+  const span = { from: new Date(range.from).toISOString(), to: new Date(range.to).toISOString() };
   const ofRegion = region === undefined ? {} : { region };
   const [series, byRegion, up, results, incidents, silent, throttled, trouble, window] = await Promise.all([
     latencySeries(ctx, id, { ...span, ...ofRegion }),
@@ -56,7 +56,7 @@ async function monitor({ ctx, params, query }: PageCall<"tenant">) {
       points: series.buckets,
       latest: latestBucket(series.buckets),
       phases: phasesOf(series.buckets),
-      chartRange: { from: now - range.ms, to: now },
+      chartRange: { from: range.from, to: range.to, live: !range.fixed },
       shades: shadesOf(incidents.items, now),
       regions: row.regions.map((own) => ({
         ...own,

@@ -74,6 +74,24 @@ const said = (worst: MonitorRow[], some: Partial<Counts>) => {
   return [`${lead}${at === null ? "" : " since 14:02"}${rest}`, others].filter((part) => part !== "").join(" ");
 };
 
+t.test("a range of time: RFC 3339 or as a form sends it, a minute at least, never in the future", async (t) => {
+  const read = (from: string, to: string) => rangeOf({ from, to }, now);
+  t.match(read("2026-11-20T10:00:00+01:00", "2026-11-20T10:00"), {
+    fixed: true,
+    from: Date.parse("2026-11-20T09:00:00Z"),
+    to: Date.parse("2026-11-20T10:00:00Z"),
+  });
+  t.equal(read("2026-11-20T10:00", "2027-01-01T00:00").to, now);
+  for (const [from, to] of [
+    ["2026-11-20T10:00", "2026-11-20T10:00"],
+    ["2026-11-20T10:00", "2026-11-20T09:00"],
+    ["2020-01-01T00:00", "2026-11-20T09:00"],
+    ["yesterday", "2026-11-20T09:00"],
+    ["2026-13-45T10:00", "2026-11-20T09:00"],
+  ] as const)
+    t.match(read(from, to), { fixed: false, key: "24h", from: now - 86_400_000, to: now }, from);
+});
+
 t.test("the sentence on top names what failing monitors share", async (t) => {
   const cause = (value: string, count: number, more: Partial<MonitorCause> = {}): MonitorCause => ({
     cause: { kind: "host", value },
@@ -238,7 +256,7 @@ t.test("the numbers of a monitor's page", async (t) => {
   );
   t.equal(latestBucket([bucket(1, 1), bucket(2, 2), bucket(0, 3)])?.avg, 2);
   t.same(
-    [undefined, "7d", "nonsense"].map((key) => rangeOf(key).key),
+    [{}, { range: "7d" }, { range: "nonsense" }].map((query) => rangeOf(query, now).key),
     ["24h", "7d", "24h"],
   );
   const [open] = shadesOf(

@@ -1,0 +1,90 @@
+// Custom ranges of time: chosen in the reader's zone, sent as UTC; dragging over a chart zooms into it.
+
+const pad = (value) => String(value).padStart(2, "0");
+const zone = () => Intl.DateTimeFormat().resolvedOptions().timeZone;
+
+/** A time as a control of type datetime-local has it, in the reader's zone. */
+const localOf = (date) =>
+  `${date.getFullYear()}-${pad(date.getMonth() + 1)}-${pad(date.getDate())}` +
+  `T${pad(date.getHours())}:${pad(date.getMinutes())}`;
+
+function translate(within = document) {
+  for (const input of within.querySelectorAll("input[data-utc]")) {
+    if (input.dataset.utc !== "") input.value = input.defaultValue = localOf(new Date(`${input.dataset.utc}Z`));
+    input.removeAttribute("data-utc");
+    const note = input.form?.querySelector("[data-zone]");
+    if (note) note.textContent = `Times are in ${zone()}.`;
+  }
+}
+
+/** Opens the page of a form with its times in UTC; empty ones are left out. */
+function open(form) {
+  const params = new URLSearchParams([...new FormData(form)].filter(([, value]) => value !== ""));
+  for (const input of form.querySelectorAll("[type=datetime-local]"))
+    if (input.value !== "") params.set(input.name, new Date(input.value).toISOString());
+  location.assign(`${form.action}?${params}`);
+}
+
+let drag = null;
+
+/** Time under the pointer of a chart, Unix ms. */
+function timeAt(chart, x) {
+  const { left, width } = chart.getBoundingClientRect();
+  const share = Math.min(1, Math.max(0, (x - left) / width));
+  return Number(chart.dataset.from) + share * (chart.dataset.to - chart.dataset.from);
+}
+
+function shade({ chart, from, to }) {
+  let box = chart.parentElement.querySelector(".zoom");
+  if (!box) {
+    box = document.createElement("div");
+    box.className = "zoom";
+    chart.parentElement.append(box);
+  }
+  const place = chart.getBoundingClientRect();
+  const frame = chart.parentElement.getBoundingClientRect();
+  const at = (time) => ((time - chart.dataset.from) / (chart.dataset.to - chart.dataset.from)) * place.width;
+  box.style.left = `${place.left - frame.left + at(Math.min(from, to))}px`;
+  box.style.width = `${Math.abs(at(to) - at(from))}px`;
+}
+
+function end(zoom) {
+  if (!drag) return;
+  const { chart, from, to, startX, x } = drag;
+  drag = null;
+  chart.parentElement.querySelector(".zoom")?.remove();
+  // A click that shakes is no drag, and a range is a minute at least.
+  if (!zoom || Math.abs(x - startX) < 8 || Math.abs(to - from) < 60_000) return;
+  const address = new URL(location.href);
+  address.searchParams.delete("range");
+  address.searchParams.set("from", new Date(Math.min(from, to)).toISOString());
+  address.searchParams.set("to", new Date(Math.max(from, to)).toISOString());
+  location.assign(address);
+}
+
+/** Lets forms with `data-range` and the charts of the page choose a range of time. */
+export function ranges() {
+  translate();
+  document.addEventListener("refreshed", (event) => translate(event.target));
+  document.addEventListener("submit", (event) => {
+    if (!event.target.matches("[data-range]")) return;
+    event.preventDefault();
+    open(event.target);
+  });
+  document.addEventListener("pointerdown", (event) => {
+    const chart = event.target.closest?.(".chart[data-from]");
+    // A finger scrolls the page; it chooses a range in the form.
+    if (!chart || event.button !== 0 || event.pointerType === "touch") return;
+    event.preventDefault();
+    const at = timeAt(chart, event.clientX);
+    drag = { chart, from: at, to: at, startX: event.clientX, x: event.clientX };
+  });
+  document.addEventListener("pointermove", (event) => {
+    if (!drag) return;
+    drag.to = timeAt(drag.chart, event.clientX);
+    drag.x = event.clientX;
+    shade(drag);
+  });
+  document.addEventListener("pointerup", () => end(true));
+  document.addEventListener("keydown", (event) => event.key === "Escape" && end(false));
+}
