@@ -7,7 +7,9 @@ import { withTeardown } from "./scope.ts";
 const incidents = 1_000;
 const limitSecs = 15;
 
-/** 1,000 incidents that open in one batch with three channels each, digests off: until all 3,000 requests have arrived. */
+/**
+ * 1,000 incidents that open in one batch with three channels each, digests off: until all 3,000 requests have arrived.
+ */
 export async function run(): Promise<Measured> {
   return await withTeardown(async (t) => {
     const { sinks, almostDown, confirm } = await openAlerting(t);

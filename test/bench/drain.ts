@@ -24,8 +24,8 @@ const minTimes = 5;
 const tickMs = 100;
 
 /**
- * After an outage: how many times faster than new results come in the backlog goes out, from the agent's spool on disk into
- * the database of a real control plane, and how old new results get meanwhile until they are acknowledged.
+ * After an outage: how many times faster than new results come in the backlog goes out, from the agent's spool on disk
+ * into the database of a real control plane, and how old new results get meanwhile until they are acknowledged.
  */
 export async function run(): Promise<Measured> {
   return await withTeardown(async (t) => {

@@ -10,14 +10,17 @@ const intervalMs = 10_000;
 const warmUpMs = 60_000;
 const defaultMinutes = 4;
 const sampleMs = 500;
-/** Growth is that from the first to the last of so many equal parts, so that the saw of the garbage collector is in both. */
+/**
+ * Growth is that from the first to the last of so many equal parts, so that the saw of the garbage collector is in
+ * both.
+ */
 const parts = 6;
 const maxGrowth = 0.05;
 
 /**
- * How much the memory of an agent grows at 300 http checks a second, with its spool on disk: median resident memory of the
- * last sixth of the time over that of the first sixth, after a minute to warm up. Four minutes by default, which shows
- * what grows fast; SM_BENCH_MINUTES=30 is the promise.
+ * How much the memory of an agent grows at 300 http checks a second, with its spool on disk: median resident memory of
+ * the last sixth of the time over that of the first sixth, after a minute to warm up. Four minutes by default, which
+ * shows what grows fast; SM_BENCH_MINUTES=30 is the promise.
  */
 export async function run(): Promise<Measured> {
   const minutes = Number(process.env["SM_BENCH_MINUTES"] ?? defaultMinutes);

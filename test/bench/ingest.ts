@@ -100,7 +100,8 @@ export async function run(): Promise<Measured> {
       ratio: rounded(minShare / share, 3),
       results_per_second: rounded(perSecond, 0),
       bare_inserts_per_second: rounded(barePerSecond, 0),
-      // The same over as many connections as batches are in flight: both cores of a small machine against one event loop.
+      // The same over as many connections as batches are in flight: both cores of a small machine against one event
+      // loop.
       share_of_parallel_inserts: rounded(took.parallel / took.ingest, 3),
       batch_p50_ms: rounded(percentile(latencies, 0.5), 0),
       batch_p99_ms: rounded(p99, 0),
@@ -116,7 +117,10 @@ export async function run(): Promise<Measured> {
   });
 }
 
-/** One run of every target, in batches: mostly up; one in a hundred fails alone now and then, one in 500 long enough for an incident. */
+/**
+ * One run of every target, in batches: mostly up; one in a hundred fails alone now and then, one in 500 long enough for
+ * an incident.
+ */
 function roundOf(ids: readonly string[], round: number, slot: number): AgentResult[][] {
   const fails = (n: number): boolean => (n % 500 === 0 ? round % 12 >= 6 : n % 100 === 1 && (round + n / 100) % 10 < 1);
   return chunked(
@@ -189,10 +193,16 @@ async function insertAll(sql: Sql, batches: readonly AgentResult[][], connection
   });
   return await workThrough(columns, connections, async (c) => {
     await sql`
-      insert into results (target_id, scheduled_at, region, "timestamp", status, skip, error, http_status, response_size, dns_ms, connect_ms, tls_ms, ttfb_ms, total_ms)
-      select target_id, scheduled_at, ${region}, "timestamp", status, skip, error, http_status, response_size, dns_ms, connect_ms, tls_ms, ttfb_ms, total_ms
-      from unnest(${c.target}::uuid[], ${c.slot}::timestamptz[], ${c.at}::timestamptz[], ${c.status}::text[], ${c.skip}::boolean[], ${c.error}::text[], ${c.http}::smallint[],
-        ${c.size}::integer[], ${c.dns}::real[], ${c.connect}::real[], ${c.tls}::real[], ${c.ttfb}::real[], ${c.total}::real[])
-        as u (target_id, scheduled_at, "timestamp", status, skip, error, http_status, response_size, dns_ms, connect_ms, tls_ms, ttfb_ms, total_ms)`;
+      insert into results
+        (target_id, scheduled_at, region, "timestamp", status, skip, error, http_status, response_size, dns_ms,
+          connect_ms, tls_ms, ttfb_ms, total_ms)
+      select target_id, scheduled_at, ${region}, "timestamp", status, skip, error, http_status, response_size,
+        dns_ms, connect_ms, tls_ms, ttfb_ms, total_ms
+      from unnest(${c.target}::uuid[], ${c.slot}::timestamptz[], ${c.at}::timestamptz[], ${c.status}::text[],
+        ${c.skip}::boolean[], ${c.error}::text[], ${c.http}::smallint[],
+        ${c.size}::integer[], ${c.dns}::real[], ${c.connect}::real[], ${c.tls}::real[], ${c.ttfb}::real[],
+          ${c.total}::real[])
+        as u (target_id, scheduled_at, "timestamp", status, skip, error, http_status, response_size, dns_ms,
+          connect_ms, tls_ms, ttfb_ms, total_ms)`;
   });
 }

@@ -24,8 +24,9 @@ const turnMs = 8_000;
 const maxLatencyRatio = 1.5;
 
 /**
- * Whether the agent measures its targets or itself: the latency that it reports at 1,000 http checks a second beside that
- * at 50, how late it starts them, and 2,000 checks that wait at once for a server that takes a second, none of which may fail.
+ * Whether the agent measures its targets or itself: the latency that it reports at 1,000 http checks a second beside
+ * that at 50, how late it starts them, and 2,000 checks that wait at once for a server that takes a second, none of
+ * which may fail.
  */
 export async function run(): Promise<Measured> {
   return await withTeardown(async (t) => {
@@ -59,7 +60,9 @@ export async function run(): Promise<Measured> {
   });
 }
 
-/** Checks that all wait for the same server, which answers each a second after it came, and none before all have come. */
+/**
+ * Checks that all wait for the same server, which answers each a second after it came, and none before all have come.
+ */
 async function manyAtOnce(
   t: Teardown,
   controlPlane: StubControlPlane,

@@ -22,7 +22,10 @@ export function cpuSeconds(pid: number): number {
   return (user + system) / ticksPerSecond;
 }
 
-/** CPU seconds that processes and all their descendants have spent so far, those that have ended and were waited for included. Linux only. */
+/**
+ * CPU seconds that processes and all their descendants have spent so far, those that have ended and were waited for
+ * included. Linux only.
+ */
 export function cpuSecondsOfAll(pids: readonly number[]): number {
   let ticks = 0;
   for (const pid of withDescendants(pids)) {
@@ -63,7 +66,10 @@ export interface Child {
   readonly lines: string[];
 }
 
-/** A child that runs a compiled module beside the caller's. Resolves with its first line on standard output; rejects when it ends before. */
+/**
+ * A child that runs a compiled module beside the caller's. Resolves with its first line on standard output; rejects
+ * when it ends before.
+ */
 export async function startChild(
   module: URL,
   args: readonly string[],

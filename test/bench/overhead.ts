@@ -17,8 +17,8 @@ const turns = 8;
 
 /**
  * What the control plane adds to a request: a small GET that is answered from memory, with a token, its scope and its
- * rate budgets looked at, against a bare Koa handler that answers the same bytes; CPU time per request, in turns. Requests per
- * second are printed: under other work they say more of that than of the code.
+ * rate budgets looked at, against a bare Koa handler that answers the same bytes; CPU time per request, in turns.
+ * Requests per second are printed: under other work they say more of that than of the code.
  */
 export async function run(): Promise<Measured> {
   return await withTeardown(async (t) => {
@@ -27,7 +27,8 @@ export async function run(): Promise<Measured> {
     const sql = openEmbedded(t, folder, 1);
     const { olga } = await castIn(sql);
     // Budgets are charged and looked at; nobody comes to the end of this one.
-    await sql`update plans set api_reads_per_min = 1000000000 where id = (select plan_id from orgs where id = ${olga.orgId})`;
+    await sql`
+      update plans set api_reads_per_min = 1000000000 where id = (select plan_id from orgs where id = ${olga.orgId})`;
     const headers = { authorization: `Bearer ${olga.token}` };
     const body = await (await fetch(controlPlane.url + path, { headers })).text();
     const bare = await startChild(new URL("./overhead/bare.js", import.meta.url), [body]);

@@ -19,9 +19,9 @@ const kinds: Record<Measurable, { perSecond: number; most: number }> = {
 };
 
 /**
- * What a check costs the whole agent (schedule, guard, probe, spool on disk, report), against the least that Node can do:
- * CPU time of the real agent over that of a raw client which does the same as often to the same server at the same time.
- * `value` is the kind that comes nearest to its limit. SM_BENCH_KINDS=dns,tcp measures some only.
+ * What a check costs the whole agent (schedule, guard, probe, spool on disk, report), against the least that Node can
+ * do: CPU time of the real agent over that of a raw client which does the same as often to the same server at the same
+ * time. `value` is the kind that comes nearest to its limit. SM_BENCH_KINDS=dns,tcp measures some only.
  */
 export async function run(): Promise<Measured> {
   const wanted = (process.env["SM_BENCH_KINDS"] ?? Object.keys(kinds).join(",")).split(",") as Measurable[];

@@ -21,14 +21,17 @@ interface Read {
   bare: (sql: Sql) => Promise<unknown>;
   /** How many times the bare statement it may take, medians compared. */
   most: number;
-  /** What the 95th percentile ought to be on a machine with two free cores. Printed, not held: a time alone says as much of the machine. */
+  /**
+   * What the 95th percentile ought to be on a machine with two free cores. Printed, not held: a time alone says as much
+   * of the machine.
+   */
   wantedMs: number;
   timesARound: number;
 }
 
 /**
- * What people and their tools ask for most, over HTTP with a token, with 10,000 targets and 2.7 million results: each as a multiple
- * of a bare statement over the same rows. `value` is the read that comes nearest to its limit.
+ * What people and their tools ask for most, over HTTP with a token, with 10,000 targets and 2.7 million results: each
+ * as a multiple of a bare statement over the same rows. `value` is the read that comes nearest to its limit.
  */
 export async function run(): Promise<Measured> {
   return await withTeardown(async (t) => {
@@ -95,7 +98,9 @@ function readsOf({ olga, busy }: Loaded): Read[] {
   const one = `${targets}/${busy[0]!}`;
   const ago = (days: number): string => new Date(Date.now() - days * dayMs).toISOString();
   const scan = (days: number) => (sql: Sql) =>
-    sql`select sum(total_ms), sum(dns_ms), sum(connect_ms), sum(tls_ms), sum(ttfb_ms) from results where target_id = ${busy[0]!} and scheduled_at >= ${ago(days)} and status = 'up'`;
+    sql`
+      select sum(total_ms), sum(dns_ms), sum(connect_ms), sum(tls_ms), sum(ttfb_ms) from results
+      where target_id = ${busy[0]!} and scheduled_at >= ${ago(days)} and status = 'up'`;
   return [
     {
       name: "list_page",
@@ -116,7 +121,9 @@ function readsOf({ olga, busy }: Loaded): Read[] {
       name: "dashboard_summary",
       paths: [() => "/api/v1/dashboard/summary"],
       bare: (sql) =>
-        sql`select s.status, count(*) from targets t join target_states s on s.target_id = t.id where t.org_id = ${olga.orgId} group by 1`,
+        sql`
+          select s.status, count(*) from targets t join target_states s on s.target_id = t.id
+          where t.org_id = ${olga.orgId} group by 1`,
       most: 5,
       wantedMs: 100,
       timesARound: 1,
@@ -141,7 +148,9 @@ function readsOf({ olga, busy }: Loaded): Read[] {
       name: "results_page",
       paths: [() => `${one}/results?limit=1000`],
       bare: (sql) =>
-        sql`select * from results where target_id = ${busy[0]!} and scheduled_at >= ${ago(1)} order by scheduled_at desc limit 1000`,
+        sql`
+          select * from results where target_id = ${busy[0]!} and scheduled_at >= ${ago(1)}
+          order by scheduled_at desc limit 1000`,
       most: 6,
       wantedMs: 60,
       timesARound,

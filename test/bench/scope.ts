@@ -1,6 +1,9 @@
 import type { Teardown } from "../harness/folder.ts";
 
-/** What a test does for its undoing, for a benchmark: runs the undoings in reverse when the work is over, however it ends. */
+/**
+ * What a test does for its undoing, for a benchmark: runs the undoings in reverse when the work is over, however it
+ * ends.
+ */
 export async function withTeardown<T>(work: (scope: Teardown) => Promise<T>): Promise<T> {
   const undo: (() => unknown)[] = [];
   try {

@@ -18,9 +18,9 @@ const turns = 7;
 const maxTimes = 2;
 
 /**
- * What the way through the spool on disk costs a result: appended, made safe, taken and acknowledged; CPU time beside that of
- * writing the same results as lines of JSON, synced as often, in turns. The time that it takes is printed beside that of
- * appending and syncing the same bytes, and not held: it is the disk's.
+ * What the way through the spool on disk costs a result: appended, made safe, taken and acknowledged; CPU time beside
+ * that of writing the same results as lines of JSON, synced as often, in turns. The time that it takes is printed
+ * beside that of appending and syncing the same bytes, and not held: it is the disk's.
  */
 export async function run(): Promise<Measured> {
   return await withTeardown(async (t) => {

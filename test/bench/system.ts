@@ -24,7 +24,10 @@ const maxAgentTimes = 2;
 const maxWalBytes = 450;
 const maxStateBytes = 120;
 
-/** CPU of other programs that do the same, ms for each http check, as measured once on two cores of a server: not on this machine. */
+/**
+ * CPU of other programs that do the same, ms for each http check, as measured once on two cores of a server: not on
+ * this machine.
+ */
 const peers = {
   uptime_kuma: [2.7, 6.3],
   blackbox_exporter_and_prometheus: [1.1, 1.9],
@@ -32,9 +35,10 @@ const peers = {
 };
 
 /**
- * What a check costs from the schedule to the table: CPU time of the control plane, its own agent and its database together, as
- * `npm start` runs them, for each http check, as a multiple of what a raw client beside it spends on the same request; and
- * what the database writes for it. `ratio` is that of the measurement that comes nearest to its limit.
+ * What a check costs from the schedule to the table: CPU time of the control plane, its own agent and its database
+ * together, as `npm start` runs them, for each http check, as a multiple of what a raw client beside it spends on the
+ * same request; and what the database writes for it. `ratio` is that of the measurement that comes nearest to its
+ * limit.
  */
 export async function run(): Promise<Measured> {
   return await withTeardown(async (t) => {
@@ -142,6 +146,7 @@ async function walOf(sql: Sql): Promise<{ bytes: number; records: number; fullPa
 
 async function countResults(sql: Sql): Promise<{ all: number; up: number; errors: string }> {
   const [row] = await sql<{ all: number; up: number; errors: string | null }[]>`
-    select count(*)::int as all, count(*) filter (where status = 'up')::int as up, string_agg(distinct error, '; ') as errors from results`;
+    select count(*)::int as all, count(*) filter (where status = 'up')::int as up,
+      string_agg(distinct error, '; ') as errors from results`;
   return { all: row?.all ?? 0, up: row?.up ?? 0, errors: row?.errors ?? "" };
 }

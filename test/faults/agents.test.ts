@@ -11,7 +11,8 @@ import { insertTargets } from "../harness/targets.ts";
 import { waitFor } from "../harness/wait.ts";
 
 /*
- * Two agents of one region share its targets: every slot is run by one of them, whether they come, are stopped or are killed.
+ * Two agents of one region share its targets: every slot is run by one of them, whether they come, are stopped or are
+ * killed.
  */
 
 const intervalSecs = 3;
@@ -54,7 +55,10 @@ t.test(
           agents.reduce((sum, agent) => sum + assigned(agent), 0) === ids.length,
       );
     };
-    /** Since a moment: the longest time in which a target was not checked, and the most checks of one above what its slots call for. */
+    /**
+     * Since a moment: the longest time in which a target was not checked, and the most checks of one above what its
+     * slots call for.
+     */
     const since = (from: number): { gap: number; excess: number } => {
       const to = Date.now();
       let gap = 0;
@@ -103,7 +107,8 @@ t.test(
     t.equal(await first.stop("SIGTERM"), 0);
 
     const [stored] = await sql<{ rows: number; slots: number; down: number }[]>`
-    select count(*)::int as rows, count(distinct (target_id, scheduled_at))::int as slots, count(*) filter (where status <> 'up')::int as down from results`;
+    select count(*)::int as rows, count(distinct (target_id, scheduled_at))::int as slots,
+      count(*) filter (where status <> 'up')::int as down from results`;
     t.equal(stored!.slots, stored!.rows, "no slot is there twice");
     t.equal(stored!.down, 0);
     t.match(await sql`select count(*)::int as n from incidents`, [{ n: 0 }]);

@@ -8,8 +8,9 @@ import { serveHere } from "../harness/in-process.ts";
 import { waitFor } from "../harness/wait.ts";
 
 /*
- * The ways in which a database goes away, as a control plane sees them through a proxy or a network. Whatever the way: requests are
- * told to come again, visitors get the page of before, the log says it once, and the service recovers by itself.
+ * The ways in which a database goes away, as a control plane sees them through a proxy or a network. Whatever the way:
+ * requests are told to come again, visitors get the page of before, the log says it once, and the service recovers by
+ * itself.
  */
 
 t.test("a database that goes away", async (t) => {
@@ -146,10 +147,14 @@ t.test("a database that takes no writes", async (t) => {
   const free = openPool({ path: `${PGHOST}/.s.PGSQL.5432`, username, password, database: "postgres" }, { max: 1 });
   t.teardown(() => free.end({ timeout: 1 }));
   await free.unsafe(`alter database ${database.name} set default_transaction_read_only = on`);
-  await free`select pg_terminate_backend(pid) from pg_stat_activity where datname = ${database.name} and pid <> pg_backend_pid()`;
+  await free`
+    select pg_terminate_backend(pid) from pg_stat_activity
+    where datname = ${database.name} and pid <> pg_backend_pid()`;
   await isRefused("read-only");
   await free.unsafe(`alter database ${database.name} reset default_transaction_read_only`);
-  await free`select pg_terminate_backend(pid) from pg_stat_activity where datname = ${database.name} and pid <> pg_backend_pid()`;
+  await free`
+    select pg_terminate_backend(pid) from pg_stat_activity
+    where datname = ${database.name} and pid <> pg_backend_pid()`;
   await waitFor("the primary to be found", isWell);
   t.equal((await api.post("/api/v1/targets", target)).status, 201);
 });

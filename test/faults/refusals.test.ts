@@ -17,7 +17,8 @@ import { insertTargets } from "../harness/targets.ts";
 import { waitFor } from "../harness/wait.ts";
 
 /*
- * A control plane that refuses an agent: its token is gone, or the two speak different versions. Nothing is lost, and both say why.
+ * A control plane that refuses an agent: its token is gone, or the two speak different versions. Nothing is lost, and
+ * both say why.
  */
 
 const complaints = ({ log }: Program): string[] =>

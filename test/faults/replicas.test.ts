@@ -14,8 +14,8 @@ import { startSink } from "../harness/sink.ts";
 import { waitFor } from "../harness/wait.ts";
 
 /*
- * Two control planes on one database, and an agent that talks to both at once. Whatever one of them does, the other must
- * neither do again nor leave undone.
+ * Two control planes on one database, and an agent that talks to both at once. Whatever one of them does, the other
+ * must neither do again nor leave undone.
  */
 
 const database = await cloneDatabase(t);
@@ -78,12 +78,14 @@ interface Row {
 
 const deliveriesOf = async (targets: string[]): Promise<Row[]> =>
   await sql<Row[]>`
-    select i.target_id, d.incident_id, d.channel_id, d.reason, d.state, d.id from deliveries d join incidents i on i.id = d.incident_id
+    select i.target_id, d.incident_id, d.channel_id, d.reason, d.state, d.id from deliveries d
+    join incidents i on i.id = d.incident_id
     where i.target_id = any(${targets}::uuid[]) order by d.created_at, d.id`;
 
 const countIncidents = async (targets: string[]): Promise<Record<string, number>[]> => [
   ...(await sql<Record<string, number>[]>`
-    select count(*)::int as incidents, count(distinct target_id)::int as targets, count(*) filter (where retracted)::int as retracted
+    select count(*)::int as incidents, count(distinct target_id)::int as targets,
+      count(*) filter (where retracted)::int as retracted
     from incidents where target_id = any(${targets}::uuid[])`),
 ];
 
@@ -93,7 +95,8 @@ t.test("results that race to both, twice and out of order, make one incident eac
   const status = (at: number) => (at >= 5 && at < 10 ? "down" : "up");
   let stored = 0;
   let duplicates = 0;
-  // Three slots at a time, as they may come when a region catches up; each result goes to both, in small batches of its own order.
+  // Three slots at a time, as they may come when a region catches up; each result goes to both, in small batches of its
+  // own order.
   for (const [round, some] of chunked([...slots.keys()], 3).entries()) {
     const results = targets.flatMap((id) => some.map((at) => runOf(id, slots[at]!, status(at))));
     const batches = [0, 1].flatMap((to) =>

@@ -22,8 +22,8 @@ import { insertTargets } from "../harness/targets.ts";
 import { waitFor } from "../harness/wait.ts";
 
 /*
- * From the spool into the table: agents that are killed, and an hour without a control plane. What the spool confirmed is in
- * the table once, the history has no gap, and nobody is told of what is long over.
+ * From the spool into the table: agents that are killed, and an hour without a control plane. What the spool confirmed
+ * is in the table once, the history has no gap, and nobody is told of what is long over.
  */
 
 const writer = fileURLToPath(new URL("../harness/spool-writer.js", import.meta.url));

@@ -1,7 +1,9 @@
 import type { CheckSpec } from "@statusmesh/shared/checks";
 import { hostOf } from "./hosts.ts";
 
-/** What is checked: a server of a kind of its own, and the check that goes with it. `https` is an http check over TLS. */
+/**
+ * What is checked: a server of a kind of its own, and the check that goes with it. `https` is an http check over TLS.
+ */
 export type Measurable = "http" | "https" | "tcp" | "dns";
 
 /** The name that the dns checks ask for, and its address. */

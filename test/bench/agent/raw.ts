@@ -5,8 +5,8 @@ import { connect as connectSecurely, createSecureContext } from "node:tls";
 import { hostOf } from "./hosts.ts";
 import { type Measurable, zone } from "./kinds.ts";
 
-// The yardstick: the least that Node can do to do what a check does, over a fresh connection, and see that it went well.
-// Arguments: the kind, the port and how many a second.
+// The yardstick: the least that Node can do to do what a check does, over a fresh connection, and see that it went
+// well. Arguments: the kind, the port and how many a second.
 const [kind = "http", port = "0", perSecond = "0"] = process.argv.slice(2) as [Measurable?, string?, string?];
 const lag = createHistogram();
 let sent = 0;

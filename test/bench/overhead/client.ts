@@ -4,8 +4,8 @@ const headEnd = Buffer.from("\r\n\r\n");
 
 /**
  * Asks for one resource over kept connections, each sending its next request when its answer is complete, for `ms`.
- * Writes bytes and counts them, so that a core of load generator keeps a core of server busy. Returns answers per second;
- * throws when one is not a 200.
+ * Writes bytes and counts them, so that a core of load generator keeps a core of server busy. Returns answers per
+ * second; throws when one is not a 200.
  */
 export async function requestsPerSecond(options: {
   port: number;

@@ -68,7 +68,8 @@ export const incidentRoutes: Route[] = [
     tag: "Incidents",
     summary: "Acknowledge many incidents",
     description:
-      "A failure of one incident does not affect the others: each id is in one of the two lists, in the order sent. A duplicate id counts once.",
+      "A failure of one incident does not affect the others: each id is in one of the two lists, in the " +
+      "order sent. A duplicate id counts once.",
     body: BulkIncidentAction,
     replies: { 200: BulkIncidentOutcome },
     errors: ["BULK_EMPTY", "BULK_TOO_LARGE"],
@@ -90,7 +91,8 @@ export const incidentRoutes: Route[] = [
     scope: "incidents:write",
     summary: "Change public title, public description or severity",
     description:
-      "A field that is left out stays, null clears it. A severity pins it; null brings the severity by check results back.",
+      "A field that is left out stays, null clears it. A severity pins it; null brings the severity by " +
+      "check results back.",
     body: Narration,
     replies: { 200: Incident },
     handle: async ({ ctx, params, body }) => ok(await service.narrateIncident(ctx, params.id, body)),
@@ -122,7 +124,8 @@ export const incidentRoutes: Route[] = [
     scope: "incidents:write",
     summary: "Post a public update",
     description:
-      "Appears on the status pages of the monitor, also after the end. Phase `resolved` is advisory: check results close an incident.",
+      "Appears on the status pages of the monitor, also after the end. Phase `resolved` is advisory: check " +
+      "results close an incident.",
     body: NewUpdate,
     replies: { 201: IncidentUpdate },
     handle: async ({ ctx, params, body }) => {

@@ -6,10 +6,10 @@ import { type Checkpoint, copyIncident, type Grade, type IncidentState, type Pol
  *
  * The same runs give the same incidents in any order, batching or number of copies. To make that true for late runs as
  * well, the state keeps the newest runs as they are (`recent`) on top of a checkpoint (`base`) of all older ones, and
- * every evaluation replays `recent` in slot order. A late run takes its place among them, and the incidents of the replay
- * are matched with the stored ones: changed ones are updated, and one that the replay no longer has is retracted. A run
- * older than the checkpoint is stored as a result and changes no incident. So the promise holds as long as no run is
- * overtaken by more than {@link window} others.
+ * every evaluation replays `recent` in slot order. A late run takes its place among them, and the incidents of the
+ * replay are matched with the stored ones: changed ones are updated, and one that the replay no longer has is
+ * retracted. A run older than the checkpoint is stored as a result and changes no incident. So the promise holds as
+ * long as no run is overtaken by more than {@link window} others.
  */
 export interface EvaluationState {
   readonly base: Checkpoint;

@@ -12,8 +12,8 @@ export interface NewEvent {
 }
 
 /**
- * Appends events in one statement. Clocks of replicas differ, so an event is dated later than those before it of the same
- * incident; the caller holds a lock that keeps other events of the incident away.
+ * Appends events in one statement. Clocks of replicas differ, so an event is dated later than those before it of the
+ * same incident; the caller holds a lock that keeps other events of the incident away.
  */
 export async function insertEvents(sql: Db, events: readonly NewEvent[], now: Date): Promise<void> {
   const rows = events.map(({ id, orgId, incidentId, kind, actor, detail }) => ({
@@ -32,7 +32,8 @@ export async function insertEvents(sql: Db, events: readonly NewEvent[], now: Da
       greatest(${now}::timestamptz, (select max(k.at) from incident_events k where k.incident_id = e.incident_id)
         + interval '1 ms') + (row_number() over (partition by e.incident_id order by e.place) - 1) * interval '1 ms',
       e.kind, e.actor_type, e.actor_id, e.actor_name, e.detail
-    from rows from (jsonb_to_recordset(${sql.json(rows as never)}) as (id uuid, org_id uuid, incident_id uuid, kind text,
+    from rows
+    from (jsonb_to_recordset(${sql.json(rows as never)}) as (id uuid, org_id uuid, incident_id uuid, kind text,
       actor_type text, actor_id uuid, actor_name text, detail jsonb)) with ordinality
       as e (id, org_id, incident_id, kind, actor_type, actor_id, actor_name, detail, place)`;
 }

@@ -46,7 +46,9 @@ export const IncidentEvent = Type.Object(
     at: Timestamp,
     kind: Type.Enum([...eventKinds], {
       description:
-        "unacknowledged: the acknowledgement was undone; retracted: late results showed that there was no outage; updated: title, description or a posted update; maintenance_started: notifications are held from then on; notification_retried: a person had a failed one sent again",
+        "unacknowledged: the acknowledgement was undone; retracted: late results showed that there was no " +
+        "outage; updated: title, description or a posted update; maintenance_started: notifications are held " +
+        "from then on; notification_retried: a person had a failed one sent again",
       examples: ["opened"],
     }),
     actor: Actor,

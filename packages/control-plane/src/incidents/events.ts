@@ -16,7 +16,9 @@ export async function actorOf(ctx: ActorCtx): Promise<Actor> {
   return { type, id, name: await selectActorName(ctx.sql, type, id) };
 }
 
-/** Appends an event of the caller to each incident. Call it in the transaction of the change, which holds the evidence. */
+/**
+ * Appends an event of the caller to each incident. Call it in the transaction of the change, which holds the evidence.
+ */
 export async function appendEvents(
   ctx: ActorCtx,
   incidentIds: readonly string[],

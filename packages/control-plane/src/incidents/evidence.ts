@@ -89,10 +89,10 @@ export type EvidenceChange = (Reevaluated | GoingOn) & {
 };
 
 /**
- * The only path by which evidence changes, for results and for people's decisions: locks the evidence of the targets in id
- * order, reads their policies, lets `decide` make the changes, writes the states, then incidents and notices. Joins the
- * caller's transaction. `select` reads the policies of those targets that the caller may change; the others are left alone.
- * Returns what `decide` returns.
+ * The only path by which evidence changes, for results and for people's decisions: locks the evidence of the targets in
+ * id order, reads their policies, lets `decide` make the changes, writes the states, then incidents and notices. Joins
+ * the caller's transaction. `select` reads the policies of those targets that the caller may change; the others are
+ * left alone. Returns what `decide` returns.
  */
 export async function changeEvidence<T extends EvidenceTarget, R>(
   system: System,
@@ -235,7 +235,9 @@ export function foldRuns(
   return { evaluation: evaluate(policy, state.evaluation, votes, now - freshnessMs(policy), newId), latest };
 }
 
-/** The newest slot, where the run is one more pass of a target that reads as up and goes on to; null where it is not. */
+/**
+ * The newest slot, where the run is one more pass of a target that reads as up and goes on to; null where it is not.
+ */
 function goesOnTo(
   { passing, stored, policy }: LockedEvidence<EvidenceTarget>,
   region: string,
@@ -249,8 +251,8 @@ function goesOnTo(
 }
 
 /**
- * What people read of a run. One that an open breaker refused shows the failure that keeps it open; where an agent of the
- * first release leaves that out, the region's last failure stands in.
+ * What people read of a run. One that an open breaker refused shows the failure that keeps it open; where an agent of
+ * the first release leaves that out, the region's last failure stands in.
  */
 function latestOf({ slot, status, error, cause }: RunEvidence, known: Latest | undefined): Latest {
   if (error !== circuitOpen) return { slot, status, error: shortened(error) };

@@ -21,7 +21,9 @@ const count = (number: number, one: string): string => `${number} ${one}${number
 
 type Facts = Omit<Explanation, "in_words">;
 
-/** The explanation as sentences: the opening, the votes, the quorum, maintenance, then every delivery. Times are UTC. */
+/**
+ * The explanation as sentences: the opening, the votes, the quorum, maintenance, then every delivery. Times are UTC.
+ */
 export function inWords(facts: Facts, incident: IncidentRow): string[] {
   const checks = count(facts.alert_confirmations, "consecutive failing check");
   return [
@@ -40,7 +42,8 @@ export function inWords(facts: Facts, incident: IncidentRow): string[] {
 
 function voteInWords(region: Facts["regions"][number]): string {
   const vote = region.vote === "none" ? "has no vote yet" : `votes ${region.vote}`;
-  const streak = `${count(region.consecutive, `${region.consecutive_kind} check`)} since ${time(region.consecutive_since)}`;
+  const checks = count(region.consecutive, `${region.consecutive_kind} check`);
+  const streak = `${checks} since ${time(region.consecutive_since)}`;
   const error = region.last_error === null ? "" : ` Last error: ${errorInWords(region.last_error)}.`;
   const silent = region.live ? "" : ` No data since ${time(region.last_slot)}: the vote does not count as live.`;
   return `${region.region} ${vote}: ${streak}.${silent}${error}`;

@@ -16,7 +16,9 @@ import { isLive, quorum } from "./votes.ts";
 /** Deliveries that an explanation shows; the others are a list of their own. */
 const explainedDeliveries = 100;
 
-/** Why the incident is as it is: the vote of every region, the policy, and the deliveries. Throws INCIDENT_NOT_FOUND. */
+/**
+ * Why the incident is as it is: the vote of every region, the policy, and the deliveries. Throws INCIDENT_NOT_FOUND.
+ */
 export async function explainIncident(ctx: Ctx, incidentId: string): Promise<Explanation> {
   requireScope(ctx, "incidents:read");
   const incident = await findIncident(ctx, incidentId);

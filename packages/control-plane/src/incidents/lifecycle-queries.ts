@@ -21,7 +21,8 @@ export async function acknowledgeIncidents(
   now: Date,
 ): Promise<string[]> {
   const rows = await sql<{ id: string }[]>`
-    update incidents set acknowledged_at = ${now}, acknowledged_by = ${userId}, reminder_due_at = null, updated_at = ${now}
+    update incidents
+    set acknowledged_at = ${now}, acknowledged_by = ${userId}, reminder_due_at = null, updated_at = ${now}
     where org_id = ${orgId} and id = any(${[...ids]}::uuid[]) and ended_at is null and acknowledged_at is null
       and not retracted
     returning id`;

@@ -43,8 +43,8 @@ export async function resolveIncident(ctx: Ctx, id: string): Promise<Incident> {
 }
 
 /**
- * Acknowledges many incidents in one transaction. An id without an incident does not affect the others: each id is in one
- * of the two lists, in the order sent, and a duplicate counts once. A closed incident succeeds unchanged.
+ * Acknowledges many incidents in one transaction. An id without an incident does not affect the others: each id is in
+ * one of the two lists, in the order sent, and a duplicate counts once. A closed incident succeeds unchanged.
  */
 export async function bulkIncidentAction(ctx: Ctx, { ids }: BulkIncidentAction): Promise<BulkIncidentOutcome> {
   requireScope(ctx, "incidents:write");

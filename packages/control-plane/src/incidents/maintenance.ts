@@ -20,8 +20,8 @@ type Sql = System["sql"];
 const batch = 200;
 
 /**
- * The notice that stands for a held one and a newer one: the newer, but an escalation of an opening that nobody has heard
- * of is still that opening.
+ * The notice that stands for a held one and a newer one: the newer, but an escalation of an opening that nobody has
+ * heard of is still that opening.
  */
 function coalesce(held: HeldNotice | null, next: HeldNotice): HeldNotice {
   const unheard = held?.reason === "opened" || held?.reason === "reopened";
@@ -38,9 +38,9 @@ function stillTrue(
 }
 
 /**
- * The notices that go out now: those of targets under maintenance are held instead, and one that was held goes out with the
- * next notice after the window, as one. The severity is that of the row, where a person may have pinned it; a pinned one
- * does not escalate. Call it in the transaction that changed the incidents.
+ * The notices that go out now: those of targets under maintenance are held instead, and one that was held goes out with
+ * the next notice after the window, as one. The severity is that of the row, where a person may have pinned it; a
+ * pinned one does not escalate. Call it in the transaction that changed the incidents.
  */
 export async function passGate(sql: Sql, notices: readonly OutboxNotice[], now: Date): Promise<OutboxNotice[]> {
   if (notices.length === 0) return [];
@@ -77,9 +77,9 @@ function withReason(planned: OutboxNotice, { reason, seq }: HeldNotice, severity
 }
 
 /**
- * Follows the starts and ends of maintenance windows: appends their events to open incidents, and at the end sends the held
- * notices that are still true. Returns how many deliveries it wrote. Any number of replicas may run it at once: each incident is
- * taken by one of them.
+ * Follows the starts and ends of maintenance windows: appends their events to open incidents, and at the end sends the
+ * held notices that are still true. Returns how many deliveries it wrote. Any number of replicas may run it at once:
+ * each incident is taken by one of them.
  */
 export async function followMaintenance(system: System): Promise<number> {
   let sent = 0;

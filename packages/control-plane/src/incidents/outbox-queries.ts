@@ -56,7 +56,8 @@ export async function insertDeliveries(sql: Db, now: number, rows: readonly NewD
   const created = rows.map(({ createdAt }) => new Date(createdAt).toISOString());
   const [done] = await sql<{ written: number }[]>`
     with written as (
-      insert into deliveries (id, org_id, incident_id, channel_id, channel_name, channel_kind, reason, seq, notice, state,
+      insert into deliveries
+        (id, org_id, incident_id, channel_id, channel_name, channel_kind, reason, seq, notice, state,
         next_attempt_at, created_at)
       select n.id, n.org_id, n.incident_id, n.channel_id, n.channel_name, n.channel_kind, n.reason, n.seq,
         n.notice::jsonb, 'pending', ${new Date(now)}, n.created_at

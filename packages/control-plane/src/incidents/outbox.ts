@@ -45,10 +45,10 @@ export function noticeOf(incident: NoticeSubject, monitorName: string, reason: R
 /**
  * Writes one pending delivery for each notice and each enabled channel of its target, and wakes the deliverers at the
  * commit. Call it in the transaction that changed the incidents, which holds their rows. Notices of one incident are
- * sent in the order of the array, after those written before. A recovery goes only to channels that were notified of the
- * opening and not of a recovery since; an opening in dead letter does not count. A notice that was written before is left
- * alone. `now` is Unix ms. Returns the number of deliveries. Two statements for any number of notices; one without a
- * channel.
+ * sent in the order of the array, after those written before. A recovery goes only to channels that were notified of
+ * the opening and not of a recovery since; an opening in dead letter does not count. A notice that was written before
+ * is left alone. `now` is Unix ms. Returns the number of deliveries. Two statements for any number of notices; one
+ * without a channel.
  */
 export async function writeDeliveries(sql: Db, now: number, notices: readonly OutboxNotice[]): Promise<number> {
   if (notices.length === 0) return 0;
@@ -58,7 +58,10 @@ export async function writeDeliveries(sql: Db, now: number, notices: readonly Ou
 
 const openings: readonly Reason[] = ["opened", "reopened"];
 
-/** The deliveries of the notices. A notice may depend on one before it in the same batch, so the array is walked in order. */
+/**
+ * The deliveries of the notices. A notice may depend on one before it in the same batch, so the array is walked in
+ * order.
+ */
 function planDeliveries(
   notices: readonly OutboxNotice[],
   recipients: readonly Recipient[],

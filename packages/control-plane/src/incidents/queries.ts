@@ -33,8 +33,11 @@ const columns = (sql: Db) => sql`
   i.acknowledged_at, i.opened_by, i.closed_by, i.reopened_count, i.error_sample, i.regions_down, i.regions_up,
   i.public_title, i.public_description, i.created_at, i.updated_at,
   case when i.acknowledged_at is not null then (
-    select jsonb_build_object('type', e.actor_type, 'id', e.actor_id, 'name', e.actor_name) from incident_events e
-    where e.incident_id = i.id and e.kind = 'acknowledged' order by e.at desc, e.id desc limit 1) end as acknowledged_by`;
+    select jsonb_build_object('type', e.actor_type, 'id', e.actor_id, 'name', e.actor_name)
+    from incident_events e
+    where e.incident_id = i.id and e.kind = 'acknowledged'
+    order by e.at desc, e.id desc limit 1
+  ) end as acknowledged_by`;
 
 export interface IncidentFilter {
   state: "open" | "closed" | "all";
@@ -163,7 +166,8 @@ export async function selectMonitorsWithIncidents(
 /** Id of the open incident of a target; null for none. */
 export async function selectOpenIncident(sql: Db, orgId: string, targetId: string): Promise<string | null> {
   const [row] = await sql<{ id: string }[]>`
-    select id from incidents where org_id = ${orgId} and target_id = ${targetId} and ended_at is null and not retracted`;
+    select id from incidents
+    where org_id = ${orgId} and target_id = ${targetId} and ended_at is null and not retracted`;
   return row?.id ?? null;
 }
 

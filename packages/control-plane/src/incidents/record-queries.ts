@@ -78,7 +78,9 @@ export async function updateIncident(
   return before ?? null;
 }
 
-/** Marks incidents that late results took back. The rows stay for the record, closed at the moment at which they opened. */
+/**
+ * Marks incidents that late results took back. The rows stay for the record, closed at the moment at which they opened.
+ */
 export async function retractIncidents(sql: Db, ids: readonly string[], now: Date): Promise<void> {
   await sql`
     update incidents set retracted = true, ended_at = coalesce(ended_at, opened_at),

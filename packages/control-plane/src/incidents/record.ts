@@ -33,8 +33,8 @@ export interface EvaluatedTarget {
 
 /**
  * Writes the outcome of evaluations: incidents first closed, then opened (a target never has two open ones), then the
- * events in one statement, then the notices into the outbox. Runs in the caller's transaction, which holds the state rows
- * of the targets.
+ * events in one statement, then the notices into the outbox. Runs in the caller's transaction, which holds the state
+ * rows of the targets.
  */
 export async function recordEvaluations(
   sql: Db,

@@ -70,7 +70,9 @@ const presentCause = (row: IncidentCauseRow): IncidentCause => ({
   names: row.names,
 });
 
-/** {@link listIncidents} with open incidents of a common cause as one line. `limit`, `offset` and `total` count lines. */
+/**
+ * {@link listIncidents} with open incidents of a common cause as one line. `limit`, `offset` and `total` count lines.
+ */
 export async function listIncidentLines(
   ctx: Ctx,
   query: IncidentQuery,

@@ -20,15 +20,16 @@ export interface TargetState {
 
 /*
  * `target_states.state` is an empty text for a target without results, the JSON of a TargetState, or a short form for a
- * target whose runs have only passed lately, one interval apart. It stays the same while they go on to, because all slots
- * follow from the newest one, which `status_until` tells:
+ * target whose runs have only passed lately, one interval apart. It stays the same while they go on to, because all
+ * slots follow from the newest one, which `status_until` tells:
  *
  *   { fold count ":" region ":" since ":" missed ":" phase ":" lag " " } interval " " liveness
  *
- * Numbers are in base 36, times in ms. `status_until` is the newest slot and the liveness. `phase` and `lag` make a region's
- * newest slot of it: the last one of that phase of the interval, less `lag` intervals. `count` runs of the region are kept as
- * they are. `fold` says what the checkpoint has of it: nothing (n), its first run (f, F where the region votes), or more (m,
- * M). `since` is the slot of the first pass in a row, and `missed` how many slots from there on have no run.
+ * Numbers are in base 36, times in ms. `status_until` is the newest slot and the liveness. `phase` and `lag` make a
+ * region's newest slot of it: the last one of that phase of the interval, less `lag` intervals. `count` runs of the
+ * region are kept as they are. `fold` says what the checkpoint has of it: nothing (n), its first run (f, F where the
+ * region votes), or more (m, M). `since` is the slot of the first pass in a row, and `missed` how many slots from there
+ * on have no run.
  */
 
 /** The short form. */
@@ -76,8 +77,8 @@ export function newestSlot(passing: Passing, until: Date | null, region: string)
 }
 
 /**
- * What evaluating one more pass comes to where it changes nothing but the newest slot: that slot, Unix ms. Null where the
- * pass has to be evaluated, because it is not in the region's next slot or the stored form does not stay the same.
+ * What evaluating one more pass comes to where it changes nothing but the newest slot: that slot, Unix ms. Null where
+ * the pass has to be evaluated, because it is not in the region's next slot or the stored form does not stay the same.
  */
 export function passesOn(
   policy: Policy,
@@ -114,7 +115,9 @@ export function parseState(text: string, until: Date | null): TargetState {
   return passing === null ? (JSON.parse(text) as TargetState) : expand(passing, until?.getTime() ?? 0);
 }
 
-/** The stored form of a state whose newest slot is `newest` (Unix ms); {@link parseState} makes the same state of it. */
+/**
+ * The stored form of a state whose newest slot is `newest` (Unix ms); {@link parseState} makes the same state of it.
+ */
 export function formatState(policy: Policy, state: TargetState, newest: number | null): string {
   if (newest !== null && hasOnlyPasses(state)) {
     const passing = shorten(policy, state, newest);
@@ -162,7 +165,10 @@ function shorten(policy: Policy, { evaluation: { base, recent }, latest }: Targe
   return { interval, liveness: policy.livenessMs, regions };
 }
 
-/** How many slots between the first pass in a row and the last one have no run; streaks are not counted beyond {@link maxStreak}. */
+/**
+ * How many slots between the first pass in a row and the last one have no run; streaks are not counted beyond {@link
+ * maxStreak}.
+ */
 function missedOf({ since, last, streak }: RegionState, interval: number): number {
   const slots = Math.floor((last - since) / interval) + 1;
   return streak === maxStreak && slots >= maxStreak ? 0 : slots - streak;

@@ -13,7 +13,10 @@ export interface PolicyFields {
   region_policy: RegionPolicy;
 }
 
-/** The policy of a target, with the derived times (decisions: live for max(2 × interval + timeout, 90 s), reopen within max(5 min, 3 × interval)). */
+/**
+ * The policy of a target, with the derived times (decisions: live for max(2 × interval + timeout, 90 s), reopen within
+ * max(5 min, 3 × interval)).
+ */
 export function policyOf(target: PolicyFields): Policy {
   const intervalMs = target.interval_secs * 1000;
   return {
@@ -45,9 +48,9 @@ export interface Reading {
 }
 
 /**
- * An open incident decides: degraded when it is minor, else down, whatever its runs say. Without one a single failing run
- * is not yet an outage, so any live region that passes makes the monitor up, and only when none does is the newest run's
- * status shown.
+ * An open incident decides: degraded when it is minor, else down, whatever its runs say. Without one a single failing
+ * run is not yet an outage, so any live region that passes makes the monitor up, and only when none does is the newest
+ * run's status shown.
  */
 export function read(
   policy: Policy,

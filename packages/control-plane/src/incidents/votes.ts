@@ -3,7 +3,10 @@
  * Everything here is a pure function of its arguments; times are slots in Unix ms, never a clock.
  */
 
-/** The grade of a run: passed, degraded (a failure of minor severity), failed. A skipped run is no evidence and has none. */
+/**
+ * The grade of a run: passed, degraded (a failure of minor severity), failed. A skipped run is no evidence and has
+ * none.
+ */
 export type Grade = "P" | "D" | "F";
 
 /** One run of one region, by its slot. */
@@ -91,8 +94,8 @@ export function isLive(policy: Policy, last: number, at: number): boolean {
 }
 
 /**
- * True while the last run of a region contradicts its vote: a failure is not yet confirmed, or a recovery. A region without
- * a vote that passes confirms nothing.
+ * True while the last run of a region contradicts its vote: a failure is not yet confirmed, or a recovery. A region
+ * without a vote that passes confirms nothing.
  */
 export const isUnsettled = ({ streak, kind, vote }: RegionState): boolean =>
   streak > 0 && (kind === "F" ? vote !== "failing" : vote === "failing");
@@ -122,7 +125,9 @@ export function step(policy: Policy, checkpoint: Checkpoint, run: Run): Transiti
   return decide(policy, checkpoint, run.slot, { recoverySince: region.since, mayOpen: kind === "F" });
 }
 
-/** Applies the policy to the votes at time `at`, in place. `recoverySince` is the start of a recovery, if this is one. */
+/**
+ * Applies the policy to the votes at time `at`, in place. `recoverySince` is the start of a recovery, if this is one.
+ */
 export function decide(
   policy: Policy,
   checkpoint: Checkpoint,

@@ -19,7 +19,9 @@ const texts: Readonly<Record<Trouble["failure"], { about: string; text: string }
   conflict: { about: "the database refuses transactions", text: "Look at the log of the service." },
   full: {
     about: "the disk of the database is full",
-    text: "Nothing can be stored: no incident is opened, and no notice goes out. Make room. Agents keep their results and bring them later.",
+    text:
+      "Nothing can be stored: no incident is opened, and no notice goes out. Make room. Agents keep their " +
+      "results and bring them later.",
   },
   readonly: {
     about: "the database takes no writes",
@@ -28,8 +30,8 @@ const texts: Readonly<Record<Trouble["failure"], { about: string; text: string }
 };
 
 /**
- * Tells the operator by mail that the database cannot be used, and when that is over. Other notices to the operator are remembered in the
- * database; this one cannot be, so each replica sends its own. `look` is one round, for tests.
+ * Tells the operator by mail that the database cannot be used, and when that is over. Other notices to the operator are
+ * remembered in the database; this one cannot be, so each replica sends its own. `look` is one round, for tests.
  */
 export function databaseNotices(
   system: Pick<System, "config" | "clock" | "log">,

@@ -12,8 +12,8 @@ const name = "purge";
 
 /**
  * Once a day from 03:00 UTC on: removes deleted organisations whose time is over and what the logs need not keep. Asked
- * often, and by every replica: the day on which it was done is in the database, and a night that was missed is made up for
- * as soon as there is somebody to do so. Returns whether there was anything to do.
+ * often, and by every replica: the day on which it was done is in the database, and a night that was missed is made up
+ * for as soon as there is somebody to do so. Returns whether there was anything to do.
  */
 export async function nightly(system: System): Promise<boolean> {
   const sql = system.sql as Sql;
@@ -27,7 +27,9 @@ export async function nightly(system: System): Promise<boolean> {
   const attempts = await purgeAttempts(system);
   const shares = await purgeShares(system);
   // Last: a purge that broke off is done again.
-  await sql`insert into nightly_runs (name, day) values (${name}, ${today}::date) on conflict (name) do update set day = excluded.day`;
+  await sql`
+    insert into nightly_runs (name, day) values (${name}, ${today}::date) on conflict (name) do update
+    set day = excluded.day`;
   if (orgs + entries + refusals + attempts + shares > 0)
     system.log.info({ orgs, entries, refusals, attempts, shares }, "purged for the night");
   return true;

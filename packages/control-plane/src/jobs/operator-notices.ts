@@ -26,12 +26,16 @@ export async function tellOperator(system: System): Promise<void> {
   const troubles = await currentTroubles(system);
   for (const { key, about } of troubles) {
     await sql`
-      insert into operator_notices (key, about, noticed_at, seen_at) values (${key}, ${about}, ${new Date(now)}, ${new Date(now)})
+      insert into operator_notices (key, about, noticed_at, seen_at)
+      values (${key}, ${about}, ${new Date(now)}, ${new Date(now)})
       on conflict (key) do update set seen_at = excluded.seen_at,
-        noticed_at = case when operator_notices.told_at is null and operator_notices.seen_at < ${new Date(now - gapMs)} then excluded.noticed_at else operator_notices.noticed_at end`;
+        noticed_at = case when operator_notices.told_at is null
+          and operator_notices.seen_at < ${new Date(now - gapMs)} then excluded.noticed_at
+            else operator_notices.noticed_at end`;
   }
   const over = await sql<{ about: string; told: boolean }[]>`
-    delete from operator_notices where not (key = any(${troubles.map(({ key }) => key)}::text[])) returning about, told_at is not null as told`;
+    delete from operator_notices where not (key = any(${troubles.map(({ key }) => key)}::text[]))
+    returning about, told_at is not null as told`;
   for (const { about, told } of over) if (told) await tell(system, `Over: ${about}`, "Checks run and count again.");
 
   const due = await sql<
@@ -70,12 +74,16 @@ async function currentTroubles(system: System): Promise<Trouble[]> {
         text:
           why === "none" || since === null
             ? `No agent has ever come for it. ${silent} Start one with: sm-agent run`
-            : `Its agents have not been heard of since ${absolute(new Date(since))}. ${silent} See to the machine that sm-agent runs on, and whether it reaches this control plane.`,
+            : `Its agents have not been heard of since ${absolute(new Date(since))}. ${silent} See to the machine ` +
+              "that sm-agent runs on, and whether it reaches this control plane.",
       })),
     ...impaired.map(({ id, name, region, since }) => ({
       key: `agent ${id}`,
       about: `the network of the agent ${name} is down`,
-      text: `Since ${absolute(new Date(since))} it reaches nothing from the region ${region}: neither targets nor canaries answer. What it fails to reach counts for nothing, so no monitor is called down for it. If no other agent serves the region, ${silent.charAt(0).toLowerCase()}${silent.slice(1)}`,
+      text:
+        `Since ${absolute(new Date(since))} it reaches nothing from the region ${region}: neither targets nor ` +
+        "canaries answer. What it fails to reach counts for nothing, so no monitor is called down for it. If " +
+        `no other agent serves the region, ${silent.charAt(0).toLowerCase()}${silent.slice(1)}`,
     })),
   ];
 }

@@ -39,7 +39,10 @@ interface DueIncident extends NoticeSubject {
   reminder_due_at: Date | null;
 }
 
-/** Moves each due incident to its next reminder; who changed the row reminds. Keeps the rhythm, unless a whole period was missed. */
+/**
+ * Moves each due incident to its next reminder; who changed the row reminds. Keeps the rhythm, unless a whole period
+ * was missed.
+ */
 async function takeDueReminders(sql: Db, now: number, limit: number): Promise<DueIncident[]> {
   const at = new Date(now);
   return await sql<DueIncident[]>`
@@ -62,6 +65,7 @@ async function takeDueReminders(sql: Db, now: number, limit: number): Promise<Du
         reminders_sent = i.reminders_sent + case when due.renotify_interval_secs = 0 then 0 else 1 end
     from due
     where i.id = due.id
-    returning i.id, i.org_id, i.target_id, i.severity, i.started_at, i.ended_at, i.error_sample, i.regions_down, i.regions_up,
+    returning i.id, i.org_id, i.target_id, i.severity, i.started_at, i.ended_at, i.error_sample, i.regions_down,
+      i.regions_up,
               i.reminders_sent, i.reminder_due_at, due.name as monitor_name`;
 }

@@ -6,7 +6,10 @@ import * as queries from "./rollup-queries.ts";
 const keepMonths = 13;
 const dayMs = 86_400_000;
 
-/** Drops hours of more than 13 months ago, issued slots of more than 90 days ago, and everything that was summed up of targets deleted within the last day. Run it about hourly. */
+/**
+ * Drops hours of more than 13 months ago, issued slots of more than 90 days ago, and everything that was summed up of
+ * targets deleted within the last day. Run it about hourly.
+ */
 export async function forgetOldRollups(system: System): Promise<void> {
   const cutoff = new Date(system.clock.now());
   cutoff.setUTCMonth(cutoff.getUTCMonth() - keepMonths);

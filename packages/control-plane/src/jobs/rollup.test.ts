@@ -21,11 +21,9 @@ t.beforeEach(async () => {
 });
 
 const hours = (id: string) =>
-  sql<
-    object[]
-  >`select to_char(hour, 'DD HH24') as hour, region, up, down, degraded, error from results_hourly where target_id = ${id} order by results_hourly.hour, region`.then(
-    (rows) => rows.map((row) => ({ ...row })),
-  );
+  sql<object[]>`
+    select to_char(hour, 'DD HH24') as hour, region, up, down, degraded, error from results_hourly
+    where target_id = ${id} order by results_hourly.hour, region`.then((rows) => rows.map((row) => ({ ...row })));
 const days = (id: string) =>
   sql<
     object[]
@@ -159,7 +157,9 @@ t.test("a late batch that has not committed is neither waited for nor lost", asy
   await ingest(id, [{ at: at("11:10:00") }]);
   clock.at = at("13:30:00");
   await sql.begin(async (tx) => {
-    await tx`insert into results (target_id, scheduled_at, region, "timestamp", status, skip) values (${id}, ${new Date(at("11:20:00"))}, 'eu', ${new Date(at("11:20:00"))}, 'down', false)`;
+    await tx`
+      insert into results (target_id, scheduled_at, region, "timestamp", status, skip)
+      values (${id}, ${new Date(at("11:20:00"))}, 'eu', ${new Date(at("11:20:00"))}, 'down', false)`;
     await markLate(tx, [{ targetId: id, scheduledAt: new Date(at("11:20:00")) }], clock.now());
     await rollUp(other);
     t.equal(await dirty(), 1, "the mark is left where the batch holds it");
@@ -195,12 +195,14 @@ t.test("two processes at once, while results arrive late, end with the right sum
 });
 
 t.test("partitions: a week ahead, no hole behind, nothing past 90 days", async (t) => {
-  await sql`insert into results (target_id, scheduled_at, region, "timestamp", status, skip) select gen_random_uuid(), ${new Date(noon - 91 * day)}, 'eu', now(), 'up', false`;
+  await sql`
+    insert into results (target_id, scheduled_at, region, "timestamp", status, skip)
+    select gen_random_uuid(), ${new Date(noon - 91 * day)}, 'eu', now(), 'up', false`;
   const names = async () =>
     (
-      await sql<
-        { name: string }[]
-      >`select c.relname as name from pg_inherits i join pg_class c on c.oid = i.inhrelid where i.inhparent = 'results'::regclass order by 1`
+      await sql<{ name: string }[]>`
+        select c.relname as name from pg_inherits i join pg_class c on c.oid = i.inhrelid
+        where i.inhparent = 'results'::regclass order by 1`
     ).map((row) => row.name);
   // Three weeks without a control plane.
   clock.at = noon + 21 * day;
@@ -217,10 +219,15 @@ t.test("partitions: a week ahead, no hole behind, nothing past 90 days", async (
 t.test("hours go after 13 months, and all sums of a deleted monitor at once", async (t) => {
   const [kept, gone] = [await newTarget(ctx), await newTarget(ctx)];
   for (const id of [kept, gone]) {
-    await sql`insert into results_hourly values (${id}, '2025-10-20T12:00Z', 'eu', 1, 0, 0, 0), (${id}, '2025-10-20T13:00Z', 'eu', 1, 0, 0, 0)`;
     await sql`
-      insert into latency_hourly (target_id, hour, region, samples, total_sum, dns_sum, connect_sum, tls_sum, ttfb_sum, dns_n, connect_n, tls_n, ttfb_n, sketch)
-      select ${id}, at, 'eu', 1, 5, 1, 1, 1, 1, 1, 1, 1, 1, '\\x0101' from unnest('{2025-10-20T12:00Z,2025-10-20T13:00Z}'::timestamptz[]) as u (at)`;
+      insert into results_hourly
+      values (${id}, '2025-10-20T12:00Z', 'eu', 1, 0, 0, 0), (${id}, '2025-10-20T13:00Z', 'eu', 1, 0, 0, 0)`;
+    await sql`
+      insert into latency_hourly
+        (target_id, hour, region, samples, total_sum, dns_sum, connect_sum, tls_sum, ttfb_sum, dns_n, connect_n,
+          tls_n, ttfb_n, sketch)
+      select ${id}, at, 'eu', 1, 5, 1, 1, 1, 1, 1, 1, 1, 1, '\\x0101'
+      from unnest('{2025-10-20T12:00Z,2025-10-20T13:00Z}'::timestamptz[]) as u (at)`;
     await sql`insert into results_daily values (${id}, '2025-10-20', 2, 0, 0, 0)`;
   }
   await sql`delete from targets where id = ${gone}`;

@@ -11,7 +11,10 @@ const marksAtOnce = 500;
 /** An hour of 10,000 targets takes seconds, on a slow disk minutes. */
 const statementMs = 600_000;
 
-/** Hours of before there were sketches that one run sums up: 2 to 4 s each with 10,000 targets and a check a minute, and 90 days within four hours. */
+/**
+ * Hours of before there were sketches that one run sums up: 2 to 4 s each with 10,000 targets and a check a minute, and
+ * 90 days within four hours.
+ */
 const backfillAtOnce = 12;
 
 /**

@@ -4,7 +4,9 @@ import { inTransaction, type System } from "../context.ts";
 import { directOf } from "../db/connect.ts";
 import { failureOf } from "../db/failures.ts";
 
-/** Something done over and over. It must be able to run twice: a replica that dies in the middle has done half of it. */
+/**
+ * Something done over and over. It must be able to run twice: a replica that dies in the middle has done half of it.
+ */
 export interface Job {
   /** Also the name of its lock, so it stays the same between versions. */
   name: string;
@@ -34,7 +36,10 @@ const retryMs = 15_000;
  */
 const maxRunning = 6;
 
-/** Runs each job at its interval, at most once at a time among all replicas: a job that another replica is running is passed over. */
+/**
+ * Runs each job at its interval, at most once at a time among all replicas: a job that another replica is running is
+ * passed over.
+ */
 export function startJobs(system: System, jobs: readonly Job[], watch: JobWatch = () => {}): Jobs {
   const stopping = new AbortController();
   // Each loop listens to it, and so does each run.
@@ -95,7 +100,8 @@ async function loop(
           "a job failed",
         );
       else {
-        // That the database is away is logged once, by its watch. A job that runs once an hour does not wait for the next.
+        // That the database is away is logged once, by its watch. A job that runs once an hour does not wait for the
+        // next.
         system.log.debug({ job: job.name, failure, reason: String(error) }, "a job waits for the database");
         pauseMs = Math.min(pauseMs, retryMs);
       }

@@ -144,7 +144,8 @@ t.test("ingest: every result is in one of the counts, and a full queue is seen",
   const agent = await newAgent(system, "eu");
   const id = await newTarget(ctx);
   await ctx.sql`insert into target_regions (target_id, region_id) values (${id}, 'eu')`;
-  await ctx.sql`insert into target_states (target_id, state, status) values (${id}, '', 'unknown') on conflict do nothing`;
+  await ctx.sql`
+    insert into target_states (target_id, state, status) values (${id}, '', 'unknown') on conflict do nothing`;
   const ingest = openIngest(async () => {}, metrics.batch);
   metrics.watchQueue(ingest.load);
   const now = clock.now();
@@ -250,7 +251,9 @@ t.test(
     await sql`update agents set impaired_since = ${new Date(noon - minute)} where id = ${ill.agentId}`;
     const channel = await webhookTo(ctx, "https://hooks.example.org/");
     const incident = await openIncident(ctx, [channel]);
-    await sql`insert into target_regions (target_id, region_id) values (${incident.targetId}, 'eu'), (${incident.targetId}, 'us')`;
+    await sql`
+      insert into target_regions (target_id, region_id)
+      values (${incident.targetId}, 'eu'), (${incident.targetId}, 'us')`;
     await addIncident(ctx, await newTarget(ctx, "closed", { enabled: false }), {
       started: noon - hour,
       ended: noon - minute,

@@ -43,7 +43,9 @@ export function openMetrics(system: System, version: string): Metrics {
   const requests = new Histogram({
     registers,
     name: "statusmesh_http_request_duration_seconds",
-    help: "Requests by the route as it is declared, method and class of the status; route none: refused or unknown before a route was found",
+    help:
+      "Requests by the route as it is declared, method and class of the status; route none: refused or " +
+      "unknown before a route was found",
     labelNames: ["route", "method", "status"],
     buckets: requestBuckets,
   });
@@ -84,7 +86,8 @@ export function openMetrics(system: System, version: string): Metrics {
   let queue: Pick<IngestLoad, "queued"> = { queued: 0 };
   const shared = gauge(
     "rate_limits_shared",
-    "1 while Redis counts rate limits for all replicas; 0 while each replica counts its own, so that limits apply per replica",
+    "1 while Redis counts rate limits for all replicas; 0 while each replica counts its own, so that " +
+      "limits apply per replica",
   );
   let isShared = (): boolean => false;
   const refresh = instanceGauges(registry, system);

@@ -15,7 +15,8 @@ export async function outbox(sql: Db, now: Date): Promise<OutboxRow[]> {
       min(d.next_attempt_at) filter (
         where d.next_attempt_at <= ${now} and (d.leased_until is null or d.leased_until <= ${now})
           and not exists (select from deliveries older
-                          where older.incident_id = d.incident_id and older.channel_id = d.channel_id and older.state = 'pending'
+                          where older.incident_id = d.incident_id and older.channel_id = d.channel_id
+                            and older.state = 'pending'
                             and (older.created_at, older.id) < (d.created_at, d.id))) as due_since
     from deliveries d join orgs o on o.id = d.org_id and o.deleted_at is null
     where d.state = 'pending'
@@ -25,7 +26,8 @@ export async function outbox(sql: Db, now: Date): Promise<OutboxRow[]> {
 /** Open incidents of all organisations that are not deleted. */
 export async function openIncidents(sql: Db): Promise<{ severity: string; count: number }[]> {
   return await sql<{ severity: string; count: number }[]>`
-    select i.severity, count(*)::int as count from incidents i join orgs o on o.id = i.org_id and o.deleted_at is null where i.ended_at is null group by i.severity`;
+    select i.severity, count(*)::int as count from incidents i
+    join orgs o on o.id = i.org_id and o.deleted_at is null where i.ended_at is null group by i.severity`;
 }
 
 /** Enabled channels whose last delivery attempt failed. */
@@ -40,9 +42,9 @@ export async function failingChannels(sql: Db): Promise<number> {
 
 /** Enabled targets of all organisations that are not deleted. */
 export async function enabledTargets(sql: Db): Promise<number> {
-  const [row] = await sql<
-    { count: number }[]
-  >`select count(*)::int as count from targets t join orgs o on o.id = t.org_id and o.deleted_at is null where t.enabled`;
+  const [row] = await sql<{ count: number }[]>`
+    select count(*)::int as count
+    from targets t join orgs o on o.id = t.org_id and o.deleted_at is null where t.enabled`;
   return row!.count;
 }
 

@@ -95,7 +95,9 @@ export function pipelineRoutes(hub: Hub, ingest: Ingest, draining: AbortSignal):
       tag: "Targets",
       summary: "Run a check once without storing anything",
       description:
-        "The run waits for a place at the host (checker.per_host_max_inflight) for as long as the timeout of the check, and then has the whole timeout: it is never throttled. 503 PROBE_BUSY when it found no place.",
+        "The run waits for a place at the host (checker.per_host_max_inflight) for as long as the timeout of " +
+        "the check, and then has the whole timeout: it is never throttled. 503 PROBE_BUSY when it found no " +
+        "place.",
       body: Check,
       replies: { 200: TestResult },
       errors: ["PROBE_UNAVAILABLE", "PROBE_BUSY", ...checkErrors],
@@ -120,7 +122,9 @@ export function pipelineRoutes(hub: Hub, ingest: Ingest, draining: AbortSignal):
       tag: "Targets",
       summary: "Run a target's check now; the result is stored",
       description:
-        "The run waits for a place at the host (checker.per_host_max_inflight) for as long as the timeout of the check, and then has the whole timeout: it is never throttled. 503 PROBE_BUSY when it found no place.",
+        "The run waits for a place at the host (checker.per_host_max_inflight) for as long as the timeout of " +
+        "the check, and then has the whole timeout: it is never throttled. 503 PROBE_BUSY when it found no " +
+        "place.",
       params: IdParam,
       replies: { 200: CheckResult },
       errors: ["TARGET_NOT_FOUND", "SECRET_UNREADABLE", "PROBE_UNAVAILABLE", "PROBE_BUSY"],

@@ -195,7 +195,9 @@ t.test("after a restore into another cluster agents get everything once, and the
   const { cursor } = await ask(mesh, agent);
   // Rows of a cluster that has counted far: a dump brings their ids as they are.
   await sql`update targets set changed_xid = '900000000'`;
-  await sql`insert into deleted_targets (target_id, org_id, deleted_at, changed_xid) values (${newId()}, ${ctx.orgId}, now(), '900000000')`;
+  await sql`
+    insert into deleted_targets (target_id, org_id, deleted_at, changed_xid)
+    values (${newId()}, ${ctx.orgId}, now(), '900000000')`;
   t.match(
     await glance(mesh, agent, cursor),
     { full: false, checks: [], drop: [] },
@@ -325,8 +327,13 @@ t.test("targets without a result run at once, spread when there are many; the ot
   const agent = await newAgent(system);
   const model = await newMonitor(ctx);
   const many = Array.from({ length: 300 }, () => newId());
-  await sql`insert into targets (id, org_id, name, kind, spec, interval_secs, enabled, tags, alert_confirmations, notify_recovery, renotify_interval_secs, region_policy, write_source, created_at, updated_at)
-    select u.id, org_id, name, kind, spec, interval_secs, enabled, tags, alert_confirmations, notify_recovery, renotify_interval_secs, region_policy, write_source, created_at, updated_at from targets, unnest(${many}::uuid[]) as u (id)`;
+  await sql`
+    insert into targets
+      (id, org_id, name, kind, spec, interval_secs, enabled, tags, alert_confirmations, notify_recovery,
+        renotify_interval_secs, region_policy, write_source, created_at, updated_at)
+    select u.id, org_id, name, kind, spec, interval_secs, enabled, tags, alert_confirmations, notify_recovery,
+      renotify_interval_secs, region_policy, write_source, created_at, updated_at
+      from targets, unnest(${many}::uuid[]) as u (id)`;
   await sql`insert into target_states (target_id, state, status) select unnest(${many}::uuid[]), '', 'unknown'`;
   await sql`insert into target_regions (target_id, region_id) select unnest(${many}::uuid[]), 'eu'`;
   const due = (await ask(mesh, agent)).checks.map((it) => it.next_due_at - clock.now()).sort((x, y) => x - y);

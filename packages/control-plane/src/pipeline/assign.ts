@@ -39,7 +39,9 @@ const firstRunsPerSecond = 200;
  */
 interface Cursor {
   snapshot: string;
-  /** The history that the snapshot belongs to: in a restored or promoted database the same ids are other transactions. */
+  /**
+   * The history that the snapshot belongs to: in a restored or promoted database the same ids are other transactions.
+   */
   history: string;
   agents: string;
   /** Digest of the targets to recheck; absent in cursors of an earlier release. */
@@ -90,8 +92,8 @@ export async function pull(ctx: AgentCtx, hub: Hub, request: PullRequest, signal
     try {
       const { reply, otherRechecks } = await look(ctx, cursor, request.capacity);
       const changes = reply.full || reply.checks.length > 0 || reply.drop.length > 0 || reply.runs.length > 0;
-      // Replies to results name rechecks at once. Those here are for an agent that missed one, and can wait: in an outage
-      // of many targets they change all the time.
+      // Replies to results name rechecks at once. Those here are for an agent that missed one, and can wait: in an
+      // outage of many targets they change all the time.
       const news = changes || (held && otherRechecks);
       if (news || left <= 0 || signal.aborted) return reply;
       if (await woken) await new Promise((resolve) => setTimeout(resolve, settleMs));
@@ -245,7 +247,8 @@ async function inSnapshot<T>(ctx: AgentCtx, read: (sql: TransactionSql) => Promi
 
 const assignable = (sql: TransactionSql, region: string) => sql`
   t.id, t.org_id, t.version, t.interval_secs, t.spec, t.created_at, s.last_result_at is null as fresh,
-  t.enabled and o.deleted_at is null and exists (select 1 from target_regions r where r.target_id = t.id and r.region_id = ${region}) as assigned`;
+  t.enabled and o.deleted_at is null
+    and exists (select 1 from target_regions r where r.target_id = t.id and r.region_id = ${region}) as assigned`;
 
 interface Reading extends Place {
   /** True when `rows` are all of the region's targets; else they are those that changed since the cursor. */
@@ -256,7 +259,10 @@ interface Reading extends Place {
   unsettled: string[];
 }
 
-/** What changed since the cursor; everything without one, or when it belongs to another history. A disabled region runs nothing. */
+/**
+ * What changed since the cursor; everything without one, or when it belongs to another history. A disabled region runs
+ * nothing.
+ */
 async function read(ctx: AgentCtx, cursor: Cursor | null, disabled: boolean): Promise<Reading> {
   return await inSnapshot(ctx, async (sql) => {
     const place = await currentPlace(sql);
@@ -277,7 +283,10 @@ async function readAll(ctx: AgentCtx, sql: TransactionSql): Promise<Assignable[]
     where r.region_id = ${ctx.region} and t.enabled and o.deleted_at is null`;
 }
 
-/** Rows that a dump brought from another cluster may carry ids of transactions that are still to come here: they are no news. */
+/**
+ * Rows that a dump brought from another cluster may carry ids of transactions that are still to come here: they are no
+ * news.
+ */
 async function readChanges(
   ctx: AgentCtx,
   sql: TransactionSql,
@@ -288,11 +297,14 @@ async function readChanges(
     ${id} >= pg_snapshot_xmin(${since}::pg_snapshot) and ${id} < pg_snapshot_xmax(${now}::pg_snapshot)
     and not pg_visible_in_snapshot(${id}, ${since}::pg_snapshot)`;
   const rows = await sql<Assignable[]>`
-    select ${assignable(sql, ctx.region)} from targets t join orgs o on o.id = t.org_id join target_states s on s.target_id = t.id
+    select ${assignable(sql, ctx.region)} from targets t join orgs o on o.id = t.org_id
+    join target_states s on s.target_id = t.id
     where ${isNews(sql`t.changed_xid`)}
-      and (${ctx.region} = any(t.former_regions) or exists (select 1 from target_regions r where r.target_id = t.id and r.region_id = ${ctx.region}))`;
+      and (${ctx.region} = any(t.former_regions)
+        or exists (select 1 from target_regions r where r.target_id = t.id and r.region_id = ${ctx.region}))`;
   const deleted = await sql<{ target_id: string }[]>`
-    select target_id from deleted_targets where ${isNews(sql`changed_xid`)} and (regions is null or ${ctx.region} = any(regions))`;
+    select target_id from deleted_targets
+    where ${isNews(sql`changed_xid`)} and (regions is null or ${ctx.region} = any(regions))`;
   return { rows, deleted: deleted.map((row) => row.target_id) };
 }
 
@@ -306,7 +318,8 @@ interface Place {
 async function currentPlace(sql: TransactionSql): Promise<Place> {
   const [row] = await sql<Place[]>`
     select pg_current_snapshot()::text as snapshot, concat_ws('/', (select system_identifier from pg_control_system()),
-      (select oid from pg_database where datname = current_database()), left(pg_walfile_name(pg_current_wal_lsn()), 8)) as history`;
+      (select oid from pg_database
+        where datname = current_database()), left(pg_walfile_name(pg_current_wal_lsn()), 8)) as history`;
   return row!;
 }
 

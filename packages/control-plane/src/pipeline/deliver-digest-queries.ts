@@ -48,7 +48,8 @@ export async function formDigests(sql: Db, groups: readonly HeldGroup[], now: nu
   const rows = await sql`
     with ripe as (
       select * from unnest(${groups.map(({ channel_id }) => channel_id)}::uuid[],
-                           ${`{${groups.map(({ resolved }) => resolved).join()}}`}::boolean[]) as t (channel_id, resolved)
+                           ${`{${groups.map(({ resolved }) => resolved).join()}}`}::boolean[]) as t
+                             (channel_id, resolved)
     ), held as (
       select d.id, d.channel_id, ripe.resolved, d.created_at
       from ripe join deliveries d on d.channel_id = ripe.channel_id and (d.reason = 'resolved') = ripe.resolved

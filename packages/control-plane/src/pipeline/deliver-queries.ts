@@ -79,8 +79,8 @@ export const isFresh = (sql: Db) => sql`
 
 /**
  * Common table expressions `waiting` (ids of channels with pending deliveries, by one index probe each, however many
- * deliveries wait), `digesting` (those that take digests now) and `storms` (organisations with at least `near` incidents
- * that opened, or closed, within the last minute or whose first notices still wait).
+ * deliveries wait), `digesting` (those that take digests now) and `storms` (organisations with at least `near`
+ * incidents that opened, or closed, within the last minute or whose first notices still wait).
  */
 export const waitingAndStorms = (sql: Db, at: Date, { kinds, near }: StormRules) => sql`
   waiting as (
@@ -134,7 +134,8 @@ export async function claimDeliveries(
     orgs_free as (${freePlaces(sql, orgs)}    ), open_channels as (
       select c.id, c.org_id, coalesce(h.host_key, c.id::text) as host,
              coalesce(channels_free.free, ${channels.limit}) as channel_free,
-             coalesce(hosts_free.free, ${hosts.limit}) as host_free, coalesce(orgs_free.free, ${orgs.limit}) as org_free,
+             coalesce(hosts_free.free, ${hosts.limit}) as host_free,
+               coalesce(orgs_free.free, ${orgs.limit}) as org_free,
              coalesce(h.paused_until > ${at}::timestamptz - make_interval(secs => ${gentleSecs}), false) as gentle
       from waiting w
       join channels c on c.id = w.channel_id

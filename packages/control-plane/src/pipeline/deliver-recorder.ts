@@ -5,7 +5,9 @@ import type { System } from "../context.ts";
 const batch = 100;
 
 export interface Recorder {
-  /** Records an attempt. False when its lease was lost, so that nothing was written. Rejects with the database's error. */
+  /**
+   * Records an attempt. False when its lease was lost, so that nothing was written. Rejects with the database's error.
+   */
   record(attempt: AttemptRow): Promise<boolean>;
 }
 

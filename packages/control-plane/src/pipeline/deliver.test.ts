@@ -339,7 +339,8 @@ t.test(
     t.equal(ids.length, 300);
     t.equal(new Set(ids.map((one) => one.delivery_id)).size, 300);
     const [overtaken] = await w.sql<{ count: number }[]>`
-    select count(*)::integer as count from deliveries r join deliveries o using (incident_id, channel_id) where o.reason = 'opened' and r.reason = 'resolved' and r.delivered_at < o.delivered_at`;
+    select count(*)::integer as count from deliveries r join deliveries o using (incident_id, channel_id)
+    where o.reason = 'opened' and r.reason = 'resolved' and r.delivered_at < o.delivered_at`;
     t.equal(overtaken?.count, 0);
     t.ok(
       mostHanging > 0 && mostHanging <= 2 * channelLimit.fast,
@@ -348,9 +349,9 @@ t.test(
 
     // Stopping cuts what hangs, and gives it back.
     await Promise.all(running.map((one) => one.stop()));
-    const [left] = await w.sql<
-      object[]
-    >`select count(*)::integer as pending, count(leased_until)::integer as leased from deliveries where state = 'pending'`;
+    const [left] = await w.sql<object[]>`
+      select count(*)::integer as pending, count(leased_until)::integer as leased from deliveries
+      where state = 'pending'`;
     t.strictSame({ ...left }, { pending: 30, leased: 0 });
     t.strictSame(
       (await attempts(w)).filter(({ ok, error }) => !ok && error !== "no answer within 10 s"),
@@ -408,7 +409,9 @@ t.test("a database that goes away and comes back does not end the deliverer", as
   const w = await world(t);
   deliverer(t, w);
   const incident = await openIncident(w.owner, [await webhookTo(w.owner, sink.url)]);
-  await w.sql`select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()`;
+  await w.sql`
+    select pg_terminate_backend(pid) from pg_stat_activity
+    where datname = current_database() and pid <> pg_backend_pid()`;
   await write(w, [outboxNotice(w.owner, incident, "opened")]);
   await until(async () => (await row(w)).state === "delivered", "the delivery");
   t.equal(sink.received.length, 1);

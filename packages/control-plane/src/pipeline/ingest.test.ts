@@ -68,9 +68,9 @@ const incidentsOf = async (id: string) =>
   (await listIncidents(ctx, { state: "all", target_id: id, limit: 50, offset: 0 })).items;
 const noticesOf = async (id: string) =>
   (
-    await sql<
-      { reason: string; seq: number }[]
-    >`select d.reason, d.seq from deliveries d join incidents i on i.id = d.incident_id where i.target_id = ${id} order by d.created_at, d.id`
+    await sql<{ reason: string; seq: number }[]>`
+      select d.reason, d.seq from deliveries d join incidents i on i.id = d.incident_id where i.target_id = ${id}
+      order by d.created_at, d.id`
   ).map(({ reason, seq }) => `${reason} ${seq}`);
 const stored = async (id: string) =>
   await sql<
@@ -88,7 +88,8 @@ const stateOf = async (id: string) =>
         circuit_open: boolean;
       }[]
     >`
-  select status, status_until, status_since, last_result_at, last_error, circuit_open from target_states where target_id = ${id}`
+  select status, status_until, status_since, last_result_at, last_error, circuit_open from target_states
+  where target_id = ${id}`
   )[0]!;
 
 t.beforeEach(() => {

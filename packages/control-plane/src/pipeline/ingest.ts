@@ -111,8 +111,8 @@ interface TargetRow extends EvidenceTarget, ScheduledTarget {
 }
 
 /**
- * Ingests a batch as one of new results, and where the database has one of them, again as one with duplicates. Duplicates
- * are rare, and looking for them costs a speculative insertion and 48 bytes of WAL a row.
+ * Ingests a batch as one of new results, and where the database has one of them, again as one with duplicates.
+ * Duplicates are rare, and looking for them costs a speculative insertion and 48 bytes of WAL a row.
  */
 async function ingestOnce(ctx: AgentCtx, batch: readonly AgentResult[], drops: Drops): Promise<BatchReply> {
   const before = { ...drops };
@@ -209,7 +209,10 @@ async function selectAssigned(sql: Db, ids: readonly string[], region: string): 
     where t.id = any(${arrayOf(ids)}::uuid[])`;
 }
 
-/** False when each result is newer than all evidence of its target from the region, and the batch has none of them twice. */
+/**
+ * False when each result is newer than all evidence of its target from the region, and the batch has none of them
+ * twice.
+ */
 function mayHaveDuplicates(
   evidence: ReadonlyMap<string, LockedEvidence<TargetRow>>,
   region: string,

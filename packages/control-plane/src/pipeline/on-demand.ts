@@ -33,7 +33,8 @@ const place = (runId: string, pointer: string) => `runs/${runId}${pointer}`;
 
 /**
  * Runs `spec` now on an agent of one of `regions` and waits for the reply. PROBE_UNAVAILABLE when no agent serves
- * them, PROBE_BUSY when none had a place for the run within the timeout, or none replied within twice that time and 5 s.
+ * them, PROBE_BUSY when none had a place for the run within the timeout, or none replied within twice that time and 5
+ * s.
  */
 export async function runOnDemand(
   ctx: Ctx,
@@ -51,7 +52,8 @@ export async function runOnDemand(
     const slot = input.targetId === null ? null : await slotFor(sql, input.targetId, region, now);
     await sql`
       insert into on_demand_runs (id, org_id, region_id, target_id, spec, requested_at, scheduled_at)
-      values (${id}, ${ctx.orgId}, ${region}, ${input.targetId}, ${sql.json(sealed as never)}, ${new Date(now)}, ${slot})`;
+      values
+        (${id}, ${ctx.orgId}, ${region}, ${input.targetId}, ${sql.json(sealed as never)}, ${new Date(now)}, ${slot})`;
   });
   const over = new AbortController();
   const answer = (ms: number) =>
@@ -106,7 +108,8 @@ async function firstServed(ctx: Ctx, regions: readonly string[]): Promise<string
 /** Unanswered runs of the organisation, without those of a killed process. */
 export async function countWaitingRuns(ctx: Ctx): Promise<number> {
   const [row] = await ctx.sql<{ count: number }[]>`
-    select count(*)::int as count from on_demand_runs where org_id = ${ctx.orgId} and reply is null and requested_at > ${new Date(ctx.clock.now() - longestMs)}`;
+    select count(*)::int as count from on_demand_runs
+    where org_id = ${ctx.orgId} and reply is null and requested_at > ${new Date(ctx.clock.now() - longestMs)}`;
   return row!.count;
 }
 
@@ -116,7 +119,8 @@ export async function claimRuns(ctx: AgentCtx, limit: number): Promise<OnDemandR
   const rows = await ctx.sql<RunRow[]>`
     update on_demand_runs set claimed_by = ${ctx.agentId}, claimed_at = ${now}
     where id in (
-      select id from on_demand_runs where region_id = ${ctx.region} and claimed_at is null and requested_at > ${new Date(now.getTime() - 60_000)}
+      select id from on_demand_runs
+      where region_id = ${ctx.region} and claimed_at is null and requested_at > ${new Date(now.getTime() - 60_000)}
       order by requested_at limit ${limit} for update skip locked)
     returning id, org_id, target_id, spec, requested_at, scheduled_at`;
   return rows.map((row) => ({
@@ -159,7 +163,9 @@ export async function resealWaitingRuns(system: System, after: string | null, li
       sealer,
       limit,
       rows: await sql<Pick<RunRow, "id" | "spec">[]>`
-        select id, spec from on_demand_runs where claimed_at is null and (${after}::uuid is null or id > ${after}::uuid) order by id limit ${limit} for no key update`,
+        select id, spec from on_demand_runs
+        where claimed_at is null and (${after}::uuid is null or id > ${after}::uuid) order by id
+        limit ${limit} for no key update`,
       map: ({ id, spec }, change) =>
         kindOf(spec).mapSecrets(spec, (sealed, pointer) => change(sealed, place(id, pointer))) as CheckSpec,
       store: async (id, spec) =>

@@ -7,7 +7,8 @@ export function requireProtocol(theirs: number): void {
   const older = theirs < protocolVersion ? "agent" : "control plane";
   throw new AppError(
     "AGENT_PROTOCOL_MISMATCH",
-    `This control plane speaks version ${protocolVersion} of the agent protocol, the agent speaks ${theirs}. Update the ${older}, which is the older of the two.`,
+    `This control plane speaks version ${protocolVersion} of the agent protocol, the agent speaks ` +
+      `${theirs}. Update the ${older}, which is the older of the two.`,
     { details: { control_plane: protocolVersion, agent: theirs } },
   );
 }

@@ -38,7 +38,8 @@ export const pipelineTools = (hub: Hub): Tool[] => [
     confirm: {
       async ask({ ctx, args }) {
         const { name } = await getTarget(ctx, args.monitor_id);
-        return `Check the monitor ${quoted(name)} now? The result is recorded; a failing one may send the usual alerts.`;
+        const effect = "The result is recorded; a failing one may send the usual alerts.";
+        return `Check the monitor ${quoted(name)} now? ${effect}`;
       },
       idempotent: false,
       destructive: false,

@@ -22,7 +22,8 @@ export const resultRoutes: Route[] = [
     path: "/api/v1/targets/{id}/results",
     summary: "List results",
     description:
-      "Newest first. Runs that were throttled or failed inside the agent, and rechecks, are listed and count neither in uptime nor in latency.",
+      "Newest first. Runs that were throttled or failed inside the agent, and rechecks, are listed and " +
+      "count neither in uptime nor in latency.",
     query: Type.Object({ ...rangeQuery, region, ...paging(1000, 10_000) }),
     replies: { 200: CheckResultPage },
     handle: async ({ ctx, params, query }) => ok(await service.listResults(ctx, params.id, query)),
@@ -33,7 +34,9 @@ export const resultRoutes: Route[] = [
     path: "/api/v1/targets/{id}/latency",
     summary: "Latency over time",
     description:
-      "The range in about 60 slices, each a multiple of 60 s. Exact below 60 hours. Ranges of 60 hours and more, and those that begin more than 90 days ago, are made from whole hours of the last 13 months: percentiles are within 1 %, a slice is at least an hour long and takes the hours that begin in it.",
+      "The range in about 60 slices, each a multiple of 60 s. Exact below 60 hours. Ranges of 60 hours and " +
+      "more, and those that begin more than 90 days ago, are made from whole hours of the last 13 months: " +
+      "percentiles are within 1 %, a slice is at least an hour long and takes the hours that begin in it.",
     query: Type.Object({ ...rangeQuery, region }),
     replies: { 200: LatencySeries },
     handle: async ({ ctx, params, query }) => ok(await service.latencySeries(ctx, params.id, query)),
@@ -62,7 +65,10 @@ export const resultRoutes: Route[] = [
     path: "/api/v1/targets/{id}/incidents",
     summary: "List incident periods",
     description:
-      "Newest first. A period is a contiguous run of down or error results of a region, in slot order; an up result ends it, and bad runs after that are another period. Degraded results neither start, end nor split a period and are not counted, nor are runs that were skipped. Periods of several regions that overlap are one. A period that reaches over an edge of the range is shown whole.",
+      "Newest first. A period is a contiguous run of down or error results of a region, in slot order; an " +
+      "up result ends it, and bad runs after that are another period. Degraded results neither start, end " +
+      "nor split a period and are not counted, nor are runs that were skipped. Periods of several regions " +
+      "that overlap are one. A period that reaches over an edge of the range is shown whole.",
     query: Type.Object({
       ...rangeQuery,
       ongoing_only: Type.Boolean({ default: false, description: "Only periods that go on" }),

@@ -22,7 +22,8 @@ export async function issueSlots(sql: Db, region: string, slots: readonly Slot[]
     insert into issued_slots (target_id, region, scheduled_at)
     select target_id, ${region}, scheduled_at
     from unnest(${arrayOf(slots.map((slot) => slot.targetId))}::uuid[],
-      ${arrayOf(slots.map((slot) => new Date(slot.slotMs).toISOString()))}::timestamptz[]) as s (target_id, scheduled_at)
+      ${arrayOf(slots.map((slot) => new Date(slot.slotMs).toISOString()))}::timestamptz[]) as s
+        (target_id, scheduled_at)
     on conflict do nothing`;
 }
 
@@ -61,7 +62,8 @@ export async function selectIssued(sql: Db, region: string, slots: readonly Slot
   const rows = await sql<{ target_id: string; scheduled_at: Date }[]>`
     select i.target_id, i.scheduled_at
     from unnest(${arrayOf(slots.map((slot) => slot.targetId))}::uuid[],
-      ${arrayOf(slots.map((slot) => new Date(slot.slotMs).toISOString()))}::timestamptz[]) as s (target_id, scheduled_at)
+      ${arrayOf(slots.map((slot) => new Date(slot.slotMs).toISOString()))}::timestamptz[]) as s
+        (target_id, scheduled_at)
     join issued_slots i on i.target_id = s.target_id and i.region = ${region} and i.scheduled_at = s.scheduled_at`;
   return new Set(rows.map((row) => issuedKey({ targetId: row.target_id, slotMs: row.scheduled_at.getTime() })));
 }

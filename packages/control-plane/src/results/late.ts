@@ -29,7 +29,9 @@ export async function markLate(
   // takes the lock that keeps the rollup from consuming the mark before these results are visible.
   await sql`
     insert into rollup_dirty (target_id, hour)
-    select m.target_id, m.hour from unnest(${marks.map((mark) => mark.targetId)}::uuid[], ${marks.map((mark) => new Date(mark.hour).toISOString())}::timestamptz[]) as m (target_id, hour)
+    select m.target_id, m.hour
+    from unnest(${marks.map((mark) => mark.targetId)}::uuid[],
+      ${marks.map((mark) => new Date(mark.hour).toISOString())}::timestamptz[]) as m (target_id, hour)
     on conflict (target_id, hour) do update set hour = excluded.hour`;
 }
 
@@ -40,6 +42,7 @@ export async function markLate(
 export async function oldestAcceptable(sql: Db): Promise<Date | null> {
   const [row] = await sql<{ day: Date | null }[]>`
     select substring(min(c.relname) from '[0-9]{8}$')::date::timestamp at time zone 'UTC' as day
-    from pg_inherits i join pg_class c on c.oid = i.inhrelid where i.inhparent = 'results'::regclass and not i.inhdetachpending`;
+    from pg_inherits i join pg_class c on c.oid = i.inhrelid
+    where i.inhparent = 'results'::regclass and not i.inhdetachpending`;
   return row?.day ?? null;
 }

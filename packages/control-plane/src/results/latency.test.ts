@@ -46,7 +46,8 @@ const times = fc.oneof(
 );
 
 t.test(
-  "percentiles of merged sketches are within 1 % of the exact ones, whatever was measured and in whichever order they are added",
+  "percentiles of merged sketches are within 1 % of the exact ones, whatever was measured and in " +
+    "whichever order they are added",
   async () => {
     const run = fc.record({
       at: fc.integer({ min: 0, max: 3 * 60 - 1 }),
@@ -254,7 +255,8 @@ t.test(
     await sql`insert into rollup_progress (next_hour) values (${new Date(noon - 2 * hour)})`;
     await sql`
     insert into results_hourly (target_id, hour, region, up, down, degraded, error)
-    select target_id, date_trunc('hour', scheduled_at), region, count(*) filter (where status = 'up'), count(*) filter (where status = 'down'), count(*) filter (where status = 'degraded'), 0
+    select target_id, date_trunc('hour', scheduled_at), region, count(*) filter (where status = 'up'),
+      count(*) filter (where status = 'down'), count(*) filter (where status = 'degraded'), 0
     from results where scheduled_at < ${new Date(noon - 2 * hour)} and not skip group by 1, 2, 3`;
     await rollUp(system);
     const progress = async () =>
@@ -308,7 +310,9 @@ t.test("the work goes back as far as there are results, and no farther", async (
   const id = await newTarget(ctx);
   await addResults(ctx, id, [{ at: noon - 91 * day + 12 * hour }]);
   const oldest = (await service.oldestAcceptable(sql))!;
-  await sql`insert into rollup_progress (next_hour, latency_from, latency_to) values (${new Date(noon)}, ${new Date(oldest.getTime() + 14 * hour)}, ${new Date(noon)})`;
+  await sql`
+    insert into rollup_progress (next_hour, latency_from, latency_to)
+    values (${new Date(noon)}, ${new Date(oldest.getTime() + 14 * hour)}, ${new Date(noon)})`;
   const from = async () =>
     (await sql<{ latency_from: Date }[]>`select latency_from from rollup_progress`)[0]!.latency_from.getTime();
   const stop = new AbortController();
@@ -328,7 +332,9 @@ t.test("an hour that another version counted without its latency is caught up", 
     { at: noon - 90 * minute, total: 40 },
     { at: noon - 30 * minute, total: 50 },
   ]);
-  await sql`insert into rollup_progress (next_hour, latency_from, latency_to) values (${new Date(noon)}, ${new Date(noon - 5 * hour)}, ${new Date(noon - 2 * hour)})`;
+  await sql`
+    insert into rollup_progress (next_hour, latency_from, latency_to)
+    values (${new Date(noon)}, ${new Date(noon - 5 * hour)}, ${new Date(noon - 2 * hour)})`;
   clock.at = noon + 2 * minute;
   await rollUp(system);
   t.strictSame(
@@ -344,10 +350,15 @@ t.test("a year ago: whole hours, at least one to a slice, of nobody else", async
   const [id, foreign] = [await newTarget(ctx), await newTarget(stranger)];
   const start = today - 380 * day;
   await addResults(ctx, id, every10Minutes(today - 2 * day, today));
-  await sql`insert into rollup_progress (next_hour, latency_from, latency_to) values (${new Date(today)}, ${new Date(today - 2 * day)}, ${new Date(today)})`;
   await sql`
-    insert into latency_hourly (target_id, hour, region, samples, total_sum, dns_sum, connect_sum, tls_sum, ttfb_sum, dns_n, connect_n, tls_n, ttfb_n, sketch)
-    select x.id, n.hour - ${`${(today - 2 * day - start) / 1000} s`}::interval, region, samples, total_sum, dns_sum, connect_sum, tls_sum, ttfb_sum, dns_n, connect_n, tls_n, ttfb_n, sketch
+    insert into rollup_progress (next_hour, latency_from, latency_to)
+    values (${new Date(today)}, ${new Date(today - 2 * day)}, ${new Date(today)})`;
+  await sql`
+    insert into latency_hourly
+      (target_id, hour, region, samples, total_sum, dns_sum, connect_sum, tls_sum, ttfb_sum, dns_n, connect_n, tls_n,
+        ttfb_n, sketch)
+    select x.id, n.hour - ${`${(today - 2 * day - start) / 1000} s`}::interval, region, samples, total_sum, dns_sum,
+      connect_sum, tls_sum, ttfb_sum, dns_n, connect_n, tls_n, ttfb_n, sketch
     from unnest(${[id, foreign]}::uuid[]) as x (id)
     cross join (${latencyOfRuns(sql, sql`${id}`, sql`${new Date(today - 2 * day)}`, sql`${new Date(today)}`)}) n`;
   await sql`update rollup_progress set latency_from = ${new Date(start)}`;

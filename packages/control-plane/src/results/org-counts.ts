@@ -43,7 +43,8 @@ export async function countForOrgs(sql: Db, runs: readonly CountedRun[], nowMs: 
   await sql`
     insert into org_hours_new (org_id, hour, at, up, down, degraded, error)
     select org_id, date_trunc('hour', at), at, up, down, degraded, error
-    from unnest(${column((row) => row.orgId)}::uuid[], ${column((row) => new Date(row.at).toISOString())}::timestamptz[],
+    from unnest(${column((row) => row.orgId)}::uuid[],
+      ${column((row) => new Date(row.at).toISOString())}::timestamptz[],
       ${column((row) => row.up)}::integer[], ${column((row) => row.down)}::integer[],
       ${column((row) => row.degraded)}::integer[], ${column((row) => row.error)}::integer[])
       as u (org_id, at, up, down, degraded, error)`;

@@ -32,7 +32,8 @@ interface Period {
 
 async function probed(regions: readonly string[] = ["eu"]): Promise<string> {
   const id = await newTarget(ctx);
-  await sql`insert into target_regions (target_id, region_id) select ${id}, r from unnest(${[...regions]}::text[]) as r`;
+  await sql`
+    insert into target_regions (target_id, region_id) select ${id}, r from unnest(${[...regions]}::text[]) as r`;
   return id;
 }
 

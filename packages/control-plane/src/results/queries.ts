@@ -73,7 +73,8 @@ const surelyIn = (target: ResultTarget, range: Range): Range => ({
 const slotsOf = (sql: Db, orgId: string, target: ResultTarget, inner: Range, region: string | null) => sql`
   from results r
   where r.target_id = (select t.id from targets t where t.org_id = ${orgId} and t.id = ${target.id})
-    and r.scheduled_at >= ${inner.from} and r.scheduled_at < ${inner.to} and (${region}::text is null or r.region = ${region})`;
+    and r.scheduled_at >= ${inner.from} and r.scheduled_at < ${inner.to}
+      and (${region}::text is null or r.region = ${region})`;
 
 /**
  * One page of results, newest first. They are ordered by the time of the run and found by slot: once the page is full,
@@ -90,11 +91,13 @@ export async function selectResults(
   offset: number,
 ): Promise<ResultRow[]> {
   const depth = offset + limit - 1;
+  const slots = slotsOf(sql, orgId, target, surelyIn(target, range), region);
   return await sql<ResultRow[]>`
     select r.target_id, r.region, r."timestamp", r.status, r.error, r.http_status, r.response_size,
       r.dns_ms, r.connect_ms, r.tls_ms, r.ttfb_ms, r.total_ms, r.details, r.recheck
     ${rowsOf(sql, orgId, target, range, region)}
-      and r.scheduled_at >= coalesce((select r.scheduled_at ${slotsOf(sql, orgId, target, surelyIn(target, range), region)} order by r.scheduled_at desc limit 1 offset ${depth}), '-infinity')
+      and r.scheduled_at >= coalesce(
+        (select r.scheduled_at ${slots} order by r.scheduled_at desc limit 1 offset ${depth}), '-infinity')
         - ${`${(delayMs(target) + slackMs) / 1000} s`}::interval
     order by r."timestamp" desc, r.scheduled_at desc, r.region
     limit ${limit} offset ${offset}`;
@@ -128,7 +131,8 @@ export async function countResults(
   const [row] = await sql<{ count: number }[]>`
     select ((select count(*) ${slotsOf(sql, orgId, target, inner, region)})
       + (select count(*) ${rowsOf(sql, orgId, target, range, region)} and r.scheduled_at < ${inner.from})
-      + (select count(*) ${rowsOf(sql, orgId, target, range, region)} and r.scheduled_at >= ${inner.from} and r.scheduled_at >= ${inner.to}))::int as count`;
+      + (select count(*) ${rowsOf(sql, orgId, target, range, region)} and r.scheduled_at >= ${inner.from}
+        and r.scheduled_at >= ${inner.to}))::int as count`;
   return row!.count;
 }
 
@@ -149,7 +153,8 @@ export async function countStatuses(
 ): Promise<Counts> {
   const [row] = await sql<Counts[]>`
     select count(*) filter (where r.status = 'up')::int as up, count(*) filter (where r.status = 'down')::int as down,
-      count(*) filter (where r.status = 'degraded')::int as degraded, count(*) filter (where r.status = 'error')::int as error
+      count(*) filter (where r.status = 'degraded')::int as degraded,
+        count(*) filter (where r.status = 'error')::int as error
     ${rowsOf(sql, orgId, target, range, region)} and not r.skip and not r.recheck`;
   return row!;
 }
@@ -159,13 +164,17 @@ export async function countStatuses(
  * target marked by late results; each as "from" and "to".
  */
 export const unsummed = (sql: Db, target: ResultTarget, { hours, runs }: Sources) => sql`
-  select u."from", u."to" from unnest(${arrayOf(runs.map(({ from }) => from.toISOString()))}::timestamptz[], ${arrayOf(runs.map(({ to }) => to.toISOString()))}::timestamptz[]) as u ("from", "to")
+  select u."from", u."to"
+  from unnest(${arrayOf(runs.map(({ from }) => from.toISOString()))}::timestamptz[],
+    ${arrayOf(runs.map(({ to }) => to.toISOString()))}::timestamptz[]) as u ("from", "to")
   union all
-  select d.hour, d.hour + interval '1 hour' from rollup_dirty d where d.target_id = ${target.id} and d.hour >= ${hours?.from ?? null} and d.hour < ${hours?.to ?? null}`;
+  select d.hour, d.hour + interval '1 hour' from rollup_dirty d
+  where d.target_id = ${target.id} and d.hour >= ${hours?.from ?? null} and d.hour < ${hours?.to ?? null}`;
 
 /** Selects the valid rolled-up hours of `h`, of the target and, if given, the region. */
 export const summed = (sql: Db, orgId: string, target: ResultTarget, { hours }: Sources, region: string | null) => sql`
-  h.target_id = (select t.id from targets t where t.org_id = ${orgId} and t.id = ${target.id}) and h.hour >= ${hours?.from ?? null} and h.hour < ${hours?.to ?? null}
+  h.target_id = (select t.id from targets t where t.org_id = ${orgId} and t.id = ${target.id})
+    and h.hour >= ${hours?.from ?? null} and h.hour < ${hours?.to ?? null}
   and (${region}::text is null or h.region = ${region})
   and not exists (select from rollup_dirty d where d.target_id = h.target_id and d.hour = h.hour)`;
 
@@ -178,7 +187,8 @@ export async function countStatusesByHour(
   region: string | null,
 ): Promise<Counts> {
   const [row] = await sql<Counts[]>`
-    select coalesce(sum(c.up), 0)::int as up, coalesce(sum(c.down), 0)::int as down, coalesce(sum(c.degraded), 0)::int as degraded, coalesce(sum(c.error), 0)::int as error
+    select coalesce(sum(c.up), 0)::int as up, coalesce(sum(c.down), 0)::int as down,
+      coalesce(sum(c.degraded), 0)::int as degraded, coalesce(sum(c.error), 0)::int as error
     from (
       select sum(h.up) as up, sum(h.down) as down, sum(h.degraded) as degraded, sum(h.error) as error
       from results_hourly h where ${summed(sql, orgId, target, sources, region)}
@@ -189,7 +199,8 @@ export async function countStatusesByHour(
         select count(*) filter (where r.status = 'up') as up, count(*) filter (where r.status = 'down') as down,
           count(*) filter (where r.status = 'degraded') as degraded, count(*) filter (where r.status = 'error') as error
         from results r
-        where r.target_id = (select t.id from targets t where t.org_id = ${orgId} and t.id = ${target.id}) and r.scheduled_at >= part."from" and r.scheduled_at < part."to"
+        where r.target_id = (select t.id from targets t where t.org_id = ${orgId} and t.id = ${target.id})
+          and r.scheduled_at >= part."from" and r.scheduled_at < part."to"
           and (${region}::text is null or r.region = ${region}) and not r.skip and not r.recheck
       ) n
     ) c`;
@@ -206,7 +217,8 @@ export async function selectThrottled(sql: Db, orgId: string, targetIds: readonl
         and r.scheduled_at >= s.last_result_at - make_interval(secs => t.interval_secs) - interval '10 minutes'
       order by r.scheduled_at desc limit 1
     ) newest
-    where t.org_id = ${orgId} and t.id = any(${arrayOf(targetIds)}::uuid[]) and newest.skip and newest.error = ${throttledByCap}`;
+    where t.org_id = ${orgId} and t.id = any(${arrayOf(targetIds)}::uuid[]) and newest.skip
+      and newest.error = ${throttledByCap}`;
   return rows.map((row) => row.id);
 }
 
@@ -234,11 +246,14 @@ export async function selectSlices(
     select t.id as target_id, h.slice, h.status, h.p95
     from targets t
     cross join lateral (
-      select floor(extract(epoch from r.scheduled_at - ${range.from}::timestamptz)::float8 * 1000 / ${sliceMs}::int)::int as slice,
-        case when bool_or(r.status in ('down', 'error')) then 'down' when bool_or(r.status = 'degraded') then 'degraded' else 'up' end as status,
+      select floor(extract(epoch
+        from r.scheduled_at - ${range.from}::timestamptz)::float8 * 1000 / ${sliceMs}::int)::int as slice,
+        case when bool_or(r.status in ('down', 'error')) then 'down'
+          when bool_or(r.status = 'degraded') then 'degraded' else 'up' end as status,
         percentile_cont(0.95) within group (order by r.total_ms) filter (where r.status in ('up', 'degraded')) as p95
       from results r
-      where r.target_id = t.id and r.scheduled_at >= ${range.from} and r.scheduled_at < ${range.to} and not r.skip and not r.recheck
+      where r.target_id = t.id and r.scheduled_at >= ${range.from} and r.scheduled_at < ${range.to} and not r.skip
+        and not r.recheck
       group by 1
     ) h
     where t.org_id = ${orgId} and t.id = any(${targetIds as string[]}::uuid[])`;
@@ -262,18 +277,21 @@ export async function selectDays(
   now: Date,
 ): Promise<DayRow[]> {
   return await sql<DayRow[]>`
-    select t.id as target_id, d.day::text as day, sum(d.up)::int as up, sum(d.down)::int as down, sum(d.degraded)::int as degraded, sum(d.error)::int as error
+    select t.id as target_id, d.day::text as day, sum(d.up)::int as up, sum(d.down)::int as down,
+      sum(d.degraded)::int as degraded, sum(d.error)::int as error
     from targets t
     cross join lateral (
       select s.day, s.up, s.down, s.degraded, s.error
       from results_daily s
       where s.target_id = t.id and s.day >= ${firstDay}::date
       union all
-      select (r.scheduled_at at time zone 'UTC')::date as day, count(*) filter (where r.status = 'up') as up, count(*) filter (where r.status = 'down') as down,
+      select (r.scheduled_at at time zone 'UTC')::date as day, count(*) filter (where r.status = 'up') as up,
+        count(*) filter (where r.status = 'down') as down,
         count(*) filter (where r.status = 'degraded') as degraded, count(*) filter (where r.status = 'error') as error
       from results r
       where r.target_id = t.id and not r.skip and not r.recheck
-        and r.scheduled_at >= greatest((select p.next_hour from rollup_progress p), ${`${firstDay}T00:00:00Z`}::timestamptz)
+        and r.scheduled_at >= greatest((select p.next_hour
+          from rollup_progress p), ${`${firstDay}T00:00:00Z`}::timestamptz)
         and r.scheduled_at < ${new Date(now.getTime() + slackMs)}
       group by 1
     ) d

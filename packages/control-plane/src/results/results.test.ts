@@ -349,7 +349,10 @@ t.test("the history of many monitors in two statements", async (t) => {
   ]);
   await addResults(ctx, foreign, [{ at: noon - minute }]);
   // Counted already: 20 days ago, and today until 12:00. The raw rows before that are not counted twice.
-  await sql`insert into results_daily values (${busy}, '2026-10-31', 90, 5, 0, 5), (${busy}, '2026-11-20', 3, 1, 0, 0), (${busy}, '2026-10-20', 0, 1000, 0, 0)`;
+  await sql`
+    insert into results_daily
+    values (${busy}, '2026-10-31', 90, 5, 0, 5), (${busy}, '2026-11-20', 3, 1, 0, 0),
+      (${busy}, '2026-10-20', 0, 1000, 0, 0)`;
   await sql`insert into rollup_progress (next_hour) values (${new Date(hourOf(noon) - hour)})`;
   const histories = await service.monitorHistory(ctx, [busy, quiet, foreign], {
     from: new Date(noon - day),

@@ -13,7 +13,8 @@ export const CheckResult = Type.Object(
     details: Details,
     recheck: Type.Boolean({
       description:
-        "True for a run between two checks that confirms or refutes the one before it. It decides about incidents, and counts in neither uptime nor latency",
+        "True for a run between two checks that confirms or refutes the one before it. It decides about " +
+        "incidents, and counts in neither uptime nor latency",
       examples: [false],
     }),
   },
