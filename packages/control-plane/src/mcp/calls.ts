@@ -120,9 +120,8 @@ function resultOf(tool: Tool, output: object): CallToolResult {
   const text = JSON.stringify(output);
   const bytes = Buffer.byteLength(text);
   if (bytes >= maxResultBytes) throw new Error(`${tool.name} answered ${bytes} bytes`);
-  const structuredContent = JSON.parse(text) as Record<string, unknown>;
-  if (!fits(tool.output, structuredContent)) throw new Error(`${tool.name} answered what it does not declare: ${text}`);
-  return { structuredContent, content: [{ type: "text", text }] };
+  if (!fits(tool.output, output)) throw new Error(`${tool.name} answered what it does not declare: ${text}`);
+  return { structuredContent: output as Record<string, unknown>, content: [{ type: "text", text }] };
 }
 
 function report({ log, traceId }: Ctx, tool: Tool, thrown: unknown): void {

@@ -113,10 +113,12 @@ export function openEndpoint(options: EndpointOptions): (http: Context) => Promi
       const granted = mcpScopes.filter((scope) => caller.ctx.scopes.has(scope));
       throw insufficientScope(system.config, granted, tool.scope, request.id);
     }
+    if (tool.confirm === null)
+      return await reply(http, { raw, streamed: false, call: async (send) => await call.run(send, options.draining) });
     const gone = new AbortController();
     http.res.once("close", () => gone.abort());
     const signal = AbortSignal.any([gone.signal, options.draining]);
-    await reply(http, { raw, streamed: tool.confirm !== null, call: async (send) => await call.run(send, signal) });
+    await reply(http, { raw, streamed: true, call: async (send) => await call.run(send, signal) });
   }
 
   /** Charges the caller when `work` refuses. */
@@ -135,7 +137,6 @@ export function openEndpoint(options: EndpointOptions): (http: Context) => Promi
   ): Promise<void> {
     const { status, headers, body } = await exchangeOnce({
       ...exchange,
-      headers: { accept: "application/json, text/event-stream", "content-type": "application/json" },
       registry: options.registry,
     });
     http.status = status;

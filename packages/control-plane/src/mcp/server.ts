@@ -6,6 +6,7 @@ import {
   CallToolRequestSchema,
   type CallToolResult,
   InitializeRequestSchema,
+  type JSONRPCMessage,
   type JSONRPCRequest,
   ListToolsRequestSchema,
   type RequestId,
@@ -29,7 +30,6 @@ export type SendRequest = (request: { id: string; method: string; params: Record
 export interface Exchange {
   /** The request as it came. */
   readonly raw: unknown;
-  readonly headers: Readonly<Record<string, string>>;
   readonly registry: Registry;
   /** Answers as an event stream: only there can the server ask something meanwhile. */
   readonly streamed: boolean;
@@ -52,15 +52,11 @@ const noValidator = {
 };
 
 /** Answers one JSON-RPC request. Server and transport live as long as it: sessions are rows of the database. */
-export async function exchangeOnce({ raw, headers, registry, streamed, call }: Exchange): Promise<Replied> {
+export async function exchangeOnce({ raw, registry, streamed, call }: Exchange): Promise<Replied> {
   const server = new Server(
     { name: "StatusMesh", version },
     { capabilities: { tools: {} }, instructions, jsonSchemaValidator: noValidator },
   );
-  const transport = new streamable.WebStandardStreamableHTTPServerTransport({
-    enableJsonResponse: !streamed,
-    keepAliveMs: commentMs,
-  });
   server.setRequestHandler(InitializeRequestSchema, ({ params }) => ({
     protocolVersion: revisions.find((revision) => revision === params.protocolVersion) ?? revisions[0],
     capabilities: { tools: {} },
@@ -70,22 +66,56 @@ export async function exchangeOnce({ raw, headers, registry, streamed, call }: E
   server.setRequestHandler(ListToolsRequestSchema, () => ({
     tools: [...registry.values()].map(({ listed }) => listed),
   }));
+  return await (streamed ? answerStreamed(server, raw, call) : answerOnce(server, raw, call));
+}
+
+/** Answers with an event stream. */
+async function answerStreamed(server: Server, raw: unknown, call: Exchange["call"]): Promise<Replied> {
+  const transport = new streamable.WebStandardStreamableHTTPServerTransport({ keepAliveMs: commentMs });
   server.setRequestHandler(
     CallToolRequestSchema,
     async (_request, { requestId }) => await call(senderOf(transport, requestId)),
   );
   // The classes declare `onclose` and others without undefined.
   await server.connect(transport as Transport);
-  const request = new Request("http://localhost/mcp", { method: "POST", headers });
+  const request = new Request("http://localhost/mcp", { method: "POST", headers: streamedHeaders });
   const response = await transport.handleRequest(request, { parsedBody: raw });
   return {
     status: response.status,
     headers: Object.fromEntries([...response.headers].filter(([name]) => name !== "connection")),
-    body:
-      streamed && response.body !== null
-        ? Readable.fromWeb(response.body as Parameters<typeof Readable.fromWeb>[0])
-        : await response.text(),
+    body: Readable.fromWeb(response.body as Parameters<typeof Readable.fromWeb>[0]),
   };
+}
+
+/** What `readMessage` has checked, for the transport that checks it again. */
+const streamedHeaders = { accept: "application/json, text/event-stream", "content-type": "application/json" };
+
+/**
+ * Answers with JSON. The message goes to the server without the transport of the library, whose requests, responses
+ * and streams cost a third of a read.
+ */
+async function answerOnce(server: Server, raw: unknown, call: Exchange["call"]): Promise<Replied> {
+  server.setRequestHandler(CallToolRequestSchema, async () => await call(refuseToSend));
+  const { promise, resolve } = withResolvers<JSONRPCMessage>();
+  const transport: Transport = {
+    start: async () => {},
+    close: async () => {},
+    send: async (message) => resolve(message),
+  };
+  await server.connect(transport);
+  transport.onmessage?.(raw as JSONRPCMessage);
+  const body = JSON.stringify(await promise);
+  return { status: 200, headers: { "content-type": "application/json; charset=utf-8" }, body };
+}
+
+const refuseToSend: SendRequest = async () => {
+  throw new Error("a tool without a confirmation asks nothing");
+};
+
+function withResolvers<T>(): { promise: Promise<T>; resolve: (value: T) => void } {
+  let resolve!: (value: T) => void;
+  const promise = new Promise<T>((settle) => (resolve = settle));
+  return { promise, resolve };
 }
 
 const senderOf =
