@@ -35,6 +35,7 @@ export function openEndpoint(options: EndpointOptions): (http: Context) => Promi
 
   async function serve(http: Context): Promise<void> {
     refuseForeignOrigin(http, system);
+    if (isPreflight(http, system)) return;
     if (!methods.split(", ").includes(http.method))
       throw new RpcRefusal(405, rpcCodes.server, `/mcp answers ${methods}.`, { headers: { Allow: methods } });
     const caller = await authenticate(http, system);
@@ -184,6 +185,29 @@ function refuseForeignOrigin(http: Context, { config }: System): void {
   const allowed = config.mcp.allowed_origins;
   if (origin === "" || allowed.length === 0 || allowed.includes(origin.toLowerCase())) return;
   throw new RpcRefusal(403, rpcCodes.server, "Requests of this Origin are not allowed.");
+}
+
+/**
+ * Lets web pages of the listed origins call the server and read its headers (Fetch standard, section 3.2); answers
+ * their preflight. Requests carry no cookie: they need a token.
+ */
+function isPreflight(http: Context, { config }: System): boolean {
+  if (config.mcp.allowed_origins.length === 0) return false;
+  http.vary("Origin");
+  const origin = http.get("origin");
+  if (origin === "") return false;
+  http.set({
+    "Access-Control-Allow-Origin": origin,
+    "Access-Control-Expose-Headers": "Mcp-Session-Id, WWW-Authenticate, Retry-After",
+  });
+  if (http.method !== "OPTIONS" || http.get("access-control-request-method") === "") return false;
+  http.set({
+    "Access-Control-Allow-Methods": methods,
+    "Access-Control-Allow-Headers": "authorization, content-type, mcp-session-id, mcp-protocol-version, last-event-id",
+    "Access-Control-Max-Age": "600",
+  });
+  http.status = 204;
+  return true;
 }
 
 async function authenticate(http: Context, system: System): Promise<Caller> {

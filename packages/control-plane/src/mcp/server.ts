@@ -6,12 +6,14 @@ import {
   CallToolRequestSchema,
   type CallToolResult,
   InitializeRequestSchema,
+  isJSONRPCRequest,
   type JSONRPCMessage,
   type JSONRPCRequest,
   ListToolsRequestSchema,
   type RequestId,
 } from "@modelcontextprotocol/sdk/types.js";
 import { version } from "../version.ts";
+import { RpcRefusal, rpcCodes } from "./refusals.ts";
 import type { Registry } from "./registry.ts";
 import { commentMs } from "./streams.ts";
 
@@ -53,6 +55,9 @@ const noValidator = {
 
 /** Answers one JSON-RPC request. Server and transport live as long as it: sessions are rows of the database. */
 export async function exchangeOnce({ raw, registry, streamed, call }: Exchange): Promise<Replied> {
+  // The library drops a message that it does not take for a request, and its caller would wait for ever.
+  if (!isJSONRPCRequest(raw))
+    throw new RpcRefusal(400, rpcCodes.invalidRequest, "Invalid request: jsonrpc, id, method and params only.");
   const server = new Server(
     { name: "StatusMesh", version },
     { capabilities: { tools: {} }, instructions, jsonSchemaValidator: noValidator },

@@ -5,9 +5,11 @@ import { serveWhole } from "../testing/whole-app.ts";
 import { newOrg, openWorld } from "../testing/world.ts";
 
 const ping = { jsonrpc: "2.0", id: 1, method: "ping" };
+/** For tests without settings of their own. */
+const shared = await openMcp(t);
 
 t.test("the official client works with any replica", async (t) => {
-  const mcp = await openMcp(t);
+  const mcp = shared;
   const ctx = await newOrg(mcp.world.system);
   const client = await mcp.client(await mcp.token(ctx, { scopes: ["targets:read"] }));
   t.match(client.getServerVersion(), { name: "StatusMesh" });
@@ -51,6 +53,28 @@ t.test("requests are refused in this order, with these replies", async (t) => {
       status: 403,
     },
     { name: "an allowed Origin", headers: { origin: "https://app.example.org" }, status: 200 },
+    {
+      name: "a preflight of an allowed Origin",
+      method: "OPTIONS",
+      headers: { origin: "https://app.example.org", "access-control-request-method": "POST", authorization: undefined },
+      status: 204,
+      reply: {
+        "access-control-allow-origin": "https://app.example.org",
+        "access-control-allow-headers": /authorization.*mcp-session-id.*mcp-protocol-version/,
+      },
+    },
+    {
+      name: "a preflight of another Origin",
+      method: "OPTIONS",
+      headers: { origin: "https://evil.example", "access-control-request-method": "POST" },
+      status: 403,
+    },
+    {
+      name: "a page of an allowed Origin reads the session",
+      headers: { origin: "https://app.example.org" },
+      status: 200,
+      reply: { "access-control-expose-headers": /Mcp-Session-Id/ },
+    },
     { name: "the opaque origin", headers: { origin: "null" }, status: 403 },
     ...["PUT", "PATCH", "OPTIONS"].map((method) => ({
       name: method,
@@ -96,6 +120,14 @@ t.test("requests are refused in this order, with these replies", async (t) => {
     { name: "a fractional id", body: { ...ping, id: 1.5 }, status: 400, code: -32_600 },
     { name: "neither method nor result", body: { jsonrpc: "2.0", id: 1 }, status: 400, code: -32_600 },
     { name: "params that are a list", body: { ...ping, params: [] }, status: 400, code: -32_602 },
+    { name: "a member too many", body: { ...ping, extra: 1 }, status: 400, code: -32_600 },
+    { name: "metadata of another shape", body: { ...ping, params: { _meta: 1 } }, status: 400, code: -32_600 },
+    {
+      name: "metadata of another shape in a call that streams",
+      body: { ...ping, method: "tools/call", params: { name: "pause_monitor", _meta: 1 } },
+      status: 400,
+      code: -32_600,
+    },
     { name: "no session", headers: { "mcp-session-id": undefined }, status: 400, code: -32_000 },
     {
       name: "an unknown session",
@@ -151,7 +183,7 @@ t.test("requests are refused in this order, with these replies", async (t) => {
 });
 
 t.test("revisions: a served one is kept, another gets the newest", async (t) => {
-  const mcp = await openMcp(t);
+  const mcp = shared;
   const authorization = `Bearer ${await mcp.token(await newOrg(mcp.world.system))}`;
   for (const [asked, got] of [
     ["2025-11-25", "2025-11-25"],
@@ -167,7 +199,7 @@ t.test("revisions: a served one is kept, another gets the newest", async (t) => 
 });
 
 t.test("a session belongs to its user, organisation and client", async (t) => {
-  const mcp = await openMcp(t);
+  const mcp = shared;
   const { clock, sql } = mcp.world;
   const [olga, other] = [await newOrg(mcp.world.system), await newOrg(mcp.world.system)];
   const token = await mcp.token(olga);
@@ -205,7 +237,7 @@ t.test("a session belongs to its user, organisation and client", async (t) => {
 });
 
 t.test("token, membership and audience are looked up on every request", async (t) => {
-  const mcp = await openMcp(t);
+  const mcp = shared;
   const { sql, clock } = mcp.world;
   const endings: Record<string, (token: string, userId: string, orgId: string) => Promise<unknown>> = {
     revoked: async (_, userId) => await sql`update api_tokens set revoked_at = now() where user_id = ${userId}`,
@@ -233,7 +265,7 @@ t.test("token, membership and audience are looked up on every request", async (t
 });
 
 t.test("event streams: several per session, closed with it", async (t) => {
-  const mcp = await openMcp(t);
+  const mcp = shared;
   const session = await mcp.session(await mcp.token(await newOrg(mcp.world.system)));
   const [first, second] = mcp.replicas;
   const streams = [1, 2, 3].map(() => openStream(second, { ...usual, ...session, accept: "text/event-stream" }));
