@@ -130,10 +130,16 @@ async function probedTime(system: System, orgId: string, rows: readonly PublicCo
   const now = system.clock.now();
   const ids = rows.map((row) => row.target_id);
   const counts = await dailyCounts(system, orgId, ids, historyDays);
-  const ends = new Map(
-    rows.map((row) => [row.target_id, row.status === "unknown" ? (row.last_result_at?.getTime() ?? 0) : now]),
+  const limits = new Map(
+    rows.map((row) => [
+      row.target_id,
+      {
+        created: row.created_at.getTime(),
+        lastRun: row.status === "unknown" ? (row.last_result_at?.getTime() ?? 0) : now,
+      },
+    ]),
   );
-  return await probedSpans(system, orgId, counts, (id) => ends.get(id) ?? now);
+  return await probedSpans(system, orgId, counts, (id) => limits.get(id)!);
 }
 
 /** Groups components: groups in the order of their first component, ungrouped components last. */

@@ -41,11 +41,13 @@ async function publish(orgId: string, branding: Partial<Branding> = {}, enabled 
   return id;
 }
 
+/** Adds a component. Its monitor is older than all of its results. */
 async function show(
   pageId: string,
   targetId: string,
-  binding: { name?: string; group?: string; description?: string } = {},
+  binding: { name?: string; group?: string; description?: string; created?: number } = {},
 ): Promise<void> {
+  await sql`update targets set created_at = ${new Date(binding.created ?? noon - 100 * day)} where id = ${targetId}`;
   await sql`insert into status_page_components (page_id, target_id, org_id, public_name, public_description, public_group, sort_order)
     select ${pageId}, id, org_id, ${binding.name ?? null}, ${binding.description ?? null}, ${binding.group ?? null}, (select count(*) from status_page_components) from targets where id = ${targetId}`;
 }
@@ -175,6 +177,17 @@ t.test("the page as JSON shows what it may, and nothing else", async (t) => {
     items: [{ id: past }],
   });
   t.strictSame((await ask("GET", `/api/public/v1/incidents/${open}`)).body, body.active_incidents[0]);
+});
+
+t.test("uptime of a new monitor counts from its creation, not from midnight", async (t) => {
+  const pageId = await publish(ctx.orgId);
+  const id = await newTarget(ctx, "New");
+  await show(pageId, id, { created: noon - 4 * minute });
+  await setStatus(system, id, "up");
+  await addResults(ctx, id, [{ at: noon - 3 * minute, status: "down" }, { at: noon - minute }]);
+  await addIncident(ctx, id, { started: noon - 3 * minute, ended: noon - 2 * minute });
+  const { body } = await ask("GET", "/api/public/v1/status");
+  t.equal(body.groups[0].components[0].uptime_pct, 75);
 });
 
 t.test("what is not on the served page does not exist", async (t) => {

@@ -11,16 +11,22 @@ interface Span {
   end: number;
 }
 
+/** Unix ms. */
+interface ProbedLimits {
+  created: number;
+  lastRun: number;
+}
+
 /**
  * Time in which targets were checked, oldest first: whole UTC days with runs, and at both ends of such a stretch from
- * the first or to the last hour with a run. `counts` is the answer of `dailyCounts`, `lastRun` the end of the newest
- * stretch per target (Unix ms). Reads two days per stretch instead of 90.
+ * the first or to the last hour with a run. `counts` is the answer of `dailyCounts`. `limits` bounds the time of a target:
+ * no span begins before `created`, and the newest one ends at `lastRun`. Reads two days per stretch instead of 90.
  */
 export async function probedSpans(
   system: System,
   orgId: string,
   counts: ReadonlyMap<string, ReadonlyMap<string, Counts>>,
-  lastRun: (targetId: string) => number,
+  limits: (targetId: string) => ProbedLimits,
 ): Promise<Map<string, Span[]>> {
   const today = system.clock.now();
   const edges: TargetDay[] = [];
@@ -34,21 +40,24 @@ export async function probedSpans(
   const spans = new Map<string, Span[]>();
   for (const [id, days] of counts) {
     const own: Span[] = [];
+    const { created, lastRun } = limits(id);
     for (const day of [...days.keys()].sort()) {
       const midnight = Date.parse(day);
       const known = hours.get(`${id} ${day}`);
       const before = own.at(-1);
       const joined = before?.end === midnight;
-      const start = joined || known === undefined ? midnight : known.first.getTime();
+      const first = joined || known === undefined ? midnight : known.first.getTime();
+      // Also bounds the hours of today that are not counted yet.
+      const start = Math.max(first, created);
       const isLast = !days.has(shifted(day, 1));
       const end =
         midnight + dayMs > today
-          ? Math.min(today, Math.max(lastRun(id), start))
+          ? Math.min(today, Math.max(lastRun, start))
           : isLast && known !== undefined
             ? known.last.getTime() + hourMs
             : midnight + dayMs;
       if (joined) before!.end = end;
-      else own.push({ start, end });
+      else if (end > start) own.push({ start, end });
     }
     spans.set(id, own);
   }

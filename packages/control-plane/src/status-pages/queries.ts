@@ -182,6 +182,8 @@ export interface PublicComponentRow {
   name: string;
   description: string | null;
   group: string | null;
+  /** Creation of the monitor. */
+  created_at: Date;
   status: MonitorStatus;
   last_result_at: Date | null;
 }
@@ -194,8 +196,10 @@ export async function selectPublicComponents(
   now: Date,
 ): Promise<PublicComponentRow[]> {
   return await sql<PublicComponentRow[]>`
-    select c.target_id, coalesce(c.public_name, t.name) as name, c.public_description as description, c.public_group as "group",
+    select c.target_id, coalesce(c.public_name, t.name) as name, c.public_description as description,
+      c.public_group as "group", t.created_at,
       case when t.enabled and s.status_until >= ${now} then s.status else 'unknown' end as status, s.last_result_at
-    from status_page_components c join targets t on t.id = c.target_id left join target_states s on s.target_id = c.target_id
+    from status_page_components c
+    join targets t on t.id = c.target_id left join target_states s on s.target_id = c.target_id
     where c.org_id = ${orgId} and c.page_id = ${pageId} order by c.sort_order, c.target_id`;
 }
