@@ -19,8 +19,9 @@ interface ProbedLimits {
 
 /**
  * Time in which targets were checked, oldest first: whole UTC days with runs, and at both ends of such a stretch from
- * the first or to the last hour with a run. `counts` is the answer of `dailyCounts`. `limits` bounds the time of a target:
- * no span begins before `created`, and the newest one ends at `lastRun`. Reads two days per stretch instead of 90.
+ * the first or to the last hour with a run. `counts` is the answer of `dailyCounts`. `limits` bounds the time of a
+ * target: no span begins before `created`, and the newest one ends at `lastRun`. Reads two days per stretch instead of
+ * 90.
  */
 export async function probedSpans(
   system: System,
