@@ -167,11 +167,7 @@ export const folders = {
 export const filesWithSql = {
   "app.ts": "the readiness probe",
   "commands/doctor.ts": "asks the server for its version and clock",
-  "jobs/nightly.ts": "to be moved",
-  "jobs/operator-notices.ts": "to be moved",
-  "jobs/reminders.ts": "to be moved",
   "jobs/runner.ts": "setting of a transaction",
-  "jobs/sweep.ts": "to be moved",
   "metrics/instance.ts": "the connection probe",
   "pipeline/assign.ts": "to be moved",
   "pipeline/ingest.ts": "to be moved",

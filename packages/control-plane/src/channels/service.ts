@@ -25,6 +25,7 @@ export { channelOutbound, digestingKinds, receiverOf, sendThrough } from "./send
 export {
   confirmAddress,
   pendingVerification,
+  purgeVerifications,
   resendVerification,
   sendVerificationMail,
   subscribedAddress,

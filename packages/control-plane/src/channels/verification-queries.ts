@@ -82,6 +82,19 @@ export async function selectConfirmed(
   return row;
 }
 
+/**
+ * Deletes the mails from before a time whose link is of no use: never confirmed, or of a channel that is gone or has
+ * another address. Returns their number.
+ */
+export async function deleteUselessVerifications(sql: Db, now: Date, before: Date): Promise<number> {
+  const { count } = await sql`
+    delete from channel_verifications v
+    where v.created_at < ${before} and (
+      (v.confirmed_at is null and v.expires_at < ${now})
+      or not exists (select from channels c where c.id = v.channel_id and c.config ->> 'to' = v.address))`;
+  return count;
+}
+
 /** Locks the organisation, so that concurrent mails count each other, and returns its name. */
 export async function lockOrg(sql: Db, orgId: string): Promise<string> {
   const [row] = await sql<{ name: string }[]>`select name from orgs where id = ${orgId} for no key update`;

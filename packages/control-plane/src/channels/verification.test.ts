@@ -15,6 +15,7 @@ import {
   deleteChannel,
   getChannel,
   pendingVerification,
+  purgeVerifications,
   resendVerification,
   sendThrough,
   subscribedAddress,
@@ -204,6 +205,27 @@ t.test("mails are sent again 5 times a day for a channel and 20 times for an org
     validate(ChannelCreate, { name: "Hook", config: { type: "webhook", url: "https://hooks.example.org/" } }),
   );
   t.match(await again(owner, id), { code: "CHANNEL_NOT_VERIFIABLE" });
+});
+
+t.test("mails whose link is of no use are purged after a week; the proof of a verified address stays", async (t) => {
+  const owner = await newOrg(system);
+  const { id } = await createChannel(owner, input("Kept", "kept@example.org"));
+  for (const address of ["kept@example.org", "old@example.org"])
+    await sql`
+      insert into channel_verifications
+        (id, org_id, channel_id, address, code_hash, resent, created_at, expires_at, confirmed_at)
+      values (${newId()}, ${owner.orgId}, ${id}, ${address}, ${Buffer.from(newId())}, false,
+              ${new Date(clock.now())}, ${new Date(clock.now() + day)}, ${new Date(clock.now())})`;
+  const left = async () => [
+    ...(await sql`
+      select address, confirmed_at is not null as confirmed from channel_verifications where channel_id = ${id}`),
+  ];
+  await purgeVerifications(system);
+  t.equal((await left()).length, 3, "within a week nothing is deleted");
+  clock.advance(8 * day);
+  t.ok((await purgeVerifications(system)) >= 2);
+  t.strictSame(await left(), [{ address: "kept@example.org", confirmed: true }]);
+  t.equal(await purgeVerifications(system), 0);
 });
 
 t.test("a loop of creations cannot flood a mailbox", async (t) => {

@@ -171,6 +171,12 @@ export async function confirmedMailHeaders(
   };
 }
 
+/** Deletes mails of more than a week ago whose link is of no use, for the nightly purge. Returns their number. */
+export async function purgeVerifications({ sql, clock }: System): Promise<number> {
+  const now = clock.now();
+  return await queries.deleteUselessVerifications(sql, new Date(now), new Date(now - 7 * day));
+}
+
 /** Capability to unsubscribe: only mails to the confirmed address have it, and it is stored nowhere. */
 const proofOf = (codeHash: Buffer, channelId: string): string =>
   createHmac("sha256", codeHash).update(`unsubscribe ${channelId}`).digest("base64url");

@@ -1,12 +1,12 @@
-import type { Sql } from "postgres";
 import { agentTroubles } from "../agents/service.ts";
 import type { System } from "../context.ts";
 import { sendMail } from "../email/mail.ts";
 import { absolute } from "../html/format.ts";
+import { markMailed, noteTrouble, takeTroublesOver, troublesToMail } from "./queries.ts";
 
-/** What lasts this long is told: agents restart, and networks have hiccups. */
+/** A shorter trouble causes no mail: agents restart, and networks have hiccups. */
 const patienceMs = 120_000;
-/** A gap this long between two looks means that nobody looked: what was seen before it begins anew. */
+/** After a gap this long between two runs of the job, a trouble that was seen before begins anew. */
 const gapMs = 90_000;
 
 interface Trouble {
@@ -17,39 +17,27 @@ interface Trouble {
 }
 
 /**
- * Tells the operator, once, of what keeps the service itself from seeing: a region without an agent, an agent whose own
- * network is down. One mail when it has lasted, one when it is over, however many monitors it concerns.
+ * Mails the operator about a region without an agent and an agent whose own network is down. One mail when it has
+ * lasted, one when it is over, however many monitors it concerns.
  */
 export async function tellOperator(system: System): Promise<void> {
-  const sql = system.sql as Sql;
-  const now = system.clock.now();
+  const { sql, clock } = system;
+  const now = clock.now();
   const troubles = await currentTroubles(system);
-  for (const { key, about } of troubles) {
-    await sql`
-      insert into operator_notices (key, about, noticed_at, seen_at)
-      values (${key}, ${about}, ${new Date(now)}, ${new Date(now)})
-      on conflict (key) do update set seen_at = excluded.seen_at,
-        noticed_at = case when operator_notices.told_at is null
-          and operator_notices.seen_at < ${new Date(now - gapMs)} then excluded.noticed_at
-            else operator_notices.noticed_at end`;
-  }
-  const over = await sql<{ about: string; told: boolean }[]>`
-    delete from operator_notices where not (key = any(${troubles.map(({ key }) => key)}::text[]))
-    returning about, told_at is not null as told`;
-  for (const { about, told } of over) if (told) await tell(system, `Over: ${about}`, "Checks run and count again.");
+  for (const trouble of troubles) await noteTrouble(sql, trouble, new Date(now), new Date(now - gapMs));
+  const keys = troubles.map(({ key }) => key);
+  for (const { about, mailed } of await takeTroublesOver(sql, keys))
+    if (mailed) await tell(system, `Over: ${about}`, "Checks run and count again.");
 
-  const due = await sql<
-    { key: string }[]
-  >`select key from operator_notices where told_at is null and noticed_at <= ${new Date(now - patienceMs)}`;
+  const due = await troublesToMail(sql, new Date(now - patienceMs));
   for (const { key, about, text } of troubles) {
-    if (!due.some((it) => it.key === key)) continue;
-    // Noted after the mail: one that could not be sent is sent the next time.
-    if (await tell(system, about, text))
-      await sql`update operator_notices set told_at = ${new Date(now)} where key = ${key}`;
+    if (!due.has(key)) continue;
+    // Recorded after the mail: one that could not be sent is sent the next time.
+    if (await tell(system, about, text)) await markMailed(sql, key, new Date(now));
   }
 }
 
-/** False when the mail server would not take it. */
+/** False when the mail server did not accept it. */
 async function tell(system: System, subject: string, text: string): Promise<boolean> {
   const { operator, bootstrap } = system.config;
   const mailed = await sendMail(system, {

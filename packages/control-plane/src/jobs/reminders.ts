@@ -1,13 +1,13 @@
-import type { Db } from "../db/sql.ts";
 import { inTransaction, type System } from "../context.ts";
-import { inActiveWindow, noticeOf, type NoticeSubject, writeDeliveries } from "../incidents/engine.ts";
+import { noticeOf, writeDeliveries } from "../incidents/engine.ts";
+import { takeDueReminders } from "./reminder-queries.ts";
 
 /** Few enough that one transaction is short. */
 const batch = 200;
 
 /**
- * Sends the reminders that are due: of open incidents that nobody has acknowledged, as often as the target's policy
- * says. Returns how many incidents were reminded of. May run on any number of replicas at once.
+ * Sends the reminders that are due: of open incidents that are not acknowledged, at the interval of the target's
+ * policy. Returns the number of reminders. May run on any number of replicas at once.
  */
 export async function sendReminders(system: System): Promise<number> {
   let sent = 0;
@@ -28,44 +28,4 @@ export async function sendReminders(system: System): Promise<number> {
     sent += due.sent;
     if (due.taken < batch) return sent;
   }
-}
-
-interface DueIncident extends NoticeSubject {
-  org_id: string;
-  monitor_name: string;
-  /** This one included. */
-  reminders_sent: number;
-  /** Null when the target's policy has come to ask for none. */
-  reminder_due_at: Date | null;
-}
-
-/**
- * Moves each due incident to its next reminder; who changed the row reminds. Keeps the rhythm, unless a whole period
- * was missed.
- */
-async function takeDueReminders(sql: Db, now: number, limit: number): Promise<DueIncident[]> {
-  const at = new Date(now);
-  return await sql<DueIncident[]>`
-    with due as (
-      select i.id, t.name, t.renotify_interval_secs, make_interval(secs => t.renotify_interval_secs) as period
-      from incidents i
-      join targets t on t.id = i.target_id
-      join orgs o on o.id = i.org_id and o.deleted_at is null
-      where i.reminder_due_at <= ${at} and i.ended_at is null and i.acknowledged_at is null and not i.retracted
-        -- Under maintenance a reminder waits for the end of the window, behind the notice that is held.
-        and i.held_reason is null and not ${inActiveWindow(sql, at)}
-      order by i.reminder_due_at
-      limit ${limit}
-      for update of i skip locked
-    )
-    update incidents i
-    set reminder_due_at = case when due.renotify_interval_secs = 0 then null
-                               when i.reminder_due_at + due.period > ${at} then i.reminder_due_at + due.period
-                               else ${at}::timestamptz + due.period end,
-        reminders_sent = i.reminders_sent + case when due.renotify_interval_secs = 0 then 0 else 1 end
-    from due
-    where i.id = due.id
-    returning i.id, i.org_id, i.target_id, i.severity, i.started_at, i.ended_at, i.error_sample, i.regions_down,
-      i.regions_up,
-              i.reminders_sent, i.reminder_due_at, due.name as monitor_name`;
 }
