@@ -83,6 +83,8 @@ t.test("the console", async (t) => {
   await t.test("the documentation of the API needs nothing that its policy forbids", async (t) => {
     const said: string[] = [];
     const docs = await context.newPage();
+    // The viewer lays out the whole document, which takes a minute on a busy machine.
+    docs.setDefaultTimeout(180_000);
     docs.on("console", (message) => said.push(message.text()));
     docs.on("pageerror", (error) => said.push(error.message));
     await docs.goto("/docs");

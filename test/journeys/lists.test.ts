@@ -12,7 +12,7 @@ import { waitFor } from "../harness/wait.ts";
  * together, imported and cloned.
  */
 
-t.setTimeout(240_000);
+t.setTimeout(600_000);
 
 const token = `sm_live_${"outages".repeat(6)}`;
 
