@@ -1,7 +1,8 @@
 import { type Ctx, requireScope } from "../context.ts";
 import { everything } from "./filter-queries.ts";
+import type { TagCount } from "./list-schema.ts";
 import type { MonitorState } from "./schema.ts";
-import { type TagGroupRow, selectTagGroups, selectTagPrefixes } from "./tag-queries.ts";
+import { type TagGroupRow, selectTagGroups } from "./tag-queries.ts";
 
 /** Monitors of one tag below a prefix, rolled up. */
 export interface TagGroup {
@@ -14,12 +15,21 @@ export interface TagGroup {
   last_result_at: Date | null;
 }
 
+/** Prefixes that stand beside the tags. */
+const mostPrefixes = 6;
 const worstFirst: readonly MonitorState[] = ["down", "error", "degraded", "unknown", "up", "paused"];
 
-/** Prefixes of tags like `team/payments` that the list can be grouped by, the most used first. */
-export async function tagPrefixes(ctx: Ctx): Promise<string[]> {
-  requireScope(ctx, "targets:read");
-  return await selectTagPrefixes(ctx.sql, ctx.orgId, 6);
+/** The first parts of tags like `team/payments`, those of the most targets first. `tags` have the most used first. */
+export function prefixesOf(tags: readonly TagCount[]): string[] {
+  const counts = new Map<string, number>();
+  for (const { name, count } of tags) {
+    const [, prefix] = /^([^/]+)\/./.exec(name) ?? [];
+    if (prefix !== undefined) counts.set(prefix, (counts.get(prefix) ?? 0) + count);
+  }
+  return [...counts]
+    .toSorted((a, b) => b[1] - a[1])
+    .map(([prefix]) => prefix)
+    .slice(0, mostPrefixes);
 }
 
 /** The groups of all monitors by their tags below `prefix`: worst first, then by name, those without a tag last. */

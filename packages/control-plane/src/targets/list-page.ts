@@ -12,7 +12,7 @@ import { activeWindows } from "../maintenance/service.ts";
 import { monitorHistory } from "../results/service.ts";
 import { monitorOrders, monitorSorts } from "./list-schema.ts";
 import { shown, throttledOf } from "./rows.ts";
-import { listMonitors, listTags, type MonitorCause, tagGroups, tagPrefixes } from "./service.ts";
+import { listMonitors, listTags, type MonitorCause, monitorsOverview, prefixesOf, tagGroups } from "./service.ts";
 import { causeLead, overview, shownStates, silenceWords } from "./words.ts";
 
 const pageSize = 50;
@@ -111,17 +111,16 @@ export async function monitorsPage({ ctx, query }: PageCall<"tenant">) {
   const asked = readQuery(query);
   const grouping = asked.group !== "" && asked.in === "";
   const plain = !isNarrowed(asked) && !grouping && asked.sort === "" && asked.order === "" && asked.offset === 0;
-  const [list, tags, prefixes, groups, silent, setup, maintenance] = await Promise.all([
+  const [list, tags, groups, silent, setup, maintenance] = await Promise.all([
     linesOf(ctx, asked),
-    listTags(ctx, { limit: tagChips + moreTags, offset: 0 }),
-    tagPrefixes(ctx),
+    listTags(ctx, { limit: 1000, offset: 0 }),
     grouping ? tagGroups(ctx, asked.group) : [],
     silentRegions(ctx),
     setupSteps(ctx),
     activeWindows(ctx),
   ]);
   // The sentence on top describes all monitors, whatever the list is narrowed to.
-  const all = plain ? list : await listMonitors(ctx, { grouped: true, limit: 6, offset: 0 });
+  const all = plain ? list : await monitorsOverview(ctx);
   const now = ctx.clock.now();
   const rows = grouping ? [] : list.items;
   const [history, throttled] = await Promise.all([
@@ -148,11 +147,11 @@ export async function monitorsPage({ ctx, query }: PageCall<"tenant">) {
       allTargets: apiAddress(asked),
       grouping,
       groups,
-      prefixes: [...new Set([...(asked.group === "" ? [] : [asked.group]), ...prefixes])],
+      prefixes: [...new Set([...(asked.group === "" ? [] : [asked.group]), ...prefixesOf(tags.items)])],
       states: shownStates.map((name) => ({ name, word: stateWords[name], count: list.counts[name] })),
       tags: names.slice(0, tagChips),
-      moreTags: names.slice(tagChips),
-      hiddenTags: Math.max(0, tags.total - names.length),
+      moreTags: names.slice(tagChips, tagChips + moreTags),
+      hiddenTags: Math.max(0, tags.total - tagChips - moreTags),
       overview: overview(all),
       title: numbered("Monitors", all.counts.down + all.counts.error),
       everything: shownStates.reduce((sum, name) => sum + all.counts[name], 0),

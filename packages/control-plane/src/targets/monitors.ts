@@ -150,7 +150,6 @@ export async function listMonitors(ctx: Ctx, input: MonitorsInput): Promise<Moni
   });
   const counts = countsOf(tallies);
   const total = input.state === undefined ? sumOf(Object.values(counts)) : counts[input.state];
-  const checks = tallies.flatMap(({ last_check_at }) => (last_check_at === null ? [] : [last_check_at.getTime()]));
   return {
     items: rows.map(presentMonitor),
     causes: causes.map(presentCause),
@@ -160,8 +159,50 @@ export async function listMonitors(ctx: Ctx, input: MonitorsInput): Promise<Moni
     limit,
     offset,
     counts,
-    last_check_at: checks.length === 0 ? null : new Date(Math.max(...checks)),
+    last_check_at: lastCheckOf(tallies),
   };
+}
+
+/** Rows that the sentence on top of the list is made from. */
+const overviewRows = 6;
+
+/** What the sentence on top of the list is made from: counts of all monitors, causes of failures, the first rows. */
+export interface MonitorsOverview {
+  items: MonitorRow[];
+  causes: MonitorCause[];
+  grouped: { causes: number; monitors: number };
+  counts: Record<MonitorState, number>;
+  last_check_at: Date | null;
+}
+
+/** All monitors in short. Rows are read only where something fails: sorting 10,000 monitors takes 20 ms. */
+export async function monitorsOverview(ctx: Ctx): Promise<MonitorsOverview> {
+  requireScope(ctx, "targets:read");
+  const now = new Date(ctx.clock.now());
+  const { sql, orgId } = ctx;
+  const [causes, tallies] = await Promise.all([
+    selectMonitorCauses(sql, orgId, now, everything, { limit: overviewRows, offset: 0 }),
+    queries.countMonitors(sql, orgId, now, everything),
+  ]);
+  const counts = countsOf(tallies);
+  const grouped = causes.length > 0;
+  const worst = (["down", "error", "degraded", "unknown"] as const).find((state) => counts[state] > 0);
+  const filter = { ...everything, state: grouped ? null : (worst ?? null) };
+  const page = { sorting: { sort: "state", order: null }, grouped, limit: overviewRows, offset: 0 } as const;
+  const rows = worst === undefined ? [] : await queries.selectMonitors(sql, orgId, now, filter, page);
+  return {
+    items: rows.map(presentMonitor),
+    causes: causes.map(presentCause),
+    grouped: { causes: causes[0]?.causes ?? 0, monitors: causes[0]?.monitors ?? 0 },
+    counts,
+    last_check_at: lastCheckOf(tallies),
+  };
+}
+
+/** When any monitor was checked last. */
+function lastCheckOf(tallies: readonly queries.MonitorCounts[]): Date | null {
+  const times = tallies.flatMap(({ last_check_at: at }) => (at === null ? [] : [at.getTime()]));
+  return times.length === 0 ? null : new Date(Math.max(...times));
 }
 
 const sumOf = (numbers: readonly number[]): number => numbers.reduce((sum, one) => sum + one, 0);

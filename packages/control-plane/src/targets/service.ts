@@ -16,10 +16,11 @@ import type { Target } from "./schema.ts";
 
 export { createTarget } from "./create.ts";
 export { monitorStates, orgHealth } from "./health.ts";
-export { tagGroups, tagPrefixes } from "./groups.ts";
+export { prefixesOf, tagGroups } from "./groups.ts";
 export {
   getMonitor,
   listMonitors,
+  monitorsOverview,
   monitorCounts,
   type MonitorCause,
   type MonitorRegion,

@@ -25,15 +25,6 @@ export async function countTags(sql: Db, orgId: string, prefix: string): Promise
   return row!.count;
 }
 
-/** The first parts of tags like `team/payments`, those of the most targets first. */
-export async function selectTagPrefixes(sql: Db, orgId: string, limit: number): Promise<string[]> {
-  const rows = await sql<{ prefix: string }[]>`
-    select split_part(tag.name, '/', 1) as prefix from targets t cross join unnest(t.tags) as tag (name)
-    where t.org_id = ${orgId} and tag.name like '_%/_%' and tag.name not like '/%'
-    group by 1 order by count(distinct t.id) desc, prefix limit ${limit}`;
-  return rows.map(({ prefix }) => prefix);
-}
-
 /** Monitors of one tag, or of none with the prefix (`tag` null), in one state. */
 export interface TagGroupRow {
   tag: string | null;
