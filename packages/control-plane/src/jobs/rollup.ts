@@ -84,7 +84,7 @@ async function repairMarked(system: System): Promise<number> {
   return await inTransaction(system, async ({ sql }) => {
     const progress = await queries.lockProgress(sql);
     if (progress === null) return 0;
-    // Consuming a mark waits for nobody, and comes before the counting: what its batch inserted is visible by then.
+    // Marks are consumed without waiting for locks, and before the counting, which therefore sees their rows.
     const marks = await queries.takeDirty(sql, progress.next_hour, marksAtOnce);
     if (marks.length === 0) return 0;
     await queries.rollMarked(sql, marks);

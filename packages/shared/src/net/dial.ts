@@ -5,8 +5,8 @@ import { abortError, codeOf, DialError, overdue, wordsFor } from "./dial-error.t
 import { type Lookup, resolve } from "./resolve.ts";
 
 /**
- * What a connection is doing and how long the phases behind it took, in ms; written while it happens, so that whoever
- * gives up in the middle can say where. Phases of several connections add up.
+ * The current phase of a connection and the durations of the finished ones, ms; updated while it runs, so that an
+ * aborted check can name the phase. Phases of several connections add up.
  */
 export interface DialTrace {
   /** What a deadline makes of the phase, up to the time: "TLS handshake timed out after", "no response within". */
