@@ -75,6 +75,25 @@ export const folders = {
       "one sweep for tables of expiring rows": ["deleted_targets", "on_demand_runs"],
     },
   },
+  subscribers: {
+    owns: ["subscriber_deliveries", "subscriber_messages", "subscribers"],
+    joins: {
+      "what pages tell, from the timeline of incidents": [
+        "incident_events",
+        "incident_updates",
+        "incidents",
+        "status_page_components",
+        "status_pages",
+        "targets",
+      ],
+      "maintenance that pages tell of": [
+        "maintenance_occurrences",
+        "maintenance_window_targets",
+        "maintenance_windows",
+      ],
+      "alerts go first": ["deliveries"],
+    },
+  },
   maintenance: {
     owns: ["maintenance_occurrences", "maintenance_window_targets", "maintenance_windows"],
     joins: {

@@ -90,6 +90,10 @@ async function scene() {
   const delegation = await made("/api/v1/notification-channels/delegate", { name: "Old" });
   const page = await made("/api/v1/status-pages", { slug, name: "Old" });
   await made(`/api/v1/status-pages/${page.id}/components`, { target_id: target.id });
+  const subscriber = newId();
+  await sql`
+    insert into subscribers (id, org_id, page_id, kind, address, token, state, asked_by, asked_at, created_at)
+    values (${subscriber}, ${olga.orgId}, ${page.id}, 'email', ${slug}, ${subscriber}, 'active', 'x', now(), now())`;
   const invitation = await made(`/api/v1/orgs/${olga.orgId}/invitations`, { email: `invited.${slug}@example.org` });
   const down = [2000, 1000].map((ago) => runOf(target.id, Date.now() - ago, "down"));
   await admit(sql, "default", down);
@@ -125,6 +129,7 @@ async function scene() {
     delegation,
     page,
     incident,
+    subscriber,
     delivery,
     session,
     identity,
@@ -160,6 +165,7 @@ function pathOf(route: Route, s: Scene): string {
     share_id: s.share.id,
     delivery_id: s.delivery,
     occurrence_id: s.window.occurrence.id,
+    subscriber_id: s.subscriber,
     invitation_id: s.invitation.id,
   };
   return route.path.replaceAll(/\{(\w+)\}/g, (_, name: string) => parts[name] ?? newId());

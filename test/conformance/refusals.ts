@@ -150,6 +150,8 @@ export function resources({ target, page, pastWindow, struck, incident, deliveri
     ...windows(target.id),
     missing("PATCH", `/api/v1/maintenance/${pastWindow.id}/occurrences/${id}`, "OCCURRENCE_NOT_FOUND", {}),
     missing("PATCH", `/api/v1/maintenance/${pastWindow.id}`, "MAINTENANCE_COMPLETED", { title: "Late" }),
+    missing("DELETE", `/api/v1/status-pages/${page.id}/subscribers/${id}`, "SUBSCRIBER_NOT_FOUND"),
+    missing("POST", `/status/subscriptions/${id}`, "SUBSCRIPTION_NOT_FOUND", {}),
     missing("GET", `/api/v1/status-pages/${id}`, "STATUS_PAGE_NOT_FOUND"),
     missing("PATCH", `/api/v1/status-pages/${page.id}/components/${id}`, "COMPONENT_NOT_FOUND", {}),
     refusedBody(`POST /api/v1/status-pages/${page.id}/components`)(

@@ -272,7 +272,7 @@ t.test("reads say how long they may be kept, and errors that they may not", asyn
     const good = await owner.get(pathOf(route));
     t.equal(good.status, 200, nameOf(route));
     t.equal(good.headers["cache-control"], route.cache, nameOf(route));
-    t.equal(good.headers["content-type"], "application/json; charset=utf-8", nameOf(route));
+    t.equal(good.headers["content-type"], `${route.mediaType}; charset=utf-8`, nameOf(route));
   }
 });
 

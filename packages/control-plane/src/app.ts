@@ -68,6 +68,9 @@ import { signInPages } from "./sign-in/pages.ts";
 import { openProviders, type Providers } from "./sign-in/service.ts";
 import { shareRoutes } from "./shares/api.ts";
 import { sharesPages } from "./shares/pages.ts";
+import { subscriberRoutes } from "./subscribers/api.ts";
+import { subscribersPages } from "./subscribers/pages.ts";
+import { subscriptionPages } from "./public/subscription-pages.ts";
 import { statusPageRoutes } from "./status-pages/api.ts";
 import { statusPageTools } from "./status-pages/tools.ts";
 import { statusPagesPages } from "./status-pages/pages.ts";
@@ -110,6 +113,7 @@ export function allRoutes({ hub, ingest, draining }: Pick<AppOptions, "hub" | "i
     ...mailLinkRoutes,
     ...hookRoutes,
     ...statusPageRoutes,
+    ...subscriberRoutes,
     ...publicRoutes,
     ...shareViewRoutes,
     ...authRoutes,
@@ -143,6 +147,8 @@ const pageLists = (providers: Providers) =>
     mcpPages,
     tenancyPages,
     agentPages,
+    subscribersPages,
+    subscriptionPages,
     publicPages,
     shareViewPages,
   ] as const;

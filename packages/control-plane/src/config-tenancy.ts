@@ -38,6 +38,10 @@ export const bootstrap = Type.Object({
   ),
 });
 
+export const subscribers = Type.Object({
+  per_minute: whole(600, 1, 60_000, "Messages a minute to subscribers of status pages; alerts go first"),
+});
+
 export const alerts = Type.Object({
   digest_threshold: whole(
     20,

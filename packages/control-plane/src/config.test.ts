@@ -55,6 +55,7 @@ t.test("without a file and variables every key has its default", async (t) => {
     security: { allow_private_targets: false, credentials_kek_base64: "", credentials_kek_previous_base64: "" },
     scheduler: { region: "default", builtin_agent: true, jitter_pct: 10, canaries: "" },
     abuse: { url_patterns_file: "", domain_denylist_file: "" },
+    subscribers: { per_minute: 600 },
     alerts: { digest_threshold: 20, heartbeat_url: "" },
     channels: {
       allow_http: false,

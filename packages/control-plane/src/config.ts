@@ -22,6 +22,7 @@ export const ConfigSchema = Type.Object({
   scheduler: service.scheduler,
   abuse: service.abuse,
   alerts: tenancy.alerts,
+  subscribers: tenancy.subscribers,
   channels: service.channels,
   checker: service.checker,
   auth: tenancy.auth,

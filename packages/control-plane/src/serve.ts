@@ -37,6 +37,7 @@ import { forgetOldRollups } from "./jobs/retention.ts";
 import { rollUp } from "./jobs/rollup.ts";
 import { mailChannelFailures } from "./jobs/channel-failures.ts";
 import { heartbeatJob } from "./jobs/heartbeat.ts";
+import { announce, everyMs as subscribersEveryMs, sendToSubscribers } from "./subscribers/engine.ts";
 import { type Job, startJobs } from "./jobs/runner.ts";
 import { sweep } from "./jobs/sweep.ts";
 import type { Log } from "./log.ts";
@@ -137,6 +138,8 @@ const periodicJobs = (deliverer: Deliverer): Job[] => [
   { name: "reminders", everyMs: 5_000, run: sendReminders },
   { name: "maintenance", everyMs: 5_000, run: followMaintenance },
   { name: "maintenance-occurrences", everyMs: 600_000, run: generateOccurrences },
+  { name: "subscriber-news", everyMs: 5_000, run: announce },
+  { name: "subscriber-messages", everyMs: subscribersEveryMs, run: (system) => sendToSubscribers(system) },
   { name: "heartbeat", everyMs: 15_000, run: heartbeatJob(deliverer.claimedAt) },
   { name: "channel-failures", everyMs: 60_000, run: mailChannelFailures },
   { name: "operator-notices", everyMs: 15_000, run: tellOperator },

@@ -179,6 +179,8 @@ export const errorCodes = {
     when: "the label has no visible character, a control character, or over 80 characters",
   },
   INCIDENT_ALREADY_OPEN: { status: 409, when: "the target has an open incident; details.incident_id names it" },
+  SUBSCRIPTION_NOT_FOUND: { status: 404, when: "the link of a subscription is unknown, or the subscription ended" },
+  SUBSCRIBER_NOT_FOUND: { status: 404, when: "the status page has no subscriber with this id" },
   // Maintenance
   MAINTENANCE_NOT_FOUND: { status: 404, when: "no maintenance window has this id, or it is another organisation's" },
   MAINTENANCE_COMPLETED: { status: 422, when: "the maintenance window has ended and can no longer be changed" },

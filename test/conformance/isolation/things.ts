@@ -17,6 +17,7 @@ export type Thing =
   | "delegation"
   | "page"
   | "component"
+  | "subscriber"
   | "incident"
   | "delivery"
   | "session"
@@ -111,6 +112,13 @@ export const make: Readonly<Record<Thing, Make>> = {
     await sql`
       insert into status_page_components (page_id, target_id, org_id, sort_order)
       values (${pageId}, ${id}, ${home.orgId}, 0)`;
+    return id;
+  },
+  async subscriber(sql, { orgId }, pageId) {
+    const id = newId();
+    await sql`
+      insert into subscribers (id, org_id, page_id, kind, address, token, state, asked_by, asked_at, created_at)
+      values (${id}, ${orgId}, ${pageId}, 'email', ${`${id}@example.org`}, ${id}, 'active', 'x', now(), now())`;
     return id;
   },
   async incident(sql, home) {

@@ -20,6 +20,7 @@ import { addressToConfirm, beginVerification, sendVerificationMail, type Verific
 
 export { channelForms, kindLabel } from "./forms.ts";
 export { DeliveryError } from "./kinds/kind.ts";
+export { checkWebhookUrl, isPermanentStatus, webhookSignature } from "./webhooks.ts";
 export { resealChannels, unreadableChannels } from "./sealing.ts";
 export { channelOutbound, digestingKinds, receiverOf, sendThrough } from "./sending.ts";
 export {

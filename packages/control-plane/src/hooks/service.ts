@@ -3,6 +3,7 @@ import { AppError } from "@statusmesh/shared/errors";
 import { useCode } from "../channel-links/service.ts";
 import { disableAt, moveTelegramChat } from "../channels/service.ts";
 import { inTransaction, type System } from "../context.ts";
+import { endSubscriptions } from "../subscribers/service.ts";
 import { sameSecret } from "../crypto/token.ts";
 import { claimEvent, forgetEvents, type Source } from "./queries.ts";
 import { asObject, type Json, listOf, textOf } from "./reading.ts";
@@ -182,7 +183,7 @@ export function authenticateResend(
 
 /**
  * Handles an event of Resend (https://resend.com/docs/webhooks/emails/bounced): a permanent bounce or a complaint
- * disables every email channel with that address, of every organisation.
+ * disables every email channel with that address, of every organisation, and ends its subscriptions.
  */
 export async function handleResend(system: System, id: string, event: Json): Promise<void> {
   const data = asObject(event["data"]);
@@ -193,8 +194,10 @@ export async function handleResend(system: System, id: string, event: Json): Pro
   const reason = permanent ? `mail to the address bounced: ${detail}` : "the recipient reported a mail as spam";
   await once(system, "resend", id, async (tx) => {
     const addresses = new Set(listOf(data["to"]).map((to) => addressIn(textOf(to))));
-    for (const value of [...addresses].sort())
+    for (const value of [...addresses].sort()) {
       await disableAt(tx, { kind: "email", field: "to", value }, reason, "POST /hooks/resend");
+      await endSubscriptions(tx, value);
+    }
   });
 }
 

@@ -20,6 +20,7 @@ export const tags: Record<string, string> = {
   Maintenance: "Planned work: notifications of its targets are held, and status pages show it.",
   "Share links": "Links that show one monitor, read-only, to anyone who has them.",
   "Sign-in": "The caller, sign-in and sessions.",
+  Subscribers: "Visitors who are sent updates of a status page, by email or webhook.",
   "Status pages": "Public status pages. Every member reads them, owners change them.",
   Targets: "Monitors: check, interval, regions and alerting policy.",
 };

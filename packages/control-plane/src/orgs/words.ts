@@ -46,6 +46,7 @@ export const actionWords: Readonly<Record<string, string>> = {
   "POST /api/v1/status-pages/{id}/components/reorder": "Reordered status page",
   "PATCH /api/v1/status-pages/{id}/components/{target_id}": "Changed public details of",
   "DELETE /api/v1/status-pages/{id}/components/{target_id}": "Removed from a status page",
+  "DELETE /api/v1/status-pages/{id}/subscribers/{subscriber_id}": "Removed a subscriber of a status page",
   "POST /api/v1/sessions": "Signed in",
   "DELETE /api/v1/sessions/{id}": "Ended session",
   "DELETE /api/v1/identities/{id}": "Unlinked account",

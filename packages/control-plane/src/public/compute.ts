@@ -25,6 +25,8 @@ export interface ServedStatus {
   branding: Branding;
   /** Path of the logo on every host; null for none. */
   logo: string | null;
+  /** Whether visitors can subscribe. */
+  subscribe: boolean;
   /** Time of the newest result of any component; null before the first. */
   checkedAt: Date | null;
   /** Uptime of a component over the last days, 0 to 100; null without checks. */
@@ -98,6 +100,7 @@ export async function computeStatus(system: System, page: PageRow): Promise<Serv
     pageId: page.id,
     branding: page.branding,
     logo,
+    subscribe: page.subscriptions_enabled,
     checkedAt: rows.reduce<Date | null>(
       (newest, row) =>
         row.last_result_at !== null && (newest === null || row.last_result_at > newest) ? row.last_result_at : newest,

@@ -111,7 +111,7 @@ export const blankFrame = {
 };
 
 /** Layout data of every page: an allow-list of the branding. */
-const frameOf = ({ status, branding, logo }: ServedStatus) => ({
+export const frameOf = ({ status, branding, logo, subscribe }: ServedStatus) => ({
   pageName: status.page.name,
   about: status.page.about === null ? null : aboutHtml(status.page.about),
   branding: {
@@ -122,6 +122,7 @@ const frameOf = ({ status, branding, logo }: ServedStatus) => ({
       branding.website_url === null ? null : { url: branding.website_url, host: new URL(branding.website_url).host },
     hidden: branding.hide_from_search,
     logo,
+    subscribe,
   },
   words: wordsOf(branding),
 });

@@ -53,6 +53,7 @@ export interface Texts {
   readonly zone: (zone: string) => string;
   readonly yourZone: string;
   readonly poweredBy: string;
+  readonly subscribe: string;
   readonly emptyHeading: string;
   readonly empty: string;
   readonly stale: string;
@@ -133,6 +134,7 @@ const en: Texts = {
   zone: (zone) => `Times in ${zone}`,
   yourZone: "Times in your zone",
   poweredBy: "Powered by StatusMesh",
+  subscribe: "Subscribe",
   emptyHeading: "No components yet",
   empty: "Nothing is published on this page yet.",
   stale: "This page cannot be refreshed. It shows the last known state and tries again.",
@@ -216,6 +218,7 @@ const de: Texts = {
   zone: (zone) => `Zeiten in ${zone}`,
   yourZone: "Zeiten in Ihrer Zeitzone",
   poweredBy: "Betrieben mit StatusMesh",
+  subscribe: "Abonnieren",
   emptyHeading: "Noch keine Komponenten",
   empty: "Auf dieser Seite ist noch nichts veröffentlicht.",
   stale: "Diese Seite kann nicht aktualisiert werden. Sie zeigt den letzten bekannten Stand und versucht es erneut.",

@@ -8,6 +8,8 @@ export interface StatusPageRow {
   slug: string;
   name: string;
   enabled: boolean;
+  /** Whether visitors can subscribe. */
+  subscriptions_enabled: boolean;
   branding: Branding;
   /** Null without a logo. */
   logo_hash: string | null;
@@ -16,14 +18,16 @@ export interface StatusPageRow {
 }
 
 const columns = (sql: Db) => sql`
-  p.id, p.org_id, p.slug, p.name, p.enabled, p.branding, p.created_at, p.updated_at,
+  p.id, p.org_id, p.slug, p.name, p.enabled, p.subscriptions_enabled, p.branding, p.created_at, p.updated_at,
   (select l.hash from status_page_logos l where l.page_id = p.id) as logo_hash`;
 
 /** False when the slug is taken, in any organisation. */
 export async function insertPage(sql: Db, row: StatusPageRow): Promise<boolean> {
   const rows = await sql`
-    insert into status_pages (id, org_id, slug, name, enabled, branding, created_at, updated_at)
-    values (${row.id}, ${row.org_id}, ${row.slug}, ${row.name}, ${row.enabled}, ${sql.json(row.branding)}, ${row.created_at}, ${row.updated_at})
+    insert into status_pages
+      (id, org_id, slug, name, enabled, subscriptions_enabled, branding, created_at, updated_at)
+    values (${row.id}, ${row.org_id}, ${row.slug}, ${row.name}, ${row.enabled}, ${row.subscriptions_enabled},
+      ${sql.json(row.branding)}, ${row.created_at}, ${row.updated_at})
     on conflict (slug) do nothing returning id`;
   return rows.length === 1;
 }
@@ -31,7 +35,9 @@ export async function insertPage(sql: Db, row: StatusPageRow): Promise<boolean> 
 /** Writes every mutable field. A taken slug raises a unique violation. */
 export async function updatePage(sql: Db, row: StatusPageRow): Promise<void> {
   await sql`
-    update status_pages set slug = ${row.slug}, name = ${row.name}, enabled = ${row.enabled}, branding = ${sql.json(row.branding)}, updated_at = ${row.updated_at}
+    update status_pages set slug = ${row.slug}, name = ${row.name}, enabled = ${row.enabled},
+      subscriptions_enabled = ${row.subscriptions_enabled}, branding = ${sql.json(row.branding)},
+      updated_at = ${row.updated_at}
     where org_id = ${row.org_id} and id = ${row.id}`;
 }
 

@@ -81,6 +81,7 @@ const pageFields = {
   }),
   name: Line({ maxLength: 80, emptyCode: "EMPTY_NAME", description: "1 to 80 characters", examples: ["Acme"] }),
   enabled: Type.Boolean({ description: "Whether visitors see the page" }),
+  subscriptions_enabled: Type.Boolean({ description: "Whether visitors can subscribe to updates" }),
 };
 
 export const StatusPageCreate = Type.Object(
@@ -88,6 +89,7 @@ export const StatusPageCreate = Type.Object(
     slug: pageFields.slug,
     name: pageFields.name,
     enabled: withDefault(pageFields.enabled, true),
+    subscriptions_enabled: withDefault(pageFields.subscriptions_enabled, true),
     branding: Type.Optional(BrandingInput),
   },
   { additionalProperties: false, title: "StatusPageCreate", description: "A new page" },
@@ -99,6 +101,7 @@ export const StatusPagePatch = Type.Object(
     slug: Type.Optional(pageFields.slug),
     name: Type.Optional(pageFields.name),
     enabled: Type.Optional(pageFields.enabled),
+    subscriptions_enabled: Type.Optional(pageFields.subscriptions_enabled),
     branding: Type.Optional(BrandingInput),
   },
   {

@@ -58,6 +58,7 @@ export async function createPage(ctx: Ctx, input: StatusPageCreate): Promise<Sta
     slug: input.slug,
     name: input.name,
     enabled: input.enabled ?? true,
+    subscriptions_enabled: input.subscriptions_enabled ?? true,
     branding: checkedBranding(input.branding),
     logo_hash: null,
     created_at: now,
@@ -88,6 +89,7 @@ export async function updatePage(ctx: Ctx, id: string, patch: StatusPagePatch): 
       slug: patch.slug ?? before.slug,
       name: patch.name ?? before.name,
       enabled: patch.enabled ?? before.enabled,
+      subscriptions_enabled: patch.subscriptions_enabled ?? before.subscriptions_enabled,
       branding: patch.branding === undefined ? before.branding : checkedBranding(patch.branding),
       updated_at: new Date(ctx.clock.now()),
     };
@@ -146,10 +148,11 @@ const slugTaken = (slug: string, cause?: unknown) =>
     cause,
   });
 
-const auditable = ({ slug, name, enabled, branding: stored }: queries.StatusPageRow) => ({
+const auditable = ({ slug, name, enabled, subscriptions_enabled, branding: stored }: queries.StatusPageRow) => ({
   slug,
   name,
   enabled,
+  subscriptions_enabled,
   branding: branding(stored),
 });
 
@@ -190,6 +193,7 @@ async function present(ctx: Ctx, rows: readonly queries.StatusPageRow[]): Promis
     slug: row.slug,
     name: row.name,
     enabled: row.enabled,
+    subscriptions_enabled: row.subscriptions_enabled,
     branding: branding(row.branding),
     status_url: urlOf(ctx, row, served),
     logo_url: row.logo_hash === null ? null : `${ctx.config.server.public_url}${logoPath(row.logo_hash)}`,

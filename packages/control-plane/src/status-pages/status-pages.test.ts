@@ -59,6 +59,7 @@ t.test("a page is made, read, changed and deleted", async (t) => {
     slug: "acme",
     name: "Acme status",
     enabled: true,
+    subscriptions_enabled: true,
     branding: blank,
     status_url: "https://status.example.org/status",
     logo_url: null,

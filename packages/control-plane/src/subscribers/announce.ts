@@ -1,0 +1,51 @@
+import { newId } from "@statusmesh/shared/ids";
+import type { System } from "../context.ts";
+import { pageUrl } from "../http/page-host.ts";
+import { contentOf, type Source } from "./content.ts";
+import { queueMessages, selectIncidentNews, selectMaintenanceNews } from "./delivery-queries.ts";
+import { purge } from "./queries.ts";
+
+const hourMs = 3_600_000;
+/** News is told within an hour or not at all: after a long outage of ours, old news misleads. */
+const lookBackMs = hourMs;
+const batch = 200;
+const keepMessagesMs = 30 * 24 * hourMs;
+const keepPendingMs = 48 * hourMs;
+
+/**
+ * Queues what status pages have to tell their subscribers: incidents that open, updates, ends, and maintenance that is
+ * announced, starts and ends. Returns how many deliveries it wrote. Each event is queued once, on any number of
+ * replicas.
+ */
+export async function announce(system: System): Promise<number> {
+  const now = new Date(system.clock.now());
+  const since = new Date(now.getTime() - lookBackMs);
+  await purge(system.sql, {
+    pendingBefore: new Date(now.getTime() - keepPendingMs),
+    messagesBefore: new Date(now.getTime() - keepMessagesMs),
+  });
+  const queue = async (sources: Source[]) =>
+    await queueMessages(
+      system.sql,
+      sources.map((source) => ({
+        id: newId(),
+        orgId: source.org_id,
+        pageId: source.page_id,
+        key: source.key,
+        incidentId: source.incident_id,
+        targetIds: source.target_ids,
+        content: contentOf(source, originOf(system, source.slug)),
+        at: source.at,
+      })),
+      now,
+    );
+  const begun = await queue(await selectIncidentNews(system.sql, since, false, batch));
+  // Ends after beginnings: an incident may begin and end between two runs.
+  const ended = await queue(await selectIncidentNews(system.sql, since, true, batch));
+  const planned = await queue(await selectMaintenanceNews(system.sql, since, now, batch));
+  return begun + ended + planned;
+}
+
+/** Address of a status page, without a path. */
+export const originOf = ({ config }: System, slug: string): string =>
+  config.tenancy.subdomain_public_routes ? pageUrl(slug, config) : config.server.public_url;

@@ -1,0 +1,169 @@
+import type { Branding } from "../status-pages/schema.ts";
+
+export type Language = "en" | "de";
+
+/** What happened, in the words of the API. */
+export type NewsKind =
+  | "opened"
+  | "reopened"
+  | "resolved"
+  | "investigating"
+  | "identified"
+  | "monitoring"
+  | "postmortem"
+  | "scheduled"
+  | "started"
+  | "completed";
+
+/** Something that a page tells, as the database has it. */
+export interface Source {
+  page_id: string;
+  org_id: string;
+  slug: string;
+  page_name: string;
+  branding: Branding;
+  key: string;
+  at: Date;
+  incident_id: string | null;
+  target_ids: string[];
+  components: string[];
+  title: string | null;
+  severity: string | null;
+  kind: NewsKind;
+  message: string | null;
+  starts_at: Date | null;
+  ends_at: Date | null;
+}
+
+/** A message to subscribers. Public fields only; the body of a webhook has them all. */
+export interface Content {
+  kind: NewsKind;
+  page: string;
+  title: string;
+  message: string | null;
+  components: string[];
+  at: string;
+  starts_at: string | null;
+  ends_at: string | null;
+  url: string;
+  /** Address of the page, without a path. */
+  origin: string;
+  language: Language;
+  zone: string;
+}
+
+const kindWords: Record<Language, Record<NewsKind, string>> = {
+  en: {
+    opened: "Incident",
+    reopened: "Incident reopened",
+    resolved: "Resolved",
+    investigating: "Investigating",
+    identified: "Identified",
+    monitoring: "Monitoring",
+    postmortem: "Post-mortem",
+    scheduled: "Maintenance scheduled",
+    started: "Maintenance started",
+    completed: "Maintenance completed",
+  },
+  de: {
+    opened: "Störung",
+    reopened: "Störung besteht wieder",
+    resolved: "Behoben",
+    investigating: "Wird untersucht",
+    identified: "Ursache gefunden",
+    monitoring: "Wird beobachtet",
+    postmortem: "Nachbetrachtung",
+    scheduled: "Wartung geplant",
+    started: "Wartung begonnen",
+    completed: "Wartung beendet",
+  },
+};
+
+const words = {
+  en: {
+    affected: "Components",
+    time: "Time",
+    from: "Start",
+    to: "End",
+    view: "View status",
+    disruption: (name: string) => `Disruption of ${name}`,
+    footer: (page: string, url: string) => `You are subscribed to ${page}. Choose components or unsubscribe: ${url}`,
+    confirmTitle: (page: string) => `Confirm your subscription to ${page}`,
+    confirmText: "Open the link and confirm. Without that, nothing more is sent to this address.",
+    confirm: "Confirm subscription",
+    confirmFooter: "Somebody entered this address on the status page. Ignore this mail if it was not you.",
+  },
+  de: {
+    affected: "Komponenten",
+    time: "Zeit",
+    from: "Beginn",
+    to: "Ende",
+    view: "Status ansehen",
+    disruption: (name: string) => `Störung von ${name}`,
+    footer: (page: string, url: string) => `Sie haben ${page} abonniert. Komponenten wählen oder abbestellen: ${url}`,
+    confirmTitle: (page: string) => `Bestätigen Sie Ihr Abonnement von ${page}`,
+    confirmText: "Öffnen Sie den Link und bestätigen Sie. Sonst wird an diese Adresse nichts weiter gesendet.",
+    confirm: "Abonnement bestätigen",
+    confirmFooter: "Diese Adresse wurde auf der Statusseite eingegeben. Waren Sie es nicht, ignorieren Sie die Mail.",
+  },
+};
+
+export const wordsOf = (language: string | null | undefined) => words[language === "de" ? "de" : "en"];
+
+/** The message of something that happened. `origin` is the address of the page, without a path. */
+export function contentOf(source: Source, origin: string): Content {
+  const language: Language = source.branding.language === "de" ? "de" : "en";
+  const path = source.incident_id === null ? "/status" : `/status/incidents/${source.incident_id}`;
+  return {
+    kind: source.kind,
+    page: source.branding.display_name ?? source.page_name,
+    title: source.title ?? words[language].disruption(source.components[0] ?? ""),
+    message: source.kind === "scheduled" || source.incident_id !== null ? source.message : null,
+    components: source.components,
+    at: source.at.toISOString(),
+    starts_at: source.starts_at?.toISOString() ?? null,
+    ends_at: source.ends_at?.toISOString() ?? null,
+    url: `${origin}${path}`,
+    origin,
+    language,
+    zone: source.branding.timezone ?? "UTC",
+  };
+}
+
+const tones: Partial<Record<NewsKind, "down" | "up" | "degraded">> = {
+  opened: "down",
+  reopened: "down",
+  investigating: "down",
+  resolved: "up",
+  completed: "up",
+  monitoring: "up",
+};
+
+/** Texts of a mail. */
+export function mailWords(content: Content, manageUrl: string) {
+  const { language, zone } = content;
+  const w = words[language];
+  const format = new Intl.DateTimeFormat(language === "de" ? "de-DE" : "en-GB", {
+    dateStyle: "medium",
+    timeStyle: "short",
+    timeZone: zone,
+  });
+  const time = (at: string) => `${format.format(new Date(at))} (${zone})`;
+  const planned = content.starts_at !== null && content.ends_at !== null;
+  return {
+    tone: tones[content.kind] ?? ("degraded" as const),
+    title: `${kindWords[language][content.kind]}: ${content.title}`,
+    paragraphs: content.message === null ? [] : content.message.split(/\n{2,}/),
+    facts: [
+      { label: w.affected, value: content.components.join(", ") },
+      ...(planned
+        ? [
+            { label: w.from, value: time(content.starts_at!) },
+            { label: w.to, value: time(content.ends_at!) },
+          ]
+        : [{ label: w.time, value: time(content.at) }]),
+    ],
+    link: { label: w.view, url: content.url },
+    footer: w.footer(content.page, manageUrl),
+  };
+}

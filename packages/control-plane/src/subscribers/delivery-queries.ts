@@ -1,0 +1,164 @@
+import type { Db } from "../db/sql.ts";
+import type { Content, Source } from "./content.ts";
+import type { SubscriberRow } from "./queries.ts";
+
+/** A message to queue. */
+export interface NewMessage {
+  id: string;
+  orgId: string;
+  pageId: string;
+  key: string;
+  incidentId: string | null;
+  targetIds: string[];
+  content: Content;
+  /** When it happened: those who subscribe later are not sent it. */
+  at: Date;
+}
+
+/**
+ * Stores messages and queues each for the active subscribers of its page and components, in one statement. A message
+ * with a known key is left out. Returns how many deliveries it wrote.
+ */
+export async function queueMessages(sql: Db, messages: readonly NewMessage[], now: Date): Promise<number> {
+  if (messages.length === 0) return 0;
+  const rows = messages.map(({ id, orgId, pageId, key, incidentId, targetIds, content, at }) => ({
+    id,
+    org_id: orgId,
+    page_id: pageId,
+    key,
+    incident_id: incidentId,
+    target_ids: targetIds,
+    content,
+    at: at.toISOString(),
+  }));
+  const { count } = await sql`
+    with news as (
+      insert into subscriber_messages (id, org_id, page_id, key, incident_id, target_ids, content, at, created_at)
+      select n.id, n.org_id, n.page_id, n.key, n.incident_id,
+        array(select jsonb_array_elements_text(n.target_ids)::uuid), n.content, n.at, ${now}
+      from jsonb_to_recordset(${sql.json(rows as never)}) as n (id uuid, org_id uuid, page_id uuid, key text,
+        incident_id uuid, target_ids jsonb, content jsonb, at timestamptz)
+      on conflict (page_id, key) do nothing
+      returning id, page_id, target_ids, at
+    )
+    insert into subscriber_deliveries (message_id, subscriber_id, due_at)
+    select n.id, s.id, ${now} from news n join subscribers s on s.page_id = n.page_id
+    where s.state = 'active' and s.confirmed_at <= n.at
+      and (s.component_ids is null or s.component_ids && n.target_ids)`;
+  return count;
+}
+
+const published = (sql: Db) => sql`
+  p.enabled and p.subscriptions_enabled
+  and exists (select from subscribers s where s.page_id = p.id and s.state = 'active')`;
+
+const pageColumns = (sql: Db) => sql`p.id as page_id, p.org_id, p.slug, p.name as page_name, p.branding`;
+
+/**
+ * Public events of incidents since `since` that are not queued. Ends follow the opening that was announced. Under
+ * maintenance nothing is announced.
+ */
+export async function selectIncidentNews(sql: Db, since: Date, ends: boolean, limit: number): Promise<Source[]> {
+  return await sql<Source[]>`
+    select ${pageColumns(sql)}, 'event:' || e.id as key, e.at, i.id as incident_id, array[i.target_id] as target_ids,
+      array[coalesce(c.public_name, t.name)] as components, i.public_title as title, i.severity,
+      case when e.kind = 'updated' then e.detail ->> 'phase' else e.kind end as kind,
+      e.detail ->> 'message' as message, null::timestamptz as starts_at, null::timestamptz as ends_at
+    from incident_events e
+    join incidents i on i.id = e.incident_id and not i.retracted and not i.in_maintenance
+    join targets t on t.id = i.target_id
+    join status_page_components c on c.target_id = i.target_id
+    join status_pages p on p.id = c.page_id and ${published(sql)}
+    where e.at > ${since} and ${
+      ends
+        ? sql`e.kind = 'resolved'
+            and exists (select from subscriber_messages m where m.page_id = p.id and m.incident_id = i.id)`
+        : sql`(e.kind = 'reopened' or (e.kind = 'opened' and i.opened_by = 'engine')
+            or (e.kind = 'updated' and exists (
+              select from incident_updates u where u.id = (e.detail ->> 'update_id')::uuid and u.notify_subscribers)))`
+    } and not exists (select from subscriber_messages m where m.page_id = p.id and m.key = 'event:' || e.id)
+    order by e.at, e.id limit ${limit}`;
+}
+
+/** Maintenance that was announced, started or ended since `since` and is not queued. */
+export async function selectMaintenanceNews(sql: Db, since: Date, now: Date, limit: number): Promise<Source[]> {
+  return await sql<Source[]>`
+    select ${pageColumns(sql)}, n.kind || ':' || o.id as key, n.at, null::uuid as incident_id,
+      array_agg(c.target_id) as target_ids, array_agg(coalesce(c.public_name, t.name)
+        order by wt.position) as components,
+      w.title, null as severity, n.kind, w.description as message, o.starts_at, o.ends_at
+    from maintenance_occurrences o
+    join maintenance_windows w on w.id = o.window_id
+    join maintenance_window_targets wt on wt.window_id = w.id
+    join targets t on t.id = wt.target_id
+    join status_page_components c on c.target_id = wt.target_id
+    join status_pages p on p.id = c.page_id and ${published(sql)}
+    cross join lateral (values ('scheduled', w.created_at), ('started', o.starts_at), ('completed', o.ends_at))
+      as n (kind, at)
+    where not o.cancelled and n.at > ${since} and n.at <= ${now}
+      and (n.kind <> 'scheduled' or (o.starts_at > ${now} and o.id = (
+        select f.id from maintenance_occurrences f where f.window_id = w.id and not f.cancelled
+        order by f.starts_at limit 1)))
+      and not exists (select from subscriber_messages m where m.page_id = p.id and m.key = n.kind || ':' || o.id)
+    group by p.id, n.kind, n.at, o.id, w.id order by n.at limit ${limit}`;
+}
+
+/** True while alerts of channels wait to be sent since `before`. */
+export async function alertsWait(sql: Db, before: Date): Promise<boolean> {
+  const rows = await sql`
+    select 1 from deliveries where state = 'pending' and next_attempt_at < ${before} and attempt_count = 0 limit 1`;
+  return rows.length > 0;
+}
+
+export interface DueDelivery extends SubscriberRow {
+  message_id: string;
+  content: Content;
+  /** This one included. */
+  attempts: number;
+}
+
+/** Takes deliveries that are due, oldest first, and dates each to its next attempt at `again`. */
+export async function takeDue(sql: Db, now: Date, limit: number): Promise<DueDelivery[]> {
+  return await sql<DueDelivery[]>`
+    with due as (
+      select message_id, subscriber_id from subscriber_deliveries where due_at <= ${now}
+      order by due_at limit ${limit} for update skip locked
+    ), taken as (
+      update subscriber_deliveries d set attempts = d.attempts + 1,
+        due_at = case when d.attempts >= 4 then null
+          else ${now}::timestamptz + make_interval(secs => 30 * (4 ^ d.attempts)) end
+      from due where d.message_id = due.message_id and d.subscriber_id = due.subscriber_id
+      returning d.message_id, d.subscriber_id, d.attempts
+    )
+    select s.*, taken.message_id, taken.attempts, m.content
+    from taken join subscribers s on s.id = taken.subscriber_id join subscriber_messages m on m.id = taken.message_id`;
+}
+
+export async function markDelivered(sql: Db, messageId: string, subscriberId: string, at: Date): Promise<void> {
+  await sql`
+    update subscriber_deliveries set due_at = null, delivered_at = ${at}
+    where message_id = ${messageId} and subscriber_id = ${subscriberId}`;
+}
+
+export interface DueConfirmation extends SubscriberRow {
+  page_name: string;
+  slug: string;
+  language: string | null;
+}
+
+/** Takes subscribers whose confirmation is due; each is tried three times. */
+export async function takeConfirmations(sql: Db, now: Date, limit: number): Promise<DueConfirmation[]> {
+  return await sql<DueConfirmation[]>`
+    with due as (
+      select id from subscribers where confirm_due_at <= ${now} and state = 'pending'
+      order by confirm_due_at limit ${limit} for update skip locked
+    )
+    update subscribers s set attempts = s.attempts + 1,
+      confirm_due_at = case when s.attempts >= 2 then null else ${now}::timestamptz + interval '1 minute' end
+    from due, status_pages p where s.id = due.id and p.id = s.page_id
+    returning s.*, p.name as page_name, p.slug, p.branding ->> 'language' as language`;
+}
+
+export async function confirmationSent(sql: Db, id: string): Promise<void> {
+  await sql`update subscribers set confirm_due_at = null where id = ${id}`;
+}

@@ -1,0 +1,138 @@
+import type { Db } from "../db/sql.ts";
+import type { Kind } from "./schema.ts";
+
+export interface SubscriberRow {
+  id: string;
+  org_id: string;
+  page_id: string;
+  kind: Kind;
+  address: string;
+  token: string;
+  secret: string | null;
+  state: "pending" | "active";
+  component_ids: string[] | null;
+  asked_by: string;
+  asked_at: Date;
+  asked_count: number;
+  created_at: Date;
+  confirmed_at: Date | null;
+}
+
+const columns = (sql: Db) => sql`
+  s.id, s.org_id, s.page_id, s.kind, s.address, s.token, s.secret, s.state, s.component_ids, s.asked_by, s.asked_at,
+  s.asked_count, s.created_at, s.confirmed_at`;
+
+/**
+ * Adds a pending subscriber that is due for its confirmation. One that is pending already is asked again, at most
+ * `maxAsked` times and not before `askedBefore`. An active one stays as it is.
+ */
+export async function upsertPending(
+  sql: Db,
+  row: Omit<SubscriberRow, "state" | "asked_count" | "confirmed_at" | "created_at">,
+  { askedBefore, maxAsked }: { askedBefore: Date; maxAsked: number },
+): Promise<void> {
+  await sql`
+    insert into subscribers
+      (id, org_id, page_id, kind, address, token, secret, state, component_ids, asked_by, asked_at,
+      confirm_due_at, created_at)
+    values (${row.id}, ${row.org_id}, ${row.page_id}, ${row.kind}, ${row.address}, ${row.token}, ${row.secret},
+      'pending', ${row.component_ids}, ${row.asked_by}, ${row.asked_at}, ${row.asked_at}, ${row.asked_at})
+    on conflict (page_id, kind, address) do update set asked_at = excluded.asked_at,
+      asked_count = subscribers.asked_count + 1, confirm_due_at = excluded.asked_at, attempts = 0,
+      component_ids = excluded.component_ids
+    where subscribers.state = 'pending' and subscribers.asked_at < ${askedBefore}
+      and subscribers.asked_count < ${maxAsked}`;
+}
+
+/** Confirmations since `since`: that a visitor asked for, and that an address was sent by any page. */
+export async function countAsked(
+  sql: Db,
+  { askedBy, address, pageId, since }: { askedBy: string; address: string; pageId: string; since: Date },
+): Promise<{ by_visitor: number; to_address: number; of_page: number }> {
+  const [row] = await sql<{ by_visitor: number; to_address: number; of_page: number }[]>`
+    select (select count(*)::integer from subscribers
+      where asked_by = ${askedBy} and asked_at > ${since}) as by_visitor,
+      (select coalesce(sum(asked_count), 0)::integer from subscribers
+        where address = ${address} and state = 'pending') as to_address,
+      (select count(*)::integer from subscribers where page_id = ${pageId}) as of_page`;
+  return row!;
+}
+
+export async function selectByToken(sql: Db, token: string): Promise<SubscriberRow | null> {
+  const [row] = await sql<SubscriberRow[]>`select ${columns(sql)} from subscribers s where s.token = ${token}`;
+  return row ?? null;
+}
+
+export async function updateSubscription(
+  sql: Db,
+  token: string,
+  { confirmAt, componentIds }: { confirmAt: Date | null; componentIds: string[] | null | undefined },
+): Promise<void> {
+  await sql`
+    update subscribers set
+      state = case when ${confirmAt}::timestamptz is null then state else 'active' end,
+      confirmed_at = coalesce(confirmed_at, ${confirmAt}::timestamptz),
+      confirm_due_at = case when ${confirmAt}::timestamptz is null then confirm_due_at end
+      ${componentIds === undefined ? sql`` : sql`, component_ids = ${componentIds}`}
+    where token = ${token}`;
+}
+
+export async function deleteByToken(sql: Db, token: string): Promise<void> {
+  await sql`delete from subscribers where token = ${token}`;
+}
+
+/** Ends the email subscriptions of an address on every page. Returns how many. */
+export async function deleteByAddress(sql: Db, address: string): Promise<number> {
+  const { count } = await sql`delete from subscribers where kind = 'email' and address = ${address}`;
+  return count;
+}
+
+export async function selectSubscribers(
+  sql: Db,
+  orgId: string,
+  pageId: string,
+  limit: number,
+  offset: number,
+): Promise<SubscriberRow[]> {
+  return await sql<SubscriberRow[]>`
+    select ${columns(sql)} from subscribers s where s.org_id = ${orgId} and s.page_id = ${pageId}
+    order by s.created_at desc, s.id limit ${limit} offset ${offset}`;
+}
+
+export async function countSubscribers(
+  sql: Db,
+  orgId: string,
+  pageId: string,
+): Promise<{ total: number; active: number }> {
+  const [row] = await sql<{ total: number; active: number }[]>`
+    select count(*)::integer as total, count(*) filter (where state = 'active')::integer as active
+    from subscribers where org_id = ${orgId} and page_id = ${pageId}`;
+  return row!;
+}
+
+/** Deletes a subscriber; null for an absent one. */
+export async function deleteSubscriber(
+  sql: Db,
+  orgId: string,
+  pageId: string,
+  id: string,
+): Promise<SubscriberRow | null> {
+  const [row] = await sql<SubscriberRow[]>`
+    delete from subscribers s where s.org_id = ${orgId} and s.page_id = ${pageId} and s.id = ${id}
+    returning ${columns(sql)}`;
+  return row ?? null;
+}
+
+/** Those of the ids that are components of the page. */
+export async function selectComponentsOf(sql: Db, pageId: string): Promise<{ id: string; name: string }[]> {
+  return await sql<{ id: string; name: string }[]>`
+    select c.target_id as id, coalesce(c.public_name, t.name) as name
+    from status_page_components c join targets t on t.id = c.target_id
+    where c.page_id = ${pageId} order by c.public_group nulls last, c.sort_order, t.name`;
+}
+
+/** Deletes subscriptions that were not confirmed, and old messages. */
+export async function purge(sql: Db, { pendingBefore, messagesBefore }: Record<string, Date>): Promise<void> {
+  await sql`delete from subscribers where state = 'pending' and asked_at < ${pendingBefore!}`;
+  await sql`delete from subscriber_messages where created_at < ${messagesBefore!}`;
+}

@@ -1,0 +1,186 @@
+import { createHash } from "node:crypto";
+import { AppError } from "@statusmesh/shared/errors";
+import { isId, newId } from "@statusmesh/shared/ids";
+import { record } from "../audit/service.ts";
+import { checkWebhookUrl } from "../channels/service.ts";
+import { type Ctx, inTransaction, requireOwner, requireScope, type System, type Visit } from "../context.ts";
+import { newToken } from "../crypto/token.ts";
+import { addressKey } from "../http/address.ts";
+import { rateLimited } from "../http/throttle.ts";
+import { iso, isoOrNull, type Page } from "../http/wire.ts";
+import { getPage, servedPage } from "../status-pages/service.ts";
+import * as queries from "./queries.ts";
+import type { Subscriber, SubscriberQuery, SubscriptionChange, SubscriptionRequest } from "./schema.ts";
+
+const minuteMs = 60_000;
+const hourMs = 60 * minuteMs;
+/** Requests of a visitor within an hour. */
+const perVisitor = 10;
+/** Confirmations that an unconfirmed address is sent: of one page, and of all pages together. */
+const perSubscription = 3;
+const perAddress = 5;
+/** Subscribers of a page, confirmed or not. */
+const perPage = 50_000;
+/** A confirmation is sent again after this time at the earliest. */
+const againMs = 10 * minuteMs;
+
+const invalid = (message: string, field: string) => new AppError("INVALID_BODY", message, { field });
+
+/**
+ * Asks an address of the served page to confirm its subscription. Known and new addresses get the same outcome. Throws
+ * STATUS_PAGE_NOT_FOUND, NOT_FOUND where the page has no subscriptions, INVALID_BODY, INVALID_COMPONENT_ID, the
+ * refusals of a webhook URL, and RATE_LIMITED for too many requests of a visitor.
+ */
+export async function subscribe(visit: Visit, input: SubscriptionRequest, ip: string): Promise<void> {
+  const page = await subscribablePage(visit);
+  if ((input.email === undefined) === (input.webhook_url === undefined))
+    throw invalid("Send either email or webhook_url.", "/email");
+  if (input.webhook_url !== undefined) checkWebhookUrl(visit, input.webhook_url, "/webhook_url");
+  const known = new Set((await queries.selectComponentsOf(visit.sql, page.id)).map(({ id }) => id));
+  const wrong = (input.component_ids ?? []).findIndex((id) => !known.has(id));
+  if (wrong >= 0)
+    throw new AppError("INVALID_COMPONENT_ID", "This is not a component of the page.", {
+      field: `/component_ids/${wrong}`,
+    });
+  const address = input.email?.toLowerCase() ?? input.webhook_url!;
+  const askedBy = createHash("sha256").update(addressKey(ip)).digest("base64url");
+  const now = visit.clock.now();
+  await inTransaction(visit, async (tx) => {
+    const counts = await queries.countAsked(tx.sql, {
+      askedBy,
+      address,
+      pageId: page.id,
+      since: new Date(now - hourMs),
+    });
+    if (counts.by_visitor >= perVisitor) throw rateLimited("per_ip_subscriptions", hourMs, { limit: perVisitor });
+    // Silently: the reply tells nobody which addresses are known.
+    if (counts.to_address >= perAddress || counts.of_page >= perPage) return;
+    await queries.upsertPending(
+      tx.sql,
+      {
+        id: newId(),
+        org_id: page.org_id,
+        page_id: page.id,
+        kind: input.email === undefined ? "webhook" : "email",
+        address,
+        token: newToken(""),
+        secret: input.email === undefined ? newToken("") : null,
+        component_ids: input.component_ids ?? null,
+        asked_by: askedBy,
+        asked_at: new Date(now),
+      },
+      { askedBefore: new Date(now - againMs), maxAsked: perSubscription },
+    );
+  });
+}
+
+/** The served page and its components, for the form. Throws like {@link subscribe}. */
+export async function subscribablePage(visit: Visit) {
+  const page = await servedPage(visit);
+  if (page === null) throw new AppError("STATUS_PAGE_NOT_FOUND", "No status page is published here.");
+  if (!page.subscriptions_enabled) throw new AppError("NOT_FOUND", "This page has no subscriptions.");
+  return { ...page, components: await queries.selectComponentsOf(visit.sql, page.id) };
+}
+
+/** A subscription by the token of its mails, with the components of its page; null for an unknown or ended one. */
+export async function subscriptionOf(system: System, token: string) {
+  const row = await queries.selectByToken(system.sql, token);
+  if (row === null) return null;
+  return {
+    kind: row.kind,
+    address: row.address,
+    state: row.state,
+    componentIds: row.component_ids,
+    components: await queries.selectComponentsOf(system.sql, row.page_id),
+  };
+}
+
+/** Confirms a subscription or changes its components. Throws SUBSCRIPTION_NOT_FOUND and INVALID_COMPONENT_ID. */
+export async function changeSubscription(system: System, token: string, change: SubscriptionChange): Promise<void> {
+  const found = await subscriptionOf(system, token);
+  if (found === null)
+    throw new AppError("SUBSCRIPTION_NOT_FOUND", "This link is not valid, or the subscription ended.");
+  const known = new Set(found.components.map(({ id }) => id));
+  const wrong = (change.component_ids ?? []).findIndex((id) => !known.has(id));
+  if (wrong >= 0)
+    throw new AppError("INVALID_COMPONENT_ID", "This is not a component of the page.", {
+      field: `/component_ids/${wrong}`,
+    });
+  await queries.updateSubscription(system.sql, token, {
+    confirmAt: change.confirm === true ? new Date(system.clock.now()) : null,
+    componentIds: change.component_ids,
+  });
+}
+
+/** Ends a subscription and deletes its address (RFC 8058). Does nothing for one that has ended. */
+export async function unsubscribe(system: System, token: string): Promise<void> {
+  await queries.deleteByToken(system.sql, token);
+}
+
+/** Ends the subscriptions of an address that bounces or complains. Returns how many. */
+export async function endSubscriptions(system: System, email: string): Promise<number> {
+  return await queries.deleteByAddress(system.sql, email.toLowerCase());
+}
+
+/** Subscribers of a page, newest first, with masked addresses. For owners. */
+export async function listSubscribers(
+  ctx: Ctx,
+  pageId: string,
+  { limit, offset }: SubscriberQuery,
+): Promise<Page<Subscriber>> {
+  await requirePage(ctx, "status_page:read", pageId);
+  const [rows, { total }] = await Promise.all([
+    queries.selectSubscribers(ctx.sql, ctx.orgId, pageId, limit, offset),
+    queries.countSubscribers(ctx.sql, ctx.orgId, pageId),
+  ]);
+  return { items: rows.map(present), total, limit, offset };
+}
+
+/** How many subscribers a page has. For owners. */
+export async function subscriberCounts(ctx: Ctx, pageId: string): Promise<{ total: number; active: number }> {
+  await requirePage(ctx, "status_page:read", pageId);
+  return await queries.countSubscribers(ctx.sql, ctx.orgId, pageId);
+}
+
+/** Confirmed subscribers with full addresses as CSV (RFC 4180). For owners. */
+export async function exportSubscribers(ctx: Ctx, pageId: string): Promise<string> {
+  await requirePage(ctx, "status_page:read", pageId);
+  const rows = await queries.selectSubscribers(ctx.sql, ctx.orgId, pageId, perPage, 0);
+  const lines = rows
+    .filter(({ state }) => state === "active")
+    .map((row) => [row.kind, row.address, iso(row.created_at), isoOrNull(row.confirmed_at) ?? ""].map(cell).join(","));
+  return `${["kind,address,created_at,confirmed_at", ...lines].join("\r\n")}\r\n`;
+}
+
+/** A leading =, +, - or @ would be a formula for a spreadsheet. */
+const cell = (text: string): string => `"${text.replace(/^(?=[=+\-@])/, "'").replaceAll('"', '""')}"`;
+
+/** Removes a subscriber. Throws SUBSCRIBER_NOT_FOUND. For owners. */
+export async function removeSubscriber(ctx: Ctx, pageId: string, id: string): Promise<void> {
+  await requirePage(ctx, "status_page:write", pageId);
+  await inTransaction(ctx, async (tx) => {
+    const row = isId(id) ? await queries.deleteSubscriber(tx.sql, tx.orgId, pageId, id) : null;
+    if (row === null) throw new AppError("SUBSCRIBER_NOT_FOUND", "Subscriber not found.");
+    await record(tx, { resourceId: id, before: present(row) });
+  });
+}
+
+async function requirePage(ctx: Ctx, scope: "status_page:read" | "status_page:write", pageId: string): Promise<void> {
+  requireScope(ctx, scope);
+  requireOwner(ctx);
+  await getPage(ctx, pageId);
+}
+
+/** `a…@example.org`, and the origin of a webhook. */
+const masked = ({ kind, address }: queries.SubscriberRow): string =>
+  kind === "webhook" ? `${new URL(address).origin}/…` : address.replace(/^(.).*@/u, "$1…@");
+
+const present = (row: queries.SubscriberRow): Subscriber => ({
+  id: row.id,
+  kind: row.kind,
+  address: masked(row),
+  state: row.state,
+  component_ids: row.component_ids,
+  created_at: iso(row.created_at),
+  confirmed_at: isoOrNull(row.confirmed_at),
+});
