@@ -3,6 +3,7 @@ import * as fs from "node:fs";
 import type { AddressInfo } from "node:net";
 import { createRequire } from "node:module";
 import { join } from "node:path";
+import { json } from "node:stream/consumers";
 import t from "tap";
 import { connect } from "../harness/api.ts";
 import { tempFolder } from "../harness/folder.ts";
@@ -110,6 +111,47 @@ t.test("the doctor finds a running service well, and says what is not", async (t
     code: 1,
     out: /^FAIL {4}configuration {2}SM_SERVER__BINDD is not a known setting; did you mean SM_SERVER__BIND\?$/,
   });
+});
+
+t.test("telegram-webhook registers the hook of the configured bot", async (t) => {
+  const requests: { path: string; body: unknown }[] = [];
+  let reply = { status: 200, body: '{"ok":true,"result":true}' };
+  const telegram = createServer(async (request, response) => {
+    requests.push({ path: request.url!, body: await json(request) });
+    response.writeHead(reply.status).end(reply.body);
+  }).listen(0, "127.0.0.1");
+  t.teardown(() => telegram.close());
+  await waitFor("the port", () => telegram.listening);
+  const bot = {
+    SM_SERVER__PUBLIC_URL: "https://status.example.org",
+    SM_CHANNELS__TELEGRAM__BOT_TOKEN: "42:secret-token",
+    SM_CHANNELS__TELEGRAM__BOT_USERNAME: "status_bot",
+    SM_CHANNELS__TELEGRAM__WEBHOOK_SECRET: "0123456789abcdef",
+    SM_CHANNELS__ENDPOINTS__TELEGRAM: `http://127.0.0.1:${(telegram.address() as AddressInfo).port}`,
+  };
+  t.match(await run(["telegram-webhook"], {}), { code: 78, out: /^There is no bot: set channels\.telegram/ });
+  const plain = await run(["telegram-webhook"], { ...bot, SM_SERVER__PUBLIC_URL: "http://127.0.0.1:8080" });
+  t.match(plain, { code: 78, out: /^Telegram sends to https only/ });
+  t.same(requests, []);
+
+  t.match(await run(["telegram-webhook"], bot), {
+    code: 0,
+    out: "Telegram sends updates to https://status.example.org/hooks/telegram.",
+  });
+  t.same(requests, [
+    {
+      path: "/bot42:secret-token/setWebhook",
+      body: {
+        url: "https://status.example.org/hooks/telegram",
+        secret_token: "0123456789abcdef",
+        allowed_updates: ["message", "channel_post", "my_chat_member"],
+      },
+    },
+  ]);
+  reply = { status: 401, body: '{"ok":false,"error_code":401,"description":"Unauthorized"}' };
+  const refused = await run(["telegram-webhook"], bot);
+  t.match(refused, { code: 1, out: "Telegram answered 401: Unauthorized" });
+  t.notMatch(refused.out + refused.complaints, "secret-token");
 });
 
 t.test("bootstrap-owner gives a link that the service takes, and a token only when asked", async (t) => {

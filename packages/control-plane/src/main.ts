@@ -4,6 +4,7 @@ import { backup, restore } from "./commands/backup.ts";
 import { giveAccess } from "./commands/bootstrap-owner.ts";
 import { doctor } from "./commands/doctor.ts";
 import { rotateKek } from "./commands/rotate-kek.ts";
+import { registerTelegramWebhook } from "./commands/telegram-webhook.ts";
 import { loadConfig } from "./config.ts";
 import type { Clock } from "./context.ts";
 import { asStartupError } from "./db/failures.ts";
@@ -80,6 +81,16 @@ program
   .action(
     async (file: string) =>
       void (process.exitCode = await restore(configuration(), clock, file, (line) =>
+        process.stdout.write(`${line}\n`),
+      )),
+  );
+
+program
+  .command("telegram-webhook")
+  .description("Register /hooks/telegram at Telegram for the configured bot")
+  .action(
+    async () =>
+      void (process.exitCode = await registerTelegramWebhook(configuration(), clock, (line) =>
         process.stdout.write(`${line}\n`),
       )),
   );

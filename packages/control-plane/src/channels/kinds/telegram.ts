@@ -1,8 +1,7 @@
 import Type from "typebox";
 import type { OutboundReply } from "../../outbound/client.ts";
-import { type Content, messageText } from "../message.ts";
+import { type Content, fitted, messageText, textLines } from "../message.ts";
 import { channelKind, invalid, isPermanent, type Transports } from "./kind.ts";
-import { fittingLines } from "./fitting.ts";
 import { asObject, deliverTo, jsonObject, type VendorFailure, wordOf } from "./vendor-reply.ts";
 
 const TelegramConfig = Type.Object(
@@ -46,12 +45,13 @@ const maxUnits = 4096;
 export function telegramText(content: Content): string {
   const message = messageText(content);
   const quiet = (text: string): string => text.replaceAll(/@(?=\w)/g, "@\u2060");
-  return fittingLines(
+  return fitted(
     {
+      ...message,
       title: quiet(message.title),
       facts: message.facts.map(({ label, value }) => ({ label: quiet(label), value: quiet(value) })),
-      url: message.url,
     },
+    textLines,
     (text) => text.length <= maxUnits,
   );
 }

@@ -1,7 +1,7 @@
 import Type, { type Static } from "typebox";
 import type { FieldForm } from "@statusmesh/shared/form";
 import { type Content, messageText } from "../../message.ts";
-import { fittingLines } from "../fitting.ts";
+import { fittingLines } from "./fitting.ts";
 import { type ChannelKind, channelKind, invalid } from "../kind.ts";
 import { deliverTo } from "../vendor-reply.ts";
 import { plivo } from "./plivo.ts";

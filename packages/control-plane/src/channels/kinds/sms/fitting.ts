@@ -1,8 +1,8 @@
-import type { MessageText } from "../message.ts";
+import type { MessageText } from "../../message.ts";
 
 /**
- * Lines of a message that fit a vendor's limit: title, facts, link. The longest texts are cut first, then the last
- * facts are left out; the link stays whole. `fits` decides with the vendor's way of counting.
+ * The longest text that fits: title, facts, link. Other kinds shorten in steps (`fitted`); here each character left over
+ * is paid for. The longest lines are cut first, then the last facts are left out; the link stays whole.
  */
 export function fittingLines(
   { title, facts, url }: Pick<MessageText, "title" | "facts" | "url">,
