@@ -5,7 +5,7 @@ import type { Sql } from "postgres";
  * refusals and by sign-in attempts.
  */
 const beside = /^(?:results|write_probe|rollup|nightly|quota_events|login_attempts|operator_notices|heartbeat)/;
-const volatile = ["last_used_at", "last_seen_at"];
+const volatile = ["last_used_at", "last_seen_at", "uncounted"];
 
 /** Hashes every row of the database, or those of one organisation. */
 export interface Snapshots {
