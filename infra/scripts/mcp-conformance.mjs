@@ -8,7 +8,6 @@ import { createServer as createHttps } from "node:https";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { generate } from "selfsigned";
 import { prepare, root } from "./prepare.mjs";
 
 const packages = {
@@ -49,7 +48,9 @@ console.log(`MCP conformance: ${failures.length === 0 ? "passed" : "FAILED"}`);
 process.exit(failures.length === 0 ? 0 : 1);
 
 async function main() {
-  prepare({ tests: false });
+  prepare();
+  // Only now: prepare installs it.
+  const { generate } = await import("selfsigned");
   const key = await generate([{ name: "commonName", value: "localhost" }], {
     algorithm: "sha256",
     extensions: [
