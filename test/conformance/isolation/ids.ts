@@ -50,7 +50,10 @@ const otherIds: Readonly<Record<string, readonly IdPlace[]>> = {
   "POST /api/v1/targets": [alerts],
   "PATCH /api/v1/targets/{id}": [alerts],
   "POST /api/v1/targets/bulk": [{ ...alerts, place: `/0${alerts.place}` }],
-  "POST /api/v1/targets/bulk-action": [{ place: "/ids/0", thing: "target", refusal: "none" }],
+  "POST /api/v1/targets/bulk-action": [
+    { place: "/ids/0", thing: "target", refusal: "none" },
+    { place: "/action/channel_ids/0", thing: "channel", refusal: "INVALID_ALERT_CONFIG" },
+  ],
   "PUT /api/v1/targets/{id}/regions": [{ place: "/regions/0", thing: "region", refusal: "REGION_INVALID" }],
   "POST /api/v1/maintenance": [{ place: "/component_ids/0", thing: "target", refusal: "INVALID_COMPONENT_ID" }],
   "PATCH /api/v1/maintenance/{id}": [{ place: "/component_ids/0", thing: "target", refusal: "INVALID_COMPONENT_ID" }],

@@ -42,6 +42,11 @@ export class Planted {
 
 let count = 0;
 
+/** Bodies with every id of the route, where the good body of bodies.ts is another branch. */
+const bodiesWithIds = (): Record<string, unknown> => ({
+  "POST /api/v1/targets/bulk-action": { ids: [newId()], action: { type: "channel_add", channel_ids: [newId()] } },
+});
+
 /** Calls `route` with these ids at these places, in an otherwise valid request. */
 export async function ask(
   client: Client,
@@ -49,7 +54,11 @@ export async function ask(
   places: readonly IdPlace[],
   ids: readonly string[],
 ): Promise<Answer> {
-  const body = route.body === null ? undefined : goodBodies({ targetId: newId(), mark: `-${count++}` })[nameOf(route)];
+  const good: Record<string, unknown> = {
+    ...goodBodies({ targetId: newId(), mark: `-${count++}` }),
+    ...bodiesWithIds(),
+  };
+  const body = route.body === null ? undefined : good[nameOf(route)];
   let path = route.path;
   const query = new URLSearchParams();
   for (const [at, { place }] of places.entries()) {

@@ -62,7 +62,7 @@ export function outcomeOf(route: Route, caller: Standing, ids: readonly Asked[])
   const belowOrg = first?.thing === "org";
   if (belowOrg && (first.whose !== "own" || (caller.deleted && !knowsDeleted.has(name)))) return "ORG_NOT_FOUND";
   if (route.role !== "member" && caller.role !== "owner") return "OWNER_REQUIRED";
-  const wrong = ids.find(({ whose }) => whose !== "own");
+  const wrong = ids.find(({ whose, refusal }) => whose !== "own" && refusal !== "none");
   if (wrong !== undefined && wrong.refusal !== "none") return wrong.refusal;
   return "granted";
 }
