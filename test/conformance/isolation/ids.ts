@@ -70,6 +70,11 @@ const otherIds: Readonly<Record<string, readonly IdPlace[]>> = {
   "GET /api/v1/incidents": [{ place: "?target_id", thing: "target", refusal: "none" }],
 };
 
+/** Places in a branch of a body that excludes the one above. Regions belong to the instance. */
+const otherBranches: Readonly<Record<string, readonly string[]>> = {
+  "POST /api/v1/targets/bulk-action": ["/action/regions/0"],
+};
+
 /**
  * The ids of a route in lookup order: path, then body or query. Throws for an id that is not declared above.
  */
@@ -85,7 +90,7 @@ export function idsOf(route: Route): IdPlace[] {
     return { place: match[0], ...known };
   });
   const others = otherIds[nameOf(route)] ?? [];
-  const known = new Set(others.map(({ place }) => place));
+  const known = new Set([...others.map(({ place }) => place), ...(otherBranches[nameOf(route)] ?? [])]);
   const missing = [...bodyIds(route.body, ""), ...queryIds(route)].find((place) => !known.has(place));
   if (missing !== undefined)
     throw new Error(
