@@ -98,4 +98,51 @@ t.test("the first hour", async (t) => {
     );
     t.equal((await api.get("/api/v1/regions")).body.total, 2);
   });
+
+  await t.test("search by keyboard, by its button on a phone, and without JavaScript", async (t) => {
+    await page.goto("/incidents");
+    await page.keyboard.press("Control+k");
+    const palette = page.getByRole("dialog", { name: "Search" });
+    const field = palette.getByRole("combobox");
+    await palette.getByRole("option", { name: "Status pages" }).waitFor();
+    await field.pressSequentially("api check");
+    const found = palette.getByRole("option", { name: /Checkout API/ });
+    await found.waitFor();
+    await waitFor("one result", async () => (await palette.getByRole("option").count()) === 1);
+    t.equal(await field.getAttribute("aria-activedescendant"), await found.getAttribute("id"));
+    t.same(await findings(page), []);
+    await field.fill("nothing has this");
+    await palette.getByText("No matches for nothing has this.").waitFor();
+    t.same(await findings(page), [], "without a result");
+    await field.fill("sett");
+    await palette.getByRole("option", { name: "Members" }).waitFor();
+    await page.keyboard.press("ArrowDown");
+    await page.keyboard.press("Enter");
+    await page.waitForURL("**/settings/members");
+    await page.keyboard.press("/");
+    await palette.waitFor();
+    await page.keyboard.press("Escape");
+    await palette.waitFor({ state: "detached" });
+
+    await page.setViewportSize({ width: 390, height: 844 });
+    await page.getByRole("link", { name: "Search" }).click();
+    await field.fill("checkout");
+    await found.click();
+    await page.waitForURL(/\/monitors\/[0-9a-f-]{36}$/);
+    await page.setViewportSize({ width: 1280, height: 800 });
+
+    const plain = await browser.newContext({
+      baseURL: url,
+      javaScriptEnabled: false,
+      storageState: await context.storageState(),
+    });
+    const bare = await plain.newPage();
+    await bare.goto("/settings");
+    await bare.getByRole("link", { name: "Search" }).first().click();
+    await bare.getByLabel("Search everything").fill("checkout api");
+    await bare.getByRole("button", { name: "Search" }).click();
+    await bare.getByRole("link", { name: "Checkout API" }).click();
+    await bare.waitForURL(/\/monitors\/[0-9a-f-]{36}$/);
+    await plain.close();
+  });
 });

@@ -1,7 +1,8 @@
 import { el } from "./dom.js";
 
 const lines = [
-  ["/", "Search"],
+  ["Ctrl K", "Go to anything"],
+  ["/", "Search this list, or everything"],
   ["n", "Add to this list"],
   ["g m", "Monitors"],
   ["g i", "Incidents"],
@@ -29,13 +30,25 @@ function help() {
   dialog.showModal();
 }
 
-/** `/`, `n`, `g` and `?`, wherever nobody is writing. */
+/** Opens the search. Its module is loaded at the first use. */
+const palette = async () => (await import("./palette.js")).openPalette();
+
+/** `Ctrl-K`, `/`, `n`, `g` and `?`, wherever nobody is writing. */
 export function keys() {
   let going = 0;
   document.addEventListener("click", (event) => {
     if (event.target.closest("[data-keys]")) help();
+    const link = event.target.closest("a[data-palette]");
+    if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    void palette();
   });
   document.addEventListener("keydown", (event) => {
+    const isPalette = (event.ctrlKey || event.metaKey) && !event.altKey && event.key.toLowerCase() === "k";
+    if (isPalette && document.querySelector(".app") && !document.querySelector("dialog[open]")) {
+      event.preventDefault();
+      return void palette();
+    }
     if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
     if (event.target.closest("input, textarea, select, [contenteditable]") || document.querySelector("dialog[open]"))
       return;
@@ -44,8 +57,8 @@ export function keys() {
     if (place) return location.assign(place);
     if (event.key === "/") {
       const search = document.querySelector("input[type=search]");
-      if (!search) return;
       event.preventDefault();
+      if (!search) return document.querySelector(".app") && void palette();
       search.focus();
       search.select();
     } else if (event.key === "n") {

@@ -39,6 +39,7 @@ import { incidentsPages } from "./incidents/pages.ts";
 import { listIncidents } from "./incidents/service.ts";
 import { incidentTools } from "./incidents/tools.ts";
 import { tenancyRoutes } from "./orgs/api.ts";
+import { listOrgs } from "./orgs/service.ts";
 import { tenancyPages } from "./orgs/pages.ts";
 import { orgTools } from "./orgs/tools.ts";
 import { docsPage, openApiDocument } from "./openapi.ts";
@@ -64,6 +65,8 @@ import { resultTools } from "./results/tools.ts";
 import { oauthRoutes } from "./oauth/api.ts";
 import { oauthEndpoints } from "./oauth/endpoints.ts";
 import { oauthPages } from "./oauth/pages.ts";
+import { searchRoutes } from "./search/api.ts";
+import { searchPages } from "./search/pages.ts";
 import { signInPages } from "./sign-in/pages.ts";
 import { openProviders, type Providers } from "./sign-in/service.ts";
 import { shareRoutes } from "./shares/api.ts";
@@ -105,6 +108,7 @@ export function allRoutes({ hub, ingest, draining }: Pick<AppOptions, "hub" | "i
     ...targetRoutes,
     ...resultRoutes,
     ...dashboardRoutes(pipelineLoad(ingest)),
+    ...searchRoutes,
     ...incidentRoutes,
     ...channelLinkRoutes,
     ...channelRoutes,
@@ -149,6 +153,7 @@ const pageLists = (providers: Providers) =>
     agentPages,
     subscribersPages,
     subscriptionPages,
+    searchPages,
     publicPages,
     shareViewPages,
   ] as const;
@@ -229,12 +234,21 @@ function answeredPaths({ config }: System, routes: readonly Route[], pages: read
 
 /** Data of the frame around every console page. */
 async function frame(ctx: Ctx): Promise<Omit<Frame, "path">> {
-  const [caller, open] = await Promise.all([me(ctx), listIncidents(ctx, { state: "open", limit: 1, offset: 0 })]);
+  const bySession = ctx.actor.type === "session";
+  const [caller, open, orgs] = await Promise.all([
+    me(ctx),
+    listIncidents(ctx, { state: "open", limit: 1, offset: 0 }),
+    // Only a session can switch between organisations.
+    bySession ? listOrgs(ctx, { limit: 50, offset: 0 }) : null,
+  ]);
   return {
     org: caller.org?.name ?? "",
     orgId: ctx.orgId,
     // Null hides the sign-out button, which only a session has.
-    email: ctx.actor.type === "session" ? caller.user.email : null,
+    email: bySession ? caller.user.email : null,
+    otherOrgs: (orgs?.items ?? [])
+      .filter((org) => !org.current && org.deleted_at === null)
+      .map(({ id, name }) => ({ id, name })),
     openIncidents: open.total,
   };
 }

@@ -46,6 +46,9 @@ const drawings = {
     '<circle cx="7" cy="7" r="2" fill="none" stroke="currentColor" stroke-width="1.3"/><path d="M7 ' +
     '.9v2.1M7 11v2.1M.9 7H3M11 7h2.1M2.7 2.7l1.5 1.5M9.8 9.8l1.5 1.5M2.7 11.3l1.5-1.5M9.8 4.2l1.5-1.5" ' +
     'stroke="currentColor" stroke-width="1.3"/>',
+  search:
+    '<circle cx="6" cy="6" r="4.2" fill="none" stroke="currentColor" stroke-width="1.4"/><path d="m9.2 9.2 ' +
+    '3.8 3.8" stroke="currentColor" stroke-width="1.4"/>',
   theme:
     '<circle cx="7" cy="7" r="5.5" fill="none" stroke="currentColor" stroke-width="1.3"/><path d="M7 ' +
     '1.5a5.5 5.5 0 0 1 0 11Z" fill="currentColor"/>',

@@ -92,6 +92,8 @@ export interface Frame {
   /** Null for a caller without a session, who cannot sign out. */
   email: string | null;
   openIncidents: number;
+  /** Further organisations of a session, to switch to. */
+  otherOrgs: { id: string; name: string }[];
 }
 
 export interface PageOptions {

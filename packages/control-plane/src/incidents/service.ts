@@ -15,6 +15,7 @@ export { explainIncident, explainVotes } from "./explain.ts";
 export { acknowledgeIncident, bulkIncidentAction, resolveIncident, unacknowledgeIncident } from "./lifecycle.ts";
 export { reportIncident } from "./manual.ts";
 export { acknowledgeWithUpdate, incidentMetrics, incidentReport, incidentsOnPages } from "./reports.ts";
+export { searchIncidents } from "./search.ts";
 export { listUpdates, narrateIncident, postUpdate } from "./narration.ts";
 
 /** The filter of a query; null where it names a target that cannot exist. */

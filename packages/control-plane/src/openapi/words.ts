@@ -18,6 +18,7 @@ export const tags: Record<string, string> = {
   Results: "Check results, and statistics computed from them.",
   Service: "Health of the process, and this document.",
   Maintenance: "Planned work: notifications of its targets are held, and status pages show it.",
+  Search: "One search over the things of the organisation and the pages of the console.",
   "Share links": "Links that show one monitor, read-only, to anyone who has them.",
   "Sign-in": "The caller, sign-in and sessions.",
   Subscribers: "Visitors who are sent updates of a status page, by email or webhook.",

@@ -28,6 +28,7 @@ export {
   openCircuits,
   readMonitor,
 } from "./monitors.ts";
+export { searchMonitors } from "./search.ts";
 export { setTargetRegions, targetRegions } from "./regions.ts";
 export { checkRules } from "./rules.ts";
 export { openSpec, resealTargets, unreadableTargets } from "./sealing.ts";
