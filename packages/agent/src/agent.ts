@@ -231,9 +231,17 @@ class RunningAgent implements Agent {
   }
 
   #record(targetId: string, slot: number, outcome: Outcome, routine: boolean): void {
-    const { measurement, timestamp, skip, cause } = outcome;
-    const result = { target_id: targetId, scheduled_at: slot, timestamp, skip, ...wire(measurement) };
-    this.#reporter.add({ result: cause === null ? result : { ...result, cause } }, routine);
+    const { measurement, timestamp, skip, cause, certificateNotAfter } = outcome;
+    const result = {
+      target_id: targetId,
+      scheduled_at: slot,
+      timestamp,
+      skip,
+      ...wire(measurement),
+      ...(cause === null ? {} : { cause }),
+      ...(certificateNotAfter === null ? {} : { http: { certificate_not_after: certificateNotAfter } }),
+    };
+    this.#reporter.add({ result }, routine);
   }
 
   /** Checks follow the control plane's clock, so a wrong local clock does not affect them, but it is logged. */

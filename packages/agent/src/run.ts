@@ -27,6 +27,8 @@ export interface Outcome {
   warnings: string[];
   /** For a run refused by an open circuit breaker: the last failure at its destination. */
   cause: Cause | null;
+  /** End of validity of the certificate of an HTTP run, Unix ms; null where none was seen. */
+  certificateNotAfter: number | null;
 }
 
 export interface Run {
@@ -182,6 +184,7 @@ export class Runner {
       throttled: verdict.throttled === true,
       warnings: [],
       cause,
+      certificateNotAfter: null,
     };
     return { done: Promise.resolve(outcome), abandon: () => undefined };
   }
@@ -230,6 +233,7 @@ export class Runner {
             throttled: final.throttled === true,
             warnings,
             cause: null,
+            certificateNotAfter: trace.certificateNotAfter,
           });
         };
         if (verdict.transportFailed !== true) {

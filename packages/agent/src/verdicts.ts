@@ -15,6 +15,7 @@ export function newTrace(): Trace {
     http_status: null,
     response_size: null,
     redirectedTo: null,
+    certificateNotAfter: null,
     verdict: null,
   };
 }

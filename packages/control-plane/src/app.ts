@@ -78,6 +78,8 @@ import { statusPageRoutes } from "./status-pages/api.ts";
 import { statusPageTools } from "./status-pages/tools.ts";
 import { statusPagesPages } from "./status-pages/pages.ts";
 import { targetRoutes } from "./targets/api.ts";
+import { expirationRoutes } from "./targets/expiring-api.ts";
+import { expiringPages } from "./targets/expiring-pages.ts";
 import { targetBulkRoutes } from "./targets/bulk-api.ts";
 import { targetsPages } from "./targets/pages.ts";
 import { targetTools } from "./targets/tools.ts";
@@ -106,6 +108,7 @@ export function allRoutes({ hub, ingest, draining }: Pick<AppOptions, "hub" | "i
     ...pipelineRoutes(hub, ingest, draining),
     ...targetBulkRoutes,
     ...targetRoutes,
+    ...expirationRoutes,
     ...resultRoutes,
     ...dashboardRoutes(pipelineLoad(ingest)),
     ...searchRoutes,
@@ -138,6 +141,7 @@ function allTools({ hub }: Pick<AppOptions, "hub">): Tool[] {
 const pageLists = (providers: Providers) =>
   [
     targetsPages,
+    expiringPages,
     sharesPages,
     incidentsPages,
     maintenancePages,

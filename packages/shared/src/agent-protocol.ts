@@ -14,7 +14,7 @@ export const protocolVersion = 1;
  * Fields of results that came after the first release of this version of the protocol. A control plane names in its
  * pull replies those that it takes; it refuses results with others.
  */
-export const features = ["details", "cause"] as const;
+export const features = ["details", "cause", "http"] as const;
 export type Feature = (typeof features)[number];
 
 /**
@@ -240,6 +240,21 @@ export const AgentResult = Type.Object(
     ...optionalDetails,
     /** Left out like details. */
     cause: Type.Optional(Cause),
+    /** Left out like details. */
+    http: Type.Optional(
+      Type.Object(
+        {
+          certificate_not_after: Type.Optional(
+            Type.Unsafe<number>({
+              ...UnixMs,
+              description:
+                "End of validity of the certificate that expires first among those of the request and its redirects",
+            }),
+          ),
+        },
+        { additionalProperties: false, description: "What an HTTP run found beside its measurement" },
+      ),
+    ),
   },
   { additionalProperties: false },
 );

@@ -285,7 +285,7 @@ t.test("on a terminal", (t) => {
   } as const;
   const words = inWords(
     { type: "tcp", host: "db.example.org", port: 5432, timeout: 1000 },
-    { measurement, timestamp: 0, skip: false, warnings: ["mind\u0007 this"], cause: null },
+    { measurement, timestamp: 0, skip: false, warnings: ["mind\u0007 this"], cause: null, certificateNotAfter: null },
     { allowPrivateTargets: true },
     { tty: true, color: false, width: 60 },
   );
@@ -310,6 +310,7 @@ t.test("on a terminal", (t) => {
         skip: false,
         warnings: [],
         cause: null,
+        certificateNotAfter: null,
       },
       { allowPrivateTargets: true },
       { tty: false, color: false, width: 60 },

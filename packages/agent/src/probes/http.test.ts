@@ -1,3 +1,4 @@
+import { X509Certificate } from "node:crypto";
 import { createServer, type IncomingMessage, type RequestListener } from "node:http";
 import { createServer as createTlsServer } from "node:https";
 import type { AddressInfo, Socket } from "node:net";
@@ -10,8 +11,10 @@ import { httpCheck, outcomeOf, tcpServer, testRunner } from "../testing.ts";
 const runner = testRunner();
 
 async function run(url: string, change: Partial<HttpCheck> = {}, with_ = runner) {
-  const { measurement, skip, warnings } = await outcomeOf(with_.run("org", { ...httpCheck(url, change) }, true));
-  return { ...measurement, skip, warnings };
+  const { measurement, skip, warnings, certificateNotAfter } = await outcomeOf(
+    with_.run("org", { ...httpCheck(url, change) }, true),
+  );
+  return { ...measurement, skip, warnings, certificateNotAfter };
 }
 
 async function serve(t: Test, listener: RequestListener, host = "127.0.0.1"): Promise<string> {
@@ -461,6 +464,8 @@ t.test("https", async (t) => {
     http_status: 200,
     warnings: ["The certificate of www.example.org expires in 5 days."],
   });
+  const plannedEnd = Date.parse(new X509Certificate(cert).validTo);
+  t.equal(result.certificateNotAfter, plannedEnd, "the certificate is read during the ordinary run");
   for (const phase of ["dns_ms", "connect_ms", "tls_ms", "ttfb_ms"] as const) t.ok((result[phase] ?? -1) >= 0, phase);
   const plain = await serve(t, (_request, response) => response.end());
   t.match(await run(plain.replace("http:", "https:")), {

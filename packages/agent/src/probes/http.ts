@@ -62,14 +62,21 @@ async function handshake(
   { signal, trace, now, warn }: ProbeContext,
 ): Promise<Socket> {
   const secured = await secure({ socket, host: hop.host, verify: spec.verify_tls, signal, trace, now });
-  if (warn !== undefined) warnOfExpiry(secured, hop, now(), warn);
+  const notAfter = notAfterOf(secured);
+  if (notAfter === null) return secured;
+  trace.certificateNotAfter = Math.min(trace.certificateNotAfter ?? Infinity, notAfter);
+  if (warn !== undefined) warnOfExpiry(notAfter, hop, now(), warn);
   return secured;
 }
 
-function warnOfExpiry(socket: TLSSocket, hop: Hop, now: number, warn: (text: string) => void): void {
-  const leaf = socket.getPeerX509Certificate();
-  if (leaf === undefined) return;
-  const daysLeft = Math.floor((Date.parse(leaf.validTo) - now) / 86_400_000);
+/** End of validity of the server's certificate, Unix ms; null for a date that cannot be read. */
+function notAfterOf(socket: TLSSocket): number | null {
+  const notAfter = Date.parse(socket.getPeerX509Certificate()?.validTo ?? "");
+  return notAfter >= 0 ? Math.min(notAfter, 8_640_000_000_000) : null;
+}
+
+function warnOfExpiry(notAfter: number, hop: Hop, now: number, warn: (text: string) => void): void {
+  const daysLeft = Math.floor((notAfter - now) / 86_400_000);
   if (daysLeft < 0) warn(`The certificate of ${hop.host} has expired.`);
   else if (daysLeft < certificateWarningDays)
     warn(`The certificate of ${hop.host} expires in ${daysLeft === 1 ? "1 day" : `${daysLeft} days`}.`);

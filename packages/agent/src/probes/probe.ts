@@ -11,6 +11,8 @@ export interface Trace extends DialTrace {
   response_size: number | null;
   /** Origin of a redirect: failures there are not the fault of the check's own host. */
   redirectedTo: string | null;
+  /** End of validity of the certificate that expires first on the way, Unix ms; null where none was seen. */
+  certificateNotAfter: number | null;
   /** A verdict that is certain before the probe is done: a deadline or broken connection does not change it. */
   verdict: Verdict | null;
 }

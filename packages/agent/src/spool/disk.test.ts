@@ -145,6 +145,8 @@ t.test("details outlive a restart, and segments of the release before details ar
   for (const one of [
     { ...result(5, "circuit_open"), cause },
     { ...result(6), details, cause },
+    { ...result(7), http: { certificate_not_after: 1_795_253_400_000 } },
+    { ...result(8), details, http: { certificate_not_after: 1_795_253_400_000 } },
   ]) {
     const end = sizeOf(one);
     t.strictSame(decodeResult(into.subarray(9, end).toString()), one, "nor does a cause depend on details");

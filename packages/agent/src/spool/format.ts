@@ -129,8 +129,14 @@ function encodeResult(r: AgentResult): string {
     r.ttfb_ms,
     r.total_ms,
     // The first release had the places above: it reads this as well, and passes over what follows them.
-    ...(r.cause !== undefined ? [r.details ?? null, r.cause] : r.details == null ? [] : [r.details]),
+    ...optionalPlaces(r),
   ]);
+}
+
+/** Fields that came later, by position; null in place of an absent one before a present one. */
+function optionalPlaces({ details, cause, http }: AgentResult): unknown[] {
+  if (http !== undefined) return [details ?? null, cause ?? null, http];
+  return cause !== undefined ? [details ?? null, cause] : details == null ? [] : [details];
 }
 
 /** Null for text that is not a result of this version. */
@@ -153,6 +159,7 @@ export function decodeResult(text: string): AgentResult | null {
     total_ms,
     details,
     cause,
+    http,
   ] = row as unknown[];
   const result: Record<Exclude<keyof AgentResult, Feature>, unknown> & Partial<Record<Feature, unknown>> = {
     target_id,
@@ -169,7 +176,8 @@ export function decodeResult(text: string): AgentResult | null {
     ttfb_ms,
     total_ms,
     ...(details == null ? {} : { details }),
-    ...(cause === undefined ? {} : { cause }),
+    ...(cause == null ? {} : { cause }),
+    ...(http === undefined ? {} : { http }),
   };
   return validResult.Check(result) ? result : null;
 }

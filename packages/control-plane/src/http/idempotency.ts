@@ -25,7 +25,7 @@ export type Replays = (route: Route, ctx: Ctx, http: Context, answer: () => Prom
 export function openReplays(): Replays {
   const kept = new LRUCache<string, { sent: Sent; until: number }>({
     maxSize: maxBytes,
-    sizeCalculation: ({ sent }) => Buffer.byteLength(sent.text ?? "") + overheadBytes,
+    sizeCalculation: ({ sent }) => bytesOf(sent) + overheadBytes,
   });
   const running = new Map<string, Promise<Sent>>();
 
@@ -51,6 +51,10 @@ export function openReplays(): Replays {
     }
   };
 }
+
+/** A stream is no reply of an idempotent route, which has a body to compare. */
+const bytesOf = ({ text }: Sent): number =>
+  typeof text === "string" || Buffer.isBuffer(text) ? Buffer.byteLength(text) : 0;
 
 /** The same reply, marked as a replay. */
 const replayed = (sent: Sent): Sent => ({ ...sent, headers: { ...sent.headers, "Idempotent-Replayed": "true" } });

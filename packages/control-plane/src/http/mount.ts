@@ -1,3 +1,4 @@
+import { Readable } from "node:stream";
 import { Router } from "@koa/router";
 import type { Context, Middleware } from "koa";
 import { AppError } from "@statusmesh/shared/errors";
@@ -129,7 +130,11 @@ async function perform(route: Route, http: Context, machinery: Machinery): Promi
     );
   http.status = sent.status;
   http.set(sent.headers);
-  if (route.etag && sent.text !== null) {
+  if (sent.text instanceof Readable) {
+    // The head has gone out: a lost connection says that the rest is missing. HEAD reads nothing.
+    sent.text.once("error", (error) => http.res.destroy(error));
+    if (http.method === "HEAD") sent.text.destroy();
+  } else if (route.etag && sent.text !== null) {
     const tag = etagOf(sent.text);
     http.set("ETag", tag);
     if (route.method === "GET" && namesTag(http.get("if-none-match"), tag)) {

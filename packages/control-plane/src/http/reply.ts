@@ -1,3 +1,4 @@
+import { Readable } from "node:stream";
 import { fits } from "@statusmesh/shared/validate";
 import { json, locates, type Reply, type Route, type Sent } from "./route.ts";
 import { takeTurns, type Turns } from "./turns.ts";
@@ -19,7 +20,9 @@ export async function written(route: Route, reply: Reply, checkReplies: boolean)
       body === undefined
         ? null
         : route.mediaType !== json
-          ? String(body)
+          ? body instanceof Readable
+            ? body
+            : String(body)
           : itemsIn(body) > manyItems
             ? await stringifyInTurns(body)
             : JSON.stringify(body),
@@ -33,6 +36,7 @@ function assertDeclared(route: Route, { status, body, headers = {} }: Reply): vo
   const schema = route.replies[status];
   if (schema === undefined)
     throw new Error(`${route.method} ${route.path} answered ${status}, which it does not declare`);
+  if (body instanceof Readable) return;
   if (schema !== null && !fits(schema, JSON.parse(JSON.stringify(body))))
     throw new Error(
       `${route.method} ${route.path} answered ${status} with an undeclared body: ${JSON.stringify(body)}`,

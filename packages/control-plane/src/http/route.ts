@@ -1,3 +1,4 @@
+import type { Readable } from "node:stream";
 import type { Context } from "koa";
 import type { Static, TObject, TSchema } from "typebox";
 import type { Ctx, AuthContexts, Scope } from "../context.ts";
@@ -18,11 +19,11 @@ export interface Reply {
   headers?: Record<string, string>;
 }
 
-/** A serialised reply: JSON text, a large one as UTF-8 bytes. `text` null is an empty body. */
+/** A serialised reply: text, a large JSON as UTF-8 bytes, an export as a stream. `text` null is an empty body. */
 export interface Sent {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
-  readonly text: string | Buffer | null;
+  readonly text: string | Buffer | Readable | null;
 }
 
 /** A request that has passed all declared checks. */

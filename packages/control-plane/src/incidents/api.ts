@@ -1,5 +1,6 @@
 import Type from "typebox";
 import { IdParam, paging } from "../http/wire.ts";
+import { csvReply } from "../http/csv.ts";
 import { created, noContent, ok, route, type Route } from "../http/route.ts";
 import { IncidentEventPage } from "./event-schema.ts";
 import { IncidentCreate, IncidentUpdate, IncidentUpdatePage, Narration, NewUpdate } from "./narration-schema.ts";
@@ -10,6 +11,7 @@ import {
   DeliveryPage,
   Explanation,
   Incident,
+  IncidentCsvQuery,
   IncidentPage,
   IncidentQuery,
 } from "./schema.ts";
@@ -31,6 +33,20 @@ export const incidentRoutes: Route[] = [
     replies: { 200: IncidentPage },
     errors: ["BAD_TIME_RANGE"],
     handle: async ({ ctx, query }) => ok(await service.listIncidents(ctx, query)),
+  }),
+  route({
+    method: "GET",
+    path: "/api/v1/incidents.csv",
+    auth: "tenant",
+    scope: "incidents:read",
+    tag: "Incidents",
+    summary: "Incidents as CSV",
+    description: "The rows of the list in its order, at most 100,000. Sent while it is read.",
+    query: IncidentCsvQuery,
+    replies: { 200: Type.String({ description: "CSV (RFC 4180) with a header line" }) },
+    errors: ["BAD_TIME_RANGE"],
+    mediaType: "text/csv",
+    handle: async ({ ctx, query }) => csvReply("incidents.csv", await service.incidentsCsv(ctx, query)),
   }),
   route({
     method: "POST",

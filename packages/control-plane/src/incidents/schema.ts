@@ -237,6 +237,9 @@ export const IncidentQuery = Type.Object(
 );
 export type IncidentQuery = Static<typeof IncidentQuery>;
 
+/** The filters of the list: an export has no pages. */
+export const IncidentCsvQuery = Type.Omit(IncidentQuery, ["limit", "offset"], { additionalProperties: false });
+
 export const BulkIncidentAction = Type.Object(
   {
     ids: Type.Array(IdText({ maxLength: 200, examples: ["01931f2e-7c1a-7d30-9b5e-2f6a4c8d1e90"] }), {

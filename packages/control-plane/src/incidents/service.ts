@@ -10,6 +10,7 @@ import type { Incident, IncidentQuery } from "./schema.ts";
 
 export { dropHeldNotices, listDeliveries, retryDelivery } from "./deliveries.ts";
 export { closeSilently, type PolicyEdit, reevaluate, rescheduleReminders } from "./evidence-decisions.ts";
+export { incidentsCsv } from "./export.ts";
 export { listEvents } from "./events.ts";
 export { explainIncident, explainVotes } from "./explain.ts";
 export { acknowledgeIncident, bulkIncidentAction, resolveIncident, unacknowledgeIncident } from "./lifecycle.ts";

@@ -1,4 +1,6 @@
 import t from "tap";
+import { validate } from "@statusmesh/shared/validate";
+import { Check } from "../targets/schema.ts";
 import { setTimeout as sleep } from "node:timers/promises";
 import { type AgentResult, protocolVersion } from "@statusmesh/shared/agent-protocol";
 import { newId } from "@statusmesh/shared/ids";
@@ -170,6 +172,28 @@ t.test("what a result holds is stored as it was sent", async (t) => {
     },
   );
   t.match(await stateOf(id), { last_error: error });
+});
+
+t.test("the certificate of an https monitor is kept with the target, from its newest run", async (t) => {
+  const id = await newMonitor({
+    check: validate(Check, { type: "http", url: "https://shop.example.org/" }),
+  });
+  const tcp = await newMonitor({ check: { type: "tcp", host: "shop.example.org", port: 443, timeout: 10_000 } });
+  const expiry = async (of = id) => {
+    const [row] = await sql<{ expires_at: Date | null; details: unknown }[]>`
+      select expires_at, details from target_states where target_id = ${of}`;
+    return [row!.expires_at?.getTime() ?? null, row!.details];
+  };
+  const until = (days: number) => ({ http: { certificate_not_after: noon + days * 86_400_000 } });
+  await send(eu, [agentResult(id, noon, until(10)), agentResult(tcp, noon, until(10))]);
+  t.strictSame(await expiry(), [noon + 10 * 86_400_000, null]);
+  t.strictSame(await expiry(tcp), [null, null], "a kind without certificates");
+  await send(eu, [agentResult(id, noon + minute, { status: "down" })]);
+  t.strictSame(await expiry(), [noon + 10 * 86_400_000, null], "a failing handshake reads none");
+  await send(eu, [agentResult(id, noon + 2 * minute, until(90))]);
+  await send(eu, [agentResult(id, noon - minute, until(10))]);
+  t.strictSame(await expiry(), [noon + 90 * 86_400_000, null], "an older run changes nothing");
+  await sql`delete from targets where id in (${id}, ${tcp})`;
 });
 
 t.test("details are stored for kinds that have them, and the newest stay with the target", async (t) => {

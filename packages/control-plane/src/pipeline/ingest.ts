@@ -12,7 +12,7 @@ import {
   wantsRecheck,
 } from "../incidents/engine.ts";
 import type { Db } from "../db/sql.ts";
-import { countForOrgs, intervalsOf, keepDetails, withOwnDetails } from "../results/engine.ts";
+import { countForOrgs, intervalsOf, keepCertificates, keepDetails, withOwnDetails } from "../results/engine.ts";
 import { markLate } from "../results/service.ts";
 import {
   type AdmittedResult,
@@ -168,6 +168,13 @@ async function ingestBatch(
           status: result.status,
         })),
         ctx.clock.now(),
+      );
+      await keepCertificates(
+        sql,
+        stored.map((result) => {
+          const { org_id: orgId, kind } = evidence.get(result.target_id)!.target;
+          return { orgId, kind, result };
+        }),
       );
       await keepDetails(
         sql,

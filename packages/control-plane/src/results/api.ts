@@ -1,4 +1,5 @@
 import Type from "typebox";
+import { csvReply } from "../http/csv.ts";
 import { ok, route, type Route } from "../http/route.ts";
 import { IdParam, paging } from "../http/wire.ts";
 import { rangeQuery } from "./range.ts";
@@ -27,6 +28,18 @@ export const resultRoutes: Route[] = [
     query: Type.Object({ ...rangeQuery, region, ...paging(1000, 10_000) }),
     replies: { 200: CheckResultPage },
     handle: async ({ ctx, params, query }) => ok(await service.listResults(ctx, params.id, query)),
+  }),
+  route({
+    ...shared,
+    method: "GET",
+    path: "/api/v1/targets/{id}/results.csv",
+    summary: "Results as CSV",
+    description: "The rows of the list, newest first, at most 1,000,000. Sent while it is read.",
+    query: Type.Object({ ...rangeQuery, region }, { additionalProperties: false }),
+    replies: { 200: Type.String({ description: "CSV (RFC 4180) with a header line" }) },
+    mediaType: "text/csv",
+    handle: async ({ ctx, params, query }) =>
+      csvReply(`results-${params.id.slice(0, 8)}.csv`, await service.resultsCsv(ctx, params.id, query)),
   }),
   route({
     ...shared,

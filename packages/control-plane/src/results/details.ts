@@ -40,6 +40,37 @@ export async function keepDetails(sql: Db, stored: readonly StoredDetails[]): Pr
       and exists (select from targets t where t.id = n.target_id and t.org_id = n.org_id)`;
 }
 
+/**
+ * Stores when the certificate of each HTTP target expires, as its newest run has seen it. The caller has locked their
+ * states. Most runs see the stored date, and write nothing.
+ */
+export async function keepCertificates(
+  sql: Db,
+  results: readonly { orgId: string; kind: CheckType; result: AgentResult }[],
+): Promise<void> {
+  const newest = new Map<string, { orgId: string; slot: number; notAfter: number }>();
+  for (const { orgId, kind, result } of results) {
+    const notAfter = result.http?.certificate_not_after;
+    if (kind !== "http" || notAfter === undefined) continue;
+    if (result.scheduled_at >= (newest.get(result.target_id)?.slot ?? 0))
+      newest.set(result.target_id, { orgId, slot: result.scheduled_at, notAfter });
+  }
+  if (newest.size === 0) return;
+  const rows = [...newest].map(([target_id, { orgId, slot, notAfter }]) => ({
+    org_id: orgId,
+    target_id,
+    slot: new Date(slot),
+    expires_at: new Date(notAfter),
+  }));
+  await sql`
+    update target_states s set expires_at = n.expires_at, details_slot = n.slot
+    from jsonb_to_recordset(${sql.json(rows as never)}) as n
+      (org_id uuid, target_id uuid, slot timestamptz, expires_at timestamptz)
+    where s.target_id = n.target_id and s.expires_at is distinct from n.expires_at
+      and (s.details_slot is null or s.details_slot <= n.slot)
+      and exists (select from targets t where t.id = n.target_id and t.org_id = n.org_id)`;
+}
+
 /** Clears the details of a target whose check changed at `now`; results of earlier runs no longer set them. */
 export async function forgetDetails(sql: Db, orgId: string, targetId: string, now: Date): Promise<void> {
   await sql`

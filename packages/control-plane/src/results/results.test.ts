@@ -174,6 +174,42 @@ t.test(
   },
 );
 
+t.test("results as CSV: every row once, over pages, with the filters of the list", async (t) => {
+  const id = await newTarget(ctx);
+  const many = Array.from({ length: 2100 }, (_, n) => ({ at: noon - n * 10 * second - 10 * second }));
+  await addResults(ctx, id, [
+    ...many,
+    // The last rows of the first page and the first rows of the second share a time.
+    ...many.map((run) => ({ ...run, region: "us", status: "down" })),
+  ]);
+  const lines = async (query = "") => {
+    const answer = await ask("GET", `/api/v1/targets/${id}/results.csv${query}`);
+    t.match(answer, { status: 200 });
+    t.equal(answer.headers.get("content-type"), "text/csv; charset=utf-8");
+    t.match(answer.headers.get("content-disposition"), /^attachment; filename="results-[0-9a-f]{8}\.csv"$/);
+    return answer.text.trimEnd().split("\r\n");
+  };
+  const [head, ...rows] = await lines();
+  t.match(head, /^target_id,region,timestamp,status,error,/);
+  t.equal(rows.length, 4200);
+  t.equal(new Set(rows).size, 4200, "no row twice");
+  const times = rows.map((row) => row.split(",")[2]!);
+  t.strictSame(times, [...times].sort().reverse(), "newest first");
+  t.equal((await lines("?region=us")).length, 2101);
+  const to = encodeURIComponent(iso(noon - 20_000 * second));
+  t.equal((await lines(`?from=${encodeURIComponent(iso(noon - day))}&to=${to}`)).length, 1 + 2 * 100);
+  t.match(await ask("GET", `/api/v1/targets/${newId()}/results.csv`), {
+    status: 404,
+    body: { error: { code: "TARGET_NOT_FOUND" } },
+  });
+  caller = stranger;
+  t.match(await ask("GET", `/api/v1/targets/${id}/results.csv`), { status: 404 });
+  caller = ctx;
+  t.match(await ask("GET", `/api/v1/targets/${id}/results.csv?limit=1`), { status: 400 });
+  const head2 = await ask("HEAD", `/api/v1/targets/${id}/results.csv`);
+  t.match(head2, { status: 200, text: "" });
+});
+
 t.test("what cannot be asked is refused, and what is another's is absent", async (t) => {
   const id = await newTarget(ctx);
   for (const path of ["results", "latency", "latency/by-region", "uptime"]) {

@@ -11,6 +11,7 @@ import type { Range } from "./range.ts";
 import { type RangeInput, resolve, roundMs } from "./resolve.ts";
 import type { CheckResult, IncidentPeriod, Uptime } from "./schema.ts";
 
+export { resultsCsv } from "./export.ts";
 export { forgetDetails } from "./details.ts";
 export { hourOf, markLate, oldestAcceptable } from "./late.ts";
 export { latencyByRegion, latencySeries, readLatency, readLatencyByRegion } from "./latency.ts";

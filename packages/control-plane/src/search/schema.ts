@@ -1,7 +1,7 @@
 import Type, { type Static } from "typebox";
 import { nullable } from "../http/wire.ts";
 
-export const searchTypes = ["monitor", "incident", "status_page", "channel", "page"] as const;
+const searchTypes = ["monitor", "incident", "status_page", "channel", "page"] as const;
 
 const most = 50;
 

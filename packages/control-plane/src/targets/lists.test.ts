@@ -6,6 +6,9 @@ import { hour, minute, noon } from "../testing/clock.ts";
 import { addIncident, addResults, setStatus } from "../testing/scene.ts";
 import { newOrg, openWorld, refusal } from "../testing/world.ts";
 import { bulkIncidentAction, listIncidentLines, listIncidents } from "../incidents/service.ts";
+import { serve } from "../testing/app.ts";
+import { expirationRoutes } from "./expiring-api.ts";
+import { listExpirations } from "./expiring.ts";
 import { TargetQuery } from "./list-schema.ts";
 import { TargetCreate } from "./schema.ts";
 import { createTarget, listMonitors, listTargets, updateTarget } from "./service.ts";
@@ -27,6 +30,36 @@ async function failing(ctx: Ctx, name: string, host: string, minutes: number, mo
   await addIncident(ctx, id, { started: noon - minutes * minute });
   return id;
 }
+
+t.test("what expires: by date, with the limits of each check, and the certificates of HTTP checks", async (t) => {
+  const ctx = await newOrg(system);
+  const other = await newOrg(system);
+  const expiring = async (name: string, check: object, days: number, of = ctx) => {
+    const id = (await createTarget(of, validate(TargetCreate, { name, check }))).id;
+    await sql`
+      update target_states set expires_at = ${new Date(noon + days * 24 * hour + hour)} where target_id = ${id}`;
+  };
+  await expiring("=shop", { type: "http", url: "https://shop.example.org:8443/x?key=secret" }, 10);
+  await expiring("wide", { type: "tls_cert", host: "wide.example.org", warn_days: 60, critical_days: 30 }, 40);
+  await expiring("late", { type: "domain_expiry", domain: "late.example.org" }, -3);
+  await expiring("fine", { type: "http", url: "https://fine.example.org/" }, 14);
+  await expiring("foreign", { type: "http", url: "https://fine.example.org/" }, 1, other);
+  await create(ctx, "no date", "tcp.example.org");
+  const list = await listExpirations(ctx, page);
+  t.match(list, { total: 4, counts: { critical: 1, warning: 2, ok: 1 } });
+  t.match(list.items, [
+    { monitor_name: "late", days_remaining: -3, level: "critical" },
+    { monitor_name: "=shop", days_remaining: 10, level: "warning", subject: "certificate of shop.example.org:8443" },
+    { monitor_name: "fine", days_remaining: 14, level: "ok" },
+    { monitor_name: "wide", days_remaining: 40, level: "warning" },
+  ]);
+  t.match(await listExpirations(ctx, { ...page, level: "warning", limit: 1 }), { total: 2, items: [{}] });
+  const ask = await serve(t, system, expirationRoutes, { tenant: () => ctx });
+  const { text } = await ask("GET", "/api/v1/expirations.csv?level=warning");
+  t.match(text, /^target_id,monitor_name,[^]*,"'=shop",http,certificate of shop.example.org:8443,/);
+  t.equal(text.trimEnd().split("\r\n").length, 3);
+  await t.rejects(listExpirations({ ...ctx, scopes: new Set() }, page), { code: "INSUFFICIENT_SCOPE" });
+});
 
 t.test("the list of the API has the status, takes filters, and sorts in both directions", async (t) => {
   const ctx = await newOrg(system);
