@@ -1,10 +1,9 @@
 import type { Readable } from "node:stream";
-import { isId } from "@statusmesh/shared/ids";
 import { type Ctx, requireScope } from "../context.ts";
 import { type Cell, streamedCsv } from "../http/csv.ts";
 import { presentIncident } from "./find.ts";
 import * as queries from "./queries.ts";
-import { parseIncidentRange } from "./range.ts";
+import { filterOf } from "./filter.ts";
 import type { IncidentQuery } from "./schema.ts";
 
 const pageRows = 1000;
@@ -31,15 +30,13 @@ const head = [
 /** The incidents of the list as CSV. Throws BAD_TIME_RANGE. */
 export async function incidentsCsv(ctx: Ctx, query: Omit<IncidentQuery, "limit" | "offset">): Promise<Readable> {
   requireScope(ctx, "incidents:read");
-  const { state, target_id: targetId = null, severity = null } = query;
-  const filter = { state, targetId, severity, ...parseIncidentRange(query) };
-  const isNothing = targetId !== null && !isId(targetId);
+  const filter = filterOf(query);
 
   async function* pages(): AsyncGenerator<Cell[][], void> {
     // Incidents that open while the file is read move the rest by a place: no row is sent twice.
     const seen = new Set<string>();
-    for (let offset = 0; !isNothing && offset < mostRows; offset += pageRows) {
-      const rows = await queries.selectIncidents(ctx.sql, ctx.orgId, filter, pageRows, offset);
+    for (let offset = 0; filter !== null && offset < mostRows; offset += pageRows) {
+      const rows = await queries.selectIncidents(ctx.sql, ctx.orgId, filter, { limit: pageRows, offset });
       yield rows
         .filter(({ id }) => !seen.has(id))
         .map(presentIncident)

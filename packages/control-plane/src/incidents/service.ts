@@ -1,11 +1,11 @@
 import { isId } from "@statusmesh/shared/ids";
 import { type Ctx, requireScope, type System } from "../context.ts";
-import { type Cause, causeKey, readCause } from "../db/causes.ts";
+import { type Cause, causeKey } from "../db/causes.ts";
 import type { Page } from "../http/wire.ts";
 import { type IncidentCauseRow, selectIncidentCauses } from "./cause-queries.ts";
 import { findIncident, presentIncident } from "./find.ts";
 import * as queries from "./queries.ts";
-import { parseIncidentRange } from "./range.ts";
+import { filterOf } from "./filter.ts";
 import type { Incident, IncidentQuery } from "./schema.ts";
 
 export { dropHeldNotices, listDeliveries, retryDelivery } from "./deliveries.ts";
@@ -18,14 +18,6 @@ export { reportIncident } from "./manual.ts";
 export { acknowledgeWithUpdate, incidentMetrics, incidentReport, incidentsOnPages } from "./reports.ts";
 export { searchIncidents } from "./search.ts";
 export { listUpdates, narrateIncident, postUpdate } from "./narration.ts";
-
-/** The filter of a query; null where it names a target that cannot exist. */
-function filterOf(query: Omit<IncidentQuery, "limit" | "offset">): queries.IncidentFilter | null {
-  const { state, target_id: targetId = null, severity = null, cause } = query;
-  const range = parseIncidentRange(query);
-  if (targetId !== null && !isId(targetId)) return null;
-  return { state, targetId, severity, cause: cause === undefined ? null : readCause(cause), ...range };
-}
 
 /** The incidents of the organisation: open ones first, then by start, newest first. */
 export async function listIncidents(ctx: Ctx, query: IncidentQuery): Promise<Page<Incident>> {
