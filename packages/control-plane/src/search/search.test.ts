@@ -1,10 +1,11 @@
 import t from "tap";
-import { createChannel } from "../channels/service.ts";
+import { validate } from "@statusmesh/shared/validate";
 import type { Ctx } from "../context.ts";
 import { createPage } from "../status-pages/service.ts";
+import { TargetCreate } from "../targets/schema.ts";
 import { createTarget } from "../targets/service.ts";
 import { day, minute } from "../testing/clock.ts";
-import { addIncident, setStatus } from "../testing/scene.ts";
+import { addIncident, setStatus, webhookTo } from "../testing/scene.ts";
 import { newOrg, openWorld } from "../testing/world.ts";
 import { search } from "./service.ts";
 
@@ -13,7 +14,7 @@ const owner = await newOrg(system);
 const other = await newOrg(system);
 
 const monitor = async (ctx: Ctx, name: string, host: string, tags: string[] = []): Promise<string> =>
-  (await createTarget(ctx, { name, tags, check: { type: "tcp", host, port: 443 } } as never)).id;
+  (await createTarget(ctx, validate(TargetCreate, { name, tags, check: { type: "tcp", host, port: 443 } }))).id;
 const titles = async (q: string, ctx = owner) =>
   (await search(ctx, { q, limit: 10 })).map((it) => `${it.type} ${it.title}`);
 
@@ -22,14 +23,8 @@ await monitor(owner, "API of the shop", "api.example.org");
 await monitor(owner, "100% sure_thing", "sure.example.org");
 const foreign = await monitor(other, "Checkout API", "shop.example.org");
 await createPage(owner, { slug: "shop-status", name: "Shop" });
-await createChannel(owner, {
-  name: "Shop on call",
-  config: { type: "webhook", url: "https://h.test/", headers: {} },
-} as never);
-await createChannel(other, {
-  name: "Shop of others",
-  config: { type: "webhook", url: "https://h.test/", headers: {} },
-} as never);
+await webhookTo(owner, "https://h.test/", "Shop on call");
+await webhookTo(other, "https://h.test/", "Shop of others");
 
 t.test("every word must be in name, address or tags, in any order and case", async (t) => {
   t.strictSame(await titles("api CHECKOUT"), ["monitor Checkout API"]);
