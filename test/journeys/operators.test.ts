@@ -1,8 +1,10 @@
 import type { BrowserContext, Page } from "playwright-core";
+import { createRequire } from "node:module";
 import t from "tap";
 import { connect } from "../harness/api.ts";
 import { findings, openBrowser, openPage } from "../harness/browser.ts";
-import { startControlPlane } from "../harness/processes.ts";
+import { tempFolder } from "../harness/folder.ts";
+import { startControlPlane, startProgram } from "../harness/processes.ts";
 import { requires } from "../harness/requires.ts";
 import { waitFor } from "../harness/wait.ts";
 
@@ -10,12 +12,15 @@ import { waitFor } from "../harness/wait.ts";
 
 t.setTimeout(240_000);
 
+const program = createRequire(import.meta.url).resolve("@statusmesh/control-plane/main");
 const token = `sm_live_${"setting".repeat(6)}`;
 const operatorSecret = "operator-secret-of-the-setup";
 
 t.test("the first hour", async (t) => {
   if (!(await requires(t, "chromium"))) return;
+  const folder = tempFolder(t, "operators");
   const { url, signInLink } = await startControlPlane(t, {
+    folder,
     env: {
       SM_BOOTSTRAP__TOKEN: token,
       SM_OPERATOR__ADMIN_TOKEN: operatorSecret,
@@ -144,5 +149,52 @@ t.test("the first hour", async (t) => {
     await bare.getByRole("link", { name: "Checkout API" }).click();
     await bare.waitForURL(/\/monitors\/[0-9a-f-]{36}$/);
     await plain.close();
+  });
+
+  await t.test("an invitation link without a mail server, and a CSV of the checks", async (t) => {
+    await page.goto("/settings/members");
+    await page.getByLabel("Email address").fill("nina@example.org");
+    await page.getByRole("button", { name: "Create invitation link" }).click();
+    const link = page.locator("#invitation-link");
+    await link.waitFor();
+    t.match(await link.textContent(), new RegExp(`^${url}/invitations/.{40,}$`));
+    t.same(await findings(page), []);
+    const visitor = await fetch((await link.textContent())!);
+    t.equal(visitor.status, 200);
+    await page.getByRole("link", { name: "Done" }).click();
+    await page.getByRole("button", { name: "Revoke nina@example.org" }).waitFor();
+
+    const { items } = (await api.get("/api/v1/targets")).body;
+    await page.goto(`/monitors/${items[0].id}`);
+    const download = page.waitForEvent("download");
+    await page.getByRole("link", { name: "Download as CSV" }).click();
+    t.match((await download).suggestedFilename(), /^results-.*\.csv$/);
+    await page.goto("/expiring");
+    await page.getByText("No certificates or domains yet").waitFor();
+    t.same(await findings(page), []);
+  });
+
+  await t.test("after the end of the session people sign in in place and lose nothing", async (t) => {
+    await page.goto("/monitors/new");
+    await page.getByLabel("Name", { exact: true }).fill("Kept over the sign-in");
+    await page.getByLabel("URL", { exact: true }).fill(`${url}/healthz`);
+    await context.clearCookies();
+    await page.getByRole("button", { name: "Add monitor" }).click();
+    const ended = page.getByRole("dialog", { name: "Your session has ended" });
+    await ended.getByLabel("Sign-in link").fill("nonsense");
+    await ended.getByRole("button", { name: "Sign in", exact: true }).click();
+    await ended.locator(".error-note:visible").waitFor();
+    t.same(await findings(page), []);
+    const command = startProgram(t, program, ["bootstrap-owner"], {
+      cwd: folder,
+      env: { SM_SERVER__BIND: new URL(url).host },
+    });
+    t.equal(await command.ended, 0);
+    await ended.getByLabel("Sign-in link").fill(/http\S+\/sign-in\/\S+/.exec(command.log.join("\n"))![0]);
+    await ended.getByRole("button", { name: "Sign in", exact: true }).click();
+    await ended.waitFor({ state: "detached" });
+    t.equal(await page.getByLabel("Name", { exact: true }).inputValue(), "Kept over the sign-in");
+    await page.getByRole("button", { name: "Add monitor" }).click();
+    await page.waitForURL(/\/monitors\/[0-9a-f-]{36}$/);
   });
 });

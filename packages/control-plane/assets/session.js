@@ -1,21 +1,53 @@
 import { el, say } from "./dom.js";
 
-/** Reports the end of the session and offers to sign in in another tab; the input stays. */
+/** Reports the end of the session and signs in again in place, or in another tab; the input of the page stays. */
 export function sessionEnded() {
   if (document.getElementById("session-ended")) return;
+  const code = el("input", {
+    id: "session-code",
+    type: "text",
+    autocomplete: "off",
+    spellcheck: "false",
+    maxlength: "500",
+    "aria-describedby": "session-hint",
+  });
+  const problem = el("p", { class: "error-note", role: "alert", hidden: "" });
+  const form = el(
+    "form",
+    { novalidate: "" },
+    el(
+      "div",
+      { class: "field" },
+      el("label", { for: "session-code" }, "Sign-in link"),
+      code,
+      el("p", { class: "hint", id: "session-hint" }, "Paste a new sign-in link to go on here."),
+      problem,
+    ),
+    el(
+      "div",
+      { class: "actions" },
+      el("button", { class: "btn primary", type: "submit" }, "Sign in"),
+      el(
+        "a",
+        { class: "btn", href: "/sign-in?next=/settings", target: "_blank", rel: "noopener" },
+        "Sign in in a new tab",
+      ),
+      el("button", { class: "btn", type: "button", "data-shut": "" }, "Close"),
+    ),
+  );
   const dialog = el(
     "dialog",
     { id: "session-ended", "aria-labelledby": "session-ended-title" },
     el("h2", { id: "session-ended-title" }, "Your session has ended"),
-    el("p", {}, "What you typed is kept. Sign in in a new tab, come back to this one and save again."),
-    el(
-      "form",
-      { method: "dialog", class: "actions" },
-      el("a", { class: "btn primary", href: "/sign-in?next=/settings", target: "_blank", rel: "noopener" }, "Sign in"),
-      el("button", { class: "btn" }, "Close"),
-    ),
+    el("p", {}, "What you typed is kept. Sign in, then save again."),
+    form,
   );
   const onFocus = () => void check(dialog);
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    void signIn(dialog, code, problem);
+  });
+  form.querySelector("[data-shut]").addEventListener("click", () => dialog.close());
   dialog.addEventListener("close", () => {
     window.removeEventListener("focus", onFocus);
     dialog.remove();
@@ -23,6 +55,25 @@ export function sessionEnded() {
   window.addEventListener("focus", onFocus);
   document.body.append(dialog);
   dialog.showModal();
+}
+
+/** Uses the code of a pasted link, or the code alone. */
+async function signIn(dialog, input, problem) {
+  problem.hidden = true;
+  const code = input.value
+    .trim()
+    .replace(/^.*\/sign-in\//, "")
+    .replace(/[?#].*$/, "");
+  const reply = await fetch("/api/v1/sessions", {
+    method: "POST",
+    headers: { "Content-Type": "application/json" },
+    body: JSON.stringify({ code }),
+  }).catch(() => null);
+  if (reply?.ok) return check(dialog);
+  const data = await reply?.json().catch(() => null);
+  problem.textContent = data?.error?.message ?? "StatusMesh does not answer. Check the connection and try again.";
+  problem.hidden = false;
+  input.focus();
 }
 
 /** Closes the dialog once a session is there again. One in another organisation would save to the wrong place. */

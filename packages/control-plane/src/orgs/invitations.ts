@@ -26,7 +26,8 @@ const lifetimeMs = 168 * 3_600_000;
 
 /**
  * Invites an address and mails it the link. For owners. Only the mailbox gets the link, because it signs its holder in
- * as that address. Throws ALREADY_MEMBER, ALREADY_INVITED, INVITATIONS_LIMIT, QUOTA_EXCEEDED.
+ * as that address; without a mail server the reply has it. Throws ALREADY_MEMBER, ALREADY_INVITED,
+ * INVITATIONS_LIMIT, QUOTA_EXCEEDED.
  */
 export async function createInvitation(ctx: Ctx, orgId: string, input: InvitationCreate): Promise<NewInvitation> {
   requireScope(ctx, "org:write");
@@ -56,15 +57,17 @@ export async function createInvitation(ctx: Ctx, orgId: string, input: Invitatio
     await record(own, { resourceId: made.id, after: auditable(made) });
     return { row: made, org: await selectOrg(tx.sql, orgId) };
   });
+  const url = `${ctx.config.server.public_url}/invitations/${code}`;
   const mail = await sendMail(ctx, {
     to: row.email,
     subject: `${row.invited_by} invites you to ${org.name} on StatusMesh`,
     text:
       `${row.invited_by} invites you to ${org.name}, which watches its services with StatusMesh.\n\nTo ` +
-      `accept, open this link within a week:\n\n${ctx.config.server.public_url}/invitations/${code}\n\nIf ` +
+      `accept, open this link within a week:\n\n${url}\n\nIf ` +
       `you do not know what this is about, ignore it: nothing happens.\n`,
   });
-  return { ...present(row), mail };
+  // Without a mail server the owner passes the link on; else only the mailbox gets it.
+  return { ...present(row), mail, url: mail === "logged" ? url : null };
 }
 
 /** The pending invitations, newest first. For owners. */

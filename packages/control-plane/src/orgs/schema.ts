@@ -155,8 +155,14 @@ export const NewInvitation = Type.Object(
   {
     ...invitation,
     mail: Type.Enum(["sent", "logged", "failed"], {
-      description: "logged: no mail server is configured, the link is in the log. failed: revoke it and invite again",
+      description: "logged: no mail server is configured, see url. failed: revoke it and invite again",
     }),
+    url: nullable(
+      Type.String({
+        description: "The link to pass on where no mail server is configured; null where it was mailed",
+        examples: ["https://status.example.org/invitations/q8zC0vQy1mJ5s2r7T4xB9nK3wE6uH0aL"],
+      }),
+    ),
   },
   { additionalProperties: false, title: "NewInvitation", description: "The invitation and the outcome of its mail" },
 );
