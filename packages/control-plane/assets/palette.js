@@ -83,7 +83,7 @@ export function openPalette() {
     const own = (running = new AbortController());
     const words = input.value.trim();
     try {
-      const reply = await fetch(`/api/v1/search?${new URLSearchParams({ q: words, limit: "8" })}`, {
+      const reply = await fetch(`/api/v1/search?${new URLSearchParams({ q: words, per_type: "8" })}`, {
         signal: own.signal,
       });
       if (reply.status === 401)

@@ -68,6 +68,7 @@ const otherIds: Readonly<Record<string, readonly IdPlace[]>> = {
   "POST /api/v1/incidents": [{ place: "/target_id", thing: "target", refusal: "TARGET_NOT_FOUND" }],
   "POST /api/v1/incidents/bulk-action": [{ place: "/ids/0", thing: "incident", refusal: "none" }],
   "GET /api/v1/incidents": [{ place: "?target_id", thing: "target", refusal: "none" }],
+  "GET /api/v1/incidents.csv": [{ place: "?target_id", thing: "target", refusal: "none" }],
 };
 
 /** Places in a branch of a body that excludes the one above. Regions belong to the instance. */

@@ -13,7 +13,7 @@ export const SearchQuery = Type.Object(
       description: "Words that a result has, all of them, in any order and case. Empty: the pages of the console",
       examples: ["checkout api"],
     }),
-    limit: Type.Integer({
+    per_type: Type.Integer({
       minimum: 1,
       maximum: most,
       cap: most,

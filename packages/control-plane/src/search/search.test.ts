@@ -16,7 +16,7 @@ const other = await newOrg(system);
 const monitor = async (ctx: Ctx, name: string, host: string, tags: string[] = []): Promise<string> =>
   (await createTarget(ctx, validate(TargetCreate, { name, tags, check: { type: "tcp", host, port: 443 } }))).id;
 const titles = async (q: string, ctx = owner) =>
-  (await search(ctx, { q, limit: 10 })).map((it) => `${it.type} ${it.title}`);
+  (await search(ctx, { q, per_type: 10 })).map((it) => `${it.type} ${it.title}`);
 
 const checkout = await monitor(owner, "Checkout API", "shop.example.org", ["team/pay"]);
 await monitor(owner, "API of the shop", "api.example.org");
@@ -43,7 +43,7 @@ t.test("a name that begins with the search is first, then a failing monitor", as
   ]);
   await setStatus(owner, checkout, "down");
   t.equal((await titles("example"))[0], "monitor Checkout API");
-  t.match((await search(owner, { q: "checkout", limit: 1 }))[0], {
+  t.match((await search(owner, { q: "checkout", per_type: 1 }))[0], {
     state: "down",
     href: `/monitors/${checkout}`,
     detail: "shop.example.org:443",
@@ -68,7 +68,7 @@ t.test("incidents: open ones and those of the last 90 days", async (t) => {
   await addIncident(owner, checkout, { started: now - day, ended: now - day + minute });
   const open = await addIncident(owner, checkout, { started: now - minute });
   await addIncident(other, foreign, { started: now - minute });
-  const incidents = (await search(owner, { q: "econnrefused checkout", limit: 10 })).filter(
+  const incidents = (await search(owner, { q: "econnrefused checkout", per_type: 10 })).filter(
     (it) => it.type === "incident",
   );
   t.match(
@@ -78,7 +78,7 @@ t.test("incidents: open ones and those of the last 90 days", async (t) => {
       [/./, "closed"],
     ],
   );
-  const blank = await search(owner, { q: "  ", limit: 50 });
+  const blank = await search(owner, { q: "  ", per_type: 50 });
   t.match(blank[0], { type: "incident", id: open }, "without words: what is open");
   t.ok(
     blank.slice(1).every(({ type }) => type === "page"),
