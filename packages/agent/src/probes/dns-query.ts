@@ -9,13 +9,13 @@ const firstRetryMs = 1000;
 const tries = 9;
 /** A resolver reads the machine's name servers once: a new one sees whether they have changed. */
 const maxAgeMs = 30_000;
-/** Name servers whose resolver is kept while nobody asks them. */
+/** Name servers whose idle resolver is kept. */
 const maxIdle = 64;
 
 /**
- * The resolver of one name server, shared by the questions that are open at it: one for each question costs four times
- * as much. Only all questions of a resolver can be cancelled together. So one that leaves a question behind takes no
- * new ones, and is cancelled as soon as the others that share it are through.
+ * The resolver of one name server, shared by its open queries: one for each query costs four times as much. Queries of
+ * a resolver can only be cancelled all together. So a resolver with an abandoned query takes no new ones, and is
+ * cancelled when its other queries have ended.
  */
 class SharedResolver {
   readonly resolver = new Resolver({ timeout: firstRetryMs, tries });

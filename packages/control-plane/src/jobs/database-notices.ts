@@ -30,8 +30,8 @@ const texts: Readonly<Record<Trouble["failure"], { about: string; text: string }
 };
 
 /**
- * Tells the operator by mail that the database cannot be used, and when that is over. Other notices to the operator are
- * remembered in the database; this one cannot be, so each replica sends its own. `look` is one round, for tests.
+ * Mails the operator when the database cannot be used, and when that is over. Other notices to the operator are
+ * recorded in the database; this one cannot be, so each replica sends its own. `look` is one round, for tests.
  */
 export function databaseNotices(
   system: Pick<System, "config" | "clock" | "log">,

@@ -21,7 +21,7 @@ export interface Jobs {
   stop(): Promise<void>;
 }
 
-/** Is told of each run when it is over: how long it took, and when it ended, Unix ms. */
+/** Called at the end of each run with its duration and its end, Unix ms. */
 export type JobWatch = (job: string, outcome: "ok" | "failed" | "elsewhere", run: { ms: number; at: number }) => void;
 
 /** First half of the two-part advisory locks of jobs; the single-part ones are in db/locks.ts and do not meet these. */
