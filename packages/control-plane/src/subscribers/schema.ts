@@ -32,7 +32,12 @@ export const SubscriptionRequest = Type.Object(
 export type SubscriptionRequest = Static<typeof SubscriptionRequest>;
 
 export const Accepted = Type.Object(
-  { message: Type.String({ examples: ["If the address is not subscribed yet, a confirmation link is sent to it."] }) },
+  {
+    message: Type.String({
+      description: "What happens next",
+      examples: ["If the address is not subscribed yet, a confirmation link is sent to it."],
+    }),
+  },
   { additionalProperties: false, title: "SubscriptionAccepted", description: "The same for known and new addresses" },
 );
 
