@@ -68,6 +68,7 @@ export const goodBodies = ({
   "POST /api/v1/status-pages/{id}/logo": { image: pixel },
   "PUT /api/v1/status-pages/{id}/logo": { image: pixel },
   "POST /api/v1/status-pages/{id}/components": { target_id: targetId },
+  "POST /api/v1/status-pages/{id}/components/bulk": { target_ids: [targetId] },
   "POST /api/v1/status-pages/{id}/components/reorder": { target_ids: [targetId] },
   "PATCH /api/v1/status-pages/{id}/components/{target_id}": { public_name: "Shop" },
   "POST /api/v1/api-tokens": { name: "Pipeline", scopes: ["org:write"] },

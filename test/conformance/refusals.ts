@@ -91,6 +91,12 @@ function logos(pageId: string): Case[] {
       "INVALID_TIME_ZONE",
       "/branding/timezone",
     ),
+    refusedBody(`PATCH /api/v1/status-pages/${pageId}`)(
+      "a domain that is none",
+      { custom_domain: "acme" },
+      "INVALID_CUSTOM_DOMAIN",
+      "/custom_domain",
+    ),
   ];
 }
 
@@ -198,7 +204,7 @@ export function resources({ target, page, pastWindow, struck, incident, deliveri
 const inDays = (days: number): string => new Date(Date.now() + days * 86_400_000).toISOString();
 
 /** Users, organisations and credentials. */
-export async function people({ sql, olga, milan, asking, signedIn, nobody }: Stage): Promise<Case[]> {
+export async function people({ sql, olga, milan, asking, signedIn, nobody, page }: Stage): Promise<Case[]> {
   const org = `/api/v1/orgs/${olga.orgId}`;
   const home: Home = { orgId: olga.orgId, userId: olga.userId, ownerId: olga.userId, memberId: milan.userId };
   const invite = refusedBody(`POST ${org}/invitations`);
@@ -212,8 +218,17 @@ export async function people({ sql, olga, milan, asking, signedIn, nobody }: Sta
   for (let n = 0; n < 10; n++) await make.invitation(sql, home, poor.orgId);
   for (let n = 0; n < 20; n++) await make.channel(sql, { ...home, orgId: poor.orgId }, "");
   const identity = await make.identity(sql, home, "");
+  const foreign = await make.page(sql, { ...home, orgId: poor.orgId }, "");
+  await sql`
+    insert into status_page_domains (page_id, org_id, domain, token, verified_at, created_at)
+    values (${foreign}, ${poor.orgId}, 'taken.acme.test', 'a', now(), now())`;
   const id = newId();
   return [
+    refusedBody(`PATCH /api/v1/status-pages/${page.id}`)(
+      "the custom domain of another page",
+      { custom_domain: "taken.acme.test" },
+      "CUSTOM_DOMAIN_TAKEN",
+    ),
     {
       title: "the last way in is taken off",
       ask: `DELETE /api/v1/identities/${identity}`,

@@ -423,7 +423,7 @@ t.test("the console", async (t) => {
     await page.waitForURL(/\/status-pages\/[0-9a-f-]{36}$/);
     const pageId = page.url().split("/").at(-1)!;
     for (const [at, target] of [id, second.id].entries()) {
-      await page.getByLabel("Monitor", { exact: true }).selectOption(target);
+      await page.locator(`#add-${target}`).check();
       await page.getByRole("button", { name: "Add to page" }).click();
       await page.locator(".components > li").nth(at).waitFor();
     }

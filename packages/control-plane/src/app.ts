@@ -25,7 +25,7 @@ import { atRoute, exchange, type RequestSeen } from "./http/exchange.ts";
 import { type Authenticators, mountRoutes } from "./http/mount.ts";
 import { type Answered, otherMethods } from "./http/methods.ts";
 import { errorPages, type Frame, mountPages, type Page, type ViewData } from "./html/pages.ts";
-import { pageHosts, pageSlugOf } from "./http/page-host.ts";
+import { pageHostOf, pageHosts } from "./http/page-host.ts";
 import { apiPerIp, proxiesOf, publicPerIp, signInPerIp } from "./http/per-ip.ts";
 import type { Route } from "./http/route.ts";
 import { baseHeaders, securePage } from "./http/security-headers.ts";
@@ -55,6 +55,7 @@ import { openBudgets, recordRefusal } from "./plans/service.ts";
 import { publicRoutes } from "./public/api.ts";
 import { maintenanceRoutes } from "./maintenance/api.ts";
 import { maintenancePages } from "./maintenance/pages.ts";
+import { customDomains } from "./public/custom-domains.ts";
 import { logoFiles } from "./public/logo-files.ts";
 import { publicPages } from "./public/pages.ts";
 import { shareViewRoutes } from "./public/share-api.ts";
@@ -193,7 +194,7 @@ export function createApp(options: AppOptions): Koa {
   app.use(resourceHost(system.config));
   const throttle = openThrottle(counter, openBudgets(system));
   app.use(mcpEndpoint({ system, hub: options.hub, throttle, draining }, allTools(options)));
-  app.use(pageHosts(system.config));
+  app.use(pageHosts(system.config, customDomains(system)));
   app.use(health(options.ready ?? (async () => void (await system.sql`select 1 from targets limit 1`)), draining));
   app.use(assets.serve);
   app.use(cors(system.config.api.cors));
@@ -263,8 +264,9 @@ function makeAuthenticators(system: System, counter: Counter): Authenticators {
     agent: (http) => authenticateAgent(system, bearerOf(http)),
     operator: operatorAuthentication(system, counter),
     public: async (http) => {
-      const pageSlug = pageSlugOf(http, system.config);
-      return pageSlug === null ? system : { ...system, pageSlug };
+      const page = pageHostOf(http);
+      if (page === null) return system;
+      return "pageId" in page ? { ...system, pageId: page.pageId } : { ...system, pageSlug: page.slug };
     },
   };
 }

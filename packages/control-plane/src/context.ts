@@ -155,8 +155,10 @@ export interface AgentCtx extends System {
 
 /** A public request. */
 export interface Visit extends System {
-  /** The status page of the requested host; absent when the path names it. */
-  readonly pageSlug?: string;
+  /** The status page of the requested host, null for a host without one; absent when the path names it. */
+  readonly pageSlug?: string | null;
+  /** The status page of the requested custom domain. */
+  readonly pageId?: string;
 }
 
 /** Context of a handler, by the auth of its route. */

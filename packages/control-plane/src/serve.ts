@@ -48,6 +48,7 @@ import { requireDefaultPlan } from "./plans/service.ts";
 import { type Deliverer, startDeliverer } from "./pipeline/deliver.ts";
 import { openIngest } from "./pipeline/ingest.ts";
 import { ensureRegion } from "./regions/service.ts";
+import { recheckDomains } from "./status-pages/service.ts";
 import { StartupError } from "./startup-error.ts";
 
 /** A stop takes at most these two together. */
@@ -146,6 +147,7 @@ const periodicJobs = (deliverer: Deliverer): Job[] => [
   { name: "rollup", everyMs: 60_000, run: rollUp },
   { name: "partitions", everyMs: 3_600_000, run: keepPartitions },
   { name: "retention", everyMs: 3_600_000, run: forgetOldRollups },
+  { name: "custom-domains", everyMs: 600_000, run: recheckDomains },
   { name: "nightly", everyMs: 60_000, run: nightly },
   { name: "sweep", everyMs: 600_000, run: sweep },
   { name: "mcp", everyMs: 600_000, run: sweepMcp },

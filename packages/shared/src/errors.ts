@@ -169,6 +169,8 @@ export const errorCodes = {
   },
   STATUS_DATA_UNAVAILABLE: { status: 503, when: "the status page could not be computed yet" },
   INVALID_TIME_ZONE: { status: 400, when: "the time zone of the page is no IANA name" },
+  INVALID_CUSTOM_DOMAIN: { status: 400, when: "the custom domain is no host name, or one of this service" },
+  CUSTOM_DOMAIN_TAKEN: { status: 409, when: "another status page has proved the custom domain" },
   LOGO_FORMAT_UNSUPPORTED: { status: 415, when: "the logo is no PNG, JPEG or WebP image" },
   LOGO_TOO_MANY_PIXELS: { status: 413, when: "the logo has more pixels than are decoded" },
   LOGO_UNREADABLE: { status: 400, when: "the logo is damaged or incomplete" },

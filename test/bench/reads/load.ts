@@ -32,11 +32,11 @@ export interface Loaded {
 
 /**
  * A control plane that has watched `targetCount` targets: results from inside the database, states by its ingest, sums
- * by its own job.
+ * by its own job. `more` is added to its environment.
  */
-export async function loadReads(t: Teardown, targetCount: number): Promise<Loaded> {
+export async function loadReads(t: Teardown, targetCount: number, more: Record<string, string> = {}): Promise<Loaded> {
   const folder = tempFolder(t, "bench");
-  const env = { SM_LOG__LEVEL: "warn", SM_SCHEDULER__BUILTIN_AGENT: "false" };
+  const env = { SM_LOG__LEVEL: "warn", SM_SCHEDULER__BUILTIN_AGENT: "false", ...more };
   const first = await startControlPlane(t, { folder, env, nodeArgs });
   const sql = openEmbedded(t, folder, 4);
   const { olga } = await castIn(sql);

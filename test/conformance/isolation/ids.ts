@@ -58,6 +58,9 @@ const otherIds: Readonly<Record<string, readonly IdPlace[]>> = {
   "POST /api/v1/maintenance": [{ place: "/component_ids/0", thing: "target", refusal: "INVALID_COMPONENT_ID" }],
   "PATCH /api/v1/maintenance/{id}": [{ place: "/component_ids/0", thing: "target", refusal: "INVALID_COMPONENT_ID" }],
   "POST /api/v1/status-pages/{id}/components": [{ place: "/target_id", thing: "target", refusal: "TARGET_NOT_FOUND" }],
+  "POST /api/v1/status-pages/{id}/components/bulk": [
+    { place: "/target_ids/0", thing: "target", refusal: "TARGET_NOT_FOUND" },
+  ],
   "POST /api/v1/status-pages/{id}/components/reorder": [
     { place: "/target_ids/0", thing: "component", refusal: "INVALID_COMPONENT_ID" },
   ],

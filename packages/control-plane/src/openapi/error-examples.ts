@@ -26,6 +26,7 @@ export const errorExamples: Partial<Record<ErrorCode, ErrorExample>> = {
   INSUFFICIENT_SCOPE: { details: { scope: "targets:write" } },
   EMPTY_NAME: { field: "/name" },
   INVALID_TAG: { field: "/tags/1" },
+  INVALID_CUSTOM_DOMAIN: { field: "/custom_domain" },
   INVALID_TIME_ZONE: { field: "/branding/timezone" },
   INVALID_URL_SCHEME: { message: 'The scheme "ftp" cannot be checked. Use http or https.', field: "/check/url" },
   INVALID_URL_FORMAT: {

@@ -1,10 +1,11 @@
 import Type from "typebox";
 import { ok, route, type Route, text } from "../http/route.ts";
 import { Id, IdParam, paging } from "../http/wire.ts";
-import { pageUrl } from "../http/page-host.ts";
+import { hostUrl, pageUrl } from "../http/page-host.ts";
 import type { Visit } from "../context.ts";
 import { historyDays } from "./compute.ts";
 import { componentBadge, pageBadge } from "./badge.ts";
+import { llmsText } from "./llms.ts";
 import { incidentsFeed } from "./rss.ts";
 import { ComponentHistory, PublicIncident, PublicIncidentPage, PublicMaintenanceList, PublicStatus } from "./schema.ts";
 import * as service from "./service.ts";
@@ -73,7 +74,17 @@ export const publicRoutes: Route[] = [
     mediaType: "application/rss+xml",
     replies: { 200: Type.String({ description: "RSS 2.0", examples: ['<rss version="2.0">…</rss>'] }) },
     errors: unavailable,
-    handle: async ({ ctx }) => text(incidentsFeed(await service.servedStatus(ctx), pageAddress(ctx))),
+    handle: async ({ ctx }) => text(incidentsFeed(await service.servedStatus(ctx), await pageAddress(ctx))),
+  }),
+  route({
+    ...shared,
+    path: "/llms.txt",
+    summary: "The status page for language models",
+    description: "Markdown in the form of llmstxt.org: the state, open incidents, and where the data is.",
+    mediaType: "text/markdown",
+    replies: { 200: Type.String({ description: "Markdown", examples: ["# Acme"] }) },
+    errors: [...unavailable, "RATE_LIMITED"],
+    handle: async ({ ctx }) => text(llmsText(await service.publicStatus(ctx), await pageAddress(ctx))),
   }),
   route({
     ...shared,
@@ -111,5 +122,8 @@ async function badge(ctx: Visit, component: string | undefined): Promise<string>
 }
 
 /** Address of the page that is asked for. */
-const pageAddress = ({ config, pageSlug }: Visit): string =>
-  `${pageSlug === undefined ? config.server.public_url : pageUrl(pageSlug, config)}/status`;
+async function pageAddress(visit: Visit): Promise<string> {
+  const { config, pageSlug, pageId } = visit;
+  if (pageId !== undefined) return `${hostUrl((await service.servedStatus(visit)).domain ?? "", config)}/status`;
+  return `${typeof pageSlug === "string" ? pageUrl(pageSlug, config) : config.server.public_url}/status`;
+}

@@ -18,13 +18,15 @@ export interface LastGoodOptions {
 }
 
 /**
- * Cache with single-flight: concurrent callers of a key share one computation. When it fails they get the last good value,
- * or STATUS_DATA_UNAVAILABLE when there is none. Failures are not cached.
+ * Cache with single-flight: concurrent callers of a key share one computation. When it fails they get the last good
+ * value, or STATUS_DATA_UNAVAILABLE when there is none. Failures are not cached.
  */
 export class LastGoodCache<T extends object> {
   readonly #options: LastGoodOptions;
   readonly #fresh: LRUCache<string, T, () => Promise<T>>;
   readonly #lastGood: LRUCache<string, T>;
+  /** Keys whose last computation failed or was late. */
+  readonly #failing = new Set<string>();
 
   constructor(options: LastGoodOptions) {
     this.#options = options;
@@ -46,8 +48,15 @@ export class LastGoodCache<T extends object> {
   async #compute(key: string, compute: () => Promise<T>): Promise<T> {
     const running = compute().then((value) => {
       if (this.#options.lastGoodMs > 0) this.#lastGood.set(key, value);
+      this.#failing.delete(key);
       return value;
     });
+    // During an outage only its first visitors wait: the next ones get the last good value while it is tried again.
+    const known = this.#failing.has(key) ? this.#lastGood.get(key) : undefined;
+    if (known !== undefined) {
+      running.catch(() => {});
+      return known;
+    }
     try {
       return this.#lastGood.has(key) ? await within(this.#options.patienceMs, running) : await running;
     } catch (error) {
@@ -57,6 +66,7 @@ export class LastGoodCache<T extends object> {
           cause: error,
           retryAfterSecs: 10,
         });
+      this.#failing.add(key);
       this.#options.onFallback(error);
       return lastGood;
     }

@@ -27,6 +27,7 @@ export interface ServedStatus {
   logo: string | null;
   /** Whether visitors can subscribe. */
   subscribe: boolean;
+  domain: string | null;
   /** Time of the newest result of any component; null before the first. */
   checkedAt: Date | null;
   /** Uptime of a component over the last days, 0 to 100; null without checks. */
@@ -101,6 +102,7 @@ export async function computeStatus(system: System, page: PageRow): Promise<Serv
     branding: page.branding,
     logo,
     subscribe: page.subscriptions_enabled,
+    domain: page.custom_domain,
     checkedAt: rows.reduce<Date | null>(
       (newest, row) =>
         row.last_result_at !== null && (newest === null || row.last_result_at > newest) ? row.last_result_at : newest,

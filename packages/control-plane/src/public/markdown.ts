@@ -2,8 +2,8 @@ import { escapeHtml, Markup } from "../html/markup.ts";
 
 /**
  * The Markdown subset of an "about" text (500 characters): paragraphs, `-` lists, **strong**, *emphasis*, `code` and
- * [links](https://…) to http, https and mailto. The text is escaped first and only our own tags are added, so no HTML of
- * the author survives; unknown syntax stays as typed.
+ * [links](https://…) to http, https and mailto. The text is escaped first and only our own tags are added, so no HTML
+ * of the author survives; unknown syntax stays as typed.
  */
 export function aboutHtml(text: string): Markup {
   const blocks = text

@@ -1,15 +1,41 @@
+import { createSocket } from "node:dgram";
+import { once } from "node:events";
 import { get } from "node:http";
+import type { AddressInfo } from "node:net";
+import { decode, encode, type Packet } from "dns-packet";
 import t from "tap";
 import { newId } from "@statusmesh/shared/ids";
+import { recheckDomains } from "../status-pages/service.ts";
 import { newTarget } from "../testing/scene.ts";
 import { serveWhole, signedIn } from "../testing/whole-app.ts";
 import { newOrg, openWorld } from "../testing/world.ts";
+
+/** TXT records by name. A name that is not there is answered with NXDOMAIN. */
+const records = new Map<string, string>();
+const names = createSocket("udp4");
+names.on("message", (message, { port, address }) => {
+  const { id, questions } = decode(message) as Packet & { id: number };
+  const name = questions?.[0]?.name ?? "";
+  const data = records.get(name.toLowerCase());
+  const answers =
+    data === undefined ? [] : [{ type: "TXT" as const, name, ttl: 1, data: [data.slice(0, 9), data.slice(9)] }];
+  names.send(
+    encode({ type: "response", id, questions: questions ?? [], answers, flags: data === undefined ? 3 : 0 }),
+    port,
+    address,
+  );
+});
+names.bind(0, "127.0.0.1");
+await once(names, "listening");
+t.teardown(() => names.close());
 
 const world = await openWorld(t, {
   env: {
     SM_TENANCY__SUBDOMAIN_PUBLIC_ROUTES: "true",
     SM_PUBLIC_STATUS__BASE_DOMAIN: "status.example.org",
     SM_SERVER__PUBLIC_URL: "https://watch.example.org:8443",
+    SM_PUBLIC_STATUS__DNS_RESOLVER: `127.0.0.1:${(names.address() as AddressInfo).port}`,
+    SM_PUBLIC_STATUS__PUBLIC_PER_IP_RATE_LIMIT_PER_MIN: "0",
   },
 });
 const { sql, clock, system } = world;
@@ -19,9 +45,21 @@ const app = await serveWhole(t, world);
 async function publish(ctx: typeof acme, slug: string, enabled = true): Promise<void> {
   const id = newId();
   const now = new Date(clock.at);
-  await sql`insert into status_pages (id, org_id, slug, name, enabled, branding, created_at, updated_at) values (${id}, ${ctx.orgId}, ${slug}, ${`Status of ${slug}`}, ${enabled},
-    ${sql.json({ display_name: null, about: null, brand_color: null, style: "auto", show_powered_by: true, website_url: null, hide_from_search: false })}, ${now}, ${now})`;
-  await sql`insert into status_page_components (page_id, target_id, org_id, sort_order) values (${id}, ${await newTarget(ctx, `Shop of ${slug}`)}, ${ctx.orgId}, 0)`;
+  const branding = {
+    display_name: null,
+    about: null,
+    brand_color: null,
+    style: "auto",
+    show_powered_by: true,
+    website_url: null,
+    hide_from_search: false,
+  };
+  await sql`
+    insert into status_pages (id, org_id, slug, name, enabled, branding, created_at, updated_at)
+    values (${id}, ${ctx.orgId}, ${slug}, ${`Status of ${slug}`}, ${enabled}, ${sql.json(branding)}, ${now}, ${now})`;
+  await sql`
+    insert into status_page_components (page_id, target_id, org_id, sort_order)
+    values (${id}, ${await newTarget(ctx, `Shop of ${slug}`)}, ${ctx.orgId}, 0)`;
 }
 await publish(acme, "acme");
 await publish(globex, "globex");
@@ -61,8 +99,10 @@ t.test("each page has a host of its own", async (t) => {
 });
 
 t.test("a host without a published page has nothing", async (t) => {
-  for (const host of ["draft.status.example.org", "nobody.status.example.org"]) {
-    t.match(await at(host, "/"), { status: 404, text: /No status page is published at this address/ }, host);
+  const none = await at("nobody.status.example.org", "/");
+  t.match(none, { status: 404, text: /No status page is published at this address/ });
+  for (const host of ["draft.status.example.org", "a.acme.status.example.org", "status.example.org"]) {
+    t.strictSame(await at(host, "/"), none, `${host}: the same page`);
     t.match(await at(host, "/api/public/v1/status"), { status: 404, text: /STATUS_PAGE_NOT_FOUND/ }, host);
   }
   await sql`update orgs set deleted_at = now() where id = ${globex.orgId}`;
@@ -87,8 +127,10 @@ t.test("a page's host has nothing of the console", async (t) => {
   }
   t.equal((await at("watch.example.org", "/monitors", cookie)).status, 200);
   t.equal((await at("acme.status.example.org", "/healthz")).status, 200);
-  for (const host of ["status.example.org", "a.acme.status.example.org", "evilstatus.example.org"])
-    t.not((await at(host, "/monitors", cookie)).status, 404, `${host} is no page's host`);
+  for (const host of ["status.example.org", "a.acme.status.example.org", "acme.status.example.org."])
+    t.equal((await at(host, "/monitors", cookie)).status, 404, `${host} has no console`);
+  for (const host of ["evilstatus.example.org", "127.0.0.1", "unknown.test"])
+    t.equal((await at(host, "/monitors", cookie)).status, 200, `${host} is no page's host`);
 });
 
 t.test("the API says where a page is", async (t) => {
@@ -98,4 +140,80 @@ t.test("the API says where a page is", async (t) => {
     );
   t.strictSame(await pages(acme), ["https://acme.status.example.org:8443"]);
   t.strictSame(await pages(globex), ["https://globex.status.example.org:8443", null]);
+});
+
+t.test("a custom domain serves its page once a TXT record proves it", async (t) => {
+  const api = async (ctx: typeof acme, method: string, path: string, body?: unknown) =>
+    await app(method, `/api/v1/status-pages${path}`, body, await signedIn(ctx));
+  const idOf = async (ctx: typeof acme, slug: string) =>
+    (await api(ctx, "GET", "")).body.items.find((page: { slug: string }) => page.slug === slug).id as string;
+  const [own, other] = [await idOf(acme, "acme"), await idOf(globex, "globex")];
+  t.match(await api(acme, "POST", `/${own}/custom-domain/check`), { status: 200, body: { custom_domain: null } });
+  for (const domain of ["acme", "10.0.0.1", "a b.test", "*.acme.test", "https://acme.test", "watch.example.org"])
+    t.match(
+      await api(acme, "PATCH", `/${own}`, { custom_domain: domain }),
+      { status: 400, body: { error: { code: "INVALID_CUSTOM_DOMAIN", field: "/custom_domain" } } },
+      domain,
+    );
+  for (const domain of ["status.example.org", "x.status.example.org"])
+    t.equal((await api(acme, "PATCH", `/${own}`, { custom_domain: domain })).status, 400, "a host of this service");
+
+  const set = await api(acme, "PATCH", `/${own}`, { custom_domain: "Status.Acme.test." });
+  const { record } = set.body.custom_domain_proof;
+  t.match(set.body, {
+    custom_domain: "status.acme.test",
+    status_url: "https://acme.status.example.org:8443",
+    custom_domain_proof: {
+      verified: false,
+      checked_at: null,
+      record: { type: "TXT", name: "_statusmesh.status.acme.test", value: /^statusmesh-verify=[\w-]{43}$/ },
+    },
+  });
+  const served = () => at("status.acme.test", "/status");
+  const cookie = await signedIn(acme);
+  t.equal((await at("status.acme.test", "/monitors", cookie)).status, 200, "an unknown host before it is proved");
+  const check = async (ctx = acme, id = own) => (await api(ctx, "POST", `/${id}/custom-domain/check`)).body;
+  t.match(await check(), { custom_domain_proof: { verified: false, error: /^There is no TXT record at/ } });
+  records.set(record.name, "statusmesh-verify=of-somebody-else");
+  t.match(await check(), { custom_domain_proof: { verified: false, error: /has another value/ } });
+  records.set(record.name, record.value);
+  t.match(await check(), {
+    status_url: "https://status.acme.test:8443",
+    custom_domain_proof: { verified: true, error: null },
+  });
+  clock.advance(11_000);
+  for (const path of ["/", "/status"])
+    t.match(await at("status.acme.test:8443", path), { status: 200, text: /Shop of acme/ });
+  t.match(
+    (await at("status.acme.test", "/api/public/v1/incidents.rss")).text,
+    "<link>https://status.acme.test:8443/status</link>",
+  );
+  t.equal((await at("status.acme.test", "/monitors", await signedIn(acme))).status, 404);
+  t.not((await at("www.status.acme.test", "/monitors", await signedIn(acme))).status, 404, "only that name");
+
+  t.match(await api(globex, "PATCH", `/${other}`, { custom_domain: "status.acme.test" }), {
+    status: 409,
+    body: { error: { code: "CUSTOM_DOMAIN_TAKEN" } },
+  });
+  await api(globex, "PATCH", `/${other}`, { custom_domain: "status.globex.test" });
+  await sql`update status_page_domains set domain = 'status.acme.test', token = 'b' where page_id = ${other}`;
+  records.set(record.name, "statusmesh-verify=b");
+  t.match(
+    await check(globex, other),
+    { custom_domain_proof: { verified: false, error: "The domain belongs to another status page." } },
+    "named before it was proved by the other",
+  );
+
+  await recheckDomains(system);
+  t.match(await check(), { custom_domain_proof: { verified: true, error: /another value/ } }, "a record may be away");
+  clock.advance(73 * 3_600_000);
+  t.equal(await recheckDomains(system), true);
+  t.match((await api(acme, "GET", `/${own}`)).body.custom_domain_proof, { verified: false });
+  t.match(await check(globex, other), { custom_domain_proof: { verified: true } });
+  clock.advance(11_000);
+  t.match((await served()).text, /Shop of globex/);
+  await api(globex, "PATCH", `/${other}`, { enabled: false });
+  clock.advance(11_000);
+  t.match(await served(), { status: 404, text: /No status page is published/ }, "a draft has no page");
+  t.match(await api(globex, "PATCH", `/${other}`, { custom_domain: null }), { body: { custom_domain_proof: null } });
 });

@@ -36,8 +36,22 @@ const forget = () => {
 
 async function publish(orgId: string, branding: Partial<Branding> = {}, enabled = true): Promise<string> {
   const id = newId();
-  await sql`insert into status_pages (id, org_id, slug, name, enabled, branding, created_at, updated_at)
-    values (${id}, ${orgId}, ${`s-${id.slice(-12)}`}, 'Acme status', ${enabled}, ${sql.json({ display_name: null, about: null, brand_color: null, style: "auto", show_powered_by: true, website_url: null, hide_from_search: false, timezone: "UTC", language: "en", ...branding })}, ${new Date(clock.at)}, ${new Date(clock.at)})`;
+  const at = new Date(clock.at);
+  const whole: Branding = {
+    display_name: null,
+    about: null,
+    brand_color: null,
+    style: "auto",
+    show_powered_by: true,
+    website_url: null,
+    hide_from_search: false,
+    timezone: "UTC",
+    language: "en",
+    ...branding,
+  };
+  await sql`
+    insert into status_pages (id, org_id, slug, name, enabled, branding, created_at, updated_at)
+    values (${id}, ${orgId}, ${`s-${id.slice(-12)}`}, 'Acme status', ${enabled}, ${sql.json(whole)}, ${at}, ${at})`;
   return id;
 }
 
@@ -48,8 +62,11 @@ async function show(
   binding: { name?: string; group?: string; description?: string; created?: number } = {},
 ): Promise<void> {
   await sql`update targets set created_at = ${new Date(binding.created ?? noon - 100 * day)} where id = ${targetId}`;
-  await sql`insert into status_page_components (page_id, target_id, org_id, public_name, public_description, public_group, sort_order)
-    select ${pageId}, id, org_id, ${binding.name ?? null}, ${binding.description ?? null}, ${binding.group ?? null}, (select count(*) from status_page_components) from targets where id = ${targetId}`;
+  await sql`
+    insert into status_page_components
+      (page_id, target_id, org_id, public_name, public_description, public_group, sort_order)
+    select ${pageId}, id, org_id, ${binding.name ?? null}, ${binding.description ?? null}, ${binding.group ?? null},
+      (select count(*) from status_page_components) from targets where id = ${targetId}`;
 }
 
 t.beforeEach(async () => {
@@ -415,6 +432,39 @@ t.test("a page is previewed before it is published, by its organisation alone", 
   t.match((await ask("GET", "/status")).headers.get("content-security-policy"), /frame-ancestors 'none'/);
   for (const id of [await publish(stranger.orgId), newId(), "nonsense"])
     t.equal((await ask("GET", `/status-pages/${id}/preview`)).status, 404, id);
+});
+
+t.test("texts of operators cannot become markup, wherever they are shown", async (t) => {
+  const evil = '</script></title><img src=x onerror=alert(1)> ]]> "quotes" \u202e 😀 &amp;';
+  const pageId = await publish(ctx.orgId, { display_name: evil, about: evil });
+  const id = await newTarget(ctx, evil);
+  await show(pageId, id, { group: evil, description: evil });
+  const incident = await addIncident(ctx, id, { started: noon - hour, title: evil, description: evil });
+  await addUpdate(ctx, incident, noon - minute, "identified", evil);
+  for (const path of [
+    "/status",
+    "/status?fragment=1",
+    `/status/incidents/${incident}`,
+    `/status-pages/${pageId}/preview`,
+  ]) {
+    const { status, text } = await ask("GET", path);
+    t.equal(status, 200, path);
+    t.notMatch(text, /<img|<\/script><\/title>/, path);
+    t.match(text, "&lt;/script&gt;", path);
+  }
+  const llms = (await ask("GET", "/llms.txt")).text;
+  t.notMatch(llms, /<img|\u202e/);
+  t.match(llms, /^# &lt;\/script&gt;/);
+  t.match(llms, /\/api\/public\/v1\/status\): the whole page as JSON/);
+  const feed = (await ask("GET", "/api/public/v1/incidents.rss")).text;
+  t.notMatch(feed, /<img|]]>/);
+  for (const [query, status] of [
+    ["days=91", 200],
+    ["days=-1", 400],
+    ["days=x", 400],
+    ["days=1.5", 400],
+  ] as const)
+    t.equal((await ask("GET", `/api/public/v1/components/${id}/history?${query}`)).status, status, query);
 });
 
 t.test("the feed and the badges say what the page says, whatever its texts hold", async (t) => {

@@ -20,7 +20,8 @@ export async function selectIncidentSpans(
   return await sql<IncidentSpanRow[]>`
     select i.target_id, i.started_at, i.ended_at, i.severity, i.peak_impact
     from incidents i join status_page_components c on c.target_id = i.target_id
-    where i.org_id = ${orgId} and c.page_id = ${pageId} and not i.retracted and (i.ended_at is null or i.ended_at >= ${since})`;
+    where i.org_id = ${orgId} and c.page_id = ${pageId} and not i.retracted
+      and (i.ended_at is null or i.ended_at >= ${since})`;
 }
 
 export interface PublicIncidentRow {
@@ -42,8 +43,10 @@ export interface PublicIncidentRow {
 }
 
 const columns = (sql: Db) => sql`
-  i.id, i.target_id, coalesce(c.public_name, t.name) as component_name, i.severity, i.impact, i.peak_impact, i.public_title, i.public_description, i.started_at, i.ended_at,
-  coalesce((select jsonb_agg(jsonb_build_object('phase', u.phase, 'message', u.message, 'created_at', u.created_at) order by u.created_at desc, u.id desc)
+  i.id, i.target_id, coalesce(c.public_name, t.name) as component_name, i.severity, i.impact, i.peak_impact,
+    i.public_title, i.public_description, i.started_at, i.ended_at,
+  coalesce((select jsonb_agg(jsonb_build_object('phase', u.phase, 'message', u.message, 'created_at', u.created_at)
+    order by u.created_at desc, u.id desc)
     from incident_updates u where u.incident_id = i.id), '[]') as updates`;
 
 /** Open incidents of a page's components and up to `limit` that ended since `since`: open first, newest first. */
@@ -57,7 +60,8 @@ export async function selectPublicIncidents(
   return await sql<PublicIncidentRow[]>`
     select ${columns(sql)}
     from incidents i join status_page_components c on c.target_id = i.target_id join targets t on t.id = i.target_id
-    where i.org_id = ${orgId} and c.page_id = ${pageId} and not i.retracted and (i.ended_at is null or i.ended_at >= ${since})
+    where i.org_id = ${orgId} and c.page_id = ${pageId} and not i.retracted
+      and (i.ended_at is null or i.ended_at >= ${since})
     order by i.ended_at is not null, i.started_at desc, i.id desc limit ${limit}`;
 }
 

@@ -37,13 +37,16 @@ function cacheOf(system: System): LastGoodCache<{ served: ServedStatus | null }>
  * when none is published, STATUS_DATA_UNAVAILABLE when there is no copy.
  */
 export async function servedStatus(system: Visit): Promise<ServedStatus> {
-  const { served } = await cacheOf(system).get(system.pageSlug ?? "/status", async () => {
+  const { served } = await cacheOf(system).get(keyOf(system), async () => {
     const page = await servedPage(system);
     return { served: page === null ? null : await computeStatus(system, page) };
   });
   if (served === null) throw new AppError("STATUS_PAGE_NOT_FOUND", "No status page is published here.");
   return served;
 }
+
+const keyOf = ({ pageId, pageSlug }: Visit): string =>
+  pageId !== undefined ? `id ${pageId}` : pageSlug === undefined ? "/status" : `slug ${pageSlug}`;
 
 /** The data of /status. */
 export async function publicStatus(system: Visit): Promise<PublicStatus> {

@@ -228,7 +228,8 @@ const de: Texts = {
   missingPage: ["Statusseite nicht gefunden", "Unter dieser Adresse ist keine Statusseite veröffentlicht."],
   unavailable: [
     "Status nicht verfügbar",
-    "Er kann gerade nicht gelesen werden. Die Dienste selbst können in Ordnung sein. Bitte gleich noch einmal versuchen.",
+    "Er kann gerade nicht gelesen werden. Die Dienste selbst können in Ordnung sein. Bitte gleich noch " +
+      "einmal versuchen.",
   ],
   recovered: (component, worst) => `${component} funktioniert wieder. Schlimmster Zustand: ${worst}.`,
 };

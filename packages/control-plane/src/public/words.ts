@@ -93,7 +93,9 @@ export class PageWords {
     const days = history.map((day) => looks[day.state].letter + (day.downtime_secs || "")).join("");
     const box = html`viewBox="0 0 ${history.length * cell.step - 2} ${cell.height}" preserveAspectRatio="none"`;
     const data = html`data-from="${history[0]?.date}" data-days="${days}"`;
-    return html`<div class="days" ${data} role="img" aria-label="${this.t.lastDays(history.length)}: ${this.#summary(component)}"><svg class="strip" ${box} aria-hidden="true">${paths}</svg></div>`;
+    const label = `${this.t.lastDays(history.length)}: ${this.#summary(component)}`;
+    const drawing = html`<svg class="strip" ${box} aria-hidden="true">${paths}</svg>`;
+    return html`<div class="days" ${data} role="img" aria-label="${label}">${drawing}</div>`;
   }
 
   /** Text alternative of a strip: which states on how many days, and the days with an outage. */

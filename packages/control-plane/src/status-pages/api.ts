@@ -4,6 +4,7 @@ import { created, noContent, ok, route, type Route } from "../http/route.ts";
 import { IdParam, paging } from "../http/wire.ts";
 import {
   Component,
+  ComponentBulk,
   ComponentCreate,
   ComponentOrder,
   ComponentPage,
@@ -26,7 +27,8 @@ const setLogo = {
   path: "/api/v1/status-pages/{id}/logo",
   summary: "Set the logo of a page",
   description:
-    "Takes a form with one file, the bytes of the image, or base64 in JSON. The image is encoded again and scaled down.",
+    "Takes a form with one file, the bytes of the image, or base64 in JSON. The image is encoded again " +
+    "and scaled down.",
   params: IdParam,
   body: LogoUpload,
   upload: { field: "image", limit: 4_194_304 },
@@ -80,7 +82,14 @@ export const statusPageRoutes: Route[] = [
     params: IdParam,
     body: StatusPagePatch,
     replies: { 200: StatusPage },
-    errors: ["STATUS_PAGE_NOT_FOUND", "INVALID_SLUG", "SLUG_TAKEN"],
+    errors: [
+      "STATUS_PAGE_NOT_FOUND",
+      "INVALID_SLUG",
+      "SLUG_TAKEN",
+      "INVALID_TIME_ZONE",
+      "INVALID_CUSTOM_DOMAIN",
+      "CUSTOM_DOMAIN_TAKEN",
+    ],
     handle: async ({ ctx, params, body }) => ok(await service.updatePage(ctx, params.id, body)),
   }),
   route({
@@ -94,6 +103,20 @@ export const statusPageRoutes: Route[] = [
     handle: async ({ ctx, params }) => {
       await service.deletePage(ctx, params.id);
       return noContent();
+    },
+  }),
+  route({
+    ...write,
+    method: "POST",
+    path: "/api/v1/status-pages/{id}/custom-domain/check",
+    summary: "Check the DNS record of a custom domain",
+    description: "Records are checked every 10 minutes until they prove the domain, then daily.",
+    params: IdParam,
+    replies: { 200: StatusPage },
+    errors: ["STATUS_PAGE_NOT_FOUND"],
+    async handle({ ctx, params }) {
+      await service.checkDomain(ctx, params.id);
+      return ok(await service.getPage(ctx, params.id));
     },
   }),
   route({ ...setLogo, method: "POST" }),
@@ -135,6 +158,18 @@ export const statusPageRoutes: Route[] = [
       const component = await service.addComponent(ctx, params.id, body);
       return created(`/api/v1/status-pages/${params.id}/components/${component.target_id}`, component);
     },
+  }),
+  route({
+    ...write,
+    method: "POST",
+    path: "/api/v1/status-pages/{id}/components/bulk",
+    summary: "Put several monitors on a page",
+    description: "All or nothing. Answers all components of the page in their order.",
+    params: IdParam,
+    body: ComponentBulk,
+    replies: { 200: ComponentPage },
+    errors: ["STATUS_PAGE_NOT_FOUND", "TARGET_NOT_FOUND", "QUOTA_EXCEEDED"],
+    handle: async ({ ctx, params, body }) => ok(await service.addComponents(ctx, params.id, body)),
   }),
   route({
     ...write,

@@ -6,7 +6,7 @@ import type { Page } from "../http/wire.ts";
 import { takeQuota } from "../plans/service.ts";
 import { findPage, lockedPage } from "./find.ts";
 import * as queries from "./queries.ts";
-import type { Component, ComponentCreate, ComponentPatch } from "./schema.ts";
+import type { Component, ComponentBulk, ComponentCreate, ComponentPatch } from "./schema.ts";
 
 /** The monitors of a page, in page order. */
 export async function listComponents(
@@ -51,6 +51,30 @@ export async function addComponent(ctx: Ctx, pageId: string, input: ComponentCre
     const made = await find(own, pageId, input.target_id);
     await record(own, { resourceId: input.target_id, after: auditable(pageId, made) });
     return made;
+  });
+}
+
+/**
+ * Adds monitors at the end of a page, all or none; those on it already stay as they are. Throws TARGET_NOT_FOUND and
+ * QUOTA_EXCEEDED.
+ */
+export async function addComponents(ctx: Ctx, pageId: string, input: ComponentBulk): Promise<Page<Component>> {
+  requireScope(ctx, "status_page:write");
+  requireOwner(ctx);
+  return await inTransaction(ctx, async (own) => {
+    await lockedPage(own, pageId);
+    const ids = [...new Set(input.target_ids)];
+    const known = await queries.keepTargets(own.sql, ctx.orgId, ids);
+    const absent = input.target_ids.findIndex((id) => !known.has(id));
+    if (absent >= 0)
+      throw new AppError("TARGET_NOT_FOUND", `Monitor ${input.target_ids[absent]} not found.`, {
+        field: `/target_ids/${absent}`,
+      });
+    await takeQuota(own, "max_public_components", () => queries.countPublicTargets(own.sql, ctx.orgId, ids));
+    await queries.insertComponents(own.sql, ctx.orgId, pageId, ids, input.public_group ?? null);
+    await record(own, { resourceId: pageId, after: { target_ids: ids, public_group: input.public_group ?? null } });
+    const rows = await allComponents(own, pageId);
+    return { items: rows.map(presentRow), total: rows.length, limit: rows.length, offset: 0 };
   });
 }
 

@@ -1,3 +1,4 @@
+import { arrayOf } from "../db/array.ts";
 import type { Db } from "../db/sql.ts";
 import type { MonitorStatus } from "../targets/schema.ts";
 import type { Branding } from "./schema.ts";
@@ -13,13 +14,15 @@ export interface StatusPageRow {
   branding: Branding;
   /** Null without a logo. */
   logo_hash: string | null;
+  custom_domain: string | null;
   created_at: Date;
   updated_at: Date;
 }
 
 const columns = (sql: Db) => sql`
   p.id, p.org_id, p.slug, p.name, p.enabled, p.subscriptions_enabled, p.branding, p.created_at, p.updated_at,
-  (select l.hash from status_page_logos l where l.page_id = p.id) as logo_hash`;
+  (select l.hash from status_page_logos l where l.page_id = p.id) as logo_hash,
+  (select d.domain from status_page_domains d where d.page_id = p.id) as custom_domain`;
 
 /** False when the slug is taken, in any organisation. */
 export async function insertPage(sql: Db, row: StatusPageRow): Promise<boolean> {
@@ -61,9 +64,9 @@ export async function lockPage(sql: Db, orgId: string, id: string): Promise<Stat
 }
 
 export async function selectPages(sql: Db, orgId: string, limit: number, offset: number): Promise<StatusPageRow[]> {
-  return await sql<
-    StatusPageRow[]
-  >`select ${columns(sql)} from status_pages p where p.org_id = ${orgId} order by p.created_at, p.id limit ${limit} offset ${offset}`;
+  return await sql<StatusPageRow[]>`
+    select ${columns(sql)} from status_pages p where p.org_id = ${orgId} order by p.created_at, p.id
+    limit ${limit} offset ${offset}`;
 }
 
 export async function countPages(sql: Db, orgId: string): Promise<number> {
@@ -75,7 +78,8 @@ export async function countPages(sql: Db, orgId: string): Promise<number> {
 export async function selectServedPage(sql: Db): Promise<StatusPageRow | null> {
   const [row] = await sql<StatusPageRow[]>`
     select ${columns(sql)} from status_pages p
-    where p.org_id = (select o.id from orgs o where o.deleted_at is null order by o.created_at, o.id limit 1) and p.enabled
+    where p.org_id = (select o.id from orgs o where o.deleted_at is null order by o.created_at, o.id limit 1)
+      and p.enabled
     order by p.created_at, p.id limit 1`;
   return row ?? null;
 }
@@ -83,7 +87,16 @@ export async function selectServedPage(sql: Db): Promise<StatusPageRow | null> {
 /** The published page with the slug. */
 export async function selectPublishedPage(sql: Db, slug: string): Promise<StatusPageRow | null> {
   const [row] = await sql<StatusPageRow[]>`
-    select ${columns(sql)} from status_pages p join orgs o on o.id = p.org_id and o.deleted_at is null where p.slug = ${slug} and p.enabled`;
+    select ${columns(sql)} from status_pages p join orgs o on o.id = p.org_id and o.deleted_at is null
+    where p.slug = ${slug} and p.enabled`;
+  return row ?? null;
+}
+
+/** The published page with the id. */
+export async function selectPublishedById(sql: Db, id: string): Promise<StatusPageRow | null> {
+  const [row] = await sql<StatusPageRow[]>`
+    select ${columns(sql)} from status_pages p join orgs o on o.id = p.org_id and o.deleted_at is null
+    where p.id = ${id} and p.enabled`;
   return row ?? null;
 }
 
@@ -108,7 +121,8 @@ export async function selectComponents(
 ): Promise<ComponentRow[]> {
   return await sql<ComponentRow[]>`
     select ${componentColumns(sql)} from status_page_components c join targets t on t.id = c.target_id
-    where c.org_id = ${orgId} and c.page_id = ${pageId} order by c.sort_order, c.target_id limit ${limit} offset ${offset}`;
+    where c.org_id = ${orgId} and c.page_id = ${pageId} order by c.sort_order, c.target_id
+    limit ${limit} offset ${offset}`;
 }
 
 export async function countComponents(sql: Db, orgId: string, pageId: string): Promise<number> {
@@ -138,7 +152,8 @@ export async function countOtherPublicTargets(
   targetId: string,
 ): Promise<{ others: number; elsewhere: boolean }> {
   const [row] = await sql<{ others: number; elsewhere: boolean }[]>`
-    select count(distinct target_id) filter (where target_id <> ${targetId})::int as others, coalesce(bool_or(target_id = ${targetId} and page_id <> ${pageId}), false) as elsewhere
+    select count(distinct target_id) filter (where target_id <> ${targetId})::int as others,
+      coalesce(bool_or(target_id = ${targetId} and page_id <> ${pageId}), false) as elsewhere
     from status_page_components where org_id = ${orgId}`;
   return row!;
 }
@@ -151,7 +166,8 @@ export async function insertComponent(
   row: Pick<ComponentRow, "target_id" | "public_name" | "public_description" | "public_group">,
 ): Promise<boolean> {
   const rows = await sql`
-    insert into status_page_components (page_id, target_id, org_id, public_name, public_description, public_group, sort_order)
+    insert into status_page_components
+      (page_id, target_id, org_id, public_name, public_description, public_group, sort_order)
     select ${pageId}, t.id, t.org_id, ${row.public_name}, ${row.public_description}, ${row.public_group},
       (select coalesce(max(c.sort_order) + 1, 0) from status_page_components c where c.page_id = ${pageId})
     from targets t where t.org_id = ${orgId} and t.id = ${row.target_id}
@@ -159,14 +175,55 @@ export async function insertComponent(
   return rows.length === 1;
 }
 
+/** Those of the monitors that the organisation has; they are not deleted before the transaction ends. */
+export async function keepTargets(sql: Db, orgId: string, ids: readonly string[]): Promise<Set<string>> {
+  const rows = await sql<{ id: string }[]>`
+    select id from targets where org_id = ${orgId} and id = any(${arrayOf(ids)}::uuid[]) order by id for key share`;
+  return new Set(rows.map(({ id }) => id));
+}
+
+/** Public monitors of the organisation, and how many of the given ones are not public yet. */
+export async function countPublicTargets(
+  sql: Db,
+  orgId: string,
+  ids: readonly string[],
+): Promise<{ current: number; adding: number }> {
+  const [row] = await sql<{ current: number; adding: number }[]>`
+    select count(distinct target_id)::int as current,
+      (select count(*) from unnest(${arrayOf(ids)}::uuid[]) as u (id) where not exists (
+        select from status_page_components c where c.org_id = ${orgId} and c.target_id = u.id))::int as adding
+    from status_page_components where org_id = ${orgId}`;
+  return row!;
+}
+
+/** Adds monitors at the end of the page in the given order; those on it already stay as they are. */
+export async function insertComponents(
+  sql: Db,
+  orgId: string,
+  pageId: string,
+  ids: readonly string[],
+  group: string | null,
+): Promise<void> {
+  await sql`
+    insert into status_page_components (page_id, target_id, org_id, public_group, sort_order)
+    select ${pageId}, t.id, t.org_id, ${group}, u.position
+      + (select coalesce(max(c.sort_order), -1) from status_page_components c where c.page_id = ${pageId})
+    from unnest(${arrayOf(ids)}::uuid[]) with ordinality as u (id, position)
+    join targets t on t.org_id = ${orgId} and t.id = u.id
+    on conflict (page_id, target_id) do nothing`;
+}
+
 export async function updateComponent(sql: Db, orgId: string, pageId: string, row: ComponentRow): Promise<void> {
   await sql`
-    update status_page_components set public_name = ${row.public_name}, public_description = ${row.public_description}, public_group = ${row.public_group}
+    update status_page_components
+    set public_name = ${row.public_name}, public_description = ${row.public_description},
+      public_group = ${row.public_group}
     where org_id = ${orgId} and page_id = ${pageId} and target_id = ${row.target_id}`;
 }
 
 export async function deleteComponent(sql: Db, orgId: string, pageId: string, targetId: string): Promise<void> {
-  await sql`delete from status_page_components where org_id = ${orgId} and page_id = ${pageId} and target_id = ${targetId}`;
+  await sql`
+    delete from status_page_components where org_id = ${orgId} and page_id = ${pageId} and target_id = ${targetId}`;
 }
 
 /** Numbers the components of a page in the order of the ids. */

@@ -4,7 +4,7 @@ import { Id, nullable, PageOf, Timestamp } from "../http/wire.ts";
 
 const WebAddress = Type.String({
   maxLength: 500,
-  pattern: "^https?://[^\\s/?#@]+([/?#]\\S*)?$",
+  pattern: '^https?://[^\\s/?#@:%<>^`{|}"\\[\\]\\\\]+(:\\d{1,4})?([/?#][^\\s\\\\]*)?$',
   description: "An http or https address",
   examples: ["https://example.org/"],
 });
@@ -98,6 +98,16 @@ export type StatusPageCreate = Static<typeof StatusPageCreate>;
 
 export const StatusPagePatch = Type.Object(
   {
+    custom_domain: Type.Optional(
+      nullable(
+        Type.String({
+          maxLength: 253,
+          minLength: 1,
+          description: "Host name of the page; it serves the page once its TXT record proves it. Null removes it",
+          examples: ["status.acme.dev"],
+        }),
+      ),
+    ),
     slug: Type.Optional(pageFields.slug),
     name: Type.Optional(pageFields.name),
     enabled: Type.Optional(pageFields.enabled),
@@ -113,6 +123,29 @@ export const StatusPagePatch = Type.Object(
 );
 export type StatusPagePatch = Static<typeof StatusPagePatch>;
 
+const CustomDomain = Type.Object(
+  {
+    verified: Type.Boolean({ description: "Whether the domain is proved and serves the page", examples: [false] }),
+    record: Type.Object(
+      {
+        type: Type.Enum(["TXT"], { description: "Type of the record" }),
+        name: Type.String({ description: "Name of the record", examples: ["_statusmesh.status.acme.dev"] }),
+        value: Type.String({ description: "Value of the record", examples: ["statusmesh-verify=Kp3vX9dQ2mZ7rT1s"] }),
+      },
+      { additionalProperties: false, description: "The DNS record that proves the domain" },
+    ),
+    checked_at: nullable(Type.String({ format: "date-time", description: "Last look at the record; null before it" })),
+    error: nullable(
+      Type.String({
+        description: "What was wrong then; null for nothing",
+        examples: ["There is no TXT record at _statusmesh.status.acme.dev."],
+      }),
+    ),
+  },
+  { additionalProperties: false, title: "CustomDomain", description: "How a custom domain is proved" },
+);
+export type CustomDomain = Static<typeof CustomDomain>;
+
 export const StatusPage = Type.Object(
   {
     id: Id,
@@ -125,6 +158,8 @@ export const StatusPage = Type.Object(
       }),
     ),
     logo_url: nullable(Type.String({ description: "Address of the logo; null without one", examples: [null] })),
+    custom_domain: nullable(Type.String({ description: "Host name of the page; null for none", examples: [null] })),
+    custom_domain_proof: nullable(CustomDomain),
     created_at: Timestamp,
     updated_at: Timestamp,
   },
@@ -184,6 +219,23 @@ export const ComponentCreate = Type.Object(
   },
 );
 export type ComponentCreate = Static<typeof ComponentCreate>;
+
+export const ComponentBulk = Type.Object(
+  {
+    target_ids: Type.Array(Id, {
+      minItems: 1,
+      maxItems: 1000,
+      description: "Monitors in the order wanted; those on the page already stay as they are",
+    }),
+    public_group: withDefault(bindingFields.public_group, null),
+  },
+  {
+    additionalProperties: false,
+    title: "ComponentBulk",
+    description: "Monitors to add to the page, in one group",
+  },
+);
+export type ComponentBulk = Static<typeof ComponentBulk>;
 
 export const ComponentPatch = Type.Object(
   {

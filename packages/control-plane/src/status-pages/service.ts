@@ -3,15 +3,24 @@ import { urlProblem } from "@statusmesh/shared/url";
 import { newId } from "@statusmesh/shared/ids";
 import { differences, record } from "../audit/service.ts";
 import { type Ctx, inTransaction, requireOwner, requireScope, type System, type Visit } from "../context.ts";
-import { pageUrl } from "../http/page-host.ts";
+import { hostUrl, pageUrl } from "../http/page-host.ts";
 import { iso, type Page } from "../http/wire.ts";
 import { takeQuota } from "../plans/service.ts";
+import { domainOf, setDomain } from "./domains.ts";
 import { findPage, lockedPage } from "./find.ts";
 import { logoPath } from "./logos.ts";
 import * as queries from "./queries.ts";
 import type { Branding, BrandingInput, StatusPage, StatusPageCreate, StatusPagePatch } from "./schema.ts";
 
-export { addComponent, listComponents, removeComponent, reorderComponents, updateComponent } from "./components.ts";
+export {
+  addComponent,
+  addComponents,
+  listComponents,
+  removeComponent,
+  reorderComponents,
+  updateComponent,
+} from "./components.ts";
+export { checkDomain, recheckDomains, verifiedDomains } from "./domains.ts";
 export { logoFile, logoPath, removeLogo, setLogo } from "./logos.ts";
 
 interface Paging {
@@ -61,6 +70,7 @@ export async function createPage(ctx: Ctx, input: StatusPageCreate): Promise<Sta
     subscriptions_enabled: input.subscriptions_enabled ?? true,
     branding: checkedBranding(input.branding),
     logo_hash: null,
+    custom_domain: null,
     created_at: now,
     updated_at: now,
   };
@@ -93,6 +103,10 @@ export async function updatePage(ctx: Ctx, id: string, patch: StatusPagePatch): 
       branding: patch.branding === undefined ? before.branding : checkedBranding(patch.branding),
       updated_at: new Date(ctx.clock.now()),
     };
+    if (patch.custom_domain !== undefined) {
+      await setDomain(own, id, patch.custom_domain);
+      after.custom_domain = (await queries.selectPage(own.sql, ctx.orgId, id))!.custom_domain;
+    }
     try {
       await queries.updatePage(own.sql, after);
     } catch (cause) {
@@ -122,6 +136,8 @@ export type { PublicComponentRow } from "./queries.ts";
 
 /** The published page of the requested host, else of /status; null for none. Public, without scopes. */
 export async function servedPage(system: Visit): Promise<PageRow | null> {
+  if (system.pageId !== undefined) return complete(await queries.selectPublishedById(system.sql, system.pageId));
+  if (system.pageSlug === null) return null;
   if (system.pageSlug !== undefined) return complete(await queries.selectPublishedPage(system.sql, system.pageSlug));
   if (!system.config.tenancy.path_based_public_routes) return null;
   return complete(await queries.selectServedPage(system.sql));
@@ -148,12 +164,13 @@ const slugTaken = (slug: string, cause?: unknown) =>
     cause,
   });
 
-const auditable = ({ slug, name, enabled, subscriptions_enabled, branding: stored }: queries.StatusPageRow) => ({
-  slug,
-  name,
-  enabled,
-  subscriptions_enabled,
-  branding: branding(stored),
+const auditable = (row: queries.StatusPageRow) => ({
+  slug: row.slug,
+  name: row.name,
+  enabled: row.enabled,
+  subscriptions_enabled: row.subscriptions_enabled,
+  custom_domain: row.custom_domain,
+  branding: branding(row.branding),
 });
 
 const branding = (input: BrandingInput | undefined): Branding => ({ ...defaultBranding, ...input });
@@ -180,26 +197,39 @@ function isTimeZone(name: string): boolean {
   }
 }
 
-/** Public URL of the page: its own host, else /status if it is the page there. */
-function urlOf({ config }: System, row: queries.StatusPageRow, atPath: queries.StatusPageRow | null): string | null {
+/** Public URL of the page: its proved domain, its own host, else /status if it is the page there. */
+function urlOf(
+  { config }: System,
+  row: queries.StatusPageRow,
+  isProved: boolean,
+  atPath: string | null,
+): string | null {
+  if (row.enabled && row.custom_domain !== null && isProved) return hostUrl(row.custom_domain, config);
   if (config.tenancy.subdomain_public_routes && row.enabled) return pageUrl(row.slug, config);
-  return row.id === atPath?.id ? `${config.server.public_url}/status` : null;
+  return row.id === atPath ? `${config.server.public_url}/status` : null;
 }
 
 async function present(ctx: Ctx, rows: readonly queries.StatusPageRow[]): Promise<StatusPage[]> {
-  const served = await servedPage(ctx);
-  return rows.map((row) => ({
-    id: row.id,
-    slug: row.slug,
-    name: row.name,
-    enabled: row.enabled,
-    subscriptions_enabled: row.subscriptions_enabled,
-    branding: branding(row.branding),
-    status_url: urlOf(ctx, row, served),
-    logo_url: row.logo_hash === null ? null : `${ctx.config.server.public_url}${logoPath(row.logo_hash)}`,
-    created_at: iso(row.created_at),
-    updated_at: iso(row.updated_at),
-  }));
+  const atPath = (await servedPage(ctx))?.id ?? null;
+  return await Promise.all(
+    rows.map(async (row) => {
+      const proof = row.custom_domain === null ? null : await domainOf(ctx, row.id);
+      return {
+        id: row.id,
+        slug: row.slug,
+        name: row.name,
+        enabled: row.enabled,
+        subscriptions_enabled: row.subscriptions_enabled,
+        branding: branding(row.branding),
+        status_url: urlOf(ctx, row, proof?.verified === true, atPath),
+        logo_url: row.logo_hash === null ? null : `${ctx.config.server.public_url}${logoPath(row.logo_hash)}`,
+        custom_domain: row.custom_domain,
+        custom_domain_proof: proof,
+        created_at: iso(row.created_at),
+        updated_at: iso(row.updated_at),
+      };
+    }),
+  );
 }
 
 async function presentOne(ctx: Ctx, row: queries.StatusPageRow): Promise<StatusPage> {

@@ -63,6 +63,8 @@ t.test("a page is made, read, changed and deleted", async (t) => {
     branding: blank,
     status_url: "https://status.example.org/status",
     logo_url: null,
+    custom_domain: null,
+    custom_domain_proof: null,
     created_at: at,
     updated_at: at,
   });
@@ -287,6 +289,38 @@ t.test("monitors are put on a page, described, ordered and taken off", async (t)
   t.match((await ask("GET", `${path}?limit=1`)).body, { total: 2, limit: 1, items: [{ target_id: search }] });
 });
 
+t.test("several monitors are put on a page at once", async (t) => {
+  const page = await makePage();
+  const path = `${pages}/${page.id}/components`;
+  const [a, b, c] = [await newTarget(ctx, "A"), await newTarget(ctx, "B"), await newTarget(ctx, "C")];
+  await ask("POST", path, { target_id: b, public_name: "Bee" });
+  const added = await ask("POST", `${path}/bulk`, { target_ids: [c, b, a, c], public_group: "Core" });
+  t.match(added, {
+    status: 200,
+    body: {
+      total: 3,
+      items: [
+        { target_id: b, public_name: "Bee", public_group: null },
+        { target_id: c, public_group: "Core" },
+        { target_id: a, public_group: "Core" },
+      ],
+    },
+  });
+  const foreign = await newTarget(stranger);
+  for (const id of [foreign, newId()])
+    t.match(
+      await ask("POST", `${path}/bulk`, { target_ids: [a, id] }),
+      refused(404, "TARGET_NOT_FOUND", "/target_ids/1"),
+    );
+  t.match(await ask("POST", `${path}/bulk`, { target_ids: [] }), { status: 400 });
+  await sql`update plans set max_public_components = 4 where id = (select plan_id from orgs where id = ${ctx.orgId})`;
+  const more = [await newTarget(ctx), await newTarget(ctx)];
+  t.match(await ask("POST", `${path}/bulk`, { target_ids: more }), { status: 422 }, "over the quota: none of them");
+  t.equal((await ask("GET", path)).body.total, 3);
+  t.equal((await ask("POST", `${path}/bulk`, { target_ids: [a, more[0]] })).body.total, 4);
+  await sql`update plans set max_public_components = null`;
+});
+
 t.test("a logo is encoded again, and served under its hash", async (t) => {
   const page = await makePage();
   const path = `${pages}/${page.id}/logo`;
@@ -367,7 +401,9 @@ t.test("a logo is encoded again, and served under its hash", async (t) => {
 });
 
 t.test("quotas hold under concurrency: at one below the limit exactly one of many wins", async (t) => {
-  await sql`insert into plans (id, name, min_check_interval_secs, max_status_pages, max_public_components) values ('tiny', 'Tiny', 60, 2, 3) on conflict do nothing`;
+  await sql`
+    insert into plans (id, name, min_check_interval_secs, max_status_pages, max_public_components)
+    values ('tiny', 'Tiny', 60, 2, 3) on conflict do nothing`;
   const org = await newOrg(system, "tiny");
   caller = org;
   const { id } = await makePage();

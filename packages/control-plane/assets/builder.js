@@ -1,0 +1,92 @@
+import { call, split } from "./api.js";
+import { announce, say } from "./dom.js";
+import { refresh } from "./live.js";
+
+const frame = document.querySelector(".preview iframe");
+const screen = frame.parentElement;
+let width = 1280;
+
+/** Shows the page as wide as a phone or a desktop, scaled down to the place that there is. */
+function fit() {
+  const scale = Math.min(1, screen.clientWidth / width);
+  frame.style.width = `${width}px`;
+  frame.style.height = `${screen.clientHeight / scale}px`;
+  frame.style.transform = `scale(${scale})`;
+  frame.style.marginLeft = `${Math.max(0, (screen.clientWidth - width * scale) / 2)}px`;
+}
+
+async function add(form) {
+  const ids = [...form.querySelectorAll("[name=add]:checked")].map((box) => box.value);
+  if (ids.length === 0) return say("Select monitors first.", "down");
+  const [method, path] = split(form.dataset.add);
+  const group = form.elements["/public_group"].value.trim();
+  const answer = await call(method, path, { target_ids: ids, public_group: group === "" ? null : group });
+  if (!answer.ok) return say(answer.error.message, "down");
+  say(ids.length === 1 ? "Added to page." : `Added ${ids.length} monitors.`);
+  await refresh(true);
+}
+
+async function store(list) {
+  const [method, path] = split(list.dataset.reorder);
+  const ids = [...list.querySelectorAll("[data-id]")].map((item) => item.dataset.id);
+  const answer = await call(method, path, { target_ids: ids });
+  if (!answer.ok) say(answer.error.message, "down");
+  await refresh(true);
+  if (answer.ok) announce("Order saved.");
+}
+
+/** Lets a monitor be dragged to its place. The arrow buttons do the same from the keyboard. */
+function dragging() {
+  let dragged = null;
+  document.addEventListener("dragstart", (event) => {
+    dragged = event.target.closest?.("[data-drag]") ?? null;
+    if (!dragged) return;
+    event.dataTransfer.effectAllowed = "move";
+    dragged.classList.add("dragged");
+  });
+  document.addEventListener("dragover", (event) => {
+    const over = event.target.closest?.("[data-drag]");
+    if (!dragged || !over || over.parentElement !== dragged.parentElement) return;
+    event.preventDefault();
+    const { top, height } = over.getBoundingClientRect();
+    if (event.clientY < top + height / 2) over.before(dragged);
+    else over.after(dragged);
+  });
+  document.addEventListener("drop", (event) => dragged && event.preventDefault());
+  document.addEventListener("dragend", () => {
+    if (!dragged) return;
+    dragged.classList.remove("dragged");
+    void store(dragged.parentElement);
+    dragged = null;
+  });
+}
+
+const draggable = () => {
+  for (const item of document.querySelectorAll("[data-drag]")) item.draggable = true;
+};
+
+/** The screen on which a status page is put together. */
+export function builder() {
+  document.addEventListener("submit", (event) => {
+    if (!event.target.matches("[data-add]")) return;
+    event.preventDefault();
+    void add(event.target);
+  });
+  document.addEventListener("click", (event) => {
+    if (event.target.closest("[data-all]"))
+      for (const box of document.querySelectorAll("[name=add]")) box.checked = true;
+    const chosen = event.target.closest("[data-width]");
+    if (!chosen) return;
+    width = Number(chosen.dataset.width);
+    for (const one of document.querySelectorAll("[data-width]")) one.ariaPressed = String(one === chosen);
+    fit();
+  });
+  document.addEventListener("refreshed", () => {
+    draggable();
+    frame.contentWindow.location.reload();
+  });
+  dragging();
+  draggable();
+  new ResizeObserver(fit).observe(screen);
+  fit();
+}

@@ -1,0 +1,57 @@
+import type { PublicStatus } from "./schema.ts";
+import { componentsOf } from "./service.ts";
+
+/** Incidents and components that are listed; the JSON has all of them. */
+const most = 50;
+
+/**
+ * The page for language models, as https://llmstxt.org describes it: what it is, how things are, where the data is.
+ * `pageUrl` is the address of the page, without a slash at its end.
+ */
+export function llmsText(status: PublicStatus, pageUrl: string): string {
+  const { page, overall, generated_at, active_incidents, upcoming_maintenance } = status;
+  const api = `${pageUrl.replace(/\/status$/, "")}/api/public/v1`;
+  const section = (title: string, lines: string[]) => (lines.length === 0 ? [] : [`## ${title}`, "", ...lines, ""]);
+  return [
+    `# ${line(page.name)}`,
+    "",
+    `> Status page: ${overall.label} (${overall.state}) at ${generated_at}. All times are UTC.`,
+    "",
+    ...section(
+      "Open incidents",
+      active_incidents
+        .slice(0, most)
+        .map(
+          ({ id, title, component, status: state, started_at }) =>
+            `- [${line(title)}](${pageUrl}/incidents/${id}): ${line(component.name)}, ${state}, since ${started_at}`,
+        ),
+    ),
+    ...section(
+      "Components",
+      componentsOf(status)
+        .slice(0, most)
+        .map(({ name, status: state }) => `- ${line(name)}: ${state}`),
+    ),
+    ...section(
+      "Scheduled maintenance",
+      upcoming_maintenance.map(({ title, starts_at, ends_at }) => `- ${line(title)}: ${starts_at} to ${ends_at}`),
+    ),
+    "## Data",
+    "",
+    `- [Status](${api}/status): the whole page as JSON, with 90 days of history per component`,
+    `- [Incidents](${api}/incidents): incidents of the last 30 days as JSON`,
+    `- [Feed](${api}/incidents.rss): incidents as RSS 2.0`,
+    `- [Maintenance](${api}/maintenance): active and scheduled maintenance as JSON`,
+    "",
+  ].join("\n");
+}
+
+/** A text of the operators in one line, without what Markdown would read as a link, a heading or HTML. */
+const line = (text: string): string =>
+  text
+    .replaceAll(/[\p{C}\s]+/gu, " ")
+    .slice(0, 300)
+    .replaceAll(/[\\`*_[\]#|]/g, "\\$&")
+    .replaceAll("<", "&lt;")
+    .replaceAll(">", "&gt;")
+    .trim();

@@ -1,0 +1,172 @@
+import t from "tap";
+import { connect } from "../harness/api.ts";
+import { findings, openBrowser, openPage } from "../harness/browser.ts";
+import { cloneDatabase } from "../harness/database.ts";
+import { serveHere } from "../harness/in-process.ts";
+import { requires } from "../harness/requires.ts";
+import { waitFor } from "../harness/wait.ts";
+import { newId } from "@statusmesh/shared/ids";
+
+/* What a visitor of a status page sees and can do: with a mouse, with the keyboard, with a reader, without scripts. */
+
+const token = `sm_live_${"visitors".repeat(5)}`;
+const dayMs = 86_400_000;
+const isoDay = (at: number) => new Date(at).toISOString().slice(0, 10);
+/** Elements of a page of 25 components. */
+const maxElements = 2500;
+
+t.test("a status page", async (t) => {
+  if (!(await requires(t, "chromium"))) return;
+  const database = await cloneDatabase(t);
+  const { sql } = database;
+  const url = await serveHere(t, database, {
+    SM_BOOTSTRAP__TOKEN: token,
+    SM_PUBLIC_STATUS__PUBLIC_PER_IP_RATE_LIMIT_PER_MIN: "0",
+    SM_SECURITY__ALLOW_PRIVATE_TARGETS: "true",
+  });
+  const api = connect(t, url, token);
+  const check = { type: "tcp", host: "127.0.0.1", port: 9 };
+  const names = Array.from({ length: 25 }, (_, n) => `Service ${String(n).padStart(2, "0")}`);
+  const targets = (
+    await api.post(
+      "/api/v1/targets/bulk",
+      names.map((name) => ({ name, check })),
+    )
+  ).body as { id: string }[];
+  const ids = targets.map(({ id }) => id);
+  const page = (
+    await api.post("/api/v1/status-pages", {
+      slug: "acme",
+      name: "Acme status",
+      branding: { brand_color: "#ffdd00", about: "How **Acme** is doing." },
+    })
+  ).body;
+  const components = `/api/v1/status-pages/${page.id}/components`;
+  for (const [from, to, group] of [
+    [0, 10, "Core"],
+    [10, 20, "More"],
+    [20, 25, null],
+  ] as const)
+    await api.post(`${components}/bulk`, { target_ids: ids.slice(from, to), public_group: group });
+  const today = Date.now();
+  for (const id of ids)
+    await sql`
+      insert into results_daily (target_id, day, up, down, degraded, error)
+      select ${id}, d.day::date, 1440, 0, 0, 0
+      from generate_series(${isoDay(today - 60 * dayMs)}::date, ${isoDay(today)}::date, interval '1 day') as d (day)`;
+  await sql`update target_states set status = 'up', status_until = now() + interval '1 day', last_result_at = now()`;
+  const [{ org_id: orgId } = { org_id: "" }] = await sql<{ org_id: string }[]>`select org_id from targets limit 1`;
+  const addIncident = async (targetId: string, started: number, ended: number | null, title: string) => {
+    const [id, at] = [newId(), new Date(started)];
+    await sql`
+      insert into incidents
+        (id, org_id, target_id, started_at, opened_at, ended_at, severity, impact, peak_impact, error_sample,
+          regions_down, regions_up, retracted, public_title, created_at, updated_at)
+      values
+        (${id}, ${orgId}, ${targetId}, ${at}, ${at}, ${ended === null ? null : new Date(ended)}, 'major', 'major_outage',
+          'major_outage', 'connect ECONNREFUSED 10.1.2.3:443', '{default}', '{}', false, ${title}, ${at}, ${at})`;
+  };
+  // Noon of the day before yesterday, UTC: an hour of it is one day in every zone that the browser may have.
+  const then = Date.parse(isoDay(today - 2 * dayMs)) + dayMs / 2;
+  await addIncident(ids[0]!, then, then + 3_600_000, "Search is slow");
+
+  const browser = await openBrowser(t);
+  const open = async (options: { width: number; colorScheme: "light" | "dark" }) =>
+    await openPage(
+      t,
+      await browser.newContext({
+        baseURL: url,
+        viewport: { width: options.width, height: 800 },
+        colorScheme: options.colorScheme,
+        timezoneId: "Asia/Tokyo",
+      }),
+    );
+  const visitor = await open({ width: 1280, colorScheme: "light" });
+  const requests: string[] = [];
+  visitor.on("request", (request) => requests.push(request.url()));
+  await visitor.goto("/status");
+
+  await t.test("is small, and asks nobody else", async (t) => {
+    t.ok(requests.length <= 4, `${requests.length} requests`);
+    t.strictSame(
+      requests.filter((one) => !one.startsWith(url)),
+      [],
+    );
+    t.strictSame(await visitor.context().cookies(), []);
+    const elements = (await visitor.evaluate("document.querySelectorAll('*').length")) as number;
+    t.ok(elements <= maxElements, `${elements} elements`);
+    t.match(await visitor.locator("#components ~ .key, .row .key").first().textContent(), /Operational/);
+    t.match(await visitor.locator(".method").textContent(), /without a confirmed outage/);
+    t.match(await visitor.locator("[data-zone]").textContent(), /Times in your zone \(GMT\+9\)/);
+    t.match(await visitor.locator(".past time").getAttribute("title"), / UTC$/, "UTC stays in the title");
+  });
+
+  await t.test("days are reached by keyboard and by touch", async (t) => {
+    const strip = visitor.locator(".days").first();
+    t.match(await strip.getAttribute("aria-label"), /^Last 90 days: .*Major outage on 1 day.*: down 1 h$/);
+    await strip.focus();
+    await visitor.keyboard.press("ArrowLeft");
+    await visitor.keyboard.press("ArrowLeft");
+    t.match(await strip.getAttribute("aria-valuetext"), /^\d+ \w+ \d{4}: Major outage · down 1 h$/);
+    await visitor.keyboard.press("Enter");
+    await visitor.mouse.move(5, 5);
+    t.match(await strip.locator(".tip.pinned").textContent(), /Major outage · down 1 h/, "a pinned day stays");
+    t.strictSame(await findings(visitor), [], "with an open day");
+    await visitor.keyboard.press("Escape");
+    t.equal(await visitor.locator(".tip").count(), 0);
+    await visitor.keyboard.press("Home");
+    t.match(await strip.getAttribute("aria-valuetext"), /: No data$/);
+    await visitor.locator(".days").nth(1).click();
+    t.equal(await visitor.locator(".tip.pinned").count(), 1);
+    await visitor.locator("h1").click();
+    t.equal(await visitor.locator(".tip").count(), 0, "a touch beside it closes it");
+  });
+
+  await t.test("an outage appears, and what the visitor did stays", async (t) => {
+    await visitor.locator("#group-1").evaluate((box) => void box.setAttribute("open", ""));
+    const summary = visitor.locator("#group-0 > summary");
+    await summary.click();
+    await summary.focus();
+    t.equal(await visitor.locator("#group-0").getAttribute("open"), null);
+    for (const [n, id] of ids.entries()) if (n < 12) await addIncident(id, today - 600_000, null, `Outage ${n}`);
+    await waitFor("the refreshed banner", async () => {
+      await visitor.evaluate("void document.dispatchEvent(new Event('visibilitychange'))");
+      return (await visitor.locator(".banner h2").textContent()) === "Major System Outage";
+    });
+    t.match(await visitor.locator(".banner p").textContent(), /12 of 25 components affected/);
+    t.match(await visitor.title(), /^Major System Outage · Acme status$/);
+    t.equal(await visitor.locator("#group-0").getAttribute("open"), null, "a closed group stays closed");
+    t.equal(await visitor.evaluate("document.activeElement.closest('details')?.id"), "group-0", "the focus stays");
+    t.match(await visitor.locator("#live-region").textContent(), /Major System Outage/);
+    const components = await visitor.locator("#components").boundingBox();
+    t.ok(components!.y < 800, `the components are on the first screen: ${components!.y}`);
+    t.match(await visitor.locator("#others summary").textContent(), /9 more incidents/);
+  });
+
+  await t.test("has no finding of axe, in both themes, wide and narrow", async (t) => {
+    for (const width of [390, 1280])
+      for (const colorScheme of ["light", "dark"] as const) {
+        const one = await open({ width, colorScheme });
+        await one.goto("/status");
+        t.strictSame(await findings(one), [], `${width} ${colorScheme}`);
+        t.equal(
+          await one.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth"),
+          true,
+          `${width} ${colorScheme}: nothing is wider than the screen`,
+        );
+        await one.context().close();
+      }
+  });
+
+  await t.test("reads fully without scripts", async (t) => {
+    const plain = await browser.newContext({ baseURL: url, javaScriptEnabled: false });
+    const reader = await plain.newPage();
+    await reader.goto("/status");
+    t.match(await reader.locator(".banner").textContent(), /Major System Outage[^]*12 of 25 components affected/);
+    t.match(await reader.locator(".banner time").first().textContent(), /UTC/);
+    t.equal(await reader.locator("#others a").count(), 9, "also in a box that is closed");
+    await reader.goto(`/status/incidents/${(await api.get("/api/public/v1/incidents")).body.items[0].id}`);
+    t.match(await reader.locator("h1").textContent(), /Outage \d+/);
+    await plain.close();
+  });
+});
