@@ -54,6 +54,8 @@ t.test("a status page", async (t) => {
       insert into results_daily (target_id, day, up, down, degraded, error)
       select ${id}, d.day::date, 1440, 0, 0, 0
       from generate_series(${isoDay(today - 60 * dayMs)}::date, ${isoDay(today)}::date, interval '1 day') as d (day)`;
+  // A monitor has no history before it exists.
+  await sql`update targets set created_at = now() - interval '100 days'`;
   await sql`update target_states set status = 'up', status_until = now() + interval '1 day', last_result_at = now()`;
   const [{ org_id: orgId } = { org_id: "" }] = await sql<{ org_id: string }[]>`select org_id from targets limit 1`;
   const addIncident = async (targetId: string, started: number, ended: number | null, title: string) => {
