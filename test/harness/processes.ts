@@ -143,7 +143,9 @@ export async function startControlPlane(t: Teardown, options: ControlPlaneOption
 /** The process id of the embedded PostgreSQL in a data folder; null when none has written its file. */
 export function postmasterOf(folder: string): number | null {
   try {
-    return Number(fs.readFileSync(join(folder, "data", "postgres", "postmaster.pid"), "utf8").split("\n", 1)[0]);
+    const file = fs.readFileSync(join(folder, "data", "postgres", "postmaster.pid"), "utf8");
+    // A server that starts creates the file empty. A signal to process 0 would end this process and the test runner.
+    return Number(file.split("\n", 1)[0]) || null;
   } catch {
     return null;
   }
