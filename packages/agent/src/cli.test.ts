@@ -293,7 +293,7 @@ t.test(
       }));
       const agent = start(["run", "--url", url, "--allow-private-targets"], { SM_AGENT_TOKEN: token });
       const results = () => reports.flatMap((report) => report.results);
-      await until(() => results().length === 2, "the results of those that had a place");
+      await until(() => results().length >= 2, "the results of those that had a place");
       agent.child.kill("SIGTERM");
       t.equal((await agent.ended).code, 0);
       t.strictSame(

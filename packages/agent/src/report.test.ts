@@ -338,7 +338,7 @@ t.test("when everything is refused, it is not the results that are wrong", async
     body: { error: { code: "UNKNOWN_FIELD", message: "no such field" } },
   }));
   for (let i = 0; i < 500; i++) reporter.add(result(i));
-  await until(() => logged.length === 1 && spool.waiting === 500, "given back");
+  await until(() => logged.length >= 1 && spool.waiting === 500, "given back");
   t.match(
     logged[0]?.msg,
     /results cannot be reported and are kept \(20 results in a row are refused: status 400: no such field\)/,
@@ -421,7 +421,7 @@ t.test("pulls with the cursor of the last answer that was applied", async (t) =>
         ? { body: reply({ drop: [id(1)], cursor: "two", server_time: Date.now() + 3_600_000 }) }
         : new Promise(() => undefined),
   );
-  await until(() => requests.length === 3, "three polls");
+  await until(() => requests.length >= 3, "three polls");
   t.strictSame(
     requests.map(({ body }) => body),
     [null, "one", "two"].map((cursor) => ({ protocol: 1, agent_version: "1.2.3", cursor, capacity: 7 })),
@@ -443,7 +443,7 @@ t.test("the load is sent to a control plane that takes it, and no longer to one 
     undefined,
     () => ({ waiting: 3, lag_ms: 4 }),
   );
-  await until(() => requests.length === 5, "five polls");
+  await until(() => requests.length >= 5, "five polls");
   t.strictSame(
     requests.map(({ body }) => (body as PullRequest).load ?? null),
     [null, { waiting: 3, lag_ms: 4 }, { waiting: 3, lag_ms: 4 }, null, null],
@@ -464,7 +464,7 @@ t.test("a control plane that is away comes back", async (t) => {
         ? { body: reply({ full: true, cursor: "x" }) }
         : new Promise(() => undefined),
   );
-  await until(() => applied.length === 1, "applied");
+  await until(() => applied.length >= 1, "applied");
   t.equal(requests.length >= 3, true);
   t.match(
     logged,
@@ -503,7 +503,7 @@ t.test("trouble that only a person can end is said in words, once, and retried s
   ];
   for (const [what, answer, words] of cases) {
     const { logged, requests, applied, stop, refusals } = await pulling(t, () => answer);
-    await until(() => logged.length === 1, what);
+    await until(() => logged.length >= 1, what);
     await new Promise((settle) => setTimeout(settle, 100));
     t.match(logged, [words], what);
     t.equal(requests.length, 1, "not tried again at once");
@@ -531,18 +531,18 @@ t.test("a token that is put in place of a refused one is taken up, for results w
     await new Promise((settle) => setTimeout(settle, 2500));
   }
   inFile = "sm_agent_new";
-  await until(() => tokens.length === 4, "the poll after that");
+  await until(() => tokens.length >= 4, "the poll after that");
   t.strictSame(tokens, ["sm_agent_test", "sm_agent_other", "sm_agent_new", "sm_agent_new"], "and none is tried twice");
   t.match(logged, [/does not accept this agent's token/, "the control plane answers again"]);
   const results = api.post("/api/agent/results", {}, { timeoutMs: 1000, signal: AbortSignal.timeout(1000) });
-  await until(() => tokens.length === 5, "a request of the reporter's");
+  await until(() => tokens.length >= 5, "a request of the reporter's");
   t.equal(tokens[4], "sm_agent_new");
   await results.catch(() => null);
 });
 
 t.test("a farewell is said once, and is not waited for long", async (t) => {
   const { requests, puller, stop } = await pulling(t, () => new Promise(() => undefined));
-  await until(() => requests.length === 1, "a poll that is held");
+  await until(() => requests.length >= 1, "a poll that is held");
   await stop();
   const started = performance.now();
   await puller.leave();

@@ -216,7 +216,7 @@ export function createApp(options: AppOptions): Koa {
     ),
   );
   const pages = allPages(options.providers ?? openProviders(system.config, system.clock));
-  app.use(mountPages(pages, authenticators, views, { frame, throttle }).routes());
+  app.use(mountPages(pages, authenticators, views, { frame, throttle }));
   app.use(
     otherMethods(answeredPaths(system, routes, pages), async (http) => {
       const tenant = http.path.startsWith("/api/v1/");

@@ -78,7 +78,7 @@ export const database = Type.Object({
     "^(?:postgres(?:ql)?://\\S+)?$",
   ),
   prepare: flag(true, "False behind a pooler in transaction mode; needs listen_url"),
-  pool_size: whole(10, 10, 200, "Largest number of connections, besides the one that listens; jobs hold up to seven"),
+  pool_size: whole(14, 14, 200, "Largest number of connections, besides the one that listens; jobs hold up to eight"),
   connect_timeout_ms: whole(4000, 200, 60_000, "Time limit for connecting, of several hosts together"),
   statement_timeout_ms: whole(30_000, 1000, 600_000, "Time limit of a statement; jobs may take longer"),
 });

@@ -46,7 +46,7 @@ t.test("without a file and variables every key has its default", async (t) => {
       url: "",
       listen_url: "",
       prepare: true,
-      pool_size: 10,
+      pool_size: 14,
       connect_timeout_ms: 4000,
       statement_timeout_ms: 30_000,
     },

@@ -44,7 +44,7 @@ t.test("one question for each domain in a minute", async (t) => {
   const { registry, clock, ask } = await setUp(t);
   const answer = patient(registry);
   const together = Array.from({ length: 50 }, (_, n) => ask(n % 2 === 0 ? "example.org" : "www.example.org"));
-  await registry.until(() => registry.asked.length === 1);
+  await registry.until(() => registry.asked.length >= 1);
   answer();
   t.strictSame([...new Set((await Promise.all(together)).map(days))], [90]);
   await clock.pass(59_999);
@@ -72,7 +72,7 @@ t.test("the domains of one top-level domain wait for each other, others do not",
   const answer = patient(registry);
   const domains = ["a.org", "b.org", "c.org", "d.net", "e.co.uk", "f.uk"];
   const found = Promise.all(domains.map((domain) => ask(domain)));
-  await registry.until(() => registry.asked.length === 3);
+  await registry.until(() => registry.asked.length >= 3);
   // By the time that this one is there, whatever else was let out would be too.
   const last = ask("z.com");
   await registry.until(() => registry.asked.includes("z.com"));
@@ -85,7 +85,7 @@ t.test("the domains of one top-level domain wait for each other, others do not",
           registry.open.get("org") === 1 && registry.asked.filter((domain) => domain.endsWith(".org")).length === n + 1,
       );
   }
-  await registry.until(() => registry.asked.length === 7);
+  await registry.until(() => registry.asked.length >= 7);
   answer();
   await Promise.all([found, last]);
   t.strictSame([...registry.mostOpen].toSorted(), [
@@ -99,7 +99,7 @@ t.test("the domains of one top-level domain wait for each other, others do not",
   const two = Promise.all(["g.org", "h.org", "i.org"].map((domain) => ask(domain)));
   await registry.until(() => registry.open.get("org") === 2);
   answer();
-  await registry.until(() => registry.asked.length === 10);
+  await registry.until(() => registry.asked.length >= 10);
   answer();
   await two;
   t.equal(registry.mostOpen.get("org"), 2);
@@ -112,7 +112,7 @@ t.test("who gives up leaves the others waiting; the last one ends the question",
   const one = ask("example.org", first.signal);
   const two = ask("example.org", second.signal);
   const behind = ask("other.org", third.signal);
-  await registry.until(() => registry.asked.length === 1);
+  await registry.until(() => registry.asked.length >= 1);
   first.abort(new Error("the first has enough"));
   await t.rejects(one, { message: "the first has enough" });
   t.equal(registry.open.get("org"), 1);
@@ -121,7 +121,7 @@ t.test("who gives up leaves the others waiting; the last one ends the question",
   second.abort(new Error("the second too"));
   const anew = ask("example.org");
   await t.rejects(two, { message: "the second too" });
-  await registry.until(() => registry.asked.length === 2);
+  await registry.until(() => registry.asked.length >= 2);
   t.equal(registry.mostOpen.get("org"), 1, "the place was given back when the connection was gone");
   answer();
   t.equal(days(await anew), 90);
@@ -134,7 +134,7 @@ t.test("a registry that never ends an answer does not keep the line for longer t
   registry.behave = silent;
   const stuck = ask("stuck.org");
   const next = ask("next.org");
-  await registry.until(() => registry.asked.length === 1);
+  await registry.until(() => registry.asked.length >= 1);
   registry.behave = good;
   await clock.pass(59_999);
   t.equal(registry.asked.length, 1);

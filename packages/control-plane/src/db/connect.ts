@@ -26,7 +26,7 @@ export const statementTimeoutMs = 30_000;
  */
 export function openPool(
   address: DatabaseAddress,
-  { max = 10, pooled = false, connectMs = defaultConnectMs, statementMs = statementTimeoutMs }: PoolOptions = {},
+  { max = 14, pooled = false, connectMs = defaultConnectMs, statementMs = statementTimeoutMs }: PoolOptions = {},
 ): Sql {
   const options: Options<Record<string, PostgresType>> = {
     max,

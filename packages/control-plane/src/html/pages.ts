@@ -1,7 +1,7 @@
 import { promisify } from "node:util";
 import { gzip } from "node:zlib";
 import { Router } from "@koa/router";
-import type { Context } from "koa";
+import type { Context, Middleware } from "koa";
 import { AppError } from "@statusmesh/shared/errors";
 import type { Ctx, AuthContexts, System } from "../context.ts";
 import { etagOf, namesTag } from "../http/etag.ts";
@@ -103,21 +103,28 @@ export interface PageOptions {
 }
 
 /**
- * The router of all pages, for GET and HEAD. A caller without a session is redirected to sign in, and back afterwards.
+ * The middleware of all pages, for GET and HEAD. A caller without a session is redirected to sign in, and back
+ * afterwards.
  */
 export function mountPages(
   pages: readonly Page[],
   authenticators: Pick<Authenticators, PageAuth>,
   views: Views,
   options: PageOptions = {},
-): Router {
+): Middleware {
   const router = new Router({ sensitive: true });
+  const literal = new Map<string, (http: Context) => Promise<void>>();
   for (const declared of pages) {
-    router.get(declared.path.replaceAll(/\{(\w+)\}/g, ":$1"), async (http: Context) =>
-      serve(declared, authenticators, views, options, http),
-    );
+    const handle = async (http: Context) => serve(declared, authenticators, views, options, http);
+    router.get(declared.path.replaceAll(/\{(\w+)\}/g, ":$1"), handle);
+    if (!declared.path.includes("{")) literal.set(declared.path, handle);
   }
-  return router;
+  // The router tries patterns one after the other; a path without parameters needs none.
+  const routed = router.routes() as unknown as Middleware;
+  return (http, next) => {
+    const handle = http.method === "GET" || http.method === "HEAD" ? literal.get(http.path) : undefined;
+    return handle === undefined ? routed(http, next) : handle(http);
+  };
 }
 
 async function serve(
@@ -129,7 +136,7 @@ async function serve(
 ): Promise<void> {
   atRoute(http, declared.path);
   if (declared.auth === "tenant") varyByCaller(http);
-  const query = Object.fromEntries(http.URL.searchParams);
+  const query: Record<string, string> = http.querystring === "" ? {} : Object.fromEntries(http.URL.searchParams);
   let ctx: Ctx | System;
   try {
     ctx = await authenticators[declared.auth](http);

@@ -320,7 +320,7 @@ async function open(t: Pick<Test, "teardown">) {
   app.use(
     mountPages(pages, authenticators, views, {
       frame: async () => ({ org: "Acme", orgId: "o", email: null, openIncidents: 0, otherOrgs: [] }),
-    }).routes(),
+    }),
   );
   const server = app.listen(0, "127.0.0.1");
   await new Promise((resolve) => server.once("listening", resolve));

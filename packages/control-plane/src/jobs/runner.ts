@@ -31,10 +31,11 @@ const lockSpace = 7_341;
 const retryMs = 15_000;
 
 /**
- * Jobs at a time. Each holds one connection for its lock and needs another one for its work: jobs that held all
- * connections would wait for ever. database.pool_size is at least 10, and there are 8 direct connections.
+ * Jobs at a time. Each holds one connection for its lock and needs another one for its work. With four batches of
+ * results that is 12 of at least 14 connections (database.pool_size), so that neither jobs nor requests wait for
+ * connections that only they could release. There are 8 direct connections.
  */
-const maxRunning = 6;
+const maxRunning = 4;
 
 /**
  * Runs each job at its interval, at most once at a time among all replicas: a job that another replica is running is

@@ -41,11 +41,11 @@ t.test("health of a channel: last delivery, failing since the first failure, ove
   t.strictSame(await health(), failed("pending", began));
 
   await later(w, 40_000);
-  await until(async () => (await attempts(w)).length === 2, "the second attempt");
+  await until(async () => (await attempts(w)).length >= 2, "the second attempt");
   t.strictSame(await health(), failed("pending", began + 40_000), "failing since the first failure");
   status = 410;
   await openFor(w, [id]);
-  await until(async () => (await attempts(w)).length === 3, "a refusal");
+  await until(async () => (await attempts(w)).length >= 3, "a refusal");
   t.strictSame(await health(), failed("dead", began + 40_000));
 
   status = 200;
@@ -102,7 +102,7 @@ t.test("a person has a failed notification sent again, once, with all its attemp
     [...Array.from({ length: 7 }, () => "DELIVERY_NOT_DEAD"), "sent"],
     "one of eight at once",
   );
-  await until(async () => (await attempts(w)).length === 2, "the second attempt");
+  await until(async () => (await attempts(w)).length >= 2, "the second attempt");
   t.match(await rows(w), [{ id, state: "pending", attempt_count: 2 }], "it has its own attempts before it");
   const { items } = await listEvents(w.owner, incident.incidentId, { limit: 10, offset: 0 });
   t.match(items, [{ kind: "notification_retried", actor: { type: "user" }, detail: { delivery_id: id } }]);
@@ -145,7 +145,7 @@ t.test("Retry-After pauses the whole channel, and then one message goes at a tim
   };
   deliverer(t, w);
   await openFor(w, [slow]);
-  await until(async () => (await attempts(w)).length === 1, "the refusal");
+  await until(async () => (await attempts(w)).length >= 1, "the refusal");
   for (let n = 0; n < 5; n++) await openFor(w, [slow]);
   await openFor(w, [other]);
   await until(async () => (await rows(w)).some(({ state }) => state === "delivered"), "another channel");
@@ -176,7 +176,7 @@ t.test("a host that hangs delays neither another host nor another organisation",
   w.clock.advance(2_000);
   await openFor(w, [await webhookTo(w.owner, sink.url)]);
   await openFor(w, [await webhookTo(outsider, sink.url)], outsider);
-  await until(() => sink.received.length === 2, "both");
+  await until(() => sink.received.length >= 2, "both");
   t.equal(sockets.length, hostLimit.fast, "the hanging host has its own places only");
   const keys = await w.sql`select distinct host_key from channel_health`;
   t.ok(

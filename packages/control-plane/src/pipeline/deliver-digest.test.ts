@@ -113,7 +113,7 @@ t.test("one dead host behind 880 monitors is one message to a chat, and one for 
 
   await write(w, pairs, "resolved");
   await later(w, 0);
-  await until(() => sink.received.length === 2 * each + 1, "each recovery at the webhook");
+  await until(() => sink.received.length >= 2 * each + 1, "each recovery at the webhook");
   await later(w, 2_000);
   await allDelivered(w);
   t.equal(texts().length, 2);
@@ -126,7 +126,7 @@ t.test("up to the threshold each incident has a message; near it they wait 2 s",
   deliverer(t, w);
   const few = await incidentsOf(w, "a.example.org", 9, [chat]);
   await write(w, few, "opened");
-  await until(() => texts().length === 9, "nine at once");
+  await until(() => texts().length >= 9, "nine at once");
   const more = await incidentsOf(w, "b.example.org", 11, [chat]);
   await write(w, more, "opened");
   await later(w, 1_999);
@@ -138,11 +138,11 @@ t.test("up to the threshold each incident has a message; near it they wait 2 s",
   // One more within the minute: from here on they are collected, and a digest of one is an ordinary message.
   await write(w, await incidentsOf(w, "c.example.org", 1, [chat]), "opened");
   await later(w, 2_000);
-  await until(() => texts().length === 21, "the one");
+  await until(() => texts().length >= 21, "the one");
   t.match(texts()[20], /Down: c\.example\.org 0/);
   w.clock.advance(61_000);
   await write(w, await incidentsOf(w, "d.example.org", 1, [chat]), "opened");
-  await until(() => texts().length === 22, "an incident after the storm, at once");
+  await until(() => texts().length >= 22, "an incident after the storm, at once");
 });
 
 t.test("a storm that goes on is told after 15 s", async (t) => {
@@ -156,7 +156,7 @@ t.test("a storm that goes on is told after 15 s", async (t) => {
   }
   t.strictSame(texts(), []);
   await later(w, 1_000);
-  await until(() => texts().length === 1, "the digest");
+  await until(() => texts().length >= 1, "the digest");
   t.match(texts()[0], /58 monitors are down/);
 });
 
@@ -177,13 +177,14 @@ t.test("a digest that is refused is tried again whole, and recoveries wait for i
   await write(w, pairs, "opened");
   deliverer(t, w);
   await later(w, 2_000);
-  await until(async () => (await rows(w)).every(({ attempt_count }) => attempt_count === 1), "the first attempt");
+  await until(async () => (await rows(w)).every(({ attempt_count }) => attempt_count >= 1), "the first attempt");
   await write(w, pairs, "resolved");
   await later(w, 5_000);
   t.equal(texts().length, 1);
   status = 200;
   await later(w, 40_000);
-  await until(async () => (await rows(w)).filter(({ state }) => state === "delivered").length === 30, "the digest");
+  const opened = async () => (await rows(w)).filter(({ reason }) => reason === "opened");
+  await until(async () => (await opened()).every(({ state }) => state === "delivered"), "the digest");
   t.equal(texts()[1], texts()[0], "the same message");
   await later(w, 2_000);
   await allDelivered(w);

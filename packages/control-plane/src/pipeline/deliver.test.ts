@@ -105,7 +105,7 @@ t.test("the recovery never overtakes the opening", async (t) => {
   const other = await openIncident(w.owner, [await webhookTo(w.owner, sink.url)]);
   deliverer(t, w);
   deliverer(t, w);
-  await until(async () => (await row(w)).attempt_count === 1, "the first attempt");
+  await until(async () => (await row(w)).attempt_count >= 1, "the first attempt");
   await write(w, [outboxNotice(w.owner, other, "opened")]);
   await until(
     async () => (await rows(w)).some(({ state }) => state === "delivered"),
@@ -184,7 +184,7 @@ t.test("what the receiver answers decides what comes next", async (t) => {
       ),
     ]);
   deliverer(t, w);
-  await until(async () => (await rows(w)).every(({ attempt_count }) => attempt_count === 1), "all attempts");
+  await until(async () => (await rows(w)).every(({ attempt_count }) => attempt_count >= 1), "all attempts");
   const found = await rows(w);
   for (const [at, [status, , expected]] of cases.entries())
     t.match(
@@ -382,7 +382,7 @@ t.test(
     await write(w, [outboxNotice(w.owner, incident, "escalated")]);
     const other = await openIncident(w.owner, [await webhookTo(w.owner, sink.url)]);
     await write(w, [outboxNotice(w.owner, other, "opened")]);
-    await until(() => sink.received.length === 1, "a notice of another incident");
+    await until(() => sink.received.length >= 1, "a notice of another incident");
     t.equal((await row(w)).attempt_count, 0);
     await later(w, 1);
     await until(async () => (await rows(w)).every(({ state }) => state === "delivered"), "all");

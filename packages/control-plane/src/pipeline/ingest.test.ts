@@ -400,13 +400,13 @@ t.test("the queue: so many at once, so many waiting, in turn, and the rest comes
   t.match(await refusal(t, () => work(4)), { code: "INGEST_BUSY", retryAfterSecs: 1 });
   t.strictSame([order, gate.depth()], [[0, 1], 2]);
   ends[1]!(new Error("failed"));
-  await until(() => order.length === 3, "the next");
+  await until(() => order.length >= 3, "the next");
   all.push(work(5));
   ends[0]!();
-  await until(() => order.length === 4, "the one after");
+  await until(() => order.length >= 4, "the one after");
   ends[2]!();
   ends[3]!();
-  await until(() => order.length === 5, "the last");
+  await until(() => order.length >= 5, "the last");
   ends[5]!();
   t.strictSame(await Promise.all(all), [0, "failed", 2, 3, 5], "what fails gives its place on");
   t.strictSame(order, [0, 1, 2, 3, 5]);

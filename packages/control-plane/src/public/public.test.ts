@@ -1,5 +1,4 @@
 import { gzipSync } from "node:zlib";
-import type Koa from "koa";
 import t from "tap";
 import { newId } from "@statusmesh/shared/ids";
 import type { Config } from "../config.ts";
@@ -25,7 +24,7 @@ const views = openViews({ assets: loadAssets() });
 const pages = mountPages(publicPages, { public: async () => visited, tenant: async () => ctx }, views);
 const ask = await serve(t, system, publicRoutes, {
   public: () => visited,
-  page: pages.routes() as unknown as Koa.Middleware,
+  page: pages,
 });
 const iso = (at: number) => new Date(at).toISOString();
 

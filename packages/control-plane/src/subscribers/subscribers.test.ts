@@ -1,4 +1,3 @@
-import type Koa from "koa";
 import t from "tap";
 import { newId } from "@statusmesh/shared/ids";
 import { loadAssets } from "../html/assets.ts";
@@ -40,7 +39,7 @@ const pages = mountPages(subscriptionPages, { public: async () => system, tenant
 const ask = await serve(t, system, subscriberRoutes, {
   public: () => system,
   tenant: () => owner,
-  page: pages.routes() as unknown as Koa.Middleware,
+  page: pages,
 });
 const path = "/status/subscriptions";
 const run = async () => {

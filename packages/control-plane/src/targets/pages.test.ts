@@ -1,4 +1,3 @@
-import type Koa from "koa";
 import t from "tap";
 import { checkKinds, checkTypes, type CheckType } from "@statusmesh/shared/checks";
 import type { Ctx } from "../context.ts";
@@ -18,7 +17,7 @@ const authenticators = { tenant: async () => caller, public: async () => system 
 const pages = mountPages(targetsPages, authenticators, openViews({ assets: loadAssets() }));
 const ask = await serve(t, system, targetRoutes, {
   tenant: () => caller,
-  page: pages.routes() as unknown as Koa.Middleware,
+  page: pages,
 });
 
 const create = async (name: string): Promise<string> =>
