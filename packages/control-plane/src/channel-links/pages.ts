@@ -72,7 +72,7 @@ export const channelLinkPages = [
       return {
         view: "channel-links/delegated",
         data: {
-          // A link that does not hold shows the same page as any other.
+          // Valid and invalid links show the same page.
           code: pending === null ? null : code,
           name: pending?.name ?? null,
           done,

@@ -181,7 +181,7 @@ export async function purgeVerifications({ sql, clock }: System): Promise<number
 const proofOf = (codeHash: Buffer, channelId: string): string =>
   createHmac("sha256", codeHash).update(`unsubscribe ${channelId}`).digest("base64url");
 
-/** The address that a link of a mail unsubscribes; null for a link that does not hold. */
+/** The address that a link of a mail unsubscribes; null for an invalid link. */
 export async function subscribedAddress(system: System, channelId: string, proof: string): Promise<string | null> {
   const confirmed = isId(channelId) ? await queries.selectConfirmed(system.sql, channelId) : undefined;
   if (confirmed === undefined || !sameSecret(proofOf(confirmed.code_hash, channelId), proof)) return null;

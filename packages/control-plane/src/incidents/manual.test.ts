@@ -63,7 +63,7 @@ t.test("failing runs join it; after it is closed the ordinary rules apply again"
   t.match(await incidents(target), [{ state: "closed", closed_by: "engine" }, { state: "closed" }]);
 });
 
-t.test("a target has one open incident, whoever opens it", async (t) => {
+t.test("a target has one open incident: of the engine or of a person", async (t) => {
   const target = await monitor();
   await report(target, "FF");
   const [failing] = await incidents(target);

@@ -53,7 +53,7 @@ export async function subscribe(visit: Visit, input: SubscriptionRequest, ip: st
       since: new Date(now - hourMs),
     });
     if (counts.by_visitor >= perVisitor) throw rateLimited("per_ip_subscriptions", hourMs, { limit: perVisitor });
-    // Silently: the reply tells nobody which addresses are known.
+    // Without an error: the reply does not reveal whether the address is known.
     if (counts.to_address >= perAddress || counts.of_page >= perPage) return;
     await queries.upsertPending(
       tx.sql,
