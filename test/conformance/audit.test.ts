@@ -142,7 +142,7 @@ async function scene() {
 type Scene = Awaited<ReturnType<typeof scene>>;
 
 /** The thing that replaces `{id}` below a path. */
-const belongings = (s: Scene): Record<string, string> => ({
+const idsByPath = (s: Scene): Record<string, string> => ({
   "/api/v1/targets": s.target.id,
   "/api/v1/notification-channels/delegate": s.delegation.id,
   "/api/v1/notification-channels": s.channel.id,
@@ -157,7 +157,7 @@ const belongings = (s: Scene): Record<string, string> => ({
 });
 
 function pathOf(route: Route, s: Scene): string {
-  const own = Object.entries(belongings(s)).find(([prefix]) => route.path.startsWith(`${prefix}/{id}`))?.[1];
+  const own = Object.entries(idsByPath(s)).find(([prefix]) => route.path.startsWith(`${prefix}/{id}`))?.[1];
   const parts: Record<string, string> = {
     id: own ?? newId(),
     target_id: s.target.id,

@@ -831,8 +831,8 @@ t.test("results that cannot be kept are counted, and the rest of the batch lands
     mine,
   ];
   await admit(sql, "default", [mine]);
-  const misfits = [runOf(kept.id, now - 1001), { ...mine, timestamp: mine.scheduled_at - 600_000 }];
-  const { status, body } = await probe.post("/api/agent/results", batchOf([...results, ...misfits]));
+  const offSchedule = [runOf(kept.id, now - 1001), { ...mine, timestamp: mine.scheduled_at - 600_000 }];
+  const { status, body } = await probe.post("/api/agent/results", batchOf([...results, ...offSchedule]));
   t.equal(status, 200);
   t.strictSame(body, {
     stored: 1,

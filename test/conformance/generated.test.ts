@@ -61,7 +61,7 @@ await sql`
 // The region of the document's examples.
 await callers["operator"]!.post("/operator/regions", { id: "frankfurt", name: "Frankfurt" });
 /** Olga's thing for each path parameter; operations that delete or leave get a thing of another user. */
-const belongings: Record<string, string> = {
+const idsByPath: Record<string, string> = {
   "/api/v1/targets/{id}": target.id,
   "/api/v1/notification-channels/{id}": channel.id,
   "/api/v1/maintenance/{id}": window.id,
@@ -172,7 +172,7 @@ function leadsSomewhere(pointer: string, body: Json): boolean {
 }
 
 /** Codes of requests that violate their schema. */
-const misfits = new Set(["INVALID_BODY", "INVALID_JSON", "UNKNOWN_FIELD", "INVALID_QUERY", "INVALID_ID"]);
+const invalidInput = new Set(["INVALID_BODY", "INVALID_JSON", "UNKNOWN_FIELD", "INVALID_QUERY", "INVALID_ID"]);
 /**
  * Rules that are stricter than a schema can express: combinations of credentials and body, and the fields of a partial
  * check.
@@ -189,7 +189,7 @@ const beyondSchemas = new RegExp(
 const callerOf = ({ security }: Operation): Client => callers[Object.keys(security[0] ?? {})[0] ?? ""] ?? nobody;
 
 function pathOf({ method, path }: Operation, id: string | null): string {
-  const own = Object.entries(belongings).find(([prefix]) => path.startsWith(prefix))?.[1];
+  const own = Object.entries(idsByPath).find(([prefix]) => path.startsWith(prefix))?.[1];
   const spared = method === "DELETE" || /\/(?:restore|switch)$/.test(path);
   return path.replaceAll(
     /\{(\w+)\}/g,
@@ -263,7 +263,7 @@ t.test("what fits the document is not refused for its shape", async (t) => {
         ({ status, body: reply }) => {
           if (status < 300) done.add(operation.name);
           const { code, field } = reply?.error ?? {};
-          return misfits.has(code) && !beyondSchemas.test(`${operation.name} ${code} ${field}`)
+          return invalidInput.has(code) && !beyondSchemas.test(`${operation.name} ${code} ${field}`)
             ? "it fits, and was refused"
             : null;
         },

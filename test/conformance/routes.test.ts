@@ -77,7 +77,7 @@ const parts: Record<string, string> = {
 };
 
 /** Olga's thing that replaces `{id}` below a path. */
-const belongings: Record<string, string> = {
+const idsByPath: Record<string, string> = {
   "/api/v1/targets": target.id,
   "/api/v1/notification-channels/telegram-link": telegramCode.id,
   "/api/v1/notification-channels/whatsapp-link": whatsappCode.id,
@@ -96,7 +96,7 @@ const bodies = goodBodies({ targetId: target.id });
 const bodyOf = (route: Route): object => (route.body === null ? {} : { json: bodies[nameOf(route)] });
 /** The path with an id of Olga's, or with `id`. */
 const pathOf = (route: Route, id?: string): string => {
-  const own = Object.entries(belongings).find(([prefix]) => route.path.startsWith(`${prefix}/{id}`))?.[1];
+  const own = Object.entries(idsByPath).find(([prefix]) => route.path.startsWith(`${prefix}/{id}`))?.[1];
   return route.path.replaceAll(/\{(\w+)\}/g, (_, name: string) =>
     name === "id" ? (id ?? own ?? newId()) : (parts[name] ?? newId()),
   );

@@ -116,11 +116,11 @@ t.test("parallel tests of one host wait for each other, and are busy rather than
   t.teardown(() => mute.close());
   const silent = { ...check, port: (mute.address() as AddressInfo).port, timeout: 1000 };
   const answers = await Promise.all(Array.from({ length: 6 }, () => api.post("/api/v1/targets/test", silent)));
-  const heard = answers.map(({ status, body }) => (status === 200 ? body.result.error : body.error.code));
-  t.ok(heard.includes("TLS handshake timed out after 1.0 s"));
-  t.ok(heard.includes("PROBE_BUSY"));
+  const answered = answers.map(({ status, body }) => (status === 200 ? body.result.error : body.error.code));
+  t.ok(answered.includes("TLS handshake timed out after 1.0 s"));
+  t.ok(answered.includes("PROBE_BUSY"));
   t.strictSame(
-    heard.filter((one) => one !== "PROBE_BUSY" && one !== "TLS handshake timed out after 1.0 s"),
+    answered.filter((one) => one !== "PROBE_BUSY" && one !== "TLS handshake timed out after 1.0 s"),
     [],
   );
   t.match(answers.find(({ status }) => status === 503)?.body.error.message, /no place for this run within 1 s/);

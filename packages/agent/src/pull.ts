@@ -13,7 +13,7 @@ const tokenLookMs = 2000;
 /** Minimum time between polls, ms: an empty reply at once must not cause a busy loop. */
 const emptyPauseMs = 1000;
 /** Share of the 4 s of a stop for the deregistration; without it the agent expires half a minute later. */
-const farewellMs = 1500;
+const deregisterMs = 1500;
 
 const validReply = Compile(PullReply);
 
@@ -77,7 +77,7 @@ export class Puller {
   async leave(): Promise<void> {
     const { api, version } = this.#options;
     const over = new AbortController();
-    const cancel = this.#options.clock.after(farewellMs, () => over.abort(new Error("no answer")));
+    const cancel = this.#options.clock.after(deregisterMs, () => over.abort(new Error("no answer")));
     const request: PullRequest = {
       protocol: protocolVersion,
       agent_version: version,
@@ -86,7 +86,7 @@ export class Puller {
       leaving: true,
     };
     // Away, refused, or an earlier release without deregistration: the agent expires.
-    await api.post("/api/agent/pull", request, { timeoutMs: farewellMs, signal: over.signal }).catch(() => null);
+    await api.post("/api/agent/pull", request, { timeoutMs: deregisterMs, signal: over.signal }).catch(() => null);
     cancel();
   }
 

@@ -241,10 +241,10 @@ export class Reporter {
     if (reply.dropped_future > 0) {
       this.#options.log("warn", "the control plane dropped results from the future", { count: reply.dropped_future });
     }
-    const { dropped_off_schedule: misfits = 0 } = reply;
-    if (misfits > 0) {
+    const { dropped_off_schedule: violations = 0 } = reply;
+    if (violations > 0) {
       this.#options.log("warn", "the control plane dropped results that fit no schedule; its log says why", {
-        count: misfits,
+        count: violations,
       });
     }
   }

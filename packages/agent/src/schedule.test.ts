@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import t from "tap";
 import type { AssignedCheck } from "@statusmesh/shared/agent-protocol";
-import { jitterMs, misfitOf, nextSlot, phaseMs, recheckMs, slotAtOrAfter } from "@statusmesh/shared/schedule";
+import { jitterMs, scheduleViolation, nextSlot, phaseMs, recheckMs, slotAtOrAfter } from "@statusmesh/shared/schedule";
 import { correctedClock } from "./clock.ts";
 import { Heap } from "./heap.ts";
 import { Schedule } from "./schedule.ts";
@@ -288,7 +288,7 @@ t.test("whatever happens, every run is one that the control plane takes", async 
         starts.every(({ slot }, at) => at === 0 || slot > starts[at - 1]!.slot || !starts[at]!.isRecheck) &&
         starts.every(({ slot, at }) => {
           const known = { targetId: id(n), region, createdAt, intervalsMs: intervals, leastRecheckMs: 0 };
-          return misfitOf(known, { slotMs: slot, startedMs: at }, () => issued.has(slot)) === null;
+          return scheduleViolation(known, { slotMs: slot, startedMs: at }, () => issued.has(slot)) === null;
         })
       );
     }),

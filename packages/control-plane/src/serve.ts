@@ -29,7 +29,7 @@ import { refuse } from "./http/raw-answer.ts";
 import { startDatabaseNotices } from "./jobs/database-notices.ts";
 import { keepPartitions } from "./jobs/partitions.ts";
 import { nightly } from "./jobs/nightly.ts";
-import { tellOperator } from "./jobs/operator-notices.ts";
+import { notifyOperator } from "./jobs/operator-notices.ts";
 import { followMaintenance } from "./incidents/engine.ts";
 import { generateOccurrences } from "./maintenance/engine.ts";
 import { sendReminders } from "./jobs/reminders.ts";
@@ -143,7 +143,7 @@ const periodicJobs = (deliverer: Deliverer): Job[] => [
   { name: "subscriber-messages", everyMs: subscribersEveryMs, run: (system) => sendToSubscribers(system) },
   { name: "heartbeat", everyMs: 15_000, run: heartbeatJob(deliverer.claimedAt) },
   { name: "channel-failures", everyMs: 60_000, run: mailChannelFailures },
-  { name: "operator-notices", everyMs: 15_000, run: tellOperator },
+  { name: "operator-notices", everyMs: 15_000, run: notifyOperator },
   { name: "rollup", everyMs: 60_000, run: rollUp },
   { name: "partitions", everyMs: 3_600_000, run: keepPartitions },
   { name: "retention", everyMs: 3_600_000, run: forgetOldRollups },

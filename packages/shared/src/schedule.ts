@@ -135,7 +135,7 @@ export function isOnRecheckGrid(schedule: Omit<KnownSchedule, "createdAt">, slot
 }
 
 /** Why a result cannot be the work of an agent that follows its assignment. */
-export type Misfit = "before_creation" | "wrong_time" | "off_schedule";
+export type ScheduleViolation = "before_creation" | "wrong_time" | "off_schedule";
 
 /**
  * Why the result of a run cannot be: its slot lies before the target existed (`before_creation`), the run did not start
@@ -143,11 +143,11 @@ export type Misfit = "before_creation" | "wrong_time" | "off_schedule";
  * the slot is on no grid of the target (`off_schedule`). Null for a result that can be. `isIssued` returns whether the
  * control plane has handed out a slot off the grid: a first run, or one on demand.
  */
-export function misfitOf(
+export function scheduleViolation(
   schedule: KnownSchedule,
   { slotMs, startedMs }: { slotMs: number; startedMs: number },
   isIssued: () => boolean,
-): Misfit | null {
+): ScheduleViolation | null {
   if (slotMs < schedule.createdAt) return "before_creation";
   const latest = slotMs + longestDelayMs(Math.max(...schedule.intervalsMs)) + clockSlackMs;
   if (startedMs < slotMs - clockSlackMs || startedMs > latest) return "wrong_time";

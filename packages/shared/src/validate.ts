@@ -265,14 +265,14 @@ function explainObject(node: SchemaNode, value: unknown, pointer: string, code: 
   const any = Object.values(node.patternProperties ?? {})[0];
   for (const key of keys) {
     const child = Object.hasOwn(properties, key) ? properties[key] : any;
-    const problem = child === undefined ? null : explainMisfit(child, value[key], join(pointer, key), code);
+    const problem = child === undefined ? null : explainMismatch(child, value[key], join(pointer, key), code);
     if (problem !== null) return problem;
   }
   return null;
 }
 
 /** {@link explain} for one of many: most fit, and seeing that is a hundred times cheaper than asking what is wrong. */
-const explainMisfit = (node: SchemaNode, value: unknown, pointer: string, code: ErrorCode): Problem | null =>
+const explainMismatch = (node: SchemaNode, value: unknown, pointer: string, code: ErrorCode): Problem | null =>
   validatorOf(node).Check(value) ? null : explain(node, value, pointer, code);
 
 function explainUnknownKey(node: SchemaNode, keys: readonly string[], pointer: string): Problem | null {
@@ -312,7 +312,7 @@ function explainArray(node: SchemaNode, value: unknown, pointer: string, code: E
   if (length !== null) return length;
   const problem = first(value, (item, at) => {
     const child = Array.isArray(node.items) ? node.items[at] : node.items;
-    return child === undefined ? null : explainMisfit(child, item, join(pointer, String(at)), code);
+    return child === undefined ? null : explainMismatch(child, item, join(pointer, String(at)), code);
   });
   if (problem !== null) return problem;
   const [error] = validatorOf(node).Errors(value);

@@ -58,28 +58,28 @@ const kinds: { readonly [T in CheckType]: Dials<SpecOf<T>> | { never: string } }
 };
 
 /** Listens on one port of 127.0.0.1 and ::1, TCP and UDP, and counts what comes. */
-async function canary(t: Test): Promise<{ port: number; heard: { connections: number; bytes: number } }> {
-  const heard = { connections: 0, bytes: 0 };
+async function canary(t: Test): Promise<{ port: number; received: { connections: number; bytes: number } }> {
+  const received = { connections: 0, bytes: 0 };
   const listen = (server: Server, port: number, host: string) =>
     new Promise<number>((settle, reject) =>
       server.once("error", reject).listen(port, host, () => settle((server.address() as AddressInfo).port)),
     );
   const tcp = () =>
     createServer((socket) => {
-      heard.connections++;
-      socket.on("data", (chunk) => (heard.bytes += chunk.length)).on("error", () => undefined);
+      received.connections++;
+      socket.on("data", (chunk) => (received.bytes += chunk.length)).on("error", () => undefined);
     });
   const [v4, v6, udp] = [tcp(), tcp(), createSocket("udp4")];
   const port = await listen(v4, 0, "127.0.0.1");
   await listen(v6, port, "::1").catch(() => undefined);
-  udp.on("message", (message) => (heard.bytes += message.length));
+  udp.on("message", (message) => (received.bytes += message.length));
   await new Promise<void>((settle) => udp.bind(port, "127.0.0.1", settle));
   t.teardown(() => {
     v4.close();
     v6.close();
     udp.close();
   });
-  return { port, heard };
+  return { port, received };
 }
 
 /** One address of every range, in the forms that lead to this machine first. */
@@ -123,7 +123,7 @@ for (const type of checkTypes) {
   t.test(
     `${type}: ${"never" in kind ? `no address to guard, because ${kind.never}` : "not one byte, not one connection"}`,
     async (t) => {
-      const { port, heard } = await canary(t);
+      const { port, received } = await canary(t);
       let lookups = 0;
       const guarded = (addresses: readonly string[] = []) =>
         testRunner({ allowPrivate: false, lookup: async () => (lookups++, [...addresses]) });
@@ -139,7 +139,7 @@ for (const type of checkTypes) {
         );
         t.equal(result.measurement.connect_ms, null);
         return t.strictSame(
-          [heard, lookups],
+          [received, lookups],
           [{ connections: 0, bytes: 0 }, 0],
           "nothing of the check's own is dialled or looked up",
         );
@@ -183,13 +183,13 @@ for (const type of checkTypes) {
           );
       }
       await new Promise((settle) => setTimeout(settle, 50));
-      t.strictSame(heard, { connections: 0, bytes: 0 }, "the canary has heard nothing");
+      t.strictSame(received, { connections: 0, bytes: 0 }, "the canary has received nothing");
     },
   );
 }
 
 t.test("http: a redirect to the inside is refused at its hop", async (t) => {
-  const { port, heard } = await canary(t);
+  const { port, received } = await canary(t);
   let location = "";
   const server = createHttpServer((_request, response) => response.writeHead(302, { location }).end());
   await new Promise<void>((settle) => server.listen(0, "127.0.0.1", settle));
@@ -227,5 +227,5 @@ t.test("http: a redirect to the inside is refused at its hop", async (t) => {
       to,
     );
   }
-  t.strictSame(heard, { connections: 0, bytes: 0 });
+  t.strictSame(received, { connections: 0, bytes: 0 });
 });

@@ -1,5 +1,5 @@
 import t from "tap";
-import { tellOperator } from "../jobs/operator-notices.ts";
+import { notifyOperator } from "../jobs/operator-notices.ts";
 import { minute, noon, second } from "../testing/clock.ts";
 import { startMailbox } from "../testing/mailbox.ts";
 import { newTarget } from "../testing/scene.ts";
@@ -139,7 +139,7 @@ t.test("the operator gets one mail at the start and one at the end, with any num
   for (let n = 0; n < 5; n++) await probedTarget(`shop ${n}`);
   const agent = await newAgent(system);
   const looks = async (ms: number) => {
-    for (const until = clock.now() + ms; clock.now() < until; clock.advance(15 * second)) await tellOperator(system);
+    for (const until = clock.now() + ms; clock.now() < until; clock.advance(15 * second)) await notifyOperator(system);
   };
   await agentPulls(agent, { version, impairedSince: null });
   await looks(15 * second);
@@ -172,18 +172,18 @@ t.test("the operator gets one mail at the start and one at the end, with any num
 });
 
 t.test("a failed mail is retried; a gap in the checks does not count", async (t) => {
-  await tellOperator(system);
+  await notifyOperator(system);
   clock.advance(10 * minute);
-  await tellOperator(system);
+  await notifyOperator(system);
   t.strictSame(subjects(), [], "the control plane was away, and so it seemed was everybody");
   mailbox.refusal = "450 later";
   for (let n = 0; n < 10; n++) {
     clock.advance(15 * second);
-    await tellOperator(system);
+    await notifyOperator(system);
   }
   t.strictSame(subjects(), []);
   mailbox.refusal = null;
   clock.advance(15 * second);
-  await tellOperator(system);
+  await notifyOperator(system);
   t.match(subjects(), [/nothing is checked/]);
 });

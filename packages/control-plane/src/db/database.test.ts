@@ -261,18 +261,18 @@ t.test("a migration that loses its connection may be tried again", async (t) => 
 t.test("the hub passes notifications on, and wakes everybody after a lost connection", async (t) => {
   const { sql } = await emptyDatabase(t);
   const hub = openHub(sql, silentLog);
-  const heard: string[] = [];
-  const off = hub.on("news", (payload) => heard.push(payload));
+  const received: string[] = [];
+  const off = hub.on("news", (payload) => received.push(payload));
   hub.on("news", () => {
     throw new Error("a listener of somebody else");
   });
   await hub.ready();
-  t.strictSame(heard, [""], "listening begins with a wake-up: something may have come before");
+  t.strictSame(received, [""], "listening begins with a wake-up: something may have come before");
 
   const seven = hub.wait("news", 5000, { predicate: (payload) => payload === "7" });
   await sql`select pg_notify('news', n::text) from generate_series(6, 7) as n`;
   t.equal(await seven, true);
-  t.strictSame(heard, ["", "6", "7"]);
+  t.strictSame(received, ["", "6", "7"]);
 
   t.equal(await hub.wait("news", 20), false, "the time runs out");
   const stop = new AbortController();
@@ -285,17 +285,17 @@ t.test("the hub passes notifications on, and wakes everybody after a lost connec
   await sql`select pg_terminate_backend(pid) from pg_stat_activity
     where datname = current_database() and query like 'listen%'`;
   t.equal(await woken, true);
-  t.equal(heard.at(-1), "");
+  t.equal(received.at(-1), "");
   const eight = hub.wait("news", 5000, { predicate: (payload) => payload === "8" });
   await sql.notify("news", "8");
   t.equal(await eight, true);
-  t.equal(heard.at(-1), "8", "and notifications arrive again");
+  t.equal(received.at(-1), "8", "and notifications arrive again");
 
   off();
   const nine = hub.wait("news", 5000, { predicate: (payload) => payload === "9" });
   await sql.notify("news", "9");
   t.equal(await nine, true);
-  t.equal(heard.at(-1), "8");
+  t.equal(received.at(-1), "8");
 });
 
 t.test("the hub finds a server again that was away", async (t) => {

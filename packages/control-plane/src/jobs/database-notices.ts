@@ -37,8 +37,8 @@ export function databaseNotices(
   system: Pick<System, "config" | "clock" | "log">,
   watch: Pick<DatabaseWatch, "trouble" | "ready">,
 ): { look(): Promise<void> } {
-  let told: Trouble | null = null;
-  const tell = async (subject: string, text: string): Promise<boolean> => {
+  let notified: Trouble | null = null;
+  const mail = async (subject: string, text: string): Promise<boolean> => {
     const { operator, bootstrap } = system.config;
     const to = operator.email || bootstrap.email;
     const mailed = await sendMail(system, { to, subject: `StatusMesh: ${subject}`, text: `${subject}.\n\n${text}\n` });
@@ -49,12 +49,12 @@ export function databaseNotices(
       // It asks for a write as well, so that a full disk is noticed where nothing else asks.
       await watch.ready().catch(() => {});
       const trouble = watch.trouble();
-      if (trouble === null && told !== null) {
-        if (await tell(`Over: ${texts[told.failure].about}`, "The service works again.")) told = null;
-      } else if (trouble !== null && told === null && system.clock.now() - trouble.since >= patienceMs) {
+      if (trouble === null && notified !== null) {
+        if (await mail(`Over: ${texts[notified.failure].about}`, "The service works again.")) notified = null;
+      } else if (trouble !== null && notified === null && system.clock.now() - trouble.since >= patienceMs) {
         const { about, text } = texts[trouble.failure];
         const since = `Since ${absolute(new Date(trouble.since))}: ${trouble.reason}.`;
-        if (await tell(about, `${since} ${text}`)) told = trouble;
+        if (await mail(about, `${since} ${text}`)) notified = trouble;
       }
     },
   };

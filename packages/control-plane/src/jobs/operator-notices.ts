@@ -20,39 +20,38 @@ interface Trouble {
  * Mails the operator about a region without an agent and an agent whose own network is down. One mail when it has
  * lasted, one when it is over, however many monitors it concerns.
  */
-export async function tellOperator(system: System): Promise<void> {
+export async function notifyOperator(system: System): Promise<void> {
   const { sql, clock } = system;
   const now = clock.now();
   const troubles = await currentTroubles(system);
   for (const trouble of troubles) await noteTrouble(sql, trouble, new Date(now), new Date(now - gapMs));
   const keys = troubles.map(({ key }) => key);
   for (const { about, mailed } of await takeTroublesOver(sql, keys))
-    if (mailed) await tell(system, `Over: ${about}`, "Checks run and count again.");
+    if (mailed) await mailOperator(system, `Over: ${about}`, "Checks run and count again.");
 
   const due = await troublesToMail(sql, new Date(now - patienceMs));
   for (const { key, about, text } of troubles) {
     if (!due.has(key)) continue;
     // Recorded after the mail: one that could not be sent is sent the next time.
-    if (await tell(system, about, text)) await markMailed(sql, key, new Date(now));
+    if (await mailOperator(system, about, text)) await markMailed(sql, key, new Date(now));
   }
 }
 
 /** False when the mail server did not accept it. */
-async function tell(system: System, subject: string, text: string): Promise<boolean> {
+async function mailOperator(system: System, subject: string, text: string): Promise<boolean> {
   const { operator, bootstrap } = system.config;
   const mailed = await sendMail(system, {
     to: operator.email || bootstrap.email,
     subject: `StatusMesh: ${subject}`,
     text: `${subject}.\n\n${text}\n`,
   });
-  if (mailed !== "failed") system.log.warn({ subject }, "the operator is told");
+  if (mailed !== "failed") system.log.warn({ subject }, "notice mailed to the operator");
   return mailed !== "failed";
 }
 
 async function currentTroubles(system: System): Promise<Trouble[]> {
   const { regions, impaired } = await agentTroubles(system);
-  const silent =
-    "The monitors that are probed only from there have no results, and nobody is told when one of them goes down.";
+  const silent = "Monitors that run only there have no results, and nobody is notified when one of them goes down.";
   return [
     ...regions
       .filter(({ why }) => why !== "network")
@@ -61,17 +60,17 @@ async function currentTroubles(system: System): Promise<Trouble[]> {
         about: `nothing is checked from the region ${name}`,
         text:
           why === "none" || since === null
-            ? `No agent has ever come for it. ${silent} Start one with: sm-agent run`
-            : `Its agents have not been heard of since ${absolute(new Date(since))}. ${silent} See to the machine ` +
+            ? `No agent has ever connected for it. ${silent} Start one with: sm-agent run`
+            : `Its agents have not connected since ${absolute(new Date(since))}. ${silent} Check the machine ` +
               "that sm-agent runs on, and whether it reaches this control plane.",
       })),
     ...impaired.map(({ id, name, region, since }) => ({
       key: `agent ${id}`,
       about: `the network of the agent ${name} is down`,
       text:
-        `Since ${absolute(new Date(since))} it reaches nothing from the region ${region}: neither targets nor ` +
-        "canaries answer. What it fails to reach counts for nothing, so no monitor is called down for it. If " +
-        `no other agent serves the region, ${silent.charAt(0).toLowerCase()}${silent.slice(1)}`,
+        `Since ${absolute(new Date(since))} it cannot reach any target or canary from the region ${region}. ` +
+        "Its failed checks are no evidence, so they open no incidents. " +
+        `If no other agent serves the region, ${silent.charAt(0).toLowerCase()}${silent.slice(1)}`,
     })),
   ];
 }

@@ -69,7 +69,7 @@ export function instanceGauges(registry: Registry, system: System): () => Promis
       queries.enabledTargets(sql),
       queries.agentCounts(sql, new Date(answered - agentLiveMs)),
       agentTroubles(system),
-      queries.toldNotices(sql),
+      queries.openOperatorNotices(sql),
       queries.connections(sql),
     ]);
     forget();

@@ -67,7 +67,7 @@ export async function agentCounts(sql: Db, since: Date): Promise<AgentCounts> {
 }
 
 /** Open notices to the operator. */
-export async function toldNotices(sql: Db): Promise<number> {
+export async function openOperatorNotices(sql: Db): Promise<number> {
   const [row] = await sql<
     { count: number }[]
   >`select count(*)::int as count from operator_notices where told_at is not null`;

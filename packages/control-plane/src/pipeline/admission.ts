@@ -1,6 +1,12 @@
 import type { AgentResult } from "@statusmesh/shared/agent-protocol";
 import type { CheckType } from "@statusmesh/shared/checks";
-import { isOnGrid, isOnRecheckGrid, type KnownSchedule, type Misfit, misfitOf } from "@statusmesh/shared/schedule";
+import {
+  isOnGrid,
+  isOnRecheckGrid,
+  type KnownSchedule,
+  type ScheduleViolation,
+  scheduleViolation,
+} from "@statusmesh/shared/schedule";
 import { getAgent } from "../agents/service.ts";
 import type { AgentCtx } from "../context.ts";
 import type { Db } from "../db/sql.ts";
@@ -30,7 +36,7 @@ export interface ScheduledTarget {
 }
 
 /** Why results are dropped, and how many. */
-export type Drops = Partial<Record<Misfit | "future" | "too_old", number>>;
+export type Drops = Partial<Record<ScheduleViolation | "future" | "too_old", number>>;
 
 /** The results with a possible time; the others are counted in `drops`. `now` is Unix ms. */
 export function timelyOf(results: readonly AgentResult[], now: number, drops: Drops): AgentResult[] {
@@ -44,7 +50,7 @@ export function timelyOf(results: readonly AgentResult[], now: number, drops: Dr
 
 /**
  * The results of targets of the region that fit the schedule of their target; the others are counted in `drops`.
- * Results of other targets are left out. {@link misfitOf} has the rule.
+ * Results of other targets are left out. {@link scheduleViolation} has the rule.
  */
 export async function fittingOf(
   sql: Db,
@@ -88,9 +94,9 @@ export async function fittingOf(
   );
   return known.flatMap(({ result, schedule }): AdmittedResult[] => {
     const run = { slotMs: result.scheduled_at, startedMs: result.timestamp };
-    const misfit = misfitOf(schedule, run, () => isIssued(result));
-    if (misfit === null) return [rechecks.has(result) ? { ...result, recheck: true } : result];
-    count(drops, misfit);
+    const violation = scheduleViolation(schedule, run, () => isIssued(result));
+    if (violation === null) return [rechecks.has(result) ? { ...result, recheck: true } : result];
+    count(drops, violation);
     return [];
   });
 }

@@ -13,7 +13,7 @@ import { checkRules } from "../targets/service.ts";
 import { pull } from "./assign.ts";
 import type { Ingest } from "./ingest.ts";
 import { checkNow, runOnDemand } from "./on-demand.ts";
-import { protocolOfMisfit } from "./protocol.ts";
+import { protocolOfInvalidBody } from "./protocol.ts";
 
 const TestResult = Type.Object(
   {
@@ -64,7 +64,7 @@ export function pipelineRoutes(hub: Hub, ingest: Ingest, draining: AbortSignal):
       tag: "Agents",
       summary: "Checks of the agent (long poll)",
       body: PullRequest,
-      onInvalidBody: protocolOfMisfit,
+      onInvalidBody: protocolOfInvalidBody,
       replies: { 200: PullReply },
       errors: ["AGENT_PROTOCOL_MISMATCH"],
       handle: async ({ ctx, body, http }) => {
@@ -81,7 +81,7 @@ export function pipelineRoutes(hub: Hub, ingest: Ingest, draining: AbortSignal):
       summary: "Report results",
       bodyLimit: 32 * 1_048_576,
       body: ResultsRequest,
-      onInvalidBody: protocolOfMisfit,
+      onInvalidBody: protocolOfInvalidBody,
       replies: { 200: ResultsReply },
       errors: ["AGENT_PROTOCOL_MISMATCH", "INGEST_BUSY"],
       handle: async ({ ctx, body }) => ok(await ingest(ctx, body)),

@@ -286,13 +286,13 @@ t.test("who says that it leaves is replaced at once, and who comes is made room 
   const left = await hold(mesh, a, shared.cursor);
   // A pull of the leaving agent that is still held gives its last sign of life after the farewell.
   const stale = await hold(mesh, b, ofB.cursor);
-  const farewell = await pull(
+  const reply = await pull(
     b,
     mesh.hub,
     { protocol: protocolVersion, agent_version: "1.2.3", cursor: null, capacity: 5, leaving: true },
     never,
   );
-  t.match(farewell, { full: true, checks: [], drop: [], runs: [] });
+  t.match(reply, { full: true, checks: [], drop: [], runs: [] });
   await stale.reply;
   t.strictSame(ids(await left.reply), all, "all is the other's");
   t.match(await sql`select left_at from agents where id = ${b.agentId}`, [{ left_at: new Date(clock.now()) }]);

@@ -72,7 +72,7 @@ export async function pull(ctx: AgentCtx, hub: Hub, request: PullRequest, signal
   });
   if (request.leaving === true) {
     await agentLeaves(ctx);
-    return farewell(ctx);
+    return deregister(ctx);
   }
   const cursor = readCursor(request.cursor, ctx.clock.now());
   const until = ctx.clock.now() + holdMs;
@@ -105,7 +105,7 @@ export async function pull(ctx: AgentCtx, hub: Hub, request: PullRequest, signal
 }
 
 /** The reply to an agent that deregisters. It has no cursor, so an agent that rejoins gets everything. */
-const farewell = (ctx: AgentCtx): PullReply => ({
+const deregister = (ctx: AgentCtx): PullReply => ({
   ...setting(ctx),
   cursor: "",
   full: true,

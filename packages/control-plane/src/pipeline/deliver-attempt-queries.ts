@@ -1,7 +1,5 @@
-import type { Sql, TransactionSql } from "postgres";
+import type { Db } from "../db/sql.ts";
 import type { ClaimedDelivery } from "./deliver-queries.ts";
-
-type Db = Sql | TransactionSql;
 
 /** One attempt and what follows from it. Times are Unix ms. */
 export interface AttemptRow {

@@ -1,9 +1,7 @@
-import type { Sql, TransactionSql } from "postgres";
 import type { CheckSpec } from "@statusmesh/shared/checks";
+import type { Db } from "../db/sql.ts";
 import type { Notice } from "../incidents/schema.ts";
 import { isDue, isFresh, isNext, type StormRules, waitingAndStorms } from "./deliver-queries.ts";
-
-type Db = Sql | TransactionSql;
 
 /** Notices of one channel that wait for a digest. */
 export interface HeldGroup {

@@ -14,7 +14,7 @@ export function requireProtocol(theirs: number): void {
 }
 
 /** The same for a body that does not match the schema: another protocol version may have other fields. */
-export function protocolOfMisfit(body: unknown): void {
+export function protocolOfInvalidBody(body: unknown): void {
   const theirs = typeof body === "object" && body !== null && "protocol" in body ? body.protocol : null;
   if (typeof theirs === "number" && Number.isInteger(theirs)) requireProtocol(theirs);
 }

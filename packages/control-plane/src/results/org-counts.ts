@@ -8,7 +8,8 @@ const secondMs = 1000;
 const hourMs = 3_600_000;
 const dayMs = 24 * hourMs;
 /**
- * Slots this much older than a day are read: twice the longest interval, plus margin. See `misfitOf` in schedule.ts.
+ * Slots this much older than a day are read: twice the longest interval, plus margin. See `scheduleViolation` in
+ * schedule.ts.
  */
 const longestDelayMs = 2 * dayMs + hourMs;
 /**

@@ -36,7 +36,7 @@ const delayMs = (target: ResultTarget): number => longestDelayMs(target.longest_
 
 /**
  * Rows of the target whose time is in the range. Partitions and the primary key go by slot, so the slot is bounded
- * too, by the rule of ingest (`misfitOf` in schedule.ts).
+ * too, by the rule of ingest (`scheduleViolation` in schedule.ts).
  */
 export const rowsOf = (sql: Db, orgId: string, target: ResultTarget, range: Range, region: string | null) => sql`
   from results r

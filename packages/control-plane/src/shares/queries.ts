@@ -1,6 +1,4 @@
-import type { Sql, TransactionSql } from "postgres";
-
-type Db = Sql | TransactionSql;
+import type { Db } from "../db/sql.ts";
 
 export interface ShareRow {
   id: string;
