@@ -120,8 +120,10 @@ t.test("from the embedded database to a PostgreSQL of one's own", async (t) => {
 t.test("into another embedded database, where the key is missing", async (t) => {
   const elsewhere = tempFolder(t, "bak");
   const restored = await run(["restore", file], { SM_SECURITY__CREDENTIALS_KEK_BASE64: "" }, elsewhere);
-  t.match(restored, { code: 1, out: /1 monitors and 0 channels hold credentials that cannot be opened/ });
-  t.match(await run(["doctor"], {}, elsewhere), { out: /secrets +those of 1 monitor and 0 channels can be opened/ });
+  t.match(restored, { code: 1, out: /The stored credentials of 1 monitor cannot be opened/ });
+  t.match(await run(["doctor"], {}, elsewhere), {
+    out: /secrets +those of 1 monitor, 0 channels and 0 webhook subscribers can be opened/,
+  });
 });
 
 async function counts(sql: Awaited<ReturnType<typeof cloneDatabase>>["sql"]) {

@@ -10,7 +10,7 @@ import { silentLog } from "../log.ts";
 import { makeSystem, openConfiguredDatabase } from "../serve.ts";
 import { StartupError } from "../startup-error.ts";
 import { version } from "../version.ts";
-import { countUnreadable } from "./doctor.ts";
+import { countSecrets } from "./doctor.ts";
 
 /**
  * `statusmesh backup <file>`: writes the whole database to one file, also beside a running service. The file gets its
@@ -69,10 +69,10 @@ export async function restore(
     const { manifest, summary } = await restoreEntries(database.sql, readArchive(fs.createReadStream(file)));
     const rows = summary.tables.reduce((sum, table) => sum + table.rows, 0);
     say(`Restored ${summary.tables.length} tables with ${rows} rows, as of ${manifest.created_at}.`);
-    const { monitors, channels } = await countUnreadable(makeSystem(config, database.sql, clock, silentLog));
-    if (monitors + channels === 0) return 0;
+    const { unreadable, unreadableWords } = await countSecrets(makeSystem(config, database.sql, clock, silentLog));
+    if (unreadable === 0) return 0;
     say(
-      `${monitors} monitors and ${channels} channels hold credentials that cannot be opened: set ` +
+      `The stored credentials of ${unreadableWords} cannot be opened: set ` +
         "security.credentials_kek_base64 to the key of the installation that the backup came from.",
     );
     return 1;

@@ -20,6 +20,7 @@ import { unreadableChannels } from "../channels/service.ts";
 import { trustedAuthorities } from "../outbound/authorities.ts";
 import { makeSystem, openConfiguredDatabase } from "../serve.ts";
 import { checkProviders } from "../sign-in/service.ts";
+import { unreadableSubscribers } from "../subscribers/service.ts";
 import { unreadableTargets } from "../targets/service.ts";
 
 /** Result of one check. */
@@ -190,23 +191,39 @@ async function agents(sql: Sql, clock: Clock): Promise<string> {
 /** Rows per read: some megabytes. */
 const secretsBatch = 500;
 
-/** Number of monitors and channels with secrets that no configured key opens. */
-export async function countUnreadable(system: System): Promise<{ monitors: number; channels: number }> {
-  const { unreadable: monitors } = await tally(system, unreadableTargets);
-  const { unreadable: channels } = await tally(system, unreadableChannels);
-  return { monitors, channels };
+/** What holds secrets, with the domain's count of unreadable ones. */
+const holders = [
+  ["monitor", unreadableTargets],
+  ["channel", unreadableChannels],
+  ["webhook subscriber", unreadableSubscribers],
+] as const;
+
+const listed = new Intl.ListFormat("en-GB");
+
+/** Counts the stored secrets: how many there are, how many no configured key opens, and both in words. */
+export async function countSecrets(
+  system: System,
+): Promise<{ unreadable: number; seenWords: string; unreadableWords: string }> {
+  const found: { noun: string; seen: number; unreadable: number }[] = [];
+  for (const [noun, look] of holders) found.push({ noun, ...(await tally(system, look)) });
+  return {
+    unreadable: found.reduce((sum, { unreadable }) => sum + unreadable, 0),
+    seenWords: listed.format(found.map(({ noun, seen }) => count(seen, noun))),
+    unreadableWords: listed.format(
+      found.filter(({ unreadable }) => unreadable > 0).map(({ noun, unreadable }) => count(unreadable, noun)),
+    ),
+  };
 }
 
 async function secrets(system: System): Promise<string> {
-  const found = { monitors: await tally(system, unreadableTargets), channels: await tally(system, unreadableChannels) };
-  const words = [count(found.monitors.unreadable, "monitor"), count(found.channels.unreadable, "channel")];
-  if (found.monitors.unreadable + found.channels.unreadable > 0)
+  const { unreadable, seenWords, unreadableWords } = await countSecrets(system);
+  if (unreadable > 0)
     throw new Error(
-      `${words.join(" and ")} hold secrets that cannot be opened: set the key that they were sealed under ` +
+      `the secrets of ${unreadableWords} cannot be opened: set the key that they were sealed under ` +
         `as security.credentials_kek_previous_base64 and run ${ownCommand("rotate-kek")}, or give them new ` +
         "secrets",
     );
-  return `those of ${count(found.monitors.seen, "monitor")} and ${count(found.channels.seen, "channel")} can be opened`;
+  return `those of ${seenWords} can be opened`;
 }
 
 async function tally(system: System, look: typeof unreadableTargets): Promise<{ seen: number; unreadable: number }> {

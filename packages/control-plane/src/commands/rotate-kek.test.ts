@@ -6,6 +6,9 @@ import { makeSealer, type Sealer } from "../crypto/seal.ts";
 import { validate } from "@statusmesh/shared/validate";
 import { resealWaitingRuns } from "../pipeline/on-demand.ts";
 import { Check } from "../targets/schema.ts";
+import { createPage } from "../status-pages/service.ts";
+import { openSecret, sealSecret } from "../subscribers/sealing.ts";
+import { resealSubscribers, unreadableSubscribers } from "../subscribers/service.ts";
 import { createTarget, resealTargets, targetToRun, updateTarget } from "../targets/service.ts";
 import { newOrg, openWorld } from "../testing/world.ts";
 import { resealAll } from "./rotate-kek.ts";
@@ -39,14 +42,24 @@ const stored = async () =>
   (
     await sql<{ text: string }[]>`
       select spec::text as text from targets union all select config::text from channels union all select spec::text
-      from on_demand_runs`
+      from on_demand_runs union all select secret from subscribers`
   )
     .map(({ text }) => text)
     .join("\n");
 
+/** Webhook secrets of subscribers, opened. */
+const hookSecrets = async (sealer: Sealer) =>
+  (
+    await sql<
+      { id: string; org_id: string; secret: string }[]
+    >`select id, org_id, secret from subscribers where secret is not null`
+  )
+    .map((row) => openSecret({ sealer }, row))
+    .sort();
+
 /** Secrets of the organisation that open with the new key alone. */
 async function scene() {
-  await sql`truncate targets, channels, on_demand_runs cascade`;
+  await sql`truncate targets, channels, on_demand_runs, status_pages cascade`;
   const ctx = under(await newOrg(system), makeSealer(oldKey));
   const targets: string[] = [];
   for (let n = 0; n < 5; n++)
@@ -76,6 +89,16 @@ async function scene() {
   await sql`
     insert into on_demand_runs (id, org_id, region_id, spec, requested_at)
     values (${run}, ${ctx.orgId}, 'eu', ${sql.json(spec)}, now())`;
+  const page = await createPage(ctx, { slug: "acme", name: "Acme" });
+  const sealed = newId();
+  const hook = async (id: string, secret: string) =>
+    await sql`
+      insert into subscribers (id, org_id, page_id, kind, address, token, secret, state, asked_by, asked_at, created_at)
+      values (${id}, ${ctx.orgId}, ${page.id}, 'webhook', ${`https://hooks.example.org/${id}`}, ${id}, ${secret},
+        'active', 'x', now(), now())`;
+  await hook(sealed, await sealSecret(ctx, { id: sealed, org_id: ctx.orgId }, "hook-0"));
+  await hook(newId(), "plain:hook-1");
+  await hook(newId(), "hook-2-of-an-earlier-release");
   return { ctx, targets, channel, run };
 }
 
@@ -86,16 +109,18 @@ t.test("every secret is sealed under the new key, and nothing else changes", asy
       order by id`;
   const lines: string[] = [];
   t.equal(await resealAll(under(system, both), (line) => lines.push(line), 2), 0);
-  t.strictSame(lines.slice(0, 4), [
+  t.strictSame(lines.slice(0, 5), [
     "targets: 5 of 6 sealed anew",
     "channels: 1 of 1 sealed anew",
     "share links: 0 of 0 sealed anew",
+    "subscribers: 3 of 3 sealed anew",
     "waiting runs: 1 of 1 sealed anew",
   ]);
 
   const text = await stored();
   t.notMatch(text, idOf(makeSealer(oldKey)), "the old key's id is nowhere");
-  t.notMatch(text, /plain:/, "and what was plain is sealed");
+  t.notMatch(text, /plain:|hook-/, "and what was plain is sealed");
+  t.strictSame(await hookSecrets(newOnly), ["hook-0", "hook-1", "hook-2-of-an-earlier-release"]);
   const after = under(ctx, newOnly);
   for (const [n, id] of targets.entries())
     t.match(await tokenOf(after, id), {
@@ -117,10 +142,11 @@ t.test("every secret is sealed under the new key, and nothing else changes", asy
 
   const again: string[] = [];
   t.equal(await resealAll(under(system, both), (line) => again.push(line)), 0);
-  t.strictSame(again.slice(0, 4), [
+  t.strictSame(again.slice(0, 5), [
     "targets: 0 of 6 sealed anew",
     "channels: 0 of 1 sealed anew",
     "share links: 0 of 0 sealed anew",
+    "subscribers: 0 of 3 sealed anew",
     "waiting runs: 0 of 1 sealed anew",
   ]);
 });
@@ -135,6 +161,35 @@ t.test("an interrupted rotation continues; a service with both keys opens everyt
   t.equal(await resealAll(under(system, both), (line) => lines.push(line), 2), 0);
   t.equal(lines[0], "targets: 3 of 6 sealed anew");
 });
+
+t.test(
+  "an interrupted rotation of webhook secrets; replicas with the old key, both keys and the new key",
+  async (t) => {
+    const { ctx } = await scene();
+    const secrets = ["hook-0", "hook-1", "hook-2-of-an-earlier-release"];
+    const oldOnly = makeSealer(oldKey);
+    t.strictSame(await hookSecrets(oldOnly), secrets, "before");
+    t.match(await resealSubscribers(under(system, both), null, 2), { seen: 2, changed: 2, failed: [] });
+    t.strictSame(await hookSecrets(both), secrets, "half way, with both keys");
+    await t.rejects(hookSecrets(oldOnly), { name: "UnreadableSecret" }, "the old key alone opens no sealed text");
+    t.equal((await unreadableSubscribers(under(system, oldOnly), null, 10)).unreadable, 2, "the doctor counts them");
+    const lost = newId();
+    const place = `${ctx.orgId}/subscribers/${lost}/secret`;
+    await sql`
+    insert into subscribers (id, org_id, page_id, kind, address, token, secret, state, asked_by, asked_at, created_at)
+    select ${lost}, org_id, page_id, kind, 'https://lost.example.org', 'lost', ${makeSealer(strangeKey).seal("", place)},
+      state, asked_by, asked_at, created_at from subscribers limit 1`;
+    const lines: string[] = [];
+    t.equal(await resealAll(under(system, both), (line) => lines.push(line), 2), 1);
+    t.match(
+      lines.join("\n"),
+      new RegExp(`subscribers: ${lost} stays as it is: a secret of ${place} .* not configured`),
+    );
+    t.ok(lines.includes("subscribers: 1 of 4 sealed anew"), lines.join("\n"));
+    await sql`delete from subscribers where id = ${lost}`;
+    t.strictSame(await hookSecrets(newOnly), secrets, "after");
+  },
+);
 
 t.test("concurrent edits are not lost", async (t) => {
   const { ctx, targets } = await scene();

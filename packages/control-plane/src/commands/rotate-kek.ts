@@ -9,6 +9,7 @@ import { makeSystem, openConfiguredDatabase } from "../serve.ts";
 import { ownCommand } from "../own-command.ts";
 import { resealShares } from "../shares/service.ts";
 import { StartupError } from "../startup-error.ts";
+import { resealSubscribers } from "../subscribers/service.ts";
 import { resealTargets } from "../targets/service.ts";
 
 /** Rows locked per transaction: a concurrent edit waits some milliseconds. */
@@ -22,6 +23,7 @@ const stores: readonly {
   { name: "targets", reseal: resealTargets },
   { name: "channels", reseal: resealChannels },
   { name: "share links", reseal: resealShares },
+  { name: "subscribers", reseal: resealSubscribers },
   { name: "waiting runs", reseal: resealWaitingRuns },
 ];
 

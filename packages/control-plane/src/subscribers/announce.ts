@@ -4,6 +4,7 @@ import { pageUrl } from "../http/page-host.ts";
 import { contentOf, type Source } from "./content.ts";
 import { queueMessages, selectIncidentNews, selectMaintenanceNews } from "./delivery-queries.ts";
 import { purge } from "./queries.ts";
+import { sealStoredSecrets } from "./sealing.ts";
 
 const hourMs = 3_600_000;
 /** News is told within an hour or not at all: after a long outage of ours, old news misleads. */
@@ -24,6 +25,7 @@ export async function announce(system: System): Promise<number> {
     pendingBefore: new Date(now.getTime() - keepPendingMs),
     messagesBefore: new Date(now.getTime() - keepMessagesMs),
   });
+  await sealStoredSecrets(system);
   const queue = async (sources: Source[]) =>
     await queueMessages(
       system.sql,

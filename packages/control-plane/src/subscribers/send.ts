@@ -6,6 +6,7 @@ import type { Outbound } from "../outbound/client.ts";
 import { originOf } from "./announce.ts";
 import { mailWords, wordsOf } from "./content.ts";
 import * as queries from "./delivery-queries.ts";
+import { openSecret } from "./sealing.ts";
 import { deleteByToken, updateSubscription } from "./queries.ts";
 
 /** Time between two runs of the job, ms. */
@@ -78,15 +79,14 @@ async function challenge(
   row: queries.DueConfirmation,
   manageUrl: string,
 ): Promise<boolean> {
-  const body = {
-    type: "verification",
-    challenge: row.id,
-    secret: row.secret,
-    page: row.page_name,
-    manage_url: manageUrl,
-  };
   return await attempt(system, row.id, async () => {
-    const { status, text } = await post(system, transport, row, body);
+    const { status, text } = await post(system, transport, row, {
+      type: "verification",
+      challenge: row.id,
+      secret: secretOf(system, row),
+      page: row.page_name,
+      manage_url: manageUrl,
+    });
     if (status >= 300 || !text.includes(row.id))
       throw new Error(`the answer does not repeat the challenge (${status})`);
     await updateSubscription(system.sql, row.token, {
@@ -132,10 +132,14 @@ async function mail(
   await deliverMail(config.email, { to, subject, text: mailText(words), html: mailHtml(words), headers });
 }
 
+/** A webhook subscriber always has a secret. */
+const secretOf = (system: System, { id, org_id, secret }: queries.DueConfirmation | queries.DueDelivery): string =>
+  openSecret(system, { id, org_id, secret: secret! });
+
 async function post(
   system: System,
   transport: Outbound,
-  row: { address: string; secret: string | null },
+  row: queries.DueConfirmation | queries.DueDelivery,
   content: object,
 ): Promise<{ status: number; text: string }> {
   // A domain may be listed after the subscription.
@@ -146,7 +150,7 @@ async function post(
     url: row.address,
     headers: {
       "content-type": "application/json",
-      ...webhookSignature(row.secret ?? "", system.clock.now(), body),
+      ...webhookSignature(secretOf(system, row), system.clock.now(), body),
     },
     body,
   });

@@ -10,7 +10,10 @@ import { rateLimited } from "../http/throttle.ts";
 import { iso, isoOrNull, type Page } from "../http/wire.ts";
 import { getPage, servedPage } from "../status-pages/service.ts";
 import * as queries from "./queries.ts";
+import { sealSecret } from "./sealing.ts";
 import type { Subscriber, SubscriberQuery, SubscriptionChange, SubscriptionRequest } from "./schema.ts";
+
+export { resealSubscribers, unreadableSubscribers } from "./sealing.ts";
 
 const minuteMs = 60_000;
 const hourMs = 60 * minuteMs;
@@ -45,6 +48,8 @@ export async function subscribe(visit: Visit, input: SubscriptionRequest, ip: st
   const address = input.email?.toLowerCase() ?? input.webhook_url!;
   const askedBy = createHash("sha256").update(addressKey(ip)).digest("base64url");
   const now = visit.clock.now();
+  const row = { id: newId(), org_id: page.org_id };
+  const secret = input.webhook_url === undefined ? null : await sealSecret(visit, row, newToken(""));
   await inTransaction(visit, async (tx) => {
     const counts = await queries.countAsked(tx.sql, {
       askedBy,
@@ -58,13 +63,12 @@ export async function subscribe(visit: Visit, input: SubscriptionRequest, ip: st
     await queries.upsertPending(
       tx.sql,
       {
-        id: newId(),
-        org_id: page.org_id,
+        ...row,
         page_id: page.id,
         kind: input.email === undefined ? "webhook" : "email",
         address,
         token: newToken(""),
-        secret: input.email === undefined ? newToken("") : null,
+        secret,
         component_ids: input.component_ids ?? null,
         asked_by: askedBy,
         asked_at: new Date(now),

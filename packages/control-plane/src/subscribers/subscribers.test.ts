@@ -1,10 +1,13 @@
 import t from "tap";
 import { newId } from "@statusmesh/shared/ids";
+import { webhookSignature } from "../channels/service.ts";
+import { makeSealer } from "../crypto/seal.ts";
 import { loadAssets } from "../html/assets.ts";
 import { mountPages } from "../html/pages.ts";
 import { openViews } from "../html/views.ts";
 import { postUpdate, reportIncident, resolveIncident } from "../incidents/service.ts";
 import { createWindow } from "../maintenance/service.ts";
+
 import { createOutbound } from "../outbound/client.ts";
 import { subscriptionPages } from "../public/subscription-pages.ts";
 import { addComponent, createPage, updatePage } from "../status-pages/service.ts";
@@ -16,6 +19,8 @@ import { startSink } from "../testing/sink.ts";
 import { allowPrivate, newOrg, openWorld } from "../testing/world.ts";
 import { subscriberRoutes } from "./api.ts";
 import { announce, sendToSubscribers } from "./engine.ts";
+import { openSecret } from "./sealing.ts";
+import type { SecretRow } from "./sealing-queries.ts";
 import { endSubscriptions } from "./service.ts";
 
 const mailbox = await startMailbox(t);
@@ -174,7 +179,8 @@ t.test("a webhook answers a challenge, and its messages are signed; private addr
   await reportIncident(owner, { target_id: api, severity: "minor", public_title: "Slow", message: "We look." });
   await run();
   const told = sink.received.at(-1)!;
-  t.match(told.headers["x-service-signature"], /^sha256=[0-9a-f]{64}$/);
+  const sentAt = Number(told.headers["x-service-timestamp"]) * 1000;
+  t.match(told.headers, webhookSignature(challenge.secret, sentAt, told.body.toString()), "signed with the secret");
   t.match(JSON.parse(told.body.toString()), {
     type: "update",
     kind: "investigating",
@@ -186,6 +192,35 @@ t.test("a webhook answers a challenge, and its messages are signed; private addr
     status: 400,
     body: { error: { code: "SSRF_BLOCKED", field: "/webhook_url" } },
   });
+});
+
+t.test("a webhook secret is sealed; one of an earlier release once the update is over", async (t) => {
+  const sealing = { ...system, sealer: makeSealer(Buffer.alloc(32, 7)) };
+  const stored = async () => (await sql<{ secret: string }[]>`select secret from subscribers`)[0]!.secret;
+  const add = async (hook: string) => {
+    await sql`delete from subscribers`;
+    const request = await serve(t, sealing, subscriberRoutes, { public: () => sealing });
+    t.equal((await request("POST", path, { webhook_url: `${sink.url}/${hook}` })).status, 202);
+    await sendToSubscribers(sealing, http);
+    const { secret } = JSON.parse(sink.received.at(-1)!.body.toString()) as { secret: string };
+    t.match(secret, /^[\w-]{43}$/);
+    return secret;
+  };
+  const fresh = await add("fresh");
+  t.match(await stored(), /^sealed:1:/);
+  t.notOk((await stored()).includes(fresh));
+  const migratedAt = async (name: string, at: string) =>
+    await sql`update schema_migrations set ran_at = now() - ${at}::interval where name = ${name}`;
+  await migratedAt("0001_foundation", "1 day");
+  await migratedAt("0047_sealed_subscribers", "5 minutes");
+  const early = await add("early");
+  await announce(sealing);
+  t.equal(await stored(), early, "replicas of the earlier release may still run");
+  await migratedAt("0047_sealed_subscribers", "2 hours");
+  await announce(sealing);
+  t.match(await stored(), /^sealed:1:/);
+  const [row] = await sql<SecretRow[]>`select id, org_id, secret from subscribers`;
+  t.equal(openSecret(sealing, row!), early);
 });
 
 t.test("no page mails strangers: caps per visitor, per address and per page; the pace; alerts go first", async (t) => {
