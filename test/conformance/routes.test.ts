@@ -276,6 +276,23 @@ t.test("reads say how long they may be kept, and errors that they may not", asyn
   }
 });
 
+/** Paths of the nodes of a request schema whose pattern would be the only explanation of an error. */
+function patternsWithoutWords(node: object, at: string): string[] {
+  const { pattern, format, expects } = node as Record<string, unknown>;
+  const own = pattern !== undefined && format === undefined && expects === undefined ? [at] : [];
+  const children = Object.entries(node).filter(([, child]) => typeof child === "object" && child !== null);
+  return [...own, ...children.flatMap(([key, child]) => patternsWithoutWords(child as object, `${at}/${key}`))];
+}
+
+t.test("errors of people's requests are in words, not patterns", (t) => {
+  const people = routes.filter(({ auth }) => auth !== "agent");
+  const found = people.flatMap((route) =>
+    [route.query, route.body].flatMap((schema) => patternsWithoutWords(schema ?? {}, nameOf(route))),
+  );
+  t.strictSame(found, []);
+  t.end();
+});
+
 t.test("the OpenAPI document is complete", async (t) => {
   const { status, body: document } = await nobody.get("/api/openapi.json");
   t.equal(status, 200);

@@ -26,6 +26,7 @@ export interface SchemaNode {
   minLength?: number;
   maxLength?: number;
   pattern?: string;
+  format?: string;
   default?: unknown;
   properties?: Record<string, SchemaNode>;
   patternProperties?: Record<string, SchemaNode>;
@@ -189,9 +190,9 @@ function explain(node: SchemaNode, value: unknown, pointer: string, outer: Error
   const [error] = validatorOf(node).Errors(value);
   if (error === undefined) return null;
   const fitsType = node.type === undefined || typeFits(node.type, value);
-  if (node.expects !== undefined && (!fitsType || node.pattern !== undefined))
-    return { pointer, code, message: `${node.expects}.` };
   const long = typeof value === "string" && [...value].length > (node.maxLength ?? Infinity);
+  if (node.expects !== undefined && !long && (!fitsType || node.pattern !== undefined))
+    return { pointer, code, message: `${node.expects}.` };
   const own = long && isErrorCode(node.longCode) ? node.longCode : code;
   return { pointer, code: own, message: `${name(pointer)} ${leafMessage(node, value, fitsType, error.message)}.` };
 }
@@ -203,6 +204,11 @@ const typeWords: Readonly<Record<string, string>> = {
   boolean: "true or false",
 };
 
+const formatWords: Readonly<Record<string, string>> = {
+  uuid: "an id (a UUID)",
+  "date-time": "an RFC 3339 time, like 2026-11-20T09:30:00Z",
+};
+
 const typeFits = (type: string, value: unknown): boolean =>
   type === "number" ? typeof value === "number" : typeOf(value) === type;
 
@@ -210,6 +216,8 @@ function leafMessage(node: SchemaNode, value: unknown, fitsType: boolean, messag
   if (node.const !== undefined) return `must be ${JSON.stringify(node.const)}`;
   if (node.enum !== undefined) return `must be one of ${node.enum.join(", ")}`;
   if (!fitsType) return `must be ${typeWords[node.type!] ?? node.type!}`;
+  const format = formatWords[node.format ?? ""];
+  if (format !== undefined) return `must be ${format}`;
   if (typeof value === "number") {
     if (value < (node.minimum ?? -Infinity)) return `must be at least ${node.minimum}`;
     if (value > (node.maximum ?? Infinity)) return `must be at most ${node.maximum}`;

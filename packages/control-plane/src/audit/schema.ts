@@ -63,6 +63,7 @@ export const AuditQuery = Type.Object(
     resource_type: Type.Optional(
       Type.String({
         pattern: "^[a-z-]{1,40}$",
+        expects: "Use a resource type as in paths, like targets or status-pages",
         description:
           "Entries of this resource type, as in paths: targets, notification-channels, status-pages, incidents, orgs",
         examples: ["targets"],

@@ -10,6 +10,7 @@ export const ListQuery = Type.Object(paging(50, 1000), { additionalProperties: f
 export const Email = Type.String({
   maxLength: 254,
   pattern: '^[^\\s\\x00-\\x1f\\x7f@<>,;"]+@[^\\s\\x00-\\x1f\\x7f@<>,;"]+$',
+  expects: "Enter an email address, like name@example.org",
   description: "An email address",
   examples: ["olga@example.org"],
 });

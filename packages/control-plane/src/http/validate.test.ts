@@ -9,7 +9,7 @@ import { validate } from "@statusmesh/shared/validate";
 import { parseJson, withoutMark } from "./json.ts";
 import { maxPiece, readPieces } from "./json-pieces.ts";
 import { validateQuery } from "./query.ts";
-import { Id, nullable, paging } from "./wire.ts";
+import { Id, nullable, paging, Timestamp } from "./wire.ts";
 
 type Problem = [code: string, field: string | null, message: string | RegExp];
 
@@ -54,6 +54,8 @@ const Drawing = Type.Object(
     meta: Type.Optional(Type.Record(Type.String(), Type.Integer(), { minProperties: 1, maxProperties: 2 })),
     paper: Type.Optional(Type.Enum(["a4", "a5"])),
     owner_id: Type.Optional(Id),
+    made_at: Type.Optional(Timestamp),
+    code: Type.Optional(Type.String({ pattern: "^\\d\\d$", maxLength: 3, expects: "Use two digits" })),
     max_width: Type.Optional(Type.Integer({ minimum: 0, maximum: 10, errorCode: "INVALID_INTERVAL" })),
   },
   { additionalProperties: false },
@@ -67,6 +69,9 @@ t.test("an error has its code, pointer and message", async (t) => {
     [{}, "INVALID_BODY", "/name", "name is required."],
     [{ name: 7 }, "INVALID_BODY", "/name", /^name must be a string\.$/],
     [{ name: "" }, "INVALID_BODY", "/name", /^name must /],
+    [{ name: "ab", made_at: "soon" }, "INVALID_BODY", "/made_at", /^made_at must be an RFC 3339 time, like 20/],
+    [{ name: "ab", code: "x" }, "INVALID_BODY", "/code", "Use two digits."],
+    [{ name: "ab", code: "1234" }, "INVALID_BODY", "/code", "code must have at most 3 characters."],
     [{ name: "toolong" }, "INVALID_BODY", "/name", /^name must /],
     // Lengths are code points, here and in texts for people: one grapheme may have any number of them.
     [{ name: `a${"\u0301".repeat(5)}` }, "INVALID_BODY", "/name", "name must have at most 5 characters."],

@@ -224,6 +224,7 @@ export const IncidentQuery = Type.Object(
     cause: Type.Optional(
       SearchText({
         pattern: causePattern,
+        expects: "Use host:, tag: or region: and its value, like host:db-1.example.org",
         maxLength: 300,
         description:
           "Only open incidents whose targets share this cause: `host:` and the destination host, `tag:` and a tag, " +

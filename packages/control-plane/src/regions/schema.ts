@@ -7,6 +7,7 @@ export const ListQuery = Type.Object(paging(50, 1000), { additionalProperties: f
 
 const RegionId = Type.String({
   pattern: "^[a-z0-9-]{1,40}$",
+  expects: "Use 1 to 40 of a-z, 0-9 and -",
   description: "a-z, 0-9 and -, at most 40",
   examples: ["frankfurt"],
 });

@@ -5,6 +5,7 @@ import { Id, nullable, PageOf, Timestamp } from "../http/wire.ts";
 const WebAddress = Type.String({
   maxLength: 500,
   pattern: '^https?://[^\\s/?#@:%<>^`{|}"\\[\\]\\\\]+(:\\d{1,4})?([/?#][^\\s\\\\]*)?$',
+  expects: "Enter a URL that begins with https:// or http://, like https://example.org/",
   description: "An http or https address",
   examples: ["https://example.org/"],
 });
@@ -24,7 +25,14 @@ const brandingFields = {
       examples: ["How **Acme** is doing."],
     }),
   ),
-  brand_color: nullable(Type.String({ pattern: "^#[0-9A-Fa-f]{6}$", description: "#RRGGBB", examples: ["#2557D6"] })),
+  brand_color: nullable(
+    Type.String({
+      pattern: "^#[0-9A-Fa-f]{6}$",
+      expects: "Use # and six hexadecimal digits, like #2557D6",
+      description: "#RRGGBB",
+      examples: ["#2557D6"],
+    }),
+  ),
   style: Type.Enum(["light", "dark", "auto"], { description: "auto follows the visitor's system", examples: ["auto"] }),
   show_powered_by: Type.Boolean({ description: 'Shows "Powered by StatusMesh" at the end of the page' }),
   website_url: nullable(WebAddress),
@@ -174,6 +182,7 @@ export const LogoUpload = Type.Object(
     image: Type.String({
       maxLength: 1_000_000,
       pattern: "^[A-Za-z0-9+/]+={0,2}$",
+      expects: "Send the file as base64, or its bytes as the body with their content type",
       description: "PNG, JPEG or WebP, base64. A larger file is sent as multipart/form-data or as it is",
       examples: ["iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="],
     }),

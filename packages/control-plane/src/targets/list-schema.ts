@@ -60,6 +60,7 @@ export const TargetQuery = Type.Object(
     cause: Type.Optional(
       SearchText({
         pattern: causePattern,
+        expects: "Use host:, tag: or region: and its value, like host:db-1.example.org",
         maxLength: 300,
         description:
           "Only failing targets that share this cause: `host:` and the destination host, `tag:` and a tag, " +
