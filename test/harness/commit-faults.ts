@@ -1,4 +1,6 @@
 import type { Sql } from "postgres";
+import { newId } from "@statusmesh/shared/ids";
+import type { Teardown } from "./folder.ts";
 import { waitFor } from "./wait.ts";
 
 /** A kind of transaction of the control plane, by a row that it writes. */
@@ -16,18 +18,29 @@ export interface CommitFaults {
   arm(point: CommitPoint): Promise<void>;
   /** Waits until one is held, and returns the database user that it runs as. */
   held(): Promise<string>;
-  /** Ends the transactions of a killed process as a crash before the commit does; the other processes go on. */
+  /** Rolls back the transactions of a killed process, as a crash before the commit does. Other processes continue. */
   abort(user: string): Promise<void>;
-  /** Lets the held transactions commit. Resolves when those of a killed process have, and nothing of it is left. */
+  /** Lets the held transactions commit. Resolves when the backends of the killed process have ended. */
   release(user: string): Promise<void>;
 }
+
+/** Creates a database user for one replica, so that a held commit and open transactions name their replica. */
+export async function createReplicaUser(t: Teardown, sql: Sql): Promise<string> {
+  const user = `replica_${newId().slice(-12).replaceAll("-", "")}`;
+  await sql.unsafe(`create role ${user} superuser login password '${user}'`);
+  t.teardown(() => sql.unsafe(`reassign owned by ${user} to current_user; drop role ${user}`));
+  return user;
+}
+
+/** Environment of a control plane that connects as this user. */
+export const asUser = (user: string): Record<string, string> => ({ PGUSER: user, PGPASSWORD: user });
 
 const lock = 918_273;
 
 /**
- * A deferred constraint trigger fires at the commit, where it waits for an advisory lock that the test holds. A process
- * that is killed while it waits was killed before its commit when its backend is terminated, and after the commit but
- * before the reply when the lock is released. `sql` needs a connection of its own.
+ * A deferred constraint trigger fires at the commit and waits for an advisory lock that the test holds. For a process
+ * that is killed meanwhile, terminating its backend is a crash before the commit, and releasing the lock is a crash
+ * between commit and reply. One connection of `sql` is reserved.
  */
 export async function openCommitFaults(sql: Sql, points: readonly CommitPoint[]): Promise<CommitFaults> {
   await sql.unsafe(`
@@ -53,7 +66,7 @@ export async function openCommitFaults(sql: Sql, points: readonly CommitPoint[])
   const unlock = async (): Promise<void> => {
     await session`select pg_advisory_unlock(${lock})`;
   };
-  /** The backends of a killed process finish their statement, and with it perhaps a commit, before they end. */
+  /** The backends of a killed process finish their statement, and perhaps commit, before they end. */
   const gone = async (user: string): Promise<void> =>
     void (await waitFor("the backends of the killed process to end", async () => {
       const rows = await sql`select from pg_stat_activity where usename = ${user}`;
