@@ -137,7 +137,8 @@ t.test("every slot is run by one agent of the region, while agents join, deregis
       t.equal(await second.stop("SIGTERM"), 0);
       // It cannot expire, so the other agent gets its targets because it has deregistered.
       const left = await sql`
-        update agents set last_seen_at = now() + interval '1 hour' where id = ${identities[1]!.id} and left_at is not null`;
+        update agents set last_seen_at = now() + interval '1 hour'
+        where id = ${identities[1]!.id} and left_at is not null`;
       t.equal(left.count, 1);
     },
     () => shared(first),
