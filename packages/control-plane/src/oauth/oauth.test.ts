@@ -5,7 +5,7 @@ import { findResourceToken } from "../auth/service.ts";
 import type { Ctx } from "../context.ts";
 import { sweep } from "../jobs/sweep.ts";
 import { removeMember } from "../orgs/service.ts";
-import { day, hour } from "../testing/clock.ts";
+import { day, hour, minute } from "../testing/clock.ts";
 import {
   answer,
   app,
@@ -25,6 +25,7 @@ import {
 } from "../testing/oauth.ts";
 import { asking, newMember, serveWhole, signedIn, withToken } from "../testing/whole-app.ts";
 import { newOrg, openWorld } from "../testing/world.ts";
+import { register } from "./registration.ts";
 
 const unlimited = { SM_AUTH__PER_IP_RATE_LIMIT_PER_MIN: "0" };
 const env = { ...oauthOn, ...unlimited };
@@ -174,6 +175,34 @@ t.test("registration: addresses, names and metadata", async (t) => {
   for (let at = 0; at < 5; at++) statuses.push((await limited("POST", "/oauth/register", uris(good[0]))).status);
   t.strictSame(statuses, [201, 201, 201, 429, 429]);
   t.equal((await sending(limited)("/oauth/token", { form: {} })).status, 400, "the token endpoint has no such limit");
+});
+
+t.test("unused clients have a cap: the oldest make room, new ones and those with a grant stay", async (t) => {
+  const { world, served, flow } = await stage();
+  await connect(flow);
+  await world.sql`delete from oauth_clients where id <> ${flow.clientId}`;
+  const limits = { max: 3, keptMs: 10 * minute };
+  const uris = { redirect_uris: [callback] };
+  const add = async () => ((await register(world.system, uris, limits)) as { client_id: string }).client_id;
+  const ids = async () =>
+    (await world.sql<{ id: string }[]>`select id from oauth_clients order by created_at`).map(({ id }) => id);
+  const first: string[] = [];
+  for (let at = 0; at < 3; at++) first.push(await add());
+  await t.rejects(add(), { code: "RATE_LIMITED", retryAfterSecs: 600 }, "all of them are new");
+  t.strictSame((await ids()).slice(1).sort(), [...first].sort(), "nothing is deleted by a refused registration");
+  world.clock.advance(11 * minute);
+  await newCode({ ...flow, clientId: first[0]! });
+  const late = [await add(), await add(), await add()];
+  t.strictSame((await ids()).sort(), [flow.clientId, first[0]!, ...late].sort(), "the grants stay");
+  await t.rejects(Promise.all([add(), add()]), { code: "RATE_LIMITED" });
+  await world.sql`
+    insert into oauth_clients (id, redirect_uris, created_at, expires_at)
+    select gen_random_uuid(), '{}', ${new Date(world.clock.at)}::timestamptz - interval '1 hour',
+      ${new Date(world.clock.at)}::timestamptz + interval '1 hour' from generate_series(1, 10000)`;
+  t.match(await served("POST", "/oauth/register", uris), { status: 201 });
+  const [row] = await world.sql`
+    select count(*)::int as count from oauth_clients where expires_at - created_at <= interval '1 day'`;
+  t.equal(row!["count"], 10_000, "also over HTTP");
 });
 
 t.test("an authorization request: pages for people, errors for clients", async (t) => {

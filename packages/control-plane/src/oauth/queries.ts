@@ -6,10 +6,31 @@ export interface ClientRow {
   redirect_uris: string[];
 }
 
-export async function insertClient(sql: Db, row: ClientRow & { now: Date; expiresAt: Date }): Promise<void> {
-  await sql`
+/** Condition on `c`: a client that never had a grant. */
+const isUnused = (sql: Db) => sql`c.expires_at - c.created_at <= interval '1 day'`;
+
+/**
+ * Adds a client and deletes the oldest unused clients beyond `max`, this one included. Adds none and returns false when
+ * a client that would have to go is newer than `keepSince`.
+ */
+export async function insertClient(
+  sql: Db,
+  row: ClientRow & { now: Date; expiresAt: Date },
+  { max, keepSince }: { max: number; keepSince: Date },
+): Promise<boolean> {
+  const { count } = await sql`
+    with surplus as (
+      select c.id, c.created_at from oauth_clients c where ${isUnused(sql)}
+      order by c.created_at desc offset ${max - 1}
+    ), gone as (
+      -- The condition again: a client may get its first grant meanwhile.
+      delete from oauth_clients c using surplus s
+      where c.id = s.id and s.created_at < ${keepSince} and ${isUnused(sql)}
+    )
     insert into oauth_clients (id, name, redirect_uris, created_at, expires_at)
-    values (${row.id}, ${row.name}, ${row.redirect_uris}, ${row.now}, ${row.expiresAt})`;
+    select ${row.id}, ${row.name}, ${row.redirect_uris}::text[], ${row.now}, ${row.expiresAt}
+    where not exists (select from surplus where created_at >= ${keepSince})`;
+  return count === 1;
 }
 
 export async function selectClient(sql: Db, id: string, now: Date): Promise<ClientRow | null> {

@@ -1,11 +1,14 @@
 import { newId } from "@statusmesh/shared/ids";
 import type { System } from "../context.ts";
+import { rateLimited } from "../http/throttle.ts";
 import { OAuthProblem } from "./problem.ts";
 import * as queries from "./queries.ts";
 import { checkRedirects } from "./redirects.ts";
 
 /** Lifetime of a client that gets no grant. */
 const unusedMs = 86_400_000;
+/** Clients without a grant at a time, of all visitors together. The oldest make room, but none while its user decides. */
+const unusedClients = { max: 10_000, keptMs: 10 * 60_000 };
 const maxNameLength = 80;
 
 /** Control and format characters (bidi marks among them), private ones, unassigned ones, line and paragraph breaks. */
@@ -22,20 +25,23 @@ function shownName(name: unknown): string | null {
 
 /**
  * Registers a public client (RFC 7591) and returns its information response. Unknown metadata is ignored. Throws
- * invalid_redirect_uri and invalid_client_metadata.
+ * invalid_redirect_uri, invalid_client_metadata, and RATE_LIMITED while too many new clients wait for a grant.
  */
-export async function register(system: System, metadata: Readonly<Record<string, unknown>>): Promise<object> {
+export async function register(
+  system: System,
+  metadata: Readonly<Record<string, unknown>>,
+  { max, keptMs } = unusedClients,
+): Promise<object> {
   const redirects = checkRedirects(metadata["redirect_uris"]);
   const name = shownName(metadata["client_name"]);
   const now = new Date(system.clock.now());
   const id = newId();
-  await queries.insertClient(system.sql, {
-    id,
-    name,
-    redirect_uris: redirects,
-    now,
-    expiresAt: new Date(now.getTime() + unusedMs),
-  });
+  const added = await queries.insertClient(
+    system.sql,
+    { id, name, redirect_uris: redirects, now, expiresAt: new Date(now.getTime() + unusedMs) },
+    { max, keepSince: new Date(now.getTime() - keptMs) },
+  );
+  if (!added) throw rateLimited("oauth_clients", keptMs, { limit: max });
   return {
     client_id: id,
     client_id_issued_at: Math.floor(now.getTime() / 1000),
