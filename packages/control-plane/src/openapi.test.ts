@@ -86,7 +86,13 @@ function* nodes(value: unknown, place = ""): Generator<[string, Record<string, u
 
 t.test("every route is in the document, once", async (t) => {
   const declared = routes.map(({ method, path }) => `${method} ${path}`);
-  const beside = ["GET /healthz", "GET /readyz", "GET /api/openapi.json", "GET /docs"];
+  const oauth = [
+    "GET /.well-known/oauth-authorization-server",
+    "GET /.well-known/oauth-protected-resource",
+    "GET /oauth/authorize",
+    ...["authorize", "register", "revoke", "token"].map((name) => `POST /oauth/${name}`),
+  ];
+  const beside = ["GET /healthz", "GET /readyz", "GET /api/openapi.json", "GET /docs", ...oauth];
   t.strictSame(operations.map(({ name }) => name).sort(), [...declared, ...beside].sort());
   t.equal(new Set(declared).size, declared.length);
   const ids = operations.map(({ operation }) => operation.operationId);

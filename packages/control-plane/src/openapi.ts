@@ -6,6 +6,7 @@ import { locates, type Route, setsCookie } from "./http/route.ts";
 import { errorComponents, errorResponses } from "./openapi/errors.ts";
 import { exampleId, exampleOf } from "./openapi/examples.ts";
 import type { Json } from "./openapi/json.ts";
+import { oauthOperations } from "./openapi/oauth.ts";
 import { openSchemas, type Schemas } from "./openapi/schemas.ts";
 import { surfaceOperations } from "./openapi/surfaces.ts";
 import { about, describeBody, describeOperation, describePathParameter, describeReply, tags } from "./openapi/words.ts";
@@ -219,7 +220,7 @@ export function openApiDocument(routes: readonly Route[], publicUrl: string, coo
   const schemas = openSchemas(routes.flatMap((route) => Object.values(route.replies)).filter((it) => it !== null));
   schemas.publish(ErrorEnvelope, "out");
   const used = new Set<ErrorCode>();
-  const paths: Record<string, Json> = surfaceOperations(used);
+  const paths: Record<string, Json> = { ...surfaceOperations(used), ...oauthOperations(used) };
   for (const route of routes) {
     (paths[route.path] ??= {})[route.method.toLowerCase()] = {
       operationId: operationId(route),
@@ -234,7 +235,7 @@ export function openApiDocument(routes: readonly Route[], publicUrl: string, coo
       ...(route.auth === "tenant" ? { "x-role": route.role } : {}),
     };
   }
-  const shown = new Set(["Service", ...routes.map((route) => route.tag)]);
+  const shown = new Set(["Service", "OAuth", ...routes.map((route) => route.tag)]);
   return {
     openapi: "3.1.0",
     info: {

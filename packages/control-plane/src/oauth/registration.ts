@@ -7,7 +7,7 @@ import { checkRedirects } from "./redirects.ts";
 
 /** Lifetime of a client that gets no grant. */
 const unusedMs = 86_400_000;
-/** Clients without a grant at a time, of all visitors together. The oldest make room, but none while its user decides. */
+/** Clients without a grant, of all visitors together. The oldest make room, but none while its user may be deciding. */
 const unusedClients = { max: 10_000, keptMs: 10 * 60_000 };
 const maxNameLength = 80;
 

@@ -12,6 +12,7 @@ export const tags: Record<string, string> = {
   Incidents: "Outages: opened and closed by the engine, acknowledged and resolved by people.",
   "Notification channels": "Destinations of notifications about incidents.",
   Hooks: "Requests of Telegram, Meta and Resend. Each is absent until it is configured.",
+  OAuth: "Authorization server of the MCP server. Absent, like its consent page, until `mcp.oauth_enabled` is on.",
   Operator: "Regions and agents of the installation. Without `operator.admin_token` these routes answer 404.",
   Organisations: "Members, invitations, usage and the audit log of an organisation.",
   Public: "The published status page, without authentication.",

@@ -4,6 +4,7 @@ import { request } from "undici";
 import type { Ctx } from "../context.ts";
 import { type Served } from "./app.ts";
 import { signedIn } from "./whole-app.ts";
+import { newOrg, type World } from "./world.ts";
 
 export const app = "https://status.example.org";
 export const resource = "https://mcp.example.org";
@@ -16,6 +17,9 @@ export const oauthOn = {
   SM_MCP__RESOURCE_URI: `${resource}/`,
   SM_AUTH__PUBLIC_BASE_URL: `${app}/`,
 };
+
+/** {@link oauthOn} without limits per visitor. */
+export const oauthUnlimited = { ...oauthOn, SM_AUTH__PER_IP_RATE_LIMIT_PER_MIN: "0" };
 
 export interface Answered {
   status: number;
@@ -80,6 +84,14 @@ export async function openFlow(
   if (registered.status !== 201) throw new Error(`registration answered ${registered.status} ${registered.text}`);
   return { send, browser: await signedIn(user), clientId: registered.body.client_id, verifier: newVerifier() };
 }
+
+/** Makes organisations, each with a client of its owner, on a served world; another one by its arguments. */
+export const oauthStage =
+  (world: World, served: Served) =>
+  async (on = world, by = served) => {
+    const owner = await newOrg(on.system);
+    return { world: on, owner, served: by, send: sending(by), flow: await openFlow(by, owner) };
+  };
 
 /** The address of an authorization request; null leaves a parameter out. */
 export function authorizePath(flow: Flow, changed: Record<string, string | null> = {}): string {

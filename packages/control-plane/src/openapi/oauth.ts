@@ -1,0 +1,134 @@
+import type { ErrorCode } from "@statusmesh/shared/errors";
+import { errorResponses } from "./errors.ts";
+import type { Json } from "./json.ts";
+import { object, type Operation, operations, text } from "./oauth-operations.ts";
+
+/*
+ * The OAuth 2.1 authorization server in the document. Its operations are no declared routes: requests are forms, and
+ * replies have the shapes of their RFCs instead of the envelope of the API.
+ */
+
+const refusalSchema = object({
+  error: text("Code of RFC 6749, RFC 7591 or RFC 8707"),
+  error_description: text("What is wrong"),
+});
+const html = { "text/html": { schema: { type: "string" }, examples: example("<!doctype html>…") } };
+
+function example(value: unknown): Json {
+  return { typical: { summary: "Typical", value } };
+}
+
+function headersOf(status: number, cache: string): Json {
+  return {
+    "X-Request-Id": { $ref: "#/components/headers/RequestId" },
+    "Cache-Control": {
+      description: "Caching rules of the reply",
+      required: true,
+      schema: { type: "string", const: cache },
+    },
+    ...(status === 302 || status === 303
+      ? { Location: { description: "Where the browser goes", required: true, schema: { type: "string" } } }
+      : {}),
+    ...(status === 401
+      ? { "WWW-Authenticate": { description: "Where the client authenticated", schema: { type: "string" } } }
+      : {}),
+    ...(status === 429 || status === 503 ? { "Retry-After": { $ref: "#/components/headers/RetryAfter" } } : {}),
+  };
+}
+
+function refusalOf([status, description]: [string, string], pages: boolean): [string, Json] {
+  const [code] = description.split(/ or |, /);
+  const error = /^[a-z_]+$/.test(code!)
+    ? code!
+    : /^4(?!29)/.test(status)
+      ? "invalid_request"
+      : "temporarily_unavailable";
+  const content = {
+    "application/json": {
+      // A Host that is not served has the envelope of the API.
+      schema: status === "400" ? { anyOf: [refusalSchema, { $ref: "#/components/schemas/Error" }] } : refusalSchema,
+      examples: example({ error, error_description: description }),
+    },
+  };
+  return [
+    status,
+    {
+      description,
+      headers: headersOf(Number(status), "no-store"),
+      content: pages && status.startsWith("4") ? html : content,
+    },
+  ];
+}
+
+function responsesOf({ reply, cache = "no-store", redirects = {}, refusals, pages = false }: Operation): Json {
+  const type = reply.type ?? "application/json";
+  const schema = reply.schema ?? { type: "string" };
+  // Metadata needs no database.
+  const failure: Record<string, string> = { [reply.status === 303 ? "default" : 503]: "The database does not answer" };
+  const refused: Record<string, string> = { ...refusals, ...(cache === "no-store" ? failure : {}) };
+  return {
+    [reply.status]: {
+      description: reply.description,
+      headers: headersOf(reply.status, cache),
+      ...(reply.example === undefined ? {} : { content: { [type]: { schema, examples: example(reply.example) } } }),
+    },
+    ...Object.fromEntries(
+      Object.entries(redirects).map(([status, description]) => [
+        status,
+        { description, headers: headersOf(Number(status), "no-store") },
+      ]),
+    ),
+    ...Object.fromEntries(Object.entries(refused).map((refusal) => refusalOf(refusal, pages))),
+  };
+}
+
+function bodyOf({ form, json }: Operation): Json {
+  if (json !== undefined)
+    return {
+      requestBody: {
+        required: true,
+        description: "Metadata of the client",
+        content: { "application/json": { schema: json.schema, examples: example(json.example) } },
+      },
+    };
+  if (form === undefined) return {};
+  const fields = Object.entries(form);
+  const schema = object(
+    Object.fromEntries(fields.map(([name, { description }]) => [name, text(description)])),
+    fields.filter(([, { required }]) => required === true).map(([name]) => name),
+  );
+  const value = Object.fromEntries(fields.map(([name, field]) => [name, field.example]));
+  return {
+    requestBody: {
+      required: true,
+      description: "A form",
+      content: { "application/x-www-form-urlencoded": { schema, examples: example(value) } },
+    },
+  };
+}
+
+/** The operations by path. `used` is called with their error codes. */
+export function oauthOperations(used: Set<ErrorCode>): Record<string, Json> {
+  const paths: Record<string, Json> = {};
+  for (const operation of operations) {
+    const { path, method, summary, description, query = {} } = operation;
+    (paths[path] ??= {})[method] = {
+      operationId: `${method}_${path.replace(/^\/(?:\.well-known\/)?/, "").replaceAll(/[^a-z0-9]+/g, "_")}`,
+      tags: ["OAuth"],
+      summary,
+      description,
+      parameters: Object.entries(query).map(([name, field]) => ({
+        name,
+        in: "query",
+        required: field.required === true,
+        description: field.description,
+        schema: { type: "string" },
+        example: field.example,
+      })),
+      ...bodyOf(operation),
+      responses: { ...responsesOf(operation), ...errorResponses(["NOT_FOUND", "INTERNAL"], used) },
+      security: path === "/oauth/authorize" ? [{ session: [] }] : [],
+    };
+  }
+  return paths;
+}
