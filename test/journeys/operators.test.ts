@@ -1,6 +1,7 @@
 import type { BrowserContext, Page } from "playwright-core";
+import { createHash } from "node:crypto";
 import { createRequire } from "node:module";
-import t from "tap";
+import t, { type Test } from "tap";
 import { connect } from "../harness/api.ts";
 import { findings, openBrowser, openPage } from "../harness/browser.ts";
 import { tempFolder } from "../harness/folder.ts";
@@ -16,6 +17,18 @@ const program = createRequire(import.meta.url).resolve("@statusmesh/control-plan
 const token = `sm_live_${"setting".repeat(6)}`;
 const operatorSecret = "operator-secret-of-the-setup";
 
+/** No finding of axe-core and no sideways scrolling, in light and dark, on a desktop and on a phone. */
+async function looksRight(t: Test, page: Page, name: string): Promise<void> {
+  for (const width of [1280, 390])
+    for (const colorScheme of ["light", "dark"] as const) {
+      await page.setViewportSize({ width, height: 844 });
+      await page.emulateMedia({ colorScheme });
+      t.same(await findings(page), [], `${name}, ${width} px, ${colorScheme}`);
+      const content = await page.evaluate("document.documentElement.scrollWidth");
+      t.ok((content as number) <= width, `${name}: ${String(content)} px of ${width}`);
+    }
+}
+
 t.test("the first hour", async (t) => {
   if (!(await requires(t, "chromium"))) return;
   const folder = tempFolder(t, "operators");
@@ -24,6 +37,10 @@ t.test("the first hour", async (t) => {
     env: {
       SM_BOOTSTRAP__TOKEN: token,
       SM_OPERATOR__ADMIN_TOKEN: operatorSecret,
+      SM_MCP__ENABLED: "true",
+      SM_MCP__OAUTH_ENABLED: "true",
+      SM_MCP__RESOURCE_URI: "https://mcp.example.org",
+      SM_AUTH__PUBLIC_BASE_URL: "https://status.example.org",
       SM_SECURITY__ALLOW_PRIVATE_TARGETS: "true",
     },
   });
@@ -36,6 +53,14 @@ t.test("the first hour", async (t) => {
     colorScheme: "light",
   });
   const page: Page = await openPage(t, context);
+
+  /** A sign-in link of the owner, from the shell. */
+  const newSignInLink = async (t: Test): Promise<string> => {
+    const env = { SM_SERVER__BIND: new URL(url).host };
+    const command = startProgram(t, program, ["bootstrap-owner"], { cwd: folder, env });
+    t.equal(await command.ended, 0);
+    return /http\S+\/sign-in\/\S+/.exec(command.log.join("\n"))![0];
+  };
 
   await t.test("a link into the console survives the sign-in", async (t) => {
     await page.goto("/settings/regions");
@@ -174,6 +199,74 @@ t.test("the first hour", async (t) => {
     t.same(await findings(page), []);
   });
 
+  await t.test("an app is connected by its consent page, listed and disconnected", async (t) => {
+    const redirect = `${url}/healthz`;
+    const send = async (path: string, init: { json?: object; form?: Record<string, string> }) => {
+      const response = await fetch(url + path, {
+        method: "POST",
+        ...(init.json === undefined ? {} : { headers: { "content-type": "application/json" } }),
+        body: init.json === undefined ? new URLSearchParams(init.form) : JSON.stringify(init.json),
+      });
+      return { status: response.status, body: (await response.json()) as Record<string, string> };
+    };
+    const registered = await send("/oauth/register", { json: { client_name: "Helper", redirect_uris: [redirect] } });
+    const clientId = registered.body["client_id"]!;
+    const verifier = "a-verifier-of-the-journey-with-43-characters";
+    const request = new URLSearchParams({
+      response_type: "code",
+      client_id: clientId,
+      redirect_uri: redirect,
+      code_challenge: createHash("sha256").update(verifier).digest("base64url"),
+      code_challenge_method: "S256",
+      resource: "https://mcp.example.org",
+      scope: "targets:read targets:write incidents:write",
+      state: "journey",
+    });
+
+    const own = await browser.newContext({
+      baseURL: url,
+      viewport: { width: 1280, height: 800 },
+      colorScheme: "light",
+    });
+    const consent = await openPage(t, own);
+    await consent.goto(`/oauth/authorize?${request}`);
+    await consent.waitForURL("**/sign-in?next=*");
+    await consent.getByLabel("Sign-in link").fill(await newSignInLink(t));
+    await consent.getByRole("button", { name: "Sign in", exact: true }).click();
+    await consent.getByRole("heading", { name: "Helper is requesting access" }).waitFor();
+    t.equal(await consent.getByRole("checkbox").count(), 2);
+    t.equal(await consent.getByRole("checkbox", { checked: true }).count(), 0, "write permissions are not ticked");
+    await looksRight(t, consent, "consent");
+    await consent.getByLabel("Pause and resume monitors").check();
+    await consent.getByRole("button", { name: "Approve" }).click();
+    await consent.waitForURL("**/healthz?*");
+    const answer = new URL(consent.url()).searchParams;
+    t.match(Object.fromEntries(answer), { state: "journey", iss: "https://status.example.org" });
+    const code = answer.get("code")!;
+    const tokens = await send("/oauth/token", {
+      form: {
+        grant_type: "authorization_code",
+        client_id: clientId,
+        code,
+        redirect_uri: redirect,
+        code_verifier: verifier,
+      },
+    });
+    t.match(tokens, { status: 200, body: { scope: "targets:read incidents:read targets:write" } });
+
+    await consent.goto("/settings/connected-apps");
+    await consent.getByRole("row", { name: /Helper.*Pause and resume monitors/ }).waitFor();
+    await looksRight(t, consent, "connected apps");
+    await consent.getByRole("button", { name: "Disconnect Helper" }).click();
+    await consent.getByRole("dialog").getByRole("button", { name: "Yes" }).click();
+    await consent.getByText("No connected apps in this organisation").waitFor();
+    const refused = await send("/oauth/token", {
+      form: { grant_type: "refresh_token", client_id: clientId, refresh_token: tokens.body["refresh_token"]! },
+    });
+    t.match(refused, { status: 400, body: { error: "invalid_grant" } });
+    await own.close();
+  });
+
   await t.test("after the end of the session people sign in in place and lose nothing", async (t) => {
     await page.goto("/monitors/new");
     await page.getByLabel("Name", { exact: true }).fill("Kept over the sign-in");
@@ -185,12 +278,7 @@ t.test("the first hour", async (t) => {
     await ended.getByRole("button", { name: "Sign in", exact: true }).click();
     await ended.locator(".error-note:visible").waitFor();
     t.same(await findings(page), []);
-    const command = startProgram(t, program, ["bootstrap-owner"], {
-      cwd: folder,
-      env: { SM_SERVER__BIND: new URL(url).host },
-    });
-    t.equal(await command.ended, 0);
-    await ended.getByLabel("Sign-in link").fill(/http\S+\/sign-in\/\S+/.exec(command.log.join("\n"))![0]);
+    await ended.getByLabel("Sign-in link").fill(await newSignInLink(t));
     await ended.getByRole("button", { name: "Sign in", exact: true }).click();
     await ended.waitFor({ state: "detached" });
     t.equal(await page.getByLabel("Name", { exact: true }).inputValue(), "Kept over the sign-in");

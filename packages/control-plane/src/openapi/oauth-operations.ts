@@ -111,8 +111,8 @@ export const operations: readonly Operation[] = [
     method: "post",
     summary: "Register a client",
     description:
-      "RFC 7591, without authentication. Clients are public; unknown metadata is ignored. A client without a grant is " +
-      "deleted after a day, and earlier when more than 10,000 wait for one.",
+      "RFC 7591, without authentication. Clients are public; unknown metadata is ignored. A client without a grant " +
+      "is deleted after a day, and earlier when more than 10,000 wait for one.",
     json: {
       schema: object(
         {
@@ -206,8 +206,8 @@ export const operations: readonly Operation[] = [
     method: "post",
     summary: "Exchange a code or a refresh token",
     description:
-      "OAuth 2.1, sections 4.1.3 and 4.3. Codes live 60 seconds. Codes and refresh tokens work once: one that is used " +
-      "again ends the connection. Client authentication of any kind is `invalid_client`.",
+      "OAuth 2.1, sections 4.1.3 and 4.3. Codes live 60 seconds. Codes and refresh tokens work once: one that is " +
+      "used again ends the connection. Client authentication of any kind is `invalid_client`.",
     form: {
       ...client,
       grant_type: {
