@@ -1,9 +1,5 @@
-import { createServer, type RequestListener, type Server } from "node:http";
-import type { AddressInfo } from "node:net";
 import { hostname } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
-import { AppError } from "@statusmesh/shared/errors";
-import { parseBind } from "@statusmesh/shared/net/bind";
 import type { MetricsPort } from "@statusmesh/shared/net/metrics-port";
 import type { Sql } from "postgres";
 import { openAbuseLists } from "./abuse/service.ts";
@@ -11,7 +7,7 @@ import { ensureBuiltInAgent } from "./agents/service.ts";
 import { createApp } from "./app.ts";
 import { bootstrap, type Bootstrapped } from "./auth/service.ts";
 import { type BuiltInAgent, builtInAgentToken, startBuiltInAgent } from "./builtin-agent.ts";
-import { type Config, publicUrlOf } from "./config.ts";
+import type { Config } from "./config.ts";
 import type { Clock, System } from "./context.ts";
 import { makeSealer } from "./crypto/seal.ts";
 import { startEmbedded } from "./db/embedded.ts";
@@ -22,10 +18,7 @@ import { openHub } from "./db/notify.ts";
 import { openRedis } from "./db/redis.ts";
 import { trustedAuthorities } from "./outbound/authorities.ts";
 import { ensurePartitions } from "./db/partitions.ts";
-import { readerPace, serveGuarded } from "./http/connections.ts";
 import { openCounter } from "./http/counter.ts";
-import { proxiesOf } from "./http/per-ip.ts";
-import { refuse } from "./http/raw-answer.ts";
 import { startDatabaseNotices } from "./jobs/database-notices.ts";
 import { keepPartitions } from "./jobs/partitions.ts";
 import { nightly } from "./jobs/nightly.ts";
@@ -43,13 +36,13 @@ import { sweep } from "./jobs/sweep.ts";
 import type { Log } from "./log.ts";
 import { sweepMcp } from "./mcp/audit.ts";
 import type { Metrics } from "./metrics/metrics.ts";
+import { cannotListen, type Listening, listen } from "./listen.ts";
 import { version } from "./version.ts";
 import { requireDefaultPlan } from "./plans/service.ts";
 import { type Deliverer, startDeliverer } from "./pipeline/deliver.ts";
 import { openIngest } from "./pipeline/ingest.ts";
 import { ensureRegion } from "./regions/service.ts";
 import { recheckDomains } from "./status-pages/service.ts";
-import { StartupError } from "./startup-error.ts";
 
 /** A stop takes at most these two together. */
 const agentStopMs = 2_500;
@@ -262,63 +255,4 @@ function preparer(sql: Sql): (days: readonly string[]) => Promise<void> {
       ready.add(day);
     }
   };
-}
-
-interface Listening {
-  server: Server;
-  url: string;
-  /** The request listener; 503 until the application is up. */
-  answer: { with: RequestListener };
-}
-
-/** Timeouts of the headers and of the whole request; an idle connection closes after `idleMs`. */
-const headersMs = 20_000;
-const requestMs = 60_000;
-/** Longer than the slowest reply, that of an on-demand run (65 s). */
-const idleMs = 75_000;
-
-/** Binds the port. */
-async function listen(config: Config): Promise<Listening> {
-  const { host, port } = parseBind(config.server.bind);
-  const starting = new AppError("SERVICE_STARTING", "The service is starting. Try again in a second.", {
-    retryAfterSecs: 1,
-  });
-  const answer: Listening["answer"] = { with: (_, response) => refuse(response, starting) };
-  // The application refuses a request without Host, in the envelope.
-  const server = createServer({ requireHostHeader: false, connectionsCheckingInterval: 5_000 });
-  server.headersTimeout = headersMs;
-  server.requestTimeout = requestMs;
-  server.timeout = idleMs;
-  serveGuarded(
-    server,
-    {
-      max: config.server.max_connections,
-      perAddress: config.server.max_connections_per_address,
-      proxies: proxiesOf(config),
-      ...readerPace,
-    },
-    () => answer.with,
-  );
-  await new Promise<void>((resolve, reject) => {
-    server.once("error", (error: NodeJS.ErrnoException) =>
-      reject(cannotListen(error, config.server.bind, "server.bind")),
-    );
-    server.listen(port, host, resolve);
-  });
-  return { server, answer, url: publicUrlOf({ host, port: (server.address() as AddressInfo).port }) };
-}
-
-function cannotListen(error: NodeJS.ErrnoException, bind: string, key: string): StartupError {
-  const setting = `${key} (SM_${key.replace(".", "__").toUpperCase()})`;
-  if (error.code === "EADDRINUSE")
-    return new StartupError(`Something already listens on ${bind}: stop it, or set ${setting} to another address.`, {
-      cause: error,
-      // The process that a restart replaces may still hold the port.
-      temporary: true,
-    });
-  const hint =
-    error.code === "EACCES"
-      ? `This user may not listen on ${bind}: ports below 1024 need rights. Set ${setting} to a higher port.`
-      : `Cannot listen on ${bind} (${error.code ?? error.message}): set ${setting} to an address of this machine.`;
-  return new StartupError(hint, { cause: error });
 }
