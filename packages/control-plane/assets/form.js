@@ -21,19 +21,40 @@ export function clearErrors(form) {
   if (general) general.hidden = true;
 }
 
-/** Shows an error of the API beside the field that it names, or on top of the form where it names none. */
+/** Shows the errors of an API reply beside the fields that they name, and those without a field on top of the form. */
 export function showError(form, error, prefix = "", part = null) {
-  const pointer = error.field ?? error.details?.pointer ?? null;
-  const place = pointer === null ? null : placeOf(form, prefix + pointer, part);
-  announce(error.message);
-  if (place === null) {
-    const general = form.querySelector("[data-form-error]");
-    general.textContent = error.message;
-    general.hidden = false;
-    general.scrollIntoView({ block: "center" });
-    return;
+  const general = [];
+  const places = new Map();
+  for (const { field, message } of faultsOf(error)) {
+    const place = field === null ? null : placeOf(form, prefix + field, part);
+    if (place === null) general.push(message);
+    else places.set(place, [...(places.get(place) ?? []), message]);
   }
-  mark(place, error.message);
+  const inOrder = [...places].sort(([a], [b]) =>
+    a.compareDocumentPosition(b) & Node.DOCUMENT_POSITION_FOLLOWING ? -1 : 1,
+  );
+  markAll(inOrder.map(([control, messages]) => ({ control, message: messages.join(" ") })));
+  if (general.length > 0) {
+    const box = form.querySelector("[data-form-error]");
+    box.textContent = general.join(" ");
+    box.hidden = false;
+    box.scrollIntoView({ block: "center" });
+  }
+  announceFaults([...general, ...inOrder.map(([, messages]) => messages[0])]);
+}
+
+/** The faults that an error of the API lists; a reply other than 400 has its pointer among the details. */
+const faultsOf = ({ message, field = null, details = null }) =>
+  details?.errors ?? [{ field: field ?? details?.pointer ?? null, message }];
+
+/** Marks controls, and focuses the first of them. */
+function markAll(faults) {
+  // The first one last: each takes the focus.
+  for (const { control, message } of faults.toReversed()) mark(control, message);
+}
+
+function announceFaults(messages) {
+  announce(messages.length === 1 ? messages[0] : `${messages.length} errors. ${messages[0]}`);
 }
 
 function mark(place, message) {
@@ -65,9 +86,8 @@ export function readForm(form, options) {
     return { body: bodyOf(form, options) };
   } catch (error) {
     if (!(error instanceof Unreadable)) throw error;
-    // The first one last, which leaves the focus on it.
-    for (const { control, message } of error.faults.toReversed()) mark(control, message);
-    announce(error.faults.length === 1 ? error.message : `${error.faults.length} fields have errors. ${error.message}`);
+    markAll(error.faults);
+    announceFaults(error.faults.map(({ message }) => message));
     return null;
   }
 }
@@ -138,8 +158,10 @@ async function sendAll(form, requests) {
     if (answer.ok && form.dataset.match) form.dataset.match = (await tagOf(whole)) ?? "";
     if (answer.status === 412) return outdated(form);
     if (!answer.ok) {
-      const words = saved === null ? "" : `The ${saved} are saved, the ${title} are not. `;
-      showError(form, { ...answer.error, message: words + answer.error.message }, "", part);
+      const [first, ...others] = faultsOf(answer.error);
+      const partly = saved === null ? "" : `The ${saved} are saved, the ${title} are not. `;
+      const errors = [{ ...first, message: partly + first.message }, ...others];
+      showError(form, { details: { errors } }, "", part);
       return null;
     }
     first ??= answer.data;

@@ -1,5 +1,6 @@
 import Type, { type TSchemaOptions } from "typebox";
 import { AppError, type ErrorCode, isErrorCode } from "./errors.ts";
+import type { Faults } from "./faults.ts";
 import { normaliseId } from "./ids.ts";
 
 /** A text that people read: `line` is a name, tag, group or label; `lines` may have line breaks and tabs. */
@@ -92,23 +93,23 @@ interface Node {
   items?: Node | Node[];
 }
 
-/** Cleans the texts of a value that fits its schema and returns it; objects and arrays are changed in place. */
-type Cleaner = (value: unknown, pointer: string) => unknown;
+/** Cleans the texts of a value and returns it; objects and arrays are changed in place. Stops when `faults` is full. */
+type Cleaner = (value: unknown, pointer: string, faults: Faults) => unknown;
 
 const cleaners = new WeakMap<object, Cleaner | null>();
 
 /**
- * Cleans every text of `value` that its schema declares with {@link Line}, {@link Lines} or {@link IdText}. The value
- * fits the schema. Throws the AppError of the first text with a control character, without a visible character, or too
- * long.
+ * Cleans every text of `value` that its schema declares with {@link Line}, {@link Lines} or {@link IdText}. Adds a
+ * fault for each text with a control character, without a visible character, or too long. A value that does not fit the
+ * schema is cleaned as far as it fits.
  */
-export function cleanTexts<T>(schema: object, value: T, base: string): T {
+export function cleanTexts<T>(schema: object, value: T, base: string, faults: Faults): T {
   let cleaner = cleaners.get(schema);
   if (cleaner === undefined) {
     cleaner = cleanerOf(schema, "INVALID_BODY");
     cleaners.set(schema, cleaner);
   }
-  return cleaner === null ? value : (cleaner(value, base) as T);
+  return cleaner === null ? value : (cleaner(value, base, faults) as T);
 }
 
 /** Null where the schema has no texts, so that a batch of results costs nothing. */
@@ -125,8 +126,8 @@ function textCleaner(form: Form, node: Node, code: ErrorCode): Cleaner {
   if (form === "search") return (value) => (typeof value === "string" ? normaliseText(value) : value);
   if (form === "id") return (value) => (typeof value === "string" ? normaliseId(value) : value);
   const { maxLength = Infinity, emptyCode, longCode } = node;
-  return (value, pointer) => {
-    if (typeof value !== "string") return value;
+  return (value, pointer, faults) => {
+    if (typeof value !== "string" || faults.has(pointer)) return value;
     const clean = cleanText(value, form, maxLength);
     if (typeof clean === "string") return clean;
     const place = pointer
@@ -134,21 +135,22 @@ function textCleaner(form: Form, node: Node, code: ErrorCode): Cleaner {
       .slice(1)
       .replaceAll("/", ".");
     const own = clean.kind === "empty" ? emptyCode : clean.kind === "long" ? longCode : undefined;
-    throw new AppError(isErrorCode(own) ? own : code, `${place} ${clean.message}.`, { field: pointer });
+    faults.add(new AppError(isErrorCode(own) ? own : code, `${place} ${clean.message}.`, { field: pointer }));
+    return value;
   };
 }
 
 function unionCleaner(branches: Node[], tag: string | undefined, code: ErrorCode): Cleaner | null {
   const each = branches.map((branch) => ({ branch, clean: cleanerOf(branch, code) }));
   if (each.every(({ clean }) => clean === null)) return null;
-  return (value, pointer) => {
+  return (value, pointer, faults) => {
     const type = value === null ? "null" : Array.isArray(value) ? "array" : typeof value;
     const meant = each.find(({ branch }) =>
       tag === undefined
         ? branch.type === type
         : branch.properties?.[tag]?.const === (value as Record<string, unknown> | null)?.[tag],
     );
-    return meant?.clean?.(value, pointer) ?? value;
+    return meant?.clean?.(value, pointer, faults) ?? value;
   };
 }
 
@@ -158,11 +160,11 @@ function objectCleaner(properties: Record<string, Node>, code: ErrorCode): Clean
     return clean === null ? [] : [[key, clean]];
   });
   if (cleaned.length === 0) return null;
-  return (value, pointer) => {
+  return (value, pointer, faults) => {
     if (typeof value !== "object" || value === null) return value;
     const fields = value as Record<string, unknown>;
     for (const [key, clean] of cleaned)
-      if (Object.hasOwn(fields, key)) fields[key] = clean(fields[key], `${pointer}/${key}`);
+      if (Object.hasOwn(fields, key)) fields[key] = clean(fields[key], `${pointer}/${key}`, faults);
     return value;
   };
 }
@@ -170,9 +172,12 @@ function objectCleaner(properties: Record<string, Node>, code: ErrorCode): Clean
 function arrayCleaner(items: Node, code: ErrorCode): Cleaner | null {
   const clean = cleanerOf(items, code);
   if (clean === null) return null;
-  return (value, pointer) => {
+  return (value, pointer, faults) => {
     if (!Array.isArray(value)) return value;
-    for (const [at, item] of value.entries()) value[at] = clean(item, `${pointer}/${at}`);
+    for (const [at, item] of value.entries()) {
+      if (faults.isFull) break;
+      value[at] = clean(item, `${pointer}/${at}`, faults);
+    }
     return value;
   };
 }

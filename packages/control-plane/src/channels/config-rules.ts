@@ -1,4 +1,5 @@
 import { AppError } from "@statusmesh/shared/errors";
+import { below, checkAll, Faults } from "@statusmesh/shared/faults";
 import { blockedHost } from "@statusmesh/shared/net/address";
 import { mask } from "@statusmesh/shared/secrets";
 import { refuseDeniedHost } from "../abuse/service.ts";
@@ -16,27 +17,12 @@ export const allowsHttp = ({ channels, security }: Config): boolean =>
  */
 export function checkConfig(ctx: Pick<System, "abuse" | "config">, config: ChannelConfig): void {
   const kind = kindOf(config);
-  kind.mapSecrets(config, (secret, pointer) => {
-    if (secret === mask)
-      throw new AppError(
-        "REDACTION_SENTINEL",
-        `${mask} stands for a stored secret. Send the secret itself, or leave config out to keep the stored one.`,
-        {
-          field: `/config${pointer}`,
-        },
-      );
-    return secret;
-  });
-  try {
-    kind.rules(config, { http: allowsHttp(ctx.config) });
-  } catch (error) {
-    if (!(error instanceof AppError) || error.field === null) throw error;
-    throw new AppError(error.code, error.message, {
-      field: `/config${error.field}`,
-      details: error.details,
-      cause: error,
-    });
-  }
+  below("/config", () =>
+    checkAll(
+      () => refuseMasks(config),
+      () => kind.rules(config, { http: allowsHttp(ctx.config) }),
+    ),
+  );
   refuseDeniedUrls(ctx, config, "/config");
   if (ctx.config.security.allow_private_targets) return;
   for (const { url, pointer } of kind.urls(config)) {
@@ -51,6 +37,23 @@ export function checkConfig(ctx: Pick<System, "abuse" | "config">, config: Chann
         },
       );
   }
+}
+
+/** Throws REDACTION_SENTINEL for every secret that is the mask. */
+function refuseMasks(config: ChannelConfig): void {
+  const faults = new Faults();
+  kindOf(config).mapSecrets(config, (secret, field) => {
+    if (secret === mask)
+      faults.add(
+        new AppError(
+          "REDACTION_SENTINEL",
+          `${mask} stands for a stored secret. Send the secret itself, or leave config out to keep the stored one.`,
+          { field },
+        ),
+      );
+    return secret;
+  });
+  faults.throwAny();
 }
 
 /** Throws DOMAIN_DENYLISTED; `base` is the pointer of the config in the body, or null. */

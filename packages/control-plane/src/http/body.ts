@@ -6,7 +6,7 @@ import type { TSchema } from "typebox";
 import { AppError } from "@statusmesh/shared/errors";
 import { validate } from "@statusmesh/shared/validate";
 import { parseJson, withoutMark } from "./json.ts";
-import { maxPiece, readPieces } from "./json-pieces.ts";
+import { maxPiece, type OnInvalidBody, readPieces } from "./json-pieces.ts";
 import { takeTurns } from "./turns.ts";
 
 /** Bytes; parsing and validating a smaller body takes under 5 ms. */
@@ -17,8 +17,7 @@ export interface BodyShape {
   readonly schema: TSchema;
   /** Bytes. */
   readonly limit: number;
-  /** Called with an invalid body; may throw an error that explains more than the first problem. */
-  readonly onInvalidBody: ((body: unknown) => void) | null;
+  readonly onInvalidBody: OnInvalidBody | null;
 }
 
 /**
@@ -35,7 +34,7 @@ export async function readBody(http: Context, { schema, limit, onInvalidBody }: 
   try {
     return validate(schema, body);
   } catch (error) {
-    onInvalidBody?.(body);
+    onInvalidBody?.(body, error);
     throw error;
   }
 }

@@ -1,5 +1,6 @@
 import Type, { type TSchema } from "typebox";
 import { AppError } from "@statusmesh/shared/errors";
+import { Faults } from "@statusmesh/shared/faults";
 import { refuseLength, type SchemaNode, validate } from "@statusmesh/shared/validate";
 import {
   backslash,
@@ -26,6 +27,9 @@ import { takeTurns, type Turns } from "./turns.ts";
  */
 export const maxPiece = 1_048_576;
 
+/** Called with an invalid body and its error; may throw an error that explains more. */
+export type OnInvalidBody = (body: unknown, error: unknown) => void;
+
 /** Start and end offsets of the items of a list, alternating. */
 type Bounds = number[];
 
@@ -49,7 +53,7 @@ function listsOf(schema: SchemaNode): Map<string, SchemaNode> {
 export async function readPieces(
   bytes: Buffer,
   schema: TSchema,
-  onInvalidBody: ((body: unknown) => void) | null,
+  onInvalidBody: OnInvalidBody | null,
 ): Promise<unknown> {
   const lists = listsOf(schema as SchemaNode);
   const turns = await takeTurns();
@@ -63,11 +67,13 @@ export async function readPieces(
   }
   await turns.next();
   try {
-    validate(shellOf(schema), body);
-    for (const [field, list] of lists) await checkItems(listIn(body, field) ?? [], field, list, turns);
+    const faults = new Faults();
+    faults.check(() => validate(shellOf(schema), body));
+    for (const [field, list] of lists) await checkItems(listIn(body, field) ?? [], { field, list, faults }, turns);
+    faults.throwAny();
     return body;
   } catch (error) {
-    onInvalidBody?.(body);
+    onInvalidBody?.(body, error);
     throw error;
   }
 }
@@ -85,10 +91,15 @@ async function parseItems(bytes: Buffer, field: string, bounds: Bounds, into: un
   }
 }
 
-async function checkItems(items: unknown[], field: string, list: SchemaNode, turns: Turns): Promise<void> {
+async function checkItems(
+  items: unknown[],
+  { field, list, faults }: { field: string; list: SchemaNode; faults: Faults },
+  turns: Turns,
+): Promise<void> {
   for (const [at, item] of items.entries()) {
+    if (faults.isFull) return;
     if (turns.over()) await turns.next();
-    items[at] = validate(list.items as TSchema, item, pointerOf(field, at));
+    items[at] = faults.check(() => validate(list.items as TSchema, item, pointerOf(field, at)));
   }
 }
 

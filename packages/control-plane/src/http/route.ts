@@ -3,6 +3,7 @@ import type { Context } from "koa";
 import type { Static, TObject, TSchema } from "typebox";
 import type { Ctx, AuthContexts, Scope } from "../context.ts";
 import type { ErrorCode } from "@statusmesh/shared/errors";
+import type { OnInvalidBody } from "./json-pieces.ts";
 import type { Upload } from "./upload.ts";
 
 export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
@@ -59,8 +60,7 @@ export interface Route {
   readonly bodyLimit: number;
   /** A file that may be sent in place of the JSON body; null for none. */
   readonly upload: Upload | null;
-  /** Called with an invalid body; may throw an error that explains more than the first problem. */
-  readonly onInvalidBody: ((body: unknown) => void) | null;
+  readonly onInvalidBody: OnInvalidBody | null;
   /** True when the header `Idempotency-Key` makes the request idempotent. */
   readonly idempotent: boolean;
   /** True where a GET sends `ETag` and answers 304 to If-None-Match, and a PATCH takes `If-Match`. */
@@ -107,8 +107,7 @@ export interface RouteDeclaration<
   bodyLimit?: number;
   /** A file that may be sent in place of the JSON body. */
   upload?: Upload;
-  /** Called with an invalid body; may throw an error that explains more than the first problem. */
-  onInvalidBody?: (body: unknown) => void;
+  onInvalidBody?: OnInvalidBody;
   /** Supports the header `Idempotency-Key`; for a tenant's route with a body. */
   idempotent?: D extends "tenant" ? boolean : false;
   /** Sends `ETag`; a GET answers 304 to If-None-Match, a PATCH hands `If-Match` to its service verb. */

@@ -4,6 +4,7 @@ import Type, { type TSchema } from "typebox";
 import { AppError } from "@statusmesh/shared/errors";
 import { listen } from "../testing/app.ts";
 import { readBody } from "./body.ts";
+import type { Fault } from "@statusmesh/shared/faults";
 import { IdText, Line, Lines, SearchText } from "@statusmesh/shared/text";
 import { validate } from "@statusmesh/shared/validate";
 import { parseJson, withoutMark } from "./json.ts";
@@ -131,6 +132,74 @@ t.test("an error has its code, pointer and message", async (t) => {
     ["INVALID_TAG", "/3/drawing/tags/0"],
     "pointers can have a base",
   );
+});
+
+t.test("an error lists all faults of a body, up to a bound", async (t) => {
+  const faults = (schema: TSchema, value: unknown): unknown[] => {
+    try {
+      validate(schema, value);
+    } catch (error) {
+      if (!(error instanceof AppError)) throw error;
+      const listed = (error.details?.["errors"] as Fault[] | undefined) ?? [];
+      if (listed.length > 0) t.match(listed[0], { field: error.field, code: error.code, message: error.message });
+      return listed.map(({ field, code }) => `${field} ${code}`);
+    }
+    return ["accepted"];
+  };
+  t.strictSame(faults(Drawing, { name: 7 }), [], "a single fault has no list");
+  t.strictSame(
+    faults(Drawing, {
+      nam: 1,
+      name: "toolong",
+      shape: { kind: "circle", radius: 0, filled: "no" },
+      tags: ["x", 7],
+      note: "four",
+      max_width: 11,
+    }),
+    [
+      "/nam UNKNOWN_FIELD",
+      "/name INVALID_BODY",
+      "/shape/radius INVALID_TIMEOUT",
+      "/shape/filled INVALID_BODY",
+      "/tags/1 INVALID_TAG",
+      "/note INVALID_BODY",
+      "/max_width INVALID_INTERVAL",
+    ],
+  );
+  t.strictSame(
+    faults(Drawing, { tags: ["x", "y", "z"], owner_id: "1" }),
+    [],
+    "a list that is too long is alone: the rest is not read",
+  );
+  const Named = Type.Object({
+    name: Line({ maxLength: 9, emptyCode: "EMPTY_NAME", description: "A name" }),
+    size: Type.Integer(),
+    labels: Type.Array(Line({ maxLength: 9, description: "A label" })),
+  });
+  t.strictSame(
+    faults(Named, { name: " ", size: "x", labels: ["a", "\u200b", 7] }),
+    ["/size INVALID_BODY", "/labels/2 INVALID_BODY", "/name EMPTY_NAME", "/labels/1 INVALID_BODY"],
+    "of the schema and of the texts",
+  );
+
+  const many = Type.Array(Type.Integer());
+  t.equal(faults(many, Array(100_000).fill("x")).length, 20, "twenty at most");
+  t.equal(faults(Drawing, Object.fromEntries(Array.from({ length: 99 }, (_, at) => [`k${at}`, 1]))).length, 20);
+  t.equal(faults(Drawing, Object.fromEntries(Array.from({ length: 100_000 }, (_, at) => [`k${at}`, 1]))).length, 0);
+  t.equal(faults(Type.Array(Line({ maxLength: 9, description: "A name" })), Array(100_000).fill(" ")).length, 20);
+  // The pointer of each fault repeats the key.
+  const long = { ["k".repeat(900_000)]: Array(100).fill("x") };
+  t.ok(faults(Type.Record(Type.String(), many), long).length <= 1, "a reply does not multiply a long key");
+  const rest = faults(Type.Record(Type.String(), many), { a: ["x"], b: ["x"], ...long });
+  t.strictSame(rest, ["/a/0 INVALID_BODY", "/b/0 INVALID_BODY"]);
+
+  // The sizes are read once, then the search ends with the list of faults.
+  let reads = 0;
+  const counted = Array.from({ length: 1_000 }, () =>
+    Object.defineProperty({}, "size", { enumerable: true, get: () => (reads++, "x") }),
+  );
+  faults(Type.Array(Type.Object({ size: Type.Integer() })), counted);
+  t.ok(reads >= 1_000 && reads < 1_200, `${reads} reads of 1000 values`);
 });
 
 t.test("a valid value returns with its defaults", async (t) => {
@@ -371,6 +440,10 @@ t.test("a body parsed in pieces yields the same as in one step", async (t) => {
         await outcome(() => validate(schema, parseJson(withoutMark(text)))),
         text,
       );
+  const faulty = await readPieces(Buffer.from('[{"name":7},{"name":"a"},{"name":"b","on":1}]'), List, null).catch(
+    (error: AppError) => error.details,
+  );
+  t.match(faulty, { errors: [{ field: "/0/name" }, { field: "/2/on" }] }, "the faults of all items");
   const large = `"${"x".repeat(maxPiece)}"`;
   for (const [text, field] of [
     [`[1,${large}]`, "/1"],

@@ -86,7 +86,9 @@ export const ErrorEnvelope = Type.Object(
         ),
         details: nullable(
           Type.Record(Type.String(), Type.Unknown(), {
-            description: "Numbers and names behind the message",
+            description:
+              "Numbers and names behind the message. With several faults `errors` has up to 20 of them, the first " +
+              "included: field, code and message of each",
             examples: [null],
           }),
         ),

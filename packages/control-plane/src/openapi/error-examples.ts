@@ -12,7 +12,16 @@ const quota = (name: string, limit: number): ErrorExample => ({
 
 /** Field and details of example errors. A code without an entry uses the text of the registry. */
 export const errorExamples: Partial<Record<ErrorCode, ErrorExample>> = {
-  INVALID_BODY: { message: "name is required.", field: "/name" },
+  INVALID_BODY: {
+    message: "name is required.",
+    field: "/name",
+    details: {
+      errors: [
+        { field: "/name", code: "INVALID_BODY", message: "name is required." },
+        { field: "/check/timeout", code: "INVALID_TIMEOUT", message: "check.timeout must be at least 100." },
+      ],
+    },
+  },
   INVALID_QUERY: { message: "limit must be a whole number.", field: "/query/limit" },
   INVALID_ID: { field: "/target_id" },
   UNKNOWN_FIELD: { message: 'There is no field "intervall" here. Did you mean "interval"?', field: "/intervall" },

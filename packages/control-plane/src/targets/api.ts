@@ -1,6 +1,7 @@
 import { created, noContent, ok, route, type Route } from "../http/route.ts";
 import { IdParam } from "../http/wire.ts";
 import { TagPage, TagQuery, TargetPage, TargetQuery } from "./list-schema.ts";
+import { addRuleFaults } from "./rules.ts";
 import { checkErrors, Target, TargetCreate, TargetPatch, TargetRegions } from "./schema.ts";
 import {
   createTarget,
@@ -42,6 +43,7 @@ export const targetRoutes: Route[] = [
     summary: "Create a target",
     description: "The first check runs at once; its result is readable within seconds.",
     body: TargetCreate,
+    onInvalidBody: addRuleFaults,
     replies: { 201: Target },
     errors: [...targetErrors, "QUOTA_EXCEEDED", "REGION_INVALID"],
     handle: async ({ ctx, body }) => {

@@ -6,7 +6,7 @@ import { closeSilently } from "../incidents/service.ts";
 import * as queries from "./bulk-queries.ts";
 import { changeChannels, changeInterval, changeRegions, refusalsOf, type Refusals } from "./bulk-settings.ts";
 import { announceTargets, deleteTargets } from "./queries.ts";
-import { addedTags, below, notFound, tagsRule } from "./rules.ts";
+import { addedTags, notFound, tagsRule } from "./rules.ts";
 import type { BulkAction, BulkOutcome } from "./bulk-schema.ts";
 
 type Action = BulkAction["action"];
@@ -87,7 +87,7 @@ async function changeTags(
   rows: readonly queries.LockedTarget[],
   action: Extract<Action, { tags: string[] }>,
 ): Promise<Refusals> {
-  const tags = below("/action", () => tagsRule(action.tags));
+  const tags = tagsRule(action.tags);
   const changed: Pick<queries.LockedTarget, "id" | "tags">[] = [];
   const refused = refusalsOf(rows, ({ id, tags: before }) => {
     const after = action.type === "tag_add" ? addedTags(before, tags) : before.filter((tag) => !tags.includes(tag));

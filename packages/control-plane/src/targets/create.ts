@@ -1,24 +1,16 @@
 import { kindOf } from "@statusmesh/shared/checks";
 import { AppError } from "@statusmesh/shared/errors";
+import { below, checkAll, Faults } from "@statusmesh/shared/faults";
 import { newId } from "@statusmesh/shared/ids";
 import { type Change, record } from "../audit/service.ts";
 import { existingChannelIds } from "../channels/service.ts";
 import { type Ctx, inTransaction, requireScope } from "../context.ts";
 import { mapInTurns } from "../http/turns.ts";
-import { takeQuota } from "../plans/service.ts";
+import { type Plan, planOf, takeQuota } from "../plans/service.ts";
 import { everything } from "./filter-queries.ts";
 import { countTargets } from "./list-queries.ts";
 import * as queries from "./queries.ts";
-import {
-  alertRule,
-  below,
-  checkRules,
-  intervalRule,
-  present,
-  regionPolicyRule,
-  renotifyRule,
-  tagsRule,
-} from "./rules.ts";
+import { alertRule, checkRules, intervalRule, present, regionPolicyRule, renotifyRule, tagsRule } from "./rules.ts";
 import { sealSpec } from "./sealing.ts";
 import type { Target, TargetCreate } from "./schema.ts";
 
@@ -53,7 +45,7 @@ export async function createTargets(ctx: Ctx, inputs: readonly TargetCreate[]): 
   );
 }
 
-/** The same few statements for one target as for hundreds. */
+/** The same few statements for one target as for hundreds. Throws all faults of the inputs at once. */
 async function create(
   ctx: Ctx,
   inputs: readonly TargetCreate[],
@@ -61,36 +53,58 @@ async function create(
   changeOf: (made: Target[]) => Change,
 ): Promise<Target[]> {
   requireScope(ctx, "targets:write");
+  const faults = new Faults();
   // Rules that need no database are checked first.
-  const drafts = await mapInTurns(inputs, (input, at) => below(base(at), () => draft(ctx, input)));
+  const drafts = await mapInTurns(inputs, (input, at) =>
+    faults.isFull ? undefined : faults.check(() => below(base(at), () => draft(ctx, input))),
+  );
   return await inTransaction(ctx, async (tx) => {
     const { sql } = tx;
-    const plan = await takeQuota(tx, "max_targets", async () => ({
-      current: await countTargets(sql, ctx.orgId, new Date(ctx.clock.now()), everything),
-      adding: drafts.length,
-    }));
+    const plan = faults.isEmpty
+      ? await takeQuota(tx, "max_targets", async () => ({
+          current: await countTargets(sql, ctx.orgId, new Date(ctx.clock.now()), everything),
+          adding: inputs.length,
+        }))
+      : await planOf(tx);
     const channels = await boundChannels(tx, inputs);
     const regions = await queries.countEnabledRegions(sql);
-    if (regions === 0)
+    if (regions === 0 && faults.isEmpty)
       throw new AppError(
         "REGION_INVALID",
         "No region is enabled, so nothing would be checked. The operator of this instance can enable one " +
           "(PATCH /operator/regions/{id}).",
       );
-    const rows = await mapInTurns(drafts, (row, at): queries.TargetRow =>
-      below(base(at), () => {
-        intervalRule(plan, row.spec, row.interval_secs);
-        const channel_ids = alertRule(inputs[at]!.alerts ?? [], channels);
-        regionPolicyRule(row.region_policy, regions);
-        return { ...row, spec: sealSpec(ctx, row.id, row.spec), channel_ids };
-      }),
+    const bound = await mapInTurns(inputs, (input, at) =>
+      faults.isFull
+        ? undefined
+        : faults.check(() => below(base(at), () => boundTo(input, { plan, channels, regions }))),
     );
+    faults.throwAny();
+    const rows = await mapInTurns(drafts, (draft, at): queries.TargetRow => {
+      const row = draft!;
+      return { ...row, spec: sealSpec(ctx, row.id, row.spec), channel_ids: bound[at]! };
+    });
     await insert(tx, rows);
     await queries.announceTargets(sql);
     const made = await mapInTurns(rows, present);
     await record(tx, changeOf(made));
     return made;
   });
+}
+
+/** The channels of a new target; checks the rules that need the plan, the channels and the regions. */
+function boundTo(
+  input: TargetCreate,
+  { plan, channels, regions }: { plan: Plan; channels: ReadonlySet<string>; regions: number },
+): string[] {
+  const { check, interval, alerts = [], region_policy } = input;
+  let ids: string[] = [];
+  checkAll(
+    () => intervalRule(plan, check, interval ?? kindOf(check).defaultIntervalSecs),
+    () => (ids = alertRule(alerts, channels)),
+    () => region_policy && regionPolicyRule(region_policy, regions),
+  );
+  return ids;
 }
 
 /** Ids and bindings of one statement. */
@@ -135,7 +149,11 @@ function* portionsOf<T>(list: readonly T[], size: number): Generator<T[]> {
 /** The row of a new target, its secrets still open. */
 function draft(ctx: Ctx, input: TargetCreate): queries.NewTargetRow {
   const spec = input.check;
-  checkRules(ctx, spec, "/check");
+  const renotify = input.renotify_interval_secs ?? 3600;
+  checkAll(
+    () => checkRules(ctx, spec, "/check"),
+    () => renotifyRule(renotify),
+  );
   const now = new Date(ctx.clock.now());
   return {
     id: newId(),
@@ -147,7 +165,7 @@ function draft(ctx: Ctx, input: TargetCreate): queries.NewTargetRow {
     tags: tagsRule(input.tags ?? []),
     alert_confirmations: input.alert_confirmations ?? 2,
     notify_recovery: input.notify_recovery ?? true,
-    renotify_interval_secs: renotifyRule(input.renotify_interval_secs ?? 3600),
+    renotify_interval_secs: renotify,
     region_policy: input.region_policy ?? "majority",
     write_source: ctx.writeSource,
     created_at: now,

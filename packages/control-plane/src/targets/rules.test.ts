@@ -1,10 +1,13 @@
 import t from "tap";
+import type { Fault } from "@statusmesh/shared/faults";
 import { newId } from "@statusmesh/shared/ids";
 import type { Ctx } from "../context.ts";
 import { validate } from "@statusmesh/shared/validate";
 import { webhookTo } from "../testing/scene.ts";
 import { allowPrivate, newOrg, openWorld, refusal } from "../testing/world.ts";
 import { TargetCreate, TargetPatch } from "./schema.ts";
+import { createTargets } from "./create.ts";
+import { addRuleFaults } from "./rules.ts";
 import { createTarget, getTarget, listTargets, updateTarget } from "./service.ts";
 
 const { system } = await openWorld(t);
@@ -167,6 +170,64 @@ t.test("what cannot be is refused at create and at edit, with its code and its p
   });
   t.strictSame([await getTarget(ctx, web.id), await getTarget(ctx, db.id)], [web, db], "nothing of all that was kept");
   t.equal((await listTargets(ctx, page)).total, 2);
+});
+
+t.test("all faults of a target are refused at once, those of the rules and of the database included", async (t) => {
+  const ctx = await newOrg(system);
+  const web = await create(ctx);
+  const faultsOf = async (work: () => Promise<unknown>): Promise<string[]> => {
+    const details = (await refusal(t, work)).details as { errors?: Fault[] } | null;
+    return (details?.errors ?? []).map(({ field, code }) => `${field} ${code}`);
+  };
+  const faulty = {
+    check: httpCheck({ url: "ftp://example.org/", method: "GIT", headers: { "a b": "1", Host: "x", "a c": "2" } }),
+    interval: 5,
+    renotify_interval_secs: 30,
+    alerts: [{ channel_id: newId() }],
+    region_policy: { count: 9 },
+  };
+  const ofCheck = [
+    "/check/url INVALID_URL_SCHEME",
+    "/check/method INVALID_HTTP_METHOD",
+    "/check/headers/a b INVALID_HTTP_HEADER",
+    "/check/headers/a c INVALID_HTTP_HEADER",
+  ];
+  const others = [
+    "/renotify_interval_secs INVALID_ALERT_CONFIG",
+    "/interval MIN_CHECK_INTERVAL",
+    "/alerts/0/channel_id INVALID_ALERT_CONFIG",
+    "/region_policy/count INVALID_REGION_POLICY",
+  ];
+  t.strictSame(await faultsOf(async () => create(ctx, faulty)), [...ofCheck, ...others]);
+  const { type: _, ...check } = faulty.check;
+  t.strictSame(
+    (await faultsOf(async () => patch(ctx, web.id, { ...faulty, check }))).toSorted(),
+    [...ofCheck, ...others].toSorted(),
+  );
+  const list = [faulty, { check: httpCheck() }, { check: tcpCheck(), interval: 5 }].map((each) =>
+    validate(TargetCreate, { name: "Website", ...each }),
+  );
+  const inList = await faultsOf(async () => createTargets(ctx, list));
+  t.match(inList[0], "/0/check/url");
+  t.equal(inList.at(-1), "/2/interval MIN_CHECK_INTERVAL");
+  const many = Array.from({ length: 1_000 }, () => list[0]!);
+  t.equal((await faultsOf(async () => createTargets(ctx, many))).length, 20);
+  // A body that does not fit its schema.
+  const body = { name: " ", tags: [7], renotify_interval_secs: 30, check: faulty.check };
+  const atRoute = async () => {
+    try {
+      return validate(TargetCreate, structuredClone(body));
+    } catch (error) {
+      return addRuleFaults(body, error);
+    }
+  };
+  t.strictSame(await faultsOf(atRoute), [
+    "/tags/0 INVALID_TAG",
+    "/name EMPTY_NAME",
+    ...ofCheck,
+    "/renotify_interval_secs INVALID_ALERT_CONFIG",
+  ]);
+  t.equal((await listTargets(ctx, page)).total, 1, "no target was created");
 });
 
 t.test("the shortest interval is the plan's, and the kind's", async (t) => {

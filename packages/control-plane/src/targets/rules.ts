@@ -1,14 +1,16 @@
 import { checkKinds, type CheckSpec, kindOf } from "@statusmesh/shared/checks";
 import { AppError } from "@statusmesh/shared/errors";
+import { below, checkAll, Faults } from "@statusmesh/shared/faults";
 import { blockedHost } from "@statusmesh/shared/net/address";
 import { insideName } from "@statusmesh/shared/net/inside-name";
 import { mask } from "@statusmesh/shared/secrets";
+import { validate } from "@statusmesh/shared/validate";
 import { refuseAbusiveUrl, refuseDeniedHost } from "../abuse/service.ts";
 import type { System } from "../context.ts";
 import { iso } from "../http/wire.ts";
 import { type Plan, PlanRefusal } from "../plans/service.ts";
 import type { TargetRow } from "./queries.ts";
-import type { RegionPolicy, Target } from "./schema.ts";
+import { Check, type RegionPolicy, type Target } from "./schema.ts";
 
 /*
  * Rules of every write of a target: create, bulk create, edit. Nothing here queries the database,
@@ -52,51 +54,71 @@ function masked(spec: CheckSpec): CheckSpec {
   ) as unknown as CheckSpec;
 }
 
-/** Runs `rules`; the fields of what they throw start at `base`. */
-export function below<T>(base: string, rules: () => T): T {
-  try {
-    return rules();
-  } catch (error) {
-    if (base !== "" && error instanceof AppError && error.field !== null)
-      throw new AppError(error.code, error.message, {
-        field: base + error.field,
-        details: error.details,
-        cause: error,
-      });
-    throw error;
-  }
-}
-
 /**
  * Runs the rules of the kind, the mask rule, the address guard and the abuse lists over a check; pointers of errors
  * start at `base`.
  */
 export function checkRules(system: Pick<System, "config" | "abuse">, spec: CheckSpec, base: string): void {
-  const kind = kindOf(spec);
   below(base, () => {
-    kind.mapSecrets(spec, (secret, pointer) => {
-      if (secret === mask)
-        throw new AppError(
+    checkAll(
+      () => maskRule(spec),
+      () => kindOf(spec).rules(spec),
+    );
+    addressRules(system, spec);
+  });
+}
+
+/**
+ * For the body of a create request that does not fit its schema: throws the same error with the faults that rules
+ * without the database find in it.
+ */
+export function addRuleFaults(body: unknown, error: unknown): void {
+  if (!(error instanceof AppError)) return;
+  const { check, renotify_interval_secs: renotify } = (body ?? {}) as Record<string, unknown>;
+  const faults = new Faults();
+  faults.add(error);
+  if (faults.isFull) return;
+  if (typeof check === "object" && check !== null)
+    faults.check(() => {
+      const spec = validate(Check, check, "/check");
+      below("/check", () => kindOf(spec).rules(spec));
+    });
+  if (typeof renotify === "number") faults.check(() => renotifyRule(renotify));
+  faults.throwAny();
+}
+
+/** Throws REDACTION_SENTINEL for every secret that is the mask. */
+function maskRule(spec: CheckSpec): void {
+  const faults = new Faults();
+  kindOf(spec).mapSecrets(spec, (secret, field) => {
+    if (secret === mask)
+      faults.add(
+        new AppError(
           "REDACTION_SENTINEL",
           "This secret still reads ***, which is how secrets are shown. Send the real value, or leave the field " +
             "out to keep the stored one.",
-          { field: pointer },
-        );
-      return secret;
-    });
-    kind.rules(spec);
-    const destination = kind.destination(spec);
-    if (destination !== null) {
-      refusePrivateHost(system, destination.host, destination.pointer);
-      refuseDeniedHost(system, destination.host, destination.pointer);
-    }
-    const asked = kind.asksAtHome?.(spec) ?? null;
-    if (asked !== null) refuseInsideName(system, asked.name, asked.pointer);
-    const subject = kind.subject?.(spec) ?? null;
-    if (subject !== null) refuseDeniedHost(system, subject.name, subject.pointer);
-    const url = kind.url?.(spec);
-    if (url !== undefined) refuseAbusiveUrl(system, url, "/url");
+          { field },
+        ),
+      );
+    return secret;
   });
+  faults.throwAny();
+}
+
+/** The address guard and the abuse lists; after the rules of the kind, as the host must be readable. */
+function addressRules(system: Pick<System, "config" | "abuse">, spec: CheckSpec): void {
+  const kind = kindOf(spec);
+  const destination = kind.destination(spec);
+  const asked = kind.asksAtHome?.(spec) ?? null;
+  const subject = kind.subject?.(spec) ?? null;
+  const url = kind.url?.(spec);
+  checkAll(
+    () => destination && refusePrivateHost(system, destination.host, destination.pointer),
+    () => destination && refuseDeniedHost(system, destination.host, destination.pointer),
+    () => asked && refuseInsideName(system, asked.name, asked.pointer),
+    () => subject && refuseDeniedHost(system, subject.name, subject.pointer),
+    () => url && refuseAbusiveUrl(system, url, "/url"),
+  );
 }
 
 function refusePrivateHost({ config }: Pick<System, "config">, host: string, field: string): void {

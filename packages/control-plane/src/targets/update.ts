@@ -1,5 +1,6 @@
 import { type CheckSpec, detailsOf, isCheckType, kindOf } from "@statusmesh/shared/checks";
 import { AppError } from "@statusmesh/shared/errors";
+import { below, checkAll } from "@statusmesh/shared/faults";
 import { isId } from "@statusmesh/shared/ids";
 import { fieldOf, mask } from "@statusmesh/shared/secrets";
 import { validate } from "@statusmesh/shared/validate";
@@ -15,7 +16,6 @@ import { forgetDetails } from "../results/service.ts";
 import * as queries from "./queries.ts";
 import {
   alertRule,
-  below,
   checkRules,
   intervalRule,
   notFound,
@@ -42,31 +42,15 @@ export async function updateTarget(ctx: Ctx, id: string, patch: TargetPatch, ifM
     const before = await queries.lockTarget(tx.sql, ctx.orgId, id);
     if (before === null) throw notFound();
     requireMatch(ifMatch, targetTag(present(before)));
-    const check = patch.check === undefined ? null : mergeCheck(ctx, id, before.spec, patch.check);
-    const interval = patch.interval ?? before.interval_secs;
-    if (patch.interval !== undefined) intervalRule(await planOf(tx), check?.after ?? before.spec, interval);
-    const renotify =
-      patch.renotify_interval_secs === undefined
-        ? before.renotify_interval_secs
-        : renotifyRule(patch.renotify_interval_secs);
-    const channels =
-      patch.alerts === undefined
-        ? before.channel_ids
-        : alertRule(
-            patch.alerts,
-            await existingChannelIds(
-              tx,
-              ctx.orgId,
-              patch.alerts.map((alert) => alert.channel_id),
-            ),
-          );
     const regions = await queries.selectRegionsOf(tx.sql, id);
-    if (patch.region_policy !== undefined) regionPolicyRule(patch.region_policy, regions.length);
+    const check = await patchRules(tx, before, patch, regions.length);
+    const renotify = patch.renotify_interval_secs ?? before.renotify_interval_secs;
+    const channels = patch.alerts?.map((alert) => alert.channel_id) ?? before.channel_ids;
     const after: queries.NewTargetRow = {
       ...before,
       name: patch.name ?? before.name,
       spec: check === null ? before.spec : sealSpec(ctx, id, check.after),
-      interval_secs: interval,
+      interval_secs: patch.interval ?? before.interval_secs,
       enabled: patch.enabled ?? before.enabled,
       tags: patch.tags === undefined ? before.tags : tagsRule(patch.tags),
       alert_confirmations: patch.alert_confirmations ?? before.alert_confirmations,
@@ -89,6 +73,28 @@ export async function updateTarget(ctx: Ctx, id: string, patch: TargetPatch, ifM
     await record(tx, { resourceId: id, ...differences({ before: old, after: fresh }, real) });
     return fresh;
   });
+}
+
+/** Throws all faults of a patch at once; returns the check before and after it, null where the patch has none. */
+async function patchRules(
+  tx: Ctx,
+  before: queries.TargetRow,
+  { check: checkPatch, interval, renotify_interval_secs: renotify, alerts, region_policy: policy }: TargetPatch,
+  regions: number,
+): Promise<ReturnType<typeof mergeCheck> | null> {
+  const plan = interval === undefined ? null : await planOf(tx);
+  const ids = alerts?.map((alert) => alert.channel_id) ?? [];
+  const channels = ids.length === 0 ? new Set<string>() : await existingChannelIds(tx, tx.orgId, ids);
+  let check: ReturnType<typeof mergeCheck> | null = null;
+  checkAll(
+    () => (check = checkPatch === undefined ? null : mergeCheck(tx, before.id, before.spec, checkPatch)),
+    // A patch cannot change the kind, which decides the shortest interval.
+    () => plan && intervalRule(plan, before.spec, interval!),
+    () => renotify !== undefined && renotifyRule(renotify),
+    () => alerts && alertRule(alerts, channels),
+    () => policy && regionPolicyRule(policy, regions),
+  );
+  return check;
 }
 
 /** The stored check with the patch laid over it, validated as a whole; and as it was, as far as it opens. */

@@ -2,6 +2,7 @@ import { isIP } from "node:net";
 import { domainToASCII } from "node:url";
 import Type, { type Static } from "typebox";
 import { AppError } from "../errors.ts";
+import { checkAll } from "../faults.ts";
 import type { FieldForm } from "../form.ts";
 import { type CheckKind, refuseUnseen, timeout } from "./kind.ts";
 
@@ -109,9 +110,11 @@ export const dns: CheckKind<typeof DnsCheck> = {
   defaultIntervalSecs: 60,
 
   rules(spec) {
-    refuseUnseen(spec.domain, errorCode, "/domain");
-    askedName(spec);
-    nameServer(spec);
+    checkAll(
+      () => refuseUnseen(spec.domain, errorCode, "/domain"),
+      () => askedName(spec),
+      () => nameServer(spec),
+    );
   },
 
   destination(spec) {

@@ -1,5 +1,6 @@
 import Type, { type Static } from "typebox";
 import { AppError } from "../errors.ts";
+import { checkAll, rule } from "../faults.ts";
 import type { FieldForm } from "../form.ts";
 import { type RegistrableDomain, registrableDomain } from "../net/registrable-domain.ts";
 import { DaysRemaining, Expiry, expiryInWords } from "./details.ts";
@@ -113,18 +114,17 @@ export const domainExpiry: CheckKind<typeof DomainExpiryCheck> = {
   minRecheckSecs: 600,
 
   rules(spec) {
-    refuseUnseen(spec.domain, "INVALID_DOMAIN_PARAMS", "/domain");
-    lookedUpDomain(spec);
-    if (spec.warn_days <= spec.critical_days) {
-      throw new AppError(
+    checkAll(
+      () => refuseUnseen(spec.domain, "INVALID_DOMAIN_PARAMS", "/domain"),
+      () => lookedUpDomain(spec),
+      rule(
+        spec.warn_days > spec.critical_days,
         "INVALID_DOMAIN_PARAMS",
         `warn_days (${spec.warn_days}) must be more than critical_days (${spec.critical_days}): a domain is ` +
           "degraded first and down later.",
-        {
-          field: "/warn_days",
-        },
-      );
-    }
+        "/warn_days",
+      ),
+    );
   },
 
   // Registries are public and come from IANA's list: guard, per-host cap and breaker do not apply.

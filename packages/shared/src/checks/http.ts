@@ -1,5 +1,6 @@
 import Type, { type Static } from "typebox";
 import { AppError } from "../errors.ts";
+import { checkAll, Faults, rule } from "../faults.ts";
 import type { FieldForm } from "../form.ts";
 import { pointerSegment } from "../secrets.ts";
 import { urlProblem } from "../url.ts";
@@ -220,6 +221,41 @@ function credentialsRule(url: URL): void {
   );
 }
 
+function methodRule(method: string): void {
+  if (!methods.includes(method))
+    throw new AppError("INVALID_HTTP_METHOD", `"${method}" cannot be sent. Use one of ${methods.join(", ")}.`, {
+      field: "/method",
+    });
+}
+
+/** Throws INVALID_HTTP_HEADER for every header that cannot be sent, or that the agent writes itself. */
+function headersRule(headers: HttpCheck["headers"]): void {
+  const faults = new Faults();
+  const seen = new Set<string>();
+  for (const [name, value] of Object.entries(headers)) {
+    const lower = name.toLowerCase();
+    const message = !headerName.test(name)
+      ? "A header name has 1 to 128 letters, digits and -_.!#$%&'*+^`|~."
+      : ownHeaders.has(lower)
+        ? `"${name}" is written by the agent and cannot be set.`
+        : seen.has(lower)
+          ? `"${name}" is there twice.`
+          : headerValue.test(value)
+            ? null
+            : `The value of "${name}" has a line break or a character that cannot be sent.`;
+    seen.add(lower);
+    if (message !== null) faults.add(new AppError("INVALID_HTTP_HEADER", message, { field: headerPointer(name) }));
+  }
+  faults.throwAny();
+}
+
+const isHttps = (url: string): boolean => URL.canParse(url) && new URL(url).protocol === "https:";
+
+const authenticates = ({ basic_auth, bearer_token, headers }: HttpCheck): boolean =>
+  basic_auth !== null ||
+  bearer_token !== null ||
+  Object.keys(headers).some((name) => credentialHeaders.has(name.toLowerCase()));
+
 function statusFrom(text: string): unknown {
   if (/^\d{1,9}$/.test(text)) return { kind: "exact", value: Number(text) };
   const [, min, max] = /^(\d{1,9})-(\d{1,9})$/.exec(text) ?? [];
@@ -256,75 +292,49 @@ export const http: CheckKind<typeof HttpCheck> = {
   defaultIntervalSecs: 60,
 
   rules(spec) {
-    const url = urlRule(spec.url);
-    if (!methods.includes(spec.method)) {
-      throw new AppError("INVALID_HTTP_METHOD", `"${spec.method}" cannot be sent. Use one of ${methods.join(", ")}.`, {
-        field: "/method",
-      });
-    }
-    const expected = spec.expected_status;
-    if (expected.kind === "range" && expected.value.min > expected.value.max) {
-      throw new AppError(
+    const { method, expected_status: expected, bearer_token: bearer } = spec;
+    checkAll(
+      () => urlRule(spec.url),
+      () => methodRule(method),
+      rule(
+        expected.kind !== "range" || expected.value.min <= expected.value.max,
         "INVALID_STATUS_RANGE",
         "The smallest accepted status is above the largest. Swap min and max.",
-        { field: "/expected_status/value" },
-      );
-    }
-    const seen = new Set<string>();
-    for (const [name, value] of Object.entries(spec.headers)) {
-      const field = headerPointer(name);
-      const lower = name.toLowerCase();
-      if (!headerName.test(name))
-        throw new AppError("INVALID_HTTP_HEADER", "A header name has 1 to 128 letters, digits and -_.!#$%&'*+^`|~.", {
-          field,
-        });
-      if (ownHeaders.has(lower))
-        throw new AppError("INVALID_HTTP_HEADER", `"${name}" is written by the agent and cannot be set.`, { field });
-      if (seen.has(lower)) throw new AppError("INVALID_HTTP_HEADER", `"${name}" is there twice.`, { field });
-      seen.add(lower);
-      if (!headerValue.test(value))
-        throw new AppError(
-          "INVALID_HTTP_HEADER",
-          `The value of "${name}" has a line break or a character that cannot be sent.`,
-          { field },
-        );
-    }
-    if (spec.basic_auth !== null && spec.bearer_token !== null) {
-      throw new AppError(
+        "/expected_status/value",
+      ),
+      () => headersRule(spec.headers),
+      rule(
+        spec.basic_auth === null || bearer === null,
         "INVALID_BODY",
         "basic_auth and bearer_token both set the Authorization header. Set one to null.",
-        { field: "/bearer_token" },
-      );
-    }
-    if (spec.basic_auth !== null && spec.basic_auth[0].includes(":")) {
-      throw new AppError("INVALID_BODY", "A user name for basic_auth cannot contain a colon (RFC 7617).", {
-        field: "/basic_auth/0",
-      });
-    }
-    if (spec.bearer_token !== null && !/^[\x21-\x7e]+$/.test(spec.bearer_token)) {
-      throw new AppError("INVALID_BODY", "A bearer token has visible ASCII characters only.", {
-        field: "/bearer_token",
-      });
-    }
-    const authenticates =
-      spec.basic_auth !== null ||
-      spec.bearer_token !== null ||
-      Object.keys(spec.headers).some((name) => credentialHeaders.has(name.toLowerCase()));
-    if (!spec.verify_tls && url.protocol === "https:" && authenticates) {
-      throw new AppError(
+        "/bearer_token",
+      ),
+      rule(
+        spec.basic_auth?.[0].includes(":") !== true,
+        "INVALID_BODY",
+        "A user name for basic_auth cannot contain a colon (RFC 7617).",
+        "/basic_auth/0",
+      ),
+      rule(
+        bearer === null || /^[\x21-\x7e]+$/.test(bearer),
+        "INVALID_BODY",
+        "A bearer token has visible ASCII characters only.",
+        "/bearer_token",
+      ),
+      rule(
+        spec.verify_tls || !isHttps(spec.url) || !authenticates(spec),
         "INVALID_TLS_CRED_COMBO",
         "Credentials are not sent to a server whose certificate is not verified. Set verify_tls to true or " +
           "remove the credentials.",
-        {
-          field: "/verify_tls",
-        },
-      );
-    }
-    if (spec.body !== null && (spec.method === "GET" || spec.method === "HEAD")) {
-      throw new AppError("INVALID_BODY", `A ${spec.method} request carries no body. Use POST, or set body to null.`, {
-        field: "/body",
-      });
-    }
+        "/verify_tls",
+      ),
+      rule(
+        spec.body === null || (method !== "GET" && method !== "HEAD"),
+        "INVALID_BODY",
+        `A ${method} request carries no body. Use POST, or set body to null.`,
+        "/body",
+      ),
+    );
   },
 
   destination(spec) {

@@ -1,5 +1,6 @@
 import Type, { type Static } from "typebox";
 import { AppError } from "../errors.ts";
+import { checkAll, rule } from "../faults.ts";
 import type { FieldForm } from "../form.ts";
 import { DaysRemaining, Expiry, expiryInWords } from "./details.ts";
 import {
@@ -109,18 +110,19 @@ export const tlsCert: CheckKind<typeof TlsCertCheck> = {
   defaultIntervalSecs: 86_400,
 
   rules(spec) {
-    refuseUnseen(spec.host, "INVALID_TCP_HOST", "/host");
-    refuseUnseen(spec.server_name ?? "", "INVALID_TLS_CERT_PARAMS", "/server_name");
-    hostOrThrow(spec.host, "/host");
-    serverName(spec);
-    if (spec.warn_days <= spec.critical_days) {
-      throw new AppError(
+    checkAll(
+      () => refuseUnseen(spec.host, "INVALID_TCP_HOST", "/host"),
+      () => refuseUnseen(spec.server_name ?? "", "INVALID_TLS_CERT_PARAMS", "/server_name"),
+      () => hostOrThrow(spec.host, "/host"),
+      () => serverName(spec),
+      rule(
+        spec.warn_days > spec.critical_days,
         "INVALID_TLS_CERT_PARAMS",
         `warn_days (${spec.warn_days}) must be more than critical_days (${spec.critical_days}): a certificate ` +
           "is degraded first and down later.",
-        { field: "/warn_days" },
-      );
-    }
+        "/warn_days",
+      ),
+    );
   },
 
   destination: (spec) => ({ host: hostOrThrow(spec.host, "/host"), port: spec.port, pointer: "/host" }),

@@ -212,6 +212,11 @@ export function invalid(message: string, field: string): never {
   throw new AppError("INVALID_CHANNEL_CONFIG", message, { field });
 }
 
+/** A rule for `checkAll`: {@link invalid} unless `condition` is true. */
+export const holds = (condition: boolean, message: string, field: string) => (): void => {
+  if (!condition) invalid(message, field);
+};
+
 /** {@link ChannelKind.secretsGoTo} for a URL. Null for an invalid URL, such as a masked one. */
 function serverOf(url: string): SecretsDestination | null {
   return URL.canParse(url) ? { origin: new URL(url).origin, verified: true } : null;

@@ -1,6 +1,7 @@
 import Type from "typebox";
+import { checkAll } from "@statusmesh/shared/faults";
 import { fitted, messageText, type MessageText } from "../message.ts";
-import { channelKind, deliverJson, invalid, webUrl } from "./kind.ts";
+import { type AllowedUrls, channelKind, deliverJson, holds, invalid, webUrl } from "./kind.ts";
 
 /** A longer message becomes an attachment (https://docs.ntfy.sh/publish/#limitations). */
 const maxMessageBytes = 4096;
@@ -47,20 +48,29 @@ const body = ({ facts }: MessageText): string => facts.map(({ label, value }) =>
  * ntfy, published as JSON because headers are ASCII only: https://docs.ntfy.sh/publish/#publish-as-json. Text is not
  * Markdown unless asked for.
  */
+function rootUrlRule(serverUrl: string, allowed: AllowedUrls): void {
+  const { pathname, search, hash } = webUrl(serverUrl, "/server_url", allowed);
+  if (pathname !== "/" || search !== "" || hash !== "")
+    invalid(
+      "The server URL is the root of the server, such as https://ntfy.sh. The topic is a field of its own.",
+      "/server_url",
+    );
+}
+
 export const ntfy = channelKind({
   type: "ntfy",
   label: "ntfy",
   schema: NtfyConfig,
   address: ({ server_url }) => ({ url: server_url, pointer: "/server_url" }),
   rules({ server_url, access_token }, allowed) {
-    const { pathname, search, hash } = webUrl(server_url, "/server_url", allowed);
-    if (pathname !== "/" || search !== "" || hash !== "")
-      invalid(
-        "The server URL is the root of the server, such as https://ntfy.sh. The topic is a field of its own.",
-        "/server_url",
-      );
-    if (access_token !== null && !/^[\x21-\x7e]+$/.test(access_token))
-      invalid("An access token has printable ASCII characters only, without blanks.", "/access_token");
+    checkAll(
+      () => rootUrlRule(server_url, allowed),
+      holds(
+        access_token === null || /^[\x21-\x7e]+$/.test(access_token),
+        "An access token has printable ASCII characters only, without blanks.",
+        "/access_token",
+      ),
+    );
   },
   digests: true,
   async send({ server_url, topic, access_token }, { content }, { http }) {

@@ -1,6 +1,7 @@
 import Type from "typebox";
+import { checkAll } from "@statusmesh/shared/faults";
 import { fitted, messageText, type MessageText } from "../message.ts";
-import { channelKind, invalid } from "./kind.ts";
+import { channelKind, holds } from "./kind.ts";
 import { deliverTo, jsonObject, joined, wordOf } from "./vendor-reply.ts";
 
 const origin = "https://api.pushover.net";
@@ -55,12 +56,9 @@ export const pushover = channelKind({
   schema: PushoverConfig,
   address: () => ({ url: origin, pointer: null }),
   rules(config) {
-    for (const [field, name] of [
-      ["token", "An API token"],
-      ["user", "A user key"],
-    ] as const)
-      if (!/^[A-Za-z0-9]{30}$/.test(config[field]))
-        invalid(`${name} of Pushover has 30 letters and digits.`, `/${field}`);
+    const key = (field: "token" | "user", name: string) =>
+      holds(/^[A-Za-z0-9]{30}$/.test(config[field]), `${name} of Pushover has 30 letters and digits.`, `/${field}`);
+    checkAll(key("token", "An API token"), key("user", "A user key"));
   },
   digests: true,
   async send({ token, user, device }, { content }, { http }) {

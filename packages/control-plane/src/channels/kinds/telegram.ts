@@ -1,7 +1,8 @@
 import Type from "typebox";
+import { checkAll } from "@statusmesh/shared/faults";
 import type { OutboundReply } from "../../outbound/client.ts";
 import { type Content, fitted, messageText, textLines } from "../message.ts";
-import { channelKind, invalid, isPermanent, type Transports } from "./kind.ts";
+import { channelKind, holds, isPermanent, type Transports } from "./kind.ts";
 import { asObject, deliverTo, jsonObject, type VendorFailure, wordOf } from "./vendor-reply.ts";
 
 const TelegramConfig = Type.Object(
@@ -106,10 +107,18 @@ export const telegram = channelKind({
   label: "Telegram bot",
   schema: TelegramConfig,
   rules({ bot_token, chat_id }) {
-    if (!/^[\w:-]+$/.test(bot_token))
-      invalid("A bot token looks like 123456789:AAExample, with letters, digits, - and _ only.", "/bot_token");
-    if (!/^(?:-?\d{1,20}|@[A-Za-z]\w{0,62})$/.test(chat_id))
-      invalid("The chat id is a whole number, negative for a group, or @name of a public channel.", "/chat_id");
+    checkAll(
+      holds(
+        /^[\w:-]+$/.test(bot_token),
+        "A bot token looks like 123456789:AAExample, with letters, digits, - and _ only.",
+        "/bot_token",
+      ),
+      holds(
+        /^(?:-?\d{1,20}|@[A-Za-z]\w{0,62})$/.test(chat_id),
+        "The chat id is a whole number, negative for a group, or @name of a public channel.",
+        "/chat_id",
+      ),
+    );
   },
   address: () => ({ url: telegramOrigin, pointer: null }),
   digests: true,

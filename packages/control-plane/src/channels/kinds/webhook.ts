@@ -1,8 +1,9 @@
 import { createHmac } from "node:crypto";
 import { validateHeaderName, validateHeaderValue } from "node:http";
 import Type from "typebox";
+import { checkAll } from "@statusmesh/shared/faults";
 import { pointerSegment } from "@statusmesh/shared/secrets";
-import { channelKind, type ChannelMessage, deliverRequest, invalid, webUrl } from "./kind.ts";
+import { channelKind, type ChannelMessage, deliverRequest, holds, invalid, webUrl } from "./kind.ts";
 
 const WebhookConfig = Type.Object(
   {
@@ -99,27 +100,40 @@ export function signature(secret: string, sentAt: number, body: string): Record<
   return { "x-service-timestamp": timestamp, "x-service-signature": `sha256=${mac}` };
 }
 
+/** `seen` has the lower-case names of the headers before this one. */
+function headerRule(name: string, value: string, seen: Set<string>): void {
+  const lower = name.toLowerCase();
+  const field = headerPointer(name);
+  if (name.length > 128 || throws(() => validateHeaderName(name)))
+    invalid("A header name has 1 to 128 letters, digits and -_.!#$%&'*+^`|~.", field);
+  if (ownHeaders.has(lower)) invalid(`"${name}" is written by StatusMesh and cannot be set.`, field);
+  if (seen.has(lower)) invalid(`"${name}" is there twice.`, field);
+  seen.add(lower);
+  if (throws(() => validateHeaderValue(name, value)))
+    invalid(`The value of "${name}" has a line break or a character that cannot be sent.`, field);
+}
+
 export const webhook = channelKind({
   type: "webhook",
   label: "Webhook",
   schema: WebhookConfig,
 
   rules(config, allowed) {
-    webUrl(config.url, "/url", allowed);
-    if (config.secret !== null && [...config.secret].length < minSecretLength)
-      invalid(`The signing secret must have at least ${minSecretLength} characters.`, "/secret");
     const seen = new Set<string>();
-    for (const [name, value] of Object.entries(config.headers)) {
-      const lower = name.toLowerCase();
-      const field = headerPointer(name);
-      if (name.length > 128 || throws(() => validateHeaderName(name)))
-        invalid("A header name has 1 to 128 letters, digits and -_.!#$%&'*+^`|~.", field);
-      if (ownHeaders.has(lower)) invalid(`"${name}" is written by StatusMesh and cannot be set.`, field);
-      if (seen.has(lower)) invalid(`"${name}" is there twice.`, field);
-      seen.add(lower);
-      if (throws(() => validateHeaderValue(name, value)))
-        invalid(`The value of "${name}" has a line break or a character that cannot be sent.`, field);
-    }
+    const headers = Object.entries(config.headers).map(
+      ([name, value]) =>
+        () =>
+          headerRule(name, value, seen),
+    );
+    checkAll(
+      () => webUrl(config.url, "/url", allowed),
+      holds(
+        config.secret === null || [...config.secret].length >= minSecretLength,
+        `The signing secret must have at least ${minSecretLength} characters.`,
+        "/secret",
+      ),
+      ...headers,
+    );
   },
 
   address: ({ url }) => ({ url, pointer: "/url" }),

@@ -1,7 +1,8 @@
 import Type from "typebox";
+import { checkAll } from "@statusmesh/shared/faults";
 import type { OutboundReply } from "../../outbound/client.ts";
 import { type Content, messageText } from "../message.ts";
-import { channelKind, invalid, type Transports } from "./kind.ts";
+import { channelKind, holds, type Transports } from "./kind.ts";
 import { asObject, deliverTo, joined, jsonObject, type VendorFailure, wordOf } from "./vendor-reply.ts";
 import { e164 } from "./sms/provider.ts";
 
@@ -143,14 +144,22 @@ export const whatsapp = channelKind({
   label: "WhatsApp",
   schema: WhatsappConfig,
   rules({ access_token, phone_number_id, to, template_name, language_code }) {
-    if (!/^[\x21-\x7e]+$/.test(access_token)) invalid("The access token has no spaces.", "/access_token");
-    if (!/^\d+$/.test(phone_number_id))
-      invalid("The phone number id has digits only. It is the id, not the number.", "/phone_number_id");
-    if (!e164.test(to)) invalid("Write the number in international format, like +4915112345678.", "/to");
-    if (!/^[a-z0-9_]+$/.test(template_name))
-      invalid("A template name has lower-case letters, digits and _ only.", "/template_name");
-    if (!/^[a-z]{2,3}(?:_[A-Za-z0-9]{2,4})?$/.test(language_code))
-      invalid("A language code looks like en or en_US.", "/language_code");
+    const isLanguage = /^[a-z]{2,3}(?:_[A-Za-z0-9]{2,4})?$/.test(language_code);
+    checkAll(
+      holds(/^[\x21-\x7e]+$/.test(access_token), "The access token has no spaces.", "/access_token"),
+      holds(
+        /^\d+$/.test(phone_number_id),
+        "The phone number id has digits only. It is the id, not the number.",
+        "/phone_number_id",
+      ),
+      holds(e164.test(to), "Write the number in international format, like +4915112345678.", "/to"),
+      holds(
+        /^[a-z0-9_]+$/.test(template_name),
+        "A template name has lower-case letters, digits and _ only.",
+        "/template_name",
+      ),
+      holds(isLanguage, "A language code looks like en or en_US.", "/language_code"),
+    );
   },
   address: () => ({ url: whatsappOrigin, pointer: null }),
   digests: true,

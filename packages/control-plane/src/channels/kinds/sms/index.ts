@@ -1,8 +1,9 @@
 import Type, { type Static } from "typebox";
+import { checkAll } from "@statusmesh/shared/faults";
 import type { FieldForm } from "@statusmesh/shared/form";
 import { type Content, messageText } from "../../message.ts";
 import { fittingLines } from "./fitting.ts";
-import { type ChannelKind, channelKind, invalid } from "../kind.ts";
+import { type ChannelKind, channelKind, holds, invalid } from "../kind.ts";
 import { deliverTo } from "../vendor-reply.ts";
 import { plivo } from "./plivo.ts";
 import { type Credential, e164, type SmsProvider } from "./provider.ts";
@@ -126,28 +127,35 @@ const providerOf = ({ provider }: SmsConfig): SmsProvider => smsProviders[provid
 
 const isSenderId = (text: string): boolean => /^(?=.*[A-Za-z])[A-Za-z0-9 ._&-]{1,11}$/.test(text);
 
+/** The provider's credentials: each in its format, none missing, none of another provider. */
+function credentialsRule(config: SmsConfig): void {
+  const { label, required, optional } = providerOf(config);
+  const formats = { ...required, ...optional };
+  const rules = Object.entries(formats).map(([field, format]) => () => {
+    const value = config[field as Credential];
+    if (value === undefined && field in required) invalid(`${label} needs ${field}.`, `/${field}`);
+    if (value !== undefined && !format.pattern.test(value))
+      invalid(`${label}: ${field} ${format.expects}.`, `/${field}`);
+  });
+  const foreign = Object.keys(config).find((field) => !own.has(field) && !(field in formats));
+  checkAll(...rules, holds(foreign === undefined, `${label} has no ${foreign}.`, `/${foreign}`));
+}
+
 const declared = channelKind({
   type: "sms",
   label: "SMS",
   schema: SmsConfig,
   rules(config) {
     const { to, from } = config;
-    const { label, required, optional } = providerOf(config);
-    if (!e164.test(to)) invalid("Write the number in international format, like +4915112345678.", "/to");
-    if (!e164.test(from) && !/^\d{3,15}$/.test(from) && !isSenderId(from))
-      invalid(
+    checkAll(
+      holds(e164.test(to), "Write the number in international format, like +4915112345678.", "/to"),
+      holds(
+        e164.test(from) || /^\d{3,15}$/.test(from) || isSenderId(from),
         "The sender is a number like +15005550006, a short code, or a name of at most 11 letters and digits.",
         "/from",
-      );
-    const formats = { ...required, ...optional };
-    for (const [field, format] of Object.entries(formats)) {
-      const value = config[field as Credential];
-      if (value === undefined && field in required) invalid(`${label} needs ${field}.`, `/${field}`);
-      if (value !== undefined && !format.pattern.test(value))
-        invalid(`${label}: ${field} ${format.expects}.`, `/${field}`);
-    }
-    const foreign = Object.keys(config).find((field) => !own.has(field) && !(field in formats));
-    if (foreign !== undefined) invalid(`${label} has no ${foreign}.`, `/${foreign}`);
+      ),
+      () => credentialsRule(config),
+    );
   },
   address: (config) => ({ url: providerOf(config).origin(credentialsOf(config)), pointer: null }),
   endpoints: providerNames,

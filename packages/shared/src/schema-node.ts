@@ -1,0 +1,33 @@
+/**
+ * A schema node as JSON Schema has it, with our own keywords: `errorCode`, `sizeCodes` (of an array with too few items,
+ * and with too many), `discriminator` (a union's tag), `cap` (a silent maximum of a query parameter) and `expects` (the
+ * message for a value of the wrong type or pattern).
+ */
+export interface SchemaNode {
+  type?: string;
+  const?: unknown;
+  enum?: unknown[];
+  anyOf?: SchemaNode[];
+  discriminator?: string;
+  errorCode?: string;
+  longCode?: string;
+  sizeCodes?: [few: string, many: string];
+  cap?: number;
+  expects?: string;
+  minimum?: number;
+  maximum?: number;
+  minLength?: number;
+  maxLength?: number;
+  pattern?: string;
+  format?: string;
+  default?: unknown;
+  properties?: Record<string, SchemaNode>;
+  patternProperties?: Record<string, SchemaNode>;
+  required?: string[];
+  additionalProperties?: boolean | SchemaNode;
+  minProperties?: number;
+  maxProperties?: number;
+  items?: SchemaNode | SchemaNode[];
+  minItems?: number;
+  maxItems?: number;
+}
