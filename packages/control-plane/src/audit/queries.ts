@@ -21,7 +21,8 @@ export interface AuditRow {
 
 export async function insertEntry(sql: Db, orgId: string, row: Omit<AuditRow, "user_email">): Promise<void> {
   await sql`
-    insert into audit_log (id, org_id, at, user_id, user_email, actor_type, actor_id, action, resource_id, before, after,
+    insert into audit_log
+      (id, org_id, at, user_id, user_email, actor_type, actor_id, action, resource_id, before, after,
       write_source, ip, user_agent, trace_id)
     values (${row.id}, ${orgId}, ${row.at}, ${row.user_id}, (select u.email from users u where u.id = ${row.user_id}),
       ${row.actor_type}, ${row.actor_id}, ${row.action}, ${row.resource_id}, ${json(sql, row.before)},

@@ -40,7 +40,9 @@ export async function insertChannel(
 ): Promise<ChannelRow> {
   const [inserted] = await sql<ChannelRow[]>`
     insert into channels (id, org_id, name, kind, config, enabled, write_source, created_at, updated_at)
-    values (${row.id}, ${row.org_id}, ${row.name}, ${row.kind}, ${sql.json(row.config)}, ${row.enabled}, ${row.write_source}, ${row.created_at}, ${row.updated_at})
+    values
+      (${row.id}, ${row.org_id}, ${row.name}, ${row.kind}, ${sql.json(row.config)}, ${row.enabled},
+        ${row.write_source}, ${row.created_at}, ${row.updated_at})
     returning ${columns(sql)}`;
   return inserted!;
 }
@@ -73,8 +75,10 @@ export async function countChannels(sql: Db, orgId: string): Promise<number> {
 /** Fails with 23505 on `channels_org_id_name_key` when the name is taken. */
 export async function updateChannel(sql: Db, row: Omit<ChannelRow, "created_at" | "health">): Promise<ChannelRow> {
   const [updated] = await sql<ChannelRow[]>`
-    update channels set name = ${row.name}, kind = ${row.kind}, config = ${sql.json(row.config)}, enabled = ${row.enabled},
-           disabled_reason = ${row.disabled_reason}, verified_at = ${row.verified_at}, write_source = ${row.write_source}, updated_at = ${row.updated_at}
+    update channels
+    set name = ${row.name}, kind = ${row.kind}, config = ${sql.json(row.config)}, enabled = ${row.enabled},
+      disabled_reason = ${row.disabled_reason}, verified_at = ${row.verified_at},
+      write_source = ${row.write_source}, updated_at = ${row.updated_at}
     where org_id = ${row.org_id} and id = ${row.id}
     returning ${columns(sql)}`;
   return updated!;
@@ -100,7 +104,8 @@ export async function lockConfigs(
   limit: number,
 ): Promise<Pick<ChannelRow, "id" | "org_id" | "config">[]> {
   return await sql<Pick<ChannelRow, "id" | "org_id" | "config">[]>`
-    select id, org_id, config from channels where ${after}::uuid is null or id > ${after}::uuid order by id limit ${limit} for no key update`;
+    select id, org_id, config from channels where ${after}::uuid is null or id > ${after}::uuid order by id
+    limit ${limit} for no key update`;
 }
 
 /** {@link lockConfigs} without locks. */
@@ -110,7 +115,8 @@ export async function selectConfigs(
   limit: number,
 ): Promise<Pick<ChannelRow, "id" | "org_id" | "config">[]> {
   return await sql<Pick<ChannelRow, "id" | "org_id" | "config">[]>`
-    select id, org_id, config from channels where ${after}::uuid is null or id > ${after}::uuid order by id limit ${limit}`;
+    select id, org_id, config from channels where ${after}::uuid is null or id > ${after}::uuid order by id
+    limit ${limit}`;
 }
 
 /** Writes only the config. */

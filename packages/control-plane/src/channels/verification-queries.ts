@@ -63,7 +63,8 @@ export async function selectPending(sql: Db, codeHash: Buffer, now: Date): Promi
 /** Uses up a link. Exactly one of two callers gets true. */
 export async function confirmVerification(sql: Db, id: string, now: Date): Promise<boolean> {
   const { count } = await sql`
-    update channel_verifications set confirmed_at = ${now} where id = ${id} and confirmed_at is null and expires_at > ${now}`;
+    update channel_verifications set confirmed_at = ${now}
+    where id = ${id} and confirmed_at is null and expires_at > ${now}`;
   return count === 1;
 }
 

@@ -77,7 +77,9 @@ t.test("an email channel sends nothing before its address is confirmed by the bu
   t.strictSame(both.map(({ status }) => status).sort(), [204, 404], "a link works once");
   t.equal((await getChannel(owner, made.id)).verified, true);
   t.match(
-    await sql`select action, actor_type, user_id from audit_log where resource_id = ${made.id} and action = 'POST /confirm/{code}'`,
+    await sql`
+      select action, actor_type, user_id from audit_log
+      where resource_id = ${made.id} and action = 'POST /confirm/{code}'`,
     [{ actor_type: "system", user_id: null }],
   );
   await testChannel(owner, made.id);

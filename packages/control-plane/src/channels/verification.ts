@@ -75,7 +75,8 @@ async function issue(
 function overLimit(scope: "channel" | "organisation", limit: number): AppError {
   return new AppError(
     "CHANNEL_VERIFICATION_LIMIT",
-    `This ${scope} has sent ${limit} verification mails within 24 hours. Look for the mail in the junk folder, or try again tomorrow.`,
+    `This ${scope} has sent ${limit} verification mails within 24 hours. Look for the mail in the junk ` +
+      "folder, or try again tomorrow.",
     { details: { scope, limit } },
   );
 }

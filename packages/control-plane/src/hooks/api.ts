@@ -1,4 +1,6 @@
+import type { Context } from "koa";
 import Type from "typebox";
+import type { System } from "../context.ts";
 import { ok, route, type Route } from "../http/route.ts";
 import { objectIn, rawBody } from "./reading.ts";
 import {
@@ -10,64 +12,62 @@ import {
   handleWhatsapp,
 } from "./service.ts";
 
-const tag = "Hooks";
 const Handled = Type.Object(
   {},
   { additionalProperties: true, title: "HookHandled", description: "Empty, or a method that Telegram calls" },
 );
-const absent = "Absent (404) until it is configured. Events that are unknown, and those handled before, are ignored.";
+const errors = ["NOT_FOUND", "UNAUTHENTICATED", "PAYLOAD_TOO_LARGE"] as const;
 
-/** Requests of vendors. Their bodies are read after their shape is known to be signed, byte for byte. */
-export const hookRoutes: Route[] = [
-  route({
-    method: "POST",
+interface Hook {
+  path: string;
+  summary: string;
+  /** Authenticates the request and handles its events. Returns the body of the reply. */
+  handle(system: System, http: Context): Promise<object>;
+}
+
+/** Requests of vendors. A body is read byte for byte, because its signature covers the bytes. */
+const hooks: Hook[] = [
+  {
     path: "/hooks/telegram",
-    auth: "public",
-    tag,
     summary: "Updates of the Telegram bot",
-    description: absent,
-    replies: { 200: Handled },
-    errors: ["NOT_FOUND", "UNAUTHENTICATED", "PAYLOAD_TOO_LARGE"],
-    async handle({ ctx, http }) {
-      authenticateTelegram(ctx, http.get("x-telegram-bot-api-secret-token"));
-      return ok(await handleTelegram(ctx, objectIn(await rawBody(http.req))));
+    async handle(system, http) {
+      authenticateTelegram(system, http.get("x-telegram-bot-api-secret-token"));
+      return await handleTelegram(system, objectIn(await rawBody(http.req)));
     },
-  }),
-  route({
-    method: "POST",
+  },
+  {
     path: "/hooks/whatsapp",
-    auth: "public",
-    tag,
     summary: "Messages to the WhatsApp number",
-    description: absent,
-    replies: { 200: Handled },
-    errors: ["NOT_FOUND", "UNAUTHENTICATED", "PAYLOAD_TOO_LARGE"],
-    async handle({ ctx, http }) {
+    async handle(system, http) {
       const body = await rawBody(http.req);
-      authenticateWhatsapp(ctx, http.get("x-hub-signature-256"), body);
-      await handleWhatsapp(ctx, objectIn(body));
-      return ok({});
+      authenticateWhatsapp(system, http.get("x-hub-signature-256"), body);
+      await handleWhatsapp(system, objectIn(body));
+      return {};
     },
-  }),
+  },
+  {
+    path: "/hooks/resend",
+    summary: "Bounces and complaints that Resend reports",
+    async handle(system, http) {
+      const body = await rawBody(http.req);
+      const [id, timestamp, signature] = [http.get("svix-id"), http.get("svix-timestamp"), http.get("svix-signature")];
+      authenticateResend(system, { id, timestamp, signature }, body);
+      await handleResend(system, id, objectIn(body));
+      return {};
+    },
+  },
+];
+
+export const hookRoutes: Route[] = hooks.map(({ path, summary, handle }) =>
   route({
     method: "POST",
-    path: "/hooks/resend",
+    path,
     auth: "public",
-    tag,
-    summary: "Bounces and complaints that Resend reports",
-    description: absent,
+    tag: "Hooks",
+    summary,
+    description: "Absent (404) until it is configured. Unknown and repeated events are ignored.",
     replies: { 200: Handled },
-    errors: ["NOT_FOUND", "UNAUTHENTICATED", "PAYLOAD_TOO_LARGE"],
-    async handle({ ctx, http }) {
-      const body = await rawBody(http.req);
-      const headers = {
-        id: http.get("svix-id"),
-        timestamp: http.get("svix-timestamp"),
-        signature: http.get("svix-signature"),
-      };
-      authenticateResend(ctx, headers, body);
-      await handleResend(ctx, headers.id, objectIn(body));
-      return ok({});
-    },
+    errors,
+    handle: async ({ ctx, http }) => ok(await handle(ctx, http)),
   }),
-];
+);

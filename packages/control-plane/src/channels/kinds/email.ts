@@ -25,12 +25,12 @@ const EmailConfig = Type.Object(
   },
 );
 
+const label = "[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?";
 /**
  * One address as browsers accept it (HTML Standard, section "Valid email address"), in lower case, with a local part of
  * at most 64 characters (RFC 5321 section 4.5.3.1.1).
  */
-const address =
-  /^[a-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)*$/;
+const address = new RegExp(`^[a-z0-9.!#$%&'*+/=?^_\`{|}~-]{1,64}@${label}(?:\\.${label})*$`);
 
 /** Mail through `email.smtp_url`. */
 export const email = channelKind({

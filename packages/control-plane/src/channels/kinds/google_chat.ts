@@ -2,10 +2,14 @@ import Type from "typebox";
 import { fitted, messageText, textLines, toneIcon } from "../message.ts";
 import { channelKind, deliverJson, invalid, vendorUrl } from "./kind.ts";
 
-/** UTF-16 units, which are never fewer than characters; a message has at most 32,000 bytes (https://developers.google.com/workspace/chat/api/reference/rest/v1/spaces.messages/create). */
+/**
+ * UTF-16 units, which are never fewer than characters; a message has at most 32,000 bytes
+ * (https://developers.google.com/workspace/chat/api/reference/rest/v1/spaces.messages/create).
+ */
 const maxTextLength = 4096;
 const wanted =
-  "This is not a webhook of Google Chat. Its URL begins with https://chat.googleapis.com/v1/spaces/ and ends with key and token. Copy it under Apps & integrations of the space.";
+  "This is not a webhook of Google Chat. Its URL begins with https://chat.googleapis.com/v1/spaces/ and " +
+  "ends with key and token. Copy it under Apps & integrations of the space.";
 
 const GoogleChatConfig = Type.Object(
   {

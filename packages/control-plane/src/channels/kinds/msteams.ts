@@ -2,7 +2,10 @@ import Type from "typebox";
 import { fitted, messageText, type MessageText, type Tone } from "../message.ts";
 import { channelKind, deliverJson, invalid, vendorUrl } from "./kind.ts";
 
-/** A post of the Teams connector has about 28 KB (https://learn.microsoft.com/connectors/teams/#known-issues-and-limitations-with-actions). */
+/**
+ * A post of the Teams connector has about 28 KB
+ * (https://learn.microsoft.com/connectors/teams/#known-issues-and-limitations-with-actions).
+ */
 const maxCardBytes = 24_000;
 /**
  * Hosts of workflow triggers. Those on logic.azure.com moved to api.powerplatform.com in 2025; the others are the
@@ -70,7 +73,10 @@ function card({ tone, title, facts, url, linkLabel }: MessageText): string {
   });
 }
 
-/** Teams workflow: https://support.microsoft.com/office/create-incoming-webhooks-with-workflows-for-microsoft-teams-8ae491c7-0394-4861-ba59-055e33f75498. */
+/**
+ * Teams workflow:
+ * https://support.microsoft.com/office/create-incoming-webhooks-with-workflows-for-microsoft-teams-8ae491c7-0394-4861-ba59-055e33f75498.
+ */
 export const msteams = channelKind({
   type: "msteams",
   label: "Microsoft Teams",
@@ -83,7 +89,8 @@ export const msteams = channelKind({
     const url = vendorUrl(webhook_url, "/webhook_url", hosts, `This is not the URL of a Teams workflow. ${howTo}`);
     if (!url.searchParams.get("sig"))
       invalid(
-        "The URL has no sig parameter, so that Microsoft would refuse the request. Let anyone trigger the workflow, and copy its whole URL.",
+        "The URL has no sig parameter, so that Microsoft would refuse the request. Let anyone trigger the " +
+          "workflow, and copy its whole URL.",
         "/webhook_url",
       );
   },

@@ -66,8 +66,9 @@ const maxSummaryLength = 230;
 const maxDetailsLength = 500;
 
 /**
- * Body parameters of the template: summary, details, link. A filled body has at most 1024 characters, and a parameter no line break, tab or more
- * than four spaces in a row (https://developers.facebook.com/documentation/business-messaging/whatsapp/templates/components).
+ * Body parameters of the template: summary, details, link. A filled body has at most 1024 characters, and a parameter
+ * no line break, tab or more than four spaces in a row
+ * (https://developers.facebook.com/documentation/business-messaging/whatsapp/templates/components).
  */
 export function templateParameters(content: Content): string[] {
   const { title, facts, url } = messageText(content);
@@ -119,8 +120,8 @@ export async function sendWhatsapp(
 }
 
 /**
- * Codes that pass by themselves: unknown and temporary failures of the API, rate limits of application, number and recipient, maintenance
- * (https://developers.facebook.com/documentation/business-messaging/whatsapp/support/error-codes).
+ * Codes that pass by themselves: unknown and temporary failures of the API, rate limits of application, number and
+ * recipient, maintenance (https://developers.facebook.com/documentation/business-messaging/whatsapp/support/error-codes).
  */
 const passing = new Set([1, 2, 4, 80007, 130429, 131000, 131016, 131048, 131056, 131057, 133004, 133005]);
 

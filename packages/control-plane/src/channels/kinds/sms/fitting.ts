@@ -1,8 +1,8 @@
 import type { MessageText } from "../../message.ts";
 
 /**
- * The longest text that fits: title, facts, link. Other kinds shorten in steps (`fitted`); here each character left over
- * is paid for. The longest lines are cut first, then the last facts are left out; the link stays whole.
+ * The longest text that fits: title, facts, link. Other kinds shorten in steps (`fitted`); here each character left
+ * over is paid for. The longest lines are cut first, then the last facts are left out; the link stays whole.
  */
 export function fittingLines(
   { title, facts, url }: Pick<MessageText, "title" | "facts" | "url">,

@@ -1,6 +1,6 @@
 /**
- * Characters of the GSM 7-bit default alphabet, one septet each, and of its extension table, two septets each (3GPP TS 23.038, sections
- * 6.2.1 and 6.2.1.1).
+ * Characters of the GSM 7-bit default alphabet, one septet each, and of its extension table, two septets each (3GPP TS
+ * 23.038, sections 6.2.1 and 6.2.1.1).
  */
 const basicAlphabet = new Set(
   "@£$¥èéùìòÇ\nØø\rÅåΔ_ΦΓΛΩΠΨΣΘΞÆæßÉ !\"#¤%&'()*+,-./0123456789:;<=>?" +
@@ -8,7 +8,10 @@ const basicAlphabet = new Set(
 );
 const extension = new Set("^{}\\[~]|€");
 
-/** Septets of one message, and of each segment of a longer one: its header takes seven (3GPP TS 23.040 section 9.2.3.24.1). */
+/**
+ * Septets of one message, and of each segment of a longer one: its header takes seven (3GPP TS 23.040 section
+ * 9.2.3.24.1).
+ */
 const gsm = { single: 160, segment: 153 };
 /** UTF-16 units likewise. */
 const ucs2 = { single: 70, segment: 67 };
