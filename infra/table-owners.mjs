@@ -181,18 +181,3 @@ export const folders = {
     writes: { "the state row lives as long as its target": ["target_states"] },
   },
 };
-
-/** Files that may have SQL though they are no queries file, with the reason. The folders db and testing may, too. */
-export const filesWithSql = {
-  "app.ts": "the readiness probe",
-  "commands/doctor.ts": "asks the server for its version and clock",
-  "jobs/runner.ts": "setting of a transaction",
-  "metrics/instance.ts": "the connection probe",
-  "pipeline/assign.ts": "to be moved",
-  "pipeline/ingest.ts": "to be moved",
-  "pipeline/on-demand.ts": "to be moved",
-  "results/details.ts": "to be moved",
-  "results/issued-slots.ts": "to be moved",
-  "results/late.ts": "to be moved",
-  "results/org-counts.ts": "to be moved",
-};

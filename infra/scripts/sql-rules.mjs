@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import ts from "typescript";
-import { filesWithSql, folders } from "../table-owners.mjs";
+import { folders } from "../table-owners.mjs";
 import { root } from "./prepare.mjs";
 
 const sources = join(root, "packages/control-plane/src");
@@ -68,7 +68,7 @@ const flat = (reasons = {}) => Object.values(reasons).flat();
 function problems() {
   const tables = migratedTables();
   const found = [];
-  const used = { files: new Set(), joins: new Set(), writes: new Set() };
+  const used = { joins: new Set(), writes: new Set() };
   for (const table of tables)
     if (!ownerOf.has(table)) found.push(`infra/table-owners.mjs: table ${table} has no owner`);
   for (const table of ownerOf.keys())
@@ -83,10 +83,8 @@ function problems() {
     const rules = folders[folder] ?? { owns: [] };
     for (const { text, line } of statements(path)) {
       const at = `packages/control-plane/src/${name}:${line}`;
-      if (!/(?:^|[/-])queries\.ts$/.test(name)) {
-        used.files.add(name);
-        if (!(name in filesWithSql)) found.push(`${at}: SQL stands in ${folder}/queries.ts or ${folder}/*-queries.ts`);
-      }
+      if (!/(?:^|[/-])queries\.ts$/.test(name))
+        found.push(`${at}: SQL stands in ${folder}/queries.ts or ${folder}/*-queries.ts`);
       const { writes, reads } = tablesOf(text, tables);
       for (const table of writes.filter((it) => !rules.owns.includes(it))) {
         used.writes.add(`${folder} ${table}`);
@@ -95,7 +93,7 @@ function problems() {
       }
       for (const table of reads.filter((it) => !rules.owns.includes(it))) {
         used.joins.add(`${folder} ${table}`);
-        if (![...flat(rules.joins), ...flat(rules.writes)].includes(table) && !(name in filesWithSql && folder === "."))
+        if (![...flat(rules.joins), ...flat(rules.writes)].includes(table))
           found.push(`${at}: ${ownerOf.get(table)} owns ${table}: list the join in infra/table-owners.mjs`);
       }
     }
@@ -104,11 +102,9 @@ function problems() {
   return found;
 }
 
-/** Exceptions that nothing needs any more. */
-function unused({ files, joins, writes }) {
-  const found = Object.keys(filesWithSql)
-    .filter((name) => !files.has(name))
-    .map((name) => `infra/table-owners.mjs: ${name} has no SQL`);
+/** Listed joins and writes that no statement needs. */
+function unused({ joins, writes }) {
+  const found = [];
   for (const [folder, rules] of Object.entries(folders).filter(([name]) => !freeFolders.includes(name))) {
     for (const table of flat(rules.joins))
       if (!joins.has(`${folder} ${table}`)) found.push(`infra/table-owners.mjs: ${folder} does not join ${table}`);

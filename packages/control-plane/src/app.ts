@@ -16,6 +16,7 @@ import { mailLinkPages } from "./channel-links/mail-links-pages.ts";
 import { channelRoutes } from "./channels/api.ts";
 import { channelsPages } from "./channels/pages.ts";
 import type { Ctx, System } from "./context.ts";
+import { ping } from "./db/server.ts";
 import { dashboardRoutes } from "./dashboard/api.ts";
 import type { Hub } from "./db/notify.ts";
 import { loadAssets } from "./html/assets.ts";
@@ -195,7 +196,7 @@ export function createApp(options: AppOptions): Koa {
   const throttle = openThrottle(counter, openBudgets(system));
   app.use(mcpEndpoint({ system, hub: options.hub, throttle, draining }, allTools(options)));
   app.use(pageHosts(system.config, customDomains(system)));
-  app.use(health(options.ready ?? (async () => void (await system.sql`select 1 from targets limit 1`)), draining));
+  app.use(health(options.ready ?? (() => ping(system.sql)), draining));
   app.use(assets.serve);
   app.use(cors(system.config.api.cors));
   app.use(apiPerIp(system.config.api.rate_limit, system.clock));

@@ -10,6 +10,7 @@ import type { ReadBatch } from "../crypto/opening.ts";
 import { pendingMigrations } from "../db/migrate.ts";
 import { missingPartitions } from "../db/partitions.ts";
 import { pingRedis } from "../db/redis.ts";
+import { serverTime, serverVersion } from "../db/server.ts";
 import { firstOwner } from "../auth/service.ts";
 import { checkMailServer } from "../email/mail.ts";
 import { checkHeartbeat } from "../jobs/heartbeat.ts";
@@ -169,11 +170,6 @@ async function partitions(sql: Sql, clock: Clock): Promise<string> {
   return "there for today and tomorrow";
 }
 
-async function serverVersion(sql: Sql): Promise<string> {
-  const [row] = await sql<{ version: string }[]>`select current_setting('server_version') as version`;
-  return row!.version;
-}
-
 async function agents(sql: Sql, clock: Clock): Promise<string> {
   const regions = await regionCover({ sql, clock });
   const bare = regions.filter(({ targets, live_agents }) => targets > 0 && live_agents === 0);
@@ -242,9 +238,9 @@ const count = (n: number, thing: string): string => `${n} ${thing}${n === 1 ? ""
 
 async function clocks(sql: Sql, clock: Clock): Promise<string> {
   const before = clock.now();
-  const [row] = await sql<{ now: number }[]>`select (extract(epoch from clock_timestamp()) * 1000)::float8 as now`;
+  const now = await serverTime(sql);
   const took = clock.now() - before;
-  const apart = Math.abs(row!.now - (before + took / 2));
+  const apart = Math.abs(now - (before + took / 2));
   if (apart > clockToleranceMs + took)
     throw new Error(
       `this machine and the database are ${(apart / 1000).toFixed(1)} s apart: let both follow a time server`,

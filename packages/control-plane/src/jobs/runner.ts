@@ -3,6 +3,7 @@ import type { Sql } from "postgres";
 import { inTransaction, type System } from "../context.ts";
 import { directOf } from "../db/connect.ts";
 import { failureOf } from "../db/failures.ts";
+import { takeJobLock } from "./queries.ts";
 
 /**
  * Something done over and over. It must be able to run twice: a replica that dies in the middle has done half of it.
@@ -23,9 +24,6 @@ export interface Jobs {
 
 /** Called at the end of each run with its duration and its end, Unix ms. */
 export type JobWatch = (job: string, outcome: "ok" | "failed" | "elsewhere", run: { ms: number; at: number }) => void;
-
-/** First half of the two-part advisory locks of jobs; the single-part ones are in db/locks.ts and do not meet these. */
-const lockSpace = 7_341;
 
 /** A run that the database could not serve is tried again after this long. */
 const retryMs = 15_000;
@@ -122,12 +120,7 @@ export async function runAlone(
   // Direct connections: a pooler may have fewer than there are jobs, and jobs that hold all of them would block.
   const direct = directOf(system.sql as Sql);
   return await inTransaction({ ...system, sql: direct }, async ({ sql }) => {
-    const [lock] = await sql<
-      { held: boolean }[]
-    >`select pg_try_advisory_xact_lock(${lockSpace}, hashtext(${job.name})) as held`;
-    if (lock?.held !== true) return false;
-    // This transaction only holds the lock, and is idle for as long as the job takes.
-    await sql`set local idle_in_transaction_session_timeout = 0`;
+    if (!(await takeJobLock(sql, job.name))) return false;
     await job.run(system, signal);
     return true;
   });

@@ -2,6 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { Gauge, type Registry } from "prom-client";
 import { agentLiveMs, agentTroubles } from "../agents/service.ts";
 import type { System } from "../context.ts";
+import { ping as pingDatabase } from "../db/server.ts";
 import * as queries from "./queries.ts";
 
 /** Scrapes within this time share one query. */
@@ -59,7 +60,7 @@ export function instanceGauges(registry: Registry, system: System): () => Promis
 
   async function read(): Promise<void> {
     const began = clock.now();
-    await sql`select 1`;
+    await pingDatabase(sql);
     const answered = clock.now();
     const at = new Date(answered);
     const [outbox, failingCount, open, enabled, counts, troubles, told, connected] = await Promise.all([

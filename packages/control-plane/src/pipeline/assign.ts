@@ -1,4 +1,4 @@
-import type { PendingQuery, Row, Sql, TransactionSql } from "postgres";
+import type { Sql, TransactionSql } from "postgres";
 import type { CheckSpec } from "@statusmesh/shared/checks";
 import { AppError } from "@statusmesh/shared/errors";
 import {
@@ -19,6 +19,13 @@ import { selectRechecks } from "../incidents/engine.ts";
 import { disabledRegionIds } from "../regions/service.ts";
 import { issueSlots, leastRecheckMs } from "../results/engine.ts";
 import { openSpec } from "../targets/service.ts";
+import {
+  type AssignableRow,
+  selectChangedTargets,
+  selectRegionTargets,
+  selectSnapshotPlace,
+  type SnapshotPlace,
+} from "./assign-queries.ts";
 import { claimRuns } from "./on-demand.ts";
 import { requireProtocol } from "./protocol.ts";
 
@@ -34,8 +41,8 @@ const settleMs = 20;
 const firstRunsPerSecond = 200;
 
 /**
- * What an agent has seen: the database snapshot of its last reply, the agents of the region, and whether the region
- * was enabled. A change is new when the snapshot did not see its transaction, so a late commit is never skipped.
+ * State at the last reply to an agent: the database snapshot, the agents of the region, and whether the region was
+ * enabled. A change is new when the snapshot did not see its transaction, so a late commit is never skipped.
  */
 interface Cursor {
   snapshot: string;
@@ -47,17 +54,6 @@ interface Cursor {
   /** Digest of the targets to recheck; absent in cursors of an earlier release. */
   rechecks?: string;
   at: number;
-}
-
-interface Assignable {
-  id: string;
-  org_id: string;
-  version: number;
-  interval_secs: number;
-  spec: CheckSpec;
-  assigned: boolean;
-  fresh: boolean;
-  created_at: Date;
 }
 
 /**
@@ -189,14 +185,14 @@ async function look(ctx: AgentCtx, cursor: Cursor | null, capacity: number): Pro
 }
 
 /** The first slot whose run has not started, not before the target's creation. */
-function slotOf(ctx: AgentCtx, row: Assignable, now: number): number {
+function slotOf(ctx: AgentCtx, row: AssignableRow, now: number): number {
   const intervalMs = row.interval_secs * 1000;
   const slot = nextSlot(row.id, ctx.region, intervalMs, ctx.config.scheduler.jitter_pct, now);
   return slot < row.created_at.getTime() ? slot + intervalMs : slot;
 }
 
 /** A check whose secrets cannot be opened does not affect the others: its own runs report the error. */
-function openOrWithhold(ctx: AgentCtx, row: Assignable): CheckSpec | WithheldCheck {
+function openOrWithhold(ctx: AgentCtx, row: AssignableRow): CheckSpec | WithheldCheck {
   try {
     return openSpec(ctx, row.id, row.spec);
   } catch (error) {
@@ -245,15 +241,10 @@ async function inSnapshot<T>(ctx: AgentCtx, read: (sql: TransactionSql) => Promi
   return (await (ctx.sql as Sql).begin("isolation level repeatable read read only", read)) as T;
 }
 
-const assignable = (sql: TransactionSql, region: string) => sql`
-  t.id, t.org_id, t.version, t.interval_secs, t.spec, t.created_at, s.last_result_at is null as fresh,
-  t.enabled and o.deleted_at is null
-    and exists (select 1 from target_regions r where r.target_id = t.id and r.region_id = ${region}) as assigned`;
-
-interface Reading extends Place {
+interface Reading extends SnapshotPlace {
   /** True when `rows` are all of the region's targets; else they are those that changed since the cursor. */
   full: boolean;
-  rows: Assignable[];
+  rows: AssignableRow[];
   deleted: string[];
   /** Targets of the region whose last run contradicts its vote, of all agents. */
   unsettled: string[];
@@ -265,62 +256,21 @@ interface Reading extends Place {
  */
 async function read(ctx: AgentCtx, cursor: Cursor | null, disabled: boolean): Promise<Reading> {
   return await inSnapshot(ctx, async (sql) => {
-    const place = await currentPlace(sql);
+    const place = await selectSnapshotPlace(sql);
     const unsettled = disabled ? [] : await selectRechecks(sql, ctx.region);
     if (cursor === null || cursor.history !== place.history || isAhead(cursor.snapshot, place.snapshot))
-      return { ...place, full: true, rows: disabled ? [] : await readAll(ctx, sql), deleted: [], unsettled };
+      return {
+        ...place,
+        full: true,
+        rows: disabled ? [] : await selectRegionTargets(sql, ctx.region),
+        deleted: [],
+        unsettled,
+      };
     const changes = disabled
       ? { rows: [], deleted: [] }
-      : await readChanges(ctx, sql, { since: cursor.snapshot, now: place.snapshot });
+      : await selectChangedTargets(sql, ctx.region, { since: cursor.snapshot, now: place.snapshot });
     return { ...place, full: false, ...changes, unsettled };
   });
-}
-
-async function readAll(ctx: AgentCtx, sql: TransactionSql): Promise<Assignable[]> {
-  return await sql<Assignable[]>`
-    select ${assignable(sql, ctx.region)} from target_regions r
-    join targets t on t.id = r.target_id join orgs o on o.id = t.org_id join target_states s on s.target_id = t.id
-    where r.region_id = ${ctx.region} and t.enabled and o.deleted_at is null`;
-}
-
-/**
- * Rows that a dump brought from another cluster may carry ids of transactions that are still to come here: they are no
- * news.
- */
-async function readChanges(
-  ctx: AgentCtx,
-  sql: TransactionSql,
-  { since, now }: { since: string; now: string },
-): Promise<Pick<Reading, "rows" | "deleted">> {
-  if (now === since) return { rows: [], deleted: [] };
-  const isNews = (id: PendingQuery<Row[]>) => sql`
-    ${id} >= pg_snapshot_xmin(${since}::pg_snapshot) and ${id} < pg_snapshot_xmax(${now}::pg_snapshot)
-    and not pg_visible_in_snapshot(${id}, ${since}::pg_snapshot)`;
-  const rows = await sql<Assignable[]>`
-    select ${assignable(sql, ctx.region)} from targets t join orgs o on o.id = t.org_id
-    join target_states s on s.target_id = t.id
-    where ${isNews(sql`t.changed_xid`)}
-      and (${ctx.region} = any(t.former_regions)
-        or exists (select 1 from target_regions r where r.target_id = t.id and r.region_id = ${ctx.region}))`;
-  const deleted = await sql<{ target_id: string }[]>`
-    select target_id from deleted_targets
-    where ${isNews(sql`changed_xid`)} and (regions is null or ${ctx.region} = any(regions))`;
-  return { rows, deleted: deleted.map((row) => row.target_id) };
-}
-
-interface Place {
-  /** xmin:xmax:ids in progress (PostgreSQL manual, "Transaction ID and Snapshot Information Functions"). */
-  snapshot: string;
-  /** Cluster, database, and the timeline, which a restore to a point in time and a promotion change. */
-  history: string;
-}
-
-async function currentPlace(sql: TransactionSql): Promise<Place> {
-  const [row] = await sql<Place[]>`
-    select pg_current_snapshot()::text as snapshot, concat_ws('/', (select system_identifier from pg_control_system()),
-      (select oid from pg_database
-        where datname = current_database()), left(pg_walfile_name(pg_current_wal_lsn()), 8)) as history`;
-  return row!;
 }
 
 /** True when a snapshot has seen transactions that the other has not reached. */

@@ -2,27 +2,19 @@ import postgres from "postgres";
 import { AppError } from "@statusmesh/shared/errors";
 import { type AgentResult, type ResultsReply, type ResultsRequest } from "@statusmesh/shared/agent-protocol";
 import type { AgentCtx } from "../context.ts";
-import { arrayOf } from "../db/array.ts";
 import {
   changeEvidence,
   type EvidenceChange,
-  type EvidenceTarget,
   foldRuns,
   type LockedEvidence,
   wantsRecheck,
 } from "../incidents/engine.ts";
 import type { Db } from "../db/sql.ts";
-import { countForOrgs, intervalsOf, keepCertificates, keepDetails, withOwnDetails } from "../results/engine.ts";
+import { countForOrgs, keepCertificates, keepDetails, withOwnDetails } from "../results/engine.ts";
 import { markLate } from "../results/service.ts";
-import {
-  type AdmittedResult,
-  type Drops,
-  fittingOf,
-  openDropLog,
-  type ScheduledTarget,
-  timelyOf,
-} from "./admission.ts";
+import { type AdmittedResult, type Drops, fittingOf, openDropLog, timelyOf } from "./admission.ts";
 import { type BatchWatch, type IngestLoad, openLoad } from "./load.ts";
+import { insertResults, type ProbedTarget, selectProbedTargets } from "./ingest-queries.ts";
 import { recordRunReplies } from "./on-demand.ts";
 import { requireProtocol } from "./protocol.ts";
 
@@ -106,10 +98,6 @@ const nothing: BatchReply = {
   rechecks: [],
 };
 
-interface TargetRow extends EvidenceTarget, ScheduledTarget {
-  enabled: boolean;
-}
-
 /**
  * Ingests a batch as one of new results, and where the database has one of them, again as one with duplicates.
  * Duplicates are rare, and looking for them costs a speculative insertion and 48 bytes of WAL a row.
@@ -140,7 +128,7 @@ async function ingestBatch(
   mayExist: boolean,
 ): Promise<BatchReply> {
   const ids = [...new Set(batch.map((result) => result.target_id))];
-  const assigned = (sql: Db, locked: readonly string[]) => selectAssigned(sql, locked, ctx.region);
+  const assigned = (sql: Db, locked: readonly string[]) => selectProbedTargets(sql, locked, ctx.region);
   return await changeEvidence(ctx, ids, assigned, async (evidence, { sql }) => {
     const assignedTo = (id: string) => evidence.get(id)?.target;
     const unassigned = batch.filter((result) => !evidence.has(result.target_id)).length;
@@ -201,27 +189,11 @@ async function ingestBatch(
 }
 
 /**
- * The targets that the region probes, without those of deleted organisations. In a disabled region `enabled` is false,
- * so that late results open and close no incident.
- */
-async function selectAssigned(sql: Db, ids: readonly string[], region: string): Promise<TargetRow[]> {
-  return await sql<TargetRow[]>`
-    select t.id, t.org_id, t.kind, t.name, (t.spec ->> 'timeout')::int as timeout, t.interval_secs,
-      t.created_at, ${intervalsOf(sql)} as intervals, t.enabled and g.enabled as enabled, t.alert_confirmations,
-      t.region_policy, t.renotify_interval_secs, t.notify_recovery
-    from targets t
-    join target_regions r on r.target_id = t.id and r.region_id = ${region}
-    join regions g on g.id = r.region_id
-    join orgs o on o.id = t.org_id and o.deleted_at is null
-    where t.id = any(${arrayOf(ids)}::uuid[])`;
-}
-
-/**
  * False when each result is newer than all evidence of its target from the region, and the batch has none of them
  * twice.
  */
 function mayHaveDuplicates(
-  evidence: ReadonlyMap<string, LockedEvidence<TargetRow>>,
+  evidence: ReadonlyMap<string, LockedEvidence<ProbedTarget>>,
   region: string,
   batch: readonly AgentResult[],
 ): boolean {
@@ -233,47 +205,10 @@ function mayHaveDuplicates(
   return false;
 }
 
-/** Inserts the results and returns the new ones. Without `mayExist` all of them must be new. */
-async function insertResults(
-  sql: Db,
-  region: string,
-  batch: readonly AdmittedResult[],
-  mayExist: boolean,
-): Promise<AdmittedResult[]> {
-  if (batch.length === 0) return [];
-  const column = (of: (result: AdmittedResult) => string | number | boolean | null): string => arrayOf(batch.map(of));
-  // The keys are only returned when there were duplicates: usually one row comes back.
-  const times = (of: (result: AdmittedResult) => number) =>
-    sql`${column((result) => new Date(of(result)).toISOString())}::timestamptz[]`;
-  const details = batch.map((r) => (r.details == null ? null : JSON.stringify(r.details)));
-  const columns = sql`target_id, scheduled_at, "timestamp", status, skip, recheck, error, http_status, response_size,
-    dns_ms, connect_ms, tls_ms, ttfb_ms, total_ms, cause`;
-  const [inserted] = await sql<{ stored: number; keys: string[] | null }[]>`
-    with inserted as (
-      insert into results (${columns}, region, details)
-      select ${columns}, ${region}, details::jsonb
-      from unnest(${column((r) => r.target_id)}::uuid[], ${times((r) => r.scheduled_at)}, ${times((r) => r.timestamp)},
-        ${column((r) => r.status)}::text[], ${column((r) => r.skip)}::boolean[],
-        ${column((r) => r.recheck === true)}::boolean[], ${batch.map((r) => r.error)}::text[],
-        ${column((r) => r.http_status)}::smallint[], ${column((r) => r.response_size)}::integer[],
-        ${column((r) => r.dns_ms)}::real[], ${column((r) => r.connect_ms)}::real[], ${column((r) => r.tls_ms)}::real[],
-        ${column((r) => r.ttfb_ms)}::real[], ${column((r) => r.total_ms)}::real[],
-        ${batch.map((r) => r.cause?.error ?? null)}::text[], ${details}::text[]) as u (${columns}, details)
-      ${mayExist ? sql`on conflict do nothing` : sql``}
-      returning target_id, scheduled_at)
-    select count(*)::int as stored, case when count(*) < ${batch.length}
-      then array_agg(target_id || '/' || (extract(epoch from scheduled_at) * 1000)::bigint) end as keys
-    from inserted`;
-  if (inserted!.stored === batch.length) return [...batch];
-  const fresh = new Set(inserted!.keys);
-  // The same key twice in one batch was stored once: the first counts.
-  return batch.filter((result) => fresh.delete(`${result.target_id}/${result.scheduled_at}`));
-}
-
 /** Folds results into the evidence of their targets. Those of a paused target or a disabled region are history only. */
 function fold(
   ctx: AgentCtx,
-  evidence: ReadonlyMap<string, LockedEvidence<TargetRow>>,
+  evidence: ReadonlyMap<string, LockedEvidence<ProbedTarget>>,
   stored: readonly AdmittedResult[],
 ): Map<string, EvidenceChange> {
   const now = ctx.clock.now();

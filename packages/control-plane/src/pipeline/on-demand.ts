@@ -11,23 +11,13 @@ import type { Hub } from "../db/notify.ts";
 import type { Db } from "../db/sql.ts";
 import { issueFreeSlot } from "../results/engine.ts";
 import { targetToRun } from "../targets/service.ts";
+import * as queries from "./on-demand-queries.ts";
 
-/** What the way to the agent and back may take. */
+/** Maximum time for the way to the agent and back. */
 const graceMs = 5_000;
-/** How long a caller waits: the agent has the check's timeout to find a place for the run, and once more to run it. */
+/** Maximum wait of a caller: the check's timeout to find a place for the run, and once more to run it. */
 const waitMs = (timeoutMs: number): number => 2 * timeoutMs + graceMs;
 const longestMs = waitMs(60_000);
-
-/** A stored run: its secrets are sealed while it waits. */
-interface RunRow {
-  id: string;
-  org_id: string;
-  target_id: string | null;
-  spec: CheckSpec;
-  requested_at: Date;
-  /** Slot of the stored result; null for a test that is not stored. */
-  scheduled_at: Date | null;
-}
 
 const place = (runId: string, pointer: string) => `runs/${runId}${pointer}`;
 
@@ -50,30 +40,34 @@ export async function runOnDemand(
   await inTransaction(ctx, async ({ sql, clock }) => {
     const now = clock.now();
     const slot = input.targetId === null ? null : await slotFor(sql, input.targetId, region, now);
-    await sql`
-      insert into on_demand_runs (id, org_id, region_id, target_id, spec, requested_at, scheduled_at)
-      values
-        (${id}, ${ctx.orgId}, ${region}, ${input.targetId}, ${sql.json(sealed as never)}, ${new Date(now)}, ${slot})`;
+    await queries.insertRun(sql, {
+      id,
+      org_id: ctx.orgId,
+      region_id: region,
+      target_id: input.targetId,
+      spec: sealed,
+      requested_at: new Date(now),
+      scheduled_at: slot,
+    });
   });
   const over = new AbortController();
   const answer = (ms: number) =>
     hub.wait("sm_runs_done", ms, { predicate: (payload) => payload === id, signal: over.signal });
   try {
     let answered = answer(deadline - ctx.clock.now());
-    await ctx.sql`select pg_notify('sm_runs', ${region})`;
+    await queries.wakeAgents(ctx.sql, region);
     for (;;) {
       await answered;
       const left = deadline - ctx.clock.now();
       answered = answer(Math.max(0, left));
-      const [row] = await ctx.sql<{ reply: RunReply | null }[]>`select reply from on_demand_runs where id = ${id}`;
-      if (row?.reply?.busy === true)
-        throw busy(`${capital(row.reply.error ?? "the agent is busy")}. Nothing was checked.`);
-      if (row?.reply != null) return { ...row.reply, region };
+      const reply = await queries.selectReply(ctx.sql, id);
+      if (reply?.busy === true) throw busy(`${capital(reply.error ?? "the agent is busy")}. Nothing was checked.`);
+      if (reply !== null) return { ...reply, region };
       if (left <= 0) throw busy(`No agent of the region ${region} answered in time.`);
     }
   } finally {
     over.abort();
-    await ctx.sql`delete from on_demand_runs where id = ${id}`;
+    await queries.deleteRun(ctx.sql, id);
   }
 }
 
@@ -105,24 +99,21 @@ async function firstServed(ctx: Ctx, regions: readonly string[]): Promise<string
   );
 }
 
-/** Unanswered runs of the organisation, without those of a killed process. */
+/** Number of unanswered runs of the organisation, without those of a killed process. */
 export async function countWaitingRuns(ctx: Ctx): Promise<number> {
-  const [row] = await ctx.sql<{ count: number }[]>`
-    select count(*)::int as count from on_demand_runs
-    where org_id = ${ctx.orgId} and reply is null and requested_at > ${new Date(ctx.clock.now() - longestMs)}`;
-  return row!.count;
+  return await queries.countWaitingRuns(ctx.sql, ctx.orgId, new Date(ctx.clock.now() - longestMs));
 }
 
-/** Claims up to `limit` waiting runs of the agent's region; each is claimed once, on whichever replica. */
+/** Claims up to `limit` waiting runs of the agent's region. Each run is claimed once among all replicas. */
 export async function claimRuns(ctx: AgentCtx, limit: number): Promise<OnDemandRun[]> {
-  const now = new Date(ctx.clock.now());
-  const rows = await ctx.sql<RunRow[]>`
-    update on_demand_runs set claimed_by = ${ctx.agentId}, claimed_at = ${now}
-    where id in (
-      select id from on_demand_runs
-      where region_id = ${ctx.region} and claimed_at is null and requested_at > ${new Date(now.getTime() - 60_000)}
-      order by requested_at limit ${limit} for update skip locked)
-    returning id, org_id, target_id, spec, requested_at, scheduled_at`;
+  const now = ctx.clock.now();
+  const rows = await queries.claimRuns(ctx.sql, {
+    agentId: ctx.agentId,
+    region: ctx.region,
+    limit,
+    now: new Date(now),
+    requestedAfter: new Date(now - 60_000),
+  });
   return rows.map((row) => ({
     run_id: row.id,
     org_id: row.org_id,
@@ -132,8 +123,8 @@ export async function claimRuns(ctx: AgentCtx, limit: number): Promise<OnDemandR
   }));
 }
 
-/** The check of a run, or an error in its place: one bad run must not lose the others. */
-function openRun({ sealer }: AgentCtx, { id, spec }: RunRow): CheckSpec | WithheldCheck {
+/** The check of a run, or its error: one bad run must not lose the others. */
+function openRun({ sealer }: AgentCtx, { id, spec }: queries.RunRow): CheckSpec | WithheldCheck {
   try {
     return kindOf(spec).mapSecrets(spec, (secret, pointer) => sealer.open(secret, place(id, pointer))) as CheckSpec;
   } catch (error) {
@@ -147,29 +138,19 @@ function openRun({ sealer }: AgentCtx, { id, spec }: RunRow): CheckSpec | Withhe
 
 /** Stores an agent's replies to its runs and wakes the callers. */
 export async function recordRunReplies(ctx: AgentCtx, replies: readonly RunReply[]): Promise<void> {
-  for (const reply of replies) {
-    await ctx.sql`
-      with answered as (
-        update on_demand_runs set reply = ${ctx.sql.json(reply as never)}, replied_at = ${new Date(ctx.clock.now())}
-        where id = ${reply.run_id} and claimed_by = ${ctx.agentId} and reply is null returning id)
-      select pg_notify('sm_runs_done', id::text) from answered`;
-  }
+  for (const reply of replies) await queries.storeReply(ctx.sql, ctx.agentId, reply, new Date(ctx.clock.now()));
 }
 
 /** Seals up to `limit` waiting runs after `after`, by id, under the current key. For rotate-kek. */
 export async function resealWaitingRuns(system: System, after: string | null, limit: number): Promise<ResealedBatch> {
   return await inTransaction(system, async ({ sql, sealer }) =>
-    resealRows<Pick<RunRow, "id" | "spec">, CheckSpec>({
+    resealRows<Pick<queries.RunRow, "id" | "spec">, CheckSpec>({
       sealer,
       limit,
-      rows: await sql<Pick<RunRow, "id" | "spec">[]>`
-        select id, spec from on_demand_runs
-        where claimed_at is null and (${after}::uuid is null or id > ${after}::uuid) order by id
-        limit ${limit} for no key update`,
+      rows: await queries.selectUnclaimedRuns(sql, after, limit),
       map: ({ id, spec }, change) =>
         kindOf(spec).mapSecrets(spec, (sealed, pointer) => change(sealed, place(id, pointer))) as CheckSpec,
-      store: async (id, spec) =>
-        void (await sql`update on_demand_runs set spec = ${sql.json(spec as never)} where id = ${id}`),
+      store: async (id, spec) => await queries.updateRunSpec(sql, id, spec),
     }),
   );
 }

@@ -2,6 +2,7 @@ import { type CheckType, detailsOf, type ResultDetails } from "@statusmesh/share
 import { areDetailsOf } from "@statusmesh/shared/checks/own-details";
 import type { AgentResult } from "@statusmesh/shared/agent-protocol";
 import type { Db } from "../db/sql.ts";
+import { updateCertificates, updateDetails } from "./details-queries.ts";
 
 /** The result with the details that its kind allows, else without: agents are not trusted. */
 export function withOwnDetails<R extends AgentResult>(kind: CheckType, result: R): R {
@@ -32,17 +33,12 @@ export async function keepDetails(sql: Db, stored: readonly StoredDetails[]): Pr
     slot: new Date(result.scheduled_at),
     expires_at: new Date(detailsOf(kind)!.expiresAt(details)),
   }));
-  await sql`
-    update target_states s set details = n.details, details_slot = n.slot, expires_at = n.expires_at
-    from jsonb_to_recordset(${sql.json(rows as never)}) as n
-      (org_id uuid, target_id uuid, details jsonb, slot timestamptz, expires_at timestamptz)
-    where s.target_id = n.target_id and (s.details_slot is null or s.details_slot <= n.slot)
-      and exists (select from targets t where t.id = n.target_id and t.org_id = n.org_id)`;
+  await updateDetails(sql, rows);
 }
 
 /**
- * Stores when the certificate of each HTTP target expires, as its newest run has seen it. The caller has locked their
- * states. Most runs see the stored date, and write nothing.
+ * Stores the end of validity of each HTTP target's certificate from its newest run. The caller has locked their states.
+ * Most runs report the stored date and write nothing.
  */
 export async function keepCertificates(
   sql: Db,
@@ -62,18 +58,5 @@ export async function keepCertificates(
     slot: new Date(slot),
     expires_at: new Date(notAfter),
   }));
-  await sql`
-    update target_states s set expires_at = n.expires_at, details_slot = n.slot
-    from jsonb_to_recordset(${sql.json(rows as never)}) as n
-      (org_id uuid, target_id uuid, slot timestamptz, expires_at timestamptz)
-    where s.target_id = n.target_id and s.expires_at is distinct from n.expires_at
-      and (s.details_slot is null or s.details_slot <= n.slot)
-      and exists (select from targets t where t.id = n.target_id and t.org_id = n.org_id)`;
-}
-
-/** Clears the details of a target whose check changed at `now`; results of earlier runs no longer set them. */
-export async function forgetDetails(sql: Db, orgId: string, targetId: string, now: Date): Promise<void> {
-  await sql`
-    update target_states s set details = null, details_slot = ${now}, expires_at = null
-    from targets t where t.id = s.target_id and t.org_id = ${orgId} and t.id = ${targetId}`;
+  await updateCertificates(sql, rows);
 }

@@ -1,4 +1,5 @@
 import type { Db } from "../db/sql.ts";
+import { insertLateHours } from "./late-queries.ts";
 
 const hourMs = 3_600_000;
 
@@ -25,24 +26,5 @@ export async function markLate(
   const marks = [...late.values()].sort((a, b) =>
     a.targetId === b.targetId ? a.hour - b.hour : a.targetId < b.targetId ? -1 : 1,
   );
-  // Sorted, so that two batches wait for each other instead of deadlocking. An update rather than "do nothing": it
-  // takes the lock that keeps the rollup from consuming the mark before these results are visible.
-  await sql`
-    insert into rollup_dirty (target_id, hour)
-    select m.target_id, m.hour
-    from unnest(${marks.map((mark) => mark.targetId)}::uuid[],
-      ${marks.map((mark) => new Date(mark.hour).toISOString())}::timestamptz[]) as m (target_id, hour)
-    on conflict (target_id, hour) do update set hour = excluded.hour`;
-}
-
-/**
- * Start of the oldest day with a partition; null for none. Ingest drops and counts results of earlier slots, because
- * the insert would fail for the whole batch.
- */
-export async function oldestAcceptable(sql: Db): Promise<Date | null> {
-  const [row] = await sql<{ day: Date | null }[]>`
-    select substring(min(c.relname) from '[0-9]{8}$')::date::timestamp at time zone 'UTC' as day
-    from pg_inherits i join pg_class c on c.oid = i.inhrelid
-    where i.inhparent = 'results'::regclass and not i.inhdetachpending`;
-  return row?.day ?? null;
+  await insertLateHours(sql, marks);
 }

@@ -4,7 +4,7 @@ import { longestDelayMs } from "@statusmesh/shared/schedule";
 import { arrayOf } from "../db/array.ts";
 import type { Db } from "../db/sql.ts";
 import type { Sources } from "./hours.ts";
-import { intervalsOf } from "./issued-slots.ts";
+import { intervalsOf } from "./issued-slot-queries.ts";
 import type { Range } from "./range.ts";
 
 /** A target for result queries: longest distance of its slots, and its rolled-up hours. */
