@@ -10,27 +10,30 @@ import { percentile, withTeardown } from "./scope.ts";
 const targetCount = 10_000;
 const componentCount = 100;
 const historyDays = 90;
-/** Share of the requests per CPU second of bare Koa that a cached page has at least. */
+/** Lower limit: requests per CPU second of a cached page as a share of those of bare Koa. */
 const minShare = 0.6;
 const connections = 32;
 const turnMs = 1500;
-const warmUpTurns = 2;
+/** Requests until the compiler is done with either server. Turns by time alone warm up a busy machine too little. */
+const warmUpRequests = 60_000;
 const turns = 6;
-/** A page is computed anew 10 s after the last time. */
+/** The highest limit per visitor: the limiter counts, as it does by default, and refuses nothing. */
+const perIpPerMinute = "1000000";
+/** A page is computed again 10 s after the last time. */
 const freshMs = 10_200;
 const computations = 4;
-/** What a computation ought to take on a machine with two free cores. Printed, not held. */
+/** Wanted time of a computation on a machine with two free cores, ms. Printed, not held. */
 const wantedMs = 150;
 
 /**
  * The status page with 100 components over 90 days, among 10,000 targets with two million results: requests per CPU
- * second of a page from the cache, as a share of those of a bare Koa handler that answers the same bytes; and, printed,
- * the time of a page that is computed anew.
+ * second of a cached page as a share of those of a bare Koa handler that answers the same bytes; and, printed, the time
+ * of an uncached page.
  */
 export async function run(): Promise<Measured> {
   return await withTeardown(async (t) => {
     const { controlPlane, sql, olga, results } = await loadReads(t, targetCount, {
-      SM_PUBLIC_STATUS__PUBLIC_PER_IP_RATE_LIMIT_PER_MIN: "0",
+      SM_PUBLIC_STATUS__PUBLIC_PER_IP_RATE_LIMIT_PER_MIN: perIpPerMinute,
     });
     await publish(sql, olga.orgId);
     const headers = { "accept-encoding": "gzip" };
@@ -43,7 +46,7 @@ export async function run(): Promise<Measured> {
     };
 
     const times: number[] = [];
-    // The first is for the compiler and the plans.
+    // The first computation warms up the compiler and the plans of the database.
     for (let n = 0; n <= computations; n++) {
       const { ms } = await page();
       if (n > 0) times.push(ms);
@@ -53,22 +56,24 @@ export async function run(): Promise<Measured> {
     const { bytes } = await page();
     const bare = await startChild(new URL("./public/bare.js", import.meta.url), [bytes.toString("base64")]);
     t.teardown(() => endChild(bare.child));
+    const ownPort = Number(new URL(controlPlane.url).port);
+    const barePort = Number(bare.firstLine);
+    const load = async (port: number) =>
+      ((await requestsPerSecond({ port, path: "/status", headers, connections, ms: turnMs })) * turnMs) / 1000;
     const perCpuSecond = async (port: number, pid: number) => {
       const before = cpuSeconds(pid);
-      const rate = await requestsPerSecond({ port, path: "/status", headers, connections, ms: turnMs });
-      return (rate * turnMs) / 1000 / (cpuSeconds(pid) - before);
+      const answers = await load(port);
+      return answers / (cpuSeconds(pid) - before);
     };
+    for (const port of [barePort, ownPort]) for (let sent = 0; sent < warmUpRequests;) sent += await load(port);
     const [bareTurns, ownTurns]: [number[], number[]] = [[], []];
-    for (let turn = -warmUpTurns; turn < turns; turn++) {
-      const one = await perCpuSecond(Number(bare.firstLine), bare.pid);
-      const own = await perCpuSecond(Number(new URL(controlPlane.url).port), controlPlane.pid);
-      if (turn < 0) continue;
-      bareTurns.push(one);
-      ownTurns.push(own);
+    for (let turn = 0; turn < turns; turn++) {
+      bareTurns.push(await perCpuSecond(barePort, bare.pid));
+      ownTurns.push(await perCpuSecond(ownPort, controlPlane.pid));
     }
     await controlPlane.stop();
 
-    // Other work only ever takes away: the most of all turns is nearest to the code.
+    // Other load of the machine lowers a turn and never raises it.
     const share = Math.max(...ownTurns) / Math.max(...bareTurns);
     return {
       name: "public",

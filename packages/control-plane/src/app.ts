@@ -15,7 +15,7 @@ import { mailLinkRoutes } from "./channel-links/mail-links-api.ts";
 import { mailLinkPages } from "./channel-links/mail-links-pages.ts";
 import { channelRoutes } from "./channels/api.ts";
 import { channelsPages } from "./channels/pages.ts";
-import type { Ctx, System } from "./context.ts";
+import type { Ctx, System, Visit } from "./context.ts";
 import { ping } from "./db/server.ts";
 import { dashboardRoutes } from "./dashboard/api.ts";
 import type { Hub } from "./db/notify.ts";
@@ -56,6 +56,7 @@ import { openBudgets, recordRefusal } from "./plans/service.ts";
 import { publicRoutes } from "./public/api.ts";
 import { maintenanceRoutes } from "./maintenance/api.ts";
 import { maintenancePages } from "./maintenance/pages.ts";
+import { cachedReplies } from "./public/cached-replies.ts";
 import { customDomains } from "./public/custom-domains.ts";
 import { logoFiles } from "./public/logo-files.ts";
 import { publicPages } from "./public/pages.ts";
@@ -196,12 +197,13 @@ export function createApp(options: AppOptions): Koa {
   const throttle = openThrottle(counter, openBudgets(system));
   app.use(mcpEndpoint({ system, hub: options.hub, throttle, draining }, allTools(options)));
   app.use(pageHosts(system.config, customDomains(system)));
-  app.use(health(options.ready ?? (() => ping(system.sql)), draining));
-  app.use(assets.serve);
   app.use(cors(system.config.api.cors));
-  app.use(apiPerIp(system.config.api.rate_limit, system.clock));
   const proxies = proxiesOf(system.config);
   app.use(publicPerIp(system.config.public_status.public_per_ip_rate_limit_per_min, proxies, counter));
+  app.use(cachedReplies((http) => visitOf(system, http)));
+  app.use(health(options.ready ?? (() => ping(system.sql)), draining));
+  app.use(assets.serve);
+  app.use(apiPerIp(system.config.api.rate_limit, system.clock));
   app.use(oauthEndpoints(system, { views, counter, proxies }));
   app.use(logoFiles(system));
   app.use(signInPerIp(system.config.auth.per_ip_rate_limit_per_min, proxies, counter));
@@ -264,12 +266,15 @@ function makeAuthenticators(system: System, counter: Counter): Authenticators {
     tenant: (http) => authenticateTenant(system, http),
     agent: (http) => authenticateAgent(system, bearerOf(http)),
     operator: operatorAuthentication(system, counter),
-    public: async (http) => {
-      const page = pageHostOf(http);
-      if (page === null) return system;
-      return "pageId" in page ? { ...system, pageId: page.pageId } : { ...system, pageSlug: page.slug };
-    },
+    public: async (http) => visitOf(system, http),
   };
+}
+
+/** The context of a visitor, with the page of the requested host. */
+function visitOf(system: System, http: Context): Visit {
+  const page = pageHostOf(http);
+  if (page === null) return system;
+  return "pageId" in page ? { ...system, pageId: page.pageId } : { ...system, pageSlug: page.slug };
 }
 
 function health(ready: () => Promise<void>, draining: AbortSignal) {

@@ -45,6 +45,9 @@ export function atRoute(http: Context, declared: string): void {
   http.state["route"] = declared;
 }
 
+/** The declared path of the request; null when none was recorded. */
+export const routeOf = (http: Context): string | null => (http.state["route"] as string | undefined) ?? null;
+
 /**
  * The outermost middleware: sets the trace id, writes one log line per request, and turns errors into the envelope.
  * `page` renders an error for a browser that requested a page, or returns null. `onReply` is called with every request
@@ -59,11 +62,12 @@ export function exchange(options: {
   onReply?: ((request: RequestSeen) => void) | undefined;
 }): Middleware {
   const headers = Object.entries(options.headers);
+  const hasUrl = urlCheck();
   return async (http, next) => {
     const started = options.clock.now();
     const report = (ms: number) =>
       options.onReply?.({
-        route: (http.state["route"] as string | undefined) ?? null,
+        route: routeOf(http),
         method: http.method,
         status: http.status,
         ms,
@@ -72,8 +76,7 @@ export function exchange(options: {
     http.state["traceId"] = trace;
     http.res.setHeader("X-Request-Id", trace);
     for (const [name, value] of headers) http.res.setHeader(name, value);
-    // Koa sets an empty object for an invalid Host or request target: path and query are unavailable then.
-    if (!hasHost(http) || !(http.URL instanceof URL)) {
+    if (!hasUrl(http)) {
       answer(
         http,
         new AppError("INVALID_HOST", "The Host header of the request is missing, or is not a host name or an address."),
@@ -101,6 +104,23 @@ export function exchange(options: {
 
 /** Host is required from HTTP/1.1 on (RFC 9112, section 3.2). */
 const hasHost = ({ req }: Context): boolean => (req.headers.host ?? "") !== "" || req.httpVersion === "1.0";
+
+/**
+ * Tells whether a request has a valid URL; without one its path and query are unavailable. A path cannot make a URL
+ * invalid, so a Host that was valid for the previous request is not parsed again.
+ */
+function urlCheck(): (http: Context) => boolean {
+  let validHost = "";
+  return (http) => {
+    const { host = "" } = http.req.headers;
+    const isPath = http.originalUrl.startsWith("/");
+    if (isPath && host !== "" && host === validHost) return true;
+    // Koa sets an empty object for an invalid Host or request target.
+    if (!hasHost(http) || !(http.URL instanceof URL)) return false;
+    if (isPath) validHost = host;
+    return true;
+  };
+}
 
 function answer(http: Context, error: AppError, trace: string, page: string | null): void {
   http.status = error.status;

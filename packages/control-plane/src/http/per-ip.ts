@@ -1,11 +1,11 @@
-import { type BlockList, isIP } from "node:net";
+import { type BlockList, isIP, type Socket } from "node:net";
 import type { Context, Middleware } from "koa";
 import { LRUCache } from "lru-cache";
 import type { Config } from "../config.ts";
 import type { Clock } from "../context.ts";
 import { addressKey, canonicalAddress } from "./address.ts";
 import { addressList, isListed } from "./address-list.ts";
-import type { Counter } from "./counter.ts";
+import type { Counter, Tally } from "./counter.ts";
 import { rateLimited, refuseOver } from "./throttle.ts";
 
 /** Buckets of the most recent addresses. An evicted one starts full again. */
@@ -40,8 +40,8 @@ export function signInPerIp(perMinute: number, trusted: BlockList, counter: Coun
   if (perMinute === 0) return (_http, next) => next();
   return chargeVisitors(
     (http) => signInPath.test(http.path) && (http.method === "POST" || !http.path.toLowerCase().startsWith("/api/")),
-    async (http) =>
-      refuseOver(perMinute, await counter.add(`sign-in:ip:${visitorKey(http, trusted)}`), "per_ip_sign_in"),
+    (http) => counter.add(`sign-in:ip:${visitorKey(http, trusted)}`),
+    { perMinute, scope: "per_ip_sign_in" },
   );
 }
 
@@ -53,7 +53,8 @@ export function publicPerIp(perMinute: number, trusted: BlockList, counter: Coun
   if (perMinute === 0) return (_http, next) => next();
   return chargeVisitors(
     (http) => publicPath.test(http.path),
-    async (http) => refuseOver(perMinute, await counter.add(`public:ip:${visitorKey(http, trusted)}`), "per_ip_public"),
+    (http) => counter.add(`public:ip:${visitorKey(http, trusted)}`),
+    { perMinute, scope: "per_ip_public" },
   );
 }
 
@@ -62,27 +63,41 @@ export function registrationsPerIp(perMinute: number, trusted: BlockList, counte
   if (perMinute === 0) return (_http, next) => next();
   return chargeVisitors(
     (http) => http.path === "/oauth/register" && http.method === "POST",
-    async (http) =>
-      refuseOver(
-        perMinute,
-        await counter.add(`oauth-register:ip:${visitorKey(http, trusted)}`),
-        "per_ip_oauth_register",
-      ),
+    (http) => counter.add(`oauth-register:ip:${visitorKey(http, trusted)}`),
+    { perMinute, scope: "per_ip_oauth_register" },
   );
 }
 
 /** Charges requests that match `isFor`; others pass without an extra promise, because every request passes here. */
-function chargeVisitors(isFor: (http: Context) => boolean, charge: (http: Context) => Promise<void>): Middleware {
-  return (http, next) => (isFor(http) ? charge(http).then(next) : next());
+function chargeVisitors(
+  isFor: (http: Context) => boolean,
+  count: (http: Context) => Tally | Promise<Tally>,
+  { perMinute, scope }: { perMinute: number; scope: string },
+): Middleware {
+  return (http, next) => {
+    if (!isFor(http)) return next();
+    const tally = count(http);
+    if (tally instanceof Promise) return tally.then((shared) => refuseOver(perMinute, shared, scope)).then(next);
+    refuseOver(perMinute, tally, scope);
+    return next();
+  };
 }
 
-/** Canonical address of the TCP peer: the visitor, or a proxy. */
-const peerOf = (http: Context): string => canonicalAddress(http.req.socket.remoteAddress ?? "");
+const peers = new WeakMap<Socket, string>();
+
+/** Canonical address of the TCP peer: the visitor, or a proxy. Computed once per connection. */
+function peerOf({ req: { socket } }: Context): string {
+  let peer = peers.get(socket);
+  if (peer === undefined) peers.set(socket, (peer = canonicalAddress(socket.remoteAddress ?? "")));
+  return peer;
+}
 
 /** The last address in X-Forwarded-For that a trusted proxy appended: each proxy appends its peer. */
 function visitorOf(http: Context, trusted: BlockList): string {
   let visitor = peerOf(http);
-  for (const hop of http.get("x-forwarded-for").split(",").reverse()) {
+  const forwarded = http.get("x-forwarded-for");
+  if (forwarded === "") return visitor;
+  for (const hop of forwarded.split(",").reverse()) {
     if (!isListed(trusted, visitor)) break;
     const next = canonicalAddress(hop.trim());
     if (isIP(next) === 0) break;

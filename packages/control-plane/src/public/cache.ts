@@ -45,6 +45,11 @@ export class LastGoodCache<T extends object> {
     return await this.#fresh.forceFetch(key, { context: compute });
   }
 
+  /** The value of a key while it is fresh; undefined otherwise. Starts no computation. */
+  peek(key: string): T | undefined {
+    return this.#fresh.peek(key);
+  }
+
   async #compute(key: string, compute: () => Promise<T>): Promise<T> {
     const running = compute().then((value) => {
       if (this.#options.lastGoodMs > 0) this.#lastGood.set(key, value);

@@ -1,13 +1,14 @@
 import { createSocket } from "node:dgram";
 import { once } from "node:events";
-import { get } from "node:http";
+import { get, type IncomingHttpHeaders, request } from "node:http";
 import type { AddressInfo } from "node:net";
 import { decode, encode, type Packet } from "dns-packet";
 import t from "tap";
 import { newId } from "@statusmesh/shared/ids";
 import { recheckDomains } from "../status-pages/service.ts";
-import { newTarget } from "../testing/scene.ts";
+import { addIncident, newTarget } from "../testing/scene.ts";
 import { serveWhole, signedIn } from "../testing/whole-app.ts";
+import { day } from "../testing/clock.ts";
 import { newOrg, openWorld } from "../testing/world.ts";
 
 /** TXT records by name. A name that is not there is answered with NXDOMAIN. */
@@ -36,6 +37,8 @@ const world = await openWorld(t, {
     SM_SERVER__PUBLIC_URL: "https://watch.example.org:8443",
     SM_PUBLIC_STATUS__DNS_RESOLVER: `127.0.0.1:${(names.address() as AddressInfo).port}`,
     SM_PUBLIC_STATUS__PUBLIC_PER_IP_RATE_LIMIT_PER_MIN: "0",
+    SM_API__CORS__ENABLED: "true",
+    SM_API__CORS__ALLOWED_ORIGINS: "https://one.example.org,https://two.example.org",
   },
 });
 const { sql, clock, system } = world;
@@ -140,6 +143,72 @@ t.test("the API says where a page is", async (t) => {
     );
   t.strictSame(await pages(acme), ["https://acme.status.example.org:8443"]);
   t.strictSame(await pages(globex), ["https://globex.status.example.org:8443", null]);
+});
+
+/** Status, headers and body of a reply on the host of acme's page, without what belongs to one request. */
+const replyOf = (method: string, path: string, headers: Record<string, string>) =>
+  new Promise<{ status: number; headers: IncomingHttpHeaders; bytes: string }>((settle, fail) => {
+    const sent = request(
+      `${app.origin}${path}`,
+      { method, headers: { ...headers, host: "acme.status.example.org" } },
+      (response) => {
+        const chunks: Buffer[] = [];
+        response.on("data", (chunk: Buffer) => chunks.push(chunk));
+        response.on("end", () => {
+          const { date: _date, "x-request-id": trace, ...rest } = response.headers;
+          settle({
+            status: response.statusCode ?? 0,
+            headers: { ...rest, ...(trace === undefined ? { "x-request-id": "missing" } : {}) },
+            bytes: Buffer.concat(chunks).toString("base64"),
+          });
+        });
+      },
+    );
+    sent.on("error", fail).end();
+  });
+
+t.test("a stored reply is the reply of the routes, with all its headers", async (t) => {
+  const [component] = JSON.parse((await at("acme.status.example.org", "/api/public/v1/status")).text).groups[0]
+    .components;
+  const old = await addIncident(acme, component.id, { started: clock.at - 80 * day, ended: clock.at - 79 * day });
+  const paths = [
+    "/",
+    "/status",
+    "/status?fragment=1",
+    `/status/incidents/${old}`,
+    "/llms.txt",
+    ...["status", "incidents", "incidents.rss", `incidents/${old}`, "maintenance", "badge.svg"].map(
+      (name) => `/api/public/v1/${name}`,
+    ),
+    `/api/public/v1/components/${component.id}/history?days=7`,
+  ];
+  const stranger = { origin: "https://one.example.org" };
+  for (const path of paths) {
+    for (const asked of [{}, { "accept-encoding": "br, gzip", origin: "https://two.example.org" }]) {
+      // The first reply of a computation comes from the routes, the third from the store.
+      clock.advance(11_000);
+      const made = await replyOf("GET", path, asked);
+      t.equal(made.status, 200, path);
+      await replyOf("GET", path, { ...asked, ...stranger });
+      const stored = await replyOf("GET", path, asked);
+      t.strictSame(stored, made, path);
+      t.strictSame(await replyOf("HEAD", path, asked), { ...made, bytes: "" }, path);
+      const conditional = { ...asked, "if-none-match": made.headers.etag! };
+      const unchanged = await replyOf("GET", path, conditional);
+      t.match(unchanged, { status: 304, bytes: "" }, path);
+      clock.advance(11_000);
+      const computed = await replyOf("GET", path, conditional);
+      // A reply without the time of its computation is the same after the next one.
+      if (computed.status === 304) t.strictSame(unchanged, computed, path);
+    }
+  }
+
+  const incident = `/status/incidents/${old}`;
+  t.equal((await replyOf("GET", incident, {})).status, 200);
+  await sql`delete from incidents where id = ${old}`;
+  t.equal((await replyOf("GET", incident, {})).status, 200, "stored until the page is computed again");
+  clock.advance(11_000);
+  t.equal((await replyOf("GET", incident, {})).status, 404);
 });
 
 t.test("a custom domain serves its page once a TXT record proves it", async (t) => {

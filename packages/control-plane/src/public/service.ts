@@ -45,7 +45,11 @@ export async function servedStatus(system: Visit): Promise<ServedStatus> {
   return served;
 }
 
-const keyOf = ({ pageId, pageSlug }: Visit): string =>
+/** The served copy of {@link servedStatus} while it is fresh, without waiting; null otherwise. */
+export const freshStatus = (system: Visit): ServedStatus | null => cacheOf(system).peek(keyOf(system))?.served ?? null;
+
+/** Cache key of the requested page. */
+export const keyOf = ({ pageId, pageSlug }: Visit): string =>
   pageId !== undefined ? `id ${pageId}` : pageSlug === undefined ? "/status" : `slug ${pageSlug}`;
 
 /** The data of /status. */
