@@ -38,12 +38,12 @@ export const folders = {
   },
   hooks: { owns: ["hook_events"] },
   incidents: {
-    owns: ["incident_events", "incident_updates", "incidents", "target_states"],
+    owns: ["failure_snapshots", "incident_events", "incident_updates", "incidents", "target_states"],
     joins: {
       "name of the actor of an event": ["api_tokens", "users"],
       "held notices of a deleted organisation stay held": ["orgs"],
       "active maintenance windows": ["maintenance_occurrences", "maintenance_window_targets", "maintenance_windows"],
-      "name of the monitor": ["targets"],
+      "name of the monitor, and whether it keeps failed responses": ["targets"],
       "incidents on status pages": ["status_page_components"],
       "notification log of an incident": ["deliveries", "delivery_attempts"],
       "channels that an outbox row is for": ["channels", "target_alerts"],

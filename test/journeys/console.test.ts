@@ -214,13 +214,17 @@ t.test("the console", async (t) => {
   await t.test("an outage shows by itself, is explained and acknowledged", async (t) => {
     await page.goto("/monitors");
     await page.getByText("The only monitor is up.").waitFor();
-    await shop.down();
+    shop.behave({
+      status: 500,
+      headers: { "Content-Type": "text/html", "Set-Cookie": "sid=hidden", "X-Debug": "<i>hush</i>" },
+      body: "<script>document.title = 'hostile'</script>\nkey hush is refused",
+    });
     await page.locator("[data-announce]", { hasText: "Checkout is down" }).waitFor({ timeout: 60_000 });
     t.match(await page.title(), /^\(1\) Monitors/);
     t.match(await page.locator("#live-region").textContent(), "Checkout is down", "readers hear of it");
     t.match(
       await page.locator("[data-announce]").textContent(),
-      /Checkout is down since \d\d:\d\d: connection refused\./,
+      /Checkout is down since \d\d:\d\d: expected status 200 or 204, got 500\./,
     );
     const badge = page.locator("[data-badge]");
     const favicon = page.locator("link[rel=icon]");
@@ -247,6 +251,18 @@ t.test("the console", async (t) => {
     await page.getByText(/Acknowledged (now|\d+ s ago)/).waitFor();
     await page.getByRole("link", { name: "View incident" }).click();
     t.match(await page.locator("main").textContent(), /Failing.*2 failing|Failing/s);
+    const response = page.getByRole("region", { name: "Response of the first failed check" });
+    t.match(await response.textContent(), "HTTP/1.1 500 Internal Server Error");
+    t.match(
+      await response.getByRole("table").textContent(),
+      /Content-Type\s*text\/html\s*Set-Cookie\s*\*\*\*\s*X-Debug\s*<i>\*\*\*<\/i>/,
+      "a header with markup is text, and secrets are masked",
+    );
+    t.equal(
+      await response.getByRole("group", { name: /^Body/ }).textContent(),
+      "<script>document.title = 'hostile'</script>\nkey *** is refused",
+    );
+    t.notMatch(await page.title(), "hostile");
     const timeline = page.locator(".timeline");
     await page.getByRole("button", { name: "Undo acknowledgement" }).click();
     await timeline.getByText("Acknowledgement undone").waitFor();
@@ -268,7 +284,7 @@ t.test("the console", async (t) => {
     await page.getByText("No matching incidents").waitFor();
     await page.goto(`/monitors/${id}`);
     await headline(page, "Down").waitFor();
-    await shop.up();
+    shop.behave({ status: 200 });
     await headline(page, "Up").waitFor({ timeout: 60_000 });
     t.match(await page.title(), /^Up: Checkout/, "a page that stays open keeps its title true");
     t.ok(await badge.isHidden(), "and the badge");

@@ -6,6 +6,7 @@ import {
   type OnDemandRun,
   type PullReply,
 } from "@statusmesh/shared/agent-protocol";
+import type { FailureSnapshot } from "@statusmesh/shared/failure-snapshot";
 import type { Measurement } from "@statusmesh/shared/result";
 import { type Api, connectApi } from "./api.ts";
 import { type AgentSettings, openMemoryLimit, openNetwork, openRdap } from "./agent-parts.ts";
@@ -194,7 +195,11 @@ class RunningAgent implements Agent {
       if (outcome === null) return;
       // A skipped run is no evidence, so it changes nothing.
       const repeats = outcome.skip || this.#repetition.notes(assigned, outcome.measurement.status);
-      this.#record(assigned.target_id, slot, outcome, repeats && !isRecheck);
+      const snapshot =
+        !outcome.skip && outcome.snapshot !== null && this.#repetition.captures(assigned, slot)
+          ? outcome.snapshot()
+          : null;
+      this.#record(assigned.target_id, slot, outcome, repeats && !isRecheck, snapshot);
     });
     return run;
   }
@@ -230,7 +235,13 @@ class RunningAgent implements Agent {
     });
   }
 
-  #record(targetId: string, slot: number, outcome: Outcome, routine: boolean): void {
+  #record(
+    targetId: string,
+    slot: number,
+    outcome: Outcome,
+    routine: boolean,
+    snapshot: FailureSnapshot | null = null,
+  ): void {
     const { measurement, timestamp, skip, cause, certificateNotAfter } = outcome;
     const result = {
       target_id: targetId,
@@ -240,6 +251,7 @@ class RunningAgent implements Agent {
       ...wire(measurement),
       ...(cause === null ? {} : { cause }),
       ...(certificateNotAfter === null ? {} : { http: { certificate_not_after: certificateNotAfter } }),
+      ...(snapshot === null ? {} : { snapshot }),
     };
     this.#reporter.add({ result }, routine);
   }

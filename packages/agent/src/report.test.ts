@@ -264,6 +264,24 @@ t.test("what repeats", (t) => {
   t.end();
 });
 
+t.test("the first response of a failing streak is captured, and one every ten minutes", (t) => {
+  const repetition = new Repetition();
+  const check = {};
+  const fails = (status: "down" | "degraded", slot: number) => {
+    repetition.notes(check, status);
+    return repetition.captures(check, slot);
+  };
+  repetition.notes(check, "down");
+  t.ok(fails("down", 1000), "the first run had no response");
+  t.notOk(fails("down", 2000));
+  t.notOk(fails("degraded", 3000), "another failing status is the same streak");
+  t.notOk(fails("down", 600_999));
+  t.ok(fails("down", 601_000));
+  repetition.notes(check, "up");
+  t.ok(fails("down", 602_000), "a new streak");
+  t.end();
+});
+
 t.test("one bad result does not wedge the rest", async (t) => {
   const bad = new Set([id(17), id(600)]);
   const { reporter, spool, stats, logged, bodies } = await reporting(t, ({ results }) =>

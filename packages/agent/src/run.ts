@@ -9,7 +9,7 @@ import type { Log } from "./log.ts";
 import type { NetworkGuard } from "./network.ts";
 import { OnDemandQueue } from "./on-demand-queue.ts";
 import { probeOf } from "./probes/index.ts";
-import type { Probe, Verdict } from "./probes/probe.ts";
+import type { Probe, Trace, Verdict } from "./probes/probe.ts";
 import type { RdapLookups } from "./rdap/lookups.ts";
 import type { Stats } from "./stats.ts";
 import { clean, measurementOf, newTrace, ownNetworkDown, stalled, timedOut, verdictOf } from "./verdicts.ts";
@@ -29,6 +29,8 @@ export interface Outcome {
   cause: Cause | null;
   /** End of validity of the certificate of an HTTP run, Unix ms; null where none was seen. */
   certificateNotAfter: number | null;
+  /** Makes the snapshot of a failed response; null where there is none. */
+  snapshot: Trace["snapshot"];
 }
 
 export interface Run {
@@ -185,6 +187,7 @@ export class Runner {
       warnings: [],
       cause,
       certificateNotAfter: null,
+      snapshot: null,
     };
     return { done: Promise.resolve(outcome), abandon: () => undefined };
   }
@@ -234,6 +237,7 @@ export class Runner {
             warnings,
             cause: null,
             certificateNotAfter: trace.certificateNotAfter,
+            snapshot: final.status === "up" ? null : trace.snapshot,
           });
         };
         if (verdict.transportFailed !== true) {

@@ -90,6 +90,7 @@ export function httpCheck(url: string, change: Partial<HttpCheck> = {}): HttpChe
     verify_tls: true,
     basic_auth: null,
     bearer_token: null,
+    capture_failures: true,
     ...change,
   };
 }

@@ -16,6 +16,7 @@ export function newTrace(): Trace {
     response_size: null,
     redirectedTo: null,
     certificateNotAfter: null,
+    snapshot: null,
     verdict: null,
   };
 }

@@ -1,4 +1,5 @@
 import Type, { type Static } from "typebox";
+import { FailureSnapshot } from "./failure-snapshot.ts";
 import { idPattern } from "./ids.ts";
 import { Cause, Details, measurementFields } from "./result.ts";
 
@@ -14,7 +15,7 @@ export const protocolVersion = 1;
  * Fields of results that came after the first release of this version of the protocol. A control plane names in its
  * pull replies those that it takes; it refuses results with others.
  */
-export const features = ["details", "cause", "http"] as const;
+export const features = ["details", "cause", "http", "snapshot"] as const;
 export type Feature = (typeof features)[number];
 
 /**
@@ -255,6 +256,8 @@ export const AgentResult = Type.Object(
         { additionalProperties: false, description: "What an HTTP run found beside its measurement" },
       ),
     ),
+    /** Left out like details. Of the first failing run of a streak that received a response. */
+    snapshot: Type.Optional(FailureSnapshot),
   },
   { additionalProperties: false },
 );

@@ -37,5 +37,6 @@ export function specOf(kind: Measurable, n: number, port: number): CheckSpec {
     verify_tls: true,
     basic_auth: null,
     bearer_token: null,
+    capture_failures: true,
   };
 }

@@ -131,6 +131,10 @@ export const make: Readonly<Record<Thing, Make>> = {
       values
         (${id}, ${home.orgId}, ${targetId}, now(), now(), 'major', 'major_outage', 'major_outage', '{default}', '{}',
           now(), now())`;
+    const content = { status_line: "HTTP/1.1 500", headers: [], headers_omitted: 0, body: null, body_state: "none" };
+    await sql`
+      insert into failure_snapshots (id, org_id, target_id, region, slot, content)
+      values (${newId()}, ${home.orgId}, ${targetId}, 'default', now(), ${`plain:${JSON.stringify(content)}`})`;
     return id;
   },
   async delivery(sql, home, incidentId) {

@@ -285,7 +285,15 @@ t.test("on a terminal", (t) => {
   } as const;
   const words = inWords(
     { type: "tcp", host: "db.example.org", port: 5432, timeout: 1000 },
-    { measurement, timestamp: 0, skip: false, warnings: ["mind\u0007 this"], cause: null, certificateNotAfter: null },
+    {
+      measurement,
+      timestamp: 0,
+      skip: false,
+      warnings: ["mind\u0007 this"],
+      cause: null,
+      certificateNotAfter: null,
+      snapshot: null,
+    },
     { allowPrivateTargets: true },
     { tty: true, color: false, width: 60 },
   );
@@ -311,6 +319,7 @@ t.test("on a terminal", (t) => {
         warnings: [],
         cause: null,
         certificateNotAfter: null,
+        snapshot: null,
       },
       { allowPrivateTargets: true },
       { tty: false, color: false, width: 60 },

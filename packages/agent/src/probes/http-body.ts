@@ -1,7 +1,10 @@
+import { snapshotLimits } from "@statusmesh/shared/failure-snapshot";
+
 /** Number of body bytes that are read. More says nothing about the target's health and costs traffic. */
 const maxBodyBytes = 1024 * 1024;
+const none = Buffer.alloc(0);
 
-/** Counts the bytes of a body and searches its first MiB, without keeping it. */
+/** Counts the bytes of a body and searches its first MiB. Keeps the first KiB. */
 export class BodyReader {
   size = 0;
   /** True when the body was longer than the limit. */
@@ -10,7 +13,8 @@ export class BodyReader {
   readonly #needle: Buffer | null;
   #found: boolean;
   /** End of the previous chunk: the text may span two chunks. */
-  #tail: Buffer = Buffer.alloc(0);
+  #tail: Buffer = none;
+  #start: Buffer = none;
 
   constructor(text: string | null) {
     this.#text = text;
@@ -18,14 +22,21 @@ export class BodyReader {
     this.#found = this.#needle === null;
   }
 
+  /** The first bytes of the body, at most 1 KiB. */
+  get start(): Buffer {
+    return this.#start.subarray(0, snapshotLimits.body);
+  }
+
   take(chunk: Buffer): void {
     const part = chunk.subarray(0, maxBodyBytes - this.size);
+    if (this.#start.length === 0) this.#start = part;
+    else if (this.#start.length < snapshotLimits.body) this.#start = Buffer.concat([this.#start, part]);
     this.size += part.length;
     this.cut ||= part.length < chunk.length;
     if (this.#found || this.#needle === null) return;
     const window = this.#tail.length === 0 ? part : Buffer.concat([this.#tail, part]);
     this.#found = window.includes(this.#needle);
-    this.#tail = this.#needle.length === 1 ? Buffer.alloc(0) : window.subarray(-(this.#needle.length - 1));
+    this.#tail = this.#needle.length === 1 ? none : window.subarray(-(this.#needle.length - 1));
   }
 
   /** Error when the expected text is absent; null otherwise. */

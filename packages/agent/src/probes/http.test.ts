@@ -11,10 +11,10 @@ import { httpCheck, outcomeOf, tcpServer, testRunner } from "../testing.ts";
 const runner = testRunner();
 
 async function run(url: string, change: Partial<HttpCheck> = {}, with_ = runner) {
-  const { measurement, skip, warnings, certificateNotAfter } = await outcomeOf(
+  const { measurement, skip, warnings, certificateNotAfter, snapshot } = await outcomeOf(
     with_.run("org", { ...httpCheck(url, change) }, true),
   );
-  return { ...measurement, skip, warnings, certificateNotAfter };
+  return { ...measurement, skip, warnings, certificateNotAfter, snapshot: snapshot?.() ?? null };
 }
 
 async function serve(t: Test, listener: RequestListener, host = "127.0.0.1"): Promise<string> {
@@ -478,4 +478,149 @@ t.test("IPv6", async (t) => {
   const url = await serve(t, (request, response) => response.end(request.headers.host), "::1").catch(() => null);
   if (url === null) return t.comment("no IPv6 on this machine");
   t.match(await run(url, { expected_body_contains: url.slice(7) }), { status: "up" });
+});
+
+t.test("the response of a failed run: status line, headers and the beginning of a text body", async (t) => {
+  /** A server that writes `head` and then the pieces, each after the one before it was sent. */
+  const answering = (head: string, pieces: (string | Buffer)[] = [], end = true) =>
+    speak(t, (socket) => {
+      socket.write(`HTTP/1.1 ${head}\r\n\r\n`);
+      for (const piece of pieces) socket.write(piece);
+      if (end) socket.end();
+    });
+  const text = "500 Oops\r\nContent-Type: text/plain";
+  const snap = async (url: string, change: Partial<HttpCheck> = {}) => (await run(url, change)).snapshot;
+
+  t.test("only of a run that fails, and only where the check keeps it", async (t) => {
+    const url = await serve(t, (request, response) => {
+      response.statusCode = request.url === "/up" ? 200 : 503;
+      response.end("busy");
+    });
+    t.equal(await snap(`${url}/up`), null);
+    t.match(await snap(url), { status_line: "HTTP/1.1 503 Service Unavailable" });
+    t.equal(await snap(url, { capture_failures: false }), null);
+    t.match(await snap(`${url}/up`, { expected_body_contains: "garden" }), { status_line: "HTTP/1.1 200 OK" });
+    t.equal(await snap("http://127.0.0.1:9/"), null, "without a response there is none");
+    // A control plane of an earlier release does not send the field.
+    const { capture_failures: _, ...old } = httpCheck(url);
+    t.match((await outcomeOf(runner.run("org", old))).snapshot?.(), { body_state: "not_text" });
+  });
+
+  t.test("the state of the body", async (t) => {
+    const of = async (head: string, pieces: (string | Buffer)[] = [], end = true, change: Partial<HttpCheck> = {}) => {
+      const { body, body_state } = (await snap(await answering(head, pieces, end), change))!;
+      return [body_state, body];
+    };
+    t.strictSame(await of(`${text}\r\nContent-Length: 5`, ["a\u202eb"]), ["complete", "a\\u202eb"]);
+    t.strictSame(await of(`${text}\r\nContent-Length: 0`), ["none", null]);
+    t.strictSame(await of("500\r\nContent-Type: image/png\r\nContent-Length: 3", ["abc"]), ["not_text", null]);
+    t.strictSame(await of("500\r\nContent-Length: 3", ["abc"]), ["not_text", null], "no type");
+    const zipped = gzipSync("secret");
+    t.strictSame(await of(`${text}\r\nContent-Encoding: gzip\r\nContent-Length: ${zipped.length}`, [zipped]), [
+      "not_text",
+      null,
+    ]);
+    for (const type of ["application/json", "application/problem+json", "application/xhtml+xml", "TEXT/HTML;charset=x"])
+      t.match(await of(`500 x\r\nContent-Type: ${type}\r\nContent-Length: 2`, ["{}"]), ["complete", "{}"], type);
+    t.strictSame(
+      await of("500 x\r\nContent-Type: text/plain; charset=iso-8859-1\r\nContent-Length: 1", [Buffer.from([0xe9])]),
+      ["complete", "é"],
+    );
+    t.strictSame(await of(`${text}\r\nContent-Length: 90`, ["half"]), ["interrupted", "half"], "closed early");
+    const late = await of(`${text}\r\nContent-Length: 90`, ["so far"], false, { timeout: 2000 });
+    t.strictSame(late, ["interrupted", "so far"], "timed out in the middle of the body");
+    const chunk = (part: string) => `${Buffer.byteLength(part).toString(16)}\r\n${part}\r\n`;
+    t.strictSame(await of(`${text}\r\nTransfer-Encoding: chunked`, [chunk("one "), chunk("two"), "0\r\n\r\n"]), [
+      "complete",
+      "one two",
+    ]);
+  });
+
+  t.test("the first KiB, cut at a character, in pieces of any size", async (t) => {
+    for (const size of [1, 700, 1023, 1024, 5000]) {
+      const bytes = Buffer.from("€".repeat(400));
+      const pieces: Buffer[] = [];
+      for (let at = 0; at < bytes.length; at += size) pieces.push(bytes.subarray(at, at + size));
+      const snapshot = (await snap(await answering(`${text}\r\nContent-Length: ${bytes.length}`, pieces)))!;
+      t.strictSame([snapshot.body, snapshot.body_state], ["€".repeat(341), "truncated"], `pieces of ${size}`);
+    }
+  });
+
+  t.test("many and long headers are bounded, control characters are visible", async (t) => {
+    const long = await answering(
+      `500 ${"x".repeat(900)}\r\n` +
+        Array.from({ length: 70 }, (_, at) => `X-Part-${at}: ${"y-".repeat(at === 0 ? 900 : 5)}`).join("\r\n") +
+        "\r\nContent-Length: 0",
+    );
+    const snapshot = (await snap(long))!;
+    t.equal(snapshot.status_line.length, 200);
+    t.equal(snapshot.headers.length, 40);
+    t.equal(snapshot.headers_omitted, 31);
+    t.equal(snapshot.headers[0]!.value.length, 500);
+    const hostile = await answering("500 x\r\nX-A: <script>alert(1)</script>\r\nX-B: a\x80\tb\r\nContent-Length: 0");
+    t.strictSame(
+      (await snap(hostile))!.headers.slice(0, 2).map(({ value }) => value),
+      ["<script>alert(1)</script>", "a\u00c2\\u0080\\u0009b"],
+    );
+  });
+
+  t.test("secrets are masked, whatever form the server gives them", async (t) => {
+    const secret = 'k3y/"with<chars>';
+    const credentials: Partial<HttpCheck> = {
+      headers: { "X-Key": secret, Cookie: "sid=abcdef123456; lang=en", "X-Short": "q7", Accept: "text/html" },
+      basic_auth: ["me", "pa55word&more"],
+    };
+    const url = await serve(t, (request, response) => {
+      response.statusCode = 500;
+      response.setHeader("Set-Cookie", ["sid=1", "other=2"]);
+      response.setHeader("WWW-Authenticate", 'Basic realm="inside-host"');
+      response.setHeader("X-Auth-Token", "tkn");
+      response.setHeader("X-Echo", `${request.headers.authorization} and ${secret}`);
+      response.setHeader("Location", "https://u:pw@example.org/?code=c0de&x=1");
+      response.setHeader("X-Request-Id", "0af7651916cd43dd8448eb211c80319c");
+      response.setHeader("Content-Type", "application/json");
+      response.end(
+        `${JSON.stringify({ secret })} ${encodeURIComponent(secret)} ${Buffer.from(secret).toString("base64")} ` +
+          "k3y/&quot;with&lt;chars&gt; pa55word&more pa55word%26more abcdef123456 q7 q71 text/html " +
+          '"db_password": "hunter2" eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2ln',
+      );
+    });
+    const snapshot = (await snap(url, credentials))!;
+    const headers = new Map(snapshot.headers.map(({ name, value }) => [name, value]));
+    t.equal(headers.get("Set-Cookie"), "***");
+    t.equal(headers.get("WWW-Authenticate"), "Basic ***");
+    t.equal(headers.get("X-Auth-Token"), "***");
+    t.equal(headers.get("X-Echo"), "Basic *** and ***");
+    t.equal(headers.get("Location"), "https://***@example.org/?code=***&x=1");
+    t.equal(headers.get("X-Request-Id"), "0af7651916cd43dd8448eb211c80319c");
+    t.equal(snapshot.body, '{"secret":"***"} *** *** *** *** *** *** *** q71 text/html "db_password": "***" ***');
+    const all = JSON.stringify(snapshot);
+    for (const part of ["k3y", "pa55", "abcdef", "hunter2", "inside-host", "tkn", "c0de", "eyJ"])
+      t.notOk(all.includes(part), part);
+  });
+
+  t.test("a secret that is cut off by the limit or by the end of the connection is masked as well", async (t) => {
+    const bearer_token = "s3cret-token-of-thirty-letters";
+    for (const [head, pieces] of [
+      [`${text}\r\nContent-Length: 3000`, ["-".repeat(1010) + bearer_token + "-".repeat(3000)]],
+      [`${text}\r\nContent-Length: 3000`, [`token: ${bearer_token.slice(0, 12)}`]],
+    ] as const) {
+      const { body } = (await snap(await answering(head, [...pieces]), { bearer_token }))!;
+      t.notOk(body!.includes("s3c"), body!);
+      t.ok(body!.endsWith("***"), body!);
+    }
+  });
+
+  t.test("a redirect that leads nowhere shows the last response", async (t) => {
+    const url = await serve(t, (_request, response) => {
+      response.writeHead(302, { location: "/again" });
+      response.end("not read");
+    });
+    t.match(await snap(url, { max_redirects: 1 }), {
+      status_line: "HTTP/1.1 302 Found",
+      body: null,
+      body_state: "none",
+    });
+  });
+  t.end();
 });

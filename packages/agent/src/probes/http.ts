@@ -7,6 +7,7 @@ import { codeOf, DialError, wordsFor } from "@statusmesh/shared/net/dial-error";
 import { secure } from "@statusmesh/shared/net/tls";
 import { BodyReader } from "./http-body.ts";
 import { accepts, expectation, firstHop, isRedirect, nextHop, type Hop } from "./http-message.ts";
+import { snapshotOf } from "./http-snapshot.ts";
 import type { Probe, ProbeContext, Verdict } from "./probe.ts";
 
 /** Limit of response heads, bytes; browsers stop at 256 KiB, common servers at 8. */
@@ -161,14 +162,19 @@ function receive(
   const { trace, warn } = context;
   const status = response.statusCode ?? 0;
   trace.http_status = status;
+  // A control plane of an earlier release does not send the field.
+  const captures = spec.capture_failures !== false;
   const location = response.headers.location;
-  if (spec.follow_redirects && isRedirect(status) && location !== undefined)
+  if (spec.follow_redirects && isRedirect(status) && location !== undefined) {
+    if (captures) trace.snapshot = () => snapshotOf(spec, response, null);
     return answer({ redirect: location, status });
+  }
 
   trace.overdue = "response body timed out after";
   const accepted = accepts(spec.expected_status, status);
   if (!accepted) trace.verdict = refusal(spec, response, status);
   const reader = new BodyReader(accepted ? spec.expected_body_contains : null);
+  if (captures) trace.snapshot = () => snapshotOf(spec, response, reader);
   let judged = false;
   const judge = (): void => {
     // The end may follow the abort, in buffered data.

@@ -1,4 +1,5 @@
 import type { ResultDetails } from "@statusmesh/shared/checks";
+import type { FailureSnapshot } from "@statusmesh/shared/failure-snapshot";
 import type { CheckStatus } from "@statusmesh/shared/result";
 import type { DialTrace } from "@statusmesh/shared/net/dial";
 import type { Lookup } from "@statusmesh/shared/net/resolve";
@@ -13,6 +14,8 @@ export interface Trace extends DialTrace {
   redirectedTo: string | null;
   /** End of validity of the certificate that expires first on the way, Unix ms; null where none was seen. */
   certificateNotAfter: number | null;
+  /** Makes the snapshot of the last response, as far as it was read; null before one, and where the check has none. */
+  snapshot: (() => FailureSnapshot) | null;
   /** A verdict that is certain before the probe is done: a deadline or broken connection does not change it. */
   verdict: Verdict | null;
 }

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import fc from "fast-check";
 import t, { type Test } from "tap";
 import type { AgentResult } from "@statusmesh/shared/agent-protocol";
+import { boundedSnapshot } from "@statusmesh/shared/failure-snapshot";
 import type { Log } from "../log.ts";
 import type { Batch, SpoolRecord } from "../spool.ts";
 import { FakeClock, mortalFiles } from "../testing.ts";
@@ -119,6 +120,14 @@ const olderSegment = Buffer.from(
   "base64",
 );
 
+const largestSnapshot = boundedSnapshot({
+  status_line: "€".repeat(200),
+  headers: Array.from({ length: 40 }, () => ({ name: '"'.repeat(50), value: "€".repeat(52) })),
+  headers_omitted: 0,
+  body: "€".repeat(1024),
+  body_state: "truncated",
+});
+
 t.test("details outlive a restart, and segments of the release before details are read", async (t) => {
   const details = {
     days_remaining: 74,
@@ -147,6 +156,8 @@ t.test("details outlive a restart, and segments of the release before details ar
     { ...result(6), details, cause },
     { ...result(7), http: { certificate_not_after: 1_795_253_400_000 } },
     { ...result(8), details, http: { certificate_not_after: 1_795_253_400_000 } },
+    { ...result(9), snapshot: largestSnapshot },
+    { ...result(10, "\u0001".repeat(2000)), cause, http: {}, snapshot: largestSnapshot },
   ]) {
     const end = sizeOf(one);
     t.strictSame(decodeResult(into.subarray(9, end).toString()), one, "nor does a cause depend on details");

@@ -17,7 +17,7 @@ const magic = Buffer.from("SMSPOOL\n", "latin1");
 const version = 1;
 const headerPrefix = 20;
 const framePrefix = 8;
-/** The longest frame is a result with an error of 2,000 characters of up to six bytes each. */
+/** The longest frame is a result with an error of 2,000 characters and a snapshot, of up to six bytes a character. */
 const maxPayload = 65_536;
 /** Size that any frame fits into, bytes. */
 export const maxFrame = framePrefix + maxPayload;
@@ -134,7 +134,8 @@ function encodeResult(r: AgentResult): string {
 }
 
 /** Fields that came later, by position; null in place of an absent one before a present one. */
-function optionalPlaces({ details, cause, http }: AgentResult): unknown[] {
+function optionalPlaces({ details, cause, http, snapshot }: AgentResult): unknown[] {
+  if (snapshot !== undefined) return [details ?? null, cause ?? null, http ?? null, snapshot];
   if (http !== undefined) return [details ?? null, cause ?? null, http];
   return cause !== undefined ? [details ?? null, cause] : details == null ? [] : [details];
 }
@@ -160,6 +161,7 @@ export function decodeResult(text: string): AgentResult | null {
     details,
     cause,
     http,
+    snapshot,
   ] = row as unknown[];
   const result: Record<Exclude<keyof AgentResult, Feature>, unknown> & Partial<Record<Feature, unknown>> = {
     target_id,
@@ -177,7 +179,8 @@ export function decodeResult(text: string): AgentResult | null {
     total_ms,
     ...(details == null ? {} : { details }),
     ...(cause == null ? {} : { cause }),
-    ...(http === undefined ? {} : { http }),
+    ...(http == null ? {} : { http }),
+    ...(snapshot === undefined ? {} : { snapshot }),
   };
   return validResult.Check(result) ? result : null;
 }

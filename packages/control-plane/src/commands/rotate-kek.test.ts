@@ -10,6 +10,7 @@ import { createPage } from "../status-pages/service.ts";
 import { openSecret, sealSecret } from "../subscribers/sealing.ts";
 import { resealSubscribers, unreadableSubscribers } from "../subscribers/service.ts";
 import { createTarget, resealTargets, targetToRun, updateTarget } from "../targets/service.ts";
+import { keepSnapshots } from "../incidents/engine.ts";
 import { newOrg, openWorld } from "../testing/world.ts";
 import { resealAll } from "./rotate-kek.ts";
 
@@ -42,7 +43,7 @@ const stored = async () =>
   (
     await sql<{ text: string }[]>`
       select spec::text as text from targets union all select config::text from channels union all select spec::text
-      from on_demand_runs union all select secret from subscribers`
+      from on_demand_runs union all select secret from subscribers union all select content from failure_snapshots`
   )
     .map(({ text }) => text)
     .join("\n");
@@ -69,6 +70,16 @@ async function scene() {
     check: validate(Check, { type: "tcp", host: "example.org", port: 443 }),
     interval: 60,
   });
+  const snapshot = {
+    status_line: "HTTP/1.1 500",
+    headers: [],
+    headers_omitted: 0,
+    body: null,
+    body_state: "none" as const,
+  };
+  await keepSnapshots(ctx, "eu", [
+    { orgId: ctx.orgId, targetId: targets[0]!, slot: ctx.clock.now(), since: null, snapshot },
+  ]);
   const channel = await createChannel(ctx, {
     name: "hook",
     config: {
@@ -109,11 +120,12 @@ t.test("every secret is sealed under the new key, and nothing else changes", asy
       order by id`;
   const lines: string[] = [];
   t.equal(await resealAll(under(system, both), (line) => lines.push(line), 2), 0);
-  t.strictSame(lines.slice(0, 5), [
+  t.strictSame(lines.slice(0, 6), [
     "targets: 5 of 6 sealed anew",
     "channels: 1 of 1 sealed anew",
     "share links: 0 of 0 sealed anew",
     "subscribers: 3 of 3 sealed anew",
+    "failed responses: 1 of 1 sealed anew",
     "waiting runs: 1 of 1 sealed anew",
   ]);
 
@@ -142,11 +154,12 @@ t.test("every secret is sealed under the new key, and nothing else changes", asy
 
   const again: string[] = [];
   t.equal(await resealAll(under(system, both), (line) => again.push(line)), 0);
-  t.strictSame(again.slice(0, 5), [
+  t.strictSame(again.slice(0, 6), [
     "targets: 0 of 6 sealed anew",
     "channels: 0 of 1 sealed anew",
     "share links: 0 of 0 sealed anew",
     "subscribers: 0 of 3 sealed anew",
+    "failed responses: 0 of 1 sealed anew",
     "waiting runs: 0 of 1 sealed anew",
   ]);
 });

@@ -3,6 +3,7 @@ import type { Config } from "../config.ts";
 import type { Clock, System } from "../context.ts";
 import type { ResealedBatch } from "../crypto/reseal.ts";
 import { pendingMigrations } from "../db/migrate.ts";
+import { resealSnapshots } from "../incidents/service.ts";
 import { silentLog } from "../log.ts";
 import { resealWaitingRuns } from "../pipeline/on-demand.ts";
 import { makeSystem, openConfiguredDatabase } from "../serve.ts";
@@ -24,6 +25,7 @@ const stores: readonly {
   { name: "channels", reseal: resealChannels },
   { name: "share links", reseal: resealShares },
   { name: "subscribers", reseal: resealSubscribers },
+  { name: "failed responses", reseal: resealSnapshots },
   { name: "waiting runs", reseal: resealWaitingRuns },
 ];
 

@@ -16,6 +16,7 @@ import {
   IncidentQuery,
 } from "./schema.ts";
 import * as service from "./service.ts";
+import { IncidentSnapshots } from "./snapshot-schema.ts";
 
 const one = { auth: "tenant", tag: "Incidents", params: IdParam, errors: ["INCIDENT_NOT_FOUND"] } as const;
 const page = Type.Object(paging(100, 1000), { additionalProperties: false });
@@ -122,6 +123,18 @@ export const incidentRoutes: Route[] = [
     query: page,
     replies: { 200: IncidentEventPage },
     handle: async ({ ctx, params, query }) => ok(await service.listEvents(ctx, params.id, query)),
+  }),
+  route({
+    ...one,
+    method: "GET",
+    path: "/api/v1/incidents/{id}/snapshots",
+    scope: "incidents:read",
+    summary: "Response of the first failed HTTP run in each region",
+    description:
+      "Status line, headers and beginning of the body, with secrets masked. Kept 30 days, and only where " +
+      "`capture_failures` of the check is true. Empty where no failing run received a response.",
+    replies: { 200: IncidentSnapshots },
+    handle: async ({ ctx, params }) => ok(await service.listSnapshots(ctx, params.id)),
   }),
   route({
     ...one,

@@ -12,5 +12,6 @@ export {
 } from "./evidence.ts";
 export { followMaintenance } from "./maintenance.ts";
 export { inActiveWindow } from "./maintenance-queries.ts";
+export { type CapturedFailure, keepSnapshots } from "./snapshots.ts";
 export { noticeOf, type NoticeSubject, writeDeliveries } from "./outbox.ts";
 export { deliveriesChannel } from "./outbox-queries.ts";

@@ -107,9 +107,10 @@ export const incidentsPages = [
     async handle({ ctx, params }) {
       const id = params["id"]!;
       const incident = await service.getIncident(ctx, id);
-      const [explained, events] = await Promise.all([
+      const [explained, events, snapshots] = await Promise.all([
         service.explainIncident(ctx, id),
         service.listEvents(ctx, id, { limit: maxEvents, offset: 0 }),
+        service.listSnapshots(ctx, id),
       ]);
       const votes = { ...explained, region_policy: explained.region_policy as RegionPolicy };
       const deliveries = { items: votes.deliveries, total: votes.deliveries_total };
@@ -118,7 +119,7 @@ export const incidentsPages = [
       return {
         view: "incidents/show",
         fragment: "incidents/show-live",
-        data: { title, incident, votes, deliveries, timeline },
+        data: { title, incident, votes, deliveries, timeline, snapshots: snapshots.items },
       };
     },
   }),

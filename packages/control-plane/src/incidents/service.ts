@@ -17,6 +17,7 @@ export { acknowledgeIncident, bulkIncidentAction, resolveIncident, unacknowledge
 export { reportIncident } from "./manual.ts";
 export { acknowledgeWithUpdate, incidentMetrics, incidentReport, incidentsOnPages } from "./reports.ts";
 export { searchIncidents } from "./search.ts";
+export { listSnapshots, purgeSnapshots, resealSnapshots } from "./snapshots.ts";
 export { listUpdates, narrateIncident, postUpdate } from "./narration.ts";
 
 /** The incidents of the organisation: open ones first, then by start, newest first. */

@@ -2,6 +2,7 @@ import { purgeAudit } from "../audit/service.ts";
 import { purgeAttempts } from "../auth/service.ts";
 import { purgeVerifications } from "../channels/service.ts";
 import type { System } from "../context.ts";
+import { purgeSnapshots } from "../incidents/service.ts";
 import { purgeDeletedOrgs } from "../orgs/service.ts";
 import { purgeRefusals } from "../plans/service.ts";
 import { purgeShares } from "../shares/service.ts";
@@ -26,9 +27,10 @@ export async function nightly(system: System): Promise<boolean> {
   const attempts = await purgeAttempts(system);
   const shares = await purgeShares(system);
   const verifications = await purgeVerifications(system);
+  const snapshots = await purgeSnapshots(system);
   // Last: a purge that broke off is done again.
   await markDoneForDay(system.sql, name, today);
-  const purged = { orgs, entries, refusals, attempts, shares, verifications };
+  const purged = { orgs, entries, refusals, attempts, shares, verifications, snapshots };
   if (Object.values(purged).some((count) => count > 0)) system.log.info(purged, "purged for the night");
   return true;
 }

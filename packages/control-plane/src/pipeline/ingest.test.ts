@@ -1,15 +1,25 @@
+import { randomBytes } from "node:crypto";
 import t from "tap";
 import { validate } from "@statusmesh/shared/validate";
 import { Check } from "../targets/schema.ts";
 import { setTimeout as sleep } from "node:timers/promises";
-import { type AgentResult, protocolVersion } from "@statusmesh/shared/agent-protocol";
+import { makeSealer } from "../crypto/seal.ts";
+import type { FailureSnapshot } from "@statusmesh/shared/failure-snapshot";
+import { type AgentResult, protocolVersion, ResultsRequest } from "@statusmesh/shared/agent-protocol";
 import { newId } from "@statusmesh/shared/ids";
 import { nextSlot, phaseMs, slotAtOrAfter } from "@statusmesh/shared/schedule";
 import type { AgentCtx, Ctx } from "../context.ts";
 import { openHub } from "../db/notify.ts";
 import { ensurePartitions } from "../db/partitions.ts";
 import { lockStates } from "../incidents/evidence-queries.ts";
-import { acknowledgeIncident, explainIncident, listIncidents } from "../incidents/service.ts";
+import {
+  acknowledgeIncident,
+  explainIncident,
+  listIncidents,
+  listSnapshots,
+  purgeSnapshots,
+  resealSnapshots,
+} from "../incidents/service.ts";
 import { sendReminders } from "../jobs/reminders.ts";
 import { issueFreeSlot } from "../results/engine.ts";
 import { latencySeries, listPeriods, listResults, throttledTargets, uptime } from "../results/service.ts";
@@ -195,6 +205,170 @@ t.test("the certificate of an https monitor is kept with the target, from its ne
   t.strictSame(await expiry(), [noon + 90 * 86_400_000, null], "an older run changes nothing");
   await sql`delete from targets where id in (${id}, ${tcp})`;
 });
+
+t.test(
+  "the response of the first failed run of an incident is kept in each region, whatever comes in what order",
+  async (t) => {
+    const snapshot = (body: string | null = "busy", changes: Partial<FailureSnapshot> = {}): FailureSnapshot => ({
+      status_line: "HTTP/1.1 503 Service Unavailable",
+      headers: [{ name: "Server", value: "nginx" }],
+      headers_omitted: 0,
+      body,
+      body_state: body === null ? "none" : "complete",
+      ...changes,
+    });
+    const website = async (changes: object = {}) =>
+      await newMonitor({ check: validate(Check, { type: "http", url: "https://snapshots.example.org/" }), ...changes });
+    const failed = (id: string, secondsAgo: number, body: string | null = "busy") =>
+      agentResult(id, clock.now() - secondsAgo * second, { status: "down", snapshot: snapshot(body) });
+    const rows = async (id: string) =>
+      (
+        await sql<{ region: string; ago: number }[]>`
+        select region, (extract(epoch from ${new Date(clock.now())}::timestamptz - slot))::int as ago
+        from failure_snapshots where target_id = ${id} order by slot, region`
+      ).map(({ region, ago }) => `${region} ${ago}`);
+    const shown = async (id: string) => {
+      const [incident] = await incidentsOf(id);
+      return (await listSnapshots(ctx, incident!.id)).items.map(({ region, body }) => `${region} ${body}`);
+    };
+
+    await t.test("the first of the incident stays; a duplicate batch and later runs change nothing", async (t) => {
+      const id = await website();
+      const first = failed(id, 40, "first");
+      await send(eu, [first]);
+      t.strictSame(await rows(id), ["eu 40"], "kept before there is an incident");
+      await send(eu, [failed(id, 30, "second")]);
+      await send(eu, [failed(id, 20, "third"), first, failed(id, 10, "fourth")]);
+      await send(us, [failed(id, 25, "over there"), failed(id, 15, "later")]);
+      t.strictSame(await rows(id), ["eu 40", "us 25"]);
+      t.strictSame(await shown(id), ["eu first", "us over there"]);
+      const [{ content }] = (await sql`select content from failure_snapshots where target_id = ${id}`) as unknown as [
+        { content: string },
+      ];
+      t.match(content, /^sealed:1:/);
+      await send(eu, [agentResult(id, clock.now() - 5 * second), agentResult(id, clock.now() - 4 * second)]);
+      await send(us, [agentResult(id, clock.now() - 5 * second), agentResult(id, clock.now() - 4 * second)]);
+      clock.at += hour;
+      await send(eu, [failed(id, 20, "another day"), failed(id, 10, "another hour")]);
+      t.strictSame(await rows(id), ["eu 3640", "us 3625", "eu 20"], "one for each incident and region");
+    });
+
+    await t.test("a late run that is earlier replaces the stored one", async (t) => {
+      const id = await website();
+      await send(eu, [failed(id, 30, "second"), failed(id, 20, "third")]);
+      t.strictSame(await shown(id), ["eu second"]);
+      await send(eu, [failed(id, 40, "first")]);
+      t.strictSame(await shown(id), ["eu first"]);
+      t.strictSame(await rows(id), ["eu 40"]);
+    });
+
+    await t.test("without an incident a streak keeps its first one, and old streaks the newest", async (t) => {
+      const id = await website({ alert_confirmations: 10 });
+      for (const ago of [90, 80, 70, 60]) await send(eu, [failed(id, ago)]);
+      t.strictSame(await rows(id), ["eu 90", "eu 70", "eu 60"]);
+      await send(eu, [agentResult(id, clock.now() - 50 * second)]);
+      await send(eu, [failed(id, 40)]);
+      await send(eu, [failed(id, 30)]);
+      t.strictSame(await rows(id), ["eu 40", "eu 30"]);
+    });
+
+    await t.test("no run that passes, is skipped, has nothing to do with HTTP, or is not the agent's", async (t) => {
+      const [id, quiet, tcp] = [
+        await website(),
+        await website({
+          check: validate(Check, { type: "http", url: "https://snapshots.example.org/", capture_failures: false }),
+        }),
+        await newMonitor(),
+      ];
+      const elsewhere = await website();
+      await sql`delete from target_regions where target_id = ${elsewhere} and region_id = 'eu'`;
+      const now = clock.now();
+      await send(eu, [
+        agentResult(id, now - second, { status: "up", snapshot: snapshot() }),
+        agentResult(id, now - 2 * second, { status: "down", skip: true, snapshot: snapshot() }),
+        failed(quiet, 1),
+        failed(tcp, 1),
+        failed(elsewhere, 1),
+        agentResult(id, now - 40 * day, { status: "down", snapshot: snapshot() }),
+      ]);
+      for (const each of [id, quiet, tcp, elsewhere]) t.strictSame(await rows(each), []);
+    });
+
+    await t.test("an agent that lies stores no more than the bound, and no control characters", async (t) => {
+      const id = await website();
+      const large = snapshot("\u202e".repeat(1024), {
+        headers: Array.from({ length: 40 }, () => ({ name: "n".repeat(100), value: "v".repeat(500) })),
+      });
+      const request = (one: object) => ({
+        protocol: protocolVersion,
+        results: [{ ...agentResult(id, clock.now() - 30 * second, { status: "down" }), snapshot: one }],
+        runs: [],
+      });
+      for (const wrong of [
+        { ...large, body: "x".repeat(1025) },
+        { ...large, status_line: "x".repeat(201) },
+        { ...large, headers: [...large.headers, { name: "a", value: "b" }] },
+        { ...large, headers: [{ name: "a", value: "v".repeat(501) }] },
+        { ...large, more: 1 },
+        { ...large, body_state: "other" },
+      ])
+        t.throws(() => validate(ResultsRequest, request(wrong)), { name: "AppError" });
+      const { results } = validate(ResultsRequest, request(large));
+      await send(eu, [...results, failed(id, 20)]);
+      const [incident] = await incidentsOf(id);
+      const [kept] = (await listSnapshots(ctx, incident!.id)).items;
+      t.equal(kept!.headers.length, 6);
+      t.equal(kept!.headers_omitted, 34);
+      t.equal(kept!.body_state, "truncated");
+      t.notMatch(kept!.body, /\p{C}/u);
+    });
+
+    await t.test(
+      "members with the scope see them; another organisation, other kinds of readers, old ones: no",
+      async (t) => {
+        const id = await website();
+        await send(eu, [failed(id, 40), failed(id, 30)]);
+        const [incident] = await incidentsOf(id);
+        t.equal((await listSnapshots({ ...ctx, role: "member" }, incident!.id)).items.length, 1);
+        t.match(await refusal(t, () => listSnapshots({ ...ctx, scopes: new Set() }, incident!.id)), {
+          code: "INSUFFICIENT_SCOPE",
+        });
+        const other = await newOrg(system);
+        t.match(await refusal(t, () => listSnapshots(other, incident!.id)), { code: "INCIDENT_NOT_FOUND" });
+        const edit = (capture_failures: boolean) => updateTarget(ctx, id, { check: { capture_failures } });
+        await edit(false);
+        t.strictSame(await shown(id), [], "not shown where the monitor keeps none any more");
+        await edit(true);
+        t.equal((await shown(id)).length, 1);
+        clock.at += 30 * day + hour;
+        t.strictSame(await shown(id), [], "not shown after 30 days, before the purge");
+        t.ok((await purgeSnapshots(system)) >= 1);
+        t.strictSame(await rows(id), []);
+        clock.at = noon;
+        await send(eu, [failed(id, 10)]);
+        t.equal((await rows(id)).length, 1);
+        await edit(false);
+        t.ok((await purgeSnapshots(system)) >= 1, "purged where the monitor keeps none any more");
+        await edit(true);
+        await send(eu, [failed(id, 5)]);
+        await deleteTarget(ctx, id);
+        t.strictSame(await rows(id), [], "deleted with the target");
+      },
+    );
+
+    await t.test("rotate-kek seals them anew; one that does not open is left out", async (t) => {
+      const id = await website();
+      await send(eu, [failed(id, 40), failed(id, 30)]);
+      const moved = { ...system, sealer: makeSealer(randomBytes(32)) };
+      const result = await resealSnapshots(moved, null, 1000);
+      t.ok(result.failed.length >= 1, "under an unknown key nothing is touched");
+      t.equal(result.changed, 0);
+      t.strictSame(await shown(id), ["eu busy"]);
+      const [incident] = await incidentsOf(id);
+      t.strictSame((await listSnapshots({ ...ctx, sealer: moved.sealer }, incident!.id)).items, []);
+    });
+  },
+);
 
 t.test("details are stored for kinds that have them, and the newest stay with the target", async (t) => {
   const check = {

@@ -1,11 +1,13 @@
 import postgres from "postgres";
 import { AppError } from "@statusmesh/shared/errors";
 import { type AgentResult, type ResultsReply, type ResultsRequest } from "@statusmesh/shared/agent-protocol";
-import type { AgentCtx } from "../context.ts";
+import { type AgentCtx, inTransaction } from "../context.ts";
 import {
+  type CapturedFailure,
   changeEvidence,
   type EvidenceChange,
   foldRuns,
+  keepSnapshots,
   type LockedEvidence,
   wantsRecheck,
 } from "../incidents/engine.ts";
@@ -127,6 +129,20 @@ async function ingestBatch(
   drops: Drops,
   mayExist: boolean,
 ): Promise<BatchReply> {
+  return await inTransaction(ctx, async (tx) => {
+    const { reply, captured } = await ingestResults(tx, batch, drops, mayExist);
+    // After the incidents, which decide which of them stay.
+    if (captured.length > 0) await keepSnapshots(tx, ctx.region, captured);
+    return reply;
+  });
+}
+
+async function ingestResults(
+  ctx: AgentCtx,
+  batch: readonly AgentResult[],
+  drops: Drops,
+  mayExist: boolean,
+): Promise<{ reply: BatchReply; captured: CapturedFailure[] }> {
   const ids = [...new Set(batch.map((result) => result.target_id))];
   const assigned = (sql: Db, locked: readonly string[]) => selectProbedTargets(sql, locked, ctx.region);
   return await changeEvidence(ctx, ids, assigned, async (evidence, { sql }) => {
@@ -173,18 +189,32 @@ async function ingestBatch(
       );
     }
     const changes = fold(ctx, evidence, stored);
-    return {
-      changes,
-      result: {
-        stored: stored.length,
-        duplicates: mine.length - stored.length,
-        dropped_unassigned: unassigned,
-        dropped_off_schedule: batch.length - unassigned - mine.length,
-        rechecks: [...evidence.values()]
-          .filter((locked) => locked.target.enabled && wantsRecheck(locked, changes.get(locked.target.id), ctx.region))
-          .map((locked) => locked.target.id),
-      },
+    const reply = {
+      stored: stored.length,
+      duplicates: mine.length - stored.length,
+      dropped_unassigned: unassigned,
+      dropped_off_schedule: batch.length - unassigned - mine.length,
+      rechecks: [...evidence.values()]
+        .filter((locked) => locked.target.enabled && wantsRecheck(locked, changes.get(locked.target.id), ctx.region))
+        .map((locked) => locked.target.id),
     };
+    return { changes, result: { reply, captured: capturedOf(ctx.region, evidence, stored, changes) } };
+  });
+}
+
+/** The responses of failing runs that are evidence, with the start of the streak of their target in the region. */
+function capturedOf(
+  region: string,
+  evidence: ReadonlyMap<string, LockedEvidence<ProbedTarget>>,
+  stored: readonly AdmittedResult[],
+  changes: ReadonlyMap<string, EvidenceChange>,
+): CapturedFailure[] {
+  return stored.flatMap(({ snapshot, target_id: targetId, scheduled_at: slot, status, skip }) => {
+    if (snapshot === undefined || skip || status === "up") return [];
+    const change = changes.get(targetId);
+    const state = change === undefined || "newest" in change ? undefined : change.evaluation.checkpoint.regions[region];
+    const since = state?.kind === "F" && state.streak > 0 ? state.since : null;
+    return [{ orgId: evidence.get(targetId)!.target.org_id, targetId, slot, since, snapshot }];
   });
 }
 

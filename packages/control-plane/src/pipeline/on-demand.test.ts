@@ -37,6 +37,7 @@ const spec: CheckSpec = {
   verify_tls: true,
   basic_auth: null,
   bearer_token: "SECRET",
+  capture_failures: true,
 };
 const replyTo = (run_id: string, changes: Partial<RunReply> = {}): RunReply => ({
   run_id,

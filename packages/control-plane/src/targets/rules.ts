@@ -42,15 +42,23 @@ export function present(row: TargetRow): Target {
 }
 
 /** The fields of each kind in the order of its schema: the database keeps them in an order of its own. */
-const fieldsOf = new Map<string, readonly string[]>(
-  Object.values(checkKinds).map((kind) => [kind.type, Object.keys(kind.schema.properties)]),
+const fieldsOf = new Map<string, readonly (readonly [name: string, fallback: unknown])[]>(
+  Object.values(checkKinds).map((kind) => [
+    kind.type,
+    Object.entries(kind.schema.properties as Record<string, { default?: unknown }>).map(
+      ([name, node]) => [name, node.default] as const,
+    ),
+  ]),
 );
 
-/** The check with every secret masked, its type first. */
+/** The check with every secret masked, its type first. A field that a later release added reads as its default. */
 function masked(spec: CheckSpec): CheckSpec {
   const check = kindOf(spec).mapSecrets(spec, () => mask) as unknown as Record<string, unknown>;
   return Object.fromEntries(
-    fieldsOf.get(spec.type)!.flatMap((field) => (field in check ? [[field, check[field]]] : [])),
+    fieldsOf.get(spec.type)!.flatMap(([field, fallback]) => {
+      const value = field in check ? check[field] : fallback;
+      return value === undefined ? [] : [[field, value]];
+    }),
   ) as unknown as CheckSpec;
 }
 

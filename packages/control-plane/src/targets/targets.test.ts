@@ -63,6 +63,7 @@ t.test("a target is made with defaults, read, listed, changed and deleted", asyn
     verify_tls: true,
     basic_auth: null,
     bearer_token: null,
+    capture_failures: true,
   });
   t.ok(fits(Target, made));
   t.strictSame(await getTarget(ctx, made.id), made);

@@ -143,6 +143,17 @@ export const HttpCheck = Type.Object(
       },
     ),
     bearer_token: nullableText(8192, "Sent as Authorization: Bearer; reads as ***", {}),
+    capture_failures: Type.Boolean({
+      default: true,
+      description:
+        "Whether status line, headers and the first KiB of the body of a failed response are kept for members, " +
+        "30 days, with secrets masked",
+      form: {
+        section,
+        label: "Keep failed responses",
+        hint: "The response of the first failed check is shown with the incident for 30 days. Secrets are masked.",
+      },
+    }),
   },
   { additionalProperties: false, title: "HttpCheck", description: "Requests a URL and verifies the response" },
 );
@@ -395,6 +406,7 @@ export const http: CheckKind<typeof HttpCheck> = {
         secret: "some",
         read: headersFrom,
       },
+      capture_failures: { words: "do not print the response of a failed check" },
       follow_redirects: { words: "judge the first answer, also where it redirects" },
       verify_tls: { words: "accept any certificate" },
       basic_auth: { words: "user:password", secret: "always", read: ([text = ""]) => userAndPassword(text) },
