@@ -11,6 +11,13 @@ import { StartupError } from "../startup-error.ts";
  */
 export type Failure = "away" | "readonly" | "full" | "busy" | "conflict";
 
+/** Why the database cannot be used, and since when (Unix ms). */
+export interface Trouble {
+  readonly failure: Failure;
+  readonly since: number;
+  readonly reason: string;
+}
+
 /** By SQLSTATE (PostgreSQL manual, appendix A) or its class, the longer one first. All others are defects. */
 const bySqlState: readonly (readonly [string, Failure])[] = [
   ["25006", "readonly"], // read_only_sql_transaction

@@ -1,16 +1,12 @@
 import type { Sql } from "postgres";
 import type { Clock } from "../context.ts";
 import type { Log } from "../log.ts";
-import { type Beat, beat, connectionsOf, listenerOf, silent } from "./beats.ts";
+import { type Beat, beat, listenerOf } from "./beats.ts";
 import { openLikewise, statementTimeoutMs } from "./connect.ts";
-import { type Failure, failureAnswer, failureOf } from "./failures.ts";
-
-/** Why the database cannot be used, and since when (Unix ms). */
-export interface Trouble {
-  readonly failure: Failure;
-  readonly since: number;
-  readonly reason: string;
-}
+import { cancelOverdue, closeDead, closeSuspect } from "./dead-connections.ts";
+import { failureAnswer, failureOf, type Trouble } from "./failures.ts";
+import { ping } from "./server.ts";
+import { openWriteProbe } from "./write-probe.ts";
 
 /** State of the database, known before a query would wait for its time limit. */
 export interface DatabaseWatch {
@@ -33,12 +29,7 @@ export interface WatchOptions {
 const tickMs = 500;
 /** 3 s without an answer: a disk stalls for less, and a request waits 5 s at most. */
 const silentTicks = 6;
-/** When a heartbeat fails, connections that are silent for this long are closed too. */
-const suspectMs = 2_000;
-/** The server cancels a statement at its time limit. A connection that is silent for this much longer is dead. */
-const deadMs = 5_000;
 const readyMs = 1_500;
-const writableFreshMs = 10_000;
 
 /**
  * Starts to watch `pool`. While the database is away the pool refuses queries at once, instead of letting each wait for
@@ -51,57 +42,14 @@ export function watchDatabase(
 ): DatabaseWatch {
   const options = { everyMs: beatMs, ticks: silentTicks, tickMs };
   const stopping = new AbortController();
-  let away: Trouble | null = null;
-  let firstMiss: number | null = null;
-  let unwritable: Trouble | null = null;
-
-  const refuse = () => (away === null ? null : Object.assign(new Error(away.reason), { code: "DATABASE_AWAY" }));
-  // The client calls it before each query.
-  (pool.options as unknown as { refusal: typeof refuse }).refusal = refuse;
-
-  function judge(outcome: Beat): void {
-    const now = clock.now();
-    if (outcome === "answered") {
-      if (away !== null) log.info({ away_secs: Math.round((now - away.since) / 1000) }, "the database answers again");
-      away = firstMiss = null;
-      return;
-    }
-    firstMiss ??= now;
-    if (outcome === "silent") cut();
-    if (away === null && (outcome === "silent" || now - firstMiss >= graceMs)) {
-      const reason = outcome === "silent" ? "the database is silent" : outcome.message;
-      away = { failure: (outcome !== "silent" && failureOf(outcome)) || "away", since: firstMiss, reason };
-      log.error({ reason }, "the database is away: requests are answered 503 until it is back");
-    }
-  }
-
-  const all = () => [...new Set([pool, direct])].flatMap(connectionsOf);
-
-  /** After a failed heartbeat: closes silent connections at once, and idle ones because they may be dead too. */
-  function cut(): void {
-    for (const connection of all()) {
-      if (connection.silence() >= suspectMs) connection.sever(silent());
-      else connection.retire();
-    }
-  }
-
-  /** Sessions of a pooler have no statement timeout. PgBouncer forwards the cancel request to the server. */
-  function cancelOverdue(): void {
-    for (const connection of connectionsOf(pool))
-      if (connection.patience === null && connection.silence() > statementMs) connection.cancelRunning();
-  }
-
-  /** Closes single dead connections. It runs from a timer, after input that arrived during a pause has been read. */
-  function cutDead(): void {
-    for (const connection of all()) {
-      const { patience } = connection;
-      const limit = patience === null ? statementMs + deadMs : patience * 1000;
-      if (limit > 0 && connection.silence() > limit) {
-        log.warn({ silent_secs: Math.round(limit / 1000) }, "a database connection is silent and was closed");
-        connection.sever(silent());
-      }
-    }
-  }
+  const pools = [...new Set([pool, direct])];
+  const availability = openAvailability({ log, clock, graceMs });
+  const writes = openWriteProbe(pool, { log, clock });
+  const judge = (outcome: Beat): void => {
+    if (outcome === "silent") closeSuspect(pools);
+    availability.judge(outcome);
+  };
+  refuseWhile(pool, availability.trouble);
 
   // The heartbeat uses the listening connection; requests that go through a pooler need one there too.
   const own = pool === direct ? null : openLikewise(pool);
@@ -113,9 +61,9 @@ export function watchDatabase(
       if (own === null) judge(outcome);
     }),
     beating(async () => {
-      cutDead();
+      closeDead(pools, statementMs, log);
       if (own === null) return;
-      cancelOverdue();
+      cancelOverdue(pool, statementMs);
       judge(await beat(own, options));
     }),
   ];
@@ -127,46 +75,12 @@ export function watchDatabase(
     }
   }
 
-  let writableAt = Number.NEGATIVE_INFINITY;
-  let probing: Promise<void> | null = null;
-
-  /** Single-flight. */
-  function probe(): Promise<void> {
-    probing ??= writeSomething(pool)
-      .then(
-        () => {
-          if (unwritable !== null) log.info({}, "the database takes writes again");
-          unwritable = null;
-          writableAt = clock.now();
-        },
-        (error: unknown) => {
-          const failure = failureOf(error);
-          if (failure === "full" || failure === "readonly") {
-            const reason = error instanceof Error ? error.message : String(error);
-            if (unwritable === null) log.error({ reason }, "the database takes no writes");
-            unwritable ??= { failure, since: clock.now(), reason };
-          }
-          writableAt = Number.NEGATIVE_INFINITY;
-          throw error;
-        },
-      )
-      .finally(() => (probing = null));
-    return probing;
-  }
-
   return {
-    trouble: () => away ?? unwritable,
+    trouble: () => availability.trouble() ?? writes.trouble(),
     async ready() {
-      if (away !== null) throw failureAnswer(away.failure);
-      const answers = async (): Promise<void> => {
-        if (clock.now() - writableAt < writableFreshMs) await pool`select 1`;
-        else await probe();
-      };
-      let timer: NodeJS.Timeout | undefined;
-      const late = new Promise<never>((_, reject) => {
-        timer = setTimeout(() => reject(failureAnswer("away")), readyMs);
-      });
-      await Promise.race([late, answers()]).finally(() => clearTimeout(timer));
+      const trouble = availability.trouble();
+      if (trouble !== null) throw failureAnswer(trouble.failure);
+      await withinReadyTime(writes.isFresh() ? ping(pool) : writes.probe());
     },
     async stop() {
       stopping.abort();
@@ -175,16 +89,44 @@ export function watchDatabase(
   };
 }
 
-/**
- * Throws when the database takes no writes. An update can succeed on a full disk, in allocated space; this allocates a
- * new file of 256 KiB each time. The table is unlogged and never holds more than that.
- */
-async function writeSomething(sql: Sql): Promise<void> {
-  await sql.begin(async (tx) => {
-    await tx`set local lock_timeout = '1s'`;
-    await tx`truncate write_probe`;
-    await tx`insert into write_probe (filler) select repeat('x', 8000) from generate_series(1, 32)`;
+/** The client asks before each query, which fails with the reason while there is trouble. */
+function refuseWhile(pool: Sql, trouble: () => Trouble | null): void {
+  const refusal = (): Error | null => {
+    const present = trouble();
+    return present === null ? null : Object.assign(new Error(present.reason), { code: "DATABASE_AWAY" });
+  };
+  (pool.options as unknown as { refusal: typeof refusal }).refusal = refusal;
+}
+
+/** Decides from heartbeats whether the database is away, and logs when that begins and ends. */
+function openAvailability({ log, clock, graceMs }: { log: Log; clock: Clock; graceMs: number }) {
+  let away: Trouble | null = null;
+  let firstMiss: number | null = null;
+  return {
+    trouble: () => away,
+    judge(outcome: Beat): void {
+      const now = clock.now();
+      if (outcome === "answered") {
+        if (away !== null) log.info({ away_secs: Math.round((now - away.since) / 1000) }, "the database answers again");
+        away = firstMiss = null;
+        return;
+      }
+      firstMiss ??= now;
+      if (away !== null || (outcome !== "silent" && now - firstMiss < graceMs)) return;
+      const reason = outcome === "silent" ? "the database is silent" : outcome.message;
+      away = { failure: (outcome !== "silent" && failureOf(outcome)) || "away", since: firstMiss, reason };
+      log.error({ reason }, "the database is away: requests are answered 503 until it is back");
+    },
+  };
+}
+
+/** Throws DEPENDENCY_DOWN when `answer` takes longer than a readiness probe may wait. */
+async function withinReadyTime(answer: Promise<void>): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(failureAnswer("away")), readyMs);
   });
+  await Promise.race([late, answer]).finally(() => clearTimeout(timer));
 }
 
 function pause(ms: number, signal?: AbortSignal): Promise<void> {

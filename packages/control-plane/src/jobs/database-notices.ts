@@ -1,5 +1,6 @@
 import type { System } from "../context.ts";
-import type { DatabaseWatch, Trouble } from "../db/watch.ts";
+import type { Trouble } from "../db/failures.ts";
+import type { DatabaseWatch } from "../db/watch.ts";
 import { sendMail } from "../email/mail.ts";
 import { absolute } from "../html/format.ts";
 

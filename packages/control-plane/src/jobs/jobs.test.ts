@@ -1,5 +1,5 @@
 import t from "tap";
-import type { Trouble } from "../db/watch.ts";
+import type { Trouble } from "../db/failures.ts";
 import { hour, until } from "../testing/clock.ts";
 import { openIncident, webhookTo } from "../testing/scene.ts";
 import { startMailbox } from "../testing/mailbox.ts";

@@ -72,3 +72,5 @@ const notTried = (error: string): Pick<Sent, "outcome" | "tried"> => ({
 
 /** PostgreSQL stores neither NUL nor a lone surrogate; one such text would fail the whole batch of attempts. */
 const storable = (text: string): string => text.replaceAll("\0", "").toWellFormed().slice(0, 1000).toWellFormed();
+
+export const reasonOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));

@@ -1,0 +1,61 @@
+import type { Sql } from "postgres";
+import type { Clock } from "../context.ts";
+import type { Log } from "../log.ts";
+import { failureOf, type Trouble } from "./failures.ts";
+
+const freshMs = 10_000;
+
+export interface WriteProbe {
+  /** Null while the last write succeeded, or failed because the database was away. */
+  trouble(): Trouble | null;
+  /** True when a write succeeded within the last 10 s. */
+  isFresh(): boolean;
+  /** Writes; concurrent callers share one write (single-flight). Throws the database's error. */
+  probe(): Promise<void>;
+}
+
+/** Finds out by writing whether the database takes writes, and logs when it stops to and when it does again. */
+export function openWriteProbe(pool: Sql, { log, clock }: { log: Log; clock: Clock }): WriteProbe {
+  let trouble: Trouble | null = null;
+  let writtenAt = Number.NEGATIVE_INFINITY;
+  let probing: Promise<void> | null = null;
+
+  async function write(): Promise<void> {
+    try {
+      await writeSomething(pool);
+      if (trouble !== null) log.info({}, "the database takes writes again");
+      trouble = null;
+      writtenAt = clock.now();
+    } catch (error) {
+      const failure = failureOf(error);
+      if (failure === "full" || failure === "readonly") {
+        const reason = error instanceof Error ? error.message : String(error);
+        if (trouble === null) log.error({ reason }, "the database takes no writes");
+        trouble ??= { failure, since: clock.now(), reason };
+      }
+      writtenAt = Number.NEGATIVE_INFINITY;
+      throw error;
+    }
+  }
+
+  return {
+    trouble: () => trouble,
+    isFresh: () => clock.now() - writtenAt < freshMs,
+    probe() {
+      probing ??= write().finally(() => (probing = null));
+      return probing;
+    },
+  };
+}
+
+/**
+ * Throws when the database takes no writes. An update can succeed on a full disk, in allocated space; this allocates a
+ * new file of 256 KiB each time. The table is unlogged and never holds more than that.
+ */
+async function writeSomething(sql: Sql): Promise<void> {
+  await sql.begin(async (tx) => {
+    await tx`set local lock_timeout = '1s'`;
+    await tx`truncate write_probe`;
+    await tx`insert into write_probe (filler) select repeat('x', 8000) from generate_series(1, 32)`;
+  });
+}
