@@ -23,6 +23,7 @@ export const folders = {
     joins: {
       "one statement finds caller, organisation and role": ["memberships", "orgs"],
       "connection and client of an access token": ["oauth_connections"],
+      "one statement finds an MCP client and its session": ["mcp_sessions"],
     },
     writes: { "a new user gets an organisation in the same transaction": ["memberships", "orgs"] },
   },

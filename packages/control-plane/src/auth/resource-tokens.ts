@@ -19,6 +19,8 @@ interface ResourceCredential {
   readonly clientId: string | null;
   readonly connectionId: string | null;
   readonly expiresAt: Date | null;
+  /** The MCP session that was asked for; null without a live one of this user, organisation and client. */
+  readonly session: { readonly id: string; readonly canConfirm: boolean; readonly expiresAt: Date } | null;
 }
 
 /**
@@ -30,10 +32,11 @@ export async function findResourceToken(
   system: System,
   token: string,
   audience: string,
+  sessionId: string | null = null,
 ): Promise<ResourceCredential | null> {
   if (!token.startsWith("sm_live_")) return null;
   const now = new Date(system.clock.now());
-  const row = await queries.selectResourceToken(system.sql, hashToken(token), now, audience);
+  const row = await queries.selectResourceToken(system.sql, hashToken(token), now, audience, sessionId);
   if (row === null) return null;
   if (row.last_used_at === null || now.getTime() - row.last_used_at.getTime() > recordIntervalMs)
     await tokenQueries.touchToken(system.sql, row.id, now, recordIntervalMs);
@@ -47,6 +50,10 @@ export async function findResourceToken(
     clientId: row.client_id,
     connectionId: row.connection_id,
     expiresAt: row.expires_at,
+    session:
+      row.session_id === null
+        ? null
+        : { id: row.session_id, canConfirm: row.can_confirm!, expiresAt: row.session_expires_at! },
   };
 }
 

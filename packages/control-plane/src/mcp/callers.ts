@@ -1,6 +1,7 @@
 import { findResourceToken } from "../auth/service.ts";
 import type { Ctx, Scope, System } from "../context.ts";
 import type { SessionOwner } from "./session-queries.ts";
+import type { LiveSession } from "./sessions.ts";
 
 /** Scopes of the tools. */
 export const mcpScopes = [
@@ -24,15 +25,24 @@ export interface Caller {
   readonly ctx: Ctx;
   readonly owner: SessionOwner;
   readonly tokenId: string;
+  /** The session that the request names; null without a live one of this caller. */
+  readonly session: LiveSession | null;
   /** Looks the token, its membership and its scopes up again; null when the access has ended. */
   again(): Promise<Caller | null>;
 }
 
+/** Credential of a request: the bearer token, and the session that it names. */
+interface Credential {
+  readonly token: string;
+  readonly sessionId: string | null;
+}
+
 /** The caller of a bearer token: live, bound to an organisation, of a member, and made for this resource. */
-export async function callerOf(system: System, token: string, origin: Origin): Promise<Caller | null> {
-  const found = await findResourceToken(system, token, system.config.mcp.resource_uri);
+export async function callerOf(system: System, credential: Credential, origin: Origin): Promise<Caller | null> {
+  const { token, sessionId } = credential;
+  const found = await findResourceToken(system, token, system.config.mcp.resource_uri, sessionId);
   if (found === null) return null;
-  const { tokenId, userId, orgId, role, scopes, clientId } = found;
+  const { tokenId, userId, orgId, role, scopes, clientId, session } = found;
   return {
     ctx: {
       ...system,
@@ -47,6 +57,7 @@ export async function callerOf(system: System, token: string, origin: Origin): P
     },
     owner: { userId, orgId, client: clientId ?? tokenId },
     tokenId,
-    again: async () => await callerOf(system, token, origin),
+    session,
+    again: async () => await callerOf(system, credential, origin),
   };
 }

@@ -1,6 +1,7 @@
 import type { Context } from "koa";
 import { AppError } from "@statusmesh/shared/errors";
 import { bearerOf } from "../auth/service.ts";
+import { isId } from "@statusmesh/shared/ids";
 import type { System } from "../context.ts";
 import type { Hub } from "../db/notify.ts";
 import { asAppError, reportFailure } from "../http/exchange.ts";
@@ -14,7 +15,7 @@ import { notAcceptable, readMessage, type RpcRequest, toolCallOf } from "./messa
 import { answerRefusal, insufficientScope, refusalOf, RpcRefusal, rpcCodes, unauthorised } from "./refusals.ts";
 import type { Registry } from "./registry.ts";
 import { exchangeOnce, isInitialize, revisions } from "./server.ts";
-import { endSession, findSession, openSession, type Session } from "./sessions.ts";
+import { endSession, openSession, recordUse, type Session } from "./sessions.ts";
 import { openStreams } from "./streams.ts";
 
 export interface EndpointOptions {
@@ -157,10 +158,10 @@ export function openEndpoint(options: EndpointOptions): (http: Context) => Promi
         rpcCodes.server,
         `Bad request: send MCP-Protocol-Version with one of ${revisions.join(", ")}.`,
       );
-    const session = await findSession(system, caller.owner, id);
-    if (session === null)
+    if (caller.session === null)
       throw new RpcRefusal(404, rpcCodes.noSession, "The session has ended or is unknown: initialize again.");
-    return session;
+    await recordUse(system, caller.session);
+    return caller.session;
   }
 
   return async (http) => {
@@ -212,14 +213,14 @@ function isPreflight(http: Context, { config }: System): boolean {
 
 async function authenticate(http: Context, system: System): Promise<Caller> {
   const token = bearerOf(http);
+  const session = http.get("mcp-session-id");
+  const origin = {
+    traceId: (http.state["traceId"] as string | undefined) ?? null,
+    ip: visitorAddress(http, system.config),
+    userAgent: http.get("user-agent") || null,
+  };
   const caller =
-    token === null
-      ? null
-      : await callerOf(system, token, {
-          traceId: (http.state["traceId"] as string | undefined) ?? null,
-          ip: visitorAddress(http, system.config),
-          userAgent: http.get("user-agent") || null,
-        });
+    token === null ? null : await callerOf(system, { token, sessionId: isId(session) ? session : null }, origin);
   if (caller === null) throw unauthorised(system.config, http.get("authorization") !== "");
   return caller;
 }

@@ -37,13 +37,6 @@ export async function deleteOldest(sql: Db, owner: SessionOwner, keep: number): 
   return rows.map(({ id }) => id);
 }
 
-export async function selectSession(sql: Db, owner: SessionOwner, id: string, now: Date): Promise<SessionRow | null> {
-  const [row] = await sql<SessionRow[]>`
-    select id, can_confirm, protocol, expires_at from mcp_sessions
-    where id = ${id} and ${owned(sql, owner)} and expires_at > ${now}`;
-  return row ?? null;
-}
-
 export async function extendSession(sql: Db, id: string, expiresAt: Date): Promise<void> {
   await sql`update mcp_sessions set expires_at = ${expiresAt} where id = ${id} and expires_at < ${expiresAt}`;
 }

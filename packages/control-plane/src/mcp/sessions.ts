@@ -18,6 +18,11 @@ export interface Session {
   readonly canConfirm: boolean;
 }
 
+/** A session that has not ended. */
+export interface LiveSession extends Session {
+  readonly expiresAt: Date;
+}
+
 /** Opens a session. Its id is random: clients show it to no one, and it is of no use without the owner's token. */
 export async function openSession(
   { sql, clock }: System,
@@ -38,13 +43,10 @@ export async function openSession(
   return { id, canConfirm: client.canConfirm };
 }
 
-/** The session of this owner; null for an unknown or ended one, and for one of somebody else. Records its use. */
-export async function findSession({ sql, clock }: System, owner: SessionOwner, id: string): Promise<Session | null> {
+/** Records the use of a session, which moves its end. */
+export async function recordUse({ sql, clock }: System, { id, expiresAt }: LiveSession): Promise<void> {
   const now = clock.now();
-  const row = isId(id) ? await queries.selectSession(sql, owner, id, new Date(now)) : null;
-  if (row === null) return null;
-  if (row.expires_at.getTime() < now + idleMs) await queries.extendSession(sql, id, new Date(now + idleMs + recordMs));
-  return { id: row.id, canConfirm: row.can_confirm };
+  if (expiresAt.getTime() < now + idleMs) await queries.extendSession(sql, id, new Date(now + idleMs + recordMs));
 }
 
 /** Ends a session: its streams close, its confirmations are refused. Returns false when there is none. */
