@@ -197,10 +197,12 @@ t.test("many monitors", async (t) => {
   });
 
   await t.test("a clone starts with the settings and without the secrets; all mistakes show at once", async (t) => {
+    await sql`insert into regions (id, name, created_at, updated_at) values ('elsewhere', 'Elsewhere', now(), now())`;
     await page.goto(`/monitors/${ids[60]}`);
     await page.getByRole("link", { name: "Clone" }).click();
     await page.getByText("are not copied").waitFor();
     t.equal(await page.getByLabel("Name", { exact: true }).inputValue(), "alpha (copy)");
+    t.notOk(await page.getByLabel("Elsewhere").isChecked(), "the source is not checked from there");
     await page.getByLabel("Name", { exact: true }).fill("");
     await page.getByLabel("Check interval (seconds)").fill("1");
     await page.getByRole("button", { name: "Add monitor" }).click();
@@ -216,6 +218,7 @@ t.test("many monitors", async (t) => {
     t.match(items, [
       { tags: ["team/web", "shop", "vip"], check: { headers: {}, url: "https://alpha.example.org/alpha" } },
     ]);
+    t.match((await api.get(`/api/v1/targets/${items[0].id}/regions`)).body, { regions: ["default"] });
   });
 
   await t.test("a range of time is chosen in the zone of the reader, or by dragging over the chart", async (t) => {
@@ -255,6 +258,39 @@ t.test("many monitors", async (t) => {
     await page.getByText("No matching incidents").waitFor();
     await page.locator(".empty").getByRole("link", { name: "Clear filters" }).click();
     await page.waitForURL("**/incidents");
+  });
+
+  await t.test("times are those of the server where the clock of the computer is a day off", async (t) => {
+    for (const days of [-1, 1]) {
+      const other = await openPage(t, context);
+      await other.addInitScript(`{
+        const real = Date, off = ${days} * 86_400_000;
+        window.Date = class extends real {
+          constructor(...given) { given.length > 0 ? super(...given) : super(real.now() + off); }
+          static now() { return real.now() + off; }
+        };
+      }`);
+      await other.goto("/monitors");
+      const said = await other.locator("tbody tr:not(.cause) .col-last time").first().textContent();
+      t.match(said, /^(now|\d+ (s|min) ago)$/, `${days} d`);
+      await other.close();
+    }
+  });
+
+  await t.test("Back after a deletion says that the monitor is gone", async (t) => {
+    const made = await api.post("/api/v1/targets", http("short-lived", "short.example.org", []));
+    const path = `/monitors/${made.body.id}`;
+    await page.goto(path);
+    await page.getByRole("button", { name: "Delete" }).click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByRole("textbox").fill("short-lived");
+    await dialog.getByRole("button", { name: "Delete" }).click();
+    await page.waitForURL("**/monitors");
+    await page.goBack();
+    await page.getByText("Monitor not found").waitFor();
+    t.same(await findings(page), []);
+    await page.getByRole("link", { name: "Monitors" }).first().click();
+    await page.waitForURL("**/monitors");
   });
 
   await t.test("of two tabs that edit one monitor the second chooses", async (t) => {

@@ -1,5 +1,6 @@
 import { el } from "./dom.js";
 import { pickers } from "./picker.js";
+import { now } from "./times.js";
 import { instantOf, localOf, readLocal, showLocal } from "./zoned.js";
 
 const dayMs = 86_400_000;
@@ -34,7 +35,7 @@ function windowForm(form) {
     zone.value = ownZone();
     for (const option of zone.options) option.defaultSelected = option.selected;
   }
-  const hour = Math.ceil(Date.now() / 3_600_000) * 3_600_000;
+  const hour = Math.ceil(now() / 3_600_000) * 3_600_000;
   setValue(start, showLocal(localOf(start.dataset.at ? new Date(start.dataset.at) : hour, zone.value)));
   setValue(end, showLocal(localOf(end.dataset.at ? new Date(end.dataset.at) : hour + 3_600_000, zone.value)));
   let length = readLocal(end.value) - readLocal(start.value);
@@ -87,7 +88,7 @@ function localMonth(month) {
         ?.querySelector("ul")
         .append(el("li", {}, link.cloneNode(true)));
   }
-  const today = showLocal(localOf(Date.now(), zone)).slice(0, 10);
+  const today = showLocal(localOf(now(), zone)).slice(0, 10);
   for (const [date, cell] of cells) {
     cell.classList.toggle("none", cell.querySelector(".event") === null);
     if (date === today) cell.setAttribute("aria-current", "date");

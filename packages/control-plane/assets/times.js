@@ -5,9 +5,18 @@ const formats = {
   full: new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "long" }),
 };
 
+/** A slow or cached page explains smaller differences between the two clocks, ms. */
+const tolerance = 120_000;
+const sent = Number(document.body.dataset.now) - Date.now();
+/** The clock of the server less that of the browser, ms; 0 where they agree, or the page does not say. */
+const skew = Math.abs(sent) > tolerance ? sent : 0;
+
+/** The time by the clock of the server, Unix ms: that of a computer may be a day off. */
+export const now = () => Date.now() + skew;
+
 /** `3 s ago`, as the server writes it. */
-export function ago(at, now) {
-  const secs = Math.round(Math.abs(now - at) / 1000);
+export function ago(at, from) {
+  const secs = Math.round(Math.abs(from - at) / 1000);
   if (secs === 0) return "now";
   const text =
     secs < 60
@@ -17,14 +26,14 @@ export function ago(at, now) {
         : secs < 86400
           ? `${Math.floor(secs / 3600)} h`
           : `${Math.floor(secs / 86400)} d`;
-  return at <= now ? `${text} ago` : `in ${text}`;
+  return at <= from ? `${text} ago` : `in ${text}`;
 }
 
 const words = {
-  ago: (date) => ago(date.getTime(), Date.now()),
-  due: (date) => (date > Date.now() ? ago(date.getTime(), Date.now()) : "due now"),
+  ago: (date) => ago(date.getTime(), now()),
+  due: (date) => (date > now() ? ago(date.getTime(), now()) : "due now"),
   clock: (date) =>
-    date.toDateString() === new Date().toDateString()
+    date.toDateString() === new Date(now()).toDateString()
       ? formats.hour.format(date)
       : `${formats.date.format(date)} ${formats.hour.format(date)}`,
   day: (date) => formats.day.format(date),

@@ -47,9 +47,12 @@ const alerts: IdPlace = { place: "/alerts/0/channel_id", thing: "channel", refus
  * Ids in bodies (JSON pointers) and queries (`?name`), by route. Regions belong to the instance, so none is foreign.
  */
 const otherIds: Readonly<Record<string, readonly IdPlace[]>> = {
-  "POST /api/v1/targets": [alerts],
+  "POST /api/v1/targets": [alerts, { place: "/regions/0", thing: "region", refusal: "REGION_INVALID" }],
   "PATCH /api/v1/targets/{id}": [alerts],
-  "POST /api/v1/targets/bulk": [{ ...alerts, place: `/0${alerts.place}` }],
+  "POST /api/v1/targets/bulk": [
+    { ...alerts, place: `/0${alerts.place}` },
+    { place: "/0/regions/0", thing: "region", refusal: "REGION_INVALID" },
+  ],
   "POST /api/v1/targets/bulk-action": [
     { place: "/ids/0", thing: "target", refusal: "none" },
     { place: "/action/channel_ids/0", thing: "channel", refusal: "INVALID_ALERT_CONFIG" },

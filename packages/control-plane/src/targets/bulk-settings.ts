@@ -8,7 +8,7 @@ import { enabledRegionIds } from "../regions/service.ts";
 import * as queries from "./bulk-queries.ts";
 import type { BulkAction } from "./bulk-schema.ts";
 import { announceTargets } from "./queries.ts";
-import { intervalRule, regionPolicyRule } from "./rules.ts";
+import { intervalRule, regionPolicyRule, regionsRule } from "./rules.ts";
 import { maxAlerts } from "./schema.ts";
 
 /** Targets that a bulk action refused, with the reason. */
@@ -86,12 +86,7 @@ export async function changeRegions(
   regions: readonly string[],
   stamp: queries.Stamp,
 ): Promise<Refusals> {
-  const enabled = await enabledRegionIds(tx, regions);
-  const unknown = regions.findIndex((id) => !enabled.has(id));
-  if (unknown >= 0)
-    throw new AppError("REGION_INVALID", `There is no enabled region "${regions[unknown]}".`, {
-      field: `/action/regions/${unknown}`,
-    });
+  regionsRule(regions, await enabledRegionIds(tx, regions), "/action/regions");
   const refused = refusalsOf(rows, (row) => regionPolicyRule(row.region_policy, regions.length));
   const changed = rows.filter(({ id }) => !refused.has(id));
   await queries.setRegions(tx.sql, tx.orgId, acceptedOf(rows, refused), regions, stamp);

@@ -7,15 +7,26 @@ import { existingChannelIds } from "../channels/service.ts";
 import { type Ctx, inTransaction, requireScope } from "../context.ts";
 import { mapInTurns } from "../http/turns.ts";
 import { type Plan, planOf, takeQuota } from "../plans/service.ts";
+import { probeRegionIds } from "../regions/service.ts";
 import { everything } from "./filter-queries.ts";
 import { countTargets } from "./list-queries.ts";
 import * as queries from "./queries.ts";
-import { alertRule, checkRules, intervalRule, present, regionPolicyRule, renotifyRule, tagsRule } from "./rules.ts";
+import {
+  alertRule,
+  checkRules,
+  intervalRule,
+  present,
+  regionPolicyRule,
+  regionsRule,
+  renotifyRule,
+  tagsRule,
+} from "./rules.ts";
 import { sealSpec } from "./sealing.ts";
 import type { Target, TargetCreate } from "./schema.ts";
 
 /**
- * Creates a target in every enabled region; its first check runs at once. REGION_INVALID where no region is enabled.
+ * Creates a target in the given regions, or in every enabled one; its first check runs at once. REGION_INVALID where no
+ * region, or not each given one, is enabled.
  */
 export async function createTarget(ctx: Ctx, input: TargetCreate): Promise<Target> {
   const [target] = await create(
@@ -67,8 +78,8 @@ async function create(
         }))
       : await planOf(tx);
     const channels = await boundChannels(tx, inputs);
-    const regions = await queries.countEnabledRegions(sql);
-    if (regions === 0 && faults.isEmpty)
+    const regions = await probeRegionIds(tx);
+    if (regions.length === 0 && faults.isEmpty)
       throw new AppError(
         "REGION_INVALID",
         "No region is enabled, so nothing would be checked. The operator of this instance can enable one " +
@@ -84,7 +95,7 @@ async function create(
       const row = draft!;
       return { ...row, spec: sealSpec(ctx, row.id, row.spec), channel_ids: bound[at]! };
     });
-    await insert(tx, rows);
+    await insert(tx, rows, inputs);
     await queries.announceTargets(sql);
     const made = await mapInTurns(rows, present);
     await record(tx, changeOf(made));
@@ -95,14 +106,15 @@ async function create(
 /** The channels of a new target; checks the rules that need the plan, the channels and the regions. */
 function boundTo(
   input: TargetCreate,
-  { plan, channels, regions }: { plan: Plan; channels: ReadonlySet<string>; regions: number },
+  { plan, channels, regions }: { plan: Plan; channels: ReadonlySet<string>; regions: readonly string[] },
 ): string[] {
-  const { check, interval, alerts = [], region_policy } = input;
+  const { check, interval, alerts = [], region_policy, regions: chosen } = input;
   let ids: string[] = [];
   checkAll(
     () => intervalRule(plan, check, interval ?? kindOf(check).defaultIntervalSecs),
     () => (ids = alertRule(alerts, channels)),
-    () => region_policy && regionPolicyRule(region_policy, regions),
+    () => chosen && regionsRule(chosen, new Set(regions)),
+    () => region_policy && regionPolicyRule(region_policy, (chosen ?? regions).length),
   );
   return ids;
 }
@@ -125,10 +137,17 @@ async function boundChannels(ctx: Ctx, inputs: readonly TargetCreate[]): Promise
 }
 
 /** Stores the rows and their bindings. */
-async function insert({ sql }: Ctx, rows: readonly queries.TargetRow[]): Promise<void> {
+async function insert(
+  { sql }: Ctx,
+  rows: readonly queries.TargetRow[],
+  inputs: readonly TargetCreate[],
+): Promise<void> {
+  const insertables = await mapInTurns(rows, (row, at) =>
+    queries.insertable({ ...row, regions: inputs[at]!.regions ?? null }),
+  );
   let texts: string[] = [];
   let length = 0;
-  for (const [at, text] of (await mapInTurns(rows, queries.insertable)).entries()) {
+  for (const [at, text] of insertables.entries()) {
     texts.push(text);
     length += text.length;
     if (length < statementLength && at < rows.length - 1) continue;

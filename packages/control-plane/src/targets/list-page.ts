@@ -22,6 +22,8 @@ const slices = 48;
 /** Tags that stand as chips in one line, and those behind "More". */
 const tagChips = 8;
 const moreTags = 60;
+/** Groups of a page: the worst ones. */
+const mostGroups = 100;
 /** Value of `in` for the monitors without a tag of the group. */
 const untagged = "-";
 
@@ -146,7 +148,8 @@ export async function monitorsPage({ ctx, query }: PageCall<"tenant">) {
       matching: list.total,
       allTargets: apiAddress(asked),
       grouping,
-      groups,
+      groups: groups.slice(0, mostGroups),
+      hiddenGroups: Math.max(0, groups.length - mostGroups),
       prefixes: [...new Set([...(asked.group === "" ? [] : [asked.group]), ...prefixesOf(tags.items)])],
       states: shownStates.map((name) => ({ name, word: stateWords[name], count: list.counts[name] })),
       tags: names.slice(0, tagChips),

@@ -1,3 +1,5 @@
+import { createHash } from "node:crypto";
+import { gzipSync } from "node:zlib";
 import t from "tap";
 import { checkKinds, checkTypes, type CheckType } from "@statusmesh/shared/checks";
 import type { Ctx } from "../context.ts";
@@ -8,14 +10,15 @@ import { createRegion, updateRegion } from "../regions/service.ts";
 import { serve } from "../testing/app.ts";
 import { newOrg, openWorld } from "../testing/world.ts";
 import { targetRoutes } from "./api.ts";
+import { targetBulkRoutes } from "./bulk-api.ts";
 import { targetsPages } from "./pages.ts";
 
 const { system } = await openWorld(t);
 await createRegion(system, { id: "ap", name: "Asia" });
-const caller: Ctx = await newOrg(system);
+let caller: Ctx = await newOrg(system);
 const authenticators = { tenant: async () => caller, public: async () => system };
 const pages = mountPages(targetsPages, authenticators, openViews({ assets: loadAssets() }));
-const ask = await serve(t, system, targetRoutes, {
+const ask = await serve(t, system, [...targetRoutes, ...targetBulkRoutes], {
   tenant: () => caller,
   page: pages,
 });
@@ -59,6 +62,60 @@ t.test("the form lists a disabled region of the monitor, so that saving the regi
     ["ap", "eu"],
     "a disabled region of another monitor is no choice",
   );
+});
+
+t.test("a clone starts with the regions of its source; a new monitor with all that are enabled", async (t) => {
+  const source = await create("Cloned");
+  await ask("PUT", `/api/v1/targets/${source}/regions`, { regions: ["eu"] });
+  const chosen = async (path: string) =>
+    regionBoxes((await ask("GET", path)).text)
+      .filter((box) => box.checked)
+      .map((box) => box.id);
+  t.strictSame(await chosen(`/monitors/new?from=${source}`), ["eu"]);
+  t.strictSame(await chosen("/monitors/new"), ["ap", "eu"], "us is disabled");
+  const body = { name: "Clone", check: { type: "tcp", host: "db.example.org", port: 5432 } };
+  const made = (await ask("POST", "/api/v1/targets", { ...body, regions: ["ap"] })).body.id;
+  t.match((await ask("GET", `/api/v1/targets/${made}/regions`)).body, { regions: ["ap"] });
+  for (const regions of [["us"], ["eu", "nowhere"]])
+    t.match(await ask("POST", "/api/v1/targets", { ...body, regions }), {
+      status: 422,
+      body: { error: { code: "REGION_INVALID", details: { pointer: `/regions/${regions.length - 1}` } } },
+    });
+  t.match(
+    await ask("POST", "/api/v1/targets", { ...body, regions: ["eu"], region_policy: { count: 2 } }),
+    { status: 422, body: { error: { code: "INVALID_REGION_POLICY" } } },
+    "the policy counts the chosen regions",
+  );
+  t.match(await ask("POST", "/api/v1/targets", { ...body, regions: [] }), { status: 422 });
+});
+
+t.test("10,000 long tags leave every page small", async (t) => {
+  const owner = caller;
+  caller = await newOrg(system);
+  t.teardown(() => (caller = owner));
+  const tag = (n: number) => `team/${createHash("sha1").update(`${n}`).digest("hex")}`;
+  const list = Array.from({ length: 200 }, (_, at) => ({
+    name: `tagged ${at}`,
+    check: { type: "tcp", host: "db.example.org", port: 5432 },
+    tags: Array.from({ length: 50 }, (_, n) => tag(at * 50 + n)),
+  }));
+  t.equal((await ask("POST", "/api/v1/targets/bulk", list)).status, 201);
+  t.match((await ask("GET", "/api/v1/tags?limit=1")).body, { total: 10_000 });
+  const paths = ["/monitors", "/monitors?group=team", `/monitors?group=team&in=${tag(7)}`, `/monitors?tag=${tag(7)}`];
+  for (const path of paths) {
+    const { status, text } = await ask("GET", path);
+    t.equal(status, 200);
+    const size = gzipSync(text).length;
+    t.ok(size < 25_000, `${path}: ${size} bytes; scripts and style sheets take less than 35,000`);
+  }
+  t.match((await ask("GET", "/monitors?group=team")).text, "9,900 more groups");
+  // A tag is at most 50 characters; a saved link can have any.
+  const gone = await ask("GET", `/monitors?tag=${"x".repeat(200)}&group=${"y".repeat(200)}&in=z&sort=size&offset=-1`);
+  t.match(gone, { status: 200, text: /No monitor matches.*A filter of a saved link may name/s });
+  t.match(await ask("POST", "/api/v1/targets", { ...list[0], tags: ["x".repeat(200)] }), {
+    status: 400,
+    body: { error: { code: "INVALID_TAG", field: "/tags/0" } },
+  });
 });
 
 /** One check of each kind. Does not compile without one for a new kind. */

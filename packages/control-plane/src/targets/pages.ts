@@ -129,10 +129,19 @@ async function formData(ctx: Ctx, target: Target | null, ownRegions: readonly st
   };
 }
 
+/** The enabled regions of a new monitor: those of the one that is cloned, else all. */
+async function startRegions(ctx: Ctx, source: Target | null): Promise<string[]> {
+  const enabled = (await listRegionChoices(ctx, [])).map(({ id }) => id);
+  const own = source === null ? [] : (await targetRegions(ctx, source.id)).regions;
+  const kept = enabled.filter((id) => own.includes(id));
+  return kept.length > 0 ? kept : enabled;
+}
+
 async function newMonitor({ ctx, query }: PageCall<"tenant">) {
   const source = query["from"] === undefined ? null : await getTarget(ctx, query["from"]);
   const type = source?.check.type ?? (isCheckType(query["kind"]) ? query["kind"] : checkTypes[0]!);
-  return { view: "targets/form" as const, data: { ...(await formData(ctx, null, [], source)), type } };
+  const regions = await startRegions(ctx, source);
+  return { view: "targets/form" as const, data: { ...(await formData(ctx, null, regions, source)), type } };
 }
 
 async function editMonitor({ ctx, params }: PageCall<"tenant">) {

@@ -42,37 +42,38 @@ function hostOf({ spec }: Pick<TargetRow, "spec">): string | null {
   }
 }
 
-/** A new target as {@link insertTargets} takes it. */
-export const insertable = (row: NewTargetRow): string =>
+/** A new target as {@link insertTargets} takes it; without `regions` every enabled region probes it. */
+export const insertable = (row: NewTargetRow & { regions: readonly string[] | null }): string =>
   JSON.stringify({ ...row, search_text: searchText(row), host: hostOf(row) });
 
 /**
- * Stores new targets, each an {@link insertable}, with their blank evidence, and has every enabled region probe them.
+ * Stores new targets, each an {@link insertable}, with their blank evidence and their regions, as far as those are
+ * enabled.
  */
 export async function insertTargets(sql: Db, rows: readonly string[]): Promise<void> {
   await sql`
     with given as (
       select id, org_id, name, spec, search_text, host, interval_secs, enabled, tags, alert_confirmations,
-        notify_recovery,
-        renotify_interval_secs, region_policy, write_source, created_at, updated_at
+        notify_recovery, renotify_interval_secs, region_policy, regions, write_source, created_at, updated_at
       from jsonb_to_recordset(${`[${rows.join()}]`}::text::jsonb) as g
         (id uuid, org_id uuid, name text, spec jsonb, search_text text, host text, interval_secs integer,
           enabled boolean, tags text[], alert_confirmations integer, notify_recovery boolean,
-          renotify_interval_secs integer, region_policy jsonb, write_source text, created_at timestamptz,
-            updated_at timestamptz)
+          renotify_interval_secs integer, region_policy jsonb, regions text[], write_source text,
+          created_at timestamptz, updated_at timestamptz)
     ), stored as (
       insert into targets
         (id, org_id, name, kind, spec, search_text, host, interval_secs, enabled, tags, alert_confirmations,
           notify_recovery, renotify_interval_secs, region_policy, write_source, created_at, updated_at)
       select id, org_id, name, spec ->> 'type', spec, search_text, host, interval_secs, enabled, tags,
         alert_confirmations, notify_recovery, renotify_interval_secs, region_policy, write_source, created_at,
-          updated_at
+        updated_at
       from given returning id
     ), blank as (
       insert into target_states (target_id, state, status) select id, '', 'unknown' from stored
     )
-    insert into target_regions (target_id, region_id) select s.id, r.id from stored s cross join regions r
-    where r.enabled`;
+    insert into target_regions (target_id, region_id)
+    select g.id, r.id from given g cross join regions r
+    where r.enabled and (g.regions is null or r.id = any(g.regions))`;
 }
 
 /** Binds new targets to their channels. */
@@ -175,11 +176,6 @@ export async function replaceRegions(sql: Db, targetId: string, regions: readonl
   await sql`
     insert into target_regions (target_id, region_id) select ${targetId}, r.id
     from unnest(${[...regions]}::text[]) as r (id) on conflict do nothing`;
-}
-
-export async function countEnabledRegions(sql: Db): Promise<number> {
-  const [row] = await sql<{ count: number }[]>`select count(*)::int as count from regions where enabled`;
-  return row!.count;
 }
 
 /** Wakes the agents' pulls on every replica when the transaction commits. */

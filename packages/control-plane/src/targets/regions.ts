@@ -1,11 +1,10 @@
-import { AppError } from "@statusmesh/shared/errors";
 import { isId } from "@statusmesh/shared/ids";
 import { record } from "../audit/service.ts";
 import { type Ctx, inTransaction, requireScope } from "../context.ts";
 import { reevaluate } from "../incidents/service.ts";
 import { enabledRegionIds } from "../regions/service.ts";
 import * as queries from "./queries.ts";
-import { notFound, regionPolicyRule } from "./rules.ts";
+import { notFound, regionPolicyRule, regionsRule } from "./rules.ts";
 import type { TargetRegions } from "./schema.ts";
 
 /** The regions that probe a target, in the order of their ids. */
@@ -29,11 +28,7 @@ export async function setTargetRegions(ctx: Ctx, id: string, { regions }: Target
     const old = await queries.selectRegionsOf(tx.sql, id);
     // A disabled region that the target has already may stay, so that a client can send back what it read.
     const allowed = new Set([...(await enabledRegionIds(tx, regions)), ...old]);
-    const unknown = regions.findIndex((region) => !allowed.has(region));
-    if (unknown >= 0)
-      throw new AppError("REGION_INVALID", `There is no enabled region "${regions[unknown]}".`, {
-        field: `/regions/${unknown}`,
-      });
+    regionsRule(regions, allowed);
     regionPolicyRule(before.region_policy, regions.length, "/regions");
     await queries.replaceRegions(tx.sql, id, regions);
     await record(tx, { resourceId: id, before: { regions: old }, after: { regions: regions.toSorted() } });

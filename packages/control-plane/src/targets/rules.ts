@@ -209,6 +209,15 @@ export function renotifyRule(secs: number): number {
   return secs;
 }
 
+/** The regions of a target are known and enabled (`allowed`). `base` is the pointer of their list. */
+export function regionsRule(regions: readonly string[], allowed: ReadonlySet<string>, base = "/regions"): void {
+  const unknown = regions.findIndex((region) => !allowed.has(region));
+  if (unknown >= 0)
+    throw new AppError("REGION_INVALID", `There is no enabled region "${regions[unknown]}".`, {
+      field: `${base}/${unknown}`,
+    });
+}
+
 /** A policy never counts more regions than there are. `field` is what asks for too much. */
 export function regionPolicyRule(policy: RegionPolicy, regions: number, field = "/region_policy/count"): void {
   if (typeof policy === "string" || (policy.count >= 1 && policy.count <= regions)) return;

@@ -149,6 +149,17 @@ const ignored = {
 const optionalWithDefault = <S extends TSchema>(schema: S, value: Static<S>) =>
   Type.Optional(Type.Unsafe<Static<S>>({ ...schema, default: value }));
 
+const regions = Type.Array(
+  Type.String({ maxLength: 40, description: "Id of an enabled region", examples: ["frankfurt"] }),
+  {
+    minItems: 1,
+    maxItems: 1000,
+    uniqueItems: true,
+    errorCode: "REGION_INVALID",
+    description: "The regions that probe the target",
+  },
+);
+
 export const TargetCreate = Type.Object(
   {
     name: fields.name,
@@ -161,6 +172,12 @@ export const TargetCreate = Type.Object(
     notify_recovery: optionalWithDefault(fields.notify_recovery, true),
     renotify_interval_secs: optionalWithDefault(fields.renotify_interval_secs, 3600),
     region_policy: optionalWithDefault(fields.region_policy, "majority"),
+    regions: Type.Optional(
+      Type.Unsafe<string[]>({
+        ...regions,
+        description: "The regions that probe the target; omitted: all enabled ones",
+      }),
+    ),
     ...ignored,
   },
   { additionalProperties: false, title: "TargetCreate", description: "A new target" },
@@ -196,18 +213,7 @@ export const TargetPatch = Type.Object(
 export type TargetPatch = Static<typeof TargetPatch>;
 
 export const TargetRegions = Type.Object(
-  {
-    regions: Type.Array(
-      Type.String({ maxLength: 40, description: "Id of an enabled region", examples: ["frankfurt"] }),
-      {
-        minItems: 1,
-        maxItems: 1000,
-        uniqueItems: true,
-        errorCode: "REGION_INVALID",
-        description: "The regions that probe the target",
-      },
-    ),
-  },
+  { regions },
   { additionalProperties: false, title: "TargetRegions", description: "Where a target is probed from" },
 );
 export type TargetRegions = Static<typeof TargetRegions>;
