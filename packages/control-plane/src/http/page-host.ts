@@ -15,7 +15,7 @@ type HostConfig = Pick<Config, "server" | "tenancy" | "public_status">;
  * The page of a host name. `{slug}.{public_status.base_domain}` is a page's host; the base domain itself and names with
  * more labels below it are the host of none. Null for a host of the console and for unknown ones.
  */
-function pageOfName(host: string, { server, tenancy, public_status }: HostConfig): PageHost | null {
+export function pageOfName(host: string, { server, tenancy, public_status }: HostConfig): PageHost | null {
   if (!tenancy.subdomain_public_routes || host === new URL(server.public_url).hostname) return null;
   const base = public_status.base_domain;
   if (host === base) return { slug: null };

@@ -7,8 +7,16 @@ import { historyDays } from "./compute.ts";
 import { componentBadge, pageBadge } from "./badge.ts";
 import { llmsText } from "./llms.ts";
 import { incidentsFeed } from "./rss.ts";
-import { ComponentHistory, PublicIncident, PublicIncidentPage, PublicMaintenanceList, PublicStatus } from "./schema.ts";
+import {
+  ComponentHistory,
+  PageDomain,
+  PublicIncident,
+  PublicIncidentPage,
+  PublicMaintenanceList,
+  PublicStatus,
+} from "./schema.ts";
 import * as service from "./service.ts";
+import { requirePageDomain } from "./tls-ask.ts";
 
 const shared = {
   auth: "public",
@@ -111,6 +119,32 @@ export const publicRoutes: Route[] = [
     replies: { 200: Type.String({ description: "SVG", examples: ["<svg>…</svg>"] }) },
     errors: [...unavailable, "COMPONENT_NOT_FOUND"],
     handle: async ({ ctx, query }) => text(await badge(ctx, query.component)),
+  }),
+  route({
+    ...shared,
+    path: "/api/public/v1/tls-ask",
+    cache: "no-store",
+    etag: false,
+    summary: "Whether a domain has a status page",
+    description:
+      "For reverse proxies that request certificates on demand: 200 for the host of a published page, 404 for any " +
+      "other domain.",
+    query: Type.Object({
+      domain: Type.Optional(
+        Type.String({
+          maxLength: 255,
+          description: "Host name of the TLS handshake",
+          examples: ["status.acme.example"],
+        }),
+      ),
+    }),
+    replies: { 200: PageDomain },
+    errors: [...unavailable, "RATE_LIMITED"],
+    async handle({ ctx, query }) {
+      const domain = query.domain ?? "";
+      await requirePageDomain(ctx, domain);
+      return ok({ domain });
+    },
   }),
 ];
 

@@ -281,8 +281,25 @@ t.test("a custom domain serves its page once a TXT record proves it", async (t) 
   t.match(await check(globex, other), { custom_domain_proof: { verified: true } });
   clock.advance(11_000);
   t.match((await served()).text, /Shop of globex/);
+  const ask = async (domain: string) =>
+    (await at("watch.example.org", `/api/public/v1/tls-ask?domain=${encodeURIComponent(domain)}`)).status;
+  for (const domain of ["acme.status.example.org", "ACME.Status.Example.org.", "status.acme.test"])
+    t.equal(await ask(domain), 200, `a certificate for ${domain}`);
+  const without = ["draft.status.example.org", "nobody.status.example.org", "a.acme.status.example.org"];
+  for (const domain of [
+    ...without,
+    "status.example.org",
+    "watch.example.org",
+    "status.globex.test",
+    "acme",
+    "10.0.0.1",
+  ])
+    t.equal(await ask(domain), 404, `no certificate for ${domain}`);
+  t.equal((await at("watch.example.org", "/api/public/v1/tls-ask")).status, 404, "a request without a domain");
+
   await api(globex, "PATCH", `/${other}`, { enabled: false });
   clock.advance(11_000);
+  t.equal(await ask("status.acme.test"), 404, "no certificate for a draft");
   t.match(await served(), { status: 404, text: /No status page is published/ }, "a draft has no page");
   t.match(await api(globex, "PATCH", `/${other}`, { custom_domain: null }), { body: { custom_domain_proof: null } });
 });

@@ -173,3 +173,8 @@ export const ComponentHistory = Type.Object(
   { ...exact, title: "ComponentHistory", description: "How a component was, day by day" },
 );
 export type ComponentHistory = Static<typeof ComponentHistory>;
+
+export const PageDomain = Type.Object(
+  { domain: Type.String({ description: "The domain of the request", examples: ["status.acme.example"] }) },
+  { ...exact, title: "PageDomain", description: "A domain with a published status page" },
+);

@@ -57,6 +57,14 @@ export async function selectDue(sql: Db, verified: Date, pending: Date, limit: n
     order by d.checked_at nulls first, d.page_id limit ${limit}`;
 }
 
+/** Slug and proved domain (null for none) of every published page. */
+export async function selectPublishedNames(sql: Db): Promise<{ slug: string; domain: string | null }[]> {
+  return await sql<{ slug: string; domain: string | null }[]>`
+    select p.slug, d.domain from status_pages p join orgs o on o.id = p.org_id and o.deleted_at is null
+    left join status_page_domains d on d.page_id = p.id and d.verified_at is not null
+    where p.enabled`;
+}
+
 /** Every proved domain with its page. */
 export async function selectVerified(sql: Db): Promise<{ domain: string; page_id: string }[]> {
   return await sql<{ domain: string; page_id: string }[]>`

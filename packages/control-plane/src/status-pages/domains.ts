@@ -94,6 +94,21 @@ export async function verifiedDomains(system: System): Promise<ReadonlyMap<strin
   return new Map((await queries.selectVerified(system.sql)).map(({ domain, page_id }) => [domain, page_id]));
 }
 
+export interface PublishedNames {
+  readonly slugs: ReadonlySet<string>;
+  /** Proved custom domains. */
+  readonly domains: ReadonlySet<string>;
+}
+
+/** Names of all published pages. */
+export async function publishedNames(system: System): Promise<PublishedNames> {
+  const rows = await queries.selectPublishedNames(system.sql);
+  return {
+    slugs: new Set(rows.map(({ slug }) => slug)),
+    domains: new Set(rows.flatMap(({ domain }) => domain ?? [])),
+  };
+}
+
 async function check(system: System, row: queries.DomainRow): Promise<void> {
   const now = new Date(system.clock.now());
   const error = await problemOf(system, row);

@@ -20,7 +20,7 @@ export {
   reorderComponents,
   updateComponent,
 } from "./components.ts";
-export { checkDomain, recheckDomains, verifiedDomains } from "./domains.ts";
+export { checkDomain, type PublishedNames, publishedNames, recheckDomains, verifiedDomains } from "./domains.ts";
 export { logoFile, logoPath, removeLogo, setLogo } from "./logos.ts";
 
 interface Paging {
