@@ -1,75 +1,27 @@
 import type { WithheldCheck } from "@statusmesh/shared/agent-protocol";
 import { checkKinds, isCheckType, kindOf, type CheckSpec } from "@statusmesh/shared/checks";
-import { type Cause, circuitOpen, type Measurement, throttledByCap } from "@statusmesh/shared/result";
-import { DialError } from "@statusmesh/shared/net/dial-error";
-import type { Lookup } from "@statusmesh/shared/net/resolve";
-import type { Clock } from "./clock.ts";
+import { type Cause, circuitOpen, throttledByCap } from "@statusmesh/shared/result";
 import { CircuitBreakers, type Failure, InflightCap } from "./limits.ts";
-import type { Log } from "./log.ts";
-import type { NetworkGuard } from "./network.ts";
 import { OnDemandQueue } from "./on-demand-queue.ts";
+import { type Outcome, type Prepared, type ProbingOptions, type Run, startProbe, type WireCheck } from "./probing.ts";
 import { probeOf } from "./probes/index.ts";
-import type { Probe, Trace, Verdict } from "./probes/probe.ts";
-import type { RdapLookups } from "./rdap/lookups.ts";
-import type { Stats } from "./stats.ts";
-import { clean, measurementOf, newTrace, ownNetworkDown, stalled, timedOut, verdictOf } from "./verdicts.ts";
+import type { Verdict } from "./probes/probe.ts";
+import { clean, measurementOf, newTrace } from "./verdicts.ts";
 
-/** A check from the control plane: the kind is known by name only. */
-export type WireCheck = { type: string } & Record<string, unknown>;
-
-export interface Outcome {
-  measurement: Measurement;
-  /** Unix ms on the control plane's clock. */
-  timestamp: number;
-  skip: boolean;
-  /** True when this agent did not run the check; `measurement.error` says why. */
-  throttled?: boolean;
-  warnings: string[];
-  /** For a run refused by an open circuit breaker: the last failure at its destination. */
-  cause: Cause | null;
-  /** End of validity of the certificate of an HTTP run, Unix ms; null where none was seen. */
-  certificateNotAfter: number | null;
-  /** Makes the snapshot of a failed response; null where there is none. */
-  snapshot: Trace["snapshot"];
-}
-
-export interface Run {
-  /** Null when the run was abandoned. Never rejects. */
-  done: Promise<Outcome | null>;
-  abandon(): void;
-}
+export type { Outcome, Run, WireCheck } from "./probing.ts";
 
 /** Default limit of concurrent runs: each holds a socket, and without sockets every target would seem down. */
 const defaultMaxInflight = 4000;
 /** Limit of queued on-demand runs: each keeps an API caller waiting. */
 const maxWaiting = 1000;
-/** A deadline that fires this much too late means that the agent itself stood still, ms. */
-const stallMs = 1000;
 
 const withheldType: WithheldCheck["type"] = "withheld";
 
-interface Prepared {
-  kind: string;
-  probe: Probe<unknown>;
-  timeoutMs: number;
-  /** Null for a check without a destination: no limit applies. */
-  destination: { host: string; port?: number } | null;
-}
-
-export interface RunnerOptions {
-  clock: Clock;
-  log: Log;
-  stats: Stats;
-  allowPrivate: boolean;
-  userAgent: string;
-  lookup?: Lookup;
-  rdap: RdapLookups;
+export interface RunnerOptions extends ProbingOptions {
   /** Maximum number of concurrent runs. */
   maxInflight?: number;
   /** Why no run may start now; null when it may. */
   mayNot?: () => string | null;
-  /** Distinguishes target failures from network failures; absent: every failure is evidence. */
-  network?: NetworkGuard;
 }
 
 /** Runs single checks: limits, then the probe under one deadline, then the outcome for the report. */
@@ -198,95 +150,20 @@ export class Runner {
     else if (status !== "error" && verdict.skip !== true) this.breakers.succeeded(key);
   }
 
-  #probe(
-    check: WireCheck,
-    { kind, probe, timeoutMs, destination }: Prepared,
-    key: string | null,
-    onDemand: boolean,
-  ): Run {
-    const { clock, stats, log, allowPrivate, userAgent, lookup, rdap, network } = this.#options;
-    const timestamp = Math.round(clock.now());
-    const started = clock.monotonic();
-    const controller = new AbortController();
-    const trace = newTrace();
-    const warnings: string[] = [];
-    let finish: (verdict: Verdict | null) => void = () => undefined;
-    /** Abandons a run that has ended and waits for the network verdict. */
-    let leave = (): void => undefined;
+  #probe(check: WireCheck, prepared: Prepared, key: string | null, onDemand: boolean): Run {
+    const { stats } = this.#options;
     stats.inFlight++;
-
-    const done = new Promise<Outcome | null>((settle) => {
-      let ended = false;
-      finish = (verdict) => {
-        if (ended) return;
-        ended = true;
-        cancelDeadline();
+    return startProbe(this.#options, check, prepared, {
+      onDemand,
+      ended: () => {
         stats.inFlight--;
         if (key !== null) this.cap.leave(key, onDemand);
         this.#queue.freed(key ?? "");
-        if (verdict === null) return settle(null);
-        const endedAt = clock.monotonic();
-        const conclude = (final: Verdict): void => {
-          if (key !== null) this.#remember(key, kind, final, endedAt);
-          stats.ran(kind, final.status, endedAt - started);
-          settle({
-            measurement: measurementOf(kind, final, trace, endedAt - started),
-            timestamp,
-            skip: final.skip === true,
-            throttled: final.throttled === true,
-            warnings,
-            cause: null,
-            certificateNotAfter: trace.certificateNotAfter,
-            snapshot: final.status === "up" ? null : trace.snapshot,
-          });
-        };
-        if (verdict.transportFailed !== true) {
-          if (destination !== null && trace.address !== undefined && trace.connect_ms !== null)
-            network?.reached({ host: destination.host, port: destination.port ?? 0 }, trace.address);
-          return conclude(verdict);
-        }
-        if (network === undefined) return conclude(verdict);
-        leave = () => settle(null);
-        const failure = {
-          host: destination?.host ?? "",
-          port: destination?.port ?? 0,
-          address: trace.address ?? null,
-          began: started,
-        };
-        void network.believes(failure).then((believed) => conclude(believed ? verdict : ownNetworkDown(verdict)));
-      };
-      const cancelDeadline = clock.after(timeoutMs, () => {
-        const late = clock.monotonic() - started - timeoutMs;
-        controller.abort(new DOMException("deadline", "TimeoutError"));
-        finish(late > stallMs ? stalled(late) : (trace.verdict ?? timedOut(probe, timeoutMs, trace)));
-      });
-    });
-    const context = {
-      signal: controller.signal,
-      trace,
-      allowPrivate,
-      userAgent,
-      now: () => clock.now(),
-      lookup,
-      rdap,
-      warn: onDemand ? (text: string) => void warnings.push(clean(text, 500)) : undefined,
-    };
-    probe.run(check, context).then(finish, (error: unknown) => {
-      if (!(error instanceof DialError) && !controller.signal.aborted)
-        log("error", "a probe failed unexpectedly", {
-          kind,
-          error: error instanceof Error ? (error.stack ?? error.message) : String(error),
-        });
-      finish(verdictOf(error));
-    });
-    return {
-      done,
-      abandon: () => {
-        controller.abort(new Error("abandoned"));
-        finish(null);
-        leave();
       },
-    };
+      concluded: (final, now) => {
+        if (key !== null) this.#remember(key, prepared.kind, final, now);
+      },
+    });
   }
 }
 

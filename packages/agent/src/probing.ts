@@ -1,0 +1,186 @@
+import type { Cause, Measurement } from "@statusmesh/shared/result";
+import { DialError } from "@statusmesh/shared/net/dial-error";
+import type { Lookup } from "@statusmesh/shared/net/resolve";
+import type { Clock } from "./clock.ts";
+import type { Log } from "./log.ts";
+import type { NetworkGuard } from "./network.ts";
+import type { Probe, Trace, Verdict } from "./probes/probe.ts";
+import type { RdapLookups } from "./rdap/lookups.ts";
+import type { Stats } from "./stats.ts";
+import { clean, measurementOf, newTrace, ownNetworkDown, stalled, timedOut, verdictOf } from "./verdicts.ts";
+
+/** A deadline that fires this much too late means that the agent itself stood still, ms. */
+const stallMs = 1000;
+
+/** A check from the control plane: the kind is known by name only. */
+export type WireCheck = { type: string } & Record<string, unknown>;
+
+export interface Outcome {
+  measurement: Measurement;
+  /** Unix ms on the control plane's clock. */
+  timestamp: number;
+  skip: boolean;
+  /** True when this agent did not run the check; `measurement.error` says why. */
+  throttled?: boolean;
+  warnings: string[];
+  /** For a run refused by an open circuit breaker: the last failure at its destination. */
+  cause: Cause | null;
+  /** End of validity of the certificate of an HTTP run, Unix ms; null where none was seen. */
+  certificateNotAfter: number | null;
+  /** Makes the snapshot of a failed response; null where there is none. */
+  snapshot: Trace["snapshot"];
+}
+
+export interface Run {
+  /** Null when the run was abandoned. Never rejects. */
+  done: Promise<Outcome | null>;
+  abandon(): void;
+}
+
+/** A check that can run. */
+export interface Prepared {
+  kind: string;
+  probe: Probe<unknown>;
+  timeoutMs: number;
+  /** Null for a check without a destination: no limit applies. */
+  destination: { host: string; port?: number } | null;
+}
+
+export interface ProbingOptions {
+  clock: Clock;
+  log: Log;
+  stats: Stats;
+  allowPrivate: boolean;
+  userAgent: string;
+  lookup?: Lookup;
+  rdap: RdapLookups;
+  /** Distinguishes target failures from network failures; absent: every failure is evidence. */
+  network?: NetworkGuard;
+}
+
+/** What the caller of {@link startProbe} does with a run. */
+export interface RunHooks {
+  /** An on-demand run collects warnings. */
+  onDemand: boolean;
+  /** Called once, when the run holds its place no longer. */
+  ended(): void;
+  /** Called with the final verdict at a monotonic time, ms; not for an abandoned run. */
+  concluded(final: Verdict, now: number): void;
+}
+
+/** Runs the probe of a check under one deadline, until it ends, the deadline passes or the run is abandoned. */
+export function startProbe(options: ProbingOptions, check: WireCheck, prepared: Prepared, hooks: RunHooks): Run {
+  return new Probing(options, check, prepared, hooks);
+}
+
+class Probing implements Run {
+  readonly done: Promise<Outcome | null>;
+  readonly #options: ProbingOptions;
+  readonly #prepared: Prepared;
+  readonly #hooks: RunHooks;
+  readonly #controller = new AbortController();
+  readonly #trace: Trace = newTrace();
+  readonly #warnings: string[] = [];
+  readonly #timestamp: number;
+  readonly #started: number;
+  readonly #cancelDeadline: () => void;
+  #settle: (outcome: Outcome | null) => void = () => undefined;
+  #ended = false;
+
+  constructor(options: ProbingOptions, check: WireCheck, prepared: Prepared, hooks: RunHooks) {
+    const { clock } = options;
+    this.#options = options;
+    this.#prepared = prepared;
+    this.#hooks = hooks;
+    this.#timestamp = Math.round(clock.now());
+    this.#started = clock.monotonic();
+    this.done = new Promise((settle) => (this.#settle = settle));
+    this.#cancelDeadline = clock.after(prepared.timeoutMs, () => this.#deadline());
+    this.#probe(check);
+  }
+
+  abandon(): void {
+    this.#controller.abort(new Error("abandoned"));
+    this.#end();
+    // A run that has ended may still wait for the verdict on the network.
+    this.#settle(null);
+  }
+
+  #probe(check: WireCheck): void {
+    const { log, allowPrivate, userAgent, lookup, rdap, clock } = this.#options;
+    const { kind, probe } = this.#prepared;
+    const context = {
+      signal: this.#controller.signal,
+      trace: this.#trace,
+      allowPrivate,
+      userAgent,
+      now: () => clock.now(),
+      lookup,
+      rdap,
+      warn: this.#hooks.onDemand ? (text: string) => void this.#warnings.push(clean(text, 500)) : undefined,
+    };
+    probe.run(check, context).then(
+      (verdict) => this.#finish(verdict),
+      (error: unknown) => {
+        if (!(error instanceof DialError) && !this.#controller.signal.aborted)
+          log("error", "a probe failed unexpectedly", {
+            kind,
+            error: error instanceof Error ? (error.stack ?? error.message) : String(error),
+          });
+        this.#finish(verdictOf(error));
+      },
+    );
+  }
+
+  #deadline(): void {
+    const { probe, timeoutMs } = this.#prepared;
+    const late = this.#options.clock.monotonic() - this.#started - timeoutMs;
+    this.#controller.abort(new DOMException("deadline", "TimeoutError"));
+    this.#finish(late > stallMs ? stalled(late) : (this.#trace.verdict ?? timedOut(probe, timeoutMs, this.#trace)));
+  }
+
+  /** Releases the place. False when it is released already. */
+  #end(): boolean {
+    if (this.#ended) return false;
+    this.#ended = true;
+    this.#cancelDeadline();
+    this.#hooks.ended();
+    return true;
+  }
+
+  #finish(verdict: Verdict): void {
+    if (!this.#end()) return;
+    const { network } = this.#options;
+    const { destination } = this.#prepared;
+    const endedAt = this.#options.clock.monotonic();
+    const { address, connect_ms: connectMs } = this.#trace;
+    const { host, port = 0 } = destination ?? { host: "" };
+    if (verdict.transportFailed !== true) {
+      if (destination !== null && address !== undefined && connectMs !== null)
+        network?.reached({ host, port }, address);
+      return this.#conclude(verdict, endedAt);
+    }
+    if (network === undefined) return this.#conclude(verdict, endedAt);
+    const failure = { host, port, address: address ?? null, began: this.#started };
+    void network
+      .believes(failure)
+      .then((believed) => this.#conclude(believed ? verdict : ownNetworkDown(verdict), endedAt));
+  }
+
+  #conclude(final: Verdict, endedAt: number): void {
+    const { kind } = this.#prepared;
+    const elapsed = endedAt - this.#started;
+    this.#hooks.concluded(final, endedAt);
+    this.#options.stats.ran(kind, final.status, elapsed);
+    this.#settle({
+      measurement: measurementOf(kind, final, this.#trace, elapsed),
+      timestamp: this.#timestamp,
+      skip: final.skip === true,
+      throttled: final.throttled === true,
+      warnings: this.#warnings,
+      cause: null,
+      certificateNotAfter: this.#trace.certificateNotAfter,
+      snapshot: final.status === "up" ? null : this.#trace.snapshot,
+    });
+  }
+}
