@@ -3,7 +3,7 @@ const fs = require("node:fs");
 const path = require("node:path");
 
 const sources = path.join(__dirname, "../packages/control-plane/src");
-/** Folders that know no domain. */
+/** Folders that import no domain. */
 const mechanisms = ["crypto", "db", "email", "html", "http", "outbound"];
 /** Folders that use every domain and that no domain imports. */
 const entries = ["commands", "jobs", "mcp", "metrics", "openapi", "pipeline", "public"];

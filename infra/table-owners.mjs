@@ -1,13 +1,13 @@
 // The owner of each table among the folders of packages/control-plane/src. infra/scripts/sql-rules.mjs enforces it.
 
 /**
- * owns: only this folder writes these tables. joins: tables of others that its statements read, with the reason;
- * a list of 50 rows that asked each domain by itself would take 50 statements. writes: exceptions, with the reason.
+ * owns: only this folder writes these tables. joins: tables of other owners that its statements read, with the reason:
+ * a list of 50 rows without a join would take 50 statements. writes: exceptions, with the reason.
  */
 export const folders = {
   agents: {
     owns: ["agents"],
-    joins: { "how many targets wait for an agent, per region": ["orgs", "regions", "target_regions", "targets"] },
+    joins: { "number of targets per region that wait for an agent": ["orgs", "regions", "target_regions", "targets"] },
   },
   audit: { owns: ["audit_log"], joins: { "email of the actor": ["users"] } },
   auth: {
@@ -66,7 +66,7 @@ export const folders = {
     joins: {
       "source of the rollups": ["deleted_targets", "results", "rollup_dirty", "targets"],
       "incidents that are due for a reminder": ["incidents", "orgs", "targets"],
-      "signs of life for the heartbeat": ["channel_health", "deliveries", "orgs", "target_states", "targets"],
+      "conditions of the heartbeat": ["channel_health", "deliveries", "orgs", "target_states", "targets"],
       "owners of a failing channel": ["channels", "memberships", "orgs", "users"],
     },
     writes: {
@@ -79,7 +79,7 @@ export const folders = {
   subscribers: {
     owns: ["subscriber_deliveries", "subscriber_messages", "subscribers"],
     joins: {
-      "what pages tell, from the timeline of incidents": [
+      "messages of pages, from the timeline of incidents": [
         "incident_events",
         "incident_updates",
         "incidents",
@@ -87,11 +87,7 @@ export const folders = {
         "status_pages",
         "targets",
       ],
-      "maintenance that pages tell of": [
-        "maintenance_occurrences",
-        "maintenance_window_targets",
-        "maintenance_windows",
-      ],
+      "maintenance windows on pages": ["maintenance_occurrences", "maintenance_window_targets", "maintenance_windows"],
       "alerts go first": ["deliveries"],
     },
   },
@@ -133,7 +129,7 @@ export const folders = {
     joins: {
       "the token's organisation": ["api_tokens"],
       "email of a member": ["users"],
-      "quotas against what there is": ["channels", "plans", "status_page_components", "status_pages", "targets"],
+      "quotas against present counts": ["channels", "plans", "status_page_components", "status_pages", "targets"],
       "tombstones of a purged organisation": ["target_regions", "targets"],
     },
     writes: { "deletion and restoration reach the agents": ["deleted_targets", "targets"] },
@@ -141,8 +137,8 @@ export const folders = {
   pipeline: {
     owns: ["channel_health", "deliveries", "delivery_attempts", "on_demand_runs"],
     joins: {
-      "what an agent runs": ["deleted_targets", "orgs", "target_regions", "target_states", "targets"],
-      "what a result belongs to": ["orgs", "regions", "target_regions", "targets"],
+      "checks of an agent": ["deleted_targets", "orgs", "target_regions", "target_states", "targets"],
+      "target, region and organisation of a result": ["orgs", "regions", "target_regions", "targets"],
       "a claimed delivery with its channel": ["channels", "orgs"],
       "a digest with its monitors": ["incidents", "targets"],
     },
@@ -165,7 +161,7 @@ export const folders = {
   },
   shares: {
     owns: ["shares"],
-    joins: { "a link of a deleted organisation leads nowhere": ["orgs"], "the shared monitor, locked": ["targets"] },
+    joins: { "a link of a deleted organisation is not found": ["orgs"], "the shared monitor, locked": ["targets"] },
   },
   "sign-in": { owns: ["sign_in_flows"] },
   "status-pages": {
@@ -179,6 +175,6 @@ export const folders = {
       "uptime and latency as sort keys": ["results", "results_daily"],
       "whether an incident is on a status page": ["status_page_components"],
     },
-    writes: { "the state row lives as long as its target": ["target_states"] },
+    writes: { "the state row has the lifetime of its target": ["target_states"] },
   },
 };

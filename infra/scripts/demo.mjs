@@ -111,7 +111,7 @@ async function ready() {
   throw new Error("StatusMesh did not start within 20 seconds.");
 }
 
-async function tell() {
+async function demonstrate() {
   await ready();
   const monitor = (name, port, more) =>
     api("POST", "/api/v1/targets", {
@@ -141,12 +141,12 @@ async function tell() {
   await show(checkout, "Checkout", "Shop", "Cards, wallets and refunds");
   await show(search, "Search", "Catalogue");
 
-  say(`  What you can watch now, for the next ${minutes} minutes:
-    ${url}/status   what visitors see. Open it and leave it open: it changes by itself.
-    ${url}/         what you see. Sign in with the link above.
+  say(`  Running for the next ${minutes} minutes:
+    ${url}/status   the status page for visitors. Leave it open: it updates by itself.
+    ${url}/         the console. Sign in with the link above.
 
   Website is healthy, Search is slow, Checkout answers 502 every other half minute.
-  What happens, as it happens (Ctrl-C ends it and removes everything):\n`);
+  Events (Ctrl-C ends the demonstration and removes everything):\n`);
   const seen = new Map();
   for (const until = Date.now() + minutes * 60_000; Date.now() < until && !stopping; await sleep(1000)) {
     for (const incident of (await api("GET", "/api/v1/incidents?limit=20")).items) {
@@ -163,7 +163,7 @@ async function tell() {
 }
 
 try {
-  await tell();
+  await demonstrate();
   await stop(0);
 } catch (error) {
   if (!stopping) {

@@ -26,7 +26,7 @@ import { notifyOperator } from "./jobs/operator-notices.ts";
 import { followMaintenance } from "./incidents/engine.ts";
 import { generateOccurrences } from "./maintenance/engine.ts";
 import { sendReminders } from "./jobs/reminders.ts";
-import { forgetOldRollups } from "./jobs/retention.ts";
+import { dropOldRollups } from "./jobs/retention.ts";
 import { rollUp } from "./jobs/rollup.ts";
 import { mailChannelFailures } from "./jobs/channel-failures.ts";
 import { heartbeatJob } from "./jobs/heartbeat.ts";
@@ -139,7 +139,7 @@ const periodicJobs = (deliverer: Deliverer): Job[] => [
   { name: "operator-notices", everyMs: 15_000, run: notifyOperator },
   { name: "rollup", everyMs: 60_000, run: rollUp },
   { name: "partitions", everyMs: 3_600_000, run: keepPartitions },
-  { name: "retention", everyMs: 3_600_000, run: forgetOldRollups },
+  { name: "retention", everyMs: 3_600_000, run: dropOldRollups },
   { name: "custom-domains", everyMs: 600_000, run: recheckDomains },
   { name: "nightly", everyMs: 60_000, run: nightly },
   { name: "sweep", everyMs: 600_000, run: sweep },

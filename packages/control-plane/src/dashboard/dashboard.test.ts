@@ -2,7 +2,7 @@ import t from "tap";
 import { protocolVersion, type ResultsRequest } from "@statusmesh/shared/agent-protocol";
 import { newId } from "@statusmesh/shared/ids";
 import { validate } from "@statusmesh/shared/validate";
-import { forgetOldRollups } from "../jobs/retention.ts";
+import { dropOldRollups } from "../jobs/retention.ts";
 import type { AgentCtx } from "../context.ts";
 import { openIngest } from "../pipeline/ingest.ts";
 import { openLoad, pipelineLoad } from "../pipeline/load.ts";
@@ -147,7 +147,7 @@ t.test(
       "what comes later is added to the hours that are there",
     );
     clock.at = noon + 20 * hour;
-    await forgetOldRollups(system);
+    await dropOldRollups(system);
     t.match((await summary()).last_24h, { checks_total: 4, checks_up: 3 }, "hours leave the day");
     for (const table of ["org_hours", "org_seconds"])
       t.equal((await sql`select 1 from ${sql(table)} where org_id = ${caller.orgId}`).length, 2, "and the table");
@@ -204,7 +204,7 @@ t.test("the last 24 hours are exact to the second, of monitors that exist, and t
   await gatherOrgCounts(sql);
   for (const after of [2 * minute, 40 * minute, 41 * minute, 3 * hour, 12 * hour, 13 * hour, 23 * hour, 25 * hour]) {
     await agrees(noon + after, `${after / minute} minutes later`);
-    await forgetOldRollups(system);
+    await dropOldRollups(system);
   }
 });
 

@@ -36,7 +36,7 @@ export type Beat = "answered" | "silent" | Error;
 
 /**
  * Sends a heartbeat on a client of one connection. Counts ticks instead of comparing times: after a pause of the
- * process (suspend, migration of a virtual machine) one tick passes, and an answer that arrived meanwhile is read.
+ * process (suspend, migration of a virtual machine) one tick passes, and an answer that has arrived is read.
  */
 export async function beat(sql: Sql, { ticks, tickMs }: BeatOptions): Promise<Beat> {
   let timer: NodeJS.Timeout | undefined;

@@ -25,8 +25,8 @@ export function readCause(key: string): Cause | null {
 }
 
 /**
- * How many failing monitors share a cause before it gets a line of its own. A host says why by itself; a tag and a
- * region are shared by monitors that have nothing to do with each other, so fewer of them say less than their names.
+ * Minimum number of failing monitors with a shared cause for a line of its own. Monitors of one host fail together;
+ * monitors with a common tag or region are often unrelated, so a few of them are listed by name.
  */
 const least = { host: 2, tag: 3, region: 5 } as const;
 

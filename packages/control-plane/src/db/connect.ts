@@ -14,7 +14,7 @@ export interface PoolOptions {
   statementMs?: number;
 }
 
-/** Requests are answered within 5 s, also when a server accepts connections and then says nothing. */
+/** Requests are answered within 5 s, also when a server accepts connections and then stays silent. */
 const defaultConnectMs = 4_000;
 /** Default time limit of a statement. */
 export const statementTimeoutMs = 30_000;
@@ -73,10 +73,10 @@ export function openPool(
  */
 const transactionPooling = { prepare: false, max_pipeline: 0 };
 
-/** Direct pool of each pool that goes through a pooler. */
+/** Direct pool of each pool that uses a pooler. */
 const directPools = new WeakMap<Sql, Sql>();
 
-/** Records that `pool` goes through a pooler, and `direct` to the same database without one. */
+/** Records that `pool` uses a pooler, and `direct` reaches the same database without one. */
 export function setDirect(pool: Sql, direct: Sql): void {
   directPools.set(pool, direct);
 }

@@ -185,7 +185,7 @@ export function socketFolder({ dataDir, pgdata, owner }: Folder): string {
   // The owner of that folder could impersonate the database.
   if (!found.isDirectory() || (found.uid !== uid && found.uid !== 0) || (found.mode & 0o077) !== 0) {
     throw new StartupError(
-      `The folder ${dir} for the database socket belongs to somebody else or is open to others: ` +
+      `The folder ${dir} for the database socket belongs to another user or is open to others: ` +
         "remove it, or set data.dir (SM_DATA__DIR) to a shorter path.",
     );
   }

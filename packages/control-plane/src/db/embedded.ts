@@ -99,7 +99,7 @@ export async function startEmbedded({ dataDir, log, join: joins = false }: Embed
       try {
         session = await server.open(onLoss, () => stopping);
         if (!(await takeLock(session.sql)))
-          log.error({ folder: folder.dataDir }, "another StatusMesh has taken the data folder meanwhile");
+          log.error({ folder: folder.dataDir }, "another StatusMesh has taken the data folder");
         return;
       } catch (error) {
         if (!stopping)

@@ -21,7 +21,7 @@ interface Recorded {
   sha256: string;
 }
 
-/** The migrations that come with this package. */
+/** The migrations of this package. */
 export const migrationsFolder = fileURLToPath(new URL("../../migrations/", import.meta.url));
 
 /** Returns the files `NNNN_name.sql` of a folder in order. Throws for another form of name or a repeated number. */
@@ -67,7 +67,7 @@ export async function pendingMigrations(sql: Sql, folder: string = migrationsFol
 }
 
 /**
- * True when every replica knows the format that `migration` brought: an hour after it ran, or at once in a database
+ * True when every replica supports the format of `migration`: an hour after it ran, or at once in a database
  * that was new then. A replica of an earlier release does not start again once the migration has run.
  */
 export async function isUpdateOver(sql: ISql, migration: string): Promise<boolean> {
@@ -114,7 +114,7 @@ function firstPending(migrations: readonly Migration[], done: readonly Recorded[
     }
     if (own?.name !== name)
       throw new StartupError(
-        `The migration ${own?.name} comes before ${name}, which has run already. Give it a later number.`,
+        `The migration ${own?.name} has a lower number than ${name}, which has run already. Give it a higher one.`,
       );
     if (own.sha256 !== sha256)
       throw new StartupError(

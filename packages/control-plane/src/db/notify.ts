@@ -33,7 +33,7 @@ export function openHub(sql: Sql, log: Log): Hub {
     const known = channels.get(name);
     if (known !== undefined) return known;
     const listeners = new Set<(payload: string) => void>();
-    const tell = (payload: string) => {
+    const publish = (payload: string) => {
       for (const listener of listeners) {
         try {
           listener(payload);
@@ -44,9 +44,9 @@ export function openHub(sql: Sql, log: Log): Hub {
     };
     // The client repeats LISTEN after each loss, and calls back each time. A rejection is its first attempt only.
     const listening = new Promise<void>((resolve) => {
-      const listen = sql.listen(name, tell, () => {
+      const listen = sql.listen(name, publish, () => {
         resolve();
-        tell(missed);
+        publish(missed);
       });
       listen.catch((error: unknown) =>
         log.warn(
@@ -74,11 +74,11 @@ export function openHub(sql: Sql, log: Log): Hub {
   ): Promise<boolean> {
     return new Promise((resolve) => {
       if (signal?.aborted) return resolve(false);
-      const finish = (came: boolean) => {
+      const finish = (received: boolean) => {
         off();
         clearTimeout(timer);
         signal?.removeEventListener("abort", aborted);
-        resolve(came);
+        resolve(received);
       };
       const aborted = () => finish(false);
       const timer = setTimeout(aborted, ms);

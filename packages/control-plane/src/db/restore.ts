@@ -59,7 +59,7 @@ function parseManifest(entry: Entry | null): Manifest {
   if (typeof manifest?.format !== "number") throw new StartupError("This is no backup of StatusMesh.");
   if (manifest.format !== backupFormat)
     throw new StartupError(
-      `The backup was written by StatusMesh ${manifest.version} in a format that this version does not know. ` +
+      `The backup was written by StatusMesh ${manifest.version} in a format that this version does not support. ` +
         "Restore it with that version.",
     );
   return manifest as Manifest;

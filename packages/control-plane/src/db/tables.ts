@@ -10,7 +10,7 @@ export interface Table {
 /** Tables that are not backed up: the manifest names the migrations, and write_probe is scratch space. */
 const left = ["schema_migrations", "write_probe"];
 
-/** Returns the tables to back up; a table comes after those that it references. */
+/** Returns the tables to back up; each table follows those that it references. */
 export async function tablesInOrder(sql: ISql): Promise<Table[]> {
   const tables = await sql<Table[]>`
     select c.relname as name, array_agg(a.attname::text order by a.attnum) as columns

@@ -34,7 +34,7 @@ const readyMs = 1_500;
 /**
  * Starts to watch `pool`. While the database is away the pool refuses queries at once, instead of letting each wait for
  * its time limit. Silent connections are closed: their queries fail, and the pool opens new ones. `direct` has the
- * listening connection; it is the same pool unless `pool` goes through a pooler.
+ * listening connection; it is the same pool unless `pool` uses a pooler.
  */
 export function watchDatabase(
   { pool, direct, log, clock }: { pool: Sql; direct: Sql; log: Log; clock: Clock },
@@ -51,7 +51,7 @@ export function watchDatabase(
   };
   refuseWhile(pool, availability.trouble);
 
-  // The heartbeat uses the listening connection; requests that go through a pooler need one there too.
+  // The heartbeat uses the listening connection; requests through a pooler need one there too.
   const own = pool === direct ? null : openLikewise(pool);
   const loops = [
     beating(async () => {

@@ -52,7 +52,7 @@ function present(row: queries.DeliveryRow): Delivery {
 
 /**
  * Sends a dead delivery again; of several requests at the same time, one succeeds. Throws INCIDENT_NOT_FOUND,
- * DELIVERY_NOT_FOUND, DELIVERY_NOT_DEAD, and DELIVERY_SUPERSEDED where it would come after a newer notice.
+ * DELIVERY_NOT_FOUND, DELIVERY_NOT_DEAD, and DELIVERY_SUPERSEDED where the channel has received a newer notice.
  */
 export async function retryDelivery(ctx: Ctx, incidentId: string, deliveryId: string): Promise<Delivery> {
   requireScope(ctx, "incidents:write");

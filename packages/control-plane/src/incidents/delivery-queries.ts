@@ -57,8 +57,8 @@ export async function lockDelivery(sql: Db, orgId: string, incidentId: string, i
 }
 
 /**
- * Makes a dead delivery pending again, with all its attempts to come, unless a newer notice of the incident has reached
- * the channel. Wakes the deliverers at the commit. False when nothing was changed.
+ * Makes a dead delivery pending again, with its full number of attempts, unless a newer notice of the incident has
+ * reached the channel. Wakes the deliverers at the commit. False when nothing was changed.
  */
 export async function reviveDelivery(
   sql: Db,

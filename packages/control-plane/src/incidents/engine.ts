@@ -1,5 +1,5 @@
 /*
- * What ingest, delivery and jobs use of this domain, and no other domain does.
+ * Entry for ingest, delivery and jobs.
  */
 export {
   changeEvidence,

@@ -107,9 +107,9 @@ export function evaluate(
   const recent = [...state.recent, ...added].sort(bySlot);
   const played = replay(policy, state.base, recent);
   const stored = match(state.incidents, played.incidents, newId);
-  const news = played.transitions.filter((it) => it.slot > frontier[0] && it.slot >= freshAfter);
+  const newTransitions = played.transitions.filter((it) => it.slot > frontier[0] && it.slot >= freshAfter);
   const mayOpen = recent.at(-1)![0] >= freshAfter;
-  const { notices, notified } = planNotices(state.told, played.incidents, stored.retracted, news, mayOpen);
+  const { notices, notified } = planNotices(state.told, played.incidents, stored.retracted, newTransitions, mayOpen);
 
   const { inserted, updated, retracted } = stored;
   return {
@@ -176,7 +176,7 @@ function compact(
   const last = folded.incidents.length - 1;
   if (folded.checkpoint.incident !== null) folded.checkpoint.incident.id = played.incidents[last]!.id;
   const [slot, region] = old.at(-1)!;
-  // Every run to come has a later slot than those in the checkpoint.
+  // Every later run has a later slot than those in the checkpoint.
   const closedAt = folded.checkpoint.incident?.closedAt ?? null;
   const over = closedAt !== null && slot - closedAt >= policy.reopenMs;
   if (over) {

@@ -18,7 +18,7 @@ export const Actor = Type.Object(
       }),
     ),
   },
-  { additionalProperties: false, title: "IncidentActor", description: "Who or what caused it" },
+  { additionalProperties: false, title: "IncidentActor", description: "Cause of the event" },
 );
 export type Actor = Static<typeof Actor>;
 

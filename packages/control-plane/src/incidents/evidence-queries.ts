@@ -43,7 +43,7 @@ export interface NewerRun {
   lastResultAt: string | null;
 }
 
-/** Writes the times of the newest run of targets whose evidence goes on as it was. */
+/** Writes the times of the newest run of targets whose evidence is otherwise unchanged. */
 export async function writeNewerRuns(sql: Db, runs: readonly NewerRun[]): Promise<void> {
   await sql`
     update target_states s

@@ -72,17 +72,17 @@ export interface Reevaluated {
   readonly latest: TargetState["latest"];
 }
 
-/** Evidence that goes on as it was, up to the slot `newest`, Unix ms. */
-export interface GoingOn {
+/** Evidence that is unchanged up to the slot `newest`, Unix ms. */
+export interface Unchanged {
   readonly newest: number;
 }
 
-export type EvidenceChange = (Reevaluated | GoingOn) & {
-  /** What closes incidents that this change closes. */
+export type EvidenceChange = (Reevaluated | Unchanged) & {
+  /** Cause of the closing of incidents that this change closes. */
   readonly closedBy: "engine" | "person" | "pause";
   /** The cause of the change on the timeline; the engine where left out. */
   readonly actor?: Actor;
-  /** What a person states of the incident that the change opens. */
+  /** Facts that a person states of the incident that the change opens. */
   readonly manual?: ManualFacts;
   /** Unix ms of the newest run; null for a change that is no result. */
   readonly lastResultAt: number | null;
@@ -174,10 +174,10 @@ async function writeChanges(
     await recordEvaluations(tx.sql, evaluated, tx.config.server.public_url, new Date(tx.clock.now()));
 }
 
-/** When the status began, Unix ms. One that had gone stale in between begins anew. */
+/** Start of the status, Unix ms. A status that was stale in between starts again. */
 function sinceOf(reading: Reading, checkpoint: Checkpoint, stored: LockedState): number | null {
-  const goesOn = reading.status === stored.status && (stored.status_until?.getTime() ?? 0) >= (reading.newest ?? 0);
-  if (goesOn) return stored.status_since?.getTime() ?? null;
+  const isSame = reading.status === stored.status && (stored.status_until?.getTime() ?? 0) >= (reading.newest ?? 0);
+  if (isSame) return stored.status_since?.getTime() ?? null;
   const failing = Object.values(checkpoint.regions).filter((region) => region.vote === "failing");
   return reading.status === "up" || failing.length === 0
     ? reading.newest
@@ -225,8 +225,8 @@ export function foldRuns(
   region: string,
   runs: readonly RunEvidence[],
   now: number,
-): Reevaluated | GoingOn {
-  const newest = runs.length === 1 ? goesOnTo(locked, region, runs[0]!) : null;
+): Reevaluated | Unchanged {
+  const newest = runs.length === 1 ? unchangedUpTo(locked, region, runs[0]!) : null;
   if (newest !== null) return { newest };
   const { policy, state } = locked;
   const latest = { ...state.latest };
@@ -235,10 +235,8 @@ export function foldRuns(
   return { evaluation: evaluate(policy, state.evaluation, votes, now - freshnessMs(policy), newId), latest };
 }
 
-/**
- * The newest slot, where the run is one more pass of a target that reads as up and goes on to; null where it is not.
- */
-function goesOnTo(
+/** The newest slot, where the run is one more pass of a target that is up and stays up; else null. */
+function unchangedUpTo(
   { passing, stored, policy }: LockedEvidence<EvidenceTarget>,
   region: string,
   { slot, status }: RunEvidence,
@@ -251,8 +249,8 @@ function goesOnTo(
 }
 
 /**
- * What people read of a run. One that an open breaker refused shows the failure that keeps it open; where an agent of
- * the first release leaves that out, the region's last failure stands in.
+ * The displayed part of a run. A run that an open breaker refused shows the failure that keeps it open, or the region's
+ * last failure where an agent of the first release leaves that out.
  */
 function latestOf({ slot, status, error, cause }: RunEvidence, known: Latest | undefined): Latest {
   if (error !== circuitOpen) return { slot, status, error: shortened(error) };

@@ -71,7 +71,7 @@ export async function bulkIncidentAction(ctx: Ctx, { ids }: BulkIncidentAction):
 
 /**
  * A change of an incident by a person, in one transaction with its row in the audit log. The evidence of its target is
- * locked, so that no other transaction changes the incident meanwhile.
+ * locked, so that no other transaction changes the incident until then.
  */
 export async function recorded(
   ctx: Ctx,

@@ -41,7 +41,7 @@ export async function writeHeld(sql: Db, held: readonly { id: string; notice: He
     where i.id = h.id`;
 }
 
-/** An open incident whose target has come under maintenance. */
+/** An open incident whose target is under maintenance now. */
 export interface EnteredIncident {
   id: string;
   org_id: string;

@@ -20,15 +20,15 @@ type Sql = System["sql"];
 const batch = 200;
 
 /**
- * The notice that stands for a held one and a newer one: the newer, but an escalation of an opening that nobody has
- * heard of is still that opening.
+ * One notice in place of a held one and a newer one: the newer, except that an escalation of an opening that was not
+ * sent is still that opening.
  */
 function coalesce(held: HeldNotice | null, next: HeldNotice): HeldNotice {
-  const unheard = held?.reason === "opened" || held?.reason === "reopened";
-  return next.reason === "escalated" && unheard ? held : next;
+  const unsent = held?.reason === "opened" || held?.reason === "reopened";
+  return next.reason === "escalated" && unsent ? held : next;
 }
 
-/** True where a held notice still says what is true of the incident. */
+/** True while a held notice is true of the incident. */
 function stillTrue(
   reason: HeldReason,
   incident: { ended: boolean; retracted: boolean; notifyRecovery: boolean },
@@ -38,8 +38,8 @@ function stillTrue(
 }
 
 /**
- * The notices that go out now: those of targets under maintenance are held instead, and one that was held goes out with
- * the next notice after the window, as one. The severity is that of the row, where a person may have pinned it; a
+ * Returns the notices to send now. Those of targets under maintenance are held; a held notice and the next one after
+ * the window are sent as one. The severity is that of the row, where a person may have pinned it; a
  * pinned one does not escalate. Call it in the transaction that changed the incidents.
  */
 export async function passGate(sql: Sql, notices: readonly OutboxNotice[], now: Date): Promise<OutboxNotice[]> {
@@ -78,7 +78,7 @@ function withReason(planned: OutboxNotice, { reason, seq }: HeldNotice, severity
 
 /**
  * Follows the starts and ends of maintenance windows: appends their events to open incidents, and at the end sends the
- * held notices that are still true. Returns how many deliveries it wrote. Any number of replicas may run it at once:
+ * held notices that are still true. Returns the number of deliveries. Any number of replicas may run it at once:
  * each incident is taken by one of them.
  */
 export async function followMaintenance(system: System): Promise<number> {
@@ -119,7 +119,7 @@ function heldNotice(one: LeftIncident, publicUrl: string): OutboxNotice[] {
   const { was_held_reason: reason, was_held_seq: seq, ended_at, retracted, notify_recovery: notifyRecovery } = one;
   if (reason === null || seq === null) return [];
   if (!stillTrue(reason, { ended: ended_at !== null, retracted, notifyRecovery })) return [];
-  // Opened, closed and reopened inside the window: the channels hear of the opening.
+  // Opened, closed and reopened inside the window: the channels get the opening.
   const first = reason === "reopened" && !one.notified;
   const notice = noticeOf(one, one.monitor_name, first ? "opened" : reason, publicUrl);
   return [{ orgId: one.org_id, seq: first ? 0 : seq, notice }];

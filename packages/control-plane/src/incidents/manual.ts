@@ -11,9 +11,8 @@ import { selectOpenIncident, selectPolicies } from "./queries.ts";
 import type { Incident } from "./schema.ts";
 
 /**
- * Opens an incident by hand, with its first public update, and notifies the channels of the target. It stays open until
- * a person closes it, whatever check results say. Throws TARGET_NOT_FOUND, and INCIDENT_ALREADY_OPEN: a target has one
- * open incident.
+ * Opens an incident by hand, with its first public update, and notifies the channels of the target. A person closes it;
+ * check results do not. Throws TARGET_NOT_FOUND, and INCIDENT_ALREADY_OPEN: a target has one open incident.
  */
 export async function reportIncident(ctx: Ctx, input: IncidentCreate): Promise<Incident> {
   requireScope(ctx, "incidents:write");

@@ -1,6 +1,6 @@
 import { copyIncident, type EngineSeverity, type IncidentState, type Transition } from "./votes.ts";
 
-/** The last notice of an incident, and how many there were. */
+/** The last notice of an incident, and the number of notices. */
 export interface Notified {
   state: "open" | "closed";
   severity: EngineSeverity;
@@ -33,7 +33,7 @@ export function planNotices(
   before: Readonly<Record<string, Notified>>,
   incidents: readonly IncidentState[],
   retracted: readonly IncidentState[],
-  news: readonly PlayedTransition[],
+  newTransitions: readonly PlayedTransition[],
   mayOpen: boolean,
 ): { notices: NoticeToSend[]; notified: Record<string, Notified> } {
   const notified: Record<string, Notified> = {};
@@ -60,7 +60,7 @@ export function planNotices(
     } else if (last.severity === "minor" && incident.severity === "major") notify("escalated", incident);
   };
 
-  for (const { index, snapshot } of news) correct({ ...snapshot, id: incidents[index]!.id }, true);
+  for (const { index, snapshot } of newTransitions) correct({ ...snapshot, id: incidents[index]!.id }, true);
   for (const incident of incidents) correct(incident, mayOpen);
   for (const incident of retracted) {
     const { openedAt, closedAt, endedAt } = incident;

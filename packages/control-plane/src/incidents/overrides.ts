@@ -21,7 +21,7 @@ export function foldAll(policy: Policy, state: EvaluationState): EvaluationState
 }
 
 /**
- * Closes the open incident as a person's decision at `at`, or does nothing. All streaks start anew: opening it again
+ * Closes the open incident as a person's decision at `at`, or does nothing. All streaks restart: opening it again
  * takes as many failing runs as any outage. `silent` (a pause) sends no notice.
  */
 export function closeByHand(policy: Policy, state: EvaluationState, at: number, silent: boolean): Evaluation {

@@ -45,7 +45,7 @@ export interface IncidentBefore {
 
 /**
  * Updates an incident and returns how it was before; null when it is gone. A pinned severity stays. Reminders and the
- * acknowledgement start anew when the incident reopens.
+ * acknowledgement restart when the incident reopens.
  */
 export async function updateIncident(
   sql: Db,

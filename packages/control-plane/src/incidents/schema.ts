@@ -70,7 +70,7 @@ export const Incident = Type.Object(
         description: "engine: passing runs; person: resolved by hand; pause: the target was paused. Null while open",
       }),
     ),
-    reopened_count: Type.Integer({ description: "How often it came back soon after it had closed", examples: [0] }),
+    reopened_count: Type.Integer({ description: "Number of times that it reopened soon after its end", examples: [0] }),
     error_sample: nullable(Type.String({ description: "Error of a failing run", examples: ["connection refused"] })),
     regions_down: Type.Array(Type.String({ examples: ["frankfurt"] }), { description: "Regions that see it failing" }),
     regions_up: Type.Array(Type.String({ examples: ["virginia"] }), { description: "Regions that see it passing" }),
@@ -128,12 +128,12 @@ export const Delivery = Type.Object(
     digest_id: nullable(
       Type.Unsafe<string>({
         ...Id,
-        description: "The same in all deliveries that one message tells of; null for a message of its own",
+        description: "The same in all deliveries of one digest message; null for a message of its own",
         examples: [null],
       }),
     ),
   },
-  { additionalProperties: false, title: "Delivery", description: "One notice on its way to one channel" },
+  { additionalProperties: false, title: "Delivery", description: "One notice for one channel" },
 );
 export type Delivery = Static<typeof Delivery>;
 
@@ -169,7 +169,7 @@ export const Explanation = Type.Object(
       description: "Regions that voted failing and have fallen silent: they open no incident and keep an open one open",
       examples: [0],
     }),
-    regions_needed: Type.Integer({ description: "How many of the live regions must fail", examples: [2] }),
+    regions_needed: Type.Integer({ description: "Number of live regions that must fail", examples: [2] }),
     regions: Type.Array(RegionVote, { description: "Every region of the target" }),
     maintenance: nullable(
       Type.Object(

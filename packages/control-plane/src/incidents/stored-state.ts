@@ -5,7 +5,7 @@ import { maxStreak, type Policy, type RegionState } from "./votes.ts";
 /** The last run of a region that was evidence, for people to read. */
 export interface Latest {
   slot: number;
-  /** Of the last run that was made: status and error of a run that an open circuit breaker refused say nothing. */
+  /** Of the last run that was made: a run that an open circuit breaker refused has no status of the target. */
   status: CheckStatus;
   error: string | null;
   /** True when an open circuit breaker refused the run. */
@@ -20,16 +20,16 @@ export interface TargetState {
 
 /*
  * `target_states.state` is an empty text for a target without results, the JSON of a TargetState, or a short form for a
- * target whose runs have only passed lately, one interval apart. It stays the same while they go on to, because all
- * slots follow from the newest one, which `status_until` tells:
+ * target whose recent runs have all passed, one interval apart. The text stays the same while runs pass, because all
+ * slots follow from the newest one, which `status_until` contains:
  *
  *   { fold count ":" region ":" since ":" missed ":" phase ":" lag " " } interval " " liveness
  *
  * Numbers are in base 36, times in ms. `status_until` is the newest slot and the liveness. `phase` and `lag` make a
  * region's newest slot of it: the last one of that phase of the interval, less `lag` intervals. `count` runs of the
- * region are kept as they are. `fold` says what the checkpoint has of it: nothing (n), its first run (f, F where the
- * region votes), or more (m, M). `since` is the slot of the first pass in a row, and `missed` how many slots from there
- * on have no run.
+ * region are kept as they are. `fold` is the part of the region in the checkpoint: nothing (n), its first run (f, F
+ * where the region votes), or more (m, M). `since` is the slot of the first pass in a row, and `missed` the number of
+ * later slots without a run.
  */
 
 /** The short form. */
@@ -77,8 +77,8 @@ export function newestSlot(passing: Passing, until: Date | null, region: string)
 }
 
 /**
- * What evaluating one more pass comes to where it changes nothing but the newest slot: that slot, Unix ms. Null where
- * the pass has to be evaluated, because it is not in the region's next slot or the stored form does not stay the same.
+ * The newest slot, Unix ms, where one more pass changes nothing else. Null where the pass has to be evaluated: it is
+ * not in the region's next slot, or changes the stored form.
  */
 export function passesOn(
   policy: Policy,
@@ -144,7 +144,7 @@ const formatPassing = ({ interval, liveness, regions }: Passing): string =>
     short(liveness),
   ].join(" ");
 
-/** The short form of a state of passes; it tells the state only where {@link expand} makes the same of it. */
+/** The short form of a state of passes. It is valid only where {@link expand} returns the same state. */
 function shorten(policy: Policy, { evaluation: { base, recent }, latest }: TargetState, newest: number): Passing {
   const interval = policy.intervalMs;
   const regions = Object.entries(latest).map(([name, { slot }]): PassingRegion => {

@@ -14,8 +14,8 @@ export interface PolicyFields {
 }
 
 /**
- * The policy of a target, with the derived times (decisions: live for max(2 × interval + timeout, 90 s), reopen within
- * max(5 min, 3 × interval)).
+ * The policy of a target with its derived times: a vote is live for max(2 × interval + timeout, 90 s), an incident
+ * reopens within max(5 min, 3 × interval).
  */
 export function policyOf(target: PolicyFields): Policy {
   const intervalMs = target.interval_secs * 1000;
@@ -28,14 +28,14 @@ export function policyOf(target: PolicyFields): Policy {
   };
 }
 
-/** Older than this, a slot is history and no news: the time in which an incident would reopen. */
+/** Results of older slots are history and cause no notice: the time in which an incident would reopen. */
 export const freshnessMs = (policy: Policy): number => policy.reopenMs;
 
 export function gradeOf(status: CheckStatus): Grade {
   return status === "up" ? "P" : status === "degraded" ? "D" : "F";
 }
 
-/** How the monitor reads, from its newest evidence on until that goes stale. */
+/** Status of the monitor, valid from its newest evidence until that is stale. */
 export interface Reading {
   status: CheckStatus | "unknown";
   /** Unix ms; after it the status is unknown. */
@@ -48,9 +48,8 @@ export interface Reading {
 }
 
 /**
- * An open incident decides: degraded when it is minor, else down, whatever its runs say. Without one a single failing
- * run is not yet an outage, so any live region that passes makes the monitor up, and only when none does is the newest
- * run's status shown.
+ * An open incident decides, not the runs: degraded when it is minor, else down. Without one a single failing run is not
+ * an outage yet: any live region that passes makes the monitor up; when none passes, the newest run's status is shown.
  */
 export function read(
   policy: Policy,

@@ -88,6 +88,6 @@ export function timelineOf(events: readonly IncidentEvent[], deliveries: readonl
   }
   for (const { at, reason, sent } of notices.values())
     entries.push({ at, by: null, ...plain(`Notification of the ${reasons[reason]}`, sent.join(" · ")) });
-  // Stable: of the same time, the notification comes after its event.
+  // Stable: of the same time, the notification follows its event.
   return entries.sort((a, b) => Date.parse(a.at) - Date.parse(b.at)).reverse();
 }

@@ -11,7 +11,7 @@ const everyMs = 15_000;
 const texts: Readonly<Record<Trouble["failure"], { about: string; text: string }>> = {
   away: {
     about: "the database does not answer",
-    text: "Agents keep their results and bring them later. Until then no incident is opened, and no notice goes out.",
+    text: "Agents keep their results and report them later. Until then no incident opens and no notice is sent.",
   },
   busy: {
     about: "the database is too busy to answer",
@@ -21,12 +21,12 @@ const texts: Readonly<Record<Trouble["failure"], { about: string; text: string }
   full: {
     about: "the disk of the database is full",
     text:
-      "Nothing can be stored: no incident is opened, and no notice goes out. Make room. Agents keep their " +
-      "results and bring them later.",
+      "Nothing can be stored: no incident opens and no notice is sent. Free disk space. Agents keep their " +
+      "results and report them later.",
   },
   readonly: {
     about: "the database takes no writes",
-    text: "It is a standby, or default_transaction_read_only is on. No incident is opened, and no notice goes out.",
+    text: "It is a standby, or default_transaction_read_only is on. No incident opens and no notice is sent.",
   },
 };
 
@@ -47,7 +47,7 @@ export function databaseNotices(
   };
   return {
     async look() {
-      // It asks for a write as well, so that a full disk is noticed where nothing else asks.
+      // Writes as well, so that a full disk is noticed without other writes.
       await watch.ready().catch(() => {});
       const trouble = watch.trouble();
       if (trouble === null && notified !== null) {

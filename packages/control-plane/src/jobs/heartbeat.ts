@@ -4,12 +4,12 @@ import { createOutbound } from "../outbound/client.ts";
 import { lastHeartbeat, type Liveness, readLiveness, returnHeartbeat, takeHeartbeat } from "./heartbeat-queries.ts";
 
 const everySecs = 60;
-/** Runs of the job come a little early or late. */
+/** Runs of the job start a little early or late. */
 const toleranceSecs = 5;
 /** A delivery or a claim that is this late is stuck: a claim follows every 5 s. */
 const stuckMs = 120_000;
 
-/** Null when monitoring and alerting work, else what does not. `claimedAt` is the last read of the outbox, Unix ms. */
+/** Null when monitoring and alerting work, else the reason. `claimedAt` is the last read of the outbox, Unix ms. */
 function illness(found: Liveness, claimedAt: number | null, now: number): string | null {
   if (claimedAt === null || now - claimedAt > stuckMs) return "the outbox is not read";
   if (found.stuck_since !== null && now - found.stuck_since.getTime() > stuckMs) return "deliveries are stuck";
@@ -48,7 +48,7 @@ export function heartbeatJob(claimedAt: () => number | null) {
   };
 }
 
-/** What doctor says about the heartbeat: it connects, and requests nothing. Throws where nothing answers. */
+/** Connects to the receiver of the heartbeat, and sends nothing. Returns a line for doctor; throws when it fails. */
 export async function checkHeartbeat({ sql, config }: Pick<System, "sql" | "config">): Promise<string> {
   const url = new URL(config.alerts.heartbeat_url);
   const { socket } = await dial({

@@ -4,14 +4,14 @@ import { sendMail } from "../email/mail.ts";
 import { absolute } from "../html/format.ts";
 import { markMailed, noteTrouble, takeTroublesOver, troublesToMail } from "./queries.ts";
 
-/** A shorter trouble causes no mail: agents restart, and networks have hiccups. */
+/** A shorter trouble causes no mail: agents restart, and networks have short outages. */
 const patienceMs = 120_000;
-/** After a gap this long between two runs of the job, a trouble that was seen before begins anew. */
+/** After a gap this long between two runs of the job, an earlier trouble counts as a new one. */
 const gapMs = 90_000;
 
 interface Trouble {
   key: string;
-  /** The subject of the mail, and of the one that says that it is over. */
+  /** Subject of the mail, and of the mail at the end of the trouble. */
   about: string;
   text: string;
 }

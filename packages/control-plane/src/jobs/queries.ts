@@ -28,7 +28,7 @@ export async function markDoneForDay(sql: Db, name: string, day: string): Promis
 }
 
 /**
- * Records that a trouble of the service is seen now. It begins anew when it was not seen since `gapFrom`, unless the
+ * Records that a trouble of the service is seen now. One that was not seen since `gapFrom` counts as new, unless the
  * operator has had its mail.
  */
 export async function noteTrouble(

@@ -2,15 +2,15 @@ import type { System } from "../context.ts";
 import { dropOldOrgCounts, dropOldSlots, resultDays } from "../results/engine.ts";
 import * as queries from "./rollup-queries.ts";
 
-/** How long hours are kept, counts and latency; daily counts stay, a row per target and day. */
+/** Retention of hourly counts and latency; daily counts stay, a row per target and day. */
 const keepMonths = 13;
 const dayMs = 86_400_000;
 
 /**
- * Drops hours of more than 13 months ago, issued slots of more than 90 days ago, and everything that was summed up of
- * targets deleted within the last day. Run it about hourly.
+ * Drops hours older than 13 months, issued slots older than 90 days, and the sums of targets deleted within the last
+ * day. Run it about hourly.
  */
-export async function forgetOldRollups(system: System): Promise<void> {
+export async function dropOldRollups(system: System): Promise<void> {
   const cutoff = new Date(system.clock.now());
   cutoff.setUTCMonth(cutoff.getUTCMonth() - keepMonths);
   await queries.deleteHoursBefore(system.sql, "results_hourly", cutoff);

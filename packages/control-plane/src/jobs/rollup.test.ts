@@ -6,7 +6,7 @@ import { addResults, newTarget, type SceneResult } from "../testing/scene.ts";
 import { newOrg, openWorld } from "../testing/world.ts";
 import { dailyCounts, hourOf, markLate, oldestAcceptable } from "../results/service.ts";
 import { keepPartitions } from "./partitions.ts";
-import { forgetOldRollups } from "./retention.ts";
+import { dropOldRollups } from "./retention.ts";
 import { rollUp } from "./rollup.ts";
 
 const { sql, pool, clock, system } = await openWorld(t);
@@ -232,7 +232,7 @@ t.test("hours go after 13 months, and all sums of a deleted monitor at once", as
   }
   await sql`delete from targets where id = ${gone}`;
   await sql`insert into deleted_targets (target_id, org_id, deleted_at) values (${gone}, ${ctx.orgId}, now())`;
-  await forgetOldRollups(system);
+  await dropOldRollups(system);
   t.equal((await hours(kept)).length, 1);
   t.strictSame(
     [...(await sql<object[]>`select target_id as id, hour from latency_hourly`)],

@@ -12,21 +12,21 @@ const marksAtOnce = 500;
 const statementMs = 600_000;
 
 /**
- * Hours of before there were sketches that one run sums up: 2 to 4 s each with 10,000 targets and a check a minute, and
+ * Hours from before latency sketches that one run sums up: 2 to 4 s each with 10,000 targets and a check per minute,
  * 90 days within four hours.
  */
 const backfillAtOnce = 12;
 
 /**
  * Brings the hourly and daily sums up to date: every hour that ended more than two minutes ago, and the hours that
- * late results have marked. Each step is one transaction that can be repeated without harm; what a killed process left
- * undone is done by the next. `signal` ends the work between two steps.
+ * late results have marked. Each step is one idempotent transaction, so the next run completes the work of a killed
+ * process. `signal` ends the work between two steps.
  */
 export async function rollUp(system: System, signal?: AbortSignal): Promise<void> {
   while (!signal?.aborted && (await uncountDeleted(system.sql, system.clock.now())));
   await gatherOrgCounts(system.sql);
   while (!signal?.aborted && (await rollNextHour(system)));
-  // Only as many as there are now: while an agent sends a long backlog, marks come back as fast as they are worked off.
+  // Only the present marks: while an agent sends a long backlog, new ones appear as fast as they are worked off.
   for (let left = await queries.countDirty(system.sql); left > 0 && !signal?.aborted; left -= marksAtOnce) {
     if ((await repairMarked(system)) === 0) break;
   }
@@ -41,7 +41,7 @@ async function rollNextHour(system: System): Promise<boolean> {
     const progress = (await queries.lockProgress(sql)) ?? (await begin({ ...system, sql }));
     if (progress === null) return false;
     const { next_hour, latency_from, latency_to } = progress;
-    // A replica of the version before, beside this one during an update, counts an hour without its latency.
+    // During an update, a replica of the previous version counts an hour without its latency.
     const caughtUp = latency_to.getTime() >= next_hour.getTime();
     const hour = caughtUp ? next_hour : latency_to;
     if (hour.getTime() + hourMs + settleMs > clock.now()) return false;
@@ -79,7 +79,7 @@ async function rollEarlierLatency(system: System): Promise<boolean> {
   });
 }
 
-/** How many marks were worked off. Hours that are still to come for everybody keep theirs. */
+/** Works off marks and returns their number. Hours that are not rolled up yet keep theirs. */
 async function repairMarked(system: System): Promise<number> {
   return await inTransaction(system, async ({ sql }) => {
     const progress = await queries.lockProgress(sql);

@@ -5,15 +5,13 @@ import { directOf } from "../db/connect.ts";
 import { failureOf } from "../db/failures.ts";
 import { takeJobLock } from "./queries.ts";
 
-/**
- * Something done over and over. It must be able to run twice: a replica that dies in the middle has done half of it.
- */
+/** Periodic work. A run must be idempotent: a replica that is killed in the middle has done half of it. */
 export interface Job {
   /** Also the name of its lock, so it stays the same between versions. */
   name: string;
   /** From the end of one run to the start of the next. */
   everyMs: number;
-  /** `signal` fires when the process stops; a long job looks at it between its steps. */
+  /** `signal` fires when the process stops; a long job checks it between its steps. */
   run(system: System, signal: AbortSignal): Promise<unknown>;
 }
 
@@ -25,7 +23,7 @@ export interface Jobs {
 /** Called at the end of each run with its duration and its end, Unix ms. */
 export type JobWatch = (job: string, outcome: "ok" | "failed" | "elsewhere", run: { ms: number; at: number }) => void;
 
-/** A run that the database could not serve is tried again after this long. */
+/** Pause after a run that failed because of the database. */
 const retryMs = 15_000;
 
 /**
@@ -99,8 +97,7 @@ async function loop(
           "a job failed",
         );
       else {
-        // That the database is away is logged once, by its watch. A job that runs once an hour does not wait for the
-        // next.
+        // The watch of the database logs once that it is away. A job that runs once an hour is retried sooner.
         system.log.debug({ job: job.name, failure, reason: String(error) }, "a job waits for the database");
         pauseMs = Math.min(pauseMs, retryMs);
       }
@@ -111,7 +108,7 @@ async function loop(
   }
 }
 
-/** Runs the job once if no other replica is at it. True when it ran. */
+/** Runs the job once unless another replica is running it. True when it ran. */
 export async function runAlone(
   system: System,
   job: Job,
@@ -126,7 +123,7 @@ export async function runAlone(
   });
 }
 
-/** Ends early, without an error, when the signal fires. */
+/** Resolves early when the signal fires. */
 function pause(ms: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     if (signal.aborted) return resolve();

@@ -13,6 +13,6 @@ export async function sweep(system: System): Promise<void> {
   await sweepFlows(system);
   await sweepOAuth(system);
   await deleteRunsBefore(system.sql, new Date(now - 600_000));
-  // An agent with an older cursor gets everything anew, so a day is more than it needs.
+  // An agent with an older cursor gets everything, so a day is enough.
   await deleteTombstonesBefore(system.sql, new Date(now - day));
 }

@@ -35,7 +35,7 @@ export interface ScheduledTarget {
   intervals: readonly number[];
 }
 
-/** Why results are dropped, and how many. */
+/** Number of dropped results by reason. */
 export type Drops = Partial<Record<ScheduleViolation | "future" | "too_old", number>>;
 
 /** The results with a possible time; the others are counted in `drops`. `now` is Unix ms. */

@@ -90,8 +90,8 @@ export async function pull(ctx: AgentCtx, hub: Hub, request: PullRequest, signal
       const changes = reply.full || reply.checks.length > 0 || reply.drop.length > 0 || reply.runs.length > 0;
       // Replies to results name rechecks at once. Those here are for an agent that missed one, and can wait: in an
       // outage of many targets they change all the time.
-      const news = changes || (held && otherRechecks);
-      if (news || left <= 0 || signal.aborted) return reply;
+      const hasNew = changes || (held && otherRechecks);
+      if (hasNew || left <= 0 || signal.aborted) return reply;
       if (await woken) await new Promise((resolve) => setTimeout(resolve, settleMs));
       await agentSeen(ctx);
     } finally {
@@ -251,8 +251,8 @@ interface Reading extends SnapshotPlace {
 }
 
 /**
- * What changed since the cursor; everything without one, or when it belongs to another history. A disabled region runs
- * nothing.
+ * Reads the changes since the cursor; everything without a cursor, or when it belongs to another history. A disabled
+ * region runs nothing.
  */
 async function read(ctx: AgentCtx, cursor: Cursor | null, disabled: boolean): Promise<Reading> {
   return await inSnapshot(ctx, async (sql) => {

@@ -12,7 +12,7 @@ export interface AttemptRow {
   nextAttemptAt: number | null;
   /** The receiver wants no request before; null without such a wish. */
   pausedUntil: number | null;
-  /** False when nothing was sent, so that the attempt says nothing about the channel. */
+  /** False when nothing was sent: the attempt does not change the health of the channel. */
   sent: boolean;
 }
 

@@ -39,7 +39,7 @@ export function openAttempts(
     };
     if (!written) log.warn(fields, "an attempt took longer than its lease and is repeated");
     else if (outcome.ok) log.debug(fields, "delivered");
-    else if (state === "dead") log.warn({ ...fields, reason: outcome.error }, "a delivery has failed for good");
+    else if (state === "dead") log.warn({ ...fields, reason: outcome.error }, "a delivery has failed permanently");
     else log.info({ ...fields, reason: outcome.error, next: nextAttemptAt }, "a delivery attempt has failed");
   }
 

@@ -62,7 +62,7 @@ export async function formDigests(sql: Db, groups: readonly HeldGroup[], now: nu
   return rows.length;
 }
 
-/** A notice of a digest, and what its monitor may share with others. Null where the monitor is gone. */
+/** A notice of a digest, with the host and tags of its monitor. Null where the monitor is gone. */
 export interface DigestMember {
   notice: Notice;
   spec: CheckSpec | null;

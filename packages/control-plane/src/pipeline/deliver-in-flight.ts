@@ -71,7 +71,7 @@ export function openInFlight(
   };
 }
 
-/** Key of the host that the delivery goes to; of the channel where the config cannot be opened. */
+/** Key of the receiver's host; the id of the channel where the config cannot be opened. */
 function hostKeyOf(system: System, { channel, channel_id }: ClaimedDelivery): string {
   const host = channel === null ? null : (receiverOf(system, channel)?.host ?? null);
   return host === null ? (channel_id ?? "") : createHash("sha256").update(host).digest("base64url").slice(0, 22);

@@ -12,7 +12,7 @@ export interface ClaimedDelivery {
   notice: Notice;
   /** Attempts so far, without those before a person had it sent again. */
   attempts: number;
-  /** Its own id when the message is a digest, which tells of every delivery with this id; else null. */
+  /** Its own id when the message is a digest of every delivery with this id; else null. */
   digest_id: string | null;
   /** Also the lease token: two leases of one delivery never end at the same time. */
   leased_until: Date;

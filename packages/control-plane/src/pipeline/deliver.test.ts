@@ -155,7 +155,11 @@ t.test("a receiver that fails: eight attempts with growing pauses, then dead", a
     1,
     "the same body, with the same delivery_id, each time",
   );
-  t.match(w.log.lines.at(-1), { level: "warn", message: "a delivery has failed for good", fields: { channel: "Ops" } });
+  t.match(w.log.lines.at(-1), {
+    level: "warn",
+    message: "a delivery has failed permanently",
+    fields: { channel: "Ops" },
+  });
 });
 
 t.test("what the receiver answers decides what comes next", async (t) => {

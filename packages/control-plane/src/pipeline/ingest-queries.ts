@@ -34,7 +34,7 @@ export async function insertResults(
 ): Promise<AdmittedResult[]> {
   if (batch.length === 0) return [];
   const column = (of: (result: AdmittedResult) => string | number | boolean | null): string => arrayOf(batch.map(of));
-  // The keys are only returned when there were duplicates: usually one row comes back.
+  // The keys are returned only when there were duplicates, which are rare.
   const times = (of: (result: AdmittedResult) => number) =>
     sql`${column((result) => new Date(of(result)).toISOString())}::timestamptz[]`;
   const details = batch.map((r) => (r.details == null ? null : JSON.stringify(r.details)));

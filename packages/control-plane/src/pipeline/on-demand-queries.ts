@@ -25,7 +25,7 @@ export async function wakeAgents(sql: Db, region: string): Promise<void> {
   await sql`select pg_notify('sm_runs', ${region})`;
 }
 
-/** The agent's reply; null before it has come. */
+/** The agent's reply; null until there is one. */
 export async function selectReply(sql: Db, id: string): Promise<RunReply | null> {
   const [row] = await sql<{ reply: RunReply | null }[]>`select reply from on_demand_runs where id = ${id}`;
   return row?.reply ?? null;

@@ -13,7 +13,7 @@ import { issueFreeSlot } from "../results/engine.ts";
 import { targetToRun } from "../targets/service.ts";
 import * as queries from "./on-demand-queries.ts";
 
-/** Maximum time for the way to the agent and back. */
+/** Maximum time between control plane and agent, both directions. */
 const graceMs = 5_000;
 /** Maximum wait of a caller: the check's timeout to find a place for the run, and once more to run it. */
 const waitMs = (timeoutMs: number): number => 2 * timeoutMs + graceMs;

@@ -84,7 +84,7 @@ export const resultRoutes: Route[] = [
       "that overlap are one. A period that reaches over an edge of the range is shown whole.",
     query: Type.Object({
       ...rangeQuery,
-      ongoing_only: Type.Boolean({ default: false, description: "Only periods that go on" }),
+      ongoing_only: Type.Boolean({ default: false, description: "Only ongoing periods" }),
       ...paging(100, 1000),
     }),
     replies: { 200: IncidentPeriodPage },

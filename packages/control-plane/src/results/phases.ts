@@ -9,7 +9,7 @@ export interface Phases {
   rest: number;
 }
 
-/** Where the time goes, or null without a sample. */
+/** Average duration of each phase; null without a sample. */
 export function phasesOf(buckets: readonly LatencyBucket[]): Phases | null {
   const samples = buckets.reduce((sum, bucket) => sum + bucket.samples, 0);
   if (samples === 0) return null;

@@ -61,7 +61,7 @@ const History = Type.Object(
       Type.Object(
         {
           started_at: time("First failing check"),
-          ended_at: nullable(time("End; null while it goes on")),
+          ended_at: nullable(time("End; null while it is ongoing")),
           status: Type.Enum(["down", "error"], { type: "string", description: "Worst result" }),
           failed_checks: Type.Integer({ description: "Failing checks" }),
           error: nullable(customerText("what failed")),
