@@ -237,6 +237,23 @@ t.test("times and rule of a recurring window change what has not started", async
   t.equal((await ask("PATCH", `${path}/${id}/occurrences/${id}`, { cancelled: true })).status, 400, "the only one");
 });
 
+t.test("a window across the end of daylight saving has its exact length", async (t) => {
+  clock.at = Date.parse("2027-10-20T12:00:00Z");
+  const { id } = await plan({
+    starts_at: "2027-10-30T21:00:00.000Z",
+    ends_at: "2027-10-31T03:00:00.000Z",
+    recurrence: { rule: "FREQ=WEEKLY;COUNT=2", time_zone: "Europe/Berlin" },
+  });
+  t.match(
+    await occurrences(id),
+    [
+      { starts_at: "2027-10-30T21:00:00.000Z", ends_at: "2027-10-31T03:00:00.000Z" },
+      { starts_at: "2027-11-06T22:00:00.000Z", ends_at: "2027-11-07T04:00:00.000Z" },
+    ],
+    "23:00 to 04:00 of local time in the night of the change, 23:00 to 05:00 afterwards",
+  );
+});
+
 t.test("a rule that its window does not fit is refused", async (t) => {
   const refused = async (more: object, code: string, field: string) =>
     t.match(await ask("POST", path, weekly(more)), { status: 400, body: { error: { code, field } } });

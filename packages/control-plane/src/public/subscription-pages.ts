@@ -27,6 +27,15 @@ export const subscriptionPages = [
     },
   }),
   page({
+    // Programs that do not know RFC 8058 open the address of List-Unsubscribe, and so do link scanners.
+    path: "/status/subscriptions/{token}/unsubscribe",
+    auth: "public",
+    handle: async ({ params }) => ({
+      redirect: `/status/subscriptions/${params["token"]!}`,
+      headers: { ...secretAddress, "Cache-Control": "no-store" },
+    }),
+  }),
+  page({
     path: "/status/subscriptions/{token}",
     auth: "public",
     async handle({ ctx, params, query }) {

@@ -89,6 +89,13 @@ t.test("an address is confirmed by a button, chooses components and ends the sub
   t.match(await ask("POST", own, { component_ids: [newId()] }), { body: { error: { code: "INVALID_COMPONENT_ID" } } });
   t.equal((await ask("POST", own, { component_ids: [api] })).status, 204);
   t.match((await ask("GET", own)).text, /Unsubscribe/);
+  const [unsubscribe] = /(?<=List-Unsubscribe:\s*<)[^>]+/i.exec(first.text) ?? [];
+  t.equal(unsubscribe, `https://status.example.org${own}/unsubscribe`);
+  for (const method of ["GET", "HEAD"]) {
+    const scanned = await fetch(`${ask.origin}${own}/unsubscribe`, { method, redirect: "manual" });
+    t.equal(scanned.headers.get("location"), own, `${method} leads to the page of the subscription`);
+    t.equal(scanned.headers.get("referrer-policy"), "no-referrer");
+  }
   t.equal((await sql`select from subscribers`).length, 1, "a GET ends nothing");
   for (const _ of [1, 2]) t.equal((await ask("POST", `${own}/unsubscribe`, {})).status, 204);
   t.equal((await sql`select from subscribers`).length, 0);
