@@ -1,9 +1,8 @@
 import { gunzipSync } from "node:zlib";
-import { newId } from "@statusmesh/shared/ids";
 import { request } from "undici";
-import type { Sql } from "postgres";
 import { cpuSeconds, endChild, type Measured, rounded, sleep, startChild } from "./measure.ts";
 import { requestsPerSecond } from "./overhead/client.ts";
+import { addHistory, publishPage } from "./public/page.ts";
 import { loadReads } from "./reads/load.ts";
 import { percentile, withTeardown } from "./scope.ts";
 
@@ -35,7 +34,10 @@ export async function run(): Promise<Measured> {
     const { controlPlane, sql, olga, results } = await loadReads(t, targetCount, {
       SM_PUBLIC_STATUS__PUBLIC_PER_IP_RATE_LIMIT_PER_MIN: perIpPerMinute,
     });
-    await publish(sql, olga.orgId);
+    // The page at /status is that of the oldest organisation.
+    await sql`update orgs set created_at = '2000-01-01' where id = ${olga.orgId}`;
+    await publishPage(sql, { orgId: olga.orgId, slug: "bench", components: componentCount });
+    await addHistory(sql, historyDays);
     const headers = { "accept-encoding": "gzip" };
     const page = async () => {
       const began = performance.now();
@@ -95,34 +97,4 @@ export async function run(): Promise<Measured> {
       wanted_uncached_ms: wantedMs,
     };
   });
-}
-
-/** A page with the first targets of the organisation, which have been checked for 90 days and had an outage a week. */
-async function publish(sql: Sql, orgId: string): Promise<void> {
-  // The page at /status is of the oldest organisation.
-  await sql`update orgs set created_at = '2000-01-01' where id = ${orgId}`;
-  const page = newId();
-  await sql`
-    insert into status_pages (id, org_id, slug, name, enabled, branding, created_at, updated_at)
-    values (${page}, ${orgId}, 'bench', 'Bench', true, '{}', now(), now())`;
-  await sql`
-    insert into status_page_components (page_id, target_id, org_id, public_group, sort_order)
-    select ${page}, t.id, t.org_id, 'Group ' || t.n / 10, t.n
-    from (select id, org_id, row_number() over (order by created_at, id) as n from targets where org_id = ${orgId}) t
-    where t.n <= ${componentCount}`;
-  await sql`
-    insert into results_daily (target_id, day, up, down, degraded, error)
-    select c.target_id, current_date - d.n, 1440, 0, 0, 0
-    from status_page_components c cross join generate_series(0, ${historyDays - 1}::int) as d (n)
-    where c.page_id = ${page} on conflict do nothing`;
-  await sql`
-    insert into incidents
-      (id, org_id, target_id, started_at, opened_at, ended_at, severity, impact, peak_impact, error_sample,
-        regions_down, regions_up, retracted, created_at, updated_at)
-    select gen_random_uuid(), c.org_id, c.target_id, i.at, i.at, i.at + interval '20 minutes', 'major', 'major_outage',
-      'major_outage', 'status 500', '{eu}', '{}', false, i.at, i.at
-    from status_page_components c
-    cross join generate_series(now() - interval '85 days', now() - interval '1 day', interval '7 days') as i (at)
-    where c.page_id = ${page}`;
-  await sql`analyze`;
 }

@@ -1,5 +1,9 @@
-import t from "tap";
+import t, { type Test } from "tap";
+import type { Browser } from "playwright-core";
+import { addResults } from "@statusmesh/control-plane/testing/scene";
+import { type Mailbox, startMailbox } from "@statusmesh/control-plane/testing/mailbox";
 import { connect } from "../harness/api.ts";
+import { agentIn } from "../harness/cast.ts";
 import { findings, openBrowser, openPage } from "../harness/browser.ts";
 import { cloneDatabase } from "../harness/database.ts";
 import { serveHere } from "../harness/in-process.ts";
@@ -19,10 +23,13 @@ t.test("a status page", async (t) => {
   if (!(await requires(t, "chromium"))) return;
   const database = await cloneDatabase(t);
   const { sql } = database;
+  const mailbox = await startMailbox(t);
   const url = await serveHere(t, database, {
     SM_BOOTSTRAP__TOKEN: token,
     SM_PUBLIC_STATUS__PUBLIC_PER_IP_RATE_LIMIT_PER_MIN: "0",
     SM_SECURITY__ALLOW_PRIVATE_TARGETS: "true",
+    SM_EMAIL__SMTP_URL: mailbox.url,
+    SM_EMAIL__FROM: "status@example.org",
   });
   const api = connect(t, url, token);
   const check = { type: "tcp", host: "127.0.0.1", port: 9 };
@@ -151,11 +158,7 @@ t.test("a status page", async (t) => {
         const one = await open({ width, colorScheme });
         await one.goto("/status");
         t.strictSame(await findings(one), [], `${width} ${colorScheme}`);
-        t.equal(
-          await one.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth"),
-          true,
-          `${width} ${colorScheme}: nothing is wider than the screen`,
-        );
+        t.equal(await one.evaluate(noSideways), true, `${width} ${colorScheme}: nothing is wider than the screen`);
         await one.context().close();
       }
   });
@@ -171,4 +174,123 @@ t.test("a status page", async (t) => {
     t.match(await reader.locator("h1").textContent(), /Outage \d+/);
     await plain.close();
   });
+
+  await t.test("a shared monitor shows its latency in each region", async (t) => {
+    await agentIn(sql, "us");
+    await sql`insert into target_regions (target_id, region_id) values (${ids[0]!}, 'us')`;
+    const now = Date.now();
+    const runs = Array.from({ length: 60 }, (_, n) => now - n * 60_000);
+    await addResults({ sql }, ids[0]!, [
+      ...runs.map((at) => ({ at, region: "default", total: 40 })),
+      ...runs.map((at) => ({ at, region: "us", total: 160 })),
+    ]);
+    const share = (await api.post(`/api/v1/targets/${ids[0]}/shares`, { label: "For Acme" })).body;
+    for (const width of [390, 1280])
+      for (const colorScheme of ["light", "dark"] as const) {
+        const guest = await open({ width, colorScheme });
+        await guest.goto(`/m/${share.token}?range=24h`);
+        t.match(await guest.locator("h1").textContent(), "Service 00");
+        const rows = await guest.locator("section[aria-labelledby=regions] tbody tr").allTextContents();
+        t.match(
+          rows.find((row) => /default/.test(row)),
+          /\b4\d ms/,
+          "p95 of its own region",
+        );
+        t.match(
+          rows.find((row) => /us/.test(row)),
+          /\b1[56]\d ms/,
+        );
+        t.notMatch(await guest.content(), /10\.1\.2\.3|127\.0\.0\.1/, "no address of the monitor");
+        t.strictSame(await findings(guest), [], `${width} ${colorScheme}`);
+        t.equal(await guest.evaluate(noSideways), true, `${width} ${colorScheme}: nothing is wider than the screen`);
+        await guest.context().close();
+      }
+  });
+
+  await t.test("a visitor subscribes, confirms, chooses and unsubscribes", async (t) => {
+    await subscribes(t, { browser, url, mailbox, scripts: true, email: "ann@example.org" });
+  });
+
+  await t.test("the page in German, and a subscription without scripts", async (t) => {
+    const changed = await api.patch(`/api/v1/status-pages/${page.id}`, {
+      branding: { ...page.branding, language: "de", timezone: "Europe/Berlin" },
+    });
+    t.equal(changed.status, 200, changed.text);
+    const german = await open({ width: 390, colorScheme: "dark" });
+    await waitFor("the page in German", async () => {
+      await german.goto("/status");
+      return (await german.locator("html").getAttribute("lang")) === "de";
+    });
+    t.match(await german.locator(".banner h2").textContent(), "Schwerer Systemausfall");
+    t.match(await german.locator(".days").first().getAttribute("aria-label"), /Tage/);
+    t.notMatch(await german.locator("main").innerText(), /Operational|Major outage|Past incidents|Components/);
+    t.strictSame(await findings(german), []);
+    t.equal(await german.evaluate(noSideways), true, "nothing is wider than the screen");
+    await german.context().close();
+    await subscribes(t, { browser, url, mailbox, scripts: false, email: "bea@example.org", german: true });
+  });
 });
+
+const noSideways = "document.documentElement.scrollWidth <= document.documentElement.clientWidth";
+
+const words = {
+  en: {
+    sent: "Check your inbox",
+    confirm: "Confirm your subscription",
+    manage: "Your subscription",
+    end: "Unsubscribed",
+  },
+  de: {
+    sent: "Sehen Sie in Ihr Postfach",
+    confirm: "Abonnement bestätigen",
+    manage: "Ihr Abonnement",
+    end: "Abbestellt",
+  },
+};
+
+/** The way of a subscription in a browser: form, mailed link, choice of components, end. */
+async function subscribes(
+  t: Test,
+  visit: { browser: Browser; url: string; mailbox: Mailbox; scripts: boolean; email: string; german?: boolean },
+): Promise<void> {
+  const { browser, url, mailbox, scripts, email } = visit;
+  const said = visit.german === true ? words.de : words.en;
+  const page = await openPage(
+    t,
+    await browser.newContext({ baseURL: url, javaScriptEnabled: scripts, viewport: { width: 390, height: 800 } }),
+  );
+  const heading = async (expected: string) => t.equal(await page.locator("h1").innerText(), expected);
+  await page.goto("/status/subscribe");
+  // axe runs as a script of the page.
+  if (scripts) t.strictSame(await findings(page), [], "the form");
+  await page.fill("#email", email);
+  await page
+    .locator("form", { has: page.locator("#email") })
+    .locator("button[type=submit]")
+    .click();
+  await page.waitForURL(/done=1/);
+  await heading(said.sent);
+  const mail = await waitFor("the mail with the link", () => mailbox.mails.find(({ to }) => to.includes(email)));
+  const link = /\/status\/subscriptions\/[\w-]+/.exec(mail.text)![0];
+
+  await page.goto(link);
+  await page.goto(link);
+  await heading(said.confirm);
+  await page.locator("form button").click();
+  await page.getByRole("heading", { level: 1, name: said.manage }).waitFor();
+  if (scripts) t.strictSame(await findings(page), [], "the subscription");
+  await page.locator("input[name=scope][value=some]").check();
+  await page.locator("input[name=component_ids]").first().check();
+  await page
+    .locator("form", { has: page.locator("fieldset") })
+    .locator("button")
+    .click();
+  await page.waitForURL(/saved=1/);
+  t.equal(await page.locator("input[name=component_ids]:checked").count(), 1);
+  t.equal(await page.locator("input[name=scope][value=some]").isChecked(), true);
+  await page.locator("form[action$=unsubscribe] button").click();
+  await page.waitForURL(/ended=1/);
+  await heading(said.end);
+  t.equal((await page.goto(link))?.status(), 404, "the address is deleted");
+  await page.context().close();
+}
