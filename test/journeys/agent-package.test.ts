@@ -158,7 +158,8 @@ t.test("npm installs it from a registry into an empty prefix, and it runs there"
     return Math.round(times.sort((a, b) => a - b)[3]!);
   };
   t.comment(
-    `--version takes ${took([installed, "--version"])} ms, node -e 0 takes ${took(["-e", "0"])} ms (median of 7; to reach: 200 ms)`,
+    `--version takes ${took([installed, "--version"])} ms, node -e 0 takes ${took(["-e", "0"])} ms ` +
+      "(median of 7; to reach: 200 ms)",
   );
 });
 

@@ -12,8 +12,8 @@ import { openEmbedded } from "../harness/targets.ts";
 import { waitFor } from "../harness/wait.ts";
 
 /*
- * Backup and restore through the real program: from the embedded database of a service that runs to a PostgreSQL of one's own, where the
- * service goes on; and into another embedded one.
+ * Backup and restore through the real program: from the embedded database of a service that runs to a PostgreSQL of
+ * one's own, where the service goes on; and into another embedded one.
  */
 
 const program = createRequire(import.meta.url).resolve("@statusmesh/control-plane/main");
@@ -61,7 +61,8 @@ t.test("from the embedded database to a PostgreSQL of one's own", async (t) => {
   // Several parts, and rows of many days.
   await sql.unsafe(`
     insert into audit_log (id, org_id, at, action, actor_type, write_source, after)
-    select gen_random_uuid(), o.id, now(), 'test', 'system', 'api', jsonb_build_object('n', n, 'text', repeat(md5(n::text), 30))
+    select gen_random_uuid(), o.id, now(), 'test', 'system', 'api',
+      jsonb_build_object('n', n, 'text', repeat(md5(n::text), 30))
     from orgs o, generate_series(1, 8000) as n`);
   const before = await counts(sql);
 
@@ -128,7 +129,8 @@ t.test("into another embedded database, where the key is missing", async (t) => 
 
 async function counts(sql: Awaited<ReturnType<typeof cloneDatabase>>["sql"]) {
   const [row] = await sql<Record<string, number>[]>`
-    select (select count(*)::int from audit_log where action = 'test') as audit, (select count(*)::int from targets) as targets,
+    select (select count(*)::int from audit_log where action = 'test') as audit, (select count(*)::int
+      from targets) as targets,
       (select count(*)::int from results) as results, (select count(*)::int from plans) as plans,
       (select count(*)::int from api_tokens) as tokens, (select count(*)::int from deleted_targets) as deleted`;
   return { ...row };

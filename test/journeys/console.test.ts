@@ -9,7 +9,8 @@ import { waitFor } from "../harness/wait.ts";
 
 /*
  * An operator's first day in the console, in a real browser against real processes: sign in by the printed link, add a
- * monitor through the form after a slip, see it come up, go down and come back, tell a channel, publish a page, clean up.
+ * monitor through the form after a slip, see it come up, go down and come back, tell a channel, publish a page, clean
+ * up.
  */
 
 /** Everything that a page of the console sends, packed as a browser asks for it. */

@@ -11,8 +11,8 @@ import { startSink } from "../harness/sink.ts";
 import { waitFor } from "../harness/wait.ts";
 
 /*
- * Certificates and names, watched from the form to the notice: what the API answers is a document, what people read is a
- * sentence.
+ * Certificates and names, watched from the form to the notice: what the API answers is a document, what people read is
+ * a sentence.
  */
 
 const dayMs = 86_400_000;

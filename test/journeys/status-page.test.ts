@@ -72,7 +72,8 @@ t.test("a status page", async (t) => {
         (id, org_id, target_id, started_at, opened_at, ended_at, severity, impact, peak_impact, error_sample,
           regions_down, regions_up, retracted, public_title, created_at, updated_at)
       values
-        (${id}, ${orgId}, ${targetId}, ${at}, ${at}, ${ended === null ? null : new Date(ended)}, 'major', 'major_outage',
+        (${id}, ${orgId}, ${targetId}, ${at}, ${at}, ${ended === null ? null : new Date(ended)}, 'major',
+          'major_outage',
           'major_outage', 'connect ECONNREFUSED 10.1.2.3:443', '{default}', '{}', false, ${title}, ${at}, ${at})`;
   };
   // Noon of the day before yesterday, UTC: an hour of it is one day in every zone that the browser may have.

@@ -132,6 +132,13 @@ export async function countChannelsWith(
     group by t.id`;
 }
 
+/** The targets whose bindings change, as the expression `changed`. */
+const changed = (sql: Db, orgId: string, ids: readonly string[], stamp: Stamp) => sql`
+  changed as (
+    update targets set ${stamped(sql, stamp)}
+    where org_id = ${orgId} and id = any(${arrayOf(ids)}::uuid[]) returning id
+  )`;
+
 /** Binds channels to the targets, after those that they have. Agents do not know channels. */
 export async function addChannels(
   sql: Db,
@@ -141,10 +148,7 @@ export async function addChannels(
   stamp: Stamp,
 ): Promise<void> {
   await sql`
-    with changed as (
-      update targets set ${stamped(sql, stamp)}
-      where org_id = ${orgId} and id = any(${arrayOf(ids)}::uuid[]) returning id
-    )
+    with ${changed(sql, orgId, ids, stamp)}
     insert into target_alerts (target_id, channel_id, position)
     select t.id, c.id, c.place + coalesce((select max(position) from target_alerts a where a.target_id = t.id), 0)
     from changed t cross join unnest(${arrayOf(channelIds)}::uuid[]) with ordinality as c (id, place)
@@ -159,10 +163,7 @@ export async function removeChannels(
   stamp: Stamp,
 ): Promise<void> {
   await sql`
-    with changed as (
-      update targets set ${stamped(sql, stamp)}
-      where org_id = ${orgId} and id = any(${arrayOf(ids)}::uuid[]) returning id
-    )
+    with ${changed(sql, orgId, ids, stamp)}
     delete from target_alerts a using changed t
     where a.target_id = t.id and a.channel_id = any(${arrayOf(channelIds)}::uuid[])`;
 }
