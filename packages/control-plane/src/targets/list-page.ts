@@ -113,8 +113,9 @@ export async function monitorsPage({ ctx, query }: PageCall<"tenant">) {
   const asked = readQuery(query);
   const grouping = asked.group !== "" && asked.in === "";
   const plain = !isNarrowed(asked) && !grouping && asked.sort === "" && asked.order === "" && asked.offset === 0;
-  const [list, tags, groups, silent, setup, maintenance] = await Promise.all([
+  const [list, overviewOfAll, tags, groups, silent, setup, maintenance] = await Promise.all([
     linesOf(ctx, asked),
+    plain ? null : monitorsOverview(ctx),
     listTags(ctx, { limit: 1000, offset: 0 }),
     grouping ? tagGroups(ctx, asked.group) : [],
     silentRegions(ctx),
@@ -122,7 +123,7 @@ export async function monitorsPage({ ctx, query }: PageCall<"tenant">) {
     activeWindows(ctx),
   ]);
   // The sentence on top describes all monitors, whatever the list is narrowed to.
-  const all = plain ? list : await monitorsOverview(ctx);
+  const all = overviewOfAll ?? list;
   const now = ctx.clock.now();
   const rows = grouping ? [] : list.items;
   const [history, throttled] = await Promise.all([
