@@ -143,7 +143,7 @@ export const spoilt = (value: Json): Arbitrary<Json> =>
     .tuple(fc.constantFrom(...placesOf(value)), fc.constantFrom(...faults))
     .map(([place, fault]) => put(value, place, fault));
 
-/** Raw bodies that every route refuses, whatever its schema, made by corrupting the text of `value`. */
+/** Raw bodies that every route refuses with any schema, made by corrupting the text of `value`. */
 export function unreadable(value: Json): { title: string; body: string | Buffer; headers?: Record<string, string> }[] {
   const text = JSON.stringify(value);
   const within = (json: string): string =>

@@ -43,7 +43,7 @@ const url = await serveHere(t, database, {
   SM_SECURITY__ALLOW_PRIVATE_TARGETS: "true",
   ...centralAccounts,
 });
-const nobody = connect(t, url, null);
+const anonymous = connect(t, url, null);
 const traceId = "ab".repeat(16);
 
 interface AuditRow {
@@ -67,7 +67,7 @@ async function scene() {
   const { olga, milan } = await castIn(sql);
   const cookie = await sessionOf(sql, olga);
   const [own] = await sql<{ id: string }[]>`select id from sessions where user_id = ${olga.userId}`;
-  const browser = nobody.with({
+  const browser = anonymous.with({
     cookie: `_sm_session=${cookie}`,
     "sec-fetch-site": "same-origin",
     "user-agent": "Firefox",
@@ -97,7 +97,7 @@ async function scene() {
   const invitation = await made(`/api/v1/orgs/${olga.orgId}/invitations`, { email: `invited.${slug}@example.org` });
   const down = [2000, 1000].map((ago) => runOf(target.id, Date.now() - ago, "down"));
   await admit(sql, "default", down);
-  await nobody.with({ authorization: `Bearer ${agent.token}` }).post("/api/agent/results", batchOf(down));
+  await anonymous.with({ authorization: `Bearer ${agent.token}` }).post("/api/agent/results", batchOf(down));
   const incident = (await browser.get(`/api/v1/incidents?target_id=${target.id}`)).body.items[0].id;
   const delivery = newId();
   await sql`
@@ -271,7 +271,7 @@ t.test("a write that is refused leaves none", async (t) => {
   t.strictSame([...(await rowsOf(sql, s.olga.userId))], []);
 });
 
-t.test("no secret of a request stands anywhere in the log", async (t) => {
+t.test("the log contains no secret of a request", async (t) => {
   const { browser, target, olga, channel } = await scene();
   let planted = 0;
   const secret = () => `marker-${"s".repeat(20)}-${++planted}`;

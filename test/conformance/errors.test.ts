@@ -38,9 +38,9 @@ const url = await serveHere(t, database, {
 });
 
 const api = connect(t, url, olga.token);
-const nobody = connect(t, url, null);
+const anonymous = connect(t, url, null);
 const probe = connect(t, url, agent.token);
-const asking = (token: string) => nobody.with({ authorization: `Bearer ${token}` });
+const asking = (token: string) => anonymous.with({ authorization: `Bearer ${token}` });
 const secret = await sessionOf(sql, olga);
 // The service has an https address.
 const cookie = { cookie: `__Host-_sm_session=${secret}` };
@@ -128,7 +128,7 @@ const shapes: Case[] = [
     "content-type": "application/json",
     "content-encoding": "gzip",
   }),
-  raw("a body that is not compressed as it says", JSON.stringify(target), "UNSUPPORTED_MEDIA_TYPE", null, {
+  raw("a body that is not compressed as declared", JSON.stringify(target), "UNSUPPORTED_MEDIA_TYPE", null, {
     "content-type": "application/json",
     "content-encoding": "identity",
   }),
@@ -426,7 +426,7 @@ const values: Case[] = [
 
 const queries: Case[] = [
   {
-    title: "a page size that is a word",
+    title: "a page size that is not a number",
     ask: "GET /api/v1/targets?limit=all",
     code: "INVALID_QUERY",
     field: "/query/limit",
@@ -515,18 +515,18 @@ const unauthenticated = { code: "UNAUTHENTICATED" as const, headers: { "www-auth
 const json = { json: target };
 
 const authenticators: Case[] = [
-  { title: "no token", ask: "GET /api/v1/targets", as: nobody, ...unauthenticated },
+  { title: "no token", ask: "GET /api/v1/targets", as: anonymous, ...unauthenticated },
   {
     title: "no token, and a body that would be refused",
     ask: "POST /api/v1/targets",
     send: { json: {} },
-    as: nobody,
+    as: anonymous,
     ...unauthenticated,
   },
   {
     title: "another scheme",
     ask: "GET /api/v1/targets",
-    as: nobody.with({ authorization: "Basic b2xnYTpzZWNyZXQ=" }),
+    as: anonymous.with({ authorization: "Basic b2xnYTpzZWNyZXQ=" }),
     ...unauthenticated,
   },
   {
@@ -540,7 +540,7 @@ const authenticators: Case[] = [
   { title: "an expired token", ask: "GET /api/v1/targets", as: asking(expired), ...unauthenticated },
   { title: "an agent's token", ask: "GET /api/v1/targets", as: probe, ...unauthenticated },
   {
-    title: "a tenant's token where agents speak",
+    title: "a tenant's token on a route of agents",
     ask: "POST /api/agent/results",
     send: { json: batchOf([]) },
     ...unauthenticated,
@@ -566,7 +566,7 @@ const authenticators: Case[] = [
   {
     title: "a cookie that is none",
     ask: "GET /api/v1/targets",
-    as: nobody.with({ cookie: "__Host-_sm_session=guess" }),
+    as: anonymous.with({ cookie: "__Host-_sm_session=guess" }),
     ...unauthenticated,
   },
   {
@@ -587,41 +587,41 @@ const authenticators: Case[] = [
     title: "a cookie, from nowhere",
     ask: "POST /api/v1/targets",
     send: json,
-    as: nobody.with(cookie),
+    as: anonymous.with(cookie),
     code: "CSRF_REJECTED",
   },
   {
     title: "a cookie, from another origin",
     ask: "POST /api/v1/targets",
     send: json,
-    as: nobody.with({ ...cookie, origin: "https://evil.example" }),
+    as: anonymous.with({ ...cookie, origin: "https://evil.example" }),
     code: "CSRF_REJECTED",
   },
   {
     title: "a cookie, from an origin that is none",
     ask: "POST /api/v1/targets",
     send: json,
-    as: nobody.with({ ...cookie, origin: "null" }),
+    as: anonymous.with({ ...cookie, origin: "null" }),
     code: "CSRF_REJECTED",
   },
   {
     title: "a cookie, from another site",
     ask: "POST /api/v1/targets",
     send: json,
-    as: nobody.with({ ...cookie, origin: url, "sec-fetch-site": "cross-site" }),
+    as: anonymous.with({ ...cookie, origin: url, "sec-fetch-site": "cross-site" }),
     code: "CSRF_REJECTED",
   },
   {
     title: "a cookie, from a sister site",
     ask: `DELETE /api/v1/targets/${kept.id}`,
-    as: nobody.with({ ...cookie, "sec-fetch-site": "same-site" }),
+    as: anonymous.with({ ...cookie, "sec-fetch-site": "same-site" }),
     code: "CSRF_REJECTED",
   },
   {
     title: "a sign-in code that is none",
     ask: "POST /api/v1/sessions",
     send: { json: { code: "guess" } },
-    as: nobody,
+    as: anonymous,
     code: "SIGN_IN_LINK_INVALID",
     field: "/code",
   },
@@ -629,7 +629,7 @@ const authenticators: Case[] = [
     title: "a sign-in that another site sends",
     ask: "POST /api/v1/sessions",
     send: { json: { code: "guess" } },
-    as: nobody.with({ origin: "https://evil.example" }),
+    as: anonymous.with({ origin: "https://evil.example" }),
     code: "CSRF_REJECTED",
   },
 ];
@@ -697,7 +697,7 @@ const stage: Stage = {
   milan,
   asking: withToken,
   signedIn: lenient.with({ cookie: `_sm_session=${secret}`, "sec-fetch-site": "same-origin" }),
-  nobody: lenient,
+  anonymous: lenient,
   operator: withToken("a-secret-of-the-operator"),
   target: (await api.post("/api/v1/targets", { ...target, name: "Of the stage" })).body,
   page,
@@ -792,15 +792,15 @@ t.test("what a plan gives is given once: quotas are 422, budgets 429 with the ti
   t.match(late.headers["retry-after"], /^([1-9]|[1-5]\d|60)$/);
   isRefused(t, full, { title: "a quota", code: "QUOTA_EXCEEDED" });
   isRefused(t, late, { title: "a budget", code: "RATE_LIMITED" });
-  t.equal((await mine.get("/api/v1/targets")).status, 200, "reads go on");
-  for (const path of ["/healthz", "/readyz"]) t.equal((await nobody.get(path)).status, 200, path);
+  t.equal((await mine.get("/api/v1/targets")).status, 200, "reads continue");
+  for (const path of ["/healthz", "/readyz"]) t.equal((await anonymous.get(path)).status, 200, path);
 });
 
 t.test("HEAD answers like GET, without a body", async (t) => {
   const [get, head] = [await api.get("/api/v1/targets"), await api.send("HEAD", "/api/v1/targets")];
   t.strictSame([head.status, head.text, head.headers["content-length"]], [200, "", get.headers["content-length"]]);
   t.match(await api.send("HEAD", `/api/v1/targets/${newId()}`), { status: 404, text: "" });
-  t.match(await nobody.send("HEAD", "/api/v1/targets"), { status: 401, text: "" });
+  t.match(await anonymous.send("HEAD", "/api/v1/targets"), { status: 401, text: "" });
 });
 
 t.test("a Host header or a request target that is none is named as one", async (t) => {
@@ -813,7 +813,7 @@ t.test("a Host header or a request target that is none is named as one", async (
 
 t.test("what a page of ours sends passes", async (t) => {
   for (const headers of [{ "sec-fetch-site": "same-origin" }, { origin: url }]) {
-    const { status } = await nobody
+    const { status } = await anonymous
       .with({ ...cookie, ...headers })
       .post("/api/v1/targets", { ...target, name: "By cookie" });
     t.equal(status, 201);

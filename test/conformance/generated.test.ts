@@ -36,8 +36,8 @@ const url = await serveHere(t, database, {
   SM_PUBLIC_STATUS__PUBLIC_PER_IP_RATE_LIMIT_PER_MIN: "0",
   SM_AUTH__PER_IP_RATE_LIMIT_PER_MIN: "0",
 });
-const nobody = connect(t, url, null);
-const bearing = (token: string): Client => nobody.with({ authorization: `Bearer ${token}` });
+const anonymous = connect(t, url, null);
+const bearing = (token: string): Client => anonymous.with({ authorization: `Bearer ${token}` });
 const callers: Record<string, Client> = {
   token: bearing(olga.token),
   agent: bearing(agent.token),
@@ -91,7 +91,7 @@ interface Operation {
   responses: Record<string, Node>;
 }
 
-const document: Json = (await nobody.get("/api/openapi.json")).body;
+const document: Json = (await anonymous.get("/api/openapi.json")).body;
 const isOAuth = (path: string): boolean => /^\/oauth\/|oauth-/.test(path);
 const operations: Operation[] = Object.entries<Json>(document.paths).flatMap(([path, methods]) =>
   // OAuth is off here and takes forms; oauth/oauth.test.ts holds its replies against the document.
@@ -188,7 +188,7 @@ const beyondSchemas = new RegExp(
   ].join("|"),
 );
 
-const callerOf = ({ security }: Operation): Client => callers[Object.keys(security[0] ?? {})[0] ?? ""] ?? nobody;
+const callerOf = ({ security }: Operation): Client => callers[Object.keys(security[0] ?? {})[0] ?? ""] ?? anonymous;
 
 function pathOf({ method, path }: Operation, id: string | null): string {
   const own = Object.entries(idsByPath).find(([prefix]) => path.startsWith(prefix))?.[1];
@@ -276,7 +276,7 @@ t.test("what fits the document is not refused for its shape", async (t) => {
   t.ok(done.size > operations.length / 2, `and much of it is done: ${done.size} of ${operations.length}`);
 });
 
-t.test("a body with something wrong in it is refused as the document says, or taken where it still fits", async (t) => {
+t.test("an invalid body is refused as documented, and one that is still valid is accepted", async (t) => {
   for (const operation of operations) {
     if (operation.body === null) continue;
     const failures: string[] = [];
@@ -320,7 +320,7 @@ const parsed = (body: string | Buffer): Json => {
   }
 };
 
-t.test("odd paths and queries are answered as the document says", async (t) => {
+t.test("odd paths and queries are answered as documented", async (t) => {
   const ids = [
     "%",
     "%zz",

@@ -11,7 +11,7 @@ import { insertTargets, openEmbedded } from "../harness/targets.ts";
 import { nameOf, routes } from "./declared.ts";
 
 /*
- * No body blocks the event loop: on every route that takes one, other requests are answered meanwhile.
+ * No body blocks the event loop: on every route with a body, other requests are answered at the same time.
  */
 
 /** Longest event-loop delay that a body may add to that of an idle service, ms. */
@@ -36,7 +36,7 @@ const sql = openEmbedded(t, folder, 2);
 const { olga } = await castIn(sql);
 const agent = await agentIn(sql, "default");
 await sql`update plans set api_writes_per_min = null, bulk_ops_per_min = null, test_now_per_min = null`;
-const nobody = connect(t, controlPlane.url, null);
+const anonymous = connect(t, controlPlane.url, null);
 const loop = connect(t, `http://127.0.0.1:${loopPort}`, null);
 const credentials = { tenant: olga.token, agent: agent.token, operator: operatorSecret, public: null };
 
@@ -105,13 +105,13 @@ const attempts = 3;
 
 t.test("idle", async (t) => {
   await longestDelay();
-  for (let i = 0; i < 200; i++) await nobody.get("/healthz");
+  for (let i = 0; i < 200; i++) await anonymous.get("/healthz");
   idle = await longestDelay();
   t.comment(`idle: ${idle.toFixed(0)} ms`);
 });
 
 async function send(name: string, method: string, path: string, token: string | null, body: string | Buffer) {
-  const asking = token === null ? nobody : nobody.with({ authorization: `Bearer ${token}` });
+  const asking = token === null ? anonymous : anonymous.with({ authorization: `Bearer ${token}` });
   await longestDelay();
   const answer = await asking.send(method, path, { body, headers: { "content-type": "application/json" } });
   const delay = await longestDelay();
@@ -145,7 +145,7 @@ t.test("many at once", async (t) => {
   const body = Buffer.from(hostile["many fields"]!(MiB - 64));
   const bulk = Buffer.from(hostileInBulk["white space"]!(32 * MiB - 64));
   const post = (path: string, content: Buffer) =>
-    nobody
+    anonymous
       .with({ authorization: `Bearer ${olga.token}`, "content-type": "application/json" })
       .send("POST", path, { body: content });
   const delays: number[] = [];

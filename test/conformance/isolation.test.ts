@@ -32,7 +32,7 @@ interface Cell {
   capitals?: boolean;
 }
 
-/** The ids of a cell. Own things are created anew where the request is allowed and changes them. */
+/** The ids of a cell. Own things are created again where the request is allowed and changes them. */
 async function idsFor(
   { caller, route, places, whose, foreign = homes.other }: Cell,
   outcome: Outcome,

@@ -20,7 +20,7 @@ import { type Home, make, type Thing } from "./isolation/things.ts";
 const { sql, url, homes, callers, planted } = await openMatrix(t);
 const { acme, other } = homes;
 const snapshots = await openSnapshots(sql);
-const nobody = connect(t, url, null);
+const anonymous = connect(t, url, null);
 
 /** The thing that each id in the path of a page names. */
 const pageIds: Readonly<Record<string, Thing>> = {
@@ -184,23 +184,23 @@ t.test(
   },
 );
 
-t.test("who is not let in sees no page: strangers, agents, operators, and members of what is deleted", async (t) => {
+t.test("no page without access: anonymous callers, agents, operators, members of deleted organisations", async (t) => {
   const agent = await agentIn(sql, "default");
   const signIn = { status: 302, headers: { location: /^\/sign-in/ } };
   const notThere = { status: 404, headers: { location: undefined } };
   const strangers = [
     // Valid credentials without access to the organisation that the header names.
     ...callers.intruders.map(({ title, client }) => ({ title, client, closed: /./, wanted: notThere })),
-    { title: "nobody", client: nobody, closed: /./, wanted: signIn },
+    { title: "anonymous", client: anonymous, closed: /./, wanted: signIn },
     {
       title: "an agent",
-      client: nobody.with({ authorization: `Bearer ${agent.token}` }),
+      client: anonymous.with({ authorization: `Bearer ${agent.token}` }),
       closed: /./,
       wanted: signIn,
     },
     {
       title: "the operator",
-      client: nobody.with({ authorization: `Bearer ${operatorSecret}` }),
+      client: anonymous.with({ authorization: `Bearer ${operatorSecret}` }),
       closed: /./,
       wanted: signIn,
     },
@@ -237,7 +237,7 @@ t.test("the public page shows what is on it, and what is not on it is not there"
     await make.target(sql, other, ""),
   ];
   const incidents = [await make.incident(sql, acme, ""), await make.incident(sql, other, "")];
-  const visitor = nobody.with({ traceparent: `00-${"12".repeat(16)}-${"34".repeat(8)}-01` });
+  const visitor = anonymous.with({ traceparent: `00-${"12".repeat(16)}-${"34".repeat(8)}-01` });
   const history = (id: string) => visitor.get(`/api/public/v1/components/${id}/history`);
 
   t.equal((await history(shown)).status, 200);
@@ -261,13 +261,13 @@ t.test("the public page shows what is on it, and what is not on it is not there"
     holdsNothingOf(t, words, await visitor.get(path), [], path);
 });
 
-t.test("an agent gets and reports what its region has, and nothing of another region", async (t) => {
+t.test("an agent gets and reports targets of its region, and none of another region", async (t) => {
   const [home, away] = [await agentIn(sql, "default"), await agentIn(sql, "north")];
   const target = await make.target(sql, acme, "");
   const run = newId();
   await sql`insert into on_demand_runs (id, org_id, region_id, target_id, spec, requested_at)
     select ${run}, org_id, 'default', id, spec, now() from targets where id = ${target}`;
-  const as = (token: string) => nobody.with({ authorization: `Bearer ${token}` });
+  const as = (token: string) => anonymous.with({ authorization: `Bearer ${token}` });
   const pull = async (token: string) =>
     (
       await as(token).post("/api/agent/pull", {
@@ -289,7 +289,11 @@ t.test("an agent gets and reports what its region has, and nothing of another re
     ...batchOf([runOf(target, now - 2000, "down"), runOf(target, now - 1000, "down")]),
     runs: [{ run_id: run, matched_expectations: true, warnings: [], ...reply }],
   });
-  t.match(reported, { status: 200, body: { stored: 0, dropped_unassigned: 2 } }, "what it says about it is dropped");
+  t.match(
+    reported,
+    { status: 200, body: { stored: 0, dropped_unassigned: 2 } },
+    "results of another region are dropped",
+  );
   t.equal(await snapshots.of(acme.orgId), before, "and changes nothing");
   t.strictSame([...(await sql`select 1 from results where target_id = ${target}`)], []);
 

@@ -21,13 +21,13 @@ const url = await serveHere(t, database, {
   SM_SECURITY__ALLOW_PRIVATE_TARGETS: "true",
   SM_TENANCY__DEFAULT_PLAN: "free",
 });
-const nobody = connect(t, url, null);
+const anonymous = connect(t, url, null);
 const target = { name: "Shop", check: tcp };
 
 /** A new organisation on the free plan with two members, and its owner, signed in. */
 async function onFree(): Promise<{ home: Home; api: Client }> {
   const { olga, milan } = await castIn(sql, { plan: "free" });
-  const api = nobody.with({ cookie: `_sm_session=${await sessionOf(sql, olga)}`, "sec-fetch-site": "same-origin" });
+  const api = anonymous.with({ cookie: `_sm_session=${await sessionOf(sql, olga)}`, "sec-fetch-site": "same-origin" });
   return { home: { orgId: olga.orgId, userId: olga.userId, ownerId: olga.userId, memberId: milan.userId }, api };
 }
 
@@ -141,7 +141,7 @@ t.test("members, by invitations that were made under a larger plan", async (t) =
   for (const code of codes)
     await sql`
       update invitations set code_hash = ${hashToken(code)} where id = ${await make.invitation(sql, home, home.orgId)}`;
-  const race = codes.map((code) => nobody.post("/api/v1/invitations/accept", { code }));
+  const race = codes.map((code) => anonymous.post("/api/v1/invitations/accept", { code }));
   await oneWins(t, race, "QUOTA_EXCEEDED", { quota: "max_members", current: 3, limit: 3, plan: "free" });
   t.equal((await api.get(`/api/v1/orgs/${home.orgId}/members`)).body.total, 3);
 });

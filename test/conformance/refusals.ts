@@ -18,7 +18,7 @@ export interface Stage {
   /** Clients of a service that lets checks reach private addresses and has an operator. */
   asking: (token: string) => Client;
   signedIn: Client;
-  nobody: Client;
+  anonymous: Client;
   operator: Client;
   target: Json;
   page: Json;
@@ -204,7 +204,7 @@ export function resources({ target, page, pastWindow, struck, incident, deliveri
 const inDays = (days: number): string => new Date(Date.now() + days * 86_400_000).toISOString();
 
 /** Users, organisations and credentials. */
-export async function people({ sql, olga, milan, asking, signedIn, nobody, page }: Stage): Promise<Case[]> {
+export async function people({ sql, olga, milan, asking, signedIn, anonymous, page }: Stage): Promise<Case[]> {
   const org = `/api/v1/orgs/${olga.orgId}`;
   const home: Home = { orgId: olga.orgId, userId: olga.userId, ownerId: olga.userId, memberId: milan.userId };
   const invite = refusedBody(`POST ${org}/invitations`);
@@ -248,7 +248,7 @@ export async function people({ sql, olga, milan, asking, signedIn, nobody, page 
     ),
     { title: "the last owner leaves", ask: `DELETE ${org}/members/${olga.userId}`, code: "LAST_OWNER" },
     invite("a member is invited", { email: milan.email }, "ALREADY_MEMBER"),
-    invite("somebody is invited twice", { email: `${invited}@example.org` }, "ALREADY_INVITED"),
+    invite("an address that is invited twice", { email: `${invited}@example.org` }, "ALREADY_INVITED"),
     {
       ...refusedBody(`POST /api/v1/orgs/${poor.orgId}/invitations`)(
         "one invitation too many",
@@ -265,8 +265,8 @@ export async function people({ sql, olga, milan, asking, signedIn, nobody, page 
       ),
       as: asking(poor.token),
     },
-    { ...accept("an invitation that is none", { code: "guess" }, "INVITATION_INVALID", "/code"), as: nobody },
-    { ...accept("somebody else's invitation", { code: "a-code" }, "INVITATION_FOR_ANOTHER"), as: signedIn },
+    { ...accept("an unknown invitation", { code: "guess" }, "INVITATION_INVALID", "/code"), as: anonymous },
+    { ...accept("the invitation of another address", { code: "a-code" }, "INVITATION_FOR_ANOTHER"), as: signedIn },
     refusedBody("POST /api/v1/api-tokens")(
       "a token that has ended",
       { name: "Old", scopes: ["targets:read"], expires_at: "2020-01-01T00:00:00Z" },
@@ -285,7 +285,7 @@ export async function people({ sql, olga, milan, asking, signedIn, nobody, page 
       "/expires_at",
     ),
     refusedBody("POST /api/v1/api-tokens")(
-      "a token for MCP that lives too long",
+      "a token for MCP with too long a lifetime",
       { ...mcpToken, expires_at: inDays(366) },
       "INVALID_EXPIRY",
       "/expires_at",
@@ -335,7 +335,7 @@ export function kinds(): Case[] {
       "/check/resolver",
     ),
     create(
-      "a warning that comes with the alarm",
+      "a warning at the time of the alarm",
       check({ ...cert, warn_days: 7, critical_days: 7 }),
       "INVALID_TLS_CERT_PARAMS",
       "/check/warn_days",

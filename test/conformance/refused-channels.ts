@@ -17,7 +17,7 @@ async function emailChannel(sql: Sql, orgId: string): Promise<string> {
 }
 
 /** Unconfirmed channels and invalid links. */
-export async function gatedChannels({ sql, olga, milan, nobody, asking }: Stage): Promise<Case[]> {
+export async function gatedChannels({ sql, olga, milan, anonymous, asking }: Stage): Promise<Case[]> {
   const path = "/api/v1/notification-channels";
   const home = { orgId: olga.orgId, userId: olga.userId, ownerId: olga.userId, memberId: milan.userId };
   const webhook = await make.channel(sql, home, "");
@@ -59,8 +59,8 @@ export async function gatedChannels({ sql, olga, milan, nobody, asking }: Stage)
       { name: "App", config: { type: "telegram_app", chat_id: "1", chat_title: "x" } },
       "CHANNEL_KIND_MANAGED",
     ),
-    { title: "a forged update of Telegram", ask: "POST /hooks/telegram", as: nobody, code: "UNAUTHENTICATED" },
-    { title: "a hook that is not configured", ask: "POST /hooks/resend", as: nobody, code: "NOT_FOUND" },
+    { title: "a forged update of Telegram", ask: "POST /hooks/telegram", as: anonymous, code: "UNAUTHENTICATED" },
+    { title: "a hook that is not configured", ask: "POST /hooks/resend", as: anonymous, code: "NOT_FOUND" },
     { title: "a test of an unconfirmed address", ask: `POST ${path}/${email}/test`, code: "CHANNEL_UNVERIFIED" },
     {
       title: "a test of an email config that is not stored",
@@ -78,11 +78,11 @@ export async function gatedChannels({ sql, olga, milan, nobody, asking }: Stage)
       ask: `POST ${path}/${tired}/resend-verification`,
       code: "CHANNEL_VERIFICATION_LIMIT",
     },
-    { title: "a code that was never sent", ask: "POST /confirm/guess", as: nobody, code: "CHANNEL_LINK_INVALID" },
+    { title: "a code that was never sent", ask: "POST /confirm/guess", as: anonymous, code: "CHANNEL_LINK_INVALID" },
     {
       title: "a link to unsubscribe that is forged",
       ask: `POST /unsubscribe/${email}/guess`,
-      as: nobody,
+      as: anonymous,
       code: "CHANNEL_LINK_INVALID",
     },
   ];

@@ -59,8 +59,7 @@ export function isRefused(
   t.match(error.message, /^\S.*[.?]$/s, `${title}: a message in whole sentences`);
   t.equal(error.field, status === 400 ? field : null, `${title}: the place in the request`);
   if (promised[code] !== undefined) t.match(error.details, promised[code], `${title}: its details`);
-  if (status === 429 || status === 503)
-    t.match(answer.headers["retry-after"], /^[1-9]\d*$/, `${title}: when to come again`);
+  if (status === 429 || status === 503) t.match(answer.headers["retry-after"], /^[1-9]\d*$/, `${title}: Retry-After`);
   const { "x-request-id": request } = answer.headers;
   t.match(
     answer.headers,

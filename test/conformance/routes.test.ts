@@ -31,8 +31,8 @@ const url = await serveHere(t, database, {
   SM_PUBLIC_STATUS__PUBLIC_PER_IP_RATE_LIMIT_PER_MIN: "0",
   ...centralAccounts,
 });
-const nobody = connect(t, url, null);
-const bearing = (token: string): Client => nobody.with({ authorization: `Bearer ${token}` });
+const anonymous = connect(t, url, null);
+const bearing = (token: string): Client => anonymous.with({ authorization: `Bearer ${token}` });
 const owner = bearing(olga.token);
 
 async function made(path: string, json: object): Promise<Json> {
@@ -103,7 +103,7 @@ const pathOf = (route: Route, id?: string): string => {
 };
 const tenantRoutes = routes.filter((route) => route.auth === "tenant");
 
-t.test("every route says what it is", (t) => {
+t.test("every route is described", (t) => {
   const seen = new Set<string>();
   for (const route of routes) {
     const name = nameOf(route);
@@ -116,7 +116,7 @@ t.test("every route says what it is", (t) => {
     t.ok(route.tag.length > 0, `${name} has a tag`);
     t.ok(
       Object.keys(route.replies).some((status) => status.startsWith("2")),
-      `${name} says what it answers`,
+      `${name} declares its replies`,
     );
     t.strictSame(
       [...new Set(route.path.match(/(?<=\{)\w+/g))].sort(),
@@ -138,7 +138,7 @@ t.test("every route says what it is", (t) => {
 
 t.test("every route but the public ones refuses a request without credentials", async (t) => {
   for (const route of routes.filter(({ auth }) => auth !== "public")) {
-    const { status, body } = await nobody.send(route.method, pathOf(route), bodyOf(route));
+    const { status, body } = await anonymous.send(route.method, pathOf(route), bodyOf(route));
     t.match({ status, code: body?.error?.code }, { status: 401, code: "UNAUTHENTICATED" }, nameOf(route));
   }
 });
@@ -158,7 +158,7 @@ t.test("each route takes only its own kind of credential", async (t) => {
   }
 });
 
-t.test("refusals come in order, and all of them before a byte of the body is read", async (t) => {
+t.test("refusals have a fixed order, and all of them precede the reading of the body", async (t) => {
   const { hostname, port } = new URL(url);
   /** Sends the headers of a request with a body, but no body. */
   const announce = async (route: Route, headers: Record<string, string>) =>
@@ -206,7 +206,7 @@ t.test("refusals come in order, and all of them before a byte of the body is rea
   }
 });
 
-t.test("every path says which methods it answers", async (t) => {
+t.test("every path answers OPTIONS with its methods", async (t) => {
   const providers = { enabled: [], of: () => null } as never;
   const paths = new Map<string, Set<string>>();
   const add = (path: string, method: string) => {
@@ -220,34 +220,34 @@ t.test("every path says which methods it answers", async (t) => {
   for (const path of ["/healthz", "/readyz", "/docs", "/api/openapi.json", "/assets/tokens.css"]) add(path, "GET");
   // Absent until mcp.oauth_enabled is on; oauth/oauth.test.ts has its methods.
   t.ok(paths.delete("/oauth/authorize"));
-  t.equal((await nobody.send("OPTIONS", "/oauth/authorize")).status, 404);
+  t.equal((await anonymous.send("OPTIONS", "/oauth/authorize")).status, 404);
   // `/targets/test` is the path of a test, not a target with the id `test`: it answers its own methods only.
   for (const [declared, methods] of paths) {
     const path = declared.replaceAll(/\{\w+\}/g, () => newId());
-    const question = await nobody.send("OPTIONS", path);
+    const question = await anonymous.send("OPTIONS", path);
     t.equal(question.status, 204, declared);
     t.same(new Set(String(question.headers.allow).split(", ")), methods, declared);
     for (const method of ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"].filter((it) => !methods.has(it))) {
-      const { status, headers, body } = await nobody.send(method, path);
+      const { status, headers, body } = await anonymous.send(method, path);
       t.equal(status, 405, `${method} ${declared}`);
       t.equal(headers.allow, question.headers.allow, `${method} ${declared}`);
       if (method !== "HEAD") t.equal(body.error.code, "METHOD_NOT_ALLOWED", `${method} ${declared}`);
     }
   }
-  t.equal((await nobody.send("OPTIONS", "/api/v1/nothing")).status, 404);
+  t.equal((await anonymous.send("OPTIONS", "/api/v1/nothing")).status, 404);
   t.equal((await bearing("sm_live_nonsense").send("OPTIONS", "/api/v1/targets")).status, 401);
 });
 
 t.test("every reply has a content type and cache headers", async (t) => {
   for (const route of tenantRoutes.filter(({ method }) => method === "GET"))
     t.match((await owner.get(pathOf(route))).headers, { vary: "Cookie, Authorization, X-Sm-Org" }, nameOf(route));
-  t.match((await nobody.get("/")).headers, { vary: "Cookie, Authorization, X-Sm-Org" }, "a page of the console");
+  t.match((await anonymous.get("/")).headers, { vary: "Cookie, Authorization, X-Sm-Org" }, "a page of the console");
   for (const path of ["/", "/healthz", "/docs", "/api/openapi.json", "/assets/tokens.css", "/status", "/nowhere"]) {
-    const { headers } = await nobody.get(path);
+    const { headers } = await anonymous.get(path);
     t.equal(headers["x-content-type-options"], "nosniff", path);
     t.equal(headers["strict-transport-security"], undefined, "not where the service is reached by http");
   }
-  const { headers } = await nobody.get("/docs");
+  const { headers } = await anonymous.get("/docs");
   t.match(headers, {
     "content-security-policy": /default-src 'self'.*frame-ancestors 'none'/,
     "x-frame-options": "DENY",
@@ -267,7 +267,7 @@ t.test("every list is an envelope", async (t) => {
   }
 });
 
-t.test("reads say how long they may be kept, and errors that they may not", async (t) => {
+t.test("reads and errors have their Cache-Control", async (t) => {
   for (const route of tenantRoutes.filter(({ method }) => method === "GET")) {
     const good = await owner.get(pathOf(route));
     t.equal(good.status, 200, nameOf(route));
@@ -294,7 +294,7 @@ t.test("errors of people's requests are in words, not patterns", (t) => {
 });
 
 t.test("the OpenAPI document is complete", async (t) => {
-  const { status, body: document } = await nobody.get("/api/openapi.json");
+  const { status, body: document } = await anonymous.get("/api/openapi.json");
   t.equal(status, 200);
   t.equal(document.openapi, "3.1.0");
   const operations = routes.map((route) => ({

@@ -8,12 +8,11 @@ import { serveHere } from "../harness/in-process.ts";
 import { waitFor } from "../harness/wait.ts";
 
 /*
- * The ways in which a database goes away, as a control plane sees them through a proxy or a network. Whatever the way:
- * requests are told to come again, visitors get the page of before, the log says it once, and the service recovers by
- * itself.
+ * Outages of a database as a control plane sees them through a proxy or a network. In each of them requests get 503
+ * with Retry-After, visitors get the last good page, the log has one line, and the service recovers by itself.
  */
 
-t.test("a database that goes away", async (t) => {
+t.test("outages of the database", async (t) => {
   const database = await cloneDatabase(t);
   const gate = await gateTo(t, database);
   const lines: { level: string; message: string; fields: object }[] = [];
@@ -26,7 +25,7 @@ t.test("a database that goes away", async (t) => {
     { SM_BOOTSTRAP__TOKEN: token, SM_SECURITY__ALLOW_PRIVATE_TARGETS: "true" },
     log,
   );
-  // Visitors are shown the page of the first organisation.
+  // Visitors get the page of the first organisation.
   const api = connect(t, url, token);
   const probe = connect(t, url, (await agentIn(database.sql, "default")).token);
   const page = await api.post("/api/v1/status-pages", { slug: "acme", name: "Acme" });
@@ -42,7 +41,7 @@ t.test("a database that goes away", async (t) => {
     ["is silent", () => gate.mute()],
   ];
   for (const [title, fail] of ways) {
-    await waitFor("the service to be well", asBefore);
+    await waitFor("the service to be ready", asBefore);
     t.equal((await api.get("/api/public/v1/status")).status, 200, `${title}: the page was computed before`);
     lines.length = 0;
     const [before, connections] = [performance.now(), gate.connections()];
@@ -57,22 +56,22 @@ t.test("a database that goes away", async (t) => {
       ]);
       answers.push(...asked);
     };
-    // Enough at once for every connection of the pool, and for a line of those that wait.
+    // Enough concurrent requests for every connection of the pool and a queue.
     await Promise.all(Array.from({ length: 15 }, ask));
     for (let n = 0; n < 5; n++) await ask();
     const wrong = answers.filter(({ status, body }) => status !== 503 || body?.error?.code !== "DEPENDENCY_DOWN");
     t.strictSame(
       wrong.map(({ status, text }) => `${status} ${text.slice(0, 200)}`),
       [],
-      `${title}: every request is told to come again`,
+      `${title}: every request is refused with 503`,
     );
     t.ok(
       answers.every(({ headers }) => Number(headers["retry-after"]) >= 1),
-      `${title}: and when`,
+      `${title}: with Retry-After`,
     );
-    t.equal((await api.get("/api/public/v1/status")).status, 200, `${title}: visitors read the page of before`);
+    t.equal((await api.get("/api/public/v1/status")).status, 200, `${title}: visitors get the last good page`);
     t.equal((await api.get("/healthz")).status, 200, title);
-    await waitFor("the log to say so", () => lines.some(({ message }) => message.startsWith("the database is away")));
+    await waitFor("the line in the log", () => lines.some(({ message }) => message.startsWith("the database is away")));
     t.strictSame(
       lines
         .filter(({ level }) => level === "error")
@@ -88,10 +87,10 @@ t.test("a database that goes away", async (t) => {
     await waitFor(`the service to recover from "${title}"`, asBefore);
   }
   const [row] = await database.sql<{ n: number }[]>`select count(*)::int as n from targets where name = ${name}`;
-  t.equal(row!.n, 0, "what was refused was not done");
+  t.equal(row!.n, 0, "a refused request changed nothing");
 });
 
-t.test("connections that a network forgot are found and replaced", async (t) => {
+t.test("connections that a network has dropped silently are found and replaced", async (t) => {
   const database = await cloneDatabase(t);
   const gate = await gateTo(t, database);
   const url = await serveHere(t, gate.database);
@@ -104,7 +103,7 @@ t.test("connections that a network forgot are found and replaced", async (t) => 
   t.strictSame(
     answers.filter(({ status }) => status !== 200 && status !== 503).map(({ status }) => status),
     [],
-    "those that were on the way are answered too",
+    "requests in flight are answered too",
   );
   await waitFor("the pool to recover", async () => (await api.get("/api/v1/targets")).status === 200);
   t.equal((await api.get("/readyz")).status, 200);
@@ -123,7 +122,7 @@ t.test("a database that takes no writes", async (t) => {
       { status: 503, code: "DEPENDENCY_DOWN" },
       title,
     );
-    const ready = await waitFor("/readyz to say no", async () => {
+    const ready = await waitFor("/readyz to answer 503", async () => {
       const answer = await api.get("/readyz");
       return answer.status === 503 ? answer : null;
     });
@@ -131,18 +130,18 @@ t.test("a database that takes no writes", async (t) => {
   };
   const isWell = async (): Promise<boolean> => (await api.get("/readyz")).status === 200;
 
-  // The disk is full: what PostgreSQL says then, from the tables that everything is written to.
+  // The error of PostgreSQL on a full disk, from the tables that every write uses.
   const full = "begin raise exception 'could not extend file: No space left on device' using errcode = '53100'; end";
   await database.sql.unsafe(`
     create function full_disk() returns trigger language plpgsql as $$ ${full} $$;
     create trigger full_disk before insert on targets for each row execute function full_disk();
     create trigger full_disk before insert on write_probe for each row execute function full_disk();`);
   await isRefused("the disk is full");
-  t.equal((await api.get("/api/v1/targets")).status, 200, "what is stored can be read");
+  t.equal((await api.get("/api/v1/targets")).status, 200, "stored data can be read");
   await database.sql`drop function full_disk cascade`;
-  await waitFor("room to be noticed", isWell);
+  await waitFor("free space to be noticed", isWell);
 
-  // A server that is not the primary any more: the sessions of before learn it from their next write.
+  // A server that is no longer the primary: existing sessions notice at their next write.
   const { PGHOST, PGUSER: username, PGPASSWORD: password } = database.env;
   const free = openPool({ path: `${PGHOST}/.s.PGSQL.5432`, username, password, database: "postgres" }, { max: 1 });
   t.teardown(() => free.end({ timeout: 1 }));

@@ -16,8 +16,8 @@ import { findPgbouncer, requires } from "../harness/requires.ts";
 import { waitFor } from "../harness/wait.ts";
 
 /*
- * PgBouncer in transaction mode: a start without database.listen_url is refused in words. With it, requests, agents and
- * jobs work as without a pooler.
+ * PgBouncer in transaction mode: a start without database.listen_url is refused with the reason. With it, requests,
+ * agents and jobs work as without a pooler.
  */
 
 /** Starts a PgBouncer with three server connections. `more` is appended to its configuration. */
@@ -87,7 +87,7 @@ t.test("a start through a pooler is refused until both addresses are configured"
   t.match(refused, { ending: 78, said: /database\.listen_url lead to different databases/ });
 });
 
-t.test("queries at once through a pooler get their own rows", async (t) => {
+t.test("concurrent queries through a pooler get their own rows", async (t) => {
   if (!(await requires(t, "pgbouncer"))) return;
   const database = await cloneDatabase(t);
   const port = await freePort();
@@ -149,7 +149,7 @@ t.test("a control plane behind a pooler in transaction mode", async (t) => {
   t.strictSame(
     answers.filter(({ status }) => status !== 200).map(({ status, text }) => `${status} ${text}`),
     [],
-    "a hundred requests at once find their tokens",
+    "a hundred concurrent requests find their tokens",
   );
   // A notification is sent through the pooler and received directly: it ends the held pull.
   const agent = connect(t, url, (await agentIn(database.sql, "default")).token);
@@ -166,7 +166,7 @@ t.test("a control plane behind a pooler in transaction mode", async (t) => {
   await once(pooler, "exit");
   t.match(await people[0]!.get("/api/v1/targets"), { status: 503, body: { error: { code: "DEPENDENCY_DOWN" } } });
   pooler = startPooler(t, database, port, "");
-  await waitFor("the way through the pooler", async () => (await people[0]!.get("/readyz")).status === 200);
+  await waitFor("the pooler to be back", async () => (await people[0]!.get("/readyz")).status === 200);
   t.equal((await people[0]!.get("/api/v1/targets")).body.total, 1);
   const locks = await database.sql`
     select 1 from pg_locks where locktype = 'advisory'

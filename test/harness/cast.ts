@@ -13,8 +13,7 @@ export interface Person {
 }
 
 /**
- * The people of every test: Olga owns an organisation, Milan is a member of it, Xenia is an outsider with one of her
- * own.
+ * The users of every test: Olga owns an organisation, Milan is a member of it, Xenia owns another one.
  */
 export interface Cast {
   readonly olga: Person;
@@ -65,7 +64,7 @@ async function person(
   return { userId, orgId, orgSlug, email, token: await tokenOf(sql, { userId, orgId }) };
 }
 
-/** Another API token of somebody. */
+/** Another API token of a user. */
 export async function tokenOf(
   sql: Sql,
   who: Pick<Person, "userId" | "orgId">,
@@ -81,7 +80,7 @@ export async function tokenOf(
   return token;
 }
 
-/** Signs somebody in; returns the value of the session cookie. */
+/** Signs a user in; returns the value of the session cookie. */
 export async function sessionOf(sql: Sql, who: Pick<Person, "userId" | "orgId">): Promise<string> {
   const secret = newToken("");
   await sql`

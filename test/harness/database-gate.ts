@@ -4,13 +4,13 @@ import type { TestDatabase } from "./database.ts";
 import { type Teardown, tempFolder } from "./folder.ts";
 
 /**
- * A way to a database that fails like a network or a proxy does, while the others of the run use the server:
+ * A proxy to a database that fails like a network does, while other tests use the server:
  * - open: connections pass
- * - hold: new connections wait until it opens; those that pass already go on
+ * - hold: new connections wait until it opens; existing ones continue
  * - refuse: new connections are accepted and closed, like those to a proxy without a server; the old ones are cut
  * - shut: new connections are refused, and the old ones are cut
- * - mute: nothing comes through any more, in either direction, and nothing is closed; new connections are accepted
- * - strand: the connections of now stay mute for good, new ones pass
+ * - mute: no byte passes in either direction, and nothing is closed; new connections are accepted
+ * - strand: existing connections stay mute, new ones pass
  */
 export interface Gate {
   /** The database, to be reached through the gate. */

@@ -1,8 +1,8 @@
 import { createServer } from "node:http";
 
 /*
- * Loaded into a program with --import: measures how long its event loop is held, and answers that on a port of its own
- * (SM_TEST_LOOP_PORT). Each answer begins a new measurement.
+ * Loaded into a program with --import: measures how long its event loop is blocked, and serves that on a port
+ * (SM_TEST_LOOP_PORT). Each reply begins a new measurement.
  */
 
 const everyMs = 2;
@@ -11,8 +11,8 @@ let lastAt = performance.now();
 let lastCpu = process.cpuUsage();
 
 /**
- * The loop is held no longer than the clock says, and no longer than the process has computed: on a busy machine the
- * first is too much.
+ * The time for which the loop is blocked is at most the elapsed time and at most the CPU time of the process: on a busy
+ * machine the elapsed time is too long.
  */
 setInterval(() => {
   const now = performance.now();

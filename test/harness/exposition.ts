@@ -25,7 +25,7 @@ export function readExposition(text: string): Exposition {
       throw new Error(`no sample: ${line}`);
     if (!types.has(name) && !types.has(name.replace(/_(?:bucket|sum|count)$/, "")))
       throw new Error(`never declared: ${line}`);
-    if (samples.has(name + labels)) throw new Error(`said twice: ${line}`);
+    if (samples.has(name + labels)) throw new Error(`sample twice: ${line}`);
     samples.set(name + labels, number);
   }
   return { samples, types };

@@ -3,15 +3,15 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { reapFolder } from "./reaper.ts";
 
-/** The part of a test that the harness needs: something that undoes when the test is over. */
+/** The part of a test that the harness needs. */
 export interface Teardown {
   teardown(undo: () => unknown): void;
 }
 
-/** An empty folder that is gone after the test. Short, for the path of a Unix socket is to fit below it. */
+/** An empty folder that is removed after the test. Its path is short, to leave room for the path of a Unix socket. */
 export function tempFolder(t: Teardown, name = "t"): string {
   const folder = fs.realpathSync(fs.mkdtempSync(join(tmpdir(), `sm-${name}-`)));
-  // As root the database server runs under another user, who has to pass through.
+  // As root the database server runs under another user, which needs access to the folder.
   fs.chmodSync(folder, 0o711);
   reapFolder(folder);
   t.teardown(() => fs.rmSync(folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 }));

@@ -21,7 +21,7 @@ const stopMs = 90_000;
 /** How a process ended: its exit code, or the signal. */
 export type Ending = number | NodeJS.Signals;
 
-/** A program that was started, with everything that it says. */
+/** A running program and its output. */
 export interface Program {
   readonly pid: number;
   /** Lines of its log (standard output) so far. */
@@ -81,8 +81,8 @@ export interface ControlPlaneOptions {
   folder?: string;
   port?: number;
   /**
-   * Environment beside the usual: no private targets are refused, and nothing of the caller's environment comes
-   * through.
+   * Additional environment. By default private targets are allowed, and the environment of the caller is not
+   * inherited.
    */
   env?: Record<string, string | undefined>;
   /** File with a certificate to trust, for sinks. */
@@ -111,7 +111,7 @@ export async function spawnControlPlane(
   const env = {
     SM_SERVER__BIND: `127.0.0.1:${port}`,
     SM_SECURITY__ALLOW_PRIVATE_TARGETS: "true",
-    // A test that waits for the status page asks for it more often than a visitor may.
+    // A test that waits for the status page requests it more often than the limit for visitors.
     SM_PUBLIC_STATUS__PUBLIC_PER_IP_RATE_LIMIT_PER_MIN: "0",
     NODE_EXTRA_CA_CERTS: options.caFile,
     ...options.env,
@@ -131,7 +131,7 @@ export async function startControlPlane(t: Teardown, options: ControlPlaneOption
   void started.ended.then((ending) => (ended = ending));
   await waitFor("the control plane to be ready", async () => {
     if (ended !== null) throw new Hopeless(`the control plane ended with ${ended}: ${started.complaints()}`);
-    // The welcome comes after the port answers, and has the link that a test may want.
+    // The welcome text, with the sign-in link, is printed after the port answers.
     return /is ready:/.test(started.complaints()) && (await fetch(`${url}/readyz`)).ok;
   });
   const signInLink = /http:\/\/\S+\/sign-in\/\S+/.exec(started.complaints())?.[0] ?? null;
@@ -161,7 +161,7 @@ export function isAlive(pid: number): boolean {
   }
 }
 
-/** A killed control plane leaves its database running for the next one; the test is nobody's next one. */
+/** A killed control plane leaves its database running for the next one; after the test there is none. */
 async function endPostmaster(folder: string): Promise<void> {
   const pid = postmasterOf(folder);
   if (pid === null) return;
@@ -170,7 +170,7 @@ async function endPostmaster(folder: string): Promise<void> {
   spare(pid);
 }
 
-/** The environment in which a program lives in a reality of its own; see `reality.ts`. */
+/** Environment of a program with a wrong clock or without a network; see `reality.ts`. */
 export function inReality(reality: {
   SM_TEST_CLOCK_MS?: string;
   SM_TEST_STEP_MS?: string;

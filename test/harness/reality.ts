@@ -2,11 +2,10 @@ import { existsSync } from "node:fs";
 import { Socket, type SocketConnectOpts } from "node:net";
 
 /*
- * Loaded into a program before its own code (`--import`), so that it lives in another reality than its neighbours:
+ * Loaded into a program before its own code (`--import`), to give it a wrong clock or no network:
  *
- * - SM_TEST_CLOCK_MS: its machine's clock is wrong by so much. SIGUSR2 steps it by SM_TEST_STEP_MS, as a time server
- *   does,
- *   which the monotonic clock does not notice.
+ * - SM_TEST_CLOCK_MS: error of its clock. SIGUSR2 steps the clock by SM_TEST_STEP_MS, as a time server does; the
+ *   monotonic clock does not change.
  * - SM_TEST_UNPLUGGED: while this file exists, its network is down. 10.99.0.0/16 is that network: the same ports of
  *   this machine.
  */

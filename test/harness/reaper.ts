@@ -2,8 +2,8 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { Socket } from "node:net";
 
 /*
- * Whatever a test starts ends with it, also when the test runner kills the test without a word: a shell outside of the
- * test's process group reads what lives from a pipe, and when the pipe closes it kills what is left.
+ * Processes of a test end with it, also when the test runner kills the test: a shell outside of the process group of
+ * the test reads the running ones from a pipe, and kills them when the pipe closes.
  */
 const script = `
 alive=" "
@@ -20,7 +20,7 @@ for pid in $alive; do kill -9 "$pid" 2>/dev/null; done
 
 let shell: ChildProcess | null = null;
 
-function tell(change: "born" | "dead" | "folder", what: number | string): void {
+function report(change: "born" | "dead" | "folder", what: number | string): void {
   if (shell === null) {
     shell = spawn("/bin/sh", ["-c", script], { detached: true, stdio: ["pipe", "ignore", "ignore"] });
     shell.stdin!.on("error", () => undefined);
@@ -30,11 +30,11 @@ function tell(change: "born" | "dead" | "folder", what: number | string): void {
   shell.stdin!.write(`${change} ${what}\n`);
 }
 
-/** From now on the process with this id does not outlive this one. */
-export const reap = (pid: number): void => tell("born", pid);
+/** Kills the process with this id when this one ends. */
+export const reap = (pid: number): void => report("born", pid);
 
-/** The process has ended: its id may soon be somebody else's. */
-export const spare = (pid: number): void => tell("dead", pid);
+/** The process has ended: its id may be reused. */
+export const spare = (pid: number): void => report("dead", pid);
 
-/** From now on the folder does not outlive this process. */
-export const reapFolder = (path: string): void => tell("folder", path);
+/** Removes the folder when this process ends. */
+export const reapFolder = (path: string): void => report("folder", path);

@@ -20,17 +20,17 @@ const chromiumPlaces = [
   "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
 ];
 
-/** Where Chromium is: what SM_TEST_CHROMIUM says, or where distributions put it; null when it is nowhere. */
+/** Path of Chromium: SM_TEST_CHROMIUM, or a usual path; null when there is none. */
 export function findChromium(): string | null {
   const named = process.env["SM_TEST_CHROMIUM"];
   return [...(named === undefined ? [] : [named]), ...chromiumPlaces].find((place) => existsSync(place)) ?? null;
 }
 
-/** Where distributions put PgBouncer. */
+/** Path of PgBouncer; null when it is not installed. */
 export const findPgbouncer = (): string | null =>
   ["/usr/sbin/pgbouncer", "/usr/bin/pgbouncer", "/usr/local/bin/pgbouncer"].find((place) => existsSync(place)) ?? null;
 
-/** The Redis to test with: what SM_TEST_REDIS says, or the usual one of this machine. */
+/** The Redis to test with: SM_TEST_REDIS, or the default port of this machine. */
 const redisUrl = process.env["SM_TEST_REDIS"] ?? "redis://127.0.0.1:6379";
 
 async function redisAnswers(): Promise<boolean> {
@@ -84,9 +84,8 @@ const missing: Record<Requirement, () => Promise<string | null>> = {
 };
 
 /**
- * False, and the test skipped with the reason, when something that it needs is not there. Where SM_TEST_REQUIRE names
- * it (`chromium,redis`), its absence is a failure: a pipeline must not turn green because it forgot to install
- * something.
+ * False, and the test is skipped with the reason, when a requirement is missing. Where SM_TEST_REQUIRE names it
+ * (`chromium,redis`), its absence is a failure: a pipeline must not pass because a program is not installed.
  */
 export async function requires(t: Skippable, ...needed: Requirement[]): Promise<boolean> {
   const demanded = (process.env["SM_TEST_REQUIRE"] ?? "").split(",").map((name) => name.trim());

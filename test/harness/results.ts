@@ -44,12 +44,12 @@ export function chunked<T>(items: readonly T[], size: number): T[][] {
   return Array.from({ length: Math.ceil(items.length / size) }, (_, at) => items.slice(at * size, (at + 1) * size));
 }
 
-/** The slot of the target's grid in the interval of `at`, Unix ms: what its agent reports. */
+/** The slot of the target's grid in the interval of `at`, Unix ms. */
 export const slotIn = (targetId: string, region: string, intervalMs: number, at: number): number =>
   Math.floor(at / intervalMs) * intervalMs + phaseMs(targetId, region, intervalMs);
 
 /**
- * Makes the results ones that the control plane takes: their slots are issued, and their targets existed at the time.
+ * Prepares the database to accept the results: issues their slots, and makes their targets old enough.
  */
 export const admit = (sql: Sql, region: string, results: readonly AgentResult[]): Promise<void> =>
   admitResults({ sql }, region, results);

@@ -5,8 +5,8 @@ import { freePort } from "@statusmesh/control-plane/testing/ports";
 import type { Teardown } from "./folder.ts";
 
 /**
- * How a target treats the next requests: answers with a status, after a while if need be; accepts and never answers;
- * resets the connection; sends a byte now and then without end.
+ * Behaviour of a target for the next requests: a reply with a status, delayed where set; no reply; a connection reset;
+ * or an endless body of single bytes.
  */
 export type Behaviour =
   | { status: number; delayMs?: number; headers?: Record<string, string>; body?: string }
@@ -16,7 +16,7 @@ export type Behaviour =
 
 export interface TestServer {
   readonly port: number;
-  /** Requests that came, or connections for a tcp target. */
+  /** Number of requests, or of connections for a tcp target. */
   readonly requests: () => number;
   /** Closes the port, so that connections are refused. */
   down(): Promise<void>;
@@ -98,11 +98,11 @@ async function answer(response: ServerResponse, how: Behaviour): Promise<void> {
 }
 
 export interface TcpTarget extends TestServer {
-  /** When each connection came, Unix ms. */
+  /** Time of each connection, Unix ms. */
   readonly arrivals: readonly number[];
 }
 
-/** A tcp server that accepts and says nothing. */
+/** A tcp server that accepts and stays silent. */
 export async function startTcpTarget(t: Teardown): Promise<TcpTarget> {
   const arrivals: number[] = [];
   const server = createServer((socket) => {

@@ -9,10 +9,10 @@ import { Stats } from "sm-agent/stats";
 import { runOf, slotIn } from "./results.ts";
 
 /*
- * The half of an agent that comes after the probe, as a process to be killed: it puts results into a spool and reports
- * them, and says on standard output up to which slot a flush has confirmed them ("confirmed 1234"). Slots are numbered
- * in intervals of 10 s since the epoch. Arguments: folder, URL, token, target ids with commas, first slot, how many
- * slots. Then it reports until nothing waits and says how much it reported ("reported 123 dropped 0"), if it is let.
+ * The part of an agent after the probe, as a process to be killed: it appends results to a spool and reports them. It
+ * prints the last slot that a flush has confirmed ("confirmed 1234"). Slots are numbered in intervals of 10 s since the
+ * epoch. Arguments: folder, URL, token, target ids with commas, first slot, number of slots. At the end it reports
+ * until nothing waits, and prints the count ("reported 123 dropped 0").
  */
 const [folder = "", url = "", token = "", targets = "", from = "", count = ""] = process.argv.slice(2);
 const clock = correctedClock();

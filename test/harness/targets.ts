@@ -20,7 +20,7 @@ export function openEmbedded(t: Teardown, folder: string, max = 4): Sql {
   return sql;
 }
 
-/** Puts many targets of an organisation into one region, as the API would, without asking it for each. */
+/** Inserts many targets of an organisation in one region, as the API does, with few statements. */
 export async function insertTargets(sql: Sql, input: NewTargets): Promise<void> {
   await sql.begin((tx) => insertTargetsIn(tx, input));
   await sql`analyze targets, target_states, target_regions`;
@@ -39,7 +39,7 @@ export interface NewTargets {
 
 const nothing: CheckSpec = { type: "tcp", host: "127.0.0.1", port: 9, timeout: 1000 };
 
-/** The same in a transaction of the caller's. */
+/** Like {@link insertTargets}, in the transaction of the caller. */
 export async function insertTargetsIn(tx: Sql | TransactionSql, input: NewTargets): Promise<void> {
   const ids = [...input.ids];
   const specs = ids.map((_, n) => JSON.stringify((input.spec ?? (() => nothing))(n)));

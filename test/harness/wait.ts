@@ -1,14 +1,14 @@
 import { setTimeout as sleep } from "node:timers/promises";
 
-/** Generous, because a loaded machine is slow and a wait that succeeds costs only the time that it needs. */
+/** Long, because a loaded machine is slow, and a wait that succeeds ends with its condition. */
 const defaultDeadlineMs = 120_000;
 
-/** Thrown by a condition that can never come true: no use to wait on. */
+/** Thrown by a condition that can never become true, to end the wait. */
 export class Hopeless extends Error {}
 
 /**
- * Waits until `condition` gives something other than false, null or undefined, and returns that. Throws with `what` and
- * with what the condition complained of last when the time is over.
+ * Waits until `condition` returns something other than false, null or undefined, and returns that. At the time limit it
+ * throws with `what` and the last error of the condition.
  */
 export async function waitFor<T>(
   what: string,

@@ -64,10 +64,13 @@ export async function callersOf(t: Teardown, url: string, sql: Sql, cast: Cast, 
   const { olga, milan, xenia } = cast;
   const { acme, other, second, gone } = homes;
   // The trace is the caller's, so that two answers may be compared to the byte.
-  const nobody = connect(t, url, null).with({ traceparent: `00-${"12".repeat(16)}-${"34".repeat(8)}-01` });
+  const anonymous = connect(t, url, null).with({ traceparent: `00-${"12".repeat(16)}-${"34".repeat(8)}-01` });
   const signedIn = async (userId: string, orgId: string) =>
-    nobody.with({ cookie: `_sm_session=${await sessionOf(sql, { userId, orgId })}`, "sec-fetch-site": "same-origin" });
-  const bearing = (token: string) => nobody.with({ authorization: `Bearer ${token}` });
+    anonymous.with({
+      cookie: `_sm_session=${await sessionOf(sql, { userId, orgId })}`,
+      "sec-fetch-site": "same-origin",
+    });
+  const bearing = (token: string) => anonymous.with({ authorization: `Bearer ${token}` });
   const boundTo = async (orgId: string, userId = olga.userId) => bearing(await tokenOf(sql, { userId, orgId }));
   const unbound = async (allowed: readonly Scope[]) =>
     bearing(await tokenOf(sql, olga, { scopes: allowed, bound: false })).with({ "x-sm-org": olga.orgSlug });

@@ -4,7 +4,7 @@ import { nameOf } from "../declared.ts";
 import type { Thing } from "./things.ts";
 
 /*
- * Things that the ids of each route name. A new route with an unlisted id fails the matrix, which says what to add.
+ * Things that the ids of each route name. A new route with an unlisted id fails the matrix with a message about it.
  */
 
 /** Reply to a foreign or absent id; `none`: a success that ignores it. */

@@ -126,7 +126,7 @@ t.test("of several hosts the first that takes writes is used, and tried first fr
   const silent = await listen(t, () => {});
   const good = await listen(t, through);
   const openWith = (max: number, ...ports: number[]) => {
-    // The declared options know one port only.
+    // The declared options have one port only.
     const options = {
       database,
       username,

@@ -46,7 +46,7 @@ function migrationFolder(files: Record<string, string>): string {
   return folder;
 }
 
-t.test("values come in the types that the code counts on", async (t) => {
+t.test("values are returned in the types that the code relies on", async (t) => {
   const { sql } = await emptyDatabase(t);
   const [row] = await sql`select 5::int8 as small, 9007199254740993::int8 as large, sum(n) as total,
     '2026-11-20T13:00:00.123+02'::timestamptz as at, array[1, 2]::int8[] as list, current_setting('TimeZone') as zone,
@@ -69,7 +69,7 @@ t.test("values come in the types that the code counts on", async (t) => {
   );
 });
 
-t.test("a database that cannot be used says why in one line, without the password", async (t) => {
+t.test("the error of an unusable database is one line, without the password", async (t) => {
   const silent = net.createServer((socket) => socket.end()).listen(0, "127.0.0.1");
   await new Promise((resolve) => silent.once("listening", resolve));
   t.teardown(() => silent.close());
@@ -264,10 +264,10 @@ t.test("the hub passes notifications on, and wakes everybody after a lost connec
   const received: string[] = [];
   const off = hub.on("news", (payload) => received.push(payload));
   hub.on("news", () => {
-    throw new Error("a listener of somebody else");
+    throw new Error("another listener fails");
   });
   await hub.ready();
-  t.strictSame(received, [""], "listening begins with a wake-up: something may have come before");
+  t.strictSame(received, [""], "listening begins with a wake-up: an earlier notification may have been missed");
 
   const seven = hub.wait("news", 5000, { predicate: (payload) => payload === "7" });
   await sql`select pg_notify('news', n::text) from generate_series(6, 7) as n`;
@@ -312,9 +312,9 @@ t.test("the hub finds a server again that was away", async (t) => {
   t.equal(wakeUps, 1);
   const second = await startEmbedded({ dataDir, log: silentLog });
   t.equal(await hub.wait("news", 90_000), true);
-  const told = hub.wait("news", 90_000, { predicate: (payload) => payload === "x" });
+  const received = hub.wait("news", 90_000, { predicate: (payload) => payload === "x" });
   await sql.notify("news", "x");
-  t.equal(await told, true);
+  t.equal(await received, true);
   await second.stop();
 });
 
@@ -355,7 +355,7 @@ t.test("old partitions go without stopping readers, also after an interrupted re
   await ensurePartitions(sql, new Date("2026-11-14T00:00:00Z"), now);
   await sql.unsafe("alter table results detach partition results_20261115");
 
-  // A reader that has seen every partition and is still in its transaction holds the removal up, and nobody else.
+  // A reader that has seen every partition and is still in its transaction delays the removal, and nothing else.
   const { promise: read, resolve: hasRead } = deferred();
   const { promise: leave, resolve: letLeave } = deferred();
   const reader = sql.begin(async (tx) => {

@@ -209,7 +209,7 @@ t.test("a data folder whose path is too long for a socket gets one elsewhere", a
   t.teardown(() => fs.rmSync(join(path, ".."), { recursive: true, force: true }));
 });
 
-t.test("a server that a killed process left is adopted with what it had committed", async (t) => {
+t.test("the server of a killed process is adopted, with all its commits", async (t) => {
   const dataDir = folder("usual");
   const child = await startElsewhere(dataDir);
   const pid = pidOf(dataDir);
@@ -222,7 +222,7 @@ t.test("a server that a killed process left is adopted with what it had committe
   t.notOk(fs.existsSync(pidFileOf(dataDir)), "and it can be stopped");
 });
 
-t.test("a pid file that is empty or names somebody else's process does not stop a start", async (t) => {
+t.test("a pid file that is empty or names a foreign process does not stop a start", async (t) => {
   const dataDir = folder("usual");
   const before = await startEmbedded({ dataDir, log });
   await query(before.address, "create table if not exists counted (n int)");
@@ -246,7 +246,7 @@ t.test("a pid file that is empty or names somebody else's process does not stop 
   await (await startEmbedded({ dataDir, log })).stop();
 });
 
-t.test("a server that dies is started again, and the pool goes on", async (t) => {
+t.test("a server that is killed is started again, and the pool reconnects", async (t) => {
   const dataDir = folder("usual");
   const server = await startEmbedded({ dataDir, log });
   const sql = await openDatabase(server.address, { max: 1 });
@@ -294,7 +294,7 @@ t.test("one process holds a data folder", async (t) => {
   await (await startEmbedded({ dataDir, log })).stop();
 });
 
-t.test("of two that start at once on an empty folder, one wins and the other says so", async (t) => {
+t.test("of two concurrent starts in an empty folder, one succeeds and the other fails with the reason", async (t) => {
   const dataDir = folder("raced");
   const starts = await Promise.allSettled([1, 2].map(() => startEmbedded({ dataDir, log })));
   const won = starts.flatMap((start) => (start.status === "fulfilled" ? [start.value] : []));
@@ -308,7 +308,7 @@ t.test("of two that start at once on an empty folder, one wins and the other say
   await won[0]!.stop();
 });
 
-t.test("what cannot work says so in one line", async (t) => {
+t.test("an impossible setup fails with one line", async (t) => {
   const file = folder("file");
   fs.writeFileSync(file, "");
   const refused = async (dataDir: string, message: RegExp) => {

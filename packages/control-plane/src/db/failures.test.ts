@@ -53,7 +53,7 @@ t.test("what an error of the database means", async (t) => {
     t.equal(failureOf(error), expected, `${String(error)} ${String((error as { syscall?: string } | null)?.syscall)}`);
 });
 
-t.test("every failure is an answer that says when to come again", async (t) => {
+t.test("every failure has a reply with Retry-After", async (t) => {
   for (const failure of ["away", "readonly", "full", "busy", "conflict"] as const) {
     const error = failureAnswer(failure, said("57P01"));
     t.match(error, { code: "DEPENDENCY_DOWN", status: 503 }, failure);
@@ -70,7 +70,7 @@ t.test("a failure of the database during a start is temporary, and no other erro
   });
   const defect = new TypeError("x is not a function");
   t.equal(asStartupError(defect), defect);
-  const told = new StartupError("Set database.url.", { cause: lost });
-  t.equal(asStartupError(told), told);
+  const known = new StartupError("Set database.url.", { cause: lost });
+  t.equal(asStartupError(known), known);
   t.end();
 });

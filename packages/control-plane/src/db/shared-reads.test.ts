@@ -31,7 +31,7 @@ t.test("callers share a read that began after they asked", async (t) => {
   t.equal(await early, "first");
   await turn();
   await turn();
-  t.equal(it.begun.length, 2, "one for all who came meanwhile");
+  t.equal(it.begun.length, 2, "one read for all queued callers");
   it.state = "later";
   const latest = shared("key", it.read);
   it.begun[1]!.end();
@@ -54,12 +54,12 @@ t.test("keys do not wait for each other, and nothing is remembered", async (t) =
   for (const { end } of it.begun) end();
   await Promise.all([one, other]);
   const again = shared("one", it.read);
-  t.equal(it.begun.length, 3, "asked at once, since nobody is before");
+  t.equal(it.begun.length, 3, "read at once, because none is running");
   it.begun[2]!.end();
   await again;
 });
 
-t.test("a read that fails, fails for those who waited for it", async (t) => {
+t.test("a failed read fails for its callers only", async (t) => {
   const it = source();
   const shared = sharedReads<string>();
   const first = shared("key", it.read);

@@ -51,7 +51,7 @@ function play(
   const newId = ids();
   let state = emptyState;
   for (const batch of batches) {
-    // What the database keeps is text, so nothing may hang on object identity.
+    // The database stores text, so nothing may depend on object identity.
     const outcome = evaluate(rules, JSON.parse(JSON.stringify(state)) as EvaluationState, batch, freshAfter, newId);
     if (
       !isDeepStrictEqual(
@@ -123,7 +123,7 @@ t.test("one region, run by run", (t) => {
         incidents,
         `${text} in ${batches.length} batches`,
       );
-      t.equal(said(outcome.notices), notices, `${text} in ${batches.length} batches says "${notices}"`);
+      t.equal(said(outcome.notices), notices, `${text} in ${batches.length} batches notifies "${notices}"`);
     }
   }
   t.end();
@@ -184,7 +184,7 @@ t.test("several regions", (t) => {
   t.end();
 });
 
-t.test("a passing run confirms no outage, even when the votes against one have gone stale meanwhile", (t) => {
+t.test("a passing run confirms no outage, even when the votes against one are stale", (t) => {
   const batches = [...runs("FF.P", "a"), ...runs("P", "b"), ...runs("P", "c")]
     .sort((x, y) => x.slot - y.slot)
     .map((run) => [run]);
@@ -238,7 +238,7 @@ t.test("late runs", (t) => {
   t.end();
 });
 
-t.test("news and history", (t) => {
+t.test("new and old results", (t) => {
   const all = runs("PFFFPP");
   t.test("an outage that ended before its results arrived is recorded without a notice", (t) => {
     const outcome = play([all.slice(0, 4), all.slice(4)], policy(), start + 3_600_000);

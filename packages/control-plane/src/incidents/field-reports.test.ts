@@ -27,7 +27,7 @@ t.test("Uptime Kuma #774: the monitoring host's own network is down: no alarm fo
   for (const target of targets) await report(target, "PP");
   for (let slot = 0; slot < 5; slot++) {
     clock.advance(second);
-    // What an agent without a network fails to reach is reported as skipped.
+    // An agent without a network reports failed runs as skipped.
     const skipped = { status: "error" as const, error: "network is unreachable", skip: true };
     for (const target of targets) await send(eu, [agentResult(target, clock.now(), skipped)]);
   }
@@ -62,7 +62,7 @@ t.test("Gatus #679: a restart loses no streak, neither of failures nor of passes
   t.strictSame(await notices(target), ["opened", "resolved"]);
 });
 
-t.test("OpenStatus #2530: no recovery goes to a channel that was not notified of the opening", async (t) => {
+t.test("OpenStatus #2530: a channel that was not notified of the opening gets no recovery", async (t) => {
   const target = await monitor();
   await report(target, "FF");
   const late = await webhookTo(owner, "https://late.example.org/");
@@ -88,7 +88,7 @@ t.test("Prometheus #14085: no data is not recovery", async (t) => {
   clock.advance(hour);
   t.equal(await statusOf(target), "unknown");
   t.strictSame(await states(target), ["open"]);
-  t.equal(await sendReminders(system), 1, "reminders go on");
+  t.equal(await sendReminders(system), 1, "reminders continue");
   await report(target, "P", us);
   t.strictSame(await states(target), ["open"], "nor is the first pass of another region");
   await report(target, "F");

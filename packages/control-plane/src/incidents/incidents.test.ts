@@ -77,7 +77,7 @@ t.test("the timeline has every transition once, in order, with its cause", async
   t.strictSame(times, [...new Set(times)].sort(), "each later than the one before, also in the same millisecond");
 });
 
-t.test("an event is dated after the last one, whatever the clock of the replica says", async (t) => {
+t.test("an event is dated after the last one, also with a wrong clock of the replica", async (t) => {
   const { target, id } = await outage();
   clock.advance(-hour);
   await acknowledgeIncident(owner, id);
@@ -166,7 +166,7 @@ t.test("phase resolved closes nothing", async (t) => {
   t.match(await getIncident(owner, id), { state: "open" });
 });
 
-t.test("an acknowledgement stops reminders and shows who and when; undone, they resume", async (t) => {
+t.test("an acknowledgement stops reminders and shows person and time; undone, they resume", async (t) => {
   const { target, id } = await outage({ renotify_interval_secs: 60 });
   clock.advance(minute);
   t.match(await acknowledgeIncident(owner, id), {
@@ -187,7 +187,7 @@ t.test("an acknowledgement stops reminders and shows who and when; undone, they 
   t.strictSame(await notices(target), ["opened", "reminder", "reminder", "resolved"]);
   t.strictSame(await events(id), ["opened", "acknowledged", "unacknowledged", "resolved"]);
   await unacknowledgeIncident(owner, id);
-  t.equal(await sendReminders(system), 0, "undoing it after the end reminds nobody");
+  t.equal(await sendReminders(system), 0, "undoing it after the end sends no reminder");
 });
 
 t.test("many are acknowledged at once; foreign, absent and malformed ids are listed as failed", async (t) => {
@@ -231,7 +231,7 @@ t.test("the list is filtered by state, monitor, severity and time, open ones fir
   t.match(await refusal(t, () => found({ from: "2016-12-31T23:59:60Z" })), { code: "INVALID_QUERY" });
 });
 
-t.test("an explanation says in words how the incident came about and who was notified", async (t) => {
+t.test("an explanation has the cause of the incident and its notifications in words", async (t) => {
   const { id } = await outage({ region_policy: { count: 1 } });
   await world.maintain((await getIncident(owner, id)).target_id, -minute, hour);
   const { in_words: words, maintenance, regions } = await explainIncident(owner, id);

@@ -34,7 +34,7 @@ t.test(
     t.strictSame(await notices(target), ["opened"]);
     t.equal(await followMaintenance(system), 0);
     t.strictSame(await events(await idOf(target)), ["opened", "maintenance_started", "maintenance_ended"]);
-    t.equal(await sendReminders(system), 0, "a reminder that fell due meanwhile is not sent beside it");
+    t.equal(await sendReminders(system), 0, "a reminder that was due in the window is not sent besides");
     clock.advance(hour);
     t.equal(await sendReminders(system), 1);
   },
@@ -61,8 +61,8 @@ t.test("opened, closed and reopened inside the window: the opening", async (t) =
   t.strictSame(await notices(target), ["opened"]);
 });
 
-t.test("what channels were notified of before the window", async (t) => {
-  t.test("a recovery inside the window goes out at its end", async (t) => {
+t.test("incidents that were notified before the window", async (t) => {
+  t.test("a recovery inside the window is sent at its end", async (t) => {
     const target = await monitor();
     await report(target, "FF");
     await maintain(target, 0, hour);
@@ -104,7 +104,7 @@ t.test("what channels were notified of before the window", async (t) => {
     t.strictSame(await notices(target), ["opened", "resolved"]);
   });
 
-  t.test("reminders wait, and one goes out at the end", async (t) => {
+  t.test("reminders wait, and one is sent at the end", async (t) => {
     const target = await monitor({ renotify_interval_secs: 60 });
     await report(target, "FF");
     await maintain(target, 0, hour);
@@ -130,7 +130,7 @@ t.test("an escalation of a held opening is that opening, with the raised severit
 });
 
 t.test("a transition between the end of the window and the job counts", async (t) => {
-  t.test("a recovery: nobody has heard of the opening", async (t) => {
+  t.test("a recovery: the opening was not sent", async (t) => {
     const target = await monitor();
     await maintain(target, -minute, minute);
     await report(target, "FF");

@@ -34,7 +34,7 @@ function stored(rules: Policy, state: TargetState): { text: string; again: Targe
   return { text, again: parseState(text, until === null ? null : new Date(until)) };
 }
 
-/** The state after one pass; where that is said to change nothing but the newest slot, it does. */
+/** The state after one pass; checks that it changes only the newest slot where `passesOn` returns that. */
 function afterPass(
   rules: Policy,
   state: TargetState,
@@ -134,7 +134,7 @@ t.test("a recheck keeps a target out of the short form no longer than the failur
   t.end();
 });
 
-t.test("an outage is forgotten when it can no longer reopen", (t) => {
+t.test("an outage is dropped when it can no longer reopen", (t) => {
   let state = blank;
   const at = (n: number, status: "up" | "down") => ({ slot: start + n * policy.intervalMs, region: "eu", status });
   for (let n = 0; n < 40; n++) {
@@ -145,7 +145,7 @@ t.test("an outage is forgotten when it can no longer reopen", (t) => {
   t.end();
 });
 
-t.test("property: a stored state is read as it was, after whatever came", (t) => {
+t.test("property: a stored state is read as it was, after any runs", (t) => {
   const run = fc.record({
     minute: fc.integer({ min: 0, max: 40 }),
     // Late runs, and rechecks between two slots.

@@ -55,14 +55,14 @@ t.test("the heartbeat: once a minute by one replica, while everything works", as
   const target = await newTarget(owner);
   t.equal(await beat(system), "sent", "a new monitor has no results yet");
   clock.advance(3 * minute + 1);
-  t.equal(await beat(system), "ill", "no agent has come");
+  t.equal(await beat(system), "ill", "no agent has reported");
   await setStatus(system, target, "up");
   t.equal(await beat(system), "sent");
   clock.advance(minute);
   const channel = await webhookTo(owner, "https://hooks.example.org/");
   const incident = await openIncident(owner, [channel]);
   await writeDeliveries(sql, clock.now() - 3 * minute, [outboxNotice(owner, incident, "opened")]);
-  t.equal(await beat(system), "ill", "nobody takes what is due");
+  t.equal(await beat(system), "ill", "due deliveries are not claimed");
   await sql`insert into channel_health (channel_id, failing_since) values (${channel}, ${new Date(clock.now())})`;
   t.equal(await beat(system), "sent", "a receiver that fails is not trouble of the installation");
 });

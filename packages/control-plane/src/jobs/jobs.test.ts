@@ -8,7 +8,7 @@ import { databaseNotices } from "./database-notices.ts";
 import { sendReminders } from "./reminders.ts";
 import { runAlone, startJobs } from "./runner.ts";
 
-t.test("reminders go out at the pace of the policy, until somebody acknowledges", async (t) => {
+t.test("reminders are sent at the interval of the policy, until an acknowledgement", async (t) => {
   const { sql, clock, system } = await openWorld(t);
   const owner = await newOrg(system);
   const { incidentId } = await openIncident(
@@ -69,7 +69,7 @@ t.test("reminders go out at the pace of the policy, until somebody acknowledges"
   await sql`update targets set renotify_interval_secs = 0`;
   clock.advance(hour);
   t.equal(await sendReminders(system), 0);
-  t.match(await due(), { reminder_due_at: null, reminders_sent: 3 }, "a policy that has come to ask for none");
+  t.match(await due(), { reminder_due_at: null, reminders_sent: 3 }, "the policy was changed to none");
 });
 
 t.test("no reminder of what is acknowledged, over or retracted", async (t) => {
@@ -100,7 +100,7 @@ t.test("more incidents than one transaction takes are all reminded of", async (t
   t.equal(await sendReminders(system), 205);
 });
 
-t.test("a job runs on one replica at a time, again and again, whatever happens to it", async (t) => {
+t.test("a job runs on one replica at a time, periodically, also after failures", async (t) => {
   const { pool, log, system: one } = await openWorld(t);
   const replicas = [one, { ...one, sql: pool() }];
   let running = 0;
@@ -184,7 +184,7 @@ t.test("a job that the database cannot serve waits for it without a line each", 
   );
 });
 
-t.test("the operator is told once that the database cannot be used, and once that this is over", async (t) => {
+t.test("the operator gets one mail when the database cannot be used, and one when that is over", async (t) => {
   const mailbox = await startMailbox(t);
   const { system, clock } = await openWorld(t, {
     env: { SM_EMAIL__SMTP_URL: mailbox.url, SM_EMAIL__FROM: "statusmesh@example.org" },

@@ -42,7 +42,7 @@ async function metered(t: Test) {
   return { ...world, metrics, port, scrape };
 }
 
-t.test("the port answers what it has, to who may read, and holds no idle connection for long", async (t) => {
+t.test("the port serves its paths only, to GET and HEAD, and closes idle connections at a stop", async (t) => {
   const port = await openMetricsPort(
     { host: "127.0.0.1", port: 0 },
     {
@@ -68,7 +68,7 @@ t.test("the port answers what it has, to who may read, and holds no idle connect
   t.strictSame(
     (await ask("/broken")).slice(0, 2),
     [500, "This cannot be told at the moment.\n"],
-    "an error says nothing of itself",
+    "a reply has no text of the error",
   );
   t.equal((await fetch(`${port.url}/metrics`, { headers: { "x-long": "x".repeat(9000) } })).status, 431);
 
@@ -82,61 +82,58 @@ t.test("the port answers what it has, to who may read, and holds no idle connect
   await t.rejects(fetch(`${port.url}/metrics`), "nothing listens any more");
 });
 
-t.test(
-  "requests are counted by the route as it is declared, and nothing that a visitor writes becomes a label",
-  async (t) => {
-    const { system, metrics, scrape, clock, log, ...world } = await metered(t);
-    const ctx = await newOrg(system);
-    const ask = await serveWhole(t, { ...world, system, clock, log }, system, { onReply: metrics.request });
-    const token = await withToken(ctx);
-    const made = await ask(
-      "POST",
-      "/api/v1/targets",
-      { name: "Shop", check: { type: "tcp", host: "shop.example.org", port: 443 }, interval: 60 },
-      token,
-    );
-    const { id } = made.body as { id: string };
-    for (const path of [
-      `/api/v1/targets/${id}`,
-      `/api/v1/targets/${newId()}`,
-      "/api/v1/targets",
-      "/status",
-      "/healthz",
-      "/assets/favicon.svg",
-    ])
-      await ask("GET", path, undefined, token);
-    await ask("DELETE", `/api/v1/targets/${id}`, undefined, token);
-    const count = (route: string, method: string, status: string) =>
-      `statusmesh_http_request_duration_seconds_count{route="${route}",method="${method}",status="${status}"}`;
-    const samples = await scrape();
-    const counts = (pairs: readonly (readonly [string, string, string])[]) =>
-      pairs.map(([route, method, status]) => samples.get(count(route, method, status)));
-    t.strictSame(
-      counts([
-        ["/api/v1/targets/{id}", "GET", "2xx"],
-        ["/api/v1/targets/{id}", "GET", "4xx"],
-        ["/api/v1/targets", "GET", "2xx"],
-        ["/status", "GET", "4xx"],
-        ["/healthz", "GET", "2xx"],
-        ["/assets/{file}", "GET", "2xx"],
-        ["/api/v1/targets/{id}", "DELETE", "2xx"],
-      ]),
-      [1, 1, 1, 1, 1, 1, 1],
-    );
-    const series = (all: Map<string, number>) =>
-      [...all.keys()].filter((name) => name.startsWith("statusmesh_http_request_duration_seconds_count")).length;
-    const before = series(samples);
-    for (let i = 0; i < 40; i++) await ask(i % 2 === 0 ? "GET" : "PROPFIND", `/${newId()}/${i}`);
-    const after = await scrape();
-    t.equal(after.get(count("none", "GET", "4xx")), 20);
-    t.equal(after.get(count("none", "other", "4xx")), 20);
-    t.equal(series(after) - before, 2, "forty different paths make two more series");
-    t.notOk(
-      [...after.keys()].some((name) => name.includes(ctx.orgId) || name.includes(id)),
-      "no id is in a name",
-    );
-  },
-);
+t.test("requests are counted by declared route, and no input of a visitor becomes a label", async (t) => {
+  const { system, metrics, scrape, clock, log, ...world } = await metered(t);
+  const ctx = await newOrg(system);
+  const ask = await serveWhole(t, { ...world, system, clock, log }, system, { onReply: metrics.request });
+  const token = await withToken(ctx);
+  const made = await ask(
+    "POST",
+    "/api/v1/targets",
+    { name: "Shop", check: { type: "tcp", host: "shop.example.org", port: 443 }, interval: 60 },
+    token,
+  );
+  const { id } = made.body as { id: string };
+  for (const path of [
+    `/api/v1/targets/${id}`,
+    `/api/v1/targets/${newId()}`,
+    "/api/v1/targets",
+    "/status",
+    "/healthz",
+    "/assets/favicon.svg",
+  ])
+    await ask("GET", path, undefined, token);
+  await ask("DELETE", `/api/v1/targets/${id}`, undefined, token);
+  const count = (route: string, method: string, status: string) =>
+    `statusmesh_http_request_duration_seconds_count{route="${route}",method="${method}",status="${status}"}`;
+  const samples = await scrape();
+  const counts = (pairs: readonly (readonly [string, string, string])[]) =>
+    pairs.map(([route, method, status]) => samples.get(count(route, method, status)));
+  t.strictSame(
+    counts([
+      ["/api/v1/targets/{id}", "GET", "2xx"],
+      ["/api/v1/targets/{id}", "GET", "4xx"],
+      ["/api/v1/targets", "GET", "2xx"],
+      ["/status", "GET", "4xx"],
+      ["/healthz", "GET", "2xx"],
+      ["/assets/{file}", "GET", "2xx"],
+      ["/api/v1/targets/{id}", "DELETE", "2xx"],
+    ]),
+    [1, 1, 1, 1, 1, 1, 1],
+  );
+  const series = (all: Map<string, number>) =>
+    [...all.keys()].filter((name) => name.startsWith("statusmesh_http_request_duration_seconds_count")).length;
+  const before = series(samples);
+  for (let i = 0; i < 40; i++) await ask(i % 2 === 0 ? "GET" : "PROPFIND", `/${newId()}/${i}`);
+  const after = await scrape();
+  t.equal(after.get(count("none", "GET", "4xx")), 20);
+  t.equal(after.get(count("none", "other", "4xx")), 20);
+  t.equal(series(after) - before, 2, "forty different paths make two more series");
+  t.notOk(
+    [...after.keys()].some((name) => name.includes(ctx.orgId) || name.includes(id)),
+    "no id is in a name",
+  );
+});
 
 t.test("ingest: every result is in one of the counts, and a full queue is seen", async (t) => {
   const { system, metrics, scrape, clock } = await metered(t);
@@ -209,7 +206,7 @@ t.test("jobs: when each last succeeded, and how often it failed", async (t) => {
   t.equal(samples.get('statusmesh_job_last_duration_seconds{name="good"}'), 0.25);
   t.notOk(
     samples.has('statusmesh_job_last_success_timestamp_seconds{name="bad"}'),
-    "who never succeeded has no time of it",
+    "a job that never succeeded has no time of success",
   );
 });
 
@@ -240,76 +237,73 @@ t.test("deliveries: attempts by kind and outcome", async (t) => {
   );
 });
 
-t.test(
-  "the instance: what waits, what is open, who is alive; and nothing of it while the database is away",
-  async (t) => {
-    const { system, scrape, sql, clock } = await metered(t);
-    const [ctx, gone] = [await newOrg(system), await newOrg(system)];
-    const [live, ill] = [await newAgent(system, "eu"), await newAgent(system, "us")];
-    await newAgent(system, "eu");
-    await sql`update agents set last_seen_at = ${new Date(noon)} where id in (${live.agentId}, ${ill.agentId})`;
-    await sql`update agents set impaired_since = ${new Date(noon - minute)} where id = ${ill.agentId}`;
-    const channel = await webhookTo(ctx, "https://hooks.example.org/");
-    const incident = await openIncident(ctx, [channel]);
-    await sql`
+t.test("metrics of the instance: outbox, incidents, agents; absent while the database is away", async (t) => {
+  const { system, scrape, sql, clock } = await metered(t);
+  const [ctx, gone] = [await newOrg(system), await newOrg(system)];
+  const [live, ill] = [await newAgent(system, "eu"), await newAgent(system, "us")];
+  await newAgent(system, "eu");
+  await sql`update agents set last_seen_at = ${new Date(noon)} where id in (${live.agentId}, ${ill.agentId})`;
+  await sql`update agents set impaired_since = ${new Date(noon - minute)} where id = ${ill.agentId}`;
+  const channel = await webhookTo(ctx, "https://hooks.example.org/");
+  const incident = await openIncident(ctx, [channel]);
+  await sql`
       insert into target_regions (target_id, region_id)
       values (${incident.targetId}, 'eu'), (${incident.targetId}, 'us')`;
-    await addIncident(ctx, await newTarget(ctx, "closed", { enabled: false }), {
-      started: noon - hour,
-      ended: noon - minute,
-    });
-    const held = await openIncident(gone, [await webhookTo(gone, "https://hooks.example.org/")]);
-    await writeDeliveries(sql, noon - 5 * hour, [outboxNotice(gone, held, "opened")]);
-    await deleteOrg(gone, gone.orgId);
-    // The second waits for the first, which is tried again in an hour: neither is overdue.
-    await writeDeliveries(sql, noon - 10 * minute, [outboxNotice(ctx, incident, "opened")]);
-    await sql`update deliveries set next_attempt_at = ${new Date(noon + hour)} where org_id = ${ctx.orgId}`;
-    await writeDeliveries(sql, noon - 3 * minute, [outboxNotice(ctx, incident, "reminder")]);
+  await addIncident(ctx, await newTarget(ctx, "closed", { enabled: false }), {
+    started: noon - hour,
+    ended: noon - minute,
+  });
+  const held = await openIncident(gone, [await webhookTo(gone, "https://hooks.example.org/")]);
+  await writeDeliveries(sql, noon - 5 * hour, [outboxNotice(gone, held, "opened")]);
+  await deleteOrg(gone, gone.orgId);
+  // The second waits for the first, which is tried again in an hour: neither is overdue.
+  await writeDeliveries(sql, noon - 10 * minute, [outboxNotice(ctx, incident, "opened")]);
+  await sql`update deliveries set next_attempt_at = ${new Date(noon + hour)} where org_id = ${ctx.orgId}`;
+  await writeDeliveries(sql, noon - 3 * minute, [outboxNotice(ctx, incident, "reminder")]);
 
-    const values = (samples: Map<string, number>) =>
-      Object.fromEntries(
-        [...samples]
-          .filter(([name]) => /_(?:outbox|incidents_open|targets|agents|regions|operator|database_up)/.test(name))
-          .map(([name, value]) => [name.slice("statusmesh_".length), value]),
-      );
-    const expected = {
-      database_up: 1,
-      'outbox_pending{kind="webhook"}': 2,
-      'outbox_oldest_age_seconds{kind="webhook"}': 600,
-      outbox_overdue_seconds: 0,
-      'incidents_open{severity="minor"}': 0,
-      'incidents_open{severity="major"}': 1,
-      'incidents_open{severity="critical"}': 0,
-      targets_enabled: 1,
-      'agents{state="live"}': 1,
-      'agents{state="impaired"}': 1,
-      'agents{state="silent"}': 1,
-      regions_without_agent: 1,
-      operator_notices_open: 0,
-    };
-    t.strictSame(values(await scrape()), expected);
-    t.ok([...(await scrape()).keys()].some((name) => name.startsWith('statusmesh_database_connections{state="')));
-
-    await sql`update deliveries set state = 'delivered' where created_at = ${new Date(noon - 10 * minute)}`;
-    t.equal(
-      (await scrape()).get("statusmesh_outbox_overdue_seconds"),
-      0,
-      "asked again within five seconds the database is left alone",
+  const values = (samples: Map<string, number>) =>
+    Object.fromEntries(
+      [...samples]
+        .filter(([name]) => /_(?:outbox|incidents_open|targets|agents|regions|operator|database_up)/.test(name))
+        .map(([name, value]) => [name.slice("statusmesh_".length), value]),
     );
-    clock.advance(6000);
-    t.equal((await scrape()).get("statusmesh_outbox_overdue_seconds"), 186);
-    await sql`update deliveries set leased_until = ${new Date(noon + minute)} where state = 'pending'`;
-    clock.advance(6000);
-    t.equal((await scrape()).get("statusmesh_outbox_overdue_seconds"), 0, "what is being sent is not overdue");
+  const expected = {
+    database_up: 1,
+    'outbox_pending{kind="webhook"}': 2,
+    'outbox_oldest_age_seconds{kind="webhook"}': 600,
+    outbox_overdue_seconds: 0,
+    'incidents_open{severity="minor"}': 0,
+    'incidents_open{severity="major"}': 1,
+    'incidents_open{severity="critical"}': 0,
+    targets_enabled: 1,
+    'agents{state="live"}': 1,
+    'agents{state="impaired"}': 1,
+    'agents{state="silent"}': 1,
+    regions_without_agent: 1,
+    operator_notices_open: 0,
+  };
+  t.strictSame(values(await scrape()), expected);
+  t.ok([...(await scrape()).keys()].some((name) => name.startsWith('statusmesh_database_connections{state="')));
 
-    await sql`alter table operator_notices rename to elsewhere`;
-    clock.advance(6000);
-    t.strictSame(values(await scrape()), { database_up: 0 });
-    await sql`alter table elsewhere rename to operator_notices`;
-    clock.advance(1000);
-    t.equal(Object.keys(values(await scrape())).length, Object.keys(expected).length, "and they come back");
-  },
-);
+  await sql`update deliveries set state = 'delivered' where created_at = ${new Date(noon - 10 * minute)}`;
+  t.equal(
+    (await scrape()).get("statusmesh_outbox_overdue_seconds"),
+    0,
+    "asked again within five seconds the database is left alone",
+  );
+  clock.advance(6000);
+  t.equal((await scrape()).get("statusmesh_outbox_overdue_seconds"), 186);
+  await sql`update deliveries set leased_until = ${new Date(noon + minute)} where state = 'pending'`;
+  clock.advance(6000);
+  t.equal((await scrape()).get("statusmesh_outbox_overdue_seconds"), 0, "a leased delivery is not overdue");
+
+  await sql`alter table operator_notices rename to elsewhere`;
+  clock.advance(6000);
+  t.strictSame(values(await scrape()), { database_up: 0 });
+  await sql`alter table elsewhere rename to operator_notices`;
+  clock.advance(1000);
+  t.equal(Object.keys(values(await scrape())).length, Object.keys(expected).length, "and they are present again");
+});
 
 t.test("the example of alerts names only what there is", async (t) => {
   const { metrics } = await metered(t);

@@ -27,10 +27,10 @@ async function openMesh(t: Teardown): Promise<Mesh> {
 const never = new AbortController().signal;
 const ask = ({ hub }: Mesh, agent: AgentCtx, cursor: string | null = null, signal: AbortSignal = never) =>
   pull(agent, hub, { protocol: protocolVersion, agent_version: "1.2.3", cursor, capacity: 0 }, signal);
-/** What there is now, without waiting for more. */
+/** A pull that does not wait. */
 const glance = (mesh: Mesh, agent: AgentCtx, cursor: string | null = null) =>
   ask(mesh, agent, cursor, AbortSignal.abort());
-/** A pull that has found nothing and waits. */
+/** A held pull: there was nothing to send. */
 async function hold(
   mesh: Mesh,
   agent: AgentCtx,
@@ -51,7 +51,7 @@ const newMonitor = async (ctx: Ctx, changes: object = {}) =>
 const ids = (reply: PullReply) => reply.checks.map((it) => it.target_id).sort();
 
 t.test(
-  "the first pull has everything of the region, the next ones what changed, and without news they wait",
+  "the first pull has all checks of the region, later ones the changes, and without changes they are held",
   async (t) => {
     const mesh = await openMesh(t);
     const { sql, ctx, clock, system } = mesh;
@@ -84,7 +84,7 @@ t.test(
     let cursor = first.cursor;
     const changed = async (change: () => Promise<unknown>) => {
       const held = await hold(mesh, agent, cursor);
-      t.notOk(held.answered(), "nothing new, nothing said");
+      t.notOk(held.answered(), "no reply without a change");
       await change();
       const reply = await held.reply;
       cursor = reply.cursor;
@@ -112,11 +112,11 @@ t.test(
       "and back",
     );
     await touch(a);
-    t.strictSame(ids(await glance(mesh, agent, cursor)), [a], "a wake-up that is lost loses no news");
+    t.strictSame(ids(await glance(mesh, agent, cursor)), [a], "a lost wake-up loses no change");
   },
 );
 
-t.test("an agent that missed the reply to a failing result learns of the recheck from a pull", async (t) => {
+t.test("an agent that missed the reply to a failing result gets the recheck from a pull", async (t) => {
   const mesh = await openMesh(t);
   const { sql, ctx, system } = mesh;
   const agent = await newAgent(system);
@@ -125,11 +125,11 @@ t.test("an agent that missed the reply to a failing result learns of the recheck
   t.strictSame(rechecks, []);
   const unsettle = (id: string) => sql`update target_states set recheck_regions = '{eu}' where target_id = ${id}`;
   await unsettle(a);
-  t.strictSame((await glance(mesh, agent)).rechecks, [a], "all of them in a first pull");
+  t.strictSame((await glance(mesh, agent)).rechecks, [a], "the first pull has all rechecks");
   const held = await hold(mesh, agent, cursor);
   await sql.notify("sm_targets", "");
   const reply = await held.reply;
-  t.match(reply, { full: false, checks: [], rechecks: [a] }, "and a pull that waits ends with them");
+  t.match(reply, { full: false, checks: [], rechecks: [a] }, "a held pull ends with them");
   const again = await hold(mesh, agent, reply.cursor);
   await sql.notify("sm_targets", "");
   await sleep(100);
@@ -139,7 +139,7 @@ t.test("an agent that missed the reply to a failing result learns of the recheck
   t.strictSame((await again.reply).rechecks, [a, b].sort());
 });
 
-t.test("a pull that waits ends after 25 s, and at once when the process drains", async (t) => {
+t.test("a held pull ends after 25 s, and at once when the process drains", async (t) => {
   const mesh = await openMesh(t);
   const agent = await newAgent(mesh.system);
   const { cursor } = await ask(mesh, agent);
@@ -174,7 +174,7 @@ t.test("a change that commits late is not skipped", async (t) => {
     await committing;
   });
   await writing;
-  // It has its number already; this one gets a higher one and commits first.
+  // The open transaction has its id already; this one gets a higher id and commits first.
   await updateTarget(ctx, early, { interval: 30 });
   const first = await glance(mesh, agent, cursor);
   t.strictSame([ids(first), first.drop], [[early], []]);
@@ -184,16 +184,16 @@ t.test("a change that commits late is not skipped", async (t) => {
   await slow;
   const second = await glance(mesh, agent, cursor);
   t.match(second, { full: false, checks: [{ target_id: late, interval_ms: 90_000 }], drop: [gone] });
-  t.match(await glance(mesh, agent, second.cursor), { checks: [], drop: [] }, "and not told twice");
+  t.match(await glance(mesh, agent, second.cursor), { checks: [], drop: [] }, "and not sent twice");
 });
 
-t.test("after a restore into another cluster agents get everything once, and then the news only", async (t) => {
+t.test("after a restore into another cluster agents get everything once, then changes only", async (t) => {
   const mesh = await openMesh(t);
   const { ctx, sql } = mesh;
   const agent = await newAgent(mesh.system);
   const [a, b] = [await newMonitor(ctx), await newMonitor(ctx)];
   const { cursor } = await ask(mesh, agent);
-  // Rows of a cluster that has counted far: a dump brings their ids as they are.
+  // Rows of a cluster with higher transaction ids: a dump contains them as they are.
   await sql`update targets set changed_xid = '900000000'`;
   await sql`
     insert into deleted_targets (target_id, org_id, deleted_at, changed_xid)
@@ -204,7 +204,7 @@ t.test("after a restore into another cluster agents get everything once, and the
     "changes of later transactions are not sent",
   );
   await updateTarget(ctx, a, { interval: 90 });
-  t.strictSame(ids(await glance(mesh, agent, cursor)), [a], "what changes is");
+  t.strictSame(ids(await glance(mesh, agent, cursor)), [a], "present changes are");
 
   const other = (change: (it: { snapshot: string; history: string }) => object): string => {
     const known = JSON.parse(Buffer.from(cursor, "base64url").toString()) as { snapshot: string; history: string };
@@ -213,7 +213,7 @@ t.test("after a restore into another cluster agents get everything once, and the
   const cursors: [string, string][] = [
     ["of the cluster that the dump is from", other(() => ({ snapshot: "900000001:900000001:" }))],
     ["of another cluster or timeline", other(({ history }) => ({ history: `${history}1` }))],
-    ["of a version that did not know", other(() => ({ history: undefined }))],
+    ["of a version without a history", other(() => ({ history: undefined }))],
   ];
   for (const [title, foreign] of cursors) {
     const reply = await glance(mesh, agent, foreign);
@@ -223,7 +223,7 @@ t.test("after a restore into another cluster agents get everything once, and the
   }
 });
 
-t.test("agents of a region share its targets, and only what must moves", async (t) => {
+t.test("agents of a region share its targets, and as few as possible move", async (t) => {
   const mesh = await openMesh(t);
   const { ctx, clock, system } = mesh;
   const [a, b, c] = [await newAgent(system), await newAgent(system), await newAgent(system)];
@@ -232,7 +232,7 @@ t.test("agents of a region share its targets, and only what must moves", async (
   t.strictSame(ids(alone), all);
   const ofB = await ask(mesh, b);
   const ofA = await ask(mesh, a, alone.cursor);
-  t.ok(ofA.full, "somebody came: everything is said anew");
+  t.ok(ofA.full, "an agent has joined: the reply is full");
   t.strictSame([...ids(ofA), ...ids(ofB)].sort(), all, "each target has one agent");
   t.ok(ids(ofA).length > 8 && ids(ofB).length > 8, "shared about evenly");
 
@@ -241,7 +241,7 @@ t.test("agents of a region share its targets, and only what must moves", async (
   t.match(
     await glance(mesh, a, ofA.cursor),
     { checks: [], drop: [] },
-    "an edit is for the agent that runs it, and none of the other's business",
+    "an edit is sent only to the agent that runs the target",
   );
   t.strictSame(ids(await glance(mesh, b, ofB.cursor)), [edited]);
 
@@ -250,19 +250,19 @@ t.test("agents of a region share its targets, and only what must moves", async (
   t.strictSame(
     [...ids(nextA), ...ofC.filter((id) => ids(ofA).includes(id))].sort(),
     ids(ofA),
-    "what a third agent takes is all that the others lose",
+    "the others lose only the targets of the third agent",
   );
   t.strictSame([...ids(nextB), ...ofC.filter((id) => ids(ofB).includes(id))].sort(), ids(ofB));
 
   const held = await hold(mesh, a, nextA.cursor);
-  // Both are seen at that time already: the pull may look at any moment.
+  // Both are marked as seen first: the held pull may look at any moment.
   const later = { now: () => clock.at + agentLiveMs };
   for (const agent of [a, b]) await agentSeen({ ...agent, clock: later });
   clock.advance(agentLiveMs);
   await mesh.sql.notify("sm_targets", "");
   const after = await held.reply;
   t.ok(after.full);
-  t.strictSame(ids(after), ids(ofA), "the third falls silent: all is as before, also in a pull that waits");
+  t.strictSame(ids(after), ids(ofA), "the third agent expires: the shares are as before, also in a held pull");
 
   const targets = Array.from({ length: 600 }, () => newId());
   const agents = [a, b, c].map((it) => it.agentId);
@@ -272,7 +272,7 @@ t.test("agents of a region share its targets, and only what must moves", async (
   t.equal(ownerOf(newId(), []), null);
 });
 
-t.test("who says that it leaves is replaced at once, and who comes is made room for", async (t) => {
+t.test("an agent that deregisters is replaced at once, and one that joins gets its share", async (t) => {
   const mesh = await openMesh(t);
   const { ctx, clock, system, sql } = mesh;
   const [a, b] = [await newAgent(system), await newAgent(system)];
@@ -281,10 +281,10 @@ t.test("who says that it leaves is replaced at once, and who comes is made room 
   const room = await hold(mesh, a, alone.cursor);
   const ofB = await ask(mesh, b);
   const shared = await room.reply;
-  t.strictSame([...ids(shared), ...ids(ofB)].sort(), all, "a pull that waits is told of who came");
+  t.strictSame([...ids(shared), ...ids(ofB)].sort(), all, "a held pull ends when an agent joins");
 
   const left = await hold(mesh, a, shared.cursor);
-  // A pull of the leaving agent that is still held gives its last sign of life after the farewell.
+  // A pull of the leaving agent that is still held marks it as seen after it has deregistered.
   const stale = await hold(mesh, b, ofB.cursor);
   const reply = await pull(
     b,
@@ -294,13 +294,13 @@ t.test("who says that it leaves is replaced at once, and who comes is made room 
   );
   t.match(reply, { full: true, checks: [], drop: [], runs: [] });
   await stale.reply;
-  t.strictSame(ids(await left.reply), all, "all is the other's");
+  t.strictSame(ids(await left.reply), all, "the other agent has all targets");
   t.match(await sql`select left_at from agents where id = ${b.agentId}`, [{ left_at: new Date(clock.now()) }]);
   t.match(await sql`select left_at from agents where id = ${a.agentId}`, [{ left_at: null }]);
-  t.strictSame(ids(await ask(mesh, b)), ids(ofB), "and who comes back has what it had");
+  t.strictSame(ids(await ask(mesh, b)), ids(ofB), "an agent that rejoins has its share again");
 });
 
-t.test("who takes a target over runs the slot that has not started yet", (t) => {
+t.test("an agent that takes a target over runs the slot that has not started yet", (t) => {
   const anyTime = fc.integer({ min: 1_700_000_000_000, max: 1_900_000_000_000 });
   fc.assert(
     fc.property(
@@ -348,7 +348,7 @@ t.test("targets without a result run at once, spread when there are many; the ot
   t.equal(known.next_due_at, nextSlot(model, "eu", minute, 10, clock.now()));
 });
 
-t.test("a cursor that cannot be trusted is answered with everything", async (t) => {
+t.test("an invalid cursor gets a full reply", async (t) => {
   const mesh = await openMesh(t);
   const { ctx, clock, system } = mesh;
   const agent = await newAgent(system);
@@ -375,7 +375,7 @@ t.test("a cursor that cannot be trusted is answered with everything", async (t) 
   clock.advance(10 * minute - 1);
   t.notOk((await glance(mesh, agent, cursor)).full);
   clock.advance(1);
-  t.ok((await glance(mesh, agent, cursor)).full, "after ten minutes everything is said anew");
+  t.ok((await glance(mesh, agent, cursor)).full, "after ten minutes the reply is full");
   const refused = await refusal(t, () =>
     pull(agent, mesh.hub, { protocol: protocolVersion + 1, agent_version: "9.0.0", cursor: null, capacity: 0 }, never),
   );
@@ -385,7 +385,7 @@ t.test("a cursor that cannot be trusted is answered with everything", async (t) 
   });
 });
 
-t.test("an agent gets secrets opened, and of other regions nothing", async (t) => {
+t.test("an agent gets opened secrets, and nothing of other regions", async (t) => {
   const mesh = await openMesh(t);
   const { sql, ctx, system, log } = mesh;
   const [eu, us] = [await newAgent(system, "eu"), await newAgent(system, "us")];
@@ -419,7 +419,7 @@ t.test("an agent gets secrets opened, and of other regions nothing", async (t) =
   t.strictSame(
     (await glance(mesh, us, later)).drop.sort(),
     [once, stays].sort(),
-    "also of one that was taken from the region before it was deleted",
+    "also of a target that was removed from the region before it was deleted",
   );
   t.notMatch(JSON.stringify(log.lines), /SECRET/);
 
@@ -429,12 +429,12 @@ t.test("an agent gets secrets opened, and of other regions nothing", async (t) =
   t.strictSame(
     ids(await glance(mesh, rekeyed)),
     [plain, secret].sort(),
-    "one check that cannot be opened does not keep the others from running",
+    "a check that cannot be opened does not stop the others",
   );
   t.match(withheld?.check, {
     type: "withheld",
     reason: /secret \/check\/bearer_token was sealed under a key that is not configured here, so the check cannot run/,
   });
-  t.strictSame(Object.keys(withheld!.check), ["type", "reason"], "and what it was stays here");
+  t.strictSame(Object.keys(withheld!.check), ["type", "reason"], "without the check itself");
   t.match(log.lines.at(-1), { level: "error", fields: { target: secret, reason: /was sealed under a key/ } });
 });

@@ -71,7 +71,7 @@ t.test("a new config ends the failing spell; a new name does not", async (t) => 
   t.match(await updateChannel(w.owner, id, { config }), { failing_since: null, last_delivery: { state: "dead" } });
 });
 
-t.test("a person has a failed notification sent again, once, with all its attempts", async (t) => {
+t.test("a failed notification can be sent again once, with its full number of attempts", async (t) => {
   const w = await world(t);
   const channel = await webhookTo(w.owner, sink.url);
   let status = 410;
@@ -103,7 +103,7 @@ t.test("a person has a failed notification sent again, once, with all its attemp
     "one of eight at once",
   );
   await until(async () => (await attempts(w)).length >= 2, "the second attempt");
-  t.match(await rows(w), [{ id, state: "pending", attempt_count: 2 }], "it has its own attempts before it");
+  t.match(await rows(w), [{ id, state: "pending", attempt_count: 2 }], "it keeps the count of its attempts");
   const { items } = await listEvents(w.owner, incident.incidentId, { limit: 10, offset: 0 });
   t.match(items, [{ kind: "notification_retried", actor: { type: "user" }, detail: { delivery_id: id } }]);
   t.equal(items.length, 1);
@@ -129,7 +129,7 @@ t.test("a failed notification is not sent after a newer one", async (t) => {
   t.match(await refusal(t, () => retryDelivery(w.owner, incident.incidentId, id)), { code: "DELIVERY_SUPERSEDED" });
 });
 
-t.test("Retry-After pauses the whole channel, and then one message goes at a time", async (t) => {
+t.test("Retry-After pauses the whole channel, and then one message is sent at a time", async (t) => {
   const w = await world(t);
   const [slow, other] = [await webhookTo(w.owner, `${sink.url}/slow`), await webhookTo(w.owner, `${sink.url}/other`)];
   let most = 0;
@@ -159,7 +159,7 @@ t.test("Retry-After pauses the whole channel, and then one message goes at a tim
 
 t.test("a host that hangs delays neither another host nor another organisation", async (t) => {
   const w = await world(t);
-  // It accepts connections and never says a word.
+  // Accepts connections and stays silent.
   const sockets: Socket[] = [];
   const hangs = createServer((socket) => void sockets.push(socket.on("error", () => undefined)));
   await new Promise<void>((resolve) => hangs.listen(0, "127.0.0.1", resolve));
@@ -203,7 +203,7 @@ t.test("places: a slow key has fewer, until it is fast again", async (t) => {
   t.equal(free("hosts", "h"), hostLimit.slow, "it stays slow after a slow answer");
   places.take(of)!();
   t.equal(free("hosts", "h"), hostLimit.fast, "a fast answer ends it");
-  t.strictSame(places.hosts.all(), [], "nothing is kept of an idle host");
+  t.strictSame(places.hosts.all(), [], "an idle host has no entry");
   for (let n = 0; n < hostLimit.fast; n++) places.take({ ...of, channel: String(n) });
   t.equal(places.take(of), null);
 });

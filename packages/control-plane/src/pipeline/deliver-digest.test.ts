@@ -145,7 +145,7 @@ t.test("up to the threshold each incident has a message; near it they wait 2 s",
   await until(() => texts().length >= 22, "an incident after the storm, at once");
 });
 
-t.test("a storm that goes on is told after 15 s", async (t) => {
+t.test("an ongoing storm is sent after 15 s", async (t) => {
   const w = await open(t);
   const chat = await slack(w);
   deliverer(t, w);
@@ -168,7 +168,7 @@ t.test("0 turns digests off", async (t) => {
   t.equal(texts().length, 40);
 });
 
-t.test("a digest that is refused is tried again whole, and recoveries wait for it", async (t) => {
+t.test("a refused digest is retried as a whole, and recoveries wait for it", async (t) => {
   const w = await open(t);
   const chat = await slack(w);
   let status = 500;
@@ -203,7 +203,7 @@ const claim = async (w: OwnedWorld) =>
 t.test("replicas form one digest, and a killed one is sent again under the same id", async (t) => {
   const w = await open(t);
   await write(w, await incidentsOf(w, "a.example.org", 100, [await slack(w)]), "opened");
-  t.strictSame([...(await claim(w))], [], "nothing goes one by one");
+  t.strictSame([...(await claim(w))], [], "none is sent on its own");
   w.clock.advance(2_000);
   const replicas = Array.from({ length: 4 }, () => ({ ...w.system, sql: w.pool() }));
   await Promise.all(replicas.map((system) => gatherDigests(system, stormRules(20))));
@@ -217,7 +217,7 @@ t.test("replicas form one digest, and a killed one is sent again under the same 
   t.match(await claim(w), [{ id: first!.id, digest_id: first!.id }]);
 });
 
-t.test("the rest of a digest is told when the monitor of its first delivery is deleted", async (t) => {
+t.test("the rest of a digest is sent when the monitor of its first delivery is deleted", async (t) => {
   const w = await open(t);
   await write(w, await incidentsOf(w, "a.example.org", 30, [await slack(w)]), "opened");
   w.clock.advance(2_000);
@@ -230,7 +230,7 @@ t.test("the rest of a digest is told when the monitor of its first delivery is d
   t.match(texts(), [/29 monitors are down/]);
 });
 
-t.test("a digest of a channel that became a webhook is sent one by one; of a disabled one it ends", async (t) => {
+t.test("a digest of a channel that became a webhook is sent one by one; of a disabled channel it fails", async (t) => {
   const w = await open(t);
   const [changed, disabled] = [await slack(w), await slack(w, "Other")];
   await write(w, await incidentsOf(w, "a.example.org", 30, [changed, disabled]), "opened");
@@ -245,7 +245,7 @@ t.test("a digest of a channel that became a webhook is sent one by one; of a dis
   t.ok((await rows(w)).every(({ channel_id, state }) => (state === "dead") === (channel_id === disabled)));
 });
 
-t.test("the groups of a digest: by host, else by tag, largest first, the worst named", async (t) => {
+t.test("the groups of a digest: by host, else by tag, largest first, with the worst incident", async (t) => {
   const notice = (name: string, severity: Notice["severity"], started: string): Notice => ({
     incident_id: newId(),
     target_id: newId(),

@@ -43,7 +43,7 @@ t.test("the outbox: one row for each enabled channel bound to the target, once",
     { channel_name: "second" },
   ]);
 
-  // Bound only after the opening: reminded, but not told that it is over.
+  // Bound only after the opening: it gets reminders, but not the recovery.
   const late = await webhookTo(owner, sink.url, "late");
   await sql`insert into target_alerts (target_id, channel_id, position) values (${bound.targetId}, ${late}, 9)`;
   t.equal(await write(w, [outboxNotice(owner, bound, "reminder")]), 3);
@@ -52,12 +52,12 @@ t.test("the outbox: one row for each enabled channel bound to the target, once",
   t.match(
     await sql`select channel_name from deliveries where reason = 'resolved'`,
     [{ channel_name: "first" }],
-    "who was never told of the opening is not told of its end",
+    "a channel that did not get the opening does not get the recovery",
   );
   t.equal(
     await write(w, [outboxNotice(owner, bound, "reopened"), outboxNotice(owner, bound, "resolved", 1)]),
     6,
-    "a reopening tells, also within one batch",
+    "a reopening notifies, also within one batch",
   );
   const dates = await sql<
     { reason: string; seq: number; created_at: Date }[]
@@ -65,7 +65,7 @@ t.test("the outbox: one row for each enabled channel bound to the target, once",
   t.strictSame(
     dates.map(({ reason, seq }) => `${reason} ${seq}`),
     ["opened 0", "reminder 0", "resolved 0", "reopened 0", "resolved 1"],
-    "what was told later is dated later, even in the same millisecond",
+    "a later notice has a later date, even in the same millisecond",
   );
   const many = await Promise.all(Array.from({ length: 200 }, () => openIncident(owner, [first])));
   t.equal(
@@ -77,7 +77,7 @@ t.test("the outbox: one row for each enabled channel bound to the target, once",
   );
 });
 
-t.test("a notice leaves as soon as it is committed, and the receiver gets it once", async (t) => {
+t.test("a notice is sent as soon as it is committed, and the receiver gets it once", async (t) => {
   const w = await world(t);
   deliverer(t, w);
   const incident = await openIncident(w.owner, [await webhookTo(w.owner, sink.url)]);
@@ -162,7 +162,7 @@ t.test("a receiver that fails: eight attempts with growing pauses, then dead", a
   });
 });
 
-t.test("what the receiver answers decides what comes next", async (t) => {
+t.test("the reply of the receiver decides the next state", async (t) => {
   const w = await world(t);
   const cases: [number, Record<string, string>, object][] = [
     [204, {}, { state: "delivered" }],
@@ -198,7 +198,7 @@ t.test("what the receiver answers decides what comes next", async (t) => {
     );
 });
 
-t.test("a channel that was disabled or deleted meanwhile is not told, and the delivery says why", async (t) => {
+t.test("a disabled or deleted channel is not notified, and the delivery has the reason", async (t) => {
   const w = await world(t);
   const channels = [
     await webhookTo(w.owner, sink.url),
@@ -220,7 +220,7 @@ t.test("a channel that was disabled or deleted meanwhile is not told, and the de
   t.equal(sink.received.length, 0);
 });
 
-t.test("a channel whose secrets cannot be opened: each attempt says so, and the last one is the last", async (t) => {
+t.test("a channel whose secrets cannot be opened: each attempt fails with the reason, up to the last", async (t) => {
   const w = await world(t);
   const sealed = { ...w.owner, sealer: makeSealer(Buffer.alloc(32, 9)) };
   await write(w, [
@@ -250,10 +250,10 @@ t.test("a channel whose secrets cannot be opened: each attempt says so, and the 
     new Set((await attempts(w)).filter(({ ok }) => !ok).map(({ error }) => error)),
     new Set(["the secrets of the channel were sealed under a key that is not configured here"]),
   );
-  t.strictSame(told(), ["opened"], "the other channel was told at once");
+  t.strictSame(told(), ["opened"], "the other channel was notified at once");
 });
 
-t.test("notices of a deleted organisation are held, and dropped when it comes back", async (t) => {
+t.test("notices of a deleted organisation are held, and dropped when it is restored", async (t) => {
   const w = await world(t);
   const gone = await newOrg(w.system);
   const [channel, other] = [await webhookTo(gone, sink.url), await webhookTo(w.owner, sink.url)];
@@ -297,76 +297,72 @@ t.test("notices of a deleted organisation are held, and dropped when it comes ba
   t.equal(
     await writeDeliveries(gone.sql, w.clock.now(), [outboxNotice(gone, incident, "resolved")]),
     0,
-    "who was not told of the opening is not told of its end",
+    "a channel that did not get the opening does not get the recovery",
+  );
+});
+
+t.test("two deliverers on one database send each notice once, and a hanging receiver delays no other", async (t) => {
+  const w = await world(t);
+  let hangingNow = 0;
+  let mostHanging = 0;
+  sink.answer = ({ path }, reply) => {
+    if (path !== "/hangs") return void reply.writeHead(200).end();
+    mostHanging = Math.max(mostHanging, ++hangingNow);
+    reply.on("close", () => void hangingNow--);
+  };
+  const channels = await Promise.all(Array.from({ length: 6 }, () => webhookTo(w.owner, sink.url)));
+  const hanging = await webhookTo(w.owner, `${sink.url}/hangs`);
+  const stuck = await Promise.all(Array.from({ length: 30 }, () => openIncident(w.owner, [hanging])));
+  await write(
+    w,
+    stuck.map((one) => outboxNotice(w.owner, one, "opened")),
+  );
+  const running = [deliverer(t, w), deliverer(t, w)];
+  for (let batch = 0; batch < 5; batch++) {
+    const incidents = await Promise.all(Array.from({ length: 5 }, () => openIncident(w.owner, channels)));
+    await write(
+      w,
+      incidents.flatMap((one) => [outboxNotice(w.owner, one, "opened"), outboxNotice(w.owner, one, "resolved")]),
+    );
+  }
+  const [expected] = await w.sql<
+    { count: number }[]
+  >`select count(*)::integer as count from deliveries where channel_id <> ${hanging}`;
+  t.equal(expected?.count, 300);
+  await until(
+    async () =>
+      (await w.sql`select 1 from deliveries where state = 'pending' and channel_id <> ${hanging} limit 1`).length === 0,
+    "all delivered",
+  );
+  const ids = sink.received
+    .filter(({ path }) => path !== "/hangs")
+    .map(({ body }) => JSON.parse(body.toString()) as { delivery_id: string; incident_id: string; reason: string });
+  t.equal(ids.length, 300);
+  t.equal(new Set(ids.map((one) => one.delivery_id)).size, 300);
+  const [overtaken] = await w.sql<{ count: number }[]>`
+    select count(*)::integer as count from deliveries r join deliveries o using (incident_id, channel_id)
+    where o.reason = 'opened' and r.reason = 'resolved' and r.delivered_at < o.delivered_at`;
+  t.equal(overtaken?.count, 0);
+  t.ok(
+    mostHanging > 0 && mostHanging <= 2 * channelLimit.fast,
+    "each deliverer sends at most the limit to the hanging channel",
+  );
+
+  // Stopping interrupts hanging sends and releases their deliveries.
+  await Promise.all(running.map((one) => one.stop()));
+  const [left] = await w.sql<object[]>`
+      select count(*)::integer as pending, count(leased_until)::integer as leased from deliveries
+      where state = 'pending'`;
+  t.strictSame({ ...left }, { pending: 30, leased: 0 });
+  t.strictSame(
+    (await attempts(w)).filter(({ ok, error }) => !ok && error !== "no answer within 10 s"),
+    [],
+    "an interrupted send is no attempt",
   );
 });
 
 t.test(
-  "two deliverers on one database send each notice exactly once, and a hanging receiver holds up nobody else",
-  async (t) => {
-    const w = await world(t);
-    let hangingNow = 0;
-    let mostHanging = 0;
-    sink.answer = ({ path }, reply) => {
-      if (path !== "/hangs") return void reply.writeHead(200).end();
-      mostHanging = Math.max(mostHanging, ++hangingNow);
-      reply.on("close", () => void hangingNow--);
-    };
-    const channels = await Promise.all(Array.from({ length: 6 }, () => webhookTo(w.owner, sink.url)));
-    const hanging = await webhookTo(w.owner, `${sink.url}/hangs`);
-    const stuck = await Promise.all(Array.from({ length: 30 }, () => openIncident(w.owner, [hanging])));
-    await write(
-      w,
-      stuck.map((one) => outboxNotice(w.owner, one, "opened")),
-    );
-    const running = [deliverer(t, w), deliverer(t, w)];
-    for (let batch = 0; batch < 5; batch++) {
-      const incidents = await Promise.all(Array.from({ length: 5 }, () => openIncident(w.owner, channels)));
-      await write(
-        w,
-        incidents.flatMap((one) => [outboxNotice(w.owner, one, "opened"), outboxNotice(w.owner, one, "resolved")]),
-      );
-    }
-    const [expected] = await w.sql<
-      { count: number }[]
-    >`select count(*)::integer as count from deliveries where channel_id <> ${hanging}`;
-    t.equal(expected?.count, 300);
-    await until(
-      async () =>
-        (await w.sql`select 1 from deliveries where state = 'pending' and channel_id <> ${hanging} limit 1`).length ===
-        0,
-      "all delivered",
-    );
-    const ids = sink.received
-      .filter(({ path }) => path !== "/hangs")
-      .map(({ body }) => JSON.parse(body.toString()) as { delivery_id: string; incident_id: string; reason: string });
-    t.equal(ids.length, 300);
-    t.equal(new Set(ids.map((one) => one.delivery_id)).size, 300);
-    const [overtaken] = await w.sql<{ count: number }[]>`
-    select count(*)::integer as count from deliveries r join deliveries o using (incident_id, channel_id)
-    where o.reason = 'opened' and r.reason = 'resolved' and r.delivered_at < o.delivered_at`;
-    t.equal(overtaken?.count, 0);
-    t.ok(
-      mostHanging > 0 && mostHanging <= 2 * channelLimit.fast,
-      "at most so many of the hanging channel by each deliverer",
-    );
-
-    // Stopping cuts what hangs, and gives it back.
-    await Promise.all(running.map((one) => one.stop()));
-    const [left] = await w.sql<object[]>`
-      select count(*)::integer as pending, count(leased_until)::integer as leased from deliveries
-      where state = 'pending'`;
-    t.strictSame({ ...left }, { pending: 30, leased: 0 });
-    t.strictSame(
-      (await attempts(w)).filter(({ ok, error }) => !ok && error !== "no answer within 10 s"),
-      [],
-      "being cut is no attempt",
-    );
-  },
-);
-
-t.test(
-  "what a killed deliverer held is sent by another when the lease has run out, and the dead one can write nothing",
+  "a killed deliverer's notices are sent by another after the lease, and the killed one can write nothing",
   async (t) => {
     const w = await world(t);
     const incident = await openIncident(w.owner, [await webhookTo(w.owner, sink.url)]);
@@ -380,7 +376,7 @@ t.test(
     });
     const [held] = await claimDeliveries(w.sql, limits());
     t.equal(held?.notice.incident_id, incident.incidentId);
-    t.strictSame([...(await claimDeliveries(w.sql, limits()))], [], "nobody else has it meanwhile");
+    t.strictSame([...(await claimDeliveries(w.sql, limits()))], [], "no other process can claim it");
     deliverer(t, w);
     await later(w, 59_999);
     await write(w, [outboxNotice(w.owner, incident, "escalated")]);
@@ -409,7 +405,7 @@ t.test(
   },
 );
 
-t.test("a database that goes away and comes back does not end the deliverer", async (t) => {
+t.test("the deliverer survives an outage of the database", async (t) => {
   const w = await world(t);
   deliverer(t, w);
   const incident = await openIncident(w.owner, [await webhookTo(w.owner, sink.url)]);

@@ -430,7 +430,7 @@ t.test("details are stored for kinds that have them, and the newest stay with th
       [id, 74],
       [unread, null],
     ],
-    "what ends next comes first, what was never read last",
+    "the nearest expiry is first, unknown ones are last",
   );
 
   await updateTarget(ctx, id, { check: { warn_days: 20 } });
@@ -439,16 +439,12 @@ t.test("details are stored for kinds that have them, and the newest stay with th
   await updateTarget(ctx, id, { check: { host: "other.example.org" } });
   t.strictSame(await newest(id), { details: null, expires_at: null }, "another host is not");
   await send(eu, [agentResult(id, noon + 30 * second, { details: details(60) })]);
-  t.strictSame(
-    await newest(id),
-    { details: null, expires_at: null },
-    "what a run of before the edit read is not taken",
-  );
+  t.strictSame(await newest(id), { details: null, expires_at: null }, "details of a run before the edit are ignored");
   await send(eu, [agentResult(id, noon + 2 * minute, { details: details(50) })]);
   t.match(await newest(id), { details: { days_remaining: 50 } });
 });
 
-t.test("a monitor without data says when its runs are throttled", async (t) => {
+t.test("a monitor without data shows that its runs are throttled", async (t) => {
   const [id, fine, other] = [await newMonitor(), await newMonitor(), await newMonitor()];
   const throttled = { status: "degraded", error: "throttled: host concurrency cap", skip: true } as const;
   const run = (target: string, ago: number, change: object = {}) => agentResult(target, clock.now() - ago, change);
@@ -475,16 +471,16 @@ t.test("status, since when and until when", async (t) => {
   t.match(await stateOf(id), { status: "unknown", status_since: null, last_result_at: null });
   t.strictSame(await after("P", 0), ["up", 0, live / second]);
   t.strictSame(await after("P", minute), ["up", 0, 130]);
-  t.strictSame(await after("F", minute), ["down", 120, 130], "nobody sees it up");
+  t.strictSame(await after("F", minute), ["down", 120, 130], "no region sees it up");
   t.match(await stateOf(id), { last_error: "connection refused", last_result_at: new Date(clock.now()) });
   t.strictSame(await after("F", minute), ["down", 120, 130]);
   t.match(await incidentsOf(id), [{ started_at: new Date(noon + 120 * second).toISOString(), state: "open" }]);
   t.strictSame(await after("P", minute), ["down", 120, 130], "one passing run is no recovery");
   t.strictSame(await after("P", minute), ["up", 300, 130]);
-  t.strictSame(await after("P", 10 * minute), ["up", 900, 130], "a status that went stale in between begins anew");
+  t.strictSame(await after("P", 10 * minute), ["up", 900, 130], "a status that was stale in between starts again");
 });
 
-t.test("runs that were skipped are stored and say nothing; so does every run of a paused target", async (t) => {
+t.test("skipped runs and runs of a paused target are stored, and are no evidence", async (t) => {
   const id = await newMonitor();
   await send(eu, runs(id, "P"));
   clock.advance(minute);
@@ -507,7 +503,7 @@ t.test("runs that were skipped are stored and say nothing; so does every run of 
   t.strictSame([await incidentsOf(id), await incidentsOf(paused)], [[], []]);
 });
 
-t.test("an incident from its first failing run to its recovery, and whom it was told", async (t) => {
+t.test("an incident from its first failing run to its recovery, with its notices", async (t) => {
   const id = await newMonitor();
   await send(eu, runs(id, "PPDD"));
   t.match(await incidentsOf(id), [
@@ -532,7 +528,7 @@ t.test("an incident from its first failing run to its recovery, and whom it was 
   t.strictSame(await noticesOf(quiet), ["opened 0"]);
 });
 
-t.test("two replicas that are sent the same batches at once store them once and tell once", async (t) => {
+t.test("two replicas that get the same batches at once store them once and notify once", async (t) => {
   const ids = await Promise.all(Array.from({ length: 5 }, () => newMonitor()));
   const twin: AgentCtx = { ...(await newAgent(system, "eu")), sql: pool() };
   const script = ids.map((id) => runs(id, "PFFFPPFFPP"));
@@ -558,45 +554,48 @@ t.test("two replicas that are sent the same batches at once store them once and 
   t.strictSame(await noticesOf(majority), ["opened 0"]);
 });
 
-t.test("the queue: so many at once, so many waiting, in turn, and the rest comes again", async (t) => {
-  const gate = makeGate(2, 2);
-  const order: number[] = [];
-  const ends: ((error?: Error) => void)[] = [];
-  const work = (at: number) =>
-    gate.run(
-      () =>
-        new Promise<number>((resolve, reject) => {
-          order.push(at);
-          ends[at] = (error) => (error === undefined ? resolve(at) : reject(error));
-        }),
-    );
-  const all = [0, 1, 2, 3].map((at) => work(at).catch((error: Error) => error.message));
-  t.match(await refusal(t, () => work(4)), { code: "INGEST_BUSY", retryAfterSecs: 1 });
-  t.strictSame([order, gate.depth()], [[0, 1], 2]);
-  ends[1]!(new Error("failed"));
-  await until(() => order.length >= 3, "the next");
-  all.push(work(5));
-  ends[0]!();
-  await until(() => order.length >= 4, "the one after");
-  ends[2]!();
-  ends[3]!();
-  await until(() => order.length >= 5, "the last");
-  ends[5]!();
-  t.strictSame(await Promise.all(all), [0, "failed", 2, 3, 5], "what fails gives its place on");
-  t.strictSame(order, [0, 1, 2, 3, 5]);
-  t.equal(gate.depth(), 0);
-});
+t.test(
+  "the queue: limits of running and waiting batches, in order; the rest is refused with Retry-After",
+  async (t) => {
+    const gate = makeGate(2, 2);
+    const order: number[] = [];
+    const ends: ((error?: Error) => void)[] = [];
+    const work = (at: number) =>
+      gate.run(
+        () =>
+          new Promise<number>((resolve, reject) => {
+            order.push(at);
+            ends[at] = (error) => (error === undefined ? resolve(at) : reject(error));
+          }),
+      );
+    const all = [0, 1, 2, 3].map((at) => work(at).catch((error: Error) => error.message));
+    t.match(await refusal(t, () => work(4)), { code: "INGEST_BUSY", retryAfterSecs: 1 });
+    t.strictSame([order, gate.depth()], [[0, 1], 2]);
+    ends[1]!(new Error("failed"));
+    await until(() => order.length >= 3, "the next");
+    all.push(work(5));
+    ends[0]!();
+    await until(() => order.length >= 4, "the one after");
+    ends[2]!();
+    ends[3]!();
+    await until(() => order.length >= 5, "the last");
+    ends[5]!();
+    t.strictSame(await Promise.all(all), [0, "failed", 2, 3, 5], "what fails gives its place on");
+    t.strictSame(order, [0, 1, 2, 3, 5]);
+    t.equal(gate.depth(), 0);
+  },
+);
 
 const patch = (id: string, changes: object, who: Ctx = ctx) => updateTarget(who, id, changes);
 
-t.test("a pause closes the open incident and tells nobody", async (t) => {
+t.test("a pause closes the open incident without a notice", async (t) => {
   const id = await newMonitor();
   await send(eu, runs(id, "FF"));
   await patch(id, { enabled: false });
   t.match(await incidentsOf(id), [{ state: "closed", closed_by: "pause" }]);
   t.strictSame(await noticesOf(id), ["opened 0"]);
   await patch(id, { enabled: true });
-  t.match(await incidentsOf(id), [{ state: "closed" }], "failing runs of before the pause open nothing");
+  t.match(await incidentsOf(id), [{ state: "closed" }], "failing runs from before the pause open nothing");
   clock.advance(minute);
   await send(eu, runs(id, "FF"));
   t.strictSame(await noticesOf(id), ["opened 0", "reopened 0"], "new ones do");
@@ -636,7 +635,7 @@ t.test("an edited reminder interval acts on the open incident at once, and misse
   };
   clock.advance(30 * second);
   await patch(id, { renotify_interval_secs: 60 });
-  t.equal(await reminders(), 0, "the opening was told half a minute ago");
+  t.equal(await reminders(), 0, "the opening was sent half a minute ago");
   clock.advance(30 * second);
   t.equal(await reminders(), 1);
   t.equal(await reminders(), 1);
@@ -661,7 +660,7 @@ t.test("an edited reminder interval acts on the open incident at once, and misse
   await acknowledgeIncident(ctx, incident!.id);
   await patch(id, { renotify_interval_secs: 60 });
   clock.advance(60 * minute);
-  t.equal(await reminders(), 4, "nor is one sent of an incident that somebody has acknowledged");
+  t.equal(await reminders(), 4, "an acknowledged incident gets no reminder");
 });
 
 t.test("an explanation has the votes, and the notices with their attempts", async (t) => {
@@ -678,12 +677,12 @@ t.test("an explanation has the votes, and the notices with their attempts", asyn
   t.match(
     await explainIncident(ctx, incident!.id),
     { regions_live: 1, regions_failing: 0, regions_failing_silent: 1, regions_needed: 1 },
-    "a region that has fallen silent is no live one that fails",
+    "a silent region is not a failing live region",
   );
   t.match(await incidentsOf(id), [{ state: "open" }], "and its silence closes nothing");
 });
 
-t.test("what an open breaker refused reads as the failure that opened it, in whatever order it comes", async (t) => {
+t.test("a run that an open breaker refused shows the failure that opened it, in any order of results", async (t) => {
   const cause = { status: "down", error: "connection refused" } as const;
   const refused = { status: "error", error: "circuit_open", cause } as const;
   const slots = [minute, second, 0].map((ago) => noon - ago);
@@ -726,7 +725,7 @@ t.test("what an open breaker refused reads as the failure that opened it, in wha
   );
 });
 
-t.test("a monitor with an open incident is down, also when all that its runs say is that they failed", async (t) => {
+t.test("a monitor with an open incident is down, also when its last runs were refused or failed", async (t) => {
   const id = await newMonitor();
   const failed = { status: "error", error: "no certificate was read" } as const;
   await send(eu, [agentResult(id, noon - minute, failed)]);
@@ -748,7 +747,7 @@ t.test("an edit, a deletion and a batch take their locks in one order", async (t
   for (const change of [(id: string) => patch(id, { name: "Edited" }), (id: string) => deleteTarget(ctx, id)]) {
     const id = await newMonitor();
     let changing: Promise<unknown> | undefined;
-    // What ingest does, step by step: the evidence, then an incident, whose foreign key asks for the target.
+    // The steps of ingest: the evidence, then an incident, whose foreign key locks the target.
     await sql.begin(async (tx) => {
       await lockStates(tx, [id]);
       changing = change(id);
@@ -785,14 +784,14 @@ t.test("batches, edits and a deletion at once: nothing fails that should not", a
 });
 
 t.test(
-  "what agents still hold of a deleted organisation is dropped, and what comes after its return is not",
+  "late results of a deleted organisation are dropped, and results after its restoration are stored",
   async (t) => {
     const id = await newMonitor();
     t.match(await send(eu, [agentResult(id, clock.now() - 3 * second)]), counts(1, 0, 0, 0));
     await sql`update orgs set deleted_at = now() where id = ${ctx.orgId}`;
     t.match(await send(eu, runs(id, "FF")), counts(0, 0, 0, 2));
     t.equal((await stored(id)).length, 1);
-    t.strictSame(await incidentsOf(id), [], "and nobody is told anything");
+    t.strictSame(await incidentsOf(id), [], "and no notice is written");
     await sql`update orgs set deleted_at = null where id = ${ctx.orgId}`;
     t.match(await send(eu, [agentResult(id, clock.now())]), counts(1, 0, 0, 0));
   },
@@ -852,7 +851,7 @@ t.test("only results that fit the schedule are taken, the others are counted and
   t.strictSame(
     mine().map(({ fields }) => (fields as { dropped: object }).dropped),
     [{ off_schedule: 2 }, { before_creation: 1, wrong_time: 2, future: 1, off_schedule: 1000 }],
-    "and a minute later all that came since",
+    "and a minute later all results since then",
   );
 });
 
@@ -929,7 +928,7 @@ t.test(
     clock.advance(10 * minute);
     const slot = gridSlot(id, "eu", minute, noon + 5 * minute);
     await report(eu, [agentResult(id, slot, { status: "down" })]);
-    t.strictSame(await given(eu), [true, 10_000], "a pull says so too, for agents that restart or take over");
+    t.strictSame(await given(eu), [true, 10_000], "a pull has it too, for agents that restart or take over");
     t.strictSame(await given(us), [false, 10_000]);
     const free = await issueFreeSlot(sql, { targetId: id, region: "eu", fromMs: slot + 20 * second });
     t.equal(free?.getTime(), slot + 20 * second + 1);
@@ -940,7 +939,7 @@ t.test(
   },
 );
 
-t.test("an edited interval costs an agent nothing that did not hear of it", async (t) => {
+t.test("results of an agent that has not got an edited interval yet are stored", async (t) => {
   const id = await newMonitor({ interval: 60 });
   clock.advance(hour);
   await updateTarget(ctx, id, { interval: 25 });
@@ -962,7 +961,7 @@ t.test("an edited interval costs an agent nothing that did not hear of it", asyn
   clock.advance(92 * day);
   await updateTarget(ctx, id, { interval: 30 });
   const [row] = await sql`select past_intervals from targets where id = ${id}`;
-  t.strictSame(Object.keys(row!["past_intervals"]), ["40"], "forgotten when there can be no results of it");
+  t.strictSame(Object.keys(row!["past_intervals"]), ["40"], "removed when no result of it can arrive any more");
 });
 
 t.test("a first run is taken at the slot that a pull gave, however often it was given", async (t) => {

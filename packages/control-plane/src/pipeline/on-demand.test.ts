@@ -68,14 +68,14 @@ const awake = () => Promise.all([eu, twin, us].map((agent) => agentSeen(agent)))
 t.beforeEach(awake);
 
 t.test(
-  "a run is taken once, its secrets are sealed while it waits, and its answer wakes who asked, on any replica",
+  "a run is claimed once, its secrets are sealed while it waits, and its reply wakes the caller on any replica",
   async (t) => {
     const asked = run(["eu"]);
     await waits();
     const [row] = await waiting();
     t.match(row!.spec, /sealed:1:/);
     t.notMatch(row!.spec, /SECRET/);
-    t.strictSame(await claimRuns(us, 10), [], "not by another region");
+    t.strictSame(await claimRuns(us, 10), [], "another region cannot claim it");
     const claims = await Promise.all(
       [eu, twin, eu, twin, eu, twin].map(async (agent) => ({ agent, runs: await claimRuns(agent, 10) })),
     );
@@ -88,11 +88,7 @@ t.test(
     const loser = winner === eu ? twin : eu;
     await recordRunReplies(loser, [replyTo(row!.id, { status: "down" })]);
     await recordRunReplies(winner, [replyTo(newId()), replyTo(row!.id), replyTo(row!.id, { status: "down" })]);
-    t.strictSame(
-      await asked,
-      { ...replyTo(row!.id), region: "eu" },
-      "the answer of the agent that took it, and the first",
-    );
+    t.strictSame(await asked, { ...replyTo(row!.id), region: "eu" }, "the first reply of the agent that claimed it");
     await recordRunReplies(winner, [replyTo(row!.id)]);
 
     const other = run(["eu"], {}, elsewhere);
@@ -104,28 +100,25 @@ t.test(
   },
 );
 
-t.test(
-  "no more are taken than the agent has room for, the oldest first, and none that nobody waits for any more",
-  async (t) => {
-    const first = run(["eu"]);
-    await waits();
-    clock.advance(second);
-    const rest = [run(["eu"]), run(["eu"])];
-    await waits(3);
-    const [oldest] = await waiting();
-    const one = await claimRuns(eu, 1);
-    t.equal(one[0]?.run_id, oldest!.id);
-    clock.advance(minute);
-    t.strictSame(await claimRuns(eu, 10), []);
-    const refusals = Promise.all([first, ...rest].map((asked) => refusal(t, () => asked)));
-    await sql.notify("sm_runs_done", "");
-    t.match(await refusals, [{ code: "PROBE_BUSY" }, { code: "PROBE_BUSY" }, { code: "PROBE_BUSY" }]);
-    t.strictSame(await waiting(), [], "nothing is left in the table");
-  },
-);
+t.test("the oldest runs are claimed first, up to the capacity of the agent, and none without a caller", async (t) => {
+  const first = run(["eu"]);
+  await waits();
+  clock.advance(second);
+  const rest = [run(["eu"]), run(["eu"])];
+  await waits(3);
+  const [oldest] = await waiting();
+  const one = await claimRuns(eu, 1);
+  t.equal(one[0]?.run_id, oldest!.id);
+  clock.advance(minute);
+  t.strictSame(await claimRuns(eu, 10), []);
+  const refusals = Promise.all([first, ...rest].map((asked) => refusal(t, () => asked)));
+  await sql.notify("sm_runs_done", "");
+  t.match(await refusals, [{ code: "PROBE_BUSY" }, { code: "PROBE_BUSY" }, { code: "PROBE_BUSY" }]);
+  t.strictSame(await waiting(), [], "nothing is left in the table");
+});
 
 t.test(
-  "who serves the region decides: the first with an agent, PROBE_UNAVAILABLE without, PROBE_BUSY when none answers",
+  "the first region with an agent runs it; PROBE_UNAVAILABLE without one, PROBE_BUSY without a reply",
   async (t) => {
     clock.advance(agentLiveMs);
     await agentSeen(us);
@@ -146,7 +139,7 @@ t.test(
     clock.advance(2 * spec.timeout + 5 * second - 1);
     await sql.notify("sm_runs_done", "");
     const [still] = await claimRuns(us, 1);
-    t.ok(still, "within its time it waits");
+    t.ok(still, "the caller waits until the limit");
     clock.advance(1);
     await sql.notify("sm_runs_done", "");
     t.match(await unanswered, { code: "PROBE_BUSY", message: /region us/, retryAfterSecs: 5 });
@@ -165,7 +158,7 @@ t.test(
   },
 );
 
-t.test("parallel runs of one target have slots of their own, on two replicas", async (t) => {
+t.test("parallel runs of one target have different slots, on two replicas", async (t) => {
   const { id } = await createTarget(ctx, { name: "Website", check: spec, interval: 10 });
   const asked = Array.from({ length: 40 }, (_, n) => run(["eu"], { targetId: id }, n % 2 === 0 ? hub : elsewhere));
   await waits(40);
@@ -189,12 +182,12 @@ t.test("parallel runs of one target have slots of their own, on two replicas", a
   t.match(
     await ingest(us, { protocol: protocolVersion, results, runs: [] }),
     { stored: 0, dropped_off_schedule: 40 },
-    "the slots of one region are not another's",
+    "slots are independent of other regions",
   );
   t.match(await refusal(t, () => run(["eu"], { targetId: newId() })), { code: "TARGET_NOT_FOUND" });
 });
 
-t.test("a pull that waits takes a run of its region as soon as it is asked for", async (t) => {
+t.test("a held pull claims a run of its region at once", async (t) => {
   const request = { protocol: protocolVersion, agent_version: "1.0.0", capacity: 3 };
   const { cursor } = await pull(eu, hub, { ...request, cursor: null }, AbortSignal.abort());
   const held = pull(eu, hub, { ...request, cursor }, new AbortController().signal);
@@ -208,7 +201,7 @@ t.test("a pull that waits takes a run of its region as soon as it is asked for",
   t.strictSame(await waiting(), [], "nothing is left in the table");
 });
 
-t.test("over HTTP: a test stores nothing, check-now is the stored check, and both ask for the scope", async (t) => {
+t.test("over HTTP: a test stores nothing, check-now runs the stored check, and both require the scope", async (t) => {
   let caller: Ctx = ctx;
   const stop = new AbortController();
   t.teardown(() => stop.abort());
@@ -282,7 +275,7 @@ t.test("over HTTP: a test stores nothing, check-now is the stored check, and bot
   t.strictSame(await waiting(), []);
 });
 
-t.test("a run that this replica cannot open says so, and those taken with it go on", async (t) => {
+t.test("a run that this replica cannot open fails with the reason, and those claimed with it run", async (t) => {
   const asked = [
     run(["eu"]),
     runOnDemand({ ...ctx, sealer: makeSealer(Buffer.alloc(32, 9)) }, hub, { spec, targetId: null, regions: ["eu"] }),

@@ -46,7 +46,7 @@ const times = fc.oneof(
 );
 
 t.test(
-  "percentiles of merged sketches are within 1 % of the exact ones, whatever was measured and in " +
+  "percentiles of merged sketches are within 1 % of the exact ones, for any measurements and in " +
     "whichever order they are added",
   async () => {
     const run = fc.record({
@@ -88,7 +88,7 @@ t.test(
 t.test("a sketch without a value, with one, and with many of one", async (t) => {
   t.strictSame(percentiles(emptyHistogram(), [0.5, 0.95, 0.99]), [0, 0, 0]);
   const id = newId();
-  // More of one bucket than a single byte of the stored form can say, and a bucket too far from the one before for a
+  // More of one bucket than a single byte of the stored form can hold, and a bucket too far from the one before for a
   // byte.
   await addResults(
     system,
@@ -306,7 +306,7 @@ t.test(
   },
 );
 
-t.test("the work goes back as far as there are results, and no farther", async (t) => {
+t.test("the backfill ends at the oldest results", async (t) => {
   const id = await newTarget(ctx);
   await addResults(ctx, id, [{ at: noon - 91 * day + 12 * hour }]);
   const oldest = (await service.oldestAcceptable(sql))!;
@@ -346,7 +346,7 @@ t.test("an hour that another version counted without its latency is caught up", 
   t.equal((await sql`select 1 from results_hourly`).length, 0, "what was counted is not counted again");
 });
 
-t.test("a year ago: whole hours, at least one to a slice, of nobody else", async (t) => {
+t.test("a year ago: whole hours, at least one per slice, of this organisation only", async (t) => {
   const [id, foreign] = [await newTarget(ctx), await newTarget(stranger)];
   const start = today - 380 * day;
   await addResults(ctx, id, every10Minutes(today - 2 * day, today));

@@ -57,7 +57,7 @@ const page = async (id: string, query = "") =>
     limit: number;
     offset: number;
   };
-/** Start and end in minutes before noon, and how many runs failed. */
+/** Start and end in minutes before noon, and the number of failed runs. */
 const shape = (items: readonly Period[]) =>
   items.map(({ started_at, ended_at, check_count }) => [
     (Date.parse(started_at) - noon) / minute,
@@ -164,7 +164,7 @@ t.test("a region that probes no more does not fail for ever", async (t) => {
   t.strictSame(shape((await page(paused)).items), [[-2, -1, 2]]);
 });
 
-t.test("whatever came, it is what a plain count of the letters says, through whatever range", async (t) => {
+t.test("property: periods equal a plain count of the letters, for any runs and any range", async (t) => {
   const expected = (letters: string, from: number, to: number) => {
     const periods: { start: number; end: number | null; count: number; last: number; touched: boolean }[] = [];
     let open: (typeof periods)[number] | null = null;

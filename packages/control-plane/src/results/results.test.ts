@@ -24,7 +24,7 @@ t.beforeEach(() => {
   clock.at = noon;
 });
 
-t.test("results come newest first, a page at a time, with the exact total", async (t) => {
+t.test("results are listed newest first, in pages, with the exact total", async (t) => {
   const id = await newTarget(ctx);
   await addResults(ctx, id, [
     { at: noon - 30 * minute, late: 90_000, region: "us", status: "down" },
@@ -95,7 +95,7 @@ t.test(
         fc.option(fc.constantFrom("eu", "us")),
         fc.integer({ min: 1, max: 12 }),
         fc.integer({ min: 0, max: 30 }),
-        // The interval that the target had when the results came; now it is a minute.
+        // The interval of the target when the results were reported; now it is a minute.
         fc.constantFrom(60, 300, 3600, 86_400),
         async (results, [start, length], region, limit, offset, interval) => {
           const id = await newTarget(ctx);
@@ -134,14 +134,14 @@ t.test(
   },
 );
 
-t.test("a slow kind's run belongs to its own time, long after its slot", async (t) => {
+t.test("a run of a slow kind counts at its start, long after its slot", async (t) => {
   const id = await newTarget(ctx, "Certificate", { interval: 86_400 });
   await addResults(ctx, id, [{ at: noon - 26 * hour, late: 3 * hour }]);
   t.match((await ask("GET", `/api/v1/targets/${id}/uptime`)).body, { total: 1 });
 });
 
 t.test(
-  "after the interval is shortened, total is what paging yields, and periods and sums know the same runs",
+  "after the interval is shortened, total equals the pages, and periods and sums have the same runs",
   async (t) => {
     const { id } = await createTarget(ctx, {
       name: "Shortened",
