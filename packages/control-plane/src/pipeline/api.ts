@@ -55,7 +55,12 @@ function present(reply: RunReply & { region: string }, targetId: string | null) 
 }
 
 /** Routes of the pipeline: the agent protocol and on-demand runs. `draining` ends held pulls. */
-export function pipelineRoutes(hub: Hub, ingest: Ingest, draining: AbortSignal): Route[] {
+export const pipelineRoutes = (hub: Hub, ingest: Ingest, draining: AbortSignal): Route[] => [
+  ...agentRoutes(hub, ingest, draining),
+  ...onDemandRoutes(hub),
+];
+
+function agentRoutes(hub: Hub, ingest: Ingest, draining: AbortSignal): Route[] {
   return [
     route({
       method: "POST",
@@ -86,6 +91,11 @@ export function pipelineRoutes(hub: Hub, ingest: Ingest, draining: AbortSignal):
       errors: ["AGENT_PROTOCOL_MISMATCH", "INGEST_BUSY"],
       handle: async ({ ctx, body }) => ok(await ingest(ctx, body)),
     }),
+  ];
+}
+
+function onDemandRoutes(hub: Hub): Route[] {
+  return [
     route({
       method: "POST",
       path: "/api/v1/targets/test",

@@ -157,37 +157,7 @@ async function ingestResults(
       mine,
       mayExist || mayHaveDuplicates(evidence, ctx.region, mine),
     );
-    if (stored.length > 0) {
-      const counted = stored.filter((result) => !result.skip && result.recheck !== true);
-      await markLate(
-        sql,
-        counted.map((result) => ({ targetId: result.target_id, scheduledAt: new Date(result.scheduled_at) })),
-        ctx.clock.now(),
-      );
-      await countForOrgs(
-        sql,
-        counted.map((result) => ({
-          orgId: evidence.get(result.target_id)!.target.org_id,
-          startedMs: result.timestamp,
-          status: result.status,
-        })),
-        ctx.clock.now(),
-      );
-      await keepCertificates(
-        sql,
-        stored.map((result) => {
-          const { org_id: orgId, kind } = evidence.get(result.target_id)!.target;
-          return { orgId, kind, result };
-        }),
-      );
-      await keepDetails(
-        sql,
-        stored.flatMap((result) => {
-          const { org_id: orgId, kind } = evidence.get(result.target_id)!.target;
-          return result.details == null ? [] : [{ orgId, kind, result, details: result.details }];
-        }),
-      );
-    }
+    if (stored.length > 0) await writeDerived(sql, ctx.clock.now(), (id) => evidence.get(id)!.target, stored);
     const changes = fold(ctx, evidence, stored);
     const reply = {
       stored: stored.length,
@@ -216,6 +186,39 @@ function capturedOf(
     const since = state?.kind === "F" && state.streak > 0 ? state.since : null;
     return [{ orgId: evidence.get(targetId)!.target.org_id, targetId, slot, since, snapshot }];
   });
+}
+
+/** Writes the data that follows from new results besides evidence: rollup marks, counts, certificates and details. */
+async function writeDerived(
+  sql: Db,
+  now: number,
+  targetOf: (id: string) => ProbedTarget,
+  stored: readonly AdmittedResult[],
+): Promise<void> {
+  const counted = stored.filter((result) => !result.skip && result.recheck !== true);
+  await markLate(
+    sql,
+    counted.map((result) => ({ targetId: result.target_id, scheduledAt: new Date(result.scheduled_at) })),
+    now,
+  );
+  await countForOrgs(
+    sql,
+    counted.map(({ target_id: id, timestamp, status }) => ({
+      orgId: targetOf(id).org_id,
+      startedMs: timestamp,
+      status,
+    })),
+    now,
+  );
+  const owned = stored.map((result) => {
+    const { org_id: orgId, kind } = targetOf(result.target_id);
+    return { orgId, kind, result };
+  });
+  await keepCertificates(sql, owned);
+  await keepDetails(
+    sql,
+    owned.flatMap((one) => (one.result.details == null ? [] : [{ ...one, details: one.result.details }])),
+  );
 }
 
 /**
