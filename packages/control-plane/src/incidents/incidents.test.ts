@@ -276,6 +276,7 @@ t.test("a pause is a resolved event of the person who paused, without a notice",
 });
 
 t.test("changes by many at once: one transition each, and nothing is lost", async (t) => {
+  const colleague = await newMember(owner);
   for (let round = 0; round < 5; round++) {
     const { target, id } = await outage({ renotify_interval_secs: 60 });
     clock.advance(2 * minute);
@@ -287,6 +288,8 @@ t.test("changes by many at once: one transition each, and nothing is lost", asyn
       narrateIncident(owner, id, { public_title: "A" }),
       narrateIncident(owner, id, { public_description: "B" }),
       narrateIncident(owner, id, { severity: "critical" }),
+      postUpdate(owner, id, { phase: "investigating", message: "Of the one" }),
+      postUpdate(colleague, id, { phase: "identified", message: "Of the other" }),
       ...Array.from({ length: 3 }, () => resolveIncident(owner, id)),
     ]);
     const kinds = (await events(id)).sort();
@@ -294,7 +297,12 @@ t.test("changes by many at once: one transition each, and nothing is lost", asyn
     t.ok(acknowledged <= 1, "acknowledged at most once, not at all when it was closed before");
     t.strictSame(
       kinds.filter((kind) => kind !== "acknowledged"),
-      ["opened", "resolved", "severity_changed", "updated", "updated"],
+      ["opened", "resolved", "severity_changed", "updated", "updated", "updated", "updated"],
+    );
+    t.strictSame(
+      (await listUpdates(owner, id, page)).items.map(({ message }) => message).sort(),
+      ["Of the one", "Of the other"],
+      "both updates",
     );
     t.match(await getIncident(owner, id), {
       state: "closed",

@@ -114,6 +114,32 @@ t.test("a host without a published page has nothing", async (t) => {
   await sql`update orgs set deleted_at = null where id = ${globex.orgId}`;
 });
 
+t.test("a forged Host or X-Forwarded-Host leads to no other page", async (t) => {
+  for (const forwarded of ["x-forwarded-host", "forwarded", "x-host", "x-original-url"])
+    t.match(
+      await at("acme.status.example.org", "/status", { [forwarded]: "globex.status.example.org" }),
+      { status: 200, text: /Shop of acme/ },
+      forwarded,
+    );
+  for (const host of ["acme.status.example.org:443", "acme.status.example.org:0"])
+    t.match(await at(host, "/status"), { status: 200, text: /Shop of acme/ }, host);
+  for (const host of [
+    "acme.status.example.org.evil.test",
+    "evil.test/acme.status.example.org",
+    "acme",
+    "-",
+    "%00.test",
+  ]) {
+    const page = await at(host, "/status");
+    t.notMatch(page.text, /evil\.test|globex/, `${host} is not repeated`);
+  }
+  t.match(
+    await at("acme.status.example.org", "/status"),
+    { status: 200, text: /Shop of acme/ },
+    "nothing of it is stored",
+  );
+});
+
 t.test("a page's host has nothing of the console", async (t) => {
   const cookie = await signedIn(acme);
   for (const path of [

@@ -107,8 +107,12 @@ t.test("wrong input, foreign ids and narrow scopes are refused", async (t) => {
     });
   const other = await make("Other");
   t.equal((await owner("DELETE", `/api/v1/targets/${other}/shares/${made.id}`)).status, 404, "of another monitor");
+  const foreign = `/api/v1/targets/${await make("Of the stranger", stranger)}/shares`;
+  t.equal((await stranger("DELETE", `${foreign}/${made.id}`)).status, 404, "of another organisation");
+  t.match(await stranger("GET", foreign), { body: { total: 0 } });
+  t.equal((await visit("GET", `/m/${made.token}/live`)).status, 200, "the link still works");
   const reader = asking(visit, await withToken(ctx, { scopes: ["targets:read"] }));
-  t.match(await reader("GET", path), { status: 403 }, "who only reads does not get tokens");
+  t.match(await reader("GET", path), { status: 403 }, "a token that only reads monitors gets no share tokens");
   t.equal((await visit("GET", `/m/${newId()}/live`)).status, 404);
   t.match(await visit("GET", `/m/${made.token}/results?from=2020-01-01T00:00:00Z`), {
     status: 400,

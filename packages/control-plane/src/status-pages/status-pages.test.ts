@@ -119,7 +119,10 @@ t.test("what does not fit is refused, and named", async (t) => {
       "/slug",
     ]),
     [{ name: "  " }, 400, "EMPTY_NAME", "/name"],
-    [{ name: "x".repeat(81) }, 400, "INVALID_BODY", "/name"],
+    ...["x".repeat(81), "x".repeat(10_000), "\u202e".repeat(10_000), "🔥".repeat(10_000)].map(
+      (name): [object, number, string, string] => [{ name }, 400, "INVALID_BODY", "/name"],
+    ),
+    [{ branding: { display_name: "x".repeat(10_000) } }, 400, "INVALID_BODY", "/branding/display_name"],
     [{ branding: { brand_color: "red" } }, 400, "INVALID_BODY", "/branding/brand_color"],
     [{ branding: { timezone: "Mars/Olympus" } }, 400, "INVALID_TIME_ZONE", "/branding/timezone"],
     [{ branding: { timezone: "+01:00" } }, 400, "INVALID_TIME_ZONE", "/branding/timezone"],
@@ -254,6 +257,12 @@ t.test("monitors are put on a page, described, ordered and taken off", async (t)
     "null clears, what is left out stays",
   );
   t.match(await ask("PATCH", `${path}/${web}`, { public_group: " " }), refused(400, "INVALID_BODY", "/public_group"));
+  for (const name of ["public_name", "public_group", "public_description"])
+    t.match(
+      await ask("PATCH", `${path}/${web}`, { [name]: "x".repeat(10_000) }),
+      refused(400, "INVALID_BODY", `/${name}`),
+      `10,000 characters as ${name}`,
+    );
   for (const absent of [newId(), "nonsense"])
     t.match(await ask("PATCH", `${path}/${absent}`, {}), refused(404, "COMPONENT_NOT_FOUND"));
 
