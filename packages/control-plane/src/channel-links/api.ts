@@ -26,7 +26,7 @@ import {
 const path = "/api/v1/notification-channels";
 const tag = "Notification channels";
 
-/** Codes that create channels. Literal paths, so they stand before those with the id of a channel. */
+/** Codes that create channels. The literal paths must precede the paths with the id of a channel. */
 export const channelLinkRoutes: Route[] = [
   route({
     method: "POST",

@@ -297,7 +297,7 @@ t.test("pending codes are limited, under concurrency, per organisation and purpo
   }
 });
 
-t.test("managed kinds are refused in bodies, whatever else they say", async (t) => {
+t.test("managed kinds are refused in bodies, before other faults", async (t) => {
   const me = await as(await newOrg(system));
   const made = (
     await me("POST", path, { name: "Hook", config: { type: "webhook", url: "https://hooks.example.org/" } })

@@ -44,7 +44,7 @@ export const mailLinkRoutes: Route[] = [
   }),
 ];
 
-/** Runs a change. A form of the page gets the page again, which then says what happened; programs get 204. */
+/** Runs a change. A form gets the page again with the outcome; programs get 204. */
 async function forBrowsers(http: Context, change: () => Promise<void>): Promise<Reply> {
   if (!http.get("accept").includes("text/html")) {
     await change();

@@ -17,7 +17,7 @@ import {
 /** A QR code as SVG. Made of digits and our own markup only. */
 const qrOf = (text: string): string => encodeQR(text, "svg", { ecc: "medium", border: 2 });
 
-/** The page of one code. The code is in the path, where logs hide it: the database has only its hash. */
+/** The page of one code. The database has only the hash, so the path holds the code; logs mask it. */
 const codePage = (purpose: "telegram" | "whatsapp") =>
   page({
     path: `/channels/connect/${purpose}/{id}/{code}`,
@@ -25,7 +25,7 @@ const codePage = (purpose: "telegram" | "whatsapp") =>
     async handle({ ctx, params }) {
       const { id, code } = { id: params["id"]!, code: params["code"]! };
       const state = await codeState(ctx, purpose, id);
-      if (!(await isCodeOf(ctx, id, code))) throw new AppError("NOT_FOUND", "There is no such code.");
+      if (!(await isCodeOf(ctx, id, code))) throw new AppError("NOT_FOUND", "Code not found.");
       const links =
         purpose === "telegram"
           ? telegramLinks(ctx.config, code)

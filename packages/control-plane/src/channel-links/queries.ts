@@ -83,7 +83,7 @@ export async function selectPending(sql: Db, codeHash: Buffer, now: Date): Promi
   return row;
 }
 
-/** {@link selectPending} with a row lock: of two that use one code at once, the second finds it used. */
+/** {@link selectPending} with a row lock: of two concurrent requests with one code, the second finds it used. */
 export async function lockPending(sql: Db, codeHash: Buffer, now: Date): Promise<LinkRow | undefined> {
   const [row] = await sql<LinkRow[]>`
     select ${columns(sql)} from channel_links l join orgs o on o.id = l.org_id and o.deleted_at is null

@@ -20,7 +20,7 @@ const purposes = {
   delegation: { lifetimeMs: 7 * day, most: 50, limit: "DELEGATE_LINK_LIMIT", absent: "DELEGATE_LINK_NOT_FOUND" },
 } as const satisfies Record<queries.Purpose, { lifetimeMs: number; most: number; limit: ErrorCode; absent: ErrorCode }>;
 
-/** True where the installation has a bot or a number of its own. */
+/** True when the installation has a bot or number for this kind. */
 export const isOn = ({ channels }: Config, purpose: "telegram" | "whatsapp"): boolean =>
   purpose === "telegram" ? channels.telegram.bot_token !== "" : channels.whatsapp.access_token !== "";
 
@@ -112,11 +112,11 @@ export async function codeState(ctx: Ctx, purpose: "telegram" | "whatsapp", id: 
   requireScope(ctx, "channels:read");
   requireOn(ctx, purpose);
   const row = isId(id) ? await queries.selectLink(ctx.sql, ctx.orgId, purpose, id) : undefined;
-  if (row === undefined) throw new AppError(purposes[purpose].absent, "There is no such code.");
+  if (row === undefined) throw new AppError(purposes[purpose].absent, "Code not found.");
   return { id: row.id, state: stateOf(row, ctx.clock.now()), channel_id: row.channel_id, ...dates(row) };
 }
 
-/** True for the code of a link: the page that shows it got the code in its address. */
+/** True for the code of this link; the page of a code has the code in its path. */
 export const isCodeOf = async (ctx: Ctx, id: string, code: string): Promise<boolean> =>
   isId(id) && (await queries.hasCode(ctx.sql, ctx.orgId, id, hashToken(code)));
 
@@ -152,7 +152,7 @@ export async function revokeDelegation(ctx: Ctx, id: string): Promise<void> {
   await inTransaction(ctx, async (tx) => {
     const now = new Date(tx.clock.now());
     const row = isId(id) ? await queries.revokeDelegation(tx.sql, tx.orgId, id, now) : undefined;
-    if (row === undefined) throw new AppError("DELEGATE_LINK_NOT_FOUND", "There is no such pending delegation link.");
+    if (row === undefined) throw new AppError("DELEGATE_LINK_NOT_FOUND", "Delegation link not found.");
     await record(tx, { resourceId: id, before: { name: row.name, kind: row.channel_kind } });
   });
 }
@@ -166,7 +166,7 @@ const present = (row: queries.LinkRow, now: number): DelegationLink => ({
   ...dates(row),
 });
 
-/** Data of the public page of a delegation link; null unless it is pending. Contains nothing of the organisation. */
+/** Data of the public page of a delegation link; null unless it is pending. Reveals nothing about the organisation. */
 export async function pendingDelegation(
   system: System,
   code: string,
@@ -191,7 +191,7 @@ function allows(config: Config, { purpose, channel_kind: only }: queries.LinkRow
 }
 
 /**
- * Uses up a code: creates one channel in the organisation that issued it. Null for a code that is unknown, used,
+ * Redeems a code: creates one channel in the organisation that issued it. Null for a code that is unknown, used,
  * revoked or expired, or that allows another kind. Throws CHANNEL_QUOTA_EXCEEDED and the refusals
  * of a config; the code stays pending then.
  */

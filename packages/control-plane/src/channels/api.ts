@@ -33,7 +33,7 @@ const configErrors = [
   "DOMAIN_DENYLISTED",
 ] as const;
 
-/** Throws CHANNEL_KIND_MANAGED for a body with a config of a managed kind, whatever else is wrong with it. */
+/** Throws CHANNEL_KIND_MANAGED for a config of a managed kind, before other faults of the body. */
 function refuseManaged(body: unknown): void {
   const type = (body as { config?: { type?: unknown } } | null)?.config?.type;
   if (!isChannelType(type) || kindOf({ type }).managed !== true) return;

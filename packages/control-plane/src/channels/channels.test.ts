@@ -291,7 +291,7 @@ t.test("an invalid config is refused with a pointer to its field", async (t) => 
   t.equal((await listChannels(owner, { limit: 50, offset: 0 })).total, 1);
 });
 
-t.test("the bindings of a deleted channel go with it, and only own channels can be bound", async (t) => {
+t.test("deleting a channel deletes its bindings, and only own channels can be bound", async (t) => {
   const owner = await newOrg(system);
   const outsider = await newOrg(system);
   const { id } = await createChannel(owner, input("Ops"));
@@ -299,7 +299,7 @@ t.test("the bindings of a deleted channel go with it, and only own channels can 
   t.strictSame(await existingChannelIds(owner, owner.orgId, [id, id, foreign.id, newId(), "no id"]), new Set([id]));
   t.strictSame(await existingChannelIds(owner, owner.orgId, ["no id"]), new Set());
 
-  // The transaction that writes a binding keeps the channel from being deleted under it.
+  // The transaction that writes a binding locks the channel against deletion.
   let deleting: Promise<void> | undefined;
   await inTransaction(owner, async (tx) => {
     await existingChannelIds(tx, tx.orgId, [id]);

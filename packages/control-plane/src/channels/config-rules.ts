@@ -7,7 +7,7 @@ import type { Config } from "../config.ts";
 import type { System } from "../context.ts";
 import { type ChannelConfig, kindOf } from "./kinds/index.ts";
 
-/** Plain http reveals outages to the whole network, so it is for private networks only. */
+/** Plain http reveals outages to the network, so it is allowed in private networks only. */
 export const allowsHttp = ({ channels, security }: Config): boolean =>
   channels.allow_http && security.allow_private_targets;
 

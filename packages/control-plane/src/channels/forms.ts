@@ -11,5 +11,5 @@ const forms = Object.values(channelKinds).flatMap((kind: ChannelKind) =>
 /** Forms of the kinds that have one; managed kinds are connected with a code. */
 export const channelForms = () => forms;
 
-/** Display name of a kind; its type for one that this version does not know. */
+/** Display name of a kind; the type for an unknown kind. */
 export const kindLabel = (type: string): string => (isChannelType(type) ? channelKinds[type].label : type);

@@ -18,17 +18,17 @@ export interface KindCase {
   config: Record<string, unknown>;
   /** Changes that make the config invalid, the field of the error and a part of its message. */
   refused: [changes: Record<string, unknown>, field: string, message: RegExp][];
-  /** Body of the vendor's reply to an accepted message, where it is not free. */
+  /** Body of the vendor's reply to an accepted message, where the kind reads it. */
   accepts?: string;
-  /** True for a kind that sends mail: the tests of HTTP replies leave it out. */
+  /** True for a kind that sends mail; the tests of HTTP replies skip it. */
   mail?: true;
-  /** True for a kind whose channels are made by link codes only. */
+  /** True for a kind whose channels are created by link codes only. */
   managed?: true;
   /** Bodies of 200 replies that report an error, with the text of the error and whether it is final. */
   errorsIn200?: { body: string; error: RegExp; permanent: boolean }[];
   /** The texts of a body that the vendor shows. */
   texts(body: string): string[];
-  /** What would be a mention, a link or formatting in {@link texts}; null for a kind that programs read. */
+  /** Mentions, links or formatting in {@link texts}; null for a kind that programs read. */
   markup: RegExp | null;
   /** The message of a violated limit of the vendor; null for none. */
   overLimit(body: string): string | null;

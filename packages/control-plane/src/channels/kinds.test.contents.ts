@@ -2,7 +2,7 @@ import type { Notice } from "../incidents/schema.ts";
 import type { Content } from "./message.ts";
 
 /*
- * What the conformance suite sends through every kind.
+ * Contents that the conformance suite sends through every kind.
  */
 
 const notice: Notice = {
@@ -69,7 +69,7 @@ export const digests: Record<string, Content> = {
   },
 };
 
-/** A name that tries to mention people, to format text, to hide a link, to close a tag and to turn the direction. */
+/** A hostile name: mentions, formatting, a hidden link, a closing tag and a right-to-left override. */
 const hostileName = "<!channel> @everyone <https://evil|click> *x* _y_ ~z~ `c` [a](https://evil) </b> \u202e";
 const longText = `<b>${"&<users/all>*\\_`@here|<@U123>\u202e\u0007\n😀".repeat(500)}`;
 const longRegions = Array.from({ length: 40 }, (_, at) => `${hostileName} ${at}`);

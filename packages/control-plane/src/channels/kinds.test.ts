@@ -96,7 +96,7 @@ const answer = (how: SinkAnswer): void => void (sink.answer = how);
 const replying = (status: number, body = "", headers: Record<string, string> = {}): void =>
   answer((_request, reply) => void reply.writeHead(status, headers).end(body));
 
-/** A test of every kind that sends over HTTP. */
+/** Runs a test for every kind that sends over HTTP. */
 const everyKind = (title: string, run: (t: Test, type: ChannelType) => Promise<void>): void =>
   void t.test(title, async (t) => {
     for (const type of types) if (kindCases[type].mail !== true) await t.test(type, (t) => run(t, type));
@@ -169,7 +169,7 @@ everyKind("a vendor that echoes the request tells no secret", async (t, type) =>
       t.notOk(told.includes(part) && !part.startsWith("https:"), `${part} in: ${told}`);
 });
 
-t.test("a config is refused at its field, and told what would be right", async (t) => {
+t.test("an invalid config is refused at its field, and the error names a valid value", async (t) => {
   const owner = await newOrg(system);
   for (const type of types) {
     const { config, refused, managed } = kindCases[type];
@@ -273,7 +273,7 @@ t.test("every message of every kind is the one of its snapshot", async (t) => {
   }
 });
 
-/** A request as a person reads it. */
+/** A request as readable text. */
 function readable({ method, url, headers, body }: Sent): string {
   const head = Object.entries(headers).map(([name, value]) => `${name}: ${value}`);
   const form = headers["content-type"] === "application/x-www-form-urlencoded";

@@ -6,13 +6,13 @@ export interface Digest {
   reason: "opened" | "resolved";
   /** Incidents in all groups. */
   total: number;
-  /** Largest first. `cause` is what the monitors share: a destination host, else a tag, else nothing. */
+  /** Largest first. `cause` is the destination host or else the tag that the monitors share; null for none. */
   groups: readonly { cause: string | null; total: number; worst: Notice }[];
   /** The list of incidents in the console. */
   url: string;
 }
 
-/** Content of a message. `test` is sent by a person who tests the channel. */
+/** Content of a message. `test` is a test message. */
 export type Content =
   | { kind: "notice"; notice: Notice }
   | { kind: "digest"; digest: Digest }
@@ -89,8 +89,8 @@ export function textLines({ title, facts, url }: MessageText): string {
 const fittingLengths = [240, 120, 60, 30, 15];
 
 /**
- * The message as `render` writes it, with values that are shortened until `fits` accepts it; without facts where
- * nothing else fits. A vendor counts its limit after escaping, in its own unit.
+ * The rendered message, with values shortened until `fits` accepts it, in the last resort without facts. Vendors count
+ * their limit after escaping, in their own unit.
  */
 export function fitted(
   message: MessageText,

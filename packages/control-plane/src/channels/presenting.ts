@@ -4,7 +4,7 @@ import { type ChannelConfig, kindOf } from "./kinds/index.ts";
 import type { ChannelRow } from "./queries.ts";
 import type { Channel } from "./schema.ts";
 
-/** The channel as the API shows it: secrets masked. */
+/** The channel with masked secrets, for replies. */
 export function present(row: ChannelRow): Channel {
   const kind = kindOf(row.config);
   return {

@@ -124,7 +124,7 @@ export async function storeConfig(sql: Db, id: string, config: ChannelConfig): P
   await sql`update channels set config = ${sql.json(config)} where id = ${id}`;
 }
 
-/** Ends the failing spell of a channel whose config was replaced. */
+/** Clears the failing state of a channel whose config was replaced. */
 export async function resetHealth(sql: Db, id: string): Promise<void> {
   await sql`
     update channel_health set failing_since = null, failing_mailed_at = null, paused_until = null, host_key = null

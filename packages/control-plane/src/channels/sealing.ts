@@ -63,7 +63,7 @@ export async function resealChannels(system: System, after: string | null, limit
       limit,
       rows: await queries.lockConfigs(sql, after, limit),
       map({ id, org_id, config }, change) {
-        if (!isChannelType(config.type)) throw new Error("this version of StatusMesh does not know its kind");
+        if (!isChannelType(config.type)) throw new Error("this version of StatusMesh does not support its kind");
         return kindOf(config).mapSecrets(config, (sealed, pointer) =>
           change(sealed, placeOf(org_id, id, pointer)),
         ) as ChannelConfig;

@@ -175,7 +175,7 @@ t.test("a failed test shows the reply of the receiver, and no secret", async (t)
   t.match(await getChannel(owner, id), { config: { url: "***" } }, "the channel can still be read and edited");
 });
 
-t.test("a name that leads to a private address is refused when it is dialled", async (t) => {
+t.test("a name that resolves to a private address is refused at connect", async (t) => {
   const sink = await startSink(t);
   const port = new URL(sink.url).port;
   const lookup = async () => ["93.184.216.34", "127.0.0.1"];

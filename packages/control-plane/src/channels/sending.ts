@@ -56,12 +56,12 @@ export async function sendThrough(
 export async function mailHeaders(system: System, id: string, config: ChannelConfig): Promise<Record<string, string>> {
   const address = addressToConfirm(config);
   const headers = address === null ? {} : await confirmedMailHeaders(system, id, address);
-  // Not permanent: what waits is sent once the address is confirmed.
+  // Not permanent: waiting messages are sent once the address is confirmed.
   if (headers === null) throw new DeliveryError("email address not verified");
   return headers;
 }
 
-/** Host that a stored channel sends to, and whether it takes digests. Null where its config cannot be opened. */
+/** Host of a stored channel, and whether the channel takes digests. Null for a config that cannot be opened. */
 export function receiverOf(system: System, channel: StoredChannel): { host: string; digests: boolean } | null {
   try {
     const config = opened(system, channel);
@@ -91,7 +91,7 @@ export function opened(system: System, channel: StoredChannel): ChannelConfig {
   }
 }
 
-/** Sends one message with a config. Returns and throws what {@link sendThrough} does. */
+/** Sends one message with a config. Returns and throws like {@link sendThrough}. */
 export async function send(
   system: System,
   config: ChannelConfig,
@@ -105,7 +105,7 @@ export async function send(
     async send(request) {
       const reply = await transport.send({ ...request, endpoint });
       status = reply.status;
-      // A reply is stored and shown. It is masked before a kind shortens it, or the rest of a secret would stay.
+      // Replies are stored and shown. Masking comes before shortening: a cut secret would no longer match.
       return { ...reply, text: secretMask(config, request)(reply.text) };
     },
   };

@@ -52,7 +52,7 @@ export interface Connected {
 }
 
 /**
- * Creates a channel in the transaction of a link code, which is the authority; a taken name gets a number. Returns it
+ * Creates a channel in the transaction of a link code, which authorizes it; a taken name gets a number. Returns it
  * with the verification mail to send after the commit. Throws CHANNEL_QUOTA_EXCEEDED and the errors of
  * {@link createChannel}.
  */
@@ -139,8 +139,8 @@ export async function getChannel(ctx: Ctx, id: string): Promise<Channel> {
 }
 
 /**
- * Changes the given fields; a config replaces the stored one as a whole, and its address has to confirm anew. Enabling
- * clears `disabled_reason`. Throws CREDENTIALS_REQUIRED for a config with another address and a masked secret.
+ * Changes the given fields; a config replaces the stored one as a whole, and its address must be confirmed again.
+ * Enabling clears `disabled_reason`. Throws CREDENTIALS_REQUIRED for a config with another address and a masked secret.
  */
 export async function updateChannel(ctx: Ctx, id: string, patch: ChannelPatch): Promise<Channel> {
   requireScope(ctx, "channels:write");

@@ -209,7 +209,7 @@ t.test("mails are sent again 5 times a day for a channel and 20 times for an org
   t.match(await again(owner, id), { code: "CHANNEL_NOT_VERIFIABLE" });
 });
 
-t.test("mails whose link is of no use are purged after a week; the proof of a verified address stays", async (t) => {
+t.test("mails with unusable links are purged after a week; the proof of a verified address stays", async (t) => {
   const owner = await newOrg(system);
   const { id } = await createChannel(owner, input("Kept", "kept@example.org"));
   for (const address of ["kept@example.org", "old@example.org"])

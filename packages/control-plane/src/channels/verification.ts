@@ -81,7 +81,7 @@ function overLimit(scope: "channel" | "organisation", limit: number): AppError {
   );
 }
 
-/** Sends the mail with the link. Never throws: without the mail, the owner sends it again. */
+/** Sends the mail with the link. Never throws: the owner can send the mail again. */
 export async function sendVerificationMail(
   system: System,
   { address, channelName, orgName, code }: VerificationMail,
@@ -172,13 +172,13 @@ export async function confirmedMailHeaders(
   };
 }
 
-/** Deletes mails of more than a week ago whose link is of no use, for the nightly purge. Returns their number. */
+/** Deletes mails older than a week with unusable links, for the nightly purge. Returns their number. */
 export async function purgeVerifications({ sql, clock }: System): Promise<number> {
   const now = clock.now();
   return await queries.deleteUselessVerifications(sql, new Date(now), new Date(now - 7 * day));
 }
 
-/** Capability to unsubscribe: only mails to the confirmed address have it, and it is stored nowhere. */
+/** Capability to unsubscribe: only mails to the confirmed address contain it, and it is not stored. */
 const proofOf = (codeHash: Buffer, channelId: string): string =>
   createHmac("sha256", codeHash).update(`unsubscribe ${channelId}`).digest("base64url");
 

@@ -9,7 +9,7 @@ export interface Alert {
   linkLabel: string;
 }
 
-/** Characters of a subject. Longer ones are cut by readers anyway, and RFC 5322 section 2.1.1 asks for short lines. */
+/** Characters of a subject: mail readers cut longer ones, and RFC 5322 section 2.1.1 limits lines. */
 const maxSubjectLength = 150;
 
 /** Subject, text and HTML of a notification. */

@@ -1,7 +1,7 @@
-/** Colours of a mail: mail readers have no style sheets of ours. The contrast on white is at least 4.5. */
+/** Inline colours, because mail readers load no style sheets. The contrast on white is at least 4.5. */
 const colours = { down: "#b42318", degraded: "#8f4a00", up: "#067647", test: "#344054", plain: "#175cd3" } as const;
 
-/** How bad the subject of a mail is. */
+/** Severity shown by a mail. */
 export type MailTone = keyof typeof colours;
 
 /** A mail in words. All texts are plain; {@link mailHtml} escapes them. */
@@ -12,9 +12,9 @@ export interface MailWords {
   paragraphs?: readonly string[];
   /** Shown as a table, in reading order. */
   facts?: readonly { label: string; value: string }[];
-  /** The one thing to do. */
+  /** Main link. */
   link: { label: string; url: string };
-  /** Why the reader gets the mail. */
+  /** Reason for the mail. */
   footer: string;
 }
 
@@ -27,14 +27,14 @@ const escapes: Readonly<Record<string, string>> = {
 };
 const escaped = (text: string): string => text.replaceAll(/[&<>"']/g, (character) => escapes[character]!);
 
-/** Invisible characters that keep the preview of a mail reader from going on with the body. */
+/** Invisible characters that fill the rest of the preview. */
 const filler = "&#847;&zwnj;&nbsp;".repeat(60);
 
 const font = "font-family:-apple-system,BlinkMacSystemFont,'Segoe UI',Roboto,Helvetica,Arial,sans-serif";
 
 /**
  * The mail as HTML for mail readers: tables and inline styles, nothing loaded from anywhere, readable from 320 px and
- * in dark mode. A hidden first line is what a phone shows as the preview.
+ * in dark mode. Phones show the hidden first line as the preview.
  */
 export function mailHtml({ tone, title, paragraphs = [], facts = [], link, footer }: MailWords): string {
   const colour = colours[tone];

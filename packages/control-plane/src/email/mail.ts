@@ -7,9 +7,9 @@ export interface Mail {
   to: string;
   subject: string;
   text: string;
-  /** The same as HTML; left out, the mail is plain text. */
+  /** HTML version; without it the mail is plain text. */
   html?: string;
-  /** Beside the usual ones. */
+  /** Additional headers. */
   headers?: Record<string, string>;
 }
 
@@ -21,7 +21,7 @@ const answerMs = 10_000;
 
 /**
  * Sends a mail to the configured server (`email.smtp_url`) and waits until it is accepted. Without a server the mail is
- * logged, for the operator to find links. Never throws: a refusal is logged.
+ * logged, so that the operator finds its links. Never throws: a refusal is logged.
  */
 export async function sendMail({ config, log }: Pick<System, "config" | "log">, mail: Mail): Promise<Mailed> {
   if (config.email.smtp_url === "") {

@@ -5,7 +5,7 @@ import { whatsappChallenge } from "./service.ts";
 
 /**
  * Answers the verification request of Meta with its challenge as plain text
- * (https://developers.facebook.com/docs/graph-api/webhooks/getting-started). A route answers JSON, so this is none.
+ * (https://developers.facebook.com/docs/graph-api/webhooks/getting-started). Routes answer JSON, so this is middleware.
  */
 export function whatsappHandshake(system: System): Middleware {
   return (http, next) => {

@@ -15,19 +15,19 @@ export const textOf = (value: unknown): string =>
 /** Bytes of a request that are read at most. */
 const maxBytes = 1_048_576;
 
-/** The body byte for byte, because signatures are made over the bytes. Throws PAYLOAD_TOO_LARGE. */
+/** The raw body, for the signature. Throws PAYLOAD_TOO_LARGE. */
 export async function rawBody(request: IncomingMessage): Promise<Buffer> {
   const chunks: Buffer[] = [];
   let size = 0;
   for await (const chunk of request as AsyncIterable<Buffer>) {
     size += chunk.length;
-    if (size > maxBytes) throw new AppError("PAYLOAD_TOO_LARGE", "The body is larger than the 1 MiB that is read.");
+    if (size > maxBytes) throw new AppError("PAYLOAD_TOO_LARGE", "The body is larger than 1 MiB.");
     chunks.push(chunk);
   }
   return Buffer.concat(chunks);
 }
 
-/** The object of a body; empty for anything else, because vendors repeat what is refused. */
+/** The JSON object of a body; empty for anything else, because vendors retry refused requests. */
 export function objectIn(body: Buffer): Json {
   try {
     return asObject(JSON.parse(body.toString("utf8")));

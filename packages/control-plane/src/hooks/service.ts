@@ -15,7 +15,7 @@ const toleranceSecs = 300;
 const forged = () => new AppError("UNAUTHENTICATED", "The request is not signed with the configured secret.");
 const notHere = () => new AppError("NOT_FOUND", "There is no such route.");
 
-/** Handles an event once, with all that it changes in one transaction. Returns null for one that was handled before. */
+/** Handles an event once, in one transaction. Returns null for a duplicate. */
 async function once<T>(
   system: System,
   source: Source,
@@ -31,13 +31,13 @@ async function once<T>(
 
 const codeIn = (text: string): string | null => /(?:^|\s)([\w-]{43})(?:\s|$)/.exec(text)?.[1] ?? null;
 
-/** Uses a code of a chat, in words for that chat. */
+/** Redeems a code and returns the reply for the chat. */
 async function connectInWords(tx: System, code: string, use: Parameters<typeof useCode>[2]): Promise<string> {
   try {
     const name = await useCode(tx, code, use);
     return name === null
       ? "This code is unknown, used or expired. Create a new one in StatusMesh."
-      : `Connected. Notifications of the channel “${name}” come here.`;
+      : `Connected. This chat receives the notifications of the channel “${name}”.`;
   } catch (error) {
     if (error instanceof AppError) return `Not connected: ${error.message}`;
     throw error;
@@ -54,7 +54,7 @@ const telegramAction = "POST /hooks/telegram";
 
 /**
  * Handles an update of the bot (https://core.telegram.org/bots/api#update): a code, /stop, the removal of the bot, and a
- * group that moved. Returns the method that Telegram calls with the reply, `{}` for none.
+ * migrated group. Returns the Bot API method to call in reply, `{}` for none.
  */
 export async function handleTelegram(system: System, update: Json): Promise<Json> {
   const id = update["update_id"];
@@ -84,7 +84,10 @@ async function telegramUpdate(tx: System, update: Json): Promise<Json> {
   const [, command, argument = ""] = /^\/(start|stop)(?:@\w+)?(?:\s+(\S+))?\s*$/.exec(textOf(message["text"])) ?? [];
   if (command === "stop") {
     const stopped = await disableAt(tx, chatPlace(chat), "stopped with /stop in Telegram", telegramAction);
-    return say(chatId, stopped === 0 ? "No channel is connected here." : "Stopped. Notifications no longer come here.");
+    return say(
+      chatId,
+      stopped === 0 ? "No channel is connected here." : "Stopped. This chat receives no more notifications.",
+    );
   }
   if (command !== "start" || argument === "") return {};
   const title = textOf(chat["title"]) || [textOf(chat["first_name"]), textOf(chat["last_name"])].join(" ").trim();
@@ -96,7 +99,7 @@ async function telegramUpdate(tx: System, update: Json): Promise<Json> {
 const chatPlace = (chat: Json) => ({ kind: "telegram_app", field: "chat_id", value: textOf(chat["id"]) }) as const;
 const say = (chatId: string, text: string): Json => ({ method: "sendMessage", chat_id: chatId, text });
 
-/** A name of a chat or a profile as the name of a channel. */
+/** Name of a channel, from the name of a chat or profile. */
 function nameOf(text: string, fallback: string): string {
   const clean = text
     .toWellFormed()

@@ -1,4 +1,4 @@
 /*
- * What jobs use of this domain, and no other domain does.
+ * Functions for jobs only; other domains use service.ts.
  */
 export { generateOccurrences } from "./occurrences.ts";

@@ -33,7 +33,7 @@ t.beforeEach(async () => {
   await sql`truncate maintenance_windows cascade`;
 });
 
-t.test("a window is planned, changed, runs, ends early and is final", async (t) => {
+t.test("a window is created, changed, active, ended early, and then final", async (t) => {
   const made = await ask("POST", path, input({ description: "The shop is read-only.", write_source: "terraform" }));
   t.match(made, {
     status: 201,
@@ -63,7 +63,7 @@ t.test("a window is planned, changed, runs, ends early and is final", async (t) 
   t.match(await ask("GET", own), { status: 404, body: { error: { code: "MAINTENANCE_NOT_FOUND" } } });
 });
 
-t.test("wrong input is refused with its place", async (t) => {
+t.test("invalid input is refused with its field", async (t) => {
   const refused = async (more: object, code: string, field: string) =>
     t.match(await ask("POST", path, input(more)), { status: 400, body: { error: { code, field } } });
   await refused({ title: " " }, "EMPTY_TITLE", "/title");
@@ -118,53 +118,59 @@ const occurrences = async (id: string) => (await ask("GET", `${path}/${id}/occur
 const startsOf = async (id: string) =>
   (await occurrences(id)).map((one: { starts_at: string }) => one.starts_at.slice(0, 16));
 
-t.test("a recurring window is stored ahead, and the job keeps it so on any number of replicas", async (t) => {
-  const made = await plan();
-  t.match(made, {
-    state: "upcoming",
-    recurrence: { rule: "FREQ=WEEKLY;BYDAY=SA", time_zone: "Europe/Berlin" },
-    occurrence: { starts_at: "2026-11-21T22:00:00.000Z", ends_at: "2026-11-22T02:00:00.000Z" },
-  });
-  const first = await startsOf(made.id);
-  t.strictSame(first.slice(0, 3), ["2026-11-21T22:00", "2026-11-28T22:00", "2026-12-05T22:00"]);
-  t.equal(first.length, 9, "two months");
-  t.equal(await generateOccurrences(system), 0);
-  clock.at = Date.parse("2027-02-28T00:00:00Z");
-  const extended = await Promise.all([generateOccurrences(system), generateOccurrences(system)]);
-  t.strictSame(extended.sort(), [0, 1]);
-  t.strictSame((await startsOf(made.id)).slice(0, 6), [
-    "2027-02-27T22:00",
-    "2027-03-06T22:00",
-    "2027-03-13T22:00",
-    "2027-03-20T22:00",
-    "2027-03-27T22:00",
-    // Summer time: the same local time.
-    "2027-04-03T21:00",
-  ]);
-  t.match((await ask("GET", `${path}/${made.id}`)).body, {
-    state: "active",
-    starts_at: "2026-11-21T22:00:00.000Z",
-    occurrence: { starts_at: "2027-02-27T22:00:00.000Z" },
-  });
-});
+t.test(
+  "occurrences of a recurring window are stored ahead, and the job adds more on any number of replicas",
+  async (t) => {
+    const made = await plan();
+    t.match(made, {
+      state: "upcoming",
+      recurrence: { rule: "FREQ=WEEKLY;BYDAY=SA", time_zone: "Europe/Berlin" },
+      occurrence: { starts_at: "2026-11-21T22:00:00.000Z", ends_at: "2026-11-22T02:00:00.000Z" },
+    });
+    const first = await startsOf(made.id);
+    t.strictSame(first.slice(0, 3), ["2026-11-21T22:00", "2026-11-28T22:00", "2026-12-05T22:00"]);
+    t.equal(first.length, 9, "two months");
+    t.equal(await generateOccurrences(system), 0);
+    clock.at = Date.parse("2027-02-28T00:00:00Z");
+    const extended = await Promise.all([generateOccurrences(system), generateOccurrences(system)]);
+    t.strictSame(extended.sort(), [0, 1]);
+    t.strictSame((await startsOf(made.id)).slice(0, 6), [
+      "2027-02-27T22:00",
+      "2027-03-06T22:00",
+      "2027-03-13T22:00",
+      "2027-03-20T22:00",
+      "2027-03-27T22:00",
+      // Summer time: the same local time.
+      "2027-04-03T21:00",
+    ]);
+    t.match((await ask("GET", `${path}/${made.id}`)).body, {
+      state: "active",
+      starts_at: "2026-11-21T22:00:00.000Z",
+      occurrence: { starts_at: "2027-02-27T22:00:00.000Z" },
+    });
+  },
+);
 
-t.test("a rule with an end is over after its last occurrence; a sparse one has its next occurrence", async (t) => {
-  const { id } = await plan({ recurrence: { rule: "FREQ=WEEKLY;COUNT=2", time_zone: "Europe/Berlin" } });
-  const sparse = await plan({ recurrence: { rule: "FREQ=MONTHLY;INTERVAL=12", time_zone: "UTC" } });
-  clock.at = Date.parse("2026-11-29T01:59:00Z");
-  t.match((await ask("GET", `${path}/${id}`)).body, { state: "active" });
-  t.match((await ask("GET", `${path}?status=active`)).body, { total: 1 });
-  clock.at = Date.parse("2026-11-29T02:00:00Z");
-  t.match((await ask("GET", `${path}/${id}`)).body, { state: "past" });
-  t.match((await ask("GET", `${path}?status=past`)).body, { total: 1 });
-  t.match((await ask("GET", `${path}?status=upcoming`)).body, { total: 1 });
-  t.equal((await ask("PATCH", `${path}/${id}`, { title: "Late" })).status, 422);
-  clock.at = Date.parse("2027-10-01T00:00:00Z");
-  t.equal(await generateOccurrences(system), 1);
-  t.strictSame(await startsOf(sparse.id), ["2027-11-21T22:00"]);
-});
+t.test(
+  "a window ends after the last occurrence of its rule; a sparse rule has its next occurrence stored",
+  async (t) => {
+    const { id } = await plan({ recurrence: { rule: "FREQ=WEEKLY;COUNT=2", time_zone: "Europe/Berlin" } });
+    const sparse = await plan({ recurrence: { rule: "FREQ=MONTHLY;INTERVAL=12", time_zone: "UTC" } });
+    clock.at = Date.parse("2026-11-29T01:59:00Z");
+    t.match((await ask("GET", `${path}/${id}`)).body, { state: "active" });
+    t.match((await ask("GET", `${path}?status=active`)).body, { total: 1 });
+    clock.at = Date.parse("2026-11-29T02:00:00Z");
+    t.match((await ask("GET", `${path}/${id}`)).body, { state: "past" });
+    t.match((await ask("GET", `${path}?status=past`)).body, { total: 1 });
+    t.match((await ask("GET", `${path}?status=upcoming`)).body, { total: 1 });
+    t.equal((await ask("PATCH", `${path}/${id}`, { title: "Late" })).status, 422);
+    clock.at = Date.parse("2027-10-01T00:00:00Z");
+    t.equal(await generateOccurrences(system), 1);
+    t.strictSame(await startsOf(sparse.id), ["2027-11-21T22:00"]);
+  },
+);
 
-t.test("one occurrence is skipped, brought back, extended and ended; the others stay", async (t) => {
+t.test("one occurrence is skipped, restored, extended and ended; the others do not change", async (t) => {
   const { id, occurrence } = await plan();
   const own = `${path}/${id}/occurrences/${occurrence.id}`;
   t.match(await ask("PATCH", own, { cancelled: true }), { status: 200, body: { cancelled: true } });
@@ -175,7 +181,7 @@ t.test("one occurrence is skipped, brought back, extended and ended; the others 
     ),
     ["2026-11-28T22:00:00.000Z"],
   );
-  // A changed length keeps what is skipped.
+  // Skipped occurrences stay skipped when the length changes.
   t.equal((await ask("PATCH", `${path}/${id}`, { ends_at: "2026-11-22T03:00:00.000Z" })).status, 200);
   const listed = await occurrences(id);
   t.match(listed[0], { id: occurrence.id, cancelled: true, ends_at: "2026-11-22T02:00:00.000Z" });
@@ -217,7 +223,7 @@ t.test("the end of the only and of the last occurrence is the end of the window"
   t.match((await ask("GET", `${path}/${once.id}`)).body, { ends_at: at(2.5 * hour) });
 });
 
-t.test("times and rule of a recurring window change what has not started", async (t) => {
+t.test("new times and rules of a recurring window apply to occurrences that have not started", async (t) => {
   const { id } = await plan({ starts_at: "2026-11-14T22:00:00.000Z", ends_at: "2026-11-15T02:00:00.000Z" });
   const changed = await ask("PATCH", `${path}/${id}`, {
     recurrence: { rule: "RRULE:freq=daily;count=10", time_zone: "europe/berlin" },
@@ -254,7 +260,7 @@ t.test("a window across the end of daylight saving has its exact length", async 
   );
 });
 
-t.test("a rule that its window does not fit is refused", async (t) => {
+t.test("a rule that does not fit its window is refused", async (t) => {
   const refused = async (more: object, code: string, field: string) =>
     t.match(await ask("POST", path, weekly(more)), { status: 400, body: { error: { code, field } } });
   const rule = (text: string) => ({ recurrence: { rule: text, time_zone: "Europe/Berlin" } });

@@ -14,7 +14,7 @@ interface Span {
   ends_at: Date;
 }
 
-/** Adds occurrences of a recurring window; those that are stored, cancelled ones too, stay as they are. */
+/** Adds occurrences of a recurring window. Stored ones, also cancelled ones, do not change. */
 export async function addOccurrences(sql: Db, row: Pick<WindowRow, "id" | "org_id">, spans: Span[]): Promise<void> {
   if (spans.length === 0) return;
   await sql`
@@ -26,9 +26,9 @@ export async function addOccurrences(sql: Db, row: Pick<WindowRow, "id" | "org_i
     on conflict (window_id, starts_at) do nothing`;
 }
 
-/** Writes the only occurrence of a window without a rule. It has the id of the window. */
+/** Writes the only occurrence of a window without a rule; its id is the id of the window. */
 export async function writeOnlyOccurrence(sql: Db, row: WindowRow): Promise<void> {
-  // One that the window had by a rule before.
+  // Occurrences of an earlier rule.
   await sql`
     delete from maintenance_occurrences
     where window_id = ${row.id} and starts_at = ${row.starts_at} and id <> ${row.id}`;
@@ -38,7 +38,7 @@ export async function writeOnlyOccurrence(sql: Db, row: WindowRow): Promise<void
     on conflict (id) do update set starts_at = excluded.starts_at, ends_at = excluded.ends_at`;
 }
 
-/** Removes the occurrences that start after `at`. Cancelled ones stay, so that the rule does not bring them back. */
+/** Removes the occurrences that start after `at`. Cancelled ones stay, so that the rule does not create them again. */
 export async function deleteUpcoming(sql: Db, orgId: string, windowId: string, at: Date): Promise<void> {
   await sql`
     delete from maintenance_occurrences
@@ -99,7 +99,7 @@ export type ShortWindow = Pick<
   "id" | "org_id" | "starts_at" | "ends_at" | "recurrence_rule" | "recurrence_time_zone" | "generated_until"
 >;
 
-/** Locks recurring windows that are not over and whose occurrences are stored up to before `until`. */
+/** Locks unfinished recurring windows whose stored occurrences end before `until`. */
 export async function lockShortWindows(sql: Db, now: Date, until: Date, limit: number): Promise<ShortWindow[]> {
   return await sql<ShortWindow[]>`
     select id, org_id, starts_at, ends_at, recurrence_rule, recurrence_time_zone, generated_until
@@ -112,7 +112,7 @@ export async function updateGenerated(sql: Db, orgId: string, id: string, until:
   await sql`update maintenance_windows set generated_until = ${until} where org_id = ${orgId} and id = ${id}`;
 }
 
-/** One occurrence of a window, and those of its targets that were asked for. */
+/** One occurrence of a window, with the requested targets that the window has. */
 export interface PageWindowRow {
   id: string;
   title: string;

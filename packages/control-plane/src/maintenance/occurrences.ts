@@ -12,9 +12,9 @@ import type { Occurrence, OccurrenceListQuery, OccurrencePatch } from "./schema.
 const dayMs = 86_400_000;
 /** Occurrences are stored this far ahead, so that a month without the job loses none. */
 const aheadMs = 62 * dayMs;
-/** The job extends windows that are stored less far than this. */
+/** The job extends windows whose stored occurrences end earlier than this. */
 const shortMs = 31 * dayMs;
-/** The next occurrence of a sparse rule is looked for this far ahead. */
+/** Search range for the next occurrence of a sparse rule. */
 const sparseMs = 10 * 366 * dayMs;
 /** Windows of one transaction of the job. */
 const batch = 100;
@@ -45,7 +45,7 @@ export function planOccurrences(row: WindowRow): void {
   row.generated_until = new Date(series.start - 1);
 }
 
-/** Starts after `from` that have to be stored now, and up to when all of them are. */
+/** Starts after `from` to store now, and the time up to which the list is complete. */
 function ahead(series: Series, from: number, now: number): { found: number[]; until: number } {
   const until = Math.max(now, series.start) + aheadMs;
   const found = starts(series, { from: from + 1, to: until });
@@ -55,8 +55,8 @@ function ahead(series: Series, from: number, now: number): { found: number[]; un
 }
 
 /**
- * Writes the occurrences of a new window, or after a change those that have not started. Call it in the transaction
- * that wrote the window.
+ * Writes the occurrences of a new window, or after a change the ones that have not started. Call it in the
+ * transaction that wrote the window.
  */
 export async function writeOccurrences(tx: Ctx, row: WindowRow, isNew: boolean, now: Date): Promise<void> {
   const series = seriesOf(row);
@@ -98,7 +98,7 @@ export async function generateOccurrences(system: System): Promise<number> {
   }
 }
 
-/** Occurrences of a window that are not over, by start; of a rule, those of the next two months. */
+/** Current and future occurrences of a window, by start; of a recurring window, the next two months. */
 export async function listOccurrences(
   ctx: Ctx,
   windowId: string,
@@ -115,9 +115,9 @@ export async function listOccurrences(
 }
 
 /**
- * Changes one occurrence: extends it, ends it now, skips it or brings it back. Throws OCCURRENCE_NOT_FOUND,
- * MAINTENANCE_COMPLETED for one that is over, INVALID_TIME_RANGE, INVALID_DURATION, and INVALID_RECURRENCE for skipping
- * one that has started or the only one of a window.
+ * Changes one occurrence: extends, ends, skips or restores it. Throws OCCURRENCE_NOT_FOUND, MAINTENANCE_COMPLETED for
+ * a past occurrence, INVALID_TIME_RANGE, INVALID_DURATION, and INVALID_RECURRENCE for skipping an occurrence that has
+ * started or is the only one.
  */
 export async function updateOccurrence(
   ctx: Ctx,
@@ -153,7 +153,7 @@ export async function updateOccurrence(
   });
 }
 
-/** Keeps the end of the window true: that of its only occurrence, and that of its last one. */
+/** Sets the end of the window to the end of its only or last occurrence. */
 async function followEnd(tx: Ctx, window: WindowRow, { was, is }: { was: Date; is: Date }): Promise<void> {
   const last = window.over_at !== null && (window.over_at.getTime() === was.getTime() || window.over_at < is);
   if (window.recurrence_rule === null)
@@ -163,7 +163,7 @@ async function followEnd(tx: Ctx, window: WindowRow, { was, is }: { was: Date; i
 
 const cannotSkip = (message: string): AppError => new AppError("INVALID_RECURRENCE", message, { field: "/cancelled" });
 
-/** A running occurrence ends now at the earliest: its past stays. */
+/** A running occurrence ends now at the earliest; its past is history. */
 function newEnd(row: queries.OccurrenceRow, end: Date, now: Date): Date {
   if (row.starts_at > now && end <= row.starts_at)
     throw new AppError("INVALID_TIME_RANGE", "The end must be after the start.", { field: "/ends_at" });

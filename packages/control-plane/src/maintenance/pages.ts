@@ -49,7 +49,7 @@ function monthOf(text: string | undefined, now: number) {
 
 async function calendarOf(ctx: Ctx, month: string | undefined) {
   const { from, to, ...shape } = monthOf(month, ctx.clock.now());
-  // A day more on either side: the reader's days begin at another time than those of UTC.
+  // One day more on both sides, because days of the reader's zone are not days of UTC.
   const rows = await service.calendar(ctx, {
     from: new Date(from - dayMs),
     to: new Date(to + dayMs),

@@ -138,7 +138,7 @@ export async function countUnfinished(sql: Db, orgId: string, now: Date): Promis
   return row!.count;
 }
 
-/** Those of the ids that name targets of the organisation, which are not deleted before the transaction ends. */
+/** The given ids that are targets of the organisation; locked against deletion until the transaction ends. */
 export async function keepTargets(sql: Db, orgId: string, ids: readonly string[]): Promise<Set<string>> {
   const rows = await sql<{ id: string }[]>`
     select id from targets where org_id = ${orgId} and id = any(${[...ids]}::uuid[]) order by id for key share`;

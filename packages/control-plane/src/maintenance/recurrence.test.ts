@@ -26,7 +26,7 @@ const shown = (of: Series, limit = 5, years = 12) =>
     new Date(at).toISOString().replace(":00.000Z", "Z"),
   );
 
-t.test("the same dates as rrule", (t) => {
+t.test("dates equal those of the library rrule", (t) => {
   // rrule reads a mixture of numbered and plain days as their intersection, so a rule has one kind.
   const days = (nth: number[]) =>
     fc.uniqueArray(
@@ -87,7 +87,7 @@ t.test("a window keeps its local time when the clocks change", (t) => {
     "2027-03-28T01:30Z",
     "2027-03-29T00:30Z",
   ]);
-  // 02:30 comes twice on 31 October 2027: the first of the two.
+  // 02:30 occurs twice on 31 October 2027; the first one counts.
   t.strictSame(shown(series("2027-10-30T00:30:00Z", "FREQ=DAILY;COUNT=3", "Europe/Berlin")), [
     "2027-10-30T00:30Z",
     "2027-10-31T00:30Z",
@@ -125,7 +125,7 @@ t.test("local times and instants are inverse, except where clocks skip", (t) => 
   t.end();
 });
 
-t.test("months", (t) => {
+t.test("monthly rules", (t) => {
   t.strictSame(shown(series("2027-01-31T02:00:00Z", "FREQ=MONTHLY"), 4), [
     "2027-01-31T02:00Z",
     "2027-03-31T02:00Z",
@@ -145,7 +145,7 @@ t.test("months", (t) => {
   t.end();
 });
 
-t.test("the last start", (t) => {
+t.test("the last start of a series", (t) => {
   const last = (rule: string) => lastStart(series("2026-11-22T02:00:00Z", rule));
   t.equal(last("FREQ=DAILY"), null);
   t.equal(last("FREQ=DAILY;COUNT=3"), Date.parse("2026-11-24T02:00:00Z"));
@@ -156,7 +156,7 @@ t.test("the last start", (t) => {
   t.end();
 });
 
-t.test("what is not a rule is refused with the reason", (t) => {
+t.test("an invalid rule is refused with the reason", (t) => {
   const reason = (work: () => unknown) => {
     try {
       work();

@@ -7,7 +7,7 @@ export type Frequency = (typeof frequencies)[number];
 /** Monday first, as weeks begin by default (RFC 5545, WKST). */
 export const weekdays = ["MO", "TU", "WE", "TH", "FR", "SA", "SU"] as const;
 
-/** A weekday; `nth` counts it within a month, from the end where negative. Null: each one. */
+/** A weekday. `nth` is its position in the month, negative from the end; null: every one. */
 export interface ByDay {
   /** Index in {@link weekdays}. */
   day: number;
@@ -17,7 +17,7 @@ export interface ByDay {
 /** The end of a rule: a local date (its last day), or an instant, both as Unix ms. */
 export type Until = { date: number } | { instant: number };
 
-/** The subset of RFC 5545 recurrence rules that maintenance windows know. */
+/** The supported subset of RFC 5545 recurrence rules. */
 export interface Rule {
   frequency: Frequency;
   interval: number;
@@ -42,7 +42,7 @@ const farYears = 50;
 const refuse = (message: string, field = "/recurrence/rule"): AppError =>
   new AppError("INVALID_RECURRENCE", message, { field });
 
-/** The canonical name of a zone. Throws INVALID_RECURRENCE for one that does not exist. */
+/** The canonical name of a zone. Throws INVALID_RECURRENCE for an unknown zone. */
 export function parseZone(name: string): string {
   const zone = zoneName(name);
   if (zone === null)
@@ -102,7 +102,7 @@ function formatUntil(until: Until): string {
 
 const byDayText = ({ day, nth }: ByDay): string => `${nth ?? ""}${weekdays[day]!}`;
 
-/** Reads a rule. Throws INVALID_RECURRENCE with what is wrong. */
+/** Parses a rule. Throws INVALID_RECURRENCE with the reason. */
 export function parseRule(text: string): Rule {
   const rule: Rule = { frequency: "DAILY", interval: 1, byDay: [], count: null, until: null };
   const seen = new Set<string>();
@@ -202,7 +202,7 @@ export function starts(
   for (const date of dates(first, rule, midnight(localOf(to, zone)) + dayMs)) {
     if (found.length >= limit || (rule.count !== null && ++count > rule.count)) break;
     if (rule.until !== null && "date" in rule.until && date > rule.until.date) break;
-    // Its instant is at most a day away from the same digits in UTC.
+    // An instant is at most a day away from the same digits in UTC.
     if (date + 2 * dayMs < from) continue;
     const instant = date === first ? start : instantOf(date + (local - first), zone);
     if (instant > to || (rule.until !== null && "instant" in rule.until && instant > rule.until.instant)) break;
@@ -211,7 +211,7 @@ export function starts(
   return found;
 }
 
-/** The last start of a series; null for one without an end, or one that lies 50 years ahead. */
+/** The last start of a series; null for a series without an end within 50 years. */
 export function lastStart(series: Series): number | null {
   const { rule, start } = series;
   if (rule.count === null && rule.until === null) return null;

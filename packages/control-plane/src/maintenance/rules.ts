@@ -3,7 +3,7 @@ import type { WindowRow } from "./queries.ts";
 import { maxDays, type WindowState } from "./schema.ts";
 
 const dayMs = 86_400_000;
-/** A recurring window may begin this far in the past, days: its past occurrences are written at once. */
+/** A recurring window may begin this far in the past, days: its past occurrences are stored too. */
 const maxPastDays = 31;
 
 export const notFound = (): AppError => new AppError("MAINTENANCE_NOT_FOUND", "Maintenance window not found.");

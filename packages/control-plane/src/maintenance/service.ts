@@ -83,8 +83,8 @@ async function readWindow(ctx: Ctx, id: string, now: Date): Promise<Maintenance>
 }
 
 /**
- * Changes the given fields. While an occurrence is in progress, start and components stay as they are; one that happens
- * once may end now, a recurring one through its occurrence. A past window throws MAINTENANCE_COMPLETED. Otherwise
+ * Changes the given fields. During an occurrence, start and components cannot change. A single window may end now; a
+ * recurring window ends by its occurrence. A past window throws MAINTENANCE_COMPLETED. Otherwise
  * throws like {@link createWindow}. Changes of times and recurrence apply to occurrences that have not started.
  */
 export async function updateWindow(ctx: Ctx, id: string, patch: MaintenancePatch): Promise<Maintenance> {
@@ -109,7 +109,7 @@ export async function updateWindow(ctx: Ctx, id: string, patch: MaintenancePatch
     };
     if (before.state === "active") {
       keepRunning(row, changed);
-      // The past of a running window stays: it ends now at the earliest.
+      // A running window ends now at the earliest; its past is history.
       if (changed.recurrence_rule === null && changed.ends_at < now) changed.ends_at = now;
     }
     checkTimes(changed, now, row.starts_at);
@@ -127,7 +127,7 @@ export async function updateWindow(ctx: Ctx, id: string, patch: MaintenancePatch
 const timesOf = (row: queries.WindowRow): string =>
   [row.starts_at.getTime(), row.ends_at.getTime(), row.recurrence_rule, row.recurrence_time_zone].join();
 
-/** Cancels a window; held notices of incidents that are still open go out. Throws MAINTENANCE_NOT_FOUND. */
+/** Cancels a window; held notifications of open incidents are sent. Throws MAINTENANCE_NOT_FOUND. */
 export async function deleteWindow(ctx: Ctx, id: string): Promise<void> {
   requireScope(ctx, "maintenance:write");
   await inTransaction(ctx, async (tx) => {

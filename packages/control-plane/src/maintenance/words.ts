@@ -25,7 +25,7 @@ function endWords({ count, until }: Rule): string {
   return `, until ${day(new Date("date" in until ? until.date : until.instant))}`;
 }
 
-/** Parts of a rule as the form edits them; a rule that it has no controls for is edited as text. */
+/** Parts of a rule for the controls of the form. Other rules are edited as text. */
 export interface RuleParts {
   repeat: "none" | "daily" | "weekly" | "monthly" | "custom";
   interval: number;

@@ -18,7 +18,7 @@ function formatOf(zone: string): Intl.DateTimeFormat {
   return format;
 }
 
-/** The name of an IANA time zone as it is usually written; null for an unknown one, and for an offset like `+02:00`. */
+/** The canonical name of an IANA time zone; null for an unknown name and for an offset like `+02:00`. */
 export function zoneName(name: string): string | null {
   if (!/^[A-Za-z]/.test(name)) return null;
   try {
@@ -47,8 +47,8 @@ export function localOf(instant: number, zone: string): number {
 const dayMs = 86_400_000;
 
 /**
- * Instant of a local time (Unix ms of the same digits in UTC). A time that occurs twice is the first of the two; one
- * that clocks skip is read with the offset before the gap, so 02:30 becomes 03:30 (RFC 5545, section 3.3.5).
+ * Instant of a local time (Unix ms of the same digits in UTC). Of a repeated time the first
+ * counts. A skipped time is read with the offset before the gap: 02:30 becomes 03:30 (RFC 5545, section 3.3.5).
  */
 export function instantOf(local: number, zone: string): number {
   const offsetAt = (instant: number) => localOf(instant, zone) - instant;

@@ -27,7 +27,7 @@ export interface Caller {
   readonly tokenId: string;
   /** The session that the request names; null without a live one of this caller. */
   readonly session: LiveSession | null;
-  /** Looks the token, its membership and its scopes up again; null when the access has ended. */
+  /** Reads token, membership and scopes again; null when the access has ended. */
   again(): Promise<Caller | null>;
 }
 

@@ -36,7 +36,7 @@ export async function selectAnswer(sql: Db, id: string): Promise<Answer | "open"
   return row === undefined ? null : (row.answer ?? "open");
 }
 
-/** Deletes a confirmation and returns its answer: what comes later finds no row. */
+/** Deletes a confirmation and returns its answer; later answers find no row. */
 export async function closeConfirmation(sql: Db, id: string): Promise<Answer | null> {
   const [row] = await sql<{ answer: Answer | null }[]>`
     delete from mcp_elicitations where id = ${id} returning answer`;

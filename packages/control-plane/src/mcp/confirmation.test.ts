@@ -256,7 +256,7 @@ t.test("confirmations", async (t) => {
       const id = await monitor(ctx);
       const headers = await mcp.session(await mcp.token(member));
       const call = await ask("pause_monitor", { monitor_id: id }, headers);
-      // The answer is authenticated too: it is on its way before the access ends.
+      // The answer is authenticated too, so it is sent before the access ends.
       await sql`update mcp_elicitations set answer = 'accepted' where id = ${call.id}`;
       await change(ctx, id, member);
       await sql`select pg_notify('sm_mcp', ${call.id})`;
@@ -275,7 +275,7 @@ t.test("confirmations", async (t) => {
     t.match(await lastAudit(), { tool: "run_check_now", outcome: "error", detail: "probe_unavailable" });
   });
 
-  await t.test("no connection or transaction is held while people think", async (t) => {
+  await t.test("waiting confirmations hold no connection and no transaction", async (t) => {
     const id = await monitor();
     const calls = await Promise.all(Array.from({ length: 12 }, () => ask("pause_monitor", { monitor_id: id })));
     const [{ busy }] = await sql<[{ busy: number }]>`

@@ -20,9 +20,9 @@ const requestedSchema = {
 };
 
 /**
- * Asks the person at the client and waits. True for a yes within two minutes; false for any other answer, for silence,
- * and when the client is gone (`signal`). The answer may come in on any replica. No connection or transaction of the
- * database is held meanwhile.
+ * Asks the person at the client and waits. True for a yes within two minutes; false for any other answer, after two
+ * minutes, and when the client disconnects (`signal`). Any replica may receive the answer. No connection or transaction
+ * of the database is held meanwhile.
  */
 export async function isConfirmed(
   { sql, clock }: System,

@@ -20,8 +20,8 @@ async function keyOf({ sql }: Ctx): Promise<string> {
 }
 
 /**
- * Continuation of a list. A cursor is signed with the organisation, the tool and the filters: it continues the same
- * list only. Throws INVALID_BODY for any other cursor.
+ * Continuation of a list. A cursor is signed with the organisation, the tool and the filters: it continues only this
+ * list. Throws INVALID_BODY for any other cursor.
  */
 export async function continuationOf(
   ctx: Ctx,

@@ -2,11 +2,11 @@ import type { CallToolResult } from "@modelcontextprotocol/sdk/types.js";
 import type { AppError, ErrorCode } from "@statusmesh/shared/errors";
 import { asAppError } from "../http/exchange.ts";
 
-/** A failed call, as the client reads it. */
+/** Body of a failed call. */
 export interface Failure {
   readonly code: string;
   readonly message: string;
-  /** What the client can do. */
+  /** Advice for the client. */
   readonly hint: string;
 }
 
@@ -16,7 +16,7 @@ const notFound = (code: string, thing: string, tool: string) => ({
   hint: `Take the id from a result of ${tool}.`,
 });
 
-/** Failures that an error of a service stands for. An absent and a foreign id read the same. */
+/** Maps error codes of services to failures. Absent and foreign ids get the same failure. */
 const known: Partial<Record<ErrorCode, Failure>> = {
   TARGET_NOT_FOUND: notFound("monitor_not_found", "monitor", "list_monitors"),
   INCIDENT_NOT_FOUND: notFound("incident_not_found", "incident", "list_incidents"),

@@ -43,7 +43,7 @@ export function answerRefusal(http: Context, { status, code, message, headers, i
   http.body = JSON.stringify({ jsonrpc: "2.0", id, error: { code, message } });
 }
 
-/** The refusal that an error of a service stands for. */
+/** Maps an error of a service to a refusal. */
 export function refusalOf(error: AppError, config: Config): RpcRefusal {
   const code =
     error.code === "INVALID_JSON"
@@ -67,7 +67,7 @@ export function unauthorised(config: Config, hasCredential: boolean): RpcRefusal
   });
 }
 
-/** 403 with the scopes that the client has to ask for: those that it has, and the missing one. */
+/** 403 with the scopes to request: the granted ones and the missing one. */
 export function insufficientScope(config: Config, granted: readonly string[], needed: string, id: RpcId): RpcRefusal {
   const scope = [...granted, needed].join(" ");
   return new RpcRefusal(403, rpcCodes.server, `This needs the scope ${needed}, which the token does not have.`, {

@@ -2,11 +2,11 @@ import type { TSchema } from "typebox";
 import type { RateCategory } from "../http/route.ts";
 import type { Tool } from "../http/tool.ts";
 
-/** A tool with what is derived from its declaration. */
+/** A tool with the values derived from its declaration. */
 export interface ToolEntry {
   readonly tool: Tool;
   readonly category: RateCategory;
-  /** As tools/list shows it. */
+  /** Entry of tools/list. */
   readonly listed: ListedTool;
 }
 

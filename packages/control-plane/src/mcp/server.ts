@@ -30,10 +30,10 @@ Times are RFC 3339 in UTC. Begin with get_org_health for an overview. An id alwa
 export type SendRequest = (request: { id: string; method: string; params: Record<string, unknown> }) => Promise<void>;
 
 export interface Exchange {
-  /** The request as it came. */
+  /** The parsed request body. */
   readonly raw: unknown;
   readonly registry: Registry;
-  /** Answers as an event stream: only there can the server ask something meanwhile. */
+  /** Answers as an event stream, on which the server can send requests before the reply. */
   readonly streamed: boolean;
   /** Runs the tool of a tools/call. */
   call(send: SendRequest): Promise<CallToolResult>;
@@ -53,9 +53,9 @@ const noValidator = {
   },
 };
 
-/** Answers one JSON-RPC request. Server and transport live as long as it: sessions are rows of the database. */
+/** Answers one JSON-RPC request with its own server and transport; sessions are rows of the database. */
 export async function exchangeOnce({ raw, registry, streamed, call }: Exchange): Promise<Replied> {
-  // The library drops a message that it does not take for a request, and its caller would wait for ever.
+  // The library drops other messages without a reply, and the caller would wait forever.
   if (!isJSONRPCRequest(raw))
     throw new RpcRefusal(400, rpcCodes.invalidRequest, "Invalid request: jsonrpc, id, method and params only.");
   const server = new Server(
@@ -92,7 +92,7 @@ async function answerStreamed(server: Server, raw: unknown, call: Exchange["call
   };
 }
 
-/** What `readMessage` has checked, for the transport that checks it again. */
+/** Headers for the checks of the transport; `readMessage` has checked the real ones. */
 const streamedHeaders = { accept: "application/json, text/event-stream", "content-type": "application/json" };
 
 /**
@@ -114,7 +114,7 @@ async function answerOnce(server: Server, raw: unknown, call: Exchange["call"]):
 }
 
 const refuseToSend: SendRequest = async () => {
-  throw new Error("a tool without a confirmation asks nothing");
+  throw new Error("a tool without a confirmation sends no requests");
 };
 
 function withResolvers<T>(): { promise: Promise<T>; resolve: (value: T) => void } {

@@ -41,7 +41,7 @@ export async function extendSession(sql: Db, id: string, expiresAt: Date): Promi
   await sql`update mcp_sessions set expires_at = ${expiresAt} where id = ${id} and expires_at < ${expiresAt}`;
 }
 
-/** Those of the sessions that have not ended. */
+/** The given sessions that have not ended. */
 export async function selectLive(sql: Db, ids: readonly string[], now: Date): Promise<string[]> {
   const rows = await sql<{ id: string }[]>`
     select id from mcp_sessions where id = any(${[...ids]}::uuid[]) and expires_at > ${now}`;
@@ -57,7 +57,7 @@ export async function deleteExpiredSessions(sql: Db, now: Date): Promise<void> {
   await sql`delete from mcp_sessions where expires_at < ${now}`;
 }
 
-/** Wakes what waits for this session or confirmation, on every replica. */
+/** Wakes waiting streams and calls of this session or confirmation, on every replica. */
 export async function announce(sql: Db, id: string): Promise<void> {
   await sql`select pg_notify('sm_mcp', ${id})`;
 }

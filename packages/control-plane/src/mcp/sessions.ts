@@ -23,7 +23,7 @@ export interface LiveSession extends Session {
   readonly expiresAt: Date;
 }
 
-/** Opens a session. Its id is random: clients show it to no one, and it is of no use without the owner's token. */
+/** Opens a session with a random id. Without a token of its owner the id gives no access. */
 export async function openSession(
   { sql, clock }: System,
   owner: SessionOwner,

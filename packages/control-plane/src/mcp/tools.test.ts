@@ -104,7 +104,7 @@ t.test("tools", async (t) => {
     }
   });
 
-  await t.test("read tools answer what they declare, as data and as text", async (t) => {
+  await t.test("results of read tools fit their schemas, as data and as text", async (t) => {
     // The client validates structuredContent against outputSchema.
     const client = await mcp.client(token);
     await client.listTools();
@@ -215,7 +215,7 @@ t.test("tools", async (t) => {
     }
   });
 
-  await t.test("a foreign id reads like an absent one, byte for byte, and nobody is asked", async (t) => {
+  await t.test("a foreign id is answered like an absent one, byte for byte, without a confirmation", async (t) => {
     const things: Record<string, string> = {
       get_incident: foreign.incident,
       acknowledge_incident: foreign.incident,
@@ -234,7 +234,7 @@ t.test("tools", async (t) => {
     t.equal(count, 0);
   });
 
-  await t.test("a missing scope is 403 and names what is granted and needed", async (t) => {
+  await t.test("a missing scope is 403 with granted and required scopes", async (t) => {
     const needed: Record<string, string> = {
       list_incidents: "incidents:read",
       get_incident: "incidents:read",
@@ -269,7 +269,7 @@ t.test("tools", async (t) => {
     t.ok(denied.every(({ outcome }) => outcome === "denied"));
   });
 
-  await t.test("a result stays under 25 kB and counts what is left out", async (t) => {
+  await t.test("a result is below 25 kB and has the number of omitted rows", async (t) => {
     const crowded = await newOrg(system);
     const wide = "ü".repeat(200);
     for (let n = 0; n < 60; n++) {
@@ -306,7 +306,7 @@ t.test("tools", async (t) => {
     t.ok(Buffer.byteLength(health.content[0].text) < 25_000);
   });
 
-  await t.test("metrics: means of what was acknowledged and resolved", async (t) => {
+  await t.test("metrics: mean times to acknowledge and to resolve", async (t) => {
     const ctx = await newOrg(system);
     const [one, two] = [await newTarget(ctx, "One"), await newTarget(ctx, "Two")];
     const now = clock.now();

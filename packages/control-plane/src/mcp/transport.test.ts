@@ -264,7 +264,7 @@ t.test("token, membership and audience are looked up on every request", async (t
   }
 });
 
-t.test("event streams: several per session, closed with it", async (t) => {
+t.test("event streams: several per session, closed at its end", async (t) => {
   const mcp = shared;
   const session = await mcp.session(await mcp.token(await newOrg(mcp.world.system)));
   const [first, second] = mcp.replicas;
@@ -321,7 +321,7 @@ t.test("one budget with the REST API; notifications and answers are free", async
   t.equal((await post(session, { jsonrpc: "2.0", id: "x", result: {} })).status, 202, "answers stay free");
 });
 
-t.test("switched off there is nothing; without resource_uri the host of the application serves it", async (t) => {
+t.test("404 when switched off; without resource_uri the host of the application serves /mcp", async (t) => {
   const off = await openWorld(t);
   const ask = await serveWhole(t, off);
   for (const path of ["/mcp", "/.well-known/oauth-protected-resource", "/.well-known/oauth-authorization-server"])

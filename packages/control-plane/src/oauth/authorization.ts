@@ -51,7 +51,7 @@ export async function addresseeOf(system: System, asked: Parameters): Promise<Ad
   return { client, redirectUri, state: asked.isRepeated("state") ? null : asked.get("state") };
 }
 
-/** The request of a known addressee. Throws an OAuthProblem, which goes back to the client. */
+/** The request of a known addressee. Throws an OAuthProblem for the client. */
 export function authorizationOf(config: Config, addressee: Addressee, asked: Parameters): AuthorizationRequest {
   asked.refuseRepeated();
   const type = asked.need("response_type");
@@ -71,7 +71,7 @@ export function authorizationOf(config: Config, addressee: Addressee, asked: Par
   return { ...addressee, challenge, scopes: requestedScopes(asked.get("scope")), silent };
 }
 
-/** Throws invalid_target for another resource than ours (RFC 8707, section 2); a slash at its end does not count. */
+/** Throws invalid_target for another resource (RFC 8707, section 2). A trailing slash is ignored. */
 export function requireResource({ mcp }: Config, resource: string | null): void {
   if (resource !== null && resource.replace(/\/$/, "") !== mcp.resource_uri)
     throw new OAuthProblem("invalid_target", `The only resource is ${mcp.resource_uri}.`);

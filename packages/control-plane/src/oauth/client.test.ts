@@ -12,7 +12,7 @@ import { callback, oauthOn, resource, sending } from "../testing/oauth.ts";
 import { asking, signedIn } from "../testing/whole-app.ts";
 import { newOrg } from "../testing/world.ts";
 
-/** What a client app keeps, and the page that it opened last. */
+/** State of a client app, and the last page that it opened. */
 class Provider implements OAuthClientProvider {
   readonly redirectUrl = callback;
   readonly clientMetadata = { client_name: "SDK client", redirect_uris: [callback] };
@@ -86,7 +86,7 @@ t.test("the SDK client discovers, asks, refreshes and steps up, between two repl
   });
   t.equal(made.status, 201);
   const pause = async () => await client.callTool({ name: "pause_monitor", arguments: { monitor_id: made.body.id } });
-  // With a refresh token this client refreshes and gives up; without one it asks the user.
+  // With a refresh token this client refreshes and stops; without one it asks the user.
   const { refresh_token: _, ...bare } = provider.kept!;
   provider.kept = bare;
   provider.opened = null;

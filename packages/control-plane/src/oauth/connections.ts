@@ -43,10 +43,10 @@ export async function disconnectApp(ctx: Ctx, id: string): Promise<void> {
   });
 }
 
-/** Ends a connection that its client misused or gave up; true for the call that ended it. */
+/** Ends a connection after a replay or a revocation; true for the call that ended it. */
 export async function endConnection(tx: System, id: string, action: string): Promise<boolean> {
   const ended = await queries.revokeConnection(tx.sql, id, new Date(tx.clock.now()));
-  // Also those that a concurrent refresh issued before it.
+  // Also the tokens of a refresh that committed before this.
   await revokeAccessTokens(tx, id);
   if (ended === null) return false;
   if (action === "POST /oauth/token")

@@ -12,10 +12,10 @@ import { ConsentProblem } from "./problem.ts";
 const notFromHere = new ConsentProblem(
   403,
   "This form cannot be accepted",
-  "It was sent by another site, or you are no longer signed in. Nothing was connected. Start again in the app.",
+  "Another site sent the form, or you are no longer signed in. Nothing was connected. Start again in the app.",
 );
 
-/** POST /oauth/authorize: answers the consent form with a redirect to the client, or with a page that says why not. */
+/** POST /oauth/authorize: answers the consent form with a redirect to the client or a page with the problem. */
 export async function submitConsent(system: System, http: Context, views: Views, limit: number): Promise<void> {
   http.set(secretAddress);
   try {

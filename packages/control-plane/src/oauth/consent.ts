@@ -37,7 +37,7 @@ interface Form {
   readonly until: number;
 }
 
-/** The secret cookie of the session is the key, so nobody else can sign a form for this user and session. */
+/** The key is the secret cookie of the session, so only this session can have a valid form. */
 const signature = (payload: string, { secret }: BrowserSession): string =>
   createHmac("sha256", secret).update(`consent ${payload}`).digest("base64url");
 
@@ -89,7 +89,7 @@ export function orgIn(field: string): string | null {
   }
 }
 
-/** What the user chose. */
+/** Choice of the user. */
 export interface Choice {
   readonly decision: string;
   /** Lifetime in days, as sent. */

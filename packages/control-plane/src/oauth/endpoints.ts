@@ -25,12 +25,12 @@ const anyObject = Type.Object({}, { additionalProperties: true });
 
 interface Endpoint {
   readonly methods: readonly string[];
-  /** Pages of other origins may call it: it takes no cookie. */
+  /** True for an endpoint without cookies, which pages of other origins may call. */
   readonly anyOrigin: boolean;
   handle(system: System, http: Context): Promise<void>;
 }
 
-/** The authorization server beside its consent page. It answers as OAuth has it, not with the envelope of the API. */
+/** The authorization server without its consent page. Replies have the shapes of OAuth, not the envelope of the API. */
 export function oauthEndpoints(
   system: System,
   { views, counter, proxies }: { views: Views; counter: Counter; proxies: BlockList },
@@ -67,7 +67,7 @@ export function oauthEndpoints(
   };
 }
 
-/** Switched off there is nothing, whatever the method. */
+/** 404 for every method while OAuth is switched off. */
 const absent: Middleware = (http, next) => {
   if (!/^\/oauth\/|^\/\.well-known\/oauth-/.test(http.path)) return next();
   throw new AppError("NOT_FOUND", `There is nothing at ${http.path}.`);
@@ -101,7 +101,7 @@ async function serve(endpoint: Endpoint, system: System, http: Context): Promise
   }
 }
 
-/** Answers an error as RFC 6749, section 5.2, has it. */
+/** Answers an error by RFC 6749, section 5.2. */
 function refuse(http: Context, error: unknown): void {
   if (error instanceof OAuthProblem) {
     http.status = error.status;
@@ -154,7 +154,7 @@ async function revocation(system: System, http: Context): Promise<void> {
   http.body = {};
 }
 
-/** The form of a client. Our clients are public: one that authenticates mistakes us for another server. */
+/** The form of a client. All clients are public, so client authentication is refused. */
 async function clientRequest(system: System, http: Context): Promise<{ client: queries.ClientRow; sent: Parameters }> {
   const sent = new Parameters(await readForm(http, maxForm));
   sent.refuseRepeated();

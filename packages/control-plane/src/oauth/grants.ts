@@ -26,7 +26,7 @@ export interface TokenReply {
 const badCode = "The code is unknown, expired, used, or belongs to another request.";
 const badRefresh = "The refresh token is unknown, expired, used, or belongs to another client.";
 
-/** A replay ends the connection, and that must be committed: it is an outcome, not an error. */
+/** A replay ends the connection. The transaction must commit, so a replay is an outcome and no error. */
 type Outcome = TokenReply | { refused: string };
 
 function replyOf(outcome: Outcome): TokenReply {

@@ -4,7 +4,7 @@ import { mcpScopes } from "./scopes.ts";
 /** True when MCP clients get tokens by OAuth. */
 export const oauthEnabled = ({ mcp }: Config): boolean => mcp.enabled && mcp.oauth_enabled;
 
-/** Issuer of the authorization server, without a slash at its end. */
+/** Issuer of the authorization server, without a trailing slash. */
 export const issuerOf = ({ auth }: Config): string => auth.public_base_url;
 
 /** Authorization server metadata (RFC 8414, section 2). */

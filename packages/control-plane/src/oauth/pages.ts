@@ -32,7 +32,7 @@ export const oauthPages = [
 const endpointOf = ({ config }: Pick<Ctx, "config">): string | null =>
   oauthEnabled(config) ? `${config.mcp.resource_uri}/mcp` : null;
 
-/** GET /oauth/authorize: the consent screen; errors go to the client, or to the person while it is not known. */
+/** GET /oauth/authorize: the consent screen; errors go to the client, or to the user while the client is unknown. */
 async function authorize(system: System, http: Context) {
   const asked = new Parameters(new URLSearchParams(http.URL.searchParams));
   let addressee: Addressee;

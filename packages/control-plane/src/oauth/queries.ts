@@ -94,7 +94,7 @@ export async function useCode(sql: Db, hash: Buffer, now: Date): Promise<"used" 
 
 /**
  * True while the user is a member of the organisation and it is not deleted. Locks the membership: its removal waits
- * for this transaction, and then finds what it has made.
+ * for this transaction and then sees its rows.
  */
 export async function lockMembership(sql: Db, userId: string, orgId: string): Promise<boolean> {
   const rows = await sql`

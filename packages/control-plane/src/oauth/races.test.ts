@@ -67,7 +67,7 @@ t.test("refresh to token: one winner, and the replays end its connection", async
   t.equal(await liveTokens(), 0);
 });
 
-t.test("revoke: all are told yes, it ends once", async (t) => {
+t.test("revoke: every request is accepted, and the connection ends once", async (t) => {
   const flow = await openFlow(served, owner);
   const tokens = await connect(flow);
   const form = { client_id: flow.clientId, token: tokens.refresh_token };

@@ -11,7 +11,7 @@ const https = /^https:\/\/([^/?#@\\]+)(?=[/?]|$)/;
 
 const refuse = (why: string): OAuthProblem => new OAuthProblem("invalid_redirect_uri", why);
 
-/** Checks the redirect_uris of a registration. Throws invalid_redirect_uri with what would be right. */
+/** Checks the redirect_uris of a registration. Throws invalid_redirect_uri with the rule. */
 export function checkRedirects(value: unknown): string[] {
   if (!Array.isArray(value) || value.length === 0 || value.length > maxRedirects)
     throw refuse(`redirect_uris must be a list of 1 to ${maxRedirects} addresses.`);
@@ -49,7 +49,7 @@ export function isRegistered(uri: string, registered: readonly string[]): boolea
   return faultOf(uri) === null && loopback.test(uri) && registered.some((one) => withoutPort(one) === withoutPort(uri));
 }
 
-/** Host and port of an address, as a person reads it. */
+/** Host and port of an address, for people. */
 export const hostOf = (uri: string): string => new URL(uri).host;
 
 /** The address with the parameters of an answer appended; null ones are left out. */

@@ -26,7 +26,7 @@ const world = await openWorld(t, { env: oauthUnlimited });
 const service = await serveWhole(t, world);
 const stage = oauthStage(world, service);
 
-t.test("both metadata documents name what is there, for every origin; switched off there is nothing", async (t) => {
+t.test("both metadata documents, for every origin; 404 when switched off", async (t) => {
   const { send } = await stage();
   const server = await send("/.well-known/oauth-authorization-server");
   t.match(server, {

@@ -7,16 +7,15 @@ import { purge } from "./queries.ts";
 import { sealStoredSecrets } from "./sealing.ts";
 
 const hourMs = 3_600_000;
-/** News is told within an hour or not at all: after a long outage of ours, old news misleads. */
+/** Events older than this are not announced: after an outage of StatusMesh, late messages mislead. */
 const lookBackMs = hourMs;
 const batch = 200;
 const keepMessagesMs = 30 * 24 * hourMs;
 const keepPendingMs = 48 * hourMs;
 
 /**
- * Queues what status pages have to tell their subscribers: incidents that open, updates, ends, and maintenance that is
- * announced, starts and ends. Returns how many deliveries it wrote. Each event is queued once, on any number of
- * replicas.
+ * Queues messages to subscribers: opened incidents, updates and ends, and maintenance that is scheduled, starts and
+ * ends. Returns the number of deliveries. Each event is queued once, on any number of replicas.
  */
 export async function announce(system: System): Promise<number> {
   const now = new Date(system.clock.now());
@@ -42,7 +41,7 @@ export async function announce(system: System): Promise<number> {
       now,
     );
   const begun = await queue(await selectIncidentNews(system.sql, since, false, batch));
-  // Ends after beginnings: an incident may begin and end between two runs.
+  // Ends after openings: an incident may open and end between two runs.
   const ended = await queue(await selectIncidentNews(system.sql, since, true, batch));
   const planned = await queue(await selectMaintenanceNews(system.sql, since, now, batch));
   return begun + ended + planned;

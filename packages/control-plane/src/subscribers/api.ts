@@ -29,7 +29,7 @@ const badBodies = [
 ] as const;
 const message = "If the address is not subscribed yet, a confirmation link is sent to it.";
 
-/** The body of a form or of a program. `scope=all` of a form stands for every component. */
+/** The body of a request, JSON or a form. `scope=all` of a form means every component. */
 async function bodyOf(http: Context): Promise<Record<string, unknown>> {
   if (http.is("application/x-www-form-urlencoded") !== "application/x-www-form-urlencoded") {
     const body = await readJson(http, maxBytes);
@@ -61,9 +61,8 @@ export const subscriberRoutes: Route[] = [
     tag,
     summary: "Subscribe to a status page",
     description:
-      "JSON or a form with `email` or `webhook_url`, and `component_ids` where not all are wanted. An " +
-      "address is sent " +
-      "a link to confirm; a webhook is sent a challenge that its answer has to repeat.",
+      "JSON or a form with `email` or `webhook_url`, and optional `component_ids`. An address gets a confirmation " +
+      "link, a webhook a challenge that its reply must repeat.",
     replies: { 202: Accepted, 303: null },
     errors: [
       ...badBodies,

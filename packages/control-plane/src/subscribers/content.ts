@@ -2,7 +2,7 @@ import type { Branding } from "../status-pages/schema.ts";
 
 export type Language = "en" | "de";
 
-/** What happened, in the words of the API. */
+/** Kind of an event, as in the API. */
 export type NewsKind =
   | "opened"
   | "reopened"
@@ -15,7 +15,7 @@ export type NewsKind =
   | "started"
   | "completed";
 
-/** Something that a page tells, as the database has it. */
+/** An event of a page, as stored. */
 export interface Source {
   page_id: string;
   org_id: string;
@@ -110,7 +110,7 @@ const words = {
 
 export const wordsOf = (language: string | null | undefined) => words[language === "de" ? "de" : "en"];
 
-/** The message of something that happened. `origin` is the address of the page, without a path. */
+/** The message of an event. `origin` is the address of the page, without a path. */
 export function contentOf(source: Source, origin: string): Content {
   const language: Language = source.branding.language === "de" ? "de" : "en";
   const path = source.incident_id === null ? "/status" : `/status/incidents/${source.incident_id}`;

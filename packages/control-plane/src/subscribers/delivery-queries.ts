@@ -11,13 +11,13 @@ export interface NewMessage {
   incidentId: string | null;
   targetIds: string[];
   content: Content;
-  /** When it happened: those who subscribe later are not sent it. */
+  /** Time of the event; later subscribers do not get the message. */
   at: Date;
 }
 
 /**
  * Stores messages and queues each for the active subscribers of its page and components, in one statement. A message
- * with a known key is left out. Returns how many deliveries it wrote.
+ * with a stored key is skipped. Returns the number of deliveries.
  */
 export async function queueMessages(sql: Db, messages: readonly NewMessage[], now: Date): Promise<number> {
   if (messages.length === 0) return 0;
@@ -55,8 +55,8 @@ const published = (sql: Db) => sql`
 const pageColumns = (sql: Db) => sql`p.id as page_id, p.org_id, p.slug, p.name as page_name, p.branding`;
 
 /**
- * Public events of incidents since `since` that are not queued. Ends follow the opening that was announced. Under
- * maintenance nothing is announced.
+ * Public events of incidents since `since` that are not queued. An end is
+ * announced only after its opening, and nothing under maintenance.
  */
 export async function selectIncidentNews(sql: Db, since: Date, ends: boolean, limit: number): Promise<Source[]> {
   return await sql<Source[]>`
@@ -113,7 +113,7 @@ export async function alertsWait(sql: Db, before: Date): Promise<boolean> {
 export interface DueDelivery extends SubscriberRow {
   message_id: string;
   content: Content;
-  /** This one included. */
+  /** Including this one. */
   attempts: number;
 }
 
@@ -146,7 +146,7 @@ export interface DueConfirmation extends SubscriberRow {
   language: string | null;
 }
 
-/** Takes subscribers whose confirmation is due; each is tried three times. */
+/** Takes subscribers whose confirmation is due; three attempts each. */
 export async function takeConfirmations(sql: Db, now: Date, limit: number): Promise<DueConfirmation[]> {
   return await sql<DueConfirmation[]>`
     with due as (

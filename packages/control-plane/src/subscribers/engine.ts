@@ -1,5 +1,5 @@
 /*
- * What jobs use of this domain, and no other domain does.
+ * Functions for jobs only; other domains use service.ts.
  */
 export { announce } from "./announce.ts";
 export { everyMs, sendToSubscribers } from "./send.ts";

@@ -23,8 +23,8 @@ const columns = (sql: Db) => sql`
   s.asked_count, s.created_at, s.confirmed_at`;
 
 /**
- * Adds a pending subscriber that is due for its confirmation. One that is pending already is asked again, at most
- * `maxAsked` times and not before `askedBefore`. An active one stays as it is.
+ * Adds a pending subscriber that is due for its confirmation. A pending one is asked again, at most
+ * `maxAsked` times and not before `askedBefore`. An active one does not change.
  */
 export async function upsertPending(
   sql: Db,
@@ -44,7 +44,7 @@ export async function upsertPending(
       and subscribers.asked_count < ${maxAsked}`;
 }
 
-/** Confirmations since `since`: that a visitor asked for, and that an address was sent by any page. */
+/** Confirmations since `since` by this visitor, confirmations to this address by any page, subscribers of the page. */
 export async function countAsked(
   sql: Db,
   { askedBy, address, pageId, since }: { askedBy: string; address: string; pageId: string; since: Date },
@@ -123,7 +123,7 @@ export async function deleteSubscriber(
   return row ?? null;
 }
 
-/** Those of the ids that are components of the page. */
+/** Components of the page, in the order of the page. */
 export async function selectComponentsOf(sql: Db, pageId: string): Promise<{ id: string; name: string }[]> {
   return await sql<{ id: string; name: string }[]>`
     select c.target_id as id, coalesce(c.public_name, t.name) as name

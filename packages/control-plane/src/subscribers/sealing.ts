@@ -10,7 +10,7 @@ const batch = 500;
 type Owned = Pick<queries.SecretRow, "id" | "org_id">;
 const placeOf = ({ id, org_id }: Owned): string => `${org_id}/subscribers/${id}/secret`;
 
-/** The secret in a form that a sealer opens, also one that an earlier release stored unsealed. */
+/** The secret in a form that a sealer opens; an earlier release stored secrets unsealed. */
 const stored = (secret: string): string => (isStoredForm(secret) ? secret : inPlain(secret));
 
 /** The secret of a new webhook subscriber as it is stored: unsealed while replicas of an earlier release may run. */

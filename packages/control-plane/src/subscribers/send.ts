@@ -11,13 +11,13 @@ import { deleteByToken, updateSubscription } from "./queries.ts";
 
 /** Time between two runs of the job, ms. */
 export const everyMs = 2_000;
-/** Alerts that wait this long go first. */
+/** Nothing is sent while an alert has waited longer than this. */
 const alertsFirstMs = 3_000;
 const atOnce = 5;
 
 /**
- * Sends confirmations and messages that are due, at most as many as the configured pace allows for one run
- * (`subscribers.per_minute`). Alerts of channels go first: nothing is sent while they wait. Returns how many were sent.
+ * Sends due confirmations and messages at the configured pace (`subscribers.per_minute`), and none while alerts of
+ * channels wait. Returns the number of sent messages.
  */
 export async function sendToSubscribers(
   system: System,
@@ -62,7 +62,7 @@ async function confirm(system: System, transport: Outbound, row: queries.DueConf
   };
   const sent = await attempt(system, row.id, async () => {
     if (system.config.email.smtp_url === "") {
-      // Without the address: the operator may confirm a subscription of their own.
+      // Without the address. The operator can use the link to confirm an own subscription.
       system.log.info({ link: manageUrl }, "confirmation of a subscription, not sent: email.smtp_url is not set");
       return;
     }
@@ -111,7 +111,7 @@ async function deliver(system: System, transport: Outbound, row: queries.DueDeli
       ...content,
       manage_url: manageUrl,
     });
-    // 410: the receiver wants no more.
+    // 410 ends the subscription.
     if (status === 410) return await deleteByToken(system.sql, row.token);
     if (status >= 300 && !isPermanentStatus(status)) throw new Error(`the receiver answered ${status}`);
   });
@@ -142,7 +142,7 @@ async function post(
   row: queries.DueConfirmation | queries.DueDelivery,
   content: object,
 ): Promise<{ status: number; text: string }> {
-  // A domain may be listed after the subscription.
+  // The deny-list may have changed since the subscription.
   checkWebhookUrl(system, row.address, "/webhook_url");
   const body = JSON.stringify(content);
   return await transport.send({
@@ -156,7 +156,7 @@ async function post(
   });
 }
 
-/** True when the work is done. A failure is logged without the address and tried again later. */
+/** True on success. A failure is logged without the address and retried later. */
 async function attempt(system: System, subscriberId: string, work: () => Promise<void>): Promise<boolean> {
   try {
     await work();

@@ -19,18 +19,18 @@ const minuteMs = 60_000;
 const hourMs = 60 * minuteMs;
 /** Requests of a visitor within an hour. */
 const perVisitor = 10;
-/** Confirmations that an unconfirmed address is sent: of one page, and of all pages together. */
+/** Confirmation mails to an unconfirmed address: for one page, and for all pages together. */
 const perSubscription = 3;
 const perAddress = 5;
 /** Subscribers of a page, confirmed or not. */
 const perPage = 50_000;
-/** A confirmation is sent again after this time at the earliest. */
+/** Minimum time between two confirmation mails. */
 const againMs = 10 * minuteMs;
 
 const invalid = (message: string, field: string) => new AppError("INVALID_BODY", message, { field });
 
 /**
- * Asks an address of the served page to confirm its subscription. Known and new addresses get the same outcome. Throws
+ * Queues the confirmation of a subscription to the served page. Known and new addresses get the same reply. Throws
  * STATUS_PAGE_NOT_FOUND, NOT_FOUND where the page has no subscriptions, INVALID_BODY, INVALID_COMPONENT_ID, the
  * refusals of a webhook URL, and RATE_LIMITED for too many requests of a visitor.
  */
@@ -116,7 +116,7 @@ export async function changeSubscription(system: System, token: string, change: 
   });
 }
 
-/** Ends a subscription and deletes its address (RFC 8058). Does nothing for one that has ended. */
+/** Ends a subscription and deletes its address (RFC 8058). Does nothing for an ended subscription. */
 export async function unsubscribe(system: System, token: string): Promise<void> {
   await queries.deleteByToken(system.sql, token);
 }

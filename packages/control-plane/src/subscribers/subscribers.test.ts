@@ -84,7 +84,11 @@ t.test("an address is confirmed by a button, chooses components and ends the sub
   t.match(await sql`select state from subscribers`, [{ state: "pending" }], "a GET confirms nothing");
   t.equal((await ask("POST", own, { confirm: true })).status, 204);
   t.match(await sql`select state, component_ids from subscribers`, [{ state: "active", component_ids: null }]);
-  t.same((await ask("POST", path, { email: "ann@example.org" })).body, accepted.body, "known or not: the same words");
+  t.same(
+    (await ask("POST", path, { email: "ann@example.org" })).body,
+    accepted.body,
+    "the same reply for known and new addresses",
+  );
   t.equal(await run(), 0, "no second confirmation");
   t.match(await ask("POST", own, { component_ids: [newId()] }), { body: { error: { code: "INVALID_COMPONENT_ID" } } });
   t.equal((await ask("POST", own, { component_ids: [api] })).status, 204);
@@ -154,7 +158,7 @@ t.test("subscribers are sent incidents, updates and ends of their components, ea
   t.strictSame(mailsTo("api@example.org"), []);
 });
 
-t.test("maintenance is told when it is scheduled, starts and ends", async (t) => {
+t.test("subscribers are notified when maintenance is scheduled, starts and ends", async (t) => {
   await subscribe("plan@example.org");
   clock.advance(minute);
   const at = (ms: number) => new Date(clock.at + ms).toISOString();
@@ -185,10 +189,10 @@ t.test("a webhook answers a challenge, and its messages are signed; private addr
   clock.advance(minute);
   await reportIncident(owner, { target_id: api, severity: "minor", public_title: "Slow", message: "We look." });
   await run();
-  const told = sink.received.at(-1)!;
-  const sentAt = Number(told.headers["x-service-timestamp"]) * 1000;
-  t.match(told.headers, webhookSignature(challenge.secret, sentAt, told.body.toString()), "signed with the secret");
-  t.match(JSON.parse(told.body.toString()), {
+  const sent = sink.received.at(-1)!;
+  const sentAt = Number(sent.headers["x-service-timestamp"]) * 1000;
+  t.match(sent.headers, webhookSignature(challenge.secret, sentAt, sent.body.toString()), "signed with the secret");
+  t.match(JSON.parse(sent.body.toString()), {
     type: "update",
     kind: "investigating",
     title: "Slow",
@@ -230,7 +234,7 @@ t.test("a webhook secret is sealed; one of an earlier release once the update is
   t.equal(openSecret(sealing, row!), early);
 });
 
-t.test("no page mails strangers: caps per visitor, per address and per page; the pace; alerts go first", async (t) => {
+t.test("caps per visitor, address and page; the configured pace; alerts are sent first", async (t) => {
   const before = mailbox.mails.length;
   for (let times = 0; times < 6; times++) {
     await ask("POST", path, { email: "victim@example.org" });
@@ -260,28 +264,31 @@ t.test("no page mails strangers: caps per visitor, per address and per page; the
     insert into deliveries (id, org_id, incident_id, channel_name, channel_kind, reason, seq, notice, state, created_at,
       next_attempt_at)
     values (${newId()}, ${owner.orgId}, ${incident.id}, 'Ops', 'webhook', 'opened', 0, '{}', 'pending', ${at}, ${at})`;
-  t.equal(await sendToSubscribers(system, http), 0, "an alert waits");
+  t.equal(await sendToSubscribers(system, http), 0, "nothing is sent while an alert waits");
   await sql`delete from deliveries`;
 });
 
-t.test("a refused mail is tried again; a bounce ends the subscription; a page turned off sends nothing", async (t) => {
-  await subscribe("late@example.org");
-  clock.advance(minute);
-  const open = await sql<{ id: string }[]>`select id from incidents where ended_at is null`;
-  for (const { id } of open) await resolveIncident(owner, id);
-  await reportIncident(owner, { target_id: web, severity: "major", public_title: "Late", message: "We look." });
-  mailbox.refusal = "busy";
-  await run();
-  mailbox.refusal = null;
-  t.notOk(mailsTo("late@example.org").includes("Investigating: Late"));
-  clock.advance(minute);
-  await run();
-  t.ok(mailsTo("late@example.org").includes("Investigating: Late"));
-  t.equal(await endSubscriptions(system, "Late@example.org"), 1);
-  await updatePage(owner, page.id, { subscriptions_enabled: false });
-  t.equal((await ask("POST", path, { email: "off@example.org" })).status, 404);
-  await updatePage(owner, page.id, { subscriptions_enabled: true });
-});
+t.test(
+  "a refused mail is retried; a bounce ends the subscription; a page without subscriptions refuses them",
+  async (t) => {
+    await subscribe("late@example.org");
+    clock.advance(minute);
+    const open = await sql<{ id: string }[]>`select id from incidents where ended_at is null`;
+    for (const { id } of open) await resolveIncident(owner, id);
+    await reportIncident(owner, { target_id: web, severity: "major", public_title: "Late", message: "We look." });
+    mailbox.refusal = "busy";
+    await run();
+    mailbox.refusal = null;
+    t.notOk(mailsTo("late@example.org").includes("Investigating: Late"));
+    clock.advance(minute);
+    await run();
+    t.ok(mailsTo("late@example.org").includes("Investigating: Late"));
+    t.equal(await endSubscriptions(system, "Late@example.org"), 1);
+    await updatePage(owner, page.id, { subscriptions_enabled: false });
+    t.equal((await ask("POST", path, { email: "off@example.org" })).status, 404);
+    await updatePage(owner, page.id, { subscriptions_enabled: true });
+  },
+);
 
 t.test("owners list masked addresses, export and remove them; a member does not", async (t) => {
   await subscribe("carol@example.org");

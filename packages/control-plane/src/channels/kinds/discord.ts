@@ -35,7 +35,7 @@ const DiscordConfig = Type.Object(
  */
 const escaped = (text: string): string => text.replaceAll(/[\\*_~`|<>@[\]]/g, "\\$&").replaceAll("://", ":\\//");
 
-/** Discord webhook; `wait=true` answers with the outcome of the message, `allowed_mentions` notifies nobody by name. */
+/** Discord webhook; `wait=true` returns the outcome of the message, and `allowed_mentions` disables mentions. */
 export const discord = channelKind({
   type: "discord",
   label: "Discord",

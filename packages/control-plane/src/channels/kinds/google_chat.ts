@@ -33,7 +33,7 @@ const GoogleChatConfig = Type.Object(
 
 /**
  * Google Chat has no escape character (https://developers.google.com/workspace/chat/format-messages), so the
- * characters of its formatting become look-alikes. An underscore inside a word formats nothing and stays.
+ * characters of its formatting become look-alikes. An underscore inside a word has no effect and stays.
  */
 const unformatted = (text: string): string =>
   text

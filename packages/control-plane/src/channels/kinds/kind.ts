@@ -33,7 +33,7 @@ export interface ChannelMail {
   headers?: Record<string, string>;
 }
 
-/** What a kind sends with. */
+/** Dependencies of `send`. */
 export interface Transports {
   http: Outbound;
   /** Returns when the mail server has accepted the mail; throws {@link DeliveryError} otherwise. */
@@ -141,7 +141,7 @@ export function channelKind<S extends TSchema>({
   };
 }
 
-/** A message that was not accepted. The error text is for people. */
+/** A message that the receiver did not accept. People read the error text. */
 export class DeliveryError extends Error {
   override readonly name = "DeliveryError";
   /** True when a retry cannot help. */
@@ -231,7 +231,7 @@ export function webUrl(text: string, pointer: string, allowed: AllowedUrls): URL
   if (problem !== null) invalid(problem, pointer);
   const url = new URL(text);
   if (url.protocol !== "https:" && !(url.protocol === "http:" && allowed.http))
-    invalid("The URL must begin with https://, because notifications say what is down.", pointer);
+    invalid("The URL must begin with https://, because notifications reveal outages.", pointer);
   if (url.username !== "" || url.password !== "")
     invalid("Credentials do not belong in the URL. Send them as a header.", pointer);
   if (url.port === "0") invalid("Port 0 cannot be connected to. Use 1 to 65535.", pointer);

@@ -89,7 +89,7 @@ export const msteams = channelKind({
     const url = vendorUrl(webhook_url, "/webhook_url", hosts, `This is not the URL of a Teams workflow. ${howTo}`);
     if (!url.searchParams.get("sig"))
       invalid(
-        "The URL has no sig parameter, so that Microsoft would refuse the request. Let anyone trigger the " +
+        "The URL has no sig parameter, and Microsoft refuses requests without it. Let anyone trigger the " +
           "workflow, and copy its whole URL.",
         "/webhook_url",
       );

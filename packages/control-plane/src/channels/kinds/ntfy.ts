@@ -52,7 +52,7 @@ function rootUrlRule(serverUrl: string, allowed: AllowedUrls): void {
   const { pathname, search, hash } = webUrl(serverUrl, "/server_url", allowed);
   if (pathname !== "/" || search !== "" || hash !== "")
     invalid(
-      "The server URL is the root of the server, such as https://ntfy.sh. The topic is a field of its own.",
+      "The server URL is the root of the server, such as https://ntfy.sh. Enter the topic in its own field.",
       "/server_url",
     );
 }

@@ -47,7 +47,7 @@ export const pagerduty = channelKind({
   digests: false,
   async send(config, message, { http }) {
     const { content, deliveryId } = message;
-    // `digests` is false, so there is no digest to send.
+    // Unreachable: `digests` is false.
     if (content.kind === "digest") throw new Error("PagerDuty takes no digest");
     if (content.kind === "test") {
       const key = `test-${deliveryId}`;

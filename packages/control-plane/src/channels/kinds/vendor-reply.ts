@@ -12,8 +12,8 @@ export interface VendorFailure {
 }
 
 /**
- * Sends one request to a vendor and throws DeliveryError unless it was accepted. `failureIn` reads the reply, also one
- * with a 2xx status, and returns null where nothing in it is an error. The error never has the URL, which may hold a
+ * Sends one request to a vendor; throws DeliveryError unless the vendor accepts it. `failureIn` reads every reply, also
+ * with a 2xx status, and returns null for an accepted message. The error never has the URL, which may hold a
  * token.
  */
 export async function deliverTo(

@@ -73,7 +73,7 @@ const ownHeaders = new Set([
 
 /** Body of a delivery. Its fields are stable: none is renamed or removed. A test has the reason `test`. */
 function webhookBody({ deliveryId, content }: ChannelMessage): string {
-  // `digests` is false, so there is no digest to send.
+  // Unreachable: `digests` is false.
   if (content.kind === "digest") throw new Error("a webhook takes no digest");
   const { notice } = content;
   return JSON.stringify({
@@ -107,7 +107,7 @@ function headerRule(name: string, value: string, seen: Set<string>): void {
   if (name.length > 128 || throws(() => validateHeaderName(name)))
     invalid("A header name has 1 to 128 letters, digits and -_.!#$%&'*+^`|~.", field);
   if (ownHeaders.has(lower)) invalid(`"${name}" is written by StatusMesh and cannot be set.`, field);
-  if (seen.has(lower)) invalid(`"${name}" is there twice.`, field);
+  if (seen.has(lower)) invalid(`"${name}" is a duplicate.`, field);
   seen.add(lower);
   if (throws(() => validateHeaderValue(name, value)))
     invalid(`The value of "${name}" has a line break or a character that cannot be sent.`, field);

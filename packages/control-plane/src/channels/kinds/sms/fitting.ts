@@ -1,8 +1,9 @@
 import type { MessageText } from "../../message.ts";
 
 /**
- * The longest text that fits: title, facts, link. Other kinds shorten in steps (`fitted`); here each character left
- * over is paid for. The longest lines are cut first, then the last facts are left out; the link stays whole.
+ * The longest text that fits: title, facts, link. Other kinds shorten in steps (`fitted`); a text message
+ * is charged by segment, so this uses every character. The longest lines are cut first, then the last facts are left
+ * out; the link stays whole.
  */
 export function fittingLines(
   { title, facts, url }: Pick<MessageText, "title" | "facts" | "url">,
@@ -22,7 +23,7 @@ export function fittingLines(
     }
     return at(low);
   }
-  // Only a link longer than the limit comes here: half of it is of no use.
+  // The link alone exceeds the limit: leave it out, because a part of a link is useless.
   let length = longest;
   while (length > 1 && !fits(cut(title, length))) length--;
   return cut(title, length);

@@ -28,7 +28,7 @@ export interface SmsText {
 /** A provider of text messages, complete in one file. */
 export interface SmsProvider {
   readonly label: string;
-  /** Required fields and what each must look like, in words. */
+  /** Required fields and their formats, in words. */
   readonly required: Readonly<Partial<Record<Credential, Format>>>;
   readonly optional?: Readonly<Partial<Record<Credential, Format>>>;
   /** The only secret among them. */
@@ -36,7 +36,7 @@ export interface SmsProvider {
   /** `https://api.example.org`, without a slash at the end. */
   origin(credentials: Credentials): string;
   request(credentials: Credentials, sms: SmsText): OutboundRequest;
-  /** The error in a reply of any status; null where there is none. */
+  /** The error in a reply of any status; null for an accepted message. */
   failure(reply: OutboundReply): VendorFailure | null;
 }
 
@@ -59,5 +59,5 @@ export const basic = (user: string, password: string): string =>
 export const jsonType = { "content-type": "application/json" };
 export const formType = { "content-type": "application/x-www-form-urlencoded" };
 
-/** Digits of an international number: some vendors take no plus. A sender id stays as it is. */
+/** Digits of an international number: some vendors take no plus. A sender id does not change. */
 export const withoutPlus = (number: string): string => number.replace(/^\+/, "");

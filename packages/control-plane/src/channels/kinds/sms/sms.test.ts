@@ -93,7 +93,7 @@ t.test("a text message has at most three segments and keeps its link", async (t)
   t.ok(smsText(content({ url: `https://x.example/${"a".repeat(600)}` })).startsWith("Down: Checkout API"));
 });
 
-t.test("a Telegram text has at most 4096 UTF-16 units and mentions nobody", async (t) => {
+t.test("a Telegram text has at most 4096 UTF-16 units and no mention", async (t) => {
   const text = telegramText(content({ monitor_name: "@everyone @ops_team <b>*x*</b>" }));
   t.notMatch(text, /@\w/);
   t.match(text, "<b>*x*</b>", "markup is text: there is no parse_mode");
@@ -115,7 +115,7 @@ t.test("parameters of a WhatsApp template are single lines, and fill at most 102
   }
 });
 
-t.test("each provider gets the request that it documents, and its errors are read", async (t) => {
+t.test("each provider gets its documented request, and its errors are recognised", async (t) => {
   const to = { type: "sms", to: "+4915112345678", from: "+15005550006" } as const;
   const cases = [
     {
