@@ -104,10 +104,12 @@ function listSizeProblem(node: SchemaNode, value: object, pointer: string, code:
   const problem = lengthProblem(node, value.length, pointer, code);
   const { items } = node;
   if (problem !== null || items === undefined || (!Array.isArray(items) && isLeaf(items))) return problem;
-  return first(value, (item, at) => {
+  for (let at = 0; at < value.length; at++) {
     const child = Array.isArray(items) ? items[at] : items;
-    return child === undefined ? null : sizeProblem(child, item, joinPointer(pointer, String(at)), code);
-  });
+    const inner = child === undefined ? null : sizeProblem(child, value[at], `${pointer}/${at}`, code);
+    if (inner !== null) return inner;
+  }
+  return null;
 }
 
 /** Keys of an object whose unknown ones are found later, with all other faults; no schema of ours has as many. */
@@ -119,9 +121,15 @@ function objectSizeProblem(node: SchemaNode, value: object, pointer: string, cod
   const unknown = keys.length > manyKeys ? firstOf(unknownKeyProblems(node, keys, pointer)) : null;
   const problem = unknown ?? keyCountProblem(node, keys.length, pointer, code);
   if (problem !== null) return problem;
-  return first(Object.entries(node.properties ?? {}), ([key, child]) =>
-    Object.hasOwn(value, key) ? sizeProblem(child, value[key], joinPointer(pointer, key), code) : null,
-  );
+  const { properties = {} } = node;
+  for (const key of Object.keys(properties)) {
+    const field = Object.hasOwn(value, key) ? value[key] : null;
+    // Only lists and objects have a size; a batch of results has 20,000 other fields.
+    if (typeof field !== "object" || field === null) continue;
+    const inner = sizeProblem(properties[key]!, field, joinPointer(pointer, key), code);
+    if (inner !== null) return inner;
+  }
+  return null;
 }
 
 /** True for a schema that says nothing of lists and objects, or that wants what the value is. */
@@ -130,11 +138,3 @@ const mayTake = ({ type, const: only, enum: some }: SchemaNode, value: object): 
 
 const isLeaf = (node: SchemaNode): boolean =>
   node.anyOf === undefined && node.type !== "array" && node.type !== "object";
-
-function first<T>(list: readonly T[], find: (item: T, at: number) => Problem | null): Problem | null {
-  for (const [at, item] of list.entries()) {
-    const problem = find(item, at);
-    if (problem !== null) return problem;
-  }
-  return null;
-}

@@ -71,7 +71,7 @@ export function openIngest(
     const reply = await gate
       .run(async () => {
         if (timely.length === 0) return nothing;
-        await prepareDays([...new Set(timely.map((result) => dayOf(result.scheduled_at)))]);
+        await prepareDays(daysOf(timely));
         return await ingestOnce(ctx, timely, drops);
       })
       .catch((error: unknown) => {
@@ -89,7 +89,13 @@ export function openIngest(
   return Object.assign(take, { load });
 }
 
-const dayOf = (ms: number): string => new Date(ms).toISOString().slice(0, 10);
+const dayMs = 86_400_000;
+
+/** The UTC days of the slots: `2026-11-20`. */
+const daysOf = (results: readonly AgentResult[]): string[] =>
+  [...new Set(results.map((result) => Math.floor(result.scheduled_at / dayMs)))].map((day) =>
+    new Date(day * dayMs).toISOString().slice(0, 10),
+  );
 
 type BatchReply = Omit<Required<ResultsReply>, "dropped_future">;
 const nothing: BatchReply = {
