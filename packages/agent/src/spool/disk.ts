@@ -1,10 +1,12 @@
-import type { AgentResult, RunReply } from "@statusmesh/shared/agent-protocol";
+import type { RunReply } from "@statusmesh/shared/agent-protocol";
 import type { Clock } from "../clock.ts";
 import { type Log, Once } from "../log.ts";
 import { type Batch, freshWindow, type Lane, type Spool, type SpoolRecord } from "../spool.ts";
+import { Alarm } from "./alarm.ts";
+import { Durability, syncMs } from "./durability.ts";
 import type { Files } from "./files.ts";
-import { writeResult, writeState } from "./format.ts";
 import { Ledger } from "./ledger.ts";
+import { PendingFrames } from "./pending.ts";
 import { Queue } from "./queue.ts";
 import { type Entry, Reader } from "./reader.ts";
 import { type Recovered, recover } from "./recover.ts";
@@ -13,14 +15,6 @@ import { Writer } from "./writer.ts";
 
 /** Appended results are written after this time, ms: they survive the end of the process, not of the machine. */
 const writeMs = 50;
-/**
- * Unacknowledged results older than this are synced, ms. Longer than a routine result waits for its request
- * (report.ts), so
- * that an agent whose control plane answers never syncs.
- */
-const syncAfterMs = 1200;
-/** Interval of the fsync check, ms. */
-const syncMs = 300;
 /** Interval of writing the acknowledged numbers, ms. A killed process sends at most that much twice. */
 const stateMs = 500;
 /** Delay before a failed disk is tried again, ms. */
@@ -53,12 +47,6 @@ export async function openDiskSpool(options: DiskSpoolOptions): Promise<DiskSpoo
 
 const bySeq = (one: Entry, other: Entry): number => one.seq - other.seq;
 
-interface Pending {
-  seq: number;
-  /** Null for a state frame. */
-  result: AgentResult | null;
-}
-
 /**
  * A spool in segment files. Every result is a numbered frame. The ledger tracks which frames are done, and state frames
  * between the results record that. A waiting result is in `#recent`, or in a file at or after the reader's position.
@@ -71,7 +59,7 @@ export class DiskSpool implements Spool {
   readonly #reader: Reader;
   readonly #ledger: Ledger;
   /** Appended and not yet written. */
-  readonly #pending = new Queue<Pending>();
+  readonly #pending = new PendingFrames();
   /** The newest results that are not in flight; unwritten ones are always here. */
   readonly #recent = new Queue<Entry>();
   #runs: RunReply[] = [];
@@ -79,13 +67,9 @@ export class DiskSpool implements Spool {
   #next: number;
   #waiting = 0;
   #stateAt = -Infinity;
-  /** Every frame below this number is synced or done. */
-  #safe: number;
-  /** What was written at the last fsync checks, oldest first: the first frame number that was not. */
-  #looks: { seq: number; at: number }[] = [];
-  #lookedAt = -Infinity;
+  readonly #durability: Durability;
+  readonly #alarm: Alarm;
   #trouble: string | null = null;
-  #timer: { at: number; cancel: () => void } | null = null;
   #work: Promise<void> = Promise.resolve();
   #reading: Promise<void> = Promise.resolve();
   #closed = false;
@@ -95,7 +79,9 @@ export class DiskSpool implements Spool {
     this.#condition = new Once(options.log);
     this.#segmentBytes = Math.min(maxSegmentBytes, Math.floor(options.maxBytes / minSegments));
     this.#ledger = new Ledger(recovered);
-    this.#next = this.#safe = recovered.next;
+    this.#next = recovered.next;
+    this.#durability = new Durability(recovered.next);
+    this.#alarm = new Alarm(options.clock, () => void this.#run(false));
     this.#writer = new Writer({
       files: options.files,
       segmentBytes: this.#segmentBytes,
@@ -171,7 +157,7 @@ export class DiskSpool implements Spool {
     const entries: Entry[] = [];
     const reading = this.#reading.then(async () => {
       await this.#reader.read(
-        () => this.#recent.first?.seq ?? this.#pending.first?.seq ?? Infinity,
+        () => this.#recent.first?.seq ?? this.#pending.firstSeq,
         (entry) => {
           this.#ledger.inFlight.add(entry.seq);
           return entries.push(entry) < max;
@@ -187,12 +173,12 @@ export class DiskSpool implements Spool {
     const wanted = this.#next;
     await this.#run(true);
     if (this.#trouble !== null) throw new Error(`the spool cannot be written: ${this.#trouble}`);
-    if (this.#safe < wanted) throw new Error("the spool was not written");
+    if (this.#durability.safe < wanted) throw new Error("the spool was not written");
   }
 
   async close(): Promise<void> {
     this.#closed = true;
-    this.#timer?.cancel();
+    this.#alarm.cancel();
     await this.#run(true);
     await this.#writer.close().catch(() => undefined);
   }
@@ -218,7 +204,7 @@ export class DiskSpool implements Spool {
     this.#runs.unshift(...runs);
     this.#boundRuns();
     const unwritten: Entry[] = [];
-    const firstPending = this.#pending.first?.seq ?? Infinity;
+    const { firstSeq: firstPending } = this.#pending;
     let rewindTo = Infinity;
     for (const entry of entries) {
       const { seq } = entry;
@@ -271,18 +257,7 @@ export class DiskSpool implements Spool {
   }
 
   #arm(ms: number): void {
-    if (this.#closed) return;
-    const { clock } = this.#options;
-    const at = clock.monotonic() + ms;
-    if (this.#timer !== null && this.#timer.at <= at) return;
-    this.#timer?.cancel();
-    this.#timer = {
-      at,
-      cancel: clock.after(ms, () => {
-        this.#timer = null;
-        void this.#run(false);
-      }),
-    };
+    if (!this.#closed) this.#alarm.setWithin(ms);
   }
 
   #run(now: boolean): Promise<void> {
@@ -309,11 +284,11 @@ export class DiskSpool implements Spool {
     }
     // The state that marks them done is synced; after a failure the freed space may be what the disk lacked.
     await this.#remove(over);
-    while (this.#recent.size > this.#options.window && this.#recent.first!.seq < (this.#pending.first?.seq ?? Infinity))
+    while (this.#recent.size > this.#options.window && this.#recent.first!.seq < this.#pending.firstSeq)
       this.#recent.take(1);
     if (this.#trouble !== null) this.#arm(retryMs);
     else if (this.#pending.size > 0) this.#arm(writeMs);
-    else if (this.#ledger.changed || this.#safe < this.#next) this.#arm(syncMs);
+    else if (this.#ledger.changed || this.#durability.safe < this.#next) this.#arm(syncMs);
   }
 
   /** Drops the oldest segments when another one would exceed the limit. */
@@ -341,48 +316,16 @@ export class DiskSpool implements Spool {
     this.#stateAt = time;
   }
 
-  /** A new segment may start at any number, and its header holds the state, so acknowledged results need no space. */
-  #skipDone(): void {
-    for (
-      let first = this.#pending.first;
-      first !== undefined && this.#ledger.done.has(first.seq);
-      first = this.#pending.first
-    ) {
-      if (first.result === null && this.#pending.size === 1) return;
-      this.#pending.take(1);
-    }
-  }
-
   async #write(): Promise<void> {
     const end = this.#next;
-    if (this.#writer.segment === null) this.#skipDone();
-    for (let first = this.#pending.first?.seq; first !== undefined && first < end; first = this.#pending.first?.seq) {
-      const from = first;
-      const count = await this.#writer.append(from, (n, into, at) => {
-        const frame = this.#pending.at(n);
-        if (frame === undefined || frame.seq !== from + n) return null;
-        return frame.result === null ? writeState(into, at, this.#ledger.state) : writeResult(into, at, frame.result);
-      });
-      // The front may have been dropped meanwhile for lack of memory.
-      const left = this.#pending.first?.seq ?? from + count;
-      this.#pending.take(Math.max(0, Math.min(this.#pending.size, from + count - left)));
-    }
+    if (this.#writer.segment === null) this.#pending.skipDone(this.#ledger.done);
+    await this.#pending.writeTo(this.#writer, end, () => this.#ledger.state);
   }
 
   async #sync(now: boolean): Promise<void> {
-    const time = this.#options.clock.monotonic();
-    if (!now && time - this.#lookedAt < syncMs) return;
     const written = this.#pending.first?.seq ?? this.#next;
-    this.#looks.push({ seq: written, at: time });
-    // Results acknowledged meanwhile skip the fsync: an agent whose control plane answers never syncs.
-    const aged = this.#looks.findLast(({ at }) => at <= time - syncAfterMs)?.seq ?? this.#safe;
-    const settled = this.#ledger.done.countIn(this.#safe, aged) === aged - this.#safe;
-    if (now || !settled) {
-      await this.#writer.sync();
-      this.#safe = written;
-    } else this.#safe = Math.max(this.#safe, aged);
-    this.#looks = this.#looks.filter(({ seq }) => seq > this.#safe);
-    this.#lookedAt = time;
+    const time = this.#options.clock.monotonic();
+    await this.#durability.check({ written, time, now, done: this.#ledger.done }, () => this.#writer.sync());
   }
 
   async #remove(over: readonly Segment[]): Promise<void> {
