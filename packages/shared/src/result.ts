@@ -1,5 +1,5 @@
 import Type, { type Static } from "typebox";
-import { ResultDetails } from "./checks/index.ts";
+import { detailSchemas, type ResultDetails } from "./checks/index.ts";
 
 /**
  * What one run of a check found. `unknown` is not a status of a run: it is how a monitor without fresh results reads.
@@ -46,12 +46,14 @@ export const measurementFields = {
 } as const;
 
 /** What the kind says beside the measurement, whatever the status. */
-export const Details = Type.Union([...ResultDetails.anyOf, Type.Null()], {
-  description:
-    "Data of the certificate (tls_cert) or registration (domain_expiry), for every status; null for other kinds" +
-    " and when it could not be read",
-  examples: [null],
-});
+export const Details = Type.Unsafe<ResultDetails | null>(
+  Type.Union([...detailSchemas, Type.Null()], {
+    description:
+      "Data of the certificate (tls_cert) or registration (domain_expiry), for every status; null for other kinds" +
+      " and when it could not be read",
+    examples: [null],
+  }),
+);
 
 /** The last failure at a destination, which an open circuit breaker keeps from being tried again. */
 export const Cause = Type.Object(

@@ -104,7 +104,7 @@ export function lookedUpDomain({ domain }: Pick<DomainExpiryCheck, "domain">): R
   }
 }
 
-export const domainExpiry: CheckKind<typeof DomainExpiryCheck> = {
+export const domainExpiry: CheckKind<typeof DomainExpiryCheck, RegistrationDetails> = {
   type: "domain_expiry",
   label: "Domain expiry",
   schema: DomainExpiryCheck,

@@ -1,12 +1,12 @@
-import Type, { type Static } from "typebox";
+import type { Static, TSchema } from "typebox";
 import { circuitOpen } from "../circuit-open.ts";
 import { capSetting, throttledByCap } from "../throttled.ts";
 import type { CheckKind, KindDetails } from "./kind.ts";
 import { dns } from "./dns.ts";
-import { domainExpiry, RegistrationDetails } from "./domain-expiry.ts";
+import { domainExpiry } from "./domain-expiry.ts";
 import { http } from "./http.ts";
 import { tcp } from "./tcp.ts";
-import { CertificateDetails, tlsCert } from "./tls-cert.ts";
+import { tlsCert } from "./tls-cert.ts";
 
 /** Registry of check kinds. A new kind is one file here, one line in this registry, and one probe in the agent. */
 export const checkKinds = { http, tcp, dns, tls_cert: tlsCert, domain_expiry: domainExpiry } as const;
@@ -26,8 +26,14 @@ export function kindOf(spec: { type: CheckType }): CheckKind {
 }
 
 /** Details of any kind. */
-export const ResultDetails = Type.Union([CertificateDetails, RegistrationDetails]);
-export type ResultDetails = Static<typeof ResultDetails>;
+export type ResultDetails = {
+  [T in CheckType]: (typeof checkKinds)[T] extends CheckKind<infer _, infer D> ? D : never;
+}[CheckType];
+
+/** Schemas of the details, of the kinds that have some. */
+export const detailSchemas: readonly TSchema[] = Object.values(checkKinds).flatMap(({ details }) =>
+  details === undefined ? [] : [details.schema],
+);
 
 /** Details of the kind; null for a kind without. */
 export function detailsOf(type: CheckType): KindDetails<ResultDetails> | null {

@@ -18,7 +18,7 @@ export interface KindDetails<D = Record<string, unknown>> {
 }
 
 /** The shared half of a check kind. The other half, the probe, is in the agent under the same file name. */
-export interface CheckKind<S extends TSchema = TSchema> {
+export interface CheckKind<S extends TSchema = TSchema, D = never> {
   readonly type: string;
   /** Display name: "HTTP". */
   readonly label: string;
@@ -57,7 +57,7 @@ export interface CheckKind<S extends TSchema = TSchema> {
   /** Shell syntax of the check. */
   readonly shell: ShellForm;
   /** For a kind whose results have details. */
-  readonly details?: KindDetails<never>;
+  readonly details?: KindDetails<D>;
   /** For a kind with a JSON document as error: its sentence without a full stop. Null for any other text. */
   errorInWords?(error: string): string | null;
 }

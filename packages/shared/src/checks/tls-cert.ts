@@ -102,7 +102,7 @@ export function serverName(spec: Pick<TlsCertCheck, "host" | "server_name">): st
   return name;
 }
 
-export const tlsCert: CheckKind<typeof TlsCertCheck> = {
+export const tlsCert: CheckKind<typeof TlsCertCheck, CertificateDetails> = {
   type: "tls_cert",
   label: "TLS certificate",
   schema: TlsCertCheck,
