@@ -1,8 +1,8 @@
 import type { Ranges } from "./ranges.ts";
 
 /**
- * Unacknowledged results older than this are synced, ms. Longer than a routine result waits for its request (report.ts),
- * so that an agent whose control plane answers never syncs.
+ * Unacknowledged results older than this are synced, ms. Longer than a routine result waits for its request
+ * (report.ts), so that an agent whose control plane answers never syncs.
  */
 const syncAfterMs = 1200;
 /** Interval of the fsync check, ms. */
