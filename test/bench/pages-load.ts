@@ -5,7 +5,7 @@ import { cloneDatabase } from "../harness/database.ts";
 import { gateTo } from "../harness/database-gate.ts";
 import { startControlPlane } from "../harness/processes.ts";
 import { insertTargets } from "../harness/targets.ts";
-import { type Measured, rounded, rssMb, sleep } from "./measure.ts";
+import { cpuSeconds, type Measured, rounded, rssMb, sleep } from "./measure.ts";
 import { addHistory, publishPage } from "./public/page.ts";
 import { nodeArgs, percentile, withTeardown } from "./scope.ts";
 
@@ -72,7 +72,9 @@ export async function run(): Promise<Measured> {
     await requestPages(pool, warmUpMs);
     const samples: number[] = [];
     const sampler = setInterval(() => samples.push(rssMb(controlPlane.pid)), sampleMs);
+    const cpuBefore = cpuSeconds(controlPlane.pid);
     const load = await requestPages(pool, loadMs).finally(() => clearInterval(sampler));
+    const cpu = cpuSeconds(controlPlane.pid) - cpuBefore;
     const part = Math.floor(samples.length / parts);
     const before = percentile(samples.slice(0, part), 0.5);
     const after = percentile(samples.slice(-part), 0.5);
@@ -92,6 +94,7 @@ export async function run(): Promise<Measured> {
       pages: pageCount,
       requests_per_second: rounded((load.answers / loadMs) * 1000, 0),
       errors: 0,
+      cpu_cores: rounded(cpu / (loadMs / 1000)),
       rss_mb: [rounded(before, 1), rounded(after, 1)],
       p50_ms: rounded(percentile(load.ms, 0.5), 1),
       p99_ms: rounded(percentile(load.ms, 0.99), 1),

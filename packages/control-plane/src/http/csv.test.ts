@@ -31,7 +31,7 @@ t.test("cells of RFC 4180", (t) => {
   t.end();
 });
 
-t.test("no text comes out as a formula", (t) => {
+t.test("a text that begins like a formula is escaped", (t) => {
   for (const formula of ["=cmd|' /C calc'!A0", "+1", "-1+2", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "\uff1d1"]) {
     const [cell] = cellsOf(csvLine([formula]));
     t.equal(cell, `'${formula}`);

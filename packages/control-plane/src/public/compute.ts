@@ -48,20 +48,95 @@ export async function computeStatus(system: System, page: PageRow): Promise<Serv
     queries.selectPublicIncidents(system.sql, page.org_id, page.id, new Date(now - recentDays * dayMs), maxIncidents),
     windowsOf(system, page.org_id, ids, { from: since, to: new Date(now + upcomingDays * dayMs) }),
   ]);
+  const histories = historiesOf(ids, { now, spans, windows, probed });
+  const uptime = (id: string, of: readonly Day[]) => shownPct(uptimeOf(of, histories.get(id)!));
+  const logo = page.logo_hash === null ? null : logoPath(page.logo_hash);
+
+  return {
+    orgId: page.org_id,
+    pageId: page.id,
+    branding: page.branding,
+    logo,
+    subscribe: page.subscriptions_enabled,
+    domain: page.custom_domain,
+    checkedAt: newestResult(rows),
+    uptime: (id, count) => uptime(id, days.slice(-count)),
+    status: presentStatus(page, {
+      now,
+      rows,
+      incidents,
+      windows,
+      logoUrl: logo && `${system.config.server.public_url}${logo}`,
+      history: (id) => ({ uptime_pct: uptime(id, days), history: dayCells(days, histories.get(id)!) }),
+    }),
+  };
+}
+
+/** The public data of a page. `history` returns the cells and the uptime of a component over all days. */
+function presentStatus(
+  page: PageRow,
+  read: {
+    now: number;
+    rows: readonly PublicComponentRow[];
+    incidents: readonly queries.PublicIncidentRow[];
+    windows: readonly PageWindowRow[];
+    logoUrl: string | null;
+    history: (id: string) => Pick<PublicComponent, "uptime_pct" | "history">;
+  },
+): PublicStatus {
+  const { now, rows, windows, logoUrl, history } = read;
   const texts = textsOf(page.branding.language);
   const names = new Map(rows.map((row) => [row.target_id, row.name]));
   const active = windows.filter((window) => window.starts_at.getTime() <= now && window.ends_at.getTime() > now);
   const upcoming = windows.filter((window) => window.starts_at.getTime() > now);
-  const open = new Map(
-    incidents.filter((incident) => incident.ended_at === null).map((incident) => [incident.target_id, incident]),
-  );
-  const spansOf = new Map<string, queries.IncidentSpanRow[]>();
-  for (const span of spans) spansOf.set(span.target_id, [...(spansOf.get(span.target_id) ?? []), span]);
-  const histories = new Map<string, History>(
+  const openIncidents = read.incidents.filter((incident) => incident.ended_at === null);
+  const ended = read.incidents.filter((incident) => incident.ended_at !== null);
+  const open = new Map(openIncidents.map((incident) => [incident.target_id, incident]));
+  const components = rows.map((row) => {
+    const component: PublicComponent = {
+      id: row.target_id,
+      name: row.name,
+      description: row.description,
+      status: componentState({
+        inMaintenance: active.some((window) => window.target_ids.includes(row.target_id)),
+        incident: open.get(row.target_id) ?? null,
+        status: row.status,
+      }),
+      ...history(row.target_id),
+    };
+    return { group: row.group, component };
+  });
+  const overall = worst(components.map(({ component }) => component.status));
+  return {
+    overall: { state: overall, label: texts.banner[overall] },
+    generated_at: new Date(now).toISOString(),
+    page: { name: page.branding.display_name ?? page.name, about: page.branding.about, logo_url: logoUrl },
+    groups: grouped(components),
+    active_incidents: openIncidents.map((row) => presentIncident(row, texts)),
+    recent_incidents: ended.map((row) => presentIncident(row, texts)),
+    active_maintenance: active.map((window) => presentWindow(window, names)),
+    upcoming_maintenance: upcoming.map((window) => presentWindow(window, names)),
+  };
+}
+
+/** What each component went through: its confirmed incidents, its maintenance and the time in which it was checked. */
+function historiesOf(
+  ids: readonly string[],
+  read: {
+    now: number;
+    spans: readonly queries.IncidentSpanRow[];
+    windows: readonly PageWindowRow[];
+    probed: ReadonlyMap<string, History["probed"]>;
+  },
+): Map<string, History> {
+  const { now, windows, probed } = read;
+  const spans = new Map<string, queries.IncidentSpanRow[]>(ids.map((id) => [id, []]));
+  for (const span of read.spans) spans.get(span.target_id)?.push(span);
+  return new Map(
     ids.map((id) => [
       id,
       {
-        incidents: (spansOf.get(id) ?? []).map((span) => ({
+        incidents: spans.get(id)!.map((span) => ({
           start: span.started_at.getTime(),
           end: span.ended_at?.getTime() ?? now,
           severity: span.severity,
@@ -76,58 +151,12 @@ export async function computeStatus(system: System, page: PageRow): Promise<Serv
       },
     ]),
   );
-  const uptime = (id: string, of: readonly Day[]) => shownPct(uptimeOf(of, histories.get(id)!));
+}
 
-  const components = rows.map((row) => {
-    const component: PublicComponent = {
-      id: row.target_id,
-      name: row.name,
-      description: row.description,
-      status: componentState({
-        inMaintenance: active.some((window) => window.target_ids.includes(row.target_id)),
-        incident: open.get(row.target_id) ?? null,
-        status: row.status,
-      }),
-      uptime_pct: uptime(row.target_id, days),
-      history: dayCells(days, histories.get(row.target_id)!),
-    };
-    return { group: row.group, component };
-  });
-  const logo = page.logo_hash === null ? null : logoPath(page.logo_hash);
-  const overall = worst(components.map(({ component }) => component.status));
-
-  return {
-    orgId: page.org_id,
-    pageId: page.id,
-    branding: page.branding,
-    logo,
-    subscribe: page.subscriptions_enabled,
-    domain: page.custom_domain,
-    checkedAt: rows.reduce<Date | null>(
-      (newest, row) =>
-        row.last_result_at !== null && (newest === null || row.last_result_at > newest) ? row.last_result_at : newest,
-      null,
-    ),
-    uptime: (id, count) => uptime(id, days.slice(-count)),
-    status: {
-      overall: { state: overall, label: texts.banner[overall] },
-      generated_at: new Date(now).toISOString(),
-      page: {
-        name: page.branding.display_name ?? page.name,
-        about: page.branding.about,
-        logo_url: logo && `${system.config.server.public_url}${logo}`,
-      },
-      groups: grouped(components),
-      active_incidents: incidents
-        .filter((incident) => incident.ended_at === null)
-        .map((row) => presentIncident(row, texts)),
-      recent_incidents: incidents
-        .filter((incident) => incident.ended_at !== null)
-        .map((row) => presentIncident(row, texts)),
-      active_maintenance: active.map((window) => presentWindow(window, names)),
-      upcoming_maintenance: upcoming.map((window) => presentWindow(window, names)),
-    },
-  };
+/** Time of the newest result of any component; null before the first. */
+function newestResult(rows: readonly PublicComponentRow[]): Date | null {
+  const times = rows.flatMap((row) => row.last_result_at?.getTime() ?? []);
+  return times.length === 0 ? null : new Date(Math.max(...times));
 }
 
 /** Time in which each component was checked. A monitor with live votes is checked until now. */

@@ -7,7 +7,7 @@ const freshMs = 10_000;
 
 /**
  * Answers the id of the page of a verified custom domain. All of them are read at once, at most every 10 s: a lookup
- * per unknown Host header would let anybody cause queries.
+ * per unknown Host header would let strangers cause queries.
  */
 export function customDomains(system: System): (host: string) => Promise<string | null> {
   const cache = new LastGoodCache<ReadonlyMap<string, string>>({

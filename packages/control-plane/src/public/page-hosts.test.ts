@@ -82,7 +82,7 @@ const at = (
     }).on("error", fail);
   });
 
-t.test("each page has a host of its own", async (t) => {
+t.test("each page is served at its own host", async (t) => {
   for (const host of ["acme.status.example.org", "ACME.status.example.org:8443"])
     for (const path of ["/", "/status", "/status?fragment=1"]) {
       const page = await at(host, path);
@@ -101,7 +101,7 @@ t.test("each page has a host of its own", async (t) => {
   );
 });
 
-t.test("a host without a published page has nothing", async (t) => {
+t.test("a host without a published page is 404", async (t) => {
   const none = await at("nobody.status.example.org", "/");
   t.match(none, { status: 404, text: /No status page is published at this address/ });
   for (const host of ["draft.status.example.org", "a.acme.status.example.org", "status.example.org"]) {
@@ -140,7 +140,7 @@ t.test("a forged Host or X-Forwarded-Host leads to no other page", async (t) => 
   );
 });
 
-t.test("a page's host has nothing of the console", async (t) => {
+t.test("the host of a page serves no path of the console", async (t) => {
   const cookie = await signedIn(acme);
   for (const path of [
     "/monitors",
@@ -162,7 +162,7 @@ t.test("a page's host has nothing of the console", async (t) => {
     t.equal((await at(host, "/monitors", cookie)).status, 200, `${host} is no page's host`);
 });
 
-t.test("the API says where a page is", async (t) => {
+t.test("status_url is the address of the page", async (t) => {
   const pages = async (ctx: typeof acme) =>
     (await app("GET", "/api/v1/status-pages", undefined, await signedIn(ctx))).body.items.map(
       (page: { status_url: string | null }) => page.status_url,

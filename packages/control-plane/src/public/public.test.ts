@@ -74,7 +74,7 @@ t.beforeEach(async () => {
   forget();
 });
 
-t.test("the page as JSON shows what it may, and nothing else", async (t) => {
+t.test("the JSON of a page has its public fields and no others", async (t) => {
   const pageId = await publish(ctx.orgId, { display_name: "Acme", about: "Hello" });
   const [web, api, search, hidden] = [
     await newTarget(ctx, "web-prod-3"),
@@ -206,7 +206,7 @@ t.test("uptime of a new monitor counts from its creation, not from midnight", as
   t.equal(body.groups[0].components[0].uptime_pct, 75);
 });
 
-t.test("what is not on the served page does not exist", async (t) => {
+t.test("components and incidents of other pages are not found", async (t) => {
   const pageId = await publish(ctx.orgId);
   const [shown, hidden, foreign] = [await newTarget(ctx), await newTarget(ctx), await newTarget(stranger)];
   await show(pageId, shown);
@@ -238,7 +238,7 @@ t.test("what is not on the served page does not exist", async (t) => {
   t.match((await ask("GET", "/api/public/v1/incidents")).body, { total: 0, items: [] });
 });
 
-t.test("without a published page there is nothing, and it says so", async (t) => {
+t.test("without a published page every public path is 404", async (t) => {
   const check = async (why: string) => {
     forget();
     for (const path of ["status", "incidents", `incidents/${newId()}`, `components/${newId()}/history`]) {
@@ -266,57 +266,64 @@ t.test("without a published page there is nothing, and it says so", async (t) =>
   t.equal((await ask("GET", "/status")).status, 404, "one that has no path");
 });
 
-t.test("a crowd makes one computation in ten seconds, and sees the last good page while there is none", async (t) => {
-  let computed = 0;
-  let fail = false;
-  const pageId = await publish(ctx.orgId);
-  await show(pageId, await newTarget(ctx));
-  // Each computation begins with the page: counting those statements counts computations.
-  const watched = new Proxy(sql, {
-    apply(target, self, args: unknown[]) {
-      if (String((args[0] as string[]).join("")).includes("from status_pages p")) {
-        computed++;
-        if (fail) return Promise.reject(Object.assign(new Error("connect ECONNREFUSED"), { code: "ECONNREFUSED" }));
-      }
-      return Reflect.apply(target as never, self, args);
-    },
-  });
-  visited = { ...system, sql: watched };
-  const crowd = async (size: number) =>
-    (await Promise.all(Array.from({ length: size }, () => ask("GET", "/api/public/v1/status")))).map(
-      (answer) => answer.status,
+t.test(
+  "concurrent visitors share one computation in ten seconds; a failed one serves the last good copy",
+  async (t) => {
+    let computed = 0;
+    let fail = false;
+    const pageId = await publish(ctx.orgId);
+    await show(pageId, await newTarget(ctx));
+    // Each computation begins with the page: counting those statements counts computations.
+    const watched = new Proxy(sql, {
+      apply(target, self, args: unknown[]) {
+        if (String((args[0] as string[]).join("")).includes("from status_pages p")) {
+          computed++;
+          if (fail) return Promise.reject(Object.assign(new Error("connect ECONNREFUSED"), { code: "ECONNREFUSED" }));
+        }
+        return Reflect.apply(target as never, self, args);
+      },
+    });
+    visited = { ...system, sql: watched };
+    const crowd = async (size: number) =>
+      (await Promise.all(Array.from({ length: size }, () => ask("GET", "/api/public/v1/status")))).map(
+        (answer) => answer.status,
+      );
+
+    fail = true;
+    t.match(await ask("GET", "/api/public/v1/status"), {
+      status: 503,
+      body: { error: { code: "STATUS_DATA_UNAVAILABLE" } },
+    });
+    const page = await ask("GET", "/status");
+    t.match(page, { status: 503, text: /Status not available/ });
+    t.equal(page.headers.get("retry-after"), "10");
+    fail = false;
+    computed = 0;
+    t.ok((await crowd(60)).every((status) => status === 200));
+    t.equal(computed, 1);
+    clock.at += 10_000;
+    await crowd(5);
+    t.equal(computed, 1);
+    clock.at += 1;
+    await crowd(5);
+    t.equal(computed, 2);
+
+    fail = true;
+    clock.at += 3_600_000 - 1;
+    const stale = await ask("GET", "/api/public/v1/status");
+    t.match(
+      stale,
+      { status: 200, body: { generated_at: iso(noon + 10_001) } },
+      "the last good copy, with its own time",
     );
+    clock.at += 3_600_000 + 10_000;
+    t.equal((await ask("GET", "/api/public/v1/status")).status, 503, "an unused copy is dropped after an hour");
+    fail = false;
+    t.equal((await ask("GET", "/api/public/v1/status")).status, 200, "a failure is not kept");
+  },
+);
 
-  fail = true;
-  t.match(await ask("GET", "/api/public/v1/status"), {
-    status: 503,
-    body: { error: { code: "STATUS_DATA_UNAVAILABLE" } },
-  });
-  const page = await ask("GET", "/status");
-  t.match(page, { status: 503, text: /Status not available/ });
-  t.equal(page.headers.get("retry-after"), "10");
-  fail = false;
-  computed = 0;
-  t.ok((await crowd(60)).every((status) => status === 200));
-  t.equal(computed, 1);
-  clock.at += 10_000;
-  await crowd(5);
-  t.equal(computed, 1);
-  clock.at += 1;
-  await crowd(5);
-  t.equal(computed, 2);
-
-  fail = true;
-  clock.at += 3_600_000 - 1;
-  const stale = await ask("GET", "/api/public/v1/status");
-  t.match(stale, { status: 200, body: { generated_at: iso(noon + 10_001) } }, "the last good copy, with its own time");
-  clock.at += 3_600_000 + 10_000;
-  t.equal((await ask("GET", "/api/public/v1/status")).status, 503, "an hour in which nobody asked is the end of it");
-  fail = false;
-  t.equal((await ask("GET", "/api/public/v1/status")).status, 200, "a failure is not kept");
-});
-
-t.test("two processes show the same", async (t) => {
+t.test("two processes compute the same page", async (t) => {
   const pageId = await publish(ctx.orgId);
   await show(pageId, await newTarget(ctx));
   const own = await ask("GET", "/api/public/v1/status");
@@ -378,7 +385,7 @@ t.test("the page as HTML", async (t) => {
   });
 });
 
-t.test("replies have entity tags, and a copy that is current is not sent again", async (t) => {
+t.test("replies have entity tags; a matching If-None-Match gets 304", async (t) => {
   const pageId = await publish(ctx.orgId);
   await show(pageId, await newTarget(ctx));
   for (const path of ["/status", "/status?fragment=1", "/api/public/v1/status", "/api/public/v1/badge.svg"]) {
@@ -420,7 +427,7 @@ t.test("a page in German, with days of its own time zone", async (t) => {
   t.match((await ask("GET", "/api/public/v1/incidents.rss")).text, "<language>de</language>");
 });
 
-t.test("a page is previewed before it is published, by its organisation alone", async (t) => {
+t.test("a draft is previewed by its own organisation only", async (t) => {
   const pageId = await publish(ctx.orgId, { brand_color: "#FFDD00" }, false);
   await show(pageId, await newTarget(ctx), { name: "Till" });
   const preview = await ask("GET", `/status-pages/${pageId}/preview`);
@@ -433,7 +440,7 @@ t.test("a page is previewed before it is published, by its organisation alone", 
     t.equal((await ask("GET", `/status-pages/${id}/preview`)).status, 404, id);
 });
 
-t.test("texts of operators cannot become markup, wherever they are shown", async (t) => {
+t.test("operator texts are escaped in HTML, feed, badge and llms.txt", async (t) => {
   const evil = '</script></title><img src=x onerror=alert(1)> ]]> "quotes" \u202e 😀 &amp;';
   const pageId = await publish(ctx.orgId, { display_name: evil, about: evil });
   const id = await newTarget(ctx, evil);
@@ -466,7 +473,7 @@ t.test("texts of operators cannot become markup, wherever they are shown", async
     t.equal((await ask("GET", `/api/public/v1/components/${id}/history?${query}`)).status, status, query);
 });
 
-t.test("the feed and the badges say what the page says, whatever its texts hold", async (t) => {
+t.test("feed and badges have the state of the page, with special characters in its texts", async (t) => {
   const pageId = await publish(ctx.orgId, { display_name: "A <b> & ]]> co" });
   const web = await newTarget(ctx, "Shop </svg> ]]>\u202e");
   await show(pageId, web);

@@ -10,7 +10,7 @@ import { textsOf } from "./texts.ts";
 
 const clock = fakeClock();
 
-t.test("how states are named and which one wins", async (t) => {
+t.test("names of states, and the worst of several", async (t) => {
   const banner = (...states: Parameters<typeof worst>[0] extends Iterable<infer S> ? S[] : never) =>
     textsOf("en").banner[worst(states)];
   t.equal(banner("operational", "operational"), "All Systems Operational");
@@ -210,7 +210,7 @@ t.test("unions of ranges", (t) => {
   t.end();
 });
 
-t.test("a computation that hangs does not keep visitors who have a copy waiting", async (t) => {
+t.test("a hanging computation serves the last good copy without a wait", async (t) => {
   const fallbacks: unknown[] = [];
   const cache = new LastGoodCache<{ n: number }>({
     freshMs: 10_000,

@@ -27,7 +27,7 @@ export const subscriptionPages = [
     },
   }),
   page({
-    // Programs that do not know RFC 8058 open the address of List-Unsubscribe, and so do link scanners.
+    // Programs without RFC 8058 open the address of List-Unsubscribe, and so do link scanners.
     path: "/status/subscriptions/{token}/unsubscribe",
     auth: "public",
     handle: async ({ params }) => ({

@@ -39,7 +39,7 @@ export async function removeLogo(ctx: Ctx, pageId: string): Promise<void> {
 /** Path of a logo on every host of the service. */
 export const logoPath = (hash: string): string => `/status-assets/${hash}`;
 
-/** The file of a logo, for everybody who knows its hash; null for none. */
+/** The file of a logo, by its hash; null for an unknown hash. */
 export async function logoFile(system: System, hash: string): Promise<queries.LogoFileRow | null> {
   return await queries.selectLogoFile(system.sql, hash);
 }

@@ -38,7 +38,7 @@ t.beforeEach(async () => {
   await sql`truncate status_pages cascade`;
 });
 
-t.test("a page is made, read, changed and deleted", async (t) => {
+t.test("a page is created, read, updated and deleted", async (t) => {
   const made = await ask("POST", pages, { slug: "acme", name: "Acme status" });
   t.equal(made.status, 201);
   t.equal(made.headers.get("location"), `${pages}/${made.body.id}`);
@@ -109,7 +109,7 @@ t.test("a page is made, read, changed and deleted", async (t) => {
   t.match(await ask("GET", `${pages}/${made.body.id}`), refused(404, "STATUS_PAGE_NOT_FOUND"));
 });
 
-t.test("what does not fit is refused, and named", async (t) => {
+t.test("invalid fields are refused with their pointer", async (t) => {
   const id = (await makePage()).id;
   const cases: [object, number, string, string][] = [
     ...["ab", "a".repeat(31), "1abc", "Abc", "a_b", "-abc", "a b"].map((slug): [object, number, string, string] => [
@@ -152,7 +152,7 @@ t.test("what does not fit is refused, and named", async (t) => {
   t.match(await ask("POST", pages, { name: "Acme" }), refused(400, "INVALID_SLUG", "/slug"));
 });
 
-t.test("members read, owners change, strangers find nothing", async (t) => {
+t.test("members read, owners write, other organisations get 404", async (t) => {
   const page = await makePage();
   const target = await newTarget(ctx);
   await ask("POST", `${pages}/${page.id}/components`, { target_id: target });
@@ -187,7 +187,7 @@ t.test("members read, owners change, strangers find nothing", async (t) => {
   t.match(await ask("GET", `${pages}/${page.id}`), { status: 200, body: { name: "Acme" } }, "nothing was changed");
 });
 
-t.test("a slug belongs to one page of the world", async (t) => {
+t.test("a slug is unique over all organisations", async (t) => {
   const owners = [ctx, stranger];
   const answers: Answer[] = await Promise.all(
     Array.from({ length: 8 }, (_, n) => {
@@ -210,7 +210,7 @@ t.test("a slug belongs to one page of the world", async (t) => {
   );
 });
 
-t.test("lists are pages of their own", async (t) => {
+t.test("lists are paginated", async (t) => {
   for (let n = 0; n < 3; n++) await makePage({ name: `Page ${n}` });
   const list = await ask("GET", `${pages}?limit=2&offset=1`);
   t.match(list.body, { total: 3, limit: 2, offset: 1 });
@@ -227,7 +227,7 @@ t.test("lists are pages of their own", async (t) => {
   );
 });
 
-t.test("monitors are put on a page, described, ordered and taken off", async (t) => {
+t.test("components are added, described, ordered and removed", async (t) => {
   const { id } = await makePage();
   const path = `${pages}/${id}/components`;
   const [web, api, search] = [
@@ -298,7 +298,7 @@ t.test("monitors are put on a page, described, ordered and taken off", async (t)
   t.match((await ask("GET", `${path}?limit=1`)).body, { total: 2, limit: 1, items: [{ target_id: search }] });
 });
 
-t.test("several monitors are put on a page at once", async (t) => {
+t.test("several components are added in one request", async (t) => {
   const page = await makePage();
   const path = `${pages}/${page.id}/components`;
   const [a, b, c] = [await newTarget(ctx, "A"), await newTarget(ctx, "B"), await newTarget(ctx, "C")];
@@ -448,7 +448,7 @@ t.test("quotas hold under concurrency: at one below the limit exactly one of man
   t.match(
     await ask("POST", path, { target_id: newId() }),
     refused(404, "TARGET_NOT_FOUND", "/target_id"),
-    "what does not exist is told as such",
+    "absent ids are refused as absent",
   );
 
   const second = creates.find((answer) => answer.status === 201)!.body.id;
