@@ -5,6 +5,7 @@ import type { Page } from "../http/wire.ts";
 import { isByHour, sourcesOf } from "./hours.ts";
 import { selectOrgCounts } from "./org-count-queries.ts";
 import { type PeriodRow, selectPeriods } from "./period-queries.ts";
+import * as overview from "./overview-queries.ts";
 import * as queries from "./queries.ts";
 import type { Counts } from "./queries.ts";
 import type { Range } from "./range.ts";
@@ -112,7 +113,7 @@ export async function listFailures(
 /** Those of the targets whose newest run was held back by the cap per host: they read as unknown, with a reason. */
 export async function throttledTargets(ctx: Ctx, targetIds: readonly string[]): Promise<ReadonlySet<string>> {
   requireScope(ctx, "targets:read");
-  return new Set(targetIds.length === 0 ? [] : await queries.selectThrottled(ctx.sql, ctx.orgId, targetIds));
+  return new Set(targetIds.length === 0 ? [] : await overview.selectThrottled(ctx.sql, ctx.orgId, targetIds));
 }
 
 /** History of one monitor for the list, slice by slice. */
@@ -147,7 +148,7 @@ export async function monitorHistory(
   );
   if (histories.size === 0) return histories;
   const sliceMs = Math.ceil((span.to.getTime() - span.from.getTime()) / span.slices);
-  for (const row of await queries.selectSlices(ctx.sql, ctx.orgId, targetIds, span, sliceMs)) {
+  for (const row of await overview.selectSlices(ctx.sql, ctx.orgId, targetIds, span, sliceMs)) {
     const history = histories.get(row.target_id)!;
     history.strip[row.slice] = row.status;
     history.p95[row.slice] = row.p95 === null ? null : roundMs(row.p95);
@@ -172,7 +173,7 @@ export async function dailyCounts(
 ): Promise<Map<string, Map<string, Counts>>> {
   const now = new Date(system.clock.now());
   const firstDay = new Date(now.getTime() - days * dayMs).toISOString().slice(0, 10);
-  const rows = targetIds.length === 0 ? [] : await queries.selectDays(system.sql, orgId, targetIds, firstDay, now);
+  const rows = targetIds.length === 0 ? [] : await overview.selectDays(system.sql, orgId, targetIds, firstDay, now);
   const byTarget = new Map<string, Map<string, Counts>>();
   for (const { target_id, day, up, down, degraded, error } of rows) {
     const own = byTarget.get(target_id) ?? new Map<string, Counts>();
