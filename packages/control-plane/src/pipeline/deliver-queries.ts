@@ -115,6 +115,59 @@ export const waitingAndStorms = (sql: Db, at: Date, { kinds, near }: StormRules)
   )`;
 
 /**
+ * Common table expressions up to `open_channels`: channels with pending deliveries whose receiver has asked for no
+ * pause, with the free places of the channel, its host and its organisation. `gentle`: a pause has just ended.
+ */
+const openChannels = (sql: Db, at: Date, { channels, hosts, orgs }: ClaimLimits) => sql`
+  channels_free as (${freePlaces(sql, channels)}),
+  hosts_free as (${freePlaces(sql, hosts)}),
+  orgs_free as (${freePlaces(sql, orgs)}),
+  open_channels as (
+    select c.id, c.org_id, coalesce(h.host_key, c.id::text) as host,
+           coalesce(channels_free.free, ${channels.limit}) as channel_free,
+           coalesce(hosts_free.free, ${hosts.limit}) as host_free,
+             coalesce(orgs_free.free, ${orgs.limit}) as org_free,
+           coalesce(h.paused_until > ${at}::timestamptz - make_interval(secs => ${gentleSecs}), false) as gentle
+    from waiting w
+    join channels c on c.id = w.channel_id
+    join orgs o on o.id = c.org_id and o.deleted_at is null
+    left join channel_health h on h.channel_id = c.id
+    left join hosts_free on hosts_free.key = coalesce(h.host_key, c.id::text)
+    left join channels_free on channels_free.key = c.id::text
+    left join orgs_free on orgs_free.key = c.org_id::text
+    where coalesce(h.paused_until <= ${at}, true)
+      and coalesce(hosts_free.free, 1) > 0 and coalesce(orgs_free.free, 1) > 0
+  )`;
+
+/**
+ * Due deliveries of `open_channels`, as many as each has places, and those of deleted channels. Notices of a storm that
+ * a digest may replace are left out.
+ */
+const candidates = (sql: Db, at: Date, { hosts, orgs, storms, now }: ClaimLimits) => sql`
+  select c.org_id, c.host, c.host_free, c.org_free, next.id, next.next_attempt_at, next.turn
+  from open_channels c
+  cross join lateral (
+    select d.id, d.next_attempt_at, row_number() over (order by d.next_attempt_at, d.id) as turn
+    from deliveries d
+    where d.channel_id = c.id and ${isDue(sql, at)} and ${isNext(sql)}
+      and not (${isFresh(sql)} and c.id in (select id from digesting)
+               and exists (select from storms s
+                           where s.org_id = d.org_id and s.resolved = (d.reason = 'resolved')
+                             and (s.incidents > ${storms.threshold}
+                                  or d.created_at > ${new Date(now - storms.holdMs)})))
+    order by d.next_attempt_at, d.id
+    limit case when c.gentle
+      then greatest(0, 1 - (select count(*) from deliveries busy
+                            where busy.channel_id = c.id and busy.state = 'pending' and busy.leased_until > ${at}))
+      else least(c.channel_free, c.host_free) end
+  ) next
+  union all
+  select d.org_id, '', ${hosts.limit}, ${orgs.limit}, d.id, d.next_attempt_at, 1
+  from deliveries d
+  join orgs o on o.id = d.org_id and o.deleted_at is null
+  where d.channel_id is null and ${isDue(sql, at)}`;
+
+/**
  * Claims deliveries that are due and not leased, for every organisation. A delivery waits while an older one for the
  * same incident and channel is pending, so a recovery never overtakes the opening. Deliveries of deleted organisations
  * are held, and those of a receiver that has asked for a pause. Free places of a host go to its organisations in turn,
@@ -123,53 +176,14 @@ export const waitingAndStorms = (sql: Db, at: Date, { kinds, near }: StormRules)
  * The conditions are repeated: the ranking reads a snapshot, and a row that another process has finished since is
  * checked again when it is locked.
  */
-export async function claimDeliveries(
-  sql: Db,
-  { room, channels, hosts, orgs, storms, now, leasedUntil }: ClaimLimits,
-): Promise<ClaimedDelivery[]> {
+export async function claimDeliveries(sql: Db, limits: ClaimLimits): Promise<ClaimedDelivery[]> {
+  const { room, storms, now, leasedUntil } = limits;
   const at = new Date(now);
   return await sql<ClaimedDelivery[]>`
     with recursive ${waitingAndStorms(sql, at, storms)},
-    channels_free as (${freePlaces(sql, channels)}), hosts_free as (${freePlaces(sql, hosts)}),
-    orgs_free as (${freePlaces(sql, orgs)}    ), open_channels as (
-      select c.id, c.org_id, coalesce(h.host_key, c.id::text) as host,
-             coalesce(channels_free.free, ${channels.limit}) as channel_free,
-             coalesce(hosts_free.free, ${hosts.limit}) as host_free,
-               coalesce(orgs_free.free, ${orgs.limit}) as org_free,
-             coalesce(h.paused_until > ${at}::timestamptz - make_interval(secs => ${gentleSecs}), false) as gentle
-      from waiting w
-      join channels c on c.id = w.channel_id
-      join orgs o on o.id = c.org_id and o.deleted_at is null
-      left join channel_health h on h.channel_id = c.id
-      left join hosts_free on hosts_free.key = coalesce(h.host_key, c.id::text)
-      left join channels_free on channels_free.key = c.id::text
-      left join orgs_free on orgs_free.key = c.org_id::text
-      where coalesce(h.paused_until <= ${at}, true)
-        and coalesce(hosts_free.free, 1) > 0 and coalesce(orgs_free.free, 1) > 0
-    ), candidates as (
-      select c.org_id, c.host, c.host_free, c.org_free, next.id, next.next_attempt_at, next.turn
-      from open_channels c
-      cross join lateral (
-        select d.id, d.next_attempt_at, row_number() over (order by d.next_attempt_at, d.id) as turn
-        from deliveries d
-        where d.channel_id = c.id and ${isDue(sql, at)} and ${isNext(sql)}
-          and not (${isFresh(sql)} and c.id in (select id from digesting)
-                   and exists (select from storms s
-                               where s.org_id = d.org_id and s.resolved = (d.reason = 'resolved')
-                                 and (s.incidents > ${storms.threshold}
-                                      or d.created_at > ${new Date(now - storms.holdMs)})))
-        order by d.next_attempt_at, d.id
-        limit case when c.gentle
-          then greatest(0, 1 - (select count(*) from deliveries busy
-                                where busy.channel_id = c.id and busy.state = 'pending' and busy.leased_until > ${at}))
-          else least(c.channel_free, c.host_free) end
-      ) next
-      union all
-      select d.org_id, '', ${hosts.limit}, ${orgs.limit}, d.id, d.next_attempt_at, 1
-      from deliveries d
-      join orgs o on o.id = d.org_id and o.deleted_at is null
-      where d.channel_id is null and ${isDue(sql, at)}
-    ), by_org as (
+    ${openChannels(sql, at, limits)},
+    candidates as (${candidates(sql, at, limits)}),
+    by_org as (
       select *, row_number() over (partition by host, org_id order by turn, next_attempt_at, id) as org_turn
       from candidates
     ), by_host as (
