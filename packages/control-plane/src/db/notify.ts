@@ -25,37 +25,47 @@ export interface Hub {
   ready(): Promise<void>;
 }
 
+interface Channel {
+  listeners: Set<(payload: string) => void>;
+  /** Resolves when the server has confirmed LISTEN. */
+  listening: Promise<void>;
+}
+
+function openChannel(sql: Sql, log: Log, name: string): Channel {
+  const listeners = new Set<(payload: string) => void>();
+  const publish = (payload: string) => {
+    for (const listener of listeners) {
+      try {
+        listener(payload);
+      } catch (error) {
+        log.error({ channel: name, err: error }, "a listener failed");
+      }
+    }
+  };
+  // The client repeats LISTEN after each loss, and calls back each time. A rejection is its first attempt only.
+  const listening = new Promise<void>((resolve) => {
+    const listen = sql.listen(name, publish, () => {
+      resolve();
+      publish(missed);
+    });
+    listen.catch((error: unknown) =>
+      log.warn(
+        { channel: name, reason: error instanceof Error ? error.message : String(error) },
+        "cannot listen for notifications yet",
+      ),
+    );
+  });
+  return { listeners, listening };
+}
+
 /** Opens a hub on the pool's listening connection, which reconnects by itself and ends with `sql.end()`. */
 export function openHub(sql: Sql, log: Log): Hub {
-  const channels = new Map<string, { listeners: Set<(payload: string) => void>; listening: Promise<void> }>();
+  const channels = new Map<string, Channel>();
 
-  function channelOf(name: string) {
+  function channelOf(name: string): Channel {
     const known = channels.get(name);
     if (known !== undefined) return known;
-    const listeners = new Set<(payload: string) => void>();
-    const publish = (payload: string) => {
-      for (const listener of listeners) {
-        try {
-          listener(payload);
-        } catch (error) {
-          log.error({ channel: name, err: error }, "a listener failed");
-        }
-      }
-    };
-    // The client repeats LISTEN after each loss, and calls back each time. A rejection is its first attempt only.
-    const listening = new Promise<void>((resolve) => {
-      const listen = sql.listen(name, publish, () => {
-        resolve();
-        publish(missed);
-      });
-      listen.catch((error: unknown) =>
-        log.warn(
-          { channel: name, reason: error instanceof Error ? error.message : String(error) },
-          "cannot listen for notifications yet",
-        ),
-      );
-    });
-    const channel = { listeners, listening };
+    const channel = openChannel(sql, log, name);
     channels.set(name, channel);
     return channel;
   }
