@@ -33,7 +33,7 @@ interface Read {
 
 /** The reads of an organisation, for one number of monitors; `statusPage` is the id of its page. */
 function readsOf(count: number, statusPage: string, isDown: boolean): Read[] {
-  const list = { most: 90, mostBytes: pageBytes.list, wantedMs: count === 1_000 ? 100 : 200 };
+  const list = { most: 150, mostBytes: pageBytes.list, wantedMs: count === 1_000 ? 100 : 200 };
   const other = { ...list, mostBytes: pageBytes.other };
   if (isDown)
     return ["/", "/monitors?state=down", "/incidents"].map((path) => ({
