@@ -129,7 +129,7 @@ t.test("the console", async (t) => {
     t.match(await page.locator("[data-form-error]").textContent(), "used", "it works once");
   });
 
-  await t.test("an empty list teaches the next step", async (t) => {
+  await t.test("an empty list shows the next step", async (t) => {
     await page.goto("/");
     t.match(await page.locator(".empty").textContent(), /No monitors yet.*curl -X POST/s);
     t.same(await findings(page), []);
@@ -225,7 +225,7 @@ t.test("the console", async (t) => {
     });
     await page.locator("[data-announce]", { hasText: "Checkout is down" }).waitFor({ timeout: 60_000 });
     t.match(await page.title(), /^\(1\) Monitors/);
-    t.match(await page.locator("#live-region").textContent(), "Checkout is down", "readers hear of it");
+    t.match(await page.locator("#live-region").textContent(), "Checkout is down", "screen readers announce it");
     t.match(
       await page.locator("[data-announce]").textContent(),
       /Checkout is down since \d\d:\d\d: expected status 200 or 204, got 500\./,
@@ -354,7 +354,7 @@ t.test("the console", async (t) => {
     t.same((await api.get(`/api/v1/targets/${id}/regions`)).body, { regions: ["default"] });
   });
 
-  await t.test("two tabs edit one monitor: the second is told, and nothing is overwritten", async (t) => {
+  await t.test("two tabs edit one monitor: the second is refused, and nothing is overwritten", async (t) => {
     const other = await openPage(t, context);
     for (const tab of [page, other]) await tab.goto(`/monitors/${id}/edit`);
     await page.getByLabel("Name", { exact: true }).fill("Checkout of the first tab");

@@ -83,7 +83,7 @@ t.test("a test and a monitor of the same domain are one question to the registry
 });
 
 t.test("the control plane says how many questions may be open at once", async (t) => {
-  // Nobody is answered before a second question is there.
+  // No query is answered before the second one has arrived.
   const held: (() => void)[] = [];
   registry.behave = (domain, response) => {
     held.push(() => response.end(answer(domain)));

@@ -323,7 +323,7 @@ t.test("many monitors", async (t) => {
     t.match((await api.get("/api/v1/notification-channels")).body.items, [{ name: "Ops of Acme" }]);
   });
 
-  await t.test("of two tabs that edit one monitor the second chooses", async (t) => {
+  await t.test("of two tabs that edit one monitor the second one chooses", async (t) => {
     const other = await openPage(t, context);
     const path = `/monitors/${ids[61]}/edit`;
     const title = (tab: Page) => tab.getByLabel("Name", { exact: true });

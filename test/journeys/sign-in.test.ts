@@ -6,7 +6,7 @@ import { startControlPlane } from "../harness/processes.ts";
 import { findChromium, requires } from "../harness/requires.ts";
 
 /*
- * Somebody signs in with Google in a real browser: first with an account that nobody here knows, then with the right
+ * Somebody signs in with Google in a real browser: first with an unknown account, then with the right
  * one, and is sent on to where they wanted to go. The Google is one of this machine.
  */
 

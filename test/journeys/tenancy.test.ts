@@ -6,7 +6,7 @@ import { findChromium, requires } from "../harness/requires.ts";
 import { waitFor } from "../harness/wait.ts";
 
 /*
- * Two people in one organisation, in real browsers: the owner makes a token and invites somebody, who comes in by the
+ * Two people in one organisation, in real browsers: the owner creates a token and invites a colleague, who joins by the
  * link, signs out and signs in again by email; the owner reads what was done, deletes the organisation and brings it
  * back. No mail server is set up, so the links are where the console says they are: in the log.
  */

@@ -95,7 +95,7 @@ function tagFault(tags) {
   return long === undefined ? null : `The tag "${long.slice(0, 20)}…" is longer than ${longest.tag} characters.`;
 }
 
-/** What each column is: by the first row where that names them, else by their number. */
+/** Field of each column: by the first row where it has names, else by position. */
 function layoutOf(rows) {
   const names = rows[0]?.cells.map((cell) => cell.toLowerCase()) ?? [];
   if (names.includes("url")) return { names, skip: 1, ignored: names.filter((name) => !columns.includes(name)) };

@@ -275,12 +275,13 @@ export function openApiDocument(routes: readonly Route[], publicUrl: string, coo
 }
 
 /**
- * The interactive viewer at /docs, one operation at a time: all of them at once are 800,000 elements. `viewer` and `icon` are
- * our own assets; there are no third-party requests.
+ * The interactive viewer at /docs, one operation at a time: all of them at once are 800,000 elements. `viewer` and
+ * `icon` are our own assets; there are no third-party requests.
  */
 export function docsPage(viewer: string, icon: string): string {
   const attributes = [
-    'spec-url="/api/openapi.json" load-fonts="false" show-header="false" render-style="focused" schema-style="table"',
+    'spec-url="/api/openapi.json" load-fonts="false" show-header="false"',
+    'render-style="focused" schema-style="table"',
     'theme="light" primary-color="#2557d6" nav-bg-color="#f7f8fa" nav-text-color="#14181f"',
     'allow-server-selection="false" allow-spec-url-load="false" allow-spec-file-load="false"',
     'regular-font="system-ui" mono-font="ui-monospace"',

@@ -2,7 +2,9 @@ import { errorInWords } from "@statusmesh/shared/checks";
 import type { Cause } from "../db/causes.ts";
 import { list, number } from "./format.ts";
 
-/** What failing monitors share, at the begin of a sentence: `db-1.example.org`, `Tag payments`, `Region default`. */
+/**
+ * Common cause of failing monitors, at the start of a sentence: `db-1.example.org`, `Tag payments`, `Region default`.
+ */
 export const causeName = ({ kind, value }: Cause): string =>
   kind === "host" ? value : `${kind === "tag" ? "Tag" : "Region"} ${value}`;
 

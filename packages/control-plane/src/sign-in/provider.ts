@@ -67,7 +67,7 @@ export const codeRequest = async (flow: Flow, scope: string): Promise<Record<str
   prompt: "select_account",
 });
 
-/** The callback URL as the provider knows it: a proxy may have changed host and scheme of the request. */
+/** The callback URL as registered with the provider: a proxy may have changed host and scheme of the request. */
 export const callbackUrl = (flow: Flow, query: string): URL => new URL(flow.redirectUri + query);
 
 /** Plain http is for an identity provider on this machine; the configuration refuses it elsewhere. */

@@ -54,7 +54,7 @@ export async function setEnabled(
     where org_id = ${orgId} and id = any(${arrayOf(ids)}::uuid[])`;
 }
 
-/** Writes the tags of each target. Agents do not know tags, so it is no change to them. */
+/** Writes the tags of each target. Agents are not sent tags, so their copies stay valid. */
 export async function setTags(
   sql: Db,
   orgId: string,
@@ -67,7 +67,7 @@ export async function setTags(
     where t.org_id = ${orgId} and t.id = n.id`;
 }
 
-/** Assignments of every change that agents do not know of. */
+/** Assignments of every change that agents are not sent. */
 const stamped = (sql: Db, stamp: Stamp) => sql`write_source = ${stamp.write_source}, updated_at = ${stamp.updated_at}`;
 
 /** Sets the interval. A replaced one is kept: ingest takes results of its slots. */
@@ -139,7 +139,7 @@ const changed = (sql: Db, orgId: string, ids: readonly string[], stamp: Stamp) =
     where org_id = ${orgId} and id = any(${arrayOf(ids)}::uuid[]) returning id
   )`;
 
-/** Binds channels to the targets, after those that they have. Agents do not know channels. */
+/** Binds channels to the targets, after those that they have. Agents are not sent channels. */
 export async function addChannels(
   sql: Db,
   orgId: string,

@@ -110,7 +110,7 @@ t.test("regions are replaced; a policy that counts more of them keeps its own", 
   await updateRegion(system, "us", { enabled: true });
 });
 
-t.test("what is another organisation's is listed as absent, and nothing of it changes", async (t) => {
+t.test("targets of another organisation are listed as absent and stay unchanged", async (t) => {
   const stranger = caller;
   const [theirs] = await create(tcp("theirs"));
   await setStatus(system, theirs!, "down");

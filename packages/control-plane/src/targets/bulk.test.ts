@@ -226,7 +226,7 @@ t.test("10,000 targets in one transaction, changed and deleted by one action eac
   t.equal(await total(), 0);
 });
 
-t.test("an action does what it can: the rest is listed with its reason", async (t) => {
+t.test("an action changes what it can; refused targets are listed with the reason", async (t) => {
   const stranger = await newOrg(system);
   const [one, two, full] = (await create(
     tcp("one"),
@@ -294,7 +294,7 @@ t.test("an action does what it can: the rest is listed with its reason", async (
     t.match(await ask("POST", bulkAction, body), error(status, code, field), code);
 });
 
-t.test("disabling closes incidents and tells nobody, as a PATCH does", async (t) => {
+t.test("disabling closes incidents and sends no notification, as a PATCH does", async (t) => {
   const channel = await webhookTo(caller, "https://hooks.example.org/");
   const [broken, also, fine] = (await create(
     ...["broken", "also", "fine"].map((name) => http(name, { alerts: [{ channel_id: channel }] })),
@@ -345,7 +345,7 @@ t.test("deleting, editing and results of the same targets at once: no deadlock, 
   t.equal((await ask("GET", "/api/v1/targets?enabled=true")).body.total, 0, "what is left is disabled");
 });
 
-t.test("agents hear of it at once, in one announcement for many targets", async (t) => {
+t.test("agents are sent the change at once, in one announcement for many targets", async (t) => {
   const hub = openHub(sql, log);
   let announcements = 0;
   hub.on("sm_targets", () => void announcements++);
@@ -377,7 +377,7 @@ t.test("agents hear of it at once, in one announcement for many targets", async 
   await hub.ready();
   await sql`select pg_notify('sm_test', 'over')`;
   await last;
-  t.equal(announcements, 4, "one for each change that agents are to hear of");
+  t.equal(announcements, 4, "one for each change that agents are sent");
 });
 
 t.test("the same request sent again under its key is answered, not done again", async (t) => {

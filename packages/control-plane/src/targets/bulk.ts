@@ -12,9 +12,8 @@ import type { BulkAction, BulkOutcome } from "./bulk-schema.ts";
 type Action = BulkAction["action"];
 
 /**
- * Does one thing to many targets, in one transaction. What cannot be done to one of them does not keep it from the
- * others: it is listed as failed with its reason. An id that is there twice counts once; both lists keep the order of
- * `ids`.
+ * Applies one action to many targets, in one transaction. A target that refuses it is listed as failed with its reason;
+ * the others are changed. A repeated id counts once; both lists keep the order of `ids`.
  */
 export async function bulkAction(ctx: Ctx, { ids, action }: BulkAction): Promise<BulkOutcome> {
   requireScope(ctx, "targets:write");
@@ -60,7 +59,7 @@ function changeOf(
   return { resourceId: null, before: { names: ids.map((id) => names.get(id)) }, after: done };
 }
 
-/** Does the action to the rows, which are locked. Returns those that it refused. */
+/** Applies the action to the locked rows. Returns the refused ones. */
 async function act(tx: Ctx, rows: readonly queries.LockedTarget[], action: Action): Promise<Refusals> {
   if (action.type === "tag_add" || action.type === "tag_remove") return await changeTags(tx, rows, action);
   if (action.type === "channel_add" || action.type === "channel_remove")
@@ -71,7 +70,7 @@ async function act(tx: Ctx, rows: readonly queries.LockedTarget[], action: Actio
   if (action.type === "delete") await deleteTargets(tx.sql, tx.orgId, ids, new Date(tx.clock.now()));
   else {
     await queries.setEnabled(tx.sql, tx.orgId, ids, action.type === "enable", stampOf(tx));
-    // Enabling needs no look at the evidence: the pause has ended all streaks, and what came meanwhile was no evidence.
+    // Enabling needs no evaluation: the pause has ended all streaks, and results during it were no evidence.
     if (action.type === "disable")
       await closeSilently(
         tx,

@@ -11,8 +11,7 @@ export const expirationRoutes: Route[] = [
     ...shared,
     path: "/api/v1/expirations",
     summary: "List certificates and domains by their expiry",
-    description:
-      "What expires first is first. Also certificates that HTTP checks have seen during their ordinary runs.",
+    description: "Earliest expiry first. Also certificates that HTTP checks have seen during their ordinary runs.",
     query: ExpirationQuery,
     replies: { 200: ExpirationPage },
     handle: async ({ ctx, query }) => {

@@ -22,7 +22,7 @@ export interface ExpirationRow {
   level: ExpirationLevel;
 }
 
-/** What expires first is first. */
+/** Earliest expiry first. */
 export async function selectExpirations(
   sql: Db,
   orgId: string,

@@ -19,7 +19,7 @@ const read = (text: string) => monitorsIn(text, 60);
 const monitors = (text: string) => read(text).items.map(({ monitor }) => monitor);
 const faults = (text: string) => read(text).items.map(({ line, faults: found }) => `${line}: ${found.join(" ")}`);
 
-t.test("a list of URLs, with whatever a clipboard brings", async (t) => {
+t.test("a list of URLs as pasted from a clipboard", async (t) => {
   t.match(monitors("\ufeffhttps://a.example.org/\r\n\r\n  https://b.example.org/status?x=1 \r\n"), [
     { name: "a.example.org", check: { type: "http", url: "https://a.example.org/" }, tags: [] },
     { name: "b.example.org/status", check: { url: "https://b.example.org/status?x=1" } },
@@ -53,7 +53,7 @@ t.test("CSV: header in any order, quotes, delimiters, line breaks in a cell", as
   ]);
 });
 
-t.test("what is wrong is said per line, all of it", async (t) => {
+t.test("every fault of a line is reported", async (t) => {
   const text = [
     "name,url,interval,tags",
     "a,ftp://a.example.org/,60,",

@@ -115,7 +115,7 @@ const wrongDns: Case[] = [
   [{ domain: "198.51.100.7", record_type: "PTR", resolver: "9.9.9.9" }, "DOMAIN_DENYLISTED", "/domain"],
 ];
 
-t.test("what cannot be is refused at create and at edit, with its code and its place", async (t) => {
+t.test("invalid values are refused at create and at edit, with code and pointer", async (t) => {
   const ctx = await newOrg(system);
   const [cert, name] = [await create(ctx, tls()), await create(ctx, dns())];
   const both = async (id: string, check: object, [fields, code, field]: Case) => {
@@ -150,7 +150,7 @@ t.test("what cannot be is refused at create and at edit, with its code and its p
   );
 });
 
-t.test("what is left out has its default, and what is sent reads as it was sent", async (t) => {
+t.test("omitted fields have their defaults, and sent ones read as they were sent", async (t) => {
   const ctx = await newOrg(system);
   t.match(await create(ctx, tls()), {
     interval: 86_400,
@@ -207,7 +207,7 @@ t.test("what is left out has its default, and what is sent reads as it was sent"
   t.match((await patch(ctx, id, { check: { server_name: null } })).check, { server_name: null, warn_days: 30 });
 });
 
-t.test("the agent's own name server is not asked for names of the inside, unless the instance allows it", async (t) => {
+t.test("the agent's own name server resolves no internal names, unless the instance allows it", async (t) => {
   const ctx = await newOrg(system);
   const { id } = await create(ctx, dns());
   const inside = await newOrg(allowPrivate(system));

@@ -166,7 +166,7 @@ export async function listMonitors(ctx: Ctx, input: MonitorsInput): Promise<Moni
 /** Rows that the sentence on top of the list is made from. */
 const overviewRows = 6;
 
-/** What the sentence on top of the list is made from: counts of all monitors, causes of failures, the first rows. */
+/** Input of the sentence on top of the list: counts of all monitors, causes of failures, the first rows. */
 export interface MonitorsOverview {
   items: MonitorRow[];
   causes: MonitorCause[];

@@ -149,7 +149,7 @@ export async function updateTarget(sql: Db, row: NewTargetRow): Promise<void> {
     where org_id = ${row.org_id} and id = ${row.id}`;
 }
 
-/** Deletes targets, which the caller has locked, and leaves word for the agents that run them. */
+/** Deletes targets, which the caller has locked, and leaves tombstones for the agents that run them. */
 export async function deleteTargets(sql: Db, orgId: string, ids: readonly string[], at: Date): Promise<void> {
   await sql`
     with gone as (delete from targets where org_id = ${orgId} and id = any(${arrayOf(ids)}::uuid[])

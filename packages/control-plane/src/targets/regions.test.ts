@@ -52,7 +52,7 @@ t.beforeEach(async () => {
   caller = await newOrg(system);
 });
 
-t.test("the regions of a target: who is taken away stops and loses its vote", async (t) => {
+t.test("the regions of a target: a removed one stops and loses its vote", async (t) => {
   const channel = await webhookTo(caller, "https://hooks.example.org/");
   const id = await create("any", { region_policy: "any", alerts: [{ channel_id: channel }] });
   const counted = await create("counted", { region_policy: { count: 2 } });
@@ -120,30 +120,33 @@ t.test("the regions of a target: who is taken away stops and loses its vote", as
   }
 });
 
-t.test("what was read can be sent back while a region is disabled, and without any nothing is created", async (t) => {
-  const path = `/api/v1/targets/${await create("kept")}/regions`;
-  const post = (name: string) => ({ name, check: { type: "tcp", host: "db.example.org", port: 5432 } });
-  await updateRegion(system, "us", { enabled: false });
-  const read = (await ask("GET", path)).body;
-  t.match(read, { regions: ["eu", "us"] });
-  t.match(await ask("PUT", path, read), { status: 200, body: read });
-  t.match(await ask("PUT", path, { regions: ["us"] }), { status: 200, body: { regions: ["us"] } });
-  t.match(await ask("PUT", path, { regions: ["eu"] }), { status: 200 });
-  t.match(await ask("PUT", path, read), error(422, "REGION_INVALID", "/regions/1"), "it cannot be added");
+t.test(
+  "a client can send back what it read while a region is disabled; without regions no target is created",
+  async (t) => {
+    const path = `/api/v1/targets/${await create("kept")}/regions`;
+    const post = (name: string) => ({ name, check: { type: "tcp", host: "db.example.org", port: 5432 } });
+    await updateRegion(system, "us", { enabled: false });
+    const read = (await ask("GET", path)).body;
+    t.match(read, { regions: ["eu", "us"] });
+    t.match(await ask("PUT", path, read), { status: 200, body: read });
+    t.match(await ask("PUT", path, { regions: ["us"] }), { status: 200, body: { regions: ["us"] } });
+    t.match(await ask("PUT", path, { regions: ["eu"] }), { status: 200 });
+    t.match(await ask("PUT", path, read), error(422, "REGION_INVALID", "/regions/1"), "it cannot be added");
 
-  await updateRegion(system, "eu", { enabled: false });
-  for (const [route, body] of [
-    ["/api/v1/targets", post("none")],
-    ["/api/v1/targets/bulk", [post("none")]],
-  ] as const) {
-    t.match(await ask("POST", route, body), {
-      status: 422,
-      body: { error: { code: "REGION_INVALID", message: /^No region is enabled, so nothing would be checked\. / } },
-    });
-  }
-  for (const region of ["eu", "us"]) await updateRegion(system, region, { enabled: true });
-  t.match(await ask("POST", "/api/v1/targets", post("some")), { status: 201 });
-});
+    await updateRegion(system, "eu", { enabled: false });
+    for (const [route, body] of [
+      ["/api/v1/targets", post("none")],
+      ["/api/v1/targets/bulk", [post("none")]],
+    ] as const) {
+      t.match(await ask("POST", route, body), {
+        status: 422,
+        body: { error: { code: "REGION_INVALID", message: /^No region is enabled, so nothing would be checked\. / } },
+      });
+    }
+    for (const region of ["eu", "us"]) await updateRegion(system, region, { enabled: true });
+    t.match(await ask("POST", "/api/v1/targets", post("some")), { status: 201 });
+  },
+);
 
 t.test(
   "a disabled region probes nothing, opens and closes nothing, and says so, until it is enabled again",

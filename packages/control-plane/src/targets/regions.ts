@@ -16,8 +16,8 @@ export async function targetRegions(ctx: Ctx, id: string): Promise<TargetRegions
 }
 
 /**
- * Has exactly these regions probe a target. One that is taken away stops at once and loses its vote; one that is new
- * runs its first check at its next slot.
+ * Has exactly these regions probe a target. A removed one stops at once and loses its vote; a new one runs its first
+ * check at its next slot.
  */
 export async function setTargetRegions(ctx: Ctx, id: string, { regions }: TargetRegions): Promise<TargetRegions> {
   requireScope(ctx, "targets:write");

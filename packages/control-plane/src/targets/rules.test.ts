@@ -55,7 +55,7 @@ const wrong: [object, string, string][] = [
   [{ alerts: [{ channel_id: newId(), after_failures: 3 }] }, "UNKNOWN_FIELD", "/alerts/0/after_failures"],
 ];
 
-/** Fields of a check that cannot be, laid over a good one. */
+/** Invalid fields of a check, laid over a valid one. */
 const wrongHttp: [object, string, string][] = [
   [{ url: "example.org" }, "INVALID_URL_FORMAT", "/url"],
   [{ url: "https://" }, "INVALID_URL_FORMAT", "/url"],
@@ -136,7 +136,7 @@ const wrongTcp: [object, string, string][] = [
   [{ timeout: null }, "INVALID_TIMEOUT", "/timeout"],
 ];
 
-t.test("what cannot be is refused at create and at edit, with its code and its place", async (t) => {
+t.test("invalid values are refused at create and at edit, with code and pointer", async (t) => {
   const ctx = await newOrg(system);
   const [web, db] = [await create(ctx), await create(ctx, { check: tcpCheck() })];
   const both = async (id: string, atCreate: object, atEdit: object, code: string, field: string) => {

@@ -13,8 +13,8 @@ import type { TargetRow } from "./queries.ts";
 import { Check, type RegionPolicy, type Target } from "./schema.ts";
 
 /*
- * Rules of every write of a target: create, bulk create, edit. Nothing here queries the database,
- * so that ten thousand targets are held against what was asked for once.
+ * Rules of every write of a target: create, bulk create, edit. No rule queries the database:
+ * plan, channels and regions are read once for ten thousand targets.
  */
 
 const maxTags = 50;
@@ -143,7 +143,7 @@ function refusePrivateHost({ config }: Pick<System, "config">, host: string, fie
   );
 }
 
-/** The operator's own name server knows names that strangers have no business to ask for. */
+/** The operator's own name server resolves internal names, which tenants must not look up. */
 function refuseInsideName({ config }: Pick<System, "config">, name: string, field: string): void {
   const range = config.security.allow_private_targets ? null : insideName(name);
   if (range === null) return;
@@ -173,7 +173,7 @@ export function intervalRule(plan: Plan, spec: CheckSpec, interval: number): voi
   if (interval >= floor) return;
   const message = `The shortest interval for this kind of check on the plan ${plan.id} is ${floor} seconds.`;
   const extras = { field: "/interval", details: { interval, minimum: floor, plan: plan.id } };
-  // A value outside of every plan is not a matter of this plan.
+  // A value below the minimum of the kind is refused by every plan.
   if (interval < ofKind) throw new AppError("MIN_CHECK_INTERVAL", message, extras);
   throw new PlanRefusal(
     "MIN_CHECK_INTERVAL",
@@ -218,7 +218,7 @@ export function regionsRule(regions: readonly string[], allowed: ReadonlySet<str
     });
 }
 
-/** A policy never counts more regions than there are. `field` is what asks for too much. */
+/** A policy counts at most as many regions as the target has. `field` is the pointer of the fault. */
 export function regionPolicyRule(policy: RegionPolicy, regions: number, field = "/region_policy/count"): void {
   if (typeof policy === "string" || (policy.count >= 1 && policy.count <= regions)) return;
   throw new AppError(

@@ -5,7 +5,7 @@ import { idPatternInAnyCase } from "@statusmesh/shared/ids";
 import { IdText, Line } from "@statusmesh/shared/text";
 import { Id, Timestamp } from "../http/wire.ts";
 
-/** Any check, told apart by its `type`. */
+/** Any check; `type` is the discriminator. */
 export const Check = Type.Unsafe<CheckSpec>(
   Type.Union(
     Object.values(checkKinds).map((kind): TSchema => kind.schema),

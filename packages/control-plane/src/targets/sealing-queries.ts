@@ -2,8 +2,8 @@ import type { CheckSpec } from "@statusmesh/shared/checks";
 import type { Db } from "../db/sql.ts";
 
 /**
- * The checks of targets of all organisations, secrets sealed, in the order of ids; nobody else writes these rows until
- * the transaction ends.
+ * The checks of targets of all organisations, secrets sealed, in the order of ids; the rows are locked until the
+ * transaction ends.
  */
 export async function lockSpecs(
   sql: Db,

@@ -10,8 +10,8 @@ const placeOf = (targetId: string, pointer: string): string =>
   `targets/${targetId}${pointer.replaceAll("~1", "/").replaceAll("~0", "~")}`;
 
 /**
- * The stored check with every secret in a form that a sealer knows, also where an earlier version took it for no
- * secret.
+ * The stored check with every secret in a form that a sealer recognises, also where an earlier version stored it as
+ * plain text.
  */
 function stored(spec: CheckSpec): CheckSpec {
   const kind = kindOf(spec);
@@ -43,7 +43,7 @@ export function openSpec({ sealer }: Pick<System, "sealer">, targetId: string, s
   }) as CheckSpec;
 }
 
-/** {@link openSpec} as far as it goes, for an edit that may replace what does not open. */
+/** {@link openSpec} that leaves secrets closed which do not open, for an edit that may replace them. */
 export function openSpecPartly(
   { sealer }: Pick<System, "sealer">,
   targetId: string,
@@ -73,7 +73,7 @@ export async function unreadableTargets(
 
 /**
  * Seals up to `limit` targets of the instance, those after `after` in the order of ids, under the key in use. For
- * rotate-kek. To agents nothing has changed, so they hear nothing of it.
+ * rotate-kek. Agents are not sent the rows: their checks stay the same.
  */
 export async function resealTargets(system: System, after: string | null, limit: number): Promise<ResealedBatch> {
   return await inTransaction(system, async ({ sql, sealer }) =>

@@ -7,7 +7,7 @@ export interface FoundMonitor {
   id: string;
   name: string;
   state: MonitorState;
-  /** What it checks, in words. */
+  /** Summary of the check. */
   detail: string;
 }
 

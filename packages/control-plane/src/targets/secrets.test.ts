@@ -17,7 +17,7 @@ import {
 } from "./service.ts";
 
 /*
- * What becomes of the secrets of a check: at rest, in replies, and when an edit would send them to another server.
+ * The secrets of a check: at rest, in replies, and when an edit would send them to another server.
  */
 
 const { sql, system } = await openWorld(t);

@@ -212,7 +212,7 @@ t.test("an edit of the check changes what it names", async (t) => {
   t.match(await sql`select version from targets where id = ${id}`, [{ version: 7 }]);
 });
 
-t.test("what is another organisation's is absent, and every verb asks for its scope", async (t) => {
+t.test("targets of another organisation are absent, and every verb requires its scope", async (t) => {
   const ctx = await newOrg(system);
   const outsider = await newOrg(system);
   const { id } = await create(ctx);

@@ -99,7 +99,7 @@ const text = (description: string) => nullable(customerText(description));
 const whole = (description: string) => nullable(Type.Integer({ description }));
 const flag = (description: string) => nullable(Type.Boolean({ description }));
 
-/** What is shown of a check. A list of allowed fields: a field with a secret is not shown by mistake. */
+/** The visible part of a check: a list of allowed fields, so that a new field with a secret stays hidden. */
 export const Config = Type.Object(
   {
     interval_secs: Type.Integer({ description: "Time between two checks, seconds" }),

@@ -10,8 +10,8 @@ import { newOrg, openWorld, refusal } from "../testing/world.ts";
 import { targetRoutes } from "./api.ts";
 
 /*
- * Secrets that were sealed under a key which is not configured any more: what holds them is read, listed, edited and
- * deleted like everything else; only what needs the very secret says that it cannot be had.
+ * Secrets sealed under a key that is no longer configured: their resources are read, listed, edited and deleted like
+ * all others; only actions that need the secret are refused.
  */
 
 const { system, sql, log } = await openWorld(t);
@@ -103,7 +103,7 @@ t.test("a target", async (t) => {
   t.notMatch(JSON.stringify(await sql`select * from audit_log`), /SECRET|NEW-|closed:|sealed:/);
 });
 
-t.test("a secret that was copied from another row, or damaged, is as good as lost", async (t) => {
+t.test("a secret copied from another row, or damaged, does not open", async (t) => {
   caller = ctx;
   const check = { type: "http", url: "https://example.org/", bearer_token: "SECRET" };
   const [one, two] = [

@@ -66,7 +66,7 @@ export interface Overview {
 export const causeLead = ({ cause, count, state }: Pick<MonitorCause, "cause" | "count" | "state">): string =>
   `${causeName(cause)}: ${plural(count, "monitor")} ${predicate(state, count)}`;
 
-/** What the sentence on top is made from: the first lines of the whole list, and the counts of all of it. */
+/** Input of the sentence on top: the first lines of the whole list, and the counts of all monitors. */
 export interface OverviewInput {
   items: readonly MonitorRow[];
   causes: readonly MonitorCause[];
