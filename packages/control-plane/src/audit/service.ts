@@ -44,7 +44,7 @@ export async function record(ctx: ActorCtx, change: Change): Promise<void> {
 
 /**
  * Writes the row of a request that its service did not record. The change is committed by then: a failed insert must
- * not make the caller repeat it, so it is logged instead.
+ * not make the caller repeat the request, so the failure is only logged.
  */
 export async function recordRequest(ctx: Ctx, resourceId: string | null): Promise<void> {
   if (ctx.trail === undefined || ctx.trail.recorded) return;

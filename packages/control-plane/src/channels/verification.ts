@@ -94,7 +94,7 @@ export async function sendVerificationMail(
       "Nothing is sent before you confirm. The link works once, for 24 hours.",
     ],
     link: { label: "Confirm address", url: `${system.config.server.public_url}/confirm/${code}` },
-    footer: "If you do not know what this is about, ignore this mail: nothing else is sent to you.",
+    footer: "If you did not expect this mail, ignore it: nothing else is sent to you.",
   } as const;
   return await sendMail(system, {
     to: address,

@@ -83,7 +83,7 @@ export async function endConnectionsOf(tx: System, userId: string, orgId: string
   for (const id of ids) await revokeAccessTokens(tx, id);
 }
 
-/** Deletes expired clients, forms, codes, tokens and connections. Run it about hourly. */
+/** Deletes expired clients, forms, codes, tokens and connections. For the sweep. */
 export async function sweepOAuth(system: System): Promise<void> {
   const now = new Date(system.clock.now());
   const dayAgo = new Date(now.getTime() - day);

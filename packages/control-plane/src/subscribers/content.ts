@@ -91,7 +91,7 @@ const words = {
     confirmTitle: (page: string) => `Confirm your subscription to ${page}`,
     confirmText: "Open the link and confirm. Without that, nothing more is sent to this address.",
     confirm: "Confirm subscription",
-    confirmFooter: "Somebody entered this address on the status page. Ignore this mail if it was not you.",
+    confirmFooter: "This address was entered on the status page. If it was not you, ignore this mail.",
   },
   de: {
     affected: "Komponenten",
