@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { readdirSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { extname, join, relative, sep } from "node:path";
 import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
@@ -42,10 +42,10 @@ export interface Assets {
 /** Folder of the assets, relative to the compiled file. */
 const assetsFolder = fileURLToPath(new URL("../../assets", import.meta.url));
 
-/** Sheets of the public pages, made of others: one request each, without comments. */
+/** Sheets of the public pages, made of other sheets and of sections: one request each, without comments. */
 const composed: Readonly<Record<string, readonly string[]>> = {
   "status.css": ["tokens.css", "base.css", "public.css"],
-  "share.css": ["tokens.css", "base.css", "public.css", "share-view.css"],
+  "share.css": ["tokens.css", "base.css", "public.css", "console.css/5-figures.css", "share-view.css"],
 };
 /** The sheet of a status page with a brand colour: an inline style would need an exception in the security policy. */
 const branded = /^status-([0-9a-f]{6})\.css$/;
@@ -59,9 +59,14 @@ const keptBrands = 100;
 export function loadAssets(folder: string = assetsFolder): Assets {
   const files = new Map<string, Asset>();
   for (const [name, parts] of partsOf(folder)) files.set(name, read(name, parts));
-  for (const [name, parts] of Object.entries(composed))
-    if (parts.every((part) => files.has(part)))
-      files.set(name, asset(name, Buffer.from(compact(parts.map((part) => files.get(part)!.body).join("")))));
+  const bodyOf = (part: string): Buffer | null => {
+    const section = join(folder, part);
+    return files.get(part)?.body ?? (existsSync(section) ? readFileSync(section) : null);
+  };
+  for (const [name, parts] of Object.entries(composed)) {
+    const bodies = parts.map(bodyOf);
+    if (!bodies.includes(null)) files.set(name, asset(name, Buffer.from(compact(bodies.join("")))));
+  }
   const brands = new LRUCache<string, Asset>({ max: keptBrands });
   const find = (name: string): Asset | undefined => {
     const color = branded.exec(name)?.[1];
