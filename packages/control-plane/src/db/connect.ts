@@ -61,7 +61,7 @@ export function openPool(
     ...options,
     ...(hosts.length === 0 ? {} : { host: hosts.map(({ host }) => host), port: hosts.map(({ port }) => port) }),
     connect_timeout: connectMs / 1000 / Math.max(1, hosts.length),
-    // StatusMesh writes, so a standby is of no use. The URL may ask for something else.
+    // StatusMesh needs a server that takes writes, not a standby. The URL may set another value.
     ...(single.searchParams.has("target_session_attrs") ? {} : { target_session_attrs: "read-write" }),
   } as unknown as typeof options) as unknown as Sql;
 }

@@ -26,7 +26,7 @@ t.beforeEach(async () => {
   clock.at = noon;
 });
 
-/** What percentile_cont gives. */
+/** The result of percentile_cont. */
 function exact(values: readonly number[], share: number): number {
   const sorted = values.toSorted((a, b) => a - b);
   const rank = share * (sorted.length - 1);
@@ -158,7 +158,7 @@ const every10Minutes = (from: number, to: number): SceneResult[] =>
     { at: at + minute, region: "us", total: n % 41 === 7 ? null : 200 + (n % 13) * 17, skip: n % 43 === 9 },
   ]);
 
-/** The slices that the runs of `results` make when they are looked at one by one. */
+/** The slices of `results`, computed run by run. */
 function expected(
   results: readonly SceneResult[],
   from: number,

@@ -110,7 +110,7 @@ export async function listFailures(
   return rows.map((row) => ({ ...row, timestamp: row.timestamp.toISOString() }));
 }
 
-/** Those of the targets whose newest run was held back by the cap per host: they read as unknown, with a reason. */
+/** Targets whose newest run was throttled by the limit per host: their status is unknown, with this reason. */
 export async function throttledTargets(ctx: Ctx, targetIds: readonly string[]): Promise<ReadonlySet<string>> {
   requireScope(ctx, "targets:read");
   return new Set(targetIds.length === 0 ? [] : await overview.selectThrottled(ctx.sql, ctx.orgId, targetIds));
