@@ -176,7 +176,7 @@ async function conformance(title, args, onLine) {
   const good = checks.filter((check) => check.status === "SUCCESS").length;
   const bad = checks.filter((check) => !["SUCCESS", "INFO", "WARNING"].includes(check.status));
   console.log(`  ${title}: ${good} checks passed${bad.length === 0 ? "" : `, ${bad.length} not`}`);
-  // What the specification recommends and leaves open, such as Client ID Metadata Documents.
+  // Recommendations of the specification that are optional, such as Client ID Metadata Documents.
   for (const check of checks.filter((one) => one.status === "WARNING")) console.log(`    ${check.errorMessage}`);
   if (status === 0 && good > 0 && bad.length === 0) return;
   const words = bad.map((check) => `${check.id} ${check.status}: ${check.errorMessage ?? ""}`);

@@ -15,7 +15,7 @@ export function testFiles() {
     .sort();
 }
 
-/** Files that are run again when they fail; when more fail, the reason is not chance. */
+/** Maximum number of failed files that are run again: more have a common reason. */
 const mostRepeated = 3;
 
 /**

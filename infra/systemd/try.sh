@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs the systemd units under a systemd in a container, and checks how they start, stop and restart. On Debian as root:
 #   infra/systemd/try.sh
-# Needs what infra/docker/try.sh needs. Takes three minutes, with the build of the images thirteen.
+# Requirements as for infra/docker/try.sh. Takes three minutes, with the build of the images thirteen.
 #   SM_TRY_BUILT=1 uses images of an earlier run; SM_TRY_FRESH=1 makes the base images again.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -25,7 +25,7 @@ systemd_image() {
   buildah commit --quiet --rm "$container" sm-try-systemd >/dev/null
 }
 
-# The programs of both images, and the units as their headers say.
+# Installs the programs of both images, and the units by the instructions in their headers.
 units_image() {
   local container mount from image
   container=$(buildah from --pull-never localhost/sm-try-systemd)
@@ -47,7 +47,7 @@ units_image() {
   # The secret of the operator's API, which makes the agent's token.
   install -D -m 0644 /dev/stdin "$mount/etc/systemd/system/statusmesh.service.d/try.conf" <<<"[Service]
 Environment=SM_OPERATOR__ADMIN_TOKEN=operator-secret-of-the-try"
-  # Neither hardware nor a console is there.
+  # The container has neither hardware nor a console.
   rm -f "$mount"/etc/systemd/system/getty.target.wants/*
   buildah umount "$container" >/dev/null
   buildah commit --quiet --rm "$container" sm-try-units >/dev/null
@@ -140,7 +140,7 @@ check_database_away() {
   inside journalctl --no-pager --unit statusmesh | grep -q 'status=75' || explain statusmesh "the exit code is not 75"
   inside rm "$dropin"
   inside systemctl daemon-reload
-  await 60 answers /readyz || explain statusmesh "it does not come back with the database"
+  await 60 answers /readyz || explain statusmesh "it is not ready after the database is back"
   step "ok  exit 75 while the database is away, restarted until it is back"
 }
 
