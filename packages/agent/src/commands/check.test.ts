@@ -302,6 +302,24 @@ t.test("on a terminal", (t) => {
     "✖ down  db.example.org:5432\n  no [2J route, 3.00 ms\n  ! mind  this\n",
     "what the other side says moves no cursor",
   );
+  const snapshot = () => ({
+    status_line: "HTTP/1.1 502 Bad Gateway",
+    headers: [{ name: "Server", value: "nginx\u001b[2J" }],
+    headers_omitted: 0,
+    body: "<h1>\n\u202eBad",
+    body_state: "complete" as const,
+  });
+  t.equal(
+    inWords(
+      { type: "tcp", host: "db.example.org", port: 5432, timeout: 1000 },
+      { measurement, timestamp: 0, skip: false, warnings: [], cause: null, certificateNotAfter: null, snapshot },
+      { allowPrivateTargets: true },
+      { tty: true, color: false, width: 60 },
+    ),
+    "✖ down  db.example.org:5432\n  no [2J route, 3.00 ms\n" +
+      "\n  HTTP/1.1 502 Bad Gateway\n  Server: nginx [2J\n\n  <h1>\n   Bad\n",
+    "the response of a failed check",
+  );
   const tls = { type: "tls_cert", host: "shop.example.org", port: 443, server_name: null } as const;
   const details = {
     days_remaining: 74,

@@ -1,5 +1,6 @@
 import { type Command, Option } from "commander";
 import { checkTypes, detailsOf, errorInWords, kindOf, type CheckSpec } from "@statusmesh/shared/checks";
+import type { FailureSnapshot } from "@statusmesh/shared/failure-snapshot";
 import type { CheckStatus } from "@statusmesh/shared/result";
 import { suggestion } from "@statusmesh/shared/suggestion";
 import { CheckUsage, optionsOf, specFrom, specFromFile } from "../check-options.ts";
@@ -140,7 +141,7 @@ const tones: Record<CheckStatus, Tone> = { up: "good", degraded: "warn", down: "
 /** Output for people: state, outcome, timing and warnings. */
 export function inWords(
   spec: CheckSpec,
-  { measurement, timestamp, warnings }: Outcome,
+  { measurement, timestamp, warnings, snapshot }: Outcome,
   given: Pick<RunOptions, "allowPrivateTargets">,
   screen: Screen,
 ): string {
@@ -159,7 +160,17 @@ export function inWords(
   const notes = warnings.map((warning) => `  ${paint(`! ${tame(warning)}`, "warn", screen)}`);
   if (!given.allowPrivateTargets && error !== null && / is blocked \(|has no public address/.test(error))
     notes.push("  Private and local addresses are checked with --allow-private-targets.");
-  return `${lines.join("\n")}\n${phaseBar(phasesOf(measurement), screen)}${notes.map((note) => `${note}\n`).join("")}`;
+  const response = snapshot === null ? [] : responseLines(snapshot());
+  return `${lines.join("\n")}\n${phaseBar(phasesOf(measurement), screen)}${[...notes, ...response]
+    .map((note) => `${note}\n`)
+    .join("")}`;
+}
+
+/** The response of a failed check, indented. */
+function responseLines({ status_line, headers, body }: FailureSnapshot): string[] {
+  const lines = [status_line, ...headers.map(({ name, value }) => `${name}: ${value}`)];
+  if (body !== null) lines.push("", ...body.split("\n"));
+  return ["", ...lines.map((line) => `  ${tame(line)}`.trimEnd())];
 }
 
 /** The phases in order; the remaining time is `rest`. */
