@@ -11,7 +11,7 @@ import { type Measured, rounded } from "./measure.ts";
 import { nodeArgs, percentile, withTeardown } from "./scope.ts";
 
 const incidents = 100;
-/** Incidents come one at a time, as they usually do, and then as many again at once, as when a data centre goes. */
+/** Incidents one at a time, then as many at once, as in the outage of a data centre. */
 const pauseMs = 30;
 /** Measured 1.7 to 1.9, on a machine that other work kept busy. */
 const maxTimes = 4;
@@ -58,7 +58,7 @@ export async function run(): Promise<Measured> {
       if (status !== 200) throw new Error(text);
     };
     const now = Date.now();
-    // The last third fails for the first time below, which opens nothing.
+    // The last third fails for the first time below, and opens no incident.
     const quiet = ids.slice(2 * incidents);
     await report(ids.slice(0, 2 * incidents), now - 10_000);
     const sentAt = new Map<string, number>();

@@ -18,14 +18,14 @@ const region = "bench";
 const targets = 3_000;
 const intervalSecs = 10;
 const intervalMs = intervalSecs * 1000;
-/** Slots of every target that were missed: seven minutes without a control plane. */
+/** Slots of every target without a control plane: seven minutes. */
 const missed = 40;
 const minTimes = 5;
 const tickMs = 100;
 
 /**
- * After an outage: how many times faster than new results come in the backlog goes out, from the agent's spool on disk
- * into the database of a real control plane, and how old new results get meanwhile until they are acknowledged.
+ * After an outage: the rate at which the backlog is reported, from the agent's spool on disk into the database of a
+ * real control plane, as a multiple of the rate of new results; and the age of new results at their acknowledgement.
  */
 export async function run(): Promise<Measured> {
   return await withTeardown(async (t) => {

@@ -11,8 +11,7 @@ const warmUpMs = 60_000;
 const defaultMinutes = 4;
 const sampleMs = 500;
 /**
- * Growth is that from the first to the last of so many equal parts, so that the saw of the garbage collector is in
- * both.
+ * Growth from the first to the last of these equal parts, each long enough for several garbage collections.
  */
 const parts = 6;
 const maxGrowth = 0.05;

@@ -15,10 +15,10 @@ import { nodeArgs, percentile, withTeardown } from "./scope.ts";
 const targetCount = 10_000;
 const batchSize = 1_000;
 const intervalSecs = 10;
-/** Rounds over all targets: the first so that the code is compiled and the pages are warm, then those that count. */
+/** Rounds over all targets: one to warm up, then the measured ones. */
 const warmUpRounds = 4;
 const rounds = 24;
-/** As many as one agent has on the way at once. */
+/** Concurrent batches of one agent. */
 const inFlight = 2;
 const region = "bench";
 
@@ -59,7 +59,7 @@ export async function run(): Promise<Measured> {
     );
     const pool = new Pool(controlPlane.url, { connections: inFlight });
 
-    // Turn by turn, because the speed of a machine drifts within a minute by more than the difference that counts.
+    // In turns: the speed of a machine drifts within a minute by more than the measured difference.
     const took = { bare: 0, parallel: 0, ingest: 0 };
     const postmaster = postmasterOf(folder)!;
     const cpu = {
@@ -150,11 +150,11 @@ function roundOf(ids: readonly string[], round: number, slot: number): AgentResu
   );
 }
 
-/** The same rows, some milliseconds later, so that they are rows of their own. */
+/** The same rows, some milliseconds later, with keys of their own. */
 const shifted = (batches: readonly AgentResult[][], ms: number): AgentResult[][] =>
   batches.map((batch) => batch.map((result) => ({ ...result, scheduled_at: result.scheduled_at + ms })));
 
-/** Works through the items, `atOnce` of them at a time; returns the seconds that it took. */
+/** Processes the items, `atOnce` at a time; returns the seconds. */
 async function workThrough<T>(items: readonly T[], atOnce: number, work: (item: T) => Promise<void>): Promise<number> {
   const began = performance.now();
   let next = 0;

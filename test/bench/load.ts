@@ -16,7 +16,7 @@ const bursts = 3;
 const intervalMs = 10_000;
 const slowPerSecond = 50;
 const fastPerSecond = 1_000;
-/** Turn by turn, because the speed of a machine drifts within a minute by more than the difference that counts. */
+/** In turns: the speed of a machine drifts within a minute by more than the measured difference. */
 const turns = 3;
 const settleMs = 4_000;
 const turnMs = 8_000;
@@ -24,8 +24,8 @@ const turnMs = 8_000;
 const maxLatencyRatio = 1.5;
 
 /**
- * Whether the agent measures its targets or itself: the latency that it reports at 1,000 http checks a second beside
- * that at 50, how late it starts them, and 2,000 checks that wait at once for a server that takes a second, none of
+ * Whether load of the agent falsifies its measurements: the reported latency at 1,000 http checks a second as a
+ * multiple of that at 50, the scheduling lag, and 2,000 concurrent checks of a server that takes a second, none of
  * which may fail.
  */
 export async function run(): Promise<Measured> {
@@ -47,7 +47,7 @@ export async function run(): Promise<Measured> {
       p99_ms_at_1000: rounded(percentile(paced.fast, 0.99), 2),
       lag_p50_ms: paced.lag_p50_ms,
       lag_p99_ms: paced.lag_p99_ms,
-      // How late a process with next to nothing to do is woken here and now: the machine's part in the agent's lag.
+      // The lag of an idle process on this machine: the part of the lag that is not the agent's.
       raw_lag_p99_ms: paced.raw_lag_p99_ms,
       checks_per_second: rounded(paced.fast.length / ((turns * turnMs) / 1000), 0),
       missed: paced.missed,
@@ -61,7 +61,7 @@ export async function run(): Promise<Measured> {
 }
 
 /**
- * Checks that all wait for the same server, which answers each a second after it came, and none before all have come.
+ * Concurrent checks of a server that answers each a second after its request, and none before all requests arrived.
  */
 async function manyAtOnce(
   t: Teardown,
@@ -121,10 +121,10 @@ interface Paced {
   missed: number;
 }
 
-/** The same checks by the same agent, few and many in turns. */
+/** The same checks by the same agent, few and many, in turns. */
 async function atTwoRates(t: Teardown, controlPlane: StubControlPlane, agent: MeasuredAgent): Promise<Paced> {
   const port = await startTarget(t, "http");
-  // A yardstick that does nearly nothing: it must not disturb what it stands beside.
+  // The yardstick is nearly idle: it must not disturb the measured process.
   const raw = await startRaw(t, "tcp", await startTarget(t, "tcp"), 20);
   const specs = Array.from({ length: (fastPerSecond * intervalMs) / 1000 }, (_, n) => specOf("http", n, port));
   const few = specs.slice(0, (slowPerSecond * intervalMs) / 1000);

@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { withDescendants } from "./descendants.ts";
 
-/** What every benchmark gives back. `ratio` is the measured share of `limit`: above 1 the benchmark has failed. */
+/** Result of a benchmark. `ratio` is the measured share of `limit`: above 1 the benchmark has failed. */
 export interface Measured {
   name: string;
   value: number;
@@ -32,7 +32,7 @@ export function cpuSecondsOfAll(pids: readonly number[]): number {
     try {
       ticks += cpuTicks(pid).reduce((sum, part) => sum + part);
     } catch {
-      // It has ended since it was found: its parent counts it from now on.
+      // The process has ended since: its parent counts it now.
     }
   }
   return ticks / ticksPerSecond;
@@ -62,13 +62,13 @@ export interface Child {
   readonly child: ChildProcess;
   readonly pid: number;
   readonly firstLine: string;
-  /** What it has said on standard output so far. */
+  /** Lines of standard output so far. */
   readonly lines: string[];
 }
 
 /**
- * A child that runs a compiled module beside the caller's. Resolves with its first line on standard output; rejects
- * when it ends before.
+ * Starts a compiled module as a child process. Resolves with its first line on standard output; rejects when the child
+ * ends before.
  */
 export async function startChild(
   module: URL,
@@ -95,7 +95,7 @@ export async function startChild(
   return { child, pid: child.pid, firstLine: lines[0] ?? "", lines };
 }
 
-/** Ends a child and waits for it: asked first, killed after 5 s. */
+/** Ends a child and waits for it: SIGTERM, and SIGKILL after 5 s. */
 export async function endChild(child: ChildProcess): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null) return;
   const ended = new Promise<void>((settle) => child.once("exit", () => settle()));
@@ -105,5 +105,5 @@ export async function endChild(child: ChildProcess): Promise<void> {
   clearTimeout(killer);
 }
 
-/** `value` with as many decimals as are worth reading. */
+/** `value` rounded to `digits` decimals. */
 export const rounded = (value: number, decimals = 2): number => Number(value.toFixed(decimals));

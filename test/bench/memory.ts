@@ -3,9 +3,9 @@ import { withDescendants } from "./descendants.ts";
 
 /** Memory of some processes together, MB. */
 export interface Memory {
-  /** Pages that several share are counted for each. */
+  /** Shared pages count for each process. */
   rss: number;
-  /** Pages that several share are counted once: what the machine really lacks. */
+  /** Shared pages count once. */
   pss: number;
 }
 

@@ -11,14 +11,14 @@ const path = "/api/v1/dashboard/summary";
 const maxTimes = 3;
 const connections = 64;
 const turnMs = 1500;
-/** Turns of each: the first so that the code is compiled, then those that count. */
+/** Turns of each: one to warm up, then the measured ones. */
 const warmUpTurns = 2;
 const turns = 8;
 
 /**
  * What the control plane adds to a request: a small GET that is answered from memory, with a token, its scope and its
  * rate budgets looked at, against a bare Koa handler that answers the same bytes; CPU time per request, in turns.
- * Requests per second are printed: under other work they say more of that than of the code.
+ * Requests per second are printed only: they depend on other load.
  */
 export async function run(): Promise<Measured> {
   return await withTeardown(async (t) => {
@@ -26,7 +26,7 @@ export async function run(): Promise<Measured> {
     const controlPlane = await startControlPlane(t, { folder, env: { SM_LOG__LEVEL: "warn" }, nodeArgs });
     const sql = openEmbedded(t, folder, 1);
     const { olga } = await castIn(sql);
-    // Budgets are charged and looked at; nobody comes to the end of this one.
+    // Budgets are charged; this one is never exhausted.
     await sql`
       update plans set api_reads_per_min = 1000000000 where id = (select plan_id from orgs where id = ${olga.orgId})`;
     const headers = { authorization: `Bearer ${olga.token}` };
@@ -58,7 +58,7 @@ export async function run(): Promise<Measured> {
         some.map((turn) => turn[of]),
         0.5,
       );
-    // Other work only ever adds: the least of all turns is nearest to the code.
+    // Other load only adds: the minimum of all turns is the best estimate.
     const least = (some: typeof bareTurns): number => Math.min(...some.map((turn) => turn.cpuUs));
     const times = least(ownTurns) / least(bareTurns);
     return {

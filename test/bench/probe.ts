@@ -6,11 +6,11 @@ import { cpuSeconds, type Measured, rounded, rssMb, sleep } from "./measure.ts";
 import { withTeardown } from "./scope.ts";
 
 const intervalMs = 5_000;
-/** One whole interval, so that each check has run once and the code is compiled, and a little to come to rest. */
+/** Warm-up: one interval, so that each check has run once, and some seconds more. */
 const warmUpMs = 9_000;
 const windowMs = 12_000;
 
-/** How often each kind is checked, and how many times the CPU time of the barest client it may take. */
+/** Rate of each kind, and its limit as a multiple of the CPU time of the raw client. */
 const kinds: Record<Measurable, { perSecond: number; most: number }> = {
   http: { perSecond: 1000, most: 2.5 },
   https: { perSecond: 250, most: 1.5 },
@@ -19,9 +19,9 @@ const kinds: Record<Measurable, { perSecond: number; most: number }> = {
 };
 
 /**
- * What a check costs the whole agent (schedule, guard, probe, spool on disk, report), against the least that Node can
- * do: CPU time of the real agent over that of a raw client which does the same as often to the same server at the same
- * time. `value` is the kind that comes nearest to its limit. SM_BENCH_KINDS=dns,tcp measures some only.
+ * Cost of a check in the whole agent (schedule, guard, probe, spool on disk, report): CPU time as a multiple of that of
+ * a raw client with the same requests to the same server at the same time. `value` is the kind nearest to its limit.
+ * SM_BENCH_KINDS=dns,tcp measures some only.
  */
 export async function run(): Promise<Measured> {
   const wanted = (process.env["SM_BENCH_KINDS"] ?? Object.keys(kinds).join(",")).split(",") as Measurable[];

@@ -13,10 +13,10 @@ const historyDays = 90;
 const minShare = 0.6;
 const connections = 32;
 const turnMs = 1500;
-/** Requests until the compiler is done with either server. Turns by time alone warm up a busy machine too little. */
+/** Requests to warm up either server. A time would be too short on a busy machine. */
 const warmUpRequests = 60_000;
 const turns = 6;
-/** The highest limit per visitor: the limiter counts, as it does by default, and refuses nothing. */
+/** The highest limit per visitor: the limiter counts and refuses nothing. */
 const perIpPerMinute = "1000000";
 /** A page is computed again 10 s after the last time. */
 const freshMs = 10_200;

@@ -6,32 +6,32 @@ import { percentile, withTeardown } from "./scope.ts";
 
 const targetCount = 10_000;
 const dayMs = 86_400_000;
-/** A summary is kept for 5 s, so that a round that asks for one begins later than that. */
+/** Summaries are cached for 5 s; a round that reads one starts later than that. */
 const summaryMs = 5_100;
-/** The first round so that the code is compiled and the plans are made, then those that count. */
+/** One round to warm up, then the measured ones. */
 const rounds = 12;
-/** How often a round asks for what is not kept. */
+/** Requests of a round for uncached data. */
 const timesARound = 5;
 
-/** What is read, and what it is held against: the barest statement over the same rows, in the same turn. */
+/** A read and its yardstick: a bare statement over the same rows, in the same turn. */
 interface Read {
   name: string;
-  /** Paths that are asked for in turn. */
+  /** Paths, requested in turn. */
   paths: (() => string)[];
   bare: (sql: Sql) => Promise<unknown>;
   /** How many times the bare statement it may take, medians compared. */
   most: number;
   /**
-   * What the 95th percentile ought to be on a machine with two free cores. Printed, not held: a time alone says as much
-   * of the machine.
+   * Target for the 95th percentile on two free cores. Printed, not asserted: an absolute time depends on the
+   * machine.
    */
   wantedMs: number;
   timesARound: number;
 }
 
 /**
- * What people and their tools ask for most, over HTTP with a token, with 10,000 targets and 2.7 million results: each
- * as a multiple of a bare statement over the same rows. `value` is the read that comes nearest to its limit.
+ * The most frequent reads over HTTP with a token, with 10,000 targets and 2.7 million results, each as a multiple of a
+ * bare statement over the same rows. `value` is the read that comes nearest to its limit.
  */
 export async function run(): Promise<Measured> {
   return await withTeardown(async (t) => {

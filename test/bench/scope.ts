@@ -1,8 +1,7 @@
 import type { Teardown } from "../harness/folder.ts";
 
 /**
- * What a test does for its undoing, for a benchmark: runs the undoings in reverse when the work is over, however it
- * ends.
+ * Teardown of a benchmark: runs the registered steps in reverse order when the work ends or fails.
  */
 export async function withTeardown<T>(work: (scope: Teardown) => Promise<T>): Promise<T> {
   const undo: (() => unknown)[] = [];

@@ -12,15 +12,14 @@ import { percentile, withTeardown } from "./scope.ts";
 
 const records = 50_000;
 const batchSize = 500;
-/** Turns of each: the first so that the code is compiled, then those that count. */
+/** Turns of each: one to warm up, then the measured ones. */
 const warmUpTurns = 2;
 const turns = 7;
 const maxTimes = 2;
 
 /**
- * What the way through the spool on disk costs a result: appended, made safe, taken and acknowledged; CPU time beside
- * that of writing the same results as lines of JSON, synced as often, in turns. The time that it takes is printed
- * beside that of appending and syncing the same bytes, and not held: it is the disk's.
+ * CPU time of a result in the spool on disk (append, flush, take, acknowledge) as a multiple of writing the same
+ * results as lines of JSON with as many fsyncs, in turns. Elapsed times are printed only: they depend on the disk.
  */
 export async function run(): Promise<Measured> {
   return await withTeardown(async (t) => {

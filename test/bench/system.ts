@@ -14,7 +14,7 @@ import { nodeArgs, withTeardown } from "./scope.ts";
 const perSecond = 150;
 const intervalSecs = 10;
 const targets = perSecond * intervalSecs;
-/** After the first result of every target: the code is compiled, the plans are made. */
+/** Warm-up after the first result of every target: compiler and query plans. */
 const warmUpMs = 15_000;
 const windowMs = 60_000;
 /** CPU time as a multiple of the raw client's: all processes together, and the agent alone. */
@@ -25,8 +25,7 @@ const maxWalBytes = 450;
 const maxStateBytes = 120;
 
 /**
- * CPU of other programs that do the same, ms for each http check, as measured once on two cores of a server: not on
- * this machine.
+ * CPU of comparable programs, ms per http check, measured once on two cores of another machine.
  */
 const peers = {
   uptime_kuma: [2.7, 6.3],
@@ -35,10 +34,9 @@ const peers = {
 };
 
 /**
- * What a check costs from the schedule to the table: CPU time of the control plane, its own agent and its database
- * together, as `npm start` runs them, for each http check, as a multiple of what a raw client beside it spends on the
- * same request; and what the database writes for it. `ratio` is that of the measurement that comes nearest to its
- * limit.
+ * Cost of a check from the schedule to the table: CPU time of control plane, built-in agent and database together, as
+ * `npm start` runs them, per http check, as a multiple of that of a raw client which sends the same request; and the
+ * bytes that the database writes. `ratio` is the measurement nearest to its limit.
  */
 export async function run(): Promise<Measured> {
   return await withTeardown(async (t) => {

@@ -113,7 +113,7 @@ function refusal(status: number, text: string, retryAfterMs: number | null): Api
   const words = message === null ? `status ${status}` : `status ${status}: ${message}`;
   if (code === "AGENT_PROTOCOL_MISMATCH") return new ApiError("protocol", words);
   if (status === 401 || status === 403) return new ApiError("refused", words);
-  // Only a control plane sends its own codes; the same status from a proxy says nothing about the body.
+  // Only the codes of a control plane count: a proxy may send the same status.
   if (code !== null && (status === 400 || status === 413 || status === 415 || status === 422))
     return new ApiError("rejected", words);
   if (status >= 500 || status === 408 || status === 425 || status === 429)

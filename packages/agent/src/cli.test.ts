@@ -42,7 +42,7 @@ function start(
   return { child, ended, output: () => stdout };
 }
 
-t.test("switches are yes without a word, and leave what follows them alone", (t) => {
+t.test("switches are true without a value and do not consume the next argument", (t) => {
   const cases: [string[], string[]][] = [
     [
       ["check", "--allow-private-targets", "http", "http://127.0.0.1/"],
@@ -69,7 +69,7 @@ t.test("switches are yes without a word, and leave what follows them alone", (t)
   t.end();
 });
 
-t.test("wrong usage is one clear line and exit 64", async (t) => {
+t.test("wrong usage: one line and exit code 64", async (t) => {
   const url = "http://127.0.0.1:1";
   const cases: [string, string[], Record<string, string>, RegExp][] = [
     ["no URL", ["run"], { SM_AGENT_TOKEN: token }, /required option '--url <url>' not specified/],
@@ -244,7 +244,7 @@ async function until(condition: () => boolean, what: string): Promise<void> {
   throw new Error(`never: ${what}`);
 }
 
-t.test("the agent pulls, checks, reports, and stops when asked", async (t) => {
+t.test("the agent pulls, checks, reports and stops on a signal", async (t) => {
   const { url, pulls, reports } = await controlPlane(t);
   const agent = start(["run", "--url", url, "--allow-private-targets"], { SM_AGENT_TOKEN: token });
   const results = () => reports.flatMap((report) => report.results);
@@ -277,7 +277,7 @@ t.test("the agent pulls, checks, reports, and stops when asked", async (t) => {
 });
 
 t.test(
-  "a run on demand without a place is answered as busy, and by a control plane that does not know that not at all",
+  "an on-demand run without a place is answered as busy where the control plane supports it, else not at all",
   async (t) => {
     const reported = async (features: string[] | undefined) => {
       const { url, reports } = await controlPlane(t, (targetUrl) => ({
@@ -311,47 +311,42 @@ t.test(
   },
 );
 
-t.test(
-  "a run that contradicts the vote is repeated between two slots, for as long as the control plane asks",
-  async (t) => {
-    const [daily, other] = [id(1), id(2)];
-    const [interval_ms, recheck_ms] = [86_400_000, 1000];
-    let wanted = 2;
-    const { url, reports } = await controlPlane(
-      t,
-      (targetUrl) => {
-        const assigned = { org_id: id(90), version: "1", recheck_ms, next_due_at: Date.now() };
-        const check = httpCheck(`${targetUrl}/`, { expected_status: { kind: "exact", value: 201 } });
-        return {
-          checks: [
-            { ...assigned, target_id: daily, interval_ms, check },
-            { ...assigned, target_id: other, interval_ms: 1000, check },
-          ],
-          runs: [],
-        };
-      },
-      ({ results }) => (results.some((one) => one.target_id === daily) && wanted-- > 0 ? [daily] : []),
-    );
-    const agent = start(["run", "--url", url, "--allow-private-targets"], { SM_AGENT_TOKEN: token });
-    const slotsOf = (target: string) =>
-      reports
-        .flatMap(({ results }) => results.filter((one) => one.target_id === target))
-        .map((one) => one.scheduled_at);
-    await until(() => slotsOf(daily).length >= 3, "two rechecks");
-    const runs = slotsOf(other).length;
-    await until(() => slotsOf(other).length >= runs + 3, "three seconds more");
-    agent.child.kill("SIGTERM");
-    t.equal((await agent.ended).code, 0);
-    const [first, ...rechecks] = slotsOf(daily);
-    t.equal(rechecks.length, 2, "none without being asked");
-    const grid = { phase: phaseMs(daily, "default", interval_ms), intervalMs: interval_ms, recheckMs: recheck_ms };
-    for (const slot of rechecks)
-      t.equal(nextRecheck(grid, slot), slot, "on the grid that the control plane computes too");
-    t.ok(rechecks[0]! > first! && rechecks[1] === rechecks[0]! + recheck_ms);
-  },
-);
+t.test("rechecks run between two slots until the control plane stops requesting them", async (t) => {
+  const [daily, other] = [id(1), id(2)];
+  const [interval_ms, recheck_ms] = [86_400_000, 1000];
+  let wanted = 2;
+  const { url, reports } = await controlPlane(
+    t,
+    (targetUrl) => {
+      const assigned = { org_id: id(90), version: "1", recheck_ms, next_due_at: Date.now() };
+      const check = httpCheck(`${targetUrl}/`, { expected_status: { kind: "exact", value: 201 } });
+      return {
+        checks: [
+          { ...assigned, target_id: daily, interval_ms, check },
+          { ...assigned, target_id: other, interval_ms: 1000, check },
+        ],
+        runs: [],
+      };
+    },
+    ({ results }) => (results.some((one) => one.target_id === daily) && wanted-- > 0 ? [daily] : []),
+  );
+  const agent = start(["run", "--url", url, "--allow-private-targets"], { SM_AGENT_TOKEN: token });
+  const slotsOf = (target: string) =>
+    reports.flatMap(({ results }) => results.filter((one) => one.target_id === target)).map((one) => one.scheduled_at);
+  await until(() => slotsOf(daily).length >= 3, "two rechecks");
+  const runs = slotsOf(other).length;
+  await until(() => slotsOf(other).length >= runs + 3, "three seconds more");
+  agent.child.kill("SIGTERM");
+  t.equal((await agent.ended).code, 0);
+  const [first, ...rechecks] = slotsOf(daily);
+  t.equal(rechecks.length, 2, "none without being asked");
+  const grid = { phase: phaseMs(daily, "default", interval_ms), intervalMs: interval_ms, recheckMs: recheck_ms };
+  for (const slot of rechecks)
+    t.equal(nextRecheck(grid, slot), slot, "on the grid that the control plane computes too");
+  t.ok(rechecks[0]! > first! && rechecks[1] === rechecks[0]! + recheck_ms);
+});
 
-t.test("without leave the guard refuses local targets", async (t) => {
+t.test("the guard refuses local targets by default", async (t) => {
   const { url, reports } = await controlPlane(t);
   const agent = start(["run"], {
     SM_AGENT_URL: url,
@@ -368,7 +363,7 @@ t.test("without leave the guard refuses local targets", async (t) => {
   t.equal((await agent.ended).code, 0);
 });
 
-t.test("an agent that was told to goes with its parent", async (t) => {
+t.test("an agent with SM_AGENT_PARENT ends with its parent", async (t) => {
   const { url, reports } = await controlPlane(t);
   const agent = start(["run", "--url", url], { SM_AGENT_TOKEN: token, SM_AGENT_PARENT: "stdin" });
   const independent = start(["run", "--url", url], { SM_AGENT_TOKEN: token });
@@ -386,7 +381,7 @@ t.test("an agent that was told to goes with its parent", async (t) => {
   t.equal((await independent.ended).code, 0);
 });
 
-t.test("an agent whose token is refused checks nothing more, and keeps what it has", async (t) => {
+t.test("an agent with a refused token stops checking and keeps its results", async (t) => {
   const { url, reports, held, state } = await controlPlane(t);
   const folder = t.testdir();
   const env = {
@@ -431,7 +426,7 @@ t.test("an agent whose token is refused checks nothing more, and keeps what it h
   t.equal(new Set(slots).size, slots.length, "each once");
 });
 
-t.test("one agent in a spool folder", async (t) => {
+t.test("one agent per spool folder", async (t) => {
   const { url, reports } = await controlPlane(t);
   const folder = join(t.testdir(), "spool");
   const args = ["run", "--url", url, "--allow-private-targets", "--spool-dir", folder];

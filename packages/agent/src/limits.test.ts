@@ -177,7 +177,7 @@ for (const type of checkTypes) {
   });
 }
 
-t.test("what the other side says never opens a breaker, nor what happens at a host that it points to", async (t) => {
+t.test("neither a response nor the target of a redirect opens a breaker", async (t) => {
   const runner = testRunner();
   const closed = await closedPort(t);
   const { port: mute } = await tcpServer(t, () => undefined);

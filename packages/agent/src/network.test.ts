@@ -49,7 +49,7 @@ function scene(options: { canaries?: Place[]; addresses?: Record<string, string>
   return { clock, network, lines, asked, down, world, up, fails };
 }
 
-t.test("a failure is believed while another destination answers, without asking anybody", async (t) => {
+t.test("a failure is evidence while another destination answers; no canary is probed", async (t) => {
   const { clock, asked, up, fails } = scene();
   up("a.example.org", "b.example.org");
   await clock.pass(60_000);
@@ -58,7 +58,7 @@ t.test("a failure is believed while another destination answers, without asking 
   t.strictSame(asked, []);
 });
 
-t.test("its own earlier answer, or one from before it began, is no proof", async (t) => {
+t.test("an earlier answer of the same destination, or one from before the run, is no proof", async (t) => {
   const { clock, asked, up, fails } = scene();
   up("b.example.org", "a.example.org");
   await clock.pass(60_000);
@@ -67,7 +67,7 @@ t.test("its own earlier answer, or one from before it began, is no proof", async
   t.ok(asked.includes("status.example.org"), "so the canaries were asked, and answered");
 });
 
-t.test("when everything is silent the agent is impaired, once, until something answers", async (t) => {
+t.test("without any answer the agent is impaired, once, until a destination answers", async (t) => {
   const { clock, network, lines, world, up, fails } = scene();
   up("a.example.org", "b.example.org", "c.example.org");
   await clock.pass(60_000);
@@ -85,7 +85,7 @@ t.test("when everything is silent the agent is impaired, once, until something a
   t.match(lines, [/^error .* is down/, /^info .* works again/]);
 });
 
-t.test("a run that reaches its destination ends it at once", async (t) => {
+t.test("a run that reaches its destination ends the impairment at once", async (t) => {
   const { clock, network, world, up, fails } = scene();
   up("a.example.org", "b.example.org", "c.example.org");
   await clock.pass(60_000);
@@ -98,7 +98,7 @@ t.test("a run that reaches its destination ends it at once", async (t) => {
   t.equal(network.impairedSince, null);
 });
 
-t.test("one that answers among many that are silent acquits the network", async (t) => {
+t.test("one answer among many timeouts shows that the network works", async (t) => {
   const { clock, network, down, up, fails } = scene();
   up("a.example.org", "b.example.org", "c.example.org");
   await clock.pass(60_000);
@@ -107,7 +107,7 @@ t.test("one that answers among many that are silent acquits the network", async 
   t.equal(network.impairedSince, null);
 });
 
-t.test("where a destination lies is what its last answer says", async (t) => {
+t.test("the last answer decides whether a destination is public or private", async (t) => {
   const { clock, network, world, up, fails } = scene();
   const hosts = ["a.example.org", "b.example.org", "c.example.org"];
   up(...hosts);
@@ -119,7 +119,7 @@ t.test("where a destination lies is what its last answer says", async (t) => {
   t.equal(network.impairedSince, null);
 });
 
-t.test("too few to tell: believed", async (t) => {
+t.test("with too few destinations a failure is evidence", async (t) => {
   const few = scene();
   few.up("a.example.org");
   await few.clock.pass(60_000);
@@ -144,7 +144,7 @@ t.test("too few to tell: believed", async (t) => {
   );
 });
 
-t.test("who has been down for long shows nothing", async (t) => {
+t.test("a destination that has been down for long is no evidence", async (t) => {
   const { clock, down, world, up, fails } = scene();
   up("a.example.org", "b.example.org", "c.example.org");
   await clock.pass(60_000);
@@ -158,7 +158,7 @@ t.test("who has been down for long shows nothing", async (t) => {
   t.equal(await fails("a.example.org"), true, "only it and the control plane fell silent");
 });
 
-t.test("private networks are down as a whole easily: only chosen canaries tell", async (t) => {
+t.test("for private networks only configured canaries count", async (t) => {
   const lan = scene();
   lan.up("nas.lan", "tv.lan", "printer.lan");
   await lan.clock.pass(60_000);
@@ -176,7 +176,7 @@ t.test("private networks are down as a whole easily: only chosen canaries tell",
   t.ok(chosen.network.impairedSince !== null);
 });
 
-t.test("a chosen canary is enough by itself, and cannot outweigh an answer", async (t) => {
+t.test("one configured canary is enough, and does not outweigh an answer", async (t) => {
   const { clock, world, down, up, fails } = scene({
     canaries: [{ host: "one.example.net", port: 53 }],
     addresses: { "one.example.net": "1.1.1.1" },
@@ -190,7 +190,7 @@ t.test("a chosen canary is enough by itself, and cannot outweigh an answer", asy
   t.equal(await fails("b.example.org"), false);
 });
 
-t.test("runs on this machine do not leave it", async (t) => {
+t.test("runs against this machine are no evidence about the network", async (t) => {
   const { world, asked, fails } = scene({
     canaries: [{ host: "one.example.net", port: 53 }],
     addresses: { "one.example.net": "1.1.1.1" },
@@ -201,7 +201,7 @@ t.test("runs on this machine do not leave it", async (t) => {
   t.strictSame(asked, []);
 });
 
-t.test("a hundred failures at once ask the canaries once", async (t) => {
+t.test("a hundred concurrent failures probe the canaries once", async (t) => {
   const { clock, network, world, asked, up } = scene();
   up("a.example.org", "b.example.org", "c.example.org");
   await clock.pass(60_000);
@@ -214,7 +214,7 @@ t.test("a hundred failures at once ask the canaries once", async (t) => {
   t.equal(asked.length, 4);
 });
 
-t.test("in a run: no evidence, no breaker, and the run says why", async (t) => {
+t.test("a run on an impaired network is skipped with a reason and opens no breaker", async (t) => {
   const { port, server } = await tcpServer(t, (socket) => socket.end("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"));
   const clock = new FakeClock();
   const seen: string[] = [];
@@ -251,7 +251,7 @@ t.test("in a run: no evidence, no breaker, and the run says why", async (t) => {
 });
 
 t.test(
-  "whatever happens in whatever order: an answer is proof, a cut convicts nobody, and an answer ends an impairment",
+  "in any order of events: an answer is proof, an outage of the network is no evidence, and an answer ends it",
   async (t) => {
     const hosts = ["a", "b", "c", "d", "e"].map((name) => `${name}.example.org`);
     const addresses = { "d.example.org": "50.1.0.1", "e.example.org": "60.1.0.1" };

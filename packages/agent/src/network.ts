@@ -34,7 +34,7 @@ export interface NetworkGuardOptions {
   changed?: () => void;
 }
 
-/** Public or private networks: one working says nothing about the other. */
+/** Public and private networks, which fail independently of each other. */
 type Side = "public" | "private";
 
 /** A destination that answered its last run. */

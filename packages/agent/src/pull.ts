@@ -33,7 +33,7 @@ export interface PullerOptions {
   renewed?: (token: string) => void;
   /** Start of the outage of the agent's own network, Unix ms; null while it works. */
   impairedSince?: () => number | null;
-  /** Load of the agent, sent to a control plane that takes it. */
+  /** Load of the agent, sent to a control plane that supports it. */
   load?: () => NonNullable<PullRequest["load"]>;
   /** Updated by every poll, for `status` and metrics. */
   contact?: Contact;

@@ -99,7 +99,7 @@ async function reporting(
   return { reporter, spool, stats, logged, requests, bodies: () => requests.map(({ body }) => body as ResultsRequest) };
 }
 
-t.test("a lone result leaves with token and version", async (t) => {
+t.test("a single result is sent with token and version", async (t) => {
   const { reporter, requests, stats } = await reporting(t, () => ({ body: receipt }));
   reporter.add(result(1));
   await until(() => stats.reported === 1, "acknowledged");
@@ -116,7 +116,7 @@ t.test("a lone result leaves with token and version", async (t) => {
   t.strictSame(requests[0]?.body, { protocol: 1, results: [result(1).result], runs: [] });
 });
 
-t.test("many results travel together, at most 1,000 in a request", async (t) => {
+t.test("results are batched, at most 1,000 in a request", async (t) => {
   const { reporter, bodies, stats } = await reporting(t, () => ({ body: receipt }));
   for (let i = 0; i < 2500; i++) reporter.add(result(i));
   await until(() => stats.reported === 2500, "all acknowledged");
@@ -125,7 +125,7 @@ t.test("many results travel together, at most 1,000 in a request", async (t) => 
   t.equal(new Set(bodies().flatMap(({ results }) => results.map((r) => r.target_id))).size, 2500);
 });
 
-t.test("the answer to a run on demand goes with the rest", async (t) => {
+t.test("an on-demand reply is sent in the same request", async (t) => {
   const { reporter, bodies, stats } = await reporting(t, () => ({ body: receipt }));
   const run: RunReply = { run_id: id(5), timestamp: 1, matched_expectations: true, warnings: [], ...measurement };
   reporter.add(result(1));
@@ -137,7 +137,7 @@ t.test("the answer to a run on demand goes with the rest", async (t) => {
   );
 });
 
-t.test("nothing is forgotten before it is acknowledged", async (t) => {
+t.test("results stay in the spool until they are acknowledged", async (t) => {
   const troubles: Answer[] = [
     { status: 500, body: { error: { code: "INTERNAL", message: "a defect" } } },
     { status: 503, headers: { "retry-after": "1" }, body: { error: { code: "INGEST_BUSY", message: "full" } } },
@@ -158,14 +158,14 @@ t.test("nothing is forgotten before it is acknowledged", async (t) => {
   t.equal(logged.filter(({ level }) => level === "info").length, 1, "and it says when it is over");
 });
 
-t.test("a 200 that is no receipt is no receipt", async (t) => {
+t.test("a 200 without a valid receipt acknowledges nothing", async (t) => {
   const { reporter, spool, stats, logged } = await reporting(t, () => ({ body: "<html>Welcome to the hotel</html>" }));
   reporter.add(result(1));
   await until(() => stats.reportFailures === 1 && spool.waiting === 1, "given back");
   t.match(logged, [{ level: "error", msg: "results cannot be reported and are kept (the answer is not JSON)" }]);
 });
 
-t.test("a revoked token keeps the spool and is said once", async (t) => {
+t.test("a revoked token keeps the spool and is logged once", async (t) => {
   const { reporter, spool, stats, logged } = await reporting(t, () => ({
     status: 401,
     body: { error: { code: "UNAUTHENTICATED", message: "The token is not valid." } },
@@ -188,7 +188,7 @@ const details = {
   registrar: null,
 };
 
-t.test("details are sent to a control plane that takes them, and to no other", async (t) => {
+t.test("optional fields are sent only to a control plane that supports them", async (t) => {
   const unknown = { status: 400, body: { error: { code: "UNKNOWN_FIELD", message: "no details here" } } };
   const older = ({ results, runs }: ResultsRequest): Answer =>
     [...results, ...runs].some((one) => "details" in one) ? unknown : { body: receipt };
@@ -226,7 +226,7 @@ t.test("details are sent to a control plane that takes them, and to no other", a
   t.strictSame(newer.bodies().at(-1)?.results, [{ ...result(6).result, cause }]);
 });
 
-t.test("routine results wait a second for each other, and leave with the first urgent one", async (t) => {
+t.test("routine results wait up to a second, or until an urgent one", async (t) => {
   const { reporter, stats, bodies } = await reporting(t, () => ({ body: receipt }));
   reporter.add(result(0));
   await until(() => stats.reported === 1, "the first result of a target is urgent");
@@ -250,7 +250,7 @@ t.test("routine results wait a second for each other, and leave with the first u
   t.equal(bodies().length, 2 + rounds);
 });
 
-t.test("what repeats", (t) => {
+t.test("repetition of results", (t) => {
   const repetition = new Repetition();
   const [a, b] = [{}, {}];
   const seen = (check: object, statuses: string) =>
@@ -282,7 +282,7 @@ t.test("the first response of a failing streak is captured, and one every ten mi
   t.end();
 });
 
-t.test("one bad result does not wedge the rest", async (t) => {
+t.test("one rejected result does not block the others", async (t) => {
   const bad = new Set([id(17), id(600)]);
   const { reporter, spool, stats, logged, bodies } = await reporting(t, ({ results }) =>
     results.some((r) => bad.has(r.target_id))
@@ -302,7 +302,7 @@ t.test("one bad result does not wedge the rest", async (t) => {
   t.ok(bodies().length < 80, `${bodies().length} requests`);
 });
 
-t.test("a stop sends what is left, and does not wait for ever", async (t) => {
+t.test("a stop sends the remaining results within a time limit", async (t) => {
   const good = await reporting(t, () => ({ body: receipt }));
   for (let i = 0; i < 1500; i++) good.reporter.add(result(i));
   await good.reporter.drain(3000);
@@ -318,7 +318,7 @@ t.test("a stop sends what is left, and does not wait for ever", async (t) => {
   t.equal(empty.requests.length, 0);
 });
 
-t.test("news does not wait behind the backlog", async (t) => {
+t.test("fresh results do not wait behind the backlog", async (t) => {
   let away = true;
   const order: number[] = [];
   const spool = new MemorySpool(100_000, 50);
@@ -350,7 +350,7 @@ t.test("news does not wait behind the backlog", async (t) => {
   );
 });
 
-t.test("when everything is refused, it is not the results that are wrong", async (t) => {
+t.test("when every result is rejected none is dropped", async (t) => {
   const { reporter, spool, stats, logged } = await reporting(t, () => ({
     status: 400,
     body: { error: { code: "UNKNOWN_FIELD", message: "no such field" } },
@@ -364,7 +364,7 @@ t.test("when everything is refused, it is not the results that are wrong", async
   t.equal(stats.dropped, 0);
 });
 
-t.test("the spool in memory is bounded, and drops the oldest", async (t) => {
+t.test("the spool in memory is bounded and drops the oldest", async (t) => {
   const spool = new MemorySpool(5000, 100);
   for (let i = 0; i < 6000; i++) spool.append(result(i));
   t.equal(spool.waiting, 5000);
@@ -431,7 +431,7 @@ async function pulling(
   return { applied, logged, clock, requests, stop, puller, api, refusals: () => refusals };
 }
 
-t.test("pulls with the cursor of the last answer that was applied", async (t) => {
+t.test("pulls send the cursor of the last applied reply", async (t) => {
   const { applied, clock, requests, stop } = await pulling(t, (_body, n) =>
     n === 0
       ? { body: reply({ full: true, cursor: "one", server_time: Date.now() + 3_600_000 }) }
@@ -450,7 +450,7 @@ t.test("pulls with the cursor of the last answer that was applied", async (t) =>
   t.pass("a stop ends the poll that is held");
 });
 
-t.test("the load is sent to a control plane that takes it, and no longer to one that refuses it", async (t) => {
+t.test("the load is sent only to a control plane that supports it", async (t) => {
   const { applied, requests } = await pulling(
     t,
     (body, n) => {
@@ -474,7 +474,7 @@ t.test("the load is sent to a control plane that takes it, and no longer to one 
   t.equal(applied.length, 3);
 });
 
-t.test("a control plane that is away comes back", async (t) => {
+t.test("recovery after an outage of the control plane", async (t) => {
   const { applied, logged, requests } = await pulling(t, (_body, n) =>
     n < 2
       ? { status: 503, body: "starting" }
@@ -494,7 +494,7 @@ t.test("a control plane that is away comes back", async (t) => {
   );
 });
 
-t.test("trouble that only a person can end is said in words, once, and retried slowly", async (t) => {
+t.test("permanent errors are logged once and retried slowly", async (t) => {
   const cases: [string, Answer, RegExp][] = [
     [
       "a revoked token",
@@ -531,7 +531,7 @@ t.test("trouble that only a person can end is said in words, once, and retried s
   }
 });
 
-t.test("a token that is put in place of a refused one is taken up, for results when its region is known", async (t) => {
+t.test("a new token replaces a refused one; results use it once its region is known", async (t) => {
   let inFile: string | null = "sm_agent_test";
   const tokens: string[] = [];
   const { applied, logged, api, refusals } = await pulling(
@@ -558,7 +558,7 @@ t.test("a token that is put in place of a refused one is taken up, for results w
   await results.catch(() => null);
 });
 
-t.test("a farewell is said once, and is not waited for long", async (t) => {
+t.test("the deregistration is sent once, with a short time limit", async (t) => {
   const { requests, puller, stop } = await pulling(t, () => new Promise(() => undefined));
   await until(() => requests.length >= 1, "a poll that is held");
   await stop();
@@ -571,13 +571,13 @@ t.test("a farewell is said once, and is not waited for long", async (t) => {
   );
 });
 
-t.test("empty answers that come at once do not become a busy loop", async (t) => {
+t.test("immediate empty replies cause no busy loop", async (t) => {
   const { requests } = await pulling(t, () => ({ body: reply() }));
   await new Promise((settle) => setTimeout(settle, 400));
   t.equal(requests.length, 1);
 });
 
-t.test("a memory spool does not report what was measured for another region", async (t) => {
+t.test("a memory spool drops results of another region", async (t) => {
   const spool = new MemorySpool();
   spool.serve("fra");
   for (let i = 0; i < 3; i++) spool.append(result(i));
@@ -591,7 +591,7 @@ t.test("a memory spool does not report what was measured for another region", as
   t.strictSame((await spool.take(9, "fresh"))?.records, [result(9)]);
 });
 
-t.test("backoff doubles up to its cap, and is spread", (t) => {
+t.test("backoff doubles up to its cap, with jitter", (t) => {
   t.strictSame(
     [0, 1, 2, 3, 10, 10_000].map((n) => backoffMs(n, 500, 30_000, () => 1)),
     [500, 1000, 2000, 4000, 30_000, 30_000],

@@ -17,7 +17,7 @@ import type { Lane, Spool, SpoolRecord } from "./spool.ts";
 import type { Stats } from "./stats.ts";
 
 const requestTimeoutMs = 15_000;
-/** Longest wait of a result that changes nothing. A request costs both sides as much as twenty results. */
+/** Longest wait of a routine result, ms. A request costs both sides as much as twenty results. */
 const routineMs = 1000;
 /** Wait of a lone urgent result for others. */
 const gatherMs = 25;

@@ -29,7 +29,7 @@ t.test("tcp", async (t) => {
   });
 });
 
-t.test("a check that the control plane withholds says why, and is no evidence", async (t) => {
+t.test("a withheld check reports the reason and is no evidence", async (t) => {
   const outcome = await outcomeOf(
     testRunner().run("org", { type: "withheld", reason: "its secrets cannot be opened" }),
   );
@@ -39,7 +39,7 @@ t.test("a check that the control plane withholds says why, and is no evidence", 
   });
 });
 
-t.test("no more runs at once for an organisation's host than allowed", async (t) => {
+t.test("concurrent runs of an organisation against one host are limited", async (t) => {
   const stats = new Stats();
   const runner = testRunner({ stats });
   runner.cap.max = 2;
@@ -63,7 +63,7 @@ t.test("no more runs at once for an organisation's host than allowed", async (t)
   next.abandon();
 });
 
-t.test("a run on demand waits for its place, and is busy without one: never throttled", async (t) => {
+t.test("an on-demand run waits for a place and is answered as busy without one, never throttled", async (t) => {
   const clock = new FakeClock();
   const stats = new Stats();
   const runner = testRunner({ clock, stats });
@@ -158,7 +158,7 @@ t.test("the circuit breaker", async (t) => {
   t.equal(await error(), "expected status 200-299, got 500", "closed");
 });
 
-t.test("limits, by themselves", (t) => {
+t.test("units: cap and breakers", (t) => {
   const cap = new InflightCap(1);
   t.ok(cap.enter("a"));
   t.notOk(cap.enter("a"));
@@ -188,7 +188,7 @@ t.test("limits, by themselves", (t) => {
   t.end();
 });
 
-t.test("what is not the target's fault is no evidence", async (t) => {
+t.test("failures of the agent are no evidence", async (t) => {
   const clock = new FakeClock();
   const logged: string[] = [];
   const runner = testRunner({ clock, log: (_level, msg) => logged.push(msg) });

@@ -59,9 +59,8 @@ export class Runner {
   }
 
   /**
-   * Rechecks a check now. Null when it has no place or its circuit breaker is open: a run that is refused says
-   * nothing new
-   * about the target, and counted as a failure it would confirm one that may have lasted a second.
+   * Rechecks a check now. Null without a place or with an open circuit breaker: a refused run is no
+   * new evidence, and counted as a failure it would confirm one that may have lasted a second.
    */
   recheck(orgId: string, check: WireCheck): Run | null {
     const prepared = this.#prepare(check);

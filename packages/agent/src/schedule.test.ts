@@ -64,7 +64,7 @@ t.test("jitter moves the start and leaves the slot", async (t) => {
   t.ok(new Set(starts.map(({ slot, at }) => at - slot)).size > 1, "by another amount each time");
 });
 
-t.test("a first run off the grid is at once, the next one on the grid and not too soon", async (t) => {
+t.test("a first run off the grid starts at once, the next one on the grid and not too soon", async (t) => {
   for (let n = 10; n < 40; n++) {
     const { clock, starts, assigned, apply } = setup();
     const now = clock.now();
@@ -79,7 +79,7 @@ t.test("a first run off the grid is at once, the next one on the grid and not to
   }
 });
 
-t.test("an agent that is moved to another region goes on at the slots of that one", async (t) => {
+t.test("an agent moved to another region uses the slots of that region", async (t) => {
   const { clock, starts, schedule, assigned, apply } = setup();
   const check = assigned(1);
   apply([check]);
@@ -101,7 +101,7 @@ t.test("a check that still runs at its next slot is skipped and counted", async 
   t.equal(starts.length, 2, "and runs again when it is done");
 });
 
-t.test("an edit takes effect at once, an old version not at all", async (t) => {
+t.test("an edit applies at once, an older version is ignored", async (t) => {
   const { clock, starts, abandoned, slow, schedule, assigned, apply } = setup();
   slow.add(id(1));
   apply([assigned(1, { version: "9" })]);
@@ -147,7 +147,7 @@ t.test("a recheck runs once, in the next slot of its grid", async (t) => {
   t.strictSame(rechecks(), [], "none without their distance: the control plane is of an earlier release");
 });
 
-t.test("a recheck comes some time after the start of the last run, however late that was", async (t) => {
+t.test("a recheck keeps its distance to the start of a late run", async (t) => {
   for (let n = 10; n < 60; n++) {
     const { clock, starts, schedule, assigned, apply } = setup();
     apply([assigned(n, { next_due_at: clock.now(), recheck_ms })], { jitter_pct: 10 });
@@ -201,7 +201,7 @@ t.test("a recheck costs no run of the schedule", async (t) => {
   t.equal(starts.length, 3, "while a run of the schedule is under way it waits for what that finds");
 });
 
-t.test("dropped checks stop; a full answer drops what is not in it", async (t) => {
+t.test("dropped checks stop; a full reply drops checks that it does not list", async (t) => {
   const { clock, starts, schedule, assigned, apply } = setup();
   apply([assigned(1), assigned(2), assigned(3)]);
   apply([], { drop: [id(1), id(77)] });
@@ -222,7 +222,7 @@ t.test("dropped checks stop; a full answer drops what is not in it", async (t) =
   t.equal(starts.length, before, "stopped");
 });
 
-t.test("after a standstill only the newest slot is run, and the backlog is spread", async (t) => {
+t.test("after a standstill only the newest slot runs, and starts are spread", async (t) => {
   const { clock, stats, starts, assigned, apply } = setup();
   const count = 40;
   apply(Array.from({ length: count }, (_, n) => assigned(n)));
@@ -243,7 +243,7 @@ t.test("after a standstill only the newest slot is run, and the backlog is sprea
   t.ok(Math.max(...perMs.values()) <= 4, "a few at a time");
 });
 
-t.test("whatever happens, every run is one that the control plane takes", async () => {
+t.test("property: the control plane accepts every run", async () => {
   const event = fc.oneof(
     fc.record({ pass: fc.integer({ min: 1, max: 400_000 }) }),
     fc.record({ stall: fc.integer({ min: 1, max: 400_000 }) }),
@@ -296,7 +296,7 @@ t.test("whatever happens, every run is one that the control plane takes", async 
   );
 });
 
-t.test("10,000 checks keep their pace", async (t) => {
+t.test("10,000 checks stay on schedule", async (t) => {
   const { clock, starts, assigned, apply } = setup();
   apply(Array.from({ length: 10_000 }, (_, n) => assigned(n)));
   await clock.pass(5000);
@@ -305,7 +305,7 @@ t.test("10,000 checks keep their pace", async (t) => {
   t.ok(starts.every(({ slot, at }) => at - slot < 20));
 });
 
-t.test("the heap gives back in order what it took in any", (t) => {
+t.test("the heap returns items in order", (t) => {
   const heap = new Heap<number>();
   const keys = Array.from({ length: 1000 }, (_, i) => (i * 7919) % 1009);
   for (const key of keys) heap.push(key, key);
@@ -320,7 +320,7 @@ t.test("the heap gives back in order what it took in any", (t) => {
   t.end();
 });
 
-t.test("the clock follows the control plane's", (t) => {
+t.test("the clock follows that of the control plane", (t) => {
   const clock = correctedClock();
   const local = (): number => performance.timeOrigin + performance.now();
   const near = (offset: number, message: string): void =>

@@ -185,7 +185,7 @@ export class Schedule {
     return begins;
   }
 
-  /** Starts a recheck. Returns false where none is needed any more, or where it has to wait for its next slot. */
+  /** Starts a recheck. Returns false where none is needed any more, or where it waits for its next slot. */
   #beginRecheck(due: Due, now: number): boolean {
     const { entry } = due;
     entry.recheck = null;

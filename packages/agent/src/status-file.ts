@@ -6,7 +6,7 @@ import { Compile } from "typebox/compile";
 import { type Log, Once } from "./log.ts";
 
 const name = "status.json";
-/** Interval of writing, ms. A file much older than this belongs to an agent that stands still. */
+/** Interval of writing, ms. A file much older than this belongs to a stalled agent. */
 const writeMs = 5000;
 
 const Nullable = <S extends Type.TSchema>(schema: S) => Type.Union([schema, Type.Null()]);

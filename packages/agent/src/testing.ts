@@ -9,7 +9,7 @@ import { type Files, folderFiles, type SegmentFile } from "./spool/files.ts";
 import { Runner, type Outcome } from "./run.ts";
 import { Stats } from "./stats.ts";
 
-/** A clock that stands still until it is moved. */
+/** A clock that a test advances. */
 export class FakeClock implements Clock {
   #time: number;
   #timers: { at: number; callback: () => void }[] = [];
@@ -48,13 +48,13 @@ export class FakeClock implements Clock {
     this.#time = end;
   }
 
-  /** The process stands still: time passes, and no timer fires until it goes on. */
+  /** A stalled process: time passes, and no timer fires until the end. */
   stall(ms: number): void {
     this.#time += ms;
   }
 }
 
-/** A TCP server on loopback that does to each connection what the test says. */
+/** A TCP server on loopback with a handler for each connection. */
 export async function tcpServer(
   t: Test,
   onConnection: (socket: Socket) => void,
@@ -104,7 +104,7 @@ const realClock: Clock = {
   },
 };
 
-/** Lookups on real time that remember nothing from before. */
+/** Lookups in real time with an empty cache. */
 export function testLookups(options: Partial<LookupsOptions> & { registriesUrl: string }): RdapLookups {
   const clock = options.clock ?? realClock;
   const log = options.log ?? (() => undefined);

@@ -44,7 +44,7 @@ export function timedOut(probe: Probe<unknown>, timeoutMs: number, trace: Trace)
   return { status: probe.timeoutStatus, error, transportFailed: probe.answersForOthers !== true };
 }
 
-/** What a thrown error says about the target; nothing when the problem is local. */
+/** The verdict of a thrown error; skipped for a failure of this machine. */
 export function verdictOf(error: unknown): Verdict {
   if (!(error instanceof DialError))
     return { status: "error", error: "the agent failed to run the check; its log says why", skip: true };

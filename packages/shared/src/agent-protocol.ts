@@ -4,7 +4,7 @@ import { idPattern } from "./ids.ts";
 import { Cause, Details, measurementFields } from "./result.ts";
 
 /**
- * What an agent and the control plane say to each other: `POST /api/agent/pull` and `POST /api/agent/results`, JSON,
+ * Messages between agent and control plane: `POST /api/agent/pull` and `POST /api/agent/results`, JSON,
  * `Authorization: Bearer sm_agent_…`. Times here are Unix milliseconds (they are computed with, never shown).
  *
  * The version rises when an old agent could no longer do the right thing; both sides refuse another version by name.
@@ -12,8 +12,8 @@ import { Cause, Details, measurementFields } from "./result.ts";
 export const protocolVersion = 1;
 
 /**
- * Fields of results that came after the first release of this version of the protocol. A control plane names in its
- * pull replies those that it takes; it refuses results with others.
+ * Optional fields of results, added after the first release of this version. A control plane lists in its
+ * pull replies those that it supports; it refuses results with others.
  */
 export const features = ["details", "cause", "http", "snapshot"] as const;
 export type Feature = (typeof features)[number];
@@ -24,7 +24,7 @@ export type Feature = (typeof features)[number];
  */
 export const busyFeature = "busy";
 
-/** A control plane that names it takes `load` in pulls; one that does not refuses a pull with it. */
+/** Feature name: the control plane accepts `load` in pulls; without it a pull with `load` is refused. */
 export const loadFeature = "load";
 
 const Id = Type.String({
@@ -50,7 +50,7 @@ const AnyCheck = Type.Object(
 );
 
 /**
- * The agent asks what it is due to run. The control plane answers at once when there is news, else after at most 25 s.
+ * Requests the checks to run. The control plane replies at once when something changed, else after at most 25 s.
  */
 export const PullRequest = Type.Object(
   {
@@ -61,16 +61,16 @@ export const PullRequest = Type.Object(
       description: "Version of sm-agent",
       examples: ["0.1.0"],
     }),
-    /** Opaque; from the last answer that was applied. Null asks for everything. */
+    /** Opaque; from the last applied reply. Null requests the complete list. */
     cursor: Type.Union([Type.String({ maxLength: 4000 }), Type.Null()], {
       description: "Opaque cursor of the last applied reply. Null requests the complete list",
       examples: [null],
     }),
-    /** How many on-demand runs the agent can take now. */
+    /** Number of on-demand runs that the agent can take now. */
     capacity: Type.Integer({
       minimum: 0,
       maximum: 10_000,
-      description: "How many runs on demand the agent can take now",
+      description: "Number of on-demand runs that the agent can take now",
       examples: [10],
     }),
     impaired_since: Type.Optional(
@@ -98,11 +98,10 @@ export const PullRequest = Type.Object(
         { additionalProperties: false, description: "Load of the agent, shown to operators" },
       ),
     ),
-    /** Optional: an older agent falls silent instead, and its targets are taken over half a minute later. */
+    /** Optional: an agent of an earlier release expires instead, and its targets move half a minute later. */
     leaving: Type.Optional(
       Type.Literal(true, {
-        description:
-          "The agent stops: its targets go to the others of its region. Answered at once, with nothing to run",
+        description: "The agent stops: its targets move to the others of its region. Answered at once, with no checks",
       }),
     ),
   },
@@ -123,7 +122,7 @@ export const AssignedCheck = Type.Object({
   interval_ms: Type.Integer({ minimum: 1000, description: "Time between two runs, milliseconds", examples: [60_000] }),
   /** When to run next. Off the target's grid only for a target without any result yet, which runs at once. */
   next_due_at: UnixMs,
-  /** Optional: a control plane of an earlier release asks for no rechecks. */
+  /** Optional: a control plane of an earlier release has no rechecks. */
   recheck_ms: Type.Optional(
     Type.Integer({
       minimum: 1000,
@@ -157,7 +156,7 @@ export const PullReply = Type.Object(
   {
     protocol: Protocol,
     region: Type.String({ description: "Region of the agent, by its token", examples: ["frankfurt"] }),
-    /** The control plane's clock when it answered: the agent schedules by this clock, not by its own. */
+    /** Time of the control plane at the reply: the agent schedules by that clock. */
     server_time: UnixMs,
     cursor: Type.String({ description: "To send with the next pull", examples: ["MTczMjA5"] }),
     jitter_pct: Type.Number({
@@ -171,23 +170,23 @@ export const PullReply = Type.Object(
       description: "Checks at a time per host and port",
       examples: [2],
     }),
-    /** Optional: a control plane that is older than the kind does not say, and one at a time is right then. */
+    /** Optional: 1 where an earlier control plane leaves it out. */
     rdap_max_inflight: Type.Optional(
       Type.Integer({
         minimum: 1,
-        description: "Questions at a time to the registry of one top-level domain",
+        description: "Concurrent queries to the registry of one top-level domain",
         examples: [1],
       }),
     ),
-    /** Optional: the first release of this version of the protocol had none to name. */
+    /** Optional: absent in the first release of this version. */
     features: Type.Optional(
       Type.Array(Type.String({ maxLength: 40 }), {
         description: "Optional features of the protocol that this control plane supports",
         examples: [[...features, busyFeature, loadFeature]],
       }),
     ),
-    /** True: `checks` is everything this agent runs, and whatever it has beside that is dropped. */
-    full: Type.Boolean({ description: "True: `checks` is all that this agent runs" }),
+    /** True: `checks` is the complete list, and the agent drops all others. */
+    full: Type.Boolean({ description: "True: `checks` is the complete list of this agent" }),
     checks: Type.Array(AssignedCheck, { description: "Checks to run from now on" }),
     /** Targets to run no longer. Empty when `full`. */
     drop: Type.Array(Id, { description: "Targets to run no longer" }),
@@ -227,15 +226,15 @@ export type WhoAmIReply = Static<typeof WhoAmIReply>;
  */
 const optionalDetails = { details: Type.Optional(Details) } as const;
 
-/** One result of one slot. The region is not in it: it comes from the token. */
+/** Result of one slot. The region follows from the token. */
 export const AgentResult = Type.Object(
   {
     target_id: Id,
-    /** The slot: results of a target and region are ordered by it, and it is half of their key. */
+    /** The slot: order and part of the key of a result. */
     scheduled_at: UnixMs,
-    /** When the probe really started, by the control plane's clock as the agent knows it. */
+    /** Start of the probe, by the control plane's clock as the agent estimates it. */
     timestamp: UnixMs,
-    /** True for a run that says nothing about the target (throttled, agent trouble): recorded, but no evidence. */
+    /** True for a run that is no evidence (throttled, or a failure of the agent): recorded only. */
     skip: Type.Boolean({ description: "True: recorded, but no evidence about the target", examples: [false] }),
     ...measurementFields,
     ...optionalDetails,
@@ -278,7 +277,7 @@ export const RunReply = Type.Object(
     ...optionalDetails,
     busy: Type.Optional(
       Type.Literal(true, {
-        description: "The agent had no place for the run: nothing was checked, and `error` says why",
+        description: "The agent had no place for the run: nothing was checked, and `error` has the reason",
       }),
     ),
   },
@@ -286,7 +285,7 @@ export const RunReply = Type.Object(
 );
 export type RunReply = Static<typeof RunReply>;
 
-/** The largest batch that the control plane takes. */
+/** Maximum number of results in a batch. */
 export const maxBatch = 1000;
 
 export const ResultsRequest = Type.Object(
@@ -299,12 +298,12 @@ export const ResultsRequest = Type.Object(
 );
 export type ResultsRequest = Static<typeof ResultsRequest>;
 
-/** Every result sent is in exactly one of the five counts; the agent forgets the whole batch on a 200. */
+/** Every result sent is in exactly one of the five counts. A 200 acknowledges the whole batch. */
 export const ResultsReply = Type.Object(
   {
     stored: Type.Integer({ description: "New results", examples: [98] }),
-    duplicates: Type.Integer({ description: "Results that were here already", examples: [2] }),
-    dropped_future: Type.Integer({ description: "Results of a time that cannot be", examples: [0] }),
+    duplicates: Type.Integer({ description: "Results that were stored already", examples: [2] }),
+    dropped_future: Type.Integer({ description: "Results with an impossible time", examples: [0] }),
     dropped_unassigned: Type.Integer({
       description: "Results of targets that the region does not probe",
       examples: [0],

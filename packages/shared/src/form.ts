@@ -1,7 +1,6 @@
 /**
  * How a form shows a field: the keyword `form` of the field's schema. Bounds and defaults come from the schema
- * itself; a
- * field without the keyword is shown with its name and its description.
+ * itself. A field without the keyword is shown with its name and its description.
  */
 export interface FieldForm {
   /** Default: the field's name in words. */

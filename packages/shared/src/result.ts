@@ -2,7 +2,7 @@ import Type, { type Static } from "typebox";
 import { detailSchemas, type ResultDetails } from "./checks/index.ts";
 
 /**
- * What one run of a check found. `unknown` is not a status of a run: it is how a monitor without fresh results reads.
+ * Status of one run. `unknown` is the state of a monitor without fresh results, not of a run.
  */
 export const checkStatuses = ["up", "down", "degraded", "error"] as const;
 export type CheckStatus = (typeof checkStatuses)[number];
@@ -45,7 +45,7 @@ export const measurementFields = {
   total_ms: ms("The whole check", 101.7),
 } as const;
 
-/** What the kind says beside the measurement, whatever the status. */
+/** Data of the kind beside the measurement, for every status. */
 export const Details = Type.Unsafe<ResultDetails | null>(
   Type.Union([...detailSchemas, Type.Null()], {
     description:
@@ -75,5 +75,5 @@ export const measuredPart = (from: Measured): Measured =>
 
 const Measurement = Type.Object({ ...measurementFields, details: Details });
 
-/** One probe's finding, before it is known to which target and slot it belongs. */
+/** Result of a probe, without target and slot. */
 export type Measurement = Static<typeof Measurement>;

@@ -1,11 +1,11 @@
-/** How a secret reads in every reply. */
+/** Replaces a secret in every reply. */
 export const mask = "***";
 
 /** The server that receives the secrets of a check or of a channel. */
 export interface SecretsDestination {
   /** Scheme, host and port in canonical form, and whatever else decides which server gets the request. */
   readonly origin: string;
-  /** False where the server need not prove with a certificate who it is. */
+  /** False where the certificate of the server is not verified. */
   readonly verified: boolean;
 }
 

@@ -40,7 +40,7 @@ export const IdText = (options: TSchemaOptions) => Type.String({ ...options, tex
 
 type Fault = { kind: "control" | "empty" | "long"; message: string };
 
-/** Printable ASCII without white space at its ends is clean as it stands. */
+/** Printable ASCII without white space at its ends needs no cleaning. */
 const plain = /^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/;
 /**
  * Zero-width space, word joiner, byte order mark, soft hyphen, Mongolian vowel separator: invisible, and without a
@@ -53,7 +53,7 @@ const zeroWidth = /[\u00ad\u180e\u200b\u2060\ufeff]/gu;
  */
 const controls = /[\p{Cc}\p{Zl}\p{Zp}\u202a-\u202e\u2066-\u2069]/u;
 const controlsButBreaks = /(?![\n\t])[\p{Cc}\p{Zl}\p{Zp}\u202a-\u202e\u2066-\u2069]/u;
-/** Marks need a letter to stand on; U+2800 is the braille pattern without dots. */
+/** Combining marks alone are invisible; U+2800 is the braille pattern without dots. */
 const visible = /[^\p{Cc}\p{Cf}\p{Z}\p{M}\p{Default_Ignorable_Code_Point}\u2800]/u;
 
 /** The text as it is stored: NFC, trimmed, without zero-width characters. */

@@ -132,7 +132,7 @@ function objectSizeProblem(node: SchemaNode, value: object, pointer: string, cod
   return null;
 }
 
-/** True for a schema that says nothing of lists and objects, or that wants what the value is. */
+/** True for a schema without a type, or of the type of the value. */
 const mayTake = ({ type, const: only, enum: some }: SchemaNode, value: object): boolean =>
   type === undefined ? only === undefined && some === undefined : type === typeOf(value);
 

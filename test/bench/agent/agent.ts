@@ -9,9 +9,9 @@ const statsSecs = 2;
 
 export interface MeasuredAgent {
   readonly pid: number;
-  /** Forgets the agent's own numbers so far, which it logs every two seconds. */
+  /** Discards the figures that the agent has logged so far; it logs every two seconds. */
   forget(): void;
-  /** Of the numbers since then: the median of each window's lag, ms, and how many slots it could not run. */
+  /** Figures since then: medians of the lag of the windows, ms, and the number of slots that did not run. */
   numbers(): { lag_p50_ms: number; lag_p99_ms: number; skipped: number; missed: number; throttled: number };
 }
 
@@ -66,7 +66,7 @@ interface Numbers {
   throttled: number;
 }
 
-/** One window may have been disturbed by whatever else the machine does. */
+/** Other load may disturb a window. */
 function median(values: number[]): number {
   return values.sort((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN;
 }

@@ -19,13 +19,13 @@ const holdMs = 5000;
 
 export interface StubControlPlane {
   url: string;
-  /** What arrived since it was last read. */
+  /** Results since the last call. */
   take(): { batches: number; results: number; byStatus: Record<string, number>; errors: string[]; totalMs: number[] };
-  /** What the agent runs from now on, on the grid, or all of it once at the same moment. */
+  /** Sets the checks of the agent: on the grid, or all once at the same moment. */
   assign(specs: readonly CheckSpec[], intervalMs: number, when?: "spread" | "together"): void;
 }
 
-/** Enough of a control plane for one agent: hands out checks, and acknowledges everything. */
+/** A stub of the control plane for one agent: assigns checks and acknowledges all results. */
 export async function stubControlPlane(t: Teardown): Promise<StubControlPlane> {
   const nothing = () => ({
     batches: 0,

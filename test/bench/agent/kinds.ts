@@ -2,11 +2,11 @@ import type { CheckSpec } from "@statusmesh/shared/checks";
 import { hostOf } from "./hosts.ts";
 
 /**
- * What is checked: a server of a kind of its own, and the check that goes with it. `https` is an http check over TLS.
+ * Measured kinds: each has its server and its check. `https` is an http check over TLS.
  */
 export type Measurable = "http" | "https" | "tcp" | "dns";
 
-/** The name that the dns checks ask for, and its address. */
+/** Name and address of the dns checks. */
 export const zone = { name: "www.example.org", address: "192.0.2.1" };
 
 /** The nth check of a server on `port` of every loopback address. */

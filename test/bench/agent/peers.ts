@@ -21,7 +21,7 @@ export async function certificateFile(t: Teardown): Promise<string> {
   return file;
 }
 
-/** Starts the server that is checked; its port. */
+/** Starts the checked server and returns its port. */
 export async function startTarget(t: Teardown, kind: Measurable, pemFile = ""): Promise<number> {
   const { child, firstLine } = await startChild(new URL("./target.js", import.meta.url), [kind, pemFile]);
   t.teardown(() => endChild(child));
@@ -30,11 +30,11 @@ export async function startTarget(t: Teardown, kind: Measurable, pemFile = ""): 
 
 export interface RawClient {
   readonly pid: number;
-  /** How many it has done ever, and the 99th percentile of its own lag since it was last asked, ms. */
+  /** Number of requests so far, and the 99th percentile of the lag since the last call, ms. */
   ask(): Promise<{ done: number; lag_p99_ms: number }>;
 }
 
-/** Starts the yardstick: the barest client, against the same server. */
+/** Starts the yardstick: a bare client of the same server. */
 export async function startRaw(
   t: Teardown,
   kind: Measurable,

@@ -5,8 +5,8 @@ import { connect as connectSecurely, createSecureContext } from "node:tls";
 import { hostOf } from "./hosts.ts";
 import { type Measurable, zone } from "./kinds.ts";
 
-// The yardstick: the least that Node can do to do what a check does, over a fresh connection, and see that it went
-// well. Arguments: the kind, the port and how many a second.
+// The yardstick: a bare Node client that sends the request of a check over a fresh connection and verifies the
+// response. Arguments: kind, port and requests per second.
 const [kind = "http", port = "0", perSecond = "0"] = process.argv.slice(2) as [Measurable?, string?, string?];
 const lag = createHistogram();
 let sent = 0;
@@ -59,7 +59,7 @@ function turn(): void {
 }
 turn();
 process.stdout.write("started\n");
-// Asked for how far it is; the lag is that since it was last asked.
+// Replies with its counts; the lag covers the time since the last reply.
 process.stdin.on("data", () => {
   process.stdout.write(`${JSON.stringify({ done, lag_p99_ms: lag.percentile(99) / 1000 })}\n`);
   lag.reset();

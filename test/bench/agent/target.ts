@@ -6,8 +6,8 @@ import { type AddressInfo, createServer as createTcpServer, type Server } from "
 import { decode, encode } from "dns-packet";
 import { type Measurable, zone } from "./kinds.ts";
 
-// The server that is checked: as small an answer as there is, on every loopback address, its port on the first line.
-// Arguments: the kind, and for https the file with key and certificate.
+// The checked server: a minimal response on every loopback address. Prints its port on the first line.
+// Arguments: kind, and for https the file with key and certificate.
 const [kind = "http", pemFile = ""] = process.argv.slice(2) as [Measurable?, string?];
 const ready = (port: number): void => void process.stdout.write(`${port}\n`);
 

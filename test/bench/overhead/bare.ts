@@ -2,7 +2,7 @@ import type { AddressInfo } from "node:net";
 import { createRequire } from "node:module";
 import type Koa from "koa";
 
-// The yardstick: the least that Koa can do to answer the same body with the same headers that matter.
+// The yardstick: a bare Koa handler that answers the same body with the same relevant headers.
 const [body = ""] = process.argv.slice(2);
 // Koa is the control plane's library, so it is found from there.
 const fromControlPlane = createRequire(createRequire(import.meta.url).resolve("@statusmesh/control-plane/app"));

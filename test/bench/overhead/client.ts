@@ -3,7 +3,7 @@ import { connect, type Socket } from "node:net";
 const headEnd = Buffer.from("\r\n\r\n");
 
 /**
- * Asks for one resource over kept connections, each sending its next request when its answer is complete, for `ms`.
+ * Requests one resource over keep-alive connections for `ms`, each request after the response to the one before.
  * Writes bytes and counts them, so that a core of load generator keeps a core of server busy. Returns answers per
  * second; throws when one is not a 200.
  */

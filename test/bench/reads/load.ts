@@ -12,7 +12,7 @@ import { nodeArgs } from "../scope.ts";
 
 const hourMs = 3_600_000;
 const dayMs = 24 * hourMs;
-/** Days of all targets, a run an hour; every tenth target has two regions. */
+/** Days of history of all targets, one run per hour; every tenth target has two regions. */
 const days = 7;
 /** Some targets have a check a minute in two regions, for a month. */
 const busyDays = 30;
@@ -57,7 +57,7 @@ export async function loadReads(t: Teardown, targetCount: number, more: Record<s
   const hour = Math.floor(Date.now() / hourMs) * hourMs;
   await ensurePartitions(sql, new Date(hour - (busyDays + 1) * dayMs), new Date(hour + dayMs));
   const busy = ids.slice(0, busyTargets);
-  // Day by day and in the order of time, as results come.
+  // Day by day, in the order of time, as at ingest.
   const whole = Array.from({ length: days * 24 + 1 }, (_, n) => hour - (days * 24 - n) * hourMs);
   for (const part of chunked(whole, 24)) await insertHourly(sql, ids, part[0]!, part.at(-1)!);
   for (let day = hour - busyDays * dayMs; day < Date.now(); day += dayMs)
@@ -82,7 +82,7 @@ export async function loadReads(t: Teardown, targetCount: number, more: Record<s
   await sql.end();
   await first.stop();
 
-  // The job begins with the process.
+  // The job starts with the process.
   const controlPlane = await startControlPlane(t, { folder, env, nodeArgs });
   const again = openEmbedded(t, folder, 1);
   await waitFor(
@@ -119,7 +119,7 @@ async function dressTargets(sql: Sql, orgId: string, ids: readonly string[]): Pr
 }
 
 /**
- * What runs look like: one in 200 fails, each hundredth target for hours on end; times around 80 ms with a long tail.
+ * Simulated runs: one in 200 fails, every hundredth target for hours; times around 80 ms with a long tail.
  */
 const runs = (sql: Sql) => sql`
   insert into results
@@ -157,7 +157,7 @@ async function insertMinutely(sql: Sql, busy: readonly string[], from: number, t
 }
 
 /**
- * What ingest would have counted had these results come through it: gathered, and of the last minute a row per batch.
+ * The counts that ingest would have written: gathered, and for the last minute one row per batch.
  */
 async function countLastDay(sql: Sql, from: Date): Promise<void> {
   await sql`

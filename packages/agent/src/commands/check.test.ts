@@ -46,7 +46,7 @@ const { port } = server.address() as AddressInfo;
 const url = `http://127.0.0.1:${port}/`;
 t.teardown(() => server.close().closeAllConnections());
 
-t.test("what was found, in words and by the exit code", async (t) => {
+t.test("result as text and exit code", async (t) => {
   const up = await check(["http", url]);
   t.match(up, { code: 0, stderr: "" });
   t.match(
@@ -80,7 +80,7 @@ t.test("what was found, in words and by the exit code", async (t) => {
   });
 });
 
-t.test("a switch stands before the kind as well as after it", async (t) => {
+t.test("a switch before or after the kind", async (t) => {
   const env = { SM_SECURITY__ALLOW_PRIVATE_TARGETS: "false" };
   t.match(await check(["--allow-private-targets", "http", url], env), { code: 0, stderr: "" });
   t.match(await check(["--allow-private-targets", "no", "http", url]), {
@@ -89,7 +89,7 @@ t.test("a switch stands before the kind as well as after it", async (t) => {
   });
 });
 
-t.test("--json is one object in the wire shape", async (t) => {
+t.test("--json prints one object as the API does", async (t) => {
   const { code, stdout } = await check(["--json", "http", url, "--expect-status", "201,204"]);
   t.equal(code, 1);
   t.match(stdout, /^[^\n]+\n$/);
@@ -148,7 +148,7 @@ t.test("options set the fields of the check", async (t) => {
   t.match(seen, [{ headers: { "x-api-key": "from-a-file" } }]);
 });
 
-t.test("secrets come from files and the environment, and are never shown", async (t) => {
+t.test("secrets are read from files and the environment, and never printed", async (t) => {
   const folder = t.testdir();
   const file = (name: string, text: string): string => {
     writeFileSync(join(folder, name), text);
@@ -210,7 +210,7 @@ t.test("secrets come from files and the environment, and are never shown", async
   }
 });
 
-t.test("wrong usage is one clear line and exit 64, in the words of the API", async (t) => {
+t.test("wrong usage: one line with the error of the API and exit code 64", async (t) => {
   const cases: [string[], RegExp][] = [
     [["http", "ftp://example.org"], /The scheme "ftp" cannot be checked\. Use http or https\./],
     [
@@ -247,7 +247,7 @@ t.test("wrong usage is one clear line and exit 64, in the words of the API", asy
   }
 });
 
-t.test("on a terminal", (t) => {
+t.test("output on a terminal", (t) => {
   const tty = { isTTY: true, columns: 60 };
   t.strictSame(screenOf(tty, {}), { tty: true, color: true, width: 60 });
   t.strictSame(screenOf(tty, { NO_COLOR: "1" }), { tty: true, color: false, width: 60 });
@@ -347,7 +347,7 @@ t.test("on a terminal", (t) => {
   t.end();
 });
 
-t.test("the bar is as wide as it should be, and shows whatever took time", (t) => {
+t.test("the phase bar has its width and every phase", (t) => {
   t.strictSame(shares([1, 1, 1], 10).toSorted(), [3, 3, 4]);
   t.strictSame(shares([0, 0], 10), [0, 0]);
   t.strictSame(shares([1000, 1, 0], 10), [9, 1, 0]);

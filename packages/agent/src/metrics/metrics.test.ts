@@ -5,7 +5,7 @@ import { FakeClock, httpCheck, outcomeOf, tcpServer, testRunner } from "../testi
 import { family, Histogram } from "./exposition.ts";
 import { AgentMetrics, type AgentNumbers } from "./metrics.ts";
 
-t.test("the text of a metric: escapes as the format asks, nothing without a sample", (t) => {
+t.test("exposition format: escapes, and nothing without a sample", (t) => {
   t.equal(family("gauge", "a", "A number", [{ value: 1.5 }]), "# HELP a A number\n# TYPE a gauge\na 1.5\n");
   t.equal(
     family("counter", "b_total", "One\\two\nthree", [
@@ -19,7 +19,7 @@ t.test("the text of a metric: escapes as the format asks, nothing without a samp
   t.end();
 });
 
-t.test("a histogram adds up: bounds are inclusive, and what is above all of them is counted", (t) => {
+t.test("histogram: inclusive bounds, and a count of values above all bounds", (t) => {
   const histogram = new Histogram([0.1, 1]);
   for (const value of [0.1, 0.100001, 1, 7]) histogram.observe(value, "http");
   histogram.observe(0, "tcp");
@@ -47,7 +47,7 @@ t.test("a histogram adds up: bounds are inclusive, and what is above all of them
   t.end();
 });
 
-t.test("counters go on when the log takes its numbers", (t) => {
+t.test("counters continue when the log resets its window", (t) => {
   const stats = new Stats();
   stats.throttled = 3;
   stats.reported = 10;
@@ -77,59 +77,56 @@ const numbers: AgentNumbers = {
   overMemory: false,
 };
 
-t.test(
-  "runs are counted by kind and status, and timed where there was a probe; the rest is read when it is asked for",
-  async (t) => {
-    const stats = new Stats();
-    const metrics = new AgentMetrics();
-    stats.watch = metrics;
-    const { port } = await tcpServer(t, (socket) => void socket.end("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"));
-    const runner = testRunner({ stats });
-    const check = { ...httpCheck(`http://127.0.0.1:${port}/`) };
-    await outcomeOf(runner.run("org", check));
-    await outcomeOf(runner.run("org", check));
-    await outcomeOf(runner.run("org", { type: "withheld", reason: "no" }));
-    runner.run("org", { ...httpCheck("http://127.0.0.1:1/") }).abandon();
-    stats.started(3);
-    const text = await metrics.text();
-    t.match(text, /^sm_agent_checks_total\{kind="http",status="up"\} 2$/m);
-    t.match(text, /^sm_agent_checks_total\{kind="withheld",status="error"\} 1$/m);
-    t.match(text, /^sm_agent_probe_duration_seconds_count\{kind="http"\} 2$/m);
-    t.notMatch(text, /duration_seconds_count\{kind="withheld"\}/, "a run without a probe takes no time");
-    t.match(
-      text,
-      /^sm_agent_start_lag_seconds_bucket\{le="0\.0025"\} 0\nsm_agent_start_lag_seconds_bucket\{le="0\.005"\} 1$/m,
-    );
-    t.notMatch(text, /sm_agent_in_flight/, "nothing is made up before the agent has started");
+t.test("runs are counted by kind and status, and timed where a probe ran; gauges are read at the scrape", async (t) => {
+  const stats = new Stats();
+  const metrics = new AgentMetrics();
+  stats.watch = metrics;
+  const { port } = await tcpServer(t, (socket) => void socket.end("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"));
+  const runner = testRunner({ stats });
+  const check = { ...httpCheck(`http://127.0.0.1:${port}/`) };
+  await outcomeOf(runner.run("org", check));
+  await outcomeOf(runner.run("org", check));
+  await outcomeOf(runner.run("org", { type: "withheld", reason: "no" }));
+  runner.run("org", { ...httpCheck("http://127.0.0.1:1/") }).abandon();
+  stats.started(3);
+  const text = await metrics.text();
+  t.match(text, /^sm_agent_checks_total\{kind="http",status="up"\} 2$/m);
+  t.match(text, /^sm_agent_checks_total\{kind="withheld",status="error"\} 1$/m);
+  t.match(text, /^sm_agent_probe_duration_seconds_count\{kind="http"\} 2$/m);
+  t.notMatch(text, /duration_seconds_count\{kind="withheld"\}/, "a run without a probe takes no time");
+  t.match(
+    text,
+    /^sm_agent_start_lag_seconds_bucket\{le="0\.0025"\} 0\nsm_agent_start_lag_seconds_bucket\{le="0\.005"\} 1$/m,
+  );
+  t.notMatch(text, /sm_agent_in_flight/, "nothing is made up before the agent has started");
 
-    metrics.watch(async () => numbers);
-    const lines = (await metrics.text())
-      .split("\n")
-      .filter((line) => line.startsWith("sm_agent_") && !/^sm_agent_(?:checks|probe|start_lag)/.test(line));
-    t.strictSame(lines, [
-      `sm_agent_build_info{version="1.2.3",node="${process.version}"} 1`,
-      "sm_agent_in_flight 7",
-      "sm_agent_assigned 8",
-      "sm_agent_throttled_total 3",
-      'sm_agent_slots_skipped_total{why="running"} 1',
-      'sm_agent_slots_skipped_total{why="late"} 2',
-      "sm_agent_breakers_open 12",
-      "sm_agent_spool_waiting 9",
-      "sm_agent_spool_backlog 10",
-      "sm_agent_results_reported_total 4",
-      'sm_agent_results_dropped_total{why="spool"} 11',
-      'sm_agent_results_dropped_total{why="rejected"} 6',
-      "sm_agent_report_failures_total 5",
-      "sm_agent_pull_failures_total 13",
-      "sm_agent_last_report_timestamp_seconds 1800000000.5",
-      "sm_agent_clock_offset_seconds -1.5",
-      "sm_agent_impaired 1",
-      "sm_agent_over_memory_limit 0",
-    ]);
-  },
-);
+  metrics.watch(async () => numbers);
+  const lines = (await metrics.text())
+    .split("\n")
+    .filter((line) => line.startsWith("sm_agent_") && !/^sm_agent_(?:checks|probe|start_lag)/.test(line));
+  t.strictSame(lines, [
+    `sm_agent_build_info{version="1.2.3",node="${process.version}"} 1`,
+    "sm_agent_in_flight 7",
+    "sm_agent_assigned 8",
+    "sm_agent_throttled_total 3",
+    'sm_agent_slots_skipped_total{why="running"} 1',
+    'sm_agent_slots_skipped_total{why="late"} 2',
+    "sm_agent_breakers_open 12",
+    "sm_agent_spool_waiting 9",
+    "sm_agent_spool_backlog 10",
+    "sm_agent_results_reported_total 4",
+    'sm_agent_results_dropped_total{why="spool"} 11',
+    'sm_agent_results_dropped_total{why="rejected"} 6',
+    "sm_agent_report_failures_total 5",
+    "sm_agent_pull_failures_total 13",
+    "sm_agent_last_report_timestamp_seconds 1800000000.5",
+    "sm_agent_clock_offset_seconds -1.5",
+    "sm_agent_impaired 1",
+    "sm_agent_over_memory_limit 0",
+  ]);
+});
 
-t.test("limits of its own: so many runs at once, and none while there is a reason", async (t) => {
+t.test("concurrency limit, and no runs while a reason forbids them", async (t) => {
   const stats = new Stats();
   const { port } = await tcpServer(t, () => undefined);
   let reason: string | null = null;
@@ -154,7 +151,7 @@ t.test("limits of its own: so many runs at once, and none while there is a reaso
   for (const run of held) run.abandon();
 });
 
-t.test("the memory limit: garbage first, then no runs, and in the end the process", async (t) => {
+t.test("memory limit: garbage collection first, then no runs, then the process ends", async (t) => {
   const clock = new FakeClock();
   const said: string[] = [];
   let [used, garbage, collections, ends] = [50, 0, 0, 0];

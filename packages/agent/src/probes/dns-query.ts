@@ -2,7 +2,7 @@ import { Resolver, type CaaRecord, type MxRecord, type SoaRecord, type SrvRecord
 import type { RecordType } from "@statusmesh/shared/checks/dns";
 
 /**
- * A lost packet is asked again after this time, and then after twice as long each time, until the check's own deadline.
+ * A lost packet is sent again after this time, then with doubled waits, until the deadline of the check.
  */
 const firstRetryMs = 1000;
 /** Enough for the longest deadline: nine tries wait 511 s. */
@@ -49,7 +49,7 @@ function resolverOf(server: string | null): SharedResolver {
 
 /**
  * Asks a name server (null: the machine's own) for the records of a name, and answers each as one line of text. UDP,
- * and TCP where the answer was truncated. Rejects with the resolver's error, whose `code` says what is wrong, or with
+ * and TCP where the answer was truncated. Rejects with the resolver's error and its `code`, or with
  * the reason of the signal.
  */
 export function ask(

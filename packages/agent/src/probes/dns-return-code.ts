@@ -30,8 +30,8 @@ const waitMs = 1000;
 
 /**
  * The name of a rare return code with which a name server (null: the machine's own) answers a question; null where it
- * answers with another one, or not within a second. c-ares reads these as "no record", so a question that came back
- * without one is asked once more, by hand: the code is in the first bytes of the answer, cut off or not.
+ * answers with another one, or not within a second. c-ares reads these as "no record", so a query without
+ * records is repeated once directly: the code is in the first bytes of the answer, truncated or not.
  */
 export function rareReturnCode(
   server: { address: string; port: number } | null,

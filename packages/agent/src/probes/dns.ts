@@ -55,7 +55,7 @@ export const judgeAtHome = (spec: DnsCheck, answers: readonly string[]): Verdict
     answers.map((answer) => withoutInside(answer, pointers.has(spec.record_type))),
   );
 
-/** Records whose words are names, numbers aside. */
+/** Record types whose fields are names and numbers. */
 const pointers: ReadonlySet<RecordType> = new Set<RecordType>(["CNAME", "MX", "NS", "SOA", "PTR", "SRV"]);
 
 function judge(
@@ -73,7 +73,7 @@ function judge(
 }
 
 /**
- * Names and addresses read the same in either case, and with or without the final dot; what a TXT record says does not.
+ * Names and addresses are compared without case and final dot, TXT records exactly.
  */
 function contains(answer: string, expected: string, type: RecordType): boolean {
   if (answer.includes(expected)) return true;
@@ -114,7 +114,7 @@ function failure(spec: DnsCheck, name: string, error: unknown): Verdict {
     case "EBADRESP":
       return { status: "down", error: "the name server sent a malformed answer" };
     case "ECONNREFUSED":
-      // Nobody chose the system resolver: its absence says nothing about the name.
+      // The system resolver is not part of the check: its failure is no evidence about the name.
       if (spec.resolver === null)
         return { status: "error", error: "the agent's machine has no name server that answers", skip: true };
       return {

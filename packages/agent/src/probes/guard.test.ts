@@ -188,7 +188,7 @@ for (const type of checkTypes) {
   );
 }
 
-t.test("http: a redirect to the inside is refused at its hop", async (t) => {
+t.test("http: a redirect to a private address is refused at its hop", async (t) => {
   const { port, received } = await canary(t);
   let location = "";
   const server = createHttpServer((_request, response) => response.writeHead(302, { location }).end());

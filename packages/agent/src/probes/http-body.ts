@@ -1,6 +1,6 @@
 import { snapshotLimits } from "@statusmesh/shared/failure-snapshot";
 
-/** Number of body bytes that are read. More says nothing about the target's health and costs traffic. */
+/** Maximum number of body bytes that are read. */
 const maxBodyBytes = 1024 * 1024;
 const none = Buffer.alloc(0);
 

@@ -49,7 +49,7 @@ async function noting(t: Test, host?: string): Promise<{ port: number; last: () 
   return { port, last: () => seen.at(-1)! };
 }
 
-t.test("url: what is asked for", async (t) => {
+t.test("url: path and query of the request", async (t) => {
   const { port, last } = await noting(t);
   const at = `http://127.0.0.1:${port}`;
   const long = `/${"a".repeat(2048 - at.length - 1)}`;
@@ -78,7 +78,7 @@ t.test("url: what is asked for", async (t) => {
   );
 });
 
-t.test("url: whom it names", async (t) => {
+t.test("url: host and port", async (t) => {
   const { port, last } = await noting(t);
   const cases: [string, string][] = [
     [`http://WWW.Example.org:${port}/`, `www.example.org:${port}`],
@@ -99,7 +99,7 @@ t.test("url: whom it names", async (t) => {
   }
 });
 
-t.test("several addresses: one that is dead does not take the others with it", async (t) => {
+t.test("several addresses: a dead one does not fail the check", async (t) => {
   const { port } = await noting(t, "127.0.0.2");
   const at = (...addresses: string[]) =>
     run(`http://two.example.org:${port}/`, {}, testRunner({ lookup: async () => addresses }));
@@ -109,7 +109,7 @@ t.test("several addresses: one that is dead does not take the others with it", a
   t.match(await at(), { status: "down", error: "name has no address" });
 });
 
-t.test("SNI, verify_tls, and what is warned of", async (t) => {
+t.test("SNI, verify_tls and warnings", async (t) => {
   const asked: unknown[] = [];
   const of = (days: number, name = "www.example.org") =>
     generate([{ name: "commonName", value: name }], {
@@ -162,7 +162,7 @@ t.test("SNI, verify_tls, and what is warned of", async (t) => {
   });
 });
 
-t.test("headers: each of ours can be replaced, and none is there twice", async (t) => {
+t.test("headers: default headers can be replaced, and none is sent twice", async (t) => {
   const { port, last } = await noting(t);
   const own = {
     host: "h.example.org",
@@ -222,7 +222,7 @@ t.test("a redirect to another port or scheme is another origin; another path is 
   }
 });
 
-t.test("429 and 503: who expects them is content, in whatever way it is said", async (t) => {
+t.test("429 and 503 pass where every form of expected_status lists them", async (t) => {
   const port = await serve(t, (request, response) =>
     response.writeHead(Number(request.url?.slice(1)), { "retry-after": "7" }).end("calm"),
   );
@@ -255,7 +255,7 @@ t.test("429 and 503: who expects them is content, in whatever way it is said", a
   }
 });
 
-t.test("expected_body_contains, wherever the chunks end", (t) => {
+t.test("expected_body_contains at any chunk boundaries", (t) => {
   const text = "abcabcabd—fin";
   const bytes = Buffer.from(text);
   for (const needle of ["abcabd", "abd—", "—", "n", text, "abcabcabc", "x"]) {
@@ -275,7 +275,7 @@ t.test("expected_body_contains, wherever the chunks end", (t) => {
   t.end();
 });
 
-t.test("a response of exactly a MiB, and one byte more", async (t) => {
+t.test("a response of exactly 1 MiB, and of one byte more", async (t) => {
   const port = await serve(t, (request, response) =>
     response.end(Buffer.alloc(1024 * 1024 + Number(request.url?.slice(1)), "x")),
   );

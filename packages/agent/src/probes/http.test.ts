@@ -39,7 +39,7 @@ async function bodyOf(request: IncomingMessage): Promise<string> {
   return Buffer.concat(chunks).toString();
 }
 
-t.test("a check that is up, with all that was measured", async (t) => {
+t.test("a passing check with all measurements", async (t) => {
   const seen: { request: IncomingMessage; raw: string[] }[] = [];
   const url = await serve(t, (request, response) => {
     seen.push({ request, raw: request.rawHeaders });
@@ -136,7 +136,7 @@ t.test("expected_status", async (t) => {
   }
 });
 
-t.test("429 and 503 tell what the server asked for", async (t) => {
+t.test("429 and 503 report Retry-After", async (t) => {
   const url = await serve(t, (request, response) =>
     response
       .writeHead(request.url === "/date" ? 503 : 429, {
@@ -283,7 +283,7 @@ t.test("redirects", async (t) => {
   t.equal(turns, 4);
 });
 
-t.test("the guard stands before every hop", async (t) => {
+t.test("the guard applies to every hop", async (t) => {
   let canary = 0;
   const url = await serve(t, (_request, response) => {
     canary++;
@@ -311,7 +311,7 @@ t.test("the guard stands before every hop", async (t) => {
   t.equal(canary, 0);
 });
 
-t.test("servers that misbehave, in words", async (t) => {
+t.test("errors of misbehaving servers", async (t) => {
   const { port, server } = await tcpServer(t, () => undefined);
   await new Promise((settle) => server.close(settle));
   t.match(await run(`http://127.0.0.1:${port}/`), {
@@ -376,7 +376,7 @@ t.test("servers that misbehave, in words", async (t) => {
   for (const [what, answer, expected] of cases) t.match(await run(await speak(t, answer)), expected, what);
 });
 
-t.test("whatever the other side does, the check ends with its timeout", async (t) => {
+t.test("every check ends with its timeout, whatever the server does", async (t) => {
   const timeout = 400;
   const drip = (head: string, drop: string) => (socket: Socket) => {
     socket.write(head);
@@ -491,7 +491,7 @@ t.test("the response of a failed run: status line, headers and the beginning of 
   const text = "500 Oops\r\nContent-Type: text/plain";
   const snap = async (url: string, change: Partial<HttpCheck> = {}) => (await run(url, change)).snapshot;
 
-  t.test("only of a run that fails, and only where the check keeps it", async (t) => {
+  t.test("captured for failing runs only, and only where the check keeps it", async (t) => {
     const url = await serve(t, (request, response) => {
       response.statusCode = request.url === "/up" ? 200 : 503;
       response.end("busy");
@@ -564,7 +564,7 @@ t.test("the response of a failed run: status line, headers and the beginning of 
     );
   });
 
-  t.test("secrets are masked, whatever form the server gives them", async (t) => {
+  t.test("secrets are masked in every encoding", async (t) => {
     const secret = 'k3y/"with<chars>';
     const credentials: Partial<HttpCheck> = {
       headers: { "X-Key": secret, Cookie: "sid=abcdef123456; lang=en", "X-Short": "q7", Accept: "text/html" },

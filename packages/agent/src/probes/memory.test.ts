@@ -136,7 +136,7 @@ if (process.send !== undefined && process.argv[2] === "checks") {
       /^(the response head is larger than 64 KiB|response head timed out after 1\.0 s)$/,
     ],
   ];
-  t.test("an answer without end costs a check less than 32 MB", async (t) => {
+  t.test("an endless response costs a check less than 32 MB", async (t) => {
     for (const [what, serve, contains, status, error] of cases) {
       const { port } = await tcpServer(t, serve);
       const told = await ask(child, { url: `http://127.0.0.1:${port}/`, contains });

@@ -254,7 +254,7 @@ t.test("bodies", async (t) => {
   for (const [what, serve, said, change] of cases) await against(t, serve, said, what, change);
 });
 
-t.test("a request that is not taken", async (t) => {
+t.test("a server that does not read the request", async (t) => {
   // More than the buffers of both sides hold, so that the rest waits here for a server that does not read.
   const body = "x".repeat(8 << 20);
   await against(
@@ -398,7 +398,7 @@ t.test("TLS", async (t) => {
   });
 });
 
-t.test("a host that drops connection requests", async (t) => {
+t.test("a host that drops SYN packets", async (t) => {
   const host = "127.0.0.4";
   const script =
     "const " +

@@ -40,7 +40,7 @@ function patient(registry: Registry): () => void {
   return () => held.splice(0).forEach((answer) => answer());
 }
 
-t.test("one question for each domain in a minute", async (t) => {
+t.test("one query per domain and minute", async (t) => {
   const { registry, clock, ask } = await setUp(t);
   const answer = patient(registry);
   const together = Array.from({ length: 50 }, (_, n) => ask(n % 2 === 0 ? "example.org" : "www.example.org"));
@@ -66,7 +66,7 @@ t.test("one question for each domain in a minute", async (t) => {
   t.equal(registry.listFetches, 1, "and one for the list");
 });
 
-t.test("the domains of one top-level domain wait for each other, others do not", async (t) => {
+t.test("queries are sequential per top-level domain", async (t) => {
   const { registry, rdap, ask } = await setUp(t);
   registry.tlds = ["org", "net", "uk", "com"];
   const answer = patient(registry);
@@ -105,7 +105,7 @@ t.test("the domains of one top-level domain wait for each other, others do not",
   t.equal(registry.mostOpen.get("org"), 2);
 });
 
-t.test("who gives up leaves the others waiting; the last one ends the question", async (t) => {
+t.test("an aborted caller leaves the others waiting; the last one aborts the query", async (t) => {
   const { registry, ask } = await setUp(t);
   const answer = patient(registry);
   const [first, second, third] = [new AbortController(), new AbortController(), new AbortController()];
@@ -129,7 +129,7 @@ t.test("who gives up leaves the others waiting; the last one ends the question",
   await t.rejects(ask("late.org", first.signal), { message: "the first has enough" });
 });
 
-t.test("a registry that never ends an answer does not keep the line for longer than a minute", async (t) => {
+t.test("an endless response blocks the queue for at most a minute", async (t) => {
   const { registry, clock, ask } = await setUp(t);
   registry.behave = silent;
   const stuck = ask("stuck.org");
@@ -143,7 +143,7 @@ t.test("a registry that never ends an answer does not keep the line for longer t
   t.equal(days(await next), 90);
 });
 
-t.test("a registry that throttles without a word is left alone for a minute", async (t) => {
+t.test("a 429 without Retry-After pauses the registry for a minute", async (t) => {
   const { registry, clock, ask } = await setUp(t);
   registry.behave = (_domain, response) => void response.writeHead(429).end();
   await ask("a.org");
@@ -154,7 +154,7 @@ t.test("a registry that throttles without a word is left alone for a minute", as
   t.equal(days(await ask("b.org")), 90);
 });
 
-t.test("a registry with two servers: the second is asked when the first fails", async (t) => {
+t.test("a registry with two servers: the second is tried when the first fails", async (t) => {
   const { registry, clock, ask } = await setUp(t);
   registry.behaveAsList = (response) =>
     void response.end(
@@ -212,7 +212,7 @@ t.test("a redirect leads to another registry", async (t) => {
   t.strictSame(other.asked, ["example.org"], "a registry cannot lead the agent inside");
 });
 
-t.test("the list is fetched once a day, and an old one serves while there is no new one", async (t) => {
+t.test("the list is fetched once a day, and a stale one is used until then", async (t) => {
   const logged: string[] = [];
   const { registry, clock, ask } = await setUp(t, { log: (_level, msg) => void logged.push(msg) });
   await Promise.all(["a.org", "b.net", "c.uk"].map((domain) => ask(domain)));
@@ -248,7 +248,7 @@ t.test("the list is fetched once a day, and an old one serves while there is no 
   t.equal(registry.listFetches, 4);
 });
 
-t.test("a list that is none", async (t) => {
+t.test("an invalid list", async (t) => {
   for (const [what, answer, words] of [
     ["not JSON", "<html>", /is not JSON$/],
     ["nothing in it", '{"services":[]}', /is no list of RDAP registries$/],
@@ -266,7 +266,7 @@ t.test("a list that is none", async (t) => {
   }
 });
 
-t.test("which URLs may be asked", (t) => {
+t.test("allowed server URLs", (t) => {
   for (const url of ["https://rdap.example/", "http://localhost:8000/", "http://127.0.0.1/dns.json", "http://[::1]:1/"])
     t.ok(mayAsk(new URL(url)), url);
   const list = new URL("https://data.example/dns.json");
@@ -285,14 +285,14 @@ t.test("which URLs may be asked", (t) => {
   t.end();
 });
 
-t.test("servers that may not be asked are none", async (t) => {
+t.test("servers with other URLs are ignored", async (t) => {
   const { registry, ask } = await setUp(t);
   registry.behaveAsList = (response) =>
     void response.end(JSON.stringify({ services: [[["org"], ["http://192.168.0.1/", "http://plain.example/"]]] }));
   t.equal(days(await ask("example.org")), "the registry of .org offers no RDAP; this domain cannot be checked");
 });
 
-t.test("what is known outlives the agent", async (t) => {
+t.test("the cache survives a restart", async (t) => {
   const folder = t.testdir({ state: {} });
   const open = (options: { maxDomains?: number } = {}, log: (level: string, msg: string) => void = quiet) =>
     rdapCache(join(folder, "state"), { clock: new FakeClock(), log, ...options });
@@ -333,7 +333,7 @@ t.test("what is known outlives the agent", async (t) => {
   );
 });
 
-t.test("the cache on disk is bounded, and takes nothing that is not its own", async (t) => {
+t.test("the cache on disk is bounded and ignores foreign files", async (t) => {
   const folder = t.testdir({ file: "" });
   const file = join(folder, "rdap.json");
   const small = rdapCache(folder, { clock: new FakeClock(), log: quiet, maxDomains: 3 });
@@ -378,7 +378,7 @@ t.test("the cache on disk is bounded, and takes nothing that is not its own", as
   t.equal(logged.length, 2);
 });
 
-t.test("work for several, by itself", async (t) => {
+t.test("units: single-flight", async (t) => {
   const flight = new SingleFlight<string>();
   const [one, two] = [new AbortController(), new AbortController()];
   let finish: (text: string) => void = () => undefined;
@@ -397,7 +397,7 @@ t.test("work for several, by itself", async (t) => {
   t.equal(await flight.join("a", new AbortController().signal, () => Promise.resolve("anew")), "anew");
 });
 
-t.test("a line, by itself", async (t) => {
+t.test("units: queue", async (t) => {
   const line = new Line();
   const leave = await line.enter("a", ever());
   const order: string[] = [];

@@ -107,7 +107,7 @@ export class RdapLookups {
     const limit = new AbortController();
     const cancel = clock.after(askMs, () => limit.abort(new Error("limit")));
     try {
-      // A request ahead in the queue may have been told to pause.
+      // A request ahead in the queue may have received a pause.
       const willing = this.#willing(servers);
       if (willing.length === 0) return this.#heldBack(suffix);
       this.#stages.set(domain, "registry");

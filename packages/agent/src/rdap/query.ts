@@ -22,7 +22,7 @@ export interface Query {
   allowPrivate: boolean;
 }
 
-/** The answer, and which servers asked for a pause of how long. */
+/** The answer, and the pauses that servers requested. */
 export interface QueryOutcome {
   answer: Answer;
   pauses: readonly { server: string; ms: number | null }[];

@@ -9,7 +9,7 @@ import { SingleFlight } from "./single-flight.ts";
 export const ianaRegistriesUrl = "https://data.iana.org/rdap/dns.json";
 
 const maxBytes = 2_000_000;
-/** Time to live of the list, ms: IANA asks for few requests, and it changes a few times a week. */
+/** Time to live of the list, ms: the list changes a few times a week. */
 const freshMs = 86_400_000;
 /** Time for the list within a lookup when an old copy exists, ms. */
 const refreshMs = 10_000;

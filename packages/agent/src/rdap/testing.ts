@@ -33,16 +33,16 @@ export type Behaviour = (domain: string, response: ServerResponse, request: Inco
 
 /** Answers every question with 90 days. */
 export const good: Behaviour = (domain, response) => void response.end(JSON.stringify(rdapAnswer(domain, 90)));
-/** Takes the question and says nothing. */
+/** Accepts the request and never responds. */
 export const silent: Behaviour = () => undefined;
 
 /** A registry on loopback, with the list that names it. */
 export class Registry {
   behave: Behaviour = good;
-  /** What to answer to who fetches the list; null is the list itself. */
+  /** Response to a request of the list; null: the list itself. */
   behaveAsList: ((response: ServerResponse) => void) | null = null;
   tlds = ["org", "net", "uk"];
-  /** The domains asked for, in order. */
+  /** The queried domains, in order. */
   readonly asked: string[] = [];
   readonly requests: IncomingMessage[] = [];
   listFetches = 0;

@@ -84,7 +84,7 @@ const append = (spool: DiskSpool, numbers: readonly number[]): void => {
   for (const n of numbers) spool.append({ result: result(n) });
 };
 
-t.test("what was flushed is there after a crash, in order and whole", async (t) => {
+t.test("flushed results survive a crash, complete and in order", async (t) => {
   const { open, folder, segments, logged } = place(t);
   const first = await open();
   first.append({ result: result(1, 'wrong: "Ü" \u{1F600} \u2028') });
@@ -128,7 +128,7 @@ const largestSnapshot = boundedSnapshot({
   body_state: "truncated",
 });
 
-t.test("details outlive a restart, and segments of the release before details are read", async (t) => {
+t.test("optional fields survive a restart, and segments of the first release are read", async (t) => {
   const details = {
     days_remaining: 74,
     not_after: "2027-02-04T12:00:00.000Z",
@@ -164,7 +164,7 @@ t.test("details outlive a restart, and segments of the release before details ar
   }
 });
 
-t.test("what was acknowledged does not come again", async (t) => {
+t.test("acknowledged results are not sent again", async (t) => {
   const { open, clock, segments } = place(t);
   const first = await open();
   append(first, upTo(100));
@@ -189,7 +189,7 @@ t.test("what was acknowledged does not come again", async (t) => {
   t.equal(segments().length, 1, "segments without anything to send are removed");
 });
 
-t.test("a batch that comes back is taken again, in its place", async (t) => {
+t.test("a released batch is taken again in its order", async (t) => {
   const { open, clock } = place(t);
   const spool = await open();
   append(spool, upTo(30));
@@ -214,7 +214,7 @@ t.test("a batch that comes back is taken again, in its place", async (t) => {
   t.equal(spool.backlog, 0);
 });
 
-t.test("when the spool is full the oldest go, and are counted over restarts", async (t) => {
+t.test("a full spool drops the oldest results and counts them across restarts", async (t) => {
   const { open, segments, folder, logged } = place(t, { maxBytes: 160_000 });
   const first = await open();
   const held: (Batch | null)[] = [];
@@ -238,7 +238,7 @@ t.test("when the spool is full the oldest go, and are counted over restarts", as
   t.equal(numbers.length + dropped, 4950);
 });
 
-t.test("answers to runs on demand are not kept", async (t) => {
+t.test("on-demand replies are not stored", async (t) => {
   const { open } = place(t);
   const spool = await open();
   const run: SpoolRecord = {
@@ -272,7 +272,7 @@ t.test("answers to runs on demand are not kept", async (t) => {
   t.equal((await open()).waiting, 1);
 });
 
-t.test("results of another region stay where they are", async (t) => {
+t.test("results of another region stay in the spool", async (t) => {
   const { open, logged } = place(t);
   const first = await open("fra");
   append(first, [1, 2]);
@@ -290,7 +290,7 @@ t.test("results of another region stay where they are", async (t) => {
   t.throws(() => unknown.append({ result: result(1) }), /knows their region/);
 });
 
-t.test("whatever is found in the folder", async (t) => {
+t.test("foreign and damaged files in the folder", async (t) => {
   /** A folder with three segments of 100 results, spoilt by `spoil`. */
   const cases: [string, (path: (name: string) => string, names: string[]) => void, number[], number, RegExp | null][] =
     [
@@ -467,7 +467,7 @@ function meanDisk(files: Files) {
   return { disk, wrapped };
 }
 
-t.test("a disk that is full or broken: results wait in memory, and the spool recovers by itself", async (t) => {
+t.test("full or failing disk: results wait in memory until the disk recovers", async (t) => {
   for (const how of ["ENOSPC", "EIO", "EROFS"]) {
     await t.test(how, async (t) => {
       let disk = { room: Infinity, fails: null as string | null, written: 0 };
@@ -512,7 +512,7 @@ t.test("a disk that is full or broken: results wait in memory, and the spool rec
   }
 });
 
-t.test("a control plane that answers spares the disk", async (t) => {
+t.test("no fsync while the control plane acknowledges", async (t) => {
   let syncs = 0;
   const { open, clock, segments } = place(t, {
     wrap: (files) => ({
@@ -540,7 +540,7 @@ t.test("a control plane that answers spares the disk", async (t) => {
   t.equal(syncs, 1, "what waits is");
 });
 
-t.test("one agent in a folder", async (t) => {
+t.test("one agent per folder", async (t) => {
   const folder = join(t.testdir(), "deep", "spool");
   const file = join(folder, "sm-agent.lock");
   let now = 1_800_000_000_000;

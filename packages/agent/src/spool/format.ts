@@ -109,9 +109,8 @@ export function frameAt(bytes: Buffer, at: number, trusted = false): Found {
 }
 
 /**
- * By position: half the size of the JSON that is sent, in a third of the time. The order is that of files on disks:
- * fields
- * are only ever added at the end.
+ * By position: half the size of the JSON that is sent, in a third of the time. Stored files have this order: fields are
+ * added at the end only.
  */
 function encodeResult(r: AgentResult): string {
   return JSON.stringify([
@@ -128,12 +127,12 @@ function encodeResult(r: AgentResult): string {
     r.tls_ms,
     r.ttfb_ms,
     r.total_ms,
-    // The first release had the places above: it reads this as well, and passes over what follows them.
+    // The first release has the places above, and ignores further ones.
     ...optionalPlaces(r),
   ]);
 }
 
-/** Fields that came later, by position; null in place of an absent one before a present one. */
+/** Optional fields, by position; null in place of an absent one before a present one. */
 function optionalPlaces({ details, cause, http, snapshot }: AgentResult): unknown[] {
   if (snapshot !== undefined) return [details ?? null, cause ?? null, http ?? null, snapshot];
   if (http !== undefined) return [details ?? null, cause ?? null, http];

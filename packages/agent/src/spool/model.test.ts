@@ -221,7 +221,7 @@ async function check(folder: string, list: readonly Step[], maxBytes: number): P
   );
 }
 
-t.test("nothing confirmed is lost, nothing acknowledged comes back, all is counted", async (t) => {
+t.test("no flushed result is lost, no acknowledged result is sent again, every result is counted", async (t) => {
   const folder = t.testdir();
   await fc.assert(
     fc.asyncProperty(steps, (list) => check(folder, list, 64_000_000)),

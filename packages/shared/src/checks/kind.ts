@@ -26,7 +26,7 @@ export interface CheckKind<S extends TSchema = TSchema, D = never> {
   readonly schema: S;
   readonly minIntervalSecs: number;
   readonly defaultIntervalSecs: number;
-  /** Minimum time between rechecks, for a kind whose servers must not be asked every minute. */
+  /** Minimum time between rechecks, for a kind whose servers limit requests. */
   readonly minRecheckSecs?: number;
   /** Rules beyond the schema. Throws AppError whose field is a pointer relative to the check (`/url`). */
   rules(spec: Static<S>): void;

@@ -4,7 +4,7 @@
  */
 export type DialPhase = "dns" | "guard" | "connect" | "tls" | "certificate";
 
-/** A connection that did not come about. The message is for an operator: no codes, no stack, no capital letter. */
+/** A failed connection. The message is for an operator: no codes, no stack, no capital letter. */
 export class DialError extends Error {
   override readonly name = "DialError";
   readonly phase: DialPhase;
@@ -17,7 +17,7 @@ export class DialError extends Error {
     this.code = code;
   }
 
-  /** True when this machine ran out of something: such a failure says nothing about the other side. */
+  /** True for an exhausted resource of this machine, which is no evidence about the target. */
   get local(): boolean {
     return localCodes.has(this.code);
   }

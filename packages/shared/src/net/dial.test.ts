@@ -42,7 +42,7 @@ async function closedPort(t: Test): Promise<number> {
 const openSockets = (): number =>
   process.getActiveResourcesInfo().filter((name) => name === "TCPSocketWrap" || name === "TCPConnectWrap").length;
 
-t.test("connects to an address without resolving anything", async (t) => {
+t.test("connects to an address without a lookup", async (t) => {
   const { port } = await listen(t);
   const trace = newTrace();
   const lookup = () => t.fail("an address is not looked up") as never;
@@ -55,7 +55,7 @@ t.test("connects to an address without resolving anything", async (t) => {
   dialled.socket.destroy();
 });
 
-t.test("resolves a name once, and measures it", async (t) => {
+t.test("resolves a name once and measures the time", async (t) => {
   const { port } = await listen(t);
   const trace = newTrace();
   let lookups = 0;
@@ -150,7 +150,7 @@ t.test("the guard", async (t) => {
   t.strictSame(canary.seen, { connections: 0, bytes: 0 }, "the canary was never connected to");
 });
 
-t.test("failures, in words", async (t) => {
+t.test("error messages", async (t) => {
   const port = await closedPort(t);
   await t.rejects(dial({ host: "127.0.0.1", port, allowPrivate: true, signal: never }), {
     name: "DialError",
@@ -181,7 +181,7 @@ t.test("failures, in words", async (t) => {
   );
 });
 
-t.test("an address that does not answer or refuses does not end the attempt", async (t) => {
+t.test("an unreachable address does not fail the connection while others are left", async (t) => {
   const { port } = await listen(t, "127.0.0.2");
   const dead = await dial({
     host: "two.example.org",
@@ -208,7 +208,7 @@ t.test("an address that does not answer or refuses does not end the attempt", as
   slow.socket.destroy();
 });
 
-t.test("an abort ends a dial at once and leaves no socket", async (t) => {
+t.test("an abort ends the dial at once and leaves no socket", async (t) => {
   const before = openSockets();
   const silent = await fullBacklog(t);
   const reason = new Error("the operator lost interest");

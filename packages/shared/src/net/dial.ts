@@ -40,16 +40,16 @@ export interface Dialled {
   connectMs: number;
 }
 
-/** After this time the next address is tried beside the one that does not answer (RFC 8305 section 5). */
+/** Delay before the next address is tried in parallel (RFC 8305 section 5). */
 const staggerMs = 250;
 /** A name with more addresses than this is tried at the first ones only; the guard still looks at all. */
 const maxAttempts = 6;
 
-/** "There is no such name" and "it has no address". */
+/** No such name, and a name without an address. */
 const absent = new Set(["ENOTFOUND", "ENODATA"]);
 /**
- * What a check says of a name that is absent and of one that leads inside: two answers, or two times to answer, would
- * tell the names of this network guess by guess. Refusals come at whole steps of the time below, which hides the rest.
+ * The same error for an absent name and for one with a private address: different errors or response times would
+ * reveal the names of this network. Refusals are delayed to whole steps of the time below.
  */
 const noPublicAddress =
   "the name has no public address: it does not exist, or it leads to a network that is not public";

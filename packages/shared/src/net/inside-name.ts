@@ -23,7 +23,7 @@ const insideSuffixes = [
   "resolver.arpa",
   "service.arpa",
 ];
-/** Never delegated, and nobody's inside either: everybody writes them into examples (RFC 6761 sections 6.4 and 6.5). */
+/** Reserved for documentation: never delegated, and not internal either (RFC 6761 sections 6.4 and 6.5). */
 const nowhere = new Set(["example", "invalid"]);
 
 /**

@@ -10,7 +10,7 @@ export interface MetricsPage {
 }
 
 export interface MetricsPort {
-  /** Where it really listens: `http://127.0.0.1:9464`. */
+  /** The URL of the listener: `http://127.0.0.1:9464`. */
   readonly url: string;
   stop(): Promise<void>;
 }

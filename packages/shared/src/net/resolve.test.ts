@@ -59,7 +59,7 @@ const v6Bytes = (ip: string): Buffer =>
 
 const v6 = "2001:db8:0:0:0:0:0:1";
 
-t.test("asks DNS for both families once, and alternates them", async (t) => {
+t.test("queries both address families once and alternates them", async (t) => {
   const { address, asked } = await nameServer(t, {
     "both.example.org": { a: ["192.0.2.1", "192.0.2.2", "192.0.2.3"], aaaa: [v6] },
     "six.example.org": { aaaa: [v6] },
@@ -70,7 +70,7 @@ t.test("asks DNS for both families once, and alternates them", async (t) => {
   t.strictSame(await lookup("six.example.org"), ["2001:db8::1"], "an IPv6-only name");
 });
 
-t.test("leaves to the system what DNS cannot know", async (t) => {
+t.test("short and local names go to the system resolver", async (t) => {
   const { address, asked } = await nameServer(t, {});
   const system: string[] = [];
   const lookup = createLookup([address], (name) => {
@@ -83,7 +83,7 @@ t.test("leaves to the system what DNS cannot know", async (t) => {
   t.strictSame(system, ["db", "printer.local", "app.localhost", "nowhere.example.org"]);
 });
 
-t.test("tells a name server's failure from a name that does not exist", async (t) => {
+t.test("distinguishes SERVFAIL from NXDOMAIN", async (t) => {
   const { address } = await nameServer(t, { "broken.example.org": { rcode: serverFailure } });
   const notFound = () => Promise.reject(new DialError("dns", "name not found", "ENOTFOUND"));
   const lookup = createLookup([address], notFound);
@@ -95,7 +95,7 @@ t.test("tells a name server's failure from a name that does not exist", async (t
   await t.rejects(lookup("nowhere.example.org"), { message: "name not found" });
 });
 
-t.test("the system's own lookup knows this machine", async (t) => {
+t.test("the system lookup resolves localhost", async (t) => {
   const addresses = await createLookup()("localhost");
   t.ok(addresses.some((address) => address === "127.0.0.1" || address === "::1"));
 });

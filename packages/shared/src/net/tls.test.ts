@@ -70,7 +70,7 @@ async function shake(port: number, options: Partial<SecureOptions> = {}) {
 
 const trusted = createSecureContext({ ca: authority.cert });
 
-t.test("a certificate that holds", async (t) => {
+t.test("a valid certificate", async (t) => {
   const { port, received, servername } = await serve(t, await certificate("www.example.org", -1, 30));
   const trace: DialTrace = { overdue: "", dns_ms: null, connect_ms: null, tls_ms: null };
   const socket = await shake(port, { context: trusted, trace });
@@ -88,7 +88,7 @@ t.test("a certificate that holds", async (t) => {
   t.notOk(servername(), "an address is compared with the certificate, but never sent as a name");
 });
 
-t.test("certificates that do not hold, in words", async (t) => {
+t.test("errors of invalid certificates", async (t) => {
   const cases: [string, Promise<Pems>, Partial<SecureOptions>, string][] = [
     ["expired", certificate("www.example.org", -30, -3.5), {}, "certificate expired 3 days ago"],
     ["expired just now", certificate("www.example.org", -30, -0.1), {}, "certificate expired less than a day ago"],
@@ -126,7 +126,7 @@ t.test("certificates that do not hold, in words", async (t) => {
   }
 });
 
-t.test("old protocol versions are spoken only where nothing is verified", async (t) => {
+t.test("old protocol versions are offered only without verification", async (t) => {
   const { port } = await serve(t, await certificate("www.example.org", -1, 30), {
     minVersion: "TLSv1",
     maxVersion: "TLSv1",
@@ -141,7 +141,7 @@ t.test("old protocol versions are spoken only where nothing is verified", async 
   accepted.destroy();
 });
 
-t.test("what is not a TLS server", async (t) => {
+t.test("servers without TLS", async (t) => {
   const serveRaw = async (onConnection: (socket: Socket) => void) => {
     const server = createServer((socket) => {
       socket.on("error", () => undefined);

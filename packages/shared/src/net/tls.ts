@@ -106,7 +106,7 @@ function handshakeWords(error: Error): string {
   if (code === "ERR_SSL_TLSV1_ALERT_NO_APPLICATION_PROTOCOL")
     return "the server does not offer HTTP/1.1 over TLS, only another protocol such as HTTP/2";
   const reason = "reason" in error && typeof error.reason === "string" ? error.reason : null;
-  // OpenSSL names each alert after the SSL version that introduced it, which says nothing about this connection.
+  // OpenSSL names each alert after the SSL version that introduced it, not after the version of this connection.
   const alert = /^(?:ssl\/tls|sslv3|tlsv1|tlsv13) (?:alert )?(.+)$/.exec(reason ?? "")?.[1];
   if (alert !== undefined) return `TLS handshake failed: the server sent the alert "${alert}"`;
   return `TLS handshake failed: ${reason ?? wordsFor(error)}`;
