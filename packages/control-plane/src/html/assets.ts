@@ -89,20 +89,7 @@ export function loadAssets(folder: string = assetsFolder): Assets {
       return `/assets/${hash}/${name}`;
     },
     text: (name) => files.get(name)!.body.toString(),
-    modules(name) {
-      const found = new Set<string>();
-      const follow = (at: string): void => {
-        for (const [, next] of files
-          .get(at)!
-          .body.toString()
-          .matchAll(/^import .*"\.\/(.+)";$/gm)) {
-          if (!files.has(next!)) throw new Error(`${at} imports ${next}, which does not exist`);
-          if (!found.has(next!)) follow((found.add(next!), next!));
-        }
-      };
-      follow(name);
-      return [...found].sort();
-    },
+    modules: (name) => modulesOf(files, name),
     serve(http, next) {
       if (!http.path.startsWith("/assets/")) return next();
       atRoute(http, "/assets/{file}");
@@ -129,6 +116,23 @@ export function loadAssets(folder: string = assetsFolder): Assets {
       }
     },
   };
+}
+
+/** The modules that a module imports, directly or not, in the order of their names. */
+function modulesOf(files: ReadonlyMap<string, Asset>, name: string): string[] {
+  const found = new Set<string>();
+  const follow = (at: string): void => {
+    const imports = files
+      .get(at)!
+      .body.toString()
+      .matchAll(/^import .*"\.\/(.+)";$/gm);
+    for (const [, next] of imports) {
+      if (!files.has(next!)) throw new Error(`${at} imports ${next}, which does not exist`);
+      if (!found.has(next!)) follow((found.add(next!), next!));
+    }
+  };
+  follow(name);
+  return [...found].sort();
 }
 
 /** The files of each asset in the order of their names. A folder `x.css` is one sheet: its files are its sections. */

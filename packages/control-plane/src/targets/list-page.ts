@@ -108,6 +108,16 @@ async function figuresOf(ctx: Ctx, ids: readonly string[]) {
   return await monitorHistory(ctx, ids, { from: new Date(now - dayMs), to: new Date(now), slices });
 }
 
+/** The tags as chips, the chosen one first: those of one line, those behind "More", and the number of all others. */
+function chipsOf(chosen: string, { items, total }: Awaited<ReturnType<typeof listTags>>) {
+  const names = [...new Set([...(chosen === "" ? [] : [chosen]), ...items.map(({ name }) => name)])];
+  return {
+    tags: names.slice(0, tagChips),
+    moreTags: names.slice(tagChips, tagChips + moreTags),
+    hiddenTags: Math.max(0, total - tagChips - moreTags),
+  };
+}
+
 /** The list of monitors, which is also the start page. */
 export async function monitorsPage({ ctx, query }: PageCall<"tenant">) {
   const asked = readQuery(query);
@@ -133,7 +143,6 @@ export async function monitorsPage({ ctx, query }: PageCall<"tenant">) {
     ),
     throttledOf(ctx, rows),
   ]);
-  const names = [...new Set([...(asked.tag === "" ? [] : [asked.tag]), ...tags.items.map(({ name }) => name)])];
   return {
     view: "targets/list" as const,
     fragment: "targets/list-live" as const,
@@ -153,9 +162,7 @@ export async function monitorsPage({ ctx, query }: PageCall<"tenant">) {
       hiddenGroups: Math.max(0, groups.length - mostGroups),
       prefixes: [...new Set([...(asked.group === "" ? [] : [asked.group]), ...prefixesOf(tags.items)])],
       states: shownStates.map((name) => ({ name, word: stateWords[name], count: list.counts[name] })),
-      tags: names.slice(0, tagChips),
-      moreTags: names.slice(tagChips, tagChips + moreTags),
-      hiddenTags: Math.max(0, tags.total - tagChips - moreTags),
+      ...chipsOf(asked.tag, tags),
       overview: overview(all),
       title: numbered("Monitors", all.counts.down + all.counts.error),
       everything: shownStates.reduce((sum, name) => sum + all.counts[name], 0),

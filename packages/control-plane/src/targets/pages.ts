@@ -58,11 +58,7 @@ async function monitor({ ctx, params, query }: PageCall<"tenant">) {
       phases: phasesOf(series.buckets),
       chartRange: { from: range.from, to: range.to, live: !range.fixed },
       shades: shadesOf(incidents.items, now),
-      regions: row.regions.map((own) => ({
-        ...own,
-        state: regionState(own),
-        p95: latestBucket(byRegion.regions.find((it) => it.region === own.region)?.buckets ?? [])?.p95 ?? null,
-      })),
+      regions: row.regions.map((own) => shownRegion(own, byRegion)),
       up,
       results,
       incidents: incidents.items.slice(0, 10),
@@ -86,7 +82,13 @@ async function monitor({ ctx, params, query }: PageCall<"tenant">) {
   };
 }
 
-/** How a region reads: its last run, or no data where it is disabled or silent. A failing vote is never up. */
+/** A region of the monitor with its state and newest p95, ms. */
+function shownRegion(own: MonitorRegion, { regions }: Awaited<ReturnType<typeof latencyByRegion>>) {
+  const buckets = regions.find((it) => it.region === own.region)?.buckets ?? [];
+  return { ...own, state: regionState(own), p95: latestBucket(buckets)?.p95 ?? null };
+}
+
+/** State of a region: that of its last run, or no data where it is disabled or silent. A failing vote is never up. */
 function regionState({ enabled, live, vote, status }: MonitorRegion): StateName {
   if (!live || !enabled || status === null) return "unknown";
   return vote === "failing" && status === "up" ? "down" : status;
