@@ -13,6 +13,8 @@ export interface LastGoodOptions {
   /** Maximum number of values; the least recently used is evicted. */
   max: number;
   clock: Clock;
+  /** True for an error that computations of other keys would meet too, such as a stopped database. */
+  isOutage?(error: unknown): boolean;
   /** Called when the last good value replaces a failed or late computation. */
   onFallback(error: unknown): void;
 }
@@ -27,6 +29,8 @@ export class LastGoodCache<T extends object> {
   readonly #lastGood: LRUCache<string, T>;
   /** Keys whose last computation failed or was late. */
   readonly #failing = new Set<string>();
+  /** From an error that concerns every key to the next success. */
+  #outage = false;
 
   constructor(options: LastGoodOptions) {
     this.#options = options;
@@ -54,10 +58,11 @@ export class LastGoodCache<T extends object> {
     const running = compute().then((value) => {
       if (this.#options.lastGoodMs > 0) this.#lastGood.set(key, value);
       this.#failing.delete(key);
+      this.#outage = false;
       return value;
     });
     // During an outage only its first visitors wait: the next ones get the last good value while it is tried again.
-    const known = this.#failing.has(key) ? this.#lastGood.get(key) : undefined;
+    const known = this.#outage || this.#failing.has(key) ? this.#lastGood.get(key) : undefined;
     if (known !== undefined) {
       running.catch(() => {});
       return known;
@@ -72,6 +77,7 @@ export class LastGoodCache<T extends object> {
           retryAfterSecs: 10,
         });
       this.#failing.add(key);
+      if (this.#options.isOutage?.(error) === true) this.#outage = true;
       this.#options.onFallback(error);
       return lastGood;
     }

@@ -1,6 +1,7 @@
 import { AppError } from "@statusmesh/shared/errors";
 import { isId } from "@statusmesh/shared/ids";
 import type { System, Visit } from "../context.ts";
+import { failureOf } from "../db/failures.ts";
 import type { Page } from "../http/wire.ts";
 import { servedPage } from "../status-pages/service.ts";
 import { LastGoodCache } from "./cache.ts";
@@ -21,6 +22,7 @@ function cacheOf(system: System): LastGoodCache<{ served: ServedStatus | null }>
       patienceMs: 5000,
       max: 1000,
       clock: system.clock,
+      isOutage: (error) => failureOf(error) === "away",
       onFallback: (error) =>
         system.log.warn(
           { reason: error instanceof Error ? error.message : String(error) },

@@ -254,6 +254,28 @@ t.test("a hanging computation serves the last good copy without a wait", async (
   );
 });
 
+t.test("an outage that one key has met delays no other key", async (t) => {
+  const cache = new LastGoodCache<{ n: number }>({
+    freshMs: 10_000,
+    lastGoodMs: 60_000,
+    patienceMs: 60_000,
+    max: 10,
+    clock,
+    isOutage: (error) => String(error).includes("away"),
+    onFallback: () => {},
+  });
+  const good = async () => ({ n: 1 });
+  const never = () => new Promise<{ n: number }>(() => {});
+  for (const key of ["a", "b"]) await cache.get(key, good);
+  clock.at += 10_001;
+  t.strictSame(await cache.get("a", async () => Promise.reject(new Error("away"))), { n: 1 });
+  t.strictSame(await cache.get("b", never), { n: 1 }, "a computation that would wait for its deadline");
+  clock.at += 10_001;
+  await cache.get("a", async () => ({ n: 2 }));
+  clock.at += 10_001;
+  t.strictSame(await cache.get("a", async () => ({ n: 3 })), { n: 3 }, "over with the first success");
+});
+
 t.test("the Markdown of the about text", async (t) => {
   const cases: [string, string][] = [
     ["One\ntwo\n\nThree", "<p>One<br>two</p><p>Three</p>"],
