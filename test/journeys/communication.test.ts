@@ -96,7 +96,7 @@ t.test("communication", async (t) => {
     await page.goto("/maintenance?view=calendar");
     await page.locator(".event", { hasText: "Network switch" }).first().click();
     await page.getByRole("button", { name: "End now" }).click();
-    await page.getByRole("button", { name: "Yes" }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "End now" }).click();
     await page.locator(".title .state", { hasText: "Completed" }).waitFor();
     await page.goto("/maintenance?view=past");
     t.match(await page.locator("main").textContent(), /Network switch/);
@@ -126,7 +126,7 @@ t.test("communication", async (t) => {
     });
     t.same(await findings(page), []);
     await page.getByRole("button", { name: "Resolve" }).click();
-    await page.getByRole("button", { name: "Yes" }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "Resolve" }).click();
     await page.locator(".title .state", { hasText: "Closed" }).waitFor();
   });
 });

@@ -168,7 +168,7 @@ t.test("many monitors", async (t) => {
       const remove = async () => {
         await page.getByLabel("Select solo").check();
         await chosen(page).getByRole("button", { name: "Delete" }).click();
-        await page.getByRole("dialog").getByRole("button", { name: "Yes" }).click();
+        await page.getByRole("dialog").getByRole("button", { name: "Delete" }).click();
         await toast(page, "1 monitor will be deleted in 10 s").waitFor();
       };
       await remove();

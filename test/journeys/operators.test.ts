@@ -258,7 +258,7 @@ t.test("the first hour", async (t) => {
     await consent.getByRole("row", { name: /Helper.*Pause and resume monitors/ }).waitFor();
     await looksRight(t, consent, "connected apps");
     await consent.getByRole("button", { name: "Disconnect Helper" }).click();
-    await consent.getByRole("dialog").getByRole("button", { name: "Yes" }).click();
+    await consent.getByRole("dialog").getByRole("button", { name: "Disconnect" }).click();
     await consent.getByText("No connected apps in this organisation").waitFor();
     const refused = await send("/oauth/token", {
       form: { grant_type: "refresh_token", client_id: clientId, refresh_token: tokens.body["refresh_token"]! },

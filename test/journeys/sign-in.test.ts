@@ -81,7 +81,7 @@ t.test("from the sign-in page to the console with Google", async (t) => {
   );
 
   await page.getByRole("button", { name: "Unlink Google" }).click();
-  await page.getByRole("button", { name: "Yes" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Unlink" }).click();
   await page.getByRole("heading", { name: "Linked accounts" }).waitFor({ state: "detached" });
 
   const bare = await (await browser.newContext({ baseURL: url, javaScriptEnabled: false })).newPage();

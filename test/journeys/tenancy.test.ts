@@ -76,7 +76,7 @@ t.test("people of an organisation", async (t) => {
     await owner.getByRole("link", { name: "Done" }).click();
     t.notMatch(await owner.content(), token);
     await owner.getByRole("button", { name: "Revoke Terraform" }).click();
-    await owner.getByRole("button", { name: "Yes" }).click();
+    await owner.getByRole("dialog").getByRole("button", { name: "Revoke" }).click();
     await owner.getByText("No API tokens yet").waitFor();
     t.equal((await fetch(`${url}/api/v1/targets`, { headers })).status, 401);
   });

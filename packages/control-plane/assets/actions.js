@@ -4,7 +4,15 @@ import { ask, say } from "./dom.js";
 import { leaveFor } from "./leave.js";
 import { refresh } from "./live.js";
 
-/** One request of a button, and what comes after it. */
+/** Label of a button without its part for screen readers, which names the thing. */
+const verbOf = (button) =>
+  [...button.childNodes]
+    .filter((node) => node.nodeType === Node.TEXT_NODE)
+    .map((node) => node.data)
+    .join("")
+    .trim();
+
+/** Sends the request of a button, and shows its outcome. */
 async function send(button) {
   const body = button.dataset.body === undefined ? undefined : JSON.parse(button.dataset.body);
   if (button.dataset.checked) {
@@ -19,7 +27,7 @@ async function send(button) {
     body.ids = found.items.map(({ id }) => id);
     if (body.ids.length === 0) return say(button.dataset.none, "down");
   }
-  if (button.dataset.ask && !(await ask(button.dataset.ask))) return;
+  if (button.dataset.ask && !(await ask(button.dataset.ask, verbOf(button)))) return;
   button.disabled = true;
   const [method, path] = split(button.dataset.send);
   const answer = await call(method, path, body);

@@ -71,7 +71,8 @@ async function act(action, done) {
 async function remove() {
   const ids = await chosenIds();
   if (ids === null || ids.length === 0) return;
-  if (!(await ask(`Delete ${count(ids.length)} with results and incidents? You can undo it for 10 seconds.`))) return;
+  const question = `Delete ${count(ids.length)} with results and incidents? You can undo it for 10 seconds.`;
+  if (!(await ask(question, "Delete"))) return;
   clear();
   const undo = el("button", { class: "link", type: "button" }, "Undo");
   const words = `${count(ids.length)} will be deleted in 10 s. Leaving this page keeps them. `;

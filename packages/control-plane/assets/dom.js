@@ -24,12 +24,12 @@ export function say(text, tone = "up") {
   fading = setTimeout(() => toast.remove(), tone === "up" ? 5000 : 12000);
 }
 
-/** Asks for a confirmation. True for yes. */
-export function ask(text) {
+/** Asks for a confirmation; `verb` is the label of the button that gives it. True when it was given. */
+export function ask(text, verb) {
   const buttons = el(
     "div",
     { class: "actions" },
-    el("button", { class: "btn primary", value: "yes" }, "Yes"),
+    el("button", { class: "btn primary", value: "yes" }, verb),
     el("button", { class: "btn", value: "no" }, "Cancel"),
   );
   const dialog = el("dialog", { "aria-label": text }, el("form", { method: "dialog" }, el("p", {}, text), buttons));
