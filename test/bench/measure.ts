@@ -105,5 +105,5 @@ export async function endChild(child: ChildProcess): Promise<void> {
   clearTimeout(killer);
 }
 
-/** `value` rounded to `digits` decimals. */
+/** `value`, rounded. */
 export const rounded = (value: number, decimals = 2): number => Number(value.toFixed(decimals));
