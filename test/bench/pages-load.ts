@@ -14,7 +14,8 @@ const componentCount = 20;
 const historyDays = 90;
 const perSecond = 500;
 const baseDomain = "status.test";
-const warmUpMs = 30_000;
+/** The heap reaches its size after about a minute. */
+const warmUpMs = 60_000;
 const loadMs = 60_000;
 /** Long enough for every page to expire twice. */
 const outageMs = 25_000;
