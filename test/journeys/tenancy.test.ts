@@ -82,7 +82,7 @@ t.test("people of an organisation", async (t) => {
   });
 
   const nina = await open(t);
-  await t.test("somebody is invited, comes in, and comes back by email", async (t) => {
+  await t.test("an invited person joins, and signs in again by email", async (t) => {
     await owner.goto("/settings/members");
     await owner.getByLabel("Email address").fill("nina@example.org");
     t.same(await findings(owner), []);

@@ -81,6 +81,6 @@ export class MemoryLimit {
   #goOn(used: number): void {
     if (this.#overSince === null) return;
     this.#overSince = null;
-    this.#options.log("info", "below the memory limit again: checks go on", { rss_mb: Math.round(used / 1e6) });
+    this.#options.log("info", "below the memory limit again: checks continue", { rss_mb: Math.round(used / 1e6) });
   }
 }

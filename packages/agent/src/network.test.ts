@@ -30,7 +30,7 @@ function scene(options: { canaries?: Place[]; addresses?: Record<string, string>
     connect: ({ host }, _named, signal) => {
       asked.push(host);
       const address = addresses[host];
-      if (address === undefined) throw new Error(`nobody knows ${host}`);
+      if (address === undefined) throw new Error(`no address for ${host}`);
       if (!world.cut && !down.has(host)) return Promise.resolve(address);
       return new Promise((_, fail) =>
         signal.addEventListener("abort", () => fail(new Error("silent")), { once: true }),

@@ -207,12 +207,12 @@ function otherProtocol(theirs: unknown): ApiError {
 }
 
 const explanations: Record<Trouble, string> = {
-  away: "the control plane cannot be reached; checks go on, results are kept",
+  away: "the control plane cannot be reached; checks continue, results are kept",
   refused:
     "the control plane does not accept this agent's token; nothing is checked, results are kept, trying again " +
     "every minute. Put the token of a new agent in place of it",
   protocol:
-    "the control plane speaks another version of the agent protocol; checks go on as they are, results are " +
+    "the control plane has another version of the agent protocol; checks continue unchanged, results are " +
     "kept. Update the older of the two",
   rejected: "the control plane does not understand this agent's request",
   unexpected: "what answers at this URL is not a StatusMesh control plane; trying again every minute",

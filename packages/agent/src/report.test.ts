@@ -487,7 +487,7 @@ t.test("recovery after an outage of the control plane", async (t) => {
   t.match(
     logged,
     [
-      /^the control plane cannot be reached; checks go on, results are kept \(status 503\)$/,
+      /^the control plane cannot be reached; checks continue, results are kept \(status 503\)$/,
       "the control plane answers again",
     ],
     "said once when it begins, once when it ends",

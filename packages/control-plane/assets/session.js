@@ -20,7 +20,7 @@ export function sessionEnded() {
       { class: "field" },
       el("label", { for: "session-code" }, "Sign-in link"),
       code,
-      el("p", { class: "hint", id: "session-hint" }, "Paste a new sign-in link to go on here."),
+      el("p", { class: "hint", id: "session-hint" }, "Paste a new sign-in link to continue here."),
       problem,
     ),
     el(

@@ -15,12 +15,17 @@ const day = format({ day: "numeric", month: "short", year: "numeric", timeZone: 
 const relative = new Intl.RelativeTimeFormat(locale, { style: "short" });
 const refreshMs = 30_000;
 const timeoutMs = 10_000;
+/** A difference between the clocks of visitor and server that a slow or cached reply does not explain, ms. */
+const clockTolerance = 120_000;
+/** The clock of the server less that of the visitor, ms; known after the first refresh. */
+let skew = 0;
 let failures = 0;
 
-const clock = (at) => (at.toDateString() === new Date().toDateString() ? hour : date).format(at);
+const now = () => Date.now() + skew;
+const clock = (at) => (at.toDateString() === new Date(now()).toDateString() ? hour : date).format(at);
 
 function ago(at) {
-  const secs = Math.max(0, Math.round((Date.now() - at) / 1000));
+  const secs = Math.max(0, Math.round((now() - at) / 1000));
   if (secs < 60) return relative.format(-secs, "second");
   if (secs < 3600) return relative.format(-Math.floor(secs / 60), "minute");
   return clock(at);
@@ -52,6 +57,8 @@ async function refresh() {
     const next = document.createElement("div");
     next.innerHTML = await reply.text();
     failures = 0;
+    const ahead = Date.parse(reply.headers.get("Date")) - Date.now();
+    skew = Math.abs(ahead) > clockTolerance ? ahead : 0;
     $(".stale")?.remove();
     const { head, tone } = $("[data-head]", next).dataset;
     document.title = head;

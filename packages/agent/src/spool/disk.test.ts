@@ -287,7 +287,7 @@ t.test("results of another region stay in the spool", async (t) => {
   const back = await open("fra");
   t.strictSame(await takeAll(back), [1, 2]);
   const unknown = await open(null);
-  t.throws(() => unknown.append({ result: result(1) }), /knows their region/);
+  t.throws(() => unknown.append({ result: result(1) }), /set the region/);
 });
 
 t.test("foreign and damaged files in the folder", async (t) => {

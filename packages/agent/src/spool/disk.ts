@@ -139,7 +139,7 @@ export class DiskSpool implements Spool {
       this.#runs.push(record.run);
       return this.#boundRuns();
     }
-    if (this.#region === null) throw new Error("a spool takes results only when it knows their region");
+    if (this.#region === null) throw new Error("set the region of a spool before it takes results");
     const entry: Entry = { seq: this.#next++, result: record.result };
     this.#pending.push(entry);
     this.#recent.push(entry);

@@ -57,7 +57,7 @@ t.test("patterns match whole names at any depth in any spelling of the path", as
   ])
     t.equal(found(path), null, path);
   t.throws(() => compilePatterns([".git"]), {
-    message: '".git" is not a pattern: it begins with a slash and goes on, like /.git/',
+    message: '".git" is not a pattern: a pattern is a path that begins with a slash, like /.git/',
   });
 });
 

@@ -43,7 +43,7 @@ export function compilePatterns(patterns: readonly string[]): (url: URL) => stri
 
 function compile(pattern: string): RegExp {
   if (!pattern.startsWith("/") || pattern.length < 2)
-    throw new TypeError(`"${pattern}" is not a pattern: it begins with a slash and goes on, like /.git/`);
+    throw new TypeError(`"${pattern}" is not a pattern: a pattern is a path that begins with a slash, like /.git/`);
   const body = pattern
     .split("*")
     .map((part) => part.replaceAll(/[\\^$.|?+()[\]{}]/g, "\\$&"))

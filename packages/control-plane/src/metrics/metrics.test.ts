@@ -67,7 +67,7 @@ t.test("the port serves its paths only, to GET and HEAD, and closes idle connect
   t.strictSame([post.status, post.headers.get("allow")], [405, "GET, HEAD"]);
   t.strictSame(
     (await ask("/broken")).slice(0, 2),
-    [500, "This cannot be told at the moment.\n"],
+    [500, "The metrics are not available at the moment.\n"],
     "a reply has no text of the error",
   );
   t.equal((await fetch(`${port.url}/metrics`, { headers: { "x-long": "x".repeat(9000) } })).status, 431);

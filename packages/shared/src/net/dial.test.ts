@@ -143,7 +143,7 @@ t.test("the guard", async (t) => {
       lookup: () => Promise.reject(new DialError("dns", "the name server did not answer", "ETIMEOUT")),
     }),
     { message: "the name server did not answer" },
-    "a name server's trouble is told as it is",
+    "the error of a name server is passed on unchanged",
   );
 
   await new Promise((settle) => setTimeout(settle, 50));

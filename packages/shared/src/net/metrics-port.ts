@@ -20,8 +20,9 @@ export const expositionType = "text/plain; version=0.0.4; charset=utf-8";
 
 /**
  * A small HTTP server for a monitoring system: it answers GET and HEAD at the paths of `pages`, and 404 elsewhere. It
- * has no authentication, so it belongs on a loopback address or into a private network. Whoever connects holds little:
- * 32 connections, 8 KiB of headers, 5 s for them. Rejects with the error of `listen` when the address cannot be had.
+ * has no authentication, so it belongs on a loopback address or into a private network. A connection holds few
+ * resources: 32 connections, 8 KiB of headers, 5 s for them. Rejects with the error of `listen` when the address cannot
+ * be had.
  */
 export async function openMetricsPort(
   { host, port }: { host: string; port: number },
@@ -88,6 +89,6 @@ async function pageFor(
   try {
     return await page();
   } catch {
-    return plain(500, "This cannot be told at the moment.");
+    return plain(500, "The metrics are not available at the moment.");
   }
 }
