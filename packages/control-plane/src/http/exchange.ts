@@ -37,8 +37,11 @@ export interface RequestSeen {
 /** Codes of sign-in links, invitations and shares: at least 32 characters that are no UUID. */
 const secretSegment = /(?<=\/)(?![0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?:\/|$))[^/]{32,}/gi;
 
+const minSecretLength = 32;
+
 /** The path with secrets masked. */
-const loggedPath = (path: string): string => path.replaceAll(secretSegment, "***");
+const loggedPath = (path: string): string =>
+  path.length <= minSecretLength ? path : path.replaceAll(secretSegment, "***");
 
 /** Records the declared path of the request. */
 export function atRoute(http: Context, declared: string): void {

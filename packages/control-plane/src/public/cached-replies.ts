@@ -43,14 +43,14 @@ export function cachedReplies(visitOf: (http: Context) => Visit): Middleware {
     maxSize: maxBytes,
     sizeCalculation: ({ body }) => body.length + overheadBytes,
   });
+  const takesGzip = gzipCheck();
   return (http, next) => {
     const { method, url } = http;
     if ((method !== "GET" && method !== "HEAD") || url.length > maxUrlLength || !cacheable.test(url)) return next();
     const visit = visitOf(http);
     const served = freshStatus(visit);
     if (served === null) return next();
-    const zipped = http.acceptsEncodings("gzip") === "gzip";
-    const key = `${zipped ? "gzip" : "plain"} ${keyOf(visit)} ${url}`;
+    const key = `${takesGzip(http) ? "gzip" : "plain"} ${keyOf(visit)} ${url}`;
     const reply = stored.get(key);
     if (reply?.served.deref() === served) {
       answer(http, reply);
@@ -62,6 +62,20 @@ export function cachedReplies(visitOf: (http: Context) => Visit): Middleware {
       const made = recorded(http, served, before);
       if (made !== null) stored.set(key, made);
     });
+  };
+}
+
+/** Tells whether the client takes gzip. Visitors mostly send the same header, so the last one is not parsed again. */
+function gzipCheck(): (http: Context) => boolean {
+  let header: string | null = null;
+  let takes = false;
+  return (http) => {
+    const sent = http.get("accept-encoding");
+    if (sent !== header) {
+      header = sent;
+      takes = http.acceptsEncodings("gzip") === "gzip";
+    }
+    return takes;
   };
 }
 
