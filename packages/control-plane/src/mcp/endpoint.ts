@@ -29,144 +29,17 @@ export interface EndpointOptions {
 
 const methods = "GET, POST, DELETE";
 
+interface Endpoint extends EndpointOptions {
+  readonly streams: ReturnType<typeof openStreams>;
+}
+
 /** Serves `/mcp`: Streamable HTTP of the Model Context Protocol, with sessions that any replica serves. */
 export function openEndpoint(options: EndpointOptions): (http: Context) => Promise<void> {
-  const { system } = options;
-  const streams = openStreams(system, options.hub, options.draining);
-
-  async function serve(http: Context): Promise<void> {
-    refuseForeignOrigin(http, system);
-    if (isPreflight(http, system)) return;
-    if (!methods.split(", ").includes(http.method))
-      throw new RpcRefusal(405, rpcCodes.server, `/mcp answers ${methods}.`, { headers: { Allow: methods } });
-    const caller = await authenticate(http, system);
-    if (http.method === "POST") return await post(http, caller);
-    if (http.method === "GET" && !http.get("accept").includes("text/event-stream"))
-      throw notAcceptable("text/event-stream");
-    const session = await sessionOf(http, caller);
-    await options.throttle(caller.ctx, "api_reads");
-    if (http.method === "DELETE") {
-      await endSession(system, caller.owner, session.id);
-      http.status = 204;
-      return;
-    }
-    http.set({ "Cache-Control": "no-cache, no-transform", "X-Accel-Buffering": "no", "Mcp-Session-Id": session.id });
-    http.type = "text/event-stream";
-    http.body = streams.open(session.id);
-  }
-
-  async function post(http: Context, caller: Caller): Promise<void> {
-    const { message, raw } = await readMessage(http).catch(async (error: unknown) => {
-      // Refused messages cost a read too: they are not free.
-      await options.throttle(caller.ctx, "api_reads");
-      throw error;
-    });
-    if (message.kind === "request" && message.method === "initialize")
-      return await initialize(http, caller, raw, message);
-    const session = await sessionOf(http, caller);
-    if (message.kind === "request") return await answer(http, caller, session, raw, message);
-    if (message.kind === "answer") await answerConfirmation(system, session, message);
-    else if (message.method === "notifications/cancelled")
-      await withdrawConfirmations(system, session, message.params?.["requestId"]);
-    http.status = 202;
-    http.body = null;
-    http.status = 202;
-  }
-
-  async function initialize(http: Context, caller: Caller, raw: unknown, { id, params }: RpcRequest): Promise<void> {
-    await options.throttle(caller.ctx, "api_reads");
-    if (!isInitialize(raw))
-      throw new RpcRefusal(200, rpcCodes.invalidParams, "Invalid params: protocolVersion, capabilities, clientInfo.", {
-        id,
-      });
-    const { clientInfo, capabilities, protocolVersion } = params as {
-      clientInfo: { name: string };
-      capabilities: { elicitation?: { form?: object; url?: object } };
-      protocolVersion: string;
-    };
-    const { elicitation } = capabilities;
-    const session = await openSession(system, caller.owner, {
-      name: clientInfo.name,
-      protocol: protocolVersion,
-      // An empty capability means forms (MCP 2025-11-25, elicitation).
-      canConfirm: elicitation !== undefined && (elicitation.form !== undefined || elicitation.url === undefined),
-    });
-    await reply(http, { raw, streamed: false, call: refuseCall });
-    http.set("Mcp-Session-Id", session.id);
-  }
-
-  async function answer(
-    http: Context,
-    caller: Caller,
-    session: Session,
-    raw: unknown,
-    request: RpcRequest,
-  ): Promise<void> {
-    if (request.method !== "tools/call") {
-      await options.throttle(caller.ctx, "api_reads");
-      return await reply(http, { raw, streamed: false, call: refuseCall });
-    }
-    const { entry, args } = await charged(caller, "api_reads", () => toolCallOf(request, options.registry));
-    await options.throttle(caller.ctx, entry.category);
-    const { tool } = entry;
-    const call = callTool({ system, hub: options.hub, caller, session, tool, args, requestId: request.id });
-    if (!caller.ctx.scopes.has(tool.scope)) {
-      await call.denied("insufficient_scope");
-      const granted = mcpScopes.filter((scope) => caller.ctx.scopes.has(scope));
-      throw insufficientScope(system.config, granted, tool.scope, request.id);
-    }
-    if (tool.confirm === null)
-      return await reply(http, { raw, streamed: false, call: async (send) => await call.run(send, options.draining) });
-    const gone = new AbortController();
-    http.res.once("close", () => gone.abort());
-    const signal = AbortSignal.any([gone.signal, options.draining]);
-    await reply(http, { raw, streamed: true, call: async (send) => await call.run(send, signal) });
-  }
-
-  /** Charges the caller when `work` refuses. */
-  async function charged<T>(caller: Caller, category: RateCategory, work: () => T): Promise<T> {
-    try {
-      return work();
-    } catch (error) {
-      await options.throttle(caller.ctx, category);
-      throw error;
-    }
-  }
-
-  async function reply(
-    http: Context,
-    exchange: Pick<Parameters<typeof exchangeOnce>[0], "raw" | "streamed" | "call">,
-  ): Promise<void> {
-    const { status, headers, body } = await exchangeOnce({
-      ...exchange,
-      registry: options.registry,
-    });
-    http.status = status;
-    http.set(headers);
-    http.body = body;
-  }
-
-  /** The session of a request. 400 without one or without a served revision, 404 for one that is not the caller's. */
-  async function sessionOf(http: Context, caller: Caller): Promise<Session> {
-    const id = http.get("mcp-session-id");
-    if (id === "")
-      throw new RpcRefusal(400, rpcCodes.server, "Bad request: send Mcp-Session-Id, which initialize has answered.");
-    const revision = http.get("mcp-protocol-version");
-    if (!revisions.some((served) => served === revision))
-      throw new RpcRefusal(
-        400,
-        rpcCodes.server,
-        `Bad request: send MCP-Protocol-Version with one of ${revisions.join(", ")}.`,
-      );
-    if (caller.session === null)
-      throw new RpcRefusal(404, rpcCodes.noSession, "The session has ended or is unknown: initialize again.");
-    await recordUse(system, caller.session);
-    return caller.session;
-  }
-
+  const { system, hub, draining } = options;
+  const endpoint = { ...options, streams: openStreams(system, hub, draining) };
   return async (http) => {
     try {
-      await serve(http);
+      await serve(endpoint, http);
     } catch (thrown) {
       if (thrown instanceof RpcRefusal) return answerRefusal(http, thrown);
       const error = asAppError(thrown);
@@ -174,6 +47,156 @@ export function openEndpoint(options: EndpointOptions): (http: Context) => Promi
       answerRefusal(http, refusalOf(error, system.config));
     }
   };
+}
+
+async function serve(endpoint: Endpoint, http: Context): Promise<void> {
+  refuseForeignOrigin(http, endpoint.system);
+  if (isPreflight(http, endpoint.system)) return;
+  if (!methods.split(", ").includes(http.method))
+    throw new RpcRefusal(405, rpcCodes.server, `/mcp answers ${methods}.`, { headers: { Allow: methods } });
+  const caller = await authenticate(http, endpoint.system);
+  if (http.method === "POST") return await post(endpoint, http, caller);
+  if (http.method === "GET" && !http.get("accept").includes("text/event-stream"))
+    throw notAcceptable("text/event-stream");
+  const session = await sessionOf(endpoint, http, caller);
+  await endpoint.throttle(caller.ctx, "api_reads");
+  if (http.method === "DELETE") {
+    await endSession(endpoint.system, caller.owner, session.id);
+    http.status = 204;
+    return;
+  }
+  http.set({ "Cache-Control": "no-cache, no-transform", "X-Accel-Buffering": "no", "Mcp-Session-Id": session.id });
+  http.type = "text/event-stream";
+  http.body = endpoint.streams.open(session.id);
+}
+
+async function post(endpoint: Endpoint, http: Context, caller: Caller): Promise<void> {
+  const { message, raw } = await readMessage(http).catch(async (error: unknown) => {
+    // Refused messages cost a read too: they are not free.
+    await endpoint.throttle(caller.ctx, "api_reads");
+    throw error;
+  });
+  if (message.kind === "request" && message.method === "initialize")
+    return await initialize(endpoint, http, caller, raw, message);
+  const session = await sessionOf(endpoint, http, caller);
+  if (message.kind === "request") return await answer(endpoint, http, caller, session, raw, message);
+  if (message.kind === "answer") await answerConfirmation(endpoint.system, session, message);
+  else if (message.method === "notifications/cancelled")
+    await withdrawConfirmations(endpoint.system, session, message.params?.["requestId"]);
+  http.body = null;
+  // After the body, because Koa sets 204 with an empty one.
+  http.status = 202;
+}
+
+async function initialize(
+  endpoint: Endpoint,
+  http: Context,
+  caller: Caller,
+  raw: unknown,
+  { id, params }: RpcRequest,
+): Promise<void> {
+  await endpoint.throttle(caller.ctx, "api_reads");
+  if (!isInitialize(raw))
+    throw new RpcRefusal(200, rpcCodes.invalidParams, "Invalid params: protocolVersion, capabilities, clientInfo.", {
+      id,
+    });
+  const { clientInfo, capabilities, protocolVersion } = params as {
+    clientInfo: { name: string };
+    capabilities: { elicitation?: { form?: object; url?: object } };
+    protocolVersion: string;
+  };
+  const { elicitation } = capabilities;
+  const session = await openSession(endpoint.system, caller.owner, {
+    name: clientInfo.name,
+    protocol: protocolVersion,
+    // An empty capability means forms (MCP 2025-11-25, elicitation).
+    canConfirm: elicitation !== undefined && (elicitation.form !== undefined || elicitation.url === undefined),
+  });
+  await reply(endpoint, http, { raw, streamed: false, call: refuseCall });
+  http.set("Mcp-Session-Id", session.id);
+}
+
+async function answer(
+  endpoint: Endpoint,
+  http: Context,
+  caller: Caller,
+  session: Session,
+  raw: unknown,
+  request: RpcRequest,
+): Promise<void> {
+  if (request.method !== "tools/call") {
+    await endpoint.throttle(caller.ctx, "api_reads");
+    return await reply(endpoint, http, { raw, streamed: false, call: refuseCall });
+  }
+  const { entry, args } = await charged(endpoint, caller, "api_reads", () => toolCallOf(request, endpoint.registry));
+  await endpoint.throttle(caller.ctx, entry.category);
+  const { tool } = entry;
+  const call = callTool({
+    system: endpoint.system,
+    hub: endpoint.hub,
+    caller,
+    session,
+    tool,
+    args,
+    requestId: request.id,
+  });
+  if (!caller.ctx.scopes.has(tool.scope)) {
+    await call.denied("insufficient_scope");
+    const granted = mcpScopes.filter((scope) => caller.ctx.scopes.has(scope));
+    throw insufficientScope(endpoint.system.config, granted, tool.scope, request.id);
+  }
+  if (tool.confirm === null)
+    return await reply(endpoint, http, {
+      raw,
+      streamed: false,
+      call: async (send) => await call.run(send, endpoint.draining),
+    });
+  const gone = new AbortController();
+  http.res.once("close", () => gone.abort());
+  const signal = AbortSignal.any([gone.signal, endpoint.draining]);
+  await reply(endpoint, http, { raw, streamed: true, call: async (send) => await call.run(send, signal) });
+}
+
+/** Charges the caller when `work` refuses. */
+async function charged<T>(endpoint: Endpoint, caller: Caller, category: RateCategory, work: () => T): Promise<T> {
+  try {
+    return work();
+  } catch (error) {
+    await endpoint.throttle(caller.ctx, category);
+    throw error;
+  }
+}
+
+async function reply(
+  endpoint: Endpoint,
+  http: Context,
+  exchange: Pick<Parameters<typeof exchangeOnce>[0], "raw" | "streamed" | "call">,
+): Promise<void> {
+  const { status, headers, body } = await exchangeOnce({
+    ...exchange,
+    registry: endpoint.registry,
+  });
+  http.status = status;
+  http.set(headers);
+  http.body = body;
+}
+
+/** The session of a request. 400 without one or without a served revision, 404 for one that is not the caller's. */
+async function sessionOf(endpoint: Endpoint, http: Context, caller: Caller): Promise<Session> {
+  const id = http.get("mcp-session-id");
+  if (id === "")
+    throw new RpcRefusal(400, rpcCodes.server, "Bad request: send Mcp-Session-Id, which initialize has answered.");
+  const revision = http.get("mcp-protocol-version");
+  if (!revisions.some((served) => served === revision))
+    throw new RpcRefusal(
+      400,
+      rpcCodes.server,
+      `Bad request: send MCP-Protocol-Version with one of ${revisions.join(", ")}.`,
+    );
+  if (caller.session === null)
+    throw new RpcRefusal(404, rpcCodes.noSession, "The session has ended or is unknown: initialize again.");
+  await recordUse(endpoint.system, caller.session);
+  return caller.session;
 }
 
 const refuseCall = async (): Promise<never> => {
