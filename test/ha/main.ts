@@ -18,7 +18,7 @@ import { startCluster } from "./patroni.ts";
 import { missingPackages, programs } from "./programs.ts";
 import { startRecorder } from "./recorder.ts";
 import { startTraffic } from "./traffic.ts";
-import { type Finding, judge } from "./verdict.ts";
+import { type Measurement, judge } from "./verdict.ts";
 
 /*
  * A Patroni cluster of three with etcd, HAProxy and Redis, two control planes and two agents, on loopback. The primary
@@ -37,7 +37,7 @@ function say(text: string): void {
   process.stdout.write(`${((performance.now() - started) / 1000).toFixed(1).padStart(6)} s  ${text}\n`);
 }
 
-async function run(t: Teardown, ms: number): Promise<Finding[]> {
+async function run(t: Teardown, ms: number): Promise<Measurement[]> {
   const account = databaseAccount();
   const folder = tempFolder(t, "ha");
   say("starting etcd and three Patroni nodes");

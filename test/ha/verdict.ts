@@ -6,7 +6,7 @@ import type { Exchange, Recorder } from "./recorder.ts";
 import { pageRequest, type Traffic } from "./traffic.ts";
 
 /** A number that was measured, and what it must not exceed. */
-export interface Finding {
+export interface Measurement {
   readonly what: string;
   readonly value: number;
   readonly most: number;
@@ -30,7 +30,7 @@ export interface Evidence {
 }
 
 /** Compares what was acknowledged with what is in the database, and what was sent with what was received. */
-export async function judge(evidence: Evidence): Promise<Finding[]> {
+export async function judge(evidence: Evidence): Promise<Measurement[]> {
   const { recorder, traffic, failures, log } = evidence;
   const requests: Exchange[] = [...traffic.exchanges, ...recorder.exchanges];
   const slow = requests.filter(({ what, ms }) => ms > longestRequestMs && !what.includes("/api/agent/pull"));
@@ -40,26 +40,26 @@ export async function judge(evidence: Evidence): Promise<Finding[]> {
   const shown = ({ what, status, code, ms, at }: Exchange): string =>
     `${what} ${status} ${code} ${(ms / 1000).toFixed(1)} s at ${(at / 1000).toFixed(1)} s`;
   return [
-    finding("acknowledged results that are lost", await lostResults(evidence)),
-    finding("acknowledged writes that are lost", await lostWrites(evidence)),
-    finding("slots without a result", await gaps(evidence)),
+    measurement("acknowledged results that are lost", await lostResults(evidence)),
+    measurement("acknowledged writes that are lost", await lostWrites(evidence)),
+    measurement("slots without a result", await gaps(evidence)),
     ...notices(evidence),
-    finding("requests of more than 5 s", slow.map(shown)),
+    measurement("requests of more than 5 s", slow.map(shown)),
     // A control plane that is killed breaks what it is about to answer.
-    finding("status pages that were not shown", pages.map(shown), failures.filter(isOfControlPlane).length),
-    finding("replies INTERNAL", internal.map(shown)),
-    finding(
+    measurement("status pages that were not shown", pages.map(shown), failures.filter(isOfControlPlane).length),
+    measurement("replies INTERNAL", internal.map(shown)),
+    measurement(
       "log lines INTERNAL",
       log.filter((line) => /INTERNAL|"status":500/.test(line)),
     ),
-    finding(
+    measurement(
       "failures that lasted more than promotion + 3 s",
       late.map(({ what, backMs, promotedMs }) => `${what}: back after ${backMs} ms, promoted after ${promotedMs} ms`),
     ),
   ];
 }
 
-const finding = (what: string, examples: readonly string[], most = 0): Finding => ({
+const measurement = (what: string, examples: readonly string[], most = 0): Measurement => ({
   what,
   value: examples.length,
   most,
@@ -104,7 +104,7 @@ async function gaps(evidence: Evidence): Promise<string[]> {
 }
 
 /** Each outage is notified once when it opens and once when it ends; nothing else is. */
-function notices({ monitors, sink }: Evidence): Finding[] {
+function notices({ monitors, sink }: Evidence): Measurement[] {
   const missing: string[] = [];
   const double: string[] = [];
   const unexpected: string[] = [];
@@ -125,10 +125,10 @@ function notices({ monitors, sink }: Evidence): Finding[] {
     unexpected.push(...others.map((reason) => `${reason} of ${id}`));
   }
   return [
-    finding("notices that are missing", missing),
-    finding("notices that are double", double),
-    finding("notices of no outage", unexpected),
+    measurement("notices that are missing", missing),
+    measurement("notices that are double", double),
+    measurement("notices of no outage", unexpected),
     // Delivered at least once: a kill between the request and its record repeats the request, with the same id.
-    finding("requests that repeat a notice", repeated, 2),
+    measurement("requests that repeat a notice", repeated, 2),
   ];
 }

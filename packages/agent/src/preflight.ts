@@ -18,7 +18,7 @@ import { folderHolder, lockFolder } from "./spool/lock.ts";
 import { messageOf } from "./spool/segment.ts";
 
 /** One requirement of `run`. A `warn` does not prevent it from running. */
-export interface Finding {
+export interface PreflightResult {
   what: string;
   state: "ok" | "warn" | "fail";
   /** What was found and, unless it is fine, what to do. */
@@ -41,9 +41,9 @@ export interface PreflightOptions {
   env: Readonly<Record<string, string | undefined>>;
 }
 
-const ok = (what: string, message: string): Finding => ({ what, state: "ok", message });
-const warn = (what: string, message: string): Finding => ({ what, state: "warn", message });
-const bad = (what: string, message: string, exit: number): Finding => ({ what, state: "fail", message, exit });
+const ok = (what: string, message: string): PreflightResult => ({ what, state: "ok", message });
+const warn = (what: string, message: string): PreflightResult => ({ what, state: "warn", message });
+const bad = (what: string, message: string, exit: number): PreflightResult => ({ what, state: "fail", message, exit });
 
 const validReply = Compile(WhoAmIReply);
 /** Clocks synchronised over the network differ by some milliseconds. */
@@ -52,29 +52,35 @@ const certificateWarningDays = 14;
 const dayMs = 86_400_000;
 
 /** Verifies everything that `run` needs. Changes nothing, except that it locks and unlocks the spool folder. */
-export async function* preflight(options: PreflightOptions): AsyncGenerator<Finding> {
+export async function* preflight(options: PreflightOptions): AsyncGenerator<PreflightResult> {
   const found = findToken(options.tokenFile);
-  yield* tokenFindings(options, found);
+  yield* tokenResults(options, found);
   const inTheClear = tokenInTheClear(options.url);
   const maySend = inTheClear === null || options.insecureHttp;
-  if (maySend) yield* wayFindings(options, found);
+  if (maySend) yield* connectionResults(options, found);
   else yield bad("url", inTheClear, exits.usage);
-  for (const canary of options.canaries) yield await canaryFinding(canary, options.timeoutMs);
-  yield* spoolFindings(options);
+  for (const canary of options.canaries) yield await canaryResult(canary, options.timeoutMs);
+  yield* spoolResults(options);
 }
 
 /** Connects to the control plane and tries the token. */
-async function* wayFindings(options: PreflightOptions, found: ReturnType<typeof findToken>): AsyncGenerator<Finding> {
+async function* connectionResults(
+  options: PreflightOptions,
+  found: ReturnType<typeof findToken>,
+): AsyncGenerator<PreflightResult> {
   const place = placeOf(options.url);
-  const name = await nameFinding(place.host, options.timeoutMs);
+  const name = await nameResult(place.host, options.timeoutMs);
   yield name;
   if (name.state === "fail") return;
-  const connection = await connectionFinding(options.url, place, options.timeoutMs);
+  const connection = await connectionResult(options.url, place, options.timeoutMs);
   yield connection;
-  if (connection.state !== "fail" && "token" in found) yield* await controlPlaneFindings(options, found.token);
+  if (connection.state !== "fail" && "token" in found) yield* await controlPlaneResults(options, found.token);
 }
 
-function* tokenFindings({ tokenFile, env }: PreflightOptions, found: ReturnType<typeof findToken>): Generator<Finding> {
+function* tokenResults(
+  { tokenFile, env }: PreflightOptions,
+  found: ReturnType<typeof findToken>,
+): Generator<PreflightResult> {
   if ("problem" in found) return yield bad("token", found.problem, exits.usage);
   yield ok("token", tokenFile === undefined ? "there is one in SM_AGENT_TOKEN" : `there is one in ${tokenFile}`);
   if (tokenFile === undefined) return;
@@ -85,7 +91,7 @@ function* tokenFindings({ tokenFile, env }: PreflightOptions, found: ReturnType<
     yield warn("token file", `others on this machine may open ${tokenFile}. Run: chmod 600 ${tokenFile}`);
 }
 
-async function nameFinding(host: string, timeoutMs: number): Promise<Finding> {
+async function nameResult(host: string, timeoutMs: number): Promise<PreflightResult> {
   const servers = getServers().join(", ") || "none";
   if (isIP(host) !== 0)
     return ok("dns", `not needed for the control plane, whose URL has an address; name servers: ${servers}`);
@@ -101,7 +107,7 @@ async function nameFinding(host: string, timeoutMs: number): Promise<Finding> {
   }
 }
 
-async function connectionFinding(url: string, { host, port }: Place, timeoutMs: number): Promise<Finding> {
+async function connectionResult(url: string, { host, port }: Place, timeoutMs: number): Promise<PreflightResult> {
   const { protocol } = new URL(url);
   const what = protocol === "https:" ? "tls" : "connection";
   const signal = AbortSignal.timeout(timeoutMs);
@@ -128,7 +134,10 @@ async function connectionFinding(url: string, { host, port }: Place, timeoutMs: 
   }
 }
 
-async function controlPlaneFindings({ url, version, timeoutMs }: PreflightOptions, token: string): Promise<Finding[]> {
+async function controlPlaneResults(
+  { url, version, timeoutMs }: PreflightOptions,
+  token: string,
+): Promise<PreflightResult[]> {
   const api = connectApi(url, token, `StatusMesh/${version}`);
   const asked = Date.now();
   let arrived = asked;
@@ -145,8 +154,8 @@ async function controlPlaneFindings({ url, version, timeoutMs }: PreflightOption
     );
     return [
       accepted,
-      protocolFinding(reply.protocol),
-      clockFinding(reply.server_time - (asked + arrived) / 2, arrived - asked),
+      protocolResult(reply.protocol),
+      clockResult(reply.server_time - (asked + arrived) / 2, arrived - asked),
     ];
   } catch (error) {
     return [refusal(error, url)];
@@ -155,7 +164,7 @@ async function controlPlaneFindings({ url, version, timeoutMs }: PreflightOption
   }
 }
 
-function protocolFinding(theirs: number): Finding {
+function protocolResult(theirs: number): PreflightResult {
   if (theirs === protocolVersion) return ok("protocol", `both speak version ${protocolVersion}`);
   return bad(
     "protocol",
@@ -165,7 +174,7 @@ function protocolFinding(theirs: number): Finding {
 }
 
 /** `offsetMs`: difference of the control plane's clock, with the precision of a reply that took `tripMs`. */
-function clockFinding(offsetMs: number, tripMs: number): Finding {
+function clockResult(offsetMs: number, tripMs: number): PreflightResult {
   const sure = Math.max(0, Math.abs(offsetMs) - tripMs / 2);
   if (sure <= clockWarningMs)
     return ok("clock", `within ${milliseconds(Math.abs(offsetMs) + tripMs / 2)} of the control plane's`);
@@ -177,7 +186,7 @@ function clockFinding(offsetMs: number, tripMs: number): Finding {
   );
 }
 
-function refusal(error: unknown, url: string): Finding {
+function refusal(error: unknown, url: string): PreflightResult {
   const what = "control plane";
   if (!(error instanceof ApiError))
     return bad(what, `${url} does not answer in time (${messageOf(error)}).`, exits.unavailable);
@@ -196,7 +205,7 @@ function refusal(error: unknown, url: string): Finding {
   );
 }
 
-async function canaryFinding({ host, port }: Place, timeoutMs: number): Promise<Finding> {
+async function canaryResult({ host, port }: Place, timeoutMs: number): Promise<PreflightResult> {
   const what = `canary ${host}:${port}`;
   try {
     const { socket } = await dial({ host, port, allowPrivate: true, signal: AbortSignal.timeout(timeoutMs) });
@@ -211,7 +220,7 @@ async function canaryFinding({ host, port }: Place, timeoutMs: number): Promise<
   }
 }
 
-function* spoolFindings({ spoolDir, spoolMaxMb }: PreflightOptions): Generator<Finding> {
+function* spoolResults({ spoolDir, spoolMaxMb }: PreflightOptions): Generator<PreflightResult> {
   if (spoolDir === undefined || spoolDir === "")
     return yield warn(
       "spool",

@@ -3,7 +3,7 @@ import { exits } from "../exit.ts";
 import type { Place } from "../network.ts";
 import * as options from "../options.ts";
 import { badge, screenOf, tame, type Tone } from "../output.ts";
-import { type Finding, preflight } from "../preflight.ts";
+import { type PreflightResult, preflight } from "../preflight.ts";
 import { version } from "../version.ts";
 
 interface Given {
@@ -16,7 +16,7 @@ interface Given {
   json?: true;
 }
 
-const tones: Record<Finding["state"], Tone> = { ok: "good", warn: "warn", fail: "bad" };
+const tones: Record<PreflightResult["state"], Tone> = { ok: "good", warn: "warn", fail: "bad" };
 
 export function define(command: Command): void {
   command
@@ -40,21 +40,21 @@ export function define(command: Command): void {
     .addOption(new Option("--json", "print one JSON object"))
     .action(async (given: Given) => {
       const screen = screenOf(process.stdout, process.env);
-      const findings: Finding[] = [];
+      const results: PreflightResult[] = [];
       for await (const finding of preflight({ ...given, version, timeoutMs: 10_000, env: process.env })) {
-        findings.push(finding);
+        results.push(finding);
         const { what, state, message } = finding;
         if (given.json !== true)
           process.stdout.write(`${badge(state.padEnd(4), tones[state], screen)}  ${what}: ${tame(message)}\n`);
       }
-      const able = !findings.some(({ state }) => state === "fail");
+      const able = !results.some(({ state }) => state === "fail");
       if (given.json === true)
         process.stdout.write(
           JSON.stringify({
             ok: able,
-            findings: findings.map(({ what, state, message }) => ({ what, state, message })),
+            findings: results.map(({ what, state, message }) => ({ what, state, message })),
           }) + "\n",
         );
-      process.exitCode = findings.find(({ exit }) => exit !== undefined)?.exit ?? exits.up;
+      process.exitCode = results.find(({ exit }) => exit !== undefined)?.exit ?? exits.up;
     });
 }

@@ -25,7 +25,7 @@ import { unreadableSubscribers } from "../subscribers/service.ts";
 import { unreadableTargets } from "../targets/service.ts";
 
 /** Result of one check. */
-export interface Finding {
+export interface DoctorResult {
   readonly check: string;
   readonly state: "ok" | "wrong" | "skipped";
   readonly detail: string;
@@ -51,28 +51,28 @@ export async function doctor(
   say: (line: string) => void,
   json: boolean,
 ): Promise<number> {
-  const findings = await examine(load, clock);
-  if (json) say(JSON.stringify(findings, null, 2));
+  const results = await examine(load, clock);
+  if (json) say(JSON.stringify(results, null, 2));
   else
-    for (const { check, state, detail } of findings)
+    for (const { check, state, detail } of results)
       say(
         `${state === "wrong" ? "FAIL " : state.padEnd(5)} ` +
           `${state === "skipped" ? "" : "  "}${check.padEnd(14)} ${detail}`,
       );
-  return findings.some(({ state }) => state === "wrong") ? 1 : 0;
+  return results.some(({ state }) => state === "wrong") ? 1 : 0;
 }
 
 /** All results, dependencies first. */
-async function examine(load: () => Config, clock: Clock): Promise<Finding[]> {
-  const findings: Finding[] = [];
+async function examine(load: () => Config, clock: Clock): Promise<DoctorResult[]> {
+  const results: DoctorResult[] = [];
   const look = async (check: string, what: Look): Promise<void> => {
     try {
-      findings.push({ check, state: "ok", detail: await what() });
+      results.push({ check, state: "ok", detail: await what() });
     } catch (error) {
-      findings.push({ check, state: "wrong", detail: lineOf(error) });
+      results.push({ check, state: "wrong", detail: lineOf(error) });
     }
   };
-  const skip = (check: string, detail: string): void => void findings.push({ check, state: "skipped", detail });
+  const skip = (check: string, detail: string): void => void results.push({ check, state: "skipped", detail });
 
   let config: Config;
   try {
@@ -82,7 +82,7 @@ async function examine(load: () => Config, clock: Clock): Promise<Finding[]> {
   } catch (error) {
     return [{ check: "configuration", state: "wrong", detail: lineOf(error) }];
   }
-  findings.push({
+  results.push({
     check: "configuration",
     state: "ok",
     detail: `every setting is known and valid; the public address is ${config.server.public_url}`,
@@ -99,7 +99,7 @@ async function examine(load: () => Config, clock: Clock): Promise<Finding[]> {
   for (const { title, answers } of providers) await look(title.toLowerCase(), answers);
   if (existsSync(config.data.dir)) await look("disk", () => freeSpace(config.data.dir));
   else skip("disk", `${config.data.dir} is not there yet`);
-  return findings;
+  return results;
 }
 
 async function examineDatabase(

@@ -10,7 +10,7 @@ import { openOutages } from "../testing/outages.ts";
 import { admit, agentResult } from "../testing/scene.ts";
 import { followMaintenance } from "./engine.ts";
 import type { EventKind } from "./event-schema.ts";
-import { ReferenceModel, type Verdict } from "../testing/reference-model.ts";
+import { ReferenceModel, type Grade } from "../testing/reference-model.ts";
 import { acknowledgeIncident, narrateIncident, resolveIncident, unacknowledgeIncident } from "./service.ts";
 
 /*
@@ -52,7 +52,7 @@ function step(title: string, act: (model: Model, real: Real) => Promise<unknown>
 
 interface Batch {
   region: "eu" | "us";
-  verdicts: readonly Verdict[];
+  verdicts: readonly Grade[];
   /** Ranks that shuffle the batch. */
   order: readonly number[];
   copies: number;
@@ -206,7 +206,7 @@ async function holdTimeline(id: string, open: boolean, step: string): Promise<vo
     throw new Error(`after "${step}" the timeline ends ${is ? "open" : "closed"}, the incident does not`);
 }
 
-const verdicts = fc.array(fc.constantFrom<Verdict>("P", "P", "F", "F", "D"), { minLength: 1, maxLength: 6 });
+const verdicts = fc.array(fc.constantFrom<Grade>("P", "P", "F", "F", "D"), { minLength: 1, maxLength: 6 });
 const order = fc.array(fc.nat(9), { minLength: 6, maxLength: 6 });
 const region = fc.constantFrom("eu" as const, "us" as const);
 const copies = fc.constantFrom(1, 2);

@@ -99,15 +99,15 @@ export function startDeliverer(system: System, hub: Hub, options: DelivererOptio
       stopping.abort();
       off();
       passes.stop();
-      await within(stopTimeoutMs, finished());
+      await waitAtMost(stopTimeoutMs, finished());
       interrupt.abort();
       // Interrupted deliveries are released; without a database their leases expire.
-      await within(releaseTimeoutMs, finished());
+      await waitAtMost(releaseTimeoutMs, finished());
     },
   };
 }
 
-async function within(ms: number, work: Promise<void>): Promise<void> {
+async function waitAtMost(ms: number, work: Promise<void>): Promise<void> {
   const timer = new AbortController();
   await Promise.race([work, sleep(ms, undefined, { signal: timer.signal }).catch(() => undefined)]);
   timer.abort();

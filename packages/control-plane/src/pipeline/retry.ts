@@ -4,7 +4,7 @@ export type Outcome =
   | { ok: false; error: string; status: number | null; permanent: boolean; retryAfterSecs: number | null };
 
 /** Next state of the delivery. Times are Unix ms. */
-export type Verdict =
+export type RetryDecision =
   | { state: "delivered" | "dead"; nextAttemptAt: null }
   | { state: "pending"; nextAttemptAt: number };
 
@@ -22,7 +22,7 @@ export function backoffMs(attempt: number, random: number): number {
 }
 
 /** The next state after attempt number `attempt` (from 1), which ended at `now`. `random` is in 0..1. */
-export function afterAttempt(outcome: Outcome, attempt: number, now: number, random: number): Verdict {
+export function afterAttempt(outcome: Outcome, attempt: number, now: number, random: number): RetryDecision {
   if (outcome.ok) return { state: "delivered", nextAttemptAt: null };
   if (outcome.permanent || attempt >= maxAttempts) return { state: "dead", nextAttemptAt: null };
   const backoff = backoffMs(attempt, random);

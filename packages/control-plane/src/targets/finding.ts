@@ -8,7 +8,7 @@ const milliseconds = Type.Optional(Type.Union([Type.Number({ minimum: 0, maximum
 const text = (maxLength: number) => Type.Optional(Type.Union([Type.String({ maxLength }), Type.Null()]));
 
 /** The parts of a result of `POST /targets/test` and `check-now` that the console shows. */
-const Finding = Type.Object({
+const ShownResult = Type.Object({
   status: Type.Enum([...checkStatuses]),
   error: text(4000),
   http_status: Type.Optional(Type.Union([Type.Integer({ minimum: 0, maximum: 999 }), Type.Null()])),
@@ -27,7 +27,7 @@ const titles = { test: "Test", now: "Checked now" } as const;
  * `result` is the JSON of the result. Throws INVALID_BODY for any other text.
  */
 export function findingOf(query: Readonly<Record<string, string>>) {
-  const result = validate(Finding, parsed(query["result"] ?? ""), "/result");
+  const result = validate(ShownResult, parsed(query["result"] ?? ""), "/result");
   const { status, total_ms: total = null, region = null, error = null, http_status: code = null } = result;
   return {
     title: query["of"] === "now" ? titles.now : titles.test,

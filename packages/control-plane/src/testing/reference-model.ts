@@ -3,7 +3,7 @@
  * and not from the code: no replay, no database, one step after another. Times are Unix ms.
  */
 
-export type Verdict = "P" | "D" | "F";
+export type Grade = "P" | "D" | "F";
 type Reason = "opened" | "reminder" | "escalated" | "reopened" | "resolved";
 
 interface Region {
@@ -49,7 +49,7 @@ export class ReferenceModel {
     return this.incidents.at(-1);
   }
 
-  run(region: string, verdict: Verdict, slot: number, now: number): void {
+  run(region: string, verdict: Grade, slot: number, now: number): void {
     const kind = verdict === "P" ? "P" : "F";
     const before = this.regions.get(region) ?? { vote: null, kind, streak: 0, hard: false, last: slot };
     const goesOn = before.kind === kind && before.streak > 0;
