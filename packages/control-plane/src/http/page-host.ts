@@ -43,9 +43,7 @@ export function hostUrl(host: string, config: Pick<Config, "server">): string {
  */
 export function pageHosts(config: HostConfig, pageOfDomain: (host: string) => Promise<string | null>): Middleware {
   const own = new URL(config.server.public_url).hostname;
-  return async (http, next) => {
-    const host = http.hostname.toLowerCase().replace(/\.$/, "");
-    if (host === own) return await next();
+  const atPageHost = async (http: Context, next: () => Promise<void>, host: string): Promise<void> => {
     const page = pageOfName(host, config) ?? (await byDomain(host, pageOfDomain));
     if (page === null) return await next();
     http.state["pageHost"] = page;
@@ -53,6 +51,11 @@ export function pageHosts(config: HostConfig, pageOfDomain: (host: string) => Pr
     if (!visitorFolders.test(http.path) && !visitorFiles.test(http.path))
       throw new AppError("NOT_FOUND", `There is nothing at ${http.path}.`);
     return await next();
+  };
+  return (http, next) => {
+    const host = http.hostname.toLowerCase().replace(/\.$/, "");
+    // Most requests: an async function would cost them a promise.
+    return host === own ? next() : atPageHost(http, next, host);
   };
 }
 
