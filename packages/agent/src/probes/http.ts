@@ -2,6 +2,7 @@ import { request, type IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
 import type { HttpCheck } from "@statusmesh/shared/checks/http";
+import type { FailureSnapshot } from "@statusmesh/shared/failure-snapshot";
 import { dial } from "@statusmesh/shared/net/dial";
 import { codeOf, DialError, wordsFor } from "@statusmesh/shared/net/dial-error";
 import { secure } from "@statusmesh/shared/net/tls";
@@ -174,7 +175,10 @@ function receive(
   const accepted = accepts(spec.expected_status, status);
   if (!accepted) trace.verdict = refusal(spec, response, status);
   const reader = new BodyReader(accepted ? spec.expected_body_contains : null);
-  if (captures) trace.snapshot = () => snapshotOf(spec, response, reader);
+  // A function literal assigned to a property directly is allocated in V8's old generation, and would keep the whole
+  // exchange alive until the next full collection.
+  const capture = (): FailureSnapshot => snapshotOf(spec, response, reader);
+  if (captures) trace.snapshot = capture;
   let judged = false;
   const judge = (): void => {
     // The end may follow the abort, in buffered data.
