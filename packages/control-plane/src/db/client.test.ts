@@ -54,6 +54,18 @@ t.test("a query to a silent server ends, also while the pool ends", async (t) =>
   t.equal(await last, "CONNECTION_DESTROYED");
 });
 
+t.test("a query goes to the connection used last", async (t) => {
+  const { pool } = await openTestDatabase(t);
+  const sql = pool(4);
+  const backend = async () =>
+    (await sql<{ pid: number }[]>`select pg_backend_pid() as pid from pg_sleep(0.05)`)[0]!.pid;
+  const burst = await Promise.all(Array.from({ length: 4 }, backend));
+  t.equal(new Set(burst).size, 4, "four at once have a connection each");
+  const later = new Set<number>();
+  for (let n = 0; n < 5; n++) later.add(await backend());
+  t.equal(later.size, 1, "the others are free to time out");
+});
+
 t.test("a transaction that begins behind a hundred queries has its connection", async (t) => {
   const { sql, pool } = await openTestDatabase(t);
   await sql`create table written (by text)`;

@@ -30,9 +30,9 @@ export function openPool(
 ): Sql {
   const options: Options<Record<string, PostgresType>> = {
     max,
-    // A backend holds up to 20 MB, and the pool rotates, so that the few queries of an idle service would keep all of
-    // them open: the product idled at 370 to 510 MB with 30 s, at 220 MB with 3 s. A new connection takes 3 ms.
-    idle_timeout: 3,
+    // A backend holds up to 20 MB. Queries go to the connection used last, so that those of a burst end; one that
+    // answers a job every few seconds stays, for a new one reads the catalogs and plans every statement again.
+    idle_timeout: 20,
     connect_timeout: connectMs / 1000,
     backoff: (retries: number) => Math.min(0.05 * 2 ** retries, 1),
     ...(pooled ? transactionPooling : {}),
