@@ -23,14 +23,20 @@ import { startDatabaseNotices } from "./jobs/database-notices.ts";
 import { keepPartitions } from "./jobs/partitions.ts";
 import { nightly } from "./jobs/nightly.ts";
 import { notifyOperator } from "./jobs/operator-notices.ts";
-import { followMaintenance } from "./incidents/engine.ts";
+import { followMaintenance, isMaintenanceDue } from "./incidents/engine.ts";
 import { generateOccurrences } from "./maintenance/engine.ts";
-import { sendReminders } from "./jobs/reminders.ts";
+import { areRemindersDue, sendReminders } from "./jobs/reminders.ts";
 import { dropOldRollups } from "./jobs/retention.ts";
 import { rollUp } from "./jobs/rollup.ts";
 import { mailChannelFailures } from "./jobs/channel-failures.ts";
 import { heartbeatJob } from "./jobs/heartbeat.ts";
-import { announce, everyMs as subscribersEveryMs, sendToSubscribers } from "./subscribers/engine.ts";
+import {
+  announce,
+  areMessagesDue,
+  everyMs as subscribersEveryMs,
+  isNewsDue,
+  sendToSubscribers,
+} from "./subscribers/engine.ts";
 import { type Job, startJobs } from "./jobs/runner.ts";
 import { sweep } from "./jobs/sweep.ts";
 import type { Log } from "./log.ts";
@@ -129,11 +135,16 @@ export async function serve(
 
 /** Periodic jobs; each runs on one replica at a time. */
 const periodicJobs = (deliverer: Deliverer): Job[] => [
-  { name: "reminders", everyMs: 5_000, run: sendReminders },
-  { name: "maintenance", everyMs: 5_000, run: followMaintenance },
+  { name: "reminders", everyMs: 5_000, isDue: areRemindersDue, run: sendReminders },
+  { name: "maintenance", everyMs: 5_000, isDue: isMaintenanceDue, run: followMaintenance },
   { name: "maintenance-occurrences", everyMs: 600_000, run: generateOccurrences },
-  { name: "subscriber-news", everyMs: 5_000, run: announce },
-  { name: "subscriber-messages", everyMs: subscribersEveryMs, run: (system) => sendToSubscribers(system) },
+  { name: "subscriber-news", everyMs: 5_000, isDue: isNewsDue, run: announce },
+  {
+    name: "subscriber-messages",
+    everyMs: subscribersEveryMs,
+    isDue: areMessagesDue,
+    run: (system) => sendToSubscribers(system),
+  },
   { name: "heartbeat", everyMs: 15_000, run: heartbeatJob(deliverer.claimedAt) },
   { name: "channel-failures", everyMs: 60_000, run: mailChannelFailures },
   { name: "operator-notices", everyMs: 15_000, run: notifyOperator },

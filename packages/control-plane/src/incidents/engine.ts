@@ -10,7 +10,7 @@ export {
   selectRechecks,
   wantsRecheck,
 } from "./evidence.ts";
-export { followMaintenance } from "./maintenance.ts";
+export { followMaintenance, isMaintenanceDue } from "./maintenance.ts";
 export { inActiveWindow } from "./maintenance-queries.ts";
 export { type CapturedFailure, keepSnapshots } from "./snapshots.ts";
 export { noticeOf, type NoticeSubject, writeDeliveries } from "./outbox.ts";

@@ -41,6 +41,15 @@ export async function writeHeld(sql: Db, held: readonly { id: string; notice: He
     where i.id = h.id`;
 }
 
+/** True when a maintenance window is active at `at`, or an incident is marked as under maintenance. */
+export async function isMaintenanceActive(sql: Db, at: Date): Promise<boolean> {
+  const [row] = await sql<{ found: boolean }[]>`
+    select exists (select from incidents where in_maintenance or held_reason is not null)
+      or exists (select from maintenance_occurrences
+                 where not cancelled and starts_at <= ${at} and ends_at > ${at}) as found`;
+  return row?.found === true;
+}
+
 /** An open incident whose target is under maintenance now. */
 export interface EnteredIncident {
   id: string;

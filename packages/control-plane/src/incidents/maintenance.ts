@@ -5,6 +5,7 @@ import { engineActor, type EventKind } from "./event-schema.ts";
 import {
   type HeldNotice,
   type HeldReason,
+  isMaintenanceActive,
   type LeftIncident,
   lockNoticeStates,
   takeEntered,
@@ -75,6 +76,10 @@ function withReason(planned: OutboxNotice, { reason, seq }: HeldNotice, severity
   const urgency = severity === "minor" ? ("low" as const) : ("high" as const);
   return { ...planned, seq, notice: { ...planned.notice, reason: reason as Reason, severity, urgency } };
 }
+
+/** False when {@link followMaintenance} would find nothing. */
+export const isMaintenanceDue = async ({ sql, clock }: System): Promise<boolean> =>
+  await isMaintenanceActive(sql, new Date(clock.now()));
 
 /**
  * Follows the starts and ends of maintenance windows: appends their events to open incidents, and at the end sends the

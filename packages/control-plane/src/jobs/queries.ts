@@ -9,10 +9,9 @@ const lockSpace = 7_341;
  */
 export async function takeJobLock(sql: Db, name: string): Promise<boolean> {
   const [lock] = await sql<{ held: boolean }[]>`
-    select pg_try_advisory_xact_lock(${lockSpace}, hashtext(${name})) as held`;
-  if (lock?.held !== true) return false;
-  await sql`set local idle_in_transaction_session_timeout = 0`;
-  return true;
+    select pg_try_advisory_xact_lock(${lockSpace}, hashtext(${name})) as held,
+      set_config('idle_in_transaction_session_timeout', '0', true)`;
+  return lock?.held === true;
 }
 
 /** True when the work of this name is done for the day, YYYY-MM-DD. */

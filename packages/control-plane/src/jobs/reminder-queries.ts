@@ -10,6 +10,13 @@ export interface DueIncident extends NoticeSubject {
   reminder_due_at: Date | null;
 }
 
+/** True when an incident may be due for its next reminder. */
+export async function isReminderDue(sql: Db, now: number): Promise<boolean> {
+  const [row] = await sql<{ found: boolean }[]>`
+    select exists (select from incidents where reminder_due_at <= ${new Date(now)}) as found`;
+  return row?.found === true;
+}
+
 /**
  * Moves each due incident to its next reminder; the caller that changed the row sends it. Keeps the rhythm, unless a
  * whole period was missed.

@@ -1,9 +1,13 @@
 import { inTransaction, type System } from "../context.ts";
 import { noticeOf, writeDeliveries } from "../incidents/engine.ts";
-import { takeDueReminders } from "./reminder-queries.ts";
+import { isReminderDue, takeDueReminders } from "./reminder-queries.ts";
 
 /** Few enough that one transaction is short. */
 const batch = 200;
+
+/** False when {@link sendReminders} would find nothing. */
+export const areRemindersDue = async ({ sql, clock }: System): Promise<boolean> =>
+  await isReminderDue(sql, clock.now());
 
 /**
  * Sends the reminders that are due: of open incidents that are not acknowledged, at the interval of the target's

@@ -11,6 +11,11 @@ export interface Job {
   name: string;
   /** From the end of one run to the start of the next. */
   everyMs: number;
+  /**
+   * Asked before the lock is taken; false ends the run. A cheap statement for a job that runs every few seconds and
+   * seldom finds work: an idle service then costs one statement a run in place of a transaction.
+   */
+  isDue?(system: System): Promise<boolean>;
   /** `signal` fires when the process stops; a long job checks it between its steps. */
   run(system: System, signal: AbortSignal): Promise<unknown>;
 }
@@ -25,6 +30,9 @@ export type JobWatch = (job: string, outcome: "ok" | "failed" | "elsewhere", run
 
 /** Pause after a run that failed because of the database. */
 const retryMs = 15_000;
+
+/** The first runs of all jobs are spread over at most this time. */
+const maxSpreadMs = 5_000;
 
 /**
  * Jobs at a time. Each holds one connection for its lock and needs another one for its work. With four batches of
@@ -42,7 +50,12 @@ export function startJobs(system: System, jobs: readonly Job[], watch: JobWatch 
   // Each loop listens to it, and so does each run.
   setMaxListeners(2 * jobs.length, stopping.signal);
   const turns = openTurns(maxRunning);
-  const loops = jobs.map((job) => loop(system, job, watch, { turns, signal: stopping.signal }));
+  const { signal } = stopping;
+  const loops = jobs.map(async (job, n) => {
+    // Side by side, short jobs would keep a database connection each.
+    await pause((Math.min(job.everyMs, maxSpreadMs) * n) / jobs.length, signal);
+    await loop(system, job, watch, { turns, signal });
+  });
   return {
     async stop() {
       stopping.abort();
@@ -87,7 +100,8 @@ async function loop(
     const over = (outcome: "ok" | "failed" | "elsewhere") =>
       watch(job.name, outcome, { ms: system.clock.now() - began, at: system.clock.now() });
     try {
-      over((await runAlone(system, job, signal)) ? "ok" : "elsewhere");
+      const due = (await job.isDue?.(system)) ?? true;
+      over(!due || (await runAlone(system, job, signal)) ? "ok" : "elsewhere");
     } catch (error) {
       over("failed");
       const failure = failureOf(error);

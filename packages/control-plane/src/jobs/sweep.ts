@@ -2,16 +2,21 @@ import { sweepSignIn } from "../auth/service.ts";
 import type { System } from "../context.ts";
 import { sweepOAuth } from "../oauth/service.ts";
 import { sweepFlows } from "../sign-in/service.ts";
+import { sweepSubscribers } from "../subscribers/engine.ts";
 import { deleteRunsBefore, deleteTombstonesBefore } from "./queries.ts";
 
 const day = 86_400_000;
 
-/** Removes expired rows: used links, ended sessions, answered runs, tombstones of deleted targets. */
+/**
+ * Removes expired rows: used links, ended sessions, answered runs, subscriptions without confirmation, tombstones of
+ * deleted targets.
+ */
 export async function sweep(system: System): Promise<void> {
   const now = system.clock.now();
   await sweepSignIn(system);
   await sweepFlows(system);
   await sweepOAuth(system);
+  await sweepSubscribers(system);
   await deleteRunsBefore(system.sql, new Date(now - 600_000));
   // An agent with an older cursor gets everything, so a day is enough.
   await deleteTombstonesBefore(system.sql, new Date(now - day));

@@ -214,6 +214,13 @@ export async function claimDeliveries(sql: Db, limits: ClaimLimits): Promise<Cla
     select leased.*, due.host_key, due.channel from leased join due on due.id = leased.id`;
 }
 
+/** True when a delivery is pending, due or not. */
+export async function isAnyPending(sql: Db): Promise<boolean> {
+  const [row] = await sql<{ found: boolean }[]>`
+    select exists (select from deliveries where state = 'pending') as found`;
+  return row?.found === true;
+}
+
 /** Time at which the next delivery becomes due, or a pause of a receiver ends; null for none. */
 export async function nextDueAt(sql: Db, now: number): Promise<Date | null> {
   const at = new Date(now);

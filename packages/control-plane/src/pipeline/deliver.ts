@@ -10,7 +10,7 @@ import { gatherDigests, stormRules } from "./deliver-digest.ts";
 import { openInFlight } from "./deliver-in-flight.ts";
 import { maxInFlight } from "./deliver-limits.ts";
 import { openPasses } from "./deliver-passes.ts";
-import { claimDeliveries, nextDueAt } from "./deliver-queries.ts";
+import { claimDeliveries, isAnyPending, nextDueAt } from "./deliver-queries.ts";
 import { openSender, reasonOf } from "./deliver-send.ts";
 
 /** Six times the deadline of a send, so that clocks of replicas may differ by most of a minute. */
@@ -54,6 +54,12 @@ export function startDeliverer(system: System, hub: Hub, options: DelivererOptio
   const inFlight = openInFlight(system, deliver, () => passes.wake());
   const passes = openPasses({
     async once() {
+      // The statements of a claim and of digests are long, and planned anew each time.
+      if (!(await isAnyPending(sql))) {
+        claimedAt = clock.now();
+        gatherAt = null;
+        return false;
+      }
       await claim();
       return await gather();
     },

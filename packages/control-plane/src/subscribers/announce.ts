@@ -2,16 +2,15 @@ import { newId } from "@statusmesh/shared/ids";
 import type { System } from "../context.ts";
 import { pageUrl } from "../http/page-host.ts";
 import { contentOf, type Source } from "./content.ts";
-import { queueMessages, selectIncidentNews, selectMaintenanceNews } from "./delivery-queries.ts";
-import { purge } from "./queries.ts";
-import { sealStoredSecrets } from "./sealing.ts";
+import { mayHaveNews, queueMessages, selectIncidentNews, selectMaintenanceNews } from "./delivery-queries.ts";
 
-const hourMs = 3_600_000;
 /** Events older than this are not announced: after an outage of StatusMesh, late messages mislead. */
-const lookBackMs = hourMs;
+const lookBackMs = 3_600_000;
 const batch = 200;
-const keepMessagesMs = 30 * 24 * hourMs;
-const keepPendingMs = 48 * hourMs;
+
+/** False when {@link announce} would find nothing. Planning its statements costs far more than this one. */
+export const isNewsDue = async ({ sql, clock }: System): Promise<boolean> =>
+  await mayHaveNews(sql, new Date(clock.now() - lookBackMs), new Date(clock.now()));
 
 /**
  * Queues messages to subscribers: opened incidents, updates and ends, and maintenance that is scheduled, starts and
@@ -20,11 +19,6 @@ const keepPendingMs = 48 * hourMs;
 export async function announce(system: System): Promise<number> {
   const now = new Date(system.clock.now());
   const since = new Date(now.getTime() - lookBackMs);
-  await purge(system.sql, {
-    pendingBefore: new Date(now.getTime() - keepPendingMs),
-    messagesBefore: new Date(now.getTime() - keepMessagesMs),
-  });
-  await sealStoredSecrets(system);
   const queue = async (sources: Source[]) =>
     await queueMessages(
       system.sql,

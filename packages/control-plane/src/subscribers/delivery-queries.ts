@@ -103,6 +103,30 @@ export async function selectMaintenanceNews(sql: Db, since: Date, now: Date, lim
     group by p.id, n.kind, n.at, o.id, w.id order by n.at limit ${limit}`;
 }
 
+/**
+ * True when there may be something to announce: an active subscriber, and since `since` an event of an incident or of
+ * maintenance.
+ */
+export async function mayHaveNews(sql: Db, since: Date, now: Date): Promise<boolean> {
+  const [row] = await sql<{ found: boolean }[]>`
+    select exists (select from subscribers where state = 'active') and (
+      exists (select from incident_events where at > ${since})
+      or exists (select from maintenance_windows where created_at > ${since})
+      or exists (select from maintenance_occurrences
+                 where not cancelled and starts_at > ${since} and starts_at <= ${now})
+      or exists (select from maintenance_occurrences
+                 where not cancelled and ends_at > ${since} and ends_at <= ${now})) as found`;
+  return row?.found === true;
+}
+
+/** True when a confirmation or a message is due. */
+export async function isAnyDue(sql: Db, now: Date): Promise<boolean> {
+  const [row] = await sql<{ found: boolean }[]>`
+    select exists (select from subscribers where confirm_due_at <= ${now} and state = 'pending')
+      or exists (select from subscriber_deliveries where due_at <= ${now}) as found`;
+  return row?.found === true;
+}
+
 /** True while alerts of channels wait to be sent since `before`. */
 export async function alertsWait(sql: Db, before: Date): Promise<boolean> {
   const rows = await sql`

@@ -1,5 +1,6 @@
 /*
  * Functions for jobs only; other domains use service.ts.
  */
-export { announce } from "./announce.ts";
-export { everyMs, sendToSubscribers } from "./send.ts";
+export { announce, isNewsDue } from "./announce.ts";
+export { areMessagesDue, everyMs, sendToSubscribers } from "./send.ts";
+export { sweepSubscribers } from "./sweep.ts";

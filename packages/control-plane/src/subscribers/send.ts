@@ -15,6 +15,10 @@ export const everyMs = 2_000;
 const alertsFirstMs = 3_000;
 const atOnce = 5;
 
+/** True when {@link sendToSubscribers} would find a message. */
+export const areMessagesDue = async ({ sql, clock }: System): Promise<boolean> =>
+  await queries.isAnyDue(sql, new Date(clock.now()));
+
 /**
  * Sends due confirmations and messages at the configured pace (`subscribers.per_minute`), and none while alerts of
  * channels wait. Returns the number of sent messages.
