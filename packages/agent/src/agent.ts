@@ -243,16 +243,10 @@ class RunningAgent implements Agent {
     snapshot: FailureSnapshot | null = null,
   ): void {
     const { measurement, timestamp, skip, cause, certificateNotAfter } = outcome;
-    const result = {
-      target_id: targetId,
-      scheduled_at: slot,
-      timestamp,
-      skip,
-      ...wire(measurement),
-      ...(cause === null ? {} : { cause }),
-      ...(certificateNotAfter === null ? {} : { http: { certificate_not_after: certificateNotAfter } }),
-      ...(snapshot === null ? {} : { snapshot }),
-    };
+    const result: AgentResult = { ...wire(measurement), target_id: targetId, scheduled_at: slot, timestamp, skip };
+    if (cause !== null) result.cause = cause;
+    if (certificateNotAfter !== null) result.http = { certificate_not_after: certificateNotAfter };
+    if (snapshot !== null) result.snapshot = snapshot;
     this.#reporter.add({ result }, routine);
   }
 
@@ -331,8 +325,15 @@ class RunningAgent implements Agent {
   }
 }
 
-/** Only results of certificates and registrations have details; others do not grow. */
-const wire = ({ details, ...measured }: Measurement): Omit<Measurement, "details"> & Pick<AgentResult, "details"> =>
-  details === null ? measured : { ...measured, details };
+/**
+ * Only results of certificates and registrations have details; others do not grow. Field by field: with rest and spread
+ * it took 3 % of the agent's CPU.
+ */
+function wire(measured: Measurement): Omit<Measurement, "details"> & Pick<AgentResult, "details"> {
+  const { status, error, http_status, response_size, dns_ms, connect_ms, tls_ms, ttfb_ms, total_ms, details } =
+    measured;
+  const sent = { status, error, http_status, response_size, dns_ms, connect_ms, tls_ms, ttfb_ms, total_ms };
+  return details === null ? sent : { ...sent, details };
+}
 
 const said = ({ succeededAt, failure }: Contact): AgentStatus["pull"] => ({ succeeded_at: succeededAt, failure });

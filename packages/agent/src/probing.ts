@@ -1,4 +1,5 @@
 import type { Cause, Measurement } from "@statusmesh/shared/result";
+import { Cancellation } from "@statusmesh/shared/net/cancellation";
 import { DialError } from "@statusmesh/shared/net/dial-error";
 import type { Lookup } from "@statusmesh/shared/net/resolve";
 import type { Clock } from "./clock.ts";
@@ -78,7 +79,7 @@ class Probing implements Run {
   readonly #options: ProbingOptions;
   readonly #prepared: Prepared;
   readonly #hooks: RunHooks;
-  readonly #controller = new AbortController();
+  readonly #cancellation = new Cancellation();
   readonly #trace: Trace = newTrace();
   readonly #warnings: string[] = [];
   readonly #timestamp: number;
@@ -100,7 +101,7 @@ class Probing implements Run {
   }
 
   abandon(): void {
-    this.#controller.abort(new Error("abandoned"));
+    this.#cancellation.abort(new Error("abandoned"));
     this.#end();
     // A run that has ended may still wait for the verdict on the network.
     this.#settle(null);
@@ -110,7 +111,7 @@ class Probing implements Run {
     const { log, allowPrivate, userAgent, lookup, rdap, clock } = this.#options;
     const { kind, probe } = this.#prepared;
     const context = {
-      signal: this.#controller.signal,
+      signal: this.#cancellation,
       trace: this.#trace,
       allowPrivate,
       userAgent,
@@ -122,7 +123,7 @@ class Probing implements Run {
     probe.run(check, context).then(
       (verdict) => this.#finish(verdict),
       (error: unknown) => {
-        if (!(error instanceof DialError) && !this.#controller.signal.aborted)
+        if (!(error instanceof DialError) && !this.#cancellation.aborted)
           log("error", "a probe failed unexpectedly", {
             kind,
             error: error instanceof Error ? (error.stack ?? error.message) : String(error),
@@ -135,7 +136,7 @@ class Probing implements Run {
   #deadline(): void {
     const { probe, timeoutMs } = this.#prepared;
     const late = this.#options.clock.monotonic() - this.#started - timeoutMs;
-    this.#controller.abort(new DOMException("deadline", "TimeoutError"));
+    this.#cancellation.abort(new DOMException("deadline", "TimeoutError"));
     this.#finish(late > stallMs ? stalled(late) : (this.#trace.verdict ?? timedOut(probe, timeoutMs, this.#trace)));
   }
 

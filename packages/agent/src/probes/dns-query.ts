@@ -1,3 +1,4 @@
+import type { CancelSignal } from "@statusmesh/shared/net/cancellation";
 import { Resolver, type CaaRecord, type MxRecord, type SoaRecord, type SrvRecord } from "node:dns";
 import type { RecordType } from "@statusmesh/shared/checks/dns";
 
@@ -56,7 +57,7 @@ export function ask(
   server: { address: string; port: number } | null,
   name: string,
   type: RecordType,
-  signal: AbortSignal,
+  signal: CancelSignal,
 ): Promise<string[]> {
   if (signal.aborted) return Promise.reject(signal.reason as Error);
   const at = resolverOf(

@@ -1,3 +1,4 @@
+import type { CancelSignal } from "@statusmesh/shared/net/cancellation";
 import { randomInt } from "node:crypto";
 import { createSocket } from "node:dgram";
 import { Resolver } from "node:dns";
@@ -37,7 +38,7 @@ export function rareReturnCode(
   server: { address: string; port: number } | null,
   name: string,
   type: RecordType,
-  signal: AbortSignal,
+  signal: CancelSignal,
 ): Promise<string | null> {
   const at = server ?? ownServer();
   if (at === null || signal.aborted) return Promise.resolve(null);

@@ -6,6 +6,7 @@ import {
   type RegistrationDocument,
   servedStale,
 } from "@statusmesh/shared/checks/domain-expiry";
+import { abortSignalOf } from "@statusmesh/shared/net/cancellation";
 import type { Stage } from "../rdap/lookups.ts";
 import type { LookupFailure, Registration } from "../rdap/registration.ts";
 import type { Probe, Verdict } from "./probe.ts";
@@ -32,7 +33,7 @@ export const domainExpiry: Probe<DomainExpiryCheck> = {
     };
     signal.addEventListener("abort", onAbort, { once: true });
     try {
-      const answer = await rdap.lookup(name, signal);
+      const answer = await rdap.lookup(name, abortSignalOf(signal));
       if ("failure" in answer) {
         warn?.(`${capital(answer.failure)}.`);
         return withoutAnswer(spec, name.domain, answer, rdap.known(name.domain), now());

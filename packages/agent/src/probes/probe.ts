@@ -1,6 +1,7 @@
 import type { ResultDetails } from "@statusmesh/shared/checks";
 import type { FailureSnapshot } from "@statusmesh/shared/failure-snapshot";
 import type { CheckStatus } from "@statusmesh/shared/result";
+import type { CancelSignal } from "@statusmesh/shared/net/cancellation";
 import type { DialTrace } from "@statusmesh/shared/net/dial";
 import type { Lookup } from "@statusmesh/shared/net/resolve";
 import type { RdapLookups } from "../rdap/lookups.ts";
@@ -36,7 +37,7 @@ export interface Verdict {
 
 export interface ProbeContext {
   /** The deadline of the whole run. When it aborts, the probe releases its resources at once. */
-  signal: AbortSignal;
+  signal: CancelSignal;
   trace: Trace;
   allowPrivate: boolean;
   /** `StatusMesh/1.2.3` */

@@ -1,3 +1,5 @@
+import type { CancelSignal } from "./cancellation.ts";
+
 /**
  * Where a connection failed. `guard` means that it was refused here; `certificate`, that the server answered with one
  * that does not hold.
@@ -78,7 +80,7 @@ export const overdue: Record<DialPhase, string> = {
 };
 
 /** What an aborted phase rejects with: words for a deadline, the caller's own reason for anything else. */
-export function abortError(signal: AbortSignal, phase: DialPhase): unknown {
+export function abortError(signal: CancelSignal, phase: DialPhase): unknown {
   const reason: unknown = signal.reason;
   return reason instanceof Error && reason.name === "TimeoutError"
     ? new DialError(phase, overdue[phase], "ETIMEDOUT", reason)

@@ -1,6 +1,7 @@
 import { connect, isIP, type Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { blockedHost, blockedRange } from "./address.ts";
+import type { CancelSignal } from "./cancellation.ts";
 import { abortError, codeOf, DialError, overdue, wordsFor } from "./dial-error.ts";
 import { type Lookup, resolve } from "./resolve.ts";
 
@@ -25,7 +26,7 @@ export interface DialOptions {
   /** True switches the guard off. */
   allowPrivate: boolean;
   /** Ends everything at once: the promise rejects and no socket stays behind. */
-  signal: AbortSignal;
+  signal: CancelSignal;
   lookup?: Lookup | undefined;
   trace?: DialTrace | undefined;
 }
@@ -121,7 +122,7 @@ function refuse(address: string, range: string | null): void {
 function connectFirst(
   addresses: readonly string[],
   port: number,
-  signal: AbortSignal,
+  signal: CancelSignal,
 ): Promise<{ socket: Socket; address: string }> {
   return new Promise((settle, reject) => {
     const attempts = new Set<Socket>();
@@ -167,7 +168,7 @@ function connectFirst(
   });
 }
 
-function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+function unlessAborted<T>(work: Promise<T>, signal: CancelSignal): Promise<T> {
   return new Promise((settle, reject) => {
     const onAbort = (): void => reject(abortError(signal, "dns"));
     signal.addEventListener("abort", onAbort, { once: true });

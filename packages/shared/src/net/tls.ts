@@ -1,6 +1,7 @@
 import { constants, type X509Certificate } from "node:crypto";
 import { isIP, type Socket } from "node:net";
 import { connect, createSecureContext, type SecureContext, type TLSSocket } from "node:tls";
+import type { CancelSignal } from "./cancellation.ts";
 import type { DialTrace } from "./dial.ts";
 import { abortError, codeOf, DialError, overdue, wordsFor } from "./dial-error.ts";
 
@@ -11,7 +12,7 @@ export interface SecureOptions {
   host: string;
   /** False accepts any certificate, protocol version and cipher: the connection carries no secret. */
   verify: boolean;
-  signal: AbortSignal;
+  signal: CancelSignal;
   trace?: DialTrace | undefined;
   /** Replaces the shared context, to trust other authorities. */
   context?: SecureContext | undefined;
