@@ -1,5 +1,6 @@
 import { once } from "node:events";
 import * as net from "node:net";
+import { constants, PerformanceObserver } from "node:perf_hooks";
 import { setTimeout as sleep } from "node:timers/promises";
 import postgres from "postgres";
 import t from "tap";
@@ -64,6 +65,21 @@ t.test("a query goes to the connection used last", async (t) => {
   const later = new Set<number>();
   for (let n = 0; n < 5; n++) later.add(await backend());
   t.equal(later.size, 1, "the others are free to time out");
+});
+
+t.test("a finished query is garbage for the next minor collection", async (t) => {
+  const { pool } = await openTestDatabase(t);
+  const sql = pool(1);
+  let major = 0;
+  const observer = new PerformanceObserver((list) => {
+    const collections = list.getEntries() as unknown as { detail: { kind: number } }[];
+    major += collections.filter(({ detail }) => detail.kind === constants.NODE_PERFORMANCE_GC_MAJOR).length;
+  });
+  observer.observe({ entryTypes: ["gc"] });
+  t.teardown(() => observer.disconnect());
+  for (let n = 0; n < 3000; n++) await sql`select ${Array.from({ length: 3000 }, (_, m) => n * m)}::bigint[] is null`;
+  await sleep(20);
+  t.ok(major < 10, `${major} full collections; the published client needs 22`);
 });
 
 t.test("a transaction that begins behind a hundred queries has its connection", async (t) => {
