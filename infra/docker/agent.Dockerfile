@@ -27,7 +27,7 @@ FROM node:24.21.0-bookworm-slim
 COPY --from=build /out /usr/local
 RUN mkdir -p /var/lib/sm-agent && chown node:node /var/lib/sm-agent && chmod 0700 /var/lib/sm-agent
 USER node
-ENV SM_AGENT_SPOOL_DIR=/var/lib/sm-agent SM_AGENT_METRICS_BIND=127.0.0.1:9464
+ENV SM_AGENT_SPOOL_DIR=/var/lib/sm-agent SM_AGENT_METRICS_BIND=127.0.0.1:9464 NODE_OPTIONS=--v8-pool-size=1
 VOLUME /var/lib/sm-agent
 HEALTHCHECK --interval=30s --timeout=5s --start-period=10s \
   CMD ["node", "-e", "fetch('http://127.0.0.1:9464/healthz').then((answer) => process.exit(answer.ok ? 0 : 1), () => process.exit(1))"]

@@ -31,8 +31,8 @@ export type JobWatch = (job: string, outcome: "ok" | "failed" | "elsewhere", run
 /** Pause after a run that failed because of the database. */
 const retryMs = 15_000;
 
-/** The first runs of all jobs are spread over at most this time. */
-const maxSpreadMs = 5_000;
+/** Jobs this frequent start one after another: at the same time each would keep a database connection of its own. */
+const frequentMs = 5_000;
 
 /**
  * Jobs at a time. Each holds one connection for its lock and needs another one for its work. With four batches of
@@ -52,8 +52,7 @@ export function startJobs(system: System, jobs: readonly Job[], watch: JobWatch 
   const turns = openTurns(maxRunning);
   const { signal } = stopping;
   const loops = jobs.map(async (job, n) => {
-    // Side by side, short jobs would keep a database connection each.
-    await pause((Math.min(job.everyMs, maxSpreadMs) * n) / jobs.length, signal);
+    if (job.everyMs <= frequentMs) await pause((job.everyMs * n) / jobs.length, signal);
     await loop(system, job, watch, { turns, signal });
   });
   return {
