@@ -146,6 +146,24 @@ t.test("a job runs on one replica at a time, periodically, also after failures",
   t.equal(inner, false, "another replica passes it over");
 });
 
+t.test("a job runs only when it is due, and asks again at its interval", async (t) => {
+  const { system } = await openWorld(t);
+  const outcomes: string[] = [];
+  let asked = 0;
+  const runsAfter: number[] = [];
+  const job = {
+    name: "seldom",
+    everyMs: 5,
+    isDue: async () => ++asked % 3 === 0,
+    run: async () => void runsAfter.push(asked),
+  };
+  const jobs = startJobs(system, [job], (_job, outcome) => void outcomes.push(outcome));
+  await until(() => runsAfter.length >= 2, "two runs");
+  await jobs.stop();
+  t.strictSame(runsAfter.slice(0, 2), [3, 6]);
+  t.strictSame([...new Set(outcomes)], ["ok"], "a run that is not due is no failure");
+});
+
 t.test("more jobs than connections do not block each other", async (t) => {
   const warnings: string[] = [];
   const onWarning = ({ message }: Error): void => void warnings.push(message);
