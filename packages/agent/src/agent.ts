@@ -126,7 +126,7 @@ class RunningAgent implements Agent {
     for (const run of this.#running) run.abandon();
     await Promise.all([this.#reporter.drain(drainMs), this.#cache.close(), leaving]);
     await this.#settings.spool.close();
-    this.#stoppedAt = Math.round(this.#settings.clock.now());
+    this.#stoppedAt = this.#settings.clock.now();
     await this.#endStatus?.();
     await this.#api.close();
     this.#logStats();
@@ -310,7 +310,7 @@ class RunningAgent implements Agent {
       pid: process.pid,
       // Counted back, because the control plane's time is unknown at the start.
       started_at: Math.round(clock.now() - (clock.monotonic() - this.#startedAt)),
-      seen_at: Math.round(clock.now()),
+      seen_at: clock.now(),
       stopped_at: this.#stoppedAt,
       clock_offset_ms: Math.round(clock.offsetMs()),
       impaired_since: this.#network.impairedSince,

@@ -1,6 +1,6 @@
 /** The clock of the agent's logic. Tests replace it. */
 export interface Clock {
-  /** Unix ms on the control plane's clock, as far as known. */
+  /** Unix ms on the control plane's clock, as far as known; whole, because files, messages and rows hold integers. */
   now(): number;
   /** Monotonic ms, for measuring. */
   monotonic(): number;
@@ -31,7 +31,8 @@ export function correctedClock(): CorrectedClock {
   let samples: number[] = [];
   let offset = 0;
   return {
-    now: () => local() + offset,
+    // Down, so that no slot starts early.
+    now: () => Math.floor(local() + offset),
     monotonic: () => performance.now(),
     after(ms, callback) {
       const timer = setTimeout(callback, Math.max(0, ms));

@@ -194,7 +194,7 @@ export class NetworkGuard {
   #fails(side: Side): void {
     if (this.#impaired !== null) return;
     const { clock, log } = this.#options;
-    this.#impaired = { side, since: Math.round(clock.now()), cancelRecheck: () => undefined };
+    this.#impaired = { side, since: clock.now(), cancelRecheck: () => undefined };
     log(
       "error",
       "the agent's own network is down: nothing that it asks answers. Runs that fail meanwhile count for nothing",

@@ -93,7 +93,7 @@ class Probing implements Run {
     this.#options = options;
     this.#prepared = prepared;
     this.#hooks = hooks;
-    this.#timestamp = Math.round(clock.now());
+    this.#timestamp = clock.now();
     this.#started = clock.monotonic();
     this.done = new Promise((settle) => (this.#settle = settle));
     this.#cancelDeadline = clock.after(prepared.timeoutMs, () => this.#deadline());

@@ -132,7 +132,7 @@ export class Runner {
     stats.ran(kind, verdict.status, null);
     const outcome = {
       measurement: measurementOf(kind, verdict, newTrace(), 0),
-      timestamp: Math.round(clock.now()),
+      timestamp: clock.now(),
       skip: verdict.skip === true,
       throttled: verdict.throttled === true,
       warnings: [],

@@ -203,7 +203,7 @@ export class Schedule {
     const { check, phase } = due.entry;
     const interval = check.interval_ms;
     if (now - due.startAt < interval) return;
-    const newest = slotAtOrAfter(Math.floor(now) - interval + 1, phase, interval);
+    const newest = slotAtOrAfter(now - interval + 1, phase, interval);
     this.#stats.missed += Math.max(1, Math.round((newest - due.slot) / interval));
     due.slot = newest;
     due.startAt = now;

@@ -10,9 +10,10 @@ const name = "status.json";
 const writeMs = 5000;
 
 const Nullable = <S extends Type.TSchema>(schema: S) => Type.Union([schema, Type.Null()]);
+const UnixMs = Type.Integer({ minimum: 0 });
 const Contact = Type.Object({
-  succeeded_at: Nullable(Type.Number()),
-  failure: Nullable(Type.Object({ at: Type.Number(), message: Type.String() })),
+  succeeded_at: Nullable(UnixMs),
+  failure: Nullable(Type.Object({ at: UnixMs, message: Type.String() })),
 });
 
 /**
@@ -25,11 +26,11 @@ const AgentStatus = Type.Object({
   control_plane: Type.String(),
   region: Nullable(Type.String()),
   pid: Type.Number(),
-  started_at: Type.Number(),
-  seen_at: Type.Number(),
-  stopped_at: Nullable(Type.Number()),
+  started_at: UnixMs,
+  seen_at: UnixMs,
+  stopped_at: Nullable(UnixMs),
   clock_offset_ms: Type.Number(),
-  impaired_since: Nullable(Type.Number()),
+  impaired_since: Nullable(UnixMs),
   assigned: Type.Number(),
   in_flight: Type.Number(),
   lag_p99_ms: Type.Number(),

@@ -1,7 +1,7 @@
 import { createServer, type AddressInfo, type Server, type Socket } from "node:net";
 import type { Test } from "tap";
 import type { HttpCheck } from "@statusmesh/shared/checks/http";
-import type { Clock } from "./clock.ts";
+import { type Clock, correctedClock } from "./clock.ts";
 import type { NetworkGuard } from "./network.ts";
 import { rdapCache } from "./rdap/cache.ts";
 import { type LookupsOptions, RdapLookups } from "./rdap/lookups.ts";
@@ -95,14 +95,7 @@ export function httpCheck(url: string, change: Partial<HttpCheck> = {}): HttpChe
   };
 }
 
-const realClock: Clock = {
-  now: Date.now,
-  monotonic: () => performance.now(),
-  after(ms, callback) {
-    const timer = setTimeout(callback, ms);
-    return () => clearTimeout(timer);
-  },
-};
+const realClock = correctedClock();
 
 /** Lookups in real time with an empty cache. */
 export function testLookups(options: Partial<LookupsOptions> & { registriesUrl: string }): RdapLookups {

@@ -2,6 +2,7 @@ import { readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import t, { type Test } from "tap";
 import { registrableDomain } from "@statusmesh/shared/net/registrable-domain";
+import { correctedClock } from "../clock.ts";
 import { FakeClock, testLookups } from "../testing.ts";
 import { type RdapCache, rdapCache } from "./cache.ts";
 import { Line } from "./line.ts";
@@ -331,6 +332,24 @@ t.test("the cache survives a restart", async (t) => {
     /cannot be fetched/,
     "but not that of another place",
   );
+});
+
+t.test("the cache of an agent on real time survives a restart", async (t) => {
+  const folder = t.testdir({});
+  const registry = await startRegistry(t);
+  const clock = correctedClock();
+  clock.correct(performance.timeOrigin + performance.now() + 0.37);
+  const logged: string[] = [];
+  const open = () => rdapCache(folder, { clock, log: (_level, msg) => void logged.push(msg) });
+  const cache = open();
+  const first = testLookups({ clock, cache, registriesUrl: registry.listUrl });
+  await first.lookup(registrableDomain("example.org"), ever());
+  await cache.close();
+  const second = testLookups({ clock, cache: open(), registriesUrl: registry.listUrl });
+  t.strictSame(second.known("example.org"), first.known("example.org"), "the last good verdict");
+  await second.lookup(registrableDomain("example.net"), ever());
+  t.equal(registry.listFetches, 1, "the list of registries");
+  t.strictSame(logged, []);
 });
 
 t.test("the cache on disk is bounded and ignores foreign files", async (t) => {
