@@ -43,6 +43,7 @@ export const folders = {
     joins: {
       "name of the actor of an event": ["api_tokens", "users"],
       "held notices of a deleted organisation stay held": ["orgs"],
+      "disabled regions have no vote": ["regions"],
       "active maintenance windows": ["maintenance_occurrences", "maintenance_window_targets", "maintenance_windows"],
       "name of the monitor, and whether it keeps failed responses": ["targets"],
       "incidents on status pages": ["status_page_components"],
@@ -174,6 +175,7 @@ export const folders = {
       "state, open incident and regions in a list": ["incidents", "regions", "target_states"],
       "uptime and latency as sort keys": ["results", "results_daily"],
       "whether an incident is on a status page": ["status_page_components"],
+      "steps of the setup checklist": ["channels", "orgs", "status_pages"],
     },
     writes: { "the state row has the lifetime of its target": ["target_states"] },
   },

@@ -2,6 +2,7 @@ import { execFileSync, spawnSync } from "node:child_process";
 import { cpSync, existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
+import { endpointNames } from "@statusmesh/control-plane/channels/kinds/index";
 import { loadConfig } from "@statusmesh/control-plane/config";
 import t, { type Test } from "tap";
 import { parse } from "yaml";
@@ -27,7 +28,7 @@ function problemsOf(t: Test, env: Record<string, string>): string {
   ]);
   writeFileSync(join(cwd, "statusmesh.toml"), "");
   try {
-    loadConfig({ env: Object.fromEntries(files) as Record<string, string>, cwd });
+    loadConfig({ env: Object.fromEntries(files) as Record<string, string>, cwd, endpointNames });
     return "";
   } catch (error) {
     return (error as Error).message;

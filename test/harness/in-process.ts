@@ -1,3 +1,4 @@
+import { endpointNames } from "@statusmesh/control-plane/channels/kinds/index";
 import { loadConfig } from "@statusmesh/control-plane/config";
 import { type Log, silentLog } from "@statusmesh/control-plane/log";
 import { serve } from "@statusmesh/control-plane/serve";
@@ -20,6 +21,7 @@ export async function serveHere(
   const config = loadConfig({
     env: { SM_SERVER__BIND: "127.0.0.1:0", SM_SCHEDULER__BUILTIN_AGENT: "false", SM_DATABASE__URL, ...env },
     cwd: tempFolder(t, "here"),
+    endpointNames,
   });
   const running = await serve(config, { now: () => Date.now() }, log, { checkReplies: true });
   t.teardown(() => running.stop());

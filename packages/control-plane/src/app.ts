@@ -37,7 +37,7 @@ import { hookRoutes } from "./hooks/api.ts";
 import { whatsappHandshake } from "./hooks/handshake.ts";
 import { incidentRoutes } from "./incidents/api.ts";
 import { incidentsPages } from "./incidents/pages.ts";
-import { listIncidents } from "./incidents/service.ts";
+import { dropHeldNotices, listIncidents } from "./incidents/service.ts";
 import { incidentTools } from "./incidents/tools.ts";
 import { tenancyRoutes } from "./orgs/api.ts";
 import { listOrgs } from "./orgs/service.ts";
@@ -85,6 +85,7 @@ import { expirationRoutes } from "./targets/expiring-api.ts";
 import { expiringPages } from "./targets/expiring-pages.ts";
 import { targetBulkRoutes } from "./targets/bulk-api.ts";
 import { targetsPages } from "./targets/pages.ts";
+import { listTags } from "./targets/service.ts";
 import { targetTools } from "./targets/tools.ts";
 
 export interface AppOptions {
@@ -128,7 +129,7 @@ export function allRoutes({ hub, ingest, draining }: Pick<AppOptions, "hub" | "i
     ...shareViewRoutes,
     ...authRoutes,
     ...oauthRoutes,
-    ...tenancyRoutes,
+    ...tenancyRoutes({ dropHeldNotices }),
     ...mcpRoutes,
     ...regionRoutes,
     ...agentRoutes,
@@ -147,7 +148,7 @@ const pageLists = (providers: Providers) =>
     expiringPages,
     sharesPages,
     incidentsPages,
-    maintenancePages,
+    maintenancePages(listTags),
     channelLinkPages,
     channelsPages,
     mailLinkPages,

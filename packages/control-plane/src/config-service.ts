@@ -1,6 +1,5 @@
 import Type from "typebox";
 import { bindPattern } from "@statusmesh/shared/net/bind";
-import { endpointNames } from "./channels/kinds/index.ts";
 import { linkedChannels } from "./config-channels.ts";
 import { flag, secret, text, whole } from "./config-fields.ts";
 
@@ -146,21 +145,19 @@ export const channels = Type.Object({
     "^[^\\0]*$",
   ),
   ...linkedChannels,
-  endpoints: Type.Object(
-    Object.fromEntries(
-      endpointNames.map((name) => [
-        name,
-        text(
-          "",
-          `Origin and base path that messages to ${name} go to in place of those of the channel, such as a ` +
-            "relay; empty: none",
-          "an http or https URL like https://relay.example.org/slack, without a query",
-          "^(?:https?://[^\\s?#@]+)?$",
-        ),
-      ]),
-    ),
-  ),
+  // configSchema adds the keys, which the channel kinds declare.
+  endpoints: Type.Object({} as Record<string, ReturnType<typeof text>>),
 });
+
+/** The URL that replaces origin and base path of a vendor, under `channels.endpoints`. */
+export const channelEndpoint = (name: string) =>
+  text(
+    "",
+    `Origin and base path that messages to ${name} go to in place of those of the channel, such as a ` +
+      "relay; empty: none",
+    "an http or https URL like https://relay.example.org/slack, without a query",
+    "^(?:https?://[^\\s?#@]+)?$",
+  );
 
 export const checker = Type.Object({
   per_host_max_inflight: whole(2, 1, 1000, "Concurrent checks of one organisation against one host and port"),

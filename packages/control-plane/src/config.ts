@@ -7,11 +7,11 @@ import { readSettings } from "./config-reader.ts";
 import { mcp, mcpProblems, settleMcp } from "./config-mcp.ts";
 import * as service from "./config-service.ts";
 import * as tenancy from "./config-tenancy.ts";
-import { addressList } from "./http/address-list.ts";
+import { addressList } from "@statusmesh/shared/net/address-list";
 import { StartupError } from "./startup-error.ts";
 
-/** Every key with its default. The keys of the file and the names of the environment variables are derived from it. */
-export const ConfigSchema = Type.Object({
+/** Every key but those of `channels.endpoints`, with its default. */
+const ConfigSchema = Type.Object({
   server: service.server,
   api: service.api,
   data: service.data,
@@ -38,11 +38,23 @@ export const ConfigSchema = Type.Object({
 /** Validated settings with defaults; `data.dir` is absolute, `server.public_url` has no trailing slash. */
 export interface Config extends Static<typeof ConfigSchema> {}
 
+/**
+ * Every key with its default: the keys of the file and the names of the environment variables are derived from it.
+ * `endpointNames` are the keys of `channels.endpoints`, which the channel kinds declare.
+ */
+export function configSchema(endpointNames: readonly string[]): typeof ConfigSchema {
+  const { channels } = ConfigSchema.properties;
+  const endpoints = Type.Object(Object.fromEntries(endpointNames.map((name) => [name, service.channelEndpoint(name)])));
+  return Type.Object({ ...ConfigSchema.properties, channels: Type.Object({ ...channels.properties, endpoints }) });
+}
+
 export interface ConfigSources {
   /** Value of `--config`. */
   path?: string | undefined;
   env: Record<string, string | undefined>;
   cwd: string;
+  /** Keys of `channels.endpoints`. */
+  endpointNames: readonly string[];
   /** True when the log goes to a terminal. */
   tty?: boolean;
 }
@@ -56,7 +68,7 @@ const foreign = /^SM_(?:CONFIG$|COMMAND$|AGENT_|TEST_)/;
  */
 export function loadConfig(sources: ConfigSources): Config {
   const { env, cwd } = sources;
-  const { values, problems } = readSettings(withTerminal(ConfigSchema, sources.tty ?? false), {
+  const { values, problems } = readSettings(withTerminal(configSchema(sources.endpointNames), sources.tty ?? false), {
     file: readBaseFile(sources),
     env,
     prefix: "SM_",

@@ -1,5 +1,4 @@
 import type { SecureContext } from "node:tls";
-import type { AbuseLists } from "./abuse/service.ts";
 import type { Sealer } from "./crypto/seal.ts";
 import type { Config } from "./config.ts";
 import type { Db } from "./db/sql.ts";
@@ -34,6 +33,16 @@ export function grantedBy(listed: readonly string[]): Set<string> {
 /** The wall clock, injected for tests. Unix milliseconds. */
 export interface Clock {
   now(): number;
+}
+
+/** Paths and hosts that the operator does not allow, as last read. */
+export interface AbuseLists {
+  /** The pattern that the path of a URL matches, or null. */
+  pattern(url: URL): string | null;
+  /** The listed domain that equals the host or is a parent of it, or null. */
+  domain(host: string): string | null;
+  /** Reads the files again. An invalid file changes nothing. */
+  reload(): void;
 }
 
 /** Shared by all requests of a process. */

@@ -5,6 +5,7 @@ import { giveAccess } from "./commands/bootstrap-owner.ts";
 import { doctor } from "./commands/doctor.ts";
 import { rotateKek } from "./commands/rotate-kek.ts";
 import { registerTelegramWebhook } from "./commands/telegram-webhook.ts";
+import { endpointNames } from "./channels/kinds/index.ts";
 import { loadConfig } from "./config.ts";
 import type { Clock } from "./context.ts";
 import { asStartupError } from "./db/failures.ts";
@@ -28,6 +29,7 @@ const configuration = () =>
     env: process.env,
     cwd: process.cwd(),
     tty: process.stdout.isTTY,
+    endpointNames,
   });
 
 program.command("serve", { isDefault: true }).description("Run the control plane").action(runServer);

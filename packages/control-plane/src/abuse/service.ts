@@ -1,20 +1,10 @@
 import { AppError } from "@statusmesh/shared/errors";
 import type { Config } from "../config.ts";
-import type { System } from "../context.ts";
+import type { AbuseLists, System } from "../context.ts";
 import type { Log } from "../log.ts";
 import { StartupError } from "../startup-error.ts";
 import { readList } from "./files.ts";
 import { compileDomains, compilePatterns, defaultUrlPatterns } from "./lists.ts";
-
-/** The abuse lists as last read. */
-export interface AbuseLists {
-  /** The pattern that the path of a URL matches, or null. */
-  pattern(url: URL): string | null;
-  /** The listed domain that equals the host or is a parent of it, or null. */
-  domain(host: string): string | null;
-  /** Reads the files again. An invalid file changes nothing. */
-  reload(): void;
-}
 
 type Lists = Pick<AbuseLists, "pattern" | "domain">;
 

@@ -171,7 +171,8 @@ t.test("without sign-in every caller is the first owner, except other sites", as
 
 t.test("auth.required = false is refused on a public address", async (t) => {
   const cwd = t.testdir({});
-  const load = (env: Record<string, string>) => loadConfig({ cwd, env: { SM_AUTH__REQUIRED: "false", ...env } });
+  const load = (env: Record<string, string>) =>
+    loadConfig({ cwd, endpointNames: [], env: { SM_AUTH__REQUIRED: "false", ...env } });
   for (const bind of ["127.0.0.1:8080", "127.8.8.8:1", "[::1]:8080", "localhost:80"])
     t.equal(load({ SM_SERVER__BIND: bind }).auth.required, false, bind);
   for (const bind of ["0.0.0.0:8080", "[::]:8080", "192.168.1.5:8080", "status.example.org:80"]) {

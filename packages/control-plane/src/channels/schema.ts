@@ -1,7 +1,6 @@
 import Type, { type Static, type TSchema } from "typebox";
 import { Line } from "@statusmesh/shared/text";
-import { Id, nullable, PageOf, paging, Timestamp } from "../http/wire.ts";
-import { WriteSourceSchema } from "../targets/schema.ts";
+import { Id, nullable, PageOf, paging, Timestamp, WriteSourceSchema } from "../http/wire.ts";
 import { type ChannelConfig, channelKinds } from "./kinds/index.ts";
 import type { ChannelKind } from "./kinds/kind.ts";
 

@@ -2,7 +2,7 @@ import type { IncomingMessage, RequestListener, Server, ServerResponse } from "n
 import type { BlockList, Socket } from "node:net";
 import { AppError } from "@statusmesh/shared/errors";
 import { addressKey, canonicalAddress } from "./address.ts";
-import { isListed } from "./address-list.ts";
+import { isListed } from "@statusmesh/shared/net/address-list";
 import { answerRaw, parserError, refuse } from "./raw-answer.ts";
 
 /** Unanswered requests per connection; browsers and agents send one at a time. */

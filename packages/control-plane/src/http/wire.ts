@@ -105,3 +105,8 @@ export const ErrorEnvelope = Type.Object(
 /** A Date in the format of the API. */
 export const iso = (date: Date): string => date.toISOString();
 export const isoOrNull = (date: Date | null): string | null => date?.toISOString() ?? null;
+
+export const WriteSourceSchema = Type.Enum(["ui", "api", "terraform"], {
+  description: "Which kind of client wrote it last",
+  examples: ["api"],
+});

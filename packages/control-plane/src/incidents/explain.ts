@@ -1,6 +1,5 @@
 import { type Ctx, requireScope } from "../context.ts";
 import { iso } from "../http/wire.ts";
-import { disabledRegionIds } from "../regions/service.ts";
 import { deliveriesOf } from "./deliveries.ts";
 import { current } from "./evaluate.ts";
 import { inWords } from "./explain-words.ts";
@@ -26,7 +25,7 @@ export async function explainIncident(ctx: Ctx, incidentId: string): Promise<Exp
   const [[target], state, disabled, window, deliveries] = await Promise.all([
     queries.selectPolicies(ctx.sql, ctx.orgId, [incident.target_id]),
     queries.selectState(ctx.sql, incident.target_id),
-    disabledRegionIds(ctx),
+    queries.selectDisabledRegions(ctx.sql),
     selectActiveWindow(ctx.sql, ctx.orgId, incident.target_id, new Date(now)),
     deliveriesOf(ctx, incidentId, explainedDeliveries, 0),
   ]);
@@ -36,7 +35,7 @@ export async function explainIncident(ctx: Ctx, incidentId: string): Promise<Exp
     opened_at: iso(incident.opened_at),
     region_policy: target.region_policy,
     alert_confirmations: target.alert_confirmations,
-    ...explainVotes(target, state, disabled, now),
+    ...explainVotes(target, state, new Set(disabled), now),
     maintenance: window === null ? null : { id: window.id, title: window.title, ends_at: iso(window.ends_at) },
     deliveries: deliveries.items,
     deliveries_total: deliveries.total,

@@ -6,7 +6,7 @@ import { causeError, causeName, namesOf } from "../html/causes.ts";
 import { numbered, plural } from "../html/format.ts";
 import { page, wholeNumber } from "../html/pages.ts";
 import { readTimeRange, type TimeRange } from "../html/time-range.ts";
-import type { RegionPolicy } from "../targets/schema.ts";
+import type { RegionPolicy } from "./votes.ts";
 import { severities } from "./schema.ts";
 import * as service from "./service.ts";
 import { timelineOf } from "./timeline.ts";

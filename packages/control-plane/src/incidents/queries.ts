@@ -132,6 +132,12 @@ export async function selectState(sql: Db, targetId: string): Promise<StateRow |
   return row ?? null;
 }
 
+/** Ids of the regions that the operator has disabled. */
+export async function selectDisabledRegions(sql: Db): Promise<string[]> {
+  const rows = await sql<{ id: string }[]>`select id from regions where not enabled`;
+  return rows.map(({ id }) => id);
+}
+
 export interface PolicyRow {
   id: string;
   org_id: string;

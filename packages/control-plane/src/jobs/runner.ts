@@ -3,7 +3,7 @@ import type { Sql } from "postgres";
 import { inTransaction, type System } from "../context.ts";
 import { directOf } from "../db/connect.ts";
 import { failureOf } from "../db/failures.ts";
-import { takeJobLock } from "./queries.ts";
+import { takeJobLock } from "./lock-queries.ts";
 
 /** Periodic work. A run must be idempotent: a replica that is killed in the middle has done half of it. */
 export interface Job {

@@ -1,5 +1,4 @@
 import type { Ctx } from "../context.ts";
-import { listTags } from "../targets/service.ts";
 import { page, wholeNumber } from "../html/pages.ts";
 import type { Maintenance } from "./schema.ts";
 import * as service from "./service.ts";
@@ -75,8 +74,14 @@ async function calendarOf(ctx: Ctx, month: string | undefined) {
   };
 }
 
+/** Tags of the monitors, which a window can name in place of monitors. */
+type TagList = (
+  ctx: Ctx,
+  page: { limit: number; offset: number },
+) => Promise<{ items: { name: string; count: number }[] }>;
+
 /** Data of the form: of a window, or of a new one. */
-async function formOf(ctx: Ctx, window: Maintenance | null, chosen: { id: string; name: string }[]) {
+async function formOf(ctx: Ctx, listTags: TagList, window: Maintenance | null, chosen: { id: string; name: string }[]) {
   const tags = await listTags(ctx, { limit: maxTags, offset: 0 });
   return {
     window,
@@ -89,7 +94,7 @@ async function formOf(ctx: Ctx, window: Maintenance | null, chosen: { id: string
   };
 }
 
-export const maintenancePages = [
+export const maintenancePages = (listTags: TagList) => [
   page({
     path: "/maintenance",
     auth: "tenant",
@@ -114,7 +119,7 @@ export const maintenancePages = [
     path: "/maintenance/new",
     auth: "tenant",
     async handle({ ctx }) {
-      return { view: "maintenance/form", data: await formOf(ctx, null, []) };
+      return { view: "maintenance/form", data: await formOf(ctx, listTags, null, []) };
     },
   }),
   page({
@@ -140,7 +145,7 @@ export const maintenancePages = [
     async handle({ ctx, params }) {
       const window = await service.getWindow(ctx, params["id"]!);
       const { monitors } = await service.windowScope(ctx, window.id);
-      return { view: "maintenance/form", data: await formOf(ctx, window, monitors) };
+      return { view: "maintenance/form", data: await formOf(ctx, listTags, window, monitors) };
     },
   }),
 ];

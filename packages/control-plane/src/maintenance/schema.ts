@@ -1,7 +1,6 @@
 import Type, { type Static } from "typebox";
 import { IdText, Line, Lines } from "@statusmesh/shared/text";
-import { Id, nullable, PageOf, paging, Timestamp } from "../http/wire.ts";
-import { WriteSourceSchema } from "../targets/schema.ts";
+import { Id, nullable, PageOf, paging, Timestamp, WriteSourceSchema } from "../http/wire.ts";
 
 /** Longest window, days. */
 export const maxDays = 30;

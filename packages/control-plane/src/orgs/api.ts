@@ -7,6 +7,11 @@ import { asOwner } from "./access.ts";
 import * as schema from "./schema.ts";
 import * as orgs from "./service.ts";
 
+/** What a change of an organisation does in other domains, handed over where the app is put together. */
+interface TenancyParts {
+  readonly dropHeldNotices: Parameters<typeof orgs.restoreOrg>[2];
+}
+
 const tag = "Organisations";
 const absent = ["ORG_NOT_FOUND"] as const;
 /** For the owners of the organisation that the path names. */
@@ -19,7 +24,7 @@ const ownerOfDeletedToo = {
   requireRole: ({ ctx, params }) => asOwner(ctx, params["id"]!, true),
 } as const satisfies Pick<Route, "role" | "requireRole">;
 
-const orgRoutes: Route[] = [
+const orgRoutes = ({ dropHeldNotices }: TenancyParts): Route[] => [
   route({
     method: "GET",
     path: "/api/v1/orgs",
@@ -102,7 +107,7 @@ const orgRoutes: Route[] = [
     params: IdParam,
     replies: { 200: schema.Org },
     errors: [...absent, "QUOTA_EXCEEDED"],
-    handle: async ({ ctx, params }) => ok(await orgs.restoreOrg(ctx, params.id)),
+    handle: async ({ ctx, params }) => ok(await orgs.restoreOrg(ctx, params.id, dropHeldNotices)),
   }),
   route({
     method: "POST",
@@ -283,4 +288,8 @@ const invitationRoutes: Route[] = [
   }),
 ];
 
-export const tenancyRoutes: Route[] = [...orgRoutes, ...memberRoutes, ...invitationRoutes];
+export const tenancyRoutes = (parts: TenancyParts): Route[] => [
+  ...orgRoutes(parts),
+  ...memberRoutes,
+  ...invitationRoutes,
+];

@@ -8,7 +8,8 @@ import { day } from "../testing/clock.ts";
 import { addIncident, newTarget, setStatus, webhookTo } from "../testing/scene.ts";
 import { agentPulls } from "../agents/service.ts";
 import { createPage } from "../status-pages/service.ts";
-import { setupSteps, updateOrg } from "./service.ts";
+import { setupSteps } from "../targets/setup.ts";
+import { updateOrg } from "./service.ts";
 import { asking, newMember, serveWhole, signedIn, withToken } from "../testing/whole-app.ts";
 import { newAgent, newOrg, openWorld } from "../testing/world.ts";
 

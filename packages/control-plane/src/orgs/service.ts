@@ -6,7 +6,6 @@ import type { AuditEntry, AuditQuery } from "../audit/schema.ts";
 import { moveSession, slugOf } from "../auth/service.ts";
 import { type Ctx, inTransaction, requireScope, type System } from "../context.ts";
 import { iso, isoOrNull, type Page } from "../http/wire.ts";
-import { dropHeldNotices } from "../incidents/service.ts";
 import { PlanRefusal, refusalsOf } from "../plans/service.ts";
 import { asOwner, inOrg, notFound, tokenOf } from "./access.ts";
 import { insertMembership } from "./member-queries.ts";
@@ -21,7 +20,6 @@ export {
   listInvitations,
   revokeInvitation,
 } from "./invitations.ts";
-export { setupSteps } from "./setup.ts";
 export { asOwner };
 export { listMembers, removeMember, updateMember } from "./members.ts";
 
@@ -114,8 +112,15 @@ export async function deleteOrg(ctx: Ctx, id: string): Promise<void> {
   });
 }
 
-/** Restores a deleted organisation. For owners; ORG_NOT_FOUND after the grace period. */
-export async function restoreOrg(ctx: Ctx, id: string): Promise<Org> {
+/**
+ * Restores a deleted organisation. For owners; ORG_NOT_FOUND after the grace period. `dropHeldNotices` runs in its
+ * transaction: notices that waited meanwhile are out of date.
+ */
+export async function restoreOrg(
+  ctx: Ctx,
+  id: string,
+  dropHeldNotices: (tx: System, orgId: string) => Promise<unknown>,
+): Promise<Org> {
   requireScope(ctx, "org:write");
   return await change(ctx, id, true, async (own, before) => {
     if (before.deleted_at === null) return before;

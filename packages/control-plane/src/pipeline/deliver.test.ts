@@ -2,6 +2,7 @@ import t from "tap";
 import { updateChannel, deleteChannel } from "../channels/service.ts";
 import { makeSealer } from "../crypto/seal.ts";
 import { writeDeliveries } from "../incidents/outbox.ts";
+import { dropHeldNotices } from "../incidents/service.ts";
 import { deleteOrg, restoreOrg } from "../orgs/service.ts";
 import { until } from "../testing/clock.ts";
 import { deliveryScene } from "../testing/deliveries.ts";
@@ -284,7 +285,7 @@ t.test("notices of a deleted organisation are held, and dropped when it is resto
     { state: "pending", reason: "escalated", attempt_count: 0 },
   ]);
 
-  await restoreOrg(gone, gone.orgId);
+  await restoreOrg(gone, gone.orgId, dropHeldNotices);
   t.match(await held(), [{ state: "dead" }, { state: "dead" }]);
   t.strictSame(
     (await attempts(w)).filter(({ ok }) => !ok).map(({ error }) => error),

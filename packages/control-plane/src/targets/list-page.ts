@@ -7,7 +7,7 @@ import { causeError, causeName, namesOf } from "../html/causes.ts";
 import { numbered } from "../html/format.ts";
 import { type PageCall, wholeNumber } from "../html/pages.ts";
 import { stateWords } from "../html/states.ts";
-import { setupSteps } from "../orgs/service.ts";
+import { setupSteps } from "./setup.ts";
 import { activeWindows } from "../maintenance/service.ts";
 import { monitorHistory } from "../results/service.ts";
 import { monitorOrders, monitorSorts } from "./list-schema.ts";

@@ -3,7 +3,7 @@ import { type CheckSpec, checkKinds } from "@statusmesh/shared/checks";
 import type { ErrorCode } from "@statusmesh/shared/errors";
 import { idPatternInAnyCase } from "@statusmesh/shared/ids";
 import { IdText, Line } from "@statusmesh/shared/text";
-import { Id, Timestamp } from "../http/wire.ts";
+import { Id, Timestamp, WriteSourceSchema } from "../http/wire.ts";
 
 /** Any check; `type` is the discriminator. */
 export const Check = Type.Unsafe<CheckSpec>(
@@ -217,11 +217,6 @@ export const TargetRegions = Type.Object(
   { additionalProperties: false, title: "TargetRegions", description: "Where a target is probed from" },
 );
 export type TargetRegions = Static<typeof TargetRegions>;
-
-export const WriteSourceSchema = Type.Enum(["ui", "api", "terraform"], {
-  description: "Which kind of client wrote it last",
-  examples: ["api"],
-});
 
 export const Target = Type.Object(
   { id: Id, ...fields, check: Check, write_source: WriteSourceSchema, created_at: Timestamp, updated_at: Timestamp },

@@ -3,6 +3,7 @@ import { type Test } from "tap";
 import { AppError } from "@statusmesh/shared/errors";
 import { newId } from "@statusmesh/shared/ids";
 import { openAbuseLists } from "../abuse/service.ts";
+import { endpointNames } from "../channels/kinds/index.ts";
 import { loadConfig } from "../config.ts";
 import { type AgentCtx, type Ctx, scopes, type System } from "../context.ts";
 import { makeSealer } from "../crypto/seal.ts";
@@ -39,7 +40,11 @@ export async function openWorld(t: Teardown, { env = {} }: { env?: Record<string
   const database = await openTestDatabase(t);
   const clock = fakeClock();
   const log = keptLog();
-  const config = loadConfig({ env: { SM_SERVER__PUBLIC_URL: "https://status.example.org", ...env }, cwd: tmpdir() });
+  const config = loadConfig({
+    env: { SM_SERVER__PUBLIC_URL: "https://status.example.org", ...env },
+    cwd: tmpdir(),
+    endpointNames,
+  });
   return {
     ...database,
     clock,

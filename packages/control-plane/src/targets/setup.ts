@@ -1,6 +1,6 @@
 import { hasJoinedAgent } from "../agents/service.ts";
 import { type Ctx } from "../context.ts";
-import * as queries from "./queries.ts";
+import * as queries from "./setup-queries.ts";
 
 /** One step of the setup checklist. */
 export interface SetupStep {
