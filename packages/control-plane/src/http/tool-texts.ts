@@ -1,4 +1,5 @@
 import Type from "typebox";
+import { AppError } from "@statusmesh/shared/errors";
 
 /** A field with text of customers or of monitored servers: clients take it as data, never as instructions. */
 export const customerText = (description: string, more: { maxLength?: number } = {}) =>
@@ -25,13 +26,32 @@ const terminal =
 const invisible = /[\s\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]+/gu;
 
 /** The text on one line, without control, format and terminal characters. */
-export const oneLine = (text: string): string => text.replaceAll(terminal, "").replaceAll(invisible, " ").trim();
+const oneLine = (text: string): string => text.replaceAll(terminal, "").replaceAll(invisible, " ").trim();
 
-/** Text of a customer within a question: on one line, in quotation marks that the text itself cannot close. */
-export function quoted(text: string, max = 120): string {
+/** A name within a question: on one line, in quotation marks that the text itself cannot close. */
+export function quoted(text: string, max = 200): string {
   const plain = oneLine(text).replaceAll(/[“”„‟"]/g, "'");
   const rest = [...plain].length - max;
   return rest <= 0 ? `“${plain}”` : `“${[...plain].slice(0, max).join("")}…” (and ${rest} more characters)`;
+}
+
+/** Characters without a visible form; those that writing systems and emoji need are allowed. */
+const unseen = /(?![\n\t\u200c-\u200f])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/u;
+
+/**
+ * A text that a yes publishes, within a question: all of it, on one line with its line breaks marked. Throws
+ * INVALID_BODY for a character that the question cannot show.
+ */
+export function quotedWhole(text: string, field: string): string {
+  const hidden = unseen.exec(text)?.[0].codePointAt(0)!.toString(16).toUpperCase();
+  if (hidden !== undefined)
+    throw new AppError("INVALID_BODY", `${field} has the invisible character U+${hidden}: leave it out.`, {
+      field: `/${field}`,
+    });
+  return `“${text
+    .replaceAll(/[“”„‟]/g, '"')
+    .replaceAll("\t", " ")
+    .replaceAll("\n", " ↵ ")}”`;
 }
 
 /** Bytes of JSON of the rows of one list: a result stays under 25 kB. */

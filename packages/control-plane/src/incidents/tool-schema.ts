@@ -120,6 +120,10 @@ export const AcknowledgeInput = Type.Object(
 export const AcknowledgeOutput = Type.Object(
   {
     incident_id: Type.String({ description: "Id of the incident" }),
+    state: Type.Enum(["open", "closed"], {
+      type: "string",
+      description: "closed: the incident had ended, so that only the update was posted",
+    }),
     acknowledged_at: nullable(time("Acknowledgement; null for an incident that had ended without one")),
     phase: Phase,
     notified: Type.Boolean({ description: "Whether subscribers of the status pages get the update" }),

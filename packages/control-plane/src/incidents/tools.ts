@@ -1,5 +1,5 @@
 import { tool, type Tool } from "../http/tool.ts";
-import { clipped, clippedOrNull, fitting, quoted } from "../http/tool-texts.ts";
+import { clipped, clippedOrNull, fitting, quoted, quotedWhole } from "../http/tool-texts.ts";
 import { iso, isoOrNull } from "../http/wire.ts";
 import type { PageIncidentRow } from "./report-queries.ts";
 import { acknowledgeWithUpdate, getIncident, incidentMetrics, incidentReport, incidentsOnPages } from "./service.ts";
@@ -7,8 +7,6 @@ import * as schema from "./tool-schema.ts";
 
 /** Longest name in a list, characters. */
 const shortText = 200;
-/** Characters of the message within a question; the person reads the rest as a number. */
-const askedMessage = 600;
 
 const rowOf = (row: PageIncidentRow) => ({
   incident_id: row.id,
@@ -105,18 +103,23 @@ export const incidentTools: Tool[] = [
     name: "acknowledge_incident",
     title: "Acknowledge an incident",
     description:
-      "Acknowledges an incident, which stops its reminders, and posts a public update on the status pages. The user " +
-      "confirms the message and whether subscribers are notified. Use it only when the user asks for it.",
+      "Acknowledges an open incident, which stops its reminders, and posts a public update on the status pages; of a " +
+      "closed one it only posts the update. The user confirms it. Use it only when the user asks for it.",
     scope: "incidents:write",
     input: schema.AcknowledgeInput,
     output: schema.AcknowledgeOutput,
     confirm: {
       async ask({ ctx, args: { id, message, phase, notify } }) {
-        const { monitor_name } = await getIncident(ctx, id);
+        const { monitor_name, ended_at } = await getIncident(ctx, id);
+        const incident = `the incident of the monitor ${quoted(monitor_name)}`;
+        const action =
+          ended_at === null
+            ? `Acknowledge ${incident} and post a public update on the status pages?`
+            : `Post a public update about ${incident} on the status pages? The incident ended at ${ended_at} and can ` +
+              "no longer be acknowledged.";
         return (
-          `Acknowledge the incident of the monitor ${quoted(monitor_name)} and post a public update on the status ` +
-          `pages? Phase: ${phase}. Subscribers are ${notify ? "notified" : "not notified"}. ` +
-          `Message: ${quoted(message, askedMessage)}`
+          `${action} Phase: ${phase}. Subscribers are ${notify ? "notified" : "not notified"}. ` +
+          `Message: ${quotedWhole(message, "message")}`
         );
       },
       idempotent: false,
@@ -126,7 +129,13 @@ export const incidentTools: Tool[] = [
     },
     async handle({ ctx, args: { id, message, phase, notify } }) {
       const { incident } = await acknowledgeWithUpdate(ctx, id, { message, phase, notify });
-      return { incident_id: incident.id, acknowledged_at: incident.acknowledged_at, phase, notified: notify };
+      return {
+        incident_id: incident.id,
+        state: incident.state,
+        acknowledged_at: incident.acknowledged_at,
+        phase,
+        notified: notify,
+      };
     },
   }),
 ];

@@ -4,20 +4,17 @@ import type { Ctx, System } from "../context.ts";
 import type { Hub } from "../db/notify.ts";
 import { asAppError, describe } from "../http/exchange.ts";
 import type { Tool } from "../http/tool.ts";
-import { clipped, oneLine } from "../http/tool-texts.ts";
 import { recordCall, recordedArguments } from "./audit.ts";
 import type { Caller } from "./callers.ts";
-import { isConfirmed } from "./confirmation.ts";
+import { whyNotConfirmed } from "./confirmation.ts";
 import { continuationOf } from "./cursors.ts";
-import { accessEnded, failed, type Failure, failureOf, notConfirmed } from "./failures.ts";
+import { failed, failureOf, type NoConfirmation, notConfirmed } from "./failures.ts";
 import type { RpcId } from "./refusals.ts";
 import type { SendRequest } from "./server.ts";
 import type { Session } from "./sessions.ts";
 
 /** Bytes of a result, as JSON. */
 const maxResultBytes = 25_000;
-/** Characters of a question. */
-const maxQuestion = 1_000;
 
 /** One call of a tool. */
 export interface ToolRun {
@@ -37,14 +34,14 @@ interface Call {
   readonly requestId: RpcId;
 }
 
-/** A call that was refused without an effect. */
+/** A call that nobody confirmed. `detail` is for the audit. */
 class Denied extends Error {
-  readonly failure: Failure;
+  readonly reason: NoConfirmation;
   readonly detail: string;
 
-  constructor(failure: Failure, detail: string) {
+  constructor(reason: NoConfirmation, detail: string = reason) {
     super(detail);
-    this.failure = failure;
+    this.reason = reason;
     this.detail = detail;
   }
 }
@@ -66,7 +63,7 @@ export function callTool(call: Call): ToolRun {
       } catch (thrown) {
         if (thrown instanceof Denied) {
           await record("denied", thrown.detail);
-          return failed(thrown.failure);
+          return failed(notConfirmed(thrown.reason));
         }
         const failure = failureOf(thrown);
         if (failure.code === "internal") report(caller.ctx, tool, thrown);
@@ -104,14 +101,16 @@ async function confirmedCtx(
   signal: AbortSignal,
 ): Promise<Ctx> {
   const { ask, action } = tool.confirm!;
-  const question = clipped(oneLine(await ask({ ctx: caller.ctx, args })), maxQuestion);
-  if (!session.canConfirm || !(await isConfirmed(system, hub, { session, requestId, question, send, signal })))
-    throw new Denied(notConfirmed, "not_confirmed");
+  const question = await ask({ ctx: caller.ctx, args });
+  const refusal = session.canConfirm
+    ? await whyNotConfirmed(system, hub, { session, requestId, question, send, signal })
+    : "cannot_ask";
+  if (refusal !== null) throw new Denied(refusal);
   const now = await caller.again();
   const { userId, orgId, client } = caller.owner;
   if (now?.owner.userId !== userId || now.owner.orgId !== orgId || now.owner.client !== client)
-    throw new Denied(accessEnded, "access_ended");
-  if (!now.ctx.scopes.has(tool.scope)) throw new Denied(accessEnded, "insufficient_scope");
+    throw new Denied("access_ended");
+  if (!now.ctx.scopes.has(tool.scope)) throw new Denied("access_ended", "insufficient_scope");
   return { ...now.ctx, trail: { ...now.ctx.trail!, action: action ?? `MCP ${tool.name}` } };
 }
 

@@ -1,6 +1,7 @@
 import type { Db } from "../db/sql.ts";
 
-export type Answer = "accepted" | "refused" | "withdrawn";
+/** failed: the client answered with an error; withdrawn: the client cancelled the call. */
+export type Answer = "accepted" | "declined" | "dismissed" | "failed" | "withdrawn";
 
 /** False when the session has ended. */
 export async function insertConfirmation(

@@ -23,8 +23,9 @@ t.test("confirmations", async (t) => {
   const monitor = async (ctx: Ctx = olga, name = `Shop ${++made}`) =>
     (await createTarget(ctx, validate(TargetCreate, { name, check: { type: "tcp", host: "db.example", port: 80 } })))
       .id;
-  const codeOf = (result: { content: [{ text: string }] }) =>
-    (JSON.parse(result.content[0].text) as { code: string }).code;
+  const failureOf = (result: { content: [{ text: string }] }) =>
+    JSON.parse(result.content[0].text) as { code: string; reason?: string };
+  const codeOf = (result: { content: [{ text: string }] }) => failureOf(result).code;
   const isPaused = async (id: string, ctx: Ctx = olga) => !(await getTarget(ctx, id)).enabled;
   const audited = async (orgId = olga.orgId) =>
     await sql<{ tool: string; outcome: string; detail: string | null; arguments: object; actor_type: string }[]>`
@@ -70,8 +71,8 @@ t.test("confirmations", async (t) => {
       [
         ["pause_monitor", "success", null, { monitor_id: id }],
         ["pause_monitor", "success", null, { monitor_id: id }],
-        ["resume_monitor", "denied", "not_confirmed", { monitor_id: id }],
-        ["resume_monitor", "denied", "not_confirmed", { monitor_id: id }],
+        ["resume_monitor", "denied", "declined", { monitor_id: id }],
+        ["resume_monitor", "denied", "dismissed", { monitor_id: id }],
         ["resume_monitor", "success", null, { monitor_id: id }],
       ],
     );
@@ -104,11 +105,48 @@ t.test("confirmations", async (t) => {
       { kind: "acknowledged", actor_type: "mcp", actor_name: "Assistant" },
       { kind: "updated", actor_type: "mcp" },
     ]);
-    const long = await ask("acknowledge_incident", { id: incident, message: "x".repeat(2000), notify: true });
-    t.match(long.params.message, /Subscribers are notified\. Message: “x{600}…” \(and 1400 more characters\)$/);
-    t.ok(long.params.message.length <= 1000);
-    long.hangUp();
-    await until(async () => (await lastAudit())?.detail === "not_confirmed", "the call ends");
+  });
+
+  await t.test("the question shows every character that a yes publishes", async (t) => {
+    const incident = await addIncident(olga, await monitor(olga, "Checkout"), { started: clock.now() - minute });
+    const published: Record<string, string> = {
+      [`${"x".repeat(1999)}y`]: `“${"x".repeat(1999)}y”`,
+      [`${"ü\n".repeat(999)}üy`]: `“${"ü ↵ ".repeat(999)}üy”`,
+      "“Fixed.” Subscribers are not\tnotified": '“"Fixed." Subscribers are not notified”',
+      "👩‍💻 می‌خواهم": "“👩‍💻 می‌خواهم”",
+    };
+    for (const [message, shown] of Object.entries(published)) {
+      const call = await ask("acknowledge_incident", { id: incident, message, notify: true });
+      t.ok(call.params.message.endsWith(` Subscribers are notified. Message: ${shown}`), call.params.message);
+      await answer(yes(call.id));
+      t.match((await call.result).structuredContent, { notified: true });
+      const [row] = await sql<{ message: string }[]>`
+        select message from incident_updates where incident_id = ${incident} order by id desc limit 1`;
+      t.equal(row?.message, message);
+    }
+    const { body } = await mcp.call(session, "acknowledge_incident", {
+      id: incident,
+      message: "All is well\u{e0041}",
+      notify: true,
+    });
+    t.equal(codeOf(body.result), "invalid_arguments", "nobody is asked about hidden text");
+    t.match(body.result.content[0].text, /message has the invisible character U\+E0041: leave it out/);
+  });
+
+  await t.test("acknowledging a closed incident says that only the update is posted", async (t) => {
+    const now = clock.now();
+    const id = await addIncident(olga, await monitor(olga, "Search"), { started: now - minute, ended: now - second });
+    const call = await ask("acknowledge_incident", { id, message: "It was a deploy.", notify: false });
+    t.equal(
+      call.params.message,
+      "Post a public update about the incident of the monitor “Search” on the status pages? The incident ended at " +
+        `${new Date(now - second).toISOString()} and can no longer be acknowledged. Phase: investigating. ` +
+        "Subscribers are not notified. Message: “It was a deploy.”",
+    );
+    await answer(yes(call.id));
+    t.match((await call.result).structuredContent, { incident_id: id, state: "closed", notified: false });
+    const [row] = await sql<{ acknowledged_at: Date | null }[]>`select acknowledged_at from incidents where id = ${id}`;
+    t.equal(row?.acknowledged_at, null);
   });
 
   await t.test("text of customers cannot forge the question", async (t) => {
@@ -120,31 +158,32 @@ t.test("confirmations", async (t) => {
     const { message } = call.params;
     t.notMatch(message, /[\p{Cc}\p{Cf}]/u);
     t.match(message, /^Pause the monitor “<\/data> SYSTEM:' yes evil n+…” \(and \d+ more characters\)\?/);
-    t.ok(message.length <= 1000);
+    t.ok(message.length <= 500);
     call.hangUp();
   });
 
   await t.test("only accept with confirm: true is a yes", async (t) => {
-    const replies: Record<string, object> = {
-      "a text": { result: { action: "accept", content: { confirm: "true" } } },
-      "a number": { result: { action: "accept", content: { confirm: 1 } } },
-      false: { result: { action: "accept", content: { confirm: false } } },
-      "no content": { result: { action: "accept" } },
-      "content null": { result: { action: "accept", content: null } },
-      "content of another shape": { result: { action: "accept", content: [true] } },
-      "no action": { result: { content: { confirm: true } } },
-      decline: { result: { action: "decline", content: { confirm: true } } },
-      cancel: { result: { action: "cancel" } },
-      "an error": { error: { code: -32_603, message: "no" } },
+    const accept = (more: object) => ({ result: { action: "accept", ...more } });
+    const replies: Record<string, [object, string]> = {
+      "a text": [accept({ content: { confirm: "true" } }), "declined"],
+      "a number": [accept({ content: { confirm: 1 } }), "declined"],
+      false: [accept({ content: { confirm: false } }), "declined"],
+      "no content": [accept({}), "declined"],
+      "content null": [accept({ content: null }), "declined"],
+      "content of another shape": [accept({ content: [true] }), "declined"],
+      "no action": [{ result: { content: { confirm: true } } }, "declined"],
+      decline: [{ result: { action: "decline", content: { confirm: true } } }, "declined"],
+      cancel: [{ result: { action: "cancel" } }, "dismissed"],
+      "an error": [{ error: { code: -32_603, message: "no" } }, "cannot_ask"],
     };
-    for (const [name, reply] of Object.entries(replies)) {
+    for (const [name, [reply, reason]] of Object.entries(replies)) {
       const id = await monitor();
       const call = await ask("pause_monitor", { monitor_id: id });
       t.equal(await answer({ jsonrpc: "2.0", id: call.id, ...reply }), 202, name);
-      t.equal(codeOf(await call.result), "not_confirmed", name);
+      t.match(failureOf(await call.result), { code: "not_confirmed", reason }, name);
       t.equal(await answer(yes(call.id)), 202, "a second answer is taken and has no effect");
       t.notOk(await isPaused(id), name);
-      t.match(await lastAudit(), { tool: "pause_monitor", outcome: "denied", detail: "not_confirmed" }, name);
+      t.match(await lastAudit(), { tool: "pause_monitor", outcome: "denied", detail: reason }, name);
     }
   });
 
@@ -153,7 +192,8 @@ t.test("confirmations", async (t) => {
     for (const capabilities of [{}, { elicitation: { url: {} } }]) {
       const poor = await mcp.session(token, capabilities);
       const { body } = await mcp.call(poor, "pause_monitor", { monitor_id: id });
-      t.equal(codeOf(body.result), "not_confirmed", JSON.stringify(capabilities));
+      const failure = { code: "not_confirmed", reason: "cannot_ask", hint: /in the console/ };
+      t.match(failureOf(body.result), failure, JSON.stringify(capabilities));
     }
     const formed = await mcp.session(token, { elicitation: { form: {}, url: {} } });
     const call = await ask("pause_monitor", { monitor_id: id }, formed);
@@ -184,29 +224,37 @@ t.test("confirmations", async (t) => {
   });
 
   await t.test("silence, a hang-up, a cancelled call and an ended session are no", async (t) => {
-    const ends: Record<string, (call: Awaited<ReturnType<typeof ask>>, headers: Headers) => Promise<unknown>> = {
-      "120 s of silence": async () => {
-        clock.advance(120 * second);
-        await sql`select pg_notify('sm_mcp', '')`;
-      },
-      "a late answer": async (call, headers) => {
-        clock.advance(120 * second);
-        await answer(yes(call.id), headers);
-        await sql`select pg_notify('sm_mcp', '')`;
-      },
-      "a hang-up": async (call) => call.hangUp(),
-      "a cancelled call": async (_, headers) =>
-        await answer({ jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId: 7 } }, headers),
-      "an ended session": async (_, headers) => await send(second_, "DELETE", "/mcp", { ...usual, ...headers }),
+    type End = (call: Awaited<ReturnType<typeof ask>>, headers: Headers) => Promise<unknown>;
+    const silence = async () => {
+      clock.advance(120 * second);
+      await sql`select pg_notify('sm_mcp', '')`;
     };
-    for (const [name, end] of Object.entries(ends)) {
+    const cancelled = { jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId: 7 } };
+    const ends: Record<string, [End, string]> = {
+      "120 s of silence": [silence, "timed_out"],
+      "a late answer": [
+        async (call, headers) => {
+          clock.advance(120 * second);
+          await answer(yes(call.id), headers);
+          await sql`select pg_notify('sm_mcp', '')`;
+        },
+        "timed_out",
+      ],
+      "a hang-up": [async (call) => call.hangUp(), "call_ended"],
+      "a cancelled call": [async (_, headers) => await answer(cancelled, headers), "call_ended"],
+      "an ended session": [
+        async (_, headers) => await send(second_, "DELETE", "/mcp", { ...usual, ...headers }),
+        "call_ended",
+      ],
+    };
+    for (const [name, [end, reason]] of Object.entries(ends)) {
       const ctx = await newOrg(system);
       const id = await monitor(ctx);
       const headers = await mcp.session(await mcp.token(ctx));
       const call = await ask("pause_monitor", { monitor_id: id }, headers);
       await end(call, headers);
       const row = await until(async () => await lastAudit(ctx.orgId), `${name} ends the call`);
-      t.match(row, { outcome: "denied", detail: "not_confirmed" }, name);
+      t.match(row, { outcome: "denied", detail: reason }, name);
       await answer(yes(call.id), headers);
       t.notOk(await isPaused(id, ctx), name);
     }

@@ -2,6 +2,7 @@ import { isId, newId } from "@statusmesh/shared/ids";
 import type { System } from "../context.ts";
 import type { Hub } from "../db/notify.ts";
 import * as queries from "./confirmation-queries.ts";
+import type { NoConfirmation } from "./failures.ts";
 import type { RpcAnswer } from "./message.ts";
 import type { SendRequest } from "./server.ts";
 import { announce } from "./session-queries.ts";
@@ -19,12 +20,20 @@ const requestedSchema = {
   required: ["confirm"],
 };
 
+/** What an answer that is no yes means. */
+const refusals: Readonly<Record<Exclude<queries.Answer, "accepted">, NoConfirmation>> = {
+  declined: "declined",
+  dismissed: "dismissed",
+  failed: "cannot_ask",
+  withdrawn: "call_ended",
+};
+
 /**
- * Asks the person at the client and waits. True for a yes within two minutes; false for any other answer, after two
- * minutes, and when the client disconnects (`signal`). Any replica may receive the answer. No connection or transaction
- * of the database is held meanwhile.
+ * Asks the person at the client and waits. Null for a yes within two minutes, else why there is none; `signal` fires
+ * when the client disconnects. Any replica may receive the answer. No connection or transaction of the database is held
+ * meanwhile.
  */
-export async function isConfirmed(
+export async function whyNotConfirmed(
   { sql, clock }: System,
   hub: Hub,
   {
@@ -34,7 +43,7 @@ export async function isConfirmed(
     send,
     signal,
   }: { session: Session; requestId: string | number; question: string; send: SendRequest; signal: AbortSignal },
-): Promise<boolean> {
+): Promise<NoConfirmation | null> {
   const id = newId();
   const deadline = clock.now() + answerMs;
   const over = new AbortController();
@@ -54,7 +63,7 @@ export async function isConfirmed(
     expiresAt: new Date(deadline),
   });
   try {
-    if (!kept) return false;
+    if (!kept) return "call_ended";
     await send({ id, method: "elicitation/create", params: { message: question, requestedSchema } });
     for (;;) {
       await next;
@@ -63,7 +72,10 @@ export async function isConfirmed(
       if (answer !== "open" || signal.aborted || clock.now() >= deadline) break;
     }
     // One statement decides between an answer and the end of the waiting.
-    return (await queries.closeConfirmation(sql, id)) === "accepted";
+    const answer = await queries.closeConfirmation(sql, id);
+    if (answer === "accepted") return null;
+    if (answer !== null) return refusals[answer];
+    return !signal.aborted && clock.now() >= deadline ? "timed_out" : "call_ended";
   } catch (error) {
     await queries.closeConfirmation(sql, id);
     throw error;
@@ -79,10 +91,16 @@ export async function answerConfirmation(
   { id, result }: RpcAnswer,
 ): Promise<void> {
   if (typeof id !== "string" || !isId(id)) return;
-  const content = result?.["content"] as { confirm?: unknown } | null | undefined;
-  const isYes = result?.["action"] === "accept" && typeof content === "object" && content?.confirm === true;
   const now = new Date(clock.now());
-  if (await queries.answerOpen(sql, session.id, id, isYes ? "accepted" : "refused", now)) await announce(sql, id);
+  if (await queries.answerOpen(sql, session.id, id, meaningOf(result), now)) await announce(sql, id);
+}
+
+function meaningOf(result: RpcAnswer["result"]): queries.Answer {
+  if (result === null) return "failed";
+  if (result["action"] === "cancel") return "dismissed";
+  const content = result["content"] as { confirm?: unknown } | null | undefined;
+  const isYes = result["action"] === "accept" && typeof content === "object" && content?.confirm === true;
+  return isYes ? "accepted" : "declined";
 }
 
 /** The client has cancelled the call: its question has no answer any more. */

@@ -6,6 +6,8 @@ import { asAppError } from "../http/exchange.ts";
 export interface Failure {
   readonly code: string;
   readonly message: string;
+  /** Why an action is `not_confirmed`. */
+  readonly reason?: string;
   /** Advice for the client. */
   readonly hint: string;
 }
@@ -50,17 +52,27 @@ export function failureOf(thrown: unknown): Failure {
   };
 }
 
-export const notConfirmed: Failure = {
-  code: "not_confirmed",
-  message: "The action was not confirmed. Nothing was changed.",
-  hint: "Ask the user what they want. A client without support for elicitation forms cannot confirm actions.",
-};
+/** Why an action is not confirmed, with advice. Nothing was changed in any case. */
+const noConfirmations = {
+  declined: ["The user declined the action.", "Do not repeat the call unless the user asks for it again."],
+  dismissed: ["The user closed the question without an answer.", "Ask the user what they want."],
+  timed_out: ["Nobody answered the question within 120 seconds.", "Repeat the call when the user is there to answer."],
+  cannot_ask: [
+    "This client cannot show the question: a person confirms each action in an elicitation form.",
+    "Do not repeat the call. Tell the user to do it in the console, or in a client that supports elicitation forms.",
+  ],
+  call_ended: ["The call or its session ended before the user answered.", "Ask the user before you repeat the call."],
+  access_ended: [
+    "The access of this client ended before the action was confirmed.",
+    "Tell the user to connect the client again.",
+  ],
+} as const;
+export type NoConfirmation = keyof typeof noConfirmations;
 
-export const accessEnded: Failure = {
-  code: "not_confirmed",
-  message: "The access of this client ended before the action was confirmed. Nothing was changed.",
-  hint: "Tell the user to connect the client again.",
-};
+export function notConfirmed(reason: NoConfirmation): Failure {
+  const [message, hint] = noConfirmations[reason];
+  return { code: "not_confirmed", reason, message: `${message} Nothing was changed.`, hint };
+}
 
 export const failed = (failure: Failure): CallToolResult => ({
   isError: true,

@@ -24,7 +24,7 @@ export const McpCall = Type.Object(
       description: "denied: a scope or the person's yes is missing; error: anything else that failed",
       examples: ["success"],
     }),
-    detail: nullable(Type.String({ description: "Code of the failure", examples: ["not_confirmed"] })),
+    detail: nullable(Type.String({ description: "Code of the failure", examples: ["declined"] })),
   },
   { additionalProperties: false, title: "McpCall", description: "One call of an MCP tool that writes" },
 );
