@@ -48,7 +48,7 @@ const made = async (path: string, json: object): Promise<Json> => (await callers
 const target = await made("/api/v1/targets", { name: "Shop", check: tcp });
 const channel = await made("/api/v1/notification-channels", { name: "Duty", config: webhook });
 const window = await made("/api/v1/maintenance", goodBodies({ targetId: target.id })["POST /api/v1/maintenance"]!);
-const page = await made("/api/v1/status-pages", { slug: "shop", name: "Shop" });
+const page = await made("/api/v1/status-pages", { slug: "null", name: "Shop" });
 await made(`/api/v1/status-pages/${page.id}/components`, { target_id: target.id });
 const incident = newId();
 await sql`

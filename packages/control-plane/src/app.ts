@@ -60,6 +60,7 @@ import { cachedReplies } from "./public/cached-replies.ts";
 import { customDomains } from "./public/custom-domains.ts";
 import { logoFiles } from "./public/logo-files.ts";
 import { publicPages } from "./public/pages.ts";
+import { followPageWrites } from "./public/service.ts";
 import { shareViewRoutes } from "./public/share-api.ts";
 import { shareViewPages } from "./public/share-pages.ts";
 import { regionRoutes } from "./regions/api.ts";
@@ -197,7 +198,8 @@ export function createApp(options: AppOptions): Koa {
   app.use(resourceHost(system.config));
   const throttle = openThrottle(counter, openBudgets(system));
   app.use(mcpEndpoint({ system, hub: options.hub, throttle, draining }, allTools(options)));
-  app.use(pageHosts(system.config, customDomains(system)));
+  app.use(pageHosts(system.config, customDomains(system, options.hub)));
+  followPageWrites(system, options.hub);
   app.use(cors(system.config.api.cors));
   const proxies = proxiesOf(system.config);
   app.use(publicPerIp(system.config.public_status.public_per_ip_rate_limit_per_min, proxies, counter));

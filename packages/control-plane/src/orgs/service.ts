@@ -7,6 +7,7 @@ import { moveSession, slugOf } from "../auth/service.ts";
 import { type Ctx, inTransaction, requireScope, type System } from "../context.ts";
 import { iso, isoOrNull, type Page } from "../http/wire.ts";
 import { PlanRefusal, refusalsOf } from "../plans/service.ts";
+import { notifyPages } from "../status-pages/service.ts";
 import { asOwner, inOrg, notFound, tokenOf } from "./access.ts";
 import { insertMembership } from "./member-queries.ts";
 import * as queries from "./queries.ts";
@@ -108,6 +109,7 @@ export async function deleteOrg(ctx: Ctx, id: string): Promise<void> {
   requireScope(ctx, "org:write");
   await change(ctx, id, false, async (own, before) => {
     await queries.touchTargets(own.sql, id);
+    await notifyPages(own.sql, id);
     return { ...before, deleted_at: new Date(own.clock.now()) };
   });
 }
@@ -127,6 +129,7 @@ export async function restoreOrg(
     if (before.deleted_at.getTime() + graceMs(own) <= own.clock.now()) throw notFound();
     await withinOwnerLimit(own);
     await queries.touchTargets(own.sql, id);
+    await notifyPages(own.sql, id);
     await dropHeldNotices(own, id);
     return { ...before, deleted_at: null };
   });

@@ -102,6 +102,6 @@ function recorded(http: Context, served: ServedStatus, before: NodeJS.Dict<numbe
     headers,
     notModified: headers.filter(([name]) => !ofBody.has(name)),
     etag,
-    body: Buffer.from(body),
+    body: Buffer.isBuffer(body) ? body : Buffer.from(body),
   };
 }

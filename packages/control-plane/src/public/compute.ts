@@ -1,14 +1,15 @@
 import type { System } from "../context.ts";
+import { mapInTurns } from "../http/turns.ts";
 import { iso, isoOrNull } from "../http/wire.ts";
 import { dailyCounts, probedSpans } from "../results/service.ts";
 import { type PageWindowRow, windowsOf } from "../maintenance/service.ts";
 import { logoPath, type PageRow, publicComponents, type PublicComponentRow } from "../status-pages/service.ts";
 import type { Branding } from "../status-pages/schema.ts";
-import { type Day, daysUntil } from "./days.ts";
+import { daysUntil } from "./days.ts";
 import { union } from "./intervals.ts";
 import * as queries from "./queries.ts";
 import type { PublicComponent, PublicIncident, PublicMaintenance, PublicStatus } from "./schema.ts";
-import { componentState, dayCells, type History, incidentState, uptimeOf, worst } from "./states.ts";
+import { componentState, dayCells, type History, incidentState, uptimesOf, worst } from "./states.ts";
 import { type Texts, textsOf } from "./texts.ts";
 
 const dayMs = 86_400_000;
@@ -17,6 +18,10 @@ const recentDays = 30;
 const upcomingDays = 7;
 /** Limits the page of a flapping monitor. Open incidents come first. */
 const maxIncidents = 500;
+
+/** Bytes of a page without components, and of a component: cells of its days, JSON and HTML. */
+const pageBytes = 40_000;
+const componentBytes = 15_000;
 
 /** Everything that one page shows. */
 export interface ServedStatus {
@@ -28,6 +33,8 @@ export interface ServedStatus {
   /** Whether visitors can subscribe. */
   subscribe: boolean;
   domain: string | null;
+  /** Bytes that it holds with the replies made from it, roughly. */
+  bytes: number;
   /** Time of the newest result of any component; null before the first. */
   checkedAt: Date | null;
   /** Uptime of a component over the last days, 0 to 100; null without checks. */
@@ -48,29 +55,42 @@ export async function computeStatus(system: System, page: PageRow): Promise<Serv
     queries.selectPublicIncidents(system.sql, page.org_id, page.id, new Date(now - recentDays * dayMs), maxIncidents),
     windowsOf(system, page.org_id, ids, { from: since, to: new Date(now + upcomingDays * dayMs) }),
   ]);
-  const histories = historiesOf(ids, { now, spans, windows, probed });
-  const uptime = (id: string, of: readonly Day[]) => shownPct(uptimeOf(of, histories.get(id)!));
+  const historyOf = historiesOf({ now, spans, windows, probed });
+  const past = new Map(
+    await mapInTurns(ids, (id) => {
+      const history = historyOf(id);
+      return [id, { uptimes: uptimesOf(days, history).map(shownPct), cells: dayCells(days, history) }] as const;
+    }),
+  );
   const logo = page.logo_hash === null ? null : logoPath(page.logo_hash);
 
   return {
     orgId: page.org_id,
     pageId: page.id,
+    bytes: pageBytes + rows.length * componentBytes + bytesOf(incidents),
     branding: page.branding,
     logo,
     subscribe: page.subscriptions_enabled,
     domain: page.custom_domain,
     checkedAt: newestResult(rows),
-    uptime: (id, count) => uptime(id, days.slice(-count)),
+    uptime: (id, count) => past.get(id)!.uptimes[count]!,
     status: presentStatus(page, {
       now,
       rows,
       incidents,
       windows,
       logoUrl: logo && `${system.config.server.public_url}${logo}`,
-      history: (id) => ({ uptime_pct: uptime(id, days), history: dayCells(days, histories.get(id)!) }),
+      history: (id) => ({ uptime_pct: past.get(id)!.uptimes[historyDays]!, history: past.get(id)!.cells }),
     }),
   };
 }
+
+/** Bytes of incidents with their texts, in memory and in replies, roughly. */
+const bytesOf = (incidents: readonly queries.PublicIncidentRow[]): number =>
+  incidents.reduce(
+    (sum, { updates }) => updates.reduce((own, { message }) => own + 500 + 10 * message.length, sum + 20_000),
+    0,
+  );
 
 /** The public data of a page. `history` returns the cells and the uptime of a component over all days. */
 function presentStatus(
@@ -86,8 +106,9 @@ function presentStatus(
 ): PublicStatus {
   const { now, rows, windows, logoUrl, history } = read;
   const texts = textsOf(page.branding.language);
-  const names = new Map(rows.map((row) => [row.target_id, row.name]));
+  const windowOf = presentWindows(new Map(rows.map((row) => [row.target_id, row.name])));
   const active = windows.filter((window) => window.starts_at.getTime() <= now && window.ends_at.getTime() > now);
+  const inMaintenance = new Set(active.flatMap((window) => window.target_ids));
   const upcoming = windows.filter((window) => window.starts_at.getTime() > now);
   const openIncidents = read.incidents.filter((incident) => incident.ended_at === null);
   const ended = read.incidents.filter((incident) => incident.ended_at !== null);
@@ -98,7 +119,7 @@ function presentStatus(
       name: row.name,
       description: row.description,
       status: componentState({
-        inMaintenance: active.some((window) => window.target_ids.includes(row.target_id)),
+        inMaintenance: inMaintenance.has(row.target_id),
         incident: open.get(row.target_id) ?? null,
         status: row.status,
       }),
@@ -114,43 +135,58 @@ function presentStatus(
     groups: grouped(components),
     active_incidents: openIncidents.map((row) => presentIncident(row, texts)),
     recent_incidents: ended.map((row) => presentIncident(row, texts)),
-    active_maintenance: active.map((window) => presentWindow(window, names)),
-    upcoming_maintenance: upcoming.map((window) => presentWindow(window, names)),
+    active_maintenance: active.map(windowOf),
+    upcoming_maintenance: upcoming.map(windowOf),
   };
 }
 
-/** What each component went through: its confirmed incidents, its maintenance and the time in which it was checked. */
-function historiesOf(
-  ids: readonly string[],
-  read: {
-    now: number;
-    spans: readonly queries.IncidentSpanRow[];
-    windows: readonly PageWindowRow[];
-    probed: ReadonlyMap<string, History["probed"]>;
-  },
-): Map<string, History> {
-  const { now, windows, probed } = read;
-  const spans = new Map<string, queries.IncidentSpanRow[]>(ids.map((id) => [id, []]));
-  for (const span of read.spans) spans.get(span.target_id)?.push(span);
-  return new Map(
-    ids.map((id) => [
-      id,
-      {
-        incidents: spans.get(id)!.map((span) => ({
-          start: span.started_at.getTime(),
-          end: span.ended_at?.getTime() ?? now,
-          severity: span.severity,
-          impact: span.peak_impact,
-        })),
-        maintenance: union(
-          windows
-            .filter((window) => window.target_ids.includes(id))
-            .map((window) => ({ start: window.starts_at.getTime(), end: window.ends_at.getTime() })),
-        ),
-        probed: probed.get(id) ?? [],
-      },
-    ]),
-  );
+/** Merged maintenance of this many sets of windows is kept during a computation. */
+const keptSets = 50;
+
+/**
+ * Answers what a component went through: its confirmed incidents, its maintenance and the time in which it was checked.
+ * Components in the same windows share their merged maintenance.
+ */
+function historiesOf(read: {
+  now: number;
+  spans: readonly queries.IncidentSpanRow[];
+  windows: readonly PageWindowRow[];
+  probed: ReadonlyMap<string, History["probed"]>;
+}): (id: string) => History {
+  const spans = grouping(read.spans, (span) => span.target_id);
+  // Occurrences of a window share their list of targets.
+  const series = [...grouping(read.windows, (window) => window.target_ids)].map(([ids, windows]) => ({
+    ids,
+    spans: windows.map((window) => ({ start: window.starts_at.getTime(), end: window.ends_at.getTime() })),
+  }));
+  const seriesOf = new Map<string, number[]>();
+  for (const [at, { ids }] of series.entries())
+    for (const id of ids) {
+      const own = seriesOf.get(id);
+      if (own === undefined) seriesOf.set(id, [at]);
+      else own.push(at);
+    }
+  const merged = new Map<string, History["maintenance"]>();
+  const maintenanceOf = (id: string): History["maintenance"] => {
+    const own = seriesOf.get(id) ?? [];
+    const key = own.join();
+    const known = merged.get(key);
+    if (known !== undefined) return known;
+    const maintenance = union(own.flatMap((at) => series[at]!.spans));
+    if (merged.size >= keptSets) merged.clear();
+    merged.set(key, maintenance);
+    return maintenance;
+  };
+  return (id) => ({
+    incidents: (spans.get(id) ?? []).map((span) => ({
+      start: span.started_at.getTime(),
+      end: span.ended_at?.getTime() ?? read.now,
+      severity: span.severity,
+      impact: span.peak_impact,
+    })),
+    maintenance: maintenanceOf(id),
+    probed: read.probed.get(id) ?? [],
+  });
 }
 
 /** Time of the newest result of any component; null before the first. */
@@ -176,26 +212,35 @@ async function probedTime(system: System, orgId: string, rows: readonly PublicCo
   return await probedSpans(system, orgId, counts, (id) => limits.get(id)!);
 }
 
+/** Items by key, in the order of their first item. */
+function grouping<K, T>(items: readonly T[], keyOf: (item: T) => K): Map<K, T[]> {
+  const groups = new Map<K, T[]>();
+  for (const item of items) {
+    const own = groups.get(keyOf(item));
+    if (own === undefined) groups.set(keyOf(item), [item]);
+    else own.push(item);
+  }
+  return groups;
+}
+
 /** Groups components: groups in the order of their first component, ungrouped components last. */
 function grouped(components: readonly { group: string | null; component: PublicComponent }[]): PublicStatus["groups"] {
-  const groups = new Map<string | null, PublicComponent[]>();
-  for (const { group, component } of components) groups.set(group, [...(groups.get(group) ?? []), component]);
-  const named = [...groups].filter(([name]) => name !== null);
+  const groups = grouping(components, ({ group }) => group);
   const rest = groups.get(null);
-  return [...named, ...(rest === undefined ? [] : [[null, rest] as const])].map(([name, own]) => ({
+  groups.delete(null);
+  return [...groups, ...(rest === undefined ? [] : [[null, rest] as const])].map(([name, own]) => ({
     name,
-    components: own,
+    components: own.map(({ component }) => component),
   }));
 }
 
-function presentWindow(window: PageWindowRow, names: ReadonlyMap<string, string>): PublicMaintenance {
-  return {
-    id: window.id,
-    title: window.title,
-    description: window.description,
-    starts_at: iso(window.starts_at),
-    ends_at: iso(window.ends_at),
-    components: window.target_ids.map((id) => ({ id, name: names.get(id)! })),
+/** Presents windows. Occurrences of a window share the list of their components. */
+function presentWindows(names: ReadonlyMap<string, string>): (window: PageWindowRow) => PublicMaintenance {
+  const lists = new Map<readonly string[], PublicMaintenance["components"]>();
+  return ({ id, title, description, starts_at, ends_at, target_ids: ids }) => {
+    let components = lists.get(ids);
+    if (components === undefined) lists.set(ids, (components = ids.map((one) => ({ id: one, name: names.get(one)! }))));
+    return { id, title, description, starts_at: iso(starts_at), ends_at: iso(ends_at), components };
   };
 }
 

@@ -31,13 +31,13 @@ export function intersection(a: readonly Interval[], b: readonly Interval[]): In
 /** The time of the union `a` that is not in the union `b`. */
 export function difference(a: readonly Interval[], b: readonly Interval[]): Interval[] {
   const rest: Interval[] = [];
+  let first = 0;
   for (const { start, end } of a) {
+    while (first < b.length && b[first]!.end <= start) first++;
     let from = start;
-    for (const cut of b) {
-      if (cut.end <= from) continue;
-      if (cut.start >= end) break;
-      if (cut.start > from) rest.push({ start: from, end: cut.start });
-      from = cut.end;
+    for (let at = first; at < b.length && b[at]!.start < end; at++) {
+      if (b[at]!.start > from) rest.push({ start: from, end: b[at]!.start });
+      from = b[at]!.end;
     }
     if (from < end) rest.push({ start: from, end });
   }

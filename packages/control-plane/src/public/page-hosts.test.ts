@@ -8,7 +8,7 @@ import { newId } from "@statusmesh/shared/ids";
 import { recheckDomains } from "../status-pages/service.ts";
 import { addIncident, newTarget } from "../testing/scene.ts";
 import { serveWhole, signedIn } from "../testing/whole-app.ts";
-import { day } from "../testing/clock.ts";
+import { day, until } from "../testing/clock.ts";
 import { newOrg, openWorld } from "../testing/world.ts";
 
 /** TXT records by name. A name that is not there is answered with NXDOMAIN. */
@@ -73,9 +73,10 @@ const at = (
   host: string,
   path: string,
   headers: Record<string, string> = {},
+  origin = app.origin,
 ): Promise<{ status: number; text: string }> =>
   new Promise((settle, fail) => {
-    get(`${app.origin}${path}`, { headers: { ...headers, host } }, (response) => {
+    get(`${origin}${path}`, { headers: { ...headers, host } }, (response) => {
       let text = "";
       response.setEncoding("utf8").on("data", (chunk: string) => (text += chunk));
       response.on("end", () => settle({ status: response.statusCode ?? 0, text }));
@@ -112,6 +113,67 @@ t.test("a host without a published page is 404", async (t) => {
   clock.advance(11_000);
   t.equal((await at("globex.status.example.org", "/status")).status, 404, "a deleted organisation shows nothing");
   await sql`update orgs set deleted_at = null where id = ${globex.orgId}`;
+});
+
+t.test("a slug that reads like a value of a program is a slug", async (t) => {
+  const none = await at("nobody.status.example.org", "/");
+  const unserved = ["status.example.org", "a.b.status.example.org"];
+  for (const slug of ["null", "undefined", "true", "false", "0", "404", "none", "path", "id", "status"]) {
+    await publish(acme, slug);
+    const own = async () =>
+      t.match(await at(`${slug}.status.example.org`, "/"), { status: 200, text: new RegExp(`Shop of ${slug}<`) }, slug);
+    const others = async () => {
+      for (const host of [...unserved, `a.${slug}.status.example.org`])
+        for (const path of ["/", "/llms.txt", "/api/public/v1/status"])
+          t.equal((await at(host, path)).status, 404, `${host}${path} after ${slug}`);
+    };
+    clock.advance(11_000);
+    await own();
+    await others();
+    clock.advance(11_000);
+    await others();
+    await own();
+    t.strictSame(await at("status.example.org", "/"), none);
+    await sql`delete from status_pages where slug = ${slug}`;
+  }
+});
+
+t.test("a change of a page is served at once by every replica", async (t) => {
+  const other = await serveWhole(t, world, { ...system, sql: world.pool() });
+  const host = "fresh.status.example.org";
+  const cookie = await signedIn(globex);
+  /** Waits for a status on both replicas. The clock stands still, so that no copy expires. */
+  const becomes = async (path: string, status: number, words = /./) => {
+    for (const { origin } of [app, other])
+      await until(async () => {
+        const reply = await at(host, path, {}, origin);
+        return reply.status === status && words.test(reply.text);
+      }, `${path} to be ${status} with ${words} at ${origin}`);
+  };
+  for (const replica of [app, other]) t.equal((await at(host, "/", {}, replica.origin)).status, 404);
+  const { body: page } = await app("POST", "/api/v1/status-pages", { slug: "fresh", name: "Fresh" }, cookie);
+  for (const path of ["/", "/status/subscribe", "/api/public/v1/status"]) await becomes(path, 200, /Fresh/);
+  const change = async (method: string, path: string, body?: unknown) =>
+    t.ok((await app(method, `/api/v1/status-pages/${page.id}${path}`, body, cookie)).status < 300, `${method} ${path}`);
+
+  const target = await newTarget(globex, "Quick shop");
+  await change("POST", "/components", { target_id: target });
+  await becomes("/", 200, /Quick shop/);
+  await change("PATCH", `/components/${target}`, { public_name: "Slow shop" });
+  await becomes("/", 200, /Slow shop/);
+  await change("PATCH", "", { name: "Renamed" });
+  await becomes("/api/public/v1/status", 200, /Renamed/);
+  await change("PATCH", "", { enabled: false });
+  for (const path of ["/", "/api/public/v1/status"]) await becomes(path, 404);
+  await change("PATCH", "", { enabled: true });
+  await becomes("/", 200);
+  const org = `/api/v1/orgs/${globex.orgId}`;
+  t.equal((await app("DELETE", org, undefined, cookie)).status, 204);
+  await becomes("/", 404);
+  t.equal((await app("POST", `${org}/restore`, undefined, cookie)).status, 200);
+  await becomes("/", 200);
+  await change("DELETE", "");
+  await becomes("/", 404);
 });
 
 t.test("a forged Host or X-Forwarded-Host leads to no other page", async (t) => {

@@ -2,9 +2,9 @@ import { AppError } from "@statusmesh/shared/errors";
 import type { Visit } from "../context.ts";
 import { page } from "../html/pages.ts";
 import { pageToPreview } from "../status-pages/service.ts";
-import { computeStatus, type ServedStatus } from "./compute.ts";
+import type { ServedStatus } from "./compute.ts";
 import { aboutHtml } from "./markdown.ts";
-import { componentsOf, publicIncident, servedStatus } from "./service.ts";
+import { componentsOf, publicIncident, servedStatus, statusOf } from "./service.ts";
 import { worst } from "./states.ts";
 import { textsOf } from "./texts.ts";
 import { affectedSentence, affectedSince, calmSentence, type PageWords, wordsOf } from "./words.ts";
@@ -46,7 +46,7 @@ export const publicPages = [
     path: "/status-pages/{id}/preview",
     auth: "tenant",
     async handle({ ctx, params }) {
-      const served = await computeStatus(ctx, await pageToPreview(ctx, params["id"] ?? ""));
+      const served = await statusOf(ctx, await pageToPreview(ctx, params["id"] ?? ""));
       return {
         view: "public/status" as const,
         fragment: "public/status-fragment" as const,

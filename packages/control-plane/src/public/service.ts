@@ -3,35 +3,73 @@ import { isId } from "@statusmesh/shared/ids";
 import type { System, Visit } from "../context.ts";
 import { failureOf } from "../db/failures.ts";
 import type { Page } from "../http/wire.ts";
-import { servedPage } from "../status-pages/service.ts";
+import type { Hub } from "../db/notify.ts";
+import { pagesChannel, type PageRow, servedPage } from "../status-pages/service.ts";
 import { LastGoodCache } from "./cache.ts";
 import { computeStatus, presentIncident, type ServedStatus } from "./compute.ts";
 import * as queries from "./queries.ts";
 import type { ComponentHistory, PublicComponent, PublicIncident, PublicStatus } from "./schema.ts";
 import { textsOf } from "./texts.ts";
+import { dropNames } from "./tls-ask.ts";
 
-/** One cache per database pool. */
-const caches = new WeakMap<object, LastGoodCache<{ served: ServedStatus | null }>>();
+/** Bytes of the computed pages of a process, fresh ones and last good ones each. */
+const statusBytes = 67_108_864;
+/** Bytes of the answers to "which page is at this address". */
+const addressBytes = 4_194_304;
 
-function cacheOf(system: System): LastGoodCache<{ served: ServedStatus | null }> {
-  let cache = caches.get(system.sql);
-  if (cache === undefined) {
-    cache = new LastGoodCache({
+interface Caches {
+  /** The page at each address: a host or /status. */
+  readonly addresses: LastGoodCache<{ page: PageRow | null }>;
+  /** Computed pages by id. Their version is the revision of the page. */
+  readonly statuses: LastGoodCache<ServedStatus>;
+}
+
+/** One pair of caches per database pool. */
+const caches = new WeakMap<object, Caches>();
+
+function cachesOf(system: System): Caches {
+  let found = caches.get(system.sql);
+  if (found === undefined) {
+    const shared = {
       freshMs: 10_000,
       lastGoodMs: system.config.public_status.last_good_ttl_secs * 1000,
-      patienceMs: 5000,
-      max: 1000,
       clock: system.clock,
-      isOutage: (error) => failureOf(error) === "away",
-      onFallback: (error) =>
-        system.log.warn(
-          { reason: error instanceof Error ? error.message : String(error) },
-          "the status page is served from its last good copy",
-        ),
-    });
-    caches.set(system.sql, cache);
+      isOutage: (error: unknown) => failureOf(error) === "away",
+    };
+    found = {
+      addresses: new LastGoodCache<{ page: PageRow | null }>({
+        ...shared,
+        patienceMs: 2000,
+        maxBytes: addressBytes,
+        bytesOf: ({ page }) => (page === null ? 0 : 2 * JSON.stringify(page).length),
+        onFallback: () => undefined,
+      }),
+      statuses: new LastGoodCache<ServedStatus>({
+        ...shared,
+        patienceMs: 5000,
+        maxBytes: statusBytes,
+        bytesOf: ({ bytes }) => bytes,
+        onFallback: (error) =>
+          system.log.warn(
+            { reason: error instanceof Error ? error.message : String(error) },
+            "the status page is served from its last good copy",
+          ),
+      }),
+    };
+    caches.set(system.sql, found);
   }
-  return cache;
+  return found;
+}
+
+/** Drops what is known about the addresses of a page, of the pages of an organisation, and about free ones. */
+export function followPageWrites(system: System, hub: Hub): void {
+  const { addresses } = cachesOf(system);
+  hub.on(pagesChannel, (id) => {
+    dropNames(system);
+    // Without an id, notifications may have been missed.
+    if (id === "") addresses.drop();
+    else addresses.drop(({ page }) => page === null || page.id === id || page.org_id === id);
+  });
 }
 
 /**
@@ -39,20 +77,30 @@ function cacheOf(system: System): LastGoodCache<{ served: ServedStatus | null }>
  * when none is published, STATUS_DATA_UNAVAILABLE when there is no copy.
  */
 export async function servedStatus(system: Visit): Promise<ServedStatus> {
-  const { served } = await cacheOf(system).get(keyOf(system), async () => {
-    const page = await servedPage(system);
-    return { served: page === null ? null : await computeStatus(system, page) };
-  });
-  if (served === null) throw new AppError("STATUS_PAGE_NOT_FOUND", "No status page is published here.");
-  return served;
+  const { page } = await cachesOf(system).addresses.get(keyOf(system), async () => ({
+    page: await servedPage(system),
+  }));
+  if (page === null) throw new AppError("STATUS_PAGE_NOT_FOUND", "No status page is published here.");
+  return await statusOf(system, page);
 }
 
-/** The served copy of {@link servedStatus} while it is fresh, without waiting; null otherwise. */
-export const freshStatus = (system: Visit): ServedStatus | null => cacheOf(system).peek(keyOf(system))?.served ?? null;
+/** A page that was read from the database, published or not: computed at most every 10 s, and after each change of it. */
+export const statusOf = async (system: System, page: PageRow): Promise<ServedStatus> =>
+  await cachesOf(system).statuses.get(page.id, () => computeStatus(system, page), page.revision);
 
-/** Cache key of the requested page. */
-export const keyOf = ({ pageId, pageSlug }: Visit): string =>
-  pageId !== undefined ? `id ${pageId}` : pageSlug === undefined ? "/status" : `slug ${pageSlug}`;
+/** The served copy of {@link servedStatus} while it is fresh, without waiting; null otherwise. */
+export function freshStatus(system: Visit): ServedStatus | null {
+  const { addresses, statuses } = cachesOf(system);
+  const page = addresses.peek(keyOf(system))?.page ?? null;
+  return page === null ? null : (statuses.peek(page.id, page.revision) ?? null);
+}
+
+/** Cache key of the requested address. Slugs and ids have no colon. */
+export const keyOf = ({ pageId, pageSlug }: Visit): string => {
+  if (pageId !== undefined) return `id:${pageId}`;
+  if (pageSlug === undefined) return "path:";
+  return pageSlug === null ? "none:" : `slug:${pageSlug}`;
+};
 
 /** The data of /status. */
 export async function publicStatus(system: Visit): Promise<PublicStatus> {

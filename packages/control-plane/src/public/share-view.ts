@@ -106,14 +106,21 @@ async function readPage(reader: OrgReader, targetId: string, range: ShareRange) 
   };
 }
 
+/** Bytes of the shared monitors that a process keeps. */
+const cacheBytes = 33_554_432;
+
 /** One cache per database pool: concurrent visitors of a link share one computation. */
 const caches = new WeakMap<object, LastGoodCache<object>>();
 
 async function cached<T extends object>(system: System, key: string, compute: () => Promise<T>): Promise<T> {
   let cache = caches.get(system.sql);
   if (cache === undefined) {
-    const options = { freshMs: 10_000, lastGoodMs: 0, patienceMs: 0, max: 1000, clock: system.clock };
-    cache = new LastGoodCache({ ...options, onFallback: () => undefined });
+    const options = { freshMs: 10_000, lastGoodMs: 0, patienceMs: 0, maxBytes: cacheBytes, clock: system.clock };
+    cache = new LastGoodCache<object>({
+      ...options,
+      bytesOf: (value) => 3 * JSON.stringify(value).length,
+      onFallback: () => undefined,
+    });
     caches.set(system.sql, cache);
   }
   return (await cache.get(key, compute)) as T;

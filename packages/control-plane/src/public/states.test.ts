@@ -5,7 +5,7 @@ import { LastGoodCache } from "./cache.ts";
 import { aboutHtml } from "./markdown.ts";
 import { daysUntil } from "./days.ts";
 import { difference, intersection, union } from "./intervals.ts";
-import { componentState, dayCells, type History, type IncidentSpan, uptimeOf, worst } from "./states.ts";
+import { componentState, dayCells, type History, type IncidentSpan, uptimesOf, worst } from "./states.ts";
 import { textsOf } from "./texts.ts";
 
 const clock = fakeClock();
@@ -172,7 +172,7 @@ t.test("uptime is checked time without confirmed incidents, maintenance left out
   const start = days[0]!.start;
   const major = { severity: "major", impact: "major_outage" } as const;
   const uptime = (history: Partial<History>) =>
-    uptimeOf(days, { incidents: [], maintenance: [], probed: union(days), ...history });
+    uptimesOf(days, { incidents: [], maintenance: [], probed: union(days), ...history }).at(-1)!;
   t.equal(uptime({}), 100);
   t.equal(uptime({ probed: [] }), null);
   t.equal(uptime({ incidents: [{ start, end: start + 9 * hour, ...major }] }), 75, "9 of 36 hours");
@@ -216,7 +216,8 @@ t.test("a hanging computation serves the last good copy without a wait", async (
     freshMs: 10_000,
     lastGoodMs: 60_000,
     patienceMs: 20,
-    max: 10,
+    maxBytes: 10_000,
+    bytesOf: () => 0,
     clock,
     onFallback: (error) => fallbacks.push(error),
   });
@@ -242,7 +243,8 @@ t.test("a hanging computation serves the last good copy without a wait", async (
     freshMs: 10,
     lastGoodMs: 0,
     patienceMs: 20,
-    max: 10,
+    maxBytes: 10_000,
+    bytesOf: () => 0,
     clock,
     onFallback: () => {},
   });
@@ -259,7 +261,8 @@ t.test("an outage that one key has met delays no other key", async (t) => {
     freshMs: 10_000,
     lastGoodMs: 60_000,
     patienceMs: 60_000,
-    max: 10,
+    maxBytes: 10_000,
+    bytesOf: () => 0,
     clock,
     isOutage: (error) => String(error).includes("away"),
     onFallback: () => {},

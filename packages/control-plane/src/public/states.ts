@@ -80,32 +80,67 @@ export interface History {
  * checks has no data.
  */
 export function dayCells(days: readonly Day[], { incidents, maintenance, probed }: History): DayCell[] {
-  return days.map((day) => {
-    const own = incidents.filter((incident) => touches(incident, day));
-    const down = difference(union(own.filter(({ severity }) => severity !== "minor")), maintenance);
+  const [incidentsOf, windowsOf, probedOf] = [byDay(days, incidents), byDay(days, maintenance), byDay(days, probed)];
+  return days.map((day, at) => {
+    const own = incidentsOf[at]!;
+    const down = difference(union(own.filter(({ severity }) => severity !== "minor")), windowsOf[at]!);
     return {
       date: day.date,
-      state: maintenance.some((window) => touches(window, day))
-        ? "maintenance"
-        : probed.some((span) => touches(span, day))
-          ? worst(["operational", ...own.map((incident) => incidentState(incident.severity, incident.impact))])
-          : "no_data",
-      downtime_secs: Math.round(length(intersection(down, [day])) / 1000),
+      state:
+        windowsOf[at]!.length > 0
+          ? "maintenance"
+          : probedOf[at]!.length > 0
+            ? worst(["operational", ...own.map((incident) => incidentState(incident.severity, incident.impact))])
+            : "no_data",
+      downtime_secs: down.length === 0 ? 0 : Math.round(length(intersection(down, [day])) / 1000),
     };
   });
 }
 
 /**
- * Share of the checked time of the days without a confirmed incident, 0 to 100: minor incidents count as up, planned
- * maintenance is left out. Null without checked time.
+ * Share of the checked time of the last days without a confirmed incident, 0 to 100, by the number of days: minor
+ * incidents count as up, planned maintenance is left out. Null without checked time.
  */
-export function uptimeOf(days: readonly Day[], { incidents, maintenance, probed }: History): number | null {
-  const range = { start: days[0]!.start, end: days.at(-1)!.end };
-  const counted = difference(intersection(probed, [range]), maintenance);
-  const total = length(counted);
-  if (total === 0) return null;
-  const down = union(incidents.filter(({ severity }) => severity !== "minor"));
-  return 100 - (100 * length(intersection(counted, down))) / total;
+export function uptimesOf(days: readonly Day[], { incidents, maintenance, probed }: History): (number | null)[] {
+  const counted = difference(intersection(probed, [{ start: days[0]!.start, end: days.at(-1)!.end }]), maintenance);
+  const down = intersection(counted, union(incidents.filter(({ severity }) => severity !== "minor")));
+  const [countedMs, downMs] = [msByDay(days, counted), msByDay(days, down)];
+  const uptimes: (number | null)[] = [null];
+  let [total, failed] = [0, 0];
+  for (let at = days.length - 1; at >= 0; at--) {
+    total += countedMs[at]!;
+    failed += downMs[at]!;
+    uptimes.push(total === 0 ? null : 100 - (100 * failed) / total);
+  }
+  return uptimes;
+}
+
+/** The spans that touch each day, in their order. */
+function byDay<S extends Interval>(days: readonly Day[], spans: readonly S[]): S[][] {
+  const found: S[][] = days.map(() => []);
+  for (const span of spans)
+    for (let at = dayAt(days, span.start); at < days.length && touches(span, days[at]!); at++) found[at]!.push(span);
+  return found;
+}
+
+/** Milliseconds of a union in each day. */
+function msByDay(days: readonly Day[], ranges: readonly Interval[]): number[] {
+  const ms = days.map(() => 0);
+  for (const { start, end } of ranges)
+    for (let at = dayAt(days, start); at < days.length && days[at]!.start < end; at++)
+      ms[at]! += Math.min(end, days[at]!.end) - Math.max(start, days[at]!.start);
+  return ms;
+}
+
+/** Index of the first day that ends after a time. */
+function dayAt(days: readonly Day[], time: number): number {
+  let [low, high] = [0, days.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (days[middle]!.end > time) high = middle;
+    else low = middle + 1;
+  }
+  return low;
 }
 
 /** A range without duration still counts for its day. */

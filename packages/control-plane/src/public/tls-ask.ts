@@ -15,7 +15,9 @@ function cacheOf(system: System): LastGoodCache<PublishedNames> {
       freshMs: 10_000,
       lastGoodMs: system.config.public_status.last_good_ttl_secs * 1000,
       patienceMs: 2000,
-      max: 1,
+      maxBytes: 1000,
+      // The only value.
+      bytesOf: () => 0,
       clock: system.clock,
       onFallback: () => undefined,
     });
@@ -23,6 +25,9 @@ function cacheOf(system: System): LastGoodCache<PublishedNames> {
   }
   return cache;
 }
+
+/** Drops the names after a change of a page. */
+export const dropNames = (system: System): void => cacheOf(system).drop();
 
 /**
  * Throws STATUS_PAGE_NOT_FOUND unless the domain is the host of a published page: a proved custom domain or a subdomain

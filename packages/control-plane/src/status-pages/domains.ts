@@ -8,6 +8,7 @@ import { newToken } from "../crypto/token.ts";
 import { isoOrNull } from "../http/wire.ts";
 import * as queries from "./domain-queries.ts";
 import { findPage } from "./find.ts";
+import { notifyPages } from "./queries.ts";
 import type { CustomDomain } from "./schema.ts";
 
 const hourMs = 3_600_000;
@@ -116,6 +117,7 @@ async function check(system: System, row: queries.DomainRow): Promise<void> {
   const checked = { ...row, checked_at: now, error, verified_at: error === null ? now : kept };
   try {
     await queries.storeCheck(system.sql, checked);
+    if ((row.verified_at === null) !== (checked.verified_at === null)) await notifyPages(system.sql, row.page_id);
   } catch (cause) {
     // 23505, unique_violation: another page has proved the domain.
     if ((cause as { code?: unknown }).code !== "23505") throw cause;

@@ -15,12 +15,18 @@ export interface StatusPageRow {
   /** Null without a logo. */
   logo_hash: string | null;
   custom_domain: string | null;
+  /** Differs after each change of the page, its components, its logo or its domain. */
+  revision: string;
   created_at: Date;
   updated_at: Date;
 }
 
+/** Notifies with the id of a changed page, or of an organisation whose pages appear or disappear. */
+export const pagesChannel = "sm_pages";
+
 const columns = (sql: Db) => sql`
   p.id, p.org_id, p.slug, p.name, p.enabled, p.subscriptions_enabled, p.branding, p.created_at, p.updated_at,
+  p.revision::text as revision,
   (select l.hash from status_page_logos l where l.page_id = p.id) as logo_hash,
   (select d.domain from status_page_domains d where d.page_id = p.id) as custom_domain`;
 
@@ -55,12 +61,19 @@ export async function selectPage(sql: Db, orgId: string, id: string): Promise<St
   return row ?? null;
 }
 
-/** Locks the page against concurrent edits of it and its components. */
+/** Locks the page against concurrent edits of it and its components, and announces its change. */
 export async function lockPage(sql: Db, orgId: string, id: string): Promise<StatusPageRow | null> {
-  const [row] = await sql<
-    StatusPageRow[]
-  >`select ${columns(sql)} from status_pages p where p.org_id = ${orgId} and p.id = ${id} for no key update`;
-  return row ?? null;
+  const [row] = await sql<StatusPageRow[]>`
+    update status_pages p set revision = p.revision + 1 where p.org_id = ${orgId} and p.id = ${id}
+    returning ${columns(sql)}`;
+  if (row === undefined) return null;
+  await notifyPages(sql, id);
+  return row;
+}
+
+/** Drops what replicas have cached of the page, or of all pages of the organisation, when the transaction commits. */
+export async function notifyPages(sql: Db, id: string): Promise<void> {
+  await sql`select pg_notify(${pagesChannel}, ${id})`;
 }
 
 export async function selectPages(sql: Db, orgId: string, limit: number, offset: number): Promise<StatusPageRow[]> {

@@ -71,6 +71,7 @@ export async function createPage(ctx: Ctx, input: StatusPageCreate): Promise<Sta
     branding: checkedBranding(input.branding),
     logo_hash: null,
     custom_domain: null,
+    revision: "0",
     created_at: now,
     updated_at: now,
   };
@@ -80,6 +81,7 @@ export async function createPage(ctx: Ctx, input: StatusPageCreate): Promise<Sta
       adding: 1,
     }));
     if (!(await queries.insertPage(tx.sql, row))) throw slugTaken(row.slug);
+    await queries.notifyPages(tx.sql, row.id);
     await record(tx, { resourceId: row.id, after: auditable(row) });
     return await presentOne(tx, row);
   });
@@ -132,7 +134,7 @@ export async function deletePage(ctx: Ctx, id: string): Promise<void> {
 
 /** A page with every field of the branding. */
 export type PageRow = queries.StatusPageRow;
-export type { PublicComponentRow } from "./queries.ts";
+export { notifyPages, pagesChannel, type PublicComponentRow } from "./queries.ts";
 
 /** The published page of the requested host, else of /status; null for none. Public, without scopes. */
 export async function servedPage(system: Visit): Promise<PageRow | null> {
