@@ -102,8 +102,8 @@ export class LastGoodCache<T extends object> {
     this.#drops++;
     this.#running.clear();
     if (matches === undefined) return this.#fresh.clear();
-    for (const [key, { value }] of [...this.#fresh.entries()]) if (matches(value)) this.#fresh.delete(key);
-    for (const [key, value] of [...this.#lastGood.entries()]) if (matches(value)) this.#lastGood.delete(key);
+    for (const [key, { value }] of Array.from(this.#fresh.entries())) if (matches(value)) this.#fresh.delete(key);
+    for (const [key, value] of Array.from(this.#lastGood.entries())) if (matches(value)) this.#lastGood.delete(key);
   }
 
   async #compute(key: string, compute: () => Promise<T>, drops: number): Promise<T> {
