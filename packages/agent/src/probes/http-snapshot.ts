@@ -2,7 +2,8 @@ import type { IncomingMessage } from "node:http";
 import { checkKinds } from "@statusmesh/shared/checks";
 import type { HttpCheck } from "@statusmesh/shared/checks/http";
 import { boundedSnapshot, type FailureSnapshot, snapshotLimits } from "@statusmesh/shared/failure-snapshot";
-import { maskedHeader, type Masker, maskerOf } from "./masking.ts";
+import { leastPart, maskedHeader, type Masker, maskerOf } from "./masking.ts";
+import { secretValues } from "./secret-values.ts";
 
 /** Longest header value that is searched for secrets, characters; the rest is cut off before. */
 const maxSearched = 4096;
@@ -41,6 +42,10 @@ function secretsOf(spec: HttpCheck): string[] {
     secrets.push(secret);
     return secret;
   });
+  // Servers repeat the path of a request, and what a form was sent.
+  for (const text of [spec.url, spec.body ?? ""])
+    for (const { start, end } of secretValues(text.slice(0, maxSearched)))
+      if (end - start >= leastPart) secrets.push(text.slice(start, end));
   if (spec.basic_auth !== null) secrets.push(Buffer.from(spec.basic_auth.join(":"), "utf8").toString("base64"));
   return secrets;
 }

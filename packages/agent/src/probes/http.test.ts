@@ -570,8 +570,10 @@ t.test("the response of a failed run: status line, headers and the beginning of 
       headers: { "X-Key": secret, Cookie: "sid=abcdef123456; lang=en", "X-Short": "q7", Accept: "text/html" },
       basic_auth: ["me", "pa55word&more"],
     };
+    const body = "user=ann&password=in-the-body";
     const url = await serve(t, (request, response) => {
       response.statusCode = 500;
+      response.setHeader("X-Refused", `IN-THE-BODY at ${request.url}`);
       response.setHeader("Set-Cookie", ["sid=1", "other=2"]);
       response.setHeader("WWW-Authenticate", 'Basic realm="inside-host"');
       response.setHeader("X-Auth-Token", "tkn");
@@ -585,8 +587,9 @@ t.test("the response of a failed run: status line, headers and the beginning of 
           '"db_password": "hunter2" eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2ln',
       );
     });
-    const snapshot = (await snap(url, credentials))!;
+    const snapshot = (await snap(`${url}/a/b0x9y8z7?key=b0x9y8z7`, { ...credentials, method: "POST", body }))!;
     const headers = new Map(snapshot.headers.map(({ name, value }) => [name, value]));
+    t.equal(headers.get("X-Refused"), "*** at /a/***?key=***", "what the body and the URL of the check call a secret");
     t.equal(headers.get("Set-Cookie"), "***");
     t.equal(headers.get("WWW-Authenticate"), "Basic ***");
     t.equal(headers.get("X-Auth-Token"), "***");
