@@ -1,83 +1,113 @@
-// Runs tap on compiled tests. Shows one line per file, and the whole output of failed files.
+// Runs compiled test files, several at a time, and shows one line per file and the whole output of failed files.
 import { spawn } from "node:child_process";
 import * as fs from "node:fs";
+import { availableParallelism } from "node:os";
 import { join } from "node:path";
-import { createInterface } from "node:readline";
-import { root, tool } from "./prepare.mjs";
+import { chromium } from "playwright-core";
+import { root } from "./prepare.mjs";
 
-/** Every compiled test file, relative to the root. */
-export function testFiles() {
-  const folders = [...fs.readdirSync(join(root, "packages")).map((name) => `packages/${name}/dist`), "test/dist"];
-  return folders
-    .filter((folder) => fs.existsSync(join(root, folder)))
-    .flatMap((folder) => fs.readdirSync(join(root, folder), { recursive: true }).map((file) => `${folder}/${file}`))
-    .filter((file) => file.endsWith(".test.js"))
-    .sort();
-}
+/** Tests that start whole installations: browsers, agents, killed processes. `npm test` leaves them out. */
+const slowTiers = ["test/dist/journeys/", "test/dist/faults/"];
+
+/** Files at a time: most of them wait for timers, sockets and the database for half of their time. */
+const concurrency = Number(process.env.SM_TEST_JOBS) || 2 * availableParallelism() + 1;
+
+/** For files that hang: the longest one takes a minute, and a loaded machine is several times slower. */
+const fileTimeoutSecs = 420;
 
 /** Maximum number of failed files that are run again: more have a common reason. */
 const mostRepeated = 3;
 
-/**
- * Resolves to the exit code and to the numbers of assertions that passed and failed. A file that fails is run again,
- * alone, after the others; when it passes then, its first failure does not count, and a line FLAKY names it. `cwd` is
- * the folder of the project, where tap keeps its own files.
- */
-export async function runTap(files = testFiles(), cwd = root) {
-  const { broken, ...first } = await runOnce(files, cwd);
-  if (broken.length === 0 || broken.length > mostRepeated) return first;
-  const total = { ...first, failed: 0, code: 0 };
-  const flaky = [];
-  for (const file of broken) {
-    console.log(`again  ${file}`);
-    const again = await runOnce([file], cwd);
-    for (const key of ["passed", "failed", "skipped"]) total[key] += again[key];
-    if (again.code === 0) flaky.push(file);
-    else total.code = again.code;
-  }
-  for (const file of flaky) console.log(`FLAKY  ${file}: failed once, passed when repeated`);
-  return total;
+const timesFile = join(root, ".build/test-times.json");
+
+/** Every compiled test file, relative to the root; without `all` those of the packages and of the contracts. */
+export function testFiles({ all }) {
+  const folders = [...fs.readdirSync(join(root, "packages")).map((name) => `packages/${name}/dist`), "test/dist"];
+  return folders
+    .filter((folder) => fs.existsSync(join(root, folder)))
+    .flatMap((folder) => fs.readdirSync(join(root, folder), { recursive: true }).map((file) => `${folder}/${file}`))
+    .filter((file) => file.endsWith(".test.js") && (all || !slowTiers.some((tier) => file.startsWith(tier))));
 }
 
-async function runOnce(files, cwd) {
-  const child = spawn(tool("tap"), ["run", "--reporter=tap", ...files], {
-    cwd,
-    stdio: ["ignore", "pipe", "inherit"],
-  });
-  const ended = new Promise((resolve) => child.on("close", resolve));
-  let block = [];
-  let totals = {};
-  const broken = [];
-  for await (const line of createInterface({ input: child.stdout })) {
-    const file = /^(not )?ok \d+ - (\S+\.test\.js)(?: # time=([\d.]+)ms)?/.exec(line);
-    const summary = /^# \{ (total: .*) \}$/.exec(line);
-    if (summary)
-      totals = Object.fromEntries(
-        summary[1]
-          .split(", ")
-          .map((pair) => pair.split(": "))
-          .map(([key, value]) => [key, Number(value)]),
-      );
-    if (!file) {
-      block.push(line);
-      continue;
-    }
-    const [, failed, name, time] = file;
-    if (failed) {
-      broken.push(name);
-      // Without the passed assertions.
-      for (const text of block) if (text.trim() !== "" && !/^\s+ok \d+/.test(text)) console.log(text);
-    }
-    console.log(`${failed ? "FAILED" : "ok"}  ${name}${time ? `  ${(time / 1000).toFixed(1)} s` : ""}`);
-    block = [];
+/**
+ * Resolves to the exit code and to the numbers of assertions that passed, failed and were skipped. A file that fails is
+ * run again, alone, after the others; when it passes then, its first failure does not count, and a line FLAKY names it.
+ * `cwd` is the folder that the files are named from.
+ */
+export async function runTests(files, cwd = root) {
+  const browser = await sharedBrowser(files);
+  const env = { ...process.env, TAP: "1", TAP_TIMEOUT: String(fileTimeoutSecs), ...browser?.env };
+  const queue = longestFirst(files, cwd);
+  const results = [];
+  const worker = async () => {
+    for (let file = queue.shift(); file !== undefined; file = queue.shift())
+      results.push(await runFile(file, { cwd, env }));
+  };
+  await Promise.all(Array.from({ length: concurrency }, worker));
+  const broken = results.filter(({ ok }) => !ok);
+  const repeated = broken.length > mostRepeated ? [] : broken;
+  for (const first of repeated) {
+    console.log(`again  ${first.file}`);
+    const again = await runFile(first.file, { cwd, env });
+    if (again.ok) console.log(`FLAKY  ${first.file}: failed once, passed when repeated`);
+    Object.assign(first, { ok: again.ok, passed: first.passed + again.passed, failed: again.failed });
   }
-  const code = (await ended) ?? 1;
-  const passed = totals.pass ?? 0;
-  // A file that ends without an assertion is a failure too.
-  const failed = Math.max(totals.fail ?? 0, broken.length, code === 0 ? 0 : 1);
-  if (failed > 0 && broken.length === 0) console.log(block.join("\n"));
-  return { broken, code: code === 0 && failed > 0 ? 1 : code, passed, failed, skipped: totals.skip ?? 0 };
+  await browser?.server.close();
+  if (cwd === root) keepTimes(results);
+  const sum = (key) => results.reduce((total, result) => total + result[key], 0);
+  const code = results.every(({ ok }) => ok) ? 0 : 1;
+  return { code, passed: sum("passed"), failed: sum("failed"), skipped: sum("skipped") };
 }
 
 /** Last line of a test run. */
 export const verdict = ({ passed, failed }) => `${passed} passed, ${failed} failed`;
+
+/** Runs one file in a process of its own. A file that ends without an assertion, or with a signal, has failed. */
+async function runFile(file, { cwd, env }) {
+  const started = performance.now();
+  const child = spawn(process.execPath, [file], { cwd, env, stdio: ["ignore", "pipe", "pipe"] });
+  const killer = setTimeout(() => child.kill("SIGKILL"), (fileTimeoutSecs + 20) * 1000);
+  const output = [];
+  for (const stream of [child.stdout, child.stderr]) stream.on("data", (chunk) => output.push(chunk));
+  const exitCode = await new Promise((resolve) => child.on("close", (code) => resolve(code ?? 1)));
+  clearTimeout(killer);
+  const ms = performance.now() - started;
+  const text = Buffer.concat(output).toString();
+  const { pass = 0, fail = 0, skip = 0 } = countsOf(text);
+  const ok = exitCode === 0 && fail === 0 && pass + skip > 0;
+  // Without the passed assertions.
+  if (!ok)
+    for (const line of text.split("\n")) if (line.trim() !== "" && !/^\s*ok \d+/.test(line)) console.log(line);
+  console.log(`${ok ? "ok" : "FAILED"}  ${file}  ${(ms / 1000).toFixed(1)} s`);
+  return { file, ms, ok, passed: pass, failed: ok ? 0 : fail || 1, skipped: skip };
+}
+
+/** tap's own count of a file's assertions, its last comment: `# { total: 8, pass: 7, skip: 1 }`. */
+function countsOf(output) {
+  const [, counts = ""] = [...output.matchAll(/^# \{ (total: .*) \}$/gm)].at(-1) ?? [];
+  return Object.fromEntries([...counts.matchAll(/(\w+): (\d+)/g)].map(([, key, value]) => [key, Number(value)]));
+}
+
+/** The slowest files start first, as measured by the last run on this machine, else by tier and size. */
+function longestFirst(files, cwd) {
+  const times = fs.existsSync(timesFile) ? JSON.parse(fs.readFileSync(timesFile, "utf8")) : {};
+  const guess = (file) =>
+    (slowTiers.some((tier) => file.startsWith(tier)) ? 30_000 : 0) + fs.statSync(join(cwd, file)).size / 10;
+  const weights = new Map(files.map((file) => [file, times[file] ?? guess(file)]));
+  return [...files].sort((a, b) => weights.get(b) - weights.get(a));
+}
+
+function keepTimes(results) {
+  const times = fs.existsSync(timesFile) ? JSON.parse(fs.readFileSync(timesFile, "utf8")) : {};
+  for (const { file, ms, ok } of results) if (ok) times[file] = Math.round(ms);
+  fs.writeFileSync(timesFile, JSON.stringify(times));
+}
+
+/** One Chromium for all journeys of a run; each opens contexts of its own (test/harness/browser.ts). */
+async function sharedBrowser(files) {
+  const executablePath = process.env.SM_TEST_CHROMIUM ?? "/usr/bin/chromium";
+  if (!fs.existsSync(executablePath) || files.filter((file) => file.startsWith(slowTiers[0])).length < 2) return null;
+  const args = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"];
+  const server = await chromium.launchServer({ executablePath, headless: true, args });
+  return { server, env: { SM_TEST_BROWSER: server.wsEndpoint() } };
+}

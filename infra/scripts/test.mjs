@@ -1,16 +1,50 @@
-// npm test: all tests, or those whose path contains one of the words after --. A program of SM_TEST_REQUIRE
-// (redis,chromium,pgbouncer,mount) that is missing is a failure; otherwise its tests are skipped.
-import { prepare } from "./prepare.mjs";
-import { runTap, testFiles, verdict } from "./tap.mjs";
+// npm test: the tests of the packages and of the contracts; with --all (npm run test:all) also journeys and faults; with
+// words after -- the files whose path contains one of them, of every tier. --watch runs them again after every change.
+// A program of SM_TEST_REQUIRE (redis,chromium,pgbouncer,mount) that is missing is a failure; otherwise its tests are
+// skipped.
+import { spawnSync } from "node:child_process";
+import * as fs from "node:fs";
+import { join } from "node:path";
+import { parseArgs } from "node:util";
+import { prepare, root } from "./prepare.mjs";
+import { runTests, testFiles, verdict } from "./tap.mjs";
 
-prepare();
-const words = process.argv.slice(2);
-const files = testFiles().filter((file) => words.length === 0 || words.some((word) => file.includes(word)));
-if (files.length === 0) {
-  console.error(words.length === 0 ? "There are no tests." : `No test file has ${words.join(" or ")} in its path.`);
-  process.exit(1);
+const { values, positionals: words } = parseArgs({
+  allowPositionals: true,
+  options: { all: { type: "boolean", default: false }, watch: { type: "boolean", default: false } },
+});
+
+if (values.watch) watch(words);
+else await run();
+
+async function run() {
+  prepare();
+  const files = testFiles({ all: values.all || words.length > 0 }).filter(
+    (file) => words.length === 0 || words.some((word) => file.includes(word)),
+  );
+  if (files.length === 0) {
+    console.error(words.length === 0 ? "There are no tests." : `No test file has ${words.join(" or ")} in its path.`);
+    process.exit(1);
+  }
+  const outcome = await runTests(files);
+  if (outcome.skipped > 0) console.log(`${outcome.skipped} skipped`);
+  console.log(verdict(outcome));
+  process.exit(outcome.code);
 }
-const outcome = await runTap(files);
-if (outcome.skipped > 0) console.log(`${outcome.skipped} left out`);
-console.log(verdict(outcome));
-process.exit(outcome.code);
+
+/** Runs this script in a process of its own after every change of a source, a view, an asset or a migration. */
+function watch(words) {
+  const again = () => {
+    spawnSync(process.execPath, [process.argv[1], ...words], { stdio: "inherit" });
+    console.log("waiting for a change; Ctrl-C ends");
+  };
+  let timer;
+  for (const folder of ["packages", "test"])
+    fs.watch(join(root, folder), { recursive: true }, (_, file) => {
+      if (file === null || !/\.(?:ts|eta|css|sql|js)$/.test(file) || /(?:^|\/)(?:dist|node_modules)\//.test(file))
+        return;
+      clearTimeout(timer);
+      timer = setTimeout(again, 100);
+    });
+  again();
+}

@@ -1,7 +1,7 @@
 // npm run verify: all checks and tests. Stops at the first failure.
 import { spawnSync } from "node:child_process";
 import { prepare, root, tool } from "./prepare.mjs";
-import { runTap, verdict } from "./tap.mjs";
+import { runTests, testFiles, verdict } from "./tap.mjs";
 
 const steps = [
   ["format", "oxfmt", ["--check", "."]],
@@ -47,8 +47,8 @@ for (const [title, program, args] of steps) {
   console.log(`ok  ${title}  ${seconds(started)}`);
 }
 started = performance.now();
-const outcome = await runTap();
-const skipped = outcome.skipped > 0 ? `, ${outcome.skipped} left out` : "";
+const outcome = await runTests(testFiles({ all: true }));
+const skipped = outcome.skipped > 0 ? `, ${outcome.skipped} skipped` : "";
 console.log(`${outcome.code === 0 ? "ok" : "FAILED"}  tests  ${seconds(started)}${skipped}`);
 console.log(verdict(outcome));
 process.exit(outcome.code);

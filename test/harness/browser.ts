@@ -13,8 +13,12 @@ const flags = [
   "--disable-sync",
 ];
 
+/** The browser of the test run, which `npm test` starts for several files, or one of this test. */
 export async function openBrowser(t: Test): Promise<Browser> {
-  const browser = await chromium.launch({ executablePath: findChromium()!, args: flags });
+  const shared = process.env["SM_TEST_BROWSER"];
+  const browser = shared
+    ? await chromium.connect(shared)
+    : await chromium.launch({ executablePath: findChromium()!, args: flags });
   t.teardown(async () => await browser.close());
   return browser;
 }
@@ -25,8 +29,8 @@ export async function openPage(t: Test, context: BrowserContext): Promise<Page> 
   page.setDefaultTimeout(20_000);
   page.on("pageerror", (error) => t.fail(`${page.url()} throws ${error.message}`));
   page.on("console", (message) => {
-    // A browser reports every 4xx; tests that provoke one look at what the page shows.
-    const provoked = /the server responded with a status of 4/.test(message.text());
+    // A browser reports every 4xx and lost connection; tests that provoke one look at what the page shows.
+    const provoked = /the server responded with a status of 4|net::ERR_INTERNET_DISCONNECTED/.test(message.text());
     if (message.type() === "error" && !provoked) t.fail(`${page.url()} complains: ${message.text()}`);
   });
   return page;

@@ -1,9 +1,9 @@
-import axe from "axe-core";
-import { type Browser, type BrowserContext, chromium, type Dialog, type Page } from "playwright-core";
-import t, { type Test } from "tap";
+import type { Dialog, Page } from "playwright-core";
+import t from "tap";
 import { connect } from "../harness/api.ts";
+import { findings, openBrowser, openPage } from "../harness/browser.ts";
 import { freePort, startControlPlane } from "../harness/processes.ts";
-import { findChromium, requires } from "../harness/requires.ts";
+import { requires } from "../harness/requires.ts";
 import { startHttpTarget } from "../harness/servers.ts";
 import { waitFor } from "../harness/wait.ts";
 
@@ -18,44 +18,6 @@ const maxPageBytes = 60_000;
 const token = `sm_live_${"console".repeat(6)}`;
 const operatorSecret = "operator-secret-of-the-console";
 const longName = `${"A name that somebody pasted from a ticket ".repeat(5)}`.slice(0, 199).trim();
-
-const flags = [
-  "--headless",
-  "--no-sandbox",
-  "--disable-gpu",
-  "--no-first-run",
-  "--disable-background-networking",
-  "--disable-component-update",
-  "--disable-sync",
-];
-
-async function openBrowser(t: Test): Promise<Browser> {
-  const browser = await chromium.launch({ executablePath: findChromium()!, args: flags });
-  t.teardown(async () => await browser.close());
-  return browser;
-}
-
-/** A page that fails the test for anything it complains of: an exception, a refused style or script, a missing file. */
-async function openPage(t: Test, context: BrowserContext): Promise<Page> {
-  const page = await context.newPage();
-  page.setDefaultTimeout(20_000);
-  page.on("pageerror", (error) => t.fail(`${page.url()} throws ${error.message}`));
-  page.on("console", (message) => {
-    // A browser reports every 4xx and lost connection; those that the journey provokes are looked at where they happen.
-    const provoked = /the server responded with a status of 4|net::ERR_INTERNET_DISCONNECTED/.test(message.text());
-    if (message.type() === "error" && !provoked) t.fail(`${page.url()} complains: ${message.text()}`);
-  });
-  return page;
-}
-
-/** Serious findings of axe-core, one line each. */
-async function findings(page: Page): Promise<string[]> {
-  await page.evaluate(axe.source);
-  const found = (await page.evaluate("axe.run(document, { resultTypes: ['violations'] })")) as axe.AxeResults;
-  return found.violations
-    .filter(({ impact }) => impact === "serious" || impact === "critical")
-    .map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html.slice(0, 150)).join(" | ")}`);
-}
 
 const errorBeside = async (page: Page, label: string): Promise<string> =>
   (await page

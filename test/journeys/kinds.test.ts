@@ -1,12 +1,12 @@
 import { type AddressInfo, createServer as createTcpServer } from "node:net";
 import { createServer } from "node:tls";
-import { chromium } from "playwright-core";
 import { generate } from "selfsigned";
 import t, { type Test } from "tap";
 import { nameServer } from "sm-agent/testing-dns";
 import { connect, type Json } from "../harness/api.ts";
+import { openBrowser } from "../harness/browser.ts";
 import { startControlPlane } from "../harness/processes.ts";
-import { findChromium, requires } from "../harness/requires.ts";
+import { requires } from "../harness/requires.ts";
 import { startSink } from "../harness/sink.ts";
 import { waitFor } from "../harness/wait.ts";
 
@@ -147,11 +147,7 @@ t.test("a name, over the agent's wire", async (t) => {
 
 t.test("in the console", async (t) => {
   if (!(await requires(t, "chromium"))) return;
-  const browser = await chromium.launch({
-    executablePath: findChromium()!,
-    args: ["--headless", "--no-sandbox", "--disable-gpu"],
-  });
-  t.teardown(async () => await browser.close());
+  const browser = await openBrowser(t);
   const page = await (await browser.newContext({ baseURL: url, viewport: { width: 1280, height: 800 } })).newPage();
   page.setDefaultTimeout(20_000);
   page.on("pageerror", (error) => t.fail(`${page.url()} throws ${error.message}`));

@@ -1,33 +1,13 @@
-import axe from "axe-core";
 import { Events, OAuth2Server } from "oauth2-mock-server";
-import { chromium, type Page } from "playwright-core";
 import t from "tap";
+import { findings, openBrowser } from "../harness/browser.ts";
 import { startControlPlane } from "../harness/processes.ts";
-import { findChromium, requires } from "../harness/requires.ts";
+import { requires } from "../harness/requires.ts";
 
 /*
  * Somebody signs in with Google in a real browser: first with an unknown account, then with the right
  * one, and is sent on to where they wanted to go. The Google is one of this machine.
  */
-
-const flags = [
-  "--headless",
-  "--no-sandbox",
-  "--disable-gpu",
-  "--no-first-run",
-  "--disable-background-networking",
-  "--disable-component-update",
-  "--disable-sync",
-];
-
-/** Serious findings of axe-core, one line each. */
-async function findings(page: Page): Promise<string[]> {
-  await page.evaluate(axe.source);
-  const found = (await page.evaluate("axe.run(document, { resultTypes: ['violations'] })")) as axe.AxeResults;
-  return found.violations
-    .filter(({ impact }) => impact === "serious" || impact === "critical")
-    .map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html.slice(0, 150)).join(" | ")}`);
-}
 
 t.test("from the sign-in page to the console with Google", async (t) => {
   if (!(await requires(t, "chromium"))) return;
@@ -49,8 +29,7 @@ t.test("from the sign-in page to the console with Google", async (t) => {
       SM_AUTH__GOOGLE__ISSUER: google.issuer.url,
     },
   });
-  const browser = await chromium.launch({ executablePath: findChromium()!, args: flags });
-  t.teardown(async () => await browser.close());
+  const browser = await openBrowser(t);
   const context = await browser.newContext({
     baseURL: url,
     viewport: { width: 1280, height: 800 },

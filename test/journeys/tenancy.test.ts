@@ -1,8 +1,8 @@
-import axe from "axe-core";
-import { chromium, type Page } from "playwright-core";
+import type { Page } from "playwright-core";
 import t, { type Test } from "tap";
+import { findings, openBrowser } from "../harness/browser.ts";
 import { startControlPlane } from "../harness/processes.ts";
-import { findChromium, requires } from "../harness/requires.ts";
+import { requires } from "../harness/requires.ts";
 import { waitFor } from "../harness/wait.ts";
 
 /*
@@ -11,30 +11,10 @@ import { waitFor } from "../harness/wait.ts";
  * back. No mail server is set up, so the links are where the console says they are: in the log.
  */
 
-const flags = [
-  "--headless",
-  "--no-sandbox",
-  "--disable-gpu",
-  "--no-first-run",
-  "--disable-background-networking",
-  "--disable-component-update",
-  "--disable-sync",
-];
-
-/** Serious findings of axe-core, one line each. */
-async function findings(page: Page): Promise<string[]> {
-  await page.evaluate(axe.source);
-  const found = (await page.evaluate("axe.run(document, { resultTypes: ['violations'] })")) as axe.AxeResults;
-  return found.violations
-    .filter(({ impact }) => impact === "serious" || impact === "critical")
-    .map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html.slice(0, 150)).join(" | ")}`);
-}
-
 t.test("people of an organisation", async (t) => {
   if (!(await requires(t, "chromium"))) return;
   const { url, signInLink, log } = await startControlPlane(t);
-  const browser = await chromium.launch({ executablePath: findChromium()!, args: flags });
-  t.teardown(async () => await browser.close());
+  const browser = await openBrowser(t);
   const open = async (t: Test): Promise<Page> => {
     const page = await (
       await browser.newContext({ baseURL: url, viewport: { width: 1280, height: 800 }, colorScheme: "light" })
