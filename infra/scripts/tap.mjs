@@ -76,8 +76,7 @@ async function runFile(file, { cwd, env }) {
   const { pass = 0, fail = 0, skip = 0 } = countsOf(text);
   const ok = exitCode === 0 && fail === 0 && pass + skip > 0;
   // Without the passed assertions.
-  if (!ok)
-    for (const line of text.split("\n")) if (line.trim() !== "" && !/^\s*ok \d+/.test(line)) console.log(line);
+  if (!ok) for (const line of text.split("\n")) if (line.trim() !== "" && !/^\s*ok \d+/.test(line)) console.log(line);
   console.log(`${ok ? "ok" : "FAILED"}  ${file}  ${(ms / 1000).toFixed(1)} s`);
   return { file, ms, ok, passed: pass, failed: ok ? 0 : fail || 1, skipped: skip };
 }
