@@ -13,7 +13,8 @@ import { migrate } from "./db/migrate.ts";
 import { type Log, openLog, silentLog } from "./log.ts";
 import { ownCommandHere } from "./own-command.ts";
 import { version } from "./version.ts";
-import { openConfiguredDatabase, serve } from "./serve.ts";
+import { openConfiguredDatabase } from "./open-system.ts";
+import { serve } from "./serve.ts";
 import { StartupError } from "./startup-error.ts";
 
 const clock: Clock = { now: () => Date.now() };

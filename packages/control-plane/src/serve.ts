@@ -2,21 +2,16 @@ import { hostname } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { MetricsPort } from "@statusmesh/shared/net/metrics-port";
 import type { Sql } from "postgres";
-import { openAbuseLists } from "./abuse/service.ts";
 import { ensureBuiltInAgent } from "./agents/service.ts";
 import { createApp } from "./app.ts";
 import { bootstrap, type Bootstrapped } from "./auth/service.ts";
 import { type BuiltInAgent, builtInAgentToken, startBuiltInAgent } from "./builtin-agent.ts";
 import type { Config } from "./config.ts";
 import type { Clock, System } from "./context.ts";
-import { makeSealer } from "./crypto/seal.ts";
-import { startEmbedded } from "./db/embedded.ts";
 import { migrate } from "./db/migrate.ts";
-import { closeDatabase, type OpenDatabase, openConfigured, openDatabase } from "./db/open-database.ts";
 import { watchDatabase } from "./db/watch.ts";
 import { openHub } from "./db/notify.ts";
 import { openRedis } from "./db/redis.ts";
-import { trustedAuthorities } from "./outbound/authorities.ts";
 import { ensurePartitions } from "./db/partitions.ts";
 import { openCounter } from "./http/counter.ts";
 import { startDatabaseNotices } from "./jobs/database-notices.ts";
@@ -43,6 +38,7 @@ import type { Log } from "./log.ts";
 import { sweepMcp } from "./mcp/audit.ts";
 import type { Metrics } from "./metrics/metrics.ts";
 import { cannotListen, type Listening, listen } from "./listen.ts";
+import { type Database, makeSystem, openConfiguredDatabase } from "./open-system.ts";
 import { version } from "./version.ts";
 import { requireDefaultPlan } from "./plans/service.ts";
 import { type Deliverer, startDeliverer } from "./pipeline/deliver.ts";
@@ -61,48 +57,6 @@ export interface Running {
   /** Reloads what changes without a restart: the abuse lists. */
   reload(): void;
   stop(): Promise<void>;
-}
-
-export interface Database extends OpenDatabase {
-  stop(): Promise<void>;
-}
-
-/** Opens the configured database, or starts the embedded one. `join` shares one that a running service holds. */
-export async function openConfiguredDatabase(config: Config, log: Log, join = false): Promise<Database> {
-  if (config.database.url !== "") {
-    const open = await openConfigured(config.database);
-    return { ...open, stop: () => closeDatabase(open) };
-  }
-  const embedded = await startEmbedded({ dataDir: config.data.dir, log, join });
-  try {
-    const sql = await openDatabase(embedded.address);
-    const open = { sql, direct: sql };
-    return {
-      ...open,
-      async stop() {
-        await closeDatabase(open);
-        await embedded.stop();
-      },
-    };
-  } catch (error) {
-    await embedded.stop();
-    throw error;
-  }
-}
-
-/** The dependencies of services, over an open database. */
-export function makeSystem(config: Config, sql: Sql, clock: Clock, log: Log): System {
-  const { credentials_kek_base64: key, credentials_kek_previous_base64: previous } = config.security;
-  const keyOf = (base64: string) => (base64 === "" ? null : Buffer.from(base64, "base64"));
-  return {
-    sql,
-    clock,
-    log,
-    config,
-    sealer: makeSealer(keyOf(key), keyOf(previous)),
-    abuse: openAbuseLists(config.abuse, log),
-    authorities: trustedAuthorities(config.channels.ca_file),
-  };
 }
 
 /** Starts the control plane; resolves when it serves requests. Throws StartupError with a remedy. */

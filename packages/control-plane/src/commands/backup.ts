@@ -7,7 +7,7 @@ import { readArchive, writeArchive } from "../db/archive.ts";
 import { backupEntries, type Summary, summaryName } from "../db/backup.ts";
 import { restoreEntries } from "../db/restore.ts";
 import { silentLog } from "../log.ts";
-import { makeSystem, openConfiguredDatabase } from "../serve.ts";
+import { makeSystem, openConfiguredDatabase } from "../open-system.ts";
 import { StartupError } from "../startup-error.ts";
 import { version } from "../version.ts";
 import { countSecrets } from "./doctor.ts";

@@ -7,7 +7,7 @@ import { migrate } from "../db/migrate.ts";
 import { silentLog } from "../log.ts";
 import { ownCommand } from "../own-command.ts";
 import { requireDefaultPlan } from "../plans/service.ts";
-import { makeSystem, openConfiguredDatabase } from "../serve.ts";
+import { makeSystem, openConfiguredDatabase } from "../open-system.ts";
 import { StartupError } from "../startup-error.ts";
 
 /**

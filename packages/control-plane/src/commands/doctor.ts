@@ -19,7 +19,7 @@ import { ownCommand, ownCommandHere } from "../own-command.ts";
 import { requireDefaultPlan } from "../plans/service.ts";
 import { unreadableChannels } from "../channels/service.ts";
 import { trustedAuthorities } from "../outbound/authorities.ts";
-import { makeSystem, openConfiguredDatabase } from "../serve.ts";
+import { makeSystem, openConfiguredDatabase } from "../open-system.ts";
 import { checkProviders } from "../sign-in/service.ts";
 import { unreadableSubscribers } from "../subscribers/service.ts";
 import { unreadableTargets } from "../targets/service.ts";

@@ -6,7 +6,7 @@ import { pendingMigrations } from "../db/migrate.ts";
 import { resealSnapshots } from "../incidents/service.ts";
 import { silentLog } from "../log.ts";
 import { resealWaitingRuns } from "../pipeline/on-demand.ts";
-import { makeSystem, openConfiguredDatabase } from "../serve.ts";
+import { makeSystem, openConfiguredDatabase } from "../open-system.ts";
 import { ownCommand } from "../own-command.ts";
 import { resealShares } from "../shares/service.ts";
 import { StartupError } from "../startup-error.ts";
