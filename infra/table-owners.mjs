@@ -34,7 +34,7 @@ export const folders = {
     writes: { "a new config ends a failing spell": ["channel_health"] },
   },
   db: {
-    owns: ["write_probe"],
+    owns: ["counters", "write_probe"],
     joins: { "a restore asks whether the database is empty": ["orgs", "targets", "users"] },
   },
   hooks: { owns: ["hook_events"] },
@@ -89,7 +89,7 @@ export const folders = {
         "targets",
       ],
       "maintenance windows on pages": ["maintenance_occurrences", "maintenance_window_targets", "maintenance_windows"],
-      "alerts go first": ["deliveries"],
+      "alerts go first, unless their channel fails": ["channel_health", "channels", "deliveries"],
     },
   },
   maintenance: {

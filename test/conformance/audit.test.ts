@@ -92,8 +92,8 @@ async function scene() {
   await made(`/api/v1/status-pages/${page.id}/components`, { target_id: target.id });
   const subscriber = newId();
   await sql`
-    insert into subscribers (id, org_id, page_id, kind, address, token, state, asked_by, asked_at, created_at)
-    values (${subscriber}, ${olga.orgId}, ${page.id}, 'email', ${slug}, ${subscriber}, 'active', 'x', now(), now())`;
+    insert into subscribers (id, org_id, page_id, kind, address, token, state, asked_at, created_at)
+    values (${subscriber}, ${olga.orgId}, ${page.id}, 'email', ${slug}, ${subscriber}, 'active', now(), now())`;
   const invitation = await made(`/api/v1/orgs/${olga.orgId}/invitations`, { email: `invited.${slug}@example.org` });
   const down = [2000, 1000].map((ago) => runOf(target.id, Date.now() - ago, "down"));
   await admit(sql, "default", down);

@@ -95,6 +95,7 @@ export const auth = Type.Object({
   api_tokens: Type.Object({ max_per_user: whole(25, 1, 10_000, "Live API tokens per user") }),
   invitations: Type.Object({
     max_pending_per_org: whole(50, 1, 10_000, "Pending invitations per organisation; a plan may allow fewer"),
+    max_per_day: whole(100, 1, 10_000, "Invitations of an organisation, and of a user, within a day"),
   }),
 });
 

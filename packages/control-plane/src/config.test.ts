@@ -87,7 +87,7 @@ t.test("without a file and variables every key has its default", async (t) => {
       session: { cookie_name: "_sm_session" },
       magic_link: { throttle_secs: 60 },
       api_tokens: { max_per_user: 25 },
-      invitations: { max_pending_per_org: 50 },
+      invitations: { max_pending_per_org: 50, max_per_day: 100 },
     },
     mcp: {
       enabled: false,

@@ -30,7 +30,9 @@ import {
   areMessagesDue,
   everyMs as subscribersEveryMs,
   isNewsDue,
-  sendToSubscribers,
+  openWebhookSender,
+  sendMails,
+  type WebhookSender,
 } from "./subscribers/engine.ts";
 import { type Job, startJobs } from "./jobs/runner.ts";
 import { sweep } from "./jobs/sweep.ts";
@@ -88,17 +90,13 @@ export async function serve(
 }
 
 /** Periodic jobs; each runs on one replica at a time. */
-const periodicJobs = (deliverer: Deliverer): Job[] => [
+const periodicJobs = (deliverer: Deliverer, webhooks: WebhookSender): Job[] => [
   { name: "reminders", everyMs: 5_000, isDue: areRemindersDue, run: sendReminders },
   { name: "maintenance", everyMs: 5_000, isDue: isMaintenanceDue, run: followMaintenance },
   { name: "maintenance-occurrences", everyMs: 600_000, run: generateOccurrences },
   { name: "subscriber-news", everyMs: 5_000, isDue: isNewsDue, run: announce },
-  {
-    name: "subscriber-messages",
-    everyMs: subscribersEveryMs,
-    isDue: areMessagesDue,
-    run: (system) => sendToSubscribers(system),
-  },
+  { name: "subscriber-mails", everyMs: subscribersEveryMs, isDue: areMessagesDue, run: sendMails },
+  { name: "subscriber-webhooks", everyMs: subscribersEveryMs, isDue: areMessagesDue, run: () => webhooks.start() },
   { name: "heartbeat", everyMs: 15_000, run: heartbeatJob(deliverer.claimedAt) },
   { name: "channel-failures", everyMs: 60_000, run: mailChannelFailures },
   { name: "operator-notices", everyMs: 15_000, run: notifyOperator },
@@ -150,7 +148,8 @@ async function run(
   answer.with = (request, response) => void handle(request, response);
 
   const deliverer = startDeliverer(system, hub, { watch: metrics?.seen.attempt });
-  const jobs = startJobs(system, periodicJobs(deliverer), metrics?.seen.job);
+  const webhooks = openWebhookSender(system);
+  const jobs = startJobs(system, periodicJobs(deliverer, webhooks), metrics?.seen.job);
   const agent = config.scheduler.builtin_agent ? await startOwnAgent(system, url) : null;
 
   let stopped: Promise<void> | null = null;
@@ -163,7 +162,7 @@ async function run(
     await Promise.all([
       Promise.race([closed, sleep(drainMs)]),
       deliverer.stop(),
-      Promise.race([jobs.stop(), sleep(drainMs)]),
+      Promise.race([jobs.stop().then(webhooks.stop), sleep(drainMs)]),
     ]);
     server.closeAllConnections();
     redis?.stop();

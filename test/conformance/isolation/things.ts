@@ -117,8 +117,8 @@ export const make: Readonly<Record<Thing, Make>> = {
   async subscriber(sql, { orgId }, pageId) {
     const id = newId();
     await sql`
-      insert into subscribers (id, org_id, page_id, kind, address, token, state, asked_by, asked_at, created_at)
-      values (${id}, ${orgId}, ${pageId}, 'email', ${`${id}@example.org`}, ${id}, 'active', 'x', now(), now())`;
+      insert into subscribers (id, org_id, page_id, kind, address, token, state, asked_at, created_at)
+      values (${id}, ${orgId}, ${pageId}, 'email', ${`${id}@example.org`}, ${id}, 'active', now(), now())`;
     return id;
   },
   async incident(sql, home) {

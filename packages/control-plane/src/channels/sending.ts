@@ -20,7 +20,7 @@ export interface StoredChannel {
 /** HTTP client for receivers, as configured. */
 export function channelOutbound(
   { config, clock, authorities }: System,
-  more: Pick<OutboundOptions, "ca" | "signal"> = {},
+  more: Pick<OutboundOptions, "ca" | "signal" | "deadlineMs"> = {},
 ): Outbound {
   return createOutbound({
     allowPrivate: config.security.allow_private_targets,

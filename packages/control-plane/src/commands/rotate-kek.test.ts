@@ -104,9 +104,9 @@ async function scene() {
   const sealed = newId();
   const hook = async (id: string, secret: string) =>
     await sql`
-      insert into subscribers (id, org_id, page_id, kind, address, token, secret, state, asked_by, asked_at, created_at)
+      insert into subscribers (id, org_id, page_id, kind, address, token, secret, state, asked_at, created_at)
       values (${id}, ${ctx.orgId}, ${page.id}, 'webhook', ${`https://hooks.example.org/${id}`}, ${id}, ${secret},
-        'active', 'x', now(), now())`;
+        'active', now(), now())`;
   await hook(sealed, await sealSecret(ctx, { id: sealed, org_id: ctx.orgId }, "hook-0"));
   await hook(newId(), "plain:hook-1");
   await hook(newId(), "hook-2-of-an-earlier-release");
@@ -189,9 +189,9 @@ t.test(
     const lost = newId();
     const place = `${ctx.orgId}/subscribers/${lost}/secret`;
     await sql`
-    insert into subscribers (id, org_id, page_id, kind, address, token, secret, state, asked_by, asked_at, created_at)
+    insert into subscribers (id, org_id, page_id, kind, address, token, secret, state, asked_at, created_at)
     select ${lost}, org_id, page_id, kind, 'https://lost.example.org', 'lost', ${makeSealer(strangeKey).seal("", place)},
-      state, asked_by, asked_at, created_at from subscribers limit 1`;
+      state, asked_at, created_at from subscribers limit 1`;
     const lines: string[] = [];
     t.equal(await resealAll(under(system, both), (line) => lines.push(line), 2), 1);
     t.match(

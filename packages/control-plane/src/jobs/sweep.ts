@@ -1,5 +1,6 @@
 import { sweepSignIn } from "../auth/service.ts";
 import type { System } from "../context.ts";
+import { deleteEndedCounters } from "../db/counters.ts";
 import { sweepOAuth } from "../oauth/service.ts";
 import { sweepFlows } from "../sign-in/service.ts";
 import { sweepSubscribers } from "../subscribers/engine.ts";
@@ -8,7 +9,7 @@ import { deleteRunsBefore, deleteTombstonesBefore } from "./queries.ts";
 const day = 86_400_000;
 
 /**
- * Removes expired rows: used links, ended sessions, answered runs, subscriptions without confirmation, tombstones of
+ * Removes expired rows: used links, ended sessions, answered runs, subscriptions without confirmation, ended counters, tombstones of
  * deleted targets.
  */
 export async function sweep(system: System): Promise<void> {
@@ -17,6 +18,7 @@ export async function sweep(system: System): Promise<void> {
   await sweepFlows(system);
   await sweepOAuth(system);
   await sweepSubscribers(system);
+  await deleteEndedCounters(system.sql, new Date(now));
   await deleteRunsBefore(system.sql, new Date(now - 600_000));
   // An agent with an older cursor gets everything, so a day is enough.
   await deleteTombstonesBefore(system.sql, new Date(now - day));

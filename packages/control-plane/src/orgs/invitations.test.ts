@@ -193,3 +193,37 @@ t.test("a failed mail is reported; without magic links a code alone does not sig
     body: { total: 2 },
   });
 });
+
+t.test("mails to strangers are limited by address, user and organisation, also when they are revoked", async (t) => {
+  const { mailbox, world, owner, ask, path } = await scene(t, { env: { SM_AUTH__INVITATIONS__MAX_PER_DAY: "7" } });
+  const invite = async (email: string) => {
+    const made = await ask("POST", path, { email });
+    if (made.status === 201) await ask("DELETE", `${path}/${made.body.id}`);
+    return made;
+  };
+  const overLimit = (scope: string, limit: number) => ({
+    status: 429,
+    body: { error: { code: "RATE_LIMITED", details: { scope, limit } } },
+  });
+  for (let n = 0; n < 5; n++) t.equal((await invite("victim@example.org")).status, 201);
+  t.match(await invite("Victim@example.org"), overLimit("per_address_invitations", 5));
+  for (const name of ["a", "b"]) t.equal((await invite(`${name}@example.org`)).status, 201);
+  const refusedOne = await invite("c@example.org");
+  t.match(refusedOne, overLimit("per_org_invitations", 7));
+  t.equal(refusedOne.headers.get("retry-after"), String(24 * 3600));
+  t.equal(mailbox.mails.length, 7);
+  const second = await ask("POST", "/api/v1/orgs", { name: "Second", slug: "second" });
+  const elsewhere = await ask("POST", `/api/v1/orgs/${second.body.id}/invitations`, { email: "d@example.org" });
+  t.match(elsewhere, overLimit("per_user_invitations", 7));
+  world.clock.advance(24 * hour);
+  await world.sql`update orgs set name = 'Win at https://evil.example' where id = ${owner.orgId}`;
+  const race = await Promise.all(
+    Array.from({ length: 9 }, (_, n) => ask("POST", path, { email: `r${n}@example.org` })),
+  );
+  t.equal(race.filter(({ status }) => status === 201).length, 7, "concurrent requests");
+  const subjects = mailbox.mails.map(({ text }) =>
+    /^Subject: (.*(?:\r?\n[ \t].*)*)/m.exec(text)![1]!.replaceAll(/\s+/g, " "),
+  );
+  t.match(subjects[0], /invites you to Acme on StatusMesh$/);
+  t.match(subjects.at(-1), /invites you to an organisation on StatusMesh$/);
+});

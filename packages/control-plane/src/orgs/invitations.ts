@@ -13,7 +13,10 @@ import {
 } from "../auth/service.ts";
 import { type Ctx, inTransaction, requireEveryScope, requireScope, type System } from "../context.ts";
 import { hashToken, newToken } from "../crypto/token.ts";
+import { type Cap, countEvent } from "../db/counters.ts";
 import { sendMail } from "../email/mail.ts";
+import { nameInSubject } from "../email/subject.ts";
+import { rateLimited } from "../http/throttle.ts";
 import { iso, type Page } from "../http/wire.ts";
 import { PlanRefusal, takeQuota } from "../plans/service.ts";
 import { asOwner } from "./access.ts";
@@ -23,11 +26,14 @@ import type { Invitation, InvitationCreate, NewInvitation } from "./schema.ts";
 
 /** Lifetime of an invitation: one week. */
 const lifetimeMs = 168 * 3_600_000;
+const dayMs = 86_400_000;
+/** Mails to one address within a day, of all organisations. */
+const perAddress = 5;
 
 /**
  * Invites an address and mails it the link. For owners. Only the mailbox gets the link, because it signs its holder in
  * as that address; without a mail server the reply has it. Throws ALREADY_MEMBER, ALREADY_INVITED,
- * INVITATIONS_LIMIT, QUOTA_EXCEEDED.
+ * INVITATIONS_LIMIT, QUOTA_EXCEEDED, and RATE_LIMITED for too many in a day.
  */
 export async function createInvitation(ctx: Ctx, orgId: string, input: InvitationCreate): Promise<NewInvitation> {
   requireScope(ctx, "org:write");
@@ -43,6 +49,7 @@ export async function createInvitation(ctx: Ctx, orgId: string, input: Invitatio
     if (await queries.isInvited(tx.sql, orgId, email, now))
       throw new AppError("ALREADY_INVITED", `${email} has an invitation that is pending. Revoke it to send another.`);
     await roomForInvitation(own, now);
+    await refuseTooMany(own, email);
     const inviter = await userOf(own, own.userId);
     const made = {
       id: newId(),
@@ -60,7 +67,7 @@ export async function createInvitation(ctx: Ctx, orgId: string, input: Invitatio
   const url = `${ctx.config.server.public_url}/invitations/${code}`;
   const mail = await sendMail(ctx, {
     to: row.email,
-    subject: `${row.invited_by} invites you to ${org.name} on StatusMesh`,
+    subject: `${row.invited_by} invites you to ${nameInSubject(org.name, "an organisation")} on StatusMesh`,
     text:
       `${row.invited_by} invites you to ${org.name}, which watches its services with StatusMesh.\n\nTo ` +
       `accept, open this link within a week:\n\n${url}\n\nIf ` +
@@ -195,6 +202,18 @@ async function join(
     await roomForMember(tx, orgId, current);
   await record(asSignedIn(tx, orgId, opened, caller, action), { resourceId: id, after: { email, role } });
   return opened;
+}
+
+/** Counts the mail. Throws RATE_LIMITED for too many in a day: revoked and accepted invitations count too. */
+async function refuseTooMany(own: Ctx, email: string): Promise<void> {
+  const limit = own.config.auth.invitations.max_per_day;
+  const caps: Cap[] = [
+    { scope: "per_org_invitations", key: own.orgId, limit, windowMs: dayMs },
+    { scope: "per_user_invitations", key: own.userId, limit, windowMs: dayMs },
+    { scope: "per_address_invitations", key: email, limit: perAddress, windowMs: dayMs },
+  ];
+  const exceeded = await countEvent(own.sql, caps, own.clock.now());
+  if (exceeded !== null) throw rateLimited(exceeded.cap.scope, exceeded.leftMs, { limit: exceeded.cap.limit });
 }
 
 async function roomForInvitation(own: Ctx, now: Date): Promise<void> {

@@ -88,6 +88,7 @@ const words = {
     view: "View status",
     disruption: (name: string) => `Disruption of ${name}`,
     footer: (page: string, url: string) => `You are subscribed to ${page}. Choose components or unsubscribe: ${url}`,
+    aPage: "a status page",
     confirmTitle: (page: string) => `Confirm your subscription to ${page}`,
     confirmText: "Open the link and confirm. Without that, nothing more is sent to this address.",
     confirm: "Confirm subscription",
@@ -101,6 +102,7 @@ const words = {
     view: "Status ansehen",
     disruption: (name: string) => `Störung von ${name}`,
     footer: (page: string, url: string) => `Sie haben ${page} abonniert. Komponenten wählen oder abbestellen: ${url}`,
+    aPage: "einer Statusseite",
     confirmTitle: (page: string) => `Bestätigen Sie Ihr Abonnement von ${page}`,
     confirmText: "Öffnen Sie den Link und bestätigen Sie. Sonst wird an diese Adresse nichts weiter gesendet.",
     confirm: "Abonnement bestätigen",
@@ -150,9 +152,11 @@ export function mailWords(content: Content, manageUrl: string) {
   });
   const time = (at: string) => `${format.format(new Date(at))} (${zone})`;
   const planned = content.starts_at !== null && content.ends_at !== null;
+  const title = `${kindWords[language][content.kind]}: ${content.title}`;
   return {
     tone: tones[content.kind] ?? ("degraded" as const),
-    title: `${kindWords[language][content.kind]}: ${content.title}`,
+    subject: title,
+    title,
     paragraphs: content.message === null ? [] : content.message.split(/\n{2,}/),
     facts: [
       { label: w.affected, value: content.components.join(", ") },

@@ -1,6 +1,9 @@
+import { freePlaces } from "../db/free-places.ts";
 import type { Db } from "../db/sql.ts";
+import type { FreePlaces } from "../outbound/lanes.ts";
 import type { Content, Source } from "./content.ts";
 import type { SubscriberRow } from "./queries.ts";
+import type { Kind } from "./schema.ts";
 
 /** A message to queue. */
 export interface NewMessage {
@@ -41,8 +44,8 @@ export async function queueMessages(sql: Db, messages: readonly NewMessage[], no
       on conflict (page_id, key) do nothing
       returning id, page_id, target_ids, at
     )
-    insert into subscriber_deliveries (message_id, subscriber_id, due_at)
-    select n.id, s.id, ${now} from news n join subscribers s on s.page_id = n.page_id
+    insert into subscriber_deliveries (message_id, subscriber_id, kind, page_id, host, due_at)
+    select n.id, s.id, s.kind, s.page_id, s.host, ${now} from news n join subscribers s on s.page_id = n.page_id
     where s.state = 'active' and s.confirmed_at <= n.at
       and (s.component_ids is null or s.component_ids && n.target_ids)`;
   return count;
@@ -127,12 +130,72 @@ export async function isAnyDue(sql: Db, now: Date): Promise<boolean> {
   return row?.found === true;
 }
 
-/** True while alerts of channels wait to be sent since `before`. */
-export async function alertsWait(sql: Db, before: Date): Promise<boolean> {
-  const rows = await sql`
-    select 1 from deliveries where state = 'pending' and next_attempt_at < ${before} and attempt_count = 0 limit 1`;
-  return rows.length > 0;
+/**
+ * Organisations whose alerts could be sent now and have waited since `before`. Alerts that wait for an older one of
+ * their incident, for a pause, for a delivery in flight or for a channel that fails or is disabled do not count.
+ */
+const alerting = (sql: Db, { now, alertsSince }: Pick<Claim, "now" | "alertsSince">) => sql`
+  select distinct d.org_id
+  from deliveries d
+  join channels c on c.id = d.channel_id and c.enabled
+  left join channel_health h on h.channel_id = c.id
+  where d.state = 'pending' and d.attempt_count = 0 and d.next_attempt_at < ${alertsSince}
+    and h.failing_since is null and coalesce(h.paused_until <= ${now}, true)
+    and not exists (select from deliveries busy
+                    where busy.channel_id = d.channel_id and busy.state = 'pending' and busy.leased_until > ${now})
+    and not exists (select from deliveries older
+                    where older.incident_id = d.incident_id and older.channel_id = d.channel_id
+                      and older.state = 'pending' and (older.created_at, older.id) < (d.created_at, d.id))`;
+
+export interface Claim {
+  kind: Kind;
+  now: Date;
+  /** Organisations whose alerts wait since before this are left out; see {@link alerting}. */
+  alertsSince: Date;
+  /** Maximum number of rows. */
+  room: number;
+  pages: FreePlaces;
+  hosts: FreePlaces;
+  orgs: FreePlaces;
 }
+
+/**
+ * Common table expressions up to `chosen`: of `groups` (page_id, host) and the due rows of each (`dueOf`: id, due_at), as
+ * many as page, host and organisation have places. Places go to pages in turn, and within a page to its hosts.
+ */
+const chosen = (sql: Db, claim: Claim, dueOf: ReturnType<typeof sql>) => sql`
+  alerting as materialized (${alerting(sql, claim)}),
+  pages_free as (${freePlaces(sql, claim.pages)}),
+  hosts_free as (${freePlaces(sql, claim.hosts)}),
+  orgs_free as (${freePlaces(sql, claim.orgs)}),
+  open_groups as (
+    select g.page_id, g.host, p.org_id,
+           coalesce(pages_free.free, ${claim.pages.limit}) as page_free,
+           coalesce(hosts_free.free, ${claim.hosts.limit}) as host_free,
+           coalesce(orgs_free.free, ${claim.orgs.limit}) as org_free
+    from groups g
+    join status_pages p on p.id = g.page_id and p.org_id not in (select org_id from alerting)
+    left join pages_free on pages_free.key = g.page_id::text
+    left join hosts_free on hosts_free.key = g.host
+    left join orgs_free on orgs_free.key = p.org_id::text
+  ), candidates as (
+    select g.*, next.ids, next.due_at,
+           row_number() over (partition by g.page_id order by next.host_turn, next.due_at) as page_turn
+    from open_groups g
+    cross join lateral (
+      select due.*, row_number() over (order by due.due_at) as host_turn from (${dueOf}) due
+      order by due.due_at limit least(g.page_free, g.host_free, g.org_free)
+    ) next
+  ), by_host as (
+    select *, row_number() over (partition by host order by page_turn, due_at) as host_place
+    from candidates where page_turn <= page_free
+  ), by_org as (
+    select *, row_number() over (partition by org_id order by page_turn, due_at) as org_place
+    from by_host where host_place <= host_free
+  ), chosen as (
+    select ids, page_turn, due_at from by_org where org_place <= org_free
+    order by page_turn, due_at limit ${claim.room}
+  )`;
 
 export interface DueDelivery extends SubscriberRow {
   message_id: string;
@@ -141,12 +204,31 @@ export interface DueDelivery extends SubscriberRow {
   attempts: number;
 }
 
-/** Takes deliveries that are due, oldest first, and dates each to its next attempt at `again`. */
-export async function takeDue(sql: Db, now: Date, limit: number): Promise<DueDelivery[]> {
+/** Takes deliveries that are due and dates each to its next attempt. */
+export async function takeDue(sql: Db, claim: Claim): Promise<DueDelivery[]> {
+  const { kind, now } = claim;
   return await sql<DueDelivery[]>`
-    with due as (
-      select message_id, subscriber_id from subscriber_deliveries where due_at <= ${now}
-      order by due_at limit ${limit} for update skip locked
+    with recursive groups as (
+      (select page_id, host from subscriber_deliveries where kind = ${kind} and due_at is not null
+       order by page_id, host limit 1)
+      union all
+      select next.page_id, next.host
+      from groups g
+      cross join lateral (
+        select d.page_id, d.host from subscriber_deliveries d
+        where d.kind = ${kind} and d.due_at is not null and (d.page_id, d.host) > (g.page_id, g.host)
+        order by d.page_id, d.host limit 1) next
+    ), ${chosen(
+      sql,
+      claim,
+      sql`
+        select array[d.message_id, d.subscriber_id] as ids, d.due_at from subscriber_deliveries d
+        where d.kind = ${kind} and d.page_id = g.page_id and d.host = g.host and d.due_at <= ${now}`,
+    )}, due as (
+      select d.message_id, d.subscriber_id
+      from chosen join subscriber_deliveries d on d.message_id = ids[1] and d.subscriber_id = ids[2]
+      where d.due_at <= ${now}
+      for update of d skip locked
     ), taken as (
       update subscriber_deliveries d set attempts = d.attempts + 1,
         due_at = case when d.attempts >= 4 then null
@@ -164,6 +246,11 @@ export async function markDelivered(sql: Db, messageId: string, subscriberId: st
     where message_id = ${messageId} and subscriber_id = ${subscriberId}`;
 }
 
+/** Gives up deliveries that are due since before `before`: their receivers had no place, or nothing ran. */
+export async function giveUp(sql: Db, before: Date): Promise<void> {
+  await sql`update subscriber_deliveries set due_at = null where due_at < ${before}`;
+}
+
 export interface DueConfirmation extends SubscriberRow {
   page_name: string;
   slug: string;
@@ -171,11 +258,22 @@ export interface DueConfirmation extends SubscriberRow {
 }
 
 /** Takes subscribers whose confirmation is due; three attempts each. */
-export async function takeConfirmations(sql: Db, now: Date, limit: number): Promise<DueConfirmation[]> {
+export async function takeConfirmations(sql: Db, claim: Claim): Promise<DueConfirmation[]> {
+  const { kind, now } = claim;
+  const isDue = sql`s.state = 'pending' and s.confirm_due_at <= ${now}`;
   return await sql<DueConfirmation[]>`
-    with due as (
-      select id from subscribers where confirm_due_at <= ${now} and state = 'pending'
-      order by confirm_due_at limit ${limit} for update skip locked
+    with waiting as materialized (
+      select s.id, s.page_id, s.host, s.confirm_due_at as due_at from subscribers s
+      where ${isDue} and s.kind = ${kind}
+    ), groups as (
+      select distinct page_id, host from waiting
+    ), ${chosen(
+      sql,
+      claim,
+      sql`
+        select array[w.id] as ids, w.due_at from waiting w where w.page_id = g.page_id and w.host = g.host`,
+    )}, due as (
+      select s.id from chosen join subscribers s on s.id = ids[1] where ${isDue} for update of s skip locked
     )
     update subscribers s set attempts = s.attempts + 1,
       confirm_due_at = case when s.attempts >= 2 then null else ${now}::timestamptz + interval '1 minute' end

@@ -7,11 +7,12 @@ export interface SubscriberRow {
   page_id: string;
   kind: Kind;
   address: string;
+  /** Host of a webhook; empty for an email address. */
+  host: string;
   token: string;
   secret: string | null;
   state: "pending" | "active";
   component_ids: string[] | null;
-  asked_by: string;
   asked_at: Date;
   asked_count: number;
   created_at: Date;
@@ -19,8 +20,7 @@ export interface SubscriberRow {
 }
 
 const columns = (sql: Db) => sql`
-  s.id, s.org_id, s.page_id, s.kind, s.address, s.token, s.secret, s.state, s.component_ids, s.asked_by, s.asked_at,
-  s.asked_count, s.created_at, s.confirmed_at`;
+  s.id, s.org_id, s.page_id, s.kind, s.address, s.host, s.token, s.secret, s.state, s.component_ids, s.asked_at, s.asked_count, s.created_at, s.confirmed_at`;
 
 /**
  * Adds a pending subscriber that is due for its confirmation. A pending one is asked again, at most
@@ -33,10 +33,10 @@ export async function upsertPending(
 ): Promise<void> {
   await sql`
     insert into subscribers
-      (id, org_id, page_id, kind, address, token, secret, state, component_ids, asked_by, asked_at,
+      (id, org_id, page_id, kind, address, host, token, secret, state, component_ids, asked_at,
       confirm_due_at, created_at)
-    values (${row.id}, ${row.org_id}, ${row.page_id}, ${row.kind}, ${row.address}, ${row.token}, ${row.secret},
-      'pending', ${row.component_ids}, ${row.asked_by}, ${row.asked_at}, ${row.asked_at}, ${row.asked_at})
+    values (${row.id}, ${row.org_id}, ${row.page_id}, ${row.kind}, ${row.address}, ${row.host}, ${row.token},
+      ${row.secret}, 'pending', ${row.component_ids}, ${row.asked_at}, ${row.asked_at}, ${row.asked_at})
     on conflict (page_id, kind, address) do update set asked_at = excluded.asked_at,
       asked_count = subscribers.asked_count + 1, confirm_due_at = excluded.asked_at, attempts = 0,
       component_ids = excluded.component_ids
@@ -44,18 +44,10 @@ export async function upsertPending(
       and subscribers.asked_count < ${maxAsked}`;
 }
 
-/** Confirmations since `since` by this visitor, confirmations to this address by any page, subscribers of the page. */
-export async function countAsked(
-  sql: Db,
-  { askedBy, address, pageId, since }: { askedBy: string; address: string; pageId: string; since: Date },
-): Promise<{ by_visitor: number; to_address: number; of_page: number }> {
-  const [row] = await sql<{ by_visitor: number; to_address: number; of_page: number }[]>`
-    select (select count(*)::integer from subscribers
-      where asked_by = ${askedBy} and asked_at > ${since}) as by_visitor,
-      (select coalesce(sum(asked_count), 0)::integer from subscribers
-        where address = ${address} and state = 'pending') as to_address,
-      (select count(*)::integer from subscribers where page_id = ${pageId}) as of_page`;
-  return row!;
+/** True when the page has at least `most` subscribers, confirmed or not. */
+export async function isFull(sql: Db, pageId: string, most: number): Promise<boolean> {
+  const rows = await sql`select 1 from subscribers where page_id = ${pageId} offset ${most - 1} limit 1`;
+  return rows.length > 0;
 }
 
 export async function selectByToken(sql: Db, token: string): Promise<SubscriberRow | null> {

@@ -1,10 +1,10 @@
-import { createHash } from "node:crypto";
 import { AppError } from "@statusmesh/shared/errors";
 import { isId, newId } from "@statusmesh/shared/ids";
 import { record } from "../audit/service.ts";
 import { checkWebhookUrl } from "../channels/service.ts";
 import { type Ctx, inTransaction, requireOwner, requireScope, type System, type Visit } from "../context.ts";
 import { newToken } from "../crypto/token.ts";
+import { countEvent } from "../db/counters.ts";
 import { addressKey } from "../http/address.ts";
 import { rateLimited } from "../http/throttle.ts";
 import { iso, isoOrNull, type Page } from "../http/wire.ts";
@@ -19,8 +19,9 @@ const minuteMs = 60_000;
 const hourMs = 60 * minuteMs;
 /** Requests of a visitor within an hour. */
 const perVisitor = 10;
-/** Confirmation mails to an unconfirmed address: for one page, and for all pages together. */
+/** Confirmations of one subscription that is not confirmed. */
 const perSubscription = 3;
+/** Requests for an address within a day, for all pages together. */
 const perAddress = 5;
 /** Subscribers of a page, confirmed or not. */
 const perPage = 50_000;
@@ -46,36 +47,31 @@ export async function subscribe(visit: Visit, input: SubscriptionRequest, ip: st
       field: `/component_ids/${wrong}`,
     });
   const address = input.email?.toLowerCase() ?? input.webhook_url!;
-  const askedBy = createHash("sha256").update(addressKey(ip)).digest("base64url");
   const now = visit.clock.now();
+  const perHour = { scope: "per_ip_subscriptions", key: addressKey(ip), limit: perVisitor, windowMs: hourMs };
+  const exceeded = await countEvent(visit.sql, [perHour], now);
+  if (exceeded !== null) throw rateLimited(perHour.scope, exceeded.leftMs, { limit: perVisitor });
   const row = { id: newId(), org_id: page.org_id };
   const secret = input.webhook_url === undefined ? null : await sealSecret(visit, row, newToken(""));
-  await inTransaction(visit, async (tx) => {
-    const counts = await queries.countAsked(tx.sql, {
-      askedBy,
+  // Without an error: the reply does not reveal whether the address is known.
+  const perDay = { scope: "per_address_subscriptions", key: address, limit: perAddress, windowMs: 24 * hourMs };
+  if ((await countEvent(visit.sql, [perDay], now)) !== null) return;
+  if (await queries.isFull(visit.sql, page.id, perPage)) return;
+  await queries.upsertPending(
+    visit.sql,
+    {
+      ...row,
+      page_id: page.id,
+      kind: input.email === undefined ? "webhook" : "email",
       address,
-      pageId: page.id,
-      since: new Date(now - hourMs),
-    });
-    if (counts.by_visitor >= perVisitor) throw rateLimited("per_ip_subscriptions", hourMs, { limit: perVisitor });
-    // Without an error: the reply does not reveal whether the address is known.
-    if (counts.to_address >= perAddress || counts.of_page >= perPage) return;
-    await queries.upsertPending(
-      tx.sql,
-      {
-        ...row,
-        page_id: page.id,
-        kind: input.email === undefined ? "webhook" : "email",
-        address,
-        token: newToken(""),
-        secret,
-        component_ids: input.component_ids ?? null,
-        asked_by: askedBy,
-        asked_at: new Date(now),
-      },
-      { askedBefore: new Date(now - againMs), maxAsked: perSubscription },
-    );
-  });
+      host: input.webhook_url === undefined ? "" : new URL(input.webhook_url).hostname,
+      token: newToken(""),
+      secret,
+      component_ids: input.component_ids ?? null,
+      asked_at: new Date(now),
+    },
+    { askedBefore: new Date(now - againMs), maxAsked: perSubscription },
+  );
 }
 
 /** The served page and its components, for the form. Throws like {@link subscribe}. */
