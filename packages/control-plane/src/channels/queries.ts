@@ -131,6 +131,13 @@ export async function resetHealth(sql: Db, id: string): Promise<void> {
     where channel_id = ${id}`;
 }
 
+/** Ends the failing state of a channel that has accepted a message outside of the outbox. */
+export async function endFailing(sql: Db, id: string): Promise<void> {
+  await sql`
+    update channel_health set failing_since = null, failing_mailed_at = null
+    where channel_id = ${id} and failing_since is not null`;
+}
+
 /** Marks the address of a channel as confirmed. */
 export async function setVerified(sql: Db, orgId: string, id: string, at: Date): Promise<void> {
   await sql`update channels set verified_at = ${at}, updated_at = ${at} where org_id = ${orgId} and id = ${id}`;

@@ -116,7 +116,8 @@ export const Channel = Type.Object(
     failing_since: nullable(
       Type.Unsafe<string>({
         ...Timestamp,
-        description: "Time of the first failed attempt since the last accepted one; null while deliveries succeed",
+        description:
+          "Time of the first failed attempt since the last accepted delivery or test; null while they succeed",
         examples: [null],
       }),
     ),

@@ -9,8 +9,9 @@ import type { Outbound } from "../outbound/client.ts";
 import type { Page } from "../http/wire.ts";
 import { takeQuota } from "../plans/service.ts";
 import { checkConfig, refuseDeniedUrls } from "./config-rules.ts";
-import { type ChannelConfig, isChannelType, kindOf } from "./kinds/index.ts";
+import { type ChannelConfig, completed, isChannelType, kindOf } from "./kinds/index.ts";
 import { type ChannelMessage, DeliveryError } from "./kinds/kind.ts";
+import { secretFields } from "./kinds/secrets.ts";
 import { present } from "./presenting.ts";
 import * as queries from "./queries.ts";
 import { openConfigPartly, sealConfig } from "./sealing.ts";
@@ -74,12 +75,13 @@ async function insertNew(
 ): Promise<{ channel: Channel; mail: VerificationMail | null }> {
   const id = newId();
   const at = new Date(tx.clock.now());
+  const config = completed(input.config);
   const row = {
     id,
     org_id: tx.orgId,
     name: input.name,
-    kind: input.config.type,
-    config: sealConfig(tx, tx.orgId, id, input.config),
+    kind: config.type,
+    config: sealConfig(tx, tx.orgId, id, config),
     enabled: input.enabled ?? true,
     write_source: tx.writeSource,
     created_at: at,
@@ -89,7 +91,7 @@ async function insertNew(
     current: await queries.countChannels(tx.sql, tx.orgId),
     adding: 1,
   }));
-  const mail = await beginVerification(tx, row, input.config);
+  const mail = await beginVerification(tx, row, config);
   const channel = present(await nameTaken(() => queries.insertChannel(tx.sql, row)));
   await record(tx, { resourceId: id, after: channel });
   return { channel, mail };
@@ -140,14 +142,16 @@ export async function getChannel(ctx: Ctx, id: string): Promise<Channel> {
 
 /**
  * Changes the given fields; a config replaces the stored one as a whole, and its address must be confirmed again.
- * Enabling clears `disabled_reason`. Throws CREDENTIALS_REQUIRED for a config with another address and a masked secret.
+ * Enabling clears `disabled_reason`. Throws CREDENTIALS_REQUIRED for a config with another address and a masked secret, or without a stored one.
  */
-export async function updateChannel(ctx: Ctx, id: string, patch: ChannelPatch): Promise<Channel> {
+export async function updateChannel(ctx: Ctx, id: string, { config: sent, ...rest }: ChannelPatch): Promise<Channel> {
   requireScope(ctx, "channels:write");
+  const patch = { ...rest, config: sent === undefined ? undefined : completed(sent) };
   const { channel, mail } = await inTransaction(ctx, async (tx) => {
     const row = isId(id) ? await queries.lockChannel(tx.sql, tx.orgId, id) : undefined;
     if (row === undefined) throw notFound();
     if (patch.config !== undefined) {
+      refuseDroppedSecrets(row, sent!);
       refuseKeptSecrets(tx, row, patch.config);
       checkConfig(tx, patch.config);
     }
@@ -200,8 +204,8 @@ export async function testConfig(
 }
 
 /**
- * Sends a test message with the stored config, also of a disabled channel. Throws CHANNEL_TEST_FAILED,
- * DOMAIN_DENYLISTED.
+ * Sends a test message with the stored config, also of a disabled channel. An accepted one ends `failing_since`. Throws
+ * CHANNEL_TEST_FAILED, DOMAIN_DENYLISTED.
  */
 export async function testChannel(ctx: Ctx, id: string, transport: Outbound = channelOutbound(ctx)): Promise<void> {
   requireScope(ctx, "channels:write");
@@ -212,6 +216,7 @@ export async function testChannel(ctx: Ctx, id: string, transport: Outbound = ch
     refuseDeniedUrls(ctx, config, null);
     await send(ctx, config, testMessage(ctx), transport, await mailHeaders(ctx, id, config));
   });
+  await queries.endFailing(ctx.sql, id);
 }
 
 /**
@@ -265,6 +270,19 @@ async function stored(ctx: Ctx, id: string): Promise<queries.ChannelRow> {
   const row = isId(id) ? await queries.selectChannel(ctx.sql, ctx.orgId, id) : undefined;
   if (row === undefined) throw notFound();
   return row;
+}
+
+/** Throws CREDENTIALS_REQUIRED for a stored secret that the new config of the same kind does not name. */
+function refuseDroppedSecrets(row: queries.ChannelRow, sent: ChannelConfig): void {
+  if (row.kind !== sent.type) return;
+  const [before, after] = [new Map(Object.entries(row.config)), new Map<string, unknown>(Object.entries(sent))];
+  for (const name of secretFields(kindOf(sent).schema))
+    if (!after.has(name) && (before.get(name) ?? null) !== null)
+      throw new AppError(
+        "CREDENTIALS_REQUIRED",
+        `The config replaces the stored one, whose ${name} would be dropped. Send its value again, or null to remove it.`,
+        { field: `/config/${name}` },
+      );
 }
 
 /** Throws CREDENTIALS_REQUIRED. A config of another kind keeps nothing. */

@@ -6,6 +6,8 @@ export interface FailingChannel {
   name: string;
   failing_since: Date;
   last_error: string | null;
+  /** The last notification was given up: refused for good, or its attempts are used up. */
+  given_up: boolean;
   /** Addresses of the owners of its organisation. */
   owners: string[];
 }
@@ -13,7 +15,7 @@ export interface FailingChannel {
 /** Enabled channels that have failed since before `before` and whose owners have no mail about it, oldest first. */
 export async function selectFailing(sql: Db, before: Date, limit: number): Promise<FailingChannel[]> {
   return await sql<FailingChannel[]>`
-    select c.id, c.org_id, c.name, h.failing_since, h.last_error,
+    select c.id, c.org_id, c.name, h.failing_since, h.last_error, coalesce(h.last_state = 'dead', false) as given_up,
       array(select u.email from memberships m join users u on u.id = m.user_id
             where m.org_id = c.org_id and m.role = 'owner' order by u.email) as owners
     from channel_health h

@@ -16,11 +16,15 @@ export async function mailChannelFailures(system: System): Promise<number> {
   const failing = await selectFailing(sql, new Date(clock.now() - graceMs), batch);
   let mailed = 0;
   for (const channel of failing) {
-    const { id, name, failing_since, last_error, owners } = channel;
+    const { id, name, failing_since, last_error, given_up, owners } = channel;
+    const next = given_up
+      ? "The last notification is not attempted again; its incident lists it, and can send it again. The channel stays " +
+        "enabled for later ones."
+      : "The channel stays enabled, and failed notifications are attempted again.";
     const text =
       `Notifications to the channel "${name}" have been failing since ${absolute(failing_since)}.\n\n` +
       `Last error: ${last_error ?? "unknown"}\n\n` +
-      `The channel stays enabled, and failed notifications are attempted again. Check its configuration:\n` +
+      `${next} Check its configuration:\n` +
       `${config.server.public_url}/channels/${id}/edit\n`;
     let failed = false;
     for (const to of owners)

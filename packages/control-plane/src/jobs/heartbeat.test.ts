@@ -94,7 +94,10 @@ t.test("owners get one mail for a failing spell", async (t) => {
   const text = mailbox.mails[0]!.text;
   t.match(text, /Subject: StatusMesh: channel Ops is failing/);
   t.match(text, /the receiver answered 500/);
+  t.match(text, /attempted again/);
   await fail(channel);
+  await sql`update channel_health set last_state = 'dead' where channel_id = ${channel}`;
   clock.advance(3 * minute);
   t.equal(await mailChannelFailures(system), 1, "the next spell has its own");
+  t.match(mailbox.mails[1]!.text, /is not attempted again/, "no promise after a permanent refusal");
 });

@@ -120,13 +120,18 @@ t.test("one dead host behind 880 monitors is one message to a chat, and one for 
   t.match(texts()[1], /880 monitors recovered/);
 });
 
-t.test("up to the threshold each incident has a message; near it they wait 2 s", async (t) => {
+t.test("up to the threshold each incident has a message; several wait 1 s, near it 2 s", async (t) => {
   const w = await open(t);
   const chat = await slack(w);
   deliverer(t, w);
   const few = await incidentsOf(w, "a.example.org", 9, [chat]);
-  await write(w, few, "opened");
-  await until(() => texts().length >= 9, "nine at once");
+  await write(w, few.slice(0, 1), "opened");
+  await until(() => texts().length === 1, "a single one, at once");
+  await write(w, few.slice(1), "opened");
+  await later(w, 999);
+  t.equal(texts().length, 1);
+  await later(w, 1);
+  await until(() => texts().length === 9, "each by itself");
   const more = await incidentsOf(w, "b.example.org", 11, [chat]);
   await write(w, more, "opened");
   await later(w, 1_999);
@@ -143,6 +148,21 @@ t.test("up to the threshold each incident has a message; near it they wait 2 s",
   w.clock.advance(61_000);
   await write(w, await incidentsOf(w, "d.example.org", 1, [chat]), "opened");
   await until(() => texts().length >= 22, "an incident after the storm, at once");
+});
+
+t.test("monitors of one host that fail together in several batches are one message", async (t) => {
+  const w = await open(t);
+  const chat = await slack(w);
+  deliverer(t, w);
+  const pairs = await incidentsOf(w, "db.example.org", 30, [chat]);
+  for (const first of [0, 5, 10, 20]) {
+    await write(w, pairs.slice(first, first < 10 ? first + 5 : first + 10), "opened");
+    await later(w, 900);
+  }
+  await later(w, 2_000);
+  await allDelivered(w);
+  t.equal(texts().length, 1);
+  t.match(texts()[0], /30 monitors are down/);
 });
 
 t.test("an ongoing storm is sent after 15 s", async (t) => {

@@ -8,13 +8,15 @@ import type { StormRules } from "./deliver-queries.ts";
 
 /** How long notices wait when a storm is near, and how long without another one a storm counts as over. */
 const holdMs = 2_000;
+/** How long the notices of several incidents wait for more: results of one outage come in several batches. */
+const severalMs = 1_000;
 /** The first notice of a digest waits at most this long. */
 const maxWaitMs = 15_000;
 
 /** Rules for `alerts.digest_threshold`; 0 turns digests off. */
 export function stormRules(threshold: number): StormRules {
   const kinds = threshold === 0 ? [] : digestingKinds();
-  return { kinds, threshold, near: Math.max(2, Math.ceil(threshold / 2)), holdMs };
+  return { kinds, threshold, near: Math.max(2, Math.ceil(threshold / 2)), holdMs, severalMs };
 }
 
 /** When a group becomes a digest, Unix ms; null while the storm is only near, and its notices go one by one. */
@@ -39,7 +41,9 @@ export async function gatherDigests(system: System, rules: StormRules): Promise<
   const timed = groups.map((group) => ({ group, at: ripeAt(group, rules.threshold) }));
   const ripe = timed.filter(({ at }) => at !== null && at <= now).map(({ group }) => group);
   const formed = ripe.length === 0 ? 0 : await inTransaction(system, ({ sql }) => formDigests(sql, ripe, now));
-  const waiting = timed.map(({ group, at }) => at ?? group.newest_at.getTime() + holdMs).filter((at) => at > now);
+  const waiting = timed
+    .map(({ group, at }) => at ?? group.newest_at.getTime() + (group.incidents >= rules.near ? holdMs : severalMs))
+    .filter((at) => at > now);
   // Another replica may be at it: look again soon.
   return { formed: formed > 0, nextAt: waiting.length === 0 ? (formed > 0 ? null : now + 500) : Math.min(...waiting) };
 }

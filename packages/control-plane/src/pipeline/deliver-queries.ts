@@ -1,7 +1,8 @@
 import type { ChannelConfig } from "../channels/schema.ts";
 import type { Db } from "../db/sql.ts";
+import { freePlaces } from "../db/free-places.ts";
 import type { Notice } from "../incidents/schema.ts";
-import type { FreePlaces } from "./deliver-limits.ts";
+import type { FreePlaces } from "../outbound/lanes.ts";
 
 /** A delivery leased to this process. */
 export interface ClaimedDelivery {
@@ -38,6 +39,8 @@ export interface StormRules {
   /** From this number of incidents on, notices wait {@link holdMs} to see whether it becomes one. */
   near: number;
   holdMs: number;
+  /** Fewer incidents, but more than one: how long their notices wait. */
+  severalMs: number;
 }
 
 export interface ClaimLimits {
@@ -54,13 +57,6 @@ export interface ClaimLimits {
 
 /** A receiver that has asked for a pause gets one message at a time for this long afterwards, seconds. */
 const gentleSecs = 60;
-
-const freePlaces = (sql: Db, { all }: FreePlaces) => {
-  const places = all();
-  return sql`
-    select * from unnest(${places.map(({ key }) => key)}::text[], ${places.map(({ free }) => free)}::int[])
-      as t (key, free)`;
-};
 
 /** Condition on `d`: pending, due and not leased; of a digest, only the first delivery. */
 export const isDue = (sql: Db, at: Date) => sql`
@@ -79,10 +75,10 @@ export const isFresh = (sql: Db) => sql`
 
 /**
  * Common table expressions `waiting` (ids of channels with pending deliveries, by one index probe each, however many
- * deliveries wait), `digesting` (those that take digests now) and `storms` (organisations with at least `near`
+ * deliveries wait), `digesting` (those that take digests now) and `storms` (organisations with several
  * incidents that opened, or closed, within the last minute or whose first notices still wait).
  */
-export const waitingAndStorms = (sql: Db, at: Date, { kinds, near }: StormRules) => sql`
+export const waitingAndStorms = (sql: Db, at: Date, { kinds }: StormRules) => sql`
   waiting as (
     (select channel_id from deliveries where state = 'pending' and channel_id is not null order by channel_id limit 1)
     union all
@@ -111,7 +107,7 @@ export const waitingAndStorms = (sql: Db, at: Date, { kinds, near }: StormRules)
             select d.org_id, d.incident_id, d.reason from deliveries d
             where d.channel_id = c.id and d.state = 'pending' and ${isFresh(sql)}) d) notices
     group by 1, 2
-    having count(distinct incident_id) >= ${near}
+    having count(distinct incident_id) > 1
   )`;
 
 /**
@@ -154,7 +150,9 @@ const candidates = (sql: Db, at: Date, { hosts, orgs, storms, now }: ClaimLimits
                and exists (select from storms s
                            where s.org_id = d.org_id and s.resolved = (d.reason = 'resolved')
                              and (s.incidents > ${storms.threshold}
-                                  or d.created_at > ${new Date(now - storms.holdMs)})))
+                                  or d.created_at > case when s.incidents >= ${storms.near}
+                                    then ${new Date(now - storms.holdMs)}::timestamptz
+                                    else ${new Date(now - storms.severalMs)}::timestamptz end)))
     order by d.next_attempt_at, d.id
     limit case when c.gentle
       then greatest(0, 1 - (select count(*) from deliveries busy

@@ -6,6 +6,8 @@ import { channelKind, deliverJson, invalid, vendorUrl } from "./kind.ts";
 const maxContentLength = 2000;
 /** No previews of links (https://docs.discord.com/developers/resources/message#message-object-message-flags). */
 const suppressEmbeds = 4;
+/** The stable client and its test builds, which copy URLs with their own host. */
+const hosts = ["discord.com", "discordapp.com", "canary.discord.com", "ptb.discord.com"];
 const wanted =
   "This is not a webhook of Discord. Its URL begins with https://discord.com/api/webhooks/, and is copied in the settings of the channel.";
 
@@ -42,7 +44,7 @@ export const discord = channelKind({
   schema: DiscordConfig,
   address: ({ webhook_url }) => ({ url: webhook_url, pointer: "/webhook_url" }),
   rules({ webhook_url }) {
-    const { pathname } = vendorUrl(webhook_url, "/webhook_url", ["discord.com", "discordapp.com"], wanted);
+    const { pathname } = vendorUrl(webhook_url, "/webhook_url", hosts, wanted);
     const [, token, suffix] = /^\/api\/webhooks\/\d+\/([\w-]+)(\/.*)?$/.exec(pathname) ?? [];
     if (token === undefined) invalid(wanted, "/webhook_url");
     if (suffix !== undefined)

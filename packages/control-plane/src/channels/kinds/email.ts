@@ -9,7 +9,7 @@ const EmailConfig = Type.Object(
     to: Type.String({
       minLength: 1,
       maxLength: 254,
-      description: "One address in lower case; it gets a mail with a link to confirm",
+      description: "One address, stored in lower case; it gets a mail with a link to confirm",
       examples: ["oncall@example.org"],
       form: {
         label: "Email address",
@@ -27,10 +27,10 @@ const EmailConfig = Type.Object(
 
 const label = "[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?";
 /**
- * One address as browsers accept it (HTML Standard, section "Valid email address"), in lower case, with a local part of
- * at most 64 characters (RFC 5321 section 4.5.3.1.1).
+ * One address as browsers accept it (HTML Standard, section "Valid email address"), with a local part of at most 64
+ * characters (RFC 5321 section 4.5.3.1.1).
  */
-const address = new RegExp(`^[a-z0-9.!#$%&'*+/=?^_\`{|}~-]{1,64}@${label}(?:\\.${label})*$`);
+const address = new RegExp(`^[a-z0-9.!#$%&'*+/=?^_\`{|}~-]{1,64}@${label}(?:\\.${label})*$`, "i");
 
 /** Mail through `email.smtp_url`. */
 export const email = channelKind({
@@ -38,9 +38,9 @@ export const email = channelKind({
   label: "Email",
   schema: EmailConfig,
   rules({ to }) {
-    if (to !== to.toLowerCase()) invalid("Write the address in lower case.", "/to");
     if (!address.test(to)) invalid("Write one email address, like oncall@example.org.", "/to");
   },
+  complete: (config) => ({ ...config, to: config.to.toLowerCase() }),
   // All mail leaves through the mail server of the installation.
   address: () => ({ url: "smtp://email", pointer: null }),
   endpoints: [],

@@ -42,6 +42,9 @@ export function kindOf(config: { type: ChannelType }): ChannelKind {
   return channelKinds[config.type] as unknown as ChannelKind;
 }
 
+/** The config as it is stored; see {@link ChannelKind.complete}. */
+export const completed = (config: ChannelConfig): ChannelConfig => kindOf(config).complete(config) as ChannelConfig;
+
 /** True for a registered kind: a newer version may have written the row. */
 export function isChannelType(type: unknown): type is ChannelType {
   return typeof type === "string" && Object.hasOwn(channelKinds, type);

@@ -71,6 +71,8 @@ export interface ChannelKind<S extends TSchema = TSchema> {
   readonly schema: S;
   /** Rules beyond the schema. Throws INVALID_CHANNEL_CONFIG with a pointer relative to the config (`/url`). */
   rules(config: Static<S>, allowed: AllowedUrls): void;
+  /** The config as it is stored: optional fields filled in, and texts in their canonical form. */
+  complete(config: Static<S>): Static<S>;
   /** Returns a copy with `change` applied to every secret. `pointer` names the field. */
   mapSecrets(config: Static<S>, change: (secret: string, pointer: string) => string): Static<S>;
   /**
@@ -108,6 +110,8 @@ export interface KindDeclaration<S extends TSchema> extends Pick<
 > {
   /** See {@link ChannelKind.rules}; left out where the schema has every rule. */
   rules?: ChannelKind<S>["rules"];
+  /** Left out where a config is stored as it is sent. */
+  complete?: ChannelKind<S>["complete"];
   /** Left out by a kind with one vendor: the key is its type. */
   endpoints?: readonly string[];
   endpoint?: ChannelKind<S>["endpoint"];
@@ -123,6 +127,7 @@ export interface KindDeclaration<S extends TSchema> extends Pick<
 export function channelKind<S extends TSchema>({
   address,
   rules = () => undefined,
+  complete = (config) => config,
   ...rest
 }: KindDeclaration<S>): ChannelKind<S> {
   const chosen = (config: Static<S>) => {
@@ -134,6 +139,7 @@ export function channelKind<S extends TSchema>({
     endpoint: () => rest.type,
     ...rest,
     rules,
+    complete,
     mapSecrets: mapSecretsOf<Static<S>>(rest.schema),
     secretsGoTo: (config) => chosen(config).map(({ url }) => serverOf(url))[0] ?? null,
     urls: chosen,

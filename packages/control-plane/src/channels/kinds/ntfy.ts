@@ -32,12 +32,14 @@ const NtfyConfig = Type.Object(
         hint: "The root of your own server, or of the public one.",
       },
     }),
-    access_token: Type.Union([Type.String({ minLength: 1, maxLength: 1024 }), Type.Null()], {
-      default: null,
-      description: "For a protected topic, sent as Authorization: Bearer; reads as ***",
-      secret: true,
-      form: { label: "Access token", hint: "For a protected topic. Stored encrypted." },
-    }),
+    access_token: Type.Optional(
+      Type.Union([Type.String({ minLength: 1, maxLength: 1024 }), Type.Null()], {
+        description: "For a protected topic, sent as Authorization: Bearer; reads as ***; null for none",
+        examples: [null],
+        secret: true,
+        form: { label: "Access token", hint: "For a protected topic. Stored encrypted." },
+      }),
+    ),
   },
   { additionalProperties: false, title: "NtfyConfig", description: "Publishes to a topic of ntfy" },
 );
@@ -61,12 +63,13 @@ export const ntfy = channelKind({
   type: "ntfy",
   label: "ntfy",
   schema: NtfyConfig,
+  complete: (config) => ({ ...config, access_token: config.access_token ?? null }),
   address: ({ server_url }) => ({ url: server_url, pointer: "/server_url" }),
   rules({ server_url, access_token }, allowed) {
     checkAll(
       () => rootUrlRule(server_url, allowed),
       holds(
-        access_token === null || /^[\x21-\x7e]+$/.test(access_token),
+        access_token == null || /^[\x21-\x7e]+$/.test(access_token),
         "An access token has printable ASCII characters only, without blanks.",
         "/access_token",
       ),
@@ -76,7 +79,7 @@ export const ntfy = channelKind({
   async send({ server_url, topic, access_token }, { content }, { http }) {
     const message = messageText(content);
     const text = fitted(message, body, (rendered) => Buffer.byteLength(rendered) <= maxMessageBytes);
-    const authorization = access_token === null ? {} : { authorization: `Bearer ${access_token}` };
+    const authorization = access_token == null ? {} : { authorization: `Bearer ${access_token}` };
     await deliverJson(
       http,
       `${new URL(server_url).origin}/`,

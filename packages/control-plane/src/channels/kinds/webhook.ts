@@ -33,16 +33,18 @@ const WebhookConfig = Type.Object(
         hint: "One per line, name and value.",
       },
     }),
-    secret: Type.Union([Type.String({ maxLength: 1024 }), Type.Null()], {
-      default: null,
-      description: "At least 16 characters; signs every delivery (X-Service-Signature). Reads as ***",
-      secret: true,
-      form: {
-        label: "Signing secret",
-        section: "Headers and signature",
-        hint: "16 characters or more. Adds X-Service-Timestamp and X-Service-Signature (HMAC-SHA256).",
-      },
-    }),
+    secret: Type.Optional(
+      Type.Union([Type.String({ maxLength: 1024 }), Type.Null()], {
+        description: "At least 16 characters; signs every delivery (X-Service-Signature). Reads as ***; null for none",
+        examples: [null],
+        secret: true,
+        form: {
+          label: "Signing secret",
+          section: "Headers and signature",
+          hint: "16 characters or more. Adds X-Service-Timestamp and X-Service-Signature (HMAC-SHA256).",
+        },
+      }),
+    ),
   },
   { additionalProperties: false, title: "WebhookConfig", description: "Posts every notice as JSON" },
 );
@@ -128,7 +130,7 @@ export const webhook = channelKind({
     checkAll(
       () => webUrl(config.url, "/url", allowed),
       holds(
-        config.secret === null || [...config.secret].length >= minSecretLength,
+        config.secret == null || [...config.secret].length >= minSecretLength,
         `The signing secret must have at least ${minSecretLength} characters.`,
         "/secret",
       ),
@@ -136,12 +138,13 @@ export const webhook = channelKind({
     );
   },
 
+  complete: (config) => ({ ...config, secret: config.secret ?? null }),
   address: ({ url }) => ({ url, pointer: "/url" }),
   digests: false,
 
   async send(config, message, { http }) {
     const body = webhookBody(message);
-    const signed = config.secret === null ? {} : signature(config.secret, message.sentAt, body);
+    const signed = config.secret == null ? {} : signature(config.secret, message.sentAt, body);
     await deliverRequest(http, {
       method: "POST",
       url: config.url,
