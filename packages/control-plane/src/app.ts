@@ -35,6 +35,7 @@ import type { Tool } from "./http/tool.ts";
 import { openViews } from "./html/views.ts";
 import { hookRoutes } from "./hooks/api.ts";
 import { whatsappHandshake } from "./hooks/handshake.ts";
+import { hookLimits } from "./hooks/limits.ts";
 import { incidentRoutes } from "./incidents/api.ts";
 import { incidentsPages } from "./incidents/pages.ts";
 import { dropHeldNotices, listIncidents } from "./incidents/service.ts";
@@ -212,6 +213,7 @@ export function createApp(options: AppOptions): Koa {
   app.use(signInPerIp(system.config.auth.per_ip_rate_limit_per_min, proxies, counter));
   app.use(documentation(document, viewer));
   app.use(whatsappHandshake(system));
+  app.use(hookLimits(system, counter));
   app.use(
     mountRoutes(
       routes,

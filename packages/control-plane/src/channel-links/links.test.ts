@@ -112,6 +112,10 @@ t.test("a Telegram code connects one chat to the organisation that issued it", a
   clock.advance(15 * minute);
   t.match((await start(late.code, -999)).body.text, /unknown, used or expired/);
   t.match((await (await as(owner))("GET", `${path}/telegram-link/${late.id}`)).body, { state: "expired" });
+  const raw = await telegramCode(owner);
+  const pasted = await telegram({ message: { chat: chat(-998), text: ` ${raw.code}\n` } });
+  t.match(pasted.body.text, /^Connected/, "the code without its command");
+  t.strictSame((await telegram({ message: { chat: chat(-998), text: "good morning" } })).body, {});
   const gone = await telegramCode(outsider);
   await sql`update orgs set deleted_at = now() where id = ${outsider.orgId}`;
   t.match((await start(gone.code, -999)).body.text, /unknown, used or expired/);
@@ -309,4 +313,20 @@ t.test("managed kinds are refused in bodies, before other faults", async (t) => 
       ["POST", `${path}/test`, { config }],
     ] as const)
       t.match(await me(method, where, body), { status: 422, body: { error: { code: "CHANNEL_KIND_MANAGED" } } });
+});
+
+t.test("hooks of strangers: at most 64 KiB, and 60 refusals a minute and address", async (t) => {
+  clock.advance(2 * minute);
+  const post = async (hook: string, body: string | ReadableStream<Uint8Array>) =>
+    (await fetch(`${ask.origin}/hooks/${hook}`, { method: "POST", body, duplex: "half" } as RequestInit)).status;
+  const large = "x".repeat(65_537);
+  for (const hook of ["telegram", "whatsapp", "resend"]) t.equal(await post(hook, large), 413, `${hook}, declared`);
+  const stream = new Blob([large]).stream() as ReadableStream<Uint8Array>;
+  t.equal(await post("whatsapp", stream), 413, "counted while it is read");
+  for (let n = 4; n < 60; n++) t.equal(await post("whatsapp", "{}"), 401);
+  const refused = await whatsapp([text("hello")]);
+  t.match(refused, { status: 429, body: { error: { code: "RATE_LIMITED", details: { scope: "per_ip_hooks" } } } });
+  t.ok(Number(refused.headers.get("retry-after")) > 0);
+  clock.advance(minute);
+  t.equal((await whatsapp([text("hello")])).status, 200);
 });

@@ -94,7 +94,14 @@ t.test("a PATCH without config keeps the stored secrets; one with config replace
     headers: { authorization: "Bearer abc", "x-service-signature": /^sha256=[0-9a-f]{64}$/ },
   });
 
-  await updateChannel(owner, id, validate(ChannelPatch, { config: webhook({ url: `${sink.url}/second` }) }));
+  const second = { url: `${sink.url}/second` };
+  t.match(
+    await refusal(t, () => updateChannel(owner, id, validate(ChannelPatch, { config: webhook(second) }))),
+    { code: "CREDENTIALS_REQUIRED", field: "/config/secret", message: /null to remove/ },
+    "a secret is not dropped in silence",
+  );
+  const config = webhook({ ...second, secret: null });
+  t.match(await updateChannel(owner, id, validate(ChannelPatch, { config })), { config: { secret: null } });
   await testChannel(owner, id, transport);
   t.equal(sink.received.at(-1)?.path, "/second");
   t.notOk(sink.received.at(-1)?.headers["authorization"]);
@@ -103,6 +110,17 @@ t.test("a PATCH without config keeps the stored secrets; one with config replace
   await updateChannel(owner, id, { enabled: false });
   await testChannel(owner, id, transport);
   t.equal(sink.received.length, 3, "a disabled channel can be tested");
+});
+
+t.test("addresses are stored in lower case; servers that take the requests of a vendor are accepted", async (t) => {
+  const owner = await newOrg(system);
+  const made = async (name: string, config: object) =>
+    (await createChannel(owner, validate(ChannelCreate, { name, config }))).config;
+  t.match(await made("Mail", { type: "email", to: "OnCall@Example.ORG" }), { to: "oncall@example.org" });
+  t.match(await made("Open ntfy", { type: "ntfy", topic: "ops" }), { access_token: null });
+  const discord = "https://canary.discord.com/api/webhooks/123456789012/abc";
+  await made("Discord", { type: "discord", webhook_url: discord });
+  await made("Chat", { type: "slack", webhook_url: "https://chat.example.org/hooks/1?format=slack" });
 });
 
 t.test("a masked secret is never sent to another address", async (t) => {

@@ -16,7 +16,7 @@ const Handled = Type.Object(
   {},
   { additionalProperties: true, title: "HookHandled", description: "Empty, or a method that Telegram calls" },
 );
-const errors = ["NOT_FOUND", "UNAUTHENTICATED", "PAYLOAD_TOO_LARGE"] as const;
+const errors = ["NOT_FOUND", "UNAUTHENTICATED", "PAYLOAD_TOO_LARGE", "RATE_LIMITED"] as const;
 
 interface Hook {
   path: string;
@@ -65,7 +65,7 @@ export const hookRoutes: Route[] = hooks.map(({ path, summary, handle }) =>
     auth: "public",
     tag: "Hooks",
     summary,
-    description: "Absent (404) until it is configured. Unknown and repeated events are ignored.",
+    description: "Absent (404) until it is configured. Unknown and repeated events are ignored. At most 64 KiB.",
     replies: { 200: Handled },
     errors,
     handle: async ({ ctx, http }) => ok(await handle(ctx, http)),

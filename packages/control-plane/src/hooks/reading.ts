@@ -13,7 +13,9 @@ export const textOf = (value: unknown): string =>
   typeof value === "string" ? value : Number.isSafeInteger(value) ? String(value) : "";
 
 /** Bytes of a request that are read at most. */
-const maxBytes = 1_048_576;
+export const maxBytes = 65_536;
+
+export const tooLarge = () => new AppError("PAYLOAD_TOO_LARGE", "The body is larger than 64 KiB.");
 
 /** The raw body, for the signature. Throws PAYLOAD_TOO_LARGE. */
 export async function rawBody(request: IncomingMessage): Promise<Buffer> {
@@ -21,7 +23,7 @@ export async function rawBody(request: IncomingMessage): Promise<Buffer> {
   let size = 0;
   for await (const chunk of request as AsyncIterable<Buffer>) {
     size += chunk.length;
-    if (size > maxBytes) throw new AppError("PAYLOAD_TOO_LARGE", "The body is larger than 1 MiB.");
+    if (size > maxBytes) throw tooLarge();
     chunks.push(chunk);
   }
   return Buffer.concat(chunks);

@@ -81,7 +81,8 @@ async function telegramUpdate(tx: System, update: Json): Promise<Json> {
     await moveTelegramChat(tx, chatId, moved, telegramAction);
     return {};
   }
-  const [, command, argument = ""] = /^\/(start|stop)(?:@\w+)?(?:\s+(\S+))?\s*$/.exec(textOf(message["text"])) ?? [];
+  const text = textOf(message["text"]).trim();
+  const [, command, argument = ""] = /^\/(start|stop)(?:@\w+)?(?:\s+(\S+))?$/.exec(text) ?? [];
   if (command === "stop") {
     const stopped = await disableAt(tx, chatPlace(chat), "stopped with /stop in Telegram", telegramAction);
     return say(
@@ -89,11 +90,13 @@ async function telegramUpdate(tx: System, update: Json): Promise<Json> {
       stopped === 0 ? "No channel is connected here." : "Stopped. This chat receives no more notifications.",
     );
   }
-  if (command !== "start" || argument === "") return {};
+  // A message of the code alone also counts: people copy it without the command.
+  const code = command === "start" ? argument : (/^[\w-]{43}$/.exec(text)?.[0] ?? "");
+  if (code === "") return {};
   const title = textOf(chat["title"]) || [textOf(chat["first_name"]), textOf(chat["last_name"])].join(" ").trim();
   const name = nameOf(title, "Telegram");
   const config = { type: "telegram_app", chat_id: chatId, chat_title: name } as const;
-  return say(chatId, await connectInWords(tx, argument, { config, name, action: telegramAction }));
+  return say(chatId, await connectInWords(tx, code, { config, name, action: telegramAction }));
 }
 
 const chatPlace = (chat: Json) => ({ kind: "telegram_app", field: "chat_id", value: textOf(chat["id"]) }) as const;

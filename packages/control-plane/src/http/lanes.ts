@@ -13,8 +13,8 @@ export function openLanes(most: number): Lanes {
       return await work();
     } finally {
       const next = lane.waiting.shift();
-      if (next === undefined) lane.running--;
-      else next();
+      if (next !== undefined) next();
+      else if (--lane.running === 0) lanes.delete(name);
     }
   };
 }

@@ -1,7 +1,8 @@
 import { type AddressInfo, createServer, type Socket } from "node:net";
 import t from "tap";
 import { newId } from "@statusmesh/shared/ids";
-import { getChannel, updateChannel } from "../channels/service.ts";
+import { createOutbound } from "../outbound/client.ts";
+import { getChannel, testChannel, updateChannel } from "../channels/service.ts";
 import type { Ctx } from "../context.ts";
 import { listEvents, retryDelivery } from "../incidents/service.ts";
 import { until } from "../testing/clock.ts";
@@ -59,7 +60,7 @@ t.test("health of a channel: last delivery, failing since the first failure, ove
   t.strictSame((await health()).failing_since, null, "a disabled channel is not tried, so it does not fail");
 });
 
-t.test("a new config ends the failing spell; a new name does not", async (t) => {
+t.test("a new config and an accepted test end the failing spell; a new name does not", async (t) => {
   const w = await world(t);
   const id = await webhookTo(w.owner, `${sink.url}/x`);
   deliverer(t, w);
@@ -69,6 +70,15 @@ t.test("a new config ends the failing spell; a new name does not", async (t) => 
   t.not((await updateChannel(w.owner, id, { name: "Renamed" })).failing_since, null);
   const config = { type: "webhook", url: `${sink.url}/y`, headers: {}, secret: null } as const;
   t.match(await updateChannel(w.owner, id, { config }), { failing_since: null, last_delivery: { state: "dead" } });
+
+  await openFor(w, [id]);
+  await until(async () => (await getChannel(w.owner, id)).failing_since !== null, "another failure");
+  const transport = createOutbound({ allowPrivate: true, clock: w.clock, ca: sink.ca });
+  await t.rejects(testChannel(w.owner, id, transport));
+  t.not((await getChannel(w.owner, id)).failing_since, null, "a test that fails changes nothing");
+  sink.answer = (_request, reply) => void reply.writeHead(200).end();
+  await testChannel(w.owner, id, transport);
+  t.equal((await getChannel(w.owner, id)).failing_since, null, "a test that is accepted ends it");
 });
 
 t.test("a failed notification can be sent again once, with its full number of attempts", async (t) => {
