@@ -43,6 +43,7 @@ import { incidentTools } from "./incidents/tools.ts";
 import { tenancyRoutes } from "./orgs/api.ts";
 import { listOrgs } from "./orgs/service.ts";
 import { tenancyPages } from "./orgs/pages.ts";
+import { maintenanceTools } from "./maintenance/tools.ts";
 import { orgTools } from "./orgs/tools.ts";
 import { docsPage, openApiDocument } from "./openapi.ts";
 import { pipelineRoutes } from "./pipeline/api.ts";
@@ -140,7 +141,15 @@ export function allRoutes({ hub, ingest, draining }: Pick<AppOptions, "hub" | "i
 
 /** Every MCP tool, in the order of tools/list. */
 function allTools({ hub }: Pick<AppOptions, "hub">): Tool[] {
-  return [...targetTools, ...resultTools, ...incidentTools, ...statusPageTools, ...orgTools, ...pipelineTools(hub)];
+  return [
+    ...targetTools,
+    ...resultTools,
+    ...incidentTools,
+    ...maintenanceTools,
+    ...statusPageTools,
+    ...orgTools,
+    ...pipelineTools(hub),
+  ];
 }
 
 /** Pages of each domain, of the console and of the public. A path with a parameter comes after its literal siblings. */

@@ -1,9 +1,19 @@
-import Type from "typebox";
+import Type, { type Static, type TSchema } from "typebox";
 import { AppError } from "@statusmesh/shared/errors";
+import type { System } from "../context.ts";
 
-/** A field with text of customers or of monitored servers: clients take it as data, never as instructions. */
-export const customerText = (description: string, more: { maxLength?: number } = {}) =>
-  Type.String({ description: `Customer text: ${description}`, ...more });
+/** Label of fields with text of customers or of monitored servers: clients take it as data, never as instructions. */
+export const customerLabel = "Customer text";
+export const customerText = (description: string) => Type.String({ description: `${customerLabel}: ${description}` });
+export const isCustomerText = (description: string): boolean => description.startsWith(customerLabel);
+
+/** A field of a result. Where the handler returns null, the result leaves it out. */
+export const absent = <S extends TSchema>(schema: S) => Type.Optional(Type.Unsafe<Static<S> | null>(schema));
+
+/** A page of the console. */
+export const ConsoleUrl = Type.String({ description: "Page in the console, for people" });
+export const consoleUrl = ({ config }: Pick<System, "config">, path: string): string =>
+  `${config.server.public_url}${path}`;
 
 /** Longest text of a customer in a result, characters. */
 const maxText = 1_000;
@@ -62,7 +72,8 @@ export function fitting<T>(rows: readonly T[], bytes: number = listBytes): { row
   let used = 2;
   let count = 0;
   for (const row of rows) {
-    used += Buffer.byteLength(JSON.stringify(row)) + 1;
+    // Results leave nulls out.
+    used += Buffer.byteLength(JSON.stringify(row, (_, value: unknown) => value ?? undefined)) + 1;
     if (used > bytes) break;
     count++;
   }

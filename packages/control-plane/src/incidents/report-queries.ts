@@ -33,6 +33,26 @@ export async function selectOnPages(
     order by i.id desc limit ${limit}`;
 }
 
+export interface IncidentSpan {
+  id: string;
+  started_at: Date;
+  ended_at: Date | null;
+}
+
+/** Incidents of a monitor that overlap the range, newest first; at most 200. */
+export async function selectSpans(
+  sql: Db,
+  orgId: string,
+  targetId: string,
+  { from, to }: { from: Date; to: Date },
+): Promise<IncidentSpan[]> {
+  return await sql<IncidentSpan[]>`
+    select id, started_at, ended_at from incidents
+    where org_id = ${orgId} and target_id = ${targetId} and not retracted and started_at <= ${to}
+      and (ended_at is null or ended_at >= ${from})
+    order by started_at desc limit 200`;
+}
+
 export interface MetricsRow {
   total: number;
   minor: number;

@@ -9,6 +9,8 @@ import type { IncidentRow } from "./queries.ts";
 import * as queries from "./report-queries.ts";
 import type { Incident } from "./schema.ts";
 
+export type { IncidentSpan } from "./report-queries.ts";
+
 const dayMs = 86_400_000;
 const noisiestMonitors = 10;
 const maxUpdates = 100;
@@ -29,6 +31,16 @@ export async function incidentReport(ctx: Ctx, id: string): Promise<{ incident: 
   requireScope(ctx, "incidents:read");
   const incident = await findIncident(ctx, id);
   return { incident, updates: await selectUpdates(ctx.sql, ctx.orgId, id, maxUpdates, 0) };
+}
+
+/** Incidents of a monitor that overlap a range, newest first. For its history, so that `targets:read` is enough. */
+export async function incidentSpans(
+  ctx: Ctx,
+  targetId: string,
+  range: { from: Date; to: Date },
+): Promise<queries.IncidentSpan[]> {
+  requireScope(ctx, "targets:read");
+  return await queries.selectSpans(ctx.sql, ctx.orgId, targetId, range);
 }
 
 export interface IncidentMetrics extends queries.MetricsRow {

@@ -15,7 +15,14 @@ export { listEvents } from "./events.ts";
 export { explainIncident, explainVotes } from "./explain.ts";
 export { acknowledgeIncident, bulkIncidentAction, resolveIncident, unacknowledgeIncident } from "./lifecycle.ts";
 export { reportIncident } from "./manual.ts";
-export { acknowledgeWithUpdate, incidentMetrics, incidentReport, incidentsOnPages } from "./reports.ts";
+export {
+  acknowledgeWithUpdate,
+  incidentMetrics,
+  incidentReport,
+  type IncidentSpan,
+  incidentSpans,
+  incidentsOnPages,
+} from "./reports.ts";
 export { searchIncidents } from "./search.ts";
 export { listSnapshots, purgeSnapshots, resealSnapshots } from "./snapshots.ts";
 export { listUpdates, narrateIncident, postUpdate } from "./narration.ts";

@@ -1,25 +1,25 @@
 import Type from "typebox";
 import { IdText } from "@statusmesh/shared/text";
-import { customerText } from "../http/tool-texts.ts";
-import { nullable, Timestamp } from "../http/wire.ts";
+import { absent, ConsoleUrl, customerText } from "../http/tool-texts.ts";
+import { Timestamp } from "../http/wire.ts";
 import { NewUpdate } from "./narration-schema.ts";
 import { severities } from "./schema.ts";
 
 const closed = { additionalProperties: false } as const;
 const phases = ["investigating", "identified", "monitoring", "resolved", "postmortem"] as const;
 
-const IncidentId = IdText({ maxLength: 100, description: "Id of the incident, from list_incidents or get_org_health" });
+const IncidentId = IdText({ maxLength: 100, description: "Id of an incident" });
 const Phase = Type.Enum([...phases], { type: "string", description: "Progress that operators have posted" });
-const LatestPhase = Type.Union([Phase, Type.Null()], { description: "Newest phase; null without an update" });
+const LatestPhase = absent(Phase);
 const Severity = Type.Enum([...severities], {
   type: "string",
-  description: "Severity; minor: degraded, not down",
+  description: "minor: degraded, not down",
 });
 const time = (description: string) => Type.Unsafe<string>({ ...Timestamp, description });
 
 const row = {
-  incident_id: Type.String({ description: "Id of the incident" }),
-  monitor_id: Type.String({ description: "Id of the monitor" }),
+  incident_id: Type.String(),
+  monitor_id: Type.String(),
   monitor_name: customerText("name of the monitor"),
   severity: Severity,
   started_at: time("First failing check"),
@@ -36,8 +36,9 @@ export const ListInput = Type.Object(
 export const ListOutput = Type.Object(
   {
     incidents: Type.Array(Type.Object(row, closed), { description: "Open incidents, newest first" }),
-    left_out: Type.Integer({ description: "Rows of this page that did not fit; next_cursor begins with them" }),
-    next_cursor: nullable(Type.String({ description: "For the next page; null on the last one" })),
+    left_out: Type.Integer({ description: "Rows that did not fit; next_cursor begins with them" }),
+    next_cursor: absent(Type.String({ description: "For the next page" })),
+    console_url: ConsoleUrl,
   },
   closed,
 );
@@ -48,9 +49,9 @@ export const GetOutput = Type.Object(
     ...row,
     state: Type.Enum(["open", "closed"], { type: "string", description: "Open while the outage lasts" }),
     opened_at: time("When enough regions agreed on the failure"),
-    acknowledged_at: nullable(time("Acknowledgement, which stops reminders; null without one")),
-    resolved_at: nullable(time("End; null while it is open")),
-    error_sample: nullable(customerText("error of a failing check")),
+    acknowledged_at: absent(time("Acknowledgement, which stops reminders")),
+    resolved_at: absent(time("End")),
+    error_sample: absent(customerText("error of a failing check")),
     updates: Type.Array(
       Type.Object(
         { at: time("Time of the update"), phase: Phase, message: customerText("public text of the update") },
@@ -59,6 +60,37 @@ export const GetOutput = Type.Object(
       { description: "Updates of operators on the status pages, oldest first" },
     ),
     left_out: Type.Integer({ description: "Older updates that did not fit" }),
+    console_url: ConsoleUrl,
+  },
+  closed,
+);
+
+export const ExplainInput = Type.Object(
+  {
+    id: Type.Optional(IncidentId),
+    monitor_id: Type.Optional(
+      IdText({ maxLength: 100, description: "Instead of id: a monitor, for its open incident" }),
+    ),
+  },
+  closed,
+);
+export const ExplainOutput = Type.Object(
+  {
+    incident_id: Type.String(),
+    monitor_id: Type.String(),
+    monitor_name: customerText("name of the monitor"),
+    state: Type.Enum(["open", "closed"], { type: "string" }),
+    severity: Severity,
+    started_at: time("First failing check"),
+    resolved_at: absent(time("End")),
+    error: absent(customerText("error of a failing check")),
+    cause: absent(customerText("what it has in common with other failing monitors; list_monitors takes it as cause")),
+    monitors_with_cause: absent(Type.Integer({ description: "Failing monitors with this cause" })),
+    explanation: Type.Array(customerText("a sentence"), {
+      description: "Votes of the regions, quorum, maintenance and notifications, in words",
+    }),
+    left_out: Type.Integer({ description: "Sentences that did not fit" }),
+    console_url: ConsoleUrl,
   },
   closed,
 );
@@ -72,26 +104,20 @@ export const MetricsInput = Type.Object(
 const count = (description: string) => Type.Integer({ description });
 export const MetricsOutput = Type.Object(
   {
-    window_days: count("As asked"),
+    window_days: Type.Integer(),
     total: count("Incidents that began in the window"),
-    mtta_secs: nullable(Type.Integer({ description: "Mean time to acknowledge, seconds; null without one" })),
-    mttr_secs: nullable(Type.Integer({ description: "Mean time to resolve, seconds; null without one" })),
-    by_severity: Type.Object(
-      { minor: count("minor"), major: count("major"), critical: count("critical") },
-      { ...closed, description: "Incidents of each severity" },
-    ),
-    by_state: Type.Object(
-      { open: count("open"), closed: count("closed") },
-      { ...closed, description: "Incidents in each state" },
-    ),
+    mtta_secs: absent(Type.Integer({ description: "Mean time to acknowledge" })),
+    mttr_secs: absent(Type.Integer({ description: "Mean time to resolve" })),
+    by_severity: Type.Object({ minor: Type.Integer(), major: Type.Integer(), critical: Type.Integer() }, closed),
+    by_state: Type.Object({ open: Type.Integer(), closed: Type.Integer() }, closed),
     auto_resolved: count("Closed by passing checks"),
     human_resolved: count("Closed by a person"),
     noisiest: Type.Array(
       Type.Object(
         {
-          monitor_id: Type.String({ description: "Id of the monitor" }),
+          monitor_id: Type.String(),
           name: customerText("name of the monitor"),
-          incidents: count("Its incidents in the window"),
+          incidents: Type.Integer(),
         },
         closed,
       ),
@@ -119,14 +145,14 @@ export const AcknowledgeInput = Type.Object(
 );
 export const AcknowledgeOutput = Type.Object(
   {
-    incident_id: Type.String({ description: "Id of the incident" }),
+    incident_id: Type.String(),
     state: Type.Enum(["open", "closed"], {
       type: "string",
       description: "closed: the incident had ended, so that only the update was posted",
     }),
-    acknowledged_at: nullable(time("Acknowledgement; null for an incident that had ended without one")),
+    acknowledged_at: absent(time("Acknowledgement")),
     phase: Phase,
-    notified: Type.Boolean({ description: "Whether subscribers of the status pages get the update" }),
+    notified: Type.Boolean({ description: "Subscribers get the update" }),
   },
   closed,
 );

@@ -1,10 +1,26 @@
+import type { Static } from "typebox";
+import { errorInWords } from "@statusmesh/shared/checks";
+import { AppError } from "@statusmesh/shared/errors";
+import { isId } from "@statusmesh/shared/ids";
+import type { Ctx } from "../context.ts";
 import { tool, type Tool } from "../http/tool.ts";
-import { clipped, clippedOrNull, fitting, quoted, quotedWhole } from "../http/tool-texts.ts";
+import { clipped, clippedOrNull, consoleUrl, fitting, quoted, quotedWhole } from "../http/tool-texts.ts";
 import { iso, isoOrNull } from "../http/wire.ts";
+import { causesOf, monitorStates } from "../targets/service.ts";
 import type { PageIncidentRow } from "./report-queries.ts";
-import { acknowledgeWithUpdate, getIncident, incidentMetrics, incidentReport, incidentsOnPages } from "./service.ts";
+import {
+  acknowledgeWithUpdate,
+  explainIncident,
+  getIncident,
+  incidentMetrics,
+  incidentReport,
+  incidentsOnPages,
+  listIncidents,
+} from "./service.ts";
 import * as schema from "./tool-schema.ts";
 
+/** Bytes of an explanation. */
+const explanationBytes = 6_000;
 /** Longest name in a list, characters. */
 const shortText = 200;
 
@@ -17,6 +33,22 @@ const rowOf = (row: PageIncidentRow) => ({
   latest_phase: row.latest_phase,
 });
 
+/** The incident of the arguments. Throws INVALID_BODY, and TARGET_NOT_FOUND for the monitor. */
+async function incidentIdOf(ctx: Ctx, { id, monitor_id }: Static<typeof schema.ExplainInput>): Promise<string> {
+  if ((id === undefined) === (monitor_id === undefined))
+    throw new AppError("INVALID_BODY", "Send id or monitor_id, one of them.");
+  if (id !== undefined) return id;
+  const open = { state: "open", target_id: monitor_id!, limit: 1, offset: 0 } as const;
+  const [incident] = (await listIncidents(ctx, open)).items;
+  if (incident !== undefined) return incident.id;
+  const isKnown = isId(monitor_id!) && (await monitorStates(ctx, [monitor_id!])).size > 0;
+  if (!isKnown) throw new AppError("TARGET_NOT_FOUND", "Monitor not found.");
+  throw new AppError(
+    "INVALID_BODY",
+    "The monitor has no open incident: it is up, or its failure is not confirmed yet. See get_monitor.",
+  );
+}
+
 const wholeOrNull = (secs: number | null): number | null => (secs === null ? null : Math.round(secs));
 
 export const incidentTools: Tool[] = [
@@ -24,8 +56,8 @@ export const incidentTools: Tool[] = [
     name: "list_incidents",
     title: "List open incidents",
     description:
-      "The incidents that are open now on the status pages of the organisation, newest first. Use it to find the id " +
-      "of an incident. Monitors that are on no status page are in get_org_health only.",
+      "Incidents that are open on the status pages of the organisation, newest first. Failing monitors on no status " +
+      "page are in get_org_health and list_monitors only.",
     scope: "incidents:read",
     input: schema.ListInput,
     output: schema.ListOutput,
@@ -39,15 +71,14 @@ export const incidentTools: Tool[] = [
         incidents: rows,
         left_out: leftOut,
         next_cursor: more && last !== undefined ? cursor.next(last.incident_id) : null,
+        console_url: consoleUrl(ctx, "/incidents"),
       };
     },
   }),
   tool({
     name: "get_incident",
     title: "One incident",
-    description:
-      "One incident with its times, error and all updates of operators. Use it to explain what happened, and before " +
-      "you acknowledge it.",
+    description: "One incident with its times, error and all updates of operators. Use it before you acknowledge it.",
     scope: "incidents:read",
     input: schema.GetInput,
     output: schema.GetOutput,
@@ -68,6 +99,45 @@ export const incidentTools: Tool[] = [
         error_sample: clippedOrNull(incident.error_sample),
         updates: rows.toReversed(),
         left_out: leftOut,
+        console_url: consoleUrl(ctx, `/incidents/${incident.id}`),
+      };
+    },
+  }),
+  tool({
+    name: "explain_incident",
+    title: "Why an incident is open",
+    description:
+      "Why an incident opened and what happened since, in words: votes and errors of the regions, quorum, " +
+      "maintenance, notifications. Also whether other monitors fail by the same cause.",
+    scope: "incidents:read",
+    input: schema.ExplainInput,
+    output: schema.ExplainOutput,
+    async handle({ ctx, args }) {
+      const incident = await getIncident(ctx, await incidentIdOf(ctx, args));
+      const isOpen = incident.ended_at === null;
+      const [{ in_words }, causes] = await Promise.all([
+        explainIncident(ctx, incident.id),
+        isOpen ? causesOf(ctx, [incident.target_id]) : null,
+      ]);
+      const cause = causes?.get(incident.target_id);
+      const { rows, leftOut } = fitting(
+        in_words.map((sentence) => clipped(sentence)),
+        explanationBytes,
+      );
+      return {
+        incident_id: incident.id,
+        monitor_id: incident.target_id,
+        monitor_name: clipped(incident.monitor_name, shortText),
+        state: incident.state,
+        severity: incident.severity,
+        started_at: incident.started_at,
+        resolved_at: incident.ended_at,
+        error: incident.error_sample === null ? null : clipped(errorInWords(incident.error_sample)),
+        cause: cause?.key ?? null,
+        monitors_with_cause: cause?.count ?? null,
+        explanation: rows,
+        left_out: leftOut,
+        console_url: consoleUrl(ctx, `/incidents/${incident.id}`),
       };
     },
   }),
@@ -75,8 +145,7 @@ export const incidentTools: Tool[] = [
     name: "get_incident_metrics",
     title: "Incident metrics",
     description:
-      "Number of incidents over a trailing window, mean times to acknowledge and to resolve, and the noisiest " +
-      "monitors. Use it for reports and for questions about reliability over time.",
+      "Incidents over a trailing window: number, mean times to acknowledge and to resolve, noisiest monitors.",
     scope: "incidents:read",
     input: schema.MetricsInput,
     output: schema.MetricsOutput,

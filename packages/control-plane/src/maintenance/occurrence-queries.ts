@@ -201,6 +201,19 @@ export async function selectTargetWindow(
   return row ?? null;
 }
 
+/** Names of the first 10 monitors of each window. */
+export async function selectMonitorNames(
+  sql: Db,
+  orgId: string,
+  windowIds: readonly string[],
+): Promise<Map<string, string[]>> {
+  const rows = await sql<{ window_id: string; names: string[] }[]>`
+    select wt.window_id, (array_agg(t.name order by wt.position))[1:10] as names
+    from maintenance_window_targets wt join targets t on t.id = wt.target_id and t.org_id = ${orgId}
+    where wt.window_id = any(${[...windowIds]}::uuid[]) group by wt.window_id`;
+  return new Map(rows.map(({ window_id, names }) => [window_id, names]));
+}
+
 /** The monitors of a window, in its order. */
 export async function selectMonitorsOf(
   sql: Db,

@@ -4,12 +4,12 @@ import { differences, record } from "../audit/service.ts";
 import { type Ctx, inTransaction, requireScope, type System } from "../context.ts";
 import { iso, type Page } from "../http/wire.ts";
 import { takeQuota } from "../plans/service.ts";
-import { type PageWindowRow, selectWindowsOf } from "./occurrence-queries.ts";
+import { type PageWindowRow, selectMonitorNames, selectWindowsOf } from "./occurrence-queries.ts";
 import { planOccurrences, writeOccurrences } from "./occurrences.ts";
 import * as queries from "./queries.ts";
 import { formatRule, parseRule, parseZone } from "./recurrence.ts";
 import { checkTimes, keepRunning, notFound, stateOf } from "./rules.ts";
-import type { Maintenance, MaintenanceCreate, MaintenanceListQuery, MaintenancePatch } from "./schema.ts";
+import type { Maintenance, MaintenanceCreate, MaintenanceListQuery, MaintenancePatch, WindowState } from "./schema.ts";
 
 export type { PageWindowRow } from "./occurrence-queries.ts";
 export { activeWindows, calendar, targetWindow, windowScope } from "./reads.ts";
@@ -67,6 +67,32 @@ export async function listWindows(
     queries.countWindows(ctx.sql, ctx.orgId, status, now),
   ]);
   return { items: rows.map((row) => present(row, now)), total, limit, offset };
+}
+
+/**
+ * Windows with the names of their first 10 monitors, those in progress and then the next ones, or those of one state;
+ * past ones newest first. Monitors are what they are about, so that `targets:read` is enough.
+ */
+export async function plannedWindows(
+  ctx: Ctx,
+  { state, limit }: { state?: WindowState; limit: number },
+): Promise<{ items: { window: Maintenance; monitors: string[] }[]; total: number }> {
+  requireScope(ctx, "targets:read");
+  const now = new Date(ctx.clock.now());
+  const windows: Maintenance[] = [];
+  let total = 0;
+  for (const status of state === undefined ? (["active", "upcoming"] as const) : [state]) {
+    const order = status === "past" ? "newest" : "soonest";
+    const page = { status, now, order, limit: limit - windows.length, offset: 0 } as const;
+    windows.push(...(await queries.selectWindows(ctx.sql, ctx.orgId, page)).map((row) => present(row, now)));
+    total += await queries.countWindows(ctx.sql, ctx.orgId, status, now);
+  }
+  const names = await selectMonitorNames(
+    ctx.sql,
+    ctx.orgId,
+    windows.map(({ id }) => id),
+  );
+  return { items: windows.map((window) => ({ window, monitors: names.get(window.id) ?? [] })), total };
 }
 
 /** One window. Throws MAINTENANCE_NOT_FOUND. */

@@ -1,5 +1,5 @@
 import type { CallToolResult } from "@modelcontextprotocol/sdk/types.js";
-import { fits, validate } from "@statusmesh/shared/validate";
+import { fits, type SchemaNode, validate } from "@statusmesh/shared/validate";
 import type { Ctx, System } from "../context.ts";
 import type { Hub } from "../db/notify.ts";
 import { asAppError, describe } from "../http/exchange.ts";
@@ -65,7 +65,7 @@ export function callTool(call: Call): ToolRun {
           await record("denied", thrown.detail);
           return failed(notConfirmed(thrown.reason));
         }
-        const failure = failureOf(thrown);
+        const failure = failureOf(thrown, tool);
         if (failure.code === "internal") report(caller.ctx, tool, thrown);
         await record("error", failure.code);
         return failed(failure);
@@ -115,12 +115,28 @@ async function confirmedCtx(
 }
 
 /** The result, as data and as the same JSON in a text. */
-function resultOf(tool: Tool, output: object): CallToolResult {
+function resultOf(tool: Tool, returned: object): CallToolResult {
+  const output = withoutNulls(tool.output as SchemaNode, returned) as object;
   const text = JSON.stringify(output);
   const bytes = Buffer.byteLength(text);
   if (bytes >= maxResultBytes) throw new Error(`${tool.name} answered ${bytes} bytes`);
   if (!fits(tool.output, output)) throw new Error(`${tool.name} answered what it does not declare: ${text}`);
   return { structuredContent: output as Record<string, unknown>, content: [{ type: "text", text }] };
+}
+
+/** The value without fields that are null and not required. */
+function withoutNulls(node: SchemaNode | undefined, value: unknown): unknown {
+  if (typeof value !== "object" || value === null || node === undefined) return value;
+  if (Array.isArray(value)) {
+    const { items } = node;
+    return Array.isArray(items) ? value : value.map((item) => withoutNulls(items, item));
+  }
+  const { properties = {}, required = [] } = node;
+  return Object.fromEntries(
+    Object.entries(value)
+      .filter(([key, field]) => field !== null || required.includes(key))
+      .map(([key, field]) => [key, withoutNulls(properties[key], field)]),
+  );
 }
 
 function report({ log, traceId }: Ctx, tool: Tool, thrown: unknown): void {

@@ -1,6 +1,8 @@
 import type { CallToolResult } from "@modelcontextprotocol/sdk/types.js";
 import type { AppError, ErrorCode } from "@statusmesh/shared/errors";
+import type { SchemaNode } from "@statusmesh/shared/validate";
 import { asAppError } from "../http/exchange.ts";
+import type { Tool } from "../http/tool.ts";
 
 /** Body of a failed call. */
 export interface Failure {
@@ -28,8 +30,14 @@ const known: Partial<Record<ErrorCode, Failure>> = {
 /** Argument errors that are about the message as a text have other codes than INVALID_BODY. */
 const isAboutArguments = ({ status }: AppError): boolean => status === 400;
 
+/** `id (required), message`. */
+function argumentsOf({ properties = {}, required = [] }: SchemaNode): string {
+  const names = Object.keys(properties).map((name) => (required.includes(name) ? `${name} (required)` : name));
+  return names.length === 0 ? "no arguments" : names.join(", ");
+}
+
 /** The failure of a call that threw. */
-export function failureOf(thrown: unknown): Failure {
+export function failureOf(thrown: unknown, { name, input }: Pick<Tool, "name" | "input">): Failure {
   const error = asAppError(thrown);
   const failure = known[error.code];
   if (failure !== undefined) return failure;
@@ -37,7 +45,7 @@ export function failureOf(thrown: unknown): Failure {
     return {
       code: "invalid_arguments",
       message: error.message,
-      hint: "Correct the arguments by the input schema of the tool; it takes no other ones.",
+      hint: `${name} takes ${argumentsOf(input as SchemaNode)}.`,
     };
   if (error.code === "PROBE_UNAVAILABLE" || error.code === "PROBE_BUSY")
     return {

@@ -1,6 +1,7 @@
 import type { TSchema } from "typebox";
 import type { RateCategory } from "../http/route.ts";
 import type { Tool } from "../http/tool.ts";
+import { customerLabel, isCustomerText } from "../http/tool-texts.ts";
 
 /** A tool with the values derived from its declaration. */
 export interface ToolEntry {
@@ -43,14 +44,35 @@ function listed({ name, title, description, input, output, confirm }: Tool): Lis
     title,
     description,
     inputSchema: plainSchema(input),
-    outputSchema: plainSchema(output),
+    outputSchema: outlineOf(plainSchema(output)) as ListedTool["outputSchema"],
+    // Destructive and idempotent mean nothing where nothing is written (MCP 2025-11-25, ToolAnnotations).
     annotations: {
-      title,
       readOnlyHint: confirm === null,
-      destructiveHint: confirm?.destructive ?? false,
-      idempotentHint: confirm?.idempotent ?? true,
+      ...(confirm === null ? {} : { destructiveHint: confirm.destructive, idempotentHint: confirm.idempotent }),
       openWorldHint: confirm?.openWorld ?? false,
     },
+  };
+}
+
+/**
+ * The schema of a result in short: clients load the list of tools into every conversation. Without required fields,
+ * formats, words about single values and the parts of objects with the keyword `brief`. A text of customers has its
+ * label only.
+ */
+function outlineOf(node: unknown): unknown {
+  if (Array.isArray(node)) return node.map(outlineOf);
+  if (typeof node !== "object" || node === null) return node;
+  const schema = node as Record<string, unknown>;
+  if (schema["enum"] !== undefined) return { enum: schema["enum"] };
+  const { additionalProperties: _, required: __, format: ___, brief, properties, description, ...rest } = schema;
+  const fields = Object.entries(properties ?? {}).map(([name, field]) => [name, outlineOf(field)] as const);
+  const isSingle = properties === undefined && rest["items"] === undefined && rest["anyOf"] === undefined;
+  const isCustomers = typeof description === "string" && isCustomerText(description);
+  const words = isCustomers && brief !== true ? customerLabel : isSingle ? undefined : description;
+  return {
+    ...Object.fromEntries(Object.entries(rest).map(([key, value]) => [key, outlineOf(value)])),
+    ...(properties === undefined || brief === true ? {} : { properties: Object.fromEntries(fields) }),
+    ...(words === undefined ? {} : { description: words }),
   };
 }
 

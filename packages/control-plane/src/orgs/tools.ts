@@ -1,49 +1,42 @@
 import Type from "typebox";
 import { tool, type Tool } from "../http/tool.ts";
-import { nullable } from "../http/wire.ts";
+import { absent } from "../http/tool-texts.ts";
 import { planOf } from "../plans/service.ts";
 import { ownUsage } from "./service.ts";
 
 const closed = { additionalProperties: false } as const;
-const Use = (things: string) =>
-  Type.Object(
-    {
-      used: Type.Integer({ description: "Current number" }),
-      limit: nullable(Type.Integer({ description: "Limit of the plan; null: unlimited" })),
-    },
-    { ...closed, description: things },
-  );
-const perMinute = (what: string) => nullable(Type.Integer({ description: `${what} per minute; null: unlimited` }));
+const Use = Type.Object({ used: Type.Integer(), limit: absent(Type.Integer()) }, closed);
+const PerMinute = absent(Type.Integer());
 
 export const orgTools: Tool[] = [
   tool({
     name: "get_org_usage",
     title: "Usage and limits",
     description:
-      "How much of its plan the organisation uses, and the limits that apply. Use it before the user adds monitors, " +
-      "or when something was refused by a limit.",
+      "How much of its plan the organisation uses, and its limits. Use it before the user adds monitors, or when a " +
+      "limit refused something.",
     scope: "targets:read",
     input: Type.Object({}, closed),
     output: Type.Object(
       {
-        plan: Type.String({ description: "Id of the plan" }),
+        plan: Type.String(),
         usage: Type.Object(
           {
-            monitors: Use("Monitors"),
-            status_pages: Use("Status pages"),
-            members: Use("Members of the organisation"),
-            components: Use("Monitors on status pages"),
+            monitors: Use,
+            status_pages: Use,
+            members: Use,
+            components: Use,
           },
-          { ...closed, description: "Against the limits of the plan" },
+          { ...closed, description: "Without limit: unlimited. components: monitors on status pages" },
         ),
         policy: Type.Object(
           {
-            min_check_interval_secs: Type.Integer({ description: "Shortest interval of checks, seconds" }),
-            reads_per_min: perMinute("Reads by API and MCP"),
-            writes_per_min: perMinute("Writes by API and MCP"),
-            checks_now_per_min: perMinute("Checks on demand"),
+            min_check_interval_secs: Type.Integer(),
+            reads_per_min: PerMinute,
+            writes_per_min: PerMinute,
+            checks_now_per_min: PerMinute,
           },
-          { ...closed, description: "Limits on what each client may do" },
+          { ...closed, description: "Limits of each client; absent: unlimited" },
         ),
       },
       closed,

@@ -2,8 +2,7 @@ import Type from "typebox";
 import { IdText } from "@statusmesh/shared/text";
 import type { Hub } from "../db/notify.ts";
 import { tool, type Tool } from "../http/tool.ts";
-import { clippedOrNull, customerText, quoted } from "../http/tool-texts.ts";
-import { nullable } from "../http/wire.ts";
+import { absent, clippedOrNull, customerText, quoted } from "../http/tool-texts.ts";
 import { getTarget } from "../targets/service.ts";
 import { checkNow } from "./on-demand.ts";
 
@@ -23,15 +22,15 @@ export const pipelineTools = (hub: Hub): Tool[] => [
     ),
     output: Type.Object(
       {
-        monitor_id: Type.String({ description: "Id of the monitor" }),
-        region: Type.String({ description: "Region that ran the check" }),
+        monitor_id: Type.String(),
+        region: Type.String(),
         status: Type.Enum(["up", "down", "degraded", "error"], {
           type: "string",
-          description: "Result; error: the check itself failed",
+          description: "error: the check itself failed",
         }),
-        error: nullable(customerText("what failed; null when it succeeded")),
-        http_status: nullable(Type.Integer({ description: "Status code; null for other kinds than http" })),
-        total_ms: nullable(Type.Number({ description: "Duration, milliseconds; null without a connection" })),
+        error: absent(customerText("what failed")),
+        http_status: absent(Type.Integer()),
+        total_ms: absent(Type.Number({ description: "Duration" })),
       },
       closed,
     ),

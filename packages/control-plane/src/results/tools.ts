@@ -1,8 +1,9 @@
 import Type from "typebox";
 import { IdText } from "@statusmesh/shared/text";
 import { tool, type Tool } from "../http/tool.ts";
-import { clippedOrNull, customerText, fitting } from "../http/tool-texts.ts";
-import { nullable, Timestamp } from "../http/wire.ts";
+import { absent, clippedOrNull, customerText, fitting } from "../http/tool-texts.ts";
+import { Timestamp } from "../http/wire.ts";
+import { type IncidentSpan, incidentSpans } from "../incidents/service.ts";
 import { latencySeries, listFailures, listPeriods, uptime } from "./service.ts";
 
 const hourMs = 3_600_000;
@@ -15,42 +16,41 @@ const periodBytes = 5_000;
 
 const closed = { additionalProperties: false } as const;
 const time = (description: string) => Type.Unsafe<string>({ ...Timestamp, description });
-const ms = (description: string) =>
-  nullable(Type.Number({ description: `${description}, milliseconds; null: no samples` }));
+const ms = () => absent(Type.Number());
 
 const History = Type.Object(
   {
-    monitor_id: Type.String({ description: "Id of the monitor" }),
-    window: Type.Enum(Object.keys(windows), { type: "string", description: "As asked" }),
-    checks: Type.Integer({ description: "Checks in the window" }),
-    uptime_pct: nullable(Type.Number({ description: "Share of successful checks, percent; null without checks" })),
+    monitor_id: Type.String(),
+    window: Type.String(),
+    checks: Type.Integer(),
+    uptime_pct: absent(Type.Number({ description: "Successful checks, percent" })),
     latency: Type.Object(
       {
-        bucket_secs: Type.Integer({ description: "Length of a bucket, seconds" }),
+        bucket_secs: Type.Integer(),
         buckets: Type.Array(
           Type.Object(
             {
               t: time("Start of the bucket"),
-              p50: ms("Median"),
-              p95: ms("95th percentile"),
-              p99: ms("99th percentile"),
-              samples: Type.Integer({ description: "Successful checks in it" }),
+              p50: ms(),
+              p95: ms(),
+              p99: ms(),
+              samples: Type.Integer(),
             },
             closed,
           ),
-          { description: "Oldest first" },
+          { description: "Oldest first, without those that have no samples" },
         ),
       },
-      { ...closed, description: "Duration of successful checks over time" },
+      { ...closed, description: "Duration of successful checks, milliseconds" },
     ),
     failures: Type.Array(
       Type.Object(
         {
           at: time("Time of the check"),
-          region: Type.String({ description: "Region that ran it" }),
-          status: Type.Enum(["down", "degraded", "error"], { type: "string", description: "Result" }),
-          error: nullable(customerText("what failed")),
-          http_status: nullable(Type.Integer({ description: "Status code; null without one" })),
+          region: Type.String(),
+          status: Type.Enum(["down", "degraded", "error"], { type: "string" }),
+          error: absent(customerText("what failed")),
+          http_status: absent(Type.Integer()),
         },
         closed,
       ),
@@ -61,10 +61,13 @@ const History = Type.Object(
       Type.Object(
         {
           started_at: time("First failing check"),
-          ended_at: nullable(time("End; null while it is ongoing")),
+          ended_at: absent(time("Absent while it is ongoing")),
           status: Type.Enum(["down", "error"], { type: "string", description: "Worst result" }),
-          failed_checks: Type.Integer({ description: "Failing checks" }),
-          error: nullable(customerText("what failed")),
+          failed_checks: Type.Integer(),
+          error: absent(customerText("what failed")),
+          incident_id: absent(
+            Type.String({ description: "Incident of this period; absent for an unconfirmed failure" }),
+          ),
         },
         closed,
       ),
@@ -75,13 +78,18 @@ const History = Type.Object(
   closed,
 );
 
+/** Whether an incident and a period of failing checks have a moment in common. */
+const overlap = (one: IncidentSpan, period: { started_at: string; ended_at: string | null }): boolean =>
+  (period.ended_at === null || one.started_at.getTime() <= Date.parse(period.ended_at)) &&
+  (one.ended_at === null || one.ended_at.getTime() >= Date.parse(period.started_at));
+
 export const resultTools: Tool[] = [
   tool({
     name: "get_monitor_history",
     title: "History of a monitor",
     description:
-      "Uptime, latency over time, failures with their errors and periods of failure of one monitor over the last " +
-      "hour, day, 7 or 30 days. Use it to see when and why a monitor failed, and whether it has become slower.",
+      "Uptime, latency, failures and periods of failure of one monitor. Use it to see when and why it failed, and " +
+      "whether it has become slower.",
     scope: "targets:read",
     input: Type.Object(
       {
@@ -99,9 +107,10 @@ export const resultTools: Tool[] = [
       const to = new Date(ctx.clock.now());
       const range = { from: new Date(to.getTime() - windows[window]).toISOString(), to: to.toISOString() };
       const [counted, latency] = await Promise.all([uptime(ctx, id, range), latencySeries(ctx, id, range)]);
-      const [failed, periods] = await Promise.all([
+      const [failed, periods, opened] = await Promise.all([
         listFailures(ctx, id, { ...range, limit: maxRows }),
         listPeriods(ctx, id, { ...range, ongoing_only: false, limit: maxRows, offset: 0 }),
+        incidentSpans(ctx, id, { from: new Date(range.from), to }),
       ]);
       const failures = fitting(
         failed.map(({ timestamp, region, status, error, http_status }) => ({
@@ -120,6 +129,7 @@ export const resultTools: Tool[] = [
           status,
           failed_checks: check_count,
           error: clippedOrNull(error_sample, shortText),
+          incident_id: opened.find((one) => overlap(one, { started_at, ended_at }))?.id ?? null,
         })),
         periodBytes,
       );
@@ -130,13 +140,9 @@ export const resultTools: Tool[] = [
         uptime_pct: counted.total === 0 ? null : counted.uptime_pct,
         latency: {
           bucket_secs: latency.bucket_seconds,
-          buckets: latency.buckets.map(({ t, p50, p95, p99, samples }) => ({
-            t: new Date(t).toISOString(),
-            p50: samples === 0 ? null : p50,
-            p95: samples === 0 ? null : p95,
-            p99: samples === 0 ? null : p99,
-            samples,
-          })),
+          buckets: latency.buckets
+            .filter(({ samples }) => samples > 0)
+            .map(({ t, p50, p95, p99, samples }) => ({ t: new Date(t).toISOString(), p50, p95, p99, samples })),
         },
         failures: failures.rows,
         failures_left_out: Math.max(0, counted.total - counted.up - failures.rows.length),

@@ -1,8 +1,7 @@
 import Type from "typebox";
 import { IdText } from "@statusmesh/shared/text";
 import { tool, type Tool } from "../http/tool.ts";
-import { clipped, customerText, fitting } from "../http/tool-texts.ts";
-import { nullable } from "../http/wire.ts";
+import { absent, clipped, ConsoleUrl, consoleUrl, customerText, fitting } from "../http/tool-texts.ts";
 import { monitorStates as states } from "../targets/schema.ts";
 import { monitorStates } from "../targets/service.ts";
 import type { StatusPage } from "./schema.ts";
@@ -15,11 +14,11 @@ const shortText = 200;
 
 const closed = { additionalProperties: false } as const;
 const page = {
-  page_id: Type.String({ description: "Id of the status page" }),
+  page_id: Type.String(),
   slug: Type.String({ description: "Its name in addresses" }),
   name: customerText("name of the page"),
-  url: nullable(Type.String({ description: "Public address; null while it has none" })),
-  enabled: Type.Boolean({ description: "Whether it is published" }),
+  url: absent(Type.String({ description: "Public address" })),
+  enabled: Type.Boolean({ description: "Published" }),
 };
 
 const rowOf = ({ id, slug, name, status_url, enabled }: StatusPage) => ({
@@ -34,7 +33,7 @@ export const statusPageTools: Tool[] = [
   tool({
     name: "list_status_pages",
     title: "List status pages",
-    description: "The public status pages of the organisation with their addresses. Use it to find the id of a page.",
+    description: "The public status pages of the organisation with their ids and addresses.",
     scope: "status_page:read",
     input: Type.Object(
       {
@@ -46,9 +45,9 @@ export const statusPageTools: Tool[] = [
     output: Type.Object(
       {
         status_pages: Type.Array(Type.Object(page, closed), { description: "Oldest first" }),
-        total: Type.Integer({ description: "Status pages on all pages of the list" }),
-        left_out: Type.Integer({ description: "Rows of this page that did not fit; next_cursor begins with them" }),
-        next_cursor: nullable(Type.String({ description: "For the next page; null on the last one" })),
+        total: Type.Integer(),
+        left_out: Type.Integer({ description: "Rows that did not fit; next_cursor begins with them" }),
+        next_cursor: absent(Type.String({ description: "For the next page" })),
       },
       closed,
     ),
@@ -68,8 +67,7 @@ export const statusPageTools: Tool[] = [
   tool({
     name: "get_status_page",
     title: "One status page",
-    description:
-      "One status page with the monitors on it and their current states. Use it to tell what visitors of the page see.",
+    description: "One status page with its monitors and their states: what visitors see.",
     scope: "status_page:read",
     input: Type.Object(
       { page_id: IdText({ maxLength: 100, description: "Id of the status page, from list_status_pages" }) },
@@ -81,15 +79,16 @@ export const statusPageTools: Tool[] = [
         components: Type.Array(
           Type.Object(
             {
-              monitor_id: Type.String({ description: "Id of the monitor" }),
+              monitor_id: Type.String(),
               name: customerText("name of the monitor on the page"),
-              state: Type.Enum([...states], { type: "string", description: "Current state of the monitor" }),
+              state: Type.Enum([...states], { type: "string" }),
             },
             closed,
           ),
           { description: "In the order of the page" },
         ),
         left_out: Type.Integer({ description: "Components that did not fit" }),
+        console_url: ConsoleUrl,
       },
       closed,
     ),
@@ -107,7 +106,12 @@ export const statusPageTools: Tool[] = [
           state: now.get(target_id) ?? ("unknown" as const),
         })),
       );
-      return { ...rowOf(found), components: rows, left_out: total - rows.length };
+      return {
+        ...rowOf(found),
+        components: rows,
+        left_out: total - rows.length,
+        console_url: consoleUrl(ctx, `/status-pages/${page_id}`),
+      };
     },
   }),
 ];

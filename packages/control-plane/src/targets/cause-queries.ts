@@ -17,6 +17,8 @@ export interface MonitorCauseRow {
   same_error: boolean;
   /** The first three names. */
   names: string[];
+  /** The first of them. */
+  example_id: string;
   /** Causes that match, and their monitors, regardless of limit and offset. */
   causes: number;
   monitors: number;
@@ -44,8 +46,8 @@ export async function selectMonitorCauses(
 ): Promise<MonitorCauseRow[]> {
   return await sql<MonitorCauseRow[]>`
     ${members(sql, orgId, now, filter)}, described as (
-      select m.kind, m.value, t.name, ${statusAt(sql, now)} as status,
-        coalesce(i.started_at, s.status_since) as since, coalesce(i.error_sample, s.last_error) as error
+      select m.kind, m.value, t.id, t.name, ${statusAt(sql, now)} as status,
+        coalesce(i.started_at, s.status_since) as since, coalesce(s.last_error, i.error_sample) as error
       from matched m join (${monitorTables(sql)}) on t.id = m.id
       where m.n > 1
     )
@@ -54,7 +56,8 @@ export async function selectMonitorCauses(
       count(*) filter (where status = 'degraded')::int as degraded, min(since) as since,
       mode() within group (order by error) as error_sample,
       coalesce(min(error) = max(error), true) as same_error,
-      (array_agg(name order by lower(name), name))[1:3] as names, count(*) over ()::int as causes,
+      (array_agg(name order by lower(name), name))[1:3] as names,
+      (array_agg(id order by lower(name), name))[1] as example_id, count(*) over ()::int as causes,
       sum(count(*)) over ()::int as monitors
     from described group by kind, value
     order by count(*) desc, min(since) desc, kind, value limit ${page.limit} offset ${page.offset}`;

@@ -74,11 +74,12 @@ export interface MonitorCause {
   error: string | null;
   /** True where all members have the error, not only most of them. */
   sameError: boolean;
-  /** The first three names. */
+  /** The first three names, and the id of the first. */
   names: string[];
+  exampleId: string;
 }
 
-const presentCause = (row: MonitorCauseRow): MonitorCause => ({
+export const presentCause = (row: MonitorCauseRow): MonitorCause => ({
   cause: { kind: row.kind, value: row.value },
   key: causeKey(row),
   count: row.count,
@@ -87,6 +88,7 @@ const presentCause = (row: MonitorCauseRow): MonitorCause => ({
   error: row.error_sample,
   sameError: row.same_error,
   names: row.names,
+  exampleId: row.example_id,
 });
 
 export interface MonitorList extends Page<MonitorRow> {

@@ -15,7 +15,7 @@ import type { ListedTarget, TagCount, TagQuery, TargetQuery } from "./list-schem
 import type { Target } from "./schema.ts";
 
 export { createTarget } from "./create.ts";
-export { monitorStates, orgHealth } from "./health.ts";
+export { causesOf, monitorsAfter, monitorStates, orgHealth } from "./health.ts";
 export { prefixesOf, tagGroups } from "./groups.ts";
 export {
   getMonitor,

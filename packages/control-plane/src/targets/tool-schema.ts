@@ -1,69 +1,98 @@
 import Type from "typebox";
 import { checkTypes } from "@statusmesh/shared/checks";
-import { IdText } from "@statusmesh/shared/text";
-import { customerText } from "../http/tool-texts.ts";
+import { IdText, SearchText } from "@statusmesh/shared/text";
+import { causePattern } from "../db/causes.ts";
+import { absent, ConsoleUrl, customerText } from "../http/tool-texts.ts";
 import { nullable, Timestamp } from "../http/wire.ts";
 import { monitorStates } from "./schema.ts";
 
-const MonitorId = IdText({
-  maxLength: 100,
-  description: "Id of the monitor, from list_monitors or get_org_health",
-});
+const MonitorId = IdText({ maxLength: 100, description: "Id of a monitor" });
 const MonitorName = customerText("name of the monitor");
 const State = Type.Enum([...monitorStates], {
   type: "string",
-  description: "Current state; unknown: no result lately; paused: it is not checked",
+  description: "unknown: no result lately; paused: not checked",
 });
-const Tags = Type.Array(customerText("a tag"), { description: "Tags of the monitor" });
-const LastChecked = nullable(
-  Type.Unsafe<string>({ ...Timestamp, description: "Time of the newest result; null before the first one" }),
-);
-const Kind = Type.Enum([...checkTypes], { type: "string", description: "Kind of the check" });
+const Tags = Type.Array(customerText("a tag"));
+const time = (description: string) => Type.Unsafe<string>({ ...Timestamp, description });
+const LastChecked = absent(time("Newest result"));
+const Kind = Type.Enum([...checkTypes], { type: "string" });
+const Since = absent(time("Begin of the failure"));
+const Failure = absent(customerText("newest error of a failing check"));
+const Host = absent(customerText("host that is checked"));
+const CauseKey = absent(customerText("what it has in common with other failing monitors, as causes name it"));
 
 const closed = { additionalProperties: false } as const;
 export const NoInput = Type.Object({}, closed);
 
-const pct = (span: string) =>
-  nullable(
-    Type.Number({ description: `Share of successful checks in the last ${span}, percent; null without checks` }),
-  );
+const pct = (span: string) => absent(Type.Number({ description: `Successful checks of the last ${span}, percent` }));
 
 export const HealthOutput = Type.Object(
   {
     totals: Type.Object(
-      Object.fromEntries(
-        monitorStates.map((state) => [state, Type.Integer({ description: `Monitors that are ${state}` })]),
-      ) as Record<(typeof monitorStates)[number], ReturnType<typeof Type.Integer>>,
+      Object.fromEntries(monitorStates.map((state) => [state, Type.Integer()])) as Record<
+        (typeof monitorStates)[number],
+        ReturnType<typeof Type.Integer>
+      >,
       { ...closed, description: "Monitors in each state" },
     ),
+    causes: Type.Array(
+      Type.Object(
+        {
+          cause: customerText("host, tag or region that failing monitors share; list_monitors takes it as cause"),
+          monitors: Type.Integer({ description: "Failing monitors with this cause" }),
+          state: State,
+          since: Since,
+          error: absent(customerText("most frequent error")),
+          same_error: Type.Boolean({ description: "All have this error" }),
+          names: Type.Array(customerText("name of one of the first three")),
+          example_monitor_id: Type.String({ description: "The first one" }),
+        },
+        closed,
+      ),
+      { description: "Failing monitors by common cause, most monitors first" },
+    ),
+    causes_total: Type.Integer(),
+    without_cause: Type.Integer({ description: 'Failing monitors without one: list_monitors with cause "none"' }),
     failing: Type.Array(
       Type.Object(
         {
-          monitor_id: Type.String({ description: "Id of the monitor" }),
+          monitor_id: Type.String(),
           name: MonitorName,
           state: State,
-          down_for_secs: nullable(Type.Integer({ description: "How long it has been failing, seconds" })),
-          error: nullable(customerText("error of the newest failing check")),
+          since: Since,
+          down_for_secs: absent(Type.Integer()),
+          host: Host,
+          error: Failure,
+          cause: CauseKey,
           incident_id: nullable(
-            Type.String({ description: "Its open incident; null for a monitor that is on no status page" }),
+            Type.String({ description: "Open incident; null for a monitor that is on no status page" }),
           ),
         },
         closed,
       ),
-      { description: "The 10 worst failing monitors: down before error before degraded, then the longest failure" },
+      { description: "The 10 worst: down before error before degraded, then the longest failure" },
     ),
-    failing_total: Type.Integer({ description: "Failing monitors in all" }),
+    failing_total: Type.Integer(),
+    console_url: ConsoleUrl,
   },
   closed,
 );
 
 export const ListInput = Type.Object(
   {
-    state: Type.Optional(Type.Enum([...monitorStates], { type: "string", description: "Only monitors in this state" })),
-    type: Type.Optional(
-      Type.Enum([...checkTypes], { type: "string", description: "Only monitors with this kind of check" }),
+    q: Type.Optional(SearchText({ maxLength: 200, description: "Words in name, address or tags" })),
+    state: Type.Optional(Type.Enum([...monitorStates], { type: "string", description: "Only in this state" })),
+    failing: Type.Optional(Type.Boolean({ description: "True: only down, error and degraded" })),
+    cause: Type.Optional(
+      SearchText({
+        pattern: `^none$|${causePattern}`,
+        expects: 'Use a cause of get_org_health, like host:db-1.example.org, or "none"',
+        maxLength: 300,
+        description: 'Failing monitors with this cause of get_org_health; "none": with no common cause',
+      }),
     ),
-    tag: Type.Optional(Type.String({ maxLength: 200, description: "Only monitors with exactly this tag" })),
+    type: Type.Optional(Type.Enum([...checkTypes], { type: "string", description: "Only this kind of check" })),
+    tag: Type.Optional(Type.String({ maxLength: 200, description: "Only with exactly this tag" })),
     limit: Type.Integer({ minimum: 1, maximum: 100, default: 20, description: "Rows per page" }),
     cursor: Type.Optional(
       Type.String({ maxLength: 500, description: "next_cursor of the page before, with the same filters" }),
@@ -77,72 +106,79 @@ export const ListOutput = Type.Object(
     monitors: Type.Array(
       Type.Object(
         {
-          monitor_id: Type.String({ description: "Id of the monitor" }),
+          monitor_id: Type.String(),
           name: MonitorName,
           type: Kind,
           state: State,
-          tags: Tags,
+          since: Since,
+          host: Host,
+          error: Failure,
+          cause: CauseKey,
+          tags: absent(Tags),
           last_checked_at: LastChecked,
         },
         closed,
       ),
-      { description: "Newest monitor first" },
+      { description: "Newest monitor first. since, host, error and cause: of failing ones" },
     ),
-    total: Type.Integer({ description: "Monitors that match, on all pages" }),
-    left_out: Type.Integer({ description: "Rows of this page that did not fit; next_cursor begins with them" }),
-    next_cursor: nullable(Type.String({ description: "For the next page; null on the last one" })),
+    total: Type.Integer({ description: "Matches on all pages" }),
+    left_out: Type.Integer({ description: "Rows that did not fit; next_cursor begins with them" }),
+    next_cursor: absent(Type.String({ description: "For the next page" })),
+    console_url: ConsoleUrl,
   },
   closed,
 );
 
-const text = (description: string) => nullable(customerText(description));
-const whole = (description: string) => nullable(Type.Integer({ description }));
-const flag = (description: string) => nullable(Type.Boolean({ description }));
+const text = (description: string) => absent(customerText(description));
+const whole = (description: string) => absent(Type.Integer({ description }));
+const flag = () => absent(Type.Boolean());
 
 /** The visible part of a check: a list of allowed fields, so that a new field with a secret stays hidden. */
 export const Config = Type.Object(
   {
-    interval_secs: Type.Integer({ description: "Time between two checks, seconds" }),
-    timeout_ms: Type.Integer({ description: "Time limit of a check, milliseconds" }),
-    regions: Type.Array(Type.String({ description: "Id of a region" }), { description: "Where it is checked from" }),
+    interval_secs: Type.Integer(),
+    timeout_ms: Type.Integer(),
+    regions: Type.Array(Type.String()),
     region_policy: Type.String({ description: "Regions that must agree on a failure: any, majority, all or a number" }),
-    alert_confirmations: Type.Integer({ description: "Failing checks in a row before an incident opens" }),
-    notify_recovery: Type.Boolean({ description: "Whether the end of an incident is notified" }),
-    renotify_interval_secs: Type.Integer({ description: "Time between reminders, seconds; 0: none" }),
-    alert_channels: Type.Integer({ description: "Notification channels that are alerted" }),
-    url: text("address that is requested"),
+    alert_confirmations: Type.Integer({ description: "Failing checks in a row that open an incident" }),
+    notify_recovery: Type.Boolean(),
+    renotify_interval_secs: Type.Integer({ description: "Between reminders; 0: none" }),
+    alert_channels: Type.Integer({ description: "Number of channels" }),
+    url: text("address"),
     method: text("HTTP method"),
     expected_status: text("status codes that count as up"),
-    expected_body_contains: text("text that the body must contain"),
-    follow_redirects: flag("Whether redirects are followed"),
-    verify_tls: flag("Whether the certificate is verified"),
-    host: text("host that is connected to"),
+    expected_body_contains: text("expected text"),
+    follow_redirects: flag(),
+    verify_tls: flag(),
+    host: text("host"),
     port: whole("Port"),
-    server_name: text("name in the TLS handshake, where it is not the host"),
-    domain: text("domain that is looked up"),
+    server_name: text("name in the TLS handshake"),
+    domain: text("domain"),
     record_type: text("DNS record type"),
-    resolver: text("DNS server that is asked; null: that of the agent"),
-    expected_contains: text("text that an answer must contain"),
-    warn_days: whole("Days before expiry from which it is degraded"),
-    critical_days: whole("Days before expiry from which it is down"),
+    resolver: text("DNS server"),
+    expected_contains: text("expected text of an answer"),
+    warn_days: whole("Days before expiry: degraded"),
+    critical_days: whole("Days before expiry: down"),
   },
-  { ...closed, description: "Configuration without credentials, headers and body; null where the kind has no such" },
+  { ...closed, brief: true, description: "Customer text: configuration, without credentials, headers and body" },
 );
 
 export const MonitorOutput = Type.Object(
   {
-    monitor_id: Type.String({ description: "Id of the monitor" }),
+    monitor_id: Type.String(),
     name: MonitorName,
     type: Kind,
     state: State,
-    state_since: nullable(Type.Unsafe<string>({ ...Timestamp, description: "Begin of the state" })),
-    tags: Tags,
+    state_since: absent(time("Begin of the state")),
+    cause: CauseKey,
+    tags: absent(Tags),
     config: Config,
     last_checked_at: LastChecked,
-    last_error: nullable(customerText("error of the newest check; null when it succeeded")),
-    http_status: nullable(Type.Integer({ description: "Status code of the newest check; null for other kinds" })),
+    last_error: absent(customerText("error of the newest failing check; absent while it is up")),
+    http_status: absent(Type.Integer({ description: "Of the newest check" })),
     uptime_24h_pct: pct("24 hours"),
     uptime_30d_pct: pct("30 days"),
+    console_url: ConsoleUrl,
   },
   closed,
 );
@@ -150,8 +186,8 @@ export const MonitorOutput = Type.Object(
 export const SwitchInput = Type.Object({ monitor_id: MonitorId }, closed);
 export const SwitchOutput = Type.Object(
   {
-    monitor_id: Type.String({ description: "Id of the monitor" }),
-    state: Type.Enum(["paused", "active"], { type: "string", description: "Whether it is checked now" }),
+    monitor_id: Type.String(),
+    state: Type.Enum(["paused", "active"], { type: "string" }),
     changed: Type.Boolean({ description: "False when it was in that state already" }),
   },
   closed,

@@ -1,22 +1,46 @@
 import type { Static } from "typebox";
-import { validate } from "@statusmesh/shared/validate";
+import { type CheckType, errorInWords } from "@statusmesh/shared/checks";
 import type { Ctx } from "../context.ts";
 import { tool, type Tool } from "../http/tool.ts";
-import { clipped, clippedOrNull, fitting, quoted } from "../http/tool-texts.ts";
+import { clipped, consoleUrl, fitting, quoted } from "../http/tool-texts.ts";
 import { isoOrNull } from "../http/wire.ts";
 import { listResults, uptime } from "../results/service.ts";
-import { TargetQuery } from "./list-schema.ts";
 import type { Target } from "./schema.ts";
-import { getMonitor, getTarget, listTargets, type MonitorRow, orgHealth, updateTarget } from "./service.ts";
+import type { ListedMonitor } from "./health.ts";
+import { causesOf, getMonitor, getTarget, monitorsAfter, type MonitorRow, orgHealth, updateTarget } from "./service.ts";
 import * as schema from "./tool-schema.ts";
 
 const dayMs = 86_400_000;
+/** Failing monitors and causes in get_org_health. */
 const worst = 10;
+const mostCauses = 8;
 /** Longest name, tag and error in a list, characters. */
 const shortText = 200;
 const maxTags = 20;
 
-const tagsOf = (tags: readonly string[]): string[] => tags.slice(0, maxTags).map((tag) => clipped(tag, shortText));
+const tagsOf = (tags: readonly string[]): string[] | null =>
+  tags.length === 0 ? null : tags.slice(0, maxTags).map((tag) => clipped(tag, shortText));
+
+const errorOf = (error: string | null, max = shortText): string | null =>
+  error === null ? null : clipped(errorInWords(error), max);
+
+function rowOf(row: ListedMonitor): Static<typeof schema.ListOutput>["monitors"][number] {
+  const { id, name, state, host, cause } = row;
+  const isFailing = state === "down" || state === "error" || state === "degraded";
+  return {
+    monitor_id: id,
+    name: clipped(name, shortText),
+    type: row.kind as CheckType,
+    state,
+    since: isFailing ? isoOrNull(row.since) : null,
+    // A cause of the kind host names it.
+    host: isFailing && cause !== `host:${host}` ? host : null,
+    error: isFailing ? errorOf(row.error) : null,
+    cause,
+    tags: tagsOf(row.tags),
+    last_checked_at: isoOrNull(row.last_result_at),
+  };
+}
 
 /** Pauses or resumes: the patch of `enabled`, unless the monitor is in that state already. */
 async function setEnabled(ctx: Ctx, id: string, enabled: boolean): Promise<Static<typeof schema.SwitchOutput>> {
@@ -77,25 +101,41 @@ export const targetTools: Tool[] = [
     name: "get_org_health",
     title: "Health of the organisation",
     description:
-      "How many monitors are in each state, and the ten worst that are failing now. Use it first, for questions like " +
-      '"is everything up?" or "what is broken?".',
+      "Monitors in each state, what the failing ones have in common, and the ten worst. Use it first, for questions " +
+      'like "is everything up?" or "what is broken and why?".',
     scope: "targets:read",
     input: schema.NoInput,
     output: schema.HealthOutput,
     async handle({ ctx }) {
-      const { totals, failing, failingTotal } = await orgHealth(ctx, { worst });
+      const health = await orgHealth(ctx, { worst, most: mostCauses });
       const now = ctx.clock.now();
       return {
-        totals,
-        failing: failing.map(({ id, name, state, since, error, incident_id }) => ({
+        totals: health.totals,
+        causes: health.causes.map(({ key, count, state, since, error, sameError, names, exampleId }) => ({
+          cause: key,
+          monitors: count,
+          state,
+          since: isoOrNull(since),
+          error: errorOf(error),
+          same_error: sameError,
+          names: names.map((name) => clipped(name, shortText)),
+          example_monitor_id: exampleId,
+        })),
+        causes_total: health.causesTotal,
+        without_cause: health.uncaused,
+        failing: health.failing.map(({ id, name, state, since, host, error, cause, incident_id }) => ({
           monitor_id: id,
           name: clipped(name, shortText),
           state,
+          since: isoOrNull(since),
           down_for_secs: since === null ? null : Math.max(0, Math.round((now - since.getTime()) / 1000)),
-          error: clippedOrNull(error, shortText),
+          host: cause === `host:${host}` ? null : host,
+          error: errorOf(error),
+          cause,
           incident_id,
         })),
-        failing_total: failingTotal,
+        failing_total: health.failingTotal,
+        console_url: consoleUrl(ctx, "/monitors"),
       };
     },
   }),
@@ -103,48 +143,44 @@ export const targetTools: Tool[] = [
     name: "list_monitors",
     title: "List monitors",
     description:
-      "The monitors with their state, page by page; filters by state, kind of check and tag. Use it to find a " +
-      "monitor by name and get its id, or to list all monitors in one state.",
+      "Monitors with their state, filtered by words, state, failing, cause, kind of check and tag; failing ones with " +
+      "error, begin, host and cause. Use it to find a monitor and its id, or to list what is broken.",
     scope: "targets:read",
     input: schema.ListInput,
     output: schema.ListOutput,
     async handle({ ctx, args, cursor }) {
-      const { state, type: kind, tag, limit } = args;
-      const offset = Number(cursor.after ?? 0);
-      const query = validate(TargetQuery, { limit, offset, ...present({ state, kind, tag }) });
-      const page = await listTargets(ctx, query);
-      const { rows, leftOut } = fitting(
-        page.items.map((target) => ({
-          monitor_id: target.id,
-          name: clipped(target.name, shortText),
-          type: target.check.type,
-          state: target.enabled ? target.status : ("paused" as const),
-          tags: tagsOf(target.tags),
-          last_checked_at: target.last_checked_at,
-        })),
-      );
-      const next = offset + rows.length;
+      const { type, limit, cursor: _, ...filter } = args;
+      const { items, total } = await monitorsAfter(ctx, {
+        ...filter,
+        ...(type === undefined ? {} : { kind: type }),
+        after: cursor.after,
+        limit: limit + 1,
+      });
+      const page = items.slice(0, limit);
+      const { rows, leftOut } = fitting(page.map(rowOf));
+      const last = page[rows.length - 1];
+      const isLast = leftOut === 0 && items.length <= limit;
       return {
         monitors: rows,
-        total: page.total,
+        total,
         left_out: leftOut,
-        next_cursor: next < page.total && rows.length > 0 ? cursor.next(String(next)) : null,
+        next_cursor: isLast || last === undefined ? null : cursor.next(last.position),
+        console_url: consoleUrl(ctx, "/monitors"),
       };
     },
   }),
   tool({
     name: "get_monitor",
     title: "One monitor",
-    description:
-      "Configuration, current state, last error and uptime of one monitor. Use it when the question is about one " +
-      "monitor; for its past use get_monitor_history.",
+    description: "Configuration, state, last error and uptime of one monitor. For its past use get_monitor_history.",
     scope: "targets:read",
     input: schema.SwitchInput,
     output: schema.MonitorOutput,
     async handle({ ctx, args: { monitor_id: id } }) {
       const row = await getMonitor(ctx, id);
       const { target } = row;
-      const [http_status, uptime_24h_pct, uptime_30d_pct] = await Promise.all([
+      const [causes, http_status, uptime_24h_pct, uptime_30d_pct] = await Promise.all([
+        causesOf(ctx, [id]),
         lastHttpStatus(ctx, row),
         uptimeOf(ctx, id, 1),
         uptimeOf(ctx, id, 30),
@@ -155,16 +191,18 @@ export const targetTools: Tool[] = [
         type: target.check.type,
         state: row.paused ? ("paused" as const) : row.status,
         state_since: row.paused ? null : isoOrNull(row.status_since),
+        cause: causes.get(target.id)?.key ?? null,
         tags: tagsOf(target.tags),
         config: configOf(
           target,
           row.regions.map(({ region }) => region),
         ),
         last_checked_at: isoOrNull(row.last_result_at),
-        last_error: clippedOrNull(row.last_error),
+        last_error: errorOf(row.last_error, 1000),
         http_status,
         uptime_24h_pct,
         uptime_30d_pct,
+        console_url: consoleUrl(ctx, `/monitors/${target.id}`),
       };
     },
   }),
@@ -213,7 +251,3 @@ export const targetTools: Tool[] = [
     handle: async ({ ctx, args }) => await setEnabled(ctx, args.monitor_id, true),
   }),
 ];
-
-/** The entries that have a value. */
-const present = (entries: Record<string, unknown>): Record<string, unknown> =>
-  Object.fromEntries(Object.entries(entries).filter(([, value]) => value !== undefined));

@@ -101,6 +101,7 @@ t.test("the sentence on top names what failing monitors share", async (t) => {
     since,
     error: "connection refused",
     sameError: true,
+    exampleId: "",
     names: ["A", "B", "C"],
     ...more,
   });
