@@ -1,4 +1,5 @@
 import { dial } from "@statusmesh/shared/net/dial";
+import { resolve } from "@statusmesh/shared/net/resolve";
 import type { CorrectedClock } from "./clock.ts";
 import type { Log } from "./log.ts";
 import { MemoryLimit } from "./memory.ts";
@@ -62,6 +63,7 @@ export function openNetwork(settings: AgentSettings, changed: () => void): Netwo
       socket.destroy();
       return address;
     },
+    lookUp: (name) => resolve(name),
     changed,
   });
 }

@@ -190,6 +190,45 @@ t.test("one configured canary is enough, and does not outweigh an answer", async
   t.equal(await fails("b.example.org"), false);
 });
 
+t.test("a late resolver is evidence only while it answers for other names", async (t) => {
+  let answers = true;
+  let lookups = 0;
+  const clock = new FakeClock();
+  const lines: string[] = [];
+  const network = new NetworkGuard({
+    clock,
+    log: (level) => void lines.push(level),
+    controlPlane: { host: "127.0.0.1", port: 80 },
+    canaries: [],
+    connect: () => Promise.reject(new Error("silent")),
+    lookUp: () => {
+      lookups++;
+      return answers ? Promise.resolve(["192.0.2.1"]) : new Promise(() => undefined);
+    },
+  });
+  const late = async (): Promise<boolean> => {
+    const began = clock.monotonic() - 10_000;
+    const believed = Promise.all(
+      ["a.example", "b.example"].map((host) =>
+        network.believes({ host, port: 80, address: null, began, unresolved: true }),
+      ),
+    );
+    await clock.pass(3_000);
+    return (await believed).every(Boolean);
+  };
+  t.equal(await late(), true, "without a name that it answered for before");
+  t.equal(lookups, 0);
+  network.reached({ host: "good.example", port: 443 }, "198.51.99.1");
+  t.equal(await late(), true, "the target's name alone is late");
+  answers = false;
+  t.equal(await late(), false);
+  t.equal(await late(), false);
+  t.equal(lookups, 3, "concurrent runs ask once");
+  answers = true;
+  t.equal(await late(), true);
+  t.strictSame(lines, ["warn", "info"], "said once");
+});
+
 t.test("runs against this machine are no evidence about the network", async (t) => {
   const { world, asked, fails } = scene({
     canaries: [{ host: "one.example.net", port: 53 }],

@@ -14,6 +14,8 @@ export interface Place {
 export interface Failure extends Place {
   readonly address: string | null;
   readonly began: number;
+  /** True when the resolver was late. */
+  readonly unresolved?: boolean;
 }
 
 /**
@@ -22,10 +24,15 @@ export interface Failure extends Place {
  */
 export type Connect = (place: Place, named: boolean, signal: AbortSignal) => Promise<string>;
 
+/** Resolves when a name has addresses, rejects when it has none, or later than a canary may take. */
+export type LookUp = (name: string) => Promise<unknown>;
+
 export interface NetworkGuardOptions {
   clock: Clock;
   log: Log;
   connect: Connect;
+  /** Looks up the names of canaries; absent: a late resolver is evidence. */
+  lookUp?: LookUp;
   /** Asked first and sufficient alone: the operator chose destinations that always answer. */
   canaries: readonly Place[];
   /** Address of the control plane; no evidence when it is on this machine or its network. */
@@ -86,6 +93,8 @@ export class NetworkGuard {
     private: { key: "", at: -Infinity, other: -Infinity },
   };
   readonly #rounds: Record<Side, Promise<Round> | null> = { public: null, private: null };
+  #resolves: Promise<boolean> | null = null;
+  #resolverIsLate = false;
   #impaired: { side: Side; since: number; cancelRecheck: () => void } | null = null;
 
   constructor(options: NetworkGuardOptions) {
@@ -121,6 +130,10 @@ export class NetworkGuard {
   async believes(failure: Failure): Promise<boolean> {
     const key = keyOf(failure);
     const known = this.#landmarks.get(key);
+    if (failure.unresolved === true) {
+      this.#resolves ??= this.#resolverAnswers(failure.host).finally(() => (this.#resolves = null));
+      if (!(await this.#resolves)) return false;
+    }
     const address = failure.address ?? (isIP(failure.host) === 0 ? null : failure.host);
     if (address !== null && isLoopback(address)) return true;
     const side = address === null ? (known?.side ?? "public") : sideOf(address);
@@ -146,6 +159,29 @@ export class NetworkGuard {
   #answeredElsewhere(side: Side, failure: Failure): boolean {
     const { key, at, other } = this.#newest[side];
     return (key === keyOf(failure) ? other : at) >= failure.began;
+  }
+
+  /** False when the resolver answers for none of the names that it answered for before; true without such names. */
+  async #resolverAnswers(failed: string): Promise<boolean> {
+    const { canaries, controlPlane, lookUp, clock, log } = this.#options;
+    const recent = [...this.#landmarks.values()].slice(-50).reverse();
+    const names = new Set([...canaries, controlPlane, ...recent].map(({ host }) => host));
+    const asked = [...names].filter((name) => isIP(name) === 0 && name !== "localhost" && name !== failed).slice(0, 4);
+    if (lookUp === undefined || asked.length === 0) return true;
+    let cancel = (): void => undefined;
+    const late = new Promise<boolean>((settle) => (cancel = clock.after(canaryTimeoutMs, () => settle(false))));
+    const any = Promise.any(asked.map((name) => lookUp(name))).then(
+      () => true,
+      () => false,
+    );
+    const answers = await Promise.race([any, late]);
+    cancel();
+    if (answers === this.#resolverIsLate) {
+      this.#resolverIsLate = !answers;
+      if (answers) log("info", "the agent's name server answers again");
+      else log("warn", "the agent's name server does not answer. Runs that wait for it count for nothing", { asked });
+    }
+    return answers;
   }
 
   /** Asks all canaries of a side at once; the first answer ends the round. */

@@ -1,7 +1,7 @@
 import type { Cause, Measurement } from "@statusmesh/shared/result";
 import { Cancellation } from "@statusmesh/shared/net/cancellation";
 import { DialError } from "@statusmesh/shared/net/dial-error";
-import type { Lookup } from "@statusmesh/shared/net/resolve";
+import { type Lookup, resolve } from "@statusmesh/shared/net/resolve";
 import type { Clock } from "./clock.ts";
 import type { Log } from "./log.ts";
 import type { NetworkGuard } from "./network.ts";
@@ -61,6 +61,8 @@ export interface ProbingOptions {
 
 /** What the caller of {@link startProbe} does with a run. */
 export interface RunHooks {
+  /** The organisation: names are looked up fairly between them. */
+  owner: string;
   /** An on-demand run collects warnings. */
   onDemand: boolean;
   /** Called once, when the run holds its place no longer. */
@@ -108,15 +110,16 @@ class Probing implements Run {
   }
 
   #probe(check: WireCheck): void {
-    const { log, allowPrivate, userAgent, lookup, rdap, clock } = this.#options;
+    const { log, allowPrivate, userAgent, lookup = resolve, rdap, clock } = this.#options;
     const { kind, probe } = this.#prepared;
+    const { owner } = this.#hooks;
     const context = {
       signal: this.#cancellation,
       trace: this.#trace,
       allowPrivate,
       userAgent,
       now: () => clock.now(),
-      lookup,
+      lookup: (name: string) => lookup(name, owner),
       rdap,
       warn: this.#hooks.onDemand ? (text: string) => void this.#warnings.push(clean(text, 500)) : undefined,
     };
@@ -162,7 +165,8 @@ class Probing implements Run {
       return this.#conclude(verdict, endedAt);
     }
     if (network === undefined) return this.#conclude(verdict, endedAt);
-    const failure = { host, port, address: address ?? null, began: this.#started };
+    const unresolved = verdict.unresolved === true;
+    const failure = { host, port, address: address ?? null, began: this.#started, unresolved };
     void network
       .believes(failure)
       .then((believed) => this.#conclude(believed ? verdict : ownNetworkDown(verdict), endedAt));

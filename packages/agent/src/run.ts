@@ -52,8 +52,8 @@ export class Runner {
     if (!("probe" in prepared)) return this.#immediate(check.type, prepared);
     const key = keyOf(orgId, prepared);
     const refusal = this.#enter(key, onDemand);
-    if (refusal === null) return this.#start(check, prepared, key, onDemand);
-    if (onDemand && this.#queue.size < maxWaiting) return this.#wait(check, prepared, key);
+    if (refusal === null) return this.#start(orgId, check, prepared, key, onDemand);
+    if (onDemand && this.#queue.size < maxWaiting) return this.#wait(orgId, check, prepared, key);
     this.#options.stats.throttled++;
     return this.#immediate(prepared.kind, refusal);
   }
@@ -67,7 +67,7 @@ export class Runner {
     if (!("probe" in prepared)) return null;
     const key = keyOf(orgId, prepared);
     if (key !== null && this.breakers.isOpen(key, this.#options.clock.monotonic())) return null;
-    return this.#enter(key, false) === null ? this.#start(check, prepared, key, false) : null;
+    return this.#enter(key, false) === null ? this.#start(orgId, check, prepared, key, false) : null;
   }
 
   /** Takes a place for a run, or returns why there is none. */
@@ -83,14 +83,14 @@ export class Runner {
   }
 
   /** Queues an on-demand run. */
-  #wait(check: WireCheck, prepared: Prepared, key: string | null): Run {
+  #wait(orgId: string, check: WireCheck, prepared: Prepared, key: string | null): Run {
     let run: Run | null = null;
     let settle: (outcome: Outcome | null | Promise<Outcome | null>) => void = () => undefined;
     const done = new Promise<Outcome | null>((resolve) => (settle = resolve));
     const cancel = this.#queue.add(key ?? "", prepared.timeoutMs, {
       start: () => {
         if (this.#enter(key, true) !== null) return false;
-        run = this.#start(check, prepared, key, true);
+        run = this.#start(orgId, check, prepared, key, true);
         settle(run.done);
         return true;
       },
@@ -111,9 +111,9 @@ export class Runner {
   }
 
   /** Runs a check that has a place. */
-  #start(check: WireCheck, prepared: Prepared, key: string | null, onDemand: boolean): Run {
+  #start(orgId: string, check: WireCheck, prepared: Prepared, key: string | null, onDemand: boolean): Run {
     if (key === null || this.breakers.allows(key, this.#options.clock.monotonic()))
-      return this.#probe(check, prepared, key, onDemand);
+      return this.#probe(orgId, check, prepared, key, onDemand);
     this.cap.leave(key, onDemand);
     const cause = causeOf(this.breakers.lastFailure(key), prepared);
     return this.#immediate(prepared.kind, { status: "error", error: circuitOpen }, cause);
@@ -149,10 +149,11 @@ export class Runner {
     else if (status !== "error" && verdict.skip !== true) this.breakers.succeeded(key);
   }
 
-  #probe(check: WireCheck, prepared: Prepared, key: string | null, onDemand: boolean): Run {
+  #probe(orgId: string, check: WireCheck, prepared: Prepared, key: string | null, onDemand: boolean): Run {
     const { stats } = this.#options;
     stats.inFlight++;
     return startProbe(this.#options, check, prepared, {
+      owner: orgId,
       onDemand,
       ended: () => {
         stats.inFlight--;

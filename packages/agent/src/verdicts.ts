@@ -1,6 +1,6 @@
 import { isCheckType, type ResultDetails } from "@statusmesh/shared/checks";
 import { areDetailsOf } from "@statusmesh/shared/checks/own-details";
-import { DialError } from "@statusmesh/shared/net/dial-error";
+import { DialError, overdue } from "@statusmesh/shared/net/dial-error";
 import type { Measurement } from "@statusmesh/shared/result";
 import type { Probe, Trace, Verdict } from "./probes/probe.ts";
 
@@ -41,7 +41,8 @@ export function timedOut(probe: Probe<unknown>, timeoutMs: number, trace: Trace)
   const error = `${trace.overdue === "" ? "timed out after" : trace.overdue} ${seconds} s`;
   if (trace.redirectedTo !== null)
     return { status: probe.timeoutStatus, error: `redirected to ${trace.redirectedTo}: ${error}` };
-  return { status: probe.timeoutStatus, error, transportFailed: probe.answersForOthers !== true };
+  const unresolved = trace.overdue.startsWith(overdue.dns);
+  return { status: probe.timeoutStatus, error, transportFailed: probe.answersForOthers !== true, unresolved };
 }
 
 /** The verdict of a thrown error; skipped for a failure of this machine. */
@@ -50,7 +51,7 @@ export function verdictOf(error: unknown): Verdict {
     return { status: "error", error: "the agent failed to run the check; its log says why", skip: true };
   if (error.phase === "guard") return { status: "error", error: error.message };
   if (error.local) return { status: "error", error: error.message, skip: true };
-  return { status: "down", error: error.message, transportFailed: error.transport };
+  return { status: "down", error: error.message, transportFailed: error.transport, unresolved: error.unresolved };
 }
 
 const micro = (ms: number | null): number | null => (ms === null ? null : Math.round(ms * 1000) / 1000);

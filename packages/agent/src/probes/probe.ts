@@ -33,6 +33,8 @@ export interface Verdict {
   throttled?: boolean;
   /** True for a transport failure, which counts for the circuit breaker. */
   transportFailed?: boolean;
+  /** True for a transport failure of a resolver that was late. */
+  unresolved?: boolean;
 }
 
 export interface ProbeContext {

@@ -23,7 +23,12 @@ export const tlsCert: Probe<TlsCertCheck> = {
       leaf = await certificateOf(spec, context);
     } catch (error) {
       if (error instanceof DialError && !error.local)
-        return { status: "error", error: error.message, transportFailed: error.transport };
+        return {
+          status: "error",
+          error: error.message,
+          transportFailed: error.transport,
+          unresolved: error.unresolved,
+        };
       throw error;
     }
     return leaf === undefined

@@ -24,13 +24,20 @@ export class DialError extends Error {
     return localCodes.has(this.code);
   }
 
+  /** True when the resolver was late, which may be the agent's fault. */
+  get unresolved(): boolean {
+    return this.phase === "dns" && lateCodes.has(this.code);
+  }
+
   /** True when the other side could not be talked to. A refusal by the guard or a bad certificate is not that. */
   get transport(): boolean {
     return this.phase !== "guard" && this.phase !== "certificate" && !this.local;
   }
 }
 
-const localCodes = new Set(["EMFILE", "ENFILE", "ENOBUFS", "ENOMEM", "EADDRNOTAVAIL"]);
+/** Codes of a resolver that did not answer in time. */
+const lateCodes = new Set(["ETIMEOUT", "ETIMEDOUT", "EAI_AGAIN"]);
+const localCodes = new Set(["EMFILE", "ENFILE", "ENOBUFS", "ENOMEM", "EADDRNOTAVAIL", "ELOOKUPBUSY"]);
 
 const words: Record<string, string> = {
   ECONNREFUSED: "connection refused",

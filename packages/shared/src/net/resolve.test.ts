@@ -1,4 +1,5 @@
 import { createSocket } from "node:dgram";
+import { join } from "node:path";
 import t, { type Test } from "tap";
 import { DialError } from "./dial-error.ts";
 import { createLookup } from "./resolve.ts";
@@ -64,29 +65,142 @@ t.test("queries both address families once and alternates them", async (t) => {
     "both.example.org": { a: ["192.0.2.1", "192.0.2.2", "192.0.2.3"], aaaa: [v6] },
     "six.example.org": { aaaa: [v6] },
   });
-  const lookup = createLookup([address], () => t.fail("the system is not asked") as never);
+  const lookup = createLookup({ servers: [address], system: () => t.fail("the system is not asked") as never });
   t.strictSame(await lookup("both.example.org"), ["192.0.2.1", "2001:db8::1", "192.0.2.2", "192.0.2.3"]);
   t.strictSame(asked.sort(), ["both.example.org A", "both.example.org AAAA"]);
   t.strictSame(await lookup("six.example.org"), ["2001:db8::1"], "an IPv6-only name");
 });
 
-t.test("short and local names go to the system resolver", async (t) => {
-  const { address, asked } = await nameServer(t, {});
-  const system: string[] = [];
-  const lookup = createLookup([address], (name) => {
-    system.push(name);
-    return Promise.resolve(["192.0.2.9"]);
+t.test("short names: hosts file, search domains, DNS, and the system last", async (t) => {
+  const { address, asked } = await nameServer(t, {
+    "nextcloud.home.arpa": { a: ["192.0.2.1"] },
+    "db.shop.lan": { a: ["192.0.2.2"] },
+    container: { a: ["192.0.2.3"] },
   });
-  for (const name of ["db", "printer.local", "app.localhost"]) t.strictSame(await lookup(name), ["192.0.2.9"], name);
-  t.strictSame(asked, [], "these names are not sent to a name server");
-  t.strictSame(await lookup("nowhere.example.org"), ["192.0.2.9"], "a name that DNS does not have");
-  t.strictSame(system, ["db", "printer.local", "app.localhost", "nowhere.example.org"]);
+  const folder = t.testdir({
+    hosts: "192.0.2.8 nas nas.lan # disk\n2001:db8::8 nas\n",
+    resolv: "nameserver 127.0.0.1\nsearch home.arpa lan.\n",
+  });
+  const system: string[] = [];
+  const lookup = createLookup({
+    servers: [address],
+    hostsFile: join(folder, "hosts"),
+    resolverFile: join(folder, "resolv"),
+    system: (name) => {
+      system.push(name);
+      return Promise.resolve(["192.0.2.9"]);
+    },
+  });
+  t.strictSame(await lookup("nas"), ["192.0.2.8", "2001:db8::8"]);
+  t.strictSame(await lookup("nas.lan"), ["192.0.2.8"]);
+  t.strictSame(await lookup("app.localhost"), ["127.0.0.1", "::1"]);
+  t.strictSame([asked, system], [[], []], "nobody is asked");
+  t.strictSame(await lookup("nextcloud"), ["192.0.2.1"]);
+  t.strictSame(await lookup("db.shop"), ["192.0.2.2"], "a name with a dot");
+  t.strictSame(await lookup("container"), ["192.0.2.3"]);
+  t.strictSame(system, []);
+  asked.length = 0;
+  t.strictSame(await lookup("printer.local"), ["192.0.2.9"]);
+  t.strictSame(asked, [], "mDNS names are not sent to a name server");
+  t.strictSame(await lookup("winshare"), ["192.0.2.9"], "a name that only the system knows");
+  t.strictSame(system, ["printer.local", "winshare"]);
+});
+
+t.test("absent names are remembered, and those of the public DNS are not asked of the system", async (t) => {
+  const { address, asked } = await nameServer(t, {});
+  let asksSystem = 0;
+  let now = 0;
+  const lookup = createLookup({
+    servers: [address],
+    clock: { now: () => now, after: () => () => undefined },
+    system: () => {
+      asksSystem++;
+      return Promise.reject(new DialError("dns", "name not found", "ENOTFOUND"));
+    },
+  });
+  for (const name of ["nowhere.example.org", "nowhere"]) {
+    await t.rejects(lookup(name), { message: "name not found" });
+    const count = asked.length;
+    await t.rejects(lookup(name), { message: "name not found" });
+    t.equal(asked.length, count, "not asked again");
+  }
+  t.equal(asksSystem, 1, "the short name only");
+  now = 30_001;
+  asked.length = 0;
+  await t.rejects(lookup("nowhere"), { message: "name not found" });
+  t.ok(asked.length > 0, "DNS is asked anew after 30 s");
+  t.equal(asksSystem, 1, "the system after five minutes");
+});
+
+t.test("1,000 absent names beside 100 short names at 10 s, for 30 minutes", async (t) => {
+  // The operating system: four threads, 5 s for a name that does not exist, 20 ms for one that does.
+  let now = 0;
+  const timers = new Map<number, Set<() => void>>();
+  const stepMs = 20;
+  const clock = {
+    now: () => now,
+    after(ms: number, callback: () => void) {
+      const at = Math.ceil((now + ms) / stepMs) * stepMs;
+      const due = timers.get(at) ?? new Set();
+      timers.set(at, due.add(callback));
+      return () => void due.delete(callback);
+    },
+  };
+  let busy = 0;
+  let mostBusy = 0;
+  const absent = new DialError("dns", "name not found", "ENOTFOUND");
+  const threads: (() => void)[] = [];
+  const isShort = (name: string): boolean => name.startsWith("short");
+  const system = (name: string): Promise<string[]> =>
+    new Promise((settle, reject) => {
+      const begin = (): void => {
+        mostBusy = Math.max(mostBusy, ++busy);
+        clock.after(isShort(name) ? 20 : 5000, () => {
+          busy--;
+          threads.shift()?.();
+          if (isShort(name)) settle(["192.0.2.1"]);
+          else reject(absent);
+        });
+      };
+      if (busy < 4) begin();
+      else threads.push(begin);
+    });
+  const query = () => Promise.reject(absent);
+  const resolverFile = join(t.testdir({}), "none");
+  const lookup = createLookup({ query, system, clock, resolverFile, hostsFile: resolverFile });
+  const failures: string[] = [];
+  let answers = 0;
+  const pass = async (until: number): Promise<void> => {
+    for (const first = now; now < until; now += stepMs) {
+      const due = timers.get(now);
+      timers.delete(now);
+      if (due === undefined && now > first) continue;
+      for (const callback of due ?? []) callback();
+      for (let turn = 0; turn < 12; turn++) await Promise.resolve();
+    }
+  };
+  for (let round = 0; round < 180; round++) {
+    const began = round * 10_000;
+    // Each absent name once a minute, a sixth of them per round.
+    for (let at = round % 6; at < 1000; at += 6) lookup(`absent-${at}`, "noisy").catch(() => undefined);
+    for (let at = 0; at < 100; at++)
+      lookup(`short-${at}`, `org-${at % 20}`).then(
+        () => void (answers++, now - began > 9000 && failures.push(`short-${at} after ${now - began} ms`)),
+        (error: DialError) => {
+          if (!error.local) failures.push(`short-${at}: ${error.message}`);
+        },
+      );
+    await pass(began + 10_000);
+  }
+  t.strictSame(failures, []);
+  t.ok(answers > 0.8 * 180 * 100, `${answers} of 18,000 lookups of short names were answered`);
+  t.ok(mostBusy <= 3, "a thread is left for the file system");
 });
 
 t.test("distinguishes SERVFAIL from NXDOMAIN", async (t) => {
   const { address } = await nameServer(t, { "broken.example.org": { rcode: serverFailure } });
   const notFound = () => Promise.reject(new DialError("dns", "name not found", "ENOTFOUND"));
-  const lookup = createLookup([address], notFound);
+  const lookup = createLookup({ servers: [address], system: notFound });
   await t.rejects(lookup("broken.example.org"), {
     name: "DialError",
     phase: "dns",
@@ -95,7 +209,7 @@ t.test("distinguishes SERVFAIL from NXDOMAIN", async (t) => {
   await t.rejects(lookup("nowhere.example.org"), { message: "name not found" });
 });
 
-t.test("the system lookup resolves localhost", async (t) => {
+t.test("localhost is resolved", async (t) => {
   const addresses = await createLookup()("localhost");
   t.ok(addresses.some((address) => address === "127.0.0.1" || address === "::1"));
 });

@@ -1,48 +1,105 @@
 import { Resolver } from "node:dns";
 import { lookup as systemLookup } from "node:dns/promises";
-import { readFileSync, statSync } from "node:fs";
 import { DialError, codeOf, wordsFor } from "./dial-error.ts";
+import { insideName } from "./inside-name.ts";
+import { hostsFile, hostsIn, resolverFile, searchDomainsIn } from "./local-names.ts";
+import { absentCodes, type Lookup, type LookupClock, SystemLookup } from "./system-lookup.ts";
 
-/** Addresses of a name, both families, in the order in which to try them. Rejects with a DialError of phase `dns`. */
-export type Lookup = (name: string) => Promise<string[]>;
-
-const hostsFile = process.platform === "win32" ? "C:\\Windows\\System32\\drivers\\etc\\hosts" : "/etc/hosts";
-const hostsMaxAgeMs = 5000;
-let hostsReadAt = -Infinity;
-let hostsMtime = -1;
-let hostNames: ReadonlySet<string> = new Set();
-
-/** Names that the hosts file answers. They are looked up anew only when the file has changed. */
-function namesInHostsFile(): ReadonlySet<string> {
-  if (performance.now() - hostsReadAt < hostsMaxAgeMs) return hostNames;
-  hostsReadAt = performance.now();
-  try {
-    const mtime = statSync(hostsFile).mtimeMs;
-    if (mtime !== hostsMtime) {
-      const lines = readFileSync(hostsFile, "utf8").split("\n");
-      hostNames = new Set(lines.flatMap((line) => line.replace(/#.*/, "").trim().toLowerCase().split(/\s+/).slice(1)));
-      hostsMtime = mtime;
-    }
-  } catch {
-    hostNames = new Set();
-  }
-  return hostNames;
-}
+export type { Lookup } from "./system-lookup.ts";
 
 const queryTimeoutMs = 2500;
 const resolverMaxAgeMs = 30_000;
+/** How long the answer "no such name" stands, ms. */
+const absentMs = 30_000;
+const maxAbsent = 10_000;
 
-/** Error codes of "no such name" and "no DNS server here". */
-const absent = new Set(["ENOTFOUND", "ENODATA", "ECONNREFUSED"]);
+export interface LookupOptions {
+  /** Name servers instead of those of this machine. */
+  servers?: readonly string[];
+  /** Replaces the operating system's lookup. */
+  system?: Lookup;
+  /** Replaces the queries to DNS: the addresses of a fully qualified name. */
+  query?: Lookup;
+  hostsFile?: string;
+  resolverFile?: string;
+  clock?: LookupClock;
+}
+
+const realClock: LookupClock = {
+  now: () => performance.now(),
+  after(ms, callback) {
+    const timer = setTimeout(callback, ms).unref();
+    return () => clearTimeout(timer);
+  },
+};
 
 /**
- * Creates a lookup that queries DNS itself, and the operating system only where DNS cannot know: short names, names in
- * the hosts file, `.local`, and names that DNS does not have. `getaddrinfo` runs in a pool of four threads, so four
- * names with a dead name server would block every other check.
- *
- * `servers` replaces those of this machine; `system` replaces the operating system's lookup.
+ * Creates a lookup that reads the hosts file and queries DNS itself, with the search domains of this machine for names
+ * that need them. The operating system is asked for what only it may know (`.local`, names of one label, top-level
+ * domains that are not public), through {@link SystemLookup}: `getaddrinfo` runs in a pool of four threads. Names that
+ * do not exist are remembered for 30 s. `owner` of a lookup is who shares its places fairly: the organisation.
  */
-export function createLookup(servers?: readonly string[], system: Lookup = systemAddresses): Lookup {
+export function createLookup(options: LookupOptions = {}): Lookup {
+  const clock = options.clock ?? realClock;
+  const query = options.query ?? dnsQuery(options.servers);
+  const system = new SystemLookup(options.system ?? systemAddresses, clock);
+  const hosts = hostsIn(options.hostsFile ?? hostsFile);
+  const searchDomains = searchDomainsIn(options.resolverFile ?? resolverFile);
+  const absent = new Map<string, { until: number; error: DialError }>();
+
+  const inDns = async (name: string): Promise<string[]> => {
+    const searched = searchDomains().map((domain) => `${name}.${domain}`);
+    const candidates = name.includes(".") ? [name, ...searched] : [...searched, name];
+    let failure: DialError | null = null;
+    for (const candidate of candidates) {
+      try {
+        return await query(candidate);
+      } catch (error) {
+        if (!(error instanceof DialError)) throw error;
+        if (failure === null || !absentCodes.has(error.code)) failure = error;
+      }
+    }
+    throw failure!;
+  };
+
+  const find = async (name: string, owner: string): Promise<string[]> => {
+    const isInside = insideName(name) !== null;
+    if (name === "local" || name.endsWith(".local")) return await system.lookup(name, owner);
+    try {
+      return await inDns(name);
+    } catch (error) {
+      // ECONNREFUSED: without a DNS server the system may still have another source.
+      const askSystem = isInside ? absentCodes.has(codeOf(error)) : codeOf(error) === "ECONNREFUSED";
+      if (!askSystem) throw error;
+      return await system.lookup(name, owner);
+    }
+  };
+
+  return async (name, owner = "") => {
+    const listed = hosts().get(name);
+    if (listed !== undefined) return listed;
+    // RFC 6761 section 6.3: never asked for.
+    if (name === "localhost" || name.endsWith(".localhost")) return ["127.0.0.1", "::1"];
+    const known = absent.get(name);
+    if (known !== undefined && known.until > clock.now()) throw known.error;
+    absent.delete(name);
+    try {
+      return await find(name, owner);
+    } catch (error) {
+      if (error instanceof DialError && absentCodes.has(error.code)) {
+        absent.set(name, { until: clock.now() + absentMs, error });
+        if (absent.size > maxAbsent) absent.delete(absent.keys().next().value!);
+      }
+      throw error;
+    }
+  };
+}
+
+/** The lookup of this machine. */
+export const resolve: Lookup = createLookup();
+
+/** Queries both address families of a name at its name servers. */
+function dnsQuery(servers?: readonly string[]): Lookup {
   // One for all queries: a new resolver per query costs four times as much.
   let resolver: Resolver | null = null;
   let madeAt = 0;
@@ -53,10 +110,8 @@ export function createLookup(servers?: readonly string[], system: Lookup = syste
     madeAt = performance.now();
     return resolver;
   };
-  return (name) => {
-    if (!name.includes(".") || name.endsWith(".local") || name.endsWith(".localhost") || namesInHostsFile().has(name))
-      return system(name);
-    return new Promise((settle, reject) => {
+  return (name) =>
+    new Promise((settle, reject) => {
       const found: [string[], string[]] = [[], []];
       const failures: Error[] = [];
       let pending = 2;
@@ -66,8 +121,7 @@ export function createLookup(servers?: readonly string[], system: Lookup = syste
         if (--pending > 0) return;
         const ordered = interleave(...found);
         if (ordered.length > 0) return settle(ordered);
-        const failure = failures.find((candidate) => !absent.has(codeOf(candidate)));
-        if (failure === undefined) return settle(system(name));
+        const failure = failures.find((candidate) => !absentCodes.has(codeOf(candidate))) ?? failures[0];
         // A resolver reads the machine's servers once: a new one picks up changes.
         if (performance.now() - madeAt > resolverMaxAgeMs) resolver = null;
         reject(new DialError("dns", wordsFor(failure), codeOf(failure), failure));
@@ -75,11 +129,7 @@ export function createLookup(servers?: readonly string[], system: Lookup = syste
       shared().resolve4(name, answer(0));
       shared().resolve6(name, answer(1));
     });
-  };
 }
-
-/** The lookup of this machine. */
-export const resolve: Lookup = createLookup();
 
 async function systemAddresses(name: string): Promise<string[]> {
   try {
